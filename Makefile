@@ -1,0 +1,264 @@
+# Builds, runs and tests the ladder. `make help` lists the targets; CONTRIBUTING.md says how the
+# pieces fit. No list of rungs stands here: rules come from the files in stages/.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+SHELL := /bin/bash
+comma := ,
+
+# ---- Tools --------------------------------------------------------------------------------------
+ifeq ($(origin CXX),default)
+  CXX := g++
+endif
+PYTHON ?= python3
+ifndef CUDA_HOME
+  NVCC_ON_PATH := $(realpath $(shell command -v nvcc 2>/dev/null))
+  CUDA_HOME := $(if $(NVCC_ON_PATH),$(patsubst %/bin/nvcc,%,$(NVCC_ON_PATH)),/usr/local/cuda)
+endif
+export CUDA_HOME
+export PYTHONDONTWRITEBYTECODE := 1
+NVCC := $(CUDA_HOME)/bin/nvcc
+# folder(file, folders): the first of the toolkit's folders that has the file
+folder = $(patsubst %/,%,$(dir $(firstword $(wildcard $(addsuffix /$(1),$(abspath \
+  $(addprefix $(CUDA_HOME)/,$(2))))))))
+CUDA_INCLUDE := $(call folder,cuda_runtime_api.h,include targets/x86_64-linux/include \
+  targets/sbsa-linux/include)
+CUDA_LIB := $(call folder,libcudart.so,lib64 lib targets/x86_64-linux/lib targets/sbsa-linux/lib)
+MIN_NVCC := 12.5
+
+# ---- Flags --------------------------------------------------------------------------------------
+# One cicc run gives the PTX that is assembled here and embedded beside its SASS. -arch=sm_90a would
+# also compile a plain compute_90, which ptxas refuses.
+ARCH := -gencode 'arch=compute_90a,code=[sm_90a,compute_90a]'
+WARNINGS := -Wall -Wextra -Werror
+NVCCFLAGS := -std=c++20 -O3 -lineinfo $(ARCH) -I. -ccbin $(CXX) --cudart shared --no-compress \
+  --expt-relaxed-constexpr -Werror all-warnings \
+  -Xptxas -v,-warn-spills,-warn-lmem-usage,-Werror -Xcompiler -Wall,-Wextra,-Werror,-fPIC
+CXXFLAGS := -std=c++20 -O2 -g -fPIC $(WARNINGS) -I. \
+  $(addprefix -isystem ,$(filter-out /usr/include,$(CUDA_INCLUDE)))
+# The run path is a RUNPATH, which LD_LIBRARY_PATH overrides.
+LDFLAGS := -Wl,--enable-new-dtags -Wl,--as-needed \
+  $(addprefix -L,$(CUDA_LIB)) $(addprefix -Wl$(comma)-rpath$(comma),$(CUDA_LIB))
+LDLIBS := -lcudart -ldl -lpthread
+
+# Builds use every core unless the command line has a -j of its own.
+ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS)),)
+  MAKEFLAGS += -j$(shell nproc)
+endif
+
+# V=1 shows every command.
+ifeq ($(V),1)
+  Q :=
+  say = @:
+else
+  Q := @
+  say = @echo "  $(1) $(2)"
+endif
+
+# ---- What there is ------------------------------------------------------------------------------
+STAGES := stages
+STAGE_FILES := $(sort $(wildcard $(STAGES)/[0-9]*_*.cu))
+STEMS := $(basename $(notdir $(STAGE_FILES)))
+digits = $(firstword $(subst _, ,$(1)))
+number = $(patsubst 0%,%,$(1))
+
+HOST_OBJECTS := $(patsubst %,build/obj/%.o,$(basename $(sort $(wildcard common/host/*.cpp \
+  common/host/*.cu))))
+STAGE_OBJECTS := $(STEMS:%=build/obj/stages/%.o)
+PROGRAM_ONLY := $(addprefix build/obj/common/host/,main.o cli.o bench.o)
+LIB_OBJECTS := $(filter-out $(PROGRAM_ONLY),$(HOST_OBJECTS))
+STAGE_PROGRAMS := $(foreach stem,$(STEMS),build/stage-$(call digits,$(stem)))
+PROGRAMS := build/ladder build/libladder.so $(STAGE_PROGRAMS)
+HASHES := build/ptx/hashes.json
+
+test_objects = $(patsubst %,build/obj/%.o,$(basename $(sort $(wildcard tests/$(1)/*.cpp \
+  tests/$(1)/*.cu))))
+TEST_SUITES := host codegen gpu
+TEST_OBJECTS := $(foreach suite,$(TEST_SUITES),$(call test_objects,$(suite)))
+TEST_PROGRAMS := $(TEST_SUITES:%=build/tests/%)
+
+# Make's variables become the programs' options, those of the command line only: an environment
+# often has an N or a DATA of its own.
+option = $(if $(filter command,$(origin $(1))),--$(2)='$($(1))')
+OPTIONS = $(strip $(call option,M,m) $(call option,N,n) $(call option,K,k) \
+  $(call option,VARIANT,variant) $(call option,DATA,data) $(call option,SEED,seed) \
+  $(call option,GRID,grid))
+
+# ---- Help ---------------------------------------------------------------------------------------
+define HELP
+make ladder        builds every rung, runs and checks it, prints one table
+make stage-N       the same for rung N, one row a variant, then what to read and run next
+                   [M= N= K= VARIANT= DATA=normal|uniform|ints|zeros SEED= GRID=]
+make test          everything that this machine can test [REQUIRE_GPU=1 DOCTEST_DIR=]
+make bench         the measurement, resumable, into docs/results/ [ROWS=]
+make tables        every table and plot from docs/results/
+make diff-N        what rung N changed against the rung before it
+make ptx-N sass-N  the kernel's PTX and SASS, with source lines [VARIANT=]
+make ncu-N         Nsight Compute on one launch of the kernel [VARIANT= M= N= K=]
+make sanitize-N    compute-sanitizer: memcheck, racecheck and synccheck [VARIANT= M= N= K=]
+make doctor        what will work on this machine and what will not, each with the fix
+make lib           build/libladder.so with the C API of common/host/ladder.h
+make clean         removes build/
+
+Rungs: $(STEMS)
+V=1 shows the commands; CUDA_HOME= picks a toolkit.
+Programs exit 0: ok, 1: wrong result, 2: usage or refused input, 3: no usable device, 4: hang.
+Make reports a program's exit code as "Error N" and exits 2 itself.
+endef
+export HELP
+
+.PHONY: help ladder bench tables doctor lib test clean FORCE
+help:
+	@echo "$$HELP"
+
+# ---- Toolkit check and rebuild on changed flags -------------------------------------------------
+# build/flags holds the compilers' versions and command lines, one a line; it is rewritten, and
+# everything rebuilt, when one changes. The gate's test compiles its own files by the third.
+update = if cmp -s $(1).new $(1); then rm $(1).new; else mv $(1).new $(1); fi
+define COMMANDS
+$(NVCC) $(NVCCFLAGS)
+$(CXX) $(CXXFLAGS)
+$(LDFLAGS) $(LDLIBS)
+endef
+export COMMANDS
+
+build/flags: FORCE
+	@mkdir -p build
+	@version=$$('$(NVCC)' --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\), \(.*\)/\1 \2/p'); \
+	if [ -z "$$version" ]; then \
+	  echo "No nvcc at $(NVCC): install CUDA $(MIN_NVCC) or newer, or say make CUDA_HOME=..." >&2; \
+	  exit 1; \
+	fi; \
+	oldest=$$(printf '%s\n' $(MIN_NVCC) "$${version%% *}" | sort -V | head -1); \
+	if [ "$$oldest" != $(MIN_NVCC) ]; then \
+	  echo "$(NVCC) is $${version%% *}: CUDA $(MIN_NVCC) or newer is needed" \
+	    "(cudaGetDriverEntryPointByVersion); say make CUDA_HOME=..." >&2; \
+	  exit 1; \
+	fi; \
+	printf '%s\n' "nvcc $$version" "$$($(CXX) --version | head -1)" "$$COMMANDS" >build/flags.new; \
+	$(call update,build/flags)
+
+# build/objects names what is linked, so that a stage file that goes away goes from the programs.
+build/objects: FORCE
+	@mkdir -p build
+	@echo '$(HOST_OBJECTS) $(STAGE_OBJECTS) $(TEST_OBJECTS)' >$@.new; $(call update,$@)
+
+FORCE:
+
+# ---- Compile ------------------------------------------------------------------------------------
+GATE := $(PYTHON) scripts/nvcc_gate.py
+# gate(source, object, what PTX, cubin and log are called but for the extension)
+gate = $(GATE) $(1) $(2) $(3) -- $(NVCC) $(NVCCFLAGS)
+
+build/obj/stages/%.o: $(STAGES)/%.cu build/flags scripts/nvcc_gate.py
+	$(call say,NVCC   ,$<)
+	$(Q)$(call gate,$<,$@,build/ptx/$*)
+
+build/obj/%.o: %.cu build/flags scripts/nvcc_gate.py
+	$(call say,NVCC   ,$<)
+	$(Q)$(call gate,$<,$@,build/obj/$*) $(if $(filter tests/%,$<),-isystem build/doctest)
+
+build/obj/%.o: %.cpp build/flags
+	@mkdir -p $(@D)
+	$(call say,CXX    ,$<)
+	$(Q)$(CXX) $(CXXFLAGS) $(if $(filter tests/%,$<),-isystem build/doctest) -MMD -MP -c $< -o $@
+
+$(HASHES): $(STAGE_OBJECTS) build/objects scripts/kernel_hashes.py
+	$(Q)$(PYTHON) scripts/kernel_hashes.py $(STEMS:%=build/ptx/%.ptx) >$@
+
+-include $(wildcard build/obj/*/*.d build/obj/*/*/*.d)
+
+# ---- Link ---------------------------------------------------------------------------------------
+link = $(CXX) -o $@ $(filter %.o %.a,$^) $(LDFLAGS)
+
+build/ladder: $(HOST_OBJECTS) $(STAGE_OBJECTS) build/objects
+	$(call say,LINK   ,$@)
+	$(Q)$(link) $(LDLIBS)
+
+build/libladder.so: $(LIB_OBJECTS) $(STAGE_OBJECTS) build/objects
+	$(call say,LINK   ,$@)
+	$(Q)$(link) -shared -Wl,--no-undefined $(LDLIBS)
+
+# An archive, so that host tests pull in only what they name.
+build/libhost.a: $(filter-out build/obj/common/host/main.o,$(HOST_OBJECTS)) build/objects
+	@rm -f $@
+	$(Q)ar rcs $@ $(filter %.o,$^)
+
+build/tests/host build/tests/codegen build/tests/gpu: build/tests/%: build/objects
+	@mkdir -p $(@D)
+	$(call say,LINK   ,$@)
+	$(Q)$(link) $(TEST_LIBS) $(LDLIBS)
+$(foreach suite,$(TEST_SUITES),$(eval build/tests/$(suite): $(call test_objects,$(suite))))
+$(TEST_OBJECTS): | build/doctest/doctest/doctest.h
+build/tests/host: build/libhost.a
+build/tests/gpu: build/libladder.so
+build/tests/gpu: TEST_LIBS := -Lbuild -lladder -Wl,-rpath,'$$ORIGIN/..'
+
+build/doctest/doctest/doctest.h:
+	$(Q)DOCTEST_DIR='$(DOCTEST_DIR)' scripts/doctest.sh build/doctest $(CXX)
+
+# ---- One set of targets a rung ------------------------------------------------------------------
+PER_STAGE := stage diff ptx sass ncu sanitize
+TOOLS := $(PYTHON) scripts/kernel_tools.py
+
+# rules(stem, digits, number)
+define rules
+build/stage-$(2): $(HOST_OBJECTS) build/obj/stages/$(1).o build/objects
+	$$(call say,LINK   ,$$@)
+	$$(Q)$$(link) $$(LDLIBS)
+
+.PHONY: $(PER_STAGE:%=%-$(2)) $(PER_STAGE:%=%-$(3))
+stage-$(2): build/stage-$(2)
+	$$(Q)build/stage-$(2) $$(OPTIONS)
+diff-$(2):
+	$$(Q)$$(PYTHON) scripts/diff.py $(STAGES)/$(1).cu
+ptx-$(2): build/stage-$(2)
+	$$(Q)$$(TOOLS) ptx build/stage-$(2) build/ptx/$(1).ptx $$(OPTIONS)
+sass-$(2): build/stage-$(2)
+	$$(Q)$$(TOOLS) sass build/stage-$(2) build/ptx/$(1).cubin $$(OPTIONS)
+ncu-$(2): build/stage-$(2)
+	$$(Q)$$(TOOLS) ncu build/stage-$(2) $$(OPTIONS)
+sanitize-$(2): build/stage-$(2)
+	$$(Q)$$(TOOLS) sanitize build/stage-$(2) $$(OPTIONS)
+endef
+# alias(digits, number)
+define alias
+$(foreach verb,$(PER_STAGE),$(eval $(verb)-$(2): $(verb)-$(1)))
+endef
+$(foreach stem,$(STEMS),$(eval $(call rules,$(stem),$(call digits,$(stem)),$(call \
+  number,$(call digits,$(stem))))))
+$(foreach pad,$(sort $(foreach stem,$(STEMS),$(filter 0%,$(call digits,$(stem))))),$(call \
+  alias,$(pad),$(call number,$(pad))))
+
+stage-% diff-% ptx-% sass-% ncu-% sanitize-%:
+	@echo "There is no rung $*. The rungs are:" >&2; printf '  %s\n' $(STEMS) >&2; exit 2
+
+# ---- The rest -----------------------------------------------------------------------------------
+ladder: $(PROGRAMS) $(HASHES)
+	$(Q)build/ladder $(OPTIONS)
+
+bench: build/ladder $(HASHES)
+	$(Q)$(PYTHON) scripts/bench.py $(call option,ROWS,rows)
+
+tables:
+	$(Q)$(PYTHON) scripts/tables.py
+
+doctor:
+	$(Q)$(PYTHON) scripts/doctor.py --nvcc '$(NVCC)' --cxx '$(CXX)' \
+	  --cuda-lib '$(or $(CUDA_LIB),$(CUDA_HOME)/lib64)'
+
+lib: build/libladder.so
+
+test: $(PROGRAMS) $(TEST_PROGRAMS) $(HASHES)
+	$(Q)$(PYTHON) scripts/run_tests.py
+
+clean:
+	rm -rf build
+
+# What runs on the GPU runs alone: of several goals, each waits for the one before it.
+ON_GPU := $(filter ladder bench test stage-% ncu-% sanitize-%,$(MAKECMDGOALS))
+define in_order
+$(if $(earlier),$(eval $(1): | $(earlier)))$(eval earlier := $(1))
+endef
+$(foreach goal,$(ON_GPU),$(call in_order,$(goal)))

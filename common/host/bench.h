@@ -1,0 +1,65 @@
+// Measuring variants of one rung beside cuBLASLt, and the --bench-rows mode built on it.
+#pragma once
+
+#include <functional>
+#include <istream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/host/options.h"
+#include "common/host/timing.h"
+
+namespace ladder {
+
+// The machine and the versions behind a measurement.
+struct Environment {
+  std::string gpu;      // "NVIDIA H200"
+  std::string driver;   // "580.82.07", or the CUDA version it supports where that is hidden
+  std::string toolkit;  // nvcc's
+  std::string cublas;   // "13.1.0"
+  int max_mhz = 0;
+};
+Environment query_environment(const DeviceInfo& device);
+
+// "168", or "168 -> 40/232" where setmaxnreg moves registers from the producer to the consumers.
+std::string registers_text(const Variant& variant, int registers);
+
+struct KernelUse {
+  std::string registers;
+  int smem_bytes;  // dynamic and static
+};
+KernelUse query_kernel(const Variant& variant);
+
+// What came of one contestant.
+struct Outcome {
+  Check check;                       // before timing, then after it
+  double share_equal_to_cublas = 0;  // of set 0's elements, bit for bit
+  std::optional<Measurement> time;   // only of a contestant that is right before and after
+};
+
+struct GroupOutcome {
+  std::string algorithm;  // of the baseline
+  Outcome baseline;       // never without its time: whether it is right stands in its check
+  std::vector<Outcome> variants;
+};
+
+// Checks cuBLASLt's best algorithm and every variant, then times all that are right in turns. Each
+// step runs under a Watchdog and is announced before by the indices of the variants it runs (none:
+// cuBLASLt alone).
+using Announce = std::function<void(const std::vector<size_t>& running)>;
+GroupOutcome measure_group(Workbench& workbench, const Stage& stage,
+                           const std::vector<const Variant*>& variants, const Shape& shape,
+                           Regime regime, const Announce& announce);
+
+// "rung 5 05_wgmma bn256 at 8192x8192x8192", for messages.
+std::string describe(const Stage& stage, const Variant& variant, const Shape& shape);
+
+// --bench-rows: rows from `input` up to its end, JSON lines to stdout, each flushed:
+//   {"env": {...}}         once, first
+//   {"running": [row, …]}  the rows that the next step runs, as they were read
+//   {"stage": …}           a row's result; "error" says why it has no numbers
+// Returns the exit code: 1 if a row failed. Throws Refused, NoDevice, CudaError.
+int run_bench_rows(const Options& options, std::istream& input);
+
+}  // namespace ladder

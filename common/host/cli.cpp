@@ -1,0 +1,244 @@
+#include "common/host/cli.h"
+
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <iostream>
+
+#include "common/host/bench.h"
+#include "common/host/error.h"
+#include "common/host/options.h"
+#include "common/host/registry.h"
+#include "common/host/run.h"
+#include "common/host/symbols.h"
+#include "common/host/text.h"
+#include "common/host/timing.h"
+#include "common/host/watchdog.h"
+
+namespace ladder {
+namespace {
+
+const char NONE[] = "-";
+
+using Rows = std::vector<std::vector<std::string>>;
+
+void print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+void print_list() {
+  for (const Stage& stage : stages()) {
+    for (const Variant& v : stage.variants) {
+      print(format("%d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n",
+                   stage.number, stage.stem.c_str(), v.name, v.result, v.bm, v.bn, v.bk, v.depth,
+                   v.threads, v.smem_bytes, v.cluster_m, v.cluster_n, v.regs_dec, v.regs_inc,
+                   v.persistent, kernel_name(v.kernel).c_str(), v.what));
+    }
+  }
+}
+
+// Before anything runs: a limit on the grid is all that an option can get wrong for a variant.
+void refuse_bad_grid(const Options& options) {
+  GemmArgs args;  // empty, so that nothing else is judged
+  args.max_ctas = options.grid;
+  std::vector<std::string> sentences;
+  for (const Stage& stage : stages()) {
+    for (const Variant* variant : chosen_variants(options, stage)) {
+      const std::string found = argument_violations(*variant, args);
+      if (!found.empty()) sentences.push_back(stage.stem + ": " + found);
+    }
+  }
+  if (sentences.empty()) return;
+  throw Refused("--grid is " + std::to_string(options.grid) + ", which is refused:\n" +
+                join(sentences, "\n"));
+}
+
+std::string check_text(const Outcome& outcome, bool with_cublas) {
+  if (!outcome.check.ok()) return "FAIL: " + outcome.check.failure;
+  const std::string verdict = outcome.check.verdict.describe();
+  if (!with_cublas) return verdict;
+  return verdict +
+         format(", %.2f %% of the elements as cuBLASLt's", 100 * outcome.share_equal_to_cublas);
+}
+
+struct TimeCells {
+  std::string us = NONE, tflops = NONE, share = NONE, mhz = NONE;
+};
+
+TimeCells time_cells(const Outcome& outcome) {
+  TimeCells cells;
+  if (!outcome.time || !outcome.check.ok()) return cells;
+  cells.us = format("%.1f", outcome.time->us);
+  cells.tflops = format("%.1f", outcome.time->tflops);
+  cells.share = format("%.1f %%", 100 * outcome.time->ratio);
+  cells.mhz = format("%.0f", outcome.time->sm_mhz);
+  return cells;
+}
+
+std::vector<std::string> variant_row(const Variant& variant, const Outcome& outcome,
+                                     bool with_cublas) {
+  const KernelUse use = query_kernel(variant);
+  const TimeCells time = time_cells(outcome);
+  return {variant.name + std::string(variant.result ? " *" : ""),
+          variant.what,
+          use.registers,
+          std::to_string(use.smem_bytes),
+          time.us,
+          time.tflops,
+          time.share,
+          time.mhz,
+          check_text(outcome, with_cublas)};
+}
+
+std::vector<std::string> cublas_row(const GroupOutcome& group) {
+  const TimeCells time = time_cells(group.baseline);
+  return {
+      "cuBLASLt", "its fastest algorithm",          NONE, NONE, time.us, time.tflops, time.share,
+      time.mhz,   check_text(group.baseline, false)};
+}
+
+GroupOutcome check_group(Workbench& workbench, const Stage& stage,
+                         const std::vector<const Variant*>& variants, const Shape& shape) {
+  GroupOutcome group;
+  for (const Variant* variant : variants) {
+    const std::string name = describe(stage, *variant, shape);
+    const Watchdog watchdog(name);
+    Outcome outcome;
+    outcome.check = check(workbench.problem(shape),
+                          {name, [variant](const GemmArgs& args) { run(*variant, args); }});
+    group.variants.push_back(outcome);
+  }
+  return group;
+}
+
+std::string name_of(const Stage& stage) {
+  return "rung " + std::to_string(stage.number) + ", " + stage.stem;
+}
+
+// Runs one rung, prints its table, and adds its result variant to the table of the ladder. Returns
+// whether everything is right.
+bool run_stage(Workbench& workbench, const Options& options, const Stage& stage,
+               Rows* ladder_rows) {
+  const std::vector<const Variant*> variants = chosen_variants(options, stage);
+  if (variants.empty()) return true;
+  const Shape shape = shape_of_run(options, stage);
+  print(format("\n%s: %s\n%s (M x N x K), %s data, seed %llu\n", name_of(stage).c_str(), stage.idea,
+               to_string(shape).c_str(), to_string(options.data),
+               static_cast<unsigned long long>(options.seed)));
+
+  const bool timed = !options.check_only;
+  const GroupOutcome group = timed ? measure_group(workbench, stage, variants, shape, Regime::burst,
+                                                   [](const std::vector<size_t>&) {})
+                                   : check_group(workbench, stage, variants, shape);
+
+  Rows rows = {{"variant", "knob", "registers", "smem bytes", "us", "TFLOPS", "of cuBLASLt", "MHz",
+                "check"}};
+  bool right = true;
+  for (size_t i = 0; i < variants.size(); ++i) {
+    const Outcome& outcome = group.variants[i];
+    rows.push_back(variant_row(*variants[i], outcome, timed));
+    right = right && outcome.check.ok();
+    if (!variants[i]->result) continue;
+    const TimeCells time = time_cells(outcome);
+    ladder_rows->push_back({std::to_string(stage.number), stage.stem, variants[i]->name,
+                            to_string(shape), time.us, time.tflops, time.share,
+                            outcome.check.ok() ? "ok" : "FAIL"});
+  }
+  if (timed) rows.push_back(cublas_row(group));
+  print(table(rows));
+  if (timed) print("cuBLASLt algorithm: " + group.algorithm + "\n");
+  return right;
+}
+
+// The stem of the rung after this one, linked in or not, as far as the working directory tells.
+std::string next_stem(const Stage& stage) {
+  const std::string prefix = format("%02d_", stage.number + 1);
+  std::error_code unreadable;
+  for (const auto& entry : std::filesystem::directory_iterator("stages", unreadable)) {
+    const std::string stem = entry.path().stem().string();
+    if (stem.rfind(prefix, 0) == 0) return stem;
+  }
+  return "";
+}
+
+std::string stage_advice(const Stage& stage) {
+  const std::string next = next_stem(stage);
+  std::string text = "\n* stands for the rung. Read docs/" + stage.stem + ".md";
+  if (stage.number > 1) {
+    text += format("; make diff-%d shows what the rung changed", stage.number);
+  }
+  if (next.empty()) return text + ". Next: make ladder runs all rungs.\n";
+  return text + format(". Next: make stage-%d (%s).\n", stage.number + 1, next.c_str());
+}
+
+void print_device(const DeviceInfo& device, Options* options) {
+  print(format("%s, %d SMs", device.name.c_str(), device.sm_count));
+  try {
+    const Environment environment = query_environment(device);
+    print(format(" of up to %d MHz; driver %s, nvcc %s, cuBLASLt %s\n", environment.max_mhz,
+                 environment.driver.c_str(), environment.toolkit.c_str(),
+                 environment.cublas.c_str()));
+  } catch (const CudaError& error) {
+    print(format("\nResults are checked but not timed, for want of cuBLASLt: %s\n", error.what()));
+    options->check_only = true;
+  }
+}
+
+int run_stages(Options options) {
+  refuse_bad_grid(options);
+  const DeviceInfo device = query_device();
+  print_device(device, &options);
+  Workbench workbench(device, options.data, options.seed, options.grid);
+  Rows ladder_rows = {{"rung", "file", "variant", "shape", "us", "TFLOPS", "of cuBLASLt", "check"}};
+  bool right = true;
+  for (const Stage& stage : stages()) {
+    right = run_stage(workbench, options, stage, &ladder_rows) && right;
+  }
+  if (stages().size() == 1) {
+    print(stage_advice(stages().front()));
+  } else {
+    print("\nThe ladder\n" + table(ladder_rows) +
+          "\nRead README.md and docs/, rung by rung. Next: make stage-1; make bench measures at "
+          "length.\n");
+  }
+  if (!right) std::fputs("A result is wrong; its row says FAIL and has no time.\n", stderr);
+  return right ? EXIT_OK : EXIT_WRONG;
+}
+
+int run_mode(const std::string& program, const Options& options) {
+  switch (options.mode) {
+    case Options::Mode::help:
+      print(usage(program));
+      return EXIT_OK;
+    case Options::Mode::list:
+      print_list();
+      return EXIT_OK;
+    case Options::Mode::bench_rows:
+      return run_bench_rows(options, std::cin);
+    default:
+      return run_stages(options);
+  }
+}
+
+int fail(ExitCode code, const std::exception& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return code;
+}
+
+}  // namespace
+
+int run_program(const std::string& program, const std::vector<std::string>& arguments) {
+  try {
+    return run_mode(program, parse_options(arguments, stages()));
+  } catch (const Refused& error) {
+    return fail(EXIT_REFUSED, error);
+  } catch (const NoDevice& error) {
+    return fail(EXIT_NO_DEVICE, error);
+  } catch (const std::exception& error) {
+    std::fputs("FAIL: ", stderr);
+    return fail(EXIT_WRONG, error);
+  }
+}
+
+}  // namespace ladder

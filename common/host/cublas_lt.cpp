@@ -1,0 +1,313 @@
+#include "common/host/cublas_lt.h"
+
+#include <cublasLt.h>
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "common/host/error.h"
+#include "common/host/verify.h"
+
+namespace ladder {
+namespace {
+
+constexpr size_t WORKSPACE_BYTES = size_t{64} << 20;
+
+// --- the library ---------------------------------------------------------------------------------
+
+#define LADDER_STRING(x) #x
+#define LADDER_EXPAND_STRING(x) LADDER_STRING(x)
+const char SONAME[] = "libcublasLt.so." LADDER_EXPAND_STRING(CUBLAS_VER_MAJOR);
+
+// The loader finds it through its own paths and the run path, which names the toolkit's libraries.
+void* open_library() {
+  const char* chosen = std::getenv("LADDER_CUBLASLT");
+  const std::string path = chosen == nullptr ? SONAME : chosen;
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle != nullptr) return handle;
+  const char* why = dlerror();
+  throw CudaError("cuBLASLt cannot be loaded from " + path + " (" +
+                  (why == nullptr ? "no reason given" : why) +
+                  "); put it on LD_LIBRARY_PATH or name the file in LADDER_CUBLASLT.");
+}
+
+template <class Function>
+void find(void* handle, const char* name, Function** function) {
+  *function = reinterpret_cast<Function*>(dlsym(handle, name));
+  if (*function == nullptr) throw CudaError(std::string("cuBLASLt has no function ") + name);
+}
+
+// The functions used, under their own names without the prefix.
+struct Library {
+#define LADDER_CUBLASLT_FUNCTIONS(X) \
+  X(Create)                          \
+  X(Destroy)                         \
+  X(GetVersion)                      \
+  X(GetStatusName)                   \
+  X(Matmul)                          \
+  X(MatmulAlgoConfigGetAttribute)    \
+  X(MatmulAlgoGetHeuristic)          \
+  X(MatmulDescCreate)                \
+  X(MatmulDescDestroy)               \
+  X(MatmulDescSetAttribute)          \
+  X(MatmulPreferenceCreate)          \
+  X(MatmulPreferenceDestroy)         \
+  X(MatmulPreferenceSetAttribute)    \
+  X(MatrixLayoutCreate)              \
+  X(MatrixLayoutDestroy)
+#define LADDER_DECLARE(name) decltype(cublasLt##name)* name = nullptr;
+  LADDER_CUBLASLT_FUNCTIONS(LADDER_DECLARE)
+
+  Library() {
+    void* handle = open_library();
+#define LADDER_FIND(name) find(handle, "cublasLt" #name, &name);
+    LADDER_CUBLASLT_FUNCTIONS(LADDER_FIND)
+  }
+};
+
+// Loaded once a process and never unloaded.
+const Library& lt() {
+  static const Library library;
+  return library;
+}
+
+void check_lt(cublasStatus_t status, const char* what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw CudaError(std::string(what) + ": " + lt().GetStatusName(status));
+}
+
+// --- what describes a problem to cuBLASLt --------------------------------------------------------
+
+// cuBLASLt is column-major, and a row-major matrix is its transpose there. So D (m x n, row-major)
+// is computed as D^T = B · A^T: its first operand is B, stored as k x n and transposed, its second
+// is A, stored as k x m and not.
+struct Plan {
+  cublasLtMatmulDesc_t operation = nullptr;
+  cublasLtMatrixLayout_t first = nullptr, second = nullptr, result = nullptr;
+
+  explicit Plan(const GemmArgs& args) {
+    check_lt(lt().MatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+             "cublasLtMatmulDescCreate");
+    const cublasOperation_t transposed = CUBLAS_OP_T, plain = CUBLAS_OP_N;
+    check_lt(lt().MatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
+                                         sizeof transposed),
+             "cublasLtMatmulDescSetAttribute TRANSA");
+    check_lt(
+        lt().MatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSB, &plain, sizeof plain),
+        "cublasLtMatmulDescSetAttribute TRANSB");
+    const auto m = static_cast<uint64_t>(args.m), n = static_cast<uint64_t>(args.n);
+    const auto k = static_cast<uint64_t>(args.k);
+    check_lt(lt().MatrixLayoutCreate(&first, CUDA_R_16BF, k, n, args.ldb),
+             "cublasLtMatrixLayoutCreate B");
+    check_lt(lt().MatrixLayoutCreate(&second, CUDA_R_16BF, k, m, args.lda),
+             "cublasLtMatrixLayoutCreate A");
+    check_lt(lt().MatrixLayoutCreate(&result, CUDA_R_16BF, n, m, args.ldd),
+             "cublasLtMatrixLayoutCreate D");
+  }
+  ~Plan() {
+    if (result != nullptr) lt().MatrixLayoutDestroy(result);
+    if (second != nullptr) lt().MatrixLayoutDestroy(second);
+    if (first != nullptr) lt().MatrixLayoutDestroy(first);
+    if (operation != nullptr) lt().MatmulDescDestroy(operation);
+  }
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+};
+
+// The largest power of two, up to 256, that divides an address.
+uint32_t alignment_of(const void* pointer) {
+  const auto address = reinterpret_cast<uintptr_t>(pointer) | 256;
+  return static_cast<uint32_t>(address & (~address + 1));
+}
+
+struct Preference {
+  cublasLtMatmulPreference_t handle = nullptr;
+
+  explicit Preference(const GemmArgs& args) {
+    check_lt(lt().MatmulPreferenceCreate(&handle), "cublasLtMatmulPreferenceCreate");
+    set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{WORKSPACE_BYTES});
+    // No split-K that adds its parts in bf16: that would not be fp32 accumulation.
+    set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+        uint32_t{CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(args.b));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(args.a));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(args.d));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(args.d));
+  }
+  ~Preference() { lt().MatmulPreferenceDestroy(handle); }
+  Preference(const Preference&) = delete;
+  Preference& operator=(const Preference&) = delete;
+
+ private:
+  template <class Value>
+  void set(cublasLtMatmulPreferenceAttributes_t attribute, Value value) {
+    check_lt(lt().MatmulPreferenceSetAttribute(handle, attribute, &value, sizeof value),
+             "cublasLtMatmulPreferenceSetAttribute");
+  }
+};
+
+// --- names of configurations ---------------------------------------------------------------------
+
+#define LADDER_NAME_TILE(name)      \
+  case CUBLASLT_MATMUL_TILE_##name: \
+    return #name;
+#define LADDER_NAME_STAGES(name)      \
+  case CUBLASLT_MATMUL_STAGES_##name: \
+    return #name;
+#define LADDER_NAME_CLUSTER(name)         \
+  case CUBLASLT_CLUSTER_SHAPE_##name##x1: \
+    return #name;
+
+// The header has 600 tiles; these are the ones of Hopper's bf16 kernels. Others go by their number.
+std::string tile_name(uint32_t id) {
+  switch (id) {
+    LADDER_NAME_TILE(64x32)
+    LADDER_NAME_TILE(64x64)
+    LADDER_NAME_TILE(64x96)
+    LADDER_NAME_TILE(64x128)
+    LADDER_NAME_TILE(64x192)
+    LADDER_NAME_TILE(64x256)
+    LADDER_NAME_TILE(128x32)
+    LADDER_NAME_TILE(128x64)
+    LADDER_NAME_TILE(128x96)
+    LADDER_NAME_TILE(128x128)
+    LADDER_NAME_TILE(128x160)
+    LADDER_NAME_TILE(128x192)
+    LADDER_NAME_TILE(128x224)
+    LADDER_NAME_TILE(128x208)
+    LADDER_NAME_TILE(128x256)
+    LADDER_NAME_TILE(192x64)
+    LADDER_NAME_TILE(192x128)
+    LADDER_NAME_TILE(192x192)
+    LADDER_NAME_TILE(192x256)
+    LADDER_NAME_TILE(256x32)
+    LADDER_NAME_TILE(256x64)
+    LADDER_NAME_TILE(256x96)
+    LADDER_NAME_TILE(256x128)
+    LADDER_NAME_TILE(256x192)
+    LADDER_NAME_TILE(256x256)
+  }
+  return "id" + std::to_string(id);
+}
+
+// Elements of K in a slot x slots.
+std::string stages_name(uint32_t id) {
+  switch (id) {
+    LADDER_NAME_STAGES(32x3)
+    LADDER_NAME_STAGES(32x4)
+    LADDER_NAME_STAGES(32x5)
+    LADDER_NAME_STAGES(64x2)
+    LADDER_NAME_STAGES(64x3)
+    LADDER_NAME_STAGES(64x4)
+    LADDER_NAME_STAGES(64x5)
+    LADDER_NAME_STAGES(64x6)
+    LADDER_NAME_STAGES(32xAUTO)
+    LADDER_NAME_STAGES(64xAUTO)
+    LADDER_NAME_STAGES(128xAUTO)
+  }
+  return "id" + std::to_string(id);
+}
+
+std::string cluster_name(uint16_t id) {
+  switch (id) {
+    LADDER_NAME_CLUSTER(1x1)
+    LADDER_NAME_CLUSTER(2x1)
+    LADDER_NAME_CLUSTER(1x2)
+    LADDER_NAME_CLUSTER(2x2)
+    LADDER_NAME_CLUSTER(4x1)
+    LADDER_NAME_CLUSTER(1x4)
+    LADDER_NAME_CLUSTER(4x2)
+    LADDER_NAME_CLUSTER(2x4)
+    LADDER_NAME_CLUSTER(4x4)
+    LADDER_NAME_CLUSTER(8x1)
+    LADDER_NAME_CLUSTER(1x8)
+    case CUBLASLT_CLUSTER_SHAPE_AUTO:
+      return "auto";
+  }
+  return "id" + std::to_string(id);
+}
+
+template <class Value>
+Value attribute(const cublasLtMatmulAlgo_t& algo, cublasLtMatmulAlgoConfigAttributes_t name) {
+  Value value = 0;
+  size_t written = 0;
+  check_lt(lt().MatmulAlgoConfigGetAttribute(&algo, name, &value, sizeof value, &written),
+           "cublasLtMatmulAlgoConfigGetAttribute");
+  return value;
+}
+
+}  // namespace
+
+// --- the class -----------------------------------------------------------------------------------
+
+struct CublasLt::Algorithm {
+  std::shared_ptr<Plan> plan;
+  int rank;  // among the heuristics' answers, 0 the best guess
+  cublasLtMatmulAlgo_t algo;
+};
+
+struct CublasLt::Impl {
+  cublasLtHandle_t handle = nullptr;
+  DeviceBuffer workspace{WORKSPACE_BYTES};
+
+  Impl() { check_lt(lt().Create(&handle), "cublasLtCreate"); }
+  ~Impl() { lt().Destroy(handle); }
+};
+
+CublasLt::CublasLt() : impl_(std::make_unique<Impl>()) {}
+CublasLt::~CublasLt() = default;
+
+std::string CublasLt::version() {
+  const size_t version = lt().GetVersion();
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
+std::vector<std::shared_ptr<CublasLt::Algorithm>> CublasLt::candidates(const GemmArgs& args,
+                                                                       int count) {
+  const auto plan = std::make_shared<Plan>(args);
+  const Preference preference(args);
+  std::vector<cublasLtMatmulHeuristicResult_t> answers(static_cast<size_t>(count));
+  int found = 0;
+  check_lt(lt().MatmulAlgoGetHeuristic(impl_->handle, plan->operation, plan->first, plan->second,
+                                       plan->result, plan->result, preference.handle, count,
+                                       answers.data(), &found),
+           "cublasLtMatmulAlgoGetHeuristic");
+  std::vector<std::shared_ptr<Algorithm>> list;
+  for (int rank = 0; rank < found; ++rank) {
+    const cublasLtMatmulHeuristicResult_t& answer = answers[static_cast<size_t>(rank)];
+    if (answer.state != CUBLAS_STATUS_SUCCESS || answer.workspaceSize > WORKSPACE_BYTES) continue;
+    list.push_back(std::make_shared<Algorithm>(Algorithm{plan, rank, answer.algo}));
+  }
+  return list;
+}
+
+// Tile and cluster as cuBLASLt counts them: N first, then M, since it computes D^T.
+std::string CublasLt::describe(const Algorithm& algorithm) {
+  const cublasLtMatmulAlgo_t& algo = algorithm.algo;
+  std::string text =
+      "#" + std::to_string(algorithm.rank) +                                                 //
+      " algo " + std::to_string(attribute<int32_t>(algo, CUBLASLT_ALGO_CONFIG_ID)) +         //
+      " tile " + tile_name(attribute<uint32_t>(algo, CUBLASLT_ALGO_CONFIG_TILE_ID)) +        //
+      " stages " + stages_name(attribute<uint32_t>(algo, CUBLASLT_ALGO_CONFIG_STAGES_ID)) +  //
+      " cluster " + cluster_name(attribute<uint16_t>(algo, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID));
+  const auto split_k = attribute<int32_t>(algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM);
+  if (split_k > 1) text += " split-K " + std::to_string(split_k);
+  const auto swizzle = attribute<uint32_t>(algo, CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING);
+  if (swizzle != 0) text += " CTA swizzle " + std::to_string(swizzle);
+  const auto custom = attribute<uint32_t>(algo, CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION);
+  if (custom != 0) text += " option " + std::to_string(custom);
+  return text;
+}
+
+void CublasLt::run(const Algorithm& algorithm, const GemmArgs& args) {
+  const float one = 1, zero = 0;
+  const Plan& plan = *algorithm.plan;
+  check_lt(lt().Matmul(impl_->handle, plan.operation, &one, args.b, plan.first, args.a, plan.second,
+                       &zero, args.d, plan.result, args.d, plan.result, &algorithm.algo,
+                       impl_->workspace.data(), WORKSPACE_BYTES, args.stream),
+           "cublasLtMatmul");
+}
+
+}  // namespace ladder

@@ -1,0 +1,37 @@
+// C API of build/libladder.so: every rung of the ladder, callable from any language.
+//
+// D[m,n] = A[m,k] · B[n,k]^T, bf16 in, fp32 accumulation, bf16 out, all row-major. Calls are
+// asynchronous on `stream` (a cudaStream_t) of the current device, need no workspace, allocate
+// nothing, may be captured into a CUDA graph, and are safe from several threads on several streams.
+#pragma once
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Return codes.
+enum {
+  LADDER_OK = 0,
+  LADDER_REFUSED = 1,  // the arguments break a rule; nothing was launched
+  LADDER_CUDA_ERROR = 2,
+  LADDER_NO_DEVICE = 3,  // no GPU of compute capability 9.0, or no driver
+};
+
+// Number of rungs.
+int ladder_stage_count(void);
+
+// File stem of rung `stage` (1-based), e.g. "05_wgmma"; "" out of range.
+const char* ladder_stage_name(int stage);
+
+// Device pointers, 16-byte aligned; leading dimensions in elements, multiples of 8, lda and ldb >=
+// k, ldd >= n. stage 0: the best rung for this shape.
+int ladder_gemm_bf16(int stage, int m, int n, int k, const void* a, long long lda, const void* b,
+                     long long ldb, void* d, long long ldd, void* stream);
+
+// What went wrong in this thread's latest call, every violation of a refused one; "" if it
+// succeeded. Valid until this thread's next call.
+const char* ladder_last_error(void);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,240 @@
+#include "common/host/options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <climits>
+#include <sstream>
+
+#include "common/host/error.h"
+#include "common/host/text.h"
+
+namespace ladder {
+namespace {
+
+constexpr int DEFAULT_SIZE = 8192;
+constexpr int SMALL_DEFAULT_SIZE = 2048;  // for a rung without tensor cores
+constexpr int MAX_SIZE = 1 << 30;         // what a rung accepts
+
+const std::vector<std::string> NAMES = {"--m",    "--n",          "--k",    "--variant",
+                                        "--data", "--seed",       "--grid", "--check",
+                                        "--list", "--bench-rows", "--help"};
+const std::vector<Data> ALL_DATA = {Data::normal, Data::uniform, Data::ints, Data::zeros};
+
+bool takes_value(const std::string& name) {
+  return name != "--check" && name != "--list" && name != "--bench-rows" && name != "--help";
+}
+
+// A whole decimal number and nothing else: no sign, no blank, no leftover.
+uint64_t parse_number(const std::string& name, const std::string& text, uint64_t least,
+                      uint64_t most) {
+  uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  const bool digits_only = stop == end && error != std::errc::invalid_argument;
+  const std::string rule = " must be a whole number from " + std::to_string(least) + " to " +
+                           std::to_string(most) + "; ";
+  if (!digits_only) {
+    const bool negative = text.size() > 1 && text[0] == '-';
+    const std::string example =
+        negative ? "the nearest that works is " + std::to_string(least)
+                 : "try " + std::to_string(std::clamp<uint64_t>(DEFAULT_SIZE, least, most));
+    throw Refused(name + " is '" + text + "' but" + rule + example + ".");
+  }
+  if (error == std::errc::result_out_of_range || value < least || value > most) {
+    const bool too_small = error == std::errc() && value < least;
+    throw Refused(name + " is " + text + " but" + rule + "the nearest that works is " +
+                  std::to_string(too_small ? least : most) + ".");
+  }
+  return value;
+}
+
+int parse_size(const std::string& name, const std::string& text) {
+  return static_cast<int>(parse_number(name, text, 1, MAX_SIZE));
+}
+
+Data parse_data(const std::string& text) {
+  std::vector<std::string> names;
+  for (const Data data : ALL_DATA) {
+    if (text == to_string(data)) return data;
+    names.push_back(to_string(data));
+  }
+  throw Refused("--data is '" + text + "' but must be one of " + join(names) + "; did you mean " +
+                nearest(text, names) + "?");
+}
+
+std::vector<std::string> variant_names(const std::vector<Stage>& stages) {
+  std::vector<std::string> names;
+  for (const Stage& stage : stages) {
+    for (const Variant& variant : stage.variants) {
+      if (std::find(names.begin(), names.end(), variant.name) == names.end()) {
+        names.push_back(variant.name);
+      }
+    }
+  }
+  return names;
+}
+
+void check_variant(const std::string& text, const std::vector<Stage>& stages) {
+  const std::vector<std::string> names = variant_names(stages);
+  if (std::find(names.begin(), names.end(), text) != names.end()) return;
+  throw Refused("--variant is '" + text + "' but the variants here are " + join(names) +
+                "; did you mean " + nearest(text, names) + "?");
+}
+
+void set_mode(Options* options, Options::Mode mode, const std::string& name) {
+  if (options->mode != Options::Mode::run) {
+    throw Refused(name + " stands beside another of --list, --bench-rows and --help; give one.");
+  }
+  options->mode = mode;
+}
+
+void apply(Options* options, const std::string& name, const std::string& value,
+           const std::vector<Stage>& stages) {
+  if (name == "--m") options->shape.m = parse_size(name, value);
+  if (name == "--n") options->shape.n = parse_size(name, value);
+  if (name == "--k") options->shape.k = parse_size(name, value);
+  if (name == "--variant") {
+    check_variant(value, stages);
+    options->variant = value;
+  }
+  if (name == "--data") options->data = parse_data(value);
+  if (name == "--seed") options->seed = parse_number(name, value, 0, INT64_MAX);
+  if (name == "--grid") options->grid = static_cast<int>(parse_number(name, value, 0, INT_MAX));
+  if (name == "--check") options->check_only = true;
+  if (name == "--list") set_mode(options, Options::Mode::list, name);
+  if (name == "--bench-rows") set_mode(options, Options::Mode::bench_rows, name);
+  if (name == "--help") set_mode(options, Options::Mode::help, name);
+}
+
+const Stage& find_stage(const std::string& text, const std::vector<Stage>& stages,
+                        const std::string& where) {
+  std::vector<std::string> numbers;
+  for (const Stage& stage : stages) {
+    numbers.push_back(std::to_string(stage.number));
+    if (text == numbers.back()) return stage;
+  }
+  throw Refused(where + "there is no rung '" + text + "'; the rungs here are " + join(numbers) +
+                ".");
+}
+
+const Variant& find_variant(const std::string& text, const Stage& stage, const std::string& where) {
+  for (const Variant& variant : stage.variants) {
+    if (text == variant.name) return variant;
+  }
+  const std::vector<std::string> names = variant_names({stage});
+  throw Refused(where + "rung " + std::to_string(stage.number) + " has no variant '" + text +
+                "', only " + join(names) + "; did you mean " + nearest(text, names) + "?");
+}
+
+BenchRow parse_bench_row(const std::string& line, const std::vector<Stage>& stages) {
+  const std::string where = "Row '" + line + "': ";
+  std::istringstream stream(line);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  if (words.size() != 6) {
+    throw Refused(where + "it must be '<rung> <variant> <m> <n> <k> <burst|sustained>', but has " +
+                  std::to_string(words.size()) + " words.");
+  }
+  BenchRow row;
+  row.stage = &find_stage(words[0], stages, where);
+  row.variant = &find_variant(words[1], *row.stage, where);
+  row.shape = {parse_size(where + "m", words[2]), parse_size(where + "n", words[3]),
+               parse_size(where + "k", words[4])};
+  if (words[5] != "burst" && words[5] != "sustained") {
+    throw Refused(where + "the regime is '" + words[5] + "' but must be burst or sustained.");
+  }
+  row.regime = words[5] == "burst" ? Regime::burst : Regime::sustained;
+  return row;
+}
+
+bool measured_together(const BenchRow& one, const BenchRow& other) {
+  return one.stage == other.stage && one.shape == other.shape && one.regime == other.regime;
+}
+
+}  // namespace
+
+Options parse_options(const std::vector<std::string>& arguments, const std::vector<Stage>& stages) {
+  Options options;
+  for (const std::string& argument : arguments) {
+    const size_t equals = argument.find('=');
+    const std::string name = argument.substr(0, equals);
+    const bool has_value = equals != std::string::npos;
+    if (std::find(NAMES.begin(), NAMES.end(), name) == NAMES.end()) {
+      throw Refused("There is no option '" + argument + "'; did you mean " + nearest(name, NAMES) +
+                    "? --help lists them.");
+    }
+    if (takes_value(name) && !has_value) {
+      throw Refused(name + " needs a value behind a '=', as in " + name + "=...");
+    }
+    if (!takes_value(name) && has_value) {
+      throw Refused(argument + ": " + name + " takes no value; write just " + name + ".");
+    }
+    apply(&options, name, has_value ? argument.substr(equals + 1) : "", stages);
+  }
+  return options;
+}
+
+std::string usage(const std::string& program) {
+  return "Usage: " + program +
+         " [--m=M] [--n=N] [--k=K] [--variant=NAME] [--data=KIND] [--seed=S] [--grid=G] [--check]\n"
+         "       " +
+         program +
+         " --list | --bench-rows | --help\n"
+         "\n"
+         "Runs D[M,N] = A[M,K] * B[N,K]^T in bf16 on every rung and variant that is linked in,\n"
+         "checks the results, times them beside cuBLASLt and prints one row a variant.\n"
+         "\n"
+         "  --m, --n, --k   sizes; default 8192 each, 2048 for rung 1\n"
+         "  --variant=NAME  only this variant\n"
+         "  --data=KIND     normal (default), uniform, ints (checked bit for bit) or zeros\n"
+         "  --seed=S        seed of the data, default 1\n"
+         "  --grid=G        at most G CTAs, for persistent rungs; default 0: as many as fit\n"
+         "  --check         check the results and time nothing\n"
+         "  --list          one line a variant, tab separated, needs no GPU: rung, stem, variant,\n"
+         "                  result, bm, bn, bk, depth, threads, smem_bytes, cluster_m, cluster_n,\n"
+         "                  regs_dec, regs_inc, persistent, kernel, what\n"
+         "  --bench-rows    reads rows '<rung> <variant> <m> <n> <k> <burst|sustained>' from "
+         "stdin\n"
+         "                  and prints a JSON object a line; make bench is its front end\n"
+         "\n"
+         "Exit codes: 0 ok, 1 wrong result, 2 usage or refused input, 3 no usable device, 4 "
+         "hang.\n";
+}
+
+Shape shape_of_run(const Options& options, const Stage& stage) {
+  const int size = stage.number == 1 ? SMALL_DEFAULT_SIZE : DEFAULT_SIZE;
+  const auto or_default = [size](int given) { return given == 0 ? size : given; };
+  return {or_default(options.shape.m), or_default(options.shape.n), or_default(options.shape.k)};
+}
+
+std::vector<const Variant*> chosen_variants(const Options& options, const Stage& stage) {
+  std::vector<const Variant*> chosen;
+  for (const Variant& variant : stage.variants) {
+    if (options.variant.empty() || options.variant == variant.name) chosen.push_back(&variant);
+  }
+  return chosen;
+}
+
+std::string BenchRow::text() const {
+  return format("%d %s %d %d %d %s", stage->number, variant->name, shape.m, shape.n, shape.k,
+                to_string(regime));
+}
+
+std::vector<std::vector<BenchRow>> parse_bench_rows(const std::vector<std::string>& lines,
+                                                    const std::vector<Stage>& stages) {
+  std::vector<std::vector<BenchRow>> groups;
+  bool apart = true;  // the next row starts a group
+  for (const std::string& line : lines) {
+    if (line.empty()) {
+      apart = true;
+      continue;
+    }
+    const BenchRow row = parse_bench_row(line, stages);
+    if (apart || !measured_together(groups.back().back(), row)) groups.emplace_back();
+    groups.back().push_back(row);
+    apart = false;
+  }
+  return groups;
+}
+
+}  // namespace ladder

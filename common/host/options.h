@@ -1,0 +1,52 @@
+// What the programs are told: their command line, and the rows that --bench-rows reads. Nothing
+// here needs a GPU. Every refusal is one sentence with the value, the rule and the nearest that
+// works.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/host/registry.h"
+#include "common/host/workload.h"
+
+namespace ladder {
+
+struct Options {
+  enum class Mode { run, list, bench_rows, help };
+  Mode mode = Mode::run;
+  Shape shape;          // a size of 0: the rung's default
+  std::string variant;  // empty: every variant
+  Data data = Data::normal;
+  uint64_t seed = 1;
+  int grid = 0;             // GemmArgs::max_ctas; 0: as many as fit the GPU
+  bool check_only = false;  // check results, time nothing
+};
+
+// Throws Refused. `stages` are the linked rungs, which decide what --variant may name.
+Options parse_options(const std::vector<std::string>& arguments, const std::vector<Stage>& stages);
+
+// What --help prints.
+std::string usage(const std::string& program);
+
+// The shape that a run of this rung has where the options give none: small for fma.rn.f32.
+Shape shape_of_run(const Options& options, const Stage& stage);
+
+// The rung's variants that the options ask for, in order of registration.
+std::vector<const Variant*> chosen_variants(const Options& options, const Stage& stage);
+
+// One line of --bench-rows: "<rung> <variant> <m> <n> <k> <burst|sustained>".
+struct BenchRow {
+  const Stage* stage = nullptr;
+  const Variant* variant = nullptr;
+  Shape shape;
+  Regime regime = Regime::burst;
+  std::string text() const;  // the line
+};
+
+// Rows that are measured together: neighbours of the same rung, shape and regime. An empty line
+// keeps its neighbours apart. Throws Refused at the first line that is not a row of `stages`.
+std::vector<std::vector<BenchRow>> parse_bench_rows(const std::vector<std::string>& lines,
+                                                    const std::vector<Stage>& stages);
+
+}  // namespace ladder

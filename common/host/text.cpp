@@ -1,0 +1,165 @@
+#include "common/host/text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+#include <limits>
+#include <numeric>
+
+namespace ladder {
+namespace {
+
+// Levenshtein distance, one row of its matrix at a time.
+size_t edits(const std::string& from, const std::string& to) {
+  std::vector<size_t> row(to.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= from.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= to.size(); ++j) {
+      const size_t replaced = diagonal + (from[i - 1] == to[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[to.size()];
+}
+
+std::string quoted(const std::string& text) {
+  std::string json = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      json += '\\';
+      json += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      json += format("\\u%04x", static_cast<unsigned>(c));
+    } else {
+      json += c;
+    }
+  }
+  return json + '"';
+}
+
+size_t width(const std::string& utf8) {
+  return static_cast<size_t>(std::count_if(utf8.begin(), utf8.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;  // not a continuation byte
+  }));
+}
+
+// Whether column i, below its heading, has nothing but numbers, with units or arrows.
+bool numeric(const std::vector<std::vector<std::string>>& rows, size_t i) {
+  return rows.size() > 1 && std::all_of(rows.begin() + 1, rows.end(), [i](const auto& row) {
+           return row.at(i).find_first_not_of("0123456789.-+%/> ") == std::string::npos;
+         });
+}
+
+}  // namespace
+
+std::string format(const char* pattern, ...) {
+  va_list arguments;
+  va_start(arguments, pattern);
+  va_list again;
+  va_copy(again, arguments);
+  const int length = std::vsnprintf(nullptr, 0, pattern, arguments);
+  va_end(arguments);
+  std::string text(static_cast<size_t>(std::max(length, 0)), '\0');
+  std::vsnprintf(text.data(), text.size() + 1, pattern, again);
+  va_end(again);
+  return text;
+}
+
+std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
+  std::string best;
+  size_t fewest = std::numeric_limits<size_t>::max();
+  for (const std::string& candidate : candidates) {
+    const size_t distance = edits(word, candidate);
+    if (distance < fewest) {
+      fewest = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+std::string join(const std::vector<std::string>& words, const std::string& separator) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : separator) + word;
+  return text;
+}
+
+std::string table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()), 0);
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
+  }
+  std::string text;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    std::string line;
+    for (size_t i = 0; i < rows[r].size(); ++i) {
+      const std::string& cell = rows[r][i];
+      const std::string blanks(widths[i] - width(cell), ' ');
+      line += (i == 0 ? "" : "  ") + (numeric(rows, i) ? blanks + cell : cell + blanks);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + '\n';
+    if (r == 0) {
+      std::string rule;
+      for (size_t i = 0; i < widths.size(); ++i) {
+        rule += (i == 0 ? "" : "  ") + std::string(widths[i], '-');
+      }
+      text += rule + '\n';
+    }
+  }
+  return text;
+}
+
+JsonObject& JsonObject::add_raw(const std::string& key, const std::string& json) {
+  members_ += (members_.empty() ? "" : ", ") + quoted(key) + ": " + json;
+  return *this;
+}
+
+JsonObject& JsonObject::add(const std::string& key, const std::string& value) {
+  return add_raw(key, quoted(value));
+}
+
+JsonObject& JsonObject::add(const std::string& key, const char* value) {
+  return add_raw(key, quoted(value));
+}
+
+JsonObject& JsonObject::add(const std::string& key, double value) {
+  return add_raw(key, std::isfinite(value) ? format("%.7g", value) : "null");
+}
+
+JsonObject& JsonObject::add(const std::string& key, long long value) {
+  return add_raw(key, std::to_string(value));
+}
+
+JsonObject& JsonObject::add(const std::string& key, int value) {
+  return add_raw(key, std::to_string(value));
+}
+
+JsonObject& JsonObject::add(const std::string& key, bool value) {
+  return add_raw(key, value ? "true" : "false");
+}
+
+JsonObject& JsonObject::add(const std::string& key, const std::vector<std::string>& values) {
+  std::vector<std::string> items;
+  for (const std::string& value : values) items.push_back(quoted(value));
+  return add_raw(key, "[" + join(items) + "]");
+}
+
+JsonObject& JsonObject::add(const std::string& key, const JsonObject& value) {
+  return add_raw(key, value.line());
+}
+
+JsonObject& JsonObject::add_null(const std::string& key) {
+  return add_raw(key, "null");
+}
+
+std::string JsonObject::line() const {
+  return "{" + members_ + "}";
+}
+
+}  // namespace ladder

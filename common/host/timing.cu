@@ -1,0 +1,559 @@
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include "common/host/stats.h"
+#include "common/host/text.h"
+#include "common/host/timing.h"
+
+namespace ladder {
+namespace timing {
+
+constexpr double GRAPH_MS = 12;  // launches in a timed graph
+constexpr double WARM_UP_MS = 1;
+constexpr int MIN_LAUNCHES = 3;  // in a timed graph
+constexpr int MAX_LAUNCHES = 4096;
+constexpr int ROUNDS = 5;
+constexpr double REST_MS = 100;     // before each burst
+constexpr double LOAD_MS = 1000;    // before the first sustained round
+constexpr double LEAD_IN_MS = 100;  // before each sustained slice, by its own contestant
+constexpr double SLICE_MS = 200;
+constexpr int CANDIDATES = 24;
+constexpr double SCREENING_GRAPH_MS = 3;
+constexpr double SCREENING_REST_MS = 20;
+constexpr int SCREENING_PASSES = 2;
+constexpr size_t FINALISTS = 3;
+constexpr int MAX_SETS = 64;
+constexpr int L2_MULTIPLE = 3;
+constexpr double TENSOR_FLOP_PER_CLOCK_AND_SM = 4096;  // dense bf16
+constexpr int MAX_SMS = 512;                           // %smid is below this
+constexpr int STAMP_THREADS = 1024;  // so large that CTAs spread over the SMs, one each
+
+void rest(double ms) {
+  std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(ms));
+}
+
+size_t dense_bytes(long long rows, long long ld) {
+  return static_cast<size_t>(rows) * static_cast<size_t>(ld) * sizeof(bf16);
+}
+
+struct Stamp {
+  long long clock;  // of the SM
+  long long ns;     // of the GPU; 0: this SM was not seen
+};
+
+// stamps [MAX_SMS], by SM: when this SM ran one of the CTAs, by its own clock and by the GPU's.
+__global__ __launch_bounds__(STAMP_THREADS) void stamp_clocks(Stamp* stamps) {
+  if (threadIdx.x != 0) return;
+  unsigned sm;
+  Stamp now;
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+  asm volatile("mov.u64 %0, %%clock64;" : "=l"(now.clock)::"memory");
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now.ns)::"memory");
+  if (sm < MAX_SMS) stamps[sm] = now;
+}
+
+// Adds to *equal how many elements of d [m][ldd] and kept [m][n] have the same bits.
+__global__ void count_equal(const uint16_t* d, long long ldd, const uint16_t* kept, int m, int n,
+                            unsigned long long* equal) {
+  const long long elements = static_cast<long long>(m) * n;
+  const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
+  unsigned long long mine = 0;
+  for (long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; i < elements;
+       i += step) {
+    mine += d[i / n * ldd + i % n] == kept[i] ? 1 : 0;
+  }
+  atomicAdd(equal, mine);
+}
+
+class Event {
+ public:
+  Event() { check_cuda(cudaEventCreate(&event_), "cudaEventCreate"); }
+  ~Event() { cudaEventDestroy(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  void record(cudaStream_t stream) const {
+    check_cuda(cudaEventRecord(event_, stream), "cudaEventRecord");
+  }
+  double ms_since(const Event& start) const {
+    float ms = 0;
+    check_cuda(cudaEventElapsedTime(&ms, start.event_, event_), "cudaEventElapsedTime");
+    return ms;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+// `launches` launches by a contestant, launch i on operand set i modulo the number of sets.
+class Graph {
+ public:
+  Graph(const Problem& problem, const Contestant& contestant, int launches)
+      : stream_(problem.stream()), launches_(launches) {
+    cudaGraph_t graph = capture(problem, contestant);
+    const cudaError_t status = cudaGraphInstantiate(&executable_, graph, 0);
+    cudaGraphDestroy(graph);
+    check_cuda(status, "cudaGraphInstantiate");
+    check_cuda(cudaGraphUpload(executable_, stream_), "cudaGraphUpload");
+  }
+  ~Graph() {
+    if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
+  }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  int launches() const { return launches_; }
+
+  void replay(int times = 1) const {
+    for (int i = 0; i < times; ++i) {
+      check_cuda(cudaGraphLaunch(executable_, stream_), "cudaGraphLaunch");
+    }
+  }
+
+  // Replays once and waits.
+  double timed_replay_ms() const {
+    Event start, stop;
+    start.record(stream_);
+    replay();
+    stop.record(stream_);
+    check_cuda(cudaStreamSynchronize(stream_), "replay of the captured launches");
+    return stop.ms_since(start);
+  }
+
+ private:
+  cudaGraph_t capture(const Problem& problem, const Contestant& contestant) const {
+    cudaGraph_t graph = nullptr;
+    check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
+               "cudaStreamBeginCapture");
+    try {
+      for (int i = 0; i < launches_; ++i) contestant.launch(problem.args(i % problem.sets()));
+    } catch (...) {
+      cudaStreamEndCapture(stream_, &graph);
+      if (graph != nullptr) cudaGraphDestroy(graph);
+      throw;
+    }
+    check_cuda(cudaStreamEndCapture(stream_, &graph), "cudaStreamEndCapture");
+    return graph;
+  }
+
+  cudaStream_t stream_;
+  int launches_;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+// A contestant ready to be timed.
+class Runner {
+ public:
+  Runner(const Problem& problem, const Contestant& contestant, double graph_ms)
+      : warm_up_(problem, contestant, 2) {
+    warm_up_.timed_replay_ms();  // loads the kernel and fills the instruction cache
+    warm_up_ms_ = warm_up_.timed_replay_ms();
+
+    // A graph of two short launches also times the start of the graph, so that the first size may
+    // turn out too small; the second is sized by the first.
+    double launch_ms = warm_up_ms_ / warm_up_.launches();
+    for (int attempt = 0; attempt < 2 && replay_ms_ < 0.75 * graph_ms; ++attempt) {
+      const int most = std::max(MAX_LAUNCHES, problem.sets());
+      const int wanted = static_cast<int>(std::min<double>(std::ceil(graph_ms / launch_ms), most));
+      timed_.reset();
+      timed_ = std::make_unique<Graph>(problem, contestant,
+                                       std::max({wanted, MIN_LAUNCHES, problem.sets()}));
+      replay_ms_ = timed_->timed_replay_ms();
+      launch_ms = replay_ms_ / timed_->launches();
+    }
+  }
+
+  void warm_up() const { warm_up_.replay(times_for(WARM_UP_MS, warm_up_ms_)); }
+  const Graph& timed() const { return *timed_; }
+  int replays_for(double ms) const { return times_for(ms, replay_ms_); }
+
+ private:
+  static int times_for(double ms, double one_ms) {
+    return std::max(1, static_cast<int>(std::lround(ms / one_ms)));
+  }
+
+  Graph warm_up_;
+  std::unique_ptr<Graph> timed_;
+  double warm_up_ms_ = 0, replay_ms_ = 0;
+};
+
+// One timed region.
+struct Reading {
+  double us, tflops, sm_mhz, tensor_share;
+};
+
+class Sample {
+ public:
+  Sample() : stamps_(2 * MAX_SMS * sizeof(Stamp)) {}
+
+  void enqueue(const Problem& problem, const Graph& graph, int replays) {
+    const cudaStream_t stream = problem.stream();
+    launches_ = graph.launches() * replays;
+    check_cuda(cudaMemsetAsync(stamps_.data(), 0, stamps_.bytes(), stream), "cudaMemsetAsync");
+    stamp(problem, stamps_.as<Stamp>());
+    start_.record(stream);
+    graph.replay(replays);
+    stop_.record(stream);
+    stamp(problem, stamps_.as<Stamp>() + MAX_SMS);
+  }
+
+  // After the stream has been waited for.
+  Reading read(const Problem& problem) const {
+    const double ms = stop_.ms_since(start_);
+    const double flop = problem.shape().flop() * launches_;
+    const double mhz = mean_mhz();
+    const double cycles = mhz * 1e3 * ms;
+    const double peak = TENSOR_FLOP_PER_CLOCK_AND_SM * problem.device().sm_count * cycles;
+    return {ms * 1e3 / launches_, flop / ms * 1e-9, mhz, flop / peak};
+  }
+
+ private:
+  static void stamp(const Problem& problem, Stamp* stamps) {
+    stamp_clocks<<<problem.device().sm_count, STAMP_THREADS, 0, problem.stream()>>>(stamps);
+    check_cuda(cudaGetLastError(), "launch of stamp_clocks");
+  }
+
+  // Over the SMs that both stamps saw.
+  double mean_mhz() const {
+    std::vector<Stamp> stamps(2 * MAX_SMS);
+    check_cuda(cudaMemcpy(stamps.data(), stamps_.data(), stamps_.bytes(), cudaMemcpyDeviceToHost),
+               "cudaMemcpy");
+    double sum = 0;
+    int seen = 0;
+    for (int sm = 0; sm < MAX_SMS; ++sm) {
+      const Stamp& begin = stamps[sm];
+      const Stamp& end = stamps[MAX_SMS + sm];
+      if (begin.ns == 0 || end.ns <= begin.ns) continue;
+      sum += 1e3 * static_cast<double>(end.clock - begin.clock) /
+             static_cast<double>(end.ns - begin.ns);
+      ++seen;
+    }
+    return sum / seen;  // NaN if none was seen twice: not measured
+  }
+
+  DeviceBuffer stamps_;  // Stamp [2][MAX_SMS]: before, after
+  Event start_, stop_;
+  int launches_ = 0;
+};
+
+using Runners = std::vector<std::unique_ptr<Runner>>;
+using Readings = std::vector<std::vector<Reading>>;  // [contestant][round]
+
+Runners make_runners(const Problem& problem, const std::vector<Contestant>& contestants) {
+  Runners runners;
+  for (const Contestant& contestant : contestants) {
+    runners.push_back(std::make_unique<Runner>(problem, contestant, GRAPH_MS));
+  }
+  return runners;
+}
+
+void wait(const Problem& problem) {
+  check_cuda(cudaStreamSynchronize(problem.stream()), "timed launches");
+}
+
+Readings burst(const Problem& problem, const Runners& runners) {
+  Readings readings(runners.size());
+  for (int round = 0; round < ROUNDS; ++round) {
+    for (const int i : order_of_round(static_cast<int>(runners.size()), round)) {
+      Sample sample;
+      rest(REST_MS);
+      runners[i]->warm_up();
+      sample.enqueue(problem, runners[i]->timed(), 1);
+      wait(problem);
+      readings[i].push_back(sample.read(problem));
+    }
+  }
+  return readings;
+}
+
+// Keeps the GPU at work for at least `ms`, all contestants in turns.
+void load(const Problem& problem, const Runners& runners, double ms) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto end = start + std::chrono::duration<double, std::milli>(ms);
+  while (std::chrono::steady_clock::now() < end) {
+    for (const auto& runner : runners) {
+      runner->timed().replay(runner->replays_for(LEAD_IN_MS));
+      wait(problem);
+    }
+  }
+}
+
+Readings sustained(const Problem& problem, const Runners& runners) {
+  Readings readings(runners.size());
+  std::vector<Sample> samples(runners.size());
+  load(problem, runners, LOAD_MS);
+  for (int round = 0; round < ROUNDS; ++round) {
+    // A whole round is queued before it is waited for, so that the GPU never rests inside it.
+    for (const int i : order_of_round(static_cast<int>(runners.size()), round)) {
+      const Runner& runner = *runners[i];
+      runner.timed().replay(runner.replays_for(LEAD_IN_MS));
+      samples[i].enqueue(problem, runner.timed(), runner.replays_for(SLICE_MS));
+    }
+    wait(problem);
+    for (size_t i = 0; i < runners.size(); ++i) readings[i].push_back(samples[i].read(problem));
+  }
+  return readings;
+}
+
+std::vector<double> column(const std::vector<Reading>& readings, double Reading::*field) {
+  std::vector<double> values;
+  for (const Reading& reading : readings) values.push_back(reading.*field);
+  return values;
+}
+
+Measurement summarize(const std::vector<Reading>& readings, const std::vector<Reading>& baseline) {
+  const std::vector<double> tflops = column(readings, &Reading::tflops);
+  Measurement measurement;
+  measurement.us = median(column(readings, &Reading::us));
+  measurement.tflops = median(tflops);
+  measurement.p10 = quantile(tflops, 0.1);
+  measurement.p90 = quantile(tflops, 0.9);
+  measurement.rounds = static_cast<int>(readings.size());
+  measurement.ratio = paired_ratio(tflops, column(baseline, &Reading::tflops));
+  measurement.sm_mhz = median(column(readings, &Reading::sm_mhz));
+  measurement.tensor_share = median(column(readings, &Reading::tensor_share));
+  return measurement;
+}
+
+Check check_after(Problem& problem, const std::string& name, const std::function<void()>& work) {
+  Check check;
+  try {
+    problem.poison_outputs();
+    work();
+    check_cuda(cudaStreamSynchronize(problem.stream()), "its launches");
+    check.verdict = problem.verify();
+    if (!check.verdict.ok()) check.failure = check.verdict.describe();
+  } catch (const CudaError& error) {
+    cudaGetLastError();  // forgets an error that spoils nothing else
+    if (cudaStreamSynchronize(problem.stream()) != cudaSuccess) {
+      throw ContextLost(name + ": " + error.what());
+    }
+    check.failure = error.what();
+  }
+  return check;
+}
+
+// A candidate of cuBLASLt on its way to being the baseline.
+struct Candidate {
+  Baseline baseline;
+  std::unique_ptr<Runner> runner;
+  double tflops = 0;  // the better of its passes
+};
+
+std::vector<Candidate> runnable_candidates(Problem& problem, CublasLt& cublas) {
+  std::vector<Candidate> candidates;
+  for (const auto& algorithm : cublas.candidates(problem.args(0), CANDIDATES)) {
+    Candidate candidate;
+    candidate.baseline.algorithm = CublasLt::describe(*algorithm);
+    candidate.baseline.contestant = {
+        "cuBLASLt", [&cublas, algorithm](const GemmArgs& args) { cublas.run(*algorithm, args); }};
+    try {
+      candidate.baseline.contestant.launch(problem.args(0));  // loads it outside a capture
+      check_cuda(cudaStreamSynchronize(problem.stream()), candidate.baseline.algorithm.c_str());
+      candidate.runner =
+          std::make_unique<Runner>(problem, candidate.baseline.contestant, SCREENING_GRAPH_MS);
+    } catch (const CudaError&) {
+      cudaGetLastError();
+      continue;  // the heuristics offer what does not always run
+    }
+    candidates.push_back(std::move(candidate));
+  }
+  return candidates;
+}
+
+}  // namespace timing
+
+using namespace timing;
+
+Problem::Problem(const Shape& shape, Data data, uint64_t seed, int max_ctas,
+                 const DeviceInfo& device)
+    : shape_(shape),
+      data_(data),
+      max_ctas_(max_ctas),
+      device_(device),
+      ld_k_((shape.k + 7LL) / 8 * 8),
+      ld_n_((shape.n + 7LL) / 8 * 8) {
+  const size_t set_bytes =
+      dense_bytes(shape.m, ld_k_) + dense_bytes(shape.n, ld_k_) + dense_bytes(shape.m, ld_n_);
+  const size_t wanted = L2_MULTIPLE * static_cast<size_t>(device.l2_bytes);
+  const size_t sets = std::clamp<size_t>((wanted + set_bytes - 1) / set_bytes, 1, MAX_SETS);
+
+  // Two floats an element are a reference, the kept output is a bf16.
+  const size_t elements = static_cast<size_t>(shape.m) * static_cast<size_t>(shape.n);
+  const size_t needed = sets * (set_bytes + elements * 2 * sizeof(float)) + elements * sizeof(bf16);
+  size_t free = 0, total = 0;
+  check_cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  if (needed > free) {
+    const double bytes_per_square = 3.0 * sizeof(bf16) + 2.0 * sizeof(float) + sizeof(bf16);
+    const int largest =
+        static_cast<int>(std::sqrt(static_cast<double>(free) / bytes_per_square)) / 128 * 128;
+    throw Refused(
+        format("%s needs %.1f GiB of device memory for operands and references but "
+               "%.1f GiB are free; the largest cube that fits is about %d.",
+               to_string(shape).c_str(), static_cast<double>(needed) / (1 << 30),
+               static_cast<double>(free) / (1 << 30), largest));
+  }
+
+  check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
+             "cudaStreamCreateWithFlags");
+  for (size_t i = 0; i < sets; ++i) {
+    Set set{DeviceBuffer(dense_bytes(shape.m, ld_k_)), DeviceBuffer(dense_bytes(shape.n, ld_k_)),
+            DeviceBuffer(dense_bytes(shape.m, ld_n_))};
+    for (const DeviceBuffer* buffer : {&set.a, &set.b}) {
+      check_cuda(cudaMemsetAsync(buffer->data(), 0xff, buffer->bytes(), stream_),  // NaN
+                 "cudaMemsetAsync");
+    }
+    fill_gpu(set.a.as<bf16>(), shape.m, shape.k, ld_k_, data, seed + 2 * i, stream_);
+    fill_gpu(set.b.as<bf16>(), shape.n, shape.k, ld_k_, data, seed + 2 * i + 1, stream_);
+    sets_.push_back(std::move(set));
+  }
+  poison_outputs();
+  check_cuda(cudaStreamSynchronize(stream_), "filling of the operands");
+}
+
+Problem::~Problem() {
+  cudaStreamSynchronize(stream_);
+  cudaStreamDestroy(stream_);
+}
+
+GemmArgs Problem::args(int set) const {
+  const Set& buffers = sets_.at(static_cast<size_t>(set));
+  GemmArgs args;
+  args.m = shape_.m;
+  args.n = shape_.n;
+  args.k = shape_.k;
+  args.a = buffers.a.as<bf16>();
+  args.lda = ld_k_;
+  args.b = buffers.b.as<bf16>();
+  args.ldb = ld_k_;
+  args.d = buffers.d.as<bf16>();
+  args.ldd = ld_n_;
+  args.stream = stream_;
+  args.max_ctas = max_ctas_;
+  return args;
+}
+
+void Problem::poison_outputs() {
+  for (const Set& set : sets_) {
+    check_cuda(cudaMemsetAsync(set.d.data(), 0xff, set.d.bytes(), stream_), "cudaMemsetAsync");
+  }
+}
+
+Verdict Problem::verify() {
+  while (references_.size() < sets_.size()) {
+    references_.push_back(reference_gpu(args(static_cast<int>(references_.size()))));
+  }
+  Verdict all;
+  for (int set = 0; set < sets(); ++set) {
+    const Verdict one = verify_gpu(args(set), references_[static_cast<size_t>(set)],
+                                   /*exact=*/data_ == Data::ints);
+    const long long wrong = all.wrong + one.wrong;
+    const double worst = std::max(all.worst, one.worst);
+    if (all.ok()) all = one;
+    all.wrong = wrong;
+    all.worst = worst;
+  }
+  return all;
+}
+
+void Problem::keep_output() {
+  const size_t row_bytes = static_cast<size_t>(shape_.n) * sizeof(bf16);
+  kept_ = DeviceBuffer(row_bytes * static_cast<size_t>(shape_.m));
+  check_cuda(cudaMemcpy2DAsync(kept_.data(), row_bytes, sets_[0].d.data(),
+                               static_cast<size_t>(ld_n_) * sizeof(bf16), row_bytes,
+                               static_cast<size_t>(shape_.m), cudaMemcpyDeviceToDevice, stream_),
+             "cudaMemcpy2DAsync");
+  check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+}
+
+double Problem::share_equal_to_kept() const {
+  constexpr int THREADS = 256, CTAS_PER_SM = 8;
+  DeviceBuffer equal(sizeof(unsigned long long));
+  unsigned long long count = 0;
+  check_cuda(cudaMemsetAsync(equal.data(), 0, equal.bytes(), stream_), "cudaMemsetAsync");
+  count_equal<<<CTAS_PER_SM * device_.sm_count, THREADS, 0, stream_>>>(
+      sets_[0].d.as<uint16_t>(), ld_n_, kept_.as<uint16_t>(), shape_.m, shape_.n,
+      equal.as<unsigned long long>());
+  check_cuda(cudaGetLastError(), "launch of count_equal");
+  check_cuda(cudaMemcpyAsync(&count, equal.data(), sizeof count, cudaMemcpyDeviceToHost, stream_),
+             "cudaMemcpyAsync");
+  check_cuda(cudaStreamSynchronize(stream_), "count_equal");
+  return static_cast<double>(count) / (static_cast<double>(shape_.m) * shape_.n);
+}
+
+Check check(Problem& problem, const Contestant& contestant) {
+  return check_after(problem, contestant.name, [&] {
+    for (int set = 0; set < problem.sets(); ++set) contestant.launch(problem.args(set));
+  });
+}
+
+std::vector<Measurement> measure(Problem& problem, const std::vector<Contestant>& contestants,
+                                 Regime regime) {
+  const Runners runners = make_runners(problem, contestants);
+  const Readings readings =
+      regime == Regime::burst ? burst(problem, runners) : sustained(problem, runners);
+  std::vector<Measurement> measurements;
+  for (size_t i = 0; i < contestants.size(); ++i) {
+    measurements.push_back(summarize(readings[i], readings[0]));
+    measurements.back().check =
+        check_after(problem, contestants[i].name, [&] { runners[i]->timed().replay(); });
+  }
+  return measurements;
+}
+
+Baseline choose_baseline(Problem& problem, CublasLt& cublas) {
+  std::vector<Candidate> candidates = runnable_candidates(problem, cublas);
+  if (candidates.empty()) {
+    throw CudaError("cuBLASLt has no algorithm that runs " + to_string(problem.shape()));
+  }
+  Sample sample;
+  for (int pass = 0; pass < SCREENING_PASSES; ++pass) {
+    for (const int i : order_of_round(static_cast<int>(candidates.size()), pass)) {
+      rest(SCREENING_REST_MS);
+      candidates[i].runner->warm_up();
+      sample.enqueue(problem, candidates[i].runner->timed(), 1);
+      wait(problem);
+      candidates[i].tflops = std::max(candidates[i].tflops, sample.read(problem).tflops);
+    }
+  }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& x, const Candidate& y) { return x.tflops > y.tflops; });
+  candidates.resize(std::min(candidates.size(), FINALISTS));
+
+  std::vector<Contestant> finalists;
+  for (const Candidate& candidate : candidates) finalists.push_back(candidate.baseline.contestant);
+  const Readings readings = burst(problem, make_runners(problem, finalists));
+  size_t best = 0;
+  const auto tflops = [&](size_t i) { return median(column(readings[i], &Reading::tflops)); };
+  for (size_t i = 1; i < readings.size(); ++i) {
+    if (tflops(i) > tflops(best)) best = i;
+  }
+  return candidates[best].baseline;
+}
+
+Workbench::Workbench(const DeviceInfo& device, Data data, uint64_t seed, int max_ctas)
+    : device_(device), data_(data), seed_(seed), max_ctas_(max_ctas) {}
+
+Problem& Workbench::problem(const Shape& shape) {
+  if (problem_ == nullptr || problem_->shape() != shape) {
+    problem_.reset();
+    problem_ = std::make_unique<Problem>(shape, data_, seed_, max_ctas_, device_);
+  }
+  return *problem_;
+}
+
+const Baseline& Workbench::baseline(const Shape& shape) {
+  const auto found = baselines_.find(shape);
+  if (found != baselines_.end()) return found->second;
+  if (cublas_ == nullptr) cublas_ = std::make_unique<CublasLt>();
+  return baselines_.emplace(shape, choose_baseline(problem(shape), *cublas_)).first->second;
+}
+
+std::string toolkit_version() {
+  return format("%d.%d.%d", __CUDACC_VER_MAJOR__, __CUDACC_VER_MINOR__, __CUDACC_VER_BUILD__);
+}
+
+}  // namespace ladder

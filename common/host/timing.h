@@ -1,0 +1,140 @@
+// Measuring. Every contestant of a measurement runs the same problem in the same process: its
+// launches are captured into a CUDA graph, so that small shapes do not time the CPU, and graphs of
+// different contestants are replayed in turns.
+//
+//   burst      5 rounds; in each, every contestant: 100 ms of rest, about 1 ms of warm-up, then its
+//              graph, about 12 ms of launches and at least 3 of them
+//   sustained  1 s of load by all in turns, then 5 rounds; in each, every contestant: 100 ms of its
+//              own load untimed, so that the chip settles at its power and not at its neighbour's,
+//              then 200 ms timed
+//
+// The order is reversed every round. Time is taken by CUDA events around the replays, which wait in
+// the stream behind the warm-up or the lead-in, so that the GPU never waits for the host inside.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/host/cublas_lt.h"
+#include "common/host/error.h"
+#include "common/host/gemm.h"
+#include "common/host/run.h"
+#include "common/host/verify.h"
+#include "common/host/workload.h"
+
+namespace ladder {
+
+// A kernel ended in an error after which the process can use the GPU no more.
+struct ContextLost : CudaError {
+  using CudaError::CudaError;
+};
+
+// The operands of one shape on the device, in as many sets as make A, B and D of all of them three
+// times the L2 cache (at least 1, at most 64), so that launches that rotate over them find nothing
+// in the cache that a caller would not. Padding is NaN.
+class Problem {
+ public:
+  // Throws Refused if the device has too little free memory for operands and references.
+  Problem(const Shape& shape, Data data, uint64_t seed, int max_ctas, const DeviceInfo& device);
+  ~Problem();
+  Problem(const Problem&) = delete;
+  Problem& operator=(const Problem&) = delete;
+
+  const Shape& shape() const { return shape_; }
+  const DeviceInfo& device() const { return device_; }
+  cudaStream_t stream() const { return stream_; }
+  int sets() const { return static_cast<int>(sets_.size()); }
+  GemmArgs args(int set) const;  // 0 <= set < sets()
+
+  void poison_outputs();  // every D becomes NaN, asynchronously on stream()
+
+  // Every set's D against the double-precision reference; for Data::ints bit for bit. The
+  // references are computed on the first call. `wrong` counts over all sets.
+  Verdict verify();
+
+  // Keeps set 0's D, and the share of a later D's elements that are bit for bit the same.
+  void keep_output();
+  double share_equal_to_kept() const;
+
+ private:
+  struct Set {
+    DeviceBuffer a, b, d;
+  };
+  Shape shape_;
+  Data data_;
+  int max_ctas_;
+  DeviceInfo device_;
+  long long ld_k_, ld_n_;  // elements: the sizes rounded up to what the rungs accept
+  cudaStream_t stream_ = nullptr;
+  std::vector<Set> sets_;
+  std::vector<Reference> references_;  // one a set
+  DeviceBuffer kept_;
+};
+
+// Anything that computes D from A and B with one call, asynchronously on args.stream.
+struct Contestant {
+  std::string name;
+  std::function<void(const GemmArgs&)> launch;
+};
+
+// Whether a contestant is right.
+struct Check {
+  Verdict verdict;
+  std::string failure;  // empty if it is; else what went wrong
+  bool ok() const { return failure.empty(); }
+};
+
+// Poisons every D, launches the contestant once a set and verifies. Throws Refused if it refuses
+// the problem, ContextLost if the GPU is lost; another CudaError becomes the failure.
+Check check(Problem& problem, const Contestant& contestant);
+
+// Medians over the rounds.
+struct Measurement {
+  double us = 0;  // of one launch
+  double tflops = 0, p10 = 0, p90 = 0;
+  int rounds = 0;
+  double ratio = 0;         // of TFLOPS to the first contestant's, paired by round
+  double sm_mhz = 0;        // mean over the SMs and the timed region
+  double tensor_share = 0;  // of the 4096 FLOP a clock and SM that the tensor cores can do in bf16
+  Check check;              // of every set's D after timing, as the timed graph writes it
+};
+
+// Contestants in order, the first is the baseline. All must have passed check(). Throws CudaError.
+std::vector<Measurement> measure(Problem& problem, const std::vector<Contestant>& contestants,
+                                 Regime regime);
+
+// The fastest of cuBLASLt's candidates for a problem, found by burst measurement: every candidate
+// twice for about 3 ms, then the best three by full rounds.
+struct Baseline {
+  Contestant contestant;
+  std::string algorithm;
+};
+Baseline choose_baseline(Problem& problem, CublasLt& cublas);
+
+// What measurements of one process share: the latest shape's problem, and each shape's baseline.
+class Workbench {
+ public:
+  Workbench(const DeviceInfo& device, Data data, uint64_t seed, int max_ctas);
+  const DeviceInfo& device() const { return device_; }
+  Problem& problem(const Shape& shape);          // frees the problem of another shape
+  const Baseline& baseline(const Shape& shape);  // chosen on the first call for this shape
+
+ private:
+  DeviceInfo device_;
+  Data data_;
+  uint64_t seed_;
+  int max_ctas_;
+  std::unique_ptr<CublasLt> cublas_;
+  std::unique_ptr<Problem> problem_;
+  std::map<Shape, Baseline> baselines_;
+};
+
+// Of the nvcc that compiled this, "13.0.88".
+std::string toolkit_version();
+
+}  // namespace ladder

@@ -1,0 +1,65 @@
+// Is D right? Two references: cuBLASLt's result and a naive kernel that accumulates in double.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/host/data.h"
+#include "common/host/gemm.h"
+
+namespace ladder {
+
+// What a comparison found. Indices are of the first wrong element in row-major order.
+struct Verdict {
+  long long wrong = 0;  // elements outside the tolerance (or, for exact, not bit-equal)
+  double worst = 0;     // largest |d - r| / bound over all elements; NaN counts as infinity
+  long long first_row = -1, first_col = -1;
+  double first_got = 0, first_want = 0;
+  bool ok() const { return wrong == 0; }
+  std::string describe()
+      const;  // "ok, worst error 0.43 of the bound" or which element is how wrong
+};
+
+// CPU: D against r and s (both [m][n], dense), exact = compare bf16(r) bit for bit.
+Verdict verify_cpu(const bf16* d, long long ldd, int m, int n, const double* r, const double* s,
+                   bool exact);
+
+// CPU: r = A·B^T and s = |A|·|B|^T in double, dense [m][n]. For small shapes.
+void reference_cpu(int m, int n, int k, const bf16* a, long long lda, const bf16* b, long long ldb,
+                   double* r, double* s);
+
+// Device memory that frees itself. No copies.
+class DeviceBuffer {
+ public:
+  explicit DeviceBuffer(size_t bytes = 0);
+  ~DeviceBuffer();
+  DeviceBuffer(DeviceBuffer&& other) noexcept;
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept;
+  void* data() const { return data_; }
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// GPU: fills the matrix base[rows][cols] (ld apart) with data_value(data, seed, row*cols + col).
+// Padding between rows is left alone.
+void fill_gpu(bf16* base, int rows, int cols, long long ld, Data data, uint64_t seed,
+              cudaStream_t stream);
+
+// GPU reference of one problem: r (rounded to float) and s (float), dense [m][n].
+struct Reference {
+  DeviceBuffer r, s;
+};
+Reference reference_gpu(const GemmArgs& args);  // naive kernel, double accumulation
+
+// GPU: args.d against the reference. Synchronises args.stream.
+Verdict verify_gpu(const GemmArgs& args, const Reference& reference, bool exact);
+
+}  // namespace ladder

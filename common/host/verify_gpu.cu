@@ -1,0 +1,219 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "common/host/error.h"
+#include "common/host/tolerance.h"
+#include "common/host/verify.h"
+
+namespace ladder {
+namespace {
+
+constexpr int THREADS = 256;
+
+// A grid-stride launch over `elems`: enough CTAs to fill any GPU.
+unsigned grid_for(long long elems) {
+  return static_cast<unsigned>(std::clamp(elems / THREADS + 1, 1LL, 4096LL));
+}
+
+__device__ long long first_index() {
+  return blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x;
+}
+
+__device__ long long index_stride() {
+  return static_cast<long long>(gridDim.x) * blockDim.x;
+}
+
+// --- data ----------------------------------------------------------------------------------------
+
+__global__ void fill_kernel(bf16* base, int cols, long long ld, long long elems, Data data,
+                            uint64_t seed) {
+  for (long long i = first_index(); i < elems; i += index_stride()) {
+    base[i / cols * ld + i % cols] =
+        __float2bfloat16_rn(data_value(data, seed, static_cast<uint64_t>(i)));
+  }
+}
+
+// --- reference -----------------------------------------------------------------------------------
+
+// One CTA computes TILE x TILE elements of r and s, each thread SUB x SUB of them, SIDE apart.
+constexpr int TILE = 64, TILE_K = 16, SIDE = 16, SUB = TILE / SIDE;
+static_assert(SIDE * SIDE == THREADS, "one thread for each position of a SIDE x SIDE square");
+
+// Rows [row0, row0 + TILE) and columns [k0, k0 + TILE_K) of a matrix, transposed; zero outside it.
+// The odd row length keeps both the transposing writes and the reads free of bank conflicts.
+using Slab = double[TILE_K][TILE + 1];
+
+__device__ void load_slab(Slab& slab, const bf16* base, int rows, int cols, long long ld,
+                          long long row0, long long k0) {
+  for (int i = static_cast<int>(threadIdx.x); i < TILE * TILE_K; i += THREADS) {
+    const int row = i / TILE_K, k = i % TILE_K;
+    const bool inside = row0 + row < rows && k0 + k < cols;
+    const float value = inside ? __bfloat162float(base[(row0 + row) * ld + k0 + k]) : 0.0f;
+    slab[k][row] = static_cast<double>(value);
+  }
+}
+
+__global__ __launch_bounds__(THREADS) void reference_kernel(GemmArgs args, int tiles_m, float* r,
+                                                            float* s) {
+  __shared__ Slab slab_a, slab_b;
+  const long long m0 = static_cast<long long>(blockIdx.x % tiles_m) * TILE;
+  const long long n0 = static_cast<long long>(blockIdx.x / tiles_m) * TILE;
+  const int thread_m = static_cast<int>(threadIdx.x) / SIDE;
+  const int thread_n = static_cast<int>(threadIdx.x) % SIDE;
+
+  double sum[SUB][SUB] = {}, abs_sum[SUB][SUB] = {};
+  for (long long k0 = 0; k0 < args.k; k0 += TILE_K) {
+    load_slab(slab_a, args.a, args.m, args.k, args.lda, m0, k0);
+    load_slab(slab_b, args.b, args.n, args.k, args.ldb, n0, k0);
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < TILE_K; ++k) {
+      double a[SUB], b[SUB];
+#pragma unroll
+      for (int i = 0; i < SUB; ++i) a[i] = slab_a[k][thread_m + i * SIDE];
+#pragma unroll
+      for (int j = 0; j < SUB; ++j) b[j] = slab_b[k][thread_n + j * SIDE];
+#pragma unroll
+      for (int i = 0; i < SUB; ++i) {
+#pragma unroll
+        for (int j = 0; j < SUB; ++j) {
+          sum[i][j] += a[i] * b[j];
+          abs_sum[i][j] += fabs(a[i]) * fabs(b[j]);
+        }
+      }
+    }
+    __syncthreads();
+  }
+
+#pragma unroll
+  for (int i = 0; i < SUB; ++i) {
+#pragma unroll
+    for (int j = 0; j < SUB; ++j) {
+      const long long row = m0 + thread_m + i * SIDE, col = n0 + thread_n + j * SIDE;
+      if (row >= args.m || col >= args.n) continue;
+      r[row * args.n + col] = static_cast<float>(sum[i][j]);
+      s[row * args.n + col] = static_cast<float>(abs_sum[i][j]);
+    }
+  }
+}
+
+// --- comparison ----------------------------------------------------------------------------------
+
+constexpr unsigned long long NOWHERE = ~0ull;
+
+struct Findings {
+  unsigned long long wrong;
+  unsigned long long first;  // row * n + col of the first wrong element, or NOWHERE
+  unsigned long long
+      worst_bits;  // of a double that is never negative, so that they sort as it does
+};
+
+__global__ void compare_kernel(const bf16* d, long long ldd, int n, long long elems, const float* r,
+                               const float* s, bool exact, Findings* findings) {
+  unsigned long long wrong = 0, first = NOWHERE, worst_bits = 0;
+  for (long long i = first_index(); i < elems; i += index_stride()) {
+    const double got = __bfloat162float(d[i / n * ldd + i % n]);
+    // Comparing values takes -0 for +0, and NaN for nothing.
+    const bool right = exact
+                           ? got == static_cast<double>(__bfloat162float(__float2bfloat16_rn(r[i])))
+                           : within_tolerance(got, r[i], s[i]);
+    const double share = error_of_bound(got, r[i], s[i]);
+    worst_bits = max(worst_bits, static_cast<unsigned long long>(__double_as_longlong(share)));
+    if (right) continue;
+    ++wrong;
+    first = min(first, static_cast<unsigned long long>(i));
+  }
+  for (int lane_step = 16; lane_step > 0; lane_step /= 2) {
+    wrong += __shfl_down_sync(~0u, wrong, lane_step);
+    first = min(first, __shfl_down_sync(~0u, first, lane_step));
+    worst_bits = max(worst_bits, __shfl_down_sync(~0u, worst_bits, lane_step));
+  }
+  if (threadIdx.x % 32 != 0) return;
+  atomicMax(&findings->worst_bits, worst_bits);
+  if (wrong == 0) return;
+  atomicAdd(&findings->wrong, wrong);
+  atomicMin(&findings->first, first);
+}
+
+template <class T>
+T copy_to_host(const T* device, cudaStream_t stream) {
+  T value;
+  check_cuda(cudaMemcpyAsync(&value, device, sizeof(T), cudaMemcpyDeviceToHost, stream),
+             "copying a result from the device");
+  check_cuda(cudaStreamSynchronize(stream), "waiting for the device");
+  return value;
+}
+
+}  // namespace
+
+DeviceBuffer::DeviceBuffer(size_t bytes) : bytes_(bytes) {
+  if (bytes == 0) return;
+  const std::string what = "allocating " + std::to_string(bytes) + " bytes on the device";
+  check_cuda(cudaMalloc(&data_, bytes), what.c_str());
+}
+
+DeviceBuffer::~DeviceBuffer() {
+  cudaFree(data_);
+}
+
+DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+void fill_gpu(bf16* base, int rows, int cols, long long ld, Data data, uint64_t seed,
+              cudaStream_t stream) {
+  const long long elems = static_cast<long long>(rows) * cols;
+  if (elems == 0) return;
+  fill_kernel<<<grid_for(elems), THREADS, 0, stream>>>(base, cols, ld, elems, data, seed);
+  check_cuda(cudaGetLastError(), "launching the fill kernel");
+}
+
+Reference reference_gpu(const GemmArgs& args) {
+  const long long elems = static_cast<long long>(args.m) * args.n;
+  Reference reference{DeviceBuffer(elems * sizeof(float)), DeviceBuffer(elems * sizeof(float))};
+  if (elems == 0) return reference;
+  const int tiles_m = (args.m + TILE - 1) / TILE, tiles_n = (args.n + TILE - 1) / TILE;
+  const unsigned ctas = static_cast<unsigned>(tiles_m) * static_cast<unsigned>(tiles_n);
+  reference_kernel<<<ctas, THREADS, 0, args.stream>>>(args, tiles_m, reference.r.as<float>(),
+                                                      reference.s.as<float>());
+  check_cuda(cudaGetLastError(), "launching the reference kernel");
+  return reference;
+}
+
+Verdict verify_gpu(const GemmArgs& args, const Reference& reference, bool exact) {
+  const long long elems = static_cast<long long>(args.m) * args.n;
+  Verdict verdict;
+  if (elems == 0) return verdict;
+
+  const DeviceBuffer buffer(sizeof(Findings));
+  Findings* findings = buffer.as<Findings>();
+  const Findings none{0, NOWHERE, 0};
+  check_cuda(cudaMemcpyAsync(findings, &none, sizeof none, cudaMemcpyHostToDevice, args.stream),
+             "preparing the comparison");
+  compare_kernel<<<grid_for(elems), THREADS, 0, args.stream>>>(
+      args.d, args.ldd, args.n, elems, reference.r.as<float>(), reference.s.as<float>(), exact,
+      findings);
+  check_cuda(cudaGetLastError(), "launching the comparison kernel");
+
+  const Findings found = copy_to_host(findings, args.stream);
+  verdict.wrong = static_cast<long long>(found.wrong);
+  verdict.worst = std::bit_cast<double>(found.worst_bits);
+  if (verdict.ok()) return verdict;
+  const long long first = static_cast<long long>(found.first);
+  verdict.first_row = first / args.n;
+  verdict.first_col = first % args.n;
+  verdict.first_got = __bfloat162float(
+      copy_to_host(args.d + verdict.first_row * args.ldd + verdict.first_col, args.stream));
+  verdict.first_want = copy_to_host(reference.r.as<float>() + first, args.stream);
+  return verdict;
+}
+
+}  // namespace ladder

@@ -1,0 +1,53 @@
+// shfl, elect and setmaxnreg: lanes that trade values, warps of one CTA with different roles.
+#pragma once
+
+#include <cstdint>
+
+namespace ptx {
+
+// shfl.sync.bfly.b32  got, value, LANE_XOR, 31, 0xffffffff;
+//   issued by : all 32 lanes of a warp     returns: the value of lane (own lane ^ LANE_XOR)
+//   ISA       : #data-movement-and-conversion-instructions-shfl-sync
+template <int LANE_XOR>
+__device__ inline uint32_t shfl_sync_bfly_b32(uint32_t value) {
+  uint32_t got;
+  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;"
+               : "=r"(got)
+               : "r"(value), "n"(LANE_XOR)
+               : "memory");
+  return got;
+}
+
+// elect.sync  _|chosen, 0xffffffff;
+//   issued by : all 32 lanes of a warp     returns: true in exactly one of them
+//   ISA       : #parallel-synchronization-and-communication-instructions-elect-sync
+__device__ inline bool elect_sync() {
+  uint32_t chosen;
+  asm volatile(
+      "{ .reg .pred p;\n"
+      "  elect.sync _|p, 0xffffffff;\n"
+      "  selp.u32 %0, 1, 0, p; }"
+      : "=r"(chosen)
+      :
+      : "memory");
+  return chosen;
+}
+
+// setmaxnreg.dec.sync.aligned.u32  REGISTERS;
+//   issued by : all warps of a warpgroup, once; gives registers back (24..256, a multiple of 8)
+//   needs     : __launch_bounds__(threads, 1), or ptxas ignores it (C7508)
+//   ISA       : #miscellaneous-instructions-setmaxnreg
+template <int REGISTERS>
+__device__ inline void setmaxnreg_dec() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS) : "memory");
+}
+
+// setmaxnreg.inc.sync.aligned.u32  REGISTERS;
+//   issued by : all warps of a warpgroup, once; waits until the CTA has that many registers free
+//   ISA       : #miscellaneous-instructions-setmaxnreg
+template <int REGISTERS>
+__device__ inline void setmaxnreg_inc() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS) : "memory");
+}
+
+}  // namespace ptx

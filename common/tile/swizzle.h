@@ -1,0 +1,26 @@
+// The 128-byte swizzle: where a byte of a tile of 128-byte rows lies in shared memory.
+//
+// A row holds eight chunks of 16 bytes; chunk c of row r is stored in place c ^ (r % 8). Eight
+// lanes that read one chunk column of eight consecutive rows (one 8x8 matrix of ldmatrix, one core
+// matrix of wgmma) then touch all 32 banks once. TMA and wgmma apply the same XOR to absolute
+// shared addresses, bits 4..6 with bits 7..9, so this offset form holds only for tiles that start
+// on a multiple of 1024 bytes. Source: PTX ISA, "Tensor swizzling modes"
+//   https://docs.nvidia.com/cuda/parallel-thread-execution/#tensor-swizzling-modes
+#pragma once
+
+namespace tile {
+
+constexpr int SWIZZLE_ROW_BYTES = 128;    // one row of the pattern
+constexpr int SWIZZLE_ATOM_BYTES = 1024;  // eight rows: the pattern repeats after them
+constexpr int CHUNK_BYTES = 16;           // what one lane of ldmatrix, cp.async or ld.v4 moves
+
+// Byte offset of chunk `chunk` (0..7) of row `row` in a swizzled tile of 128-byte rows.
+constexpr int swizzle_128b(int row, int chunk) {
+  return row * SWIZZLE_ROW_BYTES + (chunk ^ (row % 8)) * CHUNK_BYTES;
+}
+
+static_assert(swizzle_128b(0, 5) == 5 * 16);
+static_assert(swizzle_128b(3, 5) == 3 * 128 + 6 * 16);
+static_assert(swizzle_128b(11, 5) == swizzle_128b(3, 5) + SWIZZLE_ATOM_BYTES);
+
+}  // namespace tile

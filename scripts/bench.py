@@ -1,0 +1,551 @@
+#!/usr/bin/env python3
+"""Measures rungs on this machine's GPU into docs/results/<gpu>.json. Python standard library only.
+
+  bench.py               every rung and variant at 2048, 4096 and 8192 cubed (rung 1: 2048 cubed),
+                         burst and sustained
+  bench.py --rows=ROWS   only these; other rows of the file stay if their kernel is still the same
+
+ROWS is one or more selectors, joined by commas:  RUNG[:VARIANT][@SHAPE][/REGIME]
+
+  RUNG     a number, a range such as 5-8, or * for all (may be left out: @4096, /burst)
+  VARIANT  a name, `result` for the variant that stands for the rung, or * for all
+  SHAPE    4096 for a cube, MxNxK, or `tuning` for all tuning shapes; default 2048, 4096 and 8192.
+           Rung 1 runs at 2048 only, unless a selector has both its number and a shape
+  REGIME   burst or sustained; default both
+
+  8    5:bn256    *:result    5,6    7-8:result@4096/burst    8@4096x7168x2048    @8192/sustained
+
+A row is written to build/bench/ as soon as it is measured, so that a run that was stopped goes on
+from there: rows whose kernel and machine are still the same are not measured again. When all rows
+are there, docs/results/<gpu>.json is replaced.
+
+Exit codes: 0 ok, 1 wrong result, 2 usage, 3 no usable device, 4 hang, 130 stopped.
+"""
+
+import argparse
+import collections
+import datetime
+import difflib
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+OK, WRONG, REFUSED, NO_DEVICE, HANG, STOPPED = 0, 1, 2, 3, 4, 130
+REGIMES = ("burst", "sustained")
+SIZES = (2048, 4096, 8192)
+SMALL_RUNG, SMALL_SIZE = 1, 2048  # a rung without tensor cores, and the one size it runs at
+TUNING_SHAPES = [(size,) * 3 for size in (1024, 2048, 4096, 6144, 8192, 16384)] + [
+    (m, n, k)
+    for m in (64, 128, 4096)
+    for n, k in (
+        (2112, 7168),
+        (576, 7168),
+        (24576, 1536),
+        (32768, 512),
+        (7168, 16384),
+        (4096, 7168),
+        (7168, 2048),
+    )
+]
+SELECTOR = re.compile(
+    r"(?P<rung>[^:@/]*)(?::(?P<variant>[^:@/]+))?(?:@(?P<shape>[^:@/]+))?(?:/(?P<regime>[^:@/]+))?"
+)
+# Seconds, for the time left: a variant's rounds, those of cuBLASLt beside each group of variants,
+# and what a new shape costs. The pace of the run itself corrects them.
+ROW_S = {"burst": 0.7, "sustained": 1.6}
+GROUP_S = {"burst": 0.7, "sustained": 2.7}
+SHAPE_S = 5.0
+LIST_FIELDS = (
+    "stage", "name", "variant", "result", "bm", "bn", "bk", "depth", "threads", "smem_bytes",
+    "cluster_m", "cluster_n", "regs_dec", "regs_inc", "persistent", "kernel", "what",
+)  # fmt: skip
+ENV_KEYS = ("gpu", "driver", "toolkit", "cublas", "sms", "l2_bytes", "data", "seed")
+
+Row = collections.namedtuple("Row", "stage variant m n k regime")
+
+
+class Problem(Exception):
+    """Why the run ends; the message is one sentence, code the exit code."""
+
+    def __init__(self, message, code=REFUSED):
+        super().__init__(message)
+        self.code = code
+
+
+# --- what to measure -----------------------------------------------------------------------------
+
+
+def parse_list(text):
+    """The lines of --list as dictionaries, in order of registration."""
+    variants = []
+    for line in text.splitlines():
+        fields = dict(zip(LIST_FIELDS, line.split("\t")))
+        fields["stage"] = int(fields["stage"])
+        fields["result"] = fields["result"] == "1"
+        fields["smem_bytes"] = int(fields["smem_bytes"])
+        variants.append(fields)
+    return variants
+
+
+def suggestion(word, candidates):
+    close = difflib.get_close_matches(word, candidates, 1, 0)
+    return f"; did you mean {close[0]}?" if close else "."
+
+
+def parse_rungs(text, known):
+    """(rung numbers, whether they were named) of a selector's RUNG."""
+    if text in ("", "*"):
+        return known, False
+    numbers = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+    chosen = []
+    if numbers:
+        first, last = int(numbers.group(1)), int(numbers.group(2) or numbers.group(1))
+        chosen = [rung for rung in known if first <= rung <= last]
+    if not chosen:
+        raise Problem(
+            f"--rows: there is no rung '{text}'; the rungs are {', '.join(map(str, known))}."
+        )
+    return chosen, True
+
+
+def parse_shapes(text):
+    if text is None:
+        return [(size,) * 3 for size in SIZES]
+    if text == "tuning":
+        return TUNING_SHAPES
+    sizes = [int(size) for size in text.split("x")] if re.fullmatch(r"\d+(x\d+x\d+)?", text) else []
+    if not sizes or min(sizes) < 1:
+        raise Problem(
+            f"--rows: the shape '{text}' must be a size such as 4096, MxNxK, or tuning."
+        )
+    return [tuple(sizes) if len(sizes) == 3 else (sizes[0],) * 3]
+
+
+def select_one(selector, variants):
+    """The rows of one selector, in no particular order."""
+    parts = SELECTOR.fullmatch(selector)
+    if not selector or not parts:
+        raise Problem(
+            f"--rows: '{selector}' is not of the form RUNG[:VARIANT][@SHAPE][/REGIME], such as "
+            "8 or 5:result@4096/burst."
+        )
+    rungs, named = parse_rungs(parts["rung"], sorted({v["stage"] for v in variants}))
+    wanted, regime = parts["variant"], parts["regime"]
+    of_rungs = [v for v in variants if v["stage"] in rungs]
+    chosen = [
+        v
+        for v in of_rungs
+        if wanted in (None, "*", v["variant"]) or (wanted == "result" and v["result"])
+    ]
+    if not chosen:
+        names = [v["variant"] for v in of_rungs]
+        raise Problem(f"--rows: '{selector}' names no variant{suggestion(wanted, names)}")
+    if regime not in (None, *REGIMES):
+        raise Problem(f"--rows: the regime '{regime}' must be burst or sustained.")
+    shape_named = named and parts["shape"] is not None
+    return {
+        Row(v["stage"], v["variant"], *shape, each)
+        for v in chosen
+        for shape in parse_shapes(parts["shape"])
+        for each in ([regime] if regime else REGIMES)
+        if v["stage"] != SMALL_RUNG or shape == (SMALL_SIZE,) * 3 or shape_named
+    }
+
+
+def in_order(rows, variants):
+    """Rows as they are measured: burst first, while the chip is cool, then shape by shape."""
+    place = {(v["stage"], v["variant"]): i for i, v in enumerate(variants)}
+    return sorted(
+        rows,
+        key=lambda row: (
+            REGIMES.index(row.regime),
+            row.m * row.n * row.k,
+            (row.m, row.n, row.k),
+            place[row.stage, row.variant],
+        ),
+    )
+
+
+def select(rows_text, variants):
+    """The rows that --rows selects (all by default), in the order of measuring."""
+    rows = set()
+    for selector in (rows_text or "*").replace(" ", ",").split(","):
+        rows |= select_one(selector, variants)
+    if not rows:
+        raise Problem(
+            f"--rows: '{rows_text}' leaves nothing: rung {SMALL_RUNG} runs at {SMALL_SIZE} only, "
+            f"unless it is named with a shape, as in {SMALL_RUNG}@4096."
+        )
+    return in_order(rows, variants)
+
+
+def groups(rows):
+    """Neighbours that one process measures in turns, as build/ladder groups them."""
+    key = lambda row: (row.regime, row.m, row.n, row.k, row.stage)  # noqa: E731
+    return [list(group) for _, group in itertools.groupby(rows, key)]
+
+
+def expected_s(rows):
+    """About how long these rows take."""
+    shapes = {(row.regime, row.m, row.n, row.k) for row in rows}
+    per_group = sum(
+        GROUP_S[group[0].regime] + ROW_S[group[0].regime] * len(group) for group in groups(rows)
+    )
+    return per_group + SHAPE_S * len(shapes)
+
+
+def row_text(row):
+    return " ".join(map(str, row))
+
+
+def row_name(row):
+    shape = str(row.m) if row.m == row.n == row.k else f"{row.m}x{row.n}x{row.k}"
+    return f"{row.stage}:{row.variant}@{shape}/{row.regime}"
+
+
+def row_of(result):
+    return Row(*(result[key] for key in Row._fields))
+
+
+def duration(seconds):
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def file_stem(gpu):
+    """h200 for NVIDIA H200; no '-', which marks runs that others have sent."""
+    return re.sub(r"[^a-z0-9]+", "_", gpu.lower().replace("nvidia", "")).strip("_")
+
+
+def write_atomically(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(path.name + ".new")
+    new.write_text(text, encoding="utf-8")
+    os.replace(new, path)
+
+
+class Partial:
+    """The rows measured so far, one JSON object a line, kept through an interruption."""
+
+    def __init__(self, path, env, hashes):
+        self.path = path
+        self.env = env
+        self.rows = {}  # Row -> result; right ones of this machine and of today's kernels
+        if not path.exists():
+            return
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue  # the line that was being written when the run was stopped
+            result = entry["row"]
+            current = hashes.get(result["kernel"]) == result["kernel_hash"]
+            if entry["env"] == env and current and result["verified"]:
+                self.rows[row_of(result)] = result
+
+    def _line(self, result):
+        return json.dumps({"env": self.env, "row": result}) + "\n"
+
+    def add(self, result):
+        self.rows[row_of(result)] = result
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(self._line(result))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def drop(self, rows):
+        """Forgets rows that have been published."""
+        for row in rows:
+            self.rows.pop(row, None)
+        if self.rows:
+            write_atomically(self.path, "".join(map(self._line, self.rows.values())))
+        elif self.path.exists():
+            self.path.unlink()
+
+
+def revision():
+    """REVISION, or git's, marked if the sources differ from it."""
+    if os.environ.get("REVISION"):
+        return os.environ["REVISION"]
+
+    def git(*arguments):
+        return subprocess.run(
+            ("git",) + arguments, check=True, capture_output=True, text=True
+        ).stdout.strip()
+
+    try:
+        commit = git("rev-parse", "HEAD")
+        changed = git("status", "--porcelain", "--", "stages", "common", "Makefile")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return commit + ("-dirty" if changed else "")
+
+
+def kept_rows(path, env, measured, hashes, variants):
+    """Rows of an earlier run that still hold: same machine and versions, same kernel."""
+    if not path.exists():
+        return []
+    old = json.loads(path.read_text(encoding="utf-8"))
+    if any(old.get(key) != env[key] for key in ENV_KEYS):
+        print(f"{path} was measured with another machine or versions; its rows are dropped.")
+        return []
+    known = {(v["stage"], v["variant"]) for v in variants}
+    return [
+        result
+        for result in old["rows"]
+        if row_of(result) not in measured
+        and (result["stage"], result["variant"]) in known
+        and hashes.get(result["kernel"]) == result["kernel_hash"]
+    ]
+
+
+def publish(path, env, results, hashes, variants):
+    """Replaces the results file: these results and what still holds of its earlier rows."""
+    measured = {row_of(result): result for result in results}
+    for result in kept_rows(path, env, measured, hashes, variants):
+        measured[row_of(result)] = result
+    place = {(v["stage"], v["variant"]): i for i, v in enumerate(variants)}
+    order = sorted(
+        measured,
+        key=lambda row: (
+            place[row.stage, row.variant],
+            REGIMES.index(row.regime),
+            row.m * row.n * row.k,
+            row,
+        ),
+    )
+    head = {key: env[key] for key in ENV_KEYS}
+    head["revision"] = revision()
+    head["date"] = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    lines = [f" {json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
+    rows = ",\n".join("  " + json.dumps(measured[row]) for row in order)
+    write_atomically(path, "{\n" + "\n".join(lines) + '\n "rows": [\n' + rows + "\n ]\n}\n")
+
+
+# --- the program ---------------------------------------------------------------------------------
+
+
+def ask(program, *arguments):
+    """stdout of a short run of the program; its exit code, if not 0, is passed on."""
+    try:
+        done = subprocess.run((program,) + arguments, input="", capture_output=True, text=True)
+    except OSError as error:
+        raise Problem(f"{program} cannot be run ({error.strerror}); make bench builds it.")
+    if done.returncode != 0:
+        why = done.stderr.strip() or f"{program} ended with {done.returncode}."
+        raise Problem(why, done.returncode if done.returncode > 0 else WRONG)
+    return done.stdout
+
+
+class Bench:
+    """Runs the program over rows, again and again if it dies, until each has a result."""
+
+    def __init__(self, program, variants, hashes, partial):
+        self.program = program
+        self.variants = {(v["stage"], v["variant"]): v for v in variants}
+        self.hashes = hashes
+        self.partial = partial
+        self.results = {}  # of this run, right or not
+        self.hung = False
+        self.pending = []
+        self.alone = set()  # rows that get a process group of their own, to find which one hangs
+        self.start_s = time.monotonic()
+
+    def run(self, rows):
+        self.pending = list(rows)
+        self.total, self.total_s = len(rows), expected_s(rows)
+        while self.pending:
+            code, running, last_words = self.run_process()
+            if not self.pending:
+                break
+            if code in (REFUSED, NO_DEVICE):
+                raise Problem(last_words, code)
+            self.hung |= code == HANG
+            self.blame(code, running, last_words)
+
+    def blame(self, code, running, last_words):
+        """The process died over these rows: one is to blame; of several, each gets another try."""
+        how = last_words.removeprefix("FAIL: ") or f"{self.program} ended with {code}."
+        if not running:
+            raise Problem(how, code if code > 0 else WRONG)
+        if len(running) > 1:
+            print(f"{how} Trying its rows one by one.", flush=True)
+            self.alone.update(running)
+            return
+        row = running[0]
+        variant = self.variants[row.stage, row.variant]
+        blank = ("tflops", "p10", "p90", "baseline_tflops", "baseline_algo", "ratio", "sm_mhz",
+                 "tensor_share", "watts", "pj_per_flop", "registers")  # fmt: skip
+        known = {key: variant[key] for key in ("name", "result", "smem_bytes", "kernel")}
+        self.take(
+            {
+                **row._asdict(),
+                **known,
+                **dict.fromkeys(blank),
+                "rounds": 0,
+                "verified": False,
+                "error": how,
+            }
+        )
+
+    def input_lines(self):
+        lines = []
+        for row in self.pending:
+            lines += ["", row_text(row), ""] if row in self.alone else [row_text(row)]
+        return "\n".join(lines) + "\n"
+
+    def run_process(self):
+        """(exit code, rows it was running, last line on stderr) of one process over the pending."""
+        process = subprocess.Popen(
+            [self.program, "--bench-rows"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        words = []
+
+        def listen():
+            for line in process.stderr:
+                words.append(line.strip())
+                print(line, end="", file=sys.stderr, flush=True)
+
+        listener = threading.Thread(target=listen, daemon=True)
+        listener.start()
+        try:
+            running = self.read_process(process)
+            code = process.wait()
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        listener.join(timeout=5)
+        return code, running, next((word for word in reversed(words) if word), "")
+
+    def read_process(self, process):
+        running = []
+        try:
+            process.stdin.write(self.input_lines())
+            process.stdin.close()
+        except BrokenPipeError:
+            pass  # it ended early; its exit code and last words say why
+        for line in process.stdout:
+            event = json.loads(line)
+            if "running" in event:
+                running = [self.parse_row(text) for text in event["running"]]
+                self.show_running(running)
+            elif "env" not in event:
+                self.take(event)
+        return running
+
+    @staticmethod
+    def parse_row(text):
+        stage, variant, m, n, k, regime = text.split()
+        return Row(int(stage), variant, int(m), int(n), int(k), regime)
+
+    def take(self, result):
+        row = row_of(result)
+        result["kernel_hash"] = self.hashes[result["kernel"]]
+        self.results[row] = result
+        self.pending.remove(row)
+        if result["verified"]:
+            self.partial.add(result)
+        self.show_result(row, result)
+
+    def left(self):
+        """About how long the pending rows take, by the pace of those that are done."""
+        pending_s = expected_s(self.pending)
+        done_s = self.total_s - pending_s
+        pace = (time.monotonic() - self.start_s) / done_s if done_s > 20 else 1
+        return duration(pending_s * pace)
+
+    def show_running(self, running):
+        if running and sys.stdout.isatty():
+            names = row_name(running[0]) + (f" and {len(running) - 1} more" * (len(running) > 1))
+            print(f"\r\x1b[K  on {names}, about {self.left()} left", end="", flush=True)
+
+    def show_result(self, row, result):
+        count = f"[{self.total - len(self.pending):{len(str(self.total))}}/{self.total}]"
+        if result["verified"]:
+            what = f"{result['tflops']:7.1f} TFLOPS, {100 * result['ratio']:5.1f} % of cuBLASLt"
+        else:
+            what = "FAIL: " + result.get("error", "wrong result")
+        clear = "\r\x1b[K" if sys.stdout.isatty() else ""
+        print(f"{clear}{count} {row_name(row):40} {what}; about {self.left()} left", flush=True)
+
+
+# --- main ----------------------------------------------------------------------------------------
+
+
+def read_hashes(path, variants):
+    try:
+        hashes = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise Problem(f"{path} cannot be read; make bench writes it.")
+    for variant in variants:
+        if variant["kernel"] not in hashes:
+            raise Problem(f"{path} has no kernel {variant['kernel']}; make clean, then make bench.")
+    return hashes
+
+
+def measure(options):
+    variants = parse_list(ask(options.program, "--list"))
+    hashes = read_hashes(options.hashes, variants)
+    rows = select(options.rows, variants)
+    env = json.loads(ask(options.program, "--bench-rows").splitlines()[0])["env"]
+    stem = file_stem(env["gpu"])
+    partial = Partial(options.partial / f"{stem}.partial.jsonl", env, hashes)
+    path = options.results / f"{stem}.json"
+
+    before = {row: partial.rows[row] for row in rows if row in partial.rows}
+    to_do = [row for row in rows if row not in before]
+    print(
+        f"{env['gpu']}, driver {env['driver']}, nvcc {env['toolkit']}, cuBLASLt {env['cublas']}; "
+        f"{env['data']} data, seed {env['seed']}\n"
+        f"{len(to_do)} rows, about {duration(expected_s(to_do))}"
+        + (f"; {len(before)} more are there from a run that was stopped" if before else ""),
+        flush=True,
+    )
+    bench = Bench(options.program, variants, hashes, partial)
+    try:
+        bench.run(to_do)
+    except KeyboardInterrupt:
+        print(f"\nStopped. {len(partial.rows)} rows are kept; make bench goes on from there.")
+        return STOPPED
+    results = list(before.values()) + list(bench.results.values())
+    publish(path, env, results, hashes, variants)
+    partial.drop(rows)
+    wrong = [row for row, result in bench.results.items() if not result["verified"]]
+    print(f"{path}: {len(results)} rows measured, {len(wrong)} failed. Next: make tables.")
+    for row in wrong:
+        print(f"FAIL {row_name(row)}: {bench.results[row].get('error', 'wrong result')}")
+    return HANG if bench.hung else WRONG if wrong else OK
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", default="", help="selectors, see above; default all")
+    parser.add_argument("--program", default="build/ladder")
+    parser.add_argument("--hashes", type=Path, default=Path("build/ptx/hashes.json"))
+    parser.add_argument("--results", type=Path, default=Path("docs/results"), metavar="DIR")
+    parser.add_argument("--partial", type=Path, default=Path("build/bench"), metavar="DIR")
+    try:
+        return measure(parser.parse_args())
+    except Problem as problem:
+        print(problem, file=sys.stderr)
+        return problem.code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

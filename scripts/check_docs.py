@@ -1,0 +1,367 @@
+#!/usr/bin/env python3
+"""Checks README.md, CONTRIBUTING.md and docs/*.md against sources and results.
+
+  check_docs.py [--root DIR]
+
+Prints a line for each failed or skipped check; the last line is "docs: N passed, N failed,
+N skipped". Exit code 1 if anything failed. Python standard library only.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import tables
+
+FENCE = re.compile(r"^\s*(```|~~~)")
+FROM = re.compile(r"^<!-- from (\S+) -->$")
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+ISA = "https://docs.nvidia.com/cuda/parallel-thread-execution/"
+ISA_LINK = re.compile(re.escape(ISA) + r"#[a-z0-9-]+")
+ELISION = "…"
+SPEED = re.compile(r"\d[\d.,]*\s*(?:TFLOPS|TFLOP/s|GFLOPS|GFLOP/s)")
+MAKE = re.compile(r"\bmake ([a-z]+)(-(?:NN?|\d+))?(?![\w-])")
+GENERATED = re.compile(r"<!-- value: [^>]+? -->.*?<!-- end -->")
+
+# What no text of the project may contain, each with the reason.
+FORBIDDEN = (
+    (re.compile(r"(?<![\w.])/(?:home|root|tmp|work|Users|mnt)/\w"), "a path of one machine"),
+    (re.compile(r"\b(?:TODO|FIXME|XXX)\b"), "a note of something unfinished"),
+    (
+        re.compile(
+            r"\b(?:blazing|cutting-edge|state-of-the-art|game-chang\w+|effortless\w*|seamless\w*"
+            r"|revolutionary|supercharge\w*|unleash\w*)\b",
+            re.IGNORECASE,
+        ),
+        "advertising",
+    ),
+)
+
+
+class Skipped(Exception):
+    """A check that cannot be made here; the message says what is missing."""
+
+
+# --- reading Markdown ----------------------------------------------------------------------------
+
+
+def prose(text):
+    """[(line number, line)] outside code fences."""
+    found, fenced = [], False
+    for number, line in enumerate(text.split("\n"), 1):
+        if FENCE.match(line):
+            fenced = not fenced
+        elif not fenced:
+            found.append((number, line))
+    return found
+
+
+def slugs(text):
+    """The anchors that headings get on GitHub."""
+    found = set()
+    for _, line in prose(text):
+        match = re.match(r"#+\s+(.*)", line)
+        if match:
+            kept = re.sub(r"[^\w\- ]", "", match.group(1).strip().lower())
+            found.add(kept.replace(" ", "-"))
+    return found
+
+
+def excerpts(text):
+    """[(line number, source file, lines)] of the fences that follow a line <!-- from FILE -->."""
+    found, lines, index = [], text.split("\n"), 0
+    while index < len(lines):
+        match = FROM.match(lines[index])
+        index += 1
+        if not match:
+            continue
+        start = index
+        if index == len(lines) or not FENCE.match(lines[index]):
+            found.append((start, match.group(1), None))
+            continue
+        index += 1
+        body = []
+        while index < len(lines) and not FENCE.match(lines[index]):
+            body.append(" ".join(lines[index].split()))
+            index += 1
+        found.append((start, match.group(1), body))
+    return found
+
+
+def instruction_rows(text):
+    """[(line number, wrapper names, ISA anchors)] of the table with columns PTX and wrapper."""
+    found, column = [], None
+    for number, line in prose(text):
+        cells = [cell.strip() for cell in line.split("|")[1:-1]] if line.startswith("|") else []
+        if not cells:
+            column = None
+        elif "PTX" in cells and "wrapper" in cells:
+            column = cells.index("wrapper")
+        elif column is not None and not set(line) <= set("|-: "):
+            names = re.findall(r"`(\w+)(?:<[^`]*>)?`", cells[column])
+            found.append((number, names, re.findall(r"\(" + re.escape(ISA) + r"#([^)]+)\)", line)))
+    return found
+
+
+# --- reading sources -----------------------------------------------------------------------------
+
+
+def wrappers(root):
+    """{name: (ISA anchor or None, body)} of the functions in common/ptx/*.cuh."""
+    found = {}
+    for path in sorted((root / "common/ptx").glob("*.cuh")):
+        anchor, name = None, None
+        for line in path.read_text(encoding="utf-8").split("\n"):
+            isa = re.match(r"//\s+(?:ISA\s*:\s*)?#([a-z0-9-]+)$", line)
+            head = re.match(r"(?:template.*>\s*)?__device__ .*?(\w+)\(", line)
+            if isa:
+                anchor = isa.group(1)
+            if line.startswith("// ---"):
+                anchor = None  # composites have no page of their own
+            if head:
+                name = head.group(1)
+                found[name] = (anchor, "")
+            elif name:
+                found[name] = (found[name][0], found[name][1] + line + "\n")
+            if line.startswith("}") or re.match(r"__device__.*}\s*$", line):
+                name = None
+    return found
+
+
+def used_by(stage_text, known):
+    """Names of wrappers that the stage calls, itself or through a composite."""
+    reached = set()
+    pending = [stage_text]
+    while pending:
+        for name in re.findall(r"\w+", pending.pop()):
+            if name in known and name not in reached:
+                reached.add(name)
+                pending.append(known[name][1])
+    return reached
+
+
+def contains(source, body):
+    """Whether an excerpt's lines stand in the source, in this order and next to each other but for
+    a line '…', which stands for any number of lines. White space is squeezed on both sides."""
+    lines = [" ".join(line.split()) for line in source.split("\n")]
+    position = 0
+    parts = [[]]
+    for line in body:
+        if line in (ELISION, f"// {ELISION}"):
+            parts.append([])
+        else:
+            parts[-1].append(line)
+    for part in filter(None, parts):
+        starts = range(position, len(lines) - len(part) + 1)
+        start = next((i for i in starts if lines[i : i + len(part)] == part), None)
+        if start is None:
+            return False
+        position = start + len(part)
+    return any(parts)
+
+
+# --- checks: each yields problems, or raises Skipped ---------------------------------------------
+
+
+def check_tables(root):
+    try:
+        for path, _, changed in tables.outdated(root):
+            yield f"{path.relative_to(root)}: {', '.join(changed)} differs from docs/results"
+    except tables.Problem as problem:
+        yield str(problem)
+
+
+def check_links(root):
+    for path in tables.markdown_files(root):
+        for number, line in prose(path.read_text(encoding="utf-8")):
+            for target in LINK.findall(line):
+                if re.match(r"[a-z]+:", target):
+                    continue
+                where, _, anchor = target.partition("#")
+                found = (path.parent / where).resolve() if where else path
+                if not found.exists():
+                    yield f"{path.relative_to(root)}:{number}: {target} does not exist"
+                elif anchor and found.suffix == ".md":
+                    if anchor not in slugs(found.read_text(encoding="utf-8")):
+                        yield f"{path.relative_to(root)}:{number}: {target}: no such heading"
+
+
+def check_isa_links(root):
+    for path in tables.markdown_files(root):
+        for number, line in prose(path.read_text(encoding="utf-8")):
+            for target in LINK.findall(line):
+                if "parallel-thread-execution" in target and not ISA_LINK.fullmatch(target):
+                    yield f"{path.relative_to(root)}:{number}: {target} is not {ISA}#anchor"
+
+
+def check_excerpts(root):
+    for path in tables.markdown_files(root):
+        for number, name, body in excerpts(path.read_text(encoding="utf-8")):
+            where = f"{path.relative_to(root)}:{number}"
+            if body is None:
+                yield f"{where}: no code fence follows"
+            elif not (root / name).is_file():
+                yield f"{where}: {name} does not exist"
+            elif not contains((root / name).read_text(encoding="utf-8"), body):
+                yield f"{where}: the excerpt does not stand in {name}"
+
+
+def check_pages(root):
+    stages = {path.stem for path in (root / "stages").glob("[0-9]*_*.cu")}
+    pages = {path.stem for path in (root / "docs").glob("[0-9]*_*.md")} - {"00_reading_guide"}
+    for stem in sorted(stages - pages):
+        yield f"stages/{stem}.cu has no page docs/{stem}.md"
+    for stem in sorted(pages - stages):
+        yield f"docs/{stem}.md has no rung stages/{stem}.cu"
+
+
+def check_instruction_tables(root):
+    known = wrappers(root)
+    for path in sorted((root / "stages").glob("[0-9]*_*.cu")):
+        page = root / f"docs/{path.stem}.md"
+        if not page.exists():
+            continue
+        rows = instruction_rows(page.read_text(encoding="utf-8"))
+        if not rows:
+            yield f"docs/{page.name}: no table with columns PTX and wrapper"
+        used = used_by(path.read_text(encoding="utf-8"), known)
+        for number, names, anchors in rows:
+            where = f"docs/{page.name}:{number}"
+            if not anchors:
+                yield f"{where}: no ISA link"
+            for name in names:
+                if name not in known:
+                    yield f"{where}: {name} is not in common/ptx"
+                elif name not in used:
+                    yield f"{where}: {name} is not used in stages/{path.name}"
+                elif known[name][0] and known[name][0] not in anchors:
+                    yield f"{where}: common/ptx gives {name} the anchor #{known[name][0]}"
+
+
+def check_words(root):
+    for path in tables.markdown_files(root):
+        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+            for pattern, reason in FORBIDDEN:
+                match = pattern.search(line)
+                if match:
+                    yield f"{path.relative_to(root)}:{number}: \"{match.group()}\": {reason}"
+
+
+def check_speeds(root):
+    """A number of TFLOPS is generated, or its line links to the source that claims it."""
+    for path in tables.markdown_files(root):
+        inside = False
+        for number, line in prose(path.read_text(encoding="utf-8")):
+            if tables.TABLE.match(line):
+                inside = True
+            elif line == tables.END:
+                inside = False
+            match = SPEED.search(GENERATED.sub("·", line))
+            if match and not inside and "](http" not in line:
+                yield f"{path.relative_to(root)}:{number}: \"{match.group()}\" comes from no run"
+
+
+def check_make_targets(root):
+    """Every `make X` in code is a target of the Makefile."""
+    makefile = (root / "Makefile").read_text(encoding="utf-8")
+    single = set(" ".join(re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)).split())
+    per_stage = set(" ".join(re.findall(r"^PER_STAGE := (.*)$", makefile, re.MULTILINE)).split())
+    for path in tables.markdown_files(root):
+        fenced = False
+        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+            fenced ^= bool(FENCE.match(line))
+            code = line if fenced else " ".join(re.findall(r"`([^`]*)`", line))
+            for name, rung in MAKE.findall(code):
+                if name not in (per_stage if rung else single):
+                    yield f"{path.relative_to(root)}:{number}: make {name}{rung} is no target"
+
+
+def check_hashes(root):
+    """The kernels behind the published rows are the kernels of this tree."""
+    results, _ = tables.load_all(root)
+    if results is None:
+        raise Skipped("docs/results has no results yet")
+    published = results.head["toolkit"]
+    here = toolkit()
+    if here != published:
+        raise Skipped(f"nvcc here is {here or 'missing'}, docs/results is from {published}")
+    if not (root / "build/ptx/hashes.json").exists() or not (root / "build/ladder").exists():
+        raise Skipped("build/ladder or build/ptx/hashes.json is not built (make test builds them)")
+    hashes = json.loads((root / "build/ptx/hashes.json").read_text(encoding="utf-8"))
+    kernels = listed_kernels(root)
+    for stage, variant in dict.fromkeys((row["stage"], row["variant"]) for row in results.rows):
+        kernel = kernels.get((stage, variant))
+        recorded = {row.get("kernel_hash") for row in results.of_variant(stage, variant)}
+        if kernel is None:
+            yield f"{results.path.name}: rung {stage} has no variant {variant} any more"
+        elif recorded != {hashes.get(kernel)}:
+            yield (
+                f"{results.path.name}: rung {stage}, {variant}: the kernel has changed since it "
+                "was measured; run make bench"
+            )
+
+
+def toolkit():
+    """nvcc's version as major.minor; None without nvcc."""
+    home = os.environ.get("CUDA_HOME")
+    for nvcc in ([f"{home}/bin/nvcc"] if home else []) + ["nvcc", "/usr/local/cuda/bin/nvcc"]:
+        try:
+            printed = subprocess.run([nvcc, "--version"], capture_output=True, text=True).stdout
+        except OSError:
+            continue
+        match = re.search(r"release (\d+\.\d+)", printed)
+        if match:
+            return match.group(1)
+    return None
+
+
+def listed_kernels(root):
+    """{(rung, variant): mangled kernel name}, from the columns of build/ladder --list."""
+    printed = subprocess.run(
+        [root / "build/ladder", "--list"], capture_output=True, text=True, check=True
+    ).stdout
+    rows = [line.split("\t") for line in printed.splitlines()]
+    return {(int(row[0]), row[2]): row[-2] for row in rows if row[0].isdigit()}
+
+
+CHECKS = {
+    "tables and plot match docs/results": check_tables,
+    "relative links resolve": check_links,
+    "ISA links have anchors": check_isa_links,
+    "excerpts stand in their files": check_excerpts,
+    "every rung has a page": check_pages,
+    "instruction tables match common/ptx": check_instruction_tables,
+    "words": check_words,
+    "no speed without a source": check_speeds,
+    "make targets exist": check_make_targets,
+    "published kernels are unchanged": check_hashes,
+}
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description="Check the documentation.")
+    here = Path(__file__).resolve().parent.parent
+    parser.add_argument("--root", type=Path, default=here, help="the project's folder")
+    root = parser.parse_args(arguments).root
+    passed = failed = skipped = 0
+    for name, check in CHECKS.items():
+        try:
+            problems = list(check(root))
+        except Skipped as reason:
+            print(f"docs: SKIPPED {name}: {reason}")
+            skipped += 1
+            continue
+        for problem in problems:
+            print(f"docs: {name}: {problem}")
+        failed += bool(problems)
+        passed += not problems
+    print(f"docs: {passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

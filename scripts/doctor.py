@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""What will work on this machine and what will not, each with the fix.
+
+Exit codes: 0 everything that `make ladder` needs on a GPU is here, 3 no usable GPU, 1 the build
+lacks something.
+"""
+
+import argparse
+import ctypes
+import glob
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+
+from kernel_tools import GET, find_tool
+
+OK, NO, NOTE = "ok  ", "NO  ", "note"
+MIN_NVCC = (12, 5)
+# The oldest driver that runs programs of a toolkit, by the toolkit's major version.
+MIN_DRIVER = {12: "525", 13: "580"}
+
+
+def say(mark, what, text):
+    print(f"{mark} {what:18} {text}")
+
+
+def output(command):
+    """A command's output, or None if it cannot be run or fails."""
+    try:
+        run = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return run.stdout.strip() if run.returncode == 0 else None
+
+
+def version(text, pattern):
+    found = re.search(pattern, text or "")
+    return tuple(int(part) for part in found.groups()) if found else None
+
+
+def check_build(args):
+    """Compilers, toolkit, make, Python. Returns whether the ladder can be built."""
+    good = True
+    nvcc = output([args.nvcc, "--version"])
+    number = version(nvcc, r"release (\d+)\.(\d+)")
+    if number is None:
+        say(NO, "nvcc", f"none at {args.nvcc}: install CUDA 12.5 or newer, or set CUDA_HOME")
+        good = False
+    elif number < MIN_NVCC:
+        say(NO, "nvcc", f"{number[0]}.{number[1]}: CUDA 12.5 or newer is needed")
+        good = False
+    else:
+        say(OK, "nvcc", f"{number[0]}.{number[1]}, {args.nvcc}")
+    if args.cxx and output([args.cxx, "--version"]):
+        say(OK, "host compiler", output([args.cxx, "--version"]).splitlines()[0])
+    else:
+        say(NO, "host compiler", f"no {args.cxx}: install g++ 11 or newer, or say make CXX=...")
+        good = False
+    for what, pattern, package in (
+        ("CUDA runtime", "libcudart.so*", "cuda-cudart-dev"),
+        ("cuBLASLt", "libcublasLt.so*", "libcublas-dev"),
+    ):
+        found = glob.glob(os.path.join(args.cuda_lib, pattern))
+        if found:
+            say(OK, what, min(found, key=len))
+        else:
+            say(NO, what, f"no {pattern} in {args.cuda_lib}: install {package} of the toolkit")
+            good = False
+    say(OK if sys.version_info >= (3, 9) else NO, "Python", platform.python_version())
+    if output([args.cxx, "-E", "-x", "c++", "-include", "doctest/doctest.h", os.devnull]) or (
+        os.path.exists("build/doctest/doctest/doctest.h")
+    ):
+        say(OK, "doctest", "found")
+    elif shutil.which("apt-get"):
+        say(NOTE, "doctest", "make test will unpack the package doctest-dev into build/, no root")
+    else:
+        say(NO, "doctest", "for make test only: install it, or say make test DOCTEST_DIR=...")
+    return good, number
+
+
+def query_driver():
+    """(CUDA version of the driver, [(name, major, minor, SMs)]) or a sentence why there is none."""
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return "no NVIDIA driver (libcuda.so.1) on this machine"
+    status = cuda.cuInit(0)
+    if status != 0:
+        return f"the driver is installed, but cuInit fails with error {status}"
+    number, count = ctypes.c_int(), ctypes.c_int()
+    cuda.cuDriverGetVersion(ctypes.byref(number))
+    cuda.cuDeviceGetCount(ctypes.byref(count))
+    devices = []
+    sm_count, major, minor = 16, 75, 76  # CUdevice_attribute of cuda.h
+    for i in range(count.value):
+        device, name = ctypes.c_int(), ctypes.create_string_buffer(128)
+        cuda.cuDeviceGet(ctypes.byref(device), i)
+        cuda.cuDeviceGetName(name, len(name), device)
+        values = []
+        for attribute in (major, minor, sm_count):
+            value = ctypes.c_int()
+            cuda.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
+            values.append(value.value)
+        devices.append((name.value.decode(), *values))
+    return number.value, devices
+
+
+def check_gpu(toolkit):
+    """Driver and devices. Returns whether the ladder can run."""
+    found = query_driver()
+    if isinstance(found, str):
+        say(NO, "GPU", f"{found}: rungs are built and their code is tested, but nothing can run")
+        return False
+    number, devices = found
+    driver = (number // 1000, number % 1000 // 10)
+    fits = toolkit is None or driver[0] >= toolkit[0]
+    text = f"supports CUDA {driver[0]}.{driver[1]}"
+    if not fits:
+        need = MIN_DRIVER.get(toolkit[0], f"one for CUDA {toolkit[0]}")
+        text += f", the toolkit is {toolkit[0]}.{toolkit[1]}: install driver {need} or newer, or an"
+        text += " older toolkit (12.5 at least) and set CUDA_HOME"
+    say(OK if fits else NO, "driver", text)
+    usable = [device for device in devices if device[1:3] == (9, 0)]
+    for name, major, minor, sms in devices:
+        mark = OK if (major, minor) == (9, 0) else NOTE
+        say(mark, "GPU", f"{name}, compute capability {major}.{minor}, {sms} SMs")
+    if not usable:
+        say(NO, "GPU", "none of compute capability 9.0 (H100, H200, GH200): sm_90a code runs only there")
+    elif devices[0] not in usable:
+        say(NOTE, "GPU", "device 0 is not the Hopper: set CUDA_VISIBLE_DEVICES to the one that is")
+        usable = []
+    return fits and bool(usable)
+
+
+def check_clocks():
+    fields = "clocks.sm,clocks.max.sm,power.limit,power.max_limit,mig.mode.current"
+    text = output(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"])
+    if text is None:
+        say(NOTE, "clocks and power", "no nvidia-smi: not shown; measuring needs neither")
+        return
+    for line in text.splitlines():
+        values = [value.strip() for value in line.split(",")]
+        if len(values) == 5:
+            say(OK, "clocks and power", f"SM clock now {values[0]}, at most {values[1]}; power limit"
+                f" {values[2]} of {values[3]}; MIG {values[4]}")
+    busy = output(["nvidia-smi", "--query-compute-apps=pid,name", "--format=csv,noheader"])
+    if busy:
+        say(NOTE, "other programs", f"{len(busy.splitlines())} on the GPU: they will disturb numbers")
+
+
+def check_tools(gpu):
+    for name, target in (
+        ("nvdisasm", "make sass-N"), ("ncu", "make ncu-N"), ("compute-sanitizer", "make sanitize-N")
+    ):
+        tool = find_tool(name)
+        if tool is None:
+            say(NO, target, f"no {name}: {GET[name]}")
+        elif target != "make sass-N" and not gpu:
+            say(NO, target, f"{tool} is here, a GPU is not")
+        else:
+            say(OK, target, tool)
+    path = "/proc/driver/nvidia/params"
+    if gpu and find_tool("ncu") and os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            if "RmProfilingAdminOnly: 1" in file.read() and os.geteuid() != 0:
+                say(NO, "make ncu-N", "the driver keeps counters for root (RmProfilingAdminOnly: 1): "
+                    "run as root, or load the module with NVreg_RestrictProfilingToAdminUsers=0")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("--nvcc", "--cuda-lib", "--cxx"):
+        parser.add_argument(name, required=True)
+    args = parser.parse_args()
+    builds, toolkit = check_build(args)
+    gpu = check_gpu(toolkit)
+    check_clocks()
+    check_tools(gpu)
+    print()
+    if not builds:
+        print("The ladder cannot be built here: see the lines marked NO.")
+        return 1
+    if not gpu:
+        print("The ladder can be built and its code tested here, but not run: no usable GPU.")
+        return 3
+    print("Everything that make ladder needs is here.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

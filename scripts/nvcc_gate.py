@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Compiles one .cu file and lets the object through only if ptxas had nothing to say about it.
+
+ptxas reports that it serialised wgmma or dropped setmaxnreg as a note, and no flag turns those
+notes into errors. So the compile goes to a directory of its own, and only if its log is clean are
+OBJECT, its dependency file (.d) and PREFIX.ptx, .cubin and .log moved into place: the PTX that
+ptxas assembled, what it made of it, and what it said.
+
+    nvcc_gate.py SOURCE OBJECT PREFIX -- nvcc FLAGS...
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from kernel_tools import source_line
+
+# What ptxas' codes mean to the author of a kernel. Other C75xx codes are refused as well.
+MEANING = {
+    "C7508": "setmaxnreg is dropped, so no registers move between warps: give the kernel "
+    "__launch_bounds__(THREADS, 1).",
+    "C7510": "a function call stands between a wgmma and its wait, so every wgmma is waited for at "
+    "once: no printf, assert or call that is not inlined in the pipeline.",
+    "C7511": "wgmma is serialised because its accumulators do not stay in place: something moves or "
+    "changes them in flight, or the tile needs more registers than there are.",
+    "C7514": "an accumulator is read before wgmma.wait_group, so every wgmma is waited for at once: "
+    "wait first.",
+    "C7515": "something other than wgmma writes an accumulator in flight, so every wgmma is waited for "
+    "at once: wait first.",
+    "C7517": "ptxas put a wgmma.wait_group where the code uses an accumulator in flight: wait before "
+    "touching it.",
+    "C7519": "ptxas put in a wgmma.fence that the code lacks: fence before the first wgmma and "
+    "whenever registers it reads or accumulates into were written.",
+    "C7520": "wgmma is serialised because ptxas had to put a wgmma.fence on a path that not every "
+    "thread takes: fence on the common path.",
+}
+UNKNOWN = "ptxas rewrote or serialised something that the kernel spells out."
+SPILL = "registers are spilled to local memory: a smaller tile per thread, or fewer live values."
+STACK = (
+    "an array lives in local memory: index it by constants only (unroll the loop), and take no "
+    "address of it."
+)
+
+CODE = re.compile(r"\((C75\d\d)\)")
+PTX_LINE = re.compile(r"around line (\d+)")
+FRAME = re.compile(
+    r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
+)
+FUNCTION = re.compile(r"Function properties for (\S+)")
+ENTRY = re.compile(r"^\s*(?:\.visible\s+|\.weak\s+)?\.entry\s+([\w$]+)", re.MULTILINE)
+
+
+def findings(log, ptx):
+    """What is wrong with a compile: pairs of what the log says and its meaning; [] if clean."""
+    found = []
+    function = "?"
+    seen = set()
+    for line in log.splitlines():
+        named = FUNCTION.search(line)
+        if named:
+            function = named.group(1)
+        code = CODE.search(line)
+        if code:
+            place = PTX_LINE.search(line)
+            where = source_line(ptx, int(place.group(1))) if place else ""
+            said = line.strip() + (f" [{where}]" if where else "")
+            found.append((said, MEANING.get(code.group(1), UNKNOWN)))
+        frame = FRAME.search(line)
+        if frame:
+            seen.add(function)
+            stack, stores, loads = map(int, frame.groups())
+            if stores or loads:
+                found.append((f"{function}: {line.strip()}", SPILL))
+            elif stack:
+                found.append((f"{function}: {line.strip()}", STACK))
+    for entry in ENTRY.findall(ptx):
+        if entry not in seen:
+            found.append(
+                (f"{entry}: the log says nothing about it", "nvcc needs -Xptxas -v.")
+            )
+    return found
+
+
+def dependencies(text):
+    """Prerequisites in a dependency file of nvcc that belong to this tree, not to the toolkit."""
+    rule = text.replace("\\\n", " ").split("\n\n", 1)[0].split(" : ", 1)
+    names = rule[1].split() if len(rule) == 2 else []
+    return [name for name in names if not os.path.isabs(name)]
+
+
+def compile_into(directory, source, compiler):
+    """Compiles with every intermediate file kept. Returns nvcc's exit status, the log, the PTX."""
+    command = compiler + ["--keep", "--keep-dir", directory, "-c", source]
+    command += ["-o", os.path.join(directory, "object.o")]
+    command += ["-MMD", "-MF", os.path.join(directory, "object.d")]
+    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    ptx = ""
+    path = os.path.join(directory, stem(source) + ".ptx")
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            ptx = file.read()
+    return run.returncode, run.stdout, ptx
+
+
+def stem(path):
+    return os.path.splitext(os.path.basename(path))[0]
+
+
+def main():
+    if sys.argv[4:5] != ["--"] or len(sys.argv) < 6:
+        print("usage: nvcc_gate.py SOURCE OBJECT PREFIX -- nvcc FLAGS...", file=sys.stderr)
+        return 2
+    source, made_object, prefix = sys.argv[1:4]
+    for path in (made_object, prefix):
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    directory = tempfile.mkdtemp(prefix="gate-", dir=os.path.dirname(made_object) or ".")
+    try:
+        status, log, ptx = compile_into(directory, source, sys.argv[5:])
+        bad = findings(log, ptx)
+        if status != 0:
+            sys.stderr.write(log)
+        if bad:
+            message = f"{source}: refused, because ptxas reports\n"
+            for meaning in dict.fromkeys(meaning for _, meaning in bad):
+                message += "".join(f"  {said}\n" for said, why in bad if why == meaning)
+                message += f"    {meaning}\n"
+            sys.stderr.write(message)
+        if status != 0 or bad:
+            return 1
+
+        made = os.path.join(directory, "object")
+        with open(made + ".d", encoding="utf-8") as file:
+            needed = dependencies(file.read())
+        with open(made + ".d", "w", encoding="utf-8") as file:
+            file.write(f"{made_object}: {' '.join(needed)}\n")
+            file.writelines(f"{name}:\n" for name in needed)
+        with open(prefix + ".log", "w", encoding="utf-8") as file:
+            file.write(log)
+        os.replace(os.path.join(directory, stem(source) + ".ptx"), prefix + ".ptx")
+        os.replace(os.path.join(directory, stem(source) + ".sm_90a.cubin"), prefix + ".cubin")
+        os.replace(made + ".d", os.path.splitext(made_object)[0] + ".d")
+        os.replace(made + ".o", made_object)  # last: its date is what make looks at
+        return 0
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

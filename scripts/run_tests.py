@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Runs every suite that was built and ends in one line: N passed, N failed, N skipped.
+
+A suite is a program whose last line is "name: N passed, N failed, N skipped". Its whole output goes
+to build/test-logs/. One that crashes, prints no such line, or exits non-zero without a failure
+counts as one failure more. REQUIRE_GPU=1 makes every skipped GPU test a failure.
+"""
+
+import collections
+import os
+import re
+import subprocess
+import sys
+import time
+import unittest
+
+LOGS = os.path.join("build", "test-logs")
+# The whole GPU suite takes minutes; a hang inside it is its own watchdog's business.
+TIMEOUT_S = 3600
+LINE = re.compile(r"^(\w+): (\d+) passed, (\d+) failed, (\d+) skipped$")
+SKIPPED = re.compile(r"^(?:\w+: )?SKIPPED .*: (.*)$", re.MULTILINE)
+
+
+def suites():
+    """(name, command) of every suite, cheap ones first."""
+    me = [sys.executable, os.path.abspath(__file__), "--unittest"]
+    return [
+        ("host", ["build/tests/host"]),
+        ("scripts", me + ["scripts", "tests/scripts"]),
+        ("codegen", ["build/tests/codegen"]),
+        ("tree", me + ["tree", "tests/codegen"]),
+        ("docs", [sys.executable, "scripts/check_docs.py"]),
+        ("gpu", ["build/tests/gpu"]),
+    ]
+
+
+def run_unittests(name, folder):
+    """Runs the *_test.py of a folder; prints the line of a suite."""
+    tests = unittest.defaultTestLoader.discover(folder, pattern="*_test.py")
+    result = unittest.TextTestRunner(stream=sys.stdout, verbosity=0).run(tests)
+    failed = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses)
+    skipped = len(result.skipped)
+    for test, why in result.skipped:
+        print(f"SKIPPED {test}: {why}")
+    passed = max(0, result.testsRun - failed - skipped)
+    print(f"{name}: {passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
+def verdict(name, status, output, require_gpu):
+    """(passed, failed, skipped, why) of a suite that ended with exit code `status`."""
+    lines = output.strip().splitlines()
+    counts = LINE.match(lines[-1]) if lines else None
+    if counts is None:
+        how = f"died of signal {-status}" if status < 0 else f"exited {status}"
+        return 0, 1, 0, f"{how} without its last line"
+    passed, failed, skipped = map(int, counts.groups()[1:])
+    why = ""
+    if status != 0 and failed == 0:
+        failed, why = 1, f"exited {status} with no failed test"
+    if name == "gpu" and require_gpu and skipped:
+        failed, skipped, why = failed + skipped, 0, "REQUIRE_GPU=1: a skipped test is a failure"
+    return passed, failed, skipped, why
+
+
+def run_suite(name, command):
+    """Runs one suite into its log. Returns its exit code and output."""
+    try:
+        run = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT_S,
+            check=False,
+        )
+        status, output = run.returncode, run.stdout.decode(errors="replace")
+    except subprocess.TimeoutExpired as late:
+        status, output = 124, (late.stdout or b"").decode(errors="replace")
+    except OSError as error:
+        status, output = 127, str(error)
+    with open(os.path.join(LOGS, name + ".log"), "w", encoding="utf-8") as file:
+        file.write(output)
+    return status, output
+
+
+def main():
+    os.makedirs(LOGS, exist_ok=True)
+    require_gpu = os.environ.get("REQUIRE_GPU") == "1"
+    total = [0, 0, 0]
+    for name, command in suites():
+        start = time.monotonic()
+        status, output = run_suite(name, command)
+        passed, failed, skipped, why = verdict(name, status, output, require_gpu)
+        if failed:
+            print(output.rstrip())
+        note = f"  ({why})" if why else ""
+        seconds = time.monotonic() - start
+        print(f"  {name:8} {passed:4} passed, {failed:3} failed, {skipped:3} skipped"
+              f"  {seconds:5.1f} s  {LOGS}/{name}.log{note}", flush=True)
+        for reason, count in collections.Counter(SKIPPED.findall(output)).items():
+            print(f"    {count} skipped: {reason}")
+        total = [a + b for a, b in zip(total, (passed, failed, skipped))]
+    print(f"{total[0]} passed, {total[1]} failed, {total[2]} skipped")
+    return 1 if total[1] else 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--unittest"]:
+        sys.exit(run_unittests(sys.argv[2], sys.argv[3]))
+    sys.exit(main())

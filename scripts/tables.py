@@ -1,0 +1,603 @@
+#!/usr/bin/env python3
+"""Regenerates every measured number in README.md, CONTRIBUTING.md and docs/*.md, and the ladder
+plot, from the JSON files in docs/results. Python standard library only.
+
+  tables.py           rewrite what has changed
+  tables.py --check   change nothing; exit 1 and name each file and table that would change
+
+A table stands between two lines of its own:
+
+  <!-- table: KIND -->  ...  <!-- end -->
+
+  ladder         one row a rung, its result variant at 8192^3
+  rung N         every variant of rung N, below the result of rung N-1
+  environment    the machine and the versions behind the numbers
+  baseline       which cuBLASLt algorithm won for each shape
+  submitted      runs that others have sent, one row a file
+
+A number in prose stands inside one line, never at its start (Markdown would take the line as HTML):
+
+  <!-- value: EXPRESSION [: FORMAT] -->785<!-- end -->
+
+EXPRESSION is operands joined by + - * /, read left to right, each a number or
+rung.variant.size.regime.key, such as 6.result.8192.burst.tflops; `result` is the rung's result
+variant, and a key is any of a row's keys. FORMAT is a Python format specification.
+
+The numbers come from the first file whose name has no '-' (h200.json); <gpu>-<who>.json are runs
+sent by others. A row that was not measured shows as a dash, one whose result was wrong as FAIL.
+"""
+
+import argparse
+import json
+import operator
+import re
+import statistics
+import sys
+from pathlib import Path
+
+DASH = "–"
+SIZES = (2048, 4096, 8192)
+REGIMES = ("burst", "sustained")
+TABLE = re.compile(r"^<!-- table: ([a-z]+)(?: (\d+))? -->$")
+VALUE = re.compile(r"<!-- value: ([^>]+?) -->(.*?)<!-- end -->")
+END = "<!-- end -->"
+REGISTRAR = re.compile(r'Registrar\s+\w+\s*[({]\s*__FILE__\s*,\s*((?:"[^"]*"\s*)+),')
+FENCE = re.compile(r"^\s*(```|~~~)")
+PLOT = Path("docs/img/ladder.svg")
+HEAD_KEYS = ("gpu", "driver", "toolkit", "cublas", "revision", "date", "data", "seed", "rows")
+ROW_KEYS = ("stage", "name", "variant", "result", "m", "n", "k", "regime", "tflops", "verified")
+
+
+class Problem(Exception):
+    """Something the user must mend; the message is one sentence."""
+
+
+# --- results -------------------------------------------------------------------------------------
+
+
+class Results:
+    """One file of docs/results."""
+
+    def __init__(self, path, document):
+        self.path = path
+        self.head = document
+        self.rows = document["rows"]
+
+    def find(self, stage, variant, size, regime):
+        """The row of a cube; variant 'result' is the marked one; None if it was not measured."""
+        for row in self.of_variant(stage, variant):
+            if row["regime"] == regime and row["m"] == row["n"] == row["k"] == size:
+                return row
+        return None
+
+    def of_variant(self, stage, variant):
+        """Every row of that variant; 'result' is the marked one."""
+        return [
+            row
+            for row in self.rows
+            if row["stage"] == stage
+            and (row["variant"] == variant or (variant == "result" and row["result"]))
+        ]
+
+    def sizes(self, stage):
+        """The cubes at which any variant of that rung was measured."""
+        rows = [row for row in self.rows if row["stage"] == stage]
+        return sorted({row["m"] for row in rows if row["m"] == row["n"] == row["k"]})
+
+    def detail_size(self, stage):
+        """Where details are shown: the largest of SIZES that was measured; None for none."""
+        measured = [size for size in self.sizes(stage) if size in SIZES]
+        return measured[-1] if measured else None
+
+    def variants(self, stage):
+        """Names in the order of the file, which is the order of registration."""
+        return list(dict.fromkeys(r["variant"] for r in self.rows if r["stage"] == stage))
+
+    def any_row(self, stage, variant):
+        """Any row of that variant, for what does not depend on the shape."""
+        return next(iter(self.of_variant(stage, variant)), None)
+
+    def baseline(self, size, regime, stage=None):
+        """Median cuBLASLt TFLOPS over the rows of a cube, of one rung or of all."""
+        found = [
+            r["baseline_tflops"]
+            for r in self.rows
+            if r["m"] == r["n"] == r["k"] == size
+            and r["regime"] == regime
+            and r.get("baseline_tflops") is not None
+            and stage in (None, r["stage"])
+        ]
+        return statistics.median(found) if found else None
+
+
+def load(path):
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise Problem(f"{path}: not JSON: {error}")
+    if not isinstance(document, dict):
+        raise Problem(f"{path}: the top level must be an object")
+    for key in HEAD_KEYS:
+        if key not in document:
+            raise Problem(f'{path}: key "{key}" is missing')
+    for index, row in enumerate(document["rows"]):
+        for key in ROW_KEYS:
+            if key not in row:
+                raise Problem(f'{path}: row {index}: key "{key}" is missing')
+        if row["regime"] not in REGIMES:
+            raise Problem(f'{path}: row {index}: regime must be burst or sustained')
+    return Results(path, document)
+
+
+def load_all(root):
+    """(the file behind the tables or None, the files sent by others)."""
+    paths = sorted((root / "docs/results").glob("*.json"))
+    own = [path for path in paths if "-" not in path.stem]
+    others = [path for path in paths if "-" in path.stem]
+    return (load(own[0]) if own else None), [load(path) for path in others]
+
+
+# --- rungs ---------------------------------------------------------------------------------------
+
+
+def rungs(root):
+    """{number: (stem, idea)} of stages/; the idea is the second argument of the Registrar."""
+    found = {}
+    for path in sorted((root / "stages").glob("[0-9]*_*.cu")):
+        text = path.read_text(encoding="utf-8")
+        match = REGISTRAR.search(text)
+        idea = "".join(re.findall(r'"([^"]*)"', match.group(1))) if match else DASH
+        found[int(path.stem.split("_")[0])] = (path.stem, idea)
+    return found
+
+
+# --- formatting ----------------------------------------------------------------------------------
+
+
+def cell(value, spec):
+    return DASH if value is None else format(value, spec)
+
+
+def percent(value):
+    return DASH if value is None else f"{100 * value:.1f} %"
+
+
+def tflops(value):
+    """Three significant digits are more than the spread of a measurement leaves."""
+    return DASH if value is None else format(value, ".1f" if value < 100 else ".0f")
+
+
+def measured(row, show):
+    """show(row), a dash for a row that is not there, FAIL for a wrong result."""
+    if row is None:
+        return DASH
+    return show(row) if row["verified"] else "FAIL"
+
+
+def with_share(row):
+    return measured(row, lambda r: f"{tflops(r['tflops'])} ({percent(r.get('ratio'))})")
+
+
+def spread(row):
+    def show(r):
+        return DASH if r.get("p10") is None else f"{tflops(r['p10'])}–{tflops(r.get('p90'))}"
+
+    return measured(row, show)
+
+
+def registers(row):
+    return DASH if row is None else str(row.get("registers") or DASH).replace("->", "→")
+
+
+def shared_memory(row):
+    if row is None or row.get("smem_bytes") is None:
+        return DASH
+    return f"{row['smem_bytes'] / 1024:.0f} KiB"
+
+
+def both(burst, sustained, show):
+    cells = [measured(row, show) for row in (burst, sustained)]
+    return DASH if cells == [DASH, DASH] else " / ".join(cells)
+
+
+def markdown(header, rows):
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return lines + ["| " + " | ".join(row) + " |" for row in rows]
+
+
+NOT_MEASURED = "*Not measured yet: `make bench` on a Hopper GPU fills this in.*"
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def ladder_table(root, results, others, link):
+    header = ["rung", "its one idea", "TFLOPS, burst", "share"]
+    header += ["TFLOPS, sustained", "share", "registers"]
+    rows = []
+    for number, (stem, idea) in sorted(rungs(root).items()):
+        cells = [DASH] * 5
+        if results:
+            size = results.detail_size(number) or 8192
+            rows_at = [results.find(number, "result", size, regime) for regime in REGIMES]
+            note = "" if size == 8192 else f" at {size}³"
+            cells = []
+            for row in rows_at:
+                speed = measured(row, lambda r: tflops(r["tflops"]))
+                share = measured(row, lambda r: percent(r.get("ratio")))
+                cells += [speed + (note if row else ""), share]
+            cells += [registers(results.any_row(number, "result"))]
+        rows.append([f"[{stem}]({link}{stem}.md)", idea] + cells)
+    lines = markdown(header, rows)
+    if results:
+        head = results.head
+        return lines + [
+            "",
+            f"8192³ unless a cell says otherwise, bf16, {head['data']} data, on one {head['gpu']}. "
+            "Share: of the fastest cuBLASLt algorithm, timed in turns with the rung.",
+        ]
+    return lines + ["", NOT_MEASURED]
+
+
+def variant_row(results, label, stage, variant, size):
+    burst, sustained = (results.find(stage, variant, size, regime) for regime in REGIMES)
+    cells = [with_share(results.find(stage, variant, s, "burst")) for s in SIZES]
+    return [label] + cells + [
+        with_share(sustained),
+        spread(burst),
+        registers(results.any_row(stage, variant)),
+        shared_memory(results.any_row(stage, variant)),
+        both(burst, sustained, lambda r: percent(r.get("tensor_share"))),
+        both(burst, sustained, lambda r: cell(r.get("sm_mhz"), ".0f")),
+        measured(sustained, lambda r: cell(r.get("pj_per_flop"), ".2f")),
+    ]
+
+
+def rung_table(root, results, others, stage):
+    if results is None or not results.variants(stage):
+        return [NOT_MEASURED]
+    size = results.detail_size(stage) or 8192
+    header = ["variant"] + [f"{s}³ burst" for s in SIZES] + [
+        f"{size}³ sustained",
+        f"p10–p90 at {size}³ burst",
+        "registers",
+        "shared memory",
+        "tensor share, burst / sustained",
+        "SM MHz, burst / sustained",
+        "pJ/FLOP, sustained",
+    ]
+    rows = []
+    before = results.any_row(stage - 1, "result")
+    if before:
+        label = f"*rung {stage - 1}, {before['variant']}*"
+        rows.append(variant_row(results, label, stage - 1, "result", size))
+    for variant in results.variants(stage):
+        is_result = results.any_row(stage, variant)["result"]
+        label = f"**{variant}**" if is_result else variant
+        rows.append(variant_row(results, label, stage, variant, size))
+    opponent = ["*best cuBLASLt*"] + [tflops(results.baseline(s, "burst", stage)) for s in SIZES]
+    opponent += [tflops(results.baseline(size, "sustained", stage))] + [DASH] * 6
+    rows.append(opponent)
+    return markdown(header, rows) + [
+        "",
+        "TFLOPS, in brackets the share of the best cuBLASLt algorithm timed in turns with it; "
+        "bold: the variant that stands for the rung.",
+    ]
+
+
+def environment_table(root, results, others):
+    if results is None:
+        return [NOT_MEASURED]
+    head = results.head
+    rows = [
+        ["GPU", head["gpu"]],
+        ["driver", head["driver"]],
+        ["CUDA toolkit", head["toolkit"]],
+        ["cuBLASLt", head["cublas"]],
+        ["date", head["date"]],
+        ["revision", head["revision"]],
+        ["data, seed", f"{head['data']}, {head['seed']}"],
+    ]
+    header = ["", f"`docs/results/{results.path.name}`"]
+    return markdown(header, [[name, str(what)] for name, what in rows])
+
+
+def baseline_table(root, results, others):
+    if results is None:
+        return [NOT_MEASURED]
+    by_shape = {}
+    for row in results.rows:
+        if row.get("baseline_tflops") is not None:
+            by_shape.setdefault((row["m"], row["n"], row["k"], row["regime"]), []).append(row)
+    lines = []
+    for (m, n, k, regime), rows in sorted(by_shape.items()):
+        names = [str(row.get("baseline_algo") or DASH) for row in rows]
+        best = max(sorted(set(names)), key=names.count)
+        won = f"{names.count(best)} of {len(names)}"
+        shape = f"{m}³" if m == n == k else f"{m}, {n}, {k}"
+        median = statistics.median(row["baseline_tflops"] for row in rows)
+        lines.append([shape, regime, tflops(median), best, won])
+    header = ["M, N, K", "regime", "TFLOPS, median", "algorithm that won most often", "rows"]
+    return markdown(header, lines)
+
+
+def submitted_table(root, results, others):
+    if not others:
+        return ["*None yet.*"]
+    numbers = sorted(rungs(root))
+    header = ["file", "GPU", "cuBLASLt", "date"] + [f"rung {number}" for number in numbers]
+    rows = []
+    for other in others:
+        cells = [f"`{other.path.name}`"]
+        cells += [str(other.head[key]) for key in ("gpu", "cublas", "date")]
+        cells += [with_share(other.find(number, "result", 8192, "burst")) for number in numbers]
+        rows.append(cells)
+    caption = "TFLOPS at 8192³, burst; in brackets the share of the best cuBLASLt algorithm."
+    return markdown(header, rows) + ["", caption]
+
+
+SIMPLE = {
+    "environment": environment_table,
+    "baseline": baseline_table,
+    "submitted": submitted_table,
+}
+
+
+def table(root, results, others, kind, number, where):
+    if kind == "ladder":
+        return ladder_table(root, results, others, "" if where.parent.name == "docs" else "docs/")
+    if kind == "rung" and number is not None:
+        return rung_table(root, results, others, int(number))
+    if kind in SIMPLE and number is None:
+        return SIMPLE[kind](root, results, others)
+    name = " ".join(filter(None, (kind, number)))
+    raise Problem(
+        f'{where}: no table is called "{name}"; '
+        "there are ladder, rung N, environment, baseline, submitted"
+    )
+
+
+# --- numbers in prose ----------------------------------------------------------------------------
+
+OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+FORMATS = {
+    "tflops": tflops,
+    "p10": tflops,
+    "p90": tflops,
+    "baseline_tflops": tflops,
+    "ratio": percent,
+    "tensor_share": percent,
+    "sm_mhz": lambda v: cell(v, ".0f"),
+    "watts": lambda v: cell(v, ".0f"),
+    "pj_per_flop": lambda v: cell(v, ".2f"),
+}
+
+
+def operand(results, text):
+    """(value, key): a plain number has no key, a row that was not measured or is wrong no value."""
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return float(text), None
+    parts = text.split(".")
+    if not re.fullmatch(r"\d+\.[^.]+\.\d+\.(burst|sustained)\.\w+", text):
+        raise Problem(f'"{text}" is neither a number nor rung.variant.size.regime.key')
+    stage, variant = int(parts[0]), parts[1]
+    if results and results.variants(stage) and not results.of_variant(stage, variant):
+        raise Problem(f'"{text}": rung {stage} has no variant "{variant}"')
+    row = results.find(stage, variant, int(parts[2]), parts[3]) if results else None
+    if row is None:
+        return None, parts[4]
+    if not row["verified"]:
+        return "FAIL", parts[4]
+    if parts[4] not in row:
+        raise Problem(f'"{text}": a row has no key "{parts[4]}"')
+    return row[parts[4]], parts[4]
+
+
+def value(results, expression):
+    """The text of one inline marker."""
+    text, _, spec = (part.strip() for part in expression.partition(" : "))
+    tokens = text.split()
+    if len(tokens) % 2 == 0:
+        raise Problem(f'"{expression}": operands must be joined by + - * /')
+    values = [operand(results, token) for token in tokens[0::2]]
+    for found, _ in values:
+        if found is None or found == "FAIL":
+            return found or DASH
+    total, key = values[0]
+    for sign, (right, _) in zip(tokens[1::2], values[1:]):
+        if sign not in OPERATORS:
+            raise Problem(f'"{expression}": "{sign}" is none of + - * /')
+        total = OPERATORS[sign](total, right)
+    if spec:
+        return format(total, spec)
+    if len(values) == 1 and key in FORMATS:
+        return FORMATS[key](total)
+    return str(total).replace("->", "→") if len(values) == 1 else format(total, ".1f")
+
+
+# --- the plot ------------------------------------------------------------------------------------
+
+SVG_STYLE = """\
+  <style>
+    text { font: 12px system-ui, sans-serif; fill: #57606a; }
+    .small { font-size: 10px; }
+    .inside { font-size: 10px; fill: #ffffff; }
+    .axis { stroke: #8c959f; stroke-width: 1; }
+    .grid { stroke: #8c959f; stroke-width: 0.5; stroke-opacity: 0.4; }
+    .burst { fill: #2f81c7; }
+    .sustained { fill: #d0863c; }
+    .line-burst { stroke: #2f81c7; stroke-width: 1.5; stroke-dasharray: 6 3; }
+    .line-sustained { stroke: #d0863c; stroke-width: 1.5; stroke-dasharray: 6 3; }
+    @media (prefers-color-scheme: dark) { text { fill: #9da7b3; } }
+  </style>"""
+
+
+def plot(root, results):
+    """The ladder as SVG text: two bars a rung, cuBLASLt as a dashed line for each regime."""
+    width, height, left, right, top, bottom = 860, 400, 48, 90, 40, 56
+    numbers = sorted(rungs(root))
+    bars, lines = [], []
+    if results:
+        for number in numbers:
+            size = results.detail_size(number) or 8192
+            for regime in REGIMES:
+                row = results.find(number, "result", size, regime)
+                if row is not None and row["verified"] and row["tflops"] is not None:
+                    bars.append((number, regime, row["tflops"], size))
+        lines = [(r, b) for r in REGIMES for b in [results.baseline(8192, r)] if b is not None]
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
+           "  <title>TFLOPS of every rung's result variant at 8192 cubed</title>", SVG_STYLE]
+    if not bars:
+        middle = f'x="{width // 2}" y="{height // 2}" text-anchor="middle"'
+        return "\n".join(out + [f"  <text {middle}>not measured yet</text>", "</svg>"]) + "\n"
+
+    highest = max([b[2] for b in bars] + [line[1] for line in lines])
+    ceiling = 100 * (int(highest) // 100 + 1)
+    plot_width, plot_height = width - left - right, height - top - bottom
+
+    def y(value):
+        return f"{top + plot_height * (1 - value / ceiling):.1f}"
+
+    def level(kind, value):
+        ends = f'x1="{left}" x2="{width - right}" y1="{y(value)}" y2="{y(value)}"'
+        return f'  <line class="{kind}" {ends}/>'
+
+    for tick in range(0, ceiling + 1, 100):
+        out.append(level("axis" if tick == 0 else "grid", tick))
+        at = f'x="{left - 6}" y="{float(y(tick)) + 4:.1f}"'
+        out.append(f'  <text {at} text-anchor="end">{tick}</text>')
+    slot = plot_width / len(numbers)
+    bar = slot * 0.36
+    stems = rungs(root)
+    for index, number in enumerate(numbers):
+        center = left + slot * (index + 0.5)
+        name = stems[number][0].split("_", 1)[1].replace("_", " ")
+        head, _, tail = name.partition(" ") if len(name) > 12 else (name, "", "")
+        note = [f" at {b[3]}³" for b in bars if b[0] == number and b[3] != 8192][:1]
+        below = f'x="{center:.1f}" text-anchor="middle"'
+        out.append(f'  <text {below} y="{height - bottom + 16}">{number}</text>')
+        for line, words in enumerate((head, tail + "".join(note))):
+            if words:
+                drop = height - bottom + 30 + 12 * line
+                out.append(f'  <text class="small" {below} y="{drop}">{words.strip()}</text>')
+    for number, regime, amount, _ in bars:
+        center = left + slot * (numbers.index(number) + 0.5)
+        x = center - bar if regime == "burst" else center
+        tall = plot_height * amount / ceiling
+        out.append(f'  <rect class="{regime}" x="{x:.1f}" y="{y(amount)}" width="{bar - 1:.1f}" '
+                   f'height="{tall:.1f}"/>')
+        inside = tall > 16  # above a tall bar, the number would cross cuBLASLt's line
+        label = "inside" if inside else "small"
+        text_y = float(y(amount)) + (12 if inside else -4)
+        out.append(f'  <text class="{label}" x="{x + bar / 2:.1f}" y="{text_y:.1f}" '
+                   f'text-anchor="middle">{tflops(amount)}</text>')
+    for regime, amount in lines:
+        out.append(level(f"line-{regime}", amount))
+        out.append(f'  <text class="small" x="{width - right + 4}" y="{float(y(amount)) + 4:.1f}">'
+                   f'cuBLASLt {tflops(amount)}</text>')
+    for index, regime in enumerate(REGIMES):
+        x = left + 110 * index
+        out.append(f'  <rect class="{regime}" x="{x}" y="12" width="12" height="12"/>')
+        out.append(f'  <text x="{x + 18}" y="22">{regime}</text>')
+    out.append(f'  <text x="{left + 230}" y="22">TFLOPS, 8192³, bf16, {results.head["gpu"]}</text>')
+    return "\n".join(out + ["</svg>"]) + "\n"
+
+
+# --- regenerating --------------------------------------------------------------------------------
+
+
+def regenerate(root, results, others, where, text):
+    """(new text, names of the tables and values that differ) of one Markdown file."""
+    out, changed, fenced = [], [], False
+    lines = text.split("\n")
+    index = 0
+    while index < len(lines):
+        line = lines[index]
+        fenced ^= bool(FENCE.match(line))
+        match = TABLE.match(line)
+        if fenced or not match:
+            if not fenced:
+                line = regenerate_values(results, where, index + 1, line, changed)
+            out.append(line)
+            index += 1
+            continue
+        if END not in lines[index:]:
+            raise Problem(f'{where}:{index + 1}: "{line}" has no line {END} after it')
+        end = lines.index(END, index)
+        body = [""] + table(root, results, others, match.group(1), match.group(2), where) + [""]
+        if body != lines[index + 1:end]:
+            changed.append("table " + " ".join(filter(None, match.groups())))
+        out += [line] + body + [END]
+        index = end + 1
+    return "\n".join(out), changed
+
+
+def regenerate_values(results, where, number, line, changed):
+    if line.startswith("<!-- value:"):
+        raise Problem(
+            f"{where}:{number}: a value marker starts the line, so Markdown would take the line as "
+            "HTML; put a word before it"
+        )
+    if line.count("<!-- value:") != len(VALUE.findall(line)):
+        raise Problem(f"{where}:{number}: a value marker is not closed by {END} on its line")
+
+    def replace(match):
+        try:
+            new = value(results, match.group(1))
+        except (Problem, TypeError, ValueError, ZeroDivisionError) as error:
+            raise Problem(f"{where}:{number}: {error}")
+        if new != match.group(2):
+            changed.append(f"value {match.group(1)}")
+        return f"<!-- value: {match.group(1)} -->{new}{END}"
+
+    return VALUE.sub(replace, line)
+
+
+def markdown_files(root):
+    names = [root / "README.md", root / "CONTRIBUTING.md"]
+    return [path for path in names if path.exists()] + sorted((root / "docs").glob("*.md"))
+
+
+def outdated(root):
+    """[(path, new text, what differs)] of every file that regenerating would change."""
+    results, others = load_all(root)
+    found = []
+    for path in markdown_files(root):
+        old = path.read_text(encoding="utf-8")
+        new, changed = regenerate(root, results, others, path.relative_to(root), old)
+        if new != old:
+            found.append((path, new, changed))
+    new = plot(root, results)
+    path = root / PLOT
+    if not path.exists() or path.read_text(encoding="utf-8") != new:
+        found.append((path, new, ["plot"]))
+    return found
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description="Regenerate what docs/results says.")
+    parser.add_argument("--check", action="store_true", help="change nothing; 1 if something would")
+    here = Path(__file__).resolve().parent.parent
+    parser.add_argument("--root", type=Path, default=here, help="the project's folder")
+    options = parser.parse_args(arguments)
+    try:
+        found = outdated(options.root)
+    except Problem as problem:
+        print(f"tables: {problem}", file=sys.stderr)
+        return 2
+    for path, new, changed in found:
+        name = path.relative_to(options.root)
+        if options.check:
+            what = ", ".join(changed)
+            print(f"tables: {name}: {what} differs from docs/results; run make tables")
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(new, encoding="utf-8")
+            print(f"tables: {name}: {', '.join(changed)}")
+    if not found:
+        print("tables: everything is up to date")
+    return 1 if options.check and found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

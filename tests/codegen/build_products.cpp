@@ -1,0 +1,139 @@
+#include "tests/codegen/build_products.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <stdexcept>
+
+namespace codegen {
+
+namespace {
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::stringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
+}
+
+std::string trimmed(const std::string& text) {
+  const size_t first = text.find_first_not_of(" \t");
+  return first == std::string::npos ? ""
+                                    : text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+// The mnemonics of one PTX line without comment; inline asm may put several into a line.
+std::vector<std::string> mnemonics(std::string line) {
+  std::replace(line.begin(), line.end(), '{', ';');
+  std::replace(line.begin(), line.end(), '}', ';');
+  std::vector<std::string> found;
+  for (const std::string& part : split(line, ';')) {
+    std::string statement = trimmed(part);
+    if (!statement.empty() && statement[0] == '@') {
+      const size_t space = statement.find_first_of(" \t");
+      statement = space == std::string::npos ? "" : trimmed(statement.substr(space));
+    }
+    const std::string word = statement.substr(0, statement.find_first_of(" \t"));
+    if (!word.empty() && std::islower(static_cast<unsigned char>(word[0]))) found.push_back(word);
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw std::runtime_error("cannot read " + path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::vector<Variant> list_variants() {
+  FILE* pipe = popen("build/ladder --list", "r");
+  if (pipe == nullptr) throw std::runtime_error("cannot run build/ladder --list");
+  std::string text;
+  std::array<char, 4096> chunk;
+  while (const size_t n = fread(chunk.data(), 1, chunk.size(), pipe)) text.append(chunk.data(), n);
+  if (pclose(pipe) != 0) throw std::runtime_error("build/ladder --list failed");
+  std::vector<Variant> variants;
+  for (const std::string& line : split(text, '\n')) {
+    const std::vector<std::string> f = split(line, '\t');
+    if (f.size() != 17) throw std::runtime_error("build/ladder --list: not 17 fields: " + line);
+    const auto number = [&](int i) { return std::stoi(f[i]); };
+    variants.push_back({number(0), f[1], f[2], f[3] == "1", number(4), number(5), number(6),
+                        number(7), number(8), number(9), number(10), number(11), number(12),
+                        number(13), f[14] == "1", f[15]});
+  }
+  return variants;
+}
+
+std::vector<std::string> stage_stems() {
+  std::vector<std::string> stems;
+  for (const auto& entry : std::filesystem::directory_iterator("stages")) {
+    if (entry.path().extension() == ".cu") stems.push_back(entry.path().stem().string());
+  }
+  std::sort(stems.begin(), stems.end());
+  return stems;
+}
+
+std::map<std::string, std::vector<Instruction>> parse_ptx(const std::string& text) {
+  static const std::regex ENTRY(R"(^\s*(?:\.visible\s+|\.weak\s+)?\.entry\s+([\w$]+))");
+  std::map<std::string, std::vector<Instruction>> kernels;
+  std::vector<Instruction>* kernel = nullptr;
+  bool in_asm = false;
+  for (const std::string& line : split(text, '\n')) {
+    std::smatch head;
+    if (std::regex_search(line, head, ENTRY)) kernel = &kernels[head[1]];
+    if (line.find("// begin inline asm") != std::string::npos) in_asm = true;
+    if (line.find("// end inline asm") != std::string::npos) in_asm = false;
+    if (kernel != nullptr) {
+      for (const std::string& mnemonic : mnemonics(line.substr(0, line.find("//")))) {
+        kernel->push_back({mnemonic, in_asm});
+      }
+    }
+    if (!line.empty() && line[0] == '}') kernel = nullptr;
+  }
+  return kernels;
+}
+
+std::map<std::string, Resources> parse_log(const std::string& text) {
+  static const std::regex COMPILING(R"(Compiling entry function '([\w$]+)')");
+  static const std::regex FRAME(
+      R"((\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads)");
+  static const std::regex USED(R"(Used (\d+) registers)");
+  static const std::regex SMEM(R"((\d+) bytes smem)");
+  std::map<std::string, Resources> kernels;
+  Resources* kernel = nullptr;
+  for (const std::string& line : split(text, '\n')) {
+    std::smatch found;
+    if (std::regex_search(line, found, COMPILING)) kernel = &kernels[found[1]];
+    if (kernel == nullptr) continue;
+    if (std::regex_search(line, found, FRAME)) {
+      kernel->frame_bytes = std::stoi(found[1]);
+      kernel->spill_store_bytes = std::stoi(found[2]);
+      kernel->spill_load_bytes = std::stoi(found[3]);
+    }
+    if (std::regex_search(line, found, USED)) kernel->registers = std::stoi(found[1]);
+    if (std::regex_search(line, found, SMEM)) kernel->smem_bytes = std::stoi(found[1]);
+  }
+  return kernels;
+}
+
+bool matches(const std::string& mnemonic, const std::string& pattern) {
+  size_t at = 0;
+  bool first = true;
+  for (const std::string& part : split(pattern, '*')) {
+    const size_t found = mnemonic.find(part, at);
+    if (found == std::string::npos || (first && found != 0)) return false;
+    at = found + part.size();
+    first = false;
+  }
+  return true;
+}
+
+}  // namespace codegen

@@ -1,0 +1,91 @@
+"""The built programs: what is in their fat binaries, what they link, how they answer without a GPU."""
+
+import glob
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.join(HERE, "..", "..")
+sys.path.insert(0, HERE)
+from binaries import CUBIN, PTX, dynamic, fat_binaries, sections  # noqa: E402
+
+LADDER = os.path.join(ROOT, "build", "ladder")
+
+
+def read_bytes(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def run(*options, program=LADDER):
+    """Runs a program that is to see no GPU, on whatever machine."""
+    return subprocess.run(
+        [program, *options], env=dict(os.environ, CUDA_VISIBLE_DEVICES=""), stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, check=False, timeout=60,
+    )
+
+
+class Binaries(unittest.TestCase):
+    def binaries(self):
+        found = glob.glob(os.path.join(ROOT, "build", "stage-*"))
+        return [LADDER, os.path.join(ROOT, "build", "libladder.so"), *sorted(found)]
+
+    def test_each_module_holds_its_ptx_and_code_for_sm_90a(self):
+        listed = [line.split("\t") for line in run("--list").stdout.splitlines()]
+        kernels = {row[15] for row in listed}
+        self.assertGreater(len(kernels), 0)
+        for path in (LADDER, os.path.join(ROOT, "build", "libladder.so")):
+            seen = set()
+            for entries in fat_binaries(read_bytes(path)):
+                self.assertEqual(sorted(entry[0] for entry in entries), [PTX, CUBIN])
+                self.assertFalse(any(entry[2] for entry in entries), "compressed")
+                self.assertEqual({entry[1] for entry in entries}, {90})
+                ptx = next(entry[3] for entry in entries if entry[0] == PTX).decode().strip("\0")
+                cubin = next(entry[3] for entry in entries if entry[0] == CUBIN)
+                self.assertIn(".target sm_90a", ptx)
+                names = set(re.findall(r"\.entry\s+([\w$]+)", ptx))
+                code = {name[6:] for name in sections(cubin) if name.startswith(".text.")}
+                self.assertLessEqual(names, code)
+                seen |= names
+            self.assertLessEqual(kernels, seen, path)
+
+    def test_no_program_needs_a_driver_or_cublas_to_start(self):
+        for path in self.binaries():
+            needed = dynamic(read_bytes(path))["needed"]
+            self.assertTrue(any(name.startswith("libcudart.so") for name in needed), needed)
+            for name in needed:
+                self.assertNotRegex(name, r"libcuda\.so|libcublas|libnvidia", path)
+
+    def test_library_path_comes_before_the_run_path(self):
+        for path in self.binaries():
+            self.assertTrue(dynamic(read_bytes(path))["runpath"], f"{path} has no RUNPATH")
+
+
+class ExitCodes(unittest.TestCase):
+    def test_help_and_list_need_no_gpu(self):
+        self.assertEqual(run("--help").returncode, 0)
+        self.assertEqual(run("--list").returncode, 0)
+
+    def test_wrong_usage_is_2_and_named(self):
+        for options, word in (
+            (["--bogus"], "bogus"), (["--m=-1"], "-1"), (["--m=many"], "many"),
+            (["--variant=bogus"], "bogus"), (["--data=bogus"], "bogus"),
+        ):  # fmt: skip
+            with self.subTest(options):
+                ended = run(*options)
+                self.assertEqual(ended.returncode, 2, ended.stderr)
+                self.assertIn(word, ended.stderr)
+
+    def test_no_device_is_3_and_says_what_is_missing(self):
+        for program in [LADDER, *glob.glob(os.path.join(ROOT, "build", "stage-*"))]:
+            ended = run(program=program)
+            self.assertEqual(ended.returncode, 3, ended.stderr)
+            self.assertRegex(ended.stderr, r"GPU|driver")
+            self.assertNotIn("TFLOPS", ended.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,200 @@
+// Whether the check on the GPU can fail, and whether its reference is right.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "common/host/error.h"
+#include "tests/gpu/support.h"
+
+using gpu_test::PADDED;
+using gpu_test::Problem;
+using ladder::bf16;
+using ladder::Data;
+using ladder::Reference;
+using ladder::Shape;
+using ladder::Verdict;
+
+namespace {
+
+constexpr int M = 200, N = 130, K = 100;
+
+std::vector<float> download(const ladder::DeviceBuffer& buffer) {
+  std::vector<float> values(buffer.bytes() / sizeof(float));
+  ladder::check_cuda(cudaMemcpy(values.data(), buffer.data(), buffer.bytes(), cudaMemcpyDefault),
+                     "downloading a reference");
+  return values;
+}
+
+// A problem whose D is the right answer, rounded to bf16.
+struct Answered {
+  Problem problem;
+  Reference reference;
+  std::vector<bf16> d;  // [M][N]; upload it after a change
+
+  explicit Answered(Data data, int k = K)
+      : problem({M, N, K}, data, PADDED), reference(reference_up_to(k)) {
+    for (const float r : download(reference.r)) d.push_back(__float2bfloat16(r));
+  }
+  bf16& at(int row, int col) { return d[static_cast<size_t>(row) * N + col]; }
+  Verdict verify(bool exact) {
+    problem.d.upload(d);
+    return ladder::verify_gpu(problem.args, reference, exact);
+  }
+
+ private:
+  Reference reference_up_to(int k) const {
+    ladder::GemmArgs args = problem.args;
+    args.k = k;
+    return ladder::reference_gpu(args);
+  }
+};
+
+struct Mode {
+  const char* name;
+  Data data;
+  bool exact;
+};
+const Mode MODES[] = {{"normal", Data::normal, false}, {"integers, exact", Data::ints, true}};
+
+}  // namespace
+
+TEST_CASE("reference: equals the CPU's at ragged shapes, with NaN in the padding") {
+  NEEDS_GPU();
+  const Shape shapes[] = {{1, 1, 1},    {1, 1, 8},    {3, 5, 16},      {64, 64, 16},
+                          {65, 63, 17}, {130, 66, 1}, {200, 130, 333}, {7, 300, 0}};
+  for (const Shape& shape : shapes) {
+    const std::string where = to_string(shape);
+    CAPTURE(where);
+    const Problem problem(shape, Data::normal, PADDED);
+    const Reference reference = ladder::reference_gpu(problem.args);
+    const std::vector<float> r = download(reference.r), s = download(reference.s);
+    std::vector<bf16> a(1), b(1);
+    if (shape.k > 0) {
+      a = problem.a.download();
+      b = problem.b.download();
+    }
+    std::vector<double> r_cpu(r.size()), s_cpu(s.size());
+    ladder::reference_cpu(shape.m, shape.n, shape.k, a.data(), shape.k, b.data(), shape.k,
+                          r_cpu.data(), s_cpu.data());
+    size_t wrong = 0;
+    for (size_t i = 0; i < r.size(); ++i) {  // both sum in double; what is stored is a float
+      wrong += !(std::abs(r[i] - r_cpu[i]) <= 1e-7 * std::abs(r_cpu[i]) + 1e-12 * s_cpu[i]);
+      wrong += !(std::abs(s[i] - s_cpu[i]) <= 1e-7 * s_cpu[i]);
+    }
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("fill: the same bits as on the CPU") {
+  NEEDS_GPU();
+  for (const Data data : {Data::normal, Data::uniform, Data::ints, Data::zeros}) {
+    const Problem problem({123, 7, 457}, data, PADDED);
+    const std::vector<bf16> a = problem.a.download();
+    size_t wrong = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+      wrong += __bfloat162float(a[i]) !=
+               __bfloat162float(__float2bfloat16(ladder::data_value(data, 1, i)));
+    }
+    CHECK(wrong == 0);
+    CHECK(problem.a.damage() == 0);
+  }
+}
+
+TEST_CASE("verifier: the right answer passes") {
+  NEEDS_GPU();
+  for (const Mode& mode : MODES) {
+    CAPTURE(mode.name);
+    const Verdict verdict = Answered(mode.data).verify(mode.exact);
+    CHECK_MESSAGE(verdict.ok(), verdict.describe());
+    CHECK(verdict.worst <= 1);
+    CHECK(verdict.first_row == -1);
+  }
+}
+
+TEST_CASE("verifier: NaN everywhere, zeros, a transpose and a missing slab of 8 fail") {
+  NEEDS_GPU();
+  for (const Mode& mode : MODES) {
+    CAPTURE(mode.name);
+    Answered nothing_written(mode.data);
+    nothing_written.problem.d.poison();
+    CHECK(ladder::verify_gpu(nothing_written.problem.args, nothing_written.reference, mode.exact)
+              .wrong == M * N);
+
+    Answered zeros(mode.data);
+    for (bf16& element : zeros.d) element = __float2bfloat16(0.0f);
+    CHECK(zeros.verify(mode.exact).wrong > M * N / 2);
+
+    Answered transposed(mode.data);
+    for (int row = 0; row < N; ++row) {  // the square part of D
+      for (int col = 0; col < row; ++col)
+        std::swap(transposed.at(row, col), transposed.at(col, row));
+    }
+    CHECK(transposed.verify(mode.exact).wrong > N * N / 2);
+
+    Answered short_of_a_slab(mode.data);
+    short_of_a_slab.d = Answered(mode.data, K - 8).d;
+    CHECK(short_of_a_slab.verify(mode.exact).wrong > M * N / 2);
+  }
+}
+
+TEST_CASE("verifier: one wrong element is found and named, wherever it is") {
+  NEEDS_GPU();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const Mode& mode : MODES) {
+    for (const auto& [row, col] : {std::pair(0, 0), std::pair(77, 129), std::pair(M - 1, N - 1)}) {
+      for (const float bad : {nan, 1000.0f}) {
+        CAPTURE(mode.name);
+        CAPTURE(row);
+        CAPTURE(col);
+        CAPTURE(bad);
+        Answered answered(mode.data);
+        const float want = download(answered.reference.r)[static_cast<size_t>(row) * N + col];
+        answered.at(row, col) = __float2bfloat16(bad);
+        const Verdict verdict = answered.verify(mode.exact);
+        CHECK(verdict.wrong == 1);
+        CHECK(verdict.first_row == row);
+        CHECK(verdict.first_col == col);
+        CHECK(verdict.first_want == want);
+        CHECK((std::isnan(bad) ? std::isnan(verdict.first_got) : verdict.first_got == 1000.0));
+        CHECK((std::isnan(bad) ? std::isinf(verdict.worst) : verdict.worst > 1));
+      }
+    }
+  }
+}
+
+TEST_CASE("verifier: the first wrong element is the first by rows; -0 is +0") {
+  NEEDS_GPU();
+  Answered answered(Data::normal);
+  for (const auto& [row, col] : {std::pair(150, 2), std::pair(149, 129), std::pair(199, 0)}) {
+    answered.at(row, col) = __float2bfloat16(std::numeric_limits<float>::infinity());
+  }
+  const Verdict verdict = answered.verify(false);
+  CHECK(verdict.wrong == 3);
+  CHECK(verdict.first_row == 149);
+  CHECK(verdict.first_col == 129);
+
+  Answered zeros(Data::zeros);
+  for (bf16& element : zeros.d) element = __float2bfloat16(-0.0f);
+  CHECK(zeros.verify(true).ok());
+  CHECK(zeros.verify(false).worst == 0);
+}
+
+TEST_CASE("guards: a write to padding, before or behind a matrix is seen") {
+  NEEDS_GPU();
+  const long long ld = 24;
+  for (const long long offset : {-1032LL, -1LL, 20LL, 23LL, 3 * ld + 20}) {
+    CAPTURE(offset);
+    const gpu_test::Matrix matrix(4, 20, ld);
+    CHECK(matrix.damage() == 0);
+    ladder::check_cuda(cudaMemset(matrix.data() + offset, 0, 2), "damaging a matrix");
+    CHECK(matrix.damage() == 1);
+  }
+  for (const long long offset : {0LL, 19LL, ld, 3 * ld + 19}) {
+    CAPTURE(offset);
+    const gpu_test::Matrix matrix(4, 20, ld);
+    ladder::check_cuda(cudaMemset(matrix.data() + offset, 0, 2), "writing an element");
+    CHECK(matrix.damage() == 0);
+    CHECK(matrix.differences(gpu_test::Matrix(4, 20, ld)) == 1);
+  }
+}

@@ -1,0 +1,160 @@
+// What the programs make of their command line and of benchmark rows. Rungs are made up: nothing
+// here may depend on which are linked.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "common/host/error.h"
+#include "common/host/options.h"
+#include "common/host/symbols.h"
+
+using namespace ladder;
+
+namespace {
+
+Variant variant(const char* name, bool result = false) {
+  Variant made{};
+  made.name = name;
+  made.what = "a knob";
+  made.result = result;
+  return made;
+}
+
+const std::vector<Stage>& rungs() {
+  static const std::vector<Stage> made = {
+      {1, "01_first", "an idea", {variant("small"), variant("large", true)}},
+      {5, "05_fifth", "an idea", {variant("bn128"), variant("bn256", true)}}};
+  return made;
+}
+
+Options parse(const std::vector<std::string>& arguments) {
+  return parse_options(arguments, rungs());
+}
+
+// The sentence of the refusal, "" if there is none.
+std::string refusal(const std::vector<std::string>& arguments) {
+  try {
+    parse(arguments);
+  } catch (const Refused& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string row_refusal(const std::string& line) {
+  try {
+    parse_bench_rows({line}, rungs());
+  } catch (const Refused& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("options have the documented defaults") {
+  const Options options = parse({});
+  CHECK(options.mode == Options::Mode::run);
+  CHECK(shape_of_run(options, rungs()[0]) == Shape{2048, 2048, 2048});
+  CHECK(shape_of_run(options, rungs()[1]) == Shape{8192, 8192, 8192});
+  CHECK(options.data == Data::normal);
+  CHECK(options.seed == 1);
+  CHECK(options.grid == 0);
+  CHECK(chosen_variants(options, rungs()[1]).size() == 2);
+}
+
+TEST_CASE("every option is read") {
+  const Options options = parse({"--m=100", "--n=3000", "--k=8", "--variant=bn128", "--data=ints",
+                                 "--seed=0", "--grid=7", "--check"});
+  CHECK(options.shape == Shape{100, 3000, 8});
+  CHECK(options.data == Data::ints);
+  CHECK(options.seed == 0);
+  CHECK(options.grid == 7);
+  CHECK(options.check_only);
+  CHECK(chosen_variants(options, rungs()[0]).empty());
+  REQUIRE(chosen_variants(options, rungs()[1]).size() == 1);
+  CHECK(std::string(chosen_variants(options, rungs()[1])[0]->name) == "bn128");
+  CHECK(shape_of_run(parse({"--n=64"}), rungs()[1]) == Shape{8192, 64, 8192});
+  CHECK(parse({"--list"}).mode == Options::Mode::list);
+  CHECK(parse({"--bench-rows"}).mode == Options::Mode::bench_rows);
+  CHECK(parse({"--help"}).mode == Options::Mode::help);
+}
+
+TEST_CASE("numbers are whole, decimal and in range") {
+  for (const std::string bad : {"", "8k", " 8", "8 ", "+8", "0x10", "8.0", "1e3", "-8", "0",
+                                "1073741825", "99999999999999999999999"}) {
+    CAPTURE(bad);
+    const std::string sentence = refusal({"--m=" + bad});
+    CHECK(contains(sentence, "--m"));
+    CHECK(contains(sentence, bad));
+    CHECK(contains(sentence, "from 1 to 1073741824"));
+  }
+  CHECK(contains(refusal({"--m=-8"}), "the nearest that works is 1."));
+  CHECK(contains(refusal({"--k=2000000000"}), "the nearest that works is 1073741824."));
+  CHECK(refusal({"--m=1073741824"}) == "");
+  CHECK(refusal({"--seed=9223372036854775807"}) == "");
+  CHECK(refusal({"--seed=9223372036854775808"}) != "");
+  CHECK(refusal({"--grid=-1"}) != "");
+}
+
+TEST_CASE("a refusal names the value, the rule and what was probably meant") {
+  CHECK(refusal({"--variant=bn265"}) ==
+        "--variant is 'bn265' but the variants here are small, large, bn128, bn256; did you mean "
+        "bn256?");
+  CHECK(contains(refusal({"--data=uniforms"}), "did you mean uniform?"));
+  CHECK(contains(refusal({"--data=Normal"}), "did you mean normal?"));
+  CHECK(contains(refusal({"--sed=1"}), "There is no option '--sed=1'; did you mean --seed?"));
+  CHECK(contains(refusal({"8192"}), "There is no option '8192'"));
+  CHECK(contains(refusal({"--m"}), "--m needs a value"));
+  CHECK(contains(refusal({"--list=1"}), "--list takes no value"));
+  CHECK(contains(refusal({"--list", "--help"}), "give one"));
+}
+
+TEST_CASE("benchmark rows of one rung, shape and regime are measured together") {
+  const auto groups =
+      parse_bench_rows({"5 bn128 64 64 8 burst", "5 bn256 64 64 8 burst",
+                        "5 bn128 64 64 8 sustained", "5 bn128 64 64 16 sustained",
+                        "1 large 64 64 16 sustained", "", "1 small 64 64 16 sustained", ""},
+                       rungs());
+  std::vector<size_t> sizes;
+  for (const auto& group : groups) sizes.push_back(group.size());
+  CHECK(sizes == std::vector<size_t>{2, 1, 1, 1, 1});
+  CHECK(groups[0][1].text() == "5 bn256 64 64 8 burst");
+  CHECK(groups[0][1].stage == &rungs()[1]);
+  CHECK(groups[2][0].shape == Shape{64, 64, 16});
+  CHECK(groups[2][0].regime == Regime::sustained);
+  CHECK(parse_bench_rows({}, rungs()).empty());
+}
+
+TEST_CASE("a benchmark row that is none is refused with its text") {
+  CHECK(contains(row_refusal("5 bn256 64 64 burst"), "has 5 words"));
+  CHECK(contains(row_refusal("5 bn256 64 64 8 burst now"), "has 7 words"));
+  CHECK(contains(row_refusal("4 bn256 64 64 8 burst"), "the rungs here are 1, 5"));
+  CHECK(contains(row_refusal("5 bn25 64 64 8 burst"), "did you mean bn256?"));
+  CHECK(contains(row_refusal("5 bn256 64 0 8 burst"), "the nearest that works is 1"));
+  CHECK(contains(row_refusal("5 bn256 64 64 8 bursts"), "must be burst or sustained"));
+  CHECK(contains(row_refusal("5 bn256 64 64 8 bursts"), "Row '5 bn256 64 64 8 bursts'"));
+}
+
+TEST_CASE("a kernel's name is that of its function without internal linkage") {
+  CHECK(without_internal_linkage("_ZN5wgmmaL4gemmI4TileEEvPK1Lx") ==
+        "_ZN5wgmma4gemmI4TileEEvPK1Lx");
+  CHECK(without_internal_linkage("_ZN5wgmma4gemmI4TileEEvPK1Lx") == "_ZN5wgmma4gemmI4TileEEvPK1Lx");
+  CHECK(without_internal_linkage("_ZL4gemmi") == "_Z4gemmi");
+  CHECK(without_internal_linkage("_Z4gemmi") == "_Z4gemmi");
+  CHECK(without_internal_linkage("gemm") == "gemm");
+}
+
+extern "C" void function_with_a_plain_name() {}
+
+TEST_CASE("functions of this program have names, others do not") {
+  CHECK(kernel_name(reinterpret_cast<const void*>(&function_with_a_plain_name)) ==
+        "function_with_a_plain_name");
+  const int not_a_function = 0;
+  CHECK_THROWS_AS(kernel_name(&not_a_function), std::runtime_error);
+}

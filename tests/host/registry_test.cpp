@@ -1,0 +1,99 @@
+// Rungs register themselves; a wrong registration ends the program with a sentence.
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+#include <string>
+
+#include "common/host/registry.h"
+
+using ladder::Registrar;
+using ladder::Variant;
+
+namespace {
+
+Variant named(const char* name, bool result) {
+  Variant variant{};
+  variant.name = name;
+  variant.result = result;
+  return variant;
+}
+
+// What `body`, which may not return, wrote to stderr in a child process, and how the child ended.
+struct Ending {
+  bool aborted;
+  int exit_code;
+  std::string stderr_text;
+};
+
+Ending in_child(const std::function<int()>& body) {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    signal(SIGABRT, SIG_DFL);  // doctest would report it as its own
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[0]);
+    close(ends[1]);
+    _exit(body());
+  }
+  close(ends[1]);
+  Ending ending{false, -1, ""};
+  char buffer[256];
+  for (ssize_t got; (got = read(ends[0], buffer, sizeof buffer)) > 0;) {
+    ending.stderr_text.append(buffer, static_cast<size_t>(got));
+  }
+  close(ends[0]);
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  ending.aborted = WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+  if (WIFEXITED(status)) ending.exit_code = WEXITSTATUS(status);
+  return ending;
+}
+
+void rejected(const char* file, std::vector<Variant> variants, const char* sentence) {
+  const Ending ending = in_child([&] {
+    const Registrar first("stages/05_wgmma.cu", "first", {named("only", true)});
+    const Registrar second(file, "second", std::move(variants));
+    return 0;
+  });
+  CAPTURE(file);
+  CAPTURE(ending.stderr_text);
+  CHECK(ending.aborted);
+  CHECK(ending.stderr_text.find(sentence) != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("registry: rungs come sorted, with stem and number from the file's name") {
+  const Ending ending = in_child([] {
+    const Registrar eleven("a/b.c/11_autotuned.cu", "eleven", {named("only", true)});
+    const Registrar five("stages/05_wgmma.cu", "five", {named("x", false), named("y", true)});
+    const Registrar seven("07_persistent.cu", "seven", {named("only", true)});
+    const auto& all = ladder::stages();
+    if (all.size() != 3) return 1;
+    if (all[0].number != 5 || all[1].number != 7 || all[2].number != 11) return 2;
+    if (all[0].stem != "05_wgmma" || all[1].stem != "07_persistent") return 3;
+    if (all[2].stem != "11_autotuned") return 4;
+    if (std::string(all[0].result().name) != "y") return 5;
+    if (std::string(all[2].idea) != "eleven") return 6;
+    return 0;
+  });
+  CAPTURE(ending.stderr_text);
+  CHECK(ending.exit_code == 0);
+}
+
+TEST_CASE("registry: a wrong registration is rejected") {
+  const std::vector<Variant> good = {named("only", true)};
+  rejected("stages/wgmma.cu", good, "stages/wgmma.cu is wrong: its name must be two digits");
+  rejected("stages/5_wgmma.cu", good, "two digits");
+  rejected("stages/00_nothing.cu", good, "two digits");
+  rejected("stages/06_.cu", good, "two digits");
+  rejected("stages/05_other.cu", good,
+           "stages/05_other.cu is wrong: its number is taken by 05_wgmma");
+  rejected("stages/06_none.cu", {named("x", false)}, "exactly one variant must be marked");
+  rejected("stages/06_two.cu", {named("x", true), named("y", true)}, "not 2");
+  rejected("stages/06_same.cu", {named("x", true), named("x", false)}, "two variants are named x");
+}

@@ -1,0 +1,311 @@
+"""bench.py: what ROWS selects, and runs against a stand-in for build/ladder that finishes, is
+interrupted, fails, crashes or hangs."""
+
+import json
+import os
+import stat
+import sys
+import tempfile
+import unittest
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+import bench  # noqa: E402
+
+# Rung 1: small, large*; rung 5: bn128, bn256*; rung 6: one*.
+VARIANTS = [(1, "small", 0), (1, "large", 1), (5, "bn128", 0), (5, "bn256", 1), (6, "one", 1)]
+
+# Groups rows as build/ladder does and obeys plan.json: {"hang"/"crash"/"wrong": row text, "rc":
+# exit code of --bench-rows}. Appends the rows that it was given to given.txt.
+FAKE = """#!{python}
+import itertools, json, sys
+from pathlib import Path
+here = Path({here!r})
+plan = json.loads((here / "plan.json").read_text())
+if sys.argv[1] == "--list":
+    sys.stdout.write((here / "list.txt").read_text())
+    sys.exit(0)
+if plan.get("rc"):
+    print("No NVIDIA driver was found.", file=sys.stderr)
+    sys.exit(plan["rc"])
+say = lambda event: print(json.dumps(event), flush=True)
+say({{"env": plan["env"]}})
+groups, apart = [], True
+for line in sys.stdin.read().splitlines():
+    if not line:
+        apart = True
+        continue
+    with (here / "given.txt").open("a") as file:
+        file.write(line + "\\n")
+    key = (line.split()[0], line.split()[2:])
+    if apart or groups[-1][0] != key:
+        groups.append((key, []))
+    groups[-1][1].append(line)
+    apart = False
+rc = 0
+for _, rows in groups:
+    say({{"running": []}})
+    for row in rows:
+        say({{"running": [row]}})
+        if row == plan.get("crash"):
+            print("FAIL: an illegal address", file=sys.stderr)
+            sys.exit(1)
+    say({{"running": rows}})
+    if plan.get("hang") in rows:
+        print("HANG: " + rows[0], file=sys.stderr)
+        sys.exit(4)
+    for row in rows:
+        stage, variant, m, n, k, regime = row.split()
+        bad = row == plan.get("wrong")
+        rc |= bad
+        say({{"stage": int(stage), "name": "0" + stage + "_rung", "variant": variant,
+             "result": variant in ("large", "bn256", "one"), "m": int(m), "n": int(n), "k": int(k),
+             "regime": regime, "tflops": None if bad else plan.get("tflops", 700.0),
+             "ratio": None if bad else 0.9, "verified": not bad,
+             "kernel": "k_" + stage + "_" + variant, **({{"error": "3 wrong"}} if bad else {{}})}})
+sys.exit(rc)
+"""
+ENV = {
+    "gpu": "NVIDIA H200", "driver": "1.2", "toolkit": "13.0.88", "cublas": "13.1.0", "sms": 132,
+    "l2_bytes": 62914560, "data": "normal", "seed": 1,
+}  # fmt: skip
+
+
+def variants():
+    return [{"stage": s, "variant": v, "result": bool(r)} for s, v, r in VARIANTS]
+
+
+def selected(rows):
+    return [bench.row_name(row) for row in bench.select(rows, variants())]
+
+
+class Select(unittest.TestCase):
+    def test_everything_by_default(self):
+        names = selected("")
+        # Rung 1: 2 variants at one size; the others: 3 variants at 3 sizes; both regimes.
+        self.assertEqual(len(names), 2 * (2 * 1 + 3 * 3))
+        self.assertEqual(len(set(names)), len(names))
+        self.assertNotIn("1:small@4096/burst", names)
+
+    def test_burst_comes_first_then_smaller_shapes(self):
+        names = selected("5:bn256,6")
+        self.assertEqual(
+            names[:3], ["5:bn256@2048/burst", "6:one@2048/burst", "5:bn256@4096/burst"]
+        )
+        self.assertEqual(names[6], "5:bn256@2048/sustained")
+
+    def test_selectors(self):
+        self.assertEqual(
+            selected("*:result@2048/burst"),
+            ["1:large@2048/burst", "5:bn256@2048/burst", "6:one@2048/burst"],
+        )
+        self.assertEqual(
+            selected("5-9:result@8192/burst"), selected("5:bn256@8192/burst,6@8192/burst")
+        )
+        self.assertEqual(selected("6@4096x7168x2048/sustained"), ["6:one@4096x7168x2048/sustained"])
+        self.assertEqual(selected("/burst"), [n for n in selected("") if n.endswith("/burst")])
+        self.assertEqual(selected("5 6"), selected("5,6"))
+        self.assertEqual(len(selected("6@tuning/burst")), 27)
+
+    def test_rung_1_runs_at_2048_unless_named_with_a_shape(self):
+        self.assertEqual(selected("1:large/burst"), ["1:large@2048/burst"])
+        self.assertEqual(selected("1:large@4096/burst"), ["1:large@4096/burst"])
+        self.assertNotIn("1:large@4096/burst", selected("@4096"))
+
+    def test_what_selects_nothing_is_refused_with_a_hint(self):
+        for rows, hint in {
+            "7": "the rungs are 1, 5, 6",
+            "x": "the rungs are 1, 5, 6",
+            "5:bn265": "did you mean bn256?",
+            "5@big": "MxNxK",
+            "5@0": "MxNxK",
+            "5@4096x4096": "MxNxK",
+            "5/bursts": "burst or sustained",
+            "5,,6": "RUNG[:VARIANT]",
+            "5:": "RUNG[:VARIANT]",
+        }.items():
+            with self.subTest(rows), self.assertRaises(bench.Problem) as raised:
+                selected(rows)
+            self.assertIn(hint, str(raised.exception), rows)
+            self.assertEqual(raised.exception.code, bench.REFUSED)
+
+    def test_time_left_grows_with_the_rows(self):
+        rows = bench.select("5", variants())
+        self.assertGreater(bench.expected_s(rows), bench.expected_s(rows[1:]))
+        self.assertEqual(bench.expected_s([]), 0)
+
+    def test_the_default_run_of_thirty_variants_takes_less_than_8_minutes(self):
+        many = [
+            {"stage": s, "variant": str(v), "result": v == 0} for s in range(1, 9) for v in range(4)
+        ]
+        self.assertLess(bench.expected_s(bench.select("", many)), 8 * 60)
+
+
+class Run(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        self.program = self.root / "ladder"
+        self.program.write_text(FAKE.format(python=sys.executable, here=str(self.root)))
+        self.program.chmod(self.program.stat().st_mode | stat.S_IXUSR)
+        lines = [
+            f"{s} 0{s}_rung {v} {r} 128 256 64 4 384 1000 1 1 0 0 0 k_{s}_{v} knob\n"
+            for s, v, r in VARIANTS
+        ]
+        (self.root / "list.txt").write_text("".join(lines).replace(" ", "\t"))
+        self.hashes = {f"k_{s}_{v}": f"hash {s} {v}" for s, v, _ in VARIANTS}
+        self.plan()
+
+    def plan(self, **plan):
+        (self.root / "plan.json").write_text(json.dumps({"env": ENV, **plan}))
+
+    def bench(self, rows="5,6@2048", **environment):
+        """(exit code, stdout, stderr)."""
+        (self.root / "given.txt").write_text("")
+        (self.root / "hashes.json").write_text(json.dumps(self.hashes))
+        arguments = ["bench.py", f"--rows={rows}", f"--program={self.program}"]
+        arguments.append(f"--hashes={self.root}/hashes.json")
+        arguments += [f"--results={self.root}/results", f"--partial={self.root}/partial"]
+        out, err = StringIO(), StringIO()
+        with mock.patch.object(sys, "argv", arguments), mock.patch.dict(
+            os.environ, {"REVISION": "abc", **environment}
+        ), redirect_stdout(out), redirect_stderr(err):
+            code = bench.main()
+        return code, out.getvalue(), err.getvalue()
+
+    def given(self):
+        return (self.root / "given.txt").read_text().splitlines()
+
+    def document(self):
+        return json.loads((self.root / "results/h200.json").read_text())
+
+    def published(self):
+        return {bench.row_name(bench.row_of(row)): row for row in self.document()["rows"]}
+
+    def partial_lines(self):
+        path = self.root / "partial/h200.partial.jsonl"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def test_a_full_run_is_published(self):
+        code, out, _ = self.bench(rows="")
+        self.assertEqual(code, 0)
+        document = self.document()
+        self.assertEqual(len(document["rows"]), 22)
+        self.assertEqual({key: document[key] for key in ENV}, ENV)
+        self.assertEqual(document["revision"], "abc")
+        self.assertRegex(document["date"], r"^\d{4}-\d\d-\d\d$")
+        row = self.published()["5:bn256@8192/sustained"]
+        self.assertEqual(row["kernel_hash"], "hash 5 bn256")
+        self.assertEqual(self.partial_lines(), [])
+        self.assertIn("[22/22]", out)
+        self.assertIn("left", out)
+        # One row a line, in order of rungs, so that a new run is a readable diff.
+        lines = (self.root / "results/h200.json").read_text().splitlines()
+        self.assertEqual(sum('"stage"' in line for line in lines), 22)
+        stages = [row["stage"] for row in document["rows"]]
+        self.assertEqual(stages, sorted(stages))
+
+    def test_an_interrupted_run_goes_on_where_it_was(self):
+        taken = []
+
+        def stop(self_, row, result):
+            taken.append(row)
+            if len(taken) == 3:
+                raise KeyboardInterrupt
+
+        with mock.patch.object(bench.Bench, "show_result", stop):
+            code, out, _ = self.bench(rows="5@2048")
+        self.assertEqual(code, bench.STOPPED)
+        self.assertIn("Stopped. 3 rows are kept", out)
+        self.assertFalse((self.root / "results").exists())
+        code, out, _ = self.bench(rows="5@2048")
+        self.assertEqual(code, 0)
+        self.assertEqual(self.given(), ["5 bn256 2048 2048 2048 sustained"])
+        self.assertEqual(len(self.published()), 4)
+        self.assertEqual(self.partial_lines(), [])
+
+    def test_a_row_cut_short_and_rows_of_old_kernels_are_measured_again(self):
+        with mock.patch.object(bench, "publish", side_effect=KeyboardInterrupt):
+            with self.assertRaises(KeyboardInterrupt):
+                self.bench(rows="5@2048/burst")
+        path = self.root / "partial/h200.partial.jsonl"
+        self.assertEqual(len(self.partial_lines()), 2)
+        path.write_text(path.read_text() + '{"env": {"gpu"')
+        self.hashes["k_5_bn128"] = "changed"
+        self.assertEqual(self.bench(rows="5@2048/burst")[0], 0)
+        self.assertEqual(self.given(), ["5 bn128 2048 2048 2048 burst"])
+
+    def test_other_rows_stay_while_their_kernel_and_machine_do(self):
+        self.bench(rows="5,6@2048/burst")
+        self.plan(tflops=710.0)
+        self.hashes["k_5_bn128"] = "changed"
+        self.assertEqual(self.bench(rows="6@2048/burst")[0], 0)
+        rows = self.published()
+        self.assertEqual(rows["6:one@2048/burst"]["tflops"], 710.0)
+        self.assertEqual(rows["5:bn256@2048/burst"]["tflops"], 700.0)
+        self.assertNotIn("5:bn128@2048/burst", rows)
+        self.plan(env={**ENV, "cublas": "14.0.0"})
+        _, out, _ = self.bench(rows="6@2048/burst")
+        self.assertEqual(list(self.published()), ["6:one@2048/burst"])
+        self.assertIn("another machine or versions", out)
+
+    def test_a_wrong_result_has_no_number_and_exits_1(self):
+        self.plan(wrong="5 bn128 2048 2048 2048 burst")
+        code, out, _ = self.bench(rows="5@2048/burst")
+        self.assertEqual(code, bench.WRONG)
+        rows = self.published()
+        self.assertFalse(rows["5:bn128@2048/burst"]["verified"])
+        self.assertIsNone(rows["5:bn128@2048/burst"]["tflops"])
+        self.assertTrue(rows["5:bn256@2048/burst"]["verified"])
+        self.assertIn("FAIL 5:bn128@2048/burst: 3 wrong", out)
+
+    def test_a_crash_costs_one_row(self):
+        self.plan(crash="5 bn128 2048 2048 2048 burst")
+        code, _, _ = self.bench(rows="5,6@2048/burst")
+        self.assertEqual(code, bench.WRONG)
+        rows = self.published()
+        self.assertEqual(rows["5:bn128@2048/burst"]["error"], "an illegal address")
+        self.assertEqual(rows["5:bn128@2048/burst"]["kernel_hash"], "hash 5 bn128")
+        self.assertEqual(sum(row["verified"] for row in rows.values()), len(rows) - 1)
+
+    def test_a_hang_among_several_rows_is_found_and_the_rest_goes_on(self):
+        self.plan(hang="5 bn256 2048 2048 2048 burst")
+        code, out, _ = self.bench(rows="5,6@2048/burst")
+        self.assertEqual(code, bench.HANG)
+        rows = self.published()
+        self.assertIn("HANG", rows["5:bn256@2048/burst"]["error"])
+        self.assertTrue(rows["5:bn128@2048/burst"]["verified"])
+        self.assertTrue(rows["6:one@2048/burst"]["verified"])
+        self.assertIn("one by one", out)
+
+    def test_no_device_is_passed_on_with_its_sentence(self):
+        self.plan(rc=3)
+        code, _, err = self.bench()
+        self.assertEqual(code, bench.NO_DEVICE)
+        self.assertEqual(err, "No NVIDIA driver was found.\n")
+
+    def test_what_is_not_built_is_said(self):
+        self.program.unlink()
+        code, _, err = self.bench()
+        self.assertEqual(code, bench.REFUSED)
+        self.assertIn("make bench builds it", err)
+
+    def test_a_kernel_without_a_hash_is_refused(self):
+        del self.hashes["k_6_one"]
+        code, _, err = self.bench()
+        self.assertEqual(code, bench.REFUSED)
+        self.assertIn("k_6_one", err)
+
+
+class Names(unittest.TestCase):
+    def test_the_file_is_named_after_the_gpu_without_a_dash(self):
+        self.assertEqual(bench.file_stem("NVIDIA H200"), "h200")
+        self.assertEqual(bench.file_stem("NVIDIA H100-80GB HBM3"), "h100_80gb_hbm3")
+
+
+if __name__ == "__main__":
+    unittest.main()

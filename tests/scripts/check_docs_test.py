@@ -1,0 +1,245 @@
+"""check_docs.py against a small project: it passes as written, and each mistake is found."""
+
+import copy
+import json
+import stat
+import sys
+import tempfile
+import unittest
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+import check_docs  # noqa: E402
+import tables  # noqa: E402
+
+ISA = "https://docs.nvidia.com/cuda/parallel-thread-execution/"
+
+WRAPPERS = """namespace ptx {
+
+// bar.sync 0;
+//   ISA       : #bar
+__device__ inline void bar_sync() { asm volatile("bar.sync 0;" ::: "memory"); }
+
+// mbarrier.try_wait
+//   ISA       : #try-wait
+__device__ inline bool mbarrier_try_wait_parity(uint64_t* bar, uint32_t parity) {
+  return true;
+}
+
+// fma
+//   ISA       : #fma
+__device__ inline float fma_rn_f32(float a, float b, float c) {
+  return a;
+}
+
+// --- Composites
+__device__ inline void mbarrier_wait(uint64_t* bar, uint32_t parity) {
+  while (!mbarrier_try_wait_parity(bar, parity)) {
+  }
+}
+
+}  // namespace ptx
+"""
+
+STAGE = """// Rung 1
+__global__ void gemm() {
+  ptx::bar_sync();
+  for (int i = 0; i < 3; ++i) {
+    ptx::mbarrier_wait(bar, 0);
+  }
+}
+"""
+
+PAGE = f"""# 1. A rung
+
+| PTX | wrapper | ISA |
+|---|---|---|
+| `bar.sync` | `bar_sync` | [bar]({ISA}#bar) |
+| `mbarrier.try_wait` | `mbarrier_try_wait_parity`, `mbarrier_wait` | [wait]({ISA}#try-wait) |
+
+<!-- from stages/01_name.cu -->
+```cpp
+ptx::bar_sync();
+…
+}}
+```
+
+See [the guide](guide.md#how-to-read) and [above](#1-a-rung).
+[Others](https://example.com/) report 700 TFLOPS.
+"""
+
+GUIDE = """# Guide
+
+## How to read
+
+We got <!-- value: 1.a.8192.burst.tflops -->–<!-- end --> TFLOPS.
+"""
+
+RESULTS = {
+    "gpu": "G", "driver": "1", "toolkit": "13.0", "cublas": "1", "revision": "r", "date": "d",
+    "data": "normal", "seed": 1,
+    "rows": [{
+        "stage": 1, "name": "01_name", "variant": "a", "result": True, "m": 8192, "n": 8192,
+        "k": 8192, "regime": "sustained", "tflops": 5.0, "verified": True, "kernel_hash": "abcd",
+    }],
+}  # fmt: skip
+
+
+class Project(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        self.write("README.md", "[page](docs/01_name.md)\n")
+        self.write("docs/01_name.md", PAGE)
+        self.write("docs/guide.md", GUIDE)
+        self.write("stages/01_name.cu", STAGE)
+        self.write("common/ptx/all.cuh", WRAPPERS)
+        self.write("Makefile", "PER_STAGE := stage diff\n.PHONY: help test\n")
+        with redirect_stdout(StringIO()):
+            tables.main(["--root", str(self.root)])
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    def run_checks(self):
+        out = StringIO()
+        with redirect_stdout(out):
+            code = check_docs.main(["--root", str(self.root)])
+        return code, out.getvalue()
+
+    def fails(self, *messages):
+        code, printed = self.run_checks()
+        self.assertEqual(code, 1, printed)
+        for message in messages:
+            self.assertIn(message, printed)
+
+    def page(self, old, new):
+        self.assertIn(old, PAGE)
+        self.write("docs/01_name.md", PAGE.replace(old, new))
+
+
+class Checks(Project):
+    def test_the_project_as_written_passes(self):
+        code, printed = self.run_checks()
+        self.assertEqual(code, 0, printed)
+        self.assertIn("SKIPPED published kernels are unchanged: docs/results has no", printed)
+        self.assertEqual(printed.splitlines()[-1], "docs: 9 passed, 0 failed, 1 skipped")
+
+    def test_tables(self):
+        self.write("docs/guide.md", GUIDE.replace("–", "9"))
+        self.fails("docs/guide.md: value 1.a.8192.burst.tflops differs")
+
+    def test_links(self):
+        self.page("guide.md#how-to-read", "guide.md#how-to-write")
+        self.fails("guide.md#how-to-write: no such heading")
+        self.page("guide.md#how-to-read", "gide.md")
+        self.fails("docs/01_name.md:15: gide.md does not exist")
+
+    def test_isa_links(self):
+        self.page(f"{ISA}#bar", f"{ISA}index.html#bar")
+        self.fails("is not https://docs.nvidia.com/cuda/parallel-thread-execution/#anchor")
+
+    def test_excerpts(self):
+        self.page("…\n", "")
+        self.fails("docs/01_name.md:8: the excerpt does not stand in stages/01_name.cu")
+        self.page("ptx::bar_sync();\n", "ptx::bar_sync()\n")
+        self.fails("the excerpt does not stand in stages/01_name.cu")
+        self.page("ptx::bar_sync();\n…\n}\n", "…\n")
+        self.fails("the excerpt does not stand in stages/01_name.cu")
+        self.page("stages/01_name.cu -->\n", "stages/01_name.cu -->\n\n")
+        self.fails("no code fence follows")
+        self.page("stages/01_name.cu -->", "stages/02_name.cu -->")
+        self.fails("stages/02_name.cu does not exist")
+
+    def test_pages(self):
+        self.write("stages/02_other.cu", STAGE)
+        self.write("docs/03_third.md", "# x\n")
+        self.fails(
+            "stages/02_other.cu has no page docs/02_other.md",
+            "docs/03_third.md has no rung stages/03_third.cu",
+        )
+
+    def test_instruction_tables(self):
+        self.page("`bar_sync`", "`bar_synk`")
+        self.fails("docs/01_name.md:5: bar_synk is not in common/ptx")
+        self.page("`bar_sync`", "`fma_rn_f32`")
+        self.fails("docs/01_name.md:5: fma_rn_f32 is not used in stages/01_name.cu")
+        self.page(f"{ISA}#bar", f"{ISA}#baz")
+        self.fails("docs/01_name.md:5: common/ptx gives bar_sync the anchor #bar")
+        self.page(f"[bar]({ISA}#bar)", "")
+        self.fails("docs/01_name.md:5: no ISA link")
+        self.page("wrapper", "function")
+        self.fails("docs/01_name.md: no table with columns PTX and wrapper")
+
+    def test_words(self):
+        self.page("See", "TO" + "DO: see")
+        self.fails("a note of something unfinished")
+        self.page("See", "Run /ho" + "me/me/x. See")
+        self.fails("a path of one machine")
+
+    def test_speeds(self):
+        self.page("[Others](https://example.com/) report", "Others report")
+        self.fails('docs/01_name.md:16: "700 TFLOPS" comes from no run')
+
+
+    def test_make_targets(self):
+        self.page("See", "Say `make test`, `make diff-3` or `make stage-N`. See")
+        self.assertEqual(self.run_checks()[0], 0)
+        self.page("See", "Say `make tests` or `make help-3`. See")
+        self.fails("make tests is no target", "make help-3 is no target")
+
+
+class Hashes(Project):
+    def setUp(self):
+        super().setUp()
+        self.results(RESULTS)
+        self.built("abcd")
+        self.version = mock.patch.object(check_docs, "toolkit", lambda: "13.0")
+        self.version.start()
+        self.addCleanup(mock.patch.stopall)
+
+    def results(self, document):
+        self.write("docs/results/gpu.json", json.dumps(document))
+        with redirect_stdout(StringIO()):
+            tables.main(["--root", str(self.root)])
+
+    def built(self, value):
+        self.write("build/ptx/hashes.json", json.dumps({"kernel_name": value}))
+        row = "\\t".join(["1", "01_name", "a", "1"] + ["0"] * 11 + ["kernel_name", "what"])
+        self.write("build/ladder", f"#!/bin/sh\nprintf '{row}\\n'\n")
+        (self.root / "build/ladder").chmod(stat.S_IRWXU)
+
+    def test_same_kernel(self):
+        code, printed = self.run_checks()
+        self.assertEqual(code, 0, printed)
+        self.assertEqual(printed.splitlines()[-1], "docs: 10 passed, 0 failed, 0 skipped")
+
+    def test_changed_kernel(self):
+        self.built("ffff")
+        self.fails("gpu.json: rung 1, a: the kernel has changed since it was measured")
+
+    def test_removed_variant(self):
+        gone = copy.deepcopy(RESULTS)
+        gone["rows"][0]["variant"] = "b"
+        self.results(gone)
+        self.fails("gpu.json: rung 1 has no variant b any more")
+
+    def test_another_toolkit_or_no_build_is_skipped_visibly(self):
+        with mock.patch.object(check_docs, "toolkit", lambda: "12.9"):
+            code, printed = self.run_checks()
+        self.assertEqual(code, 0)
+        self.assertIn("SKIPPED published kernels are unchanged: nvcc here is 12.9", printed)
+        (self.root / "build/ladder").unlink()
+        code, printed = self.run_checks()
+        self.assertEqual(code, 0)
+        self.assertIn("is not built", printed)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,102 @@
+"""diff.py on two small rungs."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+sys.path.insert(0, str(SCRIPTS))
+import diff  # noqa: E402
+
+WRAPPERS = """// st.shared in a comment
+__device__ inline void bar_sync() { asm volatile("bar.sync 0;" ::: "memory"); }
+__device__ inline bool try_wait(uint64_t* bar) {
+  asm volatile(
+      "{ .reg .pred p;\\n"
+      "  mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\\n"
+      "  selp.u32 %0, 1, 0, p; }"
+      : "=r"(done) : "r"(bar) : "memory");
+  return done;
+}
+__device__ inline void copy(void* dst) {
+  asm volatile("cp.async.bulk.tensor.2d.tile"
+               ".multicast::cluster [%0];" ::"r"(dst) : "memory");
+}
+__device__ inline void wait(uint64_t* bar) {
+  while (!try_wait(bar)) {
+  }
+}
+"""
+FIRST = '#include "common/ptx/all.cuh"\nvoid gemm() {\n  ptx::bar_sync();\n  multiply();\n}\n'
+SECOND = (
+    '#include "common/ptx/all.cuh"\n#include "common/tile/ring.h"\nvoid gemm() {\n'
+    "  if (producer) {\n    ptx::bar_sync();\n    ptx::copy(smem);\n  }\n  ptx::wait(bar);\n"
+    "  divide();\n}\n"
+)
+
+
+class Diff(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.root = Path(self.scratch.name)
+        for name, text in {
+            "common/ptx/all.cuh": WRAPPERS, "common/tile/ring.h": "struct Ring {};\n",
+            "stages/01_one.cu": FIRST, "stages/02_two.cu": SECOND,
+        }.items():  # fmt: skip
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        self.one, self.two = (str(self.root / "stages" / n) for n in ("01_one.cu", "02_two.cu"))
+
+    def run_diff(self, name, **env):
+        return subprocess.run(
+            [sys.executable, str(SCRIPTS / "diff.py"), f"stages/{name}"], cwd=self.root,
+            env=dict(os.environ, **env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            check=False,
+        )
+
+    def test_the_rung_before(self):
+        self.assertEqual(diff.before(self.two), self.one)
+        self.assertIsNone(diff.before(self.one))
+
+    def test_changed_lines_ignore_white_space_and_count_a_replaced_line_once(self):
+        # Added: the include, "if", "copy", "}", "wait"; replaced: "multiply" by "divide".
+        self.assertEqual(diff.changed_lines(self.one, self.two), (6, 1, 6))
+
+    def test_instructions_are_found_through_helpers_and_split_literals(self):
+        known = diff.instructions(self.one, str(self.root))
+        self.assertEqual(known, {"bar.sync": "bar_sync"})
+        found = diff.instructions(self.two, str(self.root))
+        self.assertEqual(
+            sorted(found),
+            ["bar.sync", "cp.async.bulk.tensor.2d.tile.multicast::cluster",
+             "mbarrier.try_wait.parity.shared::cta.b64"],
+        )  # fmt: skip
+
+    def test_summary_and_diff(self):
+        ended = self.run_diff("02_two.cu")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        lines = ended.stdout.splitlines()
+        self.assertEqual(lines[0], "stages/01_one.cu -> stages/02_two.cu")
+        self.assertIn("6 lines added, 1 removed", lines[1])
+        self.assertIn("new include      common/tile/ring.h", lines)
+        self.assertIn("+  divide();", lines)
+        self.assertNotIn("-  ptx::bar_sync();", lines)
+
+    def test_without_git(self):
+        ended = self.run_diff("02_two.cu", PATH="")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertIn("+divide();", ended.stdout.splitlines())
+
+    def test_the_first_rung_has_nothing_before_it(self):
+        ended = self.run_diff("01_one.cu")
+        self.assertEqual(ended.returncode, 2)
+        self.assertIn("first rung", ended.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,76 @@
+"""nvcc_gate.py on logs of ptxas whose verdict is known."""
+
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+import nvcc_gate  # noqa: E402
+
+PTX = """.visible .entry gemm(
+\t.param .u64 gemm_param_0
+)
+{
+\t.loc\t1 7 3
+\twgmma.fence.sync.aligned;
+}
+\t.file\t1 "/somewhere/stages/05_wgmma.cu"
+"""
+CLEAN = """ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'gemm' for 'sm_90a'
+ptxas info    : Function properties for gemm
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 168 registers, used 1 barriers
+"""
+
+
+class Findings(unittest.TestCase):
+    def meanings(self, log, ptx=PTX):
+        return [meaning for _, meaning in nvcc_gate.findings(log, ptx)]
+
+    def test_a_clean_log_has_none(self):
+        self.assertEqual(self.meanings(CLEAN), [])
+
+    def test_every_code_is_refused_as_note_and_as_warning(self):
+        for code, meaning in nvcc_gate.MEANING.items():
+            for kind in ("info   ", "warning"):
+                said = f"ptxas {kind} : ({code}) Potential Performance Loss: something\n"
+                self.assertEqual(self.meanings(said + CLEAN), [meaning])
+
+    def test_a_code_that_nobody_knows_is_refused(self):
+        self.assertEqual(
+            self.meanings("ptxas info : (C7599) something new\n" + CLEAN), [nvcc_gate.UNKNOWN]
+        )
+
+    def test_spills_and_stack_frames(self):
+        spilled = CLEAN.replace("0 bytes spill loads", "4 bytes spill loads")
+        self.assertEqual(self.meanings(spilled), [nvcc_gate.SPILL])
+        framed = CLEAN.replace("0 bytes stack", "256 bytes stack")
+        self.assertEqual(self.meanings(framed), [nvcc_gate.STACK])
+        ((said, _),) = nvcc_gate.findings(framed, PTX)
+        self.assertIn("gemm: 256 bytes stack frame", said)
+
+    def test_a_log_that_says_nothing_about_a_kernel_is_refused(self):
+        ((said, meaning),) = nvcc_gate.findings("", PTX)
+        self.assertIn("gemm", said)
+        self.assertIn("-Xptxas -v", meaning)
+
+    def test_a_ptx_line_is_traced_to_its_source_line(self):
+        injected = "ptxas info : (C7517) warpgroup.wait is injected in around line 6 by compiler\n"
+        ((said, _),) = nvcc_gate.findings(injected + CLEAN, PTX)
+        self.assertTrue(said.endswith("stages/05_wgmma.cu:7]"), said)
+
+
+class Dependencies(unittest.TestCase):
+    def test_the_toolkits_headers_are_left_out(self):
+        text = (
+            "/x/object.o : stages/05_wgmma.cu \\\n    common/ptx/tma.cuh \\\n"
+            "    /usr/cuda/include/cuda.h\n\ncommon/ptx/tma.cuh:\n"
+        )
+        self.assertEqual(
+            nvcc_gate.dependencies(text), ["stages/05_wgmma.cu", "common/ptx/tma.cuh"]
+        )
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -31,7 +31,8 @@ struct Tile {
   static constexpr int WARPS_N = BN / WN;
   static constexpr int THREADS = BM / WM * WARPS_N * 32;
   static constexpr int CTAS_PER_SM = 2;
-  static constexpr int DEPTH = DEPTH_;  // slots in the ring
+  static constexpr int DEPTH = DEPTH_;          // slots in the ring
+  static constexpr long long MAX_LD = 1 << 23;  // x 2 bytes x 128 rows fits 32 bits
   static_assert(BK * 2 == tile::SWIZZLE_ROW_BYTES, "a row of the tile is a row of the swizzle");
 };
 
@@ -48,19 +49,21 @@ struct alignas(1024) Smem {
 template <class T, int ROWS>
 __device__ void load_tile(unsigned char* smem, const bf16* global, long long ld, int row0, int rows,
                           int k0, int k) {
+  constexpr int STEP = T::THREADS / 8;  // rows that the CTA copies at once
   const int row = threadIdx.x / 8, chunk = threadIdx.x % 8, col = k0 + chunk * 8;
   const bf16* src = global + (row0 + row) * ld + col;
-  constexpr int STEP = T::THREADS / 8;  // rows that the CTA copies at once
-  if (row0 + ROWS <= rows && k0 + T::BK <= k) {
+  if (row0 + ROWS <= rows && k0 + T::BK <= k && ld <= T::MAX_LD) {
+    const char* src_bytes = reinterpret_cast<const char*>(src);
+    const uint32_t row_bytes = ld * sizeof(bf16);  // 32 bits: less work a copy than 64
 #pragma unroll
-    for (int i = 0; i < ROWS; i += STEP, src += STEP * ld) {
-      ptx::cp_async_cg_16(smem + tile::swizzle_128b(row + i, chunk), src);
+    for (int i = 0; i < ROWS; i += STEP) {
+      ptx::cp_async_cg_16(smem + tile::swizzle_128b(row + i, chunk), src_bytes + i * row_bytes);
     }
-  } else {                                          // at an edge
+  } else {  // at an edge, or rows so long that an offset within the tile needs 64 bits
     const int bytes = max(0, min(8, k - col)) * 2;  // of the chunk that lie inside the matrix
 #pragma unroll 1
-    for (int i = 0; i < ROWS; i += STEP, src += STEP * ld) {
-      ptx::cp_async_cg_16(smem + tile::swizzle_128b(row + i, chunk), src,
+    for (int i = 0; i < ROWS; i += STEP) {
+      ptx::cp_async_cg_16(smem + tile::swizzle_128b(row + i, chunk), src + i * ld,
                           row0 + row + i < rows ? bytes : 0);
     }
   }

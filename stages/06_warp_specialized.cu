@@ -168,7 +168,7 @@ ladder::Variant variant(const char* name, const char* what) {
 static const ladder::Registrar registrar(
     __FILE__, "a producer warp copies, consumer warpgroups multiply, mbarriers between them",
     {variant<Tile<1, false>>("1consumer", "one consumer warpgroup, 64x256 tile"),
-     variant<Tile<2, false>>("2consumers_fixed", "two, all threads with 168 registers"),
+     variant<Tile<2, false>>("2consumers_fixed", "two, without setmaxnreg"),
      variant<Tile<2, true>>("2consumers", "two, setmaxnreg 40 and 232").as_result()});
 
 }  // namespace warp_specialized

@@ -2,7 +2,7 @@
 //
 // Idea       CTAs of a cluster work on neighbouring tiles; each loads half of the operand that both
 //            need and multicasts it, so the pair reads a third less from L2.
-// Limited by L2: without sharing, every CTA fetches 48 KB for 1,024 clocks of multiplying.
+// Limited by moving bytes: every CTA fetches 48 KB from L2 for each 1,024 clocks of multiplying.
 // New PTX    cp.async.bulk.tensor with .multicast::cluster, mapa, barrier.cluster,
 //            mbarrier.arrive.release.cluster, mbarrier.try_wait with .acquire.cluster
 // Tile       128x256x64 a CTA, clusters of 2, 384 threads, 4 slots: 197,632 bytes

@@ -116,6 +116,10 @@ void run(const Variant& variant, const GemmArgs& args) {
   if (args.m == 0 || args.n == 0) return;
   if (args.k == 0) return write_zeros(args);
   cudaGetLastError();  // an error that an earlier call left behind is not this launch's
+  // Loads the kernel, and makes the device's context current in this thread: tensor maps are encoded
+  // by a driver call, which, unlike the runtime's, does not do so by itself.
+  cudaFuncAttributes attributes;
+  check_cuda(cudaFuncGetAttributes(&attributes, variant.kernel), "loading the kernel");
   variant.launch(args);
 }
 

@@ -1,8 +1,6 @@
 // cp.async: copies from global to shared memory that a thread starts and does not wait for (sm_80).
 #pragma once
 
-#include <cuda_bf16.h>
-
 #include <cstdint>
 
 #include "common/ptx/memory.cuh"
@@ -13,7 +11,7 @@ namespace ptx {
 //   issued by : any thread; dst and src 16-byte aligned
 //   orders    : nothing until wait_group, or an mbarrier that cp_async_mbarrier_arrive_noinc named
 //   ISA       : #data-movement-and-conversion-instructions-cp-async
-__device__ inline void cp_async_cg_16(void* dst, const __nv_bfloat16* src) {
+__device__ inline void cp_async_cg_16(void* dst, const void* src) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(cvta_to_shared(dst)), "l"(src)
                : "memory");
 }
@@ -23,7 +21,7 @@ __device__ inline void cp_async_cg_16(void* dst, const __nv_bfloat16* src) {
 //               16 bytes with zeros.
 //   orders    : as above
 //   ISA       : #data-movement-and-conversion-instructions-cp-async
-__device__ inline void cp_async_cg_16(void* dst, const __nv_bfloat16* src, int src_bytes) {
+__device__ inline void cp_async_cg_16(void* dst, const void* src, int src_bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(cvta_to_shared(dst)), "l"(src),
                "r"(src_bytes)
                : "memory");

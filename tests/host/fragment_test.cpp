@@ -1,8 +1,10 @@
-// Which element a lane holds: against the PTX ISA's fragments, and through models of ldmatrix and of
-// the trade that precedes a store.
+// Which element a lane holds: against the PTX ISA's fragments, and through models of ldmatrix and
+// of the trade that precedes a store.
 #include <doctest/doctest.h>
 
 #include <array>
+#include <cstddef>
+#include <initializer_list>
 #include <map>
 #include <vector>
 
@@ -111,18 +113,6 @@ TEST_CASE("fragment: after the trade each element is stored in its place, in who
     }
   }
   CHECK(stores == std::vector<int>(stores.size(), 1));
-}
-
-TEST_CASE("fragment: without the trade a store covers only half of each sector") {
-  std::map<int, int> sector_elems;
-  for (int lane = 0; lane < LANES; ++lane) {
-    const Element first = accumulator(lane, 0);
-    sector_elems[(first.row * 256 + first.col) / 16] += 2;
-  }
-  for (const auto& [sector, elems] : sector_elems) {
-    CAPTURE(sector);
-    CHECK(elems == 8);
-  }
 }
 
 TEST_CASE("fragment: ldmatrix fetches the A operand of mma.m16n8k16") {

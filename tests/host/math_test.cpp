@@ -1,6 +1,7 @@
 // Rounding up, from nothing to the largest int.
 #include <doctest/doctest.h>
 
+#include <initializer_list>
 #include <limits>
 
 #include "common/tile/math.h"

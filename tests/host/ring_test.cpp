@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -47,20 +49,21 @@ struct Mbarrier {
 constexpr int CONSUMERS = 2;
 constexpr int TX_BYTES = 49152;
 
+// Where one side of the ring is: its RingState, with the number of items behind it.
+template <int DEPTH>
 struct Position {
-  int item = 0;  // the next one
-  int slot = 0;
-  uint32_t parity = 0;
+  int item = 0;
+  int slot = tile::RingState<DEPTH>{}.slot;
+  uint32_t parity = tile::RingState<DEPTH>{}.parity;
 
   auto operator<=>(const Position&) const = default;
-};
 
-template <int DEPTH>
-void advance(Position& at) {
-  tile::RingState<DEPTH> ring{at.slot, at.parity};
-  ring.advance();
-  at = {at.item + 1, ring.slot, ring.parity};
-}
+  void advance() {
+    tile::RingState<DEPTH> ring{slot, parity};
+    ring.advance();
+    *this = {item + 1, ring.slot, ring.parity};
+  }
+};
 
 // A ring in some moment. Copies land in order, some time after the producer has started them;
 // a consumer first waits, then reads for a while, then releases the slot.
@@ -69,9 +72,9 @@ struct Ring {
   std::vector<Mbarrier> full = std::vector<Mbarrier>(DEPTH, Mbarrier(1));
   std::vector<Mbarrier> empty = std::vector<Mbarrier>(DEPTH, Mbarrier(CONSUMERS));
   std::array<int, DEPTH> content = filled_with_none();  // item whose copy was started last
-  Position producer;
+  Position<DEPTH> producer;
   int landed = 0;  // items
-  std::array<Position, CONSUMERS> consumers;
+  std::array<Position<DEPTH>, CONSUMERS> consumers;
   std::array<bool, CONSUMERS> reading{};
 
   auto operator<=>(const Ring&) const = default;
@@ -87,7 +90,7 @@ struct Ring {
   void produce() {
     content[at(producer)] = producer.item;
     full[at(producer)].arrive(TX_BYTES);
-    advance<DEPTH>(producer);
+    producer.advance();
   }
   bool consumer_may_go(size_t who) const {
     return full[at(consumers[who])].try_wait(consumers[who].parity);
@@ -99,10 +102,10 @@ struct Ring {
   void release(size_t who) {
     reading[who] = false;
     empty[at(consumers[who])].arrive();
-    advance<DEPTH>(consumers[who]);
+    consumers[who].advance();
   }
 
-  static size_t at(const Position& position) { return static_cast<size_t>(position.slot); }
+  static size_t at(const Position<DEPTH>& position) { return static_cast<size_t>(position.slot); }
 };
 
 struct Outcome {
@@ -131,7 +134,7 @@ Outcome explore(int items) {
     }
     if (now.landed < now.producer.item) next.emplace_back(now).land();
     for (size_t who = 0; who < CONSUMERS; ++who) {
-      const Position& consumer = now.consumers[who];
+      const Position<DEPTH>& consumer = now.consumers[who];
       if (now.reading[who]) {
         if (now.content[now.at(consumer)] != consumer.item) outcome.wrong = "wrong item is read";
         next.emplace_back(now).release(who);
@@ -176,7 +179,7 @@ void check_first_lap() {
   CHECK_FALSE(ring.producer_may_go());
 }
 
-// Both consumers stay `lag` slots behind for many laps: nobody waits while there is something to do.
+// Both consumers stay `lag` slots behind for many laps: nobody waits who has something to do.
 template <int DEPTH>
 void check_lag(int lag) {
   CAPTURE(DEPTH);

@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <initializer_list>
 #include <vector>
 
 #include "common/tile/math.h"

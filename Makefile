@@ -25,7 +25,7 @@ folder = $(patsubst %/,%,$(dir $(firstword $(wildcard $(addsuffix /$(1),$(abspat
 CUDA_INCLUDE := $(call folder,cuda_runtime_api.h,include targets/x86_64-linux/include \
   targets/sbsa-linux/include)
 CUDA_LIB := $(call folder,libcudart.so,lib64 lib targets/x86_64-linux/lib targets/sbsa-linux/lib)
-MIN_NVCC := 12.5
+MIN_NVCC := 12.8
 
 # ---- Flags --------------------------------------------------------------------------------------
 # One cicc run gives the PTX that is assembled here and embedded beside its SASS. -arch=sm_90a would
@@ -92,6 +92,7 @@ make stage-N       the same for rung N, one row a variant, then what to read and
                    [M= N= K= VARIANT= DATA=normal|uniform|ints|zeros SEED= GRID=]
 make test          everything that this machine can test [REQUIRE_GPU=1 DOCTEST_DIR=]
 make bench         the measurement, resumable, into docs/results/ [ROWS=]
+make counters      what Nsight Compute counts of each variant, into docs/results/ [ROWS= FORCE=1]
 make tables        every table and plot from docs/results/
 make diff-N        what rung N changed against the rung before it
 make ptx-N sass-N  the kernel's PTX and SASS, with source lines [VARIANT=]
@@ -108,7 +109,7 @@ Make reports a program's exit code as "Error N" and exits 2 itself.
 endef
 export HELP
 
-.PHONY: help ladder bench tables doctor lib test clean FORCE
+.PHONY: help ladder bench counters tables doctor lib test clean FORCE
 help:
 	@echo "$$HELP"
 
@@ -133,7 +134,7 @@ build/flags: FORCE
 	oldest=$$(printf '%s\n' $(MIN_NVCC) "$${version%% *}" | sort -V | head -1); \
 	if [ "$$oldest" != $(MIN_NVCC) ]; then \
 	  echo "$(NVCC) is $${version%% *}: CUDA $(MIN_NVCC) or newer is needed" \
-	    "(cudaGetDriverEntryPointByVersion); say make CUDA_HOME=..." >&2; \
+	    "(PTX ISA 8.6); say make CUDA_HOME=..." >&2; \
 	  exit 1; \
 	fi; \
 	printf '%s\n' "nvcc $$version" "$$($(CXX) --version | head -1)" "$$COMMANDS" >build/flags.new; \
@@ -241,6 +242,10 @@ ladder: $(PROGRAMS) $(HASHES)
 bench: build/ladder $(HASHES)
 	$(Q)$(PYTHON) scripts/bench.py $(call option,ROWS,rows)
 
+counters: build/ladder $(STAGE_PROGRAMS) $(HASHES)
+	$(Q)$(PYTHON) scripts/counters.py $(call option,ROWS,rows) \
+	  $(if $(filter command,$(origin FORCE)),--force)
+
 tables:
 	$(Q)$(PYTHON) scripts/tables.py
 
@@ -257,7 +262,7 @@ clean:
 	rm -rf build
 
 # What runs on the GPU runs alone: of several goals, each waits for the one before it.
-ON_GPU := $(filter ladder bench test stage-% ncu-% sanitize-%,$(MAKECMDGOALS))
+ON_GPU := $(filter ladder bench counters test stage-% ncu-% sanitize-%,$(MAKECMDGOALS))
 define in_order
 $(if $(earlier),$(eval $(1): | $(earlier)))$(eval earlier := $(1))
 endef

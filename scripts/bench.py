@@ -384,7 +384,7 @@ class Bench:
         row = running[0]
         variant = self.variants[row.stage, row.variant]
         blank = ("tflops", "p10", "p90", "baseline_tflops", "baseline_algo", "ratio", "sm_mhz",
-                 "tensor_share", "watts", "pj_per_flop", "registers")  # fmt: skip
+                 "tensor_share", "host_us", "watts", "pj_per_flop", "registers")  # fmt: skip
         known = {key: variant[key] for key in ("name", "result", "smem_bytes", "kernel")}
         self.take(
             {

@@ -25,7 +25,7 @@ ISA_LINK = re.compile(re.escape(ISA) + r"#[a-z0-9-]+")
 ELISION = "…"
 SPEED = re.compile(r"\d[\d.,]*\s*(?:TFLOPS|TFLOP/s|GFLOPS|GFLOP/s)")
 MAKE = re.compile(r"\bmake ([a-z]+)(-(?:NN?|\d+))?(?![\w-])")
-GENERATED = re.compile(r"<!-- value: [^>]+? -->.*?<!-- end -->")
+GENERATED = re.compile(r"<!-- (?:value|counter): [^>]+? -->.*?<!-- end -->")
 
 # What no text of the project may contain, each with the reason.
 FORBIDDEN = (
@@ -285,35 +285,40 @@ def check_hashes(root):
     results, _ = tables.load_all(root)
     if results is None:
         raise Skipped("docs/results has no results yet")
-    published = results.head["toolkit"]
+    files = [results] + ([results.counters] if results.counters else [])
     here = toolkit()
-    if here != published:
-        raise Skipped(f"nvcc here is {here or 'missing'}, docs/results is from {published}")
+    for file in files:
+        if here != file.head["toolkit"]:
+            raise Skipped(
+                f"nvcc here is {here or 'missing'}, {file.path.name} is from {file.head['toolkit']}"
+            )
     if not (root / "build/ptx/hashes.json").exists() or not (root / "build/ladder").exists():
         raise Skipped("build/ladder or build/ptx/hashes.json is not built (make test builds them)")
     hashes = json.loads((root / "build/ptx/hashes.json").read_text(encoding="utf-8"))
     kernels = listed_kernels(root)
-    for stage, variant in dict.fromkeys((row["stage"], row["variant"]) for row in results.rows):
-        kernel = kernels.get((stage, variant))
-        recorded = {row.get("kernel_hash") for row in results.of_variant(stage, variant)}
-        if kernel is None:
-            yield f"{results.path.name}: rung {stage} has no variant {variant} any more"
-        elif recorded != {hashes.get(kernel)}:
-            yield (
-                f"{results.path.name}: rung {stage}, {variant}: the kernel has changed since it "
-                "was measured; run make bench"
-            )
+    for file in files:
+        again = "counters" if file is results.counters else "bench"
+        for stage, variant in dict.fromkeys((row["stage"], row["variant"]) for row in file.rows):
+            kernel = kernels.get((stage, variant))
+            recorded = {row.get("kernel_hash") for row in file.of_variant(stage, variant)}
+            if kernel is None:
+                yield f"{file.path.name}: rung {stage} has no variant {variant} any more"
+            elif recorded != {hashes.get(kernel)}:
+                yield (
+                    f"{file.path.name}: rung {stage}, {variant}: the kernel has changed since it "
+                    f"was measured; run make {again}"
+                )
 
 
 def toolkit():
-    """nvcc's version as major.minor; None without nvcc."""
+    """nvcc's version as the results have it, such as 13.0.88; None without nvcc."""
     home = os.environ.get("CUDA_HOME")
     for nvcc in ([f"{home}/bin/nvcc"] if home else []) + ["nvcc", "/usr/local/cuda/bin/nvcc"]:
         try:
             printed = subprocess.run([nvcc, "--version"], capture_output=True, text=True).stdout
         except OSError:
             continue
-        match = re.search(r"release (\d+\.\d+)", printed)
+        match = re.search(r"release [\d.]+, V([\d.]+)", printed)
         if match:
             return match.group(1)
     return None

@@ -18,7 +18,7 @@ import sys
 from kernel_tools import GET, find_tool
 
 OK, NO, NOTE = "ok  ", "NO  ", "note"
-MIN_NVCC = (12, 5)
+MIN_NVCC = (12, 8)
 # The oldest driver that runs programs of a toolkit, by the toolkit's major version.
 MIN_DRIVER = {12: "525", 13: "580"}
 
@@ -50,10 +50,10 @@ def check_build(args):
     nvcc = output([args.nvcc, "--version"])
     number = version(nvcc, r"release (\d+)\.(\d+)")
     if number is None:
-        say(NO, "nvcc", f"none at {args.nvcc}: install CUDA 12.5 or newer, or set CUDA_HOME")
+        say(NO, "nvcc", f"none at {args.nvcc}: install CUDA 12.8 or newer, or set CUDA_HOME")
         good = False
     elif number < MIN_NVCC:
-        say(NO, "nvcc", f"{number[0]}.{number[1]}: CUDA 12.5 or newer is needed")
+        say(NO, "nvcc", f"{number[0]}.{number[1]}: CUDA 12.8 or newer is needed")
         good = False
     else:
         say(OK, "nvcc", f"{number[0]}.{number[1]}, {args.nvcc}")
@@ -124,7 +124,7 @@ def check_gpu(toolkit):
     if not fits:
         need = MIN_DRIVER.get(toolkit[0], f"one for CUDA {toolkit[0]}")
         text += f", the toolkit is {toolkit[0]}.{toolkit[1]}: install driver {need} or newer, or an"
-        text += " older toolkit (12.5 at least) and set CUDA_HOME"
+        text += " older toolkit (12.8 at least) and set CUDA_HOME"
     say(OK if fits else NO, "driver", text)
     usable = [device for device in devices if device[1:3] == (9, 0)]
     for name, major, minor, sms in devices:

@@ -45,7 +45,8 @@ def find_tool(name):
 def need(name):
     tool = find_tool(name)
     if tool is None:
-        sys.exit(f"{name} is neither on PATH nor in CUDA_HOME: {GET[name]}.")
+        print(f"{name} is neither on PATH nor in CUDA_HOME: {GET[name]}.", file=sys.stderr)
+        sys.exit(2)
     return tool
 
 
@@ -196,12 +197,17 @@ def chosen(program, options):
     sys.exit(f"There is no variant {name}; the rung has {', '.join(row['name'] for row in rows)}.")
 
 
+def ncu_command(ncu, kernel):
+    """ncu on the first launch of that kernel, at the clocks of every other run."""
+    command = [ncu, "--clock-control", "none", "--launch-count", "1"]
+    return command + ["--kernel-name-base", "mangled", "--kernel-name", kernel]
+
+
 def profile(program, options):
     ncu = need("ncu")
     variant = chosen(program, options)
     options = with_defaults(options + ["--check"], {"--variant": variant["name"]})
-    command = [ncu, "--clock-control", "none", "--launch-count", "1", "--kill", "yes"]
-    command += ["--kernel-name-base", "mangled", "--kernel-name", variant["kernel"]]
+    command = ncu_command(ncu, variant["kernel"]) + ["--kill", "yes"]
     for section in ("SpeedOfLight", "LaunchStats", "Occupancy", "WarpStateStats",
                     "MemoryWorkloadAnalysis"):
         command += ["--section", section]

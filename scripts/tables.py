@@ -11,6 +11,7 @@ A table stands between two lines of its own:
 
   ladder         one row a rung, its result variant at 8192^3
   rung N         every variant of rung N, below the result of rung N-1
+  counters N     what Nsight Compute counted of each, at the largest of the usual cubes
   environment    the machine and the versions behind the numbers
   baseline       which cuBLASLt algorithm won for each shape
   submitted      runs that others have sent, one row a file
@@ -23,8 +24,14 @@ EXPRESSION is operands joined by + - * /, read left to right, each a number or
 rung.variant.size.regime.key, such as 6.result.8192.burst.tflops; `result` is the rung's result
 variant, and a key is any of a row's keys. FORMAT is a Python format specification.
 
+  <!-- counter: EXPRESSION [: FORMAT] -->8.29<!-- end -->
+
+is the same for what Nsight Compute counted, with operands rung.variant.key, such as
+7.group16.l2_read_bytes, at the shape of the rung's table of counters.
+
 The numbers come from the first file whose name has no '-' (h200.json); <gpu>-<who>.json are runs
-sent by others. A row that was not measured shows as a dash, one whose result was wrong as FAIL.
+sent by others. Counters come from the file beside it (h200.counters.json). A row that was not
+measured shows as a dash, one whose result was wrong as FAIL.
 """
 
 import argparse
@@ -39,13 +46,19 @@ DASH = "–"
 SIZES = (2048, 4096, 8192)
 REGIMES = ("burst", "sustained")
 TABLE = re.compile(r"^<!-- table: ([a-z]+)(?: (\d+))? -->$")
-VALUE = re.compile(r"<!-- value: ([^>]+?) -->(.*?)<!-- end -->")
+VALUE = re.compile(r"<!-- (value|counter): ([^>]+?) -->(.*?)<!-- end -->")
 END = "<!-- end -->"
 REGISTRAR = re.compile(r'Registrar\s+\w+\s*[({]\s*__FILE__\s*,\s*((?:"[^"]*"\s*)+),')
 FENCE = re.compile(r"^\s*(```|~~~)")
 PLOT = Path("docs/img/ladder.svg")
 HEAD_KEYS = ("gpu", "driver", "toolkit", "cublas", "revision", "date", "data", "seed", "rows")
 ROW_KEYS = ("stage", "name", "variant", "result", "m", "n", "k", "regime", "tflops", "verified")
+COUNTERS = ".counters.json"
+COUNTER_HEAD_KEYS = ("gpu", "driver", "toolkit", "revision", "date", "seed", "rows")
+COUNTER_KEYS = (
+    "cycles", "l2_read_bytes", "l2_to_sm_bytes", "l2_write_bytes", "dram_read_bytes",
+    "dram_write_bytes", "smem_wavefronts", "smem_conflicts", "instructions",
+)  # fmt: skip
 
 
 class Problem(Exception):
@@ -56,17 +69,18 @@ class Problem(Exception):
 
 
 class Results:
-    """One file of docs/results."""
+    """One file of docs/results: rows of measurements, or of counters, which have no regime."""
 
-    def __init__(self, path, document):
+    def __init__(self, path, document, counters=None):
         self.path = path
+        self.counters = counters
         self.head = document
         self.rows = document["rows"]
 
-    def find(self, stage, variant, size, regime):
+    def find(self, stage, variant, size, regime=None):
         """The row of a cube; variant 'result' is the marked one; None if it was not measured."""
         for row in self.of_variant(stage, variant):
-            if row["regime"] == regime and row["m"] == row["n"] == row["k"] == size:
+            if row.get("regime") == regime and row["m"] == row["n"] == row["k"] == size:
                 return row
         return None
 
@@ -110,28 +124,43 @@ class Results:
         return statistics.median(found) if found else None
 
 
-def load(path):
+def read(path, head_keys, row_keys):
+    """A file of results as it stands there, with all these keys."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise Problem(f"{path}: not JSON: {error}")
     if not isinstance(document, dict):
         raise Problem(f"{path}: the top level must be an object")
-    for key in HEAD_KEYS:
+    for key in head_keys:
         if key not in document:
             raise Problem(f'{path}: key "{key}" is missing')
     for index, row in enumerate(document["rows"]):
-        for key in ROW_KEYS:
+        for key in row_keys:
             if key not in row:
                 raise Problem(f'{path}: row {index}: key "{key}" is missing')
+    return document
+
+
+def load(path):
+    document = read(path, HEAD_KEYS, ROW_KEYS)
+    for index, row in enumerate(document["rows"]):
         if row["regime"] not in REGIMES:
             raise Problem(f'{path}: row {index}: regime must be burst or sustained')
-    return Results(path, document)
+    return Results(path, document, load_counters(path.with_suffix(COUNTERS)))
+
+
+def load_counters(path):
+    if not path.exists():
+        return None
+    row_keys = ("stage", "name", "variant", "result", "m", "n", "k", *COUNTER_KEYS)
+    return Results(path, read(path, COUNTER_HEAD_KEYS, row_keys))
 
 
 def load_all(root):
-    """(the file behind the tables or None, the files sent by others)."""
+    """(the file behind the tables or None, the files sent by others), each with its counters."""
     paths = sorted((root / "docs/results").glob("*.json"))
+    paths = [path for path in paths if not path.name.endswith(COUNTERS)]
     own = [path for path in paths if "-" not in path.stem]
     others = [path for path in paths if "-" in path.stem]
     return (load(own[0]) if own else None), [load(path) for path in others]
@@ -206,6 +235,7 @@ def markdown(header, rows):
 
 
 NOT_MEASURED = "*Not measured yet: `make bench` on a Hopper GPU fills this in.*"
+NOT_COUNTED = "*Not measured yet: `make counters` on a Hopper GPU fills this in.*"
 
 
 # --- tables --------------------------------------------------------------------------------------
@@ -285,6 +315,43 @@ def rung_table(root, results, others, stage):
     ]
 
 
+def counters_table(root, results, others, stage):
+    counters = results.counters if results else None
+    size = counters.detail_size(stage) if counters else None
+    if size is None:
+        return [NOT_COUNTED]
+    sms = results.head.get("sms")
+
+    def line(label, variant, of=stage):
+        row = counters.find(of, variant, size)
+        if row is None:
+            return [label] + [DASH] * 9
+        giga = [f"{row[key] / 1e9:.2f}" for key in (
+            "l2_read_bytes", "l2_to_sm_bytes", "dram_read_bytes", "dram_write_bytes"
+        )]  # fmt: skip
+        mega = [f"{row[key] / 1e6:.1f}" for key in (
+            "smem_wavefronts", "smem_conflicts", "instructions"
+        )]  # fmt: skip
+        rate = f"{row['l2_to_sm_bytes'] / (row['cycles'] * sms):.1f}" if sms else DASH
+        return [label, f"{row['cycles'] / 1e6:.2f}", *giga, *mega, rate]
+
+    header = ["variant", "cycles, M", "L2 reads, GB", "delivered to SMs, GB", "DRAM read, GB",
+              "DRAM written, GB", "smem wavefronts, M", "conflicts, M", "instructions, M",
+              "L2→SM, B/clk/SM"]  # fmt: skip
+    rows = []
+    before = counters.any_row(stage - 1, "result")
+    if before:
+        rows.append(line(f"*rung {stage - 1}, {before['variant']}*", "result", stage - 1))
+    for variant in counters.variants(stage):
+        is_result = counters.any_row(stage, variant)["result"]
+        rows.append(line(f"**{variant}**" if is_result else variant, variant))
+    caption = (
+        f"One launch at {size}³ under Nsight Compute, caches empty before it. M: 10⁶, GB: 10⁹ bytes. "
+        "L2→SM is derived: bytes delivered / (cycles · SMs)."
+    )
+    return markdown(header, rows) + ["", caption]
+
+
 def environment_table(root, results, others):
     if results is None:
         return [NOT_MEASURED]
@@ -348,17 +415,20 @@ def table(root, results, others, kind, number, where):
         return ladder_table(root, results, others, "" if where.parent.name == "docs" else "docs/")
     if kind == "rung" and number is not None:
         return rung_table(root, results, others, int(number))
+    if kind == "counters" and number is not None:
+        return counters_table(root, results, others, int(number))
     if kind in SIMPLE and number is None:
         return SIMPLE[kind](root, results, others)
     name = " ".join(filter(None, (kind, number)))
     raise Problem(
         f'{where}: no table is called "{name}"; '
-        "there are ladder, rung N, environment, baseline, submitted"
+        "there are ladder, rung N, counters N, environment, baseline, submitted"
     )
 
 
 # --- numbers in prose ----------------------------------------------------------------------------
 
+NUMBER = re.compile(r"\d+(\.\d+)?(e\d+)?")
 OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 FORMATS = {
     "tflops": tflops,
@@ -373,16 +443,18 @@ FORMATS = {
 }
 
 
+def check_variant(results, stage, variant, text):
+    if results and results.variants(stage) and not results.of_variant(stage, variant):
+        raise Problem(f'"{text}": rung {stage} has no variant "{variant}"')
+
+
 def operand(results, text):
-    """(value, key): a plain number has no key, a row that was not measured or is wrong no value."""
-    if re.fullmatch(r"\d+(\.\d+)?", text):
-        return float(text), None
+    """(value, key) of an operand that is not a number; no value if the row was not measured."""
     parts = text.split(".")
     if not re.fullmatch(r"\d+\.[^.]+\.\d+\.(burst|sustained)\.\w+", text):
         raise Problem(f'"{text}" is neither a number nor rung.variant.size.regime.key')
     stage, variant = int(parts[0]), parts[1]
-    if results and results.variants(stage) and not results.of_variant(stage, variant):
-        raise Problem(f'"{text}": rung {stage} has no variant "{variant}"')
+    check_variant(results, stage, variant, text)
     row = results.find(stage, variant, int(parts[2]), parts[3]) if results else None
     if row is None:
         return None, parts[4]
@@ -393,13 +465,34 @@ def operand(results, text):
     return row[parts[4]], parts[4]
 
 
-def value(results, expression):
-    """The text of one inline marker."""
+def counter_operand(results, text):
+    """The same for what was counted."""
+    if not re.fullmatch(r"\d+\.[^.]+\.\w+", text):
+        raise Problem(f'"{text}" is neither a number nor rung.variant.key')
+    stage, variant, key = text.split(".")
+    if key not in COUNTER_KEYS:
+        raise Problem(f'"{text}": there is no counter "{key}", only {", ".join(COUNTER_KEYS)}')
+    check_variant(results, int(stage), variant, text)
+    counters = results.counters if results else None
+    size = counters.detail_size(int(stage)) if counters else None
+    row = counters.find(int(stage), variant, size) if size else None
+    return (row[key] if row else None), key
+
+
+OPERANDS = {"value": operand, "counter": counter_operand}
+MARKERS = tuple(f"<!-- {kind}:" for kind in OPERANDS)
+
+
+def value(results, expression, kind="value"):
+    """The text of one inline marker of that kind."""
     text, _, spec = (part.strip() for part in expression.partition(" : "))
     tokens = text.split()
     if len(tokens) % 2 == 0:
         raise Problem(f'"{expression}": operands must be joined by + - * /')
-    values = [operand(results, token) for token in tokens[0::2]]
+    values = [
+        (float(token), None) if NUMBER.fullmatch(token) else OPERANDS[kind](results, token)
+        for token in tokens[0::2]
+    ]
     for found, _ in values:
         if found is None or found == "FAIL":
             return found or DASH
@@ -533,22 +626,23 @@ def regenerate(root, results, others, where, text):
 
 
 def regenerate_values(results, where, number, line, changed):
-    if line.startswith("<!-- value:"):
+    if line.startswith(MARKERS):
         raise Problem(
             f"{where}:{number}: a value marker starts the line, so Markdown would take the line as "
             "HTML; put a word before it"
         )
-    if line.count("<!-- value:") != len(VALUE.findall(line)):
+    if sum(map(line.count, MARKERS)) != len(VALUE.findall(line)):
         raise Problem(f"{where}:{number}: a value marker is not closed by {END} on its line")
 
     def replace(match):
+        kind, expression, old = match.groups()
         try:
-            new = value(results, match.group(1))
+            new = value(results, expression, kind)
         except (Problem, TypeError, ValueError, ZeroDivisionError) as error:
             raise Problem(f"{where}:{number}: {error}")
-        if new != match.group(2):
-            changed.append(f"value {match.group(1)}")
-        return f"<!-- value: {match.group(1)} -->{new}{END}"
+        if new != old:
+            changed.append(f"{kind} {expression}")
+        return f"<!-- {kind}: {expression} -->{new}{END}"
 
     return VALUE.sub(replace, line)
 

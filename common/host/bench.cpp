@@ -71,6 +71,7 @@ JsonObject result_line(const BenchRow& row, const GroupOutcome& group, const Out
       .add("ratio", value(&Measurement::ratio))
       .add("sm_mhz", value(&Measurement::sm_mhz))
       .add("tensor_share", value(&Measurement::tensor_share))
+      .add("host_us", value(&Measurement::host_us))
       .add_null("watts")
       .add_null("pj_per_flop")
       .add("registers", use.registers)

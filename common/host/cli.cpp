@@ -63,7 +63,7 @@ std::string check_text(const Outcome& outcome, bool with_cublas) {
 }
 
 struct TimeCells {
-  std::string us = NONE, tflops = NONE, share = NONE, mhz = NONE;
+  std::string us = NONE, tflops = NONE, share = NONE, mhz = NONE, host = NONE;
 };
 
 TimeCells time_cells(const Outcome& outcome) {
@@ -73,6 +73,7 @@ TimeCells time_cells(const Outcome& outcome) {
   cells.tflops = format("%.1f", outcome.time->tflops);
   cells.share = format("%.1f %%", 100 * outcome.time->ratio);
   cells.mhz = format("%.0f", outcome.time->sm_mhz);
+  cells.host = format("%.1f", outcome.time->host_us);
   return cells;
 }
 
@@ -88,14 +89,17 @@ std::vector<std::string> variant_row(const Variant& variant, const Outcome& outc
           time.tflops,
           time.share,
           time.mhz,
+          time.host,
           check_text(outcome, with_cublas)};
 }
 
 std::vector<std::string> cublas_row(const GroupOutcome& group) {
   const TimeCells time = time_cells(group.baseline);
-  return {
-      "cuBLASLt", "its fastest algorithm",          NONE, NONE, time.us, time.tflops, time.share,
-      time.mhz,   check_text(group.baseline, false)};
+  return {"cuBLASLt", "its fastest algorithm",
+          NONE,       NONE,
+          time.us,    time.tflops,
+          time.share, time.mhz,
+          time.host,  check_text(group.baseline, false)};
 }
 
 GroupOutcome check_group(Workbench& workbench, const Stage& stage,
@@ -133,7 +137,7 @@ bool run_stage(Workbench& workbench, const Options& options, const Stage& stage,
                                    : check_group(workbench, stage, variants, shape);
 
   Rows rows = {{"variant", "knob", "registers", "smem bytes", "us", "TFLOPS", "of cuBLASLt", "MHz",
-                "check"}};
+                "host us", "check"}};
   bool right = true;
   for (size_t i = 0; i < variants.size(); ++i) {
     const Outcome& outcome = group.variants[i];

@@ -239,6 +239,21 @@ class Sample {
   int launches_ = 0;
 };
 
+// What one call costs the CPU: the median over rounds of a few calls that nothing waits for.
+double host_us_per_call(const Problem& problem, const Contestant& contestant) {
+  constexpr int CALLS = 20;  // far fewer than a stream queues before it makes the CPU wait
+  std::vector<double> us;
+  for (int round = 0; round < ROUNDS; ++round) {
+    check_cuda(cudaStreamSynchronize(problem.stream()), "host cost");
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < CALLS; ++i) contestant.launch(problem.args(i % problem.sets()));
+    const auto stop = std::chrono::steady_clock::now();
+    us.push_back(std::chrono::duration<double, std::micro>(stop - start).count() / CALLS);
+  }
+  check_cuda(cudaStreamSynchronize(problem.stream()), "host cost");
+  return median(us);
+}
+
 using Runners = std::vector<std::unique_ptr<Runner>>;
 using Readings = std::vector<std::vector<Reading>>;  // [contestant][round]
 
@@ -498,6 +513,7 @@ std::vector<Measurement> measure(Problem& problem, const std::vector<Contestant>
   std::vector<Measurement> measurements;
   for (size_t i = 0; i < contestants.size(); ++i) {
     measurements.push_back(summarize(readings[i], readings[0]));
+    measurements.back().host_us = host_us_per_call(problem, contestants[i]);
     measurements.back().check =
         check_after(problem, contestants[i].name, [&] { runners[i]->timed().replay(); });
   }

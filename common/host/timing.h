@@ -95,7 +95,8 @@ Check check(Problem& problem, const Contestant& contestant);
 
 // Medians over the rounds.
 struct Measurement {
-  double us = 0;  // of one launch
+  double us = 0;       // of one launch
+  double host_us = 0;  // of the CPU in one call outside a graph: validation, tensor maps, launch
   double tflops = 0, p10 = 0, p90 = 0;
   int rounds = 0;
   double ratio = 0;         // of TFLOPS to the first contestant's, paired by round

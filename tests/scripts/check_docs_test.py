@@ -187,7 +187,6 @@ class Checks(Project):
         self.page("[Others](https://example.com/) report", "Others report")
         self.fails('docs/01_name.md:16: "700 TFLOPS" comes from no run')
 
-
     def test_make_targets(self):
         self.page("See", "Say `make test`, `make diff-3` or `make stage-N`. See")
         self.assertEqual(self.run_checks()[0], 0)
@@ -204,8 +203,8 @@ class Hashes(Project):
         self.version.start()
         self.addCleanup(mock.patch.stopall)
 
-    def results(self, document):
-        self.write("docs/results/gpu.json", json.dumps(document))
+    def results(self, document, name="gpu.json"):
+        self.write(f"docs/results/{name}", json.dumps(document))
         with redirect_stdout(StringIO()):
             tables.main(["--root", str(self.root)])
 
@@ -229,6 +228,23 @@ class Hashes(Project):
         gone["rows"][0]["variant"] = "b"
         self.results(gone)
         self.fails("gpu.json: rung 1 has no variant b any more")
+
+    def test_counters_are_of_the_same_kernel(self):
+        of_row = ("stage", "name", "variant", "result", "m", "n", "k")
+        counted = {key: RESULTS["rows"][0][key] for key in of_row}
+        counted.update(dict.fromkeys(tables.COUNTER_KEYS, 1), kernel_hash="abcd")
+        document = {**RESULTS, "rows": [counted]}
+        self.results(document, "gpu.counters.json")
+        self.assertEqual(self.run_checks()[0], 0)
+        self.results({**document, "rows": [{**counted, "kernel_hash": "old"}]}, "gpu.counters.json")
+        self.fails("gpu.counters.json: rung 1, a: the kernel has changed", "run make counters")
+
+    def test_nvcc_names_its_version_as_the_results_do(self):
+        mock.patch.stopall()
+        self.write("home/bin/nvcc", "#!/bin/sh\necho 'Cuda tools, release 13.0, V13.0.88'\n")
+        (self.root / "home/bin/nvcc").chmod(stat.S_IRWXU)
+        with mock.patch.dict("os.environ", {"CUDA_HOME": str(self.root / "home")}):
+            self.assertEqual(check_docs.toolkit(), "13.0.88")
 
     def test_another_toolkit_or_no_build_is_skipped_visibly(self):
         with mock.patch.object(check_docs, "toolkit", lambda: "12.9"):

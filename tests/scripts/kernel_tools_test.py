@@ -71,7 +71,7 @@ class Tools(unittest.TestCase):
                 if kernel_tools.find_tool(tool):
                     self.skipTest(f"{tool} is here")
             ended = self.run_tool(verb, self.program, "x.cubin")
-            self.assertNotEqual(ended.returncode, 0)
+            self.assertEqual(ended.returncode, 2)
             self.assertIn(f"{tool} is neither on PATH nor in CUDA_HOME", ended.stderr)
 
     def test_ncu_profiles_one_launch_of_the_result_without_a_watchdog(self):

@@ -26,7 +26,8 @@ class Make(unittest.TestCase):
         self.assertEqual(ended.returncode, 0, ended.stderr)
         self.assertEqual(ended.stdout, make("help").stdout)
         names = [f"{verb}-N" for verb in PER_STAGE]
-        for target in names + ["ladder", "bench", "tables", "doctor", "lib", "test", "clean"]:
+        names += ["ladder", "bench", "counters", "tables", "doctor", "lib", "test", "clean"]
+        for target in names:
             self.assertRegex(ended.stdout, rf"\b{target}\b")
         for stage in (ROOT / "stages").glob("*.cu"):
             self.assertIn(stage.stem, ended.stdout)
@@ -57,11 +58,11 @@ class Make(unittest.TestCase):
         with tempfile.TemporaryDirectory() as home:
             nvcc = Path(home, "bin", "nvcc")
             nvcc.parent.mkdir()
-            nvcc.write_text("#!/bin/sh\necho 'Cuda tools, release 12.4, V12.4.1'\n")
+            nvcc.write_text("#!/bin/sh\necho 'Cuda tools, release 12.6, V12.6.1'\n")
             nvcc.chmod(0o755)
             ended = make("lib", f"CUDA_HOME={home}")
         self.assertEqual(ended.returncode, 2)
-        self.assertIn("is 12.4: CUDA 12.5 or newer is needed", ended.stderr)
+        self.assertIn("is 12.6: CUDA 12.8 or newer is needed", ended.stderr)
 
     def test_programs_for_the_gpu_run_one_after_the_other(self):
         lines = make("-n", "-B", "stage-2", "stage-1").stdout.splitlines()

@@ -44,6 +44,29 @@ RESULTS = {
 }  # fmt: skip
 
 
+def counted(stage, variant, size=8192, **more):
+    base = {
+        "stage": stage, "name": f"{stage:02}_name", "variant": variant, "result": variant == "deep",
+        "m": size, "n": size, "k": size, "cycles": 2000000, "l2_read_bytes": 8290000000,
+        "l2_to_sm_bytes": 13200000000, "l2_write_bytes": 134000000, "dram_read_bytes": 2500000000,
+        "dram_write_bytes": 132000000, "smem_wavefronts": 168300000, "smem_conflicts": 0,
+        "instructions": 151800000, "kernel_hash": "0",
+    }  # fmt: skip
+    return {**base, **more}
+
+
+COUNTERS = {
+    "gpu": "Some GPU", "driver": "1.2", "toolkit": "13.0", "revision": "abc", "date": "2025-01-01",
+    "seed": 1,
+    "rows": [
+        counted(1, "deep", 2048),
+        counted(2, "shallow", l2_read_bytes=16580000000),
+        counted(2, "deep"),
+        counted(2, "deep", 4096, cycles=7),
+    ],
+}  # fmt: skip
+
+
 class Project(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -175,6 +198,89 @@ class Values(Project):
                 self.assertIn("README.md:1: ", printed)
 
 
+class Counters(Project):
+    MARKER = "<!-- table: counters 2 -->\n<!-- end -->\n"
+
+    def counters(self, document=COUNTERS):
+        self.results({**RESULTS, "sms": 132})
+        self.results(document, "gpu.counters.json")
+
+    def count(self, expression):
+        text = self.regenerated(f"It is <!-- counter: {expression} -->0<!-- end --> here.\n")
+        return text.split(" -->")[1].split("<!-- end")[0]
+
+    def test_without_a_file_says_so(self):
+        for _ in range(2):  # without measured results, and with
+            self.assertIn("Not measured yet: `make counters`", self.regenerated(self.MARKER))
+            self.assertEqual(self.count("2.deep.cycles / 1e6 : .2f"), "–")
+            self.results()
+
+    def test_table_shows_variants_the_rung_before_and_what_is_derived(self):
+        self.counters()
+        lines = self.regenerated(self.MARKER).splitlines()
+        rows = [line for line in lines if line.startswith("|")]
+        self.assertEqual(rows[2], "| *rung 1, deep* |" + " – |" * 9)  # it ran at 2048 only
+        same = "13.20 | 2.50 | 0.13 | 168.3 | 0.0 | 151.8 | 50.0 |"
+        self.assertEqual(rows[3], "| shallow | 2.00 | 16.58 | " + same)
+        self.assertEqual(rows[4], "| **deep** | 2.00 | 8.29 | " + same)
+        self.assertEqual(len(rows[0].split("|")), len(rows[3].split("|")))
+        self.assertIn("One launch at 8192³ under Nsight Compute", "".join(lines))
+
+    def test_a_rung_that_ran_smaller_has_its_own_size(self):
+        self.counters()
+        text = self.regenerated("<!-- table: counters 1 -->\n<!-- end -->\n")
+        self.assertIn("| **deep** | 2.00 |", text)
+        self.assertIn("One launch at 2048³", text)
+
+    def test_counters_are_no_results(self):
+        self.results(COUNTERS, "a.counters.json")
+        text = self.regenerated("<!-- table: rung 2 -->\n<!-- end -->\n" + self.MARKER)
+        self.assertEqual(text.count("Not measured yet"), 2)
+        self.counters()
+        self.results(RESULTS, "gpu-someone.json")
+        self.results(COUNTERS, "gpu-someone.counters.json")
+        text = self.regenerated("<!-- table: submitted -->\n<!-- end -->\n")
+        self.assertEqual(text.count("| `"), 1)
+
+    def test_values(self):
+        self.counters()
+        self.assertEqual(self.count("2.deep.l2_read_bytes / 1e9 : .2f"), "8.29")
+        self.assertEqual(self.count("2.result.cycles"), "2000000")
+        ratio = "2.shallow.l2_read_bytes / 2.deep.l2_read_bytes : .2f"
+        self.assertEqual(self.count(ratio), "2.00")
+        both = "<!-- value: 2.deep.8192.burst.tflops --><!-- end -->"
+        text = self.regenerated(f"A {both} <!-- counter: 1.deep.cycles / 1e6 --><!-- end -->\n")
+        self.assertIn("-->440<!-- end --> <!-- counter: 1.deep.cycles / 1e6 -->2.0<!--", text)
+
+    def test_bad_values_are_named(self):
+        self.counters()
+        for expression, why in {
+            "2.deep.l2_reads": 'no counter "l2_reads", only cycles',
+            "2.dep.cycles": 'rung 2 has no variant "dep"',
+            "2.deep.8192.cycles": "neither a number nor rung.variant.key",
+        }.items():
+            self.write("README.md", f"It is <!-- counter: {expression} --><!-- end -->\n")
+            code, printed = self.main()
+            self.assertEqual(code, 2)
+            self.assertIn("README.md:1: ", printed)
+            self.assertIn(why, printed)
+
+    def test_what_differs_is_named(self):
+        self.counters()
+        self.write("README.md", "It is <!-- counter: 2.deep.cycles -->1<!-- end -->\n")
+        code, printed = self.main("--check")
+        self.assertEqual(code, 1)
+        self.assertIn("README.md: counter 2.deep.cycles differs", printed)
+
+    def test_a_file_without_a_key_is_refused(self):
+        broken = copy.deepcopy(COUNTERS)
+        del broken["rows"][1]["cycles"]
+        self.counters(broken)
+        code, printed = self.main()
+        self.assertEqual(code, 2)
+        self.assertIn('gpu.counters.json: row 1: key "cycles" is missing', printed)
+
+
 class Refusals(Project):
     def refused(self, text, message):
         self.write("README.md", text)
@@ -188,6 +294,9 @@ class Refusals(Project):
         self.refused("<!-- table: ladder -->\n", "README.md:1:")
         self.refused("<!-- value: 1 -->1<!-- end -->\n", "starts the line")
         self.refused("a <!-- value: 1 -->1\n", "not closed")
+        self.refused("<!-- counter: 1 -->1<!-- end -->\n", "starts the line")
+        self.refused("a <!-- value: 1 -->1<!-- end --> <!-- counter: 1 -->1\n", "not closed")
+        self.refused("<!-- table: counters -->\n<!-- end -->\n", 'no table is called "counters"')
 
     def test_results(self):
         self.results({"gpu": "x"})

@@ -256,7 +256,8 @@ doctor:
 lib: build/libladder.so
 
 test: $(PROGRAMS) $(TEST_PROGRAMS) $(HASHES)
-	$(Q)$(PYTHON) scripts/run_tests.py
+	$(Q)REVISION="$${REVISION:-$$(git describe --always --dirty 2>/dev/null)}" \
+	  $(PYTHON) scripts/run_tests.py
 
 clean:
 	rm -rf build

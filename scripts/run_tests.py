@@ -15,8 +15,7 @@ import time
 import unittest
 
 LOGS = os.path.join("build", "test-logs")
-# The whole GPU suite takes minutes; a hang inside it is its own watchdog's business.
-TIMEOUT_S = 3600
+TIMEOUT_S = 600  # of a suite; a hung kernel is the business of the suite's own watchdog, long before
 LINE = re.compile(r"^(\w+): (\d+) passed, (\d+) failed, (\d+) skipped$")
 SKIPPED = re.compile(r"^(?:\w+: )?SKIPPED .*: (.*)$", re.MULTILINE)
 

@@ -279,7 +279,7 @@ def variant_row(results, label, stage, variant, size):
         shared_memory(results.any_row(stage, variant)),
         both(burst, sustained, lambda r: percent(r.get("tensor_share"))),
         both(burst, sustained, lambda r: cell(r.get("sm_mhz"), ".0f")),
-        measured(sustained, lambda r: cell(r.get("pj_per_flop"), ".2f")),
+        measured(burst, lambda r: cell(r.get("host_us"), ".1f")),
     ]
 
 
@@ -294,7 +294,7 @@ def rung_table(root, results, others, stage):
         "shared memory",
         "tensor share, burst / sustained",
         "SM MHz, burst / sustained",
-        "pJ/FLOP, sustained",
+        "CPU µs a call",
     ]
     rows = []
     before = results.any_row(stage - 1, "result")
@@ -438,6 +438,7 @@ FORMATS = {
     "ratio": percent,
     "tensor_share": percent,
     "sm_mhz": lambda v: cell(v, ".0f"),
+    "host_us": lambda v: cell(v, ".1f"),
     "watts": lambda v: cell(v, ".0f"),
     "pj_per_flop": lambda v: cell(v, ".2f"),
 }

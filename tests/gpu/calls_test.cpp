@@ -52,7 +52,9 @@ TEST_CASE("device: what these tests run on") {
   int driver = 0, runtime = 0;
   check_cuda(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
   check_cuda(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
-  ladder_test::note(device.name + ", " + std::to_string(device.sm_count) +
+  const char* revision = std::getenv("REVISION");  // make test sets it
+  ladder_test::note("revision " + std::string(revision == nullptr ? "unknown" : revision) + ", " +
+                    device.name + ", " + std::to_string(device.sm_count) +
                     " SMs, driver for CUDA " + std::to_string(driver) + ", runtime " +
                     std::to_string(runtime) + ", cuBLASLt " + ladder::CublasLt::version());
 }

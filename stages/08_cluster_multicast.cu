@@ -2,9 +2,9 @@
 //
 // Idea       CTAs of a cluster work on neighbouring tiles; each loads half of the operand that both
 //            need and multicasts it, so the pair reads a third less from L2.
-// Limited by moving bytes: every CTA fetches 48 KB from L2 for each 1,024 clocks of multiplying.
-// New PTX    cp.async.bulk.tensor with .multicast::cluster, mapa, barrier.cluster, fence.release and
-//            .acquire with .sync_restrict, mbarrier.arrive and .try_wait with .relaxed.cluster
+// Limited by moving bytes: each CTA fetches 48 KB from L2 for every 1,024 clocks of multiplying.
+// New PTX    cp.async.bulk.tensor with .multicast::cluster, mapa, barrier.cluster, fence.release,
+//            fence.acquire with .sync_restrict, mbarrier.arrive and .try_wait with .relaxed.cluster
 // Tile       128x256x64 a CTA, clusters of 2, 384 threads, 4 slots: 197,632 bytes
 // Read       docs/08_cluster_multicast.md
 #include <algorithm>

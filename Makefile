@@ -74,9 +74,13 @@ HASHES := build/ptx/hashes.json
 
 test_objects = $(patsubst %,build/obj/%.o,$(basename $(sort $(wildcard tests/$(1)/*.cpp \
   tests/$(1)/*.cu))))
-TEST_SUITES := host codegen gpu
+TEST_SUITES := host codegen machine rungs gpu
 TEST_OBJECTS := $(foreach suite,$(TEST_SUITES),$(call test_objects,$(suite)))
 TEST_PROGRAMS := $(TEST_SUITES:%=build/tests/%)
+
+include common/machine/machine.mk
+include common/machine/interpose/interpose.mk
+include tests/golden/golden.mk
 
 # Make's variables become the programs' options, those of the command line only: an environment
 # often has an N or a DATA of its own.
@@ -96,10 +100,15 @@ make counters      what Nsight Compute counts of each variant, into docs/results
 make tables        every table and plot from docs/results/
 make diff-N        what rung N changed against the rung before it
 make ptx-N sass-N  the kernel's PTX and SASS, with source lines [VARIANT=]
+make trace-N       a timeline of who waited on what, Perfetto JSON and SVG [VARIANT= M= N= K= GRID=]
+make mutations     bugs put into the rungs, and how the PTX machine reports each
+make failure-NAME  one of them, explained
 make ncu-N         Nsight Compute on one launch of the kernel [VARIANT= M= N= K=]
 make sanitize-N    compute-sanitizer: memcheck, racecheck and synccheck [VARIANT= M= N= K=]
 make doctor        what will work on this machine and what will not, each with the fix
 make lib           build/libladder.so with the C API of common/host/ladder.h
+make machine       the PTX machine, for scripts/ptx-machine PROGRAM
+make machine-bench how fast it is here
 make clean         removes build/
 
 Rungs: $(STEMS)
@@ -109,7 +118,7 @@ Make reports a program's exit code as "Error N" and exits 2 itself.
 endef
 export HELP
 
-.PHONY: help ladder bench counters tables doctor lib test clean FORCE
+.PHONY: help ladder bench counters tables doctor lib mutations machine-bench test clean FORCE
 help:
 	@echo "$$HELP"
 
@@ -186,21 +195,24 @@ build/libhost.a: $(filter-out build/obj/common/host/main.o,$(HOST_OBJECTS)) buil
 	@rm -f $@
 	$(Q)ar rcs $@ $(filter %.o,$^)
 
-build/tests/host build/tests/codegen build/tests/gpu: build/tests/%: build/objects
+$(TEST_PROGRAMS): build/tests/%: build/objects
 	@mkdir -p $(@D)
 	$(call say,LINK   ,$@)
 	$(Q)$(link) $(TEST_LIBS) $(LDLIBS)
 $(foreach suite,$(TEST_SUITES),$(eval build/tests/$(suite): $(call test_objects,$(suite))))
 $(TEST_OBJECTS): | build/doctest/doctest/doctest.h
 build/tests/host: build/libhost.a
-build/tests/gpu: build/libladder.so
-build/tests/gpu: TEST_LIBS := -Lbuild -lladder -Wl,-rpath,'$$ORIGIN/..'
+build/tests/machine: $(MACHINE_OBJECTS)
+# Both run a rung through the library, one on a GPU, the other on the PTX machine.
+build/tests/gpu build/tests/rungs: build/libladder.so
+build/tests/gpu build/tests/rungs: TEST_LIBS := -Lbuild -lladder -Wl,-rpath,'$$ORIGIN/..'
+build/tests/rungs: $(addprefix build/obj/tests/gpu/,support.o kernels.o)
 
 build/doctest/doctest/doctest.h:
 	$(Q)DOCTEST_DIR='$(DOCTEST_DIR)' scripts/doctest.sh build/doctest $(CXX)
 
 # ---- One set of targets a rung ------------------------------------------------------------------
-PER_STAGE := stage diff ptx sass ncu sanitize
+PER_STAGE := stage diff ptx sass trace ncu sanitize
 TOOLS := $(PYTHON) scripts/kernel_tools.py
 
 # rules(stem, digits, number)
@@ -210,7 +222,7 @@ build/stage-$(2): $(HOST_OBJECTS) build/obj/stages/$(1).o build/objects
 	$$(Q)$$(link) $$(LDLIBS)
 
 .PHONY: $(PER_STAGE:%=%-$(2)) $(PER_STAGE:%=%-$(3))
-stage-$(2): build/stage-$(2)
+stage-$(2): build/stage-$(2) machine
 	$$(Q)build/stage-$(2) $$(OPTIONS)
 diff-$(2):
 	$$(Q)$$(PYTHON) scripts/diff.py $(STAGES)/$(1).cu
@@ -218,6 +230,8 @@ ptx-$(2): build/stage-$(2)
 	$$(Q)$$(TOOLS) ptx build/stage-$(2) build/ptx/$(1).ptx $$(OPTIONS)
 sass-$(2): build/stage-$(2)
 	$$(Q)$$(TOOLS) sass build/stage-$(2) build/ptx/$(1).cubin $$(OPTIONS)
+trace-$(2): build/stage-$(2) machine build/machine/libreplace_ptx.so
+	$$(Q)$$(PYTHON) scripts/trace.py build/stage-$(2) build/ptx/$(1).ptx build/trace/$(2) $$(OPTIONS)
 ncu-$(2): build/stage-$(2)
 	$$(Q)$$(TOOLS) ncu build/stage-$(2) $$(OPTIONS)
 sanitize-$(2): build/stage-$(2)
@@ -232,11 +246,11 @@ $(foreach stem,$(STEMS),$(eval $(call rules,$(stem),$(call digits,$(stem)),$(cal
 $(foreach pad,$(sort $(foreach stem,$(STEMS),$(filter 0%,$(call digits,$(stem))))),$(call \
   alias,$(pad),$(call number,$(pad))))
 
-stage-% diff-% ptx-% sass-% ncu-% sanitize-%:
+stage-% diff-% ptx-% sass-% trace-% ncu-% sanitize-%:
 	@echo "There is no rung $*. The rungs are:" >&2; printf '  %s\n' $(STEMS) >&2; exit 2
 
 # ---- The rest -----------------------------------------------------------------------------------
-ladder: $(PROGRAMS) $(HASHES)
+ladder: $(PROGRAMS) $(HASHES) machine
 	$(Q)build/ladder $(OPTIONS)
 
 bench: build/ladder $(HASHES)
@@ -255,7 +269,16 @@ doctor:
 
 lib: build/libladder.so
 
-test: $(PROGRAMS) $(TEST_PROGRAMS) $(HASHES)
+mutations: $(STAGE_PROGRAMS) $(KERNEL_PROGRAMS) machine
+	$(Q)$(PYTHON) scripts/mutations.py
+
+failure-%: $(STAGE_PROGRAMS) $(KERNEL_PROGRAMS) machine
+	$(Q)$(PYTHON) scripts/mutations.py --show $*
+
+machine-bench: $(STAGE_PROGRAMS) machine
+	$(Q)$(PYTHON) scripts/machine_bench.py
+
+test: $(PROGRAMS) $(TEST_PROGRAMS) $(KERNEL_PROGRAMS) $(HASHES) machine
 	$(Q)REVISION="$${REVISION:-$$(git describe --always --dirty 2>/dev/null)}" \
 	  $(PYTHON) scripts/run_tests.py
 

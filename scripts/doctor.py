@@ -115,7 +115,7 @@ def check_gpu(toolkit):
     """Driver and devices. Returns whether the ladder can run."""
     found = query_driver()
     if isinstance(found, str):
-        say(NO, "GPU", f"{found}: rungs are built and their code is tested, but nothing can run")
+        say(NO, "GPU", f"{found}: rungs run on the PTX machine, checked but not timed")
         return False
     number, devices = found
     driver = (number // 1000, number % 1000 // 10)
@@ -187,7 +187,8 @@ def main():
         print("The ladder cannot be built here: see the lines marked NO.")
         return 1
     if not gpu:
-        print("The ladder can be built and its code tested here, but not run: no usable GPU.")
+        print("No usable GPU: make ladder runs every rung on the PTX machine, which checks results, races")
+        print("and hangs and measures nothing.")
         return 3
     print("Everything that make ladder needs is here.")
     return 0

@@ -75,9 +75,10 @@ class Locations:
         self.names = {number: path for number, path in FILE.findall(text)}
         self.caller = {}
 
-    def step(self, line):
-        """After a .loc line: the outermost place, then the innermost if code was inlined there,
-        each (path, line number). None for other lines and for compiler-made code."""
+    def chain(self, line):
+        """After a .loc line: every place on the way from the outermost to the innermost, which code
+        of the first was inlined from, each (path, line number). None for other lines and for
+        compiler-made code."""
         loc = LOC.search(line)
         if not loc or loc.group(2) == "0":
             return None
@@ -86,8 +87,13 @@ class Locations:
         chain = [place]
         while self.caller.get(chain[-1]) and self.caller[chain[-1]] not in chain:
             chain.append(self.caller[chain[-1]])
-        ends = chain[-1:] + (chain[:1] if len(chain) > 1 else [])
-        return [(self.names[file], int(number)) for file, number, _ in ends]
+        return [(self.names[file], int(number)) for file, number, _ in reversed(chain)]
+
+    def step(self, line):
+        """After a .loc line: the outermost place, then the innermost if code was inlined there.
+        None as for chain()."""
+        chain = self.chain(line)
+        return chain and chain[:1] + chain[1:][-1:]
 
 
 def source_line(ptx, number):
@@ -169,10 +175,14 @@ def show_sass(program, path, options):
 
 
 def variants(program):
-    """The program's variants: dicts with their name, whether they are the result, their kernel."""
+    """The program's variants: dicts with their stem, name, kernel, whether they are the result, and
+    whether their grid may be limited."""
     listing = subprocess.run([program, "--list"], stdout=subprocess.PIPE, text=True, check=True)
     rows = [line.split("\t") for line in listing.stdout.splitlines()]
-    return [{"name": row[2], "result": row[3] == "1", "kernel": row[15]} for row in rows]
+    return [
+        {"stem": row[1], "name": row[2], "result": row[3] == "1", "persistent": row[14] == "1",
+         "kernel": row[15]} for row in rows
+    ]  # fmt: skip
 
 
 def given(options, name):

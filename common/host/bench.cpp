@@ -7,6 +7,7 @@
 #include "common/host/symbols.h"
 #include "common/host/text.h"
 #include "common/host/watchdog.h"
+#include "common/host/where.h"
 
 namespace ladder {
 namespace {
@@ -189,6 +190,11 @@ GroupOutcome measure_group(Workbench& workbench, const Stage& stage,
 
 int run_bench_rows(const Options& options, std::istream& input) {
   const std::vector<std::vector<BenchRow>> groups = parse_bench_rows(read_lines(input), stages());
+  if (machine_is_wanted()) {
+    throw NoDevice(
+        "--bench-rows measures, and the PTX machine says nothing about time; it needs a GPU of "
+        "compute capability 9.0.");
+  }
   const DeviceInfo device = query_device();
   print_line(environment_line(device, options));
   Workbench workbench(device, options.data, options.seed, options.grid);

@@ -14,6 +14,7 @@
 #include "common/host/text.h"
 #include "common/host/timing.h"
 #include "common/host/watchdog.h"
+#include "common/host/where.h"
 
 namespace ladder {
 namespace {
@@ -60,6 +61,13 @@ std::string check_text(const Outcome& outcome, bool with_cublas) {
   if (!with_cublas) return verdict;
   return verdict +
          format(", %.2f %% of the elements as cuBLASLt's", 100 * outcome.share_equal_to_cublas);
+}
+
+// On the PTX machine no table has columns of times.
+Rows without_columns(Rows rows, int first, int count) {
+  if (!on_machine()) return rows;
+  for (auto& row : rows) row.erase(row.begin() + first, row.begin() + first + count);
+  return rows;
 }
 
 struct TimeCells {
@@ -131,6 +139,7 @@ bool run_stage(Workbench& workbench, const Options& options, const Stage& stage,
                to_string(shape).c_str(), to_string(options.data),
                static_cast<unsigned long long>(options.seed)));
 
+  if (on_machine()) print(duration_line(stage, shape));
   const bool timed = !options.check_only;
   const GroupOutcome group = timed ? measure_group(workbench, stage, variants, shape, Regime::burst,
                                                    [](const std::vector<size_t>&) {})
@@ -150,7 +159,7 @@ bool run_stage(Workbench& workbench, const Options& options, const Stage& stage,
                             outcome.check.ok() ? "ok" : "FAIL"});
   }
   if (timed) rows.push_back(cublas_row(group));
-  print(table(rows));
+  print(table(without_columns(rows, 4, 5)));
   if (timed) print("cuBLASLt algorithm: " + group.algorithm + "\n");
   return right;
 }
@@ -176,6 +185,16 @@ std::string stage_advice(const Stage& stage) {
   return text + format(". Next: make stage-%d (%s).\n", stage.number + 1, next.c_str());
 }
 
+// Results are only checked there, by default at a shape that takes it no time.
+void prepare_for_machine(const DeviceInfo& device, Options* options) {
+  print(machine_line());
+  print(format("%d SMs (MACHINE_SMS)\n", device.sm_count));
+  options->check_only = true;
+  for (int Shape::*size : {&Shape::m, &Shape::n, &Shape::k}) {
+    if (options->shape.*size == 0) options->shape.*size = MACHINE_SHAPE.*size;
+  }
+}
+
 void print_device(const DeviceInfo& device, Options* options) {
   print(format("%s, %d SMs", device.name.c_str(), device.sm_count));
   try {
@@ -189,10 +208,16 @@ void print_device(const DeviceInfo& device, Options* options) {
   }
 }
 
-int run_stages(Options options) {
+int run_stages(const std::string& program, const std::vector<std::string>& arguments,
+               Options options) {
   refuse_bad_grid(options);
+  choose_device(program, arguments);
   const DeviceInfo device = query_device();
-  print_device(device, &options);
+  if (on_machine()) {
+    prepare_for_machine(device, &options);
+  } else {
+    print_device(device, &options);
+  }
   Workbench workbench(device, options.data, options.seed, options.grid);
   Rows ladder_rows = {{"rung", "file", "variant", "shape", "us", "TFLOPS", "of cuBLASLt", "check"}};
   bool right = true;
@@ -202,15 +227,17 @@ int run_stages(Options options) {
   if (stages().size() == 1) {
     print(stage_advice(stages().front()));
   } else {
-    print("\nThe ladder\n" + table(ladder_rows) +
-          "\nRead README.md and docs/, rung by rung. Next: make stage-1; make bench measures at "
-          "length.\n");
+    const char* const next =
+        on_machine() ? "docs/machine.md says what was checked." : "make bench measures at length.";
+    print("\nThe ladder\n" + table(without_columns(ladder_rows, 4, 3)) +
+          "\nRead README.md and docs/, rung by rung. Next: make stage-1; " + next + "\n");
   }
-  if (!right) std::fputs("A result is wrong; its row says FAIL and has no time.\n", stderr);
+  if (!right) std::fputs("A result is wrong; its row says FAIL.\n", stderr);
   return right ? EXIT_OK : EXIT_WRONG;
 }
 
-int run_mode(const std::string& program, const Options& options) {
+int run_mode(const std::string& program, const std::vector<std::string>& arguments) {
+  const Options options = parse_options(arguments, stages());
   switch (options.mode) {
     case Options::Mode::help:
       print(usage(program));
@@ -221,12 +248,12 @@ int run_mode(const std::string& program, const Options& options) {
     case Options::Mode::bench_rows:
       return run_bench_rows(options, std::cin);
     default:
-      return run_stages(options);
+      return run_stages(program, arguments, options);
   }
 }
 
-int fail(ExitCode code, const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
+int fail(ExitCode code, const std::string& sentence) {
+  std::fprintf(stderr, "%s\n", sentence.c_str());
   return code;
 }
 
@@ -234,14 +261,16 @@ int fail(ExitCode code, const std::exception& error) {
 
 int run_program(const std::string& program, const std::vector<std::string>& arguments) {
   try {
-    return run_mode(program, parse_options(arguments, stages()));
+    return run_mode(program, arguments);
   } catch (const Refused& error) {
-    return fail(EXIT_REFUSED, error);
+    return fail(EXIT_REFUSED, error.what());
   } catch (const NoDevice& error) {
-    return fail(EXIT_NO_DEVICE, error);
+    return fail(EXIT_NO_DEVICE, error.what() + machine_advice());
+  } catch (const ContextLost& error) {
+    const bool is_hang = cudaPeekAtLastError() == cudaErrorLaunchTimeout;
+    return fail(is_hang ? EXIT_HANG : EXIT_WRONG, std::string("FAIL: ") + error.what());
   } catch (const std::exception& error) {
-    std::fputs("FAIL: ", stderr);
-    return fail(EXIT_WRONG, error);
+    return fail(EXIT_WRONG, std::string("FAIL: ") + error.what());
   }
 }
 

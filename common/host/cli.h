@@ -7,7 +7,7 @@
 namespace ladder {
 
 // Exit codes of every program; a Watchdog ends it with 4 itself.
-enum ExitCode { EXIT_OK = 0, EXIT_WRONG = 1, EXIT_REFUSED = 2, EXIT_NO_DEVICE = 3 };
+enum ExitCode { EXIT_OK = 0, EXIT_WRONG = 1, EXIT_REFUSED = 2, EXIT_NO_DEVICE = 3, EXIT_HANG = 4 };
 
 // Runs the program and returns its exit code. Results go to stdout; why there are none, in one
 // sentence, to stderr.

@@ -8,6 +8,7 @@
 #include "common/host/stats.h"
 #include "common/host/text.h"
 #include "common/host/timing.h"
+#include "common/host/where.h"
 
 namespace ladder {
 namespace timing {
@@ -393,7 +394,7 @@ Problem::Problem(const Shape& shape, Data data, uint64_t seed, int max_ctas,
       ld_n_((shape.n + 7LL) / 8 * 8) {
   const size_t set_bytes =
       dense_bytes(shape.m, ld_k_) + dense_bytes(shape.n, ld_k_) + dense_bytes(shape.m, ld_n_);
-  const size_t wanted = L2_MULTIPLE * static_cast<size_t>(device.l2_bytes);
+  const size_t wanted = on_machine() ? 0 : L2_MULTIPLE * static_cast<size_t>(device.l2_bytes);
   const size_t sets = std::clamp<size_t>((wanted + set_bytes - 1) / set_bytes, 1, MAX_SETS);
 
   // Two floats an element are a reference, the kept output is a bf16.
@@ -414,6 +415,7 @@ Problem::Problem(const Shape& shape, Data data, uint64_t seed, int max_ctas,
 
   check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
              "cudaStreamCreateWithFlags");
+  const auto fill = on_machine() ? fill_from_host : fill_gpu;
   for (size_t i = 0; i < sets; ++i) {
     Set set{DeviceBuffer(dense_bytes(shape.m, ld_k_)), DeviceBuffer(dense_bytes(shape.n, ld_k_)),
             DeviceBuffer(dense_bytes(shape.m, ld_n_))};
@@ -421,8 +423,8 @@ Problem::Problem(const Shape& shape, Data data, uint64_t seed, int max_ctas,
       check_cuda(cudaMemsetAsync(buffer->data(), 0xff, buffer->bytes(), stream_),  // NaN
                  "cudaMemsetAsync");
     }
-    fill_gpu(set.a.as<bf16>(), shape.m, shape.k, ld_k_, data, seed + 2 * i, stream_);
-    fill_gpu(set.b.as<bf16>(), shape.n, shape.k, ld_k_, data, seed + 2 * i + 1, stream_);
+    fill(set.a.as<bf16>(), shape.m, shape.k, ld_k_, data, seed + 2 * i, stream_);
+    fill(set.b.as<bf16>(), shape.n, shape.k, ld_k_, data, seed + 2 * i + 1, stream_);
     sets_.push_back(std::move(set));
   }
   poison_outputs();
@@ -457,14 +459,21 @@ void Problem::poison_outputs() {
   }
 }
 
-Verdict Problem::verify() {
-  while (references_.size() < sets_.size()) {
-    references_.push_back(reference_gpu(args(static_cast<int>(references_.size()))));
+Verdict Problem::verify_set(int set) {
+  const auto index = static_cast<size_t>(set);  // sets come in order: at most one is added
+  const bool exact = data_ == Data::ints;
+  if (on_machine()) {
+    if (host_references_.size() == index) host_references_.push_back(reference_on_host(args(set)));
+    return verify_on_host(args(set), host_references_[index], exact);
   }
+  if (references_.size() == index) references_.push_back(reference_gpu(args(set)));
+  return verify_gpu(args(set), references_[index], exact);
+}
+
+Verdict Problem::verify() {
   Verdict all;
   for (int set = 0; set < sets(); ++set) {
-    const Verdict one = verify_gpu(args(set), references_[static_cast<size_t>(set)],
-                                   /*exact=*/data_ == Data::ints);
+    const Verdict one = verify_set(set);
     const long long wrong = all.wrong + one.wrong;
     const double worst = std::max(all.worst, one.worst);
     if (all.ok()) all = one;

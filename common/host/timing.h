@@ -36,7 +36,8 @@ struct ContextLost : CudaError {
 
 // The operands of one shape on the device, in as many sets as make A, B and D of all of them three
 // times the L2 cache (at least 1, at most 64), so that launches that rotate over them find nothing
-// in the cache that a caller would not. Padding is NaN.
+// in the cache that a caller would not. On the PTX machine, which has no cache, there is one set, and
+// the host computes the reference. Padding is NaN.
 class Problem {
  public:
   // Throws Refused if the device has too little free memory for operands and references.
@@ -65,6 +66,8 @@ class Problem {
   struct Set {
     DeviceBuffer a, b, d;
   };
+  Verdict verify_set(int set);
+
   Shape shape_;
   Data data_;
   int max_ctas_;
@@ -72,7 +75,8 @@ class Problem {
   long long ld_k_, ld_n_;  // elements: the sizes rounded up to what the rungs accept
   cudaStream_t stream_ = nullptr;
   std::vector<Set> sets_;
-  std::vector<Reference> references_;  // one a set
+  std::vector<Reference> references_;           // one a set
+  std::vector<HostReference> host_references_;  // the same, on the PTX machine
   DeviceBuffer kept_;
 };
 

@@ -2,10 +2,25 @@
 #include <cmath>
 #include <cstdio>
 
+#include "common/host/error.h"
 #include "common/host/tolerance.h"
 #include "common/host/verify.h"
 
 namespace ladder {
+namespace {
+
+// Of a matrix whose last row ends at its last column.
+std::vector<bf16> download(const bf16* base, int rows, int cols, long long ld,
+                           cudaStream_t stream) {
+  std::vector<bf16> elements(static_cast<size_t>((rows - 1) * ld + cols));
+  check_cuda(cudaMemcpyAsync(elements.data(), base, elements.size() * sizeof(bf16),
+                             cudaMemcpyDeviceToHost, stream),
+             "copying a matrix to the host");
+  check_cuda(cudaStreamSynchronize(stream), "copying a matrix to the host");
+  return elements;
+}
+
+}  // namespace
 
 std::string Verdict::describe() const {
   char text[256];
@@ -47,19 +62,59 @@ Verdict verify_cpu(const bf16* d, long long ldd, int m, int n, const double* r, 
 
 void reference_cpu(int m, int n, int k, const bf16* a, long long lda, const bf16* b, long long ldb,
                    double* r, double* s) {
-  for (long long row = 0; row < m; ++row) {
-    for (long long col = 0; col < n; ++col) {
-      double sum = 0, abs_sum = 0;
+  // Several columns at a time, so that their sums do not wait for each other.
+  constexpr long long COLS = 8;
+  for (long long col0 = 0; col0 < n; col0 += COLS) {
+    const long long cols = std::min(COLS, n - col0);
+    std::vector<double> columns(static_cast<size_t>(k * COLS));  // of B^T, [k][COLS]
+    for (long long c = 0; c < cols; ++c) {
       for (long long i = 0; i < k; ++i) {
-        const double product = static_cast<double>(__bfloat162float(a[row * lda + i])) *
-                               static_cast<double>(__bfloat162float(b[col * ldb + i]));
-        sum += product;
-        abs_sum += std::abs(product);
+        columns[i * COLS + c] = static_cast<double>(__bfloat162float(b[(col0 + c) * ldb + i]));
       }
-      r[row * n + col] = sum;
-      s[row * n + col] = abs_sum;
+    }
+    for (long long row = 0; row < m; ++row) {
+      double sum[COLS] = {}, abs_sum[COLS] = {};
+      for (long long i = 0; i < k; ++i) {
+        const double value = static_cast<double>(__bfloat162float(a[row * lda + i]));
+        for (long long c = 0; c < COLS; ++c) {
+          const double product = value * columns[i * COLS + c];
+          sum[c] += product;
+          abs_sum[c] += std::abs(product);
+        }
+      }
+      std::copy_n(sum, cols, r + row * n + col0);
+      std::copy_n(abs_sum, cols, s + row * n + col0);
     }
   }
+}
+
+void fill_from_host(bf16* base, int rows, int cols, long long ld, Data data, uint64_t seed,
+                    cudaStream_t stream) {
+  std::vector<bf16> row(static_cast<size_t>(cols));
+  for (long long i = 0; i < rows; ++i) {
+    for (long long j = 0; j < cols; ++j) {
+      row[j] = __float2bfloat16_rn(data_value(data, seed, static_cast<uint64_t>(i * cols + j)));
+    }
+    check_cuda(cudaMemcpyAsync(base + i * ld, row.data(), row.size() * sizeof(bf16),
+                               cudaMemcpyHostToDevice, stream),
+               "copying a row to the device");
+  }
+}
+
+HostReference reference_on_host(const GemmArgs& args) {
+  const size_t elements = static_cast<size_t>(args.m) * static_cast<size_t>(args.n);
+  HostReference reference{std::vector<double>(elements), std::vector<double>(elements)};
+  const std::vector<bf16> a = download(args.a, args.m, args.k, args.lda, args.stream);
+  const std::vector<bf16> b = download(args.b, args.n, args.k, args.ldb, args.stream);
+  reference_cpu(args.m, args.n, args.k, a.data(), args.lda, b.data(), args.ldb, reference.r.data(),
+                reference.s.data());
+  return reference;
+}
+
+Verdict verify_on_host(const GemmArgs& args, const HostReference& reference, bool exact) {
+  const std::vector<bf16> d = download(args.d, args.m, args.n, args.ldd, args.stream);
+  return verify_cpu(d.data(), args.ldd, args.m, args.n, reference.r.data(), reference.s.data(),
+                    exact);
 }
 
 }  // namespace ladder

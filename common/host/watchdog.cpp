@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "common/host/error.h"
+#include "common/host/where.h"
 
 namespace ladder {
 namespace {
@@ -18,10 +19,11 @@ namespace {
 constexpr int DEFAULT_TIMEOUT_S = 60;
 constexpr int MAX_TIMEOUT_S = 1000000;  // eleven days
 constexpr int EXIT_HANG = 4;
+const char TIMEOUT[] = "LADDER_TIMEOUT";
 
 // LADDER_TIMEOUT in seconds; 0: never.
 int timeout_s() {
-  const char* text = std::getenv("LADDER_TIMEOUT");
+  const char* text = std::getenv(TIMEOUT);
   if (text == nullptr || *text == '\0') return DEFAULT_TIMEOUT_S;
   const std::string value = text;
   const bool is_number =
@@ -75,6 +77,7 @@ struct Watchdog::State {
 Watchdog::Watchdog(const std::string& what) : state_(nullptr) {
   const int limit_s = timeout_s();
   if (limit_s == 0 || is_traced() || is_injected()) return;
+  if (on_machine() && std::getenv(TIMEOUT) == nullptr) return;
   state_ = new State;
   state_->thread = std::thread([state = state_, what, limit_s] {
     std::unique_lock lock(state->mutex);

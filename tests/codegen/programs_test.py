@@ -21,10 +21,11 @@ def read_bytes(path):
 
 
 def run(*options, program=LADDER):
-    """Runs a program that is to see no GPU, on whatever machine."""
+    """Runs a program that is to see neither a GPU nor the PTX machine, on whatever computer."""
+    environment = dict(os.environ, CUDA_VISIBLE_DEVICES="", LADDER_DEVICE="gpu")
     return subprocess.run(
-        [program, *options], env=dict(os.environ, CUDA_VISIBLE_DEVICES=""), stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, check=False, timeout=60,
+        [program, *options], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, check=False, timeout=60,
     )
 
 

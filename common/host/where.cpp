@@ -1,0 +1,163 @@
+#include "common/host/where.h"
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <limits.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "common/host/error.h"
+#include "common/host/text.h"
+
+namespace ladder {
+namespace {
+
+const char DEVICE[] = "LADDER_DEVICE";
+const char REASON[] = "LADDER_MACHINE_REASON";  // set for the program that is started again
+const char DEFAULT_SMS[] = "6";  // so few that persistent kernels get several tiles a CTA
+
+std::string environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string own_path() {
+  char path[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+  return length <= 0 ? "" : std::string(path, static_cast<size_t>(length));
+}
+
+// The folder of the machine's libraries.
+std::string machine_folder() {
+  const std::string path = own_path();
+  return path.substr(0, path.rfind('/')) + "/machine";
+}
+
+bool machine_is_built() {
+  const std::string library = format("/libcudart.so.%d", CUDART_VERSION / 1000);
+  return access((machine_folder() + library).c_str(), R_OK) == 0;
+}
+
+[[noreturn]] void start_on_machine(const std::string& program,
+                                   const std::vector<std::string>& arguments,
+                                   const std::string& reason) {
+  const std::string folder = machine_folder(), others = environment("LD_LIBRARY_PATH");
+  setenv("LD_LIBRARY_PATH", (others.empty() ? folder : folder + ":" + others).c_str(), 1);
+  setenv("MACHINE_SMS", DEFAULT_SMS, /*overwrite=*/0);
+  setenv(REASON, reason.c_str(), 1);
+  std::vector<char*> argv = {const_cast<char*>(program.c_str())};
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  execv(own_path().c_str(), argv.data());
+  throw NoDevice("The program cannot be started again on the PTX machine: " +
+                 std::string(std::strerror(errno)) + ".");
+}
+
+// The driver's calls that the probe needs.
+struct Driver {
+  decltype(&cuInit) init;
+  decltype(&cuDriverGetVersion) version;
+  decltype(&cuDeviceGetName) name;
+  decltype(&cuDeviceGetAttribute) attribute;
+};
+
+bool load(void* library, Driver* driver) {
+  const auto find = [library](const char* name, auto* function) {
+    *function =
+        reinterpret_cast<std::remove_reference_t<decltype(*function)>>(dlsym(library, name));
+    return *function != nullptr;
+  };
+  return find("cuInit", &driver->init) && find("cuDriverGetVersion", &driver->version) &&
+         find("cuDeviceGetName", &driver->name) && find("cuDeviceGetAttribute", &driver->attribute);
+}
+
+}  // namespace
+
+bool machine_is_wanted() {
+  return on_machine() || environment(DEVICE) == "machine";
+}
+
+bool on_machine() {
+  static const bool is_defined = dlsym(RTLD_DEFAULT, "ptx_machine") != nullptr;
+  return is_defined;
+}
+
+std::string why_no_gpu() {
+  void* const library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (library == nullptr) return "no NVIDIA driver was found";
+  Driver driver;
+  if (!load(library, &driver)) return "the NVIDIA driver lacks calls that every driver has";
+  if (const CUresult status = driver.init(0); status != CUDA_SUCCESS) {
+    if (status == CUDA_ERROR_NO_DEVICE) return "the driver finds no device";
+    return format("the driver cannot start, cuInit returns %d", static_cast<int>(status));
+  }
+  int version = 0, major = 0, minor = 0;
+  driver.version(&version);
+  if (version / 1000 < CUDART_VERSION / 1000) {
+    return format("the driver supports only CUDA %d.%d", version / 1000, version % 1000 / 10);
+  }
+  char name[128] = "";
+  driver.name(name, sizeof name, 0);
+  driver.attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0);
+  driver.attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0);
+  if (major == 9 && minor == 0) return "";
+  return format("%s has compute capability %d.%d, not 9.0", name, major, minor);
+}
+
+void choose_device(const std::string& program, const std::vector<std::string>& arguments) {
+  const std::string wanted = environment(DEVICE);
+  if (!wanted.empty() && wanted != "gpu" && wanted != "machine") {
+    throw Refused(std::string(DEVICE) + " is '" + wanted +
+                  "': it must be gpu or machine; without it a GPU is used if there is one, else "
+                  "the PTX machine.");
+  }
+  if (on_machine() || wanted == "gpu") return;
+  std::string reason = std::string(DEVICE) + "=machine";
+  if (wanted != "machine") {
+    const std::string why = why_no_gpu();
+    if (why.empty()) return;
+    reason = "no GPU: " + why;
+  }
+  if (!machine_is_built()) {
+    if (wanted != "machine") return;
+    throw NoDevice("The PTX machine is not built in " + machine_folder() + ".");
+  }
+  if (std::getenv(REASON) != nullptr) {
+    throw NoDevice(
+        "The program was started again on the PTX machine, but its CUDA runtime is not "
+        "that of " +
+        machine_folder() + "; is it linked with --cudart shared?");
+  }
+  start_on_machine(program, arguments, reason);
+}
+
+std::string machine_line() {
+  std::string reason = environment(REASON);
+  if (!reason.empty()) reason = " (" + reason + ")";
+  const char* const races = environment("MACHINE_CHECK") == "0" ? "" : "races and ";
+  return "PTX machine" + reason +
+         ": results are checked against a double-precision reference and " + "for " + races +
+         "hangs; no times.\n";
+}
+
+std::string duration_line(const Stage& stage, const Shape& shape) {
+  // Measured with the checker on one core; more cores take less, the reference some more.
+  constexpr double SIMT_MACS_PER_S = 0.1e9, TENSOR_MACS_PER_S = 2e9;
+  const double macs = shape.flop() / 2;
+  const double seconds = macs / (stage.number == 1 ? SIMT_MACS_PER_S : TENSOR_MACS_PER_S);
+  if (seconds < 5) return "";
+  const std::string time =
+      seconds < 100 ? format("%.0f s", seconds) : format("%.0f minutes", seconds / 60);
+  return "This takes the PTX machine about " + time + " a variant.\n";
+}
+
+std::string machine_advice() {
+  if (environment(DEVICE) == "gpu" || machine_is_built()) return "";
+  return " make machine builds the PTX machine, which needs no GPU.";
+}
+
+}  // namespace ladder

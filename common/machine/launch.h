@@ -1,0 +1,58 @@
+// What a runtime asks of the machine: load PTX, look into it, launch a kernel.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/machine/error.h"
+
+namespace machine {
+
+struct Dim3 {
+  uint32_t x = 1, y = 1, z = 1;
+  uint64_t count() const { return uint64_t{x} * y * z; }
+};
+
+struct Param {
+  uint32_t offset, size;  // bytes, in the parameter block
+};
+
+// One .entry of a module.
+struct Kernel {
+  std::string name;  // mangled
+  std::vector<Param> params;
+  uint32_t param_bytes = 0;
+  uint32_t static_smem_bytes = 0;
+  uint32_t local_bytes = 0;     // a thread
+  uint32_t registers = 0;       // a thread; an estimate: ptxas decides on a GPU
+  uint32_t max_threads = 1024;  // of .maxntid or .reqntid
+  bool explicit_cluster = false;
+  bool has_required_cluster = false;  // .reqnctapercluster
+  Dim3 required_cluster;
+};
+
+struct LaunchConfig {
+  Dim3 grid, block, cluster;
+  uint32_t dynamic_smem_bytes = 0;
+  bool cooperative = false;
+};
+
+class Module;  // parsed and decoded PTX, with its variables
+
+// Throws Error (refused) for what is not PTX, or not supported.
+std::shared_ptr<Module> load_module(std::string_view ptx);
+std::vector<std::string> kernel_names(const Module& module);
+// nullptr if there is none of this name.
+const Kernel* find_kernel(const Module& module, const std::string& name);
+// A .global or .const variable, allocated and initialised; nullptr if there is none.
+void* find_variable(const Module& module, const std::string& name, size_t* bytes);
+
+// Runs the grid to its end. `param_block` has kernel.param_bytes bytes. Throws Error.
+void launch(const Module& module, const Kernel& kernel, const LaunchConfig& config,
+            const void* param_block);
+
+}  // namespace machine

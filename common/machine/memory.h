@@ -1,0 +1,43 @@
+// Device memory: host memory with a list of what is allocated, so that every access is checked.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace machine {
+
+struct Allocation {
+  uint64_t base = 0;
+  uint64_t bytes = 0;
+  std::string what;  // the call that made it, as "cudaMalloc"
+  bool freed = false;
+  bool contains(uint64_t address, uint64_t size) const {
+    return address >= base && size <= bytes && address - base <= bytes - size;
+  }
+};
+
+// Zero-filled is not promised. nullptr if the host has no such memory. Aligned to 512 bytes, as
+// cudaMalloc does at the least. Thread-safe, as everything here.
+void* allocate(size_t bytes, const std::string& what);
+
+// Host memory that kernels may touch too (a registered range). Not owned.
+void adopt(void* base, size_t bytes, const std::string& what);
+
+// False if `base` is not the start of a living allocation. The range is remembered as freed until
+// it is allocated again.
+bool release(void* base);
+
+// The allocation, living or freed, that holds the address; false if there is none.
+bool find_allocation(uint64_t address, Allocation* found);
+
+// The living allocation with the smallest distance to the address, for messages; false if none.
+bool nearest_allocation(uint64_t address, Allocation* found);
+
+// Rises whenever something is allocated or freed: what caches an Allocation compares it.
+uint64_t allocation_generation();
+
+// Bytes that are allocated now.
+uint64_t allocated_bytes();
+
+}  // namespace machine

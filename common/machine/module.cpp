@@ -1,0 +1,80 @@
+#include "common/machine/module.h"
+
+#include "common/machine/isa.h"
+
+namespace machine {
+
+Module::Module(std::string_view text) : ptx_(parse(text)) {
+  for (const Variable& variable : ptx_.variables) {
+    if (variable.space == Space::shared) continue;
+    void* const base = allocate(variable.bytes, "variable " + variable.name);
+    if (base == nullptr) {
+      throw Error(Error::Kind::refused, "There is no memory for variable " + variable.name + ".");
+    }
+    std::memcpy(base, variable.initial.data(), variable.initial.size());
+    variables_[variable.name] = {base, variable.bytes};
+  }
+  for (const Variable& variable : ptx_.variables) {
+    for (const auto& [offset, name] : variable.addresses) {
+      auto* const at = static_cast<std::byte*>(variables_.at(variable.name).base) + offset;
+      uint64_t address = 0;
+      std::memcpy(&address, at, sizeof address);
+      address += this->variable(name, nullptr);
+      std::memcpy(at, &address, sizeof address);
+    }
+  }
+  for (const Function& function : ptx_.functions) {
+    if (function.entry) kernels_.push_back(describe_kernel(ptx_, function));
+  }
+}
+
+Module::~Module() {
+  for (const auto& [name, placed] : variables_) release(placed.base);
+}
+
+uint64_t Module::variable(const std::string& name, size_t* bytes) const {
+  const auto found = variables_.find(name);
+  if (found == variables_.end()) return 0;
+  if (bytes != nullptr) *bytes = found->second.bytes;
+  return reinterpret_cast<uint64_t>(found->second.base);
+}
+
+std::shared_ptr<const Program> Module::program(const Kernel& kernel) const {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<const Program>& program = programs_[kernel.name];
+  if (program == nullptr) {
+    for (const Function& function : ptx_.functions) {
+      if (function.entry && function.name == kernel.name) {
+        program = decode(*this, ptx_, function, kernel);
+      }
+    }
+  }
+  return program;
+}
+
+uint64_t variable_address(const Module& module, const std::string& name) {
+  return module.variable(name, nullptr);
+}
+
+std::shared_ptr<Module> load_module(std::string_view ptx) {
+  return std::make_shared<Module>(ptx);
+}
+
+std::vector<std::string> kernel_names(const Module& module) {
+  std::vector<std::string> names;
+  for (const Kernel& kernel : module.kernels()) names.push_back(kernel.name);
+  return names;
+}
+
+const Kernel* find_kernel(const Module& module, const std::string& name) {
+  for (const Kernel& kernel : module.kernels()) {
+    if (kernel.name == name) return &kernel;
+  }
+  return nullptr;
+}
+
+void* find_variable(const Module& module, const std::string& name, size_t* bytes) {
+  return reinterpret_cast<void*>(module.variable(name, bytes));
+}
+
+}  // namespace machine

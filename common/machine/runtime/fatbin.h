@@ -1,0 +1,30 @@
+// What a program hands to the runtime as device code: a fat binary, or PTX text.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace machine::runtime {
+
+// What ptxas decided for a kernel.
+struct KernelResources {
+  int registers = 0;    // a thread
+  int local_bytes = 0;  // a thread
+};
+
+struct Image {
+  std::string ptx;      // empty: `problem` says why
+  std::string problem;  // one sentence, with the flag of nvcc that is missing
+  // By mangled name, from the code for sm_90a or sm_90 beside the PTX; empty if there is none.
+  std::map<std::string, KernelResources> resources;
+};
+
+// `code` is a __fatBinC_Wrapper_t, a fat binary, a cubin or zero-terminated PTX. Of several PTX
+// entries the one for sm_90a is taken, else that of the highest architecture that runs on it.
+Image read_image(const void* code);
+
+// The resources of every kernel of a cubin; empty if it is none.
+std::map<std::string, KernelResources> read_cubin(std::string_view cubin);
+
+}  // namespace machine::runtime

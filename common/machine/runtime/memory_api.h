@@ -1,0 +1,42 @@
+// Copies and fills of device memory, which is host memory with a list of allocations.
+#pragma once
+
+#include <driver_types.h>
+
+#include <cstddef>
+
+namespace machine::runtime {
+
+// `height` rows of `width` bytes, pitches in bytes.
+struct Rows {
+  void* dst;
+  size_t dst_pitch;
+  const void* src;
+  size_t src_pitch;
+  size_t width, height;
+};
+
+// Refuses, in one sentence that starts with `call`, what leaves an allocation, and what should be
+// device memory and is not.
+cudaError_t check_copy(const char* call, const Rows& rows, cudaMemcpyKind kind);
+void copy_rows(const Rows& rows);
+// Checks and runs, or records in a capture. A synchronous call passes the legacy stream.
+cudaError_t copy(const char* call, const Rows& rows, cudaMemcpyKind kind, cudaStream_t stream);
+
+// `height` rows of `width` elements of 1, 2 or 4 bytes, `pitch` bytes apart.
+struct Fill {
+  void* dst;
+  size_t pitch;
+  unsigned value;
+  unsigned element_bytes;
+  size_t width, height;
+};
+cudaError_t check_fill(const char* call, const Fill& fill);
+void fill_rows(const Fill& fill);
+cudaError_t fill(const char* call, const Fill& what, cudaStream_t stream);
+
+// *base = nullptr for 0 bytes.
+cudaError_t allocate_device(const char* call, void** base, size_t bytes);
+cudaError_t free_device(const char* call, void* base);
+
+}  // namespace machine::runtime

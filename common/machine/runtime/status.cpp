@@ -1,0 +1,158 @@
+#include "common/machine/runtime/status.h"
+
+#include <cuda_runtime_api.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace machine::runtime {
+namespace {
+
+constexpr int EXIT_FAILED = 1, EXIT_HANG = 4;
+constexpr char UNKNOWN[] = "unrecognized error code";
+
+struct ErrorName {
+  int status;
+  const char* name;  // of the runtime; nullptr: the driver's alone
+  const char* text;
+  const char* driver_name;  // nullptr: the runtime's alone
+};
+
+const ErrorName ERRORS[] = {
+#include "errors.inc"
+};
+
+const ErrorName* find_error(int status) {
+  for (const ErrorName& error : ERRORS) {
+    if (error.status == status) return &error;
+  }
+  return nullptr;
+}
+
+thread_local cudaError_t last_error = cudaSuccess;
+std::atomic<cudaError_t> lost_status{cudaSuccess};
+std::atomic<int> exit_status{0};
+
+// A program that ignores what failed must not end as if all were well.
+void end_process(int status, void*) {
+  if (status != 0 || exit_status == 0) return;
+  std::fflush(nullptr);
+  _exit(exit_status);
+}
+
+// The first handler to be registered is the last to run.
+__attribute__((constructor)) void watch_exit() {
+  on_exit(end_process, nullptr);
+}
+
+cudaError_t status_of(Error::Kind kind) {
+  switch (kind) {
+    case Error::Kind::fault:
+      return cudaErrorIllegalAddress;
+    case Error::Kind::hang:
+      return cudaErrorLaunchTimeout;
+    case Error::Kind::refused:
+      return cudaErrorNotSupported;
+    default:
+      return cudaErrorLaunchFailure;
+  }
+}
+
+}  // namespace
+
+cudaError_t record(cudaError_t status) {
+  if (status != cudaSuccess && status != cudaErrorNotReady) last_error = status;
+  return status;
+}
+
+cudaError_t exchange_last_error(cudaError_t status) {
+  return std::exchange(last_error, status);
+}
+
+cudaError_t refuse(cudaError_t status, const char* format, ...) {
+  char sentence[1024];
+  va_list values;
+  va_start(values, format);
+  std::vsnprintf(sentence, sizeof sentence, format, values);
+  va_end(values);
+  std::fprintf(stderr, "PTX machine: %s\n", sentence);
+  return status;
+}
+
+cudaError_t lost() {
+  return lost_status;
+}
+
+cudaError_t lose(const Error& error) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "%s\n", error.what());
+  exit_status = error.kind == Error::Kind::hang ? EXIT_HANG : EXIT_FAILED;
+  lost_status = status_of(error.kind);
+  return lost_status;
+}
+
+void print_refusal(const std::string& report) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "%s\n", report.c_str());
+  if (exit_status == 0) exit_status = EXIT_FAILED;
+}
+
+const char* driver_error_name(int status) {
+  const ErrorName* const error = find_error(status);
+  return error == nullptr ? nullptr : error->driver_name;
+}
+
+const char* error_text(int status) {
+  const ErrorName* const error = find_error(status);
+  return error == nullptr ? nullptr : error->text;
+}
+
+}  // namespace machine::runtime
+
+using namespace machine::runtime;
+
+extern "C" {
+
+// What the generated stubs of unsupported calls do.
+int ptx_machine_refuse(const char* name) {
+  static std::mutex mutex;
+  static std::set<std::string> named;
+  const std::lock_guard lock(mutex);
+  if (named.insert(name).second) {
+    std::fprintf(stderr, "%s is not supported by the PTX machine.\n", name);
+  }
+  return record(cudaErrorNotSupported);
+}
+
+// By this name a program knows that it runs on the machine.
+extern const char ptx_machine[];
+const char ptx_machine[] = "PTX machine";
+
+const char* cudaGetErrorName(cudaError_t status) {
+  const ErrorName* const error = find_error(status);
+  return error == nullptr || error->name == nullptr ? UNKNOWN : error->name;
+}
+
+const char* cudaGetErrorString(cudaError_t status) {
+  const char* const text = error_text(status);
+  return text == nullptr ? UNKNOWN : text;
+}
+
+cudaError_t cudaGetLastError() {
+  const cudaError_t status = lost() != cudaSuccess ? lost() : last_error;
+  last_error = cudaSuccess;
+  return status;
+}
+
+cudaError_t cudaPeekAtLastError() {
+  return lost() != cudaSuccess ? lost() : last_error;
+}
+
+}  // extern "C"

@@ -1,0 +1,49 @@
+// What calls return, what they leave for cudaGetLastError, and how a failed kernel ends the process.
+#pragma once
+
+#include <driver_types.h>
+
+#include <exception>
+#include <new>
+
+#include "common/machine/error.h"
+
+namespace machine::runtime {
+
+// Makes `status` the thread's last error unless it is cudaSuccess. Returns it.
+cudaError_t record(cudaError_t status);
+
+// Sets the thread's last error, returns what it was.
+cudaError_t exchange_last_error(cudaError_t status);
+
+// Prints "PTX machine: <sentence>" to stderr. Returns `status`, unrecorded.
+[[gnu::format(printf, 2, 3)]] cudaError_t refuse(cudaError_t status, const char* format, ...);
+
+// The status of the kernel that failed, which every later call that needs the device returns, as
+// on a GPU; cudaSuccess while none has.
+cudaError_t lost();
+
+// Prints a failed kernel's report, after which the process is lost and exits non-zero.
+cudaError_t lose(const Error& error);
+
+// Prints why PTX cannot be run; the process goes on, but exits non-zero.
+void print_refusal(const std::string& report);
+
+// Runs `body`, which returns a cudaError_t, unless the process is lost, and records what it returns.
+template <class Body>
+cudaError_t on_device(Body body) {
+  if (lost() != cudaSuccess) return record(lost());
+  try {
+    return record(body());
+  } catch (const Error& error) {
+    return record(lose(error));
+  } catch (const std::bad_alloc&) {
+    return record(cudaErrorMemoryAllocation);
+  }
+}
+
+// cuGetErrorName; nullptr for what is no driver error.
+const char* driver_error_name(int status);
+const char* error_text(int status);
+
+}  // namespace machine::runtime

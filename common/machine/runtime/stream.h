@@ -1,0 +1,35 @@
+// Streams, events, capture and graphs. Nothing is asynchronous here: what is submitted to a stream
+// has run when the call returns, unless the stream is being captured.
+#pragma once
+
+#include <driver_types.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace machine::runtime {
+
+using Work = std::function<void()>;
+
+struct Node {
+  cudaGraphNodeType type;
+  Work work;
+};
+
+// Nodes in an order that keeps their dependencies: that of capture, or of addition.
+struct Graph {
+  std::vector<std::unique_ptr<Node>> nodes;
+  Node* add(cudaGraphNodeType type, Work work);
+};
+
+// Runs the work now, or records it if the stream is being captured. What it throws passes through.
+cudaError_t submit(cudaStream_t stream, cudaGraphNodeType type, Work work);
+
+// cudaErrorStreamCaptureUnsupported, which also spoils the capture, if this thread may not make an
+// unsafe call now (allocate, free, wait for the device) because of a capture that is going on.
+cudaError_t check_no_capture();
+
+bool is_capturing(cudaStream_t stream);
+
+}  // namespace machine::runtime

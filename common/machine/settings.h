@@ -1,0 +1,23 @@
+// What the environment says, read once; tests set it.
+#pragma once
+
+#include <string>
+
+#include "common/machine/machine.h"
+
+namespace machine {
+
+struct Settings {
+  Policy policy = Policy::eager;  // MACHINE_POLICY: eager, lazy, random
+  uint64_t seed = 1;              // MACHINE_SEED, of the random policy
+  bool check = true;              // MACHINE_CHECK
+  uint32_t sms = 132;             // MACHINE_SMS: how many CTAs are resident together
+  uint32_t threads = 1;           // MACHINE_THREADS; default: the host's cores
+  bool stats = false;             // MACHINE_STATS: a line on stderr for each launch
+  std::string trace;              // MACHINE_TRACE: file for the timeline; empty: none
+};
+
+// Throws Error (refused) at the first call if a variable has a value that it cannot have.
+Settings& settings();
+
+}  // namespace machine

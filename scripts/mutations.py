@@ -1,0 +1,786 @@
+#!/usr/bin/env python3
+"""Bugs, each put into the PTX of a kernel that has none, and what the PTX machine says about it.
+
+    mutations.py                    every mutation on the machine; a row each; `caught N of N`
+    mutations.py --show NAME        one, for a reader: the line, the change, the report
+    mutations.py --list             names and what they change
+    mutations.py --gpu [--sleep S]  the same bugs on a GPU, where many pass unseen; --sleep adds
+                                    seeded sleeps to them
+    [--only NAME,NAME]
+
+A mutation is caught if the machine's first report is for the right reason: of the expected kind,
+and naming the instructions that it should. The kernel without the bug must be clean under the very
+same command. Kinds: race, hang, fault, refused (the machine's), wrong result (the program's check).
+"""
+
+import argparse
+import concurrent.futures
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import rewrite_ptx
+from rewrite_ptx import ROOT, Problem, add_sleeps, gpu_run, load, machine_run
+
+TIMEOUT_S = 120  # of one run, which takes a second or two
+GPU_TIMEOUT_S = 10  # of the program's own watchdog
+RANDOM_SEEDS = (1, 2, 3)
+POLICIES = [("eager", 1), ("lazy", 1)] + [("random", seed) for seed in RANDOM_SEEDS]
+
+# --- kernels to put bugs into --------------------------------------------------------------------
+
+
+class Subject:
+    """A program and variant, its PTX, and the arguments of a run that is small but goes round the
+    ring at least once."""
+
+    def __init__(self, program, ptx, variant, kernel, arguments, what):
+        self.program, self.ptx, self.variant = program, ptx, variant
+        self.kernel = kernel  # a part of the mangled name that only this variant's has
+        self.arguments = [f"--variant={variant}"] + arguments
+        self.what = what  # "rung 6, 2consumers"
+
+    def find_kernel(self, module):
+        found = [name for name in module.names if self.kernel in name]
+        if len(found) != 1:
+            raise Problem(f"{self.ptx} has {len(found)} kernels with {self.kernel} in their names")
+        return module.kernel(found[0])
+
+    def command(self):
+        return [os.path.join(ROOT, self.program)] + self.arguments
+
+
+def rung(stem, variant, kernel, shape, grid=None):
+    arguments = [f"--{name}={size}" for name, size in zip("mnk", shape)]
+    arguments += ["--check", "--data=ints"] + ([f"--grid={grid}"] if grid else [])
+    number = stem.split("_")[0]
+    return Subject(f"build/stage-{number}", f"build/ptx/{stem}.ptx", variant, kernel, arguments,
+                   f"rung {int(number)}, {variant}")  # fmt: skip
+
+
+def tma_store(variant, kernel):
+    return Subject("build/tests/kernels/tma_store", "build/obj/tests/machine/kernels/tma_store.ptx",
+                   variant, kernel, [], f"tma_store, {variant}")  # fmt: skip
+
+
+SMEM_TILED = rung("01_smem_tiled", "128x128", "Li128ELi128E", (128, 128, 136))
+CP_ASYNC = rung("03_cp_async_multistage", "depth3", "4gemmINS_4TileILi3E", (128, 128, 448))
+CP_ASYNC_MBARRIER = rung(
+    "03_cp_async_multistage", "depth3_mbarrier", "13gemm_mbarrier", (128, 128, 448))
+TMA = rung("04_tma_mbarrier", "depth3", "TileILi3E", (128, 128, 448))
+WGMMA = rung("05_wgmma", "bn256", "TileILi256ELi0E", (128, 256, 640))
+SPECIALIZED = rung("06_warp_specialized", "2consumers", "TileILi2ELb1E", (128, 256, 640))
+# Five k tiles, so that the second tile starts in slot 1 and at the other parity.
+PERSISTENT = rung("07_persistent", "group16", "TileILi16E", (256, 512, 320), grid=1)
+CLUSTER = rung("08_cluster_multicast", "2x1", "TileILi2ELi1E", (256, 256, 640), grid=2)
+STORE_TILES = tma_store("tiles", "11store_tilesE")
+STORE_ROWS = tma_store("rows", "10store_rowsE")
+
+# --- mutations -----------------------------------------------------------------------------------
+
+MUTATIONS = {}
+
+
+class Mutation:
+    """name: as in `make failure-NAME`. subject: the kernel. what: the change. lesson: what a reader
+    should take from it. edit(kernel) makes the change. caught: {kind: words}, each kind of report
+    that is right for it, with regular expressions that the report must contain. policies: those
+    that show it, tried in order. gpu: how a run on a GPU must end, if that is certain: "hang",
+    "wrong result" or "fault"."""
+
+    def __init__(self, name, subject, what, lesson, caught, policies, gpu, edit):
+        self.name, self.subject, self.what, self.lesson = name, subject, what, lesson
+        self.caught, self.policies, self.gpu, self.edit = caught, policies, gpu, edit
+
+    def apply(self, module):
+        self.edit(self.subject.find_kernel(module))
+
+
+def mutation(name, subject, what, lesson, caught, policies=POLICIES, gpu=None):
+    """Decorates the function that makes the change."""
+
+    def register(edit):
+        MUTATIONS[name] = Mutation(name, subject, what, lesson, caught, policies, gpu, edit)
+        return edit
+
+    return register
+
+
+def find_mutation(name):
+    if name not in MUTATIONS:
+        raise Problem(f"no mutation is called {name}; there are\n  " + "\n  ".join(MUTATIONS))
+    return MUTATIONS[name]
+
+
+RACE_WGMMA_TMA = {"race": ["wgmma", "cp.async.bulk.tensor"]}
+FULL = "smem.full["
+EMPTY = "smem.empty["
+
+
+def always_true(kernel, wait):
+    """A wait that returns at once."""
+    address = wait.operands[1].strip("[]")
+    kernel.replace_with(wait, f"setp.eq.u32 {wait.operands[0]}, {address}, {address};")
+
+
+# mbarriers
+
+
+@mutation(
+    "init-fence", SPECIALIZED, "fence.mbarrier_init deleted",
+    "mbarrier.init is an ordinary write: without a fence TMA may count bytes on a barrier that, to "
+    "it, does not exist yet.",
+    {"race": ["mbarrier.init", "fence.mbarrier_init|fence.proxy.async"]},
+)  # fmt: skip
+def init_fence(kernel):
+    kernel.delete(kernel.one("fence.mbarrier_init.*"))
+
+
+@mutation(
+    "init-count", SPECIALIZED, "empty mbarriers expect 9 arrivals, but 8 warps arrive",
+    "A barrier whose count is too high never completes: the ring stops when it first comes round.",
+    {"hang": ["mbarrier.try_wait", "1 .*arrival"]}, gpu="hang",
+)  # fmt: skip
+def init_count(kernel):
+    for init in kernel.find("mbarrier.init.*", at=EMPTY):
+        kernel.replace(init, operands={1: "9"})
+
+
+@mutation(
+    "init-count-low", SPECIALIZED, "empty mbarriers expect 4 arrivals, one warpgroup's",
+    "A barrier whose count is too low frees the slot while another warpgroup still multiplies it.",
+    RACE_WGMMA_TMA,
+)  # fmt: skip
+def init_count_low(kernel):
+    for init in kernel.find("mbarrier.init.*", at=EMPTY):
+        kernel.replace(init, operands={1: "4"})
+
+
+@mutation(
+    "expect-bytes-more", SPECIALIZED, "the producer expects 16 bytes more than TMA brings",
+    "Expected bytes that nobody sends keep the phase open for ever; boxes count in full even where "
+    "they hang over the edge.",
+    {"hang": ["mbarrier.try_wait", "16 bytes"]}, gpu="hang",
+)  # fmt: skip
+def expect_bytes_more(kernel):
+    kernel.replace(kernel.one("mbarrier.arrive.expect_tx.*"), operands={2: "49168"})
+
+
+@mutation(
+    "expect-bytes-less", SPECIALIZED, "the producer expects only A's 16,384 bytes of 49,152",
+    "The phase completes when as many bytes have come as were expected, wherever they landed: B "
+    "may still be on its way.",
+    {"race": ["wgmma", "cp.async.bulk.tensor"], "hang": ["bytes"], "fault": ["bytes"]},
+)  # fmt: skip
+def expect_bytes_less(kernel):
+    kernel.replace(kernel.one("mbarrier.arrive.expect_tx.*"), operands={2: "16384"})
+
+
+@mutation(
+    "parity", WGMMA, "the wait for a full slot asks for the other parity",
+    "Waiting for the parity of the phase before returns at once: the tile has not landed yet.",
+    RACE_WGMMA_TMA,
+)  # fmt: skip
+def parity(kernel):
+    wait = kernel.one("mbarrier.try_wait.*", at=FULL)
+    done, address, value = wait.operands
+    kernel.replace_with(wait, f".reg .b32 other_parity; xor.b32 other_parity, {value}, 1;\n"
+                              f"  {wait.opcode} {done}, {address}, other_parity;")  # fmt: skip
+
+
+@mutation(
+    "empty-wait-skipped", SPECIALIZED, "the producer does not wait for an empty slot",
+    "Nothing but the empty barrier tells TMA that wgmma has read a slot.",
+    {"race": ["wgmma", "cp.async.bulk.tensor"], "fault": ["arrive|arrival"]},
+)  # fmt: skip
+def empty_wait_skipped(kernel):
+    always_true(kernel, kernel.one("mbarrier.try_wait.*", at=EMPTY))
+
+
+@mutation(
+    "full-wait-skipped", SPECIALIZED, "the consumers do not wait for a full slot",
+    "Nothing but the full barrier tells the consumers that TMA has written a slot.",
+    RACE_WGMMA_TMA,
+)  # fmt: skip
+def full_wait_skipped(kernel):
+    always_true(kernel, kernel.one("mbarrier.try_wait.*", at=FULL))
+
+
+@mutation(
+    "never-released", SPECIALIZED, "the consumers do not arrive on the empty barrier",
+    "A slot that nobody hands back stops the producer on its second lap.",
+    {"hang": ["mbarrier.try_wait", "8 .*arrival"]}, gpu="hang",
+)  # fmt: skip
+def never_released(kernel):
+    kernel.delete(kernel.one("mbarrier.arrive.shared::cta.b64", at=EMPTY))
+
+
+@mutation(
+    "copy-arrives-early", CP_ASYNC_MBARRIER,
+    "mbarrier.arrive in place of cp.async.mbarrier.arrive.noinc",
+    "An ordinary arrive speaks for what the thread has done, not for copies that it has started.",
+    {"race": ["cp.async", "ldmatrix"]},
+)  # fmt: skip
+def copy_arrives_early(kernel):
+    for arrive in kernel.find("cp.async.mbarrier.arrive.noinc.*"):
+        kernel.replace_with(arrive, f"mbarrier.arrive.shared::cta.b64 _, {arrive.operands[0]};")
+
+
+@mutation(
+    "elected-arrive-without-syncwarp", CP_ASYNC_MBARRIER, "bar.warp.sync before the arrive deleted",
+    "One lane's arrive speaks for that lane's reads; bar.warp.sync makes it speak for the warp.",
+    {"race": ["ldmatrix", "cp.async", "bar.warp.sync|__syncwarp"]},
+)  # fmt: skip
+def elected_arrive_without_syncwarp(kernel):
+    kernel.delete(kernel.one("bar.warp.sync"))
+
+
+@mutation(
+    "stale-parity-second-tile", PERSISTENT, "the consumers begin every tile at parity 0",
+    "Ring state lives longer than a tile: five k tiles leave the ring in the middle of a lap.",
+    {"race": ["wgmma", "cp.async.bulk.tensor"], "hang": ["mbarrier.try_wait"]},
+)  # fmt: skip
+def stale_parity_second_tile(kernel):
+    wait = kernel.one("mbarrier.try_wait.*", at=FULL)
+    step = next(i for i in kernel.after(wait)
+                if i.opcode == "add.s32" and i.operands[0] == i.operands[1]
+                and kernel.comes_from(i, "t += gridDim.x"))  # fmt: skip
+    kernel.insert_after(step, f"mov.u32 {wait.operands[2]}, 0;")
+
+
+# Waits for groups
+
+
+@mutation(
+    "released-before-wait-group", SPECIALIZED, "wgmma.wait_group moved behind the arrive",
+    "Committing is not completing: until wait_group returns, wgmma may still read the slot.",
+    {"race": ["wgmma", "cp.async.bulk.tensor", "wait_group"]},
+)  # fmt: skip
+def released_before_wait_group(kernel):
+    wait = kernel.one("wgmma.wait_group.*")
+    arrive = kernel.one("mbarrier.arrive.shared::cta.b64", at=EMPTY)
+    kernel.delete(wait)
+    kernel.insert_at(kernel.next_label(arrive), wait.text())
+
+
+@mutation(
+    "wait-group-too-lax", WGMMA, "wgmma.wait_group 1 in place of 0 in the main loop",
+    "wait_group N leaves the latest N groups running: the slot that is refilled must be older.",
+    {"race": ["wgmma", "cp.async.bulk.tensor", "wait_group"]},
+)  # fmt: skip
+def wait_group_too_lax(kernel):
+    kernel.replace(kernel.one("wgmma.wait_group.*", at="T::AHEAD"), operands=["1"])
+
+
+@mutation(
+    "commit-missing", WGMMA, "wgmma.commit_group deleted",
+    "wait_group counts committed groups: products that were never committed are not waited for.",
+    {"race": ["wgmma", "commit_group|wait_group"]},
+)  # fmt: skip
+def commit_missing(kernel):
+    kernel.delete(kernel.one("wgmma.commit_group.*"))
+
+
+@mutation(
+    "accumulator-in-flight", WGMMA, "an accumulator is multiplied by 1 before wgmma.wait_group",
+    "From mma_async to wait_group the accumulators belong to the tensor cores, even to be read.",
+    {"race": ["accumulator|register", "wait_group"]},
+)  # fmt: skip
+def accumulator_in_flight(kernel):
+    commit = kernel.one("wgmma.commit_group.*")
+    mma = next(i for i in kernel.before(commit) if i.opcode.startswith("wgmma.mma_async"))
+    register = mma.operands[0].strip("{}").split(",")[0].strip()
+    kernel.insert_after(commit, f"mul.f32 {register}, {register}, 0f3F800000;")
+
+
+@mutation(
+    "wgmma-fence-missing", PERSISTENT, "wgmma.fence deleted",
+    "The epilogue has read the accumulators: without wgmma.fence the next tile's products may "
+    "overtake it.",
+    {"race": ["wgmma.fence"]},
+)  # fmt: skip
+def wgmma_fence_missing(kernel):
+    kernel.delete(kernel.one("wgmma.fence.*"))
+
+
+@mutation(
+    "cp-async-wait-too-lax", CP_ASYNC, "cp.async.wait_group 2 in place of 1",
+    "With three slots two groups are in flight: waiting for all but two waits for none of them.",
+    {"race": ["cp.async", "ldmatrix", "wait_group"]},
+)  # fmt: skip
+def cp_async_wait_too_lax(kernel):
+    kernel.replace(kernel.one("cp.async.wait_group"), operands=["2"])
+
+
+# Barriers of a CTA
+
+
+@mutation(
+    "bar-sync-before-reading", SMEM_TILED, "bar.sync between st.shared and ld.shared deleted",
+    "A thread reads what other threads store: without the barrier they may not have stored it yet.",
+    {"race": ["st.shared", "ld.shared", "bar.sync|barrier"]},
+)  # fmt: skip
+def bar_sync_before_reading(kernel):
+    kernel.delete(kernel.find("bar.sync")[0])
+
+
+@mutation(
+    "bar-sync-before-refilling", TMA, "bar.sync at the end of the main loop deleted",
+    "Thread 0 asks TMA to overwrite the slot while other warps still read it.",
+    {"race": ["ldmatrix", "cp.async.bulk.tensor"]},
+)  # fmt: skip
+def bar_sync_before_refilling(kernel):
+    kernel.delete(kernel.one("bar.sync", at="everyone has read the slot"))
+
+
+# Proxies
+
+
+@mutation(
+    "fence-missing-after-ldmatrix", TMA, "fence.proxy.async between ldmatrix and TMA deleted",
+    "ldmatrix reads through the generic proxy, TMA writes through the async one: a barrier alone "
+    "does not put one before the other.",
+    {"race": ["ldmatrix", "cp.async.bulk.tensor", "fence.proxy.async"]},
+)  # fmt: skip
+def fence_missing_after_ldmatrix(kernel):
+    kernel.delete(kernel.one("fence.proxy.async.*"))
+
+
+@mutation(
+    "fence-missing-before-tma-store", STORE_TILES,
+    "fence.proxy.async between stmatrix and TMA store deleted",
+    "The TMA store reads through the async proxy, which need not see what stmatrix wrote.",
+    {"race": ["stmatrix", "cp.async.bulk.tensor", "fence.proxy.async"]},
+)  # fmt: skip
+def fence_missing_before_tma_store(kernel):
+    kernel.delete(kernel.one("fence.proxy.async.*"))
+
+
+# Bulk groups
+
+
+@mutation(
+    "wait-group-read-dropped", STORE_TILES, "cp.async.bulk.wait_group.read deleted",
+    "A TMA store reads shared memory long after it was issued: wait until it has, then reuse it.",
+    {"race": ["stmatrix", "cp.async.bulk.tensor", "wait_group"]},
+)  # fmt: skip
+def wait_group_read_dropped(kernel):
+    kernel.delete(kernel.one("cp.async.bulk.wait_group.read"))
+
+
+@mutation(
+    "barrier-after-wait-group-read-dropped", STORE_TILES,
+    "bar.sync after cp.async.bulk.wait_group.read deleted",
+    "Bulk groups are a thread's own: only the thread that committed can wait, and it must tell the "
+    "others.",
+    {"race": ["stmatrix", "cp.async.bulk.tensor"]},
+)  # fmt: skip
+def barrier_after_wait_group_read_dropped(kernel):
+    kernel.delete(kernel.one("bar.sync", at="the buffer is free"))
+
+
+@mutation(
+    "tma-store-past-d", STORE_ROWS, "each row's bulk store writes 144 bytes in place of 128",
+    "A bulk copy has no tensor map to clip it: past the row it writes padding, past the last row "
+    "other people's memory.",
+    {"fault": ["cp.async.bulk", "allocation"], "wrong result": ["D\\["]}, gpu="wrong result",
+)  # fmt: skip
+def tma_store_past_d(kernel):
+    kernel.replace(kernel.one("cp.async.bulk.global.*"), operands={2: "144"})
+
+
+# Layouts
+
+STRIDE_OFFSET_BIT, SWIZZLE_BIT = 32, 62  # of a matrix descriptor; offsets in units of 16 bytes
+
+
+def change_a_descriptors(kernel, change):
+    """Applies change() to the constant part of A's descriptor and of those advanced from it."""
+    first = kernel.find("or.b64", at="a_desc = tile::k_major_128b")[0]
+    for i in kernel.find("or.b64"):
+        if i.operands[1] == first.operands[1] and i.operands[2].isdigit():
+            kernel.replace(i, operands={2: hex(change(int(i.operands[2])))})
+
+
+@mutation(
+    "descriptor-sbo", WGMMA, "A's descriptor has a stride offset of 512 bytes in place of 1024",
+    "The stride offset leads from one group of eight rows to the next: half of it reads half the "
+    "rows twice.",
+    {"wrong result": []}, gpu="wrong result",
+)  # fmt: skip
+def descriptor_sbo(kernel):
+    change_a_descriptors(kernel, lambda bits: bits - (32 << STRIDE_OFFSET_BIT))
+
+
+@mutation(
+    "descriptor-swizzle", WGMMA, "A's descriptor says 64-byte swizzle, but TMA wrote 128-byte",
+    "TMA and wgmma each apply the swizzle that they are told; nothing checks that they agree.",
+    {"wrong result": []}, gpu="wrong result",
+)  # fmt: skip
+def descriptor_swizzle(kernel):
+    change_a_descriptors(kernel, lambda bits: bits + (1 << SWIZZLE_BIT))
+
+
+@mutation(
+    "slot-misaligned", TMA, "512 bytes of static shared memory push the slots off 1024",
+    "TMA swizzles absolute addresses, the kernel's ldmatrix offsets in the slot: they agree only "
+    "if slots start on a multiple of 1024 bytes.",
+    {"wrong result": []}, gpu="wrong result",
+)  # fmt: skip
+def slot_misaligned(kernel):
+    module = kernel.module
+    aligned = ".extern .shared .align 1024"
+    at = module.text.index(aligned)
+    module.edit(at, at + len(aligned), ".extern .shared .align 16")
+    kernel.insert_at_entry(".shared .align 16 .b8 in_the_way[512];")
+    fence = kernel.one("fence.mbarrier_init.*")
+    kernel.insert_before(
+        fence, "{ .reg .b32 zero; mov.u32 zero, 0; st.shared.b32 [in_the_way], zero; }")
+
+
+@mutation(
+    "tma-destination-misaligned", TMA, "the copies of A go 64 bytes further",
+    "TMA's destination must be 128-byte aligned when it swizzles.",
+    {"fault": ["cp.async.bulk.tensor", "align"]}, gpu="fault",
+)  # fmt: skip
+def tma_destination_misaligned(kernel):
+    for copy in kernel.find("cp.async.bulk.tensor.*", at="smem.a[slot]"):
+        address = copy.operands[0].strip("[]")
+        moved = [f"[moved]"] + copy.operands[1:]
+        kernel.replace_with(copy, f"{{ .reg .b32 moved; add.u32 moved, {address}, 64;\n"
+                                  f"\t  {copy.text(operands=moved)} }}")  # fmt: skip
+
+
+# Clusters
+
+
+@mutation(
+    "cluster-exit-unsynchronised", CLUSTER, "the last barrier.cluster deleted",
+    "A CTA's shared memory goes when it exits: its peer must not arrive or multicast there later.",
+    {"race": ["exit"], "fault": ["exit"]},
+)  # fmt: skip
+def cluster_exit_unsynchronised(kernel):
+    for half in ("arrive", "wait"):
+        kernel.delete(kernel.one(f"barrier.cluster.{half}.*", at="no CTA exits"))
+
+
+@mutation(
+    "remote-arrive-wrong-rank", CLUSTER, "consumer warps arrive twice at CTA 0, never at CTA 1",
+    "mapa decides whose barrier is meant: CTA 1's producer waits for arrivals that CTA 0 got.",
+    {"hang": ["mbarrier.try_wait", "arrival"], "fault": ["arriv"],
+     "race": ["wgmma", "cp.async.bulk.tensor"]}, gpu="hang",
+)  # fmt: skip
+def remote_arrive_wrong_rank(kernel):
+    kernel.replace(kernel.one("mapa.*", at=EMPTY), operands={2: "0"})
+
+
+@mutation(
+    "multicast-mask", CLUSTER, "each CTA's slice of B goes to CTA 0 only",
+    "The mask says in which CTAs data and bytes arrive: CTA 1 expects bytes that never come.",
+    {"hang": ["mbarrier.try_wait", "bytes"], "fault": ["bytes"],
+     "race": ["wgmma", "cp.async.bulk.tensor"]}, gpu="hang",
+)  # fmt: skip
+def multicast_mask(kernel):
+    copy = kernel.one("cp.async.bulk.tensor.*multicast*")
+    masked = copy.operands[:-1] + ["mask"]
+    kernel.replace_with(copy, f"{{ .reg .b16 mask; mov.u16 mask, 1;\n"
+                              f"\t  {copy.text(operands=masked)} }}")  # fmt: skip
+
+
+@mutation(
+    "scope-cta", CLUSTER, "the remote arrive releases at scope cta in place of cluster",
+    "A release orders for its scope only: another CTA's producer is outside of cta.",
+    {"race": ["wgmma", "cp.async.bulk.tensor", "cluster"]},
+)  # fmt: skip
+def scope_cta(kernel):
+    kernel.delete(kernel.one("fence.release.*"))
+    arrive = kernel.one("mbarrier.arrive.relaxed.cluster.*")
+    kernel.replace(arrive, opcode="mbarrier.arrive.release.cta.shared::cluster.b64")
+
+
+@mutation(
+    "relaxed-arrive-without-fence", CLUSTER, "fence.release before the remote arrive deleted",
+    "A relaxed arrive counts, and orders nothing: the fence before it does.",
+    {"race": ["wgmma", "cp.async.bulk.tensor", "release|fence"]},
+)  # fmt: skip
+def relaxed_arrive_without_fence(kernel):
+    kernel.delete(kernel.one("fence.release.*"))
+
+
+@mutation(
+    "cluster-empty-count", CLUSTER, "empty mbarriers expect 8 arrivals, not the cluster's 16",
+    "A multicast lands in both CTAs: the consumers of both must have released the slot.",
+    RACE_WGMMA_TMA,
+)  # fmt: skip
+def cluster_empty_count(kernel):
+    for init in kernel.find("mbarrier.init.*", at=EMPTY):
+        kernel.replace(init, operands={1: "8"})
+
+
+# Tiles
+
+
+@mutation(
+    "raster-skips-a-tile", PERSISTENT, "producer and consumers step one tile too far",
+    "Nothing hangs and nothing races: only a check of all of D finds tiles that nobody wrote.",
+    {"wrong result": []}, gpu="wrong result",
+)  # fmt: skip
+def raster_skips_a_tile(kernel):
+    steps = [i for i in kernel.find("add.s32", at="t += gridDim.x")
+             if i.operands[0] == i.operands[1]]  # fmt: skip
+    if len(steps) != 2:
+        raise Problem(f"{kernel.name} has {len(steps)} steps of the tile loops, not 2")
+    for step in steps:
+        kernel.insert_after(step, f"add.s32 {step.operands[0]}, {step.operands[0]}, 1;")
+
+
+# --- runs ----------------------------------------------------------------------------------------
+
+REPORT = re.compile(r"^(?:PTX machine: )?(race|hang|fault|refused)\b", re.IGNORECASE | re.MULTILINE)
+
+
+class Ended:
+    """How a run ended: `kind` is "clean" or one of the kinds above, `report` what it printed."""
+
+    def __init__(self, status, report):
+        self.status, self.report = status, report
+        said = REPORT.search(report)
+        if status == 0:
+            self.kind = "clean"
+        elif said:
+            self.kind = said.group(1).lower()
+        elif status == 4:
+            self.kind = "hang"
+        elif status == 1 and "FAIL" in report:
+            self.kind = "fault" if "Error" in report else "wrong result"
+        else:
+            self.kind = f"exit code {status}"
+
+    def missing(self, words):
+        return [word for word in words if not re.search(word, self.report)]
+
+
+def run(command, environment, limit_s):
+    try:
+        ended = subprocess.run(
+            command, env=dict(os.environ, **environment), stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, check=False, timeout=limit_s, cwd=ROOT,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return Ended(4, f"The program had not ended after {limit_s} s.")
+    except OSError as error:
+        raise Problem(f"{command[0]} does not start ({error.strerror}): run make first")
+    return Ended(ended.returncode, ended.stdout)
+
+
+def run_on_machine(subject, policy, seed, ptx=None):
+    """One thread, since as many runs as there are cores go on side by side."""
+    command, environment = machine_run(subject.command(), ptx)
+    environment.update({"MACHINE_POLICY": policy, "MACHINE_SEED": str(seed), "MACHINE_SMS": "4",
+                        "MACHINE_THREADS": "1"})  # fmt: skip
+    return run(command, environment, TIMEOUT_S)
+
+
+class Clean:
+    """Runs of the kernels without bugs, each once, by whichever thread is first."""
+
+    def __init__(self, pool):
+        self.pool, self.runs = pool, {}
+
+    def start(self, subject, policy, seed):
+        key = (subject.program, subject.variant, policy, seed)
+        if key not in self.runs:
+            self.runs[key] = self.pool.submit(run_on_machine, subject, policy, seed)
+        return self.runs[key]
+
+
+def write_mutated(mutation, folder, sleep=None):
+    """The path of the mutated PTX; with `sleep`, a seed, with sleeps as well."""
+    path = os.path.join(folder, mutation.name + ".ptx")
+    module = load(os.path.join(ROOT, mutation.subject.ptx))
+    mutation.apply(module)
+    if sleep is not None:
+        module = rewrite_ptx.Module(module.rewritten())
+        add_sleeps(mutation.subject.find_kernel(module), sleep)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(module.rewritten())
+    return path
+
+
+class Verdict:
+    def __init__(self, caught, text, policy, ended):
+        self.caught, self.text, self.policy, self.ended = caught, text, policy, ended
+
+
+def judge(mutation, policy, ended):
+    """Verdict on the first run that was not clean."""
+    if ended.kind not in mutation.caught:
+        return Verdict(False, f"{ended.kind}, not {' or '.join(mutation.caught)}", policy, ended)
+    missing = ended.missing(mutation.caught[ended.kind])
+    if missing:
+        return Verdict(False, f"{ended.kind}, but the report lacks {missing}", policy, ended)
+    return Verdict(True, ended.kind, policy, ended)
+
+
+def try_on_machine(mutation, folder):
+    """Runs one policy after another until something is reported. The caller checks that the kernel
+    without the bug is clean under the last one."""
+    path = write_mutated(mutation, folder)
+    for policy, seed in mutation.policies:
+        ended = run_on_machine(mutation.subject, policy, seed, path)
+        if ended.kind != "clean":
+            return judge(mutation, (policy, seed), ended)
+    return Verdict(False, "nothing", mutation.policies[-1], ended)
+
+
+def policy_text(policy, seed):
+    return f"random, seed {seed}" if policy == "random" else policy
+
+
+def print_row(cells, widths):
+    line = "  ".join(cell.ljust(width) for cell, width in zip(cells, widths))
+    print(line.rstrip(), flush=True)
+
+
+def print_head(mutations, last):
+    """Prints the table's head. Returns the widths of its columns but the last."""
+    rows = [("mutation", "kernel", "what was changed")]
+    rows += [(m.name, m.subject.what, m.what) for m in mutations]
+    widths = [max(map(len, column)) for column in zip(*rows)] + [len("wrong result"), 0]
+    print_row(list(rows[0]) + last, widths)
+    return widths
+
+
+def run_all(mutations):
+    widths = print_head(mutations, ["caught as", "policy"])
+    caught = 0
+    cores = os.cpu_count() or 1
+    with tempfile.TemporaryDirectory() as folder, \
+            concurrent.futures.ThreadPoolExecutor(cores) as pool:  # fmt: skip
+        clean = Clean(pool)
+        tries = [pool.submit(try_on_machine, mutation, folder) for mutation in mutations]
+        for mutation, future in zip(mutations, tries):
+            verdict = future.result()
+            unmutated = clean.start(mutation.subject, *verdict.policy).result()
+            ok = verdict.caught and unmutated.kind == "clean"
+            caught += ok
+            said = verdict.text if verdict.caught else f"NOT CAUGHT: {verdict.text}"
+            if unmutated.kind != "clean":
+                said += f"; FALSE REPORT without the bug: {unmutated.kind}"
+            print_row([mutation.name, mutation.subject.what, mutation.what, said,
+                       policy_text(*verdict.policy)], widths)  # fmt: skip
+            if not verdict.caught:
+                print("    " + verdict.ended.report.strip().replace("\n", "\n    "), flush=True)
+    print(f"caught {caught} of {len(mutations)}")
+    return 0 if caught == len(mutations) else 1
+
+
+# --- on a GPU ------------------------------------------------------------------------------------
+
+
+def run_on_gpu(subject, ptx):
+    command, environment = gpu_run(subject.command(), ptx)
+    environment["LADDER_TIMEOUT"] = str(GPU_TIMEOUT_S)
+    return run(command, environment, 3 * GPU_TIMEOUT_S)
+
+
+def run_all_on_gpu(mutations, sleep):
+    """One after another: a GPU runs alone."""
+    widths = print_head(mutations, ["on the GPU", "must be"])
+    good = shown = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for mutation in mutations:
+            ended = run_on_gpu(mutation.subject, write_mutated(mutation, folder, sleep))
+            shown += ended.kind != "clean"
+            ok = mutation.gpu in (None, ended.kind)
+            good += ok
+            said = "passes unseen" if ended.kind == "clean" else ended.kind
+            print_row([mutation.name, mutation.subject.what, mutation.what, said,
+                       (mutation.gpu or "-") + ("" if ok else " FAILED")], widths)  # fmt: skip
+            if not ok:
+                print("    " + ended.report.strip().replace("\n", "\n    "), flush=True)
+    print(f"shown {shown} of {len(mutations)}; as it must be {good} of {len(mutations)}")
+    return 0 if good == len(mutations) else 1
+
+
+# --- for a reader --------------------------------------------------------------------------------
+
+SHOWN_EDITS, SHOWN_CHARS = 4, 150
+
+
+def shorten(text):
+    text = " ".join(text.split())
+    return text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + " ..."
+
+
+def changed_lines(module):
+    """The edits as "- old" and "+ new" lines."""
+    out = []
+    for start, end, new in sorted(module.edits)[:SHOWN_EDITS]:
+        out += [f"- {shorten(module.text[start:end])}"] if end > start else []
+        out += [f"+ {shorten(new)}"] if new.strip() else []
+    more = len(module.edits) - SHOWN_EDITS
+    return out + ([f"  and {more} more"] if more > 0 else [])
+
+
+def source_of(mutation, module):
+    """Line of the stage file, and its text, of the first instruction that is changed."""
+    kernel = mutation.subject.find_kernel(module)
+    for start, end, _ in module.edits:
+        for i in kernel.instructions:
+            if i.places and (i.start <= start < i.end or start in (i.start, i.end)):
+                stage_file = i.places[0][0]
+                return module.sources.line(*[p for p in i.places if p[0] == stage_file][-1])
+    return "no line of its own"
+
+
+def show(mutation):
+    module = load(os.path.join(ROOT, mutation.subject.ptx))
+    mutation.apply(module)
+    print(f"{mutation.name} ({mutation.subject.what})\n")
+    print(f"The line    {source_of(mutation, module)}")
+    print(f"The change  {mutation.what}")
+    print("".join(f"            {line}\n" for line in changed_lines(module)), end="")
+    print(f"The lesson  {mutation.lesson}\n", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        verdict = try_on_machine(mutation, folder)
+    print(f"The PTX machine, policy {policy_text(*verdict.policy)}:\n")
+    print(verdict.ended.report.strip())
+    if not verdict.caught:
+        print(f"\nNOT CAUGHT as expected: {verdict.text}")
+    return 0 if verdict.caught else 1
+
+
+def list_mutations():
+    width = max(map(len, MUTATIONS))
+    for each in MUTATIONS.values():
+        print(f"{each.name:{width}}  {each.subject.what}: {each.what}")
+    return 0
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--show", metavar="NAME")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--sleep", type=int, metavar="SEED")
+    parser.add_argument("--only", metavar="NAME,NAME")
+    options = parser.parse_args(arguments)
+    try:
+        if options.list:
+            return list_mutations()
+        if options.show:
+            return show(find_mutation(options.show))
+        names = options.only.split(",") if options.only else list(MUTATIONS)
+        chosen = [find_mutation(name) for name in names]
+        return run_all_on_gpu(chosen, options.sleep) if options.gpu else run_all(chosen)
+    except (Problem, OSError) as problem:
+        print(f"mutations: {problem}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

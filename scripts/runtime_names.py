@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""What the PTX machine's stand-in for the CUDA runtime takes from the toolkit when it is built.
+
+errors  writes the table of error codes, names and texts, as the toolkit's libcudart says them.
+stubs   writes, for every name that the toolkit's libcudart and libcuda export and the stand-in's
+        objects do not define, a function that refuses by name; aliases for the _ptsz and _ptds
+        forms of what they do define; which names cuda.h renames; and the version script that gives
+        all of them the version node of the toolkit's libcudart.
+"""
+
+import argparse
+import ctypes
+import os
+import re
+import subprocess
+import sys
+
+MAX_ERROR = 10000
+ALIAS = re.compile(r"_(ptsz|ptds)$")
+
+
+def c_string(text):
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' if text else "nullptr"
+
+
+def errors(args):
+    """Lines {status, runtime's name, text, driver's name}."""
+    library = ctypes.CDLL(args.cudart)
+    for call in (library.cudaGetErrorName, library.cudaGetErrorString):
+        call.restype = ctypes.c_char_p
+    with open(args.header, encoding="utf-8") as file:
+        found = re.findall(r"\b(CUDA_SUCCESS|CUDA_ERROR_\w+)\s*=\s*(\d+)", file.read())
+    driver = {int(status): name for name, status in found}
+    unknown = library.cudaGetErrorName(MAX_ERROR + 1)
+    for status in range(MAX_ERROR + 1):
+        name = library.cudaGetErrorName(status)
+        if name == unknown and status not in driver:
+            continue
+        text = library.cudaGetErrorString(status).decode()
+        runtime_name = None if name == unknown else name.decode()
+        if runtime_name is None:  # the driver's alone
+            text = driver[status]
+        names = map(c_string, (runtime_name, text, driver.get(status)))
+        print("{%d, %s}," % (status, ", ".join(names)))
+
+
+def exported(nm, path):
+    """(names of functions and data, version node or None) of a shared library."""
+    text = subprocess.run(
+        [nm, "-D", "--defined-only", path], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+    rows = [line.split()[-2:] for line in text.splitlines()]
+    nodes = [name.split("@")[0] for kind, name in rows if kind == "A"]
+    names = {name.split("@")[0] for kind, name in rows if kind != "A"}
+    return names, nodes[0] if nodes else None
+
+
+def defined(nm, paths):
+    text = subprocess.run(
+        [nm, "-g", "--defined-only", *paths], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+    return {line.split()[-1] for line in text.splitlines() if len(line.split()) == 3}
+
+
+def renames(header):
+    """(documented name, exported name) of each `#define cuMemAlloc cuMemAlloc_v2` of cuda.h."""
+    with open(header, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    found = [re.fullmatch(r"#define (cu[A-Z]\w*)\s+(cu[A-Z]\w*)", line) for line in lines]
+    return sorted({match.groups() for match in found if match})
+
+
+def stubs(args):
+    names, node = exported(args.nm, args.cudart)
+    if args.cuda:
+        names |= exported(args.nm, args.cuda)[0]
+    have = defined(args.nm, args.objects)
+    refused, aliases = [], []
+    for name in sorted(names - have):
+        plain = ALIAS.sub("", name)
+        if plain != name and plain in have:
+            aliases.append(f"-Wl,--defsym={name}={plain}")
+        else:
+            refused.append(name)
+    with open(os.path.join(args.out, "stubs.c"), "w", encoding="utf-8") as file:
+        file.write("int ptx_machine_refuse(const char* name);\n")
+        for name in refused:
+            file.write(f"int {name}(void);\n")
+            file.write(f'int {name}(void) {{ return ptx_machine_refuse("{name}"); }}\n')
+        file.write("extern const char* const ptx_machine_renamed[];\n")
+        file.write("const char* const ptx_machine_renamed[] = {\n")
+        for name, renamed in renames(args.header):
+            if renamed in names:
+                file.write(f'    "{name}", "{renamed}",\n')
+        file.write("    0};\n")
+    with open(os.path.join(args.out, "aliases.rsp"), "w", encoding="utf-8") as file:
+        file.write("\n".join(aliases) + "\n")
+    with open(os.path.join(args.out, "exports.map"), "w", encoding="utf-8") as file:
+        file.write(node + " { global: cuda*; __cuda*; cu[A-Z]*; ptx_machine; local: *; };\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(required=True)
+    one = commands.add_parser("errors")
+    one.set_defaults(run=errors)
+    one.add_argument("--cudart", required=True, help="the toolkit's libcudart")
+    one.add_argument("--header", required=True, help="the toolkit's cuda.h")
+    one = commands.add_parser("stubs")
+    one.set_defaults(run=stubs)
+    one.add_argument("--cudart", required=True, help="the toolkit's libcudart")
+    one.add_argument("--cuda", help="the toolkit's stub of libcuda; without it, no names of its own")
+    one.add_argument("--header", required=True, help="the toolkit's cuda.h")
+    one.add_argument("--nm", default="nm")
+    one.add_argument("--out", required=True, help="folder for stubs.c, aliases.rsp, exports.map")
+    one.add_argument("objects", nargs="+", help="the stand-in's objects")
+    args = parser.parse_args()
+    args.run(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

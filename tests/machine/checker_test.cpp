@@ -1,0 +1,809 @@
+// The rules of the happens-before checker: each one violated, and kept. The tests call the checker
+// as the instructions' handlers do.
+#include <doctest/doctest.h>
+
+#include <deque>
+#include <functional>
+
+#include "common/machine/checker.h"
+#include "common/machine/error.h"
+#include "common/machine/module.h"
+#include "common/machine/memory.h"
+
+using namespace machine;
+
+namespace {
+
+constexpr uint32_t ONE = 1;  // lane 0
+
+// What the clusters of a launch share.
+struct Shared {
+  Module module{".version 8.6\n.target sm_90a\n.address_size 64\n"};
+  Kernel kernel;
+  Program program;
+  std::deque<Statement> statements;
+  std::shared_ptr<GlobalShadow> shadow = make_global_shadow();
+
+  Shared() {
+    kernel.name = "kernel";
+    program.module = &module;
+    program.kernel = &kernel;
+    program.rows_bytes = 64 * 128;
+  }
+};
+
+// A cluster whose warps execute what a test says, an instruction a call.
+class Rig {
+ public:
+  explicit Rig(uint32_t ctas = 1, uint32_t warps = 4, uint64_t id = 0,
+               std::shared_ptr<Shared> shared = std::make_shared<Shared>())
+      : shared_(std::move(shared)) {
+    grid_.program = &shared_->program;
+    grid_.kernel = &shared_->kernel;
+    grid_.ctas_per_cluster = ctas;
+    grid_.warps_per_cta = warps;
+    grid_.threads_per_cta = warps * LANES;
+    grid_.config.cluster = {ctas, 1, 1};
+    grid_.clusters = {8, 1, 1};
+    cluster_.grid = &grid_;
+    cluster_.id = id;
+    cluster_.ctas.resize(ctas);
+    for (uint32_t rank = 0; rank < ctas; ++rank) {
+      Cta& cta = cluster_.ctas[rank];
+      cta.cluster = &cluster_;
+      cta.rank = rank;
+      cta.id = {static_cast<uint32_t>(id) * ctas + rank, 0, 0};
+      cta.smem_bytes = 32768;
+      cta.live_threads = warps * LANES;
+      cta.warps.resize(warps);
+      for (uint32_t i = 0; i < warps; ++i) {
+        Warp& warp = cta.warps[i];
+        warp.cta = &cta;
+        warp.index = i;
+        warp.in_cluster = rank * warps + i;
+        warp.live = FULL;
+        warp.fragments.emplace_back().mask = FULL;
+        warp.current = &warp.fragments[0];
+      }
+    }
+    checker_ = make_checker(cluster_, shared_->shadow);
+  }
+
+  Checker& checker() { return *checker_; }
+  Cta& cta(uint32_t rank = 0) { return cluster_.ctas[rank]; }
+  Warp& warp(uint32_t i) { return cluster_.ctas[i / grid_.warps_per_cta].warps[i % grid_.warps_per_cta]; }
+
+  // The next instruction of the warp.
+  Warp& at(uint32_t i, const char* opcode) {
+    Statement& statement = shared_->statements.emplace_back();
+    statement.opcode = opcode;
+    statement.ptx_line = static_cast<uint32_t>(shared_->statements.size());
+    shared_->program.statements.push_back(&statement);
+    warp(i).current->pc = statement.ptx_line - 1;
+    return warp(i);
+  }
+
+  // ---- Shared memory: `bytes` bytes a lane, lane after lane from `address` on.
+  void shared(uint32_t i, const char* opcode, uint32_t lanes, uint32_t address, uint32_t bytes,
+              Access access) {
+    uint32_t addresses[LANES];
+    for (uint32_t lane = 0; lane < LANES; ++lane) addresses[lane] = address + lane * bytes;
+    checker_->shared_access(at(i, opcode), lanes, addresses, bytes, access);
+  }
+  void store(uint32_t i, uint32_t address, uint32_t lanes = FULL, uint32_t bytes = 4) {
+    shared(i, "st.shared", lanes, address, bytes, Access::write);
+  }
+  void load(uint32_t i, uint32_t address, uint32_t lanes = FULL, uint32_t bytes = 4) {
+    shared(i, "ld.shared", lanes, address, bytes, Access::read);
+  }
+  void strong(uint32_t i, uint32_t address, Access access, Order order, Scope scope = Scope::cta,
+              uint32_t lanes = ONE) {
+    uint32_t addresses[LANES];
+    for (uint32_t& each : addresses) each = address;
+    checker_->shared_strong(at(i, access == Access::read ? "ld.volatile.shared" : "atom.shared"),
+                            lanes, addresses, 4, access, order, scope);
+  }
+
+  // ---- Global memory
+  void global(uint32_t i, const void* address, Access access, uint32_t lanes = FULL,
+              Order order = Order::weak, Scope scope = Scope::gpu) {
+    const bool weak = order == Order::weak;
+    uint64_t addresses[LANES];
+    for (uint32_t lane = 0; lane < LANES; ++lane) {
+      addresses[lane] = reinterpret_cast<uint64_t>(address) + (weak ? lane * 4 : 0);
+    }
+    const char* const opcode = access == Access::read    ? weak ? "ld.global" : "ld.acquire.gpu"
+                               : access == Access::write ? weak ? "st.global" : "st.release.gpu"
+                                                         : "atom.global";
+    checker_->global_access(at(i, opcode), lanes, addresses, 4, access, order, scope);
+  }
+  void fence(uint32_t i, Order order, Scope scope, uint32_t lanes = FULL) {
+    checker_->fence(at(i, "fence"), lanes, order, scope);
+  }
+  void proxy_fence(uint32_t i, uint32_t lanes = FULL, Proxy proxy = Proxy::shared) {
+    checker_->fence_proxy_async(at(i, "fence.proxy.async"), lanes, proxy);
+  }
+  void sync_lanes(uint32_t i, uint32_t lanes = FULL) {
+    checker_->warp_sync(at(i, "bar.warp.sync"), lanes);
+  }
+
+  // ---- Barriers
+  void barrier(const std::vector<uint32_t>& warps, uint32_t id = 0) {
+    for (const uint32_t i : warps) checker_->barrier_arrive(at(i, "bar.sync"), FULL, id);
+    checker_->barrier_complete(*warp(warps[0]).cta, id);
+    for (const uint32_t i : warps) checker_->barrier_wait(warp(i), FULL, id);
+  }
+  void cluster_barrier(bool release = true) {
+    const auto warps = static_cast<uint32_t>(cluster_.ctas.size()) * grid_.warps_per_cta;
+    for (uint32_t i = 0; i < warps; ++i) {
+      checker_->cluster_arrive(at(i, "barrier.cluster.arrive"), FULL, release);
+    }
+    checker_->cluster_complete();
+    for (uint32_t i = 0; i < warps; ++i) {
+      checker_->cluster_wait(at(i, "barrier.cluster.wait"), FULL, true);
+    }
+  }
+
+  // ---- mbarriers
+  void init(uint32_t i, uint32_t address, uint32_t lanes = ONE) {
+    checker_->mbarrier_init(at(i, "mbarrier.init"), lanes, address);
+  }
+  void init_fence(uint32_t i, uint32_t lanes = ONE) {
+    checker_->fence_mbarrier_init(at(i, "fence.mbarrier_init"), lanes);
+  }
+  // All that a kernel does before it uses them.
+  void set_up(std::initializer_list<uint32_t> addresses, const std::vector<uint32_t>& warps) {
+    for (const uint32_t address : addresses) init(0, address);
+    init_fence(0);
+    barrier(warps);
+  }
+  void arrive(uint32_t i, uint32_t address, uint32_t lanes = ONE, bool release = true,
+              Scope scope = Scope::cta) {
+    checker_->mbarrier_arrive(at(i, "mbarrier.arrive"), lanes, address, release, scope);
+  }
+  void complete(uint32_t address) { checker_->mbarrier_phase_complete(address); }
+  void wait(uint32_t i, uint32_t address, uint32_t lanes = FULL, bool acquire = true,
+            Scope scope = Scope::cta) {
+    checker_->mbarrier_wait(at(i, "mbarrier.try_wait"), lanes, address, acquire, scope);
+  }
+
+  // ---- Copies
+  Checker::Copy issue(uint32_t i, const char* opcode, uint32_t mbarrier, uint64_t group = 0,
+                      uint32_t lanes = ONE, bool async_proxy = true) {
+    Checker::Copy copy;
+    copy.warp = &at(i, opcode);
+    copy.pc = copy.warp->pc();
+    copy.issued = checker_->snapshot(*copy.warp, lanes);
+    copy.async_proxy = async_proxy;
+    copy.mbarrier = mbarrier;
+    copy.group = group;
+    return copy;
+  }
+  void tma_load(uint32_t i, uint32_t address, uint32_t mbarrier, uint32_t bytes = 1024,
+                uint32_t lanes = ONE) {
+    checker_->copy_writes_shared(issue(i, "cp.async.bulk.tensor.2d.shared", mbarrier, 0, lanes),
+                                 {address, bytes});
+  }
+  Checker::Copy tma_store(uint32_t i, uint32_t address, uint64_t group, uint32_t lanes = ONE) {
+    const Checker::Copy copy = issue(i, "cp.async.bulk.tensor.2d.global", 0, group, lanes);
+    checker_->copy_reads_shared(copy, {address, 1024});
+    return copy;
+  }
+  void cp_async(uint32_t i, uint32_t address, uint64_t group) {
+    checker_->copy_writes_shared(issue(i, "cp.async.cg", 0, group, FULL, false), {address, 512});
+  }
+
+  // ---- wgmma of warps 0 to 3; D is in `registers` rows from 8 on
+  Inst wgmma(uint32_t registers = 4) {
+    Inst inst;
+    std::vector<Slot>& slots = slots_.emplace_back(registers);
+    for (uint32_t r = 0; r < registers; ++r) slots[r].row = (8 + r) * 128;
+    slots.resize(registers + 2);
+    slots[registers].width = slots[registers + 1].width = Width::w64;
+    slots.emplace_back().width = Width::pred;
+    inst.slots = slots.data();
+    inst.slot_count = static_cast<uint32_t>(slots.size());
+    return inst;
+  }
+  void multiply(uint32_t i, uint32_t address, uint64_t group, uint32_t bytes = 1024) {
+    checker_->wgmma_issue(at(i, "wgmma.mma_async"), wgmma(), group, {{address, bytes}});
+  }
+  void wgmma_fence(uint32_t i) { checker_->wgmma_fence(at(i, "wgmma.fence")); }
+  void wgmma_wait(uint32_t i, uint64_t group) {
+    const uint64_t groups[4] = {group, group, group, group};
+    checker_->wgmma_wait(at(i, "wgmma.wait_group"), groups);
+  }
+  void touch(uint32_t i, uint32_t row) {
+    std::vector<Slot>& slots = slots_.emplace_back(2);
+    slots[1].row = row * 128;
+    Inst inst;
+    inst.slots = slots.data();
+    inst.slot_count = 2;
+    checker_->touch_registers(at(i, "add.f32"), inst, FULL);
+  }
+
+  void exit_warp(uint32_t i, bool last_of_cta) {
+    warp(i).live = 0;
+    if (last_of_cta) warp(i).cta->live_threads = 0;
+    checker_->exited(at(i, "exit"), last_of_cta);
+  }
+
+ private:
+  std::shared_ptr<Shared> shared_;
+  Grid grid_;
+  Cluster cluster_;
+  std::deque<std::vector<Slot>> slots_;
+  std::unique_ptr<Checker> checker_;
+};
+
+// What the checker says of it; "" if nothing.
+std::string said(const std::function<void()>& steps) {
+  try {
+    steps();
+  } catch (const Error& error) {
+    CHECK(error.kind == Error::Kind::race);
+    return error.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return true;
+  MESSAGE("not in: ", text);
+  return false;
+}
+
+constexpr uint32_t DATA = SMEM_BASE, FULL_BARRIER = SMEM_BASE + 0x4000,
+                   EMPTY_BARRIER = FULL_BARRIER + 8, PEER = 1u << RANK_SHIFT;
+const std::vector<uint32_t> ALL = {0, 1, 2, 3};
+
+}  // namespace
+
+TEST_CASE("a load of another warp's store needs a barrier") {
+  for (const bool ordered : {false, true}) {
+    Rig rig;
+    rig.store(0, DATA);
+    if (ordered) rig.barrier(ALL);
+    const std::string report = said([&] { rig.load(1, DATA); });
+    CHECK((report == "") == ordered);
+    if (ordered) continue;
+    CHECK(contains(report, "ld.shared reads shared 0x400 (byte 0 of CTA (0,0,0)"));
+    CHECK(contains(report, "earlier: warp 0 of CTA (0,0,0), which writes it by st.shared"));
+    CHECK(contains(report, "later:   warp 1 of CTA (0,0,0), which reads it by ld.shared"));
+    CHECK(contains(report, "What would order them: bar.sync"));
+  }
+}
+
+TEST_CASE("a store over another warp's load needs a barrier") {
+  for (const bool ordered : {false, true}) {
+    Rig rig;
+    rig.store(0, DATA);
+    rig.barrier(ALL);
+    rig.load(1, DATA + 64, 0xf);
+    if (ordered) rig.barrier(ALL);
+    const std::string report = said([&] { rig.store(0, DATA); });
+    CHECK((report == "") == ordered);
+  }
+}
+
+TEST_CASE("only bytes that both touch are a race") {
+  Rig rig;
+  rig.store(0, DATA, ONE);
+  CHECK(said([&] { rig.store(1, DATA + 4, ONE); }) == "");
+  CHECK(said([&] { rig.load(1, DATA + 4, ONE); }) == "");
+  CHECK(contains(said([&] { rig.load(2, DATA + 4, ONE); }), "which st.shared has written"));
+  CHECK(said([&] { rig.store(0, DATA, ONE, 2); }) == "");
+}
+
+TEST_CASE("another barrier, or another warp's, orders nothing") {
+  Rig rig;
+  rig.store(0, DATA);
+  rig.barrier({0, 1}, 1);
+  rig.barrier({2, 3}, 2);
+  CHECK(said([&] { rig.load(1, DATA); }) == "");
+  CHECK(contains(said([&] { rig.load(2, DATA); }), "bar.sync"));
+}
+
+TEST_CASE("what was never written is not read") {
+  Rig rig;
+  rig.store(0, DATA, FULL >> 1);
+  CHECK(said([&] { rig.load(0, DATA, FULL >> 1); }) == "");
+  CHECK(contains(said([&] { rig.load(0, DATA); }), "reads shared 0x47c (byte 124"));
+  CHECK(contains(said([&] { rig.tma_store(0, DATA + 8192, 1); }), "Uninitialised shared memory"));
+}
+
+TEST_CASE("an arrive and a wait on an mbarrier order") {
+  Rig rig;
+  rig.set_up({FULL_BARRIER}, ALL);
+  rig.store(0, DATA);
+  rig.arrive(0, FULL_BARRIER, FULL);
+  rig.complete(FULL_BARRIER);
+  rig.wait(1, FULL_BARRIER);
+  CHECK(said([&] { rig.load(1, DATA); }) == "");
+  CHECK(contains(said([&] { rig.load(2, DATA); }), "mbarrier.try_wait"));
+}
+
+TEST_CASE("one lane's arrive releases what the warp did before bar.warp.sync, or it did itself") {
+  for (const bool synced : {false, true}) {
+    Rig rig;
+    rig.set_up({EMPTY_BARRIER}, ALL);
+    rig.store(0, DATA);
+    rig.barrier(ALL);
+    rig.load(1, DATA);
+    if (synced) rig.sync_lanes(1);
+    rig.arrive(1, EMPTY_BARRIER);
+    rig.complete(EMPTY_BARRIER);
+    rig.wait(0, EMPTY_BARRIER);
+    CHECK(said([&] { rig.store(0, DATA, ONE); }) == "");
+    const std::string report = said([&] { rig.store(0, DATA); });
+    CHECK((report == "") == synced);
+    if (!synced) CHECK(contains(report, "bar.warp.sync (__syncwarp) in warp 1"));
+  }
+}
+
+TEST_CASE("every lane's own mbarrier releases what that lane stored") {
+  Rig rig;
+  rig.set_up({FULL_BARRIER, EMPTY_BARRIER}, ALL);
+  rig.store(0, DATA);
+  rig.arrive(0, FULL_BARRIER, 1u << 5);
+  rig.complete(FULL_BARRIER);
+  rig.wait(1, FULL_BARRIER);
+  CHECK(said([&] { rig.load(1, DATA, 1u << 5); }) == "");
+  CHECK(said([&] { rig.load(1, DATA, 1u << 4); }) != "");
+}
+
+TEST_CASE("part of a warp synchronises") {
+  Rig rig;
+  rig.set_up({FULL_BARRIER}, ALL);
+  rig.store(0, DATA);
+  rig.sync_lanes(0, 0xff);
+  rig.arrive(0, FULL_BARRIER);
+  rig.complete(FULL_BARRIER);
+  rig.wait(1, FULL_BARRIER);
+  CHECK(said([&] { rig.load(1, DATA, 0xff); }) == "");
+  CHECK(said([&] { rig.load(1, DATA, 0xff00); }) != "");
+}
+
+TEST_CASE("a lane that waited alone tells the others at bar.warp.sync") {
+  for (const bool synced : {false, true}) {
+    Rig rig;
+    rig.set_up({FULL_BARRIER}, ALL);
+    rig.tma_load(0, DATA, FULL_BARRIER);
+    rig.complete(FULL_BARRIER);
+    rig.wait(1, FULL_BARRIER, ONE);
+    CHECK(said([&] { rig.load(1, DATA, ONE); }) == "");
+    if (synced) rig.sync_lanes(1);
+    const std::string report = said([&] { rig.load(1, DATA); });
+    CHECK((report == "") == synced);
+    if (!synced) CHECK(contains(report, "only some of its lanes have waited"));
+  }
+}
+
+TEST_CASE("lanes that wait one after another all know") {
+  Rig rig;
+  rig.set_up({FULL_BARRIER}, ALL);
+  rig.tma_load(0, DATA, FULL_BARRIER);
+  rig.complete(FULL_BARRIER);
+  rig.wait(1, FULL_BARRIER, 0xffff);
+  rig.wait(1, FULL_BARRIER, 0xffff0000);
+  CHECK(said([&] { rig.load(1, DATA); }) == "");
+}
+
+TEST_CASE("an mbarrier is used behind its init") {
+  Rig rig;
+  rig.init(0, FULL_BARRIER);
+  CHECK(said([&] { rig.arrive(0, FULL_BARRIER); }) == "");
+  const std::string report = said([&] { rig.arrive(1, FULL_BARRIER); });
+  CHECK(contains(report, "uses the mbarrier at shared 0x4400"));
+  CHECK(contains(report, "bar.sync"));
+}
+
+TEST_CASE("the async proxy uses an mbarrier behind a fence of its init") {
+  for (const int how : {0, 1, 2}) {
+    Rig rig;
+    rig.init(0, FULL_BARRIER);
+    if (how == 1) rig.init_fence(0);
+    if (how == 2) rig.proxy_fence(0, ONE);
+    rig.barrier(ALL);
+    const std::string report = said([&] { rig.tma_load(0, DATA, FULL_BARRIER); });
+    CHECK((report == "") == (how != 0));
+    if (how == 0) CHECK(contains(report, "fence.mbarrier_init.release.cluster"));
+  }
+}
+
+TEST_CASE("data does not overwrite a living mbarrier") {
+  Rig rig;
+  rig.set_up({FULL_BARRIER}, ALL);
+  CHECK(contains(said([&] { rig.tma_load(0, FULL_BARRIER - 512, FULL_BARRIER); }),
+                 "writes over the living mbarrier at shared 0x4400"));
+  rig.checker().mbarrier_inval(rig.at(0, "mbarrier.inval"), ONE, FULL_BARRIER);
+  CHECK(said([&] { rig.store(0, FULL_BARRIER, ONE, 8); }) == "");
+}
+
+TEST_CASE("what TMA brings is read behind a wait for its phase") {
+  Rig rig;
+  rig.set_up({FULL_BARRIER}, ALL);
+  rig.tma_load(0, DATA, FULL_BARRIER);
+  const std::string report = said([&] { rig.load(1, DATA); });
+  CHECK(contains(report, "mbarrier.try_wait by warp 1"));
+  CHECK(contains(report, "for its phase 0 (parity 0)"));
+  CHECK(contains(report, "mbarrier: that copy completes on the one at shared 0x4400"));
+  rig.complete(FULL_BARRIER);
+  CHECK(said([&] { rig.load(1, DATA); }) != "");
+  rig.wait(1, FULL_BARRIER);
+  CHECK(said([&] { rig.load(1, DATA); }) == "");
+  // The next phase's copy is another.
+  rig.barrier(ALL);
+  rig.proxy_fence(0, ONE);
+  rig.tma_load(0, DATA, FULL_BARRIER);
+  CHECK(said([&] { rig.load(1, DATA); }) != "");
+}
+
+TEST_CASE("TMA overwrites what generic loads have read behind a proxy fence and a barrier") {
+  for (const int kept : {0, 1, 2, 3}) {
+    Rig rig;
+    rig.set_up({FULL_BARRIER}, ALL);
+    rig.tma_load(0, DATA, FULL_BARRIER);
+    rig.complete(FULL_BARRIER);
+    for (const uint32_t i : {1u, 2u}) {
+      rig.wait(i, FULL_BARRIER);
+      rig.load(i, DATA);
+      if (kept & 1) rig.proxy_fence(i);
+    }
+    if (kept & 2) rig.barrier(ALL);
+    const std::string report = said([&] { rig.tma_load(0, DATA, FULL_BARRIER); });
+    CHECK((report == "") == (kept == 3));
+    if (kept == 2) CHECK(contains(report, "What would order them: fence.proxy.async.shared::cta"));
+    if (kept == 1) CHECK(contains(report, "bar.sync"));
+  }
+}
+
+TEST_CASE("wgmma and TMA stores read what was stored behind fence.proxy.async and a barrier") {
+  for (const bool tma : {false, true}) {
+    for (const int kept : {0, 1, 2, 3}) {
+      Rig rig;
+      for (const uint32_t i : ALL) rig.store(i, DATA + i * 256, FULL, 8);
+      if (kept & 1) {
+        for (const uint32_t i : ALL) rig.proxy_fence(i);
+      }
+      if (kept & 2) rig.barrier(ALL);
+      rig.wgmma_fence(0);
+      const std::string report =
+          said([&] { tma ? (void)rig.tma_store(0, DATA, 1) : rig.multiply(0, DATA, 1); });
+      CHECK((report == "") == (kept == 3));
+      if (kept == 2) CHECK(contains(report, "What would order them: fence.proxy.async"));
+    }
+  }
+}
+
+TEST_CASE("one thread may fence for all, behind the barrier") {
+  Rig rig;
+  for (const uint32_t i : ALL) rig.store(i, DATA + i * 256, FULL, 8);
+  rig.barrier(ALL);
+  rig.proxy_fence(0, ONE);
+  CHECK(said([&] { rig.tma_store(0, DATA, 1); }) == "");
+  CHECK(said([&] { rig.tma_store(0, DATA, 1, 2); }) != "");
+}
+
+TEST_CASE("a slot that wgmma reads is free behind wait_group, arrive and wait") {
+  for (const int kept : {0, 1, 2, 3}) {
+    Rig rig(1, 8);
+    rig.set_up({FULL_BARRIER, EMPTY_BARRIER}, {0, 1, 2, 3, 4, 5, 6, 7});
+    rig.tma_load(4, DATA, FULL_BARRIER);
+    rig.complete(FULL_BARRIER);
+    for (const uint32_t i : ALL) {
+      rig.wait(i, FULL_BARRIER);
+      rig.wgmma_fence(i);
+      rig.multiply(i, DATA, 1);
+      if (kept & 1) rig.wgmma_wait(i, 1);
+      rig.arrive(i, EMPTY_BARRIER);
+    }
+    rig.complete(EMPTY_BARRIER);
+    if (kept & 2) rig.wait(4, EMPTY_BARRIER, ONE);
+    const std::string report = said([&] { rig.tma_load(4, DATA, FULL_BARRIER); });
+    CHECK((report == "") == (kept == 3));
+    if (kept == 2) CHECK(contains(report, "What would order them: wgmma.wait_group in warp 0"));
+    if (kept == 1) CHECK(contains(report, "behind its wgmma.wait_group, on an mbarrier"));
+  }
+}
+
+TEST_CASE("wait_group completes the groups of the whole warpgroup") {
+  Rig rig;
+  for (const uint32_t i : ALL) {
+    rig.store(i, DATA + i * 256, FULL, 8);
+    rig.proxy_fence(i);
+  }
+  rig.barrier(ALL);
+  for (const uint32_t i : ALL) {
+    rig.wgmma_fence(i);
+    rig.multiply(i, DATA, 1);
+  }
+  CHECK(said([&] { rig.store(0, DATA, ONE); }) != "");
+  rig.wgmma_wait(0, 1);
+  CHECK(said([&] { rig.store(0, DATA, ONE); }) == "");
+}
+
+TEST_CASE("registers of wgmma rest from mma_async to wait_group") {
+  Rig rig;
+  rig.store(0, DATA, FULL, 16);
+  rig.store(0, DATA + 512, FULL, 16);
+  rig.proxy_fence(0);
+  CHECK(contains(said([&] { rig.multiply(0, DATA, 1); }), "wgmma.fence is missing"));
+  rig.touch(0, 8);
+  rig.wgmma_fence(0);
+  CHECK(said([&] { rig.multiply(0, DATA, 1); }) == "");
+  CHECK(said([&] { rig.multiply(0, DATA, 1); }) == "");
+  CHECK(said([&] { rig.touch(0, 20); }) == "");
+  const std::string report = said([&] { rig.touch(0, 9); });
+  CHECK(contains(report, "names an accumulator of a wgmma.mma_async in flight"));
+  CHECK(contains(report, "wgmma.wait_group"));
+  rig.wgmma_wait(0, 1);
+  CHECK(said([&] { rig.touch(0, 9); }) == "");
+  CHECK(contains(said([&] { rig.multiply(0, DATA, 2); }), "wgmma.fence is missing"));
+  rig.wgmma_fence(0);
+  CHECK(said([&] { rig.multiply(0, DATA, 2); }) == "");
+}
+
+TEST_CASE("what a TMA store reads changes behind wait_group.read and a barrier") {
+  for (const int kept : {0, 1, 2, 3}) {
+    Rig rig;
+    for (const uint32_t i : ALL) {
+      rig.store(i, DATA + i * 256, FULL, 8);
+      rig.proxy_fence(i);
+    }
+    rig.barrier(ALL);
+    rig.tma_store(0, DATA, 1);
+    if (kept & 1) rig.checker().bulk_wait(rig.at(0, "cp.async.bulk.wait_group.read"), ONE, 1, true);
+    if (kept & 2) rig.barrier(ALL);
+    const std::string report = said([&] { rig.store(1, DATA); });
+    CHECK((report == "") == (kept == 3));
+    if (kept == 2) CHECK(contains(report, "cp.async.bulk.wait_group.read"));
+  }
+}
+
+TEST_CASE("cp.async is read behind its wait_group and a barrier") {
+  for (const int kept : {0, 1, 2, 3}) {
+    Rig rig;
+    rig.cp_async(0, DATA, 1);
+    rig.cp_async(0, DATA + 512, 2);
+    if (kept & 1) rig.checker().cp_async_wait(rig.at(0, "cp.async.wait_group"), FULL, 1);
+    if (kept & 2) rig.barrier(ALL);
+    const std::string report = said([&] { rig.load(1, DATA); });
+    CHECK((report == "") == (kept == 3));
+    if (kept == 2) CHECK(contains(report, "cp.async.wait_group"));
+    if (kept == 3) CHECK(said([&] { rig.load(1, DATA + 512); }) != "");
+  }
+}
+
+TEST_CASE("cp.async is read behind cp.async.mbarrier.arrive and a wait") {
+  Rig rig;
+  rig.set_up({FULL_BARRIER}, ALL);
+  rig.cp_async(0, DATA, 1);
+  rig.checker().cp_async_arrive(rig.at(0, "cp.async.mbarrier.arrive.noinc"), FULL, FULL_BARRIER, 1);
+  rig.cp_async(0, DATA + 512, 2);
+  rig.complete(FULL_BARRIER);
+  rig.wait(1, FULL_BARRIER);
+  CHECK(said([&] { rig.load(1, DATA); }) == "");
+  CHECK(said([&] { rig.load(1, DATA + 512); }) != "");
+}
+
+TEST_CASE("wgmma reads what cp.async wrote behind a proxy fence") {
+  for (const bool fenced : {false, true}) {
+    Rig rig;
+    rig.cp_async(0, DATA, 1);
+    rig.cp_async(0, DATA + 512, 1);
+    rig.checker().cp_async_wait(rig.at(0, "cp.async.wait_group"), FULL, 1);
+    if (fenced) rig.proxy_fence(0);
+    rig.barrier(ALL);
+    rig.wgmma_fence(1);
+    const std::string report = said([&] { rig.multiply(1, DATA, 1); });
+    CHECK((report == "") == fenced);
+    if (!fenced) CHECK(contains(report, "fence.proxy.async"));
+  }
+}
+
+TEST_CASE("a remote arrive needs cluster scope") {
+  for (const int kept : {0, 1, 2, 3}) {
+    Rig rig(2);
+    rig.init(0, FULL_BARRIER);
+    rig.init_fence(0);
+    rig.cluster_barrier();
+    rig.store(4, DATA + PEER);
+    rig.sync_lanes(4);
+    rig.arrive(4, FULL_BARRIER, ONE, true, kept & 1 ? Scope::cluster : Scope::cta);
+    rig.complete(FULL_BARRIER);
+    rig.wait(0, FULL_BARRIER, FULL, true, kept & 2 ? Scope::cluster : Scope::cta);
+    const std::string report = said([&] { rig.load(0, DATA + PEER); });
+    CHECK((report == "") == (kept == 3));
+    if (kept != 3) CHECK(contains(report, "What would order them: scope .cluster"));
+  }
+}
+
+TEST_CASE("a relaxed remote arrive and wait order with fences around them") {
+  for (const int kept : {0, 1, 2, 3}) {
+    Rig rig(2);
+    rig.init(0, FULL_BARRIER);
+    rig.init_fence(0);
+    rig.cluster_barrier();
+    rig.store(4, DATA + PEER);
+    rig.sync_lanes(4);
+    if (kept & 1) rig.fence(4, Order::release, Scope::cluster, ONE);
+    rig.arrive(4, FULL_BARRIER, ONE, false, Scope::cluster);
+    rig.complete(FULL_BARRIER);
+    rig.wait(0, FULL_BARRIER, FULL, false, Scope::cluster);
+    if (kept & 2) rig.fence(0, Order::acquire, Scope::cluster);
+    const std::string report = said([&] { rig.load(0, DATA + PEER); });
+    CHECK((report == "") == (kept == 3));
+    if (kept == 1) CHECK(contains(report, "What would order them: fence.acquire"));
+    if (kept == 2) CHECK(contains(report, "What would order them: fence.release"));
+  }
+}
+
+TEST_CASE("a multicast copy needs no cluster scope of who waits for it") {
+  Rig rig(2);
+  for (const uint32_t i : {0u, 4u}) {
+    rig.init(i, FULL_BARRIER + (i == 0 ? 0 : PEER));
+    rig.init_fence(i);
+  }
+  rig.cluster_barrier();
+  rig.tma_load(0, DATA + PEER, FULL_BARRIER + PEER);
+  rig.complete(FULL_BARRIER + PEER);
+  rig.wait(4, FULL_BARRIER + PEER);
+  CHECK(said([&] { rig.load(4, DATA + PEER); }) == "");
+  CHECK(said([&] { rig.load(5, DATA + PEER); }) != "");
+}
+
+TEST_CASE("the cluster's barrier orders; a relaxed arrive only what was fenced before") {
+  for (const int how : {0, 1, 2}) {
+    Rig rig(2);
+    rig.init(0, FULL_BARRIER);
+    rig.init_fence(0);
+    rig.store(0, DATA);
+    if (how == 1) rig.fence(0, Order::acq_rel, Scope::cluster);
+    rig.cluster_barrier(how == 2);
+    CHECK(said([&] { rig.arrive(4, FULL_BARRIER, ONE, true, Scope::cluster); }) == "");
+    CHECK((said([&] { rig.load(4, DATA); }) == "") == (how != 0));
+  }
+}
+
+TEST_CASE("a CTA does not exit before a peer's access to it is over") {
+  for (const bool ordered : {false, true}) {
+    Rig rig(2, 1);
+    rig.store(0, DATA);
+    rig.cluster_barrier();
+    rig.load(1, DATA);
+    if (ordered) rig.cluster_barrier();
+    const std::string report = said([&] { rig.exit_warp(0, true); });
+    CHECK((report == "") == ordered);
+    if (!ordered) CHECK(contains(report, "barrier.cluster.arrive and barrier.cluster.wait"));
+    CHECK(contains(said([&] { rig.load(1, DATA); }), "has exited already"));
+  }
+}
+
+TEST_CASE("a CTA does not exit before copies into it have landed") {
+  for (const bool waits : {false, true}) {
+    Rig rig(1, 1);
+    rig.set_up({FULL_BARRIER}, {0});
+    rig.tma_load(0, DATA, FULL_BARRIER);
+    rig.complete(FULL_BARRIER);
+    if (waits) rig.wait(0, FULL_BARRIER);
+    CHECK((said([&] { rig.exit_warp(0, true); }) == "") == waits);
+  }
+}
+
+TEST_CASE("strong accesses to a flag in shared memory do not race, and synchronise with fences") {
+  for (const int kept : {0, 1, 2, 3}) {
+    Rig rig;
+    rig.store(0, DATA + 256, ONE);
+    rig.barrier(ALL);
+    rig.store(0, DATA);
+    rig.sync_lanes(0);
+    if (kept & 1) rig.fence(0, Order::acq_rel, Scope::cta, ONE);
+    rig.strong(0, DATA + 256, Access::write, Order::relaxed);
+    rig.strong(1, DATA + 256, Access::read, Order::relaxed, Scope::cta, FULL);
+    rig.strong(2, DATA + 256, Access::atomic, Order::relaxed);
+    if (kept & 2) rig.fence(1, Order::acq_rel, Scope::cta);
+    CHECK((said([&] { rig.load(1, DATA); }) == "") == (kept == 3));
+  }
+}
+
+TEST_CASE("between clusters: stores, a fence, a barrier and a flag; a poll, a fence, a barrier") {
+  alignas(4096) static uint32_t data[2048];
+  for (const int kept : {0, 1, 2, 3}) {
+    const auto shared = std::make_shared<Shared>();
+    Rig writer(1, 2, 0, shared), reader(1, 2, 5, shared);
+    writer.global(0, data, Access::write);
+    writer.global(1, data + 32, Access::write);
+    if (kept & 1) {
+      for (const uint32_t i : {0u, 1u}) writer.fence(i, Order::acq_rel, Scope::gpu);
+    }
+    writer.barrier({0, 1});
+    writer.global(0, data + 1024, Access::atomic, ONE, Order::relaxed);
+    reader.global(0, data + 1024, Access::read, ONE, Order::relaxed);
+    if (kept & 2) reader.fence(0, Order::acq_rel, Scope::gpu, ONE);
+    reader.barrier({0, 1});
+    const std::string report = said([&] {
+      reader.global(1, data, Access::read);
+      reader.global(0, data + 32, Access::read);
+    });
+    CHECK((report == "") == (kept == 3));
+    if (kept == 3) continue;
+    CHECK(contains(report, "earlier: warp 0 of CTA (0,0,0), which writes it by st.global"));
+    CHECK(contains(report, "later:   warp 1 of CTA (5,0,0)"));
+    CHECK(contains(report, "fence.acq_rel.gpu (__threadfence)"));
+  }
+}
+
+TEST_CASE("between clusters: release and acquire, handed on by a third") {
+  alignas(4096) static uint32_t data[2048];
+  const auto shared = std::make_shared<Shared>();
+  Rig first(1, 1, 0, shared), second(1, 1, 1, shared), third(1, 1, 2, shared);
+  first.global(0, data, Access::write, ONE);
+  first.global(0, data + 1024, Access::write, ONE, Order::release);
+  second.global(0, data + 1024, Access::read, ONE, Order::acquire);
+  second.global(0, data + 1025, Access::atomic, ONE, Order::acq_rel);
+  CHECK(said([&] { third.global(0, data, Access::read, ONE); }) != "");
+  third.global(0, data + 1025, Access::atomic, ONE, Order::acq_rel);
+  CHECK(said([&] { third.global(0, data, Access::write, ONE); }) == "");
+  CHECK(said([&] { first.global(0, data, Access::read, ONE); }) != "");
+}
+
+TEST_CASE("between clusters: too narrow a scope orders nothing, atomics do not race") {
+  alignas(4096) static uint32_t data[2048];
+  const auto shared = std::make_shared<Shared>();
+  Rig first(1, 1, 0, shared), second(1, 1, 1, shared);
+  first.global(0, data, Access::write, ONE);
+  first.global(0, data + 1024, Access::write, ONE, Order::release, Scope::cta);
+  second.global(0, data + 1024, Access::read, ONE, Order::acquire);
+  CHECK(said([&] { second.global(0, data, Access::read, ONE); }) != "");
+  for (Rig* rig : {&first, &second}) {
+    CHECK(said([&] { rig->global(0, data + 512, Access::atomic, ONE, Order::relaxed); }) == "");
+  }
+}
+
+TEST_CASE("global memory within a CTA needs a barrier, and a page that nobody writes none") {
+  alignas(4096) static uint32_t data[2048];
+  Rig rig;
+  rig.global(0, data, Access::read);
+  rig.global(0, data, Access::write);
+  CHECK(said([&] { rig.global(1, data + 32, Access::read); }) == "");
+  CHECK(contains(said([&] { rig.global(1, data, Access::read); }), "bar.sync"));
+  rig.barrier(ALL);
+  CHECK(said([&] { rig.global(1, data, Access::read); }) == "");
+  CHECK(contains(said([&] { rig.global(2, data, Access::write); }), "ld.global reads"));
+}
+
+TEST_CASE("what a TMA store writes is read behind wait_group, not .read; reductions do not race") {
+  alignas(4096) static uint32_t data[2048];
+  const auto address = reinterpret_cast<uint64_t>(data);
+  for (const bool only_read : {false, true}) {
+    Rig rig;
+    const Checker::Copy copy = rig.issue(0, "cp.async.bulk.tensor.2d.global", 0, 1);
+    rig.checker().copy_writes_global(copy, address, 256, false);
+    rig.checker().bulk_wait(rig.at(0, "cp.async.bulk.wait_group"), ONE, 1, only_read);
+    rig.barrier(ALL);
+    const std::string report = said([&] { rig.global(1, data, Access::read); });
+    CHECK((report == "") == !only_read);
+    if (only_read) CHECK(contains(report, "cp.async.bulk.wait_group (without .read)"));
+    for (const uint32_t i : {1u, 2u}) {
+      const Checker::Copy reduce = rig.issue(i, "cp.reduce.async.bulk", 0, 1);
+      CHECK(said([&] { rig.checker().copy_writes_global(reduce, address + 512, 64, true); }) == "");
+    }
+  }
+}
+
+TEST_CASE("TMA reads what was stored to global memory behind a proxy fence of that space") {
+  alignas(4096) static uint32_t data[2048];
+  for (const bool right_space : {false, true}) {
+    Rig rig;
+    rig.set_up({FULL_BARRIER}, ALL);
+    rig.global(0, data, Access::write);
+    rig.proxy_fence(0, FULL, right_space ? Proxy::all : Proxy::shared);
+    rig.barrier(ALL);
+    const Checker::Copy copy = rig.issue(1, "cp.async.bulk.tensor.2d.shared", FULL_BARRIER);
+    const std::string report = said(
+        [&] { rig.checker().copy_reads_global(copy, reinterpret_cast<uint64_t>(data), 128); });
+    CHECK((report == "") == right_space);
+    if (!right_space) CHECK(contains(report, "fence.proxy.async.global"));
+  }
+}

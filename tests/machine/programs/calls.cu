@@ -1,0 +1,245 @@
+// Calls that work: launches in every form, parameters of every size, memory, symbols, graphs. Prints
+// the first thing that is not as it should be and exits 1, or "ok".
+#include <cooperative_groups.h>
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#define CHECK(condition)                                           \
+  do {                                                             \
+    if (!(condition)) {                                            \
+      std::printf("line %d is wrong: %s\n", __LINE__, #condition); \
+      std::exit(1);                                                \
+    }                                                              \
+  } while (false)
+#define OK(call) CHECK((call) == cudaSuccess)
+
+struct Mixed {
+  char c;
+  double d;
+  short s[3];
+};
+
+__constant__ int scale[4] = {1, 2, 3, 4};
+__device__ int counter;
+__device__ int initialised[3] = {7, 8, 9};
+__managed__ int shared_with_host = 5;
+
+__global__ void parameters(int* out, char c, short s, Mixed mixed, long long l) {
+  out[0] = c;
+  out[1] = s;
+  out[2] = mixed.c;
+  out[3] = static_cast<int>(mixed.d);
+  out[4] = mixed.s[2];
+  out[5] = static_cast<int>(l);
+}
+
+__global__ void add(int* out, int value) {
+  out[blockIdx.x * blockDim.x + threadIdx.x] += value;
+}
+
+__global__ void use_variables(int* out) {
+  out[0] = scale[2];
+  out[1] = initialised[1];
+  out[2] = shared_with_host;
+  counter += 1;
+  shared_with_host = 6;
+}
+
+extern __shared__ int dynamic_smem[];
+
+__global__ void reverse(int* data) {
+  dynamic_smem[threadIdx.x] = data[threadIdx.x];
+  __syncthreads();
+  data[threadIdx.x] = dynamic_smem[blockDim.x - 1 - threadIdx.x];
+}
+
+__global__ void cluster_rank(unsigned* out) {
+  unsigned rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  out[blockIdx.x] = rank;
+}
+
+namespace {
+
+std::vector<int> download(const int* data, size_t count) {
+  std::vector<int> host(count);
+  OK(cudaMemcpy(host.data(), data, count * sizeof(int), cudaMemcpyDeviceToHost));
+  return host;
+}
+
+template <class T>
+T* zeros(size_t count) {
+  T* data = nullptr;
+  OK(cudaMalloc(&data, count * sizeof(T)));
+  OK(cudaMemset(data, 0, count * sizeof(T)));
+  return data;
+}
+
+void check_parameters() {
+  int* const out = zeros<int>(6);
+  parameters<<<1, 1>>>(out, 'a', -5, Mixed{'b', 2.5, {1, 2, 3}}, 1ll << 20);
+  OK(cudaDeviceSynchronize());
+  CHECK(download(out, 6) == (std::vector<int>{'a', -5, 'b', 2, 3, 1 << 20}));
+  OK(cudaFree(out));
+}
+
+void check_launches() {
+  int* const out = zeros<int>(8);
+  int value = 1;
+  void* arguments[] = {const_cast<int**>(&out), &value};
+  const void* const kernel = reinterpret_cast<const void*>(add);
+  add<<<2, 4>>>(out, value);
+  OK(cudaLaunchKernel(kernel, 2, 4, arguments, 0, nullptr));
+  OK(cudaLaunchCooperativeKernel(kernel, 2, 4, arguments, 0, nullptr));
+  cudaLaunchConfig_t config{};
+  config.gridDim = 2;
+  config.blockDim = 4;
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  OK(cudaLaunchKernelExC(&config, kernel, arguments));
+  OK(cudaLaunchKernelEx(&config, add, out, value));
+  cudaKernel_t handle = nullptr;
+  OK(cudaGetKernel(&handle, kernel));
+  OK(cudaLaunchKernel(reinterpret_cast<const void*>(handle), 2, 4, arguments, 0, nullptr));
+  OK(cudaDeviceSynchronize());
+  CHECK(download(out, 8) == std::vector<int>(8, 6));
+
+  unsigned* const ranks = zeros<unsigned>(8);
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = 4;
+  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  config.gridDim = 8;
+  config.blockDim = 32;
+  OK(cudaLaunchKernelEx(&config, cluster_rank, ranks));
+  const std::vector<int> found = download(reinterpret_cast<int*>(ranks), 8);
+  CHECK(found == (std::vector<int>{0, 1, 2, 3, 0, 1, 2, 3}));
+
+  int* const data = zeros<int>(4);
+  const int numbers[] = {1, 2, 3, 4};
+  OK(cudaMemcpy(data, numbers, sizeof numbers, cudaMemcpyHostToDevice));
+  reverse<<<1, 4, 4 * sizeof(int)>>>(data);
+  CHECK(download(data, 4) == (std::vector<int>{4, 3, 2, 1}));
+}
+
+void check_variables() {
+  int* const out = zeros<int>(3);
+  use_variables<<<1, 1>>>(out);
+  OK(cudaDeviceSynchronize());
+  CHECK(download(out, 3) == (std::vector<int>{3, 8, 5}));
+  CHECK(shared_with_host == 6);
+  const int scales[4] = {10, 20, 30, 40};
+  OK(cudaMemcpyToSymbol(scale, scales, sizeof scales));
+  const int minus = -8;
+  OK(cudaMemcpyToSymbol(initialised, &minus, sizeof minus, sizeof(int)));
+  use_variables<<<1, 1>>>(out);
+  int count = 0;
+  OK(cudaMemcpyFromSymbol(&count, counter, sizeof count));
+  CHECK(count == 2);
+  CHECK(download(out, 3) == (std::vector<int>{30, -8, 6}));
+  void* address = nullptr;
+  size_t bytes = 0;
+  OK(cudaGetSymbolAddress(&address, initialised));
+  OK(cudaGetSymbolSize(&bytes, initialised));
+  CHECK(address != nullptr && bytes == 12);
+}
+
+void check_memory() {
+  char* data = nullptr;
+  size_t pitch = 0;
+  OK(cudaMallocPitch(&data, &pitch, 10, 3));
+  CHECK(pitch >= 10);
+  OK(cudaMemset2D(data, pitch, 7, 10, 3));
+  char rows[3][12] = {};
+  OK(cudaMemcpy2D(rows, 12, data, pitch, 10, 3, cudaMemcpyDeviceToHost));
+  CHECK(rows[2][9] == 7 && rows[2][10] == 0);
+  OK(cudaFree(data));
+
+  int *pinned = nullptr, *managed = nullptr;
+  OK(cudaMallocHost(&pinned, 16));
+  OK(cudaMallocManaged(&managed, 16));
+  pinned[0] = managed[0] = 1;
+  add<<<1, 1>>>(pinned, 2);
+  add<<<1, 1>>>(managed, 3);
+  OK(cudaDeviceSynchronize());
+  CHECK(pinned[0] == 3 && managed[0] == 4);
+  cudaPointerAttributes attributes;
+  OK(cudaPointerGetAttributes(&attributes, pinned));
+  CHECK(attributes.type == cudaMemoryTypeHost);
+  OK(cudaPointerGetAttributes(&attributes, managed));
+  CHECK(attributes.type == cudaMemoryTypeManaged);
+  OK(cudaFreeHost(pinned));
+  OK(cudaFree(managed));
+
+  int* async = nullptr;
+  OK(cudaMallocAsync(&async, 64, nullptr));
+  OK(cudaMemsetAsync(async, 0xff, 64, nullptr));
+  CHECK(download(async, 1)[0] == -1);
+  OK(cudaFreeAsync(async, nullptr));
+  size_t free_bytes = 0, total_bytes = 0;
+  OK(cudaMemGetInfo(&free_bytes, &total_bytes));
+  CHECK(free_bytes > 0 && free_bytes <= total_bytes);
+}
+
+void check_graphs() {
+  cudaStream_t stream = nullptr;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  cudaEvent_t start = nullptr, stop = nullptr;
+  OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  OK(cudaEventCreate(&start));
+  OK(cudaEventCreate(&stop));
+  int* const data = zeros<int>(4);
+  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  for (int value = 1; value <= 3; ++value) add<<<1, 4, 0, stream>>>(data, value);
+  OK(cudaMemsetAsync(data + 3, 0, sizeof(int), stream));
+  OK(cudaStreamEndCapture(stream, &graph));
+  CHECK(download(data, 4) == std::vector<int>(4, 0));
+  OK(cudaGraphInstantiate(&executable, graph, 0));
+  OK(cudaGraphDestroy(graph));
+  OK(cudaEventRecord(start, stream));
+  OK(cudaGraphLaunch(executable, stream));
+  OK(cudaGraphLaunch(executable, stream));
+  OK(cudaEventRecord(stop, stream));
+  OK(cudaStreamSynchronize(stream));
+  CHECK(download(data, 4) == (std::vector<int>{12, 12, 12, 0}));
+  float ms = 0;
+  OK(cudaEventElapsedTime(&ms, start, stop));
+  CHECK(ms > 0);
+  OK(cudaGraphExecDestroy(executable));
+  OK(cudaStreamDestroy(stream));
+}
+
+void check_driver_calls() {
+  for (const char* name : {"cuTensorMapEncodeTiled", "cuMemAlloc", "cuLaunchKernelEx"}) {
+    void* function = nullptr;
+    cudaDriverEntryPointQueryResult found;
+    OK(cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &found));
+    CHECK(found == cudaDriverEntryPointSuccess && function != nullptr);
+  }
+  void* function = nullptr;
+  OK(cudaGetDriverEntryPointByVersion("cuMemAlloc", &function, 12000, cudaEnableDefault, nullptr));
+  CUdeviceptr data = 0;
+  CHECK(reinterpret_cast<decltype(&cuMemAlloc)>(function)(&data, 16) == CUDA_SUCCESS);
+  OK(cudaMemset(reinterpret_cast<void*>(data), 1, 16));
+  OK(cudaFree(reinterpret_cast<void*>(data)));
+}
+
+}  // namespace
+
+int main() {
+  check_parameters();
+  check_launches();
+  check_variables();
+  check_memory();
+  check_graphs();
+  check_driver_calls();
+  std::printf("ok\n");
+  return 0;
+}

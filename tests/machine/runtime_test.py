@@ -1,0 +1,192 @@
+"""What programs see of the PTX machine's runtime: names, refusals, answers to wrong calls, ends."""
+
+import os
+import re
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MACHINE = ROOT / "build" / "machine"
+PROGRAMS = ROOT / "build" / "tests" / "programs"
+RUN = ROOT / "scripts" / "ptx-machine"
+
+
+def clean_environment():
+    """Without settings that the caller's environment may have."""
+    settings = ("MACHINE_", "LADDER_", "REPLACE_PTX")
+    return {k: v for k, v in os.environ.items() if not k.startswith(settings)}
+
+
+def run(*command, **variables):
+    return subprocess.run(
+        [str(word) for word in command], env={**clean_environment(), **variables}, cwd=ROOT,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        check=False, timeout=120,
+    )  # fmt: skip
+
+
+def on_machine(program, *arguments, **variables):
+    return run(RUN, program, *arguments, **variables)
+
+
+def exported(path):
+    """Names that a shared library exports, with their version node, if they have one."""
+    text = subprocess.run(
+        ["nm", "-D", "--defined-only", str(path)], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+    return {line.split()[-1].replace("@@", "@") for line in text.splitlines()}
+
+
+def toolkit(pattern):
+    home = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
+    for folder in ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib"):
+        found = sorted((home / folder).glob(pattern))
+        if found:
+            return found[0]
+    raise unittest.SkipTest(f"the CUDA toolkit in {home} has no {pattern}")
+
+
+class Names(unittest.TestCase):
+    def test_every_name_of_the_toolkits_runtime_is_defined_with_its_version(self):
+        theirs = toolkit("libcudart.so.??")
+        mine = MACHINE / theirs.name
+        missing = exported(theirs) - exported(mine)
+        self.assertEqual(missing, set())
+
+    def test_every_name_of_the_toolkits_driver_is_defined(self):
+        theirs = exported(toolkit("stubs/libcuda.so"))
+        mine = {name.split("@")[0] for name in exported(next(MACHINE.glob("libcudart.so.*")))}
+        self.assertEqual(theirs - mine, set())
+
+    def test_what_is_not_supported_is_refused_by_name_once(self):
+        code = (
+            "import ctypes, glob; "
+            "library = ctypes.CDLL('libcuda.so.1'); "
+            "print(library.cuTensorMapEncodeIm2col(), library.cuTensorMapEncodeIm2col())"
+        )
+        ended = on_machine(sys.executable, "-c", code)
+        self.assertEqual(ended.stdout, "801 801\n", ended.stderr)
+        self.assertEqual(
+            ended.stderr, "cuTensorMapEncodeIm2col is not supported by the PTX machine.\n"
+        )
+
+
+class Runner(unittest.TestCase):
+    def refused(self, *command):
+        ended = run(RUN, *command)
+        self.assertEqual(ended.returncode, 2, ended.stderr)
+        return ended.stderr
+
+    def test_it_says_how_it_is_used(self):
+        self.assertIn("Usage: scripts/ptx-machine PROGRAM", self.refused())
+
+    def test_a_program_that_is_not_there_is_named(self):
+        self.assertIn("there is no program ./nothing", self.refused("./nothing"))
+
+    def test_a_static_runtime_is_named_with_the_flag(self):
+        self.assertIn("--cudart shared", self.refused(PROGRAMS / "hello_static"))
+
+    def test_the_exit_code_is_the_programs(self):
+        self.assertEqual(on_machine("sh", "-c", "exit 7").returncode, 7)
+        ended = on_machine(PROGRAMS / "hello")
+        self.assertEqual((ended.returncode, ended.stdout), (0, "cudaSuccess 42\n"), ended.stderr)
+
+    def test_code_without_ptx_names_the_flag_at_the_launch(self):
+        for program, flag in (
+            ("hello_compressed", "--no-compress"), ("hello_no_ptx", "code=[sm_90a,compute_90a]"),
+        ):  # fmt: skip
+            ended = on_machine(PROGRAMS / program)
+            self.assertEqual(ended.returncode, 1)
+            self.assertEqual(ended.stdout, "cudaErrorNoKernelImageForDevice 0\n")
+            self.assertIn(flag, ended.stderr)
+            self.assertEqual(len(ended.stderr.splitlines()), 1)
+
+    def test_a_setting_that_makes_no_sense_is_2(self):
+        ended = on_machine(PROGRAMS / "errors", MACHINE_SMS="many")
+        self.assertEqual(ended.returncode, 2)
+        self.assertIn("MACHINE_SMS is 'many'", ended.stderr)
+
+
+class Calls(unittest.TestCase):
+    def test_what_should_work_works(self):
+        ended = on_machine(PROGRAMS / "calls")
+        self.assertEqual((ended.returncode, ended.stdout), (0, "ok\n"), ended.stderr)
+
+    def test_wrong_calls_have_the_answers_of_a_gpu(self):
+        expected = (Path(__file__).parent / "programs" / "errors.txt").read_text("utf-8")
+        ended = on_machine(PROGRAMS / "errors")
+        self.assertEqual(ended.stdout.splitlines(), expected.splitlines(), ended.stderr)
+
+    def test_a_failed_kernel_spoils_the_process_even_if_it_looks_away(self):
+        ended = on_machine(PROGRAMS / "out_of_bounds")
+        self.assertEqual(ended.returncode, 1)
+        errors = re.findall(r"cuda\w+", ended.stdout)
+        self.assertEqual(errors, ["cudaErrorIllegalAddress"] * 3)
+        self.assertIn("cudaMalloc", ended.stderr)
+        self.assertEqual(ended.stderr.count("out_of_bounds.cu"), 1, ended.stderr)
+
+    def test_replaced_ptx_must_be_there(self):
+        ended = on_machine(PROGRAMS / "hello", REPLACE_PTX="/nonexistent.ptx")
+        self.assertEqual(ended.returncode, 1)
+        self.assertIn("REPLACE_PTX is '/nonexistent.ptx'", ended.stderr)
+
+
+# 2 x 3 x 16: A is ones, row i of B is all i.
+LIBRARY = """
+import ctypes, struct, sys
+ladder = ctypes.CDLL(sys.argv[1])
+cuda = ctypes.CDLL(sys.argv[2])
+def device(words):
+    pointer = ctypes.c_void_p()
+    data = struct.pack(f"{len(words)}H", *(struct.unpack("<I", struct.pack("<f", word))[0] >> 16
+                                           for word in words))
+    assert cuda.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(len(data))) == 0
+    assert cuda.cudaMemcpy(pointer, data, ctypes.c_size_t(len(data)), 1) == 0
+    return pointer
+a, b, d = device([1.0] * 32), device([float(i // 16) for i in range(48)]), device([-1.0] * 16)
+long = ctypes.c_longlong
+status = ladder.ladder_gemm_bf16(5, 2, 3, 16, a, long(16), b, long(16), d, long(8), None)
+result = ctypes.create_string_buffer(32)
+assert cuda.cudaMemcpy(result, d, ctypes.c_size_t(32), 2) == 0
+values = [struct.unpack("<f", struct.pack("<I", word << 16))[0]
+          for word in struct.unpack("16H", result.raw)]
+print(status, values[0:3], values[8:11], values[3])
+"""
+
+
+class Ladder(unittest.TestCase):
+    def test_a_library_runs_in_python(self):
+        library = next(MACHINE.glob("libcudart.so.*"))
+        ended = on_machine(sys.executable, "-c", LIBRARY, "build/libladder.so", library.name)
+        self.assertEqual(ended.stdout, "0 [0.0, 16.0, 32.0] [0.0, 16.0, 32.0] -1.0\n", ended.stderr)
+
+    def test_without_a_gpu_a_program_starts_itself_on_the_machine(self):
+        ended = run("build/stage-01", "--m=70", "--n=40", "--k=33", "--data=ints",
+                    CUDA_VISIBLE_DEVICES="")  # fmt: skip
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertRegex(ended.stdout, r"^PTX machine \(no GPU: .*\): results are checked against")
+        self.assertIn("70x40x33", ended.stdout)
+        self.assertNotRegex(ended.stdout, "TFLOPS|MHz|cuBLAS")
+
+    def test_the_machine_can_be_asked_for(self):
+        ended = run("build/stage-01", "--m=70", "--n=40", "--k=33", LADDER_DEVICE="machine")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertTrue(ended.stdout.startswith("PTX machine (LADDER_DEVICE=machine)"))
+        wrong = run("build/stage-01", LADDER_DEVICE="tpu")
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn("LADDER_DEVICE is 'tpu'", wrong.stderr)
+
+    def test_nothing_is_measured_on_the_machine(self):
+        for ended in (
+            run("build/ladder", "--bench-rows", LADDER_DEVICE="machine"),
+            on_machine("build/ladder", "--bench-rows"),
+        ):
+            self.assertEqual(ended.returncode, 3)
+            self.assertIn("--bench-rows measures", ended.stderr)
+            self.assertEqual(ended.stdout, "")
+
+
+if __name__ == "__main__":
+    unittest.main()

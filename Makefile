@@ -109,6 +109,8 @@ make doctor        what will work on this machine and what will not, each with t
 make lib           build/libladder.so with the C API of common/host/ladder.h
 make machine       the PTX machine, for scripts/ptx-machine PROGRAM
 make machine-bench how fast it is here
+make isa           docs/isa.md, which instructions it runs
+make golden        what a GPU does with single instructions, recorded for make test; needs a GPU
 make clean         removes build/
 
 Rungs: $(STEMS)
@@ -206,7 +208,6 @@ build/tests/machine: $(MACHINE_OBJECTS)
 # Both run a rung through the library, one on a GPU, the other on the PTX machine.
 build/tests/gpu build/tests/rungs: build/libladder.so
 build/tests/gpu build/tests/rungs: TEST_LIBS := -Lbuild -lladder -Wl,-rpath,'$$ORIGIN/..'
-build/tests/rungs: $(addprefix build/obj/tests/gpu/,support.o kernels.o)
 
 build/doctest/doctest/doctest.h:
 	$(Q)DOCTEST_DIR='$(DOCTEST_DIR)' scripts/doctest.sh build/doctest $(CXX)
@@ -278,7 +279,8 @@ failure-%: $(STAGE_PROGRAMS) $(KERNEL_PROGRAMS) machine
 machine-bench: $(STAGE_PROGRAMS) machine
 	$(Q)$(PYTHON) scripts/machine_bench.py
 
-test: $(PROGRAMS) $(TEST_PROGRAMS) $(KERNEL_PROGRAMS) $(HASHES) machine
+test: $(PROGRAMS) $(TEST_PROGRAMS) $(KERNEL_PROGRAMS) $(GOLDEN_TESTS) $(HASHES) machine \
+    $(ISA) build/machine/libreplace_ptx.so
 	$(Q)REVISION="$${REVISION:-$$(git describe --always --dirty 2>/dev/null)}" \
 	  $(PYTHON) scripts/run_tests.py
 

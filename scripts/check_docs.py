@@ -15,16 +15,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import mutations
 import tables
 
 FENCE = re.compile(r"^\s*(```|~~~)")
 FROM = re.compile(r"^<!-- from (\S+) -->$")
+REPORT = re.compile(r"^<!-- report of (\S+) -->$")  # NAME of make failure-NAME
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 ISA = "https://docs.nvidia.com/cuda/parallel-thread-execution/"
 ISA_LINK = re.compile(re.escape(ISA) + r"#[a-z0-9-]+")
 ELISION = "…"
 SPEED = re.compile(r"\d[\d.,]*\s*(?:TFLOPS|TFLOP/s|GFLOPS|GFLOP/s)")
-MAKE = re.compile(r"\bmake ([a-z]+)(-(?:NN?|\d+))?(?![\w-])")
+MAKE = re.compile(r"\bmake ([a-z]+(?:-[a-z]+)*)(-(?:NN?|\d+))?(?![\w-])")
+FAILURE = "failure-"  # make failure-NAME
 GENERATED = re.compile(r"<!-- (?:value|counter): [^>]+? -->.*?<!-- end -->")
 
 # What no text of the project may contain, each with the reason.
@@ -71,11 +74,12 @@ def slugs(text):
     return found
 
 
-def excerpts(text):
-    """[(line number, source file, lines)] of the fences that follow a line <!-- from FILE -->."""
+def excerpts(text, marker=FROM):
+    """[(line number, source file, lines)] of the fences that follow a line <!-- from FILE -->, or
+    another marker."""
     found, lines, index = [], text.split("\n"), 0
     while index < len(lines):
-        match = FROM.match(lines[index])
+        match = marker.match(lines[index])
         index += 1
         if not match:
             continue
@@ -210,6 +214,23 @@ def check_excerpts(root):
                 yield f"{where}: the excerpt does not stand in {name}"
 
 
+def check_reports(root):
+    """Reports of the PTX machine on a page are what it says; lines may end elsewhere."""
+    shown = [
+        (f"{path.relative_to(root)}:{number}", name, body)
+        for path in tables.markdown_files(root)
+        for number, name, body in excerpts(path.read_text(encoding="utf-8"), REPORT)
+    ]
+    if shown and not list((root / "build/machine").glob("libcudart.so.*")):
+        raise Skipped("the PTX machine is not built (make machine builds it)")
+    for where, name, body in shown:
+        command = [sys.executable, root / "scripts/mutations.py", "--show", name]
+        said = " ".join(subprocess.run(command, capture_output=True, text=True).stdout.split())
+        parts = [part.strip() for part in " ".join(body or []).split(ELISION)]
+        if not body or not re.search(".*".join(map(re.escape, parts)), said):
+            yield f"{where}: make failure-{name} does not say so"
+
+
 def check_pages(root):
     stages = {path.stem for path in (root / "stages").glob("[0-9]*_*.cu")}
     pages = {path.stem for path in (root / "docs").glob("[0-9]*_*.md")} - {"00_reading_guide"}
@@ -266,18 +287,33 @@ def check_speeds(root):
 
 
 def check_make_targets(root):
-    """Every `make X` in code is a target of the Makefile."""
+    """Every `make X` in code is a target, and every `make failure-NAME` a mutation."""
     makefile = (root / "Makefile").read_text(encoding="utf-8")
+    for included in re.findall(r"^include (\S+)$", makefile, re.MULTILINE):
+        makefile += (root / included).read_text(encoding="utf-8")
     single = set(" ".join(re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)).split())
+    single |= {FAILURE + name for name in mutations.MUTATIONS}
     per_stage = set(" ".join(re.findall(r"^PER_STAGE := (.*)$", makefile, re.MULTILINE)).split())
     for path in tables.markdown_files(root):
-        fenced = False
+        language = None  # of the fence that the line is in
         for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
-            fenced ^= bool(FENCE.match(line))
-            code = line if fenced else " ".join(re.findall(r"`([^`]*)`", line))
+            if FENCE.match(line):
+                language = line.strip("`~ ") if language is None else None
+            code = line if language == "sh" else " ".join(re.findall(r"`([^`]*)`", line))
             for name, rung in MAKE.findall(code):
                 if name not in (per_stage if rung else single):
                     yield f"{path.relative_to(root)}:{number}: make {name}{rung} is no target"
+
+
+def check_isa(root):
+    """docs/isa.md is what the program prints that `make isa` runs."""
+    program = root / "build/machine/isa"
+    if not program.exists():
+        raise Skipped("build/machine/isa is not built (make isa builds it)")
+    printed = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    page = root / "docs/isa.md"
+    if not page.exists() or page.read_text(encoding="utf-8") != printed:
+        yield "docs/isa.md is not what the decode table says; run make isa"
 
 
 def check_hashes(root):
@@ -338,11 +374,13 @@ CHECKS = {
     "relative links resolve": check_links,
     "ISA links have anchors": check_isa_links,
     "excerpts stand in their files": check_excerpts,
+    "reports are the PTX machine's": check_reports,
     "every rung has a page": check_pages,
     "instruction tables match common/ptx": check_instruction_tables,
     "words": check_words,
     "no speed without a source": check_speeds,
     "make targets exist": check_make_targets,
+    "docs/isa.md is the decode table": check_isa,
     "published kernels are unchanged": check_hashes,
 }
 

@@ -131,11 +131,22 @@ def check_gpu(toolkit):
         mark = OK if (major, minor) == (9, 0) else NOTE
         say(mark, "GPU", f"{name}, compute capability {major}.{minor}, {sms} SMs")
     if not usable:
-        say(NO, "GPU", "none of compute capability 9.0 (H100, H200, GH200): sm_90a code runs only there")
+        say(NO, "GPU", "none of compute capability 9.0 (H100, H200, GH200), the only one that runs sm_90a"
+            " code: rungs run on the PTX machine, checked but not timed")
     elif devices[0] not in usable:
         say(NOTE, "GPU", "device 0 is not the Hopper: set CUDA_VISIBLE_DEVICES to the one that is")
         usable = []
     return fits and bool(usable)
+
+
+def check_machine():
+    if glob.glob("build/machine/libcudart.so.*"):
+        say(OK, "PTX machine", "in build/machine; scripts/ptx-machine PROGRAM runs others on it")
+    else:
+        say(NOTE, "PTX machine", "not built yet: make machine, make ladder and make stage-N build it")
+    wanted = os.environ.get("LADDER_DEVICE")
+    if wanted is not None:
+        say(NOTE, "LADDER_DEVICE", f"is '{wanted}': gpu and machine override what is found here")
 
 
 def check_clocks():
@@ -180,6 +191,7 @@ def main():
     args = parser.parse_args()
     builds, toolkit = check_build(args)
     gpu = check_gpu(toolkit)
+    check_machine()
     check_clocks()
     check_tools(gpu)
     print()
@@ -188,7 +200,7 @@ def main():
         return 1
     if not gpu:
         print("No usable GPU: make ladder runs every rung on the PTX machine, which checks results, races")
-        print("and hangs and measures nothing.")
+        print("and hangs and measures nothing. docs/machine.md says how it works.")
         return 3
     print("Everything that make ladder needs is here.")
     return 0

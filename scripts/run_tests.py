@@ -20,15 +20,33 @@ LINE = re.compile(r"^(\w+): (\d+) passed, (\d+) failed, (\d+) skipped$")
 SKIPPED = re.compile(r"^(?:\w+: )?SKIPPED .*: (.*)$", re.MULTILINE)
 
 
+def on_machine(*command, **settings):
+    """The command with the PTX machine in place of the CUDA runtime."""
+    variables = {"LD_LIBRARY_PATH": os.path.join("build", "machine"), **settings}
+    return ["env"] + [f"{name}={value}" for name, value in variables.items()] + list(command)
+
+
+def rungs(policy, seed=1):
+    return on_machine("build/tests/rungs", MACHINE_POLICY=policy, MACHINE_SEED=seed, MACHINE_SMS=6)
+
+
 def suites():
     """(name, command) of every suite, cheap ones first."""
     me = [sys.executable, os.path.abspath(__file__), "--unittest"]
+    golden = ["build/golden/golden", "check", "build/golden", "tests/golden/recorded"]
     return [
         ("host", ["build/tests/host"]),
         ("scripts", me + ["scripts", "tests/scripts"]),
         ("codegen", ["build/tests/codegen"]),
         ("tree", me + ["tree", "tests/codegen"]),
         ("docs", [sys.executable, "scripts/check_docs.py"]),
+        ("machine", ["build/tests/machine"]),
+        ("programs", me + ["programs", "tests/machine"]),
+        ("golden", on_machine(*golden)),
+        ("eager", rungs("eager")),
+        ("lazy", rungs("lazy")),
+        ("random", rungs("random")),
+        ("random_2", rungs("random", 2)),
         ("gpu", ["build/tests/gpu"]),
     ]
 

@@ -109,7 +109,7 @@ def main():
     one = commands.add_parser("stubs")
     one.set_defaults(run=stubs)
     one.add_argument("--cudart", required=True, help="the toolkit's libcudart")
-    one.add_argument("--cuda", help="the toolkit's stub of libcuda; without it, no names of its own")
+    one.add_argument("--cuda", help="the toolkit's stub of libcuda; without it none of its names")
     one.add_argument("--header", required=True, help="the toolkit's cuda.h")
     one.add_argument("--nm", default="nm")
     one.add_argument("--out", required=True, help="folder for stubs.c, aliases.rsp, exports.map")

@@ -79,7 +79,8 @@ def read_sites(ptx):
 
 def read_records(dump):
     """{(cta, warp): [(ns, site, argument)]}. Within a CTA the cycle counter orders and spaces the
-    stamps; %globaltimer, which ticks more coarsely, gives its rate and its start."""
+    stamps; %globaltimer, which ticks more coarsely, gives its rate and its start. Times count from
+    the first stamp: a float of the timer itself, nanoseconds since 1970, is a multiple of 256."""
     lists = {}
     stride = rewrite_ptx.TRACE_RECORDS * RECORD.size
     for index in range(len(dump) // stride):
@@ -92,13 +93,15 @@ def read_records(dump):
         if records:
             lists[divmod(index, rewrite_ptx.TRACE_WARPS)] = records
     timed = {}
+    origin = min((r[1] for records in lists.values() for r in records), default=0)
     for cta in {key[0] for key in lists}:
         own = {key: records for key, records in lists.items() if key[0] == cta}
         clocks = [(r[0], r[1]) for records in own.values() for r in records]
         first, last = min(clocks), max(clocks)
         rate = (last[1] - first[1]) / (last[0] - first[0]) if last[0] > first[0] else 1.0
         for key, records in own.items():
-            timed[key] = [(first[1] + (r[0] - first[0]) * rate, r[2], r[3]) for r in records]
+            start = first[1] - origin
+            timed[key] = [(start + (r[0] - first[0]) * rate, r[2], r[3]) for r in records]
     return timed
 
 
@@ -417,7 +420,8 @@ def draw(events, head, cta, until=None):
 def clock_words(head):
     if head["clock"] == "model":
         return f"cycles of an illustrative model clock, {head['device']}; no measurement"
-    return f"nanoseconds, measured with clock stamps on one {head['device']}"
+    return (f"nanoseconds, measured with clock stamps on one {head['device']}; "
+            "a copy ends here where it was waited for")
 
 
 def mark(event, slots, x, y, height, unit):

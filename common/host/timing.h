@@ -36,8 +36,8 @@ struct ContextLost : CudaError {
 
 // The operands of one shape on the device, in as many sets as make A, B and D of all of them three
 // times the L2 cache (at least 1, at most 64), so that launches that rotate over them find nothing
-// in the cache that a caller would not. On the PTX machine, which has no cache, there is one set, and
-// the host computes the reference. Padding is NaN.
+// in the cache that a caller would not. On the PTX machine, which has no cache, there is one set,
+// and the host computes the reference. Padding is NaN.
 class Problem {
  public:
   // Throws Refused if the device has too little free memory for operands and references.

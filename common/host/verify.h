@@ -62,8 +62,8 @@ Reference reference_gpu(const GemmArgs& args);  // naive kernel, double accumula
 // GPU: args.d against the reference. Synchronises args.stream.
 Verdict verify_gpu(const GemmArgs& args, const Reference& reference, bool exact);
 
-// The same without a kernel, for the PTX machine, which is not to be judged by itself: the host fills
-// and verifies, and copies. args.stream is waited for.
+// The same without a kernel, for the PTX machine, which is not to be judged by itself: the host
+// fills and verifies, and copies. args.stream is waited for.
 void fill_from_host(bf16* base, int rows, int cols, long long ld, Data data, uint64_t seed,
                     cudaStream_t stream);
 struct HostReference {

@@ -19,8 +19,8 @@ bool machine_is_wanted();
 // one that is not of compute capability 9.0. "" if it can. Asks the driver, without the runtime.
 std::string why_no_gpu();
 
-// Starts the program again on the PTX machine if LADDER_DEVICE is "machine", or if it is not set and
-// there is no usable GPU; does not return then. Returns if the program is to stay where it is: on
+// Starts the program again on the PTX machine if LADDER_DEVICE is "machine", or if it is not set
+// and there is no usable GPU; does not return then. Returns if the program is to stay where it is: on
 // the machine already, on a GPU, with LADDER_DEVICE=gpu, or if the machine was not built, so that
 // the first call of CUDA says what is missing. Throws Refused for another LADDER_DEVICE, NoDevice
 // if the machine is asked for and cannot be had.
@@ -28,7 +28,7 @@ void choose_device(const std::string& program, const std::vector<std::string>& a
 
 // The shape of a run on the machine whose options give none: several tiles each way for every
 // rung, several for a CTA of a persistent one, and nothing that is a multiple of anything.
-inline constexpr Shape MACHINE_SHAPE{301, 523, 333};
+inline constexpr Shape MACHINE_SHAPE{601, 1037, 523};
 
 // What a program prints first on the machine.
 std::string machine_line();

@@ -15,63 +15,60 @@
 namespace machine {
 namespace {
 
+using enum Type;
+
 // ---- Lanes --------------------------------------------------------------------------------------
 
 constexpr uint32_t size_of(Type type) {
   switch (type) {
-    case Type::none:
-    case Type::pred:
+    case none:
+    case pred:
       return 0;
-    case Type::b8:
-    case Type::u8:
-    case Type::s8:
+    case b8:
+    case u8:
+    case s8:
       return 1;
-    case Type::b16:
-    case Type::u16:
-    case Type::s16:
-    case Type::f16:
-    case Type::bf16:
+    case b16:
+    case u16:
+    case s16:
+    case f16:
+    case bf16:
       return 2;
-    case Type::b64:
-    case Type::u64:
-    case Type::s64:
-    case Type::f64:
+    case b64:
+    case u64:
+    case s64:
+    case f64:
       return 8;
     default:
       return 4;
   }
 }
 constexpr bool is_real(Type type) {
-  return type >= Type::f16;
+  return type >= f16;
 }
 constexpr Type half_of(Type type) {  // of a packed type; others stay
-  return type == Type::f16x2 ? Type::f16 : type == Type::bf16x2 ? Type::bf16 : type;
+  return type == f16x2 ? f16 : type == bf16x2 ? bf16 : type;
 }
 constexpr Type unsigned_of(Type type) {
-  switch (size_of(type)) {
-    case 1:
-      return Type::u8;
-    case 2:
-      return Type::u16;
-    case 4:
-      return Type::u32;
-    default:
-      return Type::u64;
-  }
+  const uint32_t bytes = size_of(type);
+  return bytes == 1 ? u8 : bytes == 2 ? u16 : bytes == 4 ? u32 : u64;
+}
+constexpr Type twice(Type type) {  // as wide
+  return type == s16 ? s32 : type == u16 ? u32 : type == s32 ? s64 : u64;
 }
 
 template <Type T>
 constexpr auto value_of_type() {
-  if constexpr (T == Type::s8) return int8_t{};
-  if constexpr (T == Type::u8) return uint8_t{};
-  if constexpr (T == Type::s16) return int16_t{};
-  if constexpr (T == Type::u16) return uint16_t{};
-  if constexpr (T == Type::s32) return int32_t{};
-  if constexpr (T == Type::s64) return int64_t{};
-  if constexpr (T == Type::u64) return uint64_t{};
-  if constexpr (T == Type::f64) return double{};
-  if constexpr (T == Type::f32 || T == Type::f16 || T == Type::bf16) return float{};
-  if constexpr (T == Type::u32 || half_of(T) != T) return uint32_t{};
+  if constexpr (T == s8) return int8_t{};
+  if constexpr (T == u8) return uint8_t{};
+  if constexpr (T == s16) return int16_t{};
+  if constexpr (T == u16) return uint16_t{};
+  if constexpr (T == s32) return int32_t{};
+  if constexpr (T == s64) return int64_t{};
+  if constexpr (T == u64) return uint64_t{};
+  if constexpr (T == f64) return double{};
+  if constexpr (T == f32 || T == f16 || T == bf16) return float{};
+  if constexpr (T == u32 || half_of(T) != T) return uint32_t{};
 }
 
 // What is computed with, and what a lane of a row holds.
@@ -83,54 +80,68 @@ using Bits = std::conditional_t<size_of(T) == 8, uint64_t, uint32_t>;
 constexpr Format F32{8, 23, true};
 
 constexpr uint32_t flush_f32(uint32_t bits) {
-  return (bits & 0x7f800000) == 0 ? bits & 0x80000000 : bits;
+  return bits & ((bits & 0x7f800000) == 0 ? 0x80000000 : 0xffffffff);
 }
 constexpr uint32_t flush_f16(uint32_t code) {
-  return (code & F16.infinity()) == 0 ? code & F16.sign() : code & 0xffff;
+  return code & ((code & F16.infinity()) == 0 ? F16.sign() : 0xffff);
 }
 
 // Flags that a handler is made for.
 constexpr uint32_t FTZ = 1, SAT = 2, RELU = 4;
 constexpr uint32_t DIRECTED = 8;  // .rz, .rm or .rp: Inst::mods is fesetround's argument
+constexpr uint32_t F32_FLAGS = FTZ | SAT | DIRECTED;
 
 template <Type T, uint32_t FLAGS>
 Value<T> get(Bits<T> bits) {
-  if constexpr (T == Type::f32) {
+  if constexpr (T == f32) {
     return std::bit_cast<float>(FLAGS & FTZ ? flush_f32(bits) : bits);
-  } else if constexpr (T == Type::f64) {
+  } else if constexpr (T == f64) {
     return std::bit_cast<double>(bits);
-  } else if constexpr (T == Type::f16) {
-    return f32_from_f16(FLAGS & FTZ ? flush_f16(bits) : bits);
-  } else if constexpr (T == Type::bf16) {
-    return f32_from_bf16(bits);
+  } else if constexpr (T == f16) {
+    // A NaN's sign counts too: .xorsign.
+    const float magnitude = f32_from_f16((FLAGS & FTZ ? flush_f16(bits) : bits) & 0x7fff);
+    return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | (bits & F16.sign()) << 16);
+  } else if constexpr (T == bf16) {
+    return std::bit_cast<float>(FLAGS & FTZ ? flush_f32(bits << 16) : bits << 16);
   } else {
     return static_cast<Value<T>>(bits);
   }
+}
+
+// Rounded to odd, so that rounding it again to half as many bits is harmless.
+float odd_f32(double value) {
+  const float nearest = static_cast<float>(value);
+  const double back = nearest;
+  const uint32_t bits = std::bit_cast<uint32_t>(nearest) - (std::fabs(back) > std::fabs(value));
+  return std::bit_cast<float>(bits | (back != value));
 }
 
 template <Type T, uint32_t FLAGS, class Result>
 Bits<T> put(Result result) {
   if constexpr (!is_real(T)) {
     return static_cast<std::make_unsigned_t<Value<T>>>(result);
-  } else if constexpr (T == Type::f64) {
+  } else if constexpr (T == f64) {
     return std::bit_cast<uint64_t>(static_cast<double>(result));
   } else {
     if constexpr ((FLAGS & SAT) != 0) result = result > 0 ? (result < 1 ? result : 1) : 0;
     if constexpr ((FLAGS & RELU) != 0) result = result > 0 || result != result ? result : 0;
-    if constexpr (T == Type::f32) {
+    if constexpr (T == f32) {
       const float value = static_cast<float>(result);
-      const uint32_t bits = std::bit_cast<uint32_t>(value);
-      return value != value ? F32_NAN : FLAGS & FTZ ? flush_f32(bits) : bits;
-    } else if constexpr (T == Type::bf16) {
-      if constexpr (std::is_same_v<Result, double>) return encode<BF16>(result);
-      return bf16_from_f32(static_cast<float>(result));
+      uint32_t bits = std::bit_cast<uint32_t>(value);
+      if constexpr ((FLAGS & FTZ) != 0) bits = flush_f32(bits);
+      return value != value ? F32_NAN : bits;
     } else {
-      uint32_t code;
+      float value;
       if constexpr (std::is_same_v<Result, double>) {
-        code = encode<F16>(result);
+        value = odd_f32(result);
       } else {
-        code = f16_from_f32(static_cast<float>(result));
+        value = static_cast<float>(result);
       }
+      if constexpr (T == bf16 && (FLAGS & FTZ) != 0) {
+        value = std::bit_cast<float>(flush_f32(std::bit_cast<uint32_t>(value)));
+      }
+      if constexpr (T == bf16) return bf16_from_f32(value);
+      const uint32_t code = f16_from_f32(value);
       return FLAGS & FTZ ? flush_f16(code) : code;
     }
   }
@@ -150,24 +161,32 @@ uint32_t row_of(const Inst& inst, size_t i) {
 
 template <auto OP, uint32_t FLAGS, Type D, Type... S>
 Bits<D> evaluate(uint32_t mods, Bits<S>... s) {
-  if constexpr (half_of(D) != D) {
-    constexpr Type H = half_of(D);
-    return pack_x2(evaluate<OP, FLAGS, H, half_of(S)...>(mods, upper_half(s)...),
-                   evaluate<OP, FLAGS, H, half_of(S)...>(mods, lower_half(s)...));
-  } else if constexpr (std::is_invocable_v<decltype(OP), uint32_t, Value<S>...>) {
+  if constexpr (std::is_invocable_v<decltype(OP), uint32_t, Value<S>...>) {
     return put<D, FLAGS>(OP(mods, get<S, FLAGS>(s)...));
   } else {
     return put<D, FLAGS>(OP(get<S, FLAGS>(s)...));
   }
 }
 
-// d = OP(s...), or OP(mods, s...) where it takes the mods.
+// d = OP(s...), or OP(mods, s...) where it takes the mods; of packed types half by half.
 template <auto OP, uint32_t FLAGS, Type D, Type... S>
 void run(uint32_t mask, uint32_t mods, Bits<D>* d, const Bits<S>*... s) {
-  lanes(mask, [=](uint32_t lane) { d[lane] = evaluate<OP, FLAGS, D, S...>(mods, s[lane]...); });
+  constexpr Type H = half_of(D);
+  if constexpr (H == D) {
+    lanes(mask, [=](uint32_t lane) { d[lane] = evaluate<OP, FLAGS, D, S...>(mods, s[lane]...); });
+  } else {
+    uint32_t lower[LANES];
+    lanes(mask, [=, &lower](uint32_t lane) {
+      lower[lane] = evaluate<OP, FLAGS, H, half_of(S)...>(mods, lower_half(s[lane])...);
+    });
+    lanes(mask, [=, &lower](uint32_t lane) {
+      const auto upper = evaluate<OP, FLAGS, H, half_of(S)...>(mods, upper_half(s[lane])...);
+      d[lane] = pack_x2(upper, lower[lane]);
+    });
+  }
 }
 template <auto OP, uint32_t FLAGS, Type D, Type... S>
-Step apply(Warp& warp, const Inst& inst, uint32_t mask) {
+[[gnu::flatten]] Step apply(Warp& warp, const Inst& inst, uint32_t mask) {
   if constexpr ((FLAGS & DIRECTED) != 0) std::fesetround(static_cast<int>(inst.mods));
   [&]<size_t... I>(std::index_sequence<I...>) {
     run<OP, FLAGS, D, S...>(mask, inst.mods, warp.row<Bits<D>>(inst.op[0]),
@@ -180,6 +199,14 @@ Step apply(Warp& warp, const Inst& inst, uint32_t mask) {
 
 // ---- Choosing handlers --------------------------------------------------------------------------
 
+// make<T>() for the one of CHOICES that `type` is.
+template <Type... CHOICES>
+Handler for_type(Type type, auto make) {
+  Handler found = nullptr;
+  ((type == CHOICES ? void(found = make.template operator()<CHOICES>()) : void()), ...);
+  return found;
+}
+
 template <auto OP, int N, uint32_t FLAGS, Type T>
 constexpr Handler same_type() {  // of N sources
   if constexpr (N == 1) return apply<OP, FLAGS, T, T>;
@@ -187,22 +214,16 @@ constexpr Handler same_type() {  // of N sources
   if constexpr (N == 3) return apply<OP, FLAGS, T, T, T, T>;
 }
 
-template <auto OP, int N, Type... CHOICES>
-Handler choose(Type type) {
-  Handler found = nullptr;
-  ((type == CHOICES ? void(found = same_type<OP, N, 0, CHOICES>()) : void()), ...);
-  return found;
-}
-
 // Operations that are the same for signed and unsigned, and those that are not.
 template <auto OP, int N>
 Handler pick_bits(Opcode& opcode) {
-  return choose<OP, N, Type::u16, Type::u32, Type::u64>(unsigned_of(opcode.type()));
+  return for_type<u16, u32, u64>(unsigned_of(opcode.type()),
+                                 []<Type T>() -> Handler { return same_type<OP, N, 0, T>(); });
 }
 template <auto OP, int N>
 Handler pick_signed(Opcode& opcode) {
-  return choose<OP, N, Type::s16, Type::u16, Type::s32, Type::u32, Type::s64, Type::u64>(
-      opcode.type());
+  return for_type<s16, u16, s32, u32, s64, u64>(
+      opcode.type(), []<Type T>() -> Handler { return same_type<OP, N, 0, T>(); });
 }
 // One form only.
 template <auto OP, Type D, Type... S>
@@ -229,45 +250,36 @@ Handler by_flags(uint32_t wanted) {
   return nullptr;
 }
 
-// ALLOWED: for f32 or f16; the other types allow a part of it.
-template <auto OP, int N, uint32_t ALLOWED>
-Handler pick_wide_float(Opcode& opcode) {
-  const uint32_t flags = flags_of(opcode);
-  if (opcode.type() == Type::f32) return by_flags<OP, N, Type::f32, ALLOWED>(flags);
-  return by_flags<OP, N, Type::f64, ALLOWED & DIRECTED>(flags);
+// Of ALLOWED each type has a part.
+constexpr uint32_t allowed_flags(Type type, uint32_t allowed) {
+  if (type == f32) return allowed & ~RELU;
+  if (type == f64) return allowed & DIRECTED;
+  return half_of(type) == f16 ? allowed & ~DIRECTED : allowed & (FTZ | RELU);
 }
 template <auto OP, int N, uint32_t ALLOWED>
-Handler pick_half_float(Opcode& opcode) {
+Handler pick_wide(Opcode& opcode) {
   const uint32_t flags = flags_of(opcode);
-  switch (opcode.type()) {
-    case Type::f16:
-      return by_flags<OP, N, Type::f16, ALLOWED>(flags);
-    case Type::f16x2:
-      return by_flags<OP, N, Type::f16x2, ALLOWED>(flags);
-    case Type::bf16:
-      return by_flags<OP, N, Type::bf16, ALLOWED & RELU>(flags);
-    default:
-      return by_flags<OP, N, Type::bf16x2, ALLOWED & RELU>(flags);
-  }
+  return for_type<f32, f64>(opcode.type(), [flags]<Type T>() -> Handler {
+    return by_flags<OP, N, T, allowed_flags(T, ALLOWED)>(flags);
+  });
 }
-// ex2.approx.ftz.bf16: no bf16 is so small that it would be flushed before the result is rounded.
-template <auto OP>
-Handler pick_approximation(Opcode& opcode) {
-  const uint32_t flags = opcode.has(".ftz") ? FTZ : 0;
-  switch (opcode.type()) {
-    case Type::f16:
-      return by_flags<OP, 1, Type::f16, FTZ>(flags);
-    case Type::f16x2:
-      return by_flags<OP, 1, Type::f16x2, FTZ>(flags);
-    case Type::bf16:
-      return apply<OP, 0, Type::bf16, Type::bf16>;
-    case Type::bf16x2:
-      return apply<OP, 0, Type::bf16x2, Type::bf16x2>;
-    case Type::f32:
-      return by_flags<OP, 1, Type::f32, FTZ>(flags);
-    default:
-      return apply<OP, 0, Type::f64, Type::f64>;
-  }
+template <auto OP, int N, uint32_t ALLOWED>
+Handler pick_half(Opcode& opcode) {
+  const uint32_t flags = flags_of(opcode);
+  return for_type<f16, f16x2, bf16, bf16x2>(opcode.type(), [flags]<Type T>() -> Handler {
+    return by_flags<OP, N, T, allowed_flags(T, ALLOWED)>(flags);
+  });
+}
+template <auto OP, int N, uint32_t ALLOWED>
+Handler pick_real(Opcode& opcode) {
+  const bool wide = opcode.type() == f32 || opcode.type() == f64;
+  return wide ? pick_wide<OP, N, ALLOWED>(opcode) : pick_half<OP, N, ALLOWED>(opcode);
+}
+// Integers too.
+template <auto OP, int N, uint32_t ALLOWED>
+Handler pick_any(Opcode& opcode) {
+  if (is_real(opcode.type())) return pick_real<OP, N, ALLOWED>(opcode);
+  return flags_of(opcode) == 0 ? pick_bits<OP, N>(opcode) : nullptr;
 }
 
 // ---- Integers -----------------------------------------------------------------------------------
@@ -301,8 +313,18 @@ int32_t saturate(int64_t value) {
   return static_cast<int32_t>(std::clamp<int64_t>(value, INT32_MIN, INT32_MAX));
 }
 
-constexpr auto ADD = [](auto a, auto b) { return a + b; };
-constexpr auto SUB = [](auto a, auto b) { return a - b; };
+// A NaN of f64 has the payload of a source: the second's, else the third's, else the first's.
+auto with_payload(auto result, auto a, auto b, auto c) {
+  if constexpr (std::is_same_v<decltype(result), double>) {
+    constexpr uint64_t QUIET = 1ull << 51;
+    const double source = b != b ? b : c != c ? c : a;
+    if (source != source) return std::bit_cast<double>(std::bit_cast<uint64_t>(source) | QUIET);
+  }
+  return result;
+}
+
+constexpr auto ADD = [](auto a, auto b) { return with_payload(a + b, a, b, b); };
+constexpr auto SUB = [](auto a, auto b) { return with_payload(a - b, a, b, b); };
 constexpr auto ADD_SAT = [](int32_t a, int32_t b) { return saturate(int64_t{a} + b); };
 constexpr auto SUB_SAT = [](int32_t a, int32_t b) { return saturate(int64_t{a} - b); };
 constexpr auto MUL_LO = [](auto a, auto b) {
@@ -383,8 +405,8 @@ constexpr auto SHF = [](uint32_t mods, uint32_t a, uint32_t b, uint32_t c) {
   const uint32_t n = mods & WRAP ? c & 31 : std::min(c, 32u);
   return static_cast<uint32_t>(mods & SHIFT_LEFT ? both << n >> 32 : both >> n);
 };
-constexpr auto POPC = [](auto a) { return std::popcount(a); };
-constexpr auto CLZ = [](auto a) { return std::countl_zero(a); };
+constexpr auto POPC = [](auto a) { return std::popcount(static_cast<Unsigned<decltype(a)>>(a)); };
+constexpr auto CLZ = [](auto a) { return std::countl_zero(static_cast<Unsigned<decltype(a)>>(a)); };
 constexpr auto BREV = [](auto a) {
   uint64_t x = a;
   x = (x >> 1 & 0x5555555555555555) | (x & 0x5555555555555555) << 1;
@@ -399,21 +421,25 @@ constexpr auto BFIND = [](uint32_t mods, auto a) {
   if (bits == 0) return UINT32_MAX;
   return mods & SHIFT_AMOUNT ? above : BITS<decltype(a)> - 1 - above;
 };
+// PTX: only the lowest 8 bits of a place and a length count. On sm_90, with 64 bits, all do.
+template <class T>
+constexpr uint32_t FIELD_MASK = sizeof(T) == 8 ? 0xffffffff : 0xff;
 constexpr auto BFE = [](auto a, uint32_t b, uint32_t c) {
   using U = Unsigned<decltype(a)>;
   constexpr uint32_t N = BITS<U>;
-  const uint32_t at = b & 0xff, length = c & 0xff;
+  const uint64_t at = b & FIELD_MASK<U>, length = c & FIELD_MASK<U>;
   if (length == 0) return U{0};
   const U x = static_cast<U>(a);
   const U field = at < N ? x >> at : U{0};
   U kept = length < N ? (U{1} << length) - 1 : ~U{0};
   kept &= at < N ? ~U{0} >> at : U{0};  // the source has no more bits
-  const bool fill = std::is_signed_v<decltype(a)> && (x >> std::min(at + length - 1, N - 1) & 1);
+  const bool fill =
+      std::is_signed_v<decltype(a)> && (x >> std::min<uint64_t>(at + length - 1, N - 1) & 1);
   return (field & kept) | (fill ? ~kept : U{0});
 };
 constexpr auto BFI = [](auto a, auto b, uint32_t c, uint32_t d) {
   using U = decltype(a);
-  const uint32_t at = c & 0xff, length = d & 0xff;
+  const uint32_t at = c & FIELD_MASK<U>, length = d & FIELD_MASK<U>;
   if (at >= BITS<U>) return b;
   const U field = (length < BITS<U> ? (U{1} << length) - 1 : ~U{0}) << at;
   return (b & ~field) | (a << at & field);
@@ -478,113 +504,64 @@ constexpr auto DP2A = [](uint32_t mods, uint32_t a, uint32_t b, uint32_t c) {
   return c;
 };
 
-Handler pick_add(Opcode& opcode) {
-  if (!opcode.has(".sat")) return pick_bits<ADD, 2>(opcode);
-  return choose<ADD_SAT, 2, Type::s32>(opcode.type());
-}
-Handler pick_sub(Opcode& opcode) {
-  if (!opcode.has(".sat")) return pick_bits<SUB, 2>(opcode);
-  return choose<SUB_SAT, 2, Type::s32>(opcode.type());
+template <auto OP, auto SATURATED>
+Handler pick_sum(Opcode& opcode) {
+  const bool saturates = opcode.type() == s32 && opcode.has(".sat");
+  return saturates ? apply<SATURATED, 0, s32, s32, s32> : pick_any<OP, 2, F32_FLAGS>(opcode);
 }
 Handler pick_mul_wide(Opcode& opcode) {
-  switch (opcode.type()) {
-    case Type::s16:
-      return apply<MUL_WIDE, 0, Type::s32, Type::s16, Type::s16>;
-    case Type::u16:
-      return apply<MUL_WIDE, 0, Type::u32, Type::u16, Type::u16>;
-    case Type::s32:
-      return apply<MUL_WIDE, 0, Type::s64, Type::s32, Type::s32>;
-    default:
-      return apply<MUL_WIDE, 0, Type::u64, Type::u32, Type::u32>;
-  }
+  return for_type<s16, u16, s32, u32>(
+      opcode.type(), []<Type T>() -> Handler { return apply<MUL_WIDE, 0, twice(T), T, T>; });
 }
 Handler pick_mad_wide(Opcode& opcode) {
-  switch (opcode.type()) {
-    case Type::s16:
-      return apply<MAD_WIDE, 0, Type::s32, Type::s16, Type::s16, Type::s32>;
-    case Type::u16:
-      return apply<MAD_WIDE, 0, Type::u32, Type::u16, Type::u16, Type::u32>;
-    case Type::s32:
-      return apply<MAD_WIDE, 0, Type::s64, Type::s32, Type::s32, Type::s64>;
-    default:
-      return apply<MAD_WIDE, 0, Type::u64, Type::u32, Type::u32, Type::u64>;
-  }
+  return for_type<s16, u16, s32, u32>(opcode.type(), []<Type T>() -> Handler {
+    return apply<MAD_WIDE, 0, twice(T), T, T, twice(T)>;
+  });
 }
 template <auto OP, int N>
 Handler pick_24(Opcode& opcode) {
   opcode.mods = opcode.has(".hi") ? HIGH_HALF : 0;
-  return choose<OP, N, Type::s32, Type::u32>(opcode.type());
+  return for_type<s32, u32>(opcode.type(),
+                            []<Type T>() -> Handler { return same_type<OP, N, 0, T>(); });
 }
 // The second source is a number of bits.
 template <auto OP, Type... CHOICES>
-Handler choose_shift(Type type) {
-  Handler found = nullptr;
-  ((type == CHOICES ? void(found = apply<OP, 0, CHOICES, CHOICES, Type::u32>) : void()), ...);
-  return found;
-}
-Handler pick_shl(Opcode& opcode) {
-  return choose_shift<SHL, Type::u16, Type::u32, Type::u64>(unsigned_of(opcode.type()));
-}
-Handler pick_shr(Opcode& opcode) {
-  const Type type = is_signed(opcode.type()) ? opcode.type() : unsigned_of(opcode.type());
-  return choose_shift<SHR, Type::s16, Type::s32, Type::s64, Type::u16, Type::u32, Type::u64>(type);
+Handler pick_shift(Opcode& opcode) {
+  const Type type = opcode.type();
+  opcode.mods = opcode.has(".wrap") ? WRAP : 0;
+  return for_type<CHOICES...>(is_signed(type) ? type : unsigned_of(type),
+                              []<Type T>() -> Handler { return apply<OP, 0, T, T, u32>; });
 }
 Handler pick_shf(Opcode& opcode) {
   opcode.mods = (opcode.has(".wrap") ? WRAP : 0) | (opcode.has(".l") ? SHIFT_LEFT : 0);
-  return apply<SHF, 0, Type::u32, Type::u32, Type::u32, Type::u32>;
-}
-template <auto OP, Type... CHOICES>
-Handler pick_wrap(Opcode& opcode) {
-  opcode.mods = opcode.has(".wrap") ? WRAP : 0;
-  return choose_shift<OP, CHOICES...>(is_signed(opcode.type()) ? opcode.type() : Type::u32);
+  return apply<SHF, 0, u32, u32, u32, u32>;
 }
 template <auto OP>
 Handler pick_count(Opcode& opcode) {
-  return opcode.type() == Type::b64 ? apply<OP, 0, Type::u32, Type::u64>
-                                    : apply<OP, 0, Type::u32, Type::u32>;
-}
-Handler pick_bfind(Opcode& opcode) {
   opcode.mods = opcode.has(".shiftamt") ? SHIFT_AMOUNT : 0;
-  switch (opcode.type()) {
-    case Type::s32:
-      return apply<BFIND, 0, Type::u32, Type::s32>;
-    case Type::u32:
-      return apply<BFIND, 0, Type::u32, Type::u32>;
-    case Type::s64:
-      return apply<BFIND, 0, Type::u32, Type::s64>;
-    default:
-      return apply<BFIND, 0, Type::u32, Type::u64>;
-  }
+  const Type type = is_signed(opcode.type()) ? opcode.type() : unsigned_of(opcode.type());
+  return for_type<s32, u32, s64, u64>(type,
+                                      []<Type T>() -> Handler { return apply<OP, 0, u32, T>; });
 }
 Handler pick_bfe(Opcode& opcode) {
-  switch (opcode.type()) {
-    case Type::s32:
-      return apply<BFE, 0, Type::s32, Type::s32, Type::u32, Type::u32>;
-    case Type::u32:
-      return apply<BFE, 0, Type::u32, Type::u32, Type::u32, Type::u32>;
-    case Type::s64:
-      return apply<BFE, 0, Type::s64, Type::s64, Type::u32, Type::u32>;
-    default:
-      return apply<BFE, 0, Type::u64, Type::u64, Type::u32, Type::u32>;
-  }
+  return for_type<s32, u32, s64, u64>(
+      opcode.type(), []<Type T>() -> Handler { return apply<BFE, 0, T, T, u32, u32>; });
 }
 Handler pick_bfi(Opcode& opcode) {
-  return opcode.type() == Type::b64
-             ? apply<BFI, 0, Type::u64, Type::u64, Type::u64, Type::u32, Type::u32>
-             : apply<BFI, 0, Type::u32, Type::u32, Type::u32, Type::u32, Type::u32>;
+  return for_type<u32, u64>(unsigned_of(opcode.type()),
+                            []<Type T>() -> Handler { return apply<BFI, 0, T, T, T, u32, u32>; });
 }
 Handler pick_prmt(Opcode& opcode) {
   const auto* const mode = std::find(std::begin(PRMT_MODES), std::end(PRMT_MODES), opcode.group[0]);
   opcode.mods = static_cast<uint32_t>(mode - std::begin(PRMT_MODES));
-  return mode == std::end(PRMT_MODES)
-             ? apply<PRMT, 0, Type::u32, Type::u32, Type::u32, Type::u32>
-             : apply<PRMT_MODE, 0, Type::u32, Type::u32, Type::u32, Type::u32>;
+  return mode == std::end(PRMT_MODES) ? apply<PRMT, 0, u32, u32, u32, u32>
+                                      : apply<PRMT_MODE, 0, u32, u32, u32, u32>;
 }
 template <auto OP>
 Handler pick_dot(Opcode& opcode) {
   opcode.mods = (is_signed(opcode.type(0)) ? A_SIGNED : 0) |
                 (is_signed(opcode.type(1)) ? B_SIGNED : 0) | (opcode.has(".hi") ? UPPER_PAIR : 0);
-  return apply<OP, 0, Type::u32, Type::u32, Type::u32, Type::u32>;
+  return apply<OP, 0, u32, u32, u32, u32>;
 }
 
 // A tree of multiplexers over the table's eight bits.
@@ -639,30 +616,23 @@ Handler pick_carry(Opcode& opcode) {
   opcode.mods = (base.size() == 4 ? CARRY_IN : 0) |  // addc, subc, madc
                 (opcode.has(".cc") ? CARRY_OUT : 0) | (base.starts_with("sub") ? SUBTRACTS : 0) |
                 (base.starts_with("mad") ? MULTIPLIES : 0) | (opcode.has(".hi") ? HIGH_PRODUCT : 0);
-  switch (opcode.type()) {
-    case Type::s32:
-      return carry<int32_t>;
-    case Type::u32:
-      return carry<uint32_t>;
-    case Type::s64:
-      return carry<int64_t>;
-    default:
-      return carry<uint64_t>;
-  }
+  return for_type<s32, u32, s64, u64>(opcode.type(),
+                                      []<Type T>() -> Handler { return carry<Value<T>>; });
 }
 
 // ---- Floating point -----------------------------------------------------------------------------
 
-constexpr auto MUL = [](auto a, auto b) { return a * b; };
+constexpr auto MUL = [](auto a, auto b) { return with_payload(a * b, a, b, b); };
 constexpr auto FDIV = [](auto a, auto b) { return a / b; };
-constexpr auto FMA = [](auto a, auto b, auto c) { return std::fma(a, b, c); };
-// The product is exact; the sum is rounded to odd, so that rounding it again is harmless.
+constexpr auto FMA = [](auto a, auto b, auto c) {
+  return with_payload(std::fma(a, b, c), a, b, c);
+};
+// The product is exact; the sum is rounded to odd.
 constexpr auto FMA_HALF = [](float a, float b, float c) {
   const double product = double{a} * b, sum = product + c;
   const double rest = sum - product, error = (product - (sum - rest)) + (c - rest);
-  const auto bits = std::bit_cast<int64_t>(sum);
-  if (error == 0 || !std::isfinite(sum) || (bits & 1) != 0) return sum;
-  return std::bit_cast<double>(bits + ((error > 0) == (sum > 0) ? 1 : -1));
+  const bool inexact = (error > 0) | (error < 0), too_large = inexact & ((error > 0) != (sum > 0));
+  return std::bit_cast<double>((std::bit_cast<uint64_t>(sum) - too_large) | inexact);
 };
 constexpr auto RCP = [](auto a) { return 1 / a; };
 constexpr auto SQRT = [](auto a) { return std::sqrt(a); };
@@ -676,38 +646,53 @@ constexpr auto COS = [](auto a) { return std::cos(double{a}); };
 constexpr auto LG2 = [](auto a) { return std::log2(double{a}); };
 constexpr auto EX2 = [](auto a) { return std::exp2(double{a}); };
 constexpr auto TANH = [](auto a) { return std::tanh(double{a}); };
+constexpr auto DIV_FULL = [](float a, float b) { return double{a} / b; };
 // Divisors above 2^126 give 0, or NaN for an infinite dividend.
 constexpr auto DIV_APPROX = [](float a, float b) {
   return std::fabs(b) > 0x1p126f ? double{a} * 0 : double{a} / b;
 };
 
-constexpr uint32_t MAXIMUM = 1, NAN_WINS = 2, XORSIGN = 4;
-constexpr auto FMINMAX = [](uint32_t mods, auto a, auto b) {
+template <bool MAXIMUM, bool NAN_WINS, bool XORSIGN>
+constexpr auto FMINMAX = [](auto a, auto b) {
   using T = decltype(a);
   using U = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
   constexpr U SIGN = U{1} << (BITS<T> - 1);
   const U sign = (std::bit_cast<U>(a) ^ std::bit_cast<U>(b)) & SIGN;
-  if (mods & XORSIGN) {
+  if constexpr (XORSIGN) {
     a = std::fabs(a);
     b = std::fabs(b);
   }
-  const bool a_is_less = a < b || (a == b && (std::bit_cast<U>(a) & SIGN) != 0);  // -0 < +0
-  const bool take_a = b != b || (a == a && a_is_less != ((mods & MAXIMUM) != 0));
-  T result = take_a ? a : b;
-  if (mods & XORSIGN) result = std::bit_cast<T>(std::bit_cast<U>(result) | sign);
-  return mods & NAN_WINS && (a != a || b != b) ? std::numeric_limits<T>::quiet_NaN() : result;
+  const bool negative = (std::bit_cast<U>(MAXIMUM ? b : a) & SIGN) != 0;  // -0 < +0
+  const bool a_wins = (MAXIMUM ? a > b : a < b) | ((a == b) & negative);
+  const T result = a_wins | (b != b) ? a : b;
+  const T chosen = NAN_WINS && a != a ? a : NAN_WINS && b != b ? b : result;
+  if constexpr (XORSIGN) return std::bit_cast<T>(std::bit_cast<U>(chosen) | sign);
+  if constexpr (sizeof(T) == 8) return chosen != chosen ? with_payload(chosen, a, b, b) : chosen;
+  return chosen;
 };
-constexpr auto FABS = [](auto a) { return std::fabs(a); };
-constexpr auto FNEG = [](auto a) { return -a; };
-constexpr auto COPYSIGN = [](auto a, auto b) { return std::copysign(b, a); };
+constexpr auto FABS = [](auto a) { return with_payload(std::fabs(a), a, a, a); };
+constexpr auto FNEG = [](auto a) { return with_payload(-a, a, a, a); };
+constexpr auto COPYSIGN = [](auto a, auto b) {
+  constexpr auto SIGN = decltype(a){1} << (BITS<decltype(a)> - 1);
+  return (a & SIGN) | (b & ~SIGN);
+};
 
-template <bool HALF>
-Handler pick_minmax(Opcode& opcode) {
-  const Handler handler =
-      HALF ? pick_half_float<FMINMAX, 2, FTZ>(opcode) : pick_wide_float<FMINMAX, 2, FTZ>(opcode);
-  opcode.mods = (opcode.text.starts_with("max") ? MAXIMUM : 0) |
-                (opcode.has(".NaN") ? NAN_WINS : 0) | (opcode.has(".xorsign") ? XORSIGN : 0);
-  return handler;
+template <auto OP, auto INTEGER_OP>
+Handler pick_negation(Opcode& opcode) {
+  return is_real(opcode.type()) ? pick_real<OP, 1, FTZ>(opcode) : pick_bits<INTEGER_OP, 1>(opcode);
+}
+template <bool MAXIMUM>
+Handler pick_extreme(Opcode& opcode) {
+  if (!is_real(opcode.type())) {
+    return MAXIMUM ? pick_signed<MAX, 2>(opcode) : pick_signed<MIN, 2>(opcode);
+  }
+  const bool nan_wins = opcode.has(".NaN");
+  if (opcode.has(".xorsign")) {
+    return nan_wins ? pick_real<FMINMAX<MAXIMUM, true, true>, 2, FTZ>(opcode)
+                    : pick_real<FMINMAX<MAXIMUM, false, true>, 2, FTZ>(opcode);
+  }
+  return nan_wins ? pick_real<FMINMAX<MAXIMUM, true, false>, 2, FTZ>(opcode)
+                  : pick_real<FMINMAX<MAXIMUM, false, false>, 2, FTZ>(opcode);
 }
 
 void set_predicate(Warp& warp, uint32_t row, uint32_t mask, uint32_t value) {
@@ -724,12 +709,9 @@ Step testp(Warp& warp, const Inst& inst, uint32_t mask) {
   uint32_t result = 0;
   for_lanes(mask, [&](uint32_t lane) {
     const int kind = std::fpclassify(a[lane]);
-    const bool answers[] = {kind != FP_NAN && kind != FP_INFINITE,
-                            kind == FP_INFINITE,
-                            kind != FP_NAN,
-                            kind == FP_NAN,
-                            kind == FP_NORMAL,
-                            kind == FP_SUBNORMAL};
+    const bool answers[] = {
+        kind != FP_NAN && kind != FP_INFINITE, kind == FP_INFINITE, kind != FP_NAN, kind == FP_NAN,
+        kind == FP_NORMAL || kind == FP_ZERO,  kind == FP_SUBNORMAL};
     result |= uint32_t{answers[inst.mods]} << lane;
   });
   set_predicate(warp, inst.op[0], mask, result);
@@ -738,7 +720,7 @@ Step testp(Warp& warp, const Inst& inst, uint32_t mask) {
 Handler pick_testp(Opcode& opcode) {
   const auto* const test = std::find(std::begin(TESTS), std::end(TESTS), opcode.group[0]);
   opcode.mods = static_cast<uint32_t>(test - std::begin(TESTS));
-  return opcode.type() == Type::f64 ? testp<double> : testp<float>;
+  return opcode.type() == f64 ? testp<double> : testp<float>;
 }
 
 // ---- Comparison and selection -------------------------------------------------------------------
@@ -829,35 +811,21 @@ Step set(Warp& warp, const Inst& inst, uint32_t mask) {
   return Step::next;
 }
 
-template <bool SETP, Type... CHOICES>
-Handler choose_comparison(Type type) {
-  const Type wanted = is_real(type) || is_signed(type) ? type : unsigned_of(type);
-  Handler found = nullptr;
-  ((wanted == CHOICES ? void(found = SETP ? setp<CHOICES> : set<CHOICES>) : void()), ...);
-  return found;
+Handler pick_comparison(Type type, auto make) {
+  return for_type<s16, u16, s32, u32, s64, u64, f16, bf16, f16x2, bf16x2, f32, f64>(
+      is_real(type) || is_signed(type) ? type : unsigned_of(type), make);
 }
-template <bool SETP>
-Handler comparison(Type type) {
-  return choose_comparison<SETP, Type::s16, Type::u16, Type::s32, Type::u32, Type::s64, Type::u64,
-                           Type::f16, Type::bf16, Type::f16x2, Type::bf16x2, Type::f32, Type::f64>(
-      type);
-}
-
 Handler pick_setp(Opcode& opcode) {
   const bool has_q = opcode.operands->at(0).kind == Operand::Kind::vector;
   opcode.mods = comparison_mods(opcode) | (has_q ? HAS_Q : 0);
-  return comparison<true>(opcode.type());
+  return pick_comparison(opcode.type(), []<Type T>() -> Handler { return setp<T>; });
 }
 Handler pick_set(Opcode& opcode) {
   const Type d = half_of(opcode.type(0)), s = opcode.type(1);
   const bool halves = size_of(d) == 2 || half_of(s) != s;
-  const uint32_t one = d == Type::f32    ? 2
-                       : d == Type::f16  ? 3
-                       : d == Type::bf16 ? 4
-                       : halves          ? 1
-                                         : 0;
+  const uint32_t one = d == f32 ? 2 : d == f16 ? 3 : d == bf16 ? 4 : halves ? 1 : 0;
   opcode.mods = comparison_mods(opcode) | one << ONE_SHIFT;
-  return comparison<false>(s);
+  return pick_comparison(s, []<Type T>() -> Handler { return set<T>; });
 }
 
 template <class T>
@@ -877,23 +845,20 @@ Step selp_predicate(Warp& warp, const Inst& inst, uint32_t mask) {
   return Step::next;
 }
 Handler pick_selp(Opcode& opcode) {
-  if (opcode.type() == Type::pred) return selp_predicate;
+  if (opcode.type() == pred) return selp_predicate;
   return size_of(opcode.type()) == 8 ? selp<uint64_t> : selp<uint32_t>;
 }
 
 constexpr auto SLCT = [](auto a, auto b, auto c) { return c >= 0 ? a : b; };
+template <uint32_t FLAGS, Type C>
+Handler choose_slct(Type type) {
+  return for_type<u16, u32, u64>(
+      unsigned_of(type), []<Type T>() -> Handler { return apply<SLCT, FLAGS, T, T, T, C>; });
+}
 Handler pick_slct(Opcode& opcode) {
-  const bool wide = size_of(opcode.type(0)) == 8;
-  if (opcode.type(1) == Type::s32) {
-    return wide ? apply<SLCT, 0, Type::u64, Type::u64, Type::u64, Type::s32>
-                : apply<SLCT, 0, Type::u32, Type::u32, Type::u32, Type::s32>;
-  }
-  if (opcode.has(".ftz")) {
-    return wide ? apply<SLCT, FTZ, Type::u64, Type::u64, Type::u64, Type::f32>
-                : apply<SLCT, FTZ, Type::u32, Type::u32, Type::u32, Type::f32>;
-  }
-  return wide ? apply<SLCT, 0, Type::u64, Type::u64, Type::u64, Type::f32>
-              : apply<SLCT, 0, Type::u32, Type::u32, Type::u32, Type::f32>;
+  if (opcode.type(1) == s32) return choose_slct<0, s32>(opcode.type());
+  return opcode.has(".ftz") ? choose_slct<FTZ, f32>(opcode.type())
+                            : choose_slct<0, f32>(opcode.type());
 }
 
 template <auto OP, int N>
@@ -908,7 +873,7 @@ Step logic_predicate(Warp& warp, const Inst& inst, uint32_t mask) {
 }
 template <auto OP, int N>
 Handler pick_logic(Opcode& opcode) {
-  return opcode.type() == Type::pred ? logic_predicate<OP, N> : pick_bits<OP, N>(opcode);
+  return opcode.type() == pred ? logic_predicate<OP, N> : pick_bits<OP, N>(opcode);
 }
 
 // ---- Moves --------------------------------------------------------------------------------------
@@ -959,7 +924,7 @@ Handler pick_mov(Opcode& opcode) {
   const bool wide = size_of(opcode.type()) == 8;
   const bool packs = a.kind == Operand::Kind::vector, unpacks = d.kind == Operand::Kind::vector;
   if (!packs && !unpacks) {
-    if (opcode.type() == Type::pred) return move_predicate;
+    if (opcode.type() == pred) return move_predicate;
     return wide ? move<uint64_t> : move<uint32_t>;
   }
   const auto parts = static_cast<uint32_t>(packs ? a.parts.size() : d.parts.size());
@@ -1021,24 +986,44 @@ double round_integral(double value, Rounding rounding) {
 
 double value_of(Type type, uint64_t bits, bool ftz) {
   const auto low = static_cast<uint32_t>(bits);
-  if (type == Type::f64) return std::bit_cast<double>(bits);
-  if (type == Type::f16) return f32_from_f16(low);
-  if (type == Type::bf16) return f32_from_bf16(low);
-  return std::bit_cast<float>(ftz ? flush_f32(low) : low);
+  if (type == f64) return std::bit_cast<double>(bits);
+  if (type == f16) {
+    const uint64_t nan = bits << 48 >> 63 << 63 | 0x7ff8ull << 48 | bits << 54 >> 12;
+    const float value = f32_from_f16(low);
+    return value != value ? std::bit_cast<double>(nan) : value;
+  }
+  if (type == bf16) return f32_from_bf16(low);
+  const float value = std::bit_cast<float>(ftz ? flush_f32(low) : low);
+  return ftz && value != value ? std::bit_cast<float>(F32_NAN) : value;
+}
+
+// A NaN of f64 keeps its sign and the upper bits of its payload.
+uint32_t narrow_nan(Type type, double value) {
+  const auto bits = std::bit_cast<uint64_t>(value);
+  const auto code = static_cast<uint32_t>(bits >> 63 << 31 | 0x7fc00000 | bits << 12 >> 41);
+  if (type == f32) return code;
+  return type == bf16 ? code >> 16 : (code >> 16 & 0x8000) | 0x7c00 | (code >> 13 & 0x3ff);
+}
+
+// sm_90 does this with integers: infinities and NaN are not told from numbers.
+uint32_t tf32_nearest_away(uint32_t bits, bool satfinite) {
+  const auto is_top = [](uint32_t x) { return (x & 0x7f800000) == 0x7f800000; };
+  const uint32_t code = (is_top(bits) ? bits : bits + 0x1000) & 0xffffe000;
+  return satfinite && is_top(code) ? code - 0x2000 : code;
 }
 
 uint64_t bits_of(Type type, double value, uint32_t mods) {
   const Rounding rounding = rounding_of(mods);
   const bool relu = (mods & CVT_RELU) != 0, satfinite = (mods & CVT_SATFINITE) != 0;
   switch (type) {
-    case Type::f64:
+    case f64:
       return std::bit_cast<uint64_t>(value);
-    case Type::f16:
+    case f16:
       return encode<F16>(value, rounding, satfinite, relu);
-    case Type::bf16:
+    case bf16:
       return encode<BF16>(value, rounding, satfinite, relu);
-    case Type::tf32:
-      return tf32_from_f32(static_cast<float>(value), rounding, satfinite, relu);
+    case tf32:
+      return encode<TF32>(value, rounding, satfinite, relu) << 13;
     default: {
       const uint32_t bits = encode<F32>(value, rounding);
       return mods & CVT_FTZ ? flush_f32(bits) : bits;
@@ -1059,11 +1044,11 @@ Range range_of(Type type) {
 // NaN becomes 0, or, where 64 bits are on either side, the number of which only the highest bit is 1
 // (CUDA Math API: __half2int_rz, __half2ll_rz).
 uint64_t to_integer(Type to, Type from, double value, Rounding rounding) {
-  if (value != value) {
-    const bool wide = size_of(to) == 8 || from == Type::f64;
-    return wide ? 1ull << (8 * size_of(to) - 1) : 0;
-  }
   const Range range = range_of(to);
+  if (value != value) {
+    const bool wide = size_of(to) == 8 || from == f64;
+    return wide ? static_cast<uint64_t>(is_signed(to) ? range.low : (range.high >> 1) + 1) : 0;
+  }
   value = round_integral(value, rounding);
   if (value <= static_cast<double>(range.low)) return static_cast<uint64_t>(range.low);
   if (value >= static_cast<double>(range.high)) return static_cast<uint64_t>(range.high);
@@ -1095,7 +1080,7 @@ uint64_t from_integer(uint64_t bits, uint32_t mods) {
     const __int128 value = negative ? -static_cast<__int128>(magnitude) : magnitude;
     return static_cast<uint64_t>(std::clamp(value, range.low, range.high));
   }
-  const int precision = to == Type::f64 ? 53 : to == Type::f32 ? 24 : to == Type::f16 ? 11 : 8;
+  const int precision = to == f64 ? 53 : to == f32 ? 24 : to == f16 ? 11 : 8;
   double value = round_magnitude(magnitude, precision, rounding_of(mods), negative);
   if (negative) value = -value;
   if (mods & CVT_SAT) value = std::clamp(value, 0.0, 1.0);
@@ -1104,10 +1089,16 @@ uint64_t from_integer(uint64_t bits, uint32_t mods) {
 
 uint64_t from_float(uint64_t bits, uint32_t mods) {
   const Rounding rounding = rounding_of(mods);
+  if (rounding == Rounding::NEAREST_AWAY) {
+    return tf32_nearest_away(static_cast<uint32_t>(bits), mods & CVT_SATFINITE);
+  }
   double value = value_of(from_of(mods), bits, mods & CVT_FTZ);
   if (!is_real(to_of(mods))) return to_integer(to_of(mods), from_of(mods), value, rounding);
   if (mods & CVT_INTEGRAL) value = round_integral(value, rounding);
   if (mods & CVT_SAT) value = value > 0 ? std::min(value, 1.0) : 0;
+  if (value != value && from_of(mods) == f64 && to_of(mods) != f64) {
+    return narrow_nan(to_of(mods), value);
+  }
   return bits_of(to_of(mods), value, mods);
 }
 
@@ -1171,18 +1162,18 @@ constexpr auto TO_S32 = [](float a) {
 // What kernels do by the million; nullptr for the rest.
 Handler pick_fast(Type to, Type from, uint32_t mods) {
   const Rounding rounding = rounding_of(mods);
-  if (to == Type::s32 && from == Type::f32 && rounding == Rounding::ZERO && !(mods & CVT_FTZ)) {
-    return apply<TO_S32, 0, Type::s32, Type::f32>;
+  if (to == s32 && from == f32 && rounding == Rounding::ZERO && !(mods & CVT_FTZ)) {
+    return apply<TO_S32, 0, s32, f32>;
   }
   if (mods >> FLAGS_SHIFT != 0 || rounding != Rounding::NEAREST) return nullptr;
-  if (to == Type::f32) {
-    if (from == Type::s32) return apply<SAME, 0, Type::f32, Type::s32>;
-    if (from == Type::u32) return apply<SAME, 0, Type::f32, Type::u32>;
-    if (from == Type::f16) return apply<SAME, 0, Type::f32, Type::f16>;
-    if (from == Type::bf16) return apply<BF16_TO_F32, 0, Type::u32, Type::u32>;
+  if (to == f32) {
+    if (from == s32) return apply<SAME, 0, f32, s32>;
+    if (from == u32) return apply<SAME, 0, f32, u32>;
+    if (from == f16) return apply<SAME, 0, f32, f16>;
+    if (from == bf16) return apply<BF16_TO_F32, 0, u32, u32>;
   }
-  if (to == Type::f16 && from == Type::f32) return apply<SAME, 0, Type::f16, Type::f32>;
-  if (to == Type::bf16 && from == Type::f32) return apply<SAME, 0, Type::bf16, Type::f32>;
+  if (to == f16 && from == f32) return apply<SAME, 0, f16, f32>;
+  if (to == bf16 && from == f32) return apply<SAME, 0, bf16, f32>;
   return nullptr;
 }
 
@@ -1226,25 +1217,23 @@ Handler pick_cvt_x2(Opcode& opcode) {
   opcode.mods = cvt_mods(opcode);
   const bool plain =
       rounding_of(opcode.mods) == Rounding::NEAREST && opcode.mods >> FLAGS_SHIFT == 0;
-  constexpr Type U = Type::u32, F = Type::f32;
   switch (opcode.type()) {
-    case Type::bf16x2:
-      return plain ? apply<PACK_BF16, 0, U, F, F> : apply<PACK<BF16, 16>, 0, U, F, F>;
-    case Type::f16x2:
-      return plain ? apply<PACK_F16, 0, U, F, F> : apply<PACK<F16, 16>, 0, U, F, F>;
-    case Type::e4m3x2:
-      return apply<PACK<E4M3, 8>, 0, U, F, F>;
+    case bf16x2:
+      return plain ? apply<PACK_BF16, 0, u32, f32, f32> : apply<PACK<BF16, 16>, 0, u32, f32, f32>;
+    case f16x2:
+      return plain ? apply<PACK_F16, 0, u32, f32, f32> : apply<PACK<F16, 16>, 0, u32, f32, f32>;
+    case e4m3x2:
+      return apply<PACK<E4M3, 8>, 0, u32, f32, f32>;
     default:
-      return apply<PACK<E5M2, 8>, 0, U, F, F>;
+      return apply<PACK<E5M2, 8>, 0, u32, f32, f32>;
   }
 }
 Handler pick_cvt_f8(Opcode& opcode) {
   opcode.mods = cvt_mods(opcode);
-  constexpr Type U = Type::u32;
-  if (opcode.type(0) == Type::e4m3x2) return apply<F16X2_TO_F8X2<E4M3>, 0, U, U>;
-  if (opcode.type(0) == Type::e5m2x2) return apply<F16X2_TO_F8X2<E5M2>, 0, U, U>;
-  return opcode.type(1) == Type::e4m3x2 ? apply<F8X2_TO_F16X2<E4M3>, 0, U, U>
-                                        : apply<F8X2_TO_F16X2<E5M2>, 0, U, U>;
+  if (opcode.type(0) == e4m3x2) return apply<F16X2_TO_F8X2<E4M3>, 0, u32, u32>;
+  if (opcode.type(0) == e5m2x2) return apply<F16X2_TO_F8X2<E5M2>, 0, u32, u32>;
+  return opcode.type(1) == e4m3x2 ? apply<F8X2_TO_F16X2<E4M3>, 0, u32, u32>
+                                  : apply<F8X2_TO_F16X2<E5M2>, 0, u32, u32>;
 }
 
 // a above b, both saturated; c's lower bits above them.
@@ -1259,120 +1248,90 @@ constexpr auto CVT_PACK = [](int32_t a, int32_t b, uint32_t c) {
 template <class T>
 constexpr auto CVT_PACK_16 = [](int32_t a, int32_t b) { return CVT_PACK<T>(a, b, 0); };
 Handler pick_cvt_pack(Opcode& opcode) {
-  constexpr Type U = Type::u32, S = Type::s32;
-  switch (opcode.type()) {
-    case Type::u16:
-      return apply<CVT_PACK_16<uint16_t>, 0, U, S, S>;
-    case Type::s16:
-      return apply<CVT_PACK_16<int16_t>, 0, U, S, S>;
-    case Type::u8:
-      return apply<CVT_PACK<uint8_t>, 0, U, S, S, U>;
-    default:
-      return apply<CVT_PACK<int8_t>, 0, U, S, S, U>;
-  }
+  if (opcode.type() == u16) return apply<CVT_PACK_16<uint16_t>, 0, u32, s32, s32>;
+  if (opcode.type() == s16) return apply<CVT_PACK_16<int16_t>, 0, u32, s32, s32>;
+  if (opcode.type() == u8) return apply<CVT_PACK<uint8_t>, 0, u32, s32, s32, u32>;
+  return apply<CVT_PACK<int8_t>, 0, u32, s32, s32, u32>;
 }
 
 // ---- The table ----------------------------------------------------------------------------------
 
 #define INTEGERS "{.s16,.u16,.s32,.u32,.s64,.u64}"
-#define ROUNDED "{.rn,.rz,.rm,.rp,}"
-#define EXTREME "{.ftz,}{.NaN,}{.xorsign.abs,}"
-#define HALVES "{.f16,.f16x2,.bf16,.bf16x2}"
+#define HALVES ".f16,.f16x2,.bf16,.bf16x2}"
+#define REALS "{.f32,.f64," HALVES
+#define NUMBERS "{.s16,.u16,.s32,.u32,.s64,.u64,.f32,.f64," HALVES
+#define WORDS "{.b16,.u16,.s16,.b32,.u32,.s32,.f32,.b64,.u64,.s64,.f64}"
+#define SMALL_INTEGERS "{.u8,.s8,.u16,.s16,.u32,.s32,.u64,.s64}"
+#define ROUNDED "{.rn,.rz,.rm,.rp,}{.ftz,}{.sat,}"
+#define INTEGER_RELATIONS "{.eq,.ne,.lt,.le,.gt,.ge,.lo,.ls,.hi,.hs}{.and,.or,.xor,}"
+#define REAL_RELATIONS \
+  "{.eq,.ne,.lt,.le,.gt,.ge,.equ,.neu,.ltu,.leu,.gtu,.geu,.num,.nan}{.and,.or,.xor,}{.ftz,}"
+#define COMPARED "{.b16,.b32,.b64,.s16,.u16,.s32,.u32,.s64,.u64}"
 
-constexpr uint32_t F32_FLAGS = FTZ | SAT | DIRECTED, F16_FLAGS = FTZ | SAT;
+#define APPROXIMATE ", approximately on a GPU"
 
 const Row ROWS[] = {
-    {"mov{.b16,.u16,.s16,.b32,.u32,.s32,.f32,.b64,.u64,.s64,.f64,.pred}", "*", pick_mov,
+    {"mov{.pred,.b16,.u16,.s16,.b32,.u32,.s32,.f32,.b64,.u64,.s64,.f64}", "*", pick_mov,
      "d = a; d = {a, b, ...} packs, {d, e, ...} = a unpacks, the lowest part first"},
 
-    {"add{.sat,}" INTEGERS, "d:t, a:t, b:t", pick_add, "d = a + b"},
-    {"add" ROUNDED "{.ftz,}{.sat,}{.f32,.f64}", "d:t, a:t, b:t", pick_wide_float<ADD, 2, F32_FLAGS>,
-     "d = a + b"},
-    {"add{.rn,}{.ftz,}{.sat,}" HALVES, "d:t, a:t, b:t", pick_half_float<ADD, 2, F16_FLAGS>,
-     "d = a + b"},
-    {"sub{.sat,}" INTEGERS, "d:t, a:t, b:t", pick_sub, "d = a - b"},
-    {"sub" ROUNDED "{.ftz,}{.sat,}{.f32,.f64}", "d:t, a:t, b:t", pick_wide_float<SUB, 2, F32_FLAGS>,
-     "d = a - b"},
-    {"sub{.rn,}{.ftz,}{.sat,}" HALVES, "d:t, a:t, b:t", pick_half_float<SUB, 2, F16_FLAGS>,
-     "d = a - b"},
+    {"add" ROUNDED NUMBERS, "d:t, a:t, b:t", pick_sum<ADD, ADD_SAT>, "d = a + b"},
+    {"sub" ROUNDED NUMBERS, "d:t, a:t, b:t", pick_sum<SUB, SUB_SAT>, "d = a - b"},
     {"mul.lo" INTEGERS, "d:t, a:t, b:t", pick_bits<MUL_LO, 2>, "d = the lower half of a * b"},
     {"mul.hi" INTEGERS, "d:t, a:t, b:t", pick_signed<MUL_HI, 2>, "d = the upper half of a * b"},
     {"mul.wide{.s16,.u16,.s32,.u32}", "d:w, a:t, b:t", pick_mul_wide, "d = a * b"},
-    {"mul" ROUNDED "{.ftz,}{.sat,}{.f32,.f64}", "d:t, a:t, b:t", pick_wide_float<MUL, 2, F32_FLAGS>,
-     "d = a * b"},
-    {"mul{.rn,}{.ftz,}{.sat,}" HALVES, "d:t, a:t, b:t", pick_half_float<MUL, 2, F16_FLAGS>,
-     "d = a * b"},
+    {"mul" ROUNDED REALS, "d:t, a:t, b:t", pick_real<MUL, 2, F32_FLAGS>, "d = a * b"},
     {"mad.lo" INTEGERS, "d:t, a:t, b:t, c:t", pick_bits<MAD_LO, 3>,
      "d = the lower half of a * b, + c"},
     {"mad.hi" INTEGERS, "d:t, a:t, b:t, c:t", pick_signed<MAD_HI, 3>,
      "d = the upper half of a * b, + c"},
-    {"mad.hi.sat.s32", "d:t, a:t, b:t, c:t",
-     pick<MAD_HI_SAT, Type::s32, Type::s32, Type::s32, Type::s32>, "as mad.hi, saturated"},
+    {"mad.hi.sat.s32", "d:t, a:t, b:t, c:t", pick<MAD_HI_SAT, s32, s32, s32, s32>,
+     "as mad.hi, saturated"},
     {"mad.wide{.s16,.u16,.s32,.u32}", "d:w, a:t, b:t, c:w", pick_mad_wide, "d = a * b + c"},
-    {"fma" ROUNDED "{.ftz,}{.sat,}{.f32,.f64}", "d:t, a:t, b:t, c:t",
-     pick_wide_float<FMA, 3, F32_FLAGS>, "d = a * b + c, rounded once"},
-    {"mad" ROUNDED "{.ftz,}{.sat,}{.f32,.f64}", "d:t, a:t, b:t, c:t",
-     pick_wide_float<FMA, 3, F32_FLAGS>, "as fma"},
-    {"fma.rn{.ftz,}{.sat,.relu,}" HALVES, "d:t, a:t, b:t, c:t",
-     pick_half_float<FMA_HALF, 3, FTZ | SAT | RELU>, "d = a * b + c, rounded once"},
+    {"fma" ROUNDED "{.f32,.f64}", "d:t, a:t, b:t, c:t", pick_wide<FMA, 3, F32_FLAGS>,
+     "d = a * b + c, rounded once"},
+    {"mad" ROUNDED "{.f32,.f64}", "d:t, a:t, b:t, c:t", pick_wide<FMA, 3, F32_FLAGS>, "as fma"},
+    {"fma.rn{.ftz,}{.sat,.relu,}{" HALVES, "d:t, a:t, b:t, c:t",
+     pick_half<FMA_HALF, 3, FTZ | SAT | RELU>, "d = a * b + c, rounded once"},
     {"mul24{.lo,.hi}{.s32,.u32}", "d:t, a:t, b:t", pick_24<MUL24, 2>,
      "d = bits 0-31 or 16-47 of the product of the lower 24 bits"},
     {"mad24{.lo,.hi}{.s32,.u32}", "d:t, a:t, b:t, c:t", pick_24<MAD24, 3>, "d = mul24(a, b) + c"},
-    {"mad24.hi.sat.s32", "d:t, a:t, b:t, c:t",
-     pick<MAD24_HI_SAT, Type::s32, Type::s32, Type::s32, Type::s32>,
+    {"mad24.hi.sat.s32", "d:t, a:t, b:t, c:t", pick<MAD24_HI_SAT, s32, s32, s32, s32>,
      "d = mul24.hi(a, b) + c, saturated"},
     {"sad" INTEGERS, "d:t, a:t, b:t, c:t", pick_signed<SAD, 3>, "d = c + |a - b|"},
     {"div" INTEGERS, "d:t, a:t, b:t", pick_signed<DIV, 2>, "d = a / b; all ones if b is 0"},
     {"rem" INTEGERS, "d:t, a:t, b:t", pick_signed<REM, 2>, "d = a % b; all ones if b is 0"},
-    {"div{.rn,.rz,.rm,.rp}{.ftz,}{.f32,.f64}", "d:t, a:t, b:t",
-     pick_wide_float<FDIV, 2, FTZ | DIRECTED>, "d = a / b"},
-    {"div{.approx,.full}{.ftz,}.f32", "d:t, a:t, b:t", pick_wide_float<DIV_APPROX, 2, FTZ>,
-     "d = a / b, approximately on a GPU"},
-    {"min" INTEGERS, "d:t, a:t, b:t", pick_signed<MIN, 2>, "d = min(a, b)"},
-    {"max" INTEGERS, "d:t, a:t, b:t", pick_signed<MAX, 2>, "d = max(a, b)"},
-    {"min.relu.s32", "d:t, a:t, b:t", pick<MIN_RELU, Type::s32, Type::s32, Type::s32>,
-     "d = max(min(a, b), 0)"},
-    {"max.relu.s32", "d:t, a:t, b:t", pick<MAX_RELU, Type::s32, Type::s32, Type::s32>,
-     "d = max(a, b, 0)"},
-    {"min" EXTREME "{.f32,.f64}", "d:t, a:t, b:t", pick_minmax<false>,
+    {"div{.rn,.rz,.rm,.rp}{.ftz,}{.f32,.f64}", "d:t, a:t, b:t", pick_wide<FDIV, 2, FTZ | DIRECTED>,
+     "d = a / b"},
+    {"div.full{.ftz,}.f32", "d:t, a:t, b:t", pick_wide<DIV_FULL, 2, FTZ>, "d = a / b" APPROXIMATE},
+    {"div.approx{.ftz,}.f32", "d:t, a:t, b:t", pick_wide<DIV_APPROX, 2, FTZ>,
+     "d = a / b, 0 for |b| above 2^126" APPROXIMATE},
+    {"min{.ftz,}{.NaN,}{.xorsign.abs,}" NUMBERS, "d:t, a:t, b:t", pick_extreme<false>,
      "d = min(a, b); of a NaN and a number the number, with .NaN the NaN"},
-    {"max" EXTREME "{.f32,.f64}", "d:t, a:t, b:t", pick_minmax<false>, "d = max(a, b), as min"},
-    {"min" EXTREME HALVES, "d:t, a:t, b:t", pick_minmax<true>, "d = min(a, b), as above"},
-    {"max" EXTREME HALVES, "d:t, a:t, b:t", pick_minmax<true>, "d = max(a, b), as above"},
-    {"neg{.s16,.s32,.s64}", "d:t, a:t", pick_bits<NEG, 1>, "d = -a"},
-    {"neg{.ftz,}{.f32,.f64}", "d:t, a:t", pick_wide_float<FNEG, 1, FTZ>, "d = -a"},
-    {"neg{.ftz,}" HALVES, "d:t, a:t", pick_half_float<FNEG, 1, FTZ>, "d = -a"},
-    {"abs{.s16,.s32,.s64}", "d:t, a:t", pick_bits<ABS, 1>, "d = |a|"},
-    {"abs{.ftz,}{.f32,.f64}", "d:t, a:t", pick_wide_float<FABS, 1, FTZ>, "d = |a|"},
-    {"abs{.ftz,}" HALVES, "d:t, a:t", pick_half_float<FABS, 1, FTZ>, "d = |a|"},
-    {"copysign{.f32,.f64}", "d:t, a:t, b:t", pick_wide_float<COPYSIGN, 2, 0>,
-     "d = b with the sign of a"},
+    {"max{.ftz,}{.NaN,}{.xorsign.abs,}" NUMBERS, "d:t, a:t, b:t", pick_extreme<true>,
+     "d = max(a, b), as min"},
+    {"min.relu.s32", "d:t, a:t, b:t", pick<MIN_RELU, s32, s32, s32>, "d = max(min(a, b), 0)"},
+    {"max.relu.s32", "d:t, a:t, b:t", pick<MAX_RELU, s32, s32, s32>, "d = max(a, b, 0)"},
+    {"neg{.ftz,}{.s16,.s32,.s64,.f32,.f64," HALVES, "d:t, a:t", pick_negation<FNEG, NEG>, "d = -a"},
+    {"abs{.ftz,}{.s16,.s32,.s64,.f32,.f64," HALVES, "d:t, a:t", pick_negation<FABS, ABS>,
+     "d = |a|"},
+    {"copysign{.f32,.f64}", "d:t, a:t, b:t", pick_bits<COPYSIGN, 2>, "d = b with the sign of a"},
     {"testp{.finite,.infinite,.number,.notanumber,.normal,.subnormal}{.f32,.f64}", "p:p, a:t",
      pick_testp, "p = whether a is of this kind"},
-    {"rcp{.rn,.rz,.rm,.rp}{.ftz,}{.f32,.f64}", "d:t, a:t", pick_wide_float<RCP, 1, FTZ | DIRECTED>,
+    {"rcp{.rn,.rz,.rm,.rp}{.ftz,}{.f32,.f64}", "d:t, a:t", pick_wide<RCP, 1, FTZ | DIRECTED>,
      "d = 1 / a"},
-    {"sqrt{.rn,.rz,.rm,.rp}{.ftz,}{.f32,.f64}", "d:t, a:t",
-     pick_wide_float<SQRT, 1, FTZ | DIRECTED>, "d = the square root of a"},
-    {"rcp.approx{.ftz,}{.f32,.f64}", "d:t, a:t", pick_approximation<RCP_APPROX>,
-     "d = 1 / a, approximately on a GPU"},
-    {"sqrt.approx{.ftz,}.f32", "d:t, a:t", pick_approximation<SQRT_APPROX>,
-     "d = the square root of a, approximately on a GPU"},
-    {"rsqrt.approx{.ftz,}{.f32,.f64}", "d:t, a:t", pick_approximation<RSQRT>,
-     "d = 1 / the square root of a, approximately on a GPU"},
-    {"sin.approx{.ftz,}.f32", "d:t, a:t", pick_approximation<SIN>,
-     "d = sin(a), approximately on a GPU"},
-    {"cos.approx{.ftz,}.f32", "d:t, a:t", pick_approximation<COS>,
-     "d = cos(a), approximately on a GPU"},
-    {"lg2.approx{.ftz,}.f32", "d:t, a:t", pick_approximation<LG2>,
-     "d = log2(a), approximately on a GPU"},
-    {"ex2.approx{.ftz,}.f32", "d:t, a:t", pick_approximation<EX2>,
-     "d = 2^a, approximately on a GPU"},
-    {"ex2.approx{.ftz,}" HALVES, "d:t, a:t", pick_approximation<EX2>,
-     "d = 2^a, approximately on a GPU"},
-    {"tanh.approx.f32", "d:t, a:t", pick_approximation<TANH>,
-     "d = tanh(a), approximately on a GPU"},
-    {"tanh.approx" HALVES, "d:t, a:t", pick_approximation<TANH>,
-     "d = tanh(a), approximately on a GPU"},
+    {"sqrt{.rn,.rz,.rm,.rp}{.ftz,}{.f32,.f64}", "d:t, a:t", pick_wide<SQRT, 1, FTZ | DIRECTED>,
+     "d = the square root of a"},
+    {"rcp.approx{.ftz,}{.f32,.f64}", "d:t, a:t", pick_real<RCP_APPROX, 1, FTZ>,
+     "d = 1 / a" APPROXIMATE},
+    {"sqrt.approx{.ftz,}.f32", "d:t, a:t", pick_real<SQRT_APPROX, 1, FTZ>,
+     "d = the square root of a" APPROXIMATE},
+    {"rsqrt.approx{.ftz,}{.f32,.f64}", "d:t, a:t", pick_real<RSQRT, 1, FTZ>,
+     "d = 1 / the square root of a" APPROXIMATE},
+    {"sin.approx{.ftz,}.f32", "d:t, a:t", pick_real<SIN, 1, FTZ>, "d = sin(a)" APPROXIMATE},
+    {"cos.approx{.ftz,}.f32", "d:t, a:t", pick_real<COS, 1, FTZ>, "d = cos(a)" APPROXIMATE},
+    {"lg2.approx{.ftz,}.f32", "d:t, a:t", pick_real<LG2, 1, FTZ>, "d = log2(a)" APPROXIMATE},
+    {"ex2.approx{.ftz,}{.f32," HALVES, "d:t, a:t", pick_real<EX2, 1, FTZ>, "d = 2^a" APPROXIMATE},
+    {"tanh.approx{.f32," HALVES, "d:t, a:t", pick_real<TANH, 1, 0>, "d = tanh(a)" APPROXIMATE},
 
     {"add.cc{.s32,.u32,.s64,.u64}", "d:t, a:t, b:t", pick_carry, "d = a + b, sets the carry flag"},
     {"addc{.cc,}{.s32,.u32,.s64,.u64}", "d:t, a:t, b:t", pick_carry, "d = a + b + carry"},
@@ -1391,25 +1350,25 @@ const Row ROWS[] = {
     {"cnot{.b16,.b32,.b64}", "d:t, a:t", pick_bits<CNOT, 1>, "d = 1 if a is 0, else 0"},
     {"lop3.b32", "d:t, a:t, b:t, c:t, table:32", pick_lop3,
      "d = for each bit, bit 4a + 2b + c of the table"},
-    {"shl{.b16,.b32,.b64}", "d:t, a:t, n:32", pick_shl, "d = a << n; 0 if n is too large"},
-    {"shr{.b16,.b32,.b64,.u16,.u32,.u64,.s16,.s32,.s64}", "d:t, a:t, n:32", pick_shr,
-     "d = a >> n; 0 or the sign if n is too large"},
+    {"shl{.b16,.b32,.b64}", "d:t, a:t, n:32", pick_shift<SHL, u16, u32, u64>,
+     "d = a << n; 0 if n is too large"},
+    {"shr{.b16,.b32,.b64,.u16,.u32,.u64,.s16,.s32,.s64}", "d:t, a:t, n:32",
+     pick_shift<SHR, s16, s32, s64, u16, u32, u64>, "d = a >> n; 0 or the sign if n is too large"},
     {"shf{.l,.r}{.clamp,.wrap}.b32", "d:t, a:t, b:t, n:t", pick_shf,
      "d = the upper half of {b, a} << n, or the lower half of {b, a} >> n"},
     {"bfe{.s32,.u32,.s64,.u64}", "d:t, a:t, at:32, length:32", pick_bfe, "d = a field of a"},
     {"bfi{.b32,.b64}", "d:t, a:t, b:t, at:32, length:32", pick_bfi,
      "d = b with a field replaced by a"},
-    {"bfind{.shiftamt,}{.s32,.u32,.s64,.u64}", "d:32, a:t", pick_bfind,
+    {"bfind{.shiftamt,}{.s32,.u32,.s64,.u64}", "d:32, a:t", pick_count<BFIND>,
      "d = the place of the highest bit that is not the sign, or the shift that moves it to the "
      "top"},
     {"brev{.b32,.b64}", "d:t, a:t", pick_bits<BREV, 1>, "d = a, its bits reversed"},
     {"popc{.b32,.b64}", "d:32, a:t", pick_count<POPC>, "d = how many bits are 1"},
     {"clz{.b32,.b64}", "d:32, a:t", pick_count<CLZ>, "d = how many upper bits are 0"},
-    {"fns.b32", "d:t, a:t, base:t, n:t", pick<FNS, Type::u32, Type::u32, Type::u32, Type::s32>,
+    {"fns.b32", "d:t, a:t, base:t, n:t", pick<FNS, u32, u32, u32, s32>,
      "d = the place of the n-th bit that is 1, from base"},
-    {"bmsk{.clamp,.wrap}.b32", "d:t, at:t, length:t", pick_wrap<BMSK, Type::u32>,
-     "d = ones in a field"},
-    {"szext{.clamp,.wrap}{.s32,.u32}", "d:t, a:t, n:32", pick_wrap<SZEXT, Type::s32, Type::u32>,
+    {"bmsk{.clamp,.wrap}.b32", "d:t, at:t, length:t", pick_shift<BMSK, u32>, "d = ones in a field"},
+    {"szext{.clamp,.wrap}{.s32,.u32}", "d:t, a:t, n:32", pick_shift<SZEXT, s32, u32>,
      "d = the lower n bits of a, extended"},
     {"prmt.b32{.f4e,.b4e,.rc8,.ecl,.ecr,.rc16,}", "d:t, a:t, b:t, c:t", pick_prmt,
      "d = four of the bytes of {b, a}, as c picks"},
@@ -1418,24 +1377,18 @@ const Row ROWS[] = {
     {"dp2a{.lo,.hi}{.s32,.u32}{.s32,.u32}", "d:32, a:32, b:32, c:32", pick_dot<DP2A>,
      "d = c + the dot product of a's halves and two bytes of b"},
 
-    {"setp{.eq,.ne,.lt,.le,.gt,.ge,.lo,.ls,.hi,.hs}{.and,.or,.xor,}"
-     "{.b16,.b32,.b64,.s16,.u16,.s32,.u32,.s64,.u64}",
-     "p:p|q:p, a:t, b:t, c:p?", pick_setp, "p = (a < b) and c, q = !(a < b) and c"},
-    {"setp{.eq,.ne,.lt,.le,.gt,.ge,.equ,.neu,.ltu,.leu,.gtu,.geu,.num,.nan}{.and,.or,.xor,}{.ftz,}"
-     "{.f32,.f64,.f16,.f16x2,.bf16,.bf16x2}",
-     "p:p|q:p, a:t, b:t, c:p?", pick_setp,
+    {"setp" INTEGER_RELATIONS COMPARED, "p:p|q:p, a:t, b:t, c:p?", pick_setp,
+     "p = (a < b) and c, q = !(a < b) and c"},
+    {"setp" REAL_RELATIONS REALS, "p:p|q:p, a:t, b:t, c:p?", pick_setp,
      "p = (a < b) and c, q = !(a < b) and c; of packed types p for the lower half, q for the "
      "upper"},
-    {"set{.eq,.ne,.lt,.le,.gt,.ge,.lo,.ls,.hi,.hs}{.and,.or,.xor,}{.u32,.s32,.f32}"
-     "{.b16,.b32,.b64,.s16,.u16,.s32,.u32,.s64,.u64}",
-     "d:t, a:s, b:s, c:p?", pick_set, "d = all ones, or 1.0, if (a < b) and c, else 0"},
-    {"set{.eq,.ne,.lt,.le,.gt,.ge,.equ,.neu,.ltu,.leu,.gtu,.geu,.num,.nan}{.and,.or,.xor,}{.ftz,}"
-     "{.u16,.s16,.u32,.s32,.f32,.f16,.bf16,.f16x2,.bf16x2}{.f32,.f64,.f16,.bf16,.f16x2,.bf16x2}",
-     "d:t, a:s, b:s, c:p?", pick_set, "d = all ones, or 1.0, if (a < b) and c, else 0"},
-    {"selp{.pred,.b16,.u16,.s16,.b32,.u32,.s32,.f32,.b64,.u64,.s64,.f64}", "d:t, a:t, b:t, c:p",
-     pick_selp, "d = c ? a : b"},
-    {"slct{.ftz,}{.b16,.u16,.s16,.b32,.u32,.s32,.f32,.b64,.u64,.s64,.f64}{.s32,.f32}",
-     "d:t, a:t, b:t, c:s", pick_slct, "d = c >= 0 ? a : b"},
+    {"set" INTEGER_RELATIONS "{.u32,.s32,.f32}" COMPARED, "d:t, a:s, b:s, c:p?", pick_set,
+     "d = all ones, or 1.0, if (a < b) and c, else 0"},
+    {"set" REAL_RELATIONS "{.u16,.s16,.u32,.s32,.f32," HALVES REALS, "d:t, a:s, b:s, c:p?",
+     pick_set, "d = all ones, or 1.0, if (a < b) and c, else 0"},
+    {"selp.pred", "d:p, a:p, b:p, c:p", pick_selp, "d = c ? a : b"},
+    {"selp" WORDS, "d:t, a:t, b:t, c:p", pick_selp, "d = c ? a : b"},
+    {"slct{.ftz,}" WORDS "{.s32,.f32}", "d:t, a:t, b:t, c:s", pick_slct, "d = c >= 0 ? a : b"},
 
     {"cvt{.rn,.rz,}{.relu,}{.satfinite,}{.f16x2,.bf16x2}.f32", "d:32, a:32, b:32", pick_cvt_x2,
      "d = {a, b} converted; a becomes the upper half"},
@@ -1445,18 +1398,17 @@ const Row ROWS[] = {
      "d = both halves of a converted"},
     {"cvt.rn{.relu,}.f16x2{.e4m3x2,.e5m2x2}", "d:32, a:16", pick_cvt_f8,
      "d = both bytes of a converted"},
-    {"cvt{.rn,.rz,.rna}{.satfinite,}{.relu,}{.satfinite,}.tf32.f32", "d:x, a:x", pick_cvt,
-     "d = a rounded to 10 bits of mantissa"},
+    {"cvt{.rn,.rz}{.satfinite,}{.relu,}.tf32.f32", "d:32, a:32", pick_cvt,
+     "d = a with 10 bits of mantissa"},
+    {"cvt.rna{.satfinite,}.tf32.f32", "d:32, a:32", pick_cvt, "d = a with 10 bits of mantissa"},
     {"cvt{.rn,.rz}{.relu,}{.satfinite,}{.f16,.bf16}.f32", "d:x, a:x", pick_cvt,
      "d = a converted; .relu: not below 0; .satfinite: never infinite"},
-    {"cvt{.sat,}{.u8,.s8,.u16,.s16,.u32,.s32,.u64,.s64}{.u8,.s8,.u16,.s16,.u32,.s32,.u64,.s64}",
-     "d:x, a:x", pick_cvt, "d = a, truncated or extended; .sat: the nearest that the type has"},
-    {"cvt{.rni,.rzi,.rmi,.rpi}{.ftz,}{.sat,}{.u8,.s8,.u16,.s16,.u32,.s32,.u64,.s64}"
-     "{.f16,.bf16,.f32,.f64}",
-     "d:x, a:x", pick_cvt, "d = a rounded to an integer, the nearest that the type has"},
-    {"cvt{.rn,.rz,.rm,.rp}{.ftz,}{.sat,}{.f16,.bf16,.f32,.f64}"
-     "{.u8,.s8,.u16,.s16,.u32,.s32,.u64,.s64}",
-     "d:x, a:x", pick_cvt, "d = a"},
+    {"cvt{.sat,}" SMALL_INTEGERS SMALL_INTEGERS, "d:x, a:x", pick_cvt,
+     "d = a, truncated or extended; .sat: the nearest that the type has"},
+    {"cvt{.rni,.rzi,.rmi,.rpi}{.ftz,}{.sat,}" SMALL_INTEGERS "{.f16,.bf16,.f32,.f64}", "d:x, a:x",
+     pick_cvt, "d = a rounded to an integer, the nearest that the type has"},
+    {"cvt{.rn,.rz,.rm,.rp}{.ftz,}{.sat,}{.f16,.bf16,.f32,.f64}" SMALL_INTEGERS, "d:x, a:x",
+     pick_cvt, "d = a"},
     {"cvt{.rn,.rz,.rm,.rp,.rni,.rzi,.rmi,.rpi,}{.ftz,}{.sat,}{.f16,.bf16,.f32,.f64}"
      "{.f16,.bf16,.f32,.f64}",
      "d:x, a:x", pick_cvt, "d = a; .rni and its like: rounded to an integer"},

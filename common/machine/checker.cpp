@@ -22,8 +22,8 @@ struct Unacquired {
 };
 
 struct Register {
-  uint32_t group = 0, pc = 0;     // of the last wgmma.mma_async that names it
-  uint32_t touched = 0;           // by an ordinary instruction, behind so many wgmma.fence - 1
+  uint32_t group = 0, pc = 0;  // of the last wgmma.mma_async that names it
+  uint32_t touched = 0;        // by an ordinary instruction, behind so many wgmma.fence - 1
   uint32_t touched_pc = 0;
   bool accumulator = false;
 };
@@ -31,10 +31,10 @@ struct Register {
 struct WarpState {
   Warp* warp = nullptr;
   uint32_t first_agent = 0;
-  uint32_t clock = 1;        // of its generic accesses from now on
-  uint32_t synced = 0;       // up to which they are ordered among its lanes
-  std::vector<uint32_t> met; // by lane: those that it met since then; empty: none
-  Knowledge known;           // of all its lanes; of its own accesses GENERIC knows all
+  uint32_t clock = 1;         // of its generic accesses from now on
+  uint32_t synced = 0;        // up to which they are ordered among its lanes
+  std::vector<uint32_t> met;  // by lane: those that it met since then; empty: none
+  Knowledge known;            // of all its lanes; of its own accesses GENERIC knows all
   std::vector<Extra> extras;
   std::vector<Unacquired> unacquired;
   // What would be known but for a scope, or for a fence before a relaxed operation: for reports.
@@ -53,8 +53,8 @@ struct WarpState {
 struct MbarrierState {
   uint32_t address = 0;
   uint32_t agent = 0;
-  uint32_t phase = 0;    // how many are complete
-  bool living = false;   // between init and inval
+  uint32_t phase = 0;   // how many are complete
+  bool living = false;  // between init and inval
   Record init;
   uint32_t init_fence = 0;  // clock of its INIT_FENCES agent; 0: none was executed behind the init
   Channel pending, completed;
@@ -67,7 +67,7 @@ struct BarrierState {
 
 // The access that is being checked.
 struct Later {
-  WarpState* by;
+  const WarpState* by;
   const Knowledge* known;
   uint32_t pc, agent, clock;
   bool write;
@@ -76,10 +76,10 @@ struct Later {
   // As it is recorded, without the bytes.
   uint64_t key = 0, rest = 0;  // of a Cell
   uint64_t read = 0;           // of a Plane
-  Shadow* shadow = nullptr;  // that it is in now
-  Plane* plane = nullptr;    // of its reads there
-  uint64_t good_key = ~0ull; // of cells that it may read
-  uint32_t block = ~0u;      // that `suspects` are of
+  Shadow* shadow = nullptr;    // that it is in now
+  Plane* plane = nullptr;      // of its reads there
+  uint64_t good_key = ~0ull;   // of cells that it may read
+  uint32_t block = ~0u;        // that `suspects` are of
 };
 
 constexpr uint32_t OFFSET_MASK = (1u << RANK_SHIFT) - 1;
@@ -121,9 +121,9 @@ class ClusterChecker final : public Checker {
     access_shared(later, mask, addresses, bytes);
     uint64_t wide[LANES];
     for_lanes(mask, [&](uint32_t lane) { wide[lane] = addresses[lane]; });
-    synchronise(*later.by, mask, wide, access, order, scope, [this](uint64_t address) -> Channel& {
-      return flags_[static_cast<uint32_t>(address)];
-    });
+    synchronise(
+        state_of(warp), mask, wide, access, order, scope,
+        [this](uint64_t address) -> Channel& { return flags_[static_cast<uint32_t>(address)]; });
   }
 
   void global_access(Warp& warp, uint32_t mask, const uint64_t* addresses, uint32_t bytes,
@@ -134,7 +134,7 @@ class ClusterChecker final : public Checker {
       report_global(later, *conflict);
     }
     if (order == Order::weak) return;
-    WarpState& by = *later.by;
+    WarpState& by = state_of(warp);
     for_each_address(mask, addresses, [&](uint64_t address, uint32_t lanes) {
       if (access != Access::write) {
         hear(by, lanes, global_->released(address), is_acquire(order), scope);
@@ -229,6 +229,10 @@ class ClusterChecker final : public Checker {
     Shadow& shadow = shadows_[warp.cta->rank];
     shadow.at_exit.join(*released_by(state_of(warp), FULL));
     if (!last_of_cta) return;
+    if (!shadow.early.empty()) {
+      const auto& [index, record] = *shadow.early.begin();
+      report_early(shadow, index, record, nullptr);
+    }
     for (const auto& [agent, visit] : shadow.visits) {
       if (!is_ordered(shadow.at_exit, GENERIC, visit.record, 0xff, warp_count())) {
         report_exit(warp, visit);
@@ -263,11 +267,11 @@ class ClusterChecker final : public Checker {
                        Scope scope) override {
     use(warp, mask, address);
     WarpState& state = state_of(warp);
+    visit(state, mask, address);  // first: who sees the phase complete knows that it is over
     // All who wait are in one CTA: a relaxed arrive is heard by its own, or at its scope.
     const bool own = address >> RANK_SHIFT == warp.cta->rank;
     if (!release && own) scope = Scope::cta;
     add_release(state, mask, &mbarrier_at(address).pending, release, scope, scope);
-    visit(state, mask, address);
   }
 
   void mbarrier_use(Warp& warp, uint32_t mask, uint32_t address) override {
@@ -371,8 +375,7 @@ class ClusterChecker final : public Checker {
 
   void touch_registers(Warp& warp, const Inst& inst, uint32_t mask) override {
     WarpState& state = state_of(warp);
-    const uint32_t complete =
-        clock_of(state.known.views[GENERIC], state.first_agent + WGMMA_READS);
+    const uint32_t complete = clock_of(state.known.views[GENERIC], state.first_agent + WGMMA_READS);
     for (uint32_t i = 0; i < inst.slot_count; ++i) {
       if (inst.slots[i].width != Width::w32) continue;
       Register& reg = register_at(state, inst.slots[i].row);
@@ -402,7 +405,7 @@ class ClusterChecker final : public Checker {
 
   void tick(WarpState& state) {
     if (++state.clock < PackedRead::MAX_CLOCK) return;
-    throw Error(Error::Kind::refused, "Kernel " + cluster_.grid->kernel->name +
+    throw Error(Error::Kind::refused, "Kernel " + kernel_text(*cluster_.grid->kernel) +
                                           " runs too long to be checked; MACHINE_CHECK=0 runs it "
                                           "without checks.");
   }
@@ -648,9 +651,8 @@ class ClusterChecker final : public Checker {
     while (mask != 0) {
       const uint64_t address = addresses[std::countr_zero(mask)];
       uint32_t lanes = 0;
-      for_lanes(mask, [&](uint32_t lane) {
-        lanes |= uint32_t{addresses[lane] == address} << lane;
-      });
+      for_lanes(mask,
+                [&](uint32_t lane) { lanes |= uint32_t{addresses[lane] == address} << lane; });
       f(address, lanes);
       mask &= ~lanes;
     }
@@ -766,8 +768,7 @@ class ClusterChecker final : public Checker {
     if (rank == state.warp->cta->rank || rank >= shadows_.size()) return;
     const uint32_t agent = state.first_agent + ALL_LANES;
     const uint32_t lane = last_lane(mask);
-    const Record record{
-        agent, state.clock, state.warp->pc(), lane_pair(lane, lane), 0xff, true};
+    const Record record{agent, state.clock, state.warp->pc(), lane_pair(lane, lane), 0xff, true};
     shadows_[rank].visits[agent] = {record, address};
     state.changed = true;
   }
@@ -809,7 +810,10 @@ class ClusterChecker final : public Checker {
     const Cell& cell = later.shadow->cells[index];
     if (cell.key != later.good_key) [[unlikely]] {
       const uint32_t missing = bytes & ~cell.written();
-      if (missing != 0) report_never_written(later, missing, index);
+      if (missing != 0) {
+        later.shadow->early.try_emplace(
+            index, Record{later.agent, later.clock, later.pc, lanes, missing, false});
+      }
       check_write_before(later, cell, index, bytes);
     }
     if (later.strong) return;
@@ -822,6 +826,7 @@ class ClusterChecker final : public Checker {
   void write_cell(Later& later, uint32_t index, uint32_t bytes, uint32_t lanes) {
     Cell& cell = later.shadow->cells[index];
     if (cell.mbarrier()) report_mbarrier_overwritten(later, index);
+    if (!later.shadow->early.empty()) check_early(later, index, bytes);
     if (index / Plane::BLOCK_CELLS != later.block) find_suspects(later, index);
     for (const Plane* plane : suspects_) {
       const Record read = PackedRead::unpack(plane->agent, plane->reads[index]);
@@ -838,68 +843,27 @@ class ClusterChecker final : public Checker {
     uint64_t kept = cell.key & uint64_t{0xff} << Cell::WRITTEN_SHIFT;
     if (((cell.key ^ later.key) << 16) == 0 && cell.strong() == later.strong) {
       kept = cell.key & Cell::WHOLE;
-      lanes |= static_cast<uint32_t>(cell.rest >> Cell::LANES_SHIFT) & LANE_PAIR_MASK &
-               ~lanes_of(bytes);
+      lanes |=
+          static_cast<uint32_t>(cell.rest >> Cell::LANES_SHIFT) & LANE_PAIR_MASK & ~lanes_of(bytes);
     }
     cell = {later.key | kept | uint64_t{bytes} << Cell::BYTES_SHIFT |
                 uint64_t{bytes} << Cell::WRITTEN_SHIFT,
             later.rest | uint64_t{lanes} << Cell::LANES_SHIFT};
   }
 
-  // Cells one after the other in one CTA: the common case, with nothing to report, at hand.
-  class Spot {
-   public:
-    Spot(ClusterChecker& checker, Later& later)
-        : checker_(checker),
-          later_(later),
-          cells_(later.shadow->cells.data()),
-          reads_(later.plane == nullptr ? nullptr : later.plane->reads.data()),
-          key_(later.key | Cell::WHOLE),
-          rest_(later.rest),
-          read_(later.read),
-          write_(later.write),
-          plain_(!later.strong) {}
-
-    void touch(uint32_t index, uint32_t bytes, uint32_t lanes) {
-      const uint64_t key = cells_[index].key;
-      const uint32_t block = index / Plane::BLOCK_CELLS;
-      const bool known = key == good_key_ && block == block_;
-      if (known && !write_ && plain_) [[likely]] {
-        reads_[index] = PackedRead::add(reads_[index], read_, bytes, lanes);
-      } else if (known && write_ && bytes == 0xff && clean_ && !cells_[index].mbarrier()) {
-        cells_[index] = {key_, rest_ | uint64_t{lanes} << Cell::LANES_SHIFT};
-      } else {
-        slow(index, bytes, lanes);
-      }
+  void check_early(const Later& later, uint32_t index, uint32_t bytes) const {
+    const auto found = later.shadow->early.find(index);
+    if (found != later.shadow->early.end() && (found->second.bytes & bytes)) {
+      report_early(*later.shadow, index, found->second, &later);
     }
-
-   private:
-    [[gnu::noinline]] void slow(uint32_t index, uint32_t bytes, uint32_t lanes) {
-      write_ ? checker_.write_cell(later_, index, bytes, lanes)
-             : checker_.read_cell(later_, index, bytes, lanes);
-      good_key_ = later_.good_key;
-      block_ = index / Plane::BLOCK_CELLS;
-      clean_ = checker_.suspects_.empty();
-    }
-
-    ClusterChecker& checker_;
-    Later& later_;
-    Cell* const cells_;
-    uint64_t* const reads_;
-    const uint64_t key_, rest_, read_;
-    const bool write_, plain_;
-    uint64_t good_key_ = ~0ull;
-    uint32_t block_ = ~0u;
-    bool clean_ = false;
-  };
+  }
 
   // The agents one of whose reads of the cell's block may not be over.
   void find_suspects(Later& later, uint32_t index) {
     later.block = index / Plane::BLOCK_CELLS;
     suspects_.clear();
     for (const auto& plane : later.shadow->planes) {
-      const bool needs_fence =
-          later.async_proxy && in_generic_proxy(plane->agent, warp_count());
+      const bool needs_fence = later.async_proxy && in_generic_proxy(plane->agent, warp_count());
       const Clocks& clocks = later.known->views[needs_fence ? ASYNC_SHARED : GENERIC];
       if (clock_of(clocks, plane->agent) < plane->newest[later.block]) {
         suspects_.push_back(plane.get());
@@ -907,8 +871,7 @@ class ClusterChecker final : public Checker {
     }
   }
 
-  // The cells that the lanes touch. Only those inside: an access beyond the end ends in a fault of
-  // its own.
+  // What is beyond the end of shared memory ends in a fault of its own.
   void access_shared(Later& later, uint32_t mask, const uint32_t* addresses, uint32_t bytes) {
     const uint32_t first = addresses[std::countr_zero(mask)];
     uint32_t differs = 0;
@@ -921,20 +884,55 @@ class ClusterChecker final : public Checker {
     }
     if (!enter(later, first)) return;
     if (differs == 0) mask = 1u << last_lane(mask);
-    const auto cells = static_cast<uint32_t>(later.shadow->cells.size());
     const uint32_t size = bytes < CELL_BYTES ? (1u << bytes) - 1 : 0xff;
     const uint32_t count = bytes > CELL_BYTES ? 2 : 1;
-    Spot spot(*this, later);
+    const auto cells = static_cast<uint32_t>(later.shadow->cells.size());
+    Touched touched;
+    uint32_t outside = 0;
+    for (uint32_t lane = 0; lane < LANES; ++lane) {
+      const uint32_t address = addresses[lane];
+      const uint32_t here = size << address % CELL_BYTES & 0xff;
+      const uint32_t low = here & 0x0f ? LANES - 1 : 0, high = here & 0xf0 ? LANES - 1 : 0;
+      touched.index[lane] = index_of(address);
+      touched.bytes[lane] = here;
+      touched.lanes[lane] = lane_pair(lane & low, lane & high);
+      outside |= touched.index[lane] + count > cells ? mask >> lane & 1 : 0;
+    }
+    if (outside != 0) return;
+    for (uint32_t i = 0; i < count; ++i) {
+      later.write ? write_lanes(later, mask, touched, i) : read_lanes(later, mask, touched, i);
+    }
+  }
+
+  // The cells that the lanes of an instruction touch, or begin to.
+  struct Touched {
+    uint32_t index[LANES], bytes[LANES], lanes[LANES];
+  };
+
+  void read_lanes(Later& later, uint32_t mask, const Touched& touched, uint32_t step) {
+    const Cell* const cells = later.shadow->cells.data() + step;
+    uint64_t* const reads = later.plane->reads.data() + step;
+    uint32_t* const newest = later.plane->newest.data();
+    const uint64_t read = later.read;
+    const uint32_t clock = later.clock;
+    uint64_t good_key = later.strong ? ~0ull : later.good_key;
     for (; mask != 0; mask &= mask - 1) {
       const auto lane = static_cast<uint32_t>(std::countr_zero(mask));
-      const uint32_t index = index_of(addresses[lane]);
-      if (index + count > cells) continue;
-      const uint32_t here = size << addresses[lane] % CELL_BYTES & 0xff;
-      const uint32_t lanes =
-          lane_pair(here & 0x0f ? lane : 0, here & 0xf0 ? lane : 0);
-      spot.touch(index, here, lanes);
-      if (count == 2) spot.touch(index + 1, here, lanes);
+      const uint32_t index = touched.index[lane];
+      if (cells[index].key != good_key) [[unlikely]] {
+        read_cell(later, index + step, touched.bytes[lane], touched.lanes[lane]);
+        if (!later.strong) good_key = later.good_key;
+        continue;
+      }
+      reads[index] = PackedRead::add(reads[index], read, touched.bytes[lane], touched.lanes[lane]);
+      newest[(index + step) / Plane::BLOCK_CELLS] = clock;
     }
+  }
+
+  void write_lanes(Later& later, uint32_t mask, const Touched& touched, uint32_t step) {
+    for_lanes(mask, [&](uint32_t lane) {
+      write_cell(later, touched.index[lane] + step, touched.bytes[lane], touched.lanes[lane]);
+    });
   }
 
   // Of copies and wgmma.
@@ -953,19 +951,29 @@ class ClusterChecker final : public Checker {
     uint32_t index = offset / CELL_BYTES;
     const uint32_t whole = end / CELL_BYTES;
     if (offset % CELL_BYTES != 0) edge(index++);
-    if (later.write) {
-      Spot spot(*this, later);
-      for (; index < whole; ++index) spot.touch(index, 0xff, 0);
-    } else {
-      read_cells(later, index, whole);
-      index = std::max(index, whole);
+    if (index < whole) {
+      later.write ? write_cells(later, index, whole) : read_cells(later, index, whole);
+      index = whole;
     }
     if (index * CELL_BYTES < end) edge(index);
   }
 
-  // Whole cells.
+  void write_cells(Later& later, uint32_t first, uint32_t end) {
+    Cell* const cells = later.shadow->cells.data();
+    const Cell made = {later.key | Cell::WHOLE, later.rest};
+    uint64_t good_key = ~0ull;
+    for (uint32_t i = first; i < end; ++i) {
+      if (cells[i].key != good_key || cells[i].mbarrier() || i % Plane::BLOCK_CELLS == 0) {
+        write_cell(later, i, 0xff, 0);
+        const bool slow = !suspects_.empty() || !later.shadow->early.empty();
+        good_key = slow ? ~0ull : later.good_key;
+      } else {
+        cells[i] = made;
+      }
+    }
+  }
+
   void read_cells(Later& later, uint32_t first, uint32_t end) {
-    if (first >= end) return;
     const Cell* const cells = later.shadow->cells.data();
     uint64_t* const reads = later.plane->reads.data();
     const uint64_t read = PackedRead::add(0, later.read, 0xff, 0);
@@ -998,7 +1006,8 @@ class ClusterChecker final : public Checker {
     WarpState& state = state_of(warp);
     const MbarrierState& mbarrier = mbarrier_at(address);
     if (!mbarrier.living || knows_init(known_to(state, mask), GENERIC, mbarrier)) return;
-    Later later{&state, &known_to(state, mask), warp.pc(), state.first_agent + ALL_LANES,
+    Later later{&state,      &known_to(state, mask),
+                warp.pc(),   state.first_agent + ALL_LANES,
                 state.clock, true};
     report_init(later, mbarrier);
   }
@@ -1051,6 +1060,11 @@ class ClusterChecker final : public Checker {
            "'s shared memory)";
   }
 
+  std::string name_of_cell(const Shadow& shadow, uint32_t index, uint32_t bytes) const {
+    return name_of_shared((shadow.cta->rank << RANK_SHIFT) + SMEM_BASE + index * CELL_BYTES +
+                          static_cast<uint32_t>(std::countr_zero(bytes)));
+  }
+
   static std::string text_of(const Dim3& at) {
     return "(" + std::to_string(at.x) + "," + std::to_string(at.y) + "," + std::to_string(at.z) +
            ")";
@@ -1100,32 +1114,34 @@ class ClusterChecker final : public Checker {
 
   [[noreturn]] void report(const std::string& what, const std::string& lines,
                            const std::string& remedy) const {
-    throw Error(Error::Kind::race, "Race in kernel " + cluster_.grid->kernel->name + ": " + what +
-                                       lines + "\n  What would order them: " + remedy);
+    throw Error(Error::Kind::race, "Race in kernel " + kernel_text(*cluster_.grid->kernel) + ": " +
+                                       what + lines + "\n  What would order them: " + remedy);
   }
 
-  static const char* does(bool write) { return write ? ", which writes it by " : ", which reads it by "; }
+  static const char* does(bool write) {
+    return write ? ", which writes it by " : ", which reads it by ";
+  }
 
   [[noreturn]] void report_shared(const Later& later, const Record& record, uint32_t bytes,
                                   uint32_t index) const {
-    const uint32_t address = (later.shadow->cta->rank << RANK_SHIFT) + SMEM_BASE +
-                             index * CELL_BYTES + static_cast<uint32_t>(std::countr_zero(bytes));
     const std::string lines =
         line_of("earlier: ", role_of(record.agent), does(record.write), record.pc) +
         line_of("later:   ", describe_role(*later.by->warp), does(later.write), later.pc) +
         mbarrier_line(record.agent);
-    report(describe_pair(later, record.write, record.pc, name_of_shared(address)), lines,
-           remedy(later, record, bytes, ASYNC_SHARED));
+    report(describe_pair(later, record.write, record.pc, name_of_cell(*later.shadow, index, bytes)),
+           lines, remedy(later, record, bytes, ASYNC_SHARED));
   }
 
   std::string describe_pair(const Later& later, bool earlier_write, uint32_t earlier_pc,
                             const std::string& where) const {
     return opcode_at(later.pc) + (later.write ? " writes " : " reads ") + where + ", which " +
            opcode_at(earlier_pc) + (earlier_write ? " has written" : " reads") +
-           (earlier_write ? ", and nothing orders the two." : ", maybe later: nothing orders them.");
+           (earlier_write ? ", and nothing orders the two."
+                          : ", maybe later: nothing orders them.");
   }
 
-  [[noreturn]] void report_global(const Later& later, const GlobalShadow::Conflict& conflict) const {
+  [[noreturn]] void report_global(const Later& later,
+                                  const GlobalShadow::Conflict& conflict) const {
     const GlobalRecord& with = conflict.with;
     const uint64_t address =
         conflict.address + static_cast<uint64_t>(std::countr_zero(conflict.bytes));
@@ -1139,9 +1155,8 @@ class ClusterChecker final : public Checker {
         line_of("earlier: ", role_in(with.cluster, with.agent), does(with.write), with.pc) +
         line_of("later:   ", describe_role(*later.by->warp), does(later.write), later.pc);
     report(describe_pair(later, with.write, with.pc, where), lines,
-           with.cluster == id_
-               ? remedy(later, with.record(), conflict.bytes, ASYNC_GLOBAL)
-               : remedy_between_clusters(later, with));
+           with.cluster == id_ ? remedy(later, with.record(), conflict.bytes, ASYNC_GLOBAL)
+                               : remedy_between_clusters(later, with));
   }
 
   // The instruction that is missing between two accesses of this cluster.
@@ -1154,15 +1169,13 @@ class ClusterChecker final : public Checker {
     };
     const std::string earlier = role_of(record.agent), behind = opcode_at(record.pc);
     if (view != GENERIC && known_in(*later.known, GENERIC)) {
-      return std::string("fence.proxy.async") + (async == ASYNC_SHARED ? ".shared::cta" : ".global") +
-             " behind " + behind + ", executed by each thread of " + earlier +
+      return std::string("fence.proxy.async") +
+             (async == ASYNC_SHARED ? ".shared::cta" : ".global") + " behind " + behind +
+             ", executed by each thread of " + earlier +
              " before the barrier or the arrive: the generic proxy has the order, the async proxy "
              "does not.";
     }
-    const uint32_t kind = record.agent < warps * AGENTS_OF_WARP
-                              ? record.agent % AGENTS_OF_WARP
-                              : static_cast<uint32_t>(MBARRIER);
-    if (kind == ALL_LANES &&
+    if (kind_of(record.agent) == ALL_LANES &&
         clock_of(later.known->views[view], record.agent + SOME_LANES) >= record.clock) {
       return "bar.warp.sync (__syncwarp) in " + earlier + ", behind " + behind +
              " and before one lane's arrive or copy: a lane releases only what it did itself.";
@@ -1184,47 +1197,65 @@ class ClusterChecker final : public Checker {
     if (known_in(later.by->unscoped, view)) {
       return "scope .cluster: mbarrier.arrive.release.cluster by " + earlier +
              ", and mbarrier.try_wait.acquire.cluster by " + describe_role(*later.by->warp) +
-             ". Without a scope they are of scope .cta, which does not reach another CTA.";
+             ". Scope .cta does not reach another CTA.";
     }
     if (known_in(later.by->unfenced, view)) {
       return "fence.release (or fence.acq_rel) before the relaxed arrive or store of " + earlier +
              ".";
     }
-    return remedy_by_kind(later, record, static_cast<AgentKind>(kind), behind);
+    return remedy_by_kind(later, record, behind);
   }
 
-  std::string remedy_by_kind(const Later& later, const Record& record, AgentKind kind,
+  AgentKind kind_of(uint32_t agent) const {
+    return agent < warp_count() * AGENTS_OF_WARP ? static_cast<AgentKind>(agent % AGENTS_OF_WARP)
+                                                 : MBARRIER;
+  }
+
+  std::string remedy_by_kind(const Later& later, const Record& record,
                              const std::string& behind) const {
     const std::string earlier = role_of(record.agent);
     const std::string now = describe_role(*later.by->warp);
     const bool same_warp = record.agent / AGENTS_OF_WARP == later.by->warp->in_cluster;
-    switch (kind) {
+    switch (kind_of(record.agent)) {
       case WGMMA_READS: {
         const WarpState& owner = warps_[record.agent / AGENTS_OF_WARP];
         if (clock_of(owner.known.views[GENERIC], record.agent) < record.clock) {
-          return "wgmma.wait_group in " + earlier + ", so that the group of " + behind +
-                 " is complete" +
-                 (same_warp ? "." : " before its arrive (or barrier) gives the memory free.");
+          const Warp& issuer = *owner.warp;
+          const bool committed =
+              issuer.cta->warpgroups[issuer.index / 4].committed[issuer.index % 4] >= record.clock;
+          return std::string(committed ? "" : "wgmma.commit_group and ") + "wgmma.wait_group in " +
+                 earlier + ", so that the group of " + behind + " is complete" +
+                 (same_warp ? "."
+                            : ", and behind it an arrive (or barrier) that " + now +
+                                  " waits for before " + opcode_at(later.pc) + ".");
         }
-        return "an arrive of " + earlier + " behind its wgmma.wait_group, on an mbarrier (or "
-               "barrier) that " + now + " waits for before " + opcode_at(later.pc) + ".";
+        return "an arrive of " + earlier +
+               " behind its wgmma.wait_group, on an mbarrier (or "
+               "barrier) that " +
+               now + " waits for before " + opcode_at(later.pc) + ".";
       }
       case BULK_READS:
         return "cp.async.bulk.wait_group.read by the thread of " + earlier + " that committed " +
                behind + (same_warp ? "" : ", then a barrier with " + now) + ".";
       case BULK_WRITES:
         return "cp.async.bulk.wait_group (without .read) by the thread of " + earlier +
-               " that committed " + behind + (same_warp ? "" : ", then a barrier with " + now) + ".";
+               " that committed " + behind + (same_warp ? "" : ", then a barrier with " + now) +
+               ".";
       case CP_ASYNC:
         return "cp.async.wait_group (or cp.async.mbarrier.arrive.noinc) in " + earlier +
                (same_warp ? "" : ", then a barrier with " + now) +
                (later.async_proxy ? ", and fence.proxy.async between the two." : ".");
       case MBARRIER: {
         const MbarrierState& mbarrier = *mbarrier_of(record.agent);
+        if (later.write) {
+          return "a wait by " + now +
+                 " for those who read what the earlier copy brought (with "
+                 "wgmma, ldmatrix, ld.shared): an mbarrier on which they arrive when they have.";
+        }
         return "mbarrier.try_wait by " + now + " on the mbarrier at shared " +
                hex(mbarrier.address) + ", for its phase " + std::to_string(record.clock - 1) +
                " (parity " + std::to_string((record.clock - 1) & 1) + "), before " +
-               opcode_at(later.pc) + (later.write ? ", or an arrive by those who have." : ".");
+               opcode_at(later.pc) + ".";
       }
       default:
         break;
@@ -1245,21 +1276,32 @@ class ClusterChecker final : public Checker {
                            ? ""
                            : "cp.async.bulk.wait_group (without .read) by who committed it; ") +
            fence + " behind " + opcode_at(with.pc) + " and an atomic or store of a flag; " +
-           "a load or atomic that sees the flag, and " + fence + ", before " +
-           opcode_at(later.pc) +
+           "a load or atomic that sees the flag, and " + fence + ", before " + opcode_at(later.pc) +
            (later.async_proxy ? "; fence.proxy.async.global, too." : ".");
   }
 
-  [[noreturn]] void report_never_written(const Later& later, uint32_t bytes, uint32_t index) const {
-    const uint32_t address = (later.shadow->cta->rank << RANK_SHIFT) + SMEM_BASE +
-                             index * CELL_BYTES + static_cast<uint32_t>(std::countr_zero(bytes));
-    throw Error(Error::Kind::race,
-                "Uninitialised shared memory in kernel " + cluster_.grid->kernel->name + ": " +
-                    opcode_at(later.pc) + " reads " + name_of_shared(address) +
-                    ", which nothing has written." +
-                    line_of("reader:  ", describe_role(*later.by->warp), ", by ", later.pc) +
-                    "\n  What would help: writing every byte that is read, zeros at the edges of "
-                    "a matrix too, or waiting for the copy that brings it.");
+  // Bytes were read before anything had written them; now `writer` does, or nobody ever will.
+  [[noreturn]] void report_early(const Shadow& shadow, uint32_t index, const Record& record,
+                                 const Later* writer) const {
+    const std::string read =
+        opcode_at(record.pc) + " reads " + name_of_cell(shadow, index, record.bytes);
+    const std::string reader = line_of("earlier: ", role_of(record.agent), does(false), record.pc);
+    if (writer == nullptr) {
+      report(read + ", which nothing has written.", reader,
+             "a write of every byte that is read, of zeros where a matrix ends; or the address is "
+             "wrong.");
+    }
+    Later later{};
+    later.by = writer->by;
+    later.pc = record.pc;
+    if (record.agent < warp_count() * AGENTS_OF_WARP) {
+      later.by = &warps_[record.agent / AGENTS_OF_WARP];
+    }
+    const Record write{writer->agent, writer->clock, writer->pc, 0, 0xff, true};
+    report(read + " before " + opcode_at(writer->pc) + " writes it.",
+           reader + line_of("later:   ", describe_role(*writer->by->warp), does(true), writer->pc) +
+               mbarrier_line(writer->agent),
+           remedy_by_kind(later, write, opcode_at(writer->pc)));
   }
 
   [[noreturn]] void report_mbarrier_overwritten(const Later& later, uint32_t index) const {
@@ -1278,19 +1320,19 @@ class ClusterChecker final : public Checker {
   [[noreturn]] void report_init(const Later& later, const MbarrierState& mbarrier) const {
     const Record& init = mbarrier.init;
     const bool ordered = is_ordered(*later.known, GENERIC, init, 0xff, warp_count());
-    const bool same_cta =
-        warps_[init.agent / AGENTS_OF_WARP].warp->cta == later.by->warp->cta;
-    report(opcode_at(later.pc) + " uses the mbarrier at " + name_of_shared(mbarrier.address) +
-               (ordered ? ", whose mbarrier.init no fence has made known to the async proxy."
-                        : ", whose mbarrier.init is not ordered before that."),
-           line_of("earlier: ", role_of(init.agent), ", which made it by ", init.pc) +
-               line_of("later:   ", describe_role(*later.by->warp), ", which uses it by ", later.pc),
-           std::string(ordered ? "fence.mbarrier_init.release.cluster (or fence.proxy.async) behind "
-                                 "mbarrier.init, by the thread that executed it"
-                               : "fence.mbarrier_init.release.cluster behind mbarrier.init, then ") +
-               (ordered ? ", before the barrier."
-                : same_cta ? "bar.sync before others use it."
-                           : "barrier.cluster.arrive and .wait before other CTAs use it."));
+    const bool same_cta = warps_[init.agent / AGENTS_OF_WARP].warp->cta == later.by->warp->cta;
+    report(
+        opcode_at(later.pc) + " uses the mbarrier at " + name_of_shared(mbarrier.address) +
+            (ordered ? ", whose mbarrier.init no fence has made known to the async proxy."
+                     : ", whose mbarrier.init is not ordered before that."),
+        line_of("earlier: ", role_of(init.agent), ", which made it by ", init.pc) +
+            line_of("later:   ", describe_role(*later.by->warp), ", which uses it by ", later.pc),
+        std::string(ordered ? "fence.mbarrier_init.release.cluster (or fence.proxy.async) behind "
+                              "mbarrier.init, by the thread that executed it"
+                            : "fence.mbarrier_init.release.cluster behind mbarrier.init, then ") +
+            (ordered    ? ", before the copy is issued."
+             : same_cta ? "bar.sync before others use it."
+                        : "barrier.cluster.arrive and .wait before other CTAs use it."));
   }
 
   [[noreturn]] void report_exited(const Later& later, uint32_t address) const {
@@ -1329,7 +1371,7 @@ class ClusterChecker final : public Checker {
   [[noreturn]] void report_wgmma_fence(const WarpState& state, const Register& reg) const {
     const uint32_t pc = state.warp->pc();
     report(std::string("wgmma.fence is missing before wgmma.mma_async: ") +
-               (state.wgmma_fences == 0 ? "the first one must be behind one."
+               (state.wgmma_fences == 0 ? "the first one of a warp needs it."
                                         : "an ordinary instruction has touched its registers."),
            (reg.touched == 0 ? ""
                              : line_of("earlier: ", describe_role(*state.warp), ", which executes ",
@@ -1341,15 +1383,15 @@ class ClusterChecker final : public Checker {
   Cluster& cluster_;
   const Program& program_;
   const std::shared_ptr<GlobalShadow> global_;
-  const uint32_t id_;  // of the cluster
-  std::vector<Shadow> shadows_;    // by rank
-  std::vector<WarpState> warps_;   // by Warp::in_cluster
+  const uint32_t id_;             // of the cluster
+  std::vector<Shadow> shadows_;   // by rank
+  std::vector<WarpState> warps_;  // by Warp::in_cluster
   std::vector<std::array<BarrierState, 16>> barriers_;
   BarrierState cluster_barrier_;
   Knowledge unreleased_;  // by relaxed arrives at the cluster's barrier
   std::unordered_map<uint32_t, MbarrierState> mbarriers_;  // by address
   std::unordered_map<uint32_t, Channel> flags_;  // strong accesses to shared memory, by address
-  std::vector<Plane*> suspects_;  // of the access under way
+  std::vector<Plane*> suspects_;                 // of the access under way
 };
 
 }  // namespace

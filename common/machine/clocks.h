@@ -17,13 +17,13 @@ namespace machine {
 // warp's agents, numbered warp * AGENTS_OF_WARP + kind; behind those of all warps each mbarrier is
 // one, whose clock is its phase: the copies that complete there.
 enum AgentKind : uint32_t {
-  ALL_LANES,      // generic accesses of the warp; the clock up to which every lane's are known
-  SOME_LANES,     // the same accesses: up to which those of Knowledge::lanes are known
-  WGMMA_READS,    // clock: commit group
-  BULK_READS,     // sources of bulk copies in groups; clock: group
-  BULK_WRITES,    // their destinations
-  CP_ASYNC,       // clock: group
-  INIT_FENCES,    // fence.mbarrier_init; clock: how many
+  ALL_LANES,    // generic accesses of the warp; the clock up to which every lane's are known
+  SOME_LANES,   // the same accesses: up to which those of Knowledge::lanes are known
+  WGMMA_READS,  // clock: commit group
+  BULK_READS,   // sources of bulk copies in groups; clock: group
+  BULK_WRITES,  // their destinations
+  CP_ASYNC,     // clock: group
+  INIT_FENCES,  // fence.mbarrier_init; clock: how many
   AGENTS_OF_WARP,
   MBARRIER = AGENTS_OF_WARP,
 };

@@ -2,9 +2,9 @@
 #include <iterator>
 
 #include "common/machine/checker.h"
-#include "common/machine/number.h"
+#include "common/machine/reduction.h"
 #include "common/machine/sync.h"
-#include "common/machine/tensor_map.h"
+#include "common/machine/tensor_box.h"
 #include "common/machine/trace.h"
 
 namespace machine {
@@ -71,28 +71,6 @@ void check_alignment(Warp& warp, uint32_t lane, uint64_t value, uint32_t alignme
   stop(warp, 1u << lane, what, ": the ", of, " ", hex(value), " is not a multiple of ", alignment,
        ".");
 }
-
-// Calls f(start, bytes) for each run of pieces that touch: add() them in order, then flush().
-template <class F>
-class Runs {
- public:
-  explicit Runs(F f) : f_(std::move(f)) {}
-  void add(uint64_t start, uint64_t bytes) {
-    if (start != start_ + bytes_) {
-      flush();
-      start_ = start;
-    }
-    bytes_ += bytes;
-  }
-  void flush() {
-    if (bytes_ != 0) f_(start_, bytes_);
-    bytes_ = 0;
-  }
-
- private:
-  F f_;
-  uint64_t start_ = 0, bytes_ = 0;
-};
 
 // ---- Groups -------------------------------------------------------------------------------------
 
@@ -350,120 +328,6 @@ Handler pick_cp_async_arrive(Opcode& opcode) {
   return opcode.has(".noinc") ? NO_INCREMENT : INCREMENT;
 }
 
-// ---- Reductions ---------------------------------------------------------------------------------
-
-enum class Reduction : uint8_t { none, add, min, max, inc, dec, bit_and, bit_or, bit_xor };
-constexpr const char* REDUCTIONS[] = {"",     ".add", ".min", ".max", ".inc",
-                                      ".dec", ".and", ".or",  ".xor"};
-
-// Combines one element at `to` with the one at `from`.
-using Reducer = void (*)(std::byte* to, const std::byte* from);
-
-template <class T, class F>
-void combine(std::byte* to, const std::byte* from, F&& f) {
-  T operand;
-  std::memcpy(&operand, from, sizeof operand);
-  std::atomic_ref<T> target(*reinterpret_cast<T*>(to));
-  T old = target.load(std::memory_order_relaxed);
-  while (!target.compare_exchange_weak(old, f(old, operand), std::memory_order_relaxed)) {
-  }
-}
-
-template <class T, Reduction OP>
-void reduce(std::byte* to, const std::byte* from) {
-  combine<T>(to, from, [](T old, T operand) -> T {
-    if constexpr (OP == Reduction::add) return old + operand;
-    if constexpr (OP == Reduction::min) return std::min(old, operand);
-    if constexpr (OP == Reduction::max) return std::max(old, operand);
-    if constexpr (OP == Reduction::inc) return old >= operand ? 0 : old + 1;
-    if constexpr (OP == Reduction::dec) return old == 0 || old > operand ? operand : old - 1;
-    if constexpr (OP == Reduction::bit_and) return old & operand;
-    if constexpr (OP == Reduction::bit_or) return old | operand;
-    if constexpr (OP == Reduction::bit_xor) return old ^ operand;
-  });
-}
-
-// Of two numbers; one that is NaN loses, and -0 is below 0.
-float smaller(float a, float b) {
-  if (a != a || b != b) return a != a ? b : a;
-  if (a == b) return std::bit_cast<uint32_t>(a) >> 31 ? a : b;
-  return a < b ? a : b;
-}
-
-template <Format F, Reduction OP>
-void reduce_half(std::byte* to, const std::byte* from) {
-  combine<uint16_t>(to, from, [](uint16_t old, uint16_t operand) -> uint16_t {
-    const float a = decode<F>(old), b = decode<F>(operand);
-    float result = a + b;
-    if constexpr (OP == Reduction::min) result = smaller(a, b);
-    if constexpr (OP == Reduction::max) result = -smaller(-a, -b);
-    return static_cast<uint16_t>(encode<F>(result));
-  });
-}
-
-template <Format F>
-Reducer half_reducer(Reduction op) {
-  if (op == Reduction::add) return reduce_half<F, Reduction::add>;
-  if (op == Reduction::min) return reduce_half<F, Reduction::min>;
-  return op == Reduction::max ? reduce_half<F, Reduction::max> : nullptr;
-}
-
-template <class T>
-Reducer integer_reducer(Reduction op) {
-  constexpr Reducer REDUCERS[] = {nullptr,
-                                  reduce<T, Reduction::add>,
-                                  reduce<T, Reduction::min>,
-                                  reduce<T, Reduction::max>,
-                                  reduce<T, Reduction::inc>,
-                                  reduce<T, Reduction::dec>,
-                                  reduce<T, Reduction::bit_and>,
-                                  reduce<T, Reduction::bit_or>,
-                                  reduce<T, Reduction::bit_xor>};
-  const bool wraps = op == Reduction::inc || op == Reduction::dec;
-  return wraps && !std::is_same_v<T, uint32_t> ? nullptr : REDUCERS[static_cast<size_t>(op)];
-}
-
-// nullptr: there is no such reduction.
-Reducer reducer_of(Reduction op, TensorType type) {
-  switch (type) {
-    case TensorType::u32:
-      return integer_reducer<uint32_t>(op);
-    case TensorType::s32:
-      return integer_reducer<int32_t>(op);
-    case TensorType::u64:
-      return integer_reducer<uint64_t>(op);
-    case TensorType::s64:
-      return integer_reducer<int64_t>(op);
-    case TensorType::f16:
-      return half_reducer<F16>(op);
-    case TensorType::bf16:
-      return half_reducer<BF16>(op);
-    case TensorType::f32:
-    case TensorType::f32_ftz:
-      return op == Reduction::add ? reduce<float, Reduction::add> : nullptr;
-    case TensorType::f64:
-      return op == Reduction::add ? reduce<double, Reduction::add> : nullptr;
-    default:
-      return nullptr;
-  }
-}
-
-Reduction reduction_of(const Opcode& opcode) {
-  for (size_t i = 1; i < std::size(REDUCTIONS); ++i) {
-    if (opcode.has(REDUCTIONS[i])) return static_cast<Reduction>(i);
-  }
-  return Reduction::none;
-}
-
-// Writes or reduces whole elements.
-void put(std::byte* to, const std::byte* from, size_t bytes, Reducer reducer, uint32_t step) {
-  if (reducer == nullptr) {
-    std::memcpy(to, from, bytes);
-    return;
-  }
-  for (size_t at = 0; at < bytes; at += step) reducer(to + at, from + at);
-}
-
 // ---- Bulk copies --------------------------------------------------------------------------------
 
 // Inst::mods
@@ -474,6 +338,16 @@ enum : uint32_t {
   REDUCTION_SHIFT = 8,
   TYPE_SHIFT = 12,
 };
+
+constexpr const char* REDUCTIONS[] = {"",     ".add", ".min", ".max", ".inc",
+                                      ".dec", ".and", ".or",  ".xor"};
+
+Reduction reduction_of(const Opcode& opcode) {
+  for (size_t i = 1; i < std::size(REDUCTIONS); ++i) {
+    if (opcode.has(REDUCTIONS[i])) return static_cast<Reduction>(i);
+  }
+  return Reduction::none;
+}
 
 Reducer reducer_in(const Inst& inst, uint32_t* step) {
   const auto op = static_cast<Reduction>(inst.mods >> REDUCTION_SHIFT & 15);
@@ -581,10 +455,11 @@ void start(Flight flight, const Target& target, uint32_t bytes, F write) {
 // What a copy has read, until it writes.
 using Staged = std::vector<std::byte>;
 
-// Starts a copy from shared memory in the lane's bulk group; read(flight, staged) and write(flight, staged) check too.
+// Starts a copy from shared memory in the bulk groups of the lanes; read(flight, staged) and
+// write(flight, staged) check too.
 template <class R, class W>
-void start_in_group(Warp& warp, uint32_t lane, uint32_t from, uint32_t bytes, R read, W write) {
-  Flight flight(warp, 1u << lane, true);
+void start_in_group(Warp& warp, uint32_t lanes, uint32_t from, uint32_t bytes, R read, W write) {
+  Flight flight(warp, lanes, true);
   flight.check.group = warp.bulk.count + 1;
   const auto copy = std::make_shared<AsyncCopy>();
   const auto staged = std::make_shared<Staged>();
@@ -602,7 +477,7 @@ void start_in_group(Warp& warp, uint32_t lane, uint32_t from, uint32_t bytes, R 
     *staged = {};
     ++flight.cluster().changes;
   };
-  warp.bulk.open.emplace_back(1u << lane, copy);
+  warp.bulk.open.emplace_back(lanes, copy);
   start_copy(flight.cluster(), copy);
 }
 
@@ -696,7 +571,7 @@ Step bulk_store(Warp& warp, const Inst& inst, uint32_t mask) {
     check_global(warp, lane, to, bytes, what);
     const std::byte* const source = shared_bytes(warp, 1u << lane, from, bytes, what);
     start_in_group(
-        warp, lane, from, bytes,
+        warp, 1u << lane, from, bytes,
         [=](const Flight& at_issue, Staged& staged) {
           at_issue.reads_shared(from, bytes);
           staged.assign(source, source + bytes);
@@ -739,41 +614,6 @@ std::byte* map_bytes(Warp& warp, uint32_t lane, uint64_t address, const char* wh
        " is not in global, constant or parameter memory.");
 }
 
-// One tensor copy: the part of the tensor that it names, as it lies in shared memory.
-struct Box {
-  TensorMap map;
-  int64_t at[MAX_TENSOR_RANK] = {};      // first coordinates; may be outside
-  int64_t extent[MAX_TENSOR_RANK] = {};  // elements
-  int64_t step[MAX_TENSOR_RANK] = {};    // of the coordinates
-  uint32_t row_bytes = 0, rows = 1, bytes = 0;
-  int64_t low = 0, high = 0;  // the elements of a row that are inside
-
-  // Of `bytes` at a shared address that are touched: a swizzle stays in lines of 128 bytes.
-  uint32_t shared_bytes() const {
-    return map.swizzle == TensorSwizzle::none ? bytes : (bytes + 127) / 128 * 128;
-  }
-
-  // Calls f(offset in the box, address of its element `low`; 0: all of it is outside) for each row.
-  template <class F>
-  void for_rows(F&& f) const {
-    int64_t index[MAX_TENSOR_RANK] = {};
-    for (uint32_t row = 0; row < rows; ++row) {
-      uint64_t address = map.base + static_cast<uint64_t>(at[0] + low) * element_bytes(map.type);
-      bool inside = low < high;
-      for (uint32_t d = 1; d < map.rank; ++d) {
-        const int64_t coordinate = at[d] + index[d] * step[d];
-        inside = inside && coordinate >= 0 && coordinate < static_cast<int64_t>(map.dims[d]);
-        address += static_cast<uint64_t>(coordinate) * map.strides_bytes[d - 1];
-      }
-      f(row * row_bytes, inside ? address : 0);
-      for (uint32_t d = 1; d < map.rank && ++index[d] == extent[d]; ++d) index[d] = 0;
-    }
-  }
-  uint64_t inside_bytes() const {
-    return static_cast<uint64_t>(high - low) * element_bytes(map.type);
-  }
-};
-
 // `coordinates`: as many slots as the opcode's rank.
 Box box_of(Warp& warp, const Inst& inst, uint32_t lane, const Slot& map_slot,
            const Slot* coordinates, const char* what) {
@@ -801,8 +641,16 @@ Box box_of(Warp& warp, const Inst& inst, uint32_t lane, const Slot& map_slot,
     box.extent[d] = (map.box[d] + box.step[d] - 1) / box.step[d];
     if (d > 0) box.rows *= static_cast<uint32_t>(box.extent[d]);
   }
+  if (box.at[0] * element_bytes(map.type) % 16 != 0) {  // tests/golden: an illegal instruction
+    stop(warp, 1u << lane, what, ": the box begins at element ", box.at[0],
+         " of its rows, which is not a multiple of 16 bytes from their start.");
+  }
   box.row_bytes = static_cast<uint32_t>(box.extent[0]) * element_bytes(map.type);
   box.bytes = box.rows * box.row_bytes;
+  box.pitch_bytes = box.row_bytes;
+  if (map.swizzle != TensorSwizzle::none) {
+    box.pitch_bytes = std::max(box.row_bytes, 16u << static_cast<uint32_t>(map.swizzle));
+  }
   box.low = inside(-box.at[0], box.extent[0]);
   box.high = inside(static_cast<int64_t>(map.dims[0]) - box.at[0], box.extent[0]);
   return box;
@@ -817,67 +665,6 @@ void check_box(Warp& warp, uint32_t lane, const Box& box, const char* what) {
     last = std::max(last, address + box.inside_bytes());
   });
   if (last != 0) check_global(warp, lane, first, last - first, what);
-}
-
-// The 16-byte chunks of a row in shared memory, swizzled by their absolute address.
-template <class F>
-void for_chunks(const Box& box, uint32_t shared, uint32_t offset, F&& f) {
-  const uint32_t span = (16u << static_cast<uint32_t>(box.map.swizzle)) - 16;  // 0x10, 0x30, 0x70
-  for (uint32_t at = 0; at < box.row_bytes; at += 16) {
-    const uint32_t address = shared + offset + at;
-    f((address ^ (address >> 3 & span)) - shared, at);
-  }
-}
-
-// What a TMA writes for the elements outside of the tensor.
-std::vector<std::byte> outside_row(const Box& box) {
-  std::vector<std::byte> row(box.row_bytes);
-  if (!box.map.nan_fill) return row;
-  const uint32_t bytes = element_bytes(box.map.type);
-  const uint64_t nan = bytes == 2 ? 0x7fff : bytes == 4 ? 0x7fffffff : 0x7fffffffffffffff;
-  for (uint32_t at = 0; at < box.row_bytes; at += bytes) std::memcpy(&row[at], &nan, bytes);
-  return row;
-}
-
-void load_box(const Box& box, uint32_t shared, std::byte* to) {
-  const std::vector<std::byte> outside = outside_row(box);
-  std::vector<std::byte> mixed = outside;
-  const size_t start = static_cast<size_t>(box.low) * element_bytes(box.map.type);
-  box.for_rows([&](uint32_t offset, uint64_t address) {
-    const std::byte* row = outside.data();
-    if (address != 0) {
-      row = reinterpret_cast<const std::byte*>(address);
-      if (box.inside_bytes() != box.row_bytes) {
-        std::memcpy(&mixed[start], row, box.inside_bytes());
-        row = mixed.data();
-      }
-    }
-    if (box.map.swizzle == TensorSwizzle::none) {
-      std::memcpy(to + offset, row, box.row_bytes);
-    } else {
-      for_chunks(box, shared, offset,
-                 [&](uint32_t put, uint32_t at) { std::memcpy(to + put, row + at, 16); });
-    }
-  });
-}
-
-// The rows one after the other, not swizzled.
-void gather_box(const Box& box, uint32_t shared, const std::byte* from, std::byte* to) {
-  for (uint32_t row = 0; row < box.rows; ++row) {
-    const uint32_t offset = row * box.row_bytes;
-    for_chunks(box, shared, offset,
-               [&](uint32_t take, uint32_t at) { std::memcpy(to + offset + at, from + take, 16); });
-  }
-}
-
-// Calls f(address, bytes) for each run of global memory that the box touches.
-template <class F>
-void for_global_runs(const Box& box, F&& f) {
-  Runs runs(f);
-  box.for_rows([&](uint32_t, uint64_t address) {
-    if (address != 0) runs.add(address, box.inside_bytes());
-  });
-  runs.flush();
 }
 
 constexpr uint32_t TENSOR_ALIGNMENT = 128;  // of its place in shared memory
@@ -912,13 +699,19 @@ Step tensor_load(Warp& warp, const Inst& inst, uint32_t mask) {
   return Step::next;
 }
 
-// [map, {coordinates}], [a]: writes or reduces what is inside the tensor, in a bulk group
+// [map, {coordinates}], [a]: writes or reduces what is inside the tensor, in a bulk group.
+// Lanes with the same operands start one copy together: ptxas makes one of it, and CUTLASS lets a
+// whole warp execute its stores.
 Step tensor_store(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "cp.async.bulk.tensor";
   warp.copies_bulk = true;
   const uint32_t rank = inst.mods >> RANK_SHIFT_IN_MODS & 7;
   const auto op = static_cast<Reduction>(inst.mods >> REDUCTION_SHIFT & 15);
-  for_lanes(mask, [&](uint32_t lane) {
+  while (mask != 0) {
+    const uint32_t lane = first_lane(mask);
+    uint32_t lanes = mask;
+    for (uint32_t i = 0; i < 2 + rank; ++i) lanes = lanes_that_agree(warp, inst.slots[i], lanes);
+    mask &= ~lanes;
     const auto box =
         std::make_shared<const Box>(box_of(warp, inst, lane, inst.slots[0], inst.slots + 1, what));
     check_box(warp, lane, *box, what);
@@ -931,9 +724,13 @@ Step tensor_store(Warp& warp, const Inst& inst, uint32_t mask) {
     check_alignment(warp, lane, from, TENSOR_ALIGNMENT, what, "shared address");
     const std::byte* const source = shared_bytes(warp, 1u << lane, from, box->shared_bytes(), what);
     start_in_group(
-        warp, lane, from, box->bytes,
+        warp, lanes, from, box->bytes,
         [=](const Flight& at_issue, Staged& staged) {
-          at_issue.reads_shared(from, box->shared_bytes());
+          if (at_issue.checker()) {
+            for_shared_runs(*box, from, [&](uint64_t address, uint64_t bytes) {
+              at_issue.reads_shared(static_cast<uint32_t>(address), static_cast<uint32_t>(bytes));
+            });
+          }
           staged.resize(box->bytes);
           gather_box(*box, from, source, staged.data());
         },
@@ -945,13 +742,13 @@ Step tensor_store(Warp& warp, const Inst& inst, uint32_t mask) {
           }
           const uint32_t step = element_bytes(box->map.type);
           const size_t first = static_cast<size_t>(box->low) * step;
-          box->for_rows([&](uint32_t offset, uint64_t address) {
+          box->for_rows([&](uint32_t row, uint64_t address) {
             if (address == 0) return;
-            put(reinterpret_cast<std::byte*>(address), staged.data() + offset + first,
+            put(reinterpret_cast<std::byte*>(address), staged.data() + row * box->row_bytes + first,
                 box->inside_bytes(), reducer, step);
           });
         });
-  });
+  }
   return Step::next;
 }
 

@@ -237,10 +237,14 @@ class Decoder {
 
   uint32_t special_row(const std::string& name, Width width) {
     if (name == "WARP_SZ") return constant_row(width, LANES);
-    for (const auto& special : program_->specials) {
-      if (special.name == name && special.width == width) return special.row;
+    const SpecialRegister* const what = find_special(name);
+    if (what == nullptr) {
+      refuse_statement(ptx_, *statement_, "there is no special register " + name + ".");
     }
-    program_->specials.push_back({name, new_row(width), width});
+    for (const auto& special : program_->specials) {
+      if (special.what == what && special.width == width) return special.row;
+    }
+    program_->specials.push_back({what, new_row(width), width});
     return program_->specials.back().row;
   }
 

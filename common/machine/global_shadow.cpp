@@ -33,9 +33,8 @@ bool conflicts(const GlobalAccess& access, const GlobalRecord& before) {
     if (found == known->others->end()) return true;
     known = found->second.get();
   }
-  const View view = access.async_proxy && in_generic_proxy(before.agent, access.warps)
-                        ? ASYNC_GLOBAL
-                        : GENERIC;
+  const View view =
+      access.async_proxy && in_generic_proxy(before.agent, access.warps) ? ASYNC_GLOBAL : GENERIC;
   return !is_ordered(*known, view, before.record(), bytes, access.warps);
 }
 

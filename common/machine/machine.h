@@ -83,6 +83,14 @@ struct ParamCopy {
   uint32_t from, to, bytes;
 };
 
+// %tid.x and its like: constant while a thread runs.
+struct SpecialRegister {
+  const char* name;
+  bool by_lane;  // differs between the lanes of a warp
+  uint64_t (*value)(const Warp& warp, uint32_t lane);
+};
+const SpecialRegister* find_special(const std::string& name);  // nullptr: there is none
+
 // One kernel, with every function that it calls, in one flat list.
 struct Program {
   const Module* module = nullptr;
@@ -100,7 +108,7 @@ struct Program {
     uint32_t address;  // in the CTA of rank 0
   };
   struct Special {
-    std::string name;  // %tid.x …
+    const SpecialRegister* what;
     uint32_t row;
     Width width;
   };
@@ -307,14 +315,18 @@ inline bool same_memory_width(Width width, uint32_t bytes) {
   return (width == Width::w64) == (bytes == 8);
 }
 
-// Ends the launch with a report: "<what> in kernel …, CTA …, warp …, at <place>: <ptx>".
+// Ends the launch with a report: "Fault in kernel …: <what>", then warp, lanes, place and PTX.
 [[noreturn]] void fault(Warp& warp, uint32_t mask, const std::string& what);
 [[noreturn]] void refuse(Warp& warp, const std::string& what);
 
-// "kernel gemm, CTA (1,0,0), warp 4 (wgmma consumer), lanes 0-31"
+// "wgmma::gemm<wgmma::Tile<256, 0>>": the name without return type and parameters
+std::string kernel_text(const Kernel& kernel);
+// "warp 4 (consumer) of CTA (1,0,0), lanes 0-31"
 std::string describe(const Warp& warp, uint32_t mask);
 // "warp 4 (consumer) of CTA (1,0,0)"
 std::string describe_role(const Warp& warp);
+// "warps 4 to 11 (consumer) of CTA (1,0,0)"; they are of one CTA, in order.
+std::string describe_roles(const std::vector<const Warp*>& warps);
 
 // The host bytes behind `bytes` bytes at a shared::cluster address; ends in a fault if they are not
 // all inside a CTA's shared memory. `what` names the access, as "ld.shared".

@@ -1,5 +1,5 @@
-# Builds the PTX machine: build/machine/libcudart.so.NN, which stands in for the toolkit's library of
-# that name, and build/machine/libcuda.so.1. Programs find both through LD_LIBRARY_PATH.
+# Builds the PTX machine: build/machine/libcudart.so.NN, which stands in for the toolkit's library
+# of that name, and build/machine/libcuda.so.1. Programs find both through LD_LIBRARY_PATH.
 
 CUDART := $(firstword $(wildcard $(addsuffix /libcudart.so.??,$(CUDA_LIB))))
 CUDART_SONAME := $(notdir $(or $(CUDART),libcudart.so.13))
@@ -8,8 +8,8 @@ MACHINE_LIBS := build/machine/$(CUDART_SONAME) build/machine/libcuda.so.1 build/
 
 # Products are rounded as PTX says, so nothing may be contracted; nothing reads errno or flags.
 # -Wrestrict is wrong about std::string in GCC 12 (its bug 105651).
-MACHINE_CXXFLAGS := -std=c++20 -O2 -fvect-cost-model=dynamic -march=native -ffp-contract=off -fno-math-errno \
-  -fno-trapping-math -g -fPIC $(WARNINGS) -Wno-restrict -I.
+MACHINE_CXXFLAGS := -std=c++20 -O2 -fvect-cost-model=dynamic -march=native -ffp-contract=off \
+  -fno-math-errno -fno-trapping-math -g -fPIC $(WARNINGS) -Wno-restrict -I.
 
 MACHINE_OBJECTS := $(patsubst %.cpp,build/obj/%.o,$(sort $(wildcard common/machine/*.cpp)))
 RUNTIME_OBJECTS := $(patsubst %.cpp,build/obj/%.o,$(sort $(wildcard common/machine/runtime/*.cpp)))
@@ -19,13 +19,19 @@ NAMES_SCRIPT := scripts/runtime_names.py
 .PHONY: machine
 machine: $(MACHINE_LIBS)
 
-build/obj/common/machine/%.o: common/machine/%.cpp common/machine/machine.mk build/flags
+# Rewritten, and everything rebuilt, when the flags change.
+MACHINE_FLAGS := build/obj/common/machine/flags
+$(MACHINE_FLAGS): FORCE
+	@mkdir -p $(@D)
+	@echo '$(MACHINE_CXXFLAGS)' >$@.new; $(call update,$@)
+
+build/obj/common/machine/%.o: common/machine/%.cpp $(MACHINE_FLAGS) build/flags
 	@mkdir -p $(@D)
 	$(call say,CXX    ,$<)
 	$(Q)$(CXX) $(MACHINE_CXXFLAGS) -MMD -MP -c $< -o $@
 
-build/obj/common/machine/runtime/%.o: common/machine/runtime/%.cpp common/machine/machine.mk \
-    build/flags | $(NAMES)/errors.inc
+build/obj/common/machine/runtime/%.o: common/machine/runtime/%.cpp $(MACHINE_FLAGS) build/flags \
+    | $(NAMES)/errors.inc
 	@mkdir -p $(@D)
 	$(call say,CXX    ,$<)
 	$(Q)$(CXX) $(MACHINE_CXXFLAGS) -I$(NAMES) \
@@ -56,20 +62,37 @@ build/machine/libcuda.so.1: build/machine/$(CUDART_SONAME)
 build/machine/libcuda.so: build/machine/libcuda.so.1
 	$(Q)ln -sf libcuda.so.1 $@
 
+# ---- The documented ISA -------------------------------------------------------------------------
+ISA := build/machine/isa
+$(ISA): build/obj/common/machine/tools/print_isa.o $(MACHINE_OBJECTS)
+	@mkdir -p $(@D)
+	$(call say,LINK   ,$@)
+	$(Q)$(CXX) -o $@ $^ -ldl -lpthread
+
+.PHONY: isa
+isa: $(ISA)
+	$(Q)$(ISA) >docs/isa.md
+
+-include $(wildcard build/obj/common/machine/tools/*.d)
+
 # ---- Tests --------------------------------------------------------------------------------------
 # Programs that run on the machine, and one that was built in ways that it refuses.
 PROGRAM_NVCC = $(NVCC) -std=c++20 -O3 -lineinfo -ccbin $(CXX)
-MACHINE_PROGRAMS := $(addprefix build/tests/programs/,calls errors hello out_of_bounds hello_static \
-  hello_compressed hello_no_ptx registers.cubin)
+MACHINE_PROGRAMS := $(addprefix build/tests/programs/,calls driver errors hello out_of_bounds \
+  hello_static hello_compressed hello_no_ptx hello_rpath registers.cubin)
 
 build/tests/machine: build/obj/common/machine/runtime/fatbin.o | $(MACHINE_PROGRAMS)
 
-$(MACHINE_PROGRAMS): build/flags common/machine/machine.mk
+$(MACHINE_PROGRAMS): build/flags
 $(filter-out %.cubin,$(MACHINE_PROGRAMS)): PROGRAM_FLAGS := $(ARCH) --cudart shared --no-compress
 build/tests/programs/hello_static: PROGRAM_FLAGS := $(ARCH) --cudart static --no-compress
 build/tests/programs/hello_compressed: PROGRAM_FLAGS := $(ARCH) --cudart shared
 build/tests/programs/hello_no_ptx: PROGRAM_FLAGS := -gencode arch=compute_90a,code=sm_90a \
   --cudart shared --no-compress
+build/tests/programs/hello_rpath: PROGRAM_FLAGS := $(ARCH) --cudart shared --no-compress \
+  -Xlinker --disable-new-dtags,-rpath,/nowhere
+build/tests/programs/driver: PROGRAM_FLAGS := $(ARCH) --cudart shared --no-compress \
+  $(or $(CUDA_STUB),build/machine/libcuda.so)
 
 build/tests/programs/hello_%: tests/machine/programs/hello.cu
 	@mkdir -p $(@D)

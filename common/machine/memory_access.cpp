@@ -62,15 +62,21 @@ struct Addresses {
 
   template <class F>
   void fill(uint32_t mask, F&& address) {
-    const uint64_t first = address(static_cast<uint32_t>(std::countr_zero(mask)));
-    low = high = all_bits = first;
-    for (uint32_t lane = 0; lane < LANES; ++lane) {
-      const uint64_t x = mask >> lane & 1 ? address(lane) : first;
-      at[lane] = x;
-      low = x < low ? x : low;
-      high = x > high ? x : high;
-      all_bits |= x;
+    if (mask == FULL) {
+      for (uint32_t lane = 0; lane < LANES; ++lane) at[lane] = address(lane);
+    } else {
+      std::fill(at, at + LANES, address(static_cast<uint32_t>(std::countr_zero(mask))));
+      for_lanes(mask, [&](uint32_t lane) { at[lane] = address(lane); });
     }
+    uint64_t least = at[0], most = at[0], bits = at[0];
+    for (const uint64_t x : at) {
+      least = std::min(least, x);
+      most = std::max(most, x);
+      bits |= x;
+    }
+    low = least;
+    high = most;
+    all_bits = bits;
   }
   void add(uint64_t delta) {
     for (uint64_t& address : at) address += delta;
@@ -142,6 +148,7 @@ void to_global(Warp& warp, uint32_t mask, const Use& use, Addresses& a) {
   }
   if (use.access != Access::write && use.order != Order::weak) cluster.polled_global = true;
   if (use.access != Access::read) warp.stores_global = true;
+  if (use.access == Access::write) ++cluster.changes;
 }
 
 void to_shared(Warp& warp, uint32_t mask, Where where, const Use& use, Addresses& a) {
@@ -172,6 +179,7 @@ void to_shared(Warp& warp, uint32_t mask, Where where, const Use& use, Addresses
       checker->shared_strong(warp, mask, addresses, use.bytes, use.access, use.order, use.scope);
     }
   }
+  if (use.access == Access::write) ++cta.cluster->changes;
   if (own) {
     a.add(reinterpret_cast<uint64_t>(cta.smem) - first);
   } else {
@@ -182,6 +190,7 @@ void to_shared(Warp& warp, uint32_t mask, Where where, const Use& use, Addresses
 // `limit`: bytes of a thread's local memory, or of the parameters.
 void check_offset(Warp& warp, uint32_t mask, const Use& use, const Addresses& a, uint64_t limit,
                   const char* of) {
+  if ((a.high & ~WINDOW_MASK) + use.bytes <= limit) return;
   for_lanes(mask, [&](uint32_t lane) {
     const uint64_t offset = a.at[lane] & ~WINDOW_MASK;
     if (offset + use.bytes <= limit) return;
@@ -311,7 +320,6 @@ Step store(Warp& warp, const Inst& inst, uint32_t mask) {
       copy(warp.row<const uint32_t>(b.row), i * sizeof(T));
     }
   }
-  ++warp.cta->cluster->changes;
   return Step::next;
 }
 
@@ -365,30 +373,33 @@ enum class Operation : uint8_t { add, min, max, inc, dec, bit_and, bit_or, bit_x
 constexpr std::string_view OPERATIONS[] = {".add", ".min", ".max", ".inc",  ".dec",
                                            ".and", ".or",  ".xor", ".exch", ".cas"};
 
-// Sums and extremes of two numbers of a type, as bits. f32 is flushed in global memory alone.
+// Sums and extremes of two numbers of a type, as bits. Global memory has adders of its own: they
+// flush f32 and pass on a NaN of f64 as it is.
 template <Type T, class Word>
-Word combine(Operation operation, Word a, Word b, bool flush) {
+Word combine(Operation operation, Word a, Word b, bool global) {
   const auto pick = [operation](auto x, auto y) {
     if (operation == Operation::add) return static_cast<decltype(x)>(x + y);
     if (x != x) return y;
     return (operation == Operation::min) == (y < x) ? y : x;
   };
   if constexpr (T == Type::f32) {
-    const auto tiny = [flush](uint32_t x) {
-      return flush && !(x & 0x7f800000) ? x >> 31 << 31 : x;
+    const auto tiny = [global](uint32_t x) {
+      return global && (x & 0x7f800000) == 0 ? x >> 31 << 31 : x;
     };
     const float sum = pick(std::bit_cast<float>(tiny(a)), std::bit_cast<float>(tiny(b)));
     return sum != sum ? F32_NAN : tiny(std::bit_cast<uint32_t>(sum));
   } else if constexpr (T == Type::f64) {
-    return std::bit_cast<uint64_t>(pick(std::bit_cast<double>(a), std::bit_cast<double>(b)));
+    const double x = std::bit_cast<double>(a), y = std::bit_cast<double>(b);
+    const uint64_t quiet = global ? 0 : 1ull << 51;
+    return y != y ? b | quiet : x != x ? a | quiet : std::bit_cast<uint64_t>(x + y);
   } else if constexpr (T == Type::f16) {
     return static_cast<Word>(f16_from_f32(pick(f32_from_f16(a), f32_from_f16(b))));
   } else if constexpr (T == Type::bf16) {
     return static_cast<Word>(bf16_from_f32(pick(f32_from_bf16(a), f32_from_bf16(b))));
   } else if constexpr (T == Type::f16x2 || T == Type::bf16x2) {
     constexpr Type HALF = T == Type::f16x2 ? Type::f16 : Type::bf16;
-    return pack_x2(combine<HALF>(operation, upper_half(a), upper_half(b), flush),
-                   combine<HALF>(operation, lower_half(a), lower_half(b), flush));
+    return pack_x2(combine<HALF>(operation, upper_half(a), upper_half(b), global),
+                   combine<HALF>(operation, lower_half(a), lower_half(b), global));
   } else {
     using Value =
         std::conditional_t<T == Type::s32 || T == Type::s64, std::make_signed_t<Word>, Word>;
@@ -399,7 +410,7 @@ Word combine(Operation operation, Word a, Word b, bool flush) {
 
 // What takes the place of `old`.
 template <Type T, class Word>
-Word updated(Operation operation, Word old, Word b, Word c, bool flush) {
+Word updated(Operation operation, Word old, Word b, Word c, bool global) {
   switch (operation) {
     case Operation::inc:
       return old >= b ? Word{0} : static_cast<Word>(old + 1);
@@ -416,7 +427,7 @@ Word updated(Operation operation, Word old, Word b, Word c, bool flush) {
     case Operation::cas:
       return old == b ? c : old;
     default:
-      return combine<T>(operation, old, b, flush);
+      return combine<T>(operation, old, b, global);
   }
 }
 
@@ -460,7 +471,7 @@ Handler choose_atomic(const Opcode& opcode) {
 }
 
 Handler pick_atomic(Opcode& opcode) {
-  constexpr size_t OPERATION_GROUP = 5;  // of the rows' patterns
+  constexpr size_t OPERATION_GROUP = 5;  // of all rows' patterns
   const auto* const found =
       std::find(std::begin(OPERATIONS), std::end(OPERATIONS), opcode.group[OPERATION_GROUP]);
   const auto operation = static_cast<Operation>(found - std::begin(OPERATIONS));
@@ -580,8 +591,8 @@ Handler pick_policy(Opcode&) {
   "{.L2::evict_normal,.L2::evict_first,.L2::evict_last,}{.L2::cache_hint,}"                     \
   "{.L2::64B,.L2::128B,.L2::256B,}"
 #define MEMORY_TYPES "{.b8,.u8,.s8,.b16,.u16,.s16,.b32,.u32,.s32,.f32,.b64,.u64,.s64,.f64}"
-#define LOAD_ORDERS "{.weak,.volatile,.relaxed,.acquire,}"
-#define STORE_ORDERS "{.weak,.volatile,.relaxed,.release,}"
+#define LOAD_ORDERS "{.weak,.volatile,.relaxed,.acquire,.mmio.relaxed,}"
+#define STORE_ORDERS "{.weak,.volatile,.relaxed,.release,.mmio.relaxed,}"
 #define ATOMIC_ORDERS "{.relaxed,.acquire,.release,.acq_rel,}"
 #define ATOMIC_SPACES "{.global,.shared,.shared::cta,.shared::cluster,}"
 // The order's place before or behind the space is a matter of taste.
@@ -592,6 +603,12 @@ Handler pick_policy(Opcode&) {
       "{.add,.min,.max,.inc,.dec,.and,"                   \
       ".or,.xor,.exch,.cas}" ATOMIC_ORDERS SCOPES ATOMIC_SPACES "{.noftz,}{.L2::cache_hint,}"
 #define ATOMIC_TYPES "{.b16,.b32,.u32,.s32,.b64,.u64,.s64,.f16,.bf16,.f16x2,.bf16x2,.f32,.f64}"
+
+// As in the examples of the PTX ISA: atom.global.v2.f32.add.
+#define OLD_ATOMIC                                    \
+  ATOMIC_ORDERS SCOPES ATOMIC_SPACES                  \
+      "{.v2,.v4,.v8}{.f32,.f16,.bf16,.f16x2,.bf16x2}" \
+      "{.add,.min,.max}{.noftz,}{.L2::cache_hint,}"
 
 const Row ROWS[] = {
     {"ld" LOAD MEMORY_TYPES, "d:x, [a], policy:64?", pick_load, "d = memory at a"},
@@ -606,10 +623,12 @@ const Row ROWS[] = {
      "d = memory at a, which becomes (d op b), of cas: d == b ? c : d"},
     {"atom" ATOMIC "{.v2,.v4,.v8}" ATOMIC_TYPES, "{d:t}, [a], {b:t}, policy:64?", pick_atomic,
      "d = memory at a, which becomes (d op b), element by element"},
+    {"atom" OLD_ATOMIC, "{d:t}, [a], {b:t}, policy:64?", pick_atomic, "as above"},
     {"red" ATOMIC ATOMIC_TYPES, "[a], b:t, policy:64?", pick_atomic,
      "memory at a becomes (it op b)"},
     {"red" ATOMIC "{.v2,.v4,.v8}" ATOMIC_TYPES, "[a], {b:t}, policy:64?", pick_atomic,
      "memory at a becomes (it op b), element by element"},
+    {"red" OLD_ATOMIC, "[a], {b:t}, policy:64?", pick_atomic, "as above"},
     {"cvta{.to,}{.global,.shared,.shared::cta,.shared::cluster,.local,.param,.param::entry,.const}"
      ".u64",
      "d:t, a:t", pick_cvta, "d = the generic address of a, or back"},

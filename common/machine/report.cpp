@@ -1,3 +1,6 @@
+#include <cxxabi.h>
+
+#include <cstdlib>
 #include <filesystem>
 
 #include "common/machine/isa.h"
@@ -63,11 +66,12 @@ std::string file_line(const Ptx& ptx, uint32_t file, uint32_t line) {
   return path.string() + ":" + std::to_string(line);
 }
 
-std::string report(Warp& warp, uint32_t mask, const std::string& what) {
-  const Program& program = *warp.cta->cluster->grid->program;
+std::string report(const char* kind, Warp& warp, uint32_t mask, const std::string& what) {
+  const Grid& grid = *warp.cta->cluster->grid;
+  const Program& program = *grid.program;
   const uint32_t pc = warp.current->pc;
-  return what + "\n  by " + describe(warp, mask) + "\n  at " + program.place(pc) + "\n  PTX " +
-         program.text(pc);
+  return kind + (" in kernel " + kernel_text(*grid.kernel)) + ": " + what + "\n  by " +
+         describe(warp, mask) + "\n  at " + program.place(pc) + "\n  PTX " + program.text(pc);
 }
 
 }  // namespace
@@ -92,28 +96,62 @@ std::string Program::text(uint32_t pc) const {
   return text;
 }
 
-// By what the warp has done up to now.
-std::string describe_role(const Warp& warp) {
-  std::string role;
-  if (warp.multiplies) {
-    role = warp.copies_bulk ? " (copies and multiplies)" : " (consumer)";
-  } else if (warp.copies_bulk) {
-    role = " (producer)";
+std::string kernel_text(const Kernel& kernel) {
+  int failed = 0;
+  char* const demangled = abi::__cxa_demangle(kernel.name.c_str(), nullptr, nullptr, &failed);
+  if (failed != 0) return kernel.name;  // of extern "C"
+  std::string text = demangled;
+  std::free(demangled);
+  // Behind the return type's space, before the parameters: both stand outside of every bracket.
+  size_t behind_space = 0, start = 0, end = text.size();
+  int depth = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (depth == 0 && text[i] == ' ') behind_space = i + 1;
+    if (depth == 0 && text[i] == '(') start = behind_space, end = i;
+    depth += (text[i] == '(' || text[i] == '<') - (text[i] == ')' || text[i] == '>');
   }
-  return "warp " + std::to_string(warp.index) + role + " of CTA " + text_of(warp.cta->id);
+  text = text.substr(start, end - start);
+  for (size_t at; (at = text.find("> >")) != std::string::npos;) text.erase(at + 1, 1);
+  return text;
+}
+
+// By what the warp has done up to now.
+const char* role_of(const Warp& warp) {
+  if (!warp.multiplies) return warp.copies_bulk ? " (producer)" : "";
+  return warp.copies_bulk ? " (copies and multiplies)" : " (consumer)";
+}
+
+std::string describe_role(const Warp& warp) {
+  return "warp " + std::to_string(warp.index) + role_of(warp) + " of CTA " + text_of(warp.cta->id);
+}
+
+std::string describe_roles(const std::vector<const Warp*>& warps) {
+  std::string text = warps.size() == 1 ? "warp " : "warps ";
+  for (size_t i = 0; i < warps.size();) {
+    const Warp& first = *warps[i];
+    size_t end = i + 1;
+    while (end < warps.size() && warps[end]->index == first.index + (end - i) &&
+           std::string_view(role_of(*warps[end])) == role_of(first)) {
+      ++end;
+    }
+    text += (i == 0 ? "" : ", ") + std::to_string(first.index);
+    if (end - i > 1) text += " to " + std::to_string(warps[end - 1]->index);
+    text += role_of(first);
+    i = end;
+  }
+  return text + " of CTA " + text_of(warps.front()->cta->id);
 }
 
 std::string describe(const Warp& warp, uint32_t mask) {
-  return describe_role(warp) + ", " + text_of_lanes(mask) + ", of kernel " +
-         warp.cta->cluster->grid->kernel->name;
+  return describe_role(warp) + ", " + text_of_lanes(mask);
 }
 
 void fault(Warp& warp, uint32_t mask, const std::string& what) {
-  throw Error(Error::Kind::fault, report(warp, mask, what));
+  throw Error(Error::Kind::fault, report("Fault", warp, mask, what));
 }
 
 void refuse(Warp& warp, const std::string& what) {
-  throw Error(Error::Kind::refused, report(warp, warp.current->mask, what));
+  throw Error(Error::Kind::refused, report("Refused", warp, warp.current->mask, what));
 }
 
 }  // namespace machine

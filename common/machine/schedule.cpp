@@ -483,53 +483,78 @@ Dim3 unravel(uint64_t index, const Dim3& size) {
           static_cast<uint32_t>(index / size.x / size.y)};
 }
 
-uint32_t component(const Dim3& at, char axis) {
-  return axis == 'x' ? at.x : axis == 'y' ? at.y : at.z;
+const Grid& grid_of(const Warp& warp) {
+  return *warp.cta->cluster->grid;
 }
 
-// The value of a special register in one lane.
-uint64_t special_value(const std::string& name, const Warp& warp, uint32_t lane) {
-  const Cta& cta = *warp.cta;
-  const Cluster& cluster = *cta.cluster;
-  const Grid& grid = *cluster.grid;
-  const size_t dot = name.find('.');
-  const std::string base = name.substr(0, dot);
-  const char axis = dot == std::string::npos ? '\0' : name.back();
-  const uint32_t thread = warp.index * LANES + lane;
-  const Dim3 cluster_at = unravel(cluster.id, grid.clusters);
-  if (base == "%tid") return component(unravel(thread, grid.config.block), axis);
-  if (base == "%ntid") return component(grid.config.block, axis);
-  if (base == "%ctaid") return component(cta.id, axis);
-  if (base == "%nctaid") return component(grid.config.grid, axis);
-  if (base == "%clusterid") return component(cluster_at, axis);
-  if (base == "%nclusterid") return component(grid.clusters, axis);
-  if (base == "%cluster_ctaid") return component(unravel(cta.rank, grid.config.cluster), axis);
-  if (base == "%cluster_nctaid") return component(grid.config.cluster, axis);
-  if (base == "%cluster_ctarank") return cta.rank;
-  if (base == "%cluster_nctarank") return grid.ctas_per_cluster;
-  if (base == "%is_explicit_cluster")
-    return grid.kernel->explicit_cluster || grid.ctas_per_cluster > 1;
-  if (base == "%laneid") return lane;
-  if (base == "%warpid") return warp.index;
-  if (base == "%nwarpid") return 64;
-  if (base == "%smid") return (cluster.id * grid.ctas_per_cluster + cta.rank) % settings().sms;
-  if (base == "%nsmid") return settings().sms;
-  if (base == "%gridid") return grid.launch_index;
-  if (base == "%lanemask_eq") return 1u << lane;
-  if (base == "%lanemask_lt") return (1u << lane) - 1;
-  if (base == "%lanemask_le") return (2u << lane) - 1;
-  if (base == "%lanemask_gt") return ~((2u << lane) - 1);
-  if (base == "%lanemask_ge") return ~((1u << lane) - 1);
-  if (base == "%dynamic_smem_size") return grid.config.dynamic_smem_bytes;
-  if (base == "%total_smem_size") return cta.smem_bytes;
-  if (base == "%aggr_smem_size") return cta.smem_bytes + SMEM_BASE;
-  if (base == "%reserved_smem_offset_begin") return 0;
-  if (base == "%reserved_smem_offset_end" || base == "%reserved_smem_offset_cap") return SMEM_BASE;
-  if (base.starts_with("%clock") || base.starts_with("%globaltimer")) return 0;  // read_clock
-  if (base.starts_with("%envreg")) return 0;
-  throw Error(Error::Kind::refused, "The PTX machine has no special register " + name +
-                                        ", which kernel " + grid.kernel->name + " reads.");
+Dim3 thread_at(const Warp& warp, uint32_t lane) {
+  return unravel(warp.index * LANES + lane, grid_of(warp).config.block);
 }
+Dim3 cluster_at(const Warp& warp) {
+  return unravel(warp.cta->cluster->id, grid_of(warp).clusters);
+}
+Dim3 in_cluster(const Warp& warp) {
+  return unravel(warp.cta->rank, grid_of(warp).config.cluster);
+}
+
+#define EACH_AXIS(name, by_lane, dim3)                                                 \
+  {name ".x", by_lane,                                                                 \
+   [](const Warp& w, uint32_t lane) -> uint64_t { return (void)lane, (dim3).x; }},     \
+      {name ".y", by_lane,                                                             \
+       [](const Warp& w, uint32_t lane) -> uint64_t { return (void)lane, (dim3).y; }}, \
+  {                                                                                    \
+    name ".z", by_lane,                                                                \
+        [](const Warp& w, uint32_t lane) -> uint64_t { return (void)lane, (dim3).z; }  \
+  }
+#define UNIFORM(name, expression)                                                          \
+  {                                                                                        \
+    name, false, [](const Warp& w, uint32_t) -> uint64_t { return (void)w, (expression); } \
+  }
+#define BY_LANE(name, expression)                                                                \
+  {                                                                                              \
+    name, true,                                                                                  \
+        [](const Warp&, uint32_t lane) -> uint64_t { return static_cast<uint32_t>(expression); } \
+  }
+
+const SpecialRegister SPECIALS[] = {
+    EACH_AXIS("%tid", true, thread_at(w, lane)),
+    EACH_AXIS("%ntid", false, grid_of(w).config.block),
+    EACH_AXIS("%ctaid", false, w.cta->id),
+    EACH_AXIS("%nctaid", false, grid_of(w).config.grid),
+    EACH_AXIS("%clusterid", false, cluster_at(w)),
+    EACH_AXIS("%nclusterid", false, grid_of(w).clusters),
+    EACH_AXIS("%cluster_ctaid", false, in_cluster(w)),
+    EACH_AXIS("%cluster_nctaid", false, grid_of(w).config.cluster),
+    UNIFORM("%cluster_ctarank", w.cta->rank),
+    UNIFORM("%cluster_nctarank", grid_of(w).ctas_per_cluster),
+    UNIFORM("%is_explicit_cluster",
+            grid_of(w).kernel->explicit_cluster || grid_of(w).ctas_per_cluster > 1),
+    BY_LANE("%laneid", lane),
+    BY_LANE("%lanemask_eq", 1u << lane),
+    BY_LANE("%lanemask_lt", (1u << lane) - 1),
+    BY_LANE("%lanemask_le", (2u << lane) - 1),
+    BY_LANE("%lanemask_gt", ~((2u << lane) - 1)),
+    BY_LANE("%lanemask_ge", ~((1u << lane) - 1)),
+    UNIFORM("%warpid", w.index),
+    UNIFORM("%nwarpid", 64),
+    UNIFORM("%smid",
+            (w.cta->cluster->id * grid_of(w).ctas_per_cluster + w.cta->rank) % settings().sms),
+    UNIFORM("%nsmid", settings().sms),
+    UNIFORM("%gridid", grid_of(w).launch_index),
+    UNIFORM("%dynamic_smem_size", grid_of(w).config.dynamic_smem_bytes),
+    UNIFORM("%total_smem_size", w.cta->smem_bytes),
+    UNIFORM("%aggr_smem_size", w.cta->smem_bytes + SMEM_BASE),
+    UNIFORM("%reserved_smem_offset_begin", 0),
+    UNIFORM("%reserved_smem_offset_end", SMEM_BASE),
+    UNIFORM("%reserved_smem_offset_cap", SMEM_BASE),
+    // A mov reads these afresh (Control::read_clock); elsewhere they stand still.
+    UNIFORM("%clock", 0),
+    UNIFORM("%clock_hi", 0),
+    UNIFORM("%clock64", 0),
+    UNIFORM("%globaltimer", 0),
+    UNIFORM("%globaltimer_lo", 0),
+    UNIFORM("%globaltimer_hi", 0),
+};
 
 void fill_row(Warp& warp, uint32_t row, Width width, uint32_t lane, uint64_t value) {
   if (width == Width::w64) {
@@ -547,12 +572,17 @@ void set_up_warp(Warp& warp) {
   warp.live = threads == LANES ? FULL : (1u << threads) - 1;
   warp.fragments.emplace_back().mask = warp.live;
   std::memcpy(warp.rows, program.image.data(), program.image.size());
-  for (uint32_t lane = 0; lane < LANES; ++lane) {
-    for (const Program::Special& special : program.specials) {
-      fill_row(warp, special.row, special.width, lane, special_value(special.name, warp, lane));
+  for (const Program::Special& special : program.specials) {
+    uint64_t value = special.what->value(warp, 0);
+    for (uint32_t lane = 0; lane < LANES; ++lane) {
+      if (special.what->by_lane) value = special.what->value(warp, lane);
+      fill_row(warp, special.row, special.width, lane, value);
     }
-    for (const Program::SharedSymbol& symbol : program.shared_symbols) {
-      fill_row(warp, symbol.row, symbol.width, lane, symbol.address | warp.cta->rank << RANK_SHIFT);
+  }
+  for (const Program::SharedSymbol& symbol : program.shared_symbols) {
+    const uint32_t address = symbol.address | warp.cta->rank << RANK_SHIFT;
+    for (uint32_t lane = 0; lane < LANES; ++lane) {
+      fill_row(warp, symbol.row, symbol.width, lane, address);
     }
   }
 }
@@ -638,29 +668,38 @@ std::string waits_for(Warp& warp, const Fragment& fragment) {
 
 std::string hang_report(const std::vector<Cluster*>& stuck) {
   Cluster& cluster = *stuck.front();
+  const Program& program = *cluster.grid->program;
   std::string lines;
   bool spins = false;
   for (Cta& cta : cluster.ctas) {
-    std::map<std::string, std::string> warps;  // by what they wait for and where
+    struct Waiting {
+      std::vector<const Warp*> warps;
+      uint32_t lanes = 0;
+    };
+    std::map<std::pair<std::string, uint32_t>, Waiting> waiting;  // by what for, and where: a pc
     for (Warp& warp : cta.warps) {
       for (const Fragment& fragment : warp.fragments) {
         spins = spins || fragment.wait == WaitFor::nothing;
-        const Program& program = *cluster.grid->program;
-        std::string& names = warps["waits " + waits_for(warp, fragment) + "\n    at " +
-                                   program.place(fragment.pc) + ": " + program.text(fragment.pc)];
-        names += (names.empty() ? "" : "; ") + describe_role(warp) +
-                 (fragment.mask == FULL
-                      ? ""
-                      : " (" + std::to_string(std::popcount(fragment.mask)) + " lanes)");
+        Waiting& same = waiting[{waits_for(warp, fragment), fragment.pc}];
+        if (same.warps.empty() || same.warps.back() != &warp) same.warps.push_back(&warp);
+        same.lanes += static_cast<uint32_t>(std::popcount(fragment.mask));
       }
     }
-    for (const auto& [what, names] : warps) lines += "\n  " + names + "\n    " + what;
+    for (const auto& [what, who] : waiting) {
+      lines += "\n  " + describe_roles(who.warps) +
+               (who.lanes == who.warps.size() * LANES
+                    ? ""
+                    : ", " + std::to_string(who.lanes) + (who.lanes == 1 ? " lane" : " lanes")) +
+               "\n    " + (who.warps.size() == 1 ? "waits " : "wait ") + what.first + "\n    at " +
+               program.place(what.second) + ": " + program.text(what.second);
+    }
   }
   const std::string others =
-      stuck.size() > 1 ? " (and " + std::to_string(stuck.size() - 1) + " more clusters)" : "";
-  return (spins ? "Livelock: threads of kernel " : "Deadlock: no thread of kernel ") +
-         cluster.grid->kernel->name +
-         (spins ? " run, but nothing that they do changes memory or a barrier" : " can go on") +
+      stuck.size() > 1 ? ", in this cluster and " + std::to_string(stuck.size() - 1) + " more" : "";
+  return (spins ? "Livelock in kernel " : "Deadlock in kernel ") +
+         kernel_text(*cluster.grid->kernel) +
+         (spins ? ": threads run, but nothing that they do changes memory or a barrier"
+                : ": no thread can go on") +
          others + "." + lines;
 }
 
@@ -793,6 +832,13 @@ uint64_t ctas_per_sm(const Grid& grid) {
 }
 
 }  // namespace
+
+const SpecialRegister* find_special(const std::string& name) {
+  for (const SpecialRegister& special : SPECIALS) {
+    if (name == special.name) return &special;
+  }
+  return nullptr;
+}
 
 void launch(const Module& module, const Kernel& kernel, const LaunchConfig& config,
             const void* param_block) {

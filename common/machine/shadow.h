@@ -63,8 +63,8 @@ class PackedRead {
   // The read `now`, of `bytes` by `lanes`, after `before`, of which remains what is of its moment.
   static uint64_t add(uint64_t before, uint64_t now, uint32_t bytes, uint32_t lanes) {
     now |= bytes << BYTES_SHIFT | lanes;
-    if (bytes == 0xff || (before ^ now) >> CLOCK_SHIFT != 0) return now;
-    return now | (before & (uint64_t{0xff} << BYTES_SHIFT | (LANE_PAIR_MASK & ~lanes_of(bytes))));
+    const uint64_t kept = 0xff << BYTES_SHIFT | (LANE_PAIR_MASK & ~lanes_of(bytes));
+    return now | ((before ^ now) >> CLOCK_SHIFT == 0 && bytes != 0xff ? before & kept : 0);
   }
 };
 
@@ -92,6 +92,8 @@ struct Shadow {
     uint32_t address;
   };
   std::map<uint32_t, Visit> visits;
+  // By cell: who read it before it was written.
+  std::unordered_map<uint32_t, Record> early;
   Knowledge at_exit;  // of its warps that have exited
 
   Plane& plane(uint32_t agent) {
@@ -118,10 +120,10 @@ struct GlobalRecord {
 };
 
 struct GlobalAccess {
-  GlobalRecord as;          // who accesses, and when; bytes is filled in cell by cell
-  const Knowledge* known;   // by whoever accesses
+  GlobalRecord as;         // who accesses, and when; bytes is filled in cell by cell
+  const Knowledge* known;  // by whoever accesses
   bool async_proxy = false;
-  uint32_t warps = 0;       // of a cluster
+  uint32_t warps = 0;  // of a cluster
 };
 
 // The shadow of a launch's global memory: pages are added when first written. Thread-safe.

@@ -383,7 +383,7 @@ void take_arrivals(Warp& warp, uint32_t mask, uint32_t address, const Mbarrier& 
 enum : uint32_t {
   SPACE = 3,  // SharedSpace
   RELAXED = 4,
-  CLUSTER_SCOPE = 8,
+  CTA_SCOPE = 8,
   EXPECT_TX = 16,
   NO_COMPLETE = 32,
   DROP = 64,
@@ -396,15 +396,17 @@ SharedSpace space_in(const Inst& inst) {
   return static_cast<SharedSpace>(inst.mods & SPACE);
 }
 
+// PTX says .cta where no scope is written. CUTLASS and Triton write none to arrive at a peer's
+// mbarrier and to wait for it, so that only a .cta that is written counts as one.
 Scope scope_in(const Inst& inst) {
-  return inst.mods & CLUSTER_SCOPE ? Scope::cluster : Scope::cta;
+  return inst.mods & CTA_SCOPE ? Scope::cta : Scope::cluster;
 }
 
 template <Handler F>
 Handler pick_mbarrier(Opcode& opcode) {
   const auto flag = [&](const char* name, uint32_t bit) { return opcode.has(name) ? bit : 0; };
   opcode.mods = static_cast<uint32_t>(shared_space(opcode)) | flag(".relaxed", RELAXED) |
-                flag(".cluster", CLUSTER_SCOPE) | flag(".expect_tx", EXPECT_TX) |
+                flag(".cta", CTA_SCOPE) | flag(".expect_tx", EXPECT_TX) |
                 flag(".noComplete", NO_COMPLETE) | flag(".arrive_drop", DROP) |
                 flag(".try_wait", TRY) | flag(".parity", PARITY) |
                 flag(".complete_tx", COMPLETE_TX);

@@ -398,8 +398,12 @@ const char WGMMA_OPERANDS[] = "*";
 const Row ROWS[] = {
     {"ldmatrix.sync.aligned.m8n8{.x1,.x2,.x4}{.trans,}.shared{::cta,}.b16", "{d:32}, [a]",
      pick_matrices<ldmatrix>, "load 8x8 matrices; lanes 8i to 8i+7 point to the rows of matrix i"},
+    {"ldmatrix.sync.aligned{.x1,.x2,.x4}{.trans,}.m8n8.shared{::cta,}.b16", "{d:32}, [a]",
+     pick_matrices<ldmatrix>, "the same, as CUTLASS spells it"},
     {"stmatrix.sync.aligned.m8n8{.x1,.x2,.x4}{.trans,}.shared{::cta,}.b16", "[a], {s:32}",
      pick_matrices<stmatrix>, "store 8x8 matrices"},
+    {"stmatrix.sync.aligned{.x1,.x2,.x4}{.trans,}.m8n8.shared{::cta,}.b16", "[a], {s:32}",
+     pick_matrices<stmatrix>, "the same, as CUTLASS spells it"},
     {"movmatrix.sync.aligned.m8n8.trans.b16", "d:32, a:32", pick_movmatrix,
      "transpose an 8x8 matrix between lanes"},
     {"mma.sync.aligned{.m16n8k4,.m16n8k8,.m16n8k16,.m16n8k32}.row.col{.satfinite,}{.f32,.f16,.s32}"

@@ -7,8 +7,8 @@
 
 #include "common/machine/checker.h"
 #include "common/machine/error.h"
-#include "common/machine/module.h"
 #include "common/machine/memory.h"
+#include "common/machine/module.h"
 
 using namespace machine;
 
@@ -71,7 +71,9 @@ class Rig {
 
   Checker& checker() { return *checker_; }
   Cta& cta(uint32_t rank = 0) { return cluster_.ctas[rank]; }
-  Warp& warp(uint32_t i) { return cluster_.ctas[i / grid_.warps_per_cta].warps[i % grid_.warps_per_cta]; }
+  Warp& warp(uint32_t i) {
+    return cluster_.ctas[i / grid_.warps_per_cta].warps[i % grid_.warps_per_cta];
+  }
 
   // The next instruction of the warp.
   Warp& at(uint32_t i, const char* opcode) {
@@ -304,12 +306,22 @@ TEST_CASE("another barrier, or another warp's, orders nothing") {
   CHECK(contains(said([&] { rig.load(2, DATA); }), "bar.sync"));
 }
 
-TEST_CASE("what was never written is not read") {
+TEST_CASE("what is read has been written") {
+  for (const bool later : {false, true}) {
+    Rig rig(1, 1);
+    rig.store(0, DATA, FULL >> 1);
+    CHECK(said([&] { rig.load(0, DATA); }) == "");
+    const std::string report = said([&] { later ? rig.store(0, DATA) : rig.exit_warp(0, true); });
+    CHECK(contains(report, "ld.shared reads shared 0x47c (byte 124"));
+    CHECK(contains(report, later ? "before st.shared writes it" : "which nothing has written"));
+  }
   Rig rig;
-  rig.store(0, DATA, FULL >> 1);
-  CHECK(said([&] { rig.load(0, DATA, FULL >> 1); }) == "");
-  CHECK(contains(said([&] { rig.load(0, DATA); }), "reads shared 0x47c (byte 124"));
-  CHECK(contains(said([&] { rig.tma_store(0, DATA + 8192, 1); }), "Uninitialised shared memory"));
+  rig.set_up({FULL_BARRIER}, ALL);
+  rig.load(1, DATA);
+  const std::string report = said([&] { rig.tma_load(0, DATA, FULL_BARRIER); });
+  CHECK(contains(report, "ld.shared reads shared 0x400 (byte 0 of CTA (0,0,0)"));
+  CHECK(contains(report, "before cp.async.bulk.tensor.2d.shared writes it"));
+  CHECK(contains(report, "mbarrier.try_wait by warp 1"));
 }
 
 TEST_CASE("an arrive and a wait on an mbarrier order") {
@@ -801,8 +813,8 @@ TEST_CASE("TMA reads what was stored to global memory behind a proxy fence of th
     rig.proxy_fence(0, FULL, right_space ? Proxy::all : Proxy::shared);
     rig.barrier(ALL);
     const Checker::Copy copy = rig.issue(1, "cp.async.bulk.tensor.2d.shared", FULL_BARRIER);
-    const std::string report = said(
-        [&] { rig.checker().copy_reads_global(copy, reinterpret_cast<uint64_t>(data), 128); });
+    const std::string report =
+        said([&] { rig.checker().copy_reads_global(copy, reinterpret_cast<uint64_t>(data), 128); });
     CHECK((report == "") == right_space);
     if (!right_space) CHECK(contains(report, "fence.proxy.async.global"));
   }

@@ -41,7 +41,7 @@ struct Program {
   machine::Dim3 grid, block{32, 1, 1}, cluster;
   machine::Policy policy = machine::Policy::eager;
   uint64_t seed = 1;
-  bool check = false;
+  bool check = true;
   machine::TensorMap map;
 
   // Throws machine::Error.

@@ -88,6 +88,9 @@ class Runner(unittest.TestCase):
     def test_a_static_runtime_is_named_with_the_flag(self):
         self.assertIn("--cudart shared", self.refused(PROGRAMS / "hello_static"))
 
+    def test_an_rpath_is_named_with_the_flag(self):
+        self.assertIn("--enable-new-dtags", self.refused(PROGRAMS / "hello_rpath"))
+
     def test_the_exit_code_is_the_programs(self):
         self.assertEqual(on_machine("sh", "-c", "exit 7").returncode, 7)
         ended = on_machine(PROGRAMS / "hello")
@@ -112,6 +115,10 @@ class Runner(unittest.TestCase):
 class Calls(unittest.TestCase):
     def test_what_should_work_works(self):
         ended = on_machine(PROGRAMS / "calls")
+        self.assertEqual((ended.returncode, ended.stdout), (0, "ok\n"), ended.stderr)
+
+    def test_the_drivers_calls_work(self):
+        ended = on_machine(PROGRAMS / "driver")
         self.assertEqual((ended.returncode, ended.stdout), (0, "ok\n"), ended.stderr)
 
     def test_wrong_calls_have_the_answers_of_a_gpu(self):

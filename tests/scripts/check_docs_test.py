@@ -129,7 +129,7 @@ class Checks(Project):
         code, printed = self.run_checks()
         self.assertEqual(code, 0, printed)
         self.assertIn("SKIPPED published kernels are unchanged: docs/results has no", printed)
-        self.assertEqual(printed.splitlines()[-1], "docs: 9 passed, 0 failed, 1 skipped")
+        self.assertEqual(printed.splitlines()[-1], "docs: 10 passed, 0 failed, 2 skipped")
 
     def test_tables(self):
         self.write("docs/guide.md", GUIDE.replace("–", "9"))
@@ -193,6 +193,39 @@ class Checks(Project):
         self.page("See", "Say `make tests` or `make help-3`. See")
         self.fails("make tests is no target", "make help-3 is no target")
 
+    def test_targets_of_included_files_and_mutations(self):
+        self.write("Makefile", "PER_STAGE := stage\n.PHONY: help\ninclude a/b.mk\n")
+        self.write("a/b.mk", ".PHONY: play play-back\n")
+        self.page("See", "Say `make play`, `make play-back`, `make failure-parity`. See")
+        code, printed = self.run_checks()
+        self.assertEqual(code, 0, printed)
+        self.page("See", "Say `make play-for`, `make failure-of-nothing`. See")
+        self.fails("make play-for is no target", "make failure-of-nothing is no target")
+
+    def test_reports(self):
+        report = "<!-- report of a-bug -->\n```text\nRace: a\nand b\n…\nlater: c\n```\nSee"
+        self.page("See", report)
+        self.assertIn("SKIPPED reports are the PTX machine's", self.run_checks()[1])
+        self.write("build/machine/libcudart.so.13", "")
+        says = "Race: a and b.\\n  earlier: d\\n  later: c"
+        self.write("scripts/mutations.py",
+                   f"import sys\nprint('{says}' if sys.argv[2] == 'a-bug' else '')\n")  # fmt: skip
+        self.assertEqual(self.run_checks()[0], 0)
+        for old, new in (("and b", "and e"), ("later: c", "Race: a"), ("a-bug", "a-bird")):
+            self.page("See", report.replace(old, new))
+            self.fails("does not say so")
+        self.page("See", "<!-- report of a-bug -->\nSee")
+        self.fails("make failure-a-bug does not say so")
+
+    def test_isa(self):
+        self.write("build/machine/isa", "#!/bin/sh\necho '# ISA'\n")
+        (self.root / "build/machine/isa").chmod(stat.S_IRWXU)
+        self.fails("docs/isa.md is not what the decode table says; run make isa")
+        self.write("docs/isa.md", "# ISA\n")
+        self.assertEqual(self.run_checks()[0], 0)
+        self.write("docs/isa.md", "# ISA of another day\n")
+        self.fails("docs/isa.md is not what the decode table says; run make isa")
+
 
 class Hashes(Project):
     def setUp(self):
@@ -217,7 +250,7 @@ class Hashes(Project):
     def test_same_kernel(self):
         code, printed = self.run_checks()
         self.assertEqual(code, 0, printed)
-        self.assertEqual(printed.splitlines()[-1], "docs: 10 passed, 0 failed, 0 skipped")
+        self.assertEqual(printed.splitlines()[-1], "docs: 11 passed, 0 failed, 1 skipped")
 
     def test_changed_kernel(self):
         self.built("ffff")

@@ -23,7 +23,8 @@ descriptor-sbo descriptor-swizzle slot-misaligned cluster-exit-unsynchronised
 remote-arrive-wrong-rank multicast-mask scope-cta elected-arrive-without-syncwarp
 accumulator-in-flight tma-store-past-d stale-parity-second-tile raster-skips-a-tile""".split()
 
-RACE = "race: wgmma.mma_async reads what cp.async.bulk.tensor writes\n"
+RACE = ("Race in kernel gemm: wgmma.mma_async.sync reads shared 0x400, which "
+        "cp.async.bulk.tensor.2d has written, and nothing orders the two.\n")  # fmt: skip
 
 
 class Table(unittest.TestCase):
@@ -54,9 +55,27 @@ class Table(unittest.TestCase):
             self.assertRegex(each.name, r"^[a-z-]+$")
             self.assertRegex(each.lesson, r"\.$", each.name)
             self.assertLessEqual(set(each.caught), {"race", "hang", "fault", "wrong result"})
+            if each.on_h200() != "not run":
+                self.assertIn(each.gpu, (None, each.on_h200()), each.name)
             for words in each.caught.values():
                 for word in words:
                     re.compile(word)
+
+    def test_what_an_h200_did_is_recorded_once_and_of_mutations_that_exist(self):
+        recorded = " ".join(mutations.H200.values()).split()
+        self.assertEqual(len(recorded), len(set(recorded)))
+        self.assertLessEqual(set(recorded), set(MUTATIONS))
+
+    def test_the_page_has_the_table(self):
+        page = Path(mutations.PAGE).read_text(encoding="utf-8")
+        self.assertTrue(page == mutations.page_with_tables(page),
+                        "docs/failures.md: run python3 scripts/mutations.py --page")  # fmt: skip
+        for each in MUTATIONS.values():
+            self.assertEqual(page.count(f"| `{each.name}` |"), 1, each.name)
+
+    def test_a_page_without_a_place_for_the_table_is_refused(self):
+        with self.assertRaisesRegex(rewrite_ptx.Problem, "needs one line <!-- failures -->"):
+            mutations.page_with_tables("# Failures\n")
 
     def test_an_unknown_name_gets_the_list(self):
         with self.assertRaisesRegex(rewrite_ptx.Problem, "is called bogus; there are\n  init-fence"):
@@ -66,7 +85,10 @@ class Table(unittest.TestCase):
 class Verdicts(unittest.TestCase):
     def test_kinds_of_endings(self):
         for status, report, kind in (
-            (0, "ok", "clean"), (1, "Race: x", "race"), (4, "PTX machine: hang: x", "hang"),
+            (0, "ok", "clean"), (1, "a row\nRace in kernel x: y", "race"),
+            (1, "Race in kernel x: y\nFAIL: cudaErrorLaunchFailure", "race"),
+            (4, "Deadlock in kernel x: y", "hang"), (4, "Livelock in kernel x: y", "hang"),
+            (1, "Fault in kernel x: y", "fault"), (1, "Refused in kernel x: y", "refused"),
             (4, "HANG: rung 6 has not finished", "hang"),
             (1, "row  FAIL: D[0][0] is 1", "wrong result"),
             (1, "FAIL: cudaErrorMisalignedAddress", "fault"), (3, "no driver", "exit code 3"),
@@ -78,7 +100,8 @@ class Verdicts(unittest.TestCase):
         parity = MUTATIONS["parity"]
         self.assertTrue(mutations.judge(parity, ("eager", 1), Ended(1, RACE)).caught)
         for status, report, why in (
-            (4, "hang: x", "hang, not race"), (1, "race: wgmma reads", "the report lacks"),
+            (4, "Deadlock in kernel x: y", "hang, not race"),
+            (1, "Race in kernel x: wgmma reads", "the report lacks"),
             (3, "no driver", "exit code 3, not race"),
         ):  # fmt: skip
             verdict = mutations.judge(parity, ("eager", 1), Ended(status, report))
@@ -108,6 +131,7 @@ class Verdicts(unittest.TestCase):
         self.assertRegex(lines[1], r"^parity .* race +lazy$")
         self.assertRegex(lines[2], r"^raster-skips-a-tile .* wrong result +eager$")
         self.assertEqual(lines[-1], "caught 2 of 2")
+        self.assertRegex(lines[-2], r"^clean without a bug: 10 of 10 runs$")
 
     def test_what_no_policy_shows_is_not_caught(self):
         out, status = self.run_all(lambda *args: Ended(0, "ok"))
@@ -121,7 +145,8 @@ class Verdicts(unittest.TestCase):
 
         out, status = self.run_all(nervous)
         self.assertEqual(status, 1)
-        self.assertIn("FALSE REPORT without the bug: race", out)
+        self.assertIn("FALSE REPORT without a bug: race, build/stage-07 group16, eager", out)
+        self.assertIn("clean without a bug: 0 of 10 runs", out)
 
     def test_show_has_line_change_lesson_and_report(self):
         if not (ROOT / MUTATIONS["parity"].subject.ptx).exists():
@@ -132,8 +157,25 @@ class Verdicts(unittest.TestCase):
                 contextlib.redirect_stdout(out):  # fmt: skip
             self.assertEqual(mutations.show(MUTATIONS["parity"]), 0)
         for words in ("stages/05_wgmma.cu:", "smem.full[use.slot]", "the other parity",
-                      "- mbarrier.try_wait", "policy lazy", RACE.strip()):  # fmt: skip
+                      "- mbarrier.try_wait", "On an H200  hang", "policy lazy",
+                      RACE.strip()):  # fmt: skip
             self.assertIn(words, out.getvalue())
+
+
+class OnTheMachine(unittest.TestCase):
+    def test_every_mutation_is_caught_and_every_kernel_without_one_clean(self):
+        if not list((ROOT / "build/machine").glob("libcudart.so.*")):
+            self.skipTest("the PTX machine is not built: run make machine")
+        programs = {ROOT / each.subject.program for each in MUTATIONS.values()}
+        missing = [program for program in programs if not program.exists()]
+        if missing:
+            self.skipTest(f"{missing[0]} is not built: run make")
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            status = mutations.run_all(list(MUTATIONS.values()))
+        count = len(MUTATIONS)
+        self.assertEqual(status, 0, out.getvalue())
+        self.assertTrue(out.getvalue().endswith(f"caught {count} of {count}\n"), out.getvalue())
 
 
 if __name__ == "__main__":

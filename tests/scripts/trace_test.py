@@ -118,6 +118,9 @@ def stamped_ptx():
     return "".join(f"// trace site: {i + 1}|k|{site}\n" for i, site in enumerate(SITES))
 
 
+START_NS = 1_790_000_000_000_000_001  # of %globaltimer, which counts from 1970
+
+
 def dump(lists):
     """A trace buffer: {(cta, warp): [(cycles, site, argument)]}, at 2 cycles a nanosecond."""
     stride = rewrite_ptx.TRACE_RECORDS * rewrite_ptx.TRACE_RECORD_BYTES
@@ -126,7 +129,7 @@ def dump(lists):
     for (cta, warp), records in lists.items():
         at = (cta * rewrite_ptx.TRACE_WARPS + warp) * stride
         for cycles, site, argument in records:
-            trace.RECORD.pack_into(out, at, cycles, 5000 + cycles // 2, site, argument, 0, 0)
+            trace.RECORD.pack_into(out, at, cycles, START_NS + cycles // 2, site, argument, 0, 0)
             at += trace.RECORD.size
     return bytes(out)
 

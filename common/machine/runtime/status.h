@@ -1,4 +1,4 @@
-// What calls return, what they leave for cudaGetLastError, and how a failed kernel ends the process.
+// What calls return, what they leave for cudaGetLastError, how a failed kernel ends the process.
 #pragma once
 
 #include <driver_types.h>
@@ -29,7 +29,7 @@ cudaError_t lose(const Error& error);
 // Prints why PTX cannot be run; the process goes on, but exits non-zero.
 void print_refusal(const std::string& report);
 
-// Runs `body`, which returns a cudaError_t, unless the process is lost, and records what it returns.
+// Runs `body`, which returns a cudaError_t, unless the process is lost, and records the result.
 template <class Body>
 cudaError_t on_device(Body body) {
   if (lost() != cudaSuccess) return record(lost());

@@ -3,12 +3,9 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
-#include <chrono>
-#include <mutex>
-#include <set>
-#include <thread>
 
 #include "common/machine/runtime/status.h"
+#include "common/machine/runtime/stream_state.h"
 
 namespace machine::runtime {
 
@@ -17,56 +14,11 @@ Node* Graph::add(cudaGraphNodeType type, Work work) {
   return nodes.back().get();
 }
 
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-struct Stream;
-
-struct Capture {
-  Graph* graph = nullptr;
-  Stream* origin = nullptr;
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
-  std::thread::id thread;
-  unsigned long long id = 0;
-  bool is_spoilt = false;
-};
-
-struct Stream {
-  unsigned flags = cudaStreamDefault;
-  int priority = 0;
-  unsigned long long id = 0;
-  std::shared_ptr<Capture> capture;  // the one that this stream is part of
-  long long captured = 0;            // operations submitted or waited for in the capture
-  bool is_joined = true;             // another stream waits for all of them
-};
-
-struct Event {
-  unsigned flags = cudaEventDefault;
-  bool is_recorded = false;
-  Clock::time_point time;
-  std::shared_ptr<Capture> capture;  // set by a record in a capture
-  Stream* captured_in = nullptr;
-  long long captured_at = 0;  // Stream::captured at that time
-};
-
-struct State {
-  std::mutex mutex;
-  Stream legacy, per_thread;
-  std::set<Stream*> streams;
-  std::set<Event*> events;
-  std::set<std::shared_ptr<Capture>> captures;
-  unsigned long long last_id = 2;
-};
-
 State& state() {
   static State* const instance = new State;
   return *instance;
 }
 
-thread_local cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
-
-// nullptr if there is no such stream.
 Stream* find(cudaStream_t handle) {
   if (handle == nullptr || handle == cudaStreamLegacy) return &state().legacy;
   if (handle == cudaStreamPerThread) return &state().per_thread;
@@ -79,7 +31,6 @@ Event* find(cudaEvent_t handle) {
   return state().events.contains(event) ? event : nullptr;
 }
 
-// Of work in the legacy stream, which waits for every blocking stream.
 cudaError_t check_implicit(const Stream* stream) {
   if (stream != &state().legacy) return cudaSuccess;
   for (const auto& capture : state().captures) {
@@ -95,6 +46,10 @@ void note_operation(Stream* stream) {
   ++stream->captured;
   stream->is_joined = stream->capture->origin == stream;
 }
+
+namespace {
+
+thread_local cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
 
 cudaError_t create_stream(cudaStream_t* stream, unsigned flags, int priority) {
   if (stream == nullptr || (flags & ~unsigned{cudaStreamNonBlocking}) != 0) {
@@ -117,48 +72,6 @@ cudaError_t check_finished(cudaStream_t handle) {
   if (stream->capture == nullptr) return check_implicit(stream);
   stream->capture->is_spoilt = true;
   return refuse(cudaErrorStreamCaptureUnsupported, "a stream is waited for during its capture.");
-}
-
-cudaError_t record_event(cudaEvent_t handle, cudaStream_t stream_handle, unsigned flags) {
-  const std::lock_guard lock(state().mutex);
-  Event* const event = find(handle);
-  Stream* const stream = find(stream_handle);
-  if (event == nullptr || stream == nullptr) return cudaErrorInvalidResourceHandle;
-  if (stream->capture != nullptr && (flags & cudaEventRecordExternal) != 0) {
-    note_operation(stream);
-    stream->capture->graph->add(cudaGraphNodeTypeEventRecord, [event] {
-      event->is_recorded = true;
-      event->time = Clock::now();
-    });
-    return cudaSuccess;
-  }
-  event->capture = stream->capture;
-  event->captured_in = stream;
-  event->captured_at = stream->captured;
-  if (stream->capture != nullptr) return cudaSuccess;
-  event->is_recorded = true;
-  event->time = Clock::now();
-  return check_implicit(stream);
-}
-
-cudaError_t wait_event(cudaStream_t stream_handle, cudaEvent_t handle, unsigned flags) {
-  const std::lock_guard lock(state().mutex);
-  Event* const event = find(handle);
-  Stream* const stream = find(stream_handle);
-  if (event == nullptr || stream == nullptr) return cudaErrorInvalidResourceHandle;
-  const bool is_external = (flags & cudaEventWaitExternal) != 0;
-  if (event->capture == nullptr || is_external) {
-    if (stream->capture == nullptr || is_external) return cudaSuccess;
-    stream->capture->is_spoilt = true;
-    return refuse(cudaErrorStreamCaptureIsolation,
-                  "a captured stream waits for an event that was recorded outside the capture.");
-  }
-  if (stream->capture == nullptr) stream->capture = event->capture;  // a fork joins the capture
-  if (stream->capture != event->capture) return cudaErrorStreamCaptureMerge;
-  if (event->captured_in == stream) return cudaSuccess;
-  note_operation(stream);
-  if (event->captured_at == event->captured_in->captured) event->captured_in->is_joined = true;
-  return cudaSuccess;
 }
 
 cudaError_t end_capture(cudaStream_t handle, cudaGraph_t* graph) {
@@ -289,10 +202,6 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return cudaStreamSynchronize(stream);
 }
 
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
-  return on_device([&] { return wait_event(stream, event, flags); });
-}
-
 // One of the stream's numbers.
 #define STREAM_VALUE(handle, result, value)                             \
   const std::lock_guard lock(state().mutex);                            \
@@ -380,69 +289,6 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
   std::swap(*mode, thread_mode);
   return cudaSuccess;
-}
-
-// ---- events -------------------------------------------------------------------------------------
-
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
-  return on_device([&] {
-    if (event == nullptr) return cudaErrorInvalidValue;
-    const auto made = new Event;
-    made->flags = flags;
-    const std::lock_guard lock(state().mutex);
-    state().events.insert(made);
-    *event = reinterpret_cast<cudaEvent_t>(made);
-    return cudaSuccess;
-  });
-}
-
-cudaError_t cudaEventCreate(cudaEvent_t* event) {
-  return cudaEventCreateWithFlags(event, cudaEventDefault);
-}
-
-cudaError_t cudaEventDestroy(cudaEvent_t handle) {
-  const std::lock_guard lock(state().mutex);
-  const auto event = reinterpret_cast<Event*>(handle);
-  if (state().events.erase(event) == 0) return record(cudaErrorInvalidResourceHandle);
-  delete event;
-  return cudaSuccess;
-}
-
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
-  return on_device([&] { return record_event(event, stream, flags); });
-}
-
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
-}
-
-cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
-  return on_device([&] {
-    const std::lock_guard lock(state().mutex);
-    const Event* const event = find(handle);
-    if (event == nullptr) return cudaErrorInvalidResourceHandle;
-    return event->capture == nullptr ? cudaSuccess : cudaErrorCapturedEvent;
-  });
-}
-
-cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return cudaEventSynchronize(event);
-}
-
-// Time of this computer, which says nothing about a GPU; more than 0, so that rates can be formed.
-cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) {
-  return on_device([&] {
-    const std::lock_guard lock(state().mutex);
-    const Event *const first = find(start), *const last = find(end);
-    for (const Event* event : {first, last}) {
-      if (event == nullptr || !event->is_recorded) return cudaErrorInvalidResourceHandle;
-      if ((event->flags & cudaEventDisableTiming) != 0) return cudaErrorInvalidResourceHandle;
-    }
-    constexpr float LEAST_MS = 0.0005f;  // the resolution of events on a GPU
-    const std::chrono::duration<float, std::milli> between = last->time - first->time;
-    *ms = std::max(between.count(), LEAST_MS);
-    return cudaSuccess;
-  });
 }
 
 }  // extern "C"

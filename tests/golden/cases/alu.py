@@ -16,9 +16,10 @@ REGISTER = {16: "%h", 32: "%r", 64: "%rd"}
 FIRST = 4  # registers below are taken by the frame
 
 
-def alu(suite, group, name, result, sources, text=None, ulp=0):
+def alu(suite, group, name, result, sources, text=None, ulp=0, smem=0):
     """One kernel and its case. `text` has D for the result and A, B, C for the sources; result is
-    a width in bits, or "p" for a predicate. With `ulp` the result is an approximation."""
+    a width in bits, or "p" for a predicate. With `ulp` the result is an approximation. smem: bytes
+    of dynamic shared memory."""
     lanes = APPROXIMATE_LANES if ulp else LANES
     text = text or f"{name} D, {', '.join('ABC'[: len(sources)])};"
     lines, spans = [], []
@@ -49,6 +50,8 @@ def alu(suite, group, name, result, sources, text=None, ulp=0):
     keys = {"in": ",".join(spans), "out": lanes * bits // 8, "grid": lanes // BLOCK, "block": BLOCK}
     if ulp:
         keys["ulp"] = ulp
+    if smem:
+        keys["smem"] = smem
     suite.case(f"{group}/{name}", group, entry, **keys)
 
 
@@ -168,8 +171,8 @@ def integers(suite):
 
 def atomics(suite):
     """Every lane on a word of its own, so that the order does not matter."""
-    def op(name, bits, sources, text):
-        alu(suite, "atom", name, bits, sources, text)
+    def op(name, bits, sources, text, smem=0):
+        alu(suite, "atom", name, bits, sources, text, smem=smem)
 
     table = [("u32", 32, "add min max inc dec".split()), ("s32", 32, "add min max".split()),
              ("b32", 32, "and or xor exch".split()), ("u64", 64, "add min max".split()),
@@ -187,6 +190,7 @@ def atomics(suite):
                          if space == "global" else
                          f"and.b32 %r20, %thread, {BLOCK - 1};\nmul.lo.u32 %r20, %r20, {size};\n"
                          f"mov.u32 %r21, smem;\nadd.u32 %r20, %r20, %r21;\nst.shared.b{bits} [%r20], A;\n")
+                smem = 0 if space == "global" else BLOCK * size
                 address = "%at" if space == "global" else "%r20"
                 register = "%r30" if bits == 32 else "%rd12"
                 both = (f"atom.{space}.{name}.{kind} {register}, [{address}], B;\n"
@@ -194,11 +198,11 @@ def atomics(suite):
                 # Old and new value in one word, so that either being wrong shows.
                 mix = "mad.lo.s32" if bits == 32 else "mad.lo.s64"
                 op(f"atom.{space}.{name}.{kind}", bits, [source, source],
-                   where + both + f"{mix} D, {register}, 3, D;")
+                   where + both + f"{mix} D, {register}, 3, D;", smem)
                 if name != "exch":
                     op(f"red.{space}.{name}.{kind}", bits, [source, source],
                        where + f"red.{space}.{name}.{kind} [{address}], B;\n"
-                       f"ld.{space}.b{bits} D, [{address}];")
+                       f"ld.{space}.b{bits} D, [{address}];", smem)
     for bits in (32, 64):
         register = "%r30" if bits == 32 else "%rd12"
         mix = f"mad.lo.s{bits} D, {register}, 3, D;"

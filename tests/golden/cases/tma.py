@@ -67,8 +67,19 @@ def coordinates(rank, first):
     return "{" + ", ".join(f"%x{first + i}" for i in range(rank)) + "}"
 
 
-def load_kernel(suite, rank):
-    # Words: bytes to expect, bytes to dump, offset of the tile, coordinates.
+# Thread 0's %r30 is the outcome. If it is 0, %x1 bytes are taken for the ones that never came.
+COUNT_OUT = """@%p4 bra COUNTED;
+  st.global.b32 [%out], %r30;
+  setp.eq.u32 %p1, %r30, 0;
+  @%p1 mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%smem], %x1;
+COUNTED:
+  bar.sync 0;
+""" + WAIT.replace("WAIT", "REST")
+
+
+def load_kernel(suite, rank, count=False):
+    # Words: bytes to expect, bytes to dump, offset of the tile, coordinates. With `count` the outcome
+    # is only whether the expected bytes came, and the second word is what may be lacking.
     body = fill("%x1") + f"""bar.sync 0;
   @%p4 bra ISSUED;
   mbarrier.arrive.expect_tx.shared::cta.b64 _, [%smem], %x0;
@@ -76,8 +87,28 @@ def load_kernel(suite, rank):
   add.u32 %r8, %r8, {DATA};
   cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r8], [%m0, {coordinates(rank, 3)}], [%smem];
 ISSUED:
-""" + WAIT + copy_out("%x1")
-    return suite.kernel("tma", f"tma.load.{rank}d", body, words=3 + rank, maps=1, smem=True)
+""" + WAIT + (COUNT_OUT if count else copy_out("%x1"))
+    return suite.kernel("tma", f"tma.{'count' if count else 'load'}.{rank}d", body, words=3 + rank, maps=1, smem=True)
+
+
+def down(x, size):
+    """Coordinate x of dimension 0, down to the nearest where a tile may begin: at whole 16 bytes."""
+    return x * size // 16 * 16 // size
+
+
+def tile_bytes(used, row, swizzle):
+    """Bytes of shared memory under a tile of `used` bytes in rows of `row`: swizzled, each row has the
+    swizzle's whole span to itself."""
+    return used // row * (16 << swizzle) if swizzle else used
+
+
+def edges(dims, box, size):
+    """Where tiles begin that lie inside a tensor or beyond each of its edges, by label."""
+    step = 16 // size
+    ones = [1] * (len(dims) - 1)
+    past_end = [d - b // 2 for d, b in zip(dims, box)]
+    return {"inside": [step, *ones], "negative": [-step, *(-i for i in ones)],
+            "outside": list(dims), "past_end": [down(past_end[0], size), *past_end[1:]]}
 
 
 def box_bytes(box, element_strides, size):
@@ -102,72 +133,95 @@ def loads(suite):
     kernels = {rank: load_kernel(suite, rank) for rank in range(1, 6)}
 
     def load(label, type, dims, box, at, kind="u32", offset=0, element_strides=None, strides=None,
-             **keys):
+             count=False, **keys):
         rank, size = len(dims), SIZES[type]
         strides = packed_strides(dims, size) if strides is None else strides
         span = tensor_bytes(dims, strides, size)
         used = box_bytes(box, element_strides, size)
-        dump = (used + offset + 255) // 128 * 128
+        held = tile_bytes(used, size * box[0], keys.get("swizzle", 0))
+        # Every thread fills and dumps at least one word.
+        dump = max(THREADS * 4, (held + offset + 255) // 128 * 128)
         m = tensor_map("in+0", type, dims, strides, box, element_strides, **keys)
-        suite.case(f"tma/load.{rank}d.{type}.{label}", "tma", kernels[rank], block=THREADS,
-                   smem=DATA + dump, map=m, w=word([used, dump, offset, *at]), out=dump + 4,
+        name, entry, sizes, out = "load", kernels[rank], [used, dump], dump + 4
+        if count:  # do the bytes between a tile's rows count?
+            entry = load_kernel(suite, rank, count=True)
+            name, sizes, out = "count", [held, held - used], 4
+        suite.case(f"tma/{name}.{rank}d.{type}.{label}", "tma", entry, block=THREADS,
+                   smem=DATA + dump, map=m, w=word([*sizes, offset, *at]), out=out,
                    **{"in": f"{kind}:{span}"})
 
     # Every rank, inside and beyond each edge.
     shapes = {1: ((100,), (32,)), 2: ((40, 12), (16, 8)), 3: ((20, 7, 5), (8, 4, 2)),
               4: ((12, 5, 4, 3), (8, 2, 2, 2)), 5: ((12, 4, 3, 3, 2), (4, 2, 2, 2, 2))}
     for rank, (dims, box) in shapes.items():
-        far = [d - 1 for d in dims]
-        places = {"inside": [1] * rank, "origin": [0] * rank, "negative": [-1] * rank,
-                  "past_end": [d - b // 2 for d, b in zip(dims, box)], "last": far,
-                  "outside": list(dims), "before": [-b for b in box],
-                  "far": [1 << 20] * rank, "far_negative": [-(1 << 20)] * rank}
+        far = [down(dims[0] - 1, 4), *(d - 1 for d in dims[1:])]
+        places = {**edges(dims, box, 4), "origin": [0] * rank, "last": far,
+                  "before": [-b for b in box], "far": [1 << 20] * rank,
+                  "far_negative": [-(1 << 20)] * rank}
         for i in range(rank):
-            places[f"negative{i}"] = [-1 if j == i else 1 for j in range(rank)]
-            places[f"past_end{i}"] = [d - 1 if j == i else 0 for j, d in enumerate(dims)]
+            places[f"negative{i}"] = [(-1 if j == i else 1) * (1 if j else 4) for j in range(rank)]
+            places[f"past_end{i}"] = [d if j == i else 0 for j, d in enumerate(far)]
         for label, at in places.items():
             load(label, "f32", dims, box, at)
         for type in ("u8", "u16", "s32", "u64", "s64", "f16", "bf16", "f64"):
-            wide = max(1, 16 // SIZES[type] // box[0])
-            box_of = (box[0] * wide, *box[1:])
-            load("corner", type, dims, box_of, [-2] + far[1:])
+            size = SIZES[type]
+            box_of = (max(box[0], 32 // size), *box[1:])
+            load("corner", type, dims, box_of, [-16 // size] + far[1:])
+            load("end", type, dims, box_of, [down(dims[0] - 1, size)] + far[1:])
+        # A last row that ends within 16 bytes.
+        load("ragged", "f32", (dims[0] - 3, *dims[1:]), box, [down(dims[0] - 4, 4)] + [0] * (rank - 1))
     # Swizzles: whole atoms, narrower rows, tiles that do not begin at an atom.
     for span in (32, 64, 128):
         for type in ("u8", "bf16", "f32", "u64"):
             row = span // SIZES[type]
-            load(f"sw{span}", type, (2 * row, 40), (row, 24), [8, 3], swizzle=SWIZZLES[span])
+            load(f"sw{span}", type, (2 * row, 40), (row, 24), [max(8, 16 // SIZES[type]), 3],
+                 swizzle=SWIZZLES[span])
             load(f"sw{span}.edge", type, (2 * row, 40), (row, 24), [row + row // 2, 30],
                  swizzle=SWIZZLES[span])
         for offset in (128, 256, 384, 512, 896):
-            load(f"sw{span}.from{offset}", "bf16", (128, 40), (span // 2, 16), [3, 5], offset=offset,
+            load(f"sw{span}.from{offset}", "bf16", (128, 40), (span // 2, 16), [8, 5], offset=offset,
                  swizzle=SWIZZLES[span])
-        load(f"sw{span}.half_row", "bf16", (128, 40), (span // 4, 16), [8, 2], swizzle=SWIZZLES[span])
+        for count in (False, True):
+            load(f"sw{span}.half_row", "bf16", (128, 40), (span // 4, 16), [8, 2],
+                 swizzle=SWIZZLES[span], count=count)
         load(f"sw{span}.narrow", "bf16", (128, 40), (8, 16), [8, 2], swizzle=SWIZZLES[span])
         for rank in (3, 4, 5):
             dims = (span, 6, 5, 4, 3)[:rank]
             load(f"sw{span}", "bf16", dims, (span // 2, 3, 2, 2, 2)[:rank], [8, 1, -1, 3, 2][:rank],
                  swizzle=SWIZZLES[span])
-        load(f"sw{span}", "bf16", (256,), (span // 2,), [9], swizzle=SWIZZLES[span])
+        load(f"sw{span}", "bf16", (256,), (span // 2,), [8], swizzle=SWIZZLES[span])
     # Not a multiple of 128 bytes a row without swizzle, rows of 16 bytes, the widest box.
     for box in ((8, 5), (24, 7), (40, 3), (256, 2)):
-        load(f"box{box[0]}x{box[1]}", "bf16", (300, 9), box, [1, 1], strides=[640])
+        load(f"box{box[0]}x{box[1]}", "bf16", (300, 9), box, [8, 1], strides=[640])
     # Out of range: NaN fill by type (zeros above).
     for type in ("f16", "bf16", "f32", "f64", "f32_ftz", "tf32", "tf32_ftz"):
-        load("nan_fill", type, (40, 12), (16, 8), [30, -3], oob=1)
-        load("zero_fill", type, (40, 12), (16, 8), [30, -3])
+        x = 30 if type == "f64" else 32
+        load("nan_fill", type, (40, 12), (16, 8), [x, -3], oob=1)
+        load("zero_fill", type, (40, 12), (16, 8), [x, -3])
     for type in ("f32_ftz", "tf32", "tf32_ftz", "f32"):
         load("values", type, (32, 16), (32, 16), [0, 0], kind="f32@only")
     # Element strides: along the rows, along the columns, both; not dividing the box.
     for steps, box in (((1, 2), (16, 8)), ((2, 1), (16, 8)), ((2, 3), (16, 9)), ((1, 8), (16, 8)),
                        ((4, 4), (32, 8)), ((1, 3), (16, 8))):
-        for at in ([1, 1], [-3, -2], [30, 9]):
+        for at in ([4, 1], [-4, -2], [32, 9]):
             load(f"steps{steps[0]}x{steps[1]}.at{at[0]}_{at[1]}", "f32", (40, 12), box, at,
                  element_strides=list(steps))
-    load("steps2.sw64", "bf16", (128, 40), (32, 16), [2, 3], element_strides=[1, 2], swizzle=2)
+    load("steps2.sw64", "bf16", (128, 40), (32, 16), [8, 3], element_strides=[1, 2], swizzle=2)
     # Strides wider than the row, and a middle dimension of one.
-    load("wide_strides", "f32", (20, 7, 5), (8, 4, 2), [15, 5, 3], strides=[96, 1024])
-    load("thin", "f32", (20, 1, 5), (8, 2, 2), [15, 0, 3], strides=[96, 96])
-    load("overlap", "f32", (20, 7, 5), (8, 4, 2), [3, 2, 1], strides=[16, 32])
+    load("wide_strides", "f32", (20, 7, 5), (8, 4, 2), [16, 5, 3], strides=[96, 1024])
+    load("thin", "f32", (20, 1, 5), (8, 2, 2), [16, 0, 3], strides=[96, 96])
+    load("overlap", "f32", (20, 7, 5), (8, 4, 2), [4, 2, 1], strides=[16, 32])
+    # A tile that does not begin at whole 16 bytes of a row, even outside the tensor, is illegal, and
+    # so is one that does not lie at whole 128 bytes in shared memory.
+    for type, at in (("f32", [1, 1]), ("f32", [2, 1]), ("f32", [-1, 1]), ("f32", [41, 12]), ("u8", [8, 0]),
+                     ("bf16", [4, 0]), ("u64", [1, 0])):
+        load(f"illegal.begin{at[0]}_{at[1]}", type, (40, 12), (16, 8), at)
+    for rank in (1, 3, 4, 5):
+        load("illegal.begin1", "f32", *shapes[rank], [1] + [0] * (rank - 1))
+    load("illegal.sw128.begin3", "bf16", (128, 40), (64, 16), [3, 5], swizzle=3)
+    load("illegal.steps.begin2", "f32", (40, 12), (16, 8), [2, 0], element_strides=[2, 1])
+    for offset in (16, 64):
+        load(f"illegal.to{offset}", "f32", (40, 12), (16, 8), [0, 0], offset=offset)
 
 
 REDUCTIONS = {
@@ -218,7 +272,8 @@ def stores(suite):
         strides = packed_strides(dims, size) if strides is None else strides
         span = tensor_bytes(dims, strides, size)
         used = box_bytes(box, element_strides, size)
-        copied = (used + 511) // 512 * 512
+        held = tile_bytes(used, size * box[0], keys.get("swizzle", 0))
+        copied = (held + 511) // 512 * 512
         m = tensor_map("out+0", type, dims, strides, box, element_strides, **keys)
         suite.case(f"tma/{reduction or 'store'}.{rank}d.{type}.{label}", "tma", entry, block=THREADS,
                    smem=DATA + offset + copied, map=m, w=word([copied, offset, *at]), out=span,
@@ -228,20 +283,30 @@ def stores(suite):
     shapes = {1: ((100,), (32,)), 2: ((40, 12), (16, 8)), 3: ((20, 7, 5), (8, 4, 2)),
               4: ((12, 5, 4, 3), (8, 2, 2, 2)), 5: ((12, 4, 3, 3, 2), (4, 2, 2, 2, 2))}
     for rank, (dims, box) in shapes.items():
-        for label, at in {"inside": [1] * rank, "negative": [-1] * rank, "outside": list(dims),
-                          "past_end": [d - b // 2 for d, b in zip(dims, box)]}.items():
+        for label, at in edges(dims, box, 4).items():
             store(label, "f32", dims, box, at)
             store(label, "s32", dims, box, at, reduction="add")
+        ragged = [down(dims[0] - 4, 4)] + [0] * (rank - 1)
+        store("ragged", "f32", (dims[0] - 3, *dims[1:]), box, ragged)
+        store("ragged", "s32", (dims[0] - 3, *dims[1:]), box, ragged, reduction="add")
     for span in (32, 64, 128):
-        for at in ([3, 1], [20, 9]):
+        for at in ([8, 1], [64, 9]):
             store(f"sw{span}.at{at[0]}", "bf16", (72, 20), (span // 2, 16), at, swizzle=SWIZZLES[span])
-        store(f"sw{span}.from128", "bf16", (72, 20), (span // 2, 16), [2, 2], offset=128,
+        store(f"sw{span}.from128", "bf16", (72, 20), (span // 2, 16), [8, 2], offset=128,
               swizzle=SWIZZLES[span])
-        store(f"sw{span}", "f32", (72, 20), (span // 4, 16), [2, 9], reduction="add",
+        store(f"sw{span}", "f32", (72, 20), (span // 4, 16), [4, 9], reduction="add",
               swizzle=SWIZZLES[span])
+        store(f"sw{span}.half_row", "bf16", (72, 20), (span // 4, 16), [8, 2], swizzle=SWIZZLES[span])
     for type in ("u8", "u16", "u64", "f64", "f32_ftz", "tf32"):
-        store("corner", type, (40, 12), (16, 8), [-3, 7])
-    store("steps", "f32", (40, 12), (16, 8), [1, 1], element_strides=[1, 2])
+        size = SIZES[type]
+        box = (max(16, 32 // size), 8)
+        store("corner", type, (40, 12), box, [-16 // size, 7])
+        store("end", type, (37, 12), box, [down(36, size), 7])
+    store("steps", "f32", (40, 12), (16, 8), [4, 1], element_strides=[1, 2])
+    for at in ([1, 1], [2, 1], [-1, 1], [41, 12]):
+        store(f"illegal.begin{at[0]}_{at[1]}", "f32", (40, 12), (16, 8), at)
+    store("illegal.begin1_1", "s32", (40, 12), (16, 8), [1, 1], reduction="add")
+    store("illegal.from16", "f32", (40, 12), (16, 8), [0, 0], offset=16)
     for reduction, types in REDUCTIONS.items():
         for type in types:
             store("all", type, (64, 16), (64, 16), [0, 0], reduction=reduction)

@@ -1,0 +1,42 @@
+// How reports name kernels and warps.
+#include <doctest/doctest.h>
+
+#include "common/machine/machine.h"
+
+namespace {
+
+std::string named(const char* mangled) {
+  machine::Kernel kernel;
+  kernel.name = mangled;
+  return machine::kernel_text(kernel);
+}
+
+}  // namespace
+
+TEST_CASE("kernels: the name without return type and parameters") {
+  CHECK(named("_ZN5wgmma4gemmINS_4TileILi256ELi0EEEEEv14CUtensorMap_stS3_P13__nv_bfloat16xiii") ==
+        "wgmma::gemm<wgmma::Tile<256, 0>>");
+  CHECK(named("_ZN9tma_store10store_rowsEP13__nv_bfloat16xi") == "tma_store::store_rows");
+  CHECK(named("_ZN12_GLOBAL__N_13addEPfi") == "(anonymous namespace)::add");
+  CHECK(named("_ZN2ns12_GLOBAL__N_13addIiEEvPT_") == "ns::(anonymous namespace)::add<int>");
+  CHECK(named("saxpy") == "saxpy");
+}
+
+TEST_CASE("warps: neighbours of one role stand together") {
+  machine::Cta cta;
+  cta.id = {1, 2, 0};
+  machine::Warp warps[4];
+  std::vector<const machine::Warp*> all;
+  for (uint32_t i = 0; i < 4; ++i) {
+    warps[i].cta = &cta;
+    warps[i].index = i + 4;
+    all.push_back(&warps[i]);
+  }
+  CHECK(machine::describe_roles(all) == "warps 4 to 7 of CTA (1,2,0)");
+  warps[0].copies_bulk = true;
+  warps[2].multiplies = warps[3].multiplies = true;
+  CHECK(machine::describe_roles(all) == "warps 4 (producer), 5, 6 to 7 (consumer) of CTA (1,2,0)");
+  CHECK(machine::describe_roles({&warps[3]}) == "warp 7 (consumer) of CTA (1,2,0)");
+  CHECK(machine::describe_roles({&warps[2], &warps[0]}) ==
+        "warps 6 (consumer), 4 (producer) of CTA (1,2,0)");
+}

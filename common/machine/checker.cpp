@@ -45,6 +45,9 @@ struct WarpState {
   uint32_t snapshot_lanes = 0;
   bool changed = true;
 
+  // Keys of cells that all its lanes may read and overwrite, by hash: what is known stays known.
+  std::array<uint64_t, 64> good_keys{};
+
   std::vector<Register> registers;  // by row
   uint32_t wgmma_fences = 0;
   uint32_t init_fences = 0;
@@ -95,6 +98,7 @@ class ClusterChecker final : public Checker {
       Shadow& shadow = shadows_.emplace_back();
       shadow.cta = &cta;
       shadow.cells.resize((cta.smem_bytes + CELL_BYTES - 1) / CELL_BYTES);
+      shadow.uniform.resize(shadow.cells.size() / Plane::BLOCK_CELLS + 1);
       for (Warp& warp : cta.warps) {
         WarpState& state = warps_.emplace_back();
         state.warp = &warp;
@@ -743,9 +747,12 @@ class ClusterChecker final : public Checker {
   // Makes the CTA of the address the one that is accessed; false if there is none.
   bool enter(Later& later, uint32_t address) {
     const uint32_t rank = address >> RANK_SHIFT;
-    if (rank >= shadows_.size()) return false;
-    Shadow& shadow = shadows_[rank];
-    if (later.shadow == &shadow) return true;
+    if (later.shadow != nullptr && later.shadow->cta->rank == rank) return true;
+    return rank < shadows_.size() && enter_cta(later, address);
+  }
+
+  bool enter_cta(Later& later, uint32_t address) {
+    Shadow& shadow = shadows_[address >> RANK_SHIFT];
     later.shadow = &shadow;
     later.plane = later.write ? nullptr : &shadow.plane(later.agent);
     later.block = ~0u;
@@ -773,6 +780,10 @@ class ClusterChecker final : public Checker {
     state.changed = true;
   }
 
+  static uint64_t& good_key_at(WarpState& state, uint64_t key) {
+    return state.good_keys[(key ^ key >> 32) % state.good_keys.size()];
+  }
+
   bool is_before(const Later& later, const Record& record, uint32_t bytes) const {
     const bool needs_fence = later.async_proxy && in_generic_proxy(record.agent, warp_count());
     const View view = needs_fence ? ASYNC_SHARED : GENERIC;
@@ -795,6 +806,10 @@ class ClusterChecker final : public Checker {
     const Record record = cell.record();
     if (is_before(later, record, record.bytes)) {
       if (cell.written() == 0xff || later.write) later.good_key = cell.key;
+      WarpState& by = warps_[later.by->warp->in_cluster];
+      if (cell.written() == 0xff && later.known == &by.known && !later.async_proxy) {
+        good_key_at(by, cell.key) = cell.key;
+      }
       return;
     }
     const uint32_t both = record.bytes & bytes;
@@ -825,6 +840,7 @@ class ClusterChecker final : public Checker {
 
   void write_cell(Later& later, uint32_t index, uint32_t bytes, uint32_t lanes) {
     Cell& cell = later.shadow->cells[index];
+    later.shadow->uniform[index / Plane::BLOCK_CELLS] = 0;
     if (cell.mbarrier()) report_mbarrier_overwritten(later, index);
     if (!later.shadow->early.empty()) check_early(later, index, bytes);
     if (index / Plane::BLOCK_CELLS != later.block) find_suspects(later, index);
@@ -915,11 +931,14 @@ class ClusterChecker final : public Checker {
     uint32_t* const newest = later.plane->newest.data();
     const uint64_t read = later.read;
     const uint32_t clock = later.clock;
+    WarpState& by = warps_[later.by->warp->in_cluster];
     uint64_t good_key = later.strong ? ~0ull : later.good_key;
     for (; mask != 0; mask &= mask - 1) {
       const auto lane = static_cast<uint32_t>(std::countr_zero(mask));
       const uint32_t index = touched.index[lane];
-      if (cells[index].key != good_key) [[unlikely]] {
+      const uint64_t key = cells[index].key;
+      if (key != good_key && key == good_key_at(by, key) && !later.strong) good_key = key;
+      if (key != good_key) [[unlikely]] {
         read_cell(later, index + step, touched.bytes[lane], touched.lanes[lane]);
         if (!later.strong) good_key = later.good_key;
         continue;
@@ -959,34 +978,37 @@ class ClusterChecker final : public Checker {
   }
 
   void write_cells(Later& later, uint32_t first, uint32_t end) {
+    constexpr uint32_t BLOCK = Plane::BLOCK_CELLS;
     Cell* const cells = later.shadow->cells.data();
     const Cell made = {later.key | Cell::WHOLE, later.rest};
     uint64_t good_key = ~0ull;
     for (uint32_t i = first; i < end; ++i) {
-      if (cells[i].key != good_key || cells[i].mbarrier() || i % Plane::BLOCK_CELLS == 0) {
+      if (cells[i].key != good_key || cells[i].mbarrier() || i % BLOCK == 0) {
         write_cell(later, i, 0xff, 0);
         const bool slow = !suspects_.empty() || !later.shadow->early.empty();
         good_key = slow ? ~0ull : later.good_key;
       } else {
         cells[i] = made;
       }
+      const bool whole_block = i % BLOCK == BLOCK - 1 && i - first >= BLOCK - 1;
+      if (whole_block) later.shadow->uniform[i / BLOCK] = made.key;
     }
   }
 
   void read_cells(Later& later, uint32_t first, uint32_t end) {
+    constexpr uint32_t BLOCK = Plane::BLOCK_CELLS;
     const Cell* const cells = later.shadow->cells.data();
-    uint64_t* const reads = later.plane->reads.data();
     const uint64_t read = PackedRead::add(0, later.read, 0xff, 0);
-    uint64_t good_key = later.good_key;
-    for (uint32_t i = first; i < end; ++i) {
-      if (cells[i].key != good_key) [[unlikely]] {
-        read_cell(later, i, 0xff, 0);
-        good_key = later.good_key;
+    while (first < end) {
+      const uint32_t block = first / BLOCK, stop = std::min(end, (block + 1) * BLOCK);
+      if (later.shadow->uniform[block] != later.good_key) {
+        for (uint32_t i = first; i < stop; ++i) {
+          if (cells[i].key != later.good_key) [[unlikely]]
+            read_cell(later, i, 0xff, 0);
+        }
       }
-      reads[i] = read;
-    }
-    for (uint32_t block = first / Plane::BLOCK_CELLS; block <= (end - 1) / Plane::BLOCK_CELLS;
-         ++block) {
+      uint64_t* const reads = later.plane->reads.data();
+      for (; first < stop; ++first) reads[first] = read;
       uint32_t& newest = later.plane->newest[block];
       newest = std::max(newest, later.clock);
     }

@@ -641,11 +641,12 @@ Box box_of(Warp& warp, const Inst& inst, uint32_t lane, const Slot& map_slot,
     box.extent[d] = (map.box[d] + box.step[d] - 1) / box.step[d];
     if (d > 0) box.rows *= static_cast<uint32_t>(box.extent[d]);
   }
-  if (box.at[0] * element_bytes(map.type) % 16 != 0) {  // tests/golden: an illegal instruction
+  box.element = element_bytes(map.type);
+  if (box.at[0] * box.element % 16 != 0) {  // tests/golden: an illegal instruction
     stop(warp, 1u << lane, what, ": the box begins at element ", box.at[0],
          " of its rows, which is not a multiple of 16 bytes from their start.");
   }
-  box.row_bytes = static_cast<uint32_t>(box.extent[0]) * element_bytes(map.type);
+  box.row_bytes = static_cast<uint32_t>(box.extent[0]) * box.element;
   box.bytes = box.rows * box.row_bytes;
   box.pitch_bytes = box.row_bytes;
   if (map.swizzle != TensorSwizzle::none) {
@@ -658,13 +659,19 @@ Box box_of(Warp& warp, const Inst& inst, uint32_t lane, const Slot& map_slot,
 
 // Between the first byte and the last one that are inside the tensor lies one allocation.
 void check_box(Warp& warp, uint32_t lane, const Box& box, const char* what) {
-  uint64_t first = UINT64_MAX, last = 0;
-  box.for_rows([&](uint32_t, uint64_t address) {
-    if (address == 0) return;
-    first = std::min(first, address);
-    last = std::max(last, address + box.inside_bytes());
-  });
-  if (last != 0) check_global(warp, lane, first, last - first, what);
+  if (box.low >= box.high) return;
+  uint64_t first = box.map.base + static_cast<uint64_t>(box.at[0] + box.low) * box.element;
+  uint64_t last = first + box.inside_bytes();
+  for (uint32_t d = 1; d < box.map.rank; ++d) {
+    const int64_t step = box.step[d], dim = static_cast<int64_t>(box.map.dims[d]);
+    const int64_t low = box.at[d] >= 0 ? 0 : (-box.at[d] + step - 1) / step;
+    const int64_t high =
+        box.at[d] >= dim ? -1 : std::min(box.extent[d] - 1, (dim - 1 - box.at[d]) / step);
+    if (low > high) return;
+    first += static_cast<uint64_t>(box.at[d] + low * step) * box.map.strides_bytes[d - 1];
+    last += static_cast<uint64_t>(box.at[d] + high * step) * box.map.strides_bytes[d - 1];
+  }
+  check_global(warp, lane, first, last - first, what);
 }
 
 constexpr uint32_t TENSOR_ALIGNMENT = 128;  // of its place in shared memory
@@ -740,7 +747,7 @@ Step tensor_store(Warp& warp, const Inst& inst, uint32_t mask) {
               at_issue.writes_global(address, bytes, reducer != nullptr);
             });
           }
-          const uint32_t step = element_bytes(box->map.type);
+          const uint32_t step = box->element;
           const size_t first = static_cast<size_t>(box->low) * step;
           box->for_rows([&](uint32_t row, uint64_t address) {
             if (address == 0) return;

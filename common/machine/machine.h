@@ -189,6 +189,7 @@ struct WgmmaOp {
   uint32_t scale_d = 0;  // bit i: warp i adds to D
   uint64_t descriptor_a[4] = {}, descriptor_b = 0;
   uint64_t group[4] = {};  // commit group of each warp that it belongs to
+  uint64_t ends = 0;       // on the timeline's clock
   bool done = false;
 };
 
@@ -226,7 +227,6 @@ struct Warp {
   std::byte* local = nullptr;  // LANES * local_bytes, lane after lane
   bool copies_bulk = false;    // has issued a TMA or bulk copy: its role in reports
   bool multiplies = false;     // has issued mma or wgmma
-  bool stores_global = false;
   uint64_t executed = 0;  // warp instructions
   uint64_t clock = 0;     // of the timeline's model, cycles
 

@@ -10,6 +10,7 @@
 #include "common/machine/isa.h"
 #include "common/machine/number.h"
 #include "common/machine/sync.h"
+#include "common/machine/trace.h"
 
 namespace machine {
 namespace {
@@ -147,7 +148,7 @@ void to_global(Warp& warp, uint32_t mask, const Use& use, Addresses& a) {
     cluster.checker->global_access(warp, mask, a.at, use.bytes, use.access, use.order, use.scope);
   }
   if (use.access != Access::write && use.order != Order::weak) cluster.polled_global = true;
-  if (use.access != Access::read) warp.stores_global = true;
+  if (use.access != Access::read && cluster.trace) cluster.trace->store(warp);
   if (use.access == Access::write) ++cluster.changes;
 }
 

@@ -360,7 +360,9 @@ class Parser {
     scopes_.pop_back();
   }
 
+  // Of .reg .v2 .f32 v come v.x and v.y.
   void registers() {
+    const size_t parts = lex_.accept(".v2") ? 2 : lex_.accept(".v4") ? 4 : 0;
     const std::string type(lex_.take());
     const std::optional<Width> width = width_of(type);
     if (!width) lex_.fail("registers of type '" + type + "' are not supported");
@@ -370,8 +372,11 @@ class Parser {
         const auto count = static_cast<int>(number());
         lex_.expect(">");
         ranges_.push_back({scopes_.size(), name, *width, count});
-      } else {
+      } else if (parts == 0) {
         add_register(scopes_.back(), name, *width);
+      }
+      for (const char part : std::string_view("xyzw").substr(0, parts)) {
+        add_register(scopes_.back(), name + '.' + part, *width);
       }
     } while (lex_.accept(","));
     lex_.expect(";");

@@ -12,6 +12,7 @@
 #include "common/machine/module.h"
 #include "common/machine/settings.h"
 #include "common/machine/sync.h"
+#include "common/machine/trace.h"
 
 namespace machine {
 
@@ -404,6 +405,7 @@ class Runner {
         return ran - 1;
       }
       fragment.wait = WaitFor::nothing;
+      if (cluster_.trace) warp.clock += Model::INSTRUCTION;
       if (step == Step::next) ++fragment.pc;
       if (fragment.pc >= limit) return ran;
     }
@@ -715,12 +717,15 @@ class Launch {
   }
 
   void run() {
-    const uint64_t threads = std::min<uint64_t>(settings().threads, clusters_);
+    const bool traced = !settings().trace.empty() && grid_.policy == Policy::eager;
+    const uint64_t threads = traced ? 1 : std::min<uint64_t>(settings().threads, clusters_);
+    if (traced) traces_.resize(clusters_);
     std::vector<std::thread> workers;
     for (uint64_t i = 1; i < threads; ++i) workers.emplace_back([this] { work(); });
     work();
     for (std::thread& worker : workers) worker.join();
     if (error_) std::rethrow_exception(error_);
+    if (traced) write_trace(grid_, events_, settings().trace);
   }
 
  private:
@@ -756,7 +761,12 @@ class Launch {
           spare_.pop_back();
         }
         lock.unlock();
-        return make_cluster(grid_, id, std::move(memory), shadow_);
+        Owned cluster = make_cluster(grid_, id, std::move(memory), shadow_);
+        if (!traces_.empty()) {
+          traces_[id] = std::make_unique<Trace>(*cluster);
+          cluster->trace = traces_[id].get();
+        }
+        return cluster;
       }
       if (!ready_.empty()) {
         Owned cluster = std::move(ready_.front());
@@ -786,6 +796,11 @@ class Launch {
         for (const Warp& warp : cta.warps) grid_.executed += warp.executed;
       }
       grid_.products += cluster->products;
+      if (cluster->trace) {
+        const std::vector<Trace::Event>& events = cluster->trace->events();
+        events_.insert(events_.end(), events.begin(), events.end());
+        traces_[cluster->id].reset();
+      }
       spare_.push_back(std::move(cluster->memory));
     } else if (outcome == Outcome::turn && (changed || !idle_too_long(*cluster))) {
       ready_.push_back(std::move(cluster));
@@ -817,6 +832,8 @@ class Launch {
   std::condition_variable changed_;
   std::list<Owned> ready_, stuck_;
   std::vector<std::vector<std::byte>> spare_;
+  std::vector<std::unique_ptr<Trace>> traces_;  // of the clusters, if there is a timeline
+  std::vector<Trace::Event> events_;            // of those that are done
   uint64_t next_ = 0, alive_ = 0, running_ = 0;
   std::atomic<bool> stop_{false};
   std::exception_ptr error_;

@@ -84,6 +84,7 @@ struct Plane {
 struct Shadow {
   Cta* cta = nullptr;
   std::vector<Cell> cells;
+  std::vector<uint64_t> uniform;  // by block: the key of all its cells; 0: they may differ
   std::vector<std::unique_ptr<Plane>> planes;  // of the agents that have read
   // Accesses that must be over before the CTA exits: the last one of each agent of other CTAs, and
   // of the copies that complete on each mbarrier.

@@ -30,7 +30,7 @@ void load_box(const Box& box, uint32_t shared, std::byte* to) {
     outside[at] = at % 2 == 0 ? NAN_FILL_LOW : NAN_FILL;
   }
   std::vector<std::byte> mixed = outside;
-  const size_t start = static_cast<size_t>(box.low) * element_bytes(box.map.type);
+  const size_t start = static_cast<size_t>(box.low) * box.element;
   const bool rounds = box.map.type == TensorType::tf32 || box.map.type == TensorType::tf32_ftz;
   box.for_rows([&](uint32_t index, uint64_t address) {
     const uint32_t offset = index * box.pitch_bytes;

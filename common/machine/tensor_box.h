@@ -39,6 +39,7 @@ struct Box {
   int64_t at[MAX_TENSOR_RANK] = {};      // first coordinates; may be outside
   int64_t extent[MAX_TENSOR_RANK] = {};  // elements
   int64_t step[MAX_TENSOR_RANK] = {};    // of the coordinates
+  uint32_t element = 0;                  // bytes
   uint32_t row_bytes = 0, rows = 1, bytes = 0;
   uint32_t pitch_bytes = 0;   // of rows in shared memory: no less than the swizzle's span
   int64_t low = 0, high = 0;  // the elements of a row that are inside
@@ -53,8 +54,9 @@ struct Box {
   template <class F>
   void for_rows(F&& f) const {
     int64_t index[MAX_TENSOR_RANK] = {};
+    const uint64_t start = map.base + static_cast<uint64_t>(at[0] + low) * element;
     for (uint32_t row = 0; row < rows; ++row) {
-      uint64_t address = map.base + static_cast<uint64_t>(at[0] + low) * element_bytes(map.type);
+      uint64_t address = start;
       bool inside = low < high;
       for (uint32_t d = 1; d < map.rank; ++d) {
         const int64_t coordinate = at[d] + index[d] * step[d];
@@ -65,9 +67,7 @@ struct Box {
       for (uint32_t d = 1; d < map.rank && ++index[d] == extent[d]; ++d) index[d] = 0;
     }
   }
-  uint64_t inside_bytes() const {
-    return static_cast<uint64_t>(high - low) * element_bytes(map.type);
-  }
+  uint64_t inside_bytes() const { return static_cast<uint64_t>(high - low) * element; }
   bool is_inside() const {
     bool inside = low == 0 && high == extent[0];
     for (uint32_t d = 1; d < map.rank; ++d) {
@@ -95,8 +95,8 @@ void for_shared_runs(const Box& box, uint32_t shared, F&& f) {
     f(shared, box.shared_bytes());
     return;
   }
-  const auto first = static_cast<uint32_t>(box.low) * element_bytes(box.map.type);
-  const auto end = static_cast<uint32_t>(box.high) * element_bytes(box.map.type);
+  const auto first = static_cast<uint32_t>(box.low) * box.element;
+  const auto end = static_cast<uint32_t>(box.high) * box.element;
   Runs runs(f);
   box.for_rows([&](uint32_t row, uint64_t address) {
     if (address == 0) return;

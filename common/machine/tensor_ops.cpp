@@ -3,6 +3,7 @@
 #include "common/machine/checker.h"
 #include "common/machine/isa.h"
 #include "common/machine/tensor.h"
+#include "common/machine/trace.h"
 
 namespace machine {
 namespace {
@@ -92,6 +93,7 @@ Step stmatrix(Warp& warp, const Inst& inst, uint32_t) {
   const uint32_t* rows[4] = {};
   for (uint32_t i = 0; i < count; ++i) rows[i] = row_of(warp, inst.slots[1 + i]);
   store_matrices(static_cast<int>(count), inst.mods & TRANSPOSED, chunks, rows);
+  if (Trace* trace = warp.cta->cluster->trace) trace->store(warp);
   ++warp.cta->cluster->changes;
   return Step::next;
 }
@@ -318,6 +320,7 @@ Step wgmma_mma_async(Warp& warp, const Inst& inst, uint32_t) {
   if (!(inst.mods & A_IN_REGISTERS)) op.descriptor_a[member] = uniform64(warp, inst.slots[at.a]);
   if (op.issued == 15) {
     ++cta.cluster->events;
+    if (Trace* trace = cta.cluster->trace) op.ends = trace->wgmma(warp, inst.mods >> SIZE_SHIFT);
     if (cta.cluster->grid->policy == Policy::eager) finish_wgmma(cta, index, number + 1);
   }
   return Step::next;
@@ -356,6 +359,7 @@ Step wgmma_wait_group(Warp& warp, const Inst& inst, uint32_t) {
   const uint64_t committed = group.committed[member];
   const uint64_t wanted = committed > pending ? committed - pending : 0;
   uint64_t end = group.first;  // operations that must be complete
+  uint64_t ends = 0;           // when they are, on the timeline's clock
   uint64_t groups[WARPS] = {};
   for (size_t i = 0; i < group.ops.size(); ++i) {
     const WgmmaOp& op = group.ops[i];
@@ -365,7 +369,9 @@ Step wgmma_wait_group(Warp& warp, const Inst& inst, uint32_t) {
       return Step::wait;
     }
     end = group.first + i + 1;
+    ends = op.ends;
   }
+  if (Trace* trace = cta.cluster->trace) trace->wait(warp, "wait wgmma", ends);
   finish_wgmma(cta, index, end);
   for (uint32_t i = 0; i < WARPS; ++i) groups[i] = group.completed[i];
   groups[member] = std::max(groups[member], wanted);

@@ -56,6 +56,7 @@ class Rig {
       cta.smem_bytes = 32768;
       cta.live_threads = warps * LANES;
       cta.warps.resize(warps);
+      cta.warpgroups.resize((warps + 3) / 4);
       for (uint32_t i = 0; i < warps; ++i) {
         Warp& warp = cta.warps[i];
         warp.cta = &cta;
@@ -209,6 +210,9 @@ class Rig {
   }
   void multiply(uint32_t i, uint32_t address, uint64_t group, uint32_t bytes = 1024) {
     checker_->wgmma_issue(at(i, "wgmma.mma_async"), wgmma(), group, {{address, bytes}});
+  }
+  void wgmma_commit(uint32_t i) {
+    ++warp(i).cta->warpgroups[warp(i).index / 4].committed[warp(i).index % 4];
   }
   void wgmma_fence(uint32_t i) { checker_->wgmma_fence(at(i, "wgmma.fence")); }
   void wgmma_wait(uint32_t i, uint64_t group) {
@@ -507,6 +511,7 @@ TEST_CASE("a slot that wgmma reads is free behind wait_group, arrive and wait") 
       rig.wait(i, FULL_BARRIER);
       rig.wgmma_fence(i);
       rig.multiply(i, DATA, 1);
+      if (kept & 3) rig.wgmma_commit(i);
       if (kept & 1) rig.wgmma_wait(i, 1);
       rig.arrive(i, EMPTY_BARRIER);
     }
@@ -514,6 +519,7 @@ TEST_CASE("a slot that wgmma reads is free behind wait_group, arrive and wait") 
     if (kept & 2) rig.wait(4, EMPTY_BARRIER, ONE);
     const std::string report = said([&] { rig.tma_load(4, DATA, FULL_BARRIER); });
     CHECK((report == "") == (kept == 3));
+    if (kept == 0) CHECK(contains(report, "order them: wgmma.commit_group and wgmma.wait_group"));
     if (kept == 2) CHECK(contains(report, "What would order them: wgmma.wait_group in warp 0"));
     if (kept == 1) CHECK(contains(report, "behind its wgmma.wait_group, on an mbarrier"));
   }

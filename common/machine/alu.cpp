@@ -187,12 +187,12 @@ void run(uint32_t mask, uint32_t mods, Bits<D>* d, const Bits<S>*... s) {
 }
 template <auto OP, uint32_t FLAGS, Type D, Type... S>
 [[gnu::flatten]] Step apply(Warp& warp, const Inst& inst, uint32_t mask) {
-  if constexpr ((FLAGS & DIRECTED) != 0) std::fesetround(static_cast<int>(inst.mods));
-  [&]<size_t... I>(std::index_sequence<I...>) {
+  const auto run_rows = [&]<size_t... I>(std::index_sequence<I...>) {
     run<OP, FLAGS, D, S...>(mask, inst.mods, warp.row<Bits<D>>(inst.op[0]),
                             warp.row<Bits<S>>(row_of(inst, I + 1))...);
-  }
-  (std::make_index_sequence<sizeof...(S)>{});
+  };
+  if constexpr ((FLAGS & DIRECTED) != 0) std::fesetround(static_cast<int>(inst.mods));
+  run_rows(std::make_index_sequence<sizeof...(S)>{});
   if constexpr ((FLAGS & DIRECTED) != 0) std::fesetround(FE_TONEAREST);
   return Step::next;
 }
@@ -289,25 +289,16 @@ constexpr uint32_t BITS = sizeof(T) * 8;
 template <class T>
 using Unsigned = std::make_unsigned_t<T>;
 
-template <size_t BYTES>
-auto signed_of_size() {
-  if constexpr (BYTES == 2) return int16_t{};
-  if constexpr (BYTES == 4) return int32_t{};
-  if constexpr (BYTES == 8) return int64_t{};
-  if constexpr (BYTES == 16) return static_cast<__int128>(0);
-}
-template <size_t BYTES>
-auto unsigned_of_size() {
-  if constexpr (BYTES == 2) return uint16_t{};
-  if constexpr (BYTES == 4) return uint32_t{};
-  if constexpr (BYTES == 8) return uint64_t{};
-  if constexpr (BYTES == 16) return static_cast<unsigned __int128>(0);
-}
-// Of the same sign, twice as wide.
+template <class SIGNED, class UNSIGNED, class T>
+using SameSign = std::conditional_t<std::is_signed_v<T>, SIGNED, UNSIGNED>;
 template <class T>
-using Twice =
-    typename std::conditional_t<std::is_signed_v<T>, decltype(signed_of_size<2 * sizeof(T)>()),
-                                decltype(unsigned_of_size<2 * sizeof(T)>())>;
+auto twice_as_wide() {
+  if constexpr (sizeof(T) == 2) return SameSign<int32_t, uint32_t, T>{};
+  if constexpr (sizeof(T) == 4) return SameSign<int64_t, uint64_t, T>{};
+  if constexpr (sizeof(T) == 8) return SameSign<__int128, unsigned __int128, T>{};
+}
+template <class T>
+using Twice = decltype(twice_as_wide<T>());
 
 int32_t saturate(int64_t value) {
   return static_cast<int32_t>(std::clamp<int64_t>(value, INT32_MIN, INT32_MAX));
@@ -445,10 +436,10 @@ constexpr auto BFI = [](auto a, auto b, uint32_t c, uint32_t d) {
   return (b & ~field) | (a << at & field);
 };
 constexpr auto FNS = [](uint32_t mask, uint32_t base, int32_t offset) {
-  int64_t left = offset == 0 ? 1 : std::abs(int64_t{offset});
-  for (int64_t at = base; at >= 0 && at<32; at += offset> 0 ? 1 : -1) {
+  const int step = offset > 0 ? 1 : offset < 0 ? -1 : 32;  // 0: of base alone
+  int64_t left = std::max(std::abs(int64_t{offset}), int64_t{1});
+  for (int64_t at = base; 0 <= at && at <= 31; at += step) {
     if ((mask >> at & 1) != 0 && --left == 0) return static_cast<uint32_t>(at);
-    if (offset == 0) break;
   }
   return UINT32_MAX;
 };
@@ -1401,17 +1392,17 @@ const Row ROWS[] = {
     {"cvt{.rn,.rz}{.satfinite,}{.relu,}.tf32.f32", "d:32, a:32", pick_cvt,
      "d = a with 10 bits of mantissa"},
     {"cvt.rna{.satfinite,}.tf32.f32", "d:32, a:32", pick_cvt, "d = a with 10 bits of mantissa"},
-    {"cvt{.rn,.rz}{.relu,}{.satfinite,}{.f16,.bf16}.f32", "d:x, a:x", pick_cvt,
+    {"cvt{.rn,.rz}{.relu,}{.satfinite,}{.f16,.bf16}.f32", "d:t, a:s", pick_cvt,
      "d = a converted; .relu: not below 0; .satfinite: never infinite"},
     {"cvt{.sat,}" SMALL_INTEGERS SMALL_INTEGERS, "d:x, a:x", pick_cvt,
      "d = a, truncated or extended; .sat: the nearest that the type has"},
-    {"cvt{.rni,.rzi,.rmi,.rpi}{.ftz,}{.sat,}" SMALL_INTEGERS "{.f16,.bf16,.f32,.f64}", "d:x, a:x",
+    {"cvt{.rni,.rzi,.rmi,.rpi}{.ftz,}{.sat,}" SMALL_INTEGERS "{.f16,.bf16,.f32,.f64}", "d:t, a:s",
      pick_cvt, "d = a rounded to an integer, the nearest that the type has"},
-    {"cvt{.rn,.rz,.rm,.rp}{.ftz,}{.sat,}{.f16,.bf16,.f32,.f64}" SMALL_INTEGERS, "d:x, a:x",
+    {"cvt{.rn,.rz,.rm,.rp}{.ftz,}{.sat,}{.f16,.bf16,.f32,.f64}" SMALL_INTEGERS, "d:t, a:s",
      pick_cvt, "d = a"},
     {"cvt{.rn,.rz,.rm,.rp,.rni,.rzi,.rmi,.rpi,}{.ftz,}{.sat,}{.f16,.bf16,.f32,.f64}"
      "{.f16,.bf16,.f32,.f64}",
-     "d:x, a:x", pick_cvt, "d = a; .rni and its like: rounded to an integer"},
+     "d:t, a:s", pick_cvt, "d = a; .rni and its like: rounded to an integer"},
     {"cvt.pack.sat{.u16,.s16}.s32", "d:32, a:32, b:32", pick_cvt_pack,
      "d = {a, b} saturated; a becomes the upper half"},
     {"cvt.pack.sat{.u8,.s8}.s32.b32", "d:32, a:32, b:32, c:32", pick_cvt_pack,

@@ -15,12 +15,6 @@ struct Extra {
   Knowledge known;
 };
 
-// A relaxed wait or load has seen these; a later acquiring fence learns them.
-struct Unacquired {
-  uint32_t lanes;
-  Channel what;
-};
-
 struct Register {
   uint32_t group = 0, pc = 0;  // of the last wgmma.mma_async that names it
   uint32_t touched = 0;        // by an ordinary instruction, behind so many wgmma.fence - 1
@@ -36,7 +30,6 @@ struct WarpState {
   std::vector<uint32_t> met;  // by lane: those that it met since then; empty: none
   Knowledge known;            // of all its lanes; of its own accesses GENERIC knows all
   std::vector<Extra> extras;
-  std::vector<Unacquired> unacquired;
   // What would be known but for a scope, or for a fence before a relaxed operation: for reports.
   Knowledge unscoped, unfenced;
 
@@ -46,7 +39,7 @@ struct WarpState {
   bool changed = true;
 
   // Keys of cells that all its lanes may read and overwrite, by hash: what is known stays known.
-  std::array<uint64_t, 64> good_keys{};
+  std::array<uint64_t, 64> good_keys;
 
   std::vector<Register> registers;  // by row
   uint32_t wgmma_fences = 0;
@@ -103,6 +96,7 @@ class ClusterChecker final : public Checker {
         WarpState& state = warps_.emplace_back();
         state.warp = &warp;
         state.first_agent = warp.in_cluster * AGENTS_OF_WARP;
+        state.good_keys.fill(~0ull);
         raise(state.known.views[GENERIC], state.first_agent + ALL_LANES, UINT32_MAX);
       }
     }
@@ -156,13 +150,13 @@ class ClusterChecker final : public Checker {
   void fence(Warp& warp, uint32_t mask, Order order, Scope scope) override {
     WarpState& state = state_of(warp);
     if (is_acquire(order)) {
-      for (const Unacquired& seen : state.unacquired) {
-        if (seen.lanes & mask) acquire(state, mask, seen.what, scope);
-      }
-      if (scope != Scope::cta) {
-        std::erase_if(state.unacquired,
-                      [mask](const Unacquired& seen) { return !(seen.lanes & ~mask); });
-      }
+      teach(state, mask, [scope](Knowledge& known) {
+        for (size_t level = 0; level <= static_cast<size_t>(scope); ++level) {
+          const Snapshot seen = std::move(known.seen[level]);
+          known.seen[level] = nullptr;
+          if (seen) known.join(*seen);
+        }
+      });
     }
     if (!is_release(order)) return;
     std::vector<View> views = {FENCED_CTA};
@@ -358,7 +352,11 @@ class ClusterChecker final : public Checker {
     Later later{&state, &known_to(state, FULL), warp.pc(), state.first_agent + WGMMA_READS, clock,
                 false};
     later.async_proxy = true;
-    for (const Segment& segment : segments) access_segment(later, segment);
+    if (segments.empty() || !enter(later, segments[0].address)) return;
+    for (const Segment& segment : segments) {  // chunks of 16 bytes of the warp's own CTA
+      const uint32_t first = index_of(segment.address);
+      read_cells(later, first, first + segment.bytes / CELL_BYTES);
+    }
   }
 
   // Registers that were loaded before it have been: the lanes' earlier accesses are over.
@@ -596,23 +594,23 @@ class ClusterChecker final : public Checker {
     to->add(cluster_.id, rank, Reach::nowhere, released_by(state, lanes));
   }
 
-  bool is_heard(const Channel::Part& part, const WarpState& by, Scope scope) const {
-    if (part.cluster == cluster_.id && part.rank == by.warp->cta->rank) return true;
-    if (part.cluster == cluster_.id) return part.reach >= Reach::cluster && scope >= Scope::cluster;
-    return part.reach == Reach::gpu && scope == Scope::gpu;
-  }
-
-  // The lanes learn what was released there, as far as it reaches them.
-  void acquire(WarpState& state, uint32_t lanes, const Channel& channel, Scope scope) {
+  // A wait or load has seen what was released there: the lanes learn it if it acquires; else a later
+  // fence makes them do so.
+  void hear(WarpState& state, uint32_t lanes, const Channel& channel, bool acquires, Scope scope) {
     for (const Channel::Part& part : channel.parts) {
+      const bool of_cluster = part.cluster == cluster_.id;
+      // The scope that both sides need.
+      Scope least = Scope::gpu;
+      if (of_cluster) least = part.rank == state.warp->cta->rank ? Scope::cta : Scope::cluster;
       if (part.reach == Reach::nowhere) {
-        if (part.cluster == cluster_.id) state.unfenced.join(*part.what);
-      } else if (!is_heard(part, state, scope)) {
-        if (part.cluster == cluster_.id) state.unscoped.join(*part.what);
-      } else if (part.cluster == cluster_.id) {
-        learn(state, lanes, *part.what);
+        if (of_cluster) state.unfenced.join(*part.what);
+      } else if (scope < least || static_cast<size_t>(part.reach) <= static_cast<size_t>(least)) {
+        if (of_cluster) state.unscoped.join(*part.what);
       } else {
-        learn(state, lanes, *from_cluster(part.cluster, part.what));
+        const Snapshot what = of_cluster ? part.what : from_cluster(part.cluster, part.what);
+        teach(state, lanes, [&](Knowledge& known) {
+          acquires ? known.join(*what) : known.see(static_cast<size_t>(least), what);
+        });
       }
     }
   }
@@ -632,22 +630,6 @@ class ClusterChecker final : public Checker {
     (*others)[cluster] = what;
     known->others = others;
     return known;
-  }
-
-  // A wait or load has seen what was released there.
-  void hear(WarpState& state, uint32_t lanes, const Channel& channel, bool acquires, Scope scope) {
-    if (acquires) {
-      acquire(state, lanes, channel, scope);
-      return;
-    }
-    if (channel.parts.empty()) return;
-    for (Unacquired& seen : state.unacquired) {
-      if (seen.lanes == lanes) {
-        seen.what.join(channel);
-        return;
-      }
-    }
-    state.unacquired.push_back({lanes, channel});
   }
 
   template <class F>
@@ -784,13 +766,17 @@ class ClusterChecker final : public Checker {
     return state.good_keys[(key ^ key >> 32) % state.good_keys.size()];
   }
 
+  // The view in which an earlier access by the agent must be known.
+  View view_of(const Later& later, uint32_t agent) const {
+    return later.async_proxy && in_generic_proxy(agent, warp_count()) ? ASYNC_SHARED : GENERIC;
+  }
+
   bool is_before(const Later& later, const Record& record, uint32_t bytes) const {
-    const bool needs_fence = later.async_proxy && in_generic_proxy(record.agent, warp_count());
-    const View view = needs_fence ? ASYNC_SHARED : GENERIC;
+    const View view = view_of(later, record.agent);
     if (is_ordered(*later.known, view, record, bytes, warp_count())) return true;
     // The generic copies (cp.async) of a warp come behind its own accesses.
     const uint32_t first = later.by->first_agent;
-    return !needs_fence && record.agent == first + ALL_LANES &&
+    return view == GENERIC && record.agent == first + ALL_LANES &&
            clock_of(later.known->views[GENERIC], first + SOME_LANES) >= record.clock;
   }
 
@@ -804,7 +790,8 @@ class ClusterChecker final : public Checker {
 
   void check_write_before(Later& later, const Cell& cell, uint32_t index, uint32_t bytes) {
     const Record record = cell.record();
-    if (is_before(later, record, record.bytes)) {
+    const Clocks& clocks = later.known->views[view_of(later, record.agent)];
+    if (clock_of(clocks, record.agent) >= record.clock) {  // whichever lane it was
       if (cell.written() == 0xff || later.write) later.good_key = cell.key;
       WarpState& by = warps_[later.by->warp->in_cluster];
       if (cell.written() == 0xff && later.known == &by.known && !later.async_proxy) {
@@ -879,8 +866,7 @@ class ClusterChecker final : public Checker {
     later.block = index / Plane::BLOCK_CELLS;
     suspects_.clear();
     for (const auto& plane : later.shadow->planes) {
-      const bool needs_fence = later.async_proxy && in_generic_proxy(plane->agent, warp_count());
-      const Clocks& clocks = later.known->views[needs_fence ? ASYNC_SHARED : GENERIC];
+      const Clocks& clocks = later.known->views[view_of(later, plane->agent)];
       if (clock_of(clocks, plane->agent) < plane->newest[later.block]) {
         suspects_.push_back(plane.get());
       }
@@ -1009,6 +995,8 @@ class ClusterChecker final : public Checker {
       }
       uint64_t* const reads = later.plane->reads.data();
       for (; first < stop; ++first) reads[first] = read;
+      if (block == later.block) continue;
+      later.block = block;
       uint32_t& newest = later.plane->newest[block];
       newest = std::max(newest, later.clock);
     }
@@ -1208,12 +1196,10 @@ class ClusterChecker final : public Checker {
                ", behind the wait: only some of its lanes have waited.";
       }
     }
-    for (const Unacquired& seen : later.by->unacquired) {
-      for (const Channel::Part& part : seen.what.parts) {
-        if (part.reach != Reach::nowhere && known_in(*part.what, view)) {
-          return "fence.acquire behind the relaxed wait or load of " +
-                 describe_role(*later.by->warp) + ".";
-        }
+    for (const Snapshot& seen : later.known->seen) {
+      if (seen && known_in(*seen, view)) {
+        return "fence.acquire (or fence.acq_rel) behind the relaxed wait or load of " +
+               describe_role(*later.by->warp) + ".";
       }
     }
     if (known_in(later.by->unscoped, view)) {

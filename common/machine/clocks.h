@@ -75,12 +75,26 @@ struct Knowledge {
   std::array<Clocks, VIEWS> views;
   Clocks lanes;  // by warp: a mask of lanes, for SOME_LANES
   std::shared_ptr<const Others> others;
+  // What relaxed operations have seen, by the scope of the fence that will acquire it.
+  std::array<Snapshot, 3> seen;
 
   void join(const Knowledge& from) {
     for (uint32_t view = 0; view < VIEWS; ++view) machine::join(views[view], from.views[view]);
     if (lanes.size() < from.lanes.size()) lanes.resize(from.lanes.size());
     for (size_t i = 0; i < from.lanes.size(); ++i) lanes[i] |= from.lanes[i];
     join_others(from.others);
+    for (size_t level = 0; level < seen.size(); ++level) see(level, from.seen[level]);
+  }
+
+  void see(size_t level, const Snapshot& what) {
+    if (!what || seen[level] == what) return;
+    if (!seen[level]) {
+      seen[level] = what;
+      return;
+    }
+    auto both = std::make_shared<Knowledge>(*seen[level]);
+    both->join(*what);
+    seen[level] = both;
   }
 
   void meet(const Knowledge& with) {
@@ -91,6 +105,7 @@ struct Knowledge {
     for (Clocks& clocks : views) clocks.clear();
     lanes.clear();
     others.reset();
+    seen.fill(nullptr);
   }
 
   bool covers(const Knowledge& other) const {
@@ -100,7 +115,7 @@ struct Knowledge {
         if (clock_of(views[view], i) < clocks[i]) return false;
       }
     }
-    return others == other.others;
+    return others == other.others && seen == other.seen;
   }
 
  private:

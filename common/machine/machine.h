@@ -159,12 +159,14 @@ struct AsyncCopy {
     if (has_read) return;
     has_read = true;
     if (read) read();
+    read = nullptr;
   }
   void finish() {
     if (done) return;
     finish_read();
     done = true;
     write();
+    write = nullptr;
   }
 };
 using AsyncCopyPtr = std::shared_ptr<AsyncCopy>;

@@ -69,6 +69,9 @@ struct Addresses {
       std::fill(at, at + LANES, address(static_cast<uint32_t>(std::countr_zero(mask))));
       for_lanes(mask, [&](uint32_t lane) { at[lane] = address(lane); });
     }
+    measure();
+  }
+  void measure() {
     uint64_t least = at[0], most = at[0], bits = at[0];
     for (const uint64_t x : at) {
       least = std::min(least, x);
@@ -154,8 +157,10 @@ void to_global(Warp& warp, uint32_t mask, const Use& use, Addresses& a) {
 
 void to_shared(Warp& warp, uint32_t mask, Where where, const Use& use, Addresses& a) {
   Cta& cta = *warp.cta;
-  const auto shared_part = [&a](uint32_t lane) { return a.at[lane] & 0xffffffff; };
-  if (a.high >> 32 != 0) a.fill(mask, shared_part);
+  if (a.high >> 32 != 0) {  // of a generic address the lower half counts
+    for (uint64_t& address : a.at) address &= 0xffffffff;
+    a.measure();
+  }
   const uint64_t first = SMEM_BASE | uint64_t{cta.rank} << RANK_SHIFT;
   const bool own = a.low >= first && a.high + use.bytes <= first + cta.smem_bytes;
   std::byte* bytes[LANES];

@@ -239,6 +239,9 @@ void start_copy(Cluster& cluster, const AsyncCopyPtr& copy) {
   if (cluster.grid->policy == Policy::eager) {
     copy->finish();
   } else {
+    while (!cluster.in_flight.empty() && cluster.in_flight.front()->done) {
+      cluster.in_flight.pop_front();
+    }
     cluster.in_flight.push_back(copy);
   }
 }
@@ -247,6 +250,7 @@ namespace {
 
 constexpr uint64_t QUANTUM = 4096;          // instructions of a warp in turn
 constexpr uint64_t SLICE = 1 << 20;         // of a cluster that polls global memory
+constexpr uint64_t LAND_AFTER = 1 << 16;    // without a change: someone may probe for a copy
 constexpr uint64_t IDLE_LIMIT = 200 << 20;  // of a cluster without a change: a livelock
 constexpr uint64_t ROUNDS_LIMIT = 1 << 15;  // of probes that all return false
 
@@ -288,6 +292,7 @@ class Runner {
       }
       if (grid_.policy == Policy::random) land_some();
       if (ran > 0) {
+        if (idle > LAND_AFTER && land_one()) continue;
         if (idle > IDLE_LIMIT) return Outcome::stuck;
         if (cluster_.polled_global && executed > SLICE) return Outcome::turn;
         continue;

@@ -358,14 +358,17 @@ TEST_CASE("one lane's arrive releases what the warp did before bar.warp.sync, or
 }
 
 TEST_CASE("every lane's own mbarrier releases what that lane stored") {
-  Rig rig;
-  rig.set_up({FULL_BARRIER, EMPTY_BARRIER}, ALL);
-  rig.store(0, DATA);
-  rig.arrive(0, FULL_BARRIER, 1u << 5);
-  rig.complete(FULL_BARRIER);
-  rig.wait(1, FULL_BARRIER);
-  CHECK(said([&] { rig.load(1, DATA, 1u << 5); }) == "");
-  CHECK(said([&] { rig.load(1, DATA, 1u << 4); }) != "");
+  for (const uint32_t bytes : {4u, 16u}) {
+    Rig rig;
+    rig.set_up({FULL_BARRIER}, ALL);
+    rig.store(0, DATA, FULL, bytes);
+    rig.arrive(0, FULL_BARRIER, 1u << 5);
+    rig.complete(FULL_BARRIER);
+    rig.wait(1, FULL_BARRIER);
+    CHECK(said([&] { rig.load(1, DATA, 1u << 5, bytes); }) == "");
+    CHECK(said([&] { rig.load(1, DATA, 1u << 4, bytes); }) != "");
+    CHECK(said([&] { rig.load(1, DATA, 3u << 5, bytes); }) != "");
+  }
 }
 
 TEST_CASE("part of a warp synchronises") {

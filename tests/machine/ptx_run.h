@@ -38,6 +38,7 @@ class Buffer {
 // the address of 64 KiB of shared memory in %smem, that of the tensor map, generic, in %map.
 struct Program {
   std::string body;
+  std::string declarations = {};  // functions and variables of the module
   machine::Dim3 grid, block{32, 1, 1}, cluster;
   machine::Policy policy = machine::Policy::eager;
   uint64_t seed = 1;
@@ -48,7 +49,8 @@ struct Program {
   void run(void* out = nullptr, const void* in = nullptr) const {
     const std::string text =
         ".version 8.6\n.target sm_90a\n.address_size 64\n"
-        ".extern .shared .align 1024 .b8 smem[];\n"
+        ".extern .shared .align 1024 .b8 smem[];\n" +
+        declarations +
         ".visible .entry test(.param .u64 out, .param .u64 in, .param .align 64 .b8 map[128])\n{\n"
         ".reg .pred %p<16>; .reg .b32 %r<64>; .reg .b64 %rd<32>;\n"
         ".reg .b32 %t, %smem; .reg .b64 %out, %in, %map;\n"

@@ -420,8 +420,8 @@ def draw(events, head, cta, until=None):
 def clock_words(head):
     if head["clock"] == "model":
         return f"cycles of an illustrative model clock, {head['device']}; no measurement"
-    return (f"nanoseconds, measured with clock stamps on one {head['device']}; "
-            "a copy ends here where it was waited for")
+    return (f"nanoseconds, clock stamps on one {head['device']}; a copy ends "
+            "where it was waited for")
 
 
 def mark(event, slots, x, y, height, unit):

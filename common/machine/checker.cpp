@@ -1,6 +1,7 @@
 #include "common/machine/checker.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/machine/memory.h"
 #include "common/machine/shadow.h"
@@ -13,6 +14,15 @@ namespace {
 struct Extra {
   uint32_t lanes;
   Knowledge known;
+};
+
+// A strong load from global memory, or an atomic. What it learns is looked up when the warp goes on:
+// another cluster may store between the call here and the access.
+struct Load {
+  uint64_t address;
+  uint32_t lanes;
+  bool acquires;
+  Scope scope;
 };
 
 struct Register {
@@ -30,6 +40,7 @@ struct WarpState {
   std::vector<uint32_t> met;  // by lane: those that it met since then; empty: none
   Knowledge known;            // of all its lanes; of its own accesses GENERIC knows all
   std::vector<Extra> extras;
+  std::vector<Load> loads;
   // What would be known but for a scope, or for a fence before a relaxed operation: for reports.
   Knowledge unscoped, unfenced;
 
@@ -134,13 +145,11 @@ class ClusterChecker final : public Checker {
     if (order == Order::weak) return;
     WarpState& by = state_of(warp);
     for_each_address(mask, addresses, [&](uint64_t address, uint32_t lanes) {
-      if (access != Access::write) {
-        hear(by, lanes, global_->released(address), is_acquire(order), scope);
-      }
+      if (access != Access::write) by.loads.push_back({address, lanes, is_acquire(order), scope});
       if (access != Access::read) {
         Channel released;
         add_release(by, lanes, &released, is_release(order), scope);
-        global_->release(address, access == Access::write, released);
+        global_->release(address, released);
       }
     });
   }
@@ -402,7 +411,16 @@ class ClusterChecker final : public Checker {
     return (state.warp->live & ~lanes) == 0;
   }
 
-  WarpState& state_of(const Warp& warp) { return warps_[warp.in_cluster]; }
+  // Of a warp that executes something, or a copy of it.
+  WarpState& state_of(const Warp& warp) {
+    WarpState& state = warps_[warp.in_cluster];
+    if (!state.loads.empty()) [[unlikely]] {
+      for (const Load& load : std::exchange(state.loads, {})) {
+        hear(state, load.lanes, global_->released(load.address), load.acquires, load.scope);
+      }
+    }
+    return state;
+  }
   uint32_t warp_count() const { return static_cast<uint32_t>(warps_.size()); }
 
   void tick(WarpState& state) {

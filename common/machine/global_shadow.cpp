@@ -163,10 +163,10 @@ std::optional<GlobalShadow::Conflict> GlobalShadow::access(GlobalAccess access, 
   return {};
 }
 
-void GlobalShadow::release(uint64_t address, bool replace, const Channel& what) {
+void GlobalShadow::release(uint64_t address, const Channel& what) {
+  if (what.parts.empty()) return;
   const std::lock_guard lock(mutex_);
-  if (replace) channels_.erase(address);
-  if (!what.parts.empty()) channels_[address].join(what);
+  channels_[address].join(what);
 }
 
 Channel GlobalShadow::released(uint64_t address) {

@@ -276,7 +276,6 @@ struct Cluster {
   uint64_t changes = 1;        // rises with every change of memory or barriers: progress
   uint64_t products = 0;       // multiply-adds of wgmma
   bool polled_global = false;  // read global memory in a way that may wait for another CTA
-  uint64_t idle_turns = 0;     // turns in which it polled and changed nothing
   std::mt19937_64 random;
   std::unique_ptr<Checker> checker;  // null: off
   Trace* trace = nullptr;            // null: off

@@ -97,25 +97,25 @@ struct Use {
 
 // Allocations that this thread has found lately.
 struct AllocationCache {
-  struct Range {
-    uint64_t base = 0, end = 0;
-  };
-  Range ranges[8];
+  Allocation ranges[8];
   uint32_t next = 0;
   uint64_t generation = 0;
 };
 
-bool is_allocated(uint64_t low, uint64_t end) {
+// Whether `bytes` bytes at each address from low to high are in one living allocation.
+bool is_allocated(uint64_t low, uint64_t high, uint64_t bytes) {
   thread_local AllocationCache cache;
   const uint64_t generation = allocation_generation();
   if (cache.generation != generation) cache = AllocationCache{{}, 0, generation};
-  for (const auto& range : cache.ranges) {
-    if (low >= range.base && end <= range.end) return true;
+  for (const Allocation& range : cache.ranges) {
+    if (range.contains(low, bytes) && range.contains(high, bytes)) return true;
   }
   Allocation found;
   if (!find_allocation(low, &found) || found.freed) return false;
-  cache.ranges[cache.next++ % std::size(cache.ranges)] = {found.base, found.base + found.bytes};
-  return end <= found.base + found.bytes;
+  const bool inside = found.contains(low, bytes) && found.contains(high, bytes);
+  found.what.clear();
+  cache.ranges[cache.next++ % std::size(cache.ranges)] = found;
+  return inside;
 }
 
 // ": the 4 bytes at 0x7f… are …", of memory that must not be accessed.
@@ -143,7 +143,7 @@ std::string where_it_is(uint64_t address, uint64_t bytes) {
 
 void to_global(Warp& warp, uint32_t mask, const Use& use, Addresses& a) {
   Cluster& cluster = *warp.cta->cluster;
-  if (!is_allocated(a.low, a.high + use.bytes)) {
+  if (!is_allocated(a.low, a.high, use.bytes)) {
     for_lanes(mask,
               [&](uint32_t lane) { check_global(warp, lane, a.at[lane], use.bytes, use.what); });
   }
@@ -193,25 +193,24 @@ void to_shared(Warp& warp, uint32_t mask, Where where, const Use& use, Addresses
   }
 }
 
-// `limit`: bytes of a thread's local memory, or of the parameters.
-void check_offset(Warp& warp, uint32_t mask, const Use& use, const Addresses& a, uint64_t limit,
-                  const char* of) {
-  if ((a.high & ~WINDOW_MASK) + use.bytes <= limit) return;
+// Leaves offsets. `limit`: bytes of a thread's local memory, or of the parameters.
+void to_offsets(Warp& warp, uint32_t mask, const Use& use, Addresses& a, uint64_t limit,
+                const char* of) {
+  for (uint64_t& address : a.at) address &= ~WINDOW_MASK;
+  a.measure();
+  if (a.high + use.bytes <= limit) return;
   for_lanes(mask, [&](uint32_t lane) {
-    const uint64_t offset = a.at[lane] & ~WINDOW_MASK;
-    if (offset + use.bytes <= limit) return;
-    stop(warp, 1u << lane, use.what, ": offset ", offset, " is outside the ", limit, " bytes of ",
-         of, ".");
+    if (a.at[lane] + use.bytes <= limit) return;
+    stop(warp, 1u << lane, use.what, ": offset ", a.at[lane], " is outside the ", limit,
+         " bytes of ", of, ".");
   });
 }
 
 void to_local(Warp& warp, uint32_t mask, const Use& use, Addresses& a) {
   const uint64_t bytes = warp.cta->cluster->grid->program->local_bytes;
-  check_offset(warp, mask, use, a, bytes, "the thread's local memory");
-  for (uint32_t lane = 0; lane < LANES; ++lane) {
-    a.at[lane] =
-        reinterpret_cast<uint64_t>(warp.local) + lane * bytes + (a.at[lane] & ~WINDOW_MASK);
-  }
+  to_offsets(warp, mask, use, a, bytes, "the thread's local memory");
+  const auto base = reinterpret_cast<uint64_t>(warp.local);
+  for (uint32_t lane = 0; lane < LANES; ++lane) a.at[lane] += base + lane * bytes;
 }
 
 void to_param(Warp& warp, uint32_t mask, const Use& use, Addresses& a) {
@@ -219,8 +218,8 @@ void to_param(Warp& warp, uint32_t mask, const Use& use, Addresses& a) {
   if (use.access != Access::read) {
     stop(warp, mask, use.what, " to the kernel's parameters, which are read-only.");
   }
-  check_offset(warp, mask, use, a, grid.params.size(), "the kernel's parameters");
-  a.add(reinterpret_cast<uint64_t>(grid.params.data()) - PARAM_WINDOW);
+  to_offsets(warp, mask, use, a, grid.params.size(), "the kernel's parameters");
+  a.add(reinterpret_cast<uint64_t>(grid.params.data()));
 }
 
 // Turns addresses of a space into host addresses.
@@ -396,8 +395,10 @@ Word combine(Operation operation, Word a, Word b, bool global) {
     return sum != sum ? F32_NAN : tiny(std::bit_cast<uint32_t>(sum));
   } else if constexpr (T == Type::f64) {
     const double x = std::bit_cast<double>(a), y = std::bit_cast<double>(b);
-    const uint64_t quiet = global ? 0 : 1ull << 51;
-    return y != y ? b | quiet : x != x ? a | quiet : std::bit_cast<uint64_t>(x + y);
+    constexpr uint64_t QUIET = 1ull << 51;
+    if (x == x && y == y) return std::bit_cast<uint64_t>(x + y);
+    if (global) return y != y ? b : a;
+    return (x != x ? a : b) | QUIET;
   } else if constexpr (T == Type::f16) {
     return static_cast<Word>(f16_from_f32(pick(f32_from_f16(a), f32_from_f16(b))));
   } else if constexpr (T == Type::bf16) {
@@ -563,7 +564,20 @@ Step is_in_space(Warp& warp, const Inst& inst, uint32_t mask) {
   p = (p & ~mask) | result;
   return Step::next;
 }
+// A .const variable is known by the name of its allocation.
+Step is_in_const(Warp& warp, const Inst& inst, uint32_t mask) {
+  uint32_t result = 0;
+  for_lanes(mask, [&](uint32_t lane) {
+    Allocation at;
+    const bool found = find_allocation(value_of(warp, inst.slots[1], lane), &at);
+    result |= uint32_t{found && at.what.starts_with("constant ")} << lane;
+  });
+  uint32_t& p = warp.pred(inst.op[0]);
+  p = (p & ~mask) | result;
+  return Step::next;
+}
 Handler pick_isspacep(Opcode& opcode) {
+  if (opcode.has(".const")) return is_in_const;
   opcode.mods = static_cast<uint32_t>(where(opcode));
   return is_in_space;
 }
@@ -604,10 +618,10 @@ Handler pick_policy(Opcode&) {
 // The order's place before or behind the space is a matter of taste.
 #define LOAD LOAD_ORDERS SCOPES SPACES LOAD_ORDERS SCOPES HINTS
 #define STORE "st" STORE_ORDERS SCOPES SPACES STORE_ORDERS SCOPES HINTS
-#define ATOMIC                                            \
-  ATOMIC_ORDERS SCOPES ATOMIC_SPACES ATOMIC_ORDERS SCOPES \
-      "{.add,.min,.max,.inc,.dec,.and,"                   \
-      ".or,.xor,.exch,.cas}" ATOMIC_ORDERS SCOPES ATOMIC_SPACES "{.noftz,}{.L2::cache_hint,}"
+#define ATOMIC(OPERATIONS)                                                                \
+  ATOMIC_ORDERS SCOPES ATOMIC_SPACES ATOMIC_ORDERS SCOPES OPERATIONS ATOMIC_ORDERS SCOPES \
+      ATOMIC_SPACES "{.noftz,}{.L2::cache_hint,}"
+#define UPDATES "{.add,.min,.max,.inc,.dec,.and,.or,.xor,.exch}"
 #define ATOMIC_TYPES "{.b16,.b32,.u32,.s32,.b64,.u64,.s64,.f16,.bf16,.f16x2,.bf16x2,.f32,.f64}"
 
 // As in the examples of the PTX ISA: atom.global.v2.f32.add.
@@ -625,20 +639,22 @@ const Row ROWS[] = {
     {STORE MEMORY_TYPES, "[a], b:x, policy:64?", pick_store, "memory at a = b"},
     {STORE "{.v2,.v4}" MEMORY_TYPES, "[a], {b:x}, policy:64?", pick_store,
      "memory at a = 2 or 4 elements, 16 bytes at the most"},
-    {"atom" ATOMIC ATOMIC_TYPES, "d:t, [a], b:t, c:t?, policy:64?", pick_atomic,
-     "d = memory at a, which becomes (d op b), of cas: d == b ? c : d"},
-    {"atom" ATOMIC "{.v2,.v4,.v8}" ATOMIC_TYPES, "{d:t}, [a], {b:t}, policy:64?", pick_atomic,
-     "d = memory at a, which becomes (d op b), element by element"},
+    {"atom" ATOMIC(UPDATES) ATOMIC_TYPES, "d:t, [a], b:t, policy:64?", pick_atomic,
+     "d = memory at a, which becomes (d op b)"},
+    {"atom" ATOMIC("{.cas}") "{.b16,.b32,.b64}", "d:t, [a], b:t, c:t, policy:64?", pick_atomic,
+     "d = memory at a, which becomes c if it is b"},
+    {"atom" ATOMIC(UPDATES) "{.v2,.v4,.v8}" ATOMIC_TYPES, "{d:t}, [a], {b:t}, policy:64?",
+     pick_atomic, "as above, element by element"},
     {"atom" OLD_ATOMIC, "{d:t}, [a], {b:t}, policy:64?", pick_atomic, "as above"},
-    {"red" ATOMIC ATOMIC_TYPES, "[a], b:t, policy:64?", pick_atomic,
+    {"red" ATOMIC(UPDATES) ATOMIC_TYPES, "[a], b:t, policy:64?", pick_atomic,
      "memory at a becomes (it op b)"},
-    {"red" ATOMIC "{.v2,.v4,.v8}" ATOMIC_TYPES, "[a], {b:t}, policy:64?", pick_atomic,
-     "memory at a becomes (it op b), element by element"},
+    {"red" ATOMIC(UPDATES) "{.v2,.v4,.v8}" ATOMIC_TYPES, "[a], {b:t}, policy:64?", pick_atomic,
+     "as above, element by element"},
     {"red" OLD_ATOMIC, "[a], {b:t}, policy:64?", pick_atomic, "as above"},
     {"cvta{.to,}{.global,.shared,.shared::cta,.shared::cluster,.local,.param,.param::entry,.const}"
      ".u64",
      "d:t, a:t", pick_cvta, "d = the generic address of a, or back"},
-    {"isspacep{.global,.shared,.shared::cta,.shared::cluster,.local,.param,.param::entry}",
+    {"isspacep{.global,.shared,.shared::cta,.shared::cluster,.local,.const,.param,.param::entry}",
      "p:p, a:x", pick_isspacep, "p = whether the generic address a is in the space"},
     {"prefetch{.global,.local,}{.L1,.L2,.L2::evict_last,.L2::evict_normal}", "[a]", pick_nothing,
      "nothing"},
@@ -657,7 +673,7 @@ Section memory_section() {
 }
 
 void check_global(Warp& warp, uint32_t lane, uint64_t address, uint64_t bytes, const char* what) {
-  if (address + bytes >= address && is_allocated(address, address + bytes)) return;
+  if (is_allocated(address, address, bytes)) return;
   stop(warp, 1u << lane, what, where_it_is(address, bytes));
 }
 

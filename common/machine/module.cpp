@@ -7,7 +7,9 @@ namespace machine {
 Module::Module(std::string_view text) : ptx_(parse(text)) {
   for (const Variable& variable : ptx_.variables) {
     if (variable.space == Space::shared) continue;
-    void* const base = allocate(variable.bytes, "variable " + variable.name);
+    const bool constant = variable.space == Space::constant;
+    void* const base =
+        allocate(variable.bytes, (constant ? "constant " : "variable ") + variable.name);
     if (base == nullptr) {
       throw Error(Error::Kind::refused, "There is no memory for variable " + variable.name + ".");
     }

@@ -249,7 +249,9 @@ void start_copy(Cluster& cluster, const AsyncCopyPtr& copy) {
 namespace {
 
 constexpr uint64_t QUANTUM = 4096;          // instructions of a warp in turn
-constexpr uint64_t SLICE = 1 << 20;         // of a cluster that polls global memory
+constexpr uint64_t SLICE = 1 << 20;         // of a cluster that polls global memory,
+constexpr uint64_t IDLE_SLICE = 1 << 13;    // and of one that meanwhile changes nothing
+constexpr uint64_t IDLE_TURNS = 1 << 13;    // of all such clusters, with no change in between
 constexpr uint64_t LAND_AFTER = 1 << 16;    // without a change: someone may probe for a copy
 constexpr uint64_t IDLE_LIMIT = 200 << 20;  // of a cluster without a change: a livelock
 constexpr uint64_t ROUNDS_LIMIT = 1 << 15;  // of probes that all return false
@@ -294,7 +296,8 @@ class Runner {
       if (ran > 0) {
         if (idle > LAND_AFTER && land_one()) continue;
         if (idle > IDLE_LIMIT) return Outcome::stuck;
-        if (cluster_.polled_global && executed > SLICE) return Outcome::turn;
+        const bool waits = idle > IDLE_SLICE && cluster_.in_flight.empty();
+        if (cluster_.polled_global && (waits || executed > SLICE)) return Outcome::turn;
         continue;
       }
       if (land_one()) continue;
@@ -549,10 +552,10 @@ const SpecialRegister SPECIALS[] = {
     UNIFORM("%nsmid", settings().sms),
     UNIFORM("%gridid", grid_of(w).launch_index),
     UNIFORM("%dynamic_smem_size", grid_of(w).config.dynamic_smem_bytes),
-    UNIFORM("%total_smem_size", w.cta->smem_bytes),
+    UNIFORM("%total_smem_size", (w.cta->smem_bytes + 127) / 128 * 128),
     UNIFORM("%aggr_smem_size", w.cta->smem_bytes + SMEM_BASE),
     UNIFORM("%reserved_smem_offset_begin", 0),
-    UNIFORM("%reserved_smem_offset_end", SMEM_BASE),
+    UNIFORM("%reserved_smem_offset_end", 0x120),
     UNIFORM("%reserved_smem_offset_cap", SMEM_BASE),
     // A mov reads these afresh (Control::read_clock); elsewhere they stand still.
     UNIFORM("%clock", 0),
@@ -790,6 +793,7 @@ class Launch {
     --running_;
     const bool changed = cluster->changes != changes_before;
     if (changed || outcome == Outcome::done) {  // what others wait for may be there now
+      idle_turns_ = 0;
       while (!stuck_.empty()) {
         ready_.push_back(std::move(stuck_.front()));
         stuck_.pop_front();
@@ -807,16 +811,13 @@ class Launch {
         traces_[cluster->id].reset();
       }
       spare_.push_back(std::move(cluster->memory));
-    } else if (outcome == Outcome::turn && (changed || !idle_too_long(*cluster))) {
+    } else if (outcome == Outcome::turn && (changed || ++idle_turns_ <= IDLE_TURNS)) {
       ready_.push_back(std::move(cluster));
     } else {
       stuck_.push_back(std::move(cluster));
     }
     changed_.notify_all();
   }
-
-  // A cluster that polled for this many turns in which it changed nothing.
-  bool idle_too_long(Cluster& cluster) { return ++cluster.idle_turns > IDLE_LIMIT / SLICE; }
 
   [[noreturn]] void report_hang() {
     std::vector<Cluster*> stuck;
@@ -840,6 +841,7 @@ class Launch {
   std::vector<std::unique_ptr<Trace>> traces_;  // of the clusters, if there is a timeline
   std::vector<Trace::Event> events_;            // of those that are done
   uint64_t next_ = 0, alive_ = 0, running_ = 0;
+  uint64_t idle_turns_ = 0;  // turns in which clusters polled, since one changed something
   std::atomic<bool> stop_{false};
   std::exception_ptr error_;
 };

@@ -145,7 +145,7 @@ class GlobalShadow {
                                  uint32_t bytes);
 
   // Strong accesses that release to, and acquire from, an address.
-  void release(uint64_t address, bool replace, const Channel& what);
+  void release(uint64_t address, const Channel& what);
   Channel released(uint64_t address);
 
  private:

@@ -146,6 +146,31 @@ Step mma_sync(Warp& warp, const Inst& inst, uint32_t) {
   return Step::next;
 }
 
+// m8n8k16 in integers: the upper half of m16n8k16.
+Step mma_sync_m8(Warp& warp, const Inst& inst, uint32_t) {
+  const Mma shape = {a_type(inst), b_type(inst), AccumulatorType::S32, 16,
+                     (inst.mods & SATURATE) != 0};
+  static const uint32_t ZEROS[LANES] = {};
+  uint32_t lower[2][LANES];
+  uint32_t* rows[6] = {};
+  for (uint32_t i = 0; i < std::size(rows); ++i) rows[i] = row_of(warp, inst.slots[i]);
+  uint32_t* const d[4] = {rows[0], rows[1], lower[0], lower[1]};
+  const uint32_t* const a[2] = {rows[2], ZEROS};
+  const uint32_t* const b[1] = {rows[3]};
+  const uint32_t* const c[4] = {rows[4], rows[5], ZEROS, ZEROS};
+  mma(shape, d, a, b, c);
+  warp.multiplies = true;
+  return Step::next;
+}
+
+Handler pick_mma_m8(Opcode& opcode) {
+  opcode.convergent = true;
+  opcode.mods =
+      pack_types(matrix_type(opcode.type(1)), matrix_type(opcode.type(2)), AccumulatorType::S32) |
+      (opcode.has(".satfinite") ? SATURATE : 0);
+  return mma_sync_m8;
+}
+
 Handler pick_mma(Opcode& opcode) {
   opcode.convergent = true;
   const MatrixType a = matrix_type(opcode.type(1)), b = matrix_type(opcode.type(2));
@@ -158,7 +183,7 @@ Handler pick_mma(Opcode& opcode) {
 }
 
 Step mma_sync_f64(Warp& warp, const Inst& inst, uint32_t) {
-  double* rows[16] = {};
+  double* rows[20] = {};  // 4 of D, 8 of A, 4 of B and 4 of C at most
   for (uint32_t i = 0; i < inst.slot_count; ++i) rows[i] = warp.row<double>(inst.slots[i].row);
   const int m = inst.mods & 0xff, k = inst.mods >> SIZE_SHIFT;
   double** const a = rows + m / 4;
@@ -349,8 +374,10 @@ Step wgmma_commit_group(Warp& warp, const Inst&, uint32_t) {
   return Step::next;
 }
 
-// Waits until all but the last N groups that this warp committed are complete. They are then, as on
-// an H200, complete for the whole warpgroup (tests/golden/recorded/questions.txt).
+// Waits until all but the last N groups that this warp committed are complete, here for the whole
+// warpgroup. On an H200 the four warps' waits return in the same cycle where each group begins with
+// wgmma.fence, which makes the warps meet; without it a wait may return before another warp has
+// issued its part (tests/golden/answers.md, 1).
 Step wgmma_wait_group(Warp& warp, const Inst& inst, uint32_t) {
   Cta& cta = *warp.cta;
   const uint32_t index = warp.index / WARPS, member = warp.index % WARPS;
@@ -415,6 +442,8 @@ const Row ROWS[] = {
     {"mma.sync.aligned{.m16n8k4,.m16n8k8,.m16n8k16,.m16n8k32}.row.col{.satfinite,}{.f32,.f16,.s32}"
      "{.bf16,.f16,.tf32,.e4m3,.e5m2,.s8,.u8}{.bf16,.f16,.tf32,.e4m3,.e5m2,.s8,.u8}{.f32,.f16,.s32}",
      "{d:32}, {a:32}, {b:32}, {c:32}", pick_mma, "D = A * B + C on one warp"},
+    {"mma.sync.aligned.m8n8k16.row.col{.satfinite,}.s32{.s8,.u8}{.s8,.u8}.s32",
+     "{d:32}, {a:32}, {b:32}, {c:32}", pick_mma_m8, "the same with 8 rows"},
     {"mma.sync.aligned{.m8n8k4,.m16n8k4,.m16n8k8,.m16n8k16}.row.col{.rn,}.f64.f64.f64.f64",
      "{d:64}, {a:64}, {b:64}, {c:64}", pick_mma_f64, "D = A * B + C in double precision"},
     {"wgmma.mma_async.sync.aligned{" SHAPES_N("k16") "}{.f32,.f16}{.bf16,.f16}{.bf16,.f16}",

@@ -267,7 +267,7 @@ def special(suite):
             f".extern .shared .align {align} .b8 dynamic{align}[];\n" + declarations)
     suite.declarations["special"] = declarations
     # Each thread's own registers.
-    names = ["%tid.x", "%tid.y", "%tid.z", "%laneid", "%warpid", "%lanemask_eq", "%lanemask_le",
+    names = ["%tid.x", "%tid.y", "%tid.z", "%laneid", "%lanemask_eq", "%lanemask_le",
              "%lanemask_lt", "%lanemask_ge", "%lanemask_gt"]
     body = "mov.u32 %r4, %tid.x;\nmov.u32 %r5, %tid.y;\nmov.u32 %r6, %tid.z;\nmov.u32 %r7, %ntid.x;\n"
     body += "mov.u32 %r8, %ntid.y;\nmad.lo.u32 %r9, %r6, %r8, %r5;\nmad.lo.u32 %r9, %r9, %r7, %r4;\n"

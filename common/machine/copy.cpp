@@ -674,6 +674,24 @@ void check_box(Warp& warp, uint32_t lane, const Box& box, const char* what) {
   check_global(warp, lane, first, last - first, what);
 }
 
+// The box that a store or a reduction writes. As observed on an H200 (tests/golden: tma/store and
+// tma/add), a negative coordinate, which a load takes for outside, is an illegal instruction, and
+// rows end in whole 16 bytes: what the last of them hold beyond the tensor's end is written too,
+// into the padding of the row or of the allocation. The H200 was only asked with a negative inner
+// coordinate; that the others must not be negative either is in the CUDA C++ Programming Guide.
+Box stored_box(Warp& warp, const Inst& inst, uint32_t lane, const char* what) {
+  Box box = box_of(warp, inst, lane, inst.slots[0], inst.slots + 1, what);
+  for (uint32_t d = 0; d < box.map.rank; ++d) {
+    if (box.at[d] >= 0) continue;
+    stop(warp, 1u << lane, what, ": coordinate ", d, " is ", box.at[d],
+         ": a store's box may leave the tensor at its end, but not begin before it.");
+  }
+  check_box(warp, lane, box, what);
+  const int64_t chunk = 16 / box.element;
+  box.high = (box.high + chunk - 1) / chunk * chunk;
+  return box;
+}
+
 constexpr uint32_t TENSOR_ALIGNMENT = 128;  // of its place in shared memory
 
 // [d], [map, {coordinates}], [mbarrier], multicast?
@@ -719,9 +737,7 @@ Step tensor_store(Warp& warp, const Inst& inst, uint32_t mask) {
     uint32_t lanes = mask;
     for (uint32_t i = 0; i < 2 + rank; ++i) lanes = lanes_that_agree(warp, inst.slots[i], lanes);
     mask &= ~lanes;
-    const auto box =
-        std::make_shared<const Box>(box_of(warp, inst, lane, inst.slots[0], inst.slots + 1, what));
-    check_box(warp, lane, *box, what);
+    const auto box = std::make_shared<const Box>(stored_box(warp, inst, lane, what));
     const Reducer reducer = op == Reduction::none ? nullptr : reducer_of(op, box->map.type);
     if (op != Reduction::none && reducer == nullptr) {
       stop(warp, 1u << lane, "cp.reduce.async.bulk.tensor: there is no ",

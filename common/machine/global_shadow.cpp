@@ -164,9 +164,9 @@ std::optional<GlobalShadow::Conflict> GlobalShadow::access(GlobalAccess access, 
 }
 
 void GlobalShadow::release(uint64_t address, const Channel& what) {
-  if (what.parts.empty()) return;
   const std::lock_guard lock(mutex_);
   channels_[address].join(what);
+  has_released_.store(true, std::memory_order_release);
 }
 
 Channel GlobalShadow::released(uint64_t address) {

@@ -39,6 +39,7 @@ struct LaunchConfig {
   Dim3 grid, block, cluster;
   uint32_t dynamic_smem_bytes = 0;
   bool cooperative = false;
+  bool explicit_cluster = false;  // the launch gave the cluster, if only of one CTA
 };
 
 class Module;  // parsed and decoded PTX, with its variables

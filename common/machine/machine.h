@@ -296,6 +296,7 @@ struct Grid {
   bool check = true;
   uint64_t seed = 1;
   uint32_t launch_index = 0;          // of the process
+  void* workspace = nullptr;          // of a cooperative launch, in global memory
   std::atomic<uint64_t> executed{0};  // warp instructions
   std::atomic<uint64_t> products{0};  // of wgmma: multiply-adds
 };

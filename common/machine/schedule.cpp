@@ -251,7 +251,7 @@ namespace {
 constexpr uint64_t QUANTUM = 4096;          // instructions of a warp in turn
 constexpr uint64_t SLICE = 1 << 20;         // of a cluster that polls global memory,
 constexpr uint64_t IDLE_SLICE = 1 << 13;    // and of one that meanwhile changes nothing
-constexpr uint64_t IDLE_TURNS = 1 << 13;    // of all such clusters, with no change in between
+constexpr uint64_t IDLE_TURNS = 1 << 12;    // of all such clusters, with no change in between
 constexpr uint64_t LAND_AFTER = 1 << 16;    // without a change: someone may probe for a copy
 constexpr uint64_t IDLE_LIMIT = 200 << 20;  // of a cluster without a change: a livelock
 constexpr uint64_t ROUNDS_LIMIT = 1 << 15;  // of probes that all return false
@@ -538,7 +538,7 @@ const SpecialRegister SPECIALS[] = {
     UNIFORM("%cluster_ctarank", w.cta->rank),
     UNIFORM("%cluster_nctarank", grid_of(w).ctas_per_cluster),
     UNIFORM("%is_explicit_cluster",
-            grid_of(w).kernel->explicit_cluster || grid_of(w).ctas_per_cluster > 1),
+            grid_of(w).kernel->explicit_cluster || grid_of(w).config.explicit_cluster),
     BY_LANE("%laneid", lane),
     BY_LANE("%lanemask_eq", 1u << lane),
     BY_LANE("%lanemask_lt", (1u << lane) - 1),
@@ -551,6 +551,9 @@ const SpecialRegister SPECIALS[] = {
             (w.cta->cluster->id * grid_of(w).ctas_per_cluster + w.cta->rank) % settings().sms),
     UNIFORM("%nsmid", settings().sms),
     UNIFORM("%gridid", grid_of(w).launch_index),
+    // Where cooperative groups find what grid.sync works with (its driver_abi.h).
+    UNIFORM("%envreg1", reinterpret_cast<uint64_t>(grid_of(w).workspace) >> 32),
+    UNIFORM("%envreg2", static_cast<uint32_t>(reinterpret_cast<uint64_t>(grid_of(w).workspace))),
     UNIFORM("%dynamic_smem_size", grid_of(w).config.dynamic_smem_bytes),
     UNIFORM("%total_smem_size", (w.cta->smem_bytes + 127) / 128 * 128),
     UNIFORM("%aggr_smem_size", w.cta->smem_bytes + SMEM_BASE),
@@ -883,6 +886,11 @@ void launch(const Module& module, const Kernel& kernel, const LaunchConfig& conf
   grid.check = settings().check;
   grid.seed = settings().seed;
   grid.launch_index = ++launches;
+  constexpr size_t WORKSPACE_BYTES = 8;  // its size and the barrier
+  const std::unique_ptr<void, bool (*)(void*)> workspace(
+      config.cooperative ? allocate(WORKSPACE_BYTES, "a cooperative launch") : nullptr, release);
+  if (workspace) std::memset(workspace.get(), 0, WORKSPACE_BYTES);
+  grid.workspace = workspace.get();
   const auto start = std::chrono::steady_clock::now();
   Launch(grid, grid.clusters.count(), settings().sms * ctas_per_sm(grid) / grid.ctas_per_cluster)
       .run();

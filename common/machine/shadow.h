@@ -1,6 +1,7 @@
 // What the checker remembers of shared memory, and what it asks of the shadow of global memory.
 #pragma once
 
+#include <atomic>
 #include <bit>
 #include <memory>
 #include <mutex>
@@ -147,6 +148,7 @@ class GlobalShadow {
   // Strong accesses that release to, and acquire from, an address.
   void release(uint64_t address, const Channel& what);
   Channel released(uint64_t address);
+  bool has_released() const { return has_released_.load(std::memory_order_acquire); }
 
  private:
   struct Page;
@@ -155,6 +157,7 @@ class GlobalShadow {
   class Cursor;
 
   std::unique_ptr<Table> root_;
+  std::atomic<bool> has_released_{false};
   std::mutex mutex_;  // of channels_
   std::unordered_map<uint64_t, Channel> channels_;
 };

@@ -359,10 +359,11 @@ TEST_CASE("tensor loads: multicast") {
   CHECK(contains(program.report(data.data()), "multicast mask 0x1b"));
 }
 
-TEST_CASE("tensor stores and reductions write only what is inside") {
+// Coordinate 0 ends at 33, within the 16 bytes from 32 to 35.
+TEST_CASE("tensor stores and reductions write what is inside, in whole 16 bytes") {
   for (const uint32_t swizzle : {0u, 3u}) {
     for (const bool reduces : {false, true}) {
-      Tensor tensor{{40, 12}, {32, 8}, {}, swizzle, 0, 3};  // s32
+      Tensor tensor{{33, 12}, {32, 8}, {}, swizzle, 0, 3, {160, 1920}};  // s32
       tensor.encode(reinterpret_cast<void*>(4096));
       Buffer<uint32_t> data(tensor.words());
       Program program;
@@ -374,7 +375,7 @@ TEST_CASE("tensor stores and reductions write only what is inside") {
           ONE_THREAD +
           (reduces ? "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group "
                    : "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group ") +
-          "[%map, {16, -2}], [%smem];\ncp.async.bulk.commit_group;\n"
+          "[%map, {16, 6}], [%smem];\ncp.async.bulk.commit_group;\n"
           "cp.async.bulk.wait_group.read 0;\nst.shared.u32 [%smem], 1;\n"
           "cp.async.bulk.wait_group 0;\nISSUED:";
       for (const Policy policy : POLICIES) {
@@ -384,8 +385,8 @@ TEST_CASE("tensor stores and reductions write only what is inside") {
         for (uint32_t y = 0; y < 12; ++y) {
           for (uint32_t x = 0; x < 40; ++x) {
             uint32_t expected = 5;
-            if (x >= 16 && y < 6) {
-              const uint32_t address = ((y + 2) * 32 + x - 16) * 4;
+            if (x >= 16 && x < 36 && y >= 6) {
+              const uint32_t address = ((y - 6) * 32 + x - 16) * 4;
               const uint32_t placed = swizzle ? address ^ (address >> 3 & 0x70) : address;
               expected = 1000 + placed / 4 + (reduces ? 5 : 0);
             }
@@ -468,6 +469,9 @@ TEST_CASE("copies that PTX forbids are faults") {
   CHECK(contains(report_of(tensor + "[%smem+1024], [%map, {0, 0}], [%smem];"), "is no tensor map"));
   CHECK(contains(report_of(tensor + "[%smem+1024], [%map, {-2, 0}], [%smem];", map),
                  "begins at element -2 of its rows"));
+  const std::string store = "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group ";
+  CHECK(contains(report_of(store + "[%map, {-4, 0}], [%smem];", map), "coordinate 0 is -4"));
+  CHECK(contains(report_of(store + "[%map, {0, -1}], [%smem];", map), "coordinate 1 is -1"));
   CHECK(
       contains(report_of("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%map, {0, 0, 0}];", map),
                "rank is 2"));

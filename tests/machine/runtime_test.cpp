@@ -88,6 +88,8 @@ TEST_CASE("a tensor map's rank, address, sizes and strides have limits") {
   REFUSED(t.rank = 0, "rank is 0");
   REFUSED(t.rank = 6, "rank is 6");
   REFUSED(t.base = 4104, "global address");
+  ACCEPTED(t.base = 1ull << 56);
+  REFUSED(t.base = 1ull << 57, "must be below 2^57");
   ACCEPTED(t.dims[1] = 1ull << 32);
   REFUSED(t.dims[1] = (1ull << 32) + 1, "dimension 1 is 4294967297");
   REFUSED(t.dims[0] = 0, "dimension 0 is 0");
@@ -107,6 +109,8 @@ TEST_CASE("a tensor map's box is of 1 to 256 elements, and of 16 bytes inside") 
   ACCEPTED(t.element_strides[1] = 8);
   REFUSED(t.element_strides[1] = 9, "element stride 1 is 9");
   REFUSED(t.element_strides[2] = 0, "element stride 2 is 0");
+  ACCEPTED((t.box[0] = 8, t.box[1] = 255, t.box[2] = 256));
+  REFUSED((t.box[0] = 8, t.box[1] = 256, t.box[2] = 256), "the box is 1048576 bytes");
 }
 
 TEST_CASE("a swizzle limits the inner side of the box") {
@@ -121,9 +125,10 @@ TEST_CASE("a swizzle limits the inner side of the box") {
 
 TEST_CASE("interleaved tensors have three dimensions and stricter strides") {
   REFUSED((t.interleave = 1, t.rank = 2), "with an interleave it must be from 3");
-  ACCEPTED((t.interleave = 1, t.box[0] = 3));  // the inner side is given by the interleave
+  ACCEPTED((t.interleave = 1, t.box[0] = 8));
+  REFUSED((t.interleave = 1, t.box[0] = 4), "inner side of the box is 8 bytes");
   ACCEPTED((t.interleave = 2, t.swizzle = 1, t.strides_bytes[0] = 224));
-  REFUSED((t.interleave = 2, t.strides_bytes[0] = 224), "the swizzle must be that of 32 bytes");
+  ACCEPTED((t.interleave = 2, t.swizzle = 3, t.strides_bytes[0] = 224));
   REFUSED((t.interleave = 2, t.swizzle = 1), "multiple of 32");
   REFUSED((t.interleave = 2, t.swizzle = 1, t.base = 4112), "multiple of 32 bytes");
   REFUSED(t.interleave = 3, "interleave is 3");

@@ -64,7 +64,7 @@ class Drawing(unittest.TestCase):
     def test_the_svg_is_well_formed_and_says_which_clock_it_is(self):
         measured = dict(MODEL, clock="gpu", device="H200")
         for head, words in ((MODEL, "illustrative model clock"),
-                            (measured, "measured with clock stamps on one H200")):  # fmt: skip
+                            (measured, "clock stamps on one H200")):  # fmt: skip
             text = trace.draw(ring(), head, 0)
             root = xml.etree.ElementTree.fromstring(text)
             self.assertIn(words, text)

@@ -10,7 +10,6 @@ namespace machine::runtime {
 
 // The driver's code of a status of the runtime: the same number, where there is one.
 inline CUresult to_driver(cudaError_t status) {
-  if (status == cudaErrorInvalidDeviceFunction) return CUDA_ERROR_INVALID_HANDLE;
   if (driver_error_name(status) == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return static_cast<CUresult>(status);
 }

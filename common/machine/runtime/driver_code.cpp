@@ -14,7 +14,9 @@ Function* function_of(CUfunction handle) {
   return find_function(reinterpret_cast<const void*>(handle));
 }
 
-// `extra` is CU_LAUNCH_PARAM_BUFFER_POINTER, block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, END.
+// `extra` is CU_LAUNCH_PARAM_BUFFER_POINTER, block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, END. A
+// driver refuses a block with padding at its end as too many resources (llvm/llvm-project pull
+// request 156229, m4rs-mt/ILGPU issue 1323).
 cudaError_t read_extra(const Kernel& kernel, void** extra, std::vector<std::byte>* parameters) {
   const void* block = nullptr;
   size_t bytes = 0;
@@ -22,7 +24,13 @@ cudaError_t read_extra(const Kernel& kernel, void** extra, std::vector<std::byte
     if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER) block = extra[1];
     if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE) bytes = *static_cast<const size_t*>(extra[1]);
   }
-  if (block == nullptr || bytes < kernel.param_bytes) return cudaErrorInvalidValue;
+  if (block == nullptr) return cudaErrorInvalidValue;
+  if (bytes != kernel.param_bytes) {
+    return refuse(cudaErrorLaunchOutOfResources,
+                  "launch of %s: CU_LAUNCH_PARAM_BUFFER_SIZE is %zu, but the parameters take %u "
+                  "bytes; a struct's padding at its end does not count.",
+                  kernel.name.c_str(), bytes, kernel.param_bytes);
+  }
   parameters->resize(kernel.param_bytes);
   std::memcpy(parameters->data(), block, kernel.param_bytes);
   return cudaSuccess;

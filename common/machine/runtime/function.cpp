@@ -95,7 +95,7 @@ cudaError_t set_function_attribute(Function& function, int attribute, int value)
 }
 
 cudaError_t load_code(Function* function, const Code** code) {
-  if (function == nullptr) return cudaErrorInvalidDeviceFunction;
+  if (function == nullptr) return cudaErrorInvalidResourceHandle;
   *code = function->code();
   return *code == nullptr ? cudaErrorNoKernelImageForDevice : cudaSuccess;
 }
@@ -137,7 +137,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* sy
 cudaError_t cudaFuncSetAttribute(const void* symbol, cudaFuncAttribute attribute, int value) {
   return on_device([&] {
     Function* const function = find_function(symbol);
-    if (function == nullptr) return cudaErrorInvalidDeviceFunction;
+    if (function == nullptr) return cudaErrorInvalidResourceHandle;
     return set_function_attribute(*function, attribute, value);
   });
 }
@@ -166,7 +166,7 @@ cudaError_t cudaFuncGetParamInfo(const void* symbol, size_t index, size_t* offse
 
 cudaError_t cudaFuncGetName(const char** name, const void* symbol) {
   Function* const function = find_function(symbol);
-  if (function == nullptr) return record(cudaErrorInvalidDeviceFunction);
+  if (function == nullptr) return record(cudaErrorInvalidResourceHandle);
   *name = function->name.c_str();
   return cudaSuccess;
 }

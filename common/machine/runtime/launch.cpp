@@ -22,13 +22,13 @@ thread_local std::vector<Configuration> pushed;
 
 cudaError_t check_shape(const char* name, const Dim3& grid, const Dim3& block) {
   if (grid.count() == 0 || grid.x > MAX_GRID_X || grid.y > MAX_GRID_YZ || grid.z > MAX_GRID_YZ) {
-    return refuse(cudaErrorInvalidConfiguration,
+    return refuse(cudaErrorInvalidValue,
                   "launch of %s: the grid is %u x %u x %u, but must be from 1 x 1 x 1 to %d x %d x "
                   "%d.",
                   name, grid.x, grid.y, grid.z, MAX_GRID_X, MAX_GRID_YZ, MAX_GRID_YZ);
   }
   if (block.count() == 0 || block.count() > MAX_CTA_THREADS || block.z > MAX_CTA_Z) {
-    return refuse(cudaErrorInvalidConfiguration,
+    return refuse(cudaErrorInvalidValue,
                   "launch of %s: the block is %u x %u x %u, but must have from 1 to %d threads, "
                   "with z at most %d.",
                   name, block.x, block.y, block.z, MAX_CTA_THREADS, MAX_CTA_Z);
@@ -83,7 +83,7 @@ cudaError_t check_resources(const char* name, const Function& function, const Co
   const auto threads = static_cast<int>(request.block.count());
   const auto max_threads = static_cast<int>(code.kernel->max_threads);
   if (threads > max_threads) {
-    return refuse(cudaErrorLaunchOutOfResources,
+    return refuse(cudaErrorInvalidValue,
                   "launch of %s: the block has %d threads, but its launch bounds allow %d.", name,
                   threads, max_threads);
   }
@@ -173,11 +173,13 @@ cudaError_t make_work(Function* function, LaunchRequest request, std::vector<std
                       Work* work) {
   const Code* code = nullptr;
   if (const cudaError_t status = load_code(function, &code); status != cudaSuccess) return status;
+  const bool given = request.cluster.count() != 0 || function->required_cluster.count() != 0;
   if (const cudaError_t status = check_launch(*function, *code, &request); status != cudaSuccess) {
     return status;
   }
-  const LaunchConfig config{request.grid, request.block, request.cluster,
-                            static_cast<uint32_t>(request.dynamic_smem_bytes), request.cooperative};
+  const LaunchConfig config{request.grid,        request.block,
+                            request.cluster,     static_cast<uint32_t>(request.dynamic_smem_bytes),
+                            request.cooperative, given};
   *work = [code, config, parameters = std::move(parameters)] { run(*code, config, parameters); };
   return cudaSuccess;
 }

@@ -81,7 +81,11 @@ cudaError_t end_capture(cudaStream_t handle, cudaGraph_t* graph) {
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   const std::shared_ptr<Capture> capture = stream->capture;
   if (capture == nullptr) return cudaErrorIllegalState;
-  if (capture->origin != stream) return cudaErrorStreamCaptureUnmatched;
+  if (capture->origin != stream) {
+    capture->is_spoilt = true;
+    return refuse(cudaErrorStreamCaptureUnmatched,
+                  "a capture is ended in another stream than the one that it began in.");
+  }
   if (capture->mode != cudaStreamCaptureModeRelaxed &&
       capture->thread != std::this_thread::get_id()) {
     return cudaErrorStreamCaptureWrongThread;

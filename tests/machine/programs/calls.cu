@@ -1,5 +1,5 @@
-// Calls that work: launches in every form, parameters of every size, memory, symbols, graphs. Prints
-// the first thing that is not as it should be and exits 1, or "ok".
+// Calls that work: launches in every form, parameters of every size, memory, symbols, graphs.
+// Prints the first thing that is not as it should be and exits 1, or "ok".
 #include <cooperative_groups.h>
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -216,6 +216,34 @@ void check_graphs() {
   OK(cudaStreamDestroy(stream));
 }
 
+void check_fork_in_capture() {
+  cudaStream_t stream = nullptr, other = nullptr;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  cudaEvent_t fork = nullptr, join = nullptr;
+  OK(cudaStreamCreate(&stream));
+  OK(cudaStreamCreate(&other));
+  OK(cudaEventCreate(&fork));
+  OK(cudaEventCreate(&join));
+  int* const data = zeros<int>(4);
+  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  add<<<1, 4, 0, stream>>>(data, 1);
+  OK(cudaEventRecord(fork, stream));
+  OK(cudaStreamWaitEvent(other, fork, 0));
+  add<<<1, 4, 0, other>>>(data, 2);
+  OK(cudaEventRecord(join, other));
+  OK(cudaStreamWaitEvent(stream, join, 0));
+  add<<<1, 4, 0, stream>>>(data, 3);
+  OK(cudaStreamEndCapture(stream, &graph));
+  size_t nodes = 0;
+  OK(cudaGraphGetNodes(graph, nullptr, &nodes));
+  CHECK(nodes == 3);
+  OK(cudaGraphInstantiate(&executable, graph, 0));
+  OK(cudaGraphLaunch(executable, stream));
+  OK(cudaStreamSynchronize(stream));
+  CHECK(download(data, 4) == std::vector<int>(4, 6));
+}
+
 void check_driver_calls() {
   for (const char* name : {"cuTensorMapEncodeTiled", "cuMemAlloc", "cuLaunchKernelEx"}) {
     void* function = nullptr;
@@ -239,6 +267,7 @@ int main() {
   check_variables();
   check_memory();
   check_graphs();
+  check_fork_in_capture();
   check_driver_calls();
   std::printf("ok\n");
   return 0;

@@ -2,6 +2,7 @@
 // ways. Prints "ok", or which line is wrong.
 #include <cuda.h>
 
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -81,6 +82,9 @@ int main() {
   size_t block_bytes = sizeof block;
   void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &block, CU_LAUNCH_PARAM_BUFFER_SIZE,
                    &block_bytes, CU_LAUNCH_PARAM_END};
+  // The driver wants the parameters' size, without the padding at the struct's end.
+  CHECK(cuLaunchKernel(add, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, extra) != CUDA_SUCCESS);
+  block_bytes = offsetof(decltype(block), value) + sizeof block.value;
   OK(cuLaunchKernel(add, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, extra));  // 140
   CUlaunchConfig config{};
   config.gridDimX = config.gridDimY = config.gridDimZ = 1;

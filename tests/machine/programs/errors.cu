@@ -1,5 +1,6 @@
-// What the runtime answers to wrong and to unusual calls, a line each: "case<TAB>error or value". The
-// same lines come from a GPU (an H200) and from the PTX machine; errors.txt has them.
+// What the runtime answers to wrong and to unusual calls, a line each: "case<TAB>error or value".
+// errors.txt has the answers that were recorded on an H200 (driver 580.159.04, CUDA 13.0); the PTX
+// machine must give the same.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -200,7 +201,7 @@ void streams() {
   cudaEventRecord(fork, stream);
   cudaStreamWaitEvent(other, fork, 0);
   cudaLaunchKernel(pointer(empty), 1, 1, nullptr, 0, other);
-  say("end of a fork", cudaStreamEndCapture(other, &graph));
+  say("end of a fork", cudaStreamEndCapture(other, &graph));  // invalidates the capture
   cudaEventRecord(fork, other);
   cudaStreamWaitEvent(stream, fork, 0);
   say("end, joined", cudaStreamEndCapture(stream, &graph));

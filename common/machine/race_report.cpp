@@ -1,0 +1,332 @@
+#include "common/machine/race_report.h"
+
+#include <bit>
+
+#include "common/machine/error.h"
+#include "common/machine/memory.h"
+#include "common/machine/sync.h"
+
+namespace machine {
+namespace {
+
+std::string text_of(const Dim3& at) {
+  return "(" + std::to_string(at.x) + "," + std::to_string(at.y) + "," + std::to_string(at.z) + ")";
+}
+
+const char* does(bool write) {
+  return write ? ", which writes it by " : ", which reads it by ";
+}
+
+}  // namespace
+
+std::string RaceReport::name_of_shared(uint32_t address) const {
+  const Cta& cta = state_.cluster.ctas[address >> RANK_SHIFT];
+  return "shared " + hex(address) + " (byte " +
+         std::to_string((address & OFFSET_MASK) - SMEM_BASE) + " of CTA " + text_of(cta.id) +
+         "'s shared memory)";
+}
+
+std::string RaceReport::name_of_cell(const Shadow& shadow, uint32_t index, uint32_t bytes) const {
+  return name_of_shared((shadow.cta->rank << RANK_SHIFT) + SMEM_BASE + index * CELL_BYTES +
+                        static_cast<uint32_t>(std::countr_zero(bytes)));
+}
+
+const MbarrierState* RaceReport::mbarrier_of(uint32_t agent) const {
+  for (const auto& [address, mbarrier] : state_.mbarriers) {
+    if (mbarrier.agent == agent) return &mbarrier;
+  }
+  return nullptr;
+}
+
+std::string RaceReport::role_of(uint32_t agent) const {
+  if (!state_.is_mbarrier(agent)) {
+    return describe_role(state_.warp_of(agent).warp);
+  }
+  const MbarrierState* const mbarrier = mbarrier_of(agent);
+  return mbarrier && mbarrier->issuer ? describe_role(*mbarrier->issuer) : "a warp";
+}
+
+std::string RaceReport::role_in(uint32_t cluster, uint32_t agent) const {
+  if (cluster == state_.id) return role_of(agent);
+  if (state_.is_mbarrier(agent)) return "a copy of cluster " + std::to_string(cluster);
+  const Grid& grid = *state_.cluster.grid;
+  const Dim3 &size = grid.clusters, &inside = grid.config.cluster;
+  const uint32_t rank = agent / AGENTS_OF_WARP / grid.warps_per_cta;
+  const Dim3 cta = {cluster % size.x * inside.x + rank % inside.x,
+                    cluster / size.x % size.y * inside.y + rank / inside.x % inside.y,
+                    cluster / size.x / size.y * inside.z + rank / inside.x / inside.y};
+  return "warp " + std::to_string(agent / AGENTS_OF_WARP % grid.warps_per_cta) + " of CTA " +
+         text_of(cta);
+}
+
+std::string RaceReport::line_of(const char* name, const std::string& role, const char* does,
+                                uint32_t pc) const {
+  return std::string("\n  ") + name + role + does + state_.opcode_at(pc) + "\n           at " +
+         state_.program.place(pc);
+}
+
+std::string RaceReport::mbarrier_line(uint32_t agent) const {
+  const MbarrierState* const mbarrier = mbarrier_of(agent);
+  if (mbarrier == nullptr || !state_.is_mbarrier(agent)) return "";
+  return "\n  mbarrier: that copy completes on the one at " + name_of_shared(mbarrier->address) +
+         ", of which " + std::to_string(mbarrier->phase) +
+         (mbarrier->phase == 1 ? " phase is" : " phases are") + " complete";
+}
+
+void RaceReport::report(const std::string& what, const std::string& lines,
+                        const std::string& remedy) const {
+  throw Error(Error::Kind::race, "Race in kernel " + kernel_text(*state_.cluster.grid->kernel) +
+                                     ": " + what + lines + "\n  What would order them: " + remedy);
+}
+
+void RaceReport::shared(const Later& later, const Record& record, uint32_t bytes,
+                        uint32_t index) const {
+  const std::string lines =
+      line_of("earlier: ", role_of(record.agent), does(record.write), record.pc) +
+      line_of("later:   ", describe_role(later.by->warp), does(later.write), later.pc) +
+      mbarrier_line(record.agent);
+  report(describe_pair(later, record.write, record.pc, name_of_cell(*later.shadow, index, bytes)),
+         lines, remedy(later, record, bytes, ASYNC_SHARED));
+}
+
+std::string RaceReport::describe_pair(const Later& later, bool earlier_write, uint32_t earlier_pc,
+                                      const std::string& where) const {
+  return state_.opcode_at(later.pc) + (later.write ? " writes " : " reads ") + where + ", which " +
+         state_.opcode_at(earlier_pc) + (earlier_write ? " has written" : " reads") +
+         (earlier_write ? ", and nothing orders the two." : ", maybe later: nothing orders them.");
+}
+
+void RaceReport::global_memory(const Later& later, const GlobalShadow::Conflict& conflict) const {
+  const GlobalRecord& with = conflict.with;
+  const uint64_t address =
+      conflict.address + static_cast<uint64_t>(std::countr_zero(conflict.bytes));
+  Allocation allocation;
+  std::string where = "global " + hex(address);
+  if (find_allocation(address, &allocation)) {
+    where += " (byte " + std::to_string(address - allocation.base) + " of the " +
+             std::to_string(allocation.bytes) + " of " + allocation.what + ")";
+  }
+  const std::string lines =
+      line_of("earlier: ", role_in(with.cluster, with.agent), does(with.write), with.pc) +
+      line_of("later:   ", describe_role(later.by->warp), does(later.write), later.pc);
+  report(describe_pair(later, with.write, with.pc, where), lines,
+         with.cluster == state_.id ? remedy(later, with.record(), conflict.bytes, ASYNC_GLOBAL)
+                                   : remedy_between_clusters(later, with));
+}
+
+std::string RaceReport::remedy(const Later& later, const Record& record, uint32_t bytes,
+                               View async) const {
+  const uint32_t warps = state_.warp_count();
+  const bool generic = in_generic_proxy(record.agent, warps);
+  const View view = later.async_proxy && generic ? async : GENERIC;
+  const auto known_in = [&](const Knowledge& known, View in) {
+    return is_ordered(known, in, record, bytes, warps);
+  };
+  const std::string earlier = role_of(record.agent), behind = state_.opcode_at(record.pc);
+  if (view != GENERIC && known_in(*later.known, GENERIC)) {
+    return std::string("fence.proxy.async") + (async == ASYNC_SHARED ? ".shared::cta" : ".global") +
+           " behind " + behind + ", executed by each thread of " + earlier +
+           " before the barrier or the arrive: the generic proxy has the order, the async proxy "
+           "does not.";
+  }
+  if (kind_of(record.agent) == ALL_LANES &&
+      clock_of(later.known->views[view], record.agent + SOME_LANES) >= record.clock) {
+    return "bar.warp.sync (__syncwarp) in " + earlier + ", behind " + behind +
+           " and before one lane's arrive or copy: a lane releases only what it did itself.";
+  }
+  for (const WarpKnowledge::Extra& extra : later.by->knows.extras()) {
+    if (known_in(extra.known, view)) {
+      return "bar.warp.sync (__syncwarp) in " + describe_role(later.by->warp) +
+             ", behind the wait: only some of its lanes have waited.";
+    }
+  }
+  for (const Snapshot& seen : later.known->seen) {
+    if (seen && known_in(*seen, view)) {
+      return "fence.acquire (or fence.acq_rel) behind the relaxed wait or load of " +
+             describe_role(later.by->warp) + ".";
+    }
+  }
+  if (known_in(later.by->unscoped, view)) {
+    return "scope .cluster: mbarrier.arrive.release.cluster by " + earlier +
+           ", and mbarrier.try_wait.acquire.cluster by " + describe_role(later.by->warp) +
+           ". Scope .cta does not reach another CTA.";
+  }
+  if (known_in(later.by->unfenced, view)) {
+    return "fence.release (or fence.acq_rel) before the relaxed arrive or store of " + earlier +
+           ".";
+  }
+  return remedy_by_kind(later, record, behind);
+}
+
+AgentKind RaceReport::kind_of(uint32_t agent) const {
+  return !state_.is_mbarrier(agent) ? static_cast<AgentKind>(agent % AGENTS_OF_WARP) : MBARRIER;
+}
+
+std::string RaceReport::remedy_by_kind(const Later& later, const Record& record,
+                                       const std::string& behind) const {
+  const std::string earlier = role_of(record.agent);
+  const std::string now = describe_role(later.by->warp);
+  const bool same_warp = record.agent / AGENTS_OF_WARP == later.by->warp.in_cluster;
+  switch (kind_of(record.agent)) {
+    case WGMMA_READS: {
+      const WarpState& owner = state_.warp_of(record.agent);
+      if (clock_of(owner.knows.of_warp().views[GENERIC], record.agent) < record.clock) {
+        const Warp& issuer = owner.warp;
+        const bool committed =
+            issuer.cta->warpgroups[issuer.index / 4].committed[issuer.index % 4] >= record.clock;
+        return std::string(committed ? "" : "wgmma.commit_group and ") + "wgmma.wait_group in " +
+               earlier + ", so that the group of " + behind + " is complete" +
+               (same_warp ? "."
+                          : ", and behind it an arrive (or barrier) that " + now +
+                                " waits for before " + state_.opcode_at(later.pc) + ".");
+      }
+      return "an arrive of " + earlier +
+             " behind its wgmma.wait_group, on an mbarrier (or "
+             "barrier) that " +
+             now + " waits for before " + state_.opcode_at(later.pc) + ".";
+    }
+    case BULK_READS:
+      return "cp.async.bulk.wait_group.read by the thread of " + earlier + " that committed " +
+             behind + (same_warp ? "" : ", then a barrier with " + now) + ".";
+    case BULK_WRITES:
+      return "cp.async.bulk.wait_group (without .read) by the thread of " + earlier +
+             " that committed " + behind + (same_warp ? "" : ", then a barrier with " + now) + ".";
+    case CP_ASYNC:
+      return "cp.async.wait_group (or cp.async.mbarrier.arrive.noinc) in " + earlier +
+             (same_warp ? "" : ", then a barrier with " + now) +
+             (later.async_proxy ? ", and fence.proxy.async between the two." : ".");
+    case MBARRIER: {
+      const MbarrierState& mbarrier = *mbarrier_of(record.agent);
+      if (later.write) {
+        return "a wait by " + now +
+               " for those who read what the earlier copy brought (with "
+               "wgmma, ldmatrix, ld.shared): an mbarrier on which they arrive when they have.";
+      }
+      return "mbarrier.try_wait by " + now + " on the mbarrier at shared " + hex(mbarrier.address) +
+             ", for its phase " + std::to_string(record.clock - 1) + " (parity " +
+             std::to_string((record.clock - 1) & 1) + "), before " + state_.opcode_at(later.pc) +
+             ".";
+    }
+    default:
+      break;
+  }
+  const bool same_cta = state_.warp_of(record.agent).warp.cta == later.by->warp.cta;
+  std::string text = same_cta ? "bar.sync between the two, or an mbarrier.arrive behind " + behind +
+                                    " and an mbarrier.try_wait before " + state_.opcode_at(later.pc)
+                              : "barrier.cluster.arrive.release behind " + behind +
+                                    " and barrier.cluster.wait.acquire before " +
+                                    state_.opcode_at(later.pc);
+  if (later.async_proxy) text += ", with fence.proxy.async before the arrive";
+  return text + ".";
+}
+
+std::string RaceReport::remedy_between_clusters(const Later& later,
+                                                const GlobalRecord& with) const {
+  const std::string fence = "fence.acq_rel.gpu (__threadfence)";
+  return std::string(in_generic_proxy(with.agent, state_.warp_count()) || !with.write
+                         ? ""
+                         : "cp.async.bulk.wait_group (without .read) by who committed it; ") +
+         fence + " behind " + state_.opcode_at(with.pc) + " and an atomic or store of a flag; " +
+         "a load or atomic that sees the flag, and " + fence + ", before " +
+         state_.opcode_at(later.pc) +
+         (later.async_proxy ? "; fence.proxy.async.global, too." : ".");
+}
+
+void RaceReport::early(const Shadow& shadow, uint32_t index, const Record& record,
+                       const Later* writer) const {
+  const std::string read =
+      state_.opcode_at(record.pc) + " reads " + name_of_cell(shadow, index, record.bytes);
+  const std::string reader = line_of("earlier: ", role_of(record.agent), does(false), record.pc);
+  if (writer == nullptr) {
+    report(read + ", which nothing has written.", reader,
+           "a write of every byte that is read, of zeros where a matrix ends; or the address is "
+           "wrong.");
+  }
+  Later later{};
+  later.by = writer->by;
+  later.pc = record.pc;
+  if (!state_.is_mbarrier(record.agent)) {
+    later.by = &state_.warp_of(record.agent);
+  }
+  const Record write{writer->agent, writer->clock, writer->pc, 0, 0xff, true};
+  report(read + " before " + state_.opcode_at(writer->pc) + " writes it.",
+         reader + line_of("later:   ", describe_role(writer->by->warp), does(true), writer->pc) +
+             mbarrier_line(writer->agent),
+         remedy_by_kind(later, write, state_.opcode_at(writer->pc)));
+}
+
+void RaceReport::mbarrier_overwritten(const Later& later, uint32_t index) const {
+  const uint32_t address = (later.shadow->cta->rank << RANK_SHIFT) + SMEM_BASE + index * CELL_BYTES;
+  const MbarrierState& mbarrier = state_.mbarriers.at(address);
+  report(
+      state_.opcode_at(later.pc) + " writes over the living mbarrier at " +
+          name_of_shared(address) + ".",
+      line_of("earlier: ", role_of(mbarrier.init.agent), ", which made it by ", mbarrier.init.pc) +
+          line_of("later:   ", describe_role(later.by->warp), does(true), later.pc),
+      "mbarrier.inval and a barrier before its bytes hold data; or the data is in the wrong "
+      "place.");
+}
+
+void RaceReport::init(const Later& later, const MbarrierState& mbarrier) const {
+  const Record& init = mbarrier.init;
+  const bool ordered = is_ordered(*later.known, GENERIC, init, 0xff, state_.warp_count());
+  const bool same_cta = state_.warp_of(init.agent).warp.cta == later.by->warp.cta;
+  report(state_.opcode_at(later.pc) + " uses the mbarrier at " + name_of_shared(mbarrier.address) +
+             (ordered ? ", whose mbarrier.init no fence has made known to the async proxy."
+                      : ", whose mbarrier.init is not ordered before that."),
+         line_of("earlier: ", role_of(init.agent), ", which made it by ", init.pc) +
+             line_of("later:   ", describe_role(later.by->warp), ", which uses it by ", later.pc),
+         std::string(ordered ? "fence.mbarrier_init.release.cluster (or fence.proxy.async) behind "
+                               "mbarrier.init, by the thread that executed it"
+                             : "fence.mbarrier_init.release.cluster behind mbarrier.init, then ") +
+             (ordered    ? ", before the copy is issued."
+              : same_cta ? "bar.sync before others use it."
+                         : "barrier.cluster.arrive and .wait before other CTAs use it."));
+}
+
+void RaceReport::exited(const Later& later, uint32_t address) const {
+  report(state_.opcode_at(later.pc) + (later.write ? " writes " : " reads ") +
+             name_of_shared(address) +
+             ", but that CTA has exited already: its shared memory may be another's.",
+         line_of("later:   ", describe_role(later.by->warp), does(later.write), later.pc),
+         "barrier.cluster.arrive and barrier.cluster.wait by all threads of the cluster before "
+         "they exit, or a wait for the copy before the CTA exits.");
+}
+
+void RaceReport::exit(const Warp& warp, const Shadow::Visit& visit) const {
+  const Record& record = visit.record;
+  const bool lands = state_.is_mbarrier(record.agent);
+  report("CTA " + text_of(warp.cta->id) + " exits, but " + state_.opcode_at(record.pc) + " to " +
+             name_of_shared(visit.address) + " is not known to be over by then.",
+         line_of("earlier: ", role_of(record.agent), ", which executes ", record.pc) +
+             mbarrier_line(record.agent) + "\n  later:   " + describe_role(warp) +
+             ", the last one of its CTA to exit",
+         lands ? "an mbarrier wait for the copy before the CTA exits."
+               : "barrier.cluster.arrive and barrier.cluster.wait by all threads of the cluster "
+                 "before they exit.");
+}
+
+void RaceReport::registers(const WarpState& by, uint32_t mask, const WgmmaRegister& reg) const {
+  const uint32_t pc = by.warp.pc();
+  report(state_.opcode_at(pc) + (reg.accumulator ? " names an accumulator" : " writes an operand") +
+             " of a wgmma.mma_async in flight.",
+         line_of("earlier: ", describe_role(by.warp), ", which started ", reg.pc) +
+             "\n  later:   " + describe(by.warp, mask) + ": " + state_.program.text(pc) +
+             "\n           at " + state_.program.place(pc),
+         "wgmma.wait_group (0, or as many as may stay in flight) between the two, with "
+         "wgmma.commit_group before it.");
+}
+
+void RaceReport::wgmma_fence(const WarpState& by, const WgmmaRegister& reg) const {
+  const uint32_t pc = by.warp.pc();
+  report(std::string("wgmma.fence is missing before wgmma.mma_async: ") +
+             (by.wgmma_fences == 0 ? "the first one of a warp needs it."
+                                   : "an ordinary instruction has touched its registers."),
+         (reg.touched == 0
+              ? ""
+              : line_of("earlier: ", describe_role(by.warp), ", which executes ", reg.touched_pc)) +
+             line_of("later:   ", describe_role(by.warp), ", which starts ", pc),
+         "wgmma.fence.sync.aligned before wgmma.mma_async, behind what touches its registers.");
+}
+
+}  // namespace machine

@@ -10,6 +10,19 @@ namespace {
 
 struct BarrierState {
   Knowledge pending, completed;
+  std::vector<uint32_t> pending_lanes, completed_lanes;  // that arrived, by warp of the cluster
+
+  void arrive(const Warp& warp, uint32_t lanes, const Knowledge& what) {
+    pending.join(what);
+    if (pending_lanes.size() <= warp.in_cluster) pending_lanes.resize(warp.in_cluster + 1);
+    pending_lanes[warp.in_cluster] |= lanes;
+  }
+  void complete() {
+    std::swap(pending, completed);
+    std::swap(pending_lanes, completed_lanes);
+    pending.clear();
+    pending_lanes.clear();
+  }
 };
 
 class ClusterChecker final : public Checker {
@@ -122,26 +135,23 @@ class ClusterChecker final : public Checker {
 
   void barrier_arrive(Warp& warp, uint32_t mask, uint32_t id) override {
     BarrierState& barrier = barriers_[warp.cta->rank][id];
-    barrier.pending.join(*state_of(warp).knows.release(mask));
+    barrier.arrive(warp, mask, *state_of(warp).knows.release(mask));
   }
-  void barrier_complete(Cta& cta, uint32_t id) override { complete(barriers_[cta.rank][id]); }
+  void barrier_complete(Cta& cta, uint32_t id) override { barriers_[cta.rank][id].complete(); }
   void barrier_wait(Warp& warp, uint32_t mask, uint32_t id) override {
-    state_of(warp).knows.learn(mask, barriers_[warp.cta->rank][id].completed);
-    state_of(warp).knows.meet(mask);
+    pass(warp, mask, barriers_[warp.cta->rank][id]);
   }
 
   void cluster_arrive(Warp& warp, uint32_t mask, bool release) override {
     WarpState& state = state_of(warp);
     const std::shared_ptr<Knowledge> all = state.knows.release(mask);
-    cluster_barrier_.pending.join(release ? *all : *fenced(*all, FENCED_CLUSTER));
+    cluster_barrier_.arrive(warp, mask, release ? *all : *fenced(*all, FENCED_CLUSTER));
     if (!release) unreleased_.join(*all);
   }
-  void cluster_complete() override { complete(cluster_barrier_); }
+  void cluster_complete() override { cluster_barrier_.complete(); }
   void cluster_wait(Warp& warp, uint32_t mask, bool) override {  // PTX has acquiring ones only
-    WarpState& state = state_of(warp);
-    state.unfenced.join(unreleased_);
-    state.knows.learn(mask, cluster_barrier_.completed);
-    state.knows.meet(mask);
+    state_of(warp).unfenced.join(unreleased_);
+    pass(warp, mask, cluster_barrier_);
   }
 
   void exited(Warp& warp, bool last_of_cta) override {
@@ -415,9 +425,11 @@ class ClusterChecker final : public Checker {
     }
   }
 
-  static void complete(BarrierState& barrier) {
-    std::swap(barrier.pending, barrier.completed);
-    barrier.pending.clear();
+  // Lanes of a warp that have parted may come one by one: they meet all the same.
+  void pass(Warp& warp, uint32_t mask, const BarrierState& barrier) {
+    WarpKnowledge& knows = state_of(warp).knows;
+    knows.learn(mask, barrier.completed);
+    knows.meet(mask | barrier.completed_lanes[warp.in_cluster]);
   }
 
   // ---- Accesses ----------------------------------------------------------------------------------

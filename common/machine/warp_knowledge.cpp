@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "common/machine/error.h"
 #include "common/machine/shadow.h"
 
 namespace machine {

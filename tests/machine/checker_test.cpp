@@ -371,6 +371,32 @@ TEST_CASE("every lane's own mbarrier releases what that lane stored") {
   }
 }
 
+TEST_CASE("wgmma.fence ends the loads of all lanes before it") {
+  Rig rig;
+  rig.set_up({EMPTY_BARRIER}, ALL);
+  rig.store(0, DATA);
+  rig.barrier(ALL);
+  rig.load(1, DATA);
+  rig.wgmma_fence(1);
+  rig.arrive(1, EMPTY_BARRIER);
+  rig.complete(EMPTY_BARRIER);
+  rig.wait(0, EMPTY_BARRIER);
+  CHECK(said([&] { rig.store(0, DATA); }) == "");
+}
+
+TEST_CASE("cp.async comes behind the warp's own loads, not behind other warps'") {
+  Rig rig;
+  rig.cp_async(0, DATA, 1);
+  rig.checker().cp_async_wait(rig.at(0, "cp.async.wait_group"), FULL, 1);
+  rig.barrier(ALL);
+  rig.load(0, DATA, 0xff);
+  CHECK(said([&] { rig.cp_async(0, DATA, 2); }) == "");
+  rig.checker().cp_async_wait(rig.at(0, "cp.async.wait_group"), FULL, 2);
+  rig.barrier(ALL);
+  rig.load(1, DATA, 0xff);
+  CHECK(contains(said([&] { rig.cp_async(0, DATA, 3); }), "which ld.shared reads"));
+}
+
 TEST_CASE("part of a warp synchronises") {
   Rig rig;
   rig.set_up({FULL_BARRIER}, ALL);
@@ -753,6 +779,30 @@ TEST_CASE("between clusters: stores, a fence, a barrier and a flag; a poll, a fe
     CHECK(contains(report, "later:   warp 1 of CTA (5,0,0)"));
     CHECK(contains(report, "fence.acq_rel.gpu (__threadfence)"));
   }
+}
+
+TEST_CASE("between clusters: every thread's fence behind the barrier acquires what one has seen") {
+  alignas(4096) static uint32_t data[2048];
+  for (const bool fenced : {false, true}) {
+    const auto shared = std::make_shared<Shared>();
+    Rig writer(1, 1, 0, shared), reader(1, 2, 5, shared);
+    writer.global(0, data, Access::write, ONE);
+    writer.global(0, data + 1024, Access::write, ONE, Order::release);
+    reader.global(0, data + 1024, Access::atomic, ONE, Order::relaxed);
+    reader.barrier({0, 1});
+    if (fenced) reader.fence(1, Order::acq_rel, Scope::gpu);
+    CHECK((said([&] { reader.global(1, data, Access::read, ONE); }) == "") == fenced);
+  }
+}
+
+TEST_CASE("between clusters: a release that comes between the call and the load is learned") {
+  alignas(4096) static uint32_t data[2048];
+  const auto shared = std::make_shared<Shared>();
+  Rig writer(1, 1, 0, shared), reader(1, 1, 5, shared);
+  reader.global(0, data + 1024, Access::read, ONE, Order::acquire);
+  writer.global(0, data, Access::write, ONE);
+  writer.global(0, data + 1024, Access::write, ONE, Order::release);
+  CHECK(said([&] { reader.global(0, data, Access::read, ONE); }) == "");
 }
 
 TEST_CASE("between clusters: release and acquire, handed on by a third") {

@@ -56,7 +56,9 @@ class Names(unittest.TestCase):
         self.assertEqual(missing, set())
 
     def test_every_name_of_the_toolkits_driver_is_defined(self):
-        theirs = exported(toolkit("stubs/libcuda.so"))
+        # cudbg...: the debugger's, which are no calls of a program.
+        theirs = {n for n in exported(toolkit("stubs/libcuda.so")) if re.match("cu[A-Z]", n)}
+        self.assertGreater(len(theirs), 100)
         mine = {name.split("@")[0] for name in exported(next(MACHINE.glob("libcudart.so.*")))}
         self.assertEqual(theirs - mine, set())
 

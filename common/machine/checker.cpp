@@ -386,13 +386,29 @@ class ClusterChecker final : public Checker {
         if (of_cluster) state.unfenced.join(*part.what);
       } else if (scope < least || static_cast<size_t>(part.reach) <= static_cast<size_t>(least)) {
         if (of_cluster) state.unscoped.join(*part.what);
-      } else {
+      } else if (of_cluster || is_news(state, lanes, part.what, acquires)) {
         const Snapshot what = of_cluster ? part.what : from_cluster(part.cluster, part.what);
         state.knows.teach(lanes, [&](Knowledge& known) {
           acquires ? known.join(*what) : known.see(static_cast<size_t>(least), what);
         });
       }
     }
+  }
+
+  // A poll sees the same again and again.
+  static bool is_news(WarpState& state, uint32_t lanes, const std::shared_ptr<Knowledge>& what,
+                      bool acquires) {
+    const auto found = state.heard.find(what.get());
+    if (found != state.heard.end()) {
+      Heard& heard = found->second;
+      if (heard.acquired == acquires && !(lanes & ~heard.lanes)) return false;
+      heard = {lanes, acquires, what};
+      return true;
+    }
+    constexpr size_t REMEMBERED = 1024;
+    if (state.heard.size() >= REMEMBERED) state.heard.clear();
+    state.heard.emplace(what.get(), Heard{lanes, acquires, what});
+    return true;
   }
 
   // As this cluster knows it: its own clocks, and those of the others by cluster.
@@ -407,7 +423,10 @@ class ClusterChecker final : public Checker {
         others->erase(mine);
       }
     }
-    (*others)[cluster] = what;
+    auto theirs = std::make_shared<Knowledge>(*what);
+    theirs->others.reset();  // which are in `others` now
+    theirs->seen.fill(nullptr);
+    (*others)[cluster] = theirs;
     known->others = others;
     return known;
   }

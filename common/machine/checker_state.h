@@ -26,12 +26,20 @@ struct WgmmaRegister {
   bool accumulator = false;
 };
 
+// What lanes have heard from another cluster. It is held, so that it does not change.
+struct Heard {
+  uint32_t lanes;
+  bool acquired;
+  std::shared_ptr<Knowledge> what;
+};
+
 struct WarpState {
   explicit WarpState(Warp& warp) : warp(warp), knows(warp) { good_keys.fill(~0ull); }
 
   Warp& warp;
   WarpKnowledge knows;
   std::vector<Load> loads;
+  std::unordered_map<const Knowledge*, Heard> heard;
   // What would be known but for a scope, or for a fence before a relaxed operation: for reports.
   Knowledge unscoped, unfenced;
 

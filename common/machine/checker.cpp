@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/machine/memory.h"
 #include "common/machine/race_report.h"
 
 namespace machine {
@@ -69,6 +70,7 @@ class ClusterChecker final : public Checker {
                      Access access, Order order, Scope scope) override {
     Later later = generic_access(warp, mask, access != Access::read);
     later.strong = access == Access::atomic || order != Order::weak;
+    check_grids_before(later, addresses[std::countr_zero(mask)]);
     if (auto conflict = global_->access(as_global(later), mask, addresses, bytes)) {
       report_.global_memory(later, *conflict);
     }
@@ -130,6 +132,10 @@ class ClusterChecker final : public Checker {
   }
 
   void warp_sync(Warp& warp, uint32_t mask) override { state_of(warp).knows.meet(mask); }
+
+  void grid_wait(Warp& warp, uint32_t mask) override {
+    if (is_programmatic()) state_of(warp).knows.learn(mask, state_.grids_before(), 1);
+  }
 
   // ---- Barriers ----
 
@@ -239,12 +245,14 @@ class ClusterChecker final : public Checker {
 
   void copy_writes_shared(const Copy& copy, Segment segment) override {
     if (copy.mbarrier != 0 && copy.async_proxy) use_by_copy(copy);
+    if (copy.mbarrier != 0) tell_of_grids_before(copy);
     Later later = copy_access(copy, CP_ASYNC, true);
     access_segment(later, segment);
   }
 
   void copy_reads_global(const Copy& copy, uint64_t address, uint64_t bytes) override {
     Later later = copy_access(copy, CP_ASYNC, false);
+    check_grids_before(later, address);
     if (auto conflict = global_->access(as_global(later), address, bytes)) {
       report_.global_memory(later, *conflict);
     }
@@ -254,6 +262,7 @@ class ClusterChecker final : public Checker {
                           bool reduces) override {
     Later later = copy_access(copy, BULK_WRITES, true);
     later.strong = reduces;
+    check_grids_before(later, address);
     if (auto conflict = global_->access(as_global(later), address, bytes)) {
       report_.global_memory(later, *conflict);
     }
@@ -264,11 +273,13 @@ class ClusterChecker final : public Checker {
     state.knows.learn(mask, state.knows.agent(CP_ASYNC), group);
   }
 
-  void cp_async_arrive(Warp& warp, uint32_t mask, uint32_t address, uint64_t group) override {
-    use(warp, mask, address);
-    mbarrier_at(address).pending.raise(state_.id, warp.cta->rank,
-                                       state_of(warp).knows.agent(CP_ASYNC),
-                                       static_cast<uint32_t>(group));
+  void cp_async_arrive(const Copy& copy, uint32_t mask) override {
+    Warp& warp = *copy.warp;
+    use(warp, mask, copy.mbarrier);
+    mbarrier_at(copy.mbarrier)
+        .pending.raise(state_.id, warp.cta->rank, state_of(warp).knows.agent(CP_ASYNC),
+                       static_cast<uint32_t>(copy.group));
+    tell_of_grids_before(copy);
   }
 
   void bulk_wait(Warp& warp, uint32_t mask, uint64_t group, bool only_read) override {
@@ -423,12 +434,36 @@ class ClusterChecker final : public Checker {
         others->erase(mine);
       }
     }
+    if (knows_grids_before(*what)) machine::raise(known->views[GENERIC], state_.grids_before(), 1);
     auto theirs = std::make_shared<Knowledge>(*what);
     theirs->others.reset();  // which are in `others` now
     theirs->seen.fill(nullptr);
     (*others)[cluster] = theirs;
     known->others = others;
     return known;
+  }
+
+  // ---- Programmatic dependent launch -------------------------------------------------------------
+
+  bool is_programmatic() const { return state_.cluster.grid->config.programmatic; }
+  bool knows_grids_before(const Knowledge& known) const {
+    return clock_of(known.views[GENERIC], state_.grids_before()) != 0;
+  }
+
+  // Whoever runs before this grid may still write what it reads, and read what it writes: what is
+  // not behind a griddepcontrol.wait is reported, wherever it is, but for constants.
+  void check_grids_before(const Later& later, uint64_t address) const {
+    if (!is_programmatic() || knows_grids_before(*later.known)) return;
+    Allocation at;
+    if (find_allocation(address, &at) && at.what.starts_with("constant ")) return;
+    report_.grids_before(later, address);
+  }
+
+  // A copy whose issuer has waited ends behind the grids before, and so do waits for its mbarrier.
+  void tell_of_grids_before(const Copy& copy) {
+    if (!is_programmatic() || !knows_grids_before(*copy.issued)) return;
+    mbarrier_at(copy.mbarrier)
+        .pending.raise(state_.id, copy.mbarrier >> RANK_SHIFT, state_.grids_before(), 1);
   }
 
   // Calls f(address, lanes) for each address that some of the lanes have.
@@ -507,8 +542,7 @@ class ClusterChecker final : public Checker {
     MbarrierState& mbarrier = state_.mbarriers[address];
     if (mbarrier.agent == 0) {
       mbarrier.address = address;
-      mbarrier.agent =
-          state_.warp_count() * AGENTS_OF_WARP + static_cast<uint32_t>(state_.mbarriers.size()) - 1;
+      mbarrier.agent = state_.grids_before() + static_cast<uint32_t>(state_.mbarriers.size());
     }
     return mbarrier;
   }

@@ -50,6 +50,8 @@ class Checker {
   virtual void fence_proxy_async(Warp& warp, uint32_t mask, Proxy proxy) = 0;
   virtual void fence_mbarrier_init(Warp& warp, uint32_t mask) = 0;
   virtual void warp_sync(Warp& warp, uint32_t mask) = 0;  // bar.warp.sync
+  // griddepcontrol.wait. A launch with LaunchConfig::programmatic accesses no global memory before.
+  virtual void grid_wait(Warp& warp, uint32_t mask) = 0;
 
   // ---- Barriers: every arrival, then once complete, then every wait that returns
   virtual void barrier_arrive(Warp& warp, uint32_t mask, uint32_t id) = 0;
@@ -92,8 +94,9 @@ class Checker {
                                   bool reduces) = 0;
   // cp.async.wait_group: all groups up to `group` are complete for these lanes.
   virtual void cp_async_wait(Warp& warp, uint32_t mask, uint64_t group) = 0;
-  // cp.async.mbarrier.arrive: the warp's cp.async up to now are complete when the phase is.
-  virtual void cp_async_arrive(Warp& warp, uint32_t mask, uint32_t address, uint64_t group) = 0;
+  // cp.async.mbarrier.arrive, at copy.mbarrier: the warp's cp.async up to copy.group are complete when
+  // the phase is.
+  virtual void cp_async_arrive(const Copy& copy, uint32_t mask) = 0;
   // cp.async.bulk.wait_group; `only_read`: .read
   virtual void bulk_wait(Warp& warp, uint32_t mask, uint64_t group, bool only_read) = 0;
 

@@ -90,8 +90,10 @@ struct CheckerState {
   std::unordered_map<uint32_t, MbarrierState> mbarriers;  // by address
 
   uint32_t warp_count() const { return static_cast<uint32_t>(warps.size()); }
+  // The agent that griddepcontrol.wait has waited for. No access is recorded with it.
+  uint32_t grids_before() const { return warp_count() * AGENTS_OF_WARP; }
   // Whether the agent is an mbarrier, and so the access that of a copy which completes there.
-  bool is_mbarrier(uint32_t agent) const { return agent >= warp_count() * AGENTS_OF_WARP; }
+  bool is_mbarrier(uint32_t agent) const { return agent > grids_before(); }
   const WarpState& warp_of(uint32_t agent) const { return warps[agent / AGENTS_OF_WARP]; }
   std::string opcode_at(uint32_t pc) const {
     const std::string text = program.text(pc);

@@ -14,8 +14,9 @@ namespace machine {
 
 // An agent is what accesses memory in an order of its own. An access is recorded with its agent and
 // the agent's clock; it is ordered before whoever knows of that agent a clock as high. These are a
-// warp's agents, numbered warp * AGENTS_OF_WARP + kind; behind those of all warps each mbarrier is
-// one, whose clock is its phase: the copies that complete there.
+// warp's agents, numbered warp * AGENTS_OF_WARP + kind. Behind those of all warps are the grids
+// before this one (CheckerState::grids_before), whose clock is 1 for who knows them to be complete;
+// then each mbarrier is one, whose clock is its phase: the copies that complete there.
 enum AgentKind : uint32_t {
   ALL_LANES,    // generic accesses of the warp; the clock up to which every lane's are known
   SOME_LANES,   // the same accesses: up to which those of Knowledge::lanes are known

@@ -305,14 +305,16 @@ Step cp_async_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
     }
     const auto count = static_cast<uint32_t>(std::popcount(lanes));
     if (!NO_INCREMENT) expect_arrivals(warp, lanes, address, count);
-    const Flight flight(warp, lanes, false);
+    Flight flight(warp, lanes, false);
+    flight.check.mbarrier = address;
+    flight.check.group = group;
     const auto arrival = std::make_shared<AsyncCopy>();
     arrival->pc = flight.at.pc;
-    arrival->write = [flight, before, address, count, group] {
+    arrival->write = [flight, before, address, count] {
       for (const AsyncCopyPtr& copy : before) copy->finish();
       const AsIssued as_issued(flight);
       if (Checker* const checker = flight.checker()) {
-        checker->cp_async_arrive(*flight.warp, flight.at.mask, address, group);
+        checker->cp_async_arrive(flight.check, flight.at.mask);
       }
       arrive_async(*flight.warp, flight.at.mask, address, count);
     };
@@ -677,8 +679,9 @@ void check_box(Warp& warp, uint32_t lane, const Box& box, const char* what) {
 // The box that a store or a reduction writes. As observed on an H200 (tests/golden: tma/store and
 // tma/add), a negative coordinate, which a load takes for outside, is an illegal instruction, and
 // rows end in whole 16 bytes: what the last of them hold beyond the tensor's end is written too,
-// into the padding of the row or of the allocation. The H200 was only asked with a negative inner
-// coordinate; that the others must not be negative either is in the CUDA C++ Programming Guide.
+// into the padding of the row, or past the end of the allocation, which is a fault here. The H200
+// was only asked with a negative inner coordinate; that the others must not be negative either is in
+// the CUDA C++ Programming Guide.
 Box stored_box(Warp& warp, const Inst& inst, uint32_t lane, const char* what) {
   Box box = box_of(warp, inst, lane, inst.slots[0], inst.slots + 1, what);
   for (uint32_t d = 0; d < box.map.rank; ++d) {
@@ -689,6 +692,7 @@ Box stored_box(Warp& warp, const Inst& inst, uint32_t lane, const char* what) {
   check_box(warp, lane, box, what);
   const int64_t chunk = 16 / box.element;
   box.high = (box.high + chunk - 1) / chunk * chunk;
+  check_box(warp, lane, box, "cp.async.bulk.tensor, which writes whole 16 bytes");
   return box;
 }
 

@@ -40,6 +40,7 @@ struct LaunchConfig {
   uint32_t dynamic_smem_bytes = 0;
   bool cooperative = false;
   bool explicit_cluster = false;  // the launch gave the cluster, if only of one CTA
+  bool programmatic = false;      // may begin before the grid before it has ended
 };
 
 class Module;  // parsed and decoded PTX, with its variables

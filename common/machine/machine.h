@@ -229,8 +229,8 @@ struct Warp {
   std::byte* local = nullptr;  // LANES * local_bytes, lane after lane
   bool copies_bulk = false;    // has issued a TMA or bulk copy: its role in reports
   bool multiplies = false;     // has issued mma or wgmma
-  uint64_t executed = 0;  // warp instructions
-  uint64_t clock = 0;     // of the timeline's model, cycles
+  uint64_t executed = 0;       // warp instructions
+  uint64_t clock = 0;          // of the timeline's model, cycles
 
   template <class T>
   T* row(uint32_t offset) {

@@ -96,16 +96,18 @@ std::string RaceReport::describe_pair(const Later& later, bool earlier_write, ui
          (earlier_write ? ", and nothing orders the two." : ", maybe later: nothing orders them.");
 }
 
+std::string RaceReport::name_of_global(uint64_t address) const {
+  Allocation allocation;
+  const std::string name = "global " + hex(address);
+  if (!find_allocation(address, &allocation)) return name;
+  return name + " (byte " + std::to_string(address - allocation.base) + " of the " +
+         std::to_string(allocation.bytes) + " of " + allocation.what + ")";
+}
+
 void RaceReport::global_memory(const Later& later, const GlobalShadow::Conflict& conflict) const {
   const GlobalRecord& with = conflict.with;
-  const uint64_t address =
-      conflict.address + static_cast<uint64_t>(std::countr_zero(conflict.bytes));
-  Allocation allocation;
-  std::string where = "global " + hex(address);
-  if (find_allocation(address, &allocation)) {
-    where += " (byte " + std::to_string(address - allocation.base) + " of the " +
-             std::to_string(allocation.bytes) + " of " + allocation.what + ")";
-  }
+  const std::string where =
+      name_of_global(conflict.address + static_cast<uint64_t>(std::countr_zero(conflict.bytes)));
   const std::string lines =
       line_of("earlier: ", role_in(with.cluster, with.agent), does(with.write), with.pc) +
       line_of("later:   ", describe_role(later.by->warp), does(later.write), later.pc);
@@ -186,11 +188,14 @@ std::string RaceReport::remedy_by_kind(const Later& later, const Record& record,
              now + " waits for before " + state_.opcode_at(later.pc) + ".";
     }
     case BULK_READS:
-      return "cp.async.bulk.wait_group.read by the thread of " + earlier + " that committed " +
+    case BULK_WRITES: {
+      const bool reads = kind_of(record.agent) == BULK_READS;
+      const bool committed = state_.warp_of(record.agent).warp.bulk.count >= record.clock;
+      return std::string(committed ? "" : "cp.async.bulk.commit_group and ") +
+             "cp.async.bulk.wait_group" + (reads ? ".read" : " (without .read)") +
+             " by the thread of " + earlier + (committed ? " that committed " : " that issued ") +
              behind + (same_warp ? "" : ", then a barrier with " + now) + ".";
-    case BULK_WRITES:
-      return "cp.async.bulk.wait_group (without .read) by the thread of " + earlier +
-             " that committed " + behind + (same_warp ? "" : ", then a barrier with " + now) + ".";
+    }
     case CP_ASYNC:
       return "cp.async.wait_group (or cp.async.mbarrier.arrive.noinc) in " + earlier +
              (same_warp ? "" : ", then a barrier with " + now) +
@@ -217,6 +222,12 @@ std::string RaceReport::remedy_by_kind(const Later& later, const Record& record,
                                     " and barrier.cluster.wait.acquire before " +
                                     state_.opcode_at(later.pc);
   if (later.async_proxy) text += ", with fence.proxy.async before the arrive";
+  // A source that a bulk copy reads late has been written before or after the copy was started.
+  if (kind_of(later.agent) == BULK_READS) {
+    text = "cp.async.bulk.wait_group.read by the thread of " + now + " that committed " +
+           state_.opcode_at(later.pc) + ", then a barrier, before " + behind +
+           ", if that is to overwrite what was copied; if it writes what is to be copied: " + text;
+  }
   return text + ".";
 }
 
@@ -230,6 +241,23 @@ std::string RaceReport::remedy_between_clusters(const Later& later,
          "a load or atomic that sees the flag, and " + fence + ", before " +
          state_.opcode_at(later.pc) +
          (later.async_proxy ? "; fence.proxy.async.global, too." : ".");
+}
+
+void RaceReport::grids_before(const Later& later, uint64_t address) const {
+  const std::string now = describe_role(later.by->warp), opcode = state_.opcode_at(later.pc);
+  bool some_lanes = false;
+  for (const WarpKnowledge::Extra& extra : later.by->knows.extras()) {
+    some_lanes |= clock_of(extra.known.views[GENERIC], state_.grids_before()) != 0;
+  }
+  report(opcode + (later.write ? " writes " : " reads ") + name_of_global(address) +
+             ", but the grid before may still be running: the launch says that this one waits for "
+             "it itself (programmatic stream serialization).",
+         line_of("later:   ", now, does(later.write), later.pc),
+         some_lanes ? "bar.warp.sync (__syncwarp) in " + now +
+                          ", behind griddepcontrol.wait: only some of its lanes have waited."
+                    : "griddepcontrol.wait by " + now + " before " + opcode +
+                          ", or by a thread whose arrive or copy (on a barrier or an mbarrier) " +
+                          now + " then waits for.");
 }
 
 void RaceReport::early(const Shadow& shadow, uint32_t index, const Record& record,

@@ -16,6 +16,8 @@ class RaceReport {
   [[noreturn]] void shared(const Later& later, const Record& record, uint32_t bytes,
                            uint32_t index) const;
   [[noreturn]] void global_memory(const Later& later, const GlobalShadow::Conflict& conflict) const;
+  // Global memory is accessed, and nobody has waited for the grids before this one.
+  [[noreturn]] void grids_before(const Later& later, uint64_t address) const;
   // Bytes were read before anything had written them; now `writer` does, or nobody ever will.
   [[noreturn]] void early(const Shadow& shadow, uint32_t index, const Record& record,
                           const Later* writer) const;
@@ -33,6 +35,7 @@ class RaceReport {
   [[noreturn]] void report(const std::string& what, const std::string& lines,
                            const std::string& remedy) const;
   std::string name_of_shared(uint32_t address) const;
+  std::string name_of_global(uint64_t address) const;
   std::string name_of_cell(const Shadow& shadow, uint32_t index, uint32_t bytes) const;
   const MbarrierState* mbarrier_of(uint32_t agent) const;
   AgentKind kind_of(uint32_t agent) const;

@@ -643,6 +643,11 @@ Step fence_mbarrier_init(Warp& warp, const Inst&, uint32_t mask) {
   return Step::next;
 }
 
+Step grid_wait(Warp& warp, const Inst&, uint32_t mask) {
+  if (Checker* checker = checker_of(warp)) checker->grid_wait(warp, mask);
+  return Step::next;
+}
+
 // ---- Among the lanes of a warp ------------------------------------------------------------------
 
 // Calls f(lanes) for the lanes of each member mask once they are all here. Lanes that have exited, or
@@ -938,7 +943,9 @@ const Row ROWS[] = {
     {"setmaxnreg{.inc,.dec}.sync.aligned.u32", "n:32", together<set_max_registers>,
      "nothing, but n must be a legal count"},
     {"nanosleep.u32", "t:32", always<nothing>, "nothing"},
-    {"griddepcontrol{.launch_dependents,.wait}", "", always<nothing>,
+    {"griddepcontrol.wait", "", always<grid_wait>,
+     "wait until the grids before are complete; they are"},
+    {"griddepcontrol.launch_dependents", "", always<nothing>,
      "nothing: grids run one after the other"},
     {"mapa{.u32,.u64}", "d:t, a:t, rank:32", always<map_address<true>>,
      "the generic address a in the CTA of this rank"},

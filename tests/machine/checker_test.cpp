@@ -71,6 +71,7 @@ class Rig {
   }
 
   Checker& checker() { return *checker_; }
+  void set_programmatic() { grid_.config.programmatic = true; }
   Cta& cta(uint32_t rank = 0) { return cluster_.ctas[rank]; }
   Warp& warp(uint32_t i) {
     return cluster_.ctas[i / grid_.warps_per_cta].warps[i % grid_.warps_per_cta];
@@ -128,6 +129,10 @@ class Rig {
   }
   void sync_lanes(uint32_t i, uint32_t lanes = FULL) {
     checker_->warp_sync(at(i, "bar.warp.sync"), lanes);
+  }
+
+  void grid_wait(uint32_t i, uint32_t lanes = FULL) {
+    checker_->grid_wait(at(i, "griddepcontrol.wait"), lanes);
   }
 
   // ---- Barriers
@@ -194,6 +199,10 @@ class Rig {
   }
   void cp_async(uint32_t i, uint32_t address, uint64_t group) {
     checker_->copy_writes_shared(issue(i, "cp.async.cg", 0, group, FULL, false), {address, 512});
+  }
+  void cp_async_arrive(uint32_t i, uint32_t mbarrier, uint64_t group) {
+    checker_->cp_async_arrive(
+        issue(i, "cp.async.mbarrier.arrive.noinc", mbarrier, group, FULL, false), FULL);
   }
 
   // ---- wgmma of warps 0 to 3; D is in `registers` rows from 8 on
@@ -626,7 +635,7 @@ TEST_CASE("cp.async is read behind cp.async.mbarrier.arrive and a wait") {
   Rig rig;
   rig.set_up({FULL_BARRIER}, ALL);
   rig.cp_async(0, DATA, 1);
-  rig.checker().cp_async_arrive(rig.at(0, "cp.async.mbarrier.arrive.noinc"), FULL, FULL_BARRIER, 1);
+  rig.cp_async_arrive(0, FULL_BARRIER, 1);
   rig.cp_async(0, DATA + 512, 2);
   rig.complete(FULL_BARRIER);
   rig.wait(1, FULL_BARRIER);
@@ -877,4 +886,129 @@ TEST_CASE("TMA reads what was stored to global memory behind a proxy fence of th
     CHECK((report == "") == right_space);
     if (!right_space) CHECK(contains(report, "fence.proxy.async.global"));
   }
+}
+
+// ---- Programmatic dependent launch --------------------------------------------------------------
+
+TEST_CASE("a programmatic launch accesses global memory behind griddepcontrol.wait") {
+  alignas(4096) static uint32_t data[2048];
+  const auto address = reinterpret_cast<uint64_t>(data);
+  const std::function<void(Rig&)> accesses[] = {
+      [](Rig& rig) { rig.global(0, data, Access::read); },
+      [](Rig& rig) { rig.global(0, data, Access::write); },
+      [](Rig& rig) { rig.global(0, data, Access::atomic, ONE, Order::relaxed); },
+      [&](Rig& rig) {
+        rig.checker().copy_reads_global(rig.issue(0, "cp.async.cg", 0, 1, FULL, false), address,
+                                        64);
+      },
+      [&](Rig& rig) {
+        rig.checker().copy_reads_global(rig.issue(0, "cp.async.bulk.tensor", FULL_BARRIER), address,
+                                        64);
+      },
+      [&](Rig& rig) {
+        rig.checker().copy_writes_global(rig.issue(0, "cp.async.bulk.tensor", 0, 1), address, 64,
+                                         false);
+      },
+  };
+  for (const auto& access : accesses) {
+    for (const int how : {0, 1, 2}) {  // a launch of the ordinary kind; no wait; a wait
+      Rig rig;
+      if (how != 0) rig.set_programmatic();
+      rig.set_up({FULL_BARRIER}, ALL);
+      if (how == 2) rig.grid_wait(0);
+      const std::string report = said([&] { access(rig); });
+      CHECK((report == "") == (how != 1));
+      if (how != 1) continue;
+      CHECK(contains(report, "the grid before may still be running"));
+      CHECK(contains(report, "What would order them: griddepcontrol.wait by warp 0"));
+    }
+  }
+}
+
+TEST_CASE("a programmatic launch may read constants, and shared memory, before it waits") {
+  auto* const constant = static_cast<uint32_t*>(allocate(256, "constant table"));
+  auto* const variable = static_cast<uint32_t*>(allocate(256, "variable table"));
+  Rig rig;
+  rig.set_programmatic();
+  rig.store(0, DATA);
+  CHECK(said([&] { rig.global(0, constant, Access::read); }) == "");
+  CHECK(contains(said([&] { rig.global(0, variable, Access::read); }), "variable table"));
+  release(constant);
+  release(variable);
+}
+
+TEST_CASE("griddepcontrol.wait by one lane, or one warp, is passed on by barriers") {
+  alignas(4096) static uint32_t data[2048];
+  Rig rig;
+  rig.set_programmatic();
+  rig.grid_wait(0, ONE);
+  CHECK(said([&] { rig.global(0, data, Access::read, ONE); }) == "");
+  CHECK(contains(said([&] { rig.global(0, data, Access::read); }),
+                 "What would order them: bar.warp.sync"));
+  rig.sync_lanes(0);
+  CHECK(said([&] { rig.global(0, data, Access::read); }) == "");
+  CHECK(said([&] { rig.global(1, data, Access::read); }) != "");
+  rig.barrier({0, 1}, 1);
+  rig.barrier({2, 3}, 2);
+  CHECK(said([&] { rig.global(1, data, Access::read); }) == "");
+  CHECK(said([&] { rig.global(2, data, Access::read); }) != "");
+}
+
+TEST_CASE("griddepcontrol.wait is passed on by an mbarrier: by an arrive, and by copies after it") {
+  alignas(4096) static uint32_t data[2048];
+  enum { ARRIVE, TMA, CP_ASYNC };
+  for (const int how : {ARRIVE, TMA, CP_ASYNC}) {
+    for (const bool waited : {false, true}) {  // before the arrive or copy, or after it
+      Rig rig;
+      rig.set_programmatic();
+      rig.set_up({FULL_BARRIER}, ALL);
+      if (waited) rig.grid_wait(0);
+      if (how == ARRIVE) rig.arrive(0, FULL_BARRIER, FULL);
+      if (how == TMA) rig.tma_load(0, DATA, FULL_BARRIER);
+      if (how == CP_ASYNC) rig.cp_async_arrive(0, FULL_BARRIER, 1);
+      if (!waited) rig.grid_wait(0);
+      CHECK(said([&] { rig.global(1, data, Access::write); }) != "");
+      rig.complete(FULL_BARRIER);
+      rig.wait(1, FULL_BARRIER);
+      CHECK((said([&] { rig.global(1, data, Access::write); }) == "") == waited);
+      CHECK(said([&] { rig.global(2, data + 64, Access::write); }) != "");
+    }
+  }
+}
+
+TEST_CASE("a multicast after griddepcontrol.wait tells the peer's consumers of it") {
+  alignas(4096) static uint32_t data[2048];
+  Rig rig(2);
+  rig.set_programmatic();
+  for (const uint32_t i : {0u, 4u}) {
+    rig.init(i, FULL_BARRIER + (i == 0 ? 0 : PEER));
+    rig.init_fence(i);
+  }
+  rig.cluster_barrier();
+  rig.grid_wait(0, ONE);
+  rig.tma_load(0, DATA + PEER, FULL_BARRIER + PEER);
+  rig.complete(FULL_BARRIER + PEER);
+  rig.wait(4, FULL_BARRIER + PEER, FULL, false, Scope::cluster);
+  CHECK(said([&] { rig.global(4, data, Access::write); }) != "");
+  rig.fence(4, Order::acquire, Scope::cluster);
+  CHECK(said([&] { rig.global(4, data, Access::write); }) == "");
+}
+
+TEST_CASE("griddepcontrol.wait is passed on at the cluster's barrier, and to other clusters") {
+  alignas(4096) static uint32_t data[2048];
+  for (const bool release : {false, true}) {
+    Rig rig(2);
+    rig.set_programmatic();
+    rig.grid_wait(0);
+    rig.cluster_barrier(release);
+    CHECK((said([&] { rig.global(4, data, Access::write); }) == "") == release);
+  }
+  const auto shared = std::make_shared<Shared>();
+  Rig first(1, 1, 0, shared), second(1, 1, 1, shared);
+  first.set_programmatic();
+  first.grid_wait(0);
+  first.global(0, data + 1024, Access::write, ONE, Order::release);
+  second.global(0, data + 1024, Access::read, ONE, Order::acquire);
+  second.set_programmatic();
+  CHECK(said([&] { second.global(0, data, Access::read, ONE); }) == "");
 }

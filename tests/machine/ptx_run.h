@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -43,7 +44,9 @@ struct Program {
   machine::Policy policy = machine::Policy::eager;
   uint64_t seed = 1;
   bool check = true;
+  bool programmatic = false;  // programmatic stream serialization
   machine::TensorMap map;
+  std::function<machine::TensorMap(void*)> map_of;  // the map of `out`, if it is a tensor
 
   // Throws machine::Error.
   void run(void* out = nullptr, const void* in = nullptr) const {
@@ -64,12 +67,13 @@ struct Program {
       const void* in;
       alignas(64) machine::TensorMap map;
       char rest[128 - sizeof(machine::TensorMap)];
-    } params{out, in, map, {}};
+    } params{out, in, map_of ? map_of(out) : map, {}};
     machine::LaunchConfig config;
     config.grid = grid;
     config.block = block;
     config.cluster = cluster;
     config.dynamic_smem_bytes = 65536;
+    config.programmatic = programmatic;
     machine::Settings& settings = machine::settings();
     const machine::Settings before = settings;
     settings.policy = policy;

@@ -128,6 +128,9 @@ cudaError_t check_launch(const Function& function, const Code& code, LaunchReque
   return status;
 }
 
+// cudaLaunchAttributeNvlinkUtilCentricScheduling, which CUDA 13.0 brought.
+constexpr auto NVLINK_UTIL_CENTRIC_SCHEDULING = static_cast<cudaLaunchAttributeID>(16);
+
 cudaError_t apply_attributes(const cudaLaunchAttribute* attributes, unsigned count,
                              LaunchRequest* request) {
   for (unsigned i = 0; i < count; ++i) {
@@ -138,6 +141,9 @@ cudaError_t apply_attributes(const cudaLaunchAttribute* attributes, unsigned cou
         break;
       case cudaLaunchAttributeCooperative:
         request->cooperative = value.cooperative != 0;
+        break;
+      case cudaLaunchAttributeProgrammaticStreamSerialization:
+        request->programmatic = value.programmaticStreamSerializationAllowed != 0;
         break;
       case cudaLaunchAttributeProgrammaticEvent:
         if (const cudaError_t status = cudaEventRecord(value.programmaticEvent.event, nullptr);
@@ -154,8 +160,19 @@ cudaError_t apply_attributes(const cudaLaunchAttribute* attributes, unsigned cou
       case cudaLaunchAttributeDeviceUpdatableKernelNode:
         return refuse(cudaErrorNotSupported,
                       "launch: kernel nodes that the device updates are not supported.");
-      default:
+      case cudaLaunchAttributeIgnore:
+      case cudaLaunchAttributeAccessPolicyWindow:
+      case cudaLaunchAttributeClusterSchedulingPolicyPreference:
+      case cudaLaunchAttributePriority:
+      case cudaLaunchAttributeMemSyncDomainMap:
+      case cudaLaunchAttributeMemSyncDomain:
+      case cudaLaunchAttributePreferredClusterDimension:
+      case cudaLaunchAttributePreferredSharedMemoryCarveout:
+      case NVLINK_UTIL_CENTRIC_SCHEDULING:
         break;
+      default:  // a stream's, or none
+        return refuse(cudaErrorInvalidValue, "launch: attribute %d is not one of a launch.",
+                      static_cast<int>(attributes[i].id));
     }
   }
   return cudaSuccess;
@@ -179,7 +196,8 @@ cudaError_t make_work(Function* function, LaunchRequest request, std::vector<std
   }
   const LaunchConfig config{request.grid,        request.block,
                             request.cluster,     static_cast<uint32_t>(request.dynamic_smem_bytes),
-                            request.cooperative, given};
+                            request.cooperative, given,
+                            request.programmatic};
   *work = [code, config, parameters = std::move(parameters)] { run(*code, config, parameters); };
   return cudaSuccess;
 }

@@ -17,6 +17,7 @@ struct LaunchRequest {
   Dim3 cluster{0, 0, 0};  // 0: what the kernel itself says
   size_t dynamic_smem_bytes = 0;
   bool cooperative = false;
+  bool programmatic = false;  // programmatic stream serialization
 };
 
 // Fills in the cluster, and refuses as a GPU does, in one sentence, before anything runs.

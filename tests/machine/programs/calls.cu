@@ -37,7 +37,9 @@ __global__ void parameters(int* out, char c, short s, Mixed mixed, long long l) 
   out[5] = static_cast<int>(l);
 }
 
+// Waits for the grids before, as a programmatic launch must.
 __global__ void add(int* out, int value) {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
   out[blockIdx.x * blockDim.x + threadIdx.x] += value;
 }
 
@@ -105,6 +107,9 @@ void check_launches() {
   config.numAttrs = 1;
   OK(cudaLaunchKernelExC(&config, kernel, arguments));
   OK(cudaLaunchKernelEx(&config, add, out, value));
+  int clusters = 0;
+  OK(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config));
+  CHECK(clusters > 0);
   cudaKernel_t handle = nullptr;
   OK(cudaGetKernel(&handle, kernel));
   OK(cudaLaunchKernel(reinterpret_cast<const void*>(handle), 2, 4, arguments, 0, nullptr));

@@ -101,6 +101,72 @@ void clusters() {
   say("required cluster, another given", launch_cluster(pairs, 4, 4));
 }
 
+cudaError_t launch_with(int id, int value, cudaStream_t stream = nullptr) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = static_cast<cudaLaunchAttributeID>(id);
+  attribute.val.programmaticStreamSerializationAllowed =
+      value;  // every other one's first word, too
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(1);
+  config.blockDim = dim3(32);
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  const cudaError_t status = cudaLaunchKernelExC(&config, pointer(empty), nullptr);
+  return status != cudaSuccess || stream != nullptr ? status : cudaDeviceSynchronize();
+}
+
+void launch_attributes() {
+  const int programmatic = cudaLaunchAttributeProgrammaticStreamSerialization;
+  for (const int value : {0, 1, 2, -1}) {
+    char what[64];
+    std::snprintf(what, sizeof what, "programmatic stream serialization %d", value);
+    say(what, launch_with(programmatic, value));
+  }
+  say("launch attribute ignored", launch_with(cudaLaunchAttributeIgnore, 1));
+  say("launch attribute of streams", launch_with(cudaLaunchAttributeSynchronizationPolicy, 1));
+  say("launch attribute 999", launch_with(999, 1));
+  say("launch attribute -1", launch_with(-1, 1));
+
+  cudaStream_t stream = nullptr;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  cudaStreamCreate(&stream);
+  cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
+  say("captured, first", launch_with(programmatic, 1, stream));
+  say("captured, programmatic", launch_with(programmatic, 1, stream));
+  say("end of a programmatic capture", cudaStreamEndCapture(stream, &graph));
+  size_t nodes = 0;
+  cudaGraphGetNodes(graph, nullptr, &nodes);
+  say_value("programmatic nodes", static_cast<long long>(nodes));
+  say("instantiate", cudaGraphInstantiate(&executable, graph, 0));
+  say("launch of the graph", cudaGraphLaunch(executable, stream));
+  say("wait for the graph", cudaStreamSynchronize(stream));
+}
+
+void occupancy() {
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim.x = 2;
+  attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(4);
+  config.blockDim = dim3(32);
+  config.attrs = attributes;
+  config.numAttrs = 2;
+  int count = 0;
+  say("active clusters, programmatic",
+      cudaOccupancyMaxActiveClusters(&count, pointer(empty), &config));
+  say_value("some clusters are active", count > 0);
+  say("cluster size, programmatic",
+      cudaOccupancyMaxPotentialClusterSize(&count, pointer(empty), &config));
+  attributes[0].id = static_cast<cudaLaunchAttributeID>(999);
+  say("active clusters, attribute 999",
+      cudaOccupancyMaxActiveClusters(&count, pointer(empty), &config));
+}
+
 void attributes() {
   const void* const kernel = reinterpret_cast<const void*>(with_static_smem);
   const auto max_smem = cudaFuncAttributeMaxDynamicSharedMemorySize;
@@ -215,6 +281,8 @@ int main() {
   attributes();
   memory();
   streams();
+  launch_attributes();
+  occupancy();
   say("at last", cudaDeviceSynchronize());
   return 0;
 }

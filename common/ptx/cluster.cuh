@@ -46,6 +46,20 @@ __device__ inline uint32_t mapa_shared_cluster(const void* local, uint32_t rank)
   return remote;
 }
 
+// st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32  [dst], {x, y, z, w}, [bar];
+//   issued by : any thread; dst, 16-byte aligned, and bar from mapa_shared_cluster, both in the same
+//               CTA, which must have started, and not have exited before it has waited for bar
+//   orders    : nothing by itself: complete_tx on bar counts the 16 bytes, release.cluster
+//   ISA       : #data-movement-and-conversion-instructions-st-async
+__device__ inline void st_async_v4_f32(uint32_t dst, float x, float y, float z, float w,
+                                       uint32_t bar) {
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, "
+      "[%5];" ::"r"(dst),
+      "f"(x), "f"(y), "f"(z), "f"(w), "r"(bar)
+      : "memory");
+}
+
 // fence.release.sync_restrict::shared::cta.cluster;
 //   issued by : a thread that is about to tell another CTA something with a relaxed operation
 //   orders    : release.cluster, but only for what this thread did to its own CTA's shared memory

@@ -69,6 +69,15 @@ __device__ inline float4 ld_shared_v4_f32(const float* src) {
   return v;
 }
 
+// ld.shared.b16  value, [src];
+//   issued by : any thread; src in shared memory
+//   ISA       : #data-movement-and-conversion-instructions-ld
+__device__ inline uint16_t ld_shared_b16(const void* src) {
+  uint16_t value;
+  asm volatile("ld.shared.b16 %0, [%1];" : "=h"(value) : "r"(cvta_to_shared(src)) : "memory");
+  return value;
+}
+
 // st.shared.f32  [dst], value;
 //   issued by : any thread     orders: nothing; bar.sync makes it visible to the CTA
 //   ISA       : #data-movement-and-conversion-instructions-st

@@ -51,6 +51,28 @@ __device__ inline void wgmma_m64n64k16(float (&d)[32], uint64_t a_desc, uint64_t
       : "memory");
 }
 
+__device__ inline void wgmma_m64n32k16(float (&d)[16], uint64_t a_desc, uint64_t b_desc,
+                                       bool accumulate) {
+  asm volatile(
+      "{ .reg .pred p;  setp.ne.b32 p, %18, 0;\n"
+      "  wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16\n"
+      "  {" WGMMA_D_0_15 "}, %16, %17, p, 1, 1, 0, 0; }"
+      : ACC16(d, 0)
+      : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate))
+      : "memory");
+}
+
+__device__ inline void wgmma_m64n96k16(float (&d)[48], uint64_t a_desc, uint64_t b_desc,
+                                       bool accumulate) {
+  asm volatile(
+      "{ .reg .pred p;  setp.ne.b32 p, %50, 0;\n"
+      "  wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16\n"
+      "  {" WGMMA_D_0_31 ", " WGMMA_D_32_47 "}, %48, %49, p, 1, 1, 0, 0; }"
+      : ACC32(d, 0), ACC16(d, 32)
+      : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate))
+      : "memory");
+}
+
 __device__ inline void wgmma_m64n128k16(float (&d)[64], uint64_t a_desc, uint64_t b_desc,
                                         bool accumulate) {
   asm volatile(
@@ -58,6 +80,51 @@ __device__ inline void wgmma_m64n128k16(float (&d)[64], uint64_t a_desc, uint64_
       "  wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16\n"
       "  {" WGMMA_D_0_31 ", " WGMMA_D_32_63 "}, %64, %65, p, 1, 1, 0, 0; }"
       : ACC32(d, 0), ACC32(d, 32)
+      : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate))
+      : "memory");
+}
+
+__device__ inline void wgmma_m64n144k16(float (&d)[72], uint64_t a_desc, uint64_t b_desc,
+                                        bool accumulate) {
+  asm volatile(
+      "{ .reg .pred p;  setp.ne.b32 p, %74, 0;\n"
+      "  wgmma.mma_async.sync.aligned.m64n144k16.f32.bf16.bf16\n"
+      "  {" WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_71 "}, %72, %73, p, 1, 1, 0, 0; }"
+      : ACC32(d, 0), ACC32(d, 32), ACC8(d, 64)
+      : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate))
+      : "memory");
+}
+
+__device__ inline void wgmma_m64n160k16(float (&d)[80], uint64_t a_desc, uint64_t b_desc,
+                                        bool accumulate) {
+  asm volatile(
+      "{ .reg .pred p;  setp.ne.b32 p, %82, 0;\n"
+      "  wgmma.mma_async.sync.aligned.m64n160k16.f32.bf16.bf16\n"
+      "  {" WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_79 "}, %80, %81, p, 1, 1, 0, 0; }"
+      : ACC32(d, 0), ACC32(d, 32), ACC16(d, 64)
+      : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate))
+      : "memory");
+}
+
+__device__ inline void wgmma_m64n176k16(float (&d)[88], uint64_t a_desc, uint64_t b_desc,
+                                        bool accumulate) {
+  asm volatile(
+      "{ .reg .pred p;  setp.ne.b32 p, %90, 0;\n"
+      "  wgmma.mma_async.sync.aligned.m64n176k16.f32.bf16.bf16\n"
+      "  {" WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_79 ", " WGMMA_D_80_87
+      "}, %88, %89, p, 1, 1, 0, 0; }"
+      : ACC32(d, 0), ACC32(d, 32), ACC16(d, 64), ACC8(d, 80)
+      : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate))
+      : "memory");
+}
+
+__device__ inline void wgmma_m64n192k16(float (&d)[96], uint64_t a_desc, uint64_t b_desc,
+                                        bool accumulate) {
+  asm volatile(
+      "{ .reg .pred p;  setp.ne.b32 p, %98, 0;\n"
+      "  wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16\n"
+      "  {" WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_95 "}, %96, %97, p, 1, 1, 0, 0; }"
+      : ACC32(d, 0), ACC32(d, 32), ACC32(d, 64)
       : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate))
       : "memory");
 }
@@ -80,9 +147,17 @@ __device__ inline void wgmma_m64n256k16(float (&d)[128], uint64_t a_desc, uint64
 template <int N>
 __device__ inline void wgmma_m64k16(float (&d)[N / 2], uint64_t a_desc, uint64_t b_desc,
                                     bool accumulate) {
-  static_assert(N == 64 || N == 128 || N == 256, "common/ptx/wgmma.cuh has N = 64, 128 and 256");
+  static_assert(N == 32 || N == 64 || N == 96 || N == 128 || N == 144 || N == 160 || N == 176 ||
+                    N == 192 || N == 256,
+                "common/ptx/wgmma.cuh has N = 32, 64, 96, 128, 144, 160, 176, 192 and 256");
+  if constexpr (N == 32) wgmma_m64n32k16(d, a_desc, b_desc, accumulate);
   if constexpr (N == 64) wgmma_m64n64k16(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 96) wgmma_m64n96k16(d, a_desc, b_desc, accumulate);
   if constexpr (N == 128) wgmma_m64n128k16(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 144) wgmma_m64n144k16(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 160) wgmma_m64n160k16(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 176) wgmma_m64n176k16(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 192) wgmma_m64n192k16(d, a_desc, b_desc, accumulate);
   if constexpr (N == 256) wgmma_m64n256k16(d, a_desc, b_desc, accumulate);
 }
 

@@ -1,8 +1,10 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <thread>
 
 #include "common/host/stats.h"
@@ -13,20 +15,19 @@
 namespace ladder {
 namespace timing {
 
-constexpr double GRAPH_MS = 12;  // launches in a timed graph
 constexpr double WARM_UP_MS = 1;
 constexpr int MIN_LAUNCHES = 3;  // in a timed graph
 constexpr int MAX_LAUNCHES = 4096;
-constexpr int ROUNDS = 5;
-constexpr double REST_MS = 100;     // before each burst
-constexpr double LOAD_MS = 1000;    // before the first sustained round
-constexpr double LEAD_IN_MS = 100;  // before each sustained slice, by its own contestant
-constexpr double SLICE_MS = 200;
 constexpr int CANDIDATES = 24;
 constexpr double SCREENING_GRAPH_MS = 3;
 constexpr double SCREENING_REST_MS = 20;
-constexpr int SCREENING_PASSES = 2;
+constexpr double SECOND_LOOK = 0.9;  // of the fastest; the clock differs less from pass to pass
 constexpr size_t FINALISTS = 3;
+constexpr Pace FINALS_PACE{5, 30, 12, 0, 0, 0, false};  // burst
+constexpr double ENERGY_LEAD_IN_MS = 500;               // until the power limit has settled
+constexpr double ENERGY_CHUNK_MS = 50;
+constexpr int CHUNKS_AHEAD = 4;  // queued, so that the GPU never waits for the host
+constexpr double REST_BEFORE_IDLE_MS = 1000;
 constexpr int MAX_SETS = 64;
 constexpr int L2_MULTIPLE = 3;
 constexpr double TENSOR_FLOP_PER_CLOCK_AND_SM = 4096;  // dense bf16
@@ -78,6 +79,11 @@ class Event {
   Event& operator=(const Event&) = delete;
   void record(cudaStream_t stream) const {
     check_cuda(cudaEventRecord(event_, stream), "cudaEventRecord");
+  }
+  bool done() const {
+    const cudaError_t status = cudaEventQuery(event_);
+    if (status != cudaErrorNotReady) check_cuda(status, "cudaEventQuery");
+    return status == cudaSuccess;
   }
   double ms_since(const Event& start) const {
     float ms = 0;
@@ -191,13 +197,25 @@ class Sample {
   Sample() : stamps_(2 * MAX_SMS * sizeof(Stamp)) {}
 
   void enqueue(const Problem& problem, const Graph& graph, int replays) {
+    begin(problem);
+    add(graph, replays);
+    end(problem);
+  }
+
+  // The same in parts.
+  void begin(const Problem& problem) {
     const cudaStream_t stream = problem.stream();
-    launches_ = graph.launches() * replays;
+    launches_ = 0;
     check_cuda(cudaMemsetAsync(stamps_.data(), 0, stamps_.bytes(), stream), "cudaMemsetAsync");
     stamp(problem, stamps_.as<Stamp>());
     start_.record(stream);
+  }
+  void add(const Graph& graph, int replays) {
+    launches_ += graph.launches() * replays;
     graph.replay(replays);
-    stop_.record(stream);
+  }
+  void end(const Problem& problem) {
+    stop_.record(problem.stream());
     stamp(problem, stamps_.as<Stamp>() + MAX_SMS);
   }
 
@@ -241,15 +259,18 @@ class Sample {
 };
 
 // What one call costs the CPU: the median over rounds of a few calls that nothing waits for.
-double host_us_per_call(const Problem& problem, const Contestant& contestant) {
-  constexpr int CALLS = 20;  // far fewer than a stream queues before it makes the CPU wait
+double host_us_per_call(const Problem& problem, const Contestant& contestant, double launch_us) {
+  constexpr int ROUNDS = 5;
+  constexpr int MOST_CALLS = 20;    // far fewer than a stream queues before it makes the CPU wait
+  constexpr double MOST_US = 20e3;  // of the GPU in a round, which big products would take long for
+  const int calls = static_cast<int>(std::clamp<double>(MOST_US / launch_us, 2, MOST_CALLS));
   std::vector<double> us;
   for (int round = 0; round < ROUNDS; ++round) {
     check_cuda(cudaStreamSynchronize(problem.stream()), "host cost");
     const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < CALLS; ++i) contestant.launch(problem.args(i % problem.sets()));
+    for (int i = 0; i < calls; ++i) contestant.launch(problem.args(i % problem.sets()));
     const auto stop = std::chrono::steady_clock::now();
-    us.push_back(std::chrono::duration<double, std::micro>(stop - start).count() / CALLS);
+    us.push_back(std::chrono::duration<double, std::micro>(stop - start).count() / calls);
   }
   check_cuda(cudaStreamSynchronize(problem.stream()), "host cost");
   return median(us);
@@ -258,10 +279,11 @@ double host_us_per_call(const Problem& problem, const Contestant& contestant) {
 using Runners = std::vector<std::unique_ptr<Runner>>;
 using Readings = std::vector<std::vector<Reading>>;  // [contestant][round]
 
-Runners make_runners(const Problem& problem, const std::vector<Contestant>& contestants) {
+Runners make_runners(const Problem& problem, const std::vector<Contestant>& contestants,
+                     const Pace& pace) {
   Runners runners;
   for (const Contestant& contestant : contestants) {
-    runners.push_back(std::make_unique<Runner>(problem, contestant, GRAPH_MS));
+    runners.push_back(std::make_unique<Runner>(problem, contestant, pace.graph_ms));
   }
   return runners;
 }
@@ -270,12 +292,12 @@ void wait(const Problem& problem) {
   check_cuda(cudaStreamSynchronize(problem.stream()), "timed launches");
 }
 
-Readings burst(const Problem& problem, const Runners& runners) {
+Readings burst(const Problem& problem, const Runners& runners, const Pace& pace) {
   Readings readings(runners.size());
-  for (int round = 0; round < ROUNDS; ++round) {
+  for (int round = 0; round < pace.rounds; ++round) {
     for (const int i : order_of_round(static_cast<int>(runners.size()), round)) {
       Sample sample;
-      rest(REST_MS);
+      rest(pace.rest_ms);
       runners[i]->warm_up();
       sample.enqueue(problem, runners[i]->timed(), 1);
       wait(problem);
@@ -285,33 +307,90 @@ Readings burst(const Problem& problem, const Runners& runners) {
   return readings;
 }
 
-// Keeps the GPU at work for at least `ms`, all contestants in turns.
-void load(const Problem& problem, const Runners& runners, double ms) {
+// Keeps the GPU at work for at least load_ms, all contestants in turns.
+void load(const Problem& problem, const Runners& runners, const Pace& pace) {
   const auto start = std::chrono::steady_clock::now();
-  const auto end = start + std::chrono::duration<double, std::milli>(ms);
+  const auto end = start + std::chrono::duration<double, std::milli>(pace.load_ms);
   while (std::chrono::steady_clock::now() < end) {
     for (const auto& runner : runners) {
-      runner->timed().replay(runner->replays_for(LEAD_IN_MS));
+      runner->timed().replay(runner->replays_for(pace.lead_in_ms));
       wait(problem);
     }
   }
 }
 
-Readings sustained(const Problem& problem, const Runners& runners) {
+Readings sustained(const Problem& problem, const Runners& runners, const Pace& pace) {
   Readings readings(runners.size());
   std::vector<Sample> samples(runners.size());
-  load(problem, runners, LOAD_MS);
-  for (int round = 0; round < ROUNDS; ++round) {
+  load(problem, runners, pace);
+  for (int round = 0; round < pace.rounds; ++round) {
     // A whole round is queued before it is waited for, so that the GPU never rests inside it.
     for (const int i : order_of_round(static_cast<int>(runners.size()), round)) {
       const Runner& runner = *runners[i];
-      runner.timed().replay(runner.replays_for(LEAD_IN_MS));
-      samples[i].enqueue(problem, runner.timed(), runner.replays_for(SLICE_MS));
+      runner.timed().replay(runner.replays_for(pace.lead_in_ms));
+      samples[i].enqueue(problem, runner.timed(), runner.replays_for(pace.slice_ms));
     }
     wait(problem);
     for (size_t i = 0; i < runners.size(); ++i) readings[i].push_back(samples[i].read(problem));
   }
   return readings;
+}
+
+// Keeps the GPU at work on one contestant for as long as keep_busy() is called often enough.
+class Feeder {
+ public:
+  Feeder(const Problem& problem, const Runner& runner) : problem_(problem), runner_(runner) {}
+
+  // Queues chunks until CHUNKS_AHEAD are not done. Throws NoEnergy if the GPU had run dry.
+  void keep_busy(Sample* sample) {
+    int waiting = 0;
+    for (int i = 0; i < CHUNKS_AHEAD; ++i) waiting += queued_[i] && !chunks_[i].done();
+    if (started_ && waiting == 0) throw NoEnergy("The host was too slow to keep the GPU at work.");
+    while (waiting < CHUNKS_AHEAD) {
+      const int replays = runner_.replays_for(ENERGY_CHUNK_MS);
+      if (sample != nullptr) {
+        sample->add(runner_.timed(), replays);
+      } else {
+        runner_.timed().replay(replays);
+      }
+      chunks_[next_].record(problem_.stream());
+      queued_[next_] = true;
+      next_ = (next_ + 1) % CHUNKS_AHEAD;
+      started_ = true;
+      ++waiting;
+    }
+  }
+
+ private:
+  const Problem& problem_;
+  const Runner& runner_;
+  std::array<Event, CHUNKS_AHEAD> chunks_;  // recorded behind each chunk, in turns
+  std::array<bool, CHUNKS_AHEAD> queued_{};
+  int next_ = 0;
+  bool started_ = false;
+};
+
+Power meter_power(const Problem& problem, const Runner& runner, const EnergyMeter& meter) {
+  Feeder feeder(problem, runner);
+  Sample sample;
+  const double start_s = meter.counter.now_s();
+  while (meter.counter.now_s() - start_s < ENERGY_LEAD_IN_MS * 1e-3) {
+    feeder.keep_busy(nullptr);
+    meter.counter.pause();
+  }
+  sample.begin(problem);
+  EnergyCounter counter = meter.counter;
+  counter.pause = [&] {
+    feeder.keep_busy(&sample);
+    meter.counter.pause();
+  };
+  // Launches of the lead-in are still queued when this begins, and of the timed region when it
+  // ends: all are the same, and so is their power.
+  const double watts = mean_watts(counter, window_s(meter.refresh_s));
+  sample.end(problem);
+  wait(problem);
+  const Reading reading = sample.read(problem);
+  return {watts, reading.tflops, reading.sm_mhz};
 }
 
 std::vector<double> column(const std::vector<Reading>& readings, double Reading::*field) {
@@ -515,18 +594,39 @@ Check check(Problem& problem, const Contestant& contestant) {
 }
 
 std::vector<Measurement> measure(Problem& problem, const std::vector<Contestant>& contestants,
-                                 Regime regime) {
-  const Runners runners = make_runners(problem, contestants);
+                                 Regime regime, const Pace& pace) {
+  const Runners runners = make_runners(problem, contestants, pace);
   const Readings readings =
-      regime == Regime::burst ? burst(problem, runners) : sustained(problem, runners);
+      regime == Regime::burst ? burst(problem, runners, pace) : sustained(problem, runners, pace);
   std::vector<Measurement> measurements;
   for (size_t i = 0; i < contestants.size(); ++i) {
     measurements.push_back(summarize(readings[i], readings[0]));
-    measurements.back().host_us = host_us_per_call(problem, contestants[i]);
+    measurements.back().host_us =
+        pace.host_cost ? host_us_per_call(problem, contestants[i], measurements.back().us)
+                       : std::nan("");
     measurements.back().check =
         check_after(problem, contestants[i].name, [&] { runners[i]->timed().replay(); });
   }
   return measurements;
+}
+
+MeteredRun measure_power(Problem& problem, const Contestant& contestant, const EnergyMeter& meter) {
+  const Runner runner(problem, contestant, BENCH_PACE.graph_ms);
+  MeteredRun run{};
+  run.power = meter_power(problem, runner, meter);
+  run.check = check_after(problem, contestant.name, [&] { runner.timed().replay(); });
+  return run;
+}
+
+EnergyMeter::EnergyMeter(const DeviceInfo& device) {
+  char bus_id[32];
+  check_cuda(cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, device.ordinal), "cudaDeviceGetPCIBusId");
+  counter = board_energy(bus_id);
+  limit_watts = power_limit_watts(bus_id);
+  check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  rest(REST_BEFORE_IDLE_MS);
+  refresh_s = ladder::refresh_s(counter);
+  idle_watts = mean_watts(counter, window_s(refresh_s));
 }
 
 Baseline choose_baseline(Problem& problem, CublasLt& cublas) {
@@ -535,22 +635,31 @@ Baseline choose_baseline(Problem& problem, CublasLt& cublas) {
     throw CudaError("cuBLASLt has no algorithm that runs " + to_string(problem.shape()));
   }
   Sample sample;
-  for (int pass = 0; pass < SCREENING_PASSES; ++pass) {
-    for (const int i : order_of_round(static_cast<int>(candidates.size()), pass)) {
-      rest(SCREENING_REST_MS);
-      candidates[i].runner->warm_up();
-      sample.enqueue(problem, candidates[i].runner->timed(), 1);
-      wait(problem);
-      candidates[i].tflops = std::max(candidates[i].tflops, sample.read(problem).tflops);
-    }
-  }
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& x, const Candidate& y) { return x.tflops > y.tflops; });
+  const auto look = [&](Candidate& candidate) {
+    rest(SCREENING_REST_MS);
+    candidate.runner->warm_up();
+    sample.enqueue(problem, candidate.runner->timed(), 1);
+    wait(problem);
+    candidate.tflops = std::max(candidate.tflops, sample.read(problem).tflops);
+  };
+  const auto fastest_first = [&candidates] {
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const Candidate& x, const Candidate& y) { return x.tflops > y.tflops; });
+  };
+  for (Candidate& candidate : candidates) look(candidate);
+  fastest_first();
+  const double worth_a_look = SECOND_LOOK * candidates.front().tflops;
+  std::erase_if(candidates,
+                [&](const Candidate& candidate) { return candidate.tflops < worth_a_look; });
+  // The other way round, as rounds are, so that the fastest is not again on the cooler chip.
+  for (size_t i = candidates.size(); i-- > 0;) look(candidates[i]);
+  fastest_first();
   candidates.resize(std::min(candidates.size(), FINALISTS));
 
   std::vector<Contestant> finalists;
   for (const Candidate& candidate : candidates) finalists.push_back(candidate.baseline.contestant);
-  const Readings readings = burst(problem, make_runners(problem, finalists));
+  const Readings readings =
+      burst(problem, make_runners(problem, finalists, FINALS_PACE), FINALS_PACE);
   size_t best = 0;
   const auto tflops = [&](size_t i) { return median(column(readings[i], &Reading::tflops)); };
   for (size_t i = 1; i < readings.size(); ++i) {
@@ -575,6 +684,18 @@ const Baseline& Workbench::baseline(const Shape& shape) {
   if (found != baselines_.end()) return found->second;
   if (cublas_ == nullptr) cublas_ = std::make_unique<CublasLt>();
   return baselines_.emplace(shape, choose_baseline(problem(shape), *cublas_)).first->second;
+}
+
+const EnergyMeter* Workbench::meter() {
+  if (!meter_tried_) {
+    meter_tried_ = true;
+    try {
+      meter_.emplace(device_);
+    } catch (const NoEnergy& why) {
+      std::fprintf(stderr, "No watts and no joules: %s\n", why.what());
+    }
+  }
+  return meter_ ? &*meter_ : nullptr;
 }
 
 std::string toolkit_version() {

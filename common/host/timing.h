@@ -2,14 +2,16 @@
 // launches are captured into a CUDA graph, so that small shapes do not time the CPU, and graphs of
 // different contestants are replayed in turns.
 //
-//   burst      5 rounds; in each, every contestant: 100 ms of rest, about 1 ms of warm-up, then its
-//              graph, about 12 ms of launches and at least 3 of them
-//   sustained  1 s of load by all in turns, then 5 rounds; in each, every contestant: 100 ms of its
-//              own load untimed, so that the chip settles at its power and not at its neighbour's,
-//              then 200 ms timed
+//   burst      rounds; in each, every contestant: a rest, about 1 ms of warm-up, then its graph
+//   sustained  load by all in turns, then rounds; in each, every contestant: some of its own load
+//              untimed, so that the chip settles at its power and not at its neighbour's, then a
+//              slice timed
 //
 // The order is reversed every round. Time is taken by CUDA events around the replays, which wait in
 // the stream behind the warm-up or the lead-in, so that the GPU never waits for the host inside.
+//
+// Energy is a pass of its own, since the board's counter of joules has few steps a second: a
+// contestant runs back to back for 500 ms untimed and then for at least 20 steps of the counter.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +25,7 @@
 #include "common/host/cublas_lt.h"
 #include "common/host/error.h"
 #include "common/host/gemm.h"
+#include "common/host/nvml.h"
 #include "common/host/run.h"
 #include "common/host/verify.h"
 #include "common/host/workload.h"
@@ -97,10 +100,41 @@ struct Check {
 // the problem, ContextLost if the GPU is lost; another CudaError becomes the failure.
 Check check(Problem& problem, const Contestant& contestant);
 
+// How much time a measurement takes over each contestant.
+struct Pace {
+  int rounds;
+  double rest_ms;     // burst: before each graph
+  double graph_ms;    // of launches in a graph, at least 3 of them
+  double load_ms;     // sustained: before the first round
+  double lead_in_ms;  // sustained: before each slice
+  double slice_ms;    // sustained
+  bool host_cost;     // whether host_us is measured
+};
+inline constexpr Pace BENCH_PACE{5, 100, 12, 1000, 100, 200, true};
+// For very many contestants that are only compared with each other.
+inline constexpr Pace SWEEP_PACE{3, 30, 6, 1000, 30, 60, false};
+
+// The board's counter of joules and what has to be known of it. Opening measures the board at rest,
+// which takes a few seconds. Throws NoEnergy if there is no counter.
+struct EnergyMeter {
+  explicit EnergyMeter(const DeviceInfo& device);
+  EnergyCounter counter;
+  double refresh_s;
+  double limit_watts;  // NaN if unknown
+  double idle_watts;   // with a context on the device and nothing running
+};
+
+// Of the whole board while a contestant runs back to back.
+struct Power {
+  double watts, tflops, sm_mhz;
+  double pj_per_flop() const { return watts / tflops; }  // 1e12 of either cancel
+};
+
 // Medians over the rounds.
 struct Measurement {
-  double us = 0;       // of one launch
-  double host_us = 0;  // of the CPU in one call outside a graph: validation, tensor maps, launch
+  double us = 0;  // of one launch
+  double host_us =
+      0;  // of the CPU in one call outside a graph: validation, tensor maps, launch; or NaN
   double tflops = 0, p10 = 0, p90 = 0;
   int rounds = 0;
   double ratio = 0;         // of TFLOPS to the first contestant's, paired by round
@@ -111,10 +145,19 @@ struct Measurement {
 
 // Contestants in order, the first is the baseline. All must have passed check(). Throws CudaError.
 std::vector<Measurement> measure(Problem& problem, const std::vector<Contestant>& contestants,
-                                 Regime regime);
+                                 Regime regime, const Pace& pace = BENCH_PACE);
+
+// What a contestant draws when nothing else runs. It must have passed check(). Throws CudaError,
+// NoEnergy.
+struct MeteredRun {
+  Power power;
+  Check check;  // of every set's D as the last launches left it
+};
+MeteredRun measure_power(Problem& problem, const Contestant& contestant, const EnergyMeter& meter);
 
 // The fastest of cuBLASLt's candidates for a problem, found by burst measurement: every candidate
-// twice for about 3 ms, then the best three by full rounds.
+// for about 3 ms, those within 10 % of the fastest once more, then the best three by full rounds
+// after shorter rests.
 struct Baseline {
   Contestant contestant;
   std::string algorithm;
@@ -128,6 +171,7 @@ class Workbench {
   const DeviceInfo& device() const { return device_; }
   Problem& problem(const Shape& shape);          // frees the problem of another shape
   const Baseline& baseline(const Shape& shape);  // chosen on the first call for this shape
+  const EnergyMeter* meter();                    // opened on the first call; null: there is none
 
  private:
   DeviceInfo device_;
@@ -137,6 +181,8 @@ class Workbench {
   std::unique_ptr<CublasLt> cublas_;
   std::unique_ptr<Problem> problem_;
   std::map<Shape, Baseline> baselines_;
+  std::optional<EnergyMeter> meter_;
+  bool meter_tried_ = false;
 };
 
 // Of the nvcc that compiled this, "13.0.88".

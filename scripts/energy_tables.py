@@ -1,0 +1,172 @@
+"""Tables and numbers of docs/energy.md, for tables.py. Python standard library only."""
+
+import re
+
+from cells import DASH, percent
+
+TENSOR_FLOP = 4096  # dense bf16, a clock and SM
+EXPERIMENTS = ("data", "tile", "multicast", "raster", "epilogue")
+CHIPS = ("part", "whole")
+SUFFIX = ".energy.json"
+HEAD_KEYS = (
+    "gpu", "driver", "toolkit", "sms", "max_mhz", "power_limit_watts", "refresh_ms", "idle_watts",
+    "revision", "date", "rows",
+)  # fmt: skip
+ROW_KEYS = ("experiment", "label", "chip", "stage", "variant", "verified")
+# What decides: on a part of the chip the clock is the same for all, so that what the board draws at
+# rest is the same for all too and can be left out; on the whole chip all of it counts.
+PJ = {"part": "pj_above_idle", "whole": "pj_per_flop"}
+SPREAD = {"part": ("above_min", "above_max"), "whole": ("pj_min", "pj_max")}
+FORMATS = {
+    **dict.fromkeys(("watts", "idle_watts", "power_limit_watts", "max_mhz", "refresh_ms"), ".0f"),
+    **dict.fromkeys(("pj_per_flop", "pj_above_idle", "pj_min", "pj_max"), ".3f"),
+    **dict.fromkeys(("above_min", "above_max"), ".3f"),
+}
+
+
+def rows_of(energy, experiment, chip):
+    """Rows of one experiment and chip in the order of the file, right or not."""
+    return [row for row in energy.rows if (row["experiment"], row["chip"]) == (experiment, chip)]
+
+
+def right(rows):
+    return [row for row in rows if row["verified"]]
+
+
+# --- tables: (header, rows, caption), or None if there is nothing yet ----------------------------
+
+
+def table(results, name):
+    """The table called "energy NAME"; ValueError if there is none of that name."""
+    if name == "rungs":
+        return rungs(results)
+    if name != "environment" and name not in EXPERIMENTS:
+        names = ", ".join(("environment", "rungs", *EXPERIMENTS))
+        raise ValueError(f'no table is called "energy {name}"; of energy there are {names}')
+    energy = results.energy if results else None
+    if energy is None:
+        return None
+    return environment(energy) if name == "environment" else experiment(energy, name)
+
+
+def watts(value):
+    return DASH if value is None else f"{value:.0f} W"
+
+
+def environment(energy):
+    head = energy.head
+    rows = [
+        ["GPU", head["gpu"]],
+        ["driver, toolkit", f"{head['driver']}, {head['toolkit']}"],
+        ["power limit", watts(head["power_limit_watts"])],
+        ["at rest", watts(head["idle_watts"])],
+        ["the counter is refreshed every", f"{head['refresh_ms']:.0f} ms"],
+        ["date, revision", f"{head['date']}, {head['revision']}"],
+    ]
+    return ["", f"`docs/results/{energy.path.name}`"], rows, None
+
+
+def experiment(energy, name):
+    """A line for each contestant: on a part of the chip, then on all of it."""
+    of_chip = {chip: rows_of(energy, name, chip) for chip in CHIPS}
+    if not of_chip["whole"]:
+        return None
+    first = {chip: next(iter(right(rows)), None) for chip, rows in of_chip.items()}
+    by_label = {chip: {row["label"]: row for row in rows} for chip, rows in of_chip.items()}
+    sms = next((row["grid"] for row in of_chip["part"]), None)
+    part = f"{sms} SMs" if sms else "part"
+    header = [
+        "", f"{part}: MHz", "tensor share", "W", "pJ/FLOP above rest", "min–max", "to the first",
+        "whole chip: MHz", "tensor share", "TFLOPS", "W", "pJ/FLOP", "min–max", "to the first",
+    ]  # fmt: skip
+    lines = [
+        [row["label"]]
+        + cells(by_label["part"].get(row["label"]), first["part"], "part", sms)
+        + cells(row, first["whole"], "whole", energy.head["sms"])
+        for row in of_chip["whole"]
+    ]
+    caption = (
+        "Medians over the rounds. W: the whole board. Above rest: less what the board draws at "
+        "rest. To the first: pJ/FLOP by those of the first line. A clock in italics is more than "
+        "1 % off the others of its column. Tensor share: TFLOPS / (4096 FLOP · SMs · clock)."
+    )
+    return header, lines, caption
+
+
+def cells(row, first, chip, sms):
+    count = 7 if chip == "whole" else 6
+    if row is None:
+        return [DASH] * count
+    if not row["verified"]:
+        return ["FAIL"] * count
+    least, most = SPREAD[chip]
+    # At the power limit every contestant has a clock of its own: only equal ones are remarkable.
+    odd = chip == "part" and not row["equal_clock"]
+    mhz = f"*{row['sm_mhz']:.0f}*" if odd else f"{row['sm_mhz']:.0f}"
+    speed = [f"{row['tflops']:.0f}"] if chip == "whole" else []
+    pj = row[PJ[chip]]
+    to_first = f"{pj / first[PJ[chip]]:.3f}"
+    spread = f"{row[least]:.3f}–{row[most]:.3f}"
+    share = percent(row["tflops"] * 1e6 / (TENSOR_FLOP * sms * row["sm_mhz"]))
+    return [mhz, share, *speed, f"{row['watts']:.0f}", f"{pj:.3f}", spread, to_first]
+
+
+def rungs(results):
+    """Each rung's result beside cuBLASLt, from the results of make bench."""
+    metered = [row for row in (results.rows if results else []) if row.get("watts") is not None]
+    if not metered:
+        return None
+    header = [
+        "rung", "at", "W", "pJ/FLOP", "cuBLASLt: W", "pJ/FLOP", "rung to cuBLASLt", "at rest, W"
+    ]  # fmt: skip
+    lines = [
+        [
+            str(row["stage"]),
+            f"{row['m']}³",
+            f"{row['watts']:.0f}",
+            f"{row['pj_per_flop']:.3f}",
+            f"{row['baseline_watts']:.0f}",
+            f"{row['baseline_pj_per_flop']:.3f}",
+            f"{row['pj_per_flop'] / row['baseline_pj_per_flop']:.3f}",
+            f"{row['idle_watts']:.0f}",
+        ]
+        for row in metered
+    ]
+    caption = "Sustained: the best cuBLASLt algorithm, and right after it the rung's result."
+    return header, lines, caption
+
+
+# --- numbers in prose ----------------------------------------------------------------------------
+
+
+def operand(results, text):
+    """(value, key) of experiment.label.chip.key, or of a number of the head such as idle_watts."""
+    energy = results.energy if results else None
+    if re.fullmatch(r"[a-z_]+", text):
+        if text not in HEAD_KEYS or text == "rows":
+            raise ValueError(f'"{text}": the energy file\'s head has no such key')
+        return (energy.head[text] if energy else None), text
+    match = re.fullmatch(r"(\w+)\.([^.]+)\.(part|whole)\.(\w+)", text)
+    if not match or match.group(1) not in EXPERIMENTS:
+        raise ValueError(f'"{text}" is neither a number nor experiment.label.part|whole.key')
+    name, label, chip, key = match.groups()
+    rows = rows_of(energy, name, chip) if energy else []
+    if not rows:
+        return None, key
+    row = find(rows, label, chip)
+    if row is None:
+        labels = ", ".join(row["label"] for row in rows)
+        raise ValueError(f'"{text}": {name} has no "{label}", only best, worst, {labels}')
+    if not row["verified"]:
+        return "FAIL", key
+    if key not in row:
+        raise ValueError(f'"{text}": a row has no key "{key}"')
+    return row[key], key
+
+
+def find(rows, label, chip):
+    """The row of that label; best and worst are those with the fewest and most pJ/FLOP."""
+    if label in ("best", "worst"):
+        choose = min if label == "best" else max
+        return choose(right(rows), key=lambda row: row[PJ[chip]], default=rows[0])
+    return next((row for row in rows if row["label"] == label), None)

@@ -66,7 +66,7 @@ number = $(patsubst 0%,%,$(1))
 HOST_OBJECTS := $(patsubst %,build/obj/%.o,$(basename $(sort $(wildcard common/host/*.cpp \
   common/host/*.cu))))
 STAGE_OBJECTS := $(STEMS:%=build/obj/stages/%.o)
-PROGRAM_ONLY := $(addprefix build/obj/common/host/,main.o cli.o bench.o)
+PROGRAM_ONLY := $(addprefix build/obj/common/host/,main.o cli.o bench.o energy.o)
 LIB_OBJECTS := $(filter-out $(PROGRAM_ONLY),$(HOST_OBJECTS))
 STAGE_PROGRAMS := $(foreach stem,$(STEMS),build/stage-$(call digits,$(stem)))
 PROGRAMS := build/ladder build/libladder.so $(STAGE_PROGRAMS)
@@ -81,6 +81,7 @@ TEST_PROGRAMS := $(TEST_SUITES:%=build/tests/%)
 include common/machine/machine.mk
 include common/machine/interpose/interpose.mk
 include tests/golden/golden.mk
+include common/limits/limits.mk
 
 # Make's variables become the programs' options, those of the command line only: an environment
 # often has an N or a DATA of its own.
@@ -96,7 +97,11 @@ make stage-N       the same for rung N, one row a variant, then what to read and
                    [M= N= K= VARIANT= DATA=normal|uniform|ints|zeros SEED= GRID=]
 make test          everything that this machine can test [REQUIRE_GPU=1 DOCTEST_DIR=]
 make bench         the measurement, resumable, into docs/results/ [ROWS=]
+make sweep         every configuration at many shapes, and how far the pick is off, into docs/results/
+                   [SHAPES=tuning,heldout REGIME=burst|sustained FORCE=1 PICKS=1]
 make counters      what Nsight Compute counts of each variant, into docs/results/ [ROWS= FORCE=1]
+make limits        the ceilings of this GPU, measured with small kernels, into docs/results/ [ROWS=]
+make energy        where the joules go, by experiment, into docs/results/ [EXPERIMENT= ROUNDS=]
 make tables        every table and plot from docs/results/
 make diff-N        what rung N changed against the rung before it
 make ptx-N sass-N  the kernel's PTX and SASS, with source lines [VARIANT=]
@@ -120,7 +125,7 @@ Make reports a program's exit code as "Error N" and exits 2 itself.
 endef
 export HELP
 
-.PHONY: help ladder bench counters tables doctor lib mutations machine-bench test clean FORCE
+.PHONY: help ladder bench sweep counters limits energy tables doctor lib mutations machine-bench test clean FORCE
 help:
 	@echo "$$HELP"
 
@@ -257,9 +262,19 @@ ladder: $(PROGRAMS) $(HASHES) machine
 bench: build/ladder $(HASHES)
 	$(Q)$(PYTHON) scripts/bench.py $(call option,ROWS,rows)
 
+# PICKS=1 measures nothing and needs no GPU, but then the PTX machine.
+given = $(filter command,$(origin $(1)))
+sweep: build/ladder $(HASHES) $(if $(call given,PICKS),machine)
+	$(Q)$(PYTHON) scripts/sweep.py $(call option,SHAPES,shapes) $(call option,REGIME,regime) \
+	  $(if $(call given,FORCE),--force) $(if $(call given,PICKS),--picks)
+
 counters: build/ladder $(STAGE_PROGRAMS) $(HASHES)
 	$(Q)$(PYTHON) scripts/counters.py $(call option,ROWS,rows) \
 	  $(if $(filter command,$(origin FORCE)),--force)
+
+energy: build/ladder $(HASHES)
+	$(Q)$(PYTHON) scripts/energy.py $(call option,EXPERIMENT,experiment) \
+	  $(call option,ROUNDS,rounds)
 
 tables:
 	$(Q)$(PYTHON) scripts/tables.py
@@ -288,7 +303,7 @@ clean:
 	rm -rf build
 
 # What runs on the GPU runs alone: of several goals, each waits for the one before it.
-ON_GPU := $(filter ladder bench counters test stage-% ncu-% sanitize-%,$(MAKECMDGOALS))
+ON_GPU := $(filter ladder bench sweep counters limits energy test stage-% ncu-% sanitize-%,$(MAKECMDGOALS))
 define in_order
 $(if $(earlier),$(eval $(1): | $(earlier)))$(eval earlier := $(1))
 endef

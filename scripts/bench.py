@@ -2,22 +2,25 @@
 """Measures rungs on this machine's GPU into docs/results/<gpu>.json. Python standard library only.
 
   bench.py               every rung and variant at 2048, 4096 and 8192 cubed (rung 1: 2048 cubed),
-                         burst and sustained
+                         burst and sustained; not the configurations that make sweep compares
   bench.py --rows=ROWS   only these; other rows of the file stay if their kernel is still the same
 
 ROWS is one or more selectors, joined by commas:  RUNG[:VARIANT][@SHAPE][/REGIME]
 
   RUNG     a number, a range such as 5-8, or * for all (may be left out: @4096, /burst)
-  VARIANT  a name, `result` for the variant that stands for the rung, or * for all
-  SHAPE    4096 for a cube, MxNxK, or `tuning` for all tuning shapes; default 2048, 4096 and 8192.
-           Rung 1 runs at 2048 only, unless a selector has both its number and a shape
+  VARIANT  a name, `result` for the variant that stands for the rung, or * for all, configurations
+           too
+  SHAPE    4096 for a cube, MxNxK, `tuning` for the tuning shapes, `heldout` for shapes that nobody
+           tunes for; default 2048, 4096 and 8192. Rung 1 runs at 2048 only, unless a selector has
+           both its number and a shape
   REGIME   burst or sustained; default both
 
   8    5:bn256    *:result    5,6    7-8:result@4096/burst    8@4096x7168x2048    @8192/sustained
+  11@heldout
 
 A row is written to build/bench/ as soon as it is measured, so that a run that was stopped goes on
-from there: rows whose kernel and machine are still the same are not measured again. When all rows
-are there, docs/results/<gpu>.json is replaced.
+from there: rows whose kernel, choice of a configuration and machine are still the same are not
+measured again. When all rows are there, docs/results/<gpu>.json is replaced.
 
 Exit codes: 0 ok, 1 wrong result, 2 usage, 3 no usable device, 4 hang, 130 stopped.
 """
@@ -53,17 +56,50 @@ TUNING_SHAPES = [(size,) * 3 for size in (1024, 2048, 4096, 6144, 8192, 16384)] 
         (7168, 2048),
     )
 ]
+# Projections of Llama 3 8B and 70B, Qwen2.5 7B and Mixtral, odd sizes, and 132 tiles of 128x256 or
+# a few more: one wave on an H100 or H200, or two.
+HELDOUT_SHAPES = [
+    (1, 6144, 4096),
+    (1, 8192, 28672),
+    (8, 28672, 4096),
+    (8, 3584, 18944),
+    (16, 4096, 14336),
+    (32, 10240, 8192),
+    (256, 57344, 8192),
+    (256, 8192, 28672),
+    (512, 28672, 4096),
+    (512, 4096, 14336),
+    (1024, 4608, 3584),
+    (1024, 8192, 8192),
+    (2048, 14336, 4096),
+    (2048, 4096, 14336),
+    (2048, 37888, 3584),
+    (8192, 6144, 4096),
+    (8192, 3584, 18944),
+    (8192, 10240, 8192),
+    (1000, 1000, 1000),
+    (3000, 3000, 3000),
+    (4095, 4097, 4099),
+    (5120, 5120, 5120),
+    (12 * 128, 11 * 256, 4096),
+    (13 * 128, 11 * 256, 4096),
+    (25 * 128, 11 * 256, 4096),
+]
+SHAPE_LISTS = {"tuning": TUNING_SHAPES, "heldout": HELDOUT_SHAPES}
 SELECTOR = re.compile(
     r"(?P<rung>[^:@/]*)(?::(?P<variant>[^:@/]+))?(?:@(?P<shape>[^:@/]+))?(?:/(?P<regime>[^:@/]+))?"
 )
 # Seconds, for the time left: a variant's rounds, those of cuBLASLt beside each group of variants,
-# and what a new shape costs. The pace of the run itself corrects them.
+# operands and references of a shape, and choosing among cuBLASLt's algorithms, once a shape. The
+# pace of the run itself corrects them.
 ROW_S = {"burst": 0.7, "sustained": 1.6}
 GROUP_S = {"burst": 0.7, "sustained": 2.7}
-SHAPE_S = 5.0
+SHAPE_S = 0.3
+BASELINE_S = 2.5
 LIST_FIELDS = (
     "stage", "name", "variant", "result", "bm", "bn", "bk", "depth", "threads", "smem_bytes",
     "cluster_m", "cluster_n", "regs_dec", "regs_inc", "persistent", "kernel", "what",
+    "configuration", "chooses",
 )  # fmt: skip
 ENV_KEYS = ("gpu", "driver", "toolkit", "cublas", "sms", "l2_bytes", "data", "seed")
 
@@ -87,7 +123,8 @@ def parse_list(text):
     for line in text.splitlines():
         fields = dict(zip(LIST_FIELDS, line.split("\t")))
         fields["stage"] = int(fields["stage"])
-        fields["result"] = fields["result"] == "1"
+        for flag in ("result", "configuration", "chooses"):
+            fields[flag] = fields.get(flag) == "1"
         fields["smem_bytes"] = int(fields["smem_bytes"])
         variants.append(fields)
     return variants
@@ -114,15 +151,17 @@ def parse_rungs(text, known):
     return chosen, True
 
 
-def parse_shapes(text):
+def parse_shapes(text, option="--rows"):
     if text is None:
         return [(size,) * 3 for size in SIZES]
-    if text == "tuning":
-        return TUNING_SHAPES
+    if text in SHAPE_LISTS:
+        return SHAPE_LISTS[text]
     sizes = [int(size) for size in text.split("x")] if re.fullmatch(r"\d+(x\d+x\d+)?", text) else []
     if not sizes or min(sizes) < 1:
+        lists = " or ".join(SHAPE_LISTS)
+        hint = suggestion(text, SHAPE_LISTS) if text.isalpha() else "."
         raise Problem(
-            f"--rows: the shape '{text}' must be a size such as 4096, MxNxK, or tuning."
+            f"{option}: the shape '{text}' must be a size such as 4096, MxNxK, {lists}{hint}"
         )
     return [tuple(sizes) if len(sizes) == 3 else (sizes[0],) * 3]
 
@@ -141,7 +180,9 @@ def select_one(selector, variants):
     chosen = [
         v
         for v in of_rungs
-        if wanted in (None, "*", v["variant"]) or (wanted == "result" and v["result"])
+        if wanted in ("*", v["variant"])
+        or (wanted == "result" and v["result"])
+        or (wanted is None and not v["configuration"])
     ]
     if not chosen:
         names = [v["variant"] for v in of_rungs]
@@ -193,11 +234,11 @@ def groups(rows):
 
 def expected_s(rows):
     """About how long these rows take."""
-    shapes = {(row.regime, row.m, row.n, row.k) for row in rows}
+    shapes = {(row.m, row.n, row.k, row.regime) for row in rows}
     per_group = sum(
         GROUP_S[group[0].regime] + ROW_S[group[0].regime] * len(group) for group in groups(rows)
     )
-    return per_group + SHAPE_S * len(shapes)
+    return per_group + SHAPE_S * len(shapes) + BASELINE_S * len({shape[:3] for shape in shapes})
 
 
 def row_text(row):
@@ -232,24 +273,60 @@ def write_atomically(path, text):
     os.replace(new, path)
 
 
+class Today:
+    """What the program is now, to judge earlier results by."""
+
+    def __init__(self, program, variants, hashes):
+        self.program = program
+        self.variants = {(v["stage"], v["variant"]): v for v in variants}
+        self.hashes = hashes
+
+    def variant(self, row):
+        return self.variants.get((row.stage, row.variant))
+
+    def choices(self, rows):
+        """{Row: what the program says of it}: configuration, kernel, predicted_us."""
+        said = ask(self.program, "--choices", rows=rows).splitlines() if rows else []
+        return dict(zip(rows, map(json.loads, said)))
+
+    def still(self, results):
+        """Those whose kernel is the same, and whose variant would choose the same again."""
+        results = [
+            result
+            for result in results
+            if self.variant(row_of(result))
+            and self.hashes.get(result["kernel"]) == result["kernel_hash"]
+        ]
+        chosen = self.choices(
+            [row for row in map(row_of, results) if self.variant(row)["chooses"]]
+        )
+        return [
+            result
+            for result in results
+            if row_of(result) not in chosen
+            or chosen[row_of(result)]["configuration"] == result.get("configuration")
+        ]
+
+
 class Partial:
     """The rows measured so far, one JSON object a line, kept through an interruption."""
 
-    def __init__(self, path, env, hashes):
+    def __init__(self, path, env, today):
         self.path = path
         self.env = env
         self.rows = {}  # Row -> result; right ones of this machine and of today's kernels
         if not path.exists():
             return
+        results = {}
         for line in path.read_text(encoding="utf-8").splitlines():
             try:
                 entry = json.loads(line)
             except ValueError:
                 continue  # the line that was being written when the run was stopped
             result = entry["row"]
-            current = hashes.get(result["kernel"]) == result["kernel_hash"]
-            if entry["env"] == env and current and result["verified"]:
-                self.rows[row_of(result)] = result
+            if entry["env"] == env and result["verified"]:
+                results[row_of(result)] = result
+        self.rows = {row_of(result): result for result in today.still(results.values())}
 
     def _line(self, result):
         return json.dumps({"env": self.env, "row": result}) + "\n"
@@ -290,30 +367,31 @@ def revision():
     return commit + ("-dirty" if changed else "")
 
 
-def kept_rows(path, env, measured, hashes, variants):
-    """Rows of an earlier run that still hold: same machine and versions, same kernel."""
+def kept_rows(path, env, measured, today):
+    """Rows of an earlier run that still hold: same machine and versions, same kernel and choice."""
     if not path.exists():
         return []
     old = json.loads(path.read_text(encoding="utf-8"))
     if any(old.get(key) != env[key] for key in ENV_KEYS):
         print(f"{path} was measured with another machine or versions; its rows are dropped.")
         return []
-    known = {(v["stage"], v["variant"]) for v in variants}
-    return [
-        result
-        for result in old["rows"]
-        if row_of(result) not in measured
-        and (result["stage"], result["variant"]) in known
-        and hashes.get(result["kernel"]) == result["kernel_hash"]
-    ]
+    return today.still([result for result in old["rows"] if row_of(result) not in measured])
 
 
-def publish(path, env, results, hashes, variants):
+def head_lines(env):
+    """The first lines of a results file, as JSON without the brace: machine, versions, date."""
+    head = {key: env[key] for key in ENV_KEYS}
+    head["revision"] = revision()
+    head["date"] = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    return [f" {json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
+
+
+def publish(path, env, results, today):
     """Replaces the results file: these results and what still holds of its earlier rows."""
     measured = {row_of(result): result for result in results}
-    for result in kept_rows(path, env, measured, hashes, variants):
+    for result in kept_rows(path, env, measured, today):
         measured[row_of(result)] = result
-    place = {(v["stage"], v["variant"]): i for i, v in enumerate(variants)}
+    place = {name: i for i, name in enumerate(today.variants)}
     order = sorted(
         measured,
         key=lambda row: (
@@ -323,21 +401,22 @@ def publish(path, env, results, hashes, variants):
             row,
         ),
     )
-    head = {key: env[key] for key in ENV_KEYS}
-    head["revision"] = revision()
-    head["date"] = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-    lines = [f" {json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
     rows = ",\n".join("  " + json.dumps(measured[row]) for row in order)
-    write_atomically(path, "{\n" + "\n".join(lines) + '\n "rows": [\n' + rows + "\n ]\n}\n")
+    head = "\n".join(head_lines(env))
+    write_atomically(path, "{\n" + head + '\n "rows": [\n' + rows + "\n ]\n}\n")
 
 
 # --- the program ---------------------------------------------------------------------------------
 
 
-def ask(program, *arguments):
-    """stdout of a short run of the program; its exit code, if not 0, is passed on."""
+def ask(program, *arguments, rows=(), environment=None):
+    """stdout of a short run of the program over rows; its exit code, if not 0, is passed on."""
+    lines = "".join(row_text(row) + "\n" for row in rows)
+    variables = {**os.environ, **(environment or {})}
     try:
-        done = subprocess.run((program,) + arguments, input="", capture_output=True, text=True)
+        done = subprocess.run(
+            (program,) + arguments, input=lines, capture_output=True, text=True, env=variables
+        )
     except OSError as error:
         raise Problem(f"{program} cannot be run ({error.strerror}); make bench builds it.")
     if done.returncode != 0:
@@ -349,10 +428,15 @@ def ask(program, *arguments):
 class Bench:
     """Runs the program over rows, again and again if it dies, until each has a result."""
 
-    def __init__(self, program, variants, hashes, partial):
-        self.program = program
-        self.variants = {(v["stage"], v["variant"]): v for v in variants}
-        self.hashes = hashes
+    MODE = "--bench-rows"
+    # What a row has none of whose process died.
+    BLANK = ("configuration", "tflops", "p10", "p90", "baseline_tflops", "baseline_algo", "ratio",
+             "sm_mhz", "tensor_share", "host_us", "watts", "pj_per_flop", "registers")  # fmt: skip
+    expected_s = staticmethod(expected_s)
+
+    def __init__(self, today, partial):
+        self.program = today.program
+        self.today = today
         self.partial = partial
         self.results = {}  # of this run, right or not
         self.hung = False
@@ -362,7 +446,7 @@ class Bench:
 
     def run(self, rows):
         self.pending = list(rows)
-        self.total, self.total_s = len(rows), expected_s(rows)
+        self.total, self.total_s = len(rows), self.expected_s(rows)
         while self.pending:
             code, running, last_words = self.run_process()
             if not self.pending:
@@ -382,15 +466,13 @@ class Bench:
             self.alone.update(running)
             return
         row = running[0]
-        variant = self.variants[row.stage, row.variant]
-        blank = ("tflops", "p10", "p90", "baseline_tflops", "baseline_algo", "ratio", "sm_mhz",
-                 "tensor_share", "host_us", "watts", "pj_per_flop", "registers")  # fmt: skip
+        variant = self.today.variant(row)
         known = {key: variant[key] for key in ("name", "result", "smem_bytes", "kernel")}
         self.take(
             {
                 **row._asdict(),
                 **known,
-                **dict.fromkeys(blank),
+                **dict.fromkeys(self.BLANK),
                 "rounds": 0,
                 "verified": False,
                 "error": how,
@@ -406,7 +488,7 @@ class Bench:
     def run_process(self):
         """(exit code, rows it was running, last line on stderr) of one process over the pending."""
         process = subprocess.Popen(
-            [self.program, "--bench-rows"],
+            [self.program, self.MODE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -454,7 +536,7 @@ class Bench:
 
     def take(self, result):
         row = row_of(result)
-        result["kernel_hash"] = self.hashes[result["kernel"]]
+        result["kernel_hash"] = self.today.hashes[result["kernel"]]
         self.results[row] = result
         self.pending.remove(row)
         if result["verified"]:
@@ -463,7 +545,7 @@ class Bench:
 
     def left(self):
         """About how long the pending rows take, by the pace of those that are done."""
-        pending_s = expected_s(self.pending)
+        pending_s = self.expected_s(self.pending)
         done_s = self.total_s - pending_s
         pace = (time.monotonic() - self.start_s) / done_s if done_s > 20 else 1
         return duration(pending_s * pace)
@@ -477,6 +559,8 @@ class Bench:
         count = f"[{self.total - len(self.pending):{len(str(self.total))}}/{self.total}]"
         if result["verified"]:
             what = f"{result['tflops']:7.1f} TFLOPS, {100 * result['ratio']:5.1f} % of cuBLASLt"
+            if result.get("configuration"):
+                what += f", {result['configuration']}"
         else:
             what = "FAIL: " + result.get("error", "wrong result")
         clear = "\r\x1b[K" if sys.stdout.isatty() else ""
@@ -503,7 +587,8 @@ def measure(options):
     rows = select(options.rows, variants)
     env = json.loads(ask(options.program, "--bench-rows").splitlines()[0])["env"]
     stem = file_stem(env["gpu"])
-    partial = Partial(options.partial / f"{stem}.partial.jsonl", env, hashes)
+    today = Today(options.program, variants, hashes)
+    partial = Partial(options.partial / f"{stem}.partial.jsonl", env, today)
     path = options.results / f"{stem}.json"
 
     before = {row: partial.rows[row] for row in rows if row in partial.rows}
@@ -515,14 +600,14 @@ def measure(options):
         + (f"; {len(before)} more are there from a run that was stopped" if before else ""),
         flush=True,
     )
-    bench = Bench(options.program, variants, hashes, partial)
+    bench = Bench(today, partial)
     try:
         bench.run(to_do)
     except KeyboardInterrupt:
         print(f"\nStopped. {len(partial.rows)} rows are kept; make bench goes on from there.")
         return STOPPED
     results = list(before.values()) + list(bench.results.values())
-    publish(path, env, results, hashes, variants)
+    publish(path, env, results, today)
     partial.drop(rows)
     wrong = [row for row, result in bench.results.items() if not result["verified"]]
     print(f"{path}: {len(results)} rows measured, {len(wrong)} failed. Next: make tables.")

@@ -15,7 +15,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import bench
 import mutations
+import sweep_tables
 import tables
 
 FENCE = re.compile(r"^\s*(```|~~~)")
@@ -28,7 +30,7 @@ ELISION = "…"
 SPEED = re.compile(r"\d[\d.,]*\s*(?:TFLOPS|TFLOP/s|GFLOPS|GFLOP/s)")
 MAKE = re.compile(r"\bmake ([a-z]+(?:-[a-z]+)*)(-(?:NN?|\d+))?(?![\w-])")
 FAILURE = "failure-"  # make failure-NAME
-GENERATED = re.compile(r"<!-- (?:value|counter): [^>]+? -->.*?<!-- end -->")
+GENERATED = re.compile(r"<!-- (?:value|counter|energy|shapes|sweep|limit): [^>]+? -->.*?<!-- end -->")
 
 # What no text of the project may contain, each with the reason.
 FORBIDDEN = (
@@ -323,7 +325,7 @@ def check_hashes(root):
         raise Skipped("docs/results has no results yet")
     files = [results] + ([results.counters] if results.counters else [])
     here = toolkit()
-    for file in files:
+    for file in files + ([results.energy] if results.energy else []):
         if here != file.head["toolkit"]:
             raise Skipped(
                 f"nvcc here is {here or 'missing'}, {file.path.name} is from {file.head['toolkit']}"
@@ -336,14 +338,60 @@ def check_hashes(root):
         again = "counters" if file is results.counters else "bench"
         for stage, variant in dict.fromkeys((row["stage"], row["variant"]) for row in file.rows):
             kernel = kernels.get((stage, variant))
-            recorded = {row.get("kernel_hash") for row in file.of_variant(stage, variant)}
+            rows = file.of_variant(stage, variant)
+            # Where a configuration was chosen, the row has the kernel of that.
+            ran = [row["kernel"] if row.get("configuration") else kernel for row in rows]
+            recorded = [row.get("kernel_hash") for row in rows]
             if kernel is None:
                 yield f"{file.path.name}: rung {stage} has no variant {variant} any more"
-            elif recorded != {hashes.get(kernel)}:
+            elif recorded != [hashes.get(one) for one in ran]:
                 yield (
                     f"{file.path.name}: rung {stage}, {variant}: the kernel has changed since it "
                     f"was measured; run make {again}"
                 )
+    energy = results.energy.rows if results.energy else []
+    stale = [r for r in energy if hashes.get(r.get("kernel")) != r.get("kernel_hash")]
+    for name, label in dict.fromkeys((row["experiment"], row["label"]) for row in stale):
+        yield (
+            f"{results.energy.path.name}: {name}, {label}: the kernel has changed since it was "
+            "measured; run make energy"
+        )
+    for entry in sweep_tables.load(results.path, sweep_tables.SWEEP, "shapes") or []:
+        for name, one in entry["configurations"].items():
+            if hashes.get(kernels.get((entry["stage"], name))) != one["kernel_hash"]:
+                shape = "x".join(str(entry[key]) for key in "mnk")
+                yield f"the sweep: {name} at {shape}: the kernel has changed; run make sweep"
+
+
+def check_choices(root):
+    """The configurations that published rows say were chosen are those of today's cost model."""
+    results, _ = tables.load_all(root)
+    said = {}  # row -> what was published as chosen for it
+    for row in results.rows if results else []:
+        if row.get("configuration"):
+            said[bench.row_of(row)] = row["configuration"]
+    swept = sweep_tables.load(results.path, sweep_tables.SWEEP, "shapes") if results else None
+    for entry in swept or []:
+        of_chooser = {**entry, "variant": entry["chooser"]}
+        said.setdefault(bench.row_of(of_chooser), entry["pick"])
+    if not said:
+        return
+    if not (root / "build/ladder").exists() or not (root / "build/machine").exists():
+        raise Skipped("build/ladder or the PTX machine is not built (make test builds them)")
+    environment = {"LADDER_DEVICE": "machine", "MACHINE_SMS": str(results.head["sms"])}
+    try:
+        program = str(root / "build/ladder")
+        lines = bench.ask(program, "--choices", rows=said, environment=environment)
+    except bench.Problem as problem:
+        yield f"build/ladder --choices: {problem}"
+        return
+    for (row, published), line in zip(said.items(), lines.splitlines()):
+        today = json.loads(line)["configuration"]
+        if today != published:
+            yield (
+                f"{bench.row_name(row)}: the model chooses {today}, {published} is published; run "
+                "make bench and make sweep PICKS=1"
+            )
 
 
 def toolkit():
@@ -366,7 +414,7 @@ def listed_kernels(root):
         [root / "build/ladder", "--list"], capture_output=True, text=True, check=True
     ).stdout
     rows = [line.split("\t") for line in printed.splitlines()]
-    return {(int(row[0]), row[2]): row[-2] for row in rows if row[0].isdigit()}
+    return {(int(row[0]), row[2]): row[15] for row in rows if row[0].isdigit()}
 
 
 CHECKS = {
@@ -382,6 +430,7 @@ CHECKS = {
     "make targets exist": check_make_targets,
     "docs/isa.md is the decode table": check_isa,
     "published kernels are unchanged": check_hashes,
+    "published choices are the model's": check_choices,
 }
 
 

@@ -136,7 +136,20 @@ def count(ncu, program, kernel, launch):
 # --- the file ------------------------------------------------------------------------------------
 
 
-def read_rows(path, env, hashes, variants):
+def what_runs(today, launches):
+    """{launch: its kernel, and the configuration if it is a chooser that chose one}."""
+    rows = {one: bench.Row(*one, bench.REGIMES[0]) for one in launches}
+    chosen = today.choices([row for row in rows.values() if today.variant(row)["chooses"]])
+    return {
+        one: {
+            "configuration": chosen.get(row, {}).get("configuration"),
+            "kernel": chosen.get(row, today.variant(row))["kernel"],
+        }
+        for one, row in rows.items()
+    }
+
+
+def read_rows(path, env, today):
     """{launch: row} of an earlier run that still hold: same machine and versions, same kernel."""
     if not path.exists():
         return {}
@@ -148,11 +161,12 @@ def read_rows(path, env, hashes, variants):
     if any(old.get(key) != env[key] for key in ENV_KEYS):
         print(f"{path} was counted with another machine or versions; its rows are dropped.")
         return {}
-    kernels = {(v["stage"], v["variant"]): v["kernel"] for v in variants}
+    rows = {launch: row for launch, row in rows.items() if launch[:2] in today.variants}
+    runs = what_runs(today, rows)
     return {
         launch: row
         for launch, row in rows.items()
-        if launch[:2] in kernels and hashes[kernels[launch[:2]]] == row["kernel_hash"]
+        if today.hashes[runs[launch]["kernel"]] == row["kernel_hash"]
     }
 
 
@@ -191,9 +205,10 @@ def count_all(options):
     env = json.loads(bench.ask(program, "--bench-rows").splitlines()[0])["env"]
     path = options.results / f"{bench.file_stem(env['gpu'])}.counters.json"
 
-    by_name = {(v["stage"], v["variant"]): v for v in variants}
-    rows = read_rows(path, env, hashes, variants)
+    today = bench.Today(program, variants, hashes)
+    rows = read_rows(path, env, today)
     to_do = [one for one in selected if options.force or one not in rows]
+    runs = what_runs(today, to_do)
     kept = len(selected) - len(to_do)
     print(
         f"{env['gpu']}, driver {env['driver']}, nvcc {env['toolkit']}; seed {env['seed']}\n"
@@ -203,14 +218,16 @@ def count_all(options):
     failures, start_s, pace_s = {}, time.monotonic(), FIRST_ROW_S
     for number, launch in enumerate(to_do, 1):
         show_running(launch, pace_s * (len(to_do) - number + 1))
-        variant = by_name[launch[:2]]
+        variant = today.variants[launch[:2]]
         stage_program = str(options.build / f"stage-{variant['name'].split('_')[0]}")
         try:
-            counts = count(ncu, stage_program, variant["kernel"], launch)
+            kernel = runs[launch]["kernel"]
+            counts = count(ncu, stage_program, kernel, launch)
             rows[launch] = {
                 "stage": launch.stage, "name": variant["name"], "variant": launch.variant,
                 "result": variant["result"], "m": launch.m, "n": launch.n, "k": launch.k,
-                **counts, "kernel_hash": hashes[variant["kernel"]],
+                **(runs[launch] if runs[launch]["configuration"] else {}), **counts,
+                "kernel_hash": hashes[kernel],
             }  # fmt: skip
             write(path, env, rows, variants)
             what = f"{counts['cycles'] / 1e6:8.3f} million cycles"

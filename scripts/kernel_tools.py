@@ -10,6 +10,7 @@ PTX and SASS come with source lines. OPTIONS are the program's; without --varian
 takes every variant and the others the one that stands for the rung.
 """
 
+import json
 import os
 import re
 import shutil
@@ -33,6 +34,7 @@ SASS_LINE = re.compile(r'//## File "([^"]+)", line (\d+)')
 
 # A small shape, ragged in all three dimensions: a tool makes a kernel slower a hundredfold.
 SMALL = {"--m": "200", "--n": "264", "--k": "136"}
+DEFAULT_SIZE = "8192"  # of the programs, on a GPU
 
 
 def find_tool(name):
@@ -180,8 +182,9 @@ def variants(program):
     listing = subprocess.run([program, "--list"], stdout=subprocess.PIPE, text=True, check=True)
     rows = [line.split("\t") for line in listing.stdout.splitlines()]
     return [
-        {"stem": row[1], "name": row[2], "result": row[3] == "1", "persistent": row[14] == "1",
-         "kernel": row[15]} for row in rows
+        {"stage": row[0], "stem": row[1], "name": row[2], "result": row[3] == "1",
+         "persistent": row[14] == "1", "kernel": row[15], "chooses": row[18:19] == ["1"]}
+        for row in rows
     ]  # fmt: skip
 
 
@@ -203,8 +206,17 @@ def chosen(program, options):
     rows = variants(program)
     for row in rows:
         if row["name"] == name or (name is None and row["result"]):
-            return row
+            return as_chosen(program, row, options) if row["chooses"] else row
     sys.exit(f"There is no variant {name}; the rung has {', '.join(row['name'] for row in rows)}.")
+
+
+def as_chosen(program, row, options):
+    """A chooser's row with the kernel that it would run at the options' shape."""
+    sizes = [given(options, f"--{letter}") or DEFAULT_SIZE for letter in "mnk"]
+    line = " ".join([row["stage"], row["name"], *sizes, "burst"])
+    command = [program, "--choices"] + [o for o in options if o.startswith("--grid=")]
+    said = subprocess.run(command, input=line, stdout=subprocess.PIPE, text=True, check=True)
+    return {**row, "kernel": json.loads(said.stdout)["kernel"]}
 
 
 def ncu_command(ncu, kernel):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Regenerates every measured number in README.md, CONTRIBUTING.md and docs/*.md, and the ladder
-plot, from the JSON files in docs/results. Python standard library only.
+"""Regenerates every measured number in README.md, CONTRIBUTING.md and docs/*.md, and the
+plots, from the JSON files in docs/results. Python standard library only.
 
   tables.py           rewrite what has changed
   tables.py --check   change nothing; exit 1 and name each file and table that would change
@@ -13,8 +13,13 @@ A table stands between two lines of its own:
   rung N         every variant of rung N, below the result of rung N-1
   counters N     what Nsight Compute counted of each, at the largest of the usual cubes
   environment    the machine and the versions behind the numbers
-  baseline       which cuBLASLt algorithm won for each shape
+  baseline       which cuBLASLt algorithm won for each of the usual cubes
   submitted      runs that others have sent, one row a file
+  shapes N       rung N, which chooses, at the tuning and the held-out shapes
+  sweep          the best configuration and the pick at every shape of make sweep
+  limits         what the GPU can do at most, by make limits
+  ceilings [N]   what the result of each rung, or each variant of rung N, takes of that
+  energy NAME    what make energy found: an experiment, environment, or rungs, from make bench
 
 A number in prose stands inside one line, never at its start (Markdown would take the line as HTML):
 
@@ -29,9 +34,27 @@ variant, and a key is any of a row's keys. FORMAT is a Python format specificati
 is the same for what Nsight Compute counted, with operands rung.variant.key, such as
 7.group16.l2_read_bytes, at the shape of the rung's table of counters.
 
+  <!-- energy: EXPRESSION [: FORMAT] -->0.913<!-- end -->
+
+is the same for what make energy found, with operands experiment.label.chip.key, such as
+data.zeros.whole.watts, chip being part or whole, and label also best or worst; or a key of the
+file's head, such as idle_watts.
+
+  <!-- shapes: EXPRESSION [: FORMAT] -->1.031<!-- end -->
+  <!-- sweep: EXPRESSION [: FORMAT] -->1.20 %<!-- end -->
+
+are the same for the table shapes N, with operands rung.list.regime.key such as
+11.tuning.burst.geomean (or geomean_large, lowest, below), and for what make sweep found, with
+operands [list.]regime.key such as burst.mean (or worst, shapes).
+
+  <!-- limit: EXPRESSION [: FORMAT] -->4096<!-- end -->
+
+is the same for what make limits found, with operands name.regime.key, such as
+wgmma_n256.burst.per_clock.
+
 The numbers come from the first file whose name has no '-' (h200.json); <gpu>-<who>.json are runs
-sent by others. Counters come from the file beside it (h200.counters.json). A row that was not
-measured shows as a dash, one whose result was wrong as FAIL.
+sent by others. Counters and energy come from the files beside it (h200.counters.json,
+h200.energy.json). A row that was not measured shows as a dash, one whose result was wrong as FAIL.
 """
 
 import argparse
@@ -42,15 +65,20 @@ import statistics
 import sys
 from pathlib import Path
 
-DASH = "–"
+import energy_tables
+import limits_tables
+import sweep_tables
+from cells import DASH, cell, markdown, percent, tflops
+
 SIZES = (2048, 4096, 8192)
 REGIMES = ("burst", "sustained")
-TABLE = re.compile(r"^<!-- table: ([a-z]+)(?: (\d+))? -->$")
-VALUE = re.compile(r"<!-- (value|counter): ([^>]+?) -->(.*?)<!-- end -->")
+TABLE = re.compile(r"^<!-- table: ([a-z]+)(?: (\w+))? -->$")
+VALUE = re.compile(r"<!-- (value|counter|energy|shapes|sweep|limit): ([^>]+?) -->(.*?)<!-- end -->")
 END = "<!-- end -->"
 REGISTRAR = re.compile(r'Registrar\s+\w+\s*[({]\s*__FILE__\s*,\s*((?:"[^"]*"\s*)+),')
 FENCE = re.compile(r"^\s*(```|~~~)")
 PLOT = Path("docs/img/ladder.svg")
+ROOFLINE = Path("docs/img/roofline.svg")
 HEAD_KEYS = ("gpu", "driver", "toolkit", "cublas", "revision", "date", "data", "seed", "rows")
 ROW_KEYS = ("stage", "name", "variant", "result", "m", "n", "k", "regime", "tflops", "verified")
 COUNTERS = ".counters.json"
@@ -74,6 +102,7 @@ class Results:
     def __init__(self, path, document, counters=None):
         self.path = path
         self.counters = counters
+        self.energy = None
         self.head = document
         self.rows = document["rows"]
 
@@ -147,7 +176,9 @@ def load(path):
     for index, row in enumerate(document["rows"]):
         if row["regime"] not in REGIMES:
             raise Problem(f'{path}: row {index}: regime must be burst or sustained')
-    return Results(path, document, load_counters(path.with_suffix(COUNTERS)))
+    results = Results(path, document, load_counters(path.with_suffix(COUNTERS)))
+    results.energy = load_energy(path.with_suffix(energy_tables.SUFFIX))
+    return results
 
 
 def load_counters(path):
@@ -157,10 +188,17 @@ def load_counters(path):
     return Results(path, read(path, COUNTER_HEAD_KEYS, row_keys))
 
 
+def load_energy(path):
+    if not path.exists():
+        return None
+    return Results(path, read(path, energy_tables.HEAD_KEYS, energy_tables.ROW_KEYS))
+
+
 def load_all(root):
-    """(the file behind the tables or None, the files sent by others), each with its counters."""
+    """(the file behind the tables or None, the files sent by others), each with what stands beside
+    it, as <gpu>.counters.json does."""
     paths = sorted((root / "docs/results").glob("*.json"))
-    paths = [path for path in paths if not path.name.endswith(COUNTERS)]
+    paths = [path for path in paths if "." not in path.stem]
     own = [path for path in paths if "-" not in path.stem]
     others = [path for path in paths if "-" in path.stem]
     return (load(own[0]) if own else None), [load(path) for path in others]
@@ -181,19 +219,6 @@ def rungs(root):
 
 
 # --- formatting ----------------------------------------------------------------------------------
-
-
-def cell(value, spec):
-    return DASH if value is None else format(value, spec)
-
-
-def percent(value):
-    return DASH if value is None else f"{100 * value:.1f} %"
-
-
-def tflops(value):
-    """Three significant digits are more than the spread of a measurement leaves."""
-    return DASH if value is None else format(value, ".1f" if value < 100 else ".0f")
 
 
 def measured(row, show):
@@ -229,12 +254,8 @@ def both(burst, sustained, show):
     return DASH if cells == [DASH, DASH] else " / ".join(cells)
 
 
-def markdown(header, rows):
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return lines + ["| " + " | ".join(row) + " |" for row in rows]
-
-
 NOT_MEASURED = "*Not measured yet: `make bench` on a Hopper GPU fills this in.*"
+NO_ENERGY = "*Not measured yet: `make energy` on a Hopper GPU fills this in.*"
 NOT_COUNTED = "*Not measured yet: `make counters` on a Hopper GPU fills this in.*"
 
 
@@ -256,7 +277,7 @@ def ladder_table(root, results, others, link):
                 speed = measured(row, lambda r: tflops(r["tflops"]))
                 share = measured(row, lambda r: percent(r.get("ratio")))
                 cells += [speed + (note if row else ""), share]
-            cells += [registers(results.any_row(number, "result"))]
+            cells += [registers(rows_at[0] or results.any_row(number, "result"))]
         rows.append([f"[{stem}]({link}{stem}.md)", idea] + cells)
     lines = markdown(header, rows)
     if results:
@@ -275,8 +296,8 @@ def variant_row(results, label, stage, variant, size):
     return [label] + cells + [
         with_share(sustained),
         spread(burst),
-        registers(results.any_row(stage, variant)),
-        shared_memory(results.any_row(stage, variant)),
+        registers(burst or results.any_row(stage, variant)),
+        shared_memory(burst or results.any_row(stage, variant)),
         both(burst, sustained, lambda r: percent(r.get("tensor_share"))),
         both(burst, sustained, lambda r: cell(r.get("sm_mhz"), ".0f")),
         measured(burst, lambda r: cell(r.get("host_us"), ".1f")),
@@ -374,16 +395,16 @@ def baseline_table(root, results, others):
         return [NOT_MEASURED]
     by_shape = {}
     for row in results.rows:
-        if row.get("baseline_tflops") is not None:
+        usual = row["m"] == row["n"] == row["k"] and row["m"] in SIZES
+        if usual and row.get("baseline_tflops") is not None:
             by_shape.setdefault((row["m"], row["n"], row["k"], row["regime"]), []).append(row)
     lines = []
     for (m, n, k, regime), rows in sorted(by_shape.items()):
         names = [str(row.get("baseline_algo") or DASH) for row in rows]
         best = max(sorted(set(names)), key=names.count)
         won = f"{names.count(best)} of {len(names)}"
-        shape = f"{m}³" if m == n == k else f"{m}, {n}, {k}"
         median = statistics.median(row["baseline_tflops"] for row in rows)
-        lines.append([shape, regime, tflops(median), best, won])
+        lines.append([f"{m}³", regime, tflops(median), best, won])
     header = ["M, N, K", "regime", "TFLOPS, median", "algorithm that won most often", "rows"]
     return markdown(header, lines)
 
@@ -403,6 +424,21 @@ def submitted_table(root, results, others):
     return markdown(header, rows) + ["", caption]
 
 
+def energy_table(results, name):
+    found = energy_tables.table(results, name)
+    if found is None:
+        return [NOT_MEASURED if name == "rungs" else NO_ENERGY]
+    header, rows, caption = found
+    return markdown(header, rows) + (["", caption] if caption else [])
+
+
+def refused_at(where, make, *arguments):
+    try:
+        return make(*arguments)
+    except ValueError as error:
+        raise Problem(f"{where}: {error}")
+
+
 SIMPLE = {
     "environment": environment_table,
     "baseline": baseline_table,
@@ -413,16 +449,29 @@ SIMPLE = {
 def table(root, results, others, kind, number, where):
     if kind == "ladder":
         return ladder_table(root, results, others, "" if where.parent.name == "docs" else "docs/")
-    if kind == "rung" and number is not None:
+    if kind == "rung" and number is not None and number.isdecimal():
         return rung_table(root, results, others, int(number))
-    if kind == "counters" and number is not None:
+    if kind == "counters" and number is not None and number.isdecimal():
         return counters_table(root, results, others, int(number))
+    if kind == "energy" and number is not None:
+        return refused_at(where, energy_table, results, number)
+    if kind == "shapes" and number is not None and number.isdecimal():
+        return refused_at(where, sweep_tables.shapes_table, results, int(number))
+    if kind == "sweep" and number is None:
+        return refused_at(where, sweep_tables.sweep_table, results)
+    if kind == "limits" and number is None:
+        return refused_at(where, limits_tables.limits_table, results)
+    if kind == "ceilings" and number is None:
+        return refused_at(where, limits_tables.rungs_table, results, sorted(rungs(root)))
+    if kind == "ceilings" and number.isdecimal():
+        return refused_at(where, limits_tables.ceilings_table, results, int(number))
     if kind in SIMPLE and number is None:
         return SIMPLE[kind](root, results, others)
     name = " ".join(filter(None, (kind, number)))
     raise Problem(
         f'{where}: no table is called "{name}"; '
-        "there are ladder, rung N, counters N, environment, baseline, submitted"
+        "there are ladder, rung N, counters N, environment, baseline, submitted, energy NAME, "
+        "shapes N, sweep, limits, ceilings [N]"
     )
 
 
@@ -439,8 +488,9 @@ FORMATS = {
     "tensor_share": percent,
     "sm_mhz": lambda v: cell(v, ".0f"),
     "host_us": lambda v: cell(v, ".1f"),
-    "watts": lambda v: cell(v, ".0f"),
-    "pj_per_flop": lambda v: cell(v, ".2f"),
+    **{key: lambda v, s=spec: cell(v, s) for key, spec in energy_tables.FORMATS.items()},
+    **sweep_tables.FORMATS,
+    **limits_tables.FORMATS,
 }
 
 
@@ -480,7 +530,14 @@ def counter_operand(results, text):
     return (row[key] if row else None), key
 
 
-OPERANDS = {"value": operand, "counter": counter_operand}
+OPERANDS = {
+    "value": operand,
+    "counter": counter_operand,
+    "energy": energy_tables.operand,
+    "shapes": sweep_tables.shapes_operand,
+    "sweep": sweep_tables.sweep_operand,
+    "limit": limits_tables.operand,
+}
 MARKERS = tuple(f"<!-- {kind}:" for kind in OPERANDS)
 
 
@@ -662,10 +719,13 @@ def outdated(root):
         new, changed = regenerate(root, results, others, path.relative_to(root), old)
         if new != old:
             found.append((path, new, changed))
-    new = plot(root, results)
-    path = root / PLOT
-    if not path.exists() or path.read_text(encoding="utf-8") != new:
-        found.append((path, new, ["plot"]))
+    roofline = refused_at(
+        ROOFLINE, limits_tables.roofline, results, sorted(rungs(root)), SVG_STYLE
+    )
+    for name, new in ((PLOT, plot(root, results)), (ROOFLINE, roofline)):
+        path = root / name
+        if not path.exists() or path.read_text(encoding="utf-8") != new:
+            found.append((path, new, ["plot"]))
     return found
 
 

@@ -458,6 +458,7 @@ def traced_options(program, options):
             options = options + [f"{name}={value}"]
     if variant["persistent"] and given(options, "--grid") is None:
         options = options + [PERSISTENT_GRID]
+    variant = chosen(program, options)  # again: what a chooser runs depends on the shape
     shape = "×".join(given(options, f"--{letter}") for letter in "mnk")
     return variant, options + ["--check"], f"{variant['stem']} {variant['name']}, {shape}"
 

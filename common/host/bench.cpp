@@ -12,6 +12,8 @@
 namespace ladder {
 namespace {
 
+constexpr double NOT_MEASURED = std::numeric_limits<double>::quiet_NaN();
+
 // The kernel module's file says e.g. "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.82.07
 // ...".
 std::string driver_version() {
@@ -44,19 +46,35 @@ JsonObject environment_line(const DeviceInfo& device, const Options& options) {
   return JsonObject().add("env", env);
 }
 
-JsonObject result_line(const BenchRow& row, const GroupOutcome& group, const Outcome& outcome) {
-  constexpr double NOT_MEASURED = std::numeric_limits<double>::quiet_NaN();
-  const KernelUse use = query_kernel(*row.variant);
+// What a chooser made of the row, and null of any other variant.
+void add_configuration(JsonObject& line, const Variant& asked, const Variant& runs) {
+  if (asked.choose == nullptr) {
+    line.add_null("configuration");
+  } else {
+    line.add("configuration", runs.name);
+  }
+}
+
+JsonObject result_line(const BenchRow& row, int grid, const GroupOutcome& group,
+                       const Outcome& outcome) {
+  const GemmArgs sizes = sizes_of(row.shape, grid);
+  const Variant& runs = chosen(*row.variant, sizes);
+  const KernelUse use = query_kernel(runs);
   const bool timed = outcome.time.has_value();
   const auto value = [&](double Measurement::*field) {
     return timed ? *outcome.time.*field : NOT_MEASURED;
+  };
+  const auto watts = [](const Outcome& of) { return of.power ? of.power->watts : NOT_MEASURED; };
+  const auto pj_per_flop = [](const Outcome& of) {
+    return of.power ? of.power->pj_per_flop() : NOT_MEASURED;
   };
   JsonObject line;
   line.add("stage", row.stage->number)
       .add("name", row.stage->stem)
       .add("variant", row.variant->name)
-      .add("result", row.variant->result)
-      .add("m", row.shape.m)
+      .add("result", row.variant->result);
+  add_configuration(line, *row.variant, runs);
+  line.add("m", row.shape.m)
       .add("n", row.shape.n)
       .add("k", row.shape.k)
       .add("regime", to_string(row.regime))
@@ -73,12 +91,37 @@ JsonObject result_line(const BenchRow& row, const GroupOutcome& group, const Out
       .add("sm_mhz", value(&Measurement::sm_mhz))
       .add("tensor_share", value(&Measurement::tensor_share))
       .add("host_us", value(&Measurement::host_us))
-      .add_null("watts")
-      .add_null("pj_per_flop")
+      .add("watts", watts(outcome))
+      .add("pj_per_flop", pj_per_flop(outcome))
+      .add("baseline_watts", watts(group.baseline))
+      .add("baseline_pj_per_flop", pj_per_flop(group.baseline))
+      .add("idle_watts", group.idle_watts)
       .add("registers", use.registers)
       .add("smem_bytes", use.smem_bytes)
       .add("verified", outcome.check.ok())
-      .add("kernel", kernel_name(row.variant->kernel));
+      .add("kernel", kernel_name(runs.kernel));
+  if (!outcome.check.ok()) line.add("error", outcome.check.failure);
+  return line;
+}
+
+JsonObject sweep_line(const BenchRow& row, int grid, const Outcome& outcome) {
+  const GemmArgs sizes = sizes_of(row.shape, grid);
+  const Variant& runs = chosen(*row.variant, sizes);
+  const auto value = [&](double Measurement::*field) {
+    return outcome.time ? *outcome.time.*field : NOT_MEASURED;
+  };
+  JsonObject line;
+  line.add("stage", row.stage->number).add("variant", row.variant->name);
+  add_configuration(line, *row.variant, runs);
+  line.add("m", row.shape.m)
+      .add("n", row.shape.n)
+      .add("k", row.shape.k)
+      .add("regime", to_string(row.regime))
+      .add("us", value(&Measurement::us))
+      .add("tflops", value(&Measurement::tflops))
+      .add("sm_mhz", value(&Measurement::sm_mhz))
+      .add("verified", outcome.check.ok())
+      .add("kernel", kernel_name(runs.kernel));
   if (!outcome.check.ok()) line.add("error", outcome.check.failure);
   return line;
 }
@@ -89,24 +132,124 @@ std::vector<std::string> read_lines(std::istream& input) {
   return lines;
 }
 
-// Returns whether every row is right.
-bool run_group(Workbench& workbench, const std::vector<BenchRow>& rows) {
+std::vector<const Variant*> variants_of(const std::vector<BenchRow>& rows) {
   std::vector<const Variant*> variants;
   for (const BenchRow& row : rows) variants.push_back(row.variant);
-  const auto announce = [&rows](const std::vector<size_t>& running) {
+  return variants;
+}
+
+Announce announcer(const std::vector<BenchRow>& rows) {
+  return [&rows](const std::vector<size_t>& running) {
     std::vector<std::string> texts;
     for (const size_t i : running) texts.push_back(rows[i].text());
     print_line(JsonObject().add("running", texts));
   };
+}
+
+bool bench_rows(Workbench& workbench, const Options& options, const std::vector<BenchRow>& rows) {
   const BenchRow& first = rows.front();
-  const GroupOutcome group =
-      measure_group(workbench, *first.stage, variants, first.shape, first.regime, announce);
+  const GroupOutcome group = measure_group(workbench, *first.stage, variants_of(rows), first.shape,
+                                           first.regime, announcer(rows));
   bool right = true;
   for (size_t i = 0; i < rows.size(); ++i) {
-    print_line(result_line(rows[i], group, group.variants[i]));
+    print_line(result_line(rows[i], options.grid, group, group.variants[i]));
     right = right && group.variants[i].check.ok();
   }
   return right;
+}
+
+bool sweep_rows(Workbench& workbench, const Options& options, const std::vector<BenchRow>& rows) {
+  const BenchRow& first = rows.front();
+  const std::vector<Outcome> outcomes = sweep_group(workbench, *first.stage, variants_of(rows),
+                                                    first.shape, first.regime, announcer(rows));
+  bool right = true;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    print_line(sweep_line(rows[i], options.grid, outcomes[i]));
+    right = right && outcomes[i].check.ok();
+  }
+  return right;
+}
+
+// Prints the results of one group; returns whether every one is right.
+using GroupRunner = bool(Workbench&, const Options&, const std::vector<BenchRow>&);
+
+int run_rows(const Options& options, std::istream& input, GroupRunner* run) {
+  const std::vector<std::vector<BenchRow>> groups = parse_bench_rows(read_lines(input), stages());
+  if (machine_is_wanted()) {
+    throw NoDevice(
+        "--bench-rows and --sweep-rows measure, and the PTX machine says nothing about time; they "
+        "need a GPU of compute capability 9.0.");
+  }
+  const DeviceInfo device = query_device();
+  print_line(environment_line(device, options));
+  Workbench workbench(device, options.data, options.seed, options.grid);
+  bool right = true;
+  for (const std::vector<BenchRow>& rows : groups) {
+    right = run(workbench, options, rows) && right;
+  }
+  return right ? 0 : 1;
+}
+
+// Variants that take part in a measurement, and what came of each.
+struct Field {
+  std::vector<Outcome> outcomes;  // of each variant
+  std::vector<Contestant> contestants;
+  std::vector<size_t> right;  // which variants the last contestants are
+};
+
+// Checks every variant; those that are right become contestants.
+void admit(Problem& problem, const Stage& stage, const std::vector<const Variant*>& variants,
+           const Announce& announce, bool beside_kept, Field* field) {
+  for (size_t i = 0; i < variants.size(); ++i) {
+    announce({i});
+    const Variant& variant = *variants[i];
+    const std::string name = describe(stage, variant, problem.shape());
+    const Watchdog watchdog(name);
+    const Contestant contestant{name, [&variant](const GemmArgs& args) { run(variant, args); }};
+    Outcome outcome;
+    outcome.check = check(problem, contestant);
+    if (outcome.check.ok()) {
+      if (beside_kept) outcome.share_equal_to_cublas = problem.share_equal_to_kept();
+      field->right.push_back(i);
+      field->contestants.push_back(contestant);
+    }
+    field->outcomes.push_back(outcome);
+  }
+}
+
+// Gives each right variant its time, or what was wrong in the end.
+void settle(const std::vector<Measurement>& times, Field* field) {
+  const size_t before = times.size() - field->right.size();  // contestants that are no variants
+  for (size_t i = 0; i < field->right.size(); ++i) {
+    Outcome& outcome = field->outcomes[field->right[i]];
+    outcome.check = times[before + i].check;
+    if (outcome.check.ok()) outcome.time = times[before + i];
+  }
+}
+
+// Whether a group is one whose energy is measured. The counter is slow, so that only the rung's
+// default shape gets it.
+bool is_metered(const Stage& stage, const Shape& shape, Regime regime) {
+  return regime == Regime::sustained && shape == shape_of_run(Options(), stage);
+}
+
+// The energy of the rung's result variant, if it was timed, and of cuBLASLt beside it. What cannot
+// be had stays empty.
+void meter_group(Problem& problem, const EnergyMeter& meter,
+                 const std::vector<const Variant*>& variants, Field* field, GroupOutcome* group) {
+  for (size_t i = 0; i < field->right.size(); ++i) {
+    Outcome& outcome = field->outcomes[field->right[i]];
+    if (!variants[field->right[i]]->result || !outcome.time) continue;
+    try {
+      group->baseline.power = measure_power(problem, field->contestants.front(), meter).power;
+      const MeteredRun run = measure_power(problem, field->contestants[i + 1], meter);
+      outcome.check = run.check;
+      if (run.check.ok()) outcome.power = run.power;
+    } catch (const NoEnergy& why) {
+      std::fprintf(stderr, "No watts: %s\n", why.what());
+    }
+  }
+  group->idle_watts = meter.idle_watts;
 }
 
 }  // namespace
@@ -141,7 +284,7 @@ GroupOutcome measure_group(Workbench& workbench, const Stage& stage,
                            const std::vector<const Variant*>& variants, const Shape& shape,
                            Regime regime, const Announce& announce) {
   GroupOutcome group;
-  std::vector<Contestant> contestants;  // those that are right; cuBLASLt first, right or not
+  Field field;  // cuBLASLt comes first, right or not
   {
     announce({});
     const Watchdog watchdog("cuBLASLt at " + to_string(shape));
@@ -150,36 +293,20 @@ GroupOutcome measure_group(Workbench& workbench, const Stage& stage,
     group.baseline.check = check(workbench.problem(shape), baseline.contestant);
     group.baseline.share_equal_to_cublas = 1;
     workbench.problem(shape).keep_output();
-    contestants.push_back(baseline.contestant);
+    field.contestants.push_back(baseline.contestant);
   }
   Problem& problem = workbench.problem(shape);
-  std::vector<size_t> right;
-  for (size_t i = 0; i < variants.size(); ++i) {
-    announce({i});
-    const Variant& variant = *variants[i];
-    const Watchdog watchdog(describe(stage, variant, shape));
-    const Contestant contestant{describe(stage, variant, shape),
-                                [&variant](const GemmArgs& args) { run(variant, args); }};
-    Outcome outcome;
-    outcome.check = check(problem, contestant);
-    if (outcome.check.ok()) {
-      outcome.share_equal_to_cublas = problem.share_equal_to_kept();
-      right.push_back(i);
-      contestants.push_back(contestant);
-    }
-    group.variants.push_back(outcome);
-  }
+  admit(problem, stage, variants, announce, true, &field);
 
-  announce(right);
+  announce(field.right);
   const Watchdog watchdog(describe(stage, *variants.front(), shape) + " and its other variants");
-  const std::vector<Measurement> times = measure(problem, contestants, regime);
+  const EnergyMeter* meter = is_metered(stage, shape, regime) ? workbench.meter() : nullptr;
+  const std::vector<Measurement> times = measure(problem, field.contestants, regime);
   group.baseline.time = times.front();
   if (group.baseline.check.ok()) group.baseline.check = times.front().check;
-  for (size_t i = 0; i < right.size(); ++i) {
-    Outcome& outcome = group.variants[right[i]];
-    outcome.check = times[i + 1].check;
-    if (outcome.check.ok()) outcome.time = times[i + 1];
-  }
+  settle(times, &field);
+  if (meter != nullptr) meter_group(problem, *meter, variants, &field, &group);
+  group.variants = std::move(field.outcomes);
   if (!group.baseline.check.ok()) {
     std::fprintf(stderr, "WARNING: cuBLASLt itself is wrong at %s with %s: %s\n",
                  to_string(shape).c_str(), group.algorithm.c_str(),
@@ -188,19 +315,43 @@ GroupOutcome measure_group(Workbench& workbench, const Stage& stage,
   return group;
 }
 
+std::vector<Outcome> sweep_group(Workbench& workbench, const Stage& stage,
+                                 const std::vector<const Variant*>& variants, const Shape& shape,
+                                 Regime regime, const Announce& announce) {
+  announce({});
+  Problem& problem = workbench.problem(shape);
+  Field field;
+  admit(problem, stage, variants, announce, false, &field);
+  if (field.right.empty()) return field.outcomes;
+
+  announce(field.right);
+  const Watchdog watchdog(describe(stage, *variants.front(), shape) + " and its other variants");
+  settle(measure(problem, field.contestants, regime, SWEEP_PACE), &field);
+  return field.outcomes;
+}
+
 int run_bench_rows(const Options& options, std::istream& input) {
-  const std::vector<std::vector<BenchRow>> groups = parse_bench_rows(read_lines(input), stages());
-  if (machine_is_wanted()) {
-    throw NoDevice(
-        "--bench-rows measures, and the PTX machine says nothing about time; it needs a GPU of "
-        "compute capability 9.0.");
+  return run_rows(options, input, bench_rows);
+}
+
+int run_sweep_rows(const Options& options, std::istream& input) {
+  return run_rows(options, input, sweep_rows);
+}
+
+void print_choices(const Options& options, std::istream& input) {
+  for (const std::vector<BenchRow>& rows : parse_bench_rows(read_lines(input), stages())) {
+    for (const BenchRow& row : rows) {
+      const GemmArgs args = sizes_of(row.shape, options.grid);
+      const Variant& runs = chosen(*row.variant, args);
+      JsonObject line;
+      line.add("row", row.text());
+      add_configuration(line, *row.variant, runs);
+      line.add("kernel", kernel_name(runs.kernel))
+          .add("predicted_us",
+               runs.predicted_us == nullptr ? NOT_MEASURED : runs.predicted_us(args));
+      print_line(line);
+    }
   }
-  const DeviceInfo device = query_device();
-  print_line(environment_line(device, options));
-  Workbench workbench(device, options.data, options.seed, options.grid);
-  bool right = true;
-  for (const std::vector<BenchRow>& rows : groups) right = run_group(workbench, rows) && right;
-  return right ? 0 : 1;
 }
 
 }  // namespace ladder

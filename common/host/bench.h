@@ -1,8 +1,9 @@
-// Measuring variants of one rung beside cuBLASLt, and the --bench-rows mode built on it.
+// Measuring variants of one rung, and the modes --bench-rows and --sweep-rows built on it.
 #pragma once
 
 #include <functional>
 #include <istream>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,12 +37,16 @@ struct Outcome {
   Check check;                       // before timing, then after it
   double share_equal_to_cublas = 0;  // of set 0's elements, bit for bit
   std::optional<Measurement> time;   // only of a contestant that is right before and after
+  std::optional<Power> power;        // only where GroupOutcome says so
 };
 
 struct GroupOutcome {
   std::string algorithm;  // of the baseline
   Outcome baseline;       // never without its time: whether it is right stands in its check
   std::vector<Outcome> variants;
+  // Energy is measured sustained and at the rung's default shape, of the baseline and of the rung's
+  // result, if the board has a counter. What it draws at rest:
+  double idle_watts = std::numeric_limits<double>::quiet_NaN();
 };
 
 // Checks cuBLASLt's best algorithm and every variant, then times all that are right in turns. Each
@@ -52,6 +57,11 @@ GroupOutcome measure_group(Workbench& workbench, const Stage& stage,
                            const std::vector<const Variant*>& variants, const Shape& shape,
                            Regime regime, const Announce& announce);
 
+// The same without cuBLASLt and with less time for each, for many variants.
+std::vector<Outcome> sweep_group(Workbench& workbench, const Stage& stage,
+                                 const std::vector<const Variant*>& variants, const Shape& shape,
+                                 Regime regime, const Announce& announce);
+
 // "rung 5 05_wgmma bn256 at 8192x8192x8192", for messages.
 std::string describe(const Stage& stage, const Variant& variant, const Shape& shape);
 
@@ -61,5 +71,12 @@ std::string describe(const Stage& stage, const Variant& variant, const Shape& sh
 //   {"stage": …}           a row's result; "error" says why it has no numbers
 // Returns the exit code: 1 if a row failed. Throws Refused, NoDevice, CudaError.
 int run_bench_rows(const Options& options, std::istream& input);
+
+// --sweep-rows: the same with rows that say less.
+int run_sweep_rows(const Options& options, std::istream& input);
+
+// --choices: {"row": …, "configuration": …, "kernel": …, "predicted_us": …} for each row, whose
+// variant may choose by the device. Measures nothing.
+void print_choices(const Options& options, std::istream& input);
 
 }  // namespace ladder

@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "common/host/bench.h"
+#include "common/host/energy.h"
 #include "common/host/error.h"
 #include "common/host/options.h"
 #include "common/host/registry.h"
@@ -31,10 +32,11 @@ void print(const std::string& text) {
 void print_list() {
   for (const Stage& stage : stages()) {
     for (const Variant& v : stage.variants) {
-      print(format("%d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n",
+      print(format("%d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%d\n",
                    stage.number, stage.stem.c_str(), v.name, v.result, v.bm, v.bn, v.bk, v.depth,
                    v.threads, v.smem_bytes, v.cluster_m, v.cluster_n, v.regs_dec, v.regs_inc,
-                   v.persistent, kernel_name(v.kernel).c_str(), v.what));
+                   v.persistent, kernel_name(v.kernel).c_str(), v.what, v.configuration,
+                   v.choose != nullptr));
     }
   }
 }
@@ -85,11 +87,17 @@ TimeCells time_cells(const Outcome& outcome) {
   return cells;
 }
 
-std::vector<std::string> variant_row(const Variant& variant, const Outcome& outcome,
-                                     bool with_cublas) {
-  const KernelUse use = query_kernel(variant);
+// "auto (128x256)": a chooser, and what it chose here.
+std::string variant_label(const Variant& asked, const Variant& runs) {
+  return asked.choose == nullptr ? asked.name : asked.name + std::string(" (") + runs.name + ")";
+}
+
+std::vector<std::string> variant_row(const Variant& variant, const GemmArgs& args,
+                                     const Outcome& outcome, bool with_cublas) {
+  const Variant& runs = chosen(variant, args);
+  const KernelUse use = query_kernel(runs);
   const TimeCells time = time_cells(outcome);
-  return {variant.name + std::string(variant.result ? " *" : ""),
+  return {variant_label(variant, runs) + (variant.result ? " *" : ""),
           variant.what,
           use.registers,
           std::to_string(use.smem_bytes),
@@ -150,13 +158,14 @@ bool run_stage(Workbench& workbench, const Options& options, const Stage& stage,
   bool right = true;
   for (size_t i = 0; i < variants.size(); ++i) {
     const Outcome& outcome = group.variants[i];
-    rows.push_back(variant_row(*variants[i], outcome, timed));
+    const GemmArgs args = sizes_of(shape, options.grid);
+    rows.push_back(variant_row(*variants[i], args, outcome, timed));
     right = right && outcome.check.ok();
     if (!variants[i]->result) continue;
     const TimeCells time = time_cells(outcome);
-    ladder_rows->push_back({std::to_string(stage.number), stage.stem, variants[i]->name,
-                            to_string(shape), time.us, time.tflops, time.share,
-                            outcome.check.ok() ? "ok" : "FAIL"});
+    const std::string label = variant_label(*variants[i], chosen(*variants[i], args));
+    ladder_rows->push_back({std::to_string(stage.number), stage.stem, label, to_string(shape),
+                            time.us, time.tflops, time.share, outcome.check.ok() ? "ok" : "FAIL"});
   }
   if (timed) rows.push_back(cublas_row(group));
   print(table(without_columns(rows, 4, 5)));
@@ -245,8 +254,17 @@ int run_mode(const std::string& program, const std::vector<std::string>& argumen
     case Options::Mode::list:
       print_list();
       return EXIT_OK;
+    case Options::Mode::choices:
+      choose_device(program, arguments);
+      query_device();
+      print_choices(options, std::cin);
+      return EXIT_OK;
     case Options::Mode::bench_rows:
       return run_bench_rows(options, std::cin);
+    case Options::Mode::sweep_rows:
+      return run_sweep_rows(options, std::cin);
+    case Options::Mode::energy_rows:
+      return run_energy_rows(options, std::cin);
     default:
       return run_stages(program, arguments, options);
   }

@@ -24,7 +24,7 @@ int ladder_stage_count(void);
 const char* ladder_stage_name(int stage);
 
 // Device pointers, 16-byte aligned; leading dimensions in elements, multiples of 8, lda and ldb >=
-// k, ldd >= n. stage 0: the best rung for this shape.
+// k, ldd >= n. stage 0: the result of the last rung, which chooses a configuration for the shape.
 int ladder_gemm_bf16(int stage, int m, int n, int k, const void* a, long long lda, const void* b,
                      long long ldb, void* d, long long ldd, void* stream);
 

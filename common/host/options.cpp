@@ -15,13 +15,15 @@ constexpr int DEFAULT_SIZE = 8192;
 constexpr int SMALL_DEFAULT_SIZE = 2048;  // for a rung without tensor cores
 constexpr int MAX_SIZE = 1 << 30;         // what a rung accepts
 
-const std::vector<std::string> NAMES = {"--m",    "--n",          "--k",    "--variant",
-                                        "--data", "--seed",       "--grid", "--check",
-                                        "--list", "--bench-rows", "--help"};
+const std::vector<std::string> NAMES = {
+    "--m",     "--n",    "--k",       "--variant",    "--data",       "--seed",        "--grid",
+    "--check", "--list", "--choices", "--bench-rows", "--sweep-rows", "--energy-rows", "--help"};
+const std::vector<std::string> FLAGS = {
+    "--check", "--list", "--choices", "--bench-rows", "--sweep-rows", "--energy-rows", "--help"};
 const std::vector<Data> ALL_DATA = {Data::normal, Data::uniform, Data::ints, Data::zeros};
 
 bool takes_value(const std::string& name) {
-  return name != "--check" && name != "--list" && name != "--bench-rows" && name != "--help";
+  return std::find(FLAGS.begin(), FLAGS.end(), name) == FLAGS.end();
 }
 
 // A whole decimal number and nothing else: no sign, no blank, no leftover.
@@ -52,13 +54,13 @@ int parse_size(const std::string& name, const std::string& text) {
   return static_cast<int>(parse_number(name, text, 1, MAX_SIZE));
 }
 
-Data parse_data(const std::string& text) {
+Data parse_data(const std::string& name, const std::string& text) {
   std::vector<std::string> names;
   for (const Data data : ALL_DATA) {
     if (text == to_string(data)) return data;
     names.push_back(to_string(data));
   }
-  throw Refused("--data is '" + text + "' but must be one of " + join(names) + "; did you mean " +
+  throw Refused(name + " is '" + text + "' but must be one of " + join(names) + "; did you mean " +
                 nearest(text, names) + "?");
 }
 
@@ -83,7 +85,8 @@ void check_variant(const std::string& text, const std::vector<Stage>& stages) {
 
 void set_mode(Options* options, Options::Mode mode, const std::string& name) {
   if (options->mode != Options::Mode::run) {
-    throw Refused(name + " stands beside another of --list, --bench-rows and --help; give one.");
+    throw Refused(name + " stands beside another of " + join({FLAGS.begin() + 1, FLAGS.end()}) +
+                  "; give one.");
   }
   options->mode = mode;
 }
@@ -97,12 +100,15 @@ void apply(Options* options, const std::string& name, const std::string& value,
     check_variant(value, stages);
     options->variant = value;
   }
-  if (name == "--data") options->data = parse_data(value);
+  if (name == "--data") options->data = parse_data(name, value);
   if (name == "--seed") options->seed = parse_number(name, value, 0, INT64_MAX);
   if (name == "--grid") options->grid = static_cast<int>(parse_number(name, value, 0, INT_MAX));
   if (name == "--check") options->check_only = true;
   if (name == "--list") set_mode(options, Options::Mode::list, name);
+  if (name == "--choices") set_mode(options, Options::Mode::choices, name);
   if (name == "--bench-rows") set_mode(options, Options::Mode::bench_rows, name);
+  if (name == "--sweep-rows") set_mode(options, Options::Mode::sweep_rows, name);
+  if (name == "--energy-rows") set_mode(options, Options::Mode::energy_rows, name);
   if (name == "--help") set_mode(options, Options::Mode::help, name);
 }
 
@@ -126,15 +132,19 @@ const Variant& find_variant(const std::string& text, const Stage& stage, const s
                 "', only " + join(names) + "; did you mean " + nearest(text, names) + "?");
 }
 
-BenchRow parse_bench_row(const std::string& line, const std::vector<Stage>& stages) {
-  const std::string where = "Row '" + line + "': ";
+std::vector<std::string> words_of(const std::string& line, size_t count, const std::string& form) {
   std::istringstream stream(line);
   std::vector<std::string> words;
   for (std::string word; stream >> word;) words.push_back(word);
-  if (words.size() != 6) {
-    throw Refused(where + "it must be '<rung> <variant> <m> <n> <k> <burst|sustained>', but has " +
-                  std::to_string(words.size()) + " words.");
-  }
+  if (words.size() == count) return words;
+  throw Refused("Row '" + line + "': it must be '" + form + "', but has " +
+                std::to_string(words.size()) + " words.");
+}
+
+BenchRow parse_bench_row(const std::string& line, const std::vector<Stage>& stages) {
+  const std::string where = "Row '" + line + "': ";
+  const std::vector<std::string> words =
+      words_of(line, 6, "<rung> <variant> <m> <n> <k> <burst|sustained>");
   BenchRow row;
   row.stage = &find_stage(words[0], stages, where);
   row.variant = &find_variant(words[1], *row.stage, where);
@@ -179,7 +189,7 @@ std::string usage(const std::string& program) {
          " [--m=M] [--n=N] [--k=K] [--variant=NAME] [--data=KIND] [--seed=S] [--grid=G] [--check]\n"
          "       " +
          program +
-         " --list | --bench-rows | --help\n"
+         " --list | --choices | --bench-rows | --sweep-rows | --energy-rows | --help\n"
          "\n"
          "Runs D[M,N] = A[M,K] * B[N,K]^T in bf16 on every rung and variant that is linked in,\n"
          "checks the results, times them beside cuBLASLt and prints one row a variant.\n"
@@ -193,10 +203,16 @@ std::string usage(const std::string& program) {
          "  --check         check the results and time nothing\n"
          "  --list          one line a variant, tab separated, needs no GPU: rung, stem, variant,\n"
          "                  result, bm, bn, bk, depth, threads, smem_bytes, cluster_m, cluster_n,\n"
-         "                  regs_dec, regs_inc, persistent, kernel, what\n"
+         "                  regs_dec, regs_inc, persistent, kernel, what, configuration, chooses\n"
          "  --bench-rows    reads rows '<rung> <variant> <m> <n> <k> <burst|sustained>' from "
          "stdin\n"
          "                  and prints a JSON object a line; make bench is its front end\n"
+         "  --sweep-rows    the same with less time for each and without cuBLASLt: make sweep\n"
+         "  --energy-rows   reads rows '<rung> <variant> <m> <n> <k> <data> <grid>' and says what "
+         "the\n"
+         "                  board draws; make energy is its front end\n"
+         "  --choices       which configuration each such row would run, its kernel, and the time\n"
+         "                  that the cost model expects\n"
          "\n"
          "Where no GPU can be used, the program runs on the PTX machine (make machine), which "
          "checks\n"
@@ -220,6 +236,18 @@ std::vector<const Variant*> chosen_variants(const Options& options, const Stage&
   return chosen;
 }
 
+GemmArgs sizes_of(const Shape& shape, int max_ctas) {
+  const auto round_up = [](int size) { return (size + 7LL) / 8 * 8; };
+  GemmArgs args;
+  args.m = shape.m;
+  args.n = shape.n;
+  args.k = shape.k;
+  args.lda = args.ldb = round_up(shape.k);
+  args.ldd = round_up(shape.n);
+  args.max_ctas = max_ctas;
+  return args;
+}
+
 std::string BenchRow::text() const {
   return format("%d %s %d %d %d %s", stage->number, variant->name, shape.m, shape.n, shape.k,
                 to_string(regime));
@@ -240,6 +268,21 @@ std::vector<std::vector<BenchRow>> parse_bench_rows(const std::vector<std::strin
     apart = false;
   }
   return groups;
+}
+
+EnergyRow parse_energy_row(const std::string& line, const std::vector<Stage>& stages) {
+  const std::vector<std::string> words =
+      words_of(line, 7, "<rung> <variant> <m> <n> <k> <data> <grid>");
+  const std::string where = "Row '" + line + "': ";
+  EnergyRow row;
+  row.text = line;
+  row.stage = &find_stage(words[0], stages, where);
+  row.variant = &find_variant(words[1], *row.stage, where);
+  row.shape = {parse_size(where + "m", words[2]), parse_size(where + "n", words[3]),
+               parse_size(where + "k", words[4])};
+  row.data = parse_data(where + "the data", words[5]);
+  row.grid = static_cast<int>(parse_number(where + "the grid", words[6], 0, INT_MAX));
+  return row;
 }
 
 }  // namespace ladder

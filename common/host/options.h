@@ -13,7 +13,7 @@
 namespace ladder {
 
 struct Options {
-  enum class Mode { run, list, bench_rows, help };
+  enum class Mode { run, list, choices, bench_rows, sweep_rows, energy_rows, help };
   Mode mode = Mode::run;
   Shape shape;          // a size of 0: the rung's default
   std::string variant;  // empty: every variant
@@ -35,7 +35,7 @@ Shape shape_of_run(const Options& options, const Stage& stage);
 // The rung's variants that the options ask for, in order of registration.
 std::vector<const Variant*> chosen_variants(const Options& options, const Stage& stage);
 
-// One line of --bench-rows: "<rung> <variant> <m> <n> <k> <burst|sustained>".
+// One line of --bench-rows, --sweep-rows and --choices: "<rung> <variant> <m> <n> <k> <burst|sustained>".
 struct BenchRow {
   const Stage* stage = nullptr;
   const Variant* variant = nullptr;
@@ -44,9 +44,23 @@ struct BenchRow {
   std::string text() const;  // the line
 };
 
+// A call of that shape as a chooser sees it: sizes, the smallest leading dimensions, no matrices.
+GemmArgs sizes_of(const Shape& shape, int max_ctas);
+
 // Rows that are measured together: neighbours of the same rung, shape and regime. An empty line
 // keeps its neighbours apart. Throws Refused at the first line that is not a row of `stages`.
 std::vector<std::vector<BenchRow>> parse_bench_rows(const std::vector<std::string>& lines,
                                                     const std::vector<Stage>& stages);
+
+// One line of --energy-rows: "<rung> <variant> <m> <n> <k> <data> <grid>".
+struct EnergyRow {
+  std::string text;  // the line
+  const Stage* stage = nullptr;
+  const Variant* variant = nullptr;
+  Shape shape;
+  Data data = Data::normal;
+  int grid = 0;  // GemmArgs::max_ctas
+};
+EnergyRow parse_energy_row(const std::string& line, const std::vector<Stage>& stages);
 
 }  // namespace ladder

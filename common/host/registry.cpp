@@ -57,6 +57,39 @@ void check_variants(const Stage& stage) {
 
 }  // namespace
 
+const Variant& chosen(const Variant& variant, const GemmArgs& args) {
+  const bool runs_a_kernel = args.m > 0 && args.n > 0 && args.k > 0;
+  return variant.choose != nullptr && runs_a_kernel ? variant.choose(args) : variant;
+}
+
+const Variant& least_predicted(const std::vector<Variant>& configurations, const GemmArgs& args) {
+  const Variant* best = nullptr;
+  double best_us = 0;
+  for (const Variant& candidate : configurations) {
+    const int cluster_ctas = candidate.cluster_m * candidate.cluster_n;
+    if (args.max_ctas > 0 && !(candidate.persistent && cluster_ctas <= args.max_ctas)) continue;
+    const double us = candidate.predicted_us(args);
+    if (best == nullptr || us < best_us) {
+      best = &candidate;
+      best_us = us;
+    }
+  }
+  return *best;
+}
+
+Variant chooser_among(const char* name, const char* what,
+                      const std::vector<Variant>& configurations,
+                      const Variant& (*choose)(const GemmArgs&)) {
+  Variant chooser = configurations.front();
+  chooser.name = name;
+  chooser.what = what;
+  chooser.configuration = false;
+  chooser.predicted_us = nullptr;
+  chooser.choose = choose;
+  for (const Variant& each : configurations) chooser.bn = std::min(chooser.bn, each.bn);
+  return chooser;
+}
+
 const Variant& Stage::result() const {
   return *std::find_if(variants.begin(), variants.end(),
                        [](const Variant& variant) { return variant.result; });

@@ -22,6 +22,15 @@ struct Variant {
   bool persistent = false;           // honours GemmArgs::max_ctas
   int regs_dec = 0, regs_inc = 0;    // setmaxnreg of producer and consumers; 0: not used
   bool result = false;               // the variant that stands for the rung; exactly one a rung
+  bool configuration = false;        // one of many that `make sweep` compares
+
+  // Of a variant that stands for others, a chooser: which of them runs this call, in which no size
+  // is 0. It may ask for the device, and what it returns must live as long as the program. The
+  // chooser's own fields are rules that hold for all (bn: the smallest) and, for lists, the kernel
+  // of any; its launch is not called.
+  const Variant& (*choose)(const GemmArgs&) = nullptr;
+  // What a cost model on the host expects of such a call; null: there is none.
+  double (*predicted_us)(const GemmArgs&) = nullptr;
 
   Variant as_result() const {
     Variant copy = *this;
@@ -29,6 +38,18 @@ struct Variant {
     return copy;
   }
 };
+
+// The variant that runs this call: `variant` itself, or what it chooses.
+const Variant& chosen(const Variant& variant, const GemmArgs& args);
+
+// Of configurations that have predicted_us, the one with the least that this call can use: a grid
+// that is limited excludes those that take no limit or whose clusters are larger than it.
+const Variant& least_predicted(const std::vector<Variant>& configurations, const GemmArgs& args);
+
+// A chooser among configurations, of which one is usable in every call.
+Variant chooser_among(const char* name, const char* what,
+                      const std::vector<Variant>& configurations,
+                      const Variant& (*choose)(const GemmArgs&));
 
 struct Stage {
   int number;        // 1-based, from the stem

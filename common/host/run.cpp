@@ -107,10 +107,14 @@ DeviceInfo query_device() {
   return current_device();
 }
 
-void run(const Variant& variant, const GemmArgs& args) {
+void run(const Variant& asked, const GemmArgs& args) {
   // Arguments first, so that a wrong call is refused alike with and without a GPU.
-  std::string wrong = argument_violations(variant, args);
-  if (wrong.empty()) wrong = device_violations(variant, current_device());
+  std::string wrong = argument_violations(asked, args);
+  if (!wrong.empty()) throw Refused(wrong);
+  const DeviceInfo& device = current_device();
+  const Variant& variant = chosen(asked, args);
+  if (&variant != &asked) wrong = argument_violations(variant, args);
+  if (wrong.empty()) wrong = device_violations(variant, device);
   if (!wrong.empty()) throw Refused(wrong);
 
   if (args.m == 0 || args.n == 0) return;

@@ -22,7 +22,8 @@ DeviceInfo query_device();
 // Every rule that this call breaks, one sentence a line, each with the actual value, the rule and
 // the nearest value that works; empty if the call is fine. Following every suggestion makes it
 // fine. Needs no GPU. An operand that the call does not touch (k == 0: A and B; m == 0 or n == 0:
-// all) may be anything.
+// all) may be anything. A chooser chooses only if the call
+// keeps all of its own rules, then the call and the device must keep those of the chosen variant.
 std::string violations(const Variant& variant, const GemmArgs& args, const DeviceInfo& device);
 
 // The two halves of violations().

@@ -207,7 +207,10 @@ std::string device_violations(const Variant& variant, const DeviceInfo& device) 
   return report.text();
 }
 
-std::string violations(const Variant& variant, const GemmArgs& args, const DeviceInfo& device) {
+std::string violations(const Variant& asked, const GemmArgs& args, const DeviceInfo& device) {
+  const std::string own = argument_violations(asked, args);
+  if (asked.choose != nullptr && !own.empty()) return own;
+  const Variant& variant = chosen(asked, args);
   const std::string arguments = argument_violations(variant, args);
   const std::string hardware = device_violations(variant, device);
   return arguments + (arguments.empty() || hardware.empty() ? "" : "\n") + hardware;

@@ -19,6 +19,12 @@ struct RingState {
       parity ^= 1;
     }
   }
+
+  // The same `steps` times; steps >= 0.
+  constexpr void advance(int steps) {
+    parity ^= (slot + steps) / DEPTH % 2;
+    slot = (slot + steps) % DEPTH;
+  }
 };
 
 }  // namespace tile

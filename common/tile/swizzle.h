@@ -19,8 +19,19 @@ constexpr int swizzle_128b(int row, int chunk) {
   return row * SWIZZLE_ROW_BYTES + (chunk ^ (row % 8)) * CHUNK_BYTES;
 }
 
+// The same for rows of 128, 64 or 32 bytes, with the 128-, 64- or 32-byte swizzle: always address
+// bits 7 and up that are XORed into bits 4 and up, as many as a row has chunk bits. chunk counts
+// from 0 within the row. The 64-byte pattern repeats after 512 bytes, the 32-byte one after 256.
+constexpr int swizzle_offset(int row_bytes, int row, int chunk) {
+  const int chunks = row_bytes / CHUNK_BYTES;
+  return row * row_bytes + (chunk ^ (row * row_bytes / 128 % chunks)) * CHUNK_BYTES;
+}
+
 static_assert(swizzle_128b(0, 5) == 5 * 16);
 static_assert(swizzle_128b(3, 5) == 3 * 128 + 6 * 16);
 static_assert(swizzle_128b(11, 5) == swizzle_128b(3, 5) + SWIZZLE_ATOM_BYTES);
+static_assert(swizzle_offset(128, 11, 5) == swizzle_128b(11, 5));
+static_assert(swizzle_offset(64, 3, 2) == 3 * 64 + 3 * 16);
+static_assert(swizzle_offset(32, 5, 0) == 5 * 32 + 1 * 16);
 
 }  // namespace tile

@@ -63,7 +63,7 @@ std::vector<Variant> list_variants() {
   std::vector<Variant> variants;
   for (const std::string& line : split(text, '\n')) {
     const std::vector<std::string> f = split(line, '\t');
-    if (f.size() != 17) throw std::runtime_error("build/ladder --list: not 17 fields: " + line);
+    if (f.size() != 19) throw std::runtime_error("build/ladder --list: not 19 fields: " + line);
     const auto number = [&](int i) { return std::stoi(f[i]); };
     variants.push_back({number(0), f[1], f[2], f[3] == "1", number(4), number(5), number(6),
                         number(7), number(8), number(9), number(10), number(11), number(12),

@@ -141,7 +141,8 @@ TEST_CASE("grids: persistent variants are exact with 1, 7, 78 and all CTAs") {
     for_each_variant([&](const Stage& stage, const Variant& variant) {
       if (!variant.persistent) return;
       for (const int max_ctas : {1, 7, 78, 0}) {
-        const int cluster_ctas = variant.cluster_m * variant.cluster_n;
+        const Variant& called = ladder::chosen(variant, problem.args);
+        const int cluster_ctas = called.cluster_m * called.cluster_n;
         problem.args.max_ctas = max_ctas == 0 ? 0 : std::max(max_ctas, cluster_ctas);
         check_variant(stage, variant, problem, reference, true);
         ++runs;

@@ -82,6 +82,8 @@ TEST_CASE("every option is read") {
   CHECK(shape_of_run(parse({"--n=64"}), rungs()[1]) == Shape{8192, 64, 8192});
   CHECK(parse({"--list"}).mode == Options::Mode::list);
   CHECK(parse({"--bench-rows"}).mode == Options::Mode::bench_rows);
+  CHECK(parse({"--sweep-rows"}).mode == Options::Mode::sweep_rows);
+  CHECK(parse({"--choices"}).mode == Options::Mode::choices);
   CHECK(parse({"--help"}).mode == Options::Mode::help);
 }
 
@@ -112,7 +114,9 @@ TEST_CASE("a refusal names the value, the rule and what was probably meant") {
   CHECK(contains(refusal({"8192"}), "There is no option '8192'"));
   CHECK(contains(refusal({"--m"}), "--m needs a value"));
   CHECK(contains(refusal({"--list=1"}), "--list takes no value"));
+  CHECK(contains(refusal({"--sweep-rows=1"}), "--sweep-rows takes no value"));
   CHECK(contains(refusal({"--list", "--help"}), "give one"));
+  CHECK(contains(refusal({"--choices", "--sweep-rows"}), "--choices, --bench-rows, --sweep-rows"));
 }
 
 TEST_CASE("benchmark rows of one rung, shape and regime are measured together") {
@@ -129,6 +133,17 @@ TEST_CASE("benchmark rows of one rung, shape and regime are measured together") 
   CHECK(groups[2][0].shape == Shape{64, 64, 16});
   CHECK(groups[2][0].regime == Regime::sustained);
   CHECK(parse_bench_rows({}, rungs()).empty());
+}
+
+TEST_CASE("a chooser sees the sizes of a row, and leading dimensions that they allow") {
+  const GemmArgs args = sizes_of({5, 17, 100}, 8);
+  CHECK(args.m == 5);
+  CHECK(args.n == 17);
+  CHECK(args.k == 100);
+  CHECK(args.lda == 104);
+  CHECK(args.ldb == 104);
+  CHECK(args.ldd == 24);
+  CHECK(args.max_ctas == 8);
 }
 
 TEST_CASE("a benchmark row that is none is refused with its text") {

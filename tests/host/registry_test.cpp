@@ -85,6 +85,28 @@ TEST_CASE("registry: rungs come sorted, with stem and number from the file's nam
   CHECK(ending.exit_code == 0);
 }
 
+TEST_CASE("registry: a chooser stands for what it chooses, wherever a kernel runs") {
+  static const Variant tall = named("tall", false), wide = named("wide", false);
+  Variant chooser = named("auto", true);
+  chooser.choose = [](const ladder::GemmArgs& args) -> const Variant& {
+    return args.m > args.n ? tall : wide;
+  };
+  ladder::GemmArgs args;
+  args.m = 3;
+  args.n = 2;
+  args.k = 1;
+  CHECK(std::string(ladder::chosen(chooser, args).name) == "tall");
+  args.n = 3;
+  CHECK(std::string(ladder::chosen(chooser, args).name) == "wide");
+  CHECK(&ladder::chosen(tall, args) == &tall);
+  for (int ladder::GemmArgs::*size :
+       {&ladder::GemmArgs::m, &ladder::GemmArgs::n, &ladder::GemmArgs::k}) {
+    ladder::GemmArgs none = args;
+    none.*size = 0;
+    CHECK(&ladder::chosen(chooser, none) == &chooser);
+  }
+}
+
 TEST_CASE("registry: a wrong registration is rejected") {
   const std::vector<Variant> good = {named("only", true)};
   rejected("stages/wgmma.cu", good, "stages/wgmma.cu is wrong: its name must be two digits");

@@ -319,6 +319,35 @@ TEST_CASE("validate: max_ctas") {
   }
 }
 
+TEST_CASE("validate: a chooser is held to its own rules, then to those of what it chooses") {
+  static const Variant pairs = persistent_pairs();
+  static int times_asked = 0;
+  Variant chooser = plain_variant();
+  chooser.name = "auto";
+  chooser.persistent = true;
+  chooser.smem_bytes = 1 << 30;  // of no call
+  chooser.choose = [](const GemmArgs&) -> const Variant& {
+    ++times_asked;
+    return pairs;
+  };
+  CHECK(check(good_call(), chooser) == "");
+  CHECK(times_asked == 1);
+
+  GemmArgs args = good_call();
+  args.max_ctas = 1;
+  refused(args, {"max_ctas is 1", "pairs launches clusters of 2", "works is 2"}, chooser);
+  args.max_ctas = 2;
+  CHECK(check(args, chooser) == "");
+  DeviceInfo device = hopper();
+  device.smem_optin_bytes = 99999;
+  CHECK(ladder::violations(chooser, args, device).find("pairs needs 100000") == 0);
+
+  times_asked = 0;
+  args.lda = 1;
+  CHECK(check(args, chooser).find("lda is 1") == 0);
+  CHECK(times_asked == 0);
+}
+
 TEST_CASE("validate: the device") {
   DeviceInfo device = hopper();
   SUBCASE("another compute capability") {

@@ -17,9 +17,12 @@ import bench  # noqa: E402
 
 # Rung 1: small, large*; rung 5: bn128, bn256*; rung 6: one*.
 VARIANTS = [(1, "small", 0), (1, "large", 1), (5, "bn128", 0), (5, "bn256", 1), (6, "one", 1)]
+# Rung 11: auto*, which chooses among tall and wide; only where a test asks for them.
+CHOOSING = [(11, "auto", 1), (11, "tall", 0), (11, "wide", 0)]
 
 # Groups rows as build/ladder does and obeys plan.json: {"hang"/"crash"/"wrong": row text, "rc":
-# exit code of --bench-rows}. Appends the rows that it was given to given.txt.
+# exit code of --bench-rows, "pick": what auto chooses}. Appends the rows that it was given to
+# given.txt.
 FAKE = """#!{python}
 import itertools, json, sys
 from pathlib import Path
@@ -27,6 +30,13 @@ here = Path({here!r})
 plan = json.loads((here / "plan.json").read_text())
 if sys.argv[1] == "--list":
     sys.stdout.write((here / "list.txt").read_text())
+    sys.exit(0)
+ran = lambda variant: plan["pick"] if variant == "auto" else variant
+if sys.argv[1] == "--choices":
+    for line in sys.stdin.read().splitlines():
+        variant = line.split()[1]
+        print(json.dumps({{"row": line, "configuration": ran(variant) if variant == "auto" else None,
+                          "kernel": "k_" + line.split()[0] + "_" + ran(variant)}}))
     sys.exit(0)
 if plan.get("rc"):
     print("No NVIDIA driver was found.", file=sys.stderr)
@@ -62,10 +72,12 @@ for _, rows in groups:
         bad = row == plan.get("wrong")
         rc |= bad
         say({{"stage": int(stage), "name": "0" + stage + "_rung", "variant": variant,
-             "result": variant in ("large", "bn256", "one"), "m": int(m), "n": int(n), "k": int(k),
+             "result": variant in ("large", "bn256", "one", "auto"),
+             "configuration": ran(variant) if variant == "auto" else None,
+             "m": int(m), "n": int(n), "k": int(k),
              "regime": regime, "tflops": None if bad else plan.get("tflops", 700.0),
              "ratio": None if bad else 0.9, "verified": not bad,
-             "kernel": "k_" + stage + "_" + variant, **({{"error": "3 wrong"}} if bad else {{}})}})
+             "kernel": "k_" + stage + "_" + ran(variant), **({{"error": "3 wrong"}} if bad else {{}})}})
 sys.exit(rc)
 """
 ENV = {
@@ -74,12 +86,15 @@ ENV = {
 }  # fmt: skip
 
 
-def variants():
-    return [{"stage": s, "variant": v, "result": bool(r)} for s, v, r in VARIANTS]
+def variants(which=VARIANTS):
+    return [
+        {"stage": s, "variant": v, "result": bool(r), "configuration": v in ("tall", "wide")}
+        for s, v, r in which
+    ]
 
 
-def selected(rows):
-    return [bench.row_name(row) for row in bench.select(rows, variants())]
+def selected(rows, which=VARIANTS):
+    return [bench.row_name(row) for row in bench.select(rows, variants(which))]
 
 
 class Select(unittest.TestCase):
@@ -109,6 +124,23 @@ class Select(unittest.TestCase):
         self.assertEqual(selected("/burst"), [n for n in selected("") if n.endswith("/burst")])
         self.assertEqual(selected("5 6"), selected("5,6"))
         self.assertEqual(len(selected("6@tuning/burst")), 27)
+        self.assertEqual(len(selected("6@heldout/burst")), 25)
+
+    def test_configurations_are_measured_only_where_they_are_named(self):
+        many = VARIANTS + CHOOSING
+        self.assertEqual([n for n in selected("", many) if ":tall" in n or ":wide" in n], [])
+        self.assertEqual(selected("11@4096/burst", many), ["11:auto@4096/burst"])
+        self.assertEqual(
+            selected("11:*@4096/burst", many),
+            ["11:auto@4096/burst", "11:tall@4096/burst", "11:wide@4096/burst"],
+        )
+        self.assertEqual(selected("11:wide@4096/burst", many), ["11:wide@4096/burst"])
+
+    def test_nobody_tunes_for_the_held_out_shapes(self):
+        held_out = bench.HELDOUT_SHAPES
+        self.assertEqual(len(set(held_out)), len(held_out))
+        self.assertEqual(set(held_out) & set(bench.TUNING_SHAPES), set())
+        self.assertLessEqual({1, 8, 16, 32, 256, 512, 1024, 2048, 8192}, {m for m, _, _ in held_out})
 
     def test_rung_1_runs_at_2048_unless_named_with_a_shape(self):
         self.assertEqual(selected("1:large/burst"), ["1:large@2048/burst"])
@@ -120,7 +152,8 @@ class Select(unittest.TestCase):
             "7": "the rungs are 1, 5, 6",
             "x": "the rungs are 1, 5, 6",
             "5:bn265": "did you mean bn256?",
-            "5@big": "MxNxK",
+            "5@big": "MxNxK, tuning or heldout",
+            "5@held": "did you mean heldout?",
             "5@0": "MxNxK",
             "5@4096x4096": "MxNxK",
             "5/bursts": "burst or sustained",
@@ -137,9 +170,11 @@ class Select(unittest.TestCase):
         self.assertGreater(bench.expected_s(rows), bench.expected_s(rows[1:]))
         self.assertEqual(bench.expected_s([]), 0)
 
-    def test_the_default_run_of_thirty_variants_takes_less_than_8_minutes(self):
+    def test_the_default_run_of_forty_variants_takes_less_than_8_minutes(self):
         many = [
-            {"stage": s, "variant": str(v), "result": v == 0} for s in range(1, 9) for v in range(4)
+            {"stage": s, "variant": f"{s}{v}", "result": v == 0, "configuration": s == 11 and v > 1}
+            for s in range(1, 12)
+            for v in range(20 if s == 11 else 4)
         ]
         self.assertLess(bench.expected_s(bench.select("", many)), 8 * 60)
 
@@ -152,13 +187,17 @@ class Run(unittest.TestCase):
         self.program = self.root / "ladder"
         self.program.write_text(FAKE.format(python=sys.executable, here=str(self.root)))
         self.program.chmod(self.program.stat().st_mode | stat.S_IXUSR)
+        self.register(VARIANTS)
+        self.plan()
+
+    def register(self, which):
         lines = [
-            f"{s} 0{s}_rung {v} {r} 128 256 64 4 384 1000 1 1 0 0 0 k_{s}_{v} knob\n"
-            for s, v, r in VARIANTS
+            f"{s} 0{s}_rung {v} {r} 128 256 64 4 384 1000 1 1 0 0 0 k_{s}_{v} knob "
+            f"{int(v in ('tall', 'wide'))} {int(v == 'auto')}\n"
+            for s, v, r in which
         ]
         (self.root / "list.txt").write_text("".join(lines).replace(" ", "\t"))
-        self.hashes = {f"k_{s}_{v}": f"hash {s} {v}" for s, v, _ in VARIANTS}
-        self.plan()
+        self.hashes = {f"k_{s}_{v}": f"hash {s} {v}" for s, v, _ in which}
 
     def plan(self, **plan):
         (self.root / "plan.json").write_text(json.dumps({"env": ENV, **plan}))
@@ -252,6 +291,43 @@ class Run(unittest.TestCase):
         _, out, _ = self.bench(rows="6@2048/burst")
         self.assertEqual(list(self.published()), ["6:one@2048/burst"])
         self.assertIn("another machine or versions", out)
+
+    def test_a_choosers_row_is_that_of_the_kernel_it_chose(self):
+        self.register(VARIANTS + CHOOSING)
+        self.plan(pick="wide")
+        code, out, _ = self.bench(rows="11@2048/burst")
+        self.assertEqual(code, 0)
+        self.assertIn("% of cuBLASLt, wide;", out)
+        (row,) = self.document()["rows"]
+        self.assertEqual((row["configuration"], row["kernel_hash"]), ("wide", "hash 11 wide"))
+
+    def test_a_choosers_row_stays_while_its_choice_does(self):
+        self.register(VARIANTS + CHOOSING)
+        self.plan(pick="wide")
+        self.bench(rows="11@2048/burst")
+        self.plan(pick="wide", tflops=710.0)
+        self.bench(rows="6@2048/burst")
+        self.assertIn("11:auto@2048/burst", self.published())
+        self.plan(pick="tall", tflops=710.0)
+        self.bench(rows="6@2048/burst")
+        self.assertNotIn("11:auto@2048/burst", self.published())
+
+    def test_a_stopped_run_takes_rows_of_another_choice_again(self):
+        self.register(VARIANTS + CHOOSING)
+        self.plan(pick="wide")
+        with mock.patch.object(bench, "publish", side_effect=KeyboardInterrupt):
+            with self.assertRaises(KeyboardInterrupt):
+                self.bench(rows="11:auto@2048,11:tall@2048")
+        self.plan(pick="wide")
+        with mock.patch.object(bench, "publish", side_effect=KeyboardInterrupt):
+            with self.assertRaises(KeyboardInterrupt):
+                self.bench(rows="11:auto@2048,11:tall@2048")
+        self.assertEqual(self.given(), [])
+        self.plan(pick="tall")
+        self.assertEqual(self.bench(rows="11:auto@2048,11:tall@2048")[0], 0)
+        self.assertEqual(
+            self.given(), ["11 auto 2048 2048 2048 burst", "11 auto 2048 2048 2048 sustained"]
+        )
 
     def test_a_wrong_result_has_no_number_and_exits_1(self):
         self.plan(wrong="5 bn128 2048 2048 2048 burst")

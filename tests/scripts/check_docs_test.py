@@ -129,7 +129,7 @@ class Checks(Project):
         code, printed = self.run_checks()
         self.assertEqual(code, 0, printed)
         self.assertIn("SKIPPED published kernels are unchanged: docs/results has no", printed)
-        self.assertEqual(printed.splitlines()[-1], "docs: 10 passed, 0 failed, 2 skipped")
+        self.assertEqual(printed.splitlines()[-1], "docs: 11 passed, 0 failed, 2 skipped")
 
     def test_tables(self):
         self.write("docs/guide.md", GUIDE.replace("–", "9"))
@@ -250,7 +250,7 @@ class Hashes(Project):
     def test_same_kernel(self):
         code, printed = self.run_checks()
         self.assertEqual(code, 0, printed)
-        self.assertEqual(printed.splitlines()[-1], "docs: 11 passed, 0 failed, 1 skipped")
+        self.assertEqual(printed.splitlines()[-1], "docs: 12 passed, 0 failed, 1 skipped")
 
     def test_changed_kernel(self):
         self.built("ffff")
@@ -271,6 +271,56 @@ class Hashes(Project):
         self.assertEqual(self.run_checks()[0], 0)
         self.results({**document, "rows": [{**counted, "kernel_hash": "old"}]}, "gpu.counters.json")
         self.fails("gpu.counters.json: rung 1, a: the kernel has changed", "run make counters")
+
+    def test_energy_is_of_the_same_kernel(self):
+        row = {"experiment": "raster", "label": "1:a", "chip": "whole", "stage": 1, "variant": "a",
+               "verified": True, "kernel": "kernel_name", "kernel_hash": "abcd"}  # fmt: skip
+        document = {**RESULTS, **dict.fromkeys(tables.energy_tables.HEAD_KEYS, 1)}
+        document.update(toolkit=RESULTS["toolkit"], rows=[row])
+        self.results(document, "gpu.energy.json")
+        self.assertEqual(self.run_checks()[0], 0)
+        self.results({**document, "rows": [{**row, "kernel_hash": "old"}]}, "gpu.energy.json")
+        self.fails("gpu.energy.json: raster, 1:a: the kernel has changed", "run make energy")
+
+    def chooser(self, says, value="abcd"):
+        """A rung whose `a` chose `wide`, in a row, and a program that chooses `says`."""
+        row = {**RESULTS["rows"][0], "configuration": "wide", "kernel": "wide_kernel"}
+        self.results({**RESULTS, "sms": 132, "rows": [row]})
+        self.write("build/ptx/hashes.json", json.dumps({"kernel_name": "0", "wide_kernel": value}))
+        listed = (self.root / "build/ladder").read_text(encoding="utf-8")
+        choices = f'echo "{{\\"configuration\\": \\"{says}\\"}}"'
+        check = f'[ $1 = --choices ] && [ "$MACHINE_SMS" = 132 ] && {choices} && exit\n'
+        self.write("build/ladder", listed.replace("#!/bin/sh\n", "#!/bin/sh\n" + check))
+        (self.root / "build/machine").mkdir()
+
+    def test_a_choosers_row_has_the_kernel_that_it_chose(self):
+        self.chooser("wide")
+        code, printed = self.run_checks()
+        self.assertEqual(code, 0, printed)
+        self.assertEqual(printed.splitlines()[-1], "docs: 12 passed, 0 failed, 1 skipped")
+
+    def test_a_chosen_kernel_that_has_changed(self):
+        self.chooser("wide", "ffff")
+        self.fails("gpu.json: rung 1, a: the kernel has changed since it was measured")
+
+    def test_another_choice(self):
+        self.chooser("tall")
+        self.fails("1:a@8192/sustained: the model chooses tall, wide is published")
+
+    def sweep(self, value):
+        one = {"tflops": 5.0, "us": 2.0, "sm_mhz": 1500, "kernel_hash": value}
+        entry = {
+            "stage": 1, "m": 8, "n": 16, "k": 24, "regime": "burst", "chooser": "c", "best": "a",
+            "pick": "a", "distance": 0.0, "configurations": {"a": one},
+        }  # fmt: skip
+        self.write("docs/results/gpu.sweep.json", json.dumps({**RESULTS, "shapes": [entry]}))
+
+    def test_the_sweep_is_of_the_same_kernels(self):
+        self.results({**RESULTS, "sms": 132})
+        self.sweep("old")
+        self.fails("the sweep: a at 8x16x24: the kernel has changed; run make sweep")
+        self.sweep("abcd")
+        self.assertEqual(self.run_checks()[0], 0)
 
     def test_nvcc_names_its_version_as_the_results_do(self):
         mock.patch.stopall()

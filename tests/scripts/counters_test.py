@@ -29,6 +29,8 @@ from pathlib import Path
 here = Path({here!r})
 if sys.argv[1] == "--list":
     sys.stdout.write((here / "list.txt").read_text())
+elif sys.argv[1] == "--choices":
+    print((here / "choice.json").read_text())
 elif not (here / "env.json").exists():
     print("No driver.", file=sys.stderr)
     sys.exit(3)
@@ -94,7 +96,9 @@ def table_text():
 
 
 def selected(rows):
-    variants = [{"stage": s, "variant": v, "result": bool(r)} for s, v, r in VARIANTS]
+    variants = [
+        {"stage": s, "variant": v, "result": bool(r), "configuration": False} for s, v, r in VARIANTS
+    ]
     return [counters.launch_name(launch) for launch in counters.select(rows, variants)]
 
 
@@ -202,6 +206,20 @@ class Run(unittest.TestCase):
         self.assertEqual(sum('"stage"' in line for line in self.text().splitlines()), 4)
         self.assertIn("[4/4] 6:one@8192", out)
         self.assertIn("left", out)
+
+    def test_a_chooser_is_counted_in_the_kernel_that_it_chooses(self):
+        lines = (self.root / "list.txt").read_text()
+        lines += "11 11_rung auto 1 128 256 64 4 384 1000 1 1 0 0 0 k_5_bn128 knob 0 1\n"
+        self.write("list.txt", lines.replace(" ", "\t"))
+        for kernel, runs in (("k_6_one", 1), ("k_6_one", 0), ("k_5_bn256", 1)):
+            choice = {"configuration": kernel[4:], "kernel": kernel}
+            self.write("choice.json", json.dumps(choice))
+            self.assertEqual(self.count("11")[0], 0)
+            self.assertEqual(len(self.launched()), runs)
+            row = self.counted()["11:auto@8192"]
+            self.assertEqual((row["configuration"], row["kernel"]), (kernel[4:], kernel))
+            self.assertEqual(row["kernel_hash"], self.hashes[kernel])
+        self.assertIn("--kernel-name k_5_bn256", " ".join(self.launched()[0][1:]))
 
     def test_how_ncu_is_called(self):
         self.assertEqual(self.count("5:bn128@512x256x64")[0], 0)

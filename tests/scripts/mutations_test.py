@@ -21,7 +21,8 @@ full-wait-skipped released-before-wait-group wait-group-too-lax fence-missing-be
 fence-missing-after-ldmatrix wait-group-read-dropped barrier-after-wait-group-read-dropped
 descriptor-sbo descriptor-swizzle slot-misaligned cluster-exit-unsynchronised
 remote-arrive-wrong-rank multicast-mask scope-cta elected-arrive-without-syncwarp
-accumulator-in-flight tma-store-past-d stale-parity-second-tile raster-skips-a-tile""".split()
+accumulator-in-flight tma-store-past-d stale-parity-second-tile raster-skips-a-tile
+partial-sums-unsynchronised grid-wait-dropped""".split()
 
 RACE = ("Race in kernel gemm: wgmma.mma_async.sync reads shared 0x400, which "
         "cp.async.bulk.tensor.2d has written, and nothing orders the two.\n")  # fmt: skip

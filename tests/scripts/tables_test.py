@@ -281,6 +281,180 @@ class Counters(Project):
         self.assertIn('gpu.counters.json: row 1: key "cycles" is missing', printed)
 
 
+def limit(name, group, regime, value, per_clock, **more):
+    unit = "TFLOPS" if group == "tensor" else "TB/s"
+    base = {
+        "name": name, "what": f"what {name} is", "group": group, "data": "normal",
+        "regime": regime, "unit": unit, "value": value, "per_clock": per_clock,
+        "l2_read_value": None, "l2_read_per_clock": None, "sm_mhz": 1600.0, "verified": True,
+    }  # fmt: skip
+    return {**base, **more}
+
+
+# 4096 FLOP a clock and SM at 1700 MHz on 100 SMs are 696.32 TFLOPS. `deep` of rung 2 does 440: at
+# 1700 MHz 2588.2 a clock and SM.
+LIMITS = {
+    "gpu": "Some GPU", "driver": "1.2", "toolkit": "13.0", "sms": 100, "revision": "abcdef0123",
+    "date": "2025-01-01",
+    "tiles": [
+        {"stage": 2, "variant": "deep", "bm": 128, "bn": 256, "bk": 64, "cluster_m": 1,
+         "cluster_n": 1, "instruction": "wgmma n192", "smem_read_per_flop": 0.02,
+         "kernel_hash": "0"},
+        {"stage": 2, "variant": "shallow", "bm": 128, "bn": 128, "bk": 64, "cluster_m": 1,
+         "cluster_n": 1, "instruction": "mma.sync", "smem_read_per_flop": 0.03125,
+         "kernel_hash": "changed"},
+    ],
+    "limits": [
+        limit("wgmma_n256", "tensor", "burst", 880.0, 4096.0),
+        limit("wgmma_n128", "tensor", "burst", 800.0, 4000.0),
+        limit("wgmma_n128_zeros", "tensor", "burst", 990.0, 4090.0),
+        limit("wgmma_n128", "tensor", "sustained", 792.0, 4000.0),
+        limit("smem_ldmatrix", "smem", "burst", 20.0, 128.0),
+        limit("l2_tma_256", "l2", "burst", 5.0, 36.0, l2_read_value=5.0, l2_read_per_clock=36.0),
+        limit("l2_same_16", "l2", "burst", 8.0, 62.5),
+        limit("dram_read", "dram", "burst", 4.0, 25.0),
+        limit("dram_write", "dram", "burst", None, None, sm_mhz=None, verified=False),
+    ],
+}  # fmt: skip
+
+
+class Limits(Project):
+    MARKERS = "".join(f"<!-- table: {kind} -->\n<!-- end -->\n" for kind in
+                      ("limits", "ceilings", "ceilings 2"))  # fmt: skip
+
+    def limits(self, document=LIMITS):
+        self.results()
+        self.results(document, "gpu.limits.json")
+
+    def limit(self, expression):
+        text = self.regenerated(f"It is <!-- limit: {expression} -->0<!-- end --> here.\n")
+        return text.split(" -->")[1].split("<!-- end")[0]
+
+    def test_without_a_file_says_so(self):
+        for _ in range(2):  # without measured results, and with
+            text = self.regenerated(self.MARKERS)
+            self.assertEqual(text.count("Not measured yet: `make limits`"), 3)
+            self.assertEqual(self.limit("wgmma_n256.burst.value"), "–")
+            self.assertIn("not measured yet", self.read("docs/img/roofline.svg"))
+            self.results()
+
+    def test_the_table_has_both_regimes_and_no_number_of_a_wrong_kernel(self):
+        self.limits()
+        lines = self.regenerated(self.MARKERS).splitlines()
+        rows = [line for line in lines if line.startswith("| `")]
+        head = "| `wgmma_n128` | what wgmma_n128 is | normal | TFLOPS, FLOP |"
+        self.assertIn(head + " 800 | 4000 | 1600 | 792 | 4000 | 1600 |", rows)
+        head = "| `l2_tma_256` | what l2_tma_256 is | normal | TB/s, bytes |"
+        self.assertIn(head + " 5.00 | 36.0 | 1600 | – | – | – |", rows)
+        wrong = next(row for row in rows if "`dram_write`" in row)
+        self.assertIn("| FAIL | FAIL | FAIL | – | – | – |", wrong)
+        self.assertIn("revision abcdef0. ", "\n".join(lines))
+
+    def test_ceilings_of_a_rung(self):
+        self.limits()
+        self.results({**COUNTERS, "sms": 100}, "gpu.counters.json")
+        lines = self.regenerated("<!-- table: ceilings 2 -->\n<!-- end -->\n").splitlines()
+        rows = [line for line in lines if line.startswith("|")][2:]
+        # 2 · 8192^3 FLOP at 440 TFLOPS are 2498.9 us, 4,248,102 clocks of 100 SMs. wgmma n192 has no
+        # limit of its own: n128's holds. Shared memory: 0.02 + 384 / 32768 bytes a FLOP.
+        flop = 440e12 / (100 * 1700e6)
+        smem, l2 = flop * (0.02 + 384 / 32768), flop * 384 / 32768
+        read = 8.29e9 / 4248102 / 100
+        dram = (2.5e9 + 132e6) / 2498.9e-6 / 1e12
+        self.assertEqual(
+            rows[1],
+            f"| **deep** | **{flop:.0f} of 4000** | {smem:.1f} of 128.0 | {l2:.1f} of 62.5 "
+            f"| {read:.1f} of 36.0 | {dram:.2f} of 4.00 | `wgmma, N = 192`, 64.7 % | 55.0 % / 50.0 % |",
+        )
+        # Its kernel is not the one whose tile was written down: what is counted holds all the same.
+        self.assertIn("| shallow | – | – | – |", rows[0])
+        self.assertIn("| L2 reads, ", rows[0])
+        self.assertIn("scripts/limits.py --tiles", "".join(lines))
+
+    def test_what_is_used_most_is_the_closest_ceiling(self):
+        small = copy.deepcopy(LIMITS)
+        for row in small["limits"]:
+            if row["group"] == "smem":
+                row["per_clock"] = 90.0
+        self.limits(small)
+        text = self.regenerated("<!-- table: ceilings 2 -->\n<!-- end -->\n")
+        self.assertIn("| **82.1 of 90.0** |", text)
+        self.assertIn("| shared memory, 91.2 % |", text)
+
+    def test_ceilings_of_all_rungs_name_other_sizes(self):
+        one = copy.deepcopy(LIMITS)
+        one["tiles"].append({**one["tiles"][0], "stage": 1})
+        self.limits(one)
+        text = self.regenerated("<!-- table: ceilings -->\n<!-- end -->\n")
+        self.assertIn("| 1 `deep` | **73 of 4000** |", text)
+        self.assertIn("| 2 `deep` | **2588 of 4000** |", text)
+        self.assertIn("At 8192³, 1 `deep` at 2048³, burst.", text)
+
+    def test_values(self):
+        self.limits()
+        self.assertEqual(self.limit("wgmma_n256.burst.value"), "880")
+        self.assertEqual(self.limit("wgmma_n256.burst.per_clock"), "4096")
+        self.assertEqual(self.limit("dram_read.burst.value"), "4.00")
+        self.assertEqual(self.limit("dram_read.sustained.value"), "–")
+        self.assertEqual(self.limit("dram_write.burst.value / 2"), "FAIL")
+        ratio = "wgmma_n256.burst.value / wgmma_n128.burst.value : .2f"
+        self.assertEqual(self.limit(ratio), "1.10")
+
+    def test_bad_values_are_named(self):
+        self.limits()
+        for expression, why in {
+            "wgmma.burst.value": 'there is no limit "wgmma", only wgmma_n256, wgmma_n128',
+            "wgmma_n256.value": "neither a number nor limit.regime.key",
+            "wgmma_n256.burst.speed": 'a limit has no key "speed"',
+        }.items():
+            self.write("README.md", f"It is <!-- limit: {expression} --><!-- end -->\n")
+            code, printed = self.main()
+            self.assertEqual(code, 2)
+            self.assertIn("README.md:1: ", printed)
+            self.assertIn(why, printed)
+
+    def test_broken_files_are_refused(self):
+        without = copy.deepcopy(LIMITS)
+        del without["limits"][3]["per_clock"]
+        headless = {key: value for key, value in LIMITS.items() if key != "tiles"}
+        for document, why in {
+            json.dumps(without): 'limit 3: key "per_clock" is missing',
+            json.dumps(headless): 'key "tiles" is missing',
+            "{": "not JSON",
+            "[]": 'key "gpu" is missing',
+        }.items():
+            self.results()
+            self.write("docs/results/gpu.limits.json", document)
+            self.write("README.md", "<!-- table: limits -->\n<!-- end -->\n")
+            code, printed = self.main()
+            self.assertEqual(code, 2)
+            self.assertIn(why, printed)
+
+    def test_the_roofline(self):
+        import xml.etree.ElementTree as xml
+
+        self.limits()
+        self.results({**COUNTERS, "sms": 100}, "gpu.counters.json")
+        self.assertEqual(self.main()[0], 0)
+        first = self.read("docs/img/roofline.svg")
+        (self.root / "docs/img/roofline.svg").unlink()
+        self.main()
+        self.assertEqual(self.read("docs/img/roofline.svg"), first)
+        xml.fromstring(first)
+        # Rung 2 in all three panels; rung 1 has no tile, so that it is where its bytes were counted.
+        self.assertEqual(first.count("<circle"), 4)
+        self.assertEqual(first.count('class="roof"'), 3)
+        self.assertEqual(first.count('class="slope"'), 4)
+        for words in ("wgmma 4096", "128 B", "36 B, distinct", "62 B, shared", "4.0 TB/s"):
+            self.assertIn(f">{words}<", first)
+
+    def test_numbers_that_share_a_point(self):
+        import limits_tables
+
+        self.assertEqual(limits_tables.number_list([8, 6, 7, 1]), "1, 6–8")
+        self.assertEqual(limits_tables.number_list([4, 3]), "3, 4")
+
+
 class Refusals(Project):
     def refused(self, text, message):
         self.write("README.md", text)

@@ -1,0 +1,34 @@
+// A launch with attributes: clusters, and programmatic dependent launch.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+namespace ladder {
+
+// For cudaLaunchKernelEx(&launch.config, kernel, arguments...). A cluster of one is not asked for:
+// it would make an explicit cluster launch, whose CTAs are dealt out to the GPCs in turn. `early`
+// allows the kernel to start before the one in front of it in the stream has ended.
+struct Launch {
+  Launch(int ctas, int threads, size_t smem_bytes, int cluster, bool early, cudaStream_t stream) {
+    attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[0].val.programmaticStreamSerializationAllowed = early;
+    attributes[1].id = cudaLaunchAttributeClusterDimension;
+    attributes[1].val.clusterDim.x = static_cast<unsigned>(cluster);
+    attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
+    config.gridDim.x = static_cast<unsigned>(ctas);
+    config.gridDim.y = config.gridDim.z = 1;
+    config.blockDim.x = static_cast<unsigned>(threads);
+    config.blockDim.y = config.blockDim.z = 1;
+    config.dynamicSmemBytes = smem_bytes;
+    config.stream = stream;
+    config.attrs = attributes;
+    config.numAttrs = cluster > 1 ? 2 : 1;
+  }
+  Launch(const Launch&) = delete;  // config points into it
+  Launch& operator=(const Launch&) = delete;
+
+  cudaLaunchAttribute attributes[2] = {};
+  cudaLaunchConfig_t config = {};
+};
+
+}  // namespace ladder

@@ -1,0 +1,316 @@
+// Rung 9: results leave by TMA while the next tile is multiplied.
+//
+// Idea       consumers put their results into shared memory and go on; a warp of the producer's
+//            warpgroup, the storer, hands them to TMA, box by box, which takes them to D meanwhile.
+// Limited by storing: a consumer that writes D itself multiplies nothing for thousands of clocks.
+// New PTX    stmatrix, cp.async.bulk.tensor to global memory, cp.async.bulk.commit_group and
+//            .wait_group.read
+// Tile       128x256x64 a CTA, clusters of 2, 384 threads, 3 slots, 64 KB for D: 214,016 bytes
+// Read       docs/09_async_epilogue.md
+#include <algorithm>
+
+#include "common/host/device.h"
+#include "common/host/error.h"
+#include "common/host/registry.h"
+#include "common/host/tensor_map.h"
+#include "common/ptx/barrier.cuh"
+#include "common/ptx/cluster.cuh"
+#include "common/ptx/fence.cuh"
+#include "common/ptx/mbarrier.cuh"
+#include "common/ptx/memory.cuh"
+#include "common/ptx/stmatrix.cuh"
+#include "common/ptx/tma.cuh"
+#include "common/ptx/tma_store.cuh"
+#include "common/ptx/warp.cuh"
+#include "common/ptx/wgmma.cuh"
+#include "common/tile/descriptor.h"
+#include "common/tile/fragment.h"
+#include "common/tile/math.h"
+#include "common/tile/ring.h"
+#include "common/tile/schedule.h"
+#include "common/tile/swizzle.h"
+
+namespace async_epilogue {
+
+using ladder::bf16;
+
+enum class Store { PLAIN, TMA, OVERLAPPED };
+
+template <Store STORE_>
+struct Tile {
+  static constexpr Store STORE = STORE_;
+  static constexpr int CONSUMERS = 2;                           // warpgroups that multiply
+  static constexpr int WM = 64;                                 // of a consumer warpgroup: 64 x BN
+  static constexpr int BM = WM * CONSUMERS, BN = 256, BK = 64;  // of a CTA
+  static constexpr int THREADS = 128 + CONSUMERS * 128;         // warpgroup 0: producer, storers
+  static constexpr int DEPTH = 3;                               // slots in the ring
+  static constexpr int TX_BYTES = (BM + BN) * BK * int{sizeof(bf16)};  // TMA brings one slot
+  static constexpr int CLUSTER_M = 2, CLUSTER_N = 1;                   // CTAs along M and N
+  static constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
+  static constexpr int SLICE_A = BM / CLUSTER_N;    // rows of A that one CTA loads for its row
+  static constexpr int SLICE_B = BN / CLUSTER_M;    // rows of B that one CTA loads for its column
+  static constexpr int GROUP = 16 / CLUSTER_M;      // rows of clusters that are swept together
+  static constexpr int BOX = 64, BOXES = BN / BOX;  // a consumer's block is stored 64 x BOX by box
+  static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = 224;
+  static_assert(BK * 2 == tile::SWIZZLE_ROW_BYTES, "a row of the tile is a row of the swizzle");
+  static_assert(BOX * 2 == tile::SWIZZLE_ROW_BYTES, "so is a row of a box");
+  static_assert(SLICE_A % 8 == 0 && SLICE_B % 8 == 0, "a slice starts on a swizzle atom");
+  static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= 65536,
+                "an SM has 65,536 registers: 128 * 56 + 256 * 224 = 64,512");
+};
+
+template <class T>
+struct alignas(1024) Smem {
+  unsigned char a[T::DEPTH][T::BM * T::BK * 2];  // A [DEPTH][BM][BK] bf16, 128-byte swizzle
+  unsigned char b[T::DEPTH][T::BN * T::BK * 2];  // B [DEPTH][BN][BK] bf16, 128-byte swizzle
+  unsigned char d[T::CONSUMERS][T::BOXES][T::WM * T::BOX * 2];  // boxes [WM][BOX] bf16, swizzled
+  uint64_t full[T::DEPTH];        // the producer's arrival, and TX_BYTES
+  uint64_t empty[T::DEPTH];       // one arrival a consumer warp of the cluster
+  uint64_t staged[T::CONSUMERS];  // boxes are written: one arrival a warp
+  uint64_t stored[T::CONSUMERS];  // TMA has read them: the storer's arrival
+};
+
+// Starts acc += A · B^T for one slot: A [64][64] of the warpgroup, B [BN][64] of the CTA.
+template <class T>
+__device__ void multiply_tile(float (&acc)[T::BN / 2], const unsigned char* a,
+                              const unsigned char* b, bool accumulate) {
+  const uint64_t a_desc = tile::k_major_128b(ptx::cvta_to_shared(a));
+  const uint64_t b_desc = tile::k_major_128b(ptx::cvta_to_shared(b));
+  ptx::wgmma_fence();
+#pragma unroll
+  for (int kk = 0; kk < T::BK / 16; ++kk) {
+    ptx::wgmma_m64k16<T::BN>(acc, tile::advance(a_desc, kk * 32), tile::advance(b_desc, kk * 32),
+                             accumulate || kk > 0);
+  }
+  ptx::wgmma_commit_group();
+}
+
+// Writes the warpgroup's 64xBN block, whose first element is D[row0][col0]. Lanes 2i and 2i+1
+// trade first: one gets four columns of block j, the other four of block j + 1.
+template <class T>
+__device__ void store_tile(const float (&acc)[T::BN / 2], bf16* d, long long ldd, int row0,
+                           int col0, int m, int n) {
+  const int lane = threadIdx.x % 32, warp_in_group = threadIdx.x / 32 % 4;
+  const bool odd = lane % 2;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int row = row0 + warp_in_group * 16 + tile::acc_row(lane, i);
+#pragma unroll
+    for (int j = 0; j < T::BN / 8; j += 2) {
+      const float* block = &acc[j * 4 + i * 2];  // two columns of block j; of the next from [4] on
+      const uint32_t left = ptx::cvt_rn_bf16x2_f32(block[1], block[0]);
+      const uint32_t right = ptx::cvt_rn_bf16x2_f32(block[5], block[4]);
+      const uint32_t got = ptx::shfl_sync_bfly_b32<1>(odd ? left : right);
+      const int col = col0 + j * 8 + tile::traded_col(lane);
+      ptx::st_global_bf16x4(d + row * ldd + col, odd ? got : left, odd ? right : got,
+                            row < m ? n - col : 0);
+    }
+  }
+}
+
+// Puts the warp's 16 rows of the warpgroup's 64xBN block into the boxes.
+template <class T>
+__device__ void stage_tile(const float (&acc)[T::BN / 2],
+                           unsigned char (*boxes)[T::WM * T::BOX * 2]) {
+  const int lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + tile::ldmatrix_a_row(lane);
+#pragma unroll
+  for (int j = 0; j < T::BN / 8; j += 2) {
+    const float* block = &acc[j * 4];  // 16x16: rows 0 to 7 and 8 to 15, then the next 8 columns
+    const int chunk = j % (T::BOX / 8) + tile::ldmatrix_a_chunk(lane);
+    ptx::stmatrix_x4(
+        &boxes[j / (T::BOX / 8)][tile::swizzle_128b(row, chunk)],
+        ptx::cvt_rn_bf16x2_f32(block[1], block[0]), ptx::cvt_rn_bf16x2_f32(block[3], block[2]),
+        ptx::cvt_rn_bf16x2_f32(block[5], block[4]), ptx::cvt_rn_bf16x2_f32(block[7], block[6]));
+  }
+}
+
+// TMA writes chunks of 16 bytes: of a box at D[row0][col0], a warp stores the columns behind D's
+// last whole chunk itself, at most seven.
+template <class T>
+__device__ void store_last_columns(const unsigned char* box, bf16* d, long long ldd, int row0,
+                                   int col0, int m, int n) {
+  const int first = n / 8 * 8;
+  if (first < col0 || first >= col0 + T::BOX) return;
+  for (int row = threadIdx.x % 32; row < T::WM && row0 + row < m; row += 32) {
+    for (int col = first; col < n; ++col) {
+      const int at = tile::swizzle_128b(row, (first - col0) / 8) + (col - first) * 2;
+      ptx::st_global_b16(d + (row0 + row) * ldd + col, ptx::ld_shared_b16(box + at));
+    }
+  }
+}
+
+// Loads this CTA's slice of an operand into every CTA that shares it.
+template <int SHARERS>
+__device__ void load_slice(void* dst, const CUtensorMap* map, int col, int row, uint64_t* full,
+                           uint16_t cta_mask) {
+  if constexpr (SHARERS == 1) ptx::cp_async_bulk_tensor_2d_g2s(dst, map, col, row, full);
+  if constexpr (SHARERS > 1) {
+    ptx::cp_async_bulk_tensor_2d_g2s_multicast(dst, map, col, row, full, cta_mask);
+  }
+}
+
+template <class T>
+__global__ __cluster_dims__(T::CLUSTER, 1, 1)
+    __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CUtensorMap map_a,
+                                               const __grid_constant__ CUtensorMap map_b,
+                                               const __grid_constant__ CUtensorMap map_d, bf16* d,
+                                               long long ldd, int m, int n, int k) {
+  // --- setup -------------------------------------------------------------------------------------
+  extern __shared__ __align__(1024) unsigned char smem_bytes[];
+  Smem<T>& smem = *reinterpret_cast<Smem<T>*>(smem_bytes);
+  // The schedule deals in clusters: blocks of CLUSTER_M x CLUSTER_N tiles.
+  const int blocks_m = tile::ceil_div(m, T::BM * T::CLUSTER_M);
+  const int blocks_n = tile::ceil_div(n, T::BN * T::CLUSTER_N);
+  const int blocks = blocks_m * blocks_n, k_tiles = tile::ceil_div(k, T::BK);
+  const int clusters = gridDim.x / T::CLUSTER, cluster = blockIdx.x / T::CLUSTER;
+  const int rank = ptx::cluster_ctarank();
+  const int rank_m = rank / T::CLUSTER_N, rank_n = rank % T::CLUSTER_N;
+  if (threadIdx.x == 0) {
+    ptx::prefetch_tensormap(&map_a);
+    ptx::prefetch_tensormap(&map_b);
+    ptx::prefetch_tensormap(&map_d);
+    for (int slot = 0; slot < T::DEPTH; ++slot) {
+      ptx::mbarrier_init(&smem.full[slot], 1);
+      ptx::mbarrier_init(&smem.empty[slot], T::CONSUMERS * 4 * T::CLUSTER);
+    }
+    for (int i = 0; i < T::CONSUMERS; ++i) {
+      ptx::mbarrier_init(&smem.staged[i], 4);
+      ptx::mbarrier_init(&smem.stored[i], 1);
+    }
+    ptx::fence_mbarrier_init();  // before TMA counts bytes, and peers arrive, on them
+  }
+  ptx::barrier_cluster_sync();  // before any thread of the cluster uses them
+
+  if (threadIdx.x < 128) {
+    // --- producer: one thread of warp 0 fills the ring -------------------------------------------
+    ptx::setmaxnreg_dec<T::PRODUCER_REGS>();
+    if (threadIdx.x < 32 && ptx::elect_sync()) {
+      // A is shared by the CTAs of a cluster row, B by those of a cluster column.
+      const uint16_t mask_a = ((1 << T::CLUSTER_N) - 1) << (rank_m * T::CLUSTER_N);
+      uint16_t mask_b = 0;
+      for (int i = 0; i < T::CLUSTER_M; ++i) mask_b |= 1 << (i * T::CLUSTER_N + rank_n);
+      const int slice_a = rank_n * T::SLICE_A, slice_b = rank_m * T::SLICE_B;  // first row of ours
+      tile::RingState<T::DEPTH> ring;
+      for (int t = cluster; t < blocks; t += clusters) {
+        const tile::TileCoord at = tile::grouped_raster(t, blocks_m, blocks_n, T::GROUP);
+        const int m0 = (at.m * T::CLUSTER_M + rank_m) * T::BM;
+        const int n0 = (at.n * T::CLUSTER_N + rank_n) * T::BN;
+        for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
+          uint64_t* full = &smem.full[ring.slot];
+          // Our copies land in the peer too: its consumers must have released the slot as well.
+          ptx::mbarrier_wait_cluster(&smem.empty[ring.slot], ring.parity ^ 1);
+          ptx::mbarrier_arrive_expect_tx(full, T::TX_BYTES);  // from both CTAs' copies
+          load_slice<T::CLUSTER_N>(&smem.a[ring.slot][slice_a * T::BK * 2], &map_a, k_tile * T::BK,
+                                   m0 + slice_a, full, mask_a);
+          load_slice<T::CLUSTER_M>(&smem.b[ring.slot][slice_b * T::BK * 2], &map_b, k_tile * T::BK,
+                                   n0 + slice_b, full, mask_b);
+        }
+      }
+    }
+    // --- storers: warp 1 + i sends what consumer i has staged ------------------------------------
+    const int storer = threadIdx.x / 32 - 1;
+    if (T::STORE != Store::PLAIN && storer >= 0 && storer < T::CONSUMERS) {
+      const bool leader = threadIdx.x % 32 == 0;  // starts the copies and waits for them
+      uint32_t parity = 0;
+      for (int t = cluster; t < blocks; t += clusters, parity ^= 1) {
+        const tile::TileCoord at = tile::grouped_raster(t, blocks_m, blocks_n, T::GROUP);
+        const int row = (at.m * T::CLUSTER_M + rank_m) * T::BM + storer * T::WM;
+        const int n0 = (at.n * T::CLUSTER_N + rank_n) * T::BN;
+        ptx::mbarrier_wait(&smem.staged[storer], parity);
+#pragma unroll 1
+        for (int i = 0; i < T::BOXES; ++i) {
+          const int col = n0 + i * T::BOX;
+          const unsigned char* box = smem.d[storer][i];
+          if (leader && row < m && col < n / 8 * 8) {
+            ptx::cp_async_bulk_tensor_2d_s2g(&map_d, col, row, box);
+            ptx::cp_async_bulk_commit_group();
+            ptx::cp_async_bulk_wait_group_read<0>();  // one at a time: loads pass in between
+          }
+          store_last_columns<T>(box, d, ldd, row, col, m, n);
+        }
+        ptx::bar_warp_sync();  // the leader speaks for all
+        if (leader) ptx::mbarrier_arrive(&smem.stored[storer]);
+      }
+    }
+  } else {
+    // --- consumers: each warpgroup multiplies its 64 rows ----------------------------------------
+    ptx::setmaxnreg_inc<T::CONSUMER_REGS>();
+    const int group = threadIdx.x / 128 - 1, group_m = group * T::WM;  // its first row in the tile
+    const int lane = threadIdx.x % 32;  // lane r speaks to CTA r of the cluster
+    float acc[T::BN / 2];               // D [64][BN] of the warpgroup
+    tile::RingState<T::DEPTH> ring;
+    uint32_t parity = 0;
+    for (int t = cluster; t < blocks; t += clusters, parity ^= 1) {
+      for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
+        ptx::mbarrier_wait_cluster(&smem.full[ring.slot], ring.parity);  // the tile has landed
+        multiply_tile<T>(acc, &smem.a[ring.slot][group_m * T::BK * 2], smem.b[ring.slot],
+                         k_tile > 0);
+        ptx::wgmma_wait_group<0>();  // meanwhile the other warpgroup's products run
+        if (lane < T::CLUSTER) ptx::mbarrier_arrive_cluster(&smem.empty[ring.slot], lane);
+      }
+
+      // --- epilogue ------------------------------------------------------------------------------
+      if constexpr (T::STORE == Store::PLAIN) {
+        const tile::TileCoord at = tile::grouped_raster(t, blocks_m, blocks_n, T::GROUP);
+        const int m0 = (at.m * T::CLUSTER_M + rank_m) * T::BM;
+        const int n0 = (at.n * T::CLUSTER_N + rank_n) * T::BN;
+        store_tile<T>(acc, d, ldd, m0 + group_m, n0, m, n);
+      } else {
+        ptx::mbarrier_wait(&smem.stored[group], parity ^ 1);  // the last tile's boxes are read
+        stage_tile<T>(acc, smem.d[group]);
+        ptx::fence_proxy_async_shared_cta();  // TMA will read what stmatrix wrote
+        ptx::bar_warp_sync();
+        if (lane == 0) ptx::mbarrier_arrive(&smem.staged[group]);
+        if (T::STORE == Store::TMA) ptx::mbarrier_wait(&smem.stored[group], parity);
+      }
+    }
+  }
+  ptx::barrier_cluster_sync();  // no CTA exits while its peer can still write or arrive there
+}
+
+template <class T>
+void launch(const ladder::GemmArgs& g) {
+  const CUtensorMap map_a = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, T::SLICE_A, T::BK);
+  const CUtensorMap map_b = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::SLICE_B, T::BK);
+  const int whole = std::max(1, g.n / 8 * 8);  // TMA must not write beyond column n
+  const CUtensorMap map_d = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, T::WM, T::BOX);
+  ladder::check_cuda(
+      cudaFuncSetAttribute(gemm<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Smem<T>)),
+      "shared memory of async_epilogue::gemm");
+  const int blocks = tile::ceil_div(g.m, T::BM * T::CLUSTER_M) *  // of one cluster each
+                     tile::ceil_div(g.n, T::BN * T::CLUSTER_N);
+  const int max_clusters =
+      g.max_ctas > 0 ? g.max_ctas / T::CLUSTER
+                     : ladder::max_active_clusters(reinterpret_cast<const void*>(gemm<T>),
+                                                   T::THREADS, sizeof(Smem<T>), T::CLUSTER);
+  gemm<T><<<std::min(blocks, max_clusters) * T::CLUSTER, T::THREADS, sizeof(Smem<T>), g.stream>>>(
+      map_a, map_b, map_d, g.d, g.ldd, g.m, g.n, g.k);
+  ladder::check_cuda(cudaGetLastError(), "launch of async_epilogue::gemm");
+}
+
+template <class T>
+ladder::Variant variant(const char* name, const char* what) {
+  return {.name = name,
+          .what = what,
+          .launch = launch<T>,
+          .kernel = reinterpret_cast<const void*>(gemm<T>),
+          .bm = T::BM,
+          .bn = T::BN,
+          .bk = T::BK,
+          .depth = T::DEPTH,
+          .threads = T::THREADS,
+          .smem_bytes = sizeof(Smem<T>),
+          .cluster_m = T::CLUSTER_M,
+          .cluster_n = T::CLUSTER_N,
+          .persistent = true,
+          .regs_dec = T::PRODUCER_REGS,
+          .regs_inc = T::CONSUMER_REGS};
+}
+
+static const ladder::Registrar registrar(
+    __FILE__, "TMA stores the results while the next tile is multiplied",
+    {variant<Tile<Store::PLAIN>>("plain_store", "consumers write D themselves"),
+     variant<Tile<Store::TMA>>("tma_store", "consumers wait for TMA to store"),
+     variant<Tile<Store::OVERLAPPED>>("overlapped", "consumers go on at once").as_result()});
+
+}  // namespace async_epilogue

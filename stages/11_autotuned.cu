@@ -367,18 +367,12 @@ __global__ __launch_bounds__(Tile<I>::THREADS,
   if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync();
 }
 
-// CTAs that the current device can hold at the same time, or that the call allows.
+// CTAs that run at the same time: as many as the current device can hold, or as the call allows.
 template <int I>
 int ctas_at_once(const ladder::GemmArgs& g) {
   using T = Tile<I>;
-  ladder::check_cuda(
-      cudaFuncSetAttribute(gemm<I>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Smem<T>)),
-      "shared memory of autotuned::gemm");
-  const void* kernel = reinterpret_cast<const void*>(gemm<I>);
-  const int resident = T::CLUSTER == 1
-                           ? ladder::sm_count()
-                           : T::CLUSTER * ladder::max_active_clusters(kernel, T::THREADS,
-                                                                      sizeof(Smem<T>), T::CLUSTER);
+  const int resident = ladder::resident_ctas(reinterpret_cast<const void*>(gemm<I>), T::THREADS,
+                                             sizeof(Smem<T>), T::CLUSTER);
   return g.max_ctas > 0 ? std::min(resident, g.max_ctas) : resident;
 }
 

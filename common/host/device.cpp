@@ -43,4 +43,21 @@ int max_active_clusters(const void* kernel, int threads, int smem_bytes, int clu
   return entry->second;
 }
 
+int resident_ctas(const void* kernel, int threads, int smem_bytes, int cluster_ctas) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, const void*>, int> known;  // by device and kernel
+  int device = 0;
+  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  const std::lock_guard lock(mutex);
+  const auto found = known.find({device, kernel});
+  if (found != known.end()) return found->second;
+
+  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, smem_bytes),
+             "cudaFuncSetAttribute(MaxDynamicSharedMemorySize)");
+  const int ctas = cluster_ctas == 1 ? sm_count()
+                                     : cluster_ctas * max_active_clusters(kernel, threads,
+                                                                          smem_bytes, cluster_ctas);
+  return known[{device, kernel}] = ctas;
+}
+
 }  // namespace ladder

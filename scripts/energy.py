@@ -8,7 +8,7 @@ docs/results/<gpu>.energy.json. Python standard library only.
   energy.py --rounds=N          each contestant N times, default 3
 
   data       one kernel on normal, uniform, small integer and zero operands
-  tile       wgmma with N of 64, 128 and 256, and every configuration of rung 11
+  tile       wgmma with N of 64, 128 and 256, and the large tiles of rung 11
   multicast  clusters without and with multicast: rung 8
   raster     the order of the tiles: rung 7
   epilogue   the store of D: rung 8's result and rung 9
@@ -78,8 +78,9 @@ def data_experiment(variants):
 
 def tile_experiment(variants):
     by_n = ("bn64", "bn128", "bn256")
+    large = ("128x128", "128x192", "128x256", "256x192", "256x192_1x2")
     return of_rung(variants, 5, lambda v: v["variant"] in by_n) + of_rung(
-        variants, 11, lambda v: v["configuration"]
+        variants, 11, lambda v: v["variant"] in large
     )
 
 

@@ -62,21 +62,16 @@ def rung(stem, variant, kernel, shape, grid=None):
                    f"rung {int(number)}, {variant}")  # fmt: skip
 
 
-def configuration(stem, name):
-    """The part of a mangled name that stands for an entry of the rung's table of configurations."""
-
-    def read(path):
-        with open(os.path.join(ROOT, path), encoding="utf-8") as file:
-            return file.read()
-
-    table = re.sub(r'#include "(\S+\.inc)"', lambda m: read(m.group(1)), read(f"stages/{stem}.cu"))
-    names = re.findall(r'\{\.name = "(\w+)"', table)
+def configuration(name):
+    """The part of a mangled name that stands for an entry of rung 11's table."""
+    path = os.path.join(ROOT, "common/tile/configurations.h")
+    with open(path, encoding="utf-8") as file:
+        names = re.findall(r'^ *\{\.name = "(\w+)"', file.read(), re.MULTILINE)
     return f"4gemmILi{names.index(name)}E" if name in names else f"configuration {name}"
 
 
 def autotuned(name, shape):
-    stem = "11_autotuned"
-    return rung(stem, name, configuration(stem, name), shape)
+    return rung("11_autotuned", name, configuration(name), shape)
 
 
 SMEM_TILED = rung("01_smem_tiled", "128x128", "Li128ELi128E", (128, 128, 136))
@@ -580,15 +575,13 @@ def cluster_empty_count(kernel):
 
 
 @mutation(
-    "partial-sums-unsynchronised", SPLIT_K,
-    "barrier.cluster between sending partial sums and adding them up deleted",
-    "What another CTA sends through distributed shared memory is there once the cluster has met, "
-    "not once we have sent ours.",
-    {"race": [r"ld\.shared", r"st\.shared::cluster", "barrier.cluster"]},
+    "partial-sums-unsynchronised", SPLIT_K, "nobody waits for the bytes of the partial sums",
+    "st.async returns long before its bytes are there, wherever they go: only the mbarrier that "
+    "counts them says when a sum may begin.",
+    {"race": [r"ld\.shared", r"st\.async"]},
 )  # fmt: skip
 def partial_sums_unsynchronised(kernel):
-    for half in ("arrive", "wait"):
-        kernel.delete(kernel.one(f"barrier.cluster.{half}.*", at="sum_partials<T>("))
+    always_true(kernel, kernel.one("mbarrier.try_wait.*", at="smem.summands"))
 
 
 GROUPS.append("Dependent launches")

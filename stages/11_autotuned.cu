@@ -404,8 +404,9 @@ void launch(const ladder::GemmArgs& g) {
 template <int I>
 double predicted_us(const ladder::GemmArgs& g) {
   const tile::Gpu gpu{.sms = ladder::sm_count()};
-  return tile::predicted_clocks(tile::CONFIGURATIONS[I], g.m, g.n, g.k, ctas_at_once<I>(g), gpu) /
-         gpu.mhz;
+  const double clocks = tile::predicted_clocks(tile::CONFIGURATIONS[I], g.m, g.n, g.k,
+                                               ctas_at_once<I>(g), gpu, g.lda, g.ldb);
+  return clocks / gpu.mhz;
 }
 
 template <int I, bool EARLY>

@@ -55,6 +55,7 @@ struct Entry {
   const char* what;  // in a few words
   Group group;
   ladder::Data data;
+  const void* kernel;
   std::function<std::unique_ptr<Limit>(cudaStream_t)> make;  // allocates and fills
   double l2_share = 0;  // of the bytes of `work`, those that are asked of L2; 0: not known
 };

@@ -10,6 +10,7 @@
 #include "common/host/cli.h"
 #include "common/host/error.h"
 #include "common/host/run.h"
+#include "common/host/symbols.h"
 #include "common/host/text.h"
 #include "common/host/watchdog.h"
 #include "common/host/where.h"
@@ -28,7 +29,7 @@ const char USAGE[] =
     "  measures the ceilings of this GPU: by default all, in burst and then sustained\n"
     "  --check-only  runs each kernel on data whose result is known and times nothing; without a\n"
     "                GPU on the PTX machine\n"
-    "  --list        the names, one a line, with their groups and what they are\n"
+    "  --list        the names, one a line, with their groups, what they are and their kernels\n"
     "  --env         only the first line of a measurement: the GPU and the versions\n"
     "One JSON line a ceiling on stdout, progress on stderr. Exit codes: 0 ok, 1 wrong result, 2\n"
     "usage, 3 no usable device, 4 hang.\n";
@@ -151,6 +152,7 @@ JsonObject result_line(const Row& row, int ctas, const Outcome& outcome) {
   add("l2_read_value", right && entry.l2_share > 0, m.rate * 1e-12 * entry.l2_share);
   add("l2_read_per_clock", right && entry.l2_share > 0, m.per_clock * entry.l2_share);
   add("sm_mhz", right, m.sm_mhz);
+  add("busy", right, m.busy);
   line.add("sms", ctas).add("rounds", right ? m.rounds : 0).add("verified", right);
   if (!right) line.add("error", outcome.failure);
   return line;
@@ -187,8 +189,9 @@ int run(const std::string& program, const std::vector<std::string>& arguments) {
   }
   if (mode == Mode::list) {
     for (const Entry& entry : entries) {
-      std::printf("%s\t%s\t%s\t%s\n", entry.name, to_string(entry.group),
-                  ladder::to_string(entry.data), entry.what);
+      std::printf("%s\t%s\t%s\t%s\t%s\n", entry.name, to_string(entry.group),
+                  ladder::to_string(entry.data), entry.what,
+                  ladder::kernel_name(entry.kernel).c_str());
     }
     return 0;
   }

@@ -49,6 +49,7 @@ void wait(cudaStream_t stream) {
 struct Reading {
   double seconds = 0;  // the launches', without what lies between them
   double mhz = 0;      // mean over SMs and launches
+  double busy = 0;     // of the launch, by the mean CTA
 };
 
 Reading read(const Stamps& stamps, int first, int launches, cudaStream_t stream) {
@@ -56,16 +57,19 @@ Reading read(const Stamps& stamps, int first, int launches, cudaStream_t stream)
   for (int i = first; i < first + launches; ++i) {
     const auto of_ctas = download<Stamp>(stamps.of_launch(i), stamps.per_launch(), stream);
     long long begin = of_ctas[0].ns, end = of_ctas[1].ns;
-    double mhz = 0;
+    double mhz = 0, worked = 0;
     for (size_t cta = 0; cta < of_ctas.size(); cta += 2) {
       const Stamp &before = of_ctas[cta], &after = of_ctas[cta + 1];
       begin = std::min(begin, before.ns);
       end = std::max(end, after.ns);
       mhz += 1e3 * static_cast<double>(after.clock - before.clock) /
              static_cast<double>(after.ns - before.ns);
+      worked += static_cast<double>(after.ns - before.ns);
     }
+    const double ctas = static_cast<double>(of_ctas.size() / 2);
     reading.seconds += static_cast<double>(end - begin) * 1e-9;
-    reading.mhz += mhz / static_cast<double>(of_ctas.size() / 2) / launches;
+    reading.mhz += mhz / ctas / launches;
+    reading.busy += worked / ctas / static_cast<double>(end - begin) / launches;
   }
   return reading;
 }
@@ -115,14 +119,20 @@ std::vector<Reading> sustained(Limit& limit, int passes, cudaStream_t stream) {
 
 Measurement summarize(const Limit& limit, int passes, const std::vector<Reading>& readings) {
   const double work = limit.work(passes);
-  std::vector<double> rates, per_clock, mhz;
+  std::vector<double> rates, per_clock, mhz, busy;
   for (const Reading& reading : readings) {
     rates.push_back(work / reading.seconds);
     per_clock.push_back(rates.back() / (limit.ctas() * reading.mhz * 1e6));
     mhz.push_back(reading.mhz);
+    busy.push_back(reading.busy);
   }
-  return {ladder::median(rates),     ladder::quantile(rates, 0.1), ladder::quantile(rates, 0.9),
-          ladder::median(per_clock), ladder::median(mhz),          static_cast<int>(rates.size())};
+  return {.rate = ladder::median(rates),
+          .p10 = ladder::quantile(rates, 0.1),
+          .p90 = ladder::quantile(rates, 0.9),
+          .per_clock = ladder::median(per_clock),
+          .sm_mhz = ladder::median(mhz),
+          .busy = ladder::median(busy),
+          .rounds = static_cast<int>(rates.size())};
 }
 
 std::string check(Limit& limit, int passes, cudaStream_t stream) {

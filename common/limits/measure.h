@@ -13,6 +13,7 @@ struct Measurement {
   double rate = 0, p10 = 0, p90 = 0;  // FLOP or bytes a second, all CTAs together
   double per_clock = 0;               // FLOP or bytes a clock and SM
   double sm_mhz = 0;                  // mean over the SMs and the timed launches
+  double busy = 0;  // the share of a launch that the mean CTA takes: less than 1 if some end early
   int rounds = 0;
 };
 

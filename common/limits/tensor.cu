@@ -415,7 +415,7 @@ class FmaLimit : public Limit {
 
 // --- ldmatrix ------------------------------------------------------------------------------------
 
-constexpr int LD_WARPS = 16, LD_ROWS = 64, LD_COLS = 64;  // each warp reads a tile of its own
+constexpr int LD_WARPS = 16, LD_ROWS = 64, LD_COLS = 64;  // there are as many tiles as warps
 constexpr int LD_BOX_ROWS = 256, LD_BOXES = LD_WARPS * LD_ROWS / LD_BOX_ROWS;
 constexpr int LD_MATRICES = LD_ROWS / 16 * (LD_COLS / 16);  // ldmatrix.x4 a pass and warp
 constexpr int LD_TX_BYTES = LD_BOXES * LD_BOX_ROWS * LD_COLS * 2;
@@ -425,7 +425,8 @@ struct alignas(1024) LdSmem {
   uint64_t full;
 };
 
-// A pass reads the warp's tile once. sums [ctas][LD_WARPS][32]: what each lane got, added up.
+// A pass reads one tile a warp, the next pass its neighbour's: ptxas takes loads of the same words
+// out of the loop. sums [ctas][LD_WARPS][32]: what each lane got, added up.
 __global__ __launch_bounds__(LD_WARPS * 32,
                              1) void ldmatrix_rate(const __grid_constant__ CUtensorMap map,
                                                    int passes, uint32_t* sums, Stamp* stamps) {
@@ -444,12 +445,12 @@ __global__ __launch_bounds__(LD_WARPS * 32,
   ptx::mbarrier_wait(&smem.full, 0);
 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const unsigned char* tile = smem.tile[warp];
   uint32_t sum[4] = {};
   ptx::bar_sync();
   if (threadIdx.x == 0) stamp(stamps, 0);
 
   for (int pass = 0; pass < passes; ++pass) {
+    const unsigned char* tile = smem.tile[(warp + pass) % LD_WARPS];
 #pragma unroll
     for (int i = 0; i < LD_MATRICES; ++i) {
       const int row = i / 4 * 16 + tile::ldmatrix_a_row(lane);
@@ -492,8 +493,9 @@ class LdmatrixLimit : public Limit {
     poison(sums_, stream);
     launch(passes, stamps, stream);
     const std::vector<uint32_t> sums = download<uint32_t>(sums_, stream);
+    const std::vector<uint32_t> of_passes = sums_of(passes);
     for (size_t i = 0; i < sums.size(); ++i) {
-      const uint32_t want = static_cast<uint32_t>(passes) * sum_of_pass(i % (LD_WARPS * 32));
+      const uint32_t want = of_passes[i % of_passes.size()];
       if (sums[i] == want) continue;
       return ladder::format("CTA %zu, thread %zu: its words add up to %u, not %u",
                             i / (LD_WARPS * 32), i % (LD_WARPS * 32), sums[i], want);
@@ -502,19 +504,34 @@ class LdmatrixLimit : public Limit {
   }
 
  private:
-  // Lane l gets two elements of row l / 4 of each 8x8 matrix; the four of an ldmatrix are the left
-  // half of a 16x16 block, upper and lower, then its right half.
-  uint32_t sum_of_pass(size_t thread) const {
-    const int warp = static_cast<int>(thread) / 32, lane = static_cast<int>(thread) % 32;
+  // What a lane reads of a tile. Lane l gets two elements of row l / 4 of each 8x8 matrix; the four
+  // of an ldmatrix are the left half of a 16x16 block, upper and lower, then its right half.
+  uint32_t sum_of_tile(int tile, int lane) const {
     uint32_t sum = 0;
     for (int i = 0; i < LD_MATRICES; ++i) {
       for (int part = 0; part < 4; ++part) {
-        const int row = warp * LD_ROWS + i / 4 * 16 + part % 2 * 8 + lane / 4;
+        const int row = tile * LD_ROWS + i / 4 * 16 + part % 2 * 8 + lane / 4;
         const int col = i % 4 * 16 + part / 2 * 8 + lane % 4 * 2;
         sum += static_cast<uint32_t>(2 * part + 1) * tiles_.word(row, col);
       }
     }
     return sum;
+  }
+
+  // Of each thread of a CTA.
+  std::vector<uint32_t> sums_of(int passes) const {
+    std::vector<uint32_t> sums(LD_WARPS * 32, 0);
+    for (int tile = 0; tile < LD_WARPS; ++tile) {
+      for (int lane = 0; lane < 32; ++lane) {
+        const uint32_t once = sum_of_tile(tile, lane);
+        for (int warp = 0; warp < LD_WARPS; ++warp) {
+          const int first = (tile - warp + LD_WARPS) % LD_WARPS;  // the pass that first reads it
+          const int times = (passes - first + LD_WARPS - 1) / LD_WARPS;
+          sums[warp * 32 + lane] += static_cast<uint32_t>(times) * once;
+        }
+      }
+    }
+    return sums;
   }
 
   Operand tiles_;      // [LD_WARPS * 64][64]
@@ -525,8 +542,13 @@ class LdmatrixLimit : public Limit {
 
 template <int N, int GROUPS, bool A_IN_REGISTERS = false>
 Entry wgmma(const char* name, const char* what, Data data = Data::normal) {
-  return {name, what, Group::tensor, data, [data](cudaStream_t stream) {
-            using Tile = WgmmaTile<N, GROUPS, A_IN_REGISTERS>;
+  using Tile = WgmmaTile<N, GROUPS, A_IN_REGISTERS>;
+  return {name,
+          what,
+          Group::tensor,
+          data,
+          reinterpret_cast<const void*>(wgmma_rate<Tile>),
+          [data](cudaStream_t stream) {
             return std::make_unique<WgmmaLimit<Tile>>(data, /*count_bytes=*/false, stream);
           }};
 }
@@ -547,15 +569,19 @@ std::vector<Entry> tensor_limits() {
       wgmma<64, 2>("wgmma_n64_zeros", "wgmma m64n64k16, two warpgroups", Data::zeros),
       wgmma<256, 2, true>("wgmma_n256_areg", "wgmma m64n256k16, A from registers"),
       {"mma_sync", "mma.sync m16n8k16, operands in registers", Group::tensor, normal,
+       reinterpret_cast<const void*>(mma_rate),
        [](cudaStream_t stream) { return std::make_unique<MmaLimit>(Data::normal, stream); }},
       {"fma", "fma.rn.f32 on the CUDA cores", Group::tensor, Data::ints,
+       reinterpret_cast<const void*>(fma_rate),
        [](cudaStream_t stream) { return std::make_unique<FmaLimit>(stream); }},
       {"smem_wgmma", "operands that wgmma m64n64k16 reads", Group::smem, normal,
+       reinterpret_cast<const void*>(wgmma_rate<WgmmaTile<64, 2, false>>),
        [](cudaStream_t stream) {
          using Tile = WgmmaTile<64, 2, false>;
          return std::make_unique<WgmmaLimit<Tile>>(Data::normal, /*count_bytes=*/true, stream);
        }},
       {"smem_ldmatrix", "ldmatrix.x4, no bank conflicts", Group::smem, normal,
+       reinterpret_cast<const void*>(ldmatrix_rate),
        [](cudaStream_t stream) { return std::make_unique<LdmatrixLimit>(Data::normal, stream); }},
   };
 }

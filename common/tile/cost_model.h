@@ -1,11 +1,13 @@
 // Which configuration of a tiled GEMM suits a shape: an estimate from first principles, in clocks.
 //
-// A CTA's time is rounds of tiles; a tile is k steps, each as slow as the slowest of four pipes
-// (tensor cores, shared memory, L2, DRAM), and an epilogue of which the pipeline hides a part.
-// docs/11_autotuned.md derives each term. Plain arithmetic: no table of shapes, nothing from CUDA.
+// CTAs take blocks of tiles in rounds. A round lasts about as long as the slowest of three: the
+// SM that multiplies, the bytes through L2, the bytes of DRAM. docs/11_autotuned.md derives each
+// term. Plain arithmetic: no table of shapes, nothing from CUDA.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "common/tile/math.h"
@@ -15,28 +17,40 @@ namespace tile {
 // A tile is `consumers` warpgroups of `blocks` x 64 rows and bn columns, 64 of K a step.
 struct GemmConfig {
   const char* name;
-  int consumers;      // warpgroups that multiply
-  int blocks;         // of 64 rows, of each of them
-  int bn;             // columns
-  int cluster_m = 1;  // CTAs one above the other, which share B
-  int cluster_n = 1;  // CTAs side by side, which share A
-  int split = 1;      // CTAs of a cluster that share a tile's K
-  bool swap = false;  // D^T = B · A^T: rows of the tile are columns of D
+  int consumers;          // warpgroups that multiply
+  int blocks;             // of 64 rows, of each of them
+  int bn;                 // columns
+  int cluster_m = 1;      // CTAs one above the other, which share B
+  int cluster_n = 1;      // CTAs side by side, which share A
+  int split = 1;          // CTAs of a cluster that share a tile's K
+  bool swap = false;      // D^T = B · A^T: rows of the tile are columns of D
   bool pingpong = false;  // a consumer has a tile of its own
 
   constexpr int bm() const { return 64 * blocks * (pingpong ? 1 : consumers); }
   constexpr int cluster() const { return cluster_m * cluster_n * split; }
 };
 
-// What the model knows of a GPU. Per clock: of the SMs, at the clock that they have under load.
+// What the model knows of a GPU. The defaults are an H200.
 struct Gpu {
   int sms = 132;
-  double mhz = 1650;                 // SM clock under load
-  double l2_bytes = 50e6;            // capacity
-  double tensor_flop = 4096;         // a clock and SM: make limits, wgmma_n256
-  double smem_bytes = 128;           // a clock and SM: make limits, smem_wgmma
-  double l2_bytes_per_clock = 5500;  // a clock, all SMs, into shared memory: make limits, l2_tma
-  double dram_bytes_per_clock = 2500;  // a clock, all SMs: make limits, dram_read
+  double mhz = 1800;           // SM clock where memory bounds: make sweep
+  double l2_bytes = 60 << 20;  // capacity
+  double tensor_flop = 3978;   // a clock and SM: make limits, wgmma_n256
+  // A clock and SM, asked of L2: make limits' l2_tma_128 at mhz is 38.6, of which CTAs that ask for
+  // the same rows at the same time get 1.57 times as much: make counters, rung 7, group16,
+  // l2_to_sm_bytes / l2_read_bytes.
+  double l2_bytes_per_clock = 60.6;
+  double dram_bytes_per_clock = 2400;  // a clock, all SMs: make limits, dram_read, at mhz
+};
+
+// What no ceiling gives: fitted to what `make sweep` measured.
+struct Fitted {
+  double start_clocks = 4000;    // of a launch: until the first bytes land, and after the last
+  double latency_clocks = 275;   // from the end of a consumer's products to its next ones
+  double sharing_clocks = 90;    // a step, for the slower of the CTAs that share operands
+  double epilogue_clocks = 3.7;  // a column of a 64-row block: to round and to stage it
+  double exchange_bytes = 8.9;   // a clock, of partial sums that a CTA sends to its peers
+  double outside_lines = 5.6;    // requests to L2 that are as slow as a row outside of the matrix
 };
 
 // Rows of tiles that the raster sweeps together: the block of D that runs at one time is then about
@@ -47,35 +61,100 @@ constexpr int raster_group(int bm, int bn, int tiles_at_once) {
   return group;
 }
 
-// Expected clocks of one launch in a stream of launches: D [m][n] of K = k, by CTAs of which
-// `resident` run at a time.
+// Slots of a ring that fit into shared memory beside the partial sums of split K and the staged
+// results, of which each consumer has `buffers` blocks of 64 rows.
+constexpr int ring_slots(const GemmConfig& config, int buffers) {
+  constexpr int BARRIERS_AND_PADDING = 1024;
+  const int staged = config.consumers * buffers * 64 * (config.bn / config.split) * 2;
+  const int partials = config.split > 1 ? config.bm() * config.bn * 4 : 0;
+  return (MAX_SMEM_BYTES - BARRIERS_AND_PADDING - staged - partials) /
+         ((config.bm() + config.bn) * 128);
+}
+
+// Blocks that each consumer stages at a time: all, unless that leaves too few slots.
+constexpr int staging_buffers(const GemmConfig& config) {
+  return ring_slots(config, config.blocks) >= 3 ? config.blocks : 1;
+}
+
+// Lines of 128 bytes that 128 bytes of a row touch, on average of the rows.
+inline double lines_per_row(long long ld) {
+  return 2 - static_cast<double>(std::gcd(ld * 2, 128LL)) / 128;
+}
+
+// Times that DRAM is read for what `readers` CTAs read at different places: once for either half of
+// L2 in which at least one of them is.
+inline double halves_of_l2(double readers) {
+  return 2 - std::exp2(1 - readers);
+}
+
+// Of three that go on at the same time: about the longest, or up to a third more if all take as
+// long, since each then waits for the others now and then.
+inline double overlapped(double a, double b, double c) {
+  return std::sqrt(std::sqrt(a * a * a * a + b * b * b * b + c * c * c * c));
+}
+
+// Expected clocks, at gpu.mhz, of one launch in a stream of launches: D [m][n] of K = k, all > 0,
+// by CTAs of which `resident` run at a time. lda, ldb: elements from row to row of A and B; 0: k.
+//
+// Power has no term. It pulls the clock down where tensor cores are busy, but about as far for each
+// configuration that is fast for a shape: a fit that was free to use a term for it left it out.
 inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, int resident,
-                               const Gpu& gpu) {
-  constexpr double START = 2500;     // of a kernel, until its first products run
-  constexpr double LATENCY = 300;    // from the end of a consumer's products to its next ones
-  constexpr double EPILOGUE = 1200;  // clocks in which a consumer rounds and stages its results
-  if (config.swap) std::swap(m, n);
+                               const Gpu& gpu, long long lda = 0, long long ldb = 0) {
+  constexpr Fitted FITTED;
+  if (config.swap) {  // what the tile takes for A and its rows
+    std::swap(m, n);
+    std::swap(lda, ldb);
+  }
+  const double rows = m, cols = n;  // m * n * k would overflow integers
+  const double row_lines = lines_per_row(lda > 0 ? lda : k);
+  const double col_lines = lines_per_row(ldb > 0 ? ldb : k);
   const int bm = config.bm(), bn = config.bn;
-  const int blocks =
-      ceil_div(m, bm * config.cluster_m) * ceil_div(n, bn * config.cluster_n);  // of a cluster each
-  const int clusters = std::max(1, resident / config.cluster());
-  const int rounds = ceil_div(blocks, clusters);
-  const int k_tiles = ceil_div(ceil_div(k, 64), config.split);
-  const int busy = std::min(blocks, clusters) * config.cluster();
+  const int block_m = bm * config.cluster_m, block_n = bn * config.cluster_n;  // of a cluster
+  const double blocks_m = std::ceil(rows / block_m), blocks_n = std::ceil(cols / block_n);
+  const double blocks = blocks_m * blocks_n;
+  const int clusters = std::max(1, resident / config.cluster());  // at a time
+  const double steps = ceil_div(ceil_div(k, 64), config.split);
 
-  // One k step of one CTA.
+  // An SM multiplies. The tensor cores take turns among the consumers. One whose products are short
+  // waits longer for them, but if nobody else multiplies it has the next ones queued by then. What
+  // wgmma reads of shared memory takes less time than either, in every configuration.
   const double tensor = 2.0 * bm * bn * 64 / gpu.tensor_flop;
-  const double own = LATENCY + tensor / config.consumers;  // products that nobody else's hide
-  const double smem = (bm / 64) * (64 + bn) * 128 / gpu.smem_bytes;
-  const double l2 = (1.0 * bm / config.cluster_n + 1.0 * bn / config.cluster_m) * 128 * busy /
-                    gpu.l2_bytes_per_clock;
-  const double step = std::max({tensor, own, smem, l2});
+  const bool alone = config.consumers == 1 || config.pingpong;
+  const double own = alone ? (FITTED.latency_clocks + tensor) / 2
+                           : FITTED.latency_clocks + tensor / config.consumers;
+  const bool shares = config.cluster_m * config.cluster_n > 1;
+  const double step = std::max(tensor, own) + (shares ? FITTED.sharing_clocks : 0);
 
-  const double exchange = config.split > 1 ? 1500 + bm * bn * 4 / 32.0 : 0;
-  const double compute = rounds * (k_tiles * step + EPILOGUE + exchange);
-  const double bytes = 2.0 * (1.0 * m * k + 1.0 * n * k + 1.0 * m * n);
-  const double dram = bytes / gpu.dram_bytes_per_clock;
-  return START + std::max(compute, dram);
+  // L2, of a block's k step: each CTA of a cluster asks for its slice of what all of them get.
+  const double row_requests = rows * row_lines + (blocks_m * block_m - rows) * FITTED.outside_lines;
+  const double col_requests = cols * col_lines + (blocks_n * block_n - cols) * FITTED.outside_lines;
+  const double l2_bytes = (row_requests / blocks_m + col_requests / blocks_n) * 128 * config.split;
+  const double l2 = l2_bytes / (gpu.l2_bytes_per_clock * gpu.sms);
+
+  // DRAM, of a block: the rows' matrix is read once by each half of L2, the columns' again for each
+  // group of the raster, unless it stays in L2; D is written.
+  const double groups = std::ceil(blocks_m / raster_group(block_m, block_n, clusters));
+  const double sweeps = 2 * cols * k * halves_of_l2(blocks_m) > gpu.l2_bytes ? groups : 1;
+  const double dram_bytes = 2 * (rows * k * halves_of_l2(blocks_n) +
+                                 cols * k * halves_of_l2(blocks_m) * sweeps + rows * cols);
+  const double dram = dram_bytes / blocks / gpu.dram_bytes_per_clock;
+
+  // Results: a second block that has no buffer of its own waits for the first one's store.
+  const int turns = staging_buffers(config) < config.blocks ? 2 : 1;
+  const double epilogue = FITTED.epilogue_clocks * config.blocks * turns * bn / config.split;
+  const double sent = 4.0 * bm * bn * (config.split - 1) / config.split;
+  const double exchange = sent / FITTED.exchange_bytes;
+
+  // Rounds. While results are staged, the ring fills with what the next tile needs; but a CTA that
+  // splits K has one tile, and in ping-pong the other consumer multiplies meanwhile.
+  const double full = std::ceil(blocks / clusters) - 1, last = blocks - full * clusters;
+  const double tail = epilogue + exchange;
+  const double hidden = config.pingpong || config.split > 1 ? 0 : epilogue;
+  const double exposed = config.split > 1 ? tail : 0;
+  const double full_round =
+      overlapped(steps * step + hidden, steps * l2 * clusters, dram * clusters) + exposed;
+  const double last_round = overlapped(steps * step, steps * l2 * last, dram * last) + tail;
+  return FITTED.start_clocks + full * full_round + last_round;
 }
 
 }  // namespace tile

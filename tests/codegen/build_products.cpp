@@ -67,7 +67,7 @@ std::vector<Variant> list_variants() {
     const auto number = [&](int i) { return std::stoi(f[i]); };
     variants.push_back({number(0), f[1], f[2], f[3] == "1", number(4), number(5), number(6),
                         number(7), number(8), number(9), number(10), number(11), number(12),
-                        number(13), f[14] == "1", f[15]});
+                        number(13), f[14] == "1", f[15], f[17] == "1"});
   }
   return variants;
 }

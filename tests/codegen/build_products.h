@@ -15,6 +15,7 @@ struct Variant {
   int bm, bn, bk, depth, threads, smem_bytes, cluster_m, cluster_n, regs_dec, regs_inc;
   bool persistent;
   std::string kernel;  // mangled
+  bool configuration;
 };
 
 std::vector<Variant> list_variants();

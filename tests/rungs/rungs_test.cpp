@@ -111,7 +111,7 @@ void check_variant(const Stage& stage, const Variant& variant, Problem& problem,
     CHECK(problem.a.damage() == 0);
     CHECK(problem.b.damage() == 0);
   } catch (const std::exception& error) {
-    FAIL_CHECK(error.what());
+    FAIL_CHECK(std::string(error.what()));
   }
 }
 

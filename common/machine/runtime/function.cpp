@@ -211,7 +211,26 @@ cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void*
   });
 }
 
-// Clusters of CTAs that share the SMs evenly: the machine has no GPCs, which waste a few SMs.
+// Whether cuda.h of CUDA 13.0 knows this attribute, of a launch or of a stream.
+static bool is_known(cudaLaunchAttributeID id) {
+  constexpr int NVLINK_UTIL_CENTRIC_SCHEDULING = 16;  // the last one
+  return static_cast<int>(id) >= 0 && static_cast<int>(id) <= NVLINK_UTIL_CENTRIC_SCHEDULING;
+}
+
+// How many clusters of this many SMs fit: a cluster lies in one GPC, and a GPC has eight or nine
+// pairs of SMs, as on an H200 of 132 SMs.
+static int clusters_that_fit(int sms, int cluster) {
+  constexpr int GPC_SMS = 16;
+  const int gpcs = std::max(1, sms / GPC_SMS), pairs = sms / 2;
+  int clusters = 0;
+  for (int gpc = 0; gpc < gpcs; ++gpc) {
+    const int mine = 2 * (pairs / gpcs + (gpc < pairs % gpcs ? 1 : 0)) + (gpc == 0 ? sms % 2 : 0);
+    clusters += mine / cluster;
+  }
+  return clusters;
+}
+
+// Clusters that can be active at the same time.
 cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* symbol,
                                            const cudaLaunchConfig_t* config) {
   return on_device([&] {
@@ -223,12 +242,16 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* symbol,
                           {0, 0, 0},
                           config->dynamicSmemBytes,
                           false};
+    for (unsigned i = 0; i < config->numAttrs; ++i) {
+      if (!is_known(config->attrs[i].id)) return cudaErrorInvalidValue;
+    }
     request.cluster = cluster_of(*config);
     const cudaError_t status = check_launch(*function, *code, &request);
     if (status != cudaSuccess) return status;
-    const int room = sm_count() * ctas_per_sm(*code, static_cast<int>(request.block.count()),
-                                              request.dynamic_smem_bytes);
-    *clusters = room / static_cast<int>(request.cluster.count());
+    const int on_one_sm =
+        ctas_per_sm(*code, static_cast<int>(request.block.count()), request.dynamic_smem_bytes);
+    *clusters =
+        clusters_that_fit(sm_count(), static_cast<int>(request.cluster.count())) * on_one_sm;
     return cudaSuccess;
   });
 }

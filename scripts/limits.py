@@ -3,7 +3,7 @@
 cores, shared memory, L2 and DRAM can do at most (docs/limits.md). Python standard library only.
 
   limits.py               every limit, burst and then sustained
-  limits.py --rows=ROWS   only these; other rows of the file stay if their kernels are the same
+  limits.py --rows=ROWS   only these; other rows of the file stay if their kernel is the same
   limits.py --tiles       measures nothing and needs no GPU: writes anew what the file says of the
                           rungs' tiles, after a rung has changed
 
@@ -35,7 +35,7 @@ import bench
 import kernel_hashes
 from bench import HANG, OK, REGIMES, STOPPED, WRONG, Problem
 
-LIST_FIELDS = ("name", "group", "data", "what")
+LIST_FIELDS = ("name", "group", "data", "what", "kernel")
 ENV_KEYS = ("gpu", "driver", "toolkit", "sms", "l2_bytes")
 ROW_S = {"burst": 1.3, "sustained": 2.9}  # about; the pace of the run itself corrects it
 SUFFIX = ".limits.json"
@@ -89,15 +89,18 @@ def expected_s(rows):
     return sum(ROW_S[row.regime] for row in rows)
 
 
-def kernels_hash(folder):
-    """One fingerprint of all kernels of build/limits."""
+def hashes_of(entries, folder):
+    """{name of a limit: fingerprint of its kernel}"""
     paths = sorted(folder.glob("*.ptx"))
     if not paths:
         raise Problem(f"{folder} has no PTX; make limits builds it.")
-    hashes = {}
+    found = {}
     for path in paths:
-        hashes.update(kernel_hashes.kernel_hashes(path.read_text(encoding="utf-8")))
-    return hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()[:16]
+        found.update(kernel_hashes.kernel_hashes(path.read_text(encoding="utf-8")))
+    for entry in entries:
+        if entry["kernel"] not in found:
+            raise Problem(f"{folder} has no kernel {entry['kernel']}; make limits builds it.")
+    return {entry["name"]: found[entry["kernel"]] for entry in entries}
 
 
 # --- the rungs' tiles ----------------------------------------------------------------------------
@@ -150,12 +153,17 @@ def tiles(program, hashes_path, ptx_folder):
 # --- files ---------------------------------------------------------------------------------------
 
 
+def holds(row, hashes):
+    """Whether a row was measured with the kernel that its limit has now."""
+    return row["name"] in hashes and row.get("kernel_hash") == hashes[row["name"]]
+
+
 class Partial:
     """The rows measured so far, one JSON object a line, kept through an interruption."""
 
-    def __init__(self, path, key):
+    def __init__(self, path, key, hashes):
         self.path = path
-        self.key = key  # machine, versions and kernels
+        self.key = key  # machine and versions
         self.rows = {}
         if not path.exists():
             return
@@ -164,8 +172,9 @@ class Partial:
                 entry = json.loads(line)
             except ValueError:
                 continue  # the line that was being written when the run was stopped
-            if entry["key"] == key and entry["row"]["verified"]:
-                self.rows[row_of(entry["row"])] = entry["row"]
+            row = entry["row"]
+            if entry["key"] == key and row["verified"] and holds(row, hashes):
+                self.rows[row_of(row)] = row
 
     def _line(self, result):
         return json.dumps({"key": self.key, "row": result}) + "\n"
@@ -198,16 +207,19 @@ def read_file(path):
         raise Problem(f"{path} is not a file of limits; remove it and run make limits.")
 
 
-def kept_rows(path, key, measured, entries):
-    """Rows of an earlier run that still hold: same machine and versions, same kernels."""
+def kept_rows(path, key, measured, hashes):
+    """Rows of an earlier run that still hold: same machine and versions, same kernel."""
     if not path.exists():
         return []
     old = read_file(path)
     if any(old.get(name) != value for name, value in key.items()):
-        print(f"{path} was measured with another machine, versions or kernels; its rows are dropped.")
+        print(f"{path} was measured with another machine or versions; its rows are dropped.")
         return []
-    known = {entry["name"] for entry in entries}
-    return [r for r in old["limits"] if row_of(r) not in measured and r["name"] in known]
+    others = [row for row in old["limits"] if row_of(row) not in measured]
+    gone = [row_text(row_of(row)) for row in others if not holds(row, hashes)]
+    if gone:
+        print(f"{path}: dropped, since their kernels have changed: {', '.join(gone)}")
+    return [row for row in others if holds(row, hashes)]
 
 
 def write(path, head, of_tiles, rows):
@@ -219,10 +231,10 @@ def write(path, head, of_tiles, rows):
     bench.write_atomically(path, "{\n" + "\n".join(lines) + "\n" + ",\n".join(lists) + "\n}\n")
 
 
-def publish(path, key, results, of_tiles, entries):
+def publish(path, key, results, of_tiles, entries, hashes):
     """Replaces the file: these results and what still holds of its earlier rows."""
     measured = {row_of(result): result for result in results}
-    for result in kept_rows(path, key, measured, entries):
+    for result in kept_rows(path, key, measured, hashes):
         measured[row_of(result)] = result
     head = dict(key)
     head["revision"] = bench.revision()
@@ -236,8 +248,9 @@ def publish(path, key, results, of_tiles, entries):
 class Limits:
     """Runs the program over rows, again if it dies, until each has a result."""
 
-    def __init__(self, program, entries, partial):
+    def __init__(self, program, entries, hashes, partial):
         self.program = program
+        self.hashes = hashes
         self.entries = {entry["name"]: entry for entry in entries}
         self.partial = partial
         self.results = {}  # of this run, right or not
@@ -257,8 +270,10 @@ class Limits:
             self.hung |= code == HANG
             how = last_words.removeprefix("FAIL: ") or f"{self.program} ended with {code}."
             entry = self.entries[running.name]
-            self.take({**entry, "regime": running.regime, "value": None, "verified": False,
-                       "error": how})  # fmt: skip
+            known = {name: entry[name] for name in ("name", "group", "data", "what")}
+            unit = "TFLOPS" if entry["group"] == "tensor" else "TB/s"
+            self.take({**known, "regime": running.regime, "unit": unit, "value": None,
+                       "verified": False, "error": how})  # fmt: skip
 
     def run_process(self):
         """(exit code, the row it was at or None, last line on stderr) of one process."""
@@ -296,6 +311,7 @@ class Limits:
 
     def take(self, result):
         row = row_of(result)
+        result["kernel_hash"] = self.hashes[row.name]
         self.results[row] = result
         self.pending.remove(row)
         if result["verified"]:
@@ -351,13 +367,13 @@ def measure(options):
     rows = select(options.rows, entries)
     env = json.loads(bench.ask(options.program, "--env"))["env"]
     key = {name: env[name] for name in ENV_KEYS}
-    key["kernels_hash"] = kernels_hash(options.ptx)
+    hashes = hashes_of(entries, options.ptx)
     stem = bench.file_stem(env["gpu"])
     path = options.results / (stem + SUFFIX)
     tiles_now = of_tiles(options)
     if path.exists():
         read_file(path)  # refused before anything is measured, not after
-    partial = Partial(options.partial / f"{stem}.jsonl", key)
+    partial = Partial(options.partial / f"{stem}.jsonl", key, hashes)
 
     before = {row: partial.rows[row] for row in rows if row in partial.rows}
     to_do = [row for row in rows if row not in before]
@@ -367,14 +383,14 @@ def measure(options):
         + (f"; {len(before)} more are there from a run that was stopped" if before else ""),
         flush=True,
     )
-    limits = Limits(options.program, entries, partial)
+    limits = Limits(options.program, entries, hashes, partial)
     try:
         limits.run(to_do)
     except KeyboardInterrupt:
         print(f"\nStopped. {len(partial.rows)} rows are kept; make limits goes on from there.")
         return STOPPED
     results = list(before.values()) + list(limits.results.values())
-    publish(path, key, results, tiles_now, entries)
+    publish(path, key, results, tiles_now, entries, hashes)
     partial.drop(rows)
     wrong = [row for row, result in limits.results.items() if not result["verified"]]
     print(f"{path}: {len(results)} rows measured, {len(wrong)} failed. Next: make tables.")

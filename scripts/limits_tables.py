@@ -156,8 +156,8 @@ FORMATS = {
 RESOURCES = {  # name: (its column, format of a value)
     "multiply": ("FLOP", ".0f"),
     "smem": ("shared memory, B", ".1f"),
-    "l2": ("L2→SM, B", ".1f"),
-    "l2_read": ("L2 reads, B", ".1f"),
+    "l2": ("L2→SM, TB/s", ".1f"),
+    "l2_read": ("L2 reads, TB/s", ".1f"),
     "dram": ("DRAM, TB/s", ".2f"),
 }
 NAMES = {
@@ -203,10 +203,10 @@ class Use:
             if tile["smem_read_per_flop"] is not None:
                 moved = arriving + flop * tile["smem_read_per_flop"]
                 take("smem", moved, limits.highest("smem", regime, "per_clock"))
-            take("l2", arriving, limits.highest("l2", regime, "per_clock"))
+            take("l2", arriving, limits.highest("l2", regime, "value"), a_second=True)
         if counted:
-            read = limits.highest("l2", regime, "l2_read_per_clock")
-            take("l2_read", counted["l2_read_bytes"], read)
+            read = limits.highest("l2", regime, "l2_read_value")
+            take("l2_read", counted["l2_read_bytes"], read, a_second=True)
             moved = counted["dram_read_bytes"] + counted["dram_write_bytes"]
             take("dram", moved, limits.highest("dram", regime, "value"), a_second=True)
 
@@ -293,8 +293,8 @@ def table_of_uses(limits, results, what, named):
     others = [f"{label} at {size}³" for label, size in sizes.items() if size != usual]
     caption = (
         f"At {', '.join([f'{usual}³'] + others)}, burst. *X of Y*: what it takes of what there is, a "
-        "clock and SM at its own clock, of DRAM a second; bold: the largest share. FLOP, shared memory "
-        "and L2→SM are derived from the tile, L2 reads and DRAM are counted."
+        "clock and SM at its own clock, of L2 and DRAM a second; bold: the largest share. FLOP, shared "
+        "memory and L2→SM are derived from the tile, L2 reads and DRAM are counted."
     )
     if changed:
         caption += (
@@ -314,17 +314,17 @@ SAME_PLACE = 9  # points that are closer share their label
 
 
 def slopes(limits, panel, clocks):
-    """[(label, bytes a clock and SM)] of what memory can do, the largest last. DRAM has a clock of
-    its own: its bytes a second are divided by `clocks`, those of all SMs in a second."""
+    """[(label, bytes a clock and SM)] of what memory can do, the largest last. L2 and DRAM have clocks
+    of their own: their bytes a second are divided by `clocks`, those of all SMs in a second."""
     regime = REGIMES[0]
-    if panel == "dram":
-        speed = limits.highest("dram", regime, "value")
-        return [(f"{speed:.1f} TB/s", speed * 1e12 / clocks)] if speed else []
-    keys = {"per_clock": ""}
+    if panel == "smem":
+        value = limits.highest(panel, regime, "per_clock")
+        return [(f"{value:.0f} B", value)] if value else []
+    keys = {"value": ""}
     if panel == "l2":
-        keys = {"l2_read_per_clock": ", distinct", "per_clock": ", shared"}
+        keys = {"l2_read_value": ", distinct", "value": ", shared"}
     found = [(which, limits.highest(panel, regime, key)) for key, which in keys.items()]
-    return [(f"{value:.0f} B{which}", value) for which, value in found if value]
+    return [(f"{speed:.1f} TB/s{which}", speed * 1e12 / clocks) for which, speed in found if speed]
 
 
 def number_list(numbers):

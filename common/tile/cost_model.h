@@ -36,10 +36,10 @@ struct Gpu {
   double mhz = 1800;           // SM clock where memory bounds: make sweep
   double l2_bytes = 60 << 20;  // capacity
   double tensor_flop = 3978;   // a clock and SM: make limits, wgmma_n256
-  // A clock and SM, asked of L2: make limits' l2_tma_128 at mhz is 38.6, of which CTAs that ask for
-  // the same rows at the same time get 1.57 times as much: make counters, rung 7, group16,
-  // l2_to_sm_bytes / l2_read_bytes.
-  double l2_bytes_per_clock = 60.6;
+  // A clock and SM, asked of L2. Fitted to make sweep: more than make limits' l2_tma_128, perhaps
+  // since L2 reads less than it delivers when CTAs ask for the same rows at the same time (make
+  // counters, rungs 7 and 8: l2_read_bytes and l2_to_sm_bytes).
+  double l2_bytes_per_clock = 64;
   double dram_bytes_per_clock = 2400;  // a clock, all SMs: make limits, dram_read, at mhz
 };
 
@@ -48,7 +48,7 @@ struct Fitted {
   double start_clocks = 4000;    // of a launch: until the first bytes land, and after the last
   double latency_clocks = 275;   // from the end of a consumer's products to its next ones
   double sharing_clocks = 90;    // a step, for the slower of the CTAs that share operands
-  double epilogue_clocks = 3.7;  // a column of a 64-row block: to round and to stage it
+  double epilogue_clocks = 4.8;  // a column of a 64-row block: to round and to stage it
   double exchange_bytes = 8.9;   // a clock, of partial sums that a CTA sends to its peers
   double outside_lines = 5.6;    // requests to L2 that are as slow as a row outside of the matrix
 };
@@ -81,8 +81,8 @@ inline double lines_per_row(long long ld) {
   return 2 - static_cast<double>(std::gcd(ld * 2, 128LL)) / 128;
 }
 
-// Times that DRAM is read for what `readers` CTAs read at different places: once for either half of
-// L2 in which at least one of them is.
+// Times that DRAM is read for what `readers` CTAs read: once for either half of L2 that has one of
+// them. That halves fetch for themselves is a guess, which fits make sweep better than once.
 inline double halves_of_l2(double readers) {
   return 2 - std::exp2(1 - readers);
 }
@@ -97,7 +97,7 @@ inline double overlapped(double a, double b, double c) {
 // by CTAs of which `resident` run at a time. lda, ldb: elements from row to row of A and B; 0: k.
 //
 // Power has no term. It pulls the clock down where tensor cores are busy, but about as far for each
-// configuration that is fast for a shape: a fit that was free to use a term for it left it out.
+// configuration that is fast for a shape: two fits that had a term for it picked the same.
 inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, int resident,
                                const Gpu& gpu, long long lda = 0, long long ldb = 0) {
   constexpr Fitted FITTED;

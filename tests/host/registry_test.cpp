@@ -3,8 +3,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "common/host/registry.h"
 
@@ -17,6 +19,18 @@ Variant named(const char* name, bool result) {
   Variant variant{};
   variant.name = name;
   variant.result = result;
+  return variant;
+}
+
+// A configuration that is expected to take US microseconds, whatever the shape.
+template <int US>
+Variant configuration(const char* name, bool persistent, int cluster_m, int cluster_n) {
+  Variant variant = named(name, false);
+  variant.cluster_m = cluster_m;
+  variant.cluster_n = cluster_n;
+  variant.persistent = persistent;
+  variant.configuration = true;
+  variant.predicted_us = [](const ladder::GemmArgs&) { return double{US}; };
   return variant;
 }
 
@@ -105,6 +119,42 @@ TEST_CASE("registry: a chooser stands for what it chooses, wherever a kernel run
     none.*size = 0;
     CHECK(&ladder::chosen(chooser, none) == &chooser);
   }
+}
+
+TEST_CASE("registry: the least predicted configuration runs, of those that a limited grid allows") {
+  const std::vector<Variant> all = {
+      configuration<9>("slow", true, 1, 1), configuration<5>("pair", true, 2, 1),
+      configuration<3>("four", true, 2, 2), configuration<1>("unlimited", false, 1, 1),
+      configuration<1>("as_fast", true, 4, 2)};
+  const auto picked = [&](int max_ctas) {
+    ladder::GemmArgs args;
+    args.max_ctas = max_ctas;
+    return std::string(ladder::least_predicted(all, args).name);
+  };
+  CHECK(picked(0) == "unlimited");  // the first of two that are equally fast
+  CHECK(picked(8) == "as_fast");
+  CHECK(picked(7) == "four");
+  CHECK(picked(4) == "four");
+  CHECK(picked(3) == "pair");
+  CHECK(picked(1) == "slow");
+}
+
+TEST_CASE("registry: a chooser takes the narrowest tile of its configurations, and is none") {
+  std::vector<Variant> all = {configuration<2>("wide", true, 1, 1),
+                              configuration<1>("narrow", true, 1, 1)};
+  all[0].bn = 256;
+  all[0].bm = 128;
+  all[1].bn = 96;
+  const Variant chooser = ladder::chooser_among(
+      "auto", "what", all, [](const ladder::GemmArgs&) -> const Variant& { std::abort(); });
+  CHECK(std::string(chooser.name) == "auto");
+  CHECK(std::string(chooser.what) == "what");
+  CHECK(chooser.bn == 96);
+  CHECK(chooser.bm == 128);
+  CHECK(static_cast<bool>(chooser.choose));
+  CHECK_FALSE(static_cast<bool>(chooser.predicted_us));
+  CHECK_FALSE(chooser.configuration);
+  CHECK(all[1].configuration);
 }
 
 TEST_CASE("registry: a wrong registration is rejected") {

@@ -19,9 +19,13 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import bench  # noqa: E402
 import check_docs  # noqa: E402
 import limits  # noqa: E402
+import limits_tables  # noqa: E402
 from limits import Row  # noqa: E402
 
-LIST = "wide\ttensor\tnormal\ta wide one\nnarrow\ttensor\tnormal\ta narrow one\nram\tdram\tnormal\tx\n"
+LIST = (
+    "wide\ttensor\tnormal\ta wide one\tk_wide\nnarrow\ttensor\tnormal\ta narrow one\tk_narrow\n"
+    "ram\tdram\tnormal\tx\tk_ram\n"
+)
 ENTRIES = limits.parse_list(LIST)
 ENV = {"gpu": "NVIDIA H200", "driver": "1.2", "toolkit": "13.0.88", "sms": 132, "l2_bytes": 62914560}
 
@@ -63,8 +67,14 @@ for row in sys.argv[1:]:
 sys.exit(rc)
 """
 KERNEL = ".visible .entry k_{0}()\n{{\n  {1}\n}}\n"
-LADDER_LIST = "\t".join(
-    "5 05_rung one 1 128 256 64 4 256 197632 2 1 0 0 0 k_one what 0 0".split(" ")
+# The variant `one`; a chooser, which has no tile of its own; and a configuration.
+LADDER_LIST = "\\n".join(
+    "\t".join(line.split(" "))
+    for line in (
+        "5 05_rung one 1 128 256 64 4 256 197632 2 1 0 0 0 k_one what 0 0",
+        "6 06_rung auto 1 128 256 64 4 256 197632 2 1 0 0 0 k_one what 0 1",
+        "6 06_rung small 0 64 32 64 4 256 197632 1 2 0 0 0 k_one what 1 0",
+    )
 )
 
 
@@ -121,7 +131,8 @@ class Run(unittest.TestCase):
         (self.here / "list.txt").write_text(LIST)
         for name in ("ptx", "stages", "results"):
             (self.here / name).mkdir()
-        (self.here / "ptx/limits.ptx").write_text(KERNEL.format("limit", "ret;"))
+        for name in ("wide", "narrow", "ram"):
+            self.kernel(name, "ret;")
         self.stage("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {%f1}, %rd1, %rd2, p;")
         self.script("limits", FAKE.format(python=sys.executable, here=str(self.here)))
         self.script("ladder", f"#!/bin/sh\nprintf '{LADDER_LIST}\\n'\n")
@@ -131,6 +142,9 @@ class Run(unittest.TestCase):
         path = self.here / name
         path.write_text(text)
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+    def kernel(self, name, body):
+        (self.here / f"ptx/{name}.ptx").write_text(KERNEL.format(name, body))
 
     def stage(self, body):
         ptx = KERNEL.format("one", body)
@@ -171,6 +185,8 @@ class Run(unittest.TestCase):
         document = self.published()
         self.assertEqual([document[key] for key in ENV], list(ENV.values()))
         self.assertEqual(len(document["limits"]), 6)
+        names = [(tile["stage"], tile["variant"]) for tile in document["tiles"]]
+        self.assertEqual(names, [(5, "one"), (6, "small")])  # a chooser has no tile
         tile = document["tiles"][0]
         self.assertEqual([tile[key] for key in ("bm", "bn", "cluster_m")], [128, 256, 2])
         self.assertEqual(tile["instruction"], "wgmma n256")
@@ -187,17 +203,45 @@ class Run(unittest.TestCase):
         values = self.values()
         self.assertEqual((values.pop("ram/burst"), set(values.values())), (900.0, {800.0}))
 
-    def test_rows_of_other_kernels_or_machines_are_dropped(self):
-        for change in (
-            lambda: (self.here / "ptx/limits.ptx").write_text(KERNEL.format("limit", "trap;")),
-            lambda: self.plan(env={**ENV, "driver": "1.3"}),
-        ):
-            self.main()
-            change()
-            code, printed = self.main("--rows=ram/burst")
-            self.assertEqual(code, 0)
-            self.assertIn("its rows are dropped", printed)
-            self.assertEqual(list(self.values()), ["ram/burst"])
+    def test_rows_of_another_machine_are_dropped(self):
+        self.main()
+        self.plan(env={**ENV, "driver": "1.3"})
+        code, printed = self.main("--rows=ram/burst")
+        self.assertEqual(code, 0)
+        self.assertIn("with another machine or versions; its rows are dropped", printed)
+        self.assertEqual(list(self.values()), ["ram/burst"])
+
+    def test_only_rows_whose_kernel_has_changed_are_dropped(self):
+        self.main()
+        self.kernel("narrow", "trap;")
+        self.plan(value=900.0)
+        code, printed = self.main("--rows=ram/burst")
+        self.assertEqual(code, 0)
+        self.assertIn("their kernels have changed: narrow/burst, narrow/sustained", printed)
+        kept = {"wide/burst": 800.0, "ram/burst": 900.0, "wide/sustained": 800.0,
+                "ram/sustained": 800.0}  # fmt: skip
+        self.assertEqual(self.values(), kept)
+
+    def test_a_kernel_that_changed_while_a_run_was_stopped_is_measured_again(self):
+        real = limits.Limits.take
+
+        def stop(self, result):
+            real(self, result)
+            raise KeyboardInterrupt
+
+        with mock.patch.object(limits.Limits, "take", stop):
+            self.assertEqual(self.main()[0], 130)
+        self.kernel("wide", "trap;")
+        self.given()
+        self.main()
+        self.assertIn("wide/burst", self.given())
+
+    def test_a_list_whose_kernels_are_not_built_is_refused(self):
+        (self.here / "ptx/ram.ptx").unlink()
+        code, printed = self.main()
+        self.assertEqual(code, 2)
+        self.assertIn("has no kernel k_ram; make limits builds it.", printed)
+        self.assertEqual(self.given(), [])
 
     def test_a_stopped_run_goes_on_where_it_was(self):
         real = limits.Limits.take
@@ -240,6 +284,8 @@ class Run(unittest.TestCase):
             values = self.values()
             self.assertIsNone(values.pop("narrow/burst"))
             self.assertEqual(set(values.values()), {800.0})
+            wrong = [row for row in self.published()["limits"] if not row["verified"]]
+            self.assertTrue(set(limits_tables.ROW_KEYS) <= set(wrong[0]))  # make tables reads it
 
     def test_no_device_is_3_in_the_program_s_words(self):
         self.plan(rc=3)
@@ -313,8 +359,12 @@ class Published(unittest.TestCase):
             document = limits.read_file(path)
             if document["toolkit"] != check_docs.toolkit():
                 self.skipTest(f"nvcc here is not {document['toolkit']}, which {path.name} is from")
-            now = limits.kernels_hash(ROOT / "build/obj/common/limits")
-            self.assertEqual(document["kernels_hash"], now, "run make limits")
+            listed = subprocess.run([built[0], "--list"], stdout=subprocess.PIPE, text=True, check=True)
+            entries = limits.parse_list(listed.stdout)
+            hashes = limits.hashes_of(entries, ROOT / "build/obj/common/limits")
+            others = [row for row in document["limits"] if not limits.holds(row, hashes)]
+            self.assertEqual([limits.row_text(limits.row_of(row)) for row in others], [],
+                             "run make limits with these ROWS")  # fmt: skip
             tiles = limits.tiles(str(built[1]), built[2], ROOT / "build/ptx")
             self.assertEqual(document["tiles"], tiles, "run python3 scripts/limits.py --tiles")
 

@@ -310,7 +310,7 @@ LIMITS = {
         limit("wgmma_n128_zeros", "tensor", "burst", 990.0, 4090.0),
         limit("wgmma_n128", "tensor", "sustained", 792.0, 4000.0),
         limit("smem_ldmatrix", "smem", "burst", 20.0, 128.0),
-        limit("l2_tma_256", "l2", "burst", 5.0, 36.0, l2_read_value=5.0, l2_read_per_clock=36.0),
+        limit("l2_tma_256", "l2", "burst", 5.5, 36.0, l2_read_value=5.5, l2_read_per_clock=36.0),
         limit("l2_same_16", "l2", "burst", 8.0, 62.5),
         limit("dram_read", "dram", "burst", 4.0, 25.0),
         limit("dram_write", "dram", "burst", None, None, sm_mhz=None, verified=False),
@@ -345,7 +345,7 @@ class Limits(Project):
         head = "| `wgmma_n128` | what wgmma_n128 is | normal | TFLOPS, FLOP |"
         self.assertIn(head + " 800 | 4000 | 1600 | 792 | 4000 | 1600 |", rows)
         head = "| `l2_tma_256` | what l2_tma_256 is | normal | TB/s, bytes |"
-        self.assertIn(head + " 5.00 | 36.0 | 1600 | – | – | – |", rows)
+        self.assertIn(head + " 5.50 | 36.0 | 1600 | – | – | – |", rows)
         wrong = next(row for row in rows if "`dram_write`" in row)
         self.assertIn("| FAIL | FAIL | FAIL | – | – | – |", wrong)
         self.assertIn("revision abcdef0. ", "\n".join(lines))
@@ -358,13 +358,13 @@ class Limits(Project):
         # 2 · 8192^3 FLOP at 440 TFLOPS are 2498.9 us, 4,248,102 clocks of 100 SMs. wgmma n192 has no
         # limit of its own: n128's holds. Shared memory: 0.02 + 384 / 32768 bytes a FLOP.
         flop = 440e12 / (100 * 1700e6)
-        smem, l2 = flop * (0.02 + 384 / 32768), flop * 384 / 32768
-        read = 8.29e9 / 4248102 / 100
+        smem, l2 = flop * (0.02 + 384 / 32768), 440e12 * 384 / 32768 / 1e12
+        read = 8.29e9 / 2498.9e-6 / 1e12
         dram = (2.5e9 + 132e6) / 2498.9e-6 / 1e12
         self.assertEqual(
             rows[1],
-            f"| **deep** | **{flop:.0f} of 4000** | {smem:.1f} of 128.0 | {l2:.1f} of 62.5 "
-            f"| {read:.1f} of 36.0 | {dram:.2f} of 4.00 | `wgmma, N = 192`, 64.7 % | 55.0 % / 50.0 % |",
+            f"| **deep** | **{flop:.0f} of 4000** | {smem:.1f} of 128.0 | {l2:.1f} of 8.0 "
+            f"| {read:.1f} of 5.5 | {dram:.2f} of 4.00 | `wgmma, N = 192`, 64.7 % | 55.0 % / 50.0 % |",
         )
         # Its kernel is not the one whose tile was written down: what is counted holds all the same.
         self.assertIn("| shallow | – | – | – |", rows[0])
@@ -445,8 +445,19 @@ class Limits(Project):
         self.assertEqual(first.count("<circle"), 4)
         self.assertEqual(first.count('class="roof"'), 3)
         self.assertEqual(first.count('class="slope"'), 4)
-        for words in ("wgmma 4096", "128 B", "36 B, distinct", "62 B, shared", "4.0 TB/s"):
+        for words in ("wgmma 4096", "128 B", "5.5 TB/s, distinct", "8.0 TB/s, shared", "4.0 TB/s"):
             self.assertIn(f">{words}<", first)
+
+    def test_a_chooser_s_row_has_the_tile_of_what_it_chose(self):
+        import limits_tables
+
+        limits = limits_tables.Limits("gpu.limits.json", LIMITS)
+        row = {"stage": 2, "variant": "auto", "configuration": "deep", "kernel_hash": "0"}
+        self.assertEqual(limits.tile(row)["bn"], 256)
+        self.assertEqual(limits.tile({**row, "configuration": "shallow", "kernel_hash": "changed"})["bn"],
+                         128)  # fmt: skip
+        self.assertIsNone(limits.tile({**row, "kernel_hash": "1"}))
+        self.assertIsNone(limits.tile({**row, "configuration": None}))
 
     def test_numbers_that_share_a_point(self):
         import limits_tables

@@ -622,7 +622,7 @@ H200 = {
     "hang": "init-count expect-bytes-more expect-bytes-less parity never-released "
             "stale-parity-second-tile multicast-mask",
     "fault": "empty-wait-skipped full-wait-skipped tma-destination-misaligned "
-             "remote-arrive-wrong-rank cluster-empty-count",
+             "remote-arrive-wrong-rank cluster-empty-count turn-wait-skipped",
     "wrong result": "init-count-low released-before-wait-group wait-group-too-lax "
                     "bar-sync-before-reading descriptor-sbo descriptor-swizzle "
                     "raster-skips-a-tile slot-misaligned",
@@ -630,7 +630,9 @@ H200 = {
                      "commit-missing accumulator-in-flight wgmma-fence-missing "
                      "cp-async-wait-too-lax bar-sync-before-refilling "
                      "fence-missing-after-ldmatrix cluster-exit-unsynchronised scope-cta "
-                     "relaxed-arrive-without-fence tma-store-past-d",
+                     "relaxed-arrive-without-fence fence-missing-before-tma-store "
+                     "wait-group-read-dropped barrier-after-wait-group-read-dropped "
+                     "bulk-commit-missing tma-store-past-d",
 }  # fmt: skip
 
 # --- runs ----------------------------------------------------------------------------------------

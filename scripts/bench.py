@@ -308,45 +308,57 @@ class Today:
         ]
 
 
+def journal_entries(path):
+    """The JSON objects that append_journal() wrote, one a line; none if there is no file."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    for line in lines:
+        try:
+            yield json.loads(line)
+        except ValueError:
+            continue  # the line that was being written when the run was stopped
+
+
+def append_journal(path, entry):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(entry) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def rewrite_journal(path, entries):
+    """Only these from now on; no file if there are none."""
+    if entries:
+        write_atomically(path, "".join(json.dumps(entry) + "\n" for entry in entries))
+    elif path.exists():
+        path.unlink()
+
+
 class Partial:
     """The rows measured so far, one JSON object a line, kept through an interruption."""
 
     def __init__(self, path, env, today):
         self.path = path
         self.env = env
-        self.rows = {}  # Row -> result; right ones of this machine and of today's kernels
-        if not path.exists():
-            return
         results = {}
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                continue  # the line that was being written when the run was stopped
-            result = entry["row"]
-            if entry["env"] == env and result["verified"]:
-                results[row_of(result)] = result
+        for entry in journal_entries(path):
+            if entry["env"] == env and entry["row"]["verified"]:
+                results[row_of(entry["row"])] = entry["row"]
+        # Row -> result; right ones of this machine and of today's kernels
         self.rows = {row_of(result): result for result in today.still(results.values())}
 
-    def _line(self, result):
-        return json.dumps({"env": self.env, "row": result}) + "\n"
+    def _entry(self, result):
+        return {"env": self.env, "row": result}
 
     def add(self, result):
         self.rows[row_of(result)] = result
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(self._line(result))
-            file.flush()
-            os.fsync(file.fileno())
+        append_journal(self.path, self._entry(result))
 
     def drop(self, rows):
         """Forgets rows that have been published."""
         for row in rows:
             self.rows.pop(row, None)
-        if self.rows:
-            write_atomically(self.path, "".join(map(self._line, self.rows.values())))
-        elif self.path.exists():
-            self.path.unlink()
+        rewrite_journal(self.path, [self._entry(result) for result in self.rows.values()])
 
 
 def revision():

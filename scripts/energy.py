@@ -31,7 +31,6 @@ import argparse
 import collections
 import datetime
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -225,39 +224,26 @@ class Readings:
         self.env = {key: env[key] for key in ENV_KEYS}
         self.hashes = hashes
         self.taken = {}  # (experiment, label, grid, round) -> reading, of today's kernels
-        if not path.exists():
-            return
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                continue  # the line that was being written when the run was stopped
+        for entry in bench.journal_entries(path):
             reading = entry["reading"]
             current = hashes.get(reading["kernel"]) == reading["kernel_hash"]
             if entry["env"] == self.env and current:
                 self.taken[tuple(entry["key"])] = reading
 
-    def _line(self, key):
-        return json.dumps({"env": self.env, "key": key, "reading": self.taken[key]}) + "\n"
+    def _entry(self, key):
+        return {"env": self.env, "key": key, "reading": self.taken[key]}
 
     def add(self, key, answer, idle_watts):
         reading = {name: answer[name] for name in ("kernel", "watts", "tflops", "sm_mhz")}
         reading["kernel_hash"] = self.hashes[reading["kernel"]]
         reading["idle_watts"] = idle_watts
         self.taken[key] = reading
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(self._line(key))
-            file.flush()
-            os.fsync(file.fileno())
+        bench.append_journal(self.path, self._entry(key))
 
     def drop(self, experiment):
         """Forgets an experiment that has been published."""
         self.taken = {key: one for key, one in self.taken.items() if key[0] != experiment}
-        if self.taken:
-            bench.write_atomically(self.path, "".join(map(self._line, self.taken)))
-        elif self.path.exists():
-            self.path.unlink()
+        bench.rewrite_journal(self.path, [self._entry(key) for key in self.taken])
 
 
 # --- rows ----------------------------------------------------------------------------------------

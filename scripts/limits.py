@@ -23,7 +23,6 @@ import datetime
 import fnmatch
 import hashlib
 import json
-import os
 import re
 import subprocess
 import sys
@@ -165,36 +164,23 @@ class Partial:
         self.path = path
         self.key = key  # machine and versions
         self.rows = {}
-        if not path.exists():
-            return
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                continue  # the line that was being written when the run was stopped
+        for entry in bench.journal_entries(path):
             row = entry["row"]
             if entry["key"] == key and row["verified"] and holds(row, hashes):
                 self.rows[row_of(row)] = row
 
-    def _line(self, result):
-        return json.dumps({"key": self.key, "row": result}) + "\n"
+    def _entry(self, result):
+        return {"key": self.key, "row": result}
 
     def add(self, result):
         self.rows[row_of(result)] = result
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(self._line(result))
-            file.flush()
-            os.fsync(file.fileno())
+        bench.append_journal(self.path, self._entry(result))
 
     def drop(self, rows):
         """Forgets rows that have been published."""
         for row in rows:
             self.rows.pop(row, None)
-        if self.rows:
-            bench.write_atomically(self.path, "".join(map(self._line, self.rows.values())))
-        elif self.path.exists():
-            self.path.unlink()
+        bench.rewrite_journal(self.path, [self._entry(row) for row in self.rows.values()])
 
 
 def read_file(path):

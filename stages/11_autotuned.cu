@@ -61,16 +61,13 @@ struct Tile {
   static constexpr int BOX_ROWS = SWAP ? BOX : 64, BOX_COLS = SWAP ? 64 : BOX;  // in D
   static constexpr int PARTIAL_BYTES = SPLIT > 1 ? BM* BN* int{sizeof(float)} : 0;
   // Shared memory is the staged boxes, the partial sums, and as many slots as then fit.
-  static constexpr int slots(int buffers) {
-    constexpr int BARRIERS_AND_PADDING = 1024;
-    return (tile::MAX_SMEM_BYTES - BARRIERS_AND_PADDING - CONSUMERS * buffers * BOXES * BOX_BYTES -
-            PARTIAL_BYTES) /
-           TX_BYTES;
-  }
-  static constexpr int BUFFERS = slots(BLOCKS) >= 3 ? BLOCKS : 1;  // 64-row blocks staged at a time
-  static constexpr int DEPTH = slots(BUFFERS);
+  static constexpr int BUFFERS = tile::staging_buffers(C);  // 64-row blocks staged at a time
+  static constexpr int DEPTH = tile::ring_slots(C, BUFFERS);
   static constexpr int PRODUCER_REGS = 56;
   static constexpr int CONSUMER_REGS = CONSUMERS == 2 ? 224 : 240;
+  static_assert(CONSUMERS * BUFFERS * BOXES * BOX_BYTES + PARTIAL_BYTES + DEPTH * TX_BYTES <
+                    tile::MAX_SMEM_BYTES,
+                "a CTA has 227 KB of shared memory");
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(SHARE % 16 == 0, "stmatrix.x4 stages 16 columns");
   static_assert(SPLIT == 1 || BLOCKS == 1, "partial sums are exchanged for one block");
@@ -456,7 +453,7 @@ ladder::Variant chooser(const char* name, const char* what) {
 static std::vector<ladder::Variant> registered() {
   std::vector<ladder::Variant> all = configurations<true>();
   all.insert(all.begin(), {chooser<true>("auto", "chosen by the cost model").as_result(),
-                           chooser<false>("auto_plain", "chosen, launched when all is quiet")});
+                           chooser<false>("auto_plain", "the same choice, plain launch")});
   return all;
 }
 

@@ -232,14 +232,14 @@ template <auto KERNEL, class T>
 ladder::Variant variant(const char* name, const char* what) {
   return {.name = name,
           .what = what,
-          .launch = launch<KERNEL, T>,
-          .kernel = reinterpret_cast<const void*>(KERNEL),
-          .bm = T::BM,
-          .bn = T::BN,
-          .bk = T::BK,
-          .depth = T::DEPTH,
-          .threads = T::THREADS,
-          .smem_bytes = sizeof(Smem<T>)};
+          .kernel = {.launch = launch<KERNEL, T>,
+                     .function = reinterpret_cast<const void*>(KERNEL),
+                     .bm = T::BM,
+                     .bn = T::BN,
+                     .bk = T::BK,
+                     .depth = T::DEPTH,
+                     .threads = T::THREADS,
+                     .smem_bytes = sizeof(Smem<T>)}};
 }
 
 static const ladder::Registrar registrar(

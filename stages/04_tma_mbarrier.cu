@@ -161,14 +161,14 @@ template <class T>
 ladder::Variant variant(const char* name, const char* what) {
   return {.name = name,
           .what = what,
-          .launch = launch<T>,
-          .kernel = reinterpret_cast<const void*>(gemm<T>),
-          .bm = T::BM,
-          .bn = T::BN,
-          .bk = T::BK,
-          .depth = T::DEPTH,
-          .threads = T::THREADS,
-          .smem_bytes = sizeof(Smem<T>)};
+          .kernel = {.launch = launch<T>,
+                     .function = reinterpret_cast<const void*>(gemm<T>),
+                     .bm = T::BM,
+                     .bn = T::BN,
+                     .bk = T::BK,
+                     .depth = T::DEPTH,
+                     .threads = T::THREADS,
+                     .smem_bytes = sizeof(Smem<T>)}};
 }
 
 static const ladder::Registrar registrar(

@@ -153,16 +153,16 @@ template <class T>
 ladder::Variant variant(const char* name, const char* what) {
   return {.name = name,
           .what = what,
-          .launch = launch<T>,
-          .kernel = reinterpret_cast<const void*>(gemm<T>),
-          .bm = T::BM,
-          .bn = T::BN,
-          .bk = T::BK,
-          .depth = T::DEPTH,
-          .threads = T::THREADS,
-          .smem_bytes = sizeof(Smem<T>),
-          .regs_dec = T::SETMAXNREG ? T::PRODUCER_REGS : 0,
-          .regs_inc = T::SETMAXNREG ? T::CONSUMER_REGS : 0};
+          .kernel = {.launch = launch<T>,
+                     .function = reinterpret_cast<const void*>(gemm<T>),
+                     .bm = T::BM,
+                     .bn = T::BN,
+                     .bk = T::BK,
+                     .depth = T::DEPTH,
+                     .threads = T::THREADS,
+                     .smem_bytes = sizeof(Smem<T>),
+                     .regs_dec = T::SETMAXNREG ? T::PRODUCER_REGS : 0,
+                     .regs_inc = T::SETMAXNREG ? T::CONSUMER_REGS : 0}};
 }
 
 static const ladder::Registrar registrar(

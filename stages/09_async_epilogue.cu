@@ -292,19 +292,19 @@ template <class T>
 ladder::Variant variant(const char* name, const char* what) {
   return {.name = name,
           .what = what,
-          .launch = launch<T>,
-          .kernel = reinterpret_cast<const void*>(gemm<T>),
-          .bm = T::BM,
-          .bn = T::BN,
-          .bk = T::BK,
-          .depth = T::DEPTH,
-          .threads = T::THREADS,
-          .smem_bytes = sizeof(Smem<T>),
-          .cluster_m = T::CLUSTER_M,
-          .cluster_n = T::CLUSTER_N,
-          .persistent = true,
-          .regs_dec = T::PRODUCER_REGS,
-          .regs_inc = T::CONSUMER_REGS};
+          .kernel = {.launch = launch<T>,
+                     .function = reinterpret_cast<const void*>(gemm<T>),
+                     .bm = T::BM,
+                     .bn = T::BN,
+                     .bk = T::BK,
+                     .depth = T::DEPTH,
+                     .threads = T::THREADS,
+                     .smem_bytes = sizeof(Smem<T>),
+                     .cluster_m = T::CLUSTER_M,
+                     .cluster_n = T::CLUSTER_N,
+                     .persistent = true,
+                     .regs_dec = T::PRODUCER_REGS,
+                     .regs_inc = T::CONSUMER_REGS}};
 }
 
 static const ladder::Registrar registrar(

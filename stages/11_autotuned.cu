@@ -390,6 +390,9 @@ void launch(const ladder::GemmArgs& g) {
   // The partial sums of a tile have one buffer: a cluster that splits K has one tile.
   const int clusters = T::SPLIT > 1 ? blocks : std::min(blocks, at_once);
   const int group = tile::raster_group(T::BM * T::CLUSTER_M, T::BN * T::CLUSTER_N, at_once);
+  ladder::check_cuda(
+      cudaFuncSetAttribute(gemm<I>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Smem<T>)),
+      "shared memory of autotuned::gemm");
   const ladder::Launch config(clusters * T::CLUSTER, T::THREADS, sizeof(Smem<T>), T::CLUSTER, EARLY,
                               g.stream);
   ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<I>, map_m, map_n, map_d, g.d, g.ldd,
@@ -415,19 +418,19 @@ ladder::Variant variant() {
                   : T::SWAP        ? "D^T"
                   : T::CLUSTER > 1 ? "multicast in a cluster"
                                    : "one CTA by itself",
-          .launch = launch<I, EARLY>,
-          .kernel = reinterpret_cast<const void*>(gemm<I>),
-          .bm = T::SWAP ? T::BN : T::BM,
-          .bn = T::SWAP ? T::BM : T::BN,
-          .bk = T::BK,
-          .depth = T::DEPTH,
-          .threads = T::THREADS,
-          .smem_bytes = sizeof(Smem<T>),
-          .cluster_m = T::CLUSTER_M,
-          .cluster_n = T::CLUSTER_N * T::SPLIT,
-          .persistent = T::SPLIT == 1,
-          .regs_dec = T::PRODUCER_REGS,
-          .regs_inc = T::CONSUMER_REGS,
+          .kernel = {.launch = launch<I, EARLY>,
+                     .function = reinterpret_cast<const void*>(gemm<I>),
+                     .bm = T::SWAP ? T::BN : T::BM,
+                     .bn = T::SWAP ? T::BM : T::BN,
+                     .bk = T::BK,
+                     .depth = T::DEPTH,
+                     .threads = T::THREADS,
+                     .smem_bytes = sizeof(Smem<T>),
+                     .cluster_m = T::CLUSTER_M,
+                     .cluster_n = T::CLUSTER_N * T::SPLIT,
+                     .persistent = T::SPLIT == 1,
+                     .regs_dec = T::PRODUCER_REGS,
+                     .regs_inc = T::CONSUMER_REGS},
           .configuration = true,
           .predicted_us = predicted_us<I>};
 }
@@ -445,8 +448,8 @@ const std::vector<ladder::Variant>& configurations() {
 template <bool EARLY>
 ladder::Variant chooser(const char* name, const char* what) {
   return ladder::chooser_among(name, what, configurations<EARLY>(),
-                               [](const ladder::GemmArgs& g) -> const ladder::Variant& {
-                                 return ladder::least_predicted(configurations<EARLY>(), g);
+                               +[](const ladder::GemmArgs& g) -> const ladder::Variant& {
+                                 return *ladder::least_predicted(configurations<EARLY>(), g);
                                });
 }
 

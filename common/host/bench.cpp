@@ -4,6 +4,7 @@
 #include <fstream>
 #include <limits>
 
+#include "common/host/run.h"
 #include "common/host/symbols.h"
 #include "common/host/text.h"
 #include "common/host/watchdog.h"
@@ -48,7 +49,7 @@ JsonObject environment_line(const DeviceInfo& device, const Options& options) {
 
 // What a chooser made of the row, and null of any other variant.
 void add_configuration(JsonObject& line, const Variant& asked, const Variant& runs) {
-  if (asked.choose == nullptr) {
+  if (!asked.chooses()) {
     line.add_null("configuration");
   } else {
     line.add("configuration", runs.name);
@@ -57,9 +58,8 @@ void add_configuration(JsonObject& line, const Variant& asked, const Variant& ru
 
 JsonObject result_line(const BenchRow& row, int grid, const GroupOutcome& group,
                        const Outcome& outcome) {
-  const GemmArgs sizes = sizes_of(row.shape, grid);
-  const Variant& runs = chosen(*row.variant, sizes);
-  const KernelUse use = query_kernel(runs);
+  const Variant& runs = chosen_for(*row.variant, row.shape, grid);
+  const KernelUse use = query_kernel(runs.kernel);
   const bool timed = outcome.time.has_value();
   const auto value = [&](double Measurement::*field) {
     return timed ? *outcome.time.*field : NOT_MEASURED;
@@ -71,6 +71,7 @@ JsonObject result_line(const BenchRow& row, int grid, const GroupOutcome& group,
   JsonObject line;
   line.add("stage", row.stage->number)
       .add("name", row.stage->stem)
+      .add("problem", row.stage->kind().name())
       .add("variant", row.variant->name)
       .add("result", row.variant->result);
   add_configuration(line, *row.variant, runs);
@@ -99,14 +100,13 @@ JsonObject result_line(const BenchRow& row, int grid, const GroupOutcome& group,
       .add("registers", use.registers)
       .add("smem_bytes", use.smem_bytes)
       .add("verified", outcome.check.ok())
-      .add("kernel", kernel_name(runs.kernel));
+      .add("kernel", kernel_name(runs.kernel.function));
   if (!outcome.check.ok()) line.add("error", outcome.check.failure);
   return line;
 }
 
 JsonObject sweep_line(const BenchRow& row, int grid, const Outcome& outcome) {
-  const GemmArgs sizes = sizes_of(row.shape, grid);
-  const Variant& runs = chosen(*row.variant, sizes);
+  const Variant& runs = chosen_for(*row.variant, row.shape, grid);
   const auto value = [&](double Measurement::*field) {
     return outcome.time ? *outcome.time.*field : NOT_MEASURED;
   };
@@ -121,7 +121,7 @@ JsonObject sweep_line(const BenchRow& row, int grid, const Outcome& outcome) {
       .add("tflops", value(&Measurement::tflops))
       .add("sm_mhz", value(&Measurement::sm_mhz))
       .add("verified", outcome.check.ok())
-      .add("kernel", kernel_name(runs.kernel));
+      .add("kernel", kernel_name(runs.kernel.function));
   if (!outcome.check.ok()) line.add("error", outcome.check.failure);
   return line;
 }
@@ -205,7 +205,7 @@ void admit(Problem& problem, const Stage& stage, const std::vector<const Variant
     const Variant& variant = *variants[i];
     const std::string name = describe(stage, variant, problem.shape());
     const Watchdog watchdog(name);
-    const Contestant contestant{name, [&variant](const GemmArgs& args) { run(variant, args); }};
+    const Contestant contestant{name, [&variant](const Call& call) { run(variant, call); }};
     Outcome outcome;
     outcome.check = check(problem, contestant);
     if (outcome.check.ok()) {
@@ -254,6 +254,10 @@ void meter_group(Problem& problem, const EnergyMeter& meter,
 
 }  // namespace
 
+const Variant& chosen_for(const Variant& variant, const Shape& shape, int max_ctas) {
+  return chosen(variant, *variant.kind().sizes_of(shape, max_ctas));
+}
+
 Environment query_environment(const DeviceInfo& device) {
   int khz = 0;
   check_cuda(cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, device.ordinal),
@@ -261,18 +265,18 @@ Environment query_environment(const DeviceInfo& device) {
   return {device.name, driver_version(), toolkit_version(), CublasLt::version(), khz / 1000};
 }
 
-std::string registers_text(const Variant& variant, int registers) {
+std::string registers_text(const Kernel& kernel, int registers) {
   const std::string at_launch = std::to_string(registers);
-  if (variant.regs_dec == 0) return at_launch;
-  return at_launch + " -> " + std::to_string(variant.regs_dec) + "/" +
-         std::to_string(variant.regs_inc);
+  if (kernel.regs_dec == 0) return at_launch;
+  return at_launch + " -> " + std::to_string(kernel.regs_dec) + "/" +
+         std::to_string(kernel.regs_inc);
 }
 
-KernelUse query_kernel(const Variant& variant) {
+KernelUse query_kernel(const Kernel& kernel) {
   cudaFuncAttributes attributes;
-  check_cuda(cudaFuncGetAttributes(&attributes, variant.kernel), "cudaFuncGetAttributes");
-  return {registers_text(variant, attributes.numRegs),
-          variant.smem_bytes + static_cast<int>(attributes.sharedSizeBytes)};
+  check_cuda(cudaFuncGetAttributes(&attributes, kernel.function), "cudaFuncGetAttributes");
+  return {registers_text(kernel, attributes.numRegs),
+          kernel.smem_bytes + static_cast<int>(attributes.sharedSizeBytes)};
 }
 
 std::string describe(const Stage& stage, const Variant& variant, const Shape& shape) {
@@ -288,14 +292,15 @@ GroupOutcome measure_group(Workbench& workbench, const Stage& stage,
   {
     announce({});
     const Watchdog watchdog("cuBLASLt at " + to_string(shape));
-    const Baseline& baseline = workbench.baseline(shape);
+    const LibraryCandidate& baseline = workbench.baseline(stage.kind(), shape);
     group.algorithm = baseline.algorithm;
-    group.baseline.check = check(workbench.problem(shape), baseline.contestant);
+    Problem& problem = workbench.problem(stage.kind(), shape);
+    group.baseline.check = check(problem, baseline.contestant);
     group.baseline.share_equal_to_cublas = 1;
-    workbench.problem(shape).keep_output();
+    problem.keep_output();
     field.contestants.push_back(baseline.contestant);
   }
-  Problem& problem = workbench.problem(shape);
+  Problem& problem = workbench.problem(stage.kind(), shape);
   admit(problem, stage, variants, announce, true, &field);
 
   announce(field.right);
@@ -319,7 +324,7 @@ std::vector<Outcome> sweep_group(Workbench& workbench, const Stage& stage,
                                  const std::vector<const Variant*>& variants, const Shape& shape,
                                  Regime regime, const Announce& announce) {
   announce({});
-  Problem& problem = workbench.problem(shape);
+  Problem& problem = workbench.problem(stage.kind(), shape);
   Field field;
   admit(problem, stage, variants, announce, false, &field);
   if (field.right.empty()) return field.outcomes;
@@ -341,14 +346,13 @@ int run_sweep_rows(const Options& options, std::istream& input) {
 void print_choices(const Options& options, std::istream& input) {
   for (const std::vector<BenchRow>& rows : parse_bench_rows(read_lines(input), stages())) {
     for (const BenchRow& row : rows) {
-      const GemmArgs args = sizes_of(row.shape, options.grid);
-      const Variant& runs = chosen(*row.variant, args);
+      const auto sizes = row.variant->kind().sizes_of(row.shape, options.grid);
+      const Variant& runs = chosen(*row.variant, *sizes);
       JsonObject line;
       line.add("row", row.text());
       add_configuration(line, *row.variant, runs);
-      line.add("kernel", kernel_name(runs.kernel))
-          .add("predicted_us",
-               runs.predicted_us == nullptr ? NOT_MEASURED : runs.predicted_us(args));
+      line.add("kernel", kernel_name(runs.kernel.function))
+          .add("predicted_us", runs.predicted_us ? runs.predicted_us(*sizes) : NOT_MEASURED);
       print_line(line);
     }
   }

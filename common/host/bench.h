@@ -24,13 +24,16 @@ struct Environment {
 Environment query_environment(const DeviceInfo& device);
 
 // "168", or "168 -> 40/232" where setmaxnreg moves registers from the producer to the consumers.
-std::string registers_text(const Variant& variant, int registers);
+std::string registers_text(const Kernel& kernel, int registers);
 
 struct KernelUse {
   std::string registers;
   int smem_bytes;  // dynamic and static
 };
-KernelUse query_kernel(const Variant& variant);
+KernelUse query_kernel(const Kernel& kernel);
+
+// The variant whose kernel runs a call of that shape with the smallest leading dimensions.
+const Variant& chosen_for(const Variant& variant, const Shape& shape, int max_ctas);
 
 // What came of one contestant.
 struct Outcome {

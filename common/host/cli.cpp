@@ -30,25 +30,31 @@ void print(const std::string& text) {
 }
 
 void print_list() {
+  print(
+      "rung\tstem\tproblem\tvariant\tresult\tbm\tbn\tbk\tdepth\tthreads\tsmem_bytes\tcluster_"
+      "m\tcluster_n"
+      "\tregs_dec\tregs_inc\tpersistent\tkernel\tconfiguration\tchooses\twhat\n");
   for (const Stage& stage : stages()) {
     for (const Variant& v : stage.variants) {
-      print(format("%d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%d\n",
-                   stage.number, stage.stem.c_str(), v.name, v.result, v.bm, v.bn, v.bk, v.depth,
-                   v.threads, v.smem_bytes, v.cluster_m, v.cluster_n, v.regs_dec, v.regs_inc,
-                   v.persistent, kernel_name(v.kernel).c_str(), v.what, v.configuration,
-                   v.choose != nullptr));
+      const Kernel& k = v.kernel;
+      print(format(
+          "%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t%s\n",
+          stage.number, stage.stem.c_str(), stage.kind().name(), v.name, v.result, k.bm, k.bn, k.bk,
+          k.depth, k.threads, k.smem_bytes, k.cluster_m, k.cluster_n, k.regs_dec, k.regs_inc,
+          v.rules().persistent, v.chooses() ? NONE : kernel_name(k.function).c_str(),
+          v.configuration, v.chooses(), v.what));
     }
   }
 }
 
 // Before anything runs: a limit on the grid is all that an option can get wrong for a variant.
 void refuse_bad_grid(const Options& options) {
-  GemmArgs args;  // empty, so that nothing else is judged
-  args.max_ctas = options.grid;
   std::vector<std::string> sentences;
   for (const Stage& stage : stages()) {
     for (const Variant* variant : chosen_variants(options, stage)) {
-      const std::string found = argument_violations(*variant, args);
+      // Of no size, so that nothing else is judged.
+      const auto empty = stage.kind().sizes_of({0, 0, 0}, options.grid);
+      const std::string found = argument_violations(*variant, *empty);
       if (!found.empty()) sentences.push_back(stage.stem + ": " + found);
     }
   }
@@ -89,13 +95,12 @@ TimeCells time_cells(const Outcome& outcome) {
 
 // "auto (128x256)": a chooser, and what it chose here.
 std::string variant_label(const Variant& asked, const Variant& runs) {
-  return asked.choose == nullptr ? asked.name : asked.name + std::string(" (") + runs.name + ")";
+  return !asked.chooses() ? asked.name : asked.name + std::string(" (") + runs.name + ")";
 }
 
-std::vector<std::string> variant_row(const Variant& variant, const GemmArgs& args,
+std::vector<std::string> variant_row(const Variant& variant, const Variant& runs,
                                      const Outcome& outcome, bool with_cublas) {
-  const Variant& runs = chosen(variant, args);
-  const KernelUse use = query_kernel(runs);
+  const KernelUse use = query_kernel(runs.kernel);
   const TimeCells time = time_cells(outcome);
   return {variant_label(variant, runs) + (variant.result ? " *" : ""),
           variant.what,
@@ -125,8 +130,8 @@ GroupOutcome check_group(Workbench& workbench, const Stage& stage,
     const std::string name = describe(stage, *variant, shape);
     const Watchdog watchdog(name);
     Outcome outcome;
-    outcome.check = check(workbench.problem(shape),
-                          {name, [variant](const GemmArgs& args) { run(*variant, args); }});
+    outcome.check = check(workbench.problem(stage.kind(), shape),
+                          {name, [variant](const Call& call) { run(*variant, call); }});
     group.variants.push_back(outcome);
   }
   return group;
@@ -143,9 +148,9 @@ bool run_stage(Workbench& workbench, const Options& options, const Stage& stage,
   const std::vector<const Variant*> variants = chosen_variants(options, stage);
   if (variants.empty()) return true;
   const Shape shape = shape_of_run(options, stage);
-  print(format("\n%s: %s\n%s (M x N x K), %s data, seed %llu\n", name_of(stage).c_str(), stage.idea,
-               to_string(shape).c_str(), to_string(options.data),
-               static_cast<unsigned long long>(options.seed)));
+  print(format("\n%s: %s\n%s, %s (M x N x K), %s data, seed %llu\n", name_of(stage).c_str(),
+               stage.idea, stage.kind().formula(), to_string(shape).c_str(),
+               to_string(options.data), static_cast<unsigned long long>(options.seed)));
 
   if (on_machine()) print(duration_line(stage, shape));
   const bool timed = !options.check_only;
@@ -158,12 +163,12 @@ bool run_stage(Workbench& workbench, const Options& options, const Stage& stage,
   bool right = true;
   for (size_t i = 0; i < variants.size(); ++i) {
     const Outcome& outcome = group.variants[i];
-    const GemmArgs args = sizes_of(shape, options.grid);
-    rows.push_back(variant_row(*variants[i], args, outcome, timed));
+    const Variant& runs = chosen_for(*variants[i], shape, options.grid);
+    rows.push_back(variant_row(*variants[i], runs, outcome, timed));
     right = right && outcome.check.ok();
     if (!variants[i]->result) continue;
     const TimeCells time = time_cells(outcome);
-    const std::string label = variant_label(*variants[i], chosen(*variants[i], args));
+    const std::string label = variant_label(*variants[i], runs);
     ladder_rows->push_back({std::to_string(stage.number), stage.stem, label, to_string(shape),
                             time.us, time.tflops, time.share, outcome.check.ok() ? "ok" : "FAIL"});
   }

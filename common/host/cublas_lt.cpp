@@ -86,7 +86,7 @@ struct Plan {
   cublasLtMatmulDesc_t operation = nullptr;
   cublasLtMatrixLayout_t first = nullptr, second = nullptr, result = nullptr;
 
-  explicit Plan(const GemmArgs& args) {
+  explicit Plan(const LibraryCall& call) {
     check_lt(lt().MatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
              "cublasLtMatmulDescCreate");
     const cublasOperation_t transposed = CUBLAS_OP_T, plain = CUBLAS_OP_N;
@@ -96,13 +96,13 @@ struct Plan {
     check_lt(
         lt().MatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSB, &plain, sizeof plain),
         "cublasLtMatmulDescSetAttribute TRANSB");
-    const auto m = static_cast<uint64_t>(args.m), n = static_cast<uint64_t>(args.n);
-    const auto k = static_cast<uint64_t>(args.k);
-    check_lt(lt().MatrixLayoutCreate(&first, CUDA_R_16BF, k, n, args.ldb),
+    const auto m = static_cast<uint64_t>(call.m), n = static_cast<uint64_t>(call.n);
+    const auto k = static_cast<uint64_t>(call.k);
+    check_lt(lt().MatrixLayoutCreate(&first, call.type_in, k, n, call.ldb),
              "cublasLtMatrixLayoutCreate B");
-    check_lt(lt().MatrixLayoutCreate(&second, CUDA_R_16BF, k, m, args.lda),
+    check_lt(lt().MatrixLayoutCreate(&second, call.type_in, k, m, call.lda),
              "cublasLtMatrixLayoutCreate A");
-    check_lt(lt().MatrixLayoutCreate(&result, CUDA_R_16BF, n, m, args.ldd),
+    check_lt(lt().MatrixLayoutCreate(&result, call.type_out, n, m, call.ldd),
              "cublasLtMatrixLayoutCreate D");
   }
   ~Plan() {
@@ -124,16 +124,16 @@ uint32_t alignment_of(const void* pointer) {
 struct Preference {
   cublasLtMatmulPreference_t handle = nullptr;
 
-  explicit Preference(const GemmArgs& args) {
+  explicit Preference(const LibraryCall& call) {
     check_lt(lt().MatmulPreferenceCreate(&handle), "cublasLtMatmulPreferenceCreate");
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{WORKSPACE_BYTES});
-    // No split-K that adds its parts in bf16: that would not be fp32 accumulation.
+    // No split-K that adds its parts in D's type: that would not be fp32 accumulation.
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         uint32_t{CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
-    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(args.b));
-    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(args.a));
-    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(args.d));
-    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(args.d));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(call.b));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(call.a));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(call.d));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(call.d));
   }
   ~Preference() { lt().MatmulPreferenceDestroy(handle); }
   Preference(const Preference&) = delete;
@@ -264,10 +264,10 @@ std::string CublasLt::version() {
          std::to_string(version % 100);
 }
 
-std::vector<std::shared_ptr<CublasLt::Algorithm>> CublasLt::candidates(const GemmArgs& args,
+std::vector<std::shared_ptr<CublasLt::Algorithm>> CublasLt::candidates(const LibraryCall& call,
                                                                        int count) {
-  const auto plan = std::make_shared<Plan>(args);
-  const Preference preference(args);
+  const auto plan = std::make_shared<Plan>(call);
+  const Preference preference(call);
   std::vector<cublasLtMatmulHeuristicResult_t> answers(static_cast<size_t>(count));
   int found = 0;
   check_lt(lt().MatmulAlgoGetHeuristic(impl_->handle, plan->operation, plan->first, plan->second,
@@ -301,12 +301,12 @@ std::string CublasLt::describe(const Algorithm& algorithm) {
   return text;
 }
 
-void CublasLt::run(const Algorithm& algorithm, const GemmArgs& args) {
+void CublasLt::run(const Algorithm& algorithm, const LibraryCall& call) {
   const float one = 1, zero = 0;
   const Plan& plan = *algorithm.plan;
-  check_lt(lt().Matmul(impl_->handle, plan.operation, &one, args.b, plan.first, args.a, plan.second,
-                       &zero, args.d, plan.result, args.d, plan.result, &algorithm.algo,
-                       impl_->workspace.data(), WORKSPACE_BYTES, args.stream),
+  check_lt(lt().Matmul(impl_->handle, plan.operation, &one, call.b, plan.first, call.a, plan.second,
+                       &zero, call.d, plan.result, call.d, plan.result, &algorithm.algo,
+                       impl_->workspace.data(), WORKSPACE_BYTES, call.stream),
            "cublasLtMatmul");
 }
 

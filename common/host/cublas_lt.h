@@ -3,28 +3,62 @@
 // map 540 MB into every program.
 #pragma once
 
+#include <cuda_runtime_api.h>
+#include <library_types.h>
+
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "common/host/element.h"
 #include "common/host/gemm.h"
 
 namespace ladder {
 
-// Plans D = A·B^T for one shape; launching is then asynchronous and capturable.
+// D[m,n] = A[m,k] · B[n,k]^T in fp32, as cuBLASLt is told of it: all three row-major, in device
+// memory; leading dimensions in elements.
+struct LibraryCall {
+  int m, n, k;
+  cudaDataType type_in, type_out;
+  const void* a;
+  long long lda;
+  const void* b;
+  long long ldb;
+  void* d;
+  long long ldd;
+  cudaStream_t stream;
+};
+
+template <class In, class Out>
+LibraryCall library_call(const MatmulArgs<In, Out>& args) {
+  return {args.m,
+          args.n,
+          args.k,
+          Element<In>::CUDA_TYPE,
+          Element<Out>::CUDA_TYPE,
+          args.a,
+          args.lda,
+          args.b,
+          args.ldb,
+          args.d,
+          args.ldd,
+          args.stream};
+}
+
+// Plans one shape; launching is then asynchronous and capturable.
 class CublasLt {
  public:
   CublasLt();  // throws CudaError with the path tried if the library cannot be loaded
   ~CublasLt();
   static std::string version();  // "13.1.0"
 
-  // The heuristics' candidates for args' shape and leading dimensions, best guess first, at most
+  // The heuristics' candidates for the call's shape and leading dimensions, best guess first, at most
   // `count` (24), each with up to 64 MiB of workspace (allocated here, shared by all).
   struct Algorithm;
-  std::vector<std::shared_ptr<Algorithm>> candidates(const GemmArgs& args, int count = 24);
+  std::vector<std::shared_ptr<Algorithm>> candidates(const LibraryCall& call, int count = 24);
   static std::string describe(const Algorithm&);  // "#3 tile 128x256 stages 4 cluster 2x1 ..."
 
-  void run(const Algorithm&, const GemmArgs& args);
+  void run(const Algorithm&, const LibraryCall& call);
 
  private:
   struct Impl;

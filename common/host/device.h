@@ -2,17 +2,34 @@
 // from several threads, legal during a stream capture, and throws CudaError.
 #pragma once
 
+#include <string>
+
 namespace ladder {
+
+// What the device must offer; filled by query_device(), or by hand in tests.
+struct DeviceInfo {
+  int ordinal = 0;
+  std::string name;
+  int cc_major = 0, cc_minor = 0;
+  int sm_count = 0;
+  int smem_optin_bytes = 0;  // largest dynamic shared memory of a CTA
+  long long l2_bytes = 0;
+};
+
+// The current device. Throws NoDevice with one sentence that says what was found (no driver, a
+// driver too old, no device, a device that is not sm_90) and what is needed.
+const DeviceInfo& query_device();
 
 // Streaming multiprocessors.
 int sm_count();
 
 // How many clusters of `cluster_ctas` CTAs of this kernel the device can hold at the same time:
-// fewer than sm_count() / cluster_ctas where a GPC's SMs do not divide evenly.
+// fewer than sm_count() / cluster_ctas where a GPC's SMs do not divide evenly. Allows the kernel that
+// much dynamic shared memory, without which there would be no answer.
 int max_active_clusters(const void* kernel, int threads, int smem_bytes, int cluster_ctas);
 
 // How many CTAs of this kernel, at most one an SM, in clusters of `cluster_ctas`, the device can hold
-// at the same time; allows the kernel that much dynamic shared memory. Cheap after the first call.
+// at the same time. Cheap after the first call.
 int resident_ctas(const void* kernel, int threads, int smem_bytes, int cluster_ctas);
 
 }  // namespace ladder

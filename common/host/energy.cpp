@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/host/bench.h"
+#include "common/host/run.h"
 #include "common/host/symbols.h"
 #include "common/host/text.h"
 #include "common/host/watchdog.h"
@@ -45,22 +46,24 @@ JsonObject environment_line(const DeviceInfo& device, const Options& options,
   return JsonObject().add("env", env);
 }
 
-// The operands of one shape, for each distribution that was asked for.
+// The operands of one kind and shape, for each distribution that was asked for.
 class Problems {
  public:
   Problems(const DeviceInfo& device, uint64_t seed) : device_(device), seed_(seed) {}
 
-  Problem& of(const Shape& shape, Data data) {
-    if (shape != shape_) problems_.clear();
+  Problem& of(const ProblemKind& kind, const Shape& shape, Data data) {
+    if (&kind != kind_ || shape != shape_) problems_.clear();
+    kind_ = &kind;
     shape_ = shape;
     std::unique_ptr<Problem>& problem = problems_[data];
-    if (problem == nullptr) problem = std::make_unique<Problem>(shape, data, seed_, 0, device_);
+    if (problem == nullptr) problem = kind.problem(shape, data, seed_, device_);
     return *problem;
   }
 
  private:
   DeviceInfo device_;
   uint64_t seed_;
+  const ProblemKind* kind_ = nullptr;
   Shape shape_;
   std::map<Data, std::unique_ptr<Problem>> problems_;
 };
@@ -73,13 +76,10 @@ struct Metered {
 Metered meter_row(Problems& problems, const EnergyRow& row, const EnergyMeter& meter) {
   const Watchdog watchdog(describe(*row.stage, *row.variant, row.shape));
   const Contestant contestant{describe(*row.stage, *row.variant, row.shape),
-                              [&row](const GemmArgs& args) {
-                                GemmArgs limited = args;
-                                limited.max_ctas = row.grid;
-                                run(*row.variant, limited);
-                              }};
+                              [&row](const Call& call) { run(*row.variant, call); }};
   try {
-    Problem& problem = problems.of(row.shape, row.data);
+    Problem& problem = problems.of(row.stage->kind(), row.shape, row.data);
+    problem.limit_ctas(row.grid);
     const Check before = check(problem, contestant);
     if (!before.ok()) return {std::nullopt, before.failure};
     const MeteredRun after = measure_power(problem, contestant, meter);
@@ -93,10 +93,9 @@ Metered meter_row(Problems& problems, const EnergyRow& row, const EnergyMeter& m
 }
 
 JsonObject result_line(const EnergyRow& row, const Metered& metered) {
-  const GemmArgs sizes = sizes_of(row.shape, row.grid);
-  const Variant& runs = chosen(*row.variant, sizes);
+  const Variant& runs = chosen_for(*row.variant, row.shape, row.grid);
   JsonObject line;
-  line.add("row", row.text).add("kernel", kernel_name(runs.kernel));
+  line.add("row", row.text).add("kernel", kernel_name(runs.kernel.function));
   if (!metered.power) return line.add("error", metered.failure);
   return line.add("watts", metered.power->watts)
       .add("tflops", metered.power->tflops)

@@ -1,10 +1,4 @@
-// One GEMM call as every rung sees it:
-//
-//   D[m,n] = A[m,k] · B[n,k]^T     bf16 in, fp32 accumulation, bf16 out, all three row-major
-//
-// The last row of a matrix ends at its last column, not at its leading dimension: a matrix of r
-// rows and c columns occupies exactly (r-1)*ld + c elements, and what lies between c and ld may be
-// NaN.
+// One call of a kernel: what every kind of problem has in common, and the product of two matrices.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -12,18 +6,36 @@
 
 namespace ladder {
 
+class ProblemKind;
+
+// What the arguments of every kind of problem begin with. Arguments of a kind derive from it and
+// have a static function kind() (common/host/problem.h).
+struct Call {
+  int m = 0, n = 0, k = 0;
+  cudaStream_t stream = nullptr;
+  int max_ctas = 0;  // persistent kernels launch at most this many CTAs; 0: as many as fit the GPU
+};
+
+//   D[m,n] = A[m,k] · B[n,k]^T     fp32 accumulation, all three row-major
+//
+// The last row of a matrix ends at its last column, not at its leading dimension: a matrix of r
+// rows and c columns occupies exactly (r-1)*ld + c elements, and what lies between c and ld may be
+// NaN. Leading dimensions are in elements, and their bytes a multiple of 16.
+template <class In, class Out>
+struct MatmulArgs : Call {
+  const In* a = nullptr;  // [m][lda], device
+  long long lda = 0;      // elements between rows; >= k
+  const In* b = nullptr;  // [n][ldb], device
+  long long ldb = 0;      // >= k
+  Out* d = nullptr;       // [m][ldd], device; columns n..ldd-1 are never written
+  long long ldd = 0;      // >= n
+
+  static const ProblemKind& kind();
+};
+
 using bf16 = __nv_bfloat16;
 
-struct GemmArgs {
-  int m = 0, n = 0, k = 0;
-  const bf16* a = nullptr;  // [m][lda], device
-  long long lda = 0;        // elements between rows; >= k, a multiple of 8
-  const bf16* b = nullptr;  // [n][ldb], device
-  long long ldb = 0;        // elements; >= k, a multiple of 8
-  bf16* d = nullptr;        // [m][ldd], device; columns n..ldd-1 are never written
-  long long ldd = 0;        // elements; >= n, a multiple of 8
-  cudaStream_t stream = nullptr;
-  int max_ctas = 0;  // persistent rungs launch at most this many CTAs; 0: as many as fit the GPU
-};
+// The problem of rungs 1 to 11: bf16 in and out.
+using GemmArgs = MatmulArgs<bf16, bf16>;
 
 }  // namespace ladder

@@ -24,9 +24,20 @@ int ladder_stage_count(void);
 const char* ladder_stage_name(int stage);
 
 // Device pointers, 16-byte aligned; leading dimensions in elements, multiples of 8, lda and ldb >=
-// k, ldd >= n. stage 0: the result of the last rung, which chooses a configuration for the shape.
+// k, ldd >= n. D must overlap neither A nor B. stage 0: of all kernels whose time a cost model
+// predicts, the one with the least for this shape. A rung that solves another problem is refused.
 int ladder_gemm_bf16(int stage, int m, int n, int k, const void* a, long long lda, const void* b,
                      long long ldb, void* d, long long ldd, void* stream);
+
+// From now on kernels of this process occupy at most `sms` SMs and leave the others to other work;
+// 0, as at the start: all. Rungs 1 to 6, which launch a CTA for every tile, cannot be limited and
+// refuse while a limit is set; stage 0 always works. Refuses a negative limit.
+int ladder_set_sm_limit(int sms);
+
+// Which kernel this thread's latest ladder_gemm_... call launched: the rung's stem and the
+// variant's name, such as "11_autotuned/256x192_1x2"; "" if it launched none. Valid until this
+// thread's next call.
+const char* ladder_last_kernel(void);
 
 // What went wrong in this thread's latest call, every violation of a refused one; "" if it
 // succeeded. Valid until this thread's next call.

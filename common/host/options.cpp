@@ -191,7 +191,8 @@ std::string usage(const std::string& program) {
          program +
          " --list | --choices | --bench-rows | --sweep-rows | --energy-rows | --help\n"
          "\n"
-         "Runs D[M,N] = A[M,K] * B[N,K]^T in bf16 on every rung and variant that is linked in,\n"
+         "Runs every rung and variant that is linked in, by default D[M,N] = A[M,K] * B[N,K]^T in "
+         "bf16,\n"
          "checks the results, times them beside cuBLASLt and prints one row a variant.\n"
          "\n"
          "  --m, --n, --k   sizes; default 8192 each, 2048 for rung 1, and small odd ones on the\n"
@@ -201,9 +202,9 @@ std::string usage(const std::string& program) {
          "  --seed=S        seed of the data, default 1\n"
          "  --grid=G        at most G CTAs, for persistent rungs; default 0: as many as fit\n"
          "  --check         check the results and time nothing\n"
-         "  --list          one line a variant, tab separated, needs no GPU: rung, stem, variant,\n"
-         "                  result, bm, bn, bk, depth, threads, smem_bytes, cluster_m, cluster_n,\n"
-         "                  regs_dec, regs_inc, persistent, kernel, what, configuration, chooses\n"
+         "  --list          one line a variant, tab separated, below one that names the columns; "
+         "needs\n"
+         "                  no GPU. A chooser's kernel is -\n"
          "  --bench-rows    reads rows '<rung> <variant> <m> <n> <k> <burst|sustained>' from "
          "stdin\n"
          "                  and prints a JSON object a line; make bench is its front end\n"
@@ -234,18 +235,6 @@ std::vector<const Variant*> chosen_variants(const Options& options, const Stage&
     if (options.variant.empty() || options.variant == variant.name) chosen.push_back(&variant);
   }
   return chosen;
-}
-
-GemmArgs sizes_of(const Shape& shape, int max_ctas) {
-  const auto round_up = [](int size) { return (size + 7LL) / 8 * 8; };
-  GemmArgs args;
-  args.m = shape.m;
-  args.n = shape.n;
-  args.k = shape.k;
-  args.lda = args.ldb = round_up(shape.k);
-  args.ldd = round_up(shape.n);
-  args.max_ctas = max_ctas;
-  return args;
 }
 
 std::string BenchRow::text() const {

@@ -19,7 +19,7 @@ struct Options {
   std::string variant;  // empty: every variant
   Data data = Data::normal;
   uint64_t seed = 1;
-  int grid = 0;             // GemmArgs::max_ctas; 0: as many as fit the GPU
+  int grid = 0;             // Call::max_ctas; 0: as many as fit the GPU
   bool check_only = false;  // check results, time nothing
 };
 
@@ -44,9 +44,6 @@ struct BenchRow {
   std::string text() const;  // the line
 };
 
-// A call of that shape as a chooser sees it: sizes, the smallest leading dimensions, no matrices.
-GemmArgs sizes_of(const Shape& shape, int max_ctas);
-
 // Rows that are measured together: neighbours of the same rung, shape and regime. An empty line
 // keeps its neighbours apart. Throws Refused at the first line that is not a row of `stages`.
 std::vector<std::vector<BenchRow>> parse_bench_rows(const std::vector<std::string>& lines,
@@ -59,7 +56,7 @@ struct EnergyRow {
   const Variant* variant = nullptr;
   Shape shape;
   Data data = Data::normal;
-  int grid = 0;  // GemmArgs::max_ctas
+  int grid = 0;  // Call::max_ctas
 };
 EnergyRow parse_energy_row(const std::string& line, const std::vector<Stage>& stages);
 

@@ -53,41 +53,64 @@ void check_variants(const Stage& stage) {
     reject(stage.stem,
            "exactly one variant must be marked as the result, not " + std::to_string(results));
   }
+  for (const Variant& variant : stage.variants) {
+    if (static_cast<bool>(variant.kernel.launch) == variant.chooses()) {
+      reject(stage.stem, std::string(variant.name) + " must have either a kernel or a chooser");
+    }
+    if (&variant.kind() != &stage.kind()) {
+      reject(stage.stem, "its variants solve two kinds of problem, " +
+                             std::string(stage.kind().name()) + " and " + variant.kind().name());
+    }
+  }
 }
 
 }  // namespace
 
-const Variant& chosen(const Variant& variant, const GemmArgs& args) {
-  const bool runs_a_kernel = args.m > 0 && args.n > 0 && args.k > 0;
-  return variant.choose != nullptr && runs_a_kernel ? variant.choose(args) : variant;
+GridRules Variant::rules() const {
+  if (chooses()) {
+    GridRules all = chooser.rules;
+    all.name = name;
+    return all;
+  }
+  return {name, kernel.bn, kernel.persistent, kernel.cluster_m * kernel.cluster_n};
 }
 
-const Variant& least_predicted(const std::vector<Variant>& configurations, const GemmArgs& args) {
+const ProblemKind& Variant::kind() const {
+  return chooses() ? chooser.choose.kind() : kernel.launch.kind();
+}
+
+const Variant& chosen(const Variant& variant, const Call& call) {
+  return variant.chooses() && variant.kind().needs_kernel(call) ? variant.chooser.choose(call)
+                                                                : variant;
+}
+
+const Variant* least_predicted(const std::vector<Variant>& variants, const Call& call) {
   const Variant* best = nullptr;
   double best_us = 0;
-  for (const Variant& candidate : configurations) {
-    const int cluster_ctas = candidate.cluster_m * candidate.cluster_n;
-    if (args.max_ctas > 0 && !(candidate.persistent && cluster_ctas <= args.max_ctas)) continue;
-    const double us = candidate.predicted_us(args);
+  for (const Variant& candidate : variants) {
+    if (!candidate.predicted_us) continue;
+    const GridRules rules = candidate.rules();
+    if (call.max_ctas > 0 && !(rules.persistent && rules.cluster <= call.max_ctas)) continue;
+    const double us = candidate.predicted_us(call);
     if (best == nullptr || us < best_us) {
       best = &candidate;
       best_us = us;
     }
   }
-  return *best;
+  return best;
 }
 
 Variant chooser_among(const char* name, const char* what,
                       const std::vector<Variant>& configurations,
-                      const Variant& (*choose)(const GemmArgs&)) {
-  Variant chooser = configurations.front();
-  chooser.name = name;
-  chooser.what = what;
-  chooser.configuration = false;
-  chooser.predicted_us = nullptr;
-  chooser.choose = choose;
-  for (const Variant& each : configurations) chooser.bn = std::min(chooser.bn, each.bn);
-  return chooser;
+                      CallFunction<const Variant&> choose) {
+  GridRules rules = configurations.front().rules();
+  for (const Variant& each : configurations) {
+    const GridRules own = each.rules();
+    rules.bn = std::min(rules.bn, own.bn);
+    rules.cluster = std::min(rules.cluster, own.cluster);
+    rules.persistent |= own.persistent;
+  }
+  return {.name = name, .what = what, .kernel = {}, .chooser = {choose, rules}};
 }
 
 const Variant& Stage::result() const {

@@ -4,33 +4,70 @@
 #include <string>
 #include <vector>
 
-#include "common/host/gemm.h"
+#include "common/host/problem.h"
 
 namespace ladder {
 
-// One kernel instantiation of a rung. All strings are literals of the stage file.
-struct Variant {
-  const char* name;                  // unique within its rung, no spaces: "depth3"
-  const char* what;                  // the knob in a few words: "ring of 3 slots"
-  void (*launch)(const GemmArgs&);   // asynchronous on args.stream; throws CudaError
-  const void* kernel;                // the __global__ function, for cudaFuncGetAttributes
-  int bm, bn, bk;                    // tile of one CTA, elements
-  int depth;                         // slots in the ring of shared-memory buffers; 1: no ring
-  int threads;                       // per CTA
-  int smem_bytes;                    // dynamic shared memory per CTA
-  int cluster_m = 1, cluster_n = 1;  // CTAs per cluster along M and along N
-  bool persistent = false;           // honours GemmArgs::max_ctas
-  int regs_dec = 0, regs_inc = 0;    // setmaxnreg of producer and consumers; 0: not used
-  bool result = false;               // the variant that stands for the rung; exactly one a rung
-  bool configuration = false;        // one of many that `make sweep` compares
+// A function of a call, in which the type of the call's arguments is forgotten but for its kind.
+template <class Result>
+class CallFunction {
+ public:
+  CallFunction() = default;
+  template <class Args>
+  CallFunction(Result (*function)(const Args&))  // NOLINT: a stage file writes just the function
+      : function_(reinterpret_cast<Erased>(function)), invoke_(&invoke<Args>), kind_(&Args::kind) {}
 
-  // Of a variant that stands for others, a chooser: which of them runs this call, in which no size
-  // is 0. It may ask for the device, and what it returns must live as long as the program. The
-  // chooser's own fields are rules that hold for all (bn: the smallest) and, for lists, the kernel
-  // of any; its launch is not called.
-  const Variant& (*choose)(const GemmArgs&) = nullptr;
-  // What a cost model on the host expects of such a call; null: there is none.
-  double (*predicted_us)(const GemmArgs&) = nullptr;
+  // `call` is of kind().
+  Result operator()(const Call& call) const { return invoke_(function_, call); }
+  explicit operator bool() const { return function_ != nullptr; }
+  const ProblemKind& kind() const { return kind_(); }
+
+ private:
+  using Erased = void (*)();
+  template <class Args>
+  static Result invoke(Erased function, const Call& call) {
+    return reinterpret_cast<Result (*)(const Args&)>(function)(static_cast<const Args&>(call));
+  }
+  Erased function_ = nullptr;
+  Result (*invoke_)(Erased, const Call&) = nullptr;
+  const ProblemKind& (*kind_)() = nullptr;
+};
+
+// One instantiation of a __global__ function.
+struct Kernel {
+  CallFunction<void> launch = {};    // asynchronous on the call's stream; throws CudaError
+  const void* function = nullptr;    // the __global__ function, for cudaFuncGetAttributes
+  int bm = 0, bn = 0, bk = 0;        // tile of one CTA, elements
+  int depth = 0;                     // slots in the ring of shared-memory buffers; 1: no ring
+  int threads = 0;                   // per CTA
+  int smem_bytes = 0;                // dynamic shared memory per CTA
+  int cluster_m = 1, cluster_n = 1;  // CTAs per cluster along M and along N
+  bool persistent = false;           // honours Call::max_ctas
+  int regs_dec = 0, regs_inc = 0;    // setmaxnreg of producer and consumers; 0: not used
+};
+
+struct Variant;
+
+// Stands for several kernels: says which of them runs a call, in which no size is 0.
+struct Chooser {
+  // May ask for the device; what it returns has a kernel and lives as long as the program.
+  CallFunction<const Variant&> choose = {};
+  GridRules rules = {};  // that hold for all of them
+};
+
+// What a rung offers to run: one kernel, or a chooser. All strings live as long as the program.
+struct Variant {
+  const char* name;            // unique within its rung, no spaces: "depth3"
+  const char* what;            // the knob in a few words: "ring of 3 slots"
+  Kernel kernel = {};          // empty in a chooser
+  Chooser chooser = {};        // empty in a kernel
+  bool result = false;         // the variant that stands for the rung; exactly one a rung
+  bool configuration = false;  // one of many that `make sweep` compares
+  CallFunction<double> predicted_us = {};  // what a cost model expects; empty: there is none
+
+  bool chooses() const { return static_cast<bool>(chooser.choose); }
+  GridRules rules() const;
+  const ProblemKind& kind() const;
 
   Variant as_result() const {
     Variant copy = *this;
@@ -39,17 +76,18 @@ struct Variant {
   }
 };
 
-// The variant that runs this call: `variant` itself, or what it chooses.
-const Variant& chosen(const Variant& variant, const GemmArgs& args);
+// The variant whose kernel runs this call: `variant` itself, or what it chooses.
+const Variant& chosen(const Variant& variant, const Call& call);
 
-// Of configurations that have predicted_us, the one with the least that this call can use: a grid
-// that is limited excludes those that take no limit or whose clusters are larger than it.
-const Variant& least_predicted(const std::vector<Variant>& configurations, const GemmArgs& args);
+// Of the variants that have predicted_us, the one with the least that this call can use: a grid that
+// is limited excludes those that take no limit or whose clusters are larger than it. Null if none
+// is left.
+const Variant* least_predicted(const std::vector<Variant>& variants, const Call& call);
 
 // A chooser among configurations, of which one is usable in every call.
 Variant chooser_among(const char* name, const char* what,
                       const std::vector<Variant>& configurations,
-                      const Variant& (*choose)(const GemmArgs&));
+                      CallFunction<const Variant&> choose);
 
 struct Stage {
   int number;        // 1-based, from the stem
@@ -57,6 +95,7 @@ struct Stage {
   const char* idea;  // one line
   std::vector<Variant> variants;
   const Variant& result() const;  // the variant marked `result`
+  const ProblemKind& kind() const { return variants.front().kind(); }
 };
 
 // Every linked rung, by number.
@@ -64,6 +103,7 @@ const std::vector<Stage>& stages();
 
 // Static objects of this type put a rung into the registry. `file` is the stage file's __FILE__;
 // its name without directory and extension is the rung's stem, the digits before '_' its number.
+// All variants are of one kind.
 struct Registrar {
   Registrar(const char* file, const char* idea, std::vector<Variant> variants);
 };

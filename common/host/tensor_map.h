@@ -3,17 +3,25 @@
 
 #include <cuda.h>
 
-#include "common/host/gemm.h"
+#include "common/host/element.h"
 
 namespace ladder {
 
 // A map of the row-major matrix base[rows][cols], rows ld elements apart, whose box is
-// box_rows x box_cols elements, swizzled by the width of the box (64 columns: 128 bytes, 32: 64, 16:
-// 32): the inner dimension of the map is cols, so everything from column `cols` on, padding or not, arrives in shared memory as
-// zero. Throws CudaError with every argument if cuTensorMapEncodeTiled refuses.
-// Limits: base 16-byte aligned, ld a multiple of 8, box_rows <= 256.
+// box_rows x box_cols elements, swizzled by the width of the box (128, 64 or 32 bytes). The inner
+// dimension of the map is cols, so everything from column `cols` on, padding or not, arrives in
+// shared memory as zero. Throws CudaError with every argument if cuTensorMapEncodeTiled refuses.
+// Limits: base 16-byte aligned, ld a multiple of 16 bytes, box_rows <= 256.
 // Source: CUDA Driver API, "Tensor Map Object Management".
-CUtensorMap tensor_map_2d(const bf16* base, int rows, int cols, long long ld, int box_rows,
+CUtensorMap tensor_map_2d(const char* type_name, CUtensorMapDataType type, int element_bytes,
+                          const void* base, int rows, int cols, long long ld, int box_rows,
                           int box_cols);
+
+template <class T>
+CUtensorMap tensor_map_2d(const T* base, int rows, int cols, long long ld, int box_rows,
+                          int box_cols) {
+  return tensor_map_2d(Element<T>::NAME, Element<T>::TENSOR_MAP_TYPE, sizeof(T), base, rows, cols,
+                       ld, box_rows, box_cols);
+}
 
 }  // namespace ladder

@@ -10,7 +10,6 @@
 #include "common/host/stats.h"
 #include "common/host/text.h"
 #include "common/host/timing.h"
-#include "common/host/where.h"
 
 namespace ladder {
 namespace timing {
@@ -18,7 +17,6 @@ namespace timing {
 constexpr double WARM_UP_MS = 1;
 constexpr int MIN_LAUNCHES = 3;  // in a timed graph
 constexpr int MAX_LAUNCHES = 4096;
-constexpr int CANDIDATES = 24;
 constexpr double SCREENING_GRAPH_MS = 3;
 constexpr double SCREENING_REST_MS = 20;
 constexpr double SECOND_LOOK = 0.9;  // of the fastest; the clock differs less from pass to pass
@@ -28,18 +26,12 @@ constexpr double ENERGY_LEAD_IN_MS = 500;               // until the power limit
 constexpr double ENERGY_CHUNK_MS = 50;
 constexpr int CHUNKS_AHEAD = 4;  // queued, so that the GPU never waits for the host
 constexpr double REST_BEFORE_IDLE_MS = 1000;
-constexpr int MAX_SETS = 64;
-constexpr int L2_MULTIPLE = 3;
 constexpr double TENSOR_FLOP_PER_CLOCK_AND_SM = 4096;  // dense bf16
 constexpr int MAX_SMS = 512;                           // %smid is below this
 constexpr int STAMP_THREADS = 1024;  // so large that CTAs spread over the SMs, one each
 
 void rest(double ms) {
   std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(ms));
-}
-
-size_t dense_bytes(long long rows, long long ld) {
-  return static_cast<size_t>(rows) * static_cast<size_t>(ld) * sizeof(bf16);
 }
 
 struct Stamp {
@@ -56,19 +48,6 @@ __global__ __launch_bounds__(STAMP_THREADS) void stamp_clocks(Stamp* stamps) {
   asm volatile("mov.u64 %0, %%clock64;" : "=l"(now.clock)::"memory");
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now.ns)::"memory");
   if (sm < MAX_SMS) stamps[sm] = now;
-}
-
-// Adds to *equal how many elements of d [m][ldd] and kept [m][n] have the same bits.
-__global__ void count_equal(const uint16_t* d, long long ldd, const uint16_t* kept, int m, int n,
-                            unsigned long long* equal) {
-  const long long elements = static_cast<long long>(m) * n;
-  const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
-  unsigned long long mine = 0;
-  for (long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; i < elements;
-       i += step) {
-    mine += d[i / n * ldd + i % n] == kept[i] ? 1 : 0;
-  }
-  atomicAdd(equal, mine);
 }
 
 class Event {
@@ -136,7 +115,7 @@ class Graph {
     check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
                "cudaStreamBeginCapture");
     try {
-      for (int i = 0; i < launches_; ++i) contestant.launch(problem.args(i % problem.sets()));
+      for (int i = 0; i < launches_; ++i) contestant.launch(problem.call(i % problem.sets()));
     } catch (...) {
       cudaStreamEndCapture(stream_, &graph);
       if (graph != nullptr) cudaGraphDestroy(graph);
@@ -268,7 +247,7 @@ double host_us_per_call(const Problem& problem, const Contestant& contestant, do
   for (int round = 0; round < ROUNDS; ++round) {
     check_cuda(cudaStreamSynchronize(problem.stream()), "host cost");
     const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < calls; ++i) contestant.launch(problem.args(i % problem.sets()));
+    for (int i = 0; i < calls; ++i) contestant.launch(problem.call(i % problem.sets()));
     const auto stop = std::chrono::steady_clock::now();
     us.push_back(std::chrono::duration<double, std::micro>(stop - start).count() / calls);
   }
@@ -433,23 +412,19 @@ Check check_after(Problem& problem, const std::string& name, const std::function
 
 // A candidate of cuBLASLt on its way to being the baseline.
 struct Candidate {
-  Baseline baseline;
+  LibraryCandidate library;
   std::unique_ptr<Runner> runner;
   double tflops = 0;  // the better of its passes
 };
 
 std::vector<Candidate> runnable_candidates(Problem& problem, CublasLt& cublas) {
   std::vector<Candidate> candidates;
-  for (const auto& algorithm : cublas.candidates(problem.args(0), CANDIDATES)) {
-    Candidate candidate;
-    candidate.baseline.algorithm = CublasLt::describe(*algorithm);
-    candidate.baseline.contestant = {
-        "cuBLASLt", [&cublas, algorithm](const GemmArgs& args) { cublas.run(*algorithm, args); }};
+  for (const LibraryCandidate& library : problem.candidates(cublas)) {
+    Candidate candidate{library, nullptr};
     try {
-      candidate.baseline.contestant.launch(problem.args(0));  // loads it outside a capture
-      check_cuda(cudaStreamSynchronize(problem.stream()), candidate.baseline.algorithm.c_str());
-      candidate.runner =
-          std::make_unique<Runner>(problem, candidate.baseline.contestant, SCREENING_GRAPH_MS);
+      library.contestant.launch(problem.call(0));  // loads it outside a capture
+      check_cuda(cudaStreamSynchronize(problem.stream()), library.algorithm.c_str());
+      candidate.runner = std::make_unique<Runner>(problem, library.contestant, SCREENING_GRAPH_MS);
     } catch (const CudaError&) {
       cudaGetLastError();
       continue;  // the heuristics offer what does not always run
@@ -463,133 +438,9 @@ std::vector<Candidate> runnable_candidates(Problem& problem, CublasLt& cublas) {
 
 using namespace timing;
 
-Problem::Problem(const Shape& shape, Data data, uint64_t seed, int max_ctas,
-                 const DeviceInfo& device)
-    : shape_(shape),
-      data_(data),
-      max_ctas_(max_ctas),
-      device_(device),
-      ld_k_((shape.k + 7LL) / 8 * 8),
-      ld_n_((shape.n + 7LL) / 8 * 8) {
-  const size_t set_bytes =
-      dense_bytes(shape.m, ld_k_) + dense_bytes(shape.n, ld_k_) + dense_bytes(shape.m, ld_n_);
-  const size_t wanted = on_machine() ? 0 : L2_MULTIPLE * static_cast<size_t>(device.l2_bytes);
-  const size_t sets = std::clamp<size_t>((wanted + set_bytes - 1) / set_bytes, 1, MAX_SETS);
-
-  // Two floats an element are a reference, the kept output is a bf16.
-  const size_t elements = static_cast<size_t>(shape.m) * static_cast<size_t>(shape.n);
-  const size_t needed = sets * (set_bytes + elements * 2 * sizeof(float)) + elements * sizeof(bf16);
-  size_t free = 0, total = 0;
-  check_cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-  if (needed > free) {
-    const double bytes_per_square = 3.0 * sizeof(bf16) + 2.0 * sizeof(float) + sizeof(bf16);
-    const int largest =
-        static_cast<int>(std::sqrt(static_cast<double>(free) / bytes_per_square)) / 128 * 128;
-    throw Refused(
-        format("%s needs %.1f GiB of device memory for operands and references but "
-               "%.1f GiB are free; the largest cube that fits is about %d.",
-               to_string(shape).c_str(), static_cast<double>(needed) / (1 << 30),
-               static_cast<double>(free) / (1 << 30), largest));
-  }
-
-  check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
-             "cudaStreamCreateWithFlags");
-  const auto fill = on_machine() ? fill_from_host : fill_gpu;
-  for (size_t i = 0; i < sets; ++i) {
-    Set set{DeviceBuffer(dense_bytes(shape.m, ld_k_)), DeviceBuffer(dense_bytes(shape.n, ld_k_)),
-            DeviceBuffer(dense_bytes(shape.m, ld_n_))};
-    for (const DeviceBuffer* buffer : {&set.a, &set.b}) {
-      check_cuda(cudaMemsetAsync(buffer->data(), 0xff, buffer->bytes(), stream_),  // NaN
-                 "cudaMemsetAsync");
-    }
-    fill(set.a.as<bf16>(), shape.m, shape.k, ld_k_, data, seed + 2 * i, stream_);
-    fill(set.b.as<bf16>(), shape.n, shape.k, ld_k_, data, seed + 2 * i + 1, stream_);
-    sets_.push_back(std::move(set));
-  }
-  poison_outputs();
-  check_cuda(cudaStreamSynchronize(stream_), "filling of the operands");
-}
-
-Problem::~Problem() {
-  cudaStreamSynchronize(stream_);
-  cudaStreamDestroy(stream_);
-}
-
-GemmArgs Problem::args(int set) const {
-  const Set& buffers = sets_.at(static_cast<size_t>(set));
-  GemmArgs args;
-  args.m = shape_.m;
-  args.n = shape_.n;
-  args.k = shape_.k;
-  args.a = buffers.a.as<bf16>();
-  args.lda = ld_k_;
-  args.b = buffers.b.as<bf16>();
-  args.ldb = ld_k_;
-  args.d = buffers.d.as<bf16>();
-  args.ldd = ld_n_;
-  args.stream = stream_;
-  args.max_ctas = max_ctas_;
-  return args;
-}
-
-void Problem::poison_outputs() {
-  for (const Set& set : sets_) {
-    check_cuda(cudaMemsetAsync(set.d.data(), 0xff, set.d.bytes(), stream_), "cudaMemsetAsync");
-  }
-}
-
-Verdict Problem::verify_set(int set) {
-  const auto index = static_cast<size_t>(set);  // sets come in order: at most one is added
-  const bool exact = data_ == Data::ints;
-  if (on_machine()) {
-    if (host_references_.size() == index) host_references_.push_back(reference_on_host(args(set)));
-    return verify_on_host(args(set), host_references_[index], exact);
-  }
-  if (references_.size() == index) references_.push_back(reference_gpu(args(set)));
-  return verify_gpu(args(set), references_[index], exact);
-}
-
-Verdict Problem::verify() {
-  Verdict all;
-  for (int set = 0; set < sets(); ++set) {
-    const Verdict one = verify_set(set);
-    const long long wrong = all.wrong + one.wrong;
-    const double worst = std::max(all.worst, one.worst);
-    if (all.ok()) all = one;
-    all.wrong = wrong;
-    all.worst = worst;
-  }
-  return all;
-}
-
-void Problem::keep_output() {
-  const size_t row_bytes = static_cast<size_t>(shape_.n) * sizeof(bf16);
-  kept_ = DeviceBuffer(row_bytes * static_cast<size_t>(shape_.m));
-  check_cuda(cudaMemcpy2DAsync(kept_.data(), row_bytes, sets_[0].d.data(),
-                               static_cast<size_t>(ld_n_) * sizeof(bf16), row_bytes,
-                               static_cast<size_t>(shape_.m), cudaMemcpyDeviceToDevice, stream_),
-             "cudaMemcpy2DAsync");
-  check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
-}
-
-double Problem::share_equal_to_kept() const {
-  constexpr int THREADS = 256, CTAS_PER_SM = 8;
-  DeviceBuffer equal(sizeof(unsigned long long));
-  unsigned long long count = 0;
-  check_cuda(cudaMemsetAsync(equal.data(), 0, equal.bytes(), stream_), "cudaMemsetAsync");
-  count_equal<<<CTAS_PER_SM * device_.sm_count, THREADS, 0, stream_>>>(
-      sets_[0].d.as<uint16_t>(), ld_n_, kept_.as<uint16_t>(), shape_.m, shape_.n,
-      equal.as<unsigned long long>());
-  check_cuda(cudaGetLastError(), "launch of count_equal");
-  check_cuda(cudaMemcpyAsync(&count, equal.data(), sizeof count, cudaMemcpyDeviceToHost, stream_),
-             "cudaMemcpyAsync");
-  check_cuda(cudaStreamSynchronize(stream_), "count_equal");
-  return static_cast<double>(count) / (static_cast<double>(shape_.m) * shape_.n);
-}
-
 Check check(Problem& problem, const Contestant& contestant) {
   return check_after(problem, contestant.name, [&] {
-    for (int set = 0; set < problem.sets(); ++set) contestant.launch(problem.args(set));
+    for (int set = 0; set < problem.sets(); ++set) contestant.launch(problem.call(set));
   });
 }
 
@@ -629,7 +480,7 @@ EnergyMeter::EnergyMeter(const DeviceInfo& device) {
   idle_watts = mean_watts(counter, window_s(refresh_s));
 }
 
-Baseline choose_baseline(Problem& problem, CublasLt& cublas) {
+LibraryCandidate choose_baseline(Problem& problem, CublasLt& cublas) {
   std::vector<Candidate> candidates = runnable_candidates(problem, cublas);
   if (candidates.empty()) {
     throw CudaError("cuBLASLt has no algorithm that runs " + to_string(problem.shape()));
@@ -657,7 +508,7 @@ Baseline choose_baseline(Problem& problem, CublasLt& cublas) {
   candidates.resize(std::min(candidates.size(), FINALISTS));
 
   std::vector<Contestant> finalists;
-  for (const Candidate& candidate : candidates) finalists.push_back(candidate.baseline.contestant);
+  for (const Candidate& candidate : candidates) finalists.push_back(candidate.library.contestant);
   const Readings readings =
       burst(problem, make_runners(problem, finalists, FINALS_PACE), FINALS_PACE);
   size_t best = 0;
@@ -665,25 +516,29 @@ Baseline choose_baseline(Problem& problem, CublasLt& cublas) {
   for (size_t i = 1; i < readings.size(); ++i) {
     if (tflops(i) > tflops(best)) best = i;
   }
-  return candidates[best].baseline;
+  return candidates[best].library;
 }
 
 Workbench::Workbench(const DeviceInfo& device, Data data, uint64_t seed, int max_ctas)
     : device_(device), data_(data), seed_(seed), max_ctas_(max_ctas) {}
 
-Problem& Workbench::problem(const Shape& shape) {
-  if (problem_ == nullptr || problem_->shape() != shape) {
+Problem& Workbench::problem(const ProblemKind& kind, const Shape& shape) {
+  const Key key{&kind, shape};
+  if (problem_ == nullptr || key_ != key) {
     problem_.reset();
-    problem_ = std::make_unique<Problem>(shape, data_, seed_, max_ctas_, device_);
+    problem_ = kind.problem(shape, data_, seed_, device_);
+    problem_->limit_ctas(max_ctas_);
+    key_ = key;
   }
   return *problem_;
 }
 
-const Baseline& Workbench::baseline(const Shape& shape) {
-  const auto found = baselines_.find(shape);
+const LibraryCandidate& Workbench::baseline(const ProblemKind& kind, const Shape& shape) {
+  const Key key{&kind, shape};
+  const auto found = baselines_.find(key);
   if (found != baselines_.end()) return found->second;
   if (cublas_ == nullptr) cublas_ = std::make_unique<CublasLt>();
-  return baselines_.emplace(shape, choose_baseline(problem(shape), *cublas_)).first->second;
+  return baselines_.emplace(key, choose_baseline(problem(kind, shape), *cublas_)).first->second;
 }
 
 const EnergyMeter* Workbench::meter() {

@@ -20,73 +20,18 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "common/host/cublas_lt.h"
 #include "common/host/error.h"
-#include "common/host/gemm.h"
 #include "common/host/nvml.h"
-#include "common/host/run.h"
-#include "common/host/verify.h"
-#include "common/host/workload.h"
+#include "common/host/problem.h"
 
 namespace ladder {
 
 // A kernel ended in an error after which the process can use the GPU no more.
 struct ContextLost : CudaError {
   using CudaError::CudaError;
-};
-
-// The operands of one shape on the device, in as many sets as make A, B and D of all of them three
-// times the L2 cache (at least 1, at most 64), so that launches that rotate over them find nothing
-// in the cache that a caller would not. On the PTX machine, which has no cache, there is one set,
-// and the host computes the reference. Padding is NaN.
-class Problem {
- public:
-  // Throws Refused if the device has too little free memory for operands and references.
-  Problem(const Shape& shape, Data data, uint64_t seed, int max_ctas, const DeviceInfo& device);
-  ~Problem();
-  Problem(const Problem&) = delete;
-  Problem& operator=(const Problem&) = delete;
-
-  const Shape& shape() const { return shape_; }
-  const DeviceInfo& device() const { return device_; }
-  cudaStream_t stream() const { return stream_; }
-  int sets() const { return static_cast<int>(sets_.size()); }
-  GemmArgs args(int set) const;  // 0 <= set < sets()
-
-  void poison_outputs();  // every D becomes NaN, asynchronously on stream()
-
-  // Every set's D against the double-precision reference; for Data::ints bit for bit. The
-  // references are computed on the first call. `wrong` counts over all sets.
-  Verdict verify();
-
-  // Keeps set 0's D, and the share of a later D's elements that are bit for bit the same.
-  void keep_output();
-  double share_equal_to_kept() const;
-
- private:
-  struct Set {
-    DeviceBuffer a, b, d;
-  };
-  Verdict verify_set(int set);
-
-  Shape shape_;
-  Data data_;
-  int max_ctas_;
-  DeviceInfo device_;
-  long long ld_k_, ld_n_;  // elements: the sizes rounded up to what the rungs accept
-  cudaStream_t stream_ = nullptr;
-  std::vector<Set> sets_;
-  std::vector<Reference> references_;           // one a set
-  std::vector<HostReference> host_references_;  // the same, on the PTX machine
-  DeviceBuffer kept_;
-};
-
-// Anything that computes D from A and B with one call, asynchronously on args.stream.
-struct Contestant {
-  std::string name;
-  std::function<void(const GemmArgs&)> launch;
 };
 
 // Whether a contestant is right.
@@ -96,7 +41,7 @@ struct Check {
   bool ok() const { return failure.empty(); }
 };
 
-// Poisons every D, launches the contestant once a set and verifies. Throws Refused if it refuses
+// Poisons every result, launches the contestant once a set and verifies. Throws Refused if it refuses
 // the problem, ContextLost if the GPU is lost; another CudaError becomes the failure.
 Check check(Problem& problem, const Contestant& contestant);
 
@@ -140,7 +85,7 @@ struct Measurement {
   double ratio = 0;         // of TFLOPS to the first contestant's, paired by round
   double sm_mhz = 0;        // mean over the SMs and the timed region
   double tensor_share = 0;  // of the 4096 FLOP a clock and SM that the tensor cores can do in bf16
-  Check check;              // of every set's D after timing, as the timed graph writes it
+  Check check;              // of every set's result after timing, as the timed graph writes it
 };
 
 // Contestants in order, the first is the baseline. All must have passed check(). Throws CudaError.
@@ -151,27 +96,25 @@ std::vector<Measurement> measure(Problem& problem, const std::vector<Contestant>
 // NoEnergy.
 struct MeteredRun {
   Power power;
-  Check check;  // of every set's D as the last launches left it
+  Check check;  // of every set's result as the last launches left it
 };
 MeteredRun measure_power(Problem& problem, const Contestant& contestant, const EnergyMeter& meter);
 
 // The fastest of cuBLASLt's candidates for a problem, found by burst measurement: every candidate
 // for about 3 ms, those within 10 % of the fastest once more, then the best three by full rounds
 // after shorter rests.
-struct Baseline {
-  Contestant contestant;
-  std::string algorithm;
-};
-Baseline choose_baseline(Problem& problem, CublasLt& cublas);
+LibraryCandidate choose_baseline(Problem& problem, CublasLt& cublas);
 
-// What measurements of one process share: the latest shape's problem, and each shape's baseline.
+// What measurements of one process share: the latest problem, and the baseline of each.
 class Workbench {
  public:
   Workbench(const DeviceInfo& device, Data data, uint64_t seed, int max_ctas);
   const DeviceInfo& device() const { return device_; }
-  Problem& problem(const Shape& shape);          // frees the problem of another shape
-  const Baseline& baseline(const Shape& shape);  // chosen on the first call for this shape
-  const EnergyMeter* meter();                    // opened on the first call; null: there is none
+  // Frees the problem of another kind or shape.
+  Problem& problem(const ProblemKind& kind, const Shape& shape);
+  // Chosen on the first call for this kind and shape.
+  const LibraryCandidate& baseline(const ProblemKind& kind, const Shape& shape);
+  const EnergyMeter* meter();  // opened on the first call; null: there is none
 
  private:
   DeviceInfo device_;
@@ -179,8 +122,10 @@ class Workbench {
   uint64_t seed_;
   int max_ctas_;
   std::unique_ptr<CublasLt> cublas_;
+  using Key = std::pair<const ProblemKind*, Shape>;
+  Key key_;  // of problem_
   std::unique_ptr<Problem> problem_;
-  std::map<Shape, Baseline> baselines_;
+  std::map<Key, LibraryCandidate> baselines_;
   std::optional<EnergyMeter> meter_;
   bool meter_tried_ = false;
 };

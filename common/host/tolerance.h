@@ -1,4 +1,4 @@
-// When a bf16 result is right. Plain arithmetic, shared by the CPU check and the GPU check.
+// When a result is right. Plain arithmetic, shared by the CPU check and the GPU check.
 #pragma once
 
 #include <limits>
@@ -6,10 +6,10 @@
 namespace ladder {
 
 // The largest |d - r| allowed. r: the exact sum of products; s: the sum of |a·b| over k.
-// 2^-8 |r| is one rounding to bf16 (8 bits of significand); 2^-20 s bounds what fp32 accumulation
-// in any order can lose.
-constexpr double tolerance(double r, double s) {
-  return (r < 0 ? -r : r) / 256 + s / 1048576;
+// 2^-bits |r| is one rounding to an output with so many bits of significand (bf16: 8, fp16: 11);
+// 2^-20 s bounds what fp32 accumulation in any order can lose.
+constexpr double tolerance(double r, double s, int significand_bits) {
+  return (r < 0 ? -r : r) / (1 << significand_bits) + s / 1048576;
 }
 
 constexpr double distance(double d, double r) {
@@ -17,14 +17,14 @@ constexpr double distance(double d, double r) {
 }
 
 // d: the element under test. Written so that NaN fails.
-constexpr bool within_tolerance(double d, double r, double s) {
-  return distance(d, r) <= tolerance(r, s);
+constexpr bool within_tolerance(double d, double r, double s, int significand_bits) {
+  return distance(d, r) <= tolerance(r, s, significand_bits);
 }
 
 // |d - r| as a share of what is allowed, for reports: infinity for NaN.
-constexpr double error_of_bound(double d, double r, double s) {
+constexpr double error_of_bound(double d, double r, double s, int significand_bits) {
   if (d == r) return 0;
-  const double share = distance(d, r) / tolerance(r, s);
+  const double share = distance(d, r) / tolerance(r, s, significand_bits);
   return share >= 0 ? share : std::numeric_limits<double>::infinity();
 }
 

@@ -1,20 +1,19 @@
+#include "common/host/validate.h"
+
 #include <algorithm>
+#include <bit>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 
-#include "common/host/run.h"
-
 namespace ladder {
 namespace {
 
-constexpr int MAX_DIM = 1 << 30;      // tile coordinates are ints, one tile past the end too
-constexpr int MAX_GRID_Y = 65535;     // CUDA's limit; N runs on grid y, M on grid x
-constexpr long long LD_MULTIPLE = 8;  // elements: 16 bytes, what TMA and cp.async need
-constexpr long long MAX_LD =
-    (1LL << 39) - LD_MULTIPLE;  // elements: TMA strides are below 2^40 bytes
+constexpr int MAX_DIM = 1 << 30;     // tile coordinates are ints, one tile past the end too
+constexpr int MAX_GRID_Y = 65535;    // CUDA's limit; N runs on grid y, M on grid x
+constexpr int MAX_STRIDE_LOG2 = 40;  // TMA strides are below 2^40 bytes
 constexpr long long MAX_MATRIX_BYTES = 1LL << 40;
-constexpr uintptr_t ALIGNMENT_BYTES = 16;
+constexpr uintptr_t ALIGNMENT_BYTES = 16;  // of addresses and strides: what TMA and cp.async need
 
 constexpr long long round_up(long long value, long long multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -49,11 +48,18 @@ struct Operand {
   int* rows;
   int* cols;
   long long ld;
+  int element_bytes;
   uintptr_t begin = 0;  // address, corrected
+
+  long long ld_multiple() const {  // elements
+    return static_cast<long long>(ALIGNMENT_BYTES) / element_bytes;
+  }
+  int max_ld_log2() const { return MAX_STRIDE_LOG2 - std::countr_zero(unsigned(element_bytes)); }
+  long long max_ld() const { return (1LL << max_ld_log2()) - ld_multiple(); }  // elements
 
   // Where the last row ends, which is at its last column.
   uintptr_t end() const {
-    return begin + static_cast<uintptr_t>(((*rows - 1) * ld + *cols) * sizeof(bf16));
+    return begin + static_cast<uintptr_t>(((*rows - 1) * ld + *cols) * element_bytes);
   }
   // An operand that is null or has no elements shares no bytes with anything.
   bool overlaps(const Operand& other) const {
@@ -88,27 +94,28 @@ void check_pointer(Report& report, Operand* operand) {
 }
 
 void check_ld(Report& report, Operand* operand) {
-  const long long cols = *operand->cols;
-  const long long nearest = round_up(std::clamp(operand->ld, cols, MAX_LD), LD_MULTIPLE);
+  const long long cols = *operand->cols, multiple = operand->ld_multiple();
+  const long long nearest = round_up(std::clamp(operand->ld, cols, operand->max_ld()), multiple);
   if (operand->ld < cols) {
     report.add(
-        "%s is %lld: it must be at least %s = %lld and a multiple of 8 elements; the "
+        "%s is %lld: it must be at least %s = %lld and a multiple of %lld elements; the "
         "nearest that works is %lld.",
-        operand->ld_name, operand->ld, operand->cols_name, cols, nearest);
-  } else if (operand->ld > MAX_LD) {
-    report.add("%s is %lld: it must be at most 2^39 - 8 elements; the nearest that works is %lld.",
-               operand->ld_name, operand->ld, nearest);
-  } else if (operand->ld % LD_MULTIPLE != 0) {
+        operand->ld_name, operand->ld, operand->cols_name, cols, multiple, nearest);
+  } else if (operand->ld > operand->max_ld()) {
     report.add(
-        "%s is %lld: it must be a multiple of 8 elements; the nearest larger that works is "
+        "%s is %lld: it must be at most 2^%d - %lld elements; the nearest that works is %lld.",
+        operand->ld_name, operand->ld, operand->max_ld_log2(), multiple, nearest);
+  } else if (operand->ld % multiple != 0) {
+    report.add(
+        "%s is %lld: it must be a multiple of %lld elements; the nearest larger that works is "
         "%lld.",
-        operand->ld_name, operand->ld, nearest);
+        operand->ld_name, operand->ld, multiple, nearest);
   }
   operand->ld = nearest;
 }
 
 void check_bytes(Report& report, const Operand& operand) {
-  const long long max_elems = MAX_MATRIX_BYTES / static_cast<long long>(sizeof(bf16));
+  const long long max_elems = MAX_MATRIX_BYTES / operand.element_bytes;
   const long long max_rows = (max_elems - *operand.cols) / operand.ld + 1;
   if (*operand.rows <= max_rows) return;
   report.add(
@@ -134,47 +141,47 @@ void check_overlap(Report& report, const Operand& d, const Operand& a, const Ope
       static_cast<unsigned long long>(moved.begin));
 }
 
-void check_max_ctas(Report& report, const Variant& variant, int max_ctas) {
-  const int cluster_ctas = variant.cluster_m * variant.cluster_n;
+void check_max_ctas(Report& report, const GridRules& rules, int max_ctas) {
   if (max_ctas < 0) {
     report.add(
         "max_ctas is %d: it must not be negative; the nearest that works is 0, as many as "
         "fit the GPU.",
         max_ctas);
-  } else if (max_ctas > 0 && !variant.persistent) {
+  } else if (max_ctas > 0 && !rules.persistent) {
     report.add(
         "max_ctas is %d: only persistent variants take a limit, and %s is not one; the "
         "nearest that works is 0.",
-        max_ctas, variant.name);
-  } else if (max_ctas > 0 && max_ctas < cluster_ctas) {
+        max_ctas, rules.name);
+  } else if (max_ctas > 0 && max_ctas < rules.cluster) {
     report.add("max_ctas is %d: %s launches clusters of %d CTAs; the nearest that works is %d.",
-               max_ctas, variant.name, cluster_ctas, cluster_ctas);
+               max_ctas, rules.name, rules.cluster, rules.cluster);
   }
 }
 
 }  // namespace
 
-std::string argument_violations(const Variant& variant, const GemmArgs& args) {
+std::string matmul_violations(const GridRules& rules, const Call& call, const MatrixArg& of_a,
+                              const MatrixArg& of_b, const MatrixArg& of_d) {
   Report report;
-  int m = args.m, n = args.n, k = args.k;
+  int m = call.m, n = call.n, k = call.k;
   check_size(report, "m", &m);
   check_size(report, "n", &n);
   check_size(report, "k", &k);
-  const long long max_n = static_cast<long long>(MAX_GRID_Y) * variant.bn;
+  const long long max_n = static_cast<long long>(MAX_GRID_Y) * rules.bn;
   if (n > max_n) {
     report.add(
         "n is %d: %s has tiles of %d columns and at most 65535 of them; the nearest that "
         "works is %lld.",
-        n, variant.name, variant.bn, max_n);
+        n, rules.name, rules.bn, max_n);
     n = static_cast<int>(max_n);
   }
-  check_max_ctas(report, variant, args.max_ctas);
+  check_max_ctas(report, rules, call.max_ctas);
 
-  Operand a{"a", "lda", "m", "k", args.a, &m, &k, args.lda};
-  Operand b{"b", "ldb", "n", "k", args.b, &n, &k, args.ldb};
-  Operand d{"d", "ldd", "m", "n", args.d, &m, &n, args.ldd};
-  const bool touches_d = args.m != 0 && args.n != 0;
-  const bool touches_ab = touches_d && args.k != 0;
+  Operand a{"a", "lda", "m", "k", of_a.data, &m, &k, of_a.ld, of_a.element_bytes};
+  Operand b{"b", "ldb", "n", "k", of_b.data, &n, &k, of_b.ld, of_b.element_bytes};
+  Operand d{"d", "ldd", "m", "n", of_d.data, &m, &n, of_d.ld, of_d.element_bytes};
+  const bool touches_d = call.m != 0 && call.n != 0;
+  const bool touches_ab = touches_d && call.k != 0;
   const auto check = [&report](Operand* operand) {
     check_pointer(report, operand);
     check_ld(report, operand);
@@ -188,32 +195,6 @@ std::string argument_violations(const Variant& variant, const GemmArgs& args) {
 
   if (touches_ab) check_overlap(report, d, a, b);
   return report.text();
-}
-
-std::string device_violations(const Variant& variant, const DeviceInfo& device) {
-  Report report;
-  if (device.cc_major != 9 || device.cc_minor != 0) {
-    report.add(
-        "The device %s has compute capability %d.%d: the ladder needs 9.0, such as an H100, "
-        "H200 or GH200.",
-        device.name.c_str(), device.cc_major, device.cc_minor);
-  }
-  if (variant.smem_bytes > device.smem_optin_bytes) {
-    report.add(
-        "%s needs %d bytes of shared memory per CTA, but the device %s offers %d; the "
-        "nearest that works is a variant with a smaller tile or fewer slots.",
-        variant.name, variant.smem_bytes, device.name.c_str(), device.smem_optin_bytes);
-  }
-  return report.text();
-}
-
-std::string violations(const Variant& asked, const GemmArgs& args, const DeviceInfo& device) {
-  const std::string own = argument_violations(asked, args);
-  if (asked.choose != nullptr && !own.empty()) return own;
-  const Variant& variant = chosen(asked, args);
-  const std::string arguments = argument_violations(variant, args);
-  const std::string hardware = device_violations(variant, device);
-  return arguments + (arguments.empty() || hardware.empty() ? "" : "\n") + hardware;
 }
 
 }  // namespace ladder

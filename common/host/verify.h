@@ -1,4 +1,6 @@
-// Is D right? Two references: cuBLASLt's result and a naive kernel that accumulates in double.
+// Is D right? Two references: cuBLASLt's result and a naive kernel that accumulates in double. The
+// templates are defined in verify_cpu.h and verify_gpu.cuh; what bf16 needs of them is instantiated
+// in gemm_bf16.cu, and another kind of problem instantiates its own.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +23,14 @@ struct Verdict {
       const;  // "ok, worst error 0.43 of the bound" or which element is how wrong
 };
 
-// CPU: D against r and s (both [m][n], dense), exact = compare bf16(r) bit for bit.
-Verdict verify_cpu(const bf16* d, long long ldd, int m, int n, const double* r, const double* s,
+// CPU: D against r and s (both [m][n], dense), exact = compare the rounded r bit for bit.
+template <class Out>
+Verdict verify_cpu(const Out* d, long long ldd, int m, int n, const double* r, const double* s,
                    bool exact);
 
 // CPU: r = A·B^T and s = |A|·|B|^T in double, dense [m][n]. For small shapes.
-void reference_cpu(int m, int n, int k, const bf16* a, long long lda, const bf16* b, long long ldb,
+template <class In>
+void reference_cpu(int m, int n, int k, const In* a, long long lda, const In* b, long long ldb,
                    double* r, double* s);
 
 // Device memory that frees itself. No copies.
@@ -50,26 +54,32 @@ class DeviceBuffer {
 
 // GPU: fills the matrix base[rows][cols] (ld apart) with data_value(data, seed, row*cols + col).
 // Padding between rows is left alone.
-void fill_gpu(bf16* base, int rows, int cols, long long ld, Data data, uint64_t seed,
+template <class T>
+void fill_gpu(T* base, int rows, int cols, long long ld, Data data, uint64_t seed,
               cudaStream_t stream);
 
 // GPU reference of one problem: r (rounded to float) and s (float), dense [m][n].
 struct Reference {
   DeviceBuffer r, s;
 };
-Reference reference_gpu(const GemmArgs& args);  // naive kernel, double accumulation
+template <class In, class Out>
+Reference reference_gpu(const MatmulArgs<In, Out>& args);  // naive kernel, double accumulation
 
 // GPU: args.d against the reference. Synchronises args.stream.
-Verdict verify_gpu(const GemmArgs& args, const Reference& reference, bool exact);
+template <class In, class Out>
+Verdict verify_gpu(const MatmulArgs<In, Out>& args, const Reference& reference, bool exact);
 
 // The same without a kernel, for the PTX machine, which is not to be judged by itself: the host
 // fills and verifies, and copies. args.stream is waited for.
-void fill_from_host(bf16* base, int rows, int cols, long long ld, Data data, uint64_t seed,
+template <class T>
+void fill_from_host(T* base, int rows, int cols, long long ld, Data data, uint64_t seed,
                     cudaStream_t stream);
 struct HostReference {
   std::vector<double> r, s;  // dense [m][n]
 };
-HostReference reference_on_host(const GemmArgs& args);
-Verdict verify_on_host(const GemmArgs& args, const HostReference& reference, bool exact);
+template <class In, class Out>
+HostReference reference_on_host(const MatmulArgs<In, Out>& args);
+template <class In, class Out>
+Verdict verify_on_host(const MatmulArgs<In, Out>& args, const HostReference& reference, bool exact);
 
 }  // namespace ladder

@@ -15,6 +15,7 @@ const std::vector<Stage>& rungs() {
   const auto variant = [](const char* name) {
     Variant made{};
     made.name = name;
+    made.kernel.launch = +[](const GemmArgs&) {};
     return made;
   };
   static const std::vector<Stage> made = {{5, "05_fifth", "an idea", {variant("bn64")}},

@@ -10,15 +10,42 @@
 
 #include "common/host/registry.h"
 
+using ladder::GemmArgs;
 using ladder::Registrar;
 using ladder::Variant;
 
 namespace {
 
+// A kind of problem that is none.
+struct OtherArgs : ladder::Call {
+  static const ladder::ProblemKind& kind();
+};
+struct OtherKind : ladder::ProblemKind {
+  const char* name() const override { return "other"; }
+  const char* formula() const override { return "nothing"; }
+  std::string violations(const ladder::GridRules&, const ladder::Call&) const override {
+    return "";
+  }
+  bool needs_kernel(const ladder::Call&) const override { return true; }
+  void run_without_kernel(const ladder::Call&) const override {}
+  std::shared_ptr<const ladder::Call> sizes_of(const ladder::Shape&, int) const override {
+    return nullptr;
+  }
+  std::unique_ptr<ladder::Problem> problem(const ladder::Shape&, ladder::Data, uint64_t,
+                                           const ladder::DeviceInfo&) const override {
+    return nullptr;
+  }
+};
+const ladder::ProblemKind& OtherArgs::kind() {
+  static const OtherKind kind;
+  return kind;
+}
+
 Variant named(const char* name, bool result) {
   Variant variant{};
   variant.name = name;
   variant.result = result;
+  variant.kernel.launch = +[](const GemmArgs&) {};
   return variant;
 }
 
@@ -26,11 +53,11 @@ Variant named(const char* name, bool result) {
 template <int US>
 Variant configuration(const char* name, bool persistent, int cluster_m, int cluster_n) {
   Variant variant = named(name, false);
-  variant.cluster_m = cluster_m;
-  variant.cluster_n = cluster_n;
-  variant.persistent = persistent;
+  variant.kernel.cluster_m = cluster_m;
+  variant.kernel.cluster_n = cluster_n;
+  variant.kernel.persistent = persistent;
   variant.configuration = true;
-  variant.predicted_us = [](const ladder::GemmArgs&) { return double{US}; };
+  variant.predicted_us = +[](const GemmArgs&) { return double{US}; };
   return variant;
 }
 
@@ -101,10 +128,9 @@ TEST_CASE("registry: rungs come sorted, with stem and number from the file's nam
 
 TEST_CASE("registry: a chooser stands for what it chooses, wherever a kernel runs") {
   static const Variant tall = named("tall", false), wide = named("wide", false);
-  Variant chooser = named("auto", true);
-  chooser.choose = [](const ladder::GemmArgs& args) -> const Variant& {
-    return args.m > args.n ? tall : wide;
-  };
+  Variant chooser{};
+  chooser.chooser.choose =
+      +[](const GemmArgs& args) -> const Variant& { return args.m > args.n ? tall : wide; };
   ladder::GemmArgs args;
   args.m = 3;
   args.n = 2;
@@ -129,7 +155,7 @@ TEST_CASE("registry: the least predicted configuration runs, of those that a lim
   const auto picked = [&](int max_ctas) {
     ladder::GemmArgs args;
     args.max_ctas = max_ctas;
-    return std::string(ladder::least_predicted(all, args).name);
+    return std::string(ladder::least_predicted(all, args)->name);
   };
   CHECK(picked(0) == "unlimited");  // the first of two that are equally fast
   CHECK(picked(8) == "as_fast");
@@ -137,21 +163,27 @@ TEST_CASE("registry: the least predicted configuration runs, of those that a lim
   CHECK(picked(4) == "four");
   CHECK(picked(3) == "pair");
   CHECK(picked(1) == "slow");
+  CHECK(ladder::least_predicted({named("unpredicted", true)}, GemmArgs()) == nullptr);
+  GemmArgs limited;
+  limited.max_ctas = 1;
+  CHECK(ladder::least_predicted({configuration<1>("pair", true, 2, 1)}, limited) == nullptr);
 }
 
 TEST_CASE("registry: a chooser takes the narrowest tile of its configurations, and is none") {
-  std::vector<Variant> all = {configuration<2>("wide", true, 1, 1),
-                              configuration<1>("narrow", true, 1, 1)};
-  all[0].bn = 256;
-  all[0].bm = 128;
-  all[1].bn = 96;
+  std::vector<Variant> all = {configuration<2>("wide", true, 2, 2),
+                              configuration<1>("narrow", true, 2, 1)};
+  all[0].kernel.bn = 256;
+  all[1].kernel.bn = 96;
   const Variant chooser = ladder::chooser_among(
-      "auto", "what", all, [](const ladder::GemmArgs&) -> const Variant& { std::abort(); });
+      "auto", "what", all, +[](const GemmArgs&) -> const Variant& { std::abort(); });
   CHECK(std::string(chooser.name) == "auto");
   CHECK(std::string(chooser.what) == "what");
-  CHECK(chooser.bn == 96);
-  CHECK(chooser.bm == 128);
-  CHECK(static_cast<bool>(chooser.choose));
+  CHECK(chooser.chooses());
+  CHECK(&chooser.kind() == &GemmArgs::kind());
+  CHECK(std::string(chooser.rules().name) == "auto");
+  CHECK(chooser.rules().bn == 96);
+  CHECK(chooser.rules().cluster == 2);
+  CHECK(chooser.rules().persistent);
   CHECK_FALSE(static_cast<bool>(chooser.predicted_us));
   CHECK_FALSE(chooser.configuration);
   CHECK(all[1].configuration);
@@ -167,5 +199,12 @@ TEST_CASE("registry: a wrong registration is rejected") {
            "stages/05_other.cu is wrong: its number is taken by 05_wgmma");
   rejected("stages/06_none.cu", {named("x", false)}, "exactly one variant must be marked");
   rejected("stages/06_two.cu", {named("x", true), named("y", true)}, "not 2");
+  Variant nothing = named("nothing", true);
+  nothing.kernel.launch = {};
+  rejected("stages/06_nothing.cu", {nothing}, "nothing must have either a kernel or a chooser");
+  Variant other = named("other", false);
+  other.kernel.launch = +[](const OtherArgs&) {};
+  rejected("stages/06_kinds.cu", {named("x", true), other},
+           "its variants solve two kinds of problem, bf16 and other");
   rejected("stages/06_same.cu", {named("x", true), named("x", false)}, "two variants are named x");
 }

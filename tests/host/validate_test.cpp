@@ -20,18 +20,19 @@ namespace {
 Variant plain_variant() {
   Variant variant{};
   variant.name = "plain";
-  variant.bm = 128;
-  variant.bn = 64;
-  variant.bk = 64;
-  variant.smem_bytes = 100000;
+  variant.kernel.launch = +[](const GemmArgs&) {};
+  variant.kernel.bm = 128;
+  variant.kernel.bn = 64;
+  variant.kernel.bk = 64;
+  variant.kernel.smem_bytes = 100000;
   return variant;
 }
 
 Variant persistent_pairs() {
   Variant variant = plain_variant();
   variant.name = "pairs";
-  variant.persistent = true;
-  variant.cluster_m = 2;
+  variant.kernel.persistent = true;
+  variant.kernel.cluster_m = 2;
   return variant;
 }
 
@@ -322,11 +323,10 @@ TEST_CASE("validate: max_ctas") {
 TEST_CASE("validate: a chooser is held to its own rules, then to those of what it chooses") {
   static const Variant pairs = persistent_pairs();
   static int times_asked = 0;
-  Variant chooser = plain_variant();
+  Variant chooser{};
   chooser.name = "auto";
-  chooser.persistent = true;
-  chooser.smem_bytes = 1 << 30;  // of no call
-  chooser.choose = [](const GemmArgs&) -> const Variant& {
+  chooser.chooser.rules = {"of no call", 64, true, 1};
+  chooser.chooser.choose = +[](const GemmArgs&) -> const Variant& {
     ++times_asked;
     return pairs;
   };

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/host/tolerance.h"
-#include "common/host/verify.h"
+#include "common/host/verify_cpu.h"
 
 using ladder::bf16;
 using ladder::Data;
@@ -207,8 +207,12 @@ TEST_CASE("reference: small cases by hand, padding unread") {
 }
 
 TEST_CASE("tolerance: edges") {
-  using ladder::error_of_bound;
-  using ladder::within_tolerance;
+  const auto within_tolerance = [](double d, double r, double s) {
+    return ladder::within_tolerance(d, r, s, 8);
+  };
+  const auto error_of_bound = [](double d, double r, double s) {
+    return ladder::error_of_bound(d, r, s, 8);
+  };
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double infinity = std::numeric_limits<double>::infinity();
   CHECK(within_tolerance(0, 0, 0));
@@ -230,7 +234,10 @@ TEST_CASE("tolerance: edges") {
   CHECK(error_of_bound(0, 0, 0) == 0);
   CHECK(error_of_bound(1, 0, 0) == infinity);
   CHECK(error_of_bound(256.5, 256, 0) == 0.5);
-  static_assert(within_tolerance(1, 1, 0), "usable at compile time, and so on the GPU");
+  CHECK(ladder::within_tolerance(2048 + 1, 2048, 0, 11));
+  CHECK_FALSE(ladder::within_tolerance(2048 + 1.0001, 2048, 0, 11));
+  CHECK(ladder::error_of_bound(2048.5, 2048, 0, 11) == 0.5);
+  static_assert(ladder::within_tolerance(1, 1, 0, 8), "usable at compile time, and so on the GPU");
 }
 
 TEST_CASE("data: distributions") {

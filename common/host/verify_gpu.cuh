@@ -1,38 +1,43 @@
+// The GPU's half of verify.h, for element types that have an Element. Included by the .cu file of a
+// kind of problem, which instantiates what it needs.
+#pragma once
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <string>
-#include <utility>
 
+#include "common/host/element.h"
 #include "common/host/error.h"
 #include "common/host/tolerance.h"
 #include "common/host/verify.h"
 
 namespace ladder {
-namespace {
+namespace on_gpu {
 
 constexpr int THREADS = 256;
 
 // A grid-stride launch over `elems`: enough CTAs to fill any GPU.
-unsigned grid_for(long long elems) {
+inline unsigned grid_for(long long elems) {
   return static_cast<unsigned>(std::clamp(elems / THREADS + 1, 1LL, 4096LL));
 }
 
-__device__ long long first_index() {
+inline __device__ long long first_index() {
   return blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x;
 }
 
-__device__ long long index_stride() {
+inline __device__ long long index_stride() {
   return static_cast<long long>(gridDim.x) * blockDim.x;
 }
 
 // --- data ----------------------------------------------------------------------------------------
 
-__global__ void fill_kernel(bf16* base, int cols, long long ld, long long elems, Data data,
+template <class T>
+__global__ void fill_kernel(T* base, int cols, long long ld, long long elems, Data data,
                             uint64_t seed) {
   for (long long i = first_index(); i < elems; i += index_stride()) {
     base[i / cols * ld + i % cols] =
-        __float2bfloat16_rn(data_value(data, seed, static_cast<uint64_t>(i)));
+        Element<T>::from_float(data_value(data, seed, static_cast<uint64_t>(i)));
   }
 }
 
@@ -46,18 +51,20 @@ static_assert(SIDE * SIDE == THREADS, "one thread for each position of a SIDE x 
 // The odd row length keeps both the transposing writes and the reads free of bank conflicts.
 using Slab = double[TILE_K][TILE + 1];
 
-__device__ void load_slab(Slab& slab, const bf16* base, int rows, int cols, long long ld,
+template <class In>
+__device__ void load_slab(Slab& slab, const In* base, int rows, int cols, long long ld,
                           long long row0, long long k0) {
   for (int i = static_cast<int>(threadIdx.x); i < TILE * TILE_K; i += THREADS) {
     const int row = i / TILE_K, k = i % TILE_K;
     const bool inside = row0 + row < rows && k0 + k < cols;
-    const float value = inside ? __bfloat162float(base[(row0 + row) * ld + k0 + k]) : 0.0f;
+    const float value = inside ? Element<In>::to_float(base[(row0 + row) * ld + k0 + k]) : 0.0f;
     slab[k][row] = static_cast<double>(value);
   }
 }
 
-__global__ __launch_bounds__(THREADS) void reference_kernel(GemmArgs args, int tiles_m, float* r,
-                                                            float* s) {
+template <class In, class Out>
+__global__ __launch_bounds__(THREADS) void reference_kernel(MatmulArgs<In, Out> args, int tiles_m,
+                                                            float* r, float* s) {
   __shared__ Slab slab_a, slab_b;
   const long long m0 = static_cast<long long>(blockIdx.x % tiles_m) * TILE;
   const long long n0 = static_cast<long long>(blockIdx.x / tiles_m) * TILE;
@@ -111,16 +118,17 @@ struct Findings {
       worst_bits;  // of a double that is never negative, so that they sort as it does
 };
 
-__global__ void compare_kernel(const bf16* d, long long ldd, int n, long long elems, const float* r,
+template <class Out>
+__global__ void compare_kernel(const Out* d, long long ldd, int n, long long elems, const float* r,
                                const float* s, bool exact, Findings* findings) {
+  constexpr int BITS = Element<Out>::SIGNIFICAND_BITS;
   unsigned long long wrong = 0, first = NOWHERE, worst_bits = 0;
   for (long long i = first_index(); i < elems; i += index_stride()) {
-    const double got = __bfloat162float(d[i / n * ldd + i % n]);
+    const double got = Element<Out>::to_float(d[i / n * ldd + i % n]);
     // Comparing values takes -0 for +0, and NaN for nothing.
-    const bool right = exact
-                           ? got == static_cast<double>(__bfloat162float(__float2bfloat16_rn(r[i])))
-                           : within_tolerance(got, r[i], s[i]);
-    const double share = error_of_bound(got, r[i], s[i]);
+    const bool right = exact ? got == double{Element<Out>::to_float(Element<Out>::from_float(r[i]))}
+                             : within_tolerance(got, r[i], s[i], BITS);
+    const double share = error_of_bound(got, r[i], s[i], BITS);
     worst_bits = max(worst_bits, static_cast<unsigned long long>(__double_as_longlong(share)));
     if (right) continue;
     ++wrong;
@@ -147,36 +155,21 @@ T copy_to_host(const T* device, cudaStream_t stream) {
   return value;
 }
 
-}  // namespace
+}  // namespace on_gpu
 
-DeviceBuffer::DeviceBuffer(size_t bytes) : bytes_(bytes) {
-  if (bytes == 0) return;
-  const std::string what = "allocating " + std::to_string(bytes) + " bytes on the device";
-  check_cuda(cudaMalloc(&data_, bytes), what.c_str());
-}
-
-DeviceBuffer::~DeviceBuffer() {
-  cudaFree(data_);
-}
-
-DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-
-DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(bytes_, other.bytes_);
-  return *this;
-}
-
-void fill_gpu(bf16* base, int rows, int cols, long long ld, Data data, uint64_t seed,
+template <class T>
+void fill_gpu(T* base, int rows, int cols, long long ld, Data data, uint64_t seed,
               cudaStream_t stream) {
   const long long elems = static_cast<long long>(rows) * cols;
   if (elems == 0) return;
-  fill_kernel<<<grid_for(elems), THREADS, 0, stream>>>(base, cols, ld, elems, data, seed);
+  on_gpu::fill_kernel<<<on_gpu::grid_for(elems), on_gpu::THREADS, 0, stream>>>(base, cols, ld,
+                                                                               elems, data, seed);
   check_cuda(cudaGetLastError(), "launching the fill kernel");
 }
 
-Reference reference_gpu(const GemmArgs& args) {
+template <class In, class Out>
+Reference reference_gpu(const MatmulArgs<In, Out>& args) {
+  using namespace on_gpu;
   const long long elems = static_cast<long long>(args.m) * args.n;
   Reference reference{DeviceBuffer(elems * sizeof(float)), DeviceBuffer(elems * sizeof(float))};
   if (elems == 0) return reference;
@@ -188,7 +181,9 @@ Reference reference_gpu(const GemmArgs& args) {
   return reference;
 }
 
-Verdict verify_gpu(const GemmArgs& args, const Reference& reference, bool exact) {
+template <class In, class Out>
+Verdict verify_gpu(const MatmulArgs<In, Out>& args, const Reference& reference, bool exact) {
+  using namespace on_gpu;
   const long long elems = static_cast<long long>(args.m) * args.n;
   Verdict verdict;
   if (elems == 0) return verdict;
@@ -210,7 +205,7 @@ Verdict verify_gpu(const GemmArgs& args, const Reference& reference, bool exact)
   const long long first = static_cast<long long>(found.first);
   verdict.first_row = first / args.n;
   verdict.first_col = first % args.n;
-  verdict.first_got = __bfloat162float(
+  verdict.first_got = Element<Out>::to_float(
       copy_to_host(args.d + verdict.first_row * args.ldd + verdict.first_col, args.stream));
   verdict.first_want = copy_to_host(reference.r.as<float>() + first, args.stream);
   return verdict;

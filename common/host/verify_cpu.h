@@ -1,53 +1,44 @@
+// The host's half of verify.h, for element types that have an Element.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
+#include "common/host/element.h"
 #include "common/host/error.h"
 #include "common/host/tolerance.h"
 #include "common/host/verify.h"
 
 namespace ladder {
-namespace {
 
-// Of a matrix whose last row ends at its last column.
-std::vector<bf16> download(const bf16* base, int rows, int cols, long long ld,
-                           cudaStream_t stream) {
-  std::vector<bf16> elements(static_cast<size_t>((rows - 1) * ld + cols));
-  check_cuda(cudaMemcpyAsync(elements.data(), base, elements.size() * sizeof(bf16),
+// To the host: a matrix whose last row ends at its last column.
+template <class T>
+std::vector<T> download(const T* base, int rows, int cols, long long ld, cudaStream_t stream) {
+  std::vector<T> elements(static_cast<size_t>((rows - 1) * ld + cols));
+  check_cuda(cudaMemcpyAsync(elements.data(), base, elements.size() * sizeof(T),
                              cudaMemcpyDeviceToHost, stream),
              "copying a matrix to the host");
   check_cuda(cudaStreamSynchronize(stream), "copying a matrix to the host");
   return elements;
 }
 
-}  // namespace
-
-std::string Verdict::describe() const {
-  char text[256];
-  if (ok()) {
-    std::snprintf(text, sizeof text, "ok, worst error %.2f of the bound", worst);
-  } else {
-    std::snprintf(text, sizeof text,
-                  "%lld wrong elements, the first at row %lld, column %lld: got %.9g, want %.9g; "
-                  "worst error %.3g of the bound",
-                  wrong, first_row, first_col, first_got, first_want, worst);
-  }
-  return text;
-}
-
-Verdict verify_cpu(const bf16* d, long long ldd, int m, int n, const double* r, const double* s,
+template <class Out>
+Verdict verify_cpu(const Out* d, long long ldd, int m, int n, const double* r, const double* s,
                    bool exact) {
+  constexpr int BITS = Element<Out>::SIGNIFICAND_BITS;
   Verdict verdict;
   for (long long row = 0; row < m; ++row) {
     for (long long col = 0; col < n; ++col) {
-      const double got = __bfloat162float(d[row * ldd + col]);
+      const double got = Element<Out>::to_float(d[row * ldd + col]);
       const double want = r[row * n + col];
       const double abs_sum = s[row * n + col];
       // Comparing values takes -0 for +0, and NaN for nothing.
-      const bool right = exact
-                             ? got == static_cast<double>(__bfloat162float(__double2bfloat16(want)))
-                             : within_tolerance(got, want, abs_sum);
-      verdict.worst = std::max(verdict.worst, error_of_bound(got, want, abs_sum));
+      const bool right =
+          exact ? got == double{Element<Out>::to_float(Element<Out>::from_double(want))}
+                : within_tolerance(got, want, abs_sum, BITS);
+      verdict.worst = std::max(verdict.worst, error_of_bound(got, want, abs_sum, BITS));
       if (right) continue;
       if (verdict.wrong++ == 0) {
         verdict.first_row = row;
@@ -60,7 +51,8 @@ Verdict verify_cpu(const bf16* d, long long ldd, int m, int n, const double* r, 
   return verdict;
 }
 
-void reference_cpu(int m, int n, int k, const bf16* a, long long lda, const bf16* b, long long ldb,
+template <class In>
+void reference_cpu(int m, int n, int k, const In* a, long long lda, const In* b, long long ldb,
                    double* r, double* s) {
   // Several columns at a time, so that their sums do not wait for each other.
   constexpr long long COLS = 8;
@@ -69,13 +61,13 @@ void reference_cpu(int m, int n, int k, const bf16* a, long long lda, const bf16
     std::vector<double> columns(static_cast<size_t>(k * COLS));  // of B^T, [k][COLS]
     for (long long c = 0; c < cols; ++c) {
       for (long long i = 0; i < k; ++i) {
-        columns[i * COLS + c] = static_cast<double>(__bfloat162float(b[(col0 + c) * ldb + i]));
+        columns[i * COLS + c] = double{Element<In>::to_float(b[(col0 + c) * ldb + i])};
       }
     }
     for (long long row = 0; row < m; ++row) {
       double sum[COLS] = {}, abs_sum[COLS] = {};
       for (long long i = 0; i < k; ++i) {
-        const double value = static_cast<double>(__bfloat162float(a[row * lda + i]));
+        const double value = double{Element<In>::to_float(a[row * lda + i])};
         for (long long c = 0; c < COLS; ++c) {
           const double product = value * columns[i * COLS + c];
           sum[c] += product;
@@ -88,31 +80,35 @@ void reference_cpu(int m, int n, int k, const bf16* a, long long lda, const bf16
   }
 }
 
-void fill_from_host(bf16* base, int rows, int cols, long long ld, Data data, uint64_t seed,
+template <class T>
+void fill_from_host(T* base, int rows, int cols, long long ld, Data data, uint64_t seed,
                     cudaStream_t stream) {
-  std::vector<bf16> row(static_cast<size_t>(cols));
+  std::vector<T> row(static_cast<size_t>(cols));
   for (long long i = 0; i < rows; ++i) {
     for (long long j = 0; j < cols; ++j) {
-      row[j] = __float2bfloat16_rn(data_value(data, seed, static_cast<uint64_t>(i * cols + j)));
+      row[j] = Element<T>::from_float(data_value(data, seed, static_cast<uint64_t>(i * cols + j)));
     }
-    check_cuda(cudaMemcpyAsync(base + i * ld, row.data(), row.size() * sizeof(bf16),
+    check_cuda(cudaMemcpyAsync(base + i * ld, row.data(), row.size() * sizeof(T),
                                cudaMemcpyHostToDevice, stream),
                "copying a row to the device");
   }
 }
 
-HostReference reference_on_host(const GemmArgs& args) {
+template <class In, class Out>
+HostReference reference_on_host(const MatmulArgs<In, Out>& args) {
   const size_t elements = static_cast<size_t>(args.m) * static_cast<size_t>(args.n);
   HostReference reference{std::vector<double>(elements), std::vector<double>(elements)};
-  const std::vector<bf16> a = download(args.a, args.m, args.k, args.lda, args.stream);
-  const std::vector<bf16> b = download(args.b, args.n, args.k, args.ldb, args.stream);
+  const std::vector<In> a = download(args.a, args.m, args.k, args.lda, args.stream);
+  const std::vector<In> b = download(args.b, args.n, args.k, args.ldb, args.stream);
   reference_cpu(args.m, args.n, args.k, a.data(), args.lda, b.data(), args.ldb, reference.r.data(),
                 reference.s.data());
   return reference;
 }
 
-Verdict verify_on_host(const GemmArgs& args, const HostReference& reference, bool exact) {
-  const std::vector<bf16> d = download(args.d, args.m, args.n, args.ldd, args.stream);
+template <class In, class Out>
+Verdict verify_on_host(const MatmulArgs<In, Out>& args, const HostReference& reference,
+                       bool exact) {
+  const std::vector<Out> d = download(args.d, args.m, args.n, args.ldd, args.stream);
   return verify_cpu(d.data(), args.ldd, args.m, args.n, reference.r.data(), reference.s.data(),
                     exact);
 }

@@ -1,0 +1,13 @@
+// The problem of rungs 1 to 11, and what their tests use of its references.
+#include "common/host/matmul_problem.cuh"
+
+namespace ladder {
+
+template const ProblemKind& GemmArgs::kind();
+
+template void fill_gpu(bf16* base, int rows, int cols, long long ld, Data data, uint64_t seed,
+                       cudaStream_t stream);
+template Reference reference_gpu(const GemmArgs& args);
+template Verdict verify_gpu(const GemmArgs& args, const Reference& reference, bool exact);
+
+}  // namespace ladder

@@ -1,0 +1,106 @@
+// The seam between rungs and everything that the host does with them. A kind of problem says what a
+// call's arguments are, which of them are refused, what a right result is and what it is compared
+// with; command line, benchmark and C API know no more of a rung than that. Adding a kind touches
+// no other: arguments derived from Call, a ProblemKind, a Problem.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/host/cublas_lt.h"
+#include "common/host/device.h"
+#include "common/host/gemm.h"
+#include "common/host/verify.h"
+#include "common/host/workload.h"
+
+namespace ladder {
+
+// Anything that computes a problem's result with one call, asynchronously on call.stream. The call
+// is of the problem's kind.
+struct Contestant {
+  std::string name;
+  std::function<void(const Call&)> launch;
+};
+
+// A library's way to do it.
+struct LibraryCandidate {
+  Contestant contestant;
+  std::string algorithm;  // for people
+};
+
+// The operands of one shape on the device, in as many sets as make all of them three times the L2
+// cache (at least 1, at most 64), so that launches that rotate over them find nothing in the cache
+// that a caller would not. On the PTX machine, which has no cache, there is one set, and the host
+// computes the reference.
+class Problem {
+ public:
+  Problem(const Shape& shape, const DeviceInfo& device);
+  virtual ~Problem();
+  Problem(const Problem&) = delete;
+  Problem& operator=(const Problem&) = delete;
+
+  const Shape& shape() const { return shape_; }
+  const DeviceInfo& device() const { return device_; }
+  cudaStream_t stream() const { return stream_; }
+
+  virtual int sets() const = 0;
+  virtual const Call& call(int set) const = 0;  // 0 <= set < sets()
+  virtual void limit_ctas(int max_ctas) = 0;    // of every call from now on: Call::max_ctas
+
+  virtual void poison_outputs() = 0;  // nothing of the result is right any more; on stream()
+
+  // Every set's result against the reference, which is computed on the first call. `wrong` counts
+  // over all sets.
+  virtual Verdict verify() = 0;
+
+  // Keeps set 0's result, and the share of a later one's elements that are bit for bit the same.
+  virtual void keep_output() = 0;
+  virtual double share_equal_to_kept() const = 0;
+
+  // What cuBLASLt offers for this problem, best guess first.
+  virtual std::vector<LibraryCandidate> candidates(CublasLt& cublas) const = 0;
+
+ private:
+  Shape shape_;
+  DeviceInfo device_;
+  cudaStream_t stream_ = nullptr;
+};
+
+// How many sets of operands of so many bytes a problem has on this device.
+int operand_sets(size_t bytes, const DeviceInfo& device);
+
+// What a kernel's grid asks of a call.
+struct GridRules {
+  const char* name;  // of the variant
+  int bn;            // columns of a tile: a grid has at most 65535 tiles along N
+  bool persistent;   // honours Call::max_ctas
+  int cluster;       // CTAs that are launched together
+};
+
+class ProblemKind {
+ public:
+  virtual ~ProblemKind() = default;
+
+  virtual const char* name() const = 0;     // "bf16"; no spaces: a result's "problem"
+  virtual const char* formula() const = 0;  // "D[M,N] = A[M,K] * B[N,K]^T, bf16"
+
+  // Every rule that the call breaks, one sentence a line, each with the actual value, the rule and
+  // the nearest value that works; "" if the call is fine. Following every suggestion makes it fine.
+  // An operand that the call does not touch may be anything.
+  virtual std::string violations(const GridRules& rules, const Call& call) const = 0;
+
+  // Whether a kernel is needed for a call that breaks no rule, and what is done where it is not.
+  virtual bool needs_kernel(const Call& call) const = 0;
+  virtual void run_without_kernel(const Call& call) const = 0;
+
+  // A call of that shape as a chooser sees it: sizes, the smallest leading dimensions, no matrices.
+  virtual std::shared_ptr<const Call> sizes_of(const Shape& shape, int max_ctas) const = 0;
+
+  // Throws Refused if the device has too little free memory for operands and references.
+  virtual std::unique_ptr<Problem> problem(const Shape& shape, Data data, uint64_t seed,
+                                           const DeviceInfo& device) const = 0;
+};
+
+}  // namespace ladder

@@ -1,0 +1,43 @@
+#include "common/host/verify.h"
+
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "common/host/error.h"
+
+namespace ladder {
+
+std::string Verdict::describe() const {
+  char text[256];
+  if (ok()) {
+    std::snprintf(text, sizeof text, "ok, worst error %.2f of the bound", worst);
+  } else {
+    std::snprintf(text, sizeof text,
+                  "%lld wrong elements, the first at row %lld, column %lld: got %.9g, want %.9g; "
+                  "worst error %.3g of the bound",
+                  wrong, first_row, first_col, first_got, first_want, worst);
+  }
+  return text;
+}
+
+DeviceBuffer::DeviceBuffer(size_t bytes) : bytes_(bytes) {
+  if (bytes == 0) return;
+  const std::string what = "allocating " + std::to_string(bytes) + " bytes on the device";
+  check_cuda(cudaMalloc(&data_, bytes), what.c_str());
+}
+
+DeviceBuffer::~DeviceBuffer() {
+  cudaFree(data_);
+}
+
+DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+}  // namespace ladder

@@ -39,6 +39,8 @@ import threading
 import time
 from pathlib import Path
 
+import registry
+
 OK, WRONG, REFUSED, NO_DEVICE, HANG, STOPPED = 0, 1, 2, 3, 4, 130
 REGIMES = ("burst", "sustained")
 SIZES = (2048, 4096, 8192)
@@ -96,11 +98,6 @@ ROW_S = {"burst": 0.7, "sustained": 1.6}
 GROUP_S = {"burst": 0.7, "sustained": 2.7}
 SHAPE_S = 0.3
 BASELINE_S = 2.5
-LIST_FIELDS = (
-    "stage", "name", "variant", "result", "bm", "bn", "bk", "depth", "threads", "smem_bytes",
-    "cluster_m", "cluster_n", "regs_dec", "regs_inc", "persistent", "kernel", "what",
-    "configuration", "chooses",
-)  # fmt: skip
 ENV_KEYS = ("gpu", "driver", "toolkit", "cublas", "sms", "l2_bytes", "data", "seed")
 
 Row = collections.namedtuple("Row", "stage variant m n k regime")
@@ -115,19 +112,6 @@ class Problem(Exception):
 
 
 # --- what to measure -----------------------------------------------------------------------------
-
-
-def parse_list(text):
-    """The lines of --list as dictionaries, in order of registration."""
-    variants = []
-    for line in text.splitlines():
-        fields = dict(zip(LIST_FIELDS, line.split("\t")))
-        fields["stage"] = int(fields["stage"])
-        for flag in ("result", "configuration", "chooses"):
-            fields[flag] = fields.get(flag) == "1"
-        fields["smem_bytes"] = int(fields["smem_bytes"])
-        variants.append(fields)
-    return variants
 
 
 def suggestion(word, candidates):
@@ -284,6 +268,11 @@ class Today:
     def variant(self, row):
         return self.variants.get((row.stage, row.variant))
 
+    def kernel_hash(self, result):
+        """Of the kernel that stands today for what made that result; None if nothing does."""
+        ran = self.variants.get((result["stage"], result.get("configuration") or result["variant"]))
+        return self.hashes.get(ran["kernel"]) if ran else None
+
     def choices(self, rows):
         """{Row: what the program says of it}: configuration, kernel, predicted_us."""
         said = ask(self.program, "--choices", rows=rows).splitlines() if rows else []
@@ -295,7 +284,8 @@ class Today:
             result
             for result in results
             if self.variant(row_of(result))
-            and self.hashes.get(result["kernel"]) == result["kernel_hash"]
+            and result["kernel_hash"] is not None
+            and self.kernel_hash(result) == result["kernel_hash"]
         ]
         chosen = self.choices(
             [row for row in map(row_of, results) if self.variant(row)["chooses"]]
@@ -479,7 +469,9 @@ class Bench:
             return
         row = running[0]
         variant = self.today.variant(row)
-        known = {key: variant[key] for key in ("name", "result", "smem_bytes", "kernel")}
+        known = {
+            key: variant[key] for key in ("name", "problem", "result", "smem_bytes", "kernel")
+        }
         self.take(
             {
                 **row._asdict(),
@@ -548,7 +540,7 @@ class Bench:
 
     def take(self, result):
         row = row_of(result)
-        result["kernel_hash"] = self.today.hashes[result["kernel"]]
+        result["kernel_hash"] = self.today.hashes.get(result["kernel"])
         self.results[row] = result
         self.pending.remove(row)
         if result["verified"]:
@@ -588,13 +580,13 @@ def read_hashes(path, variants):
     except (OSError, ValueError):
         raise Problem(f"{path} cannot be read; make bench writes it.")
     for variant in variants:
-        if variant["kernel"] not in hashes:
+        if variant["kernel"] and variant["kernel"] not in hashes:
             raise Problem(f"{path} has no kernel {variant['kernel']}; make clean, then make bench.")
     return hashes
 
 
 def measure(options):
-    variants = parse_list(ask(options.program, "--list"))
+    variants = registry.parse(ask(options.program, "--list"))
     hashes = read_hashes(options.hashes, variants)
     rows = select(options.rows, variants)
     env = json.loads(ask(options.program, "--bench-rows").splitlines()[0])["env"]

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import bench
 import mutations
+import registry
 import sweep_tables
 import tables
 
@@ -337,14 +338,12 @@ def check_hashes(root):
     for file in files:
         again = "counters" if file is results.counters else "bench"
         for stage, variant in dict.fromkeys((row["stage"], row["variant"]) for row in file.rows):
-            kernel = kernels.get((stage, variant))
             rows = file.of_variant(stage, variant)
-            # Where a configuration was chosen, the row has the kernel of that.
-            ran = [row["kernel"] if row.get("configuration") else kernel for row in rows]
+            ran = [kernels.get((stage, row.get("configuration") or variant)) for row in rows]
             recorded = [row.get("kernel_hash") for row in rows]
-            if kernel is None:
+            if (stage, variant) not in kernels:
                 yield f"{file.path.name}: rung {stage} has no variant {variant} any more"
-            elif recorded != [hashes.get(one) for one in ran]:
+            elif None in recorded or recorded != [hashes.get(one) for one in ran]:
                 yield (
                     f"{file.path.name}: rung {stage}, {variant}: the kernel has changed since it "
                     f"was measured; run make {again}"
@@ -409,12 +408,8 @@ def toolkit():
 
 
 def listed_kernels(root):
-    """{(rung, variant): mangled kernel name}, from the columns of build/ladder --list."""
-    printed = subprocess.run(
-        [root / "build/ladder", "--list"], capture_output=True, text=True, check=True
-    ).stdout
-    rows = [line.split("\t") for line in printed.splitlines()]
-    return {(int(row[0]), row[2]): row[15] for row in rows if row[0].isdigit()}
+    """{(rung, variant): mangled kernel name, None of a chooser} of build/ladder."""
+    return {(v["stage"], v["variant"]): v["kernel"] for v in registry.read(root / "build/ladder")}
 
 
 CHECKS = {

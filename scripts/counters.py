@@ -26,6 +26,7 @@ from pathlib import Path
 
 import bench
 import kernel_tools
+import registry
 
 # Key of a row: (what ncu calls it, unit it is printed in, what that unit counts).
 METRICS = {
@@ -198,7 +199,7 @@ def show_result(number, total, launch, what, left_s):
 
 def count_all(options):
     program = str(options.build / "ladder")
-    variants = bench.parse_list(bench.ask(program, "--list"))
+    variants = registry.parse(bench.ask(program, "--list"))
     hashes = bench.read_hashes(options.build / "ptx/hashes.json", variants)
     selected = select(options.rows, variants)
     ncu = kernel_tools.need("ncu")

@@ -39,6 +39,7 @@ import time
 from pathlib import Path
 
 import bench
+import registry
 
 SIZE = 8192
 DATA = ("normal", "uniform", "ints", "zeros")
@@ -57,13 +58,9 @@ Contestant = collections.namedtuple("Contestant", "label stage variant data pers
 # --- what to measure -----------------------------------------------------------------------------
 
 
-def is_persistent(variant):
-    return variant["persistent"] == "1"
-
-
 def contestant(variant, data="normal", label=None):
     name = label or f"{variant['stage']}:{variant['variant']}"
-    return Contestant(name, variant["stage"], variant["variant"], data, is_persistent(variant))
+    return Contestant(name, variant["stage"], variant["variant"], data, variant["persistent"])
 
 
 def of_rung(variants, rung, accept=lambda variant: True):
@@ -71,7 +68,7 @@ def of_rung(variants, rung, accept=lambda variant: True):
 
 
 def data_experiment(variants):
-    best = [v for v in variants if v["result"] and is_persistent(v)][-1:]
+    best = [v for v in variants if v["result"] and v["persistent"]][-1:]
     return [contestant(v, data, data) for v in best for data in DATA]
 
 
@@ -442,7 +439,7 @@ def count(experiments, rounds):
 
 def measure(options):
     rounds = parse_rounds(options.rounds)
-    variants = bench.parse_list(bench.ask(options.program, "--list"))
+    variants = registry.parse(bench.ask(options.program, "--list"))
     hashes = bench.read_hashes(options.hashes, variants)
     experiments = select(options.experiment, variants)
     meter = Meter(options.program)

@@ -17,6 +17,8 @@ import shutil
 import subprocess
 import sys
 
+import registry
+
 GET = {
     "nvdisasm": "it comes with the CUDA toolkit (package cuda-nvdisasm-<version>), or by "
     "pip install nvidia-cuda-nvdisasm",
@@ -176,18 +178,6 @@ def show_sass(program, path, options):
     return run.returncode
 
 
-def variants(program):
-    """The program's variants: dicts with their stem, name, kernel, whether they are the result, and
-    whether their grid may be limited."""
-    listing = subprocess.run([program, "--list"], stdout=subprocess.PIPE, text=True, check=True)
-    rows = [line.split("\t") for line in listing.stdout.splitlines()]
-    return [
-        {"stage": row[0], "stem": row[1], "name": row[2], "result": row[3] == "1",
-         "persistent": row[14] == "1", "kernel": row[15], "chooses": row[18:19] == ["1"]}
-        for row in rows
-    ]  # fmt: skip
-
-
 def given(options, name):
     return next((o.split("=", 1)[1] for o in options if o.startswith(name + "=")), None)
 
@@ -203,17 +193,17 @@ def tool_environment():
 def chosen(program, options):
     """The variant that OPTIONS name, or the one that stands for the rung."""
     name = given(options, "--variant")
-    rows = variants(program)
+    rows = registry.read(program)
     for row in rows:
-        if row["name"] == name or (name is None and row["result"]):
+        if row["variant"] == name or (name is None and row["result"]):
             return as_chosen(program, row, options) if row["chooses"] else row
-    sys.exit(f"There is no variant {name}; the rung has {', '.join(row['name'] for row in rows)}.")
+    sys.exit(f"There is no variant {name}; the rung has {', '.join(row['variant'] for row in rows)}.")
 
 
 def as_chosen(program, row, options):
     """A chooser's row with the kernel that it would run at the options' shape."""
     sizes = [given(options, f"--{letter}") or DEFAULT_SIZE for letter in "mnk"]
-    line = " ".join([row["stage"], row["name"], *sizes, "burst"])
+    line = " ".join([str(row["stage"]), row["variant"], *sizes, "burst"])
     command = [program, "--choices"] + [o for o in options if o.startswith("--grid=")]
     said = subprocess.run(command, input=line, stdout=subprocess.PIPE, text=True, check=True)
     return {**row, "kernel": json.loads(said.stdout)["kernel"]}
@@ -228,7 +218,7 @@ def ncu_command(ncu, kernel):
 def profile(program, options):
     ncu = need("ncu")
     variant = chosen(program, options)
-    options = with_defaults(options + ["--check"], {"--variant": variant["name"]})
+    options = with_defaults(options + ["--check"], {"--variant": variant["variant"]})
     command = ncu_command(ncu, variant["kernel"]) + ["--kill", "yes"]
     for section in ("SpeedOfLight", "LaunchStats", "Occupancy", "WarpStateStats",
                     "MemoryWorkloadAnalysis"):
@@ -244,7 +234,7 @@ def sanitize(program, options):
     worst = 0
     for check in ("memcheck", "racecheck", "synccheck"):
         command = [tool, "--tool", check, "--error-exitcode", "1"]
-        for kernel in sorted({v["kernel"] for v in variants(program)}):
+        for kernel in sorted({v["kernel"] for v in registry.read(program) if v["kernel"]}):
             command += ["--kernel-name", f"kernel_name={kernel}"]
         print(f"{check}: {program} {' '.join(options)}", flush=True)
         run = subprocess.run(command + [program] + options, env=tool_environment(), check=False)

@@ -32,6 +32,7 @@ from pathlib import Path
 
 import bench
 import kernel_hashes
+import registry
 from bench import HANG, OK, REGIMES, STOPPED, WRONG, Problem
 
 LIST_FIELDS = ("name", "group", "data", "what", "kernel")
@@ -129,7 +130,7 @@ def instruction(ptx):
 
 def tiles(program, hashes_path, ptx_folder):
     """One dictionary a variant that is no chooser: its tile, and what its kernel reads."""
-    variants = bench.parse_list(bench.ask(program, "--list"))
+    variants = registry.parse(bench.ask(program, "--list"))
     hashes = bench.read_hashes(hashes_path, variants)
     texts = {}
     for path in sorted(ptx_folder.glob("[0-9]*_*.ptx")):
@@ -141,7 +142,7 @@ def tiles(program, hashes_path, ptx_folder):
         if v["kernel"] not in texts:
             raise Problem(f"{ptx_folder} has no kernel {v['kernel']}; make limits writes it.")
         name, read = instruction(texts[v["kernel"]])
-        sizes = {key: int(v[key]) for key in ("bm", "bn", "bk", "cluster_m", "cluster_n")}
+        sizes = {key: v[key] for key in ("bm", "bn", "bk", "cluster_m", "cluster_n")}
         found.append({
             "stage": v["stage"], "variant": v["variant"], **sizes, "instruction": name,
             "smem_read_per_flop": read, "kernel_hash": hashes[v["kernel"]],

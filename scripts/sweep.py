@@ -28,6 +28,7 @@ import sys
 from pathlib import Path
 
 import bench
+import registry
 from bench import Problem, Row
 
 LISTS = ("tuning", "heldout")
@@ -330,7 +331,7 @@ def main():
         select(options.shapes)  # refuses what is no shape before anything runs
         if options.regime not in bench.REGIMES:
             raise Problem(f"--regime is '{options.regime}' but must be burst or sustained.")
-        variants = bench.parse_list(bench.ask(options.program, "--list"))
+        variants = registry.parse(bench.ask(options.program, "--list"))
         hashes = bench.read_hashes(options.hashes, variants)
         today = bench.Today(options.program, variants, hashes)
         run = pick_again if options.picks else measure

@@ -453,14 +453,14 @@ def legend(rows, slots):
 def traced_options(program, options):
     """The program's options with one variant and a shape, and what they say in words."""
     variant = chosen(program, options)
-    for name, value in list(SMALL.items()) + [("--variant", variant["name"])]:
+    for name, value in list(SMALL.items()) + [("--variant", variant["variant"])]:
         if given(options, name) is None:
             options = options + [f"{name}={value}"]
     if variant["persistent"] and given(options, "--grid") is None:
         options = options + [PERSISTENT_GRID]
     variant = chosen(program, options)  # again: what a chooser runs depends on the shape
     shape = "×".join(given(options, f"--{letter}") for letter in "mnk")
-    return variant, options + ["--check"], f"{variant['stem']} {variant['name']}, {shape}"
+    return variant, options + ["--check"], f"{variant['name']} {variant['variant']}, {shape}"
 
 
 def run(command, environment):

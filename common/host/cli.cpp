@@ -31,7 +31,7 @@ void print(const std::string& text) {
 
 void print_list() {
   print(
-      "rung\tstem\tproblem\tvariant\tresult\tbm\tbn\tbk\tdepth\tthreads\tsmem_bytes\tcluster_"
+      "stage\tname\tproblem\tvariant\tresult\tbm\tbn\tbk\tdepth\tthreads\tsmem_bytes\tcluster_"
       "m\tcluster_n"
       "\tregs_dec\tregs_inc\tpersistent\tkernel\tconfiguration\tchooses\twhat\n");
   for (const Stage& stage : stages()) {

@@ -1,6 +1,6 @@
 // Is D right? Two references: cuBLASLt's result and a naive kernel that accumulates in double. The
-// templates are defined in verify_cpu.h and verify_gpu.cuh; what bf16 needs of them is instantiated
-// in gemm_bf16.cu, and another kind of problem instantiates its own.
+// templates are defined in verify_cpu.h and verify_gpu.cuh and instantiated in gemm_bf16.cu for bf16;
+// another kind of problem instantiates its own.
 #pragma once
 
 #include <cstdint>

@@ -60,16 +60,34 @@ std::vector<Variant> list_variants() {
   std::array<char, 4096> chunk;
   while (const size_t n = fread(chunk.data(), 1, chunk.size(), pipe)) text.append(chunk.data(), n);
   if (pclose(pipe) != 0) throw std::runtime_error("build/ladder --list failed");
+  const std::vector<std::string> lines = split(text, '\n');
+  const std::vector<std::string> columns = split(lines.at(0), '\t');
   std::vector<Variant> variants;
-  for (const std::string& line : split(text, '\n')) {
-    const std::vector<std::string> f = split(line, '\t');
-    if (f.size() != 19) throw std::runtime_error("build/ladder --list: not 19 fields: " + line);
-    const auto number = [&](int i) { return std::stoi(f[i]); };
-    variants.push_back({number(0), f[1], f[2], f[3] == "1", number(4), number(5), number(6),
-                        number(7), number(8), number(9), number(10), number(11), number(12),
-                        number(13), f[14] == "1", f[15], f[17] == "1"});
+  for (size_t i = 1; i < lines.size(); ++i) {
+    const std::vector<std::string> cells = split(lines[i], '\t');
+    if (cells.size() != columns.size()) {
+      throw std::runtime_error("build/ladder --list: not as many cells as columns: " + lines[i]);
+    }
+    const auto cell = [&](const std::string& column) {
+      const auto at = std::find(columns.begin(), columns.end(), column);
+      if (at == columns.end()) throw std::runtime_error("build/ladder --list has no " + column);
+      return cells[static_cast<size_t>(at - columns.begin())];
+    };
+    const auto number = [&](const std::string& column) { return std::stoi(cell(column)); };
+    variants.push_back({number("stage"), cell("name"), cell("variant"), cell("result") == "1",
+                        number("bm"), number("bn"), number("bk"), number("depth"),
+                        number("threads"), number("smem_bytes"), number("cluster_m"),
+                        number("cluster_n"), number("regs_dec"), number("regs_inc"),
+                        cell("persistent") == "1", cell("kernel"), cell("configuration") == "1",
+                        cell("chooses") == "1"});
   }
   return variants;
+}
+
+std::vector<Variant> list_kernels() {
+  std::vector<Variant> kernels = list_variants();
+  std::erase_if(kernels, [](const Variant& v) { return v.chooses; });
+  return kernels;
 }
 
 std::vector<std::string> stage_stems() {

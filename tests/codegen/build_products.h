@@ -15,10 +15,13 @@ struct Variant {
   int bm, bn, bk, depth, threads, smem_bytes, cluster_m, cluster_n, regs_dec, regs_inc;
   bool persistent;
   std::string kernel;  // mangled
-  bool configuration;
+  bool configuration, chooses;
 };
 
 std::vector<Variant> list_variants();
+
+// Those of them that are one kernel.
+std::vector<Variant> list_kernels();
 
 // File stems of stages/, in order.
 std::vector<std::string> stage_stems();

@@ -112,7 +112,7 @@ TEST_CASE("memory, barriers, copies and multiply-adds come from the wrappers onl
 }
 
 TEST_CASE("every variant fits an SM: registers, shared memory, no spill, no stack") {
-  for (const Variant& v : list_variants()) {
+  for (const Variant& v : list_kernels()) {
     CAPTURE(v.stem);
     CAPTURE(v.name);
     const auto log = parse_log(read_file("build/ptx/" + v.stem + ".log"));
@@ -130,7 +130,7 @@ TEST_CASE("every variant fits an SM: registers, shared memory, no spill, no stac
 }
 
 TEST_CASE("setmaxnreg asks for no more registers than the CTA was launched with") {
-  for (const Variant& v : list_variants()) {
+  for (const Variant& v : list_kernels()) {
     CAPTURE(v.stem);
     CAPTURE(v.name);
     const auto kernel = parse_ptx(read_file("build/ptx/" + v.stem + ".ptx")).at(v.kernel);

@@ -12,8 +12,9 @@ from io import StringIO
 from pathlib import Path
 from unittest import mock
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "scripts"), str(Path(__file__).parent)]
 import bench  # noqa: E402
+from listing import listing  # noqa: E402
 
 # Rung 1: small, large*; rung 5: bn128, bn256*; rung 6: one*.
 VARIANTS = [(1, "small", 0), (1, "large", 1), (5, "bn128", 0), (5, "bn256", 1), (6, "one", 1)]
@@ -191,12 +192,12 @@ class Run(unittest.TestCase):
         self.plan()
 
     def register(self, which):
-        lines = [
-            f"{s} 0{s}_rung {v} {r} 128 256 64 4 384 1000 1 1 0 0 0 k_{s}_{v} knob "
-            f"{int(v in ('tall', 'wide'))} {int(v == 'auto')}\n"
+        variants = [
+            {"stage": s, "variant": v, "result": r, "kernel": "-" if v == "auto" else f"k_{s}_{v}",
+             "configuration": v in ("tall", "wide"), "chooses": v == "auto"}
             for s, v, r in which
-        ]
-        (self.root / "list.txt").write_text("".join(lines).replace(" ", "\t"))
+        ]  # fmt: skip
+        (self.root / "list.txt").write_text(listing(variants))
         self.hashes = {f"k_{s}_{v}": f"hash {s} {v}" for s, v, _ in which}
 
     def plan(self, **plan):

@@ -11,9 +11,10 @@ from io import StringIO
 from pathlib import Path
 from unittest import mock
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "scripts"), str(Path(__file__).parent)]
 import check_docs  # noqa: E402
 import tables  # noqa: E402
+from listing import listing  # noqa: E402
 
 ISA = "https://docs.nvidia.com/cuda/parallel-thread-execution/"
 
@@ -243,8 +244,15 @@ class Hashes(Project):
 
     def built(self, value):
         self.write("build/ptx/hashes.json", json.dumps({"kernel_name": value}))
-        row = "\\t".join(["1", "01_name", "a", "1"] + ["0"] * 11 + ["kernel_name", "what"])
-        self.write("build/ladder", f"#!/bin/sh\nprintf '{row}\\n'\n")
+        self.listed()
+
+    def listed(self, chooses=False):
+        variants = [
+            {"stage": 1, "variant": "a", "result": 1, "kernel": "-" if chooses else "kernel_name",
+             "chooses": chooses},
+            {"stage": 1, "variant": "wide", "kernel": "wide_kernel", "configuration": 1},
+        ]  # fmt: skip
+        self.write("build/ladder", f"#!/bin/sh\nprintf '%s' '{listing(variants)}'\n")
         (self.root / "build/ladder").chmod(stat.S_IRWXU)
 
     def test_same_kernel(self):
@@ -287,6 +295,7 @@ class Hashes(Project):
         row = {**RESULTS["rows"][0], "configuration": "wide", "kernel": "wide_kernel"}
         self.results({**RESULTS, "sms": 132, "rows": [row]})
         self.write("build/ptx/hashes.json", json.dumps({"kernel_name": "0", "wide_kernel": value}))
+        self.listed(chooses=True)
         listed = (self.root / "build/ladder").read_text(encoding="utf-8")
         choices = f'echo "{{\\"configuration\\": \\"{says}\\"}}"'
         check = f'[ $1 = --choices ] && [ "$MACHINE_SMS" = 132 ] && {choices} && exit\n'

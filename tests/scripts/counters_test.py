@@ -12,9 +12,10 @@ from io import StringIO
 from pathlib import Path
 from unittest import mock
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "scripts"), str(Path(__file__).parent)]
 import bench  # noqa: E402
 import counters  # noqa: E402
+from listing import listing  # noqa: E402
 
 # Rung 1: large*; rung 5: bn128, bn256*; rung 6: one*.
 VARIANTS = [(1, "large", 1), (5, "bn128", 0), (5, "bn256", 1), (6, "one", 1)]
@@ -135,11 +136,7 @@ class Run(unittest.TestCase):
         self.root = Path(folder.name)
         self.script("build/ladder", LADDER)
         self.script("tools/ncu", NCU)
-        lines = [
-            f"{s} 0{s}_rung {v} {r} 128 256 64 4 384 1000 1 1 0 0 0 k_{s}_{v} knob\n"
-            for s, v, r in VARIANTS
-        ]
-        self.write("list.txt", "".join(lines).replace(" ", "\t"))
+        self.register()
         self.write("env.json", json.dumps({"env": ENV}))
         self.write("table.csv", table_text())
         self.hashes = {f"k_{s}_{v}": f"hash {s} {v}" for s, v, _ in VARIANTS}
@@ -150,6 +147,11 @@ class Run(unittest.TestCase):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         return path
+
+    def register(self, *more):
+        variants = [{"stage": s, "variant": v, "result": r, "kernel": f"k_{s}_{v}"}
+                    for s, v, r in VARIANTS]  # fmt: skip
+        self.write("list.txt", listing(variants + list(more)))
 
     def script(self, name, text):
         path = self.write(name, text.format(python=sys.executable, here=str(self.root)))
@@ -208,9 +210,7 @@ class Run(unittest.TestCase):
         self.assertIn("left", out)
 
     def test_a_chooser_is_counted_in_the_kernel_that_it_chooses(self):
-        lines = (self.root / "list.txt").read_text()
-        lines += "11 11_rung auto 1 128 256 64 4 384 1000 1 1 0 0 0 k_5_bn128 knob 0 1\n"
-        self.write("list.txt", lines.replace(" ", "\t"))
+        self.register({"stage": 11, "variant": "auto", "result": 1, "kernel": "-", "chooses": 1})
         for kernel, runs in (("k_6_one", 1), ("k_6_one", 0), ("k_5_bn256", 1)):
             choice = {"configuration": kernel[4:], "kernel": kernel}
             self.write("choice.json", json.dumps(choice))

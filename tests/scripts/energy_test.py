@@ -12,9 +12,11 @@ from io import StringIO
 from pathlib import Path
 from unittest import mock
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "scripts"), str(Path(__file__).parent)]
 import bench  # noqa: E402
 import energy  # noqa: E402
+import registry  # noqa: E402
+from listing import listing  # noqa: E402
 
 # (rung, variant, result, persistent, configuration, chooses)
 VARIANTS = [
@@ -24,10 +26,6 @@ VARIANTS = [
     (8, "1x1", 0, 1, 0, 0), (8, "2x1", 1, 1, 0, 0),
     (11, "auto", 1, 1, 0, 1), (11, "128x256", 0, 1, 1, 0), (11, "256x192", 0, 1, 1, 0),
 ]  # fmt: skip
-COLUMNS = (
-    "{0}\t{0}_rung\t{1}\t{2}\t128\t256\t64\t4\t384\t1000\t1\t1\t0\t0\t{3}\tk_{0}_{1}\tknob"
-    "\t{4}\t{5}"
-)
 
 # Answers each row by plan.json: {"watts", "mhz": {"<variant> <data> <grid>" or a part of it:
 # number}, "hang"/"crash"/"wrong": row text, "rc": exit code}. Appends the rows to given.txt.
@@ -73,8 +71,16 @@ ENV = {
 }  # fmt: skip
 
 
+def listing_text(variants):
+    return listing([
+        {"stage": s, "variant": v, "result": r, "persistent": p, "kernel": f"k_{s}_{v}",
+         "configuration": configuration, "chooses": chooses}
+        for s, v, r, p, configuration, chooses in variants
+    ])  # fmt: skip
+
+
 def listed(variants=VARIANTS):
-    return bench.parse_list("".join(COLUMNS.format(*v) + "\n" for v in variants))
+    return registry.parse(listing_text(variants))
 
 
 class Select(unittest.TestCase):
@@ -152,7 +158,7 @@ class Run(unittest.TestCase):
         self.program.write_text(FAKE.format(python=sys.executable, here=str(self.root)))
         self.program.chmod(self.program.stat().st_mode | stat.S_IXUSR)
         (self.root / "list.txt").write_text(
-            "".join(COLUMNS.format(*v) + "\n" for v in VARIANTS)
+            listing_text(VARIANTS)
         )
         self.hashes = {f"k_{v[0]}_{v[1]}": f"hash {v[1]}" for v in VARIANTS}
         self.plan()

@@ -10,11 +10,14 @@ from pathlib import Path
 from unittest import mock
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
-sys.path.insert(0, str(SCRIPTS))
+sys.path[:0] = [str(SCRIPTS), str(Path(__file__).parent)]
 import kernel_tools  # noqa: E402
+from listing import listing  # noqa: E402
 
-FIELDS = "1\t01_one\t{}\t{}\t128\t128\t64\t1\t128\t0\t1\t1\t0\t0\t0\t{}\twhat"
-LISTING = "\n".join(FIELDS.format(*row) for row in (("slow", 0, "k_slow"), ("fast", 1, "k_fast")))
+LISTING = listing([
+    {"stage": 1, "variant": "slow", "kernel": "k_slow"},
+    {"stage": 1, "variant": "fast", "kernel": "k_fast", "result": 1},
+])  # fmt: skip
 
 
 class Tools(unittest.TestCase):
@@ -22,7 +25,7 @@ class Tools(unittest.TestCase):
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
         self.root = Path(scratch.name)
-        self.program = self.script("stage-01", f"cat <<'END'\n{LISTING}\nEND\n")
+        self.program = self.script("stage-01", f"cat <<'END'\n{LISTING}END\n")
         (self.root / "stage.cu").write_text("one\ntwo\n  three();\n", encoding="utf-8")
         (self.root / "wrapper.cuh").write_text("asm\n", encoding="utf-8")
         self.ptx = (

@@ -15,12 +15,13 @@ from pathlib import Path
 from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path[:0] = [str(ROOT / "scripts"), str(Path(__file__).parent)]
 import bench  # noqa: E402
 import check_docs  # noqa: E402
 import limits  # noqa: E402
 import limits_tables  # noqa: E402
 from limits import Row  # noqa: E402
+from listing import listing  # noqa: E402
 
 LIST = (
     "wide\ttensor\tnormal\ta wide one\tk_wide\nnarrow\ttensor\tnormal\ta narrow one\tk_narrow\n"
@@ -68,14 +69,12 @@ sys.exit(rc)
 """
 KERNEL = ".visible .entry k_{0}()\n{{\n  {1}\n}}\n"
 # The variant `one`; a chooser, which has no tile of its own; and a configuration.
-LADDER_LIST = "\\n".join(
-    "\t".join(line.split(" "))
-    for line in (
-        "5 05_rung one 1 128 256 64 4 256 197632 2 1 0 0 0 k_one what 0 0",
-        "6 06_rung auto 1 128 256 64 4 256 197632 2 1 0 0 0 k_one what 0 1",
-        "6 06_rung small 0 64 32 64 4 256 197632 1 2 0 0 0 k_one what 1 0",
-    )
-)
+LADDER_LIST = listing([
+    {"stage": 5, "variant": "one", "result": 1, "cluster_m": 2, "kernel": "k_one"},
+    {"stage": 6, "variant": "auto", "result": 1, "kernel": "-", "chooses": 1},
+    {"stage": 6, "variant": "small", "bm": 64, "bn": 32, "cluster_n": 2, "kernel": "k_one",
+     "configuration": 1},
+])  # fmt: skip
 
 
 class Select(unittest.TestCase):
@@ -135,7 +134,7 @@ class Run(unittest.TestCase):
             self.kernel(name, "ret;")
         self.stage("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {%f1}, %rd1, %rd2, p;")
         self.script("limits", FAKE.format(python=sys.executable, here=str(self.here)))
-        self.script("ladder", f"#!/bin/sh\nprintf '{LADDER_LIST}\\n'\n")
+        self.script("ladder", f"#!/bin/sh\nprintf '%s' '{LADDER_LIST}'\n")
         self.plan()
 
     def script(self, name, text):

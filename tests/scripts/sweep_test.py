@@ -12,9 +12,10 @@ from io import StringIO
 from pathlib import Path
 from unittest import mock
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "scripts"), str(Path(__file__).parent)]
 import bench  # noqa: E402
 import sweep  # noqa: E402
+from listing import listing  # noqa: E402
 import sweep_tables  # noqa: E402
 import tables  # noqa: E402
 
@@ -106,12 +107,12 @@ class WithProgram(unittest.TestCase):
         self.plan()
 
     def register(self, variants):
-        lines = [
-            f"11 11_rung {name} {result} 128 256 64 4 384 1000 1 1 0 0 0 k_{name.split('_')[0]} what "
-            f"{configuration} {chooses}\n".replace("k_auto", "k_tall")
+        rows = [
+            {"stage": 11, "variant": name, "result": result, "kernel": f"k_{name.split('_')[0]}",
+             "configuration": configuration, "chooses": chooses}
             for name, result, configuration, chooses in variants
-        ]
-        (self.root / "list.txt").write_text("".join(lines).replace(" ", "\t"))
+        ]  # fmt: skip
+        (self.root / "list.txt").write_text(listing(rows))
 
     def plan(self, **plan):
         plan = {"env": ENV, "tflops": TFLOPS, "pick": {}, **plan}

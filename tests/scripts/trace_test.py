@@ -9,9 +9,10 @@ import xml.etree.ElementTree
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path[:0] = [str(ROOT / "scripts"), str(Path(__file__).parent)]
 import rewrite_ptx  # noqa: E402
 import trace  # noqa: E402
+from listing import listing  # noqa: E402
 
 FULL, EMPTY, A = 0x8000, 0x8020, 0x400
 MODEL = {"clock": "model", "device": "PTX machine", "kernel": "k<1>"}
@@ -169,9 +170,9 @@ class CommandLine(unittest.TestCase):
     def test_a_failed_run_is_reported_not_drawn(self):
         with tempfile.TemporaryDirectory() as folder:
             program = Path(folder) / "stage-01"
-            fields = ["1", "01_one", "v", "1"] + ["0"] * 11 + ["k", "what"]
+            text = listing([{"stage": 1, "variant": "v", "result": 1, "kernel": "k"}])
             program.write_text(
-                "#!/bin/sh\n[ $1 = --list ] && printf '%s\\n' '" + "\t".join(fields) + "' && exit\n"
+                "#!/bin/sh\n[ $1 = --list ] && printf '%s' '" + text + "' && exit\n"
                 "echo broken; exit 3\n", encoding="utf-8")
             program.chmod(0o755)
             ended = subprocess.run(

@@ -82,6 +82,7 @@ include common/machine/machine.mk
 include common/machine/interpose/interpose.mk
 include tests/golden/golden.mk
 include common/limits/limits.mk
+include tests/seam/seam.mk
 
 # Make's variables become the programs' options, those of the command line only: an environment
 # often has an N or a DATA of its own.

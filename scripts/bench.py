@@ -44,7 +44,7 @@ import registry
 OK, WRONG, REFUSED, NO_DEVICE, HANG, STOPPED = 0, 1, 2, 3, 4, 130
 REGIMES = ("burst", "sustained")
 SIZES = (2048, 4096, 8192)
-SMALL_RUNG, SMALL_SIZE = 1, 2048  # a rung without tensor cores, and the one size it runs at
+SMALL_SIZE = 2048  # the one size at which a rung without tensor cores runs
 TUNING_SHAPES = [(size,) * 3 for size in (1024, 2048, 4096, 6144, 8192, 16384)] + [
     (m, n, k)
     for m in (64, 128, 4096)
@@ -179,7 +179,7 @@ def select_one(selector, variants):
         for v in chosen
         for shape in parse_shapes(parts["shape"])
         for each in ([regime] if regime else REGIMES)
-        if v["stage"] != SMALL_RUNG or shape == (SMALL_SIZE,) * 3 or shape_named
+        if not v["simt"] or shape == (SMALL_SIZE,) * 3 or shape_named
     }
 
 
@@ -204,8 +204,8 @@ def select(rows_text, variants):
         rows |= select_one(selector, variants)
     if not rows:
         raise Problem(
-            f"--rows: '{rows_text}' leaves nothing: rung {SMALL_RUNG} runs at {SMALL_SIZE} only, "
-            f"unless it is named with a shape, as in {SMALL_RUNG}@4096."
+            f"--rows: '{rows_text}' leaves nothing: a rung without tensor cores runs at {SMALL_SIZE} "
+            "only, unless it is named with a shape, as in 1@4096."
         )
     return in_order(rows, variants)
 

@@ -62,10 +62,11 @@ def select(rows_text, variants):
                 f"say {selector.split('/')[0] or '*'}."
             )
     bench.select(rows_text, variants)  # refuses what selects nothing
+    simt = {(v["stage"], v["variant"]): v["simt"] for v in variants}
     launches = set()
     for selector in selectors:
         for row in bench.select_one(selector, variants):
-            size = bench.SMALL_SIZE if row.stage == bench.SMALL_RUNG else SIZE
+            size = bench.SMALL_SIZE if simt[row.stage, row.variant] else SIZE
             if "@" in selector or (row.m, row.n, row.k) == (size,) * 3:
                 launches.add(Launch(*row[:5]))
     return in_order(launches, variants)

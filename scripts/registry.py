@@ -4,7 +4,7 @@ import subprocess
 
 NUMBERS = ("stage", "bm", "bn", "bk", "depth", "threads", "smem_bytes", "cluster_m", "cluster_n",
            "regs_dec", "regs_inc")  # fmt: skip
-FLAGS = ("result", "persistent", "configuration", "chooses")
+FLAGS = ("result", "persistent", "simt", "configuration", "chooses")
 
 
 def parse(text):

@@ -9,7 +9,7 @@ A table stands between two lines of its own:
 
   <!-- table: KIND -->  ...  <!-- end -->
 
-  ladder         one row a rung, its result variant at 8192^3
+  ladder [PROBLEM]  one row a rung that solves it (bf16), its result variant at 8192^3
   rung N         every variant of rung N, below the result of rung N-1
   counters N     what Nsight Compute counted of each, at the largest of the usual cubes
   environment    the machine and the versions behind the numbers
@@ -80,8 +80,9 @@ FENCE = re.compile(r"^\s*(```|~~~)")
 PLOT = Path("docs/img/ladder.svg")
 ROOFLINE = Path("docs/img/roofline.svg")
 HEAD_KEYS = ("gpu", "driver", "toolkit", "cublas", "revision", "date", "data", "seed", "rows")
-ROW_KEYS = ("stage", "name", "variant", "result", "m", "n", "k", "regime", "tflops", "verified")
+ROW_KEYS = ("stage", "name", "problem", "variant", "result", "m", "n", "k", "regime", "tflops", "verified")
 COUNTERS = ".counters.json"
+PROBLEM = "bf16"  # of the ladder; a rung that was not measured counts as one of these
 COUNTER_HEAD_KEYS = ("gpu", "driver", "toolkit", "revision", "date", "seed", "rows")
 COUNTER_KEYS = (
     "cycles", "l2_read_bytes", "l2_to_sm_bytes", "l2_write_bytes", "dram_read_bytes",
@@ -132,6 +133,10 @@ class Results:
         measured = [size for size in self.sizes(stage) if size in SIZES]
         return measured[-1] if measured else None
 
+    def problem(self, stage):
+        """What the rung solves."""
+        return next((r["problem"] for r in self.rows if r["stage"] == stage), PROBLEM)
+
     def variants(self, stage):
         """Names in the order of the file, which is the order of registration."""
         return list(dict.fromkeys(r["variant"] for r in self.rows if r["stage"] == stage))
@@ -141,14 +146,14 @@ class Results:
         return next(iter(self.of_variant(stage, variant)), None)
 
     def baseline(self, size, regime, stage=None):
-        """Median cuBLASLt TFLOPS over the rows of a cube, of one rung or of all."""
+        """Median cuBLASLt TFLOPS over the rows of a cube, of one rung or of all of the ladder."""
         found = [
             r["baseline_tflops"]
             for r in self.rows
             if r["m"] == r["n"] == r["k"] == size
             and r["regime"] == regime
             and r.get("baseline_tflops") is not None
-            and stage in (None, r["stage"])
+            and (r["problem"] == PROBLEM if stage is None else stage == r["stage"])
         ]
         return statistics.median(found) if found else None
 
@@ -218,6 +223,11 @@ def rungs(root):
     return found
 
 
+def solving(root, results, problem=PROBLEM):
+    """The numbers of the rungs of stages/ that solve a problem, in order."""
+    return [n for n in sorted(rungs(root)) if (results.problem(n) if results else PROBLEM) == problem]
+
+
 # --- formatting ----------------------------------------------------------------------------------
 
 
@@ -262,11 +272,13 @@ NOT_COUNTED = "*Not measured yet: `make counters` on a Hopper GPU fills this in.
 # --- tables --------------------------------------------------------------------------------------
 
 
-def ladder_table(root, results, others, link):
+def ladder_table(root, results, others, link, problem):
     header = ["rung", "its one idea", "TFLOPS, burst", "share"]
     header += ["TFLOPS, sustained", "share", "registers"]
     rows = []
-    for number, (stem, idea) in sorted(rungs(root).items()):
+    stems = rungs(root)
+    for number in solving(root, results, problem):
+        stem, idea = stems[number]
         cells = [DASH] * 5
         if results:
             size = results.detail_size(number) or 8192
@@ -284,7 +296,7 @@ def ladder_table(root, results, others, link):
         head = results.head
         return lines + [
             "",
-            f"8192³ unless a cell says otherwise, bf16, {head['data']} data, on one {head['gpu']}. "
+            f"8192³ unless a cell says otherwise, {problem}, {head['data']} data, on one {head['gpu']}. "
             "Share: of the fastest cuBLASLt algorithm, timed in turns with the rung.",
         ]
     return lines + ["", NOT_MEASURED]
@@ -396,7 +408,7 @@ def baseline_table(root, results, others):
     by_shape = {}
     for row in results.rows:
         usual = row["m"] == row["n"] == row["k"] and row["m"] in SIZES
-        if usual and row.get("baseline_tflops") is not None:
+        if usual and row["problem"] == PROBLEM and row.get("baseline_tflops") is not None:
             by_shape.setdefault((row["m"], row["n"], row["k"], row["regime"]), []).append(row)
     lines = []
     for (m, n, k, regime), rows in sorted(by_shape.items()):
@@ -412,7 +424,7 @@ def baseline_table(root, results, others):
 def submitted_table(root, results, others):
     if not others:
         return ["*None yet.*"]
-    numbers = sorted(rungs(root))
+    numbers = solving(root, others[0])
     header = ["file", "GPU", "cuBLASLt", "date"] + [f"rung {number}" for number in numbers]
     rows = []
     for other in others:
@@ -448,7 +460,8 @@ SIMPLE = {
 
 def table(root, results, others, kind, number, where):
     if kind == "ladder":
-        return ladder_table(root, results, others, "" if where.parent.name == "docs" else "docs/")
+        link = "" if where.parent.name == "docs" else "docs/"
+        return ladder_table(root, results, others, link, number or PROBLEM)
     if kind == "rung" and number is not None and number.isdecimal():
         return rung_table(root, results, others, int(number))
     if kind == "counters" and number is not None and number.isdecimal():
@@ -462,7 +475,7 @@ def table(root, results, others, kind, number, where):
     if kind == "limits" and number is None:
         return refused_at(where, limits_tables.limits_table, results)
     if kind == "ceilings" and number is None:
-        return refused_at(where, limits_tables.rungs_table, results, sorted(rungs(root)))
+        return refused_at(where, limits_tables.rungs_table, results, solving(root, results))
     if kind == "ceilings" and number.isdecimal():
         return refused_at(where, limits_tables.ceilings_table, results, int(number))
     if kind in SIMPLE and number is None:
@@ -470,7 +483,7 @@ def table(root, results, others, kind, number, where):
     name = " ".join(filter(None, (kind, number)))
     raise Problem(
         f'{where}: no table is called "{name}"; '
-        "there are ladder, rung N, counters N, environment, baseline, submitted, energy NAME, "
+        "there are ladder [PROBLEM], rung N, counters N, environment, baseline, submitted, energy NAME, "
         "shapes N, sweep, limits, ceilings [N]"
     )
 
@@ -586,7 +599,7 @@ SVG_STYLE = """\
 def plot(root, results):
     """The ladder as SVG text: two bars a rung, cuBLASLt as a dashed line for each regime."""
     width, height, left, right, top, bottom = 860, 400, 48, 90, 40, 56
-    numbers = sorted(rungs(root))
+    numbers = solving(root, results)
     bars, lines = [], []
     if results:
         for number in numbers:
@@ -720,7 +733,7 @@ def outdated(root):
         if new != old:
             found.append((path, new, changed))
     roofline = refused_at(
-        ROOFLINE, limits_tables.roofline, results, sorted(rungs(root)), SVG_STYLE
+        ROOFLINE, limits_tables.roofline, results, solving(root, results), SVG_STYLE
     )
     for name, new in ((PLOT, plot(root, results)), (ROOFLINE, roofline)):
         path = root / name

@@ -120,7 +120,8 @@ ladder::Variant variant(const char* name, const char* what) {
                      .bk = T::BK,
                      .depth = 1,
                      .threads = T::THREADS,
-                     .smem_bytes = sizeof(Smem<T>)}};
+                     .smem_bytes = sizeof(Smem<T>),
+                     .simt = true}};
 }
 
 static const ladder::Registrar registrar(

@@ -30,19 +30,26 @@ void print(const std::string& text) {
 }
 
 void print_list() {
-  print(
-      "stage\tname\tproblem\tvariant\tresult\tbm\tbn\tbk\tdepth\tthreads\tsmem_bytes\tcluster_"
-      "m\tcluster_n"
-      "\tregs_dec\tregs_inc\tpersistent\tkernel\tconfiguration\tchooses\twhat\n");
+  const char* const columns[] = {
+      "stage",    "name",       "problem", "variant",    "result",        "bm",        "bn",
+      "bk",       "depth",      "threads", "smem_bytes", "cluster_m",     "cluster_n", "regs_dec",
+      "regs_inc", "persistent", "simt",    "kernel",     "configuration", "chooses",   "what"};
+  print(join({std::begin(columns), std::end(columns)}, "\t") + "\n");
   for (const Stage& stage : stages()) {
     for (const Variant& v : stage.variants) {
       const Kernel& k = v.kernel;
-      print(format(
-          "%d\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t%s\n",
-          stage.number, stage.stem.c_str(), stage.kind().name(), v.name, v.result, k.bm, k.bn, k.bk,
-          k.depth, k.threads, k.smem_bytes, k.cluster_m, k.cluster_n, k.regs_dec, k.regs_inc,
-          v.rules().persistent, v.chooses() ? NONE : kernel_name(k.function).c_str(),
-          v.configuration, v.chooses(), v.what));
+      std::vector<std::string> cells = {std::to_string(stage.number), stage.stem,
+                                        stage.kind().name(), v.name};
+      for (const int number :
+           {int{v.result}, k.bm, k.bn, k.bk, k.depth, k.threads, k.smem_bytes, k.cluster_m,
+            k.cluster_n, k.regs_dec, k.regs_inc, int{v.rules().persistent}, int{k.simt}}) {
+        cells.push_back(std::to_string(number));
+      }
+      cells.push_back(v.chooses() ? NONE : kernel_name(k.function));
+      cells.push_back(std::to_string(v.configuration));
+      cells.push_back(std::to_string(v.chooses()));
+      cells.push_back(v.what);
+      print(join(cells, "\t") + "\n");
     }
   }
 }

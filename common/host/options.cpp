@@ -224,7 +224,7 @@ std::string usage(const std::string& program) {
 }
 
 Shape shape_of_run(const Options& options, const Stage& stage) {
-  const int size = stage.number == 1 ? SMALL_DEFAULT_SIZE : DEFAULT_SIZE;
+  const int size = stage.result().kernel.simt ? SMALL_DEFAULT_SIZE : DEFAULT_SIZE;
   const auto or_default = [size](int given) { return given == 0 ? size : given; };
   return {or_default(options.shape.m), or_default(options.shape.n), or_default(options.shape.k)};
 }

@@ -44,6 +44,7 @@ struct Kernel {
   int cluster_m = 1, cluster_n = 1;  // CTAs per cluster along M and along N
   bool persistent = false;           // honours Call::max_ctas
   int regs_dec = 0, regs_inc = 0;    // setmaxnreg of producer and consumers; 0: not used
+  bool simt = false;                 // multiplies without tensor cores: small shapes by default
 };
 
 struct Variant;

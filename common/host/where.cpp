@@ -148,7 +148,7 @@ std::string duration_line(const Stage& stage, const Shape& shape) {
   // Measured on two cores, checker and reference included: the slower variants of rung 1, the rest.
   constexpr double SIMT_MACS_PER_S = 0.15e9, TENSOR_MACS_PER_S = 1.5e9;
   const double macs = shape.flop() / 2;
-  const double seconds = macs / (stage.number == 1 ? SIMT_MACS_PER_S : TENSOR_MACS_PER_S);
+  const double seconds = macs / (stage.result().kernel.simt ? SIMT_MACS_PER_S : TENSOR_MACS_PER_S);
   if (seconds < 5) return "";
   const std::string time =
       seconds < 100 ? format("%.0f s", seconds) : format("%.0f minutes", seconds / 60);

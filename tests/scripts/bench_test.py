@@ -89,7 +89,8 @@ ENV = {
 
 def variants(which=VARIANTS):
     return [
-        {"stage": s, "variant": v, "result": bool(r), "configuration": v in ("tall", "wide")}
+        {"stage": s, "variant": v, "result": bool(r), "configuration": v in ("tall", "wide"),
+         "simt": s == 1}
         for s, v, r in which
     ]
 
@@ -173,7 +174,8 @@ class Select(unittest.TestCase):
 
     def test_the_default_run_of_forty_variants_takes_less_than_8_minutes(self):
         many = [
-            {"stage": s, "variant": f"{s}{v}", "result": v == 0, "configuration": s == 11 and v > 1}
+            {"stage": s, "variant": f"{s}{v}", "result": v == 0, "configuration": s == 11 and v > 1,
+             "simt": s == 1}
             for s in range(1, 12)
             for v in range(20 if s == 11 else 4)
         ]
@@ -194,7 +196,7 @@ class Run(unittest.TestCase):
     def register(self, which):
         variants = [
             {"stage": s, "variant": v, "result": r, "kernel": "-" if v == "auto" else f"k_{s}_{v}",
-             "configuration": v in ("tall", "wide"), "chooses": v == "auto"}
+             "configuration": v in ("tall", "wide"), "chooses": v == "auto", "simt": s == 1}
             for s, v, r in which
         ]  # fmt: skip
         (self.root / "list.txt").write_text(listing(variants))

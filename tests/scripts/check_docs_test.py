@@ -83,7 +83,7 @@ RESULTS = {
     "gpu": "G", "driver": "1", "toolkit": "13.0", "cublas": "1", "revision": "r", "date": "d",
     "data": "normal", "seed": 1,
     "rows": [{
-        "stage": 1, "name": "01_name", "variant": "a", "result": True, "m": 8192, "n": 8192,
+        "stage": 1, "name": "01_name", "problem": "bf16", "variant": "a", "result": True, "m": 8192, "n": 8192,
         "k": 8192, "regime": "sustained", "tflops": 5.0, "verified": True, "kernel_hash": "abcd",
     }],
 }  # fmt: skip

@@ -98,7 +98,8 @@ def table_text():
 
 def selected(rows):
     variants = [
-        {"stage": s, "variant": v, "result": bool(r), "configuration": False} for s, v, r in VARIANTS
+        {"stage": s, "variant": v, "result": bool(r), "configuration": False, "simt": s == 1}
+        for s, v, r in VARIANTS
     ]
     return [counters.launch_name(launch) for launch in counters.select(rows, variants)]
 
@@ -149,7 +150,7 @@ class Run(unittest.TestCase):
         return path
 
     def register(self, *more):
-        variants = [{"stage": s, "variant": v, "result": r, "kernel": f"k_{s}_{v}"}
+        variants = [{"stage": s, "variant": v, "result": r, "kernel": f"k_{s}_{v}", "simt": s == 1}
                     for s, v, r in VARIANTS]  # fmt: skip
         self.write("list.txt", listing(variants + list(more)))
 

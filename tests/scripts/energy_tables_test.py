@@ -14,7 +14,7 @@ import tables  # noqa: E402
 
 def bench_row(stage, regime, **more):
     base = {
-        "stage": stage, "name": f"{stage:02}_name", "variant": "best", "result": True, "m": 8192,
+        "stage": stage, "name": f"{stage:02}_name", "problem": "bf16", "variant": "best", "result": True, "m": 8192,
         "n": 8192, "k": 8192, "regime": regime, "tflops": 600.0, "verified": True, "watts": None,
         "pj_per_flop": None,
     }  # fmt: skip

@@ -287,7 +287,7 @@ class Run(WithProgram):
 def row(shape, regime, ratio, variant="auto", **more):
     m, n, k = shape
     base = {
-        "stage": 11, "name": "11_rung", "variant": variant, "result": variant == "auto", "m": m,
+        "stage": 11, "name": "11_rung", "problem": "bf16", "variant": variant, "result": variant == "auto", "m": m,
         "n": n, "k": k, "regime": regime, "tflops": 800.0 * ratio, "baseline_tflops": 800.0,
         "ratio": ratio, "configuration": "wide", "verified": True, "kernel_hash": "0",
     }  # fmt: skip

@@ -21,7 +21,7 @@ static const ladder::Registrar registrar(__FILE__,
 
 def row(stage, variant, size, regime, tflops, **more):
     base = {
-        "stage": stage, "name": f"{stage:02}_name", "variant": variant, "result": variant == "deep",
+        "stage": stage, "name": f"{stage:02}_name", "problem": "bf16", "variant": variant, "result": variant == "deep",
         "m": size, "n": size, "k": size, "regime": regime, "tflops": tflops, "p10": tflops - 1,
         "p90": tflops + 1, "rounds": 5, "baseline_tflops": 800.0, "baseline_algo": "#3 128x256",
         "ratio": tflops / 800.0, "sm_mhz": 1700, "tensor_share": 0.5, "watts": None,

@@ -42,9 +42,19 @@ namespace autotuned {
 
 using ladder::bf16;
 
-template <int I>
+// The numbers of a configuration, so that a kernel is named by what it computes.
+template <int CONSUMERS_, int BLOCKS_, int BN_, int CLUSTER_M_, int CLUSTER_N_, int SPLIT_,
+          bool SWAP_, bool PINGPONG_>
 struct Tile {
-  static constexpr tile::GemmConfig C = tile::CONFIGURATIONS[I];
+  static constexpr tile::GemmConfig C = {.name = "",
+                                         .consumers = CONSUMERS_,
+                                         .blocks = BLOCKS_,
+                                         .bn = BN_,
+                                         .cluster_m = CLUSTER_M_,
+                                         .cluster_n = CLUSTER_N_,
+                                         .split = SPLIT_,
+                                         .swap = SWAP_,
+                                         .pingpong = PINGPONG_};
   static constexpr int CONSUMERS = C.consumers, BLOCKS = C.blocks;  // warpgroups, 64 rows of each
   static constexpr bool PINGPONG = C.pingpong, SWAP = C.swap;
   static constexpr int BM = C.bm(), BN = C.bn, BK = 64;
@@ -210,15 +220,14 @@ __device__ void release(uint64_t* empty, int lane, int first_rank) {
 }
 
 // D [d_rows][d_cols] = A [m][k] · B [n][k]^T, or its transpose for SWAP.
-template <int I>
-__global__ __launch_bounds__(Tile<I>::THREADS,
-                             1) void gemm(const __grid_constant__ CUtensorMap map_a,
-                                          const __grid_constant__ CUtensorMap map_b,
-                                          const __grid_constant__ CUtensorMap map_d, bf16* d,
-                                          long long ldd, int d_rows, int d_cols, int m, int n,
-                                          int k, int raster_group) {
+template <class T>
+__global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CUtensorMap map_a,
+                                                      const __grid_constant__ CUtensorMap map_b,
+                                                      const __grid_constant__ CUtensorMap map_d,
+                                                      bf16* d, long long ldd, int d_rows,
+                                                      int d_cols, int m, int n, int k,
+                                                      int raster_group) {
   // --- setup -------------------------------------------------------------------------------------
-  using T = Tile<I>;
   extern __shared__ __align__(1024) unsigned char smem_bytes[];
   Smem<T>& smem = *reinterpret_cast<Smem<T>*>(smem_bytes);
   // The schedule deals in clusters: blocks of CLUSTER_M x CLUSTER_N tiles.
@@ -365,18 +374,16 @@ __global__ __launch_bounds__(Tile<I>::THREADS,
 }
 
 // CTAs that run at the same time: as many as the current device can hold, or as the call allows.
-template <int I>
+template <class T>
 int ctas_at_once(const ladder::GemmArgs& g) {
-  using T = Tile<I>;
-  const int resident = ladder::resident_ctas(reinterpret_cast<const void*>(gemm<I>), T::THREADS,
+  const int resident = ladder::resident_ctas(reinterpret_cast<const void*>(gemm<T>), T::THREADS,
                                              sizeof(Smem<T>), T::CLUSTER);
   return g.max_ctas > 0 ? std::min(resident, g.max_ctas) : resident;
 }
 
 // EARLY: by programmatic dependent launch, before the kernel in front has ended.
-template <int I, bool EARLY>
+template <class T, bool EARLY>
 void launch(const ladder::GemmArgs& g) {
-  using T = Tile<I>;
   const int m = T::SWAP ? g.n : g.m, n = T::SWAP ? g.m : g.n;
   const CUtensorMap map_m = ladder::tensor_map_2d(T::SWAP ? g.b : g.a, m, g.k,
                                                   T::SWAP ? g.ldb : g.lda, T::SLICE_A, T::BK);
@@ -386,37 +393,36 @@ void launch(const ladder::GemmArgs& g) {
   const CUtensorMap map_d = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, T::BOX_ROWS, T::BOX_COLS);
   const int blocks = tile::ceil_div(m, T::BM * T::CLUSTER_M) *  // of one cluster each
                      tile::ceil_div(n, T::BN * T::CLUSTER_N);
-  const int at_once = std::max(1, ctas_at_once<I>(g) / T::CLUSTER);
+  const int at_once = std::max(1, ctas_at_once<T>(g) / T::CLUSTER);
   // The partial sums of a tile have one buffer: a cluster that splits K has one tile.
   const int clusters = T::SPLIT > 1 ? blocks : std::min(blocks, at_once);
   const int group = tile::raster_group(T::BM * T::CLUSTER_M, T::BN * T::CLUSTER_N, at_once);
   const ladder::Launch config(clusters * T::CLUSTER, T::THREADS, sizeof(Smem<T>), T::CLUSTER, EARLY,
                               g.stream);
-  ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<I>, map_m, map_n, map_d, g.d, g.ldd,
+  ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_m, map_n, map_d, g.d, g.ldd,
                                         g.m, g.n, m, n, g.k, group),
                      "launch of autotuned::gemm");
 }
 
 // By the cost model, in microseconds.
-template <int I>
+template <class T>
 double predicted_us(const ladder::GemmArgs& g) {
   const tile::Gpu gpu{.sms = ladder::sm_count()};
-  const double clocks = tile::predicted_clocks(tile::CONFIGURATIONS[I], g.m, g.n, g.k,
-                                               ctas_at_once<I>(g), gpu, g.lda, g.ldb);
+  const double clocks =
+      tile::predicted_clocks(T::C, g.m, g.n, g.k, ctas_at_once<T>(g), gpu, g.lda, g.ldb);
   return clocks / gpu.mhz;
 }
 
-template <int I, bool EARLY>
-ladder::Variant variant() {
-  using T = Tile<I>;
-  return {.name = T::C.name,
+template <class T, bool EARLY>
+ladder::Variant variant(const char* name) {
+  return {.name = name,
           .what = T::PINGPONG      ? "consumers in turn"
                   : T::SPLIT > 1   ? "D^T, K split in a cluster"
                   : T::SWAP        ? "D^T"
                   : T::CLUSTER > 1 ? "multicast in a cluster"
                                    : "one CTA by itself",
-          .launch = launch<I, EARLY>,
-          .kernel = reinterpret_cast<const void*>(gemm<I>),
+          .launch = launch<T, EARLY>,
+          .kernel = reinterpret_cast<const void*>(gemm<T>),
           .bm = T::SWAP ? T::BN : T::BM,
           .bn = T::SWAP ? T::BM : T::BN,
           .bk = T::BK,
@@ -429,12 +435,18 @@ ladder::Variant variant() {
           .regs_dec = T::PRODUCER_REGS,
           .regs_inc = T::CONSUMER_REGS,
           .configuration = true,
-          .predicted_us = predicted_us<I>};
+          .predicted_us = predicted_us<T>};
 }
+
+template <int I>
+constexpr const tile::GemmConfig& ROW = tile::CONFIGURATIONS[I];
+template <int I>
+using TileOf = Tile<ROW<I>.consumers, ROW<I>.blocks, ROW<I>.bn, ROW<I>.cluster_m, ROW<I>.cluster_n,
+                    ROW<I>.split, ROW<I>.swap, ROW<I>.pingpong>;
 
 template <bool EARLY, int... I>
 const std::vector<ladder::Variant>& configurations(std::integer_sequence<int, I...>) {
-  static const std::vector<ladder::Variant> all = {variant<I, EARLY>()...};
+  static const std::vector<ladder::Variant> all = {variant<TileOf<I>, EARLY>(ROW<I>.name)...};
   return all;
 }
 template <bool EARLY>

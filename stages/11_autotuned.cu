@@ -13,6 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "common/block/load_slice.cuh"
+#include "common/block/stage_tile.cuh"
+#include "common/block/store_last_columns.cuh"
 #include "common/host/device.h"
 #include "common/host/error.h"
 #include "common/host/launch.h"
@@ -36,7 +39,7 @@
 #include "common/tile/math.h"
 #include "common/tile/ring.h"
 #include "common/tile/schedule.h"
-#include "common/tile/swizzle.h"
+#include "common/tile/smem_tile.h"
 
 namespace autotuned {
 
@@ -88,10 +91,13 @@ struct Tile {
 };
 
 template <class T>
+using Box = tile::SmemTile<bf16, T::BOX_ROWS, T::BOX_COLS>;
+
+template <class T>
 struct alignas(1024) Smem {
-  unsigned char a[T::DEPTH][T::BM * T::BK * 2];  // A [DEPTH][BM][BK] bf16, 128-byte swizzle
-  unsigned char b[T::DEPTH][T::BN * T::BK * 2];  // B [DEPTH][BN][BK] bf16, 128-byte swizzle
-  unsigned char d[T::CONSUMERS][T::BUFFERS][T::BOXES][T::BOX_BYTES];  // swizzled
+  tile::SmemTile<bf16, T::BM, T::BK> a[T::DEPTH];
+  tile::SmemTile<bf16, T::BN, T::BK> b[T::DEPTH];
+  Box<T> d[T::CONSUMERS][T::BUFFERS][T::BOXES];
   float4 partials[T::PARTIAL_BYTES / 16 + 1];  // [SPLIT][SHARE / 8][threads]: of each CTA, for us
   uint64_t summands;                           // partials are here: PARTIAL_BYTES
   uint64_t full[T::DEPTH];                     // the producer's arrival, and TX_BYTES
@@ -121,42 +127,21 @@ __device__ void multiply_tile(float (&acc)[T::BLOCKS][T::BN / 2], const unsigned
 
 // Puts the warp's 16 rows of a 64 x SHARE block into the boxes; as columns if D^T is computed.
 template <class T>
-__device__ void stage_block(const float* acc, unsigned char (*boxes)[T::BOX_BYTES]) {
+__device__ void stage_block(const float* acc, Box<T> (&boxes)[T::BOXES]) {
+  if constexpr (!T::SWAP) {
+    block::stage_tile(acc, boxes);
+    return;
+  }
   const int lane = threadIdx.x % 32, warp_in_group = threadIdx.x / 32 % 4;
 #pragma unroll
   for (int col = 0; col < T::SHARE; col += 16) {
     const float* block = &acc[col / 2];  // 16x16: rows 0 to 7 and 8 to 15, then the next 8 columns
-    const uint32_t r0 = ptx::cvt_rn_bf16x2_f32(block[1], block[0]);
-    const uint32_t r1 = ptx::cvt_rn_bf16x2_f32(block[3], block[2]);
-    const uint32_t r2 = ptx::cvt_rn_bf16x2_f32(block[5], block[4]);
-    const uint32_t r3 = ptx::cvt_rn_bf16x2_f32(block[7], block[6]);
-    unsigned char* box = boxes[col / T::BOX];
-    if constexpr (T::SWAP) {
-      const int row = col + tile::ldmatrix_b_row(lane);
-      const int chunk = warp_in_group * 2 + tile::ldmatrix_b_chunk(lane);
-      ptx::stmatrix_x4_trans(box + tile::swizzle_offset(T::BOX_COLS * 2, row, chunk), r0, r1, r2,
-                             r3);
-    } else {
-      const int row = warp_in_group * 16 + tile::ldmatrix_a_row(lane);
-      const int chunk = col % T::BOX / 8 + tile::ldmatrix_a_chunk(lane);
-      ptx::stmatrix_x4(box + tile::swizzle_offset(T::BOX_COLS * 2, row, chunk), r0, r1, r2, r3);
-    }
-  }
-}
-
-// TMA writes chunks of 16 bytes: of a box at D[row0][col0], a warp stores the columns behind D's
-// last whole chunk itself, at most seven.
-template <class T>
-__device__ void store_last_columns(const unsigned char* box, bf16* d, long long ldd, int row0,
-                                   int col0, int m, int n) {
-  const int first = n / 8 * 8;
-  if (first < col0 || first >= col0 + T::BOX_COLS) return;
-  for (int row = threadIdx.x % 32; row < T::BOX_ROWS && row0 + row < m; row += 32) {
-    for (int col = first; col < n; ++col) {
-      const int chunk = tile::swizzle_offset(T::BOX_COLS * 2, row, (first - col0) / 8);
-      ptx::st_global_b16(d + (row0 + row) * ldd + col,
-                         ptx::ld_shared_b16(box + chunk + (col - first) * 2));
-    }
+    const int row = col + tile::ldmatrix_b_row(lane);
+    const int chunk = warp_in_group * 2 + tile::ldmatrix_b_chunk(lane);
+    ptx::stmatrix_x4_trans(boxes[0].at(row, chunk), ptx::cvt_rn_bf16x2_f32(block[1], block[0]),
+                           ptx::cvt_rn_bf16x2_f32(block[3], block[2]),
+                           ptx::cvt_rn_bf16x2_f32(block[5], block[4]),
+                           ptx::cvt_rn_bf16x2_f32(block[7], block[6]));
   }
 }
 
@@ -191,16 +176,6 @@ __device__ void sum_partials(float (&sum)[T::SHARE / 2], const float (&acc)[T::B
       sum[i * 4 + 2] = from > 0 ? sum[i * 4 + 2] + v.z : v.z;
       sum[i * 4 + 3] = from > 0 ? sum[i * 4 + 3] + v.w : v.w;
     }
-  }
-}
-
-// Loads this CTA's slice of an operand into every CTA that shares it.
-template <int SHARERS>
-__device__ void load_slice(void* dst, const CUtensorMap* map, int col, int row, uint64_t* full,
-                           uint16_t cta_mask) {
-  if constexpr (SHARERS == 1) ptx::cp_async_bulk_tensor_2d_g2s(dst, map, col, row, full);
-  if constexpr (SHARERS > 1) {
-    ptx::cp_async_bulk_tensor_2d_g2s_multicast(dst, map, col, row, full, cta_mask);
   }
 }
 
@@ -287,10 +262,10 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
           // Our copies land in the peers too: their consumers must have released the slot as well.
           wait<T>(&smem.empty[ring.slot], ring.parity ^ 1);
           ptx::mbarrier_arrive_expect_tx(full, T::TX_BYTES);  // from all sharers' copies
-          load_slice<T::CLUSTER_N>(&smem.a[ring.slot][slice_a * T::BK * 2], &map_a, k_tile * T::BK,
-                                   m0 + slice_a, full, mask_a);
-          load_slice<T::CLUSTER_M>(&smem.b[ring.slot][slice_b * T::BK * 2], &map_b, k_tile * T::BK,
-                                   n0 + slice_b, full, mask_b);
+          block::load_slice<T::CLUSTER_N>(smem.a[ring.slot].from_row(slice_a), &map_a,
+                                          k_tile * T::BK, m0 + slice_a, full, mask_a);
+          block::load_slice<T::CLUSTER_M>(smem.b[ring.slot].from_row(slice_b), &map_b,
+                                          k_tile * T::BK, n0 + slice_b, full, mask_b);
         }
       }
     }
@@ -311,13 +286,13 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
           if (in_block == 0) ptx::mbarrier_wait(&smem.staged[group][out.slot], out.parity);
           const int block_m0 = m0 + i / T::BOXES * 64, block_n0 = n0 + in_block * T::BOX;
           const int row = T::SWAP ? block_n0 : block_m0, col = T::SWAP ? block_m0 : block_n0;
-          const unsigned char* box = smem.d[group][out.slot][in_block];
+          const Box<T>& box = smem.d[group][out.slot][in_block];
           if (leader && row < d_rows && col < d_cols / 8 * 8) {
-            ptx::cp_async_bulk_tensor_2d_s2g(&map_d, col, row, box);
+            ptx::cp_async_bulk_tensor_2d_s2g(&map_d, col, row, box.bytes);
             ptx::cp_async_bulk_commit_group();
             ptx::cp_async_bulk_wait_group_read<0>();  // one at a time: loads pass in between
           }
-          store_last_columns<T>(box, d, ldd, row, col, d_rows, d_cols);
+          block::store_last_columns(box, d, ldd, row, col, d_rows, d_cols);
           if (in_block < T::BOXES - 1) continue;
           ptx::bar_warp_sync();  // the leader speaks for all
           if (leader) ptx::mbarrier_arrive(&smem.stored[group][out.slot]);
@@ -329,7 +304,6 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
     // --- consumers: each warpgroup multiplies its rows of a tile, or, in turns, its own tiles ----
     ptx::setmaxnreg_inc<T::CONSUMER_REGS>();
     const int group = threadIdx.x / 128 - 1, lane = threadIdx.x % 32;
-    const int a_rows = T::PINGPONG ? 0 : group * T::BLOCKS * 64;  // our first row in the tile
     const int first_rank = rank_k * T::SHARERS;  // lane r speaks to CTA first_rank + r
     float acc[T::BLOCKS][T::BN / 2] = {};        // D [BLOCKS][64][BN] of the warpgroup
     tile::RingState<T::DEPTH> ring;
@@ -342,8 +316,9 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
       if constexpr (T::PINGPONG) ptx::mbarrier_wait(&smem.turn[group], (turn / 2 + 1 + group) % 2);
       int last_slot = 0;
       for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
-        wait<T>(&smem.full[ring.slot], ring.parity);  // the tile has landed
-        multiply_tile<T>(acc, &smem.a[ring.slot][a_rows * T::BK * 2], smem.b[ring.slot],
+        const int a_rows = T::PINGPONG ? 0 : group * T::BLOCKS * 64;  // our first row in the tile
+        wait<T>(&smem.full[ring.slot], ring.parity);                  // the tile has landed
+        multiply_tile<T>(acc, smem.a[ring.slot].from_row(a_rows), smem.b[ring.slot].bytes,
                          k_tile > 0);
         ptx::wgmma_wait_group<T::IN_FLIGHT>();
         if (T::IN_FLIGHT == 0) release<T>(&smem.empty[ring.slot], lane, first_rank);

@@ -125,20 +125,16 @@ __device__ void multiply_tile(float (&acc)[T::BLOCKS][T::BN / 2], const unsigned
   ptx::wgmma_commit_group();
 }
 
-// Puts the warp's 16 rows of a 64 x SHARE block into the boxes; as columns if D^T is computed.
+// Puts the warp's 16 rows of a 64 x SHARE block of D^T into the box, as columns.
 template <class T>
-__device__ void stage_block(const float* acc, Box<T> (&boxes)[T::BOXES]) {
-  if constexpr (!T::SWAP) {
-    block::stage_tile(acc, boxes);
-    return;
-  }
+__device__ void stage_transposed(const float* acc, Box<T>& box) {
   const int lane = threadIdx.x % 32, warp_in_group = threadIdx.x / 32 % 4;
 #pragma unroll
   for (int col = 0; col < T::SHARE; col += 16) {
     const float* block = &acc[col / 2];  // 16x16: rows 0 to 7 and 8 to 15, then the next 8 columns
     const int row = col + tile::ldmatrix_b_row(lane);
     const int chunk = warp_in_group * 2 + tile::ldmatrix_b_chunk(lane);
-    ptx::stmatrix_x4_trans(boxes[0].at(row, chunk), ptx::cvt_rn_bf16x2_f32(block[1], block[0]),
+    ptx::stmatrix_x4_trans(box.at(row, chunk), ptx::cvt_rn_bf16x2_f32(block[1], block[0]),
                            ptx::cvt_rn_bf16x2_f32(block[3], block[2]),
                            ptx::cvt_rn_bf16x2_f32(block[5], block[4]),
                            ptx::cvt_rn_bf16x2_f32(block[7], block[6]));
@@ -337,7 +333,9 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
 #pragma unroll
       for (int i = 0; i < T::BLOCKS; ++i, out.advance()) {
         ptx::mbarrier_wait(&smem.stored[group][out.slot], out.parity ^ 1);  // boxes may be reused
-        stage_block<T>(T::SPLIT > 1 ? sum : acc[i], smem.d[group][out.slot]);
+        const float* results = T::SPLIT > 1 ? sum : acc[i];
+        if constexpr (T::SWAP) stage_transposed<T>(results, smem.d[group][out.slot][0]);
+        if constexpr (!T::SWAP) block::stage_tile(results, smem.d[group][out.slot]);
         ptx::fence_proxy_async_shared_cta();  // TMA will read what stmatrix wrote
         ptx::bar_warp_sync();
         if (lane == 0) ptx::mbarrier_arrive(&smem.staged[group][out.slot]);

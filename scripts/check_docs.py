@@ -151,6 +151,14 @@ def used_by(stage_text, known):
     return reached
 
 
+def with_blocks(stage, root):
+    """A stage's text and that of the headers of common/block that it includes."""
+    text = stage.read_text(encoding="utf-8")
+    for name in re.findall(r'^#include "(common/block/[^"]+)"', text, re.MULTILINE):
+        text += (root / name).read_text(encoding="utf-8")
+    return text
+
+
 def contains(source, body):
     """Whether an excerpt's lines stand in the source, in this order and next to each other but for
     a line '…', which stands for any number of lines. White space is squeezed on both sides."""
@@ -252,7 +260,7 @@ def check_instruction_tables(root):
         rows = instruction_rows(page.read_text(encoding="utf-8"))
         if not rows:
             yield f"docs/{page.name}: no table with columns PTX and wrapper"
-        used = used_by(path.read_text(encoding="utf-8"), known)
+        used = used_by(with_blocks(path, root), known)
         for number, names, anchors in rows:
             where = f"docs/{page.name}:{number}"
             if not anchors:

@@ -2,6 +2,10 @@
 """What a rung changed against the rung before it: a summary, then the diff without white space.
 
     diff.py stages/05_wgmma.cu
+
+A header of common/block that the rung before did not include belongs to the change. A function in
+it that the rung before had in its own file has moved there: it is named, and is no part of the
+diff. Any other is new, and the header's text follows the diff.
 """
 
 import difflib
@@ -11,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 INCLUDE = re.compile(r'^\s*#include\s+["<]([^">]+)[">]', re.MULTILINE)
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -18,6 +23,9 @@ CALL = re.compile(r"\b([a-z]\w*)\s*(?:<[^;(){}]*>)?\s*\(")
 ASM = re.compile(r'\basm(?:\s+volatile)?\s*\(\s*((?:"(?:[^"\\]|\\.)*"|\s|\w)*)')
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 MNEMONIC = re.compile(r"^[\s{]*([a-z]\w*(?:\.\w+(?:::\w+)*)+)")
+FUNCTION = re.compile(
+    r"^(?://[^\n]*\n)*template[^\n]*\n__device__ \w+ (\w+)\(.*?^\}\n", re.MULTILINE | re.DOTALL)
+BLOCK = "common/block/"
 GLUE = ("setp.", "selp.")  # predicates in and out of an asm statement
 
 
@@ -34,23 +42,58 @@ def before(path):
     return files[place - 1] if place else None
 
 
-def squeezed(path):
-    """The file's lines without white space, blank ones left out: what counts as a change."""
-    lines = ("".join(line.split()) for line in read(path).splitlines())
+def squeezed(text):
+    """A text's lines without white space, blank ones left out: what counts as a change."""
+    lines = ("".join(line.split()) for line in text.splitlines())
     return [line for line in lines if line]
 
 
-def changed_lines(old, new):
-    """Lines (added, removed, changed) between two files. A line replaced by another is one added
-    and one removed, and counts as one changed."""
-    matcher = difflib.SequenceMatcher(None, squeezed(old), squeezed(new), autojunk=False)
-    added = removed = changed = 0
-    for tag, i, j, k, l in matcher.get_opcodes():
-        if tag != "equal":
-            added += l - k
-            removed += j - i
-            changed += max(j - i, l - k)
-    return added, removed, changed
+def parts(text):
+    """{name: text} of the functions that stand at the left margin, with the comment above each."""
+    return {found.group(1): found.group() for found in FUNCTION.finditer(text)}
+
+
+def block_headers(path):
+    """Headers of common/block that a stage file includes."""
+    return [name for name in INCLUDE.findall(read(path)) if name.startswith(BLOCK)]
+
+
+class Change:
+    """What is to be compared: `old` and `new` text of the rungs' files, without what has `moved`
+    ({function: header}), and {header: lines} of what common/block has `added`."""
+
+    def __init__(self, old, new, root="."):
+        self.old, self.new = read(old), read(new)
+        self.moved, self.added = {}, {}
+        for header in block_headers(new):
+            if header in block_headers(old):
+                continue
+            own = parts(self.old)
+            for name, text in parts(read(os.path.join(root, header))).items():
+                if squeezed(own.get(name, "")) == squeezed(text):
+                    self.moved[name] = header
+                    self.old = self.old.replace(own[name], "")
+                else:
+                    self.added.setdefault(header, []).extend(squeezed(text))
+
+    def lines(self):
+        """Lines (added, removed, changed). A line replaced by another is one added and one removed,
+        and counts as one changed."""
+        old, new = squeezed(self.old), squeezed(self.new)
+        matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+        added = removed = changed = 0
+        for tag, i, j, k, l in matcher.get_opcodes():
+            if tag != "equal":
+                added += l - k
+                removed += j - i
+                changed += max(j - i, l - k)
+        in_headers = sum(map(len, self.added.values()))
+        return added + in_headers, removed, changed + in_headers
+
+
+def changed_lines(old, new, root="."):
+    """Lines (added, removed, changed) between the files of two rungs."""
+    return Change(old, new, root).lines()
 
 
 def reachable(path, root="."):
@@ -109,20 +152,32 @@ def instructions(path, root="."):
     return found
 
 
-def show_diff(old, new):
+def show_diff(old, new, change):
+    """Prints the diff: with git, from copies without what has moved."""
     color = sys.stdout.isatty()
     sys.stdout.flush()
     if shutil.which("git"):
         when = "always" if color else "never"
         command = ["git", "--no-pager", "diff", "--no-index", "-w", "--ignore-blank-lines"]
-        subprocess.run(command + ["--patience", f"--color={when}", old, new], check=False)
+        command += ["--patience", f"--color={when}"]
+        with tempfile.TemporaryDirectory() as folder:
+            names = [os.path.join("stages", os.path.basename(path)) for path in (old, new)]
+            os.mkdir(os.path.join(folder, "stages"))
+            for name, text in zip(names, (change.old, change.new)):
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                    file.write(text)
+            subprocess.run(command + names, check=False, cwd=folder)
+        for header in change.added:
+            sys.stdout.flush()
+            subprocess.run(command + ["/dev/null", header], check=False)
         return
-    lines = [
-        [" ".join(line.split()) for line in read(path).splitlines() if line.strip()]
-        for path in (old, new)
-    ]
-    for line in difflib.unified_diff(*lines, old, new, lineterm=""):
-        print(line)
+    pairs = [(old, change.old, new, change.new)]
+    pairs += [("/dev/null", "", header, read(header)) for header in change.added]
+    for old_name, old_text, new_name, new_text in pairs:
+        lines = [[" ".join(line.split()) for line in text.splitlines() if line.strip()]
+                 for text in (old_text, new_text)]  # fmt: skip
+        for line in difflib.unified_diff(*lines, old_name, new_name, lineterm=""):
+            print(line)
 
 
 def main():
@@ -135,7 +190,8 @@ def main():
         print(f"{new} is the first rung, with nothing before it to compare: read it whole.",
               file=sys.stderr)
         return 2
-    added, removed, changed = changed_lines(old, new)
+    change = Change(old, new)
+    added, removed, changed = change.lines()
     print(f"{old} -> {new}")
     print(f"{added} lines added, {removed} removed ({changed} changed), white space ignored")
     old_includes = INCLUDE.findall(read(old))
@@ -146,8 +202,10 @@ def main():
     for mnemonic, wrapper in sorted(instructions(new).items()):
         if mnemonic not in known:
             print(f"new instruction  {mnemonic}  ({wrapper})")
+    for name, header in change.moved.items():
+        print(f"moved unchanged  {name}, now in {header}")
     print()
-    show_diff(old, new)
+    show_diff(old, new, change)
     return 0
 
 

@@ -2,8 +2,8 @@
 """Fingerprints kernels by their PTX: {mangled kernel name: hash}.
 
 A published number belongs to one kernel. Its hash covers the kernel's PTX, the functions it calls
-and the module's variables it names, but no line information, comments, white space or label
-numbers, so that it changes only when the code does.
+and the module's variables it names, but no line information, comments, white space, label numbers
+or the kernel's own name, so that it changes only when the code does.
 
     kernel_hashes.py build/ptx/*.ptx > build/ptx/hashes.json
 """
@@ -51,6 +51,11 @@ def canonical(text):
     return "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip())
 
 
+def nameless(text, kernel):
+    """The text with KERNEL for the kernel's name, also where a parameter's name begins with it."""
+    return re.sub(rf"(?<![\w$]){re.escape(kernel)}(?=_param_|[^\w$]|$)", "KERNEL", text)
+
+
 def kernel_texts(ptx):
     """{mangled name: the text that is hashed} of every .entry in a PTX module."""
     ptx = LINE_INFO.sub("", COMMENT.sub("", ptx))
@@ -78,7 +83,8 @@ def kernel_texts(ptx):
 
     return {
         entry: "\n".join(
-            functions[name] for name in [entry] + sorted(closure(entry, set()) - {entry})
+            nameless(functions[name], entry)
+            for name in [entry] + sorted(closure(entry, set()) - {entry})
         )
         for entry in entries
     }

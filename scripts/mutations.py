@@ -62,18 +62,6 @@ def rung(stem, variant, kernel, shape, grid=None):
                    f"rung {int(number)}, {variant}")  # fmt: skip
 
 
-def configuration(name):
-    """The part of a mangled name that stands for an entry of rung 11's table."""
-    path = os.path.join(ROOT, "common/tile/configurations.h")
-    with open(path, encoding="utf-8") as file:
-        names = re.findall(r'^ *\{\.name = "(\w+)"', file.read(), re.MULTILINE)
-    return f"4gemmILi{names.index(name)}E" if name in names else f"configuration {name}"
-
-
-def autotuned(name, shape):
-    return rung("11_autotuned", name, configuration(name), shape)
-
-
 SMEM_TILED = rung("01_smem_tiled", "128x128", "Li128ELi128E", (128, 128, 136))
 CP_ASYNC = rung("03_cp_async_multistage", "depth3", "4gemmINS_4TileILi3E", (128, 128, 448))
 CP_ASYNC_MBARRIER = rung(
@@ -88,8 +76,11 @@ CLUSTER = rung("08_cluster_multicast", "2x1", "TileILi2ELi1E", (256, 256, 640), 
 EPILOGUE = rung("09_async_epilogue", "overlapped", "StoreE2E", (256, 764, 256), grid=2)
 # Ten k tiles: a consumer's slots are laps behind the other's.
 PINGPONG = rung("10_pingpong", "64x256", "TileILi256E", (256, 512, 640), grid=2)
-AUTOTUNED = autotuned("128x256", (128, 256, 640))
-SPLIT_K = autotuned("swap_64x64_k2", (40, 64, 640))
+# Consumers, blocks, columns, cluster_m, cluster_n, split; swap, ping-pong.
+AUTOTUNED = rung(
+    "11_autotuned", "128x256", "TileILi2ELi1ELi256ELi1ELi1ELi1ELb0ELb0E", (128, 256, 640))
+SPLIT_K = rung(
+    "11_autotuned", "swap_64x64_k2", "TileILi1ELi1ELi64ELi1ELi1ELi2ELb1ELb0E", (40, 64, 640))
 BULK_STORE = Subject(
     "build/tests/kernels/bulk_store", "build/obj/tests/machine/kernels/bulk_store.ptx", "",
     "10store_rowsE", [], "bulk_store")

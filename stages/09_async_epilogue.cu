@@ -9,6 +9,11 @@
 // Read       docs/09_async_epilogue.md
 #include <algorithm>
 
+#include "common/block/load_slice.cuh"
+#include "common/block/multiply_tile.cuh"
+#include "common/block/stage_tile.cuh"
+#include "common/block/store_last_columns.cuh"
+#include "common/block/store_tile.cuh"
 #include "common/host/device.h"
 #include "common/host/error.h"
 #include "common/host/registry.h"
@@ -17,17 +22,14 @@
 #include "common/ptx/cluster.cuh"
 #include "common/ptx/fence.cuh"
 #include "common/ptx/mbarrier.cuh"
-#include "common/ptx/memory.cuh"
-#include "common/ptx/stmatrix.cuh"
 #include "common/ptx/tma.cuh"
 #include "common/ptx/tma_store.cuh"
 #include "common/ptx/warp.cuh"
 #include "common/ptx/wgmma.cuh"
-#include "common/tile/descriptor.h"
-#include "common/tile/fragment.h"
 #include "common/tile/math.h"
 #include "common/tile/ring.h"
 #include "common/tile/schedule.h"
+#include "common/tile/smem_tile.h"
 #include "common/tile/swizzle.h"
 
 namespace async_epilogue {
@@ -61,93 +63,14 @@ struct Tile {
 
 template <class T>
 struct alignas(1024) Smem {
-  unsigned char a[T::DEPTH][T::BM * T::BK * 2];  // A [DEPTH][BM][BK] bf16, 128-byte swizzle
-  unsigned char b[T::DEPTH][T::BN * T::BK * 2];  // B [DEPTH][BN][BK] bf16, 128-byte swizzle
-  unsigned char d[T::CONSUMERS][T::BOXES][T::WM * T::BOX * 2];  // boxes [WM][BOX] bf16, swizzled
+  tile::SmemTile<bf16, T::BM, T::BK> a[T::DEPTH];
+  tile::SmemTile<bf16, T::BN, T::BK> b[T::DEPTH];
+  tile::SmemTile<bf16, T::WM, T::BOX> d[T::CONSUMERS][T::BOXES];
   uint64_t full[T::DEPTH];        // the producer's arrival, and TX_BYTES
   uint64_t empty[T::DEPTH];       // one arrival a consumer warp of the cluster
   uint64_t staged[T::CONSUMERS];  // boxes are written: one arrival a warp
   uint64_t stored[T::CONSUMERS];  // TMA has read them: the storer's arrival
 };
-
-// Starts acc += A · B^T for one slot: A [64][64] of the warpgroup, B [BN][64] of the CTA.
-template <class T>
-__device__ void multiply_tile(float (&acc)[T::BN / 2], const unsigned char* a,
-                              const unsigned char* b, bool accumulate) {
-  const uint64_t a_desc = tile::k_major_128b(ptx::cvta_to_shared(a));
-  const uint64_t b_desc = tile::k_major_128b(ptx::cvta_to_shared(b));
-  ptx::wgmma_fence();
-#pragma unroll
-  for (int kk = 0; kk < T::BK / 16; ++kk) {
-    ptx::wgmma_m64k16<T::BN>(acc, tile::advance(a_desc, kk * 32), tile::advance(b_desc, kk * 32),
-                             accumulate || kk > 0);
-  }
-  ptx::wgmma_commit_group();
-}
-
-// Writes the warpgroup's 64xBN block, whose first element is D[row0][col0]. Lanes 2i and 2i+1
-// trade first: one gets four columns of block j, the other four of block j + 1.
-template <class T>
-__device__ void store_tile(const float (&acc)[T::BN / 2], bf16* d, long long ldd, int row0,
-                           int col0, int m, int n) {
-  const int lane = threadIdx.x % 32, warp_in_group = threadIdx.x / 32 % 4;
-  const bool odd = lane % 2;
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const int row = row0 + warp_in_group * 16 + tile::acc_row(lane, i);
-#pragma unroll
-    for (int j = 0; j < T::BN / 8; j += 2) {
-      const float* block = &acc[j * 4 + i * 2];  // two columns of block j; of the next from [4] on
-      const uint32_t left = ptx::cvt_rn_bf16x2_f32(block[1], block[0]);
-      const uint32_t right = ptx::cvt_rn_bf16x2_f32(block[5], block[4]);
-      const uint32_t got = ptx::shfl_sync_bfly_b32<1>(odd ? left : right);
-      const int col = col0 + j * 8 + tile::traded_col(lane);
-      ptx::st_global_bf16x4(d + row * ldd + col, odd ? got : left, odd ? right : got,
-                            row < m ? n - col : 0);
-    }
-  }
-}
-
-// Puts the warp's 16 rows of the warpgroup's 64xBN block into the boxes.
-template <class T>
-__device__ void stage_tile(const float (&acc)[T::BN / 2],
-                           unsigned char (*boxes)[T::WM * T::BOX * 2]) {
-  const int lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + tile::ldmatrix_a_row(lane);
-#pragma unroll
-  for (int j = 0; j < T::BN / 8; j += 2) {
-    const float* block = &acc[j * 4];  // 16x16: rows 0 to 7 and 8 to 15, then the next 8 columns
-    const int chunk = j % (T::BOX / 8) + tile::ldmatrix_a_chunk(lane);
-    ptx::stmatrix_x4(
-        &boxes[j / (T::BOX / 8)][tile::swizzle_128b(row, chunk)],
-        ptx::cvt_rn_bf16x2_f32(block[1], block[0]), ptx::cvt_rn_bf16x2_f32(block[3], block[2]),
-        ptx::cvt_rn_bf16x2_f32(block[5], block[4]), ptx::cvt_rn_bf16x2_f32(block[7], block[6]));
-  }
-}
-
-// TMA writes chunks of 16 bytes: of a box at D[row0][col0], a warp stores the columns behind D's
-// last whole chunk itself, at most seven.
-template <class T>
-__device__ void store_last_columns(const unsigned char* box, bf16* d, long long ldd, int row0,
-                                   int col0, int m, int n) {
-  const int first = n / 8 * 8;
-  if (first < col0 || first >= col0 + T::BOX) return;
-  for (int row = threadIdx.x % 32; row < T::WM && row0 + row < m; row += 32) {
-    for (int col = first; col < n; ++col) {
-      const int at = tile::swizzle_128b(row, (first - col0) / 8) + (col - first) * 2;
-      ptx::st_global_b16(d + (row0 + row) * ldd + col, ptx::ld_shared_b16(box + at));
-    }
-  }
-}
-
-// Loads this CTA's slice of an operand into every CTA that shares it.
-template <int SHARERS>
-__device__ void load_slice(void* dst, const CUtensorMap* map, int col, int row, uint64_t* full,
-                           uint16_t cta_mask) {
-  if constexpr (SHARERS == 1) ptx::cp_async_bulk_tensor_2d_g2s(dst, map, col, row, full);
-  if constexpr (SHARERS > 1) {
-    ptx::cp_async_bulk_tensor_2d_g2s_multicast(dst, map, col, row, full, cta_mask);
-  }
-}
 
 template <class T>
 __global__ __cluster_dims__(T::CLUSTER, 1, 1)
@@ -158,13 +81,11 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
   // --- setup -------------------------------------------------------------------------------------
   extern __shared__ __align__(1024) unsigned char smem_bytes[];
   Smem<T>& smem = *reinterpret_cast<Smem<T>*>(smem_bytes);
-  // The schedule deals in clusters: blocks of CLUSTER_M x CLUSTER_N tiles.
-  const int blocks_m = tile::ceil_div(m, T::BM * T::CLUSTER_M);
-  const int blocks_n = tile::ceil_div(n, T::BN * T::CLUSTER_N);
-  const int blocks = blocks_m * blocks_n, k_tiles = tile::ceil_div(k, T::BK);
+  const int k_tiles = tile::ceil_div(k, T::BK);
   const int clusters = gridDim.x / T::CLUSTER, cluster = blockIdx.x / T::CLUSTER;
   const int rank = ptx::cluster_ctarank();
   const int rank_m = rank / T::CLUSTER_N, rank_n = rank % T::CLUSTER_N;
+  const tile::ClusterTiles<T> tiles(m, n, cluster, clusters, rank);
   if (threadIdx.x == 0) {
     ptx::prefetch_tensormap(&map_a);
     ptx::prefetch_tensormap(&map_b);
@@ -191,19 +112,17 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
       for (int i = 0; i < T::CLUSTER_M; ++i) mask_b |= 1 << (i * T::CLUSTER_N + rank_n);
       const int slice_a = rank_n * T::SLICE_A, slice_b = rank_m * T::SLICE_B;  // first row of ours
       tile::RingState<T::DEPTH> ring;
-      for (int t = cluster; t < blocks; t += clusters) {
-        const tile::TileCoord at = tile::grouped_raster(t, blocks_m, blocks_n, T::GROUP);
-        const int m0 = (at.m * T::CLUSTER_M + rank_m) * T::BM;
-        const int n0 = (at.n * T::CLUSTER_N + rank_n) * T::BN;
+      for (auto t = tiles; t.has(); t.next()) {
+        const int m0 = t.m0(), n0 = t.n0();
         for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
           uint64_t* full = &smem.full[ring.slot];
           // Our copies land in the peer too: its consumers must have released the slot as well.
           ptx::mbarrier_wait_cluster(&smem.empty[ring.slot], ring.parity ^ 1);
           ptx::mbarrier_arrive_expect_tx(full, T::TX_BYTES);  // from both CTAs' copies
-          load_slice<T::CLUSTER_N>(&smem.a[ring.slot][slice_a * T::BK * 2], &map_a, k_tile * T::BK,
-                                   m0 + slice_a, full, mask_a);
-          load_slice<T::CLUSTER_M>(&smem.b[ring.slot][slice_b * T::BK * 2], &map_b, k_tile * T::BK,
-                                   n0 + slice_b, full, mask_b);
+          block::load_slice<T::CLUSTER_N>(smem.a[ring.slot].from_row(slice_a), &map_a,
+                                          k_tile * T::BK, m0 + slice_a, full, mask_a);
+          block::load_slice<T::CLUSTER_M>(smem.b[ring.slot].from_row(slice_b), &map_b,
+                                          k_tile * T::BK, n0 + slice_b, full, mask_b);
         }
       }
     }
@@ -212,21 +131,19 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
     if (T::STORE != Store::PLAIN && storer >= 0 && storer < T::CONSUMERS) {
       const bool leader = threadIdx.x % 32 == 0;  // starts the copies and waits for them
       uint32_t parity = 0;
-      for (int t = cluster; t < blocks; t += clusters, parity ^= 1) {
-        const tile::TileCoord at = tile::grouped_raster(t, blocks_m, blocks_n, T::GROUP);
-        const int row = (at.m * T::CLUSTER_M + rank_m) * T::BM + storer * T::WM;
-        const int n0 = (at.n * T::CLUSTER_N + rank_n) * T::BN;
+      for (auto t = tiles; t.has(); t.next(), parity ^= 1) {
+        const int row = t.m0() + storer * T::WM, n0 = t.n0();
         ptx::mbarrier_wait(&smem.staged[storer], parity);
 #pragma unroll 1
         for (int i = 0; i < T::BOXES; ++i) {
           const int col = n0 + i * T::BOX;
-          const unsigned char* box = smem.d[storer][i];
+          const auto& box = smem.d[storer][i];
           if (leader && row < m && col < n / 8 * 8) {
-            ptx::cp_async_bulk_tensor_2d_s2g(&map_d, col, row, box);
+            ptx::cp_async_bulk_tensor_2d_s2g(&map_d, col, row, box.bytes);
             ptx::cp_async_bulk_commit_group();
             ptx::cp_async_bulk_wait_group_read<0>();  // one at a time: loads pass in between
           }
-          store_last_columns<T>(box, d, ldd, row, col, m, n);
+          block::store_last_columns(box, d, ldd, row, col, m, n);
         }
         ptx::bar_warp_sync();  // the leader speaks for all
         if (leader) ptx::mbarrier_arrive(&smem.stored[storer]);
@@ -240,24 +157,21 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
     float acc[T::BN / 2];               // D [64][BN] of the warpgroup
     tile::RingState<T::DEPTH> ring;
     uint32_t parity = 0;
-    for (int t = cluster; t < blocks; t += clusters, parity ^= 1) {
+    for (auto t = tiles; t.has(); t.next(), parity ^= 1) {
       for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
         ptx::mbarrier_wait_cluster(&smem.full[ring.slot], ring.parity);  // the tile has landed
-        multiply_tile<T>(acc, &smem.a[ring.slot][group_m * T::BK * 2], smem.b[ring.slot],
-                         k_tile > 0);
+        block::multiply_tile<T>(acc, smem.a[ring.slot].from_row(group_m), smem.b[ring.slot].bytes,
+                                k_tile > 0);
         ptx::wgmma_wait_group<0>();  // meanwhile the other warpgroup's products run
         if (lane < T::CLUSTER) ptx::mbarrier_arrive_cluster(&smem.empty[ring.slot], lane);
       }
 
       // --- epilogue ------------------------------------------------------------------------------
       if constexpr (T::STORE == Store::PLAIN) {
-        const tile::TileCoord at = tile::grouped_raster(t, blocks_m, blocks_n, T::GROUP);
-        const int m0 = (at.m * T::CLUSTER_M + rank_m) * T::BM;
-        const int n0 = (at.n * T::CLUSTER_N + rank_n) * T::BN;
-        store_tile<T>(acc, d, ldd, m0 + group_m, n0, m, n);
+        block::store_tile<T>(acc, d, ldd, t.m0() + group_m, t.n0(), m, n);
       } else {
         ptx::mbarrier_wait(&smem.stored[group], parity ^ 1);  // the last tile's boxes are read
-        stage_tile<T>(acc, smem.d[group]);
+        block::stage_tile(acc, smem.d[group]);
         ptx::fence_proxy_async_shared_cta();  // TMA will read what stmatrix wrote
         ptx::bar_warp_sync();
         if (lane == 0) ptx::mbarrier_arrive(&smem.staged[group]);
@@ -292,19 +206,7 @@ template <class T>
 ladder::Variant variant(const char* name, const char* what) {
   return {.name = name,
           .what = what,
-          .kernel = {.launch = launch<T>,
-                     .function = reinterpret_cast<const void*>(gemm<T>),
-                     .bm = T::BM,
-                     .bn = T::BN,
-                     .bk = T::BK,
-                     .depth = T::DEPTH,
-                     .threads = T::THREADS,
-                     .smem_bytes = sizeof(Smem<T>),
-                     .cluster_m = T::CLUSTER_M,
-                     .cluster_n = T::CLUSTER_N,
-                     .persistent = true,
-                     .regs_dec = T::PRODUCER_REGS,
-                     .regs_inc = T::CONSUMER_REGS}};
+          .kernel = ladder::persistent_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>))};
 }
 
 static const ladder::Registrar registrar(

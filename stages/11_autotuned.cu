@@ -13,6 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "common/block/load_slice.cuh"
+#include "common/block/stage_tile.cuh"
+#include "common/block/store_last_columns.cuh"
 #include "common/host/device.h"
 #include "common/host/error.h"
 #include "common/host/launch.h"
@@ -36,15 +39,25 @@
 #include "common/tile/math.h"
 #include "common/tile/ring.h"
 #include "common/tile/schedule.h"
-#include "common/tile/swizzle.h"
+#include "common/tile/smem_tile.h"
 
 namespace autotuned {
 
 using ladder::bf16;
 
-template <int I>
+// The numbers of a configuration, so that a kernel is named by what it computes.
+template <int CONSUMERS_, int BLOCKS_, int BN_, int CLUSTER_M_, int CLUSTER_N_, int SPLIT_,
+          bool SWAP_, bool PINGPONG_>
 struct Tile {
-  static constexpr tile::GemmConfig C = tile::CONFIGURATIONS[I];
+  static constexpr tile::GemmConfig C = {.name = "",
+                                         .consumers = CONSUMERS_,
+                                         .blocks = BLOCKS_,
+                                         .bn = BN_,
+                                         .cluster_m = CLUSTER_M_,
+                                         .cluster_n = CLUSTER_N_,
+                                         .split = SPLIT_,
+                                         .swap = SWAP_,
+                                         .pingpong = PINGPONG_};
   static constexpr int CONSUMERS = C.consumers, BLOCKS = C.blocks;  // warpgroups, 64 rows of each
   static constexpr bool PINGPONG = C.pingpong, SWAP = C.swap;
   static constexpr int BM = C.bm(), BN = C.bn, BK = 64;
@@ -78,10 +91,13 @@ struct Tile {
 };
 
 template <class T>
+using Box = tile::SmemTile<bf16, T::BOX_ROWS, T::BOX_COLS>;
+
+template <class T>
 struct alignas(1024) Smem {
-  unsigned char a[T::DEPTH][T::BM * T::BK * 2];  // A [DEPTH][BM][BK] bf16, 128-byte swizzle
-  unsigned char b[T::DEPTH][T::BN * T::BK * 2];  // B [DEPTH][BN][BK] bf16, 128-byte swizzle
-  unsigned char d[T::CONSUMERS][T::BUFFERS][T::BOXES][T::BOX_BYTES];  // swizzled
+  tile::SmemTile<bf16, T::BM, T::BK> a[T::DEPTH];
+  tile::SmemTile<bf16, T::BN, T::BK> b[T::DEPTH];
+  Box<T> d[T::CONSUMERS][T::BUFFERS][T::BOXES];
   float4 partials[T::PARTIAL_BYTES / 16 + 1];  // [SPLIT][SHARE / 8][threads]: of each CTA, for us
   uint64_t summands;                           // partials are here: PARTIAL_BYTES
   uint64_t full[T::DEPTH];                     // the producer's arrival, and TX_BYTES
@@ -109,44 +125,19 @@ __device__ void multiply_tile(float (&acc)[T::BLOCKS][T::BN / 2], const unsigned
   ptx::wgmma_commit_group();
 }
 
-// Puts the warp's 16 rows of a 64 x SHARE block into the boxes; as columns if D^T is computed.
+// Puts the warp's 16 rows of a 64 x SHARE block of D^T into the box, as columns.
 template <class T>
-__device__ void stage_block(const float* acc, unsigned char (*boxes)[T::BOX_BYTES]) {
+__device__ void stage_transposed(const float* acc, Box<T>& box) {
   const int lane = threadIdx.x % 32, warp_in_group = threadIdx.x / 32 % 4;
 #pragma unroll
   for (int col = 0; col < T::SHARE; col += 16) {
     const float* block = &acc[col / 2];  // 16x16: rows 0 to 7 and 8 to 15, then the next 8 columns
-    const uint32_t r0 = ptx::cvt_rn_bf16x2_f32(block[1], block[0]);
-    const uint32_t r1 = ptx::cvt_rn_bf16x2_f32(block[3], block[2]);
-    const uint32_t r2 = ptx::cvt_rn_bf16x2_f32(block[5], block[4]);
-    const uint32_t r3 = ptx::cvt_rn_bf16x2_f32(block[7], block[6]);
-    unsigned char* box = boxes[col / T::BOX];
-    if constexpr (T::SWAP) {
-      const int row = col + tile::ldmatrix_b_row(lane);
-      const int chunk = warp_in_group * 2 + tile::ldmatrix_b_chunk(lane);
-      ptx::stmatrix_x4_trans(box + tile::swizzle_offset(T::BOX_COLS * 2, row, chunk), r0, r1, r2,
-                             r3);
-    } else {
-      const int row = warp_in_group * 16 + tile::ldmatrix_a_row(lane);
-      const int chunk = col % T::BOX / 8 + tile::ldmatrix_a_chunk(lane);
-      ptx::stmatrix_x4(box + tile::swizzle_offset(T::BOX_COLS * 2, row, chunk), r0, r1, r2, r3);
-    }
-  }
-}
-
-// TMA writes chunks of 16 bytes: of a box at D[row0][col0], a warp stores the columns behind D's
-// last whole chunk itself, at most seven.
-template <class T>
-__device__ void store_last_columns(const unsigned char* box, bf16* d, long long ldd, int row0,
-                                   int col0, int m, int n) {
-  const int first = n / 8 * 8;
-  if (first < col0 || first >= col0 + T::BOX_COLS) return;
-  for (int row = threadIdx.x % 32; row < T::BOX_ROWS && row0 + row < m; row += 32) {
-    for (int col = first; col < n; ++col) {
-      const int chunk = tile::swizzle_offset(T::BOX_COLS * 2, row, (first - col0) / 8);
-      ptx::st_global_b16(d + (row0 + row) * ldd + col,
-                         ptx::ld_shared_b16(box + chunk + (col - first) * 2));
-    }
+    const int row = col + tile::ldmatrix_b_row(lane);
+    const int chunk = warp_in_group * 2 + tile::ldmatrix_b_chunk(lane);
+    ptx::stmatrix_x4_trans(box.at(row, chunk), ptx::cvt_rn_bf16x2_f32(block[1], block[0]),
+                           ptx::cvt_rn_bf16x2_f32(block[3], block[2]),
+                           ptx::cvt_rn_bf16x2_f32(block[5], block[4]),
+                           ptx::cvt_rn_bf16x2_f32(block[7], block[6]));
   }
 }
 
@@ -184,16 +175,6 @@ __device__ void sum_partials(float (&sum)[T::SHARE / 2], const float (&acc)[T::B
   }
 }
 
-// Loads this CTA's slice of an operand into every CTA that shares it.
-template <int SHARERS>
-__device__ void load_slice(void* dst, const CUtensorMap* map, int col, int row, uint64_t* full,
-                           uint16_t cta_mask) {
-  if constexpr (SHARERS == 1) ptx::cp_async_bulk_tensor_2d_g2s(dst, map, col, row, full);
-  if constexpr (SHARERS > 1) {
-    ptx::cp_async_bulk_tensor_2d_g2s_multicast(dst, map, col, row, full, cta_mask);
-  }
-}
-
 // Waits for a barrier of the ring, and releases a slot, among the CTAs that share operands.
 template <class T>
 __device__ void wait(uint64_t* bar, uint32_t parity) {
@@ -210,15 +191,14 @@ __device__ void release(uint64_t* empty, int lane, int first_rank) {
 }
 
 // D [d_rows][d_cols] = A [m][k] · B [n][k]^T, or its transpose for SWAP.
-template <int I>
-__global__ __launch_bounds__(Tile<I>::THREADS,
-                             1) void gemm(const __grid_constant__ CUtensorMap map_a,
-                                          const __grid_constant__ CUtensorMap map_b,
-                                          const __grid_constant__ CUtensorMap map_d, bf16* d,
-                                          long long ldd, int d_rows, int d_cols, int m, int n,
-                                          int k, int raster_group) {
+template <class T>
+__global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CUtensorMap map_a,
+                                                      const __grid_constant__ CUtensorMap map_b,
+                                                      const __grid_constant__ CUtensorMap map_d,
+                                                      bf16* d, long long ldd, int d_rows,
+                                                      int d_cols, int m, int n, int k,
+                                                      int raster_group) {
   // --- setup -------------------------------------------------------------------------------------
-  using T = Tile<I>;
   extern __shared__ __align__(1024) unsigned char smem_bytes[];
   Smem<T>& smem = *reinterpret_cast<Smem<T>*>(smem_bytes);
   // The schedule deals in clusters: blocks of CLUSTER_M x CLUSTER_N tiles.
@@ -278,10 +258,10 @@ __global__ __launch_bounds__(Tile<I>::THREADS,
           // Our copies land in the peers too: their consumers must have released the slot as well.
           wait<T>(&smem.empty[ring.slot], ring.parity ^ 1);
           ptx::mbarrier_arrive_expect_tx(full, T::TX_BYTES);  // from all sharers' copies
-          load_slice<T::CLUSTER_N>(&smem.a[ring.slot][slice_a * T::BK * 2], &map_a, k_tile * T::BK,
-                                   m0 + slice_a, full, mask_a);
-          load_slice<T::CLUSTER_M>(&smem.b[ring.slot][slice_b * T::BK * 2], &map_b, k_tile * T::BK,
-                                   n0 + slice_b, full, mask_b);
+          block::load_slice<T::CLUSTER_N>(smem.a[ring.slot].from_row(slice_a), &map_a,
+                                          k_tile * T::BK, m0 + slice_a, full, mask_a);
+          block::load_slice<T::CLUSTER_M>(smem.b[ring.slot].from_row(slice_b), &map_b,
+                                          k_tile * T::BK, n0 + slice_b, full, mask_b);
         }
       }
     }
@@ -302,13 +282,13 @@ __global__ __launch_bounds__(Tile<I>::THREADS,
           if (in_block == 0) ptx::mbarrier_wait(&smem.staged[group][out.slot], out.parity);
           const int block_m0 = m0 + i / T::BOXES * 64, block_n0 = n0 + in_block * T::BOX;
           const int row = T::SWAP ? block_n0 : block_m0, col = T::SWAP ? block_m0 : block_n0;
-          const unsigned char* box = smem.d[group][out.slot][in_block];
+          const Box<T>& box = smem.d[group][out.slot][in_block];
           if (leader && row < d_rows && col < d_cols / 8 * 8) {
-            ptx::cp_async_bulk_tensor_2d_s2g(&map_d, col, row, box);
+            ptx::cp_async_bulk_tensor_2d_s2g(&map_d, col, row, box.bytes);
             ptx::cp_async_bulk_commit_group();
             ptx::cp_async_bulk_wait_group_read<0>();  // one at a time: loads pass in between
           }
-          store_last_columns<T>(box, d, ldd, row, col, d_rows, d_cols);
+          block::store_last_columns(box, d, ldd, row, col, d_rows, d_cols);
           if (in_block < T::BOXES - 1) continue;
           ptx::bar_warp_sync();  // the leader speaks for all
           if (leader) ptx::mbarrier_arrive(&smem.stored[group][out.slot]);
@@ -320,7 +300,6 @@ __global__ __launch_bounds__(Tile<I>::THREADS,
     // --- consumers: each warpgroup multiplies its rows of a tile, or, in turns, its own tiles ----
     ptx::setmaxnreg_inc<T::CONSUMER_REGS>();
     const int group = threadIdx.x / 128 - 1, lane = threadIdx.x % 32;
-    const int a_rows = T::PINGPONG ? 0 : group * T::BLOCKS * 64;  // our first row in the tile
     const int first_rank = rank_k * T::SHARERS;  // lane r speaks to CTA first_rank + r
     float acc[T::BLOCKS][T::BN / 2] = {};        // D [BLOCKS][64][BN] of the warpgroup
     tile::RingState<T::DEPTH> ring;
@@ -333,8 +312,9 @@ __global__ __launch_bounds__(Tile<I>::THREADS,
       if constexpr (T::PINGPONG) ptx::mbarrier_wait(&smem.turn[group], (turn / 2 + 1 + group) % 2);
       int last_slot = 0;
       for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
-        wait<T>(&smem.full[ring.slot], ring.parity);  // the tile has landed
-        multiply_tile<T>(acc, &smem.a[ring.slot][a_rows * T::BK * 2], smem.b[ring.slot],
+        const int a_rows = T::PINGPONG ? 0 : group * T::BLOCKS * 64;  // our first row in the tile
+        wait<T>(&smem.full[ring.slot], ring.parity);                  // the tile has landed
+        multiply_tile<T>(acc, smem.a[ring.slot].from_row(a_rows), smem.b[ring.slot].bytes,
                          k_tile > 0);
         ptx::wgmma_wait_group<T::IN_FLIGHT>();
         if (T::IN_FLIGHT == 0) release<T>(&smem.empty[ring.slot], lane, first_rank);
@@ -353,7 +333,9 @@ __global__ __launch_bounds__(Tile<I>::THREADS,
 #pragma unroll
       for (int i = 0; i < T::BLOCKS; ++i, out.advance()) {
         ptx::mbarrier_wait(&smem.stored[group][out.slot], out.parity ^ 1);  // boxes may be reused
-        stage_block<T>(T::SPLIT > 1 ? sum : acc[i], smem.d[group][out.slot]);
+        const float* results = T::SPLIT > 1 ? sum : acc[i];
+        if constexpr (T::SWAP) stage_transposed<T>(results, smem.d[group][out.slot][0]);
+        if constexpr (!T::SWAP) block::stage_tile(results, smem.d[group][out.slot]);
         ptx::fence_proxy_async_shared_cta();  // TMA will read what stmatrix wrote
         ptx::bar_warp_sync();
         if (lane == 0) ptx::mbarrier_arrive(&smem.staged[group][out.slot]);
@@ -365,18 +347,16 @@ __global__ __launch_bounds__(Tile<I>::THREADS,
 }
 
 // CTAs that run at the same time: as many as the current device can hold, or as the call allows.
-template <int I>
+template <class T>
 int ctas_at_once(const ladder::GemmArgs& g) {
-  using T = Tile<I>;
-  const int resident = ladder::resident_ctas(reinterpret_cast<const void*>(gemm<I>), T::THREADS,
+  const int resident = ladder::resident_ctas(reinterpret_cast<const void*>(gemm<T>), T::THREADS,
                                              sizeof(Smem<T>), T::CLUSTER);
   return g.max_ctas > 0 ? std::min(resident, g.max_ctas) : resident;
 }
 
 // EARLY: by programmatic dependent launch, before the kernel in front has ended.
-template <int I, bool EARLY>
+template <class T, bool EARLY>
 void launch(const ladder::GemmArgs& g) {
-  using T = Tile<I>;
   const int m = T::SWAP ? g.n : g.m, n = T::SWAP ? g.m : g.n;
   const CUtensorMap map_m = ladder::tensor_map_2d(T::SWAP ? g.b : g.a, m, g.k,
                                                   T::SWAP ? g.ldb : g.lda, T::SLICE_A, T::BK);
@@ -386,58 +366,55 @@ void launch(const ladder::GemmArgs& g) {
   const CUtensorMap map_d = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, T::BOX_ROWS, T::BOX_COLS);
   const int blocks = tile::ceil_div(m, T::BM * T::CLUSTER_M) *  // of one cluster each
                      tile::ceil_div(n, T::BN * T::CLUSTER_N);
-  const int at_once = std::max(1, ctas_at_once<I>(g) / T::CLUSTER);
+  const int at_once = std::max(1, ctas_at_once<T>(g) / T::CLUSTER);
   // The partial sums of a tile have one buffer: a cluster that splits K has one tile.
   const int clusters = T::SPLIT > 1 ? blocks : std::min(blocks, at_once);
   const int group = tile::raster_group(T::BM * T::CLUSTER_M, T::BN * T::CLUSTER_N, at_once);
   ladder::check_cuda(
-      cudaFuncSetAttribute(gemm<I>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Smem<T>)),
+      cudaFuncSetAttribute(gemm<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Smem<T>)),
       "shared memory of autotuned::gemm");
   const ladder::Launch config(clusters * T::CLUSTER, T::THREADS, sizeof(Smem<T>), T::CLUSTER, EARLY,
                               g.stream);
-  ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<I>, map_m, map_n, map_d, g.d, g.ldd,
+  ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_m, map_n, map_d, g.d, g.ldd,
                                         g.m, g.n, m, n, g.k, group),
                      "launch of autotuned::gemm");
 }
 
 // By the cost model, in microseconds.
-template <int I>
+template <class T>
 double predicted_us(const ladder::GemmArgs& g) {
   const tile::Gpu gpu{.sms = ladder::sm_count()};
-  const double clocks = tile::predicted_clocks(tile::CONFIGURATIONS[I], g.m, g.n, g.k,
-                                               ctas_at_once<I>(g), gpu, g.lda, g.ldb);
+  const double clocks =
+      tile::predicted_clocks(T::C, g.m, g.n, g.k, ctas_at_once<T>(g), gpu, g.lda, g.ldb);
   return clocks / gpu.mhz;
 }
 
-template <int I, bool EARLY>
-ladder::Variant variant() {
-  using T = Tile<I>;
-  return {.name = T::C.name,
+template <class T, bool EARLY>
+ladder::Variant variant(const char* name) {
+  ladder::Kernel kernel = ladder::persistent_kernel<T>(launch<T, EARLY>, gemm<T>, sizeof(Smem<T>));
+  if (T::SWAP) std::swap(kernel.bm, kernel.bn);
+  kernel.cluster_n *= T::SPLIT;
+  kernel.persistent = T::SPLIT == 1;
+  return {.name = name,
           .what = T::PINGPONG      ? "consumers in turn"
                   : T::SPLIT > 1   ? "D^T, K split in a cluster"
                   : T::SWAP        ? "D^T"
                   : T::CLUSTER > 1 ? "multicast in a cluster"
                                    : "one CTA by itself",
-          .kernel = {.launch = launch<I, EARLY>,
-                     .function = reinterpret_cast<const void*>(gemm<I>),
-                     .bm = T::SWAP ? T::BN : T::BM,
-                     .bn = T::SWAP ? T::BM : T::BN,
-                     .bk = T::BK,
-                     .depth = T::DEPTH,
-                     .threads = T::THREADS,
-                     .smem_bytes = sizeof(Smem<T>),
-                     .cluster_m = T::CLUSTER_M,
-                     .cluster_n = T::CLUSTER_N * T::SPLIT,
-                     .persistent = T::SPLIT == 1,
-                     .regs_dec = T::PRODUCER_REGS,
-                     .regs_inc = T::CONSUMER_REGS},
+          .kernel = kernel,
           .configuration = true,
-          .predicted_us = predicted_us<I>};
+          .predicted_us = predicted_us<T>};
 }
+
+template <int I>
+constexpr const tile::GemmConfig& ROW = tile::CONFIGURATIONS[I];
+template <int I>
+using TileOf = Tile<ROW<I>.consumers, ROW<I>.blocks, ROW<I>.bn, ROW<I>.cluster_m, ROW<I>.cluster_n,
+                    ROW<I>.split, ROW<I>.swap, ROW<I>.pingpong>;
 
 template <bool EARLY, int... I>
 const std::vector<ladder::Variant>& configurations(std::integer_sequence<int, I...>) {
-  static const std::vector<ladder::Variant> all = {variant<I, EARLY>()...};
+  static const std::vector<ladder::Variant> all = {variant<TileOf<I>, EARLY>(ROW<I>.name)...};
   return all;
 }
 template <bool EARLY>
@@ -447,10 +424,11 @@ const std::vector<ladder::Variant>& configurations() {
 
 template <bool EARLY>
 ladder::Variant chooser(const char* name, const char* what) {
-  return ladder::chooser_among(name, what, configurations<EARLY>(),
-                               +[](const ladder::GemmArgs& g) -> const ladder::Variant& {
-                                 return *ladder::least_predicted(configurations<EARLY>(), g);
-                               });
+  return ladder::chooser_among(
+      name, what, configurations<EARLY>(),
+      +[](const ladder::GemmArgs& g) -> const ladder::Variant& {
+        return *ladder::least_predicted(configurations<EARLY>(), g);
+      });
 }
 
 static std::vector<ladder::Variant> registered() {

@@ -47,6 +47,25 @@ struct Kernel {
   bool simt = false;                 // multiplies without tensor cores: small shapes by default
 };
 
+// The facts of a persistent kernel whose tile T names them all, as rungs from 9 on have it.
+template <class T, class Args, class... Parameters>
+Kernel persistent_kernel(void (*launch)(const Args&), void (*function)(Parameters...),
+                         int smem_bytes) {
+  return {.launch = launch,
+          .function = reinterpret_cast<const void*>(function),
+          .bm = T::BM,
+          .bn = T::BN,
+          .bk = T::BK,
+          .depth = T::DEPTH,
+          .threads = T::THREADS,
+          .smem_bytes = smem_bytes,
+          .cluster_m = T::CLUSTER_M,
+          .cluster_n = T::CLUSTER_N,
+          .persistent = true,
+          .regs_dec = T::PRODUCER_REGS,
+          .regs_inc = T::CONSUMER_REGS};
+}
+
 struct Variant;
 
 // Stands for several kernels: says which of them runs a call, in which no size is 0.

@@ -25,4 +25,45 @@ static_assert(grouped_raster(5, 4, 4, 1).m == 1 && grouped_raster(5, 4, 4, 1).n 
 static_assert(grouped_raster(5, 4, 4, 2).m == 1 && grouped_raster(5, 4, 4, 2).n == 2);
 static_assert(grouped_raster(14, 5, 3, 2).m == 4 && grouped_raster(14, 5, 3, 2).n == 2);
 
+// The tiles of D [m][n] that one CTA works on, one after the other. Clusters take blocks of
+// CLUSTER_M x CLUSTER_N tiles in grouped order, `clusters` at a time; CTA `rank` of its cluster has
+// row rank / CLUSTER_N and column rank % CLUSTER_N of each block. A tile at the edge may lie outside
+// of D, in part or all of it.
+//
+//   for (auto t = tiles; t.has(); t.next()) { ... D[t.m0()][t.n0()] is the tile's first element ... }
+//
+// T has BM and BN, the elements of a tile, CLUSTER_M and CLUSTER_N in CTAs, and GROUP, the rows of
+// blocks that are swept together.
+template <class T>
+class ClusterTiles {
+ public:
+  constexpr ClusterTiles(int m, int n, int cluster, int clusters, int rank)
+      : blocks_m_(ceil_div(m, T::BM * T::CLUSTER_M)),
+        blocks_n_(ceil_div(n, T::BN * T::CLUSTER_N)),
+        block_(cluster),
+        step_(clusters),
+        rank_(rank) {}
+
+  constexpr bool has() const { return block_ < blocks_m_ * blocks_n_; }
+  constexpr void next() { block_ += step_; }
+
+  constexpr int m0() const { return (at().m * T::CLUSTER_M + rank_ / T::CLUSTER_N) * T::BM; }
+  constexpr int n0() const { return (at().n * T::CLUSTER_N + rank_ % T::CLUSTER_N) * T::BN; }
+
+  // Of these tiles every `count`-th, from number `first` on.
+  constexpr ClusterTiles every(int count, int first) const {
+    ClusterTiles some = *this;
+    some.block_ += first * step_;
+    some.step_ *= count;
+    return some;
+  }
+
+ private:
+  constexpr TileCoord at() const { return grouped_raster(block_, blocks_m_, blocks_n_, T::GROUP); }
+
+  int blocks_m_, blocks_n_;  // of D
+  int block_, step_;
+  int rank_;
+};
+
 }  // namespace tile

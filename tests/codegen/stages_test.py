@@ -79,7 +79,8 @@ class Stages(unittest.TestCase):
         return [(os.path.relpath(path), read(path)) for path in found]
 
     def test_nothing_that_belongs_elsewhere(self):
-        for path, text in self.files():
+        blocks = glob.glob(os.path.join(ROOT, "common", "block", "*"))
+        for path, text in self.files() + [(path, read(path)) for path in blocks]:
             self.assertEqual(list(violations(text)), [], path)
 
     def test_length(self):
@@ -113,7 +114,7 @@ class Stages(unittest.TestCase):
             old = before(path)
             if old is None:
                 continue
-            changed = changed_lines(old, path)[2]
+            changed = changed_lines(old, path, ROOT)[2]
             if not has_section(page_of(path), LONG_DIFF):
                 self.assertLessEqual(
                     changed, CHANGED_LINES, f'{path}: explain it under "{LONG_DIFF}" in its page')

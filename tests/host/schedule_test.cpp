@@ -10,6 +10,7 @@
 #include "common/tile/schedule.h"
 
 using tile::ceil_div;
+using tile::ClusterTiles;
 using tile::grouped_raster;
 using tile::TileCoord;
 
@@ -67,41 +68,113 @@ TEST_CASE("schedule: a persistent grid visits every tile exactly once") {
   }
 }
 
-TEST_CASE(
-    "schedule: clusters visit every tile exactly once, and beyond the edge less than a cluster") {
-  struct Cluster {
-    int m, n;  // in CTAs
-  };
-  constexpr int BM = 128, BN = 256;
-  for (const Cluster& cluster : {Cluster{1, 1}, Cluster{1, 2}, Cluster{2, 1}, Cluster{2, 2}}) {
-    for (const TileShape& shape : SHAPES) {
-      for (const int grid : GRIDS) {
-        CAPTURE(cluster.m);
-        CAPTURE(cluster.n);
-        CAPTURE(shape.m);
-        CAPTURE(shape.n);
-        CAPTURE(grid);
-        const int size = cluster.m * cluster.n, group = 16 / cluster.m;
-        const int m = shape.m * BM - 1, n = shape.n * BN - 255;  // the last tiles are not whole
-        const int blocks_m = ceil_div(m, BM * cluster.m), blocks_n = ceil_div(n, BN * cluster.n);
-        const int blocks = blocks_m * blocks_n,
-                  clusters = std::min(blocks, std::max(1, grid / size));
-        Visits visits({blocks_m * cluster.m, blocks_n * cluster.n});
-        for (int cta = 0; cta < clusters * size; ++cta) {
-          const int rank_m = cta % size / cluster.n, rank_n = cta % size % cluster.n;
-          for (int t = cta / size; t < blocks; t += clusters) {
-            const TileCoord at = grouped_raster(t, blocks_m, blocks_n, group);
-            visits.add(at.m * cluster.m + rank_m, at.n * cluster.n + rank_n);
+namespace {
+
+// What ClusterTiles reads of a kernel's tile.
+template <int BM_, int BN_, int CLUSTER_M_, int CLUSTER_N_, int GROUP_>
+struct Tile {
+  static constexpr int BM = BM_, BN = BN_, CLUSTER_M = CLUSTER_M_, CLUSTER_N = CLUSTER_N_;
+  static constexpr int GROUP = GROUP_;
+};
+
+// Every cluster, rank and step of a launch, with the tiles of each CTA dealt to `consumers` in turn:
+// each tile of whole clusters is visited exactly once, and less than a cluster lies beyond D.
+template <class T>
+void check_cluster_tiles(int consumers) {
+  constexpr int CLUSTER = T::CLUSTER_M * T::CLUSTER_N;
+  for (const TileShape& shape : SHAPES) {
+    for (const int grid : GRIDS) {
+      CAPTURE(T::CLUSTER_M);
+      CAPTURE(T::CLUSTER_N);
+      CAPTURE(T::GROUP);
+      CAPTURE(consumers);
+      CAPTURE(shape.m);
+      CAPTURE(shape.n);
+      CAPTURE(grid);
+      const int m = shape.m * T::BM - 1, n = shape.n * T::BN - 37;  // the last tiles are not whole
+      const TileShape blocks = {ceil_div(shape.m, T::CLUSTER_M), ceil_div(shape.n, T::CLUSTER_N)};
+      const int clusters = std::min(blocks.m * blocks.n, std::max(1, grid / CLUSTER));
+      Visits visits({blocks.m * T::CLUSTER_M, blocks.n * T::CLUSTER_N});
+      for (int cluster = 0; cluster < clusters; ++cluster) {
+        for (int rank = 0; rank < CLUSTER; ++rank) {
+          const ClusterTiles<T> tiles(m, n, cluster, clusters, rank);
+          for (int consumer = 0; consumer < consumers; ++consumer) {
+            for (auto t = tiles.every(consumers, consumer); t.has(); t.next()) {
+              REQUIRE(t.m0() % T::BM == 0);
+              REQUIRE(t.n0() % T::BN == 0);
+              visits.add(t.m0() / T::BM, t.n0() / T::BN);
+            }
           }
         }
-        CHECK(visits.each_once());
-        CHECK(visits.shape.m >= shape.m);
-        CHECK(visits.shape.n >= shape.n);
-        CHECK(visits.shape.m < shape.m + cluster.m);
-        CHECK(visits.shape.n < shape.n + cluster.n);
       }
+      CHECK(visits.each_once());
+      CHECK(visits.shape.m < shape.m + T::CLUSTER_M);
+      CHECK(visits.shape.n < shape.n + T::CLUSTER_N);
     }
   }
+}
+
+}  // namespace
+
+TEST_CASE("schedule: the CTAs of all clusters visit every tile exactly once") {
+  for (const int consumers : {1, 2, 3}) {
+    check_cluster_tiles<Tile<128, 256, 1, 1, 16>>(consumers);
+    check_cluster_tiles<Tile<128, 256, 2, 1, 8>>(consumers);
+    check_cluster_tiles<Tile<128, 256, 1, 2, 16>>(consumers);
+    check_cluster_tiles<Tile<64, 192, 2, 2, 3>>(consumers);
+  }
+}
+
+TEST_CASE("schedule: the CTAs of a cluster have neighbouring tiles") {
+  using T = Tile<64, 192, 2, 3, 5>;
+  for (int cluster = 0; cluster < 7; ++cluster) {
+    const ClusterTiles<T> first(1000, 3000, cluster, 7, 0);
+    for (int rank = 0; rank < 6; ++rank) {
+      const ClusterTiles<T> tiles(1000, 3000, cluster, 7, rank);
+      auto of_first = first;
+      for (auto t = tiles; t.has(); t.next(), of_first.next()) {
+        REQUIRE(of_first.has());
+        CHECK(t.m0() == of_first.m0() + rank / 3 * 64);
+        CHECK(t.n0() == of_first.n0() + rank % 3 * 192);
+      }
+      CHECK(!of_first.has());
+    }
+  }
+}
+
+TEST_CASE("schedule: where the tiles of a CTA are") {
+  // D of 1200 x 700 is 10 x 3 tiles of 128 x 256, 5 x 3 blocks of 2 x 1. Two rows of blocks are swept
+  // together: blocks 0 to 5 are of rows 0 and 1, 6 to 11 of rows 2 and 3, 12 to 14 of row 4.
+  using T = Tile<128, 256, 2, 1, 2>;
+  struct Place {
+    int m0, n0;
+  };
+  // Cluster 1 of 4 takes blocks 1, 5, 9 and 13: rows and columns 1 0, 1 2, 3 1, 4 1.
+  const Place upper[] = {{256, 0}, {256, 512}, {768, 256}, {1024, 256}};
+  for (const int rank : {0, 1}) {
+    auto t = ClusterTiles<T>(1200, 700, 1, 4, rank);
+    for (const Place& at : upper) {
+      CAPTURE(at.m0);
+      CAPTURE(at.n0);
+      REQUIRE(t.has());
+      CHECK(t.m0() == at.m0 + rank * 128);
+      CHECK(t.n0() == at.n0);
+      t.next();
+    }
+    CHECK(!t.has());
+  }
+  // The second of two consumers has blocks 5 and 13.
+  auto second = ClusterTiles<T>(1200, 700, 1, 4, 0).every(2, 1);
+  CHECK(second.m0() == 256);
+  CHECK(second.n0() == 512);
+  second.next();
+  CHECK(second.m0() == 1024);
+  CHECK(second.n0() == 256);
+  second.next();
+  CHECK(!second.has());
+  // More clusters than blocks: the last have nothing to do. No D, no tiles.
+  CHECK(!ClusterTiles<T>(1200, 700, 15, 16, 0).has());
+  CHECK(!ClusterTiles<T>(0, 700, 0, 4, 0).has());
 }
 
 TEST_CASE("schedule: groups of rows are swept from left to right, each column downwards") {

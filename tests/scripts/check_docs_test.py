@@ -171,6 +171,10 @@ class Checks(Project):
         self.fails("docs/01_name.md:5: bar_synk is not in common/ptx")
         self.page("`bar_sync`", "`fma_rn_f32`")
         self.fails("docs/01_name.md:5: fma_rn_f32 is not used in stages/01_name.cu")
+        block = "#pragma once\nfloat scale(float x) { return ptx::fma_rn_f32(x, 2, 0); }\n"
+        self.write("common/block/scale.cuh", block)
+        self.write("stages/01_name.cu", '#include "common/block/scale.cuh"\n' + STAGE)
+        self.fails("docs/01_name.md:5: common/ptx gives fma_rn_f32 the anchor #fma")
         self.page(f"{ISA}#bar", f"{ISA}#baz")
         self.fails("docs/01_name.md:5: common/ptx gives bar_sync the anchor #bar")
         self.page(f"[bar]({ISA}#bar)", "")

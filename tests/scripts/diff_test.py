@@ -36,6 +36,23 @@ SECOND = (
     "  if (producer) {\n    ptx::bar_sync();\n    ptx::copy(smem);\n  }\n  ptx::wait(bar);\n"
     "  divide();\n}\n"
 )
+MULTIPLY = """// Multiplies one slot.
+template <class T>
+__device__ void multiply(float* acc) {
+  ptx::bar_sync();
+}
+"""
+STAGE = """// Stages the results.
+template <class T>
+__device__ void stage(float* acc) {
+  ptx::copy(acc);
+}
+"""
+KERNEL = "template <class T>\n__global__ void gemm() {\n  %s<T>(acc);\n}\n"
+
+
+def header(function):
+    return f'#pragma once\n#include "common/ptx/all.cuh"\nnamespace block {{\n\n{function}\n}}\n'
 
 
 class Diff(unittest.TestCase):
@@ -91,6 +108,55 @@ class Diff(unittest.TestCase):
         ended = self.run_diff("02_two.cu", PATH="")
         self.assertEqual(ended.returncode, 0, ended.stderr)
         self.assertIn("+divide();", ended.stdout.splitlines())
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    def rungs_with_blocks(self):
+        """Rung 2 has multiply() in its file, rung 3 both functions from common/block, rung 4 too."""
+        self.write("common/block/multiply.cuh", header(MULTIPLY))
+        self.write("common/block/stage.cuh", header(STAGE))
+        wrappers = '#include "common/ptx/all.cuh"\n'
+        blocks = '#include "common/block/multiply.cuh"\n#include "common/block/stage.cuh"\n'
+        both = KERNEL % "block::multiply<T>(acc);\n  block::stage"
+        two = self.write("stages/02_two.cu", wrappers + MULTIPLY + "\n" + KERNEL % "multiply")
+        three = self.write("stages/03_three.cu", blocks + wrappers + both)
+        four = self.write("stages/04_four.cu", blocks + wrappers + both.replace("acc", "sum"))
+        return two, three, four
+
+    def test_what_moved_to_common_block_unchanged_is_no_change_and_what_is_new_there_is(self):
+        two, three, four = self.rungs_with_blocks()
+        change = diff.Change(two, three, str(self.root))
+        self.assertEqual(change.moved, {"multiply": "common/block/multiply.cuh"})
+        self.assertEqual(list(change.added), ["common/block/stage.cuh"])
+        # One call became two; two includes and the five lines of stage() are new.
+        self.assertEqual(change.lines(), (9, 1, 9))
+        self.assertEqual(diff.changed_lines(three, four, str(self.root)), (2, 2, 2))
+        self.write("common/block/multiply.cuh", header(MULTIPLY.replace("bar_sync", "copy")))
+        change = diff.Change(two, three, str(self.root))
+        self.assertEqual(change.moved, {})
+        self.assertEqual(len(change.added), 2)
+        self.assertEqual(change.lines()[:2], (14, 6))
+
+    def test_a_header_of_common_block_is_shown_where_it_is_first_included(self):
+        self.rungs_with_blocks()
+        for env in ({}, {"PATH": ""}):
+            ended = self.run_diff("03_three.cu", **env)
+            self.assertEqual(ended.returncode, 0, ended.stderr)
+            lines = ["".join(line.split()) for line in ended.stdout.splitlines()]
+            self.assertIn("movedunchangedmultiply,nowincommon/block/multiply.cuh", lines)
+            self.assertIn("newinstructioncp.async.bulk.tensor.2d.tile.multicast::cluster(copy)", lines)
+            self.assertIn("+__device__voidstage(float*acc){", lines)
+            self.assertNotIn("-__device__voidmultiply(float*acc){", lines)
+            self.assertNotIn("+__device__voidmultiply(float*acc){", lines)
+            self.assertIn("+block::multiply<T>(acc);", lines)
+            ended = self.run_diff("04_four.cu", **env)
+            self.assertEqual(ended.returncode, 0, ended.stderr)
+            self.assertNotIn("__device__", ended.stdout)
+            self.assertNotIn("moved unchanged", ended.stdout)
 
     def test_the_first_rung_has_nothing_before_it(self):
         ended = self.run_diff("01_one.cu")

@@ -79,6 +79,24 @@ class Hashes(unittest.TestCase):
         self.assertEqual(self.before, self.after(("$L__BB0_", "$L__BB5_"), ("$L__tmp7", "$L__tmp8")))
         self.assertEqual(self.before, self.after(("// begin inline asm", ""), ("mov.u32 \t", "mov.u32 ")))
 
+    def test_the_name_does_not_count(self):
+        renamed = self.after((".entry first(", ".entry _Z5otherILi7EEvv("),
+                             ("first_param_0", "_Z5otherILi7EEvv_param_0"))  # fmt: skip
+        self.assertEqual(renamed["_Z5otherILi7EEvv"], self.before["first"])
+        self.assertEqual(renamed["second"], self.before["second"])
+
+    def test_a_name_that_only_begins_like_the_kernels_counts(self):
+        changed = self.after(("helper", "first_aid"))
+        self.assertNotEqual(changed["first"], self.before["first"])
+        changed = self.after(("%r1, smem_bytes;", "%r1, first_smem;"))
+        self.assertNotEqual(changed["first"], self.before["first"])
+
+    def test_a_kernel_more_changes_no_other_hash(self):
+        more = ".visible .entry zeroth()\n{\n\tret;\n}\n\n.visible .entry first("
+        hashes = self.after((".visible .entry first(", more))
+        del hashes["zeroth"]
+        self.assertEqual(hashes, self.before)
+
     def test_code_counts_and_only_in_its_own_kernel(self):
         changed = self.after(("setp.ne.b32 p", "setp.eq.b32 p"))
         self.assertNotEqual(changed["first"], self.before["first"])
@@ -97,6 +115,7 @@ class Hashes(unittest.TestCase):
     def test_the_text_that_is_hashed_is_readable(self):
         text = kernel_texts(MODULE)["first"]
         self.assertIn("@%p1 bra $L0;", text)
+        self.assertIn(".param .u64 KERNEL_param_0", text)
         self.assertNotIn(".loc", text)
         self.assertNotIn("//", text)
 

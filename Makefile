@@ -6,6 +6,7 @@
 .SUFFIXES:
 SHELL := /bin/bash
 comma := ,
+space := $() $()
 
 # ---- Tools --------------------------------------------------------------------------------------
 ifeq ($(origin CXX),default)
@@ -31,10 +32,15 @@ MIN_NVCC := 12.8
 # One cicc run gives the PTX that is assembled here and embedded beside its SASS. -arch=sm_90a would
 # also compile a plain compute_90, which ptxas refuses.
 ARCH := -gencode 'arch=compute_90a,code=[sm_90a,compute_90a]'
-WARNINGS := -Wall -Wextra -Werror
+# WERROR=1, as .ci/run says, makes compilers' warnings errors; ptxas' always are.
+ERRORS := $(if $(filter 1,$(WERROR)),-Werror)
+WARNINGS := -Wall -Wextra $(ERRORS)
+# clang also compiles what nvcc makes of CUDA's headers, whose functions are mostly unused.
+CLANG := $(findstring clang,$(shell $(CXX) --version 2>/dev/null))
 NVCCFLAGS := -std=c++20 -O3 -lineinfo $(ARCH) -I. -ccbin $(CXX) --cudart shared --no-compress \
-  --expt-relaxed-constexpr -Werror all-warnings \
-  -Xptxas -v,-warn-spills,-warn-lmem-usage,-Werror -Xcompiler -Wall,-Wextra,-Werror,-fPIC
+  --expt-relaxed-constexpr $(if $(ERRORS),-Werror all-warnings) \
+  -Xptxas -v,-warn-spills,-warn-lmem-usage,-Werror \
+  -Xcompiler $(subst $(space),$(comma),$(strip $(WARNINGS) $(if $(CLANG),-Wno-unused-function) -fPIC))
 CXXFLAGS := -std=c++20 -O2 -g -fPIC $(WARNINGS) -I. \
   $(addprefix -isystem ,$(filter-out /usr/include,$(CUDA_INCLUDE)))
 # The run path is a RUNPATH, which LD_LIBRARY_PATH overrides.
@@ -42,19 +48,36 @@ LDFLAGS := -Wl,--enable-new-dtags -Wl,--as-needed \
   $(addprefix -L,$(CUDA_LIB)) $(addprefix -Wl$(comma)-rpath$(comma),$(CUDA_LIB))
 LDLIBS := -lcudart -ldl -lpthread
 
+LETTERS := $(firstword -$(MAKEFLAGS))
+DRY := $(findstring n,$(LETTERS))
+FORCED := $(if $(findstring B,$(LETTERS)),-B)
+
 # Builds use every core unless the command line has a -j of its own.
 ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS)),)
   MAKEFLAGS += -j$(shell nproc)
 endif
 
-# V=1 shows every command.
-ifeq ($(V),1)
-  Q :=
-  say = @:
+# V=1 shows every command. say(tool, file) says which step a compile or link is, and of how many:
+# the first one asks a second make what it would do.
+Q := $(if $(filter 1,$(V)),,@)
+ifdef COUNT_STEPS
+  say = @: a step
 else
-  Q := @
-  say = @echo "  $(1) $(2)"
+  STEPS = $(eval STEPS := $(shell MAKEFLAGS= $(MAKE) -n $(FORCED) COUNT_STEPS=1 $(MAKEOVERRIDES) \
+    $(MAKECMDGOALS) 2>/dev/null | grep -c '^: a step'))$(STEPS)
+  step = $(eval DONE += x)$(words $(DONE))
+  say = @printf '[%3d/%d] %-4s %s\n' $(step) $(STEPS) $(1) $(2)
 endif
+
+# ---- How rules write files ----------------------------------------------------------------------
+# A rule writes NEW, a name that no other make uses, and ends with $(move): two makes at once never
+# see half a file of each other.
+NEW = $@.$$$$
+move = && mv -f $(NEW) $@ || { rm -f $(NEW) $(NEW).*; exit 1; }
+# update: the same for what is rewritten only if it changes.
+update = if cmp -s $(NEW) $@; then rm $(NEW); else mv -f $(NEW) $@; fi
+# Such files are made at every start; make -n takes them as they are.
+ALWAYS := $(if $(DRY),,FORCE)
 
 # ---- What there is ------------------------------------------------------------------------------
 STAGES := stages
@@ -83,6 +106,8 @@ include common/machine/interpose/interpose.mk
 include tests/golden/golden.mk
 include common/limits/limits.mk
 include tests/seam/seam.mk
+include tests/sanitize.mk
+include scripts/editors.mk
 
 # Make's variables become the programs' options, those of the command line only: an environment
 # often has an N or a DATA of its own.
@@ -97,6 +122,7 @@ make ladder        builds every rung, runs and checks it, prints one table
 make stage-N       the same for rung N, one row a variant, then what to read and run next
                    [M= N= K= VARIANT= DATA=normal|uniform|ints|zeros SEED= GRID=]
 make test          everything that this machine can test [REQUIRE_GPU=1 DOCTEST_DIR=]
+                   [SANITIZE=1: host, machine and golden under address and undefined sanitizers]
 make bench         the measurement, resumable, into docs/results/ [ROWS=]
 make sweep         every configuration at many shapes, and how far the pick is off, into docs/results/
                    [SHAPES=tuning,heldout REGIME=burst|sustained FORCE=1 PICKS=1]
@@ -113,27 +139,30 @@ make ncu-N         Nsight Compute on one launch of the kernel [VARIANT= M= N= K=
 make sanitize-N    compute-sanitizer: memcheck, racecheck and synccheck [VARIANT= M= N= K=]
 make doctor        what will work on this machine and what will not, each with the fix
 make lib           build/libladder.so with the C API of common/host/ladder.h
+make install       libladder.so and ladder.h into PREFIX=, by default /usr/local [DESTDIR=]
 make machine       the PTX machine, for scripts/ptx-machine PROGRAM
 make machine-bench how fast it is here
 make isa           docs/isa.md, which instructions it runs
 make golden        what a GPU does with single instructions, recorded for make test; needs a GPU
+make format        formats the sources, format-check only looks, clang-format gets the formatter
+make compile_commands.json  for clangd and editors
 make clean         removes build/
 
 Rungs: $(STEMS)
-V=1 shows the commands; CUDA_HOME= picks a toolkit.
+V=1 shows the commands; CUDA_HOME= picks a toolkit, CXX= a host compiler; WERROR=1 makes its
+warnings errors.
 Programs exit 0: ok, 1: wrong result, 2: usage or refused input, 3: no usable device, 4: hang.
 Make reports a program's exit code as "Error N" and exits 2 itself.
 endef
 export HELP
 
-.PHONY: help ladder bench sweep counters limits energy tables doctor lib mutations machine-bench test clean FORCE
+.PHONY: help ladder bench sweep counters limits energy tables doctor lib install mutations machine-bench test clean FORCE
 help:
 	@echo "$$HELP"
 
 # ---- Toolkit check and rebuild on changed flags -------------------------------------------------
 # build/flags holds the compilers' versions and command lines, one a line; it is rewritten, and
 # everything rebuilt, when one changes. The gate's test compiles its own files by the third.
-update = if cmp -s $(1).new $(1); then rm $(1).new; else mv $(1).new $(1); fi
 define COMMANDS
 $(NVCC) $(NVCCFLAGS)
 $(CXX) $(CXXFLAGS)
@@ -141,7 +170,7 @@ $(LDFLAGS) $(LDLIBS)
 endef
 export COMMANDS
 
-build/flags: FORCE
+build/flags: $(ALWAYS) | build/objects $(MACHINE_FLAGS)
 	@mkdir -p build
 	@version=$$('$(NVCC)' --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\), \(.*\)/\1 \2/p'); \
 	if [ -z "$$version" ]; then \
@@ -154,13 +183,13 @@ build/flags: FORCE
 	    "(PTX ISA 8.6); say make CUDA_HOME=..." >&2; \
 	  exit 1; \
 	fi; \
-	printf '%s\n' "nvcc $$version" "$$($(CXX) --version | head -1)" "$$COMMANDS" >build/flags.new; \
-	$(call update,build/flags)
+	printf '%s\n' "nvcc $$version" "$$($(CXX) --version | head -1)" "$$COMMANDS" >$(NEW); \
+	$(update)
 
 # build/objects names what is linked, so that a stage file that goes away goes from the programs.
-build/objects: FORCE
+build/objects: $(ALWAYS)
 	@mkdir -p build
-	@echo '$(HOST_OBJECTS) $(STAGE_OBJECTS) $(TEST_OBJECTS)' >$@.new; $(call update,$@)
+	@echo '$(HOST_OBJECTS) $(STAGE_OBJECTS) $(TEST_OBJECTS)' >$(NEW); $(update)
 
 FORCE:
 
@@ -168,52 +197,58 @@ FORCE:
 GATE := $(PYTHON) scripts/nvcc_gate.py
 # gate(source, object, what PTX, cubin and log are called but for the extension)
 gate = $(GATE) $(1) $(2) $(3) -- $(NVCC) $(NVCCFLAGS)
+# compile(flags): a C++ file and its dependencies
+compile = $(CXX) $(1) -MMD -MP -MT $@ -MF $(NEW).d -c $< -o $(NEW) \
+  && mv -f $(NEW).d $(basename $@).d $(move)
 
 build/obj/stages/%.o: $(STAGES)/%.cu build/flags scripts/nvcc_gate.py
-	$(call say,NVCC   ,$<)
+	$(call say,NVCC,$<)
 	$(Q)$(call gate,$<,$@,build/ptx/$*)
 
 build/obj/%.o: %.cu build/flags scripts/nvcc_gate.py
-	$(call say,NVCC   ,$<)
+	$(call say,NVCC,$<)
 	$(Q)$(call gate,$<,$@,build/obj/$*) $(if $(filter tests/%,$<),-isystem build/doctest)
 
 build/obj/%.o: %.cpp build/flags
 	@mkdir -p $(@D)
-	$(call say,CXX    ,$<)
-	$(Q)$(CXX) $(CXXFLAGS) $(if $(filter tests/%,$<),-isystem build/doctest) -MMD -MP -c $< -o $@
+	$(call say,CXX,$<)
+	$(Q)$(call compile,$(CXXFLAGS) $(if $(filter tests/%,$<),-isystem build/doctest))
 
 $(HASHES): $(STAGE_OBJECTS) build/objects scripts/kernel_hashes.py
-	$(Q)$(PYTHON) scripts/kernel_hashes.py $(STEMS:%=build/ptx/%.ptx) >$@
+	$(Q)$(PYTHON) scripts/kernel_hashes.py $(STEMS:%=build/ptx/%.ptx) >$(NEW) $(move)
 
 -include $(wildcard build/obj/*/*.d build/obj/*/*/*.d)
 
 # ---- Link ---------------------------------------------------------------------------------------
-link = $(CXX) -o $@ $(filter %.o %.a,$^) $(LDFLAGS)
+# link(more flags)
+link = $(CXX) -o $(NEW) $(filter %.o %.a,$^) $(LDFLAGS) $(1) $(LDLIBS) $(move)
 
 build/ladder: $(HOST_OBJECTS) $(STAGE_OBJECTS) build/objects
-	$(call say,LINK   ,$@)
-	$(Q)$(link) $(LDLIBS)
+	$(call say,LINK,$@)
+	$(Q)$(link)
 
-build/libladder.so: $(LIB_OBJECTS) $(STAGE_OBJECTS) build/objects
-	$(call say,LINK   ,$@)
-	$(Q)$(link) -shared -Wl,--no-undefined $(LDLIBS)
+# The version script keeps every name but those of the C API inside.
+LADDER_MAP := common/host/ladder.map
+build/libladder.so: $(LIB_OBJECTS) $(STAGE_OBJECTS) $(LADDER_MAP) build/objects
+	$(call say,LINK,$@)
+	$(Q)$(call link,-shared -Wl$(comma)-soname$(comma)libladder.so -Wl$(comma)--no-undefined \
+	  -Wl$(comma)--version-script=$(LADDER_MAP))
 
 # An archive, so that host tests pull in only what they name.
 build/libhost.a: $(filter-out build/obj/common/host/main.o,$(HOST_OBJECTS)) build/objects
-	@rm -f $@
-	$(Q)ar rcs $@ $(filter %.o,$^)
+	$(Q)ar rcs $(NEW) $(filter %.o,$^) $(move)
 
 $(TEST_PROGRAMS): build/tests/%: build/objects
 	@mkdir -p $(@D)
-	$(call say,LINK   ,$@)
-	$(Q)$(link) $(TEST_LIBS) $(LDLIBS)
+	$(call say,LINK,$@)
+	$(Q)$(link)
 $(foreach suite,$(TEST_SUITES),$(eval build/tests/$(suite): $(call test_objects,$(suite))))
 $(TEST_OBJECTS): | build/doctest/doctest/doctest.h
 build/tests/host: build/libhost.a
 build/tests/machine: $(MACHINE_OBJECTS)
-# Both run a rung through the library, one on a GPU, the other on the PTX machine.
-build/tests/gpu build/tests/rungs: build/libladder.so
-build/tests/gpu build/tests/rungs: TEST_LIBS := -Lbuild -lladder -Wl,-rpath,'$$ORIGIN/..'
+# Both run every rung, one on a GPU, the other on the PTX machine. They use more than the library
+# exports, so they have its objects: both at once would register the rungs twice.
+build/tests/gpu build/tests/rungs: $(LIB_OBJECTS) $(STAGE_OBJECTS)
 
 build/doctest/doctest/doctest.h:
 	$(Q)DOCTEST_DIR='$(DOCTEST_DIR)' scripts/doctest.sh build/doctest $(CXX)
@@ -225,11 +260,11 @@ TOOLS := $(PYTHON) scripts/kernel_tools.py
 # rules(stem, digits, number)
 define rules
 build/stage-$(2): $(HOST_OBJECTS) build/obj/stages/$(1).o build/objects
-	$$(call say,LINK   ,$$@)
-	$$(Q)$$(link) $$(LDLIBS)
+	$$(call say,LINK,$$@)
+	$$(Q)$$(link)
 
 .PHONY: $(PER_STAGE:%=%-$(2)) $(PER_STAGE:%=%-$(3))
-stage-$(2): build/stage-$(2) machine
+stage-$(2): build/stage-$(2) $(MACHINE_WITHOUT_GPU)
 	$$(Q)build/stage-$(2) $$(OPTIONS)
 diff-$(2):
 	$$(Q)$$(PYTHON) scripts/diff.py $(STAGES)/$(1).cu
@@ -257,7 +292,7 @@ stage-% diff-% ptx-% sass-% trace-% ncu-% sanitize-%:
 	@echo "There is no rung $*. The rungs are:" >&2; printf '  %s\n' $(STEMS) >&2; exit 2
 
 # ---- The rest -----------------------------------------------------------------------------------
-ladder: $(PROGRAMS) $(HASHES) machine
+ladder: $(PROGRAMS) $(HASHES) $(MACHINE_WITHOUT_GPU)
 	$(Q)build/ladder $(OPTIONS)
 
 bench: build/ladder $(HASHES)
@@ -286,6 +321,14 @@ doctor:
 
 lib: build/libladder.so
 
+# The library and its header, below PREFIX; DESTDIR is where a package is put together.
+PREFIX ?= /usr/local
+INSTALLED := $(DESTDIR)$(PREFIX)
+install: build/libladder.so
+	$(Q)install -d '$(INSTALLED)/lib' '$(INSTALLED)/include'
+	$(Q)install -m 755 build/libladder.so '$(INSTALLED)/lib/'
+	$(Q)install -m 644 common/host/ladder.h '$(INSTALLED)/include/'
+
 mutations: $(STAGE_PROGRAMS) $(KERNEL_PROGRAMS) machine
 	$(Q)$(PYTHON) scripts/mutations.py
 
@@ -295,10 +338,15 @@ failure-%: $(STAGE_PROGRAMS) $(KERNEL_PROGRAMS) machine
 machine-bench: $(STAGE_PROGRAMS) machine
 	$(Q)$(PYTHON) scripts/machine_bench.py
 
+ifeq ($(SANITIZE),1)
+test: $(SANITIZED_PROGRAMS) $(SANITIZED_LIBS)
+	$(Q)$(PYTHON) scripts/run_sanitized.py
+else
 test: $(PROGRAMS) $(TEST_PROGRAMS) $(KERNEL_PROGRAMS) $(GOLDEN_TESTS) $(HASHES) machine \
-    $(ISA) build/machine/libreplace_ptx.so
+    $(ISA) build/machine/libreplace_ptx.so $(TEST_NEEDS)
 	$(Q)REVISION="$${REVISION:-$$(git describe --always --dirty 2>/dev/null)}" \
 	  $(PYTHON) scripts/run_tests.py
+endif
 
 clean:
 	rm -rf build

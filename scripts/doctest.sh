@@ -7,10 +7,12 @@ dir=$1
 cxx=$2
 mkdir -p "$dir/doctest"
 header=$dir/doctest/doctest.h
+# Takes its name when it is whole: another make may be at the same.
+put() { cp "$1" "$header.$$" && mv -f "$header.$$" "$header"; }
 
 if [ -n "${DOCTEST_DIR:-}" ]; then
   for found in "$DOCTEST_DIR/doctest/doctest.h" "$DOCTEST_DIR/doctest.h"; do
-    if [ -f "$found" ]; then cp "$found" "$header"; exit 0; fi
+    if [ -f "$found" ]; then put "$found"; exit 0; fi
   done
   echo "DOCTEST_DIR=$DOCTEST_DIR holds neither doctest/doctest.h nor doctest.h." >&2
   exit 1
@@ -18,10 +20,10 @@ fi
 
 found=$(echo '#include <doctest/doctest.h>' | "$cxx" -x c++ -M - 2>/dev/null |
         tr ' \\' '\n\n' | grep '/doctest/doctest\.h$' || true)
-if [ -n "$found" ]; then cp "$found" "$header"; exit 0; fi
+if [ -n "$found" ]; then put "$found"; exit 0; fi
 
-work=$(cd "$dir" && pwd)/package
-rm -rf "$work"
+work=$(mktemp -d "$(cd "$dir" && pwd)/package.XXXXXX")
+trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/state/lists/partial" "$work/cache/archives/partial"
 if command -v apt-get >/dev/null && command -v dpkg >/dev/null; then
   echo "  FETCH   doctest-dev"
@@ -35,8 +37,7 @@ if command -v apt-get >/dev/null && command -v dpkg >/dev/null; then
       dpkg -x doctest-dev_*.deb unpacked
   ) || true
   if [ -f "$work/unpacked/usr/include/doctest/doctest.h" ]; then
-    cp "$work/unpacked/usr/include/doctest/doctest.h" "$header"
-    rm -rf "$work"
+    put "$work/unpacked/usr/include/doctest/doctest.h"
     exit 0
   fi
 fi

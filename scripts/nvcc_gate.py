@@ -137,8 +137,9 @@ def main():
         with open(made + ".d", "w", encoding="utf-8") as file:
             file.write(f"{made_object}: {' '.join(needed)}\n")
             file.writelines(f"{name}:\n" for name in needed)
-        with open(prefix + ".log", "w", encoding="utf-8") as file:
+        with open(made + ".log", "w", encoding="utf-8") as file:
             file.write(log)
+        os.replace(made + ".log", prefix + ".log")
         os.replace(os.path.join(directory, stem(source) + ".ptx"), prefix + ".ptx")
         os.replace(os.path.join(directory, stem(source) + ".sm_90a.cubin"), prefix + ".cubin")
         os.replace(made + ".d", os.path.splitext(made_object)[0] + ".d")

@@ -9,6 +9,7 @@ stubs   writes, for every name that the toolkit's libcudart and libcuda export a
 """
 
 import argparse
+import contextlib
 import ctypes
 import os
 import re
@@ -70,6 +71,16 @@ def renames(header):
     return sorted({match.groups() for match in found if match})
 
 
+@contextlib.contextmanager
+def written(folder, name):
+    """A file that takes its name when it is whole: another make may be reading the one before."""
+    path = os.path.join(folder, name)
+    new = f"{path}.{os.getpid()}"
+    with open(new, "w", encoding="utf-8") as file:
+        yield file
+    os.replace(new, path)
+
+
 def stubs(args):
     names, node = exported(args.nm, args.cudart)
     if args.cuda:
@@ -82,7 +93,7 @@ def stubs(args):
             aliases.append(f"-Wl,--defsym={name}={plain}")
         else:
             refused.append(name)
-    with open(os.path.join(args.out, "stubs.c"), "w", encoding="utf-8") as file:
+    with written(args.out, "stubs.c") as file:
         file.write("int ptx_machine_refuse(const char* name);\n")
         for name in refused:
             file.write(f"int {name}(void);\n")
@@ -93,9 +104,9 @@ def stubs(args):
             if renamed in names:
                 file.write(f'    "{name}", "{renamed}",\n')
         file.write("    0};\n")
-    with open(os.path.join(args.out, "aliases.rsp"), "w", encoding="utf-8") as file:
+    with written(args.out, "aliases.rsp") as file:
         file.write("\n".join(aliases) + "\n")
-    with open(os.path.join(args.out, "exports.map"), "w", encoding="utf-8") as file:
+    with written(args.out, "exports.map") as file:
         file.write(node + " { global: cuda*; __cuda*; cu[A-Z]*; ptx_machine; local: *; };\n")
 
 

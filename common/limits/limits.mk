@@ -4,11 +4,11 @@ LIMITS_OBJECTS := $(patsubst %,build/obj/%.o,$(basename $(sort $(wildcard common
   common/limits/*.cu))))
 
 build/limits: $(LIMITS_OBJECTS) build/libhost.a
-	$(call say,LINK   ,$@)
-	$(Q)$(link) $(LDLIBS)
+	$(call say,LINK,$@)
+	$(Q)$(link)
 
 limits: build/limits build/ladder $(HASHES)
 	$(Q)$(PYTHON) scripts/limits.py $(call option,ROWS,rows)
 
 # tests/scripts/limits_test.py runs it on the PTX machine.
-test: build/limits
+TEST_NEEDS += build/limits

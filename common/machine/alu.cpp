@@ -147,11 +147,18 @@ Bits<T> put(Result result) {
   }
 }
 
+// Before a loop: no round depends on another one's result, so that the compiler may vectorize it.
+#ifdef __clang__
+#define INDEPENDENT_ROUNDS _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define INDEPENDENT_ROUNDS _Pragma("GCC ivdep")
+#endif
+
 // As for_lanes; rows are the same or disjoint, so that no lane depends on another one's result.
 template <class F>
 void lanes(uint32_t mask, F&& f) {
   if (mask != FULL) return for_lanes(mask, f);
-#pragma GCC ivdep
+  INDEPENDENT_ROUNDS
   for (uint32_t lane = 0; lane < LANES; ++lane) f(lane);
 }
 
@@ -655,7 +662,7 @@ constexpr auto FMINMAX = [](auto a, auto b) {
   }
   const bool negative = (std::bit_cast<U>(MAXIMUM ? b : a) & SIGN) != 0;  // -0 < +0
   const bool a_wins = (MAXIMUM ? a > b : a < b) | ((a == b) & negative);
-  const T result = a_wins | (b != b) ? a : b;
+  const T result = (a_wins | (b != b)) ? a : b;
   const T chosen = NAN_WINS && a != a ? a : NAN_WINS && b != b ? b : result;
   if constexpr (XORSIGN) return std::bit_cast<T>(std::bit_cast<U>(chosen) | sign);
   if constexpr (sizeof(T) == 8) return chosen != chosen ? with_payload(chosen, a, b, b) : chosen;

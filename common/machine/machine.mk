@@ -7,9 +7,11 @@ CUDA_STUB := $(firstword $(wildcard $(addsuffix /stubs/libcuda.so,$(CUDA_LIB))))
 MACHINE_LIBS := build/machine/$(CUDART_SONAME) build/machine/libcuda.so.1 build/machine/libcuda.so
 
 # Products are rounded as PTX says, so nothing may be contracted; nothing reads errno or flags.
-# -Wrestrict is wrong about std::string in GCC 12 (its bug 105651).
-MACHINE_CXXFLAGS := -std=c++20 -O2 -fvect-cost-model=dynamic -march=native -ffp-contract=off \
-  -fno-math-errno -fno-trapping-math -g -fPIC $(WARNINGS) -Wno-restrict -I.
+# GCC 11 does not vectorize at -O2, later ones only what costs no code size; -Wrestrict is wrong
+# about std::string in GCC 12 (its bug 105651). clang warns of loops that it cannot vectorize.
+MACHINE_CXXFLAGS := -std=c++20 -O2 -march=native -ffp-contract=off -fno-math-errno \
+  -fno-trapping-math -g -fPIC $(WARNINGS) -I. $(if $(CLANG),-Wno-pass-failed, \
+  -ftree-vectorize -fvect-cost-model=dynamic -Wno-restrict)
 
 MACHINE_OBJECTS := $(patsubst %.cpp,build/obj/%.o,$(sort $(wildcard common/machine/*.cpp)))
 RUNTIME_OBJECTS := $(patsubst %.cpp,build/obj/%.o,$(sort $(wildcard common/machine/runtime/*.cpp)))
@@ -19,55 +21,69 @@ NAMES_SCRIPT := scripts/runtime_names.py
 .PHONY: machine
 machine: $(MACHINE_LIBS)
 
-# Rewritten, and everything rebuilt, when the flags change.
+# What the rungs need besides themselves: the machine, unless the driver names a Hopper. If it is
+# there but cannot be used, the program says so, and that `make machine` builds the PTX machine.
+HOPPER := $(if $(wildcard /dev/nvidia[0-9]*),$(shell \
+  grep -lsE 'Model:.*\<G?H(20|100|200|800)\>' /proc/driver/nvidia/gpus/*/information))
+ifeq ($(LADDER_DEVICE),gpu)
+  MACHINE_WITHOUT_GPU :=
+else
+  MACHINE_WITHOUT_GPU := $(if $(HOPPER),$(filter machine,$(LADDER_DEVICE)),machine)
+endif
+
+# Rewritten, and everything rebuilt, when the flags change, or what -march=native stands for: the
+# macros that it defines say so, one for each extension of the CPU and one for its model.
 MACHINE_FLAGS := build/obj/common/machine/flags
-$(MACHINE_FLAGS): FORCE
+$(MACHINE_FLAGS): $(ALWAYS)
 	@mkdir -p $(@D)
-	@echo '$(MACHINE_CXXFLAGS)' >$@.new; $(call update,$@)
+	@{ echo '$(MACHINE_CXXFLAGS)'; \
+	  $(CXX) -march=native -dM -E -x c++ /dev/null | LC_ALL=C sort; } >$(NEW); $(update)
 
 build/obj/common/machine/%.o: common/machine/%.cpp $(MACHINE_FLAGS) build/flags
 	@mkdir -p $(@D)
-	$(call say,CXX    ,$<)
-	$(Q)$(CXX) $(MACHINE_CXXFLAGS) -MMD -MP -c $< -o $@
+	$(call say,CXX,$<)
+	$(Q)$(call compile,$(MACHINE_CXXFLAGS))
 
 build/obj/common/machine/runtime/%.o: common/machine/runtime/%.cpp $(MACHINE_FLAGS) build/flags \
     | $(NAMES)/errors.inc
 	@mkdir -p $(@D)
-	$(call say,CXX    ,$<)
-	$(Q)$(CXX) $(MACHINE_CXXFLAGS) -I$(NAMES) \
-	  $(addprefix -isystem ,$(filter-out /usr/include,$(CUDA_INCLUDE))) -MMD -MP -c $< -o $@
+	$(call say,CXX,$<)
+	$(Q)$(call compile,$(MACHINE_CXXFLAGS) -I$(NAMES) \
+	  $(addprefix -isystem ,$(filter-out /usr/include,$(CUDA_INCLUDE))))
 
 $(NAMES)/errors.inc: $(NAMES_SCRIPT) build/flags
 	@mkdir -p $(@D)
-	$(Q)$(PYTHON) $(NAMES_SCRIPT) errors --cudart '$(CUDART)' --header '$(CUDA_INCLUDE)/cuda.h' >$@
+	$(Q)$(PYTHON) $(NAMES_SCRIPT) errors --cudart '$(CUDART)' --header '$(CUDA_INCLUDE)/cuda.h' >$(NEW) \
+	  $(move)
 
 $(NAMES)/stubs.c: $(NAMES_SCRIPT) $(RUNTIME_OBJECTS)
 	$(Q)$(PYTHON) $(NAMES_SCRIPT) stubs --cudart '$(CUDART)' --header '$(CUDA_INCLUDE)/cuda.h' \
 	  $(if $(CUDA_STUB),--cuda '$(CUDA_STUB)') --out $(@D) $(RUNTIME_OBJECTS)
 
 $(NAMES)/stubs.o: $(NAMES)/stubs.c
-	$(Q)$(CXX) -x c -O1 -fPIC $(WARNINGS) -c $< -o $@
+	$(Q)$(CXX) -x c -O1 -fPIC $(WARNINGS) -c $< -o $(NEW) $(move)
 
 build/machine/$(CUDART_SONAME): $(MACHINE_OBJECTS) $(RUNTIME_OBJECTS) $(NAMES)/stubs.o build/objects
 	@mkdir -p $(@D)
-	$(call say,LINK   ,$@)
-	$(Q)$(CXX) -shared -o $@ $(filter %.o,$^) -Wl,-soname,$(CUDART_SONAME) -Wl,-Bsymbolic \
+	$(call say,LINK,$@)
+	$(Q)$(CXX) -shared -o $(NEW) $(filter %.o,$^) -Wl,-soname,$(CUDART_SONAME) -Wl,-Bsymbolic \
 	  -Wl,--version-script=$(NAMES)/exports.map @$(NAMES)/aliases.rsp -Wl,--no-undefined \
-	  -ldl -lpthread
+	  -ldl -lpthread $(move)
 
 # Empty: the driver's names are defined by the library that it needs.
 build/machine/libcuda.so.1: build/machine/$(CUDART_SONAME)
-	$(Q)$(CXX) -shared -o $@ -Wl,-soname,libcuda.so.1 -Wl,--no-as-needed $< -Wl,-rpath,'$$ORIGIN'
+	$(Q)$(CXX) -shared -o $(NEW) -Wl,-soname,libcuda.so.1 -Wl,--no-as-needed $< \
+	  -Wl,-rpath,'$$ORIGIN' $(move)
 
 build/machine/libcuda.so: build/machine/libcuda.so.1
-	$(Q)ln -sf libcuda.so.1 $@
+	$(Q)ln -s libcuda.so.1 $(NEW) $(move)
 
 # ---- The documented ISA -------------------------------------------------------------------------
 ISA := build/machine/isa
 $(ISA): build/obj/common/machine/tools/print_isa.o $(MACHINE_OBJECTS)
 	@mkdir -p $(@D)
-	$(call say,LINK   ,$@)
-	$(Q)$(CXX) -o $@ $^ -ldl -lpthread
+	$(call say,LINK,$@)
+	$(Q)$(CXX) -o $(NEW) $^ -ldl -lpthread $(move)
 
 .PHONY: isa
 isa: $(ISA)
@@ -96,16 +112,16 @@ build/tests/programs/driver: PROGRAM_FLAGS := $(ARCH) --cudart shared --no-compr
 
 build/tests/programs/hello_%: tests/machine/programs/hello.cu
 	@mkdir -p $(@D)
-	$(call say,NVCC   ,$@)
-	$(Q)$(PROGRAM_NVCC) $(PROGRAM_FLAGS) $< -o $@
+	$(call say,NVCC,$@)
+	$(Q)$(PROGRAM_NVCC) $(PROGRAM_FLAGS) $< -o $(NEW) $(move)
 
 build/tests/programs/%.cubin: tests/machine/programs/%.cu
 	@mkdir -p $(@D)
-	$(Q)$(PROGRAM_NVCC) -cubin -gencode arch=compute_90a,code=sm_90a $< -o $@
+	$(Q)$(PROGRAM_NVCC) -cubin -gencode arch=compute_90a,code=sm_90a $< -o $(NEW) $(move)
 
 build/tests/programs/%: tests/machine/programs/%.cu
 	@mkdir -p $(@D)
-	$(call say,NVCC   ,$@)
-	$(Q)$(PROGRAM_NVCC) $(PROGRAM_FLAGS) $< -o $@
+	$(call say,NVCC,$@)
+	$(Q)$(PROGRAM_NVCC) $(PROGRAM_FLAGS) $< -o $(NEW) $(move)
 
 -include $(wildcard build/obj/common/machine/runtime/*.d)

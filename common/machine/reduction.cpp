@@ -29,8 +29,10 @@ void reduce(std::byte* to, const std::byte* from) {
       if (sum == sum) return sum;
       if constexpr (std::is_same_v<T, float>) return std::bit_cast<float>(F32_NAN);
       return old != old ? old : operand;
+    } else if constexpr (OP == Reduction::add) {  // wraps around
+      using Wrapping = std::make_unsigned_t<T>;
+      return static_cast<T>(static_cast<Wrapping>(old) + static_cast<Wrapping>(operand));
     }
-    if constexpr (OP == Reduction::add) return old + operand;
     if constexpr (OP == Reduction::min) return std::min(old, operand);
     if constexpr (OP == Reduction::max) return std::max(old, operand);
     if constexpr (OP == Reduction::inc) return old >= operand ? 0 : old + 1;

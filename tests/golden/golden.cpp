@@ -473,7 +473,7 @@ class Runner {
     }
     d.ok(cudaMemcpy(in_at, in.data(), in.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
     d.ok(cudaMemcpy(out_at, out.data(), out.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
-    alignas(64) CUtensorMap map;
+    CUtensorMap map;
     const CUresult encoded = c.map.empty() ? CUDA_SUCCESS
                                            : encode(map, c.map, static_cast<uint8_t*>(in_at),
                                                     static_cast<uint8_t*>(out_at));

@@ -13,8 +13,8 @@ $(GOLDEN_CASES): tests/golden/generate.py tests/golden/suite.py $(wildcard tests
 
 $(GOLDEN_PROGRAMS): $(GOLDEN)/%: build/obj/tests/golden/%.o build/objects
 	@mkdir -p $(@D)
-	$(call say,LINK   ,$@)
-	$(Q)$(link) $(LDLIBS)
+	$(call say,LINK,$@)
+	$(Q)$(link)
 
 .PHONY: golden golden-questions
 golden: $(GOLDEN_CASES) $(GOLDEN)/golden

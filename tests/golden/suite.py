@@ -5,6 +5,7 @@ buffer, `words` 64-bit words and `maps` tensor maps. A case is one launch of a k
 reads what write() leaves: one PTX file a module and cases.txt, one case a line.
 """
 
+import os
 import pathlib
 import re
 
@@ -94,8 +95,15 @@ class Suite:
         for name, kernels in self.modules.items():
             header = HEADER + ".extern .shared .align 1024 .b8 smem[];\n"
             header += self.declarations.get(name, "")
-            (folder / f"{name}.ptx").write_text(header + "".join(kernels.values()))
-        (folder / "cases.txt").write_text("\n".join(self.cases) + "\n")
+            write_whole(folder / f"{name}.ptx", header + "".join(kernels.values()))
+        write_whole(folder / "cases.txt", "\n".join(self.cases) + "\n")
+
+
+def write_whole(path, text):
+    """A file that takes its name when it is whole: another make may be reading the one before."""
+    new = path.with_name(f"{path.name}.{os.getpid()}")
+    new.write_text(text)
+    new.replace(path)
 
 
 DATA_TYPES = (

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <limits>
 #include <string>
+#include <string_view>
 
 #include "common/tile/configurations.h"
 #include "common/tile/cost_model.h"
@@ -46,7 +47,7 @@ double clocks(const GemmConfig& config, const Shape& s, int resident = RESIDENT)
   return predicted_clocks(config, s.m, s.n, s.k, resident, Gpu{});
 }
 
-const GemmConfig& named(const std::string& name) {
+const GemmConfig& named(std::string_view name) {
   return *std::find_if(std::begin(CONFIGURATIONS), std::end(CONFIGURATIONS),
                        [&](const GemmConfig& config) { return config.name == name; });
 }

@@ -36,8 +36,7 @@ constexpr Padding TIGHT{0, 0, 0}, PADDED{8, 24, 16};
 class Matrix {
  public:
   Matrix(int rows, int cols, int padding)
-      : rows_(rows),
-        cols_(cols),
+      : cols_(cols),
         ld_((cols + 7LL) / 8 * 8 + padding),
         span_(rows > 0 && cols > 0 ? (rows - 1) * ld_ + cols : 0),
         buffer_((2 * GUARD + span_) * sizeof(uint16_t)) {
@@ -67,7 +66,7 @@ class Matrix {
   }
 
  private:
-  int rows_, cols_;
+  int cols_;
   long long ld_, span_;
   ladder::DeviceBuffer buffer_;
 };

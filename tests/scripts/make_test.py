@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -68,6 +69,86 @@ class Make(unittest.TestCase):
         lines = make("-n", "-B", "stage-2", "stage-1").stdout.splitlines()
         runs = [line for line in lines if re.match(r"build/stage-\d+\s*$", line)]
         self.assertEqual([run.strip() for run in runs], ["build/stage-02", "build/stage-01"])
+
+
+    def test_steps_are_counted(self):
+        lines = make("-n", "-B", "build/ladder").stdout.splitlines()
+        steps = [re.match(r"printf '.*' (\d+) (\d+) \w+ \S+$", line) for line in lines]
+        steps = [tuple(map(int, step.groups())) for step in steps if step]
+        self.assertGreater(len(steps), 20)
+        self.assertEqual(steps, [(n, len(steps)) for n in range(1, len(steps) + 1)])
+
+    def test_warnings_are_errors_on_request_and_those_of_ptxas_always(self):
+        compiles = {}
+        for word in ("WERROR=", "WERROR=1"):
+            lines = make("-n", "-B", "build/ladder", word).stdout.splitlines()
+            compiles[word] = [line for line in lines if "-Wall" in line]
+            self.assertGreater(len(compiles[word]), 20)
+            for line in compiles[word]:
+                if "nvcc_gate" in line:
+                    self.assertIn("-Xptxas -v,-warn-spills,-warn-lmem-usage,-Werror", line)
+        for line in compiles["WERROR="]:
+            self.assertNotRegex(line, r" -Werror|-Wextra,-Werror")
+        for line in compiles["WERROR=1"]:
+            self.assertRegex(line, r"-Wextra[ ,]-Werror")
+
+    def test_the_machine_is_built_for_rungs_unless_a_gpu_is_asked_for(self):
+        for goal in ("ladder", "stage-1"):
+            for device, built in (("gpu", False), ("machine", True)):
+                lines = make("-n", "-B", goal, LADDER_DEVICE=device).stdout
+                self.assertEqual("common/machine/alu.cpp" in lines, built, (goal, device))
+
+    def test_each_command_of_the_help_stands_in_the_readme(self):
+        table = (ROOT / "README.md").read_text(encoding="utf-8")
+        table = table.split("## Commands")[1].split("\n## ")[0]
+        commands = re.findall(r"^make (\S+)", make("help").stdout, re.MULTILINE)
+        self.assertGreater(len(commands), 20)
+        for command in commands:
+            self.assertRegex(table, rf"`make {re.escape(command)}[ `]")
+
+
+class Copy(unittest.TestCase):
+    """Builds in a copy of the tree, so that the build here stays as it is."""
+
+    FLAGS = ("build/flags", "build/objects", "build/obj/common/machine/flags")
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.tree = Path(self.folder.name, "tree")
+        leave = shutil.ignore_patterns("build", ".git", "docs", "__pycache__")
+        shutil.copytree(ROOT, self.tree, ignore=leave)
+
+    def start(self, *args):
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
+        return subprocess.Popen(
+            ["make", *args], cwd=self.tree, env=clean, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+
+    def test_makes_at_once_do_not_disturb_each_other(self):
+        for _ in range(3):
+            makes = [self.start(*self.FLAGS, "build/golden/cases.txt") for _ in range(4)]
+            for running in makes:
+                said = running.communicate()[0]
+                self.assertEqual(running.returncode, 0, said)
+            left = {path.name for path in (self.tree / "build").rglob("*.[0-9]*")}
+            self.assertEqual(left, set())
+            shutil.rmtree(self.tree / "build")
+
+    def test_another_cpu_changes_the_flags_of_the_machine(self):
+        flags = self.tree / self.FLAGS[-1]
+        compiler = Path(self.folder.name, "other-cpu")
+        compiler.write_text('#!/bin/sh\nexec g++ "$@" -mno-sse4.2\n')
+        compiler.chmod(0o755)
+        seen = []
+        for settings in ([], [], [f"CXX={compiler}"]):
+            running = self.start("-o", "build/flags", self.FLAGS[-1], *settings)
+            said = running.communicate()[0]
+            self.assertEqual(running.returncode, 0, said)
+            seen.append((flags.stat().st_mtime_ns, flags.read_text()))
+        self.assertEqual(seen[0], seen[1])  # as it was: nothing is compiled again
+        self.assertNotEqual(seen[1][1], seen[2][1])
 
 
 class Doctor(unittest.TestCase):

@@ -2,9 +2,9 @@
 
 build/tests/seam: $(HOST_OBJECTS) build/obj/tests/seam/01_fp16.o build/obj/tests/seam/fp16.o build/objects
 	@mkdir -p $(@D)
-	$(call say,LINK   ,$@)
-	$(Q)$(link) $(LDLIBS)
+	$(call say,LINK,$@)
+	$(Q)$(link)
 
-test: build/tests/seam
+TEST_NEEDS += build/tests/seam
 
 -include $(wildcard build/obj/tests/seam/*.d)

@@ -74,8 +74,8 @@ HASHES := build/ptx/hashes.json
 
 test_objects = $(patsubst %,build/obj/%.o,$(basename $(sort $(wildcard tests/$(1)/*.cpp \
   tests/$(1)/*.cu))))
-TEST_SUITES := host codegen machine rungs gpu
-TEST_OBJECTS := $(foreach suite,$(TEST_SUITES),$(call test_objects,$(suite)))
+TEST_SUITES := host codegen machine rungs calls gpu
+TEST_OBJECTS := $(foreach folder,$(TEST_SUITES) support,$(call test_objects,$(folder)))
 TEST_PROGRAMS := $(TEST_SUITES:%=build/tests/%)
 
 include common/machine/machine.mk
@@ -210,9 +210,11 @@ $(foreach suite,$(TEST_SUITES),$(eval build/tests/$(suite): $(call test_objects,
 $(TEST_OBJECTS): | build/doctest/doctest/doctest.h
 build/tests/host: build/libhost.a
 build/tests/machine: $(MACHINE_OBJECTS)
-# Both run a rung through the library, one on a GPU, the other on the PTX machine.
-build/tests/gpu build/tests/rungs: build/libladder.so
-build/tests/gpu build/tests/rungs: TEST_LIBS := -Lbuild -lladder -Wl,-rpath,'$$ORIGIN/..'
+# They run rungs through the library. What two of them run on the PTX machine runs on a GPU too.
+build/tests/gpu build/tests/rungs build/tests/calls: $(call test_objects,support)
+build/tests/gpu: $(filter-out %/main.o,$(call test_objects,rungs) $(call test_objects,calls))
+build/tests/gpu build/tests/rungs build/tests/calls: build/libladder.so
+build/tests/gpu build/tests/rungs build/tests/calls: TEST_LIBS := -Lbuild -lladder -Wl,-rpath,'$$ORIGIN/..'
 
 build/doctest/doctest/doctest.h:
 	$(Q)DOCTEST_DIR='$(DOCTEST_DIR)' scripts/doctest.sh build/doctest $(CXX)

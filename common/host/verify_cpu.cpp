@@ -12,6 +12,7 @@ namespace {
 // Of a matrix whose last row ends at its last column.
 std::vector<bf16> download(const bf16* base, int rows, int cols, long long ld,
                            cudaStream_t stream) {
+  if (rows == 0 || cols == 0) return {};
   std::vector<bf16> elements(static_cast<size_t>((rows - 1) * ld + cols));
   check_cuda(cudaMemcpyAsync(elements.data(), base, elements.size() * sizeof(bf16),
                              cudaMemcpyDeviceToHost, stream),

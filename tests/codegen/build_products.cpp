@@ -69,6 +69,7 @@ std::vector<Variant> list_variants() {
                         number(7), number(8), number(9), number(10), number(11), number(12),
                         number(13), f[14] == "1", f[15], f[17] == "1"});
   }
+  if (variants.empty()) throw std::runtime_error("build/ladder --list names no variant");
   return variants;
 }
 
@@ -77,6 +78,7 @@ std::vector<std::string> stage_stems() {
   for (const auto& entry : std::filesystem::directory_iterator("stages")) {
     if (entry.path().extension() == ".cu") stems.push_back(entry.path().stem().string());
   }
+  if (stems.empty()) throw std::runtime_error("stages/ has no rung");
   std::sort(stems.begin(), stems.end());
   return stems;
 }

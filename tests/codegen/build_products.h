@@ -18,8 +18,8 @@ struct Variant {
   bool configuration;
 };
 
+// Both throw std::runtime_error rather than return nothing, over which a test would loop in vain.
 std::vector<Variant> list_variants();
-
 // File stems of stages/, in order.
 std::vector<std::string> stage_stems();
 

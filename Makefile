@@ -97,8 +97,8 @@ HASHES := build/ptx/hashes.json
 
 test_objects = $(patsubst %,build/obj/%.o,$(basename $(sort $(wildcard tests/$(1)/*.cpp \
   tests/$(1)/*.cu))))
-TEST_SUITES := host codegen machine rungs gpu
-TEST_OBJECTS := $(foreach suite,$(TEST_SUITES),$(call test_objects,$(suite)))
+TEST_SUITES := host codegen machine rungs calls gpu
+TEST_OBJECTS := $(foreach folder,$(TEST_SUITES) support,$(call test_objects,$(folder)))
 TEST_PROGRAMS := $(TEST_SUITES:%=build/tests/%)
 
 include common/machine/machine.mk
@@ -246,9 +246,11 @@ $(foreach suite,$(TEST_SUITES),$(eval build/tests/$(suite): $(call test_objects,
 $(TEST_OBJECTS): | build/doctest/doctest/doctest.h
 build/tests/host: build/libhost.a
 build/tests/machine: $(MACHINE_OBJECTS)
-# Both run every rung, one on a GPU, the other on the PTX machine. They use more than the library
-# exports, so they have its objects: both at once would register the rungs twice.
-build/tests/gpu build/tests/rungs: $(LIB_OBJECTS) $(STAGE_OBJECTS)
+# They run rungs, and use more than the library exports, so they have its objects: both at once would
+# register the rungs twice. What two of them run on the PTX machine runs on a GPU too.
+RUNG_TESTS := build/tests/gpu build/tests/rungs build/tests/calls
+$(RUNG_TESTS): $(call test_objects,support) $(LIB_OBJECTS) $(STAGE_OBJECTS)
+build/tests/gpu: $(filter-out %/main.o,$(call test_objects,rungs) $(call test_objects,calls))
 
 build/doctest/doctest/doctest.h:
 	$(Q)DOCTEST_DIR='$(DOCTEST_DIR)' scripts/doctest.sh build/doctest $(CXX)

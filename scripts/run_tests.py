@@ -2,11 +2,15 @@
 """Runs every suite that was built and ends in one line: N passed, N failed, N skipped.
 
 A suite is a program whose last line is "name: N passed, N failed, N skipped". Its whole output goes
-to build/test-logs/. One that crashes, prints no such line, or exits non-zero without a failure
-counts as one failure more. REQUIRE_GPU=1 makes every skipped GPU test a failure.
+to build/test-logs/. One that crashes, runs nothing, prints no such line, or exits non-zero without
+a failure counts as one failure more. REQUIRE_GPU=1 makes every skipped GPU test a failure.
+
+Suites run side by side, as many as there are CPUs, and are reported in the order of suites(). What
+runs on a GPU comes last, alone.
 """
 
 import collections
+import concurrent.futures
 import os
 import re
 import subprocess
@@ -15,7 +19,7 @@ import time
 import unittest
 
 LOGS = os.path.join("build", "test-logs")
-TIMEOUT_S = 600  # of a suite; a hung kernel is the business of the suite's own watchdog, long before
+TIMEOUT_S = 1800  # of a suite that is stuck; a hung kernel is the business of its own watchdog
 LINE = re.compile(r"^(\w+): (\d+) passed, (\d+) failed, (\d+) skipped$")
 SKIPPED = re.compile(r"^(?:\w+: )?SKIPPED .*: (.*)$", re.MULTILINE)
 
@@ -30,8 +34,11 @@ def rungs(policy, seed=1):
     return on_machine("build/tests/rungs", MACHINE_POLICY=policy, MACHINE_SEED=seed, MACHINE_SMS=6)
 
 
+ALONE = ("gpu",)
+
+
 def suites():
-    """(name, command) of every suite, cheap ones first."""
+    """(name, command) of every suite: a few quick ones, then those that take longest."""
     me = [sys.executable, os.path.abspath(__file__), "--unittest"]
     golden = ["build/golden/golden", "check", "build/golden", "tests/golden/recorded"]
     return [
@@ -40,13 +47,14 @@ def suites():
         ("codegen", ["build/tests/codegen"]),
         ("tree", me + ["tree", "tests/codegen"]),
         ("docs", [sys.executable, "scripts/check_docs.py"]),
-        ("machine", ["build/tests/machine"]),
-        ("programs", me + ["programs", "tests/machine"]),
-        ("golden", on_machine(*golden)),
-        ("eager", rungs("eager")),
         ("lazy", rungs("lazy")),
         ("random", rungs("random")),
         ("random_2", rungs("random", 2)),
+        ("eager", rungs("eager")),
+        ("calls", on_machine("build/tests/calls", MACHINE_SMS=6)),
+        ("machine", ["build/tests/machine"]),
+        ("programs", me + ["programs", "tests/machine"]),
+        ("golden", on_machine(*golden)),
         ("gpu", ["build/tests/gpu"]),
     ]
 
@@ -75,13 +83,16 @@ def verdict(name, status, output, require_gpu):
     why = ""
     if status != 0 and failed == 0:
         failed, why = 1, f"exited {status} with no failed test"
+    if passed + failed + skipped == 0:
+        failed, why = 1, "ran nothing"
     if name == "gpu" and require_gpu and skipped:
         failed, skipped, why = failed + skipped, 0, "REQUIRE_GPU=1: a skipped test is a failure"
     return passed, failed, skipped, why
 
 
 def run_suite(name, command):
-    """Runs one suite into its log. Returns its exit code and output."""
+    """Runs one suite into its log. Returns its exit code, output and seconds."""
+    start = time.monotonic()
     try:
         run = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT_S,
@@ -94,21 +105,33 @@ def run_suite(name, command):
         status, output = 127, str(error)
     with open(os.path.join(LOGS, name + ".log"), "w", encoding="utf-8") as file:
         file.write(output)
-    return status, output
+    return status, output, time.monotonic() - start
+
+
+def run_all(chosen, workers):
+    """Runs the suites, those in ALONE after all others. Yields (name, run_suite's result) in order."""
+    beside = [suite for suite in chosen if suite[0] not in ALONE]
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        running = [(name, pool.submit(run_suite, name, command)) for name, command in beside]
+        try:
+            for name, run in running:
+                yield name, run.result()
+        finally:
+            pool.shutdown(cancel_futures=True)  # of a run that is interrupted
+    for name, command in chosen:
+        if name in ALONE:
+            yield name, run_suite(name, command)
 
 
 def main():
     os.makedirs(LOGS, exist_ok=True)
     require_gpu = os.environ.get("REQUIRE_GPU") == "1"
     total = [0, 0, 0]
-    for name, command in suites():
-        start = time.monotonic()
-        status, output = run_suite(name, command)
+    for name, (status, output, seconds) in run_all(suites(), len(os.sched_getaffinity(0))):
         passed, failed, skipped, why = verdict(name, status, output, require_gpu)
         if failed:
             print(output.rstrip())
         note = f"  ({why})" if why else ""
-        seconds = time.monotonic() - start
         print(f"  {name:8} {passed:4} passed, {failed:3} failed, {skipped:3} skipped"
               f"  {seconds:5.1f} s  {LOGS}/{name}.log{note}", flush=True)
         for reason, count in collections.Counter(SKIPPED.findall(output)).items():

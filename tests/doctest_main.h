@@ -8,6 +8,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace ladder_test {
 
@@ -19,6 +20,12 @@ void note(const std::string& what);
 
 // skip() for want of a GPU, which REQUIRE_GPU=1 turns into a failure.
 void skip_without_gpu(const std::string& why);
+
+// Source files whose cases this binary leaves out for want of a GPU, unless its command line picks
+// cases. All of them count as one that is skipped, or, with REQUIRE_GPU=1, failed.
+struct LeftOut {
+  std::string files, why;  // "tests/rungs"
+};
 
 }  // namespace ladder_test
 
@@ -63,31 +70,36 @@ void skip_without_gpu(const std::string& why) {
   tally().why_failed = "REQUIRE_GPU=1, but " + why;
 }
 
+// Counts a case that has ended and prints its line.
+inline void count_case(const std::string& name, bool failed) {
+  Tally& t = tally();
+  if (failed || !t.why_failed.empty()) {
+    ++t.failed;
+    const char* separator = t.why_failed.empty() ? "" : ": ";
+    std::printf("FAILED %s%s%s\n", name.c_str(), separator, t.why_failed.c_str());
+  } else if (!t.why_skipped.empty()) {
+    ++t.skipped;
+    std::printf("SKIPPED %s: %s\n", name.c_str(), t.why_skipped.c_str());
+  } else {
+    ++t.passed;
+    if (!t.note.empty()) std::printf("PASSED %s: %s\n", name.c_str(), t.note.c_str());
+  }
+  std::fflush(stdout);
+  t.why_skipped.clear();
+  t.why_failed.clear();
+  t.note.clear();
+}
+
 // Counts cases and prints the lines above; doctest's own reporter says which check failed and why.
 struct LineReporter : doctest::IReporter {
   explicit LineReporter(const doctest::ContextOptions&) {}
 
   void test_case_start(const doctest::TestCaseData& test_case) override {
     name_ = test_case.m_name;
-    tally().why_skipped.clear();
-    tally().why_failed.clear();
-    tally().note.clear();
   }
 
   void test_case_end(const doctest::CurrentTestCaseStats& stats) override {
-    Tally& t = tally();
-    if (stats.failure_flags != 0 || !t.why_failed.empty()) {
-      ++t.failed;
-      const char* separator = t.why_failed.empty() ? "" : ": ";
-      std::printf("FAILED %s%s%s\n", name_.c_str(), separator, t.why_failed.c_str());
-    } else if (!t.why_skipped.empty()) {
-      ++t.skipped;
-      std::printf("SKIPPED %s: %s\n", name_.c_str(), t.why_skipped.c_str());
-    } else {
-      ++t.passed;
-      if (!t.note.empty()) std::printf("PASSED %s: %s\n", name_.c_str(), t.note.c_str());
-    }
-    std::fflush(stdout);
+    count_case(name_, stats.failure_flags != 0);
   }
 
   void report_query(const doctest::QueryData&) override {}
@@ -107,10 +119,18 @@ struct LineReporter : doctest::IReporter {
 
 REGISTER_LISTENER("lines", 1, LineReporter);
 
-inline int test_main(const char* suite, int argc, char** argv) {
+inline int test_main(const char* suite, int argc, char** argv,
+                     const std::vector<LeftOut>& left_out = {}) {
   doctest::Context context;
   context.setOption("minimal",
                     true);  // doctest speaks only of failures; the lines above do the rest
+  if (argc == 1) {
+    for (const LeftOut& each : left_out) {
+      context.addFilter("source-file-exclude", ("*" + each.files + "/*").c_str());
+      skip_without_gpu(each.why);
+      count_case(each.files, false);
+    }
+  }
   context.applyCommandLine(argc, argv);
   const int rc = context.run();
   if (context.shouldExit()) return rc;

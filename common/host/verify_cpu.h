@@ -16,6 +16,7 @@ namespace ladder {
 // To the host: a matrix whose last row ends at its last column.
 template <class T>
 std::vector<T> download(const T* base, int rows, int cols, long long ld, cudaStream_t stream) {
+  if (rows == 0 || cols == 0) return {};
   std::vector<T> elements(static_cast<size_t>((rows - 1) * ld + cols));
   check_cuda(cudaMemcpyAsync(elements.data(), base, elements.size() * sizeof(T),
                              cudaMemcpyDeviceToHost, stream),

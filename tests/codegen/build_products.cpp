@@ -81,6 +81,7 @@ std::vector<Variant> list_variants() {
                         cell("persistent") == "1", cell("kernel"), cell("configuration") == "1",
                         cell("chooses") == "1"});
   }
+  if (variants.empty()) throw std::runtime_error("build/ladder --list names no variant");
   return variants;
 }
 
@@ -95,6 +96,7 @@ std::vector<std::string> stage_stems() {
   for (const auto& entry : std::filesystem::directory_iterator("stages")) {
     if (entry.path().extension() == ".cu") stems.push_back(entry.path().stem().string());
   }
+  if (stems.empty()) throw std::runtime_error("stages/ has no rung");
   std::sort(stems.begin(), stems.end());
   return stems;
 }

@@ -18,8 +18,8 @@ struct Variant {
   bool configuration, chooses;
 };
 
+// Both throw std::runtime_error rather than return nothing, over which a test would loop in vain.
 std::vector<Variant> list_variants();
-
 // Those of them that are one kernel.
 std::vector<Variant> list_kernels();
 

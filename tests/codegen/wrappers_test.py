@@ -49,7 +49,7 @@ def problems(text):
 class Wrappers(unittest.TestCase):
     def test_every_wrapper_keeps_the_rule(self):
         seen = 0
-        for path in sorted(glob.glob(os.path.join(ROOT, "common", "ptx", "*.cuh"))):
+        for path in self.files("ptx", "*.cuh"):
             seen += len(list(statements(read(path))))
             self.assertEqual(list(problems(read(path))), [], path)
         self.assertGreater(seen, 20)
@@ -64,15 +64,20 @@ class Wrappers(unittest.TestCase):
         self.assertEqual(len(list(problems('asm volatile("fma.rn.f32 %0, %1, %2, %3;");'))), 1)
         self.assertEqual(list(problems('asm("cvt.f32.bf16 %0, %1;" : "=f"(x) : "h"(y));')), [])
 
+    def files(self, *pattern):
+        found = sorted(glob.glob(os.path.join(ROOT, "common", *pattern)))
+        self.assertTrue(found)
+        return found
+
     def test_ptx_headers_include_only_cuda_and_each_other(self):
-        for path in glob.glob(os.path.join(ROOT, "common", "ptx", "*.cuh")):
+        for path in self.files("ptx", "*.cuh"):
             for name in re.findall(r'#include\s+["<]([^">]+)', read(path)):
                 allowed = name.startswith("common/ptx/") or name in (
                     "cstdint", "cuda.h", "cuda_bf16.h", "cuda_fp8.h")  # fmt: skip
                 self.assertTrue(allowed, f"{path} includes {name}")
 
     def test_tile_headers_need_no_cuda(self):
-        for path in glob.glob(os.path.join(ROOT, "common", "tile", "*.h")):
+        for path in self.files("tile", "*.h"):
             text = COMMENT.sub("", read(path))
             self.assertNotRegex(text, r"__device__|__host__|<cuda|common/ptx|common/host", path)
 

@@ -23,7 +23,7 @@ def run(*command, **variables):
     return subprocess.run(
         [str(word) for word in command], env={**clean_environment(), **variables}, cwd=ROOT,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        check=False, timeout=120,
+        check=False, timeout=600,
     )  # fmt: skip
 
 

@@ -1,5 +1,8 @@
-"""run_tests.py: how the end of a suite is read."""
+"""run_tests.py: how the end of a suite is read, and in which order suites run and are reported."""
 
+import contextlib
+import io
+import os
 import sys
 import tempfile
 import unittest
@@ -24,6 +27,12 @@ class Verdict(unittest.TestCase):
         self.assertEqual(self.counts("host", 0, ""), (0, 1, 0))
         self.assertEqual(self.counts("host", 4, "host: 5 passed, 0 failed, 0 skipped"), (5, 1, 0))
 
+    def test_a_suite_that_runs_nothing_is_a_failure(self):
+        nothing = "host: 0 passed, 0 failed, 0 skipped"
+        self.assertEqual(self.counts("host", 0, nothing), (0, 1, 0))
+        self.assertEqual(run_tests.verdict("host", 0, nothing, False)[3], "ran nothing")
+        self.assertEqual(self.counts("gpu", 0, "gpu: 0 passed, 0 failed, 9 skipped"), (0, 0, 9))
+
     def test_required_gpu_tests_may_not_be_skipped(self):
         line = "gpu: 1 passed, 0 failed, 9 skipped"
         self.assertEqual(self.counts("gpu", 0, line), (1, 0, 9))
@@ -32,9 +41,69 @@ class Verdict(unittest.TestCase):
 
     def test_a_program_that_is_not_there_is_a_failure(self):
         with tempfile.TemporaryDirectory() as logs, mock.patch.object(run_tests, "LOGS", logs):
-            status, output = run_tests.run_suite("host", ["/nonexistent/program"])
+            status, output, _ = run_tests.run_suite("host", ["/nonexistent/program"])
         self.assertNotEqual(status, 0)
         self.assertEqual(self.counts("host", status, output), (0, 1, 0))
+
+
+class Order(unittest.TestCase):
+    """Suites that are Python programs. They meet through files, never by the clock."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def suite(self, name, body=""):
+        code = (
+            "import os, time\n"
+            "def wait_for(name):\n"
+            "    while not os.path.exists(name): time.sleep(0.01)\n"
+            "def mark(name): open(name, 'w').close()\n"
+            f"os.chdir({self.folder!r})\nprint('one line of {name}', flush=True)\n{body}\n"
+            f"print('more of {name}')\nprint('{name}: 1 passed, 0 failed, 0 skipped')"
+        )
+        return name, [sys.executable, "-c", code]
+
+    def report(self, *suites, cpus):
+        text = io.StringIO()
+        with mock.patch.object(run_tests, "LOGS", self.folder), \
+             mock.patch.object(run_tests, "suites", lambda: suites), \
+             mock.patch.object(run_tests, "TIMEOUT_S", 60), \
+             mock.patch.object(os, "sched_getaffinity", lambda _: range(cpus)), \
+             contextlib.redirect_stdout(text):
+            status = run_tests.main()
+        return status, text.getvalue().splitlines()
+
+    def test_suites_run_side_by_side_and_are_reported_in_order(self):
+        first = self.suite("first", "mark('begun'); wait_for('ended')")
+        second = self.suite("second", "wait_for('begun'); mark('ended')")
+        status, lines = self.report(first, second, cpus=2)
+        self.assertEqual(status, 0)
+        self.assertEqual([line.split()[0] for line in lines[:2]], ["first", "second"])
+        self.assertEqual(lines[2:], ["2 passed, 0 failed, 0 skipped"])
+
+    def test_the_output_of_a_suite_that_fails_is_whole(self):
+        first = self.suite("first", "mark('begun'); wait_for('ended'); print('first: nonsense')")
+        crash = "wait_for('begun'); mark('ended'); print('FAILED x', flush=True); os._exit(3)"
+        second = self.suite("second", crash)
+        status, lines = self.report(first, second, cpus=2)
+        self.assertEqual(status, 1)
+        self.assertTrue(lines[0].startswith("  first"), lines)
+        self.assertEqual(lines[1:3], ["one line of second", "FAILED x"])
+        self.assertEqual(lines[-1], "1 passed, 1 failed, 0 skipped")
+
+    def test_no_more_run_than_there_are_cpus(self):
+        alone = "assert not os.path.exists('x'); mark('x'); time.sleep(0.05); os.remove('x')"
+        status, lines = self.report(*[self.suite(f"s{i}", alone) for i in range(4)], cpus=1)
+        self.assertEqual(status, 0, lines)
+
+    def test_the_gpu_runs_alone_when_all_others_have_ended(self):
+        others = [self.suite(f"s{i}", f"time.sleep(0.05); mark('end{i}')") for i in range(3)]
+        gpu = self.suite("gpu", "for i in range(3): assert os.path.exists(f'end{i}')")
+        status, lines = self.report(*others, gpu, cpus=8)
+        self.assertEqual(status, 0, lines)
+        self.assertEqual(lines[3].split()[0], "gpu")
 
 
 if __name__ == "__main__":

@@ -1,19 +1,21 @@
-// Whether the check on the GPU can fail, and whether its reference is right.
+// Whether the check that runs on the device can fail, and whether its reference and data are the
+// host's. Its kernels run on the PTX machine too.
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <limits>
 
 #include "common/host/error.h"
-#include "tests/gpu/support.h"
+#include "tests/support/problem.h"
 
-using gpu_test::PADDED;
-using gpu_test::Problem;
 using ladder::bf16;
 using ladder::Data;
 using ladder::Reference;
 using ladder::Shape;
 using ladder::Verdict;
+using ladder_test::Matrix;
+using ladder_test::PADDED;
+using ladder_test::Problem;
 
 namespace {
 
@@ -60,7 +62,6 @@ const Mode MODES[] = {{"normal", Data::normal, false}, {"integers, exact", Data:
 }  // namespace
 
 TEST_CASE("reference: equals the CPU's at ragged shapes, with NaN in the padding") {
-  NEEDS_GPU();
   const Shape shapes[] = {{1, 1, 1},    {1, 1, 8},    {3, 5, 16},      {64, 64, 16},
                           {65, 63, 17}, {130, 66, 1}, {200, 130, 333}, {7, 300, 0}};
   for (const Shape& shape : shapes) {
@@ -87,22 +88,21 @@ TEST_CASE("reference: equals the CPU's at ragged shapes, with NaN in the padding
 }
 
 TEST_CASE("fill: the same bits as on the CPU") {
-  NEEDS_GPU();
   for (const Data data : {Data::normal, Data::uniform, Data::ints, Data::zeros}) {
-    const Problem problem({123, 7, 457}, data, PADDED);
-    const std::vector<bf16> a = problem.a.download();
+    const Matrix matrix(123, 457, PADDED.a);
+    ladder::fill_gpu(matrix.data(), 123, 457, matrix.ld(), data, 1, nullptr);
+    const std::vector<bf16> a = matrix.download();
     size_t wrong = 0;
     for (size_t i = 0; i < a.size(); ++i) {
       wrong += __bfloat162float(a[i]) !=
                __bfloat162float(__float2bfloat16(ladder::data_value(data, 1, i)));
     }
     CHECK(wrong == 0);
-    CHECK(problem.a.damage() == 0);
+    CHECK(matrix.damage() == 0);
   }
 }
 
 TEST_CASE("verifier: the right answer passes") {
-  NEEDS_GPU();
   for (const Mode& mode : MODES) {
     CAPTURE(mode.name);
     const Verdict verdict = Answered(mode.data).verify(mode.exact);
@@ -113,7 +113,6 @@ TEST_CASE("verifier: the right answer passes") {
 }
 
 TEST_CASE("verifier: NaN everywhere, zeros, a transpose and a missing slab of 8 fail") {
-  NEEDS_GPU();
   for (const Mode& mode : MODES) {
     CAPTURE(mode.name);
     Answered nothing_written(mode.data);
@@ -139,7 +138,6 @@ TEST_CASE("verifier: NaN everywhere, zeros, a transpose and a missing slab of 8 
 }
 
 TEST_CASE("verifier: one wrong element is found and named, wherever it is") {
-  NEEDS_GPU();
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const Mode& mode : MODES) {
     for (const auto& [row, col] : {std::pair(0, 0), std::pair(77, 129), std::pair(M - 1, N - 1)}) {
@@ -164,7 +162,6 @@ TEST_CASE("verifier: one wrong element is found and named, wherever it is") {
 }
 
 TEST_CASE("verifier: the first wrong element is the first by rows; -0 is +0") {
-  NEEDS_GPU();
   Answered answered(Data::normal);
   for (const auto& [row, col] : {std::pair(150, 2), std::pair(149, 129), std::pair(199, 0)}) {
     answered.at(row, col) = __float2bfloat16(std::numeric_limits<float>::infinity());
@@ -181,20 +178,19 @@ TEST_CASE("verifier: the first wrong element is the first by rows; -0 is +0") {
 }
 
 TEST_CASE("guards: a write to padding, before or behind a matrix is seen") {
-  NEEDS_GPU();
-  const long long ld = 24;
+  const long long ld = 24;  // of 20 columns without padding
   for (const long long offset : {-1032LL, -1LL, 20LL, 23LL, 3 * ld + 20}) {
     CAPTURE(offset);
-    const gpu_test::Matrix matrix(4, 20, ld);
+    const Matrix matrix(4, 20, 0);
     CHECK(matrix.damage() == 0);
     ladder::check_cuda(cudaMemset(matrix.data() + offset, 0, 2), "damaging a matrix");
     CHECK(matrix.damage() == 1);
   }
   for (const long long offset : {0LL, 19LL, ld, 3 * ld + 19}) {
     CAPTURE(offset);
-    const gpu_test::Matrix matrix(4, 20, ld);
+    const Matrix matrix(4, 20, 0);
     ladder::check_cuda(cudaMemset(matrix.data() + offset, 0, 2), "writing an element");
     CHECK(matrix.damage() == 0);
-    CHECK(matrix.differences(gpu_test::Matrix(4, 20, ld)) == 1);
+    CHECK(matrix.differences(Matrix(4, 20, 0)) == 1);
   }
 }

@@ -1,0 +1,397 @@
+// How the ladder is called: the C API, several threads and streams, graph capture, sizes of zero,
+// refusals. The same cases run on the PTX machine and on a GPU.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <thread>
+
+#include "common/host/error.h"
+#include "common/host/ladder.h"
+#include "common/host/tensor_map.h"
+#include "common/host/watchdog.h"
+#include "common/host/where.h"
+#include "tests/support/problem.h"
+
+using ladder::check_cuda;
+using ladder::Data;
+using ladder::GemmArgs;
+using ladder::on_machine;
+using ladder::Shape;
+using ladder::Stage;
+using ladder::Variant;
+using ladder_test::Ending;
+using ladder_test::Expected;
+using ladder_test::for_each_variant;
+using ladder_test::Matrix;
+using ladder_test::PADDED;
+using ladder_test::Problem;
+using ladder_test::rungs;
+using ladder_test::TIGHT;
+
+namespace {
+
+// Several tiles each way on a GPU, at least two on the machine.
+Shape some_shape() {
+  return on_machine() ? Shape{150, 300, 136} : Shape{333, 1111, 200};
+}
+
+int call(int stage, const GemmArgs& args) {
+  return ladder_gemm_bf16(stage, args.m, args.n, args.k, args.a, args.lda, args.b, args.ldb, args.d,
+                          args.ldd, args.stream);
+}
+
+bool error_has(const char* part) {
+  return std::string(ladder_last_error()).find(part) != std::string::npos;
+}
+
+// The streams of two callers never wait for each other, nor for the default stream.
+struct Stream {
+  cudaStream_t handle = nullptr;
+  Stream() {
+    check_cuda(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking), "creating a stream");
+  }
+  ~Stream() { cudaStreamDestroy(handle); }
+};
+
+}  // namespace
+
+TEST_CASE("C API: rungs and their names") {
+  const auto& stages = rungs();
+  CHECK(ladder_stage_count() == stages.back().number);
+  for (const Stage& stage : stages) CHECK(ladder_stage_name(stage.number) == stage.stem);
+  for (const int none : {0, -1, ladder_stage_count() + 1, 2147483647, -2147483647 - 1}) {
+    CHECK(std::string(ladder_stage_name(none)) == "");
+  }
+}
+
+TEST_CASE("C API: wrong arguments are refused") {
+  CHECK(ladder_gemm_bf16(1, -1, 8, 8, nullptr, 8, nullptr, 8, nullptr, 8, nullptr) ==
+        LADDER_REFUSED);
+  CHECK(error_has("m is -1"));
+  CHECK(error_has("a is null"));
+  CHECK(error_has("d is null"));
+  for (const int none : {-1, ladder_stage_count() + 1, 2147483647}) {
+    CHECK(ladder_gemm_bf16(none, 8, 8, 8, nullptr, 8, nullptr, 8, nullptr, 8, nullptr) ==
+          LADDER_REFUSED);
+    CHECK(error_has(("stage is " + std::to_string(none)).c_str()));
+  }
+  std::string error_of_other_thread = "not set";
+  std::thread([&] { error_of_other_thread = ladder_last_error(); }).join();
+  CHECK(error_of_other_thread == "");
+  CHECK(error_has("stage is"));
+}
+
+TEST_CASE("C API: every rung is right, and the best one is stage 0") {
+  Problem problem(some_shape(), Data::ints, PADDED);
+  const Expected expected(problem.args);
+  std::vector<int> numbers = {0};
+  for (const Stage& stage : rungs()) numbers.push_back(stage.number);
+  for (const int number : numbers) {
+    CAPTURE(number);
+    problem.d.poison();
+    const ladder::Watchdog watchdog("the C API's stage " + std::to_string(number));
+    CHECK(call(number, problem.args) == LADDER_OK);
+    CHECK(std::string(ladder_last_error()) == "");
+    const ladder::Verdict verdict = expected.verify(problem.args, true);
+    CHECK_MESSAGE(verdict.ok(), verdict.describe());
+  }
+}
+
+TEST_CASE("C API: the last error is of this thread's latest call") {
+  const Problem problem({64, 64, 64}, Data::ints);
+  GemmArgs wrong = problem.args;
+  wrong.lda = 65;
+  wrong.ldd = 60;
+  CHECK(call(1, wrong) == LADDER_REFUSED);
+  CHECK(error_has("lda is 65"));
+  CHECK(error_has("ldd is 60"));
+  std::thread([&] {
+    CHECK(call(1, problem.args) == LADDER_OK);
+    CHECK(std::string(ladder_last_error()) == "");
+  }).join();
+  CHECK(error_has("lda is 65"));
+  CHECK(call(1, problem.args) == LADDER_OK);
+  CHECK(std::string(ladder_last_error()) == "");
+  check_cuda(cudaDeviceSynchronize(), "waiting for the kernels");
+}
+
+TEST_CASE("C API: the last kernel is that of this thread's latest call") {
+  Problem problem(some_shape(), Data::ints);
+  CHECK(call(5, problem.args) == LADDER_OK);
+  CHECK(std::string(ladder_last_kernel()) == "05_wgmma/bn256");
+  std::string of_other_thread = "not set";
+  std::thread([&] { of_other_thread = ladder_last_kernel(); }).join();
+  CHECK(of_other_thread == "");
+
+  CHECK(call(0, problem.args) == LADDER_OK);
+  const std::string best = ladder_last_kernel();
+  int named = 0;
+  for_each_variant([&](const Stage& stage, const Variant& variant) {
+    if (stage.stem + "/" + variant.name != best) return;
+    CHECK(static_cast<bool>(variant.predicted_us));
+    ++named;
+  });
+  CHECK_MESSAGE(named == 1, best);
+  GemmArgs nothing = problem.args;
+  nothing.m = 0;
+  CHECK(call(5, nothing) == LADDER_OK);
+  CHECK(std::string(ladder_last_kernel()) == "");
+  nothing.m = -1;
+  CHECK(call(5, problem.args) == LADDER_OK);
+  CHECK(call(5, nothing) == LADDER_REFUSED);
+  CHECK(std::string(ladder_last_kernel()) == "");
+  check_cuda(cudaDeviceSynchronize(), "waiting for the kernels");
+}
+
+// CTAs of the one kernel that the call launches.
+unsigned ctas_of(int stage, const GemmArgs& args) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphNode_t node = nullptr;
+  cudaKernelNodeParams params{};
+  size_t nodes = 1;
+  check_cuda(cudaStreamBeginCapture(args.stream, cudaStreamCaptureModeThreadLocal), "a capture");
+  CHECK(call(stage, args) == LADDER_OK);
+  check_cuda(cudaStreamEndCapture(args.stream, &graph), "a capture");
+  check_cuda(cudaGraphGetNodes(graph, &node, &nodes), "cudaGraphGetNodes");
+  REQUIRE(nodes == 1);
+  check_cuda(cudaGraphKernelNodeGetParams(node, &params), "cudaGraphKernelNodeGetParams");
+  check_cuda(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  return params.gridDim.x * params.gridDim.y * params.gridDim.z;
+}
+
+TEST_CASE("C API: a limit of SMs holds for every rung that takes one, others refuse") {
+  struct Limit {
+    ~Limit() { ladder_set_sm_limit(0); }
+  } back_to_all;
+  const Stream stream;
+  Problem problem({700, 1000, 136}, Data::ints, PADDED, stream.handle);
+  const Expected expected(problem.args);
+  CHECK(ladder_set_sm_limit(-3) == LADDER_REFUSED);
+  CHECK(error_has("sms is -3"));
+  CHECK(error_has("works is 0"));
+  int limited = 0, refused = 0;
+  for (const int limit : {1, 2, 5}) {
+    CHECK(ladder_set_sm_limit(limit) == LADDER_OK);
+    std::vector<int> numbers = {0};
+    for (const Stage& stage : rungs()) numbers.push_back(stage.number);
+    for (const int number : numbers) {
+      CAPTURE(limit);
+      CAPTURE(number);
+      problem.d.poison();
+      const ladder::Watchdog watchdog("a limit of SMs, stage " + std::to_string(number));
+      const int code = call(number, problem.args);
+      const ladder::GridRules rules =
+          number == 0 ? ladder::GridRules{"the best", 1, true, 1}
+                      : rungs()[static_cast<size_t>(number - 1)].result().rules();
+      if (!rules.persistent || rules.cluster > limit) {
+        CHECK(code == LADDER_REFUSED);
+        CHECK(error_has(("The limit of SMs is " + std::to_string(limit)).c_str()));
+        CHECK(error_has(rules.persistent ? "the nearest that works is 2" : "stage 0 does"));
+        ++refused;
+        continue;
+      }
+      CHECK(code == LADDER_OK);
+      const ladder::Verdict verdict = expected.verify(problem.args, true);
+      CHECK_MESSAGE(verdict.ok(), verdict.describe());
+      if (!on_machine()) CHECK(ctas_of(number, problem.args) <= static_cast<unsigned>(limit));
+      ++limited;
+    }
+  }
+  CHECK(limited > 0);
+  CHECK(refused > 0);
+  CHECK(ladder_set_sm_limit(0) == LADDER_OK);
+  CHECK(call(1, problem.args) == LADDER_OK);
+  check_cuda(cudaStreamSynchronize(stream.handle), "waiting for the kernel");
+}
+
+TEST_CASE("C API: a failing launch is code 2 and says what CUDA says") {
+  const Stream stream;
+  Problem problem({64, 64, 64}, Data::ints, PADDED, stream.handle);
+  for (const Stage& stage : rungs()) {
+    CAPTURE(stage.stem);
+    check_cuda(cudaStreamBeginCapture(stream.handle, cudaStreamCaptureModeThreadLocal),
+               "beginning a capture");
+    CHECK(cudaStreamSynchronize(stream.handle) != cudaSuccess);  // which spoils the capture
+    CHECK(call(stage.number, problem.args) == LADDER_CUDA_ERROR);
+    CHECK(error_has("cudaErrorStreamCapture"));
+    cudaGraph_t graph = nullptr;
+    CHECK(cudaStreamEndCapture(stream.handle, &graph) != cudaSuccess);
+    cudaGetLastError();
+    CHECK(call(stage.number, problem.args) == LADDER_OK);
+    check_cuda(cudaStreamSynchronize(stream.handle), "waiting for the kernel");
+  }
+}
+
+TEST_CASE("C API: an error that someone else's call left behind is not taken for its own") {
+  const Problem problem({64, 64, 64}, Data::ints);
+  for (const Stage& stage : rungs()) {
+    CAPTURE(stage.stem);
+    CHECK(cudaSetDevice(1000000) == cudaErrorInvalidDevice);
+    CHECK(call(stage.number, problem.args) == LADDER_OK);
+  }
+  check_cuda(cudaDeviceSynchronize(), "waiting for the kernels");
+}
+
+TEST_CASE("tensor map: a refusal lists every argument") {
+  const Problem problem({64, 64, 64}, Data::ints);
+  // Variables, which lie at a multiple of 64 bytes; GCC does not align temporaries.
+  const CUtensorMap accepted = ladder::tensor_map_2d(problem.args.a, 64, 60, 64, 128, 64);
+  CHECK(accepted.opaque[0] != 0);
+  try {
+    const CUtensorMap map = ladder::tensor_map_2d(problem.args.a, 64, 60, 72, 300, 64);
+    FAIL("a box of 300 rows was accepted: " << map.opaque[0]);
+  } catch (const ladder::CudaError& error) {
+    const std::string message = error.what();
+    CAPTURE(message);
+    for (const char* part : {"CUresult 1", "base 0x", "dims {60, 64}", "strides {144}",
+                             "box {64, 300}", "element strides {1, 1}", "swizzle 128B"}) {
+      CAPTURE(part);
+      CHECK(message.find(part) != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("threads: two threads on two streams at once, every variant exact") {
+  const Stream streams[2];
+  const bool small = on_machine();
+  const int repetitions = small ? 2 : 20;
+  const Shape shapes[2] = {small ? Shape{140, 136, 72} : Shape{1000, 520, 700},
+                           small ? Shape{68, 264, 136} : Shape{515, 1030, 900}};
+  Problem problems[2] = {{shapes[0], Data::ints, PADDED, streams[0].handle},
+                         {shapes[1], Data::ints, TIGHT, streams[1].handle}};
+  const Expected expected[2] = {Expected(problems[0].args), Expected(problems[1].args)};
+  const int variants = for_each_variant([&](const Stage& stage, const Variant& variant) {
+    const std::string where = ladder_test::label(stage, variant, problems[0].args);
+    CAPTURE(where);
+    const ladder::Watchdog watchdog(where + ", on two streams");
+    std::string errors[2];
+    for (Problem& problem : problems) problem.d.poison();
+    const auto work = [&](int who) {
+      try {
+        for (int repetition = 0; repetition < repetitions; ++repetition) {
+          ladder::run(variant, problems[who].args);
+          if (call(stage.number, problems[who].args) != LADDER_OK)
+            errors[who] = ladder_last_error();
+        }
+        check_cuda(cudaStreamSynchronize(streams[who].handle), "waiting for a stream");
+      } catch (const std::exception& error) {
+        errors[who] = error.what();
+      }
+    };
+    std::thread other(work, 1);
+    work(0);
+    other.join();
+    for (int who = 0; who < 2; ++who) {
+      CHECK(errors[who] == "");
+      const ladder::Verdict verdict = expected[who].verify(problems[who].args, true);
+      CHECK_MESSAGE(verdict.ok(), verdict.describe());
+      CHECK(problems[who].d.damage() == 0);
+    }
+  });
+  ladder_test::note(std::to_string(variants) + " variants");
+}
+
+// The rung whose number is in LADDER_TEST_STAGE; in a fresh process, so that each variant's first
+// call ever is the captured one.
+TEST_CASE("child: graph capture" * doctest::skip()) {
+  const int number = std::atoi(std::getenv("LADDER_TEST_STAGE"));
+  const Stream stream;
+  Problem problem(some_shape(), Data::ints, PADDED, stream.handle);
+  const Expected product(problem.args);
+  GemmArgs no_k = problem.args;
+  no_k.k = 0;
+  const Expected zeros(no_k);
+
+  const auto check = [&](const std::string& where, const GemmArgs& args, const Expected& expected,
+                         const std::function<void()>& launch) {
+    CAPTURE(where);
+    const ladder::Watchdog watchdog(where + ", captured");
+    problem.d.poison();
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t executable = nullptr;
+    check_cuda(cudaStreamBeginCapture(stream.handle, cudaStreamCaptureModeGlobal),
+               "beginning a capture");
+    launch();
+    check_cuda(cudaStreamEndCapture(stream.handle, &graph), "ending a capture");
+    CHECK(expected.verify(args, true).wrong == 1LL * args.m * args.n);  // not run yet
+    check_cuda(cudaGraphInstantiate(&executable, graph, 0), "instantiating a graph");
+    for (int replay = 0; replay < 2; ++replay) {
+      problem.d.poison();
+      check_cuda(cudaGraphLaunch(executable, stream.handle), "launching a graph");
+      check_cuda(cudaStreamSynchronize(stream.handle), "waiting for a graph");
+      const ladder::Verdict verdict = expected.verify(args, true);
+      CHECK_MESSAGE(verdict.ok(), verdict.describe());
+      CHECK(problem.d.damage() == 0);
+    }
+    check_cuda(cudaGraphExecDestroy(executable), "destroying a graph");
+    check_cuda(cudaGraphDestroy(graph), "destroying a graph");
+  };
+
+  int variants = 0;
+  for (const Stage& stage : rungs()) {
+    if (stage.number != number) continue;
+    check(stage.stem + " by the C API", problem.args, product,
+          [&] { CHECK(call(number, problem.args) == LADDER_OK); });
+    for (const Variant& variant : stage.variants) {
+      ++variants;
+      if (variant.result) continue;
+      check(ladder_test::label(stage, variant, problem.args), problem.args, product,
+            [&] { ladder::run(variant, problem.args); });
+    }
+    check(stage.stem + " with K = 0", no_k, zeros, [&] { ladder::run(stage.result(), no_k); });
+  }
+  CHECK(variants > 0);
+}
+
+TEST_CASE("graph capture: works on the first call of a process") {
+  for (const Stage& stage : rungs()) {
+    CAPTURE(stage.stem);
+    const Ending ending = ladder_test::run_child(
+        "child: graph capture", "LADDER_TEST_STAGE=" + std::to_string(stage.number));
+    CAPTURE(ending.output);
+    CHECK(ending.passed());
+  }
+}
+
+TEST_CASE("degenerate shapes: K = 0 writes zeros and no padding, M = 0 and N = 0 write nothing") {
+  Problem problem({130, 67, 0}, Data::normal, PADDED);
+  problem.args.a = nullptr;
+  problem.args.b = nullptr;
+  const Expected zeros(problem.args);
+  const int variants = for_each_variant([&](const Stage& stage, const Variant& variant) {
+    check_variant(stage, variant, problem, zeros, true);
+
+    problem.d.poison();
+    for (const Shape& shape : {Shape{0, 67, 40}, Shape{130, 0, 40}, Shape{0, 0, 0}}) {
+      ladder::GemmArgs nothing;
+      nothing.m = shape.m;
+      nothing.n = shape.n;
+      nothing.k = shape.k;
+      ladder_test::run_watched(stage, variant, nothing);
+      nothing.d = problem.args.d;
+      nothing.ldd = problem.args.ldd;
+      ladder_test::run_watched(stage, variant, nothing);
+    }
+    const std::string where = ladder_test::label(stage, variant, problem.args);
+    CAPTURE(where);
+    CHECK(problem.d.differences(Matrix(130, 67, PADDED.d)) == 0);
+    CHECK(problem.d.damage() == 0);
+  });
+  ladder_test::note(std::to_string(variants) + " variants");
+}
+
+TEST_CASE("refusals: nothing is launched and D is untouched") {
+  Problem problem({130, 67, 40}, Data::normal);
+  for_each_variant([&](const Stage& stage, const Variant& variant) {
+    const std::string where = ladder_test::label(stage, variant, problem.args);
+    CAPTURE(where);
+    ladder::GemmArgs args = problem.args;
+    args.lda = 41;
+    CHECK_THROWS_AS(ladder::run(variant, args), ladder::Refused);
+    args = problem.args;
+    args.d += 1;
+    CHECK_THROWS_AS(ladder::run(variant, args), ladder::Refused);
+  });
+  check_cuda(cudaDeviceSynchronize(), "waiting for nothing");
+  CHECK(problem.d.differences(Matrix(130, 67, TIGHT.d)) == 0);
+}

@@ -119,12 +119,9 @@ void run_stage(int number, Args args) {
   const ladder::GridRules any{"the library", 1 << 20, true, 1};
   const std::string wrong = Args::kind().violations(any, args);
   if (!wrong.empty()) throw ladder::Refused(wrong);
-  const bool limits = limit > 0 && limit < ladder::query_device().sm_count;
-  args.max_ctas = limits ? limit : 0;
-  if (!Args::kind().needs_kernel(args)) {
-    ladder::query_device();
-    return Args::kind().run_without_kernel(args);
-  }
+  const ladder::DeviceInfo& device = ladder::query_device();
+  args.max_ctas = limit < device.sm_count ? limit : 0;
+  if (!Args::kind().needs_kernel(args)) return Args::kind().run_without_kernel(args);
   const Pick pick = stage == nullptr ? best_for_call(args) : Pick{stage, &stage->result()};
   const Variant* const ran = ladder::run(*pick.variant, args);
   last_kernel = pick.stage->stem + "/" + ran->name;

@@ -1,6 +1,9 @@
 #include "common/machine/runtime/memory_api.h"
 
 #include <cuda_runtime_api.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -21,6 +24,13 @@ bool find(const void* pointer, Allocation* allocation) {
   return find_allocation(address_of(pointer), allocation);
 }
 
+// What is freed is unmapped: what lies there now is somebody else's, of the host's allocator perhaps.
+bool is_mapped(const void* pointer) {
+  const auto page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return msync(reinterpret_cast<void*>(address_of(pointer) / page_bytes * page_bytes), 1,
+               MS_ASYNC) == 0;
+}
+
 // One side of a copy or fill. Host memory that no call allocated cannot be judged.
 cudaError_t check_side(const char* call, const char* side, const void* begin, size_t bytes,
                        bool is_device) {
@@ -30,6 +40,7 @@ cudaError_t check_side(const char* call, const char* side, const void* begin, si
     if (!is_device) return begin == nullptr ? cudaErrorInvalidValue : cudaSuccess;
     return refuse(cudaErrorInvalidValue, "%s: the %s %p is no device memory.", call, side, begin);
   }
+  if (allocation.freed && !is_device && is_mapped(begin)) return cudaSuccess;
   if (allocation.freed) {
     return refuse(cudaErrorInvalidValue, "%s: the %s %p lies in memory of %s that was freed.", call,
                   side, begin, allocation.what.c_str());

@@ -3,9 +3,11 @@
 #include <cooperative_groups.h>
 #include <cuda.h>
 #include <cuda_runtime.h>
+#include <sys/mman.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #define CHECK(condition)                                           \
@@ -264,6 +266,22 @@ void check_driver_calls() {
   OK(cudaFree(reinterpret_cast<void*>(data)));
 }
 
+// The host may get the addresses of device memory that was freed: then they are the host's.
+void check_address_in_new_hands() {
+  void* freed = nullptr;
+  OK(cudaMalloc(&freed, 4096));
+  OK(cudaFree(freed));
+  void* const host = mmap(freed, 4096, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  if (host != freed) return;  // a GPU's driver keeps its addresses
+  const int value = 7;
+  std::memcpy(host, &value, sizeof value);
+  int* const data = zeros<int>(1);
+  OK(cudaMemcpy(data, host, sizeof value, cudaMemcpyHostToDevice));
+  CHECK(download(data, 1) == std::vector<int>(1, 7));
+  CHECK(munmap(host, 4096) == 0);
+}
+
 }  // namespace
 
 int main() {
@@ -274,6 +292,7 @@ int main() {
   check_graphs();
   check_fork_in_capture();
   check_driver_calls();
+  check_address_in_new_hands();
   std::printf("ok\n");
   return 0;
 }

@@ -6,7 +6,7 @@ to build/test-logs/. One that crashes, runs nothing, prints no such line, or exi
 a failure counts as one failure more. REQUIRE_GPU=1 makes every skipped GPU test a failure.
 
 Suites run side by side, as many as there are CPUs, and are reported in the order of suites(). What
-runs on a GPU comes last, alone.
+runs on a GPU comes last, one after the other.
 """
 
 import collections
@@ -34,7 +34,7 @@ def rungs(policy, seed=1):
     return on_machine("build/tests/rungs", MACHINE_POLICY=policy, MACHINE_SEED=seed, MACHINE_SMS=6)
 
 
-ALONE = ("gpu",)
+ALONE = ("seam", "gpu")  # what needs a GPU, in part or all of it
 
 
 def suites():
@@ -55,6 +55,7 @@ def suites():
         ("machine", ["build/tests/machine"]),
         ("programs", me + ["programs", "tests/machine"]),
         ("golden", on_machine(*golden)),
+        ("seam", me + ["seam", "tests/seam"]),
         ("gpu", ["build/tests/gpu"]),
     ]
 
@@ -85,7 +86,7 @@ def verdict(name, status, output, require_gpu):
         failed, why = 1, f"exited {status} with no failed test"
     if passed + failed + skipped == 0:
         failed, why = 1, "ran nothing"
-    if name == "gpu" and require_gpu and skipped:
+    if name in ALONE and require_gpu and skipped:
         failed, skipped, why = failed + skipped, 0, "REQUIRE_GPU=1: a skipped test is a failure"
     return passed, failed, skipped, why
 

@@ -18,7 +18,8 @@ class Operand {
         data_(data),
         seed_(seed),
         buffer_(static_cast<size_t>(rows) * static_cast<size_t>(cols) * sizeof(ladder::bf16)) {
-    const auto fill = ladder::on_machine() ? ladder::fill_from_host<ladder::bf16> : ladder::fill_gpu<ladder::bf16>;
+    const auto fill = ladder::on_machine() ? ladder::fill_from_host<ladder::bf16>
+                                           : ladder::fill_gpu<ladder::bf16>;
     fill(get(), rows, cols, cols, data, seed, stream);
   }
 

@@ -618,9 +618,9 @@ Handler pick_policy(Opcode&) {
 // The order's place before or behind the space is a matter of taste.
 #define LOAD LOAD_ORDERS SCOPES SPACES LOAD_ORDERS SCOPES HINTS
 #define STORE "st" STORE_ORDERS SCOPES SPACES STORE_ORDERS SCOPES HINTS
-#define ATOMIC(OPERATIONS)                                                                \
-  ATOMIC_ORDERS SCOPES ATOMIC_SPACES ATOMIC_ORDERS SCOPES OPERATIONS ATOMIC_ORDERS SCOPES \
-      ATOMIC_SPACES "{.noftz,}{.L2::cache_hint,}"
+#define ATOMIC(OPERATIONS)                                                         \
+  ATOMIC_ORDERS SCOPES ATOMIC_SPACES ATOMIC_ORDERS SCOPES OPERATIONS ATOMIC_ORDERS \
+      SCOPES ATOMIC_SPACES "{.noftz,}{.L2::cache_hint,}"
 #define UPDATES "{.add,.min,.max,.inc,.dec,.and,.or,.xor,.exch}"
 #define ATOMIC_TYPES "{.b16,.b32,.u32,.s32,.b64,.u64,.s64,.f16,.bf16,.f16x2,.bf16x2,.f32,.f64}"
 

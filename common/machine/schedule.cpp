@@ -516,15 +516,11 @@ Dim3 in_cluster(const Warp& warp) {
     name ".z", by_lane,                                                                \
         [](const Warp& w, uint32_t lane) -> uint64_t { return (void)lane, (dim3).z; }  \
   }
-#define UNIFORM(name, expression)                                                          \
-  {                                                                                        \
-    name, false, [](const Warp& w, uint32_t) -> uint64_t { return (void)w, (expression); } \
-  }
-#define BY_LANE(name, expression)                                                                \
-  {                                                                                              \
-    name, true,                                                                                  \
-        [](const Warp&, uint32_t lane) -> uint64_t { return static_cast<uint32_t>(expression); } \
-  }
+#define UNIFORM(name, expression) \
+  {name, false, [](const Warp& w, uint32_t) -> uint64_t { return (void)w, (expression); }}
+#define BY_LANE(name, expression) \
+  {name, true,                    \
+   [](const Warp&, uint32_t lane) -> uint64_t { return static_cast<uint32_t>(expression); }}
 
 const SpecialRegister SPECIALS[] = {
     EACH_AXIS("%tid", true, thread_at(w, lane)),

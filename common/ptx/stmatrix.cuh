@@ -14,10 +14,10 @@ namespace ptx {
 //   orders    : nothing; an ordinary shared-memory write of the generic proxy
 //   ISA       : #warp-level-matrix-instructions-stmatrix
 __device__ inline void stmatrix_x4(void* row, uint32_t r0, uint32_t r1, uint32_t r2, uint32_t r3) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-                   cvta_to_shared(row)),
-               "r"(r0), "r"(r1), "r"(r2), "r"(r3)
-               : "memory");
+  asm volatile(
+      "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(cvta_to_shared(row)),
+      "r"(r0), "r"(r1), "r"(r2), "r"(r3)
+      : "memory");
 }
 
 // stmatrix.sync.aligned.m8n8.x4.trans.shared.b16  [row], {r0, r1, r2, r3};

@@ -222,8 +222,7 @@ template <class Check>
 void for_each_depth(const Check& check) {
   [&]<int... DEPTHS>(std::integer_sequence<int, DEPTHS...>) {
     (check(std::integral_constant<int, DEPTHS + 1>()), ...);
-  }
-  (std::make_integer_sequence<int, 6>());
+  }(std::make_integer_sequence<int, 6>());
 }
 
 }  // namespace

@@ -320,11 +320,12 @@ class Feeder {
  public:
   Feeder(const Problem& problem, const Runner& runner) : problem_(problem), runner_(runner) {}
 
-  // Queues chunks until CHUNKS_AHEAD are not done. Throws NoEnergy if the GPU had run dry.
+  // Queues chunks until CHUNKS_AHEAD are not done, into the sample if there is one. Throws NoEnergy
+  // if the GPU had run dry inside it.
   void keep_busy(Sample* sample) {
     int waiting = 0;
     for (int i = 0; i < CHUNKS_AHEAD; ++i) waiting += queued_[i] && !chunks_[i].done();
-    if (started_ && waiting == 0) throw NoEnergy("The host was too slow to keep the GPU at work.");
+    if (sampled_ && waiting == 0) throw NoEnergy("The host was too slow to keep the GPU at work.");
     while (waiting < CHUNKS_AHEAD) {
       const int replays = runner_.replays_for(ENERGY_CHUNK_MS);
       if (sample != nullptr) {
@@ -335,7 +336,7 @@ class Feeder {
       chunks_[next_].record(problem_.stream());
       queued_[next_] = true;
       next_ = (next_ + 1) % CHUNKS_AHEAD;
-      started_ = true;
+      sampled_ = sample != nullptr;
       ++waiting;
     }
   }
@@ -346,7 +347,7 @@ class Feeder {
   std::array<Event, CHUNKS_AHEAD> chunks_;  // recorded behind each chunk, in turns
   std::array<bool, CHUNKS_AHEAD> queued_{};
   int next_ = 0;
-  bool started_ = false;
+  bool sampled_ = false;
 };
 
 Power meter_power(const Problem& problem, const Runner& runner, const EnergyMeter& meter) {
@@ -355,6 +356,7 @@ Power meter_power(const Problem& problem, const Runner& runner, const EnergyMete
   const double start_s = meter.counter.now_s();
   while (meter.counter.now_s() - start_s < ENERGY_LEAD_IN_MS * 1e-3) {
     feeder.keep_busy(nullptr);
+    meter.counter.joules();  // a process's first reading under load can take the host long
     meter.counter.pause();
   }
   sample.begin(problem);

@@ -66,7 +66,7 @@ def configuration(name):
     """The part of a mangled name that stands for an entry of rung 11's table."""
     path = os.path.join(ROOT, "common/tile/configurations.h")
     with open(path, encoding="utf-8") as file:
-        names = re.findall(r'^ *\{\.name = "(\w+)"', file.read(), re.MULTILINE)
+        names = re.findall(r'^ *\{"(\w+)"', file.read(), re.MULTILINE)
     return f"4gemmILi{names.index(name)}E" if name in names else f"configuration {name}"
 
 

@@ -15,8 +15,7 @@ FOLDER = os.path.join("build", "sanitize")
 GOLDEN = ("golden", "check", os.path.join("build", "golden"), os.path.join("tests", "golden", "recorded"))
 SUITES = (("host",), ("machine_test",), GOLDEN)  # programs in FOLDER, with their arguments
 LINE = re.compile(r"^\w+: (\d+) passed, (\d+) failed, (\d+) skipped$")
-# A kernel that is refused or killed half way leaves its objects behind, as does a test of that.
-SETTINGS = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
+SETTINGS = {"UBSAN_OPTIONS": "print_stacktrace=1"}
 
 
 def counts(status, output):

@@ -177,9 +177,9 @@ ladder::Variant variant(const char* name, const char* what) {
                      .depth = T::DEPTH,
                      .threads = T::THREADS,
                      .smem_bytes = sizeof(Smem<T>),
-                     .persistent = true,
                      .regs_dec = T::PRODUCER_REGS,
-                     .regs_inc = T::CONSUMER_REGS}};
+                     .regs_inc = T::CONSUMER_REGS,
+                     .persistent = true}};
 }
 
 static const ladder::Registrar registrar(

@@ -214,11 +214,11 @@ ladder::Variant variant(const char* name, const char* what) {
                      .depth = T::DEPTH,
                      .threads = T::THREADS,
                      .smem_bytes = sizeof(Smem<T>),
-                     .cluster_m = T::CLUSTER_M,
-                     .cluster_n = T::CLUSTER_N,
-                     .persistent = true,
                      .regs_dec = T::PRODUCER_REGS,
-                     .regs_inc = T::CONSUMER_REGS}};
+                     .regs_inc = T::CONSUMER_REGS,
+                     .persistent = true,
+                     .cluster_m = T::CLUSTER_M,
+                     .cluster_n = T::CLUSTER_N}};
 }
 
 static const ladder::Registrar registrar(

@@ -57,6 +57,9 @@ void check_variants(const Stage& stage) {
     if (static_cast<bool>(variant.kernel.launch) == variant.chooses()) {
       reject(stage.stem, std::string(variant.name) + " must have either a kernel or a chooser");
     }
+    if (variant.kernel.cluster_m < 1 || variant.kernel.cluster_n < 1) {
+      reject(stage.stem, std::string(variant.name) + " has clusters of no CTA");
+    }
     if (&variant.kind() != &stage.kind()) {
       reject(stage.stem, "its variants solve two kinds of problem, " +
                              std::string(stage.kind().name()) + " and " + variant.kind().name());

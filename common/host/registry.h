@@ -33,7 +33,8 @@ class CallFunction {
   const ProblemKind& (*kind_)() = nullptr;
 };
 
-// One instantiation of a __global__ function.
+// One instantiation of a __global__ function. What is not 0 by default comes last: nvcc 13.0 with
+// clang as host compiler makes a member that is left out between two designators 0.
 struct Kernel {
   CallFunction<void> launch = {};    // asynchronous on the call's stream; throws CudaError
   const void* function = nullptr;    // the __global__ function, for cudaFuncGetAttributes
@@ -41,10 +42,10 @@ struct Kernel {
   int depth = 0;                     // slots in the ring of shared-memory buffers; 1: no ring
   int threads = 0;                   // per CTA
   int smem_bytes = 0;                // dynamic shared memory per CTA
-  int cluster_m = 1, cluster_n = 1;  // CTAs per cluster along M and along N
-  bool persistent = false;           // honours Call::max_ctas
   int regs_dec = 0, regs_inc = 0;    // setmaxnreg of producer and consumers; 0: not used
+  bool persistent = false;           // honours Call::max_ctas
   bool simt = false;                 // multiplies without tensor cores: small shapes by default
+  int cluster_m = 1, cluster_n = 1;  // CTAs per cluster along M and along N
 };
 
 // The facts of a persistent kernel whose tile T names them all, as rungs from 9 on have it.
@@ -59,11 +60,11 @@ Kernel persistent_kernel(void (*launch)(const Args&), void (*function)(Parameter
           .depth = T::DEPTH,
           .threads = T::THREADS,
           .smem_bytes = smem_bytes,
-          .cluster_m = T::CLUSTER_M,
-          .cluster_n = T::CLUSTER_N,
-          .persistent = true,
           .regs_dec = T::PRODUCER_REGS,
-          .regs_inc = T::CONSUMER_REGS};
+          .regs_inc = T::CONSUMER_REGS,
+          .persistent = true,
+          .cluster_m = T::CLUSTER_M,
+          .cluster_n = T::CLUSTER_N};
 }
 
 struct Variant;

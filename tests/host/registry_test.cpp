@@ -202,6 +202,9 @@ TEST_CASE("registry: a wrong registration is rejected") {
   Variant nothing = named("nothing", true);
   nothing.kernel.launch = {};
   rejected("stages/06_nothing.cu", {nothing}, "nothing must have either a kernel or a chooser");
+  Variant empty = named("empty", true);
+  empty.kernel.cluster_m = 0;
+  rejected("stages/06_empty.cu", {empty}, "empty has clusters of no CTA");
   Variant other = named("other", false);
   other.kernel.launch = +[](const OtherArgs&) {};
   rejected("stages/06_kinds.cu", {named("x", true), other},

@@ -24,6 +24,30 @@ int main(void) {
 }
 """
 
+# Ones times ones: every element is K.
+GEMM = r"""
+#include <ladder.h>
+#include <stdio.h>
+
+int cudaMalloc(void**, size_t);
+int cudaMemcpy(void*, const void*, size_t, int);
+int cudaDeviceSynchronize(void);
+
+int main(void) {
+  static unsigned short ones[64 * 64], result[64 * 64];
+  void *a, *b, *d;
+  int wrong = 0;
+  for (int i = 0; i < 64 * 64; ++i) ones[i] = 0x3f80;
+  if (cudaMalloc(&a, sizeof ones) || cudaMalloc(&b, sizeof ones) || cudaMalloc(&d, sizeof ones)) return 9;
+  if (cudaMemcpy(a, ones, sizeof ones, 1) || cudaMemcpy(b, ones, sizeof ones, 1)) return 9;
+  if (ladder_gemm_bf16(0, 64, 64, 64, a, 64, b, 64, d, 64, 0)) puts(ladder_last_error());
+  if (cudaDeviceSynchronize() || cudaMemcpy(result, d, sizeof result, 2)) return 9;
+  for (int i = 0; i < 64 * 64; ++i) wrong += result[i] != 0x4280;
+  printf("%d wrong by %s\n", wrong, ladder_last_kernel());
+  return 0;
+}
+"""
+
 
 def declared():
     """Functions that the header declares."""
@@ -68,6 +92,18 @@ class Library(unittest.TestCase):
         self.assertEqual(first, f"{int(stems[-1][:2])} stages, the first is {stems[0]}")
         self.assertRegex(second, "^1: stage is -1: ")
         self.assertEqual(ended.returncode, 0)
+
+    def test_its_kernels_run(self):
+        runtime = next((ROOT / "build/machine").glob("libcudart.so.*"))
+        with tempfile.TemporaryDirectory() as folder:
+            source, program = Path(folder, "gemm.c"), Path(folder, "gemm")
+            source.write_text(GEMM, encoding="utf-8")
+            ended = run("cc", "-std=c99", source, "-o", program, f"-I{HEADER.parent}", LIBRARY, runtime,
+                        f"-Wl,-rpath,{LIBRARY.parent}")  # fmt: skip
+            self.assertEqual(ended.returncode, 0, ended.stdout)
+            ended = run(program, LD_LIBRARY_PATH=str(runtime.parent), MACHINE_SMS="6")
+        self.assertRegex(ended.stdout, "^0 wrong by 11_autotuned/\\w+$")
+        self.assertEqual(ended.returncode, 0, ended.stdout)
 
     def test_the_header_alone_is_c_and_cpp(self):
         with tempfile.TemporaryDirectory() as folder:

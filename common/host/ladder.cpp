@@ -9,7 +9,6 @@
 
 namespace {
 
-using ladder::Call;
 using ladder::GemmArgs;
 using ladder::Stage;
 using ladder::Variant;
@@ -96,17 +95,16 @@ Pick best_for_call(const Args& args) {
   return best;
 }
 
-// A limit that is set by ladder_set_sm_limit() is refused in its words.
-void check_sm_limit(const Stage& stage, int limit) {
+// Why a rung cannot keep the limit that ladder_set_sm_limit() has set; "" if it can.
+std::string limit_violation(const Stage& stage, int limit) {
   const ladder::GridRules rules = stage.result().rules();
-  if (limit == 0 || (rules.persistent && rules.cluster <= limit)) return;
-  throw ladder::Refused(
-      "The limit of SMs is " + std::to_string(limit) + ": " + stage.stem +
-      (rules.persistent ? " launches clusters of " + std::to_string(rules.cluster) +
-                              " CTAs, one an SM; the nearest that works is " +
-                              std::to_string(rules.cluster) + "."
-                        : " launches a CTA for every tile and takes no limit; stage 0 does, or "
-                          "ladder_set_sm_limit(0)."));
+  if (limit == 0 || (rules.persistent && rules.cluster <= limit)) return "";
+  return "The limit of SMs is " + std::to_string(limit) + ": " + stage.stem +
+         (rules.persistent ? " launches clusters of " + std::to_string(rules.cluster) +
+                                 " CTAs, one an SM; the nearest that works is " +
+                                 std::to_string(rules.cluster) + "."
+                           : " launches a CTA for every tile and takes no limit; stage 0 does, or "
+                             "ladder_set_sm_limit(0).");
 }
 
 // The call on rung `number`, or, for 0, on the best.
@@ -114,10 +112,12 @@ template <class Args>
 void run_stage(int number, Args args) {
   const Stage* const stage = number == 0 ? nullptr : &stage_for_call<Args>(number);
   const int limit = sm_limit;
-  if (stage != nullptr) check_sm_limit(*stage, limit);
-  // What every kernel asks of a call comes first: a model cannot judge a wrong one.
+  // A wrong call is refused before a model judges it, by what every kernel asks if none is named.
   const ladder::GridRules any{"the library", 1 << 20, true, 1};
-  const std::string wrong = Args::kind().violations(any, args);
+  std::string wrong = Args::kind().violations(stage ? stage->result().rules() : any, args);
+  const std::string limited = stage == nullptr ? "" : limit_violation(*stage, limit);
+  if (!wrong.empty() && !limited.empty()) wrong += '\n';
+  wrong += limited;
   if (!wrong.empty()) throw ladder::Refused(wrong);
   const ladder::DeviceInfo& device = ladder::query_device();
   args.max_ctas = limit < device.sm_count ? limit : 0;

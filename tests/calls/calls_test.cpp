@@ -70,6 +70,10 @@ TEST_CASE("C API: wrong arguments are refused") {
   CHECK(error_has("m is -1"));
   CHECK(error_has("a is null"));
   CHECK(error_has("d is null"));
+  CHECK(ladder_gemm_bf16(5, 8, 1 << 30, 8, nullptr, 8, nullptr, 8, nullptr, 8, nullptr) ==
+        LADDER_REFUSED);
+  CHECK(error_has("n is 1073741824: bn256 has tiles of 256 columns"));
+  CHECK(error_has("a is null"));
   for (const int none : {-1, ladder_stage_count() + 1, 2147483647}) {
     CHECK(ladder_gemm_bf16(none, 8, 8, 8, nullptr, 8, nullptr, 8, nullptr, 8, nullptr) ==
           LADDER_REFUSED);
@@ -187,6 +191,11 @@ TEST_CASE("C API: a limit of SMs holds for every rung that takes one, others ref
         CHECK(code == LADDER_REFUSED);
         CHECK(error_has(("The limit of SMs is " + std::to_string(limit)).c_str()));
         CHECK(error_has(rules.persistent ? "the nearest that works is 2" : "stage 0 does"));
+        GemmArgs wrong = problem.args;  // every violation stands in one message
+        wrong.lda = 65;
+        CHECK(call(number, wrong) == LADDER_REFUSED);
+        CHECK(error_has("The limit of SMs is"));
+        CHECK(error_has("lda is 65"));
         ++refused;
         continue;
       }

@@ -57,6 +57,26 @@ __device__ inline void st_global_v2_b32(__nv_bfloat16* dst, uint32_t x, uint32_t
   asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(dst), "r"(x), "r"(y) : "memory");
 }
 
+// st.global.v4.f32  [dst], {x, y, z, w};
+//   issued by : any thread; dst 16-byte aligned     orders: nothing
+//   ISA       : #data-movement-and-conversion-instructions-st
+__device__ inline void st_global_v4_f32(float4* dst, float x, float y, float z, float w) {
+  asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(dst), "f"(x), "f"(y), "f"(z), "f"(w)
+               : "memory");
+}
+
+// ld.global.v4.f32  {x, y, z, w}, [src];
+//   issued by : any thread; src 16-byte aligned     orders: nothing
+//   ISA       : #data-movement-and-conversion-instructions-ld
+__device__ inline float4 ld_global_v4_f32(const float4* src) {
+  float4 v;
+  asm volatile("ld.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "l"(src)
+               : "memory");
+  return v;
+}
+
 // ld.shared.v4.f32  {x, y, z, w}, [src];
 //   issued by : any thread; src in shared memory, 16-byte aligned
 //   ISA       : #data-movement-and-conversion-instructions-ld
@@ -64,6 +84,18 @@ __device__ inline float4 ld_shared_v4_f32(const float* src) {
   float4 v;
   asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
                : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "r"(cvta_to_shared(src))
+               : "memory");
+  return v;
+}
+
+// ld.shared.v4.b32  {x, y, z, w}, [src];
+//   issued by : any thread; src in shared memory, 16-byte aligned
+//   ISA       : #data-movement-and-conversion-instructions-ld
+__device__ inline uint4 ld_shared_v4_b32(const void* src) {
+  uint4 v;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                : "r"(cvta_to_shared(src))
                : "memory");
   return v;

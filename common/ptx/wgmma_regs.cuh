@@ -1,5 +1,5 @@
 // Operand lists of wgmma, written once: a literal for the PTX side (registers %0..%7, %8..%15, ...,
-// and 16 or 32 of them) and ACC8(d, i), ACC16(d, i) or ACC32(d, i) for the C++ side.
+// the first 4 of each, and 16 or 32 of them) and ACC4(d, i) to ACC32(d, i) for the C++ side.
 #pragma once
 
 // clang-format off
@@ -20,6 +20,23 @@
 #define WGMMA_D_112_119 "%112, %113, %114, %115, %116, %117, %118, %119"
 #define WGMMA_D_120_127 "%120, %121, %122, %123, %124, %125, %126, %127"
 
+#define WGMMA_D_0_3 "%0, %1, %2, %3"
+#define WGMMA_D_8_11 "%8, %9, %10, %11"
+#define WGMMA_D_16_19 "%16, %17, %18, %19"
+#define WGMMA_D_24_27 "%24, %25, %26, %27"
+#define WGMMA_D_32_35 "%32, %33, %34, %35"
+#define WGMMA_D_40_43 "%40, %41, %42, %43"
+#define WGMMA_D_48_51 "%48, %49, %50, %51"
+#define WGMMA_D_56_59 "%56, %57, %58, %59"
+#define WGMMA_D_64_67 "%64, %65, %66, %67"
+#define WGMMA_D_72_75 "%72, %73, %74, %75"
+#define WGMMA_D_80_83 "%80, %81, %82, %83"
+#define WGMMA_D_88_91 "%88, %89, %90, %91"
+#define WGMMA_D_96_99 "%96, %97, %98, %99"
+#define WGMMA_D_104_107 "%104, %105, %106, %107"
+#define WGMMA_D_112_115 "%112, %113, %114, %115"
+#define WGMMA_D_120_123 "%120, %121, %122, %123"
+
 #define WGMMA_D_0_15 WGMMA_D_0_7 ", " WGMMA_D_8_15
 #define WGMMA_D_16_31 WGMMA_D_16_23 ", " WGMMA_D_24_31
 #define WGMMA_D_32_47 WGMMA_D_32_39 ", " WGMMA_D_40_47
@@ -34,6 +51,8 @@
 #define WGMMA_D_64_95 WGMMA_D_64_79 ", " WGMMA_D_80_95
 #define WGMMA_D_96_127 WGMMA_D_96_111 ", " WGMMA_D_112_127
 
+#define ACC4(d, i) \
+  "+f"(d[i]), "+f"(d[(i) + 1]), "+f"(d[(i) + 2]), "+f"(d[(i) + 3])
 #define ACC8(d, i)                                                     \
   "+f"(d[i]), "+f"(d[(i) + 1]), "+f"(d[(i) + 2]), "+f"(d[(i) + 3]),    \
   "+f"(d[(i) + 4]), "+f"(d[(i) + 5]), "+f"(d[(i) + 6]), "+f"(d[(i) + 7])

@@ -10,7 +10,7 @@ namespace tile {
 // designators: nvcc 13.0 with clang as host compiler takes a member between two of them for 0.
 constexpr GemmConfig CONFIGURATIONS[] = {
     // clang-format off
-    // name            consumers, blocks, bn, cluster_m, cluster_n, split, swap, pingpong
+    // name            consumers, blocks, bn, cluster_m, cluster_n
     {"128x256",         2, 1, 256},
     {"128x256_2x1",     2, 1, 256, 2},
     {"128x256_2x2",     2, 1, 256, 2, 2},
@@ -20,20 +20,10 @@ constexpr GemmConfig CONFIGURATIONS[] = {
     {"128x176",         2, 1, 176},
     {"128x160",         2, 1, 160},
     {"128x144",         2, 1, 144},
+    {"192x192",         3, 1, 192},
+    {"192x144",         3, 1, 144},
     {"128x128",         2, 1, 128},
     {"128x96",          2, 1,  96},
-    {"pingpong_64x128", 2, 1, 128, 1, 1, 1, false, true},
-    {"swap_64x32",      1, 1,  32, 1, 1, 1, true},
-    {"swap_64x32_k2",   1, 1,  32, 1, 1, 2, true},
-    {"swap_64x64",      1, 1,  64, 1, 1, 1, true},
-    {"swap_64x64_k2",   1, 1,  64, 1, 1, 2, true},
-    {"swap_64x64_k4",   1, 1,  64, 1, 1, 4, true},
-    {"swap_64x128",     1, 1, 128, 1, 1, 1, true},
-    {"swap_64x128_k2",  1, 1, 128, 1, 1, 2, true},
-    {"swap_64x128_k8",  1, 1, 128, 1, 1, 8, true},
-    {"swap_128x64",     2, 1,  64, 1, 1, 1, true},
-    {"swap_128x64_k4",  2, 1,  64, 1, 1, 4, true},
-    {"swap_128x128_k2", 2, 1, 128, 1, 1, 2, true},
     // clang-format on
 };
 

@@ -33,16 +33,17 @@ static_assert(grouped_raster(14, 5, 3, 2).m == 4 && grouped_raster(14, 5, 3, 2).
 //   for (auto t = tiles; t.has(); t.next()) { ... D[t.m0()][t.n0()] is the tile's first element ... }
 //
 // T has BM and BN, the elements of a tile, CLUSTER_M and CLUSTER_N in CTAs, and GROUP, the rows of
-// blocks that are swept together.
+// blocks that are swept together, unless `group` says it.
 template <class T>
 class ClusterTiles {
  public:
-  constexpr ClusterTiles(int m, int n, int cluster, int clusters, int rank)
+  constexpr ClusterTiles(int m, int n, int cluster, int clusters, int rank, int group = T::GROUP)
       : blocks_m_(ceil_div(m, T::BM * T::CLUSTER_M)),
         blocks_n_(ceil_div(n, T::BN * T::CLUSTER_N)),
         block_(cluster),
         step_(clusters),
-        rank_(rank) {}
+        rank_(rank),
+        group_(group) {}
 
   constexpr bool has() const { return block_ < blocks_m_ * blocks_n_; }
   constexpr void next() { block_ += step_; }
@@ -59,11 +60,12 @@ class ClusterTiles {
   }
 
  private:
-  constexpr TileCoord at() const { return grouped_raster(block_, blocks_m_, blocks_n_, T::GROUP); }
+  constexpr TileCoord at() const { return grouped_raster(block_, blocks_m_, blocks_n_, group_); }
 
   int blocks_m_, blocks_n_;  // of D
   int block_, step_;
   int rank_;
+  int group_;
 };
 
 }  // namespace tile

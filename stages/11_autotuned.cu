@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/block/load_slice.cuh"
+#include "common/block/multiply_tile.cuh"
 #include "common/block/stage_tile.cuh"
 #include "common/block/store_last_columns.cuh"
 #include "common/host/configurations.h"
@@ -25,14 +26,12 @@
 #include "common/ptx/fence.cuh"
 #include "common/ptx/griddepcontrol.cuh"
 #include "common/ptx/mbarrier.cuh"
-#include "common/ptx/memory.cuh"
 #include "common/ptx/tma.cuh"
 #include "common/ptx/tma_store.cuh"
 #include "common/ptx/warp.cuh"
 #include "common/ptx/wgmma.cuh"
 #include "common/tile/configurations.h"
 #include "common/tile/cost_model.h"
-#include "common/tile/descriptor.h"
 #include "common/tile/math.h"
 #include "common/tile/ring.h"
 #include "common/tile/schedule.h"
@@ -46,21 +45,17 @@ using ladder::bf16;
 template <int CONSUMERS_, int BLOCKS_, int BN_, int CLUSTER_M_, int CLUSTER_N_>
 struct Tile {
   static constexpr tile::GemmConfig C = {"", CONSUMERS_, BLOCKS_, BN_, CLUSTER_M_, CLUSTER_N_};
-  static constexpr int CONSUMERS = CONSUMERS_;     // warpgroups that multiply
-  static constexpr int BLOCKS = BLOCKS_, WM = 64;  // of a consumer warpgroup: BLOCKS of 64 x BN
-  static constexpr int BM = C.bm(), BN = BN_, BK = 64;   // of a CTA
-  static constexpr int THREADS = 128 + CONSUMERS * 128;  // warpgroup 0: producer, storers
+  static constexpr int CONSUMERS = CONSUMERS_, BLOCKS = BLOCKS_;  // warpgroups, 64 rows of each
+  static constexpr int WM = 64, BM = C.bm(), BN = BN_, BK = 64;   // WM: rows of a block
+  static constexpr int THREADS = 128 + CONSUMERS * 128;           // warpgroup 0: producer, storers
   static constexpr int TX_BYTES = (BM + BN) * BK * int{sizeof(bf16)};   // TMA brings one slot
   static constexpr int CLUSTER_M = CLUSTER_M_, CLUSTER_N = CLUSTER_N_;  // CTAs along M and N
   static constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
   static constexpr int SLICE_A = BM / CLUSTER_N;  // rows of A that one CTA loads for its row
   static constexpr int SLICE_B = BN / CLUSTER_M;  // rows of B that one CTA loads for its column
-  static constexpr int BOX = std::gcd(BN, 64),
-                       BOXES = BN / BOX;  // a block is stored 64 x BOX by box
-  // Shared memory is the staged boxes, and as many slots as then fit.
-  static constexpr int BUFFERS =
-      tile::staging_buffers(C);  // blocks that a consumer stages at a time
-  static constexpr int DEPTH = tile::ring_slots(C, BUFFERS);
+  static constexpr int BOX = std::gcd(BN, 64), BOXES = BN / BOX;  // of a block: 64 x BOX each
+  static constexpr int BUFFERS = tile::staging_buffers(C);    // blocks a consumer stages at a time
+  static constexpr int DEPTH = tile::ring_slots(C, BUFFERS);  // what then fits
   static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = CONSUMERS == 2 ? 224 : 152;
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(BN % 16 == 0, "stmatrix.x4 stages 16 columns");
@@ -81,24 +76,6 @@ struct alignas(1024) Smem {
   uint64_t stored[T::CONSUMERS][T::BUFFERS];  // TMA has read them: the storer's arrival
 };
 
-// Starts acc += A · B^T for one slot: A [BLOCKS * 64][64] of the warpgroup, B [BN][64] of the CTA.
-template <class T>
-__device__ void multiply_tile(float (&acc)[T::BLOCKS][T::BN / 2], const unsigned char* a,
-                              const unsigned char* b, bool accumulate) {
-  const uint64_t a_desc = tile::k_major_128b(ptx::cvta_to_shared(a));
-  const uint64_t b_desc = tile::k_major_128b(ptx::cvta_to_shared(b));
-  ptx::wgmma_fence();
-#pragma unroll
-  for (int kk = 0; kk < T::BK / 16; ++kk) {
-#pragma unroll
-    for (int i = 0; i < T::BLOCKS; ++i) {
-      ptx::wgmma_m64k16<T::BN>(acc[i], tile::advance(a_desc, kk * 32 + i * T::WM * T::BK * 2),
-                               tile::advance(b_desc, kk * 32), accumulate || kk > 0);
-    }
-  }
-  ptx::wgmma_commit_group();
-}
-
 // Waits for a barrier of the ring, and releases a slot: a CTA by itself needs no cluster scope.
 template <class T>
 __device__ void wait(uint64_t* bar, uint32_t parity) {
@@ -107,11 +84,8 @@ __device__ void wait(uint64_t* bar, uint32_t parity) {
 }
 template <class T>
 __device__ void release(uint64_t* empty, int lane) {
-  if constexpr (T::CLUSTER == 1) {
-    if (lane == 0) ptx::mbarrier_arrive(empty);
-  } else if (lane < T::CLUSTER) {
-    ptx::mbarrier_arrive_cluster(empty, lane);
-  }
+  if (T::CLUSTER == 1 && lane == 0) ptx::mbarrier_arrive(empty);
+  if (T::CLUSTER > 1 && lane < T::CLUSTER) ptx::mbarrier_arrive_cluster(empty, lane);
 }
 
 template <class T>
@@ -137,8 +111,8 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
       ptx::mbarrier_init(&smem.empty[slot], T::CONSUMERS * 4 * T::CLUSTER);
     }
     for (int i = 0; i < T::CONSUMERS * T::BUFFERS; ++i) {
-      ptx::mbarrier_init(&smem.staged[0][i], 4);
-      ptx::mbarrier_init(&smem.stored[0][i], 1);
+      ptx::mbarrier_init(&smem.staged[i / T::BUFFERS][i % T::BUFFERS], 4);
+      ptx::mbarrier_init(&smem.stored[i / T::BUFFERS][i % T::BUFFERS], 1);
     }
     ptx::fence_mbarrier_init();  // before TMA counts bytes, and peers arrive, on them
   }
@@ -207,8 +181,11 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
     for (auto t = tiles; t.has(); t.next()) {
       for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
         wait<T>(&smem.full[ring.slot], ring.parity);  // the tile has landed
-        multiply_tile<T>(acc, smem.a[ring.slot].from_row(group_m), smem.b[ring.slot].bytes,
-                         k_tile > 0);
+#pragma unroll
+        for (int i = 0; i < T::BLOCKS; ++i) {
+          block::multiply_tile<T>(acc[i], smem.a[ring.slot].from_row(group_m + i * T::WM),
+                                  smem.b[ring.slot].bytes, k_tile > 0);
+        }
         ptx::wgmma_wait_group<0>();  // meanwhile the other warpgroups' products run
         release<T>(&smem.empty[ring.slot], lane);
       }
@@ -228,14 +205,6 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
   if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync();
 }
 
-// CTAs that run at the same time: as many as the current device can hold, or as the call allows.
-template <class T>
-int ctas_at_once(const ladder::GemmArgs& g) {
-  const int resident = ladder::resident_ctas(reinterpret_cast<const void*>(gemm<T>), T::THREADS,
-                                             sizeof(Smem<T>), T::CLUSTER);
-  return g.max_ctas > 0 ? std::min(resident, g.max_ctas) : resident;
-}
-
 // EARLY: by programmatic dependent launch, before the kernel in front has ended.
 template <class T, bool EARLY>
 void launch(const ladder::GemmArgs& g) {
@@ -248,7 +217,7 @@ void launch(const ladder::GemmArgs& g) {
       "shared memory of autotuned::gemm");
   const int block_m = T::BM * T::CLUSTER_M, block_n = T::BN * T::CLUSTER_N;  // of one cluster
   const int blocks = tile::ceil_div(g.m, block_m) * tile::ceil_div(g.n, block_n);
-  const int at_once = std::max(1, ctas_at_once<T>(g) / T::CLUSTER);
+  const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
   const ladder::Launch config(std::min(blocks, at_once) * T::CLUSTER, T::THREADS, sizeof(Smem<T>),
                               T::CLUSTER, EARLY, g.stream);
   ladder::check_cuda(
@@ -261,18 +230,16 @@ void launch(const ladder::GemmArgs& g) {
 template <class T>
 double predicted_us(const ladder::GemmArgs& g) {
   const tile::Gpu gpu{.sms = ladder::sm_count()};
-  const double clocks =
-      tile::predicted_clocks(T::C, g.m, g.n, g.k, ctas_at_once<T>(g), gpu, g.lda, g.ldb);
-  return clocks / gpu.mhz;
+  const int ctas = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g) * T::CLUSTER;
+  return tile::predicted_clocks(T::C, g.m, g.n, g.k, ctas, gpu, g.lda, g.ldb) / gpu.mhz;
 }
 
-template <class T, bool EARLY>
-ladder::Variant variant(const char* name) {
-  return {.name = name,
-          .what = T::CLUSTER > 1     ? "multicast in a cluster"
-                  : T::CONSUMERS > 2 ? "three consumers"
-                  : T::BLOCKS > 1    ? "two blocks of 64 rows a consumer"
-                                     : "one block of 64 rows a consumer",
+template <bool EARLY, int ROW>
+ladder::Variant variant() {
+  constexpr tile::GemmConfig C = tile::CONFIGURATIONS[ROW];
+  using T = Tile<C.consumers, C.blocks, C.bn, C.cluster_m, C.cluster_n>;
+  return {.name = C.name,
+          .what = T::CLUSTER > 1 ? "multicast in a cluster" : "one CTA by itself",
           .kernel = ladder::persistent_kernel<T>(launch<T, EARLY>, gemm<T>, sizeof(Smem<T>)),
           .configuration = true,
           .predicted_us = predicted_us<T>};
@@ -280,25 +247,13 @@ ladder::Variant variant(const char* name) {
 
 template <bool EARLY>
 const std::vector<ladder::Variant>& configurations() {
-  static const std::vector<ladder::Variant> all =
-      ladder::variant_of_each<std::size(tile::CONFIGURATIONS)>([](auto row) {
-        constexpr tile::GemmConfig C = tile::CONFIGURATIONS[row];
-        using T = Tile<C.consumers, C.blocks, C.bn, C.cluster_m, C.cluster_n>;
-        return variant<T, EARLY>(C.name);
-      });
+  static const auto all = ladder::variant_of_each<std::size(tile::CONFIGURATIONS)>(
+      [](auto row) { return variant<EARLY, row>(); });
   return all;
 }
 
-static std::vector<ladder::Variant> registered() {
-  std::vector<ladder::Variant> all = configurations<true>();
-  all.insert(
-      all.begin(),
-      {ladder::least_of<configurations<true>>("auto", "chosen by the cost model").as_result(),
-       ladder::least_of<configurations<false>>("auto_plain", "the same, plain launch")});
-  return all;
-}
-
-static const ladder::Registrar registrar(__FILE__, "a tile for every shape, chosen by a cost model",
-                                         registered());
+static const ladder::Registrar registrar(
+    __FILE__, "a tile for every shape, chosen by a cost model",
+    ladder::with_choosers<configurations<true>, configurations<false>>());
 
 }  // namespace autotuned

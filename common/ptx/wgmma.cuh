@@ -73,6 +73,19 @@ __device__ inline void wgmma_m64n96k16(float (&d)[48], uint64_t a_desc, uint64_t
       : "memory");
 }
 
+__device__ inline void wgmma_m64n112k16(float (&d)[56], uint64_t a_desc, uint64_t b_desc,
+                                        bool accumulate) {
+  asm volatile(
+      "{ .reg .pred p;  setp.ne.b32 p, %58, 0;\n"
+      "  wgmma.mma_async.sync.aligned.m64n112k16.f32.bf16.bf16\n"
+      "  {" WGMMA_D_0_31 ", " WGMMA_D_32_47 ", " WGMMA_D_48_55
+      "},\n"
+      "  %56, %57, p, 1, 1, 0, 0; }"
+      : ACC32(d, 0), ACC16(d, 32), ACC8(d, 48)
+      : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate))
+      : "memory");
+}
+
 __device__ inline void wgmma_m64n128k16(float (&d)[64], uint64_t a_desc, uint64_t b_desc,
                                         bool accumulate) {
   asm volatile(
@@ -129,6 +142,32 @@ __device__ inline void wgmma_m64n192k16(float (&d)[96], uint64_t a_desc, uint64_
       : "memory");
 }
 
+__device__ inline void wgmma_m64n208k16(float (&d)[104], uint64_t a_desc, uint64_t b_desc,
+                                        bool accumulate) {
+  asm volatile(
+      "{ .reg .pred p;  setp.ne.b32 p, %106, 0;\n"
+      "  wgmma.mma_async.sync.aligned.m64n208k16.f32.bf16.bf16\n"
+      "  {" WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_95 ", " WGMMA_D_96_103
+      "},\n"
+      "  %104, %105, p, 1, 1, 0, 0; }"
+      : ACC32(d, 0), ACC32(d, 32), ACC32(d, 64), ACC8(d, 96)
+      : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate))
+      : "memory");
+}
+
+__device__ inline void wgmma_m64n224k16(float (&d)[112], uint64_t a_desc, uint64_t b_desc,
+                                        bool accumulate) {
+  asm volatile(
+      "{ .reg .pred p;  setp.ne.b32 p, %114, 0;\n"
+      "  wgmma.mma_async.sync.aligned.m64n224k16.f32.bf16.bf16\n"
+      "  {" WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_95 ", " WGMMA_D_96_111
+      "},\n"
+      "  %112, %113, p, 1, 1, 0, 0; }"
+      : ACC32(d, 0), ACC32(d, 32), ACC32(d, 64), ACC16(d, 96)
+      : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate))
+      : "memory");
+}
+
 __device__ inline void wgmma_m64n256k16(float (&d)[128], uint64_t a_desc, uint64_t b_desc,
                                         bool accumulate) {
   asm volatile(
@@ -147,17 +186,21 @@ __device__ inline void wgmma_m64n256k16(float (&d)[128], uint64_t a_desc, uint64
 template <int N>
 __device__ inline void wgmma_m64k16(float (&d)[N / 2], uint64_t a_desc, uint64_t b_desc,
                                     bool accumulate) {
-  static_assert(N == 32 || N == 64 || N == 96 || N == 128 || N == 144 || N == 160 || N == 176 ||
-                    N == 192 || N == 256,
-                "common/ptx/wgmma.cuh has N = 32, 64, 96, 128, 144, 160, 176, 192 and 256");
+  static_assert(
+      N == 32 || N == 64 || N == 96 || N == 112 || N == 128 || N == 144 || N == 160 || N == 176 ||
+          N == 192 || N == 208 || N == 224 || N == 256,
+      "common/ptx/wgmma.cuh has N = 32, 64, 96, 112, 128, 144, 160, 176, 192, 208, 224 and 256");
   if constexpr (N == 32) wgmma_m64n32k16(d, a_desc, b_desc, accumulate);
   if constexpr (N == 64) wgmma_m64n64k16(d, a_desc, b_desc, accumulate);
   if constexpr (N == 96) wgmma_m64n96k16(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 112) wgmma_m64n112k16(d, a_desc, b_desc, accumulate);
   if constexpr (N == 128) wgmma_m64n128k16(d, a_desc, b_desc, accumulate);
   if constexpr (N == 144) wgmma_m64n144k16(d, a_desc, b_desc, accumulate);
   if constexpr (N == 160) wgmma_m64n160k16(d, a_desc, b_desc, accumulate);
   if constexpr (N == 176) wgmma_m64n176k16(d, a_desc, b_desc, accumulate);
   if constexpr (N == 192) wgmma_m64n192k16(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 208) wgmma_m64n208k16(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 224) wgmma_m64n224k16(d, a_desc, b_desc, accumulate);
   if constexpr (N == 256) wgmma_m64n256k16(d, a_desc, b_desc, accumulate);
 }
 

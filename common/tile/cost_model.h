@@ -42,6 +42,21 @@ struct Gpu {
   double dram_bytes_per_clock = 2400;  // a clock, all SMs: make limits, dram_read, at mhz
 };
 
+// What a GPU reaches of its nominal clock and DRAM bytes a second where memory bounds. Of an H200:
+// 1800 of 1980 MHz (make sweep), and 4.32 of 4.8 TB/s (make limits, dram_read).
+constexpr double CLOCK_SHARE = 1800.0 / 1980, DRAM_SHARE = 0.9;
+
+// A GPU by its nominal numbers, as the CUDA runtime has them: SMs, highest SM clock, L2's capacity,
+// DRAM's bytes a second.
+constexpr Gpu gpu_of(int sms, double max_mhz, double l2_bytes, double dram_bytes_per_second) {
+  Gpu gpu;
+  gpu.sms = sms;
+  gpu.mhz = max_mhz * CLOCK_SHARE;
+  gpu.l2_bytes = l2_bytes;
+  gpu.dram_bytes_per_clock = dram_bytes_per_second * DRAM_SHARE / (gpu.mhz * 1e6);
+  return gpu;
+}
+
 // What no ceiling gives: fitted to what `make sweep` measured.
 struct Fitted {
   double start_clocks = 4000;    // of a launch: until the first bytes land, and after the last

@@ -275,9 +275,9 @@ TEST_CASE("cost model: the table has no row that could be left out") {
     without[best] += second / time[best] - 1;
   }
   for (int row = 0; row < ROWS; ++row) {
-    CAPTURE(CONFIGURATIONS[row].name);
+    CAPTURE(std::string(CONFIGURATIONS[row].name));
     CHECK(picked[row] > SAMPLES / 100);        // of the shapes
     CHECK(without[row] / picked[row] > 0.01);  // of their time
-    CHECK(without[row] / SAMPLES > 0.0004);    // of that of all
+    CHECK(without[row] / SAMPLES > 0.0005);    // of that of all
   }
 }

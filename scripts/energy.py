@@ -74,7 +74,7 @@ def data_experiment(variants):
 
 def tile_experiment(variants):
     by_n = ("bn64", "bn128", "bn256")
-    large = ("128x128", "128x192", "128x256", "256x192", "256x192_1x2")
+    large = ("128x128", "128x256", "192x192", "256x192", "256x192_1x2")
     return of_rung(variants, 5, lambda v: v["variant"] in by_n) + of_rung(
         variants, 11, lambda v: v["variant"] in large
     )

@@ -76,11 +76,8 @@ CLUSTER = rung("08_cluster_multicast", "2x1", "TileILi2ELi1E", (256, 256, 640), 
 EPILOGUE = rung("09_async_epilogue", "overlapped", "StoreE2E", (256, 764, 256), grid=2)
 # Ten k tiles: a consumer's slots are laps behind the other's.
 PINGPONG = rung("10_pingpong", "64x256", "TileILi256E", (256, 512, 640), grid=2)
-# Consumers, blocks, columns, cluster_m, cluster_n, split; swap, ping-pong.
-AUTOTUNED = rung(
-    "11_autotuned", "128x256", "TileILi2ELi1ELi256ELi1ELi1ELi1ELb0ELb0E", (128, 256, 640))
-SPLIT_K = rung(
-    "11_autotuned", "swap_64x64_k2", "TileILi1ELi1ELi64ELi1ELi1ELi2ELb1ELb0E", (40, 64, 640))
+# Consumers, blocks, columns, cluster_m, cluster_n.
+AUTOTUNED = rung("11_autotuned", "128x256", "TileILi2ELi1ELi256ELi1ELi1E", (128, 256, 640))
 BULK_STORE = Subject(
     "build/tests/kernels/bulk_store", "build/obj/tests/machine/kernels/bulk_store.ptx", "",
     "10store_rowsE", [], "bulk_store")
@@ -563,16 +560,6 @@ def relaxed_arrive_without_fence(kernel):
 def cluster_empty_count(kernel):
     for init in kernel.find("mbarrier.init.*", at=EMPTY):
         kernel.replace(init, operands={1: "8"})
-
-
-@mutation(
-    "partial-sums-unsynchronised", SPLIT_K, "nobody waits for the bytes of the partial sums",
-    "st.async returns long before its bytes are there, wherever they go: only the mbarrier that "
-    "counts them says when a sum may begin.",
-    {"race": [r"ld\.shared", r"st\.async"]},
-)  # fmt: skip
-def partial_sums_unsynchronised(kernel):
-    always_true(kernel, kernel.one("mbarrier.try_wait.*", at="smem.summands"))
 
 
 GROUPS.append("Dependent launches")

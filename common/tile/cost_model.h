@@ -17,16 +17,15 @@ namespace tile {
 // A tile is `consumers` warpgroups of `blocks` x 64 rows and bn columns, 64 of K a step.
 struct GemmConfig {
   const char* name;
-  int consumers;          // warpgroups that multiply
-  int blocks;             // of 64 rows, of each of them
-  int bn;                 // columns
-  int cluster_m = 1;      // CTAs one above the other, which share B
-  int cluster_n = 1;      // CTAs side by side, which share A
-  int split = 1;          // CTAs of a cluster that share a tile's K
-  bool swap = false;      // D^T = B · A^T: rows of the tile are columns of D
-  bool pingpong = false;  // a consumer has a tile of its own
+  int consumers;      // warpgroups that multiply
+  int blocks;         // of 64 rows, of each of them
+  int bn;             // columns
+  int cluster_m = 1;  // CTAs one above the other, which share B
+  int cluster_n = 1;  // CTAs side by side, which share A
+  int split = 1;      // CTAs of a cluster that share a tile's K
+  bool swap = false;  // D^T = B · A^T: rows of the tile are columns of D
 
-  constexpr int bm() const { return 64 * blocks * (pingpong ? 1 : consumers); }
+  constexpr int bm() const { return 64 * blocks * consumers; }
   constexpr int cluster() const { return cluster_m * cluster_n * split; }
 };
 
@@ -42,6 +41,21 @@ struct Gpu {
   double l2_bytes_per_clock = 64;
   double dram_bytes_per_clock = 2400;  // a clock, all SMs: make limits, dram_read, at mhz
 };
+
+// What a GPU reaches of its nominal clock and DRAM bytes a second where memory bounds. Of an H200:
+// 1800 of 1980 MHz (make sweep), and 4.32 of 4.8 TB/s (make limits, dram_read).
+constexpr double CLOCK_SHARE = 1800.0 / 1980, DRAM_SHARE = 0.9;
+
+// A GPU by its nominal numbers, as the CUDA runtime has them: SMs, highest SM clock, L2's capacity,
+// DRAM's bytes a second.
+constexpr Gpu gpu_of(int sms, double max_mhz, double l2_bytes, double dram_bytes_per_second) {
+  Gpu gpu;
+  gpu.sms = sms;
+  gpu.mhz = max_mhz * CLOCK_SHARE;
+  gpu.l2_bytes = l2_bytes;
+  gpu.dram_bytes_per_clock = dram_bytes_per_second * DRAM_SHARE / (gpu.mhz * 1e6);
+  return gpu;
+}
 
 // What no ceiling gives: fitted to what `make sweep` measured.
 struct Fitted {
@@ -119,9 +133,8 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
   // waits longer for them, but if nobody else multiplies it has the next ones queued by then. What
   // wgmma reads of shared memory takes less time than either, in every configuration.
   const double tensor = 2.0 * bm * bn * 64 / gpu.tensor_flop;
-  const bool alone = config.consumers == 1 || config.pingpong;
-  const double own = alone ? (FITTED.latency_clocks + tensor) / 2
-                           : FITTED.latency_clocks + tensor / config.consumers;
+  const double own = config.consumers == 1 ? (FITTED.latency_clocks + tensor) / 2
+                                           : FITTED.latency_clocks + tensor / config.consumers;
   const bool shares = config.cluster_m * config.cluster_n > 1;
   const double step = std::max(tensor, own) + (shares ? FITTED.sharing_clocks : 0);
 
@@ -146,10 +159,10 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
   const double exchange = sent / FITTED.exchange_bytes;
 
   // Rounds. While results are staged, the ring fills with what the next tile needs; but a CTA that
-  // splits K has one tile, and in ping-pong the other consumer multiplies meanwhile.
+  // splits K has one tile.
   const double full = std::ceil(blocks / clusters) - 1, last = blocks - full * clusters;
   const double tail = epilogue + exchange;
-  const double hidden = config.pingpong || config.split > 1 ? 0 : epilogue;
+  const double hidden = config.split > 1 ? 0 : epilogue;
   const double exposed = config.split > 1 ? tail : 0;
   const double full_round =
       overlapped(steps * step + hidden, steps * l2 * clusters, dram * clusters) + exposed;

@@ -25,6 +25,19 @@ static_assert(grouped_raster(5, 4, 4, 1).m == 1 && grouped_raster(5, 4, 4, 1).n 
 static_assert(grouped_raster(5, 4, 4, 2).m == 1 && grouped_raster(5, 4, 4, 2).n == 2);
 static_assert(grouped_raster(14, 5, 3, 2).m == 4 && grouped_raster(14, 5, 3, 2).n == 2);
 
+// Rows of blocks that ClusterTiles<T> sweeps together: T::GROUP, or, of a T that has none, what the
+// kernel is told.
+template <class T>
+struct RasterGroup {
+  constexpr RasterGroup(int rows_) : rows(rows_) {}
+  int rows;
+};
+template <class T>
+  requires requires { T::GROUP; }
+struct RasterGroup<T> {
+  static constexpr int rows = T::GROUP;
+};
+
 // The tiles of D [m][n] that one CTA works on, one after the other. Clusters take blocks of
 // CLUSTER_M x CLUSTER_N tiles in grouped order, `clusters` at a time; CTA `rank` of its cluster has
 // row rank / CLUSTER_N and column rank % CLUSTER_N of each block. A tile at the edge may lie outside
@@ -32,13 +45,15 @@ static_assert(grouped_raster(14, 5, 3, 2).m == 4 && grouped_raster(14, 5, 3, 2).
 //
 //   for (auto t = tiles; t.has(); t.next()) { ... D[t.m0()][t.n0()] is the tile's first element ... }
 //
-// T has BM and BN, the elements of a tile, CLUSTER_M and CLUSTER_N in CTAs, and GROUP, the rows of
-// blocks that are swept together.
+// T has BM and BN, the elements of a tile, CLUSTER_M and CLUSTER_N in CTAs, and GROUP, if that is
+// known when it is compiled.
 template <class T>
-class ClusterTiles {
+class ClusterTiles : RasterGroup<T> {
  public:
-  constexpr ClusterTiles(int m, int n, int cluster, int clusters, int rank)
-      : blocks_m_(ceil_div(m, T::BM * T::CLUSTER_M)),
+  constexpr ClusterTiles(int m, int n, int cluster, int clusters, int rank,
+                         RasterGroup<T> group = {})
+      : RasterGroup<T>(group),
+        blocks_m_(ceil_div(m, T::BM * T::CLUSTER_M)),
         blocks_n_(ceil_div(n, T::BN * T::CLUSTER_N)),
         block_(cluster),
         step_(clusters),
@@ -59,7 +74,9 @@ class ClusterTiles {
   }
 
  private:
-  constexpr TileCoord at() const { return grouped_raster(block_, blocks_m_, blocks_n_, T::GROUP); }
+  constexpr TileCoord at() const {
+    return grouped_raster(block_, blocks_m_, blocks_n_, RasterGroup<T>::rows);
+  }
 
   int blocks_m_, blocks_n_;  // of D
   int block_, step_;

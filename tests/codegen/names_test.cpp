@@ -17,10 +17,9 @@ namespace {
 // The part of a mangled name that the numbers of a configuration become.
 std::string mangled_tile(const tile::GemmConfig& c) {
   std::string text = "TileI";
-  for (const int number : {c.consumers, c.blocks, c.bn, c.cluster_m, c.cluster_n, c.split}) {
+  for (const int number : {c.consumers, c.blocks, c.bn, c.cluster_m, c.cluster_n}) {
     text += "Li" + std::to_string(number) + "E";
   }
-  for (const bool flag : {c.swap, c.pingpong}) text += flag ? "Lb1E" : "Lb0E";
   return text + "E";
 }
 

@@ -77,6 +77,12 @@ struct Tile {
   static constexpr int GROUP = GROUP_;
 };
 
+// The same without GROUP: the kernel is told.
+template <int BM_, int BN_, int CLUSTER_M_, int CLUSTER_N_>
+struct ToldTile {
+  static constexpr int BM = BM_, BN = BN_, CLUSTER_M = CLUSTER_M_, CLUSTER_N = CLUSTER_N_;
+};
+
 // Every cluster, rank and step of a launch, with the tiles of each CTA dealt to `consumers` in turn:
 // each tile of whole clusters is visited exactly once, and less than a cluster lies beyond D.
 template <class T>
@@ -138,6 +144,25 @@ TEST_CASE("schedule: the CTAs of a cluster have neighbouring tiles") {
         CHECK(t.n0() == of_first.n0() + rank % 3 * 192);
       }
       CHECK(!of_first.has());
+    }
+  }
+}
+
+TEST_CASE("schedule: a group that the kernel is told is the tile's group") {
+  for (const int rank : {0, 1}) {
+    for (int cluster = 0; cluster < 5; ++cluster) {
+      auto told = ClusterTiles<ToldTile<128, 256, 2, 1>>(3000, 4000, cluster, 5, rank, 3);
+      auto other = ClusterTiles<ToldTile<128, 256, 2, 1>>(3000, 4000, cluster, 5, rank, 2);
+      bool same = true;
+      for (auto t = ClusterTiles<Tile<128, 256, 2, 1, 3>>(3000, 4000, cluster, 5, rank); t.has();
+           t.next(), told.next(), other.next()) {
+        REQUIRE(told.has());
+        CHECK(told.m0() == t.m0());
+        CHECK(told.n0() == t.n0());
+        same = same && other.m0() == t.m0() && other.n0() == t.n0();
+      }
+      CHECK(!told.has());
+      CHECK(!same);  // as the group matters here
     }
   }
 }

@@ -1,0 +1,51 @@
+// From a table of configurations to a rung's variants, and to the one that chooses among them.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "common/host/device.h"
+#include "common/host/gemm.h"
+#include "common/host/registry.h"
+
+namespace ladder {
+
+// Clusters of a kernel with tile T that run at the same time: as many as the current device can hold,
+// or as the call allows, and at least one.
+template <class T, class... Parameters>
+int clusters_at_once(void (*kernel)(Parameters...), int smem_bytes, const Call& call) {
+  const int resident =
+      resident_ctas(reinterpret_cast<const void*>(kernel), T::THREADS, smem_bytes, T::CLUSTER);
+  const int ctas = call.max_ctas > 0 ? std::min(resident, call.max_ctas) : resident;
+  return std::max(1, ctas / T::CLUSTER);
+}
+
+// The variants of a table's rows: make(row) for each row, an integral constant from 0 to ROWS - 1.
+template <int ROWS, class Make>
+std::vector<Variant> variant_of_each(Make make) {
+  return [&]<int... I>(std::integer_sequence<int, I...>) {
+    return std::vector<Variant>{make(std::integral_constant<int, I>{})...};
+  }(std::make_integer_sequence<int, ROWS>{});
+}
+
+// Chooses, of what CONFIGURATIONS() returns, the one with the least predicted time.
+template <const std::vector<Variant>& (*CONFIGURATIONS)()>
+Variant least_of(const char* name, const char* what) {
+  return chooser_among(
+      name, what, CONFIGURATIONS(),
+      +[](const GemmArgs& g) -> const Variant& { return *least_predicted(CONFIGURATIONS(), g); });
+}
+
+// What such a rung registers: its configurations, launched early, behind the variants that choose
+// among them, and among the same that are launched plainly.
+template <const std::vector<Variant>& (*EARLY)(), const std::vector<Variant>& (*PLAIN)()>
+std::vector<Variant> with_choosers() {
+  std::vector<Variant> all = EARLY();
+  all.insert(all.begin(), {least_of<EARLY>("auto", "chosen by the cost model").as_result(),
+                           least_of<PLAIN>("auto_plain", "the same choice, plain launch")});
+  return all;
+}
+
+}  // namespace ladder

@@ -20,7 +20,14 @@ def parse(text, stage_0=False):
     return [variant for variant in variants if variant["stage"] > 0 or stage_0]
 
 
-def read(program):
+def ran(row):
+    """(rung, variant) of what a row of docs/results was measured with: what its variant chose, if it
+    chooses. Stage 0's configuration names the rung too: 11_autotuned/128x256."""
+    rung, _, variant = (row.get("configuration") or row["variant"]).rpartition("/")
+    return (int(rung.split("_")[0]) if rung else row["stage"]), variant
+
+
+def read(program, stage_0=False):
     """The same of a program. Throws as subprocess does."""
     listing = subprocess.run([program, "--list"], stdout=subprocess.PIPE, text=True, check=True)
-    return parse(listing.stdout)
+    return parse(listing.stdout, stage_0)

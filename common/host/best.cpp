@@ -40,8 +40,7 @@ const Variant& choose_without_workspace(const ProblemKind& kind, const Call& cal
 Stage make_stage(const Stage& rung) {
   static std::list<std::string> names;  // which variants point to
   const ProblemKind& kind = rung.kind();
-  const std::string suffix =
-      &kind == &GemmArgs::kind() ? "" : "_" + std::string(kind.name());
+  const std::string suffix = &kind == &GemmArgs::kind() ? "" : "_" + std::string(kind.name());
   const GridRules any{"best", 1 << 20, true, 1};  // what is chosen has rules of its own
   const auto variant = [&](const char* end, const char* what, auto function) {
     names.push_back("best" + suffix + end);
@@ -69,9 +68,8 @@ bool predicts(const Stage& stage) {
 std::vector<Stage> make_all() {
   std::vector<Stage> all;
   for (const Stage& rung : stages()) {
-    const bool known = std::any_of(all.begin(), all.end(), [&](const Stage& best) {
-      return &best.kind() == &rung.kind();
-    });
+    const bool known = std::any_of(all.begin(), all.end(),
+                                   [&](const Stage& best) { return &best.kind() == &rung.kind(); });
     if (!known && predicts(rung)) all.push_back(make_stage(rung));
   }
   all.insert(all.end(), stages().begin(), stages().end());

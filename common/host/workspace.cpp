@@ -41,14 +41,16 @@ std::string memory_violation(const void* data, const DeviceInfo& device) {
   check_cuda(cudaPointerGetAttributes(&found, data), "cudaPointerGetAttributes");
   if (found.type == cudaMemoryTypeManaged) return "";
   if (found.type != cudaMemoryTypeDevice) {
-    return format("workspace is %p, in the host's memory: it must be memory of device %d, such as "
-                  "cudaMalloc's.",
-                  data, device.ordinal);
+    return format(
+        "workspace is %p, in the host's memory: it must be memory of device %d, such as "
+        "cudaMalloc's.",
+        data, device.ordinal);
   }
   if (found.device == device.ordinal) return "";
-  return format("workspace is %p, in the memory of device %d: it must be that of the current one; the "
-                "nearest that works is to make device %d current.",
-                data, found.device, found.device);
+  return format(
+      "workspace is %p, in the memory of device %d: it must be that of the current one; the "
+      "nearest that works is to make device %d current.",
+      data, found.device, found.device);
 }
 
 std::string stream_violation(cudaStream_t stream) {
@@ -68,21 +70,24 @@ std::string violations(const void* data, size_t bytes, cudaStream_t stream) {
   const size_t needed = workspace_bytes(device.sm_count);
   std::vector<std::string> sentences;
   if (data == nullptr) {
-    sentences.push_back(format("workspace is null, but bytes is %zu: null takes the workspace away; "
-                               "the nearest that works is 0 bytes.",
-                               bytes));
+    sentences.push_back(
+        format("workspace is null, but bytes is %zu: null takes the workspace away; "
+               "the nearest that works is 0 bytes.",
+               bytes));
   } else {
     if (bytes < needed) {
-      sentences.push_back(format("bytes is %zu: on a device of %d SMs a workspace must have at least "
-                                 "ladder_workspace_bytes(); the nearest that works is %zu.",
-                                 bytes, device.sm_count, needed));
+      sentences.push_back(
+          format("bytes is %zu: on a device of %d SMs a workspace must have at least "
+                 "ladder_workspace_bytes(); the nearest that works is %zu.",
+                 bytes, device.sm_count, needed));
     }
     const uintptr_t address = reinterpret_cast<uintptr_t>(data);
     if (address % ALIGNMENT_BYTES != 0) {
       const uintptr_t next = (address / ALIGNMENT_BYTES + 1) * ALIGNMENT_BYTES;
-      sentences.push_back(format("workspace is %p: it must be a multiple of 256 bytes; the nearest "
-                                 "above is 0x%llx.",
-                                 data, static_cast<unsigned long long>(next)));
+      sentences.push_back(
+          format("workspace is %p: it must be a multiple of 256 bytes; the nearest "
+                 "above is 0x%llx.",
+                 data, static_cast<unsigned long long>(next)));
     }
     sentences.push_back(memory_violation(data, device));
   }

@@ -86,13 +86,16 @@ struct Question {
   }
   bool operator==(const Question&) const = default;
 
-  size_t hash() const {  // FNV-1a, a number at a time
-    uint64_t value = 14695981039346656037u;
-    const auto add = [&value](uint64_t number) { value = (value ^ number) * 1099511628211u; };
+  size_t hash() const {
+    uint64_t value = 0;
+    const auto add = [&value](uint64_t number) {
+      value = (value ^ number) * 0x9e3779b97f4a7c15u;  // spreads every bit to those above it
+      value ^= value >> 32;                            // and those to the bits below
+    };
     add(reinterpret_cast<uintptr_t>(chooser));
     for (const int number : numbers) add(static_cast<uint64_t>(number));
     for (const long long trait : traits) add(static_cast<uint64_t>(trait));
-    return value >> 32;  // the upper bits depend on all of every number
+    return value;
   }
 };
 
@@ -120,7 +123,7 @@ const ProblemKind& Variant::kind() const {
 
 const Variant& chosen(const Variant& variant, const Call& call) {
   if (!variant.chooses() || !variant.kind().needs_kernel(call)) return variant;
-  thread_local std::array<Choice, 64> lately;
+  thread_local std::array<Choice, 256> lately;
   const Question question(variant.chooser, call);
   Choice& place = lately[question.hash() % lately.size()];
   if (place.variant == nullptr || place.question != question) {

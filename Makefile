@@ -114,13 +114,14 @@ include scripts/editors.mk
 option = $(if $(filter command,$(origin $(1))),--$(2)='$($(1))')
 OPTIONS = $(strip $(call option,M,m) $(call option,N,n) $(call option,K,k) \
   $(call option,VARIANT,variant) $(call option,DATA,data) $(call option,SEED,seed) \
-  $(call option,GRID,grid))
+  $(call option,GRID,grid) $(call option,WORKSPACE,workspace))
 
 # ---- Help ---------------------------------------------------------------------------------------
 define HELP
 make ladder        builds every rung, runs and checks it, prints one table
 make stage-N       the same for rung N, one row a variant, then what to read and run next
-                   [M= N= K= VARIANT= DATA=normal|uniform|ints|zeros SEED= GRID=]
+                   [M= N= K= VARIANT= DATA=normal|uniform|ints|zeros SEED= GRID= WORKSPACE=0]
+make stage-0       what is expected to be the fastest for a shape, of all rungs [the same]
 make test          everything that this machine can test [REQUIRE_GPU=1 DOCTEST_DIR=]
                    [SANITIZE=1: host, machine and golden under address and undefined sanitizers]
 make bench         the measurement, resumable, into docs/results/ [ROWS=]
@@ -289,6 +290,11 @@ $(foreach stem,$(STEMS),$(eval $(call rules,$(stem),$(call digits,$(stem)),$(cal
   number,$(call digits,$(stem))))))
 $(foreach pad,$(sort $(foreach stem,$(STEMS),$(filter 0%,$(call digits,$(stem))))),$(call \
   alias,$(pad),$(call number,$(pad))))
+
+# Of all rungs the one that is expected to be the fastest.
+.PHONY: stage-0 stage-00
+stage-0 stage-00: build/ladder $(MACHINE_WITHOUT_GPU)
+	$(Q)build/ladder --stage=0 $(OPTIONS)
 
 stage-% diff-% ptx-% sass-% trace-% ncu-% sanitize-%:
 	@echo "There is no rung $*. The rungs are:" >&2; printf '  %s\n' $(STEMS) >&2; exit 2

@@ -7,16 +7,19 @@
 
 ROWS is one or more selectors, joined by commas:  RUNG[:VARIANT][@SHAPE][/REGIME]
 
-  RUNG     a number, a range such as 5-8, or * for all (may be left out: @4096, /burst)
+  RUNG     a number, a range such as 5-8, or * for all (may be left out: @4096, /burst); 0 is the
+           choice among all rungs, which * leaves out: `best`, and `best_no_workspace`, which takes
+           no kernel that needs a workspace
   VARIANT  a name, `result` for the variant that stands for the rung, or * for all, configurations
            too
   SHAPE    4096 for a cube, MxNxK, `tuning` for the tuning shapes, `heldout` for shapes that nobody
-           tunes for; default 2048, 4096 and 8192. Rung 1 runs at 2048 only, unless a selector has
-           both its number and a shape
-  REGIME   burst or sustained; default both
+           tunes for, `rounds`, `between`, `long_k`, `decode` or `ragged` for a class of drawn shapes
+           (scripts/shape_lists.py), `classes` for all five, `all` for all of these; default 2048, 4096
+           and 8192. Rung 1 runs at 2048 only, unless a selector has both its number and a shape
+  REGIME   burst or sustained; default both, but burst only for drawn shapes
 
   8    5:bn256    *:result    5,6    7-8:result@4096/burst    8@4096x7168x2048    @8192/sustained
-  11@heldout
+  11@heldout    0@all    0:best_no_workspace@decode
 
 A row is written to build/bench/ as soon as it is measured, so that a run that was stopped goes on
 from there: rows whose kernel, choice of a configuration and machine are still the same are not
@@ -40,54 +43,12 @@ import time
 from pathlib import Path
 
 import registry
+import shape_lists
 
 OK, WRONG, REFUSED, NO_DEVICE, HANG, STOPPED = 0, 1, 2, 3, 4, 130
 REGIMES = ("burst", "sustained")
 SIZES = (2048, 4096, 8192)
 SMALL_SIZE = 2048  # the one size at which a rung without tensor cores runs
-TUNING_SHAPES = [(size,) * 3 for size in (1024, 2048, 4096, 6144, 8192, 16384)] + [
-    (m, n, k)
-    for m in (64, 128, 4096)
-    for n, k in (
-        (2112, 7168),
-        (576, 7168),
-        (24576, 1536),
-        (32768, 512),
-        (7168, 16384),
-        (4096, 7168),
-        (7168, 2048),
-    )
-]
-# Projections of Llama 3 8B and 70B, Qwen2.5 7B and Mixtral, odd sizes, and 132 tiles of 128x256 or
-# a few more: one wave on an H100 or H200, or two.
-HELDOUT_SHAPES = [
-    (1, 6144, 4096),
-    (1, 8192, 28672),
-    (8, 28672, 4096),
-    (8, 3584, 18944),
-    (16, 4096, 14336),
-    (32, 10240, 8192),
-    (256, 57344, 8192),
-    (256, 8192, 28672),
-    (512, 28672, 4096),
-    (512, 4096, 14336),
-    (1024, 4608, 3584),
-    (1024, 8192, 8192),
-    (2048, 14336, 4096),
-    (2048, 4096, 14336),
-    (2048, 37888, 3584),
-    (8192, 6144, 4096),
-    (8192, 3584, 18944),
-    (8192, 10240, 8192),
-    (1000, 1000, 1000),
-    (3000, 3000, 3000),
-    (4095, 4097, 4099),
-    (5120, 5120, 5120),
-    (12 * 128, 11 * 256, 4096),
-    (13 * 128, 11 * 256, 4096),
-    (25 * 128, 11 * 256, 4096),
-]
-SHAPE_LISTS = {"tuning": TUNING_SHAPES, "heldout": HELDOUT_SHAPES}
 SELECTOR = re.compile(
     r"(?P<rung>[^:@/]*)(?::(?P<variant>[^:@/]+))?(?:@(?P<shape>[^:@/]+))?(?:/(?P<regime>[^:@/]+))?"
 )
@@ -122,7 +83,7 @@ def suggestion(word, candidates):
 def parse_rungs(text, known):
     """(rung numbers, whether they were named) of a selector's RUNG."""
     if text in ("", "*"):
-        return known, False
+        return [rung for rung in known if rung > 0], False
     numbers = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
     chosen = []
     if numbers:
@@ -138,16 +99,23 @@ def parse_rungs(text, known):
 def parse_shapes(text, option="--rows"):
     if text is None:
         return [(size,) * 3 for size in SIZES]
-    if text in SHAPE_LISTS:
-        return SHAPE_LISTS[text]
+    if text in shape_lists.NAMED:
+        return shape_lists.NAMED[text]
     sizes = [int(size) for size in text.split("x")] if re.fullmatch(r"\d+(x\d+x\d+)?", text) else []
     if not sizes or min(sizes) < 1:
-        lists = " or ".join(SHAPE_LISTS)
-        hint = suggestion(text, SHAPE_LISTS) if text.isalpha() else "."
+        hint = suggestion(text, shape_lists.NAMED) if text[:1].isalpha() else "."
         raise Problem(
-            f"{option}: the shape '{text}' must be a size such as 4096, MxNxK, {lists}{hint}"
+            f"{option}: the shape '{text}' must be a size such as 4096, MxNxK, "
+            f"{', '.join([*shape_lists.NAMED][:-1])} or {[*shape_lists.NAMED][-1]}{hint}"
         )
     return [tuple(sizes) if len(sizes) == 3 else (sizes[0],) * 3]
+
+
+def regimes_at(shape, named):
+    """The regimes of a row, of which its selector has named one or none."""
+    if named:
+        return [named]
+    return REGIMES[:1] if shape in shape_lists.DRAWN else REGIMES
 
 
 def select_one(selector, variants):
@@ -178,7 +146,7 @@ def select_one(selector, variants):
         Row(v["stage"], v["variant"], *shape, each)
         for v in chosen
         for shape in parse_shapes(parts["shape"])
-        for each in ([regime] if regime else REGIMES)
+        for each in regimes_at(shape, regime)
         if not v["simt"] or shape == (SMALL_SIZE,) * 3 or shape_named
     }
 
@@ -270,7 +238,7 @@ class Today:
 
     def kernel_hash(self, result):
         """Of the kernel that stands today for what made that result; None if nothing does."""
-        ran = self.variants.get((result["stage"], result.get("configuration") or result["variant"]))
+        ran = self.variants.get(registry.ran(result))
         return self.hashes.get(ran["kernel"]) if ran else None
 
     def choices(self, rows):
@@ -586,7 +554,7 @@ def read_hashes(path, variants):
 
 
 def measure(options):
-    variants = registry.parse(ask(options.program, "--list"))
+    variants = registry.parse(ask(options.program, "--list"), stage_0=True)
     hashes = read_hashes(options.hashes, variants)
     rows = select(options.rows, variants)
     env = json.loads(ask(options.program, "--bench-rows").splitlines()[0])["env"]

@@ -347,7 +347,7 @@ def check_hashes(root):
         again = "counters" if file is results.counters else "bench"
         for stage, variant in dict.fromkeys((row["stage"], row["variant"]) for row in file.rows):
             rows = file.of_variant(stage, variant)
-            ran = [kernels.get((stage, row.get("configuration") or variant)) for row in rows]
+            ran = [kernels.get(registry.ran(row)) for row in rows]
             recorded = [row.get("kernel_hash") for row in rows]
             if (stage, variant) not in kernels:
                 yield f"{file.path.name}: rung {stage} has no variant {variant} any more"
@@ -417,7 +417,7 @@ def toolkit():
 
 def listed_kernels(root):
     """{(rung, variant): mangled kernel name, None of a chooser} of build/ladder."""
-    return {(v["stage"], v["variant"]): v["kernel"] for v in registry.read(root / "build/ladder")}
+    return {(v["stage"], v["variant"]): v["kernel"] for v in registry.read(root / "build/ladder", stage_0=True)}
 
 
 CHECKS = {

@@ -10,7 +10,8 @@ Python standard library only.
   sweep.py --picks            measures nothing: what the model of today would pick from what the
                               file has. Needs no GPU, but then the PTX machine (make machine)
 
-SHAPES is one or more of these, joined by commas: tuning, heldout, 4096 for a cube, MxNxK.
+SHAPES is one or more of these, joined by commas: tuning, heldout, another list of
+scripts/shape_lists.py, 4096 for a cube, MxNxK.
 
 A shape is one resumable unit: all configurations, and the chooser beside them, are timed in turns,
 and kept in build/sweep/ when the shape is done. A configuration's time holds as long as its kernel

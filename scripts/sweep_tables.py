@@ -5,6 +5,7 @@ import json
 import statistics
 
 import bench
+import shape_lists
 from cells import DASH, cell, markdown, percent, tflops
 
 SWEEP = ".sweep.json"
@@ -50,12 +51,12 @@ class Shapes:
         """The shapes of a list that were measured."""
         return [
             shape
-            for shape in bench.SHAPE_LISTS[list_name]
+            for shape in shape_lists.LISTS[list_name]
             if any(self.row(shape, regime) for regime in bench.REGIMES)
         ]
 
     def right(self, list_name, regime, large_only=False, plain=False):
-        rows = (self.row(shape, regime, plain) for shape in bench.SHAPE_LISTS[list_name])
+        rows = (self.row(shape, regime, plain) for shape in shape_lists.LISTS[list_name])
         return [
             row for row in rows
             if row and row["verified"] and (row["m"] >= LARGE_M or not large_only)
@@ -156,7 +157,7 @@ def shapes_operand(results, text):
 
 def lists_of(entry):
     shape = (entry["m"], entry["n"], entry["k"])
-    return [name for name, of_list in bench.SHAPE_LISTS.items() if shape in of_list]
+    return [name for name, of_list in shape_lists.LISTS.items() if shape in of_list]
 
 
 def judged(entries, regime, list_name=None):

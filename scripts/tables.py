@@ -19,6 +19,8 @@ A table stands between two lines of its own:
   sweep          the best configuration and the pick at every shape of make sweep
   limits         what the GPU can do at most, by make limits
   ceilings [N]   what the result of each rung, or each variant of rung N, takes of that
+  best           stage 0, the choice among all rungs, by list of shapes; with a regime behind it, and
+                 perhaps _no_workspace (best burst_no_workspace), a line a shape
   energy NAME    what make energy found: an experiment, environment, or rungs, from make bench
 
 A number in prose stands inside one line, never at its start (Markdown would take the line as HTML):
@@ -65,6 +67,7 @@ import statistics
 import sys
 from pathlib import Path
 
+import best_tables
 import energy_tables
 import limits_tables
 import sweep_tables
@@ -153,9 +156,14 @@ class Results:
             if r["m"] == r["n"] == r["k"] == size
             and r["regime"] == regime
             and r.get("baseline_tflops") is not None
-            and (r["problem"] == PROBLEM if stage is None else stage == r["stage"])
+            and (is_of_ladder(r) if stage is None else stage == r["stage"])
         ]
         return statistics.median(found) if found else None
+
+
+def is_of_ladder(row):
+    """Whether the ladder shows it: stage 0 is one of its rungs once more."""
+    return row["problem"] == PROBLEM and row["stage"] > 0
 
 
 def read(path, head_keys, row_keys):
@@ -408,7 +416,7 @@ def baseline_table(root, results, others):
     by_shape = {}
     for row in results.rows:
         usual = row["m"] == row["n"] == row["k"] and row["m"] in SIZES
-        if usual and row["problem"] == PROBLEM and row.get("baseline_tflops") is not None:
+        if usual and is_of_ladder(row) and row.get("baseline_tflops") is not None:
             by_shape.setdefault((row["m"], row["n"], row["k"], row["regime"]), []).append(row)
     lines = []
     for (m, n, k, regime), rows in sorted(by_shape.items()):
@@ -470,6 +478,8 @@ def table(root, results, others, kind, number, where):
         return refused_at(where, energy_table, results, number)
     if kind == "shapes" and number is not None and number.isdecimal():
         return refused_at(where, sweep_tables.shapes_table, results, int(number))
+    if kind == "best":
+        return refused_at(where, best_tables.table, results, number)
     if kind == "sweep" and number is None:
         return refused_at(where, sweep_tables.sweep_table, results)
     if kind == "limits" and number is None:
@@ -484,7 +494,7 @@ def table(root, results, others, kind, number, where):
     raise Problem(
         f'{where}: no table is called "{name}"; '
         "there are ladder [PROBLEM], rung N, counters N, environment, baseline, submitted, energy NAME, "
-        "shapes N, sweep, limits, ceilings [N]"
+        "shapes N, sweep, limits, ceilings [N], best [REGIME]"
     )
 
 

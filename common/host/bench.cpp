@@ -4,6 +4,7 @@
 #include <fstream>
 #include <limits>
 
+#include "common/host/best.h"
 #include "common/host/run.h"
 #include "common/host/symbols.h"
 #include "common/host/text.h"
@@ -47,18 +48,28 @@ JsonObject environment_line(const DeviceInfo& device, const Options& options) {
   return JsonObject().add("env", env);
 }
 
+// A call that is judged by its sizes and never run.
+std::shared_ptr<const Call> call_to_judge(const ProblemKind& kind, const Shape& shape,
+                                          const CallLimits& limits) {
+  static char some_workspace;
+  const std::shared_ptr<Call> call = kind.sizes_of(shape);
+  call->max_ctas = limits.max_ctas;
+  call->workspace = limits.workspace ? &some_workspace : nullptr;
+  return call;
+}
+
 // What a chooser made of the row, and null of any other variant.
-void add_configuration(JsonObject& line, const Variant& asked, const Variant& runs) {
-  if (!asked.chooses()) {
+void add_configuration(JsonObject& line, const BenchRow& row, const Variant& runs) {
+  if (!row.variant->chooses()) {
     line.add_null("configuration");
   } else {
-    line.add("configuration", runs.name);
+    line.add("configuration", configuration_name(*row.stage, runs));
   }
 }
 
-JsonObject result_line(const BenchRow& row, int grid, const GroupOutcome& group,
+JsonObject result_line(const BenchRow& row, const CallLimits& limits, const GroupOutcome& group,
                        const Outcome& outcome) {
-  const Variant& runs = chosen_for(*row.variant, row.shape, grid);
+  const Variant& runs = chosen_for(*row.variant, row.shape, limits);
   const KernelUse use = query_kernel(runs.kernel);
   const bool timed = outcome.time.has_value();
   const auto value = [&](double Measurement::*field) {
@@ -74,7 +85,7 @@ JsonObject result_line(const BenchRow& row, int grid, const GroupOutcome& group,
       .add("problem", row.stage->kind().name())
       .add("variant", row.variant->name)
       .add("result", row.variant->result);
-  add_configuration(line, *row.variant, runs);
+  add_configuration(line, row, runs);
   line.add("m", row.shape.m)
       .add("n", row.shape.n)
       .add("k", row.shape.k)
@@ -105,14 +116,14 @@ JsonObject result_line(const BenchRow& row, int grid, const GroupOutcome& group,
   return line;
 }
 
-JsonObject sweep_line(const BenchRow& row, int grid, const Outcome& outcome) {
-  const Variant& runs = chosen_for(*row.variant, row.shape, grid);
+JsonObject sweep_line(const BenchRow& row, const CallLimits& limits, const Outcome& outcome) {
+  const Variant& runs = chosen_for(*row.variant, row.shape, limits);
   const auto value = [&](double Measurement::*field) {
     return outcome.time ? *outcome.time.*field : NOT_MEASURED;
   };
   JsonObject line;
   line.add("stage", row.stage->number).add("variant", row.variant->name);
-  add_configuration(line, *row.variant, runs);
+  add_configuration(line, row, runs);
   line.add("m", row.shape.m)
       .add("n", row.shape.n)
       .add("k", row.shape.k)
@@ -152,7 +163,7 @@ bool bench_rows(Workbench& workbench, const Options& options, const std::vector<
                                            first.regime, announcer(rows));
   bool right = true;
   for (size_t i = 0; i < rows.size(); ++i) {
-    print_line(result_line(rows[i], options.grid, group, group.variants[i]));
+    print_line(result_line(rows[i], options.limits(), group, group.variants[i]));
     right = right && group.variants[i].check.ok();
   }
   return right;
@@ -164,7 +175,7 @@ bool sweep_rows(Workbench& workbench, const Options& options, const std::vector<
                                                     first.shape, first.regime, announcer(rows));
   bool right = true;
   for (size_t i = 0; i < rows.size(); ++i) {
-    print_line(sweep_line(rows[i], options.grid, outcomes[i]));
+    print_line(sweep_line(rows[i], options.limits(), outcomes[i]));
     right = right && outcomes[i].check.ok();
   }
   return right;
@@ -174,7 +185,8 @@ bool sweep_rows(Workbench& workbench, const Options& options, const std::vector<
 using GroupRunner = bool(Workbench&, const Options&, const std::vector<BenchRow>&);
 
 int run_rows(const Options& options, std::istream& input, GroupRunner* run) {
-  const std::vector<std::vector<BenchRow>> groups = parse_bench_rows(read_lines(input), stages());
+  const std::vector<std::vector<BenchRow>> groups =
+      parse_bench_rows(read_lines(input), all_stages());
   if (machine_is_wanted()) {
     throw NoDevice(
         "--bench-rows and --sweep-rows measure, and the PTX machine says nothing about time; they "
@@ -182,7 +194,7 @@ int run_rows(const Options& options, std::istream& input, GroupRunner* run) {
   }
   const DeviceInfo device = query_device();
   print_line(environment_line(device, options));
-  Workbench workbench(device, options.data, options.seed, options.grid);
+  Workbench workbench(device, options.data, options.seed, options.limits());
   bool right = true;
   for (const std::vector<BenchRow>& rows : groups) {
     right = run(workbench, options, rows) && right;
@@ -254,8 +266,8 @@ void meter_group(Problem& problem, const EnergyMeter& meter,
 
 }  // namespace
 
-const Variant& chosen_for(const Variant& variant, const Shape& shape, int max_ctas) {
-  return chosen(variant, *variant.kind().sizes_of(shape, max_ctas));
+const Variant& chosen_for(const Variant& variant, const Shape& shape, const CallLimits& limits) {
+  return chosen(variant, *call_to_judge(variant.kind(), shape, limits));
 }
 
 Environment query_environment(const DeviceInfo& device) {
@@ -279,7 +291,12 @@ KernelUse query_kernel(const Kernel& kernel) {
           kernel.smem_bytes + static_cast<int>(attributes.sharedSizeBytes)};
 }
 
+std::string configuration_name(const Stage& asked, const Variant& runs) {
+  return asked.number > 0 ? runs.name : rung_of(runs).stem + "/" + runs.name;
+}
+
 std::string describe(const Stage& stage, const Variant& variant, const Shape& shape) {
+  if (stage.number == 0) return format("stage 0 %s at %s", variant.name, to_string(shape).c_str());
   return format("rung %d %s %s at %s", stage.number, stage.stem.c_str(), variant.name,
                 to_string(shape).c_str());
 }
@@ -344,13 +361,13 @@ int run_sweep_rows(const Options& options, std::istream& input) {
 }
 
 void print_choices(const Options& options, std::istream& input) {
-  for (const std::vector<BenchRow>& rows : parse_bench_rows(read_lines(input), stages())) {
+  for (const std::vector<BenchRow>& rows : parse_bench_rows(read_lines(input), all_stages())) {
     for (const BenchRow& row : rows) {
-      const auto sizes = row.variant->kind().sizes_of(row.shape, options.grid);
+      const auto sizes = call_to_judge(row.variant->kind(), row.shape, options.limits());
       const Variant& runs = chosen(*row.variant, *sizes);
       JsonObject line;
       line.add("row", row.text());
-      add_configuration(line, *row.variant, runs);
+      add_configuration(line, row, runs);
       line.add("kernel", kernel_name(runs.kernel.function))
           .add("predicted_us", runs.predicted_us ? runs.predicted_us(*sizes) : NOT_MEASURED);
       print_line(line);

@@ -33,7 +33,11 @@ struct KernelUse {
 KernelUse query_kernel(const Kernel& kernel);
 
 // The variant whose kernel runs a call of that shape with the smallest leading dimensions.
-const Variant& chosen_for(const Variant& variant, const Shape& shape, int max_ctas);
+const Variant& chosen_for(const Variant& variant, const Shape& shape, const CallLimits& limits);
+
+// What a chooser's row says of the variant that it runs: its name, of stage 0 with the rung's,
+// "11_autotuned/256x192_1x2".
+std::string configuration_name(const Stage& asked, const Variant& runs);
 
 // What came of one contestant.
 struct Outcome {
@@ -65,7 +69,7 @@ std::vector<Outcome> sweep_group(Workbench& workbench, const Stage& stage,
                                  const std::vector<const Variant*>& variants, const Shape& shape,
                                  Regime regime, const Announce& announce);
 
-// "rung 5 05_wgmma bn256 at 8192x8192x8192", for messages.
+// "rung 5 05_wgmma bn256 at 8192x8192x8192", for messages; "stage 0 best at ...".
 std::string describe(const Stage& stage, const Variant& variant, const Shape& shape);
 
 // --bench-rows: rows from `input` up to its end, JSON lines to stdout, each flushed:

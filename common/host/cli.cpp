@@ -1,11 +1,13 @@
 #include "common/host/cli.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <iostream>
 
 #include "common/host/bench.h"
+#include "common/host/best.h"
 #include "common/host/energy.h"
 #include "common/host/error.h"
 #include "common/host/options.h"
@@ -30,12 +32,30 @@ void print(const std::string& text) {
 }
 
 void print_list() {
-  const char* const columns[] = {
-      "stage",    "name",       "problem", "variant",    "result",        "bm",        "bn",
-      "bk",       "depth",      "threads", "smem_bytes", "cluster_m",     "cluster_n", "regs_dec",
-      "regs_inc", "persistent", "simt",    "kernel",     "configuration", "chooses",   "what"};
+  const char* const columns[] = {"stage",
+                                 "name",
+                                 "problem",
+                                 "variant",
+                                 "result",
+                                 "bm",
+                                 "bn",
+                                 "bk",
+                                 "depth",
+                                 "threads",
+                                 "smem_bytes",
+                                 "cluster_m",
+                                 "cluster_n",
+                                 "regs_dec",
+                                 "regs_inc",
+                                 "persistent",
+                                 "simt",
+                                 "kernel",
+                                 "configuration",
+                                 "chooses",
+                                 "workspace_bytes",
+                                 "what"};
   print(join({std::begin(columns), std::end(columns)}, "\t") + "\n");
-  for (const Stage& stage : stages()) {
+  for (const Stage& stage : all_stages()) {
     for (const Variant& v : stage.variants) {
       const Kernel& k = v.kernel;
       std::vector<std::string> cells = {std::to_string(stage.number), stage.stem,
@@ -48,6 +68,7 @@ void print_list() {
       cells.push_back(v.chooses() ? NONE : kernel_name(k.function));
       cells.push_back(std::to_string(v.configuration));
       cells.push_back(std::to_string(v.chooses()));
+      cells.push_back(std::to_string(std::max(k.workspace_bytes, v.chooser.workspace_bytes)));
       cells.push_back(v.what);
       print(join(cells, "\t") + "\n");
     }
@@ -57,12 +78,13 @@ void print_list() {
 // Before anything runs: a limit on the grid is all that an option can get wrong for a variant.
 void refuse_bad_grid(const Options& options) {
   std::vector<std::string> sentences;
-  for (const Stage& stage : stages()) {
-    for (const Variant* variant : chosen_variants(options, stage)) {
+  for (const Stage* stage : chosen_stages(options, all_stages())) {
+    for (const Variant* variant : chosen_variants(options, *stage)) {
       // Of no size, so that nothing else is judged.
-      const auto empty = stage.kind().sizes_of({0, 0, 0}, options.grid);
+      const auto empty = stage->kind().sizes_of({0, 0, 0});
+      empty->max_ctas = options.grid;
       const std::string found = argument_violations(*variant, *empty);
-      if (!found.empty()) sentences.push_back(stage.stem + ": " + found);
+      if (!found.empty()) sentences.push_back(stage->stem + ": " + found);
     }
   }
   if (sentences.empty()) return;
@@ -101,15 +123,17 @@ TimeCells time_cells(const Outcome& outcome) {
 }
 
 // "auto (128x256)": a chooser, and what it chose here.
-std::string variant_label(const Variant& asked, const Variant& runs) {
-  return !asked.chooses() ? asked.name : asked.name + std::string(" (") + runs.name + ")";
+std::string variant_label(const Stage& stage, const Variant& asked, const Variant& runs) {
+  if (!asked.chooses()) return asked.name;
+  return asked.name + std::string(" (") + configuration_name(stage, runs) + ")";
 }
 
-std::vector<std::string> variant_row(const Variant& variant, const Variant& runs,
-                                     const Outcome& outcome, bool with_cublas) {
+std::vector<std::string> variant_row(const Stage& stage, const Variant& variant,
+                                     const Variant& runs, const Outcome& outcome,
+                                     bool with_cublas) {
   const KernelUse use = query_kernel(runs.kernel);
   const TimeCells time = time_cells(outcome);
-  return {variant_label(variant, runs) + (variant.result ? " *" : ""),
+  return {variant_label(stage, variant, runs) + (variant.result ? " *" : ""),
           variant.what,
           use.registers,
           std::to_string(use.smem_bytes),
@@ -145,6 +169,7 @@ GroupOutcome check_group(Workbench& workbench, const Stage& stage,
 }
 
 std::string name_of(const Stage& stage) {
+  if (stage.number == 0) return "stage 0, " + stage.stem;
   return "rung " + std::to_string(stage.number) + ", " + stage.stem;
 }
 
@@ -159,6 +184,10 @@ bool run_stage(Workbench& workbench, const Options& options, const Stage& stage,
                stage.idea, stage.kind().formula(), to_string(shape).c_str(),
                to_string(options.data), static_cast<unsigned long long>(options.seed)));
 
+  if (options.variant.empty() && variants.size() < stage.variants.size()) {
+    print(format("Without a workspace: %zu variants that need one are left out.\n",
+                 stage.variants.size() - variants.size()));
+  }
   if (on_machine()) print(duration_line(stage, shape));
   const bool timed = !options.check_only;
   const GroupOutcome group = timed ? measure_group(workbench, stage, variants, shape, Regime::burst,
@@ -170,12 +199,12 @@ bool run_stage(Workbench& workbench, const Options& options, const Stage& stage,
   bool right = true;
   for (size_t i = 0; i < variants.size(); ++i) {
     const Outcome& outcome = group.variants[i];
-    const Variant& runs = chosen_for(*variants[i], shape, options.grid);
-    rows.push_back(variant_row(*variants[i], runs, outcome, timed));
+    const Variant& runs = chosen_for(*variants[i], shape, options.limits());
+    rows.push_back(variant_row(stage, *variants[i], runs, outcome, timed));
     right = right && outcome.check.ok();
     if (!variants[i]->result) continue;
     const TimeCells time = time_cells(outcome);
-    const std::string label = variant_label(*variants[i], runs);
+    const std::string label = variant_label(stage, *variants[i], runs);
     ladder_rows->push_back({std::to_string(stage.number), stage.stem, label, to_string(shape),
                             time.us, time.tflops, time.share, outcome.check.ok() ? "ok" : "FAIL"});
   }
@@ -197,6 +226,7 @@ std::string next_stem(const Stage& stage) {
 }
 
 std::string stage_advice(const Stage& stage) {
+  if (stage.number == 0) return "\n* stands for stage 0. Next: make ladder runs all rungs.\n";
   const std::string next = next_stem(stage);
   std::string text = "\n* stands for the rung. Read docs/" + stage.stem + ".md";
   if (stage.number > 1) {
@@ -239,14 +269,15 @@ int run_stages(const std::string& program, const std::vector<std::string>& argum
   } else {
     print_device(device, &options);
   }
-  Workbench workbench(device, options.data, options.seed, options.grid);
+  Workbench workbench(device, options.data, options.seed, options.limits());
   Rows ladder_rows = {{"rung", "file", "variant", "shape", "us", "TFLOPS", "of cuBLASLt", "check"}};
   bool right = true;
-  for (const Stage& stage : stages()) {
-    right = run_stage(workbench, options, stage, &ladder_rows) && right;
+  const std::vector<const Stage*> asked = chosen_stages(options, all_stages());
+  for (const Stage* stage : asked) {
+    right = run_stage(workbench, options, *stage, &ladder_rows) && right;
   }
-  if (stages().size() == 1) {
-    print(stage_advice(stages().front()));
+  if (asked.size() == 1) {
+    print(stage_advice(*asked.front()));
   } else {
     const char* const next =
         on_machine() ? "docs/machine.md says what was checked." : "make bench measures at length.";
@@ -258,7 +289,7 @@ int run_stages(const std::string& program, const std::vector<std::string>& argum
 }
 
 int run_mode(const std::string& program, const std::vector<std::string>& arguments) {
-  const Options options = parse_options(arguments, stages());
+  const Options options = parse_options(arguments, all_stages());
   switch (options.mode) {
     case Options::Mode::help:
       print(usage(program));

@@ -4,6 +4,8 @@
 
 #include <map>
 #include <mutex>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "common/host/error.h"
@@ -76,68 +78,91 @@ DeviceInfo ask_device(int ordinal) {
   return device;
 }
 
+// find(), asked once a device, kernel and size. A thread takes a lock when it asks for the first time
+// only. Each caller has facts of its own, since each lambda is a type of its own.
+template <class Find>
+int known(const void* kernel, int smem_bytes, const Find& find) {
+  using Facts = std::map<std::tuple<int, const void*, int>, int>;
+  thread_local Facts of_thread;
+  const std::tuple key{query_device().ordinal, kernel, smem_bytes};
+  const auto mine = of_thread.find(key);
+  if (mine != of_thread.end()) return mine->second;
+
+  static std::mutex mutex;
+  static Facts of_all;
+  const std::lock_guard lock(mutex);
+  auto found = of_all.find(key);
+  if (found == of_all.end()) found = of_all.emplace(key, find()).first;
+  return of_thread[key] = found->second;
+}
+
 }  // namespace
 
 // Entries are never erased, so the reference stays good.
 const DeviceInfo& query_device() {
   static std::mutex mutex;
   static std::map<int, DeviceInfo> known;
+  thread_local const DeviceInfo* latest = nullptr;  // which needs no lock
   int ordinal = 0;
   check_device(cudaGetDevice(&ordinal), "cudaGetDevice");
+  if (latest != nullptr && latest->ordinal == ordinal) return *latest;
   const std::lock_guard lock(mutex);
-  const auto found = known.find(ordinal);
-  if (found != known.end()) return found->second;
-  return known.emplace(ordinal, ask_device(ordinal)).first->second;
+  auto found = known.find(ordinal);
+  if (found == known.end()) found = known.emplace(ordinal, ask_device(ordinal)).first;
+  latest = &found->second;
+  return *latest;
 }
 
 int sm_count() {
-  int device = 0, count = 0;
-  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
-  check_cuda(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device),
-             "cudaDeviceGetAttribute(MultiProcessorCount)");
-  return count;
+  return query_device().sm_count;
 }
 
 int max_active_clusters(const void* kernel, int threads, int smem_bytes, int cluster_ctas) {
-  static std::mutex mutex;
-  static std::map<std::pair<int, const void*>, int> known;  // by device and kernel
-  int device = 0;
-  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
-  const std::lock_guard lock(mutex);
-  const auto [entry, is_new] = known.try_emplace({device, kernel}, 0);
-  if (!is_new) return entry->second;
-
-  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, smem_bytes),
-             "cudaFuncSetAttribute(MaxDynamicSharedMemorySize)");
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = cluster_ctas;
-  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(cluster_ctas);
-  config.blockDim = dim3(threads);
-  config.dynamicSmemBytes = smem_bytes;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
-  const cudaError_t status = cudaOccupancyMaxActiveClusters(&entry->second, kernel, &config);
-  if (status != cudaSuccess) known.erase(entry);
-  check_cuda(status, "cudaOccupancyMaxActiveClusters");
-  return entry->second;
+  return known(kernel, smem_bytes, [&] {
+    allow_smem(kernel, smem_bytes);
+    cudaLaunchAttribute cluster{};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = cluster_ctas;
+    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(cluster_ctas);
+    config.blockDim = dim3(threads);
+    config.dynamicSmemBytes = smem_bytes;
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    int clusters = 0;
+    check_cuda(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config),
+               "cudaOccupancyMaxActiveClusters");
+    return clusters;
+  });
 }
 
 int resident_ctas(const void* kernel, int threads, int smem_bytes, int cluster_ctas) {
-  static std::mutex mutex;
-  static std::map<std::pair<int, const void*>, int> known;  // by device and kernel
-  int device = 0;
-  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
-  const std::lock_guard lock(mutex);
-  const auto found = known.find({device, kernel});
-  if (found != known.end()) return found->second;
+  return cluster_ctas == 1
+             ? sm_count()
+             : cluster_ctas * max_active_clusters(kernel, threads, smem_bytes, cluster_ctas);
+}
 
-  const int ctas = cluster_ctas == 1 ? sm_count()
-                                     : cluster_ctas * max_active_clusters(kernel, threads,
-                                                                          smem_bytes, cluster_ctas);
-  return known[{device, kernel}] = ctas;
+void allow_smem(const void* kernel, int smem_bytes) {
+  known(kernel, smem_bytes, [&] {
+    cudaFuncAttributes now;  // it must not be lowered
+    check_cuda(cudaFuncGetAttributes(&now, kernel), "cudaFuncGetAttributes");
+    if (now.maxDynamicSharedSizeBytes < smem_bytes) {
+      check_cuda(
+          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, smem_bytes),
+          "cudaFuncSetAttribute(MaxDynamicSharedMemorySize)");
+    }
+    return smem_bytes;
+  });
+}
+
+void load_kernel(const void* kernel) {
+  thread_local std::set<std::pair<int, const void*>> loaded;  // by device
+  const std::pair key{query_device().ordinal, kernel};
+  if (loaded.count(key) > 0) return;
+  cudaFuncAttributes attributes;
+  check_cuda(cudaFuncGetAttributes(&attributes, kernel), "loading the kernel");
+  loaded.insert(key);
 }
 
 }  // namespace ladder

@@ -32,4 +32,11 @@ int max_active_clusters(const void* kernel, int threads, int smem_bytes, int clu
 // at the same time. Cheap after the first call.
 int resident_ctas(const void* kernel, int threads, int smem_bytes, int cluster_ctas);
 
+// Allows the kernel so much dynamic shared memory, if not more already. Cheap after the first call.
+void allow_smem(const void* kernel, int smem_bytes);
+
+// Loads the kernel, and makes the device's context current in this thread: tensor maps are encoded
+// by a driver call, which, unlike the runtime's, does not do so by itself. Once a thread.
+void load_kernel(const void* kernel);
+
 }  // namespace ladder

@@ -79,7 +79,7 @@ Metered meter_row(Problems& problems, const EnergyRow& row, const EnergyMeter& m
                               [&row](const Call& call) { run(*row.variant, call); }};
   try {
     Problem& problem = problems.of(row.stage->kind(), row.shape, row.data);
-    problem.limit_ctas(row.grid);
+    problem.limit({row.grid});
     const Check before = check(problem, contestant);
     if (!before.ok()) return {std::nullopt, before.failure};
     const MeteredRun after = measure_power(problem, contestant, meter);
@@ -93,7 +93,7 @@ Metered meter_row(Problems& problems, const EnergyRow& row, const EnergyMeter& m
 }
 
 JsonObject result_line(const EnergyRow& row, const Metered& metered) {
-  const Variant& runs = chosen_for(*row.variant, row.shape, row.grid);
+  const Variant& runs = chosen_for(*row.variant, row.shape, {row.grid});
   JsonObject line;
   line.add("row", row.text).add("kernel", kernel_name(runs.kernel.function));
   if (!metered.power) return line.add("error", metered.failure);

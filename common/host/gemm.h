@@ -4,9 +4,16 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
+
 namespace ladder {
 
 class ProblemKind;
+
+// A workspace begins with this many bytes of counters, which are 0 between calls: 0 before the first
+// one that uses it, and each kernel leaves its own at 0 again. Behind them is scratch, in which a
+// kernel finds nothing that it has not written itself.
+inline constexpr size_t WORKSPACE_COUNTER_BYTES = 64 << 10;
 
 // What the arguments of every kind of problem begin with. Arguments of a kind derive from it and
 // have a static function kind() (common/host/problem.h).
@@ -14,6 +21,9 @@ struct Call {
   int m = 0, n = 0, k = 0;
   cudaStream_t stream = nullptr;
   int max_ctas = 0;  // persistent kernels launch at most this many CTAs; 0: as many as fit the GPU
+  // Device memory, 256-byte aligned, of workspace_bytes() (common/host/registry.h) for the current
+  // device; null: kernels that need one cannot run. Calls that have the same run one after another.
+  void* workspace = nullptr;
 };
 
 //   D[m,n] = A[m,k] · B[n,k]^T     fp32 accumulation, all three row-major

@@ -4,8 +4,10 @@
 #include <exception>
 #include <string>
 
+#include "common/host/best.h"
 #include "common/host/error.h"
 #include "common/host/run.h"
+#include "common/host/workspace.h"
 
 namespace {
 
@@ -50,10 +52,14 @@ const Stage* find_stage(int number) {
   return nullptr;
 }
 
-// The rung that a call names, which must solve the call's kind of problem.
+// The rung that a call names, which must solve the call's kind of problem; of 0, what stands for all
+// of them.
 template <class Args>
 const Stage& stage_for_call(int number) {
-  const Stage* stage = find_stage(number);
+  const Stage* stage = number == 0 ? ladder::best_stage(Args::kind()) : find_stage(number);
+  if (stage == nullptr && number == 0) {
+    throw ladder::Refused("stage is 0, but no rung here predicts a time; name a rung.");
+  }
   if (stage == nullptr) {
     const int last = ladder_stage_count();
     throw ladder::Refused("stage is " + std::to_string(number) +
@@ -67,32 +73,6 @@ const Stage& stage_for_call(int number) {
                           Args::kind().formula() + "; stage 0 is the best rung that does.");
   }
   return *stage;
-}
-
-// What runs a call, and the rung it belongs to.
-struct Pick {
-  const Stage* stage;
-  const Variant* variant;
-};
-
-// Of all kernels for this kind of problem that have a prediction, the one with the least.
-template <class Args>
-Pick best_for_call(const Args& args) {
-  Pick best{nullptr, nullptr};
-  double best_us = 0;
-  for (const Stage& stage : ladder::stages()) {
-    if (&stage.kind() != &Args::kind()) continue;
-    const Variant* variant = ladder::least_predicted(stage.variants, args);
-    if (variant == nullptr) continue;
-    const double us = variant->predicted_us(args);
-    if (best.variant != nullptr && us >= best_us) continue;
-    best = {&stage, variant};
-    best_us = us;
-  }
-  if (best.variant == nullptr) {
-    throw ladder::Refused("stage is 0, but no rung here predicts a time; name a rung.");
-  }
-  return best;
 }
 
 // Why a rung cannot keep the limit that ladder_set_sm_limit() has set; "" if it can.
@@ -110,21 +90,20 @@ std::string limit_violation(const Stage& stage, int limit) {
 // The call on rung `number`, or, for 0, on the best.
 template <class Args>
 void run_stage(int number, Args args) {
-  const Stage* const stage = number == 0 ? nullptr : &stage_for_call<Args>(number);
+  const Stage& stage = stage_for_call<Args>(number);
   const int limit = sm_limit;
-  // A wrong call is refused before a model judges it, by what every kernel asks if none is named.
-  const ladder::GridRules any{"the library", 1 << 20, true, 1};
-  std::string wrong = Args::kind().violations(stage ? stage->result().rules() : any, args);
-  const std::string limited = stage == nullptr ? "" : limit_violation(*stage, limit);
+  args.workspace = ladder::workspace_of(args.stream);
+  // A wrong call is refused before a model judges it.
+  std::string wrong = ladder::argument_violations(stage.result(), args);
+  const std::string limited = limit_violation(stage, limit);
   if (!wrong.empty() && !limited.empty()) wrong += '\n';
   wrong += limited;
   if (!wrong.empty()) throw ladder::Refused(wrong);
-  const ladder::DeviceInfo& device = ladder::query_device();
-  args.max_ctas = limit < device.sm_count ? limit : 0;
-  if (!Args::kind().needs_kernel(args)) return Args::kind().run_without_kernel(args);
-  const Pick pick = stage == nullptr ? best_for_call(args) : Pick{stage, &stage->result()};
-  const Variant* const ran = ladder::run(*pick.variant, args);
-  last_kernel = pick.stage->stem + "/" + ran->name;
+  args.max_ctas = limit < ladder::query_device().sm_count ? limit : 0;
+  const Variant* const ran = ladder::run(stage.result(), args);
+  if (ran == nullptr) return;  // a call that needs no kernel
+  const Stage& rung = number == 0 ? ladder::rung_of(*ran) : stage;
+  last_kernel.append(rung.stem).append("/").append(ran->name);
 }
 
 }  // namespace
@@ -167,6 +146,16 @@ int ladder_set_sm_limit(int sms) {
     }
     sm_limit = sms;
   });
+}
+
+size_t ladder_workspace_bytes(void) {
+  size_t bytes = 0;
+  guarded([&bytes] { bytes = ladder::workspace_bytes(ladder::query_device().sm_count); });
+  return bytes;
+}
+
+int ladder_set_workspace(void* p, size_t bytes, void* stream) {
+  return guarded([&] { ladder::set_workspace(p, bytes, static_cast<cudaStream_t>(stream)); });
 }
 
 const char* ladder_last_kernel(void) {

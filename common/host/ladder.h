@@ -1,9 +1,12 @@
 // C API of build/libladder.so: every rung of the ladder, callable from any language.
 //
 // D[m,n] = A[m,k] · B[n,k]^T, bf16 in, fp32 accumulation, bf16 out, all row-major. Calls are
-// asynchronous on `stream` (a cudaStream_t) of the current device, need no workspace, allocate
-// nothing, may be captured into a CUDA graph, and are safe from several threads on several streams.
+// asynchronous on `stream` (a cudaStream_t) of the current device, allocate nothing, may be captured
+// into a CUDA graph, and are safe from several threads on several streams. None needs a workspace,
+// but some shapes have a faster kernel that does: see ladder_set_workspace().
 #pragma once
+
+#include <stddef.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,6 +36,19 @@ int ladder_gemm_bf16(int stage, int m, int n, int k, const void* a, long long ld
 // 0, as at the start: all. Rungs 1 to 6, which launch a CTA for every tile, cannot be limited and
 // refuse while a limit is set; stage 0 always works. Refuses a negative limit.
 int ladder_set_sm_limit(int sms);
+
+// Bytes of a workspace with which every kernel can run on the current device; 0: none needs one, or
+// ladder_last_error() says why that is not known.
+size_t ladder_workspace_bytes(void);
+
+// From now on calls on `stream` of the current device, from any thread, may use these bytes of device
+// memory, 256-byte aligned: ladder_workspace_bytes() or more, of which the call makes the counters in
+// front 0, on the stream. They are the caller's to allocate and to free, not before the calls have
+// ended; nothing else may write to them until they are taken away: p null, bytes 0, which is to be
+// done before the stream is destroyed. Calls without a workspace run kernels that need none. A
+// captured graph keeps the workspace of its stream, and must not run beside other work that uses it.
+// Refused while the stream is being captured, and for cudaStreamPerThread.
+int ladder_set_workspace(void* p, size_t bytes, void* stream);
 
 // Which kernel this thread's latest ladder_gemm_... call launched: the rung's stem and the
 // variant's name, such as "11_autotuned/256x192_1x2"; "" if it launched none. Valid until this

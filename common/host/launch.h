@@ -1,9 +1,17 @@
-// A launch with attributes: clusters, and programmatic dependent launch.
+// A launch with attributes: shared memory, clusters, and programmatic dependent launch.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include "common/host/device.h"
+
 namespace ladder {
+
+// For a kernel that launches with more than 48 KiB of dynamic shared memory, before each launch.
+template <class... Parameters>
+void allow_smem(void (*kernel)(Parameters...), int smem_bytes) {
+  allow_smem(reinterpret_cast<const void*>(kernel), smem_bytes);
+}
 
 // For cudaLaunchKernelEx(&launch.config, kernel, arguments...). A cluster of one is not asked for:
 // it would make an explicit cluster launch, whose CTAs are dealt out to the GPCs in turn. `early`

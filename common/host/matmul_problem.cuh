@@ -56,7 +56,7 @@ class MatmulProblem : public Problem {
 
   MatmulProblem(const Shape& shape, Data data, uint64_t seed, const DeviceInfo& device)
       : Problem(shape, device), data_(data) {
-    const auto sizes = std::static_pointer_cast<const Args>(Args::kind().sizes_of(shape, 0));
+    const auto sizes = std::static_pointer_cast<const Args>(Args::kind().sizes_of(shape));
     const size_t a_bytes = dense_bytes<In>(shape.m, sizes->lda);
     const size_t b_bytes = dense_bytes<In>(shape.n, sizes->ldb);
     const size_t d_bytes = dense_bytes<Out>(shape.m, sizes->ldd);
@@ -75,6 +75,7 @@ class MatmulProblem : public Problem {
       set.args.b = set.b.template as<In>();
       set.args.d = set.d.template as<Out>();
       set.args.stream = stream();
+      set.args.workspace = workspace();
       sets_.push_back(std::move(set));
     }
     poison_outputs();
@@ -84,8 +85,11 @@ class MatmulProblem : public Problem {
   int sets() const override { return static_cast<int>(sets_.size()); }
   const Call& call(int set) const override { return sets_.at(static_cast<size_t>(set)).args; }
 
-  void limit_ctas(int max_ctas) override {
-    for (Set& set : sets_) set.args.max_ctas = max_ctas;
+  void limit(const CallLimits& limits) override {
+    for (Set& set : sets_) {
+      set.args.max_ctas = limits.max_ctas;
+      set.args.workspace = limits.workspace ? workspace() : nullptr;
+    }
   }
 
   void poison_outputs() override {
@@ -228,15 +232,19 @@ class MatmulKind : public ProblemKind {
     }
   }
 
-  std::shared_ptr<const Call> sizes_of(const Shape& shape, int max_ctas) const override {
+  std::shared_ptr<Call> sizes_of(const Shape& shape) const override {
     const auto args = std::make_shared<Args>();
     args->m = shape.m;
     args->n = shape.n;
     args->k = shape.k;
-    args->max_ctas = max_ctas;
     args->lda = args->ldb = smallest_ld<In>(shape.k);
     args->ldd = smallest_ld<Out>(shape.n);
     return args;
+  }
+
+  Traits traits(const Call& call) const override {
+    const Args& args = static_cast<const Args&>(call);
+    return {args.lda, args.ldb, args.ldd};
   }
 
   std::unique_ptr<Problem> problem(const Shape& shape, Data data, uint64_t seed,

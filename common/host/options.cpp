@@ -15,15 +15,14 @@ constexpr int DEFAULT_SIZE = 8192;
 constexpr int SMALL_DEFAULT_SIZE = 2048;  // for a rung without tensor cores
 constexpr int MAX_SIZE = 1 << 30;         // what a rung accepts
 
-const std::vector<std::string> NAMES = {
-    "--m",     "--n",    "--k",       "--variant",    "--data",       "--seed",        "--grid",
-    "--check", "--list", "--choices", "--bench-rows", "--sweep-rows", "--energy-rows", "--help"};
 const std::vector<std::string> FLAGS = {
     "--check", "--list", "--choices", "--bench-rows", "--sweep-rows", "--energy-rows", "--help"};
+const std::vector<std::string> VALUED = {"--m",    "--n",    "--k",    "--stage",    "--variant",
+                                         "--data", "--seed", "--grid", "--workspace"};
 const std::vector<Data> ALL_DATA = {Data::normal, Data::uniform, Data::ints, Data::zeros};
 
-bool takes_value(const std::string& name) {
-  return std::find(FLAGS.begin(), FLAGS.end(), name) == FLAGS.end();
+bool is_one_of(const std::string& name, const std::vector<std::string>& names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 // A whole decimal number and nothing else: no sign, no blank, no leftover.
@@ -64,23 +63,33 @@ Data parse_data(const std::string& name, const std::string& text) {
                 nearest(text, names) + "?");
 }
 
-std::vector<std::string> variant_names(const std::vector<Stage>& stages) {
+std::vector<std::string> variant_names(const std::vector<const Stage*>& stages) {
   std::vector<std::string> names;
-  for (const Stage& stage : stages) {
-    for (const Variant& variant : stage.variants) {
-      if (std::find(names.begin(), names.end(), variant.name) == names.end()) {
-        names.push_back(variant.name);
-      }
+  for (const Stage* stage : stages) {
+    for (const Variant& variant : stage->variants) {
+      if (!is_one_of(variant.name, names)) names.push_back(variant.name);
     }
   }
   return names;
 }
 
-void check_variant(const std::string& text, const std::vector<Stage>& stages) {
-  const std::vector<std::string> names = variant_names(stages);
-  if (std::find(names.begin(), names.end(), text) != names.end()) return;
-  throw Refused("--variant is '" + text + "' but the variants here are " + join(names) +
-                "; did you mean " + nearest(text, names) + "?");
+// What --stage and --variant name together.
+void check_variant(const Options& options, const std::vector<Stage>& stages) {
+  const std::vector<std::string> names = variant_names(chosen_stages(options, stages));
+  if (options.variant.empty() || is_one_of(options.variant, names)) return;
+  throw Refused("--variant is '" + options.variant + "' but the variants here are " + join(names) +
+                "; did you mean " + nearest(options.variant, names) + "?");
+}
+
+void check_stage(int number, const std::vector<Stage>& stages) {
+  std::vector<std::string> numbers;
+  for (const Stage& stage : stages) {
+    if (stage.number == number) return;
+    const std::string text = std::to_string(stage.number);
+    if (!is_one_of(text, numbers)) numbers.push_back(text);
+  }
+  throw Refused("--stage is " + std::to_string(number) + " but the stages here are " +
+                join(numbers) + ".");
 }
 
 void set_mode(Options* options, Options::Mode mode, const std::string& name) {
@@ -96,13 +105,15 @@ void apply(Options* options, const std::string& name, const std::string& value,
   if (name == "--m") options->shape.m = parse_size(name, value);
   if (name == "--n") options->shape.n = parse_size(name, value);
   if (name == "--k") options->shape.k = parse_size(name, value);
-  if (name == "--variant") {
-    check_variant(value, stages);
-    options->variant = value;
+  if (name == "--stage") {
+    options->stage = static_cast<int>(parse_number(name, value, 0, INT_MAX));
+    check_stage(options->stage, stages);
   }
+  if (name == "--variant") options->variant = value;
   if (name == "--data") options->data = parse_data(name, value);
   if (name == "--seed") options->seed = parse_number(name, value, 0, INT64_MAX);
   if (name == "--grid") options->grid = static_cast<int>(parse_number(name, value, 0, INT_MAX));
+  if (name == "--workspace") options->workspace = parse_number(name, value, 0, 1) == 1;
   if (name == "--check") options->check_only = true;
   if (name == "--list") set_mode(options, Options::Mode::list, name);
   if (name == "--choices") set_mode(options, Options::Mode::choices, name);
@@ -112,24 +123,32 @@ void apply(Options* options, const std::string& name, const std::string& value,
   if (name == "--help") set_mode(options, Options::Mode::help, name);
 }
 
-const Stage& find_stage(const std::string& text, const std::vector<Stage>& stages,
-                        const std::string& where) {
-  std::vector<std::string> numbers;
-  for (const Stage& stage : stages) {
-    numbers.push_back(std::to_string(stage.number));
-    if (text == numbers.back()) return stage;
-  }
-  throw Refused(where + "there is no rung '" + text + "'; the rungs here are " + join(numbers) +
-                ".");
-}
+// What a row names. Stages 0 have one number and variants of different names.
+struct Named {
+  const Stage* stage = nullptr;
+  const Variant* variant = nullptr;
+};
 
-const Variant& find_variant(const std::string& text, const Stage& stage, const std::string& where) {
-  for (const Variant& variant : stage.variants) {
-    if (text == variant.name) return variant;
+Named find_named(const std::string& number, const std::string& name,
+                 const std::vector<Stage>& stages, const std::string& where) {
+  std::vector<std::string> numbers;
+  std::vector<const Stage*> of_number;
+  for (const Stage& stage : stages) {
+    const std::string text = std::to_string(stage.number);
+    if (!is_one_of(text, numbers)) numbers.push_back(text);
+    if (text != number) continue;
+    of_number.push_back(&stage);
+    for (const Variant& variant : stage.variants) {
+      if (variant.name == name) return {&stage, &variant};
+    }
   }
-  const std::vector<std::string> names = variant_names({stage});
-  throw Refused(where + "rung " + std::to_string(stage.number) + " has no variant '" + text +
-                "', only " + join(names) + "; did you mean " + nearest(text, names) + "?");
+  if (of_number.empty()) {
+    throw Refused(where + "there is no rung '" + number + "'; the rungs here are " + join(numbers) +
+                  ".");
+  }
+  const std::vector<std::string> names = variant_names(of_number);
+  throw Refused(where + "rung " + number + " has no variant '" + name + "', only " + join(names) +
+                "; did you mean " + nearest(name, names) + "?");
 }
 
 std::vector<std::string> words_of(const std::string& line, size_t count, const std::string& form) {
@@ -146,8 +165,9 @@ BenchRow parse_bench_row(const std::string& line, const std::vector<Stage>& stag
   const std::vector<std::string> words =
       words_of(line, 6, "<rung> <variant> <m> <n> <k> <burst|sustained>");
   BenchRow row;
-  row.stage = &find_stage(words[0], stages, where);
-  row.variant = &find_variant(words[1], *row.stage, where);
+  const Named named = find_named(words[0], words[1], stages, where);
+  row.stage = named.stage;
+  row.variant = named.variant;
   row.shape = {parse_size(where + "m", words[2]), parse_size(where + "n", words[3]),
                parse_size(where + "k", words[4])};
   if (words[5] != "burst" && words[5] != "sustained") {
@@ -168,25 +188,29 @@ Options parse_options(const std::vector<std::string>& arguments, const std::vect
   for (const std::string& argument : arguments) {
     const size_t equals = argument.find('=');
     const std::string name = argument.substr(0, equals);
-    const bool has_value = equals != std::string::npos;
-    if (std::find(NAMES.begin(), NAMES.end(), name) == NAMES.end()) {
-      throw Refused("There is no option '" + argument + "'; did you mean " + nearest(name, NAMES) +
+    const bool has_value = equals != std::string::npos, takes_value = is_one_of(name, VALUED);
+    if (!takes_value && !is_one_of(name, FLAGS)) {
+      std::vector<std::string> names = VALUED;
+      names.insert(names.end(), FLAGS.begin(), FLAGS.end());
+      throw Refused("There is no option '" + argument + "'; did you mean " + nearest(name, names) +
                     "? --help lists them.");
     }
-    if (takes_value(name) && !has_value) {
+    if (takes_value && !has_value) {
       throw Refused(name + " needs a value behind a '=', as in " + name + "=...");
     }
-    if (!takes_value(name) && has_value) {
+    if (!takes_value && has_value) {
       throw Refused(argument + ": " + name + " takes no value; write just " + name + ".");
     }
     apply(&options, name, has_value ? argument.substr(equals + 1) : "", stages);
   }
+  check_variant(options, stages);
   return options;
 }
 
 std::string usage(const std::string& program) {
   return "Usage: " + program +
-         " [--m=M] [--n=N] [--k=K] [--variant=NAME] [--data=KIND] [--seed=S] [--grid=G] [--check]\n"
+         " [--stage=N] [--variant=NAME] [--m=M] [--n=N] [--k=K]\n"
+         "       [--data=KIND] [--seed=S] [--grid=G] [--workspace=0] [--check]\n"
          "       " +
          program +
          " --list | --choices | --bench-rows | --sweep-rows | --energy-rows | --help\n"
@@ -197,10 +221,16 @@ std::string usage(const std::string& program) {
          "\n"
          "  --m, --n, --k   sizes; default 8192 each, 2048 for rung 1, and small odd ones on the\n"
          "                  PTX machine\n"
+         "  --stage=N       only rung N; 0: of every rung that is linked in, the kernel that a "
+         "cost\n"
+         "                  model expects to be the fastest\n"
          "  --variant=NAME  only this variant\n"
          "  --data=KIND     normal (default), uniform, ints (checked bit for bit) or zeros\n"
          "  --seed=S        seed of the data, default 1\n"
          "  --grid=G        at most G CTAs, for persistent rungs; default 0: as many as fit\n"
+         "  --workspace=0   calls have no workspace; variants that need one are left out, or "
+         "refused\n"
+         "                  if --variant names one; default 1\n"
          "  --check         check the results and time nothing\n"
          "  --list          one line a variant, tab separated, below one that names the columns; "
          "needs\n"
@@ -229,10 +259,22 @@ Shape shape_of_run(const Options& options, const Stage& stage) {
   return {or_default(options.shape.m), or_default(options.shape.n), or_default(options.shape.k)};
 }
 
+std::vector<const Stage*> chosen_stages(const Options& options, const std::vector<Stage>& stages) {
+  std::vector<const Stage*> chosen;
+  for (const Stage& stage : stages) {
+    const bool is_rung = stage.number > 0;
+    if (options.stage < 0 ? is_rung : stage.number == options.stage) chosen.push_back(&stage);
+  }
+  return chosen;
+}
+
 std::vector<const Variant*> chosen_variants(const Options& options, const Stage& stage) {
   std::vector<const Variant*> chosen;
   for (const Variant& variant : stage.variants) {
-    if (options.variant.empty() || options.variant == variant.name) chosen.push_back(&variant);
+    const bool can_run = options.workspace || variant.kernel.workspace_bytes == 0;
+    if (options.variant.empty() ? can_run : options.variant == variant.name) {
+      chosen.push_back(&variant);
+    }
   }
   return chosen;
 }
@@ -265,8 +307,9 @@ EnergyRow parse_energy_row(const std::string& line, const std::vector<Stage>& st
   const std::string where = "Row '" + line + "': ";
   EnergyRow row;
   row.text = line;
-  row.stage = &find_stage(words[0], stages, where);
-  row.variant = &find_variant(words[1], *row.stage, where);
+  const Named named = find_named(words[0], words[1], stages, where);
+  row.stage = named.stage;
+  row.variant = named.variant;
   row.shape = {parse_size(where + "m", words[2]), parse_size(where + "n", words[3]),
                parse_size(where + "k", words[4])};
   row.data = parse_data(where + "the data", words[5]);

@@ -16,23 +16,32 @@ struct Options {
   enum class Mode { run, list, choices, bench_rows, sweep_rows, energy_rows, help };
   Mode mode = Mode::run;
   Shape shape;          // a size of 0: the rung's default
+  int stage = -1;       // only this one; -1: every rung
   std::string variant;  // empty: every variant
   Data data = Data::normal;
   uint64_t seed = 1;
   int grid = 0;             // Call::max_ctas; 0: as many as fit the GPU
+  bool workspace = true;    // whether calls have a workspace
   bool check_only = false;  // check results, time nothing
+
+  CallLimits limits() const { return {grid, workspace}; }
 };
 
-// Throws Refused. `stages` are the linked rungs, which decide what --variant may name.
+// Throws Refused. `stages` are the linked rungs and stages 0, which decide what --stage and --variant
+// may name.
 Options parse_options(const std::vector<std::string>& arguments, const std::vector<Stage>& stages);
 
 // What --help prints.
 std::string usage(const std::string& program);
 
+// The stages that the options ask for: of all rungs, without stages 0, if they name none.
+std::vector<const Stage*> chosen_stages(const Options& options, const std::vector<Stage>& stages);
+
 // The shape that a run of this rung has where the options give none: small for fma.rn.f32.
 Shape shape_of_run(const Options& options, const Stage& stage);
 
-// The rung's variants that the options ask for, in order of registration.
+// The rung's variants that the options ask for, in order of registration. Where calls have no
+// workspace, those that need one are left out unless one is named.
 std::vector<const Variant*> chosen_variants(const Options& options, const Stage& stage);
 
 // One line of --bench-rows, --sweep-rows and --choices: "<rung> <variant> <m> <n> <k> <burst|sustained>".

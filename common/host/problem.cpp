@@ -5,13 +5,30 @@
 #include <algorithm>
 
 #include "common/host/error.h"
+#include "common/host/registry.h"
 #include "common/host/where.h"
 
 namespace ladder {
 
-Problem::Problem(const Shape& shape, const DeviceInfo& device) : shape_(shape), device_(device) {
+Problem::Problem(const Shape& shape, const DeviceInfo& device)
+    : shape_(shape), device_(device), workspace_(workspace_bytes(device.sm_count)) {
   check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
              "cudaStreamCreateWithFlags");
+  if (workspace() == nullptr) return;
+  check_cuda(cudaMemsetAsync(workspace(), 0xff, workspace_.bytes(), stream_),  // NaN
+             "cudaMemsetAsync");
+  check_cuda(cudaMemsetAsync(workspace(), 0, WORKSPACE_COUNTER_BYTES, stream_), "cudaMemsetAsync");
+}
+
+long long Problem::restore_counters() const {
+  if (workspace() == nullptr) return 0;
+  std::vector<char> counters(WORKSPACE_COUNTER_BYTES);
+  check_cuda(cudaMemcpyAsync(counters.data(), workspace(), counters.size(), cudaMemcpyDeviceToHost,
+                             stream_),
+             "cudaMemcpyAsync");
+  check_cuda(cudaMemsetAsync(workspace(), 0, counters.size(), stream_), "cudaMemsetAsync");
+  check_cuda(cudaStreamSynchronize(stream_), "the counters of the workspace");
+  return std::count_if(counters.begin(), counters.end(), [](char byte) { return byte != 0; });
 }
 
 Problem::~Problem() {

@@ -4,6 +4,7 @@
 // no other: arguments derived from Call, a ProblemKind, a Problem.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,6 +31,12 @@ struct LibraryCandidate {
   std::string algorithm;  // for people
 };
 
+// What programs take from, or give to, every call that they make.
+struct CallLimits {
+  int max_ctas = 0;       // Call::max_ctas
+  bool workspace = true;  // whether Call::workspace is set
+};
+
 // The operands of one shape on the device, in as many sets as make all of them three times the L2
 // cache (at least 1, at most 64), so that launches that rotate over them find nothing in the cache
 // that a caller would not. On the PTX machine, which has no cache, there is one set, and the host
@@ -46,10 +53,18 @@ class Problem {
   cudaStream_t stream() const { return stream_; }
 
   virtual int sets() const = 0;
-  virtual const Call& call(int set) const = 0;  // 0 <= set < sets()
-  virtual void limit_ctas(int max_ctas) = 0;    // of every call from now on: Call::max_ctas
+  virtual const Call& call(int set) const = 0;       // 0 <= set < sets()
+  virtual void limit(const CallLimits& limits) = 0;  // every call from now on
 
   virtual void poison_outputs() = 0;  // nothing of the result is right any more; on stream()
+
+  // For kernels that need one; null if no linked rung does. The sets share it, since they run on one
+  // stream.
+  void* workspace() const { return workspace_.data(); }
+
+  // How many bytes of its counters a kernel has left other than 0; they are 0 then. Waits for
+  // stream().
+  long long restore_counters() const;
 
   // Every set's result against the reference, which is computed on the first call. `wrong` counts
   // over all sets.
@@ -65,6 +80,7 @@ class Problem {
  private:
   Shape shape_;
   DeviceInfo device_;
+  DeviceBuffer workspace_;
   cudaStream_t stream_ = nullptr;
 };
 
@@ -95,8 +111,14 @@ class ProblemKind {
   virtual bool needs_kernel(const Call& call) const = 0;
   virtual void run_without_kernel(const Call& call) const = 0;
 
-  // A call of that shape as a chooser sees it: sizes, the smallest leading dimensions, no matrices.
-  virtual std::shared_ptr<const Call> sizes_of(const Shape& shape, int max_ctas) const = 0;
+  // A call of that shape as a chooser sees it: sizes, the smallest leading dimensions, no matrices,
+  // no limits.
+  virtual std::shared_ptr<Call> sizes_of(const Shape& shape) const = 0;
+
+  // All that a chooser may look at beside m, n, k, max_ctas and whether there is a workspace, such as
+  // leading dimensions; what is left over is 0.
+  using Traits = std::array<long long, 8>;
+  virtual Traits traits(const Call& call) const = 0;
 
   // Throws Refused if the device has too little free memory for operands and references.
   virtual std::unique_ptr<Problem> problem(const Shape& shape, Data data, uint64_t seed,

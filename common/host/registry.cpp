@@ -1,7 +1,9 @@
 #include "common/host/registry.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 
@@ -67,6 +69,43 @@ void check_variants(const Stage& stage) {
   }
 }
 
+// All that a choice depends on.
+struct Question {
+  CallFunction<const Variant&>::Id chooser = nullptr;
+  const ProblemKind* kind = nullptr;
+  std::array<int, 6> numbers{};  // m, n, k, max_ctas, device, whether there is a workspace
+  ProblemKind::Traits traits{};
+
+  Question() = default;
+  Question(const Chooser& asked, const Call& call)
+      : chooser(asked.choose.id()),
+        kind(&asked.choose.kind()),
+        numbers{call.m, call.n, call.k, call.max_ctas, -1, call.workspace != nullptr},
+        traits(kind->traits(call)) {
+    if (cudaGetDevice(&numbers[4]) != cudaSuccess) cudaGetLastError();  // without one all are alike
+  }
+  bool operator==(const Question&) const = default;
+
+  size_t hash() const {
+    uint64_t value = 0;
+    const auto add = [&value](uint64_t number) {
+      value = (value ^ number) * 0x9e3779b97f4a7c15u;  // spreads every bit to those above it
+      value ^= value >> 32;                            // and those to the bits below
+    };
+    add(reinterpret_cast<uintptr_t>(chooser));
+    for (const int number : numbers) add(static_cast<uint64_t>(number));
+    for (const long long trait : traits) add(static_cast<uint64_t>(trait));
+    return value;
+  }
+};
+
+// A thread's latest answers: a predicted time of every configuration costs more than a launch. A
+// question has one place, where it replaces what another one left.
+struct Choice {
+  Question question;
+  const Variant* variant = nullptr;
+};
+
 }  // namespace
 
 GridRules Variant::rules() const {
@@ -83,15 +122,27 @@ const ProblemKind& Variant::kind() const {
 }
 
 const Variant& chosen(const Variant& variant, const Call& call) {
-  return variant.chooses() && variant.kind().needs_kernel(call) ? variant.chooser.choose(call)
-                                                                : variant;
+  if (!variant.chooses() || !variant.kind().needs_kernel(call)) return variant;
+  thread_local std::array<Choice, 256> lately;
+  const Question question(variant.chooser, call);
+  Choice& place = lately[question.hash() % lately.size()];
+  if (place.variant == nullptr || place.question != question) {
+    place = {question, &variant.chooser.choose(call)};
+  }
+  return *place.variant;
 }
 
 const Variant* least_predicted(const std::vector<Variant>& variants, const Call& call) {
+  return least_predicted(variants, call, call.workspace != nullptr);
+}
+
+const Variant* least_predicted(const std::vector<Variant>& variants, const Call& call,
+                               bool workspace) {
   const Variant* best = nullptr;
   double best_us = 0;
   for (const Variant& candidate : variants) {
     if (!candidate.predicted_us) continue;
+    if (candidate.kernel.workspace_bytes > 0 && !workspace) continue;
     const GridRules rules = candidate.rules();
     if (call.max_ctas > 0 && !(rules.persistent && rules.cluster <= call.max_ctas)) continue;
     const double us = candidate.predicted_us(call);
@@ -107,13 +158,15 @@ Variant chooser_among(const char* name, const char* what,
                       const std::vector<Variant>& configurations,
                       CallFunction<const Variant&> choose) {
   GridRules rules = configurations.front().rules();
+  int workspace_bytes = 0;
   for (const Variant& each : configurations) {
+    workspace_bytes = std::max(workspace_bytes, each.kernel.workspace_bytes);
     const GridRules own = each.rules();
     rules.bn = std::min(rules.bn, own.bn);
     rules.cluster = std::min(rules.cluster, own.cluster);
     rules.persistent |= own.persistent;
   }
-  return {.name = name, .what = what, .kernel = {}, .chooser = {choose, rules}};
+  return {.name = name, .what = what, .kernel = {}, .chooser = {choose, rules, workspace_bytes}};
 }
 
 const Variant& Stage::result() const {
@@ -123,6 +176,24 @@ const Variant& Stage::result() const {
 
 const std::vector<Stage>& stages() {
   return registered();
+}
+
+const Stage& rung_of(const Variant& variant) {
+  const auto registered_it = [&](const Stage& stage) {
+    return std::any_of(stage.variants.begin(), stage.variants.end(),
+                       [&](const Variant& each) { return &each == &variant; });
+  };
+  return *std::find_if(registered().begin(), registered().end(), registered_it);
+}
+
+size_t workspace_bytes(int sms) {
+  int most = 0;  // of one CTA
+  for (const Stage& stage : registered()) {
+    for (const Variant& each : stage.variants) {
+      most = std::max({most, each.kernel.workspace_bytes, each.chooser.workspace_bytes});
+    }
+  }
+  return most == 0 ? 0 : WORKSPACE_COUNTER_BYTES + static_cast<size_t>(most) * sms;
 }
 
 Registrar::Registrar(const char* file, const char* idea, std::vector<Variant> variants) {

@@ -15,21 +15,32 @@ class CallFunction {
   CallFunction() = default;
   template <class Args>
   CallFunction(Result (*function)(const Args&))  // NOLINT: a stage file writes just the function
-      : function_(reinterpret_cast<Erased>(function)), invoke_(&invoke<Args>), kind_(&Args::kind) {}
+      : id_(reinterpret_cast<Id>(function)), invoke_(&invoke<Args>), kind_(&Args::kind) {}
+
+  // For calls of any kind, of which `kind` is this one's.
+  CallFunction(Result (*function)(const ProblemKind&, const Call&), const ProblemKind& (*kind)())
+      : id_(reinterpret_cast<Id>(function)), invoke_(&invoke_any), kind_(kind) {}
 
   // `call` is of kind().
-  Result operator()(const Call& call) const { return invoke_(function_, call); }
-  explicit operator bool() const { return function_ != nullptr; }
+  Result operator()(const Call& call) const { return invoke_(*this, call); }
+  explicit operator bool() const { return id_ != nullptr; }
   const ProblemKind& kind() const { return kind_(); }
+  const ProblemKind& (*kind_function() const)() { return kind_; }
+
+  using Id = void (*)();
+  Id id() const { return id_; }  // of the function
 
  private:
-  using Erased = void (*)();
   template <class Args>
-  static Result invoke(Erased function, const Call& call) {
-    return reinterpret_cast<Result (*)(const Args&)>(function)(static_cast<const Args&>(call));
+  static Result invoke(const CallFunction& self, const Call& call) {
+    return reinterpret_cast<Result (*)(const Args&)>(self.id_)(static_cast<const Args&>(call));
   }
-  Erased function_ = nullptr;
-  Result (*invoke_)(Erased, const Call&) = nullptr;
+  static Result invoke_any(const CallFunction& self, const Call& call) {
+    return reinterpret_cast<Result (*)(const ProblemKind&, const Call&)>(self.id_)(self.kind(),
+                                                                                   call);
+  }
+  Id id_ = nullptr;
+  Result (*invoke_)(const CallFunction&, const Call&) = nullptr;
   const ProblemKind& (*kind_)() = nullptr;
 };
 
@@ -43,6 +54,7 @@ struct Kernel {
   int threads = 0;                   // per CTA
   int smem_bytes = 0;                // dynamic shared memory per CTA
   int regs_dec = 0, regs_inc = 0;    // setmaxnreg of producer and consumers; 0: not used
+  int workspace_bytes = 0;           // scratch of each CTA that runs at a time; 0: no workspace
   bool persistent = false;           // honours Call::max_ctas
   bool simt = false;                 // multiplies without tensor cores: small shapes by default
   int cluster_m = 1, cluster_n = 1;  // CTAs per cluster along M and along N
@@ -71,9 +83,11 @@ struct Variant;
 
 // Stands for several kernels: says which of them runs a call, in which no size is 0.
 struct Chooser {
-  // May ask for the device; what it returns has a kernel and lives as long as the program.
+  // May ask for the device, and look at what ProblemKind::traits() allows: chosen() asks once for
+  // calls that are alike in that. What it returns has a kernel and lives as long as the program.
   CallFunction<const Variant&> choose = {};
-  GridRules rules = {};  // that hold for all of them
+  GridRules rules = {};     // that hold for all of them
+  int workspace_bytes = 0;  // the most that one of them needs, as in Kernel
 };
 
 // What a rung offers to run: one kernel, or a chooser. All strings live as long as the program.
@@ -101,9 +115,13 @@ struct Variant {
 const Variant& chosen(const Variant& variant, const Call& call);
 
 // Of the variants that have predicted_us, the one with the least that this call can use: a grid that
-// is limited excludes those that take no limit or whose clusters are larger than it. Null if none
-// is left.
+// is limited excludes those that take no limit or whose clusters are larger than it, and a call that
+// has no workspace those that need one. Null if none is left.
 const Variant* least_predicted(const std::vector<Variant>& variants, const Call& call);
+
+// The same as if the call had a workspace, or had none.
+const Variant* least_predicted(const std::vector<Variant>& variants, const Call& call,
+                               bool workspace);
 
 // A chooser among configurations, of which one is usable in every call.
 Variant chooser_among(const char* name, const char* what,
@@ -121,6 +139,13 @@ struct Stage {
 
 // Every linked rung, by number.
 const std::vector<Stage>& stages();
+
+// The rung that registered this very variant.
+const Stage& rung_of(const Variant& variant);
+
+// Bytes of a workspace that suits every linked rung on a device of so many SMs, counters included; 0
+// if none needs a workspace.
+size_t workspace_bytes(int sms);
 
 // Static objects of this type put a rung into the registry. `file` is the stage file's __FILE__;
 // its name without directory and extension is the rung's stem, the digits before '_' its number.

@@ -8,7 +8,19 @@
 namespace ladder {
 
 std::string argument_violations(const Variant& variant, const Call& call) {
-  return variant.kind().violations(variant.rules(), call);
+  const ProblemKind& kind = variant.kind();
+  std::string text = kind.violations(variant.rules(), call);
+  const int scratch_bytes = variant.kernel.workspace_bytes;
+  if (scratch_bytes > 0 && call.workspace == nullptr && kind.needs_kernel(call)) {
+    text += format(
+        "%sworkspace is null: %s needs one with %zu bytes of counters and %d bytes for each SM; "
+        "the "
+        "nearest that works is a workspace of ladder_workspace_bytes() bytes, or stage 0, which "
+        "then "
+        "takes a kernel that needs none.",
+        text.empty() ? "" : "\n", variant.name, WORKSPACE_COUNTER_BYTES, scratch_bytes);
+  }
+  return text;
 }
 
 std::string device_violations(const Variant& variant, const DeviceInfo& device) {
@@ -53,10 +65,7 @@ const Variant* run(const Variant& asked, const Call& call) {
     return nullptr;
   }
   cudaGetLastError();  // an error that an earlier call left behind is not this launch's
-  // Loads the kernel, and makes the device's context current in this thread: tensor maps are encoded
-  // by a driver call, which, unlike the runtime's, does not do so by itself.
-  cudaFuncAttributes attributes;
-  check_cuda(cudaFuncGetAttributes(&attributes, variant.kernel.function), "loading the kernel");
+  load_kernel(variant.kernel.function);
   variant.kernel.launch(call);
   return &variant;
 }

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string>
 
+#include "common/host/device.h"
 #include "common/host/error.h"
 
 namespace ladder {
@@ -54,10 +55,16 @@ CUtensorMap tensor_map_2d(const char* type_name, CUtensorMapDataType type, int e
   const cuuint32_t element_strides[2] = {1, 1};
 
   CUtensorMap map;
-  const CUresult status =
-      encode(&map, type, 2, const_cast<void*>(base), dims, strides, box, element_strides,
-             CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const auto encode_map = [&] {
+    return encode(&map, type, 2, const_cast<void*>(base), dims, strides, box, element_strides,
+                  CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  };
+  CUresult status = encode_map();
+  if (status == CUDA_ERROR_INVALID_CONTEXT) {  // someone took the context off this thread
+    check_cuda(cudaSetDevice(query_device().ordinal), "cudaSetDevice");
+    status = encode_map();
+  }
   if (status == CUDA_SUCCESS) return map;
 
   char message[512];

@@ -401,7 +401,12 @@ Check check_after(Problem& problem, const std::string& name, const std::function
     work();
     check_cuda(cudaStreamSynchronize(problem.stream()), "its launches");
     check.verdict = problem.verify();
-    if (!check.verdict.ok()) check.failure = check.verdict.describe();
+    const long long left = problem.restore_counters();
+    if (!check.verdict.ok()) {
+      check.failure = check.verdict.describe();
+    } else if (left > 0) {
+      check.failure = format("leaves %lld bytes of the workspace's counters that are not 0", left);
+    }
   } catch (const CudaError& error) {
     cudaGetLastError();  // forgets an error that spoils nothing else
     if (cudaStreamSynchronize(problem.stream()) != cudaSuccess) {
@@ -521,15 +526,15 @@ LibraryCandidate choose_baseline(Problem& problem, CublasLt& cublas) {
   return candidates[best].library;
 }
 
-Workbench::Workbench(const DeviceInfo& device, Data data, uint64_t seed, int max_ctas)
-    : device_(device), data_(data), seed_(seed), max_ctas_(max_ctas) {}
+Workbench::Workbench(const DeviceInfo& device, Data data, uint64_t seed, const CallLimits& limits)
+    : device_(device), data_(data), seed_(seed), limits_(limits) {}
 
 Problem& Workbench::problem(const ProblemKind& kind, const Shape& shape) {
   const Key key{&kind, shape};
   if (problem_ == nullptr || key_ != key) {
     problem_.reset();
     problem_ = kind.problem(shape, data_, seed_, device_);
-    problem_->limit_ctas(max_ctas_);
+    problem_->limit(limits_);
     key_ = key;
   }
   return *problem_;

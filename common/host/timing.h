@@ -41,7 +41,8 @@ struct Check {
   bool ok() const { return failure.empty(); }
 };
 
-// Poisons every result, launches the contestant once a set and verifies. Throws Refused if it refuses
+// Poisons every result, launches the contestant once a set and verifies; a counter of the workspace
+// that is not left at 0 is a failure too. Throws Refused if it refuses
 // the problem, ContextLost if the GPU is lost; another CudaError becomes the failure.
 Check check(Problem& problem, const Contestant& contestant);
 
@@ -108,7 +109,7 @@ LibraryCandidate choose_baseline(Problem& problem, CublasLt& cublas);
 // What measurements of one process share: the latest problem, and the baseline of each.
 class Workbench {
  public:
-  Workbench(const DeviceInfo& device, Data data, uint64_t seed, int max_ctas);
+  Workbench(const DeviceInfo& device, Data data, uint64_t seed, const CallLimits& limits);
   const DeviceInfo& device() const { return device_; }
   // Frees the problem of another kind or shape.
   Problem& problem(const ProblemKind& kind, const Shape& shape);
@@ -120,7 +121,7 @@ class Workbench {
   DeviceInfo device_;
   Data data_;
   uint64_t seed_;
-  int max_ctas_;
+  CallLimits limits_;
   std::unique_ptr<CublasLt> cublas_;
   using Key = std::pair<const ProblemKind*, Shape>;
   Key key_;  // of problem_

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "common/host/device.h"
 #include "common/host/error.h"
 #include "common/host/ladder.h"
 #include "common/host/tensor_map.h"
@@ -239,6 +240,50 @@ TEST_CASE("C API: an error that someone else's call left behind is not taken for
     CHECK(call(stage.number, problem.args) == LADDER_OK);
   }
   check_cuda(cudaDeviceSynchronize(), "waiting for the kernels");
+}
+
+TEST_CASE("C API: a thread that has lost its context gets it back") {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  check_cuda(cudaGetDriverEntryPointByVersion("cuCtxSetCurrent", &function, 12000,
+                                              cudaEnableDefault, &found),
+             "looking up cuCtxSetCurrent");
+  REQUIRE(found == cudaDriverEntryPointSuccess);
+  const auto set_current = reinterpret_cast<CUresult (*)(CUcontext)>(function);
+  Problem problem(some_shape(), Data::ints);
+  const Expected expected(problem.args);
+  for (const Stage& stage : rungs()) {
+    CAPTURE(stage.stem);
+    for (int again = 0; again < 2; ++again) {
+      problem.d.poison();
+      CHECK(set_current(nullptr) == CUDA_SUCCESS);
+      CHECK(call(stage.number, problem.args) == LADDER_OK);
+      CHECK(std::string(ladder_last_error()) == "");
+      CHECK(expected.verify(problem.args, true).ok());
+    }
+  }
+}
+
+TEST_CASE("shared memory that a kernel was allowed is not taken from it") {
+  const ladder::Kernel& kernel = rungs().front().result().kernel;
+  const auto allowed = [&kernel] {
+    cudaFuncAttributes attributes;
+    check_cuda(cudaFuncGetAttributes(&attributes, kernel.function), "cudaFuncGetAttributes");
+    return attributes.maxDynamicSharedSizeBytes;
+  };
+  for (const int bytes : {60000, 100000, 50000, 70000, 60000}) {
+    ladder::allow_smem(kernel.function, bytes);
+    CHECK(allowed() >= bytes);
+  }
+  CHECK(allowed() == 100000);
+  std::thread([&] {
+    ladder::allow_smem(kernel.function, 80000);
+    CHECK(allowed() == 100000);
+  }).join();
+  CHECK_THROWS_AS(ladder::allow_smem(kernel.function, 1 << 20), ladder::CudaError);
+  cudaGetLastError();
+  CHECK_THROWS_AS(ladder::allow_smem(kernel.function, 1 << 20), ladder::CudaError);
+  cudaGetLastError();
 }
 
 TEST_CASE("tensor map: a refusal lists every argument") {

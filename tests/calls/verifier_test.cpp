@@ -16,6 +16,7 @@ using ladder::Verdict;
 using ladder_test::Matrix;
 using ladder_test::PADDED;
 using ladder_test::Problem;
+using ladder_test::Workspace;
 
 namespace {
 
@@ -175,6 +176,29 @@ TEST_CASE("verifier: the first wrong element is the first by rows; -0 is +0") {
   for (bf16& element : zeros.d) element = __float2bfloat16(-0.0f);
   CHECK(zeros.verify(true).ok());
   CHECK(zeros.verify(false).worst == 0);
+}
+
+TEST_CASE("guards: a write beside a workspace, and a counter that is not 0 again, are seen") {
+  constexpr size_t BYTES = ladder::WORKSPACE_COUNTER_BYTES + 1000;
+  const Workspace workspace(BYTES);
+  char* const data = static_cast<char*>(workspace.data());
+  CHECK(reinterpret_cast<uintptr_t>(data) % 256 == 0);
+  CHECK(workspace.damage() == 0);
+  const auto write = [](void* at, int value) {
+    ladder::check_cuda(cudaMemset(at, value, 1), "writing a byte");
+  };
+  for (const size_t scratch : {ladder::WORKSPACE_COUNTER_BYTES, BYTES - 1}) {
+    write(data + scratch, 0);
+    CHECK(workspace.damage() == 0);
+  }
+  write(data + BYTES, 0);
+  CHECK(workspace.damage() == 1);
+  write(data - 1, 0);
+  CHECK(workspace.damage() == 2);
+  write(data, 1);
+  write(data + ladder::WORKSPACE_COUNTER_BYTES - 1, 1);
+  CHECK(workspace.damage() == 4);
+  CHECK(Workspace(0).data() == nullptr);
 }
 
 TEST_CASE("guards: a write to padding, before or behind a matrix is seen") {

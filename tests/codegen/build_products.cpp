@@ -81,6 +81,7 @@ std::vector<Variant> list_variants() {
                         cell("persistent") == "1", cell("kernel"), cell("configuration") == "1",
                         cell("chooses") == "1"});
   }
+  std::erase_if(variants, [](const Variant& v) { return v.number == 0; });  // chooses among them
   if (variants.empty()) throw std::runtime_error("build/ladder --list names no variant");
   return variants;
 }

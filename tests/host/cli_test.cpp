@@ -29,6 +29,8 @@ Variant without_tensor_cores(Variant variant) {
 
 const std::vector<Stage>& rungs() {
   static const std::vector<Stage> made = {
+      {0, "best", "an idea", {variant("best", true), variant("best_no_workspace")}},
+      {0, "best", "an idea", {variant("best_other", true)}},
       {1, "01_first", "an idea", {variant("small"), without_tensor_cores(variant("large", true))}},
       {5, "05_fifth", "an idea", {variant("bn128"), variant("bn256", true)}}};
   return made;
@@ -66,31 +68,73 @@ bool contains(const std::string& text, const std::string& part) {
 TEST_CASE("options have the documented defaults") {
   const Options options = parse({});
   CHECK(options.mode == Options::Mode::run);
-  CHECK(shape_of_run(options, rungs()[0]) == Shape{2048, 2048, 2048});
-  CHECK(shape_of_run(options, rungs()[1]) == Shape{8192, 8192, 8192});
+  CHECK(shape_of_run(options, rungs()[2]) == Shape{2048, 2048, 2048});
+  CHECK(shape_of_run(options, rungs()[3]) == Shape{8192, 8192, 8192});
   CHECK(options.data == Data::normal);
   CHECK(options.seed == 1);
   CHECK(options.grid == 0);
-  CHECK(chosen_variants(options, rungs()[1]).size() == 2);
+  CHECK(options.workspace);
+  CHECK(options.limits().max_ctas == 0);
+  CHECK(options.limits().workspace);
+  CHECK(chosen_variants(options, rungs()[3]).size() == 2);
 }
 
 TEST_CASE("every option is read") {
   const Options options = parse({"--m=100", "--n=3000", "--k=8", "--variant=bn128", "--data=ints",
-                                 "--seed=0", "--grid=7", "--check"});
+                                 "--seed=0", "--grid=7", "--workspace=0", "--stage=5", "--check"});
   CHECK(options.shape == Shape{100, 3000, 8});
   CHECK(options.data == Data::ints);
   CHECK(options.seed == 0);
   CHECK(options.grid == 7);
+  CHECK_FALSE(options.workspace);
+  CHECK(options.limits().max_ctas == 7);
+  CHECK_FALSE(options.limits().workspace);
+  CHECK(options.stage == 5);
   CHECK(options.check_only);
-  CHECK(chosen_variants(options, rungs()[0]).empty());
-  REQUIRE(chosen_variants(options, rungs()[1]).size() == 1);
-  CHECK(std::string(chosen_variants(options, rungs()[1])[0]->name) == "bn128");
-  CHECK(shape_of_run(parse({"--n=64"}), rungs()[1]) == Shape{8192, 64, 8192});
+  CHECK(chosen_variants(options, rungs()[2]).empty());
+  REQUIRE(chosen_variants(options, rungs()[3]).size() == 1);
+  CHECK(std::string(chosen_variants(options, rungs()[3])[0]->name) == "bn128");
+  CHECK(shape_of_run(parse({"--n=64"}), rungs()[3]) == Shape{8192, 64, 8192});
   CHECK(parse({"--list"}).mode == Options::Mode::list);
   CHECK(parse({"--bench-rows"}).mode == Options::Mode::bench_rows);
   CHECK(parse({"--sweep-rows"}).mode == Options::Mode::sweep_rows);
   CHECK(parse({"--choices"}).mode == Options::Mode::choices);
   CHECK(parse({"--help"}).mode == Options::Mode::help);
+}
+
+TEST_CASE("the stages that are run are all rungs, or what --stage says") {
+  const auto numbers = [](const std::vector<std::string>& arguments) {
+    std::vector<int> found;
+    for (const Stage* stage : chosen_stages(parse(arguments), rungs())) {
+      found.push_back(stage->number);
+    }
+    return found;
+  };
+  CHECK(numbers({}) == std::vector<int>{1, 5});
+  CHECK(numbers({"--stage=5"}) == std::vector<int>{5});
+  CHECK(numbers({"--stage=0"}) == std::vector<int>{0, 0});
+  CHECK(refusal({"--stage=2"}) == "--stage is 2 but the stages here are 0, 1, 5.");
+  CHECK(contains(refusal({"--stage=-1"}), "the nearest that works is 0"));
+  CHECK(refusal({"--stage=0", "--variant=best"}) == "");
+  CHECK(contains(refusal({"--variant=best"}), "the variants here are small, large, bn128, bn256"));
+  CHECK(contains(refusal({"--variant=bn256", "--stage=1"}), "the variants here are small, large"));
+}
+
+TEST_CASE("without a workspace, variants that need one are left out unless they are named") {
+  Stage stage{7, "07_seventh", "an idea", {variant("plain", true), variant("split")}};
+  stage.variants[1].kernel.workspace_bytes = 8;
+  const auto names = [&stage](bool workspace, const char* name) {
+    Options options;
+    options.workspace = workspace;
+    options.variant = name;
+    std::string found;
+    for (const Variant* each : chosen_variants(options, stage))
+      found += std::string(each->name) + " ";
+    return found;
+  };
+  CHECK(names(true, "") == "plain split ");
+  CHECK(names(false, "") == "plain ");
+  CHECK(names(false, "split") == "split ");
 }
 
 TEST_CASE("numbers are whole, decimal and in range") {
@@ -135,14 +179,15 @@ TEST_CASE("benchmark rows of one rung, shape and regime are measured together") 
   for (const auto& group : groups) sizes.push_back(group.size());
   CHECK(sizes == std::vector<size_t>{2, 1, 1, 1, 1});
   CHECK(groups[0][1].text() == "5 bn256 64 64 8 burst");
-  CHECK(groups[0][1].stage == &rungs()[1]);
+  CHECK(groups[0][1].stage == &rungs()[3]);
   CHECK(groups[2][0].shape == Shape{64, 64, 16});
   CHECK(groups[2][0].regime == Regime::sustained);
   CHECK(parse_bench_rows({}, rungs()).empty());
+  CHECK(parse_bench_rows({"0 best_other 8 8 8 burst"}, rungs())[0][0].stage == &rungs()[1]);
 }
 
 TEST_CASE("a chooser sees the sizes of a row, and leading dimensions that they allow") {
-  const auto call = GemmArgs::kind().sizes_of({5, 17, 100}, 8);
+  const auto call = GemmArgs::kind().sizes_of({5, 17, 100});
   const GemmArgs& args = static_cast<const GemmArgs&>(*call);
   CHECK(args.m == 5);
   CHECK(args.n == 17);
@@ -150,13 +195,15 @@ TEST_CASE("a chooser sees the sizes of a row, and leading dimensions that they a
   CHECK(args.lda == 104);
   CHECK(args.ldb == 104);
   CHECK(args.ldd == 24);
-  CHECK(args.max_ctas == 8);
+  CHECK(args.max_ctas == 0);
+  CHECK(args.workspace == nullptr);
 }
 
 TEST_CASE("a benchmark row that is none is refused with its text") {
   CHECK(contains(row_refusal("5 bn256 64 64 burst"), "has 5 words"));
   CHECK(contains(row_refusal("5 bn256 64 64 8 burst now"), "has 7 words"));
-  CHECK(contains(row_refusal("4 bn256 64 64 8 burst"), "the rungs here are 1, 5"));
+  CHECK(contains(row_refusal("4 bn256 64 64 8 burst"), "the rungs here are 0, 1, 5"));
+  CHECK(contains(row_refusal("0 bst 64 64 8 burst"), "did you mean best?"));
   CHECK(contains(row_refusal("5 bn25 64 64 8 burst"), "did you mean bn256?"));
   CHECK(contains(row_refusal("5 bn256 64 0 8 burst"), "the nearest that works is 1"));
   CHECK(contains(row_refusal("5 bn256 64 64 8 bursts"), "must be burst or sustained"));

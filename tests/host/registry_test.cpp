@@ -28,9 +28,8 @@ struct OtherKind : ladder::ProblemKind {
   }
   bool needs_kernel(const ladder::Call&) const override { return true; }
   void run_without_kernel(const ladder::Call&) const override {}
-  std::shared_ptr<const ladder::Call> sizes_of(const ladder::Shape&, int) const override {
-    return nullptr;
-  }
+  std::shared_ptr<ladder::Call> sizes_of(const ladder::Shape&) const override { return nullptr; }
+  Traits traits(const ladder::Call&) const override { return {}; }
   std::unique_ptr<ladder::Problem> problem(const ladder::Shape&, ladder::Data, uint64_t,
                                            const ladder::DeviceInfo&) const override {
     return nullptr;
@@ -169,11 +168,81 @@ TEST_CASE("registry: the least predicted configuration runs, of those that a lim
   CHECK(ladder::least_predicted({configuration<1>("pair", true, 2, 1)}, limited) == nullptr);
 }
 
+TEST_CASE("registry: a call without a workspace gets no kernel that needs one") {
+  std::vector<Variant> all = {configuration<1>("split", true, 1, 1),
+                              configuration<2>("whole", true, 1, 1)};
+  all[0].kernel.workspace_bytes = 100;
+  char memory;
+  GemmArgs args;
+  CHECK(std::string(ladder::least_predicted(all, args)->name) == "whole");
+  CHECK(std::string(ladder::least_predicted(all, args, true)->name) == "split");
+  args.workspace = &memory;
+  CHECK(std::string(ladder::least_predicted(all, args)->name) == "split");
+  CHECK(std::string(ladder::least_predicted(all, args, false)->name) == "whole");
+  all.pop_back();
+  args.workspace = nullptr;
+  CHECK(ladder::least_predicted(all, args) == nullptr);
+}
+
+TEST_CASE("registry: a workspace suits the rung that needs most") {
+  CHECK(ladder::workspace_bytes(132) == 0);
+  const Ending ending = in_child([] {
+    const Registrar first("stages/05_wgmma.cu", "first", {named("only", true)});
+    if (ladder::workspace_bytes(132) != 0) return 1;
+    std::vector<Variant> some = {named("x", true), configuration<1>("y", true, 1, 1)};
+    some[0].kernel.workspace_bytes = 100;
+    some[1].kernel.workspace_bytes = 300;
+    const Registrar second("stages/06_some.cu", "second", some);
+    if (ladder::workspace_bytes(132) != ladder::WORKSPACE_COUNTER_BYTES + 132 * 300) return 2;
+    some[1].kernel.workspace_bytes = 2000000000;  // of a chooser's own
+    Variant chooser = ladder::chooser_among(
+        "auto", "what", some, +[](const GemmArgs&) -> const Variant& { std::abort(); });
+    const Registrar third("stages/07_auto.cu", "third", {chooser.as_result()});
+    const size_t most = ladder::WORKSPACE_COUNTER_BYTES + size_t{132} * 2000000000;
+    return ladder::workspace_bytes(132) == most ? 0 : 3;
+  });
+  CAPTURE(ending.stderr_text);
+  CHECK(ending.exit_code == 0);
+}
+
+TEST_CASE("registry: a chooser is asked once about calls that are alike") {
+  static int times_asked = 0;
+  static const Variant any = named("any", true);
+  Variant chooser{};
+  chooser.chooser.choose = +[](const GemmArgs&) -> const Variant& {
+    ++times_asked;
+    return any;
+  };
+  const auto asks = [&](const GemmArgs& args) {
+    const int before = times_asked;
+    CHECK(&ladder::chosen(chooser, args) == &any);
+    return times_asked > before;
+  };
+  GemmArgs args;
+  args.m = args.n = args.k = args.lda = args.ldb = args.ldd = 8;
+  CHECK(asks(args));
+  CHECK_FALSE(asks(args));
+  for (int GemmArgs::*number : {&GemmArgs::m, &GemmArgs::n, &GemmArgs::k, &GemmArgs::max_ctas}) {
+    args.*number += 1;
+    CHECK(asks(args));
+  }
+  for (long long GemmArgs::*ld : {&GemmArgs::lda, &GemmArgs::ldb, &GemmArgs::ldd}) {
+    args.*ld += 8;
+    CHECK(asks(args));
+  }
+  args.workspace = &args;
+  CHECK(asks(args));
+  args.d += 8;
+  args.workspace = &times_asked;
+  CHECK_FALSE(asks(args));
+}
+
 TEST_CASE("registry: a chooser takes the narrowest tile of its configurations, and is none") {
   std::vector<Variant> all = {configuration<2>("wide", true, 2, 2),
                               configuration<1>("narrow", true, 2, 1)};
   all[0].kernel.bn = 256;
   all[1].kernel.bn = 96;
+  all[0].kernel.workspace_bytes = 100;
   const Variant chooser = ladder::chooser_among(
       "auto", "what", all, +[](const GemmArgs&) -> const Variant& { std::abort(); });
   CHECK(std::string(chooser.name) == "auto");
@@ -184,6 +253,7 @@ TEST_CASE("registry: a chooser takes the narrowest tile of its configurations, a
   CHECK(chooser.rules().bn == 96);
   CHECK(chooser.rules().cluster == 2);
   CHECK(chooser.rules().persistent);
+  CHECK(chooser.chooser.workspace_bytes == 100);
   CHECK_FALSE(static_cast<bool>(chooser.predicted_us));
   CHECK_FALSE(chooser.configuration);
   CHECK(all[1].configuration);

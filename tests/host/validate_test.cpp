@@ -348,6 +348,25 @@ TEST_CASE("validate: a chooser is held to its own rules, then to those of what i
   CHECK(times_asked == 0);
 }
 
+TEST_CASE("validate: a kernel that needs a workspace") {
+  Variant variant = plain_variant();
+  variant.kernel.workspace_bytes = 1000;
+  GemmArgs args = good_call();
+  CHECK(check(args, variant) ==
+        "workspace is null: plain needs one with 65536 bytes of counters and 1000 bytes for each "
+        "SM; the nearest that works is a workspace of ladder_workspace_bytes() bytes, or stage 0, "
+        "which then takes a kernel that needs none.");
+  args.lda = 1;
+  CHECK(lines(check(args, variant)).size() == 2);
+  args = good_call();
+  args.k = 0;
+  CHECK(check(args, variant) == "");
+  char memory;
+  args = good_call();
+  args.workspace = &memory;
+  CHECK(check(args, variant) == "");
+}
+
 TEST_CASE("validate: the device") {
   DeviceInfo device = hopper();
   SUBCASE("another compute capability") {

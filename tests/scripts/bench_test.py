@@ -14,10 +14,13 @@ from unittest import mock
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "scripts"), str(Path(__file__).parent)]
 import bench  # noqa: E402
+import shape_lists  # noqa: E402
 from listing import listing  # noqa: E402
 
 # Rung 1: small, large*; rung 5: bn128, bn256*; rung 6: one*.
 VARIANTS = [(1, "small", 0), (1, "large", 1), (5, "bn128", 0), (5, "bn256", 1), (6, "one", 1)]
+# Stage 0: best*, best_no_workspace, which choose among all; only where a test asks for them.
+BEST = [(0, "best", 1), (0, "best_no_workspace", 0)]
 # Rung 11: auto*, which chooses among tall and wide; only where a test asks for them.
 CHOOSING = [(11, "auto", 1), (11, "tall", 0), (11, "wide", 0)]
 
@@ -32,12 +35,15 @@ plan = json.loads((here / "plan.json").read_text())
 if sys.argv[1] == "--list":
     sys.stdout.write((here / "list.txt").read_text())
     sys.exit(0)
-ran = lambda variant: plan["pick"] if variant == "auto" else variant
+chooses = lambda variant: variant == "auto" or variant.startswith("best")
+ran = lambda variant: plan["pick"] if chooses(variant) else variant
+kernel = lambda stage, variant: "k_" + (
+    ran(variant).replace("_rung/", "_") if "/" in ran(variant) else stage + "_" + ran(variant))
 if sys.argv[1] == "--choices":
     for line in sys.stdin.read().splitlines():
-        variant = line.split()[1]
-        print(json.dumps({{"row": line, "configuration": ran(variant) if variant == "auto" else None,
-                          "kernel": "k_" + line.split()[0] + "_" + ran(variant)}}))
+        stage, variant = line.split()[:2]
+        print(json.dumps({{"row": line, "configuration": ran(variant) if chooses(variant) else None,
+                          "kernel": kernel(stage, variant)}}))
     sys.exit(0)
 if plan.get("rc"):
     print("No NVIDIA driver was found.", file=sys.stderr)
@@ -73,12 +79,12 @@ for _, rows in groups:
         bad = row == plan.get("wrong")
         rc |= bad
         say({{"stage": int(stage), "name": "0" + stage + "_rung", "variant": variant,
-             "result": variant in ("large", "bn256", "one", "auto"),
-             "configuration": ran(variant) if variant == "auto" else None,
+             "result": variant in ("large", "bn256", "one", "auto", "best"),
+             "configuration": ran(variant) if chooses(variant) else None,
              "m": int(m), "n": int(n), "k": int(k),
              "regime": regime, "tflops": None if bad else plan.get("tflops", 700.0),
              "ratio": None if bad else 0.9, "verified": not bad,
-             "kernel": "k_" + stage + "_" + ran(variant), **({{"error": "3 wrong"}} if bad else {{}})}})
+             "kernel": kernel(stage, variant), **({{"error": "3 wrong"}} if bad else {{}})}})
 sys.exit(rc)
 """
 ENV = {
@@ -138,10 +144,29 @@ class Select(unittest.TestCase):
         )
         self.assertEqual(selected("11:wide@4096/burst", many), ["11:wide@4096/burst"])
 
+    def test_stage_0_is_measured_only_where_it_is_named(self):
+        many = BEST + VARIANTS
+        for rows in ("", "*:result", "@4096", "*:*"):
+            self.assertFalse([n for n in selected(rows, many) if n.startswith("0:")], rows)
+        self.assertEqual(
+            selected("0@4096/burst", many), ["0:best@4096/burst", "0:best_no_workspace@4096/burst"]
+        )
+        self.assertEqual(len(selected("0:best_no_workspace@decode", many)), 12)
+
+    def test_drawn_shapes_run_in_burst_unless_a_regime_is_named(self):
+        everything = selected("0:best@all", BEST)
+        burst = [name for name in everything if name.endswith("/burst")]
+        sustained = [name for name in everything if name.endswith("/sustained")]
+        self.assertEqual((len(burst), len(sustained)), (60 + 27 + 25, 27 + 25))
+        self.assertEqual(
+            set(sustained), set(selected("0:best@tuning/sustained,0:best@heldout/sustained", BEST))
+        )
+        self.assertEqual(len(selected("0:best@all/sustained", BEST)), 60 + 27 + 25)
+
     def test_nobody_tunes_for_the_held_out_shapes(self):
-        held_out = bench.HELDOUT_SHAPES
+        held_out = shape_lists.HELDOUT_SHAPES
         self.assertEqual(len(set(held_out)), len(held_out))
-        self.assertEqual(set(held_out) & set(bench.TUNING_SHAPES), set())
+        self.assertEqual(set(held_out) & set(shape_lists.TUNING_SHAPES), set())
         self.assertLessEqual({1, 8, 16, 32, 256, 512, 1024, 2048, 8192}, {m for m, _, _ in held_out})
 
     def test_rung_1_runs_at_2048_unless_named_with_a_shape(self):
@@ -154,7 +179,8 @@ class Select(unittest.TestCase):
             "7": "the rungs are 1, 5, 6",
             "x": "the rungs are 1, 5, 6",
             "5:bn265": "did you mean bn256?",
-            "5@big": "MxNxK, tuning or heldout",
+            "5@big": "MxNxK, tuning, heldout, rounds, between, long_k, decode, ragged, classes or all",
+            "5@long": "did you mean long_k?",
             "5@held": "did you mean heldout?",
             "5@0": "MxNxK",
             "5@4096x4096": "MxNxK",
@@ -195,8 +221,9 @@ class Run(unittest.TestCase):
 
     def register(self, which):
         variants = [
-            {"stage": s, "variant": v, "result": r, "kernel": "-" if v == "auto" else f"k_{s}_{v}",
-             "configuration": v in ("tall", "wide"), "chooses": v == "auto", "simt": s == 1}
+            {"stage": s, "variant": v, "result": r,
+             "kernel": "-" if v == "auto" or s == 0 else f"k_{s}_{v}",
+             "configuration": v in ("tall", "wide"), "chooses": v == "auto" or s == 0, "simt": s == 1}
             for s, v, r in which
         ]  # fmt: skip
         (self.root / "list.txt").write_text(listing(variants))
@@ -314,6 +341,43 @@ class Run(unittest.TestCase):
         self.plan(pick="tall", tflops=710.0)
         self.bench(rows="6@2048/burst")
         self.assertNotIn("11:auto@2048/burst", self.published())
+
+    def test_a_row_of_stage_0_is_that_of_the_rung_and_variant_it_chose(self):
+        self.register(BEST + VARIANTS + CHOOSING)
+        self.plan(pick="11_rung/wide")
+        code, out, _ = self.bench(rows="0@2048/burst")
+        self.assertEqual(code, 0)
+        self.assertIn("% of cuBLASLt, 11_rung/wide;", out)
+        rows = self.published()
+        self.assertEqual(set(rows), {"0:best@2048/burst", "0:best_no_workspace@2048/burst"})
+        for row in rows.values():
+            self.assertEqual(row["configuration"], "11_rung/wide")
+            self.assertEqual(row["kernel_hash"], "hash 11 wide")
+        self.bench(rows="6@2048/burst")  # it stays while its choice and kernel do
+        self.assertIn("0:best@2048/burst", self.published())
+        self.hashes["k_11_wide"] = "changed"
+        self.bench(rows="6@2048/burst")
+        self.assertNotIn("0:best@2048/burst", self.published())
+
+    def test_rows_of_stage_0_are_dropped_with_their_choice(self):
+        self.register(BEST + VARIANTS + CHOOSING)
+        self.plan(pick="11_rung/wide")
+        self.bench(rows="0@2048/burst")
+        self.plan(pick="5_rung/bn128")
+        self.bench(rows="6@2048/burst")
+        self.assertNotIn("0:best@2048/burst", self.published())
+
+    def test_rows_of_stage_0_go_on_where_they_were(self):
+        self.register(BEST + VARIANTS + CHOOSING)
+        self.plan(pick="11_rung/wide")
+        with mock.patch.object(bench, "publish", side_effect=KeyboardInterrupt):
+            with self.assertRaises(KeyboardInterrupt):
+                self.bench(rows="0@2048/burst")
+        self.assertEqual(self.bench(rows="0@2048")[0], 0)
+        self.assertEqual(
+            self.given(),
+            ["0 best 2048 2048 2048 sustained", "0 best_no_workspace 2048 2048 2048 sustained"],
+        )
 
     def test_a_stopped_run_takes_rows_of_another_choice_again(self):
         self.register(VARIANTS + CHOOSING)

@@ -2,10 +2,11 @@
 
 COLUMNS = ("stage", "name", "problem", "variant", "result", "bm", "bn", "bk", "depth", "threads",
            "smem_bytes", "cluster_m", "cluster_n", "regs_dec", "regs_inc", "persistent", "simt", "kernel",
-           "configuration", "chooses", "what")  # fmt: skip
+           "configuration", "chooses", "workspace_bytes", "what")  # fmt: skip
 USUAL = {"problem": "bf16", "result": 0, "bm": 128, "bn": 256, "bk": 64, "depth": 4, "threads": 384,
          "smem_bytes": 1000, "cluster_m": 1, "cluster_n": 1, "regs_dec": 0, "regs_inc": 0,
-         "persistent": 0, "simt": 0, "configuration": 0, "chooses": 0, "what": "knob"}  # fmt: skip
+         "persistent": 0, "simt": 0, "configuration": 0, "chooses": 0, "workspace_bytes": 0,
+         "what": "knob"}  # fmt: skip
 
 
 def listing(variants):

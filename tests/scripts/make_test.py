@@ -50,6 +50,12 @@ class Make(unittest.TestCase):
         self.assertIn("--m='128' --variant='x'", line)
         self.assertNotRegex(line, r"--n=|--data=")
 
+    def test_stage_0_is_the_program_with_every_rung(self):
+        for target in ("stage-0", "stage-00"):
+            line = make("-n", target, "M=128", "WORKSPACE=0").stdout
+            self.assertIn("build/ladder --stage=0 --m='128' --workspace='0'", line)
+        self.assertIn("There is no rung 0", make("diff-0").stderr)
+
     def test_a_missing_toolkit_is_one_line(self):
         ended = make("lib", "CUDA_HOME=/nonexistent")
         self.assertEqual(ended.returncode, 2)

@@ -14,6 +14,7 @@ from unittest import mock
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "scripts"), str(Path(__file__).parent)]
 import bench  # noqa: E402
+import shape_lists  # noqa: E402
 import sweep  # noqa: E402
 from listing import listing  # noqa: E402
 import sweep_tables  # noqa: E402
@@ -80,7 +81,7 @@ VARIANTS = [("auto", 1, 0, 1), ("auto_plain", 0, 0, 1), ("tall", 0, 1, 0), ("wid
 class Select(unittest.TestCase):
     def test_the_lists_by_default_smaller_products_first(self):
         shapes = sweep.select("")
-        self.assertEqual(set(shapes), {*bench.TUNING_SHAPES, *bench.HELDOUT_SHAPES})
+        self.assertEqual(set(shapes), {*shape_lists.TUNING_SHAPES, *shape_lists.HELDOUT_SHAPES})
         products = [m * n * k for m, n, k in shapes]
         self.assertEqual(products, sorted(products))
         self.assertEqual(sweep.select("heldout,4096x64x8,512")[0], (4096, 64, 8))

@@ -149,6 +149,22 @@ class Tables(Project):
         self.assertIn("| GPU | Some GPU |", text)
         self.assertIn("| 8192³ | burst | 800 | #3 128x256 | 2 of 2 |", text)
 
+    def test_stage_0_has_tables_of_its_own(self):
+        mine = row(0, "best", 8192, "burst", 500.0, name="best", baseline_tflops=9999.0,
+                   configuration="02_name/deep")  # fmt: skip
+        self.results({**RESULTS, "rows": [mine] + RESULTS["rows"]})
+        text = self.regenerated("<!-- table: best -->\n<!-- end -->\n")
+        self.assertIn("| tuning | yes | 1 of 27 | 0.625 |", text)
+        text = self.regenerated("<!-- table: best burst -->\n<!-- end -->\n")
+        self.assertIn("| 8192³ | tuning | 02_name/deep |", text)
+        text = self.regenerated("<!-- table: baseline -->\n<!-- end -->\n<!-- table: rung 2 -->\n<!-- end -->\n")
+        self.assertNotIn("9999", text)
+        self.assertNotIn("9999", self.read("docs/img/ladder.svg"))
+        self.write("README.md", "<!-- table: best bursts -->\n<!-- end -->\n")
+        code, printed = self.main()
+        self.assertEqual(code, 2)
+        self.assertIn("best burst", printed)
+
     def test_runs_of_others_do_not_become_the_tables(self):
         other = copy.deepcopy(RESULTS)
         other["gpu"] = "Other GPU"

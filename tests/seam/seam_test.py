@@ -16,7 +16,7 @@ import registry  # noqa: E402
 import tables  # noqa: E402
 
 PROGRAM = ROOT / "build/tests/seam"
-RIGHT, WRONG = ("8x32", "4x64"), ("rounded", "short")
+RIGHT, WRONG = ("8x32", "4x64", "workspace"), ("left", "rounded", "short")
 # Of this file's own making.
 HEAD = {
     "gpu": "NVIDIA Test", "driver": "1.2", "toolkit": "13.0.88", "cublas": "13.1.0", "sms": 132,
@@ -79,6 +79,42 @@ class OnTheMachine(unittest.TestCase):
                 ended = on_machine("--check", f"--variant={variant}", "--m=57", "--n=75", "--k=203")
                 self.assertEqual(ended.returncode, 1, ended.stdout + ended.stderr)
                 self.assertIn("FAIL", ended.stdout)
+                if variant == "left":
+                    self.assertIn("leaves 1 bytes of the workspace's counters", ended.stdout)
+
+    def test_stage_0_takes_the_least_predicted_time_of_its_kind(self):
+        text = on_machine("--list").stdout
+        best = [v for v in registry.parse(text, stage_0=True) if v["stage"] == 0]
+        self.assertEqual([v["variant"] for v in best], ["best_fp16", "best_fp16_no_workspace"])
+        self.assertEqual({v["name"] for v in best}, {"best"})
+        shape = ("--m=57", "--n=75", "--k=203")
+        ended = on_machine("--check", "--stage=0", *shape)
+        self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
+        self.assertRegex(ended.stdout, r"best_fp16 \(01_fp16/workspace\) \*.*\bok, worst error")
+        self.assertRegex(ended.stdout, r"best_fp16_no_workspace \(01_fp16/8x32\) .*\bok, worst error")
+
+    def test_without_a_workspace(self):
+        shape = ("--check", "--workspace=0", "--m=57", "--n=75", "--k=203")
+        ended = on_machine(*shape, "--stage=0")
+        self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
+        self.assertRegex(ended.stdout, r"best_fp16 \(01_fp16/8x32\) \*.*\bok, worst error")
+        ended = on_machine(*shape, "--variant=workspace")
+        self.assertEqual(ended.returncode, 2, ended.stdout + ended.stderr)
+        self.assertIn("workspace is null: workspace needs one with 65536 bytes", ended.stderr)
+        ended = on_machine(*shape)
+        self.assertIn("Without a workspace: 2 variants that need one are left out", ended.stdout)
+
+    def test_a_choice_says_rung_and_variant(self):
+        row = "0 best_fp16 57 75 203 burst\n"
+        for options, name in (((), "workspace"), (("--workspace=0",), "8x32")):
+            machine = {"LD_LIBRARY_PATH": str(ROOT / "build/machine"), "MACHINE_SMS": "6"}
+            said = subprocess.run(
+                [PROGRAM, "--choices", *options], input=row, env={**os.environ, **machine},
+                stdout=subprocess.PIPE, text=True, check=True,
+            )  # fmt: skip
+            choice = json.loads(said.stdout)
+            self.assertEqual(choice["configuration"], f"01_fp16/{name}")
+            self.assertEqual(choice["predicted_us"], 1 if name == "workspace" else 2)
 
     def test_what_it_cannot_run_is_refused(self):
         ended = on_machine("--check", "--grid=2")
@@ -118,7 +154,7 @@ class Tables(unittest.TestCase):
             {"stage": 1, "name": "01_fp16", "problem": "fp16", "variant": variant,
              "result": variant == RIGHT[0], "m": 2048, "n": 2048, "k": 2048, "regime": regime,
              "tflops": tflops, "ratio": 0.01, "baseline_tflops": 700.0, "verified": True}
-            for variant, tflops in zip(RIGHT, (3.5, 3.25)) for regime in ("burst", "sustained")
+            for variant, tflops in zip(RIGHT, (3.5, 3.25, 3.0)) for regime in ("burst", "sustained")
         ])  # fmt: skip
 
     def test_measured_beside_cublaslt_and_into_tables(self):

@@ -28,6 +28,7 @@ using ladder::Variant;
 
 namespace {
 
+constexpr size_t WORKSPACE_GUARD_BYTES = 64 << 10;
 constexpr long long GUARD = 1032;  // elements: 2064 bytes, a multiple of 16 and not of 32
 
 long long span_of(int rows, int cols, long long ld) {
@@ -107,10 +108,40 @@ void Matrix::upload(const std::vector<bf16>& elements) {
              "uploading a matrix");
 }
 
+Workspace::Workspace(size_t bytes)
+    : bytes_(bytes), buffer_(bytes == 0 ? 0 : bytes + 2 * WORKSPACE_GUARD_BYTES) {
+  if (bytes == 0) return;
+  check_cuda(cudaMemset(buffer_.data(), 0xff, buffer_.bytes()), "poisoning a workspace");
+  check_cuda(cudaMemset(data(), 0, std::min(bytes, ladder::WORKSPACE_COUNTER_BYTES)),
+             "clearing counters");
+  check_cuda(cudaDeviceSynchronize(), "poisoning a workspace");
+}
+
+void* Workspace::data() const {
+  return bytes_ == 0 ? nullptr : buffer_.as<char>() + WORKSPACE_GUARD_BYTES;
+}
+
+long long Workspace::damage() const {
+  if (bytes_ == 0) return 0;
+  const auto others = [](const char* device, size_t bytes, unsigned char expected) {
+    std::vector<unsigned char> found(bytes);
+    check_cuda(cudaMemcpy(found.data(), device, bytes, cudaMemcpyDeviceToHost),
+               "reading a workspace");
+    return bytes - static_cast<size_t>(std::count(found.begin(), found.end(), expected));
+  };
+  check_cuda(cudaDeviceSynchronize(), "reading a workspace");
+  const char* const begin = static_cast<const char*>(data());
+  return static_cast<long long>(
+      others(begin - WORKSPACE_GUARD_BYTES, WORKSPACE_GUARD_BYTES, 0xff) +
+      others(begin, std::min(bytes_, ladder::WORKSPACE_COUNTER_BYTES), 0) +
+      others(begin + bytes_, WORKSPACE_GUARD_BYTES, 0xff));
+}
+
 Problem::Problem(const Shape& shape, ladder::Data data, Padding padding, cudaStream_t stream)
     : a(shape.m, shape.k, padding.a),
       b(shape.n, shape.k, padding.b),
-      d(shape.m, shape.n, padding.d) {
+      d(shape.m, shape.n, padding.d),
+      workspace(ladder::workspace_bytes(ladder::query_device().sm_count)) {
   args.m = shape.m;
   args.n = shape.n;
   args.k = shape.k;
@@ -121,6 +152,7 @@ Problem::Problem(const Shape& shape, ladder::Data data, Padding padding, cudaStr
   args.d = d.data();
   args.ldd = d.ld();
   args.stream = stream;
+  args.workspace = workspace.data();
   const auto fill = on_machine() ? ladder::fill_from_host<bf16> : ladder::fill_gpu<bf16>;
   fill(a.data(), shape.m, shape.k, a.ld(), data, 1, stream);
   fill(b.data(), shape.n, shape.k, b.ld(), data, 2, stream);
@@ -195,7 +227,7 @@ std::vector<Shape> odd_shapes() {
 std::set<Shape> edge_shapes(const Variant& variant) {
   // Of a chooser, those of what it takes for some shape.
   const ladder::Kernel& v =
-      ladder::chosen(variant, *variant.kind().sizes_of({512, 512, 512}, 0)).kernel;
+      ladder::chosen(variant, *variant.kind().sizes_of({512, 512, 512})).kernel;
   const int block_m = v.bm * v.cluster_m, block_n = v.bn * v.cluster_n;
   const int below = v.bk * std::max(v.depth - 1, 1), full = v.bk * v.depth;
   const int above = v.bk * (2 * v.depth + 1) + 5;
@@ -241,6 +273,7 @@ void check_variant(const Stage& stage, const Variant& variant, Problem& problem,
     CHECK(problem.d.damage() == 0);
     CHECK(problem.a.damage() == 0);
     CHECK(problem.b.damage() == 0);
+    CHECK(problem.workspace.damage() == 0);
   } catch (const std::exception& error) {
     FAIL_CHECK(std::string(error.what()));
   }

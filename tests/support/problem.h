@@ -41,15 +41,30 @@ class Matrix {
   ladder::DeviceBuffer buffer_;
 };
 
+// A workspace of exactly so many bytes between two guard bands; 0: none. Its counters are 0, scratch
+// and guards are 0xff until written. data() is aligned to 256 bytes.
+class Workspace {
+ public:
+  explicit Workspace(size_t bytes);
+  void* data() const;
+  size_t bytes() const { return bytes_; }
+  long long damage() const;  // bytes of guards that have changed, and of counters that are not 0
+
+ private:
+  size_t bytes_;
+  ladder::DeviceBuffer buffer_;
+};
+
 // Elements added to the smallest legal leading dimension.
 struct Padding {
   int a = 0, b = 0, d = 0;
 };
 inline constexpr Padding TIGHT{0, 0, 0}, PADDED{8, 24, 16};
 
-// A, B filled (seeds 1 and 2), D poisoned.
+// A, B filled (seeds 1 and 2), D poisoned; a workspace if a linked rung needs one.
 struct Problem {
   Matrix a, b, d;
+  Workspace workspace;
   ladder::GemmArgs args;
 
   Problem(const ladder::Shape& shape, ladder::Data data, Padding padding = TIGHT,
@@ -94,8 +109,8 @@ int cluster_ctas(const ladder::Variant& variant, const ladder::GemmArgs& args);
 void run_watched(const ladder::Stage& stage, const ladder::Variant& variant,
                  const ladder::GemmArgs& args);
 
-// Poisons D, runs the variant under a watchdog and checks the result, all of D's surroundings, and
-// that A and B are untouched. A failed check names rung, variant and shape.
+// Poisons D, runs the variant under a watchdog and checks the result, all of D's surroundings, those
+// of the workspace and its counters, and that A and B are untouched. A failed check names rung, variant and shape.
 void check_variant(const ladder::Stage& stage, const ladder::Variant& variant, Problem& problem,
                    const Expected& expected, bool exact);
 

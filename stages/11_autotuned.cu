@@ -205,21 +205,22 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
   if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync();
 }
 
-// EARLY: by programmatic dependent launch, before the kernel in front has ended.
-template <class T, bool EARLY>
+// PLAIN: never by programmatic dependent launch, before the kernel in front has ended.
+template <class T, bool PLAIN>
 void launch(const ladder::GemmArgs& g) {
   const CUtensorMap map_a = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, T::SLICE_A, T::BK);
   const CUtensorMap map_b = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::SLICE_B, T::BK);
   const int whole = std::max(1, g.n / 8 * 8);  // TMA must not write beyond column n
   const CUtensorMap map_d = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, T::WM, T::BOX);
-  ladder::check_cuda(
-      cudaFuncSetAttribute(gemm<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Smem<T>)),
-      "shared memory of autotuned::gemm");
+  ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
   const int block_m = T::BM * T::CLUSTER_M, block_n = T::BN * T::CLUSTER_N;  // of one cluster
   const int blocks = tile::ceil_div(g.m, block_m) * tile::ceil_div(g.n, block_n);
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
+  const bool early = !PLAIN && tile::starts_early(blocks, at_once,
+                                                  tile::l2_share(tile::Gpu{}, T::BM, T::BN,
+                                                                 T::SLICE_A + T::SLICE_B));
   const ladder::Launch config(std::min(blocks, at_once) * T::CLUSTER, T::THREADS, sizeof(Smem<T>),
-                              T::CLUSTER, EARLY, g.stream);
+                              T::CLUSTER, early, g.stream);
   ladder::check_cuda(
       cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_d, g.d, g.ldd, g.m, g.n, g.k,
                          tile::raster_group(block_m, block_n, at_once)),
@@ -229,31 +230,31 @@ void launch(const ladder::GemmArgs& g) {
 // By the cost model, in microseconds.
 template <class T>
 double predicted_us(const ladder::GemmArgs& g) {
-  const tile::Gpu gpu{.sms = ladder::sm_count()};
+  const tile::Gpu gpu = ladder::gpu();
   const int ctas = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g) * T::CLUSTER;
   return tile::predicted_clocks(T::C, g.m, g.n, g.k, ctas, gpu, g.lda, g.ldb) / gpu.mhz;
 }
 
-template <bool EARLY, int ROW>
+template <bool PLAIN, int ROW>
 ladder::Variant variant() {
   constexpr tile::GemmConfig C = tile::CONFIGURATIONS[ROW];
   using T = Tile<C.consumers, C.blocks, C.bn, C.cluster_m, C.cluster_n>;
   return {.name = C.name,
           .what = T::CLUSTER > 1 ? "multicast in a cluster" : "one CTA by itself",
-          .kernel = ladder::persistent_kernel<T>(launch<T, EARLY>, gemm<T>, sizeof(Smem<T>)),
+          .kernel = ladder::persistent_kernel<T>(launch<T, PLAIN>, gemm<T>, sizeof(Smem<T>)),
           .configuration = true,
           .predicted_us = predicted_us<T>};
 }
 
-template <bool EARLY>
+template <bool PLAIN>
 const std::vector<ladder::Variant>& configurations() {
   static const auto all = ladder::variant_of_each<std::size(tile::CONFIGURATIONS)>(
-      [](auto row) { return variant<EARLY, row>(); });
+      [](auto row) { return variant<PLAIN, row>(); });
   return all;
 }
 
 static const ladder::Registrar registrar(
     __FILE__, "a tile for every shape, chosen by a cost model",
-    ladder::with_choosers<configurations<true>, configurations<false>>());
+    ladder::with_choosers<configurations<false>, configurations<true>>());
 
 }  // namespace autotuned

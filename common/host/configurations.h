@@ -9,15 +9,26 @@
 #include "common/host/device.h"
 #include "common/host/gemm.h"
 #include "common/host/registry.h"
+#include "common/tile/cost_model.h"
 
 namespace ladder {
+
+// What the cost models know of the current device.
+inline tile::Gpu gpu() {
+  const DeviceInfo& device = query_device();
+  return tile::gpu_of(device.sm_count, device.max_mhz, static_cast<double>(device.l2_bytes),
+                      device.dram_bytes_per_second);
+}
 
 // Clusters of a kernel with tile T that run at the same time: as many as the current device can hold,
 // or as the call allows, and at least one.
 template <class T, class... Parameters>
 int clusters_at_once(void (*kernel)(Parameters...), int smem_bytes, const Call& call) {
-  const int resident =
+  int resident =
       resident_ctas(reinterpret_cast<const void*>(kernel), T::THREADS, smem_bytes, T::CLUSTER);
+  if constexpr (requires { T::CTAS; }) {  // of an SM; of clusters, the device has said how many
+    if (T::CLUSTER == 1) resident *= T::CTAS;
+  }
   const int ctas = call.max_ctas > 0 ? std::min(resident, call.max_ctas) : resident;
   return std::max(1, ctas / T::CLUSTER);
 }

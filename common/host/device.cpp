@@ -69,6 +69,14 @@ DeviceInfo ask_device(int ordinal) {
   device.sm_count = properties.multiProcessorCount;
   device.smem_optin_bytes = static_cast<int>(properties.sharedMemPerBlockOptin);
   device.l2_bytes = properties.l2CacheSize;
+  const auto attribute = [&](cudaDeviceAttr which) {
+    int value = 0;
+    check_device(cudaDeviceGetAttribute(&value, which, ordinal), "cudaDeviceGetAttribute");
+    return value;
+  };
+  device.max_mhz = attribute(cudaDevAttrClockRate) / 1e3;
+  device.dram_bytes_per_second = 2e3 * attribute(cudaDevAttrMemoryClockRate) *
+                                 (attribute(cudaDevAttrGlobalMemoryBusWidth) / 8);
   if (device.cc_major != 9 || device.cc_minor != 0) {
     throw NoDevice("Device " + std::to_string(ordinal) + " is a " + device.name +
                    " of compute capability " + std::to_string(device.cc_major) + "." +

@@ -43,8 +43,8 @@ struct Gpu {
 };
 
 // What a GPU reaches of its nominal clock and DRAM bytes a second where memory bounds. Of an H200:
-// 1800 of 1980 MHz (make sweep), and 4.32 of 4.8 TB/s (make limits, dram_read).
-constexpr double CLOCK_SHARE = 1800.0 / 1980, DRAM_SHARE = 0.9;
+// 1800 of 1980 MHz (make sweep), and 4.33 of 4.92 TB/s (make limits, dram_read).
+constexpr double CLOCK_SHARE = 1800.0 / 1980, DRAM_SHARE = 0.88;
 
 // A GPU by its nominal numbers, as the CUDA runtime has them: SMs, highest SM clock, L2's capacity,
 // DRAM's bytes a second.
@@ -105,6 +105,20 @@ inline double halves_of_l2(double readers) {
 // long, since each then waits for the others now and then.
 inline double overlapped(double a, double b, double c) {
   return std::sqrt(std::sqrt(a * a * a * a + b * b * b * b + c * c * c * c));
+}
+
+// Clocks that L2 takes for each that the products take, of a CTA that asks for `rows` rows a K step.
+constexpr double l2_share(const Gpu& gpu, int bm, int bn, int rows) {
+  return rows * 128 / gpu.l2_bytes_per_clock / (2.0 * bm * bn * 64 / gpu.tensor_flop);
+}
+
+// Whether a launch of `ctas` CTAs, of which `places` run at a time, should be allowed to start before
+// the kernel in front of it has ended. Its CTAs then take SMs as they fall free, not as a launch
+// deals them out. That hides the launch, and costs nothing where every SM is busy to the end. Where
+// not, CTAs crowd into some GPCs while others idle; and where CTAs that read the same rows lie apart,
+// L2 delivers these rows more often, which matters if it is about as slow as the products.
+constexpr bool starts_early(int ctas, int places, double l2_share) {
+  return ctas >= 0.9 * ceil_div(ctas, places) * places && l2_share <= 0.8;
 }
 
 // Expected clocks, at gpu.mhz, of one launch in a stream of launches: D [m][n] of K = k, all > 0,

@@ -1,53 +1,72 @@
-// Sharing out the K steps of the tiles, so that every cluster gets as much work as the others.
+// Sharing out the K steps of tiles, so that every cluster gets as much work as the others.
 #pragma once
 
 #include "common/tile/math.h"
 
 namespace tile {
 
+// Which tiles' K is shared.
+enum class Share {
+  none,
+  cut,         // each tile is cut into equal parts, so many that they fill the GPU once
+  last_round,  // the tiles of the last round, if it does not fill the GPU
+  all_rounds,  // stream-K: all tiles
+};
+
 // What the clusters of a grid do, each for itself by its number. The first `whole` tiles are taken
-// whole, in rounds. The K steps of the other tiles lie in a row, tile after tile, and `sharers`
-// clusters get equal parts of that row: a part may end in the middle of a tile, and the next cluster
-// goes on there. Here 4 tiles of 3 steps, of which the first 2 are taken whole by 2 clusters:
+// whole, in rounds. The K steps of the others lie in a row, tile after tile, and the first `sharers`
+// clusters get equal parts of it: one may end in the middle of a tile, and the next cluster goes on
+// there. Here 2 of 4 tiles of 3 steps are taken whole by 2 clusters, and there none of 3:
 //
-//   tile      | 0 0 0 | 1 1 1 | 2 2 2 3 3 3 |          and here one is:   | 2 2 2 3 3 3 4 4 4 |
-//   cluster   | 0 0 0 | 1 1 1 | 0 0 0 1 1 1 |          by 2 clusters:     | 0 0 0 0 0 1 1 1 1 |
+//   tile      | 0 0 0 | 1 1 1 | 2 2 2 3 3 3 |          | 0 0 0 1 1 1 2 2 2 |
+//   cluster   | 0 0 0 | 1 1 1 | 0 0 0 1 1 1 |          | 0 0 0 0 0 1 1 1 1 |
 struct KSchedule {
   int tiles;     // of D, of one cluster each
   int k_tiles;   // K steps of each, at least 1
   int clusters;  // of the grid
   int whole;     // tiles that are not shared
   int sharers;   // clusters that share the others: at most as many as those have steps
-  int steps;     // of a sharer, and
-  int longer;    // the first ones have one more
-  int split = 1;  // or, if above 1: each tile is cut into so many parts, of a cluster each
+  int cut;       // 0; or each tile is cut into so many parts, so that none is of two tiles
 
   // The step of the row at which a cluster's part begins.
   constexpr int begin(int cluster) const {
-    if (split > 1) return cluster / split * k_tiles + share_begin(k_tiles, cluster % split, split);
+    if (cut > 0) return cluster / cut * k_tiles + share_begin(k_tiles, cluster % cut, cut);
     if (cluster > sharers) cluster = sharers;
-    return cluster * steps + (cluster < longer ? cluster : longer);
+    const int steps = (tiles - whole) * k_tiles, longer = steps % sharers;
+    return cluster * (steps / sharers) + (cluster < longer ? cluster : longer);
   }
   // The cluster whose part has this step.
   constexpr int cluster_of(int step) const {
-    const int in_longer = longer * (steps + 1);
-    return step < in_longer ? step / (steps + 1) : longer + (step - in_longer) / steps;
+    if (cut > 0) return step / k_tiles * cut + ((step % k_tiles + 1) * cut - 1) / k_tiles;
+    const int steps = (tiles - whole) * k_tiles, each = steps / sharers;
+    const int in_longer = steps % sharers * (each + 1);
+    return step < in_longer ? step / (each + 1) : steps % sharers + (step - in_longer) / each;
+  }
+
+  // Of a tile that is not taken whole: the clusters first_sharer() to last_sharer() have a part of
+  // it each, in the order of K.
+  constexpr int first_sharer(int tile) const { return cluster_of((tile - whole) * k_tiles); }
+  constexpr int last_sharer(int tile) const {
+    return cluster_of((tile - whole) * k_tiles + k_tiles - 1);
   }
 };
 
-// All rounds of tiles but the last `shared_rounds` are taken whole, and the last one, if it is a
-// full one, too. A sharer gets at least min_steps steps, if there are as many. The steps of all tiles
-// must not overflow.
-constexpr KSchedule share_k(int tiles, int k_tiles, int clusters, int shared_rounds,
-                            int min_steps) {
-  const int rounds = ceil_div(tiles, clusters);
-  const bool even = tiles == rounds * clusters;
-  const int whole_rounds = even ? rounds : rounds > shared_rounds ? rounds - shared_rounds : 0;
-  const int whole = even ? tiles : whole_rounds * clusters;
-  const int steps = (tiles - whole) * k_tiles;
-  int sharers = steps / min_steps < clusters ? steps / min_steps : clusters;
-  if (sharers == 0) sharers = 1;
-  return {tiles, k_tiles, clusters, whole, sharers, steps / sharers, steps % sharers};
+// The schedule of a grid of at most `at_once` clusters. A part has at least MIN_STEPS steps, where
+// there are as many. The steps of all tiles must not overflow.
+constexpr KSchedule share_k(Share share, int tiles, int k_tiles, int at_once) {
+  constexpr int MIN_STEPS = 4;
+  const int rounds = ceil_div(tiles, at_once);
+  const int parts = share == Share::cut ? at_once / tiles : 1;
+  const int cut = parts * MIN_STEPS <= k_tiles ? parts : k_tiles / MIN_STEPS;
+  if (cut > 1) return {tiles, k_tiles, tiles * cut, 0, tiles * cut, cut};
+  const bool even = tiles == rounds * at_once;
+  if (share == Share::none || share == Share::cut || even) {
+    return {tiles, k_tiles, tiles < at_once ? tiles : at_once, tiles, 1, 0};
+  }
+  const int whole = share == Share::last_round ? (rounds - 1) * at_once : 0;
+  const int enough = ceil_div((tiles - whole) * k_tiles, MIN_STEPS);
+  const int sharers = enough < at_once ? enough : at_once;
+  return {tiles, k_tiles, whole > 0 ? at_once : sharers, whole, sharers, 0};
 }
 
 // The pieces of work of one cluster, one after the other.
@@ -56,10 +75,12 @@ constexpr KSchedule share_k(int tiles, int k_tiles, int clusters, int shared_rou
 class KShares {
  public:
   constexpr KShares(const KSchedule& schedule, int cluster)
-      : schedule_(schedule),
-        tile_(cluster),
-        step_(schedule.begin(cluster)),
-        end_(schedule.begin(cluster + 1)) {}
+      : schedule_(schedule), tile_(cluster), step_(0), end_(0) {
+    if (schedule.whole < schedule.tiles) {
+      step_ = schedule.begin(cluster);
+      end_ = schedule.begin(cluster + 1);
+    }
+  }
 
   constexpr bool has() const { return is_whole() || step_ < end_; }
   constexpr void next() {
@@ -80,15 +101,9 @@ class KShares {
     const int left_of_tile = schedule_.k_tiles - first_k();
     return end_ - step_ < left_of_tile ? end_ - step_ : left_of_tile;
   }
-
-  // The clusters first_sharer() .. first_sharer() + sharers() - 1 have a piece of this tile each, in
-  // the order of K. Of the tiles that a cluster begins, only the last can have several.
+  // Whether other clusters have pieces of this tile. Of the tiles that a cluster begins, only the
+  // last can have some, and of those that others began, only its first.
   constexpr bool is_shared() const { return k_tiles() < schedule_.k_tiles; }
-  constexpr int first_sharer() const { return schedule_.cluster_of(step_ - first_k()); }
-  constexpr int sharers() const {
-    const int last_step = step_ - first_k() + schedule_.k_tiles - 1;
-    return schedule_.cluster_of(last_step) - first_sharer() + 1;
-  }
 
  private:
   constexpr bool is_whole() const { return tile_ < schedule_.whole; }

@@ -1,0 +1,160 @@
+// The configurations of rung 12, which share the K of tiles, and what each is expected to take.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/tile/cost_model.h"
+#include "common/tile/k_shares.h"
+#include "common/tile/math.h"
+
+namespace tile {
+
+// A tile of D^T: `consumers` warpgroups of `blocks` x 64 rows, which are columns of D, and bn
+// columns, which are rows of D.
+struct SharedK {
+  const char* name;
+  int consumers, blocks, bn;
+  int sharers = 1;  // CTAs of a cluster, side by side, that share the rows
+  int split = 1;    // CTAs of a cluster that share a tile's K
+  int ctas = 1;     // of an SM at a time
+  Share share = Share::none;
+
+  constexpr int bm() const { return 64 * consumers * blocks; }
+  constexpr int cluster() const { return sharers * split; }
+};
+
+// Rows x columns of a tile of D^T; 1x2: two CTAs share the rows; k2 to k8: so many CTAs of a cluster
+// share a tile's K; x2: two CTAs an SM; cut, last, all: Share. Without designators: nvcc 13.0 with
+// clang as host compiler takes a member between two of them for 0.
+constexpr SharedK SHARED_K[] = {
+    // clang-format off
+    // name          consumers, blocks, bn, sharers, split, ctas, share
+    {"64x8_x2",          1, 1,   8, 1, 1, 2},
+    {"64x16_x2",         1, 1,  16, 1, 1, 2},
+    {"64x32_x2",         1, 1,  32, 1, 1, 2},
+    {"64x64_x2",         1, 1,  64, 1, 1, 2},
+    {"64x96_x2",         1, 1,  96, 1, 1, 2},
+    {"64x128",           1, 1, 128},
+    {"128x8_x2",         1, 2,   8, 1, 1, 2},
+    {"128x16_x2",        1, 2,  16, 1, 1, 2},
+    {"128x32_x2",        1, 2,  32, 1, 1, 2},
+    {"128x64",           2, 1,  64},
+    {"128x96",           2, 1,  96},
+    {"128x128",          2, 1, 128},
+    {"128x160",          2, 1, 160},
+    {"128x192",          2, 1, 192},
+    {"128x160_1x2",      2, 1, 160, 2},
+    {"128x192_1x2",      2, 1, 192, 2},
+    {"64x8_x2_k2",       1, 1,   8, 1, 2, 2},
+    {"64x16_x2_k2",      1, 1,  16, 1, 2, 2},
+    {"64x32_x2_k2",      1, 1,  32, 1, 2, 2},
+    {"64x64_x2_k2",      1, 1,  64, 1, 2, 2},
+    {"64x8_x2_k4",       1, 1,   8, 1, 4, 2},
+    {"64x32_x2_k4",      1, 1,  32, 1, 4, 2},
+    {"64x64_x2_k4",      1, 1,  64, 1, 4, 2},
+    {"64x128_k8",        1, 1, 128, 1, 8},
+    {"128x128_k4",       2, 1, 128, 1, 4},
+    {"128x128_k8",       2, 1, 128, 1, 8},
+    {"64x8_x2_cut",      1, 1,   8, 1, 1, 2, Share::cut},
+    {"64x32_x2_cut",     1, 1,  32, 1, 1, 2, Share::cut},
+    {"64x64_x2_cut",     1, 1,  64, 1, 1, 2, Share::cut},
+    {"128x128_cut",      2, 1, 128, 1, 1, 1, Share::cut},
+    {"128x192_cut",      2, 1, 192, 1, 1, 1, Share::cut},
+    {"128x256_cut",      2, 1, 256, 1, 1, 1, Share::cut},
+    {"128x192_1x2_cut",  2, 1, 192, 2, 1, 1, Share::cut},
+    {"256x128_cut",      2, 2, 128, 1, 1, 1, Share::cut},
+    {"64x8_x2_all",      1, 1,   8, 1, 1, 2, Share::all_rounds},
+    {"64x64_x2_all",     1, 1,  64, 1, 1, 2, Share::all_rounds},
+    {"128x128_all",      2, 1, 128, 1, 1, 1, Share::all_rounds},
+    {"128x160_all",      2, 1, 160, 1, 1, 1, Share::all_rounds},
+    {"128x192_all",      2, 1, 192, 1, 1, 1, Share::all_rounds},
+    {"128x256_all",      2, 1, 256, 1, 1, 1, Share::all_rounds},
+    {"256x136_1x2_all",  2, 2, 136, 2, 1, 1, Share::all_rounds},
+    {"128x160_last",     2, 1, 160, 1, 1, 1, Share::last_round},
+    {"128x192_last",     2, 1, 192, 1, 1, 1, Share::last_round},
+    {"128x256_last",     2, 1, 256, 1, 1, 1, Share::last_round},
+    {"256x136_1x2_last", 2, 2, 136, 2, 1, 1, Share::last_round},
+    {"256x160_1x2_last", 2, 2, 160, 2, 1, 1, Share::last_round},
+    // clang-format on
+};
+
+// What no ceiling gives: fitted to what `make sweep` measured.
+struct FittedSharedK {
+  double start_clocks = 4500;    // of a launch, as in rung 11
+  double latency_clocks = 275;   // two consumers: from the end of products to the next ones
+  double alone_clocks = 150;     // one consumer: a step, beside its products
+  double block_clocks = 50;      // the same, for each block
+  double sharing_clocks = 90;    // a step, for the slower of the CTAs that share rows
+  double epilogue_clocks = 4.8;  // a column of a block: to round, stage and store it
+  double exchange_bytes = 8.9;   // a clock, of partial sums that a CTA sends to its peers
+  double cta_clocks = 2000;      // until the next CTA has an SM's place
+  double sum_clocks = 4500;      // of the second kernel, beside the bytes
+  double left_bytes = 32;        // a clock, of partial sums that a CTA leaves in the workspace
+  double sum_bytes = 32;         // a clock and SM, of those that the second kernel adds up
+  double dram_share = 0.9;      // of a DRAM ceiling
+};
+
+// Expected clocks, at gpu.mhz, of one launch: D [m][n] of K = k, all > 0, by CTAs of which
+// `resident` run at a time. lda, ldb: elements from row to row of A and B; 0: k.
+inline double predicted_clocks(const SharedK& config, int m, int n, int k, int resident,
+                               const Gpu& gpu, long long lda = 0, long long ldb = 0,
+                               const FittedSharedK& FITTED = {}) {
+  constexpr double OUTSIDE_LINES = Fitted{}.outside_lines;
+  const double a_lines = lines_per_row(lda > 0 ? lda : k);
+  const double b_lines = lines_per_row(ldb > 0 ? ldb : k);
+  const int bm = config.bm(), bn = config.bn, cluster = config.cluster();
+  const int tiles_m = ceil_div(n, bm), tiles_n = ceil_div(m, bn * config.sharers);
+  const double tiles = 1.0 * tiles_m * tiles_n;
+  const int k_tiles = ceil_div(k, 64), at_once = std::max(1, resident / cluster);
+  if (tiles * k_tiles > 1e9) return 1e30;  // steps are counted in integers
+  const KSchedule schedule = share_k(config.share, tiles_m * tiles_n, k_tiles, at_once);
+  const double rows =
+      config.split > 1 ? std::min(bn, m) : ceil_div(m, tiles_n * config.sharers);
+
+  // Of a cluster's K step: what L2 and DRAM deliver.
+  const double b_requests = (n * b_lines + (1.0 * tiles_m * bm - n) * OUTSIDE_LINES) / tiles_m;
+  const double l2_bytes = (b_requests + rows * config.sharers * a_lines) * 128 * config.split;
+  const double l2 = l2_bytes / (gpu.l2_bytes_per_clock * gpu.sms) / config.split;
+  const int group = raster_group(bm, static_cast<int>(rows) * config.sharers, at_once);
+  const double sweeps =
+      2.0 * m * k * halves_of_l2(tiles_m) > gpu.l2_bytes ? ceil_div(tiles_m, group) : 1;
+  const double dram_bytes = 2 * (1.0 * n * k * halves_of_l2(tiles_n) +
+                                 1.0 * m * k * halves_of_l2(tiles_m) * sweeps + 1.0 * m * n);
+  const double dram =
+      dram_bytes / (tiles * k_tiles) / (gpu.dram_bytes_per_clock * FITTED.dram_share);
+
+  // So many steps of so many clusters each.
+  const double tensor = 2.0 * bm * bn * 64 / gpu.tensor_flop;
+  const auto clocks = [&](double steps, double clusters) {
+    const double on_sm = std::ceil(std::min<double>(clusters, at_once) * cluster / gpu.sms);
+    const double own = config.consumers == 1
+                           ? FITTED.alone_clocks + FITTED.block_clocks * config.blocks + tensor / 2
+                           : FITTED.latency_clocks + tensor / config.consumers;
+    const double step =
+        std::max(tensor * on_sm, own) + (config.sharers > 1 ? FITTED.sharing_clocks : 0);
+    return overlapped(steps / config.split * step, steps * l2 * clusters, steps * dram * clusters);
+  };
+  const double epilogue = FITTED.epilogue_clocks * config.blocks * bn / config.split;
+  const bool one_tile = config.split > 1;  // a CTA
+  const double whole = schedule.whole, full = std::ceil(whole / at_once) - 1;
+  double total = FITTED.start_clocks + epilogue;
+  if (whole > 0) {
+    const double between = one_tile ? FITTED.cta_clocks : epilogue;
+    total += full * (clocks(k_tiles, at_once) + between) + clocks(k_tiles, whole - full * at_once);
+  }
+  if (one_tile) {
+    total += 4.0 * bm * bn * (config.split - 1) / config.split / FITTED.exchange_bytes;
+  }
+  if (schedule.whole < schedule.tiles) {
+    const double shared = tiles - whole, sharers = schedule.sharers;
+    const double parts = schedule.cut > 0 ? sharers : std::min(2 * sharers, sharers + shared);
+    const double part_bytes = 4.0 * bm * bn * config.sharers;
+    total += clocks(shared * k_tiles / sharers, sharers) + FITTED.sum_clocks +
+             4.0 * bm * bn * config.ctas / FITTED.left_bytes +
+             parts * part_bytes / (FITTED.sum_bytes * gpu.sms);
+  }
+  return total;
+}
+
+}  // namespace tile

@@ -1,10 +1,11 @@
 // Rung 12: the K of a tile is shared, so that every SM gets as much work as the others.
 //
 // Idea       the K steps of the tiles lie in a row, which is cut into equal parts, one a cluster.
-//            What a part has of a tile is summed by the cluster, or by a second kernel.
+//            The parts of a tile are summed by the cluster, by the last to come, or by a second
+//            kernel.
 // Limited by tiles that are too few for the SMs or leave most of them idle in the last round, and
 //            by tiles of 128 rows where M is 1 to 128 and only bytes of DRAM count.
-// New PTX    stmatrix .trans, st.async, barrier
+// New PTX    stmatrix .trans, st.async, ld.acquire, atom.acq_rel, barrier.red
 // Tile       of D^T, 64 to 256 columns of D x 8 to 256 rows: common/tile/shared_k.h
 // Read       docs/12_stream_k.md
 #include <algorithm>
@@ -22,6 +23,7 @@
 #include "common/host/launch.h"
 #include "common/host/registry.h"
 #include "common/host/tensor_map.h"
+#include "common/ptx/atomic.cuh"
 #include "common/ptx/barrier.cuh"
 #include "common/ptx/cluster.cuh"
 #include "common/ptx/fence.cuh"
@@ -59,6 +61,7 @@ struct Tile {
   // Of a tile that the cluster splits, CTA i finishes SHARE columns, from i * SHARE on.
   static constexpr int FINISHERS = std::min(SPLIT, BN / 8), SHARE = BN / FINISHERS;
   static constexpr int EXCHANGE_BYTES = SPLIT > 1 ? SPLIT * BM * SHARE * int{sizeof(float)} : 0;
+  static constexpr int AT_ONCE = BLOCKS * BN <= 272 ? 64 : 16;  // columns that a thread adds up
   static constexpr int PARTIAL_BYTES = BM * BN * int{sizeof(float)};  // of a tile, in the workspace
   static constexpr int BOXES_BYTES = CONSUMERS * SHARE * WM * int{sizeof(bf16)};
   static constexpr int SMEM_BYTES = (tile::MAX_SMEM_BYTES + 1024) / CTAS - 1024;  // that CTAs fit
@@ -72,7 +75,7 @@ struct Tile {
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(SLICE % 8 == 0, "a slice starts on a swizzle atom");
   static_assert(SPLIT == 1 || (BLOCKS == 1 && SHARE % 8 == 0), "sums are exchanged 8 columns wide");
-  static_assert(BLOCKS * BN / 2 + 32 <= CONSUMER_REGS, "accumulators and 32 registers beside them");
+  static_assert(BLOCKS * BN / 2 + AT_ONCE / 2 <= CONSUMER_REGS, "accumulators and sums of some");
 };
 
 template <class T>
@@ -96,7 +99,15 @@ struct Work {
   int tiles_m, tiles_n;  // of clusters: across D, and down
   int raster_group;
   tile::KSchedule schedule;
-  float4* partials;  // [2 * clusters][SHARERS][PARTIAL_BYTES / 16], in the workspace
+  float4* partials;   // [2 * clusters][SHARERS][PARTIAL_BYTES / 16], in the workspace
+  uint32_t* arrived;  // [clusters][SHARERS][CONSUMERS], there too, 0 between launches: of the clusters
+                      // that share a tile, by the first of them; null: add_up sums
+};
+
+// Who has a piece of a tile: the clusters first .. end - 1, and ours is one of them. All the same: it
+// is ours alone.
+struct Sharers {
+  int first, end, ours;
 };
 
 // First of a CTA's partial sums, [BLOCKS * BN / 8][consumer threads] of a float4, in the workspace: of
@@ -105,6 +116,85 @@ template <class T>
 __device__ float4* partials_of(const Work& work, int cluster, int rank_n, bool began) {
   const int place = (cluster * 2 + began) * T::SHARERS + rank_n;
   return work.partials + 1LL * place * (T::PARTIAL_BYTES / 16);
+}
+
+// Leaves a warpgroup's partial sums in the workspace.
+template <class T>
+__device__ void leave_partials(float4* to, const float (&acc)[T::BLOCKS][T::BN / 2]) {
+  constexpr int VECTORS = T::BN / 8;  // of a block
+#pragma unroll
+  for (int i = 0; i < T::BLOCKS * VECTORS; ++i) {
+    const float* v = &acc[i / VECTORS][i % VECTORS * 4];
+    ptx::st_global_v4_f32(to + i * T::CONSUMERS * 128 + threadIdx.x - 128, v[0], v[1], v[2], v[3]);
+  }
+}
+
+// Leaves the warpgroup's part of a shared tile to the cluster that comes last, and is true there:
+// that one finishes the tile, and nobody waits. It need not leave what it has itself, unless two
+// come at the same time.
+template <class T>
+__device__ bool comes_last(const float (&acc)[T::BLOCKS][T::BN / 2], const Sharers& by, int rank_n,
+                           const Work& work) {
+  float4* const partials = partials_of<T>(work, by.ours, rank_n, by.ours == by.first);
+  if (work.arrived == nullptr) {
+    leave_partials<T>(partials, acc);
+    return false;
+  }
+  const int group = threadIdx.x / 128 - 1;
+  const bool speaks = threadIdx.x % 128 == 0;  // for the warpgroup
+  const uint32_t others = by.end - by.first - 1;
+  uint32_t* arrived = work.arrived + (by.first * T::SHARERS + rank_n) * T::CONSUMERS + group;
+  bool last =
+      ptx::barrier_red_or(1 + group, 128, speaks && ptx::ld_acquire_gpu_u32(arrived) == others);
+  if (!last) {
+    leave_partials<T>(partials, acc);
+    ptx::barrier_sync(1 + group, 128);  // before one speaks for all
+    last = ptx::barrier_red_or(
+        1 + group, 128, speaks && ptx::atom_add_acq_rel_gpu_u32(arrived, 1) == others);
+  }
+  if (last && speaks) ptx::st_relaxed_gpu_u32(arrived, 0);  // for the next launch
+  return last;
+}
+
+// Adds what clusters from .. end - 1 have left of the COLS columns from vector `vector` on.
+template <class T, int COLS>
+__device__ void add_partials(float (&sum)[COLS / 2], int from, int end, const Sharers& by,
+                             int vector, int rank_n, const Work& work) {
+#pragma unroll 1
+  for (; from < end; ++from) {
+    const float4* theirs = partials_of<T>(work, from, rank_n, from == by.first) +
+                           vector * T::CONSUMERS * 128 + threadIdx.x - 128;
+    float4 v[COLS / 8];
+#pragma unroll
+    for (int i = 0; i < COLS / 8; ++i) v[i] = ptx::ld_global_v4_f32(theirs + i * T::CONSUMERS * 128);
+#pragma unroll
+    for (int i = 0; i < COLS / 8; ++i) {
+      sum[i * 4 + 0] += v[i].x;
+      sum[i * 4 + 1] += v[i].y;
+      sum[i * 4 + 2] += v[i].z;
+      sum[i * 4 + 3] += v[i].w;
+    }
+  }
+}
+
+// Stages a block from column COL on, AT_ONCE columns at a time, each the sum of all parts in the
+// order of K, so that the bits do not depend on who comes last.
+template <class T, int COL = 0>
+__device__ void stage_sums(const float (&acc)[T::BN / 2], int block, Smem<T>& smem,
+                           const Sharers& by, int rank_n, const Work& work) {
+  constexpr int COLS = std::min(T::AT_ONCE, T::BN - COL);
+  const int vector = (block * T::BN + COL) / 8;
+  float sum[COLS / 2];
+#pragma unroll
+  for (int i = 0; i < COLS / 2; ++i) sum[i] = -0.0f;  // what is added to it stays as it is
+  add_partials<T, COLS>(sum, by.first, by.ours, by, vector, rank_n, work);
+#pragma unroll
+  for (int i = 0; i < COLS / 2; ++i) sum[i] += acc[COL / 2 + i];
+  add_partials<T, COLS>(sum, by.ours + 1, by.end, by, vector, rank_n, work);
+  block::stage_transposed<COLS>(sum, smem.d[threadIdx.x / 128 - 1], COL);
+  if constexpr (COL + COLS < T::BN) {
+    stage_sums<T, COL + COLS>(acc, block, smem, by, rank_n, work);
+  }
 }
 
 // Waits for a barrier of the ring, and releases a slot: a CTA by itself needs no cluster scope.
@@ -214,17 +304,14 @@ __global__ __launch_bounds__(T::THREADS, T::CTAS) void gemm(
 
       // --- epilogue ------------------------------------------------------------------------------
       float sum[T::SHARE / 2];
+      Sharers by = {cluster, cluster + 1, cluster};
       if constexpr (T::SPLIT > 1) {
         block::exchange_sums<T>(sum, acc[0], smem.exchange, &smem.summands, rank);
         if (rank_k >= T::FINISHERS) continue;
       } else if (share.is_shared()) {
-        float4* to = partials_of<T>(work, cluster, rank_n, share.first_k() == 0) + threadIdx.x - 128;
-#pragma unroll
-        for (int i = 0; i < T::BLOCKS * T::BN / 8; ++i) {
-          const float* v = &acc[i / (T::BN / 8)][i % (T::BN / 8) * 4];
-          ptx::st_global_v4_f32(to + i * T::CONSUMERS * 128, v[0], v[1], v[2], v[3]);
-        }
-        continue;  // add_up finishes it
+        by.first = work.schedule.first_sharer(share.tile());
+        by.end = work.schedule.last_sharer(share.tile()) + 1;
+        if (!comes_last<T>(acc, by, rank_n, work)) continue;
       }
       const tile::TileCoord at =
           tile::grouped_raster(share.tile(), work.tiles_m, work.tiles_n, work.raster_group);
@@ -235,7 +322,8 @@ __global__ __launch_bounds__(T::THREADS, T::CTAS) void gemm(
         const int col = at.m * T::BM + (group * T::BLOCKS + i) * T::WM;
         if (stores) ptx::cp_async_bulk_wait_group_read<0>();
         ptx::barrier_sync(1 + group, 128);  // the box may be reused
-        block::stage_transposed<T::SHARE>(T::SPLIT > 1 ? sum : acc[i], smem.d[group]);
+        if constexpr (T::SPLIT > 1) block::stage_transposed<T::SHARE>(sum, smem.d[group]);
+        if constexpr (T::SPLIT == 1) stage_sums<T>(acc[i], i, smem, by, rank_n, work);
         ptx::fence_proxy_async_shared_cta();  // TMA will read what stmatrix wrote
         ptx::barrier_sync(1 + group, 128);
         if (stores && row < end_row && col < work.d_cols / 8 * 8) {
@@ -304,15 +392,21 @@ __global__ __launch_bounds__(ADD_UP_THREADS) void add_up(const __grid_constant__
   }
 }
 
+constexpr int MOST_PARTS = 3;  // of a tile, on average, that the last cluster adds up
+
 // What a call on a table's row comes to, on the current device.
 template <class T, tile::Share SHARE>
 Work work_of(const ladder::GemmArgs& g, int at_once) {
   const int tiles_n = tile::ceil_div(g.m, T::BN * T::SHARERS), tiles = tiles_n * T::SHARERS;
   const int tiles_m = tile::ceil_div(g.n, T::BM), all = tiles_m * tiles_n;
+  const tile::KSchedule schedule = tile::share_k(
+      SHARE, all, tile::ceil_div(g.k, T::BK), T::SPLIT > 1 ? all : at_once);  // a cluster: one tile
   // As many rows in each tile, since a row that is not there costs more than one that is. Where a
   // cluster's CTAs finish a tile by columns, it must be whole.
   const int rows = T::SPLIT > 1 ? std::min(T::BN, g.m) : tile::ceil_div(g.m, tiles);
   const auto partials = static_cast<char*>(g.workspace) + ladder::WORKSPACE_COUNTER_BYTES;
+  // One cluster alone does not add up many parts.
+  const bool by_last = schedule.sharers <= MOST_PARTS * (all - schedule.whole);
   return {.d = g.d,
           .ldd = g.ldd,
           .d_rows = g.m,
@@ -322,9 +416,9 @@ Work work_of(const ladder::GemmArgs& g, int at_once) {
           .tiles_m = tiles_m,
           .tiles_n = tiles_n,
           .raster_group = tile::raster_group(T::BM, rows * T::SHARERS, at_once),
-          .schedule = tile::share_k(SHARE, all, tile::ceil_div(g.k, T::BK),
-                                    T::SPLIT > 1 ? all : at_once),  // one buffer for summands
-          .partials = g.workspace == nullptr ? nullptr : reinterpret_cast<float4*>(partials)};
+          .schedule = schedule,
+          .partials = g.workspace == nullptr ? nullptr : reinterpret_cast<float4*>(partials),
+          .arrived = by_last ? static_cast<uint32_t*>(g.workspace) : nullptr};
 }
 
 template <class T, tile::Share SHARE>
@@ -348,7 +442,7 @@ void launch(const ladder::GemmArgs& g) {
                               T::CLUSTER, early, g.stream);
   ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_d, work),
                      "launch of stream_k::gemm");
-  if (!shared) return;
+  if (!shared || work.arrived != nullptr) return;
   const int blocks = (schedule.tiles - schedule.whole) * T::SHARERS * (T::BM / T::WM) * (T::BN / 8);
   const ladder::Launch then(blocks, ADD_UP_THREADS, 0, 1, true, g.stream);
   ladder::check_cuda(cudaLaunchKernelEx(&then.config, add_up<T>, work),

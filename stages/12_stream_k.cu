@@ -241,6 +241,7 @@ __global__ __launch_bounds__(T::THREADS, T::CTAS) void gemm(
     unsigned char* first = smem.b[i / missing].bytes + work.rows * T::ROW_BYTES;
     ptx::st_shared_v4_b32(first + i % missing * 16, uint4{});
   }
+  ptx::bar_warp_sync();                            // lanes may have parted in the loop
   ptx::fence_proxy_async_shared_cta();             // before wgmma reads them
   ptx::griddepcontrol_launch_dependents();         // the next kernel may take SMs as they fall free
   if constexpr (T::CLUSTER == 1) ptx::bar_sync();  // before any thread uses the barriers

@@ -15,6 +15,7 @@
 #include "common/block/exchange_sums.cuh"
 #include "common/block/load_slice.cuh"
 #include "common/block/multiply_tile.cuh"
+#include "common/block/partial_sums.cuh"
 #include "common/block/stage_transposed.cuh"
 #include "common/block/store_last_columns.cuh"
 #include "common/host/configurations.h"
@@ -23,7 +24,6 @@
 #include "common/host/launch.h"
 #include "common/host/registry.h"
 #include "common/host/tensor_map.h"
-#include "common/ptx/atomic.cuh"
 #include "common/ptx/barrier.cuh"
 #include "common/ptx/cluster.cuh"
 #include "common/ptx/fence.cuh"
@@ -60,7 +60,7 @@ struct Tile {
   static constexpr int IN_FLIGHT = CONSUMERS == 1;  // groups, where none else multiply
   // Of a tile that the cluster splits, CTA i finishes SHARE columns, from i * SHARE on.
   static constexpr int FINISHERS = std::min(SPLIT, BN / 8), SHARE = BN / FINISHERS;
-  static constexpr int EXCHANGE_BYTES = SPLIT > 1 ? SPLIT * BM * SHARE * int{sizeof(float)} : 0;
+  static constexpr int EXCHANGE_BYTES = SPLIT > 1 ? SPLIT* BM* SHARE* int{sizeof(float)} : 0;
   static constexpr int AT_ONCE = BLOCKS * BN <= 272 ? 64 : 16;  // columns that a thread adds up
   static constexpr int PARTIAL_BYTES = BM * BN * int{sizeof(float)};  // of a tile, in the workspace
   static constexpr int BOXES_BYTES = CONSUMERS * SHARE * WM * int{sizeof(bf16)};
@@ -91,111 +91,16 @@ struct alignas(1024) Smem {
 
 // What the host has worked out for a call.
 struct Work {
-  bf16* d;         // [d_rows][ldd]
-  long long ldd;   // elements
+  bf16* d;        // [d_rows][ldd]
+  long long ldd;  // elements
   int d_rows, d_cols;
   int rows;              // of D in a tile, at most BN; all tiles have as many, but for the last
   int box_rows;          // of these, as many as a CTA stores
   int tiles_m, tiles_n;  // of clusters: across D, and down
   int raster_group;
   tile::KSchedule schedule;
-  float4* partials;   // [2 * clusters][SHARERS][PARTIAL_BYTES / 16], in the workspace
-  uint32_t* arrived;  // [clusters][SHARERS][CONSUMERS], there too, 0 between launches: of the clusters
-                      // that share a tile, by the first of them; null: add_up sums
+  block::Partials partials;
 };
-
-// Who has a piece of a tile: the clusters first .. end - 1, and ours is one of them. All the same: it
-// is ours alone.
-struct Sharers {
-  int first, end, ours;
-};
-
-// First of a CTA's partial sums, [BLOCKS * BN / 8][consumer threads] of a float4, in the workspace: of
-// a tile that its cluster began, or of one that it took over in the middle. It has one of each kind.
-template <class T>
-__device__ float4* partials_of(const Work& work, int cluster, int rank_n, bool began) {
-  const int place = (cluster * 2 + began) * T::SHARERS + rank_n;
-  return work.partials + 1LL * place * (T::PARTIAL_BYTES / 16);
-}
-
-// Leaves a warpgroup's partial sums in the workspace.
-template <class T>
-__device__ void leave_partials(float4* to, const float (&acc)[T::BLOCKS][T::BN / 2]) {
-  constexpr int VECTORS = T::BN / 8;  // of a block
-#pragma unroll
-  for (int i = 0; i < T::BLOCKS * VECTORS; ++i) {
-    const float* v = &acc[i / VECTORS][i % VECTORS * 4];
-    ptx::st_global_v4_f32(to + i * T::CONSUMERS * 128 + threadIdx.x - 128, v[0], v[1], v[2], v[3]);
-  }
-}
-
-// Leaves the warpgroup's part of a shared tile to the cluster that comes last, and is true there:
-// that one finishes the tile, and nobody waits. It need not leave what it has itself, unless two
-// come at the same time.
-template <class T>
-__device__ bool comes_last(const float (&acc)[T::BLOCKS][T::BN / 2], const Sharers& by, int rank_n,
-                           const Work& work) {
-  float4* const partials = partials_of<T>(work, by.ours, rank_n, by.ours == by.first);
-  if (work.arrived == nullptr) {
-    leave_partials<T>(partials, acc);
-    return false;
-  }
-  const int group = threadIdx.x / 128 - 1;
-  const bool speaks = threadIdx.x % 128 == 0;  // for the warpgroup
-  const uint32_t others = by.end - by.first - 1;
-  uint32_t* arrived = work.arrived + (by.first * T::SHARERS + rank_n) * T::CONSUMERS + group;
-  bool last =
-      ptx::barrier_red_or(1 + group, 128, speaks && ptx::ld_acquire_gpu_u32(arrived) == others);
-  if (!last) {
-    leave_partials<T>(partials, acc);
-    ptx::barrier_sync(1 + group, 128);  // before one speaks for all
-    last = ptx::barrier_red_or(
-        1 + group, 128, speaks && ptx::atom_add_acq_rel_gpu_u32(arrived, 1) == others);
-  }
-  if (last && speaks) ptx::st_relaxed_gpu_u32(arrived, 0);  // for the next launch
-  return last;
-}
-
-// Adds what clusters from .. end - 1 have left of the COLS columns from vector `vector` on.
-template <class T, int COLS>
-__device__ void add_partials(float (&sum)[COLS / 2], int from, int end, const Sharers& by,
-                             int vector, int rank_n, const Work& work) {
-#pragma unroll 1
-  for (; from < end; ++from) {
-    const float4* theirs = partials_of<T>(work, from, rank_n, from == by.first) +
-                           vector * T::CONSUMERS * 128 + threadIdx.x - 128;
-    float4 v[COLS / 8];
-#pragma unroll
-    for (int i = 0; i < COLS / 8; ++i) v[i] = ptx::ld_global_v4_f32(theirs + i * T::CONSUMERS * 128);
-#pragma unroll
-    for (int i = 0; i < COLS / 8; ++i) {
-      sum[i * 4 + 0] += v[i].x;
-      sum[i * 4 + 1] += v[i].y;
-      sum[i * 4 + 2] += v[i].z;
-      sum[i * 4 + 3] += v[i].w;
-    }
-  }
-}
-
-// Stages a block from column COL on, AT_ONCE columns at a time, each the sum of all parts in the
-// order of K, so that the bits do not depend on who comes last.
-template <class T, int COL = 0>
-__device__ void stage_sums(const float (&acc)[T::BN / 2], int block, Smem<T>& smem,
-                           const Sharers& by, int rank_n, const Work& work) {
-  constexpr int COLS = std::min(T::AT_ONCE, T::BN - COL);
-  const int vector = (block * T::BN + COL) / 8;
-  float sum[COLS / 2];
-#pragma unroll
-  for (int i = 0; i < COLS / 2; ++i) sum[i] = -0.0f;  // what is added to it stays as it is
-  add_partials<T, COLS>(sum, by.first, by.ours, by, vector, rank_n, work);
-#pragma unroll
-  for (int i = 0; i < COLS / 2; ++i) sum[i] += acc[COL / 2 + i];
-  add_partials<T, COLS>(sum, by.ours + 1, by.end, by, vector, rank_n, work);
-  block::stage_transposed<COLS>(sum, smem.d[threadIdx.x / 128 - 1], COL);
-  if constexpr (COL + COLS < T::BN) {
-    stage_sums<T, COL + COLS>(acc, block, smem, by, rank_n, work);
-  }
-}
 
 // Waits for a barrier of the ring, and releases a slot: a CTA by itself needs no cluster scope.
 template <class T>
@@ -211,9 +116,11 @@ __device__ void release(uint64_t* empty, int lane, int first_rank) {
 
 // D^T [d_cols][d_rows], or partial sums of it.
 template <class T>
-__global__ __launch_bounds__(T::THREADS, T::CTAS) void gemm(
-    const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-    const __grid_constant__ CUtensorMap map_d, const __grid_constant__ Work work) {
+__global__ __launch_bounds__(T::THREADS,
+                             T::CTAS) void gemm(const __grid_constant__ CUtensorMap map_a,
+                                                const __grid_constant__ CUtensorMap map_b,
+                                                const __grid_constant__ CUtensorMap map_d,
+                                                const __grid_constant__ Work work) {
   // --- setup -------------------------------------------------------------------------------------
   extern __shared__ __align__(1024) unsigned char smem_bytes[];
   Smem<T>& smem = *reinterpret_cast<Smem<T>*>(smem_bytes);
@@ -305,14 +212,14 @@ __global__ __launch_bounds__(T::THREADS, T::CTAS) void gemm(
 
       // --- epilogue ------------------------------------------------------------------------------
       float sum[T::SHARE / 2];
-      Sharers by = {cluster, cluster + 1, cluster};
+      block::Sharers by = {cluster, cluster + 1, cluster, rank_n};
       if constexpr (T::SPLIT > 1) {
         block::exchange_sums<T>(sum, acc[0], smem.exchange, &smem.summands, rank);
         if (rank_k >= T::FINISHERS) continue;
       } else if (share.is_shared()) {
         by.first = work.schedule.first_sharer(share.tile());
         by.end = work.schedule.last_sharer(share.tile()) + 1;
-        if (!comes_last<T>(acc, by, rank_n, work)) continue;
+        if (!block::comes_last<T>(acc, by, work.partials)) continue;
       }
       const tile::TileCoord at =
           tile::grouped_raster(share.tile(), work.tiles_m, work.tiles_n, work.raster_group);
@@ -324,7 +231,9 @@ __global__ __launch_bounds__(T::THREADS, T::CTAS) void gemm(
         if (stores) ptx::cp_async_bulk_wait_group_read<0>();
         ptx::barrier_sync(1 + group, 128);  // the box may be reused
         if constexpr (T::SPLIT > 1) block::stage_transposed<T::SHARE>(sum, smem.d[group]);
-        if constexpr (T::SPLIT == 1) stage_sums<T>(acc[i], i, smem, by, rank_n, work);
+        if constexpr (T::SPLIT == 1) {
+          block::stage_sums<T>(smem.d[group], acc[i], i, by, work.partials);
+        }
         ptx::fence_proxy_async_shared_cta();  // TMA will read what stmatrix wrote
         ptx::barrier_sync(1 + group, 128);
         if (stores && row < end_row && col < work.d_cols / 8 * 8) {
@@ -360,15 +269,16 @@ __global__ __launch_bounds__(ADD_UP_THREADS) void add_up(const __grid_constant__
   const int in_partials =
       ((block % T::BLOCKS * VECTORS + vector) * T::CONSUMERS + block / T::BLOCKS) * 128 + thread;
   ptx::griddepcontrol_launch_dependents();
-  ptx::griddepcontrol_wait();  // until gemm has left its partial sums
+  ptx::griddepcontrol_wait();    // until gemm has left its partial sums
   if (end - first == 1) return;  // gemm has stored this tile
 
   float4 sum = {-0.0f, -0.0f, -0.0f, -0.0f};  // what is added to it stays as it is
   const int last = first + tile::share_begin(end - first, quarter + 1, QUARTERS);
 #pragma unroll 8
   for (int i = first + tile::share_begin(end - first, quarter, QUARTERS); i < last; ++i) {
+    const block::Sharers by = {first, end, i, rank_n};
     const float4 v =
-        ptx::ld_global_v4_f32(partials_of<T>(work, i, rank_n, i == first) + in_partials);
+        ptx::ld_global_v4_f32(block::partials_of<T>(work.partials, by, i) + in_partials);
     sum = {sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w};
   }
   sums[quarter][thread] = sum;
@@ -418,8 +328,8 @@ Work work_of(const ladder::GemmArgs& g, int at_once) {
           .tiles_n = tiles_n,
           .raster_group = tile::raster_group(T::BM, rows * T::SHARERS, at_once),
           .schedule = schedule,
-          .partials = g.workspace == nullptr ? nullptr : reinterpret_cast<float4*>(partials),
-          .arrived = by_last ? static_cast<uint32_t*>(g.workspace) : nullptr};
+          .partials = {.sums = reinterpret_cast<float4*>(partials),
+                       .arrived = by_last ? static_cast<uint32_t*>(g.workspace) : nullptr}};
 }
 
 template <class T, tile::Share SHARE>
@@ -430,20 +340,20 @@ void launch(const ladder::GemmArgs& g) {
   const CUtensorMap map_a = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::SLICE, T::BK);
   const CUtensorMap map_b = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, work.rows, T::BK);
   const int whole = std::max(1, g.n / 8 * 8);  // TMA must not write beyond column n
-  const CUtensorMap map_d =
-      ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, work.box_rows, T::WM);
+  const CUtensorMap map_d = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, work.box_rows, T::WM);
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
   const bool shared = schedule.whole < schedule.tiles;
   // Clusters that split K are dealt out to the GPCs by the launch anyhow, and shared K fills them.
   const double l2_share =  // if two CTAs read the same rows of B
       work.tiles_n > 1 ? tile::l2_share(tile::Gpu{}, T::BM, T::BN, T::SLICE + work.rows) : 0;
-  const bool early = shared || T::SPLIT > 1 ||
-                     tile::starts_early(schedule.tiles * T::CLUSTER, at_once * T::CLUSTER, l2_share);
+  const bool early =
+      shared || T::SPLIT > 1 ||
+      tile::starts_early(schedule.tiles * T::CLUSTER, at_once * T::CLUSTER, l2_share);
   const ladder::Launch config(schedule.clusters * T::CLUSTER, T::THREADS, sizeof(Smem<T>),
                               T::CLUSTER, early, g.stream);
   ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_d, work),
                      "launch of stream_k::gemm");
-  if (!shared || work.arrived != nullptr) return;
+  if (!shared || work.partials.arrived != nullptr) return;
   const int blocks = (schedule.tiles - schedule.whole) * T::SHARERS * (T::BM / T::WM) * (T::BN / 8);
   const ladder::Launch then(blocks, ADD_UP_THREADS, 0, 1, true, g.stream);
   ladder::check_cuda(cudaLaunchKernelEx(&then.config, add_up<T>, work),
@@ -489,8 +399,8 @@ ladder::Variant variant() {
 }
 
 const std::vector<ladder::Variant>& configurations() {
-  static const auto all = ladder::variant_of_each<std::size(tile::SHARED_K)>(
-      [](auto row) { return variant<row>(); });
+  static const auto all =
+      ladder::variant_of_each<std::size(tile::SHARED_K)>([](auto row) { return variant<row>(); });
   return all;
 }
 

@@ -14,7 +14,7 @@ struct DeviceInfo {
   int sm_count = 0;
   int smem_optin_bytes = 0;  // largest dynamic shared memory of a CTA
   long long l2_bytes = 0;
-  double max_mhz = 0;  // SM clock
+  double max_mhz = 0;                // SM clock
   double dram_bytes_per_second = 0;  // nominal: bus width times twice the memory clock
 };
 

@@ -38,10 +38,10 @@ __device__ inline void stmatrix_x4_trans(void* row, uint32_t r0, uint32_t r1, ui
 //   orders    : nothing
 //   ISA       : #warp-level-matrix-instructions-stmatrix
 __device__ inline void stmatrix_x2_trans(void* row, uint32_t r0, uint32_t r1) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(
-                   cvta_to_shared(row)),
-               "r"(r0), "r"(r1)
-               : "memory");
+  asm volatile(
+      "stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(cvta_to_shared(row)),
+      "r"(r0), "r"(r1)
+      : "memory");
 }
 
 }  // namespace ptx

@@ -92,7 +92,7 @@ struct FittedSharedK {
   double sum_clocks = 4500;      // of the second kernel, beside the bytes
   double left_bytes = 32;        // a clock, of partial sums that a CTA leaves in the workspace
   double sum_bytes = 32;         // a clock and SM, of those that the second kernel adds up
-  double dram_share = 0.9;      // of a DRAM ceiling
+  double dram_share = 0.9;       // of a DRAM ceiling
 };
 
 // Expected clocks, at gpu.mhz, of one launch: D [m][n] of K = k, all > 0, by CTAs of which
@@ -109,8 +109,7 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
   const int k_tiles = ceil_div(k, 64), at_once = std::max(1, resident / cluster);
   if (tiles * k_tiles > 1e9) return 1e30;  // steps are counted in integers
   const KSchedule schedule = share_k(config.share, tiles_m * tiles_n, k_tiles, at_once);
-  const double rows =
-      config.split > 1 ? std::min(bn, m) : ceil_div(m, tiles_n * config.sharers);
+  const double rows = config.split > 1 ? std::min(bn, m) : ceil_div(m, tiles_n * config.sharers);
 
   // Of a cluster's K step: what L2 and DRAM deliver.
   const double b_requests = (n * b_lines + (1.0 * tiles_m * bm - n) * OUTSIDE_LINES) / tiles_m;

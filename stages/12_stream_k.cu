@@ -303,8 +303,6 @@ __global__ __launch_bounds__(ADD_UP_THREADS) void add_up(const __grid_constant__
   }
 }
 
-constexpr int MOST_PARTS = 3;  // of a tile, on average, that the last cluster adds up
-
 // What a call on a table's row comes to, on the current device.
 template <class T, tile::Share SHARE>
 Work work_of(const ladder::GemmArgs& g, int at_once) {
@@ -316,8 +314,6 @@ Work work_of(const ladder::GemmArgs& g, int at_once) {
   // cluster's CTAs finish a tile by columns, it must be whole.
   const int rows = T::SPLIT > 1 ? std::min(T::BN, g.m) : tile::ceil_div(g.m, tiles);
   const auto partials = static_cast<char*>(g.workspace) + ladder::WORKSPACE_COUNTER_BYTES;
-  // One cluster alone does not add up many parts.
-  const bool by_last = schedule.sharers <= MOST_PARTS * (all - schedule.whole);
   return {.d = g.d,
           .ldd = g.ldd,
           .d_rows = g.m,
@@ -329,7 +325,8 @@ Work work_of(const ladder::GemmArgs& g, int at_once) {
           .raster_group = tile::raster_group(T::BM, rows * T::SHARERS, at_once),
           .schedule = schedule,
           .partials = {.sums = reinterpret_cast<float4*>(partials),
-                       .arrived = by_last ? static_cast<uint32_t*>(g.workspace) : nullptr}};
+                       .arrived = tile::last_sums(schedule) ? static_cast<uint32_t*>(g.workspace)
+                                                            : nullptr}};
 }
 
 template <class T, tile::Share SHARE>

@@ -17,9 +17,10 @@ namespace block {
 // The workspace. A cluster may have a piece of two shared tiles: of one that it took over in the
 // middle, and of one that it began.
 struct Partials {
-  float4* sums;       // [clusters][2][SHARERS][BLOCKS * BN / 8][consumer threads]
-  uint32_t* arrived;  // [clusters][SHARERS][CONSUMERS]: how many of those that share a tile have left
-                      // their part, by the first of them; 0 between launches. Null: nobody sums here
+  float4* sums;  // [clusters][2][SHARERS][BLOCKS * BN / 8][consumer threads]
+  uint32_t*
+      arrived;  // [clusters][SHARERS][CONSUMERS]: how many of those that share a tile have left
+                // their part, by the first of them; 0 between launches. Null: nobody sums here
 };
 
 // Who has a piece of a tile: the clusters first .. end - 1, among them `ours`, of which this is CTA
@@ -68,8 +69,8 @@ __device__ bool comes_last(const float (&acc)[T::BLOCKS][T::BN / 2], const Share
   if (!last) {
     leave_partials<T>(acc, by, partials);
     ptx::barrier_sync(1 + group, 128);  // before one speaks for all
-    last = ptx::barrier_red_or(
-        1 + group, 128, speaks && ptx::atom_add_acq_rel_gpu_u32(arrived, 1) == others);
+    last = ptx::barrier_red_or(1 + group, 128,
+                               speaks && ptx::atom_add_acq_rel_gpu_u32(arrived, 1) == others);
   }
   if (last && speaks) ptx::st_relaxed_gpu_u32(arrived, 0);  // for the next launch
   return last;
@@ -85,7 +86,8 @@ __device__ void add_partials(float (&sum)[COLS / 2], int from, int end, int vect
         partials_of<T>(partials, by, from) + vector * T::CONSUMERS * 128 + threadIdx.x - 128;
     float4 v[COLS / 8];
 #pragma unroll
-    for (int i = 0; i < COLS / 8; ++i) v[i] = ptx::ld_global_v4_f32(theirs + i * T::CONSUMERS * 128);
+    for (int i = 0; i < COLS / 8; ++i)
+      v[i] = ptx::ld_global_v4_f32(theirs + i * T::CONSUMERS * 128);
 #pragma unroll
     for (int i = 0; i < COLS / 8; ++i) {
       sum[i * 4 + 0] += v[i].x;

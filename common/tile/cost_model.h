@@ -22,11 +22,9 @@ struct GemmConfig {
   int bn;             // columns
   int cluster_m = 1;  // CTAs one above the other, which share B
   int cluster_n = 1;  // CTAs side by side, which share A
-  int split = 1;      // CTAs of a cluster that share a tile's K
-  bool swap = false;  // D^T = B · A^T: rows of the tile are columns of D
 
   constexpr int bm() const { return 64 * blocks * consumers; }
-  constexpr int cluster() const { return cluster_m * cluster_n * split; }
+  constexpr int cluster() const { return cluster_m * cluster_n; }
 };
 
 // What the model knows of a GPU. The defaults are an H200.
@@ -59,12 +57,12 @@ constexpr Gpu gpu_of(int sms, double max_mhz, double l2_bytes, double dram_bytes
 
 // What no ceiling gives: fitted to what `make sweep` measured.
 struct Fitted {
-  double start_clocks = 4000;    // of a launch: until the first bytes land, and after the last
-  double latency_clocks = 275;   // from the end of a consumer's products to its next ones
-  double sharing_clocks = 90;    // a step, for the slower of the CTAs that share operands
-  double epilogue_clocks = 4.8;  // a column of a 64-row block: to round and to stage it
-  double exchange_bytes = 8.9;   // a clock, of partial sums that a CTA sends to its peers
-  double outside_lines = 5.6;    // requests to L2 that are as slow as a row outside of the matrix
+  double start_clocks = 5500;    // of a launch: until the first bytes land, and after the last
+  double latency_clocks = 210;   // from the end of a consumer's products to its next ones
+  double sharing_clocks = 100;   // a step, for the slower of the CTAs that share operands
+  double epilogue_clocks = 5.4;  // a column of a 64-row block: to round and to stage it
+  double store_clocks = 700;     // of a box that TMA stores: a consumer's go one after the other
+  double outside_lines = 4;      // requests to L2 that are as slow as a row outside of the matrix
 };
 
 // Rows of tiles that the raster sweeps together: the block of D that runs at one time is then about
@@ -75,14 +73,11 @@ constexpr int raster_group(int bm, int bn, int tiles_at_once) {
   return group;
 }
 
-// Slots of a ring that fit into shared memory beside the partial sums of split K and the staged
-// results, of which each consumer has `buffers` blocks of 64 rows.
+// Slots of a ring that fit into shared memory beside the staged results, of which each consumer has `buffers` blocks of 64 rows.
 constexpr int ring_slots(const GemmConfig& config, int buffers) {
   constexpr int BARRIERS_AND_PADDING = 1024;
-  const int staged = config.consumers * buffers * 64 * (config.bn / config.split) * 2;
-  const int partials = config.split > 1 ? config.bm() * config.bn * 4 : 0;
-  return (MAX_SMEM_BYTES - BARRIERS_AND_PADDING - staged - partials) /
-         ((config.bm() + config.bn) * 128);
+  const int staged = config.consumers * buffers * 64 * config.bn * 2;
+  return (MAX_SMEM_BYTES - BARRIERS_AND_PADDING - staged) / ((config.bm() + config.bn) * 128);
 }
 
 // Blocks that each consumer stages at a time: all, unless that leaves too few slots.
@@ -127,12 +122,8 @@ constexpr bool starts_early(int ctas, int places, double l2_share) {
 // Power has no term. It pulls the clock down where tensor cores are busy, but about as far for each
 // configuration that is fast for a shape: two fits that had a term for it picked the same.
 inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, int resident,
-                               const Gpu& gpu, long long lda = 0, long long ldb = 0) {
-  constexpr Fitted FITTED;
-  if (config.swap) {  // what the tile takes for A and its rows
-    std::swap(m, n);
-    std::swap(lda, ldb);
-  }
+                               const Gpu& gpu, long long lda = 0, long long ldb = 0,
+                               const Fitted& fitted = {}) {
   const double rows = m, cols = n;  // m * n * k would overflow integers
   const double row_lines = lines_per_row(lda > 0 ? lda : k);
   const double col_lines = lines_per_row(ldb > 0 ? ldb : k);
@@ -141,21 +132,19 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
   const double blocks_m = std::ceil(rows / block_m), blocks_n = std::ceil(cols / block_n);
   const double blocks = blocks_m * blocks_n;
   const int clusters = std::max(1, resident / config.cluster());  // at a time
-  const double steps = ceil_div(ceil_div(k, 64), config.split);
+  const double steps = ceil_div(k, 64);
 
   // An SM multiplies. The tensor cores take turns among the consumers. One whose products are short
-  // waits longer for them, but if nobody else multiplies it has the next ones queued by then. What
-  // wgmma reads of shared memory takes less time than either, in every configuration.
+  // waits longer for them than the others' last. What wgmma reads of shared memory takes less time
+  // than either, in every configuration.
   const double tensor = 2.0 * bm * bn * 64 / gpu.tensor_flop;
-  const double own = config.consumers == 1 ? (FITTED.latency_clocks + tensor) / 2
-                                           : FITTED.latency_clocks + tensor / config.consumers;
-  const bool shares = config.cluster_m * config.cluster_n > 1;
-  const double step = std::max(tensor, own) + (shares ? FITTED.sharing_clocks : 0);
+  const double own = fitted.latency_clocks + tensor / config.consumers;
+  const double step = std::max(tensor, own) + (config.cluster() > 1 ? fitted.sharing_clocks : 0);
 
   // L2, of a block's k step: each CTA of a cluster asks for its slice of what all of them get.
-  const double row_requests = rows * row_lines + (blocks_m * block_m - rows) * FITTED.outside_lines;
-  const double col_requests = cols * col_lines + (blocks_n * block_n - cols) * FITTED.outside_lines;
-  const double l2_bytes = (row_requests / blocks_m + col_requests / blocks_n) * 128 * config.split;
+  const double row_requests = rows * row_lines + (blocks_m * block_m - rows) * fitted.outside_lines;
+  const double col_requests = cols * col_lines + (blocks_n * block_n - cols) * fitted.outside_lines;
+  const double l2_bytes = (row_requests / blocks_m + col_requests / blocks_n) * 128;
   const double l2 = l2_bytes / (gpu.l2_bytes_per_clock * gpu.sms);
 
   // DRAM, of a block: the rows' matrix is read once by each half of L2, the columns' again for each
@@ -166,22 +155,18 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
                                  cols * k * halves_of_l2(blocks_m) * sweeps + rows * cols);
   const double dram = dram_bytes / blocks / gpu.dram_bytes_per_clock;
 
-  // Results: a second block that has no buffer of its own waits for the first one's store.
+  // Results: a second block that has no buffer of its own waits for the first one's store. TMA
+  // stores a consumer's boxes one after the other, and these are narrow where bn is no multiple of 64.
   const int turns = staging_buffers(config) < config.blocks ? 2 : 1;
-  const double epilogue = FITTED.epilogue_clocks * config.blocks * turns * bn / config.split;
-  const double sent = 4.0 * bm * bn * (config.split - 1) / config.split;
-  const double exchange = sent / FITTED.exchange_bytes;
+  const double epilogue = fitted.epilogue_clocks * config.blocks * turns * bn;
+  const double store = fitted.store_clocks * config.blocks * bn / std::gcd(bn, 64);
 
-  // Rounds. While results are staged, the ring fills with what the next tile needs; but a CTA that
-  // splits K has one tile.
+  // Rounds. While results are staged and stored, the ring fills with what the next tile needs.
   const double full = std::ceil(blocks / clusters) - 1, last = blocks - full * clusters;
-  const double tail = epilogue + exchange;
-  const double hidden = config.split > 1 ? 0 : epilogue;
-  const double exposed = config.split > 1 ? tail : 0;
   const double full_round =
-      overlapped(steps * step + hidden, steps * l2 * clusters, dram * clusters) + exposed;
-  const double last_round = overlapped(steps * step, steps * l2 * last, dram * last) + tail;
-  return FITTED.start_clocks + full * full_round + last_round;
+      std::max(overlapped(steps * step + epilogue, steps * l2 * clusters, dram * clusters), store);
+  const double last_round = overlapped(steps * step, steps * l2 * last, dram * last) + epilogue;
+  return fitted.start_clocks + full * full_round + last_round;
 }
 
 }  // namespace tile

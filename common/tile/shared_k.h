@@ -81,18 +81,22 @@ constexpr SharedK SHARED_K[] = {
 
 // What no ceiling gives: fitted to what `make sweep` measured.
 struct FittedSharedK {
-  double start_clocks = 4500;    // of a launch, as in rung 11
-  double latency_clocks = 275;   // two consumers: from the end of products to the next ones
-  double alone_clocks = 150;     // one consumer: a step, beside its products
-  double block_clocks = 50;      // the same, for each block
-  double sharing_clocks = 90;    // a step, for the slower of the CTAs that share rows
-  double epilogue_clocks = 4.8;  // a column of a block: to round, stage and store it
-  double exchange_bytes = 8.9;   // a clock, of partial sums that a CTA sends to its peers
-  double cta_clocks = 2000;      // until the next CTA has an SM's place
-  double sum_clocks = 4500;      // of the second kernel, beside the bytes
-  double left_bytes = 32;        // a clock, of partial sums that a CTA leaves in the workspace
-  double sum_bytes = 32;         // a clock and SM, of those that the second kernel adds up
-  double dram_share = 0.9;       // of a DRAM ceiling
+  double start_clocks = 4450;    // of a launch: until the first bytes land, and after the last
+  double latency_clocks = 250;   // two consumers: from the end of products to the next ones
+  double alone_clocks = 63;      // one consumer: a step, beside its products
+  double block_clocks = 107;     // the same, for each block
+  double sharing_clocks = 75;    // a step, for the slower of the CTAs that share rows
+  double epilogue_clocks = 6.4;  // a column of a block: to round, stage and store it
+  double exchange_clocks = 200;  // of a cluster that splits K, beside the bytes
+  double exchange_bytes = 8.2;   // a clock, of partial sums that a CTA sends to its peers
+  double cta_clocks = 4500;      // until the next CTA has an SM's place
+  double second_clocks = 2250;   // of the second kernel, beside parts and bytes
+  double left_bytes = 34;        // a clock, of partial sums that a CTA leaves in the workspace
+  double sum_bytes = 38;         // a clock and SM, of those that the second kernel adds up
+  double part_clocks = 109;      // of the second kernel, for each part of a tile
+  double last_clocks = 1500;     // of the last cluster to come, beside the bytes
+  double last_bytes = 30;        // a clock, of partial sums that it adds up
+  double dram_share = 0.96;      // of the DRAM ceiling
 };
 
 // Expected clocks, at gpu.mhz, of one launch: D [m][n] of K = k, all > 0, by CTAs of which
@@ -143,15 +147,21 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
     total += full * (clocks(k_tiles, at_once) + between) + clocks(k_tiles, whole - full * at_once);
   }
   if (one_tile) {
-    total += 4.0 * bm * bn * (config.split - 1) / config.split / FITTED.exchange_bytes;
+    total += FITTED.exchange_clocks +
+             4.0 * bm * bn * (config.split - 1) / config.split / FITTED.exchange_bytes;
   }
   if (schedule.whole < schedule.tiles) {
     const double shared = tiles - whole, sharers = schedule.sharers;
     const double parts = schedule.cut > 0 ? sharers : std::min(2 * sharers, sharers + shared);
-    const double part_bytes = 4.0 * bm * bn * config.sharers;
-    total += clocks(shared * k_tiles / sharers, sharers) + FITTED.sum_clocks +
-             4.0 * bm * bn * config.ctas / FITTED.left_bytes +
-             parts * part_bytes / (FITTED.sum_bytes * gpu.sms);
+    const double part_bytes = 4.0 * bm * bn;  // of a CTA
+    total += clocks(shared * k_tiles / sharers, sharers);
+    if (last_sums(schedule)) {
+      total += FITTED.last_clocks + (parts / shared - 1) * part_bytes / FITTED.last_bytes;
+    } else {
+      total += FITTED.second_clocks + FITTED.part_clocks * parts / shared +
+               part_bytes * config.ctas / FITTED.left_bytes +
+               parts * config.sharers * part_bytes / (FITTED.sum_bytes * gpu.sms);
+    }
   }
   return total;
 }

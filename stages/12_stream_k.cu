@@ -252,8 +252,8 @@ __global__ __launch_bounds__(T::THREADS,
   if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync();
 }
 
-// Adds up the parts of the tiles that clusters share, in the order of K, so that the bits are the
-// same in every run. A CTA has 8 columns of 64 rows of a tile, and its quarters a quarter of the
+// Adds up the parts of tiles that are cut, in the order of K, so that the bits are the same in every
+// run. A CTA has 8 columns of 64 rows of a tile, and its quarters a quarter of the
 // parts each.
 constexpr int QUARTERS = 4, ADD_UP_THREADS = QUARTERS * 128;
 
@@ -314,19 +314,19 @@ Work work_of(const ladder::GemmArgs& g, int at_once) {
   // cluster's CTAs finish a tile by columns, it must be whole.
   const int rows = T::SPLIT > 1 ? std::min(T::BN, g.m) : tile::ceil_div(g.m, tiles);
   const auto partials = static_cast<char*>(g.workspace) + ladder::WORKSPACE_COUNTER_BYTES;
-  return {.d = g.d,
-          .ldd = g.ldd,
-          .d_rows = g.m,
-          .d_cols = g.n,
-          .rows = rows,
-          .box_rows = T::SPLIT > 1 ? std::min(rows, int{T::SHARE}) : rows,
-          .tiles_m = tiles_m,
-          .tiles_n = tiles_n,
-          .raster_group = tile::raster_group(T::BM, rows * T::SHARERS, at_once),
-          .schedule = schedule,
-          .partials = {.sums = reinterpret_cast<float4*>(partials),
-                       .arrived = tile::last_sums(schedule) ? static_cast<uint32_t*>(g.workspace)
-                                                            : nullptr}};
+  return {
+      .d = g.d,
+      .ldd = g.ldd,
+      .d_rows = g.m,
+      .d_cols = g.n,
+      .rows = rows,
+      .box_rows = T::SPLIT > 1 ? std::min(rows, int{T::SHARE}) : rows,
+      .tiles_m = tiles_m,
+      .tiles_n = tiles_n,
+      .raster_group = tile::raster_group(T::BM, rows * T::SHARERS, at_once),
+      .schedule = schedule,
+      .partials = {.sums = reinterpret_cast<float4*>(partials),
+                   .arrived = schedule.cut > 0 ? nullptr : static_cast<uint32_t*>(g.workspace)}};
 }
 
 template <class T, tile::Share SHARE>

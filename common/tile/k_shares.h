@@ -69,13 +69,6 @@ constexpr KSchedule share_k(Share share, int tiles, int k_tiles, int at_once) {
   return {tiles, k_tiles, whole > 0 ? at_once : sharers, whole, sharers, 0};
 }
 
-// Whether the last cluster to come adds up the parts of a tile: not where it would have many of them
-// on average, since it adds them up alone.
-constexpr bool last_sums(const KSchedule& schedule) {
-  constexpr int MOST_PARTS = 3;
-  return schedule.sharers <= MOST_PARTS * (schedule.tiles - schedule.whole);
-}
-
 // The pieces of work of one cluster, one after the other.
 //
 //   for (auto share = shares; share.has(); share.next()) { ... share.tile() ... }

@@ -34,13 +34,10 @@ constexpr SharedK SHARED_K[] = {
     {"64x16_x2",         1, 1,  16, 1, 1, 2},
     {"64x32_x2",         1, 1,  32, 1, 1, 2},
     {"64x64_x2",         1, 1,  64, 1, 1, 2},
-    {"64x96_x2",         1, 1,  96, 1, 1, 2},
     {"64x128",           1, 1, 128},
     {"128x8_x2",         1, 2,   8, 1, 1, 2},
     {"128x16_x2",        1, 2,  16, 1, 1, 2},
     {"128x32_x2",        1, 2,  32, 1, 1, 2},
-    {"128x64",           2, 1,  64},
-    {"128x96",           2, 1,  96},
     {"128x128",          2, 1, 128},
     {"128x160",          2, 1, 160},
     {"128x192",          2, 1, 192},
@@ -54,7 +51,6 @@ constexpr SharedK SHARED_K[] = {
     {"64x32_x2_k4",      1, 1,  32, 1, 4, 2},
     {"64x64_x2_k4",      1, 1,  64, 1, 4, 2},
     {"64x128_k8",        1, 1, 128, 1, 8},
-    {"128x128_k4",       2, 1, 128, 1, 4},
     {"128x128_k8",       2, 1, 128, 1, 8},
     {"64x8_x2_cut",      1, 1,   8, 1, 1, 2, Share::cut},
     {"64x32_x2_cut",     1, 1,  32, 1, 1, 2, Share::cut},
@@ -64,39 +60,32 @@ constexpr SharedK SHARED_K[] = {
     {"128x256_cut",      2, 1, 256, 1, 1, 1, Share::cut},
     {"128x192_1x2_cut",  2, 1, 192, 2, 1, 1, Share::cut},
     {"256x128_cut",      2, 2, 128, 1, 1, 1, Share::cut},
-    {"64x8_x2_all",      1, 1,   8, 1, 1, 2, Share::all_rounds},
-    {"64x64_x2_all",     1, 1,  64, 1, 1, 2, Share::all_rounds},
-    {"128x128_all",      2, 1, 128, 1, 1, 1, Share::all_rounds},
     {"128x160_all",      2, 1, 160, 1, 1, 1, Share::all_rounds},
-    {"128x192_all",      2, 1, 192, 1, 1, 1, Share::all_rounds},
-    {"128x256_all",      2, 1, 256, 1, 1, 1, Share::all_rounds},
     {"256x136_1x2_all",  2, 2, 136, 2, 1, 1, Share::all_rounds},
     {"128x160_last",     2, 1, 160, 1, 1, 1, Share::last_round},
-    {"128x192_last",     2, 1, 192, 1, 1, 1, Share::last_round},
-    {"128x256_last",     2, 1, 256, 1, 1, 1, Share::last_round},
     {"256x136_1x2_last", 2, 2, 136, 2, 1, 1, Share::last_round},
-    {"256x160_1x2_last", 2, 2, 160, 2, 1, 1, Share::last_round},
     // clang-format on
 };
 
 // What no ceiling gives: fitted to what `make sweep` measured.
 struct FittedSharedK {
-  double start_clocks = 4450;    // of a launch: until the first bytes land, and after the last
-  double latency_clocks = 250;   // two consumers: from the end of products to the next ones
+  double start_clocks = 4200;    // of a launch: until the first bytes land, and after the last
+  double latency_clocks = 260;   // two consumers: from the end of products to the next ones
   double alone_clocks = 63;      // one consumer: a step, beside its products
-  double block_clocks = 107;     // the same, for each block
-  double sharing_clocks = 75;    // a step, for the slower of the CTAs that share rows
-  double epilogue_clocks = 6.4;  // a column of a block: to round, stage and store it
-  double exchange_clocks = 200;  // of a cluster that splits K, beside the bytes
-  double exchange_bytes = 8.2;   // a clock, of partial sums that a CTA sends to its peers
-  double cta_clocks = 4500;      // until the next CTA has an SM's place
-  double second_clocks = 2250;   // of the second kernel, beside parts and bytes
-  double left_bytes = 34;        // a clock, of partial sums that a CTA leaves in the workspace
-  double sum_bytes = 38;         // a clock and SM, of those that the second kernel adds up
-  double part_clocks = 109;      // of the second kernel, for each part of a tile
-  double last_clocks = 1500;     // of the last cluster to come, beside the bytes
-  double last_bytes = 30;        // a clock, of partial sums that it adds up
-  double dram_share = 0.96;      // of the DRAM ceiling
+  double block_clocks = 134;     // the same, for each block
+  double sharing_clocks = 80;    // a step, for the slower of the CTAs that share rows
+  double epilogue_clocks = 5.7;  // a column of a block: to round, stage and store it
+  double exchange_clocks = 900;  // of a cluster that splits K, beside the bytes
+  double exchange_bytes = 8.6;   // a clock, of partial sums that a CTA sends to its peers
+  double cta_clocks = 3900;      // until the next CTA has an SM's place
+  double second_clocks = 2500;   // of the second kernel, beside parts and bytes
+  double left_bytes = 36;        // a clock, of partial sums that a CTA leaves in the workspace
+  double sum_bytes = 26;         // a clock and SM, of those that the second kernel adds up
+  double part_clocks = 118;      // of the second kernel, for each part of a tile
+  double last_clocks = 2000;     // of the last cluster to come, beside the bytes
+  double last_bytes = 18;        // a clock, of partial sums that it adds up
+  double apart = 1.12;           // times longer, where clusters are at different places of K
+  double dram_share = 0.98;      // of the DRAM ceiling
 };
 
 // Expected clocks, at gpu.mhz, of one launch: D [m][n] of K = k, all > 0, by CTAs of which
@@ -104,39 +93,53 @@ struct FittedSharedK {
 inline double predicted_clocks(const SharedK& config, int m, int n, int k, int resident,
                                const Gpu& gpu, long long lda = 0, long long ldb = 0,
                                const FittedSharedK& FITTED = {}) {
-  constexpr double OUTSIDE_LINES = Fitted{}.outside_lines;
+  constexpr double OUTSIDE_LINES = Fitted{}.outside_lines, NEVER = 1e30;
   const double a_lines = lines_per_row(lda > 0 ? lda : k);
   const double b_lines = lines_per_row(ldb > 0 ? ldb : k);
   const int bm = config.bm(), bn = config.bn, cluster = config.cluster();
   const int tiles_m = ceil_div(n, bm), tiles_n = ceil_div(m, bn * config.sharers);
   const double tiles = 1.0 * tiles_m * tiles_n;
   const int k_tiles = ceil_div(k, 64), at_once = std::max(1, resident / cluster);
-  if (tiles * k_tiles > 1e9) return 1e30;  // steps are counted in integers
+  if (tiles * k_tiles > 1e9) return NEVER;  // steps are counted in integers
+  // Clusters at different places of K find in L2 neither rows nor columns that others have read.
+  if (config.share == Share::all_rounds && tiles_n > 1) return NEVER;
+  if (config.share == Share::last_round && tiles <= at_once) return NEVER;  // cut does that better
   const KSchedule schedule = share_k(config.share, tiles_m * tiles_n, k_tiles, at_once);
   const double rows = config.split > 1 ? std::min(bn, m) : ceil_div(m, tiles_n * config.sharers);
 
-  // Of a cluster's K step: what L2 and DRAM deliver.
+  // Of a cluster's K step: what L2 delivers, and DRAM.
   const double b_requests = (n * b_lines + (1.0 * tiles_m * bm - n) * OUTSIDE_LINES) / tiles_m;
-  const double l2_bytes = (b_requests + rows * config.sharers * a_lines) * 128 * config.split;
-  const double l2 = l2_bytes / (gpu.l2_bytes_per_clock * gpu.sms) / config.split;
+  const double l2_bytes = (b_requests + rows * config.sharers * a_lines) * 128;
+  const double l2 = l2_bytes / (gpu.l2_bytes_per_clock * gpu.sms);
+  const double sm_l2 =  // of one CTA, if its SM has nothing else to wait for
+      (b_requests + rows * a_lines) * 128 / gpu.l2_bytes_per_clock;
   const int group = raster_group(bm, static_cast<int>(rows) * config.sharers, at_once);
   const double sweeps =
       2.0 * m * k * halves_of_l2(tiles_m) > gpu.l2_bytes ? ceil_div(tiles_m, group) : 1;
+  const double dram_rate = gpu.dram_bytes_per_clock * FITTED.dram_share;
   const double dram_bytes = 2 * (1.0 * n * k * halves_of_l2(tiles_n) +
                                  1.0 * m * k * halves_of_l2(tiles_m) * sweeps + 1.0 * m * n);
-  const double dram =
-      dram_bytes / (tiles * k_tiles) / (gpu.dram_bytes_per_clock * FITTED.dram_share);
+  const double dram = dram_bytes / (tiles * k_tiles) / dram_rate;
+  // Clusters that share a row of K steps are at different places of it, so that none finds in L2 what another has
+  // read, unless L2 has all of an operand.
+  const double b_once = 2.0 * n * k > gpu.l2_bytes ? tiles_n : 1;
+  const double a_once = 2.0 * m * k * halves_of_l2(tiles_m) > gpu.l2_bytes ? tiles_m : 1;
+  const double shared_dram =
+      2 * (1.0 * n * k * b_once + 1.0 * m * k * a_once) / (tiles * k_tiles) / dram_rate;
 
-  // So many steps of so many clusters each.
+  // So many steps of so many clusters each. Clusters that split K may be two CTAs to an SM while
+  // other SMs have none.
   const double tensor = 2.0 * bm * bn * 64 / gpu.tensor_flop;
-  const auto clocks = [&](double steps, double clusters) {
-    const double on_sm = std::ceil(std::min<double>(clusters, at_once) * cluster / gpu.sms);
+  const auto clocks = [&](double steps, double clusters, double from_dram) {
+    const double spread = std::ceil(std::min<double>(clusters, at_once) * cluster / gpu.sms);
+    const double on_sm = config.split > 1 ? config.ctas : spread;
     const double own = config.consumers == 1
                            ? FITTED.alone_clocks + FITTED.block_clocks * config.blocks + tensor / 2
                            : FITTED.latency_clocks + tensor / config.consumers;
-    const double step =
-        std::max(tensor * on_sm, own) + (config.sharers > 1 ? FITTED.sharing_clocks : 0);
-    return overlapped(steps / config.split * step, steps * l2 * clusters, steps * dram * clusters);
+    const double step = std::max({tensor * on_sm, own, sm_l2 * on_sm}) +
+                        (config.sharers > 1 ? FITTED.sharing_clocks : 0);
+    return overlapped(steps / config.split * step, steps * l2 * clusters,
+                      steps * from_dram * clusters);
   };
   const double epilogue = FITTED.epilogue_clocks * config.blocks * bn / config.split;
   const bool one_tile = config.split > 1;  // a CTA
@@ -144,7 +147,8 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
   double total = FITTED.start_clocks + epilogue;
   if (whole > 0) {
     const double between = one_tile ? FITTED.cta_clocks : epilogue;
-    total += full * (clocks(k_tiles, at_once) + between) + clocks(k_tiles, whole - full * at_once);
+    total += full * (clocks(k_tiles, at_once, dram) + between) +
+             clocks(k_tiles, whole - full * at_once, dram);
   }
   if (one_tile) {
     total += FITTED.exchange_clocks +
@@ -154,8 +158,10 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
     const double shared = tiles - whole, sharers = schedule.sharers;
     const double parts = schedule.cut > 0 ? sharers : std::min(2 * sharers, sharers + shared);
     const double part_bytes = 4.0 * bm * bn;  // of a CTA
-    total += clocks(shared * k_tiles / sharers, sharers);
-    if (last_sums(schedule)) {
+    const double shared_clocks =
+        clocks(shared * k_tiles / sharers, sharers, schedule.cut > 0 ? dram : shared_dram);
+    total += shared_clocks * (schedule.cut > 0 ? 1 : FITTED.apart);
+    if (schedule.cut == 0) {
       total += FITTED.last_clocks + (parts / shared - 1) * part_bytes / FITTED.last_bytes;
     } else {
       total += FITTED.second_clocks + FITTED.part_clocks * parts / shared +

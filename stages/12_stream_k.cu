@@ -263,20 +263,19 @@ __global__ __launch_bounds__(ADD_UP_THREADS) void add_up(const __grid_constant__
   constexpr int VECTORS = T::BN / 8, BLOCKS = T::BM / T::WM;
   const int vector = blockIdx.x % VECTORS, block = blockIdx.x / VECTORS % BLOCKS;
   const int rank_n = blockIdx.x / (VECTORS * BLOCKS) % T::SHARERS;
-  const int tile = work.schedule.whole + blockIdx.x / (VECTORS * BLOCKS * T::SHARERS);
-  const int first = work.schedule.first_sharer(tile), end = work.schedule.last_sharer(tile) + 1;
+  const int tile = blockIdx.x / (VECTORS * BLOCKS * T::SHARERS);
+  const int parts = work.schedule.cut, first = tile * parts;  // the clusters that have them
   const int quarter = threadIdx.x / 128, thread = threadIdx.x % 128, lane = thread % 32;
   const int in_partials =
       ((block % T::BLOCKS * VECTORS + vector) * T::CONSUMERS + block / T::BLOCKS) * 128 + thread;
   ptx::griddepcontrol_launch_dependents();
-  ptx::griddepcontrol_wait();    // until gemm has left its partial sums
-  if (end - first == 1) return;  // gemm has stored this tile
+  ptx::griddepcontrol_wait();  // until gemm has left its partial sums
 
   float4 sum = {-0.0f, -0.0f, -0.0f, -0.0f};  // what is added to it stays as it is
-  const int last = first + tile::share_begin(end - first, quarter + 1, QUARTERS);
+  const int end = first + tile::share_begin(parts, quarter + 1, QUARTERS);
 #pragma unroll 8
-  for (int i = first + tile::share_begin(end - first, quarter, QUARTERS); i < last; ++i) {
-    const block::Sharers by = {first, end, i, rank_n};
+  for (int i = first + tile::share_begin(parts, quarter, QUARTERS); i < end; ++i) {
+    const block::Sharers by = {first, first + parts, i, rank_n};
     const float4 v =
         ptx::ld_global_v4_f32(block::partials_of<T>(work.partials, by, i) + in_partials);
     sum = {sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w};
@@ -313,7 +312,9 @@ Work work_of(const ladder::GemmArgs& g, int at_once) {
   // As many rows in each tile, since a row that is not there costs more than one that is. Where a
   // cluster's CTAs finish a tile by columns, it must be whole.
   const int rows = T::SPLIT > 1 ? std::min(T::BN, g.m) : tile::ceil_div(g.m, tiles);
-  const auto partials = static_cast<char*>(g.workspace) + ladder::WORKSPACE_COUNTER_BYTES;
+  const auto workspace = static_cast<char*>(g.workspace);
+  const auto partials =
+      workspace == nullptr ? nullptr : workspace + ladder::WORKSPACE_COUNTER_BYTES;
   return {
       .d = g.d,
       .ldd = g.ldd,
@@ -350,8 +351,8 @@ void launch(const ladder::GemmArgs& g) {
                               T::CLUSTER, early, g.stream);
   ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_d, work),
                      "launch of stream_k::gemm");
-  if (!shared || work.partials.arrived != nullptr) return;
-  const int blocks = (schedule.tiles - schedule.whole) * T::SHARERS * (T::BM / T::WM) * (T::BN / 8);
+  if (schedule.cut == 0) return;
+  const int blocks = schedule.tiles * T::SHARERS * (T::BM / T::WM) * (T::BN / 8);
   const ladder::Launch then(blocks, ADD_UP_THREADS, 0, 1, true, g.stream);
   ladder::check_cuda(cudaLaunchKernelEx(&then.config, add_up<T>, work),
                      "launch of stream_k::add_up");

@@ -23,11 +23,6 @@ using tile::predicted_clocks;
 
 namespace {
 
-// What rung 11's table does not have: D^T, and a K that CTAs share.
-constexpr GemmConfig SWAPPED = {"swapped", 1, 1, 32, 1, 1, 1, true};
-constexpr GemmConfig SPLIT = {"split", 1, 1, 64, 1, 1, 2, true};
-constexpr GemmConfig WIDE_SPLIT = {"wide_split", 2, 1, 128, 1, 1, 2, true};
-
 constexpr int LARGEST = std::numeric_limits<int>::max();
 constexpr int RESIDENT = 128;  // a multiple of every cluster
 
@@ -72,9 +67,7 @@ const GemmConfig& pick(const Shape& s, const Gpu& gpu = {}) {
 // Calls check(config, shape) for all of both.
 template <class Check>
 void for_all(Check check) {
-  std::vector<GemmConfig> all = {SWAPPED, SPLIT, WIDE_SPLIT};
-  all.insert(all.end(), std::begin(CONFIGURATIONS), std::end(CONFIGURATIONS));
-  for (const GemmConfig& config : all) {
+  for (const GemmConfig& config : CONFIGURATIONS) {
     for (const Shape& s : SHAPES) {
       CAPTURE(config.name);
       CAPTURE(s.m);
@@ -132,20 +125,9 @@ TEST_CASE("cost model: a tile more than CTAs costs another round") {
   CHECK(more - full < 1.2 * round);
 }
 
-TEST_CASE("cost model: a swapped configuration is the other one for the transposed problem") {
-  for_all([](const GemmConfig& config, const Shape& s) {
-    GemmConfig other = config;
-    other.swap = !config.swap;
-    for (const long long ld : {0LL, 2LL * s.k}) {
-      REQUIRE(predicted_clocks(config, s.m, s.n, s.k, RESIDENT, Gpu{}, s.k, ld) ==
-              predicted_clocks(other, s.n, s.m, s.k, RESIDENT, Gpu{}, ld, s.k));
-    }
-  });
-}
-
 TEST_CASE("cost model: rows outside of the matrix and rows across two lines are slow") {
-  // 32 rows of A are in the tile whether the matrix has them or not.
-  CHECK(clocks(SWAPPED, {1, 28672, 8192}) > clocks(SWAPPED, {32, 28672, 8192}));
+  // 128 rows of A are in the tile whether the matrix has them or not.
+  CHECK(clocks(named("128x128"), {1, 28672, 8192}) > clocks(named("128x128"), {120, 28672, 8192}));
   // The same K, in rows that start on a line, and in rows that do not.
   CHECK(predicted_clocks(named("128x128"), 3000, 3000, 3000, RESIDENT, Gpu{}, 3008, 3008) <
         predicted_clocks(named("128x128"), 3000, 3000, 3000, RESIDENT, Gpu{}, 3000, 3000));
@@ -162,13 +144,6 @@ TEST_CASE("cost model: CTAs that share operands win where L2 is slow, and lose e
         clocks(named("192x192"), {4096, 4096, 4096}));
 }
 
-TEST_CASE("cost model: CTAs that split a K of one step only exchange their sums") {
-  GemmConfig whole = SPLIT;
-  whole.split = 1;
-  CHECK(clocks(SPLIT, {64, 64, 64}) > clocks(whole, {64, 64, 64}));
-  CHECK(clocks(SPLIT, {64, 576, 7168}) < clocks(whole, {64, 576, 7168}));
-}
-
 TEST_CASE("cost model: wgmma's reads of shared memory need no term") {
   for (const GemmConfig& config : CONFIGURATIONS) {
     CAPTURE(config.name);
@@ -177,7 +152,7 @@ TEST_CASE("cost model: wgmma's reads of shared memory need no term") {
     // Of two K that differ by 1,000 steps, on a GPU whose L2 and DRAM are no limit.
     Gpu gpu;
     gpu.l2_bytes_per_clock = gpu.dram_bytes_per_clock = 1e12;
-    const int steps = 1000 * config.split;
+    const int steps = 1000;
     const double step = (predicted_clocks(config, 64, 64, 64 * 2 * steps, RESIDENT, gpu) -
                          predicted_clocks(config, 64, 64, 64 * steps, RESIDENT, gpu)) /
                         1000;
@@ -195,8 +170,6 @@ TEST_CASE("cost model: slots and staging buffers are as many as fit") {
   CHECK(tile::ring_slots(named("128x256"), 1) == 3);
   CHECK(tile::ring_slots(named("128x128"), 1) == 6);
   CHECK(tile::ring_slots(named("192x192"), 1) == 3);
-  CHECK(tile::ring_slots(WIDE_SPLIT, 1) == 4);  // and 64 KB of partial sums
-  CHECK(tile::ring_slots(SWAPPED, 1) == 18);
   CHECK(tile::staging_buffers(named("256x192")) == 1);  // two would leave two slots
   CHECK(tile::staging_buffers(named("256x144")) == 2);
 }
@@ -207,22 +180,22 @@ TEST_CASE("cost model: the kind of configuration that it picks") {
     CAPTURE(size);
     CHECK(pick({size, size, size}).bm() * pick({size, size, size}).bn >= 128 * 256);
   }
-  // 128 tiles of 128x144 fill 128 of 132 CTAs once, with four whole tiles across.
-  CHECK(std::string(pick({4096, 576, 7168}).name) == "128x144");
+  // 132 tiles of 192x96 fill 132 CTAs once, with six whole tiles across.
+  CHECK(std::string(pick({4096, 576, 7168}).name) == "192x96_1x2");
   // Rows across two lines: operands that are asked for once for two CTAs.
   CHECK(pick({3000, 3000, 3000}).cluster() > 1);
 }
 
 TEST_CASE("cost model: another GPU, another pick") {
-  const Gpu h200 = tile::gpu_of(132, 1980, 60 << 20, 4.8e12);
+  const Gpu h200 = tile::gpu_of(132, 1980, 60 << 20, 4.917e12);
   const Gpu h100 = tile::gpu_of(132, 1980, 50 << 20, 3.35e12);
-  const Gpu small = tile::gpu_of(78, 1980, 60 << 20, 4.8e12);
+  const Gpu small = tile::gpu_of(78, 1980, 60 << 20, 4.917e12);
   // The defaults are an H200, by its measured numbers.
   CHECK(h200.sms == Gpu{}.sms);
   CHECK(h200.mhz == doctest::Approx(Gpu{}.mhz));
   CHECK(h200.l2_bytes == Gpu{}.l2_bytes);
-  CHECK(h200.dram_bytes_per_clock == doctest::Approx(Gpu{}.dram_bytes_per_clock));
-  CHECK(h100.dram_bytes_per_clock == doctest::Approx(1675));
+  CHECK(h200.dram_bytes_per_clock == doctest::Approx(Gpu{}.dram_bytes_per_clock).epsilon(0.005));
+  CHECK(h100.dram_bytes_per_clock == doctest::Approx(3.35e12 * 0.88 / 1.8e9));
 
   // Weights of 28672 x 4096 for 512 rows. On an H200 tensor cores and L2 decide. An H100 has 0.7 of
   // its DRAM, and two rows of tiles have fewer readers in either half of L2 than four.
@@ -230,10 +203,10 @@ TEST_CASE("cost model: another GPU, another pick") {
   CHECK(pick(weights, h200).bm() == 128);
   CHECK(pick(weights, h100).bm() == 256);
 
-  // One round of 128 tiles on 132 SMs would be two on 78, which 64 tiles of 256x144 fill once.
+  // One round of 132 tiles on 132 SMs would be two on 78, which 66 tiles of 192x192 fill once.
   const Shape one_round = {4096, 576, 7168};
-  CHECK(std::string(pick(one_round, h200).name) == "128x144");
-  CHECK(std::string(pick(one_round, small).name) == "256x144");
+  CHECK(std::string(pick(one_round, h200).name) == "192x96_1x2");
+  CHECK(std::string(pick(one_round, small).name) == "192x192");
 
   // Half as many SMs, twice as long, where nothing but they count.
   Gpu half = h200;
@@ -259,17 +232,18 @@ TEST_CASE("cost model: the table is as good as all candidates, and has no row to
   };
   // What the table was made from; rung 9's tile alone.
   std::vector<GemmConfig> candidates;
-  for (int bn = 128; bn <= 256; bn += 16) candidates.push_back({"", 2, 1, bn});
+  for (int bn = 96; bn <= 256; bn += 16) candidates.push_back({"", 2, 1, bn});
+  for (int bn = 128; bn <= 256; bn += 64) candidates.push_back({"", 2, 1, bn, 2, 1});
   for (int bn = 96; bn <= 192; bn += 16) {
     for (const auto& [cluster_m, cluster_n] : {std::pair{1, 1}, {1, 2}, {2, 1}}) {
       candidates.push_back({"", 3, 1, bn, cluster_m, cluster_n});
       candidates.push_back({"", 2, 2, bn, cluster_m, cluster_n});
     }
   }
-  REQUIRE(candidates.size() == 51);
+  REQUIRE(candidates.size() == 56);
   double of_table = 0, of_one = 0;  // over the fastest candidate
 
-  constexpr int SAMPLES = 4000, ROWS = std::size(CONFIGURATIONS);
+  constexpr int SAMPLES = 10000, ROWS = std::size(CONFIGURATIONS);
   double without[ROWS] = {};  // by how much the picked ones would be slower
   int picked[ROWS] = {};
   for (int i = 0; i < SAMPLES; ++i) {
@@ -293,13 +267,12 @@ TEST_CASE("cost model: the table is as good as all candidates, and has no row to
     ++picked[best];
     without[best] += second / time[best] - 1;
   }
-  CHECK(of_table < 0.007);
+  CHECK(of_table < 0.008);
   CHECK(std::string(CONFIGURATIONS[0].name) == "128x256");
   CHECK(of_one > 0.2);
   for (int row = 0; row < ROWS; ++row) {
     CAPTURE(std::string(CONFIGURATIONS[row].name));
-    CHECK(picked[row] > SAMPLES / 100);        // of the shapes
-    CHECK(without[row] / picked[row] > 0.01);  // of their time
-    CHECK(without[row] / SAMPLES > 0.0005);    // of that of all
+    CHECK(picked[row] > SAMPLES / 250);         // of the shapes
+    CHECK(without[row] / picked[row] > 0.015);  // of their time
   }
 }

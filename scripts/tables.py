@@ -16,6 +16,7 @@ A table stands between two lines of its own:
   baseline       which cuBLASLt algorithm won for each of the usual cubes
   submitted      runs that others have sent, one row a file
   shapes N       rung N, which chooses, at the tuning and the held-out shapes
+  ways N         rung N, whose configurations share K in different ways, at shapes of few rows
   sweep          the best configuration and the pick at every shape of make sweep
   limits         what the GPU can do at most, by make limits
   ceilings [N]   what the result of each rung, or each variant of rung N, takes of that
@@ -71,6 +72,7 @@ import best_tables
 import energy_tables
 import limits_tables
 import sweep_tables
+import ways_tables
 from cells import DASH, cell, markdown, percent, tflops
 
 SIZES = (2048, 4096, 8192)
@@ -343,6 +345,8 @@ def rung_table(root, results, others, stage):
         label = f"*rung {stage - 1}, {before['variant']}*"
         rows.append(variant_row(results, label, stage - 1, "result", size))
     for variant in results.variants(stage):
+        if not any(row["m"] == row["n"] == row["k"] for row in results.of_variant(stage, variant)):
+            continue  # a configuration that was measured at other shapes
         is_result = results.any_row(stage, variant)["result"]
         label = f"**{variant}**" if is_result else variant
         rows.append(variant_row(results, label, stage, variant, size))
@@ -478,6 +482,8 @@ def table(root, results, others, kind, number, where):
         return refused_at(where, energy_table, results, number)
     if kind == "shapes" and number is not None and number.isdecimal():
         return refused_at(where, sweep_tables.shapes_table, results, int(number))
+    if kind == "ways" and number is not None and number.isdecimal():
+        return refused_at(where, ways_tables.table, results, int(number))
     if kind == "best":
         return refused_at(where, best_tables.table, results, number)
     if kind == "sweep" and number is None:
@@ -494,7 +500,7 @@ def table(root, results, others, kind, number, where):
     raise Problem(
         f'{where}: no table is called "{name}"; '
         "there are ladder [PROBLEM], rung N, counters N, environment, baseline, submitted, energy NAME, "
-        "shapes N, sweep, limits, ceilings [N], best [REGIME]"
+        "shapes N, ways N, sweep, limits, ceilings [N], best [REGIME]"
     )
 
 

@@ -216,9 +216,9 @@ void launch(const ladder::GemmArgs& g) {
   const int block_m = T::BM * T::CLUSTER_M, block_n = T::BN * T::CLUSTER_N;  // of one cluster
   const int blocks = tile::ceil_div(g.m, block_m) * tile::ceil_div(g.n, block_n);
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
-  const bool early = !PLAIN && tile::starts_early(blocks, at_once,
-                                                  tile::l2_share(tile::Gpu{}, T::BM, T::BN,
-                                                                 T::SLICE_A + T::SLICE_B));
+  const double l2_share = tile::l2_share(tile::Gpu{}, T::BM, T::BN, T::SLICE_A + T::SLICE_B);
+  const bool early = !PLAIN && tile::starts_early(tile::Gpu{}, blocks, at_once, 1, l2_share,
+                                                  2.0 * g.k * (1.0 * g.m + g.n));
   const ladder::Launch config(std::min(blocks, at_once) * T::CLUSTER, T::THREADS, sizeof(Smem<T>),
                               T::CLUSTER, early, g.stream);
   ladder::check_cuda(

@@ -346,7 +346,8 @@ void launch(const ladder::GemmArgs& g) {
       work.tiles_n > 1 ? tile::l2_share(tile::Gpu{}, T::BM, T::BN, T::SLICE + work.rows) : 0;
   const bool early =
       shared || T::SPLIT > 1 ||
-      tile::starts_early(schedule.tiles * T::CLUSTER, at_once * T::CLUSTER, l2_share);
+      tile::starts_early(tile::Gpu{}, schedule.tiles * T::CLUSTER, at_once * T::CLUSTER, T::CTAS,
+                         l2_share, 2.0 * g.k * (1.0 * g.m + g.n));
   const ladder::Launch config(schedule.clusters * T::CLUSTER, T::THREADS, sizeof(Smem<T>),
                               T::CLUSTER, early, g.stream);
   ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_d, work),

@@ -57,12 +57,13 @@ constexpr Gpu gpu_of(int sms, double max_mhz, double l2_bytes, double dram_bytes
 
 // What no ceiling gives: fitted to what `make sweep` measured.
 struct Fitted {
-  double start_clocks = 5500;    // of a launch: until the first bytes land, and after the last
-  double latency_clocks = 210;   // from the end of a consumer's products to its next ones
-  double sharing_clocks = 100;   // a step, for the slower of the CTAs that share operands
-  double epilogue_clocks = 5.4;  // a column of a 64-row block: to round and to stage it
-  double store_clocks = 700;     // of a box that TMA stores: a consumer's go one after the other
-  double outside_lines = 4;      // requests to L2 that are as slow as a row outside of the matrix
+  double start_clocks = 5200;    // of a launch: until the first bytes land, and after the last
+  double latency_clocks = 200;   // from the end of a consumer's products to its next ones
+  double sharing_clocks = 103;   // a step, for the slower of the CTAs that share operands
+  double epilogue_clocks = 5.1;  // a column of a 64-row block: to round and to stage it
+  double turn_clocks = 500;      // of a tile, for each consumer: until the next products
+  double store_clocks = 600;     // of a box that TMA stores: a consumer's go one after the other
+  double outside_lines = 5;      // requests to L2 that are as slow as a row outside of the matrix
 };
 
 // Rows of tiles that the raster sweeps together: the block of D that runs at one time is then about
@@ -107,13 +108,18 @@ constexpr double l2_share(const Gpu& gpu, int bm, int bn, int rows) {
   return rows * 128 / gpu.l2_bytes_per_clock / (2.0 * bm * bn * 64 / gpu.tensor_flop);
 }
 
-// Whether a launch of `ctas` CTAs, of which `places` run at a time, should be allowed to start before
-// the kernel in front of it has ended. Its CTAs then take SMs as they fall free, not as a launch
-// deals them out. That hides the launch, and costs nothing where every SM is busy to the end. Where
-// not, CTAs crowd into some GPCs while others idle; and where CTAs that read the same rows lie apart,
-// L2 delivers these rows more often, which matters if it is about as slow as the products.
-constexpr bool starts_early(int ctas, int places, double l2_share) {
-  return ctas >= 0.9 * ceil_div(ctas, places) * places && l2_share <= 0.8;
+// Whether a launch of `ctas` CTAs, of which `places` run at a time and `on_sm` on an SM, should be
+// allowed to start before the kernel in front of it has ended. That hides the launch, about a
+// microsecond. But its CTAs then take SMs as they fall free, not as a launch deals them out: where
+// not every SM is busy to the end, they crowd into some GPCs while others idle, or two on an SM; and
+// where CTAs that read the same rows lie apart, L2 delivers these rows more often, which matters if it
+// is about as slow as the products. Both cost a share of the time, so that a launch gains by it that
+// has few `bytes` of operands to read: about what L2 holds.
+constexpr bool starts_early(const Gpu& gpu, int ctas, int places, int on_sm, double l2_share,
+                            double bytes) {
+  const bool busy = ctas >= 0.9 * ceil_div(ctas, places) * places;
+  const bool is_short = bytes <= gpu.l2_bytes;
+  return (busy && l2_share <= 0.8) || (is_short && (busy || on_sm == 1));
 }
 
 // Expected clocks, at gpu.mhz, of one launch in a stream of launches: D [m][n] of K = k, all > 0,
@@ -155,16 +161,18 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
                                  cols * k * halves_of_l2(blocks_m) * sweeps + rows * cols);
   const double dram = dram_bytes / blocks / gpu.dram_bytes_per_clock;
 
-  // Results: a second block that has no buffer of its own waits for the first one's store. TMA
-  // stores a consumer's boxes one after the other, and these are narrow where bn is no multiple of 64.
-  const int turns = staging_buffers(config) < config.blocks ? 2 : 1;
-  const double epilogue = fitted.epilogue_clocks * config.blocks * turns * bn;
-  const double store = fitted.store_clocks * config.blocks * bn / std::gcd(bn, 64);
+  // Results: TMA stores a consumer's boxes one after the other, and these are narrow where bn is no
+  // multiple of 64. A second block that has no boxes of its own waits for those of the first.
+  const double store = fitted.store_clocks * bn / std::gcd(bn, 64);  // of a block
+  const bool waits = staging_buffers(config) < config.blocks;
+  const double epilogue = fitted.turn_clocks * config.consumers +
+                          fitted.epilogue_clocks * config.blocks * bn + (waits ? store : 0);
 
   // Rounds. While results are staged and stored, the ring fills with what the next tile needs.
   const double full = std::ceil(blocks / clusters) - 1, last = blocks - full * clusters;
   const double full_round =
-      std::max(overlapped(steps * step + epilogue, steps * l2 * clusters, dram * clusters), store);
+      std::max(overlapped(steps * step + epilogue, steps * l2 * clusters, dram * clusters),
+               store * config.blocks);
   const double last_round = overlapped(steps * step, steps * l2 * last, dram * last) + epilogue;
   return fitted.start_clocks + full * full_round + last_round;
 }

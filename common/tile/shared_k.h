@@ -46,10 +46,13 @@ constexpr SharedK SHARED_K[] = {
     {"64x8_x2_k2",       1, 1,   8, 1, 2, 2},
     {"64x16_x2_k2",      1, 1,  16, 1, 2, 2},
     {"64x32_x2_k2",      1, 1,  32, 1, 2, 2},
-    {"64x64_x2_k2",      1, 1,  64, 1, 2, 2},
     {"64x8_x2_k4",       1, 1,   8, 1, 4, 2},
     {"64x32_x2_k4",      1, 1,  32, 1, 4, 2},
-    {"64x64_x2_k4",      1, 1,  64, 1, 4, 2},
+    {"64x64",            1, 1,  64},
+    {"64x64_k2",         1, 1,  64, 1, 2},
+    {"64x64_k4",         1, 1,  64, 1, 4},
+    {"64x128_k2",        1, 1, 128, 1, 2},
+    {"128x128_k2",       2, 1, 128, 1, 2},
     {"64x128_k8",        1, 1, 128, 1, 8},
     {"128x128_k8",       2, 1, 128, 1, 8},
     {"64x8_x2_cut",      1, 1,   8, 1, 1, 2, Share::cut},
@@ -69,23 +72,24 @@ constexpr SharedK SHARED_K[] = {
 
 // What no ceiling gives: fitted to what `make sweep` measured.
 struct FittedSharedK {
-  double start_clocks = 4200;    // of a launch: until the first bytes land, and after the last
-  double latency_clocks = 260;   // two consumers: from the end of products to the next ones
-  double alone_clocks = 63;      // one consumer: a step, beside its products
-  double block_clocks = 134;     // the same, for each block
-  double sharing_clocks = 80;    // a step, for the slower of the CTAs that share rows
-  double epilogue_clocks = 5.7;  // a column of a block: to round, stage and store it
-  double exchange_clocks = 900;  // of a cluster that splits K, beside the bytes
-  double exchange_bytes = 8.6;   // a clock, of partial sums that a CTA sends to its peers
-  double cta_clocks = 3900;      // until the next CTA has an SM's place
-  double second_clocks = 2500;   // of the second kernel, beside parts and bytes
-  double left_bytes = 36;        // a clock, of partial sums that a CTA leaves in the workspace
-  double sum_bytes = 26;         // a clock and SM, of those that the second kernel adds up
-  double part_clocks = 118;      // of the second kernel, for each part of a tile
-  double last_clocks = 2000;     // of the last cluster to come, beside the bytes
-  double last_bytes = 18;        // a clock, of partial sums that it adds up
-  double apart = 1.12;           // times longer, where clusters are at different places of K
-  double dram_share = 0.98;      // of the DRAM ceiling
+  double plain_clocks = 2400;     // of a launch that waits for the one before
+  double start_clocks = 3200;     // of a launch: until the first bytes land, and after the last
+  double latency_clocks = 260;    // two consumers: from the end of products to the next ones
+  double alone_clocks = 57;       // one consumer: a step, beside its products
+  double block_clocks = 126;      // the same, for each block
+  double sharing_clocks = 75;     // a step, for the slower of the CTAs that share rows
+  double epilogue_clocks = 7;     // a column of a block: to round, stage and store it
+  double exchange_clocks = 1200;  // of a cluster that splits K, beside the bytes
+  double exchange_bytes = 7.6;    // a clock, of partial sums that a CTA sends to its peers
+  double cta_clocks = 4900;       // until the next CTA has an SM's place
+  double second_clocks = 4500;    // of the second kernel, beside parts and bytes
+  double left_bytes = 28;         // a clock, of partial sums that a CTA leaves in the workspace
+  double sum_bytes = 30;          // a clock and SM, of those that the second kernel adds up
+  double part_clocks = 95;        // of the second kernel, for each part of a tile
+  double last_clocks = 9000;      // of the last cluster to come, beside the bytes
+  double last_bytes = 18;         // a clock, of partial sums that it adds up
+  double apart = 1.15;            // times longer, where clusters are at different places of K
+  double dram_share = 0.985;      // of the DRAM ceiling
 };
 
 // Expected clocks, at gpu.mhz, of one launch: D [m][n] of K = k, all > 0, by CTAs of which
@@ -101,10 +105,12 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
   const double tiles = 1.0 * tiles_m * tiles_n;
   const int k_tiles = ceil_div(k, 64), at_once = std::max(1, resident / cluster);
   if (tiles * k_tiles > 1e9) return NEVER;  // steps are counted in integers
+  const KSchedule schedule = share_k(config.share, tiles_m * tiles_n, k_tiles, at_once);
   // Clusters at different places of K find in L2 neither rows nor columns that others have read.
   if (config.share == Share::all_rounds && tiles_n > 1) return NEVER;
   if (config.share == Share::last_round && tiles <= at_once) return NEVER;  // cut does that better
-  const KSchedule schedule = share_k(config.share, tiles_m * tiles_n, k_tiles, at_once);
+  if (config.share != Share::none && schedule.whole == schedule.tiles)
+    return NEVER;  // nothing shared
   const double rows = config.split > 1 ? std::min(bn, m) : ceil_div(m, tiles_n * config.sharers);
 
   // Of a cluster's K step: what L2 delivers, and DRAM.
@@ -144,7 +150,13 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
   const double epilogue = FITTED.epilogue_clocks * config.blocks * bn / config.split;
   const bool one_tile = config.split > 1;  // a CTA
   const double whole = schedule.whole, full = std::ceil(whole / at_once) - 1;
-  double total = FITTED.start_clocks + epilogue;
+  const bool shares = schedule.whole < schedule.tiles;
+  const double b_twice =  // clocks of L2, if two CTAs read the same rows of B
+      tiles_n > 1 ? l2_share(gpu, bm, bn, bm / config.sharers + static_cast<int>(rows)) : 0;
+  const bool early = shares || one_tile ||
+                     starts_early(gpu, tiles_m * tiles_n * cluster, at_once * cluster, config.ctas,
+                                  b_twice, 2.0 * k * (1.0 * m + n));
+  double total = FITTED.start_clocks + (early ? 0 : FITTED.plain_clocks) + epilogue;
   if (whole > 0) {
     const double between = one_tile ? FITTED.cta_clocks : epilogue;
     total += full * (clocks(k_tiles, at_once, dram) + between) +
@@ -154,7 +166,7 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
     total += FITTED.exchange_clocks +
              4.0 * bm * bn * (config.split - 1) / config.split / FITTED.exchange_bytes;
   }
-  if (schedule.whole < schedule.tiles) {
+  if (shares) {
     const double shared = tiles - whole, sharers = schedule.sharers;
     const double parts = schedule.cut > 0 ? sharers : std::min(2 * sharers, sharers + shared);
     const double part_bytes = 4.0 * bm * bn;  // of a CTA

@@ -180,8 +180,8 @@ TEST_CASE("cost model: the kind of configuration that it picks") {
     CAPTURE(size);
     CHECK(pick({size, size, size}).bm() * pick({size, size, size}).bn >= 128 * 256);
   }
-  // 132 tiles of 192x96 fill 132 CTAs once, with six whole tiles across.
-  CHECK(std::string(pick({4096, 576, 7168}).name) == "192x96_1x2");
+  // 128 tiles of 128x144 fill 128 of 132 CTAs once, with four whole tiles across.
+  CHECK(std::string(pick({4096, 576, 7168}).name) == "128x144");
   // Rows across two lines: operands that are asked for once for two CTAs.
   CHECK(pick({3000, 3000, 3000}).cluster() > 1);
 }
@@ -203,10 +203,10 @@ TEST_CASE("cost model: another GPU, another pick") {
   CHECK(pick(weights, h200).bm() == 128);
   CHECK(pick(weights, h100).bm() == 256);
 
-  // One round of 132 tiles on 132 SMs would be two on 78, which 66 tiles of 192x192 fill once.
+  // One round of 128 tiles on 132 SMs would be two on 78, which 64 tiles of 256x144 fill once.
   const Shape one_round = {4096, 576, 7168};
-  CHECK(std::string(pick(one_round, h200).name) == "192x96_1x2");
-  CHECK(std::string(pick(one_round, small).name) == "192x192");
+  CHECK(std::string(pick(one_round, h200).name) == "128x144");
+  CHECK(std::string(pick(one_round, small).name) == "256x144");
 
   // Half as many SMs, twice as long, where nothing but they count.
   Gpu half = h200;

@@ -1,6 +1,9 @@
 // Sharing out the K steps of tiles, so that every cluster gets as much work as the others.
 #pragma once
 
+#include <algorithm>
+#include <limits>
+
 #include "common/tile/math.h"
 
 namespace tile {
@@ -57,15 +60,16 @@ constexpr KSchedule share_k(Share share, int tiles, int k_tiles, int at_once) {
   constexpr int MIN_STEPS = 4;
   const int rounds = ceil_div(tiles, at_once);
   const int parts = share == Share::cut ? at_once / tiles : 1;
-  const int cut = parts * MIN_STEPS <= k_tiles ? parts : k_tiles / MIN_STEPS;
+  // begin() and cluster_of() multiply steps of a tile by its parts.
+  const int cut = std::min({parts, k_tiles / MIN_STEPS, std::numeric_limits<int>::max() / k_tiles});
   if (cut > 1) return {tiles, k_tiles, tiles * cut, 0, tiles * cut, cut};
   const bool even = tiles == rounds * at_once;
   if (share == Share::none || share == Share::cut || even) {
     return {tiles, k_tiles, tiles < at_once ? tiles : at_once, tiles, 1, 0};
   }
   const int whole = share == Share::last_round ? (rounds - 1) * at_once : 0;
-  const int enough = ceil_div((tiles - whole) * k_tiles, MIN_STEPS);
-  const int sharers = enough < at_once ? enough : at_once;
+  const int enough = std::max(1, (tiles - whole) * k_tiles / MIN_STEPS);
+  const int sharers = std::min(enough, at_once);
   return {tiles, k_tiles, whole > 0 ? at_once : sharers, whole, sharers, 0};
 }
 

@@ -280,11 +280,11 @@ __global__ __launch_bounds__(ADD_UP_THREADS) void add_up(const __grid_constant__
         ptx::ld_global_v4_f32(block::partials_of<T>(work.partials, by, i) + in_partials);
     sum = {sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w};
   }
-  sums[quarter][thread] = sum;
+  ptx::st_shared_v4_f32(&sums[quarter][thread], sum);
   ptx::bar_sync();
   if (quarter > 0) return;
   for (int i = 1; i < QUARTERS; ++i) {
-    const float4 v = sums[i][thread];
+    const float4 v = ptx::ld_shared_v4_f32(&sums[i][thread].x);
     sum = {sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w};
   }
   const tile::TileCoord at =

@@ -133,6 +133,15 @@ __device__ inline void st_shared_v4_b32(void* dst, uint4 v) {
                : "memory");
 }
 
+// st.shared.v4.f32  [dst], {x, y, z, w};
+//   issued by : any thread; dst 16-byte aligned     orders: nothing
+//   ISA       : #data-movement-and-conversion-instructions-st
+__device__ inline void st_shared_v4_f32(float4* dst, float4 v) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(cvta_to_shared(dst)), "f"(v.x),
+               "f"(v.y), "f"(v.z), "f"(v.w)
+               : "memory");
+}
+
 // cvt.f32.bf16  wide, value;
 //   issued by : any thread     returns: the same number, exactly
 //   ISA       : #data-movement-and-conversion-instructions-cvt

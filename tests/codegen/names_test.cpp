@@ -2,40 +2,58 @@
 // moved in it, changes no other kernel's name.
 #include <doctest/doctest.h>
 
+#include <initializer_list>
 #include <iterator>
 #include <map>
 #include <set>
 #include <string>
 
 #include "common/tile/configurations.h"
+#include "common/tile/shared_k.h"
 #include "tests/codegen/build_products.h"
 
 using namespace codegen;
 
 namespace {
 
-// The part of a mangled name that the numbers of a configuration become.
-std::string mangled_tile(const tile::GemmConfig& c) {
+// The part of a mangled name that the numbers of a tile become.
+std::string mangled_tile(std::initializer_list<int> numbers) {
   std::string text = "TileI";
-  for (const int number : {c.consumers, c.blocks, c.bn, c.cluster_m, c.cluster_n}) {
-    text += "Li" + std::to_string(number) + "E";
-  }
+  for (const int number : numbers) text += "Li" + std::to_string(number) + "E";
   return text + "E";
+}
+
+std::string mangled_tile(const tile::GemmConfig& c) {
+  return mangled_tile({c.consumers, c.blocks, c.bn, c.cluster_m, c.cluster_n});
+}
+
+// Rows that differ in what they share are the same kernel.
+std::string mangled_tile(const tile::SharedK& c) {
+  return mangled_tile({c.consumers, c.blocks, c.bn, c.sharers, c.split, c.ctas});
+}
+
+template <class Table>
+void check_names(const std::string& stem, const Table& table) {
+  std::map<std::string, std::string> kernels;  // configuration -> mangled name
+  for (const Variant& v : list_variants()) {
+    if (v.stem == stem && v.configuration) kernels[v.name] = v.kernel;
+  }
+  CHECK(kernels.size() == std::size(table));
+  std::set<std::string> different, tiles;
+  for (const auto& c : table) {
+    const std::string name = c.name;
+    CAPTURE(name);
+    REQUIRE(kernels.count(name) == 1);
+    CHECK_MESSAGE(kernels[name].find(mangled_tile(c)) != std::string::npos, kernels[name]);
+    different.insert(kernels[name]);
+    tiles.insert(mangled_tile(c));
+  }
+  CHECK(different.size() == tiles.size());
 }
 
 }  // namespace
 
 TEST_CASE("a configuration's kernel is named by its numbers, not by its place in the table") {
-  std::map<std::string, std::string> kernels;  // configuration -> mangled name
-  for (const Variant& v : list_variants()) {
-    if (v.configuration) kernels[v.name] = v.kernel;
-  }
-  std::set<std::string> different;
-  for (const tile::GemmConfig& c : tile::CONFIGURATIONS) {
-    CAPTURE(c.name);
-    REQUIRE(kernels.count(c.name) == 1);
-    CHECK_MESSAGE(kernels[c.name].find(mangled_tile(c)) != std::string::npos, kernels[c.name]);
-    different.insert(kernels[c.name]);
-  }
-  CHECK(different.size() == std::size(tile::CONFIGURATIONS));
+  check_names("11_autotuned", tile::CONFIGURATIONS);
+  check_names("12_stream_k", tile::SHARED_K);
 }

@@ -84,7 +84,8 @@ TEST_CASE("each rung has one result and variants of different names") {
     }
     CHECK(results == 1);
     CHECK(static_cast<int>(names.size()) == count);
-    CHECK(count - configurations >= 2);  // a chooser among configurations is a variant
+    CHECK(count >= 2);
+    CHECK(count - configurations >= 1);  // the result: a chooser, if there are configurations
     CHECK(count - configurations <= 5);
   }
 }

@@ -35,8 +35,7 @@ struct Piece {
 std::vector<Piece> pieces_of(const KSchedule& schedule, int cluster) {
   std::vector<Piece> pieces;
   for (KShares share(schedule, cluster); share.has(); share.next()) {
-    pieces.push_back(
-        {cluster, share.tile(), share.first_k(), share.k_tiles(), share.is_shared()});
+    pieces.push_back({cluster, share.tile(), share.first_k(), share.k_tiles(), share.is_shared()});
     REQUIRE(pieces.size() <= static_cast<size_t>(schedule.tiles));
   }
   return pieces;

@@ -90,3 +90,23 @@ TEST_CASE("grids: persistent variants are exact with few CTAs, which take many t
   CHECK(runs > 0);
   note(std::to_string(runs) + " runs");
 }
+
+TEST_CASE("shared K: every variant that shares tiles is exact where it does") {
+  int variants = 0, runs = 0;
+  for_each_variant([&](const Stage& stage, const Variant& variant) {
+    if (variant.kernel.workspace_bytes == 0) return;
+    int shared = 0;
+    for (const ladder_test::SharedCall& call : ladder_test::shared_calls(variant)) {
+      Problem problem(call.shape, Data::ints, ++runs % 2 == 0 ? TIGHT : PADDED);
+      problem.args.max_ctas = call.max_ctas;
+      check_variant(stage, variant, problem, Expected(problem.args), true);
+      shared += problem.workspace.written();
+    }
+    CAPTURE(stage.stem);
+    CAPTURE(variant.name);
+    CHECK(shared >= 2);
+    ++variants;
+  });
+  CHECK(variants > 0);
+  note(std::to_string(variants) + " variants, " + std::to_string(runs) + " runs");
+}

@@ -137,6 +137,16 @@ long long Workspace::damage() const {
       others(begin + bytes_, WORKSPACE_GUARD_BYTES, 0xff));
 }
 
+bool Workspace::written() const {
+  const size_t counters = std::min(bytes_, ladder::WORKSPACE_COUNTER_BYTES);
+  std::vector<unsigned char> scratch(bytes_ - counters);
+  if (scratch.empty()) return false;
+  check_cuda(cudaMemcpy(scratch.data(), static_cast<const char*>(data()) + counters, scratch.size(),
+                        cudaMemcpyDeviceToHost),
+             "reading a workspace");
+  return std::any_of(scratch.begin(), scratch.end(), [](unsigned char c) { return c != 0xff; });
+}
+
 Problem::Problem(const Shape& shape, ladder::Data data, Padding padding, cudaStream_t stream)
     : a(shape.m, shape.k, padding.a),
       b(shape.n, shape.k, padding.b),
@@ -247,6 +257,15 @@ std::set<Shape> edge_shapes(const Variant& variant) {
     for (const int k : {v.bk - 3, below, full, full + 1, above}) shapes.insert({m, n, k});
   }
   return shapes;
+}
+
+std::vector<SharedCall> shared_calls(const Variant& variant) {
+  const ladder::Kernel& v = variant.kernel;
+  const int m = v.bm * v.cluster_m, three = 3 * v.cluster_m * v.cluster_n;
+  return {{{m - 3, v.bn - 5, 13 * v.bk + 5}, three},
+          {{m, 3 * v.bn + 1, 9 * v.bk}, three},
+          {{m - 7, 4 * v.bn + 9, 5 * v.bk - 1}, three},
+          {{m / 2 + 1, v.bn, 30 * v.bk + 7}, 0}};
 }
 
 int cluster_ctas(const Variant& variant, const GemmArgs& args) {

@@ -49,6 +49,7 @@ class Workspace {
   void* data() const;
   size_t bytes() const { return bytes_; }
   long long damage() const;  // bytes of guards that have changed, and of counters that are not 0
+  bool written() const;      // whether a kernel has left anything in the scratch
 
  private:
   size_t bytes_;
@@ -99,6 +100,14 @@ std::vector<ladder::Shape> odd_shapes();
 // equal to and more than the ring's depth. On a GPU also tile counts that share no factor and more
 // tiles than SMs, each with every K.
 std::set<ladder::Shape> edge_shapes(const ladder::Variant& variant);
+
+// Of a variant that shares the K of tiles: one tile, four and five for three clusters, one for as
+// many as fit. One that cuts each tile shares the first and the last only.
+struct SharedCall {
+  ladder::Shape shape;
+  int max_ctas;
+};
+std::vector<SharedCall> shared_calls(const ladder::Variant& variant);
 
 // CTAs of the cluster that this call gets, the fewest that a grid may have.
 int cluster_ctas(const ladder::Variant& variant, const ladder::GemmArgs& args);

@@ -20,6 +20,7 @@ using ladder::on_machine;
 using ladder::Shape;
 using ladder::Stage;
 using ladder::Variant;
+using ladder_test::call;
 using ladder_test::Ending;
 using ladder_test::Expected;
 using ladder_test::for_each_variant;
@@ -27,6 +28,7 @@ using ladder_test::Matrix;
 using ladder_test::PADDED;
 using ladder_test::Problem;
 using ladder_test::rungs;
+using ladder_test::Stream;
 using ladder_test::TIGHT;
 
 namespace {
@@ -36,23 +38,9 @@ Shape some_shape() {
   return on_machine() ? Shape{150, 300, 136} : Shape{333, 1111, 200};
 }
 
-int call(int stage, const GemmArgs& args) {
-  return ladder_gemm_bf16(stage, args.m, args.n, args.k, args.a, args.lda, args.b, args.ldb, args.d,
-                          args.ldd, args.stream);
-}
-
 bool error_has(const char* part) {
   return std::string(ladder_last_error()).find(part) != std::string::npos;
 }
-
-// The streams of two callers never wait for each other, nor for the default stream.
-struct Stream {
-  cudaStream_t handle = nullptr;
-  Stream() {
-    check_cuda(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking), "creating a stream");
-  }
-  ~Stream() { cudaStreamDestroy(handle); }
-};
 
 }  // namespace
 

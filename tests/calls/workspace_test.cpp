@@ -14,6 +14,7 @@ using ladder::check_cuda;
 using ladder::GemmArgs;
 using ladder::Variant;
 using ladder_test::Problem;
+using ladder_test::Stream;
 
 namespace {
 
@@ -50,21 +51,12 @@ void register_rung() {
 
 int call(int stage, const GemmArgs& args) {
   launched = {};
-  return ladder_gemm_bf16(stage, args.m, args.n, args.k, args.a, args.lda, args.b, args.ldb, args.d,
-                          args.ldd, args.stream);
+  return ladder_test::call(stage, args);
 }
 
 std::string last_kernel() {
   return ladder_last_kernel();
 }
-
-struct Stream {
-  cudaStream_t handle = nullptr;
-  Stream() {
-    check_cuda(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking), "creating a stream");
-  }
-  ~Stream() { cudaStreamDestroy(handle); }
-};
 
 // With every word that ladder_last_error() must have.
 void refused(int code, std::initializer_list<const char*> words) {

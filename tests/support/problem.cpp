@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdio>
 #include <filesystem>
 
 #include "common/host/error.h"
+#include "common/host/ladder.h"
 #include "common/host/watchdog.h"
 #include "common/host/where.h"
 #include "tests/support/matrix_kernels.h"
@@ -169,6 +171,25 @@ Problem::Problem(const Shape& shape, ladder::Data data, Padding padding, cudaStr
   check_cuda(cudaStreamSynchronize(stream), "filling a problem");
 }
 
+void cancel(Problem& problem) {
+  const int k = problem.args.k, half = k / 2;
+  const auto repeat = [&](Matrix& matrix, int rows, uint16_t sign) {
+    std::vector<bf16> elements = matrix.download();
+    for (int row = 0; row < rows; ++row) {
+      bf16* const of_row = &elements[static_cast<size_t>(row) * k];
+      for (int i = 0; i < half; ++i) {
+        const int bits = std::bit_cast<uint16_t>(of_row[i]) ^ sign;
+        of_row[half + i] = std::bit_cast<bf16>(static_cast<uint16_t>(bits));
+      }
+      if (k % 2 == 1) of_row[k - 1] = std::bit_cast<bf16>(uint16_t{0});
+    }
+    matrix.upload(elements);
+  };
+  repeat(problem.a, problem.args.m, 0);
+  repeat(problem.b, problem.args.n, 0x8000);
+  check_cuda(cudaDeviceSynchronize(), "uploading a problem");
+}
+
 Expected::Expected(const GemmArgs& args) {
   if (on_machine()) {
     on_host = ladder::reference_on_host(args);
@@ -270,6 +291,21 @@ std::vector<SharedCall> shared_calls(const Variant& variant) {
 
 int cluster_ctas(const Variant& variant, const GemmArgs& args) {
   return ladder::chosen(variant, args).rules().cluster;
+}
+
+// --- calling -------------------------------------------------------------------------------------
+
+Stream::Stream() {
+  check_cuda(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking), "creating a stream");
+}
+
+Stream::~Stream() {
+  cudaStreamDestroy(handle);
+}
+
+int call(int stage, const GemmArgs& args) {
+  return ladder_gemm_bf16(stage, args.m, args.n, args.k, args.a, args.lda, args.b, args.ldb, args.d,
+                          args.ldd, args.stream);
 }
 
 // --- running -------------------------------------------------------------------------------------

@@ -72,6 +72,10 @@ struct Problem {
           cudaStream_t stream = nullptr);
 };
 
+// Makes the second half of K take away what the first half adds: D is what rounding has left, which
+// depends on the order of the sums.
+void cancel(Problem& problem);
+
 // What D must be. Waits for args.stream.
 struct Expected {
   explicit Expected(const ladder::GemmArgs& args);
@@ -111,6 +115,20 @@ std::vector<SharedCall> shared_calls(const ladder::Variant& variant);
 
 // CTAs of the cluster that this call gets, the fewest that a grid may have.
 int cluster_ctas(const ladder::Variant& variant, const ladder::GemmArgs& args);
+
+// --- calling -------------------------------------------------------------------------------------
+
+// It waits for no other, nor for the default stream.
+struct Stream {
+  cudaStream_t handle = nullptr;
+  Stream();
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+};
+
+// By the C API: its code. The workspace is that of the stream.
+int call(int stage, const ladder::GemmArgs& args);
 
 // --- running -------------------------------------------------------------------------------------
 

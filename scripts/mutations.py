@@ -76,8 +76,15 @@ CLUSTER = rung("08_cluster_multicast", "2x1", "TileILi2ELi1E", (256, 256, 640), 
 EPILOGUE = rung("09_async_epilogue", "overlapped", "StoreE2E", (256, 764, 256), grid=2)
 # Ten k tiles: a consumer's slots are laps behind the other's.
 PINGPONG = rung("10_pingpong", "64x256", "TileILi256E", (256, 512, 640), grid=2)
-# Consumers, blocks, columns, cluster_m, cluster_n.
-AUTOTUNED = rung("11_autotuned", "128x256", "TileILi2ELi1ELi256ELi1ELi1E", (128, 256, 640))
+# Consumers, blocks, columns, cluster_m, cluster_n. Its one CTA fills the grid, so it starts early.
+AUTOTUNED = rung("11_autotuned", "128x256", "TileILi2ELi1ELi256ELi1ELi1E", (128, 256, 640), grid=1)
+# Consumers, blocks, columns, sharers, split, CTAs of an SM. Three clusters share two tiles of twelve
+# k tiles, so that the middle one has a part of both; eight share one of 32, which takes a second
+# kernel; and four CTAs of a cluster share a tile.
+STREAM_K_TILE = "TileILi1ELi1ELi8ELi1ELi1ELi2E"
+STREAM_K = rung("12_stream_k", "64x8_x2_all", "4gemmINS_4" + STREAM_K_TILE, (8, 128, 768), grid=3)
+ADD_UP = rung("12_stream_k", "64x8_x2_cut", "6add_upINS_4" + STREAM_K_TILE, (8, 64, 2048), grid=8)
+SPLIT_K = rung("12_stream_k", "64x8_x2_k4", "4gemmINS_4TileILi1ELi1ELi8ELi1ELi4ELi2E", (8, 64, 768))
 BULK_STORE = Subject(
     "build/tests/kernels/bulk_store", "build/obj/tests/machine/kernels/bulk_store.ptx", "",
     "10store_rowsE", [], "bulk_store")
@@ -560,6 +567,92 @@ def relaxed_arrive_without_fence(kernel):
 def cluster_empty_count(kernel):
     for init in kernel.find("mbarrier.init.*", at=EMPTY):
         kernel.replace(init, operands={1: "8"})
+
+
+GROUPS.append("Shared K")
+
+
+@mutation(
+    "share-overlaps-the-one-before", STREAM_K, "every share but the first begins a K step early",
+    "Nothing hangs and nothing races: only a check of D finds a step of K that two clusters have "
+    "multiplied.",
+    {"wrong result": []}, gpu="wrong result",
+)  # fmt: skip
+def share_overlaps_the_one_before(kernel):
+    begin = kernel.find("mad.lo.s32", at="step_ = schedule.begin(cluster)")[-1]
+    step = begin.operands[0]
+    kernel.insert_after(begin, f"sub.s32 {step}, {step}, 1; max.s32 {step}, {step}, 0;")
+
+
+@mutation(
+    "last-share-lost", STREAM_K, "the last to come looks for one arrival more than there are",
+    "Nobody waits, so nobody hangs: each leaves its part to a cluster that never comes, and the "
+    "tile is not stored.",
+    {"wrong result": []}, gpu="wrong result",
+)  # fmt: skip
+def last_share_lost(kernel):
+    for others in kernel.find("sub.s32", at="others = by.end - by.first - 1"):
+        kernel.insert_after(others, f"add.s32 {others.operands[0]}, {others.operands[0]}, 1;")
+
+
+@mutation(
+    "counters-not-reset", STREAM_K, "the last to come leaves the counter as it is",
+    "The product is right this time. The next launch counts on, and nobody is last: whoever counts "
+    "must leave the counters as they were, and whoever tests must look at them.",
+    {"wrong result": ["counters"]}, gpu="wrong result",
+)  # fmt: skip
+def counters_not_reset(kernel):
+    kernel.delete(kernel.one("st.relaxed.gpu.*"))
+
+
+@mutation(
+    "barrier-before-arrival-dropped", STREAM_K,
+    "one thread arrives for its warpgroup before the others have left their sums",
+    "A release speaks for what its own thread has seen: the barrier in front of it makes that the "
+    "whole warpgroup's.",
+    {"race": [r"ld\.global", r"st\.global", "order them: fence.acq_rel.gpu"]},
+)  # fmt: skip
+def barrier_before_arrival_dropped(kernel):
+    kernel.delete(kernel.one("barrier.sync", at="before one speaks for all"))
+
+
+@mutation(
+    "arrival-relaxed", STREAM_K, "the atom that arrives is relaxed in place of acq_rel",
+    "A relaxed atom counts, and orders nothing: the sums that others left may not be there yet.",
+    {"race": [r"ld\.global", r"st\.global", "order them: fence.acq_rel.gpu"]},
+)  # fmt: skip
+def arrival_relaxed(kernel):
+    kernel.replace(kernel.one("atom.add.acq_rel.gpu.*"), opcode="atom.add.relaxed.gpu.global.u32")
+
+
+@mutation(
+    "counter-read-relaxed", STREAM_K, "the load of the counter is relaxed in place of acquire",
+    "Whoever comes last by far reads the count and goes on: without acquire it knows that the sums "
+    "were left, and need not see them.",
+    {"race": [r"ld\.global", r"st\.global", "sees the flag, and fence.acq_rel"]},
+)  # fmt: skip
+def counter_read_relaxed(kernel):
+    kernel.replace(kernel.one("ld.acquire.gpu.*"), opcode="ld.relaxed.gpu.global.u32")
+
+
+@mutation(
+    "sums-read-too-early", ADD_UP, "griddepcontrol.wait of the second kernel deleted",
+    "The second kernel starts while the first still multiplies: the partial sums are there when its "
+    "wait says so.",
+    {"race": ["the grid before may still be running", "order them: griddepcontrol.wait"]},
+)  # fmt: skip
+def sums_read_too_early(kernel):
+    kernel.delete(kernel.one("griddepcontrol.wait"))
+
+
+@mutation(
+    "partial-sums-unsynchronised", SPLIT_K, "nobody waits for the bytes of the partial sums",
+    "st.async returns long before its bytes are there, wherever they go: only the mbarrier that "
+    "counts them says when a sum may begin.",
+    {"race": [r"ld\.shared", r"st\.async"]},
+)  # fmt: skip
+def partial_sums_unsynchronised(kernel):
+    always_true(kernel, kernel.one("mbarrier.try_wait.*", at="mbarrier_wait_cluster(summands"))
 
 
 GROUPS.append("Dependent launches")

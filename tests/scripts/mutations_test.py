@@ -22,7 +22,9 @@ fence-missing-after-ldmatrix wait-group-read-dropped barrier-after-wait-group-re
 descriptor-sbo descriptor-swizzle slot-misaligned cluster-exit-unsynchronised
 remote-arrive-wrong-rank multicast-mask scope-cta elected-arrive-without-syncwarp
 accumulator-in-flight tma-store-past-d stale-parity-second-tile raster-skips-a-tile
-grid-wait-dropped""".split()
+grid-wait-dropped share-overlaps-the-one-before last-share-lost counters-not-reset
+barrier-before-arrival-dropped arrival-relaxed counter-read-relaxed sums-read-too-early
+partial-sums-unsynchronised""".split()
 
 RACE = ("Race in kernel gemm: wgmma.mma_async.sync reads shared 0x400, which "
         "cp.async.bulk.tensor.2d has written, and nothing orders the two.\n")  # fmt: skip

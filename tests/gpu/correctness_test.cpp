@@ -99,3 +99,37 @@ TEST_CASE("repetition: 100 runs of every variant give the same bits") {
   });
   ladder_test::note(std::to_string(variants) + " variants");
 }
+
+// Sums in another order would show: cancel().
+TEST_CASE("repetition: 100 runs of every variant that shares tiles give the same bits") {
+  NEEDS_GPU();
+  int variants = 0, runs = 0;
+  for_each_variant([&](const Stage& stage, const Variant& variant) {
+    if (variant.kernel.workspace_bytes == 0) return;
+    std::vector<ladder_test::SharedCall> calls = ladder_test::shared_calls(variant);
+    calls.push_back({{72, 2112, 3584}, 0});
+    calls.push_back({{200, 3000, 1496}, 7});
+    for (const ladder_test::SharedCall& call : calls) {
+      Problem problem(call.shape, Data::normal, PADDED);
+      ladder_test::cancel(problem);
+      problem.args.max_ctas = call.max_ctas;
+      check_variant(stage, variant, problem, Expected(problem.args), false);
+      Matrix first(call.shape.m, call.shape.n, PADDED.d);
+      first.upload(problem.d.download());
+      long long different = 0;
+      for (int repetition = 1; repetition < 100; ++repetition) {
+        problem.d.poison();
+        ladder_test::run_watched(stage, variant, problem.args);
+        different += problem.d.differences(first);
+      }
+      const std::string where = ladder_test::label(stage, variant, problem.args);
+      CAPTURE(where);
+      CHECK(different == 0);
+      CHECK(problem.workspace.damage() == 0);
+      runs += 100;
+    }
+    ++variants;
+  });
+  CHECK(variants > 0);
+  ladder_test::note(std::to_string(variants) + " variants, " + std::to_string(runs) + " runs");
+}

@@ -127,21 +127,33 @@ TEST_CASE("shared K: sharing pays where tiles are few and K is long") {
   CHECK(clocks(all, 128, 132 * 128, 256) == clocks(whole, 128, 132 * 128, 256));  // a full round
 }
 
+// Of `ctas` CTAs, 132 at a time, one an SM, whose operands are far more than L2 holds.
+bool long_one_starts_early(int ctas, double l2_share = 0) {
+  return starts_early(Gpu{}, ctas, 132, 1, l2_share, 1e9);
+}
+
 TEST_CASE("early start: where every SM is busy to the end") {
-  CHECK(starts_early(132, 132, 0));
-  CHECK(starts_early(4 * 132, 132, 0));
-  CHECK(starts_early(131, 132, 0));
-  CHECK(starts_early(1, 1, 0));
-  CHECK(starts_early(20 * 132 + 1, 132, 0));  // a last round that is hardly there, of many
-  CHECK_FALSE(starts_early(1, 132, 0));
-  CHECK_FALSE(starts_early(66, 132, 0));
-  CHECK_FALSE(starts_early(133, 132, 0));
-  CHECK_FALSE(starts_early(132 + 66, 132, 0));
+  CHECK(long_one_starts_early(132));
+  CHECK(long_one_starts_early(4 * 132));
+  CHECK(long_one_starts_early(131));
+  CHECK(long_one_starts_early(20 * 132 + 1));  // a last round that is hardly there, of many
+  CHECK_FALSE(long_one_starts_early(1));
+  CHECK_FALSE(long_one_starts_early(66));
+  CHECK_FALSE(long_one_starts_early(133));
+  CHECK_FALSE(long_one_starts_early(132 + 66));
+}
+
+TEST_CASE("early start: or where there is little to read, with one CTA an SM") {
+  CHECK(starts_early(Gpu{}, 66, 132, 1, 0, 50e6));
+  CHECK(starts_early(Gpu{}, 66, 132, 1, 1, 50e6));
+  CHECK_FALSE(starts_early(Gpu{}, 66, 132, 1, 0, 70e6));  // more than L2 holds
+  CHECK_FALSE(starts_early(Gpu{}, 66, 264, 2, 0, 50e6));  // two may crowd on an SM
+  CHECK(starts_early(Gpu{}, 260, 264, 2, 0, 50e6));
 }
 
 TEST_CASE("early start: not where L2 is about as slow as the products") {
-  CHECK(starts_early(132, 132, 0.5));
-  CHECK_FALSE(starts_early(132, 132, 1));
+  CHECK(long_one_starts_early(132, 0.5));
+  CHECK_FALSE(long_one_starts_early(132, 1));
   const Gpu gpu;
   const double small = tile::l2_share(gpu, 128, 128, 256);
   const double large = tile::l2_share(gpu, 256, 256, 512);

@@ -92,12 +92,15 @@ struct FittedSharedK {
   double dram_share = 0.985;      // of the DRAM ceiling
 };
 
+// What is not to be chosen for a shape, whatever else there is.
+constexpr double NEVER = 1e30;
+
 // Expected clocks, at gpu.mhz, of one launch: D [m][n] of K = k, all > 0, by CTAs of which
 // `resident` run at a time. lda, ldb: elements from row to row of A and B; 0: k.
 inline double predicted_clocks(const SharedK& config, int m, int n, int k, int resident,
                                const Gpu& gpu, long long lda = 0, long long ldb = 0,
                                const FittedSharedK& FITTED = {}) {
-  constexpr double OUTSIDE_LINES = Fitted{}.outside_lines, NEVER = 1e30;
+  constexpr double OUTSIDE_LINES = Fitted{}.outside_lines;
   const double a_lines = lines_per_row(lda > 0 ? lda : k);
   const double b_lines = lines_per_row(ldb > 0 ? ldb : k);
   const int bm = config.bm(), bn = config.bn, cluster = config.cluster();

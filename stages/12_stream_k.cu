@@ -252,9 +252,8 @@ __global__ __launch_bounds__(T::THREADS,
   if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync();
 }
 
-// Adds up the parts of tiles that are cut, in the order of K, so that the bits are the same in every
-// run. A CTA has 8 columns of 64 rows of a tile, and its quarters a quarter of the
-// parts each.
+// Adds up the parts of tiles that are cut, in the order of K, so that the bits are the same in each
+// run. A CTA has 8 columns of 64 rows of a tile, and each of its quarters a quarter of the parts.
 constexpr int QUARTERS = 4, ADD_UP_THREADS = QUARTERS * 128;
 
 template <class T>

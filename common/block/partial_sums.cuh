@@ -3,7 +3,6 @@
 // Introduced by stages/12_stream_k.cu
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "common/block/stage_transposed.cuh"
@@ -103,7 +102,7 @@ __device__ void add_partials(float (&sum)[COLS / 2], int from, int end, int vect
 template <class T, int COL = 0>
 __device__ void stage_sums(tile::SmemTile<bf16, T::BN, 64>& box, const float (&acc)[T::BN / 2],
                            int block, const Sharers& by, const Partials& partials) {
-  constexpr int COLS = std::min(T::AT_ONCE, T::BN - COL);
+  constexpr int COLS = T::BN - COL < T::AT_ONCE ? T::BN - COL : T::AT_ONCE;
   const int vector = (block * T::BN + COL) / 8;
   float sum[COLS / 2];
 #pragma unroll

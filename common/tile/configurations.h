@@ -6,7 +6,7 @@
 namespace tile {
 
 // Rows x columns of a tile; 2x1 and 1x2: clusters of CTAs that share what they load. Two consumers
-// have 64 or 128 rows each, three have 64. No row could be left out: tests/host/cost_model_test.cpp.
+// have 64 or 128 rows each, three have 64. What each is worth: tests/host/cost_model_test.cpp.
 // Without designators: nvcc 13.0 with clang as host compiler takes a member between two of them
 // for 0.
 constexpr GemmConfig CONFIGURATIONS[] = {

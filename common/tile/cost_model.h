@@ -74,7 +74,8 @@ constexpr int raster_group(int bm, int bn, int tiles_at_once) {
   return group;
 }
 
-// Slots of a ring that fit into shared memory beside the staged results, of which each consumer has `buffers` blocks of 64 rows.
+// Slots of a ring that fit into shared memory beside the staged results, of which each consumer has
+// `buffers` blocks of 64 rows.
 constexpr int ring_slots(const GemmConfig& config, int buffers) {
   constexpr int BARRIERS_AND_PADDING = 1024;
   const int staged = config.consumers * buffers * 64 * config.bn * 2;

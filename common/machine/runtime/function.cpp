@@ -217,9 +217,16 @@ static bool is_known(cudaLaunchAttributeID id) {
   return static_cast<int>(id) >= 0 && static_cast<int>(id) <= NVLINK_UTIL_CENTRIC_SCHEDULING;
 }
 
-// How many clusters of this many SMs fit: a cluster lies in one GPC, and a GPC has eight or nine
-// pairs of SMs, as on an H200 of 132 SMs.
-static int clusters_that_fit(int sms, int cluster) {
+// How many clusters of so many CTAs fit, one or more CTAs an SM. A cluster lies in one GPC, whose SMs
+// it need not divide evenly. What an H200 of 132 SMs says, with one CTA an SM and with two, and
+// otherwise eight GPCs of about as many pairs of SMs.
+static int clusters_that_fit(int sms, int cluster, int on_one_sm) {
+  constexpr int H200_SMS = 132, SIZES = 8;
+  constexpr int H200[2][SIZES] = {{132, 66, 39, 30, 22, 17, 15, 15},
+                                  {264, 132, 79, 62, 47, 39, 32, 30}};
+  if (sms == H200_SMS && cluster <= SIZES && on_one_sm <= 2) {
+    return H200[on_one_sm - 1][cluster - 1];
+  }
   constexpr int GPC_SMS = 16;
   const int gpcs = std::max(1, sms / GPC_SMS), pairs = sms / 2;
   int clusters = 0;
@@ -227,7 +234,7 @@ static int clusters_that_fit(int sms, int cluster) {
     const int mine = 2 * (pairs / gpcs + (gpc < pairs % gpcs ? 1 : 0)) + (gpc == 0 ? sms % 2 : 0);
     clusters += mine / cluster;
   }
-  return clusters;
+  return clusters * on_one_sm;
 }
 
 // Clusters that can be active at the same time.
@@ -250,8 +257,7 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* symbol,
     if (status != cudaSuccess) return status;
     const int on_one_sm =
         ctas_per_sm(*code, static_cast<int>(request.block.count()), request.dynamic_smem_bytes);
-    *clusters =
-        clusters_that_fit(sm_count(), static_cast<int>(request.cluster.count())) * on_one_sm;
+    *clusters = clusters_that_fit(sm_count(), static_cast<int>(request.cluster.count()), on_one_sm);
     return cudaSuccess;
   });
 }

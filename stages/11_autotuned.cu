@@ -16,7 +16,6 @@
 #include "common/block/stage_tile.cuh"
 #include "common/block/store_last_columns.cuh"
 #include "common/host/configurations.h"
-#include "common/host/device.h"
 #include "common/host/error.h"
 #include "common/host/launch.h"
 #include "common/host/registry.h"
@@ -205,7 +204,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
   if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync();
 }
 
-// PLAIN: never by programmatic dependent launch, before the kernel in front has ended.
+// PLAIN: never before the kernel in front has ended.
 template <class T, bool PLAIN>
 void launch(const ladder::GemmArgs& g) {
   const CUtensorMap map_a = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, T::SLICE_A, T::BK);
@@ -216,9 +215,10 @@ void launch(const ladder::GemmArgs& g) {
   const int block_m = T::BM * T::CLUSTER_M, block_n = T::BN * T::CLUSTER_N;  // of one cluster
   const int blocks = tile::ceil_div(g.m, block_m) * tile::ceil_div(g.n, block_n);
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
-  const double l2_share = tile::l2_share(tile::Gpu{}, T::BM, T::BN, T::SLICE_A + T::SLICE_B);
-  const bool early = !PLAIN && tile::starts_early(tile::Gpu{}, blocks, at_once, 1, l2_share,
-                                                  2.0 * g.k * (1.0 * g.m + g.n));
+  const tile::Gpu gpu = ladder::gpu();
+  const double l2_share = tile::l2_share(gpu, T::BM, T::BN, T::SLICE_A + T::SLICE_B);
+  const double bytes = 2.0 * g.k * (1.0 * g.m + g.n);
+  const bool early = !PLAIN && tile::starts_early(gpu, blocks, at_once, 1, l2_share, bytes);
   const ladder::Launch config(std::min(blocks, at_once) * T::CLUSTER, T::THREADS, sizeof(Smem<T>),
                               T::CLUSTER, early, g.stream);
   ladder::check_cuda(

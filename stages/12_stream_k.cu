@@ -340,13 +340,13 @@ void launch(const ladder::GemmArgs& g) {
   const CUtensorMap map_d = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, work.box_rows, T::WM);
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
   const bool shared = schedule.whole < schedule.tiles;
+  const tile::Gpu gpu = ladder::gpu();
   // Clusters that split K are dealt out to the GPCs by the launch anyhow, and shared K fills them.
   const double l2_share =  // if two CTAs read the same rows of B
-      work.tiles_n > 1 ? tile::l2_share(tile::Gpu{}, T::BM, T::BN, T::SLICE + work.rows) : 0;
-  const bool early =
-      shared || T::SPLIT > 1 ||
-      tile::starts_early(tile::Gpu{}, schedule.tiles * T::CLUSTER, at_once * T::CLUSTER, T::CTAS,
-                         l2_share, 2.0 * g.k * (1.0 * g.m + g.n));
+      work.tiles_n > 1 ? tile::l2_share(gpu, T::BM, T::BN, T::SLICE + work.rows) : 0;
+  const bool early = shared || T::SPLIT > 1 ||
+                     tile::starts_early(gpu, schedule.tiles * T::CLUSTER, at_once * T::CLUSTER,
+                                        T::CTAS, l2_share, 2.0 * g.k * (1.0 * g.m + g.n));
   const ladder::Launch config(schedule.clusters * T::CLUSTER, T::THREADS, sizeof(Smem<T>),
                               T::CLUSTER, early, g.stream);
   ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_d, work),

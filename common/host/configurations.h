@@ -49,12 +49,12 @@ Variant least_of(const char* name, const char* what) {
       +[](const GemmArgs& g) -> const Variant& { return *least_predicted(CONFIGURATIONS(), g); });
 }
 
-// What such a rung registers: its configurations, launched early, behind the variants that choose
-// among them, and among the same that are launched plainly.
-template <const std::vector<Variant>& (*EARLY)(), const std::vector<Variant>& (*PLAIN)()>
+// What such a rung registers: its configurations, launched early or plainly by tile::starts_early,
+// behind the variants that choose among them, and among the same that are always launched plainly.
+template <const std::vector<Variant>& (*BY_RULE)(), const std::vector<Variant>& (*PLAIN)()>
 std::vector<Variant> with_choosers() {
-  std::vector<Variant> all = EARLY();
-  all.insert(all.begin(), {least_of<EARLY>("auto", "chosen by the cost model").as_result(),
+  std::vector<Variant> all = BY_RULE();
+  all.insert(all.begin(), {least_of<BY_RULE>("auto", "chosen by the cost model").as_result(),
                            least_of<PLAIN>("auto_plain", "the same choice, plain launch")});
   return all;
 }

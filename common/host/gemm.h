@@ -45,7 +45,7 @@ struct MatmulArgs : Call {
 
 using bf16 = __nv_bfloat16;
 
-// The problem of rungs 1 to 11: bf16 in and out.
+// The problem of rungs 1 to 12: bf16 in and out.
 using GemmArgs = MatmulArgs<bf16, bf16>;
 
 }  // namespace ladder

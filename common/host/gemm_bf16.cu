@@ -1,4 +1,4 @@
-// The problem of rungs 1 to 11, and what tests use of its references.
+// The problem of rungs 1 to 12, and what tests use of its references.
 #include "common/host/matmul_problem.cuh"
 
 namespace ladder {

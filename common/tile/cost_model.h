@@ -41,7 +41,7 @@ struct Gpu {
 };
 
 // What a GPU reaches of its nominal clock and DRAM bytes a second where memory bounds. Of an H200:
-// 1800 of 1980 MHz (make sweep), and 4.33 of 4.92 TB/s (make limits, dram_read).
+// 1800 of 1980 MHz (make sweep), and 4.32 of 4.92 TB/s (make limits, dram_read).
 constexpr double CLOCK_SHARE = 1800.0 / 1980, DRAM_SHARE = 0.88;
 
 // A GPU by its nominal numbers, as the CUDA runtime has them: SMs, highest SM clock, L2's capacity,
@@ -55,7 +55,8 @@ constexpr Gpu gpu_of(int sms, double max_mhz, double l2_bytes, double dram_bytes
   return gpu;
 }
 
-// What no ceiling gives: fitted to what `make sweep` measured.
+// What no ceiling gives: fitted to what `make sweep` measured of an earlier table and to trials of this
+// one on an H200, at shapes that include the tuning and the held-out ones and none of the drawn ones.
 struct Fitted {
   double start_clocks = 5200;    // of a launch: until the first bytes land, and after the last
   double latency_clocks = 200;   // from the end of a consumer's products to its next ones
@@ -129,8 +130,8 @@ constexpr bool starts_early(const Gpu& gpu, int ctas, int places, int on_sm, dou
 // Power has no term. It pulls the clock down where tensor cores are busy, but about as far for each
 // configuration that is fast for a shape: two fits that had a term for it picked the same.
 inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, int resident,
-                               const Gpu& gpu, long long lda = 0, long long ldb = 0,
-                               const Fitted& fitted = {}) {
+                               const Gpu& gpu, long long lda = 0, long long ldb = 0) {
+  constexpr Fitted FITTED;
   const double rows = m, cols = n;  // m * n * k would overflow integers
   const double row_lines = lines_per_row(lda > 0 ? lda : k);
   const double col_lines = lines_per_row(ldb > 0 ? ldb : k);
@@ -145,12 +146,12 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
   // waits longer for them than the others' last. What wgmma reads of shared memory takes less time
   // than either, in every configuration.
   const double tensor = 2.0 * bm * bn * 64 / gpu.tensor_flop;
-  const double own = fitted.latency_clocks + tensor / config.consumers;
-  const double step = std::max(tensor, own) + (config.cluster() > 1 ? fitted.sharing_clocks : 0);
+  const double own = FITTED.latency_clocks + tensor / config.consumers;
+  const double step = std::max(tensor, own) + (config.cluster() > 1 ? FITTED.sharing_clocks : 0);
 
   // L2, of a block's k step: each CTA of a cluster asks for its slice of what all of them get.
-  const double row_requests = rows * row_lines + (blocks_m * block_m - rows) * fitted.outside_lines;
-  const double col_requests = cols * col_lines + (blocks_n * block_n - cols) * fitted.outside_lines;
+  const double row_requests = rows * row_lines + (blocks_m * block_m - rows) * FITTED.outside_lines;
+  const double col_requests = cols * col_lines + (blocks_n * block_n - cols) * FITTED.outside_lines;
   const double l2_bytes = (row_requests / blocks_m + col_requests / blocks_n) * 128;
   const double l2 = l2_bytes / (gpu.l2_bytes_per_clock * gpu.sms);
 
@@ -164,10 +165,10 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
 
   // Results: TMA stores a consumer's boxes one after the other, and these are narrow where bn is no
   // multiple of 64. A second block that has no boxes of its own waits for those of the first.
-  const double store = fitted.store_clocks * bn / std::gcd(bn, 64);  // of a block
+  const double store = FITTED.store_clocks * bn / std::gcd(bn, 64);  // of a block
   const bool waits = staging_buffers(config) < config.blocks;
-  const double epilogue = fitted.turn_clocks * config.consumers +
-                          fitted.epilogue_clocks * config.blocks * bn + (waits ? store : 0);
+  const double epilogue = FITTED.turn_clocks * config.consumers +
+                          FITTED.epilogue_clocks * config.blocks * bn + (waits ? store : 0);
 
   // Rounds. While results are staged and stored, the ring fills with what the next tile needs.
   const double full = std::ceil(blocks / clusters) - 1, last = blocks - full * clusters;
@@ -175,7 +176,7 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
       std::max(overlapped(steps * step + epilogue, steps * l2 * clusters, dram * clusters),
                store * config.blocks);
   const double last_round = overlapped(steps * step, steps * l2 * last, dram * last) + epilogue;
-  return fitted.start_clocks + full * full_round + last_round;
+  return FITTED.start_clocks + full * full_round + last_round;
 }
 
 }  // namespace tile

@@ -75,7 +75,7 @@ CLUSTER = rung("08_cluster_multicast", "2x1", "TileILi2ELi1E", (256, 256, 640), 
 # Three tiles, so that boxes are used again; D's rows end with half a chunk.
 EPILOGUE = rung("09_async_epilogue", "overlapped", "StoreE2E", (256, 764, 256), grid=2)
 # Ten k tiles: a consumer's slots are laps behind the other's.
-PINGPONG = rung("10_pingpong", "64x256", "TileILi256E", (256, 512, 640), grid=2)
+PINGPONG = rung("10_pingpong", "64x256", "TileILi1ELi256E", (256, 512, 640), grid=2)
 # Consumers, blocks, columns, cluster_m, cluster_n. Its one CTA fills the grid, so it starts early.
 AUTOTUNED = rung("11_autotuned", "128x256", "TileILi2ELi1ELi256ELi1ELi1E", (128, 256, 640), grid=1)
 # Consumers, blocks, columns, sharers, split, CTAs of an SM. Three clusters share two tiles of twelve

@@ -36,20 +36,20 @@ namespace pingpong {
 
 using ladder::bf16;
 
-template <int BN_>
+template <int BLOCKS_, int BN_, int DEPTH_>
 struct Tile {
-  static constexpr int CONSUMERS = 2;                    // warpgroups that multiply
-  static constexpr int WM = 64;                          // of a consumer warpgroup: 64 x BN
-  static constexpr int BM = WM, BN = BN_, BK = 64;       // of a CTA at a time, of one consumer
+  static constexpr int CONSUMERS = 2;              // warpgroups that multiply
+  static constexpr int WM = 64, BLOCKS = BLOCKS_;  // a consumer's tile: BLOCKS of 64 x BN
+  static constexpr int BM = BLOCKS * WM, BN = BN_, BK = 64;
   static constexpr int THREADS = 128 + CONSUMERS * 128;  // warpgroup 0: producer, storers
-  static constexpr int DEPTH = 4;                        // slots in the ring
+  static constexpr int DEPTH = DEPTH_;                   // slots in the ring
   static constexpr int TX_BYTES = (BM + BN) * BK * int{sizeof(bf16)};  // TMA brings one slot
   static constexpr int CLUSTER_M = 2, CLUSTER_N = 1;                   // CTAs along M and N
   static constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
   static constexpr int SLICE_A = BM / CLUSTER_N;    // rows of A that one CTA loads for its row
   static constexpr int SLICE_B = BN / CLUSTER_M;    // rows of B that one CTA loads for its column
   static constexpr int GROUP = 16 / CLUSTER_M;      // rows of clusters that are swept together
-  static constexpr int BOX = 64, BOXES = BN / BOX;  // a consumer's block is stored 64 x BOX by box
+  static constexpr int BOX = 64, BOXES = BN / BOX;  // a block is stored 64 x BOX by box
   static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = 224;
   static_assert(BK * 2 == tile::SWIZZLE_ROW_BYTES, "a row of the tile is a row of the swizzle");
   static_assert(BOX * 2 == tile::SWIZZLE_ROW_BYTES, "so is a row of a box");
@@ -62,7 +62,7 @@ template <class T>
 struct alignas(1024) Smem {
   tile::SmemTile<bf16, T::BM, T::BK> a[T::DEPTH];
   tile::SmemTile<bf16, T::BN, T::BK> b[T::DEPTH];
-  tile::SmemTile<bf16, T::WM, T::BOX> d[T::CONSUMERS][T::BOXES];
+  tile::SmemTile<bf16, T::WM, T::BOX> d[T::CONSUMERS][T::BLOCKS][T::BOXES];
   uint64_t full[T::DEPTH];        // the producer's arrival, and TX_BYTES
   uint64_t empty[T::DEPTH];       // one arrival a warp of one consumer of each CTA
   uint64_t turn[T::CONSUMERS];    // this consumer may multiply: one arrival a warp of the other
@@ -131,12 +131,12 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
       const bool leader = threadIdx.x % 32 == 0;  // starts the copies and waits for them
       uint32_t parity = 0;
       for (auto t = tiles.every(T::CONSUMERS, storer); t.has(); t.next(), parity ^= 1) {
-        const int row = t.m0(), n0 = t.n0();
+        const int m0 = t.m0(), n0 = t.n0();
         ptx::mbarrier_wait(&smem.staged[storer], parity);
 #pragma unroll 1
-        for (int i = 0; i < T::BOXES; ++i) {
-          const int col = n0 + i * T::BOX;
-          const auto& box = smem.d[storer][i];
+        for (int i = 0; i < T::BLOCKS * T::BOXES; ++i) {
+          const int row = m0 + i / T::BOXES * T::WM, col = n0 + i % T::BOXES * T::BOX;
+          const auto& box = smem.d[storer][i / T::BOXES][i % T::BOXES];
           if (leader && row < m && col < n / 8 * 8) {
             ptx::cp_async_bulk_tensor_2d_s2g(&map_d, col, row, box.bytes);
             ptx::cp_async_bulk_commit_group();
@@ -153,7 +153,7 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
     ptx::setmaxnreg_inc<T::CONSUMER_REGS>();
     const int group = threadIdx.x / 128 - 1;
     const int lane = threadIdx.x % 32;  // lane r speaks to CTA r of the cluster
-    float acc[T::BN / 2];               // D [64][BN] of the warpgroup
+    float acc[T::BLOCKS][T::BN / 2];    // D [BLOCKS][64][BN] of the warpgroup
     tile::RingState<T::DEPTH> ring;
     uint32_t parity = 0;
     ring.advance(group * k_tiles);  // the other consumer's slots
@@ -165,8 +165,12 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
       int last_slot = 0;
       for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
         ptx::mbarrier_wait_cluster(&smem.full[ring.slot], ring.parity);  // the tile has landed
-        block::multiply_tile<T>(acc, smem.a[ring.slot].bytes, smem.b[ring.slot].bytes, k_tile > 0);
-        ptx::wgmma_wait_group<1>();  // the next products queue up: nobody else's would
+#pragma unroll
+        for (int i = 0; i < T::BLOCKS; ++i) {
+          block::multiply_tile<T>(acc[i], smem.a[ring.slot].from_row(i * T::WM),
+                                  smem.b[ring.slot].bytes, k_tile > 0);
+        }
+        ptx::wgmma_wait_group<T::BLOCKS>();  // the next products queue up: nobody else's would
         if (k_tile > 0 && lane < T::CLUSTER) {
           ptx::mbarrier_arrive_cluster(&smem.empty[last_slot], lane);
         }
@@ -178,7 +182,8 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
 
       // --- epilogue ------------------------------------------------------------------------------
       ptx::mbarrier_wait(&smem.stored[group], parity ^ 1);  // the last tile's boxes are read
-      block::stage_tile(acc, smem.d[group]);
+#pragma unroll
+      for (int i = 0; i < T::BLOCKS; ++i) block::stage_tile(acc[i], smem.d[group][i]);
       ptx::fence_proxy_async_shared_cta();  // TMA will read what stmatrix wrote
       ptx::bar_warp_sync();
       if (lane == 0) ptx::mbarrier_arrive(&smem.staged[group]);
@@ -216,8 +221,8 @@ ladder::Variant variant(const char* name, const char* what) {
 
 static const ladder::Registrar registrar(
     __FILE__, "one consumer's epilogue runs under the other's products",
-    {variant<Tile<128>>("64x128", "tiles of 64x128"),
-     variant<Tile<192>>("64x192", "tiles of 64x192"),
-     variant<Tile<256>>("64x256", "tiles of 64x256").as_result()});
+    {variant<Tile<1, 128, 4>>("64x128", "tiles of 64x128"),
+     variant<Tile<1, 256, 4>>("64x256", "tiles of 64x256"),
+     variant<Tile<2, 128, 5>>("128x128", "tiles of 128x128").as_result()});
 
 }  // namespace pingpong

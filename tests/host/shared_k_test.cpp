@@ -97,8 +97,9 @@ TEST_CASE("shared K: predictions are finite and positive for every shape and gri
 // Where K is short, sharing costs more than the tiles that make it needless; and a row of K steps that
 // many clusters share is slower than that of four times the tiles.
 TEST_CASE("shared K: four times the K take longer, of the rows or columns no less") {
-  // More CTAs may save a little: the launch starts early then, and more of them ask L2.
-  constexpr double ABOUT = 0.9;
+  // More CTAs may save a little: the launch starts early then, more of them ask L2, and less of
+  // their tiles lies outside of the matrix.
+  constexpr double ABOUT = 0.85;
   for (const SharedK& row : SHARED_K) {
     if (row.share == Share::last_round || row.share == Share::all_rounds) continue;
     const std::string name = row.name;

@@ -3,7 +3,8 @@
 
 A published number belongs to one kernel. Its hash covers the kernel's PTX, the functions it calls
 and the module's variables it names, but no line information, comments, white space, label numbers
-or the kernel's own name, so that it changes only when the code does.
+or the kernel's own name, so that it changes only when the code does. It also covers the kernels that are
+launched behind it: those of its namespace with its template arguments, which no number is named by.
 
     kernel_hashes.py build/ptx/*.ptx > build/ptx/hashes.json
 """
@@ -26,6 +27,7 @@ VARIABLE = re.compile(
 )
 LABEL = re.compile(r"\$L__\w+")
 WORD = re.compile(r"[\w$]+")
+GEMM = "gemm"  # what the name of a kernel that has numbers begins with
 
 
 def body_end(text, start):
@@ -56,6 +58,31 @@ def nameless(text, kernel):
     return re.sub(rf"(?<![\w$]){re.escape(kernel)}(?=_param_|[^\w$]|$)", "KERNEL", text)
 
 
+def name_parts(mangled):
+    """(namespace, function, template arguments) of a function template's name in a namespace; None
+    if it is no such name."""
+    parts, rest = [], mangled.removeprefix("_ZN")
+    while found := re.match(r"\d+", rest):
+        end = found.end() + int(found.group())
+        parts.append(rest[found.end() : end])
+        rest = rest[end:]
+    if len(parts) != 2 or not rest.startswith("I") or "Ev" not in rest:
+        return None
+    return parts[0], parts[1], rest[: rest.index("Ev")]
+
+
+def launched_behind(kernel, entries):
+    """The kernels of a module that belong to this one."""
+    parts = name_parts(kernel)
+    if parts is None or not parts[1].startswith(GEMM):
+        return []
+    others = [(entry, name_parts(entry)) for entry in entries]
+    return sorted(
+        entry for entry, of in others
+        if of and not of[1].startswith(GEMM) and (of[0], of[2]) == (parts[0], parts[2])
+    )  # fmt: skip
+
+
 def kernel_texts(ptx):
     """{mangled name: the text that is hashed} of every .entry in a PTX module."""
     ptx = LINE_INFO.sub("", COMMENT.sub("", ptx))
@@ -81,11 +108,12 @@ def kernel_texts(ptx):
                 closure(word, seen)
         return seen
 
+    def text_of(entry):
+        names = [entry] + sorted(closure(entry, set()) - {entry})
+        return "\n".join(nameless(functions[name], entry) for name in names)
+
     return {
-        entry: "\n".join(
-            nameless(functions[name], entry)
-            for name in [entry] + sorted(closure(entry, set()) - {entry})
-        )
+        entry: "\n".join(text_of(name) for name in [entry, *launched_behind(entry, entries)])
         for entry in entries
     }
 

@@ -97,6 +97,15 @@ class Hashes(unittest.TestCase):
         del hashes["zeroth"]
         self.assertEqual(hashes, self.before)
 
+    def test_kernels_launched_behind_one_count(self):
+        gemm, add_up = "_ZN1k4gemmILi7EEEvi", "_ZN1k6add_upILi7EEEvi"
+        alone = self.after((".entry first(", f".entry {gemm}("), ("first_param_0", f"{gemm}_param_0"))
+        text = MODULE.replace(".entry first(", f".entry {gemm}(").replace("first_param_0", f"{gemm}_param_0")
+        for name, counts in ((add_up, True), ("_ZN1k6add_upILi8EEEvi", False),
+                             ("_ZN1j6add_upILi7EEEvi", False), ("_ZN1k6gemm_2ILi7EEEvi", False)):
+            both = kernel_hashes(f"{text}\n.visible .entry {name}()\n{{\n\tret;\n}}\n")
+            self.assertEqual(both[gemm] != alone[gemm], counts, name)
+
     def test_code_counts_and_only_in_its_own_kernel(self):
         changed = self.after(("setp.ne.b32 p", "setp.eq.b32 p"))
         self.assertNotEqual(changed["first"], self.before["first"])

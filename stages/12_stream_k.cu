@@ -124,7 +124,7 @@ __global__ __launch_bounds__(T::THREADS,
   // --- setup -------------------------------------------------------------------------------------
   extern __shared__ __align__(1024) unsigned char smem_bytes[];
   Smem<T>& smem = *reinterpret_cast<Smem<T>*>(smem_bytes);
-  const int cluster = blockIdx.x / T::CLUSTER;
+  const int cluster = work.schedule.part_of(blockIdx.x / T::CLUSTER);
   const int rank = T::CLUSTER > 1 ? ptx::cluster_ctarank() : 0;
   const int rank_k = rank / T::SHARERS, rank_n = rank % T::SHARERS;
   const int first_rank = rank_k * T::SHARERS;  // of the CTAs that share rows with us

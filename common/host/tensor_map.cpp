@@ -54,10 +54,15 @@ CUtensorMap tensor_map_2d(const char* type_name, CUtensorMapDataType type, int e
   const cuuint32_t box[2] = {static_cast<cuuint32_t>(box_cols), static_cast<cuuint32_t>(box_rows)};
   const cuuint32_t element_strides[2] = {1, 1};
 
+  const int promoted_bytes = l2_promotion_bytes(ld * element_bytes);
+  const CUtensorMapL2promotion promotion = promoted_bytes == 256
+                                               ? CU_TENSOR_MAP_L2_PROMOTION_L2_256B
+                                               : CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
+
   CUtensorMap map;
   const auto encode_map = [&] {
     return encode(&map, type, 2, const_cast<void*>(base), dims, strides, box, element_strides,
-                  CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                  CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, promotion,
                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   };
   CUresult status = encode_map();
@@ -71,9 +76,9 @@ CUtensorMap tensor_map_2d(const char* type_name, CUtensorMapDataType type, int e
   std::snprintf(message, sizeof message,
                 "cuTensorMapEncodeTiled failed with CUresult %d: %s, rank 2, base %p, dims {%d, "
                 "%d}, strides {%lld} bytes, box {%d, %d}, element strides {1, 1}, interleave none, "
-                "swizzle %dB, L2 promotion 256B, out of bounds zeros.",
+                "swizzle %dB, L2 promotion %dB, out of bounds zeros.",
                 static_cast<int>(status), type_name, base, cols, rows, ld * element_bytes, box_cols,
-                box_rows, box_cols * element_bytes);
+                box_rows, box_cols * element_bytes, promoted_bytes);
   throw CudaError(message);
 }
 

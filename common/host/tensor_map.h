@@ -7,6 +7,13 @@
 
 namespace ladder {
 
+// How much L2 fetches where it misses what a map asks of it. Rows of row_bytes bytes that all begin
+// on lines of 128 bytes: 256, since the next K step asks for what is beside it. Others: 128, or half of
+// the boxes' lines would bring one that belongs to the next row, or was there before.
+constexpr int l2_promotion_bytes(long long row_bytes) {
+  return row_bytes % 128 == 0 ? 256 : 128;
+}
+
 // A map of the row-major matrix base[rows][cols], rows ld elements apart, whose box is
 // box_rows x box_cols elements, swizzled by the width of the box (128, 64 or 32 bytes). The inner
 // dimension of the map is cols, so everything from column `cols` on, padding or not, arrives in

@@ -58,13 +58,13 @@ constexpr Gpu gpu_of(int sms, double max_mhz, double l2_bytes, double dram_bytes
 // What no ceiling gives: fitted to what `make sweep` measured of an earlier table and to trials of this
 // one on an H200, at shapes that include the tuning and the held-out ones and none of the drawn ones.
 struct Fitted {
-  double start_clocks = 4400;     // of a launch: until the first bytes land, and after the last
-  double latency_clocks = 198;    // from the end of a consumer's products to its next ones
-  double sharing_clocks = 80;     // a step, for the slower of the CTAs that share operands
-  double epilogue_clocks = 3.35;  // a column of a 64-row block: to round and to stage it
-  double turn_clocks = 320;       // of a tile, for each consumer: until the next products
-  double store_clocks = 770;      // of a box that TMA stores: a consumer's go one after the other
-  double outside_lines = 5;       // requests to L2 that are as slow as a row outside of the matrix
+  double start_clocks = 4500;     // of a launch: until the first bytes land, and after the last
+  double latency_clocks = 200;    // from the end of a consumer's products to its next ones
+  double sharing_clocks = 77;     // a step, for the slower of the CTAs that share operands
+  double epilogue_clocks = 3.41;  // a column of a 64-row block: to round and to stage it
+  double turn_clocks = 275;       // of a tile, for each consumer: until the next products
+  double store_clocks = 761;      // of a box that TMA stores: a consumer's go one after the other
+  double outside_lines = 4.9;     // requests to L2 that are as slow as a row outside of the matrix
 };
 
 // Rows of tiles that the raster sweeps together: the block of D that runs at one time is then about

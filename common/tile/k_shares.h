@@ -31,6 +31,13 @@ struct KSchedule {
   int sharers;   // clusters that share the others: at most as many as those have steps
   int cut;       // 0; or each tile is cut into so many parts, so that none is of two tiles
 
+  // Which part the grid's `cluster` takes. Of cut tiles, those that start one after the other take the
+  // same part of K of neighbouring tiles: they read the same rows at the same time, which L2 then
+  // reads once for several SMs.
+  constexpr int part_of(int cluster) const {
+    return cut > 0 ? cluster % tiles * cut + cluster / tiles : cluster;
+  }
+
   // The step of the row at which a cluster's part begins.
   constexpr int begin(int cluster) const {
     if (cut > 0) return cluster / cut * k_tiles + share_begin(k_tiles, cluster % cut, cut);

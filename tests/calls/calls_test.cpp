@@ -285,12 +285,20 @@ TEST_CASE("tensor map: a refusal lists every argument") {
   } catch (const ladder::CudaError& error) {
     const std::string message = error.what();
     CAPTURE(message);
-    for (const char* part : {"CUresult 1", "base 0x", "dims {60, 64}", "strides {144}",
-                             "box {64, 300}", "element strides {1, 1}", "swizzle 128B"}) {
+    for (const char* part :
+         {"CUresult 1", "base 0x", "dims {60, 64}", "strides {144}", "box {64, 300}",
+          "element strides {1, 1}", "swizzle 128B", "L2 promotion 128B"}) {
       CAPTURE(part);
       CHECK(message.find(part) != std::string::npos);
     }
   }
+}
+
+TEST_CASE("tensor map: what L2 fetches beside a line is of the same row") {
+  CHECK(ladder::l2_promotion_bytes(8192) == 256);
+  CHECK(ladder::l2_promotion_bytes(128) == 256);
+  CHECK(ladder::l2_promotion_bytes(128 + 64) == 128);
+  CHECK(ladder::l2_promotion_bytes(6000) == 128);
 }
 
 TEST_CASE("threads: two threads on two streams at once, every variant exact") {

@@ -244,6 +244,32 @@ TEST_CASE("K shares: a tile that is cut is cut into equal parts, and no part is 
   CHECK(parts > 0);
 }
 
+TEST_CASE(
+    "K shares: of cut tiles, neighbours in the grid have the same part of neighbouring tiles") {
+  for (const int tiles : TILES) {
+    for (const int at_once : AT_ONCE) {
+      CAPTURE(tiles);
+      CAPTURE(at_once);
+      const KSchedule schedule = share_k(Share::cut, tiles, 113, at_once);
+      std::vector<int> taken(schedule.clusters);
+      for (int cluster = 0; cluster < schedule.clusters; ++cluster) {
+        const int part = schedule.part_of(cluster);
+        REQUIRE(part >= 0);
+        REQUIRE(part < schedule.clusters);
+        ++taken[part];
+        if (schedule.cut == 0) {
+          CHECK(part == cluster);
+          continue;
+        }
+        const KShares share(schedule, part);
+        CHECK(share.tile() == cluster % tiles);
+        CHECK(share.first_k() == tile::share_begin(113, cluster / tiles, schedule.cut));
+      }
+      CHECK(std::count(taken.begin(), taken.end(), 1) == schedule.clusters);
+    }
+  }
+}
+
 TEST_CASE("K shares: the longest K does not overflow") {
   const int k_tiles = LARGEST / 64 + 1;  // of BK = 64
   int cut = 0;

@@ -58,7 +58,7 @@ struct Pace {
 };
 inline constexpr Pace BENCH_PACE{5, 100, 12, 1000, 100, 200, true};
 // For very many contestants that are only compared with each other.
-inline constexpr Pace SWEEP_PACE{3, 30, 6, 1000, 30, 60, false};
+inline constexpr Pace SWEEP_PACE{2, 10, 4, 1000, 30, 60, false};
 
 // The board's counter of joules and what has to be known of it. Opening measures the board at rest,
 // which takes a few seconds. Throws NoEnergy if there is no counter.

@@ -13,6 +13,7 @@ constexpr GemmConfig CONFIGURATIONS[] = {
     // clang-format off
     // name     consumers, blocks, bn, cluster_m, cluster_n
     {"128x256",      2, 1, 256},
+    {"128x240",      2, 1, 240},
     {"128x224",      2, 1, 224},
     {"128x208",      2, 1, 208},
     {"128x192",      2, 1, 192},
@@ -34,7 +35,6 @@ constexpr GemmConfig CONFIGURATIONS[] = {
     {"192x128_2x2",  3, 1, 128, 2, 2},
     {"256x192",      2, 2, 192},
     {"256x176",      2, 2, 176},
-    {"256x144",      2, 2, 144},
     {"256x192_1x2",  2, 2, 192, 1, 2},
     {"256x160_1x2",  2, 2, 160, 1, 2},
     {"256x144_1x2",  2, 2, 144, 1, 2},

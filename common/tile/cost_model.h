@@ -59,12 +59,12 @@ constexpr Gpu gpu_of(int sms, double max_mhz, double l2_bytes, double dram_bytes
 // one on an H200, at shapes that include the tuning and the held-out ones and none of the drawn ones.
 struct Fitted {
   double start_clocks = 4500;     // of a launch: until the first bytes land, and after the last
-  double latency_clocks = 200;    // from the end of a consumer's products to its next ones
-  double sharing_clocks = 77;     // a step, for the slower of the CTAs that share operands
-  double epilogue_clocks = 3.41;  // a column of a 64-row block: to round and to stage it
-  double turn_clocks = 275;       // of a tile, for each consumer: until the next products
-  double store_clocks = 761;      // of a box that TMA stores: a consumer's go one after the other
-  double outside_lines = 4.9;     // requests to L2 that are as slow as a row outside of the matrix
+  double latency_clocks = 198;    // from the end of a consumer's products to its next ones
+  double sharing_clocks = 79;     // a step, for the slower of the CTAs that share operands
+  double epilogue_clocks = 3.76;  // a column of a 64-row block: to round and to stage it
+  double turn_clocks = 198;       // of a tile, for each two consumers: until the next products
+  double store_clocks = 867;      // of a box that TMA stores: a consumer's go one after the other
+  double outside_lines = 4.74;    // requests to L2 that are as slow as a row outside of the matrix
 };
 
 // Rows of tiles that the raster sweeps together: the block of D that runs at one time is then about
@@ -167,7 +167,7 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
   // multiple of 64. A second block that has no boxes of its own waits for those of the first.
   const double store = FITTED.store_clocks * bn / std::gcd(bn, 64);  // of a block
   const bool waits = staging_buffers(config) < config.blocks;
-  const double epilogue = FITTED.turn_clocks * config.consumers +
+  const double epilogue = FITTED.turn_clocks * config.consumers * (config.consumers - 1) +
                           FITTED.epilogue_clocks * config.blocks * bn + (waits ? store : 0);
 
   // Rounds. While results are staged and stored, the ring fills with what the next tile needs.

@@ -176,7 +176,7 @@ TEST_CASE("cost model: slots and staging buffers are as many as fit") {
   CHECK(tile::ring_slots(named("128x128"), 1) == 6);
   CHECK(tile::ring_slots(named("192x192"), 1) == 3);
   CHECK(tile::staging_buffers(named("256x192")) == 1);  // two would leave two slots
-  CHECK(tile::staging_buffers(named("256x144")) == 2);
+  CHECK(tile::staging_buffers(named("256x144_1x2")) == 2);
 }
 
 TEST_CASE("cost model: the kind of configuration that it picks") {
@@ -203,15 +203,16 @@ TEST_CASE("cost model: another GPU, another pick") {
   CHECK(h100.dram_bytes_per_clock == doctest::Approx(3.35e12 * 0.88 / 1.8e9));
 
   // Weights of 28672 x 4096 for 512 rows. On an H200 tensor cores and L2 decide. An H100 has 0.7 of
-  // its DRAM, and two rows of tiles have fewer readers in either half of L2 than four.
+  // its DRAM, and two rows of clusters have fewer readers in either half of L2 than four.
   const Shape weights = {512, 28672, 4096};
-  CHECK(pick(weights, h200).bm() == 128);
-  CHECK(pick(weights, h100).bm() == 256);
+  const auto cluster_rows = [](const GemmConfig& config) { return config.bm() * config.cluster_m; };
+  CHECK(cluster_rows(pick(weights, h200)) == 128);
+  CHECK(cluster_rows(pick(weights, h100)) == 256);
 
-  // One round of 128 tiles on 132 SMs would be two on 78, which 64 tiles of 256x144 fill once.
+  // One round of 128 tiles on 132 SMs would be two on 78, which 66 tiles of 192x192 fill once.
   const Shape one_round = {4096, 576, 7168};
   CHECK(std::string(pick(one_round, h200).name) == "128x144");
-  CHECK(std::string(pick(one_round, small).name) == "256x144");
+  CHECK(std::string(pick(one_round, small).name) == "192x192");
 
   // Half as many SMs, twice as long, where nothing but they count.
   Gpu half = h200;

@@ -332,7 +332,7 @@ def check_hashes(root):
     results, _ = tables.load_all(root)
     if results is None:
         raise Skipped("docs/results has no results yet")
-    files = [results] + ([results.counters] if results.counters else [])
+    files = [results, *tables.load_chips(root)] + ([results.counters] if results.counters else [])
     here = toolkit()
     for file in files + ([results.energy] if results.energy else []):
         if here != file.head["toolkit"]:

@@ -21,7 +21,8 @@ A table stands between two lines of its own:
   limits         what the GPU can do at most, by make limits
   ceilings [N]   what the result of each rung, or each variant of rung N, takes of that
   best           stage 0, the choice among all rungs, by list of shapes; with a regime behind it, and
-                 perhaps _no_workspace (best burst_no_workspace), a line a shape
+                 perhaps _no_workspace (best burst_no_workspace), a line a shape; best h100: of another
+                 chip
   energy NAME    what make energy found: an experiment, environment, or rungs, from make bench
 
 A number in prose stands inside one line, never at its start (Markdown would take the line as HTML):
@@ -55,9 +56,9 @@ operands [list.]regime.key such as burst.mean (or worst, shapes).
 is the same for what make limits found, with operands name.regime.key, such as
 wgmma_n256.burst.per_clock.
 
-The numbers come from the first file whose name has no '-' (h200.json); <gpu>-<who>.json are runs
-sent by others. Counters and energy come from the files beside it (h200.counters.json,
-h200.energy.json). A row that was not measured shows as a dash, one whose result was wrong as FAIL.
+The numbers come from h200.json, or the first file whose name has no '-'; the tables that name another
+chip, such as best h100, come from that chip's file. <gpu>-<who>.json are runs sent by others. Counters
+and energy come from the files beside it (h200.counters.json, h200.energy.json). A row that was not measured shows as a dash, one whose result was wrong as FAIL.
 """
 
 import argparse
@@ -82,6 +83,8 @@ VALUE = re.compile(r"<!-- (value|counter|energy|shapes|sweep|limit): ([^>]+?) --
 END = "<!-- end -->"
 REGISTRAR = re.compile(r'Registrar\s+\w+\s*[({]\s*__FILE__\s*,\s*((?:"[^"]*"\s*)+),')
 FENCE = re.compile(r"^\s*(```|~~~)")
+MAIN = "h200"  # the chip whose file is behind the tables
+CHIP = re.compile(r"[a-z]+\d+")
 PLOT = Path("docs/img/ladder.svg")
 ROOFLINE = Path("docs/img/roofline.svg")
 HEAD_KEYS = ("gpu", "driver", "toolkit", "cublas", "revision", "date", "data", "seed", "rows")
@@ -209,14 +212,29 @@ def load_energy(path):
     return Results(path, read(path, energy_tables.HEAD_KEYS, energy_tables.ROW_KEYS))
 
 
+def results_paths(root):
+    """(the files of our own, that behind the tables first; the files sent by others)."""
+    paths = sorted((root / "docs/results").glob("*.json"))
+    paths = [path for path in paths if "." not in path.stem]
+    own = sorted((p for p in paths if "-" not in p.stem), key=lambda path: path.stem != MAIN)
+    return own, [path for path in paths if "-" in path.stem]
+
+
 def load_all(root):
     """(the file behind the tables or None, the files sent by others), each with what stands beside
     it, as <gpu>.counters.json does."""
-    paths = sorted((root / "docs/results").glob("*.json"))
-    paths = [path for path in paths if "." not in path.stem]
-    own = [path for path in paths if "-" not in path.stem]
-    others = [path for path in paths if "-" in path.stem]
+    own, others = results_paths(root)
     return (load(own[0]) if own else None), [load(path) for path in others]
+
+
+def load_chips(root):
+    """The files of other chips that we measured on."""
+    return [load(path) for path in results_paths(root)[0][1:]]
+
+
+def load_chip(root, name):
+    """What was measured on a chip, such as h100; None if nothing was."""
+    return next((load(path) for path in results_paths(root)[0] if path.stem == name), None)
 
 
 # --- rungs ---------------------------------------------------------------------------------------
@@ -485,6 +503,8 @@ def table(root, results, others, kind, number, where):
     if kind == "ways" and number is not None and number.isdecimal():
         return refused_at(where, ways_tables.table, results, int(number))
     if kind == "best":
+        if number is not None and CHIP.fullmatch(number):
+            return best_tables.summary_table(load_chip(root, number))
         return refused_at(where, best_tables.table, results, number)
     if kind == "sweep" and number is None:
         return refused_at(where, sweep_tables.sweep_table, results)
@@ -500,7 +520,7 @@ def table(root, results, others, kind, number, where):
     raise Problem(
         f'{where}: no table is called "{name}"; '
         "there are ladder [PROBLEM], rung N, counters N, environment, baseline, submitted, energy NAME, "
-        "shapes N, ways N, sweep, limits, ceilings [N], best [REGIME]"
+        "shapes N, ways N, sweep, limits, ceilings [N], best [REGIME | CHIP]"
     )
 
 

@@ -120,6 +120,18 @@ class Tables(Project):
         self.assertIn("| 440 | 55.0 % | 396 | 49.5 % | 168 → 40/232 |", text)
         self.assertTrue(text.startswith("before\n") and text.endswith("after\n"))
 
+    def test_a_second_chip_has_tables_of_its_own(self):
+        shape = {"m": 1, "n": 6144, "k": 4096}  # of the list heldout
+        of_chip = {"stage": 0, "name": "best", "variant": "best", "ratio": 0.876, **shape}
+        other = {**RESULTS, "gpu": "H100", "rows": [{**RESULTS["rows"][0], **of_chip}]}
+        self.results(name="h200.json")
+        self.results(other, "h100.json")
+        text = self.regenerated("<!-- table: ladder -->\n<!-- end -->\n<!-- table: best h100 -->\n<!-- end -->\n")
+        self.assertIn("12.3 at 2048³", text)  # h200.json's
+        self.assertIn("| heldout | yes | 1 of 25 | 0.876 | 0.876 | 1 | 1 |", text)
+        text = self.regenerated("<!-- table: best b200 -->\n<!-- end -->\n")
+        self.assertIn("Not measured yet", text)
+
     def test_ladder_links_from_docs(self):
         self.results()
         text = self.regenerated("<!-- table: ladder -->\n<!-- end -->\n", "docs/guide.md")

@@ -79,8 +79,6 @@ struct Later {
   uint32_t block = ~0u;        // that `suspects` are of
 };
 
-constexpr uint32_t OFFSET_MASK = (1u << RANK_SHIFT) - 1;
-
 struct CheckerState {
   Cluster& cluster;
   const Program& program;
@@ -95,10 +93,7 @@ struct CheckerState {
   // Whether the agent is an mbarrier, and so the access that of a copy which completes there.
   bool is_mbarrier(uint32_t agent) const { return agent > grids_before(); }
   const WarpState& warp_of(uint32_t agent) const { return warps[agent / AGENTS_OF_WARP]; }
-  std::string opcode_at(uint32_t pc) const {
-    const std::string text = program.text(pc);
-    return text.substr(0, text.find(' '));
-  }
+  std::string opcode_at(uint32_t pc) const { return program.opcode(pc); }
 };
 
 }  // namespace machine

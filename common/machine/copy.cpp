@@ -10,8 +10,6 @@
 namespace machine {
 namespace {
 
-constexpr uint32_t OFFSET_MASK = (1u << RANK_SHIFT) - 1;
-
 template <Handler F>
 Handler always(Opcode&) {
   return F;
@@ -68,8 +66,8 @@ class AsIssued {
 void check_alignment(Warp& warp, uint32_t lane, uint64_t value, uint32_t alignment,
                      const char* what, const char* of) {
   if ((value & (alignment - 1)) == 0) return;
-  stop(warp, 1u << lane, what, ": the ", of, " ", hex(value), " is not a multiple of ", alignment,
-       ".");
+  stop_as(rule::MISALIGNED, warp, 1u << lane, what, ": the ", of, " ", hex(value),
+          " is not a multiple of ", alignment, ".");
 }
 
 // ---- Groups -------------------------------------------------------------------------------------
@@ -486,7 +484,7 @@ void start_in_group(Warp& warp, uint32_t lanes, uint32_t from, uint32_t bytes, R
 // [d], [a], bytes, [mbarrier], multicast?
 Step bulk_load(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "cp.async.bulk";
-  warp.copies_bulk = true;
+  warp.loads_bulk = true;
   for_lanes(mask, [&](uint32_t lane) {
     const Slot* const multicast = inst.mods & MULTICAST ? &inst.slots[4] : nullptr;
     const uint64_t from = global_address(warp, inst.slots[1], lane);
@@ -509,7 +507,7 @@ Step bulk_load(Warp& warp, const Inst& inst, uint32_t mask) {
 // [d], [a], bytes, [mbarrier]: from this CTA's shared memory to another's
 Step bulk_pass(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "cp.async.bulk";
-  warp.copies_bulk = true;
+  warp.loads_bulk = true;
   uint32_t step = 0;
   const Reducer reducer = reducer_in(inst, &step);
   for_lanes(mask, [&](uint32_t lane) {
@@ -563,7 +561,7 @@ Handler pick_store_async(Opcode& opcode) {
 // [d], [a], bytes: to global memory, in a bulk group
 Step bulk_store(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "cp.async.bulk";
-  warp.copies_bulk = true;
+  warp.stores_bulk = true;
   uint32_t step = 0;
   const Reducer reducer = reducer_in(inst, &step);
   for_lanes(mask, [&](uint32_t lane) {
@@ -701,7 +699,7 @@ constexpr uint32_t TENSOR_ALIGNMENT = 128;  // of its place in shared memory
 // [d], [map, {coordinates}], [mbarrier], multicast?
 Step tensor_load(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "cp.async.bulk.tensor";
-  warp.copies_bulk = true;
+  warp.loads_bulk = true;
   const Slot* const mbarrier = inst.slots + 2 + (inst.mods >> RANK_SHIFT_IN_MODS & 7);
   const Slot* const multicast = inst.mods & MULTICAST ? mbarrier + 1 : nullptr;
   for_lanes(mask, [&](uint32_t lane) {
@@ -733,7 +731,7 @@ Step tensor_load(Warp& warp, const Inst& inst, uint32_t mask) {
 // whole warp execute its stores.
 Step tensor_store(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "cp.async.bulk.tensor";
-  warp.copies_bulk = true;
+  warp.stores_bulk = true;
   const uint32_t rank = inst.mods >> RANK_SHIFT_IN_MODS & 7;
   const auto op = static_cast<Reduction>(inst.mods >> REDUCTION_SHIFT & 15);
   while (mask != 0) {

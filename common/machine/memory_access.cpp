@@ -93,6 +93,7 @@ struct Use {
   Order order;
   Scope scope;
   const char* what;
+  uint16_t variable = 0;  // Inst::variable
 };
 
 // Allocations that this thread has found lately.
@@ -155,6 +156,57 @@ void to_global(Warp& warp, uint32_t mask, const Use& use, Addresses& a) {
   if (use.access == Access::write) ++cluster.changes;
 }
 
+// Whether all bytes at offsets from low to high are dynamic, or in one static variable.
+bool in_shared_variable(const Cta& cta, uint64_t low, uint64_t end) {
+  if (low >= cta.dynamic_smem) return true;
+  const auto& variables = cta.cluster->grid->program->shared_variables;
+  for (const SharedVariable& variable : variables) {
+    if (low >= variable.address && end <= variable.address + uint64_t{variable.bytes}) return true;
+  }
+  return variables.empty();  // of a test that laid out nothing
+}
+
+[[noreturn]] void outside_variable(Warp& warp, uint32_t mask, uint32_t address, uint32_t bytes,
+                                   const SharedVariable& variable, const char* what) {
+  const uint32_t offset = address & OFFSET_MASK, end = variable.address + variable.bytes;
+  const bool behind = offset >= end, before = offset < variable.address;
+  stop_as(rule::OUT_OF_BOUNDS, warp, mask, what, ": the ", bytes, " bytes at shared ", hex(address), " begin ",
+       behind   ? offset - end
+       : before ? variable.address - offset
+                : end - offset,
+       behind   ? " bytes behind the end of "
+       : before ? " bytes before the start of "
+                : " bytes before the end of ",
+       variable.name, ", which has ", variable.bytes, " bytes from ", hex(variable.address), ".");
+}
+
+// Static memory is in whole KiB, but what no variable has is nobody's.
+void check_shared_variable(Warp& warp, uint32_t mask, uint32_t address, uint32_t bytes,
+                           const char* what) {
+  const Cta& cta = *cta_of(*warp.cta->cluster, address);
+  const uint32_t offset = address & OFFSET_MASK;
+  if (in_shared_variable(cta, offset, uint64_t{offset} + bytes)) return;
+  const auto& variables = cta.cluster->grid->program->shared_variables;
+  const SharedVariable* nearest = &variables[0];
+  for (const SharedVariable& variable : variables) {
+    if (variable.address <= offset) nearest = &variable;
+  }
+  outside_variable(warp, mask, address, bytes, *nearest, what);
+}
+
+// An address that was made from a static variable's must stay inside of it.
+void check_own_variable(Warp& warp, uint32_t mask, const Use& use, const Addresses& a) {
+  const SharedVariable& variable =
+      warp.cta->cluster->grid->program->shared_variables[use.variable - 1];
+  const uint64_t start = variable.address | uint64_t{warp.cta->rank} << RANK_SHIFT;
+  if (a.low >= start && a.high + use.bytes <= start + variable.bytes) return;
+  for_lanes(mask, [&](uint32_t lane) {
+    if (a.at[lane] >= start && a.at[lane] + use.bytes <= start + variable.bytes) return;
+    outside_variable(warp, 1u << lane, static_cast<uint32_t>(a.at[lane]), use.bytes, variable,
+                     use.what);
+  });
+}
+
 void to_shared(Warp& warp, uint32_t mask, Where where, const Use& use, Addresses& a) {
   Cta& cta = *warp.cta;
   if (a.high >> 32 != 0) {  // of a generic address the lower half counts
@@ -162,7 +214,10 @@ void to_shared(Warp& warp, uint32_t mask, Where where, const Use& use, Addresses
     a.measure();
   }
   const uint64_t first = SMEM_BASE | uint64_t{cta.rank} << RANK_SHIFT;
-  const bool own = a.low >= first && a.high + use.bytes <= first + cta.smem_bytes;
+  const bool own =
+      a.low >= first && a.high + use.bytes <= first + cta.smem_bytes &&
+      in_shared_variable(cta, a.low & OFFSET_MASK, (a.high & OFFSET_MASK) + use.bytes);
+  if (use.variable != 0) check_own_variable(warp, mask, use, a);
   std::byte* bytes[LANES];
   if (!own) {
     for_lanes(mask, [&](uint32_t lane) {
@@ -201,7 +256,7 @@ void to_offsets(Warp& warp, uint32_t mask, const Use& use, Addresses& a, uint64_
   if (a.high + use.bytes <= limit) return;
   for_lanes(mask, [&](uint32_t lane) {
     if (a.at[lane] + use.bytes <= limit) return;
-    stop(warp, 1u << lane, use.what, ": offset ", a.at[lane], " is outside the ", limit,
+    stop_as(rule::OUT_OF_BOUNDS, warp, 1u << lane, use.what, ": offset ", a.at[lane], " is outside the ", limit,
          " bytes of ", of, ".");
   });
 }
@@ -260,8 +315,12 @@ void to_host(Warp& warp, uint32_t mask, Where where, const Use& use, Addresses& 
 // Host addresses of an access of `bytes` bytes a lane at the address in a slot.
 void resolve(Warp& warp, const Inst& inst, const Slot& slot, uint32_t mask, uint32_t bytes,
              Access access, const char* what, Addresses& a) {
-  const Use use{bytes, access, order_of(inst), static_cast<Scope>(inst.mods >> SCOPE_SHIFT & 15),
-                what};
+  const Use use{bytes,
+                access,
+                order_of(inst),
+                static_cast<Scope>(inst.mods >> SCOPE_SHIFT & 15),
+                what,
+                inst.variable};
   const uint64_t offset = static_cast<uint64_t>(int64_t{slot.offset});
   if (slot.width == Width::w64) {
     const auto* const base = warp.row<const uint64_t>(slot.row);
@@ -274,7 +333,7 @@ void resolve(Warp& warp, const Inst& inst, const Slot& slot, uint32_t mask, uint
   if ((a.all_bits & (bytes - 1)) != 0) {
     for_lanes(mask, [&](uint32_t lane) {
       if ((a.at[lane] & (bytes - 1)) == 0) return;
-      stop(warp, 1u << lane, what, ": the address ", hex(a.at[lane]), " is not a multiple of ",
+      stop_as(rule::MISALIGNED, warp, 1u << lane, what, ": the address ", hex(a.at[lane]), " is not a multiple of ",
            bytes, ", as an access of ", bytes, " bytes needs.");
     });
   }
@@ -674,7 +733,7 @@ Section memory_section() {
 
 void check_global(Warp& warp, uint32_t lane, uint64_t address, uint64_t bytes, const char* what) {
   if (is_allocated(address, address, bytes)) return;
-  stop(warp, 1u << lane, what, where_it_is(address, bytes));
+  stop_as(rule::OUT_OF_BOUNDS, warp, 1u << lane, what, where_it_is(address, bytes));
 }
 
 Cta* cta_of(Cluster& cluster, uint32_t shared_address) {
@@ -686,15 +745,16 @@ std::byte* shared_bytes(Warp& warp, uint32_t mask, uint32_t address, uint32_t by
                         const char* what) {
   Cta* const cta = cta_of(*warp.cta->cluster, address);
   if (cta == nullptr) {
-    stop(warp, mask, what, ": shared ", hex(address), " is in a CTA of rank ",
+    stop_as(rule::OUT_OF_BOUNDS, warp, mask, what, ": shared ", hex(address), " is in a CTA of rank ",
          address >> RANK_SHIFT, ", and the cluster has ", warp.cta->cluster->ctas.size(), ".");
   }
   const uint64_t offset = address & ((1u << RANK_SHIFT) - 1), end = offset + bytes;
   if (offset < SMEM_BASE || end > SMEM_BASE + uint64_t{cta->smem_bytes}) {
-    stop(warp, mask, what, ": the ", bytes, " bytes at shared ", hex(address),
+    stop_as(rule::OUT_OF_BOUNDS, warp, mask, what, ": the ", bytes, " bytes at shared ", hex(address),
          " are not all in the CTA's shared memory, ", cta->smem_bytes, " bytes from ",
          hex(SMEM_BASE | cta->rank << RANK_SHIFT), ".");
   }
+  check_shared_variable(warp, mask, address, bytes, what);
   return cta->smem + (offset - SMEM_BASE);
 }
 

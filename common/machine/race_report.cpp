@@ -61,8 +61,8 @@ std::string RaceReport::role_in(uint32_t cluster, uint32_t agent) const {
 
 std::string RaceReport::line_of(const char* name, const std::string& role, const char* does,
                                 uint32_t pc) const {
-  return std::string("\n  ") + name + role + does + state_.opcode_at(pc) + "\n           at " +
-         state_.program.place(pc);
+  return std::string("\n  ") + name + role + does + state_.opcode_at(pc) +
+         state_.program.where(pc, "\n           ");
 }
 
 std::string RaceReport::mbarrier_line(uint32_t agent) const {
@@ -340,7 +340,7 @@ void RaceReport::registers(const WarpState& by, uint32_t mask, const WgmmaRegist
              " of a wgmma.mma_async in flight.",
          line_of("earlier: ", describe_role(by.warp), ", which started ", reg.pc) +
              "\n  later:   " + describe(by.warp, mask) + ": " + state_.program.text(pc) +
-             "\n           at " + state_.program.place(pc),
+             state_.program.where(pc, "\n           "),
          "wgmma.wait_group (0, or as many as may stay in flight) between the two, with "
          "wgmma.commit_group before it.");
 }

@@ -406,7 +406,7 @@ TEST_CASE("parts: only the producer of a dependent launch waits; TMA tells the c
       128);
   check_legal(right, numbers(128, [](uint32_t i) { return i * 3; }), in.data());
   check_fault(without(right, "griddepcontrol.wait;\n"),
-              {RACE, {"cp.async.bulk.shared", "griddepcontrol.wait"}}, ALL, 128, in.data());
+              {RACE, {"cp.async.bulk", "griddepcontrol.wait"}}, ALL, 128, in.data());
   // A warp stores before anything has told it.
   Program early = right;
   early.body = replaced(right.body, "WAIT:\n",

@@ -25,7 +25,8 @@ TEST_CASE("kernels: the name without return type and parameters") {
 TEST_CASE("warps: neighbours of one role stand together") {
   machine::Cta cta;
   cta.id = {1, 2, 0};
-  machine::Warp warps[4];
+  cta.warps.resize(4);
+  std::vector<machine::Warp>& warps = cta.warps;
   std::vector<const machine::Warp*> all;
   for (uint32_t i = 0; i < 4; ++i) {
     warps[i].cta = &cta;
@@ -33,8 +34,9 @@ TEST_CASE("warps: neighbours of one role stand together") {
     all.push_back(&warps[i]);
   }
   CHECK(machine::describe_roles(all) == "warps 4 to 7 of CTA (1,2,0)");
-  warps[0].copies_bulk = true;
   warps[2].multiplies = warps[3].multiplies = true;
+  CHECK(machine::describe_role(warps[2]) == "warp 6 of CTA (1,2,0)");  // nobody copies for it
+  warps[0].loads_bulk = true;
   CHECK(machine::describe_roles(all) == "warps 4 (producer), 5, 6 to 7 (consumer) of CTA (1,2,0)");
   CHECK(machine::describe_roles({&warps[3]}) == "warp 7 (consumer) of CTA (1,2,0)");
   CHECK(machine::describe_roles({&warps[2], &warps[0]}) ==

@@ -111,6 +111,17 @@ cudaError_t check_resources(const char* name, const Function& function, const Co
   return cudaSuccess;
 }
 
+// False if the machine cannot run the kernel: the process goes on, with its other kernels.
+bool can_run(Function* function, const Code& code) {
+  try {
+    if (!function->is_refused) machine::prepare(*code.module, *code.kernel);
+  } catch (const Error& error) {
+    function->is_refused = true;
+    print_refusal(error.what());
+  }
+  return !function->is_refused;
+}
+
 // Launches by several threads take turns.
 void run(const Code& code, const LaunchConfig& config, const std::vector<std::byte>& parameters) {
   static std::mutex mutex;
@@ -190,6 +201,7 @@ cudaError_t make_work(Function* function, LaunchRequest request, std::vector<std
                       Work* work) {
   const Code* code = nullptr;
   if (const cudaError_t status = load_code(function, &code); status != cudaSuccess) return status;
+  if (!can_run(function, *code)) return cudaErrorNotSupported;
   const bool given = request.cluster.count() != 0 || function->required_cluster.count() != 0;
   if (const cudaError_t status = check_launch(*function, *code, &request); status != cudaSuccess) {
     return status;
@@ -197,7 +209,8 @@ cudaError_t make_work(Function* function, LaunchRequest request, std::vector<std
   const LaunchConfig config{request.grid,        request.block,
                             request.cluster,     static_cast<uint32_t>(request.dynamic_smem_bytes),
                             request.cooperative, given,
-                            request.programmatic};
+                            request.programmatic,
+                            static_cast<uint32_t>(code->resources.registers)};
   *work = [code, config, parameters = std::move(parameters)] { run(*code, config, parameters); };
   return cudaSuccess;
 }

@@ -709,7 +709,7 @@ H200 = {
 # --- runs ----------------------------------------------------------------------------------------
 
 # How the first sentence of a report of the machine begins.
-KINDS = {"Race": "race", "Deadlock": "hang", "Livelock": "hang", "Fault": "fault",
+KINDS = {"Race": "race", "Undefined": "race", "Deadlock": "hang", "Livelock": "hang", "Fault": "fault",
          "Refused": "refused"}  # fmt: skip
 REPORT = re.compile(rf"^({'|'.join(KINDS)}) in kernel ", re.MULTILINE)
 

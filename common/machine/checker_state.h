@@ -47,6 +47,7 @@ struct WarpState {
   std::array<uint64_t, 64> good_keys;
 
   std::vector<WgmmaRegister> registers;  // by row
+  std::map<uint32_t, std::vector<WgmmaOperand>> operands;  // of the last wgmma at a pc
   uint32_t wgmma_fences = 0;
   uint32_t init_fences = 0;
 };
@@ -60,6 +61,9 @@ struct MbarrierState {
   uint32_t init_fence = 0;  // clock of its INIT_FENCES agent; 0: none was executed behind the init
   Channel pending, completed;
   Warp* issuer = nullptr;  // of the last copy that completes here
+  bool outrun = false;     // a phase was complete before a copy had landed that was issued in it
+  uint64_t arrived = 0, arrived_last = 0;  // warps of the cluster, by bit: ever, in the last phase
+  uint64_t arriving = 0;                   // and in the phase under way
 };
 
 // The access that is being checked.
@@ -69,12 +73,14 @@ struct Later {
   uint32_t pc, agent, clock;
   bool write;
   bool async_proxy = false, strong = false;
+  const SameValue* same = nullptr;  // of a store
 
   // As it is recorded, without the bytes.
   uint64_t key = 0, rest = 0;  // of a Cell
   uint64_t read = 0;           // of a Plane
   Shadow* shadow = nullptr;    // that it is in now
   Plane* plane = nullptr;      // of its reads there
+  Plane* own_reads = nullptr;  // of a generic write: what its warp has read there
   uint64_t good_key = ~0ull;   // of cells that it may read
   uint32_t block = ~0u;        // that `suspects` are of
 };

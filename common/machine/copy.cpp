@@ -437,6 +437,7 @@ uint32_t bulk_bytes(Warp& warp, const Slot& slot, uint32_t lane, uint64_t to, ui
 template <class F>
 void start(Flight flight, const Target& target, uint32_t bytes, F write) {
   flight.check.mbarrier = target.mbarrier;
+  if (flight.checker()) flight.check.phase = flight.checker()->phase_of(target.mbarrier);
   const auto copy = std::make_shared<AsyncCopy>();
   copy->pc = flight.at.pc;
   if (Trace* const trace = flight.cluster().trace) {

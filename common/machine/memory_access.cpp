@@ -94,6 +94,8 @@ struct Use {
   Scope scope;
   const char* what;
   uint16_t variable = 0;  // Inst::variable
+  SameValue* same = nullptr;  // of a plain store
+  uint64_t* host_delta = nullptr;  // for it: what is added to an address
 };
 
 // Allocations that this thread has found lately.
@@ -149,7 +151,8 @@ void to_global(Warp& warp, uint32_t mask, const Use& use, Addresses& a) {
               [&](uint32_t lane) { check_global(warp, lane, a.at[lane], use.bytes, use.what); });
   }
   if (cluster.checker) {
-    cluster.checker->global_access(warp, mask, a.at, use.bytes, use.access, use.order, use.scope);
+    cluster.checker->global_access(warp, mask, a.at, use.bytes, use.access, use.order, use.scope,
+                                   use.same);
   }
   if (use.access != Access::write && use.order != Order::weak) cluster.polled_global = true;
   if (use.access != Access::read && cluster.trace) cluster.trace->store(warp);
@@ -235,7 +238,9 @@ void to_shared(Warp& warp, uint32_t mask, Where where, const Use& use, Addresses
     for (uint32_t lane = 0; lane < LANES; ++lane)
       addresses[lane] = static_cast<uint32_t>(a.at[lane]);
     if (use.order == Order::weak) {
-      checker->shared_access(warp, mask, addresses, use.bytes, use.access);
+      if (use.host_delta != nullptr) *use.host_delta = reinterpret_cast<uint64_t>(cta.smem) - first;
+      checker->shared_access(warp, mask, addresses, use.bytes, use.access,
+                             own ? use.same : nullptr);
     } else {
       checker->shared_strong(warp, mask, addresses, use.bytes, use.access, use.order, use.scope);
     }
@@ -314,13 +319,16 @@ void to_host(Warp& warp, uint32_t mask, Where where, const Use& use, Addresses& 
 
 // Host addresses of an access of `bytes` bytes a lane at the address in a slot.
 void resolve(Warp& warp, const Inst& inst, const Slot& slot, uint32_t mask, uint32_t bytes,
-             Access access, const char* what, Addresses& a) {
+             Access access, const char* what, Addresses& a, SameValue* same = nullptr,
+             uint64_t* host_delta = nullptr) {
   const Use use{bytes,
                 access,
                 order_of(inst),
                 static_cast<Scope>(inst.mods >> SCOPE_SHIFT & 15),
                 what,
-                inst.variable};
+                inst.variable,
+                same,
+                host_delta};
   const uint64_t offset = static_cast<uint64_t>(int64_t{slot.offset});
   if (slot.width == Width::w64) {
     const auto* const base = warp.row<const uint64_t>(slot.row);
@@ -340,6 +348,40 @@ void resolve(Warp& warp, const Inst& inst, const Slot& slot, uint32_t mask, uint
   to_host(warp, mask, static_cast<Where>(inst.mods & 15), use, a);
 }
 
+// ---- What was never written -----------------------------------------------------------------------
+
+// Where the checker names host memory of an access.
+uint64_t generic_address(const Warp& warp, uint64_t host) {
+  for (const Cta& cta : warp.cta->cluster->ctas) {
+    const uint64_t offset = host - reinterpret_cast<uint64_t>(cta.smem);
+    if (offset < cta.smem_bytes) {
+      return SHARED_WINDOW | (cta.rank << RANK_SHIFT) | (SMEM_BASE + offset);
+    }
+  }
+  return host;
+}
+
+// `a`: host addresses of an access of `bytes` bytes a lane to global or shared memory.
+void look_for_poison(Warp& warp, const Inst& inst, uint32_t mask, const Addresses& a,
+                     uint32_t bytes) {
+  Checker* const checker = warp.cta->cluster->checker.get();
+  if (checker == nullptr || !checker->looks_for_poison) return;
+  const Where where = static_cast<Where>(inst.mods & 15);
+  if (where == Where::local || where == Where::param) return;
+  uint32_t found = 0;
+  const auto look = [&](uint64_t offset) {
+    for_lanes(mask, [&](uint32_t lane) {
+      const auto* const cell = reinterpret_cast<const uint64_t*>((a.at[lane] + offset) & ~7ull);
+      found |= uint32_t{*cell == POISON} << lane;
+    });
+  };
+  look(0);
+  if (bytes > 8) look(8);
+  if (found == 0) return;
+  const auto lane = static_cast<uint32_t>(std::countr_zero(found));
+  checker->never_written(warp, found, generic_address(warp, a.at[lane]));
+}
+
 // ---- Loads and stores ---------------------------------------------------------------------------
 
 // T: of memory; signed ones are extended to the register.
@@ -348,6 +390,7 @@ Step load(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint32_t count = count_of(inst);
   Addresses a;
   resolve(warp, inst, inst.slots[count], mask, count * sizeof(T), Access::read, "ld", a);
+  look_for_poison(warp, inst, mask, a, count * sizeof(T));
   const auto copy = [&]<class R>(R* d, uint64_t offset) {
     for_lanes(mask, [&a, d, offset](uint32_t lane) {
       d[lane] = static_cast<R>(*reinterpret_cast<const T*>(a.at[lane] + offset));
@@ -366,10 +409,33 @@ Step load(Warp& warp, const Inst& inst, uint32_t mask) {
 }
 
 template <class T>
+class StoresSame final : public SameValue {
+ public:
+  StoresSame(Warp& warp, const Inst& inst, const Addresses& a) : warp_(warp), inst_(inst), a_(a) {}
+
+  bool operator()(uint32_t lane) const override {
+    const auto* const there = reinterpret_cast<const T*>(a_.at[lane] + host_delta);
+    for (uint32_t i = 0; i < count_of(inst_); ++i) {
+      if (static_cast<T>(value_of(warp_, inst_.slots[1 + i], lane)) != there[i]) return false;
+    }
+    return true;
+  }
+
+  uint64_t host_delta = 0;  // from an address to the host's
+
+ private:
+  Warp& warp_;
+  const Inst& inst_;
+  const Addresses& a_;
+};
+
+template <class T>
 Step store(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint32_t count = count_of(inst);
   Addresses a;
-  resolve(warp, inst, inst.slots[0], mask, count * sizeof(T), Access::write, "st", a);
+  StoresSame<T> same(warp, inst, a);
+  resolve(warp, inst, inst.slots[0], mask, count * sizeof(T), Access::write, "st", a, &same,
+          &same.host_delta);
   if (order_of(inst) == Order::release) std::atomic_thread_fence(std::memory_order_release);
   const auto copy = [&]<class R>(const R* b, uint64_t offset) {
     for_lanes(mask, [&a, b, offset](uint32_t lane) {
@@ -507,6 +573,7 @@ Step atomic(Warp& warp, const Inst& inst, uint32_t mask) {
   Addresses a;
   resolve(warp, inst, inst.slots[address], mask, count * sizeof(Word), Access::atomic,
           RETURNS ? "atom" : "red", a);
+  if (operation != Operation::exch) look_for_poison(warp, inst, mask, a, count * sizeof(Word));
   const auto& memory = warp.cta->cluster->memory;  // with all shared memory of the cluster
   bool changed = false;
   for_lanes(mask, [&](uint32_t lane) {

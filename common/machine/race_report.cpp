@@ -4,6 +4,7 @@
 
 #include "common/machine/error.h"
 #include "common/machine/memory.h"
+#include "common/machine/reports.h"
 #include "common/machine/sync.h"
 
 namespace machine {
@@ -73,20 +74,60 @@ std::string RaceReport::mbarrier_line(uint32_t agent) const {
          (mbarrier->phase == 1 ? " phase is" : " phases are") + " complete";
 }
 
-void RaceReport::report(const std::string& what, const std::string& lines,
-                        const std::string& remedy) const {
-  throw Error(Error::Kind::race, "Race in kernel " + kernel_text(*state_.cluster.grid->kernel) +
-                                     ": " + what + lines + "\n  What would order them: " + remedy);
+void RaceReport::report(const Rule& rule, uint32_t pc, uint32_t other_pc,
+                        const std::function<std::string()>& text) const {
+  report_race(*state_.cluster.grid->kernel, rule, pc, other_pc, text);
 }
+
+std::string RaceReport::text(const Rule& rule, const std::string& what, const std::string& lines,
+                             const std::string& remedy) const {
+  return (rule.severity == Severity::race ? "Race in kernel " : "Undefined in kernel ") +
+         kernel_text(*state_.cluster.grid->kernel) + ": " + what + lines +
+         "\n  What would order them: " + remedy + report_end(state_.program, rule);
+}
+
+namespace {
+
+// Of an access through the async proxy, behind one through the generic proxy that is ordered before
+// it, but not for that proxy.
+const Rule& proxy_rule(const Later& later, const Record& record) {
+  if (!later.write) return rule::PROXY_RAW;
+  return record.write ? rule::PROXY_WAW : rule::PROXY_WAR;
+}
+
+}  // namespace
 
 void RaceReport::shared(const Later& later, const Record& record, uint32_t bytes,
                         uint32_t index) const {
-  const std::string lines =
-      line_of("earlier: ", role_of(record.agent), does(record.write), record.pc) +
-      line_of("later:   ", describe_role(later.by->warp), does(later.write), later.pc) +
-      mbarrier_line(record.agent);
-  report(describe_pair(later, record.write, record.pc, name_of_cell(*later.shadow, index, bytes)),
-         lines, remedy(later, record, bytes, ASYNC_SHARED));
+  const uint32_t warps = state_.warp_count();
+  const bool proxies = later.async_proxy && in_generic_proxy(record.agent, warps) &&
+                       is_ordered(*later.known, GENERIC, record, bytes, warps);
+  const Rule& rule = proxies ? proxy_rule(later, record) : rule::SHARED_RACE;
+  report(rule, record.pc, later.pc, [&] {
+    const std::string lines =
+        line_of("earlier: ", role_of(record.agent), does(record.write), record.pc) +
+        line_of("later:   ", describe_role(later.by->warp), does(later.write), later.pc) +
+        mbarrier_line(record.agent);
+    const std::string slot = later.write ? "" : slot_that_is_left(*later.by, later.pc, *later.shadow, index);
+    return text(rule,
+                slot + describe_pair(later, record.write, record.pc,
+                                     name_of_cell(*later.shadow, index, bytes)),
+                lines, remedy(later, record, bytes, ASYNC_SHARED));
+  });
+}
+
+void RaceReport::lanes(const Later& later, const Record& record, uint32_t bytes,
+                       uint32_t index) const {
+  report(rule::LANE_RACE, record.pc, later.pc, [&] {
+    const std::string warp = describe_role(later.by->warp);
+    return text(rule::LANE_RACE,
+                describe_pair(later, record.write, record.pc,
+                              name_of_cell(*later.shadow, index, bytes)) +
+                    " They are by different lanes of one warp.",
+                line_of("earlier: ", "a lane of " + warp, does(record.write), record.pc) +
+                    line_of("later:   ", "another lane of " + warp, does(later.write), later.pc),
+                "bar.warp.sync (__syncwarp) between the two: lanes of a warp need not run together.");
+  });
 }
 
 std::string RaceReport::describe_pair(const Later& later, bool earlier_write, uint32_t earlier_pc,
@@ -105,15 +146,44 @@ std::string RaceReport::name_of_global(uint64_t address) const {
 }
 
 void RaceReport::global_memory(const Later& later, const GlobalShadow::Conflict& conflict) const {
+  const bool lanes = conflict.with.cluster == state_.id && conflict.with.agent == later.agent;
+  report(lanes ? rule::LANE_RACE : rule::GLOBAL_RACE, conflict.with.pc, later.pc,
+         [&] { return text_of_global(later, conflict); });
+}
+
+std::string RaceReport::text_of_global(const Later& later,
+                                       const GlobalShadow::Conflict& conflict) const {
   const GlobalRecord& with = conflict.with;
   const std::string where =
       name_of_global(conflict.address + static_cast<uint64_t>(std::countr_zero(conflict.bytes)));
   const std::string lines =
       line_of("earlier: ", role_in(with.cluster, with.agent), does(with.write), with.pc) +
       line_of("later:   ", describe_role(later.by->warp), does(later.write), later.pc);
-  report(describe_pair(later, with.write, with.pc, where), lines,
-         with.cluster == state_.id ? remedy(later, with.record(), conflict.bytes, ASYNC_GLOBAL)
-                                   : remedy_between_clusters(later, with));
+  const std::string what = describe_pair(later, with.write, with.pc, where);
+  if (with.cluster != state_.id) {
+    return text(rule::GLOBAL_RACE, what, lines, remedy_between_clusters(later, with));
+  }
+  if (with.agent == later.agent) {
+    return text(rule::LANE_RACE, what + " They are by different lanes of one warp.", lines,
+                "bar.warp.sync (__syncwarp) between the two: lanes of a warp need not run together.");
+  }
+  return text(rule::GLOBAL_RACE, what, lines,
+              remedy(later, with.record(), conflict.bytes, ASYNC_GLOBAL));
+}
+
+void RaceReport::never_written(const Later& later, uint64_t address) const {
+  report(rule::NEVER_WRITTEN, later.pc, later.pc, [&] {
+    const bool in_shared = (address & WINDOW_MASK) == SHARED_WINDOW;
+    return text(rule::NEVER_WRITTEN,
+                state_.opcode_at(later.pc) + " reads " +
+                    (in_shared ? name_of_shared(static_cast<uint32_t>(address)) +
+                                     ", to which a copy has brought global memory that nothing has "
+                                     "written."
+                               : name_of_global(address) + ", which nothing has written."),
+                line_of("later:   ", describe_role(later.by->warp), does(false), later.pc),
+                "a kernel, cudaMemcpy or cudaMemset that writes it first; or the address is wrong. "
+                "MACHINE_POISON=0 makes new memory 0.");
+  });
 }
 
 std::string RaceReport::remedy(const Later& later, const Record& record, uint32_t bytes,
@@ -176,12 +246,18 @@ std::string RaceReport::remedy_by_kind(const Later& later, const Record& record,
         const Warp& issuer = owner.warp;
         const bool committed =
             issuer.cta->warpgroups[issuer.index / 4].committed[issuer.index % 4] >= record.clock;
-        return std::string(committed ? "" : "wgmma.commit_group and ") + "wgmma.wait_group in " +
-               earlier + ", so that the group of " + behind + " is complete" +
+        if (!committed) {
+          return "wgmma.commit_group behind " + behind + " in " + earlier +
+                 ", before its wgmma.wait_group: what was never committed is not waited for.";
+        }
+        const std::string count = too_few_arrivals(later, record);
+        if (!count.empty()) return count;
+        return "wgmma.wait_group in " + earlier + ", so that the group of " + behind + " is complete" +
                (same_warp ? "."
                           : ", and behind it an arrive (or barrier) that " + now +
                                 " waits for before " + state_.opcode_at(later.pc) + ".");
       }
+      if (const std::string count = too_few_arrivals(later, record); !count.empty()) return count;
       return "an arrive of " + earlier +
              " behind its wgmma.wait_group, on an mbarrier (or "
              "barrier) that " +
@@ -191,17 +267,27 @@ std::string RaceReport::remedy_by_kind(const Later& later, const Record& record,
     case BULK_WRITES: {
       const bool reads = kind_of(record.agent) == BULK_READS;
       const bool committed = state_.warp_of(record.agent).warp.bulk.count >= record.clock;
-      return std::string(committed ? "" : "cp.async.bulk.commit_group and ") +
-             "cp.async.bulk.wait_group" + (reads ? ".read" : " (without .read)") +
-             " by the thread of " + earlier + (committed ? " that committed " : " that issued ") +
-             behind + (same_warp ? "" : ", then a barrier with " + now) + ".";
+      if (!committed) {
+        return "cp.async.bulk.commit_group behind " + behind + " by the thread of " + earlier +
+               " that issued it, before its cp.async.bulk.wait_group" +
+               (reads ? ".read" : " (without .read)") +
+               (same_warp ? "" : " and a barrier with " + now) +
+               ": what was never committed is not waited for.";
+      }
+      return std::string("cp.async.bulk.wait_group") + (reads ? ".read" : " (without .read)") +
+             " by the thread of " + earlier + " that committed " + behind + (same_warp ? "" : ", then a barrier with " + now) + ".";
     }
     case CP_ASYNC:
+      if (state_.warp_of(record.agent).warp.cp_async.count < record.clock) {
+        return "cp.async.commit_group behind " + behind + " in " + earlier +
+               ", before its cp.async.wait_group: what was never committed is not waited for.";
+      }
       return "cp.async.wait_group (or cp.async.mbarrier.arrive.noinc) in " + earlier +
              (same_warp ? "" : ", then a barrier with " + now) +
              (later.async_proxy ? ", and fence.proxy.async between the two." : ".");
     case MBARRIER: {
       const MbarrierState& mbarrier = *mbarrier_of(record.agent);
+      if (const std::string bytes = too_few_bytes(mbarrier); !bytes.empty()) return bytes;
       if (later.write) {
         return "a wait by " + now +
                " for those who read what the earlier copy brought (with "
@@ -231,13 +317,91 @@ std::string RaceReport::remedy_by_kind(const Later& later, const Record& record,
   return text + ".";
 }
 
+std::string RaceReport::slot_that_is_left(const WarpState& reader, uint32_t pc,
+                                          const Shadow& shadow, uint32_t index) const {
+  const auto found = reader.operands.find(pc);
+  if (found == reader.operands.end()) return "";
+  const uint32_t offset = SMEM_BASE + index * CELL_BYTES;
+  for (const WgmmaOperand& operand : found->second) {
+    const uint32_t begin = operand.extent.address, end = begin + operand.extent.bytes;
+    if (offset < begin / CELL_BYTES * CELL_BYTES || offset >= end) continue;
+    // Its first bytes are there, and came with another copy.
+    const Cell& first = shadow.cells[(begin - SMEM_BASE) / CELL_BYTES];
+    const Record came = first.record(), here = shadow.cells[index].record();
+    if (first.written() == 0 || came.agent == here.agent || !state_.is_mbarrier(came.agent) ||
+        (here.clock != 0 && !state_.is_mbarrier(here.agent)) ||
+        clock_of(reader.knows.of_warp().views[GENERIC], came.agent) < came.clock) {
+      continue;
+    }
+    return std::string("the descriptor of ") + operand.name + " leaves its slot. " +
+           descriptor_text(operand.descriptor) + " spans shared " + hex(begin) + " to " + hex(end) +
+           "; the copies that complete on the mbarrier at shared " +
+           hex(mbarrier_of(came.agent)->address) + " brought its first bytes, but not those from " +
+           hex(offset) + " on.\n  ";
+  }
+  return "";
+}
+
+std::string RaceReport::too_few_bytes(const MbarrierState& mbarrier) const {
+  const auto found = state_.cluster.mbarriers.find(mbarrier.address);
+  const bool more_came =
+      found != state_.cluster.mbarriers.end() && bytes_to_come(found->second) < 0;
+  if (!more_came && !mbarrier.outrun) return "";
+  return "expect_tx with the bytes of all copies of a phase: on the mbarrier at shared " +
+         hex(mbarrier.address) +
+         " a phase was complete before the copies that belong to it had landed, since too few bytes "
+         "were expected.";
+}
+
+// Who reads has not arrived on an mbarrier that the later one has waited for, though it does so in
+// other phases.
+std::string RaceReport::too_few_arrivals(const Later& later, const Record& record) const {
+  const uint32_t reader = record.agent / AGENTS_OF_WARP;
+  for (const auto& [address, mbarrier] : state_.mbarriers) {
+    const bool waited = mbarrier.phase != 0 && clock_of(later.known->views[GENERIC], mbarrier.agent) ==
+                                                   mbarrier.phase;
+    if (!waited || reader >= 64 || !(mbarrier.arrived >> reader & 1) ||
+        (mbarrier.arrived_last >> reader & 1)) {
+      continue;
+    }
+    return "a higher count in mbarrier.init: phase " + std::to_string(mbarrier.phase - 1) +
+           " of the mbarrier at shared " + hex(address) + ", which " +
+           describe_role(later.by->warp) + " has waited for, was complete without an arrival of " +
+           role_of(record.agent) + ", which arrives there in other phases.";
+  }
+  return "";
+}
+
 std::string RaceReport::remedy_between_clusters(const Later& later,
                                                 const GlobalRecord& with) const {
-  const std::string fence = "fence.acq_rel.gpu (__threadfence)";
+  const std::string fence = "fence.acq_rel.gpu (__threadfence)", write = state_.opcode_at(with.pc);
+  const std::string reader = describe_role(later.by->warp);
+  const auto knows = [&](const Knowledge& known) {
+    if (!known.others) return false;
+    const auto found = known.others->find(with.cluster);
+    return found != known.others->end() &&
+           is_ordered(*found->second, GENERIC, with.record(), with.bytes, state_.warp_count());
+  };
+  for (const Snapshot& seen : later.known->seen) {
+    if (!seen || !knows(*seen)) continue;
+    return fence + " in " + reader + ", behind the atomic or load that saw the counter or flag and " +
+           "before " + state_.opcode_at(later.pc) + ". The other fence, behind " + write +
+           ", is there.";
+  }
+  for (const WarpKnowledge::Extra& extra : later.by->knows.extras()) {
+    if (!knows(extra.known)) continue;
+    return "bar.sync (__syncthreads), or bar.warp.sync, in " + reader +
+           " behind the fence: only some of its lanes have seen the counter or flag.";
+  }
+  if (knows(later.by->unfenced)) {
+    return fence + " behind " + write + " in " + role_in(with.cluster, with.agent) +
+           ", and before its atomic on the counter or store of the flag, which " + reader +
+           " has seen: it is that fence, the writer's, that is missing.";
+  }
   return std::string(in_generic_proxy(with.agent, state_.warp_count()) || !with.write
                          ? ""
                          : "cp.async.bulk.wait_group (without .read) by who committed it; ") +
-         fence + " behind " + state_.opcode_at(with.pc) + " and an atomic or store of a flag; " +
+         fence + " behind " + write + " and an atomic or store of a flag; " +
          "a load or atomic that sees the flag, and " + fence + ", before " +
          state_.opcode_at(later.pc) +
          (later.async_proxy ? "; fence.proxy.async.global, too." : ".");
@@ -249,7 +413,8 @@ void RaceReport::grids_before(const Later& later, uint64_t address) const {
   for (const WarpKnowledge::Extra& extra : later.by->knows.extras()) {
     some_lanes |= clock_of(extra.known.views[GENERIC], state_.grids_before()) != 0;
   }
-  report(opcode + (later.write ? " writes " : " reads ") + name_of_global(address) +
+  report(rule::GRID_WAIT, later.pc, later.pc, [&] {
+    return text(rule::GRID_WAIT, opcode + (later.write ? " writes " : " reads ") + name_of_global(address) +
              ", but the grid before may still be running: the launch says that this one waits for "
              "it itself (programmatic stream serialization).",
          line_of("later:   ", now, does(later.write), later.pc),
@@ -258,6 +423,7 @@ void RaceReport::grids_before(const Later& later, uint64_t address) const {
                     : "griddepcontrol.wait by " + now + " before " + opcode +
                           ", or by a thread whose arrive or copy (on a barrier or an mbarrier) " +
                           now + " then waits for.");
+  });
 }
 
 void RaceReport::early(const Shadow& shadow, uint32_t index, const Record& record,
@@ -265,41 +431,52 @@ void RaceReport::early(const Shadow& shadow, uint32_t index, const Record& recor
   const std::string read =
       state_.opcode_at(record.pc) + " reads " + name_of_cell(shadow, index, record.bytes);
   const std::string reader = line_of("earlier: ", role_of(record.agent), does(false), record.pc);
+  const std::string slot =
+      state_.is_mbarrier(record.agent)
+          ? ""
+          : slot_that_is_left(state_.warp_of(record.agent), record.pc, shadow, index);
   if (writer == nullptr) {
-    report(read + ", which nothing has written.", reader,
-           "a write of every byte that is read, of zeros where a matrix ends; or the address is "
-           "wrong.");
+    return report(rule::NEVER_WRITTEN, record.pc, record.pc, [&] {
+      return text(rule::NEVER_WRITTEN, slot + read + ", which nothing has written.", reader,
+                  "a write of every byte that is read, of zeros where a matrix ends; or the address "
+                  "is wrong.");
+    });
   }
-  Later later{};
-  later.by = writer->by;
-  later.pc = record.pc;
-  if (!state_.is_mbarrier(record.agent)) {
-    later.by = &state_.warp_of(record.agent);
-  }
-  const Record write{writer->agent, writer->clock, writer->pc, 0, 0xff, true};
-  report(read + " before " + state_.opcode_at(writer->pc) + " writes it.",
-         reader + line_of("later:   ", describe_role(writer->by->warp), does(true), writer->pc) +
-             mbarrier_line(writer->agent),
-         remedy_by_kind(later, write, state_.opcode_at(writer->pc)));
+  report(rule::SHARED_RACE, record.pc, writer->pc, [&] {
+    Later later{};
+    later.by = writer->by;
+    later.pc = record.pc;
+    later.known = &later.by->knows.of_warp();
+    if (!state_.is_mbarrier(record.agent)) later.by = &state_.warp_of(record.agent);
+    const Record write{writer->agent, writer->clock, writer->pc, 0, 0xff, true};
+    return text(rule::SHARED_RACE,
+                slot + read + " before " + state_.opcode_at(writer->pc) + " writes it.",
+                reader + line_of("later:   ", describe_role(writer->by->warp), does(true), writer->pc) +
+                    mbarrier_line(writer->agent),
+                remedy_by_kind(later, write, state_.opcode_at(writer->pc)));
+  });
 }
 
 void RaceReport::mbarrier_overwritten(const Later& later, uint32_t index) const {
   const uint32_t address = (later.shadow->cta->rank << RANK_SHIFT) + SMEM_BASE + index * CELL_BYTES;
   const MbarrierState& mbarrier = state_.mbarriers.at(address);
-  report(
+  report(rule::MBARRIER_OVERWRITTEN, mbarrier.init.pc, later.pc, [&] {
+    return text(rule::MBARRIER_OVERWRITTEN, 
       state_.opcode_at(later.pc) + " writes over the living mbarrier at " +
           name_of_shared(address) + ".",
       line_of("earlier: ", role_of(mbarrier.init.agent), ", which made it by ", mbarrier.init.pc) +
           line_of("later:   ", describe_role(later.by->warp), does(true), later.pc),
       "mbarrier.inval and a barrier before its bytes hold data; or the data is in the wrong "
       "place.");
+  });
 }
 
 void RaceReport::init(const Later& later, const MbarrierState& mbarrier) const {
   const Record& init = mbarrier.init;
   const bool ordered = is_ordered(*later.known, GENERIC, init, 0xff, state_.warp_count());
   const bool same_cta = state_.warp_of(init.agent).warp.cta == later.by->warp.cta;
-  report(state_.opcode_at(later.pc) + " uses the mbarrier at " + name_of_shared(mbarrier.address) +
+  report(rule::MBARRIER_INIT, mbarrier.init.pc, later.pc, [&] {
+    return text(rule::MBARRIER_INIT, state_.opcode_at(later.pc) + " uses the mbarrier at " + name_of_shared(mbarrier.address) +
              (ordered ? ", whose mbarrier.init no fence has made known to the async proxy."
                       : ", whose mbarrier.init is not ordered before that."),
          line_of("earlier: ", role_of(init.agent), ", which made it by ", init.pc) +
@@ -310,21 +487,25 @@ void RaceReport::init(const Later& later, const MbarrierState& mbarrier) const {
              (ordered    ? ", before the copy is issued."
               : same_cta ? "bar.sync before others use it."
                          : "barrier.cluster.arrive and .wait before other CTAs use it."));
+  });
 }
 
 void RaceReport::exited(const Later& later, uint32_t address) const {
-  report(state_.opcode_at(later.pc) + (later.write ? " writes " : " reads ") +
+  report(rule::CTA_EXIT, later.pc, later.pc, [&] {
+    return text(rule::CTA_EXIT, state_.opcode_at(later.pc) + (later.write ? " writes " : " reads ") +
              name_of_shared(address) +
              ", but that CTA has exited already: its shared memory may be another's.",
          line_of("later:   ", describe_role(later.by->warp), does(later.write), later.pc),
          "barrier.cluster.arrive and barrier.cluster.wait by all threads of the cluster before "
          "they exit, or a wait for the copy before the CTA exits.");
+  });
 }
 
 void RaceReport::exit(const Warp& warp, const Shadow::Visit& visit) const {
   const Record& record = visit.record;
   const bool lands = state_.is_mbarrier(record.agent);
-  report("CTA " + text_of(warp.cta->id) + " exits, but " + state_.opcode_at(record.pc) + " to " +
+  report(rule::CTA_EXIT, record.pc, record.pc, [&] {
+    return text(rule::CTA_EXIT, "CTA " + text_of(warp.cta->id) + " exits, but " + state_.opcode_at(record.pc) + " to " +
              name_of_shared(visit.address) + " is not known to be over by then.",
          line_of("earlier: ", role_of(record.agent), ", which executes ", record.pc) +
              mbarrier_line(record.agent) + "\n  later:   " + describe_role(warp) +
@@ -332,22 +513,26 @@ void RaceReport::exit(const Warp& warp, const Shadow::Visit& visit) const {
          lands ? "an mbarrier wait for the copy before the CTA exits."
                : "barrier.cluster.arrive and barrier.cluster.wait by all threads of the cluster "
                  "before they exit.");
+  });
 }
 
 void RaceReport::registers(const WarpState& by, uint32_t mask, const WgmmaRegister& reg) const {
   const uint32_t pc = by.warp.pc();
-  report(state_.opcode_at(pc) + (reg.accumulator ? " names an accumulator" : " writes an operand") +
+  report(rule::WGMMA_REGISTERS, reg.pc, pc, [&] {
+    return text(rule::WGMMA_REGISTERS, state_.opcode_at(pc) + (reg.accumulator ? " names an accumulator" : " writes an operand") +
              " of a wgmma.mma_async in flight.",
          line_of("earlier: ", describe_role(by.warp), ", which started ", reg.pc) +
              "\n  later:   " + describe(by.warp, mask) + ": " + state_.program.text(pc) +
              state_.program.where(pc, "\n           "),
          "wgmma.wait_group (0, or as many as may stay in flight) between the two, with "
          "wgmma.commit_group before it.");
+  });
 }
 
 void RaceReport::wgmma_fence(const WarpState& by, const WgmmaRegister& reg) const {
   const uint32_t pc = by.warp.pc();
-  report(std::string("wgmma.fence is missing before wgmma.mma_async: ") +
+  report(rule::WGMMA_FENCE, reg.touched_pc, pc, [&] {
+    return text(rule::WGMMA_FENCE, std::string("wgmma.fence is missing before wgmma.mma_async: ") +
              (by.wgmma_fences == 0 ? "the first one of a warp needs it."
                                    : "an ordinary instruction has touched its registers."),
          (reg.touched == 0
@@ -355,6 +540,7 @@ void RaceReport::wgmma_fence(const WarpState& by, const WgmmaRegister& reg) cons
               : line_of("earlier: ", describe_role(by.warp), ", which executes ", reg.touched_pc)) +
              line_of("later:   ", describe_role(by.warp), ", which starts ", pc),
          "wgmma.fence.sync.aligned before wgmma.mma_async, behind what touches its registers.");
+  });
 }
 
 }  // namespace machine

@@ -371,7 +371,23 @@ constexpr uint64_t LAND_AFTER = 1 << 16;    // without a change: someone may pro
 constexpr uint64_t IDLE_LIMIT = 200 << 20;  // of a cluster without a change: a livelock
 constexpr uint64_t ROUNDS_LIMIT = 1 << 15;  // of probes that all return false
 
+constexpr uint64_t CYCLE_AFTER = 1 << 16;   // without a change: registers may come back to what they were
+
 enum class Outcome { done, stuck, turn };
+
+// Whether a cluster that changes nothing comes back to a state that it had. Warps that run in turns
+// then do so for ever; of those that run at random another may still be chosen.
+struct Cycle {
+  uint64_t saved = 0, rounds = 0, met = 0, changes = 0;
+
+  bool closes(uint64_t state, uint64_t changes_now, bool random) {
+    if (changes != changes_now) *this = {0, 0, 0, changes_now};
+    constexpr uint64_t OFTEN = 1 << 12;
+    if (rounds != 0 && state == saved && ++met >= (random ? OFTEN : 1)) return true;
+    if (std::has_single_bit(++rounds) && met == 0) saved = state;
+    return false;
+  }
+};
 
 bool may_run(const Warp& warp, const Fragment& fragment, uint64_t events) {
   if (fragment.give_up) return true;
@@ -388,8 +404,8 @@ bool may_run(const Warp& warp, const Fragment& fragment, uint64_t events) {
 // Runs one cluster. What a warp does between two looks at the others is at most a quantum.
 class Runner {
  public:
-  Runner(Cluster& cluster, const std::atomic<bool>& stop)
-      : cluster_(cluster), grid_(*cluster.grid), code_(grid_.program->code.data()), stop_(stop) {}
+  Runner(Cluster& cluster, Cycle& cycle, const std::atomic<bool>& stop)
+      : cluster_(cluster), cycle_(cycle), grid_(*cluster.grid), code_(grid_.program->code.data()), stop_(stop) {}
 
   Outcome run() {
     uint64_t executed = 0, idle = 0, rounds = 0, changes = cluster_.changes, fingerprint = 0;
@@ -411,8 +427,11 @@ class Runner {
       if (ran > 0) {
         if (idle > LAND_AFTER && land_one()) continue;
         if (idle > IDLE_LIMIT) return Outcome::stuck;
-        const bool waits = idle > IDLE_SLICE && cluster_.in_flight.empty();
-        if (cluster_.polled_global && (waits || executed > SLICE)) return Outcome::turn;
+        const bool lands = cluster_.in_flight.empty();
+        const bool waits = idle > IDLE_SLICE && lands;
+        if (cluster_.polled_global && executed > SLICE) return Outcome::turn;
+        if (cluster_.polled_global && waits) return comes_back() ? Outcome::stuck : Outcome::turn;
+        if (idle > CYCLE_AFTER && lands && comes_back()) return Outcome::stuck;
         continue;
       }
       if (land_one()) continue;
@@ -564,7 +583,11 @@ class Runner {
     }
   }
 
-  // ---- When nothing runs ----
+  // ---- When nothing changes ----
+  bool comes_back() {
+    return cycle_.closes(hash_registers(), cluster_.changes, grid_.policy == Policy::random);
+  }
+
   bool time_out_probes() {
     bool any = false;
     for (Cta& cta : cluster_.ctas) {
@@ -596,6 +619,7 @@ class Runner {
   }
 
   Cluster& cluster_;
+  Cycle& cycle_;
   const Grid& grid_;
   const Inst* const code_;
   const std::atomic<bool>& stop_;
@@ -854,6 +878,7 @@ class Launch {
     work();
     for (std::thread& worker : workers) worker.join();
     if (error_) std::rethrow_exception(error_);
+    if (shadow_) report_suspects(*shadow_, *grid_.program);
     if (traced) write_trace(grid_, events_, settings().trace);
   }
 
@@ -864,7 +889,7 @@ class Launch {
     try {
       while (Owned cluster = take()) {
         const uint64_t before = cluster->changes;
-        const Outcome outcome = Runner(*cluster, stop_).run();
+        const Outcome outcome = Runner(*cluster, cycle_of(*cluster), stop_).run();
         give_back(std::move(cluster), outcome, before);
       }
     } catch (...) {
@@ -873,6 +898,12 @@ class Launch {
       stop_ = true;
       changed_.notify_all();
     }
+  }
+
+  Cycle& cycle_of(const Cluster& cluster) {
+    const std::lock_guard lock(mutex_);
+    taken_at_[cluster.id] = generation_;
+    return cycles_[cluster.id];
   }
 
   // The next cluster to run; null when there is none left. A new one comes before those that poll.
@@ -915,6 +946,7 @@ class Launch {
     const bool changed = cluster->changes != changes_before;
     if (changed || outcome == Outcome::done) {  // what others wait for may be there now
       idle_turns_ = 0;
+      ++generation_;
       while (!stuck_.empty()) {
         ready_.push_back(std::move(stuck_.front()));
         stuck_.pop_front();
@@ -931,7 +963,11 @@ class Launch {
         events_.insert(events_.end(), events.begin(), events.end());
         traces_[cluster->id].reset();
       }
+      cycles_.erase(cluster->id);
+      taken_at_.erase(cluster->id);
       spare_.push_back(std::move(cluster->memory));
+    } else if (taken_at_[cluster->id] != generation_ && !changed) {  // it has not seen what changed
+      ready_.push_back(std::move(cluster));
     } else if (outcome == Outcome::turn && (changed || ++idle_turns_ <= IDLE_TURNS)) {
       ready_.push_back(std::move(cluster));
     } else {
@@ -963,6 +999,9 @@ class Launch {
   std::vector<std::vector<std::byte>> spare_;
   std::vector<std::unique_ptr<Trace>> traces_;  // of the clusters, if there is a timeline
   std::vector<Trace::Event> events_;            // of those that are done
+  std::map<uint64_t, Cycle> cycles_;        // of clusters that are not done
+  std::map<uint64_t, uint64_t> taken_at_;   // generation_ when they last began to run
+  uint64_t generation_ = 0;                 // how often a cluster has changed something
   uint64_t next_ = 0, alive_ = 0, running_ = 0;
   uint64_t idle_turns_ = 0;  // turns in which clusters polled, since one changed something
   std::atomic<bool> stop_{false};

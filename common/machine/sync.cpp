@@ -1087,6 +1087,10 @@ void arrive_async(Warp& warp, uint32_t lanes, uint32_t address, uint32_t count) 
   update(warp, address, mbarrier, counts);
 }
 
+int64_t bytes_to_come(const Mbarrier& mbarrier) {
+  return unpack(mbarrier.bits).tx;
+}
+
 void threads_exited(Warp& warp, uint32_t mask) {
   Cta& cta = *warp.cta;
   Cluster& cluster = *cta.cluster;

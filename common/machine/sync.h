@@ -67,6 +67,9 @@ void complete_tx(Warp& issuer, uint32_t address, uint32_t bytes);
 void expect_arrivals(Warp& warp, uint32_t lanes, uint32_t address, uint32_t count);
 void arrive_async(Warp& warp, uint32_t lanes, uint32_t address, uint32_t count);
 
+// The tx-count: less than 0 if more bytes have come than were expected.
+int64_t bytes_to_come(const Mbarrier& mbarrier);
+
 // ---- For the scheduler --------------------------------------------------------------------------
 
 // The lanes have left Warp::live: barriers that waited for nobody else complete.

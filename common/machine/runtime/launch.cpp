@@ -5,6 +5,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "common/machine/reports.h"
 #include "common/machine/runtime/device.h"
 #include "common/machine/runtime/function.h"
 #include "common/machine/runtime/status.h"
@@ -127,6 +128,7 @@ void run(const Code& code, const LaunchConfig& config, const std::vector<std::by
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   machine::launch(*code.module, *code.kernel, config, parameters.data());
+  if (!reports().texts().empty()) spoil_exit();
 }
 
 }  // namespace

@@ -106,6 +106,10 @@ cudaError_t lose(const Error& error) {
 void print_refusal(const std::string& report) {
   std::fflush(stdout);
   std::fprintf(stderr, "%s\n", report.c_str());
+  spoil_exit();
+}
+
+void spoil_exit() {
   if (exit_status == 0) exit_status = EXIT_FAILED;
 }
 

@@ -778,6 +778,7 @@ class ClusterChecker final : public Checker {
     const auto found = later.shadow->early.find(index);
     if (found != later.shadow->early.end() && (found->second.bytes & bytes)) {
       report_.early(*later.shadow, index, found->second, &later);
+      later.shadow->early.erase(found);
     }
   }
 

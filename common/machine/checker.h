@@ -43,7 +43,7 @@ class SameValue {
 struct WgmmaOperand {
   char name;  // A or B
   uint64_t descriptor;
-  Segment extent;  // from its first byte to its last
+  Segment extent;  // from its first byte to its last, of all four warps
 };
 
 class Checker {

@@ -83,7 +83,8 @@ std::string RaceReport::text(const Rule& rule, const std::string& what, const st
                              const std::string& remedy) const {
   return (rule.severity == Severity::race ? "Race in kernel " : "Undefined in kernel ") +
          kernel_text(*state_.cluster.grid->kernel) + ": " + what + lines +
-         "\n  What would order them: " + remedy + report_end(state_.program, rule);
+         (rule == rule::NEVER_WRITTEN ? "\n  What is missing: " : "\n  What would order them: ") +
+         remedy + report_end(state_.program, rule);
 }
 
 namespace {
@@ -326,6 +327,7 @@ std::string RaceReport::slot_that_is_left(const WarpState& reader, uint32_t pc,
     const uint32_t begin = operand.extent.address, end = begin + operand.extent.bytes;
     if (offset < begin / CELL_BYTES * CELL_BYTES || offset >= end) continue;
     // Its first bytes are there, and came with another copy.
+    if (begin < SMEM_BASE || (begin - SMEM_BASE) / CELL_BYTES >= shadow.cells.size()) continue;
     const Cell& first = shadow.cells[(begin - SMEM_BASE) / CELL_BYTES];
     const Record came = first.record(), here = shadow.cells[index].record();
     if (first.written() == 0 || came.agent == here.agent || !state_.is_mbarrier(came.agent) ||

@@ -1,6 +1,7 @@
 // Reports that do not end a launch (MACHINE_REPORTS=all): each distinct pair of instructions once.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <mutex>
 #include <set>
@@ -14,10 +15,10 @@ namespace machine {
 
 class Reports {
  public:
-  // Whether it is the first of this rule and these two instructions of the kernel; it then counts.
+  // Whether it is the first of this rule and these two instructions of the kernel, in whichever order.
   bool is_new(const std::string& kernel, const Rule& rule, uint32_t pc, uint32_t other_pc) {
     const std::lock_guard lock(mutex_);
-    return known_.emplace(kernel, rule.name, pc, other_pc).second;
+    return known_.emplace(kernel, rule.name, std::min(pc, other_pc), std::max(pc, other_pc)).second;
   }
   void add(const std::string& text);  // prints it
   std::vector<std::string> texts() {

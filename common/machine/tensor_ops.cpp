@@ -347,7 +347,7 @@ void check_operands(Warp& warp, const Inst& inst, uint64_t group) {
     const MatrixView a = view_of_a(warp, inst, at, uniform64(warp, inst.slots[at.a]));
     check_inside(warp, a, uniform64(warp, inst.slots[at.a]), row, 16, "A");
     a.append_segments(row, 16, segments);
-    operands.push_back({'A', uniform64(warp, inst.slots[at.a]), a.extent(row, 16)});
+    operands.push_back({'A', uniform64(warp, inst.slots[at.a]), a.extent(0, 64)});
   }
   const MatrixView b = view_of_b(warp, inst, at, uniform64(warp, inst.slots[at.b]));
   check_inside(warp, b, uniform64(warp, inst.slots[at.b]), 0, n, "B");

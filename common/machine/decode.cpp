@@ -38,7 +38,8 @@ const Variable* find_variable(const std::vector<Variable>& variables, const std:
 }
 
 bool is_call(const Statement& statement) {
-  return statement.opcode == "call" || statement.opcode == "call.uni";
+  return (statement.opcode == "call" || statement.opcode == "call.uni") &&
+         !statement.operands.empty();
 }
 
 // call (results), function, (arguments): the operand that names the function.

@@ -52,6 +52,35 @@ TEST_CASE("approximations of the upper half of a double") {
   CHECK(results(program, 6) == Words{0, 0x3fd55555, 0, 0x3fe279a7, 0, 0xfff00000});
 }
 
+TEST_CASE("reports name every call that was inlined, or how to get lines, and the full name last") {
+  const std::string name = "_ZN4gemm3runIJLi1ELi2ELi3ELi4ELi5ELi6ELi7ELi8ELi9ELi10ELi11ELi12ELi13ELi14ELi15E"
+                           "Li16ELi17ELi18ELi19ELi20ELi21ELi22ELi23ELi24ELi25EEEEvPf";
+  const std::string kernel = ".visible .entry " + name + "(.param .u64 out)\n{\n";
+  const auto report = [&](const std::string& text) {
+    const auto module = machine::load_module(text);
+    try {
+      void* out = nullptr;
+      machine::LaunchConfig config;
+      config.block = {1, 1, 1};
+      machine::launch(*module, *machine::find_kernel(*module, name), config, &out);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const std::string with_lines = report(
+      HEAD + ".file 2 \"tile.cuh\"\n.file 3 \"ptx.cuh\"\n" + kernel +
+      ".loc 1 40 3\n.loc 2 7 5, function_name $L, inlined_at 1 40 3\n"
+      ".loc 3 9 1, function_name $L, inlined_at 2 7 5\ntrap;\n}\n");
+  CHECK(contains(with_lines, "Fault in kernel gemm::run<...>: "));
+  CHECK(contains(with_lines, "at gemm.cu:40 (in tile.cuh:7, in ptx.cuh:9)"));
+  CHECK(contains(with_lines, "Kernel: gemm::run<1, 2, 3, 4,"));
+  CHECK(!contains(with_lines, "-lineinfo"));
+  const std::string without = report(replaced(HEAD, ".file 1 \"gemm.cu\"\n", "") + kernel + "trap;\n}\n");
+  CHECK(contains(without, "at PTX line 6"));
+  CHECK(contains(without, "compile with -lineinfo"));
+}
+
 TEST_CASE("what cannot run refuses its own kernels, at their launch, by name, file and line") {
   const std::string text =
       HEAD +

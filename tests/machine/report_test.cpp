@@ -20,6 +20,10 @@ TEST_CASE("kernels: the name without return type and parameters") {
   CHECK(named("_ZN12_GLOBAL__N_13addEPfi") == "(anonymous namespace)::add");
   CHECK(named("_ZN2ns12_GLOBAL__N_13addIiEEvPT_") == "ns::(anonymous namespace)::add<int>");
   CHECK(named("saxpy") == "saxpy");
+  // Long ones are folded.
+  std::string arguments;
+  for (int i = 0; i < 40; ++i) arguments += "Li" + std::to_string(i) + "E";
+  CHECK(named(("_ZN4gemm3runIJ" + arguments + "EEEvPf").c_str()) == "gemm::run<...>");
 }
 
 TEST_CASE("warps: neighbours of one role stand together") {

@@ -178,6 +178,15 @@ class Calls(unittest.TestCase):
         ended = on_machine(PROGRAMS / "out_of_bounds", "never", MACHINE_POISON="0")
         self.assertEqual((ended.returncode, ended.stderr), (0, ""))
 
+    def test_a_kernel_that_cannot_run_is_refused_at_its_launch_and_others_run(self):
+        ended = on_machine(PROGRAMS / "out_of_bounds", "refused")
+        self.assertEqual(ended.returncode, 1)
+        errors = re.findall(r"cuda\w+", ended.stdout)
+        self.assertEqual(errors, ["cudaErrorNotSupported"] + ["cudaSuccess"] * 3)
+        self.assertRegex(
+            ended.stderr,
+            r"^PTX machine: kernel strange cannot run: 'vabsdiff4\S*' at \S*out_of_bounds.cu:26 ")
+
     def test_there_is_no_more_memory_than_is_said(self):
         ended = on_machine(PROGRAMS / "out_of_bounds", "alloc")
         errors = re.findall(r"cuda\w+", ended.stdout)[:2]

@@ -21,6 +21,10 @@ __global__ void assertion(int* out) {
 __global__ void sum(const int* in, int* out) {
   atomicAdd(out, in[threadIdx.x]);
 }
+// What no machine but a GPU runs.
+__global__ void strange(int* out) {
+  asm volatile("vabsdiff4.u32.u32.u32.add %0, %1, %2, %3;" : "=r"(*out) : "r"(1), "r"(2), "r"(3));
+}
 // Neither barrier is there: two defects, one a run of its own.
 __global__ void races(int* out) {
   __shared__ int first[64], second[64];
@@ -42,6 +46,11 @@ int main(int argc, char** argv) {
   if (is("never")) {
     cudaMemset(out, 0, sizeof(int));
     sum<<<1, 32>>>(in, out);
+  }
+  if (is("refused")) {
+    strange<<<1, 1>>>(out);
+    std::printf("%s\n", cudaGetErrorName(cudaGetLastError()));
+    fill<<<1, 100>>>(out);
   }
   if (is("races")) races<<<1, 64>>>(out);
   if (is("alloc")) {

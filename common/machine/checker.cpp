@@ -322,9 +322,9 @@ class ClusterChecker final : public Checker {
 
   void wgmma_issue(Warp& warp, const Inst& inst, uint64_t group,
                    const std::vector<Segment>& segments,
-                   const std::vector<WgmmaOperand>& operands) override {
+                   const WgmmaDescriptors& descriptors) override {
     WarpState& state = state_of(warp);
-    state.operands[warp.pc()] = operands;
+    state.descriptors[warp.pc()] = descriptors;
     const auto clock = static_cast<uint32_t>(group);
     use_registers(state, inst, clock);
     Later later{&state, &state.knows.of(FULL), warp.pc(), state.knows.agent(WGMMA_READS), clock,
@@ -524,9 +524,11 @@ class ClusterChecker final : public Checker {
   Later generic_access(Warp& warp, uint32_t mask, bool write) {
     WarpState& state = state_of(warp);
     state.knows.note_access();
-    return {
+    Later later{
         &state, &state.knows.of(mask), warp.pc(), state.knows.agent(ALL_LANES), state.knows.clock(),
         write};
+    later.lanes_met_at = state.knows.lanes_met_at();
+    return later;
   }
 
   // `kind`: of a copy that completes in a group.
@@ -666,7 +668,7 @@ class ClusterChecker final : public Checker {
                      uint32_t lanes) const {
     const WarpKnowledge& knows = later.by->knows;
     if (record.agent != later.agent || record.agent != knows.agent(ALL_LANES)) return false;
-    if (record.clock <= knows.lanes_met_at() || record.pc == later.pc) return false;
+    if (record.clock <= later.lanes_met_at || record.pc == later.pc) return false;
     const auto part = [&](uint32_t half, uint32_t shift) {
       const uint32_t before = record.lanes >> shift & (LANES - 1), now = lanes >> shift & (LANES - 1);
       return (bytes & half) != 0 && !knows.have_met(before, now);
@@ -692,7 +694,7 @@ class ClusterChecker final : public Checker {
     const Record record = cell.record();
     const Clocks& clocks = later.known->views[view_of(later, record.agent)];
     if (clock_of(clocks, record.agent) >= record.clock) {  // whichever lane it was
-      if (record.agent == later.agent && record.clock > later.by->knows.lanes_met_at() &&
+      if (record.agent == later.agent && record.clock > later.lanes_met_at &&
           record.agent == later.by->knows.agent(ALL_LANES)) {
         const uint32_t both = record.bytes & bytes;
         if (both != 0 && !cell.strong() && !later.strong &&
@@ -750,7 +752,8 @@ class ClusterChecker final : public Checker {
       if (!(read.bytes & bytes) || is_before(later, read, read.bytes & bytes)) continue;
       report_.shared(later, read, read.bytes & bytes, index);
     }
-    if (later.own_reads != nullptr && !later.strong) {
+    if (later.own_reads != nullptr && !later.strong &&
+        later.own_reads->newest[index / Plane::BLOCK_CELLS] > later.lanes_met_at) {
       const Record read = PackedRead::unpack(later.agent, later.own_reads->reads[index]);
       if ((read.bytes & bytes) && is_other_lane(later, read, read.bytes & bytes, lanes)) {
         report_.lanes(later, read, read.bytes & bytes, index);

@@ -7,6 +7,7 @@
 // and, for each 8 bytes of memory, who wrote last and who read since. docs/machine.md has the rules.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,6 +46,10 @@ struct WgmmaOperand {
   uint64_t descriptor;
   Segment extent;  // from its first byte to its last, of all four warps
 };
+// Of the instruction, with these descriptors of A, if it is in shared memory, and B.
+using WgmmaDescriptors = std::array<uint64_t, 2>;
+std::vector<WgmmaOperand> wgmma_operands(Warp& warp, const Inst& inst,
+                                         const WgmmaDescriptors& descriptors);
 
 class Checker {
  public:
@@ -52,6 +57,7 @@ class Checker {
 
   // Whether loads look for what was never written: Checker::never_written.
   bool looks_for_poison = false;
+  bool poison_in_shared = false;  // a copy has brought it there
 
   // ---- Generic proxy; called before the access is made. 32 addresses, of which `mask` counts.
   virtual void shared_access(Warp& warp, uint32_t mask, const uint32_t* addresses, uint32_t bytes,
@@ -128,7 +134,7 @@ class Checker {
   // in registers) and B are read from, and the group it will be committed to.
   virtual void wgmma_issue(Warp& warp, const Inst& inst, uint64_t group,
                            const std::vector<Segment>& segments,
-                           const std::vector<WgmmaOperand>& operands = {}) = 0;
+                           const WgmmaDescriptors& descriptors = {}) = 0;
   virtual void wgmma_fence(Warp& warp) = 0;
   // wait_group returned: groups up to groups[i] of warp i of the warpgroup are complete.
   virtual void wgmma_wait(Warp& warp, const uint64_t groups[4]) = 0;

@@ -47,7 +47,7 @@ struct WarpState {
   std::array<uint64_t, 64> good_keys;
 
   std::vector<WgmmaRegister> registers;  // by row
-  std::map<uint32_t, std::vector<WgmmaOperand>> operands;  // of the last wgmma at a pc
+  std::unordered_map<uint32_t, WgmmaDescriptors> descriptors;  // of the last wgmma at a pc
   uint32_t wgmma_fences = 0;
   uint32_t init_fences = 0;
 };
@@ -73,7 +73,8 @@ struct Later {
   uint32_t pc, agent, clock;
   bool write;
   bool async_proxy = false, strong = false;
-  const SameValue* same = nullptr;  // of a store
+  const SameValue* same = nullptr;     // of a store
+  uint32_t lanes_met_at = UINT32_MAX;  // of a generic access: WarpKnowledge::lanes_met_at()
 
   // As it is recorded, without the bytes.
   uint64_t key = 0, rest = 0;  // of a Cell

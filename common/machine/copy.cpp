@@ -38,6 +38,11 @@ struct Flight {
   void writes_shared(uint32_t address, uint32_t bytes) const {
     if (checker()) checker()->copy_writes_shared(check, {address, bytes});
   }
+  // Of what it has brought: poison is reported by who reads it.
+  void has_written(const std::byte* shared, uint32_t bytes) const {
+    if (!checker() || !checker()->looks_for_poison || checker()->poison_in_shared) return;
+    checker()->poison_in_shared = has_poison(shared, bytes);
+  }
   void reads_global(uint64_t address, uint64_t bytes) const {
     if (checker()) checker()->copy_reads_global(check, address, bytes);
   }
@@ -220,6 +225,13 @@ void land(const Flight& flight, const LaneCopies& lanes) {
   if (lanes.bytes == 16) copy_lanes<16>(lanes, mask);
   if (lanes.bytes == 8) copy_lanes<8>(lanes, mask);
   if (lanes.bytes == 4) copy_lanes<4>(lanes, mask);
+  if (lanes.bytes >= 8) {
+    for_lanes(mask, [&](uint32_t lane) { flight.has_written(lanes.to[lane], lanes.bytes); });
+  } else {  // 8 bytes come from two lanes
+    for_lanes(mask, [&](uint32_t lane) {
+      flight.has_written(lanes.to[lane] - lanes.shared[lane] % 8, 8);
+    });
+  }
   ++flight.cluster().changes;
 }
 
@@ -499,6 +511,7 @@ Step bulk_load(Warp& warp, const Inst& inst, uint32_t mask) {
         at_issue.reads_global(from, bytes);
         at_issue.writes_shared(target.address, bytes);
         std::memcpy(to, reinterpret_cast<const std::byte*>(from), bytes);
+        at_issue.has_written(to, bytes);
       });
     }
   });
@@ -522,6 +535,7 @@ Step bulk_pass(Warp& warp, const Inst& inst, uint32_t mask) {
       at_issue.reads_shared(from, bytes);
       at_issue.writes_shared(target.address, bytes);
       put(to, source, bytes, reducer, step);
+      at_issue.has_written(to, bytes);
     });
   });
   return Step::next;
@@ -721,6 +735,7 @@ Step tensor_load(Warp& warp, const Inst& inst, uint32_t mask) {
           at_issue.writes_shared(target.address, box->shared_bytes());
         }
         load_box(*box, target.address, to);
+        at_issue.has_written(to, box->shared_bytes());
       });
     }
   });

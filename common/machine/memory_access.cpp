@@ -368,6 +368,8 @@ void look_for_poison(Warp& warp, const Inst& inst, uint32_t mask, const Addresse
   if (checker == nullptr || !checker->looks_for_poison) return;
   const Where where = static_cast<Where>(inst.mods & 15);
   if (where == Where::local || where == Where::param) return;
+  const bool shared = where == Where::shared_cta || where == Where::shared_cluster;
+  if (shared && !checker->poison_in_shared) return;
   uint32_t found = 0;
   const auto look = [&](uint64_t offset) {
     for_lanes(mask, [&](uint32_t lane) {

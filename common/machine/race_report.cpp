@@ -320,10 +320,11 @@ std::string RaceReport::remedy_by_kind(const Later& later, const Record& record,
 
 std::string RaceReport::slot_that_is_left(const WarpState& reader, uint32_t pc,
                                           const Shadow& shadow, uint32_t index) const {
-  const auto found = reader.operands.find(pc);
-  if (found == reader.operands.end()) return "";
+  const auto found = reader.descriptors.find(pc);
+  if (found == reader.descriptors.end() || pc >= state_.program.code.size()) return "";
   const uint32_t offset = SMEM_BASE + index * CELL_BYTES;
-  for (const WgmmaOperand& operand : found->second) {
+  for (const WgmmaOperand& operand :
+       wgmma_operands(reader.warp, state_.program.code[pc], found->second)) {
     const uint32_t begin = operand.extent.address, end = begin + operand.extent.bytes;
     if (offset < begin / CELL_BYTES * CELL_BYTES || offset >= end) continue;
     // Its first bytes are there, and came with another copy.

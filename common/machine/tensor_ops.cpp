@@ -51,17 +51,7 @@ uint32_t extent(std::string_view shape, char letter) {
 
 bool looks_for_poison(const Warp& warp) {
   const Checker* const checker = warp.cta->cluster->checker.get();
-  return checker != nullptr && checker->looks_for_poison;
-}
-
-bool has_poison(const uint8_t* bytes, uint32_t count) {
-  bool found = false;
-  for (uint32_t i = 0; i < count; i += 8) {
-    uint64_t cell;
-    std::memcpy(&cell, bytes + i, 8);
-    found |= cell == POISON;
-  }
-  return found;
+  return checker != nullptr && checker->poison_in_shared;
 }
 
 // ---- ldmatrix, stmatrix, movmatrix --------------------------------------------------------------
@@ -341,21 +331,20 @@ void check_operands(Warp& warp, const Inst& inst, uint64_t group) {
   const int row = static_cast<int>(warp.index % WARPS * 16);
   const int n = static_cast<int>(inst.mods >> SIZE_SHIFT);
   std::vector<Segment> segments;
-  std::vector<WgmmaOperand> operands;
   const bool a_in_memory = (inst.mods & A_IN_REGISTERS) == 0;
   if (a_in_memory) {
     const MatrixView a = view_of_a(warp, inst, at, uniform64(warp, inst.slots[at.a]));
     check_inside(warp, a, uniform64(warp, inst.slots[at.a]), row, 16, "A");
     a.append_segments(row, 16, segments);
-    operands.push_back({'A', uniform64(warp, inst.slots[at.a]), a.extent(0, 64)});
   }
   const MatrixView b = view_of_b(warp, inst, at, uniform64(warp, inst.slots[at.b]));
   check_inside(warp, b, uniform64(warp, inst.slots[at.b]), 0, n, "B");
   if (!warp.cta->cluster->checker) return;
   b.append_segments(0, n, segments);
-  operands.push_back({'B', uniform64(warp, inst.slots[at.b]), b.extent(0, n)});
   for (Segment& segment : segments) segment.address |= warp.cta->rank << RANK_SHIFT;
-  warp.cta->cluster->checker->wgmma_issue(warp, inst, group, segments, operands);
+  warp.cta->cluster->checker->wgmma_issue(
+      warp, inst, group, segments,
+      {a_in_memory ? uniform64(warp, inst.slots[at.a]) : 0, uniform64(warp, inst.slots[at.b])});
 }
 
 // Each warp issues; when the fourth has, the operation can run.
@@ -527,6 +516,19 @@ void finish_wgmma(Cta& cta, uint32_t index, uint64_t end) {
 }
 
 }  // namespace
+
+std::vector<WgmmaOperand> wgmma_operands(Warp& warp, const Inst& inst,
+                                         const WgmmaDescriptors& descriptors) {
+  const WgmmaSlots at = wgmma_slots(inst);
+  const auto [a, b] = descriptors;
+  const int n = static_cast<int>(inst.mods >> SIZE_SHIFT);
+  std::vector<WgmmaOperand> operands;
+  if (!(inst.mods & A_IN_REGISTERS)) {
+    operands.push_back({'A', a, view_of_a(warp, inst, at, a).extent(0, 64)});
+  }
+  operands.push_back({'B', b, view_of_b(warp, inst, at, b).extent(0, n)});
+  return operands;
+}
 
 bool finish_next_wgmma(Cta& cta) {
   for (uint32_t index = 0; index < cta.warpgroups.size(); ++index) {

@@ -670,7 +670,8 @@ class ClusterChecker final : public Checker {
     if (record.agent != later.agent || record.agent != knows.agent(ALL_LANES)) return false;
     if (record.clock <= later.lanes_met_at || record.pc == later.pc) return false;
     const auto part = [&](uint32_t half, uint32_t shift) {
-      const uint32_t before = record.lanes >> shift & (LANES - 1), now = lanes >> shift & (LANES - 1);
+      const uint32_t before = record.lanes >> shift & (LANES - 1),
+                     now = lanes >> shift & (LANES - 1);
       return (bytes & half) != 0 && !knows.have_met(before, now);
     };
     if (!part(0x0f, 0) && !part(0xf0, LANE_BITS)) return false;
@@ -680,7 +681,8 @@ class ClusterChecker final : public Checker {
   bool is_narrow(uint32_t pc) const {
     const std::string opcode = state_.opcode_at(pc);
     for (const char* const type : {"8", "16", "f16", "bf16"}) {
-      if (opcode.ends_with(std::string(".b") + type) || opcode.ends_with(std::string(".u") + type) ||
+      if (opcode.ends_with(std::string(".b") + type) ||
+          opcode.ends_with(std::string(".u") + type) ||
           opcode.ends_with(std::string(".s") + type)) {
         return opcode.find(".v") == std::string::npos && !opcode.starts_with("ldmatrix") &&
                !opcode.starts_with("stmatrix");

@@ -46,7 +46,7 @@ struct WarpState {
   // Keys of cells that all its lanes may read and overwrite, by hash: what is known stays known.
   std::array<uint64_t, 64> good_keys;
 
-  std::vector<WgmmaRegister> registers;  // by row
+  std::vector<WgmmaRegister> registers;                        // by row
   std::unordered_map<uint32_t, WgmmaDescriptors> descriptors;  // of the last wgmma at a pc
   uint32_t wgmma_fences = 0;
   uint32_t init_fences = 0;

@@ -39,9 +39,11 @@ struct Flight {
     if (checker()) checker()->copy_writes_shared(check, {address, bytes});
   }
   // Of what it has brought: poison is reported by who reads it.
+  bool looks_for_poison() const {
+    return checker() && checker()->looks_for_poison && !checker()->poison_in_shared;
+  }
   void has_written(const std::byte* shared, uint32_t bytes) const {
-    if (!checker() || !checker()->looks_for_poison || checker()->poison_in_shared) return;
-    checker()->poison_in_shared = has_poison(shared, bytes);
+    if (looks_for_poison()) checker()->poison_in_shared = has_poison(shared, bytes);
   }
   void reads_global(uint64_t address, uint64_t bytes) const {
     if (checker()) checker()->copy_reads_global(check, address, bytes);
@@ -225,12 +227,12 @@ void land(const Flight& flight, const LaneCopies& lanes) {
   if (lanes.bytes == 16) copy_lanes<16>(lanes, mask);
   if (lanes.bytes == 8) copy_lanes<8>(lanes, mask);
   if (lanes.bytes == 4) copy_lanes<4>(lanes, mask);
-  if (lanes.bytes >= 8) {
-    for_lanes(mask, [&](uint32_t lane) { flight.has_written(lanes.to[lane], lanes.bytes); });
-  } else {  // 8 bytes come from two lanes
-    for_lanes(mask, [&](uint32_t lane) {
-      flight.has_written(lanes.to[lane] - lanes.shared[lane] % 8, 8);
+  if (flight.looks_for_poison()) {
+    bool found = false;
+    for_lanes(mask, [&](uint32_t lane) {  // of 4 bytes the 8 that they are in
+      found |= has_poison(lanes.to[lane] - lanes.shared[lane] % 8, std::max(lanes.bytes, 8u));
     });
+    flight.checker()->poison_in_shared = found;
   }
   ++flight.cluster().changes;
 }

@@ -311,9 +311,7 @@ class Decoder {
   uint32_t index_of(const Function& function) const {
     return static_cast<uint32_t>(&function - ptx_.functions.data());
   }
-  Callable& callable(const Function& function) {
-    return program_->callables[index_of(function)];
-  }
+  Callable& callable(const Function& function) { return program_->callables[index_of(function)]; }
 
   void make_callable(const Function& function) {
     Callable& made = callable(function);
@@ -609,7 +607,8 @@ class Decoder {
     } else if (operand.kind != Operand::Kind::vector) {
       slots->push_back(scalar(operand, 'x'));
     } else {
-      for (const Operand& part : operand.parts) slots->push_back(scalar(part, 'x'));
+      const char width = statement_->opcode == "mov.b64" ? '3' : 'x';  // of a number: half of it
+      for (const Operand& part : operand.parts) slots->push_back(scalar(part, width));
     }
   }
 

@@ -95,7 +95,8 @@ class GlobalShadow::Cursor {
         if (conflicts(access_, cell.read)) return conflict(cell.read);
         put(cell.write, access_.as);
         // What a warp has read it updates now: others race with that at the most.
-        const bool own = cell.read.cluster == access_.as.cluster && cell.read.agent == access_.as.agent;
+        const bool own =
+            cell.read.cluster == access_.as.cluster && cell.read.agent == access_.as.agent;
         if (access_.as.atomic && own) cell.read = {};
       } else if (!access_.as.strong) {
         put(cell.read, access_.as);

@@ -105,8 +105,8 @@ struct Control {
   static Step call_indirect(Warp&, const Inst&, uint32_t);
   static Step results(Warp&, const Inst&, uint32_t);  // behind a call
   static Step results_indirect(Warp&, const Inst&, uint32_t);
-  static Step leave(Warp&, const Inst&, uint32_t);  // ret of callables[op[0]]
-  static Step printf(Warp&, const Inst&, uint32_t);   // vprintf
+  static Step leave(Warp&, const Inst&, uint32_t);   // ret of callables[op[0]]
+  static Step printf(Warp&, const Inst&, uint32_t);  // vprintf
   static Step assert_failed(Warp&, const Inst&, uint32_t);
   static Step read_clock(Warp&, const Inst&, uint32_t);  // mov d, %clock64 …; mods: which
 };

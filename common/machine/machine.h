@@ -122,8 +122,8 @@ struct Program {
   // Of an indirect call, whose Inst::target is an index: for each function that it may call the
   // first of its copies.
   std::vector<std::map<uint32_t, uint32_t>> indirect_copies;
-  std::vector<uint8_t> image;                // the constant rows, at the start of every warp's rows
-  uint32_t rows_bytes = 0;                   // of a warp
+  std::vector<uint8_t> image;  // the constant rows, at the start of every warp's rows
+  uint32_t rows_bytes = 0;     // of a warp
   // Rows that depend on the CTA or warp.
   struct SharedSymbol {
     uint32_t row;
@@ -143,7 +143,7 @@ struct Program {
   std::string place(uint32_t pc) const;  // the outermost call first
   // indent + "at …", and under it the line of source, if it can be read
   std::string where(uint32_t pc, const std::string& indent) const;
-  std::string text(uint32_t pc) const;  // the PTX statement, opcode and operands
+  std::string text(uint32_t pc) const;    // the PTX statement, opcode and operands
   std::string opcode(uint32_t pc) const;  // the same without operands, and without what goes unsaid
 
  private:
@@ -261,10 +261,10 @@ struct Warp {
   std::byte* local = nullptr;  // LANES * local_bytes, lane after lane
   // Of recursion, by lane: what functions that are called again had before.
   std::array<std::vector<uint64_t>, LANES> saved;
-  bool loads_bulk = false;     // has issued a TMA or bulk copy to shared memory: its role in reports
-  bool stores_bulk = false;    // the same, to global memory
-  bool multiplies = false;     // has issued mma or wgmma
-  uint32_t registers = 0;      // a thread
+  bool loads_bulk = false;   // has issued a TMA or bulk copy to shared memory: its role in reports
+  bool stores_bulk = false;  // the same, to global memory
+  bool multiplies = false;   // has issued mma or wgmma
+  uint32_t registers = 0;    // a thread
   uint32_t set_registers = 0;  // how many setmaxnreg it has executed
   uint64_t executed = 0;       // warp instructions
   uint64_t clock = 0;          // of the timeline's model, cycles

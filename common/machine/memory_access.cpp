@@ -93,8 +93,8 @@ struct Use {
   Order order;
   Scope scope;
   const char* what;
-  uint16_t variable = 0;  // Inst::variable
-  SameValue* same = nullptr;  // of a plain store
+  uint16_t variable = 0;           // Inst::variable
+  SameValue* same = nullptr;       // of a plain store
   uint64_t* host_delta = nullptr;  // for it: what is added to an address
 };
 
@@ -173,14 +173,16 @@ bool in_shared_variable(const Cta& cta, uint64_t low, uint64_t end) {
                                    const SharedVariable& variable, const char* what) {
   const uint32_t offset = address & OFFSET_MASK, end = variable.address + variable.bytes;
   const bool behind = offset >= end, before = offset < variable.address;
-  stop_as(rule::OUT_OF_BOUNDS, warp, mask, what, ": the ", bytes, " bytes at shared ", hex(address), " begin ",
-       behind   ? offset - end
-       : before ? variable.address - offset
-                : end - offset,
-       behind   ? " bytes behind the end of "
-       : before ? " bytes before the start of "
-                : " bytes before the end of ",
-       variable.name, ", which has ", variable.bytes, " bytes from ", hex(variable.address), ".");
+  stop_as(rule::OUT_OF_BOUNDS, warp, mask, what, ": the ", bytes, " bytes at shared ", hex(address),
+          " begin ",
+          behind   ? offset - end
+          : before ? variable.address - offset
+                   : end - offset,
+          behind   ? " bytes behind the end of "
+          : before ? " bytes before the start of "
+                   : " bytes before the end of ",
+          variable.name, ", which has ", variable.bytes, " bytes from ", hex(variable.address),
+          ".");
 }
 
 // Static memory is in whole KiB, but what no variable has is nobody's.
@@ -217,9 +219,8 @@ void to_shared(Warp& warp, uint32_t mask, Where where, const Use& use, Addresses
     a.measure();
   }
   const uint64_t first = SMEM_BASE | uint64_t{cta.rank} << RANK_SHIFT;
-  const bool own =
-      a.low >= first && a.high + use.bytes <= first + cta.smem_bytes &&
-      in_shared_variable(cta, a.low & OFFSET_MASK, (a.high & OFFSET_MASK) + use.bytes);
+  const bool own = a.low >= first && a.high + use.bytes <= first + cta.smem_bytes &&
+                   in_shared_variable(cta, a.low & OFFSET_MASK, (a.high & OFFSET_MASK) + use.bytes);
   if (use.variable != 0) check_own_variable(warp, mask, use, a);
   std::byte* bytes[LANES];
   if (!own) {
@@ -261,8 +262,8 @@ void to_offsets(Warp& warp, uint32_t mask, const Use& use, Addresses& a, uint64_
   if (a.high + use.bytes <= limit) return;
   for_lanes(mask, [&](uint32_t lane) {
     if (a.at[lane] + use.bytes <= limit) return;
-    stop_as(rule::OUT_OF_BOUNDS, warp, 1u << lane, use.what, ": offset ", a.at[lane], " is outside the ", limit,
-         " bytes of ", of, ".");
+    stop_as(rule::OUT_OF_BOUNDS, warp, 1u << lane, use.what, ": offset ", a.at[lane],
+            " is outside the ", limit, " bytes of ", of, ".");
   });
 }
 
@@ -321,14 +322,9 @@ void to_host(Warp& warp, uint32_t mask, Where where, const Use& use, Addresses& 
 void resolve(Warp& warp, const Inst& inst, const Slot& slot, uint32_t mask, uint32_t bytes,
              Access access, const char* what, Addresses& a, SameValue* same = nullptr,
              uint64_t* host_delta = nullptr) {
-  const Use use{bytes,
-                access,
-                order_of(inst),
-                static_cast<Scope>(inst.mods >> SCOPE_SHIFT & 15),
-                what,
-                inst.variable,
-                same,
-                host_delta};
+  const Use use{
+      bytes, access,        order_of(inst), static_cast<Scope>(inst.mods >> SCOPE_SHIFT & 15),
+      what,  inst.variable, same,           host_delta};
   const uint64_t offset = static_cast<uint64_t>(int64_t{slot.offset});
   if (slot.width == Width::w64) {
     const auto* const base = warp.row<const uint64_t>(slot.row);
@@ -341,8 +337,8 @@ void resolve(Warp& warp, const Inst& inst, const Slot& slot, uint32_t mask, uint
   if ((a.all_bits & (bytes - 1)) != 0) {
     for_lanes(mask, [&](uint32_t lane) {
       if ((a.at[lane] & (bytes - 1)) == 0) return;
-      stop_as(rule::MISALIGNED, warp, 1u << lane, what, ": the address ", hex(a.at[lane]), " is not a multiple of ",
-           bytes, ", as an access of ", bytes, " bytes needs.");
+      stop_as(rule::MISALIGNED, warp, 1u << lane, what, ": the address ", hex(a.at[lane]),
+              " is not a multiple of ", bytes, ", as an access of ", bytes, " bytes needs.");
     });
   }
   to_host(warp, mask, static_cast<Where>(inst.mods & 15), use, a);
@@ -814,14 +810,15 @@ std::byte* shared_bytes(Warp& warp, uint32_t mask, uint32_t address, uint32_t by
                         const char* what) {
   Cta* const cta = cta_of(*warp.cta->cluster, address);
   if (cta == nullptr) {
-    stop_as(rule::OUT_OF_BOUNDS, warp, mask, what, ": shared ", hex(address), " is in a CTA of rank ",
-         address >> RANK_SHIFT, ", and the cluster has ", warp.cta->cluster->ctas.size(), ".");
+    stop_as(rule::OUT_OF_BOUNDS, warp, mask, what, ": shared ", hex(address),
+            " is in a CTA of rank ", address >> RANK_SHIFT, ", and the cluster has ",
+            warp.cta->cluster->ctas.size(), ".");
   }
   const uint64_t offset = address & ((1u << RANK_SHIFT) - 1), end = offset + bytes;
   if (offset < SMEM_BASE || end > SMEM_BASE + uint64_t{cta->smem_bytes}) {
-    stop_as(rule::OUT_OF_BOUNDS, warp, mask, what, ": the ", bytes, " bytes at shared ", hex(address),
-         " are not all in the CTA's shared memory, ", cta->smem_bytes, " bytes from ",
-         hex(SMEM_BASE | cta->rank << RANK_SHIFT), ".");
+    stop_as(rule::OUT_OF_BOUNDS, warp, mask, what, ": the ", bytes, " bytes at shared ",
+            hex(address), " are not all in the CTA's shared memory, ", cta->smem_bytes,
+            " bytes from ", hex(SMEM_BASE | cta->rank << RANK_SHIFT), ".");
   }
   check_shared_variable(warp, mask, address, bytes, what);
   return cta->smem + (offset - SMEM_BASE);

@@ -215,8 +215,7 @@ class Parser {
         ptx_.places.push_back({file, line, 0});
       }
     }
-    call_places_[{place.file, place.line, own_column}] =
-        static_cast<uint32_t>(ptx_.places.size());
+    call_places_[{place.file, place.line, own_column}] = static_cast<uint32_t>(ptx_.places.size());
     ptx_.places.push_back(place);
   }
 
@@ -371,9 +370,8 @@ class Parser {
       made->explicit_cluster = true;
     } else if (word == ".reqnctapercluster") {
       made->required_cluster = numbers;
-    } else if (word != ".maxclusterrank" &&
-               word != ".noreturn" && word != ".pragma" && word[0] != '"' && word != ";" &&
-               word != ".blocksareclusters") {
+    } else if (word != ".maxclusterrank" && word != ".noreturn" && word != ".pragma" &&
+               word[0] != '"' && word != ";" && word != ".blocksareclusters") {
       lex_.fail("'" + word + "' is no attribute of a function that is supported");
     }
   }

@@ -109,7 +109,8 @@ void RaceReport::shared(const Later& later, const Record& record, uint32_t bytes
         line_of("earlier: ", role_of(record.agent), does(record.write), record.pc) +
         line_of("later:   ", describe_role(later.by->warp), does(later.write), later.pc) +
         mbarrier_line(record.agent);
-    const std::string slot = later.write ? "" : slot_that_is_left(*later.by, later.pc, *later.shadow, index);
+    const std::string slot =
+        later.write ? "" : slot_that_is_left(*later.by, later.pc, *later.shadow, index);
     return text(rule,
                 slot + describe_pair(later, record.write, record.pc,
                                      name_of_cell(*later.shadow, index, bytes)),
@@ -121,13 +122,13 @@ void RaceReport::lanes(const Later& later, const Record& record, uint32_t bytes,
                        uint32_t index) const {
   report(rule::LANE_RACE, record.pc, later.pc, [&] {
     const std::string warp = describe_role(later.by->warp);
-    return text(rule::LANE_RACE,
-                describe_pair(later, record.write, record.pc,
-                              name_of_cell(*later.shadow, index, bytes)) +
-                    " They are by different lanes of one warp.",
-                line_of("earlier: ", "a lane of " + warp, does(record.write), record.pc) +
-                    line_of("later:   ", "another lane of " + warp, does(later.write), later.pc),
-                "bar.warp.sync (__syncwarp) between the two: lanes of a warp need not run together.");
+    return text(
+        rule::LANE_RACE,
+        describe_pair(later, record.write, record.pc, name_of_cell(*later.shadow, index, bytes)) +
+            " They are by different lanes of one warp.",
+        line_of("earlier: ", "a lane of " + warp, does(record.write), record.pc) +
+            line_of("later:   ", "another lane of " + warp, does(later.write), later.pc),
+        "bar.warp.sync (__syncwarp) between the two: lanes of a warp need not run together.");
   });
 }
 
@@ -165,8 +166,9 @@ std::string RaceReport::text_of_global(const Later& later,
     return text(rule::GLOBAL_RACE, what, lines, remedy_between_clusters(later, with));
   }
   if (with.agent == later.agent) {
-    return text(rule::LANE_RACE, what + " They are by different lanes of one warp.", lines,
-                "bar.warp.sync (__syncwarp) between the two: lanes of a warp need not run together.");
+    return text(
+        rule::LANE_RACE, what + " They are by different lanes of one warp.", lines,
+        "bar.warp.sync (__syncwarp) between the two: lanes of a warp need not run together.");
   }
   return text(rule::GLOBAL_RACE, what, lines,
               remedy(later, with.record(), conflict.bytes, ASYNC_GLOBAL));
@@ -253,7 +255,8 @@ std::string RaceReport::remedy_by_kind(const Later& later, const Record& record,
         }
         const std::string count = too_few_arrivals(later, record);
         if (!count.empty()) return count;
-        return "wgmma.wait_group in " + earlier + ", so that the group of " + behind + " is complete" +
+        return "wgmma.wait_group in " + earlier + ", so that the group of " + behind +
+               " is complete" +
                (same_warp ? "."
                           : ", and behind it an arrive (or barrier) that " + now +
                                 " waits for before " + state_.opcode_at(later.pc) + ".");
@@ -276,7 +279,8 @@ std::string RaceReport::remedy_by_kind(const Later& later, const Record& record,
                ": what was never committed is not waited for.";
       }
       return std::string("cp.async.bulk.wait_group") + (reads ? ".read" : " (without .read)") +
-             " by the thread of " + earlier + " that committed " + behind + (same_warp ? "" : ", then a barrier with " + now) + ".";
+             " by the thread of " + earlier + " that committed " + behind +
+             (same_warp ? "" : ", then a barrier with " + now) + ".";
     }
     case CP_ASYNC:
       if (state_.warp_of(record.agent).warp.cp_async.count < record.clock) {
@@ -352,7 +356,8 @@ std::string RaceReport::too_few_bytes(const MbarrierState& mbarrier) const {
   if (!more_came && !mbarrier.outrun) return "";
   return "expect_tx with the bytes of all copies of a phase: on the mbarrier at shared " +
          hex(mbarrier.address) +
-         " a phase was complete before the copies that belong to it had landed, since too few bytes "
+         " a phase was complete before the copies that belong to it had landed, since too few "
+         "bytes "
          "were expected.";
 }
 
@@ -361,8 +366,8 @@ std::string RaceReport::too_few_bytes(const MbarrierState& mbarrier) const {
 std::string RaceReport::too_few_arrivals(const Later& later, const Record& record) const {
   const uint32_t reader = record.agent / AGENTS_OF_WARP;
   for (const auto& [address, mbarrier] : state_.mbarriers) {
-    const bool waited = mbarrier.phase != 0 && clock_of(later.known->views[GENERIC], mbarrier.agent) ==
-                                                   mbarrier.phase;
+    const bool waited = mbarrier.phase != 0 &&
+                        clock_of(later.known->views[GENERIC], mbarrier.agent) == mbarrier.phase;
     if (!waited || reader >= 64 || !(mbarrier.arrived >> reader & 1) ||
         (mbarrier.arrived_last >> reader & 1)) {
       continue;
@@ -387,9 +392,9 @@ std::string RaceReport::remedy_between_clusters(const Later& later,
   };
   for (const Snapshot& seen : later.known->seen) {
     if (!seen || !knows(*seen)) continue;
-    return fence + " in " + reader + ", behind the atomic or load that saw the counter or flag and " +
-           "before " + state_.opcode_at(later.pc) + ". The other fence, behind " + write +
-           ", is there.";
+    return fence + " in " + reader +
+           ", behind the atomic or load that saw the counter or flag and " + "before " +
+           state_.opcode_at(later.pc) + ". The other fence, behind " + write + ", is there.";
   }
   for (const WarpKnowledge::Extra& extra : later.by->knows.extras()) {
     if (!knows(extra.known)) continue;
@@ -417,15 +422,17 @@ void RaceReport::grids_before(const Later& later, uint64_t address) const {
     some_lanes |= clock_of(extra.known.views[GENERIC], state_.grids_before()) != 0;
   }
   report(rule::GRID_WAIT, later.pc, later.pc, [&] {
-    return text(rule::GRID_WAIT, opcode + (later.write ? " writes " : " reads ") + name_of_global(address) +
-             ", but the grid before may still be running: the launch says that this one waits for "
-             "it itself (programmatic stream serialization).",
-         line_of("later:   ", now, does(later.write), later.pc),
-         some_lanes ? "bar.warp.sync (__syncwarp) in " + now +
-                          ", behind griddepcontrol.wait: only some of its lanes have waited."
-                    : "griddepcontrol.wait by " + now + " before " + opcode +
-                          ", or by a thread whose arrive or copy (on a barrier or an mbarrier) " +
-                          now + " then waits for.");
+    return text(
+        rule::GRID_WAIT,
+        opcode + (later.write ? " writes " : " reads ") + name_of_global(address) +
+            ", but the grid before may still be running: the launch says that this one waits for "
+            "it itself (programmatic stream serialization).",
+        line_of("later:   ", now, does(later.write), later.pc),
+        some_lanes ? "bar.warp.sync (__syncwarp) in " + now +
+                         ", behind griddepcontrol.wait: only some of its lanes have waited."
+                   : "griddepcontrol.wait by " + now + " before " + opcode +
+                         ", or by a thread whose arrive or copy (on a barrier or an mbarrier) " +
+                         now + " then waits for.");
   });
 }
 
@@ -440,9 +447,10 @@ void RaceReport::early(const Shadow& shadow, uint32_t index, const Record& recor
           : slot_that_is_left(state_.warp_of(record.agent), record.pc, shadow, index);
   if (writer == nullptr) {
     return report(rule::NEVER_WRITTEN, record.pc, record.pc, [&] {
-      return text(rule::NEVER_WRITTEN, slot + read + ", which nothing has written.", reader,
-                  "a write of every byte that is read, of zeros where a matrix ends; or the address "
-                  "is wrong.");
+      return text(
+          rule::NEVER_WRITTEN, slot + read + ", which nothing has written.", reader,
+          "a write of every byte that is read, of zeros where a matrix ends; or the address "
+          "is wrong.");
     });
   }
   report(rule::SHARED_RACE, record.pc, writer->pc, [&] {
@@ -452,11 +460,11 @@ void RaceReport::early(const Shadow& shadow, uint32_t index, const Record& recor
     later.known = &later.by->knows.of_warp();
     if (!state_.is_mbarrier(record.agent)) later.by = &state_.warp_of(record.agent);
     const Record write{writer->agent, writer->clock, writer->pc, 0, 0xff, true};
-    return text(rule::SHARED_RACE,
-                slot + read + " before " + state_.opcode_at(writer->pc) + " writes it.",
-                reader + line_of("later:   ", describe_role(writer->by->warp), does(true), writer->pc) +
-                    mbarrier_line(writer->agent),
-                remedy_by_kind(later, write, state_.opcode_at(writer->pc)));
+    return text(
+        rule::SHARED_RACE, slot + read + " before " + state_.opcode_at(writer->pc) + " writes it.",
+        reader + line_of("later:   ", describe_role(writer->by->warp), does(true), writer->pc) +
+            mbarrier_line(writer->agent),
+        remedy_by_kind(later, write, state_.opcode_at(writer->pc)));
   });
 }
 
@@ -464,13 +472,15 @@ void RaceReport::mbarrier_overwritten(const Later& later, uint32_t index) const 
   const uint32_t address = (later.shadow->cta->rank << RANK_SHIFT) + SMEM_BASE + index * CELL_BYTES;
   const MbarrierState& mbarrier = state_.mbarriers.at(address);
   report(rule::MBARRIER_OVERWRITTEN, mbarrier.init.pc, later.pc, [&] {
-    return text(rule::MBARRIER_OVERWRITTEN, 
-      state_.opcode_at(later.pc) + " writes over the living mbarrier at " +
-          name_of_shared(address) + ".",
-      line_of("earlier: ", role_of(mbarrier.init.agent), ", which made it by ", mbarrier.init.pc) +
-          line_of("later:   ", describe_role(later.by->warp), does(true), later.pc),
-      "mbarrier.inval and a barrier before its bytes hold data; or the data is in the wrong "
-      "place.");
+    return text(
+        rule::MBARRIER_OVERWRITTEN,
+        state_.opcode_at(later.pc) + " writes over the living mbarrier at " +
+            name_of_shared(address) + ".",
+        line_of("earlier: ", role_of(mbarrier.init.agent), ", which made it by ",
+                mbarrier.init.pc) +
+            line_of("later:   ", describe_role(later.by->warp), does(true), later.pc),
+        "mbarrier.inval and a barrier before its bytes hold data; or the data is in the wrong "
+        "place.");
   });
 }
 
@@ -479,28 +489,32 @@ void RaceReport::init(const Later& later, const MbarrierState& mbarrier) const {
   const bool ordered = is_ordered(*later.known, GENERIC, init, 0xff, state_.warp_count());
   const bool same_cta = state_.warp_of(init.agent).warp.cta == later.by->warp.cta;
   report(rule::MBARRIER_INIT, mbarrier.init.pc, later.pc, [&] {
-    return text(rule::MBARRIER_INIT, state_.opcode_at(later.pc) + " uses the mbarrier at " + name_of_shared(mbarrier.address) +
-             (ordered ? ", whose mbarrier.init no fence has made known to the async proxy."
-                      : ", whose mbarrier.init is not ordered before that."),
-         line_of("earlier: ", role_of(init.agent), ", which made it by ", init.pc) +
-             line_of("later:   ", describe_role(later.by->warp), ", which uses it by ", later.pc),
-         std::string(ordered ? "fence.mbarrier_init.release.cluster (or fence.proxy.async) behind "
-                               "mbarrier.init, by the thread that executed it"
-                             : "fence.mbarrier_init.release.cluster behind mbarrier.init, then ") +
-             (ordered    ? ", before the copy is issued."
-              : same_cta ? "bar.sync before others use it."
-                         : "barrier.cluster.arrive and .wait before other CTAs use it."));
+    return text(
+        rule::MBARRIER_INIT,
+        state_.opcode_at(later.pc) + " uses the mbarrier at " + name_of_shared(mbarrier.address) +
+            (ordered ? ", whose mbarrier.init no fence has made known to the async proxy."
+                     : ", whose mbarrier.init is not ordered before that."),
+        line_of("earlier: ", role_of(init.agent), ", which made it by ", init.pc) +
+            line_of("later:   ", describe_role(later.by->warp), ", which uses it by ", later.pc),
+        std::string(ordered ? "fence.mbarrier_init.release.cluster (or fence.proxy.async) behind "
+                              "mbarrier.init, by the thread that executed it"
+                            : "fence.mbarrier_init.release.cluster behind mbarrier.init, then ") +
+            (ordered    ? ", before the copy is issued."
+             : same_cta ? "bar.sync before others use it."
+                        : "barrier.cluster.arrive and .wait before other CTAs use it."));
   });
 }
 
 void RaceReport::exited(const Later& later, uint32_t address) const {
   report(rule::CTA_EXIT, later.pc, later.pc, [&] {
-    return text(rule::CTA_EXIT, state_.opcode_at(later.pc) + (later.write ? " writes " : " reads ") +
-             name_of_shared(address) +
-             ", but that CTA has exited already: its shared memory may be another's.",
-         line_of("later:   ", describe_role(later.by->warp), does(later.write), later.pc),
-         "barrier.cluster.arrive and barrier.cluster.wait by all threads of the cluster before "
-         "they exit, or a wait for the copy before the CTA exits.");
+    return text(
+        rule::CTA_EXIT,
+        state_.opcode_at(later.pc) + (later.write ? " writes " : " reads ") +
+            name_of_shared(address) +
+            ", but that CTA has exited already: its shared memory may be another's.",
+        line_of("later:   ", describe_role(later.by->warp), does(later.write), later.pc),
+        "barrier.cluster.arrive and barrier.cluster.wait by all threads of the cluster before "
+        "they exit, or a wait for the copy before the CTA exits.");
   });
 }
 
@@ -508,41 +522,47 @@ void RaceReport::exit(const Warp& warp, const Shadow::Visit& visit) const {
   const Record& record = visit.record;
   const bool lands = state_.is_mbarrier(record.agent);
   report(rule::CTA_EXIT, record.pc, record.pc, [&] {
-    return text(rule::CTA_EXIT, "CTA " + text_of(warp.cta->id) + " exits, but " + state_.opcode_at(record.pc) + " to " +
-             name_of_shared(visit.address) + " is not known to be over by then.",
-         line_of("earlier: ", role_of(record.agent), ", which executes ", record.pc) +
-             mbarrier_line(record.agent) + "\n  later:   " + describe_role(warp) +
-             ", the last one of its CTA to exit",
-         lands ? "an mbarrier wait for the copy before the CTA exits."
-               : "barrier.cluster.arrive and barrier.cluster.wait by all threads of the cluster "
-                 "before they exit.");
+    return text(
+        rule::CTA_EXIT,
+        "CTA " + text_of(warp.cta->id) + " exits, but " + state_.opcode_at(record.pc) + " to " +
+            name_of_shared(visit.address) + " is not known to be over by then.",
+        line_of("earlier: ", role_of(record.agent), ", which executes ", record.pc) +
+            mbarrier_line(record.agent) + "\n  later:   " + describe_role(warp) +
+            ", the last one of its CTA to exit",
+        lands ? "an mbarrier wait for the copy before the CTA exits."
+              : "barrier.cluster.arrive and barrier.cluster.wait by all threads of the cluster "
+                "before they exit.");
   });
 }
 
 void RaceReport::registers(const WarpState& by, uint32_t mask, const WgmmaRegister& reg) const {
   const uint32_t pc = by.warp.pc();
   report(rule::WGMMA_REGISTERS, reg.pc, pc, [&] {
-    return text(rule::WGMMA_REGISTERS, state_.opcode_at(pc) + (reg.accumulator ? " names an accumulator" : " writes an operand") +
-             " of a wgmma.mma_async in flight.",
-         line_of("earlier: ", describe_role(by.warp), ", which started ", reg.pc) +
-             "\n  later:   " + describe(by.warp, mask) + ": " + state_.program.text(pc) +
-             state_.program.where(pc, "\n           "),
-         "wgmma.wait_group (0, or as many as may stay in flight) between the two, with "
-         "wgmma.commit_group before it.");
+    return text(rule::WGMMA_REGISTERS,
+                state_.opcode_at(pc) +
+                    (reg.accumulator ? " names an accumulator" : " writes an operand") +
+                    " of a wgmma.mma_async in flight.",
+                line_of("earlier: ", describe_role(by.warp), ", which started ", reg.pc) +
+                    "\n  later:   " + describe(by.warp, mask) + ": " + state_.program.text(pc) +
+                    state_.program.where(pc, "\n           "),
+                "wgmma.wait_group (0, or as many as may stay in flight) between the two, with "
+                "wgmma.commit_group before it.");
   });
 }
 
 void RaceReport::wgmma_fence(const WarpState& by, const WgmmaRegister& reg) const {
   const uint32_t pc = by.warp.pc();
   report(rule::WGMMA_FENCE, reg.touched_pc, pc, [&] {
-    return text(rule::WGMMA_FENCE, std::string("wgmma.fence is missing before wgmma.mma_async: ") +
-             (by.wgmma_fences == 0 ? "the first one of a warp needs it."
-                                   : "an ordinary instruction has touched its registers."),
-         (reg.touched == 0
-              ? ""
-              : line_of("earlier: ", describe_role(by.warp), ", which executes ", reg.touched_pc)) +
-             line_of("later:   ", describe_role(by.warp), ", which starts ", pc),
-         "wgmma.fence.sync.aligned before wgmma.mma_async, behind what touches its registers.");
+    return text(
+        rule::WGMMA_FENCE,
+        std::string("wgmma.fence is missing before wgmma.mma_async: ") +
+            (by.wgmma_fences == 0 ? "the first one of a warp needs it."
+                                  : "an ordinary instruction has touched its registers."),
+        (reg.touched == 0
+             ? ""
+             : line_of("earlier: ", describe_role(by.warp), ", which executes ", reg.touched_pc)) +
+            line_of("later:   ", describe_role(by.warp), ", which starts ", pc),
+        "wgmma.fence.sync.aligned before wgmma.mma_async, behind what touches its registers.");
   });
 }
 

@@ -15,8 +15,7 @@ class RaceReport {
   explicit RaceReport(const CheckerState& state) : state_(state) {}
 
   // `bytes`: a mask over the cell's, of what both touch.
-  void shared(const Later& later, const Record& record, uint32_t bytes,
-                           uint32_t index) const;
+  void shared(const Later& later, const Record& record, uint32_t bytes, uint32_t index) const;
   // The same, by two lanes of one warp.
   void lanes(const Later& later, const Record& record, uint32_t bytes, uint32_t index) const;
   void global_memory(const Later& later, const GlobalShadow::Conflict& conflict) const;
@@ -26,8 +25,7 @@ class RaceReport {
   // Global memory is accessed, and nobody has waited for the grids before this one.
   void grids_before(const Later& later, uint64_t address) const;
   // Bytes were read before anything had written them; now `writer` does, or nobody ever will.
-  void early(const Shadow& shadow, uint32_t index, const Record& record,
-                          const Later* writer) const;
+  void early(const Shadow& shadow, uint32_t index, const Record& record, const Later* writer) const;
   void mbarrier_overwritten(const Later& later, uint32_t index) const;
   // An mbarrier's init is not known to who uses it.
   void init(const Later& later, const MbarrierState& mbarrier) const;

@@ -219,7 +219,8 @@ void fault(Warp& warp, uint32_t mask, const std::string& what, const Rule& rule)
 }
 
 void refuse(Warp& warp, const std::string& what) {
-  throw Error(Error::Kind::refused, report("Refused", warp, warp.current->mask, what, rule::REFUSED));
+  throw Error(Error::Kind::refused,
+              report("Refused", warp, warp.current->mask, what, rule::REFUSED));
 }
 
 }  // namespace machine

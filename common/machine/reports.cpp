@@ -14,7 +14,8 @@ void Reports::add(const std::string& text) {
 }
 
 Reports& reports() {
-  static Reports* const instance = new Reports;  // never destroyed: programs launch from destructors
+  static Reports* const instance =
+      new Reports;  // never destroyed: programs launch from destructors
   return *instance;
 }
 

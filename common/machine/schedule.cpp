@@ -119,12 +119,14 @@ void save(Warp& warp, uint32_t lane, const Callable& callee) {
   std::vector<uint64_t>& stack = warp.saved[lane];
   for (const Variable& variable : callee.function->variables) {
     if (variable.space != Space::local) continue;
-    refuse(warp, "'" + callee.function->name + "' calls itself and has variables in local memory (" +
-                     variable.name + "), which the machine has once a thread.");
+    refuse(warp, "'" + callee.function->name +
+                     "' calls itself and has variables in local memory (" + variable.name +
+                     "), which the machine has once a thread.");
   }
   if (stack.size() > MOST_WORDS) {
-    fault(warp, 1u << lane, "'" + callee.function->name +
-                                "' calls itself without end: a thread's stack has 1 MiB here.");
+    fault(warp, 1u << lane,
+          "'" + callee.function->name +
+              "' calls itself without end: a thread's stack has 1 MiB here.");
   }
   for (const Slot& slot : callee.registers) {
     if (slot.width == Width::pred) {
@@ -193,8 +195,8 @@ void for_pointers(Warp& warp, const Inst& inst, uint32_t mask, F&& f) {
     const auto index = static_cast<uint32_t>(pointer & ~WINDOW_MASK) - 1;
     const auto found = copies.find(index);
     if ((pointer & WINDOW_MASK) != FUNCTION_WINDOW || found == copies.end()) {
-      fault(warp, lanes, "call: " + hex(pointer) +
-                             " points to no function with these parameters and results.");
+      fault(warp, lanes,
+            "call: " + hex(pointer) + " points to no function with these parameters and results.");
     }
     f(lanes, index, found->second);
     mask &= ~lanes;
@@ -371,7 +373,8 @@ constexpr uint64_t LAND_AFTER = 1 << 16;    // without a change: someone may pro
 constexpr uint64_t IDLE_LIMIT = 200 << 20;  // of a cluster without a change: a livelock
 constexpr uint64_t ROUNDS_LIMIT = 1 << 15;  // of probes that all return false
 
-constexpr uint64_t CYCLE_AFTER = 1 << 16;   // without a change: registers may come back to what they were
+constexpr uint64_t CYCLE_AFTER =
+    1 << 16;  // without a change: registers may come back to what they were
 
 enum class Outcome { done, stuck, turn };
 
@@ -405,7 +408,11 @@ bool may_run(const Warp& warp, const Fragment& fragment, uint64_t events) {
 class Runner {
  public:
   Runner(Cluster& cluster, Cycle& cycle, const std::atomic<bool>& stop)
-      : cluster_(cluster), cycle_(cycle), grid_(*cluster.grid), code_(grid_.program->code.data()), stop_(stop) {}
+      : cluster_(cluster),
+        cycle_(cycle),
+        grid_(*cluster.grid),
+        code_(grid_.program->code.data()),
+        stop_(stop) {}
 
   Outcome run() {
     uint64_t executed = 0, idle = 0, rounds = 0, changes = cluster_.changes, fingerprint = 0;
@@ -846,7 +853,8 @@ std::string hang_report(const std::vector<Cluster*>& stuck, bool* is_livelock) {
                (who.lanes == who.warps.size() * LANES
                     ? ""
                     : ", " + std::to_string(who.lanes) + (who.lanes == 1 ? " lane" : " lanes")) +
-               "\n    " + (who.warps.size() == 1 ? "waits " : "wait ") + what.first + program.where(what.second, "\n    ") + "\n    PTX " + program.text(what.second);
+               "\n    " + (who.warps.size() == 1 ? "waits " : "wait ") + what.first +
+               program.where(what.second, "\n    ") + "\n    PTX " + program.text(what.second);
     }
   }
   const std::string others =
@@ -999,9 +1007,9 @@ class Launch {
   std::vector<std::vector<std::byte>> spare_;
   std::vector<std::unique_ptr<Trace>> traces_;  // of the clusters, if there is a timeline
   std::vector<Trace::Event> events_;            // of those that are done
-  std::map<uint64_t, Cycle> cycles_;        // of clusters that are not done
-  std::map<uint64_t, uint64_t> taken_at_;   // generation_ when they last began to run
-  uint64_t generation_ = 0;                 // how often a cluster has changed something
+  std::map<uint64_t, Cycle> cycles_;            // of clusters that are not done
+  std::map<uint64_t, uint64_t> taken_at_;       // generation_ when they last began to run
+  uint64_t generation_ = 0;                     // how often a cluster has changed something
   uint64_t next_ = 0, alive_ = 0, running_ = 0;
   uint64_t idle_turns_ = 0;  // turns in which clusters polled, since one changed something
   std::atomic<bool> stop_{false};

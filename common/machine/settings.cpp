@@ -37,10 +37,9 @@ Policy policy_from(const char* name) {
               std::string(name) + " is '" + policy + "' but must be eager, lazy or random.");
 }
 
-constexpr const char* NAMES[] = {"MACHINE_POLICY",  "MACHINE_SEED",   "MACHINE_CHECK",
-                                 "MACHINE_SMS",     "MACHINE_THREADS", "MACHINE_STATS",
-                                 "MACHINE_TRACE",   "MACHINE_REPORTS", "MACHINE_IGNORE",
-                                 "MACHINE_POISON"};
+constexpr const char* NAMES[] = {
+    "MACHINE_POLICY", "MACHINE_SEED",  "MACHINE_CHECK",   "MACHINE_SMS",    "MACHINE_THREADS",
+    "MACHINE_STATS",  "MACHINE_TRACE", "MACHINE_REPORTS", "MACHINE_IGNORE", "MACHINE_POISON"};
 
 void check_names() {
   std::string known;
@@ -50,8 +49,8 @@ void check_names() {
     const std::string_view name = text.substr(0, text.find('='));
     if (!name.starts_with("MACHINE_")) continue;
     if (std::find(std::begin(NAMES), std::end(NAMES), name) != std::end(NAMES)) continue;
-    throw Error(Error::Kind::refused, std::string(name) + " is no setting of the PTX machine: it has " +
-                                          known + ".");
+    throw Error(Error::Kind::refused,
+                std::string(name) + " is no setting of the PTX machine: it has " + known + ".");
   }
 }
 
@@ -76,8 +75,8 @@ std::set<std::string> rules_from(const char* name) {
       known += (known.empty() ? "" : ", ") + std::string(rule.name);
     }
     if (rules.contains(word)) continue;
-    throw Error(Error::Kind::refused, std::string(name) + ": there is no rule '" + word +
-                                          "'; there are " + known + ".");
+    throw Error(Error::Kind::refused,
+                std::string(name) + ": there is no rule '" + word + "'; there are " + known + ".");
   }
   return rules;
 }

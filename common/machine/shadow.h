@@ -146,8 +146,8 @@ class GlobalShadow {
 
   struct Conflict {
     GlobalRecord with;
-    uint64_t address;  // of its cell
-    uint32_t bytes;    // mask
+    uint64_t address;   // of its cell
+    uint32_t bytes;     // mask
     uint32_t lane = 0;  // that makes the access
   };
   // Checks the access against those before it and records it.

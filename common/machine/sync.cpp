@@ -386,12 +386,13 @@ void add_tx(Warp& warp, uint32_t mask, uint32_t address, const Mbarrier& mbarrie
   counts->tx = static_cast<int32_t>(tx);
 }
 
-void take_arrivals(Warp& warp, uint32_t mask, uint32_t address, Mbarrier& mbarrier,
-                   Counts* counts, uint64_t arrivals, const char* what) {
+void take_arrivals(Warp& warp, uint32_t mask, uint32_t address, Mbarrier& mbarrier, Counts* counts,
+                   uint64_t arrivals, const char* what) {
   if (arrivals > counts->pending) {
     stop(warp, mask, what, " makes ", arrivals, (arrivals == 1 ? " arrival" : " arrivals"),
          ", more than are expected, on ", text_of(*warp.cta->cluster, address, mbarrier),
-         arrivals_text(mbarrier), ".\n    Likely: the count of mbarrier.init is too low, or somebody arrives who has not "
+         arrivals_text(mbarrier),
+         ".\n    Likely: the count of mbarrier.init is too low, or somebody arrives who has not "
          "waited for the phase before.");
   }
   if (mbarrier.arrived.empty() || mbarrier.arrived.back().first != &warp) {
@@ -981,8 +982,10 @@ const Row ROWS[] = {
      "d = a of lane ^ b"},
     {"shfl.sync.idx.b32", "d:32|p:p, a:32, b:32, c:32, members:32", always<shuffle<Shuffle::idx>>,
      "d = a of lane b of the segment"},
-    {"vote{.sync.all,.all.sync}.pred", "d:p, a:p, members:32", always<vote<Vote::all>>, "whether all are true"},
-    {"vote{.sync.any,.any.sync}.pred", "d:p, a:p, members:32", always<vote<Vote::any>>, "whether any is true"},
+    {"vote{.sync.all,.all.sync}.pred", "d:p, a:p, members:32", always<vote<Vote::all>>,
+     "whether all are true"},
+    {"vote{.sync.any,.any.sync}.pred", "d:p, a:p, members:32", always<vote<Vote::any>>,
+     "whether any is true"},
     {"vote{.sync.uni,.uni.sync}.pred", "d:p, a:p, members:32", always<vote<Vote::uni>>,
      "whether all are the same"},
     {"vote{.sync.ballot,.ballot.sync}.b32", "d:32, a:p, members:32", always<vote<Vote::ballot>>,

@@ -268,8 +268,8 @@ void check_inside(Warp& warp, const MatrixView& view, uint64_t descriptor, int f
             std::to_string(reads.address) + " to " + std::to_string(reads.address + reads.bytes) +
             ", but the CTA's shared memory is from " + std::to_string(SMEM_BASE) + " to " +
             std::to_string(SMEM_BASE + cta.smem_bytes) +
-            ": look at the descriptor's start address, LBO and SBO: " + descriptor_text(descriptor) +
-            ".",
+            ": look at the descriptor's start address, LBO and SBO: " +
+            descriptor_text(descriptor) + ".",
         rule::OUT_OF_BOUNDS);
 }
 
@@ -301,7 +301,8 @@ void run_wgmma(Cta& cta, uint32_t group, WgmmaOp& op) {
   Warp* const warps = &cta.warps[group * WARPS];
   const int n = static_cast<int>(inst.mods >> SIZE_SHIFT);
   const bool looks = looks_for_poison(warps[0]);
-  if (looks) look_for_poison(warps[0], op.pc, view_of_b(warps[0], inst, at, op.descriptor_b), 0, n, window);
+  if (looks)
+    look_for_poison(warps[0], op.pc, view_of_b(warps[0], inst, at, op.descriptor_b), 0, n, window);
   decode_b(view_of_b(warps[0], inst, at, op.descriptor_b), n, window, b);
   for (uint32_t i = 0; i < WARPS; ++i) {
     Warp& warp = warps[i];
@@ -313,7 +314,9 @@ void run_wgmma(Cta& cta, uint32_t group, WgmmaOp& op) {
       decode_a(rows, a_type(inst), negate, a);
     } else {
       const int row = static_cast<int>(i) * 16;
-      if (looks) look_for_poison(warp, op.pc, view_of_a(warp, inst, at, op.descriptor_a[i]), row, 16, window);
+      if (looks)
+        look_for_poison(warp, op.pc, view_of_a(warp, inst, at, op.descriptor_a[i]), row, 16,
+                        window);
       decode_a(view_of_a(warp, inst, at, op.descriptor_a[i]), static_cast<int>(i), window, negate,
                a);
     }

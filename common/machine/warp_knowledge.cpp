@@ -49,8 +49,8 @@ Knowledge& WarpKnowledge::extra_of(uint32_t lanes) {
 
 void WarpKnowledge::hear_own(const Knowledge& what) {
   const Clocks& clocks = what.views[GENERIC];
-  heard_own_ = std::max({heard_own_, clock_of(clocks, agent(ALL_LANES)),
-                         clock_of(clocks, agent(SOME_LANES))});
+  heard_own_ = std::max(
+      {heard_own_, clock_of(clocks, agent(ALL_LANES)), clock_of(clocks, agent(SOME_LANES))});
 }
 
 void WarpKnowledge::learn(uint32_t lanes, const Knowledge& what) {

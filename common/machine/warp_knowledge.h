@@ -79,8 +79,8 @@ class WarpKnowledge {
 
   const Warp& warp_;
   uint32_t clock_ = 1;
-  uint32_t synced_ = 0;        // up to which the warp's accesses are ordered among its lanes
-  uint32_t heard_own_ = 0;     // up to which they have come back to the warp from others
+  uint32_t synced_ = 0;     // up to which the warp's accesses are ordered among its lanes
+  uint32_t heard_own_ = 0;  // up to which they have come back to the warp from others
   // By lane: up to which clock a proxy fence or fence of the lane has put its accesses in the view.
   std::array<std::array<uint32_t, LANES>, VIEWS> published_{};
   std::vector<uint32_t> met_;  // by lane: those that it met since then; empty: none

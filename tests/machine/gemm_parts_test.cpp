@@ -1,6 +1,7 @@
 // The parts that a GEMM kernel's epilogue, clusters and launch are made of: each of them right, with
 // the right result and no report, and in the ways in which people get it wrong, reported.
 #include <bit>
+#include <cstring>
 
 #include "tests/machine/schedules.h"
 
@@ -276,6 +277,13 @@ TEST_CASE("parts: wgmma of n from 16 to 192 on 64-byte swizzle") {
     check_legal(multiplied(x, n, rows), expected);
     check_fault(multiplied(x, n, rows - 8), {RACE, {"wgmma", "which nothing has written"}}, ALL,
                 expected.size());
+    // Memory that nobody wrote, of which TMA has brought a piece.
+    Buffer<uint16_t> unwritten(256 * 32);
+    for (uint32_t i = 0; i < x.size(); ++i) unwritten[i] = x[i];
+    std::memcpy(unwritten.data() + (n - 1) * 32, &machine::POISON, 8);
+    check_fault(multiplied(unwritten, n, rows),
+                {RACE, {"wgmma.mma_async", "to which a copy has brought", "Rule: never-written"}},
+                ALL, expected.size());
     Program early = multiplied(x, n, rows);
     early.body = replaced(early.body, "@!%p2 bra WAIT;\n", "");
     early.body = replaced(early.body, "try_wait.parity.shared::cta.b64 %p2, [%smem], 0",

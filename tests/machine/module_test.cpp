@@ -33,6 +33,14 @@ TEST_CASE("white space where ptxas takes it") {
   CHECK(results(program, 1)[0] == 7);
 }
 
+TEST_CASE("a pair of numbers") {
+  Program program;
+  program.body =
+      "mov.b64 %rd0, {7, 9};\nmul.wide.u32 %rd1, %t, 8;\nadd.u64 %rd1, %out, %rd1;\n"
+      "st.global.u64 [%rd1], %rd0;";
+  CHECK(results(program, 64) == numbers(64, [](uint32_t i) { return i % 2 == 0 ? 7u : 9u; }));
+}
+
 TEST_CASE("votes in the order that CUB writes them") {
   Program program;
   program.body =
@@ -53,8 +61,9 @@ TEST_CASE("approximations of the upper half of a double") {
 }
 
 TEST_CASE("reports name every call that was inlined, or how to get lines, and the full name last") {
-  const std::string name = "_ZN4gemm3runIJLi1ELi2ELi3ELi4ELi5ELi6ELi7ELi8ELi9ELi10ELi11ELi12ELi13ELi14ELi15E"
-                           "Li16ELi17ELi18ELi19ELi20ELi21ELi22ELi23ELi24ELi25EEEEvPf";
+  const std::string name =
+      "_ZN4gemm3runIJLi1ELi2ELi3ELi4ELi5ELi6ELi7ELi8ELi9ELi10ELi11ELi12ELi13ELi14ELi15E"
+      "Li16ELi17ELi18ELi19ELi20ELi21ELi22ELi23ELi24ELi25EEEEvPf";
   const std::string kernel = ".visible .entry " + name + "(.param .u64 out)\n{\n";
   const auto report = [&](const std::string& text) {
     const auto module = machine::load_module(text);
@@ -68,15 +77,16 @@ TEST_CASE("reports name every call that was inlined, or how to get lines, and th
     }
     return std::string();
   };
-  const std::string with_lines = report(
-      HEAD + ".file 2 \"tile.cuh\"\n.file 3 \"ptx.cuh\"\n" + kernel +
-      ".loc 1 40 3\n.loc 2 7 5, function_name $L, inlined_at 1 40 3\n"
-      ".loc 3 9 1, function_name $L, inlined_at 2 7 5\ntrap;\n}\n");
+  const std::string with_lines =
+      report(HEAD + ".file 2 \"tile.cuh\"\n.file 3 \"ptx.cuh\"\n" + kernel +
+             ".loc 1 40 3\n.loc 2 7 5, function_name $L, inlined_at 1 40 3\n"
+             ".loc 3 9 1, function_name $L, inlined_at 2 7 5\ntrap;\n}\n");
   CHECK(contains(with_lines, "Fault in kernel gemm::run<...>: "));
   CHECK(contains(with_lines, "at gemm.cu:40 (in tile.cuh:7, in ptx.cuh:9)"));
   CHECK(contains(with_lines, "Kernel: gemm::run<1, 2, 3, 4,"));
   CHECK(!contains(with_lines, "-lineinfo"));
-  const std::string without = report(replaced(HEAD, ".file 1 \"gemm.cu\"\n", "") + kernel + "trap;\n}\n");
+  const std::string without =
+      report(replaced(HEAD, ".file 1 \"gemm.cu\"\n", "") + kernel + "trap;\n}\n");
   CHECK(contains(without, "at PTX line 6"));
   CHECK(contains(without, "compile with -lineinfo"));
 }
@@ -117,8 +127,9 @@ TEST_CASE("pointers to functions, in registers and in tables") {
       "{ .param .b32 p0; st.param.b32 [p0], %t; .param .b32 r0;\n"
       "prototype: .callprototype (.param .b32 _) _ (.param .b32 _);\n"
       "call (r0), %rd0, (p0), prototype;\nld.param.b32 %r1, [r0]; }\n" +
-      std::string("mul.wide.u32 %rd1, %t, 4;\nadd.u64 %rd1, %out, %rd1;\n"
-                  "st.global.u32 [%rd1], %r1;");
+      std::string(
+          "mul.wide.u32 %rd1, %t, 4;\nadd.u64 %rd1, %out, %rd1;\n"
+          "st.global.u32 [%rd1], %r1;");
   program.body = "mov.u64 %rd0, twice;\n" + call;
   CHECK(results(program, 32) == numbers(32, [](uint32_t i) { return 2 * i; }));
   // Odd lanes call one function, even ones the other.
@@ -126,8 +137,7 @@ TEST_CASE("pointers to functions, in registers and in tables") {
       "and.b32 %r0, %t, 1;\nmul.wide.u32 %rd1, %r0, 8;\nmov.u64 %rd2, table;\n"
       "add.u64 %rd2, %rd2, %rd1;\nld.global.u64 %rd0, [%rd2];\n" +
       call;
-  CHECK(results(program, 32) ==
-        numbers(32, [](uint32_t i) { return i % 2 == 0 ? 2 * i : i + 1; }));
+  CHECK(results(program, 32) == numbers(32, [](uint32_t i) { return i % 2 == 0 ? 2 * i : i + 1; }));
   program.body = "mov.u64 %rd0, 64;\n" + call;
   CHECK(contains(program.report(), "call: 0x40 points to no function"));
 }
@@ -162,10 +172,11 @@ TEST_CASE("shared variables have the size that they are declared with") {
       ".shared .align 4 .b8 first[128];\n.shared .align 4 .b8 second[32];\n"
       ".shared .align 16 .b8 third[16];\n";
   const auto store = [&](const std::string& where) {
-    program.body = "mov.u32 %r0, first; mov.u32 %r1, second; mov.u32 %r2, third;\n"
-                   "mov.b32 %r3, 0;\nmad.lo.u32 %r4, %t, 4, %r0;\n"
-                   "setp.ne.u32 %p0, %t, 0;\n@%p0 bra END;\n" +
-                   where + "\nEND:";
+    program.body =
+        "mov.u32 %r0, first; mov.u32 %r1, second; mov.u32 %r2, third;\n"
+        "mov.b32 %r3, 0;\nmad.lo.u32 %r4, %t, 4, %r0;\n"
+        "setp.ne.u32 %p0, %t, 0;\n@%p0 bra END;\n" +
+        where + "\nEND:";
     return program.report();
   };
   CHECK(store("st.shared.u32 [%r4+124], 1;") == "");

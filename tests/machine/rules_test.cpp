@@ -13,7 +13,8 @@ constexpr auto RACE = Error::Kind::race;
 
 // Every warp stores its lanes' numbers and reads those of its lanes' neighbours.
 Program neighbours(const std::string& between) {
-  return with("shl.b32 %r1, %t, 2;\nadd.u32 %r1, %r1, %smem;\nst.shared.u32 [%r1], %t;\n" + between +
+  return with("shl.b32 %r1, %t, 2;\nadd.u32 %r1, %r1, %smem;\nst.shared.u32 [%r1], %t;\n" +
+                  between +
                   "xor.b32 %r2, %t, 1;\nshl.b32 %r2, %r2, 2;\nadd.u32 %r2, %r2, %smem;\n"
                   "ld.shared.u32 %r3, [%r2];\nst.global.u32 [%rd20], %r3;",
               64);
@@ -24,8 +25,9 @@ Program last_block(const std::string& writers_fence, const std::string& readers_
   return with(
       "mul.wide.u32 %rd1, %r40, 8;\nadd.u64 %rd1, %out, %rd1;\nadd.u32 %r1, %r40, 10;\n"
       "st.global.u32 [%rd1+16], %r1;\n" +
-          writers_fence + "atom.global.add.u32 %r2, [%out+64], 1;\nsetp.ne.u32 %p1, %r2, 1;\n"
-                          "@%p1 bra END;\n" +
+          writers_fence +
+          "atom.global.add.u32 %r2, [%out+64], 1;\nsetp.ne.u32 %p1, %r2, 1;\n"
+          "@%p1 bra END;\n" +
           readers_fence +
           "ld.global.u32 %r3, [%out+16];\nld.global.u32 %r4, [%out+24];\nadd.u32 %r3, %r3, %r4;\n"
           "st.global.u32 [%out], %r3;\nEND:",
@@ -87,7 +89,8 @@ TEST_CASE("lanes of a warp race in global memory, too") {
 TEST_CASE("a proxy fence counts for a warp whose lanes have parted, once each has executed it") {
   // Each lane stores a word and fences; lane 0 copies them all.
   const auto stored = [](const std::string& fence) {
-    return with("shl.b32 %r1, %t, 2;\nadd.u32 %r2, %r1, %smem;\nst.shared.u32 [%r2], %t;\n" + fence +
+    return with("shl.b32 %r1, %t, 2;\nadd.u32 %r2, %r1, %smem;\nst.shared.u32 [%r2], %t;\n" +
+                    fence +
                     "bar.warp.sync -1;\nsetp.ne.u32 %p1, %t, 0;\n@%p1 bra END;\n"
                     "cp.async.bulk.global.shared::cta.bulk_group [%out], [%smem], 128;\n"
                     "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\nEND:",
@@ -96,10 +99,12 @@ TEST_CASE("a proxy fence counts for a warp whose lanes have parted, once each ha
   const std::string parted =
       "setp.lt.u32 %p2, %t, 7;\n@%p2 bra LOW;\nfence.proxy.async.shared::cta;\nbra ON;\nLOW:\n"
       "fence.proxy.async.shared::cta;\nON:\n";
-  check_legal(stored("fence.proxy.async.shared::cta;\n"), numbers(32, [](uint32_t i) { return i; }));
+  check_legal(stored("fence.proxy.async.shared::cta;\n"),
+              numbers(32, [](uint32_t i) { return i; }));
   check_legal(stored(parted), numbers(32, [](uint32_t i) { return i; }));
   const Program some = stored(replaced(parted, "LOW:\nfence.proxy.async.shared::cta;", "LOW:"));
-  check_fault(some, {RACE, {"st.shared.u32 has written", "fence.proxy.async", "Rule: proxy-raw"}}, ALL);
+  check_fault(some, {RACE, {"st.shared.u32 has written", "fence.proxy.async", "Rule: proxy-raw"}},
+              ALL);
 }
 
 TEST_CASE("a plain load before a loop of atom.cas is legal; one that only looks is not") {
@@ -110,7 +115,8 @@ TEST_CASE("a plain load before a loop of atom.cas is legal; one that only looks 
   check_legal(with(loop, 4, 6), Words{24});
   const std::string look =
       "setp.eq.u32 %p3, %r40, 3;\n@!%p3 bra COUNT;\nld.global.u32 %r4, [%out];\n"
-      "st.global.u32 [%out+64], %r4;\nbra END;\nCOUNT:\n" + loop + "END:";
+      "st.global.u32 [%out+64], %r4;\nbra END;\nCOUNT:\n" +
+      loop + "END:";
   check_fault(with(look, 1, 6), {RACE, {"ld.global.u32", "atom.global.cas", "Rule: global-race"}},
               ALL);
 }
@@ -129,8 +135,10 @@ TEST_CASE("of the two fences of the last block the one that is missing is named"
   Words expected(17);
   expected[0] = 21, expected[4] = 10, expected[6] = 11, expected[16] = 2;
   check_legal(last_block(FENCE, FENCE), expected);
-  check_fault(last_block("", FENCE), {RACE, {"it is that fence, the writer's, that is missing"}}, ALL);
-  check_fault(last_block(FENCE, ""), {RACE, {"The other fence, behind st.global.u32, is there"}}, ALL);
+  check_fault(last_block("", FENCE), {RACE, {"it is that fence, the writer's, that is missing"}},
+              ALL);
+  check_fault(last_block(FENCE, ""), {RACE, {"The other fence, behind st.global.u32, is there"}},
+              ALL);
 }
 
 TEST_CASE("memory that nothing has written is reported by who reads it, through copies too") {
@@ -147,7 +155,8 @@ TEST_CASE("memory that nothing has written is reported by who reads it, through 
   };
   const std::string word = "mul.wide.u32 %rd1, %t, 4;\nadd.u64 %rd1, %in, %rd1;\n";
   CHECK(never(reads(word + "ld.global.u32 %r1, [%rd1];")));
-  CHECK(contains(reads(word + "ld.global.u32 %r1, [%rd1];"), "of cudaMalloc), which nothing has written"));
+  CHECK(contains(reads(word + "ld.global.u32 %r1, [%rd1];"),
+                 "of cudaMalloc), which nothing has written"));
   CHECK(never(reads(word + "atom.global.add.u32 %r1, [%rd1], 1;")));
   CHECK(reads(word + "atom.global.exch.b32 %r1, [%rd1], 1;\nbar.warp.sync -1;\n"
                      "ld.global.u32 %r1, [%rd1];") == "");
@@ -155,7 +164,8 @@ TEST_CASE("memory that nothing has written is reported by who reads it, through 
   const std::string copy =
       "setp.ne.u32 %p1, %t, 0;\n@%p1 bra COPIED;\nmbarrier.init.shared::cta.b64 [%smem], 1;\n"
       "fence.proxy.async;\nmbarrier.arrive.expect_tx.shared::cta.b64 _, [%smem], 1024;\n"
-      "add.u32 %r1, %smem, 1024;\ncp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "add.u32 %r1, %smem, "
+      "1024;\ncp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
       "[%r1], [%in], 1024, [%smem];\nCOPIED:\nbar.warp.sync -1;\nWAIT:\n"
       "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem], 0;\n@!%p2 bra WAIT;\n"
       "shl.b32 %r2, %r42, 4;\nadd.u32 %r2, %r2, %smem;\n";
@@ -178,7 +188,9 @@ TEST_CASE("all reports of a run, each pair of instructions once, and rules that 
   CHECK(Words(out.data(), out.data() + 64) == numbers(64, [](uint32_t i) { return i ^ 1; }));
   std::map<std::string, int> rules;
   for (const std::string& text : machine::reports().texts()) {
-    ++rules[contains(text, "Rule: lane-race") ? "lane" : contains(text, "Rule: shared-race") ? "shared" : "other"];
+    ++rules[contains(text, "Rule: lane-race")     ? "lane"
+            : contains(text, "Rule: shared-race") ? "shared"
+                                                  : "other"];
   }
   CHECK(rules == std::map<std::string, int>{{"lane", 1}, {"shared", 2}});
   machine::reports().clear();
@@ -193,18 +205,20 @@ TEST_CASE("all reports of a run, each pair of instructions once, and rules that 
 TEST_CASE("undefined by PTX only: ordered, but not for the async proxy that overwrites") {
   // Lane 0 reads, then has a copy overwrite what it read.
   const auto copied = [](const std::string& fence) {
-    return with("setp.ne.u32 %p1, %t, 0;\n@%p1 bra END;\nmbarrier.init.shared::cta.b64 [%smem], 1;\n"
-                "fence.proxy.async;\nst.shared.u32 [%smem+1024], 1;\nfence.proxy.async;\n"
-                "ld.shared.u32 %r3, [%smem+1024];\n" + fence +
-                "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%smem], 16;\n"
-                "add.u32 %r1, %smem, 1024;\ncp.async.bulk.shared::cluster.global"
-                ".mbarrier::complete_tx::bytes [%r1], [%out], 16, [%smem];\nWAIT:\n"
-                "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem], 0;\n@!%p2 bra WAIT;\nEND:",
-                32);
+    return with(
+        "setp.ne.u32 %p1, %t, 0;\n@%p1 bra END;\nmbarrier.init.shared::cta.b64 [%smem], 1;\n"
+        "fence.proxy.async;\nst.shared.u32 [%smem+1024], 1;\nfence.proxy.async;\n"
+        "ld.shared.u32 %r3, [%smem+1024];\n" +
+            fence +
+            "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%smem], 16;\n"
+            "add.u32 %r1, %smem, 1024;\ncp.async.bulk.shared::cluster.global"
+            ".mbarrier::complete_tx::bytes [%r1], [%out], 16, [%smem];\nWAIT:\n"
+            "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem], 0;\n@!%p2 bra WAIT;\nEND:",
+        32);
   };
   check_legal(copied("fence.proxy.async;\n"), Words(4));
-  check_fault(copied(""), {RACE, {"Undefined in kernel test", "Rule: proxy-war (undefined by PTX only)"}},
-              ALL);
+  check_fault(copied(""),
+              {RACE, {"Undefined in kernel test", "Rule: proxy-war (undefined by PTX only)"}}, ALL);
 }
 
 TEST_CASE("copies that were never committed are told from those that are not waited for") {
@@ -222,11 +236,14 @@ TEST_CASE("copies that were never committed are told from those that are not wai
 
 TEST_CASE("a hang names who has arrived, and what is likely wrong") {
   const auto waits = [](const std::string& arrive) {
-    return with("setp.ne.u32 %p1, %t, 0;\n@%p1 bra MADE;\nmbarrier.init.shared::cta.b64 [%smem], 4;\n"
-                "MADE:\nbar.sync 0;\nsetp.ge.u32 %p3, %r41, 2;\n@%p3 bra WAIT;\n"
-                "setp.ne.u32 %p4, %r42, 0;\n@%p4 bra WAIT;\n" + arrive + "WAIT:\n"
-                "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem], 0;\n@!%p2 bra WAIT;",
-                128);
+    return with(
+        "setp.ne.u32 %p1, %t, 0;\n@%p1 bra MADE;\nmbarrier.init.shared::cta.b64 [%smem], 4;\n"
+        "MADE:\nbar.sync 0;\nsetp.ge.u32 %p3, %r41, 2;\n@%p3 bra WAIT;\n"
+        "setp.ne.u32 %p4, %r42, 0;\n@%p4 bra WAIT;\n" +
+            arrive +
+            "WAIT:\n"
+            "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem], 0;\n@!%p2 bra WAIT;",
+        128);
   };
   check_fault(waits("mbarrier.arrive.shared::cta.b64 _, [%smem];\n"),
               {Error::Kind::hang,
@@ -243,13 +260,14 @@ TEST_CASE("a hang names who has arrived, and what is likely wrong") {
 
 TEST_CASE("a livelock behind a barrier is found") {
   // Warp 0 looks for a flag that warp 1 would set behind the barrier that warp 0 does not reach.
-  const Program program =
-      with("setp.ge.u32 %p1, %t, 32;\n@%p1 bra BARRIER;\nLOOK:\nld.volatile.global.u32 %r1, [%out];\n"
-           "setp.eq.u32 %p2, %r1, 0;\n@%p2 bra LOOK;\nBARRIER:\nbar.sync 0;\n"
-           "st.volatile.global.u32 [%out], 1;",
-           64);
-  check_fault(program, {Error::Kind::hang, {"Livelock", "32 of 64 threads have arrived, of warp 1",
-                                            "Rule: livelock"}},
+  const Program program = with(
+      "setp.ge.u32 %p1, %t, 32;\n@%p1 bra BARRIER;\nLOOK:\nld.volatile.global.u32 %r1, [%out];\n"
+      "setp.eq.u32 %p2, %r1, 0;\n@%p2 bra LOOK;\nBARRIER:\nbar.sync 0;\n"
+      "st.volatile.global.u32 [%out], 1;",
+      64);
+  check_fault(program,
+              {Error::Kind::hang,
+               {"Livelock", "32 of 64 threads have arrived, of warp 1", "Rule: livelock"}},
               ALL);
   check_fault(with("st.volatile.shared.u32 [%smem], 0;\nbar.sync 0;\nsetp.ge.u32 %p1, %t, 32;\n"
                    "@%p1 bra BARRIER;\nLOOK:\nld.volatile.shared.u32 %r1, [%smem];\n"

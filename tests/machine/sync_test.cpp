@@ -298,9 +298,9 @@ Program warpgroups_trade_registers(uint32_t wanted) {
   Program program;
   program.block = {384, 1, 1};
   program.directives = ".maxntid 384, 1, 1\n.minnctapersm 1";  // 168 registers a thread
-  program.body =
-      "setp.lt.u32 %p1, %t, 128;\n@%p1 bra GIVE;\nsetmaxnreg.inc.sync.aligned.u32 " +
-      std::to_string(wanted) + ";\nbra END;\nGIVE:\nsetmaxnreg.dec.sync.aligned.u32 24;\nEND:";
+  program.body = "setp.lt.u32 %p1, %t, 128;\n@%p1 bra GIVE;\nsetmaxnreg.inc.sync.aligned.u32 " +
+                 std::to_string(wanted) +
+                 ";\nbra END;\nGIVE:\nsetmaxnreg.dec.sync.aligned.u32 24;\nEND:";
   return program;
 }
 
@@ -316,8 +316,9 @@ TEST_CASE("setmaxnreg takes from the CTA's pool, and waits where that is empty")
     const std::string report = program.report();
     CAPTURE(report);
     CHECK(contains(report, "Deadlock"));
-    CHECK(contains(report, "for 256 registers a thread: it has 168, and of the CTA's 64512 "
-                           "(168 for each of 384 threads)"));
+    CHECK(contains(report,
+                   "for 256 registers a thread: it has 168, and of the CTA's 64512 "
+                   "(168 for each of 384 threads)"));
     CHECK(contains(report, "where a warp needs 2816 more"));
   }
   // Without bounds at the kernel's start ptxas ignores it.

@@ -208,11 +208,10 @@ cudaError_t make_work(Function* function, LaunchRequest request, std::vector<std
   if (const cudaError_t status = check_launch(*function, *code, &request); status != cudaSuccess) {
     return status;
   }
-  const LaunchConfig config{request.grid,        request.block,
-                            request.cluster,     static_cast<uint32_t>(request.dynamic_smem_bytes),
-                            request.cooperative, given,
-                            request.programmatic,
-                            static_cast<uint32_t>(code->resources.registers)};
+  const LaunchConfig config{request.grid,         request.block,
+                            request.cluster,      static_cast<uint32_t>(request.dynamic_smem_bytes),
+                            request.cooperative,  given,
+                            request.programmatic, static_cast<uint32_t>(code->resources.registers)};
   *work = [code, config, parameters = std::move(parameters)] { run(*code, config, parameters); };
   return cudaSuccess;
 }

@@ -9,6 +9,7 @@
 #include "common/machine/checker.h"
 #include "common/machine/isa.h"
 #include "common/machine/number.h"
+#include "common/machine/shared_layout.h"
 #include "common/machine/sync.h"
 #include "common/machine/trace.h"
 
@@ -181,8 +182,8 @@ bool in_shared_variable(const Cta& cta, uint64_t low, uint64_t end) {
           behind   ? " bytes behind the end of "
           : before ? " bytes before the start of "
                    : " bytes before the end of ",
-          variable.name, ", which has ", variable.bytes, " bytes from ", hex(variable.address),
-          ".");
+          source_name(variable), ", which has ", variable.bytes, " bytes from ",
+          hex(variable.address), ".");
 }
 
 // Static memory is in whole KiB, but what no variable has is nobody's.

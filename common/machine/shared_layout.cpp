@@ -1,6 +1,9 @@
 #include "common/machine/shared_layout.h"
 
+#include <cxxabi.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 
 namespace machine {
@@ -113,6 +116,14 @@ std::vector<uint16_t> shared_variables_in(const Function& function, const Shared
     if (found > layout.variables.size()) found = 0;
   }
   return origins;
+}
+
+std::string source_name(const SharedVariable& variable) {
+  int failed = 0;
+  char* const text = abi::__cxa_demangle(variable.name.c_str(), nullptr, nullptr, &failed);
+  std::string name = failed != 0 ? variable.name : text;
+  std::free(text);
+  return name;
 }
 
 }  // namespace machine

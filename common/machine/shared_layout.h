@@ -25,4 +25,7 @@ SharedLayout lay_out_shared(const Ptx& ptx, const std::vector<const Function*>& 
 // address plus something it holds; 0 where that is none, or not one alone.
 std::vector<uint16_t> shared_variables_in(const Function& function, const SharedLayout& layout);
 
+// "fill(int*)::values": the variable's name in the source.
+std::string source_name(const SharedVariable& variable);
+
 }  // namespace machine

@@ -133,6 +133,10 @@ class Calls(unittest.TestCase):
         ended = on_machine(PROGRAMS / "driver")
         self.assertEqual((ended.returncode, ended.stdout), (0, "ok\n"), ended.stderr)
 
+    def test_functions_are_called_by_pointer_and_by_themselves(self):
+        ended = on_machine(PROGRAMS / "functions")
+        self.assertEqual((ended.returncode, ended.stdout), (0, "ok\n"), ended.stderr)
+
     def test_wrong_calls_have_the_answers_of_a_gpu(self):
         expected = (Path(__file__).parent / "programs" / "errors.txt").read_text("utf-8")
         ended = on_machine(PROGRAMS / "errors")
@@ -149,6 +153,7 @@ class Calls(unittest.TestCase):
     def test_kernels_end_with_the_errors_of_a_gpu(self):
         for what, error, rule in (
             ("bounds", "cudaErrorIllegalAddress", "out-of-bounds"),
+            ("shared", "cudaErrorIllegalAddress", "out-of-bounds"),
             ("misaligned", "cudaErrorMisalignedAddress", "misaligned"),
             ("trap", "cudaErrorLaunchFailure", "trap"),
             ("assert", "cudaErrorAssert", "assert"),
@@ -158,6 +163,11 @@ class Calls(unittest.TestCase):
             self.assertEqual(ended.returncode, 1, what)
             self.assertEqual(re.findall(r"cuda\w+", ended.stdout), [error] * 3, ended.stderr)
             self.assertEqual(ended.stderr.count(f"  Rule: {rule}"), 1, ended.stderr)
+
+    def test_a_shared_variable_has_its_own_end(self):
+        ended = on_machine(PROGRAMS / "out_of_bounds", "shared")
+        self.assertIn("0 bytes behind the end of fill_shared(int*)::values, which has 128 bytes",
+                      ended.stderr)
 
     def test_a_report_quotes_the_source(self):
         ended = on_machine(PROGRAMS / "out_of_bounds", "races")
@@ -185,7 +195,7 @@ class Calls(unittest.TestCase):
         self.assertEqual(errors, ["cudaErrorNotSupported"] + ["cudaSuccess"] * 3)
         self.assertRegex(
             ended.stderr,
-            r"^PTX machine: kernel strange cannot run: 'vabsdiff4\S*' at \S*out_of_bounds.cu:26 ")
+            r"^PTX machine: kernel strange cannot run: 'vabsdiff4\S*' at \S*out_of_bounds.cu:33 ")
 
     def test_there_is_no_more_memory_than_is_said(self):
         ended = on_machine(PROGRAMS / "out_of_bounds", "alloc")

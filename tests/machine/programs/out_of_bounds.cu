@@ -9,6 +9,13 @@
 __global__ void fill(int* out) {
   out[threadIdx.x] = 1;
 }
+__global__ void fill_shared(int* out) {
+  __shared__ int values[32], others[32];
+  others[threadIdx.x] = 1;
+  values[threadIdx.x + 32] = 7;  // in `others`, or in none
+  __syncthreads();
+  out[threadIdx.x] = values[threadIdx.x] + others[threadIdx.x];
+}
 __global__ void trap(int* out) {
   if (out != nullptr) __trap();
 }
@@ -40,6 +47,7 @@ int main(int argc, char** argv) {
   cudaMalloc(&out, 100 * sizeof(int));
   cudaMalloc(&in, 100 * sizeof(int));
   if (is("bounds")) fill<<<1, 128>>>(out);
+  if (is("shared")) fill_shared<<<1, 32>>>(out);
   if (is("trap")) trap<<<1, 1>>>(out);
   if (is("misaligned")) misaligned<<<1, 1>>>(out);
   if (is("assert")) assertion<<<1, 1>>>(out);

@@ -174,7 +174,8 @@ def init_count(kernel):
     "init-count-low", SPECIALIZED, "empty mbarriers expect 4 arrivals, one warpgroup's",
     "A barrier whose count is too low frees the slot while another warpgroup still multiplies it; "
     "and as eight arrivals complete two phases of four, its parity may be the old one again.",
-    RACE_WGMMA_TMA | {"hang": ["pending arrivals 4 of 4"]}, policies=RANDOM + POLICIES[:2],
+    {"race": ["wgmma", "cp.async.bulk.tensor", "waited:  warp 0", "whose count is 4", "is not among them"],
+     "hang": ["pending arrivals 4 of 4"]}, policies=RANDOM + POLICIES[:2],
 )  # fmt: skip
 def init_count_low(kernel):
     for init in kernel.find("mbarrier.init.*", at=EMPTY):
@@ -426,7 +427,7 @@ GROUPS.append("Barriers of a CTA")
     "A thread reads what other threads store: without the barrier they may not have stored it yet.",
     {"race": [r"ld.shared\S* reads .*, which (nothing has|st.shared\S* has) written|"
               r"ld.shared\S* reads .* before st.shared\S* writes it|"
-              r"st.shared\S* writes .*, which ld.shared\S* reads", r"bar\.(warp\.)?sync"]},
+              r"st.shared\S* writes .*, which ld.shared\S* reads", "order them: bar.sync"]},
 )  # fmt: skip
 def bar_sync_before_reading(kernel):
     kernel.delete(kernel.find("bar.sync")[0])
@@ -435,7 +436,8 @@ def bar_sync_before_reading(kernel):
 @mutation(
     "bar-sync-before-refilling", TMA, "bar.sync at the end of the main loop deleted",
     "Thread 0 asks TMA to overwrite the slot while other warps still read it.",
-    {"race": ["ldmatrix", "cp.async.bulk.tensor"]},
+    {"race": ["ldmatrix", "cp.async.bulk.tensor", r"warp 0 \(copies and multiplies\)",
+              "order them: bar.sync"]},
 )  # fmt: skip
 def bar_sync_before_refilling(kernel):
     kernel.delete(kernel.one("bar.sync", at="everyone has read the slot"))
@@ -718,7 +720,7 @@ def barrier_before_arrival_dropped(kernel):
 @mutation(
     "arrival-relaxed", STREAM_K, "the atom that arrives is relaxed in place of acq_rel",
     "A relaxed atom counts, and orders nothing: the sums that others left may not be there yet.",
-    {"race": [r"ld\.global", r"st\.global", "order them: fence.acq_rel.gpu"]},
+    {"race": [r"ld\.global", r"st\.global", "order them: fence.acq_rel.gpu .* the writer's"]},
 )  # fmt: skip
 def arrival_relaxed(kernel):
     kernel.replace(kernel.one("atom.add.acq_rel.gpu.*"), opcode="atom.add.relaxed.gpu.global.u32")

@@ -98,7 +98,7 @@ class ClusterChecker final : public Checker {
     Channel released;
     add_release(by, mask, &released, is_release(order), scope);
     // Of one lane's counter or flag what it would release: for reports.
-    if (released.parts.empty() && std::has_single_bit(mask)) {
+    if (!is_release(order) && std::has_single_bit(mask)) {
       released.add(state_.id, warp.cta->rank, Reach::nowhere, by.knows.release(mask));
     }
     if (released.parts.empty()) return;
@@ -244,8 +244,7 @@ class ClusterChecker final : public Checker {
   void mbarrier_phase_complete(uint32_t address) override {
     MbarrierState& mbarrier = mbarrier_at(address);
     ++mbarrier.phase;
-    mbarrier.arrived |= mbarrier.arriving;
-    mbarrier.arrived_last = std::exchange(mbarrier.arriving, 0);
+    mbarrier.arrived = std::exchange(mbarrier.arriving, 0);
     mbarrier.completed.join(mbarrier.pending);
     mbarrier.completed.raise(state_.id, address >> RANK_SHIFT, mbarrier.agent, mbarrier.phase);
     mbarrier.pending.parts.clear();
@@ -254,6 +253,7 @@ class ClusterChecker final : public Checker {
   void mbarrier_wait(Warp& warp, uint32_t mask, uint32_t address, bool acquires,
                      Scope scope) override {
     use(warp, mask, address);
+    state_of(warp).waited_for = address;
     hear(state_of(warp), mask, mbarrier_at(address).completed, acquires, scope);
   }
 
@@ -815,7 +815,7 @@ class ClusterChecker final : public Checker {
     const uint32_t size = bytes < CELL_BYTES ? (1u << bytes) - 1 : 0xff;
     const uint32_t count = bytes > CELL_BYTES ? 2 : 1;
     const auto cells = static_cast<uint32_t>(later.shadow->cells.size());
-    Touched touched;
+    Touched& touched = touched_;
     uint32_t outside = 0;
     for (uint32_t lane = 0; lane < LANES; ++lane) {
       const uint32_t address = addresses[lane];
@@ -827,6 +827,8 @@ class ClusterChecker final : public Checker {
       outside |= touched.index[lane] + count > cells ? mask >> lane & 1 : 0;
     }
     if (outside != 0) return;
+    later.lanes = mask;
+    later.cells = touched.index;
     for (uint32_t i = 0; i < count; ++i) {
       later.write ? write_lanes(later, mask, touched, i) : read_lanes(later, mask, touched, i);
     }
@@ -989,6 +991,7 @@ class ClusterChecker final : public Checker {
   BarrierState cluster_barrier_;
   Knowledge unreleased_;                         // by relaxed arrives at the cluster's barrier
   std::unordered_map<uint32_t, Channel> flags_;  // strong accesses to shared memory, by address
+  Touched touched_;                              // by the access under way
   std::vector<Plane*> suspects_;                 // of the access under way
 };
 

@@ -48,6 +48,7 @@ struct WarpState {
 
   std::vector<WgmmaRegister> registers;                        // by row
   std::unordered_map<uint32_t, WgmmaDescriptors> descriptors;  // of the last wgmma at a pc
+  uint32_t waited_for = 0;  // mbarrier, the last one: its address
   uint32_t wgmma_fences = 0;
   uint32_t init_fences = 0;
 };
@@ -62,8 +63,8 @@ struct MbarrierState {
   Channel pending, completed;
   Warp* issuer = nullptr;  // of the last copy that completes here
   bool outrun = false;     // a phase was complete before a copy had landed that was issued in it
-  uint64_t arrived = 0, arrived_last = 0;  // warps of the cluster, by bit: ever, in the last phase
-  uint64_t arriving = 0;                   // and in the phase under way
+  uint64_t arrived = 0,
+           arriving = 0;  // warps of the cluster, by bit: in the last phase, in this one
 };
 
 // The access that is being checked.
@@ -75,6 +76,8 @@ struct Later {
   bool async_proxy = false, strong = false;
   const SameValue* same = nullptr;     // of a store
   uint32_t lanes_met_at = UINT32_MAX;  // of a generic access: WarpKnowledge::lanes_met_at()
+  uint32_t lanes = 0;                  // of the instruction, and the cells that they touch
+  const uint32_t* cells = nullptr;
 
   // As it is recorded, without the bytes.
   uint64_t key = 0, rest = 0;  // of a Cell

@@ -1,6 +1,8 @@
 #include "common/machine/race_report.h"
 
 #include <bit>
+#include <map>
+#include <vector>
 
 #include "common/machine/error.h"
 #include "common/machine/memory.h"
@@ -108,7 +110,7 @@ void RaceReport::shared(const Later& later, const Record& record, uint32_t bytes
     const std::string lines =
         line_of("earlier: ", role_of(record.agent), does(record.write), record.pc) +
         line_of("later:   ", describe_role(later.by->warp), does(later.write), later.pc) +
-        mbarrier_line(record.agent);
+        mbarrier_line(record.agent) + waited_line(later, record);
     const std::string slot =
         later.write ? "" : slot_that_is_left(*later.by, later.pc, *later.shadow, index);
     return text(rule,
@@ -128,8 +130,21 @@ void RaceReport::lanes(const Later& later, const Record& record, uint32_t bytes,
             " They are by different lanes of one warp.",
         line_of("earlier: ", "a lane of " + warp, does(record.write), record.pc) +
             line_of("later:   ", "another lane of " + warp, does(later.write), later.pc),
-        "bar.warp.sync (__syncwarp) between the two: lanes of a warp need not run together.");
+        others_touch(later)
+            ? "bar.sync (__syncthreads) between the two: other warps touch what these lanes do, "
+              "too. Lanes of a warp need not run together either."
+            : "bar.warp.sync (__syncwarp) between the two: lanes of a warp need not run together.");
   });
+}
+
+// Whether some lanes of the instruction touch what their warp has not written since its lanes met.
+bool RaceReport::others_touch(const Later& later) const {
+  bool others = false;
+  for_lanes(later.cells == nullptr ? 0 : later.lanes, [&](uint32_t lane) {
+    const Record record = later.shadow->cells[later.cells[lane]].record();
+    others |= record.agent != later.agent || record.clock <= later.lanes_met_at;
+  });
+  return others && !later.write;
 }
 
 std::string RaceReport::describe_pair(const Later& later, bool earlier_write, uint32_t earlier_pc,
@@ -206,6 +221,14 @@ std::string RaceReport::remedy(const Later& later, const Record& record, uint32_
   }
   if (kind_of(record.agent) == ALL_LANES &&
       clock_of(later.known->views[view], record.agent + SOME_LANES) >= record.clock) {
+    const Warp& now = later.by->warp;
+    if (record.agent / AGENTS_OF_WARP == now.in_cluster && now.cta->warps.size() > 1) {
+      return "bar.sync (__syncthreads), or an mbarrier on which every warp arrives that reads it, "
+             "between " +
+             behind + " and " + state_.opcode_at(later.pc) +
+             "; if no other warp does, bar.warp.sync (__syncwarp): a lane's copy is not ordered "
+             "behind what other lanes do.";
+    }
     return "bar.warp.sync (__syncwarp) in " + earlier + ", behind " + behind +
            " and before one lane's arrive or copy: a lane releases only what it did itself.";
   }
@@ -253,15 +276,12 @@ std::string RaceReport::remedy_by_kind(const Later& later, const Record& record,
           return "wgmma.commit_group behind " + behind + " in " + earlier +
                  ", before its wgmma.wait_group: what was never committed is not waited for.";
         }
-        const std::string count = too_few_arrivals(later, record);
-        if (!count.empty()) return count;
         return "wgmma.wait_group in " + earlier + ", so that the group of " + behind +
                " is complete" +
                (same_warp ? "."
                           : ", and behind it an arrive (or barrier) that " + now +
                                 " waits for before " + state_.opcode_at(later.pc) + ".");
       }
-      if (const std::string count = too_few_arrivals(later, record); !count.empty()) return count;
       return "an arrive of " + earlier +
              " behind its wgmma.wait_group, on an mbarrier (or "
              "barrier) that " +
@@ -285,7 +305,8 @@ std::string RaceReport::remedy_by_kind(const Later& later, const Record& record,
     case CP_ASYNC:
       if (state_.warp_of(record.agent).warp.cp_async.count < record.clock) {
         return "cp.async.commit_group behind " + behind + " in " + earlier +
-               ", before its cp.async.wait_group: what was never committed is not waited for.";
+               ", before its cp.async.wait_group (or cp.async.mbarrier.arrive.noinc in place of "
+               "both): what was never committed is not waited for.";
       }
       return "cp.async.wait_group (or cp.async.mbarrier.arrive.noinc) in " + earlier +
              (same_warp ? "" : ", then a barrier with " + now) +
@@ -361,23 +382,29 @@ std::string RaceReport::too_few_bytes(const MbarrierState& mbarrier) const {
          "were expected.";
 }
 
-// Who reads has not arrived on an mbarrier that the later one has waited for, though it does so in
-// other phases.
-std::string RaceReport::too_few_arrivals(const Later& later, const Record& record) const {
+// Who overwrites has waited for an mbarrier, on which who read has not arrived: a count that is too
+// low, an arrive that is missing, or one that was made too early.
+std::string RaceReport::waited_line(const Later& later, const Record& record) const {
+  const auto found = state_.mbarriers.find(later.by->waited_for);
+  const auto object = state_.cluster.mbarriers.find(later.by->waited_for);
   const uint32_t reader = record.agent / AGENTS_OF_WARP;
-  for (const auto& [address, mbarrier] : state_.mbarriers) {
-    const bool waited = mbarrier.phase != 0 &&
-                        clock_of(later.known->views[GENERIC], mbarrier.agent) == mbarrier.phase;
-    if (!waited || reader >= 64 || !(mbarrier.arrived >> reader & 1) ||
-        (mbarrier.arrived_last >> reader & 1)) {
-      continue;
-    }
-    return "a higher count in mbarrier.init: phase " + std::to_string(mbarrier.phase - 1) +
-           " of the mbarrier at shared " + hex(address) + ", which " +
-           describe_role(later.by->warp) + " has waited for, was complete without an arrival of " +
-           role_of(record.agent) + ", which arrives there in other phases.";
+  if (!later.write || record.write || state_.is_mbarrier(record.agent) ||
+      found == state_.mbarriers.end() || object == state_.cluster.mbarriers.end() ||
+      found->second.arrived == 0 || reader >= 64 || (found->second.arrived >> reader & 1)) {
+    return "";
   }
-  return "";
+  std::map<const Cta*, std::vector<const Warp*>> arrived;
+  for (uint32_t i = 0; i < state_.warp_count() && i < 64; ++i) {
+    const Warp& warp = state_.warps[i].warp;
+    if (found->second.arrived >> i & 1) arrived[warp.cta].push_back(&warp);
+  }
+  std::string who;
+  for (const auto& [cta, warps] : arrived) who += (who.empty() ? "" : ", ") + describe_roles(warps);
+  return "\n  waited:  " + describe_role(later.by->warp) + ", for phase " +
+         std::to_string(found->second.phase - 1) + " of the mbarrier at shared " +
+         hex(found->first) + ", whose count is " +
+         std::to_string(arrivals_expected(object->second)) + " and on which " + who +
+         " arrived: " + role_of(record.agent) + " is not among them";
 }
 
 std::string RaceReport::remedy_between_clusters(const Later& later,

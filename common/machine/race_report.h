@@ -63,7 +63,8 @@ class RaceReport {
   std::string slot_that_is_left(const WarpState& reader, uint32_t pc, const Shadow& shadow,
                                 uint32_t index) const;
   std::string too_few_bytes(const MbarrierState& mbarrier) const;
-  std::string too_few_arrivals(const Later& later, const Record& record) const;
+  std::string waited_line(const Later& later, const Record& record) const;
+  bool others_touch(const Later& later) const;
 
   const CheckerState& state_;
 };

@@ -177,12 +177,45 @@ std::string report_end(const Program& program, const Rule& rule) {
   return text;
 }
 
-// By what the warp has done up to now. Where no warp of the CTA copies for others, nobody consumes.
+// Whether a way leads from the pc to a product of matrices.
+bool leads_to_product(const Program& program, uint32_t pc) {
+  std::vector<uint32_t> open = {pc};
+  std::vector<bool> seen(program.code.size());
+  while (!open.empty()) {
+    const uint32_t at = open.back();
+    open.pop_back();
+    if (at >= program.code.size() || seen[at]) continue;
+    seen[at] = true;
+    const std::string_view opcode = program.statements[at]->opcode;
+    const Inst& inst = program.code[at];
+    if (opcode.starts_with("wgmma.mma_async") || opcode.starts_with("mma.sync")) return true;
+    const bool branches = opcode.starts_with("bra");
+    if (branches) open.push_back(inst.target);
+    for (uint32_t i = 1; opcode.starts_with("brx") && i < inst.slot_count; ++i) {
+      open.push_back(inst.slots[i].row);
+    }
+    const bool leaves = branches || opcode.starts_with("brx") || opcode.starts_with("ret") ||
+                        opcode.starts_with("exit");
+    if (!leaves || inst.guard != 0) open.push_back(at + 1);
+  }
+  return false;
+}
+
+bool multiplies(const Warp& warp) {
+  if (warp.multiplies) return true;
+  for (const Fragment& fragment : warp.fragments) {
+    if (leads_to_product(*warp.cta->cluster->grid->program, fragment.pc)) return true;
+  }
+  return false;
+}
+
+// By what the warp has done and can still do. Where no warp of the CTA copies for others, nobody
+// consumes.
 const char* role_of(const Warp& warp) {
-  if (warp.multiplies) {
+  if (multiplies(warp)) {
     if (warp.loads_bulk) return " (copies and multiplies)";
     for (const Warp& other : warp.cta->warps) {
-      if (other.loads_bulk && !other.multiplies) return " (consumer)";
+      if (other.loads_bulk && !multiplies(other)) return " (consumer)";
     }
     return "";
   }

@@ -1094,6 +1094,10 @@ int64_t bytes_to_come(const Mbarrier& mbarrier) {
   return unpack(mbarrier.bits).tx;
 }
 
+uint32_t arrivals_expected(const Mbarrier& mbarrier) {
+  return unpack(mbarrier.bits).expected;
+}
+
 void threads_exited(Warp& warp, uint32_t mask) {
   Cta& cta = *warp.cta;
   Cluster& cluster = *cta.cluster;

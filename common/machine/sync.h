@@ -69,6 +69,7 @@ void arrive_async(Warp& warp, uint32_t lanes, uint32_t address, uint32_t count);
 
 // The tx-count: less than 0 if more bytes have come than were expected.
 int64_t bytes_to_come(const Mbarrier& mbarrier);
+uint32_t arrivals_expected(const Mbarrier& mbarrier);  // in a phase
 
 // ---- For the scheduler --------------------------------------------------------------------------
 

@@ -362,8 +362,8 @@ Step wgmma_mma_async(Warp& warp, const Inst& inst, uint32_t) {
               "threads.");
   }
   Warpgroup& group = cta.warpgroups[index];
-  check_operands(warp, inst, group.committed[member] + 1);
   warp.multiplies = true;
+  check_operands(warp, inst, group.committed[member] + 1);
   const uint64_t number = group.issued[member]++;
   if (number - group.first >= group.ops.size()) {
     WgmmaOp& made = group.ops.emplace_back();

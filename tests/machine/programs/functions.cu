@@ -29,8 +29,7 @@ struct Node {
   int value, left, right;
 };
 __host__ __device__ __noinline__ int sum(const Node* tree, int at) {
-  return at < 0 ? 0
-                : tree[at].value + sum(tree, tree[at].left) + 2 * sum(tree, tree[at].right);
+  return at < 0 ? 0 : tree[at].value + sum(tree, tree[at].left) + 2 * sum(tree, tree[at].right);
 }
 __host__ __device__ __noinline__ int ackermann(int m, int n) {
   if (m == 0) return n + 1;

@@ -94,13 +94,13 @@ TEST_CASE("reports name every call that was inlined, or how to get lines, and th
 TEST_CASE("what cannot run refuses its own kernels, at their launch, by name, file and line") {
   const std::string text =
       HEAD +
-      ".func helper()\n{\n.loc 1 7 1\nmov.u32 %undeclared +;\nret;\n}\n"
+      ".func inner()\n{\n.loc 1 7 1\nmov.u32 %undeclared +;\nret;\n}\n"
       ".visible .entry good(.param .u64 out)\n{\n.reg .b64 %rd;\nld.param.u64 %rd, [out];\n"
       "st.global.u32 [%rd], 9;\nret;\n}\n"
       ".visible .entry strange(.param .u64 out)\n{\n.loc 1 12 1\ntxq.width.b32 %r, [t];\nret;\n}\n"
       ".visible .entry unparsable(.param .u64 out)\n{\n.reg .b32 %r;\n.loc 1 20 1\nret;\n"
       "@%q bra [;\n}\n"
-      ".visible .entry calls_helper(.param .u64 out)\n{\ncall helper, ();\nret;\n}\n";
+      ".visible .entry calls_inner(.param .u64 out)\n{\ncall inner, ();\nret;\n}\n";
   const auto module = machine::load_module(text);
   Buffer<uint32_t> out(1);
   std::string report = launched(*module, "strange", out.data());
@@ -108,8 +108,8 @@ TEST_CASE("what cannot run refuses its own kernels, at their launch, by name, fi
   report = launched(*module, "unparsable", out.data());
   CHECK(contains(report, "kernel unparsable cannot run: PTX line 29: expected a predicate"));
   CHECK(contains(report, "gemm.cu:20"));
-  report = launched(*module, "calls_helper", out.data());
-  CHECK(contains(report, "kernel calls_helper cannot run: PTX line 8"));
+  report = launched(*module, "calls_inner", out.data());
+  CHECK(contains(report, "kernel calls_inner cannot run: PTX line 8"));
   CHECK(contains(report, "gemm.cu:7"));
   CHECK(launched(*module, "good", out.data()) == "");
   CHECK(out[0] == 9);

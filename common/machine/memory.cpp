@@ -46,7 +46,7 @@ void insert(Heap& heap, const Allocation& made) {
 }
 
 // A file of poison: its pages are mapped again and again, and cost nothing before they are written.
-constexpr size_t POISON_BYTES = 4 << 20;
+constexpr size_t POISON_BYTES = 1 << 20;
 int poison_file() {
   static const int file = [] {
     const int made = memfd_create("poison", MFD_CLOEXEC);

@@ -815,7 +815,7 @@ class ClusterChecker final : public Checker {
     const uint32_t size = bytes < CELL_BYTES ? (1u << bytes) - 1 : 0xff;
     const uint32_t count = bytes > CELL_BYTES ? 2 : 1;
     const auto cells = static_cast<uint32_t>(later.shadow->cells.size());
-    Touched& touched = touched_;
+    Touched touched;
     uint32_t outside = 0;
     for (uint32_t lane = 0; lane < LANES; ++lane) {
       const uint32_t address = addresses[lane];
@@ -832,6 +832,7 @@ class ClusterChecker final : public Checker {
     for (uint32_t i = 0; i < count; ++i) {
       later.write ? write_lanes(later, mask, touched, i) : read_lanes(later, mask, touched, i);
     }
+    later.cells = nullptr;
   }
 
   // The cells that the lanes of an instruction touch, or begin to.
@@ -991,7 +992,6 @@ class ClusterChecker final : public Checker {
   BarrierState cluster_barrier_;
   Knowledge unreleased_;                         // by relaxed arrives at the cluster's barrier
   std::unordered_map<uint32_t, Channel> flags_;  // strong accesses to shared memory, by address
-  Touched touched_;                              // by the access under way
   std::vector<Plane*> suspects_;                 // of the access under way
 };
 

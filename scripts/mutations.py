@@ -174,7 +174,8 @@ def init_count(kernel):
     "init-count-low", SPECIALIZED, "empty mbarriers expect 4 arrivals, one warpgroup's",
     "A barrier whose count is too low frees the slot while another warpgroup still multiplies it; "
     "and as eight arrivals complete two phases of four, its parity may be the old one again.",
-    RACE_WGMMA_TMA | {"hang": ["pending arrivals 4 of 4"]}, policies=RANDOM + POLICIES[:2],
+    {"race": ["wgmma", "cp.async.bulk.tensor", "waited:  warp 0", "whose count is 4", "is not among them"],
+     "hang": ["pending arrivals 4 of 4"]}, policies=RANDOM + POLICIES[:2],
 )  # fmt: skip
 def init_count_low(kernel):
     for init in kernel.find("mbarrier.init.*", at=EMPTY):
@@ -195,8 +196,8 @@ def expect_bytes_more(kernel):
     "expect-bytes-less", SPECIALIZED, "the producer expects only A's 16,384 bytes of 49,152",
     "The phase completes when as many bytes have come as were expected, wherever they landed: B "
     "may still be on its way.",
-    {"race": ["wgmma", "cp.async.bulk.tensor"], "hang": ["bytes more than expected"]},
-    gpu="hang",
+    {"race": ["wgmma", "cp.async.bulk.tensor", "too few bytes were expected"],
+     "hang": ["bytes more than expected", "expect_tx asks for fewer bytes"]}, gpu="hang",
 )  # fmt: skip
 def expect_bytes_less(kernel):
     kernel.replace(kernel.one("mbarrier.arrive.expect_tx.*"), operands={2: "16384"})
@@ -287,6 +288,38 @@ def turn_wait_skipped(kernel):
     always_true(kernel, kernel.one("mbarrier.try_wait.*", at="smem.turn["))
 
 
+@mutation(
+    "full-count", SPECIALIZED, "full mbarriers expect 2 arrivals, but only the producer's thread arrives",
+    "The bytes are there, and an arrival is still missing: the count is of arrivals alone, and TMA "
+    "makes none.",
+    {"hang": ["pending arrivals 1 of 2", "Arrived: 1, by warp 0", "count of mbarrier.init"]}, gpu="hang",
+)  # fmt: skip
+def full_count(kernel):
+    for init in kernel.find("mbarrier.init.*", at=FULL):
+        kernel.replace(init, operands={1: "2"})
+
+
+@mutation(
+    "arrives-twice", SPECIALIZED, "the consumers arrive twice on the empty barrier",
+    "An arrival too many completes a phase before its time, or is one that the phase has no room "
+    "for.",
+    {"fault": ["more than are expected", "Likely: the count of mbarrier.init is too low"]}
+    | RACE_WGMMA_TMA | {"hang": ["mbarrier.try_wait"]},
+)  # fmt: skip
+def arrives_twice(kernel):
+    arrive = kernel.one("mbarrier.arrive.shared::cta.b64", at=EMPTY)
+    kernel.insert_after(arrive, arrive.text())
+
+
+@mutation(
+    "init-without-barrier", SPECIALIZED, "bar.sync behind mbarrier.init deleted",
+    "The other threads may be at an mbarrier before thread 0 has made it.",
+    {"race": ["mbarrier.init"], "fault": ["no mbarrier.init was executed"]},
+)  # fmt: skip
+def init_without_barrier(kernel):
+    kernel.delete(kernel.one("bar.sync", at="before the other threads wait on them"))
+
+
 GROUPS.append("Groups of wgmma and cp.async")
 
 
@@ -351,6 +384,41 @@ def cp_async_wait_too_lax(kernel):
     kernel.replace(kernel.one("cp.async.wait_group"), operands=["2"])
 
 
+@mutation(
+    "cp-async-commit-missing", CP_ASYNC, "cp.async.commit_group in the main loop deleted",
+    "wait_group counts committed groups: copies that were never committed are not waited for.",
+    {"race": ["cp.async", "ldmatrix", "order them: cp.async.commit_group"]},
+)  # fmt: skip
+def cp_async_commit_missing(kernel):
+    for commit in kernel.find("cp.async.commit_group"):
+        kernel.delete(commit)
+
+
+GROUPS.append("Registers")
+
+
+@mutation(
+    "more-registers-than-there-are", SPECIALIZED, "the consumers ask for 256 registers a thread, not 232",
+    "setmaxnreg.inc waits until the CTA has as many: what all warps ask for together must not be "
+    "more than it was launched with.",
+    {"hang": ["for 256 registers a thread", "of the CTA's 64512", "setmaxnreg"]}, gpu="hang",
+)  # fmt: skip
+def more_registers_than_there_are(kernel):
+    kernel.replace(kernel.one("setmaxnreg.inc.*"), operands=["256"])
+
+
+@mutation(
+    "registers-of-two-warps", SPECIALIZED, "only two of the producer's four warps execute setmaxnreg.dec",
+    "setmaxnreg is for a whole warpgroup, even if three of its warps have nothing to do.",
+    {"fault": ["setmaxnreg by a part of a warpgroup"], "hang": ["registers a thread"]},
+)  # fmt: skip
+def registers_of_two_warps(kernel):
+    give = kernel.one("setmaxnreg.dec.*")
+    kernel.replace_with(give, "{ .reg .pred some; .reg .b32 thread; mov.u32 thread, %tid.x;\n"
+                              "  and.b32 thread, thread, 127; setp.lt.u32 some, thread, 64;\n"
+                              f"  @some {give.text()} }}")  # fmt: skip
+
+
 GROUPS.append("Barriers of a CTA")
 
 
@@ -359,7 +427,7 @@ GROUPS.append("Barriers of a CTA")
     "A thread reads what other threads store: without the barrier they may not have stored it yet.",
     {"race": [r"ld.shared\S* reads .*, which (nothing has|st.shared\S* has) written|"
               r"ld.shared\S* reads .* before st.shared\S* writes it|"
-              r"st.shared\S* writes .*, which ld.shared\S* reads", "bar.sync"]},
+              r"st.shared\S* writes .*, which ld.shared\S* reads", "order them: bar.sync"]},
 )  # fmt: skip
 def bar_sync_before_reading(kernel):
     kernel.delete(kernel.find("bar.sync")[0])
@@ -368,7 +436,8 @@ def bar_sync_before_reading(kernel):
 @mutation(
     "bar-sync-before-refilling", TMA, "bar.sync at the end of the main loop deleted",
     "Thread 0 asks TMA to overwrite the slot while other warps still read it.",
-    {"race": ["ldmatrix", "cp.async.bulk.tensor"]},
+    {"race": ["ldmatrix", "cp.async.bulk.tensor", r"warp 0 \(copies and multiplies\)",
+              "order them: bar.sync"]},
 )  # fmt: skip
 def bar_sync_before_refilling(kernel):
     kernel.delete(kernel.one("bar.sync", at="everyone has read the slot"))
@@ -381,7 +450,8 @@ GROUPS.append("Proxies")
     "fence-missing-after-ldmatrix", TMA, "fence.proxy.async between ldmatrix and TMA deleted",
     "ldmatrix reads through the generic proxy, TMA writes through the async one: a barrier alone "
     "does not put one before the other.",
-    {"race": ["ldmatrix", "cp.async.bulk.tensor", "fence.proxy.async"]},
+    {"race": ["Undefined in kernel", "ldmatrix", "cp.async.bulk.tensor", "fence.proxy.async",
+              "Rule: proxy-war"]},
 )  # fmt: skip
 def fence_missing_after_ldmatrix(kernel):
     kernel.delete(kernel.one("fence.proxy.async.*"))
@@ -395,6 +465,26 @@ def fence_missing_after_ldmatrix(kernel):
 )  # fmt: skip
 def fence_missing_before_tma_store(kernel):
     kernel.delete(kernel.one("fence.proxy.async.*"))
+
+
+@mutation(
+    "fence-of-one-lane", EPILOGUE, "only lane 0 executes fence.proxy.async",
+    "A proxy fence is for what its own thread has written: each lane that stores fences.",
+    {"race": ["stmatrix", "cp.async.bulk.tensor", "fence.proxy.async", "Rule: proxy-raw"]},
+)  # fmt: skip
+def fence_of_one_lane(kernel):
+    fence = kernel.one("fence.proxy.async.*")
+    kernel.replace_with(fence, "{ .reg .pred first; .reg .b32 lane; mov.u32 lane, %laneid;\n"
+                               f"  setp.eq.u32 first, lane, 0; @first {fence.text()} }}")  # fmt: skip
+
+
+@mutation(
+    "fence-of-global-memory", EPILOGUE, "fence.proxy.async.global in place of .shared::cta",
+    "The fence names the memory that it orders: shared memory is what TMA reads here.",
+    {"race": ["stmatrix", "cp.async.bulk.tensor", "fence.proxy.async.shared::cta", "Rule: proxy-raw"]},
+)  # fmt: skip
+def fence_of_global_memory(kernel):
+    kernel.replace(kernel.one("fence.proxy.async.*"), opcode="fence.proxy.async.global")
 
 
 GROUPS.append("TMA stores")
@@ -501,6 +591,17 @@ def tma_destination_misaligned(kernel):
         moved = [f"[moved]"] + copy.operands[1:]
         kernel.replace_with(copy, f"{{ .reg .b32 moved; add.u32 moved, {address}, 64;\n"
                                   f"\t  {copy.text(operands=moved)} }}")  # fmt: skip
+
+
+@mutation(
+    "descriptor-leaves-slot", WGMMA, "A's descriptor has a stride offset of 4096 bytes in place of 1024",
+    "A stride that is too long leads out of the slot, to a tile that is not there yet or there no "
+    "more: a wait for it would be the wrong cure.",
+    {"race": ["the descriptor of A leaves its slot", "start 0x.*SBO 4096, 128-byte swizzle",
+              "spans shared"]},
+)  # fmt: skip
+def descriptor_leaves_slot(kernel):
+    change_a_descriptors(kernel, lambda bits: bits + (192 << STRIDE_OFFSET_BIT))
 
 
 GROUPS.append("Clusters")
@@ -619,7 +720,7 @@ def barrier_before_arrival_dropped(kernel):
 @mutation(
     "arrival-relaxed", STREAM_K, "the atom that arrives is relaxed in place of acq_rel",
     "A relaxed atom counts, and orders nothing: the sums that others left may not be there yet.",
-    {"race": [r"ld\.global", r"st\.global", "order them: fence.acq_rel.gpu"]},
+    {"race": [r"ld\.global", r"st\.global", "order them: fence.acq_rel.gpu .* the writer's"]},
 )  # fmt: skip
 def arrival_relaxed(kernel):
     kernel.replace(kernel.one("atom.add.acq_rel.gpu.*"), opcode="atom.add.relaxed.gpu.global.u32")
@@ -629,7 +730,8 @@ def arrival_relaxed(kernel):
     "counter-read-relaxed", STREAM_K, "the load of the counter is relaxed in place of acquire",
     "Whoever comes last by far reads the count and goes on: without acquire it knows that the sums "
     "were left, and need not see them.",
-    {"race": [r"ld\.global", r"st\.global", "sees the flag, and fence.acq_rel"]},
+    {"race": [r"ld\.global", r"st\.global", "order them: fence.acq_rel.gpu .* behind the atomic or "
+                                            "load that saw the counter"]},
 )  # fmt: skip
 def counter_read_relaxed(kernel):
     kernel.replace(kernel.one("ld.acquire.gpu.*"), opcode="ld.relaxed.gpu.global.u32")
@@ -653,6 +755,16 @@ def sums_read_too_early(kernel):
 )  # fmt: skip
 def partial_sums_unsynchronised(kernel):
     always_true(kernel, kernel.one("mbarrier.try_wait.*", at="mbarrier_wait_cluster(summands"))
+
+
+@mutation(
+    "barrier-of-two-warpgroups", STREAM_K, "barrier.sync expects 256 threads, and has 128",
+    "A named barrier's count is of threads that come, not of threads that there are.",
+    {"hang": ["128 of 256 threads have arrived, of warps"]}, gpu="hang",
+)  # fmt: skip
+def barrier_of_two_warpgroups(kernel):
+    barrier = kernel.one("barrier.sync", at="before one speaks for all")
+    kernel.replace_with(barrier, f"{barrier.opcode} {barrier.operands[0]}, 256;")
 
 
 GROUPS.append("Dependent launches")
@@ -709,7 +821,7 @@ H200 = {
 # --- runs ----------------------------------------------------------------------------------------
 
 # How the first sentence of a report of the machine begins.
-KINDS = {"Race": "race", "Deadlock": "hang", "Livelock": "hang", "Fault": "fault",
+KINDS = {"Race": "race", "Undefined": "race", "Deadlock": "hang", "Livelock": "hang", "Fault": "fault",
          "Refused": "refused"}  # fmt: skip
 REPORT = re.compile(rf"^({'|'.join(KINDS)}) in kernel ", re.MULTILINE)
 

@@ -637,6 +637,15 @@ constexpr auto SQRT = [](auto a) { return std::sqrt(a); };
 // Approximations are as good as a double makes them; a GPU's are off by a few units in the last
 // place.
 constexpr auto RCP_APPROX = [](auto a) { return 1 / double{a}; };
+// Of the upper halves of two doubles, as rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64 have them: the
+// lower half is neither read nor made.
+template <auto OP>
+constexpr auto UPPER_HALF = [](uint64_t a) {
+  constexpr uint64_t UPPER = 0xffffffffull << 32, EXPONENT = 0x7ffull << 52, SIGN = 1ull << 63;
+  const auto flush = [](uint64_t bits) { return bits & EXPONENT ? bits : bits & SIGN; };
+  const double made = OP(std::bit_cast<double>(flush(a & UPPER)));
+  return made != made ? 0x7fffffffull << 32 : flush(std::bit_cast<uint64_t>(made) & UPPER);
+};
 constexpr auto SQRT_APPROX = [](auto a) { return std::sqrt(double{a}); };
 constexpr auto RSQRT = [](auto a) { return 1 / std::sqrt(double{a}); };
 constexpr auto SIN = [](auto a) { return std::sin(double{a}); };
@@ -1319,11 +1328,14 @@ const Row ROWS[] = {
      "d = 1 / a"},
     {"sqrt{.rn,.rz,.rm,.rp}{.ftz,}{.f32,.f64}", "d:t, a:t", pick_wide<SQRT, 1, FTZ | DIRECTED>,
      "d = the square root of a"},
-    {"rcp.approx{.ftz,}{.f32,.f64}", "d:t, a:t", pick_real<RCP_APPROX, 1, FTZ>,
-     "d = 1 / a" APPROXIMATE},
+    {"rcp.approx{.ftz,}.f32", "d:t, a:t", pick_real<RCP_APPROX, 1, FTZ>, "d = 1 / a" APPROXIMATE},
+    {"rcp.approx.ftz.f64", "d:t, a:t", pick<UPPER_HALF<RCP_APPROX>, u64, u64>,
+     "d = 1 / a, of the upper halves" APPROXIMATE},
+    {"rsqrt.approx.ftz.f64", "d:t, a:t", pick<UPPER_HALF<RSQRT>, u64, u64>,
+     "d = 1 / the square root of a, of the upper halves" APPROXIMATE},
     {"sqrt.approx{.ftz,}.f32", "d:t, a:t", pick_real<SQRT_APPROX, 1, FTZ>,
      "d = the square root of a" APPROXIMATE},
-    {"rsqrt.approx{.ftz,}{.f32,.f64}", "d:t, a:t", pick_real<RSQRT, 1, FTZ>,
+    {"rsqrt.approx{.ftz,}.f32", "d:t, a:t", pick_real<RSQRT, 1, FTZ>,
      "d = 1 / the square root of a" APPROXIMATE},
     {"sin.approx{.ftz,}.f32", "d:t, a:t", pick_real<SIN, 1, FTZ>, "d = sin(a)" APPROXIMATE},
     {"cos.approx{.ftz,}.f32", "d:t, a:t", pick_real<COS, 1, FTZ>, "d = cos(a)" APPROXIMATE},

@@ -5,6 +5,8 @@
 
 #include "common/machine/memory.h"
 #include "common/machine/race_report.h"
+#include "common/machine/reports.h"
+#include "common/machine/settings.h"
 
 namespace machine {
 namespace {
@@ -32,6 +34,7 @@ class ClusterChecker final : public Checker {
       : state_{cluster, *cluster.grid->program, static_cast<uint32_t>(cluster.id), {}, {}, {}},
         report_(state_),
         global_(std::move(global)) {
+    looks_for_poison = settings().poison;
     state_.warps.reserve(cluster.ctas.size() * cluster.grid->warps_per_cta);
     for (Cta& cta : cluster.ctas) {
       Shadow& shadow = state_.shadows.emplace_back();
@@ -46,9 +49,10 @@ class ClusterChecker final : public Checker {
   // ---- Generic accesses ----
 
   void shared_access(Warp& warp, uint32_t mask, const uint32_t* addresses, uint32_t bytes,
-                     Access access) override {
+                     Access access, const SameValue* same) override {
     Later later = generic_access(warp, mask, access != Access::read);
     later.strong = access == Access::atomic;
+    later.same = same;
     access_shared(later, mask, addresses, bytes);
   }
 
@@ -67,15 +71,25 @@ class ClusterChecker final : public Checker {
   }
 
   void global_access(Warp& warp, uint32_t mask, const uint64_t* addresses, uint32_t bytes,
-                     Access access, Order order, Scope scope) override {
+                     Access access, Order order, Scope scope, const SameValue* same) override {
     Later later = generic_access(warp, mask, access != Access::read);
     later.strong = access == Access::atomic || order != Order::weak;
     check_grids_before(later, addresses[std::countr_zero(mask)]);
-    if (auto conflict = global_->access(as_global(later), mask, addresses, bytes)) {
-      report_.global_memory(later, *conflict);
+    WarpState& by = state_of(warp);
+    GlobalAccess as = as_global(later);
+    as.as.atomic = access == Access::atomic;
+    as.as.narrow = bytes < 4;
+    as.same = same;
+    if (!by.knows.some_have_met()) as.lanes_met_at = by.knows.lanes_met_at();
+    if (auto conflict = global_->access(as, mask, addresses, bytes)) {
+      check_conflict(later, as, *conflict);
+    }
+    if (as.as.atomic && global_->has_suspects()) {
+      for_each_address(mask, addresses, [&](uint64_t address, uint32_t) {
+        global_->excuse({address / CELL_BYTES, state_.id, as.as.agent});
+      });
     }
     if (order == Order::weak) return;
-    WarpState& by = state_of(warp);
     if (access != Access::write) {
       by.loads.push_back({mask, {}, is_acquire(order), scope});
       std::copy_n(addresses, LANES, by.loads.back().addresses.begin());
@@ -83,6 +97,10 @@ class ClusterChecker final : public Checker {
     if (access == Access::read) return;
     Channel released;
     add_release(by, mask, &released, is_release(order), scope);
+    // Of one lane's counter or flag what it would release: for reports.
+    if (!is_release(order) && std::has_single_bit(mask)) {
+      released.add(state_.id, warp.cta->rank, Reach::nowhere, by.knows.release(mask));
+    }
     if (released.parts.empty()) return;
     for_each_address(mask, addresses,
                      [&](uint64_t address, uint32_t) { global_->release(address, released); });
@@ -132,6 +150,10 @@ class ClusterChecker final : public Checker {
   }
 
   void warp_sync(Warp& warp, uint32_t mask) override { state_of(warp).knows.meet(mask); }
+
+  void never_written(Warp& warp, uint32_t mask, uint64_t address) override {
+    report_.never_written(generic_access(warp, mask, false), address);
+  }
 
   void grid_wait(Warp& warp, uint32_t mask) override {
     if (is_programmatic()) state_of(warp).knows.learn(mask, state_.grids_before(), 1);
@@ -206,6 +228,7 @@ class ClusterChecker final : public Checker {
     // All who wait are in one CTA: a relaxed arrive is heard by its own, or at its scope.
     const bool own = address >> RANK_SHIFT == warp.cta->rank;
     if (!release && own) scope = Scope::cta;
+    mbarrier_at(address).arriving |= 1ull << warp.in_cluster % 64;
     Channel& pending = mbarrier_at(address).pending;
     add_release(state, mask, &pending, release, scope, scope);
     if (!release) {
@@ -221,6 +244,7 @@ class ClusterChecker final : public Checker {
   void mbarrier_phase_complete(uint32_t address) override {
     MbarrierState& mbarrier = mbarrier_at(address);
     ++mbarrier.phase;
+    mbarrier.arrived = std::exchange(mbarrier.arriving, 0);
     mbarrier.completed.join(mbarrier.pending);
     mbarrier.completed.raise(state_.id, address >> RANK_SHIFT, mbarrier.agent, mbarrier.phase);
     mbarrier.pending.parts.clear();
@@ -229,10 +253,16 @@ class ClusterChecker final : public Checker {
   void mbarrier_wait(Warp& warp, uint32_t mask, uint32_t address, bool acquires,
                      Scope scope) override {
     use(warp, mask, address);
+    state_of(warp).waited_for = address;
     hear(state_of(warp), mask, mbarrier_at(address).completed, acquires, scope);
   }
 
   // ---- Asynchronous copies ----
+
+  uint64_t phase_of(uint32_t mbarrier) const override {
+    const auto found = state_.mbarriers.find(mbarrier);
+    return found == state_.mbarriers.end() ? 0 : found->second.phase;
+  }
 
   Snapshot snapshot(Warp& warp, uint32_t mask) override {
     return state_of(warp).knows.release(mask);
@@ -291,8 +321,10 @@ class ClusterChecker final : public Checker {
   // ---- wgmma ----
 
   void wgmma_issue(Warp& warp, const Inst& inst, uint64_t group,
-                   const std::vector<Segment>& segments) override {
+                   const std::vector<Segment>& segments,
+                   const WgmmaDescriptors& descriptors) override {
     WarpState& state = state_of(warp);
+    state.descriptors[warp.pc()] = descriptors;
     const auto clock = static_cast<uint32_t>(group);
     use_registers(state, inst, clock);
     Later later{&state, &state.knows.of(FULL), warp.pc(), state.knows.agent(WGMMA_READS), clock,
@@ -393,8 +425,9 @@ class ClusterChecker final : public Checker {
       // The scope that both sides need.
       Scope least = Scope::gpu;
       if (of_cluster) least = part.rank == state.warp.cta->rank ? Scope::cta : Scope::cluster;
+      if (of_cluster) state.knows.hear_own(*part.what);
       if (part.reach == Reach::nowhere) {
-        if (of_cluster) state.unfenced.join(*part.what);
+        state.unfenced.join(of_cluster ? *part.what : *from_cluster(part.cluster, part.what));
       } else if (scope < least || static_cast<size_t>(part.reach) <= static_cast<size_t>(least)) {
         if (of_cluster) state.unscoped.join(*part.what);
       } else if (of_cluster || is_news(state, lanes, part.what, acquires)) {
@@ -491,9 +524,11 @@ class ClusterChecker final : public Checker {
   Later generic_access(Warp& warp, uint32_t mask, bool write) {
     WarpState& state = state_of(warp);
     state.knows.note_access();
-    return {
+    Later later{
         &state, &state.knows.of(mask), warp.pc(), state.knows.agent(ALL_LANES), state.knows.clock(),
         write};
+    later.lanes_met_at = state.knows.lanes_met_at();
+    return later;
   }
 
   // `kind`: of a copy that completes in a group.
@@ -504,6 +539,7 @@ class ClusterChecker final : public Checker {
     if (copy.mbarrier != 0) {
       MbarrierState& mbarrier = mbarrier_at(copy.mbarrier);
       mbarrier.issuer = copy.warp;
+      mbarrier.outrun = mbarrier.outrun || copy.phase < mbarrier.phase;
       later.agent = mbarrier.agent;
       later.clock = mbarrier.phase + 1;
     } else {
@@ -511,6 +547,19 @@ class ClusterChecker final : public Checker {
       later.clock = static_cast<uint32_t>(copy.group);
     }
     return later;
+  }
+
+  // A plain load before a loop of atom.cas, as the CUDA C++ Programming Guide has it, may see any
+  // value: one that races with atomics is reported only if its warp executes none there itself.
+  void check_conflict(const Later& later, const GlobalAccess& access,
+                      const GlobalShadow::Conflict& conflict) {
+    const GlobalRecord& with = conflict.with;
+    const bool reads_atomic = !access.as.write && with.write && with.atomic;
+    const bool updates_read = access.as.atomic && !with.write;
+    if (!reads_atomic && !updates_read) return report_.global_memory(later, conflict);
+    const GlobalRecord& reader = reads_atomic ? access.as : with;
+    global_->suspect({conflict.address / CELL_BYTES, reader.cluster, reader.agent},
+                     {with.pc, later.pc}, [&] { return report_.text_of_global(later, conflict); });
   }
 
   GlobalAccess as_global(const Later& later) const {
@@ -563,6 +612,8 @@ class ClusterChecker final : public Checker {
     later.key = Cell::key_of(later.agent, later.clock);
     later.rest = later.pc | (later.strong ? Cell::STRONG : 0);
     later.read = PackedRead::pack(later.clock, later.pc);
+    const bool generic = later.agent == later.by->knows.agent(ALL_LANES);
+    later.own_reads = later.write && generic ? shadow.find_plane(later.agent) : nullptr;
     const bool of_peer = later.by->warp.cta != shadow.cta;
     const bool lands = later.write && state_.is_mbarrier(later.agent);
     if (!of_peer && !lands) return true;
@@ -611,10 +662,49 @@ class ClusterChecker final : public Checker {
     return reduces(later.pc) && reduces(record.pc);
   }
 
-  void check_write_before(Later& later, const Cell& cell, uint32_t index, uint32_t bytes) {
+  // Whether another lane of the same warp made the earlier access, by another instruction, since the
+  // two lanes last met. Of less than 4 bytes the record has not every lane.
+  bool is_other_lane(const Later& later, const Record& record, uint32_t bytes,
+                     uint32_t lanes) const {
+    const WarpKnowledge& knows = later.by->knows;
+    if (record.agent != later.agent || record.agent != knows.agent(ALL_LANES)) return false;
+    if (record.clock <= later.lanes_met_at || record.pc == later.pc) return false;
+    const auto part = [&](uint32_t half, uint32_t shift) {
+      const uint32_t before = record.lanes >> shift & (LANES - 1),
+                     now = lanes >> shift & (LANES - 1);
+      return (bytes & half) != 0 && !knows.have_met(before, now);
+    };
+    if (!part(0x0f, 0) && !part(0xf0, LANE_BITS)) return false;
+    return !is_narrow(record.pc) && !is_narrow(later.pc);
+  }
+
+  bool is_narrow(uint32_t pc) const {
+    const std::string opcode = state_.opcode_at(pc);
+    for (const char* const type : {"8", "16", "f16", "bf16"}) {
+      if (opcode.ends_with(std::string(".b") + type) ||
+          opcode.ends_with(std::string(".u") + type) ||
+          opcode.ends_with(std::string(".s") + type)) {
+        return opcode.find(".v") == std::string::npos && !opcode.starts_with("ldmatrix") &&
+               !opcode.starts_with("stmatrix");
+      }
+    }
+    return false;
+  }
+
+  void check_write_before(Later& later, const Cell& cell, uint32_t index, uint32_t bytes,
+                          uint32_t lanes) {
     const Record record = cell.record();
     const Clocks& clocks = later.known->views[view_of(later, record.agent)];
     if (clock_of(clocks, record.agent) >= record.clock) {  // whichever lane it was
+      if (record.agent == later.agent && record.clock > later.lanes_met_at &&
+          record.agent == later.by->knows.agent(ALL_LANES)) {
+        const uint32_t both = record.bytes & bytes;
+        if (both != 0 && !cell.strong() && !later.strong &&
+            is_other_lane(later, record, both, lanes) && !stores_the_same(later, lanes, both)) {
+          report_.lanes(later, record, both, index);
+        }
+        return;
+      }
       if (cell.written() == 0xff || later.write) later.good_key = cell.key;
       WarpState& by = state_.warps[later.by->warp.in_cluster];
       if (cell.written() == 0xff && later.known == &by.knows.of_warp() && !later.async_proxy) {
@@ -624,10 +714,15 @@ class ClusterChecker final : public Checker {
     }
     const uint32_t both = record.bytes & bytes;
     if (both == 0 || (cell.strong() && later.strong) || is_before(later, record, both) ||
-        both_reduce(later, record)) {
+        both_reduce(later, record) || stores_the_same(later, lanes, both)) {
       return;
     }
     report_.shared(later, record, both, index);
+  }
+
+  static bool stores_the_same(const Later& later, uint32_t lanes, uint32_t bytes) {
+    const uint32_t lane = bytes & 0x0f ? lanes : lanes >> LANE_BITS;
+    return later.same != nullptr && (*later.same)(lane & (LANES - 1));
   }
 
   // `lanes`: a pair, of the parts that `bytes` stand for.
@@ -639,7 +734,7 @@ class ClusterChecker final : public Checker {
         later.shadow->early.try_emplace(
             index, Record{later.agent, later.clock, later.pc, lanes, missing, false});
       }
-      check_write_before(later, cell, index, bytes);
+      check_write_before(later, cell, index, bytes, lanes);
     }
     if (later.strong) return;
     uint64_t& read = later.plane->reads[index];
@@ -659,7 +754,14 @@ class ClusterChecker final : public Checker {
       if (!(read.bytes & bytes) || is_before(later, read, read.bytes & bytes)) continue;
       report_.shared(later, read, read.bytes & bytes, index);
     }
-    if (cell.key != later.good_key) check_write_before(later, cell, index, bytes);
+    if (later.own_reads != nullptr && !later.strong &&
+        later.own_reads->newest[index / Plane::BLOCK_CELLS] > later.lanes_met_at) {
+      const Record read = PackedRead::unpack(later.agent, later.own_reads->reads[index]);
+      if ((read.bytes & bytes) && is_other_lane(later, read, read.bytes & bytes, lanes)) {
+        report_.lanes(later, read, read.bytes & bytes, index);
+      }
+    }
+    if (cell.key != later.good_key) check_write_before(later, cell, index, bytes, lanes);
     if (bytes == 0xff) {
       cell = {later.key | Cell::WHOLE, later.rest | uint64_t{lanes} << Cell::LANES_SHIFT};
       return;
@@ -681,6 +783,7 @@ class ClusterChecker final : public Checker {
     const auto found = later.shadow->early.find(index);
     if (found != later.shadow->early.end() && (found->second.bytes & bytes)) {
       report_.early(*later.shadow, index, found->second, &later);
+      later.shadow->early.erase(found);
     }
   }
 
@@ -724,9 +827,12 @@ class ClusterChecker final : public Checker {
       outside |= touched.index[lane] + count > cells ? mask >> lane & 1 : 0;
     }
     if (outside != 0) return;
+    later.lanes = mask;
+    later.cells = touched.index;
     for (uint32_t i = 0; i < count; ++i) {
       later.write ? write_lanes(later, mask, touched, i) : read_lanes(later, mask, touched, i);
     }
+    later.cells = nullptr;
   }
 
   // The cells that the lanes of an instruction touch, or begin to.
@@ -890,6 +996,12 @@ class ClusterChecker final : public Checker {
 };
 
 }  // namespace
+
+void report_suspects(GlobalShadow& shadow, const Program& program) {
+  for (const auto& [pcs, text] : shadow.suspects()) {
+    report_race(*program.kernel, rule::GLOBAL_RACE, pcs.first, pcs.second, [&] { return text; });
+  }
+}
 
 std::unique_ptr<Checker> make_checker(Cluster& cluster, std::shared_ptr<GlobalShadow> shadow) {
   return std::make_unique<ClusterChecker>(cluster, std::move(shadow));

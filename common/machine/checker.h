@@ -7,6 +7,7 @@
 // and, for each 8 bytes of memory, who wrote last and who read since. docs/machine.md has the rules.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,17 +31,44 @@ using Snapshot = std::shared_ptr<const Knowledge>;  // what the issuer of a copy
 class GlobalShadow;
 std::shared_ptr<GlobalShadow> make_global_shadow();
 
+// Whether a lane stores what is there already: such stores do not race with each other.
+class SameValue {
+ public:
+  virtual bool operator()(uint32_t lane) const = 0;
+
+ protected:
+  ~SameValue() = default;
+};
+
+// An operand of wgmma.mma_async in shared memory, for reports.
+struct WgmmaOperand {
+  char name;  // A or B
+  uint64_t descriptor;
+  Segment extent;  // from its first byte to its last, of all four warps
+};
+// Of the instruction, with these descriptors of A, if it is in shared memory, and B.
+using WgmmaDescriptors = std::array<uint64_t, 2>;
+std::vector<WgmmaOperand> wgmma_operands(Warp& warp, const Inst& inst,
+                                         const WgmmaDescriptors& descriptors);
+
 class Checker {
  public:
   virtual ~Checker() = default;
 
+  // Whether loads look for what was never written: Checker::never_written.
+  bool looks_for_poison = false;
+  bool poison_in_shared = false;  // a copy has brought it there
+
   // ---- Generic proxy; called before the access is made. 32 addresses, of which `mask` counts.
   virtual void shared_access(Warp& warp, uint32_t mask, const uint32_t* addresses, uint32_t bytes,
-                             Access access) = 0;
+                             Access access, const SameValue* same = nullptr) = 0;
   // Also acquires or releases what a strong access does: at an address that a released store or
   // atomic wrote, an acquiring load learns what the writer knew.
   virtual void global_access(Warp& warp, uint32_t mask, const uint64_t* addresses, uint32_t bytes,
-                             Access access, Order order, Scope scope) = 0;
+                             Access access, Order order, Scope scope,
+                             const SameValue* same = nullptr) = 0;
+  // A load brought what device memory begins with (memory.h).
+  virtual void never_written(Warp& warp, uint32_t mask, uint64_t address) = 0;
   // The same for strong accesses to shared memory (flags that are polled): they do not race.
   virtual void shared_strong(Warp& warp, uint32_t mask, const uint32_t* addresses, uint32_t bytes,
                              Access access, Order order, Scope scope) = 0;
@@ -86,7 +114,9 @@ class Checker {
     bool async_proxy = true;  // false: cp.async, which is of the generic proxy
     uint32_t mbarrier = 0;    // completes there (shared::cluster address); 0: in a group
     uint64_t group = 0;       // of the warp's bulk or cp.async groups
+    uint64_t phase = 0;       // of the mbarrier, when it was issued
   };
+  virtual uint64_t phase_of(uint32_t mbarrier) const = 0;
   virtual void copy_reads_shared(const Copy& copy, Segment segment) = 0;
   virtual void copy_writes_shared(const Copy& copy, Segment segment) = 0;
   virtual void copy_reads_global(const Copy& copy, uint64_t address, uint64_t bytes) = 0;
@@ -103,7 +133,8 @@ class Checker {
   // ---- wgmma. Called when a warp issues it: the shared memory that its 16 rows of A (none if A is
   // in registers) and B are read from, and the group it will be committed to.
   virtual void wgmma_issue(Warp& warp, const Inst& inst, uint64_t group,
-                           const std::vector<Segment>& segments) = 0;
+                           const std::vector<Segment>& segments,
+                           const WgmmaDescriptors& descriptors = {}) = 0;
   virtual void wgmma_fence(Warp& warp) = 0;
   // wait_group returned: groups up to groups[i] of warp i of the warpgroup are complete.
   virtual void wgmma_wait(Warp& warp, const uint64_t groups[4]) = 0;
@@ -112,6 +143,8 @@ class Checker {
   virtual void touch_registers(Warp& warp, const Inst& inst, uint32_t mask) = 0;
 };
 
+// At the end of a launch: what may have been legal up to then, and was not.
+void report_suspects(GlobalShadow& shadow, const Program& program);
 std::unique_ptr<Checker> make_checker(Cluster& cluster, std::shared_ptr<GlobalShadow> shadow);
 
 }  // namespace machine

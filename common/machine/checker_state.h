@@ -46,7 +46,9 @@ struct WarpState {
   // Keys of cells that all its lanes may read and overwrite, by hash: what is known stays known.
   std::array<uint64_t, 64> good_keys;
 
-  std::vector<WgmmaRegister> registers;  // by row
+  std::vector<WgmmaRegister> registers;                        // by row
+  std::unordered_map<uint32_t, WgmmaDescriptors> descriptors;  // of the last wgmma at a pc
+  uint32_t waited_for = 0;  // mbarrier, the last one: its address
   uint32_t wgmma_fences = 0;
   uint32_t init_fences = 0;
 };
@@ -60,6 +62,9 @@ struct MbarrierState {
   uint32_t init_fence = 0;  // clock of its INIT_FENCES agent; 0: none was executed behind the init
   Channel pending, completed;
   Warp* issuer = nullptr;  // of the last copy that completes here
+  bool outrun = false;     // a phase was complete before a copy had landed that was issued in it
+  uint64_t arrived = 0,
+           arriving = 0;  // warps of the cluster, by bit: in the last phase, in this one
 };
 
 // The access that is being checked.
@@ -69,17 +74,20 @@ struct Later {
   uint32_t pc, agent, clock;
   bool write;
   bool async_proxy = false, strong = false;
+  const SameValue* same = nullptr;     // of a store
+  uint32_t lanes_met_at = UINT32_MAX;  // of a generic access: WarpKnowledge::lanes_met_at()
+  uint32_t lanes = 0;                  // of the instruction, and the cells that they touch
+  const uint32_t* cells = nullptr;
 
   // As it is recorded, without the bytes.
   uint64_t key = 0, rest = 0;  // of a Cell
   uint64_t read = 0;           // of a Plane
   Shadow* shadow = nullptr;    // that it is in now
   Plane* plane = nullptr;      // of its reads there
+  Plane* own_reads = nullptr;  // of a generic write: what its warp has read there
   uint64_t good_key = ~0ull;   // of cells that it may read
   uint32_t block = ~0u;        // that `suspects` are of
 };
-
-constexpr uint32_t OFFSET_MASK = (1u << RANK_SHIFT) - 1;
 
 struct CheckerState {
   Cluster& cluster;
@@ -95,10 +103,7 @@ struct CheckerState {
   // Whether the agent is an mbarrier, and so the access that of a copy which completes there.
   bool is_mbarrier(uint32_t agent) const { return agent > grids_before(); }
   const WarpState& warp_of(uint32_t agent) const { return warps[agent / AGENTS_OF_WARP]; }
-  std::string opcode_at(uint32_t pc) const {
-    const std::string text = program.text(pc);
-    return text.substr(0, text.find(' '));
-  }
+  std::string opcode_at(uint32_t pc) const { return program.opcode(pc); }
 };
 
 }  // namespace machine

@@ -10,8 +10,6 @@
 namespace machine {
 namespace {
 
-constexpr uint32_t OFFSET_MASK = (1u << RANK_SHIFT) - 1;
-
 template <Handler F>
 Handler always(Opcode&) {
   return F;
@@ -39,6 +37,13 @@ struct Flight {
   }
   void writes_shared(uint32_t address, uint32_t bytes) const {
     if (checker()) checker()->copy_writes_shared(check, {address, bytes});
+  }
+  // Of what it has brought: poison is reported by who reads it.
+  bool looks_for_poison() const {
+    return checker() && checker()->looks_for_poison && !checker()->poison_in_shared;
+  }
+  void has_written(const std::byte* shared, uint32_t bytes) const {
+    if (looks_for_poison()) checker()->poison_in_shared = has_poison(shared, bytes);
   }
   void reads_global(uint64_t address, uint64_t bytes) const {
     if (checker()) checker()->copy_reads_global(check, address, bytes);
@@ -68,8 +73,8 @@ class AsIssued {
 void check_alignment(Warp& warp, uint32_t lane, uint64_t value, uint32_t alignment,
                      const char* what, const char* of) {
   if ((value & (alignment - 1)) == 0) return;
-  stop(warp, 1u << lane, what, ": the ", of, " ", hex(value), " is not a multiple of ", alignment,
-       ".");
+  stop_as(rule::MISALIGNED, warp, 1u << lane, what, ": the ", of, " ", hex(value),
+          " is not a multiple of ", alignment, ".");
 }
 
 // ---- Groups -------------------------------------------------------------------------------------
@@ -222,6 +227,13 @@ void land(const Flight& flight, const LaneCopies& lanes) {
   if (lanes.bytes == 16) copy_lanes<16>(lanes, mask);
   if (lanes.bytes == 8) copy_lanes<8>(lanes, mask);
   if (lanes.bytes == 4) copy_lanes<4>(lanes, mask);
+  if (flight.looks_for_poison()) {
+    bool found = false;
+    for_lanes(mask, [&](uint32_t lane) {  // of 4 bytes the 8 that they are in
+      found |= has_poison(lanes.to[lane] - lanes.shared[lane] % 8, std::max(lanes.bytes, 8u));
+    });
+    flight.checker()->poison_in_shared = found;
+  }
   ++flight.cluster().changes;
 }
 
@@ -439,6 +451,7 @@ uint32_t bulk_bytes(Warp& warp, const Slot& slot, uint32_t lane, uint64_t to, ui
 template <class F>
 void start(Flight flight, const Target& target, uint32_t bytes, F write) {
   flight.check.mbarrier = target.mbarrier;
+  if (flight.checker()) flight.check.phase = flight.checker()->phase_of(target.mbarrier);
   const auto copy = std::make_shared<AsyncCopy>();
   copy->pc = flight.at.pc;
   if (Trace* const trace = flight.cluster().trace) {
@@ -486,7 +499,7 @@ void start_in_group(Warp& warp, uint32_t lanes, uint32_t from, uint32_t bytes, R
 // [d], [a], bytes, [mbarrier], multicast?
 Step bulk_load(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "cp.async.bulk";
-  warp.copies_bulk = true;
+  warp.loads_bulk = true;
   for_lanes(mask, [&](uint32_t lane) {
     const Slot* const multicast = inst.mods & MULTICAST ? &inst.slots[4] : nullptr;
     const uint64_t from = global_address(warp, inst.slots[1], lane);
@@ -500,6 +513,7 @@ Step bulk_load(Warp& warp, const Inst& inst, uint32_t mask) {
         at_issue.reads_global(from, bytes);
         at_issue.writes_shared(target.address, bytes);
         std::memcpy(to, reinterpret_cast<const std::byte*>(from), bytes);
+        at_issue.has_written(to, bytes);
       });
     }
   });
@@ -509,7 +523,7 @@ Step bulk_load(Warp& warp, const Inst& inst, uint32_t mask) {
 // [d], [a], bytes, [mbarrier]: from this CTA's shared memory to another's
 Step bulk_pass(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "cp.async.bulk";
-  warp.copies_bulk = true;
+  warp.loads_bulk = true;
   uint32_t step = 0;
   const Reducer reducer = reducer_in(inst, &step);
   for_lanes(mask, [&](uint32_t lane) {
@@ -523,6 +537,7 @@ Step bulk_pass(Warp& warp, const Inst& inst, uint32_t mask) {
       at_issue.reads_shared(from, bytes);
       at_issue.writes_shared(target.address, bytes);
       put(to, source, bytes, reducer, step);
+      at_issue.has_written(to, bytes);
     });
   });
   return Step::next;
@@ -563,7 +578,7 @@ Handler pick_store_async(Opcode& opcode) {
 // [d], [a], bytes: to global memory, in a bulk group
 Step bulk_store(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "cp.async.bulk";
-  warp.copies_bulk = true;
+  warp.stores_bulk = true;
   uint32_t step = 0;
   const Reducer reducer = reducer_in(inst, &step);
   for_lanes(mask, [&](uint32_t lane) {
@@ -701,7 +716,7 @@ constexpr uint32_t TENSOR_ALIGNMENT = 128;  // of its place in shared memory
 // [d], [map, {coordinates}], [mbarrier], multicast?
 Step tensor_load(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "cp.async.bulk.tensor";
-  warp.copies_bulk = true;
+  warp.loads_bulk = true;
   const Slot* const mbarrier = inst.slots + 2 + (inst.mods >> RANK_SHIFT_IN_MODS & 7);
   const Slot* const multicast = inst.mods & MULTICAST ? mbarrier + 1 : nullptr;
   for_lanes(mask, [&](uint32_t lane) {
@@ -722,6 +737,7 @@ Step tensor_load(Warp& warp, const Inst& inst, uint32_t mask) {
           at_issue.writes_shared(target.address, box->shared_bytes());
         }
         load_box(*box, target.address, to);
+        at_issue.has_written(to, box->shared_bytes());
       });
     }
   });
@@ -733,7 +749,7 @@ Step tensor_load(Warp& warp, const Inst& inst, uint32_t mask) {
 // whole warp execute its stores.
 Step tensor_store(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "cp.async.bulk.tensor";
-  warp.copies_bulk = true;
+  warp.stores_bulk = true;
   const uint32_t rank = inst.mods >> RANK_SHIFT_IN_MODS & 7;
   const auto op = static_cast<Reduction>(inst.mods >> REDUCTION_SHIFT & 15);
   while (mask != 0) {

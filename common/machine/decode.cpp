@@ -4,9 +4,20 @@
 #include <set>
 
 #include "common/machine/isa.h"
+#include "common/machine/shared_layout.h"
 
 namespace machine {
 namespace {
+
+// "a.cu:12 (PTX line 345)"
+std::string place_text(const Ptx& ptx, const Statement& statement) {
+  uint32_t at = statement.place;
+  while (ptx.places[at].caller != 0) at = ptx.places[at].caller;
+  const auto file = ptx.files.find(ptx.places[at].file);
+  const std::string line = "PTX line " + std::to_string(statement.ptx_line);
+  if (file == ptx.files.end()) return line;
+  return file->second + ":" + std::to_string(ptx.places[at].line) + " (" + line + ")";
+}
 
 uint32_t align_up(uint32_t value, uint32_t align) {
   return (value + align - 1) / align * align;
@@ -27,7 +38,8 @@ const Variable* find_variable(const std::vector<Variable>& variables, const std:
 }
 
 bool is_call(const Statement& statement) {
-  return statement.opcode == "call" || statement.opcode == "call.uni";
+  return (statement.opcode == "call" || statement.opcode == "call.uni") &&
+         !statement.operands.empty();
 }
 
 // call (results), function, (arguments): the operand that names the function.
@@ -37,88 +49,57 @@ size_t callee_operand(const Statement& statement) {
 
 [[noreturn]] void refuse_statement(const Ptx& ptx, const Statement& statement,
                                    const std::string& why) {
-  const Place& place = ptx.places[statement.place];
-  const auto file = ptx.files.find(place.outer_file);
-  std::string at = "PTX line " + std::to_string(statement.ptx_line);
-  if (file != ptx.files.end()) {
-    at += ", " + file->second + ":" + std::to_string(place.outer_line);
-  }
   throw Error(Error::Kind::refused,
-              "The PTX machine cannot run '" + statement.opcode + "' (" + at + "): " + why);
+              "'" + statement.opcode + "' at " + place_text(ptx, statement) + ": " + why);
 }
 
-// The entry and the functions that it calls, each once, callers first. Recursion is refused.
-void collect(const Ptx& ptx, const Function& function, std::vector<const Function*>* path,
-             std::vector<const Function*>* all) {
-  if (std::find(all->begin(), all->end(), &function) == all->end()) all->push_back(&function);
-  path->push_back(&function);
-  for (const Statement& statement : function.statements) {
-    if (!is_call(statement)) continue;
-    const std::string& name = statement.operands[callee_operand(statement)].name;
-    const Function* callee = find_function(ptx, name);
-    if (callee == nullptr) continue;
-    if (std::find(path->begin(), path->end(), callee) != path->end()) {
-      refuse_statement(ptx, statement,
-                       "'" + name + "' calls itself, and recursion is not supported.");
-    }
-    collect(ptx, *callee, path, all);
-  }
-  path->pop_back();
-}
-
-std::vector<const Function*> reachable(const Ptx& ptx, const Function& entry) {
-  std::vector<const Function*> path, all;
-  collect(ptx, entry, &path, &all);
-  return all;
-}
-
-void collect_names(const Operand& operand, std::set<std::string>* names) {
+void add_names(const Operand& operand, std::set<std::string>* names) {
   if (operand.kind == Operand::Kind::symbol) names->insert(operand.name);
-  for (const Operand& part : operand.parts) collect_names(part, names);
+  for (const Operand& part : operand.parts) add_names(part, names);
 }
 
-struct SharedLayout {
-  std::map<std::string, uint32_t> address;  // in the CTA of rank 0
-  uint32_t static_bytes = 0;                // dynamic memory begins behind them
-};
+bool is_indirect(const Statement& statement) {
+  return is_call(statement) &&
+         statement.operands[callee_operand(statement)].kind == Operand::Kind::reg;
+}
 
-// Static variables first, then the dynamic ones, which all begin at the same address. Variables of
-// the module count only where the kernel names them.
-SharedLayout lay_out_shared(const Ptx& ptx, const std::vector<const Function*>& functions) {
+// Those whose address stands in an instruction or a variable: what indirect calls may call.
+std::vector<const Function*> pointed_to(const Ptx& ptx) {
   std::set<std::string> names;
-  std::vector<const Variable*> variables;
-  for (const Function* function : functions) {
-    for (const Statement& statement : function->statements) {
-      for (const Operand& operand : statement.operands) collect_names(operand, &names);
-    }
-    for (const Variable& variable : function->variables) {
-      if (variable.space == Space::shared) variables.push_back(&variable);
+  for (const Function& function : ptx.functions) {
+    for (const Statement& statement : function.statements) {
+      if (is_call(statement)) continue;
+      for (const Operand& operand : statement.operands) add_names(operand, &names);
     }
   }
   for (const Variable& variable : ptx.variables) {
-    if (variable.space == Space::shared && names.count(variable.name)) {
-      variables.push_back(&variable);
+    for (const auto& [offset, name] : variable.addresses) names.insert(name);
+  }
+  std::vector<const Function*> functions;
+  for (const Function& function : ptx.functions) {
+    if (!function.entry && names.contains(function.name)) functions.push_back(&function);
+  }
+  return functions;
+}
+
+// The entry and the functions that it may call, each once.
+std::vector<const Function*> reachable(const Ptx& ptx, const Function& entry) {
+  std::vector<const Function*> all = {&entry};
+  const auto add = [&all](const Function* function) {
+    if (std::find(all.begin(), all.end(), function) == all.end()) all.push_back(function);
+  };
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (const Statement& statement : all[i]->statements) {
+      if (is_indirect(statement)) {
+        for (const Function* function : pointed_to(ptx)) add(function);
+      } else if (is_call(statement)) {
+        const auto* const callee =
+            find_function(ptx, statement.operands[callee_operand(statement)].name);
+        if (callee != nullptr) add(callee);
+      }
     }
   }
-  SharedLayout layout;
-  uint32_t end = SMEM_BASE, dynamic_align = 16;
-  for (const Variable* variable : variables) {
-    if (variable->external) {
-      dynamic_align = std::max(dynamic_align, variable->align);
-      continue;
-    }
-    end = align_up(end, variable->align);
-    layout.address[variable->name] = end;
-    end += static_cast<uint32_t>(variable->bytes);
-  }
-  // Static memory is a multiple of 1024 bytes, whatever the alignment of what follows, as on an H200
-  // (tests/golden: special/dynamic_base).
-  end = align_up(end, std::max(dynamic_align, 1024u));
-  for (const Variable* variable : variables) {
-    if (variable->external) layout.address[variable->name] = end;
-  }
-  layout.static_bytes = end - SMEM_BASE;
-  return layout;
+  return all;
 }
 
 // One item of Row::operands.
@@ -175,6 +156,8 @@ class Decoder {
     program_->module = &module;
     program_->kernel = &kernel;
     shared_ = lay_out_shared(ptx, functions_);
+    program_->shared_variables = shared_.variables;
+    program_->callables.resize(ptx.functions.size());
     image_.resize(FIRST_ROW);
     for (size_t i = 0; i < kernel.params.size(); ++i) {
       entry_params_[entry.params[i].name] = kernel.params[i].offset;
@@ -182,9 +165,11 @@ class Decoder {
   }
 
   std::shared_ptr<Program> run() {
-    for (const Function* function : functions_) lay_out_locals(*function);
+    for (const Function* function : functions_) {
+      if (!function->refusal.empty()) throw Error(Error::Kind::refused, function->refusal);
+      lay_out_locals(*function);
+    }
     for (const Function* function : functions_) add_function(*function);
-    for (const auto& [pc, name] : calls_) program_->code[pc].target = start_.at(name);
     place_registers();
     program_->image.assign(image_.begin(), image_.end());
     program_->local_bytes = align_up(local_bytes_, 16);
@@ -200,11 +185,13 @@ class Decoder {
       offsets[variable.name] = {local_bytes_, static_cast<uint32_t>(variable.bytes)};
       local_bytes_ += static_cast<uint32_t>(variable.bytes);
     };
+    const uint32_t begin = align_up(local_bytes_, 8);
     for (const Variable& variable : function.variables) {
       if (variable.space != Space::shared) add(variable);
     }
     if (function.entry) return;
     for (const Variable& variable : function.params) add(variable);
+    callable(function).locals = {begin, begin, align_up(local_bytes_, 8) - begin};
     for (const Variable& variable : function.results) add(variable);
   }
 
@@ -280,16 +267,20 @@ class Decoder {
     for (std::vector<Slot>& slots : program_->slots) {
       for (Slot& slot : slots) place(slot.row);
     }
+    for (Callable& callable : program_->callables) {
+      place(callable.return_row);
+      for (Slot& slot : callable.registers) place(slot.row);
+    }
   }
 
   // ---- Functions ----
   void add_function(const Function& function) {
     function_ = &function;
-    start_[function.name] = static_cast<uint32_t>(program_->code.size());
     first_register_ = static_cast<uint32_t>(register_widths_.size());
     for (const Register& made : function.registers) register_widths_.push_back(made.width);
-    if (!function.entry) return_row(function);
+    if (!function.entry) make_callable(function);
     find_async_registers();
+    shared_variables_ = shared_variables_in(function, shared_);
     std::vector<uint32_t> pcs;
     const size_t first_branch = branches_.size();
     for (const Statement& statement : function.statements) {
@@ -315,6 +306,24 @@ class Decoder {
         (*branch.table)[branch.entry].row = target;
       }
     }
+  }
+
+  uint32_t index_of(const Function& function) const {
+    return static_cast<uint32_t>(&function - ptx_.functions.data());
+  }
+  Callable& callable(const Function& function) { return program_->callables[index_of(function)]; }
+
+  void make_callable(const Function& function) {
+    Callable& made = callable(function);
+    made.function = &function;
+    made.start = static_cast<uint32_t>(program_->code.size());
+    for (size_t i = 0; i < function.registers.size(); ++i) {
+      Slot& slot = made.registers.emplace_back();
+      slot.row = register_row(static_cast<int>(i));
+      slot.width = function.registers[i].width;
+    }
+    made.return_row = static_cast<uint32_t>(register_widths_.size()) | REGISTER;
+    register_widths_.push_back(Width::w32);
   }
 
   // Registers that wgmma reads or writes while other instructions run.
@@ -352,7 +361,7 @@ class Decoder {
       inst.run = find_row("exit", &opcode)->pick(opcode);
     } else {
       inst.run = Control::leave;
-      inst.op[0] = return_rows_.at(function_->name);
+      inst.op[0] = index_of(*function_);
     }
     add(inst);
   }
@@ -453,9 +462,11 @@ class Decoder {
     const auto& results = at == 1 ? statement.operands[0].parts : none;
     const auto& arguments =
         statement.operands.size() > at + 1 ? statement.operands[at + 1].parts : none;
+    if (is_indirect(statement)) return add_indirect_call(arguments, results);
     const Function* const callee = find_function(ptx_, name);
     Inst inst = new_inst();
     inst.mods = static_cast<uint32_t>(program_->param_copies.size());
+    inst.slot_count = static_cast<uint32_t>(arguments.size());
     if (callee == nullptr) {
       inst.run = name == "vprintf"        ? Control::printf
                  : name == "__assertfail" ? Control::assert_failed
@@ -465,41 +476,64 @@ class Decoder {
       }
       for (const Operand& argument : arguments) copy_param(param(argument), {});
       for (const Operand& result : results) copy_param({}, param(result));
-      inst.slot_count = static_cast<uint32_t>(arguments.size());
       return add(inst);
     }
-    for (size_t i = 0; i < arguments.size(); ++i) {
-      copy_param(param(arguments[i]), locals_[callee].at(callee->params.at(i).name));
-    }
+    copy_arguments(arguments, *callee);
     inst.run = Control::call;
-    inst.slot_count = static_cast<uint32_t>(arguments.size());
-    inst.op[0] = return_row(*callee);
-    calls_.emplace_back(static_cast<uint32_t>(program_->code.size()), name);
+    inst.op[0] = index_of(*callee);
     add(inst);
 
     Inst back = new_inst();
     back.run = Control::results;
     back.mods = static_cast<uint32_t>(program_->param_copies.size());
     back.slot_count = static_cast<uint32_t>(results.size());
-    for (size_t i = 0; i < results.size(); ++i) {
-      copy_param(locals_[callee].at(callee->results.at(i).name), param(results[i]));
-    }
+    copy_results(results, *callee);
     add(back);
+  }
+
+  // call (results), %rd1, (arguments), prototype: of any function whose address is taken, and that
+  // has as many parameters and results.
+  void add_indirect_call(const std::vector<Operand>& arguments,
+                         const std::vector<Operand>& results) {
+    const Operand& pointer = statement_->operands[callee_operand(*statement_)];
+    Inst call = new_inst(), back = new_inst();
+    call.run = Control::call_indirect;
+    back.run = Control::results_indirect;
+    call.slot_count = static_cast<uint32_t>(arguments.size());
+    back.slot_count = static_cast<uint32_t>(results.size());
+    call.op[0] = back.op[0] = register_row(pointer.reg);
+    std::map<uint32_t, uint32_t> given, taken;
+    for (const Function* callee : pointed_to(ptx_)) {
+      if (callee->params.size() != arguments.size() || callee->results.size() != results.size()) {
+        continue;
+      }
+      given[index_of(*callee)] = static_cast<uint32_t>(program_->param_copies.size());
+      copy_arguments(arguments, *callee);
+      taken[index_of(*callee)] = static_cast<uint32_t>(program_->param_copies.size());
+      copy_results(results, *callee);
+    }
+    call.target = static_cast<uint32_t>(program_->indirect_copies.size());
+    program_->indirect_copies.push_back(std::move(given));
+    back.target = static_cast<uint32_t>(program_->indirect_copies.size());
+    program_->indirect_copies.push_back(std::move(taken));
+    add(call);
+    add(back);
+  }
+
+  void copy_arguments(const std::vector<Operand>& arguments, const Function& callee) {
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      copy_param(param(arguments[i]), locals_[&callee].at(callee.params.at(i).name));
+    }
+  }
+  void copy_results(const std::vector<Operand>& results, const Function& callee) {
+    for (size_t i = 0; i < results.size(); ++i) {
+      copy_param(locals_[&callee].at(callee.results.at(i).name), param(results[i]));
+    }
   }
 
   struct Local {
     uint32_t offset = 0, bytes = 0;
   };
-
-  // The row that keeps where each lane returns to, made by whoever needs it first.
-  uint32_t return_row(const Function& callee) {
-    const auto [at, made] = return_rows_.try_emplace(callee.name, 0);
-    if (made) {
-      at->second = static_cast<uint32_t>(register_widths_.size()) | REGISTER;
-      register_widths_.push_back(Width::w32);
-    }
-    return at->second;
-  }
 
   Local param(const Operand& operand) const {
     const auto& offsets = locals_.at(function_);
@@ -546,6 +580,7 @@ class Decoder {
           if (first_address) {
             inst->offset = slot.offset;
             inst->wide_address = slot.width == Width::w64;
+            inst->variable = shared_variable(operand.parts[0]);
             first_address = false;
           }
           slots.push_back(slot);
@@ -572,7 +607,8 @@ class Decoder {
     } else if (operand.kind != Operand::Kind::vector) {
       slots->push_back(scalar(operand, 'x'));
     } else {
-      for (const Operand& part : operand.parts) slots->push_back(scalar(part, 'x'));
+      const char width = statement_->opcode == "mov.b64" ? '3' : 'x';  // of a number: half of it
+      for (const Operand& part : operand.parts) slots->push_back(scalar(part, width));
     }
   }
 
@@ -662,6 +698,16 @@ class Decoder {
     }
   }
 
+  // The static shared variable that an address was made from: Inst::variable.
+  uint16_t shared_variable(const Operand& base) const {
+    if (base.kind == Operand::Kind::reg) return shared_variables_[base.reg];
+    if (base.kind != Operand::Kind::symbol) return 0;
+    for (size_t i = 0; i < shared_.variables.size(); ++i) {
+      if (shared_.variables[i].name == base.name) return static_cast<uint16_t>(i + 1);
+    }
+    return 0;
+  }
+
   Slot address(const Operand& operand) {
     const Operand& base = operand.parts[0];
     Slot slot;
@@ -703,6 +749,7 @@ class Decoder {
       address = param->second | PARAM_WINDOW;
     } else {
       address = variable_address(module_, operand.name);
+      if (address == 0) address = function_address(ptx_, operand.name);
       if (address == 0) {
         refuse_statement(ptx_, *statement_, "there is no '" + operand.name + "' in this module.");
       }
@@ -730,8 +777,6 @@ class Decoder {
   std::map<const Function*, std::map<std::string, Local>> locals_;
   uint32_t local_bytes_ = 0;
   std::vector<Width> register_widths_;
-  std::map<std::string, uint32_t> start_, return_rows_;
-  std::vector<std::pair<uint32_t, std::string>> calls_;
   std::vector<Branch> branches_;
   // Of the function and statement under way:
   const Function* function_ = nullptr;
@@ -739,9 +784,16 @@ class Decoder {
   const Opcode* opcode_ = nullptr;
   uint32_t first_register_ = 0;
   std::vector<bool> async_registers_;
+  std::vector<uint16_t> shared_variables_;  // by register
 };
 
 }  // namespace
+
+uint64_t function_address(const Ptx& ptx, const std::string& name) {
+  const Function* const function = find_function(ptx, name);
+  if (function == nullptr) return 0;
+  return FUNCTION_WINDOW | (static_cast<uint64_t>(function - ptx.functions.data()) + 1);
+}
 
 Kernel describe_kernel(const Ptx& ptx, const Function& entry) {
   Kernel kernel;
@@ -759,7 +811,10 @@ Kernel describe_kernel(const Ptx& ptx, const Function& entry) {
   }
   if (entry.max_threads > 0) kernel.max_threads = std::min(entry.max_threads, 1024u);
   constexpr uint32_t SM_REGISTERS = 65536;
-  kernel.registers = std::min(255u, SM_REGISTERS / kernel.max_threads / 8 * 8);
+  const uint32_t threads = kernel.max_threads * entry.min_ctas;
+  kernel.registers = std::min(255u, SM_REGISTERS / std::max(threads, 1u) / 8 * 8);
+  if (entry.max_registers > 0) kernel.registers = std::min(kernel.registers, entry.max_registers);
+  kernel.limits_registers = entry.max_threads > 0 || entry.max_registers > 0;
   kernel.explicit_cluster = entry.explicit_cluster || !entry.required_cluster.empty();
   if (!entry.required_cluster.empty()) {
     kernel.has_required_cluster = true;

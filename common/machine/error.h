@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "common/machine/rules.h"
+
 namespace machine {
 
 struct Error : std::runtime_error {
@@ -13,9 +15,11 @@ struct Error : std::runtime_error {
   // hang: a deadlock or a livelock
   enum class Kind { refused, fault, race, hang };
 
-  Error(Kind kind, const std::string& report) : std::runtime_error(report), kind(kind) {}
+  Error(Kind kind, const std::string& report, const Rule& rule = rule::REFUSED)
+      : std::runtime_error(report), kind(kind), rule(rule) {}
 
   Kind kind;
+  Rule rule;
 };
 
 }  // namespace machine

@@ -23,9 +23,20 @@ void put(GlobalRecord& into, const GlobalRecord& record) {
   into.pc = record.pc;
 }
 
+// Accesses by different lanes of a warp, by different instructions, since the lanes last met.
+bool is_other_lane(const GlobalAccess& access, const GlobalRecord& before, uint32_t bytes) {
+  if (before.clock <= access.lanes_met_at || before.pc == access.as.pc || before.strong ||
+      access.as.strong || before.narrow || access.as.narrow || before.agent != access.as.agent ||
+      before.cluster != access.as.cluster) {
+    return false;
+  }
+  return ((before.lanes ^ access.as.lanes) & lanes_of(bytes)) != 0;
+}
+
 bool conflicts(const GlobalAccess& access, const GlobalRecord& before) {
   const uint32_t bytes = before.bytes & access.as.bytes;
   if (before.clock == 0 || bytes == 0 || (before.strong && access.as.strong)) return false;
+  if (is_other_lane(access, before, bytes)) return true;
   const Knowledge* known = access.known;
   if (before.cluster != access.as.cluster) {
     if (!known->others) return true;
@@ -83,6 +94,10 @@ class GlobalShadow::Cursor {
       if (access_.as.write) {
         if (conflicts(access_, cell.read)) return conflict(cell.read);
         put(cell.write, access_.as);
+        // What a warp has read it updates now: others race with that at the most.
+        const bool own =
+            cell.read.cluster == access_.as.cluster && cell.read.agent == access_.as.agent;
+        if (access_.as.atomic && own) cell.read = {};
       } else if (!access_.as.strong) {
         put(cell.read, access_.as);
       }
@@ -158,7 +173,11 @@ std::optional<GlobalShadow::Conflict> GlobalShadow::access(GlobalAccess access, 
   for (; mask != 0; mask &= mask - 1) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(mask));
     access.as.lanes = static_cast<uint16_t>(lane_pair(lane, lane));
-    if (auto conflict = cursor.step(addresses[lane], bytes)) return conflict;
+    auto conflict = cursor.step(addresses[lane], bytes);
+    if (!conflict) continue;
+    if (conflict->with.write && access.same != nullptr && (*access.same)(lane)) continue;
+    conflict->lane = lane;
+    return conflict;
   }
   return {};
 }

@@ -93,15 +93,20 @@ std::shared_ptr<Program> decode(const Module& module, const Ptx& ptx, const Func
                                 const Kernel& kernel);
 // Lays out the entry's parameters and static shared memory.
 Kernel describe_kernel(const Ptx& ptx, const Function& entry);
+// What a pointer to a module's function holds; 0 if there is none.
+uint64_t function_address(const Ptx& ptx, const std::string& name);
 // Address of a module's .global or .const variable; 0 if there is none.
 uint64_t variable_address(const Module& module, const std::string& name);
 
 // The control instructions, whose operands are labels and functions; of schedule.cpp.
 struct Control {
-  static Step call(Warp&, const Inst&, uint32_t);     // to Inst::target; row op[0] keeps pc + 1
+  // Of Program::callables[op[0]]; an indirect one of what each lane's row op[0] points to.
+  static Step call(Warp&, const Inst&, uint32_t);
+  static Step call_indirect(Warp&, const Inst&, uint32_t);
   static Step results(Warp&, const Inst&, uint32_t);  // behind a call
-  static Step leave(Warp&, const Inst&, uint32_t);    // ret of a function whose op[0] is that row
-  static Step printf(Warp&, const Inst&, uint32_t);   // vprintf
+  static Step results_indirect(Warp&, const Inst&, uint32_t);
+  static Step leave(Warp&, const Inst&, uint32_t);   // ret of callables[op[0]]
+  static Step printf(Warp&, const Inst&, uint32_t);  // vprintf
   static Step assert_failed(Warp&, const Inst&, uint32_t);
   static Step read_clock(Warp&, const Inst&, uint32_t);  // mov d, %clock64 …; mods: which
 };

@@ -27,9 +27,10 @@ struct Kernel {
   std::vector<Param> params;
   uint32_t param_bytes = 0;
   uint32_t static_smem_bytes = 0;
-  uint32_t local_bytes = 0;     // a thread
-  uint32_t registers = 0;       // a thread; an estimate: ptxas decides on a GPU
-  uint32_t max_threads = 1024;  // of .maxntid or .reqntid
+  uint32_t local_bytes = 0;       // a thread
+  uint32_t registers = 0;         // a thread; an estimate: ptxas decides on a GPU
+  bool limits_registers = false;  // .maxntid, .reqntid or .maxnreg: setmaxnreg has an effect
+  uint32_t max_threads = 1024;    // of .maxntid or .reqntid
   bool explicit_cluster = false;
   bool has_required_cluster = false;  // .reqnctapercluster
   Dim3 required_cluster;
@@ -41,6 +42,7 @@ struct LaunchConfig {
   bool cooperative = false;
   bool explicit_cluster = false;  // the launch gave the cluster, if only of one CTA
   bool programmatic = false;      // may begin before the grid before it has ended
+  uint32_t registers = 0;         // a thread, as ptxas decided; 0: Kernel::registers
 };
 
 class Module;  // parsed and decoded PTX, with its variables
@@ -52,6 +54,10 @@ std::vector<std::string> kernel_names(const Module& module);
 const Kernel* find_kernel(const Module& module, const std::string& name);
 // A .global or .const variable, allocated and initialised; nullptr if there is none.
 void* find_variable(const Module& module, const std::string& name, size_t* bytes);
+
+// Decodes the kernel. Throws Error (refused) for what it cannot run, by name, file and line; other
+// kernels of the module run all the same.
+void prepare(const Module& module, const Kernel& kernel);
 
 // Runs the grid to its end. `param_block` has kernel.param_bytes bytes. Throws Error.
 void launch(const Module& module, const Kernel& kernel, const LaunchConfig& config,

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -34,9 +35,11 @@ constexpr uint32_t FULL = 0xffffffff;
 // window, as on an H200 (tests/golden: addresses).
 constexpr uint32_t SMEM_BASE = 0x400;
 constexpr uint32_t RANK_SHIFT = 24;
+constexpr uint32_t OFFSET_MASK = (1u << RANK_SHIFT) - 1;
 constexpr uint64_t SHARED_WINDOW = 1ull << 56;
 constexpr uint64_t LOCAL_WINDOW = 2ull << 56;
 constexpr uint64_t PARAM_WINDOW = 3ull << 56;
+constexpr uint64_t FUNCTION_WINDOW = 4ull << 56;  // a pointer to function i: | i + 1
 constexpr uint64_t WINDOW_MASK = 0xffull << 56;
 
 // Rows that every warp has: the carry flag of add.cc (a predicate), and where `_` is written to.
@@ -73,6 +76,7 @@ struct Inst {
   bool wide_address = false;    // the first address operand's base is a 64-bit row
   bool convergent = false;      // .aligned: waits for the warp's other live lanes
   bool touches_async = false;   // names a register that some wgmma.mma_async names too
+  uint16_t variable = 0;        // 1 + index into Program::shared_variables: the address is in it
   uint32_t target = 0;          // pc of a branch or call
   const Slot* slots = nullptr;  // all operands, flat, in PTX order
   uint32_t slot_count = 0;
@@ -81,6 +85,21 @@ struct Inst {
 // A function's argument or result, copied between .param variables in a thread's local memory.
 struct ParamCopy {
   uint32_t from, to, bytes;
+};
+
+// A static variable in the shared memory of the CTA of rank 0.
+struct SharedVariable {
+  std::string name;
+  uint32_t address, bytes;
+};
+
+// A function that kernels call, and what of it recursion must keep of each thread.
+struct Callable {
+  const Function* function = nullptr;
+  uint32_t start = 0;       // pc
+  uint32_t return_row = 0;  // where each lane returns to; 0: the function does not run
+  std::vector<Slot> registers;
+  ParamCopy locals = {};  // from: where its variables begin in local memory, but for results
 };
 
 // %tid.x and its like: constant while a thread runs.
@@ -99,8 +118,12 @@ struct Program {
   std::vector<const Statement*> statements;  // parallel to code
   std::deque<std::vector<Slot>> slots;       // Inst::slots points here
   std::vector<ParamCopy> param_copies;       // of calls: Inst::mods is the first of slot_count
-  std::vector<uint8_t> image;                // the constant rows, at the start of every warp's rows
-  uint32_t rows_bytes = 0;                   // of a warp
+  std::vector<Callable> callables;           // by index of the function in the module
+  // Of an indirect call, whose Inst::target is an index: for each function that it may call the
+  // first of its copies.
+  std::vector<std::map<uint32_t, uint32_t>> indirect_copies;
+  std::vector<uint8_t> image;  // the constant rows, at the start of every warp's rows
+  uint32_t rows_bytes = 0;     // of a warp
   // Rows that depend on the CTA or warp.
   struct SharedSymbol {
     uint32_t row;
@@ -113,11 +136,18 @@ struct Program {
     Width width;
   };
   std::vector<SharedSymbol> shared_symbols;
+  std::vector<SharedVariable> shared_variables;  // by address
   std::vector<Special> specials;
   uint32_t local_bytes = 0;  // a thread: .local variables, and .param ones of calls
   // "stages/05_wgmma.cu:88, in common/ptx/wgmma.cuh:31"
-  std::string place(uint32_t pc) const;
-  std::string text(uint32_t pc) const;  // the PTX statement, opcode and operands
+  std::string place(uint32_t pc) const;  // the outermost call first
+  // indent + "at …", and under it the line of source, if it can be read
+  std::string where(uint32_t pc, const std::string& indent) const;
+  std::string text(uint32_t pc) const;    // the PTX statement, opcode and operands
+  std::string opcode(uint32_t pc) const;  // the same without operands, and without what goes unsaid
+
+ private:
+  std::string source_line(uint32_t pc) const;
 };
 
 // ---- Waiting ------------------------------------------------------------------------------------
@@ -130,6 +160,7 @@ enum class WaitFor : uint8_t {
   other_lanes,  // a convergent instruction
   wgmma,        // wgmma.wait_group, or mma_async behind a full queue
   cp_async,     // cp.async.wait_group and cp.async.bulk.wait_group
+  registers,    // setmaxnreg.inc: wait_address = how many a thread
 };
 
 // Lanes of a warp that are at the same pc.
@@ -210,6 +241,7 @@ struct NamedBarrier {
   uint32_t arrived = 0;   // threads
   uint32_t expected = 0;  // threads; 0: not in use
   bool everyone = false;  // no count was given: all threads of the CTA that have not exited
+  uint32_t warps = 0;     // that have arrived
   uint64_t generation = 0;
   uint32_t reduction = 0;       // of bar.red, for the generation under way
   uint32_t last_reduction = 0;  // of the generation that completed
@@ -227,8 +259,13 @@ struct Warp {
   // Lanes that are at barrier.cluster, and lanes that it let through and that have not waited yet.
   uint32_t cluster_arrived = 0, cluster_passed = 0;
   std::byte* local = nullptr;  // LANES * local_bytes, lane after lane
-  bool copies_bulk = false;    // has issued a TMA or bulk copy: its role in reports
-  bool multiplies = false;     // has issued mma or wgmma
+  // Of recursion, by lane: what functions that are called again had before.
+  std::array<std::vector<uint64_t>, LANES> saved;
+  bool loads_bulk = false;   // has issued a TMA or bulk copy to shared memory: its role in reports
+  bool stores_bulk = false;  // the same, to global memory
+  bool multiplies = false;   // has issued mma or wgmma
+  uint32_t registers = 0;    // a thread
+  uint32_t set_registers = 0;  // how many setmaxnreg it has executed
   uint64_t executed = 0;       // warp instructions
   uint64_t clock = 0;          // of the timeline's model, cycles
 
@@ -250,12 +287,15 @@ struct Cta {
   std::vector<Warpgroup> warpgroups;
   std::array<NamedBarrier, 16> barriers;
   uint32_t live_threads = 0;
+  uint32_t dynamic_smem = 0;    // where dynamic shared memory begins, behind the static variables
+  uint32_t free_registers = 0;  // of its pool: what setmaxnreg.dec has given back
 };
 
 // What an mbarrier's own 8 bytes must hold (what overwrites them shows), and its phases completed.
 struct Mbarrier {
   uint64_t bits = 0;
   uint64_t phase = 0;
+  std::vector<std::pair<const Warp*, uint32_t>> arrived;  // in the phase under way, and how often
 };
 
 enum class Policy : uint8_t { eager, lazy, random };
@@ -291,6 +331,7 @@ struct Grid {
   uint32_t ctas_per_cluster = 1;
   uint32_t warps_per_cta = 1;
   uint32_t threads_per_cta = 1;
+  uint32_t registers = 0;  // a thread, at the start
   std::vector<uint8_t> params;
   Policy policy = Policy::eager;
   bool check = true;
@@ -318,11 +359,16 @@ inline bool same_memory_width(Width width, uint32_t bytes) {
 }
 
 // Ends the launch with a report: "Fault in kernel …: <what>", then warp, lanes, place and PTX.
-[[noreturn]] void fault(Warp& warp, uint32_t mask, const std::string& what);
+[[noreturn]] void fault(Warp& warp, uint32_t mask, const std::string& what,
+                        const Rule& rule = rule::ILLEGAL);
 [[noreturn]] void refuse(Warp& warp, const std::string& what);
 
-// "wgmma::gemm<wgmma::Tile<256, 0>>": the name without return type and parameters
+// "wgmma::gemm<wgmma::Tile<256, 0>>": the name without return type and parameters; a long one's
+// template arguments are "<...>".
 std::string kernel_text(const Kernel& kernel);
+// How every report ends: the rule, the name of the kernel where kernel_text() has shortened it, and
+// how to get source lines where there are none.
+std::string report_end(const Program& program, const Rule& rule);
 // "warp 4 (consumer) of CTA (1,0,0), lanes 0-31"
 std::string describe(const Warp& warp, uint32_t mask);
 // "warp 4 (consumer) of CTA (1,0,0)"

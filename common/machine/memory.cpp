@@ -1,10 +1,13 @@
 #include "common/machine/memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <vector>
 
 namespace machine {
 namespace {
@@ -42,15 +45,40 @@ void insert(Heap& heap, const Allocation& made) {
   ++heap.generation;
 }
 
+// A file of poison: its pages are mapped again and again, and cost nothing before they are written.
+constexpr size_t POISON_BYTES = 1 << 20;
+int poison_file() {
+  static const int file = [] {
+    const int made = memfd_create("poison", MFD_CLOEXEC);
+    const std::vector<uint64_t> words(POISON_BYTES / sizeof(uint64_t), POISON);
+    const bool whole = made >= 0 && write(made, words.data(), POISON_BYTES) == POISON_BYTES;
+    return whole ? made : -1;
+  }();
+  return file;
+}
+
+void poison(std::byte* base, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += POISON_BYTES) {
+    const size_t part = std::min(bytes - at, POISON_BYTES);
+    if (poison_file() >= 0 &&
+        mmap(base + at, part, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
+             poison_file(), 0) != MAP_FAILED) {
+      continue;
+    }
+    std::fill_n(reinterpret_cast<uint64_t*>(base + at), part / sizeof(uint64_t), POISON);
+  }
+}
+
 }  // namespace
 
 // Every allocation has pages of its own: what is freed is unmapped at once, and no two share a page
 // of the checker's shadow.
-void* allocate(size_t bytes, const std::string& what) {
+void* allocate(size_t bytes, const std::string& what, bool poisoned) {
   const size_t size = bytes == 0 ? 1 : bytes;
   void* const base = mmap(nullptr, mapped_bytes(size), PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) return nullptr;
+  if (poisoned) poison(static_cast<std::byte*>(base), mapped_bytes(size));
   const std::lock_guard lock(heap().mutex);
   insert(heap(), {reinterpret_cast<uint64_t>(base), size, what, false});
   return base;

@@ -17,9 +17,21 @@ struct Allocation {
   }
 };
 
-// Zero-filled is not promised. nullptr if the host has no such memory. Aligned to 512 bytes, as
+// What memory that nobody has written holds, again and again: NaN as a number of any format, and in
+// no data that means something. Copies carry it along; who reads it is reported.
+constexpr uint64_t POISON = 0x7fffffff7fff7fff;
+
+// Whether one of the whole, aligned 8 bytes holds it.
+inline bool has_poison(const void* bytes, size_t count) {
+  const auto* const words = static_cast<const uint64_t*>(bytes);
+  bool found = false;
+  for (size_t i = 0; i < count / 8; ++i) found |= words[i] == POISON;
+  return found;
+}
+
+// Zero-filled, or poisoned. nullptr if the host has no such memory. Aligned to 512 bytes, as
 // cudaMalloc does at the least. Thread-safe, as everything here.
-void* allocate(size_t bytes, const std::string& what);
+void* allocate(size_t bytes, const std::string& what, bool poisoned = false);
 
 // Host memory that kernels may touch too (a registered range). Not owned.
 void adopt(void* base, size_t bytes, const std::string& what);

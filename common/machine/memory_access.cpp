@@ -9,6 +9,7 @@
 #include "common/machine/checker.h"
 #include "common/machine/isa.h"
 #include "common/machine/number.h"
+#include "common/machine/shared_layout.h"
 #include "common/machine/sync.h"
 #include "common/machine/trace.h"
 
@@ -93,6 +94,9 @@ struct Use {
   Order order;
   Scope scope;
   const char* what;
+  uint16_t variable = 0;           // Inst::variable
+  SameValue* same = nullptr;       // of a plain store
+  uint64_t* host_delta = nullptr;  // for it: what is added to an address
 };
 
 // Allocations that this thread has found lately.
@@ -148,11 +152,65 @@ void to_global(Warp& warp, uint32_t mask, const Use& use, Addresses& a) {
               [&](uint32_t lane) { check_global(warp, lane, a.at[lane], use.bytes, use.what); });
   }
   if (cluster.checker) {
-    cluster.checker->global_access(warp, mask, a.at, use.bytes, use.access, use.order, use.scope);
+    cluster.checker->global_access(warp, mask, a.at, use.bytes, use.access, use.order, use.scope,
+                                   use.same);
   }
   if (use.access != Access::write && use.order != Order::weak) cluster.polled_global = true;
   if (use.access != Access::read && cluster.trace) cluster.trace->store(warp);
   if (use.access == Access::write) ++cluster.changes;
+}
+
+// Whether all bytes at offsets from low to high are dynamic, or in one static variable.
+bool in_shared_variable(const Cta& cta, uint64_t low, uint64_t end) {
+  if (low >= cta.dynamic_smem) return true;
+  const auto& variables = cta.cluster->grid->program->shared_variables;
+  for (const SharedVariable& variable : variables) {
+    if (low >= variable.address && end <= variable.address + uint64_t{variable.bytes}) return true;
+  }
+  return variables.empty();  // of a test that laid out nothing
+}
+
+[[noreturn]] void outside_variable(Warp& warp, uint32_t mask, uint32_t address, uint32_t bytes,
+                                   const SharedVariable& variable, const char* what) {
+  const uint32_t offset = address & OFFSET_MASK, end = variable.address + variable.bytes;
+  const bool behind = offset >= end, before = offset < variable.address;
+  stop_as(rule::OUT_OF_BOUNDS, warp, mask, what, ": the ", bytes, " bytes at shared ", hex(address),
+          " begin ",
+          behind   ? offset - end
+          : before ? variable.address - offset
+                   : end - offset,
+          behind   ? " bytes behind the end of "
+          : before ? " bytes before the start of "
+                   : " bytes before the end of ",
+          source_name(variable), ", which has ", variable.bytes, " bytes from ",
+          hex(variable.address), ".");
+}
+
+// Static memory is in whole KiB, but what no variable has is nobody's.
+void check_shared_variable(Warp& warp, uint32_t mask, uint32_t address, uint32_t bytes,
+                           const char* what) {
+  const Cta& cta = *cta_of(*warp.cta->cluster, address);
+  const uint32_t offset = address & OFFSET_MASK;
+  if (in_shared_variable(cta, offset, uint64_t{offset} + bytes)) return;
+  const auto& variables = cta.cluster->grid->program->shared_variables;
+  const SharedVariable* nearest = &variables[0];
+  for (const SharedVariable& variable : variables) {
+    if (variable.address <= offset) nearest = &variable;
+  }
+  outside_variable(warp, mask, address, bytes, *nearest, what);
+}
+
+// An address that was made from a static variable's must stay inside of it.
+void check_own_variable(Warp& warp, uint32_t mask, const Use& use, const Addresses& a) {
+  const SharedVariable& variable =
+      warp.cta->cluster->grid->program->shared_variables[use.variable - 1];
+  const uint64_t start = variable.address | uint64_t{warp.cta->rank} << RANK_SHIFT;
+  if (a.low >= start && a.high + use.bytes <= start + variable.bytes) return;
+  for_lanes(mask, [&](uint32_t lane) {
+    if (a.at[lane] >= start && a.at[lane] + use.bytes <= start + variable.bytes) return;
+    outside_variable(warp, 1u << lane, static_cast<uint32_t>(a.at[lane]), use.bytes, variable,
+                     use.what);
+  });
 }
 
 void to_shared(Warp& warp, uint32_t mask, Where where, const Use& use, Addresses& a) {
@@ -162,7 +220,9 @@ void to_shared(Warp& warp, uint32_t mask, Where where, const Use& use, Addresses
     a.measure();
   }
   const uint64_t first = SMEM_BASE | uint64_t{cta.rank} << RANK_SHIFT;
-  const bool own = a.low >= first && a.high + use.bytes <= first + cta.smem_bytes;
+  const bool own = a.low >= first && a.high + use.bytes <= first + cta.smem_bytes &&
+                   in_shared_variable(cta, a.low & OFFSET_MASK, (a.high & OFFSET_MASK) + use.bytes);
+  if (use.variable != 0) check_own_variable(warp, mask, use, a);
   std::byte* bytes[LANES];
   if (!own) {
     for_lanes(mask, [&](uint32_t lane) {
@@ -180,7 +240,9 @@ void to_shared(Warp& warp, uint32_t mask, Where where, const Use& use, Addresses
     for (uint32_t lane = 0; lane < LANES; ++lane)
       addresses[lane] = static_cast<uint32_t>(a.at[lane]);
     if (use.order == Order::weak) {
-      checker->shared_access(warp, mask, addresses, use.bytes, use.access);
+      if (use.host_delta != nullptr) *use.host_delta = reinterpret_cast<uint64_t>(cta.smem) - first;
+      checker->shared_access(warp, mask, addresses, use.bytes, use.access,
+                             own ? use.same : nullptr);
     } else {
       checker->shared_strong(warp, mask, addresses, use.bytes, use.access, use.order, use.scope);
     }
@@ -201,8 +263,8 @@ void to_offsets(Warp& warp, uint32_t mask, const Use& use, Addresses& a, uint64_
   if (a.high + use.bytes <= limit) return;
   for_lanes(mask, [&](uint32_t lane) {
     if (a.at[lane] + use.bytes <= limit) return;
-    stop(warp, 1u << lane, use.what, ": offset ", a.at[lane], " is outside the ", limit,
-         " bytes of ", of, ".");
+    stop_as(rule::OUT_OF_BOUNDS, warp, 1u << lane, use.what, ": offset ", a.at[lane],
+            " is outside the ", limit, " bytes of ", of, ".");
   });
 }
 
@@ -259,9 +321,11 @@ void to_host(Warp& warp, uint32_t mask, Where where, const Use& use, Addresses& 
 
 // Host addresses of an access of `bytes` bytes a lane at the address in a slot.
 void resolve(Warp& warp, const Inst& inst, const Slot& slot, uint32_t mask, uint32_t bytes,
-             Access access, const char* what, Addresses& a) {
-  const Use use{bytes, access, order_of(inst), static_cast<Scope>(inst.mods >> SCOPE_SHIFT & 15),
-                what};
+             Access access, const char* what, Addresses& a, SameValue* same = nullptr,
+             uint64_t* host_delta = nullptr) {
+  const Use use{
+      bytes, access,        order_of(inst), static_cast<Scope>(inst.mods >> SCOPE_SHIFT & 15),
+      what,  inst.variable, same,           host_delta};
   const uint64_t offset = static_cast<uint64_t>(int64_t{slot.offset});
   if (slot.width == Width::w64) {
     const auto* const base = warp.row<const uint64_t>(slot.row);
@@ -274,11 +338,47 @@ void resolve(Warp& warp, const Inst& inst, const Slot& slot, uint32_t mask, uint
   if ((a.all_bits & (bytes - 1)) != 0) {
     for_lanes(mask, [&](uint32_t lane) {
       if ((a.at[lane] & (bytes - 1)) == 0) return;
-      stop(warp, 1u << lane, what, ": the address ", hex(a.at[lane]), " is not a multiple of ",
-           bytes, ", as an access of ", bytes, " bytes needs.");
+      stop_as(rule::MISALIGNED, warp, 1u << lane, what, ": the address ", hex(a.at[lane]),
+              " is not a multiple of ", bytes, ", as an access of ", bytes, " bytes needs.");
     });
   }
   to_host(warp, mask, static_cast<Where>(inst.mods & 15), use, a);
+}
+
+// ---- What was never written -----------------------------------------------------------------------
+
+// Where the checker names host memory of an access.
+uint64_t generic_address(const Warp& warp, uint64_t host) {
+  for (const Cta& cta : warp.cta->cluster->ctas) {
+    const uint64_t offset = host - reinterpret_cast<uint64_t>(cta.smem);
+    if (offset < cta.smem_bytes) {
+      return SHARED_WINDOW | (cta.rank << RANK_SHIFT) | (SMEM_BASE + offset);
+    }
+  }
+  return host;
+}
+
+// `a`: host addresses of an access of `bytes` bytes a lane to global or shared memory.
+void look_for_poison(Warp& warp, const Inst& inst, uint32_t mask, const Addresses& a,
+                     uint32_t bytes) {
+  Checker* const checker = warp.cta->cluster->checker.get();
+  if (checker == nullptr || !checker->looks_for_poison) return;
+  const Where where = static_cast<Where>(inst.mods & 15);
+  if (where == Where::local || where == Where::param) return;
+  const bool shared = where == Where::shared_cta || where == Where::shared_cluster;
+  if (shared && !checker->poison_in_shared) return;
+  uint32_t found = 0;
+  const auto look = [&](uint64_t offset) {
+    for_lanes(mask, [&](uint32_t lane) {
+      const auto* const cell = reinterpret_cast<const uint64_t*>((a.at[lane] + offset) & ~7ull);
+      found |= uint32_t{*cell == POISON} << lane;
+    });
+  };
+  look(0);
+  if (bytes > 8) look(8);
+  if (found == 0) return;
+  const auto lane = static_cast<uint32_t>(std::countr_zero(found));
+  checker->never_written(warp, found, generic_address(warp, a.at[lane]));
 }
 
 // ---- Loads and stores ---------------------------------------------------------------------------
@@ -289,6 +389,7 @@ Step load(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint32_t count = count_of(inst);
   Addresses a;
   resolve(warp, inst, inst.slots[count], mask, count * sizeof(T), Access::read, "ld", a);
+  look_for_poison(warp, inst, mask, a, count * sizeof(T));
   const auto copy = [&]<class R>(R* d, uint64_t offset) {
     for_lanes(mask, [&a, d, offset](uint32_t lane) {
       d[lane] = static_cast<R>(*reinterpret_cast<const T*>(a.at[lane] + offset));
@@ -307,10 +408,33 @@ Step load(Warp& warp, const Inst& inst, uint32_t mask) {
 }
 
 template <class T>
+class StoresSame final : public SameValue {
+ public:
+  StoresSame(Warp& warp, const Inst& inst, const Addresses& a) : warp_(warp), inst_(inst), a_(a) {}
+
+  bool operator()(uint32_t lane) const override {
+    const auto* const there = reinterpret_cast<const T*>(a_.at[lane] + host_delta);
+    for (uint32_t i = 0; i < count_of(inst_); ++i) {
+      if (static_cast<T>(value_of(warp_, inst_.slots[1 + i], lane)) != there[i]) return false;
+    }
+    return true;
+  }
+
+  uint64_t host_delta = 0;  // from an address to the host's
+
+ private:
+  Warp& warp_;
+  const Inst& inst_;
+  const Addresses& a_;
+};
+
+template <class T>
 Step store(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint32_t count = count_of(inst);
   Addresses a;
-  resolve(warp, inst, inst.slots[0], mask, count * sizeof(T), Access::write, "st", a);
+  StoresSame<T> same(warp, inst, a);
+  resolve(warp, inst, inst.slots[0], mask, count * sizeof(T), Access::write, "st", a, &same,
+          &same.host_delta);
   if (order_of(inst) == Order::release) std::atomic_thread_fence(std::memory_order_release);
   const auto copy = [&]<class R>(const R* b, uint64_t offset) {
     for_lanes(mask, [&a, b, offset](uint32_t lane) {
@@ -448,6 +572,7 @@ Step atomic(Warp& warp, const Inst& inst, uint32_t mask) {
   Addresses a;
   resolve(warp, inst, inst.slots[address], mask, count * sizeof(Word), Access::atomic,
           RETURNS ? "atom" : "red", a);
+  if (operation != Operation::exch) look_for_poison(warp, inst, mask, a, count * sizeof(Word));
   const auto& memory = warp.cta->cluster->memory;  // with all shared memory of the cluster
   bool changed = false;
   for_lanes(mask, [&](uint32_t lane) {
@@ -674,7 +799,7 @@ Section memory_section() {
 
 void check_global(Warp& warp, uint32_t lane, uint64_t address, uint64_t bytes, const char* what) {
   if (is_allocated(address, address, bytes)) return;
-  stop(warp, 1u << lane, what, where_it_is(address, bytes));
+  stop_as(rule::OUT_OF_BOUNDS, warp, 1u << lane, what, where_it_is(address, bytes));
 }
 
 Cta* cta_of(Cluster& cluster, uint32_t shared_address) {
@@ -686,15 +811,17 @@ std::byte* shared_bytes(Warp& warp, uint32_t mask, uint32_t address, uint32_t by
                         const char* what) {
   Cta* const cta = cta_of(*warp.cta->cluster, address);
   if (cta == nullptr) {
-    stop(warp, mask, what, ": shared ", hex(address), " is in a CTA of rank ",
-         address >> RANK_SHIFT, ", and the cluster has ", warp.cta->cluster->ctas.size(), ".");
+    stop_as(rule::OUT_OF_BOUNDS, warp, mask, what, ": shared ", hex(address),
+            " is in a CTA of rank ", address >> RANK_SHIFT, ", and the cluster has ",
+            warp.cta->cluster->ctas.size(), ".");
   }
   const uint64_t offset = address & ((1u << RANK_SHIFT) - 1), end = offset + bytes;
   if (offset < SMEM_BASE || end > SMEM_BASE + uint64_t{cta->smem_bytes}) {
-    stop(warp, mask, what, ": the ", bytes, " bytes at shared ", hex(address),
-         " are not all in the CTA's shared memory, ", cta->smem_bytes, " bytes from ",
-         hex(SMEM_BASE | cta->rank << RANK_SHIFT), ".");
+    stop_as(rule::OUT_OF_BOUNDS, warp, mask, what, ": the ", bytes, " bytes at shared ",
+            hex(address), " are not all in the CTA's shared memory, ", cta->smem_bytes,
+            " bytes from ", hex(SMEM_BASE | cta->rank << RANK_SHIFT), ".");
   }
+  check_shared_variable(warp, mask, address, bytes, what);
   return cta->smem + (offset - SMEM_BASE);
 }
 

@@ -21,7 +21,8 @@ Module::Module(std::string_view text) : ptx_(parse(text)) {
       auto* const at = static_cast<std::byte*>(variables_.at(variable.name).base) + offset;
       uint64_t address = 0;
       std::memcpy(&address, at, sizeof address);
-      address += this->variable(name, nullptr);
+      const uint64_t of_variable = this->variable(name, nullptr);
+      address += of_variable != 0 ? of_variable : function_address(ptx_, name);
       std::memcpy(at, &address, sizeof address);
     }
   }
@@ -47,7 +48,12 @@ std::shared_ptr<const Program> Module::program(const Kernel& kernel) const {
   if (program == nullptr) {
     for (const Function& function : ptx_.functions) {
       if (function.entry && function.name == kernel.name) {
-        program = decode(*this, ptx_, function, kernel);
+        try {
+          program = decode(*this, ptx_, function, kernel);
+        } catch (const Error& error) {
+          throw Error(error.kind, "PTX machine: kernel " + kernel_text(kernel) +
+                                      " cannot run: " + error.what());
+        }
       }
     }
   }
@@ -66,6 +72,10 @@ std::vector<std::string> kernel_names(const Module& module) {
   std::vector<std::string> names;
   for (const Kernel& kernel : module.kernels()) names.push_back(kernel.name);
   return names;
+}
+
+void prepare(const Module& module, const Kernel& kernel) {
+  module.program(kernel);
 }
 
 const Kernel* find_kernel(const Module& module, const std::string& name) {

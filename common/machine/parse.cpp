@@ -14,8 +14,8 @@ bool is_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%';
 }
 
-// Words are identifiers with their dots (%tid.x, add.s32, .reg); everything else is one character
-// or a string.
+// Words are identifiers with their dots (%tid.x, add.s32); one that begins with a dot ends before the
+// next, since .reg.b32 says the same as .reg .b32. Everything else is one character or a string.
 class Lexer {
  public:
   explicit Lexer(std::string_view text) : text_(text) { advance(); }
@@ -41,11 +41,15 @@ class Lexer {
     if (!accept(expected)) fail("expected '" + std::string(expected) + "'");
   }
 
-  // Debug sections have a syntax of their own: { ... } is skipped.
-  void skip_braces() {
-    while (!at_end() && !is("{")) advance();
-    while (!at_end() && !is("}")) advance();
-    expect("}");
+  // Up to the end of { ... }, or of what ends with a semicolon before any brace.
+  void skip_definition() {
+    while (!at_end() && !is("{") && !is(";")) advance();
+    size_t depth = 0;
+    do {
+      depth += is("{");
+      depth -= is("}");
+      advance();
+    } while (!at_end() && depth > 0);
   }
 
   [[noreturn]] void fail(const std::string& what) const {
@@ -81,16 +85,17 @@ class Lexer {
         while (at_ < text_.size() && text_[at_] != '"') at_ += text_[at_] == '\\' ? 2 : 1;
         at_ = std::min(at_ + 1, text_.size());
       } else if (is_word(c) || c == '.') {
-        while (at_ < text_.size() && continues_word()) ++at_;
+        while (at_ < text_.size() && continues_word(c)) ++at_;
       }
     }
     token_ = text_.substr(start, at_ - start);
   }
 
   // Dots and double colons belong to the word: mbarrier.init.shared::cta.b64.
-  bool continues_word() const {
+  bool continues_word(char first) const {
     const char c = text_[at_];
-    if (is_word(c) || c == '.') return true;
+    if (is_word(c)) return true;
+    if (c == '.') return first != '.';
     if (c != ':') return false;
     if (at_ > 0 && text_[at_ - 1] == ':') return true;
     return text_.substr(at_, 2) == "::";
@@ -152,6 +157,11 @@ class Parser {
     std::map<std::string, std::string, std::less<>> renamed;
   };
 
+  void skip_statement() {
+    while (!lex_.at_end() && !lex_.is(";")) lex_.take();
+    lex_.expect(";");
+  }
+
   void directive() {
     if (lex_.accept(".version")) {
       ptx_.version = lex_.take();
@@ -163,9 +173,9 @@ class Parser {
     } else if (lex_.is(".file")) {
       file();
     } else if (lex_.accept(".section")) {
-      lex_.skip_braces();
+      lex_.skip_definition();  // debug sections have a syntax of their own
     } else if (lex_.accept(".pragma")) {
-      while (!lex_.accept(";")) lex_.take();
+      skip_statement();
     } else if (lex_.is(".loc")) {
       location();
     } else {
@@ -188,8 +198,6 @@ class Parser {
     place.file = static_cast<uint32_t>(number());
     place.line = static_cast<uint32_t>(number());
     const auto own_column = static_cast<uint32_t>(number());
-    place.outer_file = place.file;
-    place.outer_line = place.line;
     if (lex_.accept(",")) {
       lex_.expect("function_name");
       lex_.take();
@@ -200,11 +208,15 @@ class Parser {
       const auto column = static_cast<uint32_t>(number());
       // The call may itself be inlined: its own place was given by the .loc before this one.
       const auto caller = call_places_.find({file, line, column});
-      place.outer_file = caller == call_places_.end() ? file : caller->second.outer_file;
-      place.outer_line = caller == call_places_.end() ? line : caller->second.outer_line;
+      if (caller != call_places_.end()) {
+        place.caller = caller->second;
+      } else {
+        place.caller = static_cast<uint32_t>(ptx_.places.size());
+        ptx_.places.push_back({file, line, 0});
+      }
     }
+    call_places_[{place.file, place.line, own_column}] = static_cast<uint32_t>(ptx_.places.size());
     ptx_.places.push_back(place);
-    call_places_[{place.file, place.line, own_column}] = place;
   }
 
   void declaration() {
@@ -218,7 +230,7 @@ class Parser {
     }
     if (lex_.is(".entry") || lex_.is(".func")) return function();
     if (lex_.accept(".alias")) {
-      while (!lex_.accept(";")) lex_.take();
+      skip_statement();
       return;
     }
     const std::optional<Space> space = space_of(lex_.token());
@@ -289,20 +301,44 @@ class Parser {
     std::memcpy(made->initial.data() + at, &bits, element);
   }
 
+  // What cannot be parsed makes only this function one that is refused.
   void function() {
+    const Lexer start = lex_;
     Function made;
     made.ptx_line = lex_.line();
-    made.entry = lex_.take() == ".entry";
-    if (!made.entry && lex_.is("(")) made.results = parameters();
-    made.name = lex_.take();
-    if (lex_.is("(")) made.params = parameters();
-    while (!lex_.is("{") && !lex_.is(";")) attribute(&made);
-    if (lex_.accept(";")) return;  // a declaration
-    function_ = &made;
+    try {
+      if (!definition(&made)) return;
+    } catch (const Error& error) {
+      if (made.name.empty()) throw;
+      made.refusal = error.what() + last_line();
+      lex_ = start;
+      lex_.skip_definition();
+    }
+    ptx_.functions.push_back(std::move(made));
+  }
+
+  // False if it is only a declaration.
+  bool definition(Function* made) {
+    made->entry = lex_.take() == ".entry";
+    if (!made->entry && lex_.is("(")) made->results = parameters();
+    made->name = lex_.take();
+    if (lex_.is("(")) made->params = parameters();
+    while (!lex_.is("{") && !lex_.is(";")) attribute(made);
+    if (lex_.accept(";")) return false;
+    function_ = made;
     scopes_.clear();
+    ranges_.clear();
     lex_.expect("{");
     block();
-    ptx_.functions.push_back(std::move(made));
+    return true;
+  }
+
+  // " (behind file.cu:12)": the last source line that was named.
+  std::string last_line() const {
+    const Place& place = ptx_.places.back();
+    const auto file = ptx_.files.find(place.file);
+    if (file == ptx_.files.end()) return "";
+    return " (behind " + file->second + ":" + std::to_string(place.line) + ")";
   }
 
   std::vector<Variable> parameters() {
@@ -326,13 +362,16 @@ class Parser {
     if (word == ".maxntid" || word == ".reqntid") {
       made->max_threads = 1;
       for (const uint32_t n : numbers) made->max_threads *= n;
+    } else if (word == ".minnctapersm" && !numbers.empty()) {
+      made->min_ctas = std::max(numbers[0], 1u);
+    } else if (word == ".maxnreg" && !numbers.empty()) {
+      made->max_registers = numbers[0];
     } else if (word == ".explicitcluster") {
       made->explicit_cluster = true;
     } else if (word == ".reqnctapercluster") {
       made->required_cluster = numbers;
-    } else if (word != ".minnctapersm" && word != ".maxnreg" && word != ".maxclusterrank" &&
-               word != ".noreturn" && word != ".pragma" && word[0] != '"' && word != ";" &&
-               word != ".blocksareclusters") {
+    } else if (word != ".maxclusterrank" && word != ".noreturn" && word != ".pragma" &&
+               word[0] != '"' && word != ";" && word != ".blocksareclusters") {
       lex_.fail("'" + word + "' is no attribute of a function that is supported");
     }
   }
@@ -341,12 +380,13 @@ class Parser {
   void block() {
     scopes_.emplace_back().first_statement = function_->statements.size();
     while (!lex_.accept("}")) {
+      if (lex_.at_end()) lex_.fail("a function has no end");
       if (lex_.accept("{")) {
         block();
       } else if (lex_.is(".loc")) {
         location();
       } else if (lex_.accept(".pragma")) {
-        while (!lex_.accept(";")) lex_.take();
+        skip_statement();
       } else if (lex_.accept(".reg")) {
         registers();
       } else if (space_of(lex_.token())) {
@@ -431,8 +471,9 @@ class Parser {
       if (made.guard < 0) lex_.fail("expected a predicate");
       lex_.take();
     }
-    const std::string word(lex_.take());
+    std::string word(lex_.take());
     if (lex_.accept(":")) return label(word);
+    while (lex_.token().starts_with('.')) word += lex_.take();  // lop3 .b32
     made.opcode = word;
     while (!lex_.accept(";")) {
       made.operands.push_back(operand());
@@ -449,7 +490,10 @@ class Parser {
       lex_.expect(";");
       return;
     }
-    if (lex_.is(".callprototype")) lex_.fail("indirect calls are not supported");
+    if (lex_.accept(".callprototype")) {
+      skip_statement();
+      return;
+    }
     std::string unique = name;
     if (scopes_.size() > 1) unique += "@" + std::to_string(unique_++);
     scopes_.back().renamed[name] = unique;
@@ -590,7 +634,7 @@ class Parser {
   Function* function_ = nullptr;
   std::vector<Scope> scopes_;
   std::vector<Range> ranges_;
-  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, Place> call_places_;
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> call_places_;  // in Ptx::places
   int unique_ = 0;
 };
 

@@ -36,10 +36,11 @@ struct Operand {
   std::vector<Operand> parts;
 };
 
-// Where a statement comes from. The outer place is the outermost inlined_at: the stage file.
+// Where a statement comes from. Of what was inlined, `caller` is the place of the call, and so on
+// out to the kernel's own source file.
 struct Place {
   uint32_t file = 0, line = 0;
-  uint32_t outer_file = 0, outer_line = 0;
+  uint32_t caller = 0;  // index into Ptx::places; 0: it was not inlined
 };
 
 struct Statement {
@@ -77,9 +78,12 @@ struct Function {
   std::map<std::string, uint32_t> labels;  // statement index; scoped names are made unique
   std::map<std::string, std::vector<std::string>> branch_targets;  // of brx.idx
   uint32_t max_threads = 0;                                        // 0: not given
+  uint32_t min_ctas = 1;                                           // an SM, .minnctapersm
+  uint32_t max_registers = 0;                                      // .maxnreg; 0: not given
   bool explicit_cluster = false;
   std::vector<uint32_t> required_cluster;  // .reqnctapercluster
   uint32_t ptx_line = 0;
+  std::string refusal;  // not empty: why it could not be parsed
 };
 
 struct Ptx {
@@ -90,7 +94,8 @@ struct Ptx {
   std::vector<Function> functions;
 };
 
-// Throws Error (refused) with the line.
+// Throws Error (refused) with the line, but for what stands in a function: that makes this function
+// one that is refused.
 Ptx parse(std::string_view text);
 
 }  // namespace machine

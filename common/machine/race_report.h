@@ -1,7 +1,9 @@
 // What the checker says when it has found something: what happened, who did both halves of it and
-// where, and the instruction that would order them. Every report ends the launch.
+// where, and the instruction that would order them. A report ends the launch, or the settings let it
+// go on.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "common/machine/checker_state.h"
@@ -13,27 +15,33 @@ class RaceReport {
   explicit RaceReport(const CheckerState& state) : state_(state) {}
 
   // `bytes`: a mask over the cell's, of what both touch.
-  [[noreturn]] void shared(const Later& later, const Record& record, uint32_t bytes,
-                           uint32_t index) const;
-  [[noreturn]] void global_memory(const Later& later, const GlobalShadow::Conflict& conflict) const;
+  void shared(const Later& later, const Record& record, uint32_t bytes, uint32_t index) const;
+  // The same, by two lanes of one warp.
+  void lanes(const Later& later, const Record& record, uint32_t bytes, uint32_t index) const;
+  void global_memory(const Later& later, const GlobalShadow::Conflict& conflict) const;
+  std::string text_of_global(const Later& later, const GlobalShadow::Conflict& conflict) const;
+  // Global memory is read, and nobody has written it in this process.
+  void never_written(const Later& later, uint64_t address) const;
   // Global memory is accessed, and nobody has waited for the grids before this one.
-  [[noreturn]] void grids_before(const Later& later, uint64_t address) const;
+  void grids_before(const Later& later, uint64_t address) const;
   // Bytes were read before anything had written them; now `writer` does, or nobody ever will.
-  [[noreturn]] void early(const Shadow& shadow, uint32_t index, const Record& record,
-                          const Later* writer) const;
-  [[noreturn]] void mbarrier_overwritten(const Later& later, uint32_t index) const;
+  void early(const Shadow& shadow, uint32_t index, const Record& record, const Later* writer) const;
+  void mbarrier_overwritten(const Later& later, uint32_t index) const;
   // An mbarrier's init is not known to who uses it.
-  [[noreturn]] void init(const Later& later, const MbarrierState& mbarrier) const;
+  void init(const Later& later, const MbarrierState& mbarrier) const;
   // Memory of a CTA that has exited is accessed; a CTA exits while its memory may be accessed.
-  [[noreturn]] void exited(const Later& later, uint32_t address) const;
-  [[noreturn]] void exit(const Warp& warp, const Shadow::Visit& visit) const;
+  void exited(const Later& later, uint32_t address) const;
+  void exit(const Warp& warp, const Shadow::Visit& visit) const;
   // An instruction names a register that wgmma is using.
-  [[noreturn]] void registers(const WarpState& by, uint32_t mask, const WgmmaRegister& reg) const;
-  [[noreturn]] void wgmma_fence(const WarpState& by, const WgmmaRegister& reg) const;
+  void registers(const WarpState& by, uint32_t mask, const WgmmaRegister& reg) const;
+  void wgmma_fence(const WarpState& by, const WgmmaRegister& reg) const;
 
  private:
-  [[noreturn]] void report(const std::string& what, const std::string& lines,
-                           const std::string& remedy) const;
+  // `text`: what, lines and remedy as one; it is made only if it is wanted.
+  void report(const Rule& rule, uint32_t pc, uint32_t other_pc,
+              const std::function<std::string()>& text) const;
+  std::string text(const Rule& rule, const std::string& what, const std::string& lines,
+                   const std::string& remedy) const;
   std::string name_of_shared(uint32_t address) const;
   std::string name_of_global(uint64_t address) const;
   std::string name_of_cell(const Shadow& shadow, uint32_t index, uint32_t bytes) const;
@@ -51,6 +59,12 @@ class RaceReport {
   std::string remedy_by_kind(const Later& later, const Record& record,
                              const std::string& behind) const;
   std::string remedy_between_clusters(const Later& later, const GlobalRecord& with) const;
+  // Causes that are named where they can be seen; "" if it is another one.
+  std::string slot_that_is_left(const WarpState& reader, uint32_t pc, const Shadow& shadow,
+                                uint32_t index) const;
+  std::string too_few_bytes(const MbarrierState& mbarrier) const;
+  std::string waited_line(const Later& later, const Record& record) const;
+  bool others_touch(const Later& later) const;
 
   const CheckerState& state_;
 };

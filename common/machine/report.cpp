@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "common/machine/isa.h"
 #include "common/machine/module.h"
@@ -66,42 +67,13 @@ std::string file_line(const Ptx& ptx, uint32_t file, uint32_t line) {
   return path.string() + ":" + std::to_string(line);
 }
 
-std::string report(const char* kind, Warp& warp, uint32_t mask, const std::string& what) {
-  const Grid& grid = *warp.cta->cluster->grid;
-  const Program& program = *grid.program;
-  const uint32_t pc = warp.current->pc;
-  return kind + (" in kernel " + kernel_text(*grid.kernel)) + ": " + what + "\n  by " +
-         describe(warp, mask) + "\n  at " + program.place(pc) + "\n  PTX " + program.text(pc);
-}
-
-}  // namespace
-
-std::string Program::place(uint32_t pc) const {
-  const Ptx& ptx = module->ptx();
-  const Statement& statement = *statements[pc];
-  const Place& place = ptx.places[statement.place];
-  const std::string line = "PTX line " + std::to_string(statement.ptx_line);
-  const std::string outer = file_line(ptx, place.outer_file, place.outer_line);
-  if (outer.empty()) return line;
-  if (place.file == place.outer_file && place.line == place.outer_line) return outer;
-  return outer + " (in " + file_line(ptx, place.file, place.line) + ")";
-}
-
-std::string Program::text(uint32_t pc) const {
-  const Statement& statement = *statements[pc];
-  std::string text = statement.opcode;
-  for (size_t i = 0; i < statement.operands.size(); ++i) {
-    text += (i == 0 ? " " : ", ") + text_of_operand(statement.operands[i]);
-  }
-  return text;
-}
-
-std::string kernel_text(const Kernel& kernel) {
+// Of a mangled name, without return type and parameters.
+std::string demangled(const std::string& name) {
   int failed = 0;
-  char* const demangled = abi::__cxa_demangle(kernel.name.c_str(), nullptr, nullptr, &failed);
-  if (failed != 0) return kernel.name;  // of extern "C"
-  std::string text = demangled;
-  std::free(demangled);
+  char* const text_of_name = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &failed);
+  if (failed != 0) return name;  // of extern "C"
+  std::string text = text_of_name;
+  std::free(text_of_name);
   // Behind the return type's space, before the parameters: both stand outside of every bracket.
   size_t behind_space = 0, start = 0, end = text.size();
   int depth = 0;
@@ -115,10 +87,139 @@ std::string kernel_text(const Kernel& kernel) {
   return text;
 }
 
-// By what the warp has done up to now.
+std::string report(const char* kind, Warp& warp, uint32_t mask, const std::string& what,
+                   const Rule& rule) {
+  const Grid& grid = *warp.cta->cluster->grid;
+  const Program& program = *grid.program;
+  const uint32_t pc = warp.current->pc;
+  return kind + (" in kernel " + kernel_text(*grid.kernel)) + ": " + what + "\n  by " +
+         describe(warp, mask) + program.where(pc, "\n  ") + "\n  PTX " + program.text(pc) +
+         report_end(program, rule);
+}
+
+}  // namespace
+
+std::string Program::place(uint32_t pc) const {
+  const Ptx& ptx = module->ptx();
+  const Statement& statement = *statements[pc];
+  std::string inner, outer;  // from the outermost call inwards
+  for (uint32_t at = statement.place; at != 0; at = ptx.places[at].caller) {
+    if (!outer.empty()) inner = (inner.empty() ? outer : outer + ", in " + inner);
+    outer = file_line(ptx, ptx.places[at].file, ptx.places[at].line);
+  }
+  if (outer.empty()) return "PTX line " + std::to_string(statement.ptx_line);
+  return inner.empty() ? outer : outer + " (in " + inner + ")";
+}
+
+std::string Program::source_line(uint32_t pc) const {
+  const Ptx& ptx = module->ptx();
+  uint32_t at = statements[pc]->place;
+  while (ptx.places[at].caller != 0) at = ptx.places[at].caller;
+  const auto found = ptx.files.find(ptx.places[at].file);
+  if (found == ptx.files.end()) return "";
+  std::ifstream file(found->second);
+  std::string line;
+  for (uint32_t i = 0; i < ptx.places[at].line; ++i) {
+    if (!std::getline(file, line)) return "";
+  }
+  const size_t start = line.find_first_not_of(" \t");
+  constexpr size_t MOST = 100;
+  return start == std::string::npos ? "" : line.substr(start, MOST);
+}
+
+std::string Program::where(uint32_t pc, const std::string& indent) const {
+  const std::string source = source_line(pc);
+  return indent + "at " + place(pc) + (source.empty() ? "" : indent + "   " + source);
+}
+
+std::string Program::text(uint32_t pc) const {
+  const Statement& statement = *statements[pc];
+  std::string text = statement.opcode;
+  for (size_t i = 0; i < statement.operands.size(); ++i) {
+    text += (i == 0 ? " " : ", ") + text_of_operand(statement.operands[i]);
+  }
+  return text;
+}
+
+// Qualifiers that say nothing to who reads a report: PTX allows no other there, or the machine
+// makes no difference.
+std::string Program::opcode(uint32_t pc) const {
+  std::string text = statements[pc]->opcode;
+  for (const char* const unsaid :
+       {".sync.aligned", ".shared::cluster.global", ".global.shared::cta",
+        ".mbarrier::complete_tx::bytes", ".tile", ".bulk_group", ".L2::cache_hint", ".m8n8"}) {
+    const size_t at = text.find(unsaid);
+    const size_t end = at + std::string_view(unsaid).size();
+    if (at == std::string::npos || (end < text.size() && text[end] != '.')) continue;
+    text.erase(at, end - at);
+  }
+  return text;
+}
+
+constexpr size_t LONG_NAME = 80;
+
+std::string kernel_text(const Kernel& kernel) {
+  const std::string text = demangled(kernel.name);
+  const size_t open = text.find('<', 1), close = text.rfind('>');
+  if (text.size() <= LONG_NAME || open == std::string::npos || close < open) return text;
+  return text.substr(0, open) + "<...>" + text.substr(close + 1);
+}
+
+std::string report_end(const Program& program, const Rule& rule) {
+  std::string text = std::string("\n  Rule: ") + rule.name;
+  if (rule.severity == Severity::race) text += " (the values can differ)";
+  if (rule.severity == Severity::undefined) text += " (undefined by PTX only)";
+  const std::string full = demangled(program.kernel->name);
+  if (full != kernel_text(*program.kernel)) text += "\n  Kernel: " + full;
+  if (program.module->ptx().files.empty()) {
+    text += "\n  Source lines: none; compile with -lineinfo.";
+  }
+  return text;
+}
+
+// Whether a way leads from the pc to a product of matrices.
+bool leads_to_product(const Program& program, uint32_t pc) {
+  std::vector<uint32_t> open = {pc};
+  std::vector<bool> seen(program.code.size());
+  while (!open.empty()) {
+    const uint32_t at = open.back();
+    open.pop_back();
+    if (at >= program.code.size() || seen[at]) continue;
+    seen[at] = true;
+    const std::string_view opcode = program.statements[at]->opcode;
+    const Inst& inst = program.code[at];
+    if (opcode.starts_with("wgmma.mma_async") || opcode.starts_with("mma.sync")) return true;
+    const bool branches = opcode.starts_with("bra");
+    if (branches) open.push_back(inst.target);
+    for (uint32_t i = 1; opcode.starts_with("brx") && i < inst.slot_count; ++i) {
+      open.push_back(inst.slots[i].row);
+    }
+    const bool leaves = branches || opcode.starts_with("brx") || opcode.starts_with("ret") ||
+                        opcode.starts_with("exit");
+    if (!leaves || inst.guard != 0) open.push_back(at + 1);
+  }
+  return false;
+}
+
+bool multiplies(const Warp& warp) {
+  if (warp.multiplies) return true;
+  for (const Fragment& fragment : warp.fragments) {
+    if (leads_to_product(*warp.cta->cluster->grid->program, fragment.pc)) return true;
+  }
+  return false;
+}
+
+// By what the warp has done and can still do. Where no warp of the CTA copies for others, nobody
+// consumes.
 const char* role_of(const Warp& warp) {
-  if (!warp.multiplies) return warp.copies_bulk ? " (producer)" : "";
-  return warp.copies_bulk ? " (copies and multiplies)" : " (consumer)";
+  if (multiplies(warp)) {
+    if (warp.loads_bulk) return " (copies and multiplies)";
+    for (const Warp& other : warp.cta->warps) {
+      if (other.loads_bulk && !multiplies(other)) return " (consumer)";
+    }
+    return "";
+  }
+  return warp.loads_bulk ? " (producer)" : warp.stores_bulk ? " (stores)" : "";
 }
 
 std::string describe_role(const Warp& warp) {
@@ -146,12 +247,13 @@ std::string describe(const Warp& warp, uint32_t mask) {
   return describe_role(warp) + ", " + text_of_lanes(mask);
 }
 
-void fault(Warp& warp, uint32_t mask, const std::string& what) {
-  throw Error(Error::Kind::fault, report("Fault", warp, mask, what));
+void fault(Warp& warp, uint32_t mask, const std::string& what, const Rule& rule) {
+  throw Error(Error::Kind::fault, report("Fault", warp, mask, what, rule), rule);
 }
 
 void refuse(Warp& warp, const std::string& what) {
-  throw Error(Error::Kind::refused, report("Refused", warp, warp.current->mask, what));
+  throw Error(Error::Kind::refused,
+              report("Refused", warp, warp.current->mask, what, rule::REFUSED));
 }
 
 }  // namespace machine

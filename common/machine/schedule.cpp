@@ -77,9 +77,9 @@ Step branch_table(Warp& warp, const Inst& inst, uint32_t mask) {
 
 Step leave_warp(Warp& warp, const Inst&, uint32_t mask) {
   warp.live &= ~mask;
+  threads_exited(warp, mask);
   warp.current->mask &= ~mask;
   ++warp.current->pc;
-  threads_exited(warp, mask);
   if (warp.current->mask == 0) {
     warp.fragments.erase(warp.fragments.begin() + (warp.current - warp.fragments.data()));
   }
@@ -88,7 +88,7 @@ Step leave_warp(Warp& warp, const Inst&, uint32_t mask) {
 }
 
 Step trap(Warp& warp, const Inst&, uint32_t mask) {
-  fault(warp, mask, "The kernel ran into a trap instruction.");
+  fault(warp, mask, "The kernel ran into a trap instruction.", rule::TRAP);
 }
 
 Step nothing(Warp&, const Inst&, uint32_t) {
@@ -99,13 +99,107 @@ std::byte* local_of(Warp& warp, uint32_t lane, uint32_t offset) {
   return warp.local + size_t{lane} * warp.cta->cluster->grid->program->local_bytes + offset;
 }
 
-void copy_params(Warp& warp, const Inst& inst, uint32_t mask) {
-  const Program& program = *warp.cta->cluster->grid->program;
-  for (uint32_t i = 0; i < inst.slot_count; ++i) {
-    const ParamCopy& copy = program.param_copies[inst.mods + i];
+const Program& program_of(const Warp& warp) {
+  return *warp.cta->cluster->grid->program;
+}
+
+void copy_params(Warp& warp, uint32_t first, uint32_t count, uint32_t mask) {
+  for (uint32_t i = 0; i < count; ++i) {
+    const ParamCopy& copy = program_of(warp).param_copies[first + i];
     for_lanes(mask, [&](uint32_t lane) {
       std::memcpy(local_of(warp, lane, copy.to), local_of(warp, lane, copy.from), copy.bytes);
     });
+  }
+}
+
+// A function that a lane is in already keeps its registers and parameters on the lane's stack: they
+// have one place each, which the call is given.
+void save(Warp& warp, uint32_t lane, const Callable& callee) {
+  constexpr size_t MOST_WORDS = 1 << 17;
+  std::vector<uint64_t>& stack = warp.saved[lane];
+  for (const Variable& variable : callee.function->variables) {
+    if (variable.space != Space::local) continue;
+    refuse(warp, "'" + callee.function->name +
+                     "' calls itself and has variables in local memory (" + variable.name +
+                     "), which the machine has once a thread.");
+  }
+  if (stack.size() > MOST_WORDS) {
+    fault(warp, 1u << lane,
+          "'" + callee.function->name +
+              "' calls itself without end: a thread's stack has 1 MiB here.");
+  }
+  for (const Slot& slot : callee.registers) {
+    if (slot.width == Width::pred) {
+      stack.push_back(warp.pred(slot.row) >> lane & 1);
+    } else {
+      stack.push_back(slot.width == Width::w64 ? warp.row<uint64_t>(slot.row)[lane]
+                                               : warp.row<uint32_t>(slot.row)[lane]);
+    }
+  }
+  const std::byte* const locals = local_of(warp, lane, callee.locals.from);
+  stack.resize(stack.size() + callee.locals.bytes / 8);
+  std::memcpy(stack.data() + stack.size() - callee.locals.bytes / 8, locals, callee.locals.bytes);
+  stack.push_back(warp.row<uint32_t>(callee.return_row)[lane]);
+  stack.push_back(callee.start);
+}
+
+// Back to what save() kept, if the function was called by itself; else the lane is no more in it.
+void restore(Warp& warp, uint32_t lane, const Callable& callee) {
+  std::vector<uint64_t>& stack = warp.saved[lane];
+  uint32_t& back = warp.row<uint32_t>(callee.return_row)[lane];
+  if (stack.empty() || stack.back() != callee.start) {
+    back = 0;
+    return;
+  }
+  stack.pop_back();
+  back = static_cast<uint32_t>(stack.back());
+  stack.pop_back();
+  const size_t words = callee.locals.bytes / 8;
+  std::memcpy(local_of(warp, lane, callee.locals.from), stack.data() + stack.size() - words,
+              callee.locals.bytes);
+  stack.resize(stack.size() - words);
+  for (size_t i = callee.registers.size(); i-- > 0; stack.pop_back()) {
+    const Slot& slot = callee.registers[i];
+    if (slot.width == Width::pred) {
+      uint32_t& row = warp.pred(slot.row);
+      row = (row & ~(1u << lane)) | static_cast<uint32_t>(stack.back()) << lane;
+    } else if (slot.width == Width::w64) {
+      warp.row<uint64_t>(slot.row)[lane] = stack.back();
+    } else {
+      warp.row<uint32_t>(slot.row)[lane] = static_cast<uint32_t>(stack.back());
+    }
+  }
+}
+
+// What a call does but for the jump; its arguments are copied from `first` of the copies on.
+void enter(Warp& warp, uint32_t lanes, const Callable& callee, uint32_t first, uint32_t count) {
+  uint32_t* const back = warp.row<uint32_t>(callee.return_row);
+  const uint32_t pc = warp.current->pc + 1;
+  for_lanes(lanes, [&](uint32_t lane) {
+    if (back[lane] != 0) save(warp, lane, callee);
+  });
+  copy_params(warp, first, count, lanes);
+  for_lanes(lanes, [&](uint32_t lane) { back[lane] = pc; });
+}
+
+// Calls f(lanes, index of the function, first of its copies) for the lanes of each function that is
+// pointed to.
+template <class F>
+void for_pointers(Warp& warp, const Inst& inst, uint32_t mask, F&& f) {
+  const uint64_t* const pointers = warp.row<uint64_t>(inst.op[0]);
+  const auto& copies = program_of(warp).indirect_copies[inst.target];
+  while (mask != 0) {
+    const uint64_t pointer = pointers[std::countr_zero(mask)];
+    uint32_t lanes = 0;
+    for_lanes(mask, [&](uint32_t lane) { lanes |= uint32_t{pointers[lane] == pointer} << lane; });
+    const auto index = static_cast<uint32_t>(pointer & ~WINDOW_MASK) - 1;
+    const auto found = copies.find(index);
+    if ((pointer & WINDOW_MASK) != FUNCTION_WINDOW || found == copies.end()) {
+      fault(warp, lanes,
+            "call: " + hex(pointer) + " points to no function with these parameters and results.");
+    }
+    f(lanes, index, found->second);
+    mask &= ~lanes;
   }
 }
 
@@ -138,7 +232,7 @@ const Row ROWS[] = {
     {"brx.idx{.uni,}", "*", always<branch_table>, "go to the label that the index picks"},
     {"exit", "", always<leave_warp>, "end the thread"},
     {"ret{.uni,}", "", always<leave_warp>, "return; of an entry: end the thread"},
-    {"call{.uni,}", "*", always<nothing>, "call a function; no recursion, no pointers"},
+    {"call{.uni,}", "*", always<nothing>, "call a function, or what a register points to"},
     {"trap", "", always<trap>, "end the launch in a fault"},
     {"brkpt", "", always<nothing>, "nothing: no debugger is attached"},
     {"pmevent{.mask,}", "*", always<nothing>, "nothing: no counters"},
@@ -151,20 +245,42 @@ Section control_section() {
 }
 
 Step Control::call(Warp& warp, const Inst& inst, uint32_t mask) {
-  copy_params(warp, inst, mask);
-  uint32_t* const back = warp.row<uint32_t>(inst.op[0]);
-  const uint32_t pc = warp.current->pc + 1;
-  for_lanes(mask, [&](uint32_t lane) { back[lane] = pc; });
-  return branch(warp, inst, mask);
+  const Callable& callee = program_of(warp).callables[inst.op[0]];
+  enter(warp, mask, callee, inst.mods, inst.slot_count);
+  if (mask != warp.current->mask) ++warp.current->pc;  // of the lanes that do not call
+  go(warp, mask, callee.start);
+  return Step::jump;
+}
+
+Step Control::call_indirect(Warp& warp, const Inst& inst, uint32_t mask) {
+  uint32_t targets[LANES] = {};
+  for_pointers(warp, inst, mask, [&](uint32_t lanes, uint32_t index, uint32_t first) {
+    const Callable& callee = program_of(warp).callables[index];
+    enter(warp, lanes, callee, first, inst.slot_count);
+    for_lanes(lanes, [&](uint32_t lane) { targets[lane] = callee.start; });
+  });
+  go_by_lane(warp, mask, targets);
+  return Step::jump;
 }
 
 Step Control::results(Warp& warp, const Inst& inst, uint32_t mask) {
-  copy_params(warp, inst, mask);
+  copy_params(warp, inst.mods, inst.slot_count, mask);
+  return Step::next;
+}
+
+Step Control::results_indirect(Warp& warp, const Inst& inst, uint32_t mask) {
+  for_pointers(warp, inst, mask, [&](uint32_t lanes, uint32_t, uint32_t first) {
+    copy_params(warp, first, inst.slot_count, lanes);
+  });
   return Step::next;
 }
 
 Step Control::leave(Warp& warp, const Inst& inst, uint32_t mask) {
-  go_by_lane(warp, mask, warp.row<uint32_t>(inst.op[0]));
+  const Callable& callee = program_of(warp).callables[inst.op[0]];
+  uint32_t targets[LANES];
+  std::memcpy(targets, warp.row<uint32_t>(callee.return_row), sizeof targets);
+  for_lanes(mask, [&](uint32_t lane) { restore(warp, lane, callee); });
+  go_by_lane(warp, mask, targets);
   return Step::jump;
 }
 
@@ -215,7 +331,8 @@ Step Control::assert_failed(Warp& warp, const Inst& inst, uint32_t mask) {
   fault(warp, mask,
         std::string("assert(") + text_at(warp, lane, argument<uint64_t>(warp, inst, lane, 0)) +
             ") failed, " + text_at(warp, lane, argument<uint64_t>(warp, inst, lane, 1)) + ":" +
-            std::to_string(argument<uint32_t>(warp, inst, lane, 2)) + ".");
+            std::to_string(argument<uint32_t>(warp, inst, lane, 2)) + ".",
+        rule::ASSERT);
 }
 
 // A clock that moves with the warp's instructions: loops with time limits end, runs repeat.
@@ -256,7 +373,24 @@ constexpr uint64_t LAND_AFTER = 1 << 16;    // without a change: someone may pro
 constexpr uint64_t IDLE_LIMIT = 200 << 20;  // of a cluster without a change: a livelock
 constexpr uint64_t ROUNDS_LIMIT = 1 << 15;  // of probes that all return false
 
+constexpr uint64_t CYCLE_AFTER =
+    1 << 16;  // without a change: registers may come back to what they were
+
 enum class Outcome { done, stuck, turn };
+
+// Whether a cluster that changes nothing comes back to a state that it had. Warps that run in turns
+// then do so for ever; of those that run at random another may still be chosen.
+struct Cycle {
+  uint64_t saved = 0, rounds = 0, met = 0, changes = 0;
+
+  bool closes(uint64_t state, uint64_t changes_now, bool random) {
+    if (changes != changes_now) *this = {0, 0, 0, changes_now};
+    constexpr uint64_t OFTEN = 1 << 12;
+    if (rounds != 0 && state == saved && ++met >= (random ? OFTEN : 1)) return true;
+    if (std::has_single_bit(++rounds) && met == 0) saved = state;
+    return false;
+  }
+};
 
 bool may_run(const Warp& warp, const Fragment& fragment, uint64_t events) {
   if (fragment.give_up) return true;
@@ -273,8 +407,12 @@ bool may_run(const Warp& warp, const Fragment& fragment, uint64_t events) {
 // Runs one cluster. What a warp does between two looks at the others is at most a quantum.
 class Runner {
  public:
-  Runner(Cluster& cluster, const std::atomic<bool>& stop)
-      : cluster_(cluster), grid_(*cluster.grid), code_(grid_.program->code.data()), stop_(stop) {}
+  Runner(Cluster& cluster, Cycle& cycle, const std::atomic<bool>& stop)
+      : cluster_(cluster),
+        cycle_(cycle),
+        grid_(*cluster.grid),
+        code_(grid_.program->code.data()),
+        stop_(stop) {}
 
   Outcome run() {
     uint64_t executed = 0, idle = 0, rounds = 0, changes = cluster_.changes, fingerprint = 0;
@@ -296,8 +434,11 @@ class Runner {
       if (ran > 0) {
         if (idle > LAND_AFTER && land_one()) continue;
         if (idle > IDLE_LIMIT) return Outcome::stuck;
-        const bool waits = idle > IDLE_SLICE && cluster_.in_flight.empty();
-        if (cluster_.polled_global && (waits || executed > SLICE)) return Outcome::turn;
+        const bool lands = cluster_.in_flight.empty();
+        const bool waits = idle > IDLE_SLICE && lands;
+        if (cluster_.polled_global && executed > SLICE) return Outcome::turn;
+        if (cluster_.polled_global && waits) return comes_back() ? Outcome::stuck : Outcome::turn;
+        if (idle > CYCLE_AFTER && lands && comes_back()) return Outcome::stuck;
         continue;
       }
       if (land_one()) continue;
@@ -449,7 +590,11 @@ class Runner {
     }
   }
 
-  // ---- When nothing runs ----
+  // ---- When nothing changes ----
+  bool comes_back() {
+    return cycle_.closes(hash_registers(), cluster_.changes, grid_.policy == Policy::random);
+  }
+
   bool time_out_probes() {
     bool any = false;
     for (Cta& cta : cluster_.ctas) {
@@ -481,6 +626,7 @@ class Runner {
   }
 
   Cluster& cluster_;
+  Cycle& cycle_;
   const Grid& grid_;
   const Inst* const code_;
   const std::atomic<bool>& stop_;
@@ -581,6 +727,9 @@ void set_up_warp(Warp& warp) {
   warp.live = threads == LANES ? FULL : (1u << threads) - 1;
   warp.fragments.emplace_back().mask = warp.live;
   std::memcpy(warp.rows, program.image.data(), program.image.size());
+  for (const Callable& callable : program.callables) {
+    if (callable.function != nullptr) std::memset(warp.rows + callable.return_row, 0, LANES * 4);
+  }
   for (const Program::Special& special : program.specials) {
     uint64_t value = special.what->value(warp, 0);
     for (uint32_t lane = 0; lane < LANES; ++lane) {
@@ -628,6 +777,7 @@ std::unique_ptr<Cluster> make_cluster(Grid& grid, uint64_t id, std::vector<std::
               origin.y * grid.config.cluster.y + inside.y,
               origin.z * grid.config.cluster.z + inside.z};
     cta.smem_bytes = smem_bytes;
+    cta.dynamic_smem = SMEM_BASE + grid.kernel->static_smem_bytes;
     cta.smem = at;
     std::memset(at, 0xff, smem_bytes);  // NaN in every format: what was never written shows
     at += round_up(smem_bytes);
@@ -639,6 +789,7 @@ std::unique_ptr<Cluster> make_cluster(Grid& grid, uint64_t id, std::vector<std::
       warp.cta = &cta;
       warp.index = i;
       warp.in_cluster = rank * grid.warps_per_cta + i;
+      warp.registers = grid.registers;
       warp.rows = at;
       warp.local = at + rows;
       at += rows + locals;
@@ -669,17 +820,20 @@ std::string waits_for(Warp& warp, const Fragment& fragment) {
       return "for wgmma operations that other warps of its warpgroup have not issued";
     case WaitFor::cp_async:
       return "for its copies";
+    case WaitFor::registers:
+      return "for " + registers_text(warp, fragment.wait_address);
     case WaitFor::nothing:
       return "for nothing, but runs in a loop that changes nothing";
   }
   return "";
 }
 
-std::string hang_report(const std::vector<Cluster*>& stuck) {
+// `spins` gets whether some threads run all the same.
+std::string hang_report(const std::vector<Cluster*>& stuck, bool* is_livelock) {
   Cluster& cluster = *stuck.front();
   const Program& program = *cluster.grid->program;
   std::string lines;
-  bool spins = false;
+  bool& spins = *is_livelock = false;
   for (Cta& cta : cluster.ctas) {
     struct Waiting {
       std::vector<const Warp*> warps;
@@ -699,8 +853,8 @@ std::string hang_report(const std::vector<Cluster*>& stuck) {
                (who.lanes == who.warps.size() * LANES
                     ? ""
                     : ", " + std::to_string(who.lanes) + (who.lanes == 1 ? " lane" : " lanes")) +
-               "\n    " + (who.warps.size() == 1 ? "waits " : "wait ") + what.first + "\n    at " +
-               program.place(what.second) + ": " + program.text(what.second);
+               "\n    " + (who.warps.size() == 1 ? "waits " : "wait ") + what.first +
+               program.where(what.second, "\n    ") + "\n    PTX " + program.text(what.second);
     }
   }
   const std::string others =
@@ -732,6 +886,7 @@ class Launch {
     work();
     for (std::thread& worker : workers) worker.join();
     if (error_) std::rethrow_exception(error_);
+    if (shadow_) report_suspects(*shadow_, *grid_.program);
     if (traced) write_trace(grid_, events_, settings().trace);
   }
 
@@ -742,7 +897,7 @@ class Launch {
     try {
       while (Owned cluster = take()) {
         const uint64_t before = cluster->changes;
-        const Outcome outcome = Runner(*cluster, stop_).run();
+        const Outcome outcome = Runner(*cluster, cycle_of(*cluster), stop_).run();
         give_back(std::move(cluster), outcome, before);
       }
     } catch (...) {
@@ -751,6 +906,12 @@ class Launch {
       stop_ = true;
       changed_.notify_all();
     }
+  }
+
+  Cycle& cycle_of(const Cluster& cluster) {
+    const std::lock_guard lock(mutex_);
+    taken_at_[cluster.id] = generation_;
+    return cycles_[cluster.id];
   }
 
   // The next cluster to run; null when there is none left. A new one comes before those that poll.
@@ -793,6 +954,7 @@ class Launch {
     const bool changed = cluster->changes != changes_before;
     if (changed || outcome == Outcome::done) {  // what others wait for may be there now
       idle_turns_ = 0;
+      ++generation_;
       while (!stuck_.empty()) {
         ready_.push_back(std::move(stuck_.front()));
         stuck_.pop_front();
@@ -809,7 +971,11 @@ class Launch {
         events_.insert(events_.end(), events.begin(), events.end());
         traces_[cluster->id].reset();
       }
+      cycles_.erase(cluster->id);
+      taken_at_.erase(cluster->id);
       spare_.push_back(std::move(cluster->memory));
+    } else if (taken_at_[cluster->id] != generation_ && !changed) {  // it has not seen what changed
+      ready_.push_back(std::move(cluster));
     } else if (outcome == Outcome::turn && (changed || ++idle_turns_ <= IDLE_TURNS)) {
       ready_.push_back(std::move(cluster));
     } else {
@@ -821,13 +987,15 @@ class Launch {
   [[noreturn]] void report_hang() {
     std::vector<Cluster*> stuck;
     for (const Owned& cluster : stuck_) stuck.push_back(cluster.get());
-    std::string report = hang_report(stuck);
+    bool is_livelock = false;
+    std::string report = hang_report(stuck, &is_livelock);
     if (next_ < clusters_) {
       report += "\n  " + std::to_string(clusters_ - next_) +
                 " clusters have not begun: no more than " + std::to_string(resident_) +
                 " are resident together.";
     }
-    throw Error(Error::Kind::hang, report);
+    const Rule& rule = is_livelock ? rule::LIVELOCK : rule::DEADLOCK;
+    throw Error(Error::Kind::hang, report + report_end(*grid_.program, rule), rule);
   }
 
   Grid& grid_;
@@ -839,6 +1007,9 @@ class Launch {
   std::vector<std::vector<std::byte>> spare_;
   std::vector<std::unique_ptr<Trace>> traces_;  // of the clusters, if there is a timeline
   std::vector<Trace::Event> events_;            // of those that are done
+  std::map<uint64_t, Cycle> cycles_;            // of clusters that are not done
+  std::map<uint64_t, uint64_t> taken_at_;       // generation_ when they last began to run
+  uint64_t generation_ = 0;                     // how often a cluster has changed something
   uint64_t next_ = 0, alive_ = 0, running_ = 0;
   uint64_t idle_turns_ = 0;  // turns in which clusters polled, since one changed something
   std::atomic<bool> stop_{false};
@@ -878,6 +1049,7 @@ void launch(const Module& module, const Kernel& kernel, const LaunchConfig& conf
   grid.warps_per_cta = (grid.threads_per_cta + LANES - 1) / LANES;
   const auto* params = static_cast<const uint8_t*>(param_block);
   grid.params.assign(params, params + kernel.param_bytes);
+  grid.registers = (config.registers != 0 ? config.registers : kernel.registers) / 8 * 8;
   grid.policy = settings().policy;
   grid.check = settings().check;
   grid.seed = settings().seed;

@@ -6,6 +6,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -98,6 +100,9 @@ struct Shadow {
   std::unordered_map<uint32_t, Record> early;
   Knowledge at_exit;  // of its warps that have exited
 
+  Plane* find_plane(uint32_t agent) const {
+    return agent < by_agent.size() ? by_agent[agent] : nullptr;
+  }
   Plane& plane(uint32_t agent) {
     if (agent >= by_agent.size()) by_agent.resize(agent + 1);
     if (by_agent[agent] == nullptr) {
@@ -117,6 +122,8 @@ struct GlobalRecord {
   uint16_t agent = 0, lanes = 0;
   uint8_t bytes = 0;
   bool strong = false, write = false;
+  bool atomic = false;
+  bool narrow = false;  // less than 4 bytes: lanes that share a word are not told apart
 
   Record record() const { return {agent, clock, pc, lanes, bytes, write}; }
 };
@@ -126,6 +133,9 @@ struct GlobalAccess {
   const Knowledge* known;  // by whoever accesses
   bool async_proxy = false;
   uint32_t warps = 0;  // of a cluster
+  // Accesses of other lanes of the same warp that are not known to be ordered are later than this.
+  uint32_t lanes_met_at = UINT32_MAX;
+  const SameValue* same = nullptr;
 };
 
 // The shadow of a launch's global memory: pages are added when first written. Thread-safe.
@@ -136,14 +146,36 @@ class GlobalShadow {
 
   struct Conflict {
     GlobalRecord with;
-    uint64_t address;  // of its cell
-    uint32_t bytes;    // mask
+    uint64_t address;   // of its cell
+    uint32_t bytes;     // mask
+    uint32_t lane = 0;  // that makes the access
   };
   // Checks the access against those before it and records it.
   std::optional<Conflict> access(GlobalAccess access, uint64_t address, uint64_t bytes);
   // The same of `bytes` bytes by each lane.
   std::optional<Conflict> access(GlobalAccess access, uint32_t mask, const uint64_t* addresses,
                                  uint32_t bytes);
+
+  // A conflict that is none if the warp that reads makes an atomic access there too.
+  using Place = std::tuple<uint64_t, uint32_t, uint16_t>;  // cell, cluster and agent of the reader
+  using Pair = std::pair<uint32_t, uint32_t>;              // pcs
+  template <class F>
+  void suspect(const Place& place, const Pair& pair, F&& text) {
+    const std::lock_guard lock(mutex_);
+    if (!texts_.contains(pair)) texts_[pair] = text();
+    suspects_.emplace(place, pair);
+    has_suspects_.store(true, std::memory_order_release);
+  }
+  void excuse(const Place& place) {
+    const std::lock_guard lock(mutex_);
+    suspects_.erase(place);
+  }
+  bool has_suspects() const { return has_suspects_.load(std::memory_order_acquire); }
+  std::map<Pair, std::string> suspects() const {  // the report of each pair that is left
+    std::map<Pair, std::string> left;
+    for (const auto& [place, pair] : suspects_) left[pair] = texts_.at(pair);
+    return left;
+  }
 
   // Strong accesses that release to, and acquire from, an address.
   void release(uint64_t address, const Channel& what);
@@ -158,8 +190,11 @@ class GlobalShadow {
 
   std::unique_ptr<Table> root_;
   std::atomic<bool> has_released_{false};
-  std::mutex mutex_;  // of channels_
+  std::mutex mutex_;  // of what follows
   std::unordered_map<uint64_t, Channel> channels_;
+  std::atomic<bool> has_suspects_{false};
+  std::map<Place, Pair> suspects_;
+  std::map<Pair, std::string> texts_;
 };
 
 }  // namespace machine

@@ -1,7 +1,9 @@
 #include "common/machine/sync.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <iterator>
+#include <map>
 
 #include "common/machine/checker.h"
 #include "common/machine/trace.h"
@@ -56,12 +58,6 @@ Handler with_aligned(Opcode& opcode) {
   return F;
 }
 
-template <Handler F>
-Handler together(Opcode& opcode) {
-  opcode.convergent = true;
-  return F;
-}
-
 // ---- Named barriers -----------------------------------------------------------------------------
 
 constexpr uint32_t BARRIERS = 16;
@@ -80,7 +76,7 @@ void complete_barrier(Cta& cta, uint32_t id) {
   NamedBarrier& barrier = cta.barriers[id];
   if (cta.cluster->trace) cta.cluster->trace->barrier_complete(key_of(cta, id));
   if (Checker* checker = cta.cluster->checker.get()) checker->barrier_complete(cta, id);
-  barrier.arrived = barrier.expected = 0;
+  barrier.arrived = barrier.expected = barrier.warps = 0;
   barrier.last_reduction = barrier.reduction;
   barrier.reduction = 0;
   ++barrier.generation;
@@ -128,6 +124,7 @@ void arrive_at_barrier(Warp& warp, uint32_t mask, uint32_t id, uint32_t count, b
   if (Checker* checker = checker_of(warp)) checker->barrier_arrive(warp, mask, id);
   if (Trace* trace = trace_of(warp)) trace->barrier_arrive(warp, key_of(cta, id));
   barrier.reduction += reduction;
+  barrier.warps |= 1u << warp.index;
   // A count is in whole warps, lanes that have exited included.
   const bool whole_warp = aligned || mask == warp.live;
   barrier.arrived += everyone || !whole_warp ? count_of(mask) : LANES;
@@ -295,6 +292,24 @@ std::string name_of(const Cluster& cluster, uint32_t address) {
   return text + " (CTA rank " + std::to_string(address >> RANK_SHIFT) + ")";
 }
 
+// ".\n    Arrived: 3, by warps 4 to 6 (consumer) of CTA (0,0,0)": in the phase under way.
+std::string arrivals_text(const Mbarrier& mbarrier) {
+  if (mbarrier.arrived.empty()) return "";
+  std::map<const Cta*, std::vector<const Warp*>> by_cta;
+  uint32_t made = 0;
+  for (const auto& [warp, count] : mbarrier.arrived) {
+    by_cta[warp->cta].push_back(warp);
+    made += count;
+  }
+  std::string text = ".\n    Arrived: " + std::to_string(made) + ", by";
+  for (auto& [cta, warps] : by_cta) {
+    std::sort(warps.begin(), warps.end(), [](auto* a, auto* b) { return a->index < b->index; });
+    warps.erase(std::unique(warps.begin(), warps.end()), warps.end());
+    text += (cta == by_cta.begin()->first ? " " : ", ") + describe_roles(warps);
+  }
+  return text;
+}
+
 std::string text_of(const Cluster& cluster, uint32_t address, const Mbarrier& mbarrier) {
   const Counts counts = unpack(mbarrier.bits);
   std::string text = name_of(cluster, address) + ": phase " + std::to_string(mbarrier.phase) +
@@ -352,6 +367,7 @@ void update(Warp& warp, uint32_t address, Mbarrier& mbarrier, Counts counts) {
     if (cluster.checker) cluster.checker->mbarrier_phase_complete(address);
     if (cluster.trace) cluster.trace->phase_complete(address);
     ++mbarrier.phase;
+    mbarrier.arrived.clear();
     counts.pending = counts.expected;
     signal(cluster);
   }
@@ -370,12 +386,19 @@ void add_tx(Warp& warp, uint32_t mask, uint32_t address, const Mbarrier& mbarrie
   counts->tx = static_cast<int32_t>(tx);
 }
 
-void take_arrivals(Warp& warp, uint32_t mask, uint32_t address, const Mbarrier& mbarrier,
-                   Counts* counts, uint64_t arrivals, const char* what) {
+void take_arrivals(Warp& warp, uint32_t mask, uint32_t address, Mbarrier& mbarrier, Counts* counts,
+                   uint64_t arrivals, const char* what) {
   if (arrivals > counts->pending) {
     stop(warp, mask, what, " makes ", arrivals, (arrivals == 1 ? " arrival" : " arrivals"),
-         ", more than are expected, on ", text_of(*warp.cta->cluster, address, mbarrier), ".");
+         ", more than are expected, on ", text_of(*warp.cta->cluster, address, mbarrier),
+         arrivals_text(mbarrier),
+         ".\n    Likely: the count of mbarrier.init is too low, or somebody arrives who has not "
+         "waited for the phase before.");
   }
+  if (mbarrier.arrived.empty() || mbarrier.arrived.back().first != &warp) {
+    mbarrier.arrived.emplace_back(&warp, 0);
+  }
+  mbarrier.arrived.back().second += static_cast<uint32_t>(arrivals);
   counts->pending -= static_cast<uint32_t>(arrivals);
 }
 
@@ -799,14 +822,53 @@ Step active_mask(Warp& warp, const Inst& inst, uint32_t mask) {
   return Step::next;
 }
 
-// n: changes nothing here, ptxas checks the rest
+// All warps of a warpgroup execute the same setmaxnreg; one that has exited never will.
+void check_warpgroup_sets_registers(Warp& warp, uint32_t mask) {
+  Cta& cta = *warp.cta;
+  const size_t first = warp.index / 4 * 4;
+  for (size_t i = first; i < std::min(first + 4, cta.warps.size()); ++i) {
+    const Warp& other = cta.warps[i];
+    const Warp& fewer = other.set_registers < warp.set_registers ? other : warp;
+    if (fewer.live != 0 || other.set_registers == warp.set_registers) continue;
+    stop(warp, mask, "setmaxnreg by a part of a warpgroup: ", describe_role(fewer),
+         " has exited without it. All four warps of the warpgroup must execute it.");
+  }
+}
+
+// n. An increment waits until the CTA's pool has as many: the registers that it was launched with,
+// less those that its warps have. Without a limit at the kernel's start ptxas ignores it.
+template <bool INCREASES>
 Step set_max_registers(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint32_t count = warp.row<uint32_t>(inst.slots[0].row)[first_lane(mask)];
   if (count < 24 || count > 256 || count % 8 != 0) {
     stop(warp, mask, "setmaxnreg to ", count,
          " registers: it must be a multiple of 8 from 24 to 256.");
   }
+  Cta& cta = *warp.cta;
+  if (cta.cluster->grid->kernel->limits_registers) {
+    if (INCREASES && count > warp.registers) {
+      const uint32_t more = (count - warp.registers) * LANES;
+      if (more > cta.free_registers) {
+        warp.current->wait = WaitFor::registers;
+        warp.current->wait_address = count;
+        return Step::wait;
+      }
+      cta.free_registers -= more;
+      warp.registers = count;
+    } else if (!INCREASES && count < warp.registers) {
+      cta.free_registers += (warp.registers - count) * LANES;
+      warp.registers = count;
+      signal(*cta.cluster);
+    }
+  }
+  ++warp.set_registers;
+  check_warpgroup_sets_registers(warp, mask);
   return Step::next;
+}
+
+Handler pick_set_max_registers(Opcode& opcode) {
+  opcode.convergent = true;
+  return opcode.has(".inc") ? set_max_registers<true> : set_max_registers<false>;
 }
 
 // ---- Clusters -----------------------------------------------------------------------------------
@@ -920,11 +982,13 @@ const Row ROWS[] = {
      "d = a of lane ^ b"},
     {"shfl.sync.idx.b32", "d:32|p:p, a:32, b:32, c:32, members:32", always<shuffle<Shuffle::idx>>,
      "d = a of lane b of the segment"},
-    {"vote.sync.all.pred", "d:p, a:p, members:32", always<vote<Vote::all>>, "whether all are true"},
-    {"vote.sync.any.pred", "d:p, a:p, members:32", always<vote<Vote::any>>, "whether any is true"},
-    {"vote.sync.uni.pred", "d:p, a:p, members:32", always<vote<Vote::uni>>,
+    {"vote{.sync.all,.all.sync}.pred", "d:p, a:p, members:32", always<vote<Vote::all>>,
+     "whether all are true"},
+    {"vote{.sync.any,.any.sync}.pred", "d:p, a:p, members:32", always<vote<Vote::any>>,
+     "whether any is true"},
+    {"vote{.sync.uni,.uni.sync}.pred", "d:p, a:p, members:32", always<vote<Vote::uni>>,
      "whether all are the same"},
-    {"vote.sync.ballot.b32", "d:32, a:p, members:32", always<vote<Vote::ballot>>,
+    {"vote{.sync.ballot,.ballot.sync}.b32", "d:32, a:p, members:32", always<vote<Vote::ballot>>,
      "the lanes that are true"},
     {"match.any.sync{.b32,.b64}", "d:32, a:t, members:32", always<match_any>,
      "the lanes with the same a"},
@@ -940,8 +1004,8 @@ const Row ROWS[] = {
      "xor of the lanes"},
     {"activemask.b32", "d:32", always<active_mask>, "the lanes that execute together"},
 
-    {"setmaxnreg{.inc,.dec}.sync.aligned.u32", "n:32", together<set_max_registers>,
-     "nothing, but n must be a legal count"},
+    {"setmaxnreg{.inc,.dec}.sync.aligned.u32", "n:32", pick_set_max_registers,
+     "take n registers a thread from the CTA's pool, or give back all but n"},
     {"nanosleep.u32", "t:32", always<nothing>, "nothing"},
     {"griddepcontrol.wait", "", always<grid_wait>,
      "wait until the grids before are complete; they are"},
@@ -1026,11 +1090,20 @@ void arrive_async(Warp& warp, uint32_t lanes, uint32_t address, uint32_t count) 
   update(warp, address, mbarrier, counts);
 }
 
+int64_t bytes_to_come(const Mbarrier& mbarrier) {
+  return unpack(mbarrier.bits).tx;
+}
+
+uint32_t arrivals_expected(const Mbarrier& mbarrier) {
+  return unpack(mbarrier.bits).expected;
+}
+
 void threads_exited(Warp& warp, uint32_t mask) {
   Cta& cta = *warp.cta;
   Cluster& cluster = *cta.cluster;
   cta.live_threads -= count_of(mask);
   cluster.live_threads -= count_of(mask);
+  if (warp.live == 0) check_warpgroup_sets_registers(warp, mask);
   if (warp.live == 0 && cluster.checker) cluster.checker->exited(warp, cta.live_threads == 0);
   cluster.barrier_arrived -= count_of(mask & warp.cluster_arrived);
   warp.cluster_arrived &= ~mask;
@@ -1046,14 +1119,46 @@ std::string mbarrier_text(Cluster& cluster, uint32_t address, uint32_t parity) {
   const auto found = cluster.mbarriers.find(address);
   const std::string waited = ", parity waited for " + std::to_string(parity);
   if (found == cluster.mbarriers.end()) return name_of(cluster, address) + waited;
-  return text_of(cluster, address, found->second) + waited;
+  const std::string text =
+      text_of(cluster, address, found->second) + waited + arrivals_text(found->second);
+  const Counts counts = unpack(found->second.bits);
+  if (counts.tx < 0) {
+    return text + ".\n    Likely: expect_tx asks for fewer bytes than the copies of a phase bring";
+  }
+  if (counts.tx > 0) {
+    return text +
+           ".\n    Likely: expect_tx asks for more bytes than the copies bring, or one of them was "
+           "not issued, or completes on another mbarrier";
+  }
+  if (counts.pending == counts.expected) return text;
+  return text +
+         ".\n    Likely: the count of mbarrier.init is more than arrive, or who has not arrived "
+         "waits elsewhere";
+}
+
+std::string registers_text(const Warp& warp, uint32_t count) {
+  const Grid& grid = *warp.cta->cluster->grid;
+  const uint32_t all = grid.registers * LANES * grid.warps_per_cta;
+  uint32_t given = 0;
+  for (const Warp& other : warp.cta->warps) given += other.registers * LANES;
+  return std::to_string(count) + " registers a thread: it has " + std::to_string(warp.registers) +
+         ", and of the CTA's " + std::to_string(all) + " (" + std::to_string(grid.registers) +
+         " for each of " + std::to_string(grid.warps_per_cta * LANES) + " threads) " +
+         std::to_string(all - given) + " are free, where a warp needs " +
+         std::to_string((count - warp.registers) * LANES) +
+         " more. setmaxnreg.dec in other warps frees some; the sum over all warps must not be "
+         "more than the CTA has";
 }
 
 std::string barrier_text(Cta& cta, uint32_t id) {
   const NamedBarrier& barrier = cta.barriers[id];
   const uint32_t expected = barrier.everyone ? cta.live_threads : barrier.expected;
+  std::vector<const Warp*> warps;
+  for (const Warp& warp : cta.warps) {
+    if (barrier.warps >> warp.index & 1) warps.push_back(&warp);
+  }
   return "barrier " + std::to_string(id) + ": " + std::to_string(barrier.arrived) + " of " +
-         std::to_string(expected) + " threads have arrived";
+         std::to_string(expected) + " threads have arrived, of " + describe_roles(warps);
 }
 
 }  // namespace machine

@@ -41,7 +41,7 @@ std::string hex(uint64_t value);  // "0x30400"
 
 // fault() with a sentence made of texts and numbers.
 template <class... Parts>
-[[noreturn]] void stop(Warp& warp, uint32_t mask, const Parts&... parts) {
+[[noreturn]] void stop_as(const Rule& rule, Warp& warp, uint32_t mask, const Parts&... parts) {
   std::string text;
   const auto add = [&text](const auto& part) {
     if constexpr (std::is_arithmetic_v<std::decay_t<decltype(part)>>) {
@@ -51,7 +51,11 @@ template <class... Parts>
     }
   };
   (add(parts), ...);
-  fault(warp, mask, text);
+  fault(warp, mask, text, rule);
+}
+template <class... Parts>
+[[noreturn]] void stop(Warp& warp, uint32_t mask, const Parts&... parts) {
+  stop_as(rule::ILLEGAL, warp, mask, parts...);
 }
 
 // ---- mbarriers; addresses are shared::cluster ones ----------------------------------------------
@@ -63,6 +67,10 @@ void complete_tx(Warp& issuer, uint32_t address, uint32_t bytes);
 void expect_arrivals(Warp& warp, uint32_t lanes, uint32_t address, uint32_t count);
 void arrive_async(Warp& warp, uint32_t lanes, uint32_t address, uint32_t count);
 
+// The tx-count: less than 0 if more bytes have come than were expected.
+int64_t bytes_to_come(const Mbarrier& mbarrier);
+uint32_t arrivals_expected(const Mbarrier& mbarrier);  // in a phase
+
 // ---- For the scheduler --------------------------------------------------------------------------
 
 // The lanes have left Warp::live: barriers that waited for nobody else complete.
@@ -70,6 +78,8 @@ void threads_exited(Warp& warp, uint32_t mask);
 
 // "the mbarrier at shared 0x30400 (CTA rank 0): phase 3, …"
 std::string mbarrier_text(Cluster& cluster, uint32_t address, uint32_t parity);
+// "240 registers a thread: it has 168, and of the CTA's 64512 (168 for each of 384 threads) …"
+std::string registers_text(const Warp& warp, uint32_t count);
 // "barrier 1: 96 of 128 threads have arrived"
 std::string barrier_text(Cta& cta, uint32_t id);
 

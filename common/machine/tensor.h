@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace machine {
@@ -37,6 +38,9 @@ constexpr int accumulator_registers(AccumulatorType type, int n) {
 struct Segment {
   uint32_t address, bytes;
 };
+
+// "0x4000004000010040: start 0x400, LBO 16, SBO 1024, 128-byte swizzle"
+std::string descriptor_text(uint64_t descriptor);
 
 // An operand of wgmma in shared memory, as its descriptor says: mn is the index along M (of A) or
 // N (of B), k the index along K, in elements.

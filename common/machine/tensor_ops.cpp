@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 #include "common/machine/checker.h"
 #include "common/machine/isa.h"
@@ -45,6 +47,13 @@ uint32_t extent(std::string_view shape, char letter) {
   return value;
 }
 
+// ---- What was never written ----------------------------------------------------------------------
+
+bool looks_for_poison(const Warp& warp) {
+  const Checker* const checker = warp.cta->cluster->checker.get();
+  return checker != nullptr && checker->poison_in_shared;
+}
+
 // ---- ldmatrix, stmatrix, movmatrix --------------------------------------------------------------
 
 constexpr uint32_t TRANSPOSED = 1 << 8;  // beside the number of matrices in Inst::mods
@@ -73,6 +82,11 @@ void matrix_rows(Warp& warp, const Slot& base, uint32_t count, Access access, co
     }
     chunks[lane] = reinterpret_cast<uint8_t*>(
         shared_bytes(warp, 1u << lane, addresses[lane], ROW_BYTES, what));
+  });
+  if (access == Access::write || !looks_for_poison(warp)) return;
+  for_lanes(lanes, [&](uint32_t lane) {
+    if (!has_poison(chunks[lane], ROW_BYTES)) return;
+    warp.cta->cluster->checker->never_written(warp, 1u << lane, SHARED_WINDOW | addresses[lane]);
   });
 }
 
@@ -244,7 +258,8 @@ MatrixView view_of_b(Warp& warp, const Inst& inst, const WgmmaSlots& at, uint64_
   return MatrixView(descriptor, b_type(inst), is_set(warp, at, inst, at.transpose_b));
 }
 
-void check_inside(Warp& warp, const MatrixView& view, int first, int count, const char* operand) {
+void check_inside(Warp& warp, const MatrixView& view, uint64_t descriptor, int first, int count,
+                  const char* operand) {
   const Cta& cta = *warp.cta;
   if (view.inside(first, count, SMEM_BASE, SMEM_BASE + cta.smem_bytes)) return;
   const Segment reads = view.extent(first, count);
@@ -253,7 +268,27 @@ void check_inside(Warp& warp, const MatrixView& view, int first, int count, cons
             std::to_string(reads.address) + " to " + std::to_string(reads.address + reads.bytes) +
             ", but the CTA's shared memory is from " + std::to_string(SMEM_BASE) + " to " +
             std::to_string(SMEM_BASE + cta.smem_bytes) +
-            ": look at the descriptor's start address, LBO and SBO.");
+            ": look at the descriptor's start address, LBO and SBO: " +
+            descriptor_text(descriptor) + ".",
+        rule::OUT_OF_BOUNDS);
+}
+
+// What a warp's part of an operation reads; before it does.
+void look_for_poison(Warp& warp, uint32_t pc, const MatrixView& view, int first, int count,
+                     const uint8_t* window) {
+  thread_local std::vector<Segment> segments;
+  segments.clear();
+  view.append_segments(first, count, segments);
+  for (const Segment& segment : segments) {
+    if (!has_poison(window + segment.address, segment.bytes)) continue;
+    Fragment at;
+    at.pc = pc;
+    Fragment* const before = std::exchange(warp.current, &at);
+    warp.cta->cluster->checker->never_written(
+        warp, FULL, SHARED_WINDOW | warp.cta->rank << RANK_SHIFT | segment.address);
+    warp.current = before;
+    return;
+  }
 }
 
 // Multiplies for the four warps: B is decoded once.
@@ -265,6 +300,9 @@ void run_wgmma(Cta& cta, uint32_t group, WgmmaOp& op) {
   thread_local OperandB b;
   Warp* const warps = &cta.warps[group * WARPS];
   const int n = static_cast<int>(inst.mods >> SIZE_SHIFT);
+  const bool looks = looks_for_poison(warps[0]);
+  if (looks)
+    look_for_poison(warps[0], op.pc, view_of_b(warps[0], inst, at, op.descriptor_b), 0, n, window);
   decode_b(view_of_b(warps[0], inst, at, op.descriptor_b), n, window, b);
   for (uint32_t i = 0; i < WARPS; ++i) {
     Warp& warp = warps[i];
@@ -275,6 +313,10 @@ void run_wgmma(Cta& cta, uint32_t group, WgmmaOp& op) {
       for (uint32_t r = 0; r < 4; ++r) rows[r] = row_of(warp, inst.slots[at.a + r]);
       decode_a(rows, a_type(inst), negate, a);
     } else {
+      const int row = static_cast<int>(i) * 16;
+      if (looks)
+        look_for_poison(warp, op.pc, view_of_a(warp, inst, at, op.descriptor_a[i]), row, 16,
+                        window);
       decode_a(view_of_a(warp, inst, at, op.descriptor_a[i]), static_cast<int>(i), window, negate,
                a);
     }
@@ -295,15 +337,17 @@ void check_operands(Warp& warp, const Inst& inst, uint64_t group) {
   const bool a_in_memory = (inst.mods & A_IN_REGISTERS) == 0;
   if (a_in_memory) {
     const MatrixView a = view_of_a(warp, inst, at, uniform64(warp, inst.slots[at.a]));
-    check_inside(warp, a, row, 16, "A");
+    check_inside(warp, a, uniform64(warp, inst.slots[at.a]), row, 16, "A");
     a.append_segments(row, 16, segments);
   }
   const MatrixView b = view_of_b(warp, inst, at, uniform64(warp, inst.slots[at.b]));
-  check_inside(warp, b, 0, n, "B");
+  check_inside(warp, b, uniform64(warp, inst.slots[at.b]), 0, n, "B");
   if (!warp.cta->cluster->checker) return;
   b.append_segments(0, n, segments);
   for (Segment& segment : segments) segment.address |= warp.cta->rank << RANK_SHIFT;
-  warp.cta->cluster->checker->wgmma_issue(warp, inst, group, segments);
+  warp.cta->cluster->checker->wgmma_issue(
+      warp, inst, group, segments,
+      {a_in_memory ? uniform64(warp, inst.slots[at.a]) : 0, uniform64(warp, inst.slots[at.b])});
 }
 
 // Each warp issues; when the fourth has, the operation can run.
@@ -318,8 +362,8 @@ Step wgmma_mma_async(Warp& warp, const Inst& inst, uint32_t) {
               "threads.");
   }
   Warpgroup& group = cta.warpgroups[index];
-  check_operands(warp, inst, group.committed[member] + 1);
   warp.multiplies = true;
+  check_operands(warp, inst, group.committed[member] + 1);
   const uint64_t number = group.issued[member]++;
   if (number - group.first >= group.ops.size()) {
     WgmmaOp& made = group.ops.emplace_back();
@@ -475,6 +519,19 @@ void finish_wgmma(Cta& cta, uint32_t index, uint64_t end) {
 }
 
 }  // namespace
+
+std::vector<WgmmaOperand> wgmma_operands(Warp& warp, const Inst& inst,
+                                         const WgmmaDescriptors& descriptors) {
+  const WgmmaSlots at = wgmma_slots(inst);
+  const auto [a, b] = descriptors;
+  const int n = static_cast<int>(inst.mods >> SIZE_SHIFT);
+  std::vector<WgmmaOperand> operands;
+  if (!(inst.mods & A_IN_REGISTERS)) {
+    operands.push_back({'A', a, view_of_a(warp, inst, at, a).extent(0, 64)});
+  }
+  operands.push_back({'B', b, view_of_b(warp, inst, at, b).extent(0, n)});
+  return operands;
+}
 
 bool finish_next_wgmma(Cta& cta) {
   for (uint32_t index = 0; index < cta.warpgroups.size(); ++index) {

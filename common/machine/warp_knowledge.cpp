@@ -47,7 +47,14 @@ Knowledge& WarpKnowledge::extra_of(uint32_t lanes) {
   return extras_.emplace_back(std::move(made)).known;
 }
 
+void WarpKnowledge::hear_own(const Knowledge& what) {
+  const Clocks& clocks = what.views[GENERIC];
+  heard_own_ = std::max(
+      {heard_own_, clock_of(clocks, agent(ALL_LANES)), clock_of(clocks, agent(SOME_LANES))});
+}
+
 void WarpKnowledge::learn(uint32_t lanes, const Knowledge& what) {
+  hear_own(what);
   teach(lanes, [&](Knowledge& known) { known.join(what); });
 }
 
@@ -89,6 +96,7 @@ void WarpKnowledge::meet(uint32_t lanes) {
   if (is_whole(lanes)) {
     if (!extras_.empty()) known_.join(all);
     extras_.clear();
+    raise_published();
     met_.clear();
     synced_ = clock_;
     tick();
@@ -100,6 +108,17 @@ void WarpKnowledge::meet(uint32_t lanes) {
   }
   const uint32_t together = met_by(lanes);
   for_lanes(together, [&](uint32_t lane) { met_[lane] = together; });
+}
+
+// Where lanes have parted each executes the fence for itself: what the last of them has published
+// is published for the warp.
+void WarpKnowledge::raise_published() {
+  for (uint32_t view = GENERIC + 1; view < VIEWS; ++view) {
+    uint32_t least = UINT32_MAX;
+    for_lanes(warp_.live, [&](uint32_t lane) { least = std::min(least, published_[view][lane]); });
+    if (least == 0 || least == UINT32_MAX) continue;
+    raise(known_.views[view], agent(ALL_LANES), least);
+  }
 }
 
 // The lanes whose accesses are ordered before what `lanes` do now, beyond those up to `synced`.
@@ -145,6 +164,9 @@ void WarpKnowledge::publish(uint32_t lanes, const std::vector<View>& views) {
   const bool whole = is_whole(lanes);
   const uint32_t all = agent(ALL_LANES), some = agent(SOME_LANES);
   const uint32_t together = met_by(lanes);
+  for (const View view : views) {
+    for_lanes(lanes, [&](uint32_t lane) { published_[view][lane] = clock_; });
+  }
   teach(lanes, [&](Knowledge& known) {
     for (const View view : views) {
       Clocks& clocks = known.views[view];

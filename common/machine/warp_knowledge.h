@@ -1,6 +1,8 @@
 // What the lanes of a warp know to have happened before, and what they tell others of it.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -54,6 +56,15 @@ class WarpKnowledge {
   // What `lanes` tell others when they release, or a copy when they issue it: of the warp's own
   // accesses, those that `lanes` made, and all up to the last time that the lanes met.
   std::shared_ptr<Knowledge> release(uint32_t lanes);
+  // Whether the lanes' accesses up to this clock are ordered among them, in so far as that is known:
+  // by bar.warp.sync, a barrier, or what one lane has released and another acquired.
+  uint32_t lanes_met_at() const { return std::max(synced_, heard_own_); }
+  bool have_met(uint32_t lane, uint32_t other) const {
+    return lane == other || (!met_.empty() && (met_[lane] >> other & 1));
+  }
+  bool some_have_met() const { return !met_.empty(); }
+  // Lanes have heard this: what it has of the warp's own accesses is ordered before theirs.
+  void hear_own(const Knowledge& what);
   // The warp has made an access since the last release.
   void note_access() { changed_ = true; }
 
@@ -61,13 +72,17 @@ class WarpKnowledge {
   bool is_whole(uint32_t lanes) const { return (warp_.live & ~lanes) == 0; }
   Knowledge& extra_of(uint32_t lanes);
   void learn_what_all_know();
+  void raise_published();
   uint32_t met_by(uint32_t lanes) const;
   uint32_t& released_lanes(Knowledge& known) const;
   void tick();
 
   const Warp& warp_;
   uint32_t clock_ = 1;
-  uint32_t synced_ = 0;        // up to which the warp's accesses are ordered among its lanes
+  uint32_t synced_ = 0;     // up to which the warp's accesses are ordered among its lanes
+  uint32_t heard_own_ = 0;  // up to which they have come back to the warp from others
+  // By lane: up to which clock a proxy fence or fence of the lane has put its accesses in the view.
+  std::array<std::array<uint32_t, LANES>, VIEWS> published_{};
   std::vector<uint32_t> met_;  // by lane: those that it met since then; empty: none
   Knowledge known_;
   std::vector<Extra> extras_;

@@ -369,7 +369,8 @@ TEST_CASE("legal: functions are called from lanes that have parted, and call oth
 
   Program recursion = with("call endless;", 32);
   recursion.declarations = ".func endless()\n{\ncall endless;\nret;\n}\n";
-  check_fault(recursion, {Error::Kind::refused, {"endless"}}, {Policy::eager});
+  check_fault(recursion, {Error::Kind::fault, {"'endless' calls itself without end"}},
+              {Policy::eager});
 }
 
 TEST_CASE("legal: an array in local memory, indexed by a register") {

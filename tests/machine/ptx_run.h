@@ -40,6 +40,7 @@ class Buffer {
 struct Program {
   std::string body;
   std::string declarations = {};  // functions and variables of the module
+  std::string directives = {};    // of the entry, as .maxntid
   machine::Dim3 grid, block{32, 1, 1}, cluster;
   machine::Policy policy = machine::Policy::eager;
   uint64_t seed = 1;
@@ -54,7 +55,9 @@ struct Program {
         ".version 8.6\n.target sm_90a\n.address_size 64\n"
         ".extern .shared .align 1024 .b8 smem[];\n" +
         declarations +
-        ".visible .entry test(.param .u64 out, .param .u64 in, .param .align 64 .b8 map[128])\n{\n"
+        ".visible .entry test(.param .u64 out, .param .u64 in, .param .align 64 .b8 map[128])\n" +
+        directives +
+        "\n{\n"
         ".reg .pred %p<16>; .reg .b32 %r<64>; .reg .b64 %rd<32>;\n"
         ".reg .b32 %t, %smem; .reg .b64 %out, %in, %map;\n"
         "ld.param.u64 %out, [out];\nld.param.u64 %in, [in];\n"

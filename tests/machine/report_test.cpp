@@ -20,12 +20,17 @@ TEST_CASE("kernels: the name without return type and parameters") {
   CHECK(named("_ZN12_GLOBAL__N_13addEPfi") == "(anonymous namespace)::add");
   CHECK(named("_ZN2ns12_GLOBAL__N_13addIiEEvPT_") == "ns::(anonymous namespace)::add<int>");
   CHECK(named("saxpy") == "saxpy");
+  // Long ones are folded.
+  std::string arguments;
+  for (int i = 0; i < 40; ++i) arguments += "Li" + std::to_string(i) + "E";
+  CHECK(named(("_ZN4gemm3runIJ" + arguments + "EEEvPf").c_str()) == "gemm::run<...>");
 }
 
 TEST_CASE("warps: neighbours of one role stand together") {
   machine::Cta cta;
   cta.id = {1, 2, 0};
-  machine::Warp warps[4];
+  cta.warps.resize(4);
+  std::vector<machine::Warp>& warps = cta.warps;
   std::vector<const machine::Warp*> all;
   for (uint32_t i = 0; i < 4; ++i) {
     warps[i].cta = &cta;
@@ -33,8 +38,9 @@ TEST_CASE("warps: neighbours of one role stand together") {
     all.push_back(&warps[i]);
   }
   CHECK(machine::describe_roles(all) == "warps 4 to 7 of CTA (1,2,0)");
-  warps[0].copies_bulk = true;
   warps[2].multiplies = warps[3].multiplies = true;
+  CHECK(machine::describe_role(warps[2]) == "warp 6 of CTA (1,2,0)");  // nobody copies for it
+  warps[0].loads_bulk = true;
   CHECK(machine::describe_roles(all) == "warps 4 (producer), 5, 6 to 7 (consumer) of CTA (1,2,0)");
   CHECK(machine::describe_roles({&warps[3]}) == "warp 7 (consumer) of CTA (1,2,0)");
   CHECK(machine::describe_roles({&warps[2], &warps[0]}) ==

@@ -113,6 +113,16 @@ class Runner(unittest.TestCase):
         self.assertEqual(ended.returncode, 2)
         self.assertIn("MACHINE_SMS is 'many'", ended.stderr)
 
+    def test_a_setting_that_there_is_not_is_2(self):
+        for name, value, said in (
+            ("MACHINE_POLITE", "1", "MACHINE_POLITE is no setting"),
+            ("MACHINE_REPORTS", "some", "must be first or all"),
+            ("MACHINE_IGNORE", "proxy-war,nothing", "no rule 'nothing'; there are shared-race"),
+        ):  # fmt: skip
+            ended = on_machine(PROGRAMS / "errors", **{name: value})
+            self.assertEqual(ended.returncode, 2)
+            self.assertIn(said, ended.stderr)
+
 
 class Calls(unittest.TestCase):
     def test_what_should_work_works(self):
@@ -121,6 +131,10 @@ class Calls(unittest.TestCase):
 
     def test_the_drivers_calls_work(self):
         ended = on_machine(PROGRAMS / "driver")
+        self.assertEqual((ended.returncode, ended.stdout), (0, "ok\n"), ended.stderr)
+
+    def test_functions_are_called_by_pointer_and_by_themselves(self):
+        ended = on_machine(PROGRAMS / "functions")
         self.assertEqual((ended.returncode, ended.stdout), (0, "ok\n"), ended.stderr)
 
     def test_wrong_calls_have_the_answers_of_a_gpu(self):
@@ -135,6 +149,58 @@ class Calls(unittest.TestCase):
         self.assertEqual(errors, ["cudaErrorIllegalAddress"] * 3)
         self.assertIn("cudaMalloc", ended.stderr)
         self.assertEqual(ended.stderr.count("out_of_bounds.cu"), 1, ended.stderr)
+
+    def test_kernels_end_with_the_errors_of_a_gpu(self):
+        for what, error, rule in (
+            ("bounds", "cudaErrorIllegalAddress", "out-of-bounds"),
+            ("shared", "cudaErrorIllegalAddress", "out-of-bounds"),
+            ("misaligned", "cudaErrorMisalignedAddress", "misaligned"),
+            ("trap", "cudaErrorLaunchFailure", "trap"),
+            ("assert", "cudaErrorAssert", "assert"),
+            ("races", "cudaErrorLaunchFailure", "shared-race"),
+        ):  # fmt: skip
+            ended = on_machine(PROGRAMS / "out_of_bounds", what)
+            self.assertEqual(ended.returncode, 1, what)
+            self.assertEqual(re.findall(r"cuda\w+", ended.stdout), [error] * 3, ended.stderr)
+            self.assertEqual(ended.stderr.count(f"  Rule: {rule}"), 1, ended.stderr)
+
+    def test_a_shared_variable_has_its_own_end(self):
+        ended = on_machine(PROGRAMS / "out_of_bounds", "shared")
+        self.assertIn("0 bytes behind the end of fill_shared(int*)::values, which has 128 bytes",
+                      ended.stderr)
+
+    def test_a_report_quotes_the_source(self):
+        ended = on_machine(PROGRAMS / "out_of_bounds", "races")
+        self.assertIn("second[threadIdx.x] = first[63 - threadIdx.x];", ended.stderr)
+
+    def test_all_reports_of_a_run_are_listed_and_it_goes_on(self):
+        ended = on_machine(PROGRAMS / "out_of_bounds", "races", MACHINE_REPORTS="all")
+        self.assertEqual(ended.returncode, 1)
+        self.assertEqual(re.findall(r"cuda\w+", ended.stdout), ["cudaSuccess"] * 3)
+        self.assertEqual(ended.stderr.count("Race in kernel races"), 2, ended.stderr)
+        ended = on_machine(PROGRAMS / "out_of_bounds", "races", MACHINE_IGNORE="shared-race")
+        self.assertEqual((ended.returncode, ended.stderr), (0, ""))
+
+    def test_new_memory_is_poison(self):
+        ended = on_machine(PROGRAMS / "out_of_bounds", "never")
+        self.assertEqual(ended.returncode, 1)
+        self.assertIn("of cudaMalloc), which nothing has written", ended.stderr)
+        ended = on_machine(PROGRAMS / "out_of_bounds", "never", MACHINE_POISON="0")
+        self.assertEqual((ended.returncode, ended.stderr), (0, ""))
+
+    def test_a_kernel_that_cannot_run_is_refused_at_its_launch_and_others_run(self):
+        ended = on_machine(PROGRAMS / "out_of_bounds", "refused")
+        self.assertEqual(ended.returncode, 1)
+        errors = re.findall(r"cuda\w+", ended.stdout)
+        self.assertEqual(errors, ["cudaErrorNotSupported"] + ["cudaSuccess"] * 3)
+        self.assertRegex(
+            ended.stderr,
+            r"^PTX machine: kernel strange cannot run: 'vabsdiff4\S*' at \S*out_of_bounds.cu:33 ")
+
+    def test_there_is_no_more_memory_than_is_said(self):
+        ended = on_machine(PROGRAMS / "out_of_bounds", "alloc")
+        errors = re.findall(r"cuda\w+", ended.stdout)[:2]
+        self.assertEqual(errors, ["cudaErrorMemoryAllocation", "cudaSuccess"])
 
     def test_a_dependent_launch_must_wait_for_the_kernel_before(self):
         for captured in "01":

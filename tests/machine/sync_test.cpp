@@ -4,7 +4,7 @@
 #include <bit>
 #include <map>
 
-#include "tests/machine/ptx_run.h"
+#include "tests/machine/schedules.h"
 
 using namespace machine_test;
 using machine::Policy;
@@ -291,4 +291,51 @@ TEST_CASE("setmaxnreg counts") {
   CHECK(program.report() == "");
   program.body = "setmaxnreg.dec.sync.aligned.u32 20;";
   CHECK(contains(program.report(), "a multiple of 8 from 24 to 256"));
+}
+
+// Three warpgroups, of which the first gives registers back and the others take `wanted` a thread.
+Program warpgroups_trade_registers(uint32_t wanted) {
+  Program program;
+  program.block = {384, 1, 1};
+  program.directives = ".maxntid 384, 1, 1\n.minnctapersm 1";  // 168 registers a thread
+  program.body = "setp.lt.u32 %p1, %t, 128;\n@%p1 bra GIVE;\nsetmaxnreg.inc.sync.aligned.u32 " +
+                 std::to_string(wanted) +
+                 ";\nbra END;\nGIVE:\nsetmaxnreg.dec.sync.aligned.u32 24;\nEND:";
+  return program;
+}
+
+TEST_CASE("setmaxnreg takes from the CTA's pool, and waits where that is empty") {
+  for (const Schedule& schedule : SCHEDULES) {
+    Program program = warpgroups_trade_registers(240);  // 24 + 2 * 240 = 3 * 168
+    program.policy = schedule.policy;
+    program.seed = schedule.seed;
+    CHECK(program.report() == "");
+    program = warpgroups_trade_registers(256);  // 128 * (24 + 2 * 256) = 68,608
+    program.policy = schedule.policy;
+    program.seed = schedule.seed;
+    const std::string report = program.report();
+    CAPTURE(report);
+    CHECK(contains(report, "Deadlock"));
+    CHECK(contains(report,
+                   "for 256 registers a thread: it has 168, and of the CTA's 64512 "
+                   "(168 for each of 384 threads)"));
+    CHECK(contains(report, "where a warp needs 2816 more"));
+  }
+  // Without bounds at the kernel's start ptxas ignores it.
+  Program unbounded = warpgroups_trade_registers(256);
+  unbounded.directives = "";
+  CHECK(unbounded.report() == "");
+}
+
+TEST_CASE("setmaxnreg is of a whole warpgroup") {
+  Program program;
+  program.block = {128, 1, 1};
+  program.directives = ".maxntid 128, 1, 1";
+  program.body =
+      "setp.lt.u32 %p1, %t, 64;\n@%p1 bra END;\nsetmaxnreg.dec.sync.aligned.u32 40;\nEND:";
+  for (const Schedule& schedule : SCHEDULES) {
+    program.policy = schedule.policy;
+    program.seed = schedule.seed;
+    CHECK(contains(program.report(), "setmaxnreg by a part of a warpgroup: warp"));
+  }
 }

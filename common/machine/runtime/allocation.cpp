@@ -1,15 +1,18 @@
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 #include "common/machine/memory.h"
 #include "common/machine/runtime/memory_api.h"
 #include "common/machine/runtime/modules.h"
 #include "common/machine/runtime/status.h"
 #include "common/machine/runtime/stream.h"
+#include "common/machine/settings.h"
 
 namespace machine::runtime {
 namespace {
@@ -50,12 +53,29 @@ size_t meminfo_bytes(const char* name) {
   return kib * 1024;
 }
 
+size_t device_bytes() {
+  return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+// What the computer had at the first call, less what is allocated: memory is taken when it is written.
+size_t free_bytes() {
+  static const size_t at_start = [] {
+    const size_t available = meminfo_bytes("MemAvailable");
+    return (available == 0 ? device_bytes() / 2 : available) + allocated_bytes();
+  }();
+  return at_start - std::min(at_start, static_cast<size_t>(allocated_bytes()));
+}
+
 }  // namespace
 
+// What the host uses too begins as 0, as pages of a host do.
 cudaError_t allocate_device(const char* call, void** base, size_t bytes) {
   *base = nullptr;
   if (bytes == 0) return cudaSuccess;
-  *base = allocate(bytes, call);
+  const std::string_view name(call);
+  const bool of_host = name.find("Host") != name.npos || name.find("Managed") != name.npos;
+  if (bytes > free_bytes()) return cudaErrorMemoryAllocation;
+  *base = allocate(bytes, call, settings().poison && !of_host);
   return *base == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 
@@ -156,11 +176,8 @@ cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
 // Of this computer, whose memory it is.
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   return on_device([&] {
-    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    const size_t total = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * page;
-    const size_t available = meminfo_bytes("MemAvailable");
-    if (total_bytes != nullptr) *total_bytes = total;
-    if (free_bytes != nullptr) *free_bytes = available == 0 ? total / 2 : available;
+    if (total_bytes != nullptr) *total_bytes = device_bytes();
+    if (free_bytes != nullptr) *free_bytes = runtime::free_bytes();
     return cudaSuccess;
   });
 }

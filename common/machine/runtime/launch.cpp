@@ -5,6 +5,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "common/machine/reports.h"
 #include "common/machine/runtime/device.h"
 #include "common/machine/runtime/function.h"
 #include "common/machine/runtime/status.h"
@@ -111,11 +112,23 @@ cudaError_t check_resources(const char* name, const Function& function, const Co
   return cudaSuccess;
 }
 
+// False if the machine cannot run the kernel: the process goes on, with its other kernels.
+bool can_run(Function* function, const Code& code) {
+  try {
+    if (!function->is_refused) machine::prepare(*code.module, *code.kernel);
+  } catch (const Error& error) {
+    function->is_refused = true;
+    print_refusal(error.what());
+  }
+  return !function->is_refused;
+}
+
 // Launches by several threads take turns.
 void run(const Code& code, const LaunchConfig& config, const std::vector<std::byte>& parameters) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   machine::launch(*code.module, *code.kernel, config, parameters.data());
+  if (!reports().texts().empty()) spoil_exit();
 }
 
 }  // namespace
@@ -190,14 +203,15 @@ cudaError_t make_work(Function* function, LaunchRequest request, std::vector<std
                       Work* work) {
   const Code* code = nullptr;
   if (const cudaError_t status = load_code(function, &code); status != cudaSuccess) return status;
+  if (!can_run(function, *code)) return cudaErrorNotSupported;
   const bool given = request.cluster.count() != 0 || function->required_cluster.count() != 0;
   if (const cudaError_t status = check_launch(*function, *code, &request); status != cudaSuccess) {
     return status;
   }
-  const LaunchConfig config{request.grid,        request.block,
-                            request.cluster,     static_cast<uint32_t>(request.dynamic_smem_bytes),
-                            request.cooperative, given,
-                            request.programmatic};
+  const LaunchConfig config{request.grid,         request.block,
+                            request.cluster,      static_cast<uint32_t>(request.dynamic_smem_bytes),
+                            request.cooperative,  given,
+                            request.programmatic, static_cast<uint32_t>(code->resources.registers)};
   *work = [code, config, parameters = std::move(parameters)] { run(*code, config, parameters); };
   return cudaSuccess;
 }

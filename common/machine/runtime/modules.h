@@ -31,6 +31,7 @@ struct Function {
   int smem_carveout = -1;
   bool non_portable_cluster = false;
   bool cluster_must_be_set = false;
+  bool is_refused = false;         // why has been printed
   Dim3 required_cluster{0, 0, 0};  // 0: not set
 
   // Loads the module on the first call. nullptr if there is no such kernel, or none that can run;

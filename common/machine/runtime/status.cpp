@@ -52,8 +52,13 @@ __attribute__((constructor)) void watch_exit() {
   on_exit(end_process, nullptr);
 }
 
-cudaError_t status_of(Error::Kind kind) {
-  switch (kind) {
+// What a GPU says.
+cudaError_t status_of(const Error& error) {
+  if (error.rule == rule::MISALIGNED) return cudaErrorMisalignedAddress;
+  if (error.rule == rule::ASSERT) return cudaErrorAssert;
+  if (error.rule == rule::TRAP) return cudaErrorLaunchFailure;
+  if (error.rule == rule::ILLEGAL) return cudaErrorIllegalInstruction;
+  switch (error.kind) {
     case Error::Kind::fault:
       return cudaErrorIllegalAddress;
     case Error::Kind::hang:
@@ -94,13 +99,17 @@ cudaError_t lose(const Error& error) {
   std::fflush(stdout);
   std::fprintf(stderr, "%s\n", error.what());
   exit_status = error.kind == Error::Kind::hang ? EXIT_HANG : EXIT_FAILED;
-  lost_status = status_of(error.kind);
+  lost_status = status_of(error);
   return lost_status;
 }
 
 void print_refusal(const std::string& report) {
   std::fflush(stdout);
   std::fprintf(stderr, "%s\n", report.c_str());
+  spoil_exit();
+}
+
+void spoil_exit() {
   if (exit_status == 0) exit_status = EXIT_FAILED;
 }
 

@@ -29,6 +29,9 @@ cudaError_t lose(const Error& error);
 // Prints why PTX cannot be run; the process goes on, but exits non-zero.
 void print_refusal(const std::string& report);
 
+// The process goes on, but exits non-zero.
+void spoil_exit();
+
 // Runs `body`, which returns a cudaError_t, unless the process is lost, and records the result.
 template <class Body>
 cudaError_t on_device(Body body) {

@@ -10,6 +10,7 @@ __global__ void write(int* out) {
 int main() {
   int *out = nullptr, host = 0;
   cudaMalloc(&out, sizeof host);
+  cudaMemset(out, 0, sizeof host);
   write<<<1, 1>>>(out);
   const cudaError_t status = cudaGetLastError();
   cudaMemcpy(&host, out, sizeof host, cudaMemcpyDeviceToHost);

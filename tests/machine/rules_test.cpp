@@ -1,0 +1,278 @@
+// The checker's rules through small kernels: what is a race and what is legal, what a report names as
+// the cause, and how a run goes on behind one.
+#include <doctest/doctest.h>
+
+#include "common/machine/reports.h"
+#include "tests/machine/schedules.h"
+
+using namespace machine_test;
+
+namespace {
+
+constexpr auto RACE = Error::Kind::race;
+
+// Every warp stores its lanes' numbers and reads those of its lanes' neighbours.
+Program neighbours(const std::string& between) {
+  return with("shl.b32 %r1, %t, 2;\nadd.u32 %r1, %r1, %smem;\nst.shared.u32 [%r1], %t;\n" +
+                  between +
+                  "xor.b32 %r2, %t, 1;\nshl.b32 %r2, %r2, 2;\nadd.u32 %r2, %r2, %smem;\n"
+                  "ld.shared.u32 %r3, [%r2];\nst.global.u32 [%rd20], %r3;",
+              64);
+}
+
+// CTA 0 and CTA 1 leave a word each, count, and the last one reads both.
+Program last_block(const std::string& writers_fence, const std::string& readers_fence) {
+  return with(
+      "mul.wide.u32 %rd1, %r40, 8;\nadd.u64 %rd1, %out, %rd1;\nadd.u32 %r1, %r40, 10;\n"
+      "st.global.u32 [%rd1+16], %r1;\n" +
+          writers_fence +
+          "atom.global.add.u32 %r2, [%out+64], 1;\nsetp.ne.u32 %p1, %r2, 1;\n"
+          "@%p1 bra END;\n" +
+          readers_fence +
+          "ld.global.u32 %r3, [%out+16];\nld.global.u32 %r4, [%out+24];\nadd.u32 %r3, %r3, %r4;\n"
+          "st.global.u32 [%out], %r3;\nEND:",
+      1, 2);
+}
+
+const std::string FENCE = "fence.acq_rel.gpu;\n";
+
+struct Settings {  // as they were, when it goes
+  machine::Settings before = machine::settings();
+  ~Settings() { machine::settings() = before; }
+};
+
+}  // namespace
+
+TEST_CASE("lanes of a warp race where no bar.warp.sync is between them") {
+  check_legal(neighbours("bar.warp.sync -1;\n"), numbers(64, [](uint32_t i) { return i ^ 1; }));
+  check_legal(neighbours("bar.sync 0;\n"), numbers(64, [](uint32_t i) { return i ^ 1; }));
+  check_fault(neighbours(""),
+              {RACE,
+               {"ld.shared.u32 reads", "st.shared.u32 has written", "different lanes of one warp",
+                "order them: bar.warp.sync (__syncwarp)", "Rule: lane-race"}},
+              ALL);
+  // A lane may use what it has stored itself, half a word of its own too.
+  check_legal(with("shl.b32 %r1, %t, 1;\nadd.u32 %r1, %r1, %smem;\nst.shared.u16 [%r1], %t;\n"
+                   "ld.shared.u16 %r3, [%r1];\nst.shared.u16 [%r1], %r3;\n"
+                   "ld.shared.u16 %r3, [%r1];\nst.global.u32 [%rd20], %r3;",
+                   64),
+              numbers(64, [](uint32_t i) { return i; }));
+  // A word is read before another lane overwrites it.
+  check_fault(with("shl.b32 %r1, %t, 2;\nadd.u32 %r1, %r1, %smem;\nst.shared.u32 [%r1], %t;\n"
+                   "bar.warp.sync -1;\nld.shared.u32 %r3, [%r1];\nxor.b32 %r2, %r1, 4;\n"
+                   "st.shared.u32 [%r2], 7;\nst.global.u32 [%rd20], %r3;",
+                   32),
+              {RACE, {"st.shared.u32 writes", "ld.shared.u32 reads", "Rule: lane-race"}}, ALL);
+  // An mbarrier orders lanes too: lane 0 arrives when it has stored.
+  check_legal(with("setp.ne.u32 %p1, %t, 0;\n@%p1 bra MADE;\n"
+                   "mbarrier.init.shared::cta.b64 [%smem], 1;\nMADE:\nbar.warp.sync -1;\n"
+                   "@%p1 bra WAIT;\nst.shared.u32 [%smem+16], 5;\n"
+                   "mbarrier.arrive.shared::cta.b64 _, [%smem];\nWAIT:\n"
+                   "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem], 0;\n@!%p2 bra WAIT;\n"
+                   "ld.shared.u32 %r3, [%smem+16];\nst.global.u32 [%rd20], %r3;",
+                   32),
+              Words(32, 5));
+}
+
+TEST_CASE("lanes of a warp race in global memory, too") {
+  const auto through = [](const std::string& between) {
+    return with("st.global.u32 [%rd20], %t;\n" + between +
+                    "xor.b32 %r2, %t, 1;\nmul.wide.u32 %rd1, %r2, 4;\nadd.u64 %rd1, %out, %rd1;\n"
+                    "ld.global.u32 %r3, [%rd1];\nst.global.u32 [%rd20+128], %r3;",
+                32);
+  };
+  check_legal(through("bar.warp.sync -1;\n"),
+              numbers(64, [](uint32_t i) { return i < 32 ? i : (i - 32) ^ 1; }));
+  check_fault(through(""), {RACE, {"ld.global.u32 reads global", "Rule: lane-race"}}, ALL);
+}
+
+TEST_CASE("a proxy fence counts for a warp whose lanes have parted, once each has executed it") {
+  // Each lane stores a word and fences; lane 0 copies them all.
+  const auto stored = [](const std::string& fence) {
+    return with("shl.b32 %r1, %t, 2;\nadd.u32 %r2, %r1, %smem;\nst.shared.u32 [%r2], %t;\n" +
+                    fence +
+                    "bar.warp.sync -1;\nsetp.ne.u32 %p1, %t, 0;\n@%p1 bra END;\n"
+                    "cp.async.bulk.global.shared::cta.bulk_group [%out], [%smem], 128;\n"
+                    "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\nEND:",
+                32);
+  };
+  const std::string parted =
+      "setp.lt.u32 %p2, %t, 7;\n@%p2 bra LOW;\nfence.proxy.async.shared::cta;\nbra ON;\nLOW:\n"
+      "fence.proxy.async.shared::cta;\nON:\n";
+  check_legal(stored("fence.proxy.async.shared::cta;\n"),
+              numbers(32, [](uint32_t i) { return i; }));
+  check_legal(stored(parted), numbers(32, [](uint32_t i) { return i; }));
+  const Program some = stored(replaced(parted, "LOW:\nfence.proxy.async.shared::cta;", "LOW:"));
+  check_fault(some, {RACE, {"st.shared.u32 has written", "fence.proxy.async", "Rule: proxy-raw"}},
+              ALL);
+}
+
+TEST_CASE("a plain load before a loop of atom.cas is legal; one that only looks is not") {
+  const std::string loop =
+      "ld.global.u32 %r1, [%out];\nAGAIN:\nadd.u32 %r2, %r1, 1;\n"
+      "atom.global.cas.b32 %r3, [%out], %r1, %r2;\nsetp.ne.u32 %p1, %r3, %r1;\nmov.u32 %r1, %r3;\n"
+      "@%p1 bra AGAIN;\n";
+  check_legal(with(loop, 4, 6), Words{24});
+  const std::string look =
+      "setp.eq.u32 %p3, %r40, 3;\n@!%p3 bra COUNT;\nld.global.u32 %r4, [%out];\n"
+      "st.global.u32 [%out+64], %r4;\nbra END;\nCOUNT:\n" +
+      loop + "END:";
+  check_fault(with(look, 1, 6), {RACE, {"ld.global.u32", "atom.global.cas", "Rule: global-race"}},
+              ALL);
+}
+
+TEST_CASE("stores of the same value do not race with each other") {
+  check_legal(with("st.global.u32 [%out], 5;", 64, 6), Words{5});
+  check_legal(with("st.shared.u32 [%smem], 5;\nbar.sync 0;\nld.shared.u32 %r1, [%smem];\n"
+                   "st.global.u32 [%rd20], %r1;",
+                   64),
+              Words(64, 5));
+  check_fault(with("st.global.u32 [%out], %r40;", 32, 6), {RACE, {"st.global.u32 writes"}}, ALL);
+  check_fault(with("st.shared.u32 [%smem], %r41;", 64), {RACE, {"st.shared.u32 writes"}}, ALL);
+}
+
+TEST_CASE("of the two fences of the last block the one that is missing is named") {
+  Words expected(17);
+  expected[0] = 21, expected[4] = 10, expected[6] = 11, expected[16] = 2;
+  check_legal(last_block(FENCE, FENCE), expected);
+  check_fault(last_block("", FENCE), {RACE, {"it is that fence, the writer's, that is missing"}},
+              ALL);
+  check_fault(last_block(FENCE, ""), {RACE, {"The other fence, behind st.global.u32, is there"}},
+              ALL);
+}
+
+TEST_CASE("memory that nothing has written is reported by who reads it, through copies too") {
+  const auto reads = [](const std::string& body) {
+    Program program = with(body, 32);
+    const std::unique_ptr<void, bool (*)(void*)> memory(machine::allocate(4096, "cudaMalloc", true),
+                                                        machine::release);
+    Buffer<uint32_t> out(64);
+    const std::string report = program.report(out.data(), memory.get());
+    return report;
+  };
+  const auto never = [](const std::string& report) {
+    return contains(report, "Rule: never-written");
+  };
+  const std::string word = "mul.wide.u32 %rd1, %t, 4;\nadd.u64 %rd1, %in, %rd1;\n";
+  CHECK(never(reads(word + "ld.global.u32 %r1, [%rd1];")));
+  CHECK(contains(reads(word + "ld.global.u32 %r1, [%rd1];"),
+                 "of cudaMalloc), which nothing has written"));
+  CHECK(never(reads(word + "atom.global.add.u32 %r1, [%rd1], 1;")));
+  CHECK(reads(word + "atom.global.exch.b32 %r1, [%rd1], 1;\nbar.warp.sync -1;\n"
+                     "ld.global.u32 %r1, [%rd1];") == "");
+  CHECK(reads(word + "st.global.u32 [%rd1], 0;\nld.global.u32 %r1, [%rd1];") == "");
+  const std::string copy =
+      "setp.ne.u32 %p1, %t, 0;\n@%p1 bra COPIED;\nmbarrier.init.shared::cta.b64 [%smem], 1;\n"
+      "fence.proxy.async;\nmbarrier.arrive.expect_tx.shared::cta.b64 _, [%smem], 1024;\n"
+      "add.u32 %r1, %smem, "
+      "1024;\ncp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%r1], [%in], 1024, [%smem];\nCOPIED:\nbar.warp.sync -1;\nWAIT:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem], 0;\n@!%p2 bra WAIT;\n"
+      "shl.b32 %r2, %r42, 4;\nadd.u32 %r2, %r2, %smem;\n";
+  CHECK(reads(copy) == "");  // what nobody looks at does not matter
+  CHECK(never(reads(copy + "ld.shared.u32 %r3, [%r2+1024];")));
+  CHECK(contains(reads(copy + "ld.shared.u32 %r3, [%r2+1024];"),
+                 "to which a copy has brought global memory that nothing has written"));
+  CHECK(never(reads(copy + "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r3, %r4, %r5, %r6}, "
+                           "[%r2+1024];")));
+}
+
+TEST_CASE("all reports of a run, each pair of instructions once, and rules that are left out") {
+  const Settings restored;
+  machine::reports().clear();
+  Program program = neighbours("");
+  program.body += "\nst.shared.u32 [%smem+512], %r41;\nst.shared.u32 [%smem+520], %r41;";
+  machine::settings().all_reports = true;
+  Buffer<uint32_t> out(64);
+  CHECK(program.report(out.data()) == "");
+  CHECK(Words(out.data(), out.data() + 64) == numbers(64, [](uint32_t i) { return i ^ 1; }));
+  std::map<std::string, int> rules;
+  for (const std::string& text : machine::reports().texts()) {
+    ++rules[contains(text, "Rule: lane-race")     ? "lane"
+            : contains(text, "Rule: shared-race") ? "shared"
+                                                  : "other"];
+  }
+  CHECK(rules == std::map<std::string, int>{{"lane", 1}, {"shared", 2}});
+  machine::reports().clear();
+  machine::settings().all_reports = false;
+  machine::settings().ignored = {"lane-race"};
+  CHECK(contains(program.report(out.data()), "Rule: shared-race"));
+  machine::settings().ignored = {"lane-race", "shared-race"};
+  CHECK(program.report(out.data()) == "");
+  CHECK(machine::reports().texts().empty());
+}
+
+TEST_CASE("undefined by PTX only: ordered, but not for the async proxy that overwrites") {
+  // Lane 0 reads, then has a copy overwrite what it read.
+  const auto copied = [](const std::string& fence) {
+    return with(
+        "setp.ne.u32 %p1, %t, 0;\n@%p1 bra END;\nmbarrier.init.shared::cta.b64 [%smem], 1;\n"
+        "fence.proxy.async;\nst.shared.u32 [%smem+1024], 1;\nfence.proxy.async;\n"
+        "ld.shared.u32 %r3, [%smem+1024];\n" +
+            fence +
+            "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%smem], 16;\n"
+            "add.u32 %r1, %smem, 1024;\ncp.async.bulk.shared::cluster.global"
+            ".mbarrier::complete_tx::bytes [%r1], [%out], 16, [%smem];\nWAIT:\n"
+            "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem], 0;\n@!%p2 bra WAIT;\nEND:",
+        32);
+  };
+  check_legal(copied("fence.proxy.async;\n"), Words(4));
+  check_fault(copied(""),
+              {RACE, {"Undefined in kernel test", "Rule: proxy-war (undefined by PTX only)"}}, ALL);
+}
+
+TEST_CASE("copies that were never committed are told from those that are not waited for") {
+  const auto copied = [](const std::string& commit) {
+    return with("cp.async.ca.shared.global [%smem], [%in], 4;\n" + commit +
+                    "cp.async.wait_group 0;\nld.shared.u32 %r1, [%smem];",
+                1);
+  };
+  Buffer<uint32_t> in(4);
+  check_legal(copied("cp.async.commit_group;\n"), Words(1), in.data());
+  check_fault(copied(""),
+              {RACE, {"cp.async.commit_group behind cp.async", "what was never committed"}},
+              {Policy::eager}, 4, in.data());
+}
+
+TEST_CASE("a hang names who has arrived, and what is likely wrong") {
+  const auto waits = [](const std::string& arrive) {
+    return with(
+        "setp.ne.u32 %p1, %t, 0;\n@%p1 bra MADE;\nmbarrier.init.shared::cta.b64 [%smem], 4;\n"
+        "MADE:\nbar.sync 0;\nsetp.ge.u32 %p3, %r41, 2;\n@%p3 bra WAIT;\n"
+        "setp.ne.u32 %p4, %r42, 0;\n@%p4 bra WAIT;\n" +
+            arrive +
+            "WAIT:\n"
+            "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem], 0;\n@!%p2 bra WAIT;",
+        128);
+  };
+  check_fault(waits("mbarrier.arrive.shared::cta.b64 _, [%smem];\n"),
+              {Error::Kind::hang,
+               {"pending arrivals 2 of 4", "Arrived: 2, by warps 0 to 1 of CTA (0,0,0)",
+                "Likely: the count of mbarrier.init", "Rule: deadlock"}},
+              ALL);
+  check_fault(waits("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%smem], 32;\n"),
+              {Error::Kind::hang, {"Likely: expect_tx asks for more bytes"}}, ALL);
+  check_fault(waits("mbarrier.complete_tx.shared::cta.b64 [%smem], 32;\n"),
+              {Error::Kind::hang, {"Likely: expect_tx asks for fewer bytes"}}, ALL);
+  check_fault(with("setp.lt.u32 %p1, %t, 32;\n@%p1 bra END;\nbar.sync 1, 128;\nEND:", 128),
+              {Error::Kind::hang, {"96 of 128 threads have arrived, of warps 1 to 3"}}, ALL);
+}
+
+TEST_CASE("a livelock behind a barrier is found") {
+  // Warp 0 looks for a flag that warp 1 would set behind the barrier that warp 0 does not reach.
+  const Program program = with(
+      "setp.ge.u32 %p1, %t, 32;\n@%p1 bra BARRIER;\nLOOK:\nld.volatile.global.u32 %r1, [%out];\n"
+      "setp.eq.u32 %p2, %r1, 0;\n@%p2 bra LOOK;\nBARRIER:\nbar.sync 0;\n"
+      "st.volatile.global.u32 [%out], 1;",
+      64);
+  check_fault(program,
+              {Error::Kind::hang,
+               {"Livelock", "32 of 64 threads have arrived, of warp 1", "Rule: livelock"}},
+              ALL);
+  check_fault(with("st.volatile.shared.u32 [%smem], 0;\nbar.sync 0;\nsetp.ge.u32 %p1, %t, 32;\n"
+                   "@%p1 bra BARRIER;\nLOOK:\nld.volatile.shared.u32 %r1, [%smem];\n"
+                   "setp.eq.u32 %p2, %r1, 0;\n@%p2 bra LOOK;\nBARRIER:\nbar.sync 0;\n"
+                   "st.volatile.shared.u32 [%smem], 1;",
+                   64),
+              {Error::Kind::hang, {"Livelock"}}, ALL);
+}

@@ -20,6 +20,14 @@ enum {
   LADDER_NO_DEVICE = 3,  // no GPU of compute capability 9.0, or no driver
 };
 
+// Types of elements.
+enum {
+  LADDER_BF16 = 0,
+  LADDER_FP16 = 1,
+  LADDER_TF32 = 2,  // in memory fp32
+  LADDER_FP32 = 5,
+};
+
 // Number of rungs.
 int ladder_stage_count(void);
 

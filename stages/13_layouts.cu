@@ -6,12 +6,15 @@
 // Limited by its assumptions: rung 9 takes bf16 and K-major operands, and nothing else.
 // New PTX    wgmma with imm-trans, of .f16 and of .tf32; st.shared.v2
 // Tile       128x256x64 (tf32: 128x256x32) a CTA, clusters of 2, 384 threads, 3 slots, 64 KB for D
+// Grown from stages/09_async_epilogue.cu
 // Read       docs/13_layouts.md
 #include <algorithm>
 #include <string>
 #include <type_traits>
 
 #include "common/block/load_slice.cuh"
+#include "common/block/stage_box.cuh"
+#include "common/block/store_last_elements.cuh"
 #include "common/host/device.h"
 #include "common/host/error.h"
 #include "common/host/registry.h"
@@ -22,12 +25,10 @@
 #include "common/ptx/fence.cuh"
 #include "common/ptx/mbarrier.cuh"
 #include "common/ptx/memory.cuh"
-#include "common/ptx/stmatrix.cuh"
 #include "common/ptx/tma_store.cuh"
 #include "common/ptx/warp.cuh"
 #include "common/ptx/wgmma.cuh"
 #include "common/ptx/wgmma_typed.cuh"
-#include "common/tile/fragment.h"
 #include "common/tile/math.h"
 #include "common/tile/operand_tile.h"
 #include "common/tile/ring.h"
@@ -117,58 +118,6 @@ __device__ void multiply_tile(float (&acc)[T::BN / 2], uint64_t a_desc, uint64_t
   ptx::wgmma_commit_group();
 }
 
-// Two results of 16 bits.
-template <class Out>
-__device__ uint32_t pack(float lo, float hi) {
-  if constexpr (std::is_same_v<Out, bf16>) return ptx::cvt_rn_bf16x2_f32(hi, lo);
-  if constexpr (std::is_same_v<Out, ladder::fp16>) return ptx::cvt_rn_f16x2_f32(hi, lo);
-}
-
-// Puts the warp's 16 rows of a box into shared memory. acc: the accumulators from its first column on.
-template <class Out, int BOX>
-__device__ void stage_box(const float* acc, tile::SmemTile<Out, 64, BOX>& box) {
-  const int lane = threadIdx.x % 32, row0 = threadIdx.x / 32 % 4 * 16;
-  if constexpr (sizeof(Out) == 2) {
-#pragma unroll
-    for (int col = 0; col < BOX; col += 16, acc += 8) {  // 16x16: rows 0 to 7, 8 to 15, and again
-      const int chunk = col / 8 + tile::ldmatrix_a_chunk(lane);
-      ptx::stmatrix_x4(box.at(row0 + tile::ldmatrix_a_row(lane), chunk), pack<Out>(acc[0], acc[1]),
-                       pack<Out>(acc[2], acc[3]), pack<Out>(acc[4], acc[5]),
-                       pack<Out>(acc[6], acc[7]));
-    }
-  } else {
-    // Half a warp stores two columns of four rows at a time. Odd rows take the blocks of eight columns
-    // in another order, for rows 2i and 2i+1 have the same two chunks in the same banks.
-    const int odd = lane / 4 % 2;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const int half = i % 2, other = i / 2 ^ 2;  // rows 0 to 7 or 8 to 15; the block of odd rows
-      const float* even_row = &acc[i / 2 * 4 + half * 2];
-      const float* odd_row = &acc[other * 4 + half * 2];
-      const int chunk = (odd ? other : i / 2) * 2 + tile::acc_col(lane) / 4;
-      unsigned char* to = box.at(row0 + tile::acc_row(lane, half), chunk) + lane % 2 * 8;
-      ptx::st_shared_v2_f32(to, odd ? odd_row[0] : even_row[0], odd ? odd_row[1] : even_row[1]);
-    }
-  }
-}
-
-// TMA writes chunks of 16 bytes: of a box at D[row0][col0], a warp stores the columns behind D's
-// last whole chunk itself.
-template <class T, class Box>
-__device__ void store_last_columns(const Box& box, typename T::Out* d, long long ldd, int row0,
-                                   int col0, int m, int n) {
-  const int first = n / T::CHUNK * T::CHUNK;
-  if (first < col0 || first >= col0 + T::BOX) return;
-  for (int row = threadIdx.x % 32; row < T::WM && row0 + row < m; row += 32) {
-    const unsigned char* from = box.at(row, (first - col0) / T::CHUNK);
-    for (int col = first; col < n; ++col, from += sizeof(typename T::Out)) {
-      typename T::Out* to = d + (row0 + row) * ldd + col;
-      if constexpr (T::CHUNK == 8) ptx::st_global_b16(to, ptx::ld_shared_b16(from));
-      if constexpr (T::CHUNK == 4) ptx::st_global_b32(to, ptx::ld_shared_b32(from));
-    }
-  }
-}
-
 template <class T>
 __global__ __cluster_dims__(T::CLUSTER, 1, 1)
     __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CUtensorMap map_a,
@@ -243,7 +192,7 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
               ptx::cp_async_bulk_commit_group();
               ptx::cp_async_bulk_wait_group_read<0>();  // one at a time: loads pass in between
             }
-            store_last_columns<T>(box, d, ldd, row, col, m, n);
+            block::store_last_elements(box, d, ldd, row, col, m, n);
           }
           ptx::bar_warp_sync();  // the leader speaks for all
           if (leader) ptx::mbarrier_arrive(&smem.stored[storer]);
@@ -274,7 +223,7 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
         ptx::mbarrier_wait(&smem.stored[group], parity ^ 1);  // the boxes of the last part are read
 #pragma unroll
         for (int i = 0; i < T::BOXES; ++i) {
-          stage_box(&acc[(part * T::BOXES + i) * T::BOX / 2], smem.d[group][i]);
+          block::stage_box(&acc[(part * T::BOXES + i) * T::BOX / 2], smem.d[group][i]);
         }
         ptx::fence_proxy_async_shared_cta();  // TMA will read what stmatrix wrote
         ptx::bar_warp_sync();

@@ -75,11 +75,14 @@ void print_list() {
   }
 }
 
-// Before anything runs: a limit on the grid is all that an option can get wrong for a variant.
-void refuse_bad_grid(const Options& options) {
+// Before anything runs: the limit on the grid, types and layout are all that options can get wrong for
+// a variant. Where no variant takes them, the rung's result says why.
+void refuse_bad_calls(const Options& options) {
   std::vector<std::string> sentences;
   for (const Stage* stage : chosen_stages(options, all_stages())) {
-    for (const Variant* variant : chosen_variants(options, *stage)) {
+    std::vector<const Variant*> variants = chosen_variants(options, *stage);
+    if (variants.empty() && options.variant.empty()) variants.push_back(&stage->result());
+    for (const Variant* variant : variants) {
       // Of no size, so that nothing else is judged.
       Shape none = shape_of_run(options, *stage);
       none.m = none.n = none.k = 0;
@@ -90,8 +93,8 @@ void refuse_bad_grid(const Options& options) {
     }
   }
   if (sentences.empty()) return;
-  throw Refused("--grid is " + std::to_string(options.grid) + ", which is refused:\n" +
-                join(sentences, "\n"));
+  const std::string grid = "--grid is " + std::to_string(options.grid) + ", which is refused:\n";
+  throw Refused((options.grid > 0 ? grid : "") + join(sentences, "\n"));
 }
 
 std::string check_text(const Outcome& outcome, bool with_cublas) {
@@ -268,7 +271,7 @@ void print_device(const DeviceInfo& device, Options* options) {
 
 int run_stages(const std::string& program, const std::vector<std::string>& arguments,
                Options options) {
-  refuse_bad_grid(options);
+  refuse_bad_calls(options);
   choose_device(program, arguments);
   const DeviceInfo device = query_device();
   if (on_machine()) {

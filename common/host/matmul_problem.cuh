@@ -236,6 +236,9 @@ class MatmulKind : public ProblemKind {
 
   const char* name() const override { return name_.c_str(); }
   const char* formula() const override { return formula_.c_str(); }
+  const char* c_function() const override {
+    return std::is_same_v<Args, GemmArgs> ? "ladder_gemm_bf16" : "";
+  }
 
   std::string violations(const GridRules& rules, const Call& call) const override {
     const Args& args = static_cast<const Args&>(call);

@@ -109,6 +109,9 @@ class ProblemKind {
   virtual const char* name() const = 0;     // "bf16"; no spaces: a result's "problem"
   virtual const char* formula() const = 0;  // "D[M,N] = A[M,K] * B[N,K]^T, bf16"
 
+  // Of the C API; "" if there is none.
+  virtual const char* c_function() const { return ""; }
+
   // At most as many as Shape has room for.
   virtual std::vector<Parameter> parameters() const { return {}; }
 

@@ -6,40 +6,6 @@
 namespace ladder {
 namespace {
 
-// Calls function.operator()<In, Out>() for the types of a call that has such.
-template <class In, class Function>
-auto with_type_of_d(int type_d, const Function& function) {
-  if (type_d == LADDER_FP16) return function.template operator()<In, fp16>();
-  if (type_d == LADDER_FP32) return function.template operator()<In, float>();
-  return function.template operator()<In, bf16>();
-}
-template <class Function>
-auto with_types(const TypedArgs& args, const Function& function) {
-  if (args.type == LADDER_FP16) return with_type_of_d<fp16>(args.type_d, function);
-  if (args.type == LADDER_TF32) return with_type_of_d<tf32>(args.type_d, function);
-  return with_type_of_d<bf16>(args.type_d, function);
-}
-
-constexpr int bytes_of(int type) {
-  return type == LADDER_TF32 || type == LADDER_FP32 ? 4 : 2;
-}
-
-template <class In, class Out>
-MatmulArgs<In, Out> as_matmul(const Call& call) {
-  const auto& from = static_cast<const TypedArgs&>(call);
-  MatmulArgs<In, Out> to;
-  static_cast<Call&>(to) = from;
-  to.a = static_cast<const In*>(from.a);
-  to.lda = from.lda;
-  to.b = static_cast<const In*>(from.b);
-  to.ldb = from.ldb;
-  to.d = static_cast<Out*>(from.d);
-  to.ldd = from.ldd;
-  to.mn_major_a = from.mn_major_a != 0;
-  to.mn_major_b = from.mn_major_b != 0;
-  return to;
-}
-
 template <class In, class Out>
 class TypedProblem : public MatmulProblem<In, Out> {
  public:
@@ -77,6 +43,8 @@ class TypedKind : public ProblemKind {
   const char* name() const override { return "typed"; }
   const char* formula() const override { return "D[M,N] = op(A)[M,K] * op(B)[K,N]"; }
 
+  const char* c_function() const override { return "ladder_gemm_typed"; }
+
   std::vector<Parameter> parameters() const override {
     Parameter type{"type", {}}, layout{"layout", {}};
     for (const TypePair& pair : TYPE_PAIRS) type.values.push_back(pair.name);
@@ -95,9 +63,9 @@ class TypedKind : public ProblemKind {
                                     "0 (bf16), 1 (fp16) or 5 (fp32)");
     const int mn_a = check_major(&wrong, "mn_major_a", args.mn_major_a, type);
     const int mn_b = check_major(&wrong, "mn_major_b", args.mn_major_b, type);
-    return matmul_violations(rules, args, {args.a, args.lda, bytes_of(type), mn_a != 0},
-                             {args.b, args.ldb, bytes_of(type), mn_b != 0},
-                             {args.d, args.ldd, bytes_of(type_d)}, wrong);
+    return matmul_violations(rules, args, {args.a, args.lda, bytes_of_type(type), mn_a != 0},
+                             {args.b, args.ldb, bytes_of_type(type), mn_b != 0},
+                             {args.d, args.ldd, bytes_of_type(type_d)}, wrong);
   }
 
   bool needs_kernel(const Call& call) const override {
@@ -106,7 +74,7 @@ class TypedKind : public ProblemKind {
 
   void run_without_kernel(const Call& call) const override {
     const auto& args = static_cast<const TypedArgs&>(call);
-    write_zeros(call, args.d, args.ldd, bytes_of(args.type_d));
+    write_zeros(call, args.d, args.ldd, bytes_of_type(args.type_d));
   }
 
   std::shared_ptr<Call> sizes_of(const Shape& shape) const override {
@@ -121,7 +89,7 @@ class TypedKind : public ProblemKind {
     args->mn_major_a = layout.mn_major_a;
     args->mn_major_b = layout.mn_major_b;
     const auto ld = [](int cols, int type) {
-      return bytes_of(type) == 2 ? smallest_ld<bf16>(cols) : smallest_ld<float>(cols);
+      return bytes_of_type(type) == 2 ? smallest_ld<bf16>(cols) : smallest_ld<float>(cols);
     };
     args->lda = ld(layout.mn_major_a ? shape.m : shape.k, types.type);
     args->ldb = ld(layout.mn_major_b ? shape.n : shape.k, types.type);

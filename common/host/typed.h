@@ -41,6 +41,41 @@ inline constexpr int TYPE_CODE<tf32> = LADDER_TF32;
 template <>
 inline constexpr int TYPE_CODE<float> = LADDER_FP32;
 
+constexpr int bytes_of_type(int type) {
+  return type == LADDER_TF32 || type == LADDER_FP32 ? 4 : 2;
+}
+
+// Calls function.operator()<In, Out>() for the types of a call that has such.
+template <class In, class Function>
+auto with_type_of_d(int type_d, const Function& function) {
+  if (type_d == LADDER_FP16) return function.template operator()<In, fp16>();
+  if (type_d == LADDER_FP32) return function.template operator()<In, float>();
+  return function.template operator()<In, bf16>();
+}
+template <class Function>
+auto with_types(const TypedArgs& args, const Function& function) {
+  if (args.type == LADDER_FP16) return with_type_of_d<fp16>(args.type_d, function);
+  if (args.type == LADDER_TF32) return with_type_of_d<tf32>(args.type_d, function);
+  return with_type_of_d<bf16>(args.type_d, function);
+}
+
+// The call, which is of these types, as a product of two matrices.
+template <class In, class Out>
+MatmulArgs<In, Out> as_matmul(const Call& call) {
+  const auto& from = static_cast<const TypedArgs&>(call);
+  MatmulArgs<In, Out> to;
+  static_cast<Call&>(to) = from;
+  to.a = static_cast<const In*>(from.a);
+  to.lda = from.lda;
+  to.b = static_cast<const In*>(from.b);
+  to.ldb = from.ldb;
+  to.d = static_cast<Out*>(from.d);
+  to.ldd = from.ldd;
+  to.mn_major_a = from.mn_major_a != 0;
+  to.mn_major_b = from.mn_major_b != 0;
+  return to;
+}
+
 // What `type` of a command line may be: names of operands' and, if that is another one, D's type.
 struct TypePair {
   const char* name;

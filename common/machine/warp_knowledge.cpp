@@ -80,6 +80,18 @@ void WarpKnowledge::learn_what_all_know() {
   std::erase_if(extras_, [&](const Extra& extra) { return known_.covers(extra.known); });
 }
 
+// Each lane has fenced since they last met, if not all of them at once: that is the warp's fence. What
+// a lane has done between its own and the last one counts as fenced, rather than report what is no
+// race.
+void WarpKnowledge::join_fences() {
+  const uint32_t all = agent(ALL_LANES), some = agent(SOME_LANES);
+  for (uint32_t view = 0; view < VIEWS; ++view) {
+    Clocks& clocks = known_.views[view];
+    if (fenced_[view] != 0 && is_whole(fenced_[view])) raise(clocks, all, clock_of(clocks, some));
+    fenced_[view] = 0;
+  }
+}
+
 void WarpKnowledge::meet(uint32_t lanes) {
   changed_ = true;
   Knowledge all;
@@ -88,6 +100,7 @@ void WarpKnowledge::meet(uint32_t lanes) {
   }
   if (is_whole(lanes)) {
     if (!extras_.empty()) known_.join(all);
+    join_fences();
     extras_.clear();
     met_.clear();
     synced_ = clock_;
@@ -155,6 +168,7 @@ void WarpKnowledge::publish(uint32_t lanes, const std::vector<View>& views) {
     }
     if (!whole) released_lanes(known) |= together;
   });
+  for (const View view : views) fenced_[view] |= lanes;
   tick();
 }
 

@@ -61,6 +61,7 @@ class WarpKnowledge {
   bool is_whole(uint32_t lanes) const { return (warp_.live & ~lanes) == 0; }
   Knowledge& extra_of(uint32_t lanes);
   void learn_what_all_know();
+  void join_fences();
   uint32_t met_by(uint32_t lanes) const;
   uint32_t& released_lanes(Knowledge& known) const;
   void tick();
@@ -69,6 +70,7 @@ class WarpKnowledge {
   uint32_t clock_ = 1;
   uint32_t synced_ = 0;        // up to which the warp's accesses are ordered among its lanes
   std::vector<uint32_t> met_;  // by lane: those that it met since then; empty: none
+  uint32_t fenced_[VIEWS] = {};  // lanes that have made these views known since the warp last met
   Knowledge known_;
   std::vector<Extra> extras_;
 

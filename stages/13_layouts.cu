@@ -53,8 +53,8 @@ struct Tile {
   static constexpr int WK = 32 / int{sizeof(In)};      // of one wgmma, 32 bytes
   using TileA = tile::OperandTile<A, SPAN, sizeof(In), BM, BK>;
   using TileB = tile::OperandTile<B, SPAN, sizeof(In), BN, BK>;
-  static constexpr int THREADS = 128 + CONSUMERS * 128;         // warpgroup 0: producer, storers
-  static constexpr int DEPTH = 3;                               // slots in the ring
+  static constexpr int THREADS = 128 + CONSUMERS * 128;           // warpgroup 0: producer, storers
+  static constexpr int DEPTH = 3;                                 // slots in the ring
   static constexpr int TX_BYTES = sizeof(TileA) + sizeof(TileB);  // TMA brings one slot
   static constexpr int CLUSTER_M = 2, CLUSTER_N = 1;              // CTAs along M and N
   static constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;

@@ -35,7 +35,8 @@ __device__ void stage_box(const float* acc, tile::SmemTile<Out, 64, BOX>& box) {
                        pack<Out>(acc[6], acc[7]));
     }
   } else {
-    const bool other = tile::fp32_block(lane, 0) != 0;  // this lane takes the blocks in another order
+    const bool other =
+        tile::fp32_block(lane, 0) != 0;  // this lane takes the blocks in another order
 #pragma unroll
     for (int i = 0; i < BOX / 8; ++i) {
       const float* one = &acc[i * 4];

@@ -191,10 +191,9 @@ bool run_stage(Workbench& workbench, const Options& options, const Stage& stage,
                parameters.empty() ? "" : (parameters + ", ").c_str(), to_string(shape).c_str(),
                to_string(options.data), static_cast<unsigned long long>(options.seed)));
 
-  const auto left_out =
-      std::count_if(stage.variants.begin(), stage.variants.end(), [&](const Variant& each) {
-        return !options.workspace && each.kernel.workspace_bytes > 0;
-      });
+  const auto left_out = std::count_if(
+      stage.variants.begin(), stage.variants.end(),
+      [&](const Variant& each) { return !options.workspace && each.kernel.workspace_bytes > 0; });
   if (options.variant.empty() && left_out > 0) {
     print(format("Without a workspace: %td variants that need one are left out.\n", left_out));
   }

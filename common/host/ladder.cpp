@@ -82,11 +82,12 @@ const Stage& stage_for_call(int number) {
   }
   if (&stage->kind() != &Args::kind()) {
     const char* const function = stage->kind().c_function();
-    throw ladder::Refused("stage is " + std::to_string(number) + ": " + stage->stem + " computes " +
-                          stage->kind().formula() + ", and this function " +
-                          Args::kind().formula() + "; stage 0 is the best rung that does" +
-                          (function[0] == 0 ? "." : std::string(", ") + function +
-                                                        "() is for what the rung computes."));
+    throw ladder::Refused(
+        "stage is " + std::to_string(number) + ": " + stage->stem + " computes " +
+        stage->kind().formula() + ", and this function " + Args::kind().formula() +
+        "; stage 0 is the best rung that does" +
+        (function[0] == 0 ? "."
+                          : std::string(", ") + function + "() is for what the rung computes."));
   }
   return *stage;
 }

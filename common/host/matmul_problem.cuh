@@ -218,14 +218,15 @@ inline void write_zeros(const Call& call, void* d, long long ldd, int element_by
   const auto row_bytes = static_cast<size_t>(call.n) * element_bytes;
   const auto pitch_bytes = static_cast<size_t>(ldd) * element_bytes;
   if (pitch_bytes <= INT_MAX) {  // cudaDeviceProp::memPitch
-    check_cuda(cudaMemset2DAsync(d, pitch_bytes, 0, row_bytes, static_cast<size_t>(call.m),
-                                 call.stream),
-               "cudaMemset2DAsync");
+    check_cuda(
+        cudaMemset2DAsync(d, pitch_bytes, 0, row_bytes, static_cast<size_t>(call.m), call.stream),
+        "cudaMemset2DAsync");
     return;
   }
   for (long long row = 0; row < call.m; ++row) {
-    check_cuda(cudaMemsetAsync(static_cast<char*>(d) + row * pitch_bytes, 0, row_bytes, call.stream),
-               "cudaMemsetAsync");
+    check_cuda(
+        cudaMemsetAsync(static_cast<char*>(d) + row * pitch_bytes, 0, row_bytes, call.stream),
+        "cudaMemsetAsync");
   }
 }
 

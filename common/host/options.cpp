@@ -138,7 +138,8 @@ void check_parameters(const Options& options, const std::vector<Stage>& stages) 
   const std::vector<std::string> names = parameter_names(chosen);
   for (const auto& [name, value] : options.parameters) {
     if (is_one_of(name, names)) continue;
-    throw Refused("--" + name + " is '" + value + "' but no rung that is asked for has it; those have " +
+    throw Refused("--" + name + " is '" + value +
+                  "' but no rung that is asked for has it; those have " +
                   (names.empty() ? "none such" : join(names)) + ".");
   }
   for (const Stage* stage : chosen) shape_of_run(options, *stage);
@@ -292,7 +293,8 @@ Options parse_options(const std::vector<std::string>& arguments, const std::vect
 std::string usage(const std::string& program) {
   return "Usage: " + program +
          " [--stage=N] [--variant=NAME] [--m=M] [--n=N] [--k=K]\n"
-         "       [--type=T] [--layout=L] [--data=KIND] [--seed=S] [--grid=G] [--workspace=0] [--check]\n"
+         "       [--type=T] [--layout=L] [--data=KIND] [--seed=S] [--grid=G] [--workspace=0] "
+         "[--check]\n"
          "       " +
          program +
          " --list | --choices | --bench-rows | --sweep-rows | --energy-rows | --help\n"
@@ -307,7 +309,8 @@ std::string usage(const std::string& program) {
          "cost\n"
          "                  model expects to be the fastest\n"
          "  --variant=NAME  only this variant\n"
-         "  --type=T        of operands, and of D if that is another, where a rung takes several: bf16,\n"
+         "  --type=T        of operands, and of D if that is another, where a rung takes several: "
+         "bf16,\n"
          "                  bf16_fp32, fp16, fp16_fp32, tf32 and others; a wrong one lists them\n"
          "  --layout=L      TN (both operands K-major), NN, NT or TT, as BLAS calls them\n"
          "  --data=KIND     normal (default), uniform, ints (checked bit for bit) or zeros\n"
@@ -322,7 +325,8 @@ std::string usage(const std::string& program) {
          "                  no GPU. A chooser's kernel is -\n"
          "  --bench-rows    reads rows '<rung> <variant> <m> <n> <k> <burst|sustained>' from "
          "stdin,\n"
-         "                  behind them type=T,layout=L where the rung has these, and prints a JSON object a line; make bench is its front end\n"
+         "                  behind them type=T,layout=L where the rung has these, and prints a "
+         "JSON object a line; make bench is its front end\n"
          "  --sweep-rows    the same with less time for each and without cuBLASLt: make sweep\n"
          "  --energy-rows   reads rows '<rung> <variant> <m> <n> <k> <data> <grid>' and says what "
          "the\n"

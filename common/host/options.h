@@ -16,10 +16,10 @@ namespace ladder {
 struct Options {
   enum class Mode { run, list, choices, bench_rows, sweep_rows, energy_rows, help };
   Mode mode = Mode::run;
-  Shape shape;          // a size of 0: the rung's default; its parameters are not set
+  Shape shape;  // a size of 0: the rung's default; its parameters are not set
   std::map<std::string, std::string> parameters;  // of kinds of problems: "layout" -> "NT"
-  int stage = -1;       // only this one; -1: every rung
-  std::string variant;  // empty: every variant
+  int stage = -1;                                 // only this one; -1: every rung
+  std::string variant;                            // empty: every variant
   Data data = Data::normal;
   uint64_t seed = 1;
   int grid = 0;             // Call::max_ctas; 0: as many as fit the GPU

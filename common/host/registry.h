@@ -99,7 +99,8 @@ struct Variant {
   bool result = false;         // the variant that stands for the rung; exactly one a rung
   bool configuration = false;  // one of many that `make sweep` compares
   CallFunction<double> predicted_us = {};  // what a cost model expects; empty: there is none
-  CallFunction<bool> takes = {};  // for a part of its kind's calls, whatever their sizes; empty: for all
+  CallFunction<bool> takes =
+      {};  // for a part of its kind's calls, whatever their sizes; empty: for all
 
   bool chooses() const { return static_cast<bool>(chooser.choose); }
   GridRules rules() const;

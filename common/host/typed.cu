@@ -55,12 +55,12 @@ class TypedKind : public ProblemKind {
   std::string violations(const GridRules& rules, const Call& call) const override {
     const auto& args = static_cast<const TypedArgs&>(call);
     std::vector<std::string> wrong;
-    const int type = check_choice(&wrong, "type", args.type,
-                                  {LADDER_BF16, LADDER_FP16, LADDER_TF32},
-                                  "0 (bf16), 1 (fp16) or 2 (tf32)");
-    const int type_d = check_choice(&wrong, "type_d", args.type_d,
-                                    {LADDER_BF16, LADDER_FP16, LADDER_FP32},
-                                    "0 (bf16), 1 (fp16) or 5 (fp32)");
+    const int type =
+        check_choice(&wrong, "type", args.type, {LADDER_BF16, LADDER_FP16, LADDER_TF32},
+                     "0 (bf16), 1 (fp16) or 2 (tf32)");
+    const int type_d =
+        check_choice(&wrong, "type_d", args.type_d, {LADDER_BF16, LADDER_FP16, LADDER_FP32},
+                     "0 (bf16), 1 (fp16) or 5 (fp32)");
     const int mn_a = check_major(&wrong, "mn_major_a", args.mn_major_a, type);
     const int mn_b = check_major(&wrong, "mn_major_b", args.mn_major_b, type);
     return matmul_violations(rules, args, {args.a, args.lda, bytes_of_type(type), mn_a != 0},
@@ -99,8 +99,7 @@ class TypedKind : public ProblemKind {
 
   Traits traits(const Call& call) const override {
     const auto& args = static_cast<const TypedArgs&>(call);
-    return {args.lda,    args.ldb,        args.ldd,       args.type,
-            args.type_d, args.mn_major_a, args.mn_major_b};
+    return {args.lda, args.ldb, args.ldd, args.type, args.type_d, args.mn_major_a, args.mn_major_b};
   }
 
   std::unique_ptr<Problem> problem(const Shape& shape, Data data, uint64_t seed,

@@ -106,7 +106,8 @@ Variant variant_of_layout(const std::string& end, const Make& make) {
     if (pair.type == TYPE_CODE<In> && pair.type_d == TYPE_CODE<Out>) name = pair.name;
   }
   for (const Layout& layout : LAYOUTS) {
-    if (layout.mn_major_a == MN_A && layout.mn_major_b == MN_B) name += std::string("_") + layout.name;
+    if (layout.mn_major_a == MN_A && layout.mn_major_b == MN_B)
+      name += std::string("_") + layout.name;
   }
   names.push_back(name + end);
   Variant variant = make.template operator()<In, Out, MN_A, MN_B>(names.back().c_str());

@@ -170,8 +170,8 @@ void check_max_ctas(Report& report, const GridRules& rules, int max_ctas) {
 int check_choice(std::vector<std::string>* sentences, const char* name, int value,
                  const std::vector<int>& values, const char* choices) {
   const auto distance = [value](int one) { return std::abs(1LL * one - value); };
-  const int nearest = *std::min_element(
-      values.begin(), values.end(), [&](int x, int y) { return distance(x) < distance(y); });
+  const int nearest = *std::min_element(values.begin(), values.end(),
+                                        [&](int x, int y) { return distance(x) < distance(y); });
   if (nearest == value) return value;
   sentences->push_back(std::string(name) + " is " + std::to_string(value) + ": it must be " +
                        choices + "; the nearest that works is " + std::to_string(nearest) + ".");

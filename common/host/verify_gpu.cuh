@@ -59,7 +59,8 @@ __device__ void load_slab(Slab& slab, const In* base, int rows, int cols, long l
   for (int i = static_cast<int>(threadIdx.x); i < TILE * TILE_K; i += THREADS) {
     const int row = i / TILE_K, k = i % TILE_K;
     const bool inside = row0 + row < rows && k0 + k < cols;
-    const float value = inside ? Element<In>::to_float(base[(row0 + row) * row_step + (k0 + k) * k_step]) : 0.0f;
+    const float value =
+        inside ? Element<In>::to_float(base[(row0 + row) * row_step + (k0 + k) * k_step]) : 0.0f;
     slab[k][row] = static_cast<double>(value);
   }
 }

@@ -68,8 +68,8 @@ class WarpKnowledge {
 
   const Warp& warp_;
   uint32_t clock_ = 1;
-  uint32_t synced_ = 0;        // up to which the warp's accesses are ordered among its lanes
-  std::vector<uint32_t> met_;  // by lane: those that it met since then; empty: none
+  uint32_t synced_ = 0;          // up to which the warp's accesses are ordered among its lanes
+  std::vector<uint32_t> met_;    // by lane: those that it met since then; empty: none
   uint32_t fenced_[VIEWS] = {};  // lanes that have made these views known since the warp last met
   Knowledge known_;
   std::vector<Extra> extras_;

@@ -37,9 +37,9 @@ template <Major MAJOR_, int SPAN_, int BYTES_, int MN_, int BK_>
 struct alignas(SWIZZLE_ATOM_BYTES) OperandTile {
   static constexpr Major MAJOR = MAJOR_;
   static constexpr int SPAN = SPAN_, BYTES = BYTES_, MN = MN_, BK = BK_;
-  static constexpr int WIDTH = SPAN / BYTES;                  // elements in a row of a panel
-  static constexpr int ROWS = MAJOR == Major::K ? MN : BK;    // of a panel
-  static constexpr int ALONG = MAJOR == Major::K ? BK : MN;   // elements on the major side
+  static constexpr int WIDTH = SPAN / BYTES;                 // elements in a row of a panel
+  static constexpr int ROWS = MAJOR == Major::K ? MN : BK;   // of a panel
+  static constexpr int ALONG = MAJOR == Major::K ? BK : MN;  // elements on the major side
   static constexpr int PANEL_BYTES = ROWS * SPAN;
   static_assert(SPAN == 128 || SPAN == 64 || SPAN == 32 || SPAN == 16, "a swizzle, or none");
   static_assert(ALONG % WIDTH == 0, "whole panels");
@@ -64,7 +64,9 @@ struct alignas(SWIZZLE_ATOM_BYTES) OperandTile {
     // With a swizzle the stride offset leads to the next eight rows of a panel, the leading offset to
     // the next panel; K-major none is needed, for 32 bytes along K never leave a panel. Without
     // swizzle the stride offset is the one along M or N, the leading offset the one along K.
-    constexpr int LEADING = BY_K ? (SWIZZLED ? 0 : PANEL_BYTES) : SWIZZLED ? PANEL_BYTES : EIGHT_ROWS;
+    constexpr int LEADING = BY_K       ? (SWIZZLED ? 0 : PANEL_BYTES)
+                            : SWIZZLED ? PANEL_BYTES
+                                       : EIGHT_ROWS;
     constexpr int STRIDE = BY_K || SWIZZLED ? EIGHT_ROWS : PANEL_BYTES;
     return MatrixDescriptor{.start_address = start_address,
                             .leading_byte_offset = LEADING,

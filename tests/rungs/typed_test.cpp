@@ -15,9 +15,9 @@ using ladder_test::check_variant;
 using ladder_test::note;
 using ladder_test::Padding;
 using ladder_test::TIGHT;
+using ladder_test::TypeAndLayout;
 using ladder_test::typed_rungs;
 using ladder_test::typed_shape;
-using ladder_test::TypeAndLayout;
 using ladder_test::TypedProblem;
 using ladder_test::types_and_layouts;
 
@@ -93,8 +93,8 @@ TEST_CASE("integers: every type and layout is exact at the edges of its tile and
   int runs = 0;
   for_each_choice([&](const Variant& variant) {
     for (const TypeAndLayout& each : types_and_layouts()) {
-      const auto sizes =
-          ladder_test::typed_rungs().front()->kind().sizes_of(typed_shape(8, 8, 8, each.type, each.layout));
+      const auto sizes = ladder_test::typed_rungs().front()->kind().sizes_of(
+          typed_shape(8, 8, 8, each.type, each.layout));
       if (!variant.takes(*sizes)) continue;
       const Variant& kernel = ladder::chosen(variant, *sizes);
       int number = 0;
@@ -139,8 +139,8 @@ TEST_CASE("grids: every type and layout is exact with few CTAs, which take many 
 TEST_CASE("tf32: operands are rounded to the nearest of its numbers, to even between two") {
   // 1 and some of the 13 bits that tf32 has not: below half, half, above half, half of an odd number.
   const uint32_t bits[] = {0x3f800fff, 0x3f801000, 0x3f801001, 0x3f803000, 0xbf801001, 0x3f800000};
-  const uint32_t rounded[] = {0x3f800000, 0x3f800000, 0x3f802000, 0x3f804000, 0xbf802000,
-                              0x3f800000};
+  const uint32_t rounded[] = {0x3f800000, 0x3f800000, 0x3f802000,
+                              0x3f804000, 0xbf802000, 0x3f800000};
   constexpr int COUNT = 6;
   for (const Stage* stage : typed_rungs()) {
     TypedProblem problem(typed_shape(COUNT, 8, 4, "tf32", "TN"), Data::zeros);

@@ -110,10 +110,9 @@ std::string label(const Variant& variant, const TypedArgs& args) {
       types += std::string(" ") + layout.name;
     }
   }
-  std::string text = std::string(variant.name) + " at " +
-                     to_string(Shape{args.m, args.n, args.k}) + " " + types + ", ld " +
-                     std::to_string(args.lda) + " " + std::to_string(args.ldb) + " " +
-                     std::to_string(args.ldd);
+  std::string text = std::string(variant.name) + " at " + to_string(Shape{args.m, args.n, args.k}) +
+                     " " + types + ", ld " + std::to_string(args.lda) + " " +
+                     std::to_string(args.ldb) + " " + std::to_string(args.ldd);
   if (args.max_ctas != 0) text += ", at most " + std::to_string(args.max_ctas) + " CTAs";
   return text;
 }

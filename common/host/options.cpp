@@ -377,7 +377,7 @@ std::vector<const Variant*> chosen_variants(const Options& options, const Stage&
 }
 
 std::string BenchRow::text() const {
-  const std::string parameters = parameters_text(stage->kind(), shape);
+  const std::string parameters = parameters_text(stage->kind(), shape, false);
   return format("%d %s %d %d %d %s", stage->number, variant->name, shape.m, shape.n, shape.k,
                 to_string(regime)) +
          (parameters.empty() ? "" : " " + parameters);

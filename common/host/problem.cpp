@@ -43,11 +43,12 @@ int operand_sets(size_t bytes, const DeviceInfo& device) {
   return static_cast<int>(std::clamp<size_t>((wanted + bytes - 1) / bytes, 1, MAX_SETS));
 }
 
-std::string parameters_text(const ProblemKind& kind, const Shape& shape) {
+std::string parameters_text(const ProblemKind& kind, const Shape& shape, bool defaults) {
   std::vector<std::string> words;
+  size_t at = 0;
   for (const Parameter& parameter : kind.parameters()) {
-    const auto value = static_cast<size_t>(shape.parameters.at(words.size()));
-    words.push_back(parameter.name + "=" + parameter.values.at(value));
+    const auto value = static_cast<size_t>(shape.parameters.at(at++));
+    if (defaults || value > 0) words.push_back(parameter.name + "=" + parameter.values.at(value));
   }
   return join(words, ",");
 }

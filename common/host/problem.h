@@ -138,7 +138,8 @@ class ProblemKind {
                                            const DeviceInfo& device) const = 0;
 };
 
-// "type=bf16,layout=TN": the shape's values of the kind's parameters; "" if there are none.
-std::string parameters_text(const ProblemKind& kind, const Shape& shape);
+// "type=bf16,layout=NT": the shape's values of the kind's parameters, all of them or, as in the "args"
+// of results, those that are not the default; "" if there are none.
+std::string parameters_text(const ProblemKind& kind, const Shape& shape, bool defaults = true);
 
 }  // namespace ladder

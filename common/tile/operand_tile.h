@@ -62,12 +62,13 @@ struct alignas(SWIZZLE_ATOM_BYTES) OperandTile {
     constexpr int EIGHT_ROWS = 8 * SPAN;  // a core matrix, or as many as a row has chunks
     constexpr bool SWIZZLED = SPAN > CHUNK_BYTES, BY_K = MAJOR == Major::K;
     // With a swizzle the stride offset leads to the next eight rows of a panel, the leading offset to
-    // the next panel; K-major none is needed, for 32 bytes along K never leave a panel. Without
+    // the next panel; K-major it is not looked at, for 32 bytes along K never leave a panel. Without
     // swizzle the stride offset is the one along M or N, the leading offset the one along K.
-    constexpr int LEADING = BY_K       ? (SWIZZLED ? 0 : PANEL_BYTES)
-                            : SWIZZLED ? PANEL_BYTES
-                                       : EIGHT_ROWS;
-    constexpr int STRIDE = BY_K || SWIZZLED ? EIGHT_ROWS : PANEL_BYTES;
+    constexpr int ALONG_K = BY_K ? PANEL_BYTES : EIGHT_ROWS,
+                  ALONG_MN = BY_K ? EIGHT_ROWS : PANEL_BYTES;
+    constexpr int NEXT_PANEL = BY_K ? 0 : PANEL_BYTES;
+    constexpr int LEADING = SWIZZLED ? NEXT_PANEL : ALONG_K;
+    constexpr int STRIDE = SWIZZLED ? EIGHT_ROWS : ALONG_MN;
     return MatrixDescriptor{.start_address = start_address,
                             .leading_byte_offset = LEADING,
                             .stride_byte_offset = STRIDE,

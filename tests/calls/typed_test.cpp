@@ -14,9 +14,9 @@ using ladder::Stage;
 using ladder::TypedArgs;
 using ladder_test::Padding;
 using ladder_test::Stream;
+using ladder_test::TypeAndLayout;
 using ladder_test::typed_rungs;
 using ladder_test::typed_shape;
-using ladder_test::TypeAndLayout;
 using ladder_test::TypedProblem;
 using ladder_test::types_and_layouts;
 
@@ -123,7 +123,8 @@ TEST_CASE("typed C API: in a graph, and under a limit of SMs") {
     for (const int limit : {0, 2, 5}) {
       CAPTURE(type);
       CAPTURE(limit);
-      TypedProblem problem(typed_shape(333, 600, 136, type, "NT"), Data::ints, PADDED, stream.handle);
+      TypedProblem problem(typed_shape(333, 600, 136, type, "NT"), Data::ints, PADDED,
+                           stream.handle);
       const ladder::Watchdog watchdog("ladder_gemm_typed, captured");
       CHECK(ladder_set_sm_limit(limit) == LADDER_OK);
       cudaGraph_t graph = nullptr;

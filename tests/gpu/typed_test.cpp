@@ -15,9 +15,9 @@ using ladder::Variant;
 using ladder_test::check_variant;
 using ladder_test::Matrix;
 using ladder_test::Padding;
+using ladder_test::TypeAndLayout;
 using ladder_test::typed_rungs;
 using ladder_test::typed_shape;
-using ladder_test::TypeAndLayout;
 using ladder_test::TypedProblem;
 using ladder_test::types_and_layouts;
 
@@ -48,7 +48,8 @@ TEST_CASE("types and layouts: cuBLASLt is within the tolerance too, where it has
   for (const TypeAndLayout& each : types_and_layouts()) {
     CAPTURE(each.type);
     CAPTURE(each.layout);
-    TypedProblem problem(typed_shape(1000, 3000, 1496, each.type, each.layout), Data::normal, PADDED);
+    TypedProblem problem(typed_shape(1000, 3000, 1496, each.type, each.layout), Data::normal,
+                         PADDED);
     check_all(problem, false);
     const auto library = ladder::with_types(problem.args, [&]<class In, class Out>() {
       return ladder::library_call(ladder::as_matmul<In, Out>(problem.args));

@@ -205,6 +205,8 @@ TEST_CASE("parameters of a kind of problem are options, with the values that it 
   CHECK(shape != Shape{3, 8192, 8192});
   CHECK(parameters_text(FlavouredArgs::kind(), shape) == "flavour=sour,size=two");
   CHECK(shape_of_run(options, stages[3]) == Shape{3, 8192, 8192});  // which has none
+  CHECK(parameters_text(FlavouredArgs::kind(), Shape{1, 2, 3, {0, 1}}, false) == "size=two");
+  CHECK(parameters_text(FlavouredArgs::kind(), Shape{1, 2, 3}, false) == "");
   CHECK(parameters_text(GemmArgs::kind(), shape) == "");
   CHECK(refused({"--flavour=swet"}) ==
         "--flavour is 'swet' but must be one of plain, sweet, sour; did you mean sweet?");
@@ -232,14 +234,14 @@ TEST_CASE("variants that take no such parameters, and configurations, are left o
 
 TEST_CASE("a benchmark row has its kind's parameters behind it") {
   const auto& stages = rungs_with_flavours();
-  const std::string sour = "7 any 1 2 3 burst flavour=sour,size=one";
-  const auto groups = parse_bench_rows(
-      {"7 any 1 2 3 burst flavour=sour", sour, "7 any 1 2 3 burst size=two"}, stages);
+  const std::string sour = "7 any 1 2 3 burst flavour=sour";
+  const auto groups =
+      parse_bench_rows({sour, sour + ",size=one", "7 any 1 2 3 burst size=two"}, stages);
   REQUIRE(groups.size() == 2);
   REQUIRE(groups[0].size() == 2);
-  CHECK(groups[0][0].text() == sour);  // all of them, in the kind's order
+  CHECK(groups[0][0].text() == sour);  // those that are not the default, in the kind's order
   CHECK(groups[0][1].text() == sour);
-  CHECK(groups[1][0].text() == "7 any 1 2 3 burst flavour=plain,size=two");
+  CHECK(groups[1][0].text() == "7 any 1 2 3 burst size=two");
   const auto refused = [&](const std::string& line) -> std::string {
     try {
       parse_bench_rows({line}, stages);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -172,6 +173,23 @@ TEST_CASE("operand: wgmma finds every element that TMA has written, in every lay
     ++layouts;
   });
   CHECK(layouts == 8);
+}
+
+TEST_CASE("operand: the eight chunks of a core matrix lie in all 32 banks, in every layout") {
+  for_each_layout([&]<class A, class B>(const char* major, const char* swizzle) {
+    CAPTURE(major);
+    CAPTURE(swizzle);
+    for (int mn = 0; mn < B::MN; mn += 8) {
+      for (int k = 0; k < B::BK; k += 8) {
+        std::set<uint32_t> banks;  // the first of four
+        for (int row = 0; row < 8; ++row) {
+          const int at = B::MAJOR == Major::K ? B::offset(mn + row, k) : B::offset(mn, k + row);
+          banks.insert(swizzled(BASE + static_cast<uint32_t>(at), B::SPAN) / 4 % 32);
+        }
+        CHECK(banks.size() == 8);
+      }
+    }
+  });
 }
 
 TEST_CASE("operand: and in tf32, K-major") {

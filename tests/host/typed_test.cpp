@@ -72,8 +72,8 @@ void follow(const std::string& text, TypedArgs* args) {
       continue;
     }
     const long long value = std::strtoll(line.c_str() + line.rfind(' ') + 1, nullptr, 0);
-    int* const numbers[] = {&args->m,      &args->n,      &args->k,         &args->max_ctas,
-                            &args->type,   &args->type_d, &args->mn_major_a, &args->mn_major_b};
+    int* const numbers[] = {&args->m,    &args->n,      &args->k,          &args->max_ctas,
+                            &args->type, &args->type_d, &args->mn_major_a, &args->mn_major_b};
     const char* const names[] = {"m",    "n",      "k",          "max_ctas",
                                  "type", "type_d", "mn_major_a", "mn_major_b"};
     bool known = false;
@@ -137,7 +137,8 @@ void check_the_check() {
     CHECK(wrong.verify(exact).wrong > ELEMENTS / 2);
     wrong = P(data);
     for (int row = 0; row < P::N; ++row) {
-      for (int col = 0; col < row; ++col) std::swap(wrong.d[row * P::N + col], wrong.d[col * P::N + row]);
+      for (int col = 0; col < row; ++col)
+        std::swap(wrong.d[row * P::N + col], wrong.d[col * P::N + row]);
     }
     CHECK(wrong.verify(exact).wrong > P::N * P::N / 2);
     wrong.d = P(data, P::K - 8).d;  // a slab left out
@@ -180,39 +181,47 @@ TEST_CASE("typed: right calls of every type and layout are accepted") {
 TEST_CASE("typed: types and majors that are none") {
   TypedArgs args = good_call();
   args.type = 3;
-  refused(args, {"type is 3: it must be 0 (bf16), 1 (fp16) or 2 (tf32); the nearest that works is 2."});
+  refused(args,
+          {"type is 3: it must be 0 (bf16), 1 (fp16) or 2 (tf32); the nearest that works is 2."});
   args.type = -7;
-  refused(args, {"type is -7: it must be 0 (bf16), 1 (fp16) or 2 (tf32); the nearest that works is 0."});
+  refused(args,
+          {"type is -7: it must be 0 (bf16), 1 (fp16) or 2 (tf32); the nearest that works is 0."});
   args = good_call();
   args.type_d = LADDER_TF32;
-  refused(args, {"type_d is 2: it must be 0 (bf16), 1 (fp16) or 5 (fp32); the nearest that works is 1."});
+  refused(args,
+          {"type_d is 2: it must be 0 (bf16), 1 (fp16) or 5 (fp32); the nearest that works is 1."});
   args = good_call();
   args.mn_major_a = 2;
   args.mn_major_b = -1;
-  refused(args, {"mn_major_a is 2: it must be 0 (K-major) or 1 (MN-major); the nearest that works is 1.",
-                 "mn_major_b is -1: it must be 0 (K-major) or 1 (MN-major); the nearest that works is "
-                 "0."});
+  refused(args,
+          {"mn_major_a is 2: it must be 0 (K-major) or 1 (MN-major); the nearest that works is 1.",
+           "mn_major_b is -1: it must be 0 (K-major) or 1 (MN-major); the nearest that works is "
+           "0."});
   args = good_call();
   args.type = LADDER_TF32;
   args.mn_major_b = 1;
-  refused(args, {"mn_major_b is 1: it must be 0, K-major, for tf32, which wgmma multiplies in no other "
-                 "layout; the nearest that works is 0."});
+  refused(args,
+          {"mn_major_b is 1: it must be 0, K-major, for tf32, which wgmma multiplies in no other "
+           "layout; the nearest that works is 0."});
 }
 
 TEST_CASE("typed: leading dimensions are those of the layout, their multiples those of the type") {
   TypedArgs args = good_call();  // 100 x 200 x 300
   args.mn_major_a = 1;
   args.lda = 96;
-  refused(args, {"lda is 96: it must be at least m = 100 and a multiple of 8 elements; the nearest that "
-                 "works is 104."});
+  refused(args,
+          {"lda is 96: it must be at least m = 100 and a multiple of 8 elements; the nearest that "
+           "works is 104."});
   args.mn_major_a = 0;
-  refused(args, {"lda is 96: it must be at least k = 300 and a multiple of 8 elements; the nearest that "
-                 "works is 304."});
+  refused(args,
+          {"lda is 96: it must be at least k = 300 and a multiple of 8 elements; the nearest that "
+           "works is 304."});
   args = good_call();
   args.mn_major_b = 1;
   args.ldb = 199;
-  refused(args, {"ldb is 199: it must be at least n = 200 and a multiple of 8 elements; the nearest that "
-                 "works is 200."});
+  refused(args,
+          {"ldb is 199: it must be at least n = 200 and a multiple of 8 elements; the nearest that "
+           "works is 200."});
   args = good_call();
   args.type = LADDER_TF32;
   args.type_d = LADDER_FP32;
@@ -221,9 +230,10 @@ TEST_CASE("typed: leading dimensions are those of the layout, their multiples th
   CHECK(check(args) == "");
   args.lda = 302;
   args.ldd = 206;
-  refused(args, {"lda is 302: it must be a multiple of 4 elements; the nearest larger that works is 304.",
-                 "ldd is 206: it must be a multiple of 4 elements; the nearest larger that works is "
-                 "208."});
+  refused(args,
+          {"lda is 302: it must be a multiple of 4 elements; the nearest larger that works is 304.",
+           "ldd is 206: it must be a multiple of 4 elements; the nearest larger that works is "
+           "208."});
 }
 
 TEST_CASE("typed: D shares no byte with an operand that lies the other way round") {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/host/element.h"
+#include "common/host/error.h"
 #include "common/host/gemm.h"
 #include "common/host/ladder.h"
 #include "common/host/registry.h"
@@ -148,12 +149,15 @@ std::vector<Variant> variants_of_types(const std::string& end, const Make& make)
   return all;
 }
 
-// A variant for whatever one of KERNELS() takes.
+// A variant for whatever one of KERNELS() takes; the others it refuses.
 template <const std::vector<Variant>& (*KERNELS)()>
 Variant whichever_takes(const char* name, const char* what) {
   Variant variant = chooser_among(
-      name, what, KERNELS(),
-      +[](const TypedArgs& g) -> const Variant& { return *first_that_takes(KERNELS(), g); });
+      name, what, KERNELS(), +[](const TypedArgs& g) -> const Variant& {
+        const Variant* const kernel = first_that_takes(KERNELS(), g);
+        if (kernel != nullptr) return *kernel;
+        throw Refused("No kernel of this variant takes such types and layouts.");
+      });
   variant.takes = +[](const TypedArgs& g) { return first_that_takes(KERNELS(), g) != nullptr; };
   return variant;
 }

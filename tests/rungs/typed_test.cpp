@@ -75,6 +75,26 @@ TEST_CASE("types and layouts: every kernel is one that some call gets") {
   }
 }
 
+TEST_CASE("types and layouts: what a variant does not take it refuses, and its kernels do too") {
+  TypedProblem problem(typed_shape(8, 8, 8, "fp16", "NT"), Data::ints);
+  int refused = 0;
+  for (const Stage* stage : typed_rungs()) {
+    for (const Variant& variant : stage->variants) {
+      CAPTURE(variant.name);
+      if (variant.takes(problem.args)) continue;
+      try {
+        ladder::run(variant, problem.args);
+        FAIL_CHECK("it ran");
+      } catch (const ladder::Refused& error) {
+        const std::string sentence = error.what();
+        CHECK(sentence.find("does not take calls of this type or layout") != std::string::npos);
+        ++refused;
+      }
+    }
+  }
+  CHECK(refused > 30);
+}
+
 TEST_CASE("integers: every type and layout is exact at odd shapes, tight and padded") {
   const std::vector<Shape> shapes = ladder_test::odd_shapes();
   int runs = 0;

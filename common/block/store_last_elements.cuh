@@ -18,7 +18,7 @@ __device__ void store_last_elements(const tile::SmemTile<Out, ROWS, COLS>& box, 
   for (int row = threadIdx.x % 32; row < ROWS && row0 + row < m; row += 32) {
     const unsigned char* from = box.at(row, (first - col0) / CHUNK);
     for (int col = first; col < n; ++col, from += sizeof(Out)) {
-      Out* to = d + (row0 + row) * ldd + col;
+      auto* to = reinterpret_cast<__nv_bfloat16*>(d + (row0 + row) * ldd + col);  // 2 or 4 bytes
       if constexpr (sizeof(Out) == 2) ptx::st_global_b16(to, ptx::ld_shared_b16(from));
       if constexpr (sizeof(Out) == 4) ptx::st_global_b32(to, ptx::ld_shared_b32(from));
     }

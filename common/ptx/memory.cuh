@@ -39,14 +39,14 @@ __device__ inline uint4 ld_global_nc_v4_b32(const __nv_bfloat16* src) {
 // st.global.b16  [dst], value;
 //   issued by : any thread     orders: nothing (weak)
 //   ISA       : #data-movement-and-conversion-instructions-st
-__device__ inline void st_global_b16(void* dst, uint16_t value) {
+__device__ inline void st_global_b16(__nv_bfloat16* dst, uint16_t value) {
   asm volatile("st.global.b16 [%0], %1;" ::"l"(dst), "h"(value) : "memory");
 }
 
 // st.global.b32  [dst], value;
 //   issued by : any thread; dst 4-byte aligned     orders: nothing
 //   ISA       : #data-movement-and-conversion-instructions-st
-__device__ inline void st_global_b32(void* dst, uint32_t value) {
+__device__ inline void st_global_b32(__nv_bfloat16* dst, uint32_t value) {
   asm volatile("st.global.b32 [%0], %1;" ::"l"(dst), "r"(value) : "memory");
 }
 

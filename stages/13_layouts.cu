@@ -271,7 +271,7 @@ template <int SPAN>
 const std::vector<ladder::Variant>& kernels() {
   static const auto all = ladder::variants_of_types<SPAN == 128>(
       SPAN == 128 ? "" : "_" + std::to_string(SPAN),
-      []<class In, class Out, bool MN_A, bool MN_B>(const char* name) -> ladder::Variant {
+      [&]<class In, class Out, bool MN_A, bool MN_B>(const char* name) -> ladder::Variant {
         using T = Tile<In, Out, MN_A ? Major::MN : Major::K, MN_B ? Major::MN : Major::K, SPAN>;
         return {.name = name,
                 .what = "one type and layout",

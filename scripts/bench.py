@@ -5,13 +5,15 @@
                          burst and sustained; not the configurations that make sweep compares
   bench.py --rows=ROWS   only these; other rows of the file stay if their kernel is still the same
 
-ROWS is one or more selectors, joined by commas:  RUNG[:VARIANT][@SHAPE][/REGIME]
+ROWS is one or more selectors, joined by commas:  RUNG[:VARIANT][(ARGS)][@SHAPE][/REGIME]
 
   RUNG     a number, a range such as 5-8, or * for all (may be left out: @4096, /burst); 0 is the
            choice among all rungs, which * leaves out: `best`, and `best_no_workspace`, which takes
            no kernel that needs a workspace
   VARIANT  a name, `result` for the variant that stands for the rung, or * for all, configurations
            too
+  ARGS     of a rung that takes several types, layouts, …, those that are not the default, joined by +:
+           13:result(type=fp16+layout=NT)
   SHAPE    4096 for a cube, MxNxK, `tuning` for the tuning shapes, `heldout` for shapes that nobody
            tunes for, `rounds`, `between`, `long_k`, `decode` or `ragged` for a class of drawn shapes
            (scripts/shape_lists.py), `classes` for all five, `all` for all of these; default 2048, 4096
@@ -50,7 +52,8 @@ REGIMES = ("burst", "sustained")
 SIZES = (2048, 4096, 8192)
 SMALL_SIZE = 2048  # the one size at which a rung without tensor cores runs
 SELECTOR = re.compile(
-    r"(?P<rung>[^:@/]*)(?::(?P<variant>[^:@/]+))?(?:@(?P<shape>[^:@/]+))?(?:/(?P<regime>[^:@/]+))?"
+    r"(?P<rung>[^:@/(]*)(?::(?P<variant>[^:@/(]+))?(?:\((?P<args>[\w=+]+)\))?"
+    r"(?:@(?P<shape>[^:@/(]+))?(?:/(?P<regime>[^:@/(]+))?"
 )
 # Seconds, for the time left: a variant's rounds, those of cuBLASLt beside each group of variants,
 # operands and references of a shape, and choosing among cuBLASLt's algorithms, once a shape. The
@@ -61,7 +64,8 @@ SHAPE_S = 0.3
 BASELINE_S = 2.5
 ENV_KEYS = ("gpu", "driver", "toolkit", "cublas", "sms", "l2_bytes", "data", "seed")
 
-Row = collections.namedtuple("Row", "stage variant m n k regime")
+# args: of a rung whose kind of problem has parameters those that are not the default.
+Row = collections.namedtuple("Row", "stage variant m n k regime args", defaults=("",))
 
 
 class Problem(Exception):
@@ -123,8 +127,8 @@ def select_one(selector, variants):
     parts = SELECTOR.fullmatch(selector)
     if not selector or not parts:
         raise Problem(
-            f"--rows: '{selector}' is not of the form RUNG[:VARIANT][@SHAPE][/REGIME], such as "
-            "8 or 5:result@4096/burst."
+            f"--rows: '{selector}' is not of the form RUNG[:VARIANT][(ARGS)][@SHAPE][/REGIME], such as "
+            "8, 5:result@4096/burst or 13:result(type=fp16+layout=NT)."
         )
     rungs, named = parse_rungs(parts["rung"], sorted({v["stage"] for v in variants}))
     wanted, regime = parts["variant"], parts["regime"]
@@ -143,7 +147,7 @@ def select_one(selector, variants):
         raise Problem(f"--rows: the regime '{regime}' must be burst or sustained.")
     shape_named = named and parts["shape"] is not None
     return {
-        Row(v["stage"], v["variant"], *shape, each)
+        Row(v["stage"], v["variant"], *shape, each, (parts["args"] or "").replace("+", ","))
         for v in chosen
         for shape in parse_shapes(parts["shape"])
         for each in regimes_at(shape, regime)
@@ -160,6 +164,7 @@ def in_order(rows, variants):
             REGIMES.index(row.regime),
             row.m * row.n * row.k,
             (row.m, row.n, row.k),
+            row.args,
             place[row.stage, row.variant],
         ),
     )
@@ -180,7 +185,7 @@ def select(rows_text, variants):
 
 def groups(rows):
     """Neighbours that one process measures in turns, as build/ladder groups them."""
-    key = lambda row: (row.regime, row.m, row.n, row.k, row.stage)  # noqa: E731
+    key = lambda row: (row.regime, row.m, row.n, row.k, row.stage, row.args)  # noqa: E731
     return [list(group) for _, group in itertools.groupby(rows, key)]
 
 
@@ -194,16 +199,17 @@ def expected_s(rows):
 
 
 def row_text(row):
-    return " ".join(map(str, row))
+    return " ".join(map(str, row)).strip()
 
 
 def row_name(row):
     shape = str(row.m) if row.m == row.n == row.k else f"{row.m}x{row.n}x{row.k}"
-    return f"{row.stage}:{row.variant}@{shape}/{row.regime}"
+    args = f"({row.args.replace(',', '+')})" if row.args else ""
+    return f"{row.stage}:{row.variant}{args}@{shape}/{row.regime}"
 
 
 def row_of(result):
-    return Row(*(result[key] for key in Row._fields))
+    return Row(*(result[key] for key in Row._fields[:-1]), result.get("args") or "")
 
 
 def duration(seconds):
@@ -503,8 +509,8 @@ class Bench:
 
     @staticmethod
     def parse_row(text):
-        stage, variant, m, n, k, regime = text.split()
-        return Row(int(stage), variant, int(m), int(n), int(k), regime)
+        stage, variant, m, n, k, regime, *args = text.split()
+        return Row(int(stage), variant, int(m), int(n), int(k), regime, *args)
 
     def take(self, result):
         row = row_of(result)

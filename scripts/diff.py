@@ -25,6 +25,7 @@ STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 MNEMONIC = re.compile(r"^[\s{]*([a-z]\w*(?:\.\w+(?:::\w+)*)+)")
 FUNCTION = re.compile(
     r"^(?://[^\n]*\n)*template[^\n]*\n__device__ \w+ (\w+)\(.*?^\}\n", re.MULTILINE | re.DOTALL)
+GROWN = re.compile(r"^// Grown from stages/(\w+\.cu)$", re.MULTILINE)
 BLOCK = "common/block/"
 GLUE = ("setp.", "selp.")  # predicates in and out of an asm statement
 
@@ -35,7 +36,11 @@ def read(path):
 
 
 def before(path):
-    """The rung's file before `path`, or None for the first."""
+    """The file of the rung that `path` says it has grown from, else the one before it; None for the
+    first."""
+    said = GROWN.search(read(path))
+    if said:
+        return os.path.normpath(os.path.join(os.path.dirname(path), said.group(1)))
     files = sorted(glob.glob(os.path.join(os.path.dirname(path) or ".", "[0-9]*_*.cu")))
     files = [os.path.normpath(file) for file in files]
     place = files.index(os.path.normpath(path))

@@ -203,7 +203,8 @@ def chosen(program, options):
 def as_chosen(program, row, options):
     """A chooser's row with the kernel that it would run at the options' shape."""
     sizes = [given(options, f"--{letter}") or DEFAULT_SIZE for letter in "mnk"]
-    line = " ".join([str(row["stage"]), row["variant"], *sizes, "burst"])
+    args = [o[2:] for o in options if o.startswith(("--type=", "--layout="))]
+    line = " ".join([str(row["stage"]), row["variant"], *sizes, "burst", ",".join(args)])
     command = [program, "--choices"]
     command += [o for o in options if o.startswith(("--grid=", "--workspace="))]
     said = subprocess.run(command, input=line, stdout=subprocess.PIPE, text=True, check=True)

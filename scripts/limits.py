@@ -34,6 +34,7 @@ import bench
 import kernel_hashes
 import registry
 from bench import HANG, OK, REGIMES, STOPPED, WRONG, Problem
+from tables import PROBLEM
 
 LIST_FIELDS = ("name", "group", "data", "what", "kernel")
 ENV_KEYS = ("gpu", "driver", "toolkit", "sms", "l2_bytes")
@@ -129,7 +130,8 @@ def instruction(ptx):
 
 
 def tiles(program, hashes_path, ptx_folder):
-    """One dictionary a variant that is no chooser: its tile, and what its kernel reads."""
+    """One dictionary a variant of the ladder's own problem that is no chooser: its tile, and what its
+    kernel reads."""
     variants = registry.parse(bench.ask(program, "--list"))
     hashes = bench.read_hashes(hashes_path, variants)
     texts = {}
@@ -137,7 +139,7 @@ def tiles(program, hashes_path, ptx_folder):
         texts.update(kernel_hashes.kernel_texts(path.read_text(encoding="utf-8")))
     found = []
     for v in variants:
-        if v["chooses"]:
+        if v["chooses"] or v.get("problem", PROBLEM) != PROBLEM:
             continue
         if v["kernel"] not in texts:
             raise Problem(f"{ptx_folder} has no kernel {v['kernel']}; make limits writes it.")

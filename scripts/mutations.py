@@ -85,6 +85,14 @@ STREAM_K_TILE = "TileILi1ELi1ELi8ELi1ELi1ELi2E"
 STREAM_K = rung("12_stream_k", "64x8_x2_all", "4gemmINS_4" + STREAM_K_TILE, (8, 128, 768), grid=3)
 ADD_UP = rung("12_stream_k", "64x8_x2_cut", "6add_upINS_4" + STREAM_K_TILE, (8, 64, 2048), grid=8)
 SPLIT_K = rung("12_stream_k", "64x8_x2_k4", "4gemmINS_4TileILi1ELi1ELi8ELi1ELi4ELi2E", (8, 64, 768))
+# Operands of bf16, both MN-major and in the 128-byte swizzle; and a D of fp32, which leaves in two
+# parts.
+MN_MAJOR = rung("13_layouts", "bf16_NT", "TileI13__nv_bfloat16S2_LN4tile5MajorE1ELS4_1ELi128E",
+                (256, 256, 320), grid=2)  # fmt: skip
+MN_MAJOR.arguments += ["--layout=NT"]
+FP32_OUT = rung("13_layouts", "bf16_fp32_TN", "TileI13__nv_bfloat16fLN4tile5MajorE0ELS4_0ELi128E",
+                (256, 764, 256), grid=2)  # fmt: skip
+FP32_OUT.arguments += ["--type=bf16_fp32"]
 BULK_STORE = Subject(
     "build/tests/kernels/bulk_store", "build/obj/tests/machine/kernels/bulk_store.ptx", "",
     "10store_rowsE", [], "bulk_store")
@@ -534,7 +542,7 @@ def tma_store_past_d(kernel):
 
 GROUPS.append("Layouts")
 
-STRIDE_OFFSET_BIT, SWIZZLE_BIT = 32, 62  # of a matrix descriptor; offsets in units of 16 bytes
+LEADING_OFFSET_BIT, STRIDE_OFFSET_BIT, SWIZZLE_BIT = 16, 32, 62  # of a matrix descriptor; offsets in units of 16 bytes
 
 
 def change_a_descriptors(kernel, change):
@@ -562,6 +570,52 @@ def descriptor_sbo(kernel):
 )  # fmt: skip
 def descriptor_swizzle(kernel):
     change_a_descriptors(kernel, lambda bits: bits + (1 << SWIZZLE_BIT))
+
+
+# Of an operand whose panel is 8192 bytes and whose groups of eight rows are 1024 apart.
+MN_MAJOR_OFFSETS = (8192 >> 4) << LEADING_OFFSET_BIT | (1024 >> 4) << STRIDE_OFFSET_BIT
+SWAPPED_OFFSETS = (1024 >> 4) << LEADING_OFFSET_BIT | (8192 >> 4) << STRIDE_OFFSET_BIT
+
+
+@mutation(
+    "mn-major-offsets-swapped", MN_MAJOR, "LBO and SBO of both operands change places",
+    "In an MN-major operand the leading offset leads to the next panel along M or N, the stride offset "
+    "to the next eight of K: swapped, wgmma also reads what is not of this slot.",
+    RACE_WGMMA_TMA, gpu="wrong result",
+)  # fmt: skip
+def mn_major_offsets_swapped(kernel):
+    found = [i for i in kernel.find("or.b64", at="TileA::descriptor(")
+             + kernel.find("or.b64", at="TileB::descriptor(") if i.operands[2].isdigit()]  # fmt: skip
+    if len(found) != 2:
+        raise Problem(f"{kernel.name} makes {len(found)} such descriptors, not 2")
+    for i in found:
+        bits = int(i.operands[2]) - MN_MAJOR_OFFSETS + SWAPPED_OFFSETS
+        kernel.replace(i, operands={2: str(bits)})
+
+
+@mutation(
+    "k-advance-of-k-major", MN_MAJOR, "descriptors advance 32 bytes along K, as K-major ones do",
+    "Along K an MN-major operand advances by whole rows: 16 of 128 bytes.",
+    {"wrong result": []}, gpu="wrong result",
+)  # fmt: skip
+def k_advance_of_k_major(kernel):
+    advances = {"128": "2", "256": "4", "384": "6"}  # in units of 16 bytes
+    found = [i for i in kernel.find("add.s64", at="tile::advance(") if i.operands[2] in advances]
+    if len(found) != 6:
+        raise Problem(f"{kernel.name} advances {len(found)} descriptors, not 6")
+    for i in found:
+        kernel.replace(i, operands={2: advances[i.operands[2]]})
+
+
+@mutation(
+    "part-staged-too-early", FP32_OUT, "the second part of a tile is staged without a wait",
+    "Boxes that are used twice a tile are free when TMA has read what was there, not when the "
+    "accumulators are.",
+    {"race": [r"st\.shared\.v2\.f32", "cp.async.bulk.tensor"]}, policies=RANDOM + POLICIES[:2],
+)  # fmt: skip
+def part_staged_too_early(kernel):
+    wait = kernel.one("mbarrier.try_wait.*", at="mbarrier_wait(&smem.stored[group]", nth=1)
+    always_true(kernel, wait)
 
 
 @mutation(

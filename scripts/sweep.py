@@ -31,6 +31,7 @@ from pathlib import Path
 import bench
 import registry
 from bench import Problem, Row
+from tables import PROBLEM
 
 LISTS = ("tuning", "heldout")
 # Seconds, for the time left: a contestant's rounds and checks, and what a shape costs beside them.
@@ -44,7 +45,8 @@ class Contestants:
     """The configurations of the rung that is swept, and the variant that chooses among them."""
 
     def __init__(self, variants):
-        rungs = [v["stage"] for v in variants if v["configuration"]]
+        rungs = [v["stage"] for v in variants
+                 if v["configuration"] and v.get("problem", PROBLEM) == PROBLEM]  # fmt: skip
         if not rungs:
             raise Problem("No rung here has configurations, so that there is nothing to sweep.")
         self.stage = max(rungs)

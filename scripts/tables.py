@@ -10,7 +10,9 @@ A table stands between two lines of its own:
   <!-- table: KIND -->  ...  <!-- end -->
 
   ladder [PROBLEM]  one row a rung that solves it (bf16), its result variant at 8192^3
-  rung N         every variant of rung N, below the result of rung N-1
+  problems [N]   the result of each rung that solves another problem than the ladder's (of rung N
+                 alone), a row for each of the types, layouts, … that were measured
+  rung N         every variant of rung N, below the result of the rung that it grew from
   counters N     what Nsight Compute counted of each, at the largest of the usual cubes
   environment    the machine and the versions behind the numbers
   baseline       which cuBLASLt algorithm won for each of the usual cubes
@@ -31,7 +33,7 @@ A number in prose stands inside one line, never at its start (Markdown would tak
 
 EXPRESSION is operands joined by + - * /, read left to right, each a number or
 rung.variant.size.regime.key, such as 6.result.8192.burst.tflops; `result` is the rung's result
-variant, and a key is any of a row's keys. FORMAT is a Python format specification.
+variant, and a key is any of a row's keys; result(type=fp16,layout=NT) is it with these args. FORMAT is a Python format specification.
 
   <!-- counter: EXPRESSION [: FORMAT] -->8.29<!-- end -->
 
@@ -82,6 +84,8 @@ TABLE = re.compile(r"^<!-- table: ([a-z]+)(?: (\w+))? -->$")
 VALUE = re.compile(r"<!-- (value|counter|energy|shapes|sweep|limit): ([^>]+?) -->(.*?)<!-- end -->")
 END = "<!-- end -->"
 REGISTRAR = re.compile(r'Registrar\s+\w+\s*[({]\s*__FILE__\s*,\s*((?:"[^"]*"\s*)+),')
+LAUNCH = re.compile(r"void launch\(const (?:\w+::)*(\w+)& ")
+GROWN = re.compile(r"^// Grown from stages/(\d+)_\w+\.cu$", re.MULTILINE)
 FENCE = re.compile(r"^\s*(```|~~~)")
 MAIN = "h200"  # the chip whose file is behind the tables
 CHIP = re.compile(r"[a-z]+\d+")
@@ -90,7 +94,8 @@ ROOFLINE = Path("docs/img/roofline.svg")
 HEAD_KEYS = ("gpu", "driver", "toolkit", "cublas", "revision", "date", "data", "seed", "rows")
 ROW_KEYS = ("stage", "name", "problem", "variant", "result", "m", "n", "k", "regime", "tflops", "verified")
 COUNTERS = ".counters.json"
-PROBLEM = "bf16"  # of the ladder; a rung that was not measured counts as one of these
+PROBLEM = "bf16"  # of the ladder
+PROBLEMS = {"TypedArgs": "typed"}  # of rungs that were not measured, by the type of a call; else PROBLEM
 COUNTER_HEAD_KEYS = ("gpu", "driver", "toolkit", "revision", "date", "seed", "rows")
 COUNTER_KEYS = (
     "cycles", "l2_read_bytes", "l2_to_sm_bytes", "l2_write_bytes", "dram_read_bytes",
@@ -115,19 +120,21 @@ class Results:
         self.head = document
         self.rows = document["rows"]
 
-    def find(self, stage, variant, size, regime=None):
+    def find(self, stage, variant, size, regime=None, args=""):
         """The row of a cube; variant 'result' is the marked one; None if it was not measured."""
-        for row in self.of_variant(stage, variant):
+        for row in self.of_variant(stage, variant, args):
             if row.get("regime") == regime and row["m"] == row["n"] == row["k"] == size:
                 return row
         return None
 
-    def of_variant(self, stage, variant):
-        """Every row of that variant; 'result' is the marked one."""
+    def of_variant(self, stage, variant, args=""):
+        """Every row of that variant; 'result' is the marked one. args: of a rung whose problem has
+        parameters those that are not the default."""
         return [
             row
             for row in self.rows
             if row["stage"] == stage
+            and (row.get("args") or "") == args
             and (row["variant"] == variant or (variant == "result" and row["result"]))
         ]
 
@@ -142,8 +149,13 @@ class Results:
         return measured[-1] if measured else None
 
     def problem(self, stage):
-        """What the rung solves."""
-        return next((r["problem"] for r in self.rows if r["stage"] == stage), PROBLEM)
+        """What the rung solves; None if it was not measured."""
+        return next((r["problem"] for r in self.rows if r["stage"] == stage), None)
+
+    def args(self, stage):
+        """What the rung's result was measured with, as in of_variant(), the default first."""
+        found = {r.get("args") or "" for r in self.rows if r["stage"] == stage and r["result"]}
+        return sorted(found, key=lambda args: (args.count("="), args))
 
     def variants(self, stage):
         """Names in the order of the file, which is the order of registration."""
@@ -160,6 +172,7 @@ class Results:
             for r in self.rows
             if r["m"] == r["n"] == r["k"] == size
             and r["regime"] == regime
+            and not r.get("args")
             and r.get("baseline_tflops") is not None
             and (is_of_ladder(r) if stage is None else stage == r["stage"])
         ]
@@ -251,9 +264,26 @@ def rungs(root):
     return found
 
 
+def problem_of(root, results, number):
+    """What a rung solves, by its results or, of one that was not measured, by its launch()."""
+    measured_as = results.problem(number) if results else None
+    if measured_as:
+        return measured_as
+    text = (root / f"stages/{rungs(root)[number][0]}.cu").read_text(encoding="utf-8")
+    arguments = LAUNCH.search(text)
+    return PROBLEMS.get(arguments.group(1) if arguments else None, PROBLEM)
+
+
 def solving(root, results, problem=PROBLEM):
     """The numbers of the rungs of stages/ that solve a problem, in order."""
-    return [n for n in sorted(rungs(root)) if (results.problem(n) if results else PROBLEM) == problem]
+    return [n for n in sorted(rungs(root)) if problem_of(root, results, n) == problem]
+
+
+def grown_from(root, number):
+    """The rung that a rung has grown from: the one it names, or the one before it."""
+    text = (root / f"stages/{rungs(root)[number][0]}.cu").read_text(encoding="utf-8")
+    said = GROWN.search(text)
+    return int(said.group(1)) if said else number - 1
 
 
 # --- formatting ----------------------------------------------------------------------------------
@@ -358,10 +388,11 @@ def rung_table(root, results, others, stage):
         "CPU µs a call",
     ]
     rows = []
-    before = results.any_row(stage - 1, "result")
+    earlier = grown_from(root, stage)
+    before = results.any_row(earlier, "result")
     if before:
-        label = f"*rung {stage - 1}, {before['variant']}*"
-        rows.append(variant_row(results, label, stage - 1, "result", size))
+        label = f"*rung {earlier}, {before['variant']}*"
+        rows.append(variant_row(results, label, earlier, "result", size))
     for variant in results.variants(stage):
         if not any(row["m"] == row["n"] == row["k"] for row in results.of_variant(stage, variant)):
             continue  # a configuration that was measured at other shapes
@@ -375,6 +406,32 @@ def rung_table(root, results, others, stage):
         "",
         "TFLOPS, in brackets the share of the best cuBLASLt algorithm timed in turns with it; "
         "bold: the variant that stands for the rung.",
+    ]
+
+
+def problems_table(root, results, others, link, stage):
+    """Of every rung that solves another problem, or of one, the result by its problem's parameters."""
+    stems = rungs(root)
+    numbers = [n for n in sorted(stems) if problem_of(root, results, n) != PROBLEM]
+    rows = []
+    for number in numbers if stage is None else [stage]:
+        for args in results.args(number) if results else []:
+            cells = []
+            for size, regime in ((4096, "burst"), (8192, "burst"), (8192, "sustained")):
+                cells.append(with_share(results.find(number, "result", size, regime, args)))
+            at = results.find(number, "result", 8192, "burst", args)
+            library = DASH if at is None else tflops(at.get("baseline_tflops"))
+            name = stems[number][0]
+            name = name if stage is not None else f"[{name}]({link}{name}.md)"
+            rows.append([name, args.replace(",", ", ") or "default", *cells, library, registers(at)])
+    if not rows:
+        return [NOT_MEASURED]
+    header = ["rung", "what", "4096³ burst", "8192³ burst", "8192³ sustained", "cuBLASLt, 8192³ burst",
+              "registers"]  # fmt: skip
+    return markdown(header, rows) + [
+        "",
+        f"TFLOPS, in brackets the share of the fastest cuBLASLt algorithm for the same types and layouts, "
+        f"timed in turns with the rung; {results.head['data']} data, on one {results.head['gpu']}.",
     ]
 
 
@@ -402,9 +459,10 @@ def counters_table(root, results, others, stage):
               "DRAM written, GB", "smem wavefronts, M", "conflicts, M", "instructions, M",
               "L2→SM, B/clk/SM"]  # fmt: skip
     rows = []
-    before = counters.any_row(stage - 1, "result")
+    earlier = grown_from(root, stage)
+    before = counters.any_row(earlier, "result")
     if before:
-        rows.append(line(f"*rung {stage - 1}, {before['variant']}*", "result", stage - 1))
+        rows.append(line(f"*rung {earlier}, {before['variant']}*", "result", earlier))
     for variant in counters.variants(stage):
         is_result = counters.any_row(stage, variant)["result"]
         rows.append(line(f"**{variant}**" if is_result else variant, variant))
@@ -492,6 +550,9 @@ def table(root, results, others, kind, number, where):
     if kind == "ladder":
         link = "" if where.parent.name == "docs" else "docs/"
         return ladder_table(root, results, others, link, number or PROBLEM)
+    if kind == "problems" and (number is None or number.isdecimal()):
+        link = "" if where.parent.name == "docs" else "docs/"
+        return problems_table(root, results, others, link, int(number) if number else None)
     if kind == "rung" and number is not None and number.isdecimal():
         return rung_table(root, results, others, int(number))
     if kind == "counters" and number is not None and number.isdecimal():
@@ -519,7 +580,7 @@ def table(root, results, others, kind, number, where):
     name = " ".join(filter(None, (kind, number)))
     raise Problem(
         f'{where}: no table is called "{name}"; '
-        "there are ladder [PROBLEM], rung N, counters N, environment, baseline, submitted, energy NAME, "
+        "there are ladder [PROBLEM], problems [N], rung N, counters N, environment, baseline, submitted, energy NAME, "
         "shapes N, ways N, sweep, limits, ceilings [N], best [REGIME | CHIP]"
     )
 
@@ -553,9 +614,9 @@ def operand(results, text):
     parts = text.split(".")
     if not re.fullmatch(r"\d+\.[^.]+\.\d+\.(burst|sustained)\.\w+", text):
         raise Problem(f'"{text}" is neither a number nor rung.variant.size.regime.key')
-    stage, variant = int(parts[0]), parts[1]
+    stage, (variant, _, args) = int(parts[0]), parts[1].rstrip(")").partition("(")
     check_variant(results, stage, variant, text)
-    row = results.find(stage, variant, int(parts[2]), parts[3]) if results else None
+    row = results.find(stage, variant, int(parts[2]), parts[3], args) if results else None
     if row is None:
         return None, parts[4]
     if not row["verified"]:

@@ -86,7 +86,8 @@ JsonObject result_line(const BenchRow& row, const CallLimits& limits, const Grou
       .add("variant", row.variant->name)
       .add("result", row.variant->result);
   add_configuration(line, row, runs);
-  line.add("m", row.shape.m)
+  line.add("args", parameters_text(row.stage->kind(), row.shape, false))
+      .add("m", row.shape.m)
       .add("n", row.shape.n)
       .add("k", row.shape.k)
       .add("regime", to_string(row.regime))

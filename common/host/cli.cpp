@@ -75,21 +75,26 @@ void print_list() {
   }
 }
 
-// Before anything runs: a limit on the grid is all that an option can get wrong for a variant.
-void refuse_bad_grid(const Options& options) {
+// Before anything runs: the limit on the grid, types and layout are all that options can get wrong for
+// a variant. Where no variant takes them, the rung's result says why.
+void refuse_bad_calls(const Options& options) {
   std::vector<std::string> sentences;
   for (const Stage* stage : chosen_stages(options, all_stages())) {
-    for (const Variant* variant : chosen_variants(options, *stage)) {
+    std::vector<const Variant*> variants = chosen_variants(options, *stage);
+    if (variants.empty() && options.variant.empty()) variants.push_back(&stage->result());
+    for (const Variant* variant : variants) {
       // Of no size, so that nothing else is judged.
-      const auto empty = stage->kind().sizes_of({0, 0, 0});
+      Shape none = shape_of_run(options, *stage);
+      none.m = none.n = none.k = 0;
+      const auto empty = stage->kind().sizes_of(none);
       empty->max_ctas = options.grid;
       const std::string found = argument_violations(*variant, *empty);
       if (!found.empty()) sentences.push_back(stage->stem + ": " + found);
     }
   }
   if (sentences.empty()) return;
-  throw Refused("--grid is " + std::to_string(options.grid) + ", which is refused:\n" +
-                join(sentences, "\n"));
+  const std::string grid = "--grid is " + std::to_string(options.grid) + ", which is refused:\n";
+  throw Refused((options.grid > 0 ? grid : "") + join(sentences, "\n"));
 }
 
 std::string check_text(const Outcome& outcome, bool with_cublas) {
@@ -180,13 +185,17 @@ bool run_stage(Workbench& workbench, const Options& options, const Stage& stage,
   const std::vector<const Variant*> variants = chosen_variants(options, stage);
   if (variants.empty()) return true;
   const Shape shape = shape_of_run(options, stage);
-  print(format("\n%s: %s\n%s, %s (M x N x K), %s data, seed %llu\n", name_of(stage).c_str(),
-               stage.idea, stage.kind().formula(), to_string(shape).c_str(),
+  const std::string parameters = parameters_text(stage.kind(), shape);
+  print(format("\n%s: %s\n%s, %s%s (M x N x K), %s data, seed %llu\n", name_of(stage).c_str(),
+               stage.idea, stage.kind().formula(),
+               parameters.empty() ? "" : (parameters + ", ").c_str(), to_string(shape).c_str(),
                to_string(options.data), static_cast<unsigned long long>(options.seed)));
 
-  if (options.variant.empty() && variants.size() < stage.variants.size()) {
-    print(format("Without a workspace: %zu variants that need one are left out.\n",
-                 stage.variants.size() - variants.size()));
+  const auto left_out = std::count_if(
+      stage.variants.begin(), stage.variants.end(),
+      [&](const Variant& each) { return !options.workspace && each.kernel.workspace_bytes > 0; });
+  if (options.variant.empty() && left_out > 0) {
+    print(format("Without a workspace: %td variants that need one are left out.\n", left_out));
   }
   if (on_machine()) print(duration_line(stage, shape));
   const bool timed = !options.check_only;
@@ -261,7 +270,7 @@ void print_device(const DeviceInfo& device, Options* options) {
 
 int run_stages(const std::string& program, const std::vector<std::string>& arguments,
                Options options) {
-  refuse_bad_grid(options);
+  refuse_bad_calls(options);
   choose_device(program, arguments);
   const DeviceInfo device = query_device();
   if (on_machine()) {

@@ -81,26 +81,28 @@ void check_lt(cublasStatus_t status, const char* what) {
 
 // cuBLASLt is column-major, and a row-major matrix is its transpose there. So D (m x n, row-major)
 // is computed as D^T = B · A^T: its first operand is B, stored as k x n and transposed, its second
-// is A, stored as k x m and not.
+// is A, stored as k x m and not. MN-major operands are stored the other way round.
 struct Plan {
   cublasLtMatmulDesc_t operation = nullptr;
   cublasLtMatrixLayout_t first = nullptr, second = nullptr, result = nullptr;
 
   explicit Plan(const LibraryCall& call) {
-    check_lt(lt().MatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
-             "cublasLtMatmulDescCreate");
-    const cublasOperation_t transposed = CUBLAS_OP_T, plain = CUBLAS_OP_N;
-    check_lt(lt().MatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
-                                         sizeof transposed),
-             "cublasLtMatmulDescSetAttribute TRANSA");
+    const auto compute = call.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    check_lt(lt().MatmulDescCreate(&operation, compute, CUDA_R_32F), "cublasLtMatmulDescCreate");
+    const cublasOperation_t of_b = call.mn_major_b ? CUBLAS_OP_N : CUBLAS_OP_T;
+    const cublasOperation_t of_a = call.mn_major_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     check_lt(
-        lt().MatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSB, &plain, sizeof plain),
+        lt().MatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSA, &of_b, sizeof of_b),
+        "cublasLtMatmulDescSetAttribute TRANSA");
+    check_lt(
+        lt().MatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSB, &of_a, sizeof of_a),
         "cublasLtMatmulDescSetAttribute TRANSB");
     const auto m = static_cast<uint64_t>(call.m), n = static_cast<uint64_t>(call.n);
     const auto k = static_cast<uint64_t>(call.k);
-    check_lt(lt().MatrixLayoutCreate(&first, call.type_in, k, n, call.ldb),
+    const bool mn_a = call.mn_major_a, mn_b = call.mn_major_b;
+    check_lt(lt().MatrixLayoutCreate(&first, call.type_in, mn_b ? n : k, mn_b ? k : n, call.ldb),
              "cublasLtMatrixLayoutCreate B");
-    check_lt(lt().MatrixLayoutCreate(&second, call.type_in, k, m, call.lda),
+    check_lt(lt().MatrixLayoutCreate(&second, call.type_in, mn_a ? m : k, mn_a ? k : m, call.lda),
              "cublasLtMatrixLayoutCreate A");
     check_lt(lt().MatrixLayoutCreate(&result, call.type_out, n, m, call.ldd),
              "cublasLtMatrixLayoutCreate D");

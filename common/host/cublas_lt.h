@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "common/host/element.h"
@@ -15,8 +16,8 @@
 
 namespace ladder {
 
-// D[m,n] = A[m,k] · B[n,k]^T in fp32, as cuBLASLt is told of it: all three row-major, in device
-// memory; leading dimensions in elements.
+// D[m,n] = A[m,k] · B[n,k]^T in fp32, as cuBLASLt is told of it: all three row-major unless said
+// otherwise, in device memory; leading dimensions in elements.
 struct LibraryCall {
   int m, n, k;
   cudaDataType type_in, type_out;
@@ -27,6 +28,8 @@ struct LibraryCall {
   void* d;
   long long ldd;
   cudaStream_t stream;
+  bool mn_major_a, mn_major_b;  // A is [k][lda], B is [k][ldb]
+  bool tf32;                    // multiplies fp32 operands as tf32
 };
 
 template <class In, class Out>
@@ -42,7 +45,10 @@ LibraryCall library_call(const MatmulArgs<In, Out>& args) {
           args.ldb,
           args.d,
           args.ldd,
-          args.stream};
+          args.stream,
+          args.mn_major_a,
+          args.mn_major_b,
+          std::is_same_v<In, tf32>};
 }
 
 // Plans one shape; launching is then asynchronous and capturable.

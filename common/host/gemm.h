@@ -39,6 +39,9 @@ struct MatmulArgs : Call {
   long long ldb = 0;      // >= k
   Out* d = nullptr;       // [m][ldd], device; columns n..ldd-1 are never written
   long long ldd = 0;      // >= n
+  // The other layout of an operand: A is [k][lda], lda >= m; B is [k][ldb], ldb >= n. Of references
+  // and cuBLASLt; rungs 1 to 12 have no use for it.
+  bool mn_major_a = false, mn_major_b = false;
 
   static const ProblemKind& kind();
 };

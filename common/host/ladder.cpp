@@ -7,6 +7,7 @@
 #include "common/host/best.h"
 #include "common/host/error.h"
 #include "common/host/run.h"
+#include "common/host/typed.h"
 #include "common/host/workspace.h"
 
 namespace {
@@ -52,13 +53,25 @@ const Stage* find_stage(int number) {
   return nullptr;
 }
 
+// What stands for all rungs of a kind: what chooses among those that predict a time, or, if none
+// does, the last of them.
+const Stage* best_of_kind(const ladder::ProblemKind& kind) {
+  const Stage* best = ladder::best_stage(kind);
+  if (best != nullptr) return best;
+  for (const Stage& stage : ladder::stages()) {
+    if (&stage.kind() == &kind) best = &stage;
+  }
+  return best;
+}
+
 // The rung that a call names, which must solve the call's kind of problem; of 0, what stands for all
 // of them.
 template <class Args>
 const Stage& stage_for_call(int number) {
-  const Stage* stage = number == 0 ? ladder::best_stage(Args::kind()) : find_stage(number);
+  const Stage* stage = number == 0 ? best_of_kind(Args::kind()) : find_stage(number);
   if (stage == nullptr && number == 0) {
-    throw ladder::Refused("stage is 0, but no rung here predicts a time; name a rung.");
+    throw ladder::Refused("stage is 0, but no rung here computes " +
+                          std::string(Args::kind().formula()) + ".");
   }
   if (stage == nullptr) {
     const int last = ladder_stage_count();
@@ -68,9 +81,13 @@ const Stage& stage_for_call(int number) {
                           ".");
   }
   if (&stage->kind() != &Args::kind()) {
-    throw ladder::Refused("stage is " + std::to_string(number) + ": " + stage->stem + " computes " +
-                          stage->kind().formula() + ", and this function " +
-                          Args::kind().formula() + "; stage 0 is the best rung that does.");
+    const char* const function = stage->kind().c_function();
+    throw ladder::Refused(
+        "stage is " + std::to_string(number) + ": " + stage->stem + " computes " +
+        stage->kind().formula() + ", and this function " + Args::kind().formula() +
+        "; stage 0 is the best rung that does" +
+        (function[0] == 0 ? "."
+                          : std::string(", ") + function + "() is for what the rung computes."));
   }
   return *stage;
 }
@@ -102,7 +119,7 @@ void run_stage(int number, Args args) {
   args.max_ctas = limit < ladder::query_device().sm_count ? limit : 0;
   const Variant* const ran = ladder::run(stage.result(), args);
   if (ran == nullptr) return;  // a call that needs no kernel
-  const Stage& rung = number == 0 ? ladder::rung_of(*ran) : stage;
+  const Stage& rung = stage.number == 0 ? ladder::rung_of(*ran) : stage;
   last_kernel.append(rung.stem).append("/").append(ran->name);
 }
 
@@ -131,6 +148,30 @@ int ladder_gemm_bf16(int stage, int m, int n, int k, const void* a, long long ld
     args.b = static_cast<const ladder::bf16*>(b);
     args.ldb = ldb;
     args.d = static_cast<ladder::bf16*>(d);
+    args.ldd = ldd;
+    args.stream = static_cast<cudaStream_t>(stream);
+    run_stage(stage, args);
+  });
+}
+
+int ladder_gemm_typed(int stage, int type, int type_d, int mn_major_a, int mn_major_b, int m, int n,
+                      int k, const void* a, long long lda, const void* b, long long ldb, void* d,
+                      long long ldd, void* stream) {
+  last_kernel.clear();
+  return guarded([&] {
+    ladder::TypedArgs args;
+    args.type = type;
+    args.type_d = type_d;
+    args.mn_major_a = mn_major_a;
+    args.mn_major_b = mn_major_b;
+    args.m = m;
+    args.n = n;
+    args.k = k;
+    args.a = a;
+    args.lda = lda;
+    args.b = b;
+    args.ldb = ldb;
+    args.d = d;
     args.ldd = ldd;
     args.stream = static_cast<cudaStream_t>(stream);
     run_stage(stage, args);

@@ -1,6 +1,7 @@
 // C API of build/libladder.so: every rung of the ladder, callable from any language.
 //
-// D[m,n] = A[m,k] · B[n,k]^T, bf16 in, fp32 accumulation, bf16 out, all row-major. Calls are
+// D[m,n] = A[m,k] · B[n,k]^T, bf16 in, fp32 accumulation, bf16 out, all row-major, or with other types
+// and layouts by ladder_gemm_typed(). Calls are
 // asynchronous on `stream` (a cudaStream_t) of the current device, allocate nothing, may be captured
 // into a CUDA graph, and are safe from several threads on several streams. None needs a workspace,
 // but some shapes have a faster kernel that does: see ladder_set_workspace().
@@ -20,6 +21,14 @@ enum {
   LADDER_NO_DEVICE = 3,  // no GPU of compute capability 9.0, or no driver
 };
 
+// Types of elements.
+enum {
+  LADDER_BF16 = 0,
+  LADDER_FP16 = 1,
+  LADDER_TF32 = 2,  // in memory fp32
+  LADDER_FP32 = 5,
+};
+
 // Number of rungs.
 int ladder_stage_count(void);
 
@@ -31,6 +40,15 @@ const char* ladder_stage_name(int stage);
 // predicts, the one with the least for this shape. A rung that solves another problem is refused.
 int ladder_gemm_bf16(int stage, int m, int n, int k, const void* a, long long lda, const void* b,
                      long long ldb, void* d, long long ldd, void* stream);
+
+// D[m,n] = op(A)[m,k] · op(B)[k,n]: `type` of A and B is LADDER_BF16, LADDER_FP16 or LADDER_TF32,
+// `type_d` LADDER_BF16, LADDER_FP16 or LADDER_FP32. mn_major_a 0: A is stored [m][lda], lda >= k; 1:
+// [k][lda], lda >= m. mn_major_b 0: B is stored [n][ldb], ldb >= k; 1: [k][ldb], ldb >= n. D is stored
+// [m][ldd]. tf32 is 0, 0: its operands are fp32 in memory, and are rounded to 11 bits of significand on
+// their way. Leading dimensions in elements, their bytes multiples of 16; for the rest as above.
+int ladder_gemm_typed(int stage, int type, int type_d, int mn_major_a, int mn_major_b, int m, int n,
+                      int k, const void* a, long long lda, const void* b, long long ldb, void* d,
+                      long long ldd, void* stream);
 
 // From now on kernels of this process occupy at most `sms` SMs and leave the others to other work;
 // 0, as at the start: all. Rungs 1 to 6, which launch a CTA for every tile, cannot be limited and

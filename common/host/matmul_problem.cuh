@@ -55,22 +55,31 @@ class MatmulProblem : public Problem {
   using Args = MatmulArgs<In, Out>;
 
   MatmulProblem(const Shape& shape, Data data, uint64_t seed, const DeviceInfo& device)
-      : Problem(shape, device), data_(data) {
-    const auto sizes = std::static_pointer_cast<const Args>(Args::kind().sizes_of(shape));
-    const size_t a_bytes = dense_bytes<In>(shape.m, sizes->lda);
-    const size_t b_bytes = dense_bytes<In>(shape.n, sizes->ldb);
-    const size_t d_bytes = dense_bytes<Out>(shape.m, sizes->ldd);
+      : MatmulProblem(shape, data, seed, device,
+                      static_cast<const Args&>(*Args::kind().sizes_of(shape)), as_it_is) {}
+
+ protected:
+  // For calls of another kind: its sizes and layouts, and what it is as Args.
+  using ToArgs = Args (*)(const Call&);
+  MatmulProblem(const Shape& shape, Data data, uint64_t seed, const DeviceInfo& device,
+                const Args& sizes, ToArgs to_args)
+      : Problem(shape, device), data_(data), to_args_(to_args) {
+    const int a_rows = sizes.mn_major_a ? shape.k : shape.m, a_cols = shape.m + shape.k - a_rows;
+    const int b_rows = sizes.mn_major_b ? shape.k : shape.n, b_cols = shape.n + shape.k - b_rows;
+    const size_t a_bytes = dense_bytes<In>(a_rows, sizes.lda);
+    const size_t b_bytes = dense_bytes<In>(b_rows, sizes.ldb);
+    const size_t d_bytes = dense_bytes<Out>(shape.m, sizes.ldd);
     const int count = operand_sets(a_bytes + b_bytes + d_bytes, device);
     refuse_if_too_large(static_cast<size_t>(count), a_bytes + b_bytes + d_bytes);
     const auto fill = on_machine() ? fill_from_host<In> : fill_gpu<In>;
     for (int i = 0; i < count; ++i) {
-      Set set{DeviceBuffer(a_bytes), DeviceBuffer(b_bytes), DeviceBuffer(d_bytes), *sizes};
+      Set set{DeviceBuffer(a_bytes), DeviceBuffer(b_bytes), DeviceBuffer(d_bytes), sizes};
       for (const DeviceBuffer* buffer : {&set.a, &set.b}) {
         check_cuda(cudaMemsetAsync(buffer->data(), 0xff, buffer->bytes(), stream()),  // NaN
                    "cudaMemsetAsync");
       }
-      fill(set.a.template as<In>(), shape.m, shape.k, sizes->lda, data, seed + 2 * i, stream());
-      fill(set.b.template as<In>(), shape.n, shape.k, sizes->ldb, data, seed + 2 * i + 1, stream());
+      fill(set.a.template as<In>(), a_rows, a_cols, sizes.lda, data, seed + 2 * i, stream());
+      fill(set.b.template as<In>(), b_rows, b_cols, sizes.ldb, data, seed + 2 * i + 1, stream());
       set.args.a = set.a.template as<In>();
       set.args.b = set.b.template as<In>();
       set.args.d = set.d.template as<Out>();
@@ -78,10 +87,11 @@ class MatmulProblem : public Problem {
       set.args.workspace = workspace();
       sets_.push_back(std::move(set));
     }
-    poison_outputs();
+    MatmulProblem::poison_outputs();
     check_cuda(cudaStreamSynchronize(stream()), "filling of the operands");
   }
 
+ public:
   int sets() const override { return static_cast<int>(sets_.size()); }
   const Call& call(int set) const override { return sets_.at(static_cast<size_t>(set)).args; }
 
@@ -145,19 +155,24 @@ class MatmulProblem : public Problem {
   std::vector<LibraryCandidate> candidates(CublasLt& cublas) const override {
     std::vector<LibraryCandidate> all;
     for (const auto& algorithm : cublas.candidates(library_call(sets_[0].args))) {
-      const auto launch = [&cublas, algorithm](const Call& call) {
-        cublas.run(*algorithm, library_call(static_cast<const Args&>(call)));
+      const auto launch = [&cublas, algorithm, to_args = to_args_](const Call& call) {
+        cublas.run(*algorithm, library_call(to_args(call)));
       };
       all.push_back({{"cuBLASLt", launch}, CublasLt::describe(*algorithm)});
     }
     return all;
   }
 
+ protected:
+  const Args& args(int set) const { return sets_.at(static_cast<size_t>(set)).args; }
+
  private:
   struct Set {
     DeviceBuffer a, b, d;
     Args args;
   };
+
+  static Args as_it_is(const Call& call) { return static_cast<const Args&>(call); }
 
   void refuse_if_too_large(size_t sets, size_t set_bytes) const {
     // Two floats an element are a reference, the kept output is one Out.
@@ -190,11 +205,30 @@ class MatmulProblem : public Problem {
   }
 
   Data data_;
+  ToArgs to_args_;
   std::vector<Set> sets_;
   std::vector<Reference> references_;           // one a set
   std::vector<HostReference> host_references_;  // the same, on the PTX machine
   DeviceBuffer kept_;
 };
+
+// What a call of k == 0 does to D; m == 0 or n == 0 does nothing.
+inline void write_zeros(const Call& call, void* d, long long ldd, int element_bytes) {
+  if (call.m == 0 || call.n == 0) return;
+  const auto row_bytes = static_cast<size_t>(call.n) * element_bytes;
+  const auto pitch_bytes = static_cast<size_t>(ldd) * element_bytes;
+  if (pitch_bytes <= INT_MAX) {  // cudaDeviceProp::memPitch
+    check_cuda(
+        cudaMemset2DAsync(d, pitch_bytes, 0, row_bytes, static_cast<size_t>(call.m), call.stream),
+        "cudaMemset2DAsync");
+    return;
+  }
+  for (long long row = 0; row < call.m; ++row) {
+    check_cuda(
+        cudaMemsetAsync(static_cast<char*>(d) + row * pitch_bytes, 0, row_bytes, call.stream),
+        "cudaMemsetAsync");
+  }
+}
 
 template <class In, class Out>
 class MatmulKind : public ProblemKind {
@@ -203,6 +237,9 @@ class MatmulKind : public ProblemKind {
 
   const char* name() const override { return name_.c_str(); }
   const char* formula() const override { return formula_.c_str(); }
+  const char* c_function() const override {
+    return std::is_same_v<Args, GemmArgs> ? "ladder_gemm_bf16" : "";
+  }
 
   std::string violations(const GridRules& rules, const Call& call) const override {
     const Args& args = static_cast<const Args&>(call);
@@ -214,22 +251,9 @@ class MatmulKind : public ProblemKind {
     return call.m > 0 && call.n > 0 && call.k > 0;
   }
 
-  // m == 0 or n == 0 does nothing; k == 0 writes zeros.
   void run_without_kernel(const Call& call) const override {
     const Args& args = static_cast<const Args&>(call);
-    if (args.m == 0 || args.n == 0) return;
-    const size_t row_bytes = args.n * sizeof(Out);
-    const size_t pitch_bytes = args.ldd * sizeof(Out);
-    if (pitch_bytes <= INT_MAX) {  // cudaDeviceProp::memPitch
-      check_cuda(cudaMemset2DAsync(args.d, pitch_bytes, 0, row_bytes, static_cast<size_t>(args.m),
-                                   args.stream),
-                 "cudaMemset2DAsync");
-      return;
-    }
-    for (long long row = 0; row < args.m; ++row) {
-      check_cuda(cudaMemsetAsync(args.d + row * args.ldd, 0, row_bytes, args.stream),
-                 "cudaMemsetAsync");
-    }
+    write_zeros(call, args.d, args.ldd, sizeof(Out));
   }
 
   std::shared_ptr<Call> sizes_of(const Shape& shape) const override {

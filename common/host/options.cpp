@@ -100,6 +100,51 @@ void set_mode(Options* options, Options::Mode mode, const std::string& name) {
   options->mode = mode;
 }
 
+// The place of a value among those of a parameter.
+int parse_value(const std::string& name, const std::string& text, const Parameter& parameter) {
+  const auto& values = parameter.values;
+  const auto found = std::find(values.begin(), values.end(), text);
+  if (found != values.end()) return static_cast<int>(found - values.begin());
+  throw Refused(name + " is '" + text + "' but must be one of " + join(values) + "; did you mean " +
+                nearest(text, values) + "?");
+}
+
+// Sets those of the kind's parameters that are given by name.
+void set_parameters(const ProblemKind& kind, const std::map<std::string, std::string>& given,
+                    const std::string& where, Shape* shape) {
+  size_t at = 0;
+  for (const Parameter& parameter : kind.parameters()) {
+    const auto found = given.find(parameter.name);
+    if (found != given.end()) {
+      shape->parameters.at(at) = parse_value(where + parameter.name, found->second, parameter);
+    }
+    ++at;
+  }
+}
+
+std::vector<std::string> parameter_names(const std::vector<const Stage*>& stages) {
+  std::vector<std::string> names;
+  for (const Stage* stage : stages) {
+    for (const Parameter& parameter : stage->kind().parameters()) {
+      if (!is_one_of(parameter.name, names)) names.push_back(parameter.name);
+    }
+  }
+  return names;
+}
+
+// Their names, and their values by shape_of_run().
+void check_parameters(const Options& options, const std::vector<Stage>& stages) {
+  const std::vector<const Stage*> chosen = chosen_stages(options, stages);
+  const std::vector<std::string> names = parameter_names(chosen);
+  for (const auto& [name, value] : options.parameters) {
+    if (is_one_of(name, names)) continue;
+    throw Refused("--" + name + " is '" + value +
+                  "' but no rung that is asked for has it; those have " +
+                  (names.empty() ? "none such" : join(names)) + ".");
+  }
+  for (const Stage* stage : chosen) shape_of_run(options, *stage);
+}
+
 void apply(Options* options, const std::string& name, const std::string& value,
            const std::vector<Stage>& stages) {
   if (name == "--m") options->shape.m = parse_size(name, value);
@@ -151,19 +196,35 @@ Named find_named(const std::string& number, const std::string& name,
                 "; did you mean " + nearest(name, names) + "?");
 }
 
-std::vector<std::string> words_of(const std::string& line, size_t count, const std::string& form) {
+std::vector<std::string> words_of(const std::string& line, size_t count, const std::string& form,
+                                  size_t optional = 0) {
   std::istringstream stream(line);
   std::vector<std::string> words;
   for (std::string word; stream >> word;) words.push_back(word);
-  if (words.size() == count) return words;
+  if (words.size() >= count && words.size() <= count + optional) return words;
   throw Refused("Row '" + line + "': it must be '" + form + "', but has " +
                 std::to_string(words.size()) + " words.");
+}
+
+// "type=fp16,layout=NT"
+std::map<std::string, std::string> parse_assignments(const std::string& where,
+                                                     const std::string& text) {
+  std::map<std::string, std::string> values;
+  std::istringstream stream(text);
+  for (std::string word; std::getline(stream, word, ',');) {
+    const size_t equals = word.find('=');
+    if (equals == std::string::npos) {
+      throw Refused(where + "'" + word + "' must be name=value, as in layout=NT.");
+    }
+    values[word.substr(0, equals)] = word.substr(equals + 1);
+  }
+  return values;
 }
 
 BenchRow parse_bench_row(const std::string& line, const std::vector<Stage>& stages) {
   const std::string where = "Row '" + line + "': ";
   const std::vector<std::string> words =
-      words_of(line, 6, "<rung> <variant> <m> <n> <k> <burst|sustained>");
+      words_of(line, 6, "<rung> <variant> <m> <n> <k> <burst|sustained>", 1);
   BenchRow row;
   const Named named = find_named(words[0], words[1], stages, where);
   row.stage = named.stage;
@@ -174,6 +235,16 @@ BenchRow parse_bench_row(const std::string& line, const std::vector<Stage>& stag
     throw Refused(where + "the regime is '" + words[5] + "' but must be burst or sustained.");
   }
   row.regime = words[5] == "burst" ? Regime::burst : Regime::sustained;
+  if (words.size() > 6) {
+    const auto given = parse_assignments(where, words[6]);
+    const std::vector<std::string> names = parameter_names({row.stage});
+    for (const auto& [name, value] : given) {
+      if (is_one_of(name, names)) continue;
+      throw Refused(where + "rung " + words[0] + " has no '" + name + "', only " +
+                    (names.empty() ? "sizes" : join(names)) + ".");
+    }
+    set_parameters(row.stage->kind(), given, where, &row.shape);
+  }
   return row;
 }
 
@@ -185,12 +256,19 @@ bool measured_together(const BenchRow& one, const BenchRow& other) {
 
 Options parse_options(const std::vector<std::string>& arguments, const std::vector<Stage>& stages) {
   Options options;
+  std::vector<std::string> parameters;  // of all that is linked in, as options
+  for (const Stage& stage : stages) {
+    for (const std::string& name : parameter_names({&stage})) parameters.push_back("--" + name);
+  }
   for (const std::string& argument : arguments) {
     const size_t equals = argument.find('=');
     const std::string name = argument.substr(0, equals);
-    const bool has_value = equals != std::string::npos, takes_value = is_one_of(name, VALUED);
+    const bool is_parameter = is_one_of(name, parameters);
+    const bool has_value = equals != std::string::npos;
+    const bool takes_value = is_parameter || is_one_of(name, VALUED);
     if (!takes_value && !is_one_of(name, FLAGS)) {
       std::vector<std::string> names = VALUED;
+      names.insert(names.end(), parameters.begin(), parameters.end());
       names.insert(names.end(), FLAGS.begin(), FLAGS.end());
       throw Refused("There is no option '" + argument + "'; did you mean " + nearest(name, names) +
                     "? --help lists them.");
@@ -201,16 +279,22 @@ Options parse_options(const std::vector<std::string>& arguments, const std::vect
     if (!takes_value && has_value) {
       throw Refused(argument + ": " + name + " takes no value; write just " + name + ".");
     }
-    apply(&options, name, has_value ? argument.substr(equals + 1) : "", stages);
+    if (is_parameter) {
+      options.parameters[name.substr(2)] = argument.substr(equals + 1);
+    } else {
+      apply(&options, name, has_value ? argument.substr(equals + 1) : "", stages);
+    }
   }
   check_variant(options, stages);
+  check_parameters(options, stages);
   return options;
 }
 
 std::string usage(const std::string& program) {
   return "Usage: " + program +
          " [--stage=N] [--variant=NAME] [--m=M] [--n=N] [--k=K]\n"
-         "       [--data=KIND] [--seed=S] [--grid=G] [--workspace=0] [--check]\n"
+         "       [--type=T] [--layout=L] [--data=KIND] [--seed=S] [--grid=G] [--workspace=0] "
+         "[--check]\n"
          "       " +
          program +
          " --list | --choices | --bench-rows | --sweep-rows | --energy-rows | --help\n"
@@ -225,6 +309,10 @@ std::string usage(const std::string& program) {
          "cost\n"
          "                  model expects to be the fastest\n"
          "  --variant=NAME  only this variant\n"
+         "  --type=T        of operands, and of D if that is another, where a rung takes several: "
+         "bf16,\n"
+         "                  bf16_fp32, fp16, fp16_fp32, tf32 and others; a wrong one lists them\n"
+         "  --layout=L      TN (both operands K-major), NN, NT or TT, as BLAS calls them\n"
          "  --data=KIND     normal (default), uniform, ints (checked bit for bit) or zeros\n"
          "  --seed=S        seed of the data, default 1\n"
          "  --grid=G        at most G CTAs, for persistent rungs; default 0: as many as fit\n"
@@ -236,8 +324,9 @@ std::string usage(const std::string& program) {
          "needs\n"
          "                  no GPU. A chooser's kernel is -\n"
          "  --bench-rows    reads rows '<rung> <variant> <m> <n> <k> <burst|sustained>' from "
-         "stdin\n"
-         "                  and prints a JSON object a line; make bench is its front end\n"
+         "stdin,\n"
+         "                  behind them type=T,layout=L where the rung has these, and prints a "
+         "JSON object a line; make bench is its front end\n"
          "  --sweep-rows    the same with less time for each and without cuBLASLt: make sweep\n"
          "  --energy-rows   reads rows '<rung> <variant> <m> <n> <k> <data> <grid>' and says what "
          "the\n"
@@ -256,7 +345,10 @@ std::string usage(const std::string& program) {
 Shape shape_of_run(const Options& options, const Stage& stage) {
   const int size = stage.result().kernel.simt ? SMALL_DEFAULT_SIZE : DEFAULT_SIZE;
   const auto or_default = [size](int given) { return given == 0 ? size : given; };
-  return {or_default(options.shape.m), or_default(options.shape.n), or_default(options.shape.k)};
+  Shape shape{or_default(options.shape.m), or_default(options.shape.n),
+              or_default(options.shape.k)};
+  set_parameters(stage.kind(), options.parameters, "--", &shape);
+  return shape;
 }
 
 std::vector<const Stage*> chosen_stages(const Options& options, const std::vector<Stage>& stages) {
@@ -270,8 +362,13 @@ std::vector<const Stage*> chosen_stages(const Options& options, const std::vecto
 
 std::vector<const Variant*> chosen_variants(const Options& options, const Stage& stage) {
   std::vector<const Variant*> chosen;
+  const auto sizes = stage.kind().sizes_of(shape_of_run(options, stage));
+  const auto takes = [&sizes](const Variant& variant) {
+    return !variant.takes || (!variant.configuration && variant.takes(*sizes));
+  };
   for (const Variant& variant : stage.variants) {
-    const bool can_run = options.workspace || variant.kernel.workspace_bytes == 0;
+    const bool can_run =
+        (options.workspace || variant.kernel.workspace_bytes == 0) && takes(variant);
     if (options.variant.empty() ? can_run : options.variant == variant.name) {
       chosen.push_back(&variant);
     }
@@ -280,8 +377,10 @@ std::vector<const Variant*> chosen_variants(const Options& options, const Stage&
 }
 
 std::string BenchRow::text() const {
+  const std::string parameters = parameters_text(stage->kind(), shape, false);
   return format("%d %s %d %d %d %s", stage->number, variant->name, shape.m, shape.n, shape.k,
-                to_string(regime));
+                to_string(regime)) +
+         (parameters.empty() ? "" : " " + parameters);
 }
 
 std::vector<std::vector<BenchRow>> parse_bench_rows(const std::vector<std::string>& lines,

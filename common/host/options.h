@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,9 +16,10 @@ namespace ladder {
 struct Options {
   enum class Mode { run, list, choices, bench_rows, sweep_rows, energy_rows, help };
   Mode mode = Mode::run;
-  Shape shape;          // a size of 0: the rung's default
-  int stage = -1;       // only this one; -1: every rung
-  std::string variant;  // empty: every variant
+  Shape shape;  // a size of 0: the rung's default; its parameters are not set
+  std::map<std::string, std::string> parameters;  // of kinds of problems: "layout" -> "NT"
+  int stage = -1;                                 // only this one; -1: every rung
+  std::string variant;                            // empty: every variant
   Data data = Data::normal;
   uint64_t seed = 1;
   int grid = 0;             // Call::max_ctas; 0: as many as fit the GPU
@@ -28,7 +30,7 @@ struct Options {
 };
 
 // Throws Refused. `stages` are the linked rungs and stages 0, which decide what --stage and --variant
-// may name.
+// may name, and which parameters of kinds of problems there are.
 Options parse_options(const std::vector<std::string>& arguments, const std::vector<Stage>& stages);
 
 // What --help prints.
@@ -40,11 +42,13 @@ std::vector<const Stage*> chosen_stages(const Options& options, const std::vecto
 // The shape that a run of this rung has where the options give none: small for fma.rn.f32.
 Shape shape_of_run(const Options& options, const Stage& stage);
 
-// The rung's variants that the options ask for, in order of registration. Where calls have no
-// workspace, those that need one are left out unless one is named.
+// The rung's variants that the options ask for, in order of registration. Unless one is named, those
+// are left out that do not take such a call: where calls have no workspace those that need one, and
+// those that take no such parameters; and of what takes a part of the calls, configurations.
 std::vector<const Variant*> chosen_variants(const Options& options, const Stage& stage);
 
-// One line of --bench-rows, --sweep-rows and --choices: "<rung> <variant> <m> <n> <k> <burst|sustained>".
+// One line of --bench-rows, --sweep-rows and --choices: "<rung> <variant> <m> <n> <k> <burst|sustained>",
+// and behind it, where the rung's kind of problem has parameters, "type=fp16,layout=NT".
 struct BenchRow {
   const Stage* stage = nullptr;
   const Variant* variant = nullptr;

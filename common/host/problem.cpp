@@ -6,6 +6,7 @@
 
 #include "common/host/error.h"
 #include "common/host/registry.h"
+#include "common/host/text.h"
 #include "common/host/where.h"
 
 namespace ladder {
@@ -40,6 +41,16 @@ int operand_sets(size_t bytes, const DeviceInfo& device) {
   constexpr size_t L2_MULTIPLE = 3, MAX_SETS = 64;
   const size_t wanted = on_machine() ? 0 : L2_MULTIPLE * static_cast<size_t>(device.l2_bytes);
   return static_cast<int>(std::clamp<size_t>((wanted + bytes - 1) / bytes, 1, MAX_SETS));
+}
+
+std::string parameters_text(const ProblemKind& kind, const Shape& shape, bool defaults) {
+  std::vector<std::string> words;
+  size_t at = 0;
+  for (const Parameter& parameter : kind.parameters()) {
+    const auto value = static_cast<size_t>(shape.parameters.at(at++));
+    if (defaults || value > 0) words.push_back(parameter.name + "=" + parameter.values.at(value));
+  }
+  return join(words, ",");
 }
 
 }  // namespace ladder

@@ -95,12 +95,25 @@ struct GridRules {
   int cluster;       // CTAs that are launched together
 };
 
+// What a problem may be beside its sizes. A program takes it as --NAME=VALUE, make as the name in
+// capitals.
+struct Parameter {
+  std::string name;
+  std::vector<std::string> values;  // the first is the default
+};
+
 class ProblemKind {
  public:
   virtual ~ProblemKind() = default;
 
   virtual const char* name() const = 0;     // "bf16"; no spaces: a result's "problem"
   virtual const char* formula() const = 0;  // "D[M,N] = A[M,K] * B[N,K]^T, bf16"
+
+  // Of the C API; "" if there is none.
+  virtual const char* c_function() const { return ""; }
+
+  // At most as many as Shape has room for.
+  virtual std::vector<Parameter> parameters() const { return {}; }
 
   // Every rule that the call breaks, one sentence a line, each with the actual value, the rule and
   // the nearest value that works; "" if the call is fine. Following every suggestion makes it fine.
@@ -124,5 +137,9 @@ class ProblemKind {
   virtual std::unique_ptr<Problem> problem(const Shape& shape, Data data, uint64_t seed,
                                            const DeviceInfo& device) const = 0;
 };
+
+// "type=bf16,layout=NT": the shape's values of the kind's parameters, all of them or, as in the "args"
+// of results, those that are not the default; "" if there are none.
+std::string parameters_text(const ProblemKind& kind, const Shape& shape, bool defaults = true);
 
 }  // namespace ladder

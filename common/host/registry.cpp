@@ -154,6 +154,12 @@ const Variant* least_predicted(const std::vector<Variant>& variants, const Call&
   return best;
 }
 
+const Variant* first_that_takes(const std::vector<Variant>& variants, const Call& call) {
+  const auto takes = [&](const Variant& each) { return !each.takes || each.takes(call); };
+  const auto found = std::find_if(variants.begin(), variants.end(), takes);
+  return found == variants.end() ? nullptr : &*found;
+}
+
 Variant chooser_among(const char* name, const char* what,
                       const std::vector<Variant>& configurations,
                       CallFunction<const Variant&> choose) {

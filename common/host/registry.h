@@ -99,6 +99,8 @@ struct Variant {
   bool result = false;         // the variant that stands for the rung; exactly one a rung
   bool configuration = false;  // one of many that `make sweep` compares
   CallFunction<double> predicted_us = {};  // what a cost model expects; empty: there is none
+  CallFunction<bool> takes =
+      {};  // for a part of its kind's calls, whatever their sizes; empty: for all
 
   bool chooses() const { return static_cast<bool>(chooser.choose); }
   GridRules rules() const;
@@ -122,6 +124,9 @@ const Variant* least_predicted(const std::vector<Variant>& variants, const Call&
 // The same as if the call had a workspace, or had none.
 const Variant* least_predicted(const std::vector<Variant>& variants, const Call& call,
                                bool workspace);
+
+// The first that takes the call; null if none does.
+const Variant* first_that_takes(const std::vector<Variant>& variants, const Call& call);
 
 // A chooser among configurations, of which one is usable in every call.
 Variant chooser_among(const char* name, const char* what,

@@ -10,6 +10,12 @@ namespace ladder {
 std::string argument_violations(const Variant& variant, const Call& call) {
   const ProblemKind& kind = variant.kind();
   std::string text = kind.violations(variant.rules(), call);
+  if (text.empty() && variant.takes && !variant.takes(call)) {
+    text = format(
+        "%s (%s) does not take calls of this type or layout; the nearest that works is the variant "
+        "that stands for its rung.",
+        variant.name, variant.what);
+  }
   const int scratch_bytes = variant.kernel.workspace_bytes;
   if (scratch_bytes > 0 && call.workspace == nullptr && kind.needs_kernel(call)) {
     text += format(

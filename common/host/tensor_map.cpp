@@ -33,9 +33,11 @@ CUtensorMapSwizzle swizzle_of(int row_bytes) {
       return CU_TENSOR_MAP_SWIZZLE_64B;
     case 32:
       return CU_TENSOR_MAP_SWIZZLE_32B;
+    case 16:
+      return CU_TENSOR_MAP_SWIZZLE_NONE;
     default:
       throw CudaError("A row of a box has " + std::to_string(row_bytes) +
-                      " bytes: tensor_map_2d makes boxes with rows of 128, 64 or 32.");
+                      " bytes: tensor_map_2d makes boxes with rows of 128, 64, 32 or 16.");
   }
 }
 

@@ -5,6 +5,8 @@
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <utility>
 
 namespace ladder {
 namespace {
@@ -56,6 +58,11 @@ struct Operand {
   }
   int max_ld_log2() const { return MAX_STRIDE_LOG2 - std::countr_zero(unsigned(element_bytes)); }
   long long max_ld() const { return (1LL << max_ld_log2()) - ld_multiple(); }  // elements
+
+  void transpose() {
+    std::swap(rows_name, cols_name);
+    std::swap(rows, cols);
+  }
 
   // Where the last row ends, which is at its last column.
   uintptr_t end() const {
@@ -160,9 +167,22 @@ void check_max_ctas(Report& report, const GridRules& rules, int max_ctas) {
 
 }  // namespace
 
+int check_choice(std::vector<std::string>* sentences, const char* name, int value,
+                 const std::vector<int>& values, const char* choices) {
+  const auto distance = [value](int one) { return std::abs(1LL * one - value); };
+  const int nearest = *std::min_element(values.begin(), values.end(),
+                                        [&](int x, int y) { return distance(x) < distance(y); });
+  if (nearest == value) return value;
+  sentences->push_back(std::string(name) + " is " + std::to_string(value) + ": it must be " +
+                       choices + "; the nearest that works is " + std::to_string(nearest) + ".");
+  return nearest;
+}
+
 std::string matmul_violations(const GridRules& rules, const Call& call, const MatrixArg& of_a,
-                              const MatrixArg& of_b, const MatrixArg& of_d) {
+                              const MatrixArg& of_b, const MatrixArg& of_d,
+                              const std::vector<std::string>& before) {
   Report report;
+  for (const std::string& sentence : before) report.add("%s", sentence.c_str());
   int m = call.m, n = call.n, k = call.k;
   check_size(report, "m", &m);
   check_size(report, "n", &n);
@@ -179,6 +199,8 @@ std::string matmul_violations(const GridRules& rules, const Call& call, const Ma
 
   Operand a{"a", "lda", "m", "k", of_a.data, &m, &k, of_a.ld, of_a.element_bytes};
   Operand b{"b", "ldb", "n", "k", of_b.data, &n, &k, of_b.ld, of_b.element_bytes};
+  if (of_a.mn_major) a.transpose();
+  if (of_b.mn_major) b.transpose();
   Operand d{"d", "ldd", "m", "n", of_d.data, &m, &n, of_d.ld, of_d.element_bytes};
   const bool touches_d = call.m != 0 && call.n != 0;
   const bool touches_ab = touches_d && call.k != 0;

@@ -95,13 +95,30 @@ void fill_from_host(T* base, int rows, int cols, long long ld, Data data, uint64
   }
 }
 
+// To the host: an operand as rows of K, k apart, wherever its rows lie. mn_major: it is [k][ld].
+template <class In>
+std::vector<In> download_k_major(const In* base, int rows, int k, long long ld, bool mn_major,
+                                 cudaStream_t stream) {
+  const std::vector<In> stored =
+      mn_major ? download(base, k, rows, ld, stream) : download(base, rows, k, ld, stream);
+  std::vector<In> elements(static_cast<size_t>(rows) * static_cast<size_t>(k));
+  for (long long row = 0; row < rows; ++row) {
+    for (long long i = 0; i < k; ++i) {
+      elements[row * k + i] = stored[mn_major ? i * ld + row : row * ld + i];
+    }
+  }
+  return elements;
+}
+
 template <class In, class Out>
 HostReference reference_on_host(const MatmulArgs<In, Out>& args) {
   const size_t elements = static_cast<size_t>(args.m) * static_cast<size_t>(args.n);
   HostReference reference{std::vector<double>(elements), std::vector<double>(elements)};
-  const std::vector<In> a = download(args.a, args.m, args.k, args.lda, args.stream);
-  const std::vector<In> b = download(args.b, args.n, args.k, args.ldb, args.stream);
-  reference_cpu(args.m, args.n, args.k, a.data(), args.lda, b.data(), args.ldb, reference.r.data(),
+  const std::vector<In> a =
+      download_k_major(args.a, args.m, args.k, args.lda, args.mn_major_a, args.stream);
+  const std::vector<In> b =
+      download_k_major(args.b, args.n, args.k, args.ldb, args.mn_major_b, args.stream);
+  reference_cpu(args.m, args.n, args.k, a.data(), args.k, b.data(), args.k, reference.r.data(),
                 reference.s.data());
   return reference;
 }

@@ -47,17 +47,20 @@ __global__ void fill_kernel(T* base, int cols, long long ld, long long elems, Da
 constexpr int TILE = 64, TILE_K = 16, SIDE = 16, SUB = TILE / SIDE;
 static_assert(SIDE * SIDE == THREADS, "one thread for each position of a SIDE x SIDE square");
 
-// Rows [row0, row0 + TILE) and columns [k0, k0 + TILE_K) of a matrix, transposed; zero outside it.
+// Rows [row0, row0 + TILE) and columns [k0, k0 + TILE_K) of a matrix, transposed; zero outside it. If
+// mn_major, the matrix itself is stored transposed.
 // The odd row length keeps both the transposing writes and the reads free of bank conflicts.
 using Slab = double[TILE_K][TILE + 1];
 
 template <class In>
 __device__ void load_slab(Slab& slab, const In* base, int rows, int cols, long long ld,
-                          long long row0, long long k0) {
+                          bool mn_major, long long row0, long long k0) {
+  const long long row_step = mn_major ? 1 : ld, k_step = mn_major ? ld : 1;
   for (int i = static_cast<int>(threadIdx.x); i < TILE * TILE_K; i += THREADS) {
     const int row = i / TILE_K, k = i % TILE_K;
     const bool inside = row0 + row < rows && k0 + k < cols;
-    const float value = inside ? Element<In>::to_float(base[(row0 + row) * ld + k0 + k]) : 0.0f;
+    const float value =
+        inside ? Element<In>::to_float(base[(row0 + row) * row_step + (k0 + k) * k_step]) : 0.0f;
     slab[k][row] = static_cast<double>(value);
   }
 }
@@ -73,8 +76,8 @@ __global__ __launch_bounds__(THREADS) void reference_kernel(MatmulArgs<In, Out> 
 
   double sum[SUB][SUB] = {}, abs_sum[SUB][SUB] = {};
   for (long long k0 = 0; k0 < args.k; k0 += TILE_K) {
-    load_slab(slab_a, args.a, args.m, args.k, args.lda, m0, k0);
-    load_slab(slab_b, args.b, args.n, args.k, args.ldb, n0, k0);
+    load_slab(slab_a, args.a, args.m, args.k, args.lda, args.mn_major_a, m0, k0);
+    load_slab(slab_b, args.b, args.n, args.k, args.ldb, args.mn_major_b, n0, k0);
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < TILE_K; ++k) {

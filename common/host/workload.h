@@ -1,6 +1,7 @@
 // What a measurement is about: which product, and in which thermal state of the chip.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <string>
 
@@ -10,6 +11,8 @@ namespace ladder {
 
 struct Shape {
   int m = 0, n = 0, k = 0;
+  // Of each of the kind's parameters (common/host/problem.h) which value, counted from 0.
+  std::array<int, 4> parameters{};
   auto operator<=>(const Shape&) const = default;
   double flop() const { return 2.0 * m * n * k; }  // padding is not counted
 };

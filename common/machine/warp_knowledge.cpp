@@ -110,14 +110,18 @@ void WarpKnowledge::meet(uint32_t lanes) {
   for_lanes(together, [&](uint32_t lane) { met_[lane] = together; });
 }
 
-// Where lanes have parted each executes the fence for itself: what the last of them has published
-// is published for the warp.
+// Where lanes have parted each executes the fence for itself: what all of them have published is
+// published for the warp. If each has since they last met, that is up to the last one's fence, rather
+// than report what is no race.
 void WarpKnowledge::raise_published() {
   for (uint32_t view = GENERIC + 1; view < VIEWS; ++view) {
-    uint32_t least = UINT32_MAX;
-    for_lanes(warp_.live, [&](uint32_t lane) { least = std::min(least, published_[view][lane]); });
+    uint32_t least = UINT32_MAX, most = 0;
+    for_lanes(warp_.live, [&](uint32_t lane) {
+      least = std::min(least, published_[view][lane]);
+      most = std::max(most, published_[view][lane]);
+    });
     if (least == 0 || least == UINT32_MAX) continue;
-    raise(known_.views[view], agent(ALL_LANES), least);
+    raise(known_.views[view], agent(ALL_LANES), least > synced_ ? most : least);
   }
 }
 

@@ -110,6 +110,15 @@ __device__ inline uint16_t ld_shared_b16(const void* src) {
   return value;
 }
 
+// ld.shared.b32  value, [src];
+//   issued by : any thread; src in shared memory, 4-byte aligned
+//   ISA       : #data-movement-and-conversion-instructions-ld
+__device__ inline uint32_t ld_shared_b32(const void* src) {
+  uint32_t value;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(cvta_to_shared(src)) : "memory");
+  return value;
+}
+
 // st.shared.f32  [dst], value;
 //   issued by : any thread     orders: nothing; bar.sync makes it visible to the CTA
 //   ISA       : #data-movement-and-conversion-instructions-st
@@ -122,6 +131,14 @@ __device__ inline void st_shared_f32(float* dst, float value) {
 //   ISA       : #data-movement-and-conversion-instructions-st
 __device__ inline void st_shared_b16(void* dst, uint16_t value) {
   asm volatile("st.shared.b16 [%0], %1;" ::"r"(cvta_to_shared(dst)), "h"(value) : "memory");
+}
+
+// st.shared.v2.f32  [dst], {x, y};
+//   issued by : any thread; dst 8-byte aligned     orders: nothing
+//   ISA       : #data-movement-and-conversion-instructions-st
+__device__ inline void st_shared_v2_f32(void* dst, float x, float y) {
+  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(cvta_to_shared(dst)), "f"(x), "f"(y)
+               : "memory");
 }
 
 // st.shared.v4.b32  [dst], {x, y, z, w};
@@ -167,6 +184,15 @@ __device__ inline uint16_t cvt_rn_bf16_f32(float value) {
 __device__ inline uint32_t cvt_rn_bf16x2_f32(float hi, float lo) {
   uint32_t packed;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(hi), "f"(lo));
+  return packed;
+}
+
+// cvt.rn.f16x2.f32  packed, hi, lo;
+//   issued by : any thread     returns: the same in fp16
+//   ISA       : #data-movement-and-conversion-instructions-cvt
+__device__ inline uint32_t cvt_rn_f16x2_f32(float hi, float lo) {
+  uint32_t packed;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(hi), "f"(lo));
   return packed;
 }
 

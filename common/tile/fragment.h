@@ -27,6 +27,15 @@ constexpr int traded_col(int lane) {
   return lane % 2 * 8 + lane % 4 / 2 * 4;
 }
 
+// Accumulator, stored in fp32 into rows of 128 bytes, swizzled, each lane its two columns of a row in
+// eight bytes: the block of eight columns, of the four in such a row, that lane `lane` stores as its
+// i-th. A half of the warp, four rows, has its 128 bytes in all 32 banks then. If all took block i,
+// rows 2r and 2r + 1 would have the same two chunks in the same banks, swapped.
+constexpr int FP32_BLOCKS_APART = 2;
+constexpr int fp32_block(int lane, int i) {
+  return lane / 4 % 2 == 0 ? i : i ^ FP32_BLOCKS_APART;
+}
+
 // ldmatrix.x4: the row whose address lane `lane` supplies, and its 16-byte chunk along K, such that
 // the four registers are one 16x16 A operand (a0 a1 a2 a3) of mma.m16n8k16 ...
 constexpr int ldmatrix_a_row(int lane) {

@@ -45,9 +45,9 @@ bool error_has(const char* part) {
 }  // namespace
 
 TEST_CASE("C API: rungs and their names") {
-  const auto& stages = rungs();
-  CHECK(ladder_stage_count() == stages.back().number);
-  for (const Stage& stage : stages) CHECK(ladder_stage_name(stage.number) == stage.stem);
+  CHECK(!rungs().empty());
+  CHECK(ladder_stage_count() == ladder::stages().back().number);
+  for (const Stage& stage : ladder::stages()) CHECK(ladder_stage_name(stage.number) == stage.stem);
   for (const int none : {0, -1, ladder_stage_count() + 1, 2147483647, -2147483647 - 1}) {
     CHECK(std::string(ladder_stage_name(none)) == "");
   }

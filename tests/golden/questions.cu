@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@
 #include "common/ptx/memory.cuh"
 #include "common/ptx/tma.cuh"
 #include "common/ptx/wgmma.cuh"
+#include "common/tile/operand_tile.h"
 
 namespace questions {
 
@@ -651,6 +653,61 @@ std::string ask_unfenced_release(bool fence, int threads) {
               sm_count() * TRIALS_EACH * threads);
 }
 
+// ---- 12. Sums of wgmma --------------------------------------------------------------------------
+
+// D = c + x * 1 + ... + x * 1, `count` products of one instruction.
+struct SumOf {
+  float c, x;
+  int count;
+};
+constexpr int SUMS = 64;  // one a row of A
+
+using SumsA = tile::OperandTile<tile::Major::K, 16, 2, SUMS, 16>;
+using SumsB = tile::OperandTile<tile::Major::K, 16, 2, 8, 16>;
+
+__global__ void add_products(const SumOf* sums, float* d) {
+  __shared__ SumsA first, a;
+  __shared__ SumsB b;
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
+  for (int i = thread; i < SUMS * 16; i += 128) {
+    const bool used = i % 16 < sums[i / 16].count;
+    const float x = used ? sums[i / 16].x : 0.0f, c = i % 16 == 0 ? sums[i / 16].c : 0.0f;
+    *reinterpret_cast<__nv_bfloat16*>(a.at(i / 16, i % 16)) = __float2bfloat16_rn(x);
+    *reinterpret_cast<__nv_bfloat16*>(first.at(i / 16, i % 16)) = __float2bfloat16_rn(c);
+  }
+  *reinterpret_cast<__nv_bfloat16*>(b.at(thread / 16, thread % 16)) = __float2bfloat16_rn(1.0f);
+  ptx::fence_proxy_async_shared_cta();
+  __syncthreads();
+  const int row = thread / 32 * 16 + lane / 4;
+  const uint64_t ones = SumsB::descriptor(cvta_to_shared(b.bytes));
+  float acc[4];
+  ptx::wgmma_fence();
+  ptx::wgmma_m64n8k16(acc, SumsA::descriptor(cvta_to_shared(first.bytes)), ones, false);
+  ptx::wgmma_m64n8k16(acc, SumsA::descriptor(cvta_to_shared(a.bytes)), ones, true);
+  ptx::wgmma_commit_group();
+  ptx::wgmma_wait_group<0>();
+  if (lane % 4 != 0) return;
+  d[row] = acc[0];
+  d[row + 8] = acc[2];
+}
+
+// In units of 2^-24 beyond 1 or -1.
+std::string ask_sums(float c, int count) {
+  const float unit = 1.0f / (1 << 24);
+  std::vector<SumOf> sums(SUMS, SumOf{c, 0, 0});
+  const float steps[] = {0.125f, 0.25f, 0.5f, 0.75f, 1, 1.25f, 1.5f, 1.75f, 2, 3};
+  for (size_t i = 0; i < std::size(steps); ++i) sums[i] = {c, steps[i] * unit, count};
+  Buffer<SumOf> in(sums);
+  Buffer<float> out(SUMS);
+  add_products<<<1, 128>>>(in.at(), out.at());
+  const std::vector<float> d = out.read();
+  std::string answer = "each x, then D - c:";
+  for (size_t i = 0; i < std::size(steps); ++i) {
+    answer += text("%s %g: %g", i == 0 ? "" : ",", steps[i], (double{d[i]} - c) / unit);
+  }
+  return answer + ".";
+}
+
 // ---- The list -----------------------------------------------------------------------------------
 
 struct Run {
@@ -762,6 +819,19 @@ std::vector<Question> all_questions() {
          [] { return ask_unfenced_release(false, 256); }},
         {"one thread, fence (control)", [] { return ask_unfenced_release(true, 1); }},
         {"256 threads, fence (control)", [] { return ask_unfenced_release(true, 256); }}}});
+  list.push_back({"What does wgmma do with the bits of a sum that fp32 does not have?",
+                  "One wgmma m64n8k16 of bf16 adds n equal products x to an accumulator c, all in "
+                  "units of 2^-24; "
+                  "above 1 fp32 has every second of them, below 1 each. Rounded to nearest, 1 + 1 "
+                  "* 1.5 would be "
+                  "2; cut off, it is 0. Products that are cut off one by one before they are added "
+                  "make n * x 0.",
+                  {{"c = 1, n = 1", [] { return ask_sums(1, 1); }},
+                   {"c = 1, n = 2", [] { return ask_sums(1, 2); }},
+                   {"c = 1, n = 4", [] { return ask_sums(1, 4); }},
+                   {"c = 1, n = 16", [] { return ask_sums(1, 16); }},
+                   {"c = -1, n = 1", [] { return ask_sums(-1, 1); }},
+                   {"c = -1, n = 16", [] { return ask_sums(-1, 16); }}}});
   return list;
 }
 

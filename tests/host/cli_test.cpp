@@ -137,6 +137,128 @@ TEST_CASE("without a workspace, variants that need one are left out unless they 
   CHECK(names(false, "split") == "split ");
 }
 
+// A kind of problem with parameters.
+struct FlavouredArgs : Call {
+  int flavour = 0;
+  static const ProblemKind& kind();
+};
+struct FlavouredKind : ProblemKind {
+  const char* name() const override { return "flavoured"; }
+  const char* formula() const override { return "nothing"; }
+  std::vector<Parameter> parameters() const override {
+    return {{"flavour", {"plain", "sweet", "sour"}}, {"size", {"one", "two"}}};
+  }
+  std::string violations(const GridRules&, const Call&) const override { return ""; }
+  bool needs_kernel(const Call&) const override { return true; }
+  void run_without_kernel(const Call&) const override {}
+  std::shared_ptr<Call> sizes_of(const Shape& shape) const override {
+    const auto args = std::make_shared<FlavouredArgs>();
+    args->flavour = shape.parameters[0];
+    return args;
+  }
+  Traits traits(const Call&) const override { return {}; }
+  std::unique_ptr<Problem> problem(const Shape&, Data, uint64_t, const DeviceInfo&) const override {
+    return nullptr;
+  }
+};
+const ProblemKind& FlavouredArgs::kind() {
+  static const FlavouredKind kind;
+  return kind;
+}
+
+// Its variants: one for all calls, one for sour ones, and a configuration of the first.
+const std::vector<Stage>& rungs_with_flavours() {
+  static const std::vector<Stage> made = [] {
+    std::vector<Stage> all = rungs();
+    Variant any{}, sour{};
+    any.name = "any";
+    any.kernel.launch = +[](const FlavouredArgs&) {};
+    any.takes = +[](const FlavouredArgs&) { return true; };
+    any.result = true;
+    sour = any;
+    sour.name = "only_sour";
+    sour.takes = +[](const FlavouredArgs& args) { return args.flavour == 2; };
+    sour.result = false;
+    Variant part = any;
+    part.name = "part";
+    part.configuration = true;
+    part.result = false;
+    all.push_back({7, "07_flavoured", "an idea", {any, sour, part}});
+    return all;
+  }();
+  return made;
+}
+
+TEST_CASE("parameters of a kind of problem are options, with the values that it has") {
+  const auto& stages = rungs_with_flavours();
+  const auto refused = [&](const std::vector<std::string>& arguments) -> std::string {
+    try {
+      parse_options(arguments, stages);
+    } catch (const Refused& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const Options options = parse_options({"--size=two", "--flavour=sour", "--m=3"}, stages);
+  const Shape shape = shape_of_run(options, stages.back());
+  CHECK(shape == Shape{3, 8192, 8192, {2, 1}});
+  CHECK(shape != Shape{3, 8192, 8192});
+  CHECK(parameters_text(FlavouredArgs::kind(), shape) == "flavour=sour,size=two");
+  CHECK(shape_of_run(options, stages[3]) == Shape{3, 8192, 8192});  // which has none
+  CHECK(parameters_text(FlavouredArgs::kind(), Shape{1, 2, 3, {0, 1}}, false) == "size=two");
+  CHECK(parameters_text(FlavouredArgs::kind(), Shape{1, 2, 3}, false) == "");
+  CHECK(parameters_text(GemmArgs::kind(), shape) == "");
+  CHECK(refused({"--flavour=swet"}) ==
+        "--flavour is 'swet' but must be one of plain, sweet, sour; did you mean sweet?");
+  CHECK(contains(refused({"--flavour"}), "--flavour needs a value"));
+  CHECK(contains(refused({"--stage=5", "--flavour=sour"}),
+                 "--flavour is 'sour' but no rung that is asked for has it"));
+  CHECK(contains(refused({"--flavor=sour"}), "did you mean --flavour?"));
+  CHECK(contains(refusal({"--flavour=sour"}), "There is no option"));
+}
+
+TEST_CASE("variants that take no such parameters, and configurations, are left out unless named") {
+  const auto& stages = rungs_with_flavours();
+  const auto names = [&](const std::vector<std::string>& arguments) {
+    std::string found;
+    for (const Variant* each : chosen_variants(parse_options(arguments, stages), stages.back())) {
+      found += std::string(each->name) + " ";
+    }
+    return found;
+  };
+  CHECK(names({}) == "any ");
+  CHECK(names({"--flavour=sour"}) == "any only_sour ");
+  CHECK(names({"--variant=only_sour"}) == "only_sour ");
+  CHECK(names({"--variant=part"}) == "part ");
+}
+
+TEST_CASE("a benchmark row has its kind's parameters behind it") {
+  const auto& stages = rungs_with_flavours();
+  const std::string sour = "7 any 1 2 3 burst flavour=sour";
+  const auto groups =
+      parse_bench_rows({sour, sour + ",size=one", "7 any 1 2 3 burst size=two"}, stages);
+  REQUIRE(groups.size() == 2);
+  REQUIRE(groups[0].size() == 2);
+  CHECK(groups[0][0].text() == sour);  // those that are not the default, in the kind's order
+  CHECK(groups[0][1].text() == sour);
+  CHECK(groups[1][0].text() == "7 any 1 2 3 burst size=two");
+  const auto refused = [&](const std::string& line) -> std::string {
+    try {
+      parse_bench_rows({line}, stages);
+    } catch (const Refused& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(contains(refused("7 any 1 2 3 burst flavour"), "'flavour' must be name=value"));
+  CHECK(contains(refused("7 any 1 2 3 burst colour=red"),
+                 "rung 7 has no 'colour', only flavour, size"));
+  CHECK(
+      contains(refused("5 bn128 1 2 3 burst flavour=sour"), "rung 5 has no 'flavour', only sizes"));
+  CHECK(contains(refused("7 any 1 2 3 burst size=three"), "must be one of one, two"));
+  CHECK(contains(refused("7 any 1 2 3 burst size=two more"), "has 8 words"));
+}
+
 TEST_CASE("numbers are whole, decimal and in range") {
   for (const std::string bad : {"", "8k", " 8", "8 ", "+8", "0x10", "8.0", "1e3", "-8", "0",
                                 "1073741825", "99999999999999999999999"}) {
@@ -201,7 +323,8 @@ TEST_CASE("a chooser sees the sizes of a row, and leading dimensions that they a
 
 TEST_CASE("a benchmark row that is none is refused with its text") {
   CHECK(contains(row_refusal("5 bn256 64 64 burst"), "has 5 words"));
-  CHECK(contains(row_refusal("5 bn256 64 64 8 burst now"), "has 7 words"));
+  CHECK(contains(row_refusal("5 bn256 64 64 8 burst now"), "'now' must be name=value"));
+  CHECK(contains(row_refusal("5 bn256 64 64 8 burst now then"), "has 8 words"));
   CHECK(contains(row_refusal("4 bn256 64 64 8 burst"), "the rungs here are 0, 1, 5"));
   CHECK(contains(row_refusal("0 bst 64 64 8 burst"), "did you mean best?"));
   CHECK(contains(row_refusal("5 bn25 64 64 8 burst"), "did you mean bn256?"));

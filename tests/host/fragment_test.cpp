@@ -6,9 +6,11 @@
 #include <cstddef>
 #include <initializer_list>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "common/tile/fragment.h"
+#include "common/tile/swizzle.h"
 
 namespace {
 
@@ -139,4 +141,28 @@ TEST_CASE("fragment: ldmatrix fetches two B operands of mma.m16n8k16") {
       CHECK(pair == Pair{Element{n, k}, Element{n, k + 1}});
     }
   }
+}
+
+TEST_CASE("fragment: fp32 results go to shared memory without a bank conflict, each block once") {
+  constexpr int BLOCKS = 4;  // of eight columns, in a row of 128 bytes
+  std::set<int> seen;
+  for (int i = 0; i < BLOCKS; ++i) {
+    for (int half = 0; half < 2; ++half) {
+      for (int first = 0; first < LANES; first += LANES / 2) {  // 128 bytes at a time
+        std::set<int> banks;
+        for (int lane = first; lane < first + LANES / 2; ++lane) {
+          const int row = tile::acc_row(lane, half);
+          const int chunk = tile::fp32_block(lane, i) * 2 + tile::acc_col(lane) / 4;
+          const int byte = tile::swizzle_offset(128, row, chunk) + lane % 2 * 8;
+          for (int bank = 0; bank < 2; ++bank) banks.insert(byte / 4 % 32 + bank);
+          seen.insert(byte);
+          // Where the swizzle wants the lane's two columns of that block.
+          const int col = tile::fp32_block(lane, i) * 8 + tile::acc_col(lane);
+          CHECK(byte == tile::swizzle_offset(128, row, col / 4) + col % 4 * 4);
+        }
+        CHECK(banks.size() == 32);
+      }
+    }
+  }
+  CHECK(seen.size() == 16 * 128 / 8);
 }

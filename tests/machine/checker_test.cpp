@@ -512,6 +512,28 @@ TEST_CASE("TMA overwrites what generic loads have read behind a proxy fence and 
   }
 }
 
+TEST_CASE("a fence that every lane of a warp executes, if not all at once, is the warp's") {
+  // Lanes that left a wait at different times store and fence in two parts, and meet behind it.
+  constexpr uint32_t LOW = 0x0000ffff, HIGH = 0xffff0000;
+  for (const bool second_fences : {true, false}) {
+    Rig rig;
+    rig.set_up({FULL_BARRIER}, ALL);
+    for (uint32_t round = 0; round < 2; ++round) {  // the first round's fences are not the second's
+      const uint32_t data = DATA + round * 1024;
+      const bool fenced = second_fences || round == 0;
+      rig.store(1, data, LOW);
+      rig.proxy_fence(1, LOW);
+      rig.store(1, data, HIGH);
+      if (fenced) rig.proxy_fence(1, HIGH);
+      rig.sync_lanes(1);
+      rig.arrive(1, FULL_BARRIER);
+      rig.complete(FULL_BARRIER);
+      rig.wait(0, FULL_BARRIER);
+      CHECK((said([&] { rig.tma_store(0, data, round + 1); }) == "") == fenced);
+    }
+  }
+}
+
 TEST_CASE("wgmma and TMA stores read what was stored behind fence.proxy.async and a barrier") {
   for (const bool tma : {false, true}) {
     for (const int kept : {0, 1, 2, 3}) {

@@ -134,6 +134,20 @@ class Select(unittest.TestCase):
         self.assertEqual(len(selected("6@tuning/burst")), 27)
         self.assertEqual(len(selected("6@heldout/burst")), 25)
 
+    def test_arguments_of_a_rung_that_has_some(self):
+        rows = bench.select("6(type=fp16+layout=NT)@4096/burst,6@4096/burst", variants())
+        self.assertEqual([bench.row_name(row) for row in rows],
+                         ["6:one@4096/burst", "6:one(type=fp16+layout=NT)@4096/burst"])  # fmt: skip
+        self.assertEqual([bench.row_text(row) for row in rows],
+                         ["6 one 4096 4096 4096 burst",
+                          "6 one 4096 4096 4096 burst type=fp16,layout=NT"])  # fmt: skip
+        for row in rows:
+            self.assertEqual(bench.Bench.parse_row(bench.row_text(row)), row)
+            self.assertEqual(bench.row_of(row._asdict()), row)
+        self.assertEqual(len(bench.groups(rows)), 2)  # another problem, another cuBLASLt
+        without = {key: value for key, value in rows[0]._asdict().items() if key != "args"}
+        self.assertEqual(bench.row_of(without), rows[0])  # a row from before there were any
+
     def test_configurations_are_measured_only_where_they_are_named(self):
         many = VARIANTS + CHOOSING
         self.assertEqual([n for n in selected("", many) if ":tall" in n or ":wide" in n], [])

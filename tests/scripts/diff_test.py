@@ -79,6 +79,11 @@ class Diff(unittest.TestCase):
     def test_the_rung_before(self):
         self.assertEqual(diff.before(self.two), self.one)
         self.assertIsNone(diff.before(self.one))
+        three = self.root / "stages/03_three.cu"
+        three.write_text(FIRST, encoding="utf-8")
+        self.assertEqual(diff.before(str(three)), self.two)
+        three.write_text("// A rung.\n// Grown from stages/01_one.cu\n" + FIRST, encoding="utf-8")
+        self.assertEqual(diff.before(str(three)), self.one)
 
     def test_changed_lines_ignore_white_space_and_count_a_replaced_line_once(self):
         # Added: the include, "if", "copy", "}", "wait"; replaced: "multiply" by "divide".

@@ -147,6 +147,36 @@ class Tables(Project):
         self.assertIn("| 192 KiB | 50.0 % / – | 1700 / 1700 | – |", lines[4])
         self.assertIn("*best cuBLASLt* | – | 800 | 800 | 800 |", lines[5])
 
+    def test_a_rung_of_another_problem_with_arguments(self):
+        self.write("stages/03_typed.cu", "// Grown from stages/01_name.cu\n"
+                   "void launch(const TypedArgs& g) {\n" + STAGE)  # fmt: skip
+        page = ("<!-- table: problems -->\n<!-- end -->\n<!-- table: ladder -->\n<!-- end -->\n"
+                "<!-- table: rung 3 -->\n<!-- end -->\n<!-- table: problems 3 -->\n<!-- end -->\n"
+                "x <!-- value: 3.result(type=fp16).8192.burst.tflops -->0<!-- end -->\n")  # fmt: skip
+        self.results()
+        text = self.regenerated(page)
+        problems, ladder, rung, _ = text.split("<!-- end -->")[:4]
+        self.assertIn("Not measured yet", problems)
+        self.assertIn("Not measured yet", rung)
+        self.assertNotIn("03_typed", ladder)  # nor before it was measured
+        with_args = copy.deepcopy(RESULTS)
+        for args, tflops in (("", 504.0), ("type=fp16", 512.0), ("type=fp16,layout=NT", 520.0)):
+            with_args["rows"].append(
+                row(3, "deep", 8192, "burst", tflops, problem="typed", name="03_typed", args=args))
+        self.results(with_args)
+        text = self.regenerated(page)
+        problems, ladder, rung, by_args = text.split("<!-- end -->")[:4]
+        self.assertNotIn("03_typed", ladder)
+        name = "[03_typed](docs/03_typed.md)"
+        for what, tflops in (("default", 504), ("type=fp16", 512), ("type=fp16, layout=NT", 520)):
+            share = f"{tflops / 8:.1f} %"
+            self.assertIn(f"| {name} | {what} | – | {tflops} ({share}) | – | 800 |", problems)
+            self.assertIn(f"| 03_typed | {what} |", by_args)
+        self.assertIn("*rung 1, deep*", rung)  # which it has grown from
+        self.assertIn("504 (63.0 %)", rung)
+        self.assertNotIn("520", rung)
+        self.assertIn("x <!-- value: 3.result(type=fp16).8192.burst.tflops -->512<!-- end -->", text)
+
     def test_wrong_result_shows_fail_and_no_number(self):
         self.results()
         text = self.regenerated("<!-- table: rung 2 -->\n<!-- end -->\n")

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -87,8 +88,9 @@ struct Expected {
 
 // --- rungs and shapes ----------------------------------------------------------------------------
 
-// Every rung. Fails the case unless they are those of the files in stages/.
-const std::vector<ladder::Stage>& rungs();
+// Every rung of the ladder's first problem, GemmArgs; they come before those of others. Fails the case
+// unless all that are registered are those of the files in stages/.
+std::span<const ladder::Stage> rungs();
 
 using Visit = std::function<void(const ladder::Stage&, const ladder::Variant&)>;
 int for_each_variant(const Visit& visit, int first_stage = 1);  // returns how many, at least 1

@@ -1,0 +1,65 @@
+// wgmma of other types than bf16, and of operands that are not K-major: 64 x 256 accumulators.
+#pragma once
+
+#include <cstdint>
+
+#include "common/ptx/wgmma_regs.cuh"
+
+namespace ptx {
+
+// wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16
+//     d, a_desc, b_desc, scale-d, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b;
+//   issued by : all threads of the warpgroup
+//   computes  : D[64][256] = A[64][16] · B[256][16]^T + (accumulate ? D : 0); imm-trans 1: this
+//               operand is MN-major in shared memory
+//   orders    : nothing until wait_group; reads shared memory through the async proxy
+//   ISA       : #asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async
+template <int TRANS_A, int TRANS_B>
+__device__ inline void wgmma_m64n256k16_f32_bf16_bf16(float (&d)[128], uint64_t a_desc,
+                                                      uint64_t b_desc, bool accumulate) {
+  asm volatile(
+      "{ .reg .pred p;  setp.ne.b32 p, %130, 0;\n"
+      "  wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16\n"
+      "  {" WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_95 ", " WGMMA_D_96_127
+      "},\n"
+      "  %128, %129, p, 1, 1, %131, %132; }"
+      : ACC32(d, 0), ACC32(d, 32), ACC32(d, 64), ACC32(d, 96)
+      : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate)), "n"(TRANS_A), "n"(TRANS_B)
+      : "memory");
+}
+
+// wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16
+//     d, a_desc, b_desc, scale-d, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b;
+//   The same in fp16, accumulated in fp32.
+template <int TRANS_A, int TRANS_B>
+__device__ inline void wgmma_m64n256k16_f32_f16_f16(float (&d)[128], uint64_t a_desc,
+                                                    uint64_t b_desc, bool accumulate) {
+  asm volatile(
+      "{ .reg .pred p;  setp.ne.b32 p, %130, 0;\n"
+      "  wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16\n"
+      "  {" WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_95 ", " WGMMA_D_96_127
+      "},\n"
+      "  %128, %129, p, 1, 1, %131, %132; }"
+      : ACC32(d, 0), ACC32(d, 32), ACC32(d, 64), ACC32(d, 96)
+      : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate)), "n"(TRANS_A), "n"(TRANS_B)
+      : "memory");
+}
+
+// wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32
+//     d, a_desc, b_desc, scale-d, imm-scale-a, imm-scale-b;
+//   computes  : D[64][256] = A[64][8] · B[256][8]^T + (accumulate ? D : 0), both K-major: there is no
+//               imm-trans. Elements are fp32 whose lower 13 bits are not looked at.
+__device__ inline void wgmma_m64n256k8_f32_tf32_tf32(float (&d)[128], uint64_t a_desc,
+                                                     uint64_t b_desc, bool accumulate) {
+  asm volatile(
+      "{ .reg .pred p;  setp.ne.b32 p, %130, 0;\n"
+      "  wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32\n"
+      "  {" WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_95 ", " WGMMA_D_96_127
+      "},\n"
+      "  %128, %129, p, 1, 1; }"
+      : ACC32(d, 0), ACC32(d, 32), ACC32(d, 64), ACC32(d, 96)
+      : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate))
+      : "memory");
+}
+
+}  // namespace ptx

@@ -1,0 +1,298 @@
+// Rung 13: one kernel for any layout and type.
+//
+// Idea       the matrix descriptor of wgmma and the tensor map of TMA tell how an operand lies in
+//            memory: with the right pair the same loops multiply operands that are K-major or
+//            MN-major, of bf16, fp16 or tf32, in any swizzle. D leaves in parts that fit the boxes.
+// Limited by its assumptions: rung 9 takes bf16 and K-major operands, and nothing else.
+// New PTX    wgmma with imm-trans, of .f16 and of .tf32; st.shared.v2
+// Tile       128x256x64 (tf32: 128x256x32) a CTA, clusters of 2, 384 threads, 3 slots, 64 KB for D
+// Grown from stages/09_async_epilogue.cu
+// Read       docs/13_layouts.md
+#include <algorithm>
+#include <string>
+#include <type_traits>
+
+#include "common/block/load_slice.cuh"
+#include "common/block/stage_box.cuh"
+#include "common/block/store_last_elements.cuh"
+#include "common/host/device.h"
+#include "common/host/error.h"
+#include "common/host/registry.h"
+#include "common/host/tensor_map.h"
+#include "common/host/typed.h"
+#include "common/ptx/barrier.cuh"
+#include "common/ptx/cluster.cuh"
+#include "common/ptx/fence.cuh"
+#include "common/ptx/mbarrier.cuh"
+#include "common/ptx/memory.cuh"
+#include "common/ptx/tma_store.cuh"
+#include "common/ptx/warp.cuh"
+#include "common/ptx/wgmma.cuh"
+#include "common/ptx/wgmma_typed.cuh"
+#include "common/tile/math.h"
+#include "common/tile/operand_tile.h"
+#include "common/tile/ring.h"
+#include "common/tile/schedule.h"
+#include "common/tile/smem_tile.h"
+
+namespace layouts {
+
+using ladder::bf16;
+using ladder::TypedArgs;
+using tile::Major;
+
+// Operands of In, D of Out; rows of SPAN bytes in shared memory, swizzled with as many (16: none).
+template <class In_, class Out_, Major A, Major B, int SPAN>
+struct Tile {
+  using In = In_;
+  using Out = Out_;
+  static constexpr int CONSUMERS = 2;                  // warpgroups that multiply
+  static constexpr int WM = 64;                        // of a consumer warpgroup: 64 x BN
+  static constexpr int BM = WM * CONSUMERS, BN = 256;  // of a CTA
+  static constexpr int BK = 128 / int{sizeof(In)};     // 128 bytes of K, four wgmma
+  static constexpr int WK = 32 / int{sizeof(In)};      // of one wgmma, 32 bytes
+  using TileA = tile::OperandTile<A, SPAN, sizeof(In), BM, BK>;
+  using TileB = tile::OperandTile<B, SPAN, sizeof(In), BN, BK>;
+  static constexpr int THREADS = 128 + CONSUMERS * 128;           // warpgroup 0: producer, storers
+  static constexpr int DEPTH = 3;                                 // slots in the ring
+  static constexpr int TX_BYTES = sizeof(TileA) + sizeof(TileB);  // TMA brings one slot
+  static constexpr int CLUSTER_M = 2, CLUSTER_N = 1;              // CTAs along M and N
+  static constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
+  static constexpr int SLICE_A = BM / CLUSTER_N;  // rows of A that one CTA loads for its row
+  static constexpr int SLICE_B = BN / CLUSTER_M;  // rows of B that one CTA loads for its column
+  static constexpr int GROUP = 16 / CLUSTER_M;    // rows of clusters that are swept together
+  // A consumer's block is stored 64 x BOX by box, as many boxes at a time as there is memory for.
+  static constexpr int BOX = 128 / int{sizeof(Out)}, BOXES = 4, PARTS = BN / (BOX * BOXES);
+  static constexpr int CHUNK = 16 / int{sizeof(Out)};  // elements of D that TMA writes at least
+  static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = 224;
+  static_assert(SLICE_A % TileA::WIDTH == 0 && SLICE_B % TileB::WIDTH == 0, "whole panels");
+  static_assert(PARTS * BOXES * BOX == BN, "whole boxes");
+  static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= 65536,
+                "an SM has 65,536 registers: 128 * 56 + 256 * 224 = 64,512");
+};
+
+template <class T>
+struct alignas(1024) Smem {
+  typename T::TileA a[T::DEPTH];
+  typename T::TileB b[T::DEPTH];
+  tile::SmemTile<typename T::Out, T::WM, T::BOX> d[T::CONSUMERS][T::BOXES];
+  uint64_t full[T::DEPTH];        // the producer's arrival, and TX_BYTES
+  uint64_t empty[T::DEPTH];       // one arrival a consumer warp of the cluster
+  uint64_t staged[T::CONSUMERS];  // boxes are written: one arrival a warp
+  uint64_t stored[T::CONSUMERS];  // TMA has read them: the storer's arrival
+};
+
+// Loads this CTA's SLICE rows of an operand, from row `first` of its tile on, into every CTA that
+// shares them: a box a panel, or, if K-major, the part of a panel. The tile begins at [mn0][k0].
+template <int SHARERS, int SLICE, class Operand>
+__device__ void load_operand(Operand& operand, const CUtensorMap* map, int mn0, int k0, int first,
+                             uint64_t* full, uint16_t cta_mask) {
+  constexpr bool BY_K = Operand::MAJOR == Major::K;
+#pragma unroll 2
+  for (int along = 0; along < (BY_K ? Operand::BK : SLICE); along += Operand::WIDTH) {
+    const int mn = BY_K ? first : first + along, k = BY_K ? along : 0;
+    block::load_slice<SHARERS>(operand.at(mn, k), map, BY_K ? k0 + k : mn0 + mn,
+                               BY_K ? mn0 + mn : k0, full, cta_mask);
+  }
+}
+
+// Starts acc += A · B^T for one slot: 64 rows of A and BN of B, by their descriptors.
+template <class T>
+__device__ void multiply_tile(float (&acc)[T::BN / 2], uint64_t a_desc, uint64_t b_desc,
+                              bool accumulate) {
+  constexpr int TRANS_A = T::TileA::MAJOR == Major::MN, TRANS_B = T::TileB::MAJOR == Major::MN;
+  ptx::wgmma_fence();
+#pragma unroll
+  for (int k = 0; k < T::BK; k += T::WK) {
+    const uint64_t a = tile::advance(a_desc, T::TileA::offset(0, k));
+    const uint64_t b = tile::advance(b_desc, T::TileB::offset(0, k));
+    const bool add = accumulate || k > 0;
+    if constexpr (std::is_same_v<typename T::In, bf16>) {
+      ptx::wgmma_m64n256k16_f32_bf16_bf16<TRANS_A, TRANS_B>(acc, a, b, add);
+    } else if constexpr (std::is_same_v<typename T::In, ladder::fp16>) {
+      ptx::wgmma_m64n256k16_f32_f16_f16<TRANS_A, TRANS_B>(acc, a, b, add);
+    } else {
+      ptx::wgmma_m64n256k8_f32_tf32_tf32(acc, a, b, add);
+    }
+  }
+  ptx::wgmma_commit_group();
+}
+
+template <class T>
+__global__ __cluster_dims__(T::CLUSTER, 1, 1)
+    __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CUtensorMap map_a,
+                                               const __grid_constant__ CUtensorMap map_b,
+                                               const __grid_constant__ CUtensorMap map_d,
+                                               typename T::Out* d, long long ldd, int m, int n,
+                                               int k) {
+  // --- setup -------------------------------------------------------------------------------------
+  extern __shared__ __align__(1024) unsigned char smem_bytes[];
+  Smem<T>& smem = *reinterpret_cast<Smem<T>*>(smem_bytes);
+  const int k_tiles = tile::ceil_div(k, T::BK);
+  const int clusters = gridDim.x / T::CLUSTER, cluster = blockIdx.x / T::CLUSTER;
+  const int rank = ptx::cluster_ctarank();
+  const int rank_m = rank / T::CLUSTER_N, rank_n = rank % T::CLUSTER_N;
+  const tile::ClusterTiles<T> tiles(m, n, cluster, clusters, rank);
+  if (threadIdx.x == 0) {
+    ptx::prefetch_tensormap(&map_a);
+    ptx::prefetch_tensormap(&map_b);
+    ptx::prefetch_tensormap(&map_d);
+    for (int slot = 0; slot < T::DEPTH; ++slot) {
+      ptx::mbarrier_init(&smem.full[slot], 1);
+      ptx::mbarrier_init(&smem.empty[slot], T::CONSUMERS * 4 * T::CLUSTER);
+    }
+    for (int i = 0; i < T::CONSUMERS; ++i) {
+      ptx::mbarrier_init(&smem.staged[i], 4);
+      ptx::mbarrier_init(&smem.stored[i], 1);
+    }
+    ptx::fence_mbarrier_init();  // before TMA counts bytes, and peers arrive, on them
+  }
+  ptx::barrier_cluster_sync();  // before any thread of the cluster uses them
+
+  if (threadIdx.x < 128) {
+    // --- producer: one thread of warp 0 fills the ring -------------------------------------------
+    ptx::setmaxnreg_dec<T::PRODUCER_REGS>();
+    if (threadIdx.x < 32 && ptx::elect_sync()) {
+      // A is shared by the CTAs of a cluster row, B by those of a cluster column.
+      const uint16_t mask_a = ((1 << T::CLUSTER_N) - 1) << (rank_m * T::CLUSTER_N);
+      uint16_t mask_b = 0;
+      for (int i = 0; i < T::CLUSTER_M; ++i) mask_b |= 1 << (i * T::CLUSTER_N + rank_n);
+      const int slice_a = rank_n * T::SLICE_A, slice_b = rank_m * T::SLICE_B;  // first row of ours
+      tile::RingState<T::DEPTH> ring;
+      for (auto t = tiles; t.has(); t.next()) {
+        const int m0 = t.m0(), n0 = t.n0();
+        for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
+          uint64_t* full = &smem.full[ring.slot];
+          // Our copies land in the peer too: its consumers must have released the slot as well.
+          ptx::mbarrier_wait_cluster(&smem.empty[ring.slot], ring.parity ^ 1);
+          ptx::mbarrier_arrive_expect_tx(full, T::TX_BYTES);  // from both CTAs' copies
+          load_operand<T::CLUSTER_N, T::SLICE_A>(smem.a[ring.slot], &map_a, m0, k_tile * T::BK,
+                                                 slice_a, full, mask_a);
+          load_operand<T::CLUSTER_M, T::SLICE_B>(smem.b[ring.slot], &map_b, n0, k_tile * T::BK,
+                                                 slice_b, full, mask_b);
+        }
+      }
+    }
+    // --- storers: warp 1 + i sends what consumer i has staged ------------------------------------
+    const int storer = threadIdx.x / 32 - 1;
+    if (storer >= 0 && storer < T::CONSUMERS) {
+      const bool leader = threadIdx.x % 32 == 0;  // starts the copies and waits for them
+      uint32_t parity = 0;
+      for (auto t = tiles; t.has(); t.next()) {
+        const int row = t.m0() + storer * T::WM, n0 = t.n0();
+#pragma unroll 1
+        for (int part = 0; part < T::PARTS; ++part, parity ^= 1) {
+          ptx::mbarrier_wait(&smem.staged[storer], parity);
+#pragma unroll 1
+          for (int i = 0; i < T::BOXES; ++i) {
+            const int col = n0 + (part * T::BOXES + i) * T::BOX;
+            const auto& box = smem.d[storer][i];
+            if (leader && row < m && col < n / T::CHUNK * T::CHUNK) {
+              ptx::cp_async_bulk_tensor_2d_s2g(&map_d, col, row, box.bytes);
+              ptx::cp_async_bulk_commit_group();
+              ptx::cp_async_bulk_wait_group_read<0>();  // one at a time: loads pass in between
+            }
+            block::store_last_elements(box, d, ldd, row, col, m, n);
+          }
+          ptx::bar_warp_sync();  // the leader speaks for all
+          if (leader) ptx::mbarrier_arrive(&smem.stored[storer]);
+        }
+      }
+    }
+  } else {
+    // --- consumers: each warpgroup multiplies its 64 rows ----------------------------------------
+    ptx::setmaxnreg_inc<T::CONSUMER_REGS>();
+    const int group = threadIdx.x / 128 - 1, group_m = group * T::WM;  // its first row in the tile
+    const int lane = threadIdx.x % 32;  // lane r speaks to CTA r of the cluster
+    float acc[T::BN / 2];               // D [64][BN] of the warpgroup
+    tile::RingState<T::DEPTH> ring;
+    uint32_t parity = 0;
+    for (auto t = tiles; t.has(); t.next()) {
+      for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
+        ptx::mbarrier_wait_cluster(&smem.full[ring.slot], ring.parity);  // the tile has landed
+        multiply_tile<T>(
+            acc, T::TileA::descriptor(ptx::cvta_to_shared(smem.a[ring.slot].at(group_m, 0))),
+            T::TileB::descriptor(ptx::cvta_to_shared(smem.b[ring.slot].bytes)), k_tile > 0);
+        ptx::wgmma_wait_group<0>();  // meanwhile the other warpgroup's products run
+        if (lane < T::CLUSTER) ptx::mbarrier_arrive_cluster(&smem.empty[ring.slot], lane);
+      }
+
+      // --- epilogue ------------------------------------------------------------------------------
+#pragma unroll
+      for (int part = 0; part < T::PARTS; ++part, parity ^= 1) {
+        ptx::mbarrier_wait(&smem.stored[group], parity ^ 1);  // the boxes of the last part are read
+#pragma unroll
+        for (int i = 0; i < T::BOXES; ++i) {
+          block::stage_box(&acc[(part * T::BOXES + i) * T::BOX / 2], smem.d[group][i]);
+        }
+        ptx::fence_proxy_async_shared_cta();  // TMA will read what stmatrix wrote
+        ptx::bar_warp_sync();
+        if (lane == 0) ptx::mbarrier_arrive(&smem.staged[group]);
+      }
+    }
+  }
+  ptx::barrier_cluster_sync();  // no CTA exits while its peer can still write or arrive there
+}
+
+// Of an operand [mn][k], or, MN-major, [k][mn]: boxes of a slice's panels.
+template <class Operand, class In>
+CUtensorMap operand_map(const void* base, int mn, int k, long long ld, int slice) {
+  const In* elements = static_cast<const In*>(base);
+  if (Operand::MAJOR == Major::K) {
+    return ladder::tensor_map_2d(elements, mn, k, ld, slice, Operand::WIDTH);
+  }
+  return ladder::tensor_map_2d(elements, k, mn, ld, Operand::BK, Operand::WIDTH);
+}
+
+template <class T>
+void launch(const TypedArgs& g) {
+  using In = typename T::In;
+  const auto map_a = operand_map<typename T::TileA, In>(g.a, g.m, g.k, g.lda, T::SLICE_A);
+  const auto map_b = operand_map<typename T::TileB, In>(g.b, g.n, g.k, g.ldb, T::SLICE_B);
+  const int whole = std::max(1, g.n / T::CHUNK * T::CHUNK);  // TMA must not write beyond column n
+  auto* d = static_cast<typename T::Out*>(g.d);
+  const CUtensorMap map_d = ladder::tensor_map_2d(d, g.m, whole, g.ldd, T::WM, T::BOX);
+  ladder::check_cuda(
+      cudaFuncSetAttribute(gemm<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Smem<T>)),
+      "shared memory of layouts::gemm");
+  const int blocks = tile::ceil_div(g.m, T::BM * T::CLUSTER_M) *  // of one cluster each
+                     tile::ceil_div(g.n, T::BN * T::CLUSTER_N);
+  const int max_clusters =
+      g.max_ctas > 0 ? g.max_ctas / T::CLUSTER
+                     : ladder::max_active_clusters(reinterpret_cast<const void*>(gemm<T>),
+                                                   T::THREADS, sizeof(Smem<T>), T::CLUSTER);
+  gemm<T><<<std::min(blocks, max_clusters) * T::CLUSTER, T::THREADS, sizeof(Smem<T>), g.stream>>>(
+      map_a, map_b, map_d, d, g.ldd, g.m, g.n, g.k);
+  ladder::check_cuda(cudaGetLastError(), "launch of layouts::gemm");
+}
+
+// The kernels with that swizzle: of 128 bytes for all types, others for bf16.
+template <int SPAN>
+const std::vector<ladder::Variant>& kernels() {
+  static const auto all = ladder::variants_of_types<SPAN == 128>(
+      SPAN == 128 ? "" : "_" + std::to_string(SPAN),
+      [&]<class In, class Out, bool MN_A, bool MN_B>(const char* name) -> ladder::Variant {
+        using T = Tile<In, Out, MN_A ? Major::MN : Major::K, MN_B ? Major::MN : Major::K, SPAN>;
+        return {.name = name,
+                .what = "one type and layout",
+                .kernel = ladder::persistent_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>))};
+      });
+  return all;
+}
+
+std::vector<ladder::Variant> variants() {
+  std::vector<ladder::Variant> all = {
+      ladder::whichever_takes<kernels<128>>("swizzle128", "rows of 128 bytes").as_result(),
+      ladder::whichever_takes<kernels<64>>("swizzle64", "rows of 64 bytes, bf16"),
+      ladder::whichever_takes<kernels<32>>("swizzle32", "rows of 32 bytes, bf16"),
+      ladder::whichever_takes<kernels<16>>("no_swizzle", "rows of 16 bytes, bf16")};
+  for (const auto* each : {&kernels<128>(), &kernels<64>(), &kernels<32>(), &kernels<16>()}) {
+    all.insert(all.end(), each->begin(), each->end());
+  }
+  return all;
+}
+
+static const ladder::Registrar registrar(__FILE__, "descriptors for any layout and type",
+                                         variants());
+
+}  // namespace layouts

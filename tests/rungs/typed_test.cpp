@@ -1,0 +1,183 @@
+// Every type and layout of the rungs that take several: the right product at odd shapes and nothing
+// else touched, on the PTX machine and on a GPU as rungs_test.cpp.
+#include <doctest/doctest.h>
+
+#include "common/host/error.h"
+#include "common/host/where.h"
+#include "tests/support/typed_problem.h"
+
+using ladder::Data;
+using ladder::on_machine;
+using ladder::Shape;
+using ladder::Stage;
+using ladder::Variant;
+using ladder_test::check_variant;
+using ladder_test::note;
+using ladder_test::Padding;
+using ladder_test::TIGHT;
+using ladder_test::TypeAndLayout;
+using ladder_test::typed_rungs;
+using ladder_test::typed_shape;
+using ladder_test::TypedProblem;
+using ladder_test::types_and_layouts;
+
+namespace {
+
+constexpr Padding PADDED{8, 24, 16};  // words
+
+// The rung's variants but for its configurations, which these choose; how often `visit` was called.
+template <class Visit>
+int for_each_choice(const Visit& visit) {
+  int count = 0;
+  for (const Stage* stage : typed_rungs()) {
+    for (const Variant& variant : stage->variants) {
+      if (variant.configuration) continue;
+      visit(variant);
+      ++count;
+    }
+  }
+  return count;
+}
+
+// Every variant on every type and layout that it takes, with the problem that `shape` makes of them.
+// Returns how many runs there were.
+template <class MakeProblem>
+int check_all(bool exact, const MakeProblem& make) {
+  int runs = 0;
+  for (const TypeAndLayout& each : types_and_layouts()) {
+    const std::unique_ptr<TypedProblem> problem = make(each, runs);
+    for_each_choice([&](const Variant& variant) {
+      if (!variant.takes(problem->args)) return;
+      check_variant(variant, *problem, exact);
+      ++runs;
+    });
+  }
+  return runs;
+}
+
+}  // namespace
+
+TEST_CASE("types and layouts: every kernel is one that some call gets") {
+  for (const Stage* stage : typed_rungs()) {
+    for (const Variant& kernel : stage->variants) {
+      if (!kernel.configuration) continue;
+      CAPTURE(kernel.name);
+      int calls = 0;
+      for (const TypeAndLayout& each : types_and_layouts()) {
+        const auto sizes = stage->kind().sizes_of(typed_shape(8, 8, 8, each.type, each.layout));
+        for (const Variant& variant : stage->variants) {
+          if (variant.configuration || !variant.takes(*sizes)) continue;
+          calls += std::string(ladder::chosen(variant, *sizes).name) == kernel.name;
+        }
+      }
+      CHECK(calls == 1);
+    }
+  }
+}
+
+TEST_CASE("types and layouts: what a variant does not take it refuses, and its kernels do too") {
+  TypedProblem problem(typed_shape(8, 8, 8, "fp16", "NT"), Data::ints);
+  int refused = 0;
+  for (const Stage* stage : typed_rungs()) {
+    for (const Variant& variant : stage->variants) {
+      CAPTURE(variant.name);
+      if (variant.takes(problem.args)) continue;
+      try {
+        ladder::run(variant, problem.args);
+        FAIL_CHECK("it ran");
+      } catch (const ladder::Refused& error) {
+        const std::string sentence = error.what();
+        CHECK(sentence.find("does not take calls of this type or layout") != std::string::npos);
+        ++refused;
+      }
+    }
+  }
+  CHECK(refused > 30);
+}
+
+TEST_CASE("integers: every type and layout is exact at odd shapes, tight and padded") {
+  const std::vector<Shape> shapes = ladder_test::odd_shapes();
+  int runs = 0;
+  for (const Shape& shape : shapes) {
+    runs += check_all(true, [&](const TypeAndLayout& each, int done) {
+      return std::make_unique<TypedProblem>(
+          typed_shape(shape.m, shape.n, shape.k, each.type, each.layout), Data::ints,
+          done % 2 == 0 ? TIGHT : PADDED);
+    });
+  }
+  CHECK(runs > 0);
+  note(std::to_string(runs) + " runs, bit for bit");
+}
+
+TEST_CASE("integers: every type and layout is exact at the edges of its tile and ring") {
+  int runs = 0;
+  for_each_choice([&](const Variant& variant) {
+    for (const TypeAndLayout& each : types_and_layouts()) {
+      const auto sizes = ladder_test::typed_rungs().front()->kind().sizes_of(
+          typed_shape(8, 8, 8, each.type, each.layout));
+      if (!variant.takes(*sizes)) continue;
+      const Variant& kernel = ladder::chosen(variant, *sizes);
+      int number = 0;
+      for (const Shape& shape : ladder_test::edge_shapes(kernel)) {
+        // On the machine every kernel gets some of them, and all of them together get each.
+        if (on_machine() && (number++ + runs) % 3 != 0) continue;
+        TypedProblem problem(typed_shape(shape.m, shape.n, shape.k, each.type, each.layout),
+                             Data::ints, runs % 2 == 0 ? TIGHT : PADDED);
+        check_variant(variant, problem, true);
+        ++runs;
+      }
+    }
+  });
+  CHECK(runs > 0);
+  note(std::to_string(runs) + " runs, bit for bit");
+}
+
+TEST_CASE("normal data: every type and layout is within the tolerance") {
+  const int runs = check_all(false, [&](const TypeAndLayout& each, int) {
+    return std::make_unique<TypedProblem>(typed_shape(257, 300, 200, each.type, each.layout),
+                                          Data::normal, PADDED);
+  });
+  CHECK(runs > 0);
+  note(std::to_string(runs) + " runs");
+}
+
+TEST_CASE("grids: every type and layout is exact with few CTAs, which take many tiles each") {
+  const Shape shape = on_machine() ? Shape{600, 780, 136} : Shape{4097, 2050, 200};
+  int runs = 0;
+  for (const int max_ctas : {2, on_machine() ? 4 : 78}) {
+    runs += check_all(true, [&](const TypeAndLayout& each, int) {
+      auto problem = std::make_unique<TypedProblem>(
+          typed_shape(shape.m, shape.n, shape.k, each.type, each.layout), Data::ints, PADDED);
+      problem->args.max_ctas = max_ctas;
+      return problem;
+    });
+  }
+  CHECK(runs > 0);
+  note(std::to_string(runs) + " runs");
+}
+
+TEST_CASE("tf32: operands are rounded to the nearest of its numbers, to even between two") {
+  // 1 and some of the 13 bits that tf32 has not: below half, half, above half, half of an odd number.
+  const uint32_t bits[] = {0x3f800fff, 0x3f801000, 0x3f801001, 0x3f803000, 0xbf801001, 0x3f800000};
+  const uint32_t rounded[] = {0x3f800000, 0x3f800000, 0x3f802000,
+                              0x3f804000, 0xbf802000, 0x3f800000};
+  constexpr int COUNT = 6;
+  for (const Stage* stage : typed_rungs()) {
+    TypedProblem problem(typed_shape(COUNT, 8, 4, "tf32", "TN"), Data::zeros);
+    // A's first column has the numbers, and B's a one in its first row.
+    std::vector<uint32_t> a(COUNT * 4), b(8 * 4), d(COUNT * 8);
+    for (int i = 0; i < COUNT; ++i) a[i * 4] = bits[i];
+    b[0] = 0x3f800000;
+    ladder::check_cuda(cudaMemcpy(problem.a.data(), a.data(), a.size() * 4, cudaMemcpyHostToDevice),
+                       "uploading A");
+    ladder::check_cuda(cudaMemcpy(problem.b.data(), b.data(), b.size() * 4, cudaMemcpyHostToDevice),
+                       "uploading B");
+    check_variant(stage->result(), problem, true);
+    ladder::check_cuda(cudaMemcpy(d.data(), problem.d.data(), d.size() * 4, cudaMemcpyDeviceToHost),
+                       "downloading D");
+    for (int i = 0; i < COUNT; ++i) {
+      CAPTURE(i);
+      CHECK(d[i * 8] == rounded[i]);
+    }
+  }
+}

@@ -160,9 +160,17 @@ GroupOutcome check_group(Workbench& workbench, const Stage& stage,
   for (const Variant* variant : variants) {
     const std::string name = describe(stage, *variant, shape);
     const Watchdog watchdog(name);
+    Problem& problem = workbench.problem(stage.kind(), shape);
     Outcome outcome;
-    outcome.check = check(workbench.problem(stage.kind(), shape),
-                          {name, [variant](const Call& call) { run(*variant, call); }});
+    for (const std::string& policy : policies()) {
+      use_policy(policy);
+      outcome.check = check(problem, {name + (policy.empty() ? "" : ", policy " + policy),
+                                      [variant](const Call& call) { run(*variant, call); }});
+      if (!outcome.check.ok()) {
+        if (!policy.empty()) outcome.check.failure += " (policy " + policy + ")";
+        break;
+      }
+    }
     group.variants.push_back(outcome);
   }
   return group;

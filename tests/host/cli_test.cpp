@@ -8,6 +8,7 @@
 #include "common/host/error.h"
 #include "common/host/options.h"
 #include "common/host/symbols.h"
+#include "common/host/text.h"
 
 using namespace ladder;
 
@@ -226,4 +227,13 @@ TEST_CASE("functions of this program have names, others do not") {
         "function_with_a_plain_name");
   const int not_a_function = 0;
   CHECK_THROWS_AS(kernel_name(&not_a_function), std::runtime_error);
+}
+
+TEST_CASE("a duration is told in the unit in which it is a small number") {
+  CHECK(duration_text(5) == "5 s");
+  CHECK(duration_text(99) == "99 s");
+  CHECK(duration_text(100) == "2 minutes");
+  CHECK(duration_text(3 * 3600) == "3 hours");
+  CHECK(duration_text(3 * 86400) == "3 days");
+  CHECK(duration_text(11111111.0 * 60) == "21 years");
 }

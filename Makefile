@@ -124,6 +124,7 @@ make stage-N       the same for rung N, one row a variant, then what to read and
 make stage-0       what is expected to be the fastest for a shape, of all rungs [the same]
 make test          everything that this machine can test [REQUIRE_GPU=1 DOCTEST_DIR=]
                    [SANITIZE=1: host, machine and golden under address and undefined sanitizers]
+make test-docs     every exercise of the pages: does its answer print what it says? 10 minutes
 make bench         the measurement, resumable, into docs/results/ [ROWS=]
 make sweep         every configuration at many shapes, and how far the pick is off, into docs/results/
                    [SHAPES=tuning,heldout REGIME=burst|sustained FORCE=1 PICKS=1]
@@ -136,6 +137,7 @@ make ptx-N sass-N  the kernel's PTX and SASS, with source lines [VARIANT=]
 make trace-N       a timeline of who waited on what, Perfetto JSON and SVG [VARIANT= M= N= K= GRID=]
 make mutations     bugs put into the rungs, and how the PTX machine reports each
 make failure-NAME  one of them, explained
+make exercise-N.M  exercise M of page N: makes the change of its answer in a copy and runs it
 make ncu-N         Nsight Compute on one launch of the kernel [VARIANT= M= N= K=]
 make sanitize-N    compute-sanitizer: memcheck, racecheck and synccheck [VARIANT= M= N= K=]
 make doctor        what will work on this machine and what will not, each with the fix
@@ -157,7 +159,7 @@ Make reports a program's exit code as "Error N" and exits 2 itself.
 endef
 export HELP
 
-.PHONY: help ladder bench sweep counters limits energy tables doctor lib install mutations machine-bench test clean FORCE
+.PHONY: help ladder bench sweep counters limits energy tables doctor lib install mutations machine-bench test test-docs clean FORCE
 help:
 	@echo "$$HELP"
 
@@ -342,6 +344,13 @@ mutations: $(STAGE_PROGRAMS) $(KERNEL_PROGRAMS) machine
 
 failure-%: $(STAGE_PROGRAMS) $(KERNEL_PROGRAMS) machine
 	$(Q)$(PYTHON) scripts/mutations.py --show $*
+
+# Where an exercise's answer is tried: a copy of the tree below build/.
+exercise-%: build/ladder $(STAGE_PROGRAMS) machine
+	$(Q)$(PYTHON) scripts/exercises.py --show $*
+
+test-docs: build/ladder $(STAGE_PROGRAMS) machine
+	$(Q)$(PYTHON) scripts/exercises.py
 
 machine-bench: $(STAGE_PROGRAMS) machine
 	$(Q)$(PYTHON) scripts/machine_bench.py

@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 import bench
+import exercises
 import mutations
 import registry
 import sweep_tables
@@ -29,7 +30,8 @@ ISA = "https://docs.nvidia.com/cuda/parallel-thread-execution/"
 ISA_LINK = re.compile(re.escape(ISA) + r"#[a-z0-9-]+")
 ELISION = "…"
 SPEED = re.compile(r"\d[\d.,]*\s*(?:TFLOPS|TFLOP/s|GFLOPS|GFLOP/s)")
-MAKE = re.compile(r"\bmake ([a-z]+(?:-[a-z]+)*)(-(?:NN?|\d+))?(?![\w-])")
+MAKE = re.compile(r"\bmake ([a-z]+(?:-[a-z]+)*)(-(?:NN?|\d+))?(?![\w-])(?!\.[M\d])")
+EXERCISE = re.compile(r"\bmake exercise-(\d+\.\d+)")
 FAILURE = "failure-"  # make failure-NAME
 GENERATED = re.compile(r"<!-- (?:value|counter|energy|shapes|sweep|limit): [^>]+? -->.*?<!-- end -->")
 
@@ -316,6 +318,20 @@ def check_make_targets(root):
                     yield f"{path.relative_to(root)}:{number}: make {name}{rung} is no target"
 
 
+def check_exercises(root):
+    """Each says whether it needs a GPU and has a folded answer; each `make exercise-N.M` is one.
+    What the answers say is the business of make test-docs."""
+    known = exercises.all_exercises(root)
+    for exercise in known:
+        for problem in exercise.form():
+            yield f"docs/{exercise.page}: exercise {exercise.name} {problem}"
+    names = [exercise.name for exercise in known]
+    for path in tables.markdown_files(root):
+        for name in EXERCISE.findall(path.read_text(encoding="utf-8")):
+            if name not in names:
+                yield f"{path.relative_to(root)}: there is no exercise {name}"
+
+
 def check_isa(root):
     """docs/isa.md is what the program prints that `make isa` runs."""
     program = root / "build/machine/isa"
@@ -431,6 +447,7 @@ CHECKS = {
     "words": check_words,
     "no speed without a source": check_speeds,
     "make targets exist": check_make_targets,
+    "exercises have a mark and an answer": check_exercises,
     "docs/isa.md is the decode table": check_isa,
     "published kernels are unchanged": check_hashes,
     "published choices are the model's": check_choices,

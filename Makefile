@@ -116,6 +116,21 @@ OPTIONS = $(strip $(call option,M,m) $(call option,N,n) $(call option,K,k) \
   $(call option,VARIANT,variant) $(call option,DATA,data) $(call option,SEED,seed) \
   $(call option,GRID,grid) $(call option,WORKSPACE,workspace))
 
+# Make takes any name; a size in lower case would do nothing.
+$(foreach name,m n k variant data seed grid workspace rows,$(if $(filter command,$(origin \
+  $(name))),$(error $(name)=$($(name)): variables are in upper case here, as in \
+  $(shell echo $(name) | tr a-z A-Z)=$($(name)))))
+
+# What measures does so on a Hopper; without one, say it before a compiler starts.
+MEASURING := $(filter limits golden bench counters energy,$(MAKECMDGOALS))
+ifneq ($(MEASURING),)
+  ifeq ($(DRY),)
+    NO_GPU := $(shell $(PYTHON) scripts/doctor.py --no-gpu)
+    $(if $(NO_GPU),$(error make $(firstword $(MEASURING)) runs on a GPU of compute capability 9.0 \
+      and there is none: $(NO_GPU)))
+  endif
+endif
+
 # ---- Help ---------------------------------------------------------------------------------------
 define HELP
 make ladder        builds every rung, runs and checks it, prints one table

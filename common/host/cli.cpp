@@ -77,15 +77,30 @@ void print_list() {
 
 // Before anything runs: a limit on the grid is all that an option can get wrong for a variant.
 void refuse_bad_grid(const Options& options) {
-  std::vector<std::string> sentences;
+  std::vector<std::string> sentences, of_one_tile;  // stems of rungs whose CTAs have a tile each
+  if (options.grid == 0) return;
   for (const Stage* stage : chosen_stages(options, all_stages())) {
     for (const Variant* variant : chosen_variants(options, *stage)) {
+      if (!variant->chooses() && !variant->rules().persistent) {
+        if (of_one_tile.empty() || of_one_tile.back() != stage->stem) {
+          of_one_tile.push_back(stage->stem);
+        }
+        continue;
+      }
       // Of no size, so that nothing else is judged.
       const auto empty = stage->kind().sizes_of({0, 0, 0});
       empty->max_ctas = options.grid;
       const std::string found = argument_violations(*variant, *empty);
       if (!found.empty()) sentences.push_back(stage->stem + ": " + found);
     }
+  }
+  if (!of_one_tile.empty()) {
+    sentences.insert(
+        sentences.begin(),
+        join(of_one_tile) + (of_one_tile.size() == 1 ? " has" : " have") +
+            " variants that start one CTA for each tile. Only persistent kernels, whose "
+            "CTAs take tile after tile, have a limit, such as those of 07_persistent; the "
+            "nearest that works is 0, no limit.");
   }
   if (sentences.empty()) return;
   throw Refused("--grid is " + std::to_string(options.grid) + ", which is refused:\n" +

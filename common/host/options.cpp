@@ -25,20 +25,23 @@ bool is_one_of(const std::string& name, const std::vector<std::string>& names) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// A whole decimal number and nothing else: no sign, no blank, no leftover.
+// A whole decimal number and nothing else: no sign, no blank, no leftover. `likely` is suggested
+// where the text is none.
 uint64_t parse_number(const std::string& name, const std::string& text, uint64_t least,
-                      uint64_t most) {
+                      uint64_t most, uint64_t likely) {
   uint64_t value = 0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   const bool digits_only = stop == end && error != std::errc::invalid_argument;
-  const std::string rule = " must be a whole number from " + std::to_string(least) + " to " +
-                           std::to_string(most) + "; ";
+  const bool bounded = most < INT_MAX;  // by more than what fits the type
+  const std::string rule = " must be a whole number" +
+                           (bounded || digits_only ? " from " + std::to_string(least) + " to " +
+                                                         std::to_string(most) + "; "
+                                                   : ", " + std::to_string(least) + " or more; ");
   if (!digits_only) {
     const bool negative = text.size() > 1 && text[0] == '-';
-    const std::string example =
-        negative ? "the nearest that works is " + std::to_string(least)
-                 : "try " + std::to_string(std::clamp<uint64_t>(DEFAULT_SIZE, least, most));
+    const std::string example = negative ? "the nearest that works is " + std::to_string(least)
+                                         : "try " + std::to_string(likely);
     throw Refused(name + " is '" + text + "' but" + rule + example + ".");
   }
   if (error == std::errc::result_out_of_range || value < least || value > most) {
@@ -50,7 +53,7 @@ uint64_t parse_number(const std::string& name, const std::string& text, uint64_t
 }
 
 int parse_size(const std::string& name, const std::string& text) {
-  return static_cast<int>(parse_number(name, text, 1, MAX_SIZE));
+  return static_cast<int>(parse_number(name, text, 1, MAX_SIZE, DEFAULT_SIZE));
 }
 
 Data parse_data(const std::string& name, const std::string& text) {
@@ -106,14 +109,15 @@ void apply(Options* options, const std::string& name, const std::string& value,
   if (name == "--n") options->shape.n = parse_size(name, value);
   if (name == "--k") options->shape.k = parse_size(name, value);
   if (name == "--stage") {
-    options->stage = static_cast<int>(parse_number(name, value, 0, INT_MAX));
+    options->stage = static_cast<int>(parse_number(name, value, 0, INT_MAX, 1));
     check_stage(options->stage, stages);
   }
   if (name == "--variant") options->variant = value;
   if (name == "--data") options->data = parse_data(name, value);
-  if (name == "--seed") options->seed = parse_number(name, value, 0, INT64_MAX);
-  if (name == "--grid") options->grid = static_cast<int>(parse_number(name, value, 0, INT_MAX));
-  if (name == "--workspace") options->workspace = parse_number(name, value, 0, 1) == 1;
+  if (name == "--seed") options->seed = parse_number(name, value, 0, INT64_MAX, 1);
+  if (name == "--grid")
+    options->grid = static_cast<int>(parse_number(name, value, 0, INT_MAX, 132));
+  if (name == "--workspace") options->workspace = parse_number(name, value, 0, 1, 0) == 1;
   if (name == "--check") options->check_only = true;
   if (name == "--list") set_mode(options, Options::Mode::list, name);
   if (name == "--choices") set_mode(options, Options::Mode::choices, name);
@@ -313,7 +317,7 @@ EnergyRow parse_energy_row(const std::string& line, const std::vector<Stage>& st
   row.shape = {parse_size(where + "m", words[2]), parse_size(where + "n", words[3]),
                parse_size(where + "k", words[4])};
   row.data = parse_data(where + "the data", words[5]);
-  row.grid = static_cast<int>(parse_number(where + "the grid", words[6], 0, INT_MAX));
+  row.grid = static_cast<int>(parse_number(where + "the grid", words[6], 0, INT_MAX, 132));
   return row;
 }
 

@@ -11,12 +11,14 @@ namespace ladder {
 
 std::string Verdict::describe() const {
   char text[256];
-  if (ok()) {
-    std::snprintf(text, sizeof text, "ok, worst error %.2f of the bound", worst);
+  if (ok() && exact) {
+    std::snprintf(text, sizeof text, "ok, bit for bit");
+  } else if (ok()) {
+    std::snprintf(text, sizeof text, "ok, within rounding (%.2f of it at most)", worst);
   } else {
     std::snprintf(text, sizeof text,
                   "%lld wrong elements, the first at row %lld, column %lld: got %.9g, want %.9g; "
-                  "worst error %.3g of the bound",
+                  "the largest error is %.3g times what rounding allows",
                   wrong, first_row, first_col, first_got, first_want, worst);
   }
   return text;

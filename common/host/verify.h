@@ -19,8 +19,9 @@ struct Verdict {
   long long first_row = -1, first_col = -1;
   double first_got = 0, first_want = 0;
   bool ok() const { return wrong == 0; }
-  std::string describe()
-      const;  // "ok, worst error 0.43 of the bound" or which element is how wrong
+  bool exact = false;  // bit for bit was asked for
+  // "ok, within rounding (0.43 of it at most)" or which element is how wrong.
+  std::string describe() const;
 };
 
 // CPU: D against r and s (both [m][n], dense), exact = compare the rounded r bit for bit.

@@ -30,6 +30,7 @@ Verdict verify_cpu(const Out* d, long long ldd, int m, int n, const double* r, c
                    bool exact) {
   constexpr int BITS = Element<Out>::SIGNIFICAND_BITS;
   Verdict verdict;
+  verdict.exact = exact;
   for (long long row = 0; row < m; ++row) {
     for (long long col = 0; col < n; ++col) {
       const double got = Element<Out>::to_float(d[row * ldd + col]);

@@ -186,6 +186,7 @@ Verdict verify_gpu(const MatmulArgs<In, Out>& args, const Reference& reference, 
   using namespace on_gpu;
   const long long elems = static_cast<long long>(args.m) * args.n;
   Verdict verdict;
+  verdict.exact = exact;
   if (elems == 0) return verdict;
 
   const DeviceBuffer buffer(sizeof(Findings));

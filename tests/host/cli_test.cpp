@@ -153,6 +153,9 @@ TEST_CASE("numbers are whole, decimal and in range") {
   CHECK(refusal({"--seed=9223372036854775807"}) == "");
   CHECK(refusal({"--seed=9223372036854775808"}) != "");
   CHECK(refusal({"--grid=-1"}) != "");
+  CHECK(refusal({"--seed=x"}) == "--seed is 'x' but must be a whole number, 0 or more; try 1.");
+  CHECK(refusal({"--grid=x"}) == "--grid is 'x' but must be a whole number, 0 or more; try 132.");
+  CHECK(contains(refusal({"--m=x"}), "try 8192."));
 }
 
 TEST_CASE("a refusal names the value, the rule and what was probably meant") {

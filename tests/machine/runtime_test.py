@@ -232,6 +232,16 @@ class Ladder(unittest.TestCase):
         self.assertRegex(ended.stderr, r"Race in kernel wgmma::gemm<wgmma::Tile<256, 0>>")
         self.assertRegex(ended.stderr, r"FAIL: rung 5 05_wgmma bn256 at \S+, policy \w+: ")
 
+    def test_a_limit_on_the_grid_is_refused_in_one_sentence_for_all_rungs(self):
+        ended = run("build/ladder", "--grid=3")
+        self.assertEqual(ended.returncode, 2)
+        said = ended.stderr.strip().splitlines()
+        self.assertEqual(len(said), 2, ended.stderr)
+        self.assertIn("01_smem_tiled, 02_mma_sync, ", said[1])
+        self.assertNotIn("07_persistent,", said[1])
+        self.assertIn("Only persistent kernels", said[1])
+        self.assertIn("the nearest that works is 2.", run("build/stage-08", "--grid=1").stderr)
+
     def test_nothing_is_measured_on_the_machine(self):
         for ended in (
             run("build/ladder", "--bench-rows", LADDER_DEVICE="machine"),

@@ -233,6 +233,12 @@ bool run_stage(Workbench& workbench, const Options& options, const Stage& stage,
   }
   if (timed) rows.push_back(cublas_row(group));
   print(table(without_columns(rows, 4, 5)));
+  for (size_t i = 0; i < variants.size(); ++i) {
+    const Verdict& verdict = group.variants[i].check.verdict;
+    if (verdict.ok()) continue;
+    print(format("\n%s around its first wrong element (*: wrong):\n", variants[i]->name) +
+          verdict.around.text(options.data == Data::index));
+  }
   if (timed) print("cuBLASLt algorithm: " + group.algorithm + "\n");
   return right;
 }

@@ -19,7 +19,8 @@ const std::vector<std::string> FLAGS = {
     "--check", "--list", "--choices", "--bench-rows", "--sweep-rows", "--energy-rows", "--help"};
 const std::vector<std::string> VALUED = {"--m",    "--n",    "--k",    "--stage",    "--variant",
                                          "--data", "--seed", "--grid", "--workspace"};
-const std::vector<Data> ALL_DATA = {Data::normal, Data::uniform, Data::ints, Data::zeros};
+const std::vector<Data> ALL_DATA = {Data::normal, Data::uniform, Data::ints, Data::zeros,
+                                    Data::index};
 
 bool is_one_of(const std::string& name, const std::vector<std::string>& names) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -229,7 +230,13 @@ std::string usage(const std::string& program) {
          "cost\n"
          "                  model expects to be the fastest\n"
          "  --variant=NAME  only this variant\n"
-         "  --data=KIND     normal (default), uniform, ints (checked bit for bit) or zeros\n"
+         "  --data=KIND     normal (default), uniform, ints (checked bit for bit), zeros, or "
+         "index: "
+         "A is\n"
+         "                  the identity and B says which element it is, so that a wrong D shows "
+         "from "
+         "where\n"
+         "                  its elements came\n"
          "  --seed=S        seed of the data, default 1\n"
          "  --grid=G        at most G CTAs, for persistent rungs; default 0: as many as fit\n"
          "  --workspace=0   calls have no workspace; variants that need one are left out, or "

@@ -164,6 +164,8 @@ TEST_CASE("a refusal names the value, the rule and what was probably meant") {
         "bn256?");
   CHECK(contains(refusal({"--data=uniforms"}), "did you mean uniform?"));
   CHECK(contains(refusal({"--data=Normal"}), "did you mean normal?"));
+  CHECK(parse({"--data=index"}).data == Data::index);
+  CHECK(contains(refusal({"--data=places"}), "normal, uniform, ints, zeros, index"));
   CHECK(contains(refusal({"--sed=1"}), "There is no option '--sed=1'; did you mean --seed?"));
   CHECK(contains(refusal({"8192"}), "There is no option '8192'"));
   CHECK(contains(refusal({"--m"}), "--m needs a value"));

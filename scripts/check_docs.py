@@ -35,6 +35,15 @@ EXERCISE = re.compile(r"\bmake exercise-(\d+\.\d+)")
 FAILURE = "failure-"  # make failure-NAME
 GENERATED = re.compile(r"<!-- (?:value|counter|energy|shapes|sweep|limit): [^>]+? -->.*?<!-- end -->")
 
+# Numbers that several pages use: each comes from docs/results where it stands, so that no page can
+# say another one. A link's words, and words that a number follows.
+MEASURED_PAGES = re.compile(r"\[([^\]]*)\]\((?:docs/)?(?:hopper_numbers|limits)\.md[^)]*\)")
+NAMED_NUMBERS = (
+    ("what mma.sync reaches", re.compile(r"`mma\.sync`,? (?:(?:works|does|needs|at|about) )*(\d[\d.]*)")),
+    ("what mma.sync takes", re.compile(r"^\| `mma\.sync`[^|]*\|.*\| *(\d[\d.]*) *\|$")),
+    ("what a ceiling allows", re.compile(r"\bat most (\d[\d.]* %)(?= of the (?:rate|tensor))")),
+)
+
 # What no text of the project may contain, each with the reason.
 FORBIDDEN = (
     (re.compile(r"(?<![\w.])/(?:home|root|tmp|work|Users|mnt)/\w"), "a path of one machine"),
@@ -299,6 +308,25 @@ def check_speeds(root):
                 yield f"{path.relative_to(root)}:{number}: \"{match.group()}\" comes from no run"
 
 
+def check_named_numbers(root):
+    """A number that has a name on another page is generated, not typed."""
+    for path in tables.markdown_files(root):
+        inside = False
+        for number, line in prose(path.read_text(encoding="utf-8")):
+            inside = bool(tables.TABLE.match(line)) or inside and line != tables.END
+            if inside:
+                continue
+            typed = GENERATED.sub("·", line)
+            where = f"{path.relative_to(root)}:{number}"
+            for words in MEASURED_PAGES.findall(typed):
+                if re.search(r"(?<!\w)\d", words):
+                    yield f"{where}: \"{words}\" is typed, and links to a page of measured numbers"
+            for name, pattern in NAMED_NUMBERS:
+                match = pattern.search(typed)
+                if match:
+                    yield f"{where}: {match.group(1)}, {name}, is typed"
+
+
 def check_make_targets(root):
     """Every `make X` in code is a target, and every `make failure-NAME` a mutation."""
     makefile = (root / "Makefile").read_text(encoding="utf-8")
@@ -446,6 +474,7 @@ CHECKS = {
     "instruction tables match common/ptx": check_instruction_tables,
     "words": check_words,
     "no speed without a source": check_speeds,
+    "numbers of one name come from one source": check_named_numbers,
     "make targets exist": check_make_targets,
     "exercises have a mark and an answer": check_exercises,
     "docs/isa.md is the decode table": check_isa,

@@ -31,7 +31,7 @@ ISA_LINK = re.compile(re.escape(ISA) + r"#[a-z0-9-]+")
 ELISION = "…"
 SPEED = re.compile(r"\d[\d.,]*\s*(?:TFLOPS|TFLOP/s|GFLOPS|GFLOP/s)")
 MAKE = re.compile(r"\bmake ([a-z]+(?:-[a-z]+)*)(-(?:NN?|\d+))?(?![\w-])(?!\.[M\d])")
-EXERCISE = re.compile(r"\bmake exercise-(\d+\.\d+)")
+EXERCISE = re.compile(r"\bmake exercise-((?:\d+|m)\.\d+)")
 FAILURE = "failure-"  # make failure-NAME
 GENERATED = re.compile(r"<!-- (?:value|counter|energy|shapes|sweep|limit): [^>]+? -->.*?<!-- end -->")
 
@@ -43,6 +43,11 @@ NAMED_NUMBERS = (
     ("what mma.sync takes", re.compile(r"^\| `mma\.sync`[^|]*\|.*\| *(\d[\d.]*) *\|$")),
     ("what a ceiling allows", re.compile(r"\bat most (\d[\d.]* %)(?= of the (?:rate|tensor))")),
 )
+
+# Terms that have to be looked up, with the pages' own that are easily taken for everyday words.
+GLOSSARY = """GPC SBO LBO scale-d acquire release relaxed scope proxy swizzle atom chunk descriptor rung
+variant warpgroup producer consumer cluster raster slot parity epilogue policy race deadlock""".split()
+GLOSSARY += ["core matrix", "tensor map", "stream-K", "ping-pong"]
 
 # What no text of the project may contain, each with the reason.
 FORBIDDEN = (
@@ -327,6 +332,19 @@ def check_named_numbers(root):
                     yield f"{where}: {match.group(1)}, {name}, is typed"
 
 
+def check_glossary(root):
+    """Words that a newcomer meets on the pages have a row in the glossary."""
+    page = root / "docs/glossary.md"
+    rows = page.read_text(encoding="utf-8") if page.exists() else ""
+    heads = [line.split("|")[1] for line in rows.split("\n") if line.startswith("| ")]
+    defined = {word.strip(" `") for head in heads for word in head.split(",")}
+    for path in tables.markdown_files(root):
+        text = "\n".join(line for _, line in prose(path.read_text(encoding="utf-8")))
+        for word in GLOSSARY:
+            if word not in defined and re.search(rf"\b{re.escape(word)}\b", text):
+                yield f"{path.relative_to(root)}: \"{word}\" has no row in docs/glossary.md"
+
+
 def check_make_targets(root):
     """Every `make X` in code is a target, and every `make failure-NAME` a mutation."""
     makefile = (root / "Makefile").read_text(encoding="utf-8")
@@ -475,6 +493,7 @@ CHECKS = {
     "words": check_words,
     "no speed without a source": check_speeds,
     "numbers of one name come from one source": check_named_numbers,
+    "words are in the glossary": check_glossary,
     "make targets exist": check_make_targets,
     "exercises have a mark and an answer": check_exercises,
     "docs/isa.md is the decode table": check_isa,

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Runs the exercises of docs/NN_*.md: applies the change that an answer shows, in a copy of the
+"""Runs the exercises of docs/NN_*.md, and the proofs of docs/misconceptions.md: applies the change that an answer shows, in a copy of the
 tree, runs its commands there and compares what they print with what the answer says.
 
-    exercises.py [NAME...]      all, or those that are named: 5.2 is the second of page 5
+    exercises.py [NAME...]      all, or those that are named: 5.2 is the second of page 5, m.2 that of
+                                docs/misconceptions.md
     exercises.py --show NAME    one, for a reader: everything that its commands print
 
-An exercise is a numbered item of a section "Break it". It begins with *(GPU)* or *(no GPU)* and has
+An exercise is a numbered item of a section "Break it", or "The list". It begins with *(GPU)* or *(no GPU)* and has
 a folded answer, <details>, in which fences say what to do, in this order:
 
     ```diff     --- FILE, then hunks divided by lines @@: what is taken out and put in, and lines that
@@ -27,7 +28,8 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SECTION = "## Break it"
+SECTIONS = ("## Break it", "## The list")
+MISCONCEPTIONS = "misconceptions.md"
 COPIES = ROOT / "build" / "exercises"  # trees that answers are tried in
 ITEM = re.compile(r"^(\d+)\. ")
 MARK = re.compile(r"^\d+\. \*\((GPU|no GPU)\)\* ")
@@ -47,7 +49,8 @@ class Exercise:
 
     def __init__(self, page, number, lines):
         self.page = page.name
-        self.name = f"{int(page.name.split('_')[0])}.{number}"
+        which = "m" if page.name == MISCONCEPTIONS else int(page.name.split("_")[0])
+        self.name = f"{which}.{number}"
         self.lines = lines
         mark = MARK.match(lines[0])
         self.gpu = mark.group(1) == "GPU" if mark else None
@@ -94,9 +97,9 @@ def fences(lines):
 def of_page(page):
     """The exercises of a page."""
     lines = page.read_text(encoding="utf-8").split("\n")
-    if SECTION not in lines:
+    start = next((i + 1 for i, line in enumerate(lines) if line in SECTIONS), None)
+    if start is None:
         return []
-    start = lines.index(SECTION) + 1
     end = next((i for i in range(start, len(lines)) if lines[i].startswith("## ")), len(lines))
     found, fenced = [], False
     for line in lines[start:end]:
@@ -113,6 +116,7 @@ def of_page(page):
 
 def all_exercises(root=ROOT):
     pages = sorted((root / "docs").glob("[0-9]*_*.md"))
+    pages += [path for path in [root / "docs" / MISCONCEPTIONS] if path.exists()]
     return [exercise for page in pages for exercise in of_page(page)]
 
 

@@ -97,6 +97,7 @@ class Project(unittest.TestCase):
         self.write("README.md", "[page](docs/01_name.md)\n")
         self.write("docs/01_name.md", PAGE)
         self.write("docs/guide.md", GUIDE)
+        self.write("docs/glossary.md", "| here | means |\n|---|---|\n| rung, stage | a step |\n")
         self.write("stages/01_name.cu", STAGE)
         self.write("common/ptx/all.cuh", WRAPPERS)
         self.write("Makefile", "PER_STAGE := stage diff\n.PHONY: help test\n")
@@ -130,7 +131,7 @@ class Checks(Project):
         code, printed = self.run_checks()
         self.assertEqual(code, 0, printed)
         self.assertIn("SKIPPED published kernels are unchanged: docs/results has no", printed)
-        self.assertEqual(printed.splitlines()[-1], "docs: 13 passed, 0 failed, 2 skipped")
+        self.assertEqual(printed.splitlines()[-1], "docs: 14 passed, 0 failed, 2 skipped")
 
     def test_tables(self):
         self.write("docs/guide.md", GUIDE.replace("–", "9"))
@@ -206,6 +207,13 @@ class Checks(Project):
         self.page("See", "[L2](hopper_numbers.md), `mma.sync` takes and at most 57 % of it. See")
         self.assertEqual(self.run_checks()[0], 0)
 
+    def test_words_are_in_the_glossary(self):
+        self.page("See", "The SBO of a core matrix. See")
+        self.fails('"SBO" has no row', '"core matrix" has no row')
+        self.write("docs/glossary.md", "| rung | 1 |\n| SBO, stride byte offset | 2 |\n"
+                                       "| core matrix | 3 |\n")
+        self.assertEqual(self.run_checks()[0], 0)
+
     def test_make_targets(self):
         self.page("See", "Say `make test`, `make diff-3` or `make stage-N`. See")
         self.assertEqual(self.run_checks()[0], 0)
@@ -276,7 +284,7 @@ class Hashes(Project):
     def test_same_kernel(self):
         code, printed = self.run_checks()
         self.assertEqual(code, 0, printed)
-        self.assertEqual(printed.splitlines()[-1], "docs: 14 passed, 0 failed, 1 skipped")
+        self.assertEqual(printed.splitlines()[-1], "docs: 15 passed, 0 failed, 1 skipped")
 
     def test_changed_kernel(self):
         self.built("ffff")
@@ -324,7 +332,7 @@ class Hashes(Project):
         self.chooser("wide")
         code, printed = self.run_checks()
         self.assertEqual(code, 0, printed)
-        self.assertEqual(printed.splitlines()[-1], "docs: 14 passed, 0 failed, 1 skipped")
+        self.assertEqual(printed.splitlines()[-1], "docs: 15 passed, 0 failed, 1 skipped")
 
     def test_a_chosen_kernel_that_has_changed(self):
         self.chooser("wide", "ffff")

@@ -117,15 +117,31 @@ OPTIONS = $(strip $(call option,M,m) $(call option,N,n) $(call option,K,k) \
   $(call option,GRID,grid) $(call option,WORKSPACE,workspace) $(call option,TYPE,type) \
   $(call option,LAYOUT,layout))
 
+# Make takes any name; a size in lower case would do nothing.
+$(foreach name,m n k variant data seed grid workspace rows,$(if $(filter command,$(origin \
+  $(name))),$(error $(name)=$($(name)): variables are in upper case here, as in \
+  $(shell echo $(name) | tr a-z A-Z)=$($(name)))))
+
+# What measures does so on a Hopper; without one, say it before a compiler starts.
+MEASURING := $(filter limits golden bench counters energy,$(MAKECMDGOALS))
+ifneq ($(MEASURING),)
+  ifeq ($(DRY),)
+    NO_GPU := $(shell $(PYTHON) scripts/doctor.py --no-gpu)
+    $(if $(NO_GPU),$(error make $(firstword $(MEASURING)) runs on a GPU of compute capability 9.0 \
+      and there is none: $(NO_GPU)))
+  endif
+endif
+
 # ---- Help ---------------------------------------------------------------------------------------
 define HELP
 make ladder        builds every rung, runs and checks it, prints one table
 make stage-N       the same for rung N, one row a variant, then what to read and run next
-                   [M= N= K= VARIANT= DATA=normal|uniform|ints|zeros SEED= GRID= WORKSPACE=0]
+                   [M= N= K= VARIANT= DATA=normal|uniform|ints|zeros|index SEED= GRID= WORKSPACE=0]
                    [rung 13: TYPE=bf16|bf16_fp32|fp16|fp16_fp32|tf32 LAYOUT=TN|NN|NT|TT]
 make stage-0       what is expected to be the fastest for a shape, of all rungs [the same]
 make test          everything that this machine can test [REQUIRE_GPU=1 DOCTEST_DIR=]
                    [SANITIZE=1: host, machine and golden under address and undefined sanitizers]
+make test-docs     every exercise of the pages: does its answer print what it says? 10 minutes
 make bench         the measurement, resumable, into docs/results/ [ROWS=]
 make sweep         every configuration at many shapes, and how far the pick is off, into docs/results/
                    [SHAPES=tuning,heldout REGIME=burst|sustained FORCE=1 PICKS=1]
@@ -138,6 +154,7 @@ make ptx-N sass-N  the kernel's PTX and SASS, with source lines [VARIANT=]
 make trace-N       a timeline of who waited on what, Perfetto JSON and SVG [VARIANT= M= N= K= GRID=]
 make mutations     bugs put into the rungs, and how the PTX machine reports each
 make failure-NAME  one of them, explained
+make exercise-N.M  exercise M of page N: makes the change of its answer in a copy and runs it
 make ncu-N         Nsight Compute on one launch of the kernel [VARIANT= M= N= K=]
 make sanitize-N    compute-sanitizer: memcheck, racecheck and synccheck [VARIANT= M= N= K=]
 make doctor        what will work on this machine and what will not, each with the fix
@@ -159,7 +176,7 @@ Make reports a program's exit code as "Error N" and exits 2 itself.
 endef
 export HELP
 
-.PHONY: help ladder bench sweep counters limits energy tables doctor lib install mutations machine-bench test clean FORCE
+.PHONY: help ladder bench sweep counters limits energy tables doctor lib install mutations machine-bench test test-docs clean FORCE
 help:
 	@echo "$$HELP"
 
@@ -344,6 +361,13 @@ mutations: $(STAGE_PROGRAMS) $(KERNEL_PROGRAMS) machine
 
 failure-%: $(STAGE_PROGRAMS) $(KERNEL_PROGRAMS) machine
 	$(Q)$(PYTHON) scripts/mutations.py --show $*
+
+# Where an exercise's answer is tried: a copy of the tree below build/.
+exercise-%: build/ladder $(STAGE_PROGRAMS) machine
+	$(Q)$(PYTHON) scripts/exercises.py --show $*
+
+test-docs: build/ladder $(STAGE_PROGRAMS) machine
+	$(Q)$(PYTHON) scripts/exercises.py
 
 machine-bench: $(STAGE_PROGRAMS) machine
 	$(Q)$(PYTHON) scripts/machine_bench.py

@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 import bench
+import exercises
 import mutations
 import registry
 import sweep_tables
@@ -29,9 +30,24 @@ ISA = "https://docs.nvidia.com/cuda/parallel-thread-execution/"
 ISA_LINK = re.compile(re.escape(ISA) + r"#[a-z0-9-]+")
 ELISION = "…"
 SPEED = re.compile(r"\d[\d.,]*\s*(?:TFLOPS|TFLOP/s|GFLOPS|GFLOP/s)")
-MAKE = re.compile(r"\bmake ([a-z]+(?:-[a-z]+)*)(-(?:NN?|\d+))?(?![\w-])")
+MAKE = re.compile(r"\bmake ([a-z]+(?:-[a-z]+)*)(-(?:NN?|\d+))?(?![\w-])(?!\.[M\d])")
+EXERCISE = re.compile(r"\bmake exercise-((?:\d+|m)\.\d+)")
 FAILURE = "failure-"  # make failure-NAME
 GENERATED = re.compile(r"<!-- (?:value|counter|energy|shapes|sweep|limit): [^>]+? -->.*?<!-- end -->")
+
+# Numbers that several pages use: each comes from docs/results where it stands, so that no page can
+# say another one. A link's words, and words that a number follows.
+MEASURED_PAGES = re.compile(r"\[([^\]]*)\]\((?:docs/)?(?:hopper_numbers|limits)\.md[^)]*\)")
+NAMED_NUMBERS = (
+    ("what mma.sync reaches", re.compile(r"`mma\.sync`,? (?:(?:works|does|needs|at|about) )*(\d[\d.]*)")),
+    ("what mma.sync takes", re.compile(r"^\| `mma\.sync`[^|]*\|.*\| *(\d[\d.]*) *\|$")),
+    ("what a ceiling allows", re.compile(r"\bat most (\d[\d.]* %)(?= of the (?:rate|tensor))")),
+)
+
+# Terms that have to be looked up, with the pages' own that are easily taken for everyday words.
+GLOSSARY = """GPC SBO LBO scale-d acquire release relaxed scope proxy swizzle atom chunk descriptor rung
+variant warpgroup producer consumer cluster raster slot parity epilogue policy race deadlock""".split()
+GLOSSARY += ["core matrix", "tensor map", "stream-K", "ping-pong"]
 
 # What no text of the project may contain, each with the reason.
 FORBIDDEN = (
@@ -297,6 +313,39 @@ def check_speeds(root):
                 yield f"{path.relative_to(root)}:{number}: \"{match.group()}\" comes from no run"
 
 
+def check_named_numbers(root):
+    """A number that has a name on another page is generated, not typed."""
+    for path in tables.markdown_files(root):
+        inside = False
+        for number, line in prose(path.read_text(encoding="utf-8")):
+            inside = bool(tables.TABLE.match(line)) or inside and line != tables.END
+            if inside:
+                continue
+            typed = GENERATED.sub("·", line)
+            where = f"{path.relative_to(root)}:{number}"
+            for words in MEASURED_PAGES.findall(typed):
+                if re.search(r"(?<!\w)\d", words):
+                    yield f"{where}: \"{words}\" is typed, and links to a page of measured numbers"
+            for name, pattern in NAMED_NUMBERS:
+                match = pattern.search(typed)
+                if match:
+                    yield f"{where}: {match.group(1)}, {name}, is typed"
+
+
+def check_glossary(root):
+    """Words that a newcomer meets on the pages have a row in the glossary."""
+    page = root / "docs/glossary.md"
+    rows = page.read_text(encoding="utf-8") if page.exists() else ""
+    heads = [line.split("|")[1] for line in rows.split("\n") if line.startswith("| ")]
+    defined = {word.strip(" `") for head in heads for word in head.split(",")}
+    for path in tables.markdown_files(root):
+        text = "\n".join(line for _, line in prose(path.read_text(encoding="utf-8")))
+        text = re.sub(r"`[^`\n]*`", "", text)
+        for word in GLOSSARY:
+            if word not in defined and re.search(rf"\b{re.escape(word)}\b", text):
+                yield f"{path.relative_to(root)}: \"{word}\" has no row in docs/glossary.md"
+
+
 def check_make_targets(root):
     """Every `make X` in code is a target, and every `make failure-NAME` a mutation."""
     makefile = (root / "Makefile").read_text(encoding="utf-8")
@@ -314,6 +363,20 @@ def check_make_targets(root):
             for name, rung in MAKE.findall(code):
                 if name not in (per_stage if rung else single):
                     yield f"{path.relative_to(root)}:{number}: make {name}{rung} is no target"
+
+
+def check_exercises(root):
+    """Each says whether it needs a GPU and has a folded answer; each `make exercise-N.M` is one.
+    What the answers say is the business of make test-docs."""
+    known = exercises.all_exercises(root)
+    for exercise in known:
+        for problem in exercise.form():
+            yield f"docs/{exercise.page}: exercise {exercise.name} {problem}"
+    names = [exercise.name for exercise in known]
+    for path in tables.markdown_files(root):
+        for name in EXERCISE.findall(path.read_text(encoding="utf-8")):
+            if name not in names:
+                yield f"{path.relative_to(root)}: there is no exercise {name}"
 
 
 def check_isa(root):
@@ -430,7 +493,10 @@ CHECKS = {
     "instruction tables match common/ptx": check_instruction_tables,
     "words": check_words,
     "no speed without a source": check_speeds,
+    "numbers of one name come from one source": check_named_numbers,
+    "words are in the glossary": check_glossary,
     "make targets exist": check_make_targets,
+    "exercises have a mark and an answer": check_exercises,
     "docs/isa.md is the decode table": check_isa,
     "published kernels are unchanged": check_hashes,
     "published choices are the model's": check_choices,

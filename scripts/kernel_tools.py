@@ -10,10 +10,12 @@ PTX and SASS come with source lines. OPTIONS are the program's; without --varian
 takes every variant and the others the one that stands for the rung.
 """
 
+import glob
 import json
 import os
 import re
 import shutil
+import site
 import subprocess
 import sys
 
@@ -39,17 +41,24 @@ SMALL = {"--m": "200", "--n": "264", "--k": "136"}
 DEFAULT_SIZE = "8192"  # of the programs, on a GPU
 
 
+def pip_folders():
+    """Where packages of pip, nvidia-cuda-nvdisasm for one, have their programs: nvidia/*/bin."""
+    roots = site.getsitepackages() + [site.getusersitepackages()] + sys.path
+    return [path for root in dict.fromkeys(roots)
+            for path in sorted(glob.glob(os.path.join(glob.escape(root), "nvidia", "*", "bin")))]
+
+
 def find_tool(name):
-    """Path of a tool of the toolkit, or None."""
+    """Path of a tool of the toolkit, on PATH, in CUDA_HOME or from pip; or None."""
     home = os.environ.get("CUDA_HOME", "")
     inside = [os.path.join(home, part) for part in ("bin", "compute-sanitizer") if home]
-    return shutil.which(name) or shutil.which(name, path=os.pathsep.join(inside))
+    return shutil.which(name) or shutil.which(name, path=os.pathsep.join(inside + pip_folders()))
 
 
 def need(name):
     tool = find_tool(name)
     if tool is None:
-        print(f"{name} is neither on PATH nor in CUDA_HOME: {GET[name]}.", file=sys.stderr)
+        print(f"{name} is neither on PATH nor in CUDA_HOME nor from pip: {GET[name]}.", file=sys.stderr)
         sys.exit(2)
     return tool
 

@@ -120,6 +120,9 @@ def limits_table(results):
     return markdown(header, lines) + ["", caption]
 
 
+NAMED = re.compile(rf"[a-z]\w*\.(?:{'|'.join(REGIMES)})\.\w+")
+
+
 def operand(results, text):
     """(value, key) of NAME.REGIME.KEY."""
     parts = text.split(".")

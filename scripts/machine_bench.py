@@ -30,6 +30,7 @@ def measure(program, variant, shape, check, threads):
     """(warp instructions a second, products a second) of the fastest of some runs."""
     environment = {
         **os.environ, "LADDER_DEVICE": "machine", "MACHINE_STATS": "1",
+        "MACHINE_POLICY": "eager",
         "MACHINE_CHECK": str(check), "MACHINE_THREADS": str(threads),
     }  # fmt: skip
     command = [program, "--check", f"--variant={variant}", "--data=zeros"]

@@ -18,7 +18,8 @@ import tempfile
 
 from kernel_tools import source_line
 
-# What ptxas' codes mean to the author of a kernel. Other C75xx codes are refused as well.
+# What ptxas' codes mean to the author of a kernel. Other C75xx codes are refused as well. C7602 is
+# an error of its own, which ends the compile.
 MEANING = {
     "C7508": "setmaxnreg is dropped, so no registers move between warps: give the kernel "
     "__launch_bounds__(THREADS, 1).",
@@ -37,6 +38,11 @@ MEANING = {
     "C7520": "wgmma is serialised because ptxas had to put a wgmma.fence on a path that not every "
     "thread takes: fence on the common path.",
 }
+MEANING["C7602"] = (
+    "an instruction names more registers than a thread can have, 65,536 / (threads of the CTA * CTAs "
+    "an SM) by __launch_bounds__: fewer threads, or a smaller tile for each warpgroup. More rows need "
+    "more warpgroups, whose threads have fewer registers each (docs/ptxas.md)."
+)
 UNKNOWN = "ptxas rewrote or serialised something that the kernel spells out."
 SPILL = "registers are spilled to local memory: a smaller tile per thread, or fewer live values."
 STACK = (
@@ -44,7 +50,7 @@ STACK = (
     "address of it."
 )
 
-CODE = re.compile(r"\((C75\d\d)\)")
+CODE = re.compile(r"\((C75\d\d|C7602)\)")
 PTX_LINE = re.compile(r"around line (\d+)")
 FRAME = re.compile(
     r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
@@ -53,8 +59,9 @@ FUNCTION = re.compile(r"Function properties for (\S+)")
 ENTRY = re.compile(r"^\s*(?:\.visible\s+|\.weak\s+)?\.entry\s+([\w$]+)", re.MULTILINE)
 
 
-def findings(log, ptx):
-    """What is wrong with a compile: pairs of what the log says and its meaning; [] if clean."""
+def findings(log, ptx, compiled=True):
+    """What is wrong with a compile: pairs of what the log says and its meaning; [] if clean. Of one
+    that failed nothing more is asked than what its errors mean."""
     found = []
     function = "?"
     seen = set()
@@ -77,7 +84,7 @@ def findings(log, ptx):
             elif stack:
                 found.append((f"{function}: {line.strip()}", STACK))
     for entry in ENTRY.findall(ptx):
-        if entry not in seen:
+        if compiled and entry not in seen:
             found.append(
                 (f"{entry}: the log says nothing about it", "nvcc needs -Xptxas -v.")
             )
@@ -119,7 +126,7 @@ def main():
     directory = tempfile.mkdtemp(prefix="gate-", dir=os.path.dirname(made_object) or ".")
     try:
         status, log, ptx = compile_into(directory, source, sys.argv[5:])
-        bad = findings(log, ptx)
+        bad = findings(log, ptx, compiled=status == 0)
         if status != 0:
             sys.stderr.write(log)
         if bad:

@@ -107,7 +107,8 @@ def stubs(args):
     with written(args.out, "aliases.rsp") as file:
         file.write("\n".join(aliases) + "\n")
     with written(args.out, "exports.map") as file:
-        file.write(node + " { global: cuda*; __cuda*; cu[A-Z]*; ptx_machine; local: *; };\n")
+        names = "cuda*; __cuda*; cu[A-Z]*; ptx_machine; ptx_machine_set_policy"
+        file.write(f"{node} {{ global: {names}; local: *; }};\n")
 
 
 def main():

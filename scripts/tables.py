@@ -610,10 +610,15 @@ def check_variant(results, stage, variant, text):
 
 
 def operand(results, text):
-    """(value, key) of an operand that is not a number; no value if the row was not measured."""
+    """(value, key) of an operand that is not a number; no value if the row was not measured. A limit
+    may stand among them, so that a page can divide what a rung reaches by what there is."""
+    if limits_tables.NAMED.fullmatch(text):
+        return limits_tables.operand(results, text)
     parts = text.split(".")
     if not re.fullmatch(r"\d+\.[^.]+\.\d+\.(burst|sustained)\.\w+", text):
-        raise Problem(f'"{text}" is neither a number nor rung.variant.size.regime.key')
+        raise Problem(
+            f'"{text}" is neither a number nor rung.variant.size.regime.key nor limit.regime.key'
+        )
     stage, (variant, _, args) = int(parts[0]), parts[1].rstrip(")").partition("(")
     check_variant(results, stage, variant, text)
     row = results.find(stage, variant, int(parts[2]), parts[3], args) if results else None

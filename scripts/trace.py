@@ -477,6 +477,7 @@ def trace_on_machine(program, options, out):
     events = out + ".events.json"
     command, environment = rewrite_ptx.machine_run([program] + options, None)
     environment["MACHINE_TRACE"] = os.path.abspath(events)
+    environment["MACHINE_POLICY"] = "eager"  # the one that is traced
     run(command, environment)
     with open(events, encoding="utf-8") as file:
         document = json.load(file)

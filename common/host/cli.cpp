@@ -78,11 +78,17 @@ void print_list() {
 // Before anything runs: the limit on the grid, types and layout are all that options can get wrong for
 // a variant. Where no variant takes them, the rung's result says why.
 void refuse_bad_calls(const Options& options) {
-  std::vector<std::string> sentences;
+  std::vector<std::string> sentences, of_one_tile;  // stems of rungs whose CTAs have a tile each
   for (const Stage* stage : chosen_stages(options, all_stages())) {
     std::vector<const Variant*> variants = chosen_variants(options, *stage);
     if (variants.empty() && options.variant.empty()) variants.push_back(&stage->result());
     for (const Variant* variant : variants) {
+      if (options.grid > 0 && !variant->chooses() && !variant->rules().persistent) {
+        if (of_one_tile.empty() || of_one_tile.back() != stage->stem) {
+          of_one_tile.push_back(stage->stem);
+        }
+        continue;
+      }
       // Of no size, so that nothing else is judged.
       Shape none = shape_of_run(options, *stage);
       none.m = none.n = none.k = 0;
@@ -91,6 +97,14 @@ void refuse_bad_calls(const Options& options) {
       const std::string found = argument_violations(*variant, *empty);
       if (!found.empty()) sentences.push_back(stage->stem + ": " + found);
     }
+  }
+  if (!of_one_tile.empty()) {
+    sentences.insert(
+        sentences.begin(),
+        join(of_one_tile) + (of_one_tile.size() == 1 ? " has" : " have") +
+            " variants that start one CTA for each tile. Only persistent kernels, whose "
+            "CTAs take tile after tile, have a limit, such as those of 07_persistent; the "
+            "nearest that works is 0, no limit.");
   }
   if (sentences.empty()) return;
   const std::string grid = "--grid is " + std::to_string(options.grid) + ", which is refused:\n";
@@ -165,9 +179,17 @@ GroupOutcome check_group(Workbench& workbench, const Stage& stage,
   for (const Variant* variant : variants) {
     const std::string name = describe(stage, *variant, shape);
     const Watchdog watchdog(name);
+    Problem& problem = workbench.problem(stage.kind(), shape);
     Outcome outcome;
-    outcome.check = check(workbench.problem(stage.kind(), shape),
-                          {name, [variant](const Call& call) { run(*variant, call); }});
+    for (const std::string& policy : policies()) {
+      use_policy(policy);
+      outcome.check = check(problem, {name + (policy.empty() ? "" : ", policy " + policy),
+                                      [variant](const Call& call) { run(*variant, call); }});
+      if (!outcome.check.ok()) {
+        if (!policy.empty()) outcome.check.failure += " (policy " + policy + ")";
+        break;
+      }
+    }
     group.variants.push_back(outcome);
   }
   return group;
@@ -219,6 +241,12 @@ bool run_stage(Workbench& workbench, const Options& options, const Stage& stage,
   }
   if (timed) rows.push_back(cublas_row(group));
   print(table(without_columns(rows, 4, 5)));
+  for (size_t i = 0; i < variants.size(); ++i) {
+    const Verdict& verdict = group.variants[i].check.verdict;
+    if (verdict.ok()) continue;
+    print(format("\n%s around its first wrong element (*: wrong):\n", variants[i]->name) +
+          verdict.around.text(options.data == Data::index));
+  }
   if (timed) print("cuBLASLt algorithm: " + group.algorithm + "\n");
   return right;
 }

@@ -11,7 +11,9 @@
 
 namespace ladder {
 
-enum class Data { normal, uniform, ints, zeros };
+// index: A is `identity` and B is `places`, so that D[m][n] says from which row and column of B it
+// comes. Those two are what matrices are filled with, not what a program is asked for.
+enum class Data { normal, uniform, ints, zeros, index, identity, places };
 
 // splitmix64, Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014).
 LADDER_HOST_DEVICE inline uint64_t hash64(uint64_t x) {
@@ -43,6 +45,27 @@ LADDER_HOST_DEVICE inline float data_value(Data data, uint64_t seed, uint64_t in
     default:
       return 0.0f;
   }
+}
+
+// A number that says which element of a matrix it is, exact in bf16: 2^(row % 64 - 32) times
+// 1 + col % 128 / 128, so that its exponent is the row and its significand the column. fp16 has too
+// few exponents for it.
+constexpr int PLACE_ROWS = 64, PLACE_COLS = 128;
+LADDER_HOST_DEVICE inline float place_value(long long row, long long col) {
+  float value = 1 + static_cast<float>(col % PLACE_COLS) / PLACE_COLS;
+  const int exponent = static_cast<int>(row % PLACE_ROWS) - PLACE_ROWS / 2;
+  for (int i = 0; i < exponent; ++i) value *= 2;
+  for (int i = 0; i > exponent; --i) value /= 2;
+  return value;
+}
+
+// The element [row][col] of a matrix with `cols` columns. Row i of the identity has its 1 in column
+// i % cols, so that none is empty.
+LADDER_HOST_DEVICE inline float element_value(Data data, uint64_t seed, long long row,
+                                              long long col, long long cols) {
+  if (data == Data::identity) return row % cols == col ? 1.0f : 0.0f;
+  if (data == Data::places) return place_value(row, col);
+  return data_value(data, seed, static_cast<uint64_t>(row * cols + col));
 }
 
 }  // namespace ladder

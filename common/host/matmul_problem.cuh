@@ -78,8 +78,10 @@ class MatmulProblem : public Problem {
         check_cuda(cudaMemsetAsync(buffer->data(), 0xff, buffer->bytes(), stream()),  // NaN
                    "cudaMemsetAsync");
       }
-      fill(set.a.template as<In>(), a_rows, a_cols, sizes.lda, data, seed + 2 * i, stream());
-      fill(set.b.template as<In>(), b_rows, b_cols, sizes.ldb, data, seed + 2 * i + 1, stream());
+      const Data of_a = data == Data::index ? Data::identity : data;
+      const Data of_b = data == Data::index ? Data::places : data;
+      fill(set.a.template as<In>(), a_rows, a_cols, sizes.lda, of_a, seed + 2 * i, stream());
+      fill(set.b.template as<In>(), b_rows, b_cols, sizes.ldb, of_b, seed + 2 * i + 1, stream());
       set.args.a = set.a.template as<In>();
       set.args.b = set.b.template as<In>();
       set.args.d = set.d.template as<Out>();
@@ -108,7 +110,7 @@ class MatmulProblem : public Problem {
     }
   }
 
-  // For Data::ints bit for bit.
+  // For Data::ints and Data::index bit for bit.
   Verdict verify() override {
     Verdict all;
     for (size_t set = 0; set < sets_.size(); ++set) {
@@ -195,7 +197,7 @@ class MatmulProblem : public Problem {
 
   Verdict verify_set(size_t set) {  // sets come in order: at most one reference is added
     const Args& args = sets_[set].args;
-    const bool exact = data_ == Data::ints;
+    const bool exact = data_ == Data::ints || data_ == Data::index;
     if (on_machine()) {
       if (host_references_.size() == set) host_references_.push_back(reference_on_host(args));
       return verify_on_host(args, host_references_[set], exact);

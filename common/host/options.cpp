@@ -19,26 +19,30 @@ const std::vector<std::string> FLAGS = {
     "--check", "--list", "--choices", "--bench-rows", "--sweep-rows", "--energy-rows", "--help"};
 const std::vector<std::string> VALUED = {"--m",    "--n",    "--k",    "--stage",    "--variant",
                                          "--data", "--seed", "--grid", "--workspace"};
-const std::vector<Data> ALL_DATA = {Data::normal, Data::uniform, Data::ints, Data::zeros};
+const std::vector<Data> ALL_DATA = {Data::normal, Data::uniform, Data::ints, Data::zeros,
+                                    Data::index};
 
 bool is_one_of(const std::string& name, const std::vector<std::string>& names) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// A whole decimal number and nothing else: no sign, no blank, no leftover.
+// A whole decimal number and nothing else: no sign, no blank, no leftover. `likely` is suggested
+// where the text is none.
 uint64_t parse_number(const std::string& name, const std::string& text, uint64_t least,
-                      uint64_t most) {
+                      uint64_t most, uint64_t likely) {
   uint64_t value = 0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   const bool digits_only = stop == end && error != std::errc::invalid_argument;
-  const std::string rule = " must be a whole number from " + std::to_string(least) + " to " +
-                           std::to_string(most) + "; ";
+  const bool bounded = most < INT_MAX;  // by more than what fits the type
+  const std::string rule = " must be a whole number" +
+                           (bounded || digits_only ? " from " + std::to_string(least) + " to " +
+                                                         std::to_string(most) + "; "
+                                                   : ", " + std::to_string(least) + " or more; ");
   if (!digits_only) {
     const bool negative = text.size() > 1 && text[0] == '-';
-    const std::string example =
-        negative ? "the nearest that works is " + std::to_string(least)
-                 : "try " + std::to_string(std::clamp<uint64_t>(DEFAULT_SIZE, least, most));
+    const std::string example = negative ? "the nearest that works is " + std::to_string(least)
+                                         : "try " + std::to_string(likely);
     throw Refused(name + " is '" + text + "' but" + rule + example + ".");
   }
   if (error == std::errc::result_out_of_range || value < least || value > most) {
@@ -50,7 +54,7 @@ uint64_t parse_number(const std::string& name, const std::string& text, uint64_t
 }
 
 int parse_size(const std::string& name, const std::string& text) {
-  return static_cast<int>(parse_number(name, text, 1, MAX_SIZE));
+  return static_cast<int>(parse_number(name, text, 1, MAX_SIZE, DEFAULT_SIZE));
 }
 
 Data parse_data(const std::string& name, const std::string& text) {
@@ -151,14 +155,15 @@ void apply(Options* options, const std::string& name, const std::string& value,
   if (name == "--n") options->shape.n = parse_size(name, value);
   if (name == "--k") options->shape.k = parse_size(name, value);
   if (name == "--stage") {
-    options->stage = static_cast<int>(parse_number(name, value, 0, INT_MAX));
+    options->stage = static_cast<int>(parse_number(name, value, 0, INT_MAX, 1));
     check_stage(options->stage, stages);
   }
   if (name == "--variant") options->variant = value;
   if (name == "--data") options->data = parse_data(name, value);
-  if (name == "--seed") options->seed = parse_number(name, value, 0, INT64_MAX);
-  if (name == "--grid") options->grid = static_cast<int>(parse_number(name, value, 0, INT_MAX));
-  if (name == "--workspace") options->workspace = parse_number(name, value, 0, 1) == 1;
+  if (name == "--seed") options->seed = parse_number(name, value, 0, INT64_MAX, 1);
+  if (name == "--grid")
+    options->grid = static_cast<int>(parse_number(name, value, 0, INT_MAX, 132));
+  if (name == "--workspace") options->workspace = parse_number(name, value, 0, 1, 0) == 1;
   if (name == "--check") options->check_only = true;
   if (name == "--list") set_mode(options, Options::Mode::list, name);
   if (name == "--choices") set_mode(options, Options::Mode::choices, name);
@@ -313,7 +318,13 @@ std::string usage(const std::string& program) {
          "bf16,\n"
          "                  bf16_fp32, fp16, fp16_fp32, tf32 and others; a wrong one lists them\n"
          "  --layout=L      TN (both operands K-major), NN, NT or TT, as BLAS calls them\n"
-         "  --data=KIND     normal (default), uniform, ints (checked bit for bit) or zeros\n"
+         "  --data=KIND     normal (default), uniform, ints (checked bit for bit), zeros, or "
+         "index: "
+         "A is\n"
+         "                  the identity and B says which element it is, so that a wrong D shows "
+         "from "
+         "where\n"
+         "                  its elements came\n"
          "  --seed=S        seed of the data, default 1\n"
          "  --grid=G        at most G CTAs, for persistent rungs; default 0: as many as fit\n"
          "  --workspace=0   calls have no workspace; variants that need one are left out, or "
@@ -412,7 +423,7 @@ EnergyRow parse_energy_row(const std::string& line, const std::vector<Stage>& st
   row.shape = {parse_size(where + "m", words[2]), parse_size(where + "n", words[3]),
                parse_size(where + "k", words[4])};
   row.data = parse_data(where + "the data", words[5]);
-  row.grid = static_cast<int>(parse_number(where + "the grid", words[6], 0, INT_MAX));
+  row.grid = static_cast<int>(parse_number(where + "the grid", words[6], 0, INT_MAX, 132));
   return row;
 }
 

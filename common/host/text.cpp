@@ -115,6 +115,15 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
+std::string duration_text(double seconds) {
+  constexpr double MINUTE = 60, HOUR = 60 * MINUTE, DAY = 24 * HOUR, YEAR = 365 * DAY;
+  if (seconds < 100) return format("%.0f s", seconds);
+  if (seconds < 2 * HOUR) return format("%.0f minutes", seconds / MINUTE);
+  if (seconds < 2 * DAY) return format("%.0f hours", seconds / HOUR);
+  if (seconds < 2 * YEAR) return format("%.0f days", seconds / DAY);
+  return format("%.0f years", seconds / YEAR);
+}
+
 JsonObject& JsonObject::add_raw(const std::string& key, const std::string& json) {
   members_ += (members_.empty() ? "" : ", ") + quoted(key) + ": " + json;
   return *this;

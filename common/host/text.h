@@ -20,6 +20,9 @@ std::string join(const std::vector<std::string>& words, const std::string& separ
 // character.
 std::string table(const std::vector<std::vector<std::string>>& rows);
 
+// "40 s", "12 minutes", "3 hours", "21 years": the unit in which the number is small.
+std::string duration_text(double seconds);
+
 // One JSON object on one line. Numbers that are NaN or infinite are null: JSON has no such numbers.
 class JsonObject {
  public:

@@ -12,6 +12,37 @@
 
 namespace ladder {
 
+// The results next to the first wrong one, so that a pattern shows.
+struct Around {
+  static constexpr int ROWS = 4, COLS = 6;
+  struct Cell {
+    double got = 0, want = 0;
+    bool right = true;
+  };
+
+  Around() = default;
+  // Where the window lies in an m x n matrix: the element is in its second row and column, or
+  // nearer to the matrix's edge.
+  Around(long long row, long long col, int m, int n);
+  // cell(row, col) for each place of the matrix that the window covers.
+  template <class CellOf>
+  void fill(const CellOf& cell_of) {
+    for (long long row = row0; row < row0 + rows; ++row) {
+      for (long long col = col0; col < col0 + cols; ++col) cells.push_back(cell_of(row, col));
+    }
+  }
+  // Two grids, got and want, with * at what is wrong. With `places`, numbers are those of
+  // Data::index and stand as row,column of B; what is no such number stands as it is.
+  std::string text(bool places) const;
+
+  long long row0 = 0, col0 = 0;
+  int rows = 0, cols = 0;
+  std::vector<Cell> cells;  // [rows][cols]
+};
+
+// A cell for an element and its reference; `rounded` is r in D's type.
+Around::Cell compared(double got, double r, double s, bool exact, double rounded, int bits);
+
 // What a comparison found. Indices are of the first wrong element in row-major order.
 struct Verdict {
   long long wrong = 0;  // elements outside the tolerance (or, for exact, not bit-equal)
@@ -19,8 +50,10 @@ struct Verdict {
   long long first_row = -1, first_col = -1;
   double first_got = 0, first_want = 0;
   bool ok() const { return wrong == 0; }
-  std::string describe()
-      const;  // "ok, worst error 0.43 of the bound" or which element is how wrong
+  bool exact = false;  // bit for bit was asked for
+  Around around;       // of the first wrong element, if there is one
+  // "ok, within rounding (0.43 of it at most)" or which element is how wrong.
+  std::string describe() const;
 };
 
 // CPU: D against r and s (both [m][n], dense), exact = compare the rounded r bit for bit.

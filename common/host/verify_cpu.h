@@ -30,6 +30,7 @@ Verdict verify_cpu(const Out* d, long long ldd, int m, int n, const double* r, c
                    bool exact) {
   constexpr int BITS = Element<Out>::SIGNIFICAND_BITS;
   Verdict verdict;
+  verdict.exact = exact;
   for (long long row = 0; row < m; ++row) {
     for (long long col = 0; col < n; ++col) {
       const double got = Element<Out>::to_float(d[row * ldd + col]);
@@ -49,6 +50,13 @@ Verdict verify_cpu(const Out* d, long long ldd, int m, int n, const double* r, c
       }
     }
   }
+  if (verdict.ok()) return verdict;
+  verdict.around = Around(verdict.first_row, verdict.first_col, m, n);
+  verdict.around.fill([&](long long row, long long col) {
+    const double want = r[row * n + col];
+    return compared(Element<Out>::to_float(d[row * ldd + col]), want, s[row * n + col], exact,
+                    Element<Out>::to_float(Element<Out>::from_double(want)), BITS);
+  });
   return verdict;
 }
 
@@ -87,7 +95,7 @@ void fill_from_host(T* base, int rows, int cols, long long ld, Data data, uint64
   std::vector<T> row(static_cast<size_t>(cols));
   for (long long i = 0; i < rows; ++i) {
     for (long long j = 0; j < cols; ++j) {
-      row[j] = Element<T>::from_float(data_value(data, seed, static_cast<uint64_t>(i * cols + j)));
+      row[j] = Element<T>::from_float(element_value(data, seed, i, j, cols));
     }
     check_cuda(cudaMemcpyAsync(base + i * ld, row.data(), row.size() * sizeof(T),
                                cudaMemcpyHostToDevice, stream),

@@ -37,7 +37,7 @@ __global__ void fill_kernel(T* base, int cols, long long ld, long long elems, Da
                             uint64_t seed) {
   for (long long i = first_index(); i < elems; i += index_stride()) {
     base[i / cols * ld + i % cols] =
-        Element<T>::from_float(data_value(data, seed, static_cast<uint64_t>(i)));
+        Element<T>::from_float(element_value(data, seed, i / cols, i % cols, cols));
   }
 }
 
@@ -189,6 +189,7 @@ Verdict verify_gpu(const MatmulArgs<In, Out>& args, const Reference& reference, 
   using namespace on_gpu;
   const long long elems = static_cast<long long>(args.m) * args.n;
   Verdict verdict;
+  verdict.exact = exact;
   if (elems == 0) return verdict;
 
   const DeviceBuffer buffer(sizeof(Findings));
@@ -211,6 +212,16 @@ Verdict verify_gpu(const MatmulArgs<In, Out>& args, const Reference& reference, 
   verdict.first_got = Element<Out>::to_float(
       copy_to_host(args.d + verdict.first_row * args.ldd + verdict.first_col, args.stream));
   verdict.first_want = copy_to_host(reference.r.as<float>() + first, args.stream);
+  verdict.around = Around(verdict.first_row, verdict.first_col, args.m, args.n);
+  verdict.around.fill([&](long long row, long long col) {
+    const long long i = row * args.n + col;
+    const float r = copy_to_host(reference.r.as<float>() + i, args.stream);
+    const float s = copy_to_host(reference.s.as<float>() + i, args.stream);
+    const Out got = copy_to_host(args.d + row * args.ldd + col, args.stream);
+    return compared(Element<Out>::to_float(got), r, s, exact,
+                    Element<Out>::to_float(Element<Out>::from_float(r)),
+                    Element<Out>::SIGNIFICAND_BITS);
+  });
   return verdict;
 }
 

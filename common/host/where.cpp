@@ -18,7 +18,9 @@ namespace {
 
 const char DEVICE[] = "LADDER_DEVICE";
 const char REASON[] = "LADDER_MACHINE_REASON";  // set for the program that is started again
-const char DEFAULT_SMS[] = "6";  // so few that persistent kernels get several tiles a CTA
+const char POLICY[] = "MACHINE_POLICY";
+constexpr double TOO_LONG_S = 3600;  // for a run that is to show what is wrong with a kernel
+const char DEFAULT_SMS[] = "6";      // so few that persistent kernels get several tiles a CTA
 
 std::string environment(const char* name) {
   const char* const value = std::getenv(name);
@@ -55,6 +57,16 @@ bool machine_is_built() {
   execv(own_path().c_str(), argv.data());
   throw NoDevice("The program cannot be started again on the PTX machine: " +
                  std::string(std::strerror(errno)) + ".");
+}
+
+// One line: under which policies kernels run, and how to have one of them.
+std::string policies_line() {
+  const std::vector<std::string> all = policies();
+  if (all.size() == 1)
+    return "Policy " + all[0] + " alone (MACHINE_POLICY); without it all three.\n";
+  const std::string seed = environment("MACHINE_SEED");
+  return "Each kernel runs under the policies eager, lazy and random (seed " +
+         (seed.empty() ? "1" : seed) + "): copies and wgmma as early, as late, at any time.\n";
 }
 
 // The driver's calls that the probe needs.
@@ -135,24 +147,44 @@ void choose_device(const std::string& program, const std::vector<std::string>& a
   start_on_machine(program, arguments, reason);
 }
 
+std::vector<std::string> policies() {
+  if (!on_machine()) return {""};
+  const std::string wanted = environment(POLICY);
+  if (!wanted.empty()) return {wanted};
+  return {"eager", "lazy", "random"};
+}
+
+void use_policy(const std::string& policy) {
+  if (!on_machine() || !environment(POLICY).empty()) return;  // the machine has read it
+  const auto set =
+      reinterpret_cast<bool (*)(const char*)>(dlsym(RTLD_DEFAULT, "ptx_machine_set_policy"));
+  if (set == nullptr || !set(policy.c_str())) {
+    throw NoDevice("The PTX machine has no policy " + policy + "; make machine builds it anew.");
+  }
+}
+
 std::string machine_line() {
   std::string reason = environment(REASON);
   if (!reason.empty()) reason = " (" + reason + ")";
   const char* const races = environment("MACHINE_CHECK") == "0" ? "" : "races and ";
   return "PTX machine" + reason +
          ": results are checked against a double-precision reference and " + "for " + races +
-         "hangs; no times.\n";
+         "hangs; no times.\n" + policies_line();
 }
 
 std::string duration_line(const Stage& stage, const Shape& shape) {
   // Measured on two cores, checker and reference included: the slower variants of rung 1, the rest.
   constexpr double SIMT_MACS_PER_S = 0.15e9, TENSOR_MACS_PER_S = 1.5e9;
   const double macs = shape.flop() / 2;
-  const double seconds = macs / (stage.result().kernel.simt ? SIMT_MACS_PER_S : TENSOR_MACS_PER_S);
+  const double once = macs / (stage.result().kernel.simt ? SIMT_MACS_PER_S : TENSOR_MACS_PER_S);
+  const double seconds = once * static_cast<double>(policies().size());
   if (seconds < 5) return "";
-  const std::string time =
-      seconds < 100 ? format("%.0f s", seconds) : format("%.0f minutes", seconds / 60);
-  return "This takes the PTX machine about " + time + " a variant.\n";
+  std::string line = "This takes the PTX machine about " + duration_text(seconds) + " a variant";
+  if (seconds > TOO_LONG_S) {
+    line += "; a few tiles show as much: without M=, N= and K= it runs " +
+            to_string(MACHINE_SHAPE) + ", in seconds";
+  }
+  return line + ".\n";
 }
 
 std::string machine_advice() {

@@ -28,12 +28,20 @@ void choose_device(const std::string& program, const std::vector<std::string>& a
 
 // The shape of a run on the machine whose options give none: several tiles each way for every
 // rung, several for a CTA of a persistent one, and nothing that is a multiple of anything.
-inline constexpr Shape MACHINE_SHAPE{601, 1037, 523};
+inline constexpr Shape MACHINE_SHAPE{301, 557, 331};
+
+// The machine's policies that a run goes through, one after the other: the one that MACHINE_POLICY
+// names, or else all. On a GPU one that is called "".
+std::vector<std::string> policies();
+
+// One of policies(), from the next launch on.
+void use_policy(const std::string& policy);
 
 // What a program prints first on the machine.
 std::string machine_line();
 
-// How long one variant of the rung takes there at this shape; "" if that is not worth a word.
+// How long one variant of the rung takes there at this shape, under all policies(); "" if that is
+// not worth a word.
 std::string duration_line(const Stage& stage, const Shape& shape);
 
 // What to add to a sentence that says that there is no GPU; "" if there is nothing to add.

@@ -37,6 +37,8 @@ inline const char* to_string(Data data) {
       return "uniform";
     case Data::ints:
       return "ints";
+    case Data::index:
+      return "index";
     default:
       return "zeros";
   }

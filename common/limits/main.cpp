@@ -25,11 +25,13 @@ using ladder::Refused;
 using ladder::Regime;
 
 const char USAGE[] =
-    "usage: build/limits [--list | --env | --check-only] [NAME[/burst | /sustained] ...]\n"
+    "usage: build/limits [--list | --env | --check-only | --places] [NAME[/burst | /sustained] "
+    "...]\n"
     "  measures the ceilings of this GPU: by default all, in burst and then sustained\n"
     "  --check-only  runs each kernel on data whose result is known and times nothing; without a\n"
     "                GPU on the PTX machine\n"
     "  --list        the names, one a line, with their groups, what they are and their kernels\n"
+    "  --places      on which SMs and GPCs the CTAs of a launch run, plain and in clusters\n"
     "  --env         only the first line of a measurement: the GPU and the versions\n"
     "One JSON line a ceiling on stdout, progress on stderr. Exit codes: 0 ok, 1 wrong result, 2\n"
     "usage, 3 no usable device, 4 hang.\n";
@@ -40,7 +42,7 @@ struct Row {
   std::string text() const { return entry->name + std::string("/") + ladder::to_string(regime); }
 };
 
-enum class Mode { measure, env, check, list, help };
+enum class Mode { measure, env, check, list, places, help };
 
 std::vector<Entry> all_limits() {
   std::vector<Entry> entries = tensor_limits();
@@ -77,6 +79,7 @@ Mode parse(const std::vector<std::string>& arguments, const std::vector<Entry>& 
   const std::map<std::string, Mode> options = {{"--list", Mode::list},
                                                {"--env", Mode::env},
                                                {"--check-only", Mode::check},
+                                               {"--places", Mode::places},
                                                {"--help", Mode::help}};
   std::vector<std::string> names;
   for (const auto& [name, mode] : options) names.push_back(name);
@@ -193,6 +196,12 @@ int run(const std::string& program, const std::vector<std::string>& arguments) {
                   ladder::to_string(entry.data), entry.what,
                   ladder::kernel_name(entry.kernel).c_str());
     }
+    return 0;
+  }
+  if (mode == Mode::places) {
+    ladder::choose_device(program, arguments);
+    if (ladder::on_machine()) std::fputs("PTX machine: its GPCs mean nothing.\n", stderr);
+    print_places();
     return 0;
   }
   if (mode == Mode::check) {

@@ -89,14 +89,16 @@ TEST_CASE("reference: equals the CPU's at ragged shapes, with NaN in the padding
 }
 
 TEST_CASE("fill: the same bits as on the CPU") {
-  for (const Data data : {Data::normal, Data::uniform, Data::ints, Data::zeros}) {
+  for (const Data data :
+       {Data::normal, Data::uniform, Data::ints, Data::zeros, Data::identity, Data::places}) {
     const Matrix matrix(123, 457, PADDED.a);
     ladder::fill_gpu(matrix.data(), 123, 457, matrix.ld(), data, 1, nullptr);
     const std::vector<bf16> a = matrix.download();
     size_t wrong = 0;
     for (size_t i = 0; i < a.size(); ++i) {
+      const auto row = static_cast<long long>(i / 457), col = static_cast<long long>(i % 457);
       wrong += __bfloat162float(a[i]) !=
-               __bfloat162float(__float2bfloat16(ladder::data_value(data, 1, i)));
+               __bfloat162float(__float2bfloat16(ladder::element_value(data, 1, row, col, 457)));
     }
     CHECK(wrong == 0);
     CHECK(matrix.damage() == 0);
@@ -155,6 +157,18 @@ TEST_CASE("verifier: one wrong element is found and named, wherever it is") {
         CHECK(verdict.first_row == row);
         CHECK(verdict.first_col == col);
         CHECK(verdict.first_want == want);
+        int marked = 0, at = -1;
+        const ladder::Around& around = verdict.around;
+        REQUIRE(around.cells.size() == size_t{around.ROWS * around.COLS});
+        for (int i = 0; i < around.ROWS * around.COLS; ++i) {
+          if (!around.cells[static_cast<size_t>(i)].right) {
+            ++marked;
+            at = i;
+          }
+        }
+        CHECK(marked == 1);
+        CHECK(around.row0 + at / around.COLS == row);
+        CHECK(around.col0 + at % around.COLS == col);
         CHECK((std::isnan(bad) ? std::isnan(verdict.first_got) : verdict.first_got == 1000.0));
         CHECK((std::isnan(bad) ? std::isinf(verdict.worst) : verdict.worst > 1));
       }

@@ -8,6 +8,7 @@
 #include "common/host/error.h"
 #include "common/host/options.h"
 #include "common/host/symbols.h"
+#include "common/host/text.h"
 
 using namespace ladder;
 
@@ -274,6 +275,9 @@ TEST_CASE("numbers are whole, decimal and in range") {
   CHECK(refusal({"--seed=9223372036854775807"}) == "");
   CHECK(refusal({"--seed=9223372036854775808"}) != "");
   CHECK(refusal({"--grid=-1"}) != "");
+  CHECK(refusal({"--seed=x"}) == "--seed is 'x' but must be a whole number, 0 or more; try 1.");
+  CHECK(refusal({"--grid=x"}) == "--grid is 'x' but must be a whole number, 0 or more; try 132.");
+  CHECK(contains(refusal({"--m=x"}), "try 8192."));
 }
 
 TEST_CASE("a refusal names the value, the rule and what was probably meant") {
@@ -282,6 +286,8 @@ TEST_CASE("a refusal names the value, the rule and what was probably meant") {
         "bn256?");
   CHECK(contains(refusal({"--data=uniforms"}), "did you mean uniform?"));
   CHECK(contains(refusal({"--data=Normal"}), "did you mean normal?"));
+  CHECK(parse({"--data=index"}).data == Data::index);
+  CHECK(contains(refusal({"--data=places"}), "normal, uniform, ints, zeros, index"));
   CHECK(contains(refusal({"--sed=1"}), "There is no option '--sed=1'; did you mean --seed?"));
   CHECK(contains(refusal({"8192"}), "There is no option '8192'"));
   CHECK(contains(refusal({"--m"}), "--m needs a value"));
@@ -349,4 +355,13 @@ TEST_CASE("functions of this program have names, others do not") {
         "function_with_a_plain_name");
   const int not_a_function = 0;
   CHECK_THROWS_AS(kernel_name(&not_a_function), std::runtime_error);
+}
+
+TEST_CASE("a duration is told in the unit in which it is a small number") {
+  CHECK(duration_text(5) == "5 s");
+  CHECK(duration_text(99) == "99 s");
+  CHECK(duration_text(100) == "2 minutes");
+  CHECK(duration_text(3 * 3600) == "3 hours");
+  CHECK(duration_text(3 * 86400) == "3 days");
+  CHECK(duration_text(11111111.0 * 60) == "21 years");
 }

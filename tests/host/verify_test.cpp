@@ -77,7 +77,8 @@ TEST_CASE("verify: the right answer passes") {
     CHECK(verdict.wrong == 0);
     CHECK(verdict.worst <= 1);
     CHECK(verdict.first_row == -1);
-    CHECK(verdict.describe().rfind("ok, ", 0) == 0);
+    CHECK(verdict.describe().rfind(mode.exact ? "ok, bit for bit" : "ok, within rounding (", 0) ==
+          0);
   }
 }
 
@@ -132,6 +133,59 @@ TEST_CASE("verify: one wrong element fails and is named") {
     CHECK(verdict.first_want == problem.r[31 * N + 7]);
     CHECK(verdict.describe().find("row 31, column 7") != std::string::npos);
   }
+}
+
+TEST_CASE("index: each element of B tells its place, exactly in bf16, and no other does") {
+  for (int row = 0; row < ladder::PLACE_ROWS; ++row) {
+    for (int col = 0; col < ladder::PLACE_COLS; ++col) {
+      const float value = ladder::element_value(Data::places, 1, row, col, 4096);
+      REQUIRE(__bfloat162float(__float2bfloat16(value)) == value);
+      ladder::Around one;
+      one.rows = one.cols = 1;
+      one.cells = {{value, value, true}};
+      REQUIRE(one.text(true).find(" " + std::to_string(row) + "," + std::to_string(col) + " |") !=
+              std::string::npos);
+    }
+  }
+  // A D that is B^T: row m of A picks column m % K of B.
+  for (int row = 0; row < 9; ++row) {
+    for (int col = 0; col < 4; ++col) {
+      CHECK(ladder::element_value(Data::identity, 1, row, col, 4) == (row % 4 == col ? 1 : 0));
+    }
+  }
+  CHECK(ladder::element_value(Data::ints, 7, 3, 2, 10) == ladder::data_value(Data::ints, 7, 32));
+}
+
+TEST_CASE(
+    "the window around a wrong element shows it, its neighbours, and nothing beyond the edge") {
+  Problem problem(Data::ints);
+  problem.at(8, 30) = __float2bfloat16(1000);
+  problem.at(9, 31) = __float2bfloat16(NOT_A_NUMBER);
+  const Verdict inside = problem.verify(true);
+  CHECK(inside.around.row0 == 7);
+  CHECK(inside.around.col0 == 29);
+  const std::string text = inside.around.text(false);
+  CAPTURE(text);
+  CHECK(text.find("columns 29 to 34") != std::string::npos);
+  CHECK(text.find("*1000") != std::string::npos);
+  CHECK(text.find("*nan") != std::string::npos);
+  CHECK(std::count(text.begin(), text.end(), '*') == 2);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 5);
+  CHECK(text.find("row 10 ") != std::string::npos);
+
+  Problem corner(Data::ints);
+  corner.at(M - 1, N - 1) = __float2bfloat16(1000);
+  const Verdict last = corner.verify(true);
+  CHECK(last.around.row0 == M - 4);
+  CHECK(last.around.col0 == N - 6);
+  CHECK(std::count_if(last.around.cells.begin(), last.around.cells.end(),
+                      [](const auto& cell) { return !cell.right; }) == 1);
+  CHECK_FALSE(last.around.cells.back().right);
+
+  const ladder::Around small(0, 0, 1, 2);  // a matrix that is smaller than the window
+  CHECK(small.rows == 1);
+  CHECK(small.cols == 2);
+  CHECK(small.row0 == 0);
 }
 
 TEST_CASE("verify: the first wrong element is the first by rows") {

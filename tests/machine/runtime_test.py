@@ -4,10 +4,14 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+import mutations  # noqa: E402
+
 MACHINE = ROOT / "build" / "machine"
 PROGRAMS = ROOT / "build" / "tests" / "programs"
 RUN = ROOT / "scripts" / "ptx-machine"
@@ -267,6 +271,42 @@ class Ladder(unittest.TestCase):
         wrong = run("build/stage-01", LADDER_DEVICE="tpu")
         self.assertEqual(wrong.returncode, 2)
         self.assertIn("LADDER_DEVICE is 'tpu'", wrong.stderr)
+
+    def test_a_rung_runs_under_every_policy_or_the_one_that_is_asked_for(self):
+        sizes = ("--m=70", "--n=40", "--k=33", "--variant=bn64")
+        ended = run("build/stage-05", *sizes, LADDER_DEVICE="machine", MACHINE_STATS="1")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertRegex(ended.stdout, r"\n.* policies eager, lazy and random \(seed 1\).*\n")
+        self.assertEqual(ended.stderr.count("warp instructions"), 3)
+        for policy in ("eager", "lazy", "random"):
+            ended = run("build/stage-05", *sizes, LADDER_DEVICE="machine", MACHINE_STATS="1",
+                        MACHINE_POLICY=policy)  # fmt: skip
+            self.assertRegex(ended.stdout, rf"\nPolicy {policy} alone")
+            self.assertEqual(ended.stderr.count("warp instructions"), 1)
+        ended = run("build/stage-05", *sizes, LADDER_DEVICE="machine", MACHINE_POLICY="late")
+        self.assertEqual(ended.returncode, 2)
+        self.assertIn("MACHINE_POLICY is 'late'", ended.stderr)
+
+    def test_what_make_stage_5_runs_finds_a_wait_that_is_too_lax(self):
+        """The kernel with wait_group 1 for 0, as `make stage-5` would run it."""
+        bug = mutations.MUTATIONS["wait-group-too-lax"]
+        with tempfile.TemporaryDirectory() as folder:
+            command, environment = mutations.machine_run(
+                [ROOT / "build/stage-05"], mutations.write_mutated(bug, folder))
+            ended = run(*command, **environment)
+        self.assertEqual(ended.returncode, 1, ended.stdout)
+        self.assertRegex(ended.stderr, r"Race in kernel wgmma::gemm<wgmma::Tile<256, 0>>")
+        self.assertRegex(ended.stderr, r"FAIL: rung 5 05_wgmma bn256 at \S+, policy \w+: ")
+
+    def test_a_limit_on_the_grid_is_refused_in_one_sentence_for_all_rungs(self):
+        ended = run("build/ladder", "--grid=3")
+        self.assertEqual(ended.returncode, 2)
+        said = ended.stderr.strip().splitlines()
+        self.assertEqual(len(said), 2, ended.stderr)
+        self.assertIn("01_smem_tiled, 02_mma_sync, ", said[1])
+        self.assertNotIn("07_persistent,", said[1])
+        self.assertIn("Only persistent kernels", said[1])
+        self.assertIn("the nearest that works is 2.", run("build/stage-08", "--grid=1").stderr)
 
     def test_nothing_is_measured_on_the_machine(self):
         for ended in (

@@ -97,6 +97,7 @@ class Project(unittest.TestCase):
         self.write("README.md", "[page](docs/01_name.md)\n")
         self.write("docs/01_name.md", PAGE)
         self.write("docs/guide.md", GUIDE)
+        self.write("docs/glossary.md", "| here | means |\n|---|---|\n| rung, stage | a step |\n")
         self.write("stages/01_name.cu", STAGE)
         self.write("common/ptx/all.cuh", WRAPPERS)
         self.write("Makefile", "PER_STAGE := stage diff\n.PHONY: help test\n")
@@ -130,7 +131,7 @@ class Checks(Project):
         code, printed = self.run_checks()
         self.assertEqual(code, 0, printed)
         self.assertIn("SKIPPED published kernels are unchanged: docs/results has no", printed)
-        self.assertEqual(printed.splitlines()[-1], "docs: 11 passed, 0 failed, 2 skipped")
+        self.assertEqual(printed.splitlines()[-1], "docs: 14 passed, 0 failed, 2 skipped")
 
     def test_tables(self):
         self.write("docs/guide.md", GUIDE.replace("–", "9"))
@@ -191,6 +192,27 @@ class Checks(Project):
     def test_speeds(self):
         self.page("[Others](https://example.com/) report", "Others report")
         self.fails('docs/01_name.md:16: "700 TFLOPS" comes from no run')
+
+    def test_numbers_of_one_name(self):
+        for typed, why in (
+            ("[about 62 %](hopper_numbers.md)", "about 62 %"),
+            ("`mma.sync` 826, or", "826, what mma.sync reaches, is typed"),
+            ("`mma.sync` works 81 %", "81, what mma.sync reaches, is typed"),
+            ("\n\n| `mma.sync` | 512 / x | 826 |\n\n", "826, what mma.sync takes, is typed"),
+            ("224: at most 57 % of the rate", "57 %, what a ceiling allows, is typed"),
+        ):
+            self.page("See", f"Say {typed}. See")
+            self.write("docs/hopper_numbers.md", "# Numbers\n")
+            self.fails(why)
+        self.page("See", "[L2](hopper_numbers.md), `mma.sync` takes and at most 57 % of it. See")
+        self.assertEqual(self.run_checks()[0], 0)
+
+    def test_words_are_in_the_glossary(self):
+        self.page("See", "The SBO of a core matrix. See")
+        self.fails('"SBO" has no row', '"core matrix" has no row')
+        self.write("docs/glossary.md", "| rung | 1 |\n| SBO, stride byte offset | 2 |\n"
+                                       "| core matrix | 3 |\n")
+        self.assertEqual(self.run_checks()[0], 0)
 
     def test_make_targets(self):
         self.page("See", "Say `make test`, `make diff-3` or `make stage-N`. See")
@@ -262,7 +284,7 @@ class Hashes(Project):
     def test_same_kernel(self):
         code, printed = self.run_checks()
         self.assertEqual(code, 0, printed)
-        self.assertEqual(printed.splitlines()[-1], "docs: 12 passed, 0 failed, 1 skipped")
+        self.assertEqual(printed.splitlines()[-1], "docs: 15 passed, 0 failed, 1 skipped")
 
     def test_changed_kernel(self):
         self.built("ffff")
@@ -310,7 +332,7 @@ class Hashes(Project):
         self.chooser("wide")
         code, printed = self.run_checks()
         self.assertEqual(code, 0, printed)
-        self.assertEqual(printed.splitlines()[-1], "docs: 12 passed, 0 failed, 1 skipped")
+        self.assertEqual(printed.splitlines()[-1], "docs: 15 passed, 0 failed, 1 skipped")
 
     def test_a_chosen_kernel_that_has_changed(self):
         self.chooser("wide", "ffff")

@@ -55,7 +55,7 @@ if variant == plan.get("fail"):
     print("==ERROR== ERR_NVGPUCTRPERM - no permission for counters.")
     print("==PROF== Disconnected from process 1")
     sys.exit(1)
-print("variant  check\\n" + variant + "    ok, worst error 0.99 of the bound")
+print("variant  check\\n" + variant + "    ok, within rounding (0.99 of it at most)")
 if variant == plan.get("short"):
     print("==WARNING== No kernels were profiled.")
     sys.exit(0)
@@ -304,7 +304,7 @@ class Run(unittest.TestCase):
         (self.root / "tools/ncu").unlink()
         code, _, err = self.count()
         self.assertEqual(code, bench.REFUSED)
-        self.assertTrue(err.startswith("ncu is neither on PATH nor in CUDA_HOME: "), err)
+        self.assertTrue(err.startswith("ncu is neither on PATH nor in CUDA_HOME nor from pip: "), err)
         self.assertEqual(err.count("\n"), 1)
 
     def test_a_file_that_is_none_is_refused_not_replaced(self):

@@ -36,6 +36,21 @@ class Tools(unittest.TestCase):
             f"\t.section\t.debug_str\n{{\n.b8 95\n}}\n"
         )
 
+    def test_a_tool_that_came_with_pip_is_found(self):
+        tool = self.root / "nvidia/cu13/bin/nvdisasm"
+        tool.parent.mkdir(parents=True)
+        tool.write_text("#!/bin/sh\n", encoding="utf-8")
+        asked = "import kernel_tools; print(kernel_tools.find_tool('nvdisasm'))"
+        found = {}
+        for mode in (0o644, 0o755):
+            tool.chmod(mode)
+            found[mode] = subprocess.run(
+                [sys.executable, "-c", asked], stdout=subprocess.PIPE, text=True, check=True,
+                env={"PATH": "/nonexistent", "PYTHONPATH": f"{self.root}:{SCRIPTS}"},
+            ).stdout.strip()  # fmt: skip
+        self.assertNotEqual(found[0o644], str(tool))  # not a program
+        self.assertEqual(found[0o755], str(tool))
+
     def script(self, name, body):
         path = self.root / name
         path.write_text("#!/bin/sh\n" + body, encoding="utf-8")

@@ -4,6 +4,7 @@ PTX machine, and whether the published limits are of this tree's kernels."""
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -329,6 +330,14 @@ class Program(unittest.TestCase):
             said = [json.loads(line) for line in ended.stdout.splitlines()]
             right = [event["name"] for event in said if event.get("verified")]
             self.assertEqual(right, names)
+
+    @unittest.skipUnless((ROOT / "build/machine").exists(), "the PTX machine is not built")
+    def test_places_of_plain_and_cluster_launches(self):
+        ended = self.run_limits("--places", LADDER_DEVICE="machine", MACHINE_SMS="6")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertIn("  A, 6 SMs: 0 1 2 3 4 5\n", ended.stdout)
+        self.assertRegex(ended.stdout, r"plain launch, .*\n  A{6}\n  neighbours in one GPC: 1.00;")
+        self.assertEqual(len(re.findall(r"^clusters of \d", ended.stdout, re.MULTILINE)), 3)
 
     def test_nothing_is_timed_on_the_machine(self):
         ended = self.run_limits("fma", LADDER_DEVICE="machine")

@@ -56,6 +56,25 @@ class Make(unittest.TestCase):
             self.assertIn("build/ladder --stage=0 --m='128' --workspace='0'", line)
         self.assertIn("There is no rung 0", make("diff-0").stderr)
 
+    def test_a_variable_in_lower_case_is_refused(self):
+        for name in ("m", "variant", "seed"):
+            ended = make("-n", "stage-1", f"{name}=100")
+            self.assertEqual(ended.returncode, 2)
+            self.assertIn(f"{name}=100: variables are in upper case here", ended.stderr)
+            self.assertIn(f"as in {name.upper()}=100", ended.stderr)
+
+    def test_what_measures_is_refused_before_anything_is_compiled(self):
+        with tempfile.TemporaryDirectory() as folder:
+            doctor = Path(folder, "python")
+            doctor.write_text("#!/bin/sh\necho 'the driver is on holiday'\n")
+            doctor.chmod(0o755)
+            for goal in ("limits", "golden", "bench", "counters", "energy"):
+                ended = make(goal, f"PYTHON={doctor}")
+                self.assertEqual((ended.returncode, ended.stdout), (2, ""))
+                self.assertIn(f"make {goal} runs on a GPU of compute capability 9.0 and there is "
+                              "none: the driver is on holiday", ended.stderr)
+        self.assertIn("scripts/limits.py", make("-n", "limits").stdout)
+
     def test_a_missing_toolkit_is_one_line(self):
         ended = make("lib", "CUDA_HOME=/nonexistent")
         self.assertEqual(ended.returncode, 2)
@@ -158,6 +177,15 @@ class Copy(unittest.TestCase):
 
 
 class Doctor(unittest.TestCase):
+    def test_without_a_gpu_all_that_is_promised_can_be_there(self):
+        ended = make("doctor", LD_LIBRARY_PATH="")
+        if "NO   GPU" not in ended.stdout:
+            self.skipTest("there is a GPU")
+        if re.search(r"^NO   (nvcc|host compiler|CUDA runtime|cuBLASLt) ", ended.stdout, re.M):
+            self.skipTest("the toolkit lacks something")
+        self.assertEqual(ended.returncode, 0, ended.stdout)
+        self.assertIn("All that this needs is\nhere.", ended.stdout)
+
     def test_it_says_what_is_missing(self):
         ended = subprocess.run(
             [sys.executable, str(ROOT / "scripts" / "doctor.py"), "--nvcc", "/nonexistent/nvcc",

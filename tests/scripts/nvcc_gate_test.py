@@ -42,6 +42,20 @@ class Findings(unittest.TestCase):
             self.meanings("ptxas info : (C7599) something new\n" + CLEAN), [nvcc_gate.UNKNOWN]
         )
 
+    def test_a_compile_that_failed_is_asked_for_nothing_more(self):
+        """BM = 256 in rung 5: ptxas ends at the first kernel, and no log is there for the others."""
+        log = ("ptxas fatal   : (C7602) Insufficient registers (128) to compile instruction at line "
+               "5319 in function gemm. Try to compile with register target of 154 or higher.\n")
+        ((said, meaning),) = nvcc_gate.findings(log, PTX, compiled=False)
+        self.assertIn("C7602", said)
+        self.assertEqual(meaning, nvcc_gate.MEANING["C7602"])
+        self.assertEqual(nvcc_gate.findings("error: expected a ;\n", PTX, compiled=False), [])
+
+    def test_every_code_has_its_place_in_the_documentation(self):
+        page = (Path(__file__).resolve().parents[2] / "docs/ptxas.md").read_text(encoding="utf-8")
+        for code in nvcc_gate.MEANING:
+            self.assertIn(code, page)
+
     def test_spills_and_stack_frames(self):
         spilled = CLEAN.replace("0 bytes spill loads", "4 bytes spill loads")
         self.assertEqual(self.meanings(spilled), [nvcc_gate.SPILL])

@@ -458,6 +458,11 @@ class Limits(Project):
         ratio = "wgmma_n256.burst.value / wgmma_n128.burst.value : .2f"
         self.assertEqual(self.limit(ratio), "1.10")
 
+    def test_a_value_may_be_divided_by_a_limit(self):
+        self.limits()
+        line = "It is <!-- value: 8192 / wgmma_n256.burst.per_clock : .1f -->{}<!-- end -->.\n"
+        self.assertEqual(self.regenerated(line.format("")), line.format("2.0"))
+
     def test_bad_values_are_named(self):
         self.limits()
         for expression, why in {

@@ -1,0 +1,291 @@
+#!/usr/bin/env python3
+"""Runs the exercises of docs/NN_*.md, and the proofs of docs/misconceptions.md: applies the change that an answer shows, in a copy of the
+tree, runs its commands there and compares what they print with what the answer says.
+
+    exercises.py [NAME...]      all, or those that are named: 5.2 is the second of page 5, m.2 that of
+                                docs/misconceptions.md
+    exercises.py --show NAME    one, for a reader: everything that its commands print
+
+An exercise is a numbered item of a section "Break it", or "The list". It begins with *(GPU)* or *(no GPU)* and has
+a folded answer, <details>, in which fences say what to do, in this order:
+
+    ```diff     --- FILE, then hunks divided by lines @@: what is taken out and put in, and lines that
+                stay. The lines of a hunk but those with + stand in FILE next to each other, once.
+    ```sh       commands, one a line, run on the PTX machine if a ```text follows
+    ```text     what they print; … stands for anything, white space counts once
+
+The last line is "exercises: N passed, N failed, N skipped". Python standard library only.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SECTIONS = ("## Break it", "## The list")
+MISCONCEPTIONS = "misconceptions.md"
+COPIES = ROOT / "build" / "exercises"  # trees that answers are tried in
+ITEM = re.compile(r"^(\d+)\. ")
+MARK = re.compile(r"^\d+\. \*\((GPU|no GPU)\)\* ")
+FENCE = re.compile(r"^\s*```(\w*)$")
+ELISION = "…"
+SHOWN_LINES = 25  # of what a command prints, where it is not what the answer says
+TIMEOUT_S = 900  # of one command: a rung is compiled, linked and run
+SETTINGS = ("MACHINE_", "LADDER_", "REPLACE_PTX", "MAKE", "MFLAGS")  # of the caller
+
+
+class Problem(Exception):
+    """Why an exercise is not as its page says."""
+
+
+class Exercise:
+    """name: "5.2". gpu: whether it is marked as one for a GPU. fences: [(language, lines)]."""
+
+    def __init__(self, page, number, lines):
+        self.page = page.name
+        which = "m" if page.name == MISCONCEPTIONS else int(page.name.split("_")[0])
+        self.name = f"{which}.{number}"
+        self.lines = lines
+        mark = MARK.match(lines[0])
+        self.gpu = mark.group(1) == "GPU" if mark else None
+        self.fences = fences(lines)
+
+    def steps(self):
+        """The fences whose commands run: ("diff", lines) and ("run", commands, expected lines)."""
+        found = []
+        for (kind, lines), (after, expected) in zip(self.fences, self.fences[1:] + [("", [])]):
+            if kind == "diff":
+                found.append(("diff", lines, None))
+            elif kind == "sh" and after == "text":
+                found.append(("run", lines, expected))
+        return found
+
+    def form(self):
+        """What its text lacks, one sentence each."""
+        text = "\n".join(self.lines)
+        if self.gpu is None:
+            yield "begins with neither *(GPU)* nor *(no GPU)*"
+        if text.count("<details>") != 1 or text.count("</details>") != 1:
+            yield "has no folded answer"
+            return
+        if re.search(r"```(diff|text)", text.split("<details>")[0]):
+            yield "gives its answer away before <details>"
+        if self.gpu is False and not any(kind == "run" for kind, _, _ in self.steps()):
+            yield "is for a machine without a GPU, but its answer has no ```sh with a ```text"
+
+
+def fences(lines):
+    found, kind = [], None
+    for line in lines:
+        match = FENCE.match(line)
+        if match and kind is None:
+            kind, body, indent = match.group(1), [], len(line) - len(line.lstrip())
+        elif match:
+            found.append((kind, body))
+            kind = None
+        elif kind is not None:
+            body.append(line[indent:])
+    return found
+
+
+def of_page(page):
+    """The exercises of a page."""
+    lines = page.read_text(encoding="utf-8").split("\n")
+    start = next((i + 1 for i, line in enumerate(lines) if line in SECTIONS), None)
+    if start is None:
+        return []
+    end = next((i for i in range(start, len(lines)) if lines[i].startswith("## ")), len(lines))
+    found, fenced = [], False
+    for line in lines[start:end]:
+        item = ITEM.match(line) if not fenced else None
+        fenced ^= bool(FENCE.match(line))
+        if item:
+            found.append((item.group(1), [line]))
+        elif found and (line.startswith(" ") or not line):
+            found[-1][1].append(line)
+        elif found and line:
+            break  # behind the list
+    return [Exercise(page, number, body) for number, body in found]
+
+
+def all_exercises(root=ROOT):
+    pages = sorted((root / "docs").glob("[0-9]*_*.md"))
+    pages += [path for path in [root / "docs" / MISCONCEPTIONS] if path.exists()]
+    return [exercise for page in pages for exercise in of_page(page)]
+
+
+# --- changing the source -------------------------------------------------------------------------
+
+
+def apply(lines, tree):
+    """Makes the change of a ```diff in the tree."""
+    path, hunks = None, []
+    for line in lines + ["@@"]:
+        if line.startswith("--- "):
+            path = tree / line[4:].strip()
+            if not path.is_file():
+                raise Problem(f"{line[4:]} does not exist")
+        elif line.startswith("@@"):
+            if hunks:
+                change(path, hunks)
+            hunks = []
+        elif line[:1] not in ("", " ", "+", "-"):
+            raise Problem(f'"{line}" is no line of a diff')
+        else:
+            hunks.append((line[:1] or " ", line[1:]))
+
+
+def change(path, hunk):
+    if path is None:
+        raise Problem("a diff begins with --- FILE")
+    old = "".join(text + "\n" for sign, text in hunk if sign != "+")
+    new = "".join(text + "\n" for sign, text in hunk if sign != "-")
+    source = path.read_text(encoding="utf-8")
+    count = len(re.findall("^" + re.escape(old), source, re.MULTILINE))
+    if count != 1 or old == new:
+        raise Problem(f"{path.name} has {count} places like\n{old}")
+    path.write_text(source.replace(old, new), encoding="utf-8")
+
+
+def copy_tree(root, tree):
+    """What make needs. Built files are links: make never writes into a file that it has made."""
+    leave = shutil.ignore_patterns("__pycache__")
+    for name in ("common", "stages", "scripts", "tests"):
+        shutil.copytree(root / name, tree / name, ignore=leave)
+    shutil.copy2(root / "Makefile", tree / "Makefile")
+    (tree / "docs").symlink_to(root / "docs")
+    leave = shutil.ignore_patterns(COPIES.name, "test-logs", "clang-format-*", "trace", "tmp*")
+    shutil.copytree(root / "build", tree / "build", copy_function=os.link, ignore=leave)
+
+
+# --- running -------------------------------------------------------------------------------------
+
+
+def environment():
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(SETTINGS)}
+    return {**kept, "LADDER_DEVICE": "machine", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def run(command, tree):
+    """All that the command prints, the make that runs it left out of its environment."""
+    try:
+        ended = subprocess.run(
+            ["bash", "-c", command], cwd=tree, env=environment(), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+            timeout=TIMEOUT_S,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"The command had not ended after {TIMEOUT_S} s.\n"
+    return ended.stdout
+
+
+def squeezed(text):
+    return " ".join(text.split())
+
+
+def says(printed, expected):
+    """Whether the parts of `expected` between elisions stand in `printed`, in this order."""
+    position, text = 0, squeezed(printed)
+    parts = [squeezed(part) for part in "\n".join(expected).split(ELISION)]
+    if not any(parts):
+        raise Problem("the answer's ```text is empty")
+    for part in parts:
+        position = text.find(part, position)
+        if position < 0:
+            return False
+        position += len(part)
+    return True
+
+
+def try_exercise(exercise, root=ROOT, folder=None, show=None):
+    """None, or what is wrong. `show` is called with each command and with what it prints."""
+    problems = list(exercise.form())
+    if problems:
+        return "; ".join(problems)
+    steps = exercise.steps()
+    if not steps:
+        return None
+    tree = Path(folder) / exercise.name
+    try:
+        copy_tree(root, tree)
+        for kind, lines, expected in steps:
+            if kind == "diff":
+                apply(lines, tree)
+                continue
+            printed = ""
+            for command in lines:
+                output = run(command, tree)
+                if show:
+                    show(command, output)
+                printed += output
+            if not says(printed, expected):
+                end = "\n".join(printed.rstrip().split("\n")[-SHOWN_LINES:])
+                return f"{'; '.join(lines)} does not print what the answer says, but\n{end}"
+    except Problem as problem:
+        return str(problem)
+    finally:
+        shutil.rmtree(tree, ignore_errors=True)
+    return None
+
+
+def copies():
+    """A folder on the file system of build/, so that links into it can be made."""
+    COPIES.mkdir(parents=True, exist_ok=True)
+    return tempfile.TemporaryDirectory(dir=COPIES)
+
+
+def show(exercise):
+    def print_run(command, output):
+        print(f"$ {command}\n{output}", flush=True)
+
+    print("\n".join(exercise.lines).rstrip() + "\n", flush=True)
+    with copies() as folder:
+        wrong = try_exercise(exercise, ROOT, folder, print_run)
+    if wrong:
+        print(f"exercise {exercise.name}: {wrong}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+def run_all(exercises, workers):
+    passed = failed = 0
+    with copies() as folder, \
+            concurrent.futures.ThreadPoolExecutor(workers) as pool:  # fmt: skip
+        tries = [(e, pool.submit(try_exercise, e, ROOT, folder)) for e in exercises]
+        for exercise, future in tries:
+            wrong = future.result()
+            passed, failed = passed + (wrong is None), failed + (wrong is not None)
+            ran = "its answer runs" if exercise.steps() else "nothing to run"
+            print(f"  {exercise.name:5} {wrong or ran}", flush=True)
+    if not exercises:
+        failed = 1
+    print(f"exercises: {passed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--show", metavar="NAME")
+    options = parser.parse_args(arguments)
+    known = {exercise.name: exercise for exercise in all_exercises()}
+    for name in options.names + ([options.show] if options.show else []):
+        if name not in known:
+            print(f"There is no exercise {name}; there are {', '.join(known)}.", file=sys.stderr)
+            return 2
+    if not list((ROOT / "build/machine").glob("libcudart.so.*")):
+        print("The PTX machine is not built: make machine builds it.", file=sys.stderr)
+        return 2
+    if options.show:
+        return show(known[options.show])
+    return run_all([known[n] for n in options.names] or list(known.values()), os.cpu_count() or 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

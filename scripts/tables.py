@@ -30,7 +30,8 @@ A number in prose stands inside one line, never at its start (Markdown would tak
 
 EXPRESSION is operands joined by + - * /, read left to right, each a number or
 rung.variant.size.regime.key, such as 6.result.8192.burst.tflops; `result` is the rung's result
-variant, size that of a cube or MxNxK, and a key is any of a row's keys. FORMAT is a Python format specification.
+variant, size that of a cube or MxNxK, and a key is any of a row's keys. FORMAT is a Python format
+specification.
 
   <!-- counter: EXPRESSION [: FORMAT] -->8.29<!-- end -->
 

@@ -33,7 +33,8 @@ A number in prose stands inside one line, never at its start (Markdown would tak
 
 EXPRESSION is operands joined by + - * /, read left to right, each a number or
 rung.variant.size.regime.key, such as 6.result.8192.burst.tflops; `result` is the rung's result
-variant, and a key is any of a row's keys; result(type=fp16,layout=NT) is it with these args. FORMAT is a Python format specification.
+variant, size that of a cube or MxNxK, and a key is any of a row's keys; result(type=fp16,layout=NT)
+is it with these args. FORMAT is a Python format specification.
 
   <!-- counter: EXPRESSION [: FORMAT] -->8.29<!-- end -->
 
@@ -122,8 +123,12 @@ class Results:
 
     def find(self, stage, variant, size, regime=None, args=""):
         """The row of a cube; variant 'result' is the marked one; None if it was not measured."""
+        return self.find_shape(stage, variant, (size, size, size), regime, args)
+
+    def find_shape(self, stage, variant, shape, regime=None, args=""):
+        """The same for any shape, (M, N, K)."""
         for row in self.of_variant(stage, variant, args):
-            if row.get("regime") == regime and row["m"] == row["n"] == row["k"] == size:
+            if row.get("regime") == regime and (row["m"], row["n"], row["k"]) == shape:
                 return row
         return None
 
@@ -615,13 +620,15 @@ def operand(results, text):
     if limits_tables.NAMED.fullmatch(text):
         return limits_tables.operand(results, text)
     parts = text.split(".")
-    if not re.fullmatch(r"\d+\.[^.]+\.\d+\.(burst|sustained)\.\w+", text):
+    if not re.fullmatch(r"\d+\.[^.]+\.\d+(x\d+x\d+)?\.(burst|sustained)\.\w+", text):
         raise Problem(
             f'"{text}" is neither a number nor rung.variant.size.regime.key nor limit.regime.key'
         )
     stage, (variant, _, args) = int(parts[0]), parts[1].rstrip(")").partition("(")
     check_variant(results, stage, variant, text)
-    row = results.find(stage, variant, int(parts[2]), parts[3], args) if results else None
+    shape = tuple(int(size) for size in parts[2].split("x"))
+    shape = shape if len(shape) == 3 else shape * 3
+    row = results.find_shape(stage, variant, shape, parts[3], args) if results else None
     if row is None:
         return None, parts[4]
     if not row["verified"]:

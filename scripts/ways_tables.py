@@ -30,13 +30,24 @@ def dram_us(results, m, n, k):
     return 2 * (m * k + n * k + m * n) / tbps * 1e-6 if isinstance(tbps, float) else None
 
 
+def configuration_of(row, stage):
+    """The rung's configuration that a row ran, by its name or by the choice of the rung or of stage 0;
+    None if it is another rung's."""
+    chosen = row.get("configuration")
+    if row["stage"] == stage:
+        return chosen or row["variant"]
+    rung, _, name = (chosen or "").partition("/")
+    return name if row["stage"] == 0 and rung.startswith(f"{stage}_") else None
+
+
 def of_shape(results, stage, shape):
     """{way: right rows, the fastest first} of a shape's configurations, in burst."""
     found = {}
     for row in results.rows:
-        at = (row["stage"], (row["m"], row["n"], row["k"]), row["regime"])
-        if at == (stage, shape, "burst") and row["verified"] and not row.get("configuration"):
-            found.setdefault(way_of(row["variant"]), []).append(row)
+        at = ((row["m"], row["n"], row["k"]), row["regime"])
+        name = configuration_of(row, stage)
+        if at == (shape, "burst") and row["verified"] and name:
+            found.setdefault(way_of(name), []).append({**row, "variant": name})
     return {way: sorted(rows, key=us) for way, rows in found.items()}
 
 

@@ -159,8 +159,7 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
     ring.advance(group * k_tiles);  // the other consumer's slots
     for (auto t = tiles.every(T::CONSUMERS, group); t.has();
          t.next(), parity ^= 1, ring.advance(k_tiles)) {
-      // Until the other consumer has waited for all its slots, the parity of ours may be of a lap
-      // too early. The first of all turns is taken without waiting.
+      // Before its turn, a slot's parity may be of a lap too early. The first of all turns is free.
       ptx::mbarrier_wait(&smem.turn[group], group == 0 ? parity ^ 1 : parity);
       int last_slot = 0;
       for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {

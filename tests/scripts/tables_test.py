@@ -231,6 +231,12 @@ class Values(Project):
         self.assertEqual(self.prose("2.deep.8192.burst.ratio"), "55.0 %")
         self.assertEqual(self.prose("2.deep.8192.burst.registers"), "168 → 40/232")
 
+    def test_a_shape_that_is_no_cube(self):
+        longer = {**row(2, "deep", 4096, "burst", 77.0), "k": 512}
+        self.results({**RESULTS, "rows": [*RESULTS["rows"], longer]})
+        self.assertEqual(self.prose("2.deep.4096x4096x512.burst.tflops"), "77.0")
+        self.assertEqual(self.prose("2.deep.4096x4096x1024.burst.tflops"), "–")
+
     def test_arithmetic_from_left_to_right_and_format(self):
         self.results()
         ratio = "2.deep.8192.burst.tflops / 2.shallow.8192.burst.tflops"

@@ -143,7 +143,8 @@ make test          everything that this machine can test [REQUIRE_GPU=1 DOCTEST_
                    [SANITIZE=1: host, machine and golden under address and undefined sanitizers]
 make test-docs     every exercise of the pages: does its answer print what it says? 10 minutes
 make bench         the measurement, resumable, into docs/results/ [ROWS=]
-make sweep         every configuration at many shapes, and how far the pick is off, into docs/results/
+make sweep         configurations of all rungs at many shapes, and how far stage 0's pick is off, into
+                   docs/results/
                    [SHAPES=tuning,heldout REGIME=burst|sustained FORCE=1 PICKS=1]
 make counters      what Nsight Compute counts of each variant, into docs/results/ [ROWS= FORCE=1]
 make limits        the ceilings of this GPU, measured with small kernels, into docs/results/ [ROWS=]

@@ -428,7 +428,7 @@ def check_hashes(root):
         )
     for entry in sweep_tables.load(results.path, sweep_tables.SWEEP, "shapes") or []:
         for name, one in entry["configurations"].items():
-            if hashes.get(kernels.get((entry["stage"], name))) != one["kernel_hash"]:
+            if hashes.get(kernels.get(registry.ran({"configuration": name}))) != one["kernel_hash"]:
                 shape = "x".join(str(entry[key]) for key in "mnk")
                 yield f"the sweep: {name} at {shape}: the kernel has changed; run make sweep"
 
@@ -442,8 +442,12 @@ def check_choices(root):
             said[bench.row_of(row)] = row["configuration"]
     swept = sweep_tables.load(results.path, sweep_tables.SWEEP, "shapes") if results else None
     for entry in swept or []:
-        of_chooser = {**entry, "variant": entry["chooser"]}
+        stage, variant = sweep_tables.CHOOSER
+        of_chooser = {**entry, "stage": stage, "variant": variant}
         said.setdefault(bench.row_of(of_chooser), entry["pick"])
+        if entry["pick"] not in entry["configurations"]:
+            shape = "x".join(str(entry[key]) for key in "mnk")
+            yield f"the sweep: at {shape} the pick {entry['pick']} was not timed; run make sweep"
     if not said:
         return
     if not (root / "build/ladder").exists() or not (root / "build/machine").exists():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures every configuration of the last rung that has some, at many shapes, into
-docs/results/<gpu>.sweep.json, and says how far what the cost model picks is from the fastest.
+"""Measures the configurations of all rungs that have some, at many shapes, into
+docs/results/<gpu>.sweep.json, and says how far what stage 0 picks is from the fastest.
 Python standard library only.
 
   sweep.py                    the tuning shapes and the held-out ones, burst
@@ -13,14 +13,18 @@ Python standard library only.
 SHAPES is one or more of these, joined by commas: tuning, heldout, another list of
 scripts/shape_lists.py, 4096 for a cube, MxNxK.
 
-A shape is one resumable unit: all configurations, and the chooser beside them, are timed in turns,
-and kept in build/sweep/ when the shape is done. A configuration's time holds as long as its kernel
-does. The picks are asked for anew every time, so that a change of the model alone measures nothing.
+At a shape only those are timed that the cost model expects to take at most 1.5 times as long as the
+one that it expects to be the fastest. The file says how many were left out.
+
+A shape is one resumable unit: all that are timed there are timed in turns, and kept in build/sweep/
+when the shape is done. A configuration's time holds as long as its kernel does. The picks are asked
+for anew every time: a change of the model alone measures only where it adds to what was timed.
 
 Exit codes: 0 ok, 1 wrong result, 2 usage, 3 no usable device, 4 hang, 130 stopped.
 """
 
 import argparse
+import collections
 import itertools
 import json
 import os
@@ -31,37 +35,66 @@ from pathlib import Path
 import bench
 import registry
 from bench import Problem, Row
-from tables import PROBLEM
+from sweep_tables import CHOOSER, SWEEP
 
 LISTS = ("tuning", "heldout")
-# Seconds, for the time left: a contestant's rounds and checks, and what a shape costs beside them.
-ROW_S = {"burst": 0.06, "sustained": 0.4}
+# Seconds, for the time left: a configuration's rounds and checks, and what a shape costs beside
+# them.
+ROW_S = {"burst": 0.06, "sustained": 0.22}
 SHAPE_S = {"burst": 0.4, "sustained": 1.4}
 FAR, VERY_FAR = 0.03, 0.10  # from the fastest
-SUFFIX = ".sweep.json"
+MOST = 1.5  # times the least predicted time; who is expected to take longer is not timed
+
+# What the model of today makes of a shape: the name of stage 0's pick, and the predicted time of
+# every configuration by name.
+Said = collections.namedtuple("Said", "pick predicted_us")
 
 
 class Contestants:
-    """The configurations of the rung that is swept, and the variant that chooses among them."""
+    """All configurations that stage 0 chooses among, named as it does: 12_stream_k/64x8_x2."""
 
-    def __init__(self, variants):
-        rungs = [v["stage"] for v in variants
-                 if v["configuration"] and v.get("problem", PROBLEM) == PROBLEM]  # fmt: skip
-        if not rungs:
-            raise Problem("No rung here has configurations, so that there is nothing to sweep.")
-        self.stage = max(rungs)
-        of_rung = [v for v in variants if v["stage"] == self.stage]
-        self.configurations = [v["variant"] for v in of_rung if v["configuration"]]
-        self.kernels = {v["variant"]: v["kernel"] for v in of_rung}
-        choosers = [v["variant"] for v in of_rung if v["chooses"]]
-        results = [v["variant"] for v in of_rung if v["chooses"] and v["result"]]
-        if not choosers:
-            raise Problem(f"Rung {self.stage} has no variant that chooses a configuration.")
-        self.chooser = (results or choosers)[0]
+    def __init__(self, variants, hashes):
+        self.variants = {}  # name -> (rung, variant)
+        self.hashes = {}  # name -> its kernel's
+        problems = [v["problem"] for v in variants if (v["stage"], v["variant"]) == CHOOSER]
+        for variant in variants:
+            if variant["configuration"] and variant["problem"] in problems:
+                name = f"{variant['name']}/{variant['variant']}"
+                self.variants[name] = variant["stage"], variant["variant"]
+                self.hashes[name] = hashes[variant["kernel"]]
+        if not self.variants:
+            raise Problem("Stage 0 has no configurations to choose among: nothing to sweep.")
 
-    def rows(self, shape, regime):
-        names = [*self.configurations, self.chooser]
-        return [Row(self.stage, name, *shape, regime) for name in names]
+    def rows(self, key, names):
+        shape, regime = key
+        return [Row(*self.variants[name], *shape, regime) for name in names]
+
+    def ask(self, today, keys):
+        """{key: Said} of the program as it is; a key is a shape and a regime."""
+        asked = {}
+        for shape, regime in keys:
+            configurations = self.rows((shape, regime), self.variants)
+            asked[shape, regime] = [*configurations, Row(*CHOOSER, *shape, regime)]
+        answers = today.choices(list(itertools.chain.from_iterable(asked.values())))
+        said = {}
+        for key, (*configurations, chooser) in asked.items():
+            predicted_us = [answers[row]["predicted_us"] for row in configurations]
+            pick = answers[chooser]["configuration"]
+            said[key] = Said(pick, dict(zip(self.variants, predicted_us)))
+        return said
+
+    def still(self, entry):
+        """Whether an entry is of today's kernels, and right."""
+        return all(
+            one["tflops"] is not None and one["kernel_hash"] == self.hashes.get(name)
+            for name, one in entry["configurations"].items()
+        )
+
+
+def worth_timing(said):
+    """The names of those that are timed at a shape; the pick, which is the least, is one of them."""
+    limit_us = MOST * min(said.predicted_us.values())
+    return [name for name, us in said.predicted_us.items() if us <= limit_us]
 
 
 # --- shapes --------------------------------------------------------------------------------------
@@ -82,39 +115,42 @@ def shape_name(shape):
 # --- one shape -----------------------------------------------------------------------------------
 
 
-def entry_of(contestants, shape, regime, results):
-    """What the file keeps of a shape: `results` are its rows' by variant."""
+def entry_of(contestants, key, names, results, said):
+    """What the file keeps of a shape: `names` were timed, `results` are by row."""
     configurations = {}
-    for name in contestants.configurations:
-        result = results[name]
+    for name, row in zip(names, contestants.rows(key, names)):
+        result = results[row]
         configurations[name] = {
             key: result.get(key) for key in ("tflops", "us", "sm_mhz", "kernel_hash")
         }
         if not result["verified"]:
             configurations[name]["error"] = result.get("error", "wrong result")
-    chooser = results[contestants.chooser]
-    m, n, k = shape
-    return {
-        "stage": contestants.stage, "m": m, "n": n, "k": k, "regime": regime,
-        "chooser": contestants.chooser, "chooser_tflops": chooser.get("tflops"),
-        "chooser_ran": chooser.get("configuration"), "configurations": configurations,
-    }  # fmt: skip
+    (m, n, k), regime = key
+    entry = {"m": m, "n": n, "k": k, "regime": regime, "configurations": configurations}
+    judge(entry, said)
+    return entry
 
 
 def judge(entry, said):
-    """Adds what the model of today makes of the shape: `said` is --choices', by variant."""
+    """Sets what the model of today makes of the shape."""
     configurations = entry["configurations"]
     for name, of_one in configurations.items():
-        of_one["predicted_us"] = said[name]["predicted_us"]
+        of_one["predicted_us"] = said.predicted_us[name]
     right = {n: c["tflops"] for n, c in configurations.items() if c["tflops"] is not None}
-    pick = said[entry["chooser"]]["configuration"]
     best = max(right, key=right.get) if right else None
-    far = 1 - right[pick] / right[best] if pick in right else None
-    entry.update({"best": best, "pick": pick, "distance": None if far is None else round(far, 5)})
+    far = 1 - right[said.pick] / right[best] if said.pick in right else None
+    entry.update({
+        "left_out": len(said.predicted_us) - len(configurations),
+        "best": best, "pick": said.pick, "distance": None if far is None else round(far, 5),
+    })  # fmt: skip
 
 
 def key_of(entry):
     return (entry["m"], entry["n"], entry["k"]), entry["regime"]
+
+
+def key_of_row(row):
+    return (row.m, row.n, row.k), row.regime
 
 
 def verdict(entry):
@@ -165,29 +201,6 @@ def read_entries(path):
         raise Problem(f"{path} is not a file of a sweep; remove it and run make sweep.")
 
 
-def holds(entry, contestants, hashes):
-    """Whether an entry is of today's kernels, all of them, and right."""
-    today = {name: hashes[contestants.kernels[name]] for name in contestants.configurations}
-    there = {name: one["kernel_hash"] for name, one in entry["configurations"].items()}
-    right = all(one["tflops"] is not None for one in entry["configurations"].values())
-    same = (entry["stage"], entry["chooser"]) == (contestants.stage, contestants.chooser)
-    return same and there == today and right
-
-
-def ask_model(today, entries):
-    """Judges every entry by the choices of the program as it is."""
-    rows = {
-        id(entry): [
-            Row(entry["stage"], name, *key_of(entry)[0], entry["regime"])
-            for name in [*entry["configurations"], entry["chooser"]]
-        ]
-        for entry in entries
-    }
-    said = today.choices(list(itertools.chain(*rows.values())))
-    for entry in entries:
-        judge(entry, {row.variant: said[row] for row in rows[id(entry)]})
-
-
 def write(path, head_lines, entries):
     order = sorted(
         entries,
@@ -202,86 +215,86 @@ def write(path, head_lines, entries):
 
 
 class Sweep(bench.Bench):
-    """Runs the program over all contestants of a shape, shape by shape."""
+    """Runs the program over what is timed of a shape, shape by shape."""
 
     MODE = "--sweep-rows"
     BLANK = ("configuration", "us", "tflops", "sm_mhz")
 
-    def __init__(self, today, partial, contestants):
+    def __init__(self, today, partial, contestants, said):
         super().__init__(today, partial)
         self.contestants = contestants
+        self.said = said  # of the shapes that it runs
 
     @staticmethod
     def expected_s(rows):
-        shapes = {(row.m, row.n, row.k, row.regime) for row in rows}
-        of_shapes = sum(SHAPE_S[regime] for *_, regime in shapes)
+        of_shapes = sum(SHAPE_S[regime] for _, regime in set(map(key_of_row, rows)))
         return of_shapes + sum(ROW_S[row.regime] for row in rows)
 
     def show_result(self, row, result):
         """One line a shape, when its last row is there."""
-        shape, regime = (row.m, row.n, row.k), row.regime
-        rows = self.contestants.rows(shape, regime)
-        if any(one in self.pending for one in rows):
+        key = key_of_row(row)
+        left = set(map(key_of_row, self.pending))
+        if key in left:
             return
-        results = {one.variant: self.results[one] for one in rows}
-        entry = entry_of(self.contestants, shape, regime, results)
-        pick = results[self.contestants.chooser].get("configuration")
-        said = dict.fromkeys(results, {"predicted_us": None, "configuration": pick})
-        judge(entry, said)
-        left = len({one[2:] for one in self.pending})
-        total = self.total // len(rows)
-        count = f"[{total - left:{len(str(total))}}/{total}]"
+        said = self.said[key]
+        entry = entry_of(self.contestants, key, worth_timing(said), self.results, said)
+        total = len(self.said)
+        count = f"[{total - len(left):{len(str(total))}}/{total}]"
         clear = "\r\x1b[K" if sys.stdout.isatty() else ""
-        name = f"{shape_name(shape)}/{regime}"
+        name = f"{shape_name(key[0])}/{key[1]}"
         print(f"{clear}{count} {name:28} {verdict(entry)}; about {self.left()} left", flush=True)
 
 
-def timed_in_turns(rows, contestants):
-    """{(shape, regime): {variant: result}} of the shapes of which every configuration is there."""
+def timed_in_turns(contestants, said, results):
+    """{key: entry} of the shapes of which all that is timed is there."""
     found = {}
-    for shape, regime in dict.fromkeys(((r.m, r.n, r.k), r.regime) for r in rows):
-        of_shape = contestants.rows(shape, regime)
-        if all(row in rows for row in of_shape if row.variant != contestants.chooser):
-            # A chooser's row is dropped when it would choose otherwise today.
-            found[shape, regime] = {row.variant: rows.get(row, {}) for row in of_shape}
+    for key, of_key in said.items():
+        names = worth_timing(of_key)
+        if all(row in results for row in contestants.rows(key, names)):
+            found[key] = entry_of(contestants, key, names, results, of_key)
     return found
 
 
 def measure(options, today, contestants):
     env = json.loads(bench.ask(today.program, "--sweep-rows").splitlines()[0])["env"]
     stem = bench.file_stem(env["gpu"])
-    path = options.results / f"{stem}{SUFFIX}"
+    path = options.results / f"{stem}{SWEEP}"
     head, old = read_entries(path)
     if head and any(head.get(key) != env[key] for key in bench.ENV_KEYS):
         print(f"{path} was measured with another machine or versions; its shapes are dropped.")
         old = []
-    entries = {key_of(e): e for e in old if holds(e, contestants, today.hashes)}
+    entries = {key_of(e): e for e in old if contestants.still(e)}
     partial = bench.Partial(options.partial / f"{stem}.partial.jsonl", env, today)
-    whole = timed_in_turns(partial.rows, contestants)
-
     wanted = [(shape, options.regime) for shape in select(options.shapes)]
-    to_do = [key for key in wanted if key not in whole and (options.force or key not in entries)]
-    rows = [row for key in to_do for row in contestants.rows(*key)]
+    said = contestants.ask(today, {*wanted, *entries, *map(key_of_row, partial.rows)})
+    for key, entry in entries.items():
+        judge(entry, said[key])
+    whole = timed_in_turns(contestants, said, partial.rows)
+
+    def is_there(key):
+        there = entries[key]["configurations"] if key in entries else {}
+        return there.keys() >= {*worth_timing(said[key])}
+
+    to_do = [key for key in wanted if key not in whole and (options.force or not is_there(key))]
+    rows = [row for key in to_do for row in contestants.rows(key, worth_timing(said[key]))]
     kept = len(wanted) - len(to_do)
+    stages = sorted({stage for stage, _ in contestants.variants.values()})
     print(
         f"{env['gpu']}, driver {env['driver']}, nvcc {env['toolkit']}; {env['data']} data, seed "
-        f"{env['seed']}\n{len(contestants.configurations)} configurations of rung "
-        f"{contestants.stage} and {contestants.chooser} at {len(to_do)} shapes, {options.regime}, "
-        f"about {bench.duration(Sweep.expected_s(rows))}"
+        f"{env['seed']}\n{len(contestants.variants)} configurations of rungs "
+        f"{', '.join(map(str, stages))}; {len(rows)} times at {len(to_do)} shapes, "
+        f"{options.regime}, about {bench.duration(Sweep.expected_s(rows))}"
         + (f"; {kept} more shapes are there already" if kept else ""),
         flush=True,
     )
-    sweep = Sweep(today, partial, contestants)
+    sweep = Sweep(today, partial, contestants, {key: said[key] for key in to_do})
     try:
         sweep.run(rows)
     except KeyboardInterrupt:
-        kept = len(timed_in_turns(partial.rows, contestants))
+        kept = len(timed_in_turns(contestants, said, partial.rows))
         print(f"\nStopped. {kept} shapes are kept; make sweep goes on from there.")
         return bench.STOPPED
-    known = timed_in_turns({**partial.rows, **sweep.results}, contestants)
-    for (shape, regime), results in known.items():
-        entries[shape, regime] = entry_of(contestants, shape, regime, results)
-    ask_model(today, entries.values())
+    entries.update(timed_in_turns(contestants, said, {**partial.rows, **sweep.results}))
     write(path, bench.head_lines(env), entries.values())
     partial.drop(list(partial.rows))
 
@@ -295,20 +308,20 @@ def measure(options, today, contestants):
 
 def pick_again(options, today, contestants):
     """Judges the file's shapes by today's model; keeps that if the kernels are the same."""
-    paths = [p for p in sorted(options.results.glob("*" + SUFFIX)) if "-" not in p.name]
+    paths = [p for p in sorted(options.results.glob("*" + SWEEP)) if "-" not in p.name]
     if not paths:
         raise Problem(f"{options.results} has no file of a sweep; make sweep on a GPU writes one.")
     path = paths[0]
     head, entries = read_entries(path)
     os.environ.setdefault("MACHINE_SMS", str(head["sms"]))  # in case it is the PTX machine
-    names = {*contestants.configurations, contestants.chooser}
-    known = [e for e in entries if {*e["configurations"], e["chooser"]} <= names]
-    ask_model(today, known)
+    known = [e for e in entries if e["configurations"].keys() <= contestants.variants.keys()]
+    said = contestants.ask(today, map(key_of, known))
     for entry in known:
-        shape, regime = key_of(entry)
-        print(f"{shape_name(shape) + '/' + regime:28} {verdict(entry)}")
+        key = key_of(entry)
+        judge(entry, said[key])
+        print(f"{shape_name(key[0]) + '/' + key[1]:28} {verdict(entry)}")
     print("\n".join(summary(known)))
-    if len(known) == len(entries) and all(holds(e, contestants, today.hashes) for e in entries):
+    if all(map(contestants.still, entries)):
         lines = [f" {json.dumps(k)}: {json.dumps(v)}," for k, v in head.items() if k != "shapes"]
         write(path, lines, entries)
         print(f"{path}: picks of today's model. Next: make tables.")
@@ -334,11 +347,11 @@ def main():
         select(options.shapes)  # refuses what is no shape before anything runs
         if options.regime not in bench.REGIMES:
             raise Problem(f"--regime is '{options.regime}' but must be burst or sustained.")
-        variants = registry.parse(bench.ask(options.program, "--list"))
+        variants = registry.parse(bench.ask(options.program, "--list"), stage_0=True)
         hashes = bench.read_hashes(options.hashes, variants)
         today = bench.Today(options.program, variants, hashes)
         run = pick_again if options.picks else measure
-        return run(options, today, Contestants(variants))
+        return run(options, today, Contestants(variants, hashes))
     except Problem as problem:
         print(problem, file=sys.stderr)
         return problem.code

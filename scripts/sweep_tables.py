@@ -1,5 +1,5 @@
-"""The tables and numbers of a rung that chooses: what it reaches at many shapes, and how far its
-picks are from the best of a sweep. For tables.py."""
+"""The tables and numbers of what chooses: what a rung's chooser reaches at many shapes, and how far
+stage 0's picks are from the best of a sweep. For tables.py."""
 
 import json
 import statistics
@@ -9,6 +9,7 @@ import shape_lists
 from cells import DASH, cell, markdown, percent, tflops
 
 SWEEP = ".sweep.json"
+CHOOSER = (0, "best")  # whose picks a sweep judges
 NOTES = ".notes.json"
 LIST_NAMES = {"tuning": "tuning shapes", "heldout": "held-out shapes"}
 LARGE_M = 1024
@@ -169,23 +170,29 @@ def judged(entries, regime, list_name=None):
     ]  # fmt: skip
 
 
+def sweep_line(entry):
+    configurations = entry["configurations"]
+    best, pick = (configurations.get(entry[key], {}) for key in ("best", "pick"))
+    times = [cell(pick.get("predicted_us"), ".1f"), cell(pick.get("us"), ".1f")]
+    return [
+        shape_text((entry["m"], entry["n"], entry["k"])), entry["regime"],
+        entry["best"] or "FAIL", tflops(best.get("tflops")), entry["pick"],
+        tflops(pick.get("tflops")), percent(entry["distance"]), " / ".join(times),
+        str(entry["left_out"]),
+    ]  # fmt: skip
+
+
 def sweep_table(results):
     entries = load(results.path, SWEEP, "shapes") if results else None
     if not entries:
         return [NOT_SWEPT]
     header = ["M, N, K", "regime", "best configuration", "TFLOPS", "pick", "TFLOPS", "off",
-              "predicted / measured µs"]  # fmt: skip
+              "predicted / measured µs", "left out"]  # fmt: skip
     lines = []
-    for entry in entries:
-        configurations = entry["configurations"]
-        best, pick = (configurations.get(entry[key], {}) for key in ("best", "pick"))
-        predicted = pick.get("predicted_us")
-        times = [cell(predicted, ".1f"), cell(pick.get("us"), ".1f")]
-        lines.append([
-            shape_text((entry["m"], entry["n"], entry["k"])), entry["regime"],
-            entry["best"] or "FAIL", tflops(best.get("tflops")), entry["pick"],
-            tflops(pick.get("tflops")), percent(entry["distance"]), " / ".join(times),
-        ])  # fmt: skip
+    for name, title in LIST_NAMES.items():
+        of_list = [sweep_line(entry) for entry in entries if name in lists_of(entry)]
+        if of_list:
+            lines += [[f"*{title}*"] + [""] * (len(header) - 1), *of_list]
     return markdown(header, lines) + ["", *distances_table(entries)]
 
 

@@ -19,7 +19,7 @@ A table stands between two lines of its own:
   submitted      runs that others have sent, one row a file
   shapes N       rung N, which chooses, at the tuning and the held-out shapes
   ways N         rung N, whose configurations share K in different ways, at shapes of few rows
-  sweep          the best configuration and the pick at every shape of make sweep
+  sweep          the best configuration and the pick of stage 0 at the tuning and held-out shapes
   limits         what the GPU can do at most, by make limits
   ceilings [N]   what the result of each rung, or each variant of rung N, takes of that
   best           stage 0, the choice among all rungs, by list of shapes; with a regime behind it, and

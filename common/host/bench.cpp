@@ -1,5 +1,6 @@
 #include "common/host/bench.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <limits>
@@ -170,24 +171,12 @@ bool bench_rows(Workbench& workbench, const Options& options, const std::vector<
   return right;
 }
 
-bool sweep_rows(Workbench& workbench, const Options& options, const std::vector<BenchRow>& rows) {
-  const BenchRow& first = rows.front();
-  const std::vector<Outcome> outcomes = sweep_group(workbench, *first.stage, variants_of(rows),
-                                                    first.shape, first.regime, announcer(rows));
-  bool right = true;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    print_line(sweep_line(rows[i], options.limits(), outcomes[i]));
-    right = right && outcomes[i].check.ok();
-  }
-  return right;
-}
-
 // Prints the results of one group; returns whether every one is right.
 using GroupRunner = bool(Workbench&, const Options&, const std::vector<BenchRow>&);
 
-int run_rows(const Options& options, std::istream& input, GroupRunner* run) {
+int run_rows(const Options& options, std::istream& input, Together together, GroupRunner* run) {
   const std::vector<std::vector<BenchRow>> groups =
-      parse_bench_rows(read_lines(input), all_stages());
+      parse_bench_rows(read_lines(input), all_stages(), together);
   if (machine_is_wanted()) {
     throw NoDevice(
         "--bench-rows and --sweep-rows measure, and the PTX machine says nothing about time; they "
@@ -210,13 +199,14 @@ struct Field {
   std::vector<size_t> right;  // which variants the last contestants are
 };
 
-// Checks every variant; those that are right become contestants.
-void admit(Problem& problem, const Stage& stage, const std::vector<const Variant*>& variants,
-           const Announce& announce, bool beside_kept, Field* field) {
+// Checks every variant; those that are right become contestants. `names` are for messages.
+void admit(Problem& problem, const std::vector<const Variant*>& variants,
+           const std::vector<std::string>& names, const Announce& announce, bool beside_kept,
+           Field* field) {
   for (size_t i = 0; i < variants.size(); ++i) {
     announce({i});
     const Variant& variant = *variants[i];
-    const std::string name = describe(stage, variant, problem.shape());
+    const std::string& name = names[i];
     const Watchdog watchdog(name);
     const Contestant contestant{name, [&variant](const Call& call) { run(variant, call); }};
     Outcome outcome;
@@ -238,6 +228,27 @@ void settle(const std::vector<Measurement>& times, Field* field) {
     outcome.check = times[before + i].check;
     if (outcome.check.ok()) outcome.time = times[before + i];
   }
+}
+
+bool sweep_rows(Workbench& workbench, const Options& options, const std::vector<BenchRow>& rows) {
+  const BenchRow& first = rows.front();
+  const Announce announce = announcer(rows);
+  announce({});
+  Problem& problem = workbench.problem(first.stage->kind(), first.shape);
+  std::vector<std::string> names;
+  for (const BenchRow& row : rows) names.push_back(describe(*row.stage, *row.variant, row.shape));
+  Field field;
+  admit(problem, variants_of(rows), names, announce, false, &field);
+  if (!field.right.empty()) {
+    announce(field.right);
+    const Watchdog watchdog(names.front() + " and others");
+    settle(measure(problem, field.contestants, first.regime, SWEEP_PACE), &field);
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    print_line(sweep_line(rows[i], options.limits(), field.outcomes[i]));
+  }
+  return std::all_of(field.outcomes.begin(), field.outcomes.end(),
+                     [](const Outcome& outcome) { return outcome.check.ok(); });
 }
 
 // Whether a group is one whose energy is measured. The counter is slow, so that only the rung's
@@ -319,10 +330,12 @@ GroupOutcome measure_group(Workbench& workbench, const Stage& stage,
     field.contestants.push_back(baseline.contestant);
   }
   Problem& problem = workbench.problem(stage.kind(), shape);
-  admit(problem, stage, variants, announce, true, &field);
+  std::vector<std::string> names;
+  for (const Variant* variant : variants) names.push_back(describe(stage, *variant, shape));
+  admit(problem, variants, names, announce, true, &field);
 
   announce(field.right);
-  const Watchdog watchdog(describe(stage, *variants.front(), shape) + " and its other variants");
+  const Watchdog watchdog(names.front() + " and its other variants");
   const EnergyMeter* meter = is_metered(stage, shape, regime) ? workbench.meter() : nullptr;
   const std::vector<Measurement> times = measure(problem, field.contestants, regime);
   group.baseline.time = times.front();
@@ -338,31 +351,17 @@ GroupOutcome measure_group(Workbench& workbench, const Stage& stage,
   return group;
 }
 
-std::vector<Outcome> sweep_group(Workbench& workbench, const Stage& stage,
-                                 const std::vector<const Variant*>& variants, const Shape& shape,
-                                 Regime regime, const Announce& announce) {
-  announce({});
-  Problem& problem = workbench.problem(stage.kind(), shape);
-  Field field;
-  admit(problem, stage, variants, announce, false, &field);
-  if (field.right.empty()) return field.outcomes;
-
-  announce(field.right);
-  const Watchdog watchdog(describe(stage, *variants.front(), shape) + " and its other variants");
-  settle(measure(problem, field.contestants, regime, SWEEP_PACE), &field);
-  return field.outcomes;
-}
-
 int run_bench_rows(const Options& options, std::istream& input) {
-  return run_rows(options, input, bench_rows);
+  return run_rows(options, input, Together::rung, bench_rows);
 }
 
 int run_sweep_rows(const Options& options, std::istream& input) {
-  return run_rows(options, input, sweep_rows);
+  return run_rows(options, input, Together::kind, sweep_rows);
 }
 
 void print_choices(const Options& options, std::istream& input) {
-  for (const std::vector<BenchRow>& rows : parse_bench_rows(read_lines(input), all_stages())) {
+  for (const std::vector<BenchRow>& rows :
+       parse_bench_rows(read_lines(input), all_stages(), Together::rung)) {
     for (const BenchRow& row : rows) {
       const auto sizes = call_to_judge(row.variant->kind(), row.shape, options.limits());
       const Variant& runs = chosen(*row.variant, *sizes);

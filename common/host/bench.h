@@ -1,4 +1,4 @@
-// Measuring variants of one rung, and the modes --bench-rows and --sweep-rows built on it.
+// Measuring variants in turns, and the modes --bench-rows and --sweep-rows built on it.
 #pragma once
 
 #include <functional>
@@ -64,11 +64,6 @@ GroupOutcome measure_group(Workbench& workbench, const Stage& stage,
                            const std::vector<const Variant*>& variants, const Shape& shape,
                            Regime regime, const Announce& announce);
 
-// The same without cuBLASLt and with less time for each, for many variants.
-std::vector<Outcome> sweep_group(Workbench& workbench, const Stage& stage,
-                                 const std::vector<const Variant*>& variants, const Shape& shape,
-                                 Regime regime, const Announce& announce);
-
 // "rung 5 05_wgmma bn256 at 8192x8192x8192", for messages; "stage 0 best at ...".
 std::string describe(const Stage& stage, const Variant& variant, const Shape& shape);
 
@@ -79,7 +74,8 @@ std::string describe(const Stage& stage, const Variant& variant, const Shape& sh
 // Returns the exit code: 1 if a row failed. Throws Refused, NoDevice, CudaError.
 int run_bench_rows(const Options& options, std::istream& input);
 
-// --sweep-rows: the same with rows that say less.
+// --sweep-rows: the same without cuBLASLt, with less time for each and rows that say less, for many
+// variants, and rows of several rungs in turns.
 int run_sweep_rows(const Options& options, std::istream& input);
 
 // --choices: {"row": …, "configuration": …, "kernel": …, "predicted_us": …} for each row, whose

@@ -253,8 +253,10 @@ BenchRow parse_bench_row(const std::string& line, const std::vector<Stage>& stag
   return row;
 }
 
-bool measured_together(const BenchRow& one, const BenchRow& other) {
-  return one.stage == other.stage && one.shape == other.shape && one.regime == other.regime;
+bool measured_together(const BenchRow& one, const BenchRow& other, Together together) {
+  const bool same = together == Together::rung ? one.stage == other.stage
+                                               : &one.stage->kind() == &other.stage->kind();
+  return same && one.shape == other.shape && one.regime == other.regime;
 }
 
 }  // namespace
@@ -395,7 +397,8 @@ std::string BenchRow::text() const {
 }
 
 std::vector<std::vector<BenchRow>> parse_bench_rows(const std::vector<std::string>& lines,
-                                                    const std::vector<Stage>& stages) {
+                                                    const std::vector<Stage>& stages,
+                                                    Together together) {
   std::vector<std::vector<BenchRow>> groups;
   bool apart = true;  // the next row starts a group
   for (const std::string& line : lines) {
@@ -404,7 +407,7 @@ std::vector<std::vector<BenchRow>> parse_bench_rows(const std::vector<std::strin
       continue;
     }
     const BenchRow row = parse_bench_row(line, stages);
-    if (apart || !measured_together(groups.back().back(), row)) groups.emplace_back();
+    if (apart || !measured_together(groups.back().back(), row, together)) groups.emplace_back();
     groups.back().push_back(row);
     apart = false;
   }

@@ -57,10 +57,13 @@ struct BenchRow {
   std::string text() const;  // the line
 };
 
-// Rows that are measured together: neighbours of the same rung, shape and regime. An empty line
-// keeps its neighbours apart. Throws Refused at the first line that is not a row of `stages`.
+// Rows that are measured together: neighbours of the same shape and regime, and of the same rung or
+// only kind of problem. An empty line keeps its neighbours apart. Throws Refused at the first line
+// that is not a row of `stages`.
+enum class Together { rung, kind };
 std::vector<std::vector<BenchRow>> parse_bench_rows(const std::vector<std::string>& lines,
-                                                    const std::vector<Stage>& stages);
+                                                    const std::vector<Stage>& stages,
+                                                    Together together);
 
 // One line of --energy-rows: "<rung> <variant> <m> <n> <k> <data> <grid>".
 struct EnergyRow {

@@ -51,9 +51,15 @@ std::string refusal(const std::vector<std::string>& arguments) {
   return "";
 }
 
+std::vector<size_t> sizes_of(const std::vector<std::vector<BenchRow>>& groups) {
+  std::vector<size_t> sizes;
+  for (const auto& group : groups) sizes.push_back(group.size());
+  return sizes;
+}
+
 std::string row_refusal(const std::string& line) {
   try {
-    parse_bench_rows({line}, rungs());
+    parse_bench_rows({line}, rungs(), Together::rung);
   } catch (const Refused& error) {
     return error.what();
   }
@@ -302,16 +308,22 @@ TEST_CASE("benchmark rows of one rung, shape and regime are measured together") 
       parse_bench_rows({"5 bn128 64 64 8 burst", "5 bn256 64 64 8 burst",
                         "5 bn128 64 64 8 sustained", "5 bn128 64 64 16 sustained",
                         "1 large 64 64 16 sustained", "", "1 small 64 64 16 sustained", ""},
-                       rungs());
-  std::vector<size_t> sizes;
-  for (const auto& group : groups) sizes.push_back(group.size());
-  CHECK(sizes == std::vector<size_t>{2, 1, 1, 1, 1});
+                       rungs(), Together::rung);
+  CHECK(sizes_of(groups) == std::vector<size_t>{2, 1, 1, 1, 1});
   CHECK(groups[0][1].text() == "5 bn256 64 64 8 burst");
   CHECK(groups[0][1].stage == &rungs()[3]);
   CHECK(groups[2][0].shape == Shape{64, 64, 16});
   CHECK(groups[2][0].regime == Regime::sustained);
-  CHECK(parse_bench_rows({}, rungs()).empty());
-  CHECK(parse_bench_rows({"0 best_other 8 8 8 burst"}, rungs())[0][0].stage == &rungs()[1]);
+  CHECK(parse_bench_rows({}, rungs(), Together::rung).empty());
+  const auto best = parse_bench_rows({"0 best_other 8 8 8 burst"}, rungs(), Together::rung);
+  CHECK(best[0][0].stage == &rungs()[1]);
+}
+
+TEST_CASE("a sweep's rows are measured together with those of other rungs of their kind") {
+  const auto groups = parse_bench_rows({"5 bn128 64 64 8 burst", "1 large 64 64 8 burst",
+                                        "5 bn128 64 64 16 burst", "", "1 large 64 64 16 burst"},
+                                       rungs(), Together::kind);
+  CHECK(sizes_of(groups) == std::vector<size_t>{2, 1, 1});
 }
 
 TEST_CASE("a chooser sees the sizes of a row, and leading dimensions that they allow") {

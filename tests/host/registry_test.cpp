@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/host/options.h"
 #include "common/host/registry.h"
 
 using ladder::GemmArgs;
@@ -257,6 +258,15 @@ TEST_CASE("registry: a chooser takes the narrowest tile of its configurations, a
   CHECK_FALSE(static_cast<bool>(chooser.predicted_us));
   CHECK_FALSE(chooser.configuration);
   CHECK(all[1].configuration);
+}
+
+TEST_CASE("rows of two kinds of problem are never measured together") {
+  Variant other = named("other", true);
+  other.kernel.launch = +[](const OtherArgs&) {};
+  const std::vector<ladder::Stage> stages = {{1, "01_first", "an idea", {named("first", true)}},
+                                             {2, "02_other", "an idea", {other}}};
+  const std::vector<std::string> rows = {"1 first 8 8 8 burst", "2 other 8 8 8 burst"};
+  CHECK(parse_bench_rows(rows, stages, ladder::Together::kind).size() == 2);
 }
 
 TEST_CASE("registry: a wrong registration is rejected") {

@@ -342,20 +342,25 @@ class Hashes(Project):
         self.chooser("tall")
         self.fails("1:a@8192/sustained: the model chooses tall, wide is published")
 
-    def sweep(self, value):
+    def sweep(self, value, pick="01_rung/a"):
         one = {"tflops": 5.0, "us": 2.0, "sm_mhz": 1500, "kernel_hash": value}
         entry = {
-            "stage": 1, "m": 8, "n": 16, "k": 24, "regime": "burst", "chooser": "c", "best": "a",
-            "pick": "a", "distance": 0.0, "configurations": {"a": one},
+            "m": 8, "n": 16, "k": 24, "regime": "burst", "left_out": 0, "best": "01_rung/a",
+            "pick": pick, "distance": 0.0, "configurations": {"01_rung/a": one},
         }  # fmt: skip
         self.write("docs/results/gpu.sweep.json", json.dumps({**RESULTS, "shapes": [entry]}))
 
     def test_the_sweep_is_of_the_same_kernels(self):
         self.results({**RESULTS, "sms": 132})
         self.sweep("old")
-        self.fails("the sweep: a at 8x16x24: the kernel has changed; run make sweep")
+        self.fails("the sweep: 01_rung/a at 8x16x24: the kernel has changed; run make sweep")
         self.sweep("abcd")
         self.assertEqual(self.run_checks()[0], 0)
+
+    def test_the_sweep_has_the_time_of_its_pick(self):
+        self.chooser("wide")
+        self.sweep("abcd", pick="01_rung/b")
+        self.fails("the sweep: at 8x16x24 the pick 01_rung/b was not timed; run make sweep")
 
     def test_nvcc_names_its_version_as_the_results_do(self):
         mock.patch.stopall()

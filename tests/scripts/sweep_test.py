@@ -20,8 +20,9 @@ from listing import listing  # noqa: E402
 import sweep_tables  # noqa: E402
 import tables  # noqa: E402
 
-# plan.json: "tflops" by configuration, "pick" by M (else "tall"), "wrong"/"crash"/"hang": row text,
-# "rc": exit code of --sweep-rows. Appends the rows that it was given to given.txt.
+# plan.json: "tflops" and "predicted_us" by variant, "pick": a variant that is predicted to take 9 us at
+# some M, which makes it stage 0's choice, "wrong"/"crash": row text, "rc": exit code of --sweep-rows.
+# Appends the rows that it was given to given.txt.
 FAKE = """#!{python}
 import itertools, json, os, sys
 from pathlib import Path
@@ -31,15 +32,18 @@ if sys.argv[1] == "--list":
     sys.stdout.write((here / "list.txt").read_text())
     sys.exit(0)
 say = lambda event: print(json.dumps(event), flush=True)
-pick = lambda m: plan["pick"].get(m, "tall")
+listed = (here / "list.txt").read_text()
+names = [name for name in plan["predicted_us"] if "k_" + name in listed]
+predicted = lambda name, m: 9.0 if plan["pick"].get(m) == name else plan["predicted_us"][name]
 lines = sys.stdin.read().splitlines()
 if sys.argv[1] == "--choices":
     (here / "sms.txt").write_text(os.environ.get("MACHINE_SMS", ""))
     for line in lines:
         _, variant, m, n, k, _ = line.split()
-        ran = pick(m) if variant == "auto" else variant
-        say({{"row": line, "configuration": ran if variant == "auto" else None,
-             "kernel": "k_" + ran, "predicted_us": 10.0}})
+        chooses = variant == "best"
+        ran = min(names, key=lambda name: predicted(name, m)) if chooses else variant
+        say({{"row": line, "configuration": plan["rungs"][ran] + "/" + ran if chooses else None,
+             "kernel": "k_" + ran, "predicted_us": predicted(ran, m)}})
     sys.exit(0)
 assert sys.argv[1] == "--sweep-rows", sys.argv
 if plan.get("rc"):
@@ -60,22 +64,23 @@ for _, group in itertools.groupby((line for line in lines if line), lambda row: 
     say({{"running": rows}})
     for row in rows:
         stage, variant, m, n, k, regime = row.split()
-        ran = pick(m) if variant == "auto" else variant
         bad = row == plan.get("wrong")
         rc |= bad
         say({{"stage": int(stage), "variant": variant, "m": int(m), "n": int(n), "k": int(k),
-             "configuration": ran if variant == "auto" else None, "regime": regime, "us": 12.5,
-             "tflops": None if bad else plan["tflops"][ran], "sm_mhz": 1500.0,
-             "verified": not bad, "kernel": "k_" + ran, **({{"error": "3 wrong"}} if bad else {{}})}})
+             "configuration": None, "regime": regime, "us": 12.5,
+             "tflops": None if bad else plan["tflops"][variant], "sm_mhz": 1500.0,
+             "verified": not bad, "kernel": "k_" + variant, **({{"error": "3 wrong"}} if bad else {{}})}})
 sys.exit(rc)
 """
 ENV = {
     "gpu": "NVIDIA H200", "driver": "1.2", "toolkit": "13.0.88", "cublas": "13.1.0", "sms": 132,
     "l2_bytes": 62914560, "data": "normal", "seed": 1,
 }  # fmt: skip
-TFLOPS = {"tall": 700.0, "wide": 800.0}
-# name, result, configuration, chooses
-VARIANTS = [("auto", 1, 0, 1), ("auto_plain", 0, 0, 1), ("tall", 0, 1, 0), ("wide", 0, 1, 0)]
+TFLOPS = {"tall": 700.0, "wide": 800.0, "slow": 900.0}
+PREDICTED_US = {"tall": 10.0, "wide": 15.0, "slow": 15.1}  # 15 is 1.5 times the least
+RUNGS = {"tall": "11_rung", "wide": "12_rung", "slow": "12_rung"}
+TALL, WIDE, SLOW = "11_rung/tall", "12_rung/wide", "12_rung/slow"
+BEST = {"stage": 0, "name": "best", "variant": "best", "result": 1, "kernel": "k_tall", "chooses": 1}
 
 
 class Select(unittest.TestCase):
@@ -87,12 +92,16 @@ class Select(unittest.TestCase):
         self.assertEqual(sweep.select("heldout,4096x64x8,512")[0], (4096, 64, 8))
         self.assertEqual(len(sweep.select("4096,4096")), 1)
 
-    def test_the_default_sweep_of_sixteen_configurations_takes_about_three_minutes(self):
+    def test_the_default_sweep_of_26_times_a_shape_takes_less_than_two_minutes(self):
         rows = [
             bench.Row(11, str(one), *shape, "burst")
-            for shape in sweep.select("") for one in range(17)
+            for shape in sweep.select("") for one in range(26)
         ]  # fmt: skip
-        self.assertLess(sweep.Sweep.expected_s(rows), 3.2 * 60)
+        self.assertLess(sweep.Sweep.expected_s(rows), 2 * 60)
+
+    def test_at_most_1_5_times_the_least_prediction_is_timed(self):
+        said = sweep.Said("b", {"a": 15.0, "b": 10.0, "c": 15.1, "d": 11.0})
+        self.assertEqual(sweep.worth_timing(said), ["a", "b", "d"])
 
 
 class WithProgram(unittest.TestCase):
@@ -103,20 +112,22 @@ class WithProgram(unittest.TestCase):
         self.program = self.root / "ladder"
         self.program.write_text(FAKE.format(python=sys.executable, here=str(self.root)))
         self.program.chmod(self.program.stat().st_mode | stat.S_IXUSR)
-        self.hashes = {"k_tall": "hash tall", "k_wide": "hash wide"}
-        self.register(VARIANTS)
+        self.hashes = {f"k_{name}": f"hash {name}" for name in RUNGS}
+        self.register(RUNGS)
         self.plan()
 
-    def register(self, variants):
+    def register(self, configurations, chooser=True):
         rows = [
-            {"stage": 11, "variant": name, "result": result, "kernel": f"k_{name.split('_')[0]}",
-             "configuration": configuration, "chooses": chooses}
-            for name, result, configuration, chooses in variants
+            {"stage": int(RUNGS[name][:2]), "variant": name, "kernel": f"k_{name}", "configuration": 1}
+            for name in configurations
         ]  # fmt: skip
-        (self.root / "list.txt").write_text(listing(rows))
+        plain = {"stage": 10, "variant": "plain", "kernel": "k_tall"}
+        (self.root / "list.txt").write_text(listing([BEST] * chooser + [plain] + rows))
 
     def plan(self, **plan):
-        plan = {"env": ENV, "tflops": TFLOPS, "pick": {}, **plan}
+        plan = {
+            "env": ENV, "tflops": TFLOPS, "predicted_us": PREDICTED_US, "rungs": RUNGS, "pick": {}, **plan
+        }  # fmt: skip
         (self.root / "plan.json").write_text(json.dumps(plan))
 
     def sweep(self, *arguments):
@@ -143,41 +154,52 @@ class WithProgram(unittest.TestCase):
 
 
 class Run(WithProgram):
-    def test_every_configuration_and_the_chooser_at_every_shape(self):
+    def test_configurations_of_all_rungs_at_every_shape(self):
         self.plan(pick={"64": "wide"})
         code, out, _ = self.sweep("--shapes=64x8x8,128x8x8")
         self.assertEqual(code, 0)
         self.assertEqual(
-            self.given()[:3],
-            ["11 tall 64 8 8 burst", "11 wide 64 8 8 burst", "11 auto 64 8 8 burst"],
-        )
-        self.assertEqual(len(self.given()), 6)
+            self.given(),
+            ["11 tall 64 8 8 burst", "12 wide 64 8 8 burst",
+             "11 tall 128 8 8 burst", "12 wide 128 8 8 burst"],
+        )  # fmt: skip
         document = self.document()
         self.assertEqual({key: document[key] for key in ENV}, ENV)
         self.assertEqual(document["revision"], "abc")
         right, off = self.entries()[64], self.entries()[128]
-        self.assertEqual((right["best"], right["pick"], right["distance"]), ("wide", "wide", 0))
-        self.assertEqual((off["best"], off["pick"], off["distance"]), ("wide", "tall", 0.125))
-        self.assertEqual(off["chooser_tflops"], 700.0)
+        self.assertEqual((right["best"], right["pick"], right["distance"]), (WIDE, WIDE, 0))
+        self.assertEqual((off["best"], off["pick"], off["distance"]), (WIDE, TALL, 0.125))
         self.assertEqual(
-            off["configurations"]["wide"],
+            off["configurations"][WIDE],
             {"tflops": 800.0, "us": 12.5, "sm_mhz": 1500.0, "kernel_hash": "hash wide",
-             "predicted_us": 10.0},
+             "predicted_us": 15.0},
         )  # fmt: skip
+        self.assertIn("3 configurations of rungs 11, 12; 4 times at 2 shapes, burst", out)
         self.assertIn("[1/2] 64x8x8/burst", out)
-        self.assertIn("wide 800.0 TFLOPS is the pick and the best", out)
+        self.assertIn(f"{WIDE} 800.0 TFLOPS is the pick and the best", out)
         self.assertIn("[2/2] 128x8x8/burst", out)
-        self.assertIn("best wide 800.0 TFLOPS, pick tall 700.0, 12.5 % off; about", out)
+        self.assertIn(f"best {WIDE} 800.0 TFLOPS, pick {TALL} 700.0, 12.5 % off; about", out)
         self.assertIn("over 2 shapes the pick is 6.25 % off on average, 12.5 % at worst, at 128x8x8",
                       out)  # fmt: skip
         self.assertIn("1 shapes above 3 %, 1 above 10 %", out)
+
+    def test_what_is_predicted_to_be_slow_is_left_out_and_counted_and_the_pick_never(self):
+        for pick, timed in {"tall": {TALL}, "wide": {TALL, WIDE}, "slow": {TALL, SLOW}}.items():
+            with self.subTest(pick):
+                predicted_us = {"tall": 10.0, "wide": 14.0, "slow": 20.0, pick: 9.0}
+                self.plan(predicted_us=predicted_us)
+                self.sweep("--shapes=64x8x8", "--force")
+                entry = self.entries()[64]
+                self.assertIn(entry["pick"], entry["configurations"])
+                self.assertEqual(set(entry["configurations"]), timed)
+                self.assertEqual(entry["left_out"], 3 - len(timed))
 
     def test_a_stopped_sweep_goes_on_with_the_next_shape(self):
         shown = []
 
         def stop(self_, row, result):
             shown.append(row)
-            if len(shown) == 4:  # the first row of the second shape
+            if len(shown) == 3:  # the first row of the second shape
                 raise KeyboardInterrupt
 
         with mock.patch.object(sweep.Sweep, "show_result", stop):
@@ -185,7 +207,7 @@ class Run(WithProgram):
         self.assertEqual(code, bench.STOPPED)
         self.assertIn("Stopped. 1 shapes are kept", out)
         self.assertEqual(self.sweep("--shapes=64x8x8,128x8x8")[0], 0)
-        self.assertEqual([line.split()[2] for line in self.given()], ["128"] * 3)
+        self.assertEqual([line.split()[2] for line in self.given()], ["128"] * 2)
         self.assertEqual(set(self.entries()), {64, 128})
         self.assertFalse((self.root / "partial/h200.partial.jsonl").exists())
 
@@ -196,20 +218,37 @@ class Run(WithProgram):
         self.assertEqual((code, self.given()), (0, []))
         self.assertIn("1 more shapes are there already", out)
         entry = self.entries()[64]
-        self.assertEqual((entry["pick"], entry["distance"]), ("wide", 0))
-        self.assertEqual(entry["chooser_ran"], "tall")
+        self.assertEqual((entry["pick"], entry["distance"]), (WIDE, 0))
+        self.assertEqual(entry["configurations"][WIDE]["predicted_us"], 9.0)
 
-    def test_another_kernel_or_more_configurations_measure_the_shape_again(self):
+    def test_another_model_measures_where_it_adds_to_what_is_timed(self):
+        self.sweep("--shapes=64x8x8,128x8x8")
+        self.plan(pick={"64": "slow"})
+        self.sweep("--shapes=128x8x8")
+        self.assertEqual(self.given(), [])
+        entry = self.entries()[64]  # not asked for: it stays, and the pick has no time
+        self.assertEqual((entry["pick"], entry["distance"], entry["left_out"]), (SLOW, None, 1))
+        self.sweep("--shapes=64x8x8,128x8x8")
+        self.assertEqual(self.given(), ["11 tall 64 8 8 burst", "12 slow 64 8 8 burst"])
+        self.assertEqual(self.entries()[64]["distance"], 0)
+
+    def test_another_kernel_or_other_configurations_measure_the_shape_again(self):
         self.sweep("--shapes=64x8x8")
+        self.hashes["k_slow"] = "changed"  # which was left out
+        self.sweep("--shapes=64x8x8")
+        self.assertEqual(len(self.given()), 0)
         self.hashes["k_wide"] = "changed"
         self.sweep("--shapes=64x8x8")
-        self.assertEqual(len(self.given()), 3)
-        self.register(VARIANTS[:3])
-        self.sweep("--shapes=64x8x8")
         self.assertEqual(len(self.given()), 2)
+        self.register(["tall"])
+        self.sweep("--shapes=64x8x8")
+        self.assertEqual(len(self.given()), 1)
         self.sweep("--shapes=64x8x8")
         self.assertEqual(len(self.given()), 0)
         self.sweep("--shapes=64x8x8", "--force")
+        self.assertEqual(len(self.given()), 1)
+        self.register(RUNGS)
+        self.sweep("--shapes=64x8x8")
         self.assertEqual(len(self.given()), 2)
         self.plan(env={**ENV, "driver": "2"})
         _, out, _ = self.sweep("--shapes=128x8x8")
@@ -223,23 +262,23 @@ class Run(WithProgram):
         self.assertEqual(regimes, [(64, "burst"), (128, "sustained")])
 
     def test_a_wrong_configuration_has_no_time_and_exits_1(self):
-        self.plan(wrong="11 wide 64 8 8 burst")
+        self.plan(wrong="12 wide 64 8 8 burst")
         code, out, _ = self.sweep("--shapes=64x8x8")
         self.assertEqual(code, bench.WRONG)
-        self.assertIn("FAIL 11:wide@64x8x8/burst: 3 wrong", out)
+        self.assertIn("FAIL 12:wide@64x8x8/burst: 3 wrong", out)
         entry = self.entries()[64]
-        self.assertEqual((entry["best"], entry["distance"]), ("tall", 0))
-        self.assertIsNone(entry["configurations"]["wide"]["tflops"])
+        self.assertEqual((entry["best"], entry["distance"]), (TALL, 0))
+        self.assertIsNone(entry["configurations"][WIDE]["tflops"])
         self.plan()
         self.assertEqual(self.sweep("--shapes=64x8x8")[0], 0)
-        self.assertEqual(len(self.given()), 3)
+        self.assertEqual(len(self.given()), 2)
 
     def test_a_crash_costs_one_configuration(self):
-        self.plan(crash="11 wide 64 8 8 burst")
+        self.plan(crash="12 wide 64 8 8 burst")
         code, out, _ = self.sweep("--shapes=64x8x8,128x8x8")
         self.assertEqual(code, bench.WRONG)
-        self.assertIn("FAIL 11:wide@64x8x8/burst: an illegal address", out)
-        self.assertEqual(self.entries()[128]["best"], "wide")
+        self.assertIn("FAIL 12:wide@64x8x8/burst: an illegal address", out)
+        self.assertEqual(self.entries()[128]["best"], WIDE)
 
     def test_picks_measures_nothing_and_keeps_the_file_if_the_kernels_are_the_same(self):
         self.sweep("--shapes=64x8x8")
@@ -253,13 +292,13 @@ class Run(WithProgram):
         self.assertIn("64x8x8/burst", out)
         self.assertIn("0.00 % off on average", out)
         after = self.document()
-        self.assertEqual(after["shapes"][0]["pick"], "wide")
+        self.assertEqual(after["shapes"][0]["pick"], WIDE)
         self.assertEqual({k: after[k] for k in ("date", "revision")},
                          {k: before[k] for k in ("date", "revision")})  # fmt: skip
         self.hashes["k_tall"] = "changed"
         self.plan(rc=3)
         code, out, _ = self.sweep("--picks")
-        self.assertIn("pick tall 700.0, 12.5 % off", out)
+        self.assertIn(f"pick {TALL} 700.0, 12.5 % off", out)
         self.assertIn("stays as it is", out)
         self.assertEqual(self.document(), after)
 
@@ -273,10 +312,10 @@ class Run(WithProgram):
                 code, _, err = self.sweep(*arguments)
                 self.assertEqual(code, bench.REFUSED)
                 self.assertIn(sentence, err)
-        self.register(VARIANTS[:2])
+        self.register([])
         self.assertIn("nothing to sweep", self.sweep()[2])
-        self.register(VARIANTS[2:])
-        self.assertIn("no variant that chooses", self.sweep()[2])
+        self.register(RUNGS, chooser=False)
+        self.assertIn("nothing to sweep", self.sweep()[2])
 
     def test_no_device_is_passed_on_with_its_sentence(self):
         self.plan(rc=3)
@@ -356,10 +395,12 @@ class Tables(unittest.TestCase):
     def sweep(self):
         one = {"tflops": 500.0, "us": 2.0, "predicted_us": 2.5, "kernel_hash": "0"}
         entries = [
-            {"stage": 11, "m": m, "n": n, "k": k, "regime": "burst", "chooser": "auto",
-             "best": "wide", "pick": pick, "distance": far,
-             "configurations": {"wide": one, "tall": {**one, "tflops": 480.0}}}
-            for (m, n, k), pick, far in ((LARGE, "tall", 0.04), (SMALL, "wide", 0.0), (OTHER, "?", None))
+            {"m": m, "n": n, "k": k, "regime": "burst", "left_out": 3,
+             "best": WIDE, "pick": pick, "distance": far,
+             "configurations": {WIDE: one, TALL: {**one, "tflops": 480.0}}}
+            for (m, n, k), pick, far in (
+                (LARGE, TALL, 0.04), (SMALL, WIDE, 0.0), (OTHER, SLOW, None), ((8, 8, 8), TALL, 0.1)
+            )
         ]  # fmt: skip
         self.write("docs/results/gpu.sweep.json", {"shapes": entries})
 
@@ -369,11 +410,14 @@ class Tables(unittest.TestCase):
         self.sweep()
         text = self.page(marker)
         self.assertIn(
-            "| 4096, 2112, 7168 | burst | wide | 500 | tall | 480 | 4.0 % | 2.5 / 2.0 |", text
+            f"| 4096, 2112, 7168 | burst | {WIDE} | 500 | {TALL} | 480 | 4.0 % | 2.5 / 2.0 | 3 |", text
         )
-        self.assertIn("| 1, 6144, 4096 | burst | wide | 500 | ? | – | – | – / – |", text)
+        self.assertIn(f"| 1, 6144, 4096 | burst | {WIDE} | 500 | {SLOW} | – | – | – / – | 3 |", text)
+        self.assertLess(text.index("| *tuning shapes* |"), text.index("| 64, 2112, 7168 |"))
+        self.assertLess(text.index("| *held-out shapes* |"), text.index("| 1, 6144, 4096 |"))
+        self.assertNotIn("| 8³ | burst", text)  # of neither list
         self.assertIn("| tuning shapes, burst | 2 | 2.00 % | 4.0 % | 4096, 2112, 7168 |", text)
-        self.assertIn("| all, burst | 2 | 2.00 % | 4.0 % | 4096, 2112, 7168 |", text)
+        self.assertIn("| all, burst | 3 | 4.67 % | 10.0 % | 8³ |", text)
 
     def test_numbers_in_prose(self):
         self.sweep()
@@ -383,9 +427,9 @@ class Tables(unittest.TestCase):
             "shapes: 11.tuning.burst.lowest": "0.900",
             "shapes: 11.tuning.burst.below": "1",
             "shapes: 11.heldout.sustained.geomean": "–",
-            "sweep: burst.mean": "2.00 %",
+            "sweep: burst.mean": "4.67 %",
             "sweep: tuning.burst.worst": "4.0 %",
-            "sweep: burst.shapes": "2",
+            "sweep: burst.shapes": "3",
             "sweep: sustained.mean": "–",
         }.items():
             with self.subTest(marker):

@@ -242,8 +242,8 @@ TEST_CASE("variants that take no such parameters, and configurations, are left o
 TEST_CASE("a benchmark row has its kind's parameters behind it") {
   const auto& stages = rungs_with_flavours();
   const std::string sour = "7 any 1 2 3 burst flavour=sour";
-  const auto groups =
-      parse_bench_rows({sour, sour + ",size=one", "7 any 1 2 3 burst size=two"}, stages);
+  const auto groups = parse_bench_rows({sour, sour + ",size=one", "7 any 1 2 3 burst size=two"},
+                                       stages, Together::rung);
   REQUIRE(groups.size() == 2);
   REQUIRE(groups[0].size() == 2);
   CHECK(groups[0][0].text() == sour);  // those that are not the default, in the kind's order
@@ -251,7 +251,7 @@ TEST_CASE("a benchmark row has its kind's parameters behind it") {
   CHECK(groups[1][0].text() == "7 any 1 2 3 burst size=two");
   const auto refused = [&](const std::string& line) -> std::string {
     try {
-      parse_bench_rows({line}, stages);
+      parse_bench_rows({line}, stages, Together::rung);
     } catch (const Refused& error) {
       return error.what();
     }

@@ -316,14 +316,17 @@ class Hashes(Project):
         self.results({**document, "rows": [{**row, "kernel_hash": "old"}]}, "gpu.energy.json")
         self.fails("gpu.energy.json: raster, 1:a: the kernel has changed", "run make energy")
 
-    def chooser(self, says, value="abcd"):
-        """A rung whose `a` chose `wide`, in a row, and a program that chooses `says`."""
+    def chooser(self, says, value="abcd", wide_us=11.0):
+        """A rung whose `a` chose `wide`, in a row, and a program that chooses `says`, which it expects
+        to take 10 us."""
         row = {**RESULTS["rows"][0], "configuration": "wide", "kernel": "wide_kernel"}
         self.results({**RESULTS, "sms": 132, "rows": [row]})
         self.write("build/ptx/hashes.json", json.dumps({"kernel_name": "0", "wide_kernel": value}))
         self.listed(chooses=True)
         listed = (self.root / "build/ladder").read_text(encoding="utf-8")
-        choices = f'echo "{{\\"configuration\\": \\"{says}\\"}}"'
+        says = json.dumps({"configuration": says, "predicted_us": 10.0})
+        wide = json.dumps({"configuration": None, "predicted_us": wide_us})
+        choices = f"{{ while read row; do case $row in *' wide '*) echo '{wide}';; *) echo '{says}';; esac; done; }}"
         check = f'[ $1 = --choices ] && [ "$MACHINE_SMS" = 132 ] && {choices} && exit\n'
         self.write("build/ladder", listed.replace("#!/bin/sh\n", "#!/bin/sh\n" + check))
         (self.root / "build/machine").mkdir()
@@ -341,6 +344,10 @@ class Hashes(Project):
     def test_another_choice(self):
         self.chooser("tall")
         self.fails("1:a@8192/sustained: the model chooses tall, wide is published")
+
+    def test_another_choice_that_is_expected_to_be_as_fast(self):
+        self.chooser("tall", wide_us=10.2)
+        self.assertEqual(self.run_checks()[0], 0)
 
     def sweep(self, value, pick="01_rung/a"):
         one = {"tflops": 5.0, "us": 2.0, "sm_mhz": 1500, "kernel_hash": value}

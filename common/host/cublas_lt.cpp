@@ -266,8 +266,15 @@ std::string CublasLt::version() {
          std::to_string(version % 100);
 }
 
+// What its documentation lists: D of the operands' type, or of fp32. Asked for D in bf16 or fp16 of
+// fp32 operands, 13.1 has offered a kernel that writes fp32, beyond the end of D.
+static bool has_types(const LibraryCall& call) {
+  return call.type_out == call.type_in || call.type_out == CUDA_R_32F;
+}
+
 std::vector<std::shared_ptr<CublasLt::Algorithm>> CublasLt::candidates(const LibraryCall& call,
                                                                        int count) {
+  if (!has_types(call)) return {};
   const auto plan = std::make_shared<Plan>(call);
   const Preference preference(call);
   std::vector<cublasLtMatmulHeuristicResult_t> answers(static_cast<size_t>(count));

@@ -7,12 +7,12 @@ namespace ladder {
 
 // The largest |d - r| allowed. r: the exact sum of products; s: the sum of |a·b| over k.
 // 2^-bits |r| is one rounding to an output with so many bits of significand (bf16: 8, fp16: 11);
-// 2^-20 s bounds what fp32 accumulation in any order can lose beneath that rounding. An output in fp32
-// (24 bits) shows all of it: tensor cores cut a sum off, they do not round it, once for every 8 (tf32)
-// or 16 of K, each time by less than 2^-23 of the sum so far. At K = 16384 in tf32, 2048 times, and
-// with the largest of 10^8 such sums in the middle of its way, that comes to 3 * 2^-20 s: 2^-17 s.
+// 2^-20 s bounds what fp32 accumulation in any order can lose beneath that of bf16. Finer outputs show
+// more of it: tensor cores cut a sum off, they do not round it, once for every 8 (tf32) or 16 of K,
+// each time by less than 2^-23 of the sum so far. At K = 16384 in tf32, 2048 times, and with the
+// largest of 10^8 such sums in the middle of its way, that comes to 3 * 2^-20 s: 2^-17 s.
 constexpr double tolerance(double r, double s, int significand_bits) {
-  const double accumulated = s / (significand_bits < 24 ? 1 << 20 : 1 << 17);
+  const double accumulated = s / (significand_bits <= 8 ? 1 << 20 : 1 << 17);
   return (r < 0 ? -r : r) / (1 << significand_bits) + accumulated;
 }
 

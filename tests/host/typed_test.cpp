@@ -319,6 +319,9 @@ TEST_CASE("typed: the check of fp16 and fp32 results can fail") {
 TEST_CASE("tolerance: of an fp32 output, what tensor cores cut off") {
   CHECK(ladder::within_tolerance(1, 0, 131072, 24));
   CHECK_FALSE(ladder::within_tolerance(1.0001, 0, 131072, 24));
+  // An H200's tf32 product at K = 16384, to fp16: cut off, it is on the other side of the middle.
+  CHECK(ladder::within_tolerance(130, 130.073929, 10430, 11));
+  CHECK_FALSE(ladder::within_tolerance(129.875, 130.073929, 10430, 11));
   CHECK(ladder::within_tolerance(16777216 + 1, 16777216, 0, 24));
   CHECK_FALSE(ladder::within_tolerance(16777216 + 1.01, 16777216, 0, 24));
 }

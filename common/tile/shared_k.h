@@ -66,7 +66,7 @@ constexpr SharedK SHARED_K[] = {
     // clang-format on
 };
 
-// What no ceiling gives: fitted to trials of these rows on an H200, at about a hundred shapes that
+// What no ceiling gives: fitted to trials of these rows on an H200, at about two hundred shapes that
 // include the tuning and the held-out ones and none of the drawn ones.
 struct FittedSharedK {
   double plain_clocks = 3210;     // of a launch that waits for the one before

@@ -469,8 +469,9 @@ def check_choices(root):
             )
 
 
-# Chips of one name report memory clocks that are 1.6 % apart. The model takes them from the chip, so
-# that of two configurations that it expects to be as fast one chip chooses this and another that.
+# The model takes clocks and DRAM from the device. On an H200 it expected up to 1.6 % more where DRAM
+# bounds than on the PTX machine, so that of two configurations that it thinks as fast as each other
+# the one may choose this and the other that.
 NEAR_TIE = 1.02
 
 

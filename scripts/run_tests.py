@@ -31,7 +31,8 @@ def on_machine(*command, **settings):
 
 
 def rungs(policy, seed=1):
-    return on_machine("build/tests/rungs", MACHINE_POLICY=policy, MACHINE_SEED=seed, MACHINE_SMS=6)
+    # Two clusters of four CTAs, the largest that share a tile's K with other clusters.
+    return on_machine("build/tests/rungs", MACHINE_POLICY=policy, MACHINE_SEED=seed, MACHINE_SMS=8)
 
 
 ALONE = ("seam", "gpu")  # what needs a GPU, in part or all of it

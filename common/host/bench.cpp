@@ -318,13 +318,15 @@ GroupOutcome measure_group(Workbench& workbench, const Stage& stage,
                            Regime regime, const Announce& announce) {
   GroupOutcome group;
   Field field;  // cuBLASLt comes first, right or not
+  bool baseline_writes_d = true;
   {
     announce({});
     const Watchdog watchdog("cuBLASLt at " + to_string(shape));
     const LibraryCandidate& baseline = workbench.baseline(stage.kind(), shape);
     group.algorithm = baseline.algorithm;
     Problem& problem = workbench.problem(stage.kind(), shape);
-    group.baseline.check = check(problem, baseline.contestant);
+    baseline_writes_d = baseline.writes_d;
+    if (baseline_writes_d) group.baseline.check = check(problem, baseline.contestant);
     group.baseline.share_equal_to_cublas = 1;
     problem.keep_output();
     field.contestants.push_back(baseline.contestant);
@@ -339,7 +341,7 @@ GroupOutcome measure_group(Workbench& workbench, const Stage& stage,
   const EnergyMeter* meter = is_metered(stage, shape, regime) ? workbench.meter() : nullptr;
   const std::vector<Measurement> times = measure(problem, field.contestants, regime);
   group.baseline.time = times.front();
-  if (group.baseline.check.ok()) group.baseline.check = times.front().check;
+  if (group.baseline.check.ok() && baseline_writes_d) group.baseline.check = times.front().check;
   settle(times, &field);
   if (meter != nullptr) meter_group(problem, *meter, variants, &field, &group);
   group.variants = std::move(field.outcomes);

@@ -16,6 +16,13 @@ constexpr double tolerance(double r, double s, int significand_bits) {
   return (r < 0 ? -r : r) / (1 << significand_bits) + accumulated;
 }
 
+// The same with a scale for every 128 of K: `s` of such a block is this times |scale_a · scale_b| times
+// its own sum of |a·b|.
+constexpr double E4M3_LOSS = 1.0 / (1 << 13);
+constexpr double block_share_of_s(bool e4m3) {
+  return e4m3 ? 1 + (1 << 20) * E4M3_LOSS : 1;
+}
+
 constexpr double distance(double d, double r) {
   return d > r ? d - r : r - d;
 }

@@ -1,0 +1,459 @@
+// The kind of problem of rung 14: 8-bit operands, a scale for every 128 of K.
+#include "common/host/block_scaled.h"
+
+#include <cmath>
+
+#include "common/host/matmul_problem.cuh"
+
+namespace ladder {
+namespace {
+
+constexpr const char* TYPE_NAMES[] = {"e4m3", "s8"};
+constexpr int TYPES[] = {LADDER_E4M3, LADDER_S8};
+constexpr const char* SCALE_NAMES[] = {"blocks", "tensor"};
+
+template <class In>
+MatmulArgs<In, bf16> as_matmul(const BlockScaledArgs& from) {
+  MatmulArgs<In, bf16> to;
+  static_cast<Call&>(to) = from;
+  to.a = static_cast<const In*>(from.a);
+  to.lda = from.lda;
+  to.b = static_cast<const In*>(from.b);
+  to.ldb = from.ldb;
+  to.d = from.d;
+  to.ldd = from.ldd;
+  return to;
+}
+
+template <class In>
+MatmulArgs<In, bf16> call_as_matmul(const Call& call) {
+  return as_matmul<In>(static_cast<const BlockScaledArgs&>(call));
+}
+
+// --- references ----------------------------------------------------------------------------------
+
+template <class In>
+HostReference reference_on_host(const BlockScaledArgs& args) {
+  constexpr double SHARE = block_share_of_s(std::is_same_v<In, e4m3>);
+  const int m = args.m, n = args.n, k = args.k;
+  const auto blocks = static_cast<int>(scale_blocks(k));
+  const auto a = download(static_cast<const In*>(args.a), m, k, args.lda, args.stream);
+  const auto b = download(static_cast<const In*>(args.b), n, k, args.ldb, args.stream);
+  const auto scale_a = download(args.scale_a, blocks, m, args.ld_scale_a, args.stream);
+  const auto scale_b = download(args.scale_b, static_cast<int>(scale_blocks(n)), blocks,
+                                args.ld_scale_b, args.stream);
+  const size_t elements = static_cast<size_t>(m) * static_cast<size_t>(n);
+  HostReference all{std::vector<double>(elements), std::vector<double>(elements)};
+  std::vector<double> r(elements), s(elements);  // of one block
+  for (int block = 0; block < blocks; ++block) {
+    const int k0 = block * SCALE_BLOCK, depth = std::min(SCALE_BLOCK, k - k0);
+    reference_cpu(m, n, depth, a.data() + k0, args.lda, b.data() + k0, args.ldb, r.data(),
+                  s.data());
+    for (long long i = 0; i < static_cast<long long>(elements); ++i) {
+      const double scale = double{scale_a[block * args.ld_scale_a + i / n]} *
+                           scale_b[i % n / SCALE_BLOCK * args.ld_scale_b + block];
+      all.r[i] += scale * r[i];
+      all.s[i] += SHARE * std::abs(scale) * s[i];
+    }
+  }
+  return all;
+}
+
+namespace scaled {
+
+using namespace on_gpu;
+
+template <class In>
+__global__ __launch_bounds__(THREADS) void reference_kernel(BlockScaledArgs args, int tiles_m,
+                                                            float* r, float* s) {
+  static_assert(SCALE_BLOCK % TILE_K == 0 && SCALE_BLOCK % TILE == 0, "a slab has one block's scale");
+  __shared__ Slab slab_a, slab_b;
+  const long long m0 = static_cast<long long>(blockIdx.x % tiles_m) * TILE;
+  const long long n0 = static_cast<long long>(blockIdx.x / tiles_m) * TILE;
+  const int thread_m = static_cast<int>(threadIdx.x) / SIDE;
+  const int thread_n = static_cast<int>(threadIdx.x) % SIDE;
+  double all[SUB][SUB] = {}, all_abs[SUB][SUB] = {};
+  for (int block = 0; block * SCALE_BLOCK < args.k; ++block) {
+    double sum[SUB][SUB] = {}, abs_sum[SUB][SUB] = {};
+    const int end = min(args.k, (block + 1) * SCALE_BLOCK);
+    for (long long k0 = block * SCALE_BLOCK; k0 < end; k0 += TILE_K) {
+      load_slab(slab_a, static_cast<const In*>(args.a), args.m, args.k, args.lda, false, m0, k0);
+      load_slab(slab_b, static_cast<const In*>(args.b), args.n, args.k, args.ldb, false, n0, k0);
+      __syncthreads();
+#pragma unroll
+      for (int i = 0; i < TILE_K * SUB * SUB; ++i) {
+        const int k = i / (SUB * SUB), row = i / SUB % SUB, col = i % SUB;
+        const double product = slab_a[k][thread_m + row * SIDE] * slab_b[k][thread_n + col * SIDE];
+        sum[row][col] += product;
+        abs_sum[row][col] += fabs(product);
+      }
+      __syncthreads();
+    }
+    const double scale_b = args.scale_b[n0 / SCALE_BLOCK * args.ld_scale_b + block];
+#pragma unroll
+    for (int i = 0; i < SUB * SUB; ++i) {
+      const long long row = m0 + thread_m + i / SUB * SIDE;
+      if (row >= args.m) continue;
+      const double scale = scale_b * args.scale_a[block * args.ld_scale_a + row];
+      all[i / SUB][i % SUB] += scale * sum[i / SUB][i % SUB];
+      all_abs[i / SUB][i % SUB] += fabs(scale) * abs_sum[i / SUB][i % SUB];
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < SUB * SUB; ++i) {
+    const long long row = m0 + thread_m + i / SUB * SIDE, col = n0 + thread_n + i % SUB * SIDE;
+    if (row >= args.m || col >= args.n) continue;
+    constexpr double SHARE = block_share_of_s(std::is_same_v<In, e4m3>);
+    r[row * args.n + col] = static_cast<float>(all[i / SUB][i % SUB]);
+    s[row * args.n + col] = static_cast<float>(SHARE * all_abs[i / SUB][i % SUB]);
+  }
+}
+
+// Adds to *wrong how many elements of D [m][ldd] in s32 are not A · B^T, in every `step`-th row: a warp an
+// element.
+__global__ void check_integers(BlockScaledArgs args, const int* d, long long ldd, int step,
+                               unsigned long long* wrong) {
+  const auto* a = static_cast<const s8*>(args.a);
+  const auto* b = static_cast<const s8*>(args.b);
+  const long long elements = (args.m + step - 1LL) / step * args.n;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  for (long long i = first_index() / 32; i < elements; i += index_stride() / 32) {
+    const long long row = i / args.n * step, col = i % args.n;
+    int sum = 0;
+    for (int k = lane; k < args.k; k += 32) sum += a[row * args.lda + k] * b[col * args.ldb + k];
+    sum = static_cast<int>(__reduce_add_sync(~0u, static_cast<unsigned>(sum)));
+    if (lane == 0 && sum != d[row * ldd + col]) atomicAdd(wrong, 1ull);
+  }
+}
+
+}  // namespace scaled
+
+// --- the problem ---------------------------------------------------------------------------------
+
+// A scale of test data whose products and sums are exact in fp32: 1/4, 1/2, 1 or 2.
+float power_of_two(uint64_t seed, uint64_t index) {
+  return std::ldexp(1.0f, static_cast<int>(hash64(hash64(seed) ^ index) >> 40 & 3) - 2);
+}
+
+constexpr float TENSOR_SCALE = 6.0f / 448;  // normal data are from -6 to 6
+
+// Operands are quantized from bf16; those of Data::ints are integers, their scales powers of two. What
+// is no element or scale is NaN, or in s8 -1.
+template <class In>
+class BlockScaledProblem : public MatmulProblem<In, bf16> {
+ public:
+  BlockScaledProblem(const Shape& shape, Data data, uint64_t seed, const DeviceInfo& device,
+                     const BlockScaledArgs& sizes)
+      : MatmulProblem<In, bf16>(shape, data, seed, device, as_matmul<In>(sizes),
+                                call_as_matmul<In>),
+        data_(data) {
+    const long long blocks = scale_blocks(shape.k);
+    for (int i = 0; i < this->sets(); ++i) {
+      Scales scales{DeviceBuffer(dense_bytes<float>(blocks, sizes.ld_scale_a)),
+                    DeviceBuffer(dense_bytes<float>(scale_blocks(shape.n), sizes.ld_scale_b))};
+      const auto& from = this->args(i);
+      fill(const_cast<In*>(from.a), shape.m, from.lda, 1, scales.a, sizes.ld_scale_a, seed + 2 * i);
+      fill(const_cast<In*>(from.b), shape.n, from.ldb, SCALE_BLOCK, scales.b, sizes.ld_scale_b,
+           seed + 2 * i + 1);
+      scales_.push_back(std::move(scales));
+      calls_.push_back(sizes);
+    }
+    update();
+  }
+
+  const Call& call(int set) const override { return calls_.at(static_cast<size_t>(set)); }
+
+  void limit(const CallLimits& limits) override {
+    MatmulProblem<In, bf16>::limit(limits);
+    update();
+  }
+
+  // e4m3: with the same scales. s8: the product in s32 alone, into memory of its own, which is checked
+  // here.
+  std::vector<LibraryCandidate> candidates(CublasLt& cublas) const override {
+    if (!prepare_for_library()) return {};
+    std::vector<LibraryCandidate> all;
+    for (const auto& algorithm : cublas.candidates(library_call(calls_[0]))) {
+      const auto launch = [this, &cublas, algorithm](const Call& call) {
+        cublas.run(*algorithm, library_call(static_cast<const BlockScaledArgs&>(call)));
+      };
+      LibraryCandidate candidate{{"cuBLASLt", launch}, CublasLt::describe(*algorithm)};
+      candidate.writes_d = !INTEGERS;
+      if (!INTEGERS || integers_are_right(candidate)) all.push_back(candidate);
+    }
+    return all;
+  }
+
+ protected:
+  Verdict verify_set(size_t set) override {
+    const BlockScaledArgs& args = calls_[set];
+    const bool exact = data_ == Data::ints;
+    if (on_machine()) {
+      if (host_references_.size() == set) {
+        host_references_.push_back(block_scaled_reference_on_host(args));
+      }
+      return verify_block_scaled(args, host_references_[set], exact);
+    }
+    if (references_.size() == set) references_.push_back(block_scaled_reference_on_gpu(args));
+    return verify_block_scaled(args, references_[set], exact);
+  }
+
+ private:
+  static constexpr bool INTEGERS = std::is_same_v<In, s8>;
+  static constexpr int TYPE = INTEGERS ? LADDER_S8 : LADDER_E4M3;
+
+  struct Scales {
+    DeviceBuffer a, b;
+  };
+
+  void update() {
+    for (size_t set = 0; set < calls_.size(); ++set) {
+      const auto& from = this->args(static_cast<int>(set));
+      static_cast<Call&>(calls_[set]) = from;
+      calls_[set].a = from.a;
+      calls_[set].b = from.b;
+      calls_[set].d = from.d;
+      calls_[set].scale_a = scales_[set].a.template as<float>();
+      calls_[set].scale_b = scales_[set].b.template as<float>();
+    }
+  }
+
+  // An operand [rows][ld] of the problem's data, and its scales.
+  void fill(In* q, int rows, long long ld, int block_rows, const DeviceBuffer& scale,
+            long long ld_scale, uint64_t seed) {
+    const int k = this->shape().k;
+    const bool by_rows = block_rows == 1;
+    const long long scale_rows = by_rows ? scale_blocks(k) : scale_blocks(rows);
+    const long long scale_cols = by_rows ? rows : scale_blocks(k);
+    check_cuda(cudaMemsetAsync(scale.data(), 0xff, scale.bytes(), this->stream()),
+               "cudaMemsetAsync");
+    std::vector<float> scales(static_cast<size_t>(scale_rows * scale_cols));  // dense
+    const bool tensor_scales = this->shape().parameters[1] != 0;
+    bool upload = tensor_scales || data_ == Data::ints;
+    for (size_t i = 0; i < scales.size(); ++i) {
+      scales[i] = tensor_scales ? TENSOR_SCALE : power_of_two(seed, i);
+      if (tensor_scales && data_ == Data::ints) scales[i] = 0.5f;
+    }
+    if (data_ != Data::ints && !on_machine()) {
+      const long long ldx = smallest_ld<bf16>(k);
+      const DeviceBuffer x(dense_bytes<bf16>(rows, ldx));
+      fill_gpu(x.template as<bf16>(), rows, k, ldx, data_, seed, this->stream());
+      quantize({TYPE, block_rows, rows, k, x.template as<bf16>(), ldx, q, ld,
+                scale.template as<float>(), ld_scale, this->stream()});
+      check_cuda(cudaStreamSynchronize(this->stream()), "quantizing an operand");
+    } else if (data_ != Data::ints) {
+      std::vector<bf16> x(static_cast<size_t>(rows) * static_cast<size_t>(k));
+      std::vector<In> quantized(x.size());
+      for (size_t i = 0; i < x.size(); ++i) {
+        x[i] = Element<bf16>::from_float(element_value(data_, seed, static_cast<long long>(i) / k,
+                                                       static_cast<long long>(i) % k, k));
+      }
+      std::vector<float> found(scales.size());
+      quantize_on_host({TYPE, block_rows, rows, k, x.data(), k, quantized.data(), k, found.data(),
+                        scale_cols, nullptr});
+      copy_rows(q, ld, quantized.data(), rows, k);
+      if (!tensor_scales) scales = found;
+      upload = true;
+    }
+    if (upload) {
+      copy_rows(scale.template as<float>(), ld_scale, scales.data(), scale_rows, scale_cols);
+    }
+  }
+
+  // From a dense matrix of the host; waits.
+  template <class T>
+  void copy_rows(T* to, long long ld, const T* from, long long rows, long long cols) {
+    const size_t row_bytes = static_cast<size_t>(cols) * sizeof(T);
+    check_cuda(cudaMemcpy2DAsync(to, static_cast<size_t>(ld) * sizeof(T), from, row_bytes, row_bytes,
+                                 static_cast<size_t>(rows), cudaMemcpyHostToDevice,
+                                 this->stream()),
+               "cudaMemcpy2DAsync");
+    check_cuda(cudaStreamSynchronize(this->stream()), "cudaStreamSynchronize");
+  }
+
+  // --- cuBLASLt ---
+
+  bool tensor_scales() const { return calls_[0].tensor_scales; }
+
+  // What it needs beside a set's operands: scale_b in rows of four, or D in s32, [m][n]. False if it
+  // cannot read scale_a, whose rows it wants without padding.
+  bool prepare_for_library() const {
+    const BlockScaledArgs& sizes = calls_[0];
+    if (!INTEGERS && !tensor_scales() && sizes.ld_scale_a != sizes.m) return false;
+    const long long blocks = scale_blocks(sizes.k), rows = scale_blocks(sizes.n);
+    for (size_t set = for_library_.size(); set < calls_.size(); ++set) {
+      DeviceBuffer buffer(INTEGERS ? dense_bytes<int>(sizes.m, integer_ld())
+                                   : dense_bytes<float>(rows, library_ld_scale_b()));
+      if (!INTEGERS) {
+        check_cuda(cudaMemsetAsync(buffer.data(), 0, buffer.bytes(), this->stream()),
+                   "cudaMemsetAsync");
+        check_cuda(cudaMemcpy2DAsync(buffer.data(), library_ld_scale_b() * sizeof(float),
+                                     calls_[set].scale_b, sizes.ld_scale_b * sizeof(float),
+                                     blocks * sizeof(float), rows, cudaMemcpyDeviceToDevice,
+                                     this->stream()),
+                   "cudaMemcpy2DAsync");
+      }
+      for_library_.push_back(std::move(buffer));
+    }
+    return true;
+  }
+
+  long long library_ld_scale_b() const { return (scale_blocks(calls_[0].k) + 3) / 4 * 4; }
+  long long integer_ld() const { return smallest_ld<int>(calls_[0].n); }
+
+  LibraryCall library_call(const BlockScaledArgs& args) const {
+    size_t set = 0;
+    while (calls_.at(set).a != args.a) ++set;
+    LibraryCall call = ladder::library_call(as_matmul<In>(args));
+    if (INTEGERS) {
+      call.type_out = CUDA_R_32I;
+      call.d = for_library_[set].data();
+      call.ldd = integer_ld();
+    } else {
+      call.scales = tensor_scales() ? LibraryScales::tensor : LibraryScales::blocks;
+      call.scale_a = args.scale_a;
+      call.scale_b = for_library_[set].template as<float>();
+    }
+    return call;
+  }
+
+  // Of the first set; of 64 rows, or of all.
+  bool integers_are_right(const LibraryCandidate& candidate) const {
+    const BlockScaledArgs& args = calls_[0];
+    const DeviceBuffer wrong(sizeof(unsigned long long));
+    check_cuda(cudaMemsetAsync(for_library_[0].data(), 0xff, for_library_[0].bytes(), args.stream),
+               "cudaMemsetAsync");
+    check_cuda(cudaMemsetAsync(wrong.data(), 0, wrong.bytes(), args.stream), "cudaMemsetAsync");
+    try {
+      candidate.contestant.launch(args);
+      check_cuda(cudaStreamSynchronize(args.stream), candidate.algorithm.c_str());
+    } catch (const CudaError&) {
+      cudaGetLastError();
+      return false;  // the heuristics offer what does not always run
+    }
+    scaled::check_integers<<<4096, on_gpu::THREADS, 0, args.stream>>>(
+        args, for_library_[0].template as<int>(), integer_ld(), std::max(1, args.m / 64),
+        wrong.template as<unsigned long long>());
+    check_cuda(cudaGetLastError(), "launch of check_integers");
+    return on_gpu::copy_to_host(wrong.template as<unsigned long long>(), args.stream) == 0;
+  }
+
+  const Data data_;
+  std::vector<Scales> scales_;
+  std::vector<BlockScaledArgs> calls_;
+  std::vector<Reference> references_;
+  std::vector<HostReference> host_references_;
+  mutable std::vector<DeviceBuffer> for_library_;  // one a set, if it was asked
+};
+
+class BlockScaledKind : public ProblemKind {
+ public:
+  const char* name() const override { return "block_scaled"; }
+  const char* formula() const override {
+    return "D[M,N] = sum over blocks of K of scale_a * scale_b * (A[M,K] * B[N,K]^T), bf16";
+  }
+  const char* c_function() const override { return "ladder_gemm_block_scaled"; }
+
+  std::vector<Parameter> parameters() const override {
+    return {{"type", {std::begin(TYPE_NAMES), std::end(TYPE_NAMES)}},
+            {"scales", {std::begin(SCALE_NAMES), std::end(SCALE_NAMES)}}};
+  }
+
+  std::string violations(const GridRules& rules, const Call& call) const override {
+    const auto& args = static_cast<const BlockScaledArgs&>(call);
+    std::vector<std::string> wrong;
+    check_choice(&wrong, "type", args.type, {LADDER_E4M3, LADDER_S8}, "3 (e4m3) or 4 (s8)");
+    std::vector<SideMatrix> scales;
+    if (call.m != 0 && call.n != 0 && call.k != 0) {
+      // Sizes as the sentences about them leave them; of m and n only what an address depends on.
+      const auto size = [](int given) { return std::clamp(given, 1, 1 << 30); };
+      const long long m = size(call.m), blocks = scale_blocks(size(call.k));
+      scales = {{"scale_a", "ld_scale_a", "ceil(k/128) x m", "m", args.scale_a, blocks, m,
+                 args.ld_scale_a, sizeof(float), 16, 4},
+                {"scale_b", "ld_scale_b", "ceil(n/128) x ceil(k/128)", "ceil(k/128)", args.scale_b,
+                 scale_blocks(size(call.n)), blocks, args.ld_scale_b, sizeof(float), 4, 1}};
+      for (SideMatrix& each : scales) check_side_matrix(&wrong, &each);
+    }
+    return matmul_violations(rules, args, {args.a, args.lda, 1}, {args.b, args.ldb, 1},
+                             {args.d, args.ldd, sizeof(bf16)}, wrong, scales);
+  }
+
+  bool needs_kernel(const Call& call) const override {
+    return call.m > 0 && call.n > 0 && call.k > 0;
+  }
+
+  void run_without_kernel(const Call& call) const override {
+    const auto& args = static_cast<const BlockScaledArgs&>(call);
+    write_zeros(call, args.d, args.ldd, sizeof(bf16));
+  }
+
+  std::shared_ptr<Call> sizes_of(const Shape& shape) const override {
+    const auto args = std::make_shared<BlockScaledArgs>();
+    args->m = shape.m;
+    args->n = shape.n;
+    args->k = shape.k;
+    args->type = TYPES[shape.parameters[0]];
+    args->tensor_scales = shape.parameters[1] != 0;
+    args->lda = args->ldb = smallest_ld<e4m3>(shape.k);
+    args->ld_scale_a = smallest_ld<float>(shape.m);
+    args->ld_scale_b = scale_blocks(shape.k);
+    args->ldd = smallest_ld<bf16>(shape.n);
+    return args;
+  }
+
+  Traits traits(const Call& call) const override {
+    const auto& args = static_cast<const BlockScaledArgs&>(call);
+    return {args.lda, args.ldb, args.ldd, args.type, args.tensor_scales, args.ld_scale_a,
+            args.ld_scale_b};
+  }
+
+  std::unique_ptr<Problem> problem(const Shape& shape, Data data, uint64_t seed,
+                                   const DeviceInfo& device) const override {
+    if (data == Data::index) {
+      throw Refused(
+          "The data are index: operands of 8 bits cannot number the elements of a matrix; the "
+          "nearest that works is ints.");
+    }
+    const auto sizes = std::static_pointer_cast<const BlockScaledArgs>(sizes_of(shape));
+    return with_operand_type(sizes->type, [&]<class In>() -> std::unique_ptr<Problem> {
+      return std::make_unique<BlockScaledProblem<In>>(shape, data, seed, device, *sizes);
+    });
+  }
+};
+
+}  // namespace
+
+HostReference block_scaled_reference_on_host(const BlockScaledArgs& args) {
+  return with_operand_type(args.type, [&]<class In>() { return reference_on_host<In>(args); });
+}
+
+Reference block_scaled_reference_on_gpu(const BlockScaledArgs& args) {
+  using namespace on_gpu;
+  const long long elems = static_cast<long long>(args.m) * args.n;
+  Reference reference{DeviceBuffer(elems * sizeof(float)), DeviceBuffer(elems * sizeof(float))};
+  if (elems == 0) return reference;
+  const int tiles_m = (args.m + TILE - 1) / TILE, tiles_n = (args.n + TILE - 1) / TILE;
+  const unsigned ctas = static_cast<unsigned>(tiles_m) * static_cast<unsigned>(tiles_n);
+  with_operand_type(args.type, [&]<class In>() {
+    scaled::reference_kernel<In><<<ctas, THREADS, 0, args.stream>>>(
+        args, tiles_m, reference.r.as<float>(), reference.s.as<float>());
+  });
+  check_cuda(cudaGetLastError(), "launching the reference kernel");
+  return reference;
+}
+
+Verdict verify_block_scaled(const BlockScaledArgs& args, const HostReference& reference,
+                            bool exact) {
+  return verify_on_host(as_matmul<e4m3>(args), reference, exact);
+}
+
+Verdict verify_block_scaled(const BlockScaledArgs& args, const Reference& reference, bool exact) {
+  return verify_gpu(as_matmul<e4m3>(args), reference, exact);
+}
+
+const ProblemKind& BlockScaledArgs::kind() {
+  static const BlockScaledKind kind;
+  return kind;
+}
+
+}  // namespace ladder

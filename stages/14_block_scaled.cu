@@ -51,7 +51,8 @@ struct Tile {
   static constexpr int CLUSTER_M = 1, CLUSTER_N = 1, GROUP = 16;  // no clusters
   static constexpr int PRODUCER_REGS = 40, CONSUMER_REGS = 232;
   static_assert(BK == tile::SWIZZLE_ROW_BYTES, "a row of the tile is a row of the swizzle");
-  static_assert(BK == ladder::SCALE_BLOCK && BN == ladder::SCALE_BLOCK, "a slot has one scale of B");
+  static_assert(BK == ladder::SCALE_BLOCK && BN == ladder::SCALE_BLOCK,
+                "a slot has one scale of B");
   static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= 65536,
                 "an SM has 65,536 registers: 128 * 40 + 256 * 232 = 64,512");
 };
@@ -139,8 +140,8 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
     const int group_m = (threadIdx.x / 128 - 1) * T::WM;  // the warpgroup's first row in the tile
     const int lane = threadIdx.x % 32;
     const int thread_m = group_m + threadIdx.x / 32 % 4 * 16 + tile::acc_row(lane, 0);
-    float acc[T::BN / 2];             // D [64][BN] of the warpgroup
-    typename T::Sum sum[T::BN / 2];   // of one block of K, or, without promotion, of all
+    float acc[T::BN / 2];            // D [64][BN] of the warpgroup
+    typename T::Sum sum[T::BN / 2];  // of one block of K, or, without promotion, of all
     tile::RingState<T::DEPTH> ring;
     for (auto t = tiles; t.has(); t.next()) {
       const float* const row_of_b = scale_b + t.n0() / ladder::SCALE_BLOCK * ld_scale_b;

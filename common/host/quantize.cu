@@ -34,8 +34,7 @@ LADDER_HOST_DEVICE uint32_t finite_magnitude(uint16_t bits) {
 
 template <class Q>
 LADDER_HOST_DEVICE float scale_of(uint32_t largest_magnitude) {
-  return largest_magnitude == 0 ? 1.0f
-                                : std::bit_cast<float>(largest_magnitude << 16) / LARGEST<Q>;
+  return largest_magnitude == 0 ? 1.0f : std::bit_cast<float>(largest_magnitude << 16) / LARGEST<Q>;
 }
 
 // --- on the GPU ----------------------------------------------------------------------------------
@@ -45,7 +44,8 @@ template <class Q>
 __device__ uint32_t quantized(uint16_t x, float scale) {
   const float value = __fdiv_rn(__uint_as_float(static_cast<uint32_t>(x) << 16), scale);
   if constexpr (std::is_same_v<Q, s8>) {
-    const int rounded = max(-127, min(127, __float2int_rn(value)));  // the conversion makes 0 of NaN
+    const int rounded =
+        max(-127, min(127, __float2int_rn(value)));  // the conversion makes 0 of NaN
     return static_cast<uint32_t>(rounded) & 0xffu;
   } else {
     return __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
@@ -116,7 +116,8 @@ __global__ __launch_bounds__(THREADS) void quantize_squares(QuantizeArgs args, l
 #pragma unroll
     for (int i = 0; i < SCALE_BLOCK / WARPS; ++i) {
       const long long row = row0 + i * WARPS + warp;
-      four[i] = row < args.rows ? load_four(x + row * args.ldx, col, args.cols) : ushort4{0, 0, 0, 0};
+      four[i] =
+          row < args.rows ? load_four(x + row * args.ldx, col, args.cols) : ushort4{0, 0, 0, 0};
       largest = max(largest, largest_of(four[i]));
     }
     largest = __reduce_max_sync(~0u, largest);
@@ -176,8 +177,8 @@ void quantize_matrix(const QuantizeArgs& args) {
   for (long long row = 0; row < args.rows; row += args.block_rows) {
     for (long long col = 0; col < args.cols; col += SCALE_BLOCK) {
       const long long block = col / SCALE_BLOCK;
-      const long long at = rows ? block * args.ld_scale + row
-                                : row / SCALE_BLOCK * args.ld_scale + block;
+      const long long at =
+          rows ? block * args.ld_scale + row : row / SCALE_BLOCK * args.ld_scale + block;
       quantize_block<Q>(args, row, col, args.scale + at);
     }
   }
@@ -186,9 +187,8 @@ void quantize_matrix(const QuantizeArgs& args) {
 void check_size(std::vector<std::string>* wrong, const char* name, int* value) {
   const int nearest = std::clamp(*value, 0, MAX_DIM);
   if (nearest == *value) return;
-  wrong->push_back(
-      format("%s is %d: a size must be from 0 to 2^30; the nearest that works is %d.", name, *value,
-             nearest));
+  wrong->push_back(format("%s is %d: a size must be from 0 to 2^30; the nearest that works is %d.",
+                          name, *value, nearest));
   *value = nearest;
 }
 
@@ -203,7 +203,8 @@ std::string quantize_violations(const QuantizeArgs& args) {
   check_size(&wrong, "rows", &rows);
   check_size(&wrong, "cols", &cols);
   if (rows == 0 || cols == 0) return join(wrong, "\n");
-  SideMatrix x{"x", "ldx", "rows x cols", "cols", args.x, rows, cols, args.ldx, sizeof(bf16), 16, 8};
+  SideMatrix x{"x",  "ldx",    "rows x cols", "cols", args.x, rows,
+               cols, args.ldx, sizeof(bf16),  16,     8};
   SideMatrix q{"q", "ldq", "rows x cols", "cols", args.q, rows, cols, args.ldq, 1, 16, 16};
   SideMatrix scale{"scale",
                    "ld_scale",

@@ -54,13 +54,12 @@ class Buffer {
 // wgmma m64n8 of 32 bytes of K: D = A · B^T + (accumulate ? D : 0).
 template <Type TYPE>
 __device__ void multiply(uint32_t (&d)[4], uint64_t a, uint64_t b, bool accumulate) {
-#define SUMS_WGMMA(SHAPE_AND_TYPES, REST)                                                 \
-  asm volatile(                                                                           \
-      "{ .reg .pred p;  setp.ne.b32 p, %6, 0;\n"                                          \
-      "  wgmma.mma_async.sync.aligned." SHAPE_AND_TYPES " {%0, %1, %2, %3}, %4, %5, p" REST \
-      "; }"                                                                               \
-      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])                                    \
-      : "l"(a), "l"(b), "r"(static_cast<int>(accumulate))                                 \
+#define SUMS_WGMMA(SHAPE_AND_TYPES, REST)                                                         \
+  asm volatile(                                                                                   \
+      "{ .reg .pred p;  setp.ne.b32 p, %6, 0;\n"                                                  \
+      "  wgmma.mma_async.sync.aligned." SHAPE_AND_TYPES " {%0, %1, %2, %3}, %4, %5, p" REST "; }" \
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])                                            \
+      : "l"(a), "l"(b), "r"(static_cast<int>(accumulate))                                         \
       : "memory")
   if constexpr (TYPE == Type::e4m3) SUMS_WGMMA("m64n8k32.f32.e4m3.e4m3", ", 1, 1");
   if constexpr (TYPE == Type::bf16) SUMS_WGMMA("m64n8k16.f32.bf16.bf16", ", 1, 1, 0, 0");
@@ -173,7 +172,7 @@ int write_facts(const char* path, const char* dump_path) {
 
 // --- errors over long K --------------------------------------------------------------------------
 
-constexpr int TILES = 256;         // of eight columns
+constexpr int TILES = 256;           // of eight columns
 constexpr float SCALE = 6.0f / 448;  // of both operands: normal data are from -6 to 6
 
 struct Errors {
@@ -248,9 +247,9 @@ int write_errors(const char* path) {
   check(cudaGetDeviceProperties(&properties, 0));
   std::FILE* out = std::fopen(path, "w");
   if (out == nullptr) throw std::runtime_error("cannot write " + std::string(path));
-  std::fprintf(out,
-               "{\"gpu\": \"%s\", \"data\": \"normal\", \"rows\": %d, \"cols\": %d, \"results\": [\n",
-               properties.name, ROWS, TILES * COLS);
+  std::fprintf(
+      out, "{\"gpu\": \"%s\", \"data\": \"normal\", \"rows\": %d, \"cols\": %d, \"results\": [\n",
+      properties.name, ROWS, TILES * COLS);
   const int ks[] = {128, 512, 1024, 2048, 4096, 8192, 16384};
   const char* separator = "";
   for (const int k : ks) {

@@ -2,6 +2,7 @@
 // asks of a GPU, a test computes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -84,12 +85,13 @@ inline Probe make_probe(Type type, Kind kind, uint64_t seed) {
     }
     if (few || kind == Kind::only_c) {  // all but up to three become 0
       const uint32_t left = kind == Kind::only_c ? 0 : 1 + random.below(3);
-      std::vector<uint32_t> kept(static_cast<size_t>(k), 0);
+      std::vector<uint32_t> kept(static_cast<std::size_t>(k), 0);
       for (uint32_t i = 0; i < left; ++i) {
         const uint32_t at = random.below(static_cast<uint32_t>(k));
-        kept[at] = probe.a[static_cast<size_t>(row * k) + at];
+        kept[at] = probe.a[static_cast<std::size_t>(row * k) + at];
       }
-      for (int i = 0; i < k; ++i) probe.a[static_cast<size_t>(row * k + i)] = kept[static_cast<size_t>(i)];
+      for (int i = 0; i < k; ++i)
+        probe.a[static_cast<std::size_t>(row * k + i)] = kept[static_cast<std::size_t>(i)];
     }
   }
   for (int i = 0; i < COLS * k; ++i) {
@@ -101,7 +103,8 @@ inline Probe make_probe(Type type, Kind kind, uint64_t seed) {
       probe.c.push_back(zero_c ? 0 : static_cast<uint32_t>(random.next() >> 32));
       continue;
     }
-    const int wide = kind == Kind::few_onto_c || kind == Kind::powers || kind == Kind::only_c ? 20 : 8;
+    const int wide =
+        kind == Kind::few_onto_c || kind == Kind::powers || kind == Kind::only_c ? 20 : 8;
     const int exponent = static_cast<int>(random.below(2 * static_cast<uint32_t>(wide))) - wide;
     const uint32_t fraction = power ? 0 : static_cast<uint32_t>(random.next() >> 20) & 0x7fffff;
     const uint32_t sign = kind == Kind::positive ? 0 : random.below(2);

@@ -235,18 +235,24 @@ class BlockScaledProblem : public MatmulProblem<In, bf16> {
     update();
   }
 
-  // e4m3: with the same scales. s8: the product in s32 alone, into memory of its own, which is checked
-  // here.
+  // e4m3: with the same scales, if their rows lie as it wants them. s8: the product in s32 alone, into
+  // memory of its own, which is checked here. They outlive the problem.
   std::vector<LibraryCandidate> candidates(CublasLt& cublas) const override {
-    if (!prepare_for_library()) return {};
+    const BlockScaledArgs& first = calls_[0];
+    if (!INTEGERS && !first.tensor_scales && first.ld_scale_a != first.m) return {};
+    const auto integers = std::make_shared<Integers>();
+    for (int i = 0; INTEGERS && i < this->sets(); ++i) {
+      integers->results.emplace_back(dense_bytes<int>(first.m, smallest_ld<int>(first.n)));
+    }
     std::vector<LibraryCandidate> all;
-    for (const auto& algorithm : cublas.candidates(library_call(calls_[0]))) {
-      const auto launch = [this, &cublas, algorithm](const Call& call) {
-        cublas.run(*algorithm, library_call(static_cast<const BlockScaledArgs&>(call)));
+    for (const auto& algorithm : cublas.candidates(library_call_of(first, integers.get()))) {
+      const auto launch = [&cublas, algorithm, integers](const Call& call) {
+        cublas.run(*algorithm,
+                   library_call_of(static_cast<const BlockScaledArgs&>(call), integers.get()));
       };
-      LibraryCandidate candidate{{"cuBLASLt", launch}, CublasLt::describe(*algorithm)};
-      candidate.writes_d = !INTEGERS;
-      if (!INTEGERS || integers_are_right(candidate)) all.push_back(candidate);
+      const LibraryCandidate candidate{
+          {"cuBLASLt", launch}, CublasLt::describe(*algorithm), !INTEGERS};
+      if (!INTEGERS || is_right(candidate, integers.get())) all.push_back(candidate);
     }
     return all;
   }
@@ -340,57 +346,35 @@ class BlockScaledProblem : public MatmulProblem<In, bf16> {
 
   // --- cuBLASLt ---
 
-  bool tensor_scales() const { return calls_[0].tensor_scales; }
+  // D in s32, [m][n] with the smallest leading dimension; calls take them in turns.
+  struct Integers {
+    std::vector<DeviceBuffer> results;
+    size_t next = 0;
+  };
 
-  // What it needs beside a set's operands: scale_b in rows of four, or D in s32, [m][n]. False if it
-  // cannot read scale_a, whose rows it wants without padding.
-  bool prepare_for_library() const {
-    const BlockScaledArgs& sizes = calls_[0];
-    if (!INTEGERS && !tensor_scales() && sizes.ld_scale_a != sizes.m) return false;
-    const long long blocks = scale_blocks(sizes.k), rows = scale_blocks(sizes.n);
-    for (size_t set = for_library_.size(); set < calls_.size(); ++set) {
-      DeviceBuffer buffer(INTEGERS ? dense_bytes<int>(sizes.m, integer_ld())
-                                   : dense_bytes<float>(rows, library_ld_scale_b()));
-      if (!INTEGERS) {
-        check_cuda(cudaMemsetAsync(buffer.data(), 0, buffer.bytes(), this->stream()),
-                   "cudaMemsetAsync");
-        check_cuda(cudaMemcpy2DAsync(buffer.data(), library_ld_scale_b() * sizeof(float),
-                                     calls_[set].scale_b, sizes.ld_scale_b * sizeof(float),
-                                     blocks * sizeof(float), rows, cudaMemcpyDeviceToDevice,
-                                     this->stream()),
-                   "cudaMemcpy2DAsync");
-      }
-      for_library_.push_back(std::move(buffer));
-    }
-    return true;
-  }
-
-  long long library_ld_scale_b() const { return (scale_blocks(calls_[0].k) + 3) / 4 * 4; }
-  long long integer_ld() const { return smallest_ld<int>(calls_[0].n); }
-
-  LibraryCall library_call(const BlockScaledArgs& args) const {
-    size_t set = 0;
-    while (calls_.at(set).a != args.a) ++set;
-    LibraryCall call = ladder::library_call(as_matmul<In>(args));
+  static LibraryCall library_call_of(const BlockScaledArgs& args, Integers* integers) {
+    LibraryCall call = library_call(as_matmul<In>(args));
     if (INTEGERS) {
       call.type_out = CUDA_R_32I;
-      call.d = for_library_[set].data();
-      call.ldd = integer_ld();
+      call.d = integers->results[integers->next].data();
+      call.ldd = smallest_ld<int>(args.n);
+      integers->next = (integers->next + 1) % integers->results.size();
     } else {
-      call.scales = tensor_scales() ? LibraryScales::tensor : LibraryScales::blocks;
+      call.scales = args.tensor_scales ? LibraryScales::tensor : LibraryScales::blocks;
       call.scale_a = args.scale_a;
-      call.scale_b = for_library_[set].template as<float>();
+      call.scale_b = args.scale_b;
     }
     return call;
   }
 
-  // Of the first set; of 64 rows, or of all.
-  bool integers_are_right(const LibraryCandidate& candidate) const {
+  // Of the first set in s32, 64 rows, or all.
+  bool is_right(const LibraryCandidate& candidate, Integers* integers) const {
     const BlockScaledArgs& args = calls_[0];
-    const DeviceBuffer wrong(sizeof(unsigned long long));
-    check_cuda(cudaMemsetAsync(for_library_[0].data(), 0xff, for_library_[0].bytes(), args.stream),
+    const DeviceBuffer &result = integers->results[0], wrong(sizeof(unsigned long long));
+    check_cuda(cudaMemsetAsync(result.data(), 0xff, result.bytes(), args.stream),
                "cudaMemsetAsync");
     check_cuda(cudaMemsetAsync(wrong.data(), 0, wrong.bytes(), args.stream), "cudaMemsetAsync");
+    integers->next = 0;
     try {
       candidate.contestant.launch(args);
       check_cuda(cudaStreamSynchronize(args.stream), candidate.algorithm.c_str());
@@ -398,8 +382,8 @@ class BlockScaledProblem : public MatmulProblem<In, bf16> {
       cudaGetLastError();
       return false;  // the heuristics offer what does not always run
     }
-    scaled::check_integers<<<4096, on_gpu::THREADS, 0, args.stream>>>(
-        args, for_library_[0].template as<int>(), integer_ld(), std::max(1, args.m / 64),
+    scaled::check_integers<<<4096, scaled::THREADS, 0, args.stream>>>(
+        args, result.template as<int>(), smallest_ld<int>(args.n), std::max(1, args.m / 64),
         wrong.template as<unsigned long long>());
     check_cuda(cudaGetLastError(), "launch of check_integers");
     return on_gpu::copy_to_host(wrong.template as<unsigned long long>(), args.stream) == 0;
@@ -410,7 +394,6 @@ class BlockScaledProblem : public MatmulProblem<In, bf16> {
   std::vector<BlockScaledArgs> calls_;
   std::vector<Reference> references_;
   std::vector<HostReference> host_references_;
-  mutable std::vector<DeviceBuffer> for_library_;  // one a set, if it was asked
 };
 
 class BlockScaledKind : public ProblemKind {
@@ -463,7 +446,7 @@ class BlockScaledKind : public ProblemKind {
     args->tensor_scales = shape.parameters[1] != 0;
     args->lda = args->ldb = smallest_ld<e4m3>(shape.k);
     args->ld_scale_a = smallest_ld<float>(shape.m);
-    args->ld_scale_b = scale_blocks(shape.k);
+    args->ld_scale_b = smallest_ld<float>(static_cast<int>(scale_blocks(shape.k)));  // cuBLASLt's
     args->ldd = smallest_ld<bf16>(shape.n);
     return args;
   }

@@ -18,9 +18,9 @@ using ladder_test::BlockScaledProblem;
 using ladder_test::check_variant;
 using ladder_test::note;
 using ladder_test::SCALED_PADDED;
-using ladder_test::SCALED_TIGHT;
 using ladder_test::scaled_rungs;
 using ladder_test::scaled_shape;
+using ladder_test::SCALED_TIGHT;
 
 namespace {
 
@@ -106,7 +106,8 @@ TEST_CASE("block scaled: s8 over all its values is within the tolerance of fp32"
     std::vector<uint8_t> a(static_cast<size_t>(130 * k)), b(static_cast<size_t>(140 * k));
     for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<uint8_t>(ladder::hash64(i));
     for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<uint8_t>(ladder::hash64(~i));
-    for (int i = 0; i < k; ++i) a[static_cast<size_t>(i)] = b[static_cast<size_t>(i)] = 0x80;  // -128
+    for (int i = 0; i < k; ++i)
+      a[static_cast<size_t>(i)] = b[static_cast<size_t>(i)] = 0x80;  // -128
     problem.set_elements(a, b);
     check_all(problem, false);
   }
@@ -139,7 +140,10 @@ TEST_CASE("block scaled: scales of zero, tiny and huge ones, and any sign") {
        [](long long row, long long col) { return (row + col) % 2 == 0 ? 0.0f : 2.0f; }},
       {"signs", [](long long, long long col) { return col % 2 == 0 ? -1.0f : 0.25f; },
        [](long long row, long long col) { return (row + col) % 2 == 0 ? -2.0f : 1.0f; }},
-      power(-100, 90), power(100, -95), power(-60, -55), power(60, 50),
+      power(-100, 90),
+      power(100, -95),
+      power(-60, -55),
+      power(60, 50),
       // One block's product is 2^60 times another's.
       {"far apart", [](long long row, long long) { return std::ldexp(1.0f, row == 0 ? 40 : -20); },
        [](long long, long long) { return 1.0f; }}};
@@ -169,7 +173,8 @@ TEST_CASE("block scaled: NaN in one element or scale is in the results that it i
       const std::vector<ladder::bf16> d = problem.d.download();
       long long wrong = 0;
       for (long long i = 0; i < 130 * 131; ++i) {
-        const bool is_nan = std::isnan(ladder::Element<ladder::bf16>::to_float(d[static_cast<size_t>(i)]));
+        const bool is_nan =
+            std::isnan(ladder::Element<ladder::bf16>::to_float(d[static_cast<size_t>(i)]));
         wrong += is_nan != (i / 131 == 77);
       }
       CHECK(wrong == 0);

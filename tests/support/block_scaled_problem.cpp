@@ -59,8 +59,7 @@ Operand make_operand(int type, Data data, uint64_t seed, int rows, int k, int bl
   }
   const bool by_rows = block_rows == 1;
   const long long cols = by_rows ? rows : scale_blocks(k);
-  made.scales.resize(
-      static_cast<size_t>(cols * (by_rows ? scale_blocks(k) : scale_blocks(rows))));
+  made.scales.resize(static_cast<size_t>(cols * (by_rows ? scale_blocks(k) : scale_blocks(rows))));
   ladder::quantize_on_host({type, block_rows, rows, k, x.data(), k, made.elements.data(), k,
                             made.scales.data(), cols, nullptr});
   return made;
@@ -116,8 +115,8 @@ BlockScaledProblem::BlockScaledProblem(const Shape& shape, Data data, const Scal
       scale_a(scale_blocks(shape.k), shape.m, sizes_of(shape)->ld_scale_a + padding.scale_a,
               sizeof(float)),
       b(shape.n, shape.k, sizes_of(shape)->ldb + padding.b, 1),
-      scale_b(scale_blocks(shape.n), scale_blocks(shape.k),
-              sizes_of(shape)->ld_scale_b + padding.scale_b, sizeof(float)),
+      scale_b(scale_blocks(shape.n), scale_blocks(shape.k), scale_blocks(shape.k) + padding.scale_b,
+              sizeof(float)),
       d(shape.m, shape.n, padding.d),
       workspace(ladder::workspace_bytes(ladder::query_device().sm_count)),
       args(*sizes_of(shape)) {
@@ -128,7 +127,7 @@ BlockScaledProblem::BlockScaledProblem(const Shape& shape, Data data, const Scal
   args.b = b.data();
   args.ldb += padding.b;
   args.scale_b = static_cast<const float*>(scale_b.data());
-  args.ld_scale_b += padding.scale_b;
+  args.ld_scale_b = scale_blocks(shape.k) + padding.scale_b;  // as checkpoints have it
   args.d = d.data();
   args.ldd = d.ld();
   args.stream = stream;
@@ -137,7 +136,8 @@ BlockScaledProblem::BlockScaledProblem(const Shape& shape, Data data, const Scal
   const Operand of_b = make_operand(args.type, data, 2, shape.n, shape.k, SCALE_BLOCK);
   set_elements(of_a.elements, of_b.elements);
   if (args.tensor_scales) {
-    set_scales([](long long, long long) { return 0.5f; }, [](long long, long long) { return 0.25f; });
+    set_scales([](long long, long long) { return 0.5f; },
+               [](long long, long long) { return 0.25f; });
   } else if (data == Data::ints) {
     set_scales([](long long row, long long col) { return power_of_two(3, row, col); },
                [](long long row, long long col) { return power_of_two(4, row, col); });

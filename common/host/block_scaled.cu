@@ -415,13 +415,18 @@ class BlockScaledKind : public ProblemKind {
     check_choice(&wrong, "type", args.type, {LADDER_E4M3, LADDER_S8}, "3 (e4m3) or 4 (s8)");
     std::vector<SideMatrix> scales;
     if (call.m != 0 && call.n != 0 && call.k != 0) {
-      // Sizes as the sentences about them leave them; of m and n only what an address depends on.
-      const auto size = [](int given) { return std::clamp(given, 1, 1 << 30); };
-      const long long m = size(call.m), blocks = scale_blocks(size(call.k));
+      // Sizes as the sentences about sizes and leading dimensions will have them.
+      const auto size = [](int given) { return std::clamp<long long>(given, 1, 1 << 30); };
+      const long long k = size(call.k), blocks = scale_blocks(k), most = 1LL << 40;  // bytes
+      const auto rows = [&](int given, long long ld) {
+        const long long nearest = (std::clamp(ld, k, most - 16) + 15) / 16 * 16;
+        return std::min(size(given), (most - k) / nearest + 1);
+      };
+      const long long m = rows(call.m, args.lda), n = rows(call.n, args.ldb);
       scales = {{"scale_a", "ld_scale_a", "ceil(k/128) x m", "m", args.scale_a, blocks, m,
                  args.ld_scale_a, sizeof(float), 16, 4},
                 {"scale_b", "ld_scale_b", "ceil(n/128) x ceil(k/128)", "ceil(k/128)", args.scale_b,
-                 scale_blocks(size(call.n)), blocks, args.ld_scale_b, sizeof(float), 4, 1}};
+                 scale_blocks(n), blocks, args.ld_scale_b, sizeof(float), 4, 1}};
       for (SideMatrix& each : scales) check_side_matrix(&wrong, &each);
     }
     return matmul_violations(rules, args, {args.a, args.lda, 1}, {args.b, args.ldb, 1},

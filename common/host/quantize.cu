@@ -17,6 +17,7 @@ namespace ladder {
 namespace {
 
 constexpr int MAX_DIM = 1 << 30;
+constexpr long long MAX_ELEMENTS = 1LL << 39;  // of x: 2^40 bytes
 constexpr int WARPS = 8, THREADS = WARPS * 32;
 constexpr int LANE_COLS = SCALE_BLOCK / 32;  // of a row of a block, a lane has four neighbours
 constexpr long long MAX_CTAS = 1 << 16;      // they take more than one item each, if they must
@@ -203,6 +204,14 @@ std::string quantize_violations(const QuantizeArgs& args) {
   check_size(&wrong, "rows", &rows);
   check_size(&wrong, "cols", &cols);
   if (rows == 0 || cols == 0) return join(wrong, "\n");
+  const int most = static_cast<int>(std::min<long long>(MAX_DIM, MAX_ELEMENTS / (cols + 16LL)));
+  if (rows > most) {
+    wrong.push_back(
+        format("rows is %d: with cols = %d, x would span more than 2^40 bytes; the nearest that "
+               "works is %d.",
+               rows, cols, most));
+    rows = most;
+  }
   SideMatrix x{"x",  "ldx",    "rows x cols", "cols", args.x, rows,
                cols, args.ldx, sizeof(bf16),  16,     8};
   SideMatrix q{"q", "ldq", "rows x cols", "cols", args.q, rows, cols, args.ldq, 1, 16, 16};

@@ -210,14 +210,19 @@ void check_side_matrix(std::vector<std::string>* sentences, SideMatrix* matrix) 
                static_cast<unsigned long long>(aligned));
   }
   const int multiple = matrix->ld_multiple;
-  const long long max_ld = (1LL << MAX_STRIDE_LOG2) / matrix->element_bytes - multiple;
+  // Of rows that TMA can step over, and that do not span more than a matrix may.
+  const long long max_span = MAX_MATRIX_BYTES / matrix->element_bytes - matrix->cols;
+  const long long max_stride = (1LL << MAX_STRIDE_LOG2) / matrix->element_bytes - multiple;
+  const long long max_ld =
+      std::min(max_stride, max_span / std::max(1LL, matrix->rows - 1) / multiple * multiple);
   const long long nearest = round_up(std::clamp(matrix->ld, matrix->cols, max_ld), multiple);
   const std::string also = multiple == 1 ? "" : " and a multiple of " + std::to_string(multiple);
-  if (nearest != matrix->ld) {
-    report.add(
-        "%s is %lld: it must be at least %s = %lld%s, and at most %lld; the nearest that "
-        "works is %lld.",
-        matrix->ld_name, matrix->ld, matrix->columns, matrix->cols, also.c_str(), max_ld, nearest);
+  if (matrix->ld > max_ld) {
+    report.add("%s is %lld: it must be at most %lld; the nearest that works is %lld.",
+               matrix->ld_name, matrix->ld, max_ld, nearest);
+  } else if (nearest != matrix->ld) {
+    report.add("%s is %lld: it must be at least %s = %lld%s; the nearest that works is %lld.",
+               matrix->ld_name, matrix->ld, matrix->columns, matrix->cols, also.c_str(), nearest);
   }
   matrix->data = reinterpret_cast<const void*>(aligned);
   matrix->ld = nearest;

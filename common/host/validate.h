@@ -36,7 +36,8 @@ struct SideMatrix {
   }
 };
 
-// Of address and leading dimension, which become what the sentences suggest.
+// Of address and leading dimension, which become what the sentences suggest. Its elements fit 2^40
+// bytes.
 void check_side_matrix(std::vector<std::string>* sentences, SideMatrix* matrix);
 
 // A sentence if `written` shares a byte with one of the others; it moves as the sentence suggests.

@@ -49,9 +49,9 @@ std::vector<int> numbers() {
 template <class T>
 std::vector<T> download(const GuardedBytes& from, long long count) {
   std::vector<T> elements(static_cast<size_t>(count));
-  check_cuda(cudaMemcpy(elements.data(), from.data(), elements.size() * sizeof(T),
-                        cudaMemcpyDeviceToHost),
-             "downloading");
+  check_cuda(
+      cudaMemcpy(elements.data(), from.data(), elements.size() * sizeof(T), cudaMemcpyDeviceToHost),
+      "downloading");
   return elements;
 }
 
@@ -63,7 +63,8 @@ std::vector<bf16> trying_matrix(int rows, int cols) {
     for (long long col = 0; col < cols; ++col) {
       const uint64_t bits = ladder::hash64(static_cast<uint64_t>(row * cols + col));
       uint16_t word = static_cast<uint16_t>(bits);  // any bf16
-      const float normal = ladder::data_value(Data::normal, 9, static_cast<uint64_t>(row * cols + col));
+      const float normal =
+          ladder::data_value(Data::normal, 9, static_cast<uint64_t>(row * cols + col));
       switch ((row / 3 + col / 128) % 7) {
         case 0:  // zeros of either sign
           word &= 0x8000;
@@ -97,8 +98,8 @@ std::vector<bf16> trying_matrix(int rows, int cols) {
 
 TEST_CASE("quantize: bit for bit what the host makes of it, and nothing else is written") {
   int calls = 0;
-  for (const auto& [rows, cols] : {std::pair{1, 1}, {3, 127}, {130, 128}, {8, 129}, {257, 515},
-                                   {128, 1000}, {129, 6}}) {
+  for (const auto& [rows, cols] :
+       {std::pair{1, 1}, {3, 127}, {130, 128}, {8, 129}, {257, 515}, {128, 1000}, {129, 6}}) {
     const std::vector<bf16> x = trying_matrix(rows, cols);
     Matrix on_device(rows, cols, 8);
     on_device.upload(x);
@@ -137,19 +138,20 @@ TEST_CASE("quantize: bit for bit what the host makes of it, and nothing else is 
   ladder_test::note(std::to_string(calls) + " calls");
 }
 
-TEST_CASE("quantize: wrong arguments are refused, all of them in one message; sizes of 0 do nothing") {
+TEST_CASE(
+    "quantize: wrong arguments are refused, all of them in one message; sizes of 0 do nothing") {
   CHECK(ladder_quantize(0, 64, -1, 8, nullptr, 8, nullptr, 8, nullptr, 8, nullptr) ==
         LADDER_REFUSED);
-  for (const char* part : {"type is 0: it must be 3 (e4m3) or 4 (s8)",
-                           "block_rows is 64: it must be 1 (as of A) or 128 (as of B)",
-                           "rows is -1"}) {
+  for (const char* part :
+       {"type is 0: it must be 3 (e4m3) or 4 (s8)",
+        "block_rows is 64: it must be 1 (as of A) or 128 (as of B)", "rows is -1"}) {
     CAPTURE(part);
     CHECK(error_has(part));
   }
   CHECK(ladder_quantize(3, 1, 100, 200, nullptr, 196, nullptr, 200, nullptr, 99, nullptr) ==
         LADDER_REFUSED);
-  for (const char* part : {"x is null", "ldx is 196", "q is null", "ldq is 200", "scale is null",
-                           "ld_scale is 99"}) {
+  for (const char* part :
+       {"x is null", "ldx is 196", "q is null", "ldq is 200", "scale is null", "ld_scale is 99"}) {
     CAPTURE(part);
     CHECK(error_has(part));
   }
@@ -197,8 +199,8 @@ TEST_CASE("block-scaled C API: bf16 matrices, quantized and multiplied") {
     auto* const of_b = static_cast<float*>(scale_b.data());
     CHECK(ladder_quantize(type, 1, M, K, x.data(), K, a.data(), 336, of_a, 72, nullptr) == 0);
     CHECK(ladder_quantize(type, 128, N, K, w.data(), K, b.data(), 336, of_b, 3, nullptr) == 0);
-    CHECK(ladder_gemm_block_scaled(0, type, M, N, K, a.data(), 336, of_a, 72, b.data(), 336, of_b, 3,
-                                   d.data(), d.ld(), nullptr) == 0);
+    CHECK(ladder_gemm_block_scaled(0, type, M, N, K, a.data(), 336, of_a, 72, b.data(), 336, of_b,
+                                   3, d.data(), d.ld(), nullptr) == 0);
     const std::vector<bf16> got = d.download();
     double squares = 0, errors = 0;
     for (int row = 0; row < M; ++row) {
@@ -236,7 +238,8 @@ TEST_CASE("block-scaled C API: wrong arguments are refused, all of them in one m
   }
 }
 
-TEST_CASE("block-scaled C API: a rung of another problem is refused, with the function that calls it") {
+TEST_CASE(
+    "block-scaled C API: a rung of another problem is refused, with the function that calls it") {
   BlockScaledProblem problem(scaled_shape(64, 64, 64, "e4m3"), Data::ints);
   CHECK(call(9, problem.args) == LADDER_REFUSED);
   CHECK(error_has("stage is 9: 09_async_epilogue computes D[M,N] = A[M,K] * B[N,K]^T, bf16"));

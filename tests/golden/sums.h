@@ -22,10 +22,10 @@ constexpr int k_of(Type type) {
 constexpr int ROWS = 64, COLS = 8;  // of wgmma m64n8
 
 // What the numbers of a probe are like.
-enum class Kind { dense, onto_c, few, few_onto_c, powers, chain, positive, only_c };
-inline constexpr const char* KIND_NAMES[] = {"dense",  "onto_c", "few",      "few_onto_c",
-                                             "powers", "chain",  "positive", "only_c"};
-constexpr int KINDS = 8;
+enum class Kind { dense, onto_c, few, few_onto_c, powers, chain, positive, only_c, subnormal };
+inline constexpr const char* KIND_NAMES[] = {"dense", "onto_c",   "few",    "few_onto_c", "powers",
+                                             "chain", "positive", "only_c", "subnormal"};
+constexpr int KINDS = 9;
 
 // One launch: D [ROWS][COLS] = A [ROWS][k] · B [COLS][k]^T + C, k = steps * k_of(type), elements as
 // their bits.
@@ -73,15 +73,35 @@ inline uint32_t element(Type type, Random& random, int span, bool power, bool po
   }
 }
 
+// With the smallest exponents: a subnormal, zero or nearly so.
+inline uint32_t small_element(Type type, Random& random) {
+  const uint32_t exponent = random.below(3);
+  const uint32_t bits = static_cast<uint32_t>(random.next() >> 20);
+  switch (type) {
+    case Type::e4m3:
+      return (bits & 0x87) | exponent << 3;
+    case Type::bf16:
+      return (bits & 0x807f) | exponent << 7;
+    case Type::fp16:
+      return (bits & 0x83ff) | exponent << 10;
+    case Type::tf32:
+      return (bits & 0x3ff) << 13 | (bits & 0x400) << 21 | exponent << 23;
+    default:
+      return bits & 0xff;
+  }
+}
+
 inline Probe make_probe(Type type, Kind kind, uint64_t seed) {
-  Random random(seed * 64 + static_cast<uint64_t>(kind) * 8 + static_cast<uint64_t>(type));
+  Random random(seed * 128 + static_cast<uint64_t>(kind) * 8 + static_cast<uint64_t>(type));
   Probe probe{type, kind, kind == Kind::chain ? 4 : 1, {}, {}, {}};
   const int k = probe.steps * k_of(type);
   const int span = kind == Kind::few || kind == Kind::few_onto_c || kind == Kind::powers ? 7 : 3;
   const bool few = span == 7, power = kind == Kind::powers;
   for (int row = 0; row < ROWS; ++row) {
     for (int i = 0; i < k; ++i) {
-      probe.a.push_back(element(type, random, span, power, kind == Kind::positive));
+      probe.a.push_back(kind == Kind::subnormal
+                            ? small_element(type, random)
+                            : element(type, random, span, power, kind == Kind::positive));
     }
     if (few || kind == Kind::only_c) {  // all but up to three become 0
       const uint32_t left = kind == Kind::only_c ? 0 : 1 + random.below(3);
@@ -95,9 +115,14 @@ inline Probe make_probe(Type type, Kind kind, uint64_t seed) {
     }
   }
   for (int i = 0; i < COLS * k; ++i) {
-    probe.b.push_back(element(type, random, few ? 2 : 3, power, kind == Kind::positive));
+    uint32_t b = element(type, random, few ? 2 : 3, power, kind == Kind::positive);
+    // Subnormals of bf16 and tf32 times what brings the products back among fp32's numbers.
+    if (kind == Kind::subnormal && type == Type::bf16) b += 110u << 7;
+    if (kind == Kind::subnormal && type == Type::tf32) b += 110u << 23;
+    probe.b.push_back(b);
   }
-  const bool zero_c = kind == Kind::dense || kind == Kind::few || kind == Kind::chain;
+  const bool zero_c =
+      kind == Kind::dense || kind == Kind::few || kind == Kind::chain || kind == Kind::subnormal;
   for (int i = 0; i < ROWS * COLS; ++i) {
     if (type == Type::s8) {
       probe.c.push_back(zero_c ? 0 : static_cast<uint32_t>(random.next() >> 32));

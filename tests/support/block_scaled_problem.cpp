@@ -95,11 +95,15 @@ long long GuardedBytes::damage() const {
   std::vector<unsigned char> bytes(buffer_.bytes());
   check_cuda(cudaMemcpy(bytes.data(), buffer_.data(), bytes.size(), cudaMemcpyDeviceToHost),
              "reading a matrix");
-  long long damaged = 0;
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    const size_t at = i - GUARD_BYTES;  // from the first element; in front of it very large
-    const bool is_element = at < span() && at % ld_bytes_ < row_bytes_;
-    damaged += !is_element && bytes[i] != 0xff;
+  const auto changed = [&bytes](size_t begin, size_t end) {
+    return std::count_if(bytes.begin() + static_cast<long>(begin),
+                         bytes.begin() + static_cast<long>(end),
+                         [](unsigned char byte) { return byte != 0xff; });
+  };
+  long long damaged = changed(0, GUARD_BYTES) + changed(GUARD_BYTES + span(), bytes.size());
+  for (size_t row = 0; span() > 0 && row + 1 < rows_; ++row) {
+    const size_t begin = GUARD_BYTES + row * ld_bytes_;
+    damaged += changed(begin + row_bytes_, begin + ld_bytes_);
   }
   return damaged;
 }

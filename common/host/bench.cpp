@@ -76,6 +76,9 @@ JsonObject result_line(const BenchRow& row, const CallLimits& limits, const Grou
   const auto value = [&](double Measurement::*field) {
     return timed ? *outcome.time.*field : NOT_MEASURED;
   };
+  const auto of_baseline = [&group](double Measurement::*field) {
+    return group.baseline.time ? *group.baseline.time.*field : NOT_MEASURED;
+  };
   const auto watts = [](const Outcome& of) { return of.power ? of.power->watts : NOT_MEASURED; };
   const auto pj_per_flop = [](const Outcome& of) {
     return of.power ? of.power->pj_per_flop() : NOT_MEASURED;
@@ -96,11 +99,11 @@ JsonObject result_line(const BenchRow& row, const CallLimits& limits, const Grou
       .add("p10", value(&Measurement::p10))
       .add("p90", value(&Measurement::p90))
       .add("rounds", timed ? outcome.time->rounds : 0)
-      .add("baseline_tflops", group.baseline.time->tflops)
+      .add("baseline_tflops", of_baseline(&Measurement::tflops))
       .add("baseline_algo", group.algorithm)
       .add("baseline_verified", group.baseline.check.ok())
-      .add("baseline_sm_mhz", group.baseline.time->sm_mhz)
-      .add("baseline_tensor_share", group.baseline.time->tensor_share)
+      .add("baseline_sm_mhz", of_baseline(&Measurement::sm_mhz))
+      .add("baseline_tensor_share", of_baseline(&Measurement::tensor_share))
       .add("ratio", value(&Measurement::ratio))
       .add("sm_mhz", value(&Measurement::sm_mhz))
       .add("tensor_share", value(&Measurement::tensor_share))
@@ -317,31 +320,43 @@ GroupOutcome measure_group(Workbench& workbench, const Stage& stage,
                            const std::vector<const Variant*>& variants, const Shape& shape,
                            Regime regime, const Announce& announce) {
   GroupOutcome group;
-  Field field;  // cuBLASLt comes first, right or not
+  Field field;  // cuBLASLt comes first, right or not, if it has an algorithm
+  bool writes_d = false;
   {
     announce({});
     const Watchdog watchdog("cuBLASLt at " + to_string(shape));
-    const LibraryCandidate& baseline = workbench.baseline(stage.kind(), shape);
-    group.algorithm = baseline.algorithm;
-    Problem& problem = workbench.problem(stage.kind(), shape);
-    group.baseline.check = check(problem, baseline.contestant);
-    group.baseline.share_equal_to_cublas = 1;
-    problem.keep_output();
-    field.contestants.push_back(baseline.contestant);
+    const LibraryCandidate* const baseline = workbench.baseline(stage.kind(), shape);
+    if (baseline != nullptr) {
+      group.algorithm = baseline->algorithm;
+      writes_d = baseline->writes_d;
+      field.contestants.push_back(baseline->contestant);
+    }
+    if (writes_d) {
+      Problem& problem = workbench.problem(stage.kind(), shape);
+      group.baseline.check = check(problem, baseline->contestant);
+      group.baseline.share_equal_to_cublas = 1;
+      problem.keep_output();
+    }
   }
+  const bool has_baseline = !field.contestants.empty();
   Problem& problem = workbench.problem(stage.kind(), shape);
   std::vector<std::string> names;
   for (const Variant* variant : variants) names.push_back(describe(stage, *variant, shape));
-  admit(problem, variants, names, announce, true, &field);
+  admit(problem, variants, names, announce, writes_d, &field);
 
   announce(field.right);
   const Watchdog watchdog(names.front() + " and its other variants");
   const EnergyMeter* meter = is_metered(stage, shape, regime) ? workbench.meter() : nullptr;
-  const std::vector<Measurement> times = measure(problem, field.contestants, regime);
-  group.baseline.time = times.front();
-  if (group.baseline.check.ok()) group.baseline.check = times.front().check;
+  std::vector<Measurement> times;
+  if (!field.contestants.empty()) times = measure(problem, field.contestants, regime);
+  if (has_baseline) {
+    group.baseline.time = times.front();
+    if (writes_d && group.baseline.check.ok()) group.baseline.check = times.front().check;
+  } else {
+    for (Measurement& each : times) each.ratio = NOT_MEASURED;
+  }
   settle(times, &field);
-  if (meter != nullptr) meter_group(problem, *meter, variants, &field, &group);
+  if (meter != nullptr && has_baseline) meter_group(problem, *meter, variants, &field, &group);
   group.variants = std::move(field.outcomes);
   if (!group.baseline.check.ok()) {
     std::fprintf(stderr, "WARNING: cuBLASLt itself is wrong at %s with %s: %s\n",

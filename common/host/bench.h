@@ -41,15 +41,16 @@ std::string configuration_name(const Stage& asked, const Variant& runs);
 
 // What came of one contestant.
 struct Outcome {
-  Check check;                       // before timing, then after it
-  double share_equal_to_cublas = 0;  // of set 0's elements, bit for bit
-  std::optional<Measurement> time;   // only of a contestant that is right before and after
-  std::optional<Power> power;        // only where GroupOutcome says so
+  Check check;                    // before timing, then after it
+  double share_equal_to_cublas =  // of set 0's elements, bit for bit; NaN: it has no such result
+      std::numeric_limits<double>::quiet_NaN();
+  std::optional<Measurement> time;  // only of a contestant that is right before and after
+  std::optional<Power> power;       // only where GroupOutcome says so
 };
 
 struct GroupOutcome {
-  std::string algorithm;  // of the baseline
-  Outcome baseline;       // never without its time: whether it is right stands in its check
+  std::string algorithm;  // of the baseline; "": cuBLASLt has none, and there are no ratios
+  Outcome baseline;       // with its time, right or not: that stands in its check
   std::vector<Outcome> variants;
   // Energy is measured sustained and at the rung's default shape, of the baseline and of the rung's
   // result, if the board has a counter. What it draws at rest:

@@ -1,6 +1,7 @@
 #include "common/host/cli.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -114,7 +115,7 @@ void refuse_bad_calls(const Options& options) {
 std::string check_text(const Outcome& outcome, bool with_cublas) {
   if (!outcome.check.ok()) return "FAIL: " + outcome.check.failure;
   const std::string verdict = outcome.check.verdict.describe();
-  if (!with_cublas) return verdict;
+  if (!with_cublas || std::isnan(outcome.share_equal_to_cublas)) return verdict;
   return verdict +
          format(", %.2f %% of the elements as cuBLASLt's", 100 * outcome.share_equal_to_cublas);
 }
@@ -135,7 +136,7 @@ TimeCells time_cells(const Outcome& outcome) {
   if (!outcome.time || !outcome.check.ok()) return cells;
   cells.us = format("%.1f", outcome.time->us);
   cells.tflops = format("%.1f", outcome.time->tflops);
-  cells.share = format("%.1f %%", 100 * outcome.time->ratio);
+  if (!std::isnan(outcome.time->ratio)) cells.share = format("%.1f %%", 100 * outcome.time->ratio);
   cells.mhz = format("%.0f", outcome.time->sm_mhz);
   cells.host = format("%.1f", outcome.time->host_us);
   return cells;
@@ -170,7 +171,7 @@ std::vector<std::string> cublas_row(const GroupOutcome& group) {
           NONE,       NONE,
           time.us,    time.tflops,
           time.share, time.mhz,
-          time.host,  check_text(group.baseline, false)};
+          time.host,  group.algorithm.empty() ? "has none" : check_text(group.baseline, false)};
 }
 
 GroupOutcome check_group(Workbench& workbench, const Stage& stage,

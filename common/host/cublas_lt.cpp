@@ -87,8 +87,12 @@ struct Plan {
   cublasLtMatrixLayout_t first = nullptr, second = nullptr, result = nullptr;
 
   explicit Plan(const LibraryCall& call) {
-    const auto compute = call.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    check_lt(lt().MatmulDescCreate(&operation, compute, CUDA_R_32F), "cublasLtMatmulDescCreate");
+    const bool integers = call.type_in == CUDA_R_8I;
+    const auto floats = call.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    check_lt(lt().MatmulDescCreate(&operation, integers ? CUBLAS_COMPUTE_32I : floats,
+                                   integers ? CUDA_R_32I : CUDA_R_32F),
+             "cublasLtMatmulDescCreate");
+    set_scales(call);
     const cublasOperation_t of_b = call.mn_major_b ? CUBLAS_OP_N : CUBLAS_OP_T;
     const cublasOperation_t of_a = call.mn_major_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     check_lt(
@@ -115,6 +119,31 @@ struct Plan {
   }
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
+
+  // Where the call's scales lie; before each launch, since calls that share a plan differ in that.
+  void set_scale_pointers(const LibraryCall& call) const {
+    if (call.scales == LibraryScales::none) return;
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, call.scale_b);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, call.scale_a);
+  }
+
+ private:
+  template <class Value>
+  void set(cublasLtMatmulDescAttributes_t attribute, Value value) const {
+    check_lt(lt().MatmulDescSetAttribute(operation, attribute, &value, sizeof value),
+             "cublasLtMatmulDescSetAttribute");
+  }
+
+  // Its first operand is our B.
+  void set_scales(const LibraryCall& call) {
+    if (call.scales == LibraryScales::blocks) {
+      set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, int32_t{CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F});
+      set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, int32_t{CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F});
+    }
+    // Without it sums would leave the tensor cores' accumulators now and then: this is the ceiling.
+    if (call.scales == LibraryScales::tensor) set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1});
+    set_scale_pointers(call);
+  }
 };
 
 // The largest power of two, up to 256, that divides an address.
@@ -266,9 +295,11 @@ std::string CublasLt::version() {
          std::to_string(version % 100);
 }
 
-// What its documentation lists: D of the operands' type, or of fp32. Asked for D in bf16 or fp16 of
+// What its documentation lists: D of the operands' type, or of fp32; bf16 of e4m3, s32 of s8. Asked for D in bf16 or fp16 of
 // fp32 operands, 13.1 has offered a kernel that writes fp32, beyond the end of D.
 static bool has_types(const LibraryCall& call) {
+  if (call.type_in == CUDA_R_8F_E4M3) return call.type_out == CUDA_R_16BF;
+  if (call.type_in == CUDA_R_8I) return call.type_out == CUDA_R_32I;
   return call.type_out == call.type_in || call.type_out == CUDA_R_32F;
 }
 
@@ -279,10 +310,11 @@ std::vector<std::shared_ptr<CublasLt::Algorithm>> CublasLt::candidates(const Lib
   const Preference preference(call);
   std::vector<cublasLtMatmulHeuristicResult_t> answers(static_cast<size_t>(count));
   int found = 0;
-  check_lt(lt().MatmulAlgoGetHeuristic(impl_->handle, plan->operation, plan->first, plan->second,
-                                       plan->result, plan->result, preference.handle, count,
-                                       answers.data(), &found),
-           "cublasLtMatmulAlgoGetHeuristic");
+  const cublasStatus_t status = lt().MatmulAlgoGetHeuristic(
+      impl_->handle, plan->operation, plan->first, plan->second, plan->result, plan->result,
+      preference.handle, count, answers.data(), &found);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
+  check_lt(status, "cublasLtMatmulAlgoGetHeuristic");
   std::vector<std::shared_ptr<Algorithm>> list;
   for (int rank = 0; rank < found; ++rank) {
     const cublasLtMatmulHeuristicResult_t& answer = answers[static_cast<size_t>(rank)];
@@ -312,9 +344,14 @@ std::string CublasLt::describe(const Algorithm& algorithm) {
 
 void CublasLt::run(const Algorithm& algorithm, const LibraryCall& call) {
   const float one = 1, zero = 0;
+  const int32_t integer_one = 1, integer_zero = 0;
+  const bool integers = call.type_in == CUDA_R_8I;
+  const void* const alpha = integers ? static_cast<const void*>(&integer_one) : &one;
+  const void* const beta = integers ? static_cast<const void*>(&integer_zero) : &zero;
   const Plan& plan = *algorithm.plan;
-  check_lt(lt().Matmul(impl_->handle, plan.operation, &one, call.b, plan.first, call.a, plan.second,
-                       &zero, call.d, plan.result, call.d, plan.result, &algorithm.algo,
+  plan.set_scale_pointers(call);
+  check_lt(lt().Matmul(impl_->handle, plan.operation, alpha, call.b, plan.first, call.a,
+                       plan.second, beta, call.d, plan.result, call.d, plan.result, &algorithm.algo,
                        impl_->workspace.data(), WORKSPACE_BYTES, call.stream),
            "cublasLtMatmul");
 }

@@ -16,8 +16,13 @@
 
 namespace ladder {
 
-// D[m,n] = A[m,k] · B[n,k]^T in fp32, as cuBLASLt is told of it: all three row-major unless said
-// otherwise, in device memory; leading dimensions in elements.
+// What multiplies operands of 8 bits beside themselves: nothing, one fp32 for each of them, or one for
+// every 1 x 128 of A, [ceil(k/128)][m], and every 128 x 128 of B, [ceil(n/128)][ceil(k/128) rounded up to
+// a multiple of 4].
+enum class LibraryScales { none, tensor, blocks };
+
+// D[m,n] = A[m,k] · B[n,k]^T in fp32, or s8 in s32, as cuBLASLt is told of it: all three row-major unless
+// said otherwise, in device memory; leading dimensions in elements.
 struct LibraryCall {
   int m, n, k;
   cudaDataType type_in, type_out;
@@ -30,6 +35,9 @@ struct LibraryCall {
   cudaStream_t stream;
   bool mn_major_a, mn_major_b;  // A is [k][lda], B is [k][ldb]
   bool tf32;                    // multiplies fp32 operands as tf32
+  LibraryScales scales = LibraryScales::none;
+  const float* scale_a = nullptr;
+  const float* scale_b = nullptr;
 };
 
 template <class In, class Out>
@@ -59,7 +67,8 @@ class CublasLt {
   static std::string version();  // "13.1.0"
 
   // The heuristics' candidates for the call's shape and leading dimensions, best guess first, at most
-  // `count` (24), each with up to 64 MiB of workspace (allocated here, shared by all).
+  // `count` (24), each with up to 64 MiB of workspace (allocated here, shared by all). None if it says
+  // that it does not support such a call.
   struct Algorithm;
   std::vector<std::shared_ptr<Algorithm>> candidates(const LibraryCall& call, int count = 24);
   static std::string describe(const Algorithm&);  // "#3 tile 128x256 stages 4 cluster 2x1 ..."

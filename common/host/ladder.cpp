@@ -5,7 +5,9 @@
 #include <string>
 
 #include "common/host/best.h"
+#include "common/host/block_scaled.h"
 #include "common/host/error.h"
+#include "common/host/quantize.h"
 #include "common/host/run.h"
 #include "common/host/typed.h"
 #include "common/host/workspace.h"
@@ -175,6 +177,41 @@ int ladder_gemm_typed(int stage, int type, int type_d, int mn_major_a, int mn_ma
     args.ldd = ldd;
     args.stream = static_cast<cudaStream_t>(stream);
     run_stage(stage, args);
+  });
+}
+
+int ladder_gemm_block_scaled(int stage, int type, int m, int n, int k, const void* a, long long lda,
+                             const float* scale_a, long long ld_scale_a, const void* b,
+                             long long ldb, const float* scale_b, long long ld_scale_b, void* d,
+                             long long ldd, void* stream) {
+  last_kernel.clear();
+  return guarded([&] {
+    ladder::BlockScaledArgs args;
+    args.type = type;
+    args.m = m;
+    args.n = n;
+    args.k = k;
+    args.a = a;
+    args.lda = lda;
+    args.scale_a = scale_a;
+    args.ld_scale_a = ld_scale_a;
+    args.b = b;
+    args.ldb = ldb;
+    args.scale_b = scale_b;
+    args.ld_scale_b = ld_scale_b;
+    args.d = static_cast<ladder::bf16*>(d);
+    args.ldd = ldd;
+    args.stream = static_cast<cudaStream_t>(stream);
+    run_stage(stage, args);
+  });
+}
+
+int ladder_quantize(int type, int block_rows, int rows, int cols, const void* x, long long ldx,
+                    void* q, long long ldq, float* scale, long long ld_scale, void* stream) {
+  last_kernel.clear();
+  return guarded([&] {
+    ladder::quantize({type, block_rows, rows, cols, static_cast<const ladder::bf16*>(x), ldx, q,
+                      ldq, scale, ld_scale, static_cast<cudaStream_t>(stream)});
   });
 }
 

@@ -26,6 +26,8 @@ enum {
   LADDER_BF16 = 0,
   LADDER_FP16 = 1,
   LADDER_TF32 = 2,  // in memory fp32
+  LADDER_E4M3 = 3,
+  LADDER_S8 = 4,
   LADDER_FP32 = 5,
 };
 
@@ -49,6 +51,27 @@ int ladder_gemm_bf16(int stage, int m, int n, int k, const void* a, long long ld
 int ladder_gemm_typed(int stage, int type, int type_d, int mn_major_a, int mn_major_b, int m, int n,
                       int k, const void* a, long long lda, const void* b, long long ldb, void* d,
                       long long ldd, void* stream);
+
+// D[m,n] = sum over blocks of 128 along k of scale_a · scale_b · (A · B^T): `type` of A, [m][lda], and B,
+// [n][ldb], is LADDER_E4M3 or LADDER_S8; D, [m][ldd], is bf16. A block of A is 1 x 128, scale_a
+// [ceil(k/128)][ld_scale_a], 16-byte aligned, ld_scale_a >= m and a multiple of 4; a block of B is 128 x
+// 128, scale_b [ceil(n/128)][ld_scale_b], 4-byte aligned, ld_scale_b >= ceil(k/128). The last block along
+// n and k may be a part of one. lda and ldb are multiples of 16, ldd of 8. Sums within a block are in
+// fp32 as the tensor cores have it for e4m3, exact for s8; sums over blocks are in fp32.
+int ladder_gemm_block_scaled(int stage, int type, int m, int n, int k, const void* a, long long lda,
+                             const float* scale_a, long long ld_scale_a, const void* b,
+                             long long ldb, const float* scale_b, long long ld_scale_b, void* d,
+                             long long ldd, void* stream);
+
+// bf16 X [rows][ldx] to q [rows][ldq] of `type`, LADDER_E4M3 or LADDER_S8, and the scales that
+// ladder_gemm_block_scaled() takes. block_rows 1, as of A: scale [ceil(cols/128)][ld_scale], ld_scale >=
+// rows (a multiple of 4 for that call); 128, as of B: scale [ceil(rows/128)][ld_scale], ld_scale >=
+// ceil(cols/128). A block's scale is its largest finite magnitude / 448 (s8: / 127) in fp32, 1 if that is
+// 0; q = x / scale in fp32, rounded to nearest, to even between two; what is larger than 448 (s8: 127),
+// and infinity, becomes that. NaN stays NaN; s8 makes it 0. x and q 16-byte aligned, ldx a multiple of
+// 8, ldq of 16; scale 4-byte aligned.
+int ladder_quantize(int type, int block_rows, int rows, int cols, const void* x, long long ldx,
+                    void* q, long long ldq, float* scale, long long ld_scale, void* stream);
 
 // From now on kernels of this process occupy at most `sms` SMs and leave the others to other work;
 // 0, as at the start: all. Rungs 1 to 6, which launch a CTA for every tile, cannot be limited and

@@ -168,6 +168,18 @@ class MatmulProblem : public Problem {
  protected:
   const Args& args(int set) const { return sets_.at(static_cast<size_t>(set)).args; }
 
+  // Sets come in order: at most one reference is added.
+  virtual Verdict verify_set(size_t set) {
+    const Args& args = sets_[set].args;
+    const bool exact = data_ == Data::ints || data_ == Data::index;
+    if (on_machine()) {
+      if (host_references_.size() == set) host_references_.push_back(reference_on_host(args));
+      return verify_on_host(args, host_references_[set], exact);
+    }
+    if (references_.size() == set) references_.push_back(reference_gpu(args));
+    return verify_gpu(args, references_[set], exact);
+  }
+
  private:
   struct Set {
     DeviceBuffer a, b, d;
@@ -193,17 +205,6 @@ class MatmulProblem : public Problem {
                "%.1f GiB are free; the largest cube that fits is about %d.",
                to_string(shape()).c_str(), static_cast<double>(needed) / (1 << 30),
                static_cast<double>(free) / (1 << 30), largest));
-  }
-
-  Verdict verify_set(size_t set) {  // sets come in order: at most one reference is added
-    const Args& args = sets_[set].args;
-    const bool exact = data_ == Data::ints || data_ == Data::index;
-    if (on_machine()) {
-      if (host_references_.size() == set) host_references_.push_back(reference_on_host(args));
-      return verify_on_host(args, host_references_[set], exact);
-    }
-    if (references_.size() == set) references_.push_back(reference_gpu(args));
-    return verify_gpu(args, references_[set], exact);
   }
 
   Data data_;

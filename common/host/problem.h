@@ -29,6 +29,7 @@ struct Contestant {
 struct LibraryCandidate {
   Contestant contestant;
   std::string algorithm;  // for people
+  bool writes_d = true;   // false: its result is another, which candidates() has checked
 };
 
 // What programs take from, or give to, every call that they make.

@@ -487,11 +487,9 @@ EnergyMeter::EnergyMeter(const DeviceInfo& device) {
   idle_watts = mean_watts(counter, window_s(refresh_s));
 }
 
-LibraryCandidate choose_baseline(Problem& problem, CublasLt& cublas) {
+std::optional<LibraryCandidate> choose_baseline(Problem& problem, CublasLt& cublas) {
   std::vector<Candidate> candidates = runnable_candidates(problem, cublas);
-  if (candidates.empty()) {
-    throw CudaError("cuBLASLt has no algorithm that runs " + to_string(problem.shape()));
-  }
+  if (candidates.empty()) return std::nullopt;
   Sample sample;
   const auto look = [&](Candidate& candidate) {
     rest(SCREENING_REST_MS);
@@ -540,12 +538,14 @@ Problem& Workbench::problem(const ProblemKind& kind, const Shape& shape) {
   return *problem_;
 }
 
-const LibraryCandidate& Workbench::baseline(const ProblemKind& kind, const Shape& shape) {
+const LibraryCandidate* Workbench::baseline(const ProblemKind& kind, const Shape& shape) {
   const Key key{&kind, shape};
-  const auto found = baselines_.find(key);
-  if (found != baselines_.end()) return found->second;
-  if (cublas_ == nullptr) cublas_ = std::make_unique<CublasLt>();
-  return baselines_.emplace(key, choose_baseline(problem(kind, shape), *cublas_)).first->second;
+  auto found = baselines_.find(key);
+  if (found == baselines_.end()) {
+    if (cublas_ == nullptr) cublas_ = std::make_unique<CublasLt>();
+    found = baselines_.emplace(key, choose_baseline(problem(kind, shape), *cublas_)).first;
+  }
+  return found->second ? &*found->second : nullptr;
 }
 
 const EnergyMeter* Workbench::meter() {

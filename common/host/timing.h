@@ -103,8 +103,8 @@ MeteredRun measure_power(Problem& problem, const Contestant& contestant, const E
 
 // The fastest of cuBLASLt's candidates for a problem, found by burst measurement: every candidate
 // for about 3 ms, those within 10 % of the fastest once more, then the best three by full rounds
-// after shorter rests.
-LibraryCandidate choose_baseline(Problem& problem, CublasLt& cublas);
+// after shorter rests. Nothing if cuBLASLt has no algorithm for it that runs.
+std::optional<LibraryCandidate> choose_baseline(Problem& problem, CublasLt& cublas);
 
 // What measurements of one process share: the latest problem, and the baseline of each.
 class Workbench {
@@ -113,8 +113,8 @@ class Workbench {
   const DeviceInfo& device() const { return device_; }
   // Frees the problem of another kind or shape.
   Problem& problem(const ProblemKind& kind, const Shape& shape);
-  // Chosen on the first call for this kind and shape.
-  const LibraryCandidate& baseline(const ProblemKind& kind, const Shape& shape);
+  // Chosen on the first call for this kind and shape; null: there is none.
+  const LibraryCandidate* baseline(const ProblemKind& kind, const Shape& shape);
   const EnergyMeter* meter();  // opened on the first call; null: there is none
 
  private:
@@ -126,7 +126,7 @@ class Workbench {
   using Key = std::pair<const ProblemKind*, Shape>;
   Key key_;  // of problem_
   std::unique_ptr<Problem> problem_;
-  std::map<Key, LibraryCandidate> baselines_;
+  std::map<Key, std::optional<LibraryCandidate>> baselines_;
   std::optional<EnergyMeter> meter_;
   bool meter_tried_ = false;
 };

@@ -1,7 +1,12 @@
 // When a result is right. Plain arithmetic, shared by the CPU check and the GPU check.
 #pragma once
 
+#include <bit>
+#include <cmath>
+#include <cstdint>
 #include <limits>
+
+#include "common/host/data.h"
 
 namespace ladder {
 
@@ -14,6 +19,47 @@ namespace ladder {
 constexpr double tolerance(double r, double s, int significand_bits) {
   const double accumulated = s / (significand_bits <= 8 ? 1 << 20 : 1 << 17);
   return (r < 0 ? -r : r) / (1 << significand_bits) + accumulated;
+}
+
+// What an e4m3 wgmma loses of a sum (docs/14_block_scaled.md; found on an H200, tests/golden/sums.h).
+// The 32 products and the accumulator are cut off towards 0 at 2^-13 of the power of two of the largest
+// of them, and then their sum is, at 2^-13 of its own: 34 numbers, each of which loses from 0 to one such
+// unit.
+constexpr int E4M3_SUM_K = 32, E4M3_SUM_BITS = 13, E4M3_SUM_CUTS = 34;
+
+// The power of two below a number's magnitude, and 0 of 0.
+constexpr double power_of_two_below(double x) {
+  const auto bits = std::bit_cast<uint64_t>(x);
+  return std::bit_cast<double>(bits & 0x7ff0000000000000ull);
+}
+
+// What a whole sum has lost, as far as one can say that does not know in which order it was added: half a
+// unit of each number, towards 0, and around that a deviation of the square root of a 12th of a unit,
+// independently of each other.
+struct E4m3Loss {
+  double mean = 0, variance = 0;
+
+  // One wgmma that made `after` of `before`, times `scale` in the end. largest: of its products'
+  // magnitudes; signs: how many products are above 0 less those below.
+  constexpr void add(double scale, double largest, int signs, double before, double after) {
+    const double greater = largest > magnitude(before) ? largest : magnitude(before);
+    const double top = greater > magnitude(after) ? greater : magnitude(after);
+    const double unit = scale * power_of_two_below(top) / (1 << E4M3_SUM_BITS);
+    mean += unit / 2 * (signs + sign(before) + sign(after));
+    variance += unit * unit * E4M3_SUM_CUTS / 12;
+  }
+
+  // Eight deviations: 1 of 10^15 sums of numbers whose signs are random is beyond them.
+  LADDER_HOST_DEVICE double bound() const { return magnitude(mean) + 8 * std::sqrt(variance); }
+
+ private:
+  static constexpr double magnitude(double x) { return x < 0 ? -x : x; }
+  static constexpr int sign(double x) { return (x > 0) - (x < 0); }
+};
+
+// `s` of tolerance() for a sum that has lost that too.
+constexpr double s_with_loss(double s, double lost) {
+  return s + lost * (1 << 20);
 }
 
 constexpr double distance(double d, double r) {

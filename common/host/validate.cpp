@@ -69,10 +69,6 @@ struct Operand {
     return begin + static_cast<uintptr_t>(((*rows - 1) * ld + *cols) * element_bytes);
   }
   // An operand that is null or has no elements shares no bytes with anything.
-  bool overlaps(const Operand& other) const {
-    return occupies_memory() && other.occupies_memory() && begin < other.end() &&
-           other.begin < end();
-  }
   bool occupies_memory() const { return given != nullptr && *rows > 0 && *cols > 0; }
 };
 
@@ -132,19 +128,42 @@ void check_bytes(Report& report, const Operand& operand) {
   *operand.rows = static_cast<int>(max_rows);
 }
 
-void check_overlap(Report& report, const Operand& d, const Operand& a, const Operand& b) {
-  const bool hits_a = d.overlaps(a), hits_b = d.overlaps(b);
-  if (!hits_a && !hits_b) return;
+// `beside`: what D must not overlap either.
+void check_overlap(Report& report, const Operand& d, const Operand& a, const Operand& b,
+                   const std::vector<SideMatrix>& beside) {
+  struct Region {
+    const char* name;
+    uintptr_t begin, end;
+  };
+  std::vector<Region> hit;
+  // Where the first that `at` overlaps ends; 0 if it overlaps none.
+  const auto behind = [&](uintptr_t begin, uintptr_t end, std::vector<Region>* found) {
+    std::vector<Region> all;
+    if (a.occupies_memory()) all.push_back({"A", a.begin, a.end()});
+    if (b.occupies_memory()) all.push_back({"B", b.begin, b.end()});
+    for (const SideMatrix& one : beside) {
+      if (one.data != nullptr) all.push_back({one.name, one.begin(), one.end()});
+    }
+    uintptr_t first = 0;
+    for (const Region& one : all) {
+      if (begin >= one.end || one.begin >= end) continue;
+      if (first == 0) first = one.end;
+      if (found != nullptr) found->push_back(one);
+    }
+    return first;
+  };
+  if (!d.occupies_memory() || behind(d.begin, d.end(), &hit) == 0) return;
   Operand moved = d;
-  while (moved.overlaps(a) || moved.overlaps(b)) {
-    const uintptr_t behind = moved.overlaps(a) ? a.end() : b.end();
-    moved.begin = (behind + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
+  while (const uintptr_t end = behind(moved.begin, moved.end(), nullptr)) {
+    moved.begin = (end + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
   }
+  std::string names;
+  for (const Region& one : hit) names += (names.empty() ? "" : " and ") + std::string(one.name);
   report.add(
       "d is 0x%llx, so that D ends at 0x%llx and overlaps %s: D must share no byte with A or "
-      "B; the next address that works is 0x%llx.",
+      "B%s; the next address that works is 0x%llx.",
       static_cast<unsigned long long>(d.begin), static_cast<unsigned long long>(d.end()),
-      hits_a && hits_b ? "A and B" : (hits_a ? "A" : "B"),
+      names.c_str(), beside.empty() ? "" : " or their scales",
       static_cast<unsigned long long>(moved.begin));
 }
 
@@ -178,9 +197,67 @@ int check_choice(std::vector<std::string>* sentences, const char* name, int valu
   return nearest;
 }
 
+void check_side_matrix(std::vector<std::string>* sentences, SideMatrix* matrix) {
+  Report report;
+  const auto alignment = static_cast<uintptr_t>(matrix->alignment_bytes);
+  const uintptr_t address = matrix->begin(), aligned = address / alignment * alignment;
+  if (matrix->data == nullptr) {
+    report.add("%s is null: it must point to device memory for its %s elements.", matrix->name,
+               matrix->extent);
+  } else if (aligned != address) {
+    report.add("%s is 0x%llx: it must be a multiple of %d bytes; the nearest below is 0x%llx.",
+               matrix->name, static_cast<unsigned long long>(address), matrix->alignment_bytes,
+               static_cast<unsigned long long>(aligned));
+  }
+  const int multiple = matrix->ld_multiple;
+  // Of rows that TMA can step over, and that do not span more than a matrix may.
+  const long long max_span = MAX_MATRIX_BYTES / matrix->element_bytes - matrix->cols;
+  const long long max_stride = (1LL << MAX_STRIDE_LOG2) / matrix->element_bytes - multiple;
+  const long long max_ld =
+      std::min(max_stride, max_span / std::max(1LL, matrix->rows - 1) / multiple * multiple);
+  const long long nearest = round_up(std::clamp(matrix->ld, matrix->cols, max_ld), multiple);
+  const std::string also = multiple == 1 ? "" : " and a multiple of " + std::to_string(multiple);
+  if (matrix->ld > max_ld) {
+    report.add("%s is %lld: it must be at most %lld; the nearest that works is %lld.",
+               matrix->ld_name, matrix->ld, max_ld, nearest);
+  } else if (nearest != matrix->ld) {
+    report.add("%s is %lld: it must be at least %s = %lld%s; the nearest that works is %lld.",
+               matrix->ld_name, matrix->ld, matrix->columns, matrix->cols, also.c_str(), nearest);
+  }
+  matrix->data = reinterpret_cast<const void*>(aligned);
+  matrix->ld = nearest;
+  if (!report.text().empty()) sentences->push_back(report.text());
+}
+
+void check_side_overlap(std::vector<std::string>* sentences, SideMatrix* written,
+                        const std::vector<SideMatrix>& others) {
+  const auto hit = [&]() -> const SideMatrix* {
+    for (const SideMatrix& other : others) {
+      const bool both = written->data != nullptr && other.data != nullptr;
+      if (both && written->begin() < other.end() && other.begin() < written->end()) return &other;
+    }
+    return nullptr;
+  };
+  const SideMatrix* const first = hit();
+  if (first == nullptr) return;
+  const uintptr_t was = written->begin(), ended = written->end();
+  while (const SideMatrix* other = hit()) {
+    const long long behind = round_up(static_cast<long long>(other->end()), 16);
+    written->data = reinterpret_cast<const void*>(behind);
+  }
+  Report report;
+  report.add(
+      "%s is 0x%llx, so that it ends at 0x%llx and overlaps %s: they must share no byte; the "
+      "next address that works is 0x%llx.",
+      written->name, static_cast<unsigned long long>(was), static_cast<unsigned long long>(ended),
+      first->name, static_cast<unsigned long long>(written->begin()));
+  sentences->push_back(report.text());
+}
+
 std::string matmul_violations(const GridRules& rules, const Call& call, const MatrixArg& of_a,
                               const MatrixArg& of_b, const MatrixArg& of_d,
-                              const std::vector<std::string>& before) {
+                              const std::vector<std::string>& before,
+                              const std::vector<SideMatrix>& beside) {
   Report report;
   for (const std::string& sentence : before) report.add("%s", sentence.c_str());
   int m = call.m, n = call.n, k = call.k;
@@ -215,7 +292,7 @@ std::string matmul_violations(const GridRules& rules, const Call& call, const Ma
   }
   if (touches_d) check(&d);
 
-  if (touches_ab) check_overlap(report, d, a, b);
+  if (touches_ab) check_overlap(report, d, a, b, beside);
   return report.text();
 }
 

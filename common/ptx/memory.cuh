@@ -36,6 +36,15 @@ __device__ inline uint4 ld_global_nc_v4_b32(const __nv_bfloat16* src) {
   return v;
 }
 
+// ld.global.nc.f32  value, [src];
+//   issued by : any thread; src as above, 4-byte aligned
+//   ISA       : #data-movement-and-conversion-instructions-ld-global-nc
+__device__ inline float ld_global_nc_f32(const float* src) {
+  float value;
+  asm("ld.global.nc.f32 %0, [%1];" : "=f"(value) : "l"(src));
+  return value;
+}
+
 // st.global.b16  [dst], value;
 //   issued by : any thread     orders: nothing (weak)
 //   ISA       : #data-movement-and-conversion-instructions-st

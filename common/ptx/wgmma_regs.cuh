@@ -58,4 +58,11 @@
   "+f"(d[(i) + 4]), "+f"(d[(i) + 5]), "+f"(d[(i) + 6]), "+f"(d[(i) + 7])
 #define ACC16(d, i) ACC8(d, i), ACC8(d, (i) + 8)
 #define ACC32(d, i) ACC16(d, i), ACC16(d, (i) + 16)
+
+// The same of 32-bit integers.
+#define INT8(d, i)                                                     \
+  "+r"(d[i]), "+r"(d[(i) + 1]), "+r"(d[(i) + 2]), "+r"(d[(i) + 3]),    \
+  "+r"(d[(i) + 4]), "+r"(d[(i) + 5]), "+r"(d[(i) + 6]), "+r"(d[(i) + 7])
+#define INT16(d, i) INT8(d, i), INT8(d, (i) + 8)
+#define INT32(d, i) INT16(d, i), INT16(d, (i) + 16)
 // clang-format on

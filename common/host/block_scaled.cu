@@ -1,0 +1,514 @@
+// The kind of problem of rung 14: 8-bit operands, a scale for every 128 of K.
+#include "common/host/block_scaled.h"
+
+#include <cmath>
+
+#include "common/host/matmul_problem.cuh"
+
+namespace ladder {
+namespace {
+
+constexpr const char* TYPE_NAMES[] = {"e4m3", "s8"};
+constexpr int TYPES[] = {LADDER_E4M3, LADDER_S8};
+constexpr const char* SCALE_NAMES[] = {"blocks", "tensor"};
+
+template <class In>
+MatmulArgs<In, bf16> as_matmul(const BlockScaledArgs& from) {
+  MatmulArgs<In, bf16> to;
+  static_cast<Call&>(to) = from;
+  to.a = static_cast<const In*>(from.a);
+  to.lda = from.lda;
+  to.b = static_cast<const In*>(from.b);
+  to.ldb = from.ldb;
+  to.d = from.d;
+  to.ldd = from.ldd;
+  return to;
+}
+
+template <class In>
+MatmulArgs<In, bf16> call_as_matmul(const Call& call) {
+  return as_matmul<In>(static_cast<const BlockScaledArgs&>(call));
+}
+
+// --- references ----------------------------------------------------------------------------------
+
+// One element of D on its way: what its reference consists of. Products come 32 at a time, as wgmma
+// takes them.
+template <class In>
+struct ScaledSum {
+  double r = 0, s = 0;
+  E4m3Loss loss;
+  double sum = 0;     // of the tensor cores, since the last promotion
+  double before = 0;  // the last 32
+  float abs_sum = 0, largest = 0;
+  int signs = 0;
+
+  LADDER_HOST_DEVICE void add(float a, float b) {
+    const float product = a * b, magnitude = fabsf(product);  // exact: at most 16 bits
+    sum += static_cast<double>(product);
+    abs_sum += magnitude;
+    largest = magnitude > largest ? magnitude : largest;
+    signs += (product > 0) - (product < 0);
+  }
+
+  LADDER_HOST_DEVICE void end_of_wgmma(double scale) {
+    if (std::is_same_v<In, e4m3>) loss.add(scale, static_cast<double>(largest), signs, before, sum);
+    s += fabs(scale) * static_cast<double>(abs_sum);
+    before = sum;
+    abs_sum = largest = 0;
+    signs = 0;
+  }
+
+  // scale: of the products since the last promotion.
+  LADDER_HOST_DEVICE void promote(double scale) {
+    r += scale * sum;
+    sum = before = 0;
+  }
+
+  LADDER_HOST_DEVICE double s_of_all() const { return s_with_loss(s, loss.bound()); }
+};
+
+template <class In>
+HostReference reference_on_host(const BlockScaledArgs& args) {
+  const int m = args.m, n = args.n, k = args.k;
+  const auto blocks = static_cast<int>(scale_blocks(k));
+  const auto values = [&](const void* base, int rows, long long ld) {
+    const std::vector<In> stored = download(static_cast<const In*>(base), rows, k, ld, args.stream);
+    std::vector<float> all(stored.size());
+    for (size_t i = 0; i < all.size(); ++i) all[i] = Element<In>::to_float(stored[i]);
+    return all;
+  };
+  const std::vector<float> a = values(args.a, m, args.lda), b = values(args.b, n, args.ldb);
+  const auto scale_a = download(args.scale_a, blocks, m, args.ld_scale_a, args.stream);
+  const auto scale_b = download(args.scale_b, static_cast<int>(scale_blocks(n)), blocks,
+                                args.ld_scale_b, args.stream);
+  HostReference reference;
+  for (long long i = 0; i < static_cast<long long>(m) * n; ++i) {
+    const long long row = i / n, col = i % n;
+    ScaledSum<In> sum;
+    double scale = 0;
+    for (int at = 0; at < k; at += E4M3_SUM_K) {
+      if (at % SCALE_BLOCK == 0) {
+        const int block = at / SCALE_BLOCK;
+        if (!args.tensor_scales) sum.promote(scale);
+        scale = double{scale_a[block * args.ld_scale_a + row]} *
+                scale_b[col / SCALE_BLOCK * args.ld_scale_b + block];
+      }
+      const float* const of_a = &a[row * args.lda];
+      const float* const of_b = &b[col * args.ldb];
+      for (int j = at; j < std::min(k, at + E4M3_SUM_K); ++j) sum.add(of_a[j], of_b[j]);
+      sum.end_of_wgmma(scale);
+    }
+    sum.promote(scale);
+    reference.r.push_back(sum.r);
+    reference.s.push_back(sum.s_of_all());
+  }
+  return reference;
+}
+
+namespace scaled {
+
+using on_gpu::first_index;
+using on_gpu::index_stride;
+
+// A CTA computes TILE x TILE elements, a thread SUB x SUB of them, SIDE apart.
+constexpr int TILE = 32, SIDE = 16, SUB = TILE / SIDE, THREADS = SIDE * SIDE;
+using Slab = float[E4M3_SUM_K][TILE + 1];  // [k][row]; the odd length: free of bank conflicts
+
+// Rows [row0, row0 + TILE) and columns [k0, k0 + E4M3_SUM_K) of an operand; zero outside it.
+template <class In>
+__device__ void load_slab(Slab& slab, const void* base, int rows, int cols, long long ld,
+                          long long row0, long long k0) {
+  for (int i = static_cast<int>(threadIdx.x); i < TILE * E4M3_SUM_K; i += THREADS) {
+    const int row = i / E4M3_SUM_K, k = i % E4M3_SUM_K;
+    const bool inside = row0 + row < rows && k0 + k < cols;
+    const In* const from = static_cast<const In*>(base) + (row0 + row) * ld + k0 + k;
+    slab[k][row] = inside ? Element<In>::to_float(*from) : 0.0f;
+  }
+}
+
+template <class In>
+__global__ __launch_bounds__(THREADS) void reference_kernel(BlockScaledArgs args, int tiles_m,
+                                                            float* r, float* s) {
+  static_assert(SCALE_BLOCK % TILE == 0, "a tile has one scale of B");
+  __shared__ Slab slab_a, slab_b;
+  const long long m0 = static_cast<long long>(blockIdx.x % tiles_m) * TILE;
+  const long long n0 = static_cast<long long>(blockIdx.x / tiles_m) * TILE;
+  const int thread_m = static_cast<int>(threadIdx.x) / SIDE;
+  const int thread_n = static_cast<int>(threadIdx.x) % SIDE;
+  ScaledSum<In> sum[SUB * SUB];
+  double scale[SUB] = {};  // of the thread's rows
+  for (long long k0 = 0; k0 < args.k; k0 += E4M3_SUM_K) {
+    if (k0 % SCALE_BLOCK == 0) {
+      const long long block = k0 / SCALE_BLOCK;
+      const double scale_b = args.scale_b[n0 / SCALE_BLOCK * args.ld_scale_b + block];
+#pragma unroll
+      for (int i = 0; i < SUB * SUB; ++i) {
+        if (!args.tensor_scales) sum[i].promote(scale[i / SUB]);
+      }
+#pragma unroll
+      for (int i = 0; i < SUB; ++i) {
+        const long long row = m0 + thread_m + i * SIDE;
+        if (row < args.m) scale[i] = scale_b * args.scale_a[block * args.ld_scale_a + row];
+      }
+    }
+    load_slab<In>(slab_a, args.a, args.m, args.k, args.lda, m0, k0);
+    load_slab<In>(slab_b, args.b, args.n, args.k, args.ldb, n0, k0);
+    __syncthreads();
+#pragma unroll 8
+    for (int k = 0; k < E4M3_SUM_K; ++k) {
+#pragma unroll
+      for (int i = 0; i < SUB * SUB; ++i) {
+        sum[i].add(slab_a[k][thread_m + i / SUB * SIDE], slab_b[k][thread_n + i % SUB * SIDE]);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < SUB * SUB; ++i) sum[i].end_of_wgmma(scale[i / SUB]);
+    __syncthreads();
+  }
+#pragma unroll
+  for (int i = 0; i < SUB * SUB; ++i) {
+    const long long row = m0 + thread_m + i / SUB * SIDE, col = n0 + thread_n + i % SUB * SIDE;
+    if (row >= args.m || col >= args.n) continue;
+    sum[i].promote(scale[i / SUB]);
+    r[row * args.n + col] = static_cast<float>(sum[i].r);
+    s[row * args.n + col] = static_cast<float>(sum[i].s_of_all());
+  }
+}
+
+// Adds to *wrong how many elements of D [m][ldd] in s32 are not A · B^T, in every `step`-th row: a warp an
+// element.
+__global__ void check_integers(BlockScaledArgs args, const int* d, long long ldd, int step,
+                               unsigned long long* wrong) {
+  const auto* a = static_cast<const s8*>(args.a);
+  const auto* b = static_cast<const s8*>(args.b);
+  const long long elements = (args.m + step - 1LL) / step * args.n;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  for (long long i = first_index() / 32; i < elements; i += index_stride() / 32) {
+    const long long row = i / args.n * step, col = i % args.n;
+    int sum = 0;
+    for (int k = lane; k < args.k; k += 32) sum += a[row * args.lda + k] * b[col * args.ldb + k];
+    sum = static_cast<int>(__reduce_add_sync(~0u, static_cast<unsigned>(sum)));
+    if (lane == 0 && sum != d[row * ldd + col]) atomicAdd(wrong, 1ull);
+  }
+}
+
+}  // namespace scaled
+
+// --- the problem ---------------------------------------------------------------------------------
+
+// A scale of test data whose products and sums are exact in fp32: 1/4, 1/2, 1 or 2.
+float power_of_two(uint64_t seed, uint64_t index) {
+  return std::ldexp(1.0f, static_cast<int>(hash64(hash64(seed) ^ index) >> 40 & 3) - 2);
+}
+
+constexpr float TENSOR_SCALE = 6.0f / 448;  // normal data are from -6 to 6
+
+// Operands are quantized from bf16; those of Data::ints are integers, their scales powers of two. What
+// is no element or scale is NaN, or in s8 -1.
+template <class In>
+class BlockScaledProblem : public MatmulProblem<In, bf16> {
+ public:
+  BlockScaledProblem(const Shape& shape, Data data, uint64_t seed, const DeviceInfo& device,
+                     const BlockScaledArgs& sizes)
+      : MatmulProblem<In, bf16>(shape, data, seed, device, as_matmul<In>(sizes),
+                                call_as_matmul<In>),
+        data_(data) {
+    const long long blocks = scale_blocks(shape.k);
+    for (int i = 0; i < this->sets(); ++i) {
+      Scales scales{DeviceBuffer(dense_bytes<float>(blocks, sizes.ld_scale_a)),
+                    DeviceBuffer(dense_bytes<float>(scale_blocks(shape.n), sizes.ld_scale_b))};
+      const auto& from = this->args(i);
+      fill(const_cast<In*>(from.a), shape.m, from.lda, 1, scales.a, sizes.ld_scale_a, seed + 2 * i);
+      fill(const_cast<In*>(from.b), shape.n, from.ldb, SCALE_BLOCK, scales.b, sizes.ld_scale_b,
+           seed + 2 * i + 1);
+      scales_.push_back(std::move(scales));
+      calls_.push_back(sizes);
+    }
+    update();
+  }
+
+  const Call& call(int set) const override { return calls_.at(static_cast<size_t>(set)); }
+
+  void limit(const CallLimits& limits) override {
+    MatmulProblem<In, bf16>::limit(limits);
+    update();
+  }
+
+  // e4m3: with the same scales, if their rows lie as it wants them. s8: the product in s32 alone, into
+  // memory of its own, which is checked here. They outlive the problem.
+  std::vector<LibraryCandidate> candidates(CublasLt& cublas) const override {
+    const BlockScaledArgs& first = calls_[0];
+    if (!INTEGERS && !first.tensor_scales && first.ld_scale_a != first.m) return {};
+    const auto integers = std::make_shared<Integers>();
+    for (int i = 0; INTEGERS && i < this->sets(); ++i) {
+      integers->results.emplace_back(dense_bytes<int>(first.m, smallest_ld<int>(first.n)));
+    }
+    std::vector<LibraryCandidate> all;
+    for (const auto& algorithm : cublas.candidates(library_call_of(first, integers.get()))) {
+      const auto launch = [&cublas, algorithm, integers](const Call& call) {
+        cublas.run(*algorithm,
+                   library_call_of(static_cast<const BlockScaledArgs&>(call), integers.get()));
+      };
+      const LibraryCandidate candidate{
+          {"cuBLASLt", launch}, CublasLt::describe(*algorithm), !INTEGERS};
+      if (!INTEGERS || is_right(candidate, integers.get())) all.push_back(candidate);
+    }
+    return all;
+  }
+
+ protected:
+  Verdict verify_set(size_t set) override {
+    const BlockScaledArgs& args = calls_[set];
+    const bool exact = data_ == Data::ints;
+    if (on_machine()) {
+      if (host_references_.size() == set) {
+        host_references_.push_back(block_scaled_reference_on_host(args));
+      }
+      return verify_block_scaled(args, host_references_[set], exact);
+    }
+    if (references_.size() == set) references_.push_back(block_scaled_reference_on_gpu(args));
+    return verify_block_scaled(args, references_[set], exact);
+  }
+
+ private:
+  static constexpr bool INTEGERS = std::is_same_v<In, s8>;
+  static constexpr int TYPE = INTEGERS ? LADDER_S8 : LADDER_E4M3;
+
+  struct Scales {
+    DeviceBuffer a, b;
+  };
+
+  void update() {
+    for (size_t set = 0; set < calls_.size(); ++set) {
+      const auto& from = this->args(static_cast<int>(set));
+      static_cast<Call&>(calls_[set]) = from;
+      calls_[set].a = from.a;
+      calls_[set].b = from.b;
+      calls_[set].d = from.d;
+      calls_[set].scale_a = scales_[set].a.template as<float>();
+      calls_[set].scale_b = scales_[set].b.template as<float>();
+    }
+  }
+
+  // An operand [rows][ld] of the problem's data, and its scales.
+  void fill(In* q, int rows, long long ld, int block_rows, const DeviceBuffer& scale,
+            long long ld_scale, uint64_t seed) {
+    const int k = this->shape().k;
+    const bool by_rows = block_rows == 1;
+    const long long scale_rows = by_rows ? scale_blocks(k) : scale_blocks(rows);
+    const long long scale_cols = by_rows ? rows : scale_blocks(k);
+    check_cuda(cudaMemsetAsync(scale.data(), 0xff, scale.bytes(), this->stream()),
+               "cudaMemsetAsync");
+    std::vector<float> scales(static_cast<size_t>(scale_rows * scale_cols));  // dense
+    const bool tensor_scales = this->shape().parameters[1] != 0;
+    bool upload = tensor_scales || data_ == Data::ints;
+    for (size_t i = 0; i < scales.size(); ++i) {
+      scales[i] = tensor_scales ? TENSOR_SCALE : power_of_two(seed, i);
+      if (tensor_scales && data_ == Data::ints) scales[i] = 0.5f;
+    }
+    if (data_ != Data::ints && !on_machine()) {
+      const long long ldx = smallest_ld<bf16>(k);
+      const DeviceBuffer x(dense_bytes<bf16>(rows, ldx));
+      fill_gpu(x.template as<bf16>(), rows, k, ldx, data_, seed, this->stream());
+      quantize({TYPE, block_rows, rows, k, x.template as<bf16>(), ldx, q, ld,
+                scale.template as<float>(), ld_scale, this->stream()});
+      check_cuda(cudaStreamSynchronize(this->stream()), "quantizing an operand");
+    } else if (data_ != Data::ints) {
+      std::vector<bf16> x(static_cast<size_t>(rows) * static_cast<size_t>(k));
+      std::vector<In> quantized(x.size());
+      for (size_t i = 0; i < x.size(); ++i) {
+        x[i] = Element<bf16>::from_float(element_value(data_, seed, static_cast<long long>(i) / k,
+                                                       static_cast<long long>(i) % k, k));
+      }
+      std::vector<float> found(scales.size());
+      quantize_on_host({TYPE, block_rows, rows, k, x.data(), k, quantized.data(), k, found.data(),
+                        scale_cols, nullptr});
+      copy_rows(q, ld, quantized.data(), rows, k);
+      if (!tensor_scales) scales = found;
+      upload = true;
+    }
+    if (upload) {
+      copy_rows(scale.template as<float>(), ld_scale, scales.data(), scale_rows, scale_cols);
+    }
+  }
+
+  // From a dense matrix of the host; waits.
+  template <class T>
+  void copy_rows(T* to, long long ld, const T* from, long long rows, long long cols) {
+    const size_t row_bytes = static_cast<size_t>(cols) * sizeof(T);
+    check_cuda(
+        cudaMemcpy2DAsync(to, static_cast<size_t>(ld) * sizeof(T), from, row_bytes, row_bytes,
+                          static_cast<size_t>(rows), cudaMemcpyHostToDevice, this->stream()),
+        "cudaMemcpy2DAsync");
+    check_cuda(cudaStreamSynchronize(this->stream()), "cudaStreamSynchronize");
+  }
+
+  // --- cuBLASLt ---
+
+  // D in s32, [m][n] with the smallest leading dimension; calls take them in turns.
+  struct Integers {
+    std::vector<DeviceBuffer> results;
+    size_t next = 0;
+  };
+
+  static LibraryCall library_call_of(const BlockScaledArgs& args, Integers* integers) {
+    LibraryCall call = library_call(as_matmul<In>(args));
+    if (INTEGERS) {
+      call.type_out = CUDA_R_32I;
+      call.d = integers->results[integers->next].data();
+      call.ldd = smallest_ld<int>(args.n);
+      integers->next = (integers->next + 1) % integers->results.size();
+    } else {
+      call.scales = args.tensor_scales ? LibraryScales::tensor : LibraryScales::blocks;
+      call.scale_a = args.scale_a;
+      call.scale_b = args.scale_b;
+    }
+    return call;
+  }
+
+  // Of the first set in s32, 64 rows, or all.
+  bool is_right(const LibraryCandidate& candidate, Integers* integers) const {
+    const BlockScaledArgs& args = calls_[0];
+    const DeviceBuffer &result = integers->results[0], wrong(sizeof(unsigned long long));
+    check_cuda(cudaMemsetAsync(result.data(), 0xff, result.bytes(), args.stream),
+               "cudaMemsetAsync");
+    check_cuda(cudaMemsetAsync(wrong.data(), 0, wrong.bytes(), args.stream), "cudaMemsetAsync");
+    integers->next = 0;
+    try {
+      candidate.contestant.launch(args);
+      check_cuda(cudaStreamSynchronize(args.stream), candidate.algorithm.c_str());
+    } catch (const CudaError&) {
+      cudaGetLastError();
+      return false;  // the heuristics offer what does not always run
+    }
+    scaled::check_integers<<<4096, scaled::THREADS, 0, args.stream>>>(
+        args, result.template as<int>(), smallest_ld<int>(args.n), std::max(1, args.m / 64),
+        wrong.template as<unsigned long long>());
+    check_cuda(cudaGetLastError(), "launch of check_integers");
+    return on_gpu::copy_to_host(wrong.template as<unsigned long long>(), args.stream) == 0;
+  }
+
+  const Data data_;
+  std::vector<Scales> scales_;
+  std::vector<BlockScaledArgs> calls_;
+  std::vector<Reference> references_;
+  std::vector<HostReference> host_references_;
+};
+
+class BlockScaledKind : public ProblemKind {
+ public:
+  const char* name() const override { return "block_scaled"; }
+  const char* formula() const override {
+    return "D[M,N] = sum over blocks of K of scale_a * scale_b * (A[M,K] * B[N,K]^T), bf16";
+  }
+  const char* c_function() const override { return "ladder_gemm_block_scaled"; }
+
+  std::vector<Parameter> parameters() const override {
+    return {{"type", {std::begin(TYPE_NAMES), std::end(TYPE_NAMES)}},
+            {"scales", {std::begin(SCALE_NAMES), std::end(SCALE_NAMES)}}};
+  }
+
+  std::string violations(const GridRules& rules, const Call& call) const override {
+    const auto& args = static_cast<const BlockScaledArgs&>(call);
+    std::vector<std::string> wrong;
+    check_choice(&wrong, "type", args.type, {LADDER_E4M3, LADDER_S8}, "3 (e4m3) or 4 (s8)");
+    std::vector<SideMatrix> scales;
+    if (call.m != 0 && call.n != 0 && call.k != 0) {
+      // Sizes as the sentences about sizes and leading dimensions will have them.
+      const auto size = [](int given) { return std::clamp<long long>(given, 1, 1 << 30); };
+      const long long k = size(call.k), blocks = scale_blocks(k), most = 1LL << 40;  // bytes
+      const auto rows = [&](int given, long long ld) {
+        const long long nearest = (std::clamp(ld, k, most - 16) + 15) / 16 * 16;
+        return std::min(size(given), (most - k) / nearest + 1);
+      };
+      const long long m = rows(call.m, args.lda), n = rows(call.n, args.ldb);
+      scales = {{"scale_a", "ld_scale_a", "ceil(k/128) x m", "m", args.scale_a, blocks, m,
+                 args.ld_scale_a, sizeof(float), 16, 4},
+                {"scale_b", "ld_scale_b", "ceil(n/128) x ceil(k/128)", "ceil(k/128)", args.scale_b,
+                 scale_blocks(n), blocks, args.ld_scale_b, sizeof(float), 4, 1}};
+      for (SideMatrix& each : scales) check_side_matrix(&wrong, &each);
+    }
+    return matmul_violations(rules, args, {args.a, args.lda, 1}, {args.b, args.ldb, 1},
+                             {args.d, args.ldd, sizeof(bf16)}, wrong, scales);
+  }
+
+  bool needs_kernel(const Call& call) const override {
+    return call.m > 0 && call.n > 0 && call.k > 0;
+  }
+
+  void run_without_kernel(const Call& call) const override {
+    const auto& args = static_cast<const BlockScaledArgs&>(call);
+    write_zeros(call, args.d, args.ldd, sizeof(bf16));
+  }
+
+  std::shared_ptr<Call> sizes_of(const Shape& shape) const override {
+    const auto args = std::make_shared<BlockScaledArgs>();
+    args->m = shape.m;
+    args->n = shape.n;
+    args->k = shape.k;
+    args->type = TYPES[shape.parameters[0]];
+    args->tensor_scales = shape.parameters[1] != 0;
+    args->lda = args->ldb = smallest_ld<e4m3>(shape.k);
+    args->ld_scale_a = smallest_ld<float>(shape.m);
+    args->ld_scale_b = smallest_ld<float>(static_cast<int>(scale_blocks(shape.k)));  // cuBLASLt's
+    args->ldd = smallest_ld<bf16>(shape.n);
+    return args;
+  }
+
+  Traits traits(const Call& call) const override {
+    const auto& args = static_cast<const BlockScaledArgs&>(call);
+    return {args.lda,           args.ldb,        args.ldd,       args.type,
+            args.tensor_scales, args.ld_scale_a, args.ld_scale_b};
+  }
+
+  std::unique_ptr<Problem> problem(const Shape& shape, Data data, uint64_t seed,
+                                   const DeviceInfo& device) const override {
+    if (data == Data::index) {
+      throw Refused(
+          "The data are index: operands of 8 bits cannot number the elements of a matrix; the "
+          "nearest that works is ints.");
+    }
+    const auto sizes = std::static_pointer_cast<const BlockScaledArgs>(sizes_of(shape));
+    return with_operand_type(sizes->type, [&]<class In>() -> std::unique_ptr<Problem> {
+      return std::make_unique<BlockScaledProblem<In>>(shape, data, seed, device, *sizes);
+    });
+  }
+};
+
+}  // namespace
+
+HostReference block_scaled_reference_on_host(const BlockScaledArgs& args) {
+  return with_operand_type(args.type, [&]<class In>() { return reference_on_host<In>(args); });
+}
+
+Reference block_scaled_reference_on_gpu(const BlockScaledArgs& args) {
+  using scaled::TILE;
+  const long long elems = static_cast<long long>(args.m) * args.n;
+  Reference reference{DeviceBuffer(elems * sizeof(float)), DeviceBuffer(elems * sizeof(float))};
+  if (elems == 0) return reference;
+  const int tiles_m = (args.m + TILE - 1) / TILE, tiles_n = (args.n + TILE - 1) / TILE;
+  const unsigned ctas = static_cast<unsigned>(tiles_m) * static_cast<unsigned>(tiles_n);
+  with_operand_type(args.type, [&]<class In>() {
+    scaled::reference_kernel<In><<<ctas, scaled::THREADS, 0, args.stream>>>(
+        args, tiles_m, reference.r.as<float>(), reference.s.as<float>());
+  });
+  check_cuda(cudaGetLastError(), "launching the reference kernel");
+  return reference;
+}
+
+Verdict verify_block_scaled(const BlockScaledArgs& args, const HostReference& reference,
+                            bool exact) {
+  return verify_on_host(as_matmul<e4m3>(args), reference, exact);
+}
+
+Verdict verify_block_scaled(const BlockScaledArgs& args, const Reference& reference, bool exact) {
+  return verify_gpu(as_matmul<e4m3>(args), reference, exact);
+}
+
+const ProblemKind& BlockScaledArgs::kind() {
+  static const BlockScaledKind kind;
+  return kind;
+}
+
+}  // namespace ladder

@@ -1,0 +1,100 @@
+// wgmma of operands of 8 bits: e4m3, accumulated in fp32, and s8, accumulated in s32. Both K-major.
+#pragma once
+
+#include <cstdint>
+
+#include "common/ptx/wgmma_regs.cuh"
+
+namespace ptx {
+
+// wgmma.mma_async.sync.aligned.m64nNk32.f32.e4m3.e4m3
+//     d, a_desc, b_desc, scale-d, imm-scale-a, imm-scale-b;
+//   issued by : all threads of the warpgroup
+//   computes  : D[64][N] = A[64][32] · B[N][32]^T + (accumulate ? D : 0). Of a sum the tensor cores
+//               keep about 14 bits (docs/14_block_scaled.md)
+//   orders    : nothing until wait_group; reads shared memory through the async proxy
+//   ISA       : #asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async
+// For each N, the numbers of the operands behind the N / 2 registers, then these registers for either
+// side.
+// clang-format off
+#define WGMMA_M64K32_F32(N, A_DESC, B_DESC, SCALE_D, LIST, ...)                                   \
+  __device__ inline void wgmma_m64n##N##k32_f32_e4m3_e4m3(float (&d)[N / 2], uint64_t a_desc,     \
+                                                          uint64_t b_desc, bool accumulate) {     \
+    asm volatile(                                                                                 \
+        "{ .reg .pred p;  setp.ne.b32 p, %" #SCALE_D ", 0;\n"                                     \
+        "  wgmma.mma_async.sync.aligned.m64n" #N "k32.f32.e4m3.e4m3\n"                            \
+        "  {" LIST "}, %" #A_DESC ", %" #B_DESC ", p, 1, 1; }"                                    \
+        : __VA_ARGS__                                                                             \
+        : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate))                             \
+        : "memory");                                                                              \
+  }
+WGMMA_M64K32_F32(64, 32, 33, 34, WGMMA_D_0_31, ACC32(d, 0))
+WGMMA_M64K32_F32(96, 48, 49, 50, WGMMA_D_0_31 ", " WGMMA_D_32_47, ACC32(d, 0), ACC16(d, 32))
+WGMMA_M64K32_F32(112, 56, 57, 58, WGMMA_D_0_31 ", " WGMMA_D_32_47 ", " WGMMA_D_48_55, ACC32(d, 0), ACC16(d, 32), ACC8(d, 48))
+WGMMA_M64K32_F32(128, 64, 65, 66, WGMMA_D_0_31 ", " WGMMA_D_32_63, ACC32(d, 0), ACC32(d, 32))
+WGMMA_M64K32_F32(160, 80, 81, 82, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_79, ACC32(d, 0), ACC32(d, 32), ACC16(d, 64))
+WGMMA_M64K32_F32(192, 96, 97, 98, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_95, ACC32(d, 0), ACC32(d, 32), ACC32(d, 64))
+WGMMA_M64K32_F32(256, 128, 129, 130, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_95 ", " WGMMA_D_96_127, ACC32(d, 0), ACC32(d, 32), ACC32(d, 64), ACC32(d, 96))
+#undef WGMMA_M64K32_F32
+
+// wgmma.mma_async.sync.aligned.m64nNk32.s32.s8.s8
+//     d, a_desc, b_desc, scale-d;
+//   computes  : the same in integers, exactly; sums beyond 32 bits wrap
+#define WGMMA_M64K32_S32(N, A_DESC, B_DESC, SCALE_D, LIST, ...)                                   \
+  __device__ inline void wgmma_m64n##N##k32_s32_s8_s8(int (&d)[N / 2], uint64_t a_desc,           \
+                                                      uint64_t b_desc, bool accumulate) {         \
+    asm volatile(                                                                                 \
+        "{ .reg .pred p;  setp.ne.b32 p, %" #SCALE_D ", 0;\n"                                     \
+        "  wgmma.mma_async.sync.aligned.m64n" #N "k32.s32.s8.s8\n"                                \
+        "  {" LIST "}, %" #A_DESC ", %" #B_DESC ", p; }"                                          \
+        : __VA_ARGS__                                                                             \
+        : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate))                             \
+        : "memory");                                                                              \
+  }
+WGMMA_M64K32_S32(64, 32, 33, 34, WGMMA_D_0_31, INT32(d, 0))
+WGMMA_M64K32_S32(96, 48, 49, 50, WGMMA_D_0_31 ", " WGMMA_D_32_47, INT32(d, 0), INT16(d, 32))
+WGMMA_M64K32_S32(112, 56, 57, 58, WGMMA_D_0_31 ", " WGMMA_D_32_47 ", " WGMMA_D_48_55, INT32(d, 0), INT16(d, 32), INT8(d, 48))
+WGMMA_M64K32_S32(128, 64, 65, 66, WGMMA_D_0_31 ", " WGMMA_D_32_63, INT32(d, 0), INT32(d, 32))
+WGMMA_M64K32_S32(160, 80, 81, 82, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_79, INT32(d, 0), INT32(d, 32), INT16(d, 64))
+WGMMA_M64K32_S32(192, 96, 97, 98, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_95, INT32(d, 0), INT32(d, 32), INT32(d, 64))
+WGMMA_M64K32_S32(256, 128, 129, 130, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_95 ", " WGMMA_D_96_127, INT32(d, 0), INT32(d, 32), INT32(d, 64), INT32(d, 96))
+#undef WGMMA_M64K32_S32
+// clang-format on
+
+// --- Composites: one of the above, by N ----------------------------------------------------------
+
+inline constexpr bool has_wgmma_m64nNk32(int n) {
+  return n == 64 || n == 96 || n == 112 || n == 128 || n == 160 || n == 192 || n == 256;
+}
+
+template <int N>
+__device__ inline void wgmma_m64nNk32_f32_e4m3_e4m3(float (&d)[N / 2], uint64_t a_desc,
+                                                    uint64_t b_desc, bool accumulate) {
+  static_assert(has_wgmma_m64nNk32(N), "write the shape out above");
+  // clang-format off
+  if constexpr (N == 64) wgmma_m64n64k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 96) wgmma_m64n96k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 112) wgmma_m64n112k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 128) wgmma_m64n128k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 160) wgmma_m64n160k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 192) wgmma_m64n192k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 256) wgmma_m64n256k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
+  // clang-format on
+}
+
+template <int N>
+__device__ inline void wgmma_m64nNk32_s32_s8_s8(int (&d)[N / 2], uint64_t a_desc, uint64_t b_desc,
+                                                bool accumulate) {
+  static_assert(has_wgmma_m64nNk32(N), "write the shape out above");
+  // clang-format off
+  if constexpr (N == 64) wgmma_m64n64k32_s32_s8_s8(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 96) wgmma_m64n96k32_s32_s8_s8(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 112) wgmma_m64n112k32_s32_s8_s8(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 128) wgmma_m64n128k32_s32_s8_s8(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 160) wgmma_m64n160k32_s32_s8_s8(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 192) wgmma_m64n192k32_s32_s8_s8(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 256) wgmma_m64n256k32_s32_s8_s8(d, a_desc, b_desc, accumulate);
+  // clang-format on
+}
+
+}  // namespace ptx

@@ -3,27 +3,35 @@
 // Idea       the tensor cores sum 128 of K at a time; the CUDA cores multiply each such sum by its
 //            scales and add it to an fp32 accumulator of their own, the promotion.
 // Limited by its bytes: bf16 takes two for what e4m3 and s8 say in one, at half the tensor cores' rate.
-// New PTX    wgmma of .e4m3 and of .s8, ld.global.nc.f32
-// Tile       128x128x128 a CTA, 384 threads, 4 slots: 131,136 bytes
+// New PTX    wgmma of .e4m3 and of .s8, mbarrier.test_wait, vote, ld.global.nc.f32, ld.shared.f32
+// Tile       per shape: the table in common/tile/block_scaled.h
 // Grown from stages/11_autotuned.cu
 // Read       docs/14_block_scaled.md
 #include <algorithm>
+#include <numeric>
+#include <string>
 #include <type_traits>
+#include <vector>
 
-#include "common/block/store_tile.cuh"
+#include "common/block/scaled_tile.cuh"
+#include "common/block/stage_tile.cuh"
+#include "common/block/store_last_columns.cuh"
 #include "common/host/block_scaled.h"
-#include "common/host/device.h"
+#include "common/host/configurations.h"
 #include "common/host/error.h"
+#include "common/host/launch.h"
+#include "common/host/registry.h"
 #include "common/host/tensor_map.h"
 #include "common/ptx/barrier.cuh"
-#include "common/ptx/fma.cuh"
+#include "common/ptx/fence.cuh"
+#include "common/ptx/griddepcontrol.cuh"
 #include "common/ptx/mbarrier.cuh"
 #include "common/ptx/memory.cuh"
 #include "common/ptx/tma.cuh"
+#include "common/ptx/tma_store.cuh"
 #include "common/ptx/warp.cuh"
 #include "common/ptx/wgmma.cuh"
-#include "common/ptx/wgmma_fp8.cuh"
-#include "common/tile/descriptor.h"
+#include "common/tile/block_scaled.h"
 #include "common/tile/fragment.h"
 #include "common/tile/math.h"
 #include "common/tile/ring.h"
@@ -36,86 +44,83 @@ using ladder::bf16;
 using ladder::BlockScaledArgs;
 
 // PROMOTE: every 128 of K; else once, at the end, which wants one scale for each operand.
-template <class In_, bool PROMOTE_>
+template <class In_, bool PROMOTE_, int CONSUMERS_, int BLOCKS_, int BN_>
 struct Tile {
   using In = In_;
-  using Sum = std::conditional_t<std::is_same_v<In, ladder::s8>, int, float>;
+  static constexpr bool INTEGERS = std::is_same_v<In, ladder::s8>;
+  using Sum = std::conditional_t<INTEGERS, int, float>;  // of the tensor cores
+  static constexpr tile::GemmConfig C = {"", CONSUMERS_, BLOCKS_, BN_};
   static constexpr bool PROMOTE = PROMOTE_;
-  static constexpr int CONSUMERS = 2;                             // warpgroups that multiply
-  static constexpr int WM = 64;                                   // of a consumer: 64 x BN
-  static constexpr int BM = WM * CONSUMERS, BN = 128, BK = 128;   // of a CTA
-  static constexpr int WK = 32;                                   // of one wgmma
-  static constexpr int THREADS = 128 + CONSUMERS * 128;           // warpgroup 0 is the producer
-  static constexpr int DEPTH = 4;                                 // slots in the ring
-  static constexpr int TX_BYTES = (BM + BN) * BK;                 // TMA brings one slot
-  static constexpr int CLUSTER_M = 1, CLUSTER_N = 1, GROUP = 16;  // no clusters
-  static constexpr int PRODUCER_REGS = 40, CONSUMER_REGS = 232;
-  static_assert(BK == tile::SWIZZLE_ROW_BYTES, "a row of the tile is a row of the swizzle");
-  static_assert(BK == ladder::SCALE_BLOCK && BN == ladder::SCALE_BLOCK,
-                "a slot has one scale of B");
+  static constexpr int CONSUMERS = CONSUMERS_, BLOCKS = BLOCKS_;   // warpgroups, 64 rows of each
+  static constexpr int WM = 64, BM = C.bm(), BN = BN_, BK = 128;   // WM: rows of a block
+  static constexpr int WK = 32;                                    // of one wgmma
+  static constexpr int THREADS = 128 + CONSUMERS * 128;            // warpgroup 0: producer, storers
+  static constexpr int TX_BYTES = tile::scaled_slot_bytes(C);      // TMA brings one slot
+  static constexpr int CLUSTER_M = 1, CLUSTER_N = 1, CLUSTER = 1;  // no clusters: page 14
+  static constexpr int BOX = std::gcd(BN, 64), BOXES = BN / BOX;   // of a block: 64 x BOX each
+  static constexpr int BUFFERS = tile::scaled_staging_buffers(C);  // blocks staged at a time
+  static constexpr int DEPTH = tile::scaled_ring_slots(C, BUFFERS);  // what then fits
+  static constexpr int SCALE_BLOCK = ladder::SCALE_BLOCK;
+  static constexpr int SPAN = std::gcd(BN, SCALE_BLOCK);  // columns that share a scale
+  // s8 takes longer to promote: consumers take turns, one multiplies while another promotes.
+  static constexpr bool TURNS = PROMOTE && CONSUMERS > 1 && INTEGERS;
+  static constexpr bool WIDE = (BLOCKS + 1) * BN / 2 == 192;  // registers of accumulators and sums
+  static constexpr int PRODUCER_REGS = WIDE ? 40 : 56;
+  static constexpr int CONSUMER_REGS = WIDE ? 232 : CONSUMERS == 3 ? 152 : 224;
+  static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
+  static_assert(BN % 16 == 0, "stmatrix.x4 stages 16 columns");
+  static_assert(BN <= 2 * SCALE_BLOCK - SPAN, "a tile lies in two blocks of columns");
+  static_assert(PROMOTE || BLOCKS == 1, "all blocks of a consumer have the same registers of sums");
+  static_assert((BLOCKS + 1) * BN / 2 + 22 <= CONSUMER_REGS,
+                "accumulators, sums, and 22 registers");
   static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= 65536,
-                "an SM has 65,536 registers: 128 * 40 + 256 * 232 = 64,512");
+                "an SM has 65,536 registers: 128 * 40 + 256 * 232, 128 * 56 + 384 * 152, or less");
 };
 
 template <class T>
 struct alignas(1024) Smem {
   tile::SmemTile<typename T::In, T::BM, T::BK> a[T::DEPTH];
   tile::SmemTile<typename T::In, T::BN, T::BK> b[T::DEPTH];
-  uint64_t full[T::DEPTH];   // the producer's arrival, and TX_BYTES
-  uint64_t empty[T::DEPTH];  // one arrival a consumer warp
+  tile::SmemTile<bf16, T::WM, T::BOX> d[T::CONSUMERS][T::BUFFERS][T::BOXES];
+  alignas(128) float scale_a[T::DEPTH][T::BM];
+  uint64_t full[T::DEPTH];                    // the producer's arrival, and TX_BYTES
+  uint64_t empty[T::DEPTH];                   // one arrival a consumer warp
+  uint64_t staged[T::CONSUMERS][T::BUFFERS];  // boxes are written: one arrival a warp
+  uint64_t stored[T::CONSUMERS][T::BUFFERS];  // TMA has read them: the storer's arrival
 };
-
-// Starts sum += A · B^T for one slot: A [64][128] of the warpgroup, B [BN][128] of the CTA.
-template <class T>
-__device__ void multiply_tile(typename T::Sum (&sum)[T::BN / 2], const unsigned char* a,
-                              const unsigned char* b, bool accumulate) {
-  const uint64_t a_desc = tile::k_major_128b(ptx::cvta_to_shared(a));
-  const uint64_t b_desc = tile::k_major_128b(ptx::cvta_to_shared(b));
-  ptx::wgmma_fence();
-#pragma unroll
-  for (int k = 0; k < T::BK; k += T::WK) {
-    const uint64_t a_at = tile::advance(a_desc, k), b_at = tile::advance(b_desc, k);
-    const bool add = accumulate || k > 0;
-    if constexpr (std::is_same_v<typename T::Sum, int>) {
-      ptx::wgmma_m64nNk32_s32_s8_s8<T::BN>(sum, a_at, b_at, add);
-    } else {
-      ptx::wgmma_m64nNk32_f32_e4m3_e4m3<T::BN>(sum, a_at, b_at, add);
-    }
-  }
-  ptx::wgmma_commit_group();
-}
-
-// Of a block of K, the scales of the thread's two rows; 0 of rows beyond m.
-__device__ inline void load_scales(float (&scale)[2], const float* scale_a, float scale_b, int row,
-                                   int m) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int at = row + half * 8;
-    scale[half] = at < m ? ptx::ld_global_nc_f32(scale_a + at) * scale_b : 0;
-  }
-}
 
 template <class T>
 __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CUtensorMap map_a,
                                                       const __grid_constant__ CUtensorMap map_b,
-                                                      const float* scale_a, long long ld_scale_a,
+                                                      const __grid_constant__ CUtensorMap map_scale,
+                                                      const __grid_constant__ CUtensorMap map_d,
                                                       const float* scale_b, long long ld_scale_b,
-                                                      bf16* d, long long ldd, int m, int n, int k) {
+                                                      bf16* d, long long ldd, int m, int n, int k,
+                                                      int raster_group) {
   // --- setup -------------------------------------------------------------------------------------
   extern __shared__ __align__(1024) unsigned char smem_bytes[];
-  Smem<T>& smem = *reinterpret_cast<Smem<T>*>(smem_bytes);
+  // Kept in a register: the compiler would work it out anew, and wait for that, at every use.
+  Smem<T>& smem = *reinterpret_cast<Smem<T>*>(ptx::mov_b64(smem_bytes));
   const int k_tiles = tile::ceil_div(k, T::BK);
-  const tile::ClusterTiles<T> tiles(m, n, blockIdx.x, gridDim.x, 0);
+  const tile::ClusterTiles<T> tiles(m, n, blockIdx.x, gridDim.x, 0, raster_group);
   if (threadIdx.x == 0) {
     ptx::prefetch_tensormap(&map_a);
     ptx::prefetch_tensormap(&map_b);
+    ptx::prefetch_tensormap(&map_scale);
+    ptx::prefetch_tensormap(&map_d);
     for (int slot = 0; slot < T::DEPTH; ++slot) {
       ptx::mbarrier_init(&smem.full[slot], 1);
       ptx::mbarrier_init(&smem.empty[slot], T::CONSUMERS * 4);
     }
+    for (int i = 0; i < T::CONSUMERS * T::BUFFERS; ++i) {
+      ptx::mbarrier_init(&smem.staged[i / T::BUFFERS][i % T::BUFFERS], 4);
+      ptx::mbarrier_init(&smem.stored[i / T::BUFFERS][i % T::BUFFERS], 1);
+    }
     ptx::fence_mbarrier_init();  // before TMA counts bytes on them
   }
-  ptx::bar_sync();  // before the other threads wait on them
+  ptx::griddepcontrol_launch_dependents();  // the next kernel may take SMs as they fall free
+  ptx::bar_sync();                          // before any thread uses the barriers
+  ptx::griddepcontrol_wait();  // operands and D may be in use by the kernel before until here
 
   if (threadIdx.x < 128) {
     // --- producer: one thread of warp 0 fills the ring -------------------------------------------
@@ -123,102 +128,177 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
     if (threadIdx.x < 32 && ptx::elect_sync()) {
       tile::RingState<T::DEPTH> ring;
       for (auto t = tiles; t.has(); t.next()) {
+        const int m0 = t.m0(), n0 = t.n0();
         for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
           uint64_t* full = &smem.full[ring.slot];
-          ptx::mbarrier_wait(&smem.empty[ring.slot], ring.parity ^ 1);  // a fresh ring is empty
+          ptx::mbarrier_wait(&smem.empty[ring.slot], ring.parity ^ 1);
           ptx::mbarrier_arrive_expect_tx(full, T::TX_BYTES);
-          ptx::cp_async_bulk_tensor_2d_g2s(smem.a[ring.slot].bytes, &map_a, k_tile * T::BK, t.m0(),
+          ptx::cp_async_bulk_tensor_2d_g2s(smem.a[ring.slot].bytes, &map_a, k_tile * T::BK, m0,
                                            full);
-          ptx::cp_async_bulk_tensor_2d_g2s(smem.b[ring.slot].bytes, &map_b, k_tile * T::BK, t.n0(),
+          ptx::cp_async_bulk_tensor_2d_g2s(smem.scale_a[ring.slot], &map_scale, m0, k_tile, full);
+          ptx::cp_async_bulk_tensor_2d_g2s(smem.b[ring.slot].bytes, &map_b, k_tile * T::BK, n0,
                                            full);
         }
       }
     }
+    // --- storers: warp 1 + i sends what consumer i has staged ------------------------------------
+    const int storer = threadIdx.x / 32 - 1;
+    if (storer >= 0 && storer < T::CONSUMERS) {
+      const bool leader = threadIdx.x % 32 == 0;  // starts the copies and waits for them
+      tile::RingState<T::BUFFERS> out;
+      for (auto t = tiles; t.has(); t.next()) {
+        const int m0 = t.m0() + storer * T::BLOCKS * T::WM, n0 = t.n0();
+#pragma unroll 1
+        for (int i = 0; i < T::BLOCKS * T::BOXES; ++i) {
+          const int row = m0 + i / T::BOXES * T::WM, col = n0 + i % T::BOXES * T::BOX;
+          const auto& box = smem.d[storer][out.slot][i % T::BOXES];
+          if (i % T::BOXES == 0) ptx::mbarrier_wait(&smem.staged[storer][out.slot], out.parity);
+          if (leader && row < m && col < n / 8 * 8) {
+            ptx::cp_async_bulk_tensor_2d_s2g(&map_d, col, row, box.bytes);
+            ptx::cp_async_bulk_commit_group();
+            ptx::cp_async_bulk_wait_group_read<0>();  // one at a time: loads pass in between
+          }
+          block::store_last_columns(box, d, ldd, row, col, m, n);
+          if (i % T::BOXES < T::BOXES - 1) continue;
+          ptx::bar_warp_sync();  // the leader speaks for all
+          if (leader) ptx::mbarrier_arrive(&smem.stored[storer][out.slot]);
+          out.advance();
+        }
+      }
+    }
   } else {
-    // --- consumers: each warpgroup multiplies its 64 rows ----------------------------------------
+    // --- consumers: each warpgroup multiplies its blocks of 64 rows ------------------------------
     ptx::setmaxnreg_inc<T::CONSUMER_REGS>();
-    const int group_m = (threadIdx.x / 128 - 1) * T::WM;  // the warpgroup's first row in the tile
+    const int group = block::consumer_of_warp<T>(),
+              group_m = group * T::BLOCKS * T::WM;  // its first row
     const int lane = threadIdx.x % 32;
     const int thread_m = group_m + threadIdx.x / 32 % 4 * 16 + tile::acc_row(lane, 0);
-    float acc[T::BN / 2];            // D [64][BN] of the warpgroup
-    typename T::Sum sum[T::BN / 2];  // of one block of K, or, without promotion, of all
+    float acc[T::BLOCKS][T::BN / 2];  // D [BLOCKS][64][BN] of the warpgroup
+    typename T::Sum sum[T::BN / 2];   // of a block, over 128 of K or, without promotion, over all
     tile::RingState<T::DEPTH> ring;
-    for (auto t = tiles; t.has(); t.next()) {
-      const float* const row_of_b = scale_b + t.n0() / ladder::SCALE_BLOCK * ld_scale_b;
+    tile::RingState<T::BUFFERS> out;
+    if (T::TURNS && group == T::CONSUMERS - 1) ptx::barrier_arrive(1, 256);  // the first turn
+    block::ScalesOfB<T> scales_b(scale_b, ld_scale_b, tiles.n0(), n);
+    float next_b[2] = {};
+    scales_b.load(next_b, 0);
+    bool landed = false;
+    for (auto t = tiles; t.has();) {
 #pragma unroll
-      for (int i = 0; i < T::BN / 2; ++i) acc[i] = 0;
-      for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
-        float scale[2];
-        load_scales(scale, scale_a + k_tile * ld_scale_a, ptx::ld_global_nc_f32(row_of_b + k_tile),
-                    t.m0() + thread_m, m);
-        ptx::mbarrier_wait(&smem.full[ring.slot], ring.parity);  // the whole tile has landed
-        multiply_tile<T>(sum, smem.a[ring.slot].from_row(group_m), smem.b[ring.slot].bytes,
-                         !T::PROMOTE && k_tile > 0);
-        ptx::wgmma_wait_group<0>();  // meanwhile the other warpgroup's products run
-        if (lane == 0) ptx::mbarrier_arrive(&smem.empty[ring.slot]);
-        if (!T::PROMOTE && k_tile + 1 < k_tiles) continue;
+      for (int i = 0; i < T::BLOCKS * T::BN / 2; ++i) acc[i / (T::BN / 2)][i % (T::BN / 2)] = 0;
+      for (int k_tile = 0; k_tile < k_tiles; ++k_tile) {
+        if (!landed) ptx::mbarrier_wait(&smem.full[ring.slot], ring.parity);  // the tile is here
+        const int slot = ring.slot;
+        float of_a[T::BLOCKS][2];
+        const float of_b[2] = {next_b[0], next_b[1]};
 #pragma unroll
-        for (int i = 0; i < T::BN / 2; ++i) {
-          acc[i] = ptx::fma_rn_f32(static_cast<float>(sum[i]), scale[i % 4 / 2], acc[i]);
+        for (int i = 0; i < T::BLOCKS; ++i) {
+          if (T::TURNS) ptx::barrier_sync(1 + group, 256);  // until the one before has started
+          block::multiply_scaled<T>(sum, smem.a[slot].from_row(group_m + i * T::WM),
+                                    smem.b[slot].bytes, !T::PROMOTE && k_tile > 0);
+          if (T::TURNS) ptx::barrier_arrive(1 + (group + 1) % T::CONSUMERS, 256);
+          if (i == 0) {  // meanwhile
+            block::load_scales<T>(of_a, smem.scale_a[slot], thread_m);
+            ptx::fence_proxy_async_shared_cta();  // TMA will overwrite what was read
+            scales_b.load(next_b, min(k_tile + 1, k_tiles - 1));
+          }
+          ptx::wgmma_wait_group<0>();
+          if (i == T::BLOCKS - 1) {
+            if (lane == 0) ptx::mbarrier_arrive(&smem.empty[slot]);
+            ring.advance();  // and look there early: the answer comes while the sums are promoted
+            landed = ptx::mbarrier_test_wait_parity(&smem.full[ring.slot], ring.parity);
+          }
+          if (!T::PROMOTE && k_tile + 1 < k_tiles) continue;
+          block::promote<T>(acc[i], sum, of_a[i], of_b, scales_b.boundary);
         }
+      }
+      t.next();
+      if (t.has()) {  // its first scales come during the epilogue
+        scales_b = block::ScalesOfB<T>(scale_b, ld_scale_b, t.n0(), n);
+        scales_b.load(next_b, 0);
       }
 
       // --- epilogue ------------------------------------------------------------------------------
-      block::store_tile<T>(acc, d, ldd, t.m0() + group_m, t.n0(), m, n);
+#pragma unroll
+      for (int i = 0; i < T::BLOCKS; ++i, out.advance()) {
+        ptx::mbarrier_wait(&smem.stored[group][out.slot], out.parity ^ 1);  // its boxes are read
+        block::stage_tile(acc[i], smem.d[group][out.slot]);
+        ptx::fence_proxy_async_shared_cta();  // TMA will read what stmatrix wrote
+        ptx::bar_warp_sync();
+        if (lane == 0) ptx::mbarrier_arrive(&smem.staged[group][out.slot]);
+      }
     }
   }
 }
 
 template <class T>
 void launch(const BlockScaledArgs& g) {
-  using In = typename T::In;
-  const auto map = [&](const void* base, int rows, long long ld, int box_rows) {
-    return ladder::tensor_map_2d(static_cast<const In*>(base), rows, g.k, ld, box_rows, T::BK);
+  const auto operand = [&](const void* base, int rows, long long ld, int box_rows) {
+    const auto* elements = static_cast<const typename T::In*>(base);
+    return ladder::tensor_map_2d(elements, rows, g.k, ld, box_rows, T::BK);
   };
-  const CUtensorMap map_a = map(g.a, g.m, g.lda, T::BM), map_b = map(g.b, g.n, g.ldb, T::BN);
-  const int tiles = tile::ceil_div(g.m, T::BM) * tile::ceil_div(g.n, T::BN);
-  const int max_ctas = g.max_ctas > 0 ? g.max_ctas : ladder::sm_count();
-  ladder::check_cuda(
-      cudaFuncSetAttribute(gemm<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Smem<T>)),
-      "shared memory of block_scaled::gemm");
-  gemm<T><<<std::min(tiles, max_ctas), T::THREADS, sizeof(Smem<T>), g.stream>>>(
-      map_a, map_b, g.scale_a, g.ld_scale_a, g.scale_b, g.ld_scale_b, g.d, g.ldd, g.m, g.n, g.k);
-  ladder::check_cuda(cudaGetLastError(), "launch of block_scaled::gemm");
+  const CUtensorMap map_a = operand(g.a, g.m, g.lda, T::BM);
+  const CUtensorMap map_b = operand(g.b, g.n, g.ldb, T::BN);
+  const int k_tiles = tile::ceil_div(g.k, T::BK);
+  const CUtensorMap map_scale =
+      ladder::tensor_map_2d(g.scale_a, k_tiles, g.m, g.ld_scale_a, 1, T::BM);
+  const int whole = std::max(1, g.n / 8 * 8);  // TMA must not write beyond column n
+  const CUtensorMap map_d = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, T::WM, T::BOX);
+  ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
+  const int blocks = tile::ceil_div(g.m, T::BM) * tile::ceil_div(g.n, T::BN);
+  const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
+  const tile::Gpu gpu = ladder::gpu();
+  const double l2_share = tile::l2_share(gpu, T::BM, T::BN, T::BM + T::BN);
+  const double bytes = 1.0 * g.k * (1.0 * g.m + g.n);
+  const bool early = tile::starts_early(gpu, blocks, at_once, 1, l2_share, bytes);
+  const ladder::Launch config(std::min(blocks, at_once), T::THREADS, sizeof(Smem<T>), T::CLUSTER,
+                              early, g.stream);
+  ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_scale, map_d,
+                                        g.scale_b, g.ld_scale_b, g.d, g.ldd, g.m, g.n, g.k,
+                                        tile::raster_group(T::BM, T::BN, at_once)),
+                     "launch of block_scaled::gemm");
 }
 
-template <class In, bool PROMOTE>
-ladder::Variant kernel(const char* name) {
-  using T = Tile<In, PROMOTE>;
-  return {.name = name,
-          .what = "one type",
-          .kernel = ladder::persistent_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>)),
-          .configuration = true,
-          .takes = +[](const BlockScaledArgs& g) {
-            const bool integers = std::is_same_v<In, ladder::s8>;
-            return (g.type == LADDER_S8) == integers && (PROMOTE || g.tensor_scales);
-          }};
+// By the cost model, in microseconds.
+template <class T>
+double predicted_us(const BlockScaledArgs& g) {
+  const tile::Gpu gpu = ladder::gpu();
+  const int ctas = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
+  return tile::scaled_clocks(T::C, g.m, g.n, g.k, ctas, gpu, g.lda, g.ldb) / gpu.mhz;
 }
 
-template <bool PROMOTE>
-const std::vector<ladder::Variant>& kernels() {
-  static const std::vector<ladder::Variant> all = {
-      kernel<ladder::e4m3, PROMOTE>(PROMOTE ? "e4m3" : "e4m3_unpromoted"),
-      kernel<ladder::s8, PROMOTE>(PROMOTE ? "s8" : "s8_unpromoted")};
+// Row ROW of the table, named such as "e4m3_256x128".
+template <class In, bool PROMOTE, int ROW>
+ladder::Variant variant() {
+  constexpr tile::GemmConfig C = tile::SCALED_CONFIGURATIONS[ROW];
+  using T = Tile<In, PROMOTE, C.consumers, C.blocks, C.bn>;
+  static const std::string name =
+      (T::INTEGERS ? "s8_" : "e4m3_") + std::string(C.name) + (PROMOTE ? "" : "_unpromoted");
+  ladder::Variant made = {
+      .name = name.c_str(),
+      .what = PROMOTE ? "promotion every 128 of K" : "tensor-wide scales, no promotion",
+      .kernel = ladder::persistent_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>)),
+      .configuration = true,
+      .takes = +[](const BlockScaledArgs& g) {
+        return (g.type == LADDER_S8) == T::INTEGERS && (PROMOTE || g.tensor_scales);
+      }};
+  if (PROMOTE) made.predicted_us = predicted_us<T>;
+  return made;
+}
+
+const std::vector<ladder::Variant>& promoted() {
+  static const auto all = ladder::scaled_variants<std::size(tile::SCALED_CONFIGURATIONS)>(
+      []<class In>(auto row) { return variant<In, true, row>(); });
   return all;
 }
 
-std::vector<ladder::Variant> variants() {
-  std::vector<ladder::Variant> all = {
-      ladder::whichever_takes_scaled<kernels<true>>("promoted", "promotion every 128 of K")
-          .as_result(),
-      ladder::whichever_takes_scaled<kernels<false>>("unpromoted", "tensor-wide scales, none")};
-  for (const auto* each : {&kernels<true>(), &kernels<false>()}) {
-    all.insert(all.end(), each->begin(), each->end());
-  }
+const std::vector<ladder::Variant>& unpromoted() {
+  constexpr int ROW = tile::UNPROMOTED_CONFIGURATION;
+  static const std::vector<ladder::Variant> all = {variant<ladder::e4m3, false, ROW>(),
+                                                   variant<ladder::s8, false, ROW>()};
   return all;
 }
 
 static const ladder::Registrar registrar(__FILE__, "8-bit operands, a scale for every 128 of K",
-                                         variants());
+                                         ladder::scaled_choosers<promoted, unpromoted>());
 
 }  // namespace block_scaled

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "common/host/configurations.h"
 #include "common/host/element.h"
 #include "common/host/error.h"
 #include "common/host/gemm.h"
@@ -44,18 +45,38 @@ auto with_operand_type(int type, const Function& function) {
   return function.template operator()<e4m3>();
 }
 
-// A variant for whatever one of KERNELS() takes; the others it refuses.
-template <const std::vector<Variant>& (*KERNELS)()>
-Variant whichever_takes_scaled(const char* name, const char* what) {
-  Variant variant = chooser_among(
-      name, what, KERNELS(), +[](const BlockScaledArgs& g) -> const Variant& {
-        const Variant* const kernel = first_that_takes(KERNELS(), g);
+// The variants of a table's rows for e4m3, then those for s8: make.operator()<In>(row).
+template <int ROWS, class Make>
+std::vector<Variant> scaled_variants(const Make& make) {
+  std::vector<Variant> all =
+      variant_of_each<ROWS>([&](auto row) { return make.template operator()<e4m3>(row); });
+  const std::vector<Variant> integers =
+      variant_of_each<ROWS>([&](auto row) { return make.template operator()<s8>(row); });
+  all.insert(all.end(), integers.begin(), integers.end());
+  return all;
+}
+
+// What such a rung registers: its kernels behind the variants that choose among them, by the cost
+// model among those that promote, and by what they take among the others.
+template <const std::vector<Variant>& (*PROMOTED)(), const std::vector<Variant>& (*UNPROMOTED)()>
+std::vector<Variant> scaled_choosers() {
+  const Variant by_model = chooser_among(
+      "auto", "chosen by the cost model", PROMOTED(),
+      +[](const BlockScaledArgs& g) -> const Variant& { return *least_predicted(PROMOTED(), g); });
+  Variant by_type = chooser_among(
+      "unpromoted", "tensor-wide scales, no promotion", UNPROMOTED(),
+      +[](const BlockScaledArgs& g) -> const Variant& {
+        const Variant* const kernel = first_that_takes(UNPROMOTED(), g);
         if (kernel != nullptr) return *kernel;
-        throw Refused("No kernel of this variant takes such types and scales.");
+        throw Refused("Without promotion, all scales of an operand must be one: SCALES=tensor.");
       });
-  variant.takes =
-      +[](const BlockScaledArgs& g) { return first_that_takes(KERNELS(), g) != nullptr; };
-  return variant;
+  by_type.takes =
+      +[](const BlockScaledArgs& g) { return first_that_takes(UNPROMOTED(), g) != nullptr; };
+  std::vector<Variant> all = {by_model.as_result(), by_type};
+  for (const auto* each : {&PROMOTED(), &UNPROMOTED()}) {
+    all.insert(all.end(), each->begin(), each->end());
+  }
+  return all;
 }
 
 // A call's reference, from its operands as they lie on the device, and its D against it. As those of

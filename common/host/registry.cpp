@@ -141,7 +141,7 @@ const Variant* least_predicted(const std::vector<Variant>& variants, const Call&
   const Variant* best = nullptr;
   double best_us = 0;
   for (const Variant& candidate : variants) {
-    if (!candidate.predicted_us) continue;
+    if (!candidate.predicted_us || (candidate.takes && !candidate.takes(call))) continue;
     if (candidate.kernel.workspace_bytes > 0 && !workspace) continue;
     const GridRules rules = candidate.rules();
     if (call.max_ctas > 0 && !(rules.persistent && rules.cluster <= call.max_ctas)) continue;

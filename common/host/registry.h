@@ -116,7 +116,7 @@ struct Variant {
 // The variant whose kernel runs this call: `variant` itself, or what it chooses.
 const Variant& chosen(const Variant& variant, const Call& call);
 
-// Of the variants that have predicted_us, the one with the least that this call can use: a grid that
+// Of the variants that have predicted_us and take this call, the one with the least that it can use: a grid that
 // is limited excludes those that take no limit or whose clusters are larger than it, and a call that
 // has no workspace those that need one. Null if none is left.
 const Variant* least_predicted(const std::vector<Variant>& variants, const Call& call);

@@ -36,8 +36,10 @@ CUtensorMapSwizzle swizzle_of(int row_bytes) {
     case 16:
       return CU_TENSOR_MAP_SWIZZLE_NONE;
     default:
+      if (row_bytes > 128 && row_bytes % 16 == 0) return CU_TENSOR_MAP_SWIZZLE_NONE;
       throw CudaError("A row of a box has " + std::to_string(row_bytes) +
-                      " bytes: tensor_map_2d makes boxes with rows of 128, 64, 32 or 16.");
+                      " bytes: tensor_map_2d makes boxes with rows of 128, 64, 32 or 16, and with "
+                      "longer ones that are a multiple of 16.");
   }
 }
 

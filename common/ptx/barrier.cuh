@@ -21,6 +21,14 @@ __device__ inline void barrier_sync(int id, int threads) {
   asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+// barrier.arrive  id, threads;
+//   issued by : as above; does not wait for the others
+//   orders    : what these threads did before it, for those that wait
+//   ISA       : #parallel-synchronization-and-communication-instructions-bar
+__device__ inline void barrier_arrive(int id, int threads) {
+  asm volatile("barrier.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
 // barrier.red.or.pred  any, id, threads, mine;
 //   issued by : as above     returns: whether `mine` is true in any of the threads
 //   orders    : as above

@@ -63,6 +63,23 @@ __device__ inline bool mbarrier_try_wait_parity(uint64_t* bar, uint32_t parity) 
   return done;
 }
 
+// mbarrier.test_wait.parity.shared::cta.b64  done, [bar], parity;
+//   issued by : any thread; never suspends it     returns: has that phase completed?
+//   orders    : acquire.cta, if true
+//   ISA       :
+//   #parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
+__device__ inline bool mbarrier_test_wait_parity(uint64_t* bar, uint32_t parity) {
+  uint32_t done;
+  asm volatile(
+      "{ .reg .pred p;\n"
+      "  mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+      "  selp.u32 %0, 1, 0, p; }"
+      : "=r"(done)
+      : "r"(cvta_to_shared(bar)), "r"(parity)
+      : "memory");
+  return done;
+}
+
 // --- Composites (more than one PTX instruction) --------------------------------------------------
 
 // Returns once the phase with this parity has completed.

@@ -16,6 +16,16 @@ __device__ inline uint32_t cvta_to_shared(const void* ptr) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(ptr));
 }
 
+// mov.b64  same, ptr;
+//   issued by : any thread     returns: ptr, which the compiler then keeps instead of working it out
+//               anew wherever it is used
+//   ISA       : #data-movement-and-conversion-instructions-mov
+__device__ inline void* mov_b64(void* ptr) {
+  void* same;
+  asm volatile("mov.b64 %0, %1;" : "=l"(same) : "l"(ptr) : "memory");
+  return same;
+}
+
 // ld.global.nc.b16  value, [src];
 //   issued by : any thread; src in global memory that nobody writes during the kernel
 //   ISA       : #data-movement-and-conversion-instructions-ld-global-nc
@@ -125,6 +135,15 @@ __device__ inline uint16_t ld_shared_b16(const void* src) {
 __device__ inline uint32_t ld_shared_b32(const void* src) {
   uint32_t value;
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(cvta_to_shared(src)) : "memory");
+  return value;
+}
+
+// ld.shared.f32  value, [src];
+//   issued by : any thread; src in shared memory
+//   ISA       : #data-movement-and-conversion-instructions-ld
+__device__ inline float ld_shared_f32(const float* src) {
+  float value;
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(cvta_to_shared(src)) : "memory");
   return value;
 }
 

@@ -1,4 +1,4 @@
-// shfl, elect and setmaxnreg: lanes that trade values, warps of one CTA with different roles.
+// shfl, vote, elect and setmaxnreg: lanes that trade values, warps of one CTA with different roles.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,21 @@ __device__ inline uint32_t shfl_sync_bfly_b32(uint32_t value) {
                : "r"(value), "n"(LANE_XOR)
                : "memory");
   return got;
+}
+
+// vote.sync.any.pred  any, mine, 0xffffffff;
+//   issued by : all 32 lanes of a warp     returns: whether `mine` is true in any of them
+//   ISA       : #parallel-synchronization-and-communication-instructions-vote-sync
+__device__ inline bool vote_sync_any(bool mine) {
+  uint32_t any;
+  asm volatile(
+      "{ .reg .pred p, q;  setp.ne.u32 p, %1, 0;\n"
+      "  vote.sync.any.pred q, p, 0xffffffff;\n"
+      "  selp.u32 %0, 1, 0, q; }"
+      : "=r"(any)
+      : "r"(static_cast<uint32_t>(mine))
+      : "memory");
+  return any;
 }
 
 // elect.sync  _|chosen, 0xffffffff;

@@ -28,13 +28,17 @@ namespace ptx {
         : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate))                             \
         : "memory");                                                                              \
   }
+WGMMA_M64K32_F32(16, 8, 9, 10, WGMMA_D_0_7, ACC8(d, 0))
+WGMMA_M64K32_F32(32, 16, 17, 18, WGMMA_D_0_15, ACC16(d, 0))
+WGMMA_M64K32_F32(48, 24, 25, 26, WGMMA_D_0_15 ", " WGMMA_D_16_23, ACC16(d, 0), ACC8(d, 16))
 WGMMA_M64K32_F32(64, 32, 33, 34, WGMMA_D_0_31, ACC32(d, 0))
+WGMMA_M64K32_F32(80, 40, 41, 42, WGMMA_D_0_31 ", " WGMMA_D_32_39, ACC32(d, 0), ACC8(d, 32))
 WGMMA_M64K32_F32(96, 48, 49, 50, WGMMA_D_0_31 ", " WGMMA_D_32_47, ACC32(d, 0), ACC16(d, 32))
 WGMMA_M64K32_F32(112, 56, 57, 58, WGMMA_D_0_31 ", " WGMMA_D_32_47 ", " WGMMA_D_48_55, ACC32(d, 0), ACC16(d, 32), ACC8(d, 48))
 WGMMA_M64K32_F32(128, 64, 65, 66, WGMMA_D_0_31 ", " WGMMA_D_32_63, ACC32(d, 0), ACC32(d, 32))
+WGMMA_M64K32_F32(144, 72, 73, 74, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_71, ACC32(d, 0), ACC32(d, 32), ACC8(d, 64))
 WGMMA_M64K32_F32(160, 80, 81, 82, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_79, ACC32(d, 0), ACC32(d, 32), ACC16(d, 64))
 WGMMA_M64K32_F32(192, 96, 97, 98, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_95, ACC32(d, 0), ACC32(d, 32), ACC32(d, 64))
-WGMMA_M64K32_F32(256, 128, 129, 130, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_95 ", " WGMMA_D_96_127, ACC32(d, 0), ACC32(d, 32), ACC32(d, 64), ACC32(d, 96))
 #undef WGMMA_M64K32_F32
 
 // wgmma.mma_async.sync.aligned.m64nNk32.s32.s8.s8
@@ -51,49 +55,55 @@ WGMMA_M64K32_F32(256, 128, 129, 130, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_
         : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate))                             \
         : "memory");                                                                              \
   }
+WGMMA_M64K32_S32(16, 8, 9, 10, WGMMA_D_0_7, INT8(d, 0))
+WGMMA_M64K32_S32(32, 16, 17, 18, WGMMA_D_0_15, INT16(d, 0))
+WGMMA_M64K32_S32(48, 24, 25, 26, WGMMA_D_0_15 ", " WGMMA_D_16_23, INT16(d, 0), INT8(d, 16))
 WGMMA_M64K32_S32(64, 32, 33, 34, WGMMA_D_0_31, INT32(d, 0))
+WGMMA_M64K32_S32(80, 40, 41, 42, WGMMA_D_0_31 ", " WGMMA_D_32_39, INT32(d, 0), INT8(d, 32))
 WGMMA_M64K32_S32(96, 48, 49, 50, WGMMA_D_0_31 ", " WGMMA_D_32_47, INT32(d, 0), INT16(d, 32))
 WGMMA_M64K32_S32(112, 56, 57, 58, WGMMA_D_0_31 ", " WGMMA_D_32_47 ", " WGMMA_D_48_55, INT32(d, 0), INT16(d, 32), INT8(d, 48))
 WGMMA_M64K32_S32(128, 64, 65, 66, WGMMA_D_0_31 ", " WGMMA_D_32_63, INT32(d, 0), INT32(d, 32))
+WGMMA_M64K32_S32(144, 72, 73, 74, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_71, INT32(d, 0), INT32(d, 32), INT8(d, 64))
 WGMMA_M64K32_S32(160, 80, 81, 82, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_79, INT32(d, 0), INT32(d, 32), INT16(d, 64))
 WGMMA_M64K32_S32(192, 96, 97, 98, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_95, INT32(d, 0), INT32(d, 32), INT32(d, 64))
-WGMMA_M64K32_S32(256, 128, 129, 130, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_95 ", " WGMMA_D_96_127, INT32(d, 0), INT32(d, 32), INT32(d, 64), INT32(d, 96))
 #undef WGMMA_M64K32_S32
 // clang-format on
 
 // --- Composites: one of the above, by N ----------------------------------------------------------
 
-inline constexpr bool has_wgmma_m64nNk32(int n) {
-  return n == 64 || n == 96 || n == 112 || n == 128 || n == 160 || n == 192 || n == 256;
-}
-
 template <int N>
 __device__ inline void wgmma_m64nNk32_f32_e4m3_e4m3(float (&d)[N / 2], uint64_t a_desc,
                                                     uint64_t b_desc, bool accumulate) {
-  static_assert(has_wgmma_m64nNk32(N), "write the shape out above");
   // clang-format off
+  if constexpr (N == 16) wgmma_m64n16k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 32) wgmma_m64n32k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 48) wgmma_m64n48k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
   if constexpr (N == 64) wgmma_m64n64k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 80) wgmma_m64n80k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
   if constexpr (N == 96) wgmma_m64n96k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
   if constexpr (N == 112) wgmma_m64n112k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
   if constexpr (N == 128) wgmma_m64n128k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 144) wgmma_m64n144k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
   if constexpr (N == 160) wgmma_m64n160k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
   if constexpr (N == 192) wgmma_m64n192k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
-  if constexpr (N == 256) wgmma_m64n256k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
   // clang-format on
 }
 
 template <int N>
 __device__ inline void wgmma_m64nNk32_s32_s8_s8(int (&d)[N / 2], uint64_t a_desc, uint64_t b_desc,
                                                 bool accumulate) {
-  static_assert(has_wgmma_m64nNk32(N), "write the shape out above");
   // clang-format off
+  if constexpr (N == 16) wgmma_m64n16k32_s32_s8_s8(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 32) wgmma_m64n32k32_s32_s8_s8(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 48) wgmma_m64n48k32_s32_s8_s8(d, a_desc, b_desc, accumulate);
   if constexpr (N == 64) wgmma_m64n64k32_s32_s8_s8(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 80) wgmma_m64n80k32_s32_s8_s8(d, a_desc, b_desc, accumulate);
   if constexpr (N == 96) wgmma_m64n96k32_s32_s8_s8(d, a_desc, b_desc, accumulate);
   if constexpr (N == 112) wgmma_m64n112k32_s32_s8_s8(d, a_desc, b_desc, accumulate);
   if constexpr (N == 128) wgmma_m64n128k32_s32_s8_s8(d, a_desc, b_desc, accumulate);
+  if constexpr (N == 144) wgmma_m64n144k32_s32_s8_s8(d, a_desc, b_desc, accumulate);
   if constexpr (N == 160) wgmma_m64n160k32_s32_s8_s8(d, a_desc, b_desc, accumulate);
   if constexpr (N == 192) wgmma_m64n192k32_s32_s8_s8(d, a_desc, b_desc, accumulate);
-  if constexpr (N == 256) wgmma_m64n256k32_s32_s8_s8(d, a_desc, b_desc, accumulate);
   // clang-format on
 }
 

@@ -47,8 +47,8 @@ TEST_CASE("block scaled: cuBLASLt is within the tolerance too") {
   int compared = 0;
   for (const char* type : TYPES) {
     for (const char* scales : {"blocks", "tensor"}) {
-      for (const auto& [m, n, k] : {std::array{1024, 3072, 1536}, std::array{256, 520, 8192},
-                                    std::array{132, 4096, 640}}) {
+      for (const auto& [m, n, k] :
+           {std::array{1024, 3072, 1536}, std::array{256, 520, 8192}, std::array{132, 4096, 640}}) {
         CAPTURE(type);
         CAPTURE(scales);
         CAPTURE(k);

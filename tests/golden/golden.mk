@@ -16,9 +16,13 @@ $(GOLDEN_PROGRAMS): $(GOLDEN)/%: build/obj/tests/golden/%.o build/objects
 	$(call say,LINK,$@)
 	$(Q)$(link)
 
-.PHONY: golden golden-questions
+.PHONY: golden golden-questions golden-sums
 golden: $(GOLDEN_CASES) $(GOLDEN)/golden
 	$(Q)$(GOLDEN)/golden record $(GOLDEN) $(RECORDED)
 
 golden-questions: $(GOLDEN)/questions
 	$(Q)$(GOLDEN)/questions tests/golden/answers.md
+
+golden-sums: $(GOLDEN)/sums
+	$(Q)$(GOLDEN)/sums facts tests/golden/sums.txt
+	$(Q)$(GOLDEN)/sums errors docs/results/h200.sums.json

@@ -5,7 +5,7 @@ GOLDEN := build/golden
 RECORDED := tests/golden/recorded
 GOLDEN_CASES := $(GOLDEN)/cases.txt
 # What `make test` needs, besides the machine.
-GOLDEN_TESTS := $(GOLDEN)/golden $(GOLDEN_CASES)
+GOLDEN_TESTS := $(GOLDEN)/golden $(GOLDEN)/sums $(GOLDEN_CASES)
 GOLDEN_PROGRAMS := $(GOLDEN)/golden $(GOLDEN)/questions $(GOLDEN)/sums
 
 $(GOLDEN_CASES): tests/golden/generate.py tests/golden/suite.py $(wildcard tests/golden/cases/*.py)

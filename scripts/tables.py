@@ -75,6 +75,7 @@ from pathlib import Path
 import best_tables
 import energy_tables
 import limits_tables
+import sums_tables
 import sweep_tables
 import ways_tables
 from cells import DASH, cell, markdown, percent, tflops
@@ -581,13 +582,16 @@ def table(root, results, others, kind, number, where):
         return refused_at(where, limits_tables.rungs_table, results, solving(root, results))
     if kind == "ceilings" and number.isdecimal():
         return refused_at(where, limits_tables.ceilings_table, results, int(number))
+    if kind == "sums" and number is None:
+        path = root / f"docs/results/{MAIN}{sums_tables.SUFFIX}"
+        return refused_at(where, lambda: sums_tables.table(sums_tables.load(path)))
     if kind in SIMPLE and number is None:
         return SIMPLE[kind](root, results, others)
     name = " ".join(filter(None, (kind, number)))
     raise Problem(
         f'{where}: no table is called "{name}"; '
         "there are ladder [PROBLEM], problems [N], rung N, counters N, environment, baseline, submitted, energy NAME, "
-        "shapes N, ways N, sweep, limits, ceilings [N], best [REGIME | CHIP]"
+        "shapes N, ways N, sums, sweep, limits, ceilings [N], best [REGIME | CHIP]"
     )
 
 

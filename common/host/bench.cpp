@@ -101,7 +101,7 @@ JsonObject result_line(const BenchRow& row, const CallLimits& limits, const Grou
       .add("rounds", timed ? outcome.time->rounds : 0)
       .add("baseline_tflops", of_baseline(&Measurement::tflops))
       .add("baseline_algo", group.algorithm)
-      .add("baseline_verified", group.baseline.check.ok())
+      .add("baseline_verified", group.baseline.time && group.baseline.check.ok())
       .add("baseline_sm_mhz", of_baseline(&Measurement::sm_mhz))
       .add("baseline_tensor_share", of_baseline(&Measurement::tensor_share))
       .add("ratio", value(&Measurement::ratio))

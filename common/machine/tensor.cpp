@@ -310,7 +310,116 @@ void multiply_add_rows(const OperandA& a, const OperandB& b, AccumulatorType typ
   }
 }
 
+// --- e4m3 sums, as an H200 cuts them off ---------------------------------------------------------
+
+constexpr float SMALLEST_POWER = 0x1p-6f;      // of an e4m3: a subnormal's too
+constexpr float SMALLEST_LARGEST = 0x1p-113f;  // below it a unit would not be a float
+constexpr int KEPT_BITS = 13;                  // below the leading one
+
+inline Integers bits_of(Vector v) {
+  Integers bits;
+  std::memcpy(&bits, &v, sizeof v);
+  return bits;
+}
+inline Vector from_bits(Integers bits) {
+  Vector v;
+  std::memcpy(&v, &bits, sizeof v);
+  return v;
+}
+inline Vector all(float value) {
+  return Vector{} + value;
+}
+// Both are 0 or more: they sort as their bits do.
+inline Vector larger(Vector x, Vector y) {
+  const Integers a = bits_of(x), b = bits_of(y), a_is = a > b;
+  return from_bits((a & a_is) | (b & ~a_is));
+}
+// The power of two below an fp32's magnitude; 0 of a subnormal.
+inline Vector power_below(Vector x) {
+  return from_bits(bits_of(x) & 0x7f800000);
+}
+
+// Of each element the power of two that is its exponent, 0 of 0. False if one is NaN.
+bool powers_of(const float* elements, size_t count, float* powers) {
+  bool numbers = true;
+  for (size_t i = 0; i < count; ++i) {
+    const float magnitude = std::fabs(elements[i]);
+    numbers = numbers && magnitude == magnitude;
+    const float power = std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) & 0x7f800000);
+    powers[i] = magnitude == 0 ? 0 : std::max(power, SMALLEST_POWER);
+  }
+  return numbers;
+}
+
+// One of a lane's accumulators, on its way: the largest exponent as a power of two, then the sum in units
+// of 2^-KEPT_BITS of it.
+struct CutSum {
+  Vector c, largest, per_unit;
+  Integers sum;
+
+  void begin(const uint32_t* from) {
+    c = from == nullptr ? Vector{} : load(from);
+    largest = larger(power_below(c), all(SMALLEST_LARGEST));
+  }
+  void look(Vector power) { largest = larger(largest, power); }
+  void begin_sum() {
+    per_unit = all(1 << KEPT_BITS) / largest;
+    sum = Integers{};
+    add(c);
+  }
+  void add(Vector x) { sum += __builtin_convertvector(x * per_unit, Integers); }  // toward 0
+  void end(uint32_t* to) const {
+    const Vector exact =
+        __builtin_convertvector(sum, Vector) * (largest * (1.0f / (1 << KEPT_BITS)));
+    const Integers cut = bits_of(exact) & ~((1 << (23 - KEPT_BITS)) - 1);
+    const Integers is_number = (bits_of(c) & 0x7f800000) < 0x7f800000;
+    store(to, from_bits((cut & is_number) | (bits_of(c) & ~is_number)));
+  }
+};
+
+// Calls visit(factor, element) for word W of every step, of rows i and the columns of register j.
+template <int W, class Visit>
+inline void for_each_product(const float (*a)[2][32], const float (*b)[32], int i, int j, int lane,
+                             const Visit& visit) {
+  for (int s = 0; s < wgmma_k(MatrixType::E4M3) / 4; ++s) {
+    visit(spread<W>(load(a[s][i] + lane)), load_quad(b[s] + 8 * W + 4 * j));
+  }
+}
+template <class Visit>
+inline void for_each_product(const float (*a)[2][32], const float (*b)[32], int i, int j, int lane,
+                             const Visit& visit) {
+  for_each_product<0>(a, b, i, j, lane, visit);
+  for_each_product<1>(a, b, i, j, lane, visit);
+  for_each_product<2>(a, b, i, j, lane, visit);
+  for_each_product<3>(a, b, i, j, lane, visit);
+}
+
 }  // namespace
+
+void multiply_e4m3(const OperandA& a, const OperandB& b, bool scale_d, uint32_t* const d[]) {
+  OperandA power_a;
+  OperandB power_b;
+  const auto blocks = static_cast<size_t>(b.n / 8);
+  const bool numbers_a =
+      powers_of(a.lanes[0][0], sizeof a.lanes / sizeof(float), power_a.lanes[0][0]);
+  const bool numbers_b = powers_of(b.lanes[0][0], blocks * 8 * 32, power_b.lanes[0][0]);
+  if (!numbers_a || !numbers_b) return multiply(a, b, AccumulatorType::F32, scale_d, false, d);
+  for (size_t block = 0; block < blocks; ++block) {
+    for (int r = 0; r < 4; ++r) {
+      uint32_t* const at = d[block * 4 + static_cast<size_t>(r)];
+      for (int lane = 0; lane < 32; lane += WIDTH) {
+        CutSum sum;
+        sum.begin(scale_d ? at + lane : nullptr);
+        for_each_product(power_a.lanes, power_b.lanes[block], r / 2, r % 2, lane,
+                         [&](Vector x, Vector y) { sum.look(x * y); });
+        sum.begin_sum();
+        for_each_product(a.lanes, b.lanes[block], r / 2, r % 2, lane,
+                         [&](Vector x, Vector y) { sum.add(x * y); });
+        sum.end(at + lane);
+      }
+    }
+  }
+}
 
 // --- Operands in shared memory -------------------------------------------------------------------
 

@@ -121,6 +121,11 @@ void decode_b(const MatrixView& view, int n, const uint8_t* window, OperandB& b)
 void multiply(const OperandA& a, const OperandB& b, AccumulatorType type, bool scale_d,
               bool saturate, uint32_t* const d[]);
 
+// The same for wgmma of e4m3 to F32 as an H200 does it (tests/golden/sums.h), bit for bit: products and D
+// are cut off toward zero at 2^-13 of the largest of them, added exactly, and the sum is cut off to 14
+// bits. With a NaN among the operands as multiply().
+void multiply_e4m3(const OperandA& a, const OperandB& b, bool scale_d, uint32_t* const d[]);
+
 // mma.sync.m16n8k{k}: k is 4 or 8 (TF32), 8 or 16 (16-bit types), 16 or 32 (8-bit types), that is
 // 16 or 32 bytes. A has 2 or 4 rows, B 1 or 2, C and D accumulator_registers(type, 8). D may share
 // rows with A, B and C.

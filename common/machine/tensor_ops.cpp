@@ -300,6 +300,8 @@ void run_wgmma(Cta& cta, uint32_t group, WgmmaOp& op) {
   thread_local OperandB b;
   Warp* const warps = &cta.warps[group * WARPS];
   const int n = static_cast<int>(inst.mods >> SIZE_SHIFT);
+  const bool cut_off = a_type(inst) == MatrixType::E4M3 && b_type(inst) == MatrixType::E4M3 &&
+                       accumulator_type(inst) == AccumulatorType::F32;
   const bool looks = looks_for_poison(warps[0]);
   if (looks)
     look_for_poison(warps[0], op.pc, view_of_b(warps[0], inst, at, op.descriptor_b), 0, n, window);
@@ -322,8 +324,12 @@ void run_wgmma(Cta& cta, uint32_t group, WgmmaOp& op) {
     }
     uint32_t* d[128] = {};
     for (uint32_t r = 0; r < at.a; ++r) d[r] = row_of(warp, inst.slots[r]);
-    multiply(a, b, accumulator_type(inst), (op.scale_d >> i & 1) != 0, (inst.mods & SATURATE) != 0,
-             d);
+    const bool scale_d = (op.scale_d >> i & 1) != 0;
+    if (cut_off) {
+      multiply_e4m3(a, b, scale_d, d);
+    } else {
+      multiply(a, b, accumulator_type(inst), scale_d, (inst.mods & SATURATE) != 0, d);
+    }
   }
   op.done = true;
   cta.cluster->products += uint64_t{64} * n * wgmma_k(a_type(inst));

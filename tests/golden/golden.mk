@@ -5,7 +5,7 @@ GOLDEN := build/golden
 RECORDED := tests/golden/recorded
 GOLDEN_CASES := $(GOLDEN)/cases.txt
 # What `make test` needs, besides the machine.
-GOLDEN_TESTS := $(GOLDEN)/golden $(GOLDEN_CASES)
+GOLDEN_TESTS := $(GOLDEN)/golden $(GOLDEN)/sums $(GOLDEN_CASES)
 GOLDEN_PROGRAMS := $(GOLDEN)/golden $(GOLDEN)/questions $(GOLDEN)/sums
 
 $(GOLDEN_CASES): tests/golden/generate.py tests/golden/suite.py $(wildcard tests/golden/cases/*.py)
@@ -16,9 +16,13 @@ $(GOLDEN_PROGRAMS): $(GOLDEN)/%: build/obj/tests/golden/%.o build/objects
 	$(call say,LINK,$@)
 	$(Q)$(link)
 
-.PHONY: golden golden-questions
+.PHONY: golden golden-questions golden-sums
 golden: $(GOLDEN_CASES) $(GOLDEN)/golden
 	$(Q)$(GOLDEN)/golden record $(GOLDEN) $(RECORDED)
 
 golden-questions: $(GOLDEN)/questions
 	$(Q)$(GOLDEN)/questions tests/golden/answers.md
+
+golden-sums: $(GOLDEN)/sums
+	$(Q)$(GOLDEN)/sums facts tests/golden/sums.txt
+	$(Q)$(GOLDEN)/sums errors docs/results/h200.sums.json

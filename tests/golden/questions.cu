@@ -27,6 +27,7 @@
 #include "common/ptx/tma.cuh"
 #include "common/ptx/wgmma.cuh"
 #include "common/tile/operand_tile.h"
+#include "tests/golden/sums.cuh"
 
 namespace questions {
 
@@ -708,6 +709,24 @@ std::string ask_sums(float c, int count) {
   return answer + ".";
 }
 
+// ---- Sums that are cut off ----------------------------------------------------------------------
+
+std::string ask_rule(sums::Type type) {
+  std::string answer;
+  for (int kind = 0; kind < sums::KINDS; ++kind) {
+    long long count = 0, different = 0;
+    for (uint64_t seed = 1; seed <= sums::SEEDS; ++seed) {
+      const sums::Probe probe = make_probe(type, static_cast<sums::Kind>(kind), seed);
+      const std::vector<uint32_t> got = sums::answer(probe), want = expected(probe);
+      count += static_cast<long long>(got.size());
+      for (size_t i = 0; i < got.size(); ++i) different += got[i] != want[i];
+    }
+    answer += text("%s%s: %lld of %lld sums are other ones", kind == 0 ? "" : "; ",
+                   sums::KIND_NAMES[kind], different, count);
+  }
+  return answer + ".";
+}
+
 // ---- The list -----------------------------------------------------------------------------------
 
 struct Run {
@@ -832,6 +851,18 @@ std::vector<Question> all_questions() {
                    {"c = 1, n = 16", [] { return ask_sums(1, 16); }},
                    {"c = -1, n = 1", [] { return ask_sums(-1, 1); }},
                    {"c = -1, n = 16", [] { return ask_sums(-1, 16); }}}});
+  using sums::Type;
+  list.push_back(
+      {"Does one rule say what wgmma keeps of a sum?",
+       "Probes of tests/golden/sums.h, each one wgmma m64n8 or a chain of four, compared bit for "
+       "bit with the rule that stands there: products and accumulator are cut off toward zero "
+       "at 2^-13 (e4m3) or 2^-25 (others) of the largest, added exactly, and their sum is cut "
+       "off at 2^-13 or 2^-23 of its own power of two; s8 is exact.",
+       {{"e4m3", [] { return ask_rule(Type::e4m3); }},
+        {"bf16", [] { return ask_rule(Type::bf16); }},
+        {"fp16", [] { return ask_rule(Type::fp16); }},
+        {"tf32", [] { return ask_rule(Type::tf32); }},
+        {"s8", [] { return ask_rule(Type::s8); }}}});
   return list;
 }
 

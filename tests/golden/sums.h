@@ -2,6 +2,9 @@
 // asks of a GPU, a test computes.
 #pragma once
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -137,6 +140,87 @@ inline Probe make_probe(Type type, Kind kind, uint64_t seed) {
     probe.c.push_back(zero_c ? 0 : bits);
   }
   return probe;
+}
+
+// --- the rule ------------------------------------------------------------------------------------
+
+// Of an element: its number, and the exponent that the tensor cores give it: a subnormal's is the smallest
+// normal one.
+struct Number {
+  double value;
+  int exponent;
+};
+
+inline Number number_of(Type type, uint32_t bits) {
+  const auto decode = [bits](int exponent_bits, int fraction_bits) {
+    const int bias = (1 << (exponent_bits - 1)) - 1;
+    const int field = static_cast<int>(bits >> fraction_bits) & ((1 << exponent_bits) - 1);
+    const auto fraction = static_cast<int>(bits & ((1u << fraction_bits) - 1));
+    const int significand = field > 0 ? fraction + (1 << fraction_bits) : fraction;
+    const int exponent = (field > 0 ? field : 1) - bias;
+    const double value = std::ldexp(significand, exponent - fraction_bits);
+    return Number{bits >> (exponent_bits + fraction_bits) & 1 ? -value : value, exponent};
+  };
+  switch (type) {
+    case Type::e4m3:
+      return decode(4, 3);
+    case Type::bf16:
+      return decode(8, 7);
+    case Type::fp16:
+      return decode(5, 10);
+    default:
+      return decode(8, 23);
+  }
+}
+
+// What a wgmma of that type makes of a row of A, a row of B, k_of(type) elements each, and C. Products and
+// C are cut off towards 0 at 2^-below of the power of two that has the largest exponent of them, a
+// product's being the sum of its factors'; the sum of that is exact, and is cut off at 2^-kept of its own.
+struct Rule {
+  int below, kept;
+};
+constexpr Rule rule_of(Type type) {
+  return type == Type::e4m3 ? Rule{13, 13} : Rule{25, 23};
+}
+
+inline double cut_off(double x, int exponent_of_last_bit) {
+  return std::ldexp(std::trunc(std::ldexp(x, -exponent_of_last_bit)), exponent_of_last_bit);
+}
+
+inline uint32_t sum_of(Type type, const uint32_t* a, const uint32_t* b, uint32_t c) {
+  const int k = k_of(type);
+  if (type == Type::s8) {  // exact, and wraps
+    for (int i = 0; i < k; ++i) {
+      c += static_cast<uint32_t>(static_cast<int8_t>(a[i]) * static_cast<int8_t>(b[i]));
+    }
+    return c;
+  }
+  const double of_c = std::bit_cast<float>(c);
+  double products[32];
+  int largest = of_c == 0 ? -10000 : std::ilogb(of_c);
+  for (int i = 0; i < k; ++i) {
+    const Number x = number_of(type, a[i]), y = number_of(type, b[i]);
+    products[i] = x.value * y.value;
+    if (products[i] != 0) largest = std::max(largest, x.exponent + y.exponent);
+  }
+  const Rule rule = rule_of(type);
+  double sum = cut_off(of_c, largest - rule.below);
+  for (int i = 0; i < k; ++i) sum += cut_off(products[i], largest - rule.below);
+  if (sum == 0) return 0;
+  return std::bit_cast<uint32_t>(static_cast<float>(cut_off(sum, std::ilogb(sum) - rule.kept)));
+}
+
+inline std::vector<uint32_t> expected(const Probe& probe) {
+  const int step = k_of(probe.type), k = probe.steps * step;
+  std::vector<uint32_t> d = probe.c;
+  for (int i = 0; i < ROWS * COLS; ++i) {
+    for (int at = 0; at < k; at += step) {
+      d[static_cast<std::size_t>(i)] = sum_of(
+          probe.type, &probe.a[static_cast<std::size_t>(i / COLS * k + at)],
+          &probe.b[static_cast<std::size_t>(i % COLS * k + at)], d[static_cast<std::size_t>(i)]);
+    }
+  }
+  return d;
 }
 
 constexpr uint64_t SEEDS = 8;  // of each type and kind

@@ -121,7 +121,8 @@ void refused(BlockScaledArgs args, const std::vector<std::string>& sentences) {
 
 }  // namespace
 
-TEST_CASE("block scaled: right calls are accepted, and what a call does not touch may be anything") {
+TEST_CASE(
+    "block scaled: right calls are accepted, and what a call does not touch may be anything") {
   BlockScaledArgs args = good_call();
   CHECK(check(args) == "");
   args.type = LADDER_S8;
@@ -145,35 +146,40 @@ TEST_CASE("block scaled: types that are none, scales that do not fit") {
   args = good_call();
   args.ld_scale_a = 98;
   args.ld_scale_b = 2;
-  refused(args,
-          {"ld_scale_a is 98: it must be at least m = 100 and a multiple of 4; the nearest that works "
-           "is 100.",
-           "ld_scale_b is 2: it must be at least ceil(k/128) = 3; the nearest that works is 3."});
+  refused(
+      args,
+      {"ld_scale_a is 98: it must be at least m = 100 and a multiple of 4; the nearest that works "
+       "is 100.",
+       "ld_scale_b is 2: it must be at least ceil(k/128) = 3; the nearest that works is 3."});
   args = good_call();
   args.ld_scale_a = 1LL << 40;
-  refused(args,
-          {"ld_scale_a is 1099511627776: it must be at most 137438953420; the nearest that works is "
-           "137438953420."});
+  args.d = at<bf16>(0x4000000000000);
+  refused(
+      args,
+      {"ld_scale_a is 1099511627776: it must be at most 137438953420; the nearest that works is "
+       "137438953420."});
   args = good_call();
   args.ld_scale_a = 102;
   args.scale_a = at<float>(0x18000004);
   args.scale_b = at<float>(0x28000002);
-  refused(args,
-          {"scale_a is 0x18000004: it must be a multiple of 16 bytes; the nearest below is "
-           "0x18000000.",
-           "ld_scale_a is 102: it must be at least m = 100 and a multiple of 4; the nearest that works "
-           "is 104.",
-           "scale_b is 0x28000002: it must be a multiple of 4 bytes; the nearest below is "
-           "0x28000000."});
+  refused(
+      args,
+      {"scale_a is 0x18000004: it must be a multiple of 16 bytes; the nearest below is "
+       "0x18000000.",
+       "ld_scale_a is 102: it must be at least m = 100 and a multiple of 4; the nearest that works "
+       "is 104.",
+       "scale_b is 0x28000002: it must be a multiple of 4 bytes; the nearest below is "
+       "0x28000000."});
   args = good_call();
   args.scale_a = nullptr;
   args.lda = 300;
   args.ldd = 201;
-  refused(args,
-          {"scale_a is null: it must point to device memory for its ceil(k/128) x m elements.",
-           "lda is 300: it must be a multiple of 16 elements; the nearest larger that works is 304.",
-           "ldd is 201: it must be a multiple of 8 elements; the nearest larger that works is "
-           "208."});
+  refused(
+      args,
+      {"scale_a is null: it must point to device memory for its ceil(k/128) x m elements.",
+       "lda is 300: it must be a multiple of 16 elements; the nearest larger that works is 304.",
+       "ldd is 201: it must be a multiple of 8 elements; the nearest larger that works is "
+       "208."});
 }
 
 TEST_CASE("block scaled: D shares no byte with operands or scales") {
@@ -332,12 +338,12 @@ TEST_CASE("quantize on the host: scales and elements by hand") {
   CHECK(q[COLS + 1] == 0x7f);
   CHECK(q[COLS + 2] == 0x7e);
   CHECK(q[2 * COLS + 129] == 0x7e);
-  ladder::quantize_on_host({LADDER_S8, 128, ROWS, COLS, x.data(), COLS, q.data(), COLS,
-                            scale.data(), BLOCKS, nullptr});
+  ladder::quantize_on_host(
+      {LADDER_S8, 128, ROWS, COLS, x.data(), COLS, q.data(), COLS, scale.data(), BLOCKS, nullptr});
   CHECK(scale[0] == 896.0f / 127);  // of all three rows
   CHECK(scale[1] == 3.0f / 127);
-  CHECK(q[5] == 0x81);       // -127
-  CHECK(q[6] == 64);         // 63.5, to even
+  CHECK(q[5] == 0x81);  // -127
+  CHECK(q[6] == 64);    // 63.5, to even
   CHECK(q[COLS + 0] == 127);
   CHECK(q[COLS + 1] == 0);
   CHECK(q[COLS + 2] == 6);
@@ -355,9 +361,17 @@ TEST_CASE("quantize: following suggestions works for any combination of mistakes
   };
   int refused_calls = 0;
   for (int i = 0; i < 20000; ++i) {
-    ladder::QuantizeArgs args{pick(sizes), pick(sizes), pick(sizes), pick(sizes),
-                              at<bf16>(pick(pointers)), pick(lds), at<void>(pick(pointers)),
-                              pick(lds), at<float>(pick(pointers)), pick(lds), nullptr};
+    ladder::QuantizeArgs args{pick(sizes),
+                              pick(sizes),
+                              pick(sizes),
+                              pick(sizes),
+                              at<bf16>(pick(pointers)),
+                              pick(lds),
+                              at<void>(pick(pointers)),
+                              pick(lds),
+                              at<float>(pick(pointers)),
+                              pick(lds),
+                              nullptr};
     const std::string before = ladder::quantize_violations(args);
     refused_calls += !before.empty();
     for (const std::string& line : lines(before)) {

@@ -1,7 +1,7 @@
 // Rung 14: operands of 8 bits, and a scale for every 128 of K.
 //
 // Idea       the tensor cores sum 128 of K at a time; the CUDA cores multiply each such sum by its
-//            scales and add it to an fp32 accumulator of their own, the promotion.
+//            scales and add it to an fp32 accumulator: the promotion.
 // Limited by its bytes: bf16 takes two for what e4m3 and s8 say in one, at half the tensor cores' rate.
 // New PTX    wgmma of .e4m3 and of .s8, mbarrier.test_wait, vote, ld.global.nc.f32, ld.shared.f32
 // Tile       per shape: the table in common/tile/block_scaled.h
@@ -11,7 +11,6 @@
 #include <numeric>
 #include <string>
 #include <type_traits>
-#include <vector>
 
 #include "common/block/scaled_tile.cuh"
 #include "common/block/stage_tile.cuh"
@@ -53,15 +52,13 @@ struct Tile {
   static constexpr bool PROMOTE = PROMOTE_;
   static constexpr int CONSUMERS = CONSUMERS_, BLOCKS = BLOCKS_;   // warpgroups, 64 rows of each
   static constexpr int WM = 64, BM = C.bm(), BN = BN_, BK = 128;   // WM: rows of a block
-  static constexpr int WK = 32;                                    // of one wgmma
   static constexpr int THREADS = 128 + CONSUMERS * 128;            // warpgroup 0: producer, storers
   static constexpr int TX_BYTES = tile::scaled_slot_bytes(C);      // TMA brings one slot
   static constexpr int CLUSTER_M = 1, CLUSTER_N = 1, CLUSTER = 1;  // no clusters: page 14
   static constexpr int BOX = std::gcd(BN, 64), BOXES = BN / BOX;   // of a block: 64 x BOX each
   static constexpr int BUFFERS = tile::scaled_staging_buffers(C);  // blocks staged at a time
   static constexpr int DEPTH = tile::scaled_ring_slots(C, BUFFERS);  // what then fits
-  static constexpr int SCALE_BLOCK = ladder::SCALE_BLOCK;
-  static constexpr int SPAN = std::gcd(BN, SCALE_BLOCK);  // columns that share a scale
+  static constexpr int SCALE_BLOCK = ladder::SCALE_BLOCK, SPAN = std::gcd(BN, SCALE_BLOCK);
   // s8 takes longer to promote: consumers take turns, one multiplies while another promotes.
   static constexpr bool TURNS = PROMOTE && CONSUMERS > 1 && INTEGERS;
   static constexpr bool WIDE = (BLOCKS + 1) * BN / 2 == 192;  // registers of accumulators and sums
@@ -71,8 +68,7 @@ struct Tile {
   static_assert(BN % 16 == 0, "stmatrix.x4 stages 16 columns");
   static_assert(BN <= 2 * SCALE_BLOCK - SPAN, "a tile lies in two blocks of columns");
   static_assert(PROMOTE || BLOCKS == 1, "all blocks of a consumer have the same registers of sums");
-  static_assert((BLOCKS + 1) * BN / 2 + 22 <= CONSUMER_REGS,
-                "accumulators, sums, and 22 registers");
+  static_assert((BLOCKS + 1) * BN / 2 + 22 <= CONSUMER_REGS, "accumulators, sums, 22 registers");
   static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= 65536,
                 "an SM has 65,536 registers: 128 * 40 + 256 * 232, 128 * 56 + 384 * 152, or less");
 };
@@ -199,6 +195,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
           if (i == 0) {  // meanwhile
             block::load_scales<T>(of_a, smem.scale_a[slot], thread_m);
             ptx::fence_proxy_async_shared_cta();  // TMA will overwrite what was read
+            ptx::bar_warp_sync();                 // lane 0 releases the slot for all
             scales_b.load(next_b, min(k_tile + 1, k_tiles - 1));
           }
           ptx::wgmma_wait_group<0>();
@@ -292,9 +289,8 @@ const std::vector<ladder::Variant>& promoted() {
 }
 
 const std::vector<ladder::Variant>& unpromoted() {
-  constexpr int ROW = tile::UNPROMOTED_CONFIGURATION;
-  static const std::vector<ladder::Variant> all = {variant<ladder::e4m3, false, ROW>(),
-                                                   variant<ladder::s8, false, ROW>()};
+  static const std::vector<ladder::Variant> all = {variant<ladder::e4m3, false, tile::UNPROMOTED>(),
+                                                   variant<ladder::s8, false, tile::UNPROMOTED>()};
   return all;
 }
 

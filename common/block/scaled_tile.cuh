@@ -34,7 +34,7 @@ __device__ void load_scales(float (&scale)[T::BLOCKS][2], const float* scale_a, 
 // Of a tile, the scales of B. Its columns lie in one block of 128, or in that and the next.
 template <class T>
 struct ScalesOfB {
-  const float* row[2];  // [ceil(k / 128)] of each
+  const float* row[2];  // [ceil(k / 128)] of each; SPAN columns have the same for sure
   int boundary;         // the tile's first column that is in the next
 
   __device__ ScalesOfB(const float* scale_b, long long ld, int n0, int n) {
@@ -58,7 +58,7 @@ __device__ void multiply_scaled(typename T::Sum (&sum)[T::BN / 2], const unsigne
   const uint64_t b_desc = tile::k_major_128b(ptx::cvta_to_shared(b));
   ptx::wgmma_fence();
 #pragma unroll
-  for (int k = 0; k < T::BK; k += T::WK) {
+  for (int k = 0; k < T::BK; k += 32) {  // of one wgmma
     const uint64_t a_at = tile::advance(a_desc, k), b_at = tile::advance(b_desc, k);
     const bool add = accumulate || k > 0;
     if constexpr (std::is_same_v<typename T::Sum, int>) {

@@ -49,7 +49,7 @@ constexpr GemmConfig SCALED_CONFIGURATIONS[] = {
 };
 
 // The one that also comes without promotion, "128x192".
-constexpr int UNPROMOTED_CONFIGURATION = 2;
+constexpr int UNPROMOTED = 2;
 
 // What no ceiling gives, as Fitted of the cost model: fitted to a sweep of trial shapes on an H200.
 struct FittedScaled {

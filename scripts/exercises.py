@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Runs the exercises of docs/NN_*.md, and the proofs of docs/misconceptions.md: applies the change that an answer shows, in a copy of the
-tree, runs its commands there and compares what they print with what the answer says.
+"""Runs the exercises of docs/NN_*.md, the proofs of docs/misconceptions.md and the examples of the
+guides: applies the change that an answer shows, in a copy of the tree, runs its commands there and
+compares what they print with what the answer says.
 
     exercises.py [NAME...]      all, or those that are named: 5.2 is the second of page 5, m.2 that of
-                                docs/misconceptions.md
+                                docs/misconceptions.md, mbarrier.1 the first example of
+                                docs/mbarrier.md
     exercises.py --show NAME    one, for a reader: everything that its commands print
 
 An exercise is a numbered item of a section "Break it", or "The list". It begins with *(GPU)* or *(no GPU)* and has
@@ -13,6 +15,9 @@ a folded answer, <details>, in which fences say what to do, in this order:
                 stay. The lines of a hunk but those with + stand in FILE next to each other, once.
     ```sh       commands, one a line, run on the PTX machine if a ```text follows
     ```text     what they print; … stands for anything, white space counts once
+
+An example is such a run of fences anywhere on another page: each ```sh with a ```text right behind it,
+and the ```diff in front of it, if there is one.
 
 The last line is "exercises: N passed, N failed, N skipped". Python standard library only.
 """
@@ -80,6 +85,45 @@ class Exercise:
             yield "is for a machine without a GPU, but its answer has no ```sh with a ```text"
 
 
+class Example(Exercise):
+    """Of a guide: a command, and what it prints. name: "mbarrier.1"."""
+
+    def __init__(self, page, number, fences_):
+        self.page, self.name = page.name, f"{page.stem}.{number}"
+        self.lines, self.gpu, self.fences = [], False, fences_
+
+    def form(self):
+        return iter(())
+
+
+def examples(page):
+    """The examples of a page: runs of fences that stand one behind the other and end in ```text."""
+    found, block = [], []
+    for kind, lines, follows in placed_fences(page.read_text(encoding="utf-8").split("\n")):
+        block = (block if follows else []) + [(kind, lines)]
+        if kind == "text" and len(block) > 1 and block[-2][0] == "sh":
+            found.append(Example(page, len(found) + 1, block))
+            block = []
+    return found
+
+
+def placed_fences(lines):
+    """[(language, lines, whether only empty lines are between it and the fence before it)]"""
+    found, kind, follows = [], None, False
+    for line in lines:
+        match = FENCE.match(line)
+        if match and kind is None:
+            kind, body = match.group(1), []
+        elif match:
+            found.append((kind, body, follows))
+            kind, follows = None, True
+        elif kind is not None:
+            body.append(line)
+        elif line.strip():
+            follows = False
+    return found
+
+
 def fences(lines):
     found, kind = [], None
     for line in lines:
@@ -117,7 +161,9 @@ def of_page(page):
 def all_exercises(root=ROOT):
     pages = sorted((root / "docs").glob("[0-9]*_*.md"))
     pages += [path for path in [root / "docs" / MISCONCEPTIONS] if path.exists()]
-    return [exercise for page in pages for exercise in of_page(page)]
+    known = [exercise for page in pages for exercise in of_page(page)]
+    guides = sorted(set((root / "docs").glob("*.md")) - set(pages))
+    return known + [example for page in guides for example in examples(page)]
 
 
 # --- changing the source -------------------------------------------------------------------------

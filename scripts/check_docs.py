@@ -33,6 +33,7 @@ SPEED = re.compile(r"\d[\d.,]*\s*(?:TFLOPS|TFLOP/s|GFLOPS|GFLOP/s)")
 MAKE = re.compile(r"\bmake ([a-z]+(?:-[a-z]+)*)(-(?:NN?|\d+))?(?![\w-])(?!\.[M\d])")
 EXERCISE = re.compile(r"\bmake exercise-((?:\d+|m)\.\d+)")
 FAILURE = "failure-"  # make failure-NAME
+COMMAND_FILES = re.compile(r"(?<![\w/.-])(?:scripts|common|docs|stages|tests)/[\w./-]*\w")
 GENERATED = re.compile(r"<!-- (?:value|counter|energy|shapes|sweep|limit): [^>]+? -->.*?<!-- end -->")
 
 # Numbers that several pages use: each comes from docs/results where it stands, so that no page can
@@ -47,7 +48,10 @@ NAMED_NUMBERS = (
 # Terms that have to be looked up, with the pages' own that are easily taken for everyday words.
 GLOSSARY = """GPC SBO LBO scale-d acquire release relaxed scope proxy swizzle atom chunk descriptor rung
 variant warpgroup producer consumer cluster raster slot parity epilogue policy race deadlock""".split()
-GLOSSARY += ["core matrix", "tensor map", "stream-K", "ping-pong"]
+GLOSSARY += """GEMM SM TMA lane warp grid CTA phase wave panel box fence barrier bank sector epilogue
+tile slot ring workspace mbarrier""".split()
+GLOSSARY += ["core matrix", "tensor map", "stream-K", "ping-pong", "tensor core", "pending count", "tx-count",
+             "scale-d", "proxy fence", "generic proxy", "async proxy", "K-major", "MN-major"]  # fmt: skip
 
 # What no text of the project may contain, each with the reason.
 FORBIDDEN = (
@@ -365,6 +369,34 @@ def check_make_targets(root):
                     yield f"{path.relative_to(root)}:{number}: make {name}{rung} is no target"
 
 
+def check_commands(root):
+    """Commands in ```sh fences are bash, and name files that exist. What they print is compared by
+    make test-docs, where a page says it."""
+    for path in tables.markdown_files(root):
+        for number, lines in commands(path.read_text(encoding="utf-8")):
+            where = f"{path.relative_to(root)}:{number}"
+            text = "\n".join(lines)
+            parsed = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True)
+            if parsed.returncode:
+                yield f"{where}: bash does not take it: {parsed.stderr.strip()}"
+            for name in COMMAND_FILES.findall(text):
+                if not (root / name).exists():
+                    yield f"{where}: {name} does not exist"
+
+
+def commands(text):
+    """[(line number, lines)] of the ```sh fences."""
+    found, body, language = [], [], None
+    for number, line in enumerate(text.split("\n"), 1):
+        if FENCE.match(line):
+            if language == "sh":
+                found.append((number - len(body), body))
+            language, body = (line.strip("`~ ") if language is None else None), []
+        elif language == "sh":
+            body.append(line.strip())
+    return found
+
+
 def check_exercises(root):
     """Each says whether it needs a GPU and has a folded answer; each `make exercise-N.M` is one.
     What the answers say is the business of make test-docs."""
@@ -523,6 +555,7 @@ CHECKS = {
     "numbers of one name come from one source": check_named_numbers,
     "words are in the glossary": check_glossary,
     "make targets exist": check_make_targets,
+    "commands can be typed": check_commands,
     "exercises have a mark and an answer": check_exercises,
     "docs/isa.md is the decode table": check_isa,
     "published kernels are unchanged": check_hashes,

@@ -110,6 +110,24 @@ class Pages(unittest.TestCase):
         self.assertTrue(exercises.says("a\n  b   c\n", ["a b", "c"]))
         self.assertFalse(exercises.says("a\n  b   c\n", ["ab c"]))
 
+    def test_a_guide_has_the_examples_that_say_what_is_printed(self):
+        path = self.root / "docs/guide.md"
+        fences = ["```diff", "--- stages/file", "-zwei", "+two", "```", "```sh", "cat stages/file", "```"]
+        path.write_text("\n".join([
+            "# A guide", "```sh", "make stage-1", "```", "Not said what it prints.",
+            "```text", "no command", "```", *fences, "```text", "one two", "```",
+            *fences[5:], "", "```text", "one zwei", "```",
+            "```diff", "--- stages/file", "-zwei", "+drei", "```", "Not tried.", *fences[5:],
+            "```text", "one two", "```",
+        ]))  # fmt: skip
+        found = exercises.examples(path)
+        self.assertEqual([e.name for e in found], ["guide.1", "guide.2", "guide.3"])
+        self.assertEqual([[kind for kind, _, _ in e.steps()] for e in found],
+                         [["diff", "run"], ["run"], ["run"]])  # fmt: skip
+        outcomes = [exercises.try_exercise(e, self.root, self.root.parent) for e in found]
+        self.assertEqual(outcomes[:2], [None, None])
+        self.assertIn("does not print", outcomes[2])
+
     def test_the_pages_of_every_rung_have_exercises(self):
         pages = {exercise.page for exercise in exercises.all_exercises()}
         stems = {path.stem for path in (ROOT / "stages").glob("[0-9]*_*.cu")}

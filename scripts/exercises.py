@@ -8,7 +8,8 @@ compares what they print with what the answer says.
                                 docs/mbarrier.md
     exercises.py --show NAME    one, for a reader: everything that its commands print
 
-An exercise is a numbered item of a section "Break it", or "The list". It begins with *(GPU)* or *(no GPU)* and has
+An exercise is a numbered item of a section "Break it", or "The list", or of "Rung N" of
+docs/more_exercises.md. It begins with *(GPU)* or *(no GPU)* and has
 a folded answer, <details>, in which fences say what to do, in this order:
 
     ```diff     --- FILE, then hunks divided by lines @@: what is taken out and put in, and lines that
@@ -35,6 +36,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SECTIONS = ("## Break it", "## The list")
 MISCONCEPTIONS = "misconceptions.md"
+MORE = "more_exercises.md"
+RUNG = re.compile(r"^## Rung (\d+)$")
 COPIES = ROOT / "build" / "exercises"  # trees that answers are tried in
 ITEM = re.compile(r"^(\d+)\. ")
 MARK = re.compile(r"^\d+\. \*\((GPU|no GPU)\)\* ")
@@ -52,9 +55,8 @@ class Problem(Exception):
 class Exercise:
     """name: "5.2". gpu: whether it is marked as one for a GPU. fences: [(language, lines)]."""
 
-    def __init__(self, page, number, lines):
+    def __init__(self, page, which, number, lines):
         self.page = page.name
-        which = "m" if page.name == MISCONCEPTIONS else int(page.name.split("_")[0])
         self.name = f"{which}.{number}"
         self.lines = lines
         mark = MARK.match(lines[0])
@@ -141,12 +143,22 @@ def fences(lines):
 def of_page(page):
     """The exercises of a page."""
     lines = page.read_text(encoding="utf-8").split("\n")
-    start = next((i + 1 for i, line in enumerate(lines) if line in SECTIONS), None)
-    if start is None:
-        return []
-    end = next((i for i in range(start, len(lines)) if lines[i].startswith("## ")), len(lines))
+    found = []
+    for i, line in enumerate(lines):
+        rung = RUNG.match(line) if page.name == MORE else None
+        if rung:
+            found += of_section(page, int(rung.group(1)), lines[i + 1 :])
+        elif line in SECTIONS:
+            which = "m" if page.name == MISCONCEPTIONS else int(page.name.split("_")[0])
+            found += of_section(page, which, lines[i + 1 :])
+    return found
+
+
+def of_section(page, which, lines):
+    """The list of a section, whose heading stands before the lines."""
+    end = next((i for i in range(len(lines)) if lines[i].startswith("## ")), len(lines))
     found, fenced = [], False
-    for line in lines[start:end]:
+    for line in lines[:end]:
         item = ITEM.match(line) if not fenced else None
         fenced ^= bool(FENCE.match(line))
         if item:
@@ -155,12 +167,13 @@ def of_page(page):
             found[-1][1].append(line)
         elif found and line:
             break  # behind the list
-    return [Exercise(page, number, body) for number, body in found]
+    return [Exercise(page, which, number, body) for number, body in found]
 
 
 def all_exercises(root=ROOT):
     pages = sorted((root / "docs").glob("[0-9]*_*.md"))
-    pages += [path for path in [root / "docs" / MISCONCEPTIONS] if path.exists()]
+    pages += [root / "docs" / name for name in (MORE, MISCONCEPTIONS)]
+    pages = [page for page in pages if page.exists()]
     known = [exercise for page in pages for exercise in of_page(page)]
     guides = sorted(set((root / "docs").glob("*.md")) - set(pages))
     return known + [example for page in guides for example in examples(page)]

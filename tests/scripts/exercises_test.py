@@ -75,6 +75,14 @@ class Pages(unittest.TestCase):
         self.assertEqual(found[1].steps(), [])  # nothing says what it prints
         self.assertEqual([list(e.form()) for e in found], [[], []])
 
+    def test_more_exercises_are_of_the_rung_of_their_section(self):
+        path = self.root / "docs/more_exercises.md"
+        items = PAGE.split("## Break it\n")[1].split("Broken already")[0]
+        path.write_text(f"# More\n\n## Rung 5\n{items}\n## Rung 7\n{items.replace('1. ', '4. ', 1)}")
+        found = exercises.of_page(path)
+        self.assertEqual([e.name for e in found], ["5.1", "5.2", "7.4", "7.2"])
+        self.assertEqual([len(e.steps()) for e in found], [2, 0, 2, 0])
+
     def test_a_right_answer_passes_and_leaves_the_tree_as_it_was(self):
         self.assertIsNone(self.outcome())
         self.assertEqual((self.root / "stages/file").read_text(), FILE)

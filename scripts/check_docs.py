@@ -50,8 +50,8 @@ GLOSSARY = """GPC SBO LBO scale-d acquire release relaxed scope proxy swizzle at
 variant warpgroup producer consumer cluster raster slot parity epilogue policy race deadlock""".split()
 GLOSSARY += """GEMM SM TMA lane warp grid CTA phase wave panel box fence barrier bank sector epilogue
 tile slot ring workspace mbarrier""".split()
-GLOSSARY += ["core matrix", "tensor map", "stream-K", "ping-pong", "tensor core", "pending count", "tx-count",
-             "scale-d", "proxy fence", "generic proxy", "async proxy", "K-major", "MN-major"]  # fmt: skip
+GLOSSARY += ["core matrix", "tensor map", "stream-K", "ping-pong", "tensor core", "pending count",
+             "tx-count", "proxy fence", "generic proxy", "async proxy", "K-major", "MN-major"]  # fmt: skip
 
 # What no text of the project may contain, each with the reason.
 FORBIDDEN = (

@@ -17,8 +17,8 @@ a folded answer, <details>, in which fences say what to do, in this order:
     ```sh       commands, one a line, run on the PTX machine if a ```text follows
     ```text     what they print; … stands for anything, white space counts once
 
-An example is such a run of fences anywhere on another page: each ```sh with a ```text right behind it,
-and the ```diff in front of it, if there is one.
+An example is such a run of fences anywhere on another page: each ```sh with a ```text right behind
+it, and the ```diff in front of it, if there is one.
 
 The last line is "exercises: N passed, N failed, N skipped". Python standard library only.
 """

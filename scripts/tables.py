@@ -450,8 +450,9 @@ def short_table(root, results, others, stage):
     link = f"results.md#rung-{stage}"
     return markdown(header, rows) + [
         "",
-        "TFLOPS, in brackets the share of the best cuBLASLt algorithm timed in turns with it; bold: the variant "
-        f"that stands for the rung. Tensor share and closest ceiling: burst. Other sizes, clocks, counters: [results]({link}).",
+        "TFLOPS, in brackets the share of the best cuBLASLt algorithm timed in turns with it; bold: "
+        "the variant that stands for the rung. Tensor share and closest ceiling: burst. Other sizes, "
+        f"clocks, counters: [results]({link}).",
     ]
 
 

@@ -53,6 +53,9 @@ tile slot ring workspace mbarrier""".split()
 GLOSSARY += ["core matrix", "tensor map", "stream-K", "ping-pong", "tensor core", "pending count",
              "tx-count", "proxy fence", "generic proxy", "async proxy", "K-major", "MN-major"]  # fmt: skip
 
+SECTIONS = "The idea,New instructions,Measured,Pitfalls,Break it,How others do it".split(",")
+EXCERPTS = 4  # at least, of a page
+
 # What no text of the project may contain, each with the reason.
 FORBIDDEN = (
     (re.compile(r"(?<![\w.])/(?:home|root|tmp|work|Users|mnt)/\w"), "a path of one machine"),
@@ -269,6 +272,21 @@ def check_pages(root):
         yield f"stages/{stem}.cu has no page docs/{stem}.md"
     for stem in sorted(pages - stages):
         yield f"docs/{stem}.md has no rung stages/{stem}.cu"
+
+
+def check_shapes(root):
+    """A rung's page has the sections of the others, excerpts to walk through, and exercises."""
+    for path in sorted((root / "stages").glob("[0-9]*_*.cu")):
+        page = root / f"docs/{path.stem}.md"
+        text = page.read_text(encoding="utf-8") if page.exists() else ""
+        heads = [line[3:] for _, line in prose(text) if line.startswith("## ")]
+        for head in SECTIONS if text else ():
+            if head not in heads:
+                yield f"docs/{page.name} has no section \"{head}\""
+        if text and len(excerpts(text)) < EXCERPTS:
+            yield f"docs/{page.name} walks through fewer than {EXCERPTS} excerpts"
+        if text and len(exercises.of_page(page)) < 2:
+            yield f"docs/{page.name} has fewer than two exercises"
 
 
 def check_instruction_tables(root):
@@ -549,6 +567,7 @@ CHECKS = {
     "excerpts stand in their files": check_excerpts,
     "reports are the PTX machine's": check_reports,
     "every rung has a page": check_pages,
+    "pages of rungs have what the others have": check_shapes,
     "instruction tables match common/ptx": check_instruction_tables,
     "words": check_words,
     "no speed without a source": check_speeds,

@@ -70,6 +70,40 @@ ptx::bar_sync();
 
 See [the guide](guide.md#how-to-read) and [above](#1-a-rung).
 [Others](https://example.com/) report 700 TFLOPS.
+
+## The idea
+
+```sh
+make stage-1 && ls stages/01_name.cu
+```
+""" + """
+<!-- from stages/01_name.cu -->
+```cpp
+ptx::bar_sync();
+```
+""" * 3 + """
+## New instructions
+
+## Measured
+
+## Pitfalls
+
+## Break it
+
+1. *(GPU)* One.
+
+   <details><summary>Answer</summary>
+
+   One.
+   </details>
+2. *(GPU)* Two.
+
+   <details><summary>Answer</summary>
+
+   Two.
+   </details>
+
+## How others do it
 """
 
 GUIDE = """# Guide
@@ -131,7 +165,7 @@ class Checks(Project):
         code, printed = self.run_checks()
         self.assertEqual(code, 0, printed)
         self.assertIn("SKIPPED published kernels are unchanged: docs/results has no", printed)
-        self.assertEqual(printed.splitlines()[-1], "docs: 14 passed, 0 failed, 2 skipped")
+        self.assertEqual(printed.splitlines()[-1], "docs: 16 passed, 0 failed, 2 skipped")
 
     def test_tables(self):
         self.write("docs/guide.md", GUIDE.replace("–", "9"))
@@ -214,6 +248,20 @@ class Checks(Project):
                                        "| core matrix | 3 |\n")
         self.assertEqual(self.run_checks()[0], 0)
 
+    def test_shapes(self):
+        self.page("## Pitfalls", "## Traps")
+        self.fails('docs/01_name.md has no section "Pitfalls"')
+        self.page("2. *(GPU)* Two.", "   And two.")
+        self.fails("docs/01_name.md has fewer than two exercises")
+        self.write("docs/01_name.md", PAGE.replace("<!-- from", "<!-- of", 1))
+        self.fails("docs/01_name.md walks through fewer than 4 excerpts")
+
+    def test_commands(self):
+        self.page("make stage-1 &&", "make stage-1 | (")
+        self.fails("docs/01_name.md:21: bash does not take it")
+        self.page("stages/01_name.cu\n```\n", "stages/02_name.cu\n```\n")
+        self.fails("docs/01_name.md:21: stages/02_name.cu does not exist")
+
     def test_make_targets(self):
         self.page("See", "Say `make test`, `make diff-3` or `make stage-N`. See")
         self.assertEqual(self.run_checks()[0], 0)
@@ -284,7 +332,7 @@ class Hashes(Project):
     def test_same_kernel(self):
         code, printed = self.run_checks()
         self.assertEqual(code, 0, printed)
-        self.assertEqual(printed.splitlines()[-1], "docs: 15 passed, 0 failed, 1 skipped")
+        self.assertEqual(printed.splitlines()[-1], "docs: 17 passed, 0 failed, 1 skipped")
 
     def test_changed_kernel(self):
         self.built("ffff")
@@ -335,7 +383,7 @@ class Hashes(Project):
         self.chooser("wide")
         code, printed = self.run_checks()
         self.assertEqual(code, 0, printed)
-        self.assertEqual(printed.splitlines()[-1], "docs: 15 passed, 0 failed, 1 skipped")
+        self.assertEqual(printed.splitlines()[-1], "docs: 17 passed, 0 failed, 1 skipped")
 
     def test_a_chosen_kernel_that_has_changed(self):
         self.chooser("wide", "ffff")

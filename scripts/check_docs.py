@@ -228,6 +228,21 @@ def check_links(root):
                         yield f"{path.relative_to(root)}:{number}: {target}: no such heading"
 
 
+def check_reachable(root):
+    """Who starts at README.md gets to every page."""
+    pages = {path.resolve() for path in tables.markdown_files(root)}
+    reached, pending = set(), [(root / "README.md").resolve()]
+    while pending:
+        path = pending.pop()
+        if path in pages and path not in reached:
+            reached.add(path)
+            for _, line in prose(path.read_text(encoding="utf-8")):
+                targets = [target.partition("#")[0] for target in LINK.findall(line)]
+                pending += [(path.parent / target).resolve() for target in targets]
+    for path in sorted(pages - reached):
+        yield f"{path.relative_to(root.resolve())}: no link leads from README.md to this page"
+
+
 def check_isa_links(root):
     for path in tables.markdown_files(root):
         for number, line in prose(path.read_text(encoding="utf-8")):
@@ -563,6 +578,7 @@ def listed_kernels(root):
 CHECKS = {
     "tables and plot match docs/results": check_tables,
     "relative links resolve": check_links,
+    "every page can be reached": check_reachable,
     "ISA links have anchors": check_isa_links,
     "excerpts stand in their files": check_excerpts,
     "reports are the PTX machine's": check_reports,

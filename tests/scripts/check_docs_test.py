@@ -128,7 +128,10 @@ class Project(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
-        self.write("README.md", "[page](docs/01_name.md)\n")
+        self.write("README.md", "[page](docs/01_name.md), [words](docs/glossary.md), [l](docs/limits.md)\n"
+                                "[h](docs/hopper_numbers.md), [i](docs/isa.md)\n")
+        for name in ("limits", "hopper_numbers", "isa"):  # pages that some tests replace
+            self.write(f"docs/{name}.md", f"# {name}\n")
         self.write("docs/01_name.md", PAGE)
         self.write("docs/guide.md", GUIDE)
         self.write("docs/glossary.md", "| here | means |\n|---|---|\n| rung, stage | a step |\n")
@@ -165,7 +168,7 @@ class Checks(Project):
         code, printed = self.run_checks()
         self.assertEqual(code, 0, printed)
         self.assertIn("SKIPPED published kernels are unchanged: docs/results has no", printed)
-        self.assertEqual(printed.splitlines()[-1], "docs: 16 passed, 0 failed, 2 skipped")
+        self.assertEqual(printed.splitlines()[-1], "docs: 17 passed, 0 failed, 2 skipped")
 
     def test_tables(self):
         self.write("docs/guide.md", GUIDE.replace("–", "9"))
@@ -176,6 +179,13 @@ class Checks(Project):
         self.fails("guide.md#how-to-write: no such heading")
         self.page("guide.md#how-to-read", "gide.md")
         self.fails("docs/01_name.md:15: gide.md does not exist")
+
+    def test_a_page_that_nothing_leads_to(self):
+        self.write("docs/lost.md", "# Lost\n\n[other](lost_too.md)\n")
+        self.write("docs/lost_too.md", "# Lost too\n")
+        self.fails("docs/lost.md: no link leads", "docs/lost_too.md: no link leads")
+        self.page("See", "[Lost](lost.md#lost). See")
+        self.assertEqual(self.run_checks()[0], 0)
 
     def test_isa_links(self):
         self.page(f"{ISA}#bar", f"{ISA}index.html#bar")
@@ -332,7 +342,7 @@ class Hashes(Project):
     def test_same_kernel(self):
         code, printed = self.run_checks()
         self.assertEqual(code, 0, printed)
-        self.assertEqual(printed.splitlines()[-1], "docs: 17 passed, 0 failed, 1 skipped")
+        self.assertEqual(printed.splitlines()[-1], "docs: 18 passed, 0 failed, 1 skipped")
 
     def test_changed_kernel(self):
         self.built("ffff")
@@ -383,7 +393,7 @@ class Hashes(Project):
         self.chooser("wide")
         code, printed = self.run_checks()
         self.assertEqual(code, 0, printed)
-        self.assertEqual(printed.splitlines()[-1], "docs: 17 passed, 0 failed, 1 skipped")
+        self.assertEqual(printed.splitlines()[-1], "docs: 18 passed, 0 failed, 1 skipped")
 
     def test_a_chosen_kernel_that_has_changed(self):
         self.chooser("wide", "ffff")

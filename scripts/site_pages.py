@@ -51,7 +51,7 @@ html_css_files = ["site.css"]
 html_static_path = ["_static"]
 suppress_warnings = ["misc.highlighting_failure"]  # a fence that leaves something out is no C++
 '''
-CSS = """.content { width: 54em; }
+CSS = """.content { width: 50em; }
 article table { font-size: 0.82rem; }
 article table td, article table th { white-space: normal; min-width: 4rem; }
 article pre { font-size: 0.8rem; line-height: 1.35; }

@@ -50,8 +50,12 @@ GLOSSARY = """GPC SBO LBO scale-d acquire release relaxed scope proxy swizzle at
 variant warpgroup producer consumer cluster raster slot parity epilogue policy race deadlock""".split()
 GLOSSARY += """GEMM SM TMA lane warp grid CTA phase wave panel box fence barrier bank sector epilogue
 tile slot ring workspace mbarrier""".split()
-GLOSSARY += ["core matrix", "tensor map", "stream-K", "ping-pong", "tensor core", "pending count",
-             "tx-count", "proxy fence", "generic proxy", "async proxy", "K-major", "MN-major"]  # fmt: skip
+GLOSSARY += """multicast persistent fragment spill""".split()
+GLOSSARY += [
+    "core matrix", "tensor map", "tensor memory", "tensor core", "CTA pair", "block scaling",
+    "stream-K", "ping-pong", "dependent launch", "register trading", "pending count", "tx-count",
+    "proxy fence", "generic proxy", "async proxy", "K-major", "MN-major",
+]  # fmt: skip
 
 SECTIONS = "The idea,New instructions,Measured,Pitfalls,Break it,How others do it".split(",")
 EXCERPTS = 4  # at least, of a page

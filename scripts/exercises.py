@@ -92,7 +92,8 @@ class Example(Exercise):
 
     def __init__(self, page, number, fences_):
         self.page, self.name = page.name, f"{page.stem}.{number}"
-        self.lines, self.gpu, self.fences = [], False, fences_
+        self.gpu, self.fences = False, fences_
+        self.lines = [line for kind, body in fences_ for line in (f"```{kind}", *body, "```")]
 
     def form(self):
         return iter(())

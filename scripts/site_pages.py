@@ -34,7 +34,7 @@ PARTS = (
     ("The ladder", "RUNGS"),
     ("Beside the ladder", "more_exercises cost_model sharing_k sums"),
     ("Measured", "results limits energy hopper_numbers measuring"),
-    ("The PTX machine", "machine failures isa"),
+    ("The PTX machine", "machine machine_ci failures isa"),
     ("Look it up", "building ptxas glossary"),
 )  # fmt: skip
 LAST = "More"

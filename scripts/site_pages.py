@@ -29,11 +29,11 @@ LISTED = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 
 # The order of the pages. A rung is found by its number, and what is not named here comes last.
 PARTS = (
-    ("Learn it", "start asynchrony mbarrier tensor_maps descriptors registers pipelines scheduling "
+    ("Learn it", "start asynchrony mbarrier tensor_maps descriptors explore registers pipelines scheduling "
                  "debugging misconceptions blackwell"),
     ("The ladder", "RUNGS"),
     ("Beside the ladder", "more_exercises cost_model sharing_k sums"),
-    ("Measured", "results limits energy hopper_numbers measuring"),
+    ("Measured", "results traces limits energy hopper_numbers measuring"),
     ("The PTX machine", "machine machine_ci failures isa"),
     ("Look it up", "building ptxas glossary"),
 )  # fmt: skip

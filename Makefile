@@ -108,6 +108,7 @@ include common/limits/limits.mk
 include tests/seam/seam.mk
 include tests/sanitize.mk
 include scripts/editors.mk
+include scripts/site.mk
 
 # Make's variables become the programs' options, those of the command line only: an environment
 # often has an N or a DATA of its own.
@@ -168,6 +169,7 @@ make isa           docs/isa.md, which instructions it runs
 make golden        what a GPU does with single instructions, recorded for make test; needs a GPU
 make format        formats the sources, format-check only looks, clang-format gets the formatter
 make compile_commands.json  for clangd and editors
+make site          README and docs as static HTML in build/site; gets Sphinx with pip, into build/
 make clean         removes build/
 
 Rungs: $(STEMS)

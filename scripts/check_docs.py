@@ -31,8 +31,9 @@ ISA_LINK = re.compile(re.escape(ISA) + r"#[a-z0-9-]+")
 ELISION = "…"
 SPEED = re.compile(r"\d[\d.,]*\s*(?:TFLOPS|TFLOP/s|GFLOPS|GFLOP/s)")
 MAKE = re.compile(r"\bmake ([a-z]+(?:-[a-z]+)*)(-(?:NN?|\d+))?(?![\w-])(?!\.[M\d])")
-EXERCISE = re.compile(r"\bmake exercise-((?:\d+|m)\.\d+)")
+EXERCISE = re.compile(r"\bmake exercise-(\w+\.\d+)")
 FAILURE = "failure-"  # make failure-NAME
+COMMAND_FILES = re.compile(r"(?<![\w/.-])(?:scripts|common|docs|stages|tests)/[\w./-]*\w")
 GENERATED = re.compile(r"<!-- (?:value|counter|energy|shapes|sweep|limit): [^>]+? -->.*?<!-- end -->")
 
 # Numbers that several pages use: each comes from docs/results where it stands, so that no page can
@@ -47,7 +48,17 @@ NAMED_NUMBERS = (
 # Terms that have to be looked up, with the pages' own that are easily taken for everyday words.
 GLOSSARY = """GPC SBO LBO scale-d acquire release relaxed scope proxy swizzle atom chunk descriptor rung
 variant warpgroup producer consumer cluster raster slot parity epilogue policy race deadlock""".split()
-GLOSSARY += ["core matrix", "tensor map", "stream-K", "ping-pong"]
+GLOSSARY += """GEMM SM TMA lane warp grid CTA phase wave panel box fence barrier bank sector epilogue
+tile slot ring workspace mbarrier""".split()
+GLOSSARY += """multicast persistent fragment spill""".split()
+GLOSSARY += [
+    "core matrix", "tensor map", "tensor memory", "tensor core", "CTA pair", "block scaling",
+    "stream-K", "ping-pong", "dependent launch", "register trading", "pending count", "tx-count",
+    "proxy fence", "generic proxy", "async proxy", "K-major", "MN-major",
+]  # fmt: skip
+
+SECTIONS = "The idea,New instructions,Measured,Pitfalls,Break it,How others do it".split(",")
+EXCERPTS = 4  # at least, of a page
 
 # What no text of the project may contain, each with the reason.
 FORBIDDEN = (
@@ -221,6 +232,21 @@ def check_links(root):
                         yield f"{path.relative_to(root)}:{number}: {target}: no such heading"
 
 
+def check_reachable(root):
+    """Who starts at README.md gets to every page."""
+    pages = {path.resolve() for path in tables.markdown_files(root)}
+    reached, pending = set(), [(root / "README.md").resolve()]
+    while pending:
+        path = pending.pop()
+        if path in pages and path not in reached:
+            reached.add(path)
+            for _, line in prose(path.read_text(encoding="utf-8")):
+                targets = [target.partition("#")[0] for target in LINK.findall(line)]
+                pending += [(path.parent / target).resolve() for target in targets]
+    for path in sorted(pages - reached):
+        yield f"{path.relative_to(root.resolve())}: no link leads from README.md to this page"
+
+
 def check_isa_links(root):
     for path in tables.markdown_files(root):
         for number, line in prose(path.read_text(encoding="utf-8")):
@@ -265,6 +291,21 @@ def check_pages(root):
         yield f"stages/{stem}.cu has no page docs/{stem}.md"
     for stem in sorted(pages - stages):
         yield f"docs/{stem}.md has no rung stages/{stem}.cu"
+
+
+def check_shapes(root):
+    """A rung's page has the sections of the others, excerpts to walk through, and exercises."""
+    for path in sorted((root / "stages").glob("[0-9]*_*.cu")):
+        page = root / f"docs/{path.stem}.md"
+        text = page.read_text(encoding="utf-8") if page.exists() else ""
+        heads = [line[3:] for _, line in prose(text) if line.startswith("## ")]
+        for head in SECTIONS if text else ():
+            if head not in heads:
+                yield f"docs/{page.name} has no section \"{head}\""
+        if text and len(excerpts(text)) < EXCERPTS:
+            yield f"docs/{page.name} walks through fewer than {EXCERPTS} excerpts"
+        if text and len(exercises.of_page(page)) < 2:
+            yield f"docs/{page.name} has fewer than two exercises"
 
 
 def check_instruction_tables(root):
@@ -363,6 +404,34 @@ def check_make_targets(root):
             for name, rung in MAKE.findall(code):
                 if name not in (per_stage if rung else single):
                     yield f"{path.relative_to(root)}:{number}: make {name}{rung} is no target"
+
+
+def check_commands(root):
+    """Commands in ```sh fences are bash, and name files that exist. What they print is compared by
+    make test-docs, where a page says it."""
+    for path in tables.markdown_files(root):
+        for number, lines in commands(path.read_text(encoding="utf-8")):
+            where = f"{path.relative_to(root)}:{number}"
+            text = "\n".join(lines)
+            parsed = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True)
+            if parsed.returncode:
+                yield f"{where}: bash does not take it: {parsed.stderr.strip()}"
+            for name in COMMAND_FILES.findall(text):
+                if not (root / name).exists():
+                    yield f"{where}: {name} does not exist"
+
+
+def commands(text):
+    """[(line number, lines)] of the ```sh fences."""
+    found, body, language = [], [], None
+    for number, line in enumerate(text.split("\n"), 1):
+        if FENCE.match(line):
+            if language == "sh":
+                found.append((number - len(body), body))
+            language, body = (line.strip("`~ ") if language is None else None), []
+        elif language == "sh":
+            body.append(line.strip())
+    return found
 
 
 def check_exercises(root):
@@ -513,16 +582,19 @@ def listed_kernels(root):
 CHECKS = {
     "tables and plot match docs/results": check_tables,
     "relative links resolve": check_links,
+    "every page can be reached": check_reachable,
     "ISA links have anchors": check_isa_links,
     "excerpts stand in their files": check_excerpts,
     "reports are the PTX machine's": check_reports,
     "every rung has a page": check_pages,
+    "pages of rungs have what the others have": check_shapes,
     "instruction tables match common/ptx": check_instruction_tables,
     "words": check_words,
     "no speed without a source": check_speeds,
     "numbers of one name come from one source": check_named_numbers,
     "words are in the glossary": check_glossary,
     "make targets exist": check_make_targets,
+    "commands can be typed": check_commands,
     "exercises have a mark and an answer": check_exercises,
     "docs/isa.md is the decode table": check_isa,
     "published kernels are unchanged": check_hashes,

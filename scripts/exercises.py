@@ -1,18 +1,24 @@
 #!/usr/bin/env python3
-"""Runs the exercises of docs/NN_*.md, and the proofs of docs/misconceptions.md: applies the change that an answer shows, in a copy of the
-tree, runs its commands there and compares what they print with what the answer says.
+"""Runs the exercises of docs/NN_*.md, the proofs of docs/misconceptions.md and the examples of the
+guides: applies the change that an answer shows, in a copy of the tree, runs its commands there and
+compares what they print with what the answer says.
 
     exercises.py [NAME...]      all, or those that are named: 5.2 is the second of page 5, m.2 that of
-                                docs/misconceptions.md
+                                docs/misconceptions.md, mbarrier.1 the first example of
+                                docs/mbarrier.md
     exercises.py --show NAME    one, for a reader: everything that its commands print
 
-An exercise is a numbered item of a section "Break it", or "The list". It begins with *(GPU)* or *(no GPU)* and has
+An exercise is a numbered item of a section "Break it", or "The list", or of "Rung N" of
+docs/more_exercises.md. It begins with *(GPU)* or *(no GPU)* and has
 a folded answer, <details>, in which fences say what to do, in this order:
 
     ```diff     --- FILE, then hunks divided by lines @@: what is taken out and put in, and lines that
                 stay. The lines of a hunk but those with + stand in FILE next to each other, once.
     ```sh       commands, one a line, run on the PTX machine if a ```text follows
     ```text     what they print; … stands for anything, white space counts once
+
+An example is such a run of fences anywhere on another page: each ```sh with a ```text right behind
+it, and the ```diff in front of it, if there is one.
 
 The last line is "exercises: N passed, N failed, N skipped". Python standard library only.
 """
@@ -30,6 +36,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SECTIONS = ("## Break it", "## The list")
 MISCONCEPTIONS = "misconceptions.md"
+MORE = "more_exercises.md"
+RUNG = re.compile(r"^## Rung (\d+)$")
 COPIES = ROOT / "build" / "exercises"  # trees that answers are tried in
 ITEM = re.compile(r"^(\d+)\. ")
 MARK = re.compile(r"^\d+\. \*\((GPU|no GPU)\)\* ")
@@ -47,9 +55,8 @@ class Problem(Exception):
 class Exercise:
     """name: "5.2". gpu: whether it is marked as one for a GPU. fences: [(language, lines)]."""
 
-    def __init__(self, page, number, lines):
+    def __init__(self, page, which, number, lines):
         self.page = page.name
-        which = "m" if page.name == MISCONCEPTIONS else int(page.name.split("_")[0])
         self.name = f"{which}.{number}"
         self.lines = lines
         mark = MARK.match(lines[0])
@@ -80,6 +87,46 @@ class Exercise:
             yield "is for a machine without a GPU, but its answer has no ```sh with a ```text"
 
 
+class Example(Exercise):
+    """Of a guide: a command, and what it prints. name: "mbarrier.1"."""
+
+    def __init__(self, page, number, fences_):
+        self.page, self.name = page.name, f"{page.stem}.{number}"
+        self.gpu, self.fences = False, fences_
+        self.lines = [line for kind, body in fences_ for line in (f"```{kind}", *body, "```")]
+
+    def form(self):
+        return iter(())
+
+
+def examples(page):
+    """The examples of a page: runs of fences that stand one behind the other and end in ```text."""
+    found, block = [], []
+    for kind, lines, follows in placed_fences(page.read_text(encoding="utf-8").split("\n")):
+        block = (block if follows else []) + [(kind, lines)]
+        if kind == "text" and len(block) > 1 and block[-2][0] == "sh":
+            found.append(Example(page, len(found) + 1, block))
+            block = []
+    return found
+
+
+def placed_fences(lines):
+    """[(language, lines, whether only empty lines are between it and the fence before it)]"""
+    found, kind, follows = [], None, False
+    for line in lines:
+        match = FENCE.match(line)
+        if match and kind is None:
+            kind, body = match.group(1), []
+        elif match:
+            found.append((kind, body, follows))
+            kind, follows = None, True
+        elif kind is not None:
+            body.append(line)
+        elif line.strip():
+            follows = False
+    return found
+
+
 def fences(lines):
     found, kind = [], None
     for line in lines:
@@ -97,12 +144,22 @@ def fences(lines):
 def of_page(page):
     """The exercises of a page."""
     lines = page.read_text(encoding="utf-8").split("\n")
-    start = next((i + 1 for i, line in enumerate(lines) if line in SECTIONS), None)
-    if start is None:
-        return []
-    end = next((i for i in range(start, len(lines)) if lines[i].startswith("## ")), len(lines))
+    found = []
+    for i, line in enumerate(lines):
+        rung = RUNG.match(line) if page.name == MORE else None
+        if rung:
+            found += of_section(page, int(rung.group(1)), lines[i + 1 :])
+        elif line in SECTIONS:
+            which = "m" if page.name == MISCONCEPTIONS else int(page.name.split("_")[0])
+            found += of_section(page, which, lines[i + 1 :])
+    return found
+
+
+def of_section(page, which, lines):
+    """The list of a section, whose heading stands before the lines."""
+    end = next((i for i in range(len(lines)) if lines[i].startswith("## ")), len(lines))
     found, fenced = [], False
-    for line in lines[start:end]:
+    for line in lines[:end]:
         item = ITEM.match(line) if not fenced else None
         fenced ^= bool(FENCE.match(line))
         if item:
@@ -111,13 +168,16 @@ def of_page(page):
             found[-1][1].append(line)
         elif found and line:
             break  # behind the list
-    return [Exercise(page, number, body) for number, body in found]
+    return [Exercise(page, which, number, body) for number, body in found]
 
 
 def all_exercises(root=ROOT):
     pages = sorted((root / "docs").glob("[0-9]*_*.md"))
-    pages += [path for path in [root / "docs" / MISCONCEPTIONS] if path.exists()]
-    return [exercise for page in pages for exercise in of_page(page)]
+    pages += [root / "docs" / name for name in (MORE, MISCONCEPTIONS)]
+    pages = [page for page in pages if page.exists()]
+    known = [exercise for page in pages for exercise in of_page(page)]
+    guides = sorted(set((root / "docs").glob("*.md")) - set(pages))
+    return known + [example for page in guides for example in examples(page)]
 
 
 # --- changing the source -------------------------------------------------------------------------

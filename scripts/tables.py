@@ -13,6 +13,7 @@ A table stands between two lines of its own:
   problems [N]   the result of each rung that solves another problem than the ladder's (of rung N
                  alone), a row for each of the types, layouts, … that were measured
   rung N         every variant of rung N, below the result of the rung that it grew from
+  short N        the same in few columns, and which ceiling is closest: what the rung's page has
   counters N     what Nsight Compute counted of each, at the largest of the usual cubes
   environment    the machine and the versions behind the numbers
   baseline       which cuBLASLt algorithm won for each of the usual cubes
@@ -396,7 +397,7 @@ def rung_table(root, results, others, stage):
     ]
     rows = []
     earlier = grown_from(root, stage)
-    before = results.any_row(earlier, "result")
+    before = results.any_row(earlier, "result") if earlier > 0 else None
     if before:
         label = f"*rung {earlier}, {before['variant']}*"
         rows.append(variant_row(results, label, earlier, "result", size))
@@ -413,6 +414,47 @@ def rung_table(root, results, others, stage):
         "",
         "TFLOPS, in brackets the share of the best cuBLASLt algorithm timed in turns with it; "
         "bold: the variant that stands for the rung.",
+    ]
+
+
+def short_table(root, results, others, stage):
+    """What a page needs of rung_table: one size, and which limit is closest."""
+    if results is None or not results.variants(stage):
+        return [NOT_MEASURED]
+    size = results.detail_size(stage) or 8192
+    limits = limits_tables.load(results)
+
+    def line(label, number, variant):
+        burst, sustained = (results.find(number, variant, size, regime) for regime in REGIMES)
+        use = limits and limits_tables.use_of(limits, results, number, variant, size, "burst")
+        return [
+            label,
+            with_share(burst),
+            with_share(sustained),
+            measured(burst, lambda r: percent(r.get("tensor_share"))),
+            registers(burst or results.any_row(number, variant)),
+            use.binding_cell() if use and use.tile else DASH,
+        ]
+
+    rows = []
+    earlier = grown_from(root, stage)
+    before = results.any_row(earlier, "result") if earlier > 0 else None
+    if before:
+        rows.append(line(f"*rung {earlier}, {before['variant']}*", earlier, "result"))
+    for variant in results.variants(stage):
+        if any(row["m"] == row["n"] == row["k"] for row in results.of_variant(stage, variant)):
+            is_result = results.any_row(stage, variant)["result"]
+            rows.append(line(f"**{variant}**" if is_result else variant, stage, variant))
+    opponent = [tflops(results.baseline(size, regime, stage)) for regime in REGIMES]
+    rows.append(["*best cuBLASLt*", *opponent, DASH, DASH, DASH])
+    header = ["variant", f"{size}³ burst", f"{size}³ sustained", "tensor share", "registers",
+              "closest ceiling"]  # fmt: skip
+    link = f"results.md#rung-{stage}"
+    return markdown(header, rows) + [
+        "",
+        "TFLOPS, in brackets the share of the best cuBLASLt algorithm timed in turns with it; bold: "
+        "the variant that stands for the rung. Tensor share and closest ceiling: burst. Other sizes, "
+        f"clocks, counters: [results]({link}).",
     ]
 
 
@@ -562,6 +604,8 @@ def table(root, results, others, kind, number, where):
         return problems_table(root, results, others, link, int(number) if number else None)
     if kind == "rung" and number is not None and number.isdecimal():
         return rung_table(root, results, others, int(number))
+    if kind == "short" and number is not None and number.isdecimal():
+        return refused_at(where, short_table, root, results, others, int(number))
     if kind == "counters" and number is not None and number.isdecimal():
         return counters_table(root, results, others, int(number))
     if kind == "energy" and number is not None:
@@ -590,8 +634,9 @@ def table(root, results, others, kind, number, where):
     name = " ".join(filter(None, (kind, number)))
     raise Problem(
         f'{where}: no table is called "{name}"; '
-        "there are ladder [PROBLEM], problems [N], rung N, counters N, environment, baseline, submitted, energy NAME, "
-        "shapes N, ways N, sums, sweep, limits, ceilings [N], best [REGIME | CHIP]"
+        "there are ladder [PROBLEM], problems [N], rung N, short N, counters N, environment, baseline, "
+        "submitted, energy NAME, shapes N, ways N, sums, sweep, limits, ceilings [N], "
+        "best [REGIME | CHIP]"
     )
 
 

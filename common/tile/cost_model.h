@@ -1,7 +1,7 @@
 // Which configuration of a tiled GEMM suits a shape: an estimate from first principles, in clocks.
 //
 // CTAs take blocks of tiles in rounds. A round lasts about as long as the slowest of three: the
-// SM that multiplies, the bytes through L2, the bytes of DRAM. docs/11_autotuned.md derives each
+// SM that multiplies, the bytes through L2, the bytes of DRAM. docs/cost_model.md derives each
 // term. Plain arithmetic: no table of shapes, nothing from CUDA.
 #pragma once
 

@@ -60,9 +60,9 @@ def problems(root=ROOT):
                 if number > LAST_WHOLE and same:
                     yield f"{header}: rung {number} has a copy of {name}"
             if first > LAST_WHOLE:
-                page = os.path.join(root, "docs", os.path.basename(stage)[: -len(".cu")] + ".md")
-                if not quoted(read(page), header, text):
-                    yield f"{header}: {os.path.basename(page)} does not quote {name} whole"
+                pages = glob.glob(os.path.join(root, "docs", "*.md"))
+                if not any(quoted(read(page), header, text) for page in pages):
+                    yield f"{header}: no page quotes {name} whole"
         users = [number for number in rungs if header in block_headers(rungs[number])]
         if users and min(users) <= LAST_WHOLE:
             yield f"{header}: rung {min(users)} includes it, but is a whole file"

@@ -241,3 +241,43 @@ TEST_CASE("operand: the page's table of layouts is what the code has") {
   });
   CHECK(rows == 8);
 }
+
+// | K | 128 bytes | 64 | boxes | bytes | LBO | SBO | advance to k = 16 | 32 | 64 |
+template <Major MAJOR, int SPAN, int BK>
+std::string guide_row() {
+  std::string row = std::string("| ") + (MAJOR == Major::K ? "K" : "MN") + " | " +
+                    std::to_string(SPAN) + " bytes | " + std::to_string(BK) + " | ";
+  if constexpr (MAJOR == Major::K && BK * 2 < SPAN) {
+    return row + "none: a row has only " + std::to_string(BK * 2) + " bytes |";
+  } else {
+    using T = OperandTile<MAJOR, SPAN, 2, 128, BK>;
+    check_tile<T>(128, 64);
+    const uint64_t descriptor = T::descriptor(0);
+    const auto at = [](int k) { return k < BK ? number(T::offset(0, k)) : std::string("–"); };
+    return row + box<T>(128) + " | " + number(sizeof(T)) + " | " +
+           (MAJOR == Major::MN ? number(field(descriptor, 16)) : "–") + " | " +
+           number(field(descriptor, 32)) + " | " + at(16) + " | " + at(32) + " | " + at(64) + " |";
+  }
+}
+
+TEST_CASE("operand: the guide's table of swizzles and depths is what the code has") {
+  std::ifstream page("docs/descriptors.md");
+  std::stringstream text;
+  text << page.rdbuf();
+  const auto check = [&](const std::string& row) {
+    CHECK_MESSAGE(text.str().find(row + "\n") != std::string::npos,
+                  "docs/descriptors.md lacks: " << row);
+  };
+  const auto depths = [&]<Major MAJOR, int SPAN>() {
+    check(guide_row<MAJOR, SPAN, 128>());
+    check(guide_row<MAJOR, SPAN, 64>());
+    check(guide_row<MAJOR, SPAN, 32>());
+  };
+  const auto spans = [&]<Major MAJOR>() {
+    depths.template operator()<MAJOR, 128>();
+    depths.template operator()<MAJOR, 64>();
+    depths.template operator()<MAJOR, 32>();
+  };
+  spans.template operator()<Major::K>();
+  spans.template operator()<Major::MN>();
+}

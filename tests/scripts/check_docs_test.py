@@ -16,6 +16,7 @@ import check_docs  # noqa: E402
 import tables  # noqa: E402
 from listing import listing  # noqa: E402
 
+CHECKS = len(check_docs.CHECKS)
 ISA = "https://docs.nvidia.com/cuda/parallel-thread-execution/"
 
 WRAPPERS = """namespace ptx {
@@ -70,6 +71,40 @@ ptx::bar_sync();
 
 See [the guide](guide.md#how-to-read) and [above](#1-a-rung).
 [Others](https://example.com/) report 700 TFLOPS.
+
+## The idea
+
+```sh
+make stage-1 && ls stages/01_name.cu
+```
+""" + """
+<!-- from stages/01_name.cu -->
+```cpp
+ptx::bar_sync();
+```
+""" * 3 + """
+## New instructions
+
+## Measured
+
+## Pitfalls
+
+## Break it
+
+1. *(GPU)* One.
+
+   <details><summary>Answer</summary>
+
+   One.
+   </details>
+2. *(GPU)* Two.
+
+   <details><summary>Answer</summary>
+
+   Two.
+   </details>
+
+## How others do it
 """
 
 GUIDE = """# Guide
@@ -94,7 +129,10 @@ class Project(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
-        self.write("README.md", "[page](docs/01_name.md)\n")
+        self.write("README.md", "[page](docs/01_name.md), [words](docs/glossary.md), [l](docs/limits.md)\n"
+                                "[h](docs/hopper_numbers.md), [i](docs/isa.md)\n")
+        for name in ("limits", "hopper_numbers", "isa"):  # pages that some tests replace
+            self.write(f"docs/{name}.md", f"# {name}\n")
         self.write("docs/01_name.md", PAGE)
         self.write("docs/guide.md", GUIDE)
         self.write("docs/glossary.md", "| here | means |\n|---|---|\n| rung, stage | a step |\n")
@@ -131,7 +169,7 @@ class Checks(Project):
         code, printed = self.run_checks()
         self.assertEqual(code, 0, printed)
         self.assertIn("SKIPPED published kernels are unchanged: docs/results has no", printed)
-        self.assertEqual(printed.splitlines()[-1], "docs: 14 passed, 0 failed, 2 skipped")
+        self.assertEqual(printed.splitlines()[-1], f"docs: {CHECKS - 2} passed, 0 failed, 2 skipped")
 
     def test_tables(self):
         self.write("docs/guide.md", GUIDE.replace("–", "9"))
@@ -142,6 +180,13 @@ class Checks(Project):
         self.fails("guide.md#how-to-write: no such heading")
         self.page("guide.md#how-to-read", "gide.md")
         self.fails("docs/01_name.md:15: gide.md does not exist")
+
+    def test_a_page_that_nothing_leads_to(self):
+        self.write("docs/lost.md", "# Lost\n\n[other](lost_too.md)\n")
+        self.write("docs/lost_too.md", "# Lost too\n")
+        self.fails("docs/lost.md: no link leads", "docs/lost_too.md: no link leads")
+        self.page("See", "[Lost](lost.md#lost). See")
+        self.assertEqual(self.run_checks()[0], 0)
 
     def test_isa_links(self):
         self.page(f"{ISA}#bar", f"{ISA}index.html#bar")
@@ -214,6 +259,20 @@ class Checks(Project):
                                        "| core matrix | 3 |\n")
         self.assertEqual(self.run_checks()[0], 0)
 
+    def test_shapes(self):
+        self.page("## Pitfalls", "## Traps")
+        self.fails('docs/01_name.md has no section "Pitfalls"')
+        self.page("2. *(GPU)* Two.", "   And two.")
+        self.fails("docs/01_name.md has fewer than two exercises")
+        self.write("docs/01_name.md", PAGE.replace("<!-- from", "<!-- of", 1))
+        self.fails("docs/01_name.md walks through fewer than 4 excerpts")
+
+    def test_commands(self):
+        self.page("make stage-1 &&", "make stage-1 | (")
+        self.fails("docs/01_name.md:21: bash does not take it")
+        self.page("stages/01_name.cu\n```\n", "stages/02_name.cu\n```\n")
+        self.fails("docs/01_name.md:21: stages/02_name.cu does not exist")
+
     def test_make_targets(self):
         self.page("See", "Say `make test`, `make diff-3` or `make stage-N`. See")
         self.assertEqual(self.run_checks()[0], 0)
@@ -284,7 +343,7 @@ class Hashes(Project):
     def test_same_kernel(self):
         code, printed = self.run_checks()
         self.assertEqual(code, 0, printed)
-        self.assertEqual(printed.splitlines()[-1], "docs: 15 passed, 0 failed, 1 skipped")
+        self.assertEqual(printed.splitlines()[-1], f"docs: {CHECKS - 1} passed, 0 failed, 1 skipped")
 
     def test_changed_kernel(self):
         self.built("ffff")
@@ -335,7 +394,7 @@ class Hashes(Project):
         self.chooser("wide")
         code, printed = self.run_checks()
         self.assertEqual(code, 0, printed)
-        self.assertEqual(printed.splitlines()[-1], "docs: 15 passed, 0 failed, 1 skipped")
+        self.assertEqual(printed.splitlines()[-1], f"docs: {CHECKS - 1} passed, 0 failed, 1 skipped")
 
     def test_a_chosen_kernel_that_has_changed(self):
         self.chooser("wide", "ffff")

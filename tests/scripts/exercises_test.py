@@ -75,6 +75,14 @@ class Pages(unittest.TestCase):
         self.assertEqual(found[1].steps(), [])  # nothing says what it prints
         self.assertEqual([list(e.form()) for e in found], [[], []])
 
+    def test_more_exercises_are_of_the_rung_of_their_section(self):
+        path = self.root / "docs/more_exercises.md"
+        items = PAGE.split("## Break it\n")[1].split("Broken already")[0]
+        path.write_text(f"# More\n\n## Rung 5\n{items}\n## Rung 7\n{items.replace('1. ', '4. ', 1)}")
+        found = exercises.of_page(path)
+        self.assertEqual([e.name for e in found], ["5.1", "5.2", "7.4", "7.2"])
+        self.assertEqual([len(e.steps()) for e in found], [2, 0, 2, 0])
+
     def test_a_right_answer_passes_and_leaves_the_tree_as_it_was(self):
         self.assertIsNone(self.outcome())
         self.assertEqual((self.root / "stages/file").read_text(), FILE)
@@ -109,6 +117,24 @@ class Pages(unittest.TestCase):
     def test_white_space_counts_once(self):
         self.assertTrue(exercises.says("a\n  b   c\n", ["a b", "c"]))
         self.assertFalse(exercises.says("a\n  b   c\n", ["ab c"]))
+
+    def test_a_guide_has_the_examples_that_say_what_is_printed(self):
+        path = self.root / "docs/guide.md"
+        fences = ["```diff", "--- stages/file", "-zwei", "+two", "```", "```sh", "cat stages/file", "```"]
+        path.write_text("\n".join([
+            "# A guide", "```sh", "make stage-1", "```", "Not said what it prints.",
+            "```text", "no command", "```", *fences, "```text", "one two", "```",
+            *fences[5:], "", "```text", "one zwei", "```",
+            "```diff", "--- stages/file", "-zwei", "+drei", "```", "Not tried.", *fences[5:],
+            "```text", "one two", "```",
+        ]))  # fmt: skip
+        found = exercises.examples(path)
+        self.assertEqual([e.name for e in found], ["guide.1", "guide.2", "guide.3"])
+        self.assertEqual([[kind for kind, _, _ in e.steps()] for e in found],
+                         [["diff", "run"], ["run"], ["run"]])  # fmt: skip
+        outcomes = [exercises.try_exercise(e, self.root, self.root.parent) for e in found]
+        self.assertEqual(outcomes[:2], [None, None])
+        self.assertIn("does not print", outcomes[2])
 
     def test_the_pages_of_every_rung_have_exercises(self):
         pages = {exercise.page for exercise in exercises.all_exercises()}

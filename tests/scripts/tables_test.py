@@ -147,6 +147,16 @@ class Tables(Project):
         self.assertIn("| 192 KiB | 50.0 % / – | 1700 / 1700 | – |", lines[4])
         self.assertIn("*best cuBLASLt* | – | 800 | 800 | 800 |", lines[5])
 
+    def test_the_short_table_has_one_size(self):
+        self.results()
+        text = self.regenerated("<!-- table: short 2 -->\n<!-- end -->\n")
+        lines = [line for line in text.splitlines() if line.startswith("|")]
+        self.assertIn("| 8192³ burst | 8192³ sustained | tensor share |", lines[0])
+        self.assertEqual(lines[2], "| *rung 1, deep* | – | – | – | 168 → 40/232 | – |")
+        self.assertIn("| **deep** | 440 (55.0 %) | 396 (49.5 %) | 50.0 % |", lines[4])
+        self.assertIn("| *best cuBLASLt* | 800 | 800 |", lines[5])
+        self.assertIn("[results](results.md#rung-2)", text)
+
     def test_a_rung_of_another_problem_with_arguments(self):
         self.write("stages/03_typed.cu", "// Grown from stages/01_name.cu\n"
                    "void launch(const TypedArgs& g) {\n" + STAGE)  # fmt: skip
@@ -430,6 +440,8 @@ class Limits(Project):
             f"| **deep** | **{flop:.0f} of 4000** | {smem:.1f} of 128.0 | {l2:.1f} of 8.0 "
             f"| {read:.1f} of 5.5 | {dram:.2f} of 4.00 | `wgmma, N = 192`, 64.7 % | 55.0 % / 50.0 % |",
         )
+        short = self.regenerated("<!-- table: short 2 -->\n<!-- end -->\n")
+        self.assertIn("| `wgmma, N = 192`, 64.7 % |", short)
         # Its kernel is not the one whose tile was written down: what is counted holds all the same.
         self.assertIn("| shallow | – | – | – |", rows[0])
         self.assertIn("| L2 reads, ", rows[0])

@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+"""Makes static HTML of README.md, CONTRIBUTING.md and docs/*.md, with Sphinx.
+
+    site_pages.py --sphinx PYTHON OUTPUT    PYTHON has Sphinx, MyST and Furo, by make site
+    site_pages.py --source-only FOLDER      only writes what Sphinx would read
+
+Markdown goes as it is but for its links: those to sources become pages with numbered, highlighted
+lines. Every link of the result is then followed, so that a page that is built is a page that works.
+Opens from the disk, without a server. Python standard library only; Sphinx runs in its own process.
+"""
+
+import argparse
+import html.parser
+import re
+import shutil
+import subprocess
+import sys
+import urllib.parse
+from pathlib import Path
+
+import check_docs
+
+ROOT = Path(__file__).resolve().parents[1]
+LINK = re.compile(r"(!?\[[^\]]*\])\(([^)\s]+)\)")
+LANGUAGES = {
+    ".cu": "cuda", ".cuh": "cuda", ".cpp": "cpp", ".h": "cpp", ".py": "python", ".mk": "make",
+}  # fmt: skip
+LISTED = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+
+# The order of the pages. A rung is found by its number, and what is not named here comes last.
+PARTS = (
+    ("Learn it", "start asynchrony mbarrier tensor_maps descriptors explore registers pipelines scheduling "
+                 "debugging misconceptions blackwell"),
+    ("The ladder", "RUNGS"),
+    ("Beside the ladder", "more_exercises cost_model sharing_k sums"),
+    ("Measured", "results traces limits energy hopper_numbers measuring"),
+    ("The PTX machine", "machine machine_ci failures isa"),
+    ("Look it up", "building ptxas glossary"),
+)  # fmt: skip
+LAST = "More"
+
+CONF = '''project = "A ladder of Hopper GEMM kernels"
+html_title = project
+extensions = ["myst_parser"]
+myst_heading_anchors = 4
+myst_heading_slug_func = "site_pages.slug"
+html_theme = "furo"
+html_show_sphinx = html_show_copyright = html_copy_source = False
+pygments_style, pygments_dark_style = "friendly", "github-dark"
+html_css_files = ["site.css"]
+html_static_path = ["_static"]
+suppress_warnings = ["misc.highlighting_failure"]  # a fence that leaves something out is no C++
+'''
+CSS = """.content { width: 50em; }
+article table { font-size: 0.82rem; }
+article table td, article table th { white-space: normal; min-width: 4rem; }
+article pre { font-size: 0.8rem; line-height: 1.35; }
+article img { background: transparent; }
+.highlight .err { border: none; background: none; color: inherit; }
+details { border-left: 0.2rem solid var(--color-background-border); padding-left: 0.8rem; }
+summary { cursor: pointer; font-weight: 600; }
+"""
+
+
+class Problem(Exception):
+    """One sentence for whoever runs it."""
+
+
+def slug(text):
+    """A heading's anchor, as GitHub and check_docs.py have it."""
+    return re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
+
+
+# --- what Sphinx reads ---------------------------------------------------------------------------
+
+
+def pages(root):
+    """{path in the site: path in the project} of the Markdown."""
+    found = {Path("index.md"): root / "README.md"}
+    found[Path("CONTRIBUTING.md")] = root / "CONTRIBUTING.md"
+    golden = sorted((root / "tests/golden").glob("*.md"))
+    for path in sorted((root / "docs").glob("*.md")) + golden:
+        found[path.relative_to(root)] = path
+    return {to: path for to, path in found.items() if path.exists()}
+
+
+def target_of(root, path, target):
+    """Where a link of the page at `path` leads: a path in the project, or None if it leaves it."""
+    if re.match(r"[a-z]+:|#", target):
+        return None
+    found = (path.parent / target.partition("#")[0]).resolve()
+    return found if root in found.parents or found == root else None
+
+
+def site_path(root, known, path):
+    """The page of the site that stands for a file of the project, or for a folder."""
+    by_path = {value: key for key, value in known.items()}
+    if path in by_path:
+        return by_path[path]
+    if path.is_dir() and path / "README.md" in by_path:
+        return by_path[path / "README.md"]
+    name = path.relative_to(root)
+    return Path("source", name, "files.md") if path.is_dir() else Path("source", f"{name}.md")
+
+
+def is_shown(path):
+    return path.suffix in LANGUAGES or path.name in ("LICENSE", "Makefile") or path.suffix == ".txt"
+
+
+def rewritten(root, known, to, path, linked):
+    """The Markdown of a page with links that hold in the site. linked: gets what needs a page."""
+
+    def replace(match):
+        found = target_of(root, path, match.group(2))
+        if found is None or match.group(1).startswith("!"):
+            return match.group(0)
+        if not found.exists():
+            raise Problem(f"{path.relative_to(root)}: {match.group(2)} does not exist")
+        page = site_path(root, known, found)
+        if page.parts[0] == "source":
+            if not (found.is_dir() or is_shown(found)):
+                return match.group(0)  # a file to be had as it is
+            linked.add(found)
+        anchor = match.group(2).partition("#")[2]
+        up = Path(*[".."] * len(to.parent.parts))
+        return f"{match.group(1)}({(up / page).as_posix()}{'#' + anchor if anchor else ''})"
+
+    lines, fenced = [], False
+    for line in path.read_text(encoding="utf-8").split("\n"):
+        fence = check_docs.FENCE.match(line)
+        lines.append(line if fenced or fence else LINK.sub(replace, line))
+        fenced ^= bool(fence)
+    return "\n".join(lines)
+
+
+def source_page(root, path):
+    language = LANGUAGES.get(path.suffix, "text")
+    text = path.read_text(encoding="utf-8").rstrip("\n")
+    ticks = "`" * (max([3] + [len(run) + 1 for run in re.findall("`{3,}", text)]))
+    return (
+        f"---\norphan: true\nnosearch: true\n---\n\n# {path.relative_to(root)}\n\n"
+        f"{ticks}{{code-block}} {language}\n:linenos:\n\n{text}\n{ticks}\n"
+    )
+
+
+def files_page(root, folder, files):
+    lines = [f"- [{path.name}]({path.relative_to(folder).as_posix()}.md)" for path in files]
+    return (
+        f"---\norphan: true\nnosearch: true\n---\n\n# {folder.relative_to(root)}\n\n"
+        + "\n".join(lines) + "\n"
+    )  # fmt: skip
+
+
+def files_of(root, folder):
+    """The files of a folder that the project has and that are shown."""
+    listed = subprocess.run([*LISTED, folder], cwd=root, capture_output=True, text=True)
+    names = [root / name for name in listed.stdout.split("\0") if name]
+    return [path for path in sorted(names) if is_shown(path) and path.is_file()]
+
+
+def contents(known):
+    """[(title, [page without .md])] of docs/, in the order of PARTS."""
+    stems = [to.stem for to in known if to.parts[0] == "docs"]
+    rungs = [stem for stem in stems if re.match(r"\d\d_", stem)]
+    left, found = [stem for stem in stems if stem not in rungs], []
+    for title, names in PARTS:
+        here = rungs if names == "RUNGS" else [name for name in names.split() if name in left]
+        left = [name for name in left if name not in here]
+        found.append((title, [f"docs/{stem}" for stem in here]))
+    golden = [to.with_suffix("").as_posix() for to in known if to.parts[0] == "tests"]
+    contributing = [name for name in ("CONTRIBUTING",) if Path(f"{name}.md") in known]
+    found.append((LAST, [f"docs/{stem}" for stem in left] + contributing + golden))
+    return [(title, names) for title, names in found if names]
+
+
+def trees(known):
+    """The table of contents, as Sphinx wants it at the end of the first page."""
+    lines = []
+    for title, names in contents(known):
+        lines += ["", "```{toctree}", ":hidden:", f":caption: {title}", "", *names, "```"]
+    return "\n".join(lines) + "\n"
+
+
+def write_source(root, folder):
+    known, linked = pages(root), set()
+    shutil.rmtree(folder, ignore_errors=True)
+
+    def write(to, text):
+        (folder / to).parent.mkdir(parents=True, exist_ok=True)
+        (folder / to).write_text(text, encoding="utf-8")
+
+    for to, path in known.items():
+        text = rewritten(root, known, to, path, linked)
+        write(to, text + (trees(known) if to == Path("index.md") else ""))
+    for path in sorted(linked):
+        if path.is_dir():
+            files = files_of(root, path)
+            write(site_path(root, known, path), files_page(root, path, files))
+            linked = linked | set(files)
+    for path in sorted(path for path in linked if path.is_file()):
+        write(site_path(root, known, path), source_page(root, path))
+    for name in ("img", "results"):
+        if (root / "docs" / name).is_dir():
+            shutil.copytree(root / "docs" / name, folder / "docs" / name)
+    write("conf.py", f"import sys\nsys.path.insert(0, {str(ROOT / 'scripts')!r})\n{CONF}")
+    write("_static/site.css", CSS)
+
+
+# --- what came out -------------------------------------------------------------------------------
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.links, self.ids = [], {""}
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        for name, value in attributes:
+            if name == "id" and value:
+                self.ids.add(value)
+            if name in ("href", "src") and value:
+                self.links.append(value)
+
+
+def dead_links(site):
+    """"page: link" for each link inside of the site that leads nowhere."""
+    read = {path: Page(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
+    for path, page in read.items():
+        for link in dict.fromkeys(page.links):
+            url = urllib.parse.urlsplit(link)
+            if url.scheme or url.netloc:
+                continue
+            found = path
+            if url.path:
+                found = (path.parent / urllib.parse.unquote(url.path)).resolve()
+            at = urllib.parse.unquote(url.fragment)
+            if not found.exists() or found in read and at not in read[found].ids:
+                yield f"{path.relative_to(site)}: {link}"
+
+
+def foreign(site):
+    """What a page would fetch from elsewhere."""
+    for path in sorted(site.rglob("*.html")):
+        text = path.read_text(encoding="utf-8")
+        for tag in re.findall(r"<(?:script|link|img|iframe)\b[^>]*>", text):
+            found = re.search(r"(?:src|href)=\"(?:https?:)?//[^\"]*\"", tag)
+            if found:
+                yield f"{path.relative_to(site)}: {found.group()}"
+
+
+def build(python, output):
+    source, site = output.parent / f"{output.name}-source", output
+    write_source(ROOT, source)
+    shutil.rmtree(site, ignore_errors=True)
+    command = [python, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going", "-j", "2",
+               "-d", source / ".doctrees", source, site]  # fmt: skip
+    if subprocess.run([str(word) for word in command]).returncode:
+        raise Problem("Sphinx takes something else than it was given: the lines above say what")
+    wrong = list(dead_links(site.resolve())) + list(foreign(site))
+    if wrong:
+        raise Problem("links of the site that lead nowhere, or out of it:\n  " + "\n  ".join(wrong))
+    count = sum(1 for _ in site.rglob("*.html"))
+    print(f"site: {count} pages, open {site / 'index.html'}")
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description="README and docs as static HTML.")
+    parser.add_argument("--sphinx", type=Path, metavar="PYTHON")
+    parser.add_argument("--source-only", action="store_true")
+    parser.add_argument("output", type=Path)
+    options = parser.parse_args(arguments)
+    try:
+        if options.source_only:
+            write_source(ROOT, options.output)
+        elif options.sphinx is None:
+            parser.error("--sphinx PYTHON is missing; make site has one")
+        else:
+            build(options.sphinx, options.output)
+    except Problem as problem:
+        print(f"site: {problem}.", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

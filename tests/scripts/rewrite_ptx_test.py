@@ -150,17 +150,44 @@ class Reading(unittest.TestCase):
 
     def test_stamps_come_with_a_list_of_what_they_are(self):
         module = self.module
-        self.assertEqual(rewrite_ptx.add_stamps(module, [module.kernel("k_one")]), 7)
+        self.assertEqual(rewrite_ptx.add_stamps(module, [module.kernel("k_one")], 8), 3)
         text = module.rewritten()
-        self.assertEqual(text.count("mov.u64 trace_c, %clock64;"), 7)
         sites = [line.split("|") for line in text.splitlines() if "trace site: " in line]
+        self.assertEqual([site[2] for site in sites], ["wait end", "bar end", "epilogue end"])
+        self.assertEqual([site[3] for site in sites], ["0", "", ""])  # a group without products
+        self.assertIn("stage.cu:2  wait(bar);", sites[0][4])
+        self.assertIn("// trace first CTA: 8\n", text)
+        self.assertIn("sub.u32 trace_a, trace_a, 8;", text)
+        self.assertEqual(len(Module(text).names), 2)
+
+    def test_in_front_of_wgmma_a_stamp_only_reads_the_clock(self):
+        module = self.module
+        rewrite_ptx.add_stamps(module, [module.kernel("k_one")])
+        text = module.rewritten()
+        held = text[text.index("mbarrier.try_wait"):text.index("selp.u32 %r4")]
+        site = 1 << rewrite_ptx.TRACE_ARGUMENT_BITS
+        self.assertIn(f"mov.u32 trace_x, %r2; add.u32 trace_x, trace_x, {site} + 8;", held)
+        self.assertIn("@p mov.u32 %trace_c1, %clock;", held)
+        self.assertNotIn("st.global", held)
+        behind = text[text.index("bar.sync 0;"):text.index("ret;")]
+        self.assertEqual(behind.count("mov.u32 trace_c, %clock;"), 2)
+        self.assertEqual(behind.count("mov.u32 trace_c, %trace_c1;"), 2)  # behind the epilogue, at the end
+        self.assertEqual(behind.count("st.global.v2.u32 [%trace_next]"), 4)
+
+    def test_a_kernel_without_wgmma_has_stamps_at_beginnings_too(self):
+        module = Module(self.module.text.replace("wgmma.commit_group.sync.aligned", "bar.sync 1"))
+        rewrite_ptx.add_stamps(module, [module.kernel("k_one")])
+        sites = [line.split("|") for line in module.rewritten().splitlines() if "trace site: " in line]
         self.assertEqual([site[2] for site in sites], [
-            "wait begin", "wait end", "wgmma commit", "bar begin", "bar end", "epilogue begin",
+            "wait begin", "wait end", "bar begin", "bar end", "bar begin", "bar end", "epilogue begin",
             "epilogue end",
         ])
-        self.assertIn("stage.cu:2  wait(bar);", sites[0][3])
-        self.assertIn("mov.u32 trace_x, %r2; add.u32 trace_x, trace_x, 8;", text)
-        self.assertEqual(len(Module(text).names), 2)
+
+    def test_what_control_can_come_to_wgmma_from(self):
+        kernel = self.kernel
+        found = rewrite_ptx.reaches(kernel, kernel.find("wgmma.commit_group*"))
+        self.assertEqual([i.opcode.split(".")[0] for i in found], ["mov", "mbarrier", "selp", "bra"])
+        self.assertEqual(len(rewrite_ptx.reaches(kernel, kernel.find("ret"))), 9)
 
 
 @unittest.skipUnless(rungs(), "no PTX in build/ptx: run make")
@@ -180,7 +207,7 @@ class Rungs(unittest.TestCase):
             for path in rungs():
                 stamped = rewrite_ptx.load(path)
                 kernel = stamped.kernel(stamped.names[0])
-                self.assertGreaterEqual(rewrite_ptx.add_stamps(stamped, [kernel]), 6, path)
+                self.assertGreaterEqual(rewrite_ptx.add_stamps(stamped, [kernel]), 4, path)
                 both = Module(stamped.rewritten())
                 kernel = both.kernel(stamped.names[0])
                 self.assertGreaterEqual(rewrite_ptx.add_sleeps(kernel, 1), 2, path)

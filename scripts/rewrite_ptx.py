@@ -471,8 +471,6 @@ class Stamps:
                 around("bar")
             elif i.opcode == "ret":
                 flushes.append(i)
-            elif i.opcode.startswith("fence.release.sync_restrict") and id(i) in multiplies:
-                kernel.delete(i)  # it would wait for the records' stores too
         self.add_epilogue(kernel, bool(products), held)
         for i in flushes:
             kernel.insert_before(i, flush(held_near(kernel, i, held)))

@@ -521,13 +521,22 @@ EVENT_KEYS = ("mbarrier", "pending", "clocks")
 
 
 def window(events, cta):
-    """The start of a piece in the middle of a CTA's work with an epilogue in it."""
+    """The start of a piece of a CTA's work with an epilogue in it: of all such pieces the one in the
+    middle, by how busy the tensor cores are in it."""
     own = [e for e in events if e.cta == cta]
-    starts = sorted(e.begin for e in own if e.name == "epilogue")
+    last = max(e.end for e in own) - PUBLISHED_SPAN
+    begins = [e.begin - BEFORE_EPILOGUE for e in own if e.name == "epilogue"]
+    starts = {max(0, round(min(start, last))) for start in begins}
     if not starts:
         raise Problem(f"CTA {cta} has no epilogue in the trace")
-    last = max(e.end for e in own) - PUBLISHED_SPAN
-    return max(0, round(min(starts[len(starts) // 2] - BEFORE_EPILOGUE, last)))
+    products = at_peak(own)
+
+    def busy_clocks(start):
+        end = start + PUBLISHED_SPAN
+        return sum(max(0, min(e, end) - max(b, start)) for b, e in products)
+
+    ordered = sorted(starts, key=lambda start: (busy_clocks(start), start))
+    return ordered[len(ordered) // 2]
 
 
 def cut(events, head):

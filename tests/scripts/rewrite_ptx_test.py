@@ -2,6 +2,7 @@
 is read, stamped and slowed down."""
 
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -9,6 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
+import registry  # noqa: E402
 import rewrite_ptx  # noqa: E402
 from kernel_tools import find_tool  # noqa: E402
 from rewrite_ptx import Module, Problem  # noqa: E402
@@ -216,6 +218,28 @@ class Rungs(unittest.TestCase):
                     Path(out).write_text(both.rewritten(), encoding="utf-8")
                     said = rewrite_ptx.assemble(out, os.path.join(folder, "out.cubin"))
                     self.assertNotIn("C75", said)
+
+    @unittest.skipUnless(
+        list((ROOT / "build/machine").glob("libcudart.so.*")), "no PTX machine: run make machine"
+    )
+    def test_a_stamped_rung_is_as_right_and_as_free_of_races_as_it_was(self):
+        environment = dict(os.environ, LADDER_DEVICE="machine", MACHINE_POLICY="lazy")
+        with tempfile.TemporaryDirectory() as folder:
+            for path in rungs():
+                program = ROOT / "build" / f"stage-{path.name[:2]}"
+                if not program.exists() or path.name[:2] > "10":  # then a rung chooses
+                    continue
+                row = next(r for r in registry.read(program) if r["result"])
+                module = rewrite_ptx.load(path)
+                rewrite_ptx.add_stamps(module, [module.kernel(row["kernel"])])
+                stamped = os.path.join(folder, path.name)
+                Path(stamped).write_text(module.rewritten(), encoding="utf-8")
+                options = [f"--variant={row['variant']}", "--m=256", "--n=512", "--k=192", "--check"]
+                command, more = rewrite_ptx.machine_run([str(program), *options], stamped)
+                ended = subprocess.run(
+                    command, env={**environment, **more}, capture_output=True, text=True, check=False
+                )
+                self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
 
 
 if __name__ == "__main__":

@@ -234,6 +234,19 @@ class Busy(unittest.TestCase):
         for (_, end), (begin, _) in zip(times, times[1:]):
             self.assertLessEqual(end, begin)
 
+    def test_the_piece_shown_is_the_middle_one_by_how_busy_it_is(self):
+        span, events = 3 * trace.PUBLISHED_SPAN, []
+        for tile, gap in enumerate((2000, 6000, 4000)):  # until the next tile's first group
+            begin = tile * span
+            events += [event("wgmma", 4, t, t + 500, clocks=500)
+                       for t in range(begin + gap, begin + span - 1000, 500)]  # fmt: skip
+            events.append(event("epilogue", 4, begin + span - 1000, begin + span + 500))
+        events.append(event("bar", 4, 4 * span, 4 * span))
+        # Behind the first two tiles are the gaps of 6000 and 4000, behind the last nothing at all.
+        self.assertEqual(trace.window(events, 0), span - 1000 - trace.BEFORE_EPILOGUE)
+        with self.assertRaisesRegex(trace.Problem, "CTA 3 has no epilogue"):
+            trace.window([event("bar", 0, 0, 9, cta=3)], 3)
+
     def test_what_is_kept_is_drawn_alike(self):
         head = {"clock": "gpu", "device": "H200", "kernel": "k", "stage": 7, "variant": "v", "m": 1,
                 "n": 1, "k": 1, "what": "w", "us": 10.5, "plain_us": 10.0, **trace.gpu_head(steady())}  # fmt: skip

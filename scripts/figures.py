@@ -26,9 +26,8 @@ from svg import Drawing
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = Path("docs/img")
 WIDTH = 860
-SMS = 132  # of an H200
 CHUNK, BANK = 16, 4  # bytes
-MB = 1e6
+MB = 1 << 20
 
 
 class Problem(Exception):
@@ -664,21 +663,21 @@ def wgmma_fragment(code):
 
 
 def raster(code):
+    gpu = code.map("gpu")
     row = code.rung(7)
     bm, bn, size = row["bm"], row["bn"], 8192
     tiles_m, tiles_n = size // bm, size // bn
-    d = Drawing(WIDTH, 440, "Which tiles of D run at the same time, row by row and grouped")
+    d = Drawing(WIDTH, 454, "Which tiles of D run at the same time, row by row and grouped")
     group16 = 16
     if f"group{group16}" != row["variant"]:
         raise Problem(f"rung 7's result is {row['variant']}, the figure shows group{group16}")
-    wide, high, top = 9, 5, 92
+    wide, high, top = 9, 5, 106
     for index, (name, group) in enumerate(
         (("row by row", 1), (f"{group16} tile rows swept together", group16))
     ):
         left = 70 + index * 420
-        ctas = code.map("raster", tiles_m=tiles_m, tiles_n=tiles_n, group=group, clusters=SMS)[
-            "ctas"
-        ]
+        shape = {"tiles_m": tiles_m, "tiles_n": tiles_n, "clusters": gpu["sms"]}
+        ctas = code.map("raster", group=group, **shape)["ctas"]
         rounds = [[cta[i] for cta in ctas if i < len(cta)] for i in range(2)]
         d.text(name, left - 40, 24, kind="title")
         turn = {tuple(t): i for i in (1, 0) for t in rounds[i]}
@@ -686,28 +685,39 @@ def raster(code):
             for n in range(tiles_n):
                 kind = {0: "blue", 1: "orange"}.get(turn.get((m, n)), "none")
                 d.rect(kind, left + n * wide, top + m * high, wide - 1, high - 1)
-        rows, cols = {m for m, _ in rounds[0]}, {n for _, n in rounds[0]}
+        (rows, cols), (next_rows, next_cols) = (
+            ({m for m, _ in tiles}, {n for _, n in tiles}) for tiles in rounds
+        )
         for m in rows:
             d.rect("blue", left - 14, top + m * high, 8, high - 1)
         for n in cols:
             d.rect("blue", left + n * wide, top - 14, wide - 1, 8)
         d.text("A", left - 20, top + 10, "end")
         d.text("B", left - 6, top - 6, "end")
-        bytes_round = (len(rows) * bm + len(cols) * bn) * size * 2
+
+        def megabytes(some_rows, some_cols):
+            return f"{(len(some_rows) * bm + len(some_cols) * bn) * size * 2 / MB:.0f} MB"
+
         d.text(
             f"first round: {len(rows)} rows of tiles of A, {len(cols)} columns of B:", left - 40, 44
         )
         d.text(
             f"({len(rows)} x {bm} + {len(cols)} x {bn}) x {size:,} x 2 bytes ="
-            f" {bytes_round / MB:.0f} MB",
+            f" {megabytes(rows, cols)}",
             left - 40,
             60,
         )
+        again = megabytes(rows & next_rows, cols & next_cols)
+        d.text(
+            f"of these the next round reads {again} again; L2 holds {gpu['l2_bytes'] / MB:.0f} MB",
+            left - 40,
+            76,
+        )
     d.text(
-        f"D of {size:,} x {size:,} in tiles of {bm} x {bn}. Blue: the first {SMS} tiles, one an SM,"
-        " and what they read of A and B. Orange: the next.",
+        f"D of {size:,} x {size:,} in tiles of {bm} x {bn}. Blue: the first {gpu['sms']} tiles, one"
+        " an SM, and what they read of A and B. Orange: the next.",
         30,
-        432,
+        446,
         kind="small muted",
     )
     return d
@@ -830,10 +840,11 @@ def store_box(code):
 
 
 def rounds(code):
+    sms = code.map("gpu")["sms"]
     m, n = 4096, 4096
     d = Drawing(WIDTH, 470, "How full the rounds of tiles are, by the size of the tile")
     d.text(
-        f"D of {m:,} x {n:,} on {SMS} SMs: rounds of tiles, by the tile's size",
+        f"D of {m:,} x {n:,} on {sms} SMs: rounds of tiles, by the tile's size",
         20,
         24,
         kind="title",
@@ -843,7 +854,7 @@ def rounds(code):
     for index, config in enumerate(chosen):
         bm, bn = config["bm"], config["bn"]
         tiles = -(-m // bm) * -(-n // bn)
-        full, rest = divmod(tiles, SMS)
+        full, rest = divmod(tiles, sms)
         count = full + (rest > 0)
         # A round takes as long as its tile is large: widths are elements of D a round.
         unit = scale * bm * bn / (128 * 256)
@@ -856,14 +867,14 @@ def rounds(code):
             d.rect(
                 "c1",
                 left + full * unit,
-                y + (high - 3) * (1 - rest / SMS),
+                y + (high - 3) * (1 - rest / sms),
                 unit - 1,
-                (high - 3) * rest / SMS,
+                (high - 3) * rest / sms,
             )
-        share = m * n / (count * SMS * bm * bn)
+        share = m * n / (count * sms * bm * bn)
         end = left + count * unit
-        d.text(f"{count} rounds, {100 * share:.0f} % of what {SMS} SMs could do", end + 8, y + 13)
-    least = left + m * n / SMS / (128 * 256) * scale
+        d.text(f"{count} rounds, {100 * share:.0f} % of what {sms} SMs could do", end + 8, y + 13)
+    least = left + m * n / sms / (128 * 256) * scale
     bottom = top + len(chosen) * high
     d.line("line-red dashed", least, top - 6, least, bottom + 4)
     d.text("if nothing were lost", least, top - 12, "middle")
@@ -1026,7 +1037,8 @@ def timelines(code):
     program = code.root / f"build/stage-{MODELLED:02}"
     if not program.exists() or not list((code.root / "build/machine").glob("libcudart.so.*")):
         raise Problem(
-            f"{program.name} or the PTX machine is not built: make stage-{MODELLED} builds them"
+            f"{program.name} or the PTX machine is not built: make build/{program.name} machine"
+            " builds them"
         )
     with tempfile.TemporaryDirectory() as folder:
         _, options, head = trace.traced_options(str(program), MODELLED_OPTIONS, on_gpu=False)

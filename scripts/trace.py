@@ -662,7 +662,7 @@ def microseconds(table):
     for index, line in enumerate(lines):
         if " us " in line and "TFLOPS" in line and index + 2 < len(lines):
             end = line.index(" us ") + len(" us")
-            return float(lines[index + 2][:end].split()[-1].replace(",", ""))
+            return float(lines[index + 2][:end].split()[-1])
     return None
 
 

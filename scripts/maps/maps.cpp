@@ -324,14 +324,21 @@ std::string configurations(Options& options) {
   return array(found);
 }
 
+// What the cost model knows of an H200.
+std::string gpu(Options& options) {
+  options.none_left();
+  const tile::Gpu h200;
+  return object(
+      {{"sms", number(h200.sms)}, {"l2_bytes", number(static_cast<long long>(h200.l2_bytes))}});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::map<std::string, std::string (*)(Options&)> maps = {
-      {"swizzle", swizzle},   {"operand", operand},
-      {"fragment", fragment}, {"raster", raster},
-      {"ring", ring},         {"shares", shares},
-      {"box", box},           {"configurations", configurations}};
+      {"swizzle", swizzle}, {"operand", operand}, {"fragment", fragment},
+      {"raster", raster},   {"ring", ring},       {"shares", shares},
+      {"box", box},         {"gpu", gpu},         {"configurations", configurations}};
   const std::string name = argc > 1 ? argv[1] : "";
   if (!maps.contains(name)) refuse("no map \"" + name + "\"");
   Options options(argc - 2, argv + 2);

@@ -12,7 +12,7 @@ build/maps: scripts/maps/maps.cpp scripts/maps/maps.mk build/flags
 TEST_NEEDS += build/maps
 
 .PHONY: figures explore
-figures: build/maps build/ladder
+figures: build/maps build/ladder build/stage-10 machine
 	$(Q)$(PYTHON) scripts/figures.py
 
 EXPLORE_KEYS := WHAT SPAN ROWS BITS MAJOR BYTES MN BK START OF LANE M N BM BN GROUP CLUSTER CTAS DEPTH \

@@ -268,10 +268,14 @@ class Busy(unittest.TestCase):
                 trace.keep(str(path), str(results))
 
     def test_the_time_of_a_launch_is_read_from_the_table(self):
-        table = ("variant  knob  registers     us  TFLOPS\n-------  ----  ---------  -----  ------\n"
-                 "v *      fast  168 -> 40  1,388.9  791.6\n")  # fmt: skip
-        self.assertIsNone(trace.microseconds("variant  knob\n-------  ----\nv  fast\n"))
-        self.assertEqual(trace.microseconds(table.replace("1,388.9", "388.9")), 388.9)
+        table = (
+            "NVIDIA H200, 132 SMs\n\n"
+            "variant  knob         registers  smem bytes      us  TFLOPS  host us  check\n"
+            "-------  ----  ----------------  ----------  ------  ------  -------  -----\n"
+            "v *      fast  168 -> 40/232/56      197632  1612.5   681.9      7.1  ok, within rounding\n"
+        )
+        self.assertEqual(trace.microseconds(table), 1612.5)
+        self.assertIsNone(trace.microseconds("variant  knob  check\n-------  ----  -----\nv  fast  ok\n"))
 
 
 class CommandLine(unittest.TestCase):

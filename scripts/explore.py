@@ -3,8 +3,8 @@
 
     explore.py --WHAT=swizzle [--SPAN=128] ...      as `make explore WHAT=swizzle SPAN=128` calls it
 
-What is printed is what build/maps says, which computes it with common/tile as the kernels do. Banks,
-and the bits of a descriptor, are read from those numbers.
+What is printed is what build/maps says, which computes it with common/tile as the kernels do.
+Banks, and the bits of a descriptor, are read from those numbers.
 """
 
 import json

@@ -6,8 +6,8 @@
 
 Where an element goes is asked of build/maps, which computes it with common/tile as the kernels do;
 how many arrivals a barrier waits for is read from the stage file; tiles and depths come from
-build/ladder --list; timelines from docs/results. So a figure that no longer is what the code does is
-found by drawing it again.
+build/ladder --list; timelines from docs/results. So a figure that no longer is what the code does
+is found by drawing it again.
 """
 
 import argparse

@@ -263,8 +263,8 @@ def add_sleeps(kernel, seed):
 
 # --- clock stamps --------------------------------------------------------------------------------
 
-# The buffer: TRACE_CTAS x TRACE_WARPS lists, little-endian. Lane 0 of a warp writes its list anew at
-# each launch, so the last launch stays: a head of
+# The buffer: TRACE_CTAS x TRACE_WARPS lists, little-endian. Lane 0 of a warp writes its list anew
+# at each launch, so the last launch stays: a head of
 #   u64 %clock64, u64 %globaltimer at entry, u64 %clock64, u64 %globaltimer at the end,
 #   u32 records, u32 %smid
 # and up to TRACE_RECORDS records of u32 %clock, u32 site << TRACE_ARGUMENT_BITS | argument.
@@ -327,8 +327,8 @@ setp.ne.u32 traced, %trace_left, 0;
 	  @traced st.global.v2.u32 [%trace_next], {{trace_c, trace_x}};
 	  @traced add.u64 %trace_next, %trace_next, {TRACE_RECORD_BYTES};
 	  @traced sub.u32 %trace_left, %trace_left, 1;"""
-# ARGUMENT is PTX that sets trace_x. GUARD is empty or "@p ": a try_wait does not hold up what stands
-# behind it until its predicate is needed, so the clock is read under it.
+# ARGUMENT is PTX that sets trace_x. GUARD is empty or "@p ": a try_wait does not hold up what
+# stands behind it until its predicate is needed, so the clock is read under it.
 STAMP = f"""\
 {{ .reg .pred traced; .reg .b32 trace_c, trace_x;
 	  GUARDmov.u32 trace_c, %clock;
@@ -395,8 +395,8 @@ class Stamps:
     """Hands out site numbers; what each is goes into comments at the end of the module, one a line:
     // trace first CTA: NUMBER
     // trace site: NUMBER|KERNEL|EVENT|CLOCKS|SOURCE LINE
-    CLOCKS, of a wait in front of wgmma groups: how long the tensor cores need at their peak for each
-    of them, such as 512,512."""
+    CLOCKS, of a wait in front of wgmma groups: how long the tensor cores need at their peak for
+    each of them, such as 512,512."""
 
     def __init__(self, module):
         self.module, self.sites = module, []
@@ -506,8 +506,8 @@ class Stamps:
 
 
 def held_near(kernel, instruction, held):
-    """Of the stamps that are held, those of the innermost loop around an instruction; all outside of
-    loops, and of loops around loops, where there is time."""
+    """Of the stamps that are held, those of the innermost of two or more loops around an
+    instruction; else all: outside of the loop over K there is time."""
     loops = []
     for i in kernel.find("bra*"):
         begin = kernel.labels[i.operands[0]]

@@ -1,8 +1,8 @@
 """Drawings as SVG text, the same bytes each time. Python standard library only.
 
-Colours are classes, each with a value for light and one for dark pages, so that a drawing is legible
-on both. A drawing knows about how wide its texts are: problems() says which of them collide or leave
-the drawing, and tests ask it.
+Colours are classes, each with a value for light and one for dark pages, so that a drawing is
+legible on both. A drawing knows about how wide its texts are: problems() says which of them collide
+or leave the drawing, and tests ask it.
 """
 
 import html

@@ -180,23 +180,50 @@ def land_loads(events):
     return out
 
 
+def meet(events):
+    """A warp reads the clock behind a bar.sync before the barrier holds it up. So the n-th barrier of
+    a CTA ends when the last of its warps has come, and what follows there begins then; if its warps
+    do not all have as many, the stamps stand."""
+    bars, following = collections.defaultdict(lambda: collections.defaultdict(list)), {}
+    for index, event in enumerate(events):
+        if event.name == "bar":
+            bars[event.cta][event.warp].append(index)
+        elif (event.cta, event.warp, event.begin) not in following:
+            following[event.cta, event.warp, event.begin] = index
+    out = list(events)
+    for warps in bars.values():
+        if len({len(indices) for indices in warps.values()}) > 1:
+            continue
+        for together in zip(*warps.values()):
+            last = max(events[index].begin for index in together)
+            for index in together:
+                event = events[index]
+                if event.end < last:
+                    out[index] = event._replace(end=last)
+                    after = following.get((event.cta, event.warp, event.end))
+                    if after is not None:
+                        begin = min(last, events[after].end)
+                        out[after] = events[after]._replace(begin=begin)
+    return out
+
+
 def read_gpu(ptx, dump):
     """Events in SM clocks, and the clocks of a microsecond."""
     sites = read_sites(ptx)
-    [first] = (int(line[len(FIRST_CTA):]) for line in ptx.splitlines() if line.startswith(FIRST_CTA))
+    [first] = (line[len(FIRST_CTA):] for line in ptx.splitlines() if line.startswith(FIRST_CTA))
     lists, mhz = read_records(dump)
     events = []
     for (cta, warp), stamps in sorted(lists.items()):
-        events += WarpReader(first + cta, warp, sites).read(stamps)
-    return land_loads(events), mhz
+        events += WarpReader(int(first) + cta, warp, sites).read(stamps)
+    return land_loads(meet(events)), mhz
 
 
 # --- how busy the tensor cores are ---------------------------------------------------------------
 
 
 def busy(events, cta):
-    """(clocks from the first wgmma to the end, clocks under some wgmma, clocks that the tensor cores
-    need for them at their peak) of a CTA; the last is 0 where the trace does not say."""
+    """(clocks from the first wgmma to the end, clocks under some wgmma, clocks that the tensor
+    cores need for them at their peak) of a CTA; the last is 0 where the trace does not say."""
     groups = sorted((e.begin, e.end) for e in events if e.cta == cta and e.name == "wgmma")
     if not groups:
         return 0, 0, 0
@@ -515,8 +542,8 @@ def legend(drawing, rows, slots):
 
 PUBLISHED_SPAN = 14000  # clocks, of each timeline on the pages
 BEFORE_EPILOGUE = 6000  # of them
-HEAD_KEYS = ("kernel", "kernel_hash", "what", "stage", "variant", "m", "n", "k", "device", "toolkit",
-             "clock", "cta", "us", "plain_us", "span", "under", "need", "start")  # fmt: skip
+HEAD_KEYS = ("kernel", "kernel_hash", "what", "stage", "variant", "m", "n", "k", "device",
+             "toolkit", "clock", "cta", "us", "plain_us", "span", "under", "need", "start")  # fmt: skip
 EVENT_KEYS = ("mbarrier", "pending", "clocks")
 
 

@@ -189,6 +189,14 @@ class Stamps(unittest.TestCase):
         }))  # fmt: skip
         self.assertEqual(by_name(events)["wgmma"], [(0, 100, 1300), (0, 700, 1900)])
 
+    def test_a_barrier_ends_when_its_last_warp_has_come(self):
+        events, _ = trace.read_gpu(stamped_ptx(), dump({
+            (0, 0): [(100, DRAINED, 0), (110, BAR, 0), (900, WAITED, FULL)],
+            (0, 4): [(700, DRAINED, 0), (710, BAR, 0), (720, WAITED, FULL)],
+        }))  # fmt: skip
+        self.assertEqual(by_name(events)["bar"], [(0, 100, 700), (4, 700, 710)])
+        self.assertEqual(by_name(events)["wait mbarrier"], [(0, 700, 900), (4, 710, 720)])
+
     def test_who_multiplied_nothing_had_no_epilogue(self):
         events, _ = trace.read_gpu(stamped_ptx(), dump({(0, 0): [(5, BAR, 0), (9, STORED, 0)]}))
         self.assertEqual(by_name(events), {"bar": [(0, 0, 5)]})

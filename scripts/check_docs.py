@@ -268,12 +268,14 @@ def check_figures(root):
         if not (root / name).exists():
             raise Skipped(f"{name} is not built (make figures builds it)")
     try:
-        for path, drawing in figures.drawings(root).items():
-            yield from (f"{path}: {problem}" for problem in drawing.problems())
-        for path, _ in figures.outdated(root):
-            yield f"{path} is not what the code says; run make figures"
+        drawn = figures.drawings(root)
     except (figures.Problem, figures.trace.Problem) as problem:
         yield str(problem)
+        return
+    for path, drawing in drawn.items():
+        yield from (f"{path}: {problem}" for problem in drawing.problems())
+    for path, _ in figures.outdated(root, drawn):
+        yield f"{path} is not what the code says; run make figures"
 
 
 def explored(text):

@@ -1077,10 +1077,10 @@ def drawings(root):
     return {FOLDER / f"{name}.svg": drawing for name, drawing in found.items()}
 
 
-def outdated(root):
-    """[(path, text)] of figures that are not what would be drawn."""
+def outdated(root, drawn):
+    """[(path, text)] of figures that are not what was drawn."""
     found = []
-    for path, drawing in drawings(root).items():
+    for path, drawing in drawn.items():
         text, there = drawing.svg(), root / path
         if not there.exists() or there.read_text(encoding="utf-8") != text:
             found.append((path, text))
@@ -1093,7 +1093,7 @@ def main(arguments=None):
     parser.add_argument("--root", type=Path, default=ROOT, help="the project's folder")
     options = parser.parse_args(arguments)
     try:
-        found = outdated(options.root)
+        found = outdated(options.root, drawings(options.root))
     except (Problem, trace.Problem, OSError) as problem:
         print(f"figures: {problem}", file=sys.stderr)
         return 2

@@ -275,6 +275,12 @@ class Busy(unittest.TestCase):
             with self.assertRaisesRegex(trace.Problem, "only what a GPU did is kept"):
                 trace.keep(str(path), str(results))
 
+    def test_which_ctas_are_recorded(self):
+        tile = {"persistent": False, "bm": 128, "bn": 256}
+        self.assertEqual(trace.first_cta(tile, {"m": 8192, "n": 8192}), 1024)
+        self.assertEqual(trace.first_cta(tile, {"m": 130, "n": 256}), 0)
+        self.assertEqual(trace.first_cta(dict(tile, persistent=True), {"m": 8192, "n": 8192}), 0)
+
     def test_the_time_of_a_launch_is_read_from_the_table(self):
         table = (
             "NVIDIA H200, 132 SMs\n\n"

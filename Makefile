@@ -107,6 +107,7 @@ include tests/golden/golden.mk
 include common/limits/limits.mk
 include tests/seam/seam.mk
 include tests/sanitize.mk
+include scripts/maps/maps.mk
 include scripts/editors.mk
 include scripts/site.mk
 
@@ -152,6 +153,8 @@ make counters      what Nsight Compute counts of each variant, into docs/results
 make limits        the ceilings of this GPU, measured with small kernels, into docs/results/ [ROWS=]
 make energy        where the joules go, by experiment, into docs/results/ [EXPERIMENT= ROUNDS=]
 make tables        every table and plot from docs/results/
+make figures       the pages' figures, drawn from what the code computes
+make explore WHAT=swizzle   where the kernels put each element; descriptor, fragment, raster and more
 make diff-N        what rung N changed against the rung before it
 make ptx-N sass-N  the kernel's PTX and SASS, with source lines [VARIANT=]
 make trace-N       a timeline of who waited on what, Perfetto JSON and SVG [VARIANT= M= N= K= GRID=]

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import bench
 import exercises
+import explore
+import figures
 import mutations
 import registry
 import sweep_tables
@@ -25,6 +27,7 @@ import tables
 FENCE = re.compile(r"^\s*(```|~~~)")
 FROM = re.compile(r"^<!-- from (\S+) -->$")
 REPORT = re.compile(r"^<!-- report of (\S+) -->$")  # NAME of make failure-NAME
+EXPLORED = re.compile(r"^<!-- make explore (.+) -->$")  # what stands in the fence behind it
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 ISA = "https://docs.nvidia.com/cuda/parallel-thread-execution/"
 ISA_LINK = re.compile(re.escape(ISA) + r"#[a-z0-9-]+")
@@ -284,6 +287,51 @@ def check_reports(root):
             yield f"{where}: make failure-{name} does not say so"
 
 
+def check_figures(root):
+    """Figures are what the code computes today, and no text in one lies on another."""
+    machine = next((root / "build/machine").glob("libcudart.so.*"), Path("build/machine/libcudart.so"))
+    for name in ("build/maps", "build/ladder", f"build/stage-{figures.MODELLED:02}", machine):
+        if not (root / name).exists():
+            raise Skipped(f"{name} is not built (make figures builds it)")
+    try:
+        drawn = figures.drawings(root)
+    except (figures.Problem, figures.trace.Problem) as problem:
+        yield str(problem)
+        return
+    for path, drawing in drawn.items():
+        yield from (f"{path}: {problem}" for problem in drawing.problems())
+    for path, _ in figures.outdated(root, drawn):
+        yield f"{path} is not what the code says; run make figures"
+
+
+def explored(text):
+    """[(line number, words of make explore, lines)] of the fences that show what it prints."""
+    found, lines = [], text.split("\n")
+    for index, line in enumerate(lines):
+        match = EXPLORED.match(line)
+        if match and index + 1 < len(lines) and FENCE.match(lines[index + 1]):
+            end = next(i for i in range(index + 2, len(lines)) if FENCE.match(lines[i]))
+            found.append((index + 1, match.group(1), lines[index + 2:end]))
+        elif match:
+            found.append((index + 1, match.group(1), None))
+    return found
+
+
+def check_explored(root):
+    """What make explore prints on a page is what it prints."""
+    for path in tables.markdown_files(root):
+        for number, words, shown in explored(path.read_text(encoding="utf-8")):
+            where = f"{path.relative_to(root)}:{number}: make explore {words}"
+            if not (root / "build/maps").exists():
+                raise Skipped("build/maps is not built (make build/maps builds it)")
+            try:
+                printed = explore.explore(words.split())
+            except explore.Refused as refused:
+                printed = [f"explore: {refused}."]
+            if shown != printed:
+                yield f"{where} prints something else"
+
+
 def check_pages(root):
     stages = {path.stem for path in (root / "stages").glob("[0-9]*_*.cu")}
     pages = {path.stem for path in (root / "docs").glob("[0-9]*_*.md")} - {"00_reading_guide"}
@@ -488,6 +536,12 @@ def check_hashes(root):
                     f"{file.path.name}: rung {stage}, {variant}: the kernel has changed since it "
                     f"was measured; run make {again}"
                 )
+    for row in traces(root):
+        if here == row["toolkit"] and hashes.get(row["kernel"]) != row["kernel_hash"]:
+            yield (
+                f"{figures.TRACES.name}: rung {row['stage']}, {row['variant']}: the kernel has changed since "
+                "it was recorded; run make trace-N on a Hopper GPU, then scripts/trace.py --keep"
+            )
     energy = results.energy.rows if results.energy else []
     stale = [r for r in energy if hashes.get(r.get("kernel")) != r.get("kernel_hash")]
     for name, label in dict.fromkeys((row["experiment"], row["label"]) for row in stale):
@@ -500,6 +554,12 @@ def check_hashes(root):
             if hashes.get(kernels.get(registry.ran({"configuration": name}))) != one["kernel_hash"]:
                 shape = "x".join(str(entry[key]) for key in "mnk")
                 yield f"the sweep: {name} at {shape}: the kernel has changed; run make sweep"
+
+
+def traces(root):
+    """The rows of timelines that were recorded on a GPU."""
+    path = root / figures.TRACES
+    return json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
 
 
 def check_choices(root):
@@ -586,6 +646,8 @@ CHECKS = {
     "ISA links have anchors": check_isa_links,
     "excerpts stand in their files": check_excerpts,
     "reports are the PTX machine's": check_reports,
+    "figures are what the code computes": check_figures,
+    "make explore prints what pages show": check_explored,
     "every rung has a page": check_pages,
     "pages of rungs have what the others have": check_shapes,
     "instruction tables match common/ptx": check_instruction_tables,

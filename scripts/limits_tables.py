@@ -6,6 +6,7 @@ import math
 import re
 
 from cells import DASH, markdown, percent, tflops
+from svg import Drawing, text_width
 
 SUFFIX = ".limits.json"
 HEAD_KEYS = ("gpu", "driver", "toolkit", "sms", "revision", "date", "tiles", "limits")
@@ -368,92 +369,95 @@ class Panel:
         share = math.log(speed / self.low) / math.log(self.high / self.low)
         return TOP + (HEIGHT - TOP - BOTTOM) * (1 - share)
 
-    def line(self, kind, start, end):
-        (x1, y1), (x2, y2) = start, end
-        ends = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
-        return f'  <line class="{kind}" {ends}/>'
-
-    def text(self, words, x, y, anchor="start", kind="small"):
-        return f'  <text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{words}</text>'
-
-    def axes(self):
+    def axes(self, drawing):
         right, floor = self.left + PANEL, HEIGHT - BOTTOM
-        out = [self.text(PANELS[self.name], self.left + PANEL / 2, TOP - 12, "middle", "title")]
+        drawing.text(PANELS[self.name], self.left + PANEL / 2, TOP - 14, "middle", "title")
         for tick in (2**power for power in range(4, 14)):
             if self.low <= tick <= self.high:
-                out.append(self.line("grid", (self.left, self.y(tick)), (right, self.y(tick))))
+                drawing.line("line-gray thin faint", self.left, self.y(tick), right, self.y(tick))
                 if self.index == 0:
-                    out.append(self.text(tick, self.left - 5, self.y(tick) + 3, "end"))
+                    drawing.text(tick, self.left - 5, self.y(tick) + 3, "end")
         for power in range(0, 17):
             if self.first <= 2**power <= self.last:
-                out.append(self.line("grid", (self.x(2**power), TOP), (self.x(2**power), floor)))
-                out.append(self.text(2**power, self.x(2**power), floor + 13, "middle"))
-        out.append(self.line("axis", (self.left, floor), (right, floor)))
-        return out + [self.text("FLOP a byte", self.left + PANEL / 2, floor + 28, "middle")]
+                drawing.line("line-gray thin faint", self.x(2**power), TOP, self.x(2**power), floor)
+                drawing.text(2**power, self.x(2**power), floor + 13, "middle")
+        drawing.line("line-gray", self.left, floor, right, floor)
+        drawing.text("FLOP a byte", self.left + PANEL / 2, floor + 28, "middle")
 
-    def ceilings(self):
-        out, right = [], self.left + PANEL
+    def ceilings(self, drawing):
+        right = self.left + PANEL
         memory = slopes(self.limits, self.name, self.clocks)
         fastest = max((value for _, value in memory), default=None)
         roofs = [(label, self.limits.multiplier(one, REGIMES[0])) for one, label in
                  MULTIPLIERS.items()]  # fmt: skip
-        roofs = [(label, row["per_clock"]) for label, row in roofs if row]
-        top = max((value for _, value in roofs), default=self.high)
-        for label, value in roofs:
+        self.roofs = [(label, row["per_clock"]) for label, row in roofs if row]
+        top = max((value for _, value in self.roofs), default=self.high)
+        for label, value in self.roofs:
             begin = max(self.first, value / fastest if fastest else 0)
             if begin < self.last:
-                out.append(self.line("roof", (self.x(begin), self.y(value)), (right, self.y(value))))
-                out.append(self.text(f"{label} {value:.0f}", right - 2, self.y(value) - 4, "end"))
+                drawing.line("line-muted", self.x(begin), self.y(value), right, self.y(value))
+                drawing.text(f"{label} {value:.0f}", right - 2, self.y(value) - 4, "end")
         for label, value in memory:
             begin = max(self.first, self.low / value)
             end = min(self.last, top / value)
             if begin < end:
                 ends = [(self.x(place), self.y(place * value)) for place in (begin, end)]
-                out.append(self.line("slope", *ends))
-                out.append(self.tilted(label, *ends, below=label.endswith("distinct")))
-        return out
+                drawing.line("line-orange", *ends[0], *ends[1])
+                self.tilted(drawing, label, *ends, below=label.endswith("distinct"))
 
-    def tilted(self, words, start, end, below):
+    def tilted(self, drawing, words, start, end, below):
         """Words along a slope, at its lower end."""
         (x1, y1), (x2, y2) = start, end
         angle = math.degrees(math.atan2(y2 - y1, x2 - x1))
         share = 0.06
         x, y = x1 + (x2 - x1) * share, y1 + (y2 - y1) * share
-        turn = f'transform="rotate({angle:.1f} {x:.1f} {y:.1f})"'
-        y += 11 if below else -4
-        return f'  <text class="small" x="{x:.1f}" y="{y:.1f}" {turn}>{words}</text>'
+        drawing.text(words, x, y + (11 if below else -4), turn=angle)
 
-    def marks(self):
+    def marks(self, drawing):
         """A point a rung, the number beside it; points in one place share their numbers."""
-        out, places = [], []  # of places: [numbers, x, y]
-        for number, place, speed in sorted(self.points, key=lambda point: -point[2]):
-            x, y = self.x(place), self.y(speed)
-            out.append(f'  <circle class="burst" cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>')
+        points = [(n, self.x(place), self.y(speed)) for n, place, speed in self.points]
+        taken = [(x - 4, y - 4, x + 4, y + 4) for _, x, y in points]
+        # Below a roof, its line; above it stands its label.
+        taken += [(self.left, self.y(v) - 1, self.left + PANEL, self.y(v) + 1) for _, v in self.roofs]
+        places = []  # [numbers, x, y]
+        for number, x, y in sorted(points, key=lambda point: point[2]):
+            drawing.circle("blue", x, y, 3.5)
             near = [p for p in places if abs(p[1] - x) < SAME_PLACE and abs(p[2] - y) < SAME_PLACE]
             if near:
                 near[0][0].append(number)
             else:
                 places.append([[number], x, y])
-        for numbers, x, y in places:
-            out.append(self.text(number_list(numbers), x + 7, y + 3.5))
-        return out
+        for numbers, x, y in sorted(places, key=lambda place: place[1]):
+            self.label(drawing, number_list(numbers), x, y, taken)
+
+    def label(self, drawing, words, x, y, taken):
+        """Words beside a point, or with a line to it where nothing is in their way."""
+        wide = text_width(words, 10)
+        beside = [(x + 9, y + 3.5), (x - 9 - wide, y + 3.5)]
+        shifts = (0, 24, -24, 48, -48)
+        above = [(x + shift - wide / 2, y - 10 - 12 * row) for row in (0, 1) for shift in shifts]
+        below = [(x + shift - wide / 2, y + 18 + 13 * row) for row in range(8) for shift in shifts]
+        for left, base in beside + above + below:
+            box = (left - 4, base - 8, left + wide + 4, base + 2)
+            texts = [text[1:] for text in drawing.texts]
+            if left < self.left or left + wide > self.left + PANEL:
+                continue
+            if not any(box[0] < o[2] and o[0] < box[2] and box[1] < o[3] and o[1] < box[3]
+                       for o in taken + texts):  # fmt: skip
+                break
+        if (left, base) not in beside:
+            end = base + 2 if base < y else base - 9
+            drawing.line("line-gray thin", x, y, left + wide / 2, end)
+        drawing.text(words, left, base)
 
 
-ROOF_STYLE = """\
-  <style>
-    .title { font-weight: 600; }
-    .roof { stroke: #57606a; stroke-width: 1.5; }
-    .slope { stroke: #d0863c; stroke-width: 1.5; }
-    @media (prefers-color-scheme: dark) { .roof { stroke: #9da7b3; } }
-  </style>"""
-
-
-def roofline(results, numbers, style):
-    """Each rung's result variant below the ceilings, as SVG text: a panel for each memory."""
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
-           "  <title>FLOP a clock and SM of every rung's result variant over its FLOP for each byte of "
-           "shared memory, of L2 and of DRAM, with the measured ceilings</title>",
-           style, ROOF_STYLE]  # fmt: skip
+def roofline(results, numbers):
+    """Each rung's result variant below the ceilings, as a Drawing: a panel for each memory."""
+    drawing = Drawing(
+        WIDTH, HEIGHT,
+        "FLOP a clock and SM of every rung's result variant over its FLOP for each byte of shared "
+        "memory, of L2 and of DRAM, with the measured ceilings",
+    )  # fmt: skip
     limits, uses = load(results), {}
     for number in numbers if limits else []:
         size = results.detail_size(number)
@@ -461,13 +465,16 @@ def roofline(results, numbers, style):
         if use and use.flop_per_byte:
             uses[number] = use
     if not uses:
-        middle = f'x="{WIDTH // 2}" y="{HEIGHT // 2}" text-anchor="middle"'
-        return "\n".join(out + [f"  <text {middle}>not measured yet</text>", "</svg>"]) + "\n"
+        drawing.text("not measured yet", WIDTH // 2, HEIGHT // 2, "middle", "")
+        return drawing
     roofs = [limits.multiplier(one, REGIMES[0]) for one in MULTIPLIERS]
     speeds = [use.flop_per_clock for use in uses.values()]
     low, high = min(speeds) / 1.6, max(speeds + [row["per_clock"] for row in roofs if row]) * 1.5
     for index, name in enumerate(PANELS):
         panel = Panel(index, name, limits, uses, low, high)
-        out += panel.axes() + panel.ceilings() + panel.marks()
-    head = f"FLOP a clock and SM, each rung at 8192³ (rung 1: 2048³), burst, {limits.head['gpu']}"
-    return "\n".join(out + [f'  <text x="{LEFT}" y="22">{head}</text>', "</svg>"]) + "\n"
+        panel.axes(drawing)
+        panel.ceilings(drawing)
+        panel.marks(drawing)
+    drawing.text(f"FLOP a clock and SM, each rung at 8192³ (rung 1: 2048³), burst, {limits.head['gpu']}",
+                 LEFT, 22, kind="")  # fmt: skip
+    return drawing

@@ -3,7 +3,8 @@
 
     rewrite_ptx.py --sleep SEED [--kernel NAME] IN.ptx OUT.ptx   seeded sleeps, so that events come
                                                                  in another order
-    rewrite_ptx.py --stamp [--kernel NAME] IN.ptx OUT.ptx        clock stamps, for scripts/trace.py
+    rewrite_ptx.py --stamp [--kernel NAME] [--first-cta C] IN.ptx OUT.ptx
+                                                                 clock stamps, for scripts/trace.py
     rewrite_ptx.py --mutate NAME IN.ptx OUT.ptx                  a bug from scripts/mutations.py
     rewrite_ptx.py --fatbin OUT.fatbin IN.ptx                    assembles, for a run on a GPU
     rewrite_ptx.py --sleep SEED IN.ptx OUT.ptx --run PROGRAM ... runs a program with it
@@ -262,136 +263,273 @@ def add_sleeps(kernel, seed):
 
 # --- clock stamps --------------------------------------------------------------------------------
 
-# The buffer: TRACE_CTAS x TRACE_WARPS lists of TRACE_RECORDS records, little-endian:
-#   u64 %clock64, u64 %globaltimer, u32 site, u32 argument, u32 %smid, u32 0
-# Lane 0 of a warp writes its list from the start at each launch; site 0 ends it. A list that is
-# full takes no more. elect.sync must choose lane 0, as it does.
+# The buffer: TRACE_CTAS x TRACE_WARPS lists, little-endian. Lane 0 of a warp writes its list anew
+# at each launch, so the last launch stays: a head of
+#   u64 %clock64, u64 %globaltimer at entry, u64 %clock64, u64 %globaltimer at the end,
+#   u32 records, u32 %smid
+# and up to TRACE_RECORDS records of u32 %clock, u32 site << TRACE_ARGUMENT_BITS | argument.
+# elect.sync must choose lane 0, as it does.
+#
+# A record costs a warp some 30 clocks, which a kernel that multiplies asynchronously notices only
+# between the end of one group and the start of the next. So there such a stamp only reads the clock
+# into a register; the records are written just before the warp waits for wgmma. And there are few:
+# where a wait ends, at a copy, once an epilogue. A warp that multiplies asynchronously has nothing
+# to do but wait, so a wait begins where the stamp before it was made, and a group where the wait in
+# front of it ended. Kernels without wgmma have stamps at the beginnings too.
 TRACE_VARIABLE = "ladder_trace"
-TRACE_CTAS, TRACE_WARPS, TRACE_RECORDS, TRACE_RECORD_BYTES = 8, 16, 4096, 32
-TRACE_BYTES = TRACE_CTAS * TRACE_WARPS * TRACE_RECORDS * TRACE_RECORD_BYTES
-TRACE_STATE = f"""\
-.reg .b64 %trace_at;
-	.reg .b32 %trace_left, %trace_waits;
-	{{ .reg .pred traced; .reg .b32 trace_a, trace_b;
-	  mov.u32 %trace_waits, 0;
+TRACE_CTAS, TRACE_WARPS, TRACE_RECORDS = 2, 16, 16384
+TRACE_HEAD_BYTES, TRACE_RECORD_BYTES = 40, 8
+TRACE_LIST_BYTES = TRACE_HEAD_BYTES + TRACE_RECORDS * TRACE_RECORD_BYTES
+TRACE_BYTES = TRACE_CTAS * TRACE_WARPS * TRACE_LIST_BYTES
+TRACE_ARGUMENT_BITS = 18  # a shared address is less than 2^18
+# Sets `traced` in the lanes that have a list, and trace_at to its address; FIRST is the first CTA
+# that has some.
+TRACE_LIST = f"""\
+.reg .pred traced; .reg .b32 trace_a, trace_b; .reg .b64 trace_at, trace_c;
 	  mov.u32 trace_a, %ctaid.y;
 	  mov.u32 trace_b, %nctaid.x;
 	  mul.lo.u32 trace_a, trace_a, trace_b;
 	  mov.u32 trace_b, %ctaid.x;
 	  add.u32 trace_a, trace_a, trace_b;
+	  sub.u32 trace_a, trace_a, FIRST;
 	  setp.lt.u32 traced, trace_a, {TRACE_CTAS};
+	  mov.u32 trace_b, %laneid;
+	  setp.eq.and.u32 traced, trace_b, 0, traced;
 	  mov.u32 trace_b, %tid.x;
-	  and.b32 %trace_left, trace_b, 31;
-	  setp.eq.and.u32 traced, %trace_left, 0, traced;
-	  selp.u32 %trace_left, {TRACE_RECORDS - 1}, 0, traced;
 	  shr.u32 trace_b, trace_b, 5;
 	  mad.lo.u32 trace_a, trace_a, {TRACE_WARPS}, trace_b;
-	  mov.u64 %trace_at, {TRACE_VARIABLE};
-	  mad.wide.u32 %trace_at, trace_a, {TRACE_RECORDS * TRACE_RECORD_BYTES}, %trace_at; }}"""
-# WHEN is an instruction that narrows `traced`; ARGUMENT one that sets trace_x.
-STAMP = f"""\
-{{ .reg .pred traced; .reg .b64 trace_c, trace_g; .reg .b32 trace_s, trace_x, trace_z, trace_i;
-	  setp.ne.u32 traced, %trace_left, 0;
-	  WHEN
+	  mov.u64 trace_at, {TRACE_VARIABLE};
+	  mad.wide.u32 trace_at, trace_a, {TRACE_LIST_BYTES}, trace_at;"""
+TRACE_BEGIN = f"""\
+.reg .b64 %trace_next;
+	.reg .b32 %trace_left;
+	{{ {TRACE_LIST}
+	  selp.u32 %trace_left, {TRACE_RECORDS}, 0, traced;
+	  add.u64 %trace_next, trace_at, {TRACE_HEAD_BYTES};
 	  mov.u64 trace_c, %clock64;
-	  mov.u64 trace_g, %globaltimer;
-	  mov.u32 trace_s, %smid;
+	  @traced st.global.u64 [trace_at], trace_c;
+	  mov.u64 trace_c, %globaltimer;
+	  @traced st.global.u64 [trace_at+8], trace_c; }}"""
+TRACE_END = f"""\
+{{ {TRACE_LIST}
+	  mov.u64 trace_c, %clock64;
+	  @traced st.global.u64 [trace_at+16], trace_c;
+	  mov.u64 trace_c, %globaltimer;
+	  @traced st.global.u64 [trace_at+24], trace_c;
+	  sub.u32 trace_a, {TRACE_RECORDS}, %trace_left;
+	  mov.u32 trace_b, %smid;
+	  @traced st.global.u32 [trace_at+32], trace_a;
+	  @traced st.global.u32 [trace_at+36], trace_b; }}"""
+# Writes a record of trace_c and trace_x; WHEN is an instruction that narrows `traced`.
+RECORD = f"""\
+setp.ne.u32 traced, %trace_left, 0;
+	  WHEN
+	  @traced st.global.v2.u32 [%trace_next], {{trace_c, trace_x}};
+	  @traced add.u64 %trace_next, %trace_next, {TRACE_RECORD_BYTES};
+	  @traced sub.u32 %trace_left, %trace_left, 1;"""
+# ARGUMENT is PTX that sets trace_x. GUARD is empty or "@p ": a try_wait does not hold up what
+# stands behind it until its predicate is needed, so the clock is read under it.
+STAMP = f"""\
+{{ .reg .pred traced; .reg .b32 trace_c, trace_x;
+	  GUARDmov.u32 trace_c, %clock;
 	  ARGUMENT
-	  mov.u32 trace_i, SITE;
-	  mov.u32 trace_z, 0;
-	  @traced st.global.v2.u64 [%trace_at], {{trace_c, trace_g}};
-	  @traced st.global.v4.u32 [%trace_at+16], {{trace_i, trace_x, trace_s, trace_z}};
-	  @traced st.global.u32 [%trace_at+{TRACE_RECORD_BYTES + 16}], trace_z;
-	  @traced add.u64 %trace_at, %trace_at, {TRACE_RECORD_BYTES};
-	  @traced sub.u32 %trace_left, %trace_left, 1;
-	  AFTER }}"""
-STAMP_BEGINS_WAIT = ("setp.eq.and.u32 traced, %trace_waits, 0, traced;", "mov.u32 %trace_waits, 1;")
-STAMP_ENDS_WAIT = ("and.pred traced, traced, {done};", "@{done} mov.u32 %trace_waits, 0;")
+	  {RECORD} }}"""
+# The same into registers; NUMBER is the site's. A clock of 0 says that there is nothing to write.
+HOLD = """\
+{ .reg .b32 trace_x; ARGUMENT
+	  GUARDmov.u32 %trace_cNUMBER, %clock;
+	  GUARDmov.u32 %trace_xNUMBER, trace_x; }"""
+FLUSH = f"""\
+{{ .reg .pred traced; .reg .b32 trace_c, trace_x;
+	  mov.u32 trace_c, %trace_cNUMBER;
+	  mov.u32 trace_x, %trace_xNUMBER;
+	  {RECORD.replace("WHEN", "setp.ne.and.u32 traced, trace_c, 0, traced;")}
+	  mov.u32 %trace_cNUMBER, 0; }}"""
+TRACE_SITES = 63  # their number stands in bits 18 to 23: above, an address has its CTA's rank
 ADDRESS = re.compile(r"\[\s*(%?[\w$]+)\s*(?:\+\s*(-?\w+))?\s*\]")
+STORES = "cp.async.bulk.tensor.*.global.shared::cta.*"
+PRODUCT = re.compile(r"wgmma\.mma_async\..*\.m64n(\d+)k\d+\.")
+
+
+def constant(value):
+    """PTX that sets trace_x to SITE with a constant argument."""
+    return f"mov.u32 trace_x, SITE + {value};"
 
 
 def address_of(operand):
-    """PTX that sets trace_x to the 32-bit shared address in an operand "[%r1+8]"."""
+    """PTX that sets trace_x to SITE with the 32-bit shared address in an operand "[%r1+8]"."""
     match = ADDRESS.fullmatch(operand)
     if match is None:
-        return "mov.u32 trace_x, 0;"
+        return constant(0)
     base, offset = match.group(1), match.group(2) or "0"
-    if base.startswith("%rd"):
-        return f"cvt.u32.u64 trace_x, {base}; add.u32 trace_x, trace_x, {offset};"
-    return f"mov.u32 trace_x, {base}; add.u32 trace_x, trace_x, {offset};"
+    move = f"cvt.u32.u64 trace_x, {base}" if base.startswith("%rd") else f"mov.u32 trace_x, {base}"
+    return f"{move}; add.u32 trace_x, trace_x, SITE + {offset};"
+
+
+def reaches(kernel, targets):
+    """The instructions from which control can come to one of `targets`, without these."""
+    order = {id(i): n for n, i in enumerate(kernel.instructions)}
+    starts = sorted((i.start, n) for n, i in enumerate(kernel.instructions))
+    at_label = {}
+    for label, offset in kernel.labels.items():
+        at_label[label] = next((n for start, n in starts if start >= offset), None)
+    before = {n: [] for n in order.values()}
+    for n, i in enumerate(kernel.instructions):
+        leaves = i.opcode in ("ret", "exit") or i.opcode.startswith("bra") and not i.guard
+        following = [] if leaves else [n + 1]
+        if i.opcode.startswith("bra"):
+            following.append(at_label[i.operands[0]])
+        for other in following:
+            if other in before:
+                before[other].append(n)
+    found, pending = set(), [order[id(i)] for i in targets]
+    while pending:
+        for n in before[pending.pop()]:
+            if n not in found:
+                found.add(n)
+                pending.append(n)
+    return [kernel.instructions[n] for n in sorted(found)]
 
 
 class Stamps:
     """Hands out site numbers; what each is goes into comments at the end of the module, one a line:
-    // trace site: NUMBER|EVENT|SOURCE LINE|PTX"""
+    // trace first CTA: NUMBER
+    // trace site: NUMBER|KERNEL|EVENT|CLOCKS|SOURCE LINE
+    CLOCKS, of a wait in front of wgmma groups: how long the tensor cores need at their peak for
+    each of them, such as 512,512."""
 
     def __init__(self, module):
         self.module, self.sites = module, []
 
-    def stamp(self, kernel, event, instruction, argument="mov.u32 trace_x, 0;", when="", after=""):
-        shown = ""
-        if instruction is not None:
-            place = instruction.places[0] if instruction.places else None
-            source = self.module.sources.line(*place) if place else ""
-            shown = f"{source}|{instruction.opcode} {instruction.operands[-1:]}"
-        self.sites.append(f"// trace site: {len(self.sites) + 1}|{kernel.name}|{event}|{shown}")
-        text = STAMP.replace("SITE", str(len(self.sites))).replace("ARGUMENT", argument)
-        return text.replace("WHEN", when).replace("AFTER", after)
+    def new_site(self, kernel, event, instruction):
+        place = instruction.places[0] if instruction.places else None
+        source = self.module.sources.line(*place) if place else ""
+        self.sites.append({"kernel": kernel.name, "event": event, "clocks": [], "source": source})
+        if len(self.sites) > TRACE_SITES:
+            raise Problem(f"{kernel.name} needs more than {TRACE_SITES} stamps: name one kernel")
+        return len(self.sites)
 
-    def add(self, kernel):
-        """Stamps around what scripts/trace.py draws; returns how many."""
-        first = len(self.sites)
-        kernel.insert_at_entry(TRACE_STATE)
+    def stamp(self, kernel, event, instruction, argument=constant(0), done=""):
+        """A record where it stands, if `done`, a predicate, is true."""
+        number = self.new_site(kernel, event, instruction)
+        argument = argument.replace("SITE", str(number << TRACE_ARGUMENT_BITS))
+        text = STAMP.replace("GUARD", f"@{done} " if done else "").replace("ARGUMENT", argument)
+        return text.replace("WHEN", f"and.pred traced, traced, {done};" if done else "")
+
+    def add(self, kernel, first_cta=0):
+        """Stamps for what scripts/trace.py draws; returns how many."""
+        before = len(self.sites)
+        products = kernel.find("wgmma.commit_group*")
+        multiplies = {id(i) for i in reaches(kernel, products)}
+        held = []  # (site number, instruction)
+        flushes = []
+        clocks = 0  # of the group that is being put together
+        last_wait = None  # the site that a group begins with
+
+        def put(i, event, behind, argument=constant(0), done=""):
+            """A stamp beside an instruction, if `done`, a predicate, is true."""
+            if id(i) in multiplies:
+                number = self.new_site(kernel, event, i)
+                held.append((number, i))
+                site = str(number << TRACE_ARGUMENT_BITS)
+                text = HOLD.replace("ARGUMENT", argument).replace("SITE", site)
+                text = text.replace("GUARD", f"@{done} " if done else "")
+                text = text.replace("NUMBER", str(number))
+            else:
+                text = self.stamp(kernel, event, i, argument, done)
+            (kernel.insert_after if behind else kernel.insert_before)(i, text)
+
         for i in kernel.instructions:
-            if fnmatch.fnmatchcase(i.opcode, "mbarrier.t*_wait.*"):
-                address = address_of(i.operands[1])
-                when, after = STAMP_BEGINS_WAIT
-                kernel.insert_before(i, self.stamp(kernel, "wait begin", i, address, when, after))
-                done = i.operands[0]
-                when, after = (part.format(done=done) for part in STAMP_ENDS_WAIT)
-                kernel.insert_after(i, self.stamp(kernel, "wait end", i, address, when, after))
-            elif fnmatch.fnmatchcase(i.opcode, "cp.async.bulk.tensor.*.shared::cluster.global.*"):
-                kernel.insert_before(
-                    i, self.stamp(kernel, "TMA load", i, address_of(i.operands[0])))
-            elif fnmatch.fnmatchcase(i.opcode, "cp.async.bulk.tensor.*.global.shared::cta.*"):
-                kernel.insert_before(
-                    i, self.stamp(kernel, "TMA store", i, address_of(i.operands[1])))
-            elif i.opcode.startswith("wgmma.fence"):
-                kernel.insert_before(i, self.stamp(kernel, "wgmma begin", i))
-            elif i.opcode.startswith("wgmma.commit_group"):
-                kernel.insert_after(i, self.stamp(kernel, "wgmma commit", i))
-            elif i.opcode.startswith("wgmma.wait_group") or i.opcode.startswith("cp.async.wait_"):
-                name = i.opcode.split(".wait_")[0]
-                allowed = f"mov.u32 trace_x, {(i.operands or ['0'])[0]};"
-                kernel.insert_before(i, self.stamp(kernel, name + " wait begin", i, allowed))
-                kernel.insert_after(i, self.stamp(kernel, name + " wait end", i, allowed))
-            elif i.opcode.startswith("cp.async.commit_group"):
-                kernel.insert_after(i, self.stamp(kernel, "cp.async commit", i))
-            elif i.opcode == "bar.sync" or i.opcode.startswith("barrier.cluster.wait"):
-                kernel.insert_before(i, self.stamp(kernel, "bar begin", i))
-                kernel.insert_after(i, self.stamp(kernel, "bar end", i))
-            elif i.opcode.startswith("mbarrier.arrive"):
-                kernel.insert_before(i, self.stamp(kernel, "arrive", i, address_of(i.operands[1])))
-        self.add_epilogue(kernel)
-        return len(self.sites) - first
 
-    def add_epilogue(self, kernel):
-        stores = [i for i in kernel.instructions if i.opcode.startswith("st.global")]
+            def around(name, argument=constant(0), done=""):
+                if not products:
+                    put(i, name + " begin", False, argument)
+                put(i, name + " end", True, argument, done)
+
+            product = PRODUCT.match(i.opcode)
+            if product:
+                clocks += int(product.group(1)) // 2
+            elif fnmatch.fnmatchcase(i.opcode, "mbarrier.t*_wait.*"):
+                around("wait", address_of(i.operands[1]), i.operands[0])
+                last_wait = self.sites[-1]
+            elif i.opcode.startswith("mbarrier.arrive.expect_tx"):
+                put(i, "TMA load", False, address_of(i.operands[1]))
+            elif fnmatch.fnmatchcase(i.opcode, STORES):
+                put(i, "TMA store", False, address_of(i.operands[1]))
+            elif i.opcode.startswith("wgmma.commit_group"):
+                if last_wait is not None:
+                    last_wait["clocks"].append(clocks)
+                clocks = 0
+            elif i.opcode.startswith("cp.async.commit_group"):
+                put(i, "cp.async commit", True)
+            elif re.match(r"(wgmma|cp\.async|cp\.async\.bulk)\.wait_", i.opcode):
+                of = i.opcode.split(".wait_")[0].replace("cp.async.bulk", "bulk")
+                if of == "wgmma":
+                    flushes.append(i)
+                around(of + " wait", constant((i.operands or ["0"])[0]))
+            elif i.opcode == "bar.sync" or i.opcode.startswith("barrier.cluster.wait"):
+                around("bar")
+            elif i.opcode == "ret":
+                flushes.append(i)
+        self.add_epilogue(kernel, bool(products), held)
+        for i in flushes:
+            kernel.insert_before(i, flush(held_near(kernel, i, held)))
+            if i.opcode == "ret":
+                kernel.insert_before(i, TRACE_END.replace("FIRST", str(first_cta)))
+        state = TRACE_BEGIN.replace("FIRST", str(first_cta))
+        state += "".join(f"\n\t.reg .b32 %trace_c{n}, %trace_x{n};\n\tmov.u32 %trace_c{n}, 0;"
+                         f"\n\tmov.u32 %trace_x{n}, 0;" for n, _ in held)  # fmt: skip
+        kernel.insert_at_entry(state)
+        return len(self.sites) - before
+
+    def add_epilogue(self, kernel, is_async, held):
+        staged = kernel.find("stmatrix.*")
+        stores = staged or kernel.find("st.global*")
         if not stores:
             return
-        shuffles = [i for i in kernel.find("shfl.sync.*") if i.start < stores[0].start]
-        first = shuffles[-1] if shuffles else stores[0]
-        kernel.insert_before(first, self.stamp(kernel, "epilogue begin", first))
-        kernel.insert_at(
-            kernel.next_label(stores[-1]), self.stamp(kernel, "epilogue end", stores[-1]))
+        if not is_async:
+            shuffles = [i for i in kernel.find("shfl.sync.*") if i.start < stores[0].start]
+            first = shuffles[-1] if shuffles else stores[0]
+            kernel.insert_before(first, self.stamp(kernel, "epilogue begin", first))
+        end = self.stamp(kernel, "epilogue end", stores[-1]) + "\n\t" + flush(held)
+        if staged:
+            kernel.insert_after(staged[-1], end)
+        else:
+            kernel.insert_at(kernel.next_label(stores[-1]), end)
+
+    def listed(self):
+        return "".join(
+            f"// trace site: {number}|{s['kernel']}|{s['event']}|{','.join(map(str, s['clocks']))}"
+            f"|{s['source']}\n"
+            for number, s in enumerate(self.sites, 1)
+        )  # fmt: skip
 
 
-def add_stamps(module, kernels):
+def held_near(kernel, instruction, held):
+    """Of the stamps that are held, those of the innermost of two or more loops around an
+    instruction; else all: outside of the loop over K there is time."""
+    loops = []
+    for i in kernel.find("bra*"):
+        begin = kernel.labels[i.operands[0]]
+        if begin <= instruction.start < i.end:
+            loops.append((begin, i.end))
+    if not loops:
+        return held
+    begin, end = min(loops, key=lambda loop: loop[1] - loop[0])
+    inside = [one for one in held if begin <= one[1].start < end]
+    return inside if len(loops) > 1 else held
+
+
+def flush(held):
+    return "\n\t".join(FLUSH.replace("NUMBER", str(number)) for number, _ in held)
+
+
+def add_stamps(module, kernels, first_cta=0):
     stamps = Stamps(module)
     module.add_global(f".visible .global .align 32 .b8 {TRACE_VARIABLE}[{TRACE_BYTES}];")
-    counts = [stamps.add(kernel) for kernel in kernels]
+    counts = [stamps.add(kernel, first_cta) for kernel in kernels]
     end = len(module.text)
-    module.edit(end, end, "\n" + "\n".join(stamps.sites) + "\n")
+    module.edit(end, end, f"\n// trace first CTA: {first_cta}\n" + stamps.listed())
     return sum(counts)
 
 
@@ -490,7 +628,8 @@ def rewrite(options):
     if options.mutate:
         done = mutate(module, options.mutate)
     elif options.stamp:
-        done = f"{add_stamps(module, chosen_kernels(module, options.kernel))} clock stamps"
+        kernels = chosen_kernels(module, options.kernel)
+        done = f"{add_stamps(module, kernels, options.first_cta)} clock stamps"
     else:
         kernels = chosen_kernels(module, options.kernel)
         done = f"{sum(add_sleeps(kernel, options.sleep) for kernel in kernels)} sleeps"
@@ -509,6 +648,8 @@ def main(arguments=None):
     verb.add_argument("--mutate", metavar="NAME")
     verb.add_argument("--fatbin", metavar="OUT")
     parser.add_argument("--kernel", metavar="NAME", help="mangled; all kernels without it")
+    parser.add_argument("--first-cta", type=int, default=0, metavar="C",
+                        help=f"{TRACE_CTAS} CTAs from this one on leave stamps")
     parser.add_argument("input", metavar="IN.ptx")
     parser.add_argument("output", metavar="OUT.ptx", nargs="?")
     parser.add_argument("--run", nargs=argparse.REMAINDER, metavar="PROGRAM")

@@ -67,6 +67,7 @@ and energy come from the files beside it (h200.counters.json, h200.energy.json).
 
 import argparse
 import json
+import math
 import operator
 import re
 import statistics
@@ -80,6 +81,7 @@ import sums_tables
 import sweep_tables
 import ways_tables
 from cells import DASH, cell, markdown, percent, tflops
+from svg import Drawing
 
 SIZES = (2048, 4096, 8192)
 REGIMES = ("burst", "sustained")
@@ -97,6 +99,8 @@ ROOFLINE = Path("docs/img/roofline.svg")
 HEAD_KEYS = ("gpu", "driver", "toolkit", "cublas", "revision", "date", "data", "seed", "rows")
 ROW_KEYS = ("stage", "name", "problem", "variant", "result", "m", "n", "k", "regime", "tflops", "verified")
 COUNTERS = ".counters.json"
+TRACES = ".traces.json"
+PEAK_FLOP = 4096  # a clock and SM
 PROBLEM = "bf16"  # of the ladder
 # Of rungs that were not measured, by the type of a call; else PROBLEM.
 PROBLEMS = {"TypedArgs": "typed", "BlockScaledArgs": "block_scaled"}
@@ -588,10 +592,33 @@ def refused_at(where, make, *arguments):
         raise Problem(f"{where}: {error}")
 
 
+def traces_table(root, results, others):
+    """What recorded timelines say of the tensor cores, beside what make bench does."""
+    path = results.path.with_suffix(TRACES) if results else None
+    if path is None or not path.exists():
+        return ["*Not recorded yet: `make trace-N` on a Hopper GPU, then `scripts/trace.py --keep`.*"]
+    header = ["rung", "variant", "some wgmma in flight", "products at peak", "of the whole launch", "`make bench`",
+              "a launch with stamps, µs", "without"]  # fmt: skip
+    lines = []
+    for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
+        ctas = 2 * row["m"] * row["n"] * row["k"] / PEAK_FLOP / row["need"]
+        sms = results.head["sms"]
+        working = ctas / (math.ceil(ctas / sms) * sms)  # of the SMs, in all rounds
+        at_peak = row["need"] / row["span"]
+        bench = results.find_shape(row["stage"], row["variant"], (row["m"], row["n"], row["k"]), "burst")
+        lines.append([
+            str(row["stage"]), row["variant"], percent(row["under"] / row["span"]), percent(at_peak),
+            percent(at_peak * working), measured(bench, lambda b: percent(b["tensor_share"])),
+            f"{row['us']:,.1f}", f"{row['plain_us']:,.1f}",
+        ])  # fmt: skip
+    return markdown(header, lines)
+
+
 SIMPLE = {
     "environment": environment_table,
     "baseline": baseline_table,
     "submitted": submitted_table,
+    "traces": traces_table,
 }
 
 
@@ -635,7 +662,7 @@ def table(root, results, others, kind, number, where):
     raise Problem(
         f'{where}: no table is called "{name}"; '
         "there are ladder [PROBLEM], problems [N], rung N, short N, counters N, environment, baseline, "
-        "submitted, energy NAME, shapes N, ways N, sums, sweep, limits, ceilings [N], "
+        "submitted, energy NAME, shapes N, ways N, sums, sweep, limits, ceilings [N], traces, "
         "best [REGIME | CHIP]"
     )
 
@@ -740,24 +767,26 @@ def value(results, expression, kind="value"):
 
 # --- the plot ------------------------------------------------------------------------------------
 
-SVG_STYLE = """\
-  <style>
-    text { font: 12px system-ui, sans-serif; fill: #57606a; }
-    .small { font-size: 10px; }
-    .inside { font-size: 10px; fill: #ffffff; }
-    .axis { stroke: #8c959f; stroke-width: 1; }
-    .grid { stroke: #8c959f; stroke-width: 0.5; stroke-opacity: 0.4; }
-    .burst { fill: #2f81c7; }
-    .sustained { fill: #d0863c; }
-    .line-burst { stroke: #2f81c7; stroke-width: 1.5; stroke-dasharray: 6 3; }
-    .line-sustained { stroke: #d0863c; stroke-width: 1.5; stroke-dasharray: 6 3; }
-    @media (prefers-color-scheme: dark) { text { fill: #9da7b3; } }
-  </style>"""
+BARS = {"burst": "blue", "sustained": "orange"}
 
 
 def plot(root, results):
     """The ladder as SVG text: two bars a rung, cuBLASLt as a dashed line for each regime."""
-    width, height, left, right, top, bottom = 860, 400, 48, 90, 40, 56
+    return ladder_drawing(root, results).svg()
+
+
+def two_lines(name):
+    """Words of a name in two lines, about as long as each other if it does not fit into one."""
+    words = name.split(" ")
+    if len(name) <= 11:
+        return name, ""
+    cuts = range(1, len(words) + 1)
+    best = min(cuts, key=lambda cut: max(len(" ".join(words[:cut])), len(" ".join(words[cut:]))))
+    return " ".join(words[:best]), " ".join(words[best:])
+
+
+def ladder_drawing(root, results):
+    width, height, left, right, top, bottom = 860, 412, 48, 90, 40, 68
     numbers = solving(root, results)
     bars, lines = [], []
     if results:
@@ -768,62 +797,50 @@ def plot(root, results):
                 if row is not None and row["verified"] and row["tflops"] is not None:
                     bars.append((number, regime, row["tflops"], size))
         lines = [(r, b) for r in REGIMES for b in [results.baseline(8192, r)] if b is not None]
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
-           "  <title>TFLOPS of every rung's result variant at 8192 cubed</title>", SVG_STYLE]
+    drawing = Drawing(width, height, "TFLOPS of every rung's result variant at 8192 cubed")
     if not bars:
-        middle = f'x="{width // 2}" y="{height // 2}" text-anchor="middle"'
-        return "\n".join(out + [f"  <text {middle}>not measured yet</text>", "</svg>"]) + "\n"
+        drawing.text("not measured yet", width // 2, height // 2, "middle", "")
+        return drawing
 
     highest = max([b[2] for b in bars] + [line[1] for line in lines])
     ceiling = 100 * (int(highest) // 100 + 1)
     plot_width, plot_height = width - left - right, height - top - bottom
 
     def y(value):
-        return f"{top + plot_height * (1 - value / ceiling):.1f}"
-
-    def level(kind, value):
-        ends = f'x1="{left}" x2="{width - right}" y1="{y(value)}" y2="{y(value)}"'
-        return f'  <line class="{kind}" {ends}/>'
+        return top + plot_height * (1 - value / ceiling)
 
     for tick in range(0, ceiling + 1, 100):
-        out.append(level("axis" if tick == 0 else "grid", tick))
-        at = f'x="{left - 6}" y="{float(y(tick)) + 4:.1f}"'
-        out.append(f'  <text {at} text-anchor="end">{tick}</text>')
+        kind = "line-gray" if tick == 0 else "line-gray thin faint"
+        drawing.line(kind, left, y(tick), width - right, y(tick))
+        drawing.text(tick, left - 6, y(tick) + 4, "end", "")
     slot = plot_width / len(numbers)
     bar = slot * 0.36
     stems = rungs(root)
     for index, number in enumerate(numbers):
         center = left + slot * (index + 0.5)
-        name = stems[number][0].split("_", 1)[1].replace("_", " ")
-        head, _, tail = name.partition(" ") if len(name) > 12 else (name, "", "")
-        note = [f" at {b[3]}³" for b in bars if b[0] == number and b[3] != 8192][:1]
-        below = f'x="{center:.1f}" text-anchor="middle"'
-        out.append(f'  <text {below} y="{height - bottom + 16}">{number}</text>')
-        for line, words in enumerate((head, tail + "".join(note))):
+        name = two_lines(stems[number][0].split("_", 1)[1].replace("_", " "))
+        note = next((f"at {b[3]}³" for b in bars if b[0] == number and b[3] != 8192), "")
+        drawing.text(number, center, height - bottom + 16, "middle", "")
+        for line, words in enumerate((*filter(None, name), note)):
             if words:
-                drop = height - bottom + 30 + 12 * line
-                out.append(f'  <text class="small" {below} y="{drop}">{words.strip()}</text>')
+                drawing.text(words, center, height - bottom + 30 + 12 * line, "middle")
     for number, regime, amount, _ in bars:
         center = left + slot * (numbers.index(number) + 0.5)
         x = center - bar if regime == "burst" else center
         tall = plot_height * amount / ceiling
-        out.append(f'  <rect class="{regime}" x="{x:.1f}" y="{y(amount)}" width="{bar - 1:.1f}" '
-                   f'height="{tall:.1f}"/>')
+        drawing.rect(BARS[regime], x, y(amount), bar - 1, tall)
         inside = tall > 16  # above a tall bar, the number would cross cuBLASLt's line
-        label = "inside" if inside else "small"
-        text_y = float(y(amount)) + (12 if inside else -4)
-        out.append(f'  <text class="{label}" x="{x + bar / 2:.1f}" y="{text_y:.1f}" '
-                   f'text-anchor="middle">{tflops(amount)}</text>')
+        drawing.text(tflops(amount), x + bar / 2, y(amount) + (12 if inside else -4), "middle",
+                     "inside" if inside else "small")  # fmt: skip
     for regime, amount in lines:
-        out.append(level(f"line-{regime}", amount))
-        out.append(f'  <text class="small" x="{width - right + 4}" y="{float(y(amount)) + 4:.1f}">'
-                   f'cuBLASLt {tflops(amount)}</text>')
+        drawing.line(f"line-{BARS[regime]} dashed", left, y(amount), width - right, y(amount))
+        drawing.text(f"cuBLASLt {tflops(amount)}", width - right + 4, y(amount) + 4)
     for index, regime in enumerate(REGIMES):
         x = left + 110 * index
-        out.append(f'  <rect class="{regime}" x="{x}" y="12" width="12" height="12"/>')
-        out.append(f'  <text x="{x + 18}" y="22">{regime}</text>')
-    out.append(f'  <text x="{left + 230}" y="22">TFLOPS, 8192³, bf16, {results.head["gpu"]}</text>')
-    return "\n".join(out + ["</svg>"]) + "\n"
+        drawing.rect(BARS[regime], x, 12, 12, 12)
+        drawing.text(regime, x + 18, 22, kind="")
+    drawing.text(f"TFLOPS, 8192³, bf16, {results.head['gpu']}", left + 230, 22, kind="")
+    return drawing
 
 
 # --- regenerating --------------------------------------------------------------------------------
@@ -892,8 +909,8 @@ def outdated(root):
         if new != old:
             found.append((path, new, changed))
     roofline = refused_at(
-        ROOFLINE, limits_tables.roofline, results, solving(root, results), SVG_STYLE
-    )
+        ROOFLINE, limits_tables.roofline, results, solving(root, results)
+    ).svg()
     for name, new in ((PLOT, plot(root, results)), (ROOFLINE, roofline)):
         path = root / name
         if not path.exists() or path.read_text(encoding="utf-8") != new:

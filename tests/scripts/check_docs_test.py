@@ -169,7 +169,7 @@ class Checks(Project):
         code, printed = self.run_checks()
         self.assertEqual(code, 0, printed)
         self.assertIn("SKIPPED published kernels are unchanged: docs/results has no", printed)
-        self.assertEqual(printed.splitlines()[-1], f"docs: {CHECKS - 2} passed, 0 failed, 2 skipped")
+        self.assertEqual(printed.splitlines()[-1], f"docs: {CHECKS - 3} passed, 0 failed, 3 skipped")
 
     def test_tables(self):
         self.write("docs/guide.md", GUIDE.replace("–", "9"))
@@ -313,6 +313,39 @@ class Checks(Project):
         self.fails("docs/isa.md is not what the decode table says; run make isa")
 
 
+class Drawn(Project):
+    def setUp(self):
+        super().setUp()
+        for name in ("build/maps", "build/ladder", "build/stage-10", "build/machine/libcudart.so.13"):
+            self.write(name, "")
+        self.drawings = {}
+        drawn = mock.patch.object(check_docs.figures, "drawings", lambda root: self.drawings)
+        drawn.start()
+        self.addCleanup(mock.patch.stopall)
+
+    def test_a_figure_that_the_code_no_longer_draws(self):
+        drawing = check_docs.figures.Drawing(100, 50, "t")
+        self.drawings[Path("docs/img/a.svg")] = drawing
+        self.fails("docs/img/a.svg is not what the code says; run make figures")
+        self.write("docs/img/a.svg", drawing.svg())
+        self.assertEqual(list(check_docs.check_figures(self.root)), [])
+        drawing.text("words", 0, 0)
+        self.fails('docs/img/a.svg: "words" leaves the drawing')
+
+    def test_what_explore_prints(self):
+        right = "\n".join(check_docs.explore.explore(["WHAT=ring", "DEPTH=2", "STEPS=2"]))
+        page = f"<!-- make explore WHAT=ring DEPTH=2 STEPS=2 -->\n```text\n{right}\n```\n"
+        self.write("docs/guide.md", page)
+        self.assertEqual(list(check_docs.check_explored(self.root)), [])
+        self.write("docs/guide.md", page.replace("at once", "at last", 1))
+        self.fails("docs/guide.md:1: make explore WHAT=ring DEPTH=2 STEPS=2 prints something else")
+        refused = "<!-- make explore WHAT=ring DEPTH=99 -->\n```text\nexplore: {}.\n```\n"
+        self.write("docs/guide.md", refused.format("DEPTH=99: it is from 1 to 8; the nearest is 8"))
+        self.assertEqual(list(check_docs.check_explored(self.root)), [])
+        self.write("docs/guide.md", "<!-- make explore WHAT=ring -->\nno fence\n")
+        self.fails("docs/guide.md:1: make explore WHAT=ring prints something else")
+
+
 class Hashes(Project):
     def setUp(self):
         super().setUp()
@@ -343,7 +376,15 @@ class Hashes(Project):
     def test_same_kernel(self):
         code, printed = self.run_checks()
         self.assertEqual(code, 0, printed)
-        self.assertEqual(printed.splitlines()[-1], f"docs: {CHECKS - 1} passed, 0 failed, 1 skipped")
+        self.assertEqual(printed.splitlines()[-1], f"docs: {CHECKS - 2} passed, 0 failed, 2 skipped")
+
+    def test_a_timeline_of_a_kernel_that_has_changed(self):
+        row = {"stage": 1, "variant": "a", "kernel": "kernel_name", "kernel_hash": "old", "toolkit": "13.0"}
+        self.write("docs/results/h200.traces.json", json.dumps({"rows": [row]}))
+        self.fails("h200.traces.json: rung 1, a: the kernel has changed since it was recorded")
+        row["kernel_hash"] = "abcd"
+        self.write("docs/results/h200.traces.json", json.dumps({"rows": [row]}))
+        self.assertEqual(list(check_docs.check_hashes(self.root)), [])
 
     def test_changed_kernel(self):
         self.built("ffff")
@@ -394,7 +435,7 @@ class Hashes(Project):
         self.chooser("wide")
         code, printed = self.run_checks()
         self.assertEqual(code, 0, printed)
-        self.assertEqual(printed.splitlines()[-1], f"docs: {CHECKS - 1} passed, 0 failed, 1 skipped")
+        self.assertEqual(printed.splitlines()[-1], f"docs: {CHECKS - 2} passed, 0 failed, 2 skipped")
 
     def test_a_chosen_kernel_that_has_changed(self):
         self.chooser("wide", "ffff")

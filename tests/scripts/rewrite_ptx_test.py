@@ -2,6 +2,7 @@
 is read, stamped and slowed down."""
 
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -9,6 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
+import registry  # noqa: E402
 import rewrite_ptx  # noqa: E402
 from kernel_tools import find_tool  # noqa: E402
 from rewrite_ptx import Module, Problem  # noqa: E402
@@ -150,17 +152,44 @@ class Reading(unittest.TestCase):
 
     def test_stamps_come_with_a_list_of_what_they_are(self):
         module = self.module
-        self.assertEqual(rewrite_ptx.add_stamps(module, [module.kernel("k_one")]), 7)
+        self.assertEqual(rewrite_ptx.add_stamps(module, [module.kernel("k_one")], 8), 3)
         text = module.rewritten()
-        self.assertEqual(text.count("mov.u64 trace_c, %clock64;"), 7)
         sites = [line.split("|") for line in text.splitlines() if "trace site: " in line]
+        self.assertEqual([site[2] for site in sites], ["wait end", "bar end", "epilogue end"])
+        self.assertEqual([site[3] for site in sites], ["0", "", ""])  # a group without products
+        self.assertIn("stage.cu:2  wait(bar);", sites[0][4])
+        self.assertIn("// trace first CTA: 8\n", text)
+        self.assertIn("sub.u32 trace_a, trace_a, 8;", text)
+        self.assertEqual(len(Module(text).names), 2)
+
+    def test_in_front_of_wgmma_a_stamp_only_reads_the_clock(self):
+        module = self.module
+        rewrite_ptx.add_stamps(module, [module.kernel("k_one")])
+        text = module.rewritten()
+        held = text[text.index("mbarrier.try_wait"):text.index("selp.u32 %r4")]
+        site = 1 << rewrite_ptx.TRACE_ARGUMENT_BITS
+        self.assertIn(f"mov.u32 trace_x, %r2; add.u32 trace_x, trace_x, {site} + 8;", held)
+        self.assertIn("@p mov.u32 %trace_c1, %clock;", held)
+        self.assertNotIn("st.global", held)
+        behind = text[text.index("bar.sync 0;"):text.index("ret;")]
+        self.assertEqual(behind.count("mov.u32 trace_c, %clock;"), 2)
+        self.assertEqual(behind.count("mov.u32 trace_c, %trace_c1;"), 2)  # behind the epilogue, at the end
+        self.assertEqual(behind.count("st.global.v2.u32 [%trace_next]"), 4)
+
+    def test_a_kernel_without_wgmma_has_stamps_at_beginnings_too(self):
+        module = Module(self.module.text.replace("wgmma.commit_group.sync.aligned", "bar.sync 1"))
+        rewrite_ptx.add_stamps(module, [module.kernel("k_one")])
+        sites = [line.split("|") for line in module.rewritten().splitlines() if "trace site: " in line]
         self.assertEqual([site[2] for site in sites], [
-            "wait begin", "wait end", "wgmma commit", "bar begin", "bar end", "epilogue begin",
+            "wait begin", "wait end", "bar begin", "bar end", "bar begin", "bar end", "epilogue begin",
             "epilogue end",
         ])
-        self.assertIn("stage.cu:2  wait(bar);", sites[0][3])
-        self.assertIn("mov.u32 trace_x, %r2; add.u32 trace_x, trace_x, 8;", text)
-        self.assertEqual(len(Module(text).names), 2)
+
+    def test_what_control_can_come_to_wgmma_from(self):
+        kernel = self.kernel
+        found = rewrite_ptx.reaches(kernel, kernel.find("wgmma.commit_group*"))
+        self.assertEqual([i.opcode.split(".")[0] for i in found], ["mov", "mbarrier", "selp", "bra"])
+        self.assertEqual(len(rewrite_ptx.reaches(kernel, kernel.find("ret"))), 9)
 
 
 @unittest.skipUnless(rungs(), "no PTX in build/ptx: run make")
@@ -180,7 +209,7 @@ class Rungs(unittest.TestCase):
             for path in rungs():
                 stamped = rewrite_ptx.load(path)
                 kernel = stamped.kernel(stamped.names[0])
-                self.assertGreaterEqual(rewrite_ptx.add_stamps(stamped, [kernel]), 6, path)
+                self.assertGreaterEqual(rewrite_ptx.add_stamps(stamped, [kernel]), 4, path)
                 both = Module(stamped.rewritten())
                 kernel = both.kernel(stamped.names[0])
                 self.assertGreaterEqual(rewrite_ptx.add_sleeps(kernel, 1), 2, path)
@@ -189,6 +218,28 @@ class Rungs(unittest.TestCase):
                     Path(out).write_text(both.rewritten(), encoding="utf-8")
                     said = rewrite_ptx.assemble(out, os.path.join(folder, "out.cubin"))
                     self.assertNotIn("C75", said)
+
+    @unittest.skipUnless(
+        list((ROOT / "build/machine").glob("libcudart.so.*")), "no PTX machine: run make machine"
+    )
+    def test_a_stamped_rung_is_as_right_and_as_free_of_races_as_it_was(self):
+        environment = dict(os.environ, LADDER_DEVICE="machine", MACHINE_POLICY="lazy")
+        with tempfile.TemporaryDirectory() as folder:
+            for path in rungs():
+                program = ROOT / "build" / f"stage-{path.name[:2]}"
+                if not program.exists() or path.name[:2] > "10":  # then a rung chooses
+                    continue
+                row = next(r for r in registry.read(program) if r["result"])
+                module = rewrite_ptx.load(path)
+                rewrite_ptx.add_stamps(module, [module.kernel(row["kernel"])])
+                stamped = os.path.join(folder, path.name)
+                Path(stamped).write_text(module.rewritten(), encoding="utf-8")
+                options = [f"--variant={row['variant']}", "--m=256", "--n=512", "--k=192", "--check"]
+                command, more = rewrite_ptx.machine_run([str(program), *options], stamped)
+                ended = subprocess.run(
+                    command, env={**environment, **more}, capture_output=True, text=True, check=False
+                )
+                self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
 
 
 if __name__ == "__main__":

@@ -524,8 +524,8 @@ class Limits(Project):
         xml.fromstring(first)
         # Rung 2 in all three panels; rung 1 has no tile, so that it is where its bytes were counted.
         self.assertEqual(first.count("<circle"), 4)
-        self.assertEqual(first.count('class="roof"'), 3)
-        self.assertEqual(first.count('class="slope"'), 4)
+        self.assertEqual(first.count('<line class="line-muted"'), 3)
+        self.assertEqual(first.count('<line class="line-orange"'), 4)
         for words in ("wgmma 4096", "128 B", "5.5 TB/s, distinct", "8.0 TB/s, shared", "4.0 TB/s"):
             self.assertIn(f">{words}<", first)
 
@@ -612,8 +612,8 @@ class Plot(Project):
         self.main()
         self.assertEqual(self.read("docs/img/ladder.svg"), first)
         xml.fromstring(first)
-        self.assertEqual(first.count('<rect class="burst"'), 3)  # two rungs and the legend
-        self.assertEqual(first.count('<rect class="sustained"'), 2)
+        self.assertEqual(first.count('<rect class="blue"'), 3)  # two rungs and the legend
+        self.assertEqual(first.count('<rect class="orange"'), 2)
         self.assertIn("cuBLASLt 800", first)
 
     def test_says_when_nothing_was_measured(self):

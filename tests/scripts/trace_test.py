@@ -6,6 +6,8 @@ import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,7 +47,7 @@ def ring(cta=0):
 
 class Drawing(unittest.TestCase):
     def test_rows_are_roles_and_slots(self):
-        rows = trace.rows_to_draw(ring(), trace.Slots(ring()))
+        rows = trace.rows_to_draw(ring(), ring(), trace.Slots(ring()))
         self.assertEqual(
             [label for label, _ in rows],
             ["warp 0, producer", "warps 4–7, consumer", "its wgmma", "slot 0", "slot 1"],
@@ -65,8 +67,10 @@ class Drawing(unittest.TestCase):
     def test_the_svg_is_well_formed_and_says_which_clock_it_is(self):
         measured = dict(MODEL, clock="gpu", device="H200")
         for head, words in ((MODEL, "illustrative model clock"),
-                            (measured, "clock stamps on one H200")):  # fmt: skip
-            text = trace.draw(ring(), head, 0)
+                            (measured, "SM clocks, stamps on one H200")):  # fmt: skip
+            drawing = trace.draw(ring(), head, 0)
+            self.assertEqual(drawing.problems(), [])
+            text = drawing.svg()
             root = xml.etree.ElementTree.fromstring(text)
             self.assertIn(words, text)
             self.assertIn("prefers-color-scheme: dark", text)
@@ -76,8 +80,12 @@ class Drawing(unittest.TestCase):
         with self.assertRaisesRegex(trace.Problem, "CTA 7 is not in the trace"):
             trace.draw(ring(), MODEL, 7)
 
-    def test_until_cuts_it_off(self):
-        self.assertLess(len(trace.draw(ring(), MODEL, 0, 900)), len(trace.draw(ring(), MODEL, 0)))
+    def test_a_piece_of_it_has_the_same_rows(self):
+        whole, piece = (trace.draw(ring(), MODEL, 0, *span) for span in ((), (900, 1000)))
+        self.assertLess(len(piece.svg()), len(whole.svg()))
+        self.assertEqual(piece.height, whole.height)
+        self.assertIn(">1,000<", piece.svg())
+        self.assertNotIn(">1,500<", piece.svg())
 
     def test_the_written_file_nests_rows_and_can_be_drawn_again(self):
         events = ring() + ring(cta=1)
@@ -94,7 +102,7 @@ class Drawing(unittest.TestCase):
             path, svg = Path(folder) / "t.json", Path(folder) / "t.svg"
             path.write_text(json.dumps(document), encoding="utf-8")
             trace.redraw([str(path), str(svg), "--cta", "1"])
-            self.assertEqual(svg.read_text(encoding="utf-8"), trace.draw(events, MODEL, 1))
+            self.assertEqual(svg.read_text(encoding="utf-8"), trace.draw(events, MODEL, 1).svg())
 
     def test_hexadecimal_addresses_and_instants_are_read(self):
         document = {"traceEvents": [
@@ -107,63 +115,181 @@ class Drawing(unittest.TestCase):
 
 
 SITES = [
-    "wait begin|s.cu:1  wait|try_wait", "wait end|s.cu:1  wait|try_wait",
-    "arrive|s.cu:2  arrive|mbarrier.arrive.expect_tx", "TMA load|s.cu:3  load|cp",
-    "wgmma begin|s.cu:4  mul|fence", "wgmma commit|s.cu:4  mul|commit",
-    "wgmma wait begin|s.cu:5  w|wait", "wgmma wait end|s.cu:5  w|wait",
+    "wait end|512|s.cu:1  wait", "TMA load||s.cu:3  load", "wgmma wait end||s.cu:5  w",
+    "epilogue end||s.cu:6  store", "bar end||s.cu:7  bar",
 ]  # fmt: skip
-(WAIT, WAITED, ARRIVE, LOAD, FENCE, COMMIT, DRAIN, DRAINED) = range(1, 9)
+(WAITED, LOAD, DRAINED, STORED, BAR) = range(1, 6)
+FIRST = 8  # CTA
 
 
 def stamped_ptx():
-    return "".join(f"// trace site: {i + 1}|k|{site}\n" for i, site in enumerate(SITES))
+    return f"// trace first CTA: {FIRST}\n" + "".join(
+        f"// trace site: {i + 1}|k|{site}\n" for i, site in enumerate(SITES)
+    )  # fmt: skip
 
 
 START_NS = 1_790_000_000_000_000_001  # of %globaltimer, which counts from 1970
+CLOCK = 2**33 - 50  # at entry: the lower half of the counter turns over soon
 
 
-def dump(lists):
-    """A trace buffer: {(cta, warp): [(cycles, site, argument)]}, at 2 cycles a nanosecond."""
-    stride = rewrite_ptx.TRACE_RECORDS * rewrite_ptx.TRACE_RECORD_BYTES
-    size = stride * rewrite_ptx.TRACE_WARPS * rewrite_ptx.TRACE_CTAS
-    out = bytearray(size)
+def dump(lists, begins=(0, 400)):
+    """A trace buffer: {(cta, warp): [(clocks since entry, site, argument)]}, at 2 clocks a nanosecond;
+    begins: of each CTA, in clocks."""
+    out = bytearray(rewrite_ptx.TRACE_BYTES)
     for (cta, warp), records in lists.items():
-        at = (cta * rewrite_ptx.TRACE_WARPS + warp) * stride
-        for cycles, site, argument in records:
-            trace.RECORD.pack_into(out, at, cycles, START_NS + cycles // 2, site, argument, 0, 0)
+        at = (cta * rewrite_ptx.TRACE_WARPS + warp) * rewrite_ptx.TRACE_LIST_BYTES
+        entry, length = START_NS + begins[cta] // 2, 10_000
+        clock = CLOCK + 12345 * cta  # of another SM
+        trace.HEAD.pack_into(out, at, clock, entry, clock + length, entry + length // 2, len(records), 0)
+        at += rewrite_ptx.TRACE_HEAD_BYTES
+        for clocks, site, argument in records:
+            word = site << rewrite_ptx.TRACE_ARGUMENT_BITS | argument
+            trace.RECORD.pack_into(out, at, (clock + clocks) % 2**32, word)
             at += trace.RECORD.size
     return bytes(out)
 
 
+def by_name(events):
+    found = {}
+    for e in events:
+        found.setdefault(e.name, []).append((e.warp, round(e.begin), round(e.end)))
+    return found
+
+
 class Stamps(unittest.TestCase):
-    def test_the_record_is_what_the_rewriter_stores(self):
+    def test_the_records_are_what_the_rewriter_stores(self):
         self.assertEqual(trace.RECORD.size, rewrite_ptx.TRACE_RECORD_BYTES)
+        self.assertEqual(trace.HEAD.size, rewrite_ptx.TRACE_HEAD_BYTES)
 
     def test_stamps_become_intervals(self):
-        events = trace.read_gpu(stamped_ptx(), dump({
-            (0, 0): [(100, ARRIVE, FULL), (120, LOAD, A), (140, LOAD, A + 64)],
-            (0, 4): [(0, WAIT, FULL), (2000, WAITED, FULL), (2020, FENCE, 0), (2060, COMMIT, 0),
-                     (2080, FENCE, 0), (2100, COMMIT, 0), (2110, DRAIN, 1), (2800, DRAINED, 1),
-                     (2810, DRAIN, 0), (3200, DRAINED, 0)],
+        events, mhz = trace.read_gpu(stamped_ptx(), dump({
+            (0, 0): [(100, LOAD, FULL)],
+            # The second is written late, as records that are held in registers are.
+            (0, 4): [(1500, DRAINED, 0), (1000, WAITED, FULL), (1600, WAITED, FULL),
+                     (2200, DRAINED, 0), (3000, STORED, 0)],
         }))  # fmt: skip
-        by_name = {}
-        for e in events:
-            by_name.setdefault(e.name, []).append((e.warp, round(e.begin), round(e.end)))
-        self.assertEqual(by_name, {
-            "arrive": [(0, 50, 50)],
-            "TMA load": [(0, 60, 1000), (0, 70, 1000)],
-            "wait mbarrier": [(4, 0, 1000)],
-            "wait wgmma": [(4, 1055, 1400), (4, 1405, 1600)],
-            "wgmma": [(4, 1010, 1400), (4, 1040, 1600)],
+        self.assertAlmostEqual(mhz, 2000)
+        self.assertEqual({e.cta for e in events}, {FIRST})
+        self.assertEqual(by_name(events), {
+            "TMA load": [(0, 100, 1000)],
+            "wait mbarrier": [(4, 0, 1000), (4, 1500, 1600)],
+            "wait wgmma": [(4, 1000, 1500), (4, 1600, 2200)],
+            "wgmma": [(4, 1000, 1500), (4, 1600, 2200)],
+            "epilogue": [(4, 2200, 3000)],
         })  # fmt: skip
         slots = trace.Slots(events)
         self.assertEqual({slots.of(e) for e in events if e.name == "TMA load"}, {("full", 0)})
-        rows = [label for label, _ in trace.rows_to_draw(events, slots)]
-        self.assertEqual(rows, ["warp 0, producer", "warp 4", "its wgmma", "slot 0"])
+        rows = [label for label, _ in trace.rows_to_draw(events, events, slots)]
+        self.assertEqual(rows, ["warp 0, producer", "warps 4–7, consumer", "its wgmma", "slot 0"])
+
+    def test_a_group_that_may_still_run_ends_later(self):
+        events, _ = trace.read_gpu(stamped_ptx(), dump({
+            (0, 0): [(100, WAITED, FULL), (600, DRAINED, 1), (700, WAITED, FULL), (1300, DRAINED, 1),
+                     (1900, DRAINED, 0)],
+        }))  # fmt: skip
+        self.assertEqual(by_name(events)["wgmma"], [(0, 100, 1300), (0, 700, 1900)])
+
+    def test_a_barrier_ends_when_its_last_warp_has_come(self):
+        events, _ = trace.read_gpu(stamped_ptx(), dump({
+            (0, 0): [(100, DRAINED, 0), (110, BAR, 0), (900, WAITED, FULL)],
+            (0, 4): [(700, DRAINED, 0), (710, BAR, 0), (720, WAITED, FULL)],
+        }))  # fmt: skip
+        self.assertEqual(by_name(events)["bar"], [(0, 100, 700), (4, 700, 710)])
+        self.assertEqual(by_name(events)["wait mbarrier"], [(0, 700, 900), (4, 710, 720)])
+
+    def test_who_multiplied_nothing_had_no_epilogue(self):
+        events, _ = trace.read_gpu(stamped_ptx(), dump({(0, 0): [(5, BAR, 0), (9, STORED, 0)]}))
+        self.assertEqual(by_name(events), {"bar": [(0, 0, 5)]})
+
+    def test_ctas_of_two_sms_stand_in_one_time(self):
+        events, _ = trace.read_gpu(stamped_ptx(), dump({
+            (0, 0): [(10, BAR, 0)], (1, 0): [(10, BAR, 0)]}))  # fmt: skip
+        self.assertEqual([(e.cta, round(e.end)) for e in events], [(FIRST, 10), (FIRST + 1, 410)])
+
+    def test_an_address_with_its_cta_s_rank_leaves_the_site_readable(self):
+        rank = 1 << 24
+        events, _ = trace.read_gpu(stamped_ptx(), dump({(0, 0): [(10, LOAD, FULL + rank)]}))
+        self.assertEqual([(e.name, e.args["mbarrier"]) for e in events], [("TMA load", FULL)])
 
     def test_an_empty_buffer_is_refused(self):
         with self.assertRaisesRegex(trace.Problem, "no clock stamps"):
             trace.read_gpu(stamped_ptx(), dump({}))
+
+
+def steady(laps=20, cta=0):
+    """Two consumers in turn, each group 512 clocks at the tensor cores' peak, then an epilogue."""
+    events = []
+    for i in range(laps):
+        for consumer, start in ((4, 1100 * i), (8, 1100 * i + 550)):
+            events.append(event("wgmma", consumer, start, start + 560, cta, clocks=512))
+            events.append(event("wait wgmma", consumer, start, start + 560, cta, pending=0))
+    for consumer in (4, 8):
+        events.append(event("epilogue", consumer, laps * 1100, laps * 1100 + 3000, cta))
+    return events
+
+
+class Busy(unittest.TestCase):
+    def test_how_long_some_wgmma_runs_and_how_long_its_products_take(self):
+        span, under, need = trace.busy(steady(), 0)
+        self.assertEqual((span, under, need), (20 * 1100 + 3000, 19 * 1100 + 1110, 40 * 512))
+        self.assertEqual(trace.busy(ring(), 0)[2], 0)  # the machine's trace does not say
+        self.assertEqual(trace.busy([event("bar", 0, 0, 5)], 0), (0, 0, 0))
+
+    def test_products_at_their_peak_do_not_overlap_and_end_with_their_group(self):
+        times = trace.at_peak(steady())
+        self.assertEqual(sum(end - begin for begin, end in times), 40 * 512)
+        self.assertEqual(times[-1][1], 19 * 1100 + 1110)
+        for (_, end), (begin, _) in zip(times, times[1:]):
+            self.assertLessEqual(end, begin)
+
+    def test_the_piece_shown_is_the_middle_one_by_how_busy_it_is(self):
+        span, events = 3 * trace.PUBLISHED_SPAN, []
+        for tile, gap in enumerate((2000, 6000, 4000)):  # until the next tile's first group
+            begin = tile * span
+            events += [event("wgmma", 4, t, t + 500, clocks=500)
+                       for t in range(begin + gap, begin + span - 1000, 500)]  # fmt: skip
+            events.append(event("epilogue", 4, begin + span - 1000, begin + span + 500))
+        events.append(event("bar", 4, 4 * span, 4 * span))
+        # Behind the first two tiles are the gaps of 6000 and 4000, behind the last nothing at all.
+        self.assertEqual(trace.window(events, 0), span - 1000 - trace.BEFORE_EPILOGUE)
+        with self.assertRaisesRegex(trace.Problem, "CTA 3 has no epilogue"):
+            trace.window([event("bar", 0, 0, 9, cta=3)], 3)
+
+    def test_what_is_kept_is_drawn_alike(self):
+        head = {"clock": "gpu", "device": "H200", "kernel": "k", "stage": 7, "variant": "v", "m": 1,
+                "n": 1, "k": 1, "what": "w", "us": 10.5, "plain_us": 10.0, **trace.gpu_head(steady())}  # fmt: skip
+        with tempfile.TemporaryDirectory() as folder:
+            path, results = Path(folder) / "t.json", Path(folder) / "r.json"
+            path.write_text(json.dumps(trace.write_document(steady(), head)), encoding="utf-8")
+            for _ in range(2):
+                with redirect_stdout(StringIO()):
+                    trace.keep(str(path), str(results))
+            [row] = json.loads(results.read_text(encoding="utf-8"))["rows"]
+            self.assertEqual(row["start"], 20 * 1100 + 3000 - trace.PUBLISHED_SPAN)
+            text = trace.draw_row(row).svg()
+            whole = trace.draw(steady(), head, 0, row["start"], trace.PUBLISHED_SPAN).svg()
+            self.assertEqual(text, whole)
+            self.assertIn("need 82 % of them", text)
+            self.assertIn("With stamps a launch took 10.5 µs, without 10.0 µs.", text)
+            path.write_text(json.dumps(trace.write_document(ring(), MODEL)), encoding="utf-8")
+            with self.assertRaisesRegex(trace.Problem, "only what a GPU did is kept"):
+                trace.keep(str(path), str(results))
+
+    def test_which_ctas_are_recorded(self):
+        tile = {"persistent": False, "bm": 128, "bn": 256}
+        self.assertEqual(trace.first_cta(tile, {"m": 8192, "n": 8192}), 1024)
+        self.assertEqual(trace.first_cta(tile, {"m": 130, "n": 256}), 0)
+        self.assertEqual(trace.first_cta(dict(tile, persistent=True), {"m": 8192, "n": 8192}), 0)
+
+    def test_the_time_of_a_launch_is_read_from_the_table(self):
+        table = (
+            "NVIDIA H200, 132 SMs\n\n"
+            "variant  knob         registers  smem bytes      us  TFLOPS  host us  check\n"
+            "-------  ----  ----------------  ----------  ------  ------  -------  -----\n"
+            "v *      fast  168 -> 40/232/56      197632  1612.5   681.9      7.1  ok, within rounding\n"
+        )
+        self.assertEqual(trace.microseconds(table), 1612.5)
+        self.assertIsNone(trace.microseconds("variant  knob  check\n-------  ----  -----\nv  fast  ok\n"))
 
 
 class CommandLine(unittest.TestCase):

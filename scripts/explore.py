@@ -1,0 +1,465 @@
+#!/usr/bin/env python3
+"""Says where the kernels put each element. Python standard library only.
+
+    explore.py --WHAT=swizzle [--SPAN=128] ...      as `make explore WHAT=swizzle SPAN=128` calls it
+
+What is printed is what build/maps says, which computes it with common/tile as the kernels do.
+Banks, and the bits of a descriptor, are read from those numbers.
+"""
+
+import json
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from figures import fields
+
+ROOT = Path(__file__).resolve().parent.parent
+CHUNK, BANKS, BANK = 16, 32, 4  # bytes of a chunk; banks, and bytes of each
+SWIZZLES = {0: "none", 1: "128 bytes", 2: "64 bytes", 3: "32 bytes"}
+SMEM_BYTES = 227 * 1024
+
+
+class Refused(Exception):
+    """One sentence: the value, the rule and what works."""
+
+
+# --- options -------------------------------------------------------------------------------------
+
+
+class Number:
+    def __init__(self, standard, least, most):
+        self.standard, self.least, self.most = standard, least, most
+
+    def read(self, name, text):
+        try:
+            value = int(text, 0)
+        except ValueError:
+            raise Refused(f"{name}={text} is no whole number: try {name}={self.standard}") from None
+        if not self.least <= value <= self.most:
+            near = min(max(value, self.least), self.most)
+            raise Refused(
+                f"{name}={text}: it is from {self.least} to {self.most}; the nearest is {near}"
+            )
+        return value
+
+
+class One:
+    """One of a list of words or numbers, the first of them if nothing is said."""
+
+    def __init__(self, *choices):
+        self.choices, self.standard = choices, choices[0]
+
+    def read(self, name, text):
+        for choice in self.choices:
+            if text.upper() == str(choice).upper():
+                return choice
+        listed = ", ".join(map(str, self.choices[:-1])) + f" or {self.choices[-1]}"
+        near = self.standard
+        if all(isinstance(c, int) for c in self.choices) and text.isdigit():
+            near = min(self.choices, key=lambda choice: abs(choice - int(text)))
+        raise Refused(f"{name}={text}: it is one of {listed}; try {name}={near}")
+
+
+class Bits:
+    standard = None
+
+    def read(self, name, text):
+        try:
+            value = int(text, 16)
+        except ValueError:
+            value = -1
+        if not 0 <= value < 2**64:
+            raise Refused(
+                f"{name}={text} is no 64-bit number in hexadecimal: try {name}=0x4000004000000040"
+            )
+        return value
+
+
+# --- what build/maps says ------------------------------------------------------------------------
+
+
+def ask(name, **options):
+    program = ROOT / "build/maps"
+    if not program.exists():
+        raise Refused("build/maps is not there: make build/maps builds it")
+    words = [f"{key}={value}" for key, value in options.items()]
+    ended = subprocess.run([program, name, *words], capture_output=True, text=True, check=False)
+    if ended.returncode != 0:
+        raise Refused(ended.stderr.strip())
+    return json.loads(ended.stdout)
+
+
+def passes(offsets):
+    """How often shared memory must be asked for these chunks: a bank gives one word a time."""
+    words = defaultdict(set)
+    for offset in offsets:
+        for word in range(offset // BANK, (offset + CHUNK) // BANK):
+            words[word % BANKS].add(word)
+    return max(len(found) for found in words.values())
+
+
+def count(number, word):
+    return f"{number} {word}" + ("" if number == 1 else "es" if word.endswith("s") else "s")
+
+
+def table(rows):
+    """Rows of cells in columns, right-aligned but the first."""
+    widths = [max(len(str(row[i])) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        cells = [str(row[0]).ljust(widths[0])]
+        yield "  ".join(cells + [str(c).rjust(w) for c, w in zip(row[1:], widths[1:])]).rstrip()
+
+
+# --- swizzle -------------------------------------------------------------------------------------
+
+
+def swizzle(SPAN, ROWS):
+    offsets = ask("swizzle", span=SPAN, rows=ROWS)["offsets"]
+    where = {o: f"{r}.{c}" for r, chunks in enumerate(offsets) for c, o in enumerate(chunks)}
+    yield (
+        f"{ROWS} rows of {SPAN} bytes, swizzled with {SPAN}; row.chunk, a chunk is {CHUNK} bytes"
+        if (SPAN > 16)
+        else f"{ROWS} rows of {SPAN} bytes, not swizzled; row.chunk, a chunk is {CHUNK} bytes"
+    )
+    banks = [f"{4 * i}-{4 * i + 3}" for i in range(8)]
+    lines = [["offset, banks", *banks]]
+    for line in range(0, max(where) // 128 * 128 + 1, 128):
+        lines.append([f"+{line}", *(where.get(line + place * CHUNK, "") for place in range(8))])
+    yield from table(lines)
+    if ROWS >= 8:
+        stored = max(
+            passes([offsets[row][chunk] for row in range(8)]) for chunk in range(SPAN // CHUNK)
+        )
+        plain = passes([row * SPAN for row in range(8)])
+        yield (
+            "Eight rows of one chunk column, as ldmatrix and wgmma read them:"
+            f" {count(stored, 'pass')}; without a swizzle {count(plain, 'pass')}."
+        )
+
+
+# --- descriptor ----------------------------------------------------------------------------------
+
+
+def decoded(bits):
+    said = fields(bits)
+    rows = [["bits", "field", "value"]]
+    rows.append(
+        ["0-13", "start address / 16", f"{said['start'] // 16:,} = {said['start']:,} bytes"]
+    )
+    rows.append(
+        ["16-29", "leading byte offset / 16", f"{said['lbo'] // 16:,} = {said['lbo']:,} bytes"]
+    )
+    rows.append(
+        ["32-45", "stride byte offset / 16", f"{said['sbo'] // 16:,} = {said['sbo']:,} bytes"]
+    )
+    rows.append(["49-51", "base offset", said["base"]])
+    rows.append(["62-63", "swizzle", f"{said['swizzle']} = {SWIZZLES[said['swizzle']]}"])
+    for row in rows:
+        yield f"{row[0]:6} {row[1]:25} {row[2]}"
+    span = {0: CHUNK, 1: 128, 2: 64, 3: 32}[said["swizzle"]]
+    if said["start"] % (8 * span) and said["swizzle"] and not said["base"]:
+        inside = said["start"] % (8 * span)
+        yield (
+            f"The start lies {inside:,} bytes behind a multiple of {8 * span:,}, where the pattern"
+            " begins: right for a step along K, if the tile begins there."
+        )
+    if said["start"] >= SMEM_BYTES:
+        yield f"A CTA has {SMEM_BYTES:,} bytes of shared memory at most: this start lies beyond."
+
+
+def descriptor(BITS, MAJOR, SPAN, BYTES, MN, BK, START):
+    if BITS is not None:
+        yield f"0x{BITS:016x}"
+        yield from decoded(BITS)
+        return
+    if START % 1024:
+        near = round(START / 1024) * 1024
+        raise Refused(
+            f"START={START}: a tile begins on a multiple of 1024 bytes; the nearest is {near}"
+        )
+    if MAJOR == "MN" and BYTES != 2:
+        raise Refused(
+            f"BYTES={BYTES}: wgmma reads MN-major operands of 2 bytes an element only; try BYTES=2"
+        )
+    along = BK if MAJOR == "K" else MN
+    if along * BYTES < SPAN:
+        raise Refused(
+            f"SPAN={SPAN}: {along} elements of {BYTES} bytes are a row of {along * BYTES}; "
+            f"try SPAN={max(s for s in (16, 32, 64, 128) if s <= along * BYTES)}"
+        )
+    said = ask("operand", major=MAJOR, span=SPAN, bytes=BYTES, mn=MN, bk=BK, start=START)
+    panels = said["bytes"] // said["panel_bytes"]
+    side = "K" if MAJOR == "K" else "M or N"
+    yield (
+        f"{MAJOR}-major operand, {MN} x {BK} of {count(BYTES, 'byte')}: {count(panels, 'panel')} of"
+        f" {said['rows']} rows; a row is {SPAN} bytes, {said['width']} elements along {side}"
+    )
+    yield said["steps"][0]["bits"]
+    yield from decoded(said["steps"][0]["bits"])
+    yield "one wgmma after the other along K:"
+    for step in said["steps"]:
+        yield f"  k {step['k']:3}  start + {step['offset']:6,}  {step['bits']}"
+
+
+# --- fragment ------------------------------------------------------------------------------------
+
+
+def fragment(OF, LANE):
+    said = ask("fragment")
+    if LANE is not None:
+        (row, col), (row8, _) = said["acc"][LANE]
+        yield f"Lane {LANE} of a warp:"
+        yield (
+            f"  accumulator, 16 x 8 block: c0 {row},{col}  c1 {row},{col + 1}  c2 {row8},{col}  "
+            f"c3 {row8},{col + 1}  (row,column)"
+        )
+        yield "  ldmatrix.x4 of A: points at row {}, k {} to {}".format(
+            *span_of(said["ldmatrix_a"][LANE])
+        )
+        yield "  ldmatrix.x4 of B: points at row {}, k {} to {}".format(
+            *span_of(said["ldmatrix_b"][LANE])
+        )
+        yield "  wgmma: register 4j + i of the lane is its c_i in the j-th block of 8 columns"
+        return
+    if OF == "acc":
+        grid = [[""] * 8 for _ in range(16)]
+        for lane, halves in enumerate(said["acc"]):
+            for half, (row, col) in enumerate(halves):
+                for i in range(2):
+                    grid[row][col + i] = f"{lane}:c{2 * half + i}"
+        yield "Accumulator, 16 x 8 of a warp: lane:register"
+        yield from table([["row", *range(8)]] + [[row, *cells] for row, cells in enumerate(grid)])
+    else:
+        grid = [[""] * 2 for _ in range(16)]
+        for lane, (row, chunk) in enumerate(said[f"ldmatrix_{OF}"]):
+            grid[row][chunk] = lane
+        what = {
+            "a": "one 16 x 16 A operand",
+            "b": "two 8 x 16 B operands, rows 0 to 7 and 8 to 15",
+        }[OF]
+        yield f"ldmatrix.x4 for {what}: the lane that points at the 16 bytes"
+        yield from table(
+            [["row", "k 0-7", "k 8-15"]] + [[row, *cells] for row, cells in enumerate(grid)]
+        )
+
+
+def span_of(place):
+    row, chunk = place
+    return row, chunk * 8, chunk * 8 + 7
+
+
+# --- raster, multicast ---------------------------------------------------------------------------
+
+
+def raster(M, N, BM, BN, GROUP, CLUSTER, CTAS):
+    cluster_m, cluster_n = map(int, CLUSTER.split("x"))
+    size = cluster_m * cluster_n
+    if CTAS < size:
+        raise Refused(f"CTAS={CTAS}: a cluster of {CLUSTER} has {size}; the fewest is CTAS={size}")
+    tiles_m, tiles_n = -(-M // BM), -(-N // BN)
+    if tiles_m * tiles_n > 20000:
+        raise Refused(
+            f"M={M}, N={N}: that are {tiles_m * tiles_n:,} tiles of {BM} x {BN}, and at most 20,000"
+            " are shown; try M=8192 N=8192"
+        )
+    ctas = ask(
+        "raster",
+        tiles_m=tiles_m,
+        tiles_n=tiles_n,
+        group=GROUP,
+        clusters=CTAS // size,
+        cluster_m=cluster_m,
+        cluster_n=cluster_n,
+    )["ctas"]
+    yield (
+        f"D of {M:,} x {N:,} in {tiles_m} x {tiles_n} tiles of {BM} x {BN}, on {len(ctas)} CTAs in"
+        f" clusters of {CLUSTER}, {count(GROUP, 'row')} of clusters swept together"
+    )
+    inside = [[t for t in visited if t[0] < tiles_m and t[1] < tiles_n] for visited in ctas]
+    if tiles_m <= 24 and tiles_n <= 24:
+        grid = [[""] * tiles_n for _ in range(tiles_m)]
+        for cta, visited in enumerate(inside):
+            for turn, (m, n) in enumerate(visited):
+                grid[m][n] = f"{cta}/{turn}"
+        yield "CTA/round of each tile:"
+        yield from table([["", *range(tiles_n)]] + [[m, *cells] for m, cells in enumerate(grid)])
+    rounds = max(map(len, ctas))
+    for turn in range(min(rounds, 2)):
+        at_once = [visited[turn] for visited in ctas if turn < len(visited)]
+        rows, cols = len({m for m, _ in at_once}), len({n for _, n in at_once})
+        yield (
+            f"round {turn}: {len(at_once)} tiles read {rows} tile rows of A and {cols} tile columns"
+            f" of B: {rows * BM + cols * BN:,} rows of K elements"
+        )
+    last = sum(len(visited) == rounds for visited in ctas)
+    yield f"{count(rounds, 'round')}; in the last one {last} of {len(ctas)} CTAs have a tile"
+
+
+def multicast(CLUSTER, BM, BN):
+    cluster_m, cluster_n = map(int, CLUSTER.split("x"))
+    ctas = ask(
+        "raster",
+        tiles_m=cluster_m,
+        tiles_n=cluster_n,
+        clusters=1,
+        cluster_m=cluster_m,
+        cluster_n=cluster_n,
+    )["ctas"]
+    tiles = [visited[0] for visited in ctas]
+    if BM % cluster_n or BN % cluster_m or BM // cluster_n % 8 or BN // cluster_m % 8:
+        raise Refused(
+            f"CLUSTER={CLUSTER}, BM={BM}, BN={BN}: each CTA loads BM / {cluster_n} rows of A and BN"
+            f" / {cluster_m} of B, multiples of 8; try BM=128 BN=256"
+        )
+    yield f"Cluster of {CLUSTER} CTAs with tiles of {BM} x {BN}: who loads which rows, for whom"
+    rows = [["CTA", "tile", "rows of A", "for CTAs", "mask", "rows of B", "for CTAs", "mask"]]
+    for rank, (m, n) in enumerate(tiles):
+        row = [rank, f"{m},{n}"]
+        for side, size in ((0, BM), (1, BN)):
+            mine = (m, n)[side]
+            sharers = [r for r, tile in enumerate(tiles) if tile[side] == mine]
+            part = size // len(sharers)
+            first = mine * size + sharers.index(rank) * part
+            mask = sum(1 << r for r in sharers)
+            row += [f"{first}-{first + part - 1}", " ".join(map(str, sharers)), f"0x{mask:x}"]
+        rows.append(row)
+    yield from table(rows)
+    alone, shared = BM + BN, BM // cluster_n + BN // cluster_m
+    yield (
+        f"A CTA asks L2 for {shared} rows a step instead of {alone}; its full barrier counts the"
+        f" bytes of all {alone}."
+    )
+
+
+# --- ring, shares, box ---------------------------------------------------------------------------
+
+
+def ring(DEPTH, STEPS):
+    states = ask("ring", depth=DEPTH, steps=STEPS)
+    rows = [
+        ["k tile", "slot", "consumer waits full, parity", "producer waits empty, parity", "returns"]
+    ]
+    for step, state in enumerate(states):
+        when = "at once" if step < DEPTH else f"after {step - DEPTH} is released"
+        rows.append([step, state["slot"], state["parity"], state["parity"] ^ 1, when])
+    yield from table(rows)
+
+
+def shares(TILES, STEPS_EACH, CLUSTERS, SHARE):
+    said = ask("shares", share=SHARE, tiles=TILES, k_tiles=STEPS_EACH, clusters=CLUSTERS)
+    yield (
+        f"{count(TILES, 'tile')} of {count(STEPS_EACH, 'K step')} on {count(CLUSTERS, 'cluster')}; "
+        f"{said['whole']} taken whole"
+    )
+    for cluster, pieces in enumerate(said["clusters"]):
+        words = [f"tile {tile} steps {first}-{first + steps - 1}" for tile, first, steps in pieces]
+        yield f"cluster {cluster}: {sum(piece[2] for piece in pieces)} steps: {', '.join(words)}"
+
+
+def box(WARP):
+    lanes = ask("box", warp=WARP)["lanes"]
+    yield (
+        f"Warp {WARP} of a consumer stages 16 rows of 64 columns with {len(lanes[0])} stmatrix.x4;"
+        " byte offsets in the box"
+    )
+    heads = [f"stmatrix {i}" for i in range(len(lanes[0]))]
+    yield from table(
+        [["lane", *heads]]
+        + [[lane, *(s["offset"] for s in stores)] for lane, stores in enumerate(lanes)]
+    )
+    worst = max(
+        passes([lanes[lane][i]["offset"] for lane in range(first, first + 8)])
+        for i in range(len(heads))
+        for first in range(0, 32, 8)
+    )
+    yield f"Eight lanes at a time, as one 8 x 8 matrix: {count(worst, 'pass')} at most."
+
+
+SIDE = One(128, 256, 192, 64)
+CLUSTERS_OF = One("1x1", "2x1", "1x2", "2x2", "4x1", "1x4")
+WHATS = {
+    "swizzle": (swizzle, {"SPAN": One(128, 64, 32, 16), "ROWS": Number(8, 1, 64)}),
+    "descriptor": (
+        descriptor,
+        {
+            "BITS": Bits(),
+            "MAJOR": One("K", "MN"),
+            "SPAN": One(128, 64, 32, 16),
+            "BYTES": One(2, 1, 4),
+            "MN": SIDE,
+            "BK": One(64, 32, 128),
+            "START": Number(1024, 0, SMEM_BYTES),
+        },
+    ),
+    "fragment": (fragment, {"OF": One("acc", "a", "b"), "LANE": Number(None, 0, 31)}),
+    "raster": (
+        raster,
+        {
+            "M": Number(2048, 1, 1 << 20),
+            "N": Number(2048, 1, 1 << 20),
+            "BM": Number(128, 8, 1024),
+            "BN": Number(256, 8, 1024),
+            "GROUP": Number(1, 1, 1024),
+            "CLUSTER": CLUSTERS_OF,
+            "CTAS": Number(132, 1, 1024),
+        },
+    ),
+    "multicast": (
+        multicast,
+        {
+            "CLUSTER": One("2x1", "1x1", "1x2", "2x2", "4x1", "1x4"),
+            "BM": Number(128, 8, 1024),
+            "BN": Number(256, 8, 1024),
+        },
+    ),
+    "ring": (ring, {"DEPTH": Number(4, 1, 8), "STEPS": Number(12, 1, 64)}),
+    "shares": (
+        shares,
+        {
+            "TILES": Number(6, 1, 999),
+            "STEPS_EACH": Number(8, 1, 999),
+            "CLUSTERS": Number(4, 1, 999),
+            "SHARE": One("all", "none", "last", "cut"),
+        },
+    ),
+    "box": (box, {"WARP": Number(0, 0, 3)}),
+}
+
+
+def explore(arguments):
+    """Lines for words KEY=VALUE, of which one is WHAT."""
+    given = dict(word.split("=", 1) for word in arguments)
+    what = given.pop("WHAT", None)
+    listed = ", ".join(WHATS)
+    if what is None:
+        raise Refused(f"Say what to explore, such as make explore WHAT=swizzle; there are {listed}")
+    if what not in WHATS:
+        raise Refused(f"WHAT={what}: there is no such map; there are {listed}")
+    function, options = WHATS[what]
+    for name in given:
+        if name not in options:
+            raise Refused(
+                f"{name}={given[name]}: make explore WHAT={what} takes {', '.join(options)}"
+            )
+    values = {
+        name: option.read(name, given[name]) if name in given else option.standard
+        for name, option in options.items()
+    }
+    return list(function(**values))
+
+
+def main(arguments):
+    try:
+        if not all(word.startswith("--") and "=" in word for word in arguments):
+            raise Refused("Options are --NAME=VALUE, such as --WHAT=swizzle --SPAN=128")
+        print("\n".join(explore([word[2:] for word in arguments])))
+    except Refused as refused:
+        print(f"explore: {refused}.", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

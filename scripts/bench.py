@@ -536,7 +536,9 @@ class Bench:
     def show_result(self, row, result):
         count = f"[{self.total - len(self.pending):{len(str(self.total))}}/{self.total}]"
         if result["verified"]:
-            what = f"{result['tflops']:7.1f} TFLOPS, {100 * result['ratio']:5.1f} % of cuBLASLt"
+            ratio = result.get("ratio")
+            share = f"{100 * ratio:5.1f} % of cuBLASLt" if ratio else "cuBLASLt refuses the shape"
+            what = f"{result['tflops']:7.1f} TFLOPS, {share}"
             if result.get("configuration"):
                 what += f", {result['configuration']}"
         else:

@@ -2,7 +2,7 @@
 //
 // Idea       the tensor cores sum 128 of K at a time; the CUDA cores multiply each such sum by its
 //            scales and add it to an fp32 accumulator of their own, the promotion.
-// Limited by its bytes: bf16 takes two for what e4m3 and s8 say in one, at half the rate.
+// Limited by its bytes: bf16 takes two for what e4m3 and s8 say in one, at half the tensor cores' rate.
 // New PTX    wgmma of .e4m3 and of .s8, ld.global.nc.f32
 // Tile       128x128x128 a CTA, 384 threads, 4 slots: 131,136 bytes
 // Grown from stages/11_autotuned.cu

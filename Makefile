@@ -115,7 +115,7 @@ option = $(if $(filter command,$(origin $(1))),--$(2)='$($(1))')
 OPTIONS = $(strip $(call option,M,m) $(call option,N,n) $(call option,K,k) \
   $(call option,VARIANT,variant) $(call option,DATA,data) $(call option,SEED,seed) \
   $(call option,GRID,grid) $(call option,WORKSPACE,workspace) $(call option,TYPE,type) \
-  $(call option,LAYOUT,layout))
+  $(call option,LAYOUT,layout) $(call option,BITS,bits))
 
 # Make takes any name; a size in lower case would do nothing.
 $(foreach name,m n k variant data seed grid workspace rows,$(if $(filter command,$(origin \

@@ -59,17 +59,18 @@ class MatmulProblem : public Problem {
                       static_cast<const Args&>(*Args::kind().sizes_of(shape)), as_it_is) {}
 
  protected:
-  // For calls of another kind: its sizes and layouts, and what it is as Args.
+  // For calls of another kind: its sizes and layouts, and what it is as Args. `sets`: of operands; 0: as
+  // many as these ask for.
   using ToArgs = Args (*)(const Call&);
   MatmulProblem(const Shape& shape, Data data, uint64_t seed, const DeviceInfo& device,
-                const Args& sizes, ToArgs to_args)
+                const Args& sizes, ToArgs to_args, int sets = 0)
       : Problem(shape, device), data_(data), to_args_(to_args) {
     const int a_rows = sizes.mn_major_a ? shape.k : shape.m, a_cols = shape.m + shape.k - a_rows;
     const int b_rows = sizes.mn_major_b ? shape.k : shape.n, b_cols = shape.n + shape.k - b_rows;
     const size_t a_bytes = dense_bytes<In>(a_rows, sizes.lda);
     const size_t b_bytes = dense_bytes<In>(b_rows, sizes.ldb);
     const size_t d_bytes = dense_bytes<Out>(shape.m, sizes.ldd);
-    const int count = operand_sets(a_bytes + b_bytes + d_bytes, device);
+    const int count = sets > 0 ? sets : operand_sets(a_bytes + b_bytes + d_bytes, device);
     refuse_if_too_large(static_cast<size_t>(count), a_bytes + b_bytes + d_bytes);
     const auto fill = on_machine() ? fill_from_host<In> : fill_gpu<In>;
     for (int i = 0; i < count; ++i) {
@@ -168,6 +169,17 @@ class MatmulProblem : public Problem {
  protected:
   const Args& args(int set) const { return sets_.at(static_cast<size_t>(set)).args; }
 
+  virtual Verdict verify_set(size_t set) {  // sets come in order: at most one reference is added
+    const Args& args = sets_[set].args;
+    const bool exact = data_ == Data::ints || data_ == Data::index;
+    if (on_machine()) {
+      if (host_references_.size() == set) host_references_.push_back(reference_on_host(args));
+      return verify_on_host(args, host_references_[set], exact);
+    }
+    if (references_.size() == set) references_.push_back(reference_gpu(args));
+    return verify_gpu(args, references_[set], exact);
+  }
+
  private:
   struct Set {
     DeviceBuffer a, b, d;
@@ -193,17 +205,6 @@ class MatmulProblem : public Problem {
                "%.1f GiB are free; the largest cube that fits is about %d.",
                to_string(shape()).c_str(), static_cast<double>(needed) / (1 << 30),
                static_cast<double>(free) / (1 << 30), largest));
-  }
-
-  Verdict verify_set(size_t set) {  // sets come in order: at most one reference is added
-    const Args& args = sets_[set].args;
-    const bool exact = data_ == Data::ints || data_ == Data::index;
-    if (on_machine()) {
-      if (host_references_.size() == set) host_references_.push_back(reference_on_host(args));
-      return verify_on_host(args, host_references_[set], exact);
-    }
-    if (references_.size() == set) references_.push_back(reference_gpu(args));
-    return verify_gpu(args, references_[set], exact);
   }
 
   Data data_;

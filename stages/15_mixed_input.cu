@@ -51,7 +51,7 @@ using ladder::bf16;
 using ladder::MixedArgs;
 
 // Of D^T = W · X^T: the tile's rows are rows of W, its columns, which may be few, rows of X.
-template <int BITS_, int CONSUMERS_, int BN_, int SPLIT_, int CTAS_, bool TURNS_>
+template <int BITS_, int CONSUMERS_, int BN_, int SPLIT_, int CTAS_, bool TURNS_, int UNIT_>
 struct Tile {
   static constexpr int BITS = BITS_, CONSUMERS = CONSUMERS_;  // of a weight; warpgroups
   static constexpr int WM = tile::PACKED_ROWS, BM = CONSUMERS * WM, BN = BN_;
@@ -61,11 +61,12 @@ struct Tile {
   static constexpr int CTAS = CTAS_;                          // of an SM, at a time
   static constexpr int SHARERS = 1;                           // of rows: none but itself
   static constexpr int W_BYTES = tile::packed_block_bytes(BITS), ROW_BYTES = 128;
+  static constexpr int HALF_BYTES = BN * ROW_BYTES, X_BYTES = 2 * HALF_BYTES;  // 64 of K; 128
   static constexpr int PIECES = W_BYTES / 128 / 16;       // of a thread, 16 bytes each
-  static constexpr int SETS = BN <= 32 ? STEPS / 2 : 2;   // registers for so many pairs of fragments
+  static constexpr int UNIT = UNIT_, UNITS = STEPS / UNIT;  // wgmma that are decoded at a time
   static constexpr bool TURNS = TURNS_;  // products of one, then of the other
   // Of a tile that the cluster splits, CTA i finishes SHARE columns, from i * SHARE on.
-  static constexpr int FINISHERS = std::min(SPLIT, BN / 8), SHARE = BN / FINISHERS;
+  static constexpr int FINISHERS = tile::sharers_of(BN / 8, SPLIT), SHARE = BN / FINISHERS;
   static constexpr int EXCHANGE_BYTES = SPLIT > 1 ? SPLIT* BM* SHARE* int{sizeof(float)} : 0;
   static constexpr int BOXES_BYTES = CONSUMERS * SHARE * WM * int{sizeof(bf16)};
   static constexpr int SMEM_BYTES = (tile::MAX_SMEM_BYTES + 1024) / CTAS - 1024;  // that CTAs fit
@@ -74,7 +75,7 @@ struct Tile {
       std::min(16, (SMEM_BYTES - EXCHANGE_BYTES - BOXES_BYTES - 2048) / SLOT_BYTES);
   // A CTA keeps the registers of its launch, and its warpgroups share them out anew.
   static constexpr int REGS = std::min(255, 65536 / (CTAS * THREADS)) / 8 * 8;
-  static constexpr int PRODUCER_REGS = 40;
+  static constexpr int PRODUCER_REGS = REGS < 80 ? 24 : 40;
   static constexpr int CONSUMER_REGS =
       std::min(240, (REGS * THREADS / 128 - PRODUCER_REGS) / CONSUMERS / 8 * 8);
   static_assert(DEPTH >= 2, "three slots: one multiplied, one landing, one asked for");
@@ -107,32 +108,42 @@ struct Work {
   int raster_group;
 };
 
-// Starts part = W · X^T for one slot: the warpgroup's 64 rows of W, 128 of K. Decodes the weights of 32
-// of K while those before them are multiplied; registers are free again once their group has ended.
+// A warpgroup's 64 rows of W and 128 of K, a unit of wgmma at a time. The registers of one unit are
+// multiplied while those of the next are filled.
 template <class T>
-__device__ void multiply_block(float (&part)[T::BN / 2], const uint4 (&w)[T::PIECES][128],
-                               tile::SmemTile<bf16, T::BN, 64> (&x)[2]) {
-  constexpr int PAIRS = T::STEPS / 2, WORDS = T::BITS / 2;  // of fragments; of a pair
-  uint32_t a[T::SETS][8];
-  uint4 piece;
+struct Fragments {
+  static constexpr int WORDS = T::UNIT * T::BITS / 4;  // of a thread, of a unit
+  uint32_t a[2][T::UNIT * 4];                          // of even and of odd units
+  uint32_t words[WORDS < 4 ? 4 : WORDS];               // packed
+
+  // Decodes a unit of a slot's weights, while the one before is multiplied.
+  __device__ void decode(const uint4 (&w)[T::PIECES][128], int unit) {
+    const int first = unit * WORDS;  // of the thread
 #pragma unroll
-  for (int pair = 0; pair < PAIRS; ++pair) {
-    const int first = pair * WORDS;  // of the thread
-    if (first % 4 == 0) piece = ptx::ld_shared_v4_b32(&w[first / 4][threadIdx.x % 128]);
-    const uint32_t words[4] = {piece.x, piece.y, piece.z, piece.w};
-    if (pair >= T::SETS) ptx::wgmma_wait_group<T::SETS - 1>();
-    block::decode_weights<T::BITS>(a[pair % T::SETS], &words[first % 4]);
+    for (int i = 0; i < WORDS; i += 4) {
+      if ((first + i) % 4 != 0) continue;  // of a piece that is here
+      const uint4 v = ptx::ld_shared_v4_b32(&w[(first + i) / 4][threadIdx.x % 128]);
+      words[i] = v.x, words[i + 1] = v.y, words[i + 2] = v.z, words[i + 3] = v.w;
+    }
+    ptx::wgmma_wait_group<1>();  // nobody reads a[unit % 2] any more
+#pragma unroll
+    for (int i = 0; i < T::UNIT / 2; ++i) {
+      block::decode_weights<T::BITS>(&a[unit % 2][i * 8], &words[first % 4 + i * T::BITS / 2]);
+    }
+  }
+
+  // Starts part += W · X^T for a unit, the first of which begins with 0.
+  __device__ void multiply(float (&part)[T::BN / 2], uint64_t x_desc, int unit) {
     ptx::wgmma_fence();
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int step = pair * 2 + i;
-      const uint64_t x_desc = tile::k_major_128b(ptx::cvta_to_shared(x[step / 4].bytes));
-      ptx::wgmma_rs_m64k16<T::BN>(part, &a[pair % T::SETS][i * 4],
-                                  tile::advance(x_desc, step % 4 * 32), step > 0);
+    for (int i = 0; i < T::UNIT; ++i) {
+      const int step = unit * T::UNIT + i;
+      const uint64_t desc = tile::advance(x_desc, step / 4 * T::HALF_BYTES + step % 4 * 32);
+      ptx::wgmma_rs_m64k16<T::BN>(part, &a[unit % 2][i * 4], desc, step > 0);
     }
     ptx::wgmma_commit_group();
   }
-}
+};
 
 // D^T [d_cols][d_rows].
 template <class T>
@@ -211,30 +222,50 @@ __global__ __launch_bounds__(T::THREADS,
     const int group = threadIdx.x / 128 - 1, lane = threadIdx.x % 32;
     const bool stores = threadIdx.x % 128 == 0;  // starts the copies and waits for them
     const int row8 = threadIdx.x % 128 / 32 * 2;  // the first of the warp's two times 8 rows
+    const uint64_t x_desc = tile::k_major_128b(ptx::cvta_to_shared(smem.x[0][0].bytes));
     tile::RingState<T::DEPTH> ring;
     uint32_t parity = 0;  // of turns
+    Fragments<T> fragments;
     for (int t = blockIdx.x / T::CLUSTER; t < tiles; t += clusters) {
-      float sum[T::BN / 2] = {};  // D^T [64][BN] of the warpgroup
-      for (int block = begin; block < end; ++block, ring.advance(), parity ^= 1) {
-        float part[T::BN / 2];                              // of 128 of K
-        ptx::mbarrier_wait(&smem.full[ring.slot], ring.parity);  // the block has landed
-        if (T::TURNS) ptx::mbarrier_wait(&smem.turn[group], group == 0 ? parity ^ 1 : parity);
-        multiply_block<T>(part, smem.w[ring.slot][group], smem.x[ring.slot]);
-        if (T::TURNS && lane == 0) ptx::mbarrier_arrive(&smem.turn[1 - group]);
-        float scale[2];  // of rows r and r + 8
-        for (int i = 0; i < 2; ++i) {
-          const unsigned char* chunk = smem.scale.at(ring.slot * T::CONSUMERS + group, row8 + i);
-          scale[i] = ptx::cvt_f32_bf16(ptx::ld_shared_b16(chunk + tile::acc_row(lane, 0) * 2));
-        }
+      float sum[T::BN / 2] = {}, part[T::BN / 2] = {};  // D^T [64][BN]; and of 128 of K, not scaled
+      float scale[2] = {};                              // of rows r and r + 8 of part
+      int last_slot = -1;                               // none yet: then there are zeros to add
+      const auto finish = [&] {  // the products of the last slot
         ptx::wgmma_wait_group<0>();
-        ptx::fence_proxy_async_shared_cta();  // before TMA overwrites what was read
+        ptx::fence_proxy_async_shared_cta();  // TMA will overwrite what ld.shared has read
         ptx::bar_warp_sync();
-        if (lane == 0) ptx::mbarrier_arrive(&smem.empty[ring.slot]);
+        if (lane == 0 && last_slot >= 0) ptx::mbarrier_arrive(&smem.empty[last_slot]);
 #pragma unroll
         for (int i = 0; i < T::BN / 2; ++i) {
           sum[i] = ptx::fma_rn_f32(part[i], scale[i % 4 / 2], sum[i]);
         }
+      };
+      const auto decode_first = [&] {
+        ptx::mbarrier_wait(&smem.full[ring.slot], ring.parity);  // the block has landed
+        fragments.decode(smem.w[ring.slot][group], 0);
+      };
+      if (begin < end) decode_first();
+      for (int block = begin; block < end; ++block, parity ^= 1) {
+        const int slot = ring.slot;
+        const uint64_t desc = tile::advance(x_desc, slot * T::X_BYTES);
+        finish();
+        if (T::TURNS) ptx::mbarrier_wait(&smem.turn[group], group == 0 ? parity ^ 1 : parity);
+        fragments.multiply(part, desc, 0);
+#pragma unroll
+        for (int unit = 1; unit < T::UNITS; ++unit) {
+          fragments.decode(smem.w[slot][group], unit);
+          fragments.multiply(part, desc, unit);
+        }
+        if (T::TURNS && lane == 0) ptx::mbarrier_arrive(&smem.turn[1 - group]);
+        for (int i = 0; i < 2; ++i) {
+          const unsigned char* chunk = smem.scale.at(slot * T::CONSUMERS + group, row8 + i);
+          scale[i] = ptx::cvt_f32_bf16(ptx::ld_shared_b16(chunk + tile::acc_row(lane, 0) * 2));
+        }
+        last_slot = slot;
+        ring.advance();
+        if (block + 1 < end) decode_first();  // while the last unit is multiplied
       }
+      finish();
 
       // --- epilogue ------------------------------------------------------------------------------
       const tile::TileCoord at =
@@ -316,7 +347,7 @@ double predicted_us(const MixedArgs& g) {
 template <int BITS, int ROW>
 ladder::Variant variant() {
   constexpr tile::MixedTile C = tile::MIXED_TILES[ROW];
-  using T = Tile<BITS, C.consumers, C.bn, C.split, C.ctas, C.turns>;
+  using T = Tile<BITS, C.consumers, C.bn, C.split, C.ctas, C.turns, C.unit>;
   return {.name = BITS == 8 ? C.name_8 : C.name_4,
           .what = T::SPLIT > 1 ? "K split in a cluster" : "whole tiles",
           .kernel = {.launch = launch<T>,

@@ -160,6 +160,14 @@ std::string mixed_violations(const GridRules& rules, const MixedArgs& args) {
   return wrong.text();
 }
 
+std::string packed_size_violations(int bits, int n, int k) {
+  Rules wrong;
+  wrong.bits(bits);
+  wrong.size("n", n);
+  wrong.size("k", k);
+  return wrong.text();
+}
+
 std::string quantize_violations(const WeightsArgs& args) {
   Rules wrong;
   const int bits = wrong.bits(args.bits);

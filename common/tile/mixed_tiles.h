@@ -15,35 +15,41 @@ struct MixedTile {
   int split = 1;  // CTAs of a cluster that share a tile's K
   int ctas = 1;   // of an SM at a time
   bool turns = false;  // the two consumers' products take turns
+  int unit = 4;
 
   constexpr int bm() const { return 64 * consumers; }
 };
+
+// How many of `most` can share `count` things so that each has as many.
+constexpr int sharers_of(int count, int most) {
+  while (count % most != 0) --most;
+  return most;
+}
 
 // Rows x columns of a tile of D^T; k2 to k8: so many CTAs of a cluster share a tile's K; x2: two CTAs
 // an SM. Without designators, as SHARED_K.
 constexpr MixedTile MIXED_TILES[] = {
     // clang-format off
-    // names                          consumers, bn, split, ctas
-    {"w8_128x8_x2", "w4_128x8_x2",    2,   8, 1, 2},
-    {"w8_128x8_x2_k2", "w4_128x8_x2_k2",2,   8, 2, 2},
-    {"w8_128x8_x2_k4", "w4_128x8_x2_k4",2,   8, 4, 2},
-    {"w8_128x8_x2_k8", "w4_128x8_x2_k8",2,   8, 8, 2},
-    {"w8_256x8_k4", "w4_256x8_k4",    4,   8, 4, 1},
-    {"w8_128x16_x2", "w4_128x16_x2",  2,  16, 1, 2},
-    {"w8_128x16_x2_k4", "w4_128x16_x2_k4",2,  16, 4, 2},
-    {"w8_128x32_x2", "w4_128x32_x2",  2,  32, 1, 2},
-    {"w8_128x32_k2", "w4_128x32_k2",  2,  32, 2, 1},
-    {"w8_256x32", "w4_256x32",        4,  32, 1, 1},
-    {"w8_256x32_k4", "w4_256x32_k4",  4,  32, 4, 1},
-    {"w8_128x64_k2", "w4_128x64_k2",  2,  64, 2, 1},
-    {"w8_256x64", "w4_256x64",        4,  64, 1, 1},
-    {"w8_256x64_k4", "w4_256x64_k4",  4,  64, 4, 1},
-    {"w8_128x128_free", "w4_128x128_free",      2, 128, 1, 1},
-    {"w8_128x128", "w4_128x128",      2, 128, 1, 1, true},
-    {"w8_128x128_k2", "w4_128x128_k2",2, 128, 2, 1, true},
-    {"w8_128x160_free", "w4_128x160_free",      2, 160, 1, 1},
-    {"w8_128x160", "w4_128x160",      2, 160, 1, 1, true},
-    {"w8_128x192", "w4_128x192",      2, 192, 1, 1, true},
+    {"w8_128x8", "w4_128x8", 2,8,1,1},
+    {"w8_128x8_k2", "w4_128x8_k2", 2,8,2,1},
+    {"w8_128x8_x2", "w4_128x8_x2", 2,8,1,2},
+    {"w8_128x8_x2_u2", "w4_128x8_x2_u2", 2,8,1,2,false,2},
+    {"w8_128x16_k2", "w4_128x16_k2", 2,16,2,1},
+    {"w8_128x32", "w4_128x32", 2,32,1,1},
+    {"w8_128x32_k2", "w4_128x32_k2", 2,32,2,1},
+    {"w8_256x32_k4", "w4_256x32_k4", 4,32,4,1,false,2},
+    {"w8_192x32_k3", "w4_192x32_k3", 3,32,3,1},
+    {"w8_192x64_k3", "w4_192x64_k3", 3,64,3,1},
+    {"w8_128x64_k2", "w4_128x64_k2", 2,64,2,1},
+    {"w8_128x64_k2_u2", "w4_128x64_k2_u2", 2,64,2,1,false,2},
+    {"w8_128x128_k2", "w4_128x128_k2", 2,128,2,1,false,2},
+    {"w8_128x128_k2_u4", "w4_128x128_k2_u4", 2,128,2,1,false,4},
+    {"w8_128x128_k2_turns", "w4_128x128_k2_turns", 2,128,2,1,true,2},
+    {"w8_128x160", "w4_128x160", 2,160,1,1,false,2},
+    {"w8_128x160_turns", "w4_128x160_turns", 2,160,1,1,true,2},
+    {"w8_128x176", "w4_128x176", 2,176,1,1,false,2},
+    {"w8_128x176_turns", "w4_128x176_turns", 2,176,1,1,true,2},
+    {"w8_128x192", "w4_128x192", 2,192,1,1,false,2},
     // clang-format on
 };
 

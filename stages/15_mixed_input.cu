@@ -70,9 +70,9 @@ struct Tile {
   static constexpr int EXCHANGE_BYTES = SPLIT > 1 ? SPLIT* BM* SHARE* int{sizeof(float)} : 0;
   static constexpr int BOXES_BYTES = CONSUMERS * SHARE * WM * int{sizeof(bf16)};
   static constexpr int SMEM_BYTES = (tile::MAX_SMEM_BYTES + 1024) / CTAS - 1024;  // that CTAs fit
-  static constexpr int SLOT_BYTES = CONSUMERS * (W_BYTES + ROW_BYTES) + 2 * BN * ROW_BYTES;
+  static constexpr int SLOT_BYTES = CONSUMERS * W_BYTES + X_BYTES;
   static constexpr int DEPTH =
-      std::min(16, (SMEM_BYTES - EXCHANGE_BYTES - BOXES_BYTES - 2048) / SLOT_BYTES);
+      std::min(24, (SMEM_BYTES - EXCHANGE_BYTES - BOXES_BYTES - 1536) / SLOT_BYTES);
   // A CTA keeps the registers of its launch, and its warpgroups share them out anew.
   static constexpr int REGS = std::min(255, 65536 / (CTAS * THREADS)) / 8 * 8;
   static constexpr int PRODUCER_REGS = REGS < 80 ? 24 : 40;
@@ -85,12 +85,11 @@ struct Tile {
 template <class T>
 struct alignas(1024) Smem {
   tile::SmemTile<bf16, T::BN, 64> x[T::DEPTH][2];        // 64 of K each
-  tile::SmemTile<bf16, T::DEPTH * T::CONSUMERS, 64> scale;  // of a consumer's 64 rows each
   uint4 w[T::DEPTH][T::CONSUMERS][T::PIECES][128];       // a thread's pieces
   tile::SmemTile<bf16, T::SHARE, T::WM> d[T::CONSUMERS];
   float4 exchange[T::EXCHANGE_BYTES / 16 + 1];  // [SPLIT][SHARE / 8][consumer threads]
   uint64_t summands;                            // they are here: EXCHANGE_BYTES
-  uint64_t full[T::DEPTH];                      // the producer's arrival, and a slot's bytes
+  uint64_t full[T::DEPTH];                      // the producers' arrivals, and a slot's bytes
   uint64_t empty[T::DEPTH];                     // one arrival a consumer warp
   uint64_t turn[2];                             // one arrival a warp of the other consumer
 };
@@ -98,6 +97,8 @@ struct alignas(1024) Smem {
 // What the host has worked out for a call.
 struct Work {
   const unsigned char* packed;
+  const bf16* scale;  // [k_blocks][ld_scale]
+  long long ld_scale;
   bf16* d;        // [d_rows][ldd]
   long long ldd;  // elements
   int d_rows, d_cols;
@@ -106,6 +107,25 @@ struct Work {
   int box_rows;      // of these, as many as a CTA stores
   int tiles_m, tiles_n;  // across D, and down
   int raster_group;
+};
+
+// The scales of the thread's two rows of W, of which row0 is the warp's first. Rows that are not there
+// get those of the last: nobody stores them.
+struct Scales {
+  const bf16 *low, *high;
+  long long ld;
+  int blocks;
+
+  __device__ Scales(const Work& work, int row0) : ld(work.ld_scale), blocks(work.k_blocks) {
+    const int lane = threadIdx.x % 32, last = work.d_cols - 1;
+    low = work.scale + std::min(row0 + tile::acc_row(lane, 0), last);
+    high = work.scale + std::min(row0 + tile::acc_row(lane, 1), last);
+  }
+  // Both, of a block; behind the last one its.
+  __device__ uint32_t of(int block) const {
+    const long long at = std::min(block, blocks - 1) * ld;
+    return ptx::ld_global_nc_b16(low + at) | ptx::ld_global_nc_b16(high + at) << 16;
+  }
 };
 
 // A warpgroup's 64 rows of W and 128 of K, a unit of wgmma at a time. The registers of one unit are
@@ -149,7 +169,6 @@ struct Fragments {
 template <class T>
 __global__ __launch_bounds__(T::THREADS,
                              T::CTAS) void gemm(const __grid_constant__ CUtensorMap map_x,
-                                                const __grid_constant__ CUtensorMap map_scale,
                                                 const __grid_constant__ CUtensorMap map_d,
                                                 const __grid_constant__ Work work) {
   // --- setup -------------------------------------------------------------------------------------
@@ -160,13 +179,12 @@ __global__ __launch_bounds__(T::THREADS,
   const int begin = tile::share_begin(work.k_blocks, rank, T::SPLIT);
   const int end = tile::share_begin(work.k_blocks, rank + 1, T::SPLIT);
   if (threadIdx.x < T::DEPTH) {  // a thread each, since there may be many slots
-    ptx::mbarrier_init(&smem.full[threadIdx.x], 1);
+    ptx::mbarrier_init(&smem.full[threadIdx.x], 2);
     ptx::mbarrier_init(&smem.empty[threadIdx.x], T::CONSUMERS * 4);
     ptx::fence_mbarrier_init();  // before TMA counts bytes on them
   }
   if (threadIdx.x == 0) {
     ptx::prefetch_tensormap(&map_x);
-    ptx::prefetch_tensormap(&map_scale);
     ptx::prefetch_tensormap(&map_d);
     ptx::mbarrier_init(&smem.summands, 1);
     for (int i = 0; i < 2; ++i) ptx::mbarrier_init(&smem.turn[i], 4);
@@ -188,10 +206,10 @@ __global__ __launch_bounds__(T::THREADS,
   ptx::griddepcontrol_wait();  // until here the kernel before may use what this one does
 
   if (threadIdx.x < 128) {
-    // --- producer: one thread of warp 0 fills the ring -------------------------------------------
+    // --- producers: a thread of warp 0 brings W, one of warp 1 X ---------------------------------
     ptx::setmaxnreg_dec<T::PRODUCER_REGS>();
-    if (threadIdx.x < 32 && ptx::elect_sync()) {
-      const int tx_bytes = T::CONSUMERS * (T::W_BYTES + T::ROW_BYTES) + 2 * work.rows * T::ROW_BYTES;
+    const int warp = threadIdx.x / 32;
+    if (warp < 2 && ptx::elect_sync()) {
       const int last_row_block = tile::ceil_div(work.d_cols, T::WM) - 1;
       tile::RingState<T::DEPTH> ring;
       for (int t = blockIdx.x / T::CLUSTER; t < tiles; t += clusters) {
@@ -200,18 +218,20 @@ __global__ __launch_bounds__(T::THREADS,
         for (int block = begin; block < end; ++block, ring.advance()) {
           uint64_t* full = &smem.full[ring.slot];
           ptx::mbarrier_wait(&smem.empty[ring.slot], ring.parity ^ 1);
-          ptx::mbarrier_arrive_expect_tx(full, tx_bytes);
-          for (int i = 0; i < T::CONSUMERS; ++i) {
-            // Instead of a row block that is not there the last one again: nobody stores it.
-            const int row_block = std::min(at.m * T::CONSUMERS + i, last_row_block);
-            const long long offset = (1LL * row_block * work.k_blocks + block) * T::W_BYTES;
-            ptx::cp_async_bulk_g2s(smem.w[ring.slot][i], work.packed + offset, T::W_BYTES, full);
-            ptx::cp_async_bulk_tensor_2d_g2s(smem.scale.from_row(ring.slot * T::CONSUMERS + i),
-                                             &map_scale, row_block * T::WM, block, full);
-          }
-          for (int i = 0; i < 2; ++i) {
-            ptx::cp_async_bulk_tensor_2d_g2s(smem.x[ring.slot][i].bytes, &map_x,
-                                             block * T::BK + i * 64, at.n * work.rows, full);
+          if (warp == 0) {
+            ptx::mbarrier_arrive_expect_tx(full, T::CONSUMERS * T::W_BYTES);
+            for (int i = 0; i < T::CONSUMERS; ++i) {
+              // Instead of a row block that is not there the last one again: nobody stores it.
+              const int row_block = std::min(at.m * T::CONSUMERS + i, last_row_block);
+              const long long offset = (1LL * row_block * work.k_blocks + block) * T::W_BYTES;
+              ptx::cp_async_bulk_g2s(smem.w[ring.slot][i], work.packed + offset, T::W_BYTES, full);
+            }
+          } else {
+            ptx::mbarrier_arrive_expect_tx(full, 2 * work.rows * T::ROW_BYTES);
+            for (int i = 0; i < 2; ++i) {
+              ptx::cp_async_bulk_tensor_2d_g2s(smem.x[ring.slot][i].bytes, &map_x,
+                                               block * T::BK + i * 64, at.n * work.rows, full);
+            }
           }
         }
       }
@@ -221,15 +241,18 @@ __global__ __launch_bounds__(T::THREADS,
     ptx::setmaxnreg_inc<T::CONSUMER_REGS>();
     const int group = threadIdx.x / 128 - 1, lane = threadIdx.x % 32;
     const bool stores = threadIdx.x % 128 == 0;  // starts the copies and waits for them
-    const int row8 = threadIdx.x % 128 / 32 * 2;  // the first of the warp's two times 8 rows
     const uint64_t x_desc = tile::k_major_128b(ptx::cvta_to_shared(smem.x[0][0].bytes));
     tile::RingState<T::DEPTH> ring;
     uint32_t parity = 0;  // of turns
     Fragments<T> fragments;
     for (int t = blockIdx.x / T::CLUSTER; t < tiles; t += clusters) {
+      const tile::TileCoord at =
+          tile::grouped_raster(t, work.tiles_m, work.tiles_n, work.raster_group);
+      const int col = at.m * T::BM + group * T::WM;  // of D: the warpgroup's first row of W
+      const Scales scales(work, col + threadIdx.x % 128 / 32 * 16);
       float sum[T::BN / 2] = {}, part[T::BN / 2] = {};  // D^T [64][BN]; and of 128 of K, not scaled
-      float scale[2] = {};                              // of rows r and r + 8 of part
-      int last_slot = -1;                               // none yet: then there are zeros to add
+      uint32_t scale = 0, next = scales.of(begin), then = scales.of(begin + 1);  // of blocks
+      int last_slot = -1;  // none yet: then there are zeros to add
       const auto finish = [&] {  // the products of the last slot
         ptx::wgmma_wait_group<0>();
         ptx::fence_proxy_async_shared_cta();  // TMA will overwrite what ld.shared has read
@@ -237,7 +260,8 @@ __global__ __launch_bounds__(T::THREADS,
         if (lane == 0 && last_slot >= 0) ptx::mbarrier_arrive(&smem.empty[last_slot]);
 #pragma unroll
         for (int i = 0; i < T::BN / 2; ++i) {
-          sum[i] = ptx::fma_rn_f32(part[i], scale[i % 4 / 2], sum[i]);
+          const uint16_t half = static_cast<uint16_t>(scale >> i % 4 / 2 * 16);
+          sum[i] = ptx::fma_rn_f32(part[i], ptx::cvt_f32_bf16(half), sum[i]);
         }
       };
       const auto decode_first = [&] {
@@ -257,10 +281,8 @@ __global__ __launch_bounds__(T::THREADS,
           fragments.multiply(part, desc, unit);
         }
         if (T::TURNS && lane == 0) ptx::mbarrier_arrive(&smem.turn[1 - group]);
-        for (int i = 0; i < 2; ++i) {
-          const unsigned char* chunk = smem.scale.at(slot * T::CONSUMERS + group, row8 + i);
-          scale[i] = ptx::cvt_f32_bf16(ptx::ld_shared_b16(chunk + tile::acc_row(lane, 0) * 2));
-        }
+        scale = next, next = then;
+        then = scales.of(block + 2);  // two blocks ahead: it comes from DRAM
         last_slot = slot;
         ring.advance();
         if (block + 1 < end) decode_first();  // while the last unit is multiplied
@@ -268,8 +290,6 @@ __global__ __launch_bounds__(T::THREADS,
       finish();
 
       // --- epilogue ------------------------------------------------------------------------------
-      const tile::TileCoord at =
-          tile::grouped_raster(t, work.tiles_m, work.tiles_n, work.raster_group);
       float share[T::SHARE / 2];
       if constexpr (T::SPLIT > 1) {
         block::exchange_sums<T>(share, sum, smem.exchange, &smem.summands, rank);
@@ -277,7 +297,6 @@ __global__ __launch_bounds__(T::THREADS,
       }
       const int row = at.n * work.rows + rank * T::SHARE;
       const int end_row = std::min(work.d_rows, row + work.box_rows);
-      const int col = at.m * T::BM + group * T::WM;
       if (stores) ptx::cp_async_bulk_wait_group_read<0>();
       ptx::barrier_sync(1 + group, 128);  // the box may be reused
       if constexpr (T::SPLIT > 1) block::stage_transposed<T::SHARE>(share, smem.d[group]);
@@ -306,6 +325,8 @@ void launch(const MixedArgs& g) {
   // cluster's CTAs finish a tile by columns, it must be whole.
   const int rows = T::SPLIT > 1 ? std::min(T::BN, g.m) : tile::ceil_div(g.m, tiles_n);
   const Work work = {.packed = static_cast<const unsigned char*>(g.packed),
+                     .scale = g.scale,
+                     .ld_scale = g.ld_scale,
                      .d = g.d,
                      .ldd = g.ldd,
                      .d_rows = g.m,
@@ -317,8 +338,6 @@ void launch(const MixedArgs& g) {
                      .tiles_n = tiles_n,
                      .raster_group = tile::raster_group(T::BM, rows, at_once)};
   const CUtensorMap map_x = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, rows, 64);
-  const CUtensorMap map_scale =
-      ladder::tensor_map_2d(g.scale, work.k_blocks, g.n, g.ld_scale, 1, T::WM);
   const int whole = std::max(1, g.n / 8 * 8);  // TMA must not write beyond column n
   const CUtensorMap map_d = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, work.box_rows, T::WM);
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
@@ -330,7 +349,7 @@ void launch(const MixedArgs& g) {
   const ladder::Launch config(clusters * T::CLUSTER, T::THREADS, sizeof(Smem<T>), T::CLUSTER, early,
                               g.stream);
   ladder::check_cuda(
-      cudaLaunchKernelEx(&config.config, gemm<T>, map_x, map_scale, map_d, work),
+      cudaLaunchKernelEx(&config.config, gemm<T>, map_x, map_d, work),
       "launch of mixed_input::gemm");
 }
 

@@ -172,7 +172,7 @@ TEST_CASE("mixed: each rule has its sentence") {
   args.d = static_cast<bf16*>(const_cast<void*>(at(0x20000000 + 0x18000)));
   refused(args, {});
   args.d = static_cast<bf16*>(const_cast<void*>(at(0x20000000 + 0x18000 - 16)));
-  refused(args, {"d is 0x20017ff0, so that it ends at 0x20021bf0 and overlaps packed: what is written "
+  refused(args, {"d is 0x20017ff0, so that it ends at 0x20021c30 and overlaps packed: what is written "
                  "must share no byte with what is read; the next address that works is 0x20018000."});
 }
 

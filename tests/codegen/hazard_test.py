@@ -25,11 +25,12 @@ REGISTER = re.compile(r"^R(\d+)\b")
 TARGET = re.compile(r"`\((\.L_x_\d+)\)")
 RS = re.compile(r"^HGMMA\S*\s+R\d+, R(\d+),")
 A_REGISTERS = 4
+MOST_GROUPS = 8  # that are told apart: more than a wait leaves
 WAIT = re.compile(r"^WARPGROUP\.DEPBAR\.LE gsb0, 0x(\w+)")
 # A branch needs its guard; what follows one of these is not reached from it.
 JUMPS, ENDS = ("BRA",), ("EXIT", "RET", "BPT", "KILL")
 NO_RESULT = ("ST", "RED", "BAR", "SYNCS", "UTMA", "WARPGROUP", "MEMBAR", "FENCE", "DEPBAR", "BRA",
-             "EXIT", "NOP", "BSSY", "BSYNC", "ERRBAR", "CCTL", "UBLK", "HGMMA")  # fmt: skip
+             "EXIT", "NOP", "ISETP", "FSETP", "HSETP2", "PLOP3", "R2UR", "BSSY", "BSYNC", "ERRBAR", "CCTL", "UBLK", "HGMMA")  # fmt: skip
 
 Instruction = collections.namedtuple("Instruction", "text guarded labels")
 
@@ -78,6 +79,7 @@ def hazards(code):
     the code. What is in flight: groups that have ended with gsb0, oldest first, and the open one."""
     places = {label: i for i, each in enumerate(code) for label in each.labels}
     found, seen, todo = set(), set(), [(0, ((),))]
+    products = set()
     while todo:
         at, groups = todo.pop()
         if at >= len(code) or (at, groups) in seen:
@@ -90,11 +92,14 @@ def hazards(code):
             found.add(f"{text} writes R{register}, which a wgmma may still read")
         rs, wait = RS.match(text), WAIT.match(text)
         if rs:
+            products.add(at)
             first = int(rs.group(1))
             own = tuple(range(first, first + A_REGISTERS))
             groups = groups[:-1] + (tuple(sorted(set(groups[-1] + own))),)
         if text.startswith("HGMMA") and "gsb0" in text:
             groups = groups + ((),)
+            if len(groups) > MOST_GROUPS:  # a loop that never waits: the oldest as one
+                groups = (tuple(sorted(set(groups[0] + groups[1]))),) + groups[2:]
         if wait:
             left = int(wait.group(1), 16)
             groups = (groups[:-1][-left:] if left else ()) + groups[-1:]
@@ -107,6 +112,8 @@ def hazards(code):
         if mnemonic in ENDS and not guarded:
             continue
         todo.append((at + 1, groups))
+    if len(products) != sum(bool(RS.match(each.text)) for each in code):
+        found.add("some wgmma is not reached from the kernel's beginning")
     return sorted(found)
 
 

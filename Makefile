@@ -138,6 +138,7 @@ make ladder        builds every rung, runs and checks it, prints one table
 make stage-N       the same for rung N, one row a variant, then what to read and run next
                    [M= N= K= VARIANT= DATA=normal|uniform|ints|zeros|index SEED= GRID= WORKSPACE=0]
                    [rung 13: TYPE=bf16|bf16_fp32|fp16|fp16_fp32|tf32 LAYOUT=TN|NN|NT|TT]
+                   [rung 15: BITS=8|4]
 make stage-0       what is expected to be the fastest for a shape, of all rungs [the same]
 make test          everything that this machine can test [REQUIRE_GPU=1 DOCTEST_DIR=]
                    [SANITIZE=1: host, machine and golden under address and undefined sanitizers]

@@ -96,7 +96,7 @@ HEAD_KEYS = ("gpu", "driver", "toolkit", "cublas", "revision", "date", "data", "
 ROW_KEYS = ("stage", "name", "problem", "variant", "result", "m", "n", "k", "regime", "tflops", "verified")
 COUNTERS = ".counters.json"
 PROBLEM = "bf16"  # of the ladder
-PROBLEMS = {"TypedArgs": "typed"}  # of rungs that were not measured, by the type of a call; else PROBLEM
+PROBLEMS = {"TypedArgs": "typed", "MixedArgs": "mixed"}  # of rungs that were not measured, by the type of a call; else PROBLEM
 COUNTER_HEAD_KEYS = ("gpu", "driver", "toolkit", "revision", "date", "seed", "rows")
 COUNTER_KEYS = (
     "cycles", "l2_read_bytes", "l2_to_sm_bytes", "l2_write_bytes", "dram_read_bytes",

@@ -51,7 +51,8 @@ using ladder::bf16;
 using ladder::MixedArgs;
 
 // Of D^T = W · X^T: the tile's rows are rows of W, its columns, which may be few, rows of X.
-template <int BITS_, int CONSUMERS_, int BN_, int SPLIT_, int CTAS_, bool TURNS_, int UNIT_>
+template <int BITS_, int CONSUMERS_, int BN_, int SPLIT_, int CTAS_, int UNIT_, int SETS_,
+          bool AHEAD_>
 struct Tile {
   static constexpr int BITS = BITS_, CONSUMERS = CONSUMERS_;  // of a weight; warpgroups
   static constexpr int WM = tile::PACKED_ROWS, BM = CONSUMERS * WM, BN = BN_;
@@ -62,17 +63,17 @@ struct Tile {
   static constexpr int SHARERS = 1;                           // of rows: none but itself
   static constexpr int W_BYTES = tile::packed_block_bytes(BITS), ROW_BYTES = 128;
   static constexpr int HALF_BYTES = BN * ROW_BYTES, X_BYTES = 2 * HALF_BYTES;  // 64 of K; 128
-  static constexpr int PIECES = W_BYTES / 128 / 16;       // of a thread, 16 bytes each
-  static constexpr int UNIT = UNIT_, UNITS = STEPS / UNIT;  // wgmma that are decoded at a time
-  static constexpr bool TURNS = TURNS_;  // products of one, then of the other
+  static constexpr int PIECES = W_BYTES / 128 / 16;  // of a thread, 16 bytes each
+  static constexpr int UNIT = UNIT_, UNITS = STEPS / UNIT, SETS = SETS_;
+  static constexpr bool AHEAD = AHEAD_;  // wgmma that are decoded at a time
   // Of a tile that the cluster splits, CTA i finishes SHARE columns, from i * SHARE on.
   static constexpr int FINISHERS = tile::sharers_of(BN / 8, SPLIT), SHARE = BN / FINISHERS;
   static constexpr int EXCHANGE_BYTES = SPLIT > 1 ? SPLIT* BM* SHARE* int{sizeof(float)} : 0;
   static constexpr int BOXES_BYTES = CONSUMERS * SHARE * WM * int{sizeof(bf16)};
   static constexpr int SMEM_BYTES = (tile::MAX_SMEM_BYTES + 1024) / CTAS - 1024;  // that CTAs fit
-  static constexpr int SLOT_BYTES = CONSUMERS * W_BYTES + X_BYTES;
+  static constexpr int SLOT_BYTES = CONSUMERS * (W_BYTES + ROW_BYTES) + X_BYTES;
   static constexpr int DEPTH =
-      std::min(24, (SMEM_BYTES - EXCHANGE_BYTES - BOXES_BYTES - 1536) / SLOT_BYTES);
+      std::min(24, (SMEM_BYTES - EXCHANGE_BYTES - BOXES_BYTES - 2048) / SLOT_BYTES);
   // A CTA keeps the registers of its launch, and its warpgroups share them out anew.
   static constexpr int REGS = std::min(255, 65536 / (CTAS * THREADS)) / 8 * 8;
   static constexpr int PRODUCER_REGS = REGS < 80 ? 24 : 40;
@@ -84,91 +85,70 @@ struct Tile {
 
 template <class T>
 struct alignas(1024) Smem {
-  tile::SmemTile<bf16, T::BN, 64> x[T::DEPTH][2];        // 64 of K each
-  uint4 w[T::DEPTH][T::CONSUMERS][T::PIECES][128];       // a thread's pieces
+  tile::SmemTile<bf16, T::DEPTH * T::CONSUMERS, 64> scale;  // of a consumer's 64 rows each
+  tile::SmemTile<bf16, T::BN, 64> x[T::DEPTH][2];           // 64 of K each
+  uint4 w[T::DEPTH][T::CONSUMERS][T::PIECES][128];          // a thread's pieces
   tile::SmemTile<bf16, T::SHARE, T::WM> d[T::CONSUMERS];
   float4 exchange[T::EXCHANGE_BYTES / 16 + 1];  // [SPLIT][SHARE / 8][consumer threads]
   uint64_t summands;                            // they are here: EXCHANGE_BYTES
   uint64_t full[T::DEPTH];                      // the producers' arrivals, and a slot's bytes
   uint64_t empty[T::DEPTH];                     // one arrival a consumer warp
-  uint64_t turn[2];                             // one arrival a warp of the other consumer
 };
 
 // What the host has worked out for a call.
 struct Work {
   const unsigned char* packed;
-  const bf16* scale;  // [k_blocks][ld_scale]
-  long long ld_scale;
   bf16* d;        // [d_rows][ldd]
   long long ldd;  // elements
   int d_rows, d_cols;
-  int k_blocks;      // of 128: of the packed weights' rows
-  int rows;          // of D in a tile, at most BN; all tiles have as many, but for the last
-  int box_rows;      // of these, as many as a CTA stores
+  int k_blocks;          // of 128: of the packed weights' rows
+  int rows;              // of D in a tile, at most BN; all tiles have as many, but for the last
+  int box_rows;          // of these, as many as a CTA stores
   int tiles_m, tiles_n;  // across D, and down
   int raster_group;
 };
 
-// The scales of the thread's two rows of W, of which row0 is the warp's first. Rows that are not there
-// get those of the last: nobody stores them.
-struct Scales {
-  const bf16 *low, *high;
-  long long ld;
-  int blocks;
+// What each of the producers brings of a slot: 128 of K, of the tile's rows of W or of X. Small copies
+// cost TMA and who asks for them a fixed time: three ask at a time.
+constexpr int PRODUCERS = 3;
 
-  __device__ Scales(const Work& work, int row0) : ld(work.ld_scale), blocks(work.k_blocks) {
-    const int lane = threadIdx.x % 32, last = work.d_cols - 1;
-    low = work.scale + std::min(row0 + tile::acc_row(lane, 0), last);
-    high = work.scale + std::min(row0 + tile::acc_row(lane, 1), last);
-  }
-  // Both, of a block; behind the last one its.
-  __device__ uint32_t of(int block) const {
-    const long long at = std::min(block, blocks - 1) * ld;
-    return ptx::ld_global_nc_b16(low + at) | ptx::ld_global_nc_b16(high + at) << 16;
-  }
-};
-
-// A warpgroup's 64 rows of W and 128 of K, a unit of wgmma at a time. The registers of one unit are
-// multiplied while those of the next are filled.
 template <class T>
-struct Fragments {
-  static constexpr int WORDS = T::UNIT * T::BITS / 4;  // of a thread, of a unit
-  uint32_t a[2][T::UNIT * 4];                          // of even and of odd units
-  uint32_t words[WORDS < 4 ? 4 : WORDS];               // packed
-
-  // Decodes a unit of a slot's weights, while the one before is multiplied.
-  __device__ void decode(const uint4 (&w)[T::PIECES][128], int unit) {
-    const int first = unit * WORDS;  // of the thread
-#pragma unroll
-    for (int i = 0; i < WORDS; i += 4) {
-      if ((first + i) % 4 != 0) continue;  // of a piece that is here
-      const uint4 v = ptx::ld_shared_v4_b32(&w[(first + i) / 4][threadIdx.x % 128]);
-      words[i] = v.x, words[i + 1] = v.y, words[i + 2] = v.z, words[i + 3] = v.w;
-    }
-    ptx::wgmma_wait_group<1>();  // nobody reads a[unit % 2] any more
-#pragma unroll
-    for (int i = 0; i < T::UNIT / 2; ++i) {
-      block::decode_weights<T::BITS>(&a[unit % 2][i * 8], &words[first % 4 + i * T::BITS / 2]);
-    }
+__device__ void load_weights(Smem<T>& smem, int slot, const Work& work, int tile_m, int block) {
+  ptx::mbarrier_arrive_expect_tx(&smem.full[slot], T::CONSUMERS * T::W_BYTES);
+  const int last = tile::ceil_div(work.d_cols, T::WM) - 1;
+  for (int i = 0; i < T::CONSUMERS; ++i) {
+    // Instead of a row block that is not there the last one again: nobody stores it.
+    const int row_block = std::min(tile_m * T::CONSUMERS + i, last);
+    const long long offset = (1LL * row_block * work.k_blocks + block) * T::W_BYTES;
+    ptx::cp_async_bulk_g2s(smem.w[slot][i], work.packed + offset, T::W_BYTES, &smem.full[slot]);
   }
+}
 
-  // Starts part += W · X^T for a unit, the first of which begins with 0.
-  __device__ void multiply(float (&part)[T::BN / 2], uint64_t x_desc, int unit) {
-    ptx::wgmma_fence();
-#pragma unroll
-    for (int i = 0; i < T::UNIT; ++i) {
-      const int step = unit * T::UNIT + i;
-      const uint64_t desc = tile::advance(x_desc, step / 4 * T::HALF_BYTES + step % 4 * 32);
-      ptx::wgmma_rs_m64k16<T::BN>(part, &a[unit % 2][i * 4], desc, step > 0);
-    }
-    ptx::wgmma_commit_group();
+template <class T>
+__device__ void load_scales(Smem<T>& smem, int slot, const CUtensorMap* map, int tile_m,
+                            int block) {
+  ptx::mbarrier_arrive_expect_tx(&smem.full[slot], T::CONSUMERS * T::ROW_BYTES);
+  for (int i = 0; i < T::CONSUMERS; ++i) {
+    ptx::cp_async_bulk_tensor_2d_g2s(smem.scale.from_row(slot * T::CONSUMERS + i), map,
+                                     tile_m * T::BM + i * T::WM, block, &smem.full[slot]);
   }
-};
+}
+
+template <class T>
+__device__ void load_x(Smem<T>& smem, int slot, const CUtensorMap* map, int rows, int tile_n,
+                       int block) {
+  ptx::mbarrier_arrive_expect_tx(&smem.full[slot], 2 * rows * T::ROW_BYTES);
+  for (int i = 0; i < 2; ++i) {
+    ptx::cp_async_bulk_tensor_2d_g2s(smem.x[slot][i].bytes, map, block * T::BK + i * 64,
+                                     tile_n * rows, &smem.full[slot]);
+  }
+}
 
 // D^T [d_cols][d_rows].
 template <class T>
 __global__ __launch_bounds__(T::THREADS,
                              T::CTAS) void gemm(const __grid_constant__ CUtensorMap map_x,
+                                                const __grid_constant__ CUtensorMap map_scale,
                                                 const __grid_constant__ CUtensorMap map_d,
                                                 const __grid_constant__ Work work) {
   // --- setup -------------------------------------------------------------------------------------
@@ -179,15 +159,15 @@ __global__ __launch_bounds__(T::THREADS,
   const int begin = tile::share_begin(work.k_blocks, rank, T::SPLIT);
   const int end = tile::share_begin(work.k_blocks, rank + 1, T::SPLIT);
   if (threadIdx.x < T::DEPTH) {  // a thread each, since there may be many slots
-    ptx::mbarrier_init(&smem.full[threadIdx.x], 2);
+    ptx::mbarrier_init(&smem.full[threadIdx.x], PRODUCERS);
     ptx::mbarrier_init(&smem.empty[threadIdx.x], T::CONSUMERS * 4);
     ptx::fence_mbarrier_init();  // before TMA counts bytes on them
   }
   if (threadIdx.x == 0) {
     ptx::prefetch_tensormap(&map_x);
+    ptx::prefetch_tensormap(&map_scale);
     ptx::prefetch_tensormap(&map_d);
     ptx::mbarrier_init(&smem.summands, 1);
-    for (int i = 0; i < 2; ++i) ptx::mbarrier_init(&smem.turn[i], 4);
     ptx::fence_mbarrier_init();  // before peers' bytes are counted on them
     if (T::SPLIT > 1) ptx::mbarrier_arrive_expect_tx(&smem.summands, T::EXCHANGE_BYTES);
   }
@@ -206,33 +186,19 @@ __global__ __launch_bounds__(T::THREADS,
   ptx::griddepcontrol_wait();  // until here the kernel before may use what this one does
 
   if (threadIdx.x < 128) {
-    // --- producers: a thread of warp 0 brings W, one of warp 1 X ---------------------------------
+    // --- producers: a thread each of three warps fills the ring -----------------------------------
     ptx::setmaxnreg_dec<T::PRODUCER_REGS>();
     const int warp = threadIdx.x / 32;
-    if (warp < 2 && ptx::elect_sync()) {
-      const int last_row_block = tile::ceil_div(work.d_cols, T::WM) - 1;
+    if (warp < PRODUCERS && ptx::elect_sync()) {
       tile::RingState<T::DEPTH> ring;
       for (int t = blockIdx.x / T::CLUSTER; t < tiles; t += clusters) {
         const tile::TileCoord at =
             tile::grouped_raster(t, work.tiles_m, work.tiles_n, work.raster_group);
         for (int block = begin; block < end; ++block, ring.advance()) {
-          uint64_t* full = &smem.full[ring.slot];
           ptx::mbarrier_wait(&smem.empty[ring.slot], ring.parity ^ 1);
-          if (warp == 0) {
-            ptx::mbarrier_arrive_expect_tx(full, T::CONSUMERS * T::W_BYTES);
-            for (int i = 0; i < T::CONSUMERS; ++i) {
-              // Instead of a row block that is not there the last one again: nobody stores it.
-              const int row_block = std::min(at.m * T::CONSUMERS + i, last_row_block);
-              const long long offset = (1LL * row_block * work.k_blocks + block) * T::W_BYTES;
-              ptx::cp_async_bulk_g2s(smem.w[ring.slot][i], work.packed + offset, T::W_BYTES, full);
-            }
-          } else {
-            ptx::mbarrier_arrive_expect_tx(full, 2 * work.rows * T::ROW_BYTES);
-            for (int i = 0; i < 2; ++i) {
-              ptx::cp_async_bulk_tensor_2d_g2s(smem.x[ring.slot][i].bytes, &map_x,
-                                               block * T::BK + i * 64, at.n * work.rows, full);
-            }
-          }
+          if (warp == 0) load_weights<T>(smem, ring.slot, work, at.m, block);
+          if (warp == 1) load_scales<T>(smem, ring.slot, &map_scale, at.m, block);
+          if (warp == 2) load_x<T>(smem, ring.slot, &map_x, work.rows, at.n, block);
         }
       }
     }
@@ -240,52 +206,54 @@ __global__ __launch_bounds__(T::THREADS,
     // --- consumers: each warpgroup multiplies its 64 rows of a tile ------------------------------
     ptx::setmaxnreg_inc<T::CONSUMER_REGS>();
     const int group = threadIdx.x / 128 - 1, lane = threadIdx.x % 32;
-    const bool stores = threadIdx.x % 128 == 0;  // starts the copies and waits for them
+    const bool stores = threadIdx.x % 128 == 0;   // starts the copies and waits for them
+    const int row8 = threadIdx.x % 128 / 32 * 2;  // the first of the warp's two times 8 rows
     const uint64_t x_desc = tile::k_major_128b(ptx::cvta_to_shared(smem.x[0][0].bytes));
     tile::RingState<T::DEPTH> ring;
-    uint32_t parity = 0;  // of turns
-    Fragments<T> fragments;
+    block::Fragments<T> fragments;
     for (int t = blockIdx.x / T::CLUSTER; t < tiles; t += clusters) {
       const tile::TileCoord at =
           tile::grouped_raster(t, work.tiles_m, work.tiles_n, work.raster_group);
-      const int col = at.m * T::BM + group * T::WM;  // of D: the warpgroup's first row of W
-      const Scales scales(work, col + threadIdx.x % 128 / 32 * 16);
+      const int col = at.m * T::BM + group * T::WM;     // of D: the warpgroup's first row of W
       float sum[T::BN / 2] = {}, part[T::BN / 2] = {};  // D^T [64][BN]; and of 128 of K, not scaled
-      uint32_t scale = 0, next = scales.of(begin), then = scales.of(begin + 1);  // of blocks
-      int last_slot = -1;  // none yet: then there are zeros to add
-      const auto finish = [&] {  // the products of the last slot
+      float scale[2] = {};                              // of rows r and r + 8 of part
+      int last_slot = -1;                               // none yet: then there are zeros to add
+      const auto finish = [&] {                         // the products of the last slot
         ptx::wgmma_wait_group<0>();
         ptx::fence_proxy_async_shared_cta();  // TMA will overwrite what ld.shared has read
         ptx::bar_warp_sync();
         if (lane == 0 && last_slot >= 0) ptx::mbarrier_arrive(&smem.empty[last_slot]);
 #pragma unroll
         for (int i = 0; i < T::BN / 2; ++i) {
-          const uint16_t half = static_cast<uint16_t>(scale >> i % 4 / 2 * 16);
-          sum[i] = ptx::fma_rn_f32(part[i], ptx::cvt_f32_bf16(half), sum[i]);
+          sum[i] = ptx::fma_rn_f32(part[i], scale[i % 4 / 2], sum[i]);
         }
       };
-      const auto decode_first = [&] {
-        ptx::mbarrier_wait(&smem.full[ring.slot], ring.parity);  // the block has landed
-        fragments.decode(smem.w[ring.slot][group], 0);
+      const auto begin_block = [&] {
+        ptx::mbarrier_wait(&smem.full[ring.slot], ring.parity);  // it has landed
+        fragments.load(smem.w[ring.slot][group], 0);
+        if (T::AHEAD) fragments.decode(0);
       };
-      if (begin < end) decode_first();
-      for (int block = begin; block < end; ++block, parity ^= 1) {
+      if (begin < end) begin_block();
+      for (int block = begin; block < end; ++block) {
         const int slot = ring.slot;
         const uint64_t desc = tile::advance(x_desc, slot * T::X_BYTES);
         finish();
-        if (T::TURNS) ptx::mbarrier_wait(&smem.turn[group], group == 0 ? parity ^ 1 : parity);
+        if (!T::AHEAD) fragments.decode(0);
+        fragments.load(smem.w[slot][group], 1);
         fragments.multiply(part, desc, 0);
 #pragma unroll
         for (int unit = 1; unit < T::UNITS; ++unit) {
-          fragments.decode(smem.w[slot][group], unit);
+          if (unit + 1 < T::UNITS) fragments.load(smem.w[slot][group], unit + 1);
+          fragments.decode(unit);
           fragments.multiply(part, desc, unit);
         }
-        if (T::TURNS && lane == 0) ptx::mbarrier_arrive(&smem.turn[1 - group]);
-        scale = next, next = then;
-        then = scales.of(block + 2);  // two blocks ahead: it comes from DRAM
+        for (int i = 0; i < 2; ++i) {
+          const unsigned char* chunk = smem.scale.at(slot * T::CONSUMERS + group, row8 + i);
+          scale[i] = ptx::cvt_f32_bf16(ptx::ld_shared_b16(chunk + tile::acc_row(lane, 0) * 2));
+        }
         last_slot = slot;
         ring.advance();
-        if (block + 1 < end) decode_first();  // while the last unit is multiplied
+        if (block + 1 < end) begin_block();  // while the last unit is multiplied
       }
       finish();
 
@@ -325,8 +293,6 @@ void launch(const MixedArgs& g) {
   // cluster's CTAs finish a tile by columns, it must be whole.
   const int rows = T::SPLIT > 1 ? std::min(T::BN, g.m) : tile::ceil_div(g.m, tiles_n);
   const Work work = {.packed = static_cast<const unsigned char*>(g.packed),
-                     .scale = g.scale,
-                     .ld_scale = g.ld_scale,
                      .d = g.d,
                      .ldd = g.ldd,
                      .d_rows = g.m,
@@ -338,19 +304,19 @@ void launch(const MixedArgs& g) {
                      .tiles_n = tiles_n,
                      .raster_group = tile::raster_group(T::BM, rows, at_once)};
   const CUtensorMap map_x = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, rows, 64);
+  const CUtensorMap map_scale =
+      ladder::tensor_map_2d(g.scale, work.k_blocks, g.n, g.ld_scale, 1, T::WM);
   const int whole = std::max(1, g.n / 8 * 8);  // TMA must not write beyond column n
   const CUtensorMap map_d = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, work.box_rows, T::WM);
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
   const int tiles = tiles_m * tiles_n, clusters = T::SPLIT > 1 ? tiles : std::min(tiles, at_once);
   const double bytes = 1.0 * g.n * g.k * T::BITS / 8 + 2.0 * g.m * g.k;
-  const bool early =
-      T::BN <= 64 || T::SPLIT > 1 ||
-      tile::starts_early(ladder::gpu(), tiles, at_once, T::CTAS, 0, bytes);
+  const bool early = T::BN <= 64 || T::SPLIT > 1 ||
+                     tile::starts_early(ladder::gpu(), tiles, at_once, T::CTAS, 0, bytes);
   const ladder::Launch config(clusters * T::CLUSTER, T::THREADS, sizeof(Smem<T>), T::CLUSTER, early,
                               g.stream);
-  ladder::check_cuda(
-      cudaLaunchKernelEx(&config.config, gemm<T>, map_x, map_d, work),
-      "launch of mixed_input::gemm");
+  ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_x, map_scale, map_d, work),
+                     "launch of mixed_input::gemm");
 }
 
 // By the cost model, in microseconds.
@@ -366,7 +332,7 @@ double predicted_us(const MixedArgs& g) {
 template <int BITS, int ROW>
 ladder::Variant variant() {
   constexpr tile::MixedTile C = tile::MIXED_TILES[ROW];
-  using T = Tile<BITS, C.consumers, C.bn, C.split, C.ctas, C.turns, C.unit>;
+  using T = Tile<BITS, C.consumers, C.bn, C.split, C.ctas, C.unit, C.sets, C.ahead>;
   return {.name = BITS == 8 ? C.name_8 : C.name_4,
           .what = T::SPLIT > 1 ? "K split in a cluster" : "whole tiles",
           .kernel = {.launch = launch<T>,
@@ -402,9 +368,9 @@ static std::vector<ladder::Variant> registered() {
   const auto choose = +[](const MixedArgs& g) -> const ladder::Variant& {
     return *ladder::least_predicted(configurations(), g);
   };
-  all.insert(all.begin(), ladder::chooser_among("auto", "chosen by the cost model",
-                                                configurations(), choose)
-                              .as_result());
+  all.insert(all.begin(),
+             ladder::chooser_among("auto", "chosen by the cost model", configurations(), choose)
+                 .as_result());
   return all;
 }
 

@@ -60,6 +60,19 @@ __global__ void exact_kernel(Data data, WeightsArgs g, long long bytes) {
   }
 }
 
+// Scale i of [ceil(k / 128)][n] becomes the power of two next to it, so that the weights are bf16 numbers
+// as well: a library that multiplies those computes the same product.
+LADDER_HOST_DEVICE void round_scale(const WeightsArgs& g, long long i) {
+  constexpr unsigned FRACTION_BITS = 7, HALF = 1u << (FRACTION_BITS - 1);
+  auto* bits = reinterpret_cast<uint16_t*>(g.scale) + i / g.n * g.ld_scale + i % g.n;
+  *bits = static_cast<uint16_t>((*bits + HALF) >> FRACTION_BITS << FRACTION_BITS);
+}
+__global__ void round_kernel(WeightsArgs g, long long scales) {
+  for (long long i = on_gpu::first_index(); i < scales; i += on_gpu::index_stride()) {
+    round_scale(g, i);
+  }
+}
+
 // Weight i of W [n][k], decoded: in fp32 exact.
 LADDER_HOST_DEVICE float decoded_weight(const WeightsArgs& g, long long i) {
   const long long row = i / g.k, col = i % g.k;
@@ -80,9 +93,9 @@ __global__ void widen_kernel(const bf16* a, long long lda, int k, float* wide, l
 
 template <class T>
 void upload(T* to, const std::vector<T>& from, cudaStream_t stream) {
-  check_cuda(cudaMemcpyAsync(to, from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice,
-                             stream),
-             "copying weights to the device");
+  check_cuda(
+      cudaMemcpyAsync(to, from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice, stream),
+      "copying weights to the device");
   check_cuda(cudaStreamSynchronize(stream), "copying weights to the device");
 }
 
@@ -90,7 +103,8 @@ long long scale_elements(const MixedArgs& args) {
   return (tile::ceil_div(args.k, tile::PACKED_K) - 1) * args.ld_scale + args.n;
 }
 
-// A product of bf16, whose B is quantised and becomes what was quantised, decoded.
+// A product of bf16, whose B is quantised and becomes what was quantised, decoded. Scales are powers of
+// two.
 class MixedProblem : public MatmulProblem<bf16, bf16> {
  public:
   MixedProblem(const Shape& shape, Data data, uint64_t seed, const DeviceInfo& device,
@@ -164,8 +178,17 @@ class MixedProblem : public MatmulProblem<bf16, bf16> {
                     {}};
     const Product& product = args(set);
     bf16* const w = const_cast<bf16*>(product.b);  // this object's
-    weights.args = {sizes.bits, sizes.n, sizes.k, w, product.ldb, weights.q.data(), ldq,
-                    weights.scale.as<bf16>(), sizes.ld_scale, weights.packed.data(), stream()};
+    weights.args = {sizes.bits,
+                    sizes.n,
+                    sizes.k,
+                    w,
+                    product.ldb,
+                    weights.q.data(),
+                    ldq,
+                    weights.scale.as<bf16>(),
+                    sizes.ld_scale,
+                    weights.packed.data(),
+                    stream()};
     check_cuda(cudaMemsetAsync(weights.scale.data(), 0xff, weights.scale.bytes(), stream()),
                "cudaMemsetAsync");  // padding is NaN
     if (on_machine()) {
@@ -180,6 +203,8 @@ class MixedProblem : public MatmulProblem<bf16, bf16> {
     const long long elems = 1LL * g.n * g.k;
     if (data_ == Data::normal || data_ == Data::uniform) {
       quantize_weights(g);
+      const long long scales = 1LL * tile::ceil_div(g.k, tile::PACKED_K) * g.n;
+      round_kernel<<<on_gpu::grid_for(scales), on_gpu::THREADS, 0, stream()>>>(g, scales);
     } else {
       const long long bytes = (g.k * g.bits + 7LL) / 8 * g.n;
       exact_kernel<<<on_gpu::grid_for(bytes), on_gpu::THREADS, 0, stream()>>>(data_, g, bytes);
@@ -193,8 +218,9 @@ class MixedProblem : public MatmulProblem<bf16, bf16> {
   void make_on_host(const WeightsArgs& g) const {
     std::vector<bf16> w = download(g.w, g.n, g.k, g.ldw, stream());
     std::vector<uint8_t> q(weights_bytes(g.bits, g.n, g.k, g.ldq));
-    std::vector<bf16> scale(static_cast<size_t>(
-        (tile::ceil_div(g.k, tile::PACKED_K) - 1) * g.ld_scale + g.n), __float2bfloat16_rn(NAN));
+    std::vector<bf16> scale(
+        static_cast<size_t>((tile::ceil_div(g.k, tile::PACKED_K) - 1) * g.ld_scale + g.n),
+        __float2bfloat16_rn(NAN));
     WeightsArgs here = g;
     here.w = w.data();
     here.q = q.data();
@@ -202,6 +228,8 @@ class MixedProblem : public MatmulProblem<bf16, bf16> {
     if (data_ == Data::normal || data_ == Data::uniform) {
       quantize_weights_cpu(g.bits, g.n, g.k, w.data(), g.ldw, q.data(), g.ldq, scale.data(),
                            g.ld_scale);
+      const long long scales = 1LL * tile::ceil_div(g.k, tile::PACKED_K) * g.n;
+      for (long long i = 0; i < scales; ++i) round_scale(here, i);
     } else {
       for (long long i = 0; i < (g.k * g.bits + 7LL) / 8 * g.n; ++i) put_exact(data_, here, i);
     }

@@ -26,13 +26,13 @@ struct MixedArgs : Call {
 // A call of ladder_quantize_weights() or ladder_pack_weights().
 struct WeightsArgs {
   int bits = 8, n = 0, k = 0;
-  const bf16* w = nullptr;      // [n][ldw]; of quantising
-  long long ldw = 0;            // >= k
-  void* q = nullptr;            // [n][ldq]: bytes, or two weights a byte, the lower half first
-  long long ldq = 0;            // weights; >= k
-  bf16* scale = nullptr;        // [ceil(k / 128)][ld_scale]; of quantising
-  long long ld_scale = 0;       // >= n
-  void* packed = nullptr;       // of packing
+  const bf16* w = nullptr;  // [n][ldw]; of quantising
+  long long ldw = 0;        // >= k
+  void* q = nullptr;        // [n][ldq]: bytes, or two weights a byte, the lower half first
+  long long ldq = 0;        // weights; >= k
+  bf16* scale = nullptr;    // [ceil(k / 128)][ld_scale]; of quantising
+  long long ld_scale = 0;   // >= n
+  void* packed = nullptr;   // of packing
   cudaStream_t stream = nullptr;
 };
 

@@ -20,7 +20,8 @@ constexpr int largest_weight(int bits) {
 
 // Bytes of q [n][ldq], which ends at weight k of its last row.
 constexpr size_t weights_bytes(int bits, int n, int k, long long ldq) {
-  return static_cast<size_t>((n - 1) * (ldq * bits / 8) + (static_cast<long long>(k) * bits + 7) / 8);
+  return static_cast<size_t>((n - 1) * (ldq * bits / 8) +
+                             (static_cast<long long>(k) * bits + 7) / 8);
 }
 
 // Weight [row][col] of q.
@@ -46,9 +47,8 @@ LADDER_HOST_DEVICE inline int quantized_weight(int bits, float w, float scale) {
 }
 
 // w [n][ldw] to q [n][ldq] and scale [ceil(k / 128)][ld_scale]; what lies between is left alone.
-inline void quantize_weights_cpu(int bits, int n, int k, const __nv_bfloat16* w,
-                                 long long ldw, void* q, long long ldq, __nv_bfloat16* scale,
-                                 long long ld_scale) {
+inline void quantize_weights_cpu(int bits, int n, int k, const __nv_bfloat16* w, long long ldw,
+                                 void* q, long long ldq, __nv_bfloat16* scale, long long ld_scale) {
   auto* bytes = static_cast<uint8_t*>(q);
   for (long long row = 0; row < n; ++row) {
     for (int k0 = 0; k0 < k; k0 += tile::PACKED_K) {
@@ -85,9 +85,8 @@ inline std::vector<uint32_t> pack_weights_cpu(int bits, int n, int k, const void
     for (long long col = 0; col < k_blocks * tile::PACKED_K; ++col) {
       const int value = row < n && col < k ? weight_at(bits, q, ldq, row, col) : 0;
       const long long block = row / tile::PACKED_ROWS * k_blocks + col / tile::PACKED_K;
-      const tile::PackedPlace at =
-          tile::packed_place(bits, static_cast<int>(row % tile::PACKED_ROWS),
-                             static_cast<int>(col % tile::PACKED_K));
+      const tile::PackedPlace at = tile::packed_place(
+          bits, static_cast<int>(row % tile::PACKED_ROWS), static_cast<int>(col % tile::PACKED_K));
       words[block * block_words + at.word] |= tile::packed_bits(bits, value, at.shift);
     }
   }

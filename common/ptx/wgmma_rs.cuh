@@ -46,9 +46,9 @@ WGMMA_RS_M64K16(192, 96, 97, 98, 99, 100, 101, WGMMA_D_0_31 ", " WGMMA_D_32_63 "
 template <int N>
 __device__ inline void wgmma_rs_m64k16(float (&d)[N / 2], const uint32_t* a, uint64_t b_desc,
                                        bool accumulate) {
-  static_assert(N == 8 || N == 16 || N == 32 || N == 64 || N == 128 || N == 160 || N == 176 ||
-                    N == 192,
-                "the N that rungs use are written out");
+  static_assert(
+      N == 8 || N == 16 || N == 32 || N == 64 || N == 128 || N == 160 || N == 176 || N == 192,
+      "the N that rungs use are written out");
   // clang-format off
   if constexpr (N == 8) wgmma_rs_m64n8k16(d, a, b_desc, accumulate);
   if constexpr (N == 16) wgmma_rs_m64n16k16(d, a, b_desc, accumulate);

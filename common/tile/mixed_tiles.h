@@ -14,8 +14,9 @@ struct MixedTile {
   int consumers, bn;
   int split = 1;  // CTAs of a cluster that share a tile's K
   int ctas = 1;   // of an SM at a time
-  bool turns = false;  // the two consumers' products take turns
-  int unit = 4;
+  int unit = 2;
+  int sets = 4;
+  bool ahead = true;
 
   constexpr int bm() const { return 64 * consumers; }
 };
@@ -30,23 +31,34 @@ constexpr int sharers_of(int count, int most) {
 // an SM. Without designators, as SHARED_K.
 constexpr MixedTile MIXED_TILES[] = {
     // clang-format off
-    {"w8_128x8", "w4_128x8", 2,8,1,1},
-    {"w8_128x8_x2", "w4_128x8_x2", 2,8,1,2},
-    {"w8_128x8_k2", "w4_128x8_k2", 2,8,2,1},
-    {"w8_128x8_x2_k2", "w4_128x8_x2_k2", 2,8,2,2},
-    {"w8_128x8_x2_k4", "w4_128x8_x2_k4", 2,8,4,2},
-    {"w8_256x8", "w4_256x8", 4,8,1,1,false,2},
-    {"w8_128x16_k2", "w4_128x16_k2", 2,16,2,1},
-    {"w8_128x16_x2", "w4_128x16_x2", 2,16,1,2},
-    {"w8_128x32", "w4_128x32", 2,32,1,1},
-    {"w8_128x32_x2", "w4_128x32_x2", 2,32,1,2},
-    {"w8_128x32_k2", "w4_128x32_k2", 2,32,2,1},
-    {"w8_128x64", "w4_128x64", 2,64,1,1},
-    {"w8_128x64_k2", "w4_128x64_k2", 2,64,2,1},
-    {"w8_128x128", "w4_128x128", 2,128,1,1,false,2},
-    {"w8_128x128_k2", "w4_128x128_k2", 2,128,2,1,false,2},
-    {"w8_128x160", "w4_128x160", 2,160,1,1,false,2},
-    {"w8_128x176", "w4_128x176", 2,176,1,1,false,2},
+    {"w8_128x8_x2", "w4_128x8_x2", 2, 8, 1, 2, 4, 2},
+    {"w8_128x8_x2_B", "w4_128x8_x2_B", 2, 8, 1, 2, 2, 4},
+    {"w8_128x8_x2_C", "w4_128x8_x2_C", 2, 8, 1, 2, 2, 4, false},
+    {"w8_128x8_k2", "w4_128x8_k2", 2, 8, 2, 1, 4, 2},
+    {"w8_128x8_k2_B", "w4_128x8_k2_B", 2, 8, 2, 1, 2, 4},
+    {"w8_128x8_k2_C", "w4_128x8_k2_C", 2, 8, 2, 1, 2, 4, false},
+    {"w8_128x8_x2_k4", "w4_128x8_x2_k4", 2, 8, 4, 2, 4, 2},
+    {"w8_128x8_x2_k4_B", "w4_128x8_x2_k4_B", 2, 8, 4, 2, 2, 4},
+    {"w8_128x8_x2_k4_C", "w4_128x8_x2_k4_C", 2, 8, 4, 2, 2, 4, false},
+    {"w8_256x8_C", "w4_256x8_C", 4, 8, 1, 1, 2, 4, false},
+    {"w8_256x8_k4_C", "w4_256x8_k4_C", 4, 8, 4, 1, 2, 4, false},
+    {"w8_128x16_x2_k4_C", "w4_128x16_x2_k4_C", 2, 16, 4, 2, 2, 4, false},
+    {"w8_128x32_x2_C", "w4_128x32_x2_C", 2, 32, 1, 2, 2, 4, false},
+    {"w8_128x32_k2", "w4_128x32_k2", 2, 32, 2, 1, 4, 2},
+    {"w8_128x32_k2_B", "w4_128x32_k2_B", 2, 32, 2, 1, 2, 4},
+    {"w8_128x32_k2_C", "w4_128x32_k2_C", 2, 32, 2, 1, 2, 4, false},
+    {"w8_128x64_k2", "w4_128x64_k2", 2, 64, 2, 1, 4, 2},
+    {"w8_128x64_k2_B", "w4_128x64_k2_B", 2, 64, 2, 1, 2, 4},
+    {"w8_128x64_k2_C", "w4_128x64_k2_C", 2, 64, 2, 1, 2, 4, false},
+    {"w8_256x32_C", "w4_256x32_C", 4, 32, 1, 1, 2, 2, false},
+    {"w8_128x64", "w4_128x64", 2, 64, 1, 1, 2, 4, false},
+    {"w8_128x128", "w4_128x128", 2, 128, 1, 1, 2, 2},
+    {"w8_128x128_k2", "w4_128x128_k2", 2, 128, 2, 1, 2, 2},
+    {"w8_128x128_k2_C", "w4_128x128_k2_C", 2, 128, 2, 1, 2, 2, false},
+    {"w8_128x160", "w4_128x160", 2, 160, 1, 1, 2, 2},
+    {"w8_128x160_C", "w4_128x160_C", 2, 160, 1, 1, 2, 2, false},
+    {"w8_128x176", "w4_128x176", 2, 176, 1, 1, 2, 2},
+    {"w8_128x176_C", "w4_128x176_C", 2, 176, 1, 1, 2, 2, false},
     // clang-format on
 };
 
@@ -62,15 +74,14 @@ inline double predicted_clocks(const MixedTile& config, int bits, int m, int n, 
   const double tiles = 1.0 * tiles_m * tiles_n, k_blocks = ceil_div(k, 128);
   const double rows = config.split > 1 ? std::min(config.bn, m) : ceil_div(m, tiles_n);
   const double rounds = std::ceil(tiles / at_once);
-  const double on_sm = std::min<double>(config.ctas, std::ceil(std::min<double>(tiles, at_once) *
-                                                               config.split / gpu.sms));
+  const double on_sm = std::min<double>(
+      config.ctas, std::ceil(std::min<double>(tiles, at_once) * config.split / gpu.sms));
   // Of 128 of K of a tile: the tensor cores, the ALUs that decode and add up, the wait of one
   // consumer, what L2 delivers.
   const double tensor = config.consumers * 8 * std::max(16.0, config.bn / 2.0) * on_sm;
   const double alu = config.consumers * ((bits == 8 ? 180.0 : 130.0) + config.bn / 2.0) * on_sm;
   const double own = BLOCK + 8 * std::max(16.0, config.bn / 2.0);
-  const double l2 =
-      (config.bm() * 128.0 * bits / 8 + rows * 256) / gpu.l2_bytes_per_clock * on_sm;
+  const double l2 = (config.bm() * 128.0 * bits / 8 + rows * 256) / gpu.l2_bytes_per_clock * on_sm;
   const double step = std::max({tensor, alu, own, l2});
   const double compute = rounds * (k_blocks / config.split * step + 12.0 * config.bn + 500);
   const double dram = (1.0 * n * k * bits / 8 + 2.0 * m * k * halves_of_l2(tiles_m) + 2.0 * m * n) /

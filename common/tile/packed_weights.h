@@ -26,8 +26,7 @@ constexpr int packed_block_bytes(int bits) {
 
 constexpr size_t packed_bytes(int bits, int n, int k) {
   return static_cast<size_t>(ceil_div(n, PACKED_ROWS)) *
-         static_cast<size_t>(ceil_div(k, PACKED_K)) *
-         static_cast<size_t>(packed_block_bytes(bits));
+         static_cast<size_t>(ceil_div(k, PACKED_K)) * static_cast<size_t>(packed_block_bytes(bits));
 }
 
 // Where a weight lies within its block: bit `shift` of 32-bit word `word` is its lowest.
@@ -68,9 +67,7 @@ constexpr uint32_t packed_bits(int bits, int q, int shift) {
 }
 
 static_assert(packed_bytes(8, 64, 128) == 8192 && packed_bytes(4, 65, 129) == 4 * 4096);
-static_assert(packed_place(8, 9, 19).word == 4 * (4 + 1) + 2 &&
-              packed_place(8, 9, 19).shift == 24);
-static_assert(packed_place(4, 9, 19).word == 4 * (4 + 1) + 1 &&
-              packed_place(4, 9, 19).shift == 20);
+static_assert(packed_place(8, 9, 19).word == 4 * (4 + 1) + 2 && packed_place(8, 9, 19).shift == 24);
+static_assert(packed_place(4, 9, 19).word == 4 * (4 + 1) + 1 && packed_place(4, 9, 19).shift == 20);
 
 }  // namespace tile

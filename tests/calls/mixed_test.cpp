@@ -45,13 +45,16 @@ std::vector<int> numbers() {
 template <class T>
 class OnDevice {
  public:
-  explicit OnDevice(const std::vector<T>& from) : count_(from.size()), buffer_(from.size() * sizeof(T)) {
-    check_cuda(cudaMemcpy(data(), from.data(), count_ * sizeof(T), cudaMemcpyHostToDevice), "upload");
+  explicit OnDevice(const std::vector<T>& from)
+      : count_(from.size()), buffer_(from.size() * sizeof(T)) {
+    check_cuda(cudaMemcpy(data(), from.data(), count_ * sizeof(T), cudaMemcpyHostToDevice),
+               "upload");
   }
   T* data() const { return buffer_.template as<T>(); }
   std::vector<T> download() const {
     std::vector<T> to(count_);
-    check_cuda(cudaMemcpy(to.data(), data(), count_ * sizeof(T), cudaMemcpyDeviceToHost), "download");
+    check_cuda(cudaMemcpy(to.data(), data(), count_ * sizeof(T), cudaMemcpyDeviceToHost),
+               "download");
     return to;
   }
 
@@ -126,9 +129,10 @@ TEST_CASE("weights C API: from bf16 weights to a product") {
     const ladder::DeviceBuffer q(ladder::weights_bytes(bits, 130, 260, 288));
     const OnDevice<bf16> scale(std::vector<bf16>(3 * 136));
     const ladder::DeviceBuffer packed(ladder_packed_bytes(bits, 130, 260));
-    REQUIRE(ladder_quantize_weights(bits, 130, 260, on_w.data(), 264, q.data(), 288, scale.data(), 136,
-                                    nullptr) == LADDER_OK);
-    REQUIRE(ladder_pack_weights(bits, 130, 260, q.data(), 288, packed.data(), nullptr) == LADDER_OK);
+    REQUIRE(ladder_quantize_weights(bits, 130, 260, on_w.data(), 264, q.data(), 288, scale.data(),
+                                    136, nullptr) == LADDER_OK);
+    REQUIRE(ladder_pack_weights(bits, 130, 260, q.data(), 288, packed.data(), nullptr) ==
+            LADDER_OK);
     MixedArgs args = problem.args;
     args.packed = packed.data();
     args.scale = scale.data();
@@ -164,9 +168,9 @@ TEST_CASE("mixed C API: wrong arguments are refused, all of them in one message"
   for (const int number : numbers()) {
     CHECK(ladder_gemm_mixed(number, 5, -1, 8, 8, nullptr, 8, nullptr, nullptr, 7, nullptr, 8,
                             nullptr) == LADDER_REFUSED);
-    for (const char* part : {"bits is 5: it must be 8 or 4; the nearest that works is 4", "m is -1",
-                             "a is null", "packed is null", "scale is null", "ld_scale is 7",
-                             "d is null"}) {
+    for (const char* part :
+         {"bits is 5: it must be 8 or 4; the nearest that works is 4", "m is -1", "a is null",
+          "packed is null", "scale is null", "ld_scale is 7", "d is null"}) {
       CAPTURE(part);
       CHECK(error_has(part));
     }
@@ -176,10 +180,12 @@ TEST_CASE("mixed C API: wrong arguments are refused, all of them in one message"
   CHECK(error_has("bits is 3"));
   CHECK(ladder_quantize_weights(4, 8, 100, nullptr, 99, nullptr, 112, nullptr, 8, nullptr) ==
         LADDER_REFUSED);
-  CHECK(error_has("ldw is 99: it must be at least k = 100 and a multiple of 8 elements; the nearest "
-                  "that works is 104."));
-  CHECK(error_has("ldq is 112: it must be a multiple of 32 elements; the nearest larger that works is "
-                  "128."));
+  CHECK(
+      error_has("ldw is 99: it must be at least k = 100 and a multiple of 8 elements; the nearest "
+                "that works is 104."));
+  CHECK(error_has(
+      "ldq is 112: it must be a multiple of 32 elements; the nearest larger that works is "
+      "128."));
   CHECK(ladder_pack_weights(8, -2, 100, nullptr, 112, nullptr, nullptr) == LADDER_REFUSED);
   CHECK(error_has("n is -2"));
 }

@@ -48,9 +48,9 @@ TEST_CASE("packed weights: large products are right") {
   NEEDS_GPU();
   int runs = 0;
   for (const int bits : {0, 1}) {
-    for (const auto& [m, n, k] :
-         {std::array{1, 28672, 8192}, std::array{31, 8191, 4097}, std::array{64, 7168, 16384},
-          std::array{128, 2112, 7168}, std::array{4096, 4096, 4096}, std::array{1000, 8191, 1000}}) {
+    for (const auto& [m, n, k] : {std::array{1, 28672, 8192}, std::array{31, 8191, 4097},
+                                  std::array{64, 7168, 16384}, std::array{128, 2112, 7168},
+                                  std::array{4096, 4096, 4096}, std::array{1000, 8191, 1000}}) {
       for (const Data data : {Data::ints, Data::normal}) {
         runs += for_each_kernel({m, n, k, {bits}}, data, [](const Variant& variant, auto& problem) {
           run_all_sets(variant, problem);

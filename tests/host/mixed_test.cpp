@@ -148,8 +148,9 @@ TEST_CASE("mixed: each rule has its sentence") {
   refused(args, {"bits is 6: it must be 8 or 4; the nearest that works is 8."});
   args = good_call();
   args.ld_scale = 204;
-  refused(args, {"ld_scale is 204: it must be a multiple of 8 elements; the nearest larger that works "
-                 "is 208."});
+  refused(args,
+          {"ld_scale is 204: it must be a multiple of 8 elements; the nearest larger that works "
+           "is 208."});
   args.ld_scale = 100;
   refused(args, {"ld_scale is 100: it must be at least n = 200 and a multiple of 8 elements; the "
                  "nearest that works is 200."});
@@ -159,8 +160,9 @@ TEST_CASE("mixed: each rule has its sentence") {
                  "0x20000000."});
   args = good_call();
   args.packed = nullptr;
-  refused(args, {"packed is null: it must point to device memory for ladder_packed_bytes(bits, n, k) "
-                 "bytes."});
+  refused(args,
+          {"packed is null: it must point to device memory for ladder_packed_bytes(bits, n, k) "
+           "bytes."});
   args = good_call();
   args.max_ctas = -1;
   refused(args, {"max_ctas is -1: it must not be negative; the nearest that works is 0."});
@@ -172,8 +174,9 @@ TEST_CASE("mixed: each rule has its sentence") {
   args.d = static_cast<bf16*>(const_cast<void*>(at(0x20000000 + 0x18000)));
   refused(args, {});
   args.d = static_cast<bf16*>(const_cast<void*>(at(0x20000000 + 0x18000 - 16)));
-  refused(args, {"d is 0x20017ff0, so that it ends at 0x20021c30 and overlaps packed: what is written "
-                 "must share no byte with what is read; the next address that works is 0x20018000."});
+  refused(args,
+          {"d is 0x20017ff0, so that it ends at 0x20021c30 and overlaps packed: what is written "
+           "must share no byte with what is read; the next address that works is 0x20018000."});
 }
 
 TEST_CASE("mixed: what a call does not touch may be anything") {

@@ -54,9 +54,8 @@ TEST_CASE("packed weights: every kernel is exact at odd shapes, tight and padded
   for (const Shape& shape : shapes) {
     for (const int bits : {8, 4}) {
       MixedProblem problem(bits, shape, Data::ints, runs % 2 == 0 ? TIGHT : PADDED);
-      runs += for_each_kernel(bits, [&](const Variant& kernel) {
-        check_variant(kernel, problem, true);
-      });
+      runs += for_each_kernel(bits,
+                              [&](const Variant& kernel) { check_variant(kernel, problem, true); });
     }
   }
   note(std::to_string(runs) + " runs, bit for bit");

@@ -51,8 +51,7 @@ using ladder::bf16;
 using ladder::MixedArgs;
 
 // Of D^T = W · X^T: the tile's rows are rows of W, its columns, which may be few, rows of X.
-template <int BITS_, int CONSUMERS_, int BN_, int SPLIT_, int CTAS_, int UNIT_, int SETS_,
-          bool AHEAD_>
+template <int BITS_, int CONSUMERS_, int BN_, int SPLIT_, int CTAS_>
 struct Tile {
   static constexpr int BITS = BITS_, CONSUMERS = CONSUMERS_;  // of a weight; warpgroups
   static constexpr int WM = tile::PACKED_ROWS, BM = CONSUMERS * WM, BN = BN_;
@@ -64,8 +63,12 @@ struct Tile {
   static constexpr int W_BYTES = tile::packed_block_bytes(BITS), ROW_BYTES = 128;
   static constexpr int HALF_BYTES = BN * ROW_BYTES, X_BYTES = 2 * HALF_BYTES;  // 64 of K; 128
   static constexpr int PIECES = W_BYTES / 128 / 16;  // of a thread, 16 bytes each
-  static constexpr int UNIT = UNIT_, UNITS = STEPS / UNIT, SETS = SETS_;
-  static constexpr bool AHEAD = AHEAD_;  // wgmma that are decoded at a time
+  // wgmma whose weights are decoded at a time; registers for so many of these units; and whether a
+  // block's first is decoded before the block in front has been added up, for which narrow tiles
+  // have other warps.
+  static constexpr int UNIT = 2, UNITS = STEPS / UNIT,
+                       SETS = BN > 64 || (CONSUMERS > 2 && BN > 8) ? 2 : 4;
+  static constexpr bool AHEAD = BN >= 64;
   // Of a tile that the cluster splits, CTA i finishes SHARE columns, from i * SHARE on.
   static constexpr int FINISHERS = tile::sharers_of(BN / 8, SPLIT), SHARE = BN / FINISHERS;
   static constexpr int EXCHANGE_BYTES = SPLIT > 1 ? SPLIT* BM* SHARE* int{sizeof(float)} : 0;
@@ -79,7 +82,7 @@ struct Tile {
   static constexpr int PRODUCER_REGS = REGS < 80 ? 24 : 40;
   static constexpr int CONSUMER_REGS =
       std::min(240, (REGS * THREADS / 128 - PRODUCER_REGS) / CONSUMERS / 8 * 8);
-  static_assert(DEPTH >= 2, "three slots: one multiplied, one landing, one asked for");
+  static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(SPLIT == 1 || SHARE % 8 == 0, "sums are exchanged 8 columns wide");
 };
 
@@ -108,8 +111,8 @@ struct Work {
   int raster_group;
 };
 
-// What each of the producers brings of a slot: 128 of K, of the tile's rows of W or of X. Small copies
-// cost TMA and who asks for them a fixed time: three ask at a time.
+// What each of the producers brings of a slot: 128 of K, of the tile's rows of W or of X. Small
+// copies cost TMA and who asks for them a fixed time: three ask at a time.
 constexpr int PRODUCERS = 3;
 
 template <class T>
@@ -186,7 +189,7 @@ __global__ __launch_bounds__(T::THREADS,
   ptx::griddepcontrol_wait();  // until here the kernel before may use what this one does
 
   if (threadIdx.x < 128) {
-    // --- producers: a thread each of three warps fills the ring -----------------------------------
+    // --- producers: a thread each of three warps fills the ring ---------------------------------
     ptx::setmaxnreg_dec<T::PRODUCER_REGS>();
     const int warp = threadIdx.x / 32;
     if (warp < PRODUCERS && ptx::elect_sync()) {
@@ -215,7 +218,7 @@ __global__ __launch_bounds__(T::THREADS,
       const tile::TileCoord at =
           tile::grouped_raster(t, work.tiles_m, work.tiles_n, work.raster_group);
       const int col = at.m * T::BM + group * T::WM;     // of D: the warpgroup's first row of W
-      float sum[T::BN / 2] = {}, part[T::BN / 2] = {};  // D^T [64][BN]; and of 128 of K, not scaled
+      float sum[T::BN / 2] = {}, part[T::BN / 2] = {};  // D^T [64][BN]; of 128 of K, not scaled
       float scale[2] = {};                              // of rows r and r + 8 of part
       int last_slot = -1;                               // none yet: then there are zeros to add
       const auto finish = [&] {                         // the products of the last slot
@@ -332,7 +335,7 @@ double predicted_us(const MixedArgs& g) {
 template <int BITS, int ROW>
 ladder::Variant variant() {
   constexpr tile::MixedTile C = tile::MIXED_TILES[ROW];
-  using T = Tile<BITS, C.consumers, C.bn, C.split, C.ctas, C.unit, C.sets, C.ahead>;
+  using T = Tile<BITS, C.consumers, C.bn, C.split, C.ctas>;
   return {.name = BITS == 8 ? C.name_8 : C.name_4,
           .what = T::SPLIT > 1 ? "K split in a cluster" : "whole tiles",
           .kernel = {.launch = launch<T>,

@@ -13,8 +13,8 @@
 
 namespace block {
 
-// The fragments of two wgmma, 32 of K, from 4 words of 8-bit weights or 2 of 4-bit ones, in the order
-// of common/tile/packed_weights.h. Exact: a bf16 with the exponent of 128 counts in ones.
+// The fragments of two wgmma, 32 of K, from 4 words of 8-bit weights or 2 of 4-bit ones, in the
+// order of common/tile/packed_weights.h. Exact: a bf16 with the exponent of 128 counts in ones.
 template <int BITS>
 __device__ void decode_weights(uint32_t* a, const uint32_t* words) {
   constexpr uint32_t ONES = 0x43004300;  // 128 in either half: its lowest bit is worth 1
@@ -36,8 +36,8 @@ __device__ void decode_weights(uint32_t* a, const uint32_t* words) {
   }
 }
 
-// A warpgroup's 64 rows of W and 128 of K, a unit of wgmma at a time. While one unit is multiplied, the
-// registers of others are filled.
+// A warpgroup's 64 rows of W and 128 of K, a unit of wgmma at a time. While one unit is multiplied,
+// the registers of others are filled.
 template <class T>
 struct Fragments {
   static constexpr int WORDS = T::UNIT * T::BITS / 4;  // of a thread, of a unit

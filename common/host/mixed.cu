@@ -20,8 +20,8 @@ Product as_decoded(const Call& call) {
   return product;
 }
 
-// A weight w of Data::ints, index or zeros, as one of q's with a scale that is a power of two, so that
-// products are exact. Of index it is the nearest below that so few bits can say.
+// A weight w of Data::ints, index or zeros, as one of q's with a scale that is a power of two, so
+// that products are exact. Of index it is the nearest below that so few bits can say.
 struct Exact {
   int q;
   float scale;
@@ -60,8 +60,8 @@ __global__ void exact_kernel(Data data, WeightsArgs g, long long bytes) {
   }
 }
 
-// Scale i of [ceil(k / 128)][n] becomes the power of two next to it, so that the weights are bf16 numbers
-// as well: a library that multiplies those computes the same product.
+// Scale i of [ceil(k / 128)][n] becomes the power of two next to it, so that the weights are bf16
+// numbers as well: a library that multiplies those computes the same product.
 LADDER_HOST_DEVICE void round_scale(const WeightsArgs& g, long long i) {
   constexpr unsigned FRACTION_BITS = 7, HALF = 1u << (FRACTION_BITS - 1);
   auto* bits = reinterpret_cast<uint16_t*>(g.scale) + i / g.n * g.ld_scale + i % g.n;
@@ -103,8 +103,8 @@ long long scale_elements(const MixedArgs& args) {
   return (tile::ceil_div(args.k, tile::PACKED_K) - 1) * args.ld_scale + args.n;
 }
 
-// A product of bf16, whose B is quantised and becomes what was quantised, decoded. Scales are powers of
-// two.
+// A product of bf16, whose B is quantised and becomes what was quantised, decoded. Scales are
+// powers of two.
 class MixedProblem : public MatmulProblem<bf16, bf16> {
  public:
   MixedProblem(const Shape& shape, Data data, uint64_t seed, const DeviceInfo& device,

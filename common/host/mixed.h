@@ -1,4 +1,5 @@
-// The product of bf16 activations and weights of 8 or 4 bits, packed, with a scale for each 128 of K.
+// The product of bf16 activations and weights of 8 or 4 bits, packed, with a scale for each 128 of
+// K.
 #pragma once
 
 #include <cstddef>

@@ -54,8 +54,8 @@ class Rules {
     }
   }
 
-  // A matrix of elements of so many bits, `rows` x `cols`, from row to row ld of them. `rows` becomes
-  // what is not too large.
+  // A matrix of elements of so many bits, `rows` x `cols`, from row to row ld of them. `rows`
+  // becomes what is not too large.
   Operand matrix(const char* name, const char* ld_name, const char* rows_name,
                  const char* cols_name, const void* data, long long ld, int element_bits, int* rows,
                  int cols) {

@@ -6,8 +6,8 @@
 namespace ptx {
 
 // lop3.b32  d, a, b, c, table;
-//   issued by : any thread     returns: for each bit that of `table` which the bits of a, b and c number;
-//               of a formula it is what the formula makes of 0xf0, 0xcc and 0xaa
+//   issued by : any thread     returns: for each bit that of `table` which the bits of a, b and c
+//               number; of a formula it is what the formula makes of 0xf0, 0xcc and 0xaa
 //   as        : written out, since of `a & 15 | c`, where both are constants, ptxas makes two
 //               instructions
 //   ISA       : #logic-and-shift-instructions-lop3

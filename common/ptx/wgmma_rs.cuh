@@ -1,5 +1,5 @@
-// wgmma whose A operand comes from registers (RS): a thread gives its own fragment of A, which it may
-// just have computed. B comes from shared memory, through the async proxy.
+// wgmma whose A operand comes from registers (RS): a thread gives its own fragment of A, which it
+// may just have computed. B comes from shared memory, through the async proxy.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,14 @@ namespace ptx {
 
 // wgmma.mma_async.sync.aligned.m64nNk16.f32.bf16.bf16
 //     d, {a0, a1, a2, a3}, b_desc, scale-d, imm-scale-a, imm-scale-b, imm-trans-b;
-//   issued by : all threads of the warpgroup, behind wgmma_fence() if any of a or d was written since
-//   computes  : D[64][N] = A[64][16] · B[N][16]^T + (accumulate ? D : 0), B K-major; a thread's a: two
-//               neighbours of K each, of rows r and r + 8, then the same 8 of K further, where warp w
-//               and lane l have r = 16w + l / 4 and begin at K = 2 (l % 4)
+//   issued by : all threads of the warpgroup, behind wgmma_fence() if a or d was written since
+//   computes  : D[64][N] = A[64][16] · B[N][16]^T + (accumulate ? D : 0), B K-major; a thread's a:
+//               two neighbours of K of each of rows r and r + 8, then the same 8 of K further,
+//               where warp w and lane l have r = 16w + l / 4 and begin at K = 2 (l % 4)
 //   orders    : nothing until wait_group: until then neither a nor d may change
 //   ISA       : #asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async
-// Behind N: the numbers of the operands behind the N / 2 registers of d, then these for either side.
+// Behind N: the numbers of the operands behind the N / 2 registers of d, then these for either
+// side.
 // clang-format off
 #define WGMMA_RS_M64K16(N, A0, A1, A2, A3, B_DESC, SCALE_D, LIST, ...)                             \
   __device__ inline void wgmma_rs_m64n##N##k16(float (&d)[N / 2], const uint32_t* a,               \

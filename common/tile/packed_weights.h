@@ -1,14 +1,14 @@
 // Weights of 8 or 4 bits in the order in which threads multiply them.
 //
-// A matrix [n][k] is cut into blocks of 64 rows x 128 of K, which is what a warpgroup multiplies with
-// one scale a row. Blocks lie one behind the other, first along K, then along n. What is beyond n or k
-// is 0. In a block, each of 128 threads has its fragments of eight wgmma, 16 of K each, in pieces of
-// 16 bytes: piece 0 of all threads, then piece 1 of all, so that a warp reads 512 bytes in a row. Of 8
-// bits a piece is two fragments, of 4 bits four.
+// A matrix [n][k] is cut into blocks of 64 rows x 128 of K, which is what a warpgroup multiplies
+// with one scale a row. Blocks lie one behind the other, first along K, then along n. What is
+// beyond n or k is 0. In a block, each of 128 threads has its fragments of eight wgmma, 16 of K
+// each, in pieces of 16 bytes: piece 0 of all threads, then piece 1 of all, so that a warp reads
+// 512 bytes in a row. Of 8 bits a piece is two fragments, of 4 bits four.
 //
-// A fragment is four registers of two bf16. Of 8 bits a word has the weights of two registers, in two's
-// complement: bytes 0 and 2 those of the first, 1 and 3 those of the second. Of 4 bits a word has a
-// fragment: nibbles i and i + 4 are those of register i, in excess of 8: w + 8.
+// A fragment is four registers of two bf16. Of 8 bits a word has the weights of two registers, in
+// two's complement: bytes 0 and 2 those of the first, 1 and 3 those of the second. Of 4 bits a word
+// has a fragment: nibbles i and i + 4 are those of register i, in excess of 8: w + 8.
 #pragma once
 
 #include <cstddef>
@@ -34,8 +34,8 @@ struct PackedPlace {
   int word, shift;
 };
 
-// Row 0 .. 63 and k 0 .. 127 of a block. wgmma gives warp w rows 16 w to 16 w + 15; of these lane l has
-// l / 4 and l / 4 + 8, and of 16 along K those from 2 (l % 4) on, two, and 8 further two more.
+// Row 0 .. 63 and k 0 .. 127 of a block. wgmma gives warp w rows 16 w to 16 w + 15; of these lane l
+// has l / 4 and l / 4 + 8, and of 16 along K those from 2 (l % 4) on, two, and 8 further two more.
 constexpr PackedPlace packed_place(int bits, int row, int k) {
   const int thread = row / 16 * 32 + row % 8 * 4 + k % 8 / 2;
   const int fragment = k / 16, element = k % 2;  // of the register's two

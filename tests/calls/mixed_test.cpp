@@ -1,5 +1,5 @@
-// ladder_gemm_mixed and what prepares weights for it: bit for bit what the CPU does, errors, sizes of
-// zero, graphs, limits.
+// ladder_gemm_mixed and what prepares weights for it: bit for bit what the CPU does, errors, sizes
+// of zero, graphs, limits.
 #include <doctest/doctest.h>
 
 #include <cmath>

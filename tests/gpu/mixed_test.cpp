@@ -1,5 +1,6 @@
-// Of packed weights what only a GPU can say: sizes that take the PTX machine hours, and that many runs
-// give the same bits, which they would not if registers of wgmma's A operand changed too early.
+// Of packed weights what only a GPU can say: sizes that take the PTX machine hours, and that many
+// runs give the same bits, which they would not if registers of wgmma's A operand changed too
+// early.
 #include <doctest/doctest.h>
 
 #include <array>

@@ -1,5 +1,5 @@
-// Packed weights of 8 and 4 bits: the right product at odd shapes and nothing else touched, on the PTX
-// machine and on a GPU as rungs_test.cpp.
+// Packed weights of 8 and 4 bits: the right product at odd shapes and nothing else touched, on the
+// PTX machine and on a GPU as rungs_test.cpp.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -10,9 +10,9 @@
 
 namespace ladder_test {
 
-// A of seed 1, weights of seed 2, D poisoned. Data::ints: q and scales that make a product exact; else
-// bf16 weights of that data, quantised by the CPU reference. Scales are between NaN. Padding in
-// elements: of A, of the scales, of D.
+// A of seed 1, weights of seed 2, D poisoned. Data::ints: q and scales that make a product exact;
+// else bf16 weights of that data, quantised by the CPU reference. Scales are between NaN. Padding
+// in elements: of A, of the scales, of D.
 class MixedProblem {
  public:
   MixedProblem(int bits, const ladder::Shape& shape, ladder::Data data, Padding padding = TIGHT,

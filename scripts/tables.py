@@ -19,6 +19,8 @@ A table stands between two lines of its own:
   baseline       which cuBLASLt algorithm won for each of the usual cubes
   submitted      runs that others have sent, one row a file
   shapes N       rung N, which chooses, at the tuning and the held-out shapes
+  list N         the choice of rung N, for a problem of its own, at every shape that was measured
+  means N        means of these, by rows of D
   ways N         rung N, whose configurations share K in different ways, at shapes of few rows
   sweep          the best configuration and the pick of stage 0 at the tuning and held-out shapes
   limits         what the GPU can do at most, by make limits
@@ -77,6 +79,7 @@ from pathlib import Path
 import best_tables
 import energy_tables
 import limits_tables
+import list_tables
 import sums_tables
 import sweep_tables
 import ways_tables
@@ -639,6 +642,10 @@ def table(root, results, others, kind, number, where):
         return refused_at(where, energy_table, results, number)
     if kind == "shapes" and number is not None and number.isdecimal():
         return refused_at(where, sweep_tables.shapes_table, results, int(number))
+    if kind == "list" and number is not None and number.isdecimal():
+        return list_tables.table(results, int(number))
+    if kind == "means" and number is not None and number.isdecimal():
+        return list_tables.means_table(results, int(number))
     if kind == "ways" and number is not None and number.isdecimal():
         return refused_at(where, ways_tables.table, results, int(number))
     if kind == "best":
@@ -662,7 +669,7 @@ def table(root, results, others, kind, number, where):
     raise Problem(
         f'{where}: no table is called "{name}"; '
         "there are ladder [PROBLEM], problems [N], rung N, short N, counters N, environment, baseline, "
-        "submitted, energy NAME, shapes N, ways N, sums, sweep, limits, ceilings [N], traces, "
+        "submitted, energy NAME, shapes N, list N, means N, ways N, sums, sweep, limits, ceilings [N], traces, "
         "best [REGIME | CHIP]"
     )
 
@@ -687,7 +694,8 @@ FORMATS = {
 
 
 def check_variant(results, stage, variant, text):
-    if results and results.variants(stage) and not results.of_variant(stage, variant):
+    known = results.variants(stage) if results else []
+    if known and variant not in (*known, "result"):
         raise Problem(f'"{text}": rung {stage} has no variant "{variant}"')
 
 

@@ -94,6 +94,7 @@ class MatmulProblem : public Problem {
   }
 
  public:
+  double tensor_flop() const override { return 8192.0 / sizeof(In); }
   int sets() const override { return static_cast<int>(sets_.size()); }
   const Call& call(int set) const override { return sets_.at(static_cast<size_t>(set)).args; }
 

@@ -53,6 +53,9 @@ class Problem {
   const DeviceInfo& device() const { return device_; }
   cudaStream_t stream() const { return stream_; }
 
+  // What the tensor cores of an SM do in a clock, at most, with operands of this type.
+  virtual double tensor_flop() const { return 4096; }  // of 16 bits, dense
+
   virtual int sets() const = 0;
   virtual const Call& call(int set) const = 0;       // 0 <= set < sets()
   virtual void limit(const CallLimits& limits) = 0;  // every call from now on

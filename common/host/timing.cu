@@ -26,7 +26,6 @@ constexpr double ENERGY_LEAD_IN_MS = 500;               // until the power limit
 constexpr double ENERGY_CHUNK_MS = 50;
 constexpr int CHUNKS_AHEAD = 4;  // queued, so that the GPU never waits for the host
 constexpr double REST_BEFORE_IDLE_MS = 1000;
-constexpr double TENSOR_FLOP_PER_CLOCK_AND_SM = 4096;  // dense bf16
 constexpr int MAX_SMS = 512;                           // %smid is below this
 constexpr int STAMP_THREADS = 1024;  // so large that CTAs spread over the SMs, one each
 
@@ -204,7 +203,7 @@ class Sample {
     const double flop = problem.shape().flop() * launches_;
     const double mhz = mean_mhz();
     const double cycles = mhz * 1e3 * ms;
-    const double peak = TENSOR_FLOP_PER_CLOCK_AND_SM * problem.device().sm_count * cycles;
+    const double peak = problem.tensor_flop() * problem.device().sm_count * cycles;
     return {ms * 1e3 / launches_, flop / ms * 1e-9, mhz, flop / peak};
   }
 

@@ -85,7 +85,7 @@ struct Measurement {
   int rounds = 0;
   double ratio = 0;         // of TFLOPS to the first contestant's, paired by round
   double sm_mhz = 0;        // mean over the SMs and the timed region
-  double tensor_share = 0;  // of the 4096 FLOP a clock and SM that the tensor cores can do in bf16
+  double tensor_share = 0;  // of Problem::tensor_flop()
   Check check;              // of every set's result after timing, as the timed graph writes it
 };
 

@@ -1,0 +1,79 @@
+"""The tables of a rung that solves a problem of its own, over many shapes: shape by shape, and means by
+how many rows D has. For tables.py."""
+
+import statistics
+
+from cells import DASH, cell, markdown, tflops
+
+NOT_MEASURED = "*Not measured yet: `make bench ROWS={0}:result@tuning` on a Hopper GPU fills this in.*"
+# By M and K, in this order: each row is in the first that holds.
+CLASSES = (
+    ("M ≥ 1024, K ≥ 2048", lambda m, k: m >= 1024 and k >= 2048),
+    ("M ≥ 1024, K < 2048", lambda m, k: m >= 1024),
+    ("128 < M < 1024", lambda m, k: m > 128),
+    ("64 ≤ M ≤ 128", lambda m, k: m >= 64),
+    ("M < 64", lambda m, k: True),
+)
+
+
+def shape_of(row):
+    return row["m"], row["n"], row["k"]
+
+
+def class_of(row):
+    return next(name for name, holds in CLASSES if holds(row["m"], row["k"]))
+
+
+def rows_of(results, stage):
+    """A rung's own choices in burst, by arguments and shape."""
+    rows = [
+        row for row in (results.rows if results else [])
+        if row["stage"] == stage and row["result"] and row["regime"] == "burst"
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: (row.get("args") or "", shape_of(row)))
+
+
+def shape_text(shape):
+    return f"{shape[0]}³" if len(set(shape)) == 1 else ", ".join(map(str, shape))
+
+
+def table(results, stage):
+    rows = rows_of(results, stage)
+    if not rows:
+        return [NOT_MEASURED.format(stage)]
+    header = ["M, N, K", "which", "kernel", "µs", "TFLOPS", "cuBLASLt", "ratio"]
+    lines = []
+    for row in rows:
+        start = [shape_text(shape_of(row)), (row.get("args") or "default").replace(",", ", ")]
+        if not row["verified"]:
+            lines.append(start + ["FAIL"] * 5)
+            continue
+        us = 2e-6 * row["m"] * row["n"] * row["k"] / row["tflops"]
+        kernel = row.get("configuration") or DASH
+        lines.append(start + [kernel, f"{us:,.1f}", tflops(row["tflops"]), tflops(row.get("baseline_tflops")),
+                              cell(row.get("ratio"), ".3f")])  # fmt: skip
+    caption = (
+        "Burst. Ratio: to the fastest cuBLASLt algorithm for the same problem, timed in turns; "
+        f"{DASH}: cuBLASLt takes no such shape."
+    )
+    return markdown(header, lines) + ["", caption]
+
+
+def means_table(results, stage):
+    rows = [row for row in rows_of(results, stage) if row["verified"] and row.get("ratio")]
+    if not rows:
+        return [NOT_MEASURED.format(stage)]
+    lines = []
+    for args in sorted({row.get("args") or "" for row in rows}):
+        for name, _ in CLASSES:
+            ratios = [
+                row["ratio"] for row in rows if (row.get("args") or "") == args and class_of(row) == name
+            ]
+            if ratios:
+                mean = statistics.geometric_mean(ratios)
+                below = sum(ratio < 1 for ratio in ratios)
+                lines.append([(args or "default").replace(",", ", "), name, str(len(ratios)), f"{mean:.3f}",
+                              f"{min(ratios):.3f}", str(below)])  # fmt: skip
+    header = ["which", "shapes", "how many", "mean ratio", "lowest", "below 1"]
+    caption = "Burst. Ratio as in the table of shapes; mean: geometric."
+    return markdown(header, lines) + ["", caption]

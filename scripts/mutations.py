@@ -93,11 +93,12 @@ MN_MAJOR.arguments += ["--layout=NT"]
 FP32_OUT = rung("13_layouts", "bf16_fp32_TN", "TileI13__nv_bfloat16fLN4tile5MajorE0ELS4_0ELi128E",
                 (256, 764, 256), grid=2)  # fmt: skip
 FP32_OUT.arguments += ["--type=bf16_fp32"]
-# Two tiles of five k tiles: the ring of four comes round in both, and the columns of each tile lie in
-# two blocks of 128, of which the second begins with another group.
+# Two tiles of five k tiles: the ring of four comes round in both, and the columns of each tile lie
+# in two blocks of 128, of which the second begins with another group.
 BLOCK_SCALED = rung("14_block_scaled", "e4m3_128x192", "e4m3ELb1ELi2ELi1ELi192E", (128, 384, 640),
                     grid=1)  # fmt: skip
-IN_TURNS = rung("14_block_scaled", "s8_128x192", "TileIaLb1ELi2ELi1ELi192E", (128, 384, 640), grid=1)
+IN_TURNS = rung("14_block_scaled", "s8_128x192", "TileIaLb1ELi2ELi1ELi192E", (128, 384, 640),
+                grid=1)  # fmt: skip
 IN_TURNS.arguments += ["--type=s8"]
 BULK_STORE = Subject(
     "build/tests/kernels/bulk_store", "build/obj/tests/machine/kernels/bulk_store.ptx", "",
@@ -832,8 +833,8 @@ GROUPS.append("Block scales")
 
 @mutation(
     "scales-of-another-block", BLOCK_SCALED, "the box of A's scales is that of the next 128 of K",
-    "The bytes come, the barrier completes, nothing races: only a check with scales that differ from "
-    "block to block finds that these belong to other products.",
+    "The bytes come, the barrier completes, nothing races: only a check with scales that differ "
+    "from block to block finds that these belong to other products.",
     {"wrong result": []}, gpu="wrong result",
 )  # fmt: skip
 def scales_of_another_block(kernel):
@@ -845,9 +846,10 @@ def scales_of_another_block(kernel):
 
 
 @mutation(
-    "scales-not-counted", BLOCK_SCALED, "the producer expects A's and B's 40,960 bytes, without the scales' 512",
-    "Every copy that signals a barrier is counted, the smallest too: the slot may seem full while one "
-    "of the three is on its way.",
+    "scales-not-counted", BLOCK_SCALED,
+    "the producer expects A's and B's 40,960 bytes, without the scales' 512",
+    "Every copy that signals a barrier is counted, the smallest too: the slot may seem full while "
+    "one of the three is on its way.",
     {"race": ["ld.shared|wgmma", "cp.async.bulk.tensor", "too few bytes were expected"],
      "hang": ["512 bytes more than expected", "expect_tx asks for fewer bytes"]},
 )  # fmt: skip
@@ -856,7 +858,8 @@ def scales_not_counted(kernel):
 
 
 @mutation(
-    "scales-read-after-release", BLOCK_SCALED, "the scales are read behind the arrive on the empty mbarrier",
+    "scales-read-after-release", BLOCK_SCALED,
+    "the scales are read behind the arrive on the empty mbarrier",
     "Releasing a slot gives all of it away: its scales must be in registers by then, not only its "
     "products.",
     {"race": [r"ld\.shared\.f32", r"cp\.async\.bulk\.tensor",
@@ -870,9 +873,10 @@ def scales_read_after_release(kernel):
 
 
 @mutation(
-    "scales-fence-missing", BLOCK_SCALED, "fence.proxy.async behind the reads of the scales deleted",
-    "wgmma reads through the async proxy, as TMA writes; ld.shared does not. The scales make a slot "
-    "need the fence that it did without.",
+    "scales-fence-missing", BLOCK_SCALED,
+    "fence.proxy.async behind the reads of the scales deleted",
+    "wgmma reads through the async proxy, as TMA writes; ld.shared does not. The scales make a "
+    "slot need the fence that it did without.",
     {"race": ["Undefined in kernel", r"ld\.shared\.f32", r"cp\.async\.bulk\.tensor",
               "fence.proxy.async", "Rule: proxy-war"]},
 )  # fmt: skip
@@ -882,8 +886,8 @@ def scales_fence_missing(kernel):
 
 @mutation(
     "scales-of-other-lanes", BLOCK_SCALED, "bar.warp.sync behind the reads of the scales deleted",
-    "wgmma.wait_group tells a lane that the warp's products are done, not that the other lanes have "
-    "read their scales: lane 0 releases the slot for itself alone.",
+    "wgmma.wait_group tells a lane that the warp's products are done, not that the other lanes "
+    "have read their scales: lane 0 releases the slot for itself alone.",
     {"race": [r"ld\.shared\.f32", r"cp\.async\.bulk\.tensor", "bar.warp.sync|__syncwarp"]},
 )  # fmt: skip
 def scales_of_other_lanes(kernel):
@@ -892,8 +896,8 @@ def scales_of_other_lanes(kernel):
 
 @mutation(
     "promoted-too-early", BLOCK_SCALED, "wgmma.wait_group moved behind the promotion",
-    "The sums of 128 of K belong to the tensor cores until wait_group: CUDA cores that promote them "
-    "sooner add what is half summed.",
+    "The sums of 128 of K belong to the tensor cores until wait_group: CUDA cores that promote "
+    "them sooner add what is half summed.",
     {"race": ["accumulator|register", "wgmma", "wait_group"]},
 )  # fmt: skip
 def promoted_too_early(kernel):
@@ -902,8 +906,10 @@ def promoted_too_early(kernel):
 
 
 @mutation(
-    "sums-not-begun-anew", BLOCK_SCALED, "the first wgmma of a slot adds to the sums of the slot before",
-    "What was promoted has been added already: each 128 of K must begin with a wgmma that overwrites.",
+    "sums-not-begun-anew", BLOCK_SCALED,
+    "the first wgmma of a slot adds to the sums of the slot before",
+    "What was promoted has been added already: each 128 of K must begin with a wgmma that "
+    "overwrites.",
     {"wrong result": []}, gpu="wrong result",
 )  # fmt: skip
 def sums_not_begun_anew(kernel):
@@ -916,8 +922,8 @@ def sums_not_begun_anew(kernel):
 
 @mutation(
     "boundary-too-early", BLOCK_SCALED, "B's next scale holds from 64 columns too early on",
-    "A tile of 192 columns lies in two blocks of 128 that share it unevenly, tile by tile: where the "
-    "second begins is worked out, and is as easily off by a group.",
+    "A tile of 192 columns lies in two blocks of 128 that share it unevenly, tile by tile: where "
+    "the second begins is worked out, and is as easily off by a group.",
     {"wrong result": []}, gpu="wrong result",
 )  # fmt: skip
 def boundary_too_early(kernel):

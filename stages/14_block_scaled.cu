@@ -283,7 +283,7 @@ ladder::Variant variant() {
 
 const std::vector<ladder::Variant>& promoted() {
   static const auto all = ladder::scaled_variants<std::size(tile::SCALED_CONFIGURATIONS)>(
-      []<class In>(auto row) { return variant<In, true, row>(); });
+      []<class In>(std::type_identity<In>, auto row) { return variant<In, true, row>(); });
   return all;
 }
 

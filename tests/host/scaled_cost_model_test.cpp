@@ -210,8 +210,8 @@ TEST_CASE("scaled cost model: another GPU, another pick") {
   CHECK(twice < 2.1);
 }
 
-// By the model on an H200: shapes log-uniform in M 1 to 16384, N 512 to 65536, K 256 to 16384, of which
-// one in ten has rows that begin between 128-byte lines.
+// By the model on an H200: shapes log-uniform in M 1 to 16384, N 512 to 65536, K 256 to 16384, of
+// which one in ten has rows that begin between 128-byte lines.
 TEST_CASE("scaled cost model: the table is near all candidates, and has no row too many") {
   uint64_t state = 1;
   const auto uniform = [&] {  // from 0 to 1, by a linear congruential generator

@@ -100,6 +100,9 @@ BLOCK_SCALED = rung("14_block_scaled", "e4m3_128x192", "e4m3ELb1ELi2ELi1ELi192E"
 IN_TURNS = rung("14_block_scaled", "s8_128x192", "TileIaLb1ELi2ELi1ELi192E", (128, 384, 640),
                 grid=1)  # fmt: skip
 IN_TURNS.arguments += ["--type=s8"]
+# One CTA, which goes round its ring of packed weights.
+MIXED = rung("15_mixed_input", "w4_128x8_x2", "TileILi4ELi2ELi8ELi1ELi2E", (8, 128, 2176), grid=1)
+MIXED.arguments += ["--bits=4"]
 BULK_STORE = Subject(
     "build/tests/kernels/bulk_store", "build/obj/tests/machine/kernels/bulk_store.ptx", "",
     "10store_rowsE", [], "bulk_store")
@@ -413,6 +416,31 @@ GROUPS.append("Registers")
 
 
 @mutation(
+    "rs-registers-in-flight", MIXED, "a register of A is written before wgmma.wait_group",
+    "wgmma that has A in registers reads them until its group has ended: the next fragments go "
+    "elsewhere, or wait.",
+    {"race": ["register", "wgmma", "wait_group"]},
+)  # fmt: skip
+def rs_registers_in_flight(kernel):
+    mma = kernel.find("wgmma.mma_async.*")[-1]
+    commit = next(i for i in kernel.after(mma) if i.opcode.startswith("wgmma.commit_group"))
+    register = mma.operands[1].strip("{}").split(",")[0].strip()
+    kernel.insert_after(commit, f"xor.b32 {register}, {register}, {register};")
+
+
+@mutation(
+    "part-added-too-early", MIXED, "wgmma.wait_group 1 in place of 0 before a block's sums are scaled",
+    "The last products of the block are still running: their accumulators are not yet sums, nor is "
+    "the slot free.",
+    {"race": ["accumulator|register|wgmma", "wait_group"]},
+)  # fmt: skip
+def part_added_too_early(kernel):
+    for wait in kernel.find("wgmma.wait_group.*"):
+        if wait.operands == ["0"]:
+            kernel.replace(wait, operands=["1"])
+
+
+@mutation(
     "more-registers-than-there-are", SPECIALIZED, "the consumers ask for 256 registers a thread, not 232",
     "setmaxnreg.inc waits until the CTA has as many: what all warps ask for together must not be "
     "more than it was launched with.",
@@ -470,6 +498,16 @@ GROUPS.append("Proxies")
 )  # fmt: skip
 def fence_missing_after_ldmatrix(kernel):
     kernel.delete(kernel.one("fence.proxy.async.*"))
+
+
+@mutation(
+    "fence-missing-after-decoding", MIXED, "fence.proxy.async between ld.shared and bulk copies deleted",
+    "Packed weights are read by ld.shared, the generic proxy, and overwritten by the async one.",
+    {"race": ["ld.shared", "cp.async.bulk", "fence.proxy.async", "Rule: proxy-war"]},
+)  # fmt: skip
+def fence_missing_after_decoding(kernel):
+    for fence in kernel.find("fence.proxy.async.*", at="overwrite what ld.shared has read"):
+        kernel.delete(fence)
 
 
 @mutation(
@@ -612,6 +650,22 @@ def k_advance_of_k_major(kernel):
         raise Problem(f"{kernel.name} advances {len(found)} descriptors, not 6")
     for i in found:
         kernel.replace(i, operands={2: advances[i.operands[2]]})
+
+
+@mutation(
+    "scale-of-the-next-block", MIXED, "sums are scaled with what belongs to the next 128 of K",
+    "A scale of another block is no race, and is about as large as it should be.",
+    {"wrong result": []}, gpu="wrong result",
+)  # fmt: skip
+def scale_of_the_next_block(kernel):
+    copies = kernel.find("cp.async.bulk.tensor.2d.shared*", at="load_scales<T>(smem")
+    if not copies:
+        raise Problem("nobody loads scales")
+    for copy in copies:
+        row = copy.operands[1].strip("[]").split(",")[-1].strip(" {}")
+        moved = copy.text().replace(f"{row}}}]", "next_block}]")
+        kernel.replace_with(copy, f"{{ .reg .b32 next_block; add.s32 next_block, {row}, 1;\n"
+                                  f"  {moved} }}")  # fmt: skip
 
 
 @mutation(

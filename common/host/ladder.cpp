@@ -7,10 +7,13 @@
 #include "common/host/best.h"
 #include "common/host/block_scaled.h"
 #include "common/host/error.h"
+#include "common/host/mixed.h"
+#include "common/host/mixed_rules.h"
 #include "common/host/quantize.h"
 #include "common/host/run.h"
 #include "common/host/typed.h"
 #include "common/host/workspace.h"
+#include "common/tile/packed_weights.h"
 
 namespace {
 
@@ -199,6 +202,77 @@ int ladder_gemm_block_scaled(int stage, int type, int m, int n, int k, const voi
     args.ldb = ldb;
     args.scale_b = scale_b;
     args.ld_scale_b = ld_scale_b;
+    args.d = static_cast<ladder::bf16*>(d);
+    args.ldd = ldd;
+    args.stream = static_cast<cudaStream_t>(stream);
+    run_stage(stage, args);
+  });
+}
+
+size_t ladder_packed_bytes(int bits, int n, int k) {
+  size_t bytes = 0;
+  guarded([&] {
+    const std::string wrong = ladder::packed_size_violations(bits, n, k);
+    if (!wrong.empty()) throw ladder::Refused(wrong);
+    bytes = tile::packed_bytes(bits, n, k);
+  });
+  return bytes;
+}
+
+int ladder_quantize_weights(int bits, int n, int k, const void* w, long long ldw, void* q,
+                            long long ldq, void* scale, long long ld_scale, void* stream) {
+  return guarded([&] {
+    ladder::WeightsArgs args;
+    args.bits = bits;
+    args.n = n;
+    args.k = k;
+    args.w = static_cast<const ladder::bf16*>(w);
+    args.ldw = ldw;
+    args.q = q;
+    args.ldq = ldq;
+    args.scale = static_cast<ladder::bf16*>(scale);
+    args.ld_scale = ld_scale;
+    args.stream = static_cast<cudaStream_t>(stream);
+    const std::string wrong = ladder::quantize_violations(args);
+    if (!wrong.empty()) throw ladder::Refused(wrong);
+    ladder::query_device();  // throws where there is none
+    ladder::quantize_weights(args);
+  });
+}
+
+int ladder_pack_weights(int bits, int n, int k, const void* q, long long ldq, void* packed,
+                        void* stream) {
+  return guarded([&] {
+    ladder::WeightsArgs args;
+    args.bits = bits;
+    args.n = n;
+    args.k = k;
+    args.q = const_cast<void*>(q);  // only read
+    args.ldq = ldq;
+    args.packed = packed;
+    args.stream = static_cast<cudaStream_t>(stream);
+    const std::string wrong = ladder::pack_violations(args);
+    if (!wrong.empty()) throw ladder::Refused(wrong);
+    ladder::query_device();
+    ladder::pack_weights(args);
+  });
+}
+
+int ladder_gemm_mixed(int stage, int bits, int m, int n, int k, const void* a, long long lda,
+                      const void* packed, const void* scale, long long ld_scale, void* d,
+                      long long ldd, void* stream) {
+  last_kernel.clear();
+  return guarded([&] {
+    ladder::MixedArgs args;
+    args.bits = bits;
+    args.m = m;
+    args.n = n;
+    args.k = k;
+    args.a = static_cast<const ladder::bf16*>(a);
+    args.lda = lda;
+    args.packed = packed;
+    args.scale = static_cast<const ladder::bf16*>(scale);
+    args.ld_scale = ld_scale;
     args.d = static_cast<ladder::bf16*>(d);
     args.ldd = ldd;
     args.stream = static_cast<cudaStream_t>(stream);

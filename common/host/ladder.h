@@ -1,7 +1,7 @@
 // C API of build/libladder.so: every rung of the ladder, callable from any language.
 //
-// D[m,n] = A[m,k] · B[n,k]^T, bf16 in, fp32 accumulation, bf16 out, all row-major, or with other types
-// and layouts by ladder_gemm_typed(). Calls are
+// D[m,n] = A[m,k] · B[n,k]^T, bf16 in, fp32 accumulation, bf16 out, all row-major, with other types
+// and layouts by ladder_gemm_typed(), by weights of 8 or 4 bits by ladder_gemm_mixed(). Calls are
 // asynchronous on `stream` (a cudaStream_t) of the current device, allocate nothing, may be captured
 // into a CUDA graph, and are safe from several threads on several streams. None needs a workspace,
 // but some shapes have a faster kernel that does: see ladder_set_workspace().
@@ -72,6 +72,25 @@ int ladder_gemm_block_scaled(int stage, int type, int m, int n, int k, const voi
 // 8, ldq of 16; scale 4-byte aligned.
 int ladder_quantize(int type, int block_rows, int rows, int cols, const void* x, long long ldx,
                     void* q, long long ldq, float* scale, long long ld_scale, void* stream);
+
+// D[m,n] = A[m,k] · W[n,k]^T, A and D bf16 and row-major, W of `bits` 8 or 4 with one scale for each row
+// and 128 of k: ladder_quantize_weights() makes such weights of bf16 ones, ladder_pack_weights() puts
+// them into the order that ladder_gemm_mixed() takes, of ladder_packed_bytes(). The products are those
+// of the weights as they are, q times scale: nothing but D is rounded to bf16.
+//
+// w: bf16 [n][ldw]; q: 8 bits [n][ldq], or 4 bits, two a byte, the lower half first, ldq in weights, a
+// multiple of 32; scale: bf16 [ceil(k/128)][ld_scale], ld_scale >= n, a multiple of 8. scale =
+// amax/127 or amax/7, amax over the group's finite weights, rounded to bf16, or 1 if that is 0; q = w /
+// scale in fp32, to nearest even, from -127 to 127 or -7 to 7; NaN becomes 0. Any n, k >= 0; for the
+// rest as above. ladder_packed_bytes() is 0, with a last error, for sizes that are refused.
+size_t ladder_packed_bytes(int bits, int n, int k);
+int ladder_quantize_weights(int bits, int n, int k, const void* w, long long ldw, void* q,
+                            long long ldq, void* scale, long long ld_scale, void* stream);
+int ladder_pack_weights(int bits, int n, int k, const void* q, long long ldq, void* packed,
+                        void* stream);
+int ladder_gemm_mixed(int stage, int bits, int m, int n, int k, const void* a, long long lda,
+                      const void* packed, const void* scale, long long ld_scale, void* d,
+                      long long ldd, void* stream);
 
 // From now on kernels of this process occupy at most `sms` SMs and leave the others to other work;
 // 0, as at the start: all. Rungs 1 to 6, which launch a CTA for every tile, cannot be limited and

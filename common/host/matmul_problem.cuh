@@ -59,17 +59,18 @@ class MatmulProblem : public Problem {
                       static_cast<const Args&>(*Args::kind().sizes_of(shape)), as_it_is) {}
 
  protected:
-  // For calls of another kind: its sizes and layouts, and what it is as Args.
+  // For calls of another kind: its sizes and layouts, and what it is as Args. `sets`: of operands; 0: as
+  // many as these ask for.
   using ToArgs = Args (*)(const Call&);
   MatmulProblem(const Shape& shape, Data data, uint64_t seed, const DeviceInfo& device,
-                const Args& sizes, ToArgs to_args)
+                const Args& sizes, ToArgs to_args, int sets = 0)
       : Problem(shape, device), data_(data), to_args_(to_args) {
     const int a_rows = sizes.mn_major_a ? shape.k : shape.m, a_cols = shape.m + shape.k - a_rows;
     const int b_rows = sizes.mn_major_b ? shape.k : shape.n, b_cols = shape.n + shape.k - b_rows;
     const size_t a_bytes = dense_bytes<In>(a_rows, sizes.lda);
     const size_t b_bytes = dense_bytes<In>(b_rows, sizes.ldb);
     const size_t d_bytes = dense_bytes<Out>(shape.m, sizes.ldd);
-    const int count = operand_sets(a_bytes + b_bytes + d_bytes, device);
+    const int count = sets > 0 ? sets : operand_sets(a_bytes + b_bytes + d_bytes, device);
     refuse_if_too_large(static_cast<size_t>(count), a_bytes + b_bytes + d_bytes);
     const auto fill = on_machine() ? fill_from_host<In> : fill_gpu<In>;
     for (int i = 0; i < count; ++i) {

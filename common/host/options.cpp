@@ -320,6 +320,7 @@ std::string usage(const std::string& program) {
          "bf16,\n"
          "                  bf16_fp32, fp16, fp16_fp32, tf32 and others; a wrong one lists them\n"
          "  --layout=L      TN (both operands K-major), NN, NT or TT, as BLAS calls them\n"
+         "  --bits=B        of a weight, 8 or 4, where a rung takes packed ones\n"
          "  --data=KIND     normal (default), uniform, ints (checked bit for bit), zeros, or "
          "index: "
          "A is\n"

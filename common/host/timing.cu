@@ -26,7 +26,7 @@ constexpr double ENERGY_LEAD_IN_MS = 500;               // until the power limit
 constexpr double ENERGY_CHUNK_MS = 50;
 constexpr int CHUNKS_AHEAD = 4;  // queued, so that the GPU never waits for the host
 constexpr double REST_BEFORE_IDLE_MS = 1000;
-constexpr int MAX_SMS = 512;                           // %smid is below this
+constexpr int MAX_SMS = 512;         // %smid is below this
 constexpr int STAMP_THREADS = 1024;  // so large that CTAs spread over the SMs, one each
 
 void rest(double ms) {

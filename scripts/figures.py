@@ -85,6 +85,14 @@ class Code:
             found[name] = total
         return found
 
+    def constant(self, path, name):
+        """A constant that a file gives as a number."""
+        text = (self.root / path).read_text(encoding="utf-8")
+        found = re.search(rf"constexpr int {name} = (\d+);", text)
+        if found is None:
+            raise Problem(f"{path} has no constant {name}, or it is no number")
+        return int(found.group(1))
+
 
 def fields(bits):
     """What a matrix descriptor says, in bytes: the bits as the PTX ISA lists them."""
@@ -1013,6 +1021,58 @@ def majors(code):
     return d
 
 
+# --- rung 14: scales -----------------------------------------------------------------------------
+
+
+def scales(code):
+    row = code.rung(14, "e4m3_128x192")
+    bm, bn, block = row["bm"], row["bn"], code.constant("common/host/quantize.h", "SCALE_BLOCK")
+    tiles, k_blocks, step, chosen = 3, 4, 2, 1
+    columns, n0 = tiles * bn, chosen * bn
+    d = Drawing(WIDTH, 378, "The scales of a tile of D, in one step")
+    left, top, cell = 220, 152, 24  # of D; of a block of K
+    a_left, b_top = left - 28 - k_blocks * cell, top - 24 - k_blocks * cell
+    high, strip = bm, 8
+    # B, K down: a scale for each block of columns and of K.
+    for b in range(-(-columns // block)):
+        wide = min(block, columns - b * block)
+        for k in range(k_blocks):
+            used = k == step and b * block < n0 + bn and n0 < b * block + wide
+            d.cell(colour(b) if used else "none", left + b * block, b_top + k * cell, wide - 1,
+                   cell - 1, f"[{b}][{k}]")  # fmt: skip
+    d.text(f"scale_b: one for {block} columns and {block} of K", left, b_top - 10)
+    # A, K to the right: a scale for each row and block of K.
+    for k in range(k_blocks):
+        for r in range(high // strip):
+            kind = "c5" if k == step else "none"
+            d.rect(kind, a_left + k * cell, top + r * strip, cell - 1, strip - 1)
+    d.text("scale_a: one for each row", a_left, top + high + 16)
+    d.text(f"and {block} of K", a_left, top + high + 30)
+    # D: tiles, the chosen one by the scales of B of its columns.
+    for t in range(tiles):
+        if t != chosen:
+            d.cell("none", left + t * bn, top, bn - 1, high - 1, f"tile {t}")
+    first, start = n0 // block, n0
+    while start < n0 + bn:
+        end = min((start // block + 1) * block, n0 + bn)
+        d.cell(colour(start // block), left + start, top, end - start - 1, high - 1,
+               f"{end - start} columns")  # fmt: skip
+        start = end
+    boundary = (first + 1) * block - n0
+    at = left + n0 + boundary
+    d.line("line-ink thick", at - 0.5, top - 8, at - 0.5, top + high + 8)
+    d.text(f"boundary: column {boundary} of tile {chosen}", at + 6, top + high + 16)
+    d.line("line-ink dashed", a_left, top + 83, left + n0 + bn, top + 83)
+    d.text("row m", a_left - 6, top + 87, "end", "small muted")
+    d.text(f"Step {step}: of {block} of K the tensor cores have summed A · Bᵀ. A sum in a row m of the"
+           " tile,", 20, 334)  # fmt: skip
+    d.text(f"left of the boundary, is multiplied by scale_a[{step}][m] · scale_b[{first}][{step}],"
+           f" right of it by scale_a[{step}][m] · scale_b[{first + 1}][{step}].", 20, 350)  # fmt: skip
+    d.text(f"Tile {chosen} of {row['variant']}, columns {n0} to {n0 + bn - 1}.", 20, 370,
+           kind="small muted")  # fmt: skip
+    return d
+
+
 # --- timelines -----------------------------------------------------------------------------------
 
 TRACES = Path("docs/results/h200.traces.json")
@@ -1067,6 +1127,7 @@ FIGURES = {
     "rounds_11": rounds,
     "shares_12": shares,
     "majors_13": majors,
+    "scales_14": scales,
 }
 
 

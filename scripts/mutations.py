@@ -93,6 +93,13 @@ MN_MAJOR.arguments += ["--layout=NT"]
 FP32_OUT = rung("13_layouts", "bf16_fp32_TN", "TileI13__nv_bfloat16fLN4tile5MajorE0ELS4_0ELi128E",
                 (256, 764, 256), grid=2)  # fmt: skip
 FP32_OUT.arguments += ["--type=bf16_fp32"]
+# Two tiles of five k tiles: the ring of four comes round in both, and the columns of each tile lie
+# in two blocks of 128, of which the second begins with another group.
+BLOCK_SCALED = rung("14_block_scaled", "e4m3_128x192", "e4m3ELb1ELi2ELi1ELi192E", (128, 384, 640),
+                    grid=1)  # fmt: skip
+IN_TURNS = rung("14_block_scaled", "s8_128x192", "TileIaLb1ELi2ELi1ELi192E", (128, 384, 640),
+                grid=1)  # fmt: skip
+IN_TURNS.arguments += ["--type=s8"]
 # One CTA, which goes round its ring of packed weights.
 MIXED = rung("15_mixed_input", "w4_128x8_x2", "TileILi4ELi2ELi8ELi1ELi2E", (8, 128, 2176), grid=1)
 MIXED.arguments += ["--bits=4"]
@@ -873,6 +880,143 @@ def partial_sums_unsynchronised(kernel):
 def barrier_of_two_warpgroups(kernel):
     barrier = kernel.one("barrier.sync", at="before one speaks for all")
     kernel.replace_with(barrier, f"{barrier.opcode} {barrier.operands[0]}, 256;")
+
+
+GROUPS.append("Block scales")
+
+
+@mutation(
+    "scales-of-another-block", BLOCK_SCALED, "the box of A's scales is that of the next 128 of K",
+    "The bytes come, the barrier completes, nothing races: only a check with scales that differ "
+    "from block to block finds that these belong to other products.",
+    {"wrong result": []}, gpu="wrong result",
+)  # fmt: skip
+def scales_of_another_block(kernel):
+    copy = kernel.one("cp.async.bulk.tensor.*", at="&map_scale")
+    row = re.fullmatch(r"(\[.*, \{.*, )(%\w+)(\}\])", copy.operands[1])
+    moved = copy.operands[:1] + [row[1] + "next_row" + row[3]] + copy.operands[2:]
+    kernel.replace_with(copy, f"{{ .reg .b32 next_row; add.s32 next_row, {row[2]}, 1;\n"
+                              f"\t  {copy.text(operands=moved)} }}")  # fmt: skip
+
+
+@mutation(
+    "scales-not-counted", BLOCK_SCALED,
+    "the producer expects A's and B's 40,960 bytes, without the scales' 512",
+    "Every copy that signals a barrier is counted, the smallest too: the slot may seem full while "
+    "one of the three is on its way.",
+    {"race": ["ld.shared|wgmma", "cp.async.bulk.tensor", "too few bytes were expected"],
+     "hang": ["512 bytes more than expected", "expect_tx asks for fewer bytes"]},
+)  # fmt: skip
+def scales_not_counted(kernel):
+    kernel.replace(kernel.one("mbarrier.arrive.expect_tx.*"), operands={2: "40960"})
+
+
+@mutation(
+    "scales-read-after-release", BLOCK_SCALED,
+    "the scales are read behind the arrive on the empty mbarrier",
+    "Releasing a slot gives all of it away: its scales must be in registers by then, not only its "
+    "products.",
+    {"race": [r"ld\.shared\.f32", r"cp\.async\.bulk\.tensor",
+              r"an mbarrier\.arrive behind ld\.shared\.f32"]},
+)  # fmt: skip
+def scales_read_after_release(kernel):
+    arrive = kernel.one("mbarrier.arrive.shared::cta.b64", at=EMPTY)
+    for load in kernel.find("ld.shared.f32", at="block::load_scales"):
+        kernel.delete(load)
+        kernel.insert_at(kernel.next_label(arrive), load.text())
+
+
+@mutation(
+    "scales-fence-missing", BLOCK_SCALED,
+    "fence.proxy.async behind the reads of the scales deleted",
+    "wgmma reads through the async proxy, as TMA writes; ld.shared does not. The scales make a "
+    "slot need the fence that it did without.",
+    {"race": ["Undefined in kernel", r"ld\.shared\.f32", r"cp\.async\.bulk\.tensor",
+              "fence.proxy.async", "Rule: proxy-war"]},
+)  # fmt: skip
+def scales_fence_missing(kernel):
+    kernel.delete(kernel.one("fence.proxy.async.*", at="TMA will overwrite what was read"))
+
+
+@mutation(
+    "scales-of-other-lanes", BLOCK_SCALED, "bar.warp.sync behind the reads of the scales deleted",
+    "wgmma.wait_group tells a lane that the warp's products are done, not that the other lanes "
+    "have read their scales: lane 0 releases the slot for itself alone.",
+    {"race": [r"ld\.shared\.f32", r"cp\.async\.bulk\.tensor", "bar.warp.sync|__syncwarp"]},
+)  # fmt: skip
+def scales_of_other_lanes(kernel):
+    kernel.delete(kernel.one("bar.warp.sync", at="lane 0 releases the slot for all"))
+
+
+@mutation(
+    "promoted-too-early", BLOCK_SCALED, "wgmma.wait_group moved behind the promotion",
+    "The sums of 128 of K belong to the tensor cores until wait_group: CUDA cores that promote "
+    "them sooner add what is half summed.",
+    {"race": ["accumulator|register", "wgmma", "wait_group"]},
+)  # fmt: skip
+def promoted_too_early(kernel):
+    promotions = kernel.find("fma.rn.f32", at="block::promote")
+    kernel.move_after(kernel.one("wgmma.wait_group.*"), promotions[-1])
+
+
+@mutation(
+    "sums-not-begun-anew", BLOCK_SCALED,
+    "the first wgmma of a slot adds to the sums of the slot before",
+    "What was promoted has been added already: each 128 of K must begin with a wgmma that "
+    "overwrites.",
+    {"wrong result": []}, gpu="wrong result",
+)  # fmt: skip
+def sums_not_begun_anew(kernel):
+    first = kernel.find("wgmma.mma_async.*")[0]
+    scale_d = kernel.before(first)[0]
+    if scale_d.opcode != "setp.ne.b32" or scale_d.operands[0] != first.operands[3]:
+        raise Problem(f"{kernel.name}: {scale_d.text()} does not set the scale-d of wgmma")
+    kernel.replace(scale_d, operands={1: "1"})
+
+
+@mutation(
+    "boundary-too-early", BLOCK_SCALED, "B's next scale holds from 64 columns too early on",
+    "A tile of 192 columns lies in two blocks of 128 that share it unevenly, tile by tile: where "
+    "the second begins is worked out, and is as easily off by a group.",
+    {"wrong result": []}, gpu="wrong result",
+)  # fmt: skip
+def boundary_too_early(kernel):
+    choices = kernel.find("selp.f32", at="scale_b[1] : scale_b[0]")
+    predicates = {choice.operands[3] for choice in choices}
+    comparisons = [i for i in kernel.find("setp.gt.s32") if i.operands[0] in predicates]
+    if {i.operands[2] for i in comparisons} != {"0", "64", "128"}:
+        raise Problem(f"{kernel.name} does not compare the boundary with 0, 64 and 128")
+    # boundary > the group's first column: the first scale. What a reader is shown comes first.
+    for each in sorted(comparisons, key=lambda i: not kernel.comes_from(i, "block::promote")):
+        kernel.replace(each, operands={2: str(int(each.operands[2]) + 64)})
+
+
+@mutation(
+    "no-taken-for-yes", BLOCK_SCALED, "the answer of mbarrier.test_wait is taken for yes",
+    "test_wait never waits, and no is an answer: whoever gets it has to wait after all.",
+    READS_TOO_EARLY,
+)  # fmt: skip
+def no_taken_for_yes(kernel):
+    always_true(kernel, kernel.one("mbarrier.test_wait.*"))
+
+
+@mutation(
+    "turn-not-passed-on", IN_TURNS, "barrier.arrive behind wgmma deleted",
+    "Who takes turns must hand them on: the other consumer waits at its barrier for 128 threads "
+    "that never arrive.",
+    {"hang": ["barrier.sync", "128 of 256 threads have arrived"]}, gpu="hang",
+)  # fmt: skip
+def turn_not_passed_on(kernel):
+    kernel.delete(kernel.one("barrier.arrive", at="(group + 1) % T::CONSUMERS"))
+
+
+@mutation(
+    "first-turn-missing", IN_TURNS, "nobody arrives for the first turn",
+    "A ring of turns must be started: each consumer waits for the one before it.",
+    {"hang": ["barrier.sync", "128 of 256 threads have arrived"]}, gpu="hang",
+)  # fmt: skip
+def first_turn_missing(kernel):
+    kernel.delete(kernel.one("barrier.arrive", at="the first turn"))
 
 
 GROUPS.append("Dependent launches")

@@ -165,9 +165,8 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
   } else {
     // --- consumers: each warpgroup multiplies its blocks of 64 rows ------------------------------
     ptx::setmaxnreg_inc<T::CONSUMER_REGS>();
-    const int group = block::consumer_of_warp<T>(),
-              group_m = group * T::BLOCKS * T::WM;  // its first row
-    const int lane = threadIdx.x % 32;
+    const int group = block::consumer_of_warp<T>(), lane = threadIdx.x % 32;
+    const int group_m = group * T::BLOCKS * T::WM;  // its first row
     const int thread_m = group_m + threadIdx.x / 32 % 4 * 16 + tile::acc_row(lane, 0);
     float acc[T::BLOCKS][T::BN / 2];  // D [BLOCKS][64][BN] of the warpgroup
     typename T::Sum sum[T::BN / 2];   // of a block, over 128 of K or, without promotion, over all
@@ -284,7 +283,7 @@ ladder::Variant variant() {
 
 const std::vector<ladder::Variant>& promoted() {
   static const auto all = ladder::scaled_variants<std::size(tile::SCALED_CONFIGURATIONS)>(
-      []<class In>(auto row) { return variant<In, true, row>(); });
+      []<class In>(std::type_identity<In>, auto row) { return variant<In, true, row>(); });
   return all;
 }
 

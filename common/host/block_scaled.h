@@ -1,6 +1,7 @@
 // The product of two matrices of 8-bit elements with a scale for every 128 of K.
 #pragma once
 
+#include <type_traits>
 #include <vector>
 
 #include "common/host/configurations.h"
@@ -45,13 +46,13 @@ auto with_operand_type(int type, const Function& function) {
   return function.template operator()<e4m3>();
 }
 
-// The variants of a table's rows for e4m3, then those for s8: make.operator()<In>(row).
+// The variants of a table's rows for e4m3, then those for s8: make(std::type_identity<In>, row).
 template <int ROWS, class Make>
 std::vector<Variant> scaled_variants(const Make& make) {
   std::vector<Variant> all =
-      variant_of_each<ROWS>([&](auto row) { return make.template operator()<e4m3>(row); });
+      variant_of_each<ROWS>([&](auto row) { return make(std::type_identity<e4m3>(), row); });
   const std::vector<Variant> integers =
-      variant_of_each<ROWS>([&](auto row) { return make.template operator()<s8>(row); });
+      variant_of_each<ROWS>([&](auto row) { return make(std::type_identity<s8>(), row); });
   all.insert(all.end(), integers.begin(), integers.end());
   return all;
 }

@@ -22,7 +22,7 @@ __device__ inline uint32_t cvta_to_shared(const void* ptr) {
 //   ISA       : #data-movement-and-conversion-instructions-mov
 __device__ inline void* mov_b64(void* ptr) {
   void* same;
-  asm volatile("mov.b64 %0, %1;" : "=l"(same) : "l"(ptr) : "memory");
+  asm("mov.b64 %0, %1;" : "=l"(same) : "l"(ptr));
   return same;
 }
 

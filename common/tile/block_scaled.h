@@ -28,7 +28,7 @@ constexpr int scaled_staging_buffers(const GemmConfig& config) {
 }
 
 // Rows x columns of a tile. A consumer of two blocks has accumulators for both, and one set of sums.
-// What each is worth: tests/host/cost_model_test.cpp.
+// What each is worth: tests/host/scaled_cost_model_test.cpp.
 constexpr GemmConfig SCALED_CONFIGURATIONS[] = {
     // clang-format off
     // name     consumers, blocks, bn

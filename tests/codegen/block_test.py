@@ -14,7 +14,7 @@ from diff import INCLUDE, block_headers, parts, read, squeezed  # noqa: E402
 
 LAST_WHOLE = 8  # rungs up to this one have every function in their own file
 INTRODUCED = re.compile(r"^// Introduced by (stages/(\d+)_\w+\.cu)$", re.MULTILINE)
-ALLOWED = re.compile(r"common/(ptx|tile|block)/|cstdint$")
+ALLOWED = re.compile(r"common/(ptx|tile|block)/|(cstdint|type_traits)$")
 
 
 def stages(root):

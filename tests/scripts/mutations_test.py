@@ -24,7 +24,9 @@ remote-arrive-wrong-rank multicast-mask scope-cta elected-arrive-without-syncwar
 accumulator-in-flight tma-store-past-d stale-parity-second-tile raster-skips-a-tile
 grid-wait-dropped share-overlaps-the-one-before last-share-lost counters-not-reset
 barrier-before-arrival-dropped arrival-relaxed counter-read-relaxed sums-read-too-early
-partial-sums-unsynchronised""".split()
+partial-sums-unsynchronised scales-of-another-block scales-not-counted scales-read-after-release
+scales-fence-missing scales-of-other-lanes promoted-too-early sums-not-begun-anew boundary-too-early
+no-taken-for-yes turn-not-passed-on first-turn-missing""".split()
 
 RACE = ("Race in kernel gemm: wgmma.mma_async.sync reads shared 0x400, which "
         "cp.async.bulk.tensor.2d has written, and nothing orders the two.\n")  # fmt: skip

@@ -13,8 +13,11 @@ MACHINE_CXXFLAGS := -std=c++20 -O2 -march=native -ffp-contract=off -fno-math-err
   -fno-trapping-math -g -fPIC $(WARNINGS) -I. $(if $(CLANG),-Wno-pass-failed, \
   -ftree-vectorize -fvect-cost-model=dynamic -Wno-restrict)
 
-MACHINE_OBJECTS := $(patsubst %.cpp,build/obj/%.o,$(sort $(wildcard common/machine/*.cpp)))
-RUNTIME_OBJECTS := $(patsubst %.cpp,build/obj/%.o,$(sort $(wildcard common/machine/runtime/*.cpp)))
+# machine_objects(folders)
+machine_objects = $(patsubst %.cpp,build/obj/%.o,$(sort $(wildcard \
+  $(patsubst %,common/machine/%/*.cpp,$(1)))))
+MACHINE_OBJECTS := $(call machine_objects,text code ops ops/rare run check)
+RUNTIME_OBJECTS := $(call machine_objects,runtime runtime/foreign)
 NAMES := build/obj/common/machine/names
 NAMES_SCRIPT := scripts/runtime_names.py
 
@@ -89,7 +92,6 @@ $(ISA): build/obj/common/machine/tools/print_isa.o $(MACHINE_OBJECTS)
 isa: $(ISA)
 	$(Q)$(ISA) >docs/isa.md
 
--include $(wildcard build/obj/common/machine/tools/*.d)
 
 # ---- Tests --------------------------------------------------------------------------------------
 # Programs that run on the machine, and one that was built in ways that it refuses.
@@ -125,4 +127,4 @@ build/tests/programs/%: tests/machine/programs/%.cu
 	$(call say,NVCC,$@)
 	$(Q)$(PROGRAM_NVCC) $(PROGRAM_FLAGS) $< -o $(NEW) $(move)
 
--include $(wildcard build/obj/common/machine/runtime/*.d)
+-include $(wildcard build/obj/common/machine/*/*.d build/obj/common/machine/*/*/*.d)

@@ -5,10 +5,10 @@
 #include <deque>
 #include <functional>
 
-#include "common/machine/checker.h"
-#include "common/machine/error.h"
-#include "common/machine/memory.h"
-#include "common/machine/module.h"
+#include "common/machine/check/checker.h"
+#include "common/machine/run/allocations.h"
+#include "common/machine/run/error.h"
+#include "common/machine/run/module.h"
 
 using namespace machine;
 

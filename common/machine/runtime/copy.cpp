@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string>
 
-#include "common/machine/memory.h"
+#include "common/machine/run/allocations.h"
 #include "common/machine/runtime/modules.h"
 #include "common/machine/runtime/status.h"
 #include "common/machine/runtime/stream.h"

@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "common/machine/run/settings.h"
 #include "common/machine/runtime/status.h"
 #include "common/machine/runtime/stream.h"
-#include "common/machine/settings.h"
 
 namespace machine::runtime {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "common/machine/reports.h"
+#include "common/machine/check/reports.h"
 #include "common/machine/runtime/device.h"
 #include "common/machine/runtime/function.h"
 #include "common/machine/runtime/status.h"

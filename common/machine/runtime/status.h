@@ -6,7 +6,7 @@
 #include <exception>
 #include <new>
 
-#include "common/machine/error.h"
+#include "common/machine/run/error.h"
 
 namespace machine::runtime {
 

@@ -1,0 +1,596 @@
+#include "common/machine/check/race_report.h"
+
+#include <bit>
+#include <map>
+#include <vector>
+
+#include "common/machine/check/reports.h"
+#include "common/machine/ops/sync.h"
+#include "common/machine/run/allocations.h"
+#include "common/machine/run/error.h"
+
+namespace machine {
+namespace {
+
+std::string text_of(const Dim3& at) {
+  return "(" + std::to_string(at.x) + "," + std::to_string(at.y) + "," + std::to_string(at.z) + ")";
+}
+
+const char* does(bool write) {
+  return write ? ", which writes it by " : ", which reads it by ";
+}
+
+}  // namespace
+
+std::string RaceReport::name_of_shared(uint32_t address) const {
+  const Cta& cta = state_.cluster.ctas[address >> RANK_SHIFT];
+  return "shared " + hex(address) + " (byte " +
+         std::to_string((address & OFFSET_MASK) - SMEM_BASE) + " of CTA " + text_of(cta.id) +
+         "'s shared memory)";
+}
+
+std::string RaceReport::name_of_cell(const Shadow& shadow, uint32_t index, uint32_t bytes) const {
+  return name_of_shared((shadow.cta->rank << RANK_SHIFT) + SMEM_BASE + index * CELL_BYTES +
+                        static_cast<uint32_t>(std::countr_zero(bytes)));
+}
+
+const MbarrierState* RaceReport::mbarrier_of(uint32_t agent) const {
+  for (const auto& [address, mbarrier] : state_.mbarriers) {
+    if (mbarrier.agent == agent) return &mbarrier;
+  }
+  return nullptr;
+}
+
+std::string RaceReport::role_of(uint32_t agent) const {
+  if (!state_.is_mbarrier(agent)) {
+    return describe_role(state_.warp_of(agent).warp);
+  }
+  const MbarrierState* const mbarrier = mbarrier_of(agent);
+  return mbarrier && mbarrier->issuer ? describe_role(*mbarrier->issuer) : "a warp";
+}
+
+std::string RaceReport::role_in(uint32_t cluster, uint32_t agent) const {
+  if (cluster == state_.id) return role_of(agent);
+  if (state_.is_mbarrier(agent)) return "a copy of cluster " + std::to_string(cluster);
+  const Grid& grid = *state_.cluster.grid;
+  const Dim3 &size = grid.clusters, &inside = grid.config.cluster;
+  const uint32_t rank = agent / AGENTS_OF_WARP / grid.warps_per_cta;
+  const Dim3 cta = {cluster % size.x * inside.x + rank % inside.x,
+                    cluster / size.x % size.y * inside.y + rank / inside.x % inside.y,
+                    cluster / size.x / size.y * inside.z + rank / inside.x / inside.y};
+  return "warp " + std::to_string(agent / AGENTS_OF_WARP % grid.warps_per_cta) + " of CTA " +
+         text_of(cta);
+}
+
+std::string RaceReport::line_of(const char* name, const std::string& role, const char* does,
+                                uint32_t pc) const {
+  return std::string("\n  ") + name + role + does + state_.opcode_at(pc) +
+         state_.program.where(pc, "\n           ");
+}
+
+std::string RaceReport::mbarrier_line(uint32_t agent) const {
+  const MbarrierState* const mbarrier = mbarrier_of(agent);
+  if (mbarrier == nullptr || !state_.is_mbarrier(agent)) return "";
+  return "\n  mbarrier: that copy completes on the one at " + name_of_shared(mbarrier->address) +
+         ", of which " + std::to_string(mbarrier->phase) +
+         (mbarrier->phase == 1 ? " phase is" : " phases are") + " complete";
+}
+
+void RaceReport::report(const Rule& rule, uint32_t pc, uint32_t other_pc,
+                        const std::function<std::string()>& text) const {
+  report_race(*state_.cluster.grid->kernel, rule, pc, other_pc, text);
+}
+
+std::string RaceReport::text(const Rule& rule, const std::string& what, const std::string& lines,
+                             const std::string& remedy) const {
+  return (rule.severity == Severity::race ? "Race in kernel " : "Undefined in kernel ") +
+         kernel_text(*state_.cluster.grid->kernel) + ": " + what + lines +
+         (rule == rule::NEVER_WRITTEN ? "\n  What is missing: " : "\n  What would order them: ") +
+         remedy + report_end(state_.program, rule);
+}
+
+namespace {
+
+// Of an access through the async proxy, behind one through the generic proxy that is ordered before
+// it, but not for that proxy.
+const Rule& proxy_rule(const Later& later, const Record& record) {
+  if (!later.write) return rule::PROXY_RAW;
+  return record.write ? rule::PROXY_WAW : rule::PROXY_WAR;
+}
+
+}  // namespace
+
+void RaceReport::shared(const Later& later, const Record& record, uint32_t bytes,
+                        uint32_t index) const {
+  const uint32_t warps = state_.warp_count();
+  const bool proxies = later.async_proxy && in_generic_proxy(record.agent, warps) &&
+                       is_ordered(*later.known, GENERIC, record, bytes, warps);
+  const Rule& rule = proxies ? proxy_rule(later, record) : rule::SHARED_RACE;
+  report(rule, record.pc, later.pc, [&] {
+    const std::string lines =
+        line_of("earlier: ", role_of(record.agent), does(record.write), record.pc) +
+        line_of("later:   ", describe_role(later.by->warp), does(later.write), later.pc) +
+        mbarrier_line(record.agent) + waited_line(later, record);
+    const std::string slot =
+        later.write ? "" : slot_that_is_left(*later.by, later.pc, *later.shadow, index);
+    return text(rule,
+                slot + describe_pair(later, record.write, record.pc,
+                                     name_of_cell(*later.shadow, index, bytes)),
+                lines, remedy(later, record, bytes, ASYNC_SHARED));
+  });
+}
+
+void RaceReport::lanes(const Later& later, const Record& record, uint32_t bytes,
+                       uint32_t index) const {
+  report(rule::LANE_RACE, record.pc, later.pc, [&] {
+    const std::string warp = describe_role(later.by->warp);
+    return text(
+        rule::LANE_RACE,
+        describe_pair(later, record.write, record.pc, name_of_cell(*later.shadow, index, bytes)) +
+            " They are by different lanes of one warp.",
+        line_of("earlier: ", "a lane of " + warp, does(record.write), record.pc) +
+            line_of("later:   ", "another lane of " + warp, does(later.write), later.pc),
+        others_touch(later)
+            ? "bar.sync (__syncthreads) between the two: other warps touch what these lanes do, "
+              "too. Lanes of a warp need not run together either."
+            : "bar.warp.sync (__syncwarp) between the two: lanes of a warp need not run together.");
+  });
+}
+
+// Whether some lanes of the instruction touch what their warp has not written since its lanes met.
+bool RaceReport::others_touch(const Later& later) const {
+  bool others = false;
+  for_lanes(later.cells == nullptr ? 0 : later.lanes, [&](uint32_t lane) {
+    const Record record = later.shadow->cells[later.cells[lane]].record();
+    others |= record.agent != later.agent || record.clock <= later.lanes_met_at;
+  });
+  return others && !later.write;
+}
+
+std::string RaceReport::describe_pair(const Later& later, bool earlier_write, uint32_t earlier_pc,
+                                      const std::string& where) const {
+  return state_.opcode_at(later.pc) + (later.write ? " writes " : " reads ") + where + ", which " +
+         state_.opcode_at(earlier_pc) + (earlier_write ? " has written" : " reads") +
+         (earlier_write ? ", and nothing orders the two." : ", maybe later: nothing orders them.");
+}
+
+std::string RaceReport::name_of_global(uint64_t address) const {
+  Allocation allocation;
+  const std::string name = "global " + hex(address);
+  if (!find_allocation(address, &allocation)) return name;
+  return name + " (byte " + std::to_string(address - allocation.base) + " of the " +
+         std::to_string(allocation.bytes) + " of " + allocation.what + ")";
+}
+
+void RaceReport::global_memory(const Later& later, const GlobalShadow::Conflict& conflict) const {
+  const bool lanes = conflict.with.cluster == state_.id && conflict.with.agent == later.agent;
+  report(lanes ? rule::LANE_RACE : rule::GLOBAL_RACE, conflict.with.pc, later.pc,
+         [&] { return text_of_global(later, conflict); });
+}
+
+std::string RaceReport::text_of_global(const Later& later,
+                                       const GlobalShadow::Conflict& conflict) const {
+  const GlobalRecord& with = conflict.with;
+  const std::string where =
+      name_of_global(conflict.address + static_cast<uint64_t>(std::countr_zero(conflict.bytes)));
+  const std::string lines =
+      line_of("earlier: ", role_in(with.cluster, with.agent), does(with.write), with.pc) +
+      line_of("later:   ", describe_role(later.by->warp), does(later.write), later.pc);
+  const std::string what = describe_pair(later, with.write, with.pc, where);
+  if (with.cluster != state_.id) {
+    return text(rule::GLOBAL_RACE, what, lines, remedy_between_clusters(later, with));
+  }
+  if (with.agent == later.agent) {
+    return text(
+        rule::LANE_RACE, what + " They are by different lanes of one warp.", lines,
+        "bar.warp.sync (__syncwarp) between the two: lanes of a warp need not run together.");
+  }
+  return text(rule::GLOBAL_RACE, what, lines,
+              remedy(later, with.record(), conflict.bytes, ASYNC_GLOBAL));
+}
+
+void RaceReport::never_written(const Later& later, uint64_t address) const {
+  report(rule::NEVER_WRITTEN, later.pc, later.pc, [&] {
+    const bool in_shared = (address & WINDOW_MASK) == SHARED_WINDOW;
+    return text(rule::NEVER_WRITTEN,
+                state_.opcode_at(later.pc) + " reads " +
+                    (in_shared ? name_of_shared(static_cast<uint32_t>(address)) +
+                                     ", to which a copy has brought global memory that nothing has "
+                                     "written."
+                               : name_of_global(address) + ", which nothing has written."),
+                line_of("later:   ", describe_role(later.by->warp), does(false), later.pc),
+                "a kernel, cudaMemcpy or cudaMemset that writes it first; or the address is wrong. "
+                "MACHINE_POISON=0 makes new memory 0.");
+  });
+}
+
+std::string RaceReport::remedy(const Later& later, const Record& record, uint32_t bytes,
+                               View async) const {
+  const uint32_t warps = state_.warp_count();
+  const bool generic = in_generic_proxy(record.agent, warps);
+  const View view = later.async_proxy && generic ? async : GENERIC;
+  const auto known_in = [&](const Knowledge& known, View in) {
+    return is_ordered(known, in, record, bytes, warps);
+  };
+  const std::string earlier = role_of(record.agent), behind = state_.opcode_at(record.pc);
+  if (view != GENERIC && known_in(*later.known, GENERIC)) {
+    return std::string("fence.proxy.async") + (async == ASYNC_SHARED ? ".shared::cta" : ".global") +
+           " behind " + behind + ", executed by each thread of " + earlier +
+           " before the barrier or the arrive: the generic proxy has the order, the async proxy "
+           "does not.";
+  }
+  if (kind_of(record.agent) == ALL_LANES &&
+      clock_of(later.known->views[view], record.agent + SOME_LANES) >= record.clock) {
+    const Warp& now = later.by->warp;
+    if (record.agent / AGENTS_OF_WARP == now.in_cluster && now.cta->warps.size() > 1) {
+      return "bar.sync (__syncthreads), or an mbarrier on which every warp arrives that reads it, "
+             "between " +
+             behind + " and " + state_.opcode_at(later.pc) +
+             "; if no other warp does, bar.warp.sync (__syncwarp): a lane's copy is not ordered "
+             "behind what other lanes do.";
+    }
+    return "bar.warp.sync (__syncwarp) in " + earlier + ", behind " + behind +
+           " and before one lane's arrive or copy: a lane releases only what it did itself.";
+  }
+  for (const WarpKnowledge::Extra& extra : later.by->knows.extras()) {
+    if (known_in(extra.known, view)) {
+      return "bar.warp.sync (__syncwarp) in " + describe_role(later.by->warp) +
+             ", behind the wait: only some of its lanes have waited.";
+    }
+  }
+  for (const Snapshot& seen : later.known->seen) {
+    if (seen && known_in(*seen, view)) {
+      return "fence.acquire (or fence.acq_rel) behind the relaxed wait or load of " +
+             describe_role(later.by->warp) + ".";
+    }
+  }
+  if (known_in(later.by->unscoped, view)) {
+    return "scope .cluster: mbarrier.arrive.release.cluster by " + earlier +
+           ", and mbarrier.try_wait.acquire.cluster by " + describe_role(later.by->warp) +
+           ". Scope .cta does not reach another CTA.";
+  }
+  if (known_in(later.by->unfenced, view)) {
+    return "fence.release (or fence.acq_rel) before the relaxed arrive or store of " + earlier +
+           ".";
+  }
+  return remedy_by_kind(later, record, behind);
+}
+
+AgentKind RaceReport::kind_of(uint32_t agent) const {
+  return !state_.is_mbarrier(agent) ? static_cast<AgentKind>(agent % AGENTS_OF_WARP) : MBARRIER;
+}
+
+std::string RaceReport::remedy_by_kind(const Later& later, const Record& record,
+                                       const std::string& behind) const {
+  const std::string earlier = role_of(record.agent);
+  const std::string now = describe_role(later.by->warp);
+  const bool same_warp = record.agent / AGENTS_OF_WARP == later.by->warp.in_cluster;
+  switch (kind_of(record.agent)) {
+    case WGMMA_READS: {
+      const WarpState& owner = state_.warp_of(record.agent);
+      if (clock_of(owner.knows.of_warp().views[GENERIC], record.agent) < record.clock) {
+        const Warp& issuer = owner.warp;
+        const bool committed =
+            issuer.cta->warpgroups[issuer.index / 4].committed[issuer.index % 4] >= record.clock;
+        if (!committed) {
+          return "wgmma.commit_group behind " + behind + " in " + earlier +
+                 ", before its wgmma.wait_group: what was never committed is not waited for.";
+        }
+        return "wgmma.wait_group in " + earlier + ", so that the group of " + behind +
+               " is complete" +
+               (same_warp ? "."
+                          : ", and behind it an arrive (or barrier) that " + now +
+                                " waits for before " + state_.opcode_at(later.pc) + ".");
+      }
+      return "an arrive of " + earlier +
+             " behind its wgmma.wait_group, on an mbarrier (or "
+             "barrier) that " +
+             now + " waits for before " + state_.opcode_at(later.pc) + ".";
+    }
+    case BULK_READS:
+    case BULK_WRITES: {
+      const bool reads = kind_of(record.agent) == BULK_READS;
+      const bool committed = state_.warp_of(record.agent).warp.bulk.count >= record.clock;
+      if (!committed) {
+        return "cp.async.bulk.commit_group behind " + behind + " by the thread of " + earlier +
+               " that issued it, before its cp.async.bulk.wait_group" +
+               (reads ? ".read" : " (without .read)") +
+               (same_warp ? "" : " and a barrier with " + now) +
+               ": what was never committed is not waited for.";
+      }
+      return std::string("cp.async.bulk.wait_group") + (reads ? ".read" : " (without .read)") +
+             " by the thread of " + earlier + " that committed " + behind +
+             (same_warp ? "" : ", then a barrier with " + now) + ".";
+    }
+    case CP_ASYNC:
+      if (state_.warp_of(record.agent).warp.cp_async.count < record.clock) {
+        return "cp.async.commit_group behind " + behind + " in " + earlier +
+               ", before its cp.async.wait_group (or cp.async.mbarrier.arrive.noinc in place of "
+               "both): what was never committed is not waited for.";
+      }
+      return "cp.async.wait_group (or cp.async.mbarrier.arrive.noinc) in " + earlier +
+             (same_warp ? "" : ", then a barrier with " + now) +
+             (later.async_proxy ? ", and fence.proxy.async between the two." : ".");
+    case MBARRIER: {
+      const MbarrierState& mbarrier = *mbarrier_of(record.agent);
+      if (const std::string bytes = too_few_bytes(mbarrier); !bytes.empty()) return bytes;
+      if (later.write) {
+        return "a wait by " + now +
+               " for those who read what the earlier copy brought (with "
+               "wgmma, ldmatrix, ld.shared): an mbarrier on which they arrive when they have.";
+      }
+      return "mbarrier.try_wait by " + now + " on the mbarrier at shared " + hex(mbarrier.address) +
+             ", for its phase " + std::to_string(record.clock - 1) + " (parity " +
+             std::to_string((record.clock - 1) & 1) + "), before " + state_.opcode_at(later.pc) +
+             ".";
+    }
+    default:
+      break;
+  }
+  const bool same_cta = state_.warp_of(record.agent).warp.cta == later.by->warp.cta;
+  std::string text = same_cta ? "bar.sync between the two, or an mbarrier.arrive behind " + behind +
+                                    " and an mbarrier.try_wait before " + state_.opcode_at(later.pc)
+                              : "barrier.cluster.arrive.release behind " + behind +
+                                    " and barrier.cluster.wait.acquire before " +
+                                    state_.opcode_at(later.pc);
+  if (later.async_proxy) text += ", with fence.proxy.async before the arrive";
+  // A source that a bulk copy reads late has been written before or after the copy was started.
+  if (kind_of(later.agent) == BULK_READS) {
+    text = "cp.async.bulk.wait_group.read by the thread of " + now + " that committed " +
+           state_.opcode_at(later.pc) + ", then a barrier, before " + behind +
+           ", if that is to overwrite what was copied; if it writes what is to be copied: " + text;
+  }
+  return text + ".";
+}
+
+std::string RaceReport::slot_that_is_left(const WarpState& reader, uint32_t pc,
+                                          const Shadow& shadow, uint32_t index) const {
+  const auto found = reader.descriptors.find(pc);
+  if (found == reader.descriptors.end() || pc >= state_.program.code.size()) return "";
+  const uint32_t offset = SMEM_BASE + index * CELL_BYTES;
+  for (const WgmmaOperand& operand :
+       wgmma_operands(reader.warp, state_.program.code[pc], found->second)) {
+    const uint32_t begin = operand.extent.address, end = begin + operand.extent.bytes;
+    if (offset < begin / CELL_BYTES * CELL_BYTES || offset >= end) continue;
+    // Its first bytes are there, and came with another copy.
+    if (begin < SMEM_BASE || (begin - SMEM_BASE) / CELL_BYTES >= shadow.cells.size()) continue;
+    const Cell& first = shadow.cells[(begin - SMEM_BASE) / CELL_BYTES];
+    const Record came = first.record(), here = shadow.cells[index].record();
+    if (first.written() == 0 || came.agent == here.agent || !state_.is_mbarrier(came.agent) ||
+        (here.clock != 0 && !state_.is_mbarrier(here.agent)) ||
+        clock_of(reader.knows.of_warp().views[GENERIC], came.agent) < came.clock) {
+      continue;
+    }
+    return std::string("the descriptor of ") + operand.name + " leaves its slot. " +
+           descriptor_text(operand.descriptor) + " spans shared " + hex(begin) + " to " + hex(end) +
+           "; the copies that complete on the mbarrier at shared " +
+           hex(mbarrier_of(came.agent)->address) + " brought its first bytes, but not those from " +
+           hex(offset) + " on.\n  ";
+  }
+  return "";
+}
+
+std::string RaceReport::too_few_bytes(const MbarrierState& mbarrier) const {
+  const auto found = state_.cluster.mbarriers.find(mbarrier.address);
+  const bool more_came =
+      found != state_.cluster.mbarriers.end() && bytes_to_come(found->second) < 0;
+  if (!more_came && !mbarrier.outrun) return "";
+  return "expect_tx with the bytes of all copies of a phase: on the mbarrier at shared " +
+         hex(mbarrier.address) +
+         " a phase was complete before the copies that belong to it had landed, since too few "
+         "bytes "
+         "were expected.";
+}
+
+// Who overwrites has waited for an mbarrier, on which who read has not arrived: a count that is too
+// low, an arrive that is missing, or one that was made too early.
+std::string RaceReport::waited_line(const Later& later, const Record& record) const {
+  const auto found = state_.mbarriers.find(later.by->waited_for);
+  const auto object = state_.cluster.mbarriers.find(later.by->waited_for);
+  const uint32_t reader = record.agent / AGENTS_OF_WARP;
+  if (!later.write || record.write || state_.is_mbarrier(record.agent) ||
+      found == state_.mbarriers.end() || object == state_.cluster.mbarriers.end() ||
+      found->second.arrived == 0 || reader >= 64 || (found->second.arrived >> reader & 1)) {
+    return "";
+  }
+  std::map<const Cta*, std::vector<const Warp*>> arrived;
+  for (uint32_t i = 0; i < state_.warp_count() && i < 64; ++i) {
+    const Warp& warp = state_.warps[i].warp;
+    if (found->second.arrived >> i & 1) arrived[warp.cta].push_back(&warp);
+  }
+  std::string who;
+  for (const auto& [cta, warps] : arrived) who += (who.empty() ? "" : ", ") + describe_roles(warps);
+  return "\n  waited:  " + describe_role(later.by->warp) + ", for phase " +
+         std::to_string(found->second.phase - 1) + " of the mbarrier at shared " +
+         hex(found->first) + ", whose count is " +
+         std::to_string(arrivals_expected(object->second)) + " and on which " + who +
+         " arrived: " + role_of(record.agent) + " is not among them";
+}
+
+std::string RaceReport::remedy_between_clusters(const Later& later,
+                                                const GlobalRecord& with) const {
+  const std::string fence = "fence.acq_rel.gpu (__threadfence)", write = state_.opcode_at(with.pc);
+  const std::string reader = describe_role(later.by->warp);
+  const auto knows = [&](const Knowledge& known) {
+    if (!known.others) return false;
+    const auto found = known.others->find(with.cluster);
+    return found != known.others->end() &&
+           is_ordered(*found->second, GENERIC, with.record(), with.bytes, state_.warp_count());
+  };
+  for (const Snapshot& seen : later.known->seen) {
+    if (!seen || !knows(*seen)) continue;
+    return fence + " in " + reader +
+           ", behind the atomic or load that saw the counter or flag and " + "before " +
+           state_.opcode_at(later.pc) + ". The other fence, behind " + write + ", is there.";
+  }
+  for (const WarpKnowledge::Extra& extra : later.by->knows.extras()) {
+    if (!knows(extra.known)) continue;
+    return "bar.sync (__syncthreads), or bar.warp.sync, in " + reader +
+           " behind the fence: only some of its lanes have seen the counter or flag.";
+  }
+  if (knows(later.by->unfenced)) {
+    return fence + " behind " + write + " in " + role_in(with.cluster, with.agent) +
+           ", and before its atomic on the counter or store of the flag, which " + reader +
+           " has seen: it is that fence, the writer's, that is missing.";
+  }
+  return std::string(in_generic_proxy(with.agent, state_.warp_count()) || !with.write
+                         ? ""
+                         : "cp.async.bulk.wait_group (without .read) by who committed it; ") +
+         fence + " behind " + write + " and an atomic or store of a flag; " +
+         "a load or atomic that sees the flag, and " + fence + ", before " +
+         state_.opcode_at(later.pc) +
+         (later.async_proxy ? "; fence.proxy.async.global, too." : ".");
+}
+
+void RaceReport::grids_before(const Later& later, uint64_t address) const {
+  const std::string now = describe_role(later.by->warp), opcode = state_.opcode_at(later.pc);
+  bool some_lanes = false;
+  for (const WarpKnowledge::Extra& extra : later.by->knows.extras()) {
+    some_lanes |= clock_of(extra.known.views[GENERIC], state_.grids_before()) != 0;
+  }
+  report(rule::GRID_WAIT, later.pc, later.pc, [&] {
+    return text(
+        rule::GRID_WAIT,
+        opcode + (later.write ? " writes " : " reads ") + name_of_global(address) +
+            ", but the grid before may still be running: the launch says that this one waits for "
+            "it itself (programmatic stream serialization).",
+        line_of("later:   ", now, does(later.write), later.pc),
+        some_lanes ? "bar.warp.sync (__syncwarp) in " + now +
+                         ", behind griddepcontrol.wait: only some of its lanes have waited."
+                   : "griddepcontrol.wait by " + now + " before " + opcode +
+                         ", or by a thread whose arrive or copy (on a barrier or an mbarrier) " +
+                         now + " then waits for.");
+  });
+}
+
+void RaceReport::early(const Shadow& shadow, uint32_t index, const Record& record,
+                       const Later* writer) const {
+  const std::string read =
+      state_.opcode_at(record.pc) + " reads " + name_of_cell(shadow, index, record.bytes);
+  const std::string reader = line_of("earlier: ", role_of(record.agent), does(false), record.pc);
+  const std::string slot =
+      state_.is_mbarrier(record.agent)
+          ? ""
+          : slot_that_is_left(state_.warp_of(record.agent), record.pc, shadow, index);
+  if (writer == nullptr) {
+    return report(rule::NEVER_WRITTEN, record.pc, record.pc, [&] {
+      return text(
+          rule::NEVER_WRITTEN, slot + read + ", which nothing has written.", reader,
+          "a write of every byte that is read, of zeros where a matrix ends; or the address "
+          "is wrong.");
+    });
+  }
+  report(rule::SHARED_RACE, record.pc, writer->pc, [&] {
+    Later later{};
+    later.by = writer->by;
+    later.pc = record.pc;
+    later.known = &later.by->knows.of_warp();
+    if (!state_.is_mbarrier(record.agent)) later.by = &state_.warp_of(record.agent);
+    const Record write{writer->agent, writer->clock, writer->pc, 0, 0xff, true};
+    return text(
+        rule::SHARED_RACE, slot + read + " before " + state_.opcode_at(writer->pc) + " writes it.",
+        reader + line_of("later:   ", describe_role(writer->by->warp), does(true), writer->pc) +
+            mbarrier_line(writer->agent),
+        remedy_by_kind(later, write, state_.opcode_at(writer->pc)));
+  });
+}
+
+void RaceReport::mbarrier_overwritten(const Later& later, uint32_t index) const {
+  const uint32_t address = (later.shadow->cta->rank << RANK_SHIFT) + SMEM_BASE + index * CELL_BYTES;
+  const MbarrierState& mbarrier = state_.mbarriers.at(address);
+  report(rule::MBARRIER_OVERWRITTEN, mbarrier.init.pc, later.pc, [&] {
+    return text(
+        rule::MBARRIER_OVERWRITTEN,
+        state_.opcode_at(later.pc) + " writes over the living mbarrier at " +
+            name_of_shared(address) + ".",
+        line_of("earlier: ", role_of(mbarrier.init.agent), ", which made it by ",
+                mbarrier.init.pc) +
+            line_of("later:   ", describe_role(later.by->warp), does(true), later.pc),
+        "mbarrier.inval and a barrier before its bytes hold data; or the data is in the wrong "
+        "place.");
+  });
+}
+
+void RaceReport::init(const Later& later, const MbarrierState& mbarrier) const {
+  const Record& init = mbarrier.init;
+  const bool ordered = is_ordered(*later.known, GENERIC, init, 0xff, state_.warp_count());
+  const bool same_cta = state_.warp_of(init.agent).warp.cta == later.by->warp.cta;
+  report(rule::MBARRIER_INIT, mbarrier.init.pc, later.pc, [&] {
+    return text(
+        rule::MBARRIER_INIT,
+        state_.opcode_at(later.pc) + " uses the mbarrier at " + name_of_shared(mbarrier.address) +
+            (ordered ? ", whose mbarrier.init no fence has made known to the async proxy."
+                     : ", whose mbarrier.init is not ordered before that."),
+        line_of("earlier: ", role_of(init.agent), ", which made it by ", init.pc) +
+            line_of("later:   ", describe_role(later.by->warp), ", which uses it by ", later.pc),
+        std::string(ordered ? "fence.mbarrier_init.release.cluster (or fence.proxy.async) behind "
+                              "mbarrier.init, by the thread that executed it"
+                            : "fence.mbarrier_init.release.cluster behind mbarrier.init, then ") +
+            (ordered    ? ", before the copy is issued."
+             : same_cta ? "bar.sync before others use it."
+                        : "barrier.cluster.arrive and .wait before other CTAs use it."));
+  });
+}
+
+void RaceReport::exited(const Later& later, uint32_t address) const {
+  report(rule::CTA_EXIT, later.pc, later.pc, [&] {
+    return text(
+        rule::CTA_EXIT,
+        state_.opcode_at(later.pc) + (later.write ? " writes " : " reads ") +
+            name_of_shared(address) +
+            ", but that CTA has exited already: its shared memory may be another's.",
+        line_of("later:   ", describe_role(later.by->warp), does(later.write), later.pc),
+        "barrier.cluster.arrive and barrier.cluster.wait by all threads of the cluster before "
+        "they exit, or a wait for the copy before the CTA exits.");
+  });
+}
+
+void RaceReport::exit(const Warp& warp, const Shadow::Visit& visit) const {
+  const Record& record = visit.record;
+  const bool lands = state_.is_mbarrier(record.agent);
+  report(rule::CTA_EXIT, record.pc, record.pc, [&] {
+    return text(
+        rule::CTA_EXIT,
+        "CTA " + text_of(warp.cta->id) + " exits, but " + state_.opcode_at(record.pc) + " to " +
+            name_of_shared(visit.address) + " is not known to be over by then.",
+        line_of("earlier: ", role_of(record.agent), ", which executes ", record.pc) +
+            mbarrier_line(record.agent) + "\n  later:   " + describe_role(warp) +
+            ", the last one of its CTA to exit",
+        lands ? "an mbarrier wait for the copy before the CTA exits."
+              : "barrier.cluster.arrive and barrier.cluster.wait by all threads of the cluster "
+                "before they exit.");
+  });
+}
+
+void RaceReport::registers(const WarpState& by, uint32_t mask, const WgmmaRegister& reg) const {
+  const uint32_t pc = by.warp.pc();
+  report(rule::WGMMA_REGISTERS, reg.pc, pc, [&] {
+    return text(rule::WGMMA_REGISTERS,
+                state_.opcode_at(pc) +
+                    (reg.accumulator ? " names an accumulator" : " writes an operand") +
+                    " of a wgmma.mma_async in flight.",
+                line_of("earlier: ", describe_role(by.warp), ", which started ", reg.pc) +
+                    "\n  later:   " + describe(by.warp, mask) + ": " + state_.program.text(pc) +
+                    state_.program.where(pc, "\n           "),
+                "wgmma.wait_group (0, or as many as may stay in flight) between the two, with "
+                "wgmma.commit_group before it.");
+  });
+}
+
+void RaceReport::wgmma_fence(const WarpState& by, const WgmmaRegister& reg) const {
+  const uint32_t pc = by.warp.pc();
+  report(rule::WGMMA_FENCE, reg.touched_pc, pc, [&] {
+    return text(
+        rule::WGMMA_FENCE,
+        std::string("wgmma.fence is missing before wgmma.mma_async: ") +
+            (by.wgmma_fences == 0 ? "the first one of a warp needs it."
+                                  : "an ordinary instruction has touched its registers."),
+        (reg.touched == 0
+             ? ""
+             : line_of("earlier: ", describe_role(by.warp), ", which executes ", reg.touched_pc)) +
+            line_of("later:   ", describe_role(by.warp), ", which starts ", pc),
+        "wgmma.fence.sync.aligned before wgmma.mma_async, behind what touches its registers.");
+  });
+}
+
+}  // namespace machine

@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "common/machine/check/reports.h"
-#include "common/machine/ops/sync.h"
+#include "common/machine/ops/mbarrier.h"
+#include "common/machine/ops/operands.h"
 #include "common/machine/run/allocations.h"
 #include "common/machine/run/error.h"
 

@@ -4,6 +4,27 @@
 #include <map>
 
 namespace machine {
+
+// Each is in the file of its name in ops/, control in run/, rare ones in ops/rare/.
+Section alu_section();
+Section compare_section();
+Section convert_section();
+Section control_section();
+Section memory_section();
+Section atomic_section();
+Section barrier_section();
+Section mbarrier_section();
+Section warp_section();
+Section async_section();
+Section bulk_section();
+Section tensor_copy_section();
+Section tensor_section();
+Section rare_integer_section();
+Section rare_real_section();
+Section rare_memory_section();
+Section rare_warp_section();
+Section rare_tensor_map_section();
+
 namespace {
 
 struct TypeName {
@@ -94,8 +115,11 @@ bool Opcode::has(std::string_view qualifier) const {
 }
 
 std::vector<Section> isa() {
-  return {alu_section(),  control_section(), memory_section(),
-          sync_section(), copy_section(),    tensor_section()};
+  return {alu_section(),       compare_section(),        convert_section(),   control_section(),
+          memory_section(),    atomic_section(),         barrier_section(),   mbarrier_section(),
+          warp_section(),      async_section(),          bulk_section(),      tensor_copy_section(),
+          tensor_section(),    rare_integer_section(),   rare_real_section(), rare_memory_section(),
+          rare_warp_section(), rare_tensor_map_section()};
 }
 
 const Row* find_row(std::string_view text, Opcode* opcode) {

@@ -77,13 +77,7 @@ struct Section {
   const Row* rows;
   size_t count;
 };
-Section alu_section();      // alu.cpp: arithmetic, logic, comparison, conversion, moves
-Section control_section();  // schedule.cpp: branches, calls, exits
-Section memory_section();   // memory_access.cpp: loads, stores, atomics, address conversion
-Section sync_section();     // sync.cpp: barriers, mbarriers, fences, clusters, warp primitives
-Section copy_section();     // copy.cpp: cp.async, bulk and tensor copies, their groups
-Section tensor_section();   // tensor_ops.cpp: ldmatrix, stmatrix, mma, wgmma
-std::vector<Section> isa();
+std::vector<Section> isa();  // in the order of docs/isa.md
 
 // Finds the row and fills `opcode`; nullptr if none matches.
 const Row* find_row(std::string_view text, Opcode* opcode);

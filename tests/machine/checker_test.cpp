@@ -22,7 +22,7 @@ struct Shared {
   Kernel kernel;
   Program program;
   std::deque<Statement> statements;
-  std::shared_ptr<GlobalShadow> shadow = make_global_shadow();
+  std::shared_ptr<GlobalShadow> shadow = std::make_shared<GlobalShadow>();
 
   Shared() {
     kernel.name = "kernel";
@@ -67,7 +67,7 @@ class Rig {
         warp.current = &warp.fragments[0];
       }
     }
-    checker_ = make_checker(cluster_, shared_->shadow);
+    checker_ = std::make_unique<Checker>(cluster_, shared_->shadow);
   }
 
   Checker& checker() { return *checker_; }

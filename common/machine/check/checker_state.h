@@ -5,10 +5,23 @@
 #include <unordered_map>
 #include <vector>
 
+#include "common/machine/check/access.h"
 #include "common/machine/check/shadow.h"
 #include "common/machine/check/warp_knowledge.h"
+#include "common/machine/ops/matrix.h"
 
 namespace machine {
+
+// An operand of wgmma.mma_async in shared memory, for reports.
+struct WgmmaOperand {
+  char name;  // A or B
+  uint64_t descriptor;
+  Segment extent;  // from its first byte to its last, of all four warps
+};
+// Of the instruction, with these descriptors of A, if it is in shared memory, and B.
+using WgmmaDescriptors = std::array<uint64_t, 2>;
+std::vector<WgmmaOperand> wgmma_operands(Warp& warp, const Inst& inst,
+                                         const WgmmaDescriptors& descriptors);
 
 // A strong load from global memory, or an atomic. What it learns is looked up when the warp goes on:
 // another cluster may store between the call here and the access.
@@ -26,25 +39,25 @@ struct WgmmaRegister {
   bool accumulator = false;
 };
 
-// What lanes have heard from another cluster. It is held, so that it does not change.
-struct Heard {
+// What lanes have seen released by another cluster. It is held, so that it does not change.
+struct SeenRelease {
   uint32_t lanes;
   bool acquired;
   std::shared_ptr<Knowledge> what;
 };
 
 struct WarpState {
-  explicit WarpState(Warp& warp) : warp(warp), knows(warp) { good_keys.fill(~0ull); }
+  explicit WarpState(Warp& warp) : warp(warp), knows(warp) { known_keys.fill(~0ull); }
 
   Warp& warp;
   WarpKnowledge knows;
   std::vector<Load> loads;
-  std::unordered_map<const Knowledge*, Heard> heard;
+  std::unordered_map<const Knowledge*, SeenRelease> seen_releases;
   // What would be known but for a scope, or for a fence before a relaxed operation: for reports.
   Knowledge unscoped, unfenced;
 
   // Keys of cells that all its lanes may read and overwrite, by hash: what is known stays known.
-  std::array<uint64_t, 64> good_keys;
+  std::array<uint64_t, 64> known_keys;
 
   std::vector<WgmmaRegister> registers;                        // by row
   std::unordered_map<uint32_t, WgmmaDescriptors> descriptors;  // of the last wgmma at a pc
@@ -67,8 +80,25 @@ struct MbarrierState {
            arriving = 0;  // warps of the cluster, by bit: in the last phase, in this one
 };
 
+struct BarrierState {
+  Knowledge pending, completed;
+  std::vector<uint32_t> pending_lanes, completed_lanes;  // that arrived, by warp of the cluster
+
+  void arrive(const Warp& warp, uint32_t lanes, const Knowledge& what) {
+    pending.join(what);
+    if (pending_lanes.size() <= warp.in_cluster) pending_lanes.resize(warp.in_cluster + 1);
+    pending_lanes[warp.in_cluster] |= lanes;
+  }
+  void complete() {
+    std::swap(pending, completed);
+    std::swap(pending_lanes, completed_lanes);
+    pending.clear();
+    pending_lanes.clear();
+  }
+};
+
 // The access that is being checked.
-struct Later {
+struct Attempt {
   const WarpState* by;
   const Knowledge* known;
   uint32_t pc, agent, clock;
@@ -85,7 +115,7 @@ struct Later {
   Shadow* shadow = nullptr;    // that it is in now
   Plane* plane = nullptr;      // of its reads there
   Plane* own_reads = nullptr;  // of a generic write: what its warp has read there
-  uint64_t good_key = ~0ull;   // of cells that it may read
+  uint64_t known_key = ~0ull;  // of cells that it may read
   uint32_t block = ~0u;        // that `suspects` are of
 };
 

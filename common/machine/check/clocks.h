@@ -8,9 +8,12 @@
 #include <memory>
 #include <vector>
 
-#include "common/machine/check/checker.h"
+#include "common/machine/run/state.h"
 
 namespace machine {
+
+struct Knowledge;
+using Snapshot = std::shared_ptr<const Knowledge>;  // what the issuer of a copy knew
 
 // An agent is what accesses memory in an order of its own. An access is recorded with its agent and
 // the agent's clock; it is ordered before whoever knows of that agent a clock as high. These are a

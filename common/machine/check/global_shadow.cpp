@@ -194,8 +194,4 @@ Channel GlobalShadow::released(uint64_t address) {
   return found == channels_.end() ? Channel() : found->second;
 }
 
-std::shared_ptr<GlobalShadow> make_global_shadow() {
-  return std::make_shared<GlobalShadow>();
-}
-
 }  // namespace machine

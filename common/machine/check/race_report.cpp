@@ -94,44 +94,45 @@ namespace {
 
 // Of an access through the async proxy, behind one through the generic proxy that is ordered before
 // it, but not for that proxy.
-const Rule& proxy_rule(const Later& later, const Record& record) {
-  if (!later.write) return rule::PROXY_RAW;
+const Rule& proxy_rule(const Attempt& attempt, const Record& record) {
+  if (!attempt.write) return rule::PROXY_RAW;
   return record.write ? rule::PROXY_WAW : rule::PROXY_WAR;
 }
 
 }  // namespace
 
-void RaceReport::shared(const Later& later, const Record& record, uint32_t bytes,
+void RaceReport::shared(const Attempt& attempt, const Record& record, uint32_t bytes,
                         uint32_t index) const {
   const uint32_t warps = state_.warp_count();
-  const bool proxies = later.async_proxy && in_generic_proxy(record.agent, warps) &&
-                       is_ordered(*later.known, GENERIC, record, bytes, warps);
-  const Rule& rule = proxies ? proxy_rule(later, record) : rule::SHARED_RACE;
-  report(rule, record.pc, later.pc, [&] {
+  const bool proxies = attempt.async_proxy && in_generic_proxy(record.agent, warps) &&
+                       is_ordered(*attempt.known, GENERIC, record, bytes, warps);
+  const Rule& rule = proxies ? proxy_rule(attempt, record) : rule::SHARED_RACE;
+  report(rule, record.pc, attempt.pc, [&] {
     const std::string lines =
         line_of("earlier: ", role_of(record.agent), does(record.write), record.pc) +
-        line_of("later:   ", describe_role(later.by->warp), does(later.write), later.pc) +
-        mbarrier_line(record.agent) + waited_line(later, record);
+        line_of("later:   ", describe_role(attempt.by->warp), does(attempt.write), attempt.pc) +
+        mbarrier_line(record.agent) + waited_line(attempt, record);
     const std::string slot =
-        later.write ? "" : slot_that_is_left(*later.by, later.pc, *later.shadow, index);
+        attempt.write ? "" : slot_that_is_left(*attempt.by, attempt.pc, *attempt.shadow, index);
     return text(rule,
-                slot + describe_pair(later, record.write, record.pc,
-                                     name_of_cell(*later.shadow, index, bytes)),
-                lines, remedy(later, record, bytes, ASYNC_SHARED));
+                slot + describe_pair(attempt, record.write, record.pc,
+                                     name_of_cell(*attempt.shadow, index, bytes)),
+                lines, remedy(attempt, record, bytes, ASYNC_SHARED));
   });
 }
 
-void RaceReport::lanes(const Later& later, const Record& record, uint32_t bytes,
+void RaceReport::lanes(const Attempt& attempt, const Record& record, uint32_t bytes,
                        uint32_t index) const {
-  report(rule::LANE_RACE, record.pc, later.pc, [&] {
-    const std::string warp = describe_role(later.by->warp);
+  report(rule::LANE_RACE, record.pc, attempt.pc, [&] {
+    const std::string warp = describe_role(attempt.by->warp);
     return text(
         rule::LANE_RACE,
-        describe_pair(later, record.write, record.pc, name_of_cell(*later.shadow, index, bytes)) +
+        describe_pair(attempt, record.write, record.pc,
+                      name_of_cell(*attempt.shadow, index, bytes)) +
             " They are by different lanes of one warp.",
         line_of("earlier: ", "a lane of " + warp, does(record.write), record.pc) +
-            line_of("later:   ", "another lane of " + warp, does(later.write), later.pc),
-        others_touch(later)
+            line_of("later:   ", "another lane of " + warp, does(attempt.write), attempt.pc),
+        others_touch(attempt)
             ? "bar.sync (__syncthreads) between the two: other warps touch what these lanes do, "
               "too. Lanes of a warp need not run together either."
             : "bar.warp.sync (__syncwarp) between the two: lanes of a warp need not run together.");
@@ -139,19 +140,19 @@ void RaceReport::lanes(const Later& later, const Record& record, uint32_t bytes,
 }
 
 // Whether some lanes of the instruction touch what their warp has not written since its lanes met.
-bool RaceReport::others_touch(const Later& later) const {
+bool RaceReport::others_touch(const Attempt& attempt) const {
   bool others = false;
-  for_lanes(later.cells == nullptr ? 0 : later.lanes, [&](uint32_t lane) {
-    const Record record = later.shadow->cells[later.cells[lane]].record();
-    others |= record.agent != later.agent || record.clock <= later.lanes_met_at;
+  for_lanes(attempt.cells == nullptr ? 0 : attempt.lanes, [&](uint32_t lane) {
+    const Record record = attempt.shadow->cells[attempt.cells[lane]].record();
+    others |= record.agent != attempt.agent || record.clock <= attempt.lanes_met_at;
   });
-  return others && !later.write;
+  return others && !attempt.write;
 }
 
-std::string RaceReport::describe_pair(const Later& later, bool earlier_write, uint32_t earlier_pc,
-                                      const std::string& where) const {
-  return state_.opcode_at(later.pc) + (later.write ? " writes " : " reads ") + where + ", which " +
-         state_.opcode_at(earlier_pc) + (earlier_write ? " has written" : " reads") +
+std::string RaceReport::describe_pair(const Attempt& attempt, bool earlier_write,
+                                      uint32_t earlier_pc, const std::string& where) const {
+  return state_.opcode_at(attempt.pc) + (attempt.write ? " writes " : " reads ") + where +
+         ", which " + state_.opcode_at(earlier_pc) + (earlier_write ? " has written" : " reads") +
          (earlier_write ? ", and nothing orders the two." : ", maybe later: nothing orders them.");
 }
 
@@ -163,109 +164,110 @@ std::string RaceReport::name_of_global(uint64_t address) const {
          std::to_string(allocation.bytes) + " of " + allocation.what + ")";
 }
 
-void RaceReport::global_memory(const Later& later, const GlobalShadow::Conflict& conflict) const {
-  const bool lanes = conflict.with.cluster == state_.id && conflict.with.agent == later.agent;
-  report(lanes ? rule::LANE_RACE : rule::GLOBAL_RACE, conflict.with.pc, later.pc,
-         [&] { return text_of_global(later, conflict); });
+void RaceReport::global_memory(const Attempt& attempt,
+                               const GlobalShadow::Conflict& conflict) const {
+  const bool lanes = conflict.with.cluster == state_.id && conflict.with.agent == attempt.agent;
+  report(lanes ? rule::LANE_RACE : rule::GLOBAL_RACE, conflict.with.pc, attempt.pc,
+         [&] { return text_of_global(attempt, conflict); });
 }
 
-std::string RaceReport::text_of_global(const Later& later,
+std::string RaceReport::text_of_global(const Attempt& attempt,
                                        const GlobalShadow::Conflict& conflict) const {
   const GlobalRecord& with = conflict.with;
   const std::string where =
       name_of_global(conflict.address + static_cast<uint64_t>(std::countr_zero(conflict.bytes)));
   const std::string lines =
       line_of("earlier: ", role_in(with.cluster, with.agent), does(with.write), with.pc) +
-      line_of("later:   ", describe_role(later.by->warp), does(later.write), later.pc);
-  const std::string what = describe_pair(later, with.write, with.pc, where);
+      line_of("later:   ", describe_role(attempt.by->warp), does(attempt.write), attempt.pc);
+  const std::string what = describe_pair(attempt, with.write, with.pc, where);
   if (with.cluster != state_.id) {
-    return text(rule::GLOBAL_RACE, what, lines, remedy_between_clusters(later, with));
+    return text(rule::GLOBAL_RACE, what, lines, remedy_between_clusters(attempt, with));
   }
-  if (with.agent == later.agent) {
+  if (with.agent == attempt.agent) {
     return text(
         rule::LANE_RACE, what + " They are by different lanes of one warp.", lines,
         "bar.warp.sync (__syncwarp) between the two: lanes of a warp need not run together.");
   }
   return text(rule::GLOBAL_RACE, what, lines,
-              remedy(later, with.record(), conflict.bytes, ASYNC_GLOBAL));
+              remedy(attempt, with.record(), conflict.bytes, ASYNC_GLOBAL));
 }
 
-void RaceReport::never_written(const Later& later, uint64_t address) const {
-  report(rule::NEVER_WRITTEN, later.pc, later.pc, [&] {
+void RaceReport::never_written(const Attempt& attempt, uint64_t address) const {
+  report(rule::NEVER_WRITTEN, attempt.pc, attempt.pc, [&] {
     const bool in_shared = (address & WINDOW_MASK) == SHARED_WINDOW;
     return text(rule::NEVER_WRITTEN,
-                state_.opcode_at(later.pc) + " reads " +
+                state_.opcode_at(attempt.pc) + " reads " +
                     (in_shared ? name_of_shared(static_cast<uint32_t>(address)) +
                                      ", to which a copy has brought global memory that nothing has "
                                      "written."
                                : name_of_global(address) + ", which nothing has written."),
-                line_of("later:   ", describe_role(later.by->warp), does(false), later.pc),
+                line_of("later:   ", describe_role(attempt.by->warp), does(false), attempt.pc),
                 "a kernel, cudaMemcpy or cudaMemset that writes it first; or the address is wrong. "
                 "MACHINE_POISON=0 makes new memory 0.");
   });
 }
 
-std::string RaceReport::remedy(const Later& later, const Record& record, uint32_t bytes,
+std::string RaceReport::remedy(const Attempt& attempt, const Record& record, uint32_t bytes,
                                View async) const {
   const uint32_t warps = state_.warp_count();
   const bool generic = in_generic_proxy(record.agent, warps);
-  const View view = later.async_proxy && generic ? async : GENERIC;
+  const View view = attempt.async_proxy && generic ? async : GENERIC;
   const auto known_in = [&](const Knowledge& known, View in) {
     return is_ordered(known, in, record, bytes, warps);
   };
   const std::string earlier = role_of(record.agent), behind = state_.opcode_at(record.pc);
-  if (view != GENERIC && known_in(*later.known, GENERIC)) {
+  if (view != GENERIC && known_in(*attempt.known, GENERIC)) {
     return std::string("fence.proxy.async") + (async == ASYNC_SHARED ? ".shared::cta" : ".global") +
            " behind " + behind + ", executed by each thread of " + earlier +
            " before the barrier or the arrive: the generic proxy has the order, the async proxy "
            "does not.";
   }
   if (kind_of(record.agent) == ALL_LANES &&
-      clock_of(later.known->views[view], record.agent + SOME_LANES) >= record.clock) {
-    const Warp& now = later.by->warp;
+      clock_of(attempt.known->views[view], record.agent + SOME_LANES) >= record.clock) {
+    const Warp& now = attempt.by->warp;
     if (record.agent / AGENTS_OF_WARP == now.in_cluster && now.cta->warps.size() > 1) {
       return "bar.sync (__syncthreads), or an mbarrier on which every warp arrives that reads it, "
              "between " +
-             behind + " and " + state_.opcode_at(later.pc) +
+             behind + " and " + state_.opcode_at(attempt.pc) +
              "; if no other warp does, bar.warp.sync (__syncwarp): a lane's copy is not ordered "
              "behind what other lanes do.";
     }
     return "bar.warp.sync (__syncwarp) in " + earlier + ", behind " + behind +
            " and before one lane's arrive or copy: a lane releases only what it did itself.";
   }
-  for (const WarpKnowledge::Extra& extra : later.by->knows.extras()) {
+  for (const WarpKnowledge::Extra& extra : attempt.by->knows.extras()) {
     if (known_in(extra.known, view)) {
-      return "bar.warp.sync (__syncwarp) in " + describe_role(later.by->warp) +
+      return "bar.warp.sync (__syncwarp) in " + describe_role(attempt.by->warp) +
              ", behind the wait: only some of its lanes have waited.";
     }
   }
-  for (const Snapshot& seen : later.known->seen) {
+  for (const Snapshot& seen : attempt.known->seen) {
     if (seen && known_in(*seen, view)) {
       return "fence.acquire (or fence.acq_rel) behind the relaxed wait or load of " +
-             describe_role(later.by->warp) + ".";
+             describe_role(attempt.by->warp) + ".";
     }
   }
-  if (known_in(later.by->unscoped, view)) {
+  if (known_in(attempt.by->unscoped, view)) {
     return "scope .cluster: mbarrier.arrive.release.cluster by " + earlier +
-           ", and mbarrier.try_wait.acquire.cluster by " + describe_role(later.by->warp) +
+           ", and mbarrier.try_wait.acquire.cluster by " + describe_role(attempt.by->warp) +
            ". Scope .cta does not reach another CTA.";
   }
-  if (known_in(later.by->unfenced, view)) {
+  if (known_in(attempt.by->unfenced, view)) {
     return "fence.release (or fence.acq_rel) before the relaxed arrive or store of " + earlier +
            ".";
   }
-  return remedy_by_kind(later, record, behind);
+  return remedy_by_kind(attempt, record, behind);
 }
 
 AgentKind RaceReport::kind_of(uint32_t agent) const {
   return !state_.is_mbarrier(agent) ? static_cast<AgentKind>(agent % AGENTS_OF_WARP) : MBARRIER;
 }
 
-std::string RaceReport::remedy_by_kind(const Later& later, const Record& record,
+std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& record,
                                        const std::string& behind) const {
   const std::string earlier = role_of(record.agent);
-  const std::string now = describe_role(later.by->warp);
-  const bool same_warp = record.agent / AGENTS_OF_WARP == later.by->warp.in_cluster;
+  const std::string now = describe_role(attempt.by->warp);
+  const bool same_warp = record.agent / AGENTS_OF_WARP == attempt.by->warp.in_cluster;
   switch (kind_of(record.agent)) {
     case WGMMA_READS: {
       const WarpState& owner = state_.warp_of(record.agent);
@@ -281,12 +283,12 @@ std::string RaceReport::remedy_by_kind(const Later& later, const Record& record,
                " is complete" +
                (same_warp ? "."
                           : ", and behind it an arrive (or barrier) that " + now +
-                                " waits for before " + state_.opcode_at(later.pc) + ".");
+                                " waits for before " + state_.opcode_at(attempt.pc) + ".");
       }
       return "an arrive of " + earlier +
              " behind its wgmma.wait_group, on an mbarrier (or "
              "barrier) that " +
-             now + " waits for before " + state_.opcode_at(later.pc) + ".";
+             now + " waits for before " + state_.opcode_at(attempt.pc) + ".";
     }
     case BULK_READS:
     case BULK_WRITES: {
@@ -311,34 +313,34 @@ std::string RaceReport::remedy_by_kind(const Later& later, const Record& record,
       }
       return "cp.async.wait_group (or cp.async.mbarrier.arrive.noinc) in " + earlier +
              (same_warp ? "" : ", then a barrier with " + now) +
-             (later.async_proxy ? ", and fence.proxy.async between the two." : ".");
+             (attempt.async_proxy ? ", and fence.proxy.async between the two." : ".");
     case MBARRIER: {
       const MbarrierState& mbarrier = *mbarrier_of(record.agent);
       if (const std::string bytes = too_few_bytes(mbarrier); !bytes.empty()) return bytes;
-      if (later.write) {
+      if (attempt.write) {
         return "a wait by " + now +
                " for those who read what the earlier copy brought (with "
                "wgmma, ldmatrix, ld.shared): an mbarrier on which they arrive when they have.";
       }
       return "mbarrier.try_wait by " + now + " on the mbarrier at shared " + hex(mbarrier.address) +
              ", for its phase " + std::to_string(record.clock - 1) + " (parity " +
-             std::to_string((record.clock - 1) & 1) + "), before " + state_.opcode_at(later.pc) +
+             std::to_string((record.clock - 1) & 1) + "), before " + state_.opcode_at(attempt.pc) +
              ".";
     }
     default:
       break;
   }
-  const bool same_cta = state_.warp_of(record.agent).warp.cta == later.by->warp.cta;
-  std::string text = same_cta ? "bar.sync between the two, or an mbarrier.arrive behind " + behind +
-                                    " and an mbarrier.try_wait before " + state_.opcode_at(later.pc)
-                              : "barrier.cluster.arrive.release behind " + behind +
-                                    " and barrier.cluster.wait.acquire before " +
-                                    state_.opcode_at(later.pc);
-  if (later.async_proxy) text += ", with fence.proxy.async before the arrive";
+  const bool same_cta = state_.warp_of(record.agent).warp.cta == attempt.by->warp.cta;
+  std::string text =
+      same_cta ? "bar.sync between the two, or an mbarrier.arrive behind " + behind +
+                     " and an mbarrier.try_wait before " + state_.opcode_at(attempt.pc)
+               : "barrier.cluster.arrive.release behind " + behind +
+                     " and barrier.cluster.wait.acquire before " + state_.opcode_at(attempt.pc);
+  if (attempt.async_proxy) text += ", with fence.proxy.async before the arrive";
   // A source that a bulk copy reads late has been written before or after the copy was started.
-  if (kind_of(later.agent) == BULK_READS) {
+  if (kind_of(attempt.agent) == BULK_READS) {
     text = "cp.async.bulk.wait_group.read by the thread of " + now + " that committed " +
-           state_.opcode_at(later.pc) + ", then a barrier, before " + behind +
+           state_.opcode_at(attempt.pc) + ", then a barrier, before " + behind +
            ", if that is to overwrite what was copied; if it writes what is to be copied: " + text;
   }
   return text + ".";
@@ -385,11 +387,11 @@ std::string RaceReport::too_few_bytes(const MbarrierState& mbarrier) const {
 
 // Who overwrites has waited for an mbarrier, on which who read has not arrived: a count that is too
 // low, an arrive that is missing, or one that was made too early.
-std::string RaceReport::waited_line(const Later& later, const Record& record) const {
-  const auto found = state_.mbarriers.find(later.by->waited_for);
-  const auto object = state_.cluster.mbarriers.find(later.by->waited_for);
+std::string RaceReport::waited_line(const Attempt& attempt, const Record& record) const {
+  const auto found = state_.mbarriers.find(attempt.by->waited_for);
+  const auto object = state_.cluster.mbarriers.find(attempt.by->waited_for);
   const uint32_t reader = record.agent / AGENTS_OF_WARP;
-  if (!later.write || record.write || state_.is_mbarrier(record.agent) ||
+  if (!attempt.write || record.write || state_.is_mbarrier(record.agent) ||
       found == state_.mbarriers.end() || object == state_.cluster.mbarriers.end() ||
       found->second.arrived == 0 || reader >= 64 || (found->second.arrived >> reader & 1)) {
     return "";
@@ -401,35 +403,35 @@ std::string RaceReport::waited_line(const Later& later, const Record& record) co
   }
   std::string who;
   for (const auto& [cta, warps] : arrived) who += (who.empty() ? "" : ", ") + describe_roles(warps);
-  return "\n  waited:  " + describe_role(later.by->warp) + ", for phase " +
+  return "\n  waited:  " + describe_role(attempt.by->warp) + ", for phase " +
          std::to_string(found->second.phase - 1) + " of the mbarrier at shared " +
          hex(found->first) + ", whose count is " +
          std::to_string(arrivals_expected(object->second)) + " and on which " + who +
          " arrived: " + role_of(record.agent) + " is not among them";
 }
 
-std::string RaceReport::remedy_between_clusters(const Later& later,
+std::string RaceReport::remedy_between_clusters(const Attempt& attempt,
                                                 const GlobalRecord& with) const {
   const std::string fence = "fence.acq_rel.gpu (__threadfence)", write = state_.opcode_at(with.pc);
-  const std::string reader = describe_role(later.by->warp);
+  const std::string reader = describe_role(attempt.by->warp);
   const auto knows = [&](const Knowledge& known) {
     if (!known.others) return false;
     const auto found = known.others->find(with.cluster);
     return found != known.others->end() &&
            is_ordered(*found->second, GENERIC, with.record(), with.bytes, state_.warp_count());
   };
-  for (const Snapshot& seen : later.known->seen) {
+  for (const Snapshot& seen : attempt.known->seen) {
     if (!seen || !knows(*seen)) continue;
     return fence + " in " + reader +
            ", behind the atomic or load that saw the counter or flag and " + "before " +
-           state_.opcode_at(later.pc) + ". The other fence, behind " + write + ", is there.";
+           state_.opcode_at(attempt.pc) + ". The other fence, behind " + write + ", is there.";
   }
-  for (const WarpKnowledge::Extra& extra : later.by->knows.extras()) {
+  for (const WarpKnowledge::Extra& extra : attempt.by->knows.extras()) {
     if (!knows(extra.known)) continue;
     return "bar.sync (__syncthreads), or bar.warp.sync, in " + reader +
            " behind the fence: only some of its lanes have seen the counter or flag.";
   }
-  if (knows(later.by->unfenced)) {
+  if (knows(attempt.by->unfenced)) {
     return fence + " behind " + write + " in " + role_in(with.cluster, with.agent) +
            ", and before its atomic on the counter or store of the flag, which " + reader +
            " has seen: it is that fence, the writer's, that is missing.";
@@ -439,23 +441,23 @@ std::string RaceReport::remedy_between_clusters(const Later& later,
                          : "cp.async.bulk.wait_group (without .read) by who committed it; ") +
          fence + " behind " + write + " and an atomic or store of a flag; " +
          "a load or atomic that sees the flag, and " + fence + ", before " +
-         state_.opcode_at(later.pc) +
-         (later.async_proxy ? "; fence.proxy.async.global, too." : ".");
+         state_.opcode_at(attempt.pc) +
+         (attempt.async_proxy ? "; fence.proxy.async.global, too." : ".");
 }
 
-void RaceReport::grids_before(const Later& later, uint64_t address) const {
-  const std::string now = describe_role(later.by->warp), opcode = state_.opcode_at(later.pc);
+void RaceReport::grids_before(const Attempt& attempt, uint64_t address) const {
+  const std::string now = describe_role(attempt.by->warp), opcode = state_.opcode_at(attempt.pc);
   bool some_lanes = false;
-  for (const WarpKnowledge::Extra& extra : later.by->knows.extras()) {
+  for (const WarpKnowledge::Extra& extra : attempt.by->knows.extras()) {
     some_lanes |= clock_of(extra.known.views[GENERIC], state_.grids_before()) != 0;
   }
-  report(rule::GRID_WAIT, later.pc, later.pc, [&] {
+  report(rule::GRID_WAIT, attempt.pc, attempt.pc, [&] {
     return text(
         rule::GRID_WAIT,
-        opcode + (later.write ? " writes " : " reads ") + name_of_global(address) +
+        opcode + (attempt.write ? " writes " : " reads ") + name_of_global(address) +
             ", but the grid before may still be running: the launch says that this one waits for "
             "it itself (programmatic stream serialization).",
-        line_of("later:   ", now, does(later.write), later.pc),
+        line_of("later:   ", now, does(attempt.write), attempt.pc),
         some_lanes ? "bar.warp.sync (__syncwarp) in " + now +
                          ", behind griddepcontrol.wait: only some of its lanes have waited."
                    : "griddepcontrol.wait by " + now + " before " + opcode +
@@ -465,7 +467,7 @@ void RaceReport::grids_before(const Later& later, uint64_t address) const {
 }
 
 void RaceReport::early(const Shadow& shadow, uint32_t index, const Record& record,
-                       const Later* writer) const {
+                       const Attempt* writer) const {
   const std::string read =
       state_.opcode_at(record.pc) + " reads " + name_of_cell(shadow, index, record.bytes);
   const std::string reader = line_of("earlier: ", role_of(record.agent), does(false), record.pc);
@@ -482,48 +484,50 @@ void RaceReport::early(const Shadow& shadow, uint32_t index, const Record& recor
     });
   }
   report(rule::SHARED_RACE, record.pc, writer->pc, [&] {
-    Later later{};
-    later.by = writer->by;
-    later.pc = record.pc;
-    later.known = &later.by->knows.of_warp();
-    if (!state_.is_mbarrier(record.agent)) later.by = &state_.warp_of(record.agent);
+    Attempt attempt{};
+    attempt.by = writer->by;
+    attempt.pc = record.pc;
+    attempt.known = &attempt.by->knows.of_warp();
+    if (!state_.is_mbarrier(record.agent)) attempt.by = &state_.warp_of(record.agent);
     const Record write{writer->agent, writer->clock, writer->pc, 0, 0xff, true};
     return text(
         rule::SHARED_RACE, slot + read + " before " + state_.opcode_at(writer->pc) + " writes it.",
         reader + line_of("later:   ", describe_role(writer->by->warp), does(true), writer->pc) +
             mbarrier_line(writer->agent),
-        remedy_by_kind(later, write, state_.opcode_at(writer->pc)));
+        remedy_by_kind(attempt, write, state_.opcode_at(writer->pc)));
   });
 }
 
-void RaceReport::mbarrier_overwritten(const Later& later, uint32_t index) const {
-  const uint32_t address = (later.shadow->cta->rank << RANK_SHIFT) + SMEM_BASE + index * CELL_BYTES;
+void RaceReport::mbarrier_overwritten(const Attempt& attempt, uint32_t index) const {
+  const uint32_t address =
+      (attempt.shadow->cta->rank << RANK_SHIFT) + SMEM_BASE + index * CELL_BYTES;
   const MbarrierState& mbarrier = state_.mbarriers.at(address);
-  report(rule::MBARRIER_OVERWRITTEN, mbarrier.init.pc, later.pc, [&] {
+  report(rule::MBARRIER_OVERWRITTEN, mbarrier.init.pc, attempt.pc, [&] {
     return text(
         rule::MBARRIER_OVERWRITTEN,
-        state_.opcode_at(later.pc) + " writes over the living mbarrier at " +
+        state_.opcode_at(attempt.pc) + " writes over the living mbarrier at " +
             name_of_shared(address) + ".",
         line_of("earlier: ", role_of(mbarrier.init.agent), ", which made it by ",
                 mbarrier.init.pc) +
-            line_of("later:   ", describe_role(later.by->warp), does(true), later.pc),
+            line_of("later:   ", describe_role(attempt.by->warp), does(true), attempt.pc),
         "mbarrier.inval and a barrier before its bytes hold data; or the data is in the wrong "
         "place.");
   });
 }
 
-void RaceReport::init(const Later& later, const MbarrierState& mbarrier) const {
+void RaceReport::init(const Attempt& attempt, const MbarrierState& mbarrier) const {
   const Record& init = mbarrier.init;
-  const bool ordered = is_ordered(*later.known, GENERIC, init, 0xff, state_.warp_count());
-  const bool same_cta = state_.warp_of(init.agent).warp.cta == later.by->warp.cta;
-  report(rule::MBARRIER_INIT, mbarrier.init.pc, later.pc, [&] {
+  const bool ordered = is_ordered(*attempt.known, GENERIC, init, 0xff, state_.warp_count());
+  const bool same_cta = state_.warp_of(init.agent).warp.cta == attempt.by->warp.cta;
+  report(rule::MBARRIER_INIT, mbarrier.init.pc, attempt.pc, [&] {
     return text(
         rule::MBARRIER_INIT,
-        state_.opcode_at(later.pc) + " uses the mbarrier at " + name_of_shared(mbarrier.address) +
+        state_.opcode_at(attempt.pc) + " uses the mbarrier at " + name_of_shared(mbarrier.address) +
             (ordered ? ", whose mbarrier.init no fence has made known to the async proxy."
                      : ", whose mbarrier.init is not ordered before that."),
         line_of("earlier: ", role_of(init.agent), ", which made it by ", init.pc) +
-            line_of("later:   ", describe_role(later.by->warp), ", which uses it by ", later.pc),
+            line_of("later:   ", describe_role(attempt.by->warp), ", which uses it by ",
+                    attempt.pc),
         std::string(ordered ? "fence.mbarrier_init.release.cluster (or fence.proxy.async) behind "
                               "mbarrier.init, by the thread that executed it"
                             : "fence.mbarrier_init.release.cluster behind mbarrier.init, then ") +
@@ -533,14 +537,14 @@ void RaceReport::init(const Later& later, const MbarrierState& mbarrier) const {
   });
 }
 
-void RaceReport::exited(const Later& later, uint32_t address) const {
-  report(rule::CTA_EXIT, later.pc, later.pc, [&] {
+void RaceReport::exited(const Attempt& attempt, uint32_t address) const {
+  report(rule::CTA_EXIT, attempt.pc, attempt.pc, [&] {
     return text(
         rule::CTA_EXIT,
-        state_.opcode_at(later.pc) + (later.write ? " writes " : " reads ") +
+        state_.opcode_at(attempt.pc) + (attempt.write ? " writes " : " reads ") +
             name_of_shared(address) +
             ", but that CTA has exited already: its shared memory may be another's.",
-        line_of("later:   ", describe_role(later.by->warp), does(later.write), later.pc),
+        line_of("later:   ", describe_role(attempt.by->warp), does(attempt.write), attempt.pc),
         "barrier.cluster.arrive and barrier.cluster.wait by all threads of the cluster before "
         "they exit, or a wait for the copy before the CTA exits.");
   });

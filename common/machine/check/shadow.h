@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "common/machine/check/access.h"
 #include "common/machine/check/clocks.h"
 
 namespace machine {

@@ -173,7 +173,7 @@ std::unique_ptr<Cluster> make_cluster(Grid& grid, uint64_t id, std::vector<std::
       set_up_warp(warp);
     }
   }
-  if (grid.check) cluster->checker = make_checker(*cluster, shadow);
+  if (grid.check) cluster->checker = std::make_unique<Checker>(*cluster, shadow);
   return cluster;
 }
 

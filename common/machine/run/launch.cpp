@@ -29,7 +29,7 @@ class Launch {
  public:
   Launch(Grid& grid, uint64_t clusters, uint64_t resident)
       : grid_(grid), clusters_(clusters), resident_(std::max<uint64_t>(resident, 1)) {
-    if (grid.check) shadow_ = make_global_shadow();
+    if (grid.check) shadow_ = std::make_shared<GlobalShadow>();
   }
 
   void run() {

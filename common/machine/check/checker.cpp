@@ -356,8 +356,8 @@ void Checker::use_by_copy(const Copy& copy) {
 }
 
 void report_suspects(GlobalShadow& shadow, const Program& program) {
-  for (const auto& [pcs, text] : shadow.suspects()) {
-    report_race(*program.kernel, rule::GLOBAL_RACE, pcs.first, pcs.second, [&] { return text; });
+  for (const auto& [pcs, report] : shadow.suspects()) {
+    report_once(program.kernel->name, report.rule, pcs.first, pcs.second, [&] { return report; });
   }
 }
 

@@ -75,4 +75,15 @@ std::string hang_report(const std::vector<Cluster*>& stuck, bool* is_livelock) {
          others + "." + lines;
 }
 
+Origin hang_origin(const Cluster& stuck) {
+  for (const Cta& cta : stuck.ctas) {
+    for (const Warp& warp : cta.warps) {
+      if (warp.fragments.empty()) continue;
+      const uint32_t pc = warp.fragments.front().pc;
+      return origin_of(warp, pc, pc);
+    }
+  }
+  return {};
+}
+
 }  // namespace machine

@@ -11,4 +11,7 @@ namespace machine {
 // `is_livelock` gets whether some threads run all the same.
 std::string hang_report(const std::vector<Cluster*>& stuck, bool* is_livelock);
 
+// Of one that waits.
+Origin hang_origin(const Cluster& stuck);
+
 }  // namespace machine

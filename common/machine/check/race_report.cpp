@@ -42,6 +42,13 @@ const MbarrierState* RaceReport::mbarrier_of(uint32_t agent) const {
   return nullptr;
 }
 
+const Warp& RaceReport::warp_behind(uint32_t agent) const {
+  if (!state_.is_mbarrier(agent)) return state_.warp_of(agent).warp;
+  const MbarrierState* const mbarrier = mbarrier_of(agent);
+  return mbarrier != nullptr && mbarrier->issuer != nullptr ? *mbarrier->issuer
+                                                            : state_.warps.front().warp;
+}
+
 std::string RaceReport::role_of(uint32_t agent) const {
   if (!state_.is_mbarrier(agent)) {
     return describe_role(state_.warp_of(agent).warp);
@@ -77,11 +84,6 @@ std::string RaceReport::mbarrier_line(uint32_t agent) const {
          (mbarrier->phase == 1 ? " phase is" : " phases are") + " complete";
 }
 
-void RaceReport::report(const Rule& rule, uint32_t pc, uint32_t other_pc,
-                        const std::function<std::string()>& text) const {
-  report_race(*state_.cluster.grid->kernel, rule, pc, other_pc, text);
-}
-
 std::string RaceReport::text(const Rule& rule, const std::string& what, const std::string& lines,
                              const std::string& remedy) const {
   return (rule.severity == Severity::race ? "Race in kernel " : "Undefined in kernel ") +
@@ -107,7 +109,7 @@ void RaceReport::shared(const Attempt& attempt, const Record& record, uint32_t b
   const bool proxies = attempt.async_proxy && in_generic_proxy(record.agent, warps) &&
                        is_ordered(*attempt.known, GENERIC, record, bytes, warps);
   const Rule& rule = proxies ? proxy_rule(attempt, record) : rule::SHARED_RACE;
-  report(rule, record.pc, attempt.pc, [&] {
+  report_race(attempt.by->warp, rule, attempt.pc, record.pc, [&] {
     const std::string lines =
         line_of("earlier: ", role_of(record.agent), does(record.write), record.pc) +
         line_of("later:   ", describe_role(attempt.by->warp), does(attempt.write), attempt.pc) +
@@ -123,7 +125,7 @@ void RaceReport::shared(const Attempt& attempt, const Record& record, uint32_t b
 
 void RaceReport::lanes(const Attempt& attempt, const Record& record, uint32_t bytes,
                        uint32_t index) const {
-  report(rule::LANE_RACE, record.pc, attempt.pc, [&] {
+  report_race(attempt.by->warp, rule::LANE_RACE, attempt.pc, record.pc, [&] {
     const std::string warp = describe_role(attempt.by->warp);
     return text(
         rule::LANE_RACE,
@@ -167,8 +169,8 @@ std::string RaceReport::name_of_global(uint64_t address) const {
 void RaceReport::global_memory(const Attempt& attempt,
                                const GlobalShadow::Conflict& conflict) const {
   const bool lanes = conflict.with.cluster == state_.id && conflict.with.agent == attempt.agent;
-  report(lanes ? rule::LANE_RACE : rule::GLOBAL_RACE, conflict.with.pc, attempt.pc,
-         [&] { return text_of_global(attempt, conflict); });
+  report_race(attempt.by->warp, lanes ? rule::LANE_RACE : rule::GLOBAL_RACE, attempt.pc,
+              conflict.with.pc, [&] { return text_of_global(attempt, conflict); });
 }
 
 std::string RaceReport::text_of_global(const Attempt& attempt,
@@ -193,7 +195,7 @@ std::string RaceReport::text_of_global(const Attempt& attempt,
 }
 
 void RaceReport::never_written(const Attempt& attempt, uint64_t address) const {
-  report(rule::NEVER_WRITTEN, attempt.pc, attempt.pc, [&] {
+  report_race(attempt.by->warp, rule::NEVER_WRITTEN, attempt.pc, attempt.pc, [&] {
     const bool in_shared = (address & WINDOW_MASK) == SHARED_WINDOW;
     return text(rule::NEVER_WRITTEN,
                 state_.opcode_at(attempt.pc) + " reads " +
@@ -451,7 +453,7 @@ void RaceReport::grids_before(const Attempt& attempt, uint64_t address) const {
   for (const WarpKnowledge::Extra& extra : attempt.by->knows.extras()) {
     some_lanes |= clock_of(extra.known.views[GENERIC], state_.grids_before()) != 0;
   }
-  report(rule::GRID_WAIT, attempt.pc, attempt.pc, [&] {
+  report_race(attempt.by->warp, rule::GRID_WAIT, attempt.pc, attempt.pc, [&] {
     return text(
         rule::GRID_WAIT,
         opcode + (attempt.write ? " writes " : " reads ") + name_of_global(address) +
@@ -476,14 +478,14 @@ void RaceReport::early(const Shadow& shadow, uint32_t index, const Record& recor
           ? ""
           : slot_that_is_left(state_.warp_of(record.agent), record.pc, shadow, index);
   if (writer == nullptr) {
-    return report(rule::NEVER_WRITTEN, record.pc, record.pc, [&] {
+    return report_race(warp_behind(record.agent), rule::NEVER_WRITTEN, record.pc, record.pc, [&] {
       return text(
           rule::NEVER_WRITTEN, slot + read + ", which nothing has written.", reader,
           "a write of every byte that is read, of zeros where a matrix ends; or the address "
           "is wrong.");
     });
   }
-  report(rule::SHARED_RACE, record.pc, writer->pc, [&] {
+  report_race(writer->by->warp, rule::SHARED_RACE, writer->pc, record.pc, [&] {
     Attempt attempt{};
     attempt.by = writer->by;
     attempt.pc = record.pc;
@@ -502,7 +504,7 @@ void RaceReport::mbarrier_overwritten(const Attempt& attempt, uint32_t index) co
   const uint32_t address =
       (attempt.shadow->cta->rank << RANK_SHIFT) + SMEM_BASE + index * CELL_BYTES;
   const MbarrierState& mbarrier = state_.mbarriers.at(address);
-  report(rule::MBARRIER_OVERWRITTEN, mbarrier.init.pc, attempt.pc, [&] {
+  report_race(attempt.by->warp, rule::MBARRIER_OVERWRITTEN, attempt.pc, mbarrier.init.pc, [&] {
     return text(
         rule::MBARRIER_OVERWRITTEN,
         state_.opcode_at(attempt.pc) + " writes over the living mbarrier at " +
@@ -519,7 +521,7 @@ void RaceReport::init(const Attempt& attempt, const MbarrierState& mbarrier) con
   const Record& init = mbarrier.init;
   const bool ordered = is_ordered(*attempt.known, GENERIC, init, 0xff, state_.warp_count());
   const bool same_cta = state_.warp_of(init.agent).warp.cta == attempt.by->warp.cta;
-  report(rule::MBARRIER_INIT, mbarrier.init.pc, attempt.pc, [&] {
+  report_race(attempt.by->warp, rule::MBARRIER_INIT, attempt.pc, mbarrier.init.pc, [&] {
     return text(
         rule::MBARRIER_INIT,
         state_.opcode_at(attempt.pc) + " uses the mbarrier at " + name_of_shared(mbarrier.address) +
@@ -538,7 +540,7 @@ void RaceReport::init(const Attempt& attempt, const MbarrierState& mbarrier) con
 }
 
 void RaceReport::exited(const Attempt& attempt, uint32_t address) const {
-  report(rule::CTA_EXIT, attempt.pc, attempt.pc, [&] {
+  report_race(attempt.by->warp, rule::CTA_EXIT, attempt.pc, attempt.pc, [&] {
     return text(
         rule::CTA_EXIT,
         state_.opcode_at(attempt.pc) + (attempt.write ? " writes " : " reads ") +
@@ -553,7 +555,7 @@ void RaceReport::exited(const Attempt& attempt, uint32_t address) const {
 void RaceReport::exit(const Warp& warp, const Shadow::Visit& visit) const {
   const Record& record = visit.record;
   const bool lands = state_.is_mbarrier(record.agent);
-  report(rule::CTA_EXIT, record.pc, record.pc, [&] {
+  report_race(warp, rule::CTA_EXIT, record.pc, record.pc, [&] {
     return text(
         rule::CTA_EXIT,
         "CTA " + text_of(warp.cta->id) + " exits, but " + state_.opcode_at(record.pc) + " to " +
@@ -569,7 +571,7 @@ void RaceReport::exit(const Warp& warp, const Shadow::Visit& visit) const {
 
 void RaceReport::registers(const WarpState& by, uint32_t mask, const WgmmaRegister& reg) const {
   const uint32_t pc = by.warp.pc();
-  report(rule::WGMMA_REGISTERS, reg.pc, pc, [&] {
+  report_race(by.warp, rule::WGMMA_REGISTERS, pc, reg.pc, [&] {
     return text(rule::WGMMA_REGISTERS,
                 state_.opcode_at(pc) +
                     (reg.accumulator ? " names an accumulator" : " writes an operand") +
@@ -584,7 +586,7 @@ void RaceReport::registers(const WarpState& by, uint32_t mask, const WgmmaRegist
 
 void RaceReport::wgmma_fence(const WarpState& by, const WgmmaRegister& reg) const {
   const uint32_t pc = by.warp.pc();
-  report(rule::WGMMA_FENCE, reg.touched_pc, pc, [&] {
+  report_race(by.warp, rule::WGMMA_FENCE, pc, reg.touched == 0 ? pc : reg.touched_pc, [&] {
     return text(
         rule::WGMMA_FENCE,
         std::string("wgmma.fence is missing before wgmma.mma_async: ") +

@@ -38,9 +38,6 @@ class RaceReport {
   void wgmma_fence(const WarpState& by, const WgmmaRegister& reg) const;
 
  private:
-  // `text`: what, lines and remedy as one; it is made only if it is wanted.
-  void report(const Rule& rule, uint32_t pc, uint32_t other_pc,
-              const std::function<std::string()>& text) const;
   std::string text(const Rule& rule, const std::string& what, const std::string& lines,
                    const std::string& remedy) const;
   std::string name_of_shared(uint32_t address) const;
@@ -48,7 +45,8 @@ class RaceReport {
   std::string name_of_cell(const Shadow& shadow, uint32_t index, uint32_t bytes) const;
   const MbarrierState* mbarrier_of(uint32_t agent) const;
   AgentKind kind_of(uint32_t agent) const;
-  std::string role_of(uint32_t agent) const;  // the warp behind an agent of this cluster
+  const Warp& warp_behind(uint32_t agent) const;  // of this cluster
+  std::string role_of(uint32_t agent) const;
   std::string role_in(uint32_t cluster, uint32_t agent) const;
   std::string line_of(const char* name, const std::string& role, const char* does,
                       uint32_t pc) const;

@@ -1,17 +1,17 @@
 #include <cxxabi.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 
 #include "common/machine/code/isa.h"
 #include "common/machine/run/module.h"
+#include "common/machine/text/source.h"
 
 namespace machine {
 namespace {
 
 std::string text_of(const Dim3& at) {
-  return "(" + std::to_string(at.x) + "," + std::to_string(at.y) + "," + std::to_string(at.z) + ")";
+  return std::to_string(at.x) + "," + std::to_string(at.y) + "," + std::to_string(at.z);
 }
 
 // "lane 3", "lanes 0-31", "lanes 0-3,8"
@@ -54,19 +54,6 @@ std::string text_of_operand(const Operand& operand) {
   }
 }
 
-std::string file_line(const Ptx& ptx, uint32_t file, uint32_t line) {
-  const auto found = ptx.files.find(file);
-  if (found == ptx.files.end()) return "";
-  std::error_code unreadable;
-  const auto here = std::filesystem::current_path(unreadable);
-  std::filesystem::path path = std::filesystem::path(found->second).lexically_normal();
-  if (path.is_absolute() && !unreadable) {
-    const auto relative = path.lexically_relative(here);
-    if (!relative.empty() && *relative.begin() != "..") path = relative;
-  }
-  return path.string() + ":" + std::to_string(line);
-}
-
 // Of a mangled name, without return type and parameters.
 std::string demangled(const std::string& name) {
   int failed = 0;
@@ -99,13 +86,18 @@ std::string report(const char* kind, Warp& warp, uint32_t mask, const std::strin
 
 }  // namespace
 
+Origin::Place Program::source(uint32_t pc) const {
+  return source_of(module->ptx(), outermost(module->ptx(), *statements[pc]));
+}
+
 std::string Program::place(uint32_t pc) const {
   const Ptx& ptx = module->ptx();
   const Statement& statement = *statements[pc];
   std::string inner, outer;  // from the outermost call inwards
   for (uint32_t at = statement.place; at != 0; at = ptx.places[at].caller) {
     if (!outer.empty()) inner = (inner.empty() ? outer : outer + ", in " + inner);
-    outer = file_line(ptx, ptx.places[at].file, ptx.places[at].line);
+    const Origin::Place here = source_of(ptx, at);
+    outer = here.line == 0 ? "" : here.file + ":" + std::to_string(here.line);
   }
   if (outer.empty()) return "PTX line " + std::to_string(statement.ptx_line);
   return inner.empty() ? outer : outer + " (in " + inner + ")";
@@ -113,8 +105,7 @@ std::string Program::place(uint32_t pc) const {
 
 std::string Program::source_line(uint32_t pc) const {
   const Ptx& ptx = module->ptx();
-  uint32_t at = statements[pc]->place;
-  while (ptx.places[at].caller != 0) at = ptx.places[at].caller;
+  const uint32_t at = outermost(ptx, *statements[pc]);
   const auto found = ptx.files.find(ptx.places[at].file);
   if (found == ptx.files.end()) return "";
   std::ifstream file(found->second);
@@ -223,7 +214,8 @@ const char* role_of(const Warp& warp) {
 }
 
 std::string describe_role(const Warp& warp) {
-  return "warp " + std::to_string(warp.index) + role_of(warp) + " of CTA " + text_of(warp.cta->id);
+  return "warp " + std::to_string(warp.index) + role_of(warp) + " of CTA (" +
+         text_of(warp.cta->id) + ")";
 }
 
 std::string describe_roles(const std::vector<const Warp*>& warps) {
@@ -240,20 +232,28 @@ std::string describe_roles(const std::vector<const Warp*>& warps) {
     text += role_of(first);
     i = end;
   }
-  return text + " of CTA " + text_of(warps.front()->cta->id);
+  return text + " of CTA (" + text_of(warps.front()->cta->id) + ")";
 }
 
 std::string describe(const Warp& warp, uint32_t mask) {
   return describe_role(warp) + ", " + text_of_lanes(mask);
 }
 
+Origin origin_of(const Warp& warp, uint32_t pc, uint32_t earlier_pc) {
+  const Program& program = *warp.cta->cluster->grid->program;
+  return {kernel_text(*program.kernel), text_of(warp.cta->id), static_cast<int>(warp.index),
+          program.source(pc), earlier_pc == pc ? Origin::Place{} : program.source(earlier_pc)};
+}
+
 void fault(Warp& warp, uint32_t mask, const std::string& what, const Rule& rule) {
-  throw Error(Error::Kind::fault, report("Fault", warp, mask, what, rule), rule);
+  throw Error(Error::Kind::fault, report("Fault", warp, mask, what, rule), rule,
+              origin_of(warp, warp.current->pc, warp.current->pc));
 }
 
 void refuse(Warp& warp, const std::string& what) {
   throw Error(Error::Kind::refused,
-              report("Refused", warp, warp.current->mask, what, rule::REFUSED));
+              report("Refused", warp, warp.current->mask, what, rule::REFUSED), rule::REFUSED,
+              origin_of(warp, warp.current->pc, warp.current->pc));
 }
 
 }  // namespace machine

@@ -1,7 +1,8 @@
-// Reports that do not end a launch (MACHINE_REPORTS=all): each distinct pair of instructions once.
+// Where reports go: to stderr, and as JSON, one object a line, to MACHINE_JSON. Those that do not end
+// a launch (MACHINE_REPORTS=all) are shown once for each pair of instructions. It knows nothing of
+// what they say.
 #pragma once
 
-#include <algorithm>
 #include <functional>
 #include <mutex>
 #include <set>
@@ -9,27 +10,19 @@
 #include <tuple>
 #include <vector>
 
-#include "common/machine/launch.h"
+#include "common/machine/run/error.h"
 
 namespace machine {
+
+struct Warp;
 
 class Reports {
  public:
   // Whether it is the first of this rule and these two instructions of the kernel, in whichever order.
-  bool is_new(const std::string& kernel, const Rule& rule, uint32_t pc, uint32_t other_pc) {
-    const std::lock_guard lock(mutex_);
-    return known_.emplace(kernel, rule.name, std::min(pc, other_pc), std::max(pc, other_pc)).second;
-  }
-  void add(const std::string& text);  // prints it
-  std::vector<std::string> texts() {
-    const std::lock_guard lock(mutex_);
-    return texts_;
-  }
-  void clear() {
-    const std::lock_guard lock(mutex_);
-    known_.clear();
-    texts_.clear();
-  }
+  bool is_new(const std::string& kernel, const Rule& rule, uint32_t pc, uint32_t other_pc);
+  void add(const Error& report);  // shows it
+  std::vector<std::string> texts();
+  void clear();
 
  private:
   std::mutex mutex_;
@@ -39,8 +32,17 @@ class Reports {
 
 Reports& reports();  // of the process
 
-// Throws the report, or prints it and goes on, or leaves it out, as the settings say.
-void report_race(const Kernel& kernel, const Rule& rule, uint32_t pc, uint32_t other_pc,
+// On stderr, or as JSON, or both: as the settings say.
+void show(const Error& report);
+// {"rule": "shared-race", "severity": "race", …}
+std::string json_of(const Error& report);
+
+// Throws the report, or shows it and goes on, or leaves it out, as the settings say. It is made only
+// if it is wanted.
+void report_once(const std::string& kernel, const Rule& rule, uint32_t pc, uint32_t other_pc,
+                 const std::function<Error()>& make);
+// The same of an instruction of `warp` at `pc`; other_pc is of what came before, or the same.
+void report_race(const Warp& warp, const Rule& rule, uint32_t pc, uint32_t other_pc,
                  const std::function<std::string()>& text);
 
 }  // namespace machine

@@ -13,6 +13,7 @@
 
 #include "common/machine/check/access.h"
 #include "common/machine/check/clocks.h"
+#include "common/machine/run/error.h"
 
 namespace machine {
 
@@ -161,9 +162,9 @@ class GlobalShadow {
   using Place = std::tuple<uint64_t, uint32_t, uint16_t>;  // cell, cluster and agent of the reader
   using Pair = std::pair<uint32_t, uint32_t>;              // pcs
   template <class F>
-  void suspect(const Place& place, const Pair& pair, F&& text) {
+  void suspect(const Place& place, const Pair& pair, F&& report) {
     const std::lock_guard lock(mutex_);
-    if (!texts_.contains(pair)) texts_[pair] = text();
+    if (!reports_.contains(pair)) reports_.emplace(pair, report());
     suspects_.emplace(place, pair);
     has_suspects_.store(true, std::memory_order_release);
   }
@@ -172,9 +173,9 @@ class GlobalShadow {
     suspects_.erase(place);
   }
   bool has_suspects() const { return has_suspects_.load(std::memory_order_acquire); }
-  std::map<Pair, std::string> suspects() const {  // the report of each pair that is left
-    std::map<Pair, std::string> left;
-    for (const auto& [place, pair] : suspects_) left[pair] = texts_.at(pair);
+  std::map<Pair, Error> suspects() const {  // the report of each pair that is left
+    std::map<Pair, Error> left;
+    for (const auto& [place, pair] : suspects_) left.emplace(pair, reports_.at(pair));
     return left;
   }
 
@@ -195,7 +196,7 @@ class GlobalShadow {
   std::unordered_map<uint64_t, Channel> channels_;
   std::atomic<bool> has_suspects_{false};
   std::map<Place, Pair> suspects_;
-  std::map<Pair, std::string> texts_;
+  std::map<Pair, Error> reports_;
 };
 
 }  // namespace machine

@@ -5,19 +5,10 @@
 
 #include "common/machine/code/isa.h"
 #include "common/machine/code/shared_layout.h"
+#include "common/machine/text/source.h"
 
 namespace machine {
 namespace {
-
-// "a.cu:12 (PTX line 345)"
-std::string place_text(const Ptx& ptx, const Statement& statement) {
-  uint32_t at = statement.place;
-  while (ptx.places[at].caller != 0) at = ptx.places[at].caller;
-  const auto file = ptx.files.find(ptx.places[at].file);
-  const std::string line = "PTX line " + std::to_string(statement.ptx_line);
-  if (file == ptx.files.end()) return line;
-  return file->second + ":" + std::to_string(ptx.places[at].line) + " (" + line + ")";
-}
 
 uint32_t align_up(uint32_t value, uint32_t align) {
   return (value + align - 1) / align * align;
@@ -49,8 +40,17 @@ size_t callee_operand(const Statement& statement) {
 
 [[noreturn]] void refuse_statement(const Ptx& ptx, const Statement& statement,
                                    const std::string& why) {
-  throw Error(Error::Kind::refused,
-              "'" + statement.opcode + "' at " + place_text(ptx, statement) + ": " + why);
+  const Origin::Place place = source_of(ptx, outermost(ptx, statement));
+  const std::string line = "PTX line " + std::to_string(statement.ptx_line);
+  Origin origin;
+  origin.place = place;
+  throw Error(
+      Error::Kind::refused,
+      "'" + statement.opcode + "' at " +
+          (place.line == 0 ? line
+                           : place.file + ":" + std::to_string(place.line) + " (" + line + ")") +
+          ": " + why,
+      rule::REFUSED, origin);
 }
 
 void add_names(const Operand& operand, std::set<std::string>* names) {

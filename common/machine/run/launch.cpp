@@ -150,7 +150,8 @@ class Launch {
                 " are resident together.";
     }
     const Rule& rule = is_livelock ? rule::LIVELOCK : rule::DEADLOCK;
-    throw Error(Error::Kind::hang, report + report_end(*grid_.program, rule), rule);
+    throw Error(Error::Kind::hang, report + report_end(*grid_.program, rule), rule,
+                hang_origin(*stuck.front()));
   }
 
   Grid& grid_;

@@ -51,8 +51,11 @@ std::shared_ptr<const Program> Module::program(const Kernel& kernel) const {
         try {
           program = decode(*this, ptx_, function, kernel);
         } catch (const Error& error) {
-          throw Error(error.kind, "PTX machine: kernel " + kernel_text(kernel) +
-                                      " cannot run: " + error.what());
+          Origin origin = error.origin;
+          origin.kernel = kernel_text(kernel);
+          throw Error(error.kind,
+                      "PTX machine: kernel " + origin.kernel + " cannot run: " + error.what(),
+                      error.rule, origin);
         }
       }
     }

@@ -37,9 +37,10 @@ Policy policy_from(const char* name) {
               std::string(name) + " is '" + policy + "' but must be eager, lazy or random.");
 }
 
-constexpr const char* NAMES[] = {
-    "MACHINE_POLICY", "MACHINE_SEED",  "MACHINE_CHECK",   "MACHINE_SMS",    "MACHINE_THREADS",
-    "MACHINE_STATS",  "MACHINE_TRACE", "MACHINE_REPORTS", "MACHINE_IGNORE", "MACHINE_POISON"};
+constexpr const char* NAMES[] = {"MACHINE_POLICY", "MACHINE_SEED",    "MACHINE_CHECK",
+                                 "MACHINE_SMS",    "MACHINE_THREADS", "MACHINE_STATS",
+                                 "MACHINE_TRACE",  "MACHINE_REPORTS", "MACHINE_IGNORE",
+                                 "MACHINE_POISON", "MACHINE_JSON"};
 
 void check_names() {
   std::string known;
@@ -94,6 +95,7 @@ Settings read() {
   made.sms = static_cast<uint32_t>(number_from("MACHINE_SMS", 132, 1, 1024));
   const uint64_t cores = std::max(1u, std::thread::hardware_concurrency());
   made.threads = static_cast<uint32_t>(number_from("MACHINE_THREADS", cores, 1, 1024));
+  if (const char* json = std::getenv("MACHINE_JSON")) made.json = json;
   if (const char* trace = std::getenv("MACHINE_TRACE")) made.trace = trace;
   return made;
 }

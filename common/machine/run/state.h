@@ -138,7 +138,8 @@ struct Program {
   std::vector<SharedSymbol> shared_symbols;
   std::vector<SharedVariable> shared_variables;  // by address
   std::vector<Special> specials;
-  uint32_t local_bytes = 0;  // a thread: .local variables, and .param ones of calls
+  uint32_t local_bytes = 0;                 // a thread: .local variables, and .param ones of calls
+  Origin::Place source(uint32_t pc) const;  // of the outermost call that was inlined
   // "stages/05_wgmma.cu:88, in common/ptx/wgmma.cuh:31"
   std::string place(uint32_t pc) const;  // the outermost call first
   // indent + "at …", and under it the line of source, if it can be read
@@ -369,6 +370,8 @@ std::string kernel_text(const Kernel& kernel);
 // How every report ends: the rule, the name of the kernel where kernel_text() has shortened it, and
 // how to get source lines where there are none.
 std::string report_end(const Program& program, const Rule& rule);
+// Of an instruction of a warp, and of an earlier one.
+Origin origin_of(const Warp& warp, uint32_t pc, uint32_t earlier_pc);
 // "warp 4 (consumer) of CTA (1,0,0), lanes 0-31"
 std::string describe(const Warp& warp, uint32_t mask);
 // "warp 4 (consumer) of CTA (1,0,0)"

@@ -118,7 +118,7 @@ bool can_run(Function* function, const Code& code) {
     if (!function->is_refused) machine::prepare(*code.module, *code.kernel);
   } catch (const Error& error) {
     function->is_refused = true;
-    print_refusal(error.what());
+    show_refusal(error);
   }
   return !function->is_refused;
 }

@@ -12,6 +12,8 @@
 #include <string>
 #include <utility>
 
+#include "common/machine/check/reports.h"
+
 namespace machine::runtime {
 namespace {
 
@@ -96,16 +98,14 @@ cudaError_t lost() {
 }
 
 cudaError_t lose(const Error& error) {
-  std::fflush(stdout);
-  std::fprintf(stderr, "%s\n", error.what());
+  show(error);
   exit_status = error.kind == Error::Kind::hang ? EXIT_HANG : EXIT_FAILED;
   lost_status = status_of(error);
   return lost_status;
 }
 
-void print_refusal(const std::string& report) {
-  std::fflush(stdout);
-  std::fprintf(stderr, "%s\n", report.c_str());
+void show_refusal(const Error& error) {
+  show(error);
   spoil_exit();
 }
 

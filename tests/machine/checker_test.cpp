@@ -218,7 +218,8 @@ class Rig {
     return inst;
   }
   void multiply(uint32_t i, uint32_t address, uint64_t group, uint32_t bytes = 1024) {
-    checker_->wgmma_issue(at(i, "wgmma.mma_async"), wgmma(), group, {{address, bytes}});
+    const std::vector<Segment> segments = {{address, bytes}};
+    checker_->wgmma_issue(at(i, "wgmma.mma_async"), wgmma(), group, {segments, {}});
   }
   void wgmma_commit(uint32_t i) {
     ++warp(i).cta->warpgroups[warp(i).index / 4].committed[warp(i).index % 4];

@@ -97,7 +97,7 @@ GlobalAccess Checker::as_global(const Attempt& attempt) const {
   GlobalAccess access;
   access.as.cluster = state_.id;
   access.as.clock = attempt.clock;
-  access.as.pc = attempt.pc;
+  access.as.pc = std::min(attempt.pc, GlobalRecord::MAX_PC);
   access.as.agent = static_cast<uint16_t>(attempt.agent);
   access.as.strong = attempt.strong;
   access.as.write = attempt.write;
@@ -393,6 +393,38 @@ void Checker::read_cells(Attempt& attempt, uint32_t first, uint32_t end) {
     attempt.block = block;
     uint32_t& newest = attempt.plane->newest[block];
     newest = std::max(newest, attempt.clock);
+  }
+}
+
+// `segments`: whole chunks of 16 bytes, in order. Where one write has filled all that lies between the
+// first and the last of them, and is known, no cell needs a look.
+void Checker::read_operand(Attempt& attempt, std::span<const Segment> segments, bool is_recorded) {
+  if (segments.empty()) return;
+  constexpr uint32_t BLOCK = Plane::BLOCK_CELLS;
+  const auto end_of = [](const Segment& segment) {
+    return index_of(segment.address) + segment.bytes / CELL_BYTES;
+  };
+  const uint32_t first = index_of(segments.front().address), end = end_of(segments.back());
+  read_cells(attempt, first, first + 1);
+  const auto* const uniform = attempt.shadow->uniform.data();
+  bool known = true;
+  for (uint32_t block = first / BLOCK; block <= (end - 1) / BLOCK; ++block) {
+    known &= uniform[block] == attempt.known_key;
+  }
+  if (!known) {
+    for (const Segment& segment : segments) {
+      read_cells(attempt, index_of(segment.address), end_of(segment));
+    }
+    return;
+  }
+  if (!is_recorded) return;
+  const uint64_t read = PackedRead::add(0, attempt.read, 0xff, 0);
+  uint64_t* const reads = attempt.plane->reads.data();
+  for (const Segment& segment : segments) {
+    std::fill_n(reads + index_of(segment.address), segment.bytes / CELL_BYTES, read);
+  }
+  for (uint32_t block = first / BLOCK; block <= (end - 1) / BLOCK; ++block) {
+    attempt.plane->newest[block] = std::max(attempt.plane->newest[block], attempt.clock);
   }
 }
 

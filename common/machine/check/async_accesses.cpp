@@ -67,8 +67,7 @@ void Checker::bulk_wait(Warp& warp, uint32_t mask, uint64_t group, bool only_rea
 
 // ---- wgmma ---------------------------------------------------------------------------------------
 
-void Checker::wgmma_issue(Warp& warp, const Inst& inst, uint64_t group,
-                          const std::vector<Segment>& segments,
+void Checker::wgmma_issue(Warp& warp, const Inst& inst, uint64_t group, const WgmmaReads& reads,
                           const WgmmaDescriptors& descriptors) {
   WarpState& state = state_of(warp);
   state.descriptors[warp.pc()] = descriptors;
@@ -77,11 +76,10 @@ void Checker::wgmma_issue(Warp& warp, const Inst& inst, uint64_t group,
   Attempt attempt{&state, &state.knows.of(FULL), warp.pc(), state.knows.agent(WGMMA_READS), clock,
                   false};
   attempt.async_proxy = true;
-  if (segments.empty() || !enter(attempt, segments[0].address)) return;
-  for (const Segment& segment : segments) {  // chunks of 16 bytes of the warp's own CTA
-    const uint32_t first = index_of(segment.address);
-    read_cells(attempt, first, first + segment.bytes / CELL_BYTES);
-  }
+  if (!enter(attempt, warp.cta->rank << RANK_SHIFT)) return;
+  // The four warps of a warpgroup read the same B, together: one of them stands for all.
+  read_operand(attempt, reads.a, true);
+  read_operand(attempt, reads.b, warp.index % 4 == 0);
 }
 
 // Registers that were loaded before it have been: the lanes' earlier accesses are over.

@@ -16,13 +16,14 @@ Checker::Checker(Cluster& cluster, std::shared_ptr<GlobalShadow> global)
   looks_for_poison = settings().poison;
   state_.warps.reserve(cluster.ctas.size() * cluster.grid->warps_per_cta);
   for (Cta& cta : cluster.ctas) {
-    Shadow& shadow = state_.shadows.emplace_back();
-    shadow.cta = &cta;
-    shadow.cells.resize((cta.smem_bytes + CELL_BYTES - 1) / CELL_BYTES);
-    shadow.uniform.resize(shadow.cells.size() / Plane::BLOCK_CELLS + 1);
+    state_.shadows.push_back(Shadow::take(cta));
     for (Warp& warp : cta.warps) state_.warps.emplace_back(warp);
   }
   barriers_.resize(cluster.ctas.size());
+}
+
+Checker::~Checker() {
+  for (Shadow& shadow : state_.shadows) Shadow::give_back(std::move(shadow));
 }
 
 // ---- Fences --------------------------------------------------------------------------------------

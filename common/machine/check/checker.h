@@ -11,6 +11,7 @@
 #include <array>
 #include <bit>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -25,6 +26,9 @@ namespace machine {
 class Checker {
  public:
   Checker(Cluster& cluster, std::shared_ptr<GlobalShadow> global);
+  ~Checker();
+  Checker(const Checker&) = delete;
+  Checker& operator=(const Checker&) = delete;
 
   // Whether loads look for what was never written: Checker::never_written.
   bool looks_for_poison = false;
@@ -99,8 +103,11 @@ class Checker {
 
   // ---- wgmma. Called when a warp issues it: the shared memory that its 16 rows of A (none if A is
   // in registers) and B are read from, and the group it will be committed to.
-  void wgmma_issue(Warp& warp, const Inst& inst, uint64_t group,
-                   const std::vector<Segment>& segments, const WgmmaDescriptors& descriptors = {});
+  struct WgmmaReads {  // shared offsets
+    std::span<const Segment> a, b;
+  };
+  void wgmma_issue(Warp& warp, const Inst& inst, uint64_t group, const WgmmaReads& reads,
+                   const WgmmaDescriptors& descriptors = {});
   void wgmma_fence(Warp& warp);
   // wait_group returned: groups up to groups[i] of warp i of the warpgroup are complete.
   void wgmma_wait(Warp& warp, const uint64_t groups[4]);
@@ -218,6 +225,7 @@ class Checker {
   void access_segment(Attempt& attempt, const Segment& segment);
   void write_cells(Attempt& attempt, uint32_t first, uint32_t end);
   void read_cells(Attempt& attempt, uint32_t first, uint32_t end);
+  void read_operand(Attempt& attempt, std::span<const Segment> segments, bool is_recorded);
 
   // ---- mbarriers
   // Whether its init is known, through order or through fence.mbarrier_init.

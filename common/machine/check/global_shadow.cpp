@@ -1,4 +1,9 @@
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <atomic>
+#include <new>
+#include <utility>
 
 #include "common/machine/check/shadow.h"
 
@@ -18,7 +23,7 @@ void put(GlobalRecord& into, const GlobalRecord& record) {
     return;
   }
   const uint32_t changed = lanes_of(record.bytes);
-  into.lanes = static_cast<uint16_t>((into.lanes & ~changed) | (record.lanes & changed));
+  into.lanes = (into.lanes & ~changed) | (record.lanes & changed);
   into.bytes |= record.bytes;
   into.pc = record.pc;
 }
@@ -51,13 +56,49 @@ bool conflicts(const GlobalAccess& access, const GlobalRecord& before) {
 
 }  // namespace
 
-// What was written in this launch, page by page; reads are kept for such pages only.
+// What was written in this launch, page by page; reads are kept for such pages only, from the first
+// one on.
 struct GlobalShadow::Page {
-  struct Cell {
-    GlobalRecord write, read;
-  };
+  using Records = std::array<GlobalRecord, PAGE_BYTES / CELL_BYTES>;
+
   std::mutex mutex;
-  std::array<Cell, PAGE_BYTES / CELL_BYTES> cells;
+  Records writes;
+  std::unique_ptr<Records> reads;
+};
+
+// Memory for pages, of zeros: in slabs, each larger than the one before, large ones of huge pages, for
+// a launch may write much or little.
+class GlobalShadow::Slabs {
+ public:
+  ~Slabs() {
+    for (const auto& [memory, bytes] : all_) munmap(memory, bytes);
+  }
+
+  Page* take() {
+    const std::lock_guard lock(mutex_);
+    if (left_ < sizeof(Page)) grow();
+    left_ -= sizeof(Page);
+    return new (std::exchange(next_, next_ + sizeof(Page))) Page;
+  }
+
+ private:
+  static constexpr size_t FIRST = 1 << 17, HUGE_PAGE = 1 << 21, LARGEST = 1 << 23;
+
+  void grow() {
+    const size_t bytes = all_.empty() ? FIRST : std::min(2 * all_.back().second, LARGEST);
+    void* const memory =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    if (bytes > HUGE_PAGE) madvise(memory, bytes, MADV_HUGEPAGE);
+    all_.emplace_back(memory, bytes);
+    next_ = static_cast<std::byte*>(memory);
+    left_ = bytes;
+  }
+
+  std::mutex mutex_;
+  std::vector<std::pair<void*, size_t>> all_;
+  std::byte* next_ = nullptr;
+  size_t left_ = 0;
 };
 
 // Three levels of tables, the last one of pages; entries are added, never changed.
@@ -70,6 +111,20 @@ class GlobalShadow::Cursor {
  public:
   Cursor(GlobalShadow& shadow, GlobalAccess& access) : shadow_(shadow), access_(access) {}
   ~Cursor() { leave(); }
+
+  // What kernels do most: the first write of a launch to a place that only writes have touched, or more
+  // of the same write. False: nothing was done.
+  bool write_first(uint64_t address, uint32_t bytes) {
+    if (address >> PAGE_SHIFT != number_ || page_ == nullptr || page_->reads) return false;
+    GlobalRecord& cell = page_->writes[address % PAGE_BYTES / CELL_BYTES];
+    const uint32_t offset = address % CELL_BYTES, mask = ((1u << bytes) - 1) << offset;
+    if (!access_.as.write || offset + bytes > CELL_BYTES) return false;
+    if (cell.clock != 0 && (!same_moment(cell, access_.as) || (cell.bytes & mask) != 0))
+      return false;
+    access_.as.bytes = static_cast<uint8_t>(mask);
+    put(cell, access_.as);
+    return true;
+  }
 
   std::optional<Conflict> step(uint64_t address, uint64_t bytes) {
     for (const uint64_t end = address + bytes; address < end;) {
@@ -86,20 +141,26 @@ class GlobalShadow::Cursor {
         continue;
       }
       access_.as.bytes = static_cast<uint8_t>(((1u << size) - 1) << offset);
-      Page::Cell& cell = page_->cells[address % PAGE_BYTES / CELL_BYTES];
+      const uint64_t index = address % PAGE_BYTES / CELL_BYTES;
+      GlobalRecord& write = page_->writes[index];
+      GlobalRecord* read = page_->reads ? &(*page_->reads)[index] : nullptr;
       const auto conflict = [&](const GlobalRecord& with) {
         return Conflict{with, address - offset, uint32_t{with.bytes} & access_.as.bytes};
       };
-      if (conflicts(access_, cell.write)) return conflict(cell.write);
+      if (conflicts(access_, write)) return conflict(write);
       if (access_.as.write) {
-        if (conflicts(access_, cell.read)) return conflict(cell.read);
-        put(cell.write, access_.as);
+        if (read != nullptr && conflicts(access_, *read)) return conflict(*read);
+        put(write, access_.as);
         // What a warp has read it updates now: others race with that at the most.
-        const bool own =
-            cell.read.cluster == access_.as.cluster && cell.read.agent == access_.as.agent;
-        if (access_.as.atomic && own) cell.read = {};
+        const bool own = read != nullptr && read->cluster == access_.as.cluster &&
+                         read->agent == access_.as.agent;
+        if (access_.as.atomic && own) *read = {};
       } else if (!access_.as.strong) {
-        put(cell.read, access_.as);
+        if (read == nullptr) {
+          page_->reads = std::make_unique<Page::Records>();
+          read = &(*page_->reads)[index];
+        }
+        put(*read, access_.as);
       }
       address += size;
     }
@@ -118,7 +179,8 @@ class GlobalShadow::Cursor {
   Page* page_ = nullptr;
 };
 
-GlobalShadow::GlobalShadow() : root_(std::make_unique<Table>()) {}
+GlobalShadow::GlobalShadow()
+    : root_(std::make_unique<Table>()), slabs_(std::make_unique<Slabs>()) {}
 
 GlobalShadow::~GlobalShadow() {
   for (auto& middle : root_->next) {
@@ -127,7 +189,9 @@ GlobalShadow::~GlobalShadow() {
     for (auto& last : tables->next) {
       auto* const pages = static_cast<Table*>(last.load());
       if (pages == nullptr) continue;
-      for (auto& page : pages->next) delete static_cast<Page*>(page.load());
+      for (auto& page : pages->next) {
+        if (page.load() != nullptr) static_cast<Page*>(page.load())->~Page();
+      }
       delete pages;
     }
     delete tables;
@@ -136,23 +200,28 @@ GlobalShadow::~GlobalShadow() {
 
 GlobalShadow::Page* GlobalShadow::find(uint64_t address, bool make) {
   // The entry; another thread may make it at the same time.
-  const auto follow = [make]<class T>(std::atomic<void*>& entry, T*) {
+  const auto follow = [make](std::atomic<void*>& entry, auto&& fresh, auto&& drop) {
     void* found = entry.load(std::memory_order_acquire);
     if (found == nullptr && make) {
-      T* const made = new T;
+      void* const made = fresh();
       if (entry.compare_exchange_strong(found, made, std::memory_order_acq_rel)) return made;
-      delete made;
+      drop(made);
     }
-    return static_cast<T*>(found);
+    return found;
+  };
+  const auto table = [&](std::atomic<void*>& entry) {
+    return static_cast<Table*>(follow(
+        entry, [] { return new Table; }, [](void* made) { delete static_cast<Table*>(made); }));
   };
   const auto part = [&](uint32_t level) {
     return address >> (PAGE_SHIFT + LEVEL_BITS * level) & ((1u << LEVEL_BITS) - 1);
   };
-  Table* const middle = follow(root_->next[part(2)], static_cast<Table*>(nullptr));
+  Table* const middle = table(root_->next[part(2)]);
   if (middle == nullptr) return nullptr;
-  Table* const last = follow(middle->next[part(1)], static_cast<Table*>(nullptr));
+  Table* const last = table(middle->next[part(1)]);
   if (last == nullptr) return nullptr;
-  return follow(last->next[part(0)], static_cast<Page*>(nullptr));
+  return static_cast<Page*>(
+      follow(last->next[part(0)], [this] { return slabs_->take(); }, [](void*) {}));
 }
 
 std::optional<GlobalShadow::Conflict> GlobalShadow::access(GlobalAccess access, uint64_t address,
@@ -172,7 +241,8 @@ std::optional<GlobalShadow::Conflict> GlobalShadow::access(GlobalAccess access, 
   Cursor cursor(*this, access);
   for (; mask != 0; mask &= mask - 1) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(mask));
-    access.as.lanes = static_cast<uint16_t>(lane_pair(lane, lane));
+    access.as.lanes = lane_pair(lane, lane);
+    if (cursor.write_first(addresses[lane], bytes)) continue;
     auto conflict = cursor.step(addresses[lane], bytes);
     if (!conflict) continue;
     if (conflict->with.write && access.same != nullptr && (*access.same)(lane)) continue;

@@ -85,8 +85,12 @@ struct Plane {
   std::vector<uint32_t> newest;  // greatest clock in a block of cells
 };
 
-// Of one CTA's shared memory.
+// Of one CTA's shared memory. Its arrays are large: they are taken from a CTA that is done, and made
+// empty, rather than made anew.
 struct Shadow {
+  static Shadow take(Cta& cta);
+  static void give_back(Shadow&& shadow);
+
   Cta* cta = nullptr;
   std::vector<Cell> cells;
   std::vector<uint64_t> uniform;  // by block: the key of all its cells; 0: they may differ
@@ -115,23 +119,29 @@ struct Shadow {
   }
 
  private:
+  void clear();
+
   std::vector<Plane*> by_agent;
 };
 
-// An access to global memory as its shadow records it.
+// An access to global memory as its shadow records it, in 16 bytes; all 0: none.
 struct GlobalRecord {
-  uint32_t cluster = 0, clock = 0, pc = 0;
-  uint16_t agent = 0, lanes = 0;
-  uint8_t bytes = 0;
-  bool strong = false, write = false;
-  bool atomic = false;
-  bool narrow = false;  // less than 4 bytes: lanes that share a word are not told apart
+  static constexpr uint32_t MAX_PC = (1u << 22) - 1;
+
+  uint32_t cluster;
+  uint32_t clock : 28;  // no more than PackedRead::MAX_CLOCK; 0: no access
+  bool strong : 1, write : 1, atomic : 1;
+  bool narrow : 1;  // less than 4 bytes: lanes that share a word are not told apart
+  uint32_t pc : 22, lanes : 10;
+  uint16_t agent;
+  uint8_t bytes;
 
   Record record() const { return {agent, clock, pc, lanes, bytes, write}; }
 };
+static_assert(sizeof(GlobalRecord) == 16);
 
 struct GlobalAccess {
-  GlobalRecord as;         // who accesses, and when; bytes is filled in cell by cell
+  GlobalRecord as{};       // who accesses, and when; bytes is filled in cell by cell
   const Knowledge* known;  // by whoever accesses
   bool async_proxy = false;
   uint32_t warps = 0;  // of a cluster
@@ -187,10 +197,12 @@ class GlobalShadow {
  private:
   struct Page;
   struct Table;
+  class Slabs;
   Page* find(uint64_t address, bool make);
   class Cursor;
 
   std::unique_ptr<Table> root_;
+  std::unique_ptr<Slabs> slabs_;
   std::atomic<bool> has_released_{false};
   std::mutex mutex_;  // of what follows
   std::unordered_map<uint64_t, Channel> channels_;

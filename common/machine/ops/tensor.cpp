@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "common/machine/check/checker.h"
@@ -329,25 +331,38 @@ void run_wgmma(Cta& cta, uint32_t group, WgmmaOp& op) {
   cta.cluster->products += uint64_t{64} * n * wgmma_k(a_type(inst));
 }
 
+// What an instruction reads of `count` values of mn from `first` on, by what its descriptor says.
+// Kernels go round the same slots again and again.
+using SegmentsKey = std::tuple<uint64_t, MatrixType, bool, int, int>;
+thread_local std::map<SegmentsKey, std::vector<Segment>> known_segments;
+
+const std::vector<Segment>& segments_of(const MatrixView& view, uint64_t descriptor, int first,
+                                        int count) {
+  const SegmentsKey key = {descriptor, view.type(), view.mn_major(), first, count};
+  const auto [at, made] = known_segments.try_emplace(key);
+  if (made) view.append_segments(first, count, at->second);
+  return at->second;
+}
+
 void check_operands(Warp& warp, const Inst& inst, uint64_t group) {
   const WgmmaSlots at = wgmma_slots(inst);
   const int row = static_cast<int>(warp.index % WARPS * 16);
   const int n = static_cast<int>(inst.mods >> SIZE_SHIFT);
-  std::vector<Segment> segments;
   const bool a_in_memory = (inst.mods & A_IN_REGISTERS) == 0;
-  if (a_in_memory) {
-    const MatrixView a = view_of_a(warp, inst, at, uniform64(warp, inst.slots[at.a]));
-    check_inside(warp, a, uniform64(warp, inst.slots[at.a]), row, 16, "A");
-    a.append_segments(row, 16, segments);
-  }
-  const MatrixView b = view_of_b(warp, inst, at, uniform64(warp, inst.slots[at.b]));
-  check_inside(warp, b, uniform64(warp, inst.slots[at.b]), 0, n, "B");
-  if (!warp.cta->cluster->checker) return;
-  b.append_segments(0, n, segments);
-  for (Segment& segment : segments) segment.address |= warp.cta->rank << RANK_SHIFT;
-  warp.cta->cluster->checker->wgmma_issue(
-      warp, inst, group, segments,
-      {a_in_memory ? uniform64(warp, inst.slots[at.a]) : 0, uniform64(warp, inst.slots[at.b])});
+  const uint64_t descriptor_a = a_in_memory ? uniform64(warp, inst.slots[at.a]) : 0;
+  const uint64_t descriptor_b = uniform64(warp, inst.slots[at.b]);
+  const MatrixView a = view_of_a(warp, inst, at, descriptor_a);
+  const MatrixView b = view_of_b(warp, inst, at, descriptor_b);
+  if (a_in_memory) check_inside(warp, a, descriptor_a, row, 16, "A");
+  check_inside(warp, b, descriptor_b, 0, n, "B");
+  Checker* const checker = warp.cta->cluster->checker.get();
+  if (checker == nullptr) return;
+  constexpr size_t REMEMBERED = 4096;
+  if (known_segments.size() > REMEMBERED) known_segments.clear();
+  Checker::WgmmaReads reads;
+  if (a_in_memory) reads.a = segments_of(a, descriptor_a, row, 16);
+  reads.b = segments_of(b, descriptor_b, 0, n);
+  checker->wgmma_issue(warp, inst, group, reads, {descriptor_a, descriptor_b});
 }
 
 // Each warp issues; when the fourth has, the operation can run.

@@ -1,3 +1,5 @@
+// The shadow of global memory: pages that appear when they are first written. It knows nothing of
+// what is done about a conflict.
 #include <sys/mman.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The sentences of the checker. It decides nothing: that two accesses conflict is known before.
 #include "common/machine/check/race_report.h"
 
 #include <bit>

@@ -1,3 +1,5 @@
+// How reports name kernels, warps, lanes, places and instructions, and how a handler ends a launch. It
+// knows nothing of rules.
 #include <cxxabi.h>
 
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// What the lanes of a warp know, and tell others. It knows nothing of memory.
 #include "common/machine/check/warp_knowledge.h"
 
 #include <bit>

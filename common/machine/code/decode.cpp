@@ -1,25 +1,17 @@
+// From statements to a flat list of instructions: handlers, rows of operands, branch targets, calls. It
+// knows of an instruction only what its row of the table says.
 #include <algorithm>
-#include <cstring>
 #include <map>
-#include <set>
 
+#include "common/machine/code/calls.h"
 #include "common/machine/code/isa.h"
+#include "common/machine/code/operand_spec.h"
+#include "common/machine/code/rows.h"
 #include "common/machine/code/shared_layout.h"
 #include "common/machine/text/source.h"
 
 namespace machine {
 namespace {
-
-uint32_t align_up(uint32_t value, uint32_t align) {
-  return (value + align - 1) / align * align;
-}
-
-const Function* find_function(const Ptx& ptx, const std::string& name) {
-  for (const Function& function : ptx.functions) {
-    if (function.name == name && !function.entry) return &function;
-  }
-  return nullptr;
-}
 
 const Variable* find_variable(const std::vector<Variable>& variables, const std::string& name) {
   for (const Variable& variable : variables) {
@@ -28,137 +20,19 @@ const Variable* find_variable(const std::vector<Variable>& variables, const std:
   return nullptr;
 }
 
-bool is_call(const Statement& statement) {
-  return (statement.opcode == "call" || statement.opcode == "call.uni") &&
-         !statement.operands.empty();
-}
-
-// call (results), function, (arguments): the operand that names the function.
-size_t callee_operand(const Statement& statement) {
-  return statement.operands[0].kind == Operand::Kind::vector ? 1 : 0;
-}
-
-[[noreturn]] void refuse_statement(const Ptx& ptx, const Statement& statement,
-                                   const std::string& why) {
-  const Origin::Place place = source_of(ptx, outermost(ptx, statement));
-  const std::string line = "PTX line " + std::to_string(statement.ptx_line);
-  Origin origin;
-  origin.place = place;
-  throw Error(
-      Error::Kind::refused,
-      "'" + statement.opcode + "' at " +
-          (place.line == 0 ? line
-                           : place.file + ":" + std::to_string(place.line) + " (" + line + ")") +
-          ": " + why,
-      rule::REFUSED, origin);
-}
-
-void add_names(const Operand& operand, std::set<std::string>* names) {
-  if (operand.kind == Operand::Kind::symbol) names->insert(operand.name);
-  for (const Operand& part : operand.parts) add_names(part, names);
-}
-
-bool is_indirect(const Statement& statement) {
-  return is_call(statement) &&
-         statement.operands[callee_operand(statement)].kind == Operand::Kind::reg;
-}
-
-// Those whose address stands in an instruction or a variable: what indirect calls may call.
-std::vector<const Function*> pointed_to(const Ptx& ptx) {
-  std::set<std::string> names;
-  for (const Function& function : ptx.functions) {
-    for (const Statement& statement : function.statements) {
-      if (is_call(statement)) continue;
-      for (const Operand& operand : statement.operands) add_names(operand, &names);
-    }
-  }
-  for (const Variable& variable : ptx.variables) {
-    for (const auto& [offset, name] : variable.addresses) names.insert(name);
-  }
-  std::vector<const Function*> functions;
-  for (const Function& function : ptx.functions) {
-    if (!function.entry && names.contains(function.name)) functions.push_back(&function);
-  }
-  return functions;
-}
-
-// The entry and the functions that it may call, each once.
-std::vector<const Function*> reachable(const Ptx& ptx, const Function& entry) {
-  std::vector<const Function*> all = {&entry};
-  const auto add = [&all](const Function* function) {
-    if (std::find(all.begin(), all.end(), function) == all.end()) all.push_back(function);
-  };
-  for (size_t i = 0; i < all.size(); ++i) {
-    for (const Statement& statement : all[i]->statements) {
-      if (is_indirect(statement)) {
-        for (const Function* function : pointed_to(ptx)) add(function);
-      } else if (is_call(statement)) {
-        const auto* const callee =
-            find_function(ptx, statement.operands[callee_operand(statement)].name);
-        if (callee != nullptr) add(callee);
-      }
-    }
-  }
-  return all;
-}
-
-// One item of Row::operands.
-struct Spec {
-  enum class Kind { scalar, vector, address, pair, rest } kind = Kind::scalar;
-  char width = 'x';         // of the item; of a pair: of its first
-  char second_width = 'p';  // of a pair
-  bool optional = false;
-};
-
-char width_code(std::string_view item) {
-  const size_t colon = item.find(':');
-  if (colon == std::string_view::npos) return 'x';
-  const std::string_view code = item.substr(colon + 1);
-  if (code.starts_with("32") || code.starts_with("16")) return '3';
-  return code.starts_with("64") ? '6' : code[0];
-}
-
-std::vector<Spec> parse_specs(std::string_view text) {
-  std::vector<Spec> specs;
-  while (!text.empty()) {
-    size_t end = 0;
-    for (int depth = 0; end < text.size() && (text[end] != ',' || depth > 0); ++end) {
-      depth += text[end] == '[' || text[end] == '{';
-      depth -= text[end] == ']' || text[end] == '}';
-    }
-    std::string_view item = text.substr(0, end);
-    text = end < text.size() ? text.substr(end + 1) : "";
-    while (!item.empty() && item[0] == ' ') item.remove_prefix(1);
-    if (item.empty()) continue;
-    Spec spec;
-    spec.optional = item.ends_with('?');
-    const size_t bar = item.find('|');
-    if (item[0] == '*') {
-      spec.kind = Spec::Kind::rest;
-    } else if (item[0] == '[') {
-      spec.kind = Spec::Kind::address;
-    } else if (item[0] == '{') {
-      spec.kind = Spec::Kind::vector;
-    } else if (bar != std::string_view::npos) {
-      spec.kind = Spec::Kind::pair;
-      spec.second_width = width_code(item.substr(bar + 1));
-    }
-    spec.width = width_code(item.substr(0, bar));
-    specs.push_back(spec);
-  }
-  return specs;
-}
-
 class Decoder {
  public:
   Decoder(const Module& module, const Ptx& ptx, const Function& entry, const Kernel& kernel)
-      : module_(module), ptx_(ptx), functions_(reachable(ptx, entry)), program_(new Program) {
+      : module_(module),
+        ptx_(ptx),
+        functions_(reachable(ptx, entry)),
+        program_(new Program),
+        rows_(*program_) {
     program_->module = &module;
     program_->kernel = &kernel;
     shared_ = lay_out_shared(ptx, functions_);
     program_->shared_variables = shared_.variables;
     program_->callables.resize(ptx.functions.size());
-    image_.resize(FIRST_ROW);
     for (size_t i = 0; i < kernel.params.size(); ++i) {
       entry_params_[entry.params[i].name] = kernel.params[i].offset;
     }
@@ -170,8 +44,7 @@ class Decoder {
       lay_out_locals(*function);
     }
     for (const Function* function : functions_) add_function(*function);
-    place_registers();
-    program_->image.assign(image_.begin(), image_.end());
+    rows_.place();
     program_->local_bytes = align_up(local_bytes_, 16);
     return program_;
   }
@@ -195,89 +68,22 @@ class Decoder {
     for (const Variable& variable : function.results) add(variable);
   }
 
-  // ---- Rows ----
-  // A register's row is known once all constants are placed: until then rows are numbers of
-  // registers with this bit.
-  static constexpr uint32_t REGISTER = 1u << 31;
-
-  uint32_t new_row(Width width) {
-    const uint32_t row = static_cast<uint32_t>(image_.size());
-    image_.resize(row + LANES * (width == Width::w64 ? 8 : 4));
-    return row;
-  }
-
-  uint32_t constant_row(Width width, uint64_t bits) {
-    const auto [at, made] = constants_.try_emplace({width, bits}, 0);
-    if (!made) return at->second;
-    const uint32_t row = at->second = new_row(width);
-    if (width == Width::pred) {
-      const uint32_t mask = bits ? FULL : 0;
-      std::memcpy(&image_[row], &mask, 4);
-      return row;
-    }
-    const uint32_t bytes = width == Width::w64 ? 8 : 4;
-    for (uint32_t lane = 0; lane < LANES; ++lane) {
-      std::memcpy(&image_[row + lane * bytes], &bits, bytes);
-    }
-    return row;
-  }
-
   uint32_t special_row(const std::string& name, Width width) {
-    if (name == "WARP_SZ") return constant_row(width, LANES);
+    if (name == "WARP_SZ") return rows_.constant(width, LANES);
     const SpecialRegister* const what = find_special(name);
     if (what == nullptr) {
       refuse_statement(ptx_, *statement_, "there is no special register " + name + ".");
     }
-    for (const auto& special : program_->specials) {
-      if (special.what == what && special.width == width) return special.row;
-    }
-    program_->specials.push_back({what, new_row(width), width});
-    return program_->specials.back().row;
-  }
-
-  uint32_t shared_row(uint32_t address, Width width) {
-    for (const auto& symbol : program_->shared_symbols) {
-      if (symbol.address == address && symbol.width == width) return symbol.row;
-    }
-    program_->shared_symbols.push_back({new_row(width), width, address});
-    return program_->shared_symbols.back().row;
-  }
-
-  void place_registers() {
-    std::vector<uint32_t> rows(register_widths_.size());
-    uint32_t end = align_up(static_cast<uint32_t>(image_.size()), 128);
-    for (size_t i = 0; i < rows.size(); ++i) {
-      if (register_widths_[i] == Width::pred) continue;
-      rows[i] = end;
-      end += LANES * (register_widths_[i] == Width::w64 ? 8 : 4);
-    }
-    for (size_t i = 0; i < rows.size(); ++i) {
-      if (register_widths_[i] != Width::pred) continue;
-      rows[i] = end;
-      end += 4;
-    }
-    program_->rows_bytes = align_up(end, 256);
-    const auto place = [&rows](uint32_t& row) {
-      if (row & REGISTER) row = rows[row & ~REGISTER];
-    };
-    for (Inst& inst : program_->code) {
-      for (uint32_t& row : inst.op) place(row);
-      place(inst.guard);
-    }
-    for (std::vector<Slot>& slots : program_->slots) {
-      for (Slot& slot : slots) place(slot.row);
-    }
-    for (Callable& callable : program_->callables) {
-      place(callable.return_row);
-      for (Slot& slot : callable.registers) place(slot.row);
-    }
+    return rows_.special(what, width);
   }
 
   // ---- Functions ----
   void add_function(const Function& function) {
     function_ = &function;
-    first_register_ = static_cast<uint32_t>(register_widths_.size());
-    for (const Register& made : function.registers) register_widths_.push_back(made.width);
+    registers_.clear();
+    for (const Register& made : function.registers) {
+      registers_.push_back(rows_.add_register(made.width));
+    }
     if (!function.entry) make_callable(function);
     find_async_registers();
     shared_variables_ = shared_variables_in(function, shared_);
@@ -322,8 +128,7 @@ class Decoder {
       slot.row = register_row(static_cast<int>(i));
       slot.width = function.registers[i].width;
     }
-    made.return_row = static_cast<uint32_t>(register_widths_.size()) | REGISTER;
-    register_widths_.push_back(Width::w32);
+    made.return_row = rows_.add_register(Width::w32);
   }
 
   // Registers that wgmma reads or writes while other instructions run.
@@ -624,7 +429,7 @@ class Decoder {
     refuse_statement(ptx_, *statement_, std::string("its operands are not ") + row.operands + ".");
   }
 
-  uint32_t register_row(int reg) const { return (first_register_ + reg) | REGISTER; }
+  uint32_t register_row(int reg) const { return registers_[static_cast<size_t>(reg)]; }
 
   Type type_of_code(char code) const {
     if (code == 's') return opcode_->type(1);
@@ -681,16 +486,16 @@ class Decoder {
         uint64_t bits = operand.bits;
         if (slot.width == Width::w32) bits = static_cast<uint32_t>(bits);
         if (bytes_of(type) == 2 && (code == 't' || code == 's' || code == 'r')) bits &= 0xffff;
-        slot.row = constant_row(slot.width, bits);
+        slot.row = rows_.constant(slot.width, bits);
         return slot;
       }
       case Operand::Kind::f32:
-        slot.row = constant_row(slot.width, operand.bits);
+        slot.row = rows_.constant(slot.width, operand.bits);
         return slot;
       case Operand::Kind::f64: {
         const auto narrow =
             std::bit_cast<uint32_t>(static_cast<float>(std::bit_cast<double>(operand.bits)));
-        slot.row = constant_row(slot.width, slot.width == Width::w64 ? operand.bits : narrow);
+        slot.row = rows_.constant(slot.width, slot.width == Width::w64 ? operand.bits : narrow);
         return slot;
       }
       default:
@@ -718,7 +523,7 @@ class Decoder {
       slot = symbol(base, Width::w64);
     } else if (base.kind == Operand::Kind::integer) {
       slot.width = Width::w64;
-      slot.row = constant_row(Width::w64, base.bits);
+      slot.row = rows_.constant(Width::w64, base.bits);
     } else {
       refuse_statement(ptx_, *statement_, "an address has a form that is not supported.");
     }
@@ -734,7 +539,7 @@ class Decoder {
     const uint64_t offset = static_cast<uint64_t>(operand.offset);
     const auto shared = shared_.address.find(operand.name);
     if (shared != shared_.address.end()) {
-      slot.row = shared_row(shared->second + static_cast<uint32_t>(offset), width);
+      slot.row = rows_.shared(shared->second + static_cast<uint32_t>(offset), width);
       return slot;
     }
     const auto& locals = locals_.at(function_);
@@ -754,7 +559,7 @@ class Decoder {
         refuse_statement(ptx_, *statement_, "there is no '" + operand.name + "' in this module.");
       }
     }
-    slot.row = constant_row(width, address + offset);
+    slot.row = rows_.constant(width, address + offset);
     return slot;
   }
 
@@ -771,59 +576,21 @@ class Decoder {
   std::vector<const Function*> functions_;
   std::shared_ptr<Program> program_;
   SharedLayout shared_;
-  std::vector<uint8_t> image_;
-  std::map<std::pair<Width, uint64_t>, uint32_t> constants_;
+  Rows rows_;
   std::map<std::string, uint32_t> entry_params_;
   std::map<const Function*, std::map<std::string, Local>> locals_;
   uint32_t local_bytes_ = 0;
-  std::vector<Width> register_widths_;
   std::vector<Branch> branches_;
   // Of the function and statement under way:
   const Function* function_ = nullptr;
   const Statement* statement_ = nullptr;
   const Opcode* opcode_ = nullptr;
-  uint32_t first_register_ = 0;
+  std::vector<uint32_t> registers_;  // their rows
   std::vector<bool> async_registers_;
   std::vector<uint16_t> shared_variables_;  // by register
 };
 
 }  // namespace
-
-uint64_t function_address(const Ptx& ptx, const std::string& name) {
-  const Function* const function = find_function(ptx, name);
-  if (function == nullptr) return 0;
-  return FUNCTION_WINDOW | (static_cast<uint64_t>(function - ptx.functions.data()) + 1);
-}
-
-Kernel describe_kernel(const Ptx& ptx, const Function& entry) {
-  Kernel kernel;
-  kernel.name = entry.name;
-  for (const Variable& param : entry.params) {
-    kernel.param_bytes = align_up(kernel.param_bytes, param.align);
-    kernel.params.push_back({kernel.param_bytes, static_cast<uint32_t>(param.bytes)});
-    kernel.param_bytes += static_cast<uint32_t>(param.bytes);
-  }
-  kernel.static_smem_bytes = lay_out_shared(ptx, reachable(ptx, entry)).static_bytes;
-  for (const Variable& variable : entry.variables) {
-    if (variable.space == Space::local) {
-      kernel.local_bytes += static_cast<uint32_t>(variable.bytes);
-    }
-  }
-  if (entry.max_threads > 0) kernel.max_threads = std::min(entry.max_threads, 1024u);
-  constexpr uint32_t SM_REGISTERS = 65536;
-  const uint32_t threads = kernel.max_threads * entry.min_ctas;
-  kernel.registers = std::min(255u, SM_REGISTERS / std::max(threads, 1u) / 8 * 8);
-  if (entry.max_registers > 0) kernel.registers = std::min(kernel.registers, entry.max_registers);
-  kernel.limits_registers = entry.max_threads > 0 || entry.max_registers > 0;
-  kernel.explicit_cluster = entry.explicit_cluster || !entry.required_cluster.empty();
-  if (!entry.required_cluster.empty()) {
-    kernel.has_required_cluster = true;
-    std::vector<uint32_t> sizes = entry.required_cluster;
-    sizes.resize(3, 1);
-    kernel.required_cluster = {sizes[0], sizes[1], sizes[2]};
-  }
-  return kernel;
-}
 
 std::shared_ptr<Program> decode(const Module& module, const Ptx& ptx, const Function& entry,
                                 const Kernel& kernel) {

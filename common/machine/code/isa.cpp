@@ -1,3 +1,4 @@
+// Finds the row of the decode table that an opcode matches. It knows nothing of what a row does.
 #include "common/machine/code/isa.h"
 
 #include <iterator>

@@ -1,3 +1,4 @@
+// Lays out shared variables, and follows their addresses through additions. It runs nothing.
 #include "common/machine/code/shared_layout.h"
 
 #include <cxxabi.h>

@@ -1,3 +1,5 @@
+// The arithmetic and the layouts of matrices. It knows no warps and no instructions, only rows and
+// bytes.
 #include "common/machine/ops/matrix.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Reductions of single elements in memory. It knows nothing of who asks for them.
 #include "common/machine/ops/reduction.h"
 
 #include <algorithm>

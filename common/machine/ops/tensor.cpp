@@ -1,3 +1,5 @@
+// ldmatrix, stmatrix, movmatrix, mma and wgmma: operands, groups and waits. Arithmetic and layouts are
+// matrix.h's; it knows nothing of how a product is made.
 #include <algorithm>
 #include <cstring>
 #include <map>

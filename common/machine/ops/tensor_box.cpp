@@ -1,3 +1,4 @@
+// Moves a box between a tensor and shared memory. It knows nothing of who checks it or waits for it.
 #include "common/machine/ops/tensor_box.h"
 
 #include <cstring>

@@ -1,3 +1,4 @@
+// The rules of cuTensorMapEncodeTiled. It knows nothing of copies.
 #include "common/machine/ops/tensor_map.h"
 
 #include <cstdarg>

@@ -1,3 +1,4 @@
+// The list of device memory. It knows nothing of who accesses it.
 #include "common/machine/run/allocations.h"
 
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// Modules: variables are placed at once, kernels decoded when first launched. It runs nothing.
 #include "common/machine/run/module.h"
 
 #include "common/machine/code/isa.h"

@@ -1,3 +1,4 @@
+// Reads the MACHINE_ variables, and refuses what makes no sense. It knows nothing of who asks.
 #include "common/machine/run/settings.h"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// The timeline's model of time, and its file. Nothing that it computes changes what runs.
 #include "common/machine/run/trace.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// cudaMalloc and its like, in host memory. It knows nothing of kernels.
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 

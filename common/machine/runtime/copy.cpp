@@ -1,3 +1,4 @@
+// cudaMemcpy, cudaMemset and their like. It knows nothing of kernels.
 #include "common/machine/runtime/memory_api.h"
 
 #include <cuda_runtime_api.h>

@@ -1,3 +1,4 @@
+// The one device, and its properties. It knows nothing of memory or kernels.
 #include "common/machine/runtime/device.h"
 
 #include <cuda_runtime_api.h>

@@ -1,3 +1,4 @@
+// From a launch as programs make it to one as the machine takes it, or to the error of a GPU.
 #include "common/machine/runtime/launch.h"
 
 #include <cuda_runtime_api.h>

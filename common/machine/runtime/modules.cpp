@@ -1,3 +1,4 @@
+// The device code of the process. It knows nothing of launches.
 #include "common/machine/runtime/modules.h"
 
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// What calls return, and how the process ends. It knows nothing of what the calls do.
 #include "common/machine/runtime/status.h"
 
 #include <cuda_runtime_api.h>

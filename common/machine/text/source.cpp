@@ -25,4 +25,18 @@ Origin::Place source_of(const Ptx& ptx, uint32_t place) {
   return {path.string(), at.line};
 }
 
+void refuse_statement(const Ptx& ptx, const Statement& statement, const std::string& why) {
+  const Origin::Place place = source_of(ptx, outermost(ptx, statement));
+  const std::string line = "PTX line " + std::to_string(statement.ptx_line);
+  Origin origin;
+  origin.place = place;
+  throw Error(
+      Error::Kind::refused,
+      "'" + statement.opcode + "' at " +
+          (place.line == 0 ? line
+                           : place.file + ":" + std::to_string(place.line) + " (" + line + ")") +
+          ": " + why,
+      rule::REFUSED, origin);
+}
+
 }  // namespace machine

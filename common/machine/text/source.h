@@ -11,4 +11,8 @@ uint32_t outermost(const Ptx& ptx, const Statement& statement);
 // The file is relative to where the program runs, if it is below.
 Origin::Place source_of(const Ptx& ptx, uint32_t place);
 
+// "'foo.b32' at a.cu:12 (PTX line 345): <why>"
+[[noreturn]] void refuse_statement(const Ptx& ptx, const Statement& statement,
+                                   const std::string& why);
+
 }  // namespace machine

@@ -148,7 +148,7 @@ class Rig {
     }
     checker_->cluster_complete();
     for (uint32_t i = 0; i < warps; ++i) {
-      checker_->cluster_wait(at(i, "barrier.cluster.wait"), FULL, true);
+      checker_->cluster_wait(at(i, "barrier.cluster.wait"), FULL);
     }
   }
 

@@ -107,7 +107,7 @@ void Checker::cluster_complete() {
   cluster_barrier_.complete();
 }
 
-void Checker::cluster_wait(Warp& warp, uint32_t mask, bool) {  // PTX has acquiring ones only
+void Checker::cluster_wait(Warp& warp, uint32_t mask) {
   state_of(warp).unfenced.join(unreleased_);
   pass(warp, mask, cluster_barrier_);
 }

@@ -61,7 +61,7 @@ class Checker {
   void barrier_wait(Warp& warp, uint32_t mask, uint32_t id);
   void cluster_arrive(Warp& warp, uint32_t mask, bool release);
   void cluster_complete();
-  void cluster_wait(Warp& warp, uint32_t mask, bool acquire);
+  void cluster_wait(Warp& warp, uint32_t mask);  // PTX has acquiring ones only
   // The last live lane of the warp has exited; of the CTA, when `last_of_cta`. A CTA must not exit
   // while peers can still access its shared memory.
   void exited(Warp& warp, bool last_of_cta);

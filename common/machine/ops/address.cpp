@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "common/machine/code/shared_layout.h"
-#include "common/machine/run/trace.h"
+#include "common/machine/run/observer.h"
 
 namespace machine {
 
@@ -104,7 +104,7 @@ void to_global(Warp& warp, uint32_t mask, const Use& use, Addresses& a) {
                                    use.same);
   }
   if (use.access != Access::write && use.order != Order::weak) cluster.polled_global = true;
-  if (use.access != Access::read && cluster.trace) cluster.trace->store(warp);
+  if (use.access != Access::read) observer_of(cluster).store(warp);
   if (use.access == Access::write) ++cluster.changes;
 }
 

@@ -68,11 +68,7 @@ Step cp_async_commit_group(Warp& warp, const Inst&, uint32_t mask) {
 
 void cp_async_wait(Warp& warp, uint32_t mask, uint32_t pending) {
   const Waited waited = wait_for_groups(warp.cp_async, mask, pending, false);
-  Cluster& cluster = *warp.cta->cluster;
-  if (cluster.checker && waited.last != 0) {
-    cluster.checker->cp_async_wait(warp, mask, waited.last);
-  }
-  if (cluster.trace) cluster.trace->wait(warp, "wait cp.async", waited.lands);
+  observer_of(warp).cp_async_wait(warp, mask, waited.last, waited.lands);
 }
 
 Step cp_async_wait_group(Warp& warp, const Inst& inst, uint32_t mask) {

@@ -5,11 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "common/machine/check/checker.h"
 #include "common/machine/ops/mbarrier.h"
 #include "common/machine/ops/operands.h"
 #include "common/machine/ops/reduction.h"
-#include "common/machine/run/trace.h"
+#include "common/machine/run/observer.h"
 
 namespace machine {
 

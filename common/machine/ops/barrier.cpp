@@ -4,21 +4,12 @@
 
 #include <iterator>
 
-#include "common/machine/check/checker.h"
 #include "common/machine/ops/operands.h"
 #include "common/machine/ops/warp.h"
-#include "common/machine/run/trace.h"
+#include "common/machine/run/observer.h"
 
 namespace machine {
 namespace {
-
-Checker* checker_of(Warp& warp) {
-  return warp.cta->cluster->checker.get();
-}
-
-Trace* trace_of(Warp& warp) {
-  return warp.cta->cluster->trace;
-}
 
 // ---- Named barriers -----------------------------------------------------------------------------
 
@@ -28,16 +19,9 @@ constexpr uint32_t BARRIERS = 16;
 enum : uint32_t { BAR_ALIGNED = 1, BAR_LITERAL_COUNT_SHIFT = 8 };
 enum class Reduce : uint8_t { none, popc, logical_and, logical_or };
 
-// Barriers in the timeline.
-uint64_t key_of(const Cta& cta, uint32_t id) {
-  return uint64_t{cta.rank} * BARRIERS + id;
-}
-constexpr uint64_t CLUSTER_KEY = UINT64_MAX;
-
 void complete_barrier(Cta& cta, uint32_t id) {
   NamedBarrier& barrier = cta.barriers[id];
-  if (cta.cluster->trace) cta.cluster->trace->barrier_complete(key_of(cta, id));
-  if (Checker* checker = cta.cluster->checker.get()) checker->barrier_complete(cta, id);
+  observer_of(*cta.cluster).barrier_complete(cta, id);
   barrier.arrived = barrier.expected = barrier.warps = 0;
   barrier.last_reduction = barrier.reduction;
   barrier.reduction = 0;
@@ -83,8 +67,7 @@ void arrive_at_barrier(Warp& warp, uint32_t mask, uint32_t id, uint32_t count, b
          barrier.expected, " have already arrived at it.");
   }
   barrier.everyone = barrier.everyone && everyone;
-  if (Checker* checker = checker_of(warp)) checker->barrier_arrive(warp, mask, id);
-  if (Trace* trace = trace_of(warp)) trace->barrier_arrive(warp, key_of(cta, id));
+  observer_of(warp).barrier_arrive(warp, mask, id);
   barrier.reduction += reduction;
   barrier.warps |= 1u << warp.index;
   // A count is in whole warps, lanes that have exited included.
@@ -113,8 +96,7 @@ bool pass_barrier(Warp& warp, uint32_t mask, uint32_t id, uint32_t count, bool a
     arrive_at_barrier(warp, mask, id, count, aligned, reduction);
   }
   if (barrier.generation == fragment.wait_ticket) return false;
-  if (Checker* checker = checker_of(warp)) checker->barrier_wait(warp, mask, id);
-  if (Trace* trace = trace_of(warp)) trace->barrier_wait(warp, key_of(*warp.cta, id));
+  observer_of(warp).barrier_wait(warp, mask, id);
   return true;
 }
 
@@ -174,8 +156,7 @@ Handler pick_barrier(Opcode& opcode) {
 
 void complete_cluster_barrier_if_all_arrived(Cluster& cluster) {
   if (cluster.barrier_arrived == 0 || cluster.barrier_arrived < cluster.live_threads) return;
-  if (cluster.checker) cluster.checker->cluster_complete();
-  if (cluster.trace) cluster.trace->barrier_complete(CLUSTER_KEY);
+  observer_of(cluster).cluster_complete();
   cluster.barrier_arrived = 0;
   for (Cta& cta : cluster.ctas) {
     for (Warp& warp : cta.warps) {
@@ -192,8 +173,7 @@ Step cluster_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
     fault(warp, twice,
           "barrier.cluster.arrive a second time, without a barrier.cluster.wait in between.");
   }
-  if (Checker* checker = checker_of(warp)) checker->cluster_arrive(warp, mask, inst.mods != 0);
-  if (Trace* trace = trace_of(warp)) trace->barrier_arrive(warp, CLUSTER_KEY);
+  observer_of(warp).cluster_arrive(warp, mask, inst.mods != 0);
   warp.cluster_arrived |= mask;
   cluster.barrier_arrived += lane_count(mask);
   ++cluster.changes;
@@ -210,8 +190,7 @@ Step cluster_wait(Warp& warp, const Inst&, uint32_t mask) {
     return Step::wait;
   }
   warp.cluster_passed &= ~mask;
-  if (Checker* checker = checker_of(warp)) checker->cluster_wait(warp, mask, true);
-  if (Trace* trace = trace_of(warp)) trace->barrier_wait(warp, CLUSTER_KEY);
+  observer_of(warp).cluster_wait(warp, mask);
   return Step::next;
 }
 
@@ -227,10 +206,8 @@ Handler pick_cluster_arrive(Opcode& opcode) {
 constexpr uint32_t SCOPE_SHIFT = 4;
 
 Step fence(Warp& warp, const Inst& inst, uint32_t mask) {
-  if (Checker* checker = checker_of(warp)) {
-    checker->fence(warp, mask, static_cast<Order>(inst.mods & 15),
-                   static_cast<Scope>(inst.mods >> SCOPE_SHIFT));
-  }
+  observer_of(warp).fence(warp, mask, static_cast<Order>(inst.mods & 15),
+                          static_cast<Scope>(inst.mods >> SCOPE_SHIFT));
   return Step::next;
 }
 
@@ -247,9 +224,7 @@ Handler pick_fence(Opcode& opcode) {
 
 // Inst::mods: Proxy
 Step fence_proxy(Warp& warp, const Inst& inst, uint32_t mask) {
-  if (Checker* checker = checker_of(warp)) {
-    checker->fence_proxy_async(warp, mask, static_cast<Proxy>(inst.mods));
-  }
+  observer_of(warp).fence_proxy_async(warp, mask, static_cast<Proxy>(inst.mods));
   return Step::next;
 }
 
@@ -262,12 +237,12 @@ Handler pick_fence_proxy(Opcode& opcode) {
 }
 
 Step fence_mbarrier_init(Warp& warp, const Inst&, uint32_t mask) {
-  if (Checker* checker = checker_of(warp)) checker->fence_mbarrier_init(warp, mask);
+  observer_of(warp).fence_mbarrier_init(warp, mask);
   return Step::next;
 }
 
 Step grid_wait(Warp& warp, const Inst&, uint32_t mask) {
-  if (Checker* checker = checker_of(warp)) checker->grid_wait(warp, mask);
+  observer_of(warp).grid_wait(warp, mask);
   return Step::next;
 }
 
@@ -333,7 +308,7 @@ void threads_exited(Warp& warp, uint32_t mask) {
   cta.live_threads -= lane_count(mask);
   cluster.live_threads -= lane_count(mask);
   if (warp.live == 0) check_warpgroup_sets_registers(warp, mask);
-  if (warp.live == 0 && cluster.checker) cluster.checker->exited(warp, cta.live_threads == 0);
+  if (warp.live == 0) observer_of(cluster).exited(warp, cta.live_threads == 0);
   cluster.barrier_arrived -= lane_count(mask & warp.cluster_arrived);
   warp.cluster_arrived &= ~mask;
   warp.cluster_passed &= ~mask;

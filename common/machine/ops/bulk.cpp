@@ -227,11 +227,7 @@ template <bool ONLY_READ>
 Step bulk_wait_group(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint32_t pending = immediate(warp, inst.slots[0], mask);
   const Waited waited = wait_for_groups(warp.bulk, mask, pending, ONLY_READ);
-  Cluster& cluster = *warp.cta->cluster;
-  if (cluster.checker && waited.last != 0) {
-    cluster.checker->bulk_wait(warp, mask, waited.last, ONLY_READ);
-  }
-  if (cluster.trace) cluster.trace->wait(warp, "wait bulk", waited.lands);
+  observer_of(warp).bulk_wait(warp, mask, waited.last, ONLY_READ, waited.lands);
   return Step::next;
 }
 

@@ -6,20 +6,11 @@
 #include <iterator>
 #include <map>
 
-#include "common/machine/check/checker.h"
 #include "common/machine/ops/operands.h"
-#include "common/machine/run/trace.h"
+#include "common/machine/run/observer.h"
 
 namespace machine {
 namespace {
-
-Checker* checker_of(Warp& warp) {
-  return warp.cta->cluster->checker.get();
-}
-
-Trace* trace_of(Warp& warp) {
-  return warp.cta->cluster->trace;
-}
 
 constexpr uint32_t COUNT_BITS = 20, TX_BITS = 21;
 constexpr uint32_t MAX_COUNT = (1u << COUNT_BITS) - 1;  // of arrivals and of bytes
@@ -124,8 +115,7 @@ void store(Warp& warp, uint32_t address, Mbarrier& mbarrier, const Counts& count
 void update(Warp& warp, uint32_t address, Mbarrier& mbarrier, Counts counts) {
   Cluster& cluster = *warp.cta->cluster;
   if (counts.pending == 0 && counts.tx == 0) {
-    if (cluster.checker) cluster.checker->mbarrier_phase_complete(address);
-    if (cluster.trace) cluster.trace->phase_complete(address);
+    observer_of(cluster).mbarrier_phase_complete(address);
     ++mbarrier.phase;
     mbarrier.arrived.clear();
     counts.pending = counts.expected;
@@ -214,7 +204,7 @@ Step mbarrier_init(Warp& warp, const Inst& inst, uint32_t mask) {
       stop(warp, bit, what, " in the middle of a phase of ", text_of(cluster, address, mbarrier),
            ".");
     }
-    if (Checker* checker = checker_of(warp)) checker->mbarrier_init(warp, bit, address);
+    observer_of(warp).mbarrier_init(warp, bit, address);
     mbarrier.phase = 0;
     store(warp, address, mbarrier, {count, count, 0});
   });
@@ -228,7 +218,7 @@ Step mbarrier_inval(Warp& warp, const Inst& inst, uint32_t mask) {
   for_lanes(mask, [&](uint32_t lane) {
     const uint32_t address = shared_address(warp, inst.slots[0], lane, space_in(inst), what);
     find_mbarrier(warp, 1u << lane, address, what);
-    if (Checker* checker = checker_of(warp)) checker->mbarrier_inval(warp, 1u << lane, address);
+    observer_of(warp).mbarrier_inval(warp, 1u << lane, address);
     warp.cta->cluster->mbarriers.erase(address);
   });
   return Step::next;
@@ -279,12 +269,8 @@ Step mbarrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
       }
       counts.expected -= static_cast<uint32_t>(arrivals);
     }
-    if (Checker* checker = checker_of(warp)) {
-      checker->mbarrier_arrive(warp, lanes, address, !(inst.mods & RELAXED), scope_in(inst));
-    }
-    if (Trace* trace = trace_of(warp)) {
-      trace->arrive(warp, address, static_cast<uint32_t>(bytes));
-    }
+    observer_of(warp).mbarrier_arrive(warp, lanes, address, !(inst.mods & RELAXED), scope_in(inst),
+                                      static_cast<uint32_t>(bytes));
     update(warp, address, mbarrier, counts);
   }
   return Step::next;
@@ -300,7 +286,7 @@ Step mbarrier_tx(Warp& warp, const Inst& inst, uint32_t mask) {
     Counts counts = unpack(mbarrier.bits);
     const int64_t bytes = warp.row<uint32_t>(inst.slots[1].row)[lane];
     add_tx(warp, 1u << lane, address, mbarrier, &counts, completes ? -bytes : bytes, what);
-    if (Checker* checker = checker_of(warp)) checker->mbarrier_use(warp, 1u << lane, address);
+    observer_of(warp).mbarrier_use(warp, 1u << lane, address);
     update(warp, address, mbarrier, counts);
   });
   return Step::next;
@@ -353,22 +339,18 @@ Step mbarrier_wait(Warp& warp, const Inst& inst, uint32_t mask) {
     }
   }
   set_pred(warp, inst.slots[0].row, mask, complete);
-  Checker* const checker = checker_of(warp);
-  Trace* const trace = trace_of(warp);
-  for (uint32_t rest = checker || trace ? mask : 0; rest != 0;) {
+  const Observer observer = observer_of(warp);
+  for (uint32_t rest = mask; rest != 0;) {
     const uint32_t lane = first_lane(rest);
     const uint32_t lanes = lanes_that_agree(warp, inst.slots[1], rest);
     const uint32_t address = shared_address(warp, inst.slots[1], lane, space_in(inst), what);
     rest &= ~lanes;
     const uint32_t passed = lanes & complete, failed = lanes & ~complete;
-    if (checker && passed != 0) {
-      checker->mbarrier_wait(warp, passed, address, !(inst.mods & RELAXED), scope_in(inst));
+    if (passed != 0) {
+      observer.mbarrier_wait(warp, passed, address, !(inst.mods & RELAXED), scope_in(inst),
+                             warp.cta->cluster->mbarriers[address].phase);
     }
-    if (checker && failed != 0) checker->mbarrier_use(warp, failed, address);
-    if (trace && passed != 0) {
-      const uint64_t phases = warp.cta->cluster->mbarriers[address].phase;
-      trace->wait_mbarrier(warp, address, static_cast<uint32_t>(phases + 1) & 1);
-    }
+    if (failed != 0) observer.mbarrier_use(warp, failed, address);
   }
   return Step::next;
 }

@@ -6,10 +6,9 @@
 #include <tuple>
 #include <utility>
 
-#include "common/machine/check/checker.h"
 #include "common/machine/code/isa.h"
 #include "common/machine/ops/matrix.h"
-#include "common/machine/run/trace.h"
+#include "common/machine/run/observer.h"
 
 namespace machine {
 namespace {
@@ -111,7 +110,7 @@ Step stmatrix(Warp& warp, const Inst& inst, uint32_t) {
   const uint32_t* rows[4] = {};
   for (uint32_t i = 0; i < count; ++i) rows[i] = row_of(warp, inst.slots[1 + i]);
   store_matrices(static_cast<int>(count), inst.mods & TRANSPOSED, chunks, rows);
-  if (Trace* trace = warp.cta->cluster->trace) trace->store(warp);
+  observer_of(warp).store(warp);
   ++warp.cta->cluster->changes;
   return Step::next;
 }
@@ -426,7 +425,7 @@ Handler pick_wgmma(Opcode& opcode) {
 }
 
 Step wgmma_fence(Warp& warp, const Inst&, uint32_t) {
-  if (warp.cta->cluster->checker) warp.cta->cluster->checker->wgmma_fence(warp);
+  observer_of(warp).wgmma_fence(warp);
   return Step::next;
 }
 
@@ -459,11 +458,10 @@ Step wgmma_wait_group(Warp& warp, const Inst& inst, uint32_t) {
     end = group.first + i + 1;
     ends = op.ends;
   }
-  if (Trace* trace = cta.cluster->trace) trace->wait(warp, "wait wgmma", ends);
   finish_wgmma(cta, index, end);
   for (uint32_t i = 0; i < WARPS; ++i) groups[i] = group.completed[i];
   groups[member] = std::max(groups[member], wanted);
-  if (cta.cluster->checker) cta.cluster->checker->wgmma_wait(warp, groups);
+  observer_of(warp).wgmma_wait(warp, groups, ends);
   // Those that every warp has waited for are dropped.
   group.waited[member] = std::max(group.waited[member], end);
   const uint64_t all = *std::min_element(group.waited, group.waited + WARPS);

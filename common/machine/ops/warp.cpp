@@ -5,15 +5,14 @@
 #include <algorithm>
 #include <iterator>
 
-#include "common/machine/check/checker.h"
+#include "common/machine/run/observer.h"
 
 namespace machine {
 namespace {
 
 Step warp_sync(Warp& warp, const Inst& inst, uint32_t mask) {
-  return for_members(warp, inst.slots[0], mask, [&](uint32_t lanes) {
-    if (Checker* checker = warp.cta->cluster->checker.get()) checker->warp_sync(warp, lanes);
-  });
+  return for_members(warp, inst.slots[0], mask,
+                     [&](uint32_t lanes) { observer_of(warp).warp_sync(warp, lanes); });
 }
 
 // d|p, members

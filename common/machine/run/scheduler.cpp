@@ -4,9 +4,8 @@
 
 #include <algorithm>
 
-#include "common/machine/check/checker.h"
 #include "common/machine/ops/operands.h"
-#include "common/machine/run/trace.h"
+#include "common/machine/run/observer.h"
 
 namespace machine {
 
@@ -183,9 +182,7 @@ class Runner {
         fragment.seen_events = cluster_.events;
         return ran - 1;
       }
-      if (inst.touches_async && cluster_.checker) {
-        cluster_.checker->touch_registers(warp, inst, mask);
-      }
+      if (inst.touches_async) observer_of(cluster_).touch_registers(warp, inst, mask);
       const Step step = inst.run(warp, inst, mask);
       if (warp.current == nullptr) return ran;  // the fragments are others now
       fragment.give_up = false;

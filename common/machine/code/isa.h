@@ -55,6 +55,13 @@ struct Opcode {
 
   Type type(size_t i = 0) const { return i < types.size() ? types[i] : Type::none; }
   bool has(std::string_view qualifier) const;  // as ".sat": a whole qualifier, anywhere
+  // What the handler will have by Inst::as().
+  template <class Qualifiers>
+  void set(const Qualifiers& qualifiers) {
+    static_assert(sizeof qualifiers <= sizeof mods);
+    mods = 0;
+    std::memcpy(&mods, &qualifiers, sizeof qualifiers);
+  }
 };
 
 struct Row {

@@ -20,7 +20,7 @@ Where where(const Opcode& opcode) {
 }
 
 // `unsaid`: the order that it has if none is given.
-uint32_t access_mods(const Opcode& opcode, Order unsaid) {
+AccessQualifiers access_qualifiers(const Opcode& opcode, Order unsaid) {
   const Order order = opcode.has(".relaxed") || opcode.has(".volatile") ? Order::relaxed
                       : opcode.has(".acquire")                          ? Order::acquire
                       : opcode.has(".release")                          ? Order::release
@@ -29,9 +29,8 @@ uint32_t access_mods(const Opcode& opcode, Order unsaid) {
   const Scope scope = opcode.has(".cta")       ? Scope::cta
                       : opcode.has(".cluster") ? Scope::cluster
                                                : Scope::gpu;
-  const uint32_t count = opcode.has(".v2") ? 2 : opcode.has(".v4") ? 4 : opcode.has(".v8") ? 8 : 1;
-  return static_cast<uint32_t>(where(opcode)) | static_cast<uint32_t>(order) << ORDER_SHIFT |
-         static_cast<uint32_t>(scope) << SCOPE_SHIFT | count << COUNT_SHIFT;
+  const uint8_t count = opcode.has(".v2") ? 2 : opcode.has(".v4") ? 4 : opcode.has(".v8") ? 8 : 1;
+  return {where(opcode), order, scope, count, 0};
 }
 
 namespace {
@@ -283,9 +282,9 @@ uint64_t generic_address(const Warp& warp, uint64_t host) {
 // Host addresses of an access of `bytes` bytes a lane at the address in a slot.
 void resolve(Warp& warp, const Inst& inst, const Slot& slot, uint32_t mask, uint32_t bytes,
              Access access, const char* what, Addresses& a, SameValue* same, uint64_t* host_delta) {
-  const Use use{
-      bytes, access,        order_of(inst), static_cast<Scope>(inst.mods >> SCOPE_SHIFT & 15),
-      what,  inst.variable, same,           host_delta};
+  const auto qualifiers = inst.as<AccessQualifiers>();
+  const Use use{bytes,         access, qualifiers.order, qualifiers.scope, what,
+                inst.variable, same,   host_delta};
   const uint64_t offset = static_cast<uint64_t>(int64_t{slot.offset});
   if (slot.width == Width::w64) {
     const auto* const base = warp.row<const uint64_t>(slot.row);
@@ -302,14 +301,14 @@ void resolve(Warp& warp, const Inst& inst, const Slot& slot, uint32_t mask, uint
               " is not a multiple of ", bytes, ", as an access of ", bytes, " bytes needs.");
     });
   }
-  to_host(warp, mask, static_cast<Where>(inst.mods & 15), use, a);
+  to_host(warp, mask, qualifiers.where, use, a);
 }
 // `a`: host addresses of an access of `bytes` bytes a lane to global or shared memory.
 void look_for_poison(Warp& warp, const Inst& inst, uint32_t mask, const Addresses& a,
                      uint32_t bytes) {
   Checker* const checker = warp.cta->cluster->checker.get();
   if (checker == nullptr || !checker->looks_for_poison) return;
-  const Where where = static_cast<Where>(inst.mods & 15);
+  const Where where = inst.as<AccessQualifiers>().where;
   if (where == Where::local || where == Where::param) return;
   const bool shared = where == Where::shared_cta || where == Where::shared_cluster;
   if (shared && !checker->poison_in_shared) return;

@@ -11,14 +11,19 @@ namespace machine {
 
 enum class Where : uint8_t { generic, global, shared_cta, shared_cluster, local, param };
 
-// Inst::mods: Where in bits 0 to 3, Order, Scope, the number of elements, then an atomic's operation.
-constexpr uint32_t ORDER_SHIFT = 4, SCOPE_SHIFT = 8, COUNT_SHIFT = 12, OPERATION_SHIFT = 16;
+struct AccessQualifiers {
+  Where where;
+  Order order;
+  Scope scope;
+  uint8_t count : 4;      // elements
+  uint8_t operation : 4;  // of an atomic
+};
 
 inline Order order_of(const Inst& inst) {
-  return static_cast<Order>(inst.mods >> ORDER_SHIFT & 15);
+  return inst.as<AccessQualifiers>().order;
 }
 inline uint32_t element_count(const Inst& inst) {
-  return inst.mods >> COUNT_SHIFT & 15;
+  return inst.as<AccessQualifiers>().count;
 }
 
 Where where(const Opcode& opcode);
@@ -27,7 +32,7 @@ inline bool is_vector_allowed(const Opcode& opcode, uint32_t count) {
   return count * bytes_of(opcode.type()) <= 16;
 }
 // `unsaid`: the order that it has if none is given.
-uint32_t access_mods(const Opcode& opcode, Order unsaid);
+AccessQualifiers access_qualifiers(const Opcode& opcode, Order unsaid);
 
 // Of 32 lanes; lanes that do not take part have the address of one that does.
 struct Addresses {

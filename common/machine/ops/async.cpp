@@ -197,7 +197,7 @@ template <bool NO_INCREMENT>
 Step cp_async_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
   CopyGroups& groups = warp.cp_async;
   const uint64_t group = ++groups.count;  // those issued from now on are of a later one
-  const auto space = static_cast<SharedSpace>(inst.mods);
+  const auto space = inst.as<SharedSpace>();
   while (mask != 0) {
     const uint32_t address =
         shared_address(warp, inst.slots[0], first_lane(mask), space, "cp.async.mbarrier.arrive");
@@ -235,7 +235,7 @@ Step cp_async_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
 
 template <Handler INCREMENT, Handler NO_INCREMENT>
 Handler pick_cp_async_arrive(Opcode& opcode) {
-  opcode.mods = static_cast<uint32_t>(shared_space(opcode));
+  opcode.set(shared_space(opcode));
   return opcode.has(".noinc") ? NO_INCREMENT : INCREMENT;
 }
 

@@ -86,20 +86,18 @@ Waited wait_for_groups(CopyGroups& groups, uint32_t mask, uint32_t pending, bool
 
 // ---- Bulk and tensor copies -----------------------------------------------------------------------
 
-// Inst::mods
-enum : uint32_t {
-  MULTICAST = 1,
-  TO_OWN_CTA = 2,  // the destination is .shared::cta
-  RANK_SHIFT_IN_MODS = 4,
-  REDUCTION_SHIFT = 8,
-  TYPE_SHIFT = 12,
+struct CopyQualifiers {
+  bool multicast : 1, to_own_cta : 1;  // the destination is .shared::cta
+  uint8_t rank : 4;                    // of a tensor copy
+  Reduction reduction;
+  TensorType type;  // of a reduction's elements, but for a tensor's
 };
 
 constexpr const char* REDUCTIONS[] = {"",     ".add", ".min", ".max", ".inc",
                                       ".dec", ".and", ".or",  ".xor"};
 
 Reducer reducer_in(const Inst& inst, uint32_t* step);
-uint32_t bulk_mods(const Opcode& opcode);
+CopyQualifiers copy_qualifiers(const Opcode& opcode);
 
 struct Target {
   uint32_t address = 0, mbarrier = 0;

@@ -81,7 +81,7 @@ Step atomic(Warp& warp, const Inst& inst, uint32_t mask) {
   using Row = std::conditional_t<sizeof(Word) == 8, uint64_t, uint32_t>;
   const uint32_t count = element_count(inst);
   const uint32_t address = RETURNS ? count : 0, b = address + 1;
-  const auto operation = static_cast<Operation>(inst.mods >> OPERATION_SHIFT);
+  const auto operation = static_cast<Operation>(inst.as<AccessQualifiers>().operation);
   Addresses a;
   resolve(warp, inst, inst.slots[address], mask, count * sizeof(Word), Access::atomic,
           RETURNS ? "atom" : "red", a);
@@ -120,9 +120,10 @@ Handler pick_atomic(Opcode& opcode) {
   const auto* const found =
       std::find(std::begin(OPERATIONS), std::end(OPERATIONS), opcode.group[OPERATION_GROUP]);
   const auto operation = static_cast<Operation>(found - std::begin(OPERATIONS));
-  opcode.mods = access_mods(opcode, Order::relaxed);
-  const uint32_t count = opcode.mods >> COUNT_SHIFT;
-  opcode.mods |= static_cast<uint32_t>(operation) << OPERATION_SHIFT;
+  AccessQualifiers qualifiers = access_qualifiers(opcode, Order::relaxed);
+  const uint32_t count = qualifiers.count;
+  qualifiers.operation = static_cast<uint8_t>(operation);
+  opcode.set(qualifiers);
   const bool arithmetic = operation <= Operation::max,
              counts = operation == Operation::inc || operation == Operation::dec;
   const Type type = opcode.type();

@@ -15,8 +15,10 @@ namespace {
 
 constexpr uint32_t BARRIERS = 16;
 
-// Inst::mods of bar and barrier; behind them the thread count of a bar.red with a literal one.
-enum : uint32_t { BAR_ALIGNED = 1, BAR_LITERAL_COUNT_SHIFT = 8 };
+struct BarrierQualifiers {
+  bool aligned;
+  uint16_t literal_count;  // of threads, of a bar.red with a literal one; else 0
+};
 enum class Reduce : uint8_t { none, popc, logical_and, logical_or };
 
 void complete_barrier(Cta& cta, uint32_t id) {
@@ -109,12 +111,14 @@ uint32_t barrier_count(Warp& warp, const Inst& inst, uint32_t mask) {
 Step barrier_sync(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint32_t id = barrier_id(warp, inst.slots[0], mask);
   const uint32_t count = barrier_count(warp, inst, mask);
-  return pass_barrier(warp, mask, id, count, inst.mods & BAR_ALIGNED, 0) ? Step::next : Step::wait;
+  return pass_barrier(warp, mask, id, count, inst.as<BarrierQualifiers>().aligned, 0) ? Step::next
+                                                                                      : Step::wait;
 }
 
 Step barrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint32_t id = barrier_id(warp, inst.slots[0], mask);
-  arrive_at_barrier(warp, mask, id, barrier_count(warp, inst, mask), inst.mods & BAR_ALIGNED, 0);
+  arrive_at_barrier(warp, mask, id, barrier_count(warp, inst, mask),
+                    inst.as<BarrierQualifiers>().aligned, 0);
   return Step::next;
 }
 
@@ -122,14 +126,15 @@ Step barrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
 template <Reduce REDUCE>
 Step barrier_reduce(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint32_t id = barrier_id(warp, inst.slots[1], mask);
-  uint32_t count = inst.mods >> BAR_LITERAL_COUNT_SHIFT;
+  uint32_t count = inst.as<BarrierQualifiers>().literal_count;
   if (count == 0 && inst.slot_count > 3) {
     count = warp.row<uint32_t>(inst.slots[2].row)[first_lane(mask)];
   }
   // Of .and the lanes that are false are counted.
   const uint32_t c = get_pred(warp, inst.slots[inst.slot_count - 1]);
   const uint32_t counted = lane_count((REDUCE == Reduce::logical_and ? ~c : c) & mask);
-  if (!pass_barrier(warp, mask, id, count, inst.mods & BAR_ALIGNED, counted)) return Step::wait;
+  if (!pass_barrier(warp, mask, id, count, inst.as<BarrierQualifiers>().aligned, counted))
+    return Step::wait;
   const uint32_t total = warp.cta->barriers[id].last_reduction;
   if constexpr (REDUCE == Reduce::popc) {
     set_value(warp, inst.slots[0], mask, total);
@@ -144,11 +149,12 @@ Step barrier_reduce(Warp& warp, const Inst& inst, uint32_t mask) {
 template <Handler F>
 Handler pick_barrier(Opcode& opcode) {
   opcode.convergent = opcode.text.starts_with("bar.") || opcode.has(".aligned");
-  opcode.mods = opcode.convergent ? uint32_t{BAR_ALIGNED} : 0;
+  BarrierQualifiers qualifiers{opcode.convergent, 0};
   const std::vector<Operand>& operands = *opcode.operands;
   if (opcode.has(".red") && operands.size() == 4 && operands[2].kind == Operand::Kind::integer) {
-    opcode.mods |= static_cast<uint32_t>(operands[2].bits) << BAR_LITERAL_COUNT_SHIFT;
+    qualifiers.literal_count = static_cast<uint16_t>(operands[2].bits);
   }
+  opcode.set(qualifiers);
   return F;
 }
 
@@ -173,7 +179,7 @@ Step cluster_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
     fault(warp, twice,
           "barrier.cluster.arrive a second time, without a barrier.cluster.wait in between.");
   }
-  observer_of(warp).cluster_arrive(warp, mask, inst.mods != 0);
+  observer_of(warp).cluster_arrive(warp, mask, inst.as<bool>());
   warp.cluster_arrived |= mask;
   cluster.barrier_arrived += lane_count(mask);
   ++cluster.changes;
@@ -196,18 +202,20 @@ Step cluster_wait(Warp& warp, const Inst&, uint32_t mask) {
 
 Handler pick_cluster_arrive(Opcode& opcode) {
   opcode.convergent = opcode.has(".aligned");
-  opcode.mods = !opcode.has(".relaxed");  // whether it releases
+  opcode.set(!opcode.has(".relaxed"));  // whether it releases
   return cluster_arrive;
 }
 
 // ---- Fences -------------------------------------------------------------------------------------
 
-// Inst::mods: Order, and Scope above it
-constexpr uint32_t SCOPE_SHIFT = 4;
+struct FenceQualifiers {
+  Order order;
+  Scope scope;
+};
 
 Step fence(Warp& warp, const Inst& inst, uint32_t mask) {
-  observer_of(warp).fence(warp, mask, static_cast<Order>(inst.mods & 15),
-                          static_cast<Scope>(inst.mods >> SCOPE_SHIFT));
+  const auto [order, scope] = inst.as<FenceQualifiers>();
+  observer_of(warp).fence(warp, mask, order, scope);
   return Step::next;
 }
 
@@ -218,13 +226,12 @@ Handler pick_fence(Opcode& opcode) {
   const Scope scope = opcode.has(".cta")       ? Scope::cta
                       : opcode.has(".cluster") ? Scope::cluster
                                                : Scope::gpu;
-  opcode.mods = static_cast<uint32_t>(order) | static_cast<uint32_t>(scope) << SCOPE_SHIFT;
+  opcode.set(FenceQualifiers{order, scope});
   return fence;
 }
 
-// Inst::mods: Proxy
 Step fence_proxy(Warp& warp, const Inst& inst, uint32_t mask) {
-  observer_of(warp).fence_proxy_async(warp, mask, static_cast<Proxy>(inst.mods));
+  observer_of(warp).fence_proxy_async(warp, mask, inst.as<Proxy>());
   return Step::next;
 }
 
@@ -232,7 +239,7 @@ Handler pick_fence_proxy(Opcode& opcode) {
   const Proxy proxy = opcode.has(".global")                ? Proxy::global
                       : opcode.text == "fence.proxy.async" ? Proxy::all
                                                            : Proxy::shared;
-  opcode.mods = static_cast<uint32_t>(proxy);
+  opcode.set(proxy);
   return fence_proxy;
 }
 

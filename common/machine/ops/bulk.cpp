@@ -26,26 +26,30 @@ Reduction reduction_of(const Opcode& opcode) {
 }
 
 Reducer reducer_in(const Inst& inst, uint32_t* step) {
-  const auto op = static_cast<Reduction>(inst.mods >> REDUCTION_SHIFT & 15);
-  const auto type = static_cast<TensorType>(inst.mods >> TYPE_SHIFT & 15);
+  const auto [reduction, type] = [&] {
+    const auto qualifiers = inst.as<CopyQualifiers>();
+    return std::pair(qualifiers.reduction, qualifiers.type);
+  }();
   *step = element_bytes(type);
-  return op == Reduction::none ? nullptr : reducer_of(op, type);
+  return reduction == Reduction::none ? nullptr : reducer_of(reduction, type);
 }
 
-uint32_t bulk_mods(const Opcode& opcode) {
-  uint32_t mods = static_cast<uint32_t>(reduction_of(opcode)) << REDUCTION_SHIFT;
-  if (opcode.has(".multicast::cluster")) mods |= MULTICAST;
-  if (opcode.has(".shared::cta") && !opcode.has(".shared::cluster")) mods |= TO_OWN_CTA;
+CopyQualifiers copy_qualifiers(const Opcode& opcode) {
+  CopyQualifiers qualifiers{};
+  qualifiers.reduction = reduction_of(opcode);
+  qualifiers.multicast = opcode.has(".multicast::cluster");
+  qualifiers.to_own_cta = opcode.has(".shared::cta") && !opcode.has(".shared::cluster");
   constexpr const char* RANK_NAMES[] = {"", ".1d", ".2d", ".3d", ".4d", ".5d"};
   for (uint32_t rank = 1; rank <= MAX_TENSOR_RANK; ++rank) {
-    if (opcode.has(RANK_NAMES[rank])) mods |= rank << RANK_SHIFT_IN_MODS;
+    if (opcode.has(RANK_NAMES[rank])) qualifiers.rank = static_cast<uint8_t>(rank);
   }
-  return mods;
+  return qualifiers;
 }
 
 std::vector<Target> targets_of(Warp& warp, const Inst& inst, uint32_t lane, const Slot& address,
                                const Slot& mbarrier, const Slot* multicast, const char* what) {
-  const SharedSpace space = inst.mods & TO_OWN_CTA ? SharedSpace::cta : SharedSpace::cluster;
+  const SharedSpace space =
+      inst.as<CopyQualifiers>().to_own_cta ? SharedSpace::cta : SharedSpace::cluster;
   const Target first{shared_address(warp, address, lane, space, what),
                      shared_address(warp, mbarrier, lane, space, what)};
   if (first.address >> RANK_SHIFT != first.mbarrier >> RANK_SHIFT) {
@@ -83,12 +87,12 @@ TensorType tensor_type(Type type) {
 
 template <Handler F>
 Handler pick_bulk(Opcode& opcode) {
-  opcode.mods = bulk_mods(opcode);
-  if (opcode.text.starts_with("cp.reduce") && !opcode.has(".tensor")) {
-    const TensorType type = tensor_type(opcode.type());
-    if (reducer_of(reduction_of(opcode), type) == nullptr) return nullptr;
-    opcode.mods |= static_cast<uint32_t>(type) << TYPE_SHIFT;
+  CopyQualifiers qualifiers = copy_qualifiers(opcode);
+  if (opcode.text.starts_with("cp.reduce")) {
+    qualifiers.type = tensor_type(opcode.type());
+    if (reducer_of(qualifiers.reduction, qualifiers.type) == nullptr) return nullptr;
   }
+  opcode.set(qualifiers);
   return F;
 }
 
@@ -107,7 +111,7 @@ Step bulk_load(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "cp.async.bulk";
   warp.loads_bulk = true;
   for_lanes(mask, [&](uint32_t lane) {
-    const Slot* const multicast = inst.mods & MULTICAST ? &inst.slots[4] : nullptr;
+    const Slot* const multicast = inst.as<CopyQualifiers>().multicast ? &inst.slots[4] : nullptr;
     const uint64_t from = global_address(warp, inst.slots[1], lane);
     const Flight flight(warp, 1u << lane, true);
     for (const Target& target :
@@ -174,10 +178,13 @@ Step store_async(Warp& warp, const Inst& inst, uint32_t mask) {
 }
 
 Handler pick_store_async(Opcode& opcode) {
-  const TensorType type = tensor_type(opcode.type());
-  opcode.mods = bulk_mods(opcode) | static_cast<uint32_t>(type) << TYPE_SHIFT;
-  const Reduction reduction = reduction_of(opcode);
-  if (reduction != Reduction::none && reducer_of(reduction, type) == nullptr) return nullptr;
+  CopyQualifiers qualifiers = copy_qualifiers(opcode);
+  qualifiers.type = tensor_type(opcode.type());
+  if (qualifiers.reduction != Reduction::none &&
+      reducer_of(qualifiers.reduction, qualifiers.type) == nullptr) {
+    return nullptr;
+  }
+  opcode.set(qualifiers);
   return store_async;
 }
 

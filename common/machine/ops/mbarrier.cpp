@@ -152,37 +152,31 @@ void take_arrivals(Warp& warp, uint32_t mask, uint32_t address, Mbarrier& mbarri
   counts->pending -= static_cast<uint32_t>(arrivals);
 }
 
-// Inst::mods
-enum : uint32_t {
-  SPACE = 3,  // SharedSpace
-  RELAXED = 4,
-  CTA_SCOPE = 8,
-  EXPECT_TX = 16,
-  NO_COMPLETE = 32,
-  DROP = 64,
-  TRY = 128,
-  PARITY = 256,
-  COMPLETE_TX = 512,
+struct Qualifiers {
+  SharedSpace space;
+  bool relaxed : 1, cta_scope : 1, expect_tx : 1, no_complete : 1, drop : 1;
+  bool try_wait : 1, parity : 1, complete_tx : 1;
 };
-
-SharedSpace space_in(const Inst& inst) {
-  return static_cast<SharedSpace>(inst.mods & SPACE);
-}
 
 // PTX says .cta where no scope is written. CUTLASS and Triton write none to arrive at a peer's
 // mbarrier and to wait for it, so that only a .cta that is written counts as one.
-Scope scope_in(const Inst& inst) {
-  return inst.mods & CTA_SCOPE ? Scope::cta : Scope::cluster;
+Scope scope_of(const Qualifiers& qualifiers) {
+  return qualifiers.cta_scope ? Scope::cta : Scope::cluster;
 }
 
 template <Handler F>
 Handler pick_mbarrier(Opcode& opcode) {
-  const auto flag = [&](const char* name, uint32_t bit) { return opcode.has(name) ? bit : 0; };
-  opcode.mods = static_cast<uint32_t>(shared_space(opcode)) | flag(".relaxed", RELAXED) |
-                flag(".cta", CTA_SCOPE) | flag(".expect_tx", EXPECT_TX) |
-                flag(".noComplete", NO_COMPLETE) | flag(".arrive_drop", DROP) |
-                flag(".try_wait", TRY) | flag(".parity", PARITY) |
-                flag(".complete_tx", COMPLETE_TX);
+  Qualifiers qualifiers{};
+  qualifiers.space = shared_space(opcode);
+  qualifiers.relaxed = opcode.has(".relaxed");
+  qualifiers.cta_scope = opcode.has(".cta");
+  qualifiers.expect_tx = opcode.has(".expect_tx");
+  qualifiers.no_complete = opcode.has(".noComplete");
+  qualifiers.drop = opcode.has(".arrive_drop");
+  qualifiers.try_wait = opcode.has(".try_wait");
+  qualifiers.parity = opcode.has(".parity");
+  qualifiers.complete_tx = opcode.has(".complete_tx");
+  opcode.set(qualifiers);
   return F;
 }
 
@@ -192,7 +186,8 @@ Step mbarrier_init(Warp& warp, const Inst& inst, uint32_t mask) {
   Cluster& cluster = *warp.cta->cluster;
   for_lanes(mask, [&](uint32_t lane) {
     const uint32_t bit = 1u << lane;
-    const uint32_t address = shared_address(warp, inst.slots[0], lane, space_in(inst), what);
+    const uint32_t address =
+        shared_address(warp, inst.slots[0], lane, inst.as<Qualifiers>().space, what);
     const uint32_t count = warp.row<uint32_t>(inst.slots[1].row)[lane];
     const uint64_t bits = mbarrier_bits(warp, bit, address, what);
     if (count == 0 || count > MAX_COUNT) {
@@ -216,7 +211,8 @@ Step mbarrier_init(Warp& warp, const Inst& inst, uint32_t mask) {
 Step mbarrier_inval(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "mbarrier.inval";
   for_lanes(mask, [&](uint32_t lane) {
-    const uint32_t address = shared_address(warp, inst.slots[0], lane, space_in(inst), what);
+    const uint32_t address =
+        shared_address(warp, inst.slots[0], lane, inst.as<Qualifiers>().space, what);
     find_mbarrier(warp, 1u << lane, address, what);
     observer_of(warp).mbarrier_inval(warp, 1u << lane, address);
     warp.cta->cluster->mbarriers.erase(address);
@@ -227,7 +223,8 @@ Step mbarrier_inval(Warp& warp, const Inst& inst, uint32_t mask) {
 // state, [a], count? -- or bytes, of .expect_tx. Lanes that arrive at one mbarrier do so at once,
 // as far as its phase takes them.
 Step mbarrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
-  const bool expects_tx = inst.mods & EXPECT_TX, drops = inst.mods & DROP;
+  const auto qualifiers = inst.as<Qualifiers>();
+  const bool expects_tx = qualifiers.expect_tx, drops = qualifiers.drop;
   const char* const what = expects_tx ? "mbarrier.arrive.expect_tx"
                            : drops    ? "mbarrier.arrive_drop"
                                       : "mbarrier.arrive";
@@ -236,7 +233,7 @@ Step mbarrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
       inst.slot_count > 2 ? warp.row<uint32_t>(inst.slots[2].row) : nullptr;
   while (mask != 0) {
     const uint32_t address =
-        shared_address(warp, inst.slots[1], first_lane(mask), space_in(inst), what);
+        shared_address(warp, inst.slots[1], first_lane(mask), inst.as<Qualifiers>().space, what);
     Mbarrier& mbarrier = find_mbarrier(warp, mask & -mask, address, what);
     Counts counts = unpack(mbarrier.bits);
     uint32_t lanes = 0;
@@ -258,7 +255,7 @@ Step mbarrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
     mask &= ~lanes;
     add_tx(warp, lanes, address, mbarrier, &counts, static_cast<int64_t>(bytes), what);
     take_arrivals(warp, lanes, address, mbarrier, &counts, arrivals, what);
-    if ((inst.mods & NO_COMPLETE) && counts.pending == 0) {
+    if (qualifiers.no_complete && counts.pending == 0) {
       stop(warp, lanes, what, ".noComplete makes the last arrival of the phase of ",
            text_of(*warp.cta->cluster, address, mbarrier), ".");
     }
@@ -269,8 +266,8 @@ Step mbarrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
       }
       counts.expected -= static_cast<uint32_t>(arrivals);
     }
-    observer_of(warp).mbarrier_arrive(warp, lanes, address, !(inst.mods & RELAXED), scope_in(inst),
-                                      static_cast<uint32_t>(bytes));
+    observer_of(warp).mbarrier_arrive(warp, lanes, address, !qualifiers.relaxed,
+                                      scope_of(qualifiers), static_cast<uint32_t>(bytes));
     update(warp, address, mbarrier, counts);
   }
   return Step::next;
@@ -278,10 +275,11 @@ Step mbarrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
 
 // [a], bytes
 Step mbarrier_tx(Warp& warp, const Inst& inst, uint32_t mask) {
-  const bool completes = inst.mods & COMPLETE_TX;
+  const bool completes = inst.as<Qualifiers>().complete_tx;
   const char* const what = completes ? "mbarrier.complete_tx" : "mbarrier.expect_tx";
   for_lanes(mask, [&](uint32_t lane) {
-    const uint32_t address = shared_address(warp, inst.slots[0], lane, space_in(inst), what);
+    const uint32_t address =
+        shared_address(warp, inst.slots[0], lane, inst.as<Qualifiers>().space, what);
     Mbarrier& mbarrier = find_mbarrier(warp, 1u << lane, address, what);
     Counts counts = unpack(mbarrier.bits);
     const int64_t bytes = warp.row<uint32_t>(inst.slots[1].row)[lane];
@@ -310,20 +308,21 @@ uint64_t phase_of_state(Warp& warp, uint32_t lane, uint32_t address, const Mbarr
 // done, [a], state or parity, time limit?. A try_wait parks until every lane's phase is complete, or
 // the scheduler has its time run out.
 Step mbarrier_wait(Warp& warp, const Inst& inst, uint32_t mask) {
-  const bool tries = inst.mods & TRY;
+  const auto qualifiers = inst.as<Qualifiers>();
+  const bool tries = qualifiers.try_wait;
   const char* const what = tries ? "mbarrier.try_wait" : "mbarrier.test_wait";
   Fragment& fragment = *warp.current;
   uint32_t complete = 0;
   for (uint32_t rest = mask; rest != 0;) {
     const uint32_t address =
-        shared_address(warp, inst.slots[1], first_lane(rest), space_in(inst), what);
+        shared_address(warp, inst.slots[1], first_lane(rest), inst.as<Qualifiers>().space, what);
     const Mbarrier& mbarrier = find_mbarrier(warp, rest & -rest, address, what);
     const uint32_t lanes = lanes_that_agree(warp, inst.slots[1], rest);
     rest &= ~lanes;
     uint32_t passed = 0, parity = 0;
     for_lanes(lanes, [&](uint32_t lane) {
       uint64_t phase = value_of(warp, inst.slots[2], lane);
-      if (!(inst.mods & PARITY)) phase = phase_of_state(warp, lane, address, mbarrier, phase);
+      if (!qualifiers.parity) phase = phase_of_state(warp, lane, address, mbarrier, phase);
       if ((phase & 1) == (mbarrier.phase & 1)) {
         parity = phase & 1;
       } else {
@@ -343,11 +342,12 @@ Step mbarrier_wait(Warp& warp, const Inst& inst, uint32_t mask) {
   for (uint32_t rest = mask; rest != 0;) {
     const uint32_t lane = first_lane(rest);
     const uint32_t lanes = lanes_that_agree(warp, inst.slots[1], rest);
-    const uint32_t address = shared_address(warp, inst.slots[1], lane, space_in(inst), what);
+    const uint32_t address =
+        shared_address(warp, inst.slots[1], lane, inst.as<Qualifiers>().space, what);
     rest &= ~lanes;
     const uint32_t passed = lanes & complete, failed = lanes & ~complete;
     if (passed != 0) {
-      observer.mbarrier_wait(warp, passed, address, !(inst.mods & RELAXED), scope_in(inst),
+      observer.mbarrier_wait(warp, passed, address, !qualifiers.relaxed, scope_of(qualifiers),
                              warp.cta->cluster->mbarriers[address].phase);
     }
     if (failed != 0) observer.mbarrier_use(warp, failed, address);

@@ -79,8 +79,9 @@ Step store(Warp& warp, const Inst& inst, uint32_t mask) {
 }
 
 Handler pick_load(Opcode& opcode) {
-  opcode.mods = access_mods(opcode, Order::weak);
-  if (!is_vector_allowed(opcode, opcode.mods >> COUNT_SHIFT)) return nullptr;
+  const AccessQualifiers qualifiers = access_qualifiers(opcode, Order::weak);
+  opcode.set(qualifiers);
+  if (!is_vector_allowed(opcode, qualifiers.count)) return nullptr;
   switch (opcode.type()) {
     case Type::s8:
       return load<int8_t>;
@@ -103,8 +104,9 @@ Handler pick_load(Opcode& opcode) {
   }
 }
 Handler pick_store(Opcode& opcode) {
-  opcode.mods = access_mods(opcode, Order::weak);
-  if (!is_vector_allowed(opcode, opcode.mods >> COUNT_SHIFT)) return nullptr;
+  const AccessQualifiers qualifiers = access_qualifiers(opcode, Order::weak);
+  opcode.set(qualifiers);
+  if (!is_vector_allowed(opcode, qualifiers.count)) return nullptr;
   switch (bytes_of(opcode.type())) {
     case 1:
       return store<uint8_t>;
@@ -117,21 +119,24 @@ Handler pick_store(Opcode& opcode) {
   }
 }
 
-constexpr uint32_t TO_SPACE = 1 << 4;  // of cvta, beside Where
+struct ConversionQualifiers {
+  Where space;
+  bool to_space;  // from a generic address
+};
 
 Step convert_address(Warp& warp, const Inst& inst, uint32_t mask) {
-  const Where space = static_cast<Where>(inst.mods & 15);
+  const auto [space, to_space] = inst.as<ConversionQualifiers>();
   const bool shared = space == Where::shared_cta || space == Where::shared_cluster;
   const uint64_t window = shared ? SHARED_WINDOW : space == Where::local ? LOCAL_WINDOW : 0;
   const uint64_t kept = window == 0 ? ~0ull : shared ? 0xffffffff : ~WINDOW_MASK;
-  const uint64_t added = inst.mods & TO_SPACE ? 0 : window;
+  const uint64_t added = to_space ? 0 : window;
   uint64_t* const d = warp.row<uint64_t>(inst.op[0]);
   const uint64_t* const a = warp.row<uint64_t>(inst.op[1]);
   for_lanes(mask, [=](uint32_t lane) { d[lane] = (a[lane] & kept) | added; });
   return Step::next;
 }
 Handler pick_cvta(Opcode& opcode) {
-  opcode.mods = static_cast<uint32_t>(where(opcode)) | (opcode.has(".to") ? TO_SPACE : 0);
+  opcode.set(ConversionQualifiers{where(opcode), opcode.has(".to")});
   return convert_address;
 }
 

@@ -59,9 +59,12 @@ bool looks_for_poison(const Warp& warp) {
 
 // ---- ldmatrix, stmatrix, movmatrix --------------------------------------------------------------
 
-constexpr uint32_t TRANSPOSED = 1 << 8;  // beside the number of matrices in Inst::mods
+struct MatrixQualifiers {
+  uint8_t count;
+  bool transposed;
+};
 
-uint32_t matrix_count(const Opcode& opcode) {
+uint8_t matrix_count(const Opcode& opcode) {
   return opcode.has(".x4") ? 4 : opcode.has(".x2") ? 2 : 1;
 }
 
@@ -94,22 +97,22 @@ void matrix_rows(Warp& warp, const Slot& base, uint32_t count, Access access, co
 }
 
 Step ldmatrix(Warp& warp, const Inst& inst, uint32_t) {
-  const uint32_t count = inst.mods & 0xff;
+  const auto [count, transposed] = inst.as<MatrixQualifiers>();
   uint8_t* chunks[LANES] = {};
   matrix_rows(warp, inst.slots[count], count, Access::read, "ldmatrix", chunks);
   uint32_t* rows[4] = {};
   for (uint32_t i = 0; i < count; ++i) rows[i] = row_of(warp, inst.slots[i]);
-  load_matrices(static_cast<int>(count), inst.mods & TRANSPOSED, chunks, rows);
+  load_matrices(count, transposed, chunks, rows);
   return Step::next;
 }
 
 Step stmatrix(Warp& warp, const Inst& inst, uint32_t) {
-  const uint32_t count = inst.mods & 0xff;
+  const auto [count, transposed] = inst.as<MatrixQualifiers>();
   uint8_t* chunks[LANES] = {};
   matrix_rows(warp, inst.slots[0], count, Access::write, "stmatrix", chunks);
   const uint32_t* rows[4] = {};
   for (uint32_t i = 0; i < count; ++i) rows[i] = row_of(warp, inst.slots[1 + i]);
-  store_matrices(static_cast<int>(count), inst.mods & TRANSPOSED, chunks, rows);
+  store_matrices(count, transposed, chunks, rows);
   observer_of(warp).store(warp);
   ++warp.cta->cluster->changes;
   return Step::next;
@@ -118,7 +121,7 @@ Step stmatrix(Warp& warp, const Inst& inst, uint32_t) {
 template <Handler F>
 Handler pick_matrices(Opcode& opcode) {
   opcode.convergent = true;
-  opcode.mods = matrix_count(opcode) | (opcode.has(".trans") ? TRANSPOSED : 0);
+  opcode.set(MatrixQualifiers{matrix_count(opcode), opcode.has(".trans")});
   return F;
 }
 
@@ -134,26 +137,26 @@ Handler pick_movmatrix(Opcode& opcode) {
 
 // ---- mma.sync -----------------------------------------------------------------------------------
 
-// Inst::mods of mma and wgmma: types in groups of four bits from bit 0: A, B, accumulator.
-uint32_t pack_types(MatrixType a, MatrixType b, AccumulatorType accumulator) {
-  return static_cast<uint32_t>(a) | static_cast<uint32_t>(b) << 4 |
-         static_cast<uint32_t>(accumulator) << 8;
+struct ProductQualifiers {
+  MatrixType a : 4, b : 4;
+  AccumulatorType accumulator : 2;
+  bool saturates : 1;
+  bool a_in_registers : 1;  // of wgmma
+  uint16_t size;            // k of mma, n of wgmma
+};
+
+ProductQualifiers product_qualifiers(const Opcode& opcode) {
+  ProductQualifiers qualifiers{};
+  qualifiers.accumulator = accumulator_type(opcode.type(0));
+  qualifiers.a = matrix_type(opcode.type(1));
+  qualifiers.b = matrix_type(opcode.type(2));
+  qualifiers.saturates = opcode.has(".satfinite");
+  return qualifiers;
 }
-MatrixType a_type(const Inst& inst) {
-  return static_cast<MatrixType>(inst.mods & 15);
-}
-MatrixType b_type(const Inst& inst) {
-  return static_cast<MatrixType>(inst.mods >> 4 & 15);
-}
-AccumulatorType accumulator_type(const Inst& inst) {
-  return static_cast<AccumulatorType>(inst.mods >> 8 & 15);
-}
-constexpr uint32_t SATURATE = 1 << 12;
-constexpr uint32_t SIZE_SHIFT = 16;  // k of mma, n of wgmma
 
 Step mma_sync(Warp& warp, const Inst& inst, uint32_t) {
-  const Mma shape = {a_type(inst), b_type(inst), accumulator_type(inst),
-                     static_cast<int>(inst.mods >> SIZE_SHIFT), (inst.mods & SATURATE) != 0};
+  const auto of = inst.as<ProductQualifiers>();
+  const Mma shape = {of.a, of.b, of.accumulator, of.size, of.saturates};
   const uint32_t b_count = shape.k * element_bytes(shape.a_type) / 16, a_count = 2 * b_count;
   const uint32_t d_count = accumulator_registers(shape.accumulator, 8);
   uint32_t* rows[16] = {};
@@ -165,8 +168,8 @@ Step mma_sync(Warp& warp, const Inst& inst, uint32_t) {
 
 // m8n8k16 in integers: the upper half of m16n8k16.
 Step mma_sync_m8(Warp& warp, const Inst& inst, uint32_t) {
-  const Mma shape = {a_type(inst), b_type(inst), AccumulatorType::S32, 16,
-                     (inst.mods & SATURATE) != 0};
+  const auto of = inst.as<ProductQualifiers>();
+  const Mma shape = {of.a, of.b, AccumulatorType::S32, 16, of.saturates};
   static const uint32_t ZEROS[LANES] = {};
   uint32_t lower[2][LANES];
   uint32_t* rows[6] = {};
@@ -182,27 +185,31 @@ Step mma_sync_m8(Warp& warp, const Inst& inst, uint32_t) {
 
 Handler pick_mma_m8(Opcode& opcode) {
   opcode.convergent = true;
-  opcode.mods =
-      pack_types(matrix_type(opcode.type(1)), matrix_type(opcode.type(2)), AccumulatorType::S32) |
-      (opcode.has(".satfinite") ? SATURATE : 0);
+  opcode.set(product_qualifiers(opcode));
   return mma_sync_m8;
 }
 
 Handler pick_mma(Opcode& opcode) {
   opcode.convergent = true;
-  const MatrixType a = matrix_type(opcode.type(1)), b = matrix_type(opcode.type(2));
-  opcode.mods = pack_types(a, b, accumulator_type(opcode.type(0))) |
-                extent(opcode.group[0], 'k') << SIZE_SHIFT |
-                (opcode.has(".satfinite") ? SATURATE : 0);
-  const uint32_t bytes = extent(opcode.group[0], 'k') * element_bytes(a);
-  if (opcode.type(0) != opcode.type(3) || element_bytes(a) != element_bytes(b)) return nullptr;
+  ProductQualifiers qualifiers = product_qualifiers(opcode);
+  qualifiers.size = static_cast<uint16_t>(extent(opcode.group[0], 'k'));
+  opcode.set(qualifiers);
+  const int bytes = qualifiers.size * element_bytes(qualifiers.a);
+  if (opcode.type(0) != opcode.type(3) ||
+      element_bytes(qualifiers.a) != element_bytes(qualifiers.b)) {
+    return nullptr;
+  }
   return bytes == 16 || bytes == 32 ? mma_sync : nullptr;
 }
+
+struct DoubleShape {
+  uint16_t m, k;
+};
 
 Step mma_sync_f64(Warp& warp, const Inst& inst, uint32_t) {
   double* rows[20] = {};  // 4 of D, 8 of A, 4 of B and 4 of C at most
   for (uint32_t i = 0; i < inst.slot_count; ++i) rows[i] = warp.row<double>(inst.slots[i].row);
-  const int m = inst.mods & 0xff, k = inst.mods >> SIZE_SHIFT;
+  const auto [m, k] = inst.as<DoubleShape>();
   double** const a = rows + m / 4;
   mma_f64(m, k, rows, a, a + m * k / 32, a + m * k / 32 + k / 4);
   return Step::next;
@@ -210,13 +217,13 @@ Step mma_sync_f64(Warp& warp, const Inst& inst, uint32_t) {
 
 Handler pick_mma_f64(Opcode& opcode) {
   opcode.convergent = true;
-  opcode.mods = extent(opcode.group[0], 'm') | extent(opcode.group[0], 'k') << SIZE_SHIFT;
+  opcode.set(DoubleShape{static_cast<uint16_t>(extent(opcode.group[0], 'm')),
+                         static_cast<uint16_t>(extent(opcode.group[0], 'k'))});
   return mma_sync_f64;
 }
 
 // ---- wgmma --------------------------------------------------------------------------------------
 
-constexpr uint32_t A_IN_REGISTERS = 1 << 13;
 constexpr uint32_t WARPS = 4;  // of a warpgroup
 
 // Where the operands of wgmma.mma_async stand among the slots.
@@ -225,15 +232,15 @@ struct WgmmaSlots {
 };
 
 WgmmaSlots wgmma_slots(const Inst& inst) {
-  const uint32_t n = inst.mods >> SIZE_SHIFT;
+  const auto of = inst.as<ProductQualifiers>();
   WgmmaSlots at;
-  at.a = accumulator_registers(accumulator_type(inst), static_cast<int>(n));
-  at.b = at.a + (inst.mods & A_IN_REGISTERS ? 4 : 1);
+  at.a = accumulator_registers(of.accumulator, of.size);
+  at.b = at.a + (of.a_in_registers ? 4 : 1);
   at.scale_d = at.b + 1;
   at.scale_a = at.scale_d + 1;
   at.scale_b = at.scale_a + 1;
   at.transpose_a = at.scale_b + 1;
-  at.transpose_b = inst.mods & A_IN_REGISTERS ? at.transpose_a : at.transpose_a + 1;
+  at.transpose_b = of.a_in_registers ? at.transpose_a : at.transpose_a + 1;
   at.end = inst.slot_count;
   return at;
 }
@@ -254,11 +261,13 @@ bool negative(Warp& warp, const WgmmaSlots& at, const Inst& inst, uint32_t slot)
 }
 
 MatrixView view_of_a(Warp& warp, const Inst& inst, const WgmmaSlots& at, uint64_t descriptor) {
-  return MatrixView(descriptor, a_type(inst), is_set(warp, at, inst, at.transpose_a));
+  return MatrixView(descriptor, inst.as<ProductQualifiers>().a,
+                    is_set(warp, at, inst, at.transpose_a));
 }
 
 MatrixView view_of_b(Warp& warp, const Inst& inst, const WgmmaSlots& at, uint64_t descriptor) {
-  return MatrixView(descriptor, b_type(inst), is_set(warp, at, inst, at.transpose_b));
+  return MatrixView(descriptor, inst.as<ProductQualifiers>().b,
+                    is_set(warp, at, inst, at.transpose_b));
 }
 
 void check_inside(Warp& warp, const MatrixView& view, uint64_t descriptor, int first, int count,
@@ -302,7 +311,7 @@ void run_wgmma(Cta& cta, uint32_t group, WgmmaOp& op) {
   thread_local OperandA a;
   thread_local OperandB b;
   Warp* const warps = &cta.warps[group * WARPS];
-  const int n = static_cast<int>(inst.mods >> SIZE_SHIFT);
+  const int n = inst.as<ProductQualifiers>().size;
   const bool looks = looks_for_poison(warps[0]);
   if (looks)
     look_for_poison(warps[0], op.pc, view_of_b(warps[0], inst, at, op.descriptor_b), 0, n, window);
@@ -311,10 +320,10 @@ void run_wgmma(Cta& cta, uint32_t group, WgmmaOp& op) {
     Warp& warp = warps[i];
     const bool negate =
         negative(warp, at, inst, at.scale_a) != negative(warp, at, inst, at.scale_b);
-    if (inst.mods & A_IN_REGISTERS) {
+    if (inst.as<ProductQualifiers>().a_in_registers) {
       const uint32_t* rows[4] = {};
       for (uint32_t r = 0; r < 4; ++r) rows[r] = row_of(warp, inst.slots[at.a + r]);
-      decode_a(rows, a_type(inst), negate, a);
+      decode_a(rows, inst.as<ProductQualifiers>().a, negate, a);
     } else {
       const int row = static_cast<int>(i) * 16;
       if (looks)
@@ -325,11 +334,11 @@ void run_wgmma(Cta& cta, uint32_t group, WgmmaOp& op) {
     }
     uint32_t* d[128] = {};
     for (uint32_t r = 0; r < at.a; ++r) d[r] = row_of(warp, inst.slots[r]);
-    multiply(a, b, accumulator_type(inst), (op.scale_d >> i & 1) != 0, (inst.mods & SATURATE) != 0,
-             d);
+    multiply(a, b, inst.as<ProductQualifiers>().accumulator, (op.scale_d >> i & 1) != 0,
+             inst.as<ProductQualifiers>().saturates, d);
   }
   op.done = true;
-  cta.cluster->products += uint64_t{64} * n * wgmma_k(a_type(inst));
+  cta.cluster->products += uint64_t{64} * n * wgmma_k(inst.as<ProductQualifiers>().a);
 }
 
 // What an instruction reads of `count` values of mn from `first` on, by what its descriptor says.
@@ -348,8 +357,8 @@ const std::vector<Segment>& segments_of(const MatrixView& view, uint64_t descrip
 void check_operands(Warp& warp, const Inst& inst, uint64_t group) {
   const WgmmaSlots at = wgmma_slots(inst);
   const int row = static_cast<int>(warp.index % WARPS * 16);
-  const int n = static_cast<int>(inst.mods >> SIZE_SHIFT);
-  const bool a_in_memory = (inst.mods & A_IN_REGISTERS) == 0;
+  const int n = inst.as<ProductQualifiers>().size;
+  const bool a_in_memory = !inst.as<ProductQualifiers>().a_in_registers;
   const uint64_t descriptor_a = a_in_memory ? uniform64(warp, inst.slots[at.a]) : 0;
   const uint64_t descriptor_b = uniform64(warp, inst.slots[at.b]);
   const MatrixView a = view_of_a(warp, inst, at, descriptor_a);
@@ -402,10 +411,12 @@ Step wgmma_mma_async(Warp& warp, const Inst& inst, uint32_t) {
     fault(warp, FULL, "The warps of a warpgroup give different descriptors of B.");
   }
   op.descriptor_b = b;
-  if (!(inst.mods & A_IN_REGISTERS)) op.descriptor_a[member] = uniform64(warp, inst.slots[at.a]);
+  if (!inst.as<ProductQualifiers>().a_in_registers)
+    op.descriptor_a[member] = uniform64(warp, inst.slots[at.a]);
   if (op.issued == 15) {
     ++cta.cluster->events;
-    if (Trace* trace = cta.cluster->trace) op.ends = trace->wgmma(warp, inst.mods >> SIZE_SHIFT);
+    if (Trace* trace = cta.cluster->trace)
+      op.ends = trace->wgmma(warp, inst.as<ProductQualifiers>().size);
     if (cta.cluster->grid->policy == Policy::eager) finish_wgmma(cta, index, number + 1);
   }
   return Step::next;
@@ -414,13 +425,12 @@ Step wgmma_mma_async(Warp& warp, const Inst& inst, uint32_t) {
 Handler pick_wgmma(Opcode& opcode) {
   opcode.convergent = true;
   const uint32_t n = extent(opcode.group[0], 'n');
-  const MatrixType a = matrix_type(opcode.type(1)), b = matrix_type(opcode.type(2));
-  opcode.mods = pack_types(a, b, accumulator_type(opcode.type(0))) | n << SIZE_SHIFT |
-                (opcode.has(".satfinite") ? SATURATE : 0);
-  if (opcode.operands->size() > 1 && (*opcode.operands)[1].kind == Operand::Kind::vector) {
-    opcode.mods |= A_IN_REGISTERS;
-  }
-  const bool right_k = static_cast<int>(extent(opcode.group[0], 'k')) == wgmma_k(a);
+  ProductQualifiers qualifiers = product_qualifiers(opcode);
+  qualifiers.size = static_cast<uint16_t>(n);
+  qualifiers.a_in_registers =
+      opcode.operands->size() > 1 && (*opcode.operands)[1].kind == Operand::Kind::vector;
+  opcode.set(qualifiers);
+  const bool right_k = static_cast<int>(extent(opcode.group[0], 'k')) == wgmma_k(qualifiers.a);
   return right_k && n % 8 == 0 && n >= 8 && n <= 256 ? wgmma_mma_async : nullptr;
 }
 
@@ -539,9 +549,9 @@ std::vector<WgmmaOperand> wgmma_operands(Warp& warp, const Inst& inst,
                                          const WgmmaDescriptors& descriptors) {
   const WgmmaSlots at = wgmma_slots(inst);
   const auto [a, b] = descriptors;
-  const int n = static_cast<int>(inst.mods >> SIZE_SHIFT);
+  const int n = inst.as<ProductQualifiers>().size;
   std::vector<WgmmaOperand> operands;
-  if (!(inst.mods & A_IN_REGISTERS)) {
+  if (!inst.as<ProductQualifiers>().a_in_registers) {
     operands.push_back({'A', a, view_of_a(warp, inst, at, a).extent(0, 64)});
   }
   operands.push_back({'B', b, view_of_b(warp, inst, at, b).extent(0, n)});

@@ -34,7 +34,7 @@ Box box_of(Warp& warp, const Inst& inst, uint32_t lane, const Slot& map_slot,
   const uint64_t address = global_address(warp, map_slot, lane);
   std::memcpy(&box.map, map_bytes(warp, lane, address, what), sizeof box.map);
   const TensorMap& map = box.map;
-  const uint32_t rank = inst.mods >> RANK_SHIFT_IN_MODS & 7;
+  const uint32_t rank = inst.as<CopyQualifiers>().rank;
   if (!map.is_valid()) {
     stop(warp, 1u << lane, what, ": what lies at ", hex(address),
          " is no tensor map that cuTensorMapEncodeTiled made.");
@@ -113,8 +113,8 @@ constexpr uint32_t TENSOR_ALIGNMENT = 128;  // of its place in shared memory
 Step tensor_load(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "cp.async.bulk.tensor";
   warp.loads_bulk = true;
-  const Slot* const mbarrier = inst.slots + 2 + (inst.mods >> RANK_SHIFT_IN_MODS & 7);
-  const Slot* const multicast = inst.mods & MULTICAST ? mbarrier + 1 : nullptr;
+  const Slot* const mbarrier = inst.slots + 2 + (inst.as<CopyQualifiers>().rank);
+  const Slot* const multicast = inst.as<CopyQualifiers>().multicast ? mbarrier + 1 : nullptr;
   for_lanes(mask, [&](uint32_t lane) {
     const auto box =
         std::make_shared<const Box>(box_of(warp, inst, lane, inst.slots[1], inst.slots + 2, what));
@@ -146,8 +146,8 @@ Step tensor_load(Warp& warp, const Inst& inst, uint32_t mask) {
 Step tensor_store(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "cp.async.bulk.tensor";
   warp.stores_bulk = true;
-  const uint32_t rank = inst.mods >> RANK_SHIFT_IN_MODS & 7;
-  const auto op = static_cast<Reduction>(inst.mods >> REDUCTION_SHIFT & 15);
+  const uint32_t rank = inst.as<CopyQualifiers>().rank;
+  const auto op = inst.as<CopyQualifiers>().reduction;
   while (mask != 0) {
     const uint32_t lane = first_lane(mask);
     uint32_t lanes = mask;
@@ -210,7 +210,7 @@ Step map_prefetch(Warp& warp, const Inst& inst, uint32_t mask) {
 
 template <Handler F>
 Handler pick_tensor_copy(Opcode& opcode) {
-  opcode.mods = bulk_mods(opcode);
+  opcode.set(copy_qualifiers(opcode));
   return F;
 }
 

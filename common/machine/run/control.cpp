@@ -313,7 +313,7 @@ Step Control::assert_failed(Warp& warp, const Inst& inst, uint32_t mask) {
 
 // A clock that moves with the warp's instructions: loops with time limits end, runs repeat.
 Step Control::read_clock(Warp& warp, const Inst& inst, uint32_t mask) {
-  const Clock which = static_cast<Clock>(inst.mods);
+  const Clock which = inst.as<Clock>();
   uint64_t now = warp.executed;
   if (which == Clock::globaltimer_hi) now >>= 32;
   if (which == Clock::clock64 || which == Clock::globaltimer) {

@@ -70,7 +70,7 @@ struct Inst {
   Handler run = nullptr;
   uint32_t op[4] = {};  // rows of the first four slots
   int32_t offset = 0;   // of the first address operand, bytes
-  uint32_t mods = 0;    // the qualifiers, as the decoder of this opcode packs them
+  uint32_t mods = 0;    // the qualifiers: as<…>(), where Opcode::set() has put a struct
   uint32_t guard = 0;   // row of a predicate; 0: none
   bool guard_not = false;
   bool wide_address = false;    // the first address operand's base is a 64-bit row
@@ -80,6 +80,14 @@ struct Inst {
   uint32_t target = 0;          // pc of a branch or call
   const Slot* slots = nullptr;  // all operands, flat, in PTX order
   uint32_t slot_count = 0;
+
+  template <class Qualifiers>
+  Qualifiers as() const {
+    static_assert(sizeof(Qualifiers) <= sizeof mods);
+    Qualifiers qualifiers;
+    std::memcpy(&qualifiers, &mods, sizeof qualifiers);
+    return qualifiers;
+  }
 };
 
 // A function's argument or result, copied between .param variables in a thread's local memory.

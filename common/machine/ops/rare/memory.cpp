@@ -9,7 +9,7 @@ namespace machine {
 namespace {
 
 Step is_in_space(Warp& warp, const Inst& inst, uint32_t mask) {
-  const Where space = static_cast<Where>(inst.mods);
+  const Where space = inst.as<Where>();
   const Slot& a = inst.slots[1];
   uint32_t result = 0;
   for_lanes(mask, [&](uint32_t lane) {
@@ -40,7 +40,7 @@ Step is_in_const(Warp& warp, const Inst& inst, uint32_t mask) {
 }
 Handler pick_isspacep(Opcode& opcode) {
   if (opcode.has(".const")) return is_in_const;
-  opcode.mods = static_cast<uint32_t>(where(opcode));
+  opcode.set(where(opcode));
   return is_in_space;
 }
 

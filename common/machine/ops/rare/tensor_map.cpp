@@ -83,8 +83,7 @@ Step map_replace(Warp& warp, const Inst& inst, uint32_t mask) {
     }
     TensorMap map;
     std::memcpy(&map, bytes, sizeof map);
-    replace_field(map, static_cast<Field>(inst.mods), static_cast<uint32_t>(index),
-                  value_of(warp, *last, lane));
+    replace_field(map, inst.as<Field>(), static_cast<uint32_t>(index), value_of(warp, *last, lane));
     std::memcpy(bytes, &map, sizeof map);
   });
   ++warp.cta->cluster->changes;
@@ -93,7 +92,7 @@ Step map_replace(Warp& warp, const Inst& inst, uint32_t mask) {
 
 Handler pick_map_replace(Opcode& opcode) {
   for (uint32_t i = 0; i < std::size(FIELDS); ++i) {
-    if (opcode.has(FIELDS[i])) opcode.mods = i;
+    if (opcode.has(FIELDS[i])) opcode.set(static_cast<Field>(i));
   }
   return opcode.has(".global") ? map_replace<false> : map_replace<true>;
 }

@@ -41,7 +41,7 @@ class Checker {
   // atomic wrote, an acquiring load learns what the writer knew.
   void global_access(Warp& warp, uint32_t mask, const uint64_t* addresses, uint32_t bytes,
                      Access access, Order order, Scope scope, const SameValue* same = nullptr);
-  // A load brought what device memory begins with (memory.h).
+  // A load brought what device memory begins with (allocations.h).
   void never_written(Warp& warp, uint32_t mask, uint64_t address);
   // The same for strong accesses to shared memory (flags that are polled): they do not race.
   void shared_strong(Warp& warp, uint32_t mask, const uint32_t* addresses, uint32_t bytes,

@@ -99,7 +99,7 @@ uint64_t function_address(const Ptx& ptx, const std::string& name);
 // Address of a module's .global or .const variable; 0 if there is none.
 uint64_t variable_address(const Module& module, const std::string& name);
 
-// The control instructions, whose operands are labels and functions; of schedule.cpp.
+// The control instructions, whose operands are labels and functions; of run/control.cpp.
 struct Control {
   // Of Program::callables[op[0]]; an indirect one of what each lane's row op[0] points to.
   static Step call(Warp&, const Inst&, uint32_t);

@@ -8,6 +8,7 @@
 
 #include "common/machine/code/isa.h"
 #include "common/machine/ops/matrix.h"
+#include "common/machine/ops/operands.h"
 #include "common/machine/run/observer.h"
 
 namespace machine {
@@ -128,11 +129,6 @@ Handler pick_matrices(Opcode& opcode) {
 Step movmatrix(Warp& warp, const Inst& inst, uint32_t) {
   transpose_matrix(warp.row<uint32_t>(inst.op[1]), warp.row<uint32_t>(inst.op[0]));
   return Step::next;
-}
-
-Handler pick_movmatrix(Opcode& opcode) {
-  opcode.convergent = true;
-  return movmatrix;
 }
 
 // ---- mma.sync -----------------------------------------------------------------------------------
@@ -482,12 +478,6 @@ Step wgmma_wait_group(Warp& warp, const Inst& inst, uint32_t) {
   return Step::next;
 }
 
-template <Handler F>
-Handler pick_convergent(Opcode& opcode) {
-  opcode.convergent = true;
-  return F;
-}
-
 #define SHAPES_N(k)                                                                            \
   ".m64n8" k ",.m64n16" k ",.m64n24" k ",.m64n32" k ",.m64n40" k ",.m64n48" k ",.m64n56" k     \
   ",.m64n64" k ",.m64n72" k ",.m64n80" k ",.m64n88" k ",.m64n96" k ",.m64n104" k ",.m64n112" k \
@@ -506,7 +496,7 @@ const Row ROWS[] = {
      pick_matrices<stmatrix>, "store 8x8 matrices"},
     {"stmatrix.sync.aligned{.x1,.x2,.x4}{.trans,}.m8n8.shared{::cta,}.b16", "[a], {s:32}",
      pick_matrices<stmatrix>, "the same, as CUTLASS spells it"},
-    {"movmatrix.sync.aligned.m8n8.trans.b16", "d:32, a:32", pick_movmatrix,
+    {"movmatrix.sync.aligned.m8n8.trans.b16", "d:32, a:32", together<movmatrix>,
      "transpose an 8x8 matrix between lanes"},
     {"mma.sync.aligned{.m16n8k4,.m16n8k8,.m16n8k16,.m16n8k32}.row.col{.satfinite,}{.f32,.f16,.s32}"
      "{.bf16,.f16,.tf32,.e4m3,.e5m2,.s8,.u8}{.bf16,.f16,.tf32,.e4m3,.e5m2,.s8,.u8}{.f32,.f16,.s32}",
@@ -524,11 +514,11 @@ const Row ROWS[] = {
     {"wgmma.mma_async.sync.aligned{" SHAPES_N("k32") "}{.satfinite,}.s32{.s8,.u8}{.s8,.u8}"
                                                      "{.satfinite,}",
      WGMMA_OPERANDS, pick_wgmma, "the same in integers"},
-    {"wgmma.fence.sync.aligned", "", pick_convergent<wgmma_fence>,
+    {"wgmma.fence.sync.aligned", "", together<wgmma_fence>,
      "order accesses to registers before wgmma.mma_async"},
-    {"wgmma.commit_group.sync.aligned", "", pick_convergent<wgmma_commit_group>,
+    {"wgmma.commit_group.sync.aligned", "", together<wgmma_commit_group>,
      "make a group of what was issued"},
-    {"wgmma.wait_group.sync.aligned", "n:32", pick_convergent<wgmma_wait_group>,
+    {"wgmma.wait_group.sync.aligned", "n:32", together<wgmma_wait_group>,
      "wait until at most n groups are pending"},
 };
 

@@ -125,7 +125,9 @@ void save(Warp& warp, uint32_t lane, const Callable& callee) {
   }
   const std::byte* const locals = local_of(warp, lane, callee.locals.from);
   stack.resize(stack.size() + callee.locals.bytes / 8);
-  std::memcpy(stack.data() + stack.size() - callee.locals.bytes / 8, locals, callee.locals.bytes);
+  if (callee.locals.bytes != 0) {
+    std::memcpy(stack.data() + stack.size() - callee.locals.bytes / 8, locals, callee.locals.bytes);
+  }
   stack.push_back(warp.row<uint32_t>(callee.return_row)[lane]);
   stack.push_back(callee.start);
 }
@@ -142,8 +144,10 @@ void restore(Warp& warp, uint32_t lane, const Callable& callee) {
   back = static_cast<uint32_t>(stack.back());
   stack.pop_back();
   const size_t words = callee.locals.bytes / 8;
-  std::memcpy(local_of(warp, lane, callee.locals.from), stack.data() + stack.size() - words,
-              callee.locals.bytes);
+  if (words != 0) {
+    std::memcpy(local_of(warp, lane, callee.locals.from), stack.data() + stack.size() - words,
+                callee.locals.bytes);
+  }
   stack.resize(stack.size() - words);
   for (size_t i = callee.registers.size(); i-- > 0; stack.pop_back()) {
     const Slot& slot = callee.registers[i];

@@ -166,8 +166,8 @@ make ncu-N         Nsight Compute on one launch of the kernel [VARIANT= M= N= K=
 make sanitize-N    compute-sanitizer: memcheck, racecheck and synccheck [VARIANT= M= N= K=]
 make doctor        what will work on this machine and what will not, each with the fix
 make lib           build/libladder.so with the C API of common/host/ladder.h
-make install       libladder.so and ladder.h into PREFIX=, by default /usr/local [DESTDIR=]
-make machine       the PTX machine, for scripts/ptx-machine PROGRAM
+make install       libladder.so, ladder.h and ptx-machine into PREFIX=, by default /usr/local [DESTDIR=]
+make machine       the PTX machine, for build/ptx-machine PROGRAM
 make machine-bench how fast it is here
 make isa           docs/isa.md, which instructions it runs
 make golden        what a GPU does with single instructions, recorded for make test; needs a GPU

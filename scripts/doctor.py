@@ -152,7 +152,7 @@ def no_gpu():
 
 def check_machine():
     if glob.glob("build/machine/libcudart.so.*"):
-        say(OK, "PTX machine", "in build/machine; scripts/ptx-machine PROGRAM runs others on it")
+        say(OK, "PTX machine", "in build/machine; build/ptx-machine PROGRAM runs others on it")
     else:
         say(NOTE, "PTX machine", "not built yet: make machine, make ladder and make stage-N build it")
     wanted = os.environ.get("LADDER_DEVICE")

@@ -591,7 +591,7 @@ def machine_run(command, ptx):
     if ptx is not None:
         environment["REPLACE_PTX"] = os.path.abspath(ptx)
     own = re.fullmatch(r"stage-\d+|ladder", os.path.basename(command[0]))
-    launcher = [] if own else [os.path.join(ROOT, "scripts", "ptx-machine")]
+    launcher = [] if own else [os.path.join(ROOT, "build", "ptx-machine")]
     return launcher + command, environment
 
 

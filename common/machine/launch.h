@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/machine/error.h"
+#include "common/machine/run/error.h"
 
 namespace machine {
 

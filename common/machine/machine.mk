@@ -1,5 +1,6 @@
 # Builds the PTX machine: build/machine/libcudart.so.NN, which stands in for the toolkit's library
-# of that name, and build/machine/libcuda.so.1. Programs find both through LD_LIBRARY_PATH.
+# of that name, and build/machine/libcuda.so.1. Programs find both through LD_LIBRARY_PATH, which
+# build/ptx-machine sets.
 
 CUDART := $(firstword $(wildcard $(addsuffix /libcudart.so.??,$(CUDA_LIB))))
 CUDART_SONAME := $(notdir $(or $(CUDART),libcudart.so.13))
@@ -13,13 +14,16 @@ MACHINE_CXXFLAGS := -std=c++20 -O2 -march=native -ffp-contract=off -fno-math-err
   -fno-trapping-math -g -fPIC $(WARNINGS) -I. $(if $(CLANG),-Wno-pass-failed, \
   -ftree-vectorize -fvect-cost-model=dynamic -Wno-restrict)
 
-MACHINE_OBJECTS := $(patsubst %.cpp,build/obj/%.o,$(sort $(wildcard common/machine/*.cpp)))
-RUNTIME_OBJECTS := $(patsubst %.cpp,build/obj/%.o,$(sort $(wildcard common/machine/runtime/*.cpp)))
+# machine_objects(folders)
+machine_objects = $(patsubst %.cpp,build/obj/%.o,$(sort $(wildcard \
+  $(patsubst %,common/machine/%/*.cpp,$(1)))))
+MACHINE_OBJECTS := $(call machine_objects,text code ops ops/rare run check)
+RUNTIME_OBJECTS := $(call machine_objects,runtime runtime/foreign)
 NAMES := build/obj/common/machine/names
 NAMES_SCRIPT := scripts/runtime_names.py
 
 .PHONY: machine
-machine: $(MACHINE_LIBS)
+machine: $(MACHINE_LIBS) build/ptx-machine
 
 # What the rungs need besides themselves: the machine, unless the driver names a Hopper. If it is
 # there but cannot be used, the program says so, and that `make machine` builds the PTX machine.
@@ -78,6 +82,19 @@ build/machine/libcuda.so.1: build/machine/$(CUDART_SONAME)
 build/machine/libcuda.so: build/machine/libcuda.so.1
 	$(Q)ln -s libcuda.so.1 $(NEW) $(move)
 
+# ---- The launcher, and what is installed ---------------------------------------------------------
+build/ptx-machine: build/obj/common/machine/tools/ptx_machine.o
+	$(call say,LINK,$@)
+	$(Q)$(CXX) -o $(NEW) $^ -static-libstdc++ -static-libgcc $(move)
+
+.PHONY: install-machine
+install: install-machine
+install-machine: machine
+	$(Q)install -d '$(INSTALLED)/bin' '$(INSTALLED)/lib/ptx-machine'
+	$(Q)install -m 755 build/ptx-machine '$(INSTALLED)/bin/'
+	$(Q)install -m 755 $(filter-out %/libcuda.so,$(MACHINE_LIBS)) '$(INSTALLED)/lib/ptx-machine/'
+	$(Q)ln -sf libcuda.so.1 '$(INSTALLED)/lib/ptx-machine/libcuda.so'
+
 # ---- The documented ISA -------------------------------------------------------------------------
 ISA := build/machine/isa
 $(ISA): build/obj/common/machine/tools/print_isa.o $(MACHINE_OBJECTS)
@@ -89,7 +106,6 @@ $(ISA): build/obj/common/machine/tools/print_isa.o $(MACHINE_OBJECTS)
 isa: $(ISA)
 	$(Q)$(ISA) >docs/isa.md
 
--include $(wildcard build/obj/common/machine/tools/*.d)
 
 # ---- Tests --------------------------------------------------------------------------------------
 # Programs that run on the machine, and one that was built in ways that it refuses.
@@ -125,4 +141,4 @@ build/tests/programs/%: tests/machine/programs/%.cu
 	$(call say,NVCC,$@)
 	$(Q)$(PROGRAM_NVCC) $(PROGRAM_FLAGS) $< -o $(NEW) $(move)
 
--include $(wildcard build/obj/common/machine/runtime/*.d)
+-include $(wildcard build/obj/common/machine/*/*.d build/obj/common/machine/*/*/*.d)

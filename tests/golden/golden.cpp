@@ -651,7 +651,7 @@ std::vector<Outcome> run_all(const fs::path& folder, const Sources& sources,
       if (m.kind == Message::NO_DEVICE) {
         std::fprintf(stderr,
                      "golden: no CUDA device; the PTX machine is started by "
-                     "scripts/ptx-machine\n");
+                     "build/ptx-machine\n");
         std::exit(3);
       }
       loading = m.kind == Message::LOADING;

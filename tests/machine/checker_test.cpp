@@ -5,10 +5,10 @@
 #include <deque>
 #include <functional>
 
-#include "common/machine/checker.h"
-#include "common/machine/error.h"
-#include "common/machine/memory.h"
-#include "common/machine/module.h"
+#include "common/machine/check/checker.h"
+#include "common/machine/run/allocations.h"
+#include "common/machine/run/error.h"
+#include "common/machine/run/module.h"
 
 using namespace machine;
 
@@ -22,7 +22,7 @@ struct Shared {
   Kernel kernel;
   Program program;
   std::deque<Statement> statements;
-  std::shared_ptr<GlobalShadow> shadow = make_global_shadow();
+  std::shared_ptr<GlobalShadow> shadow = std::make_shared<GlobalShadow>();
 
   Shared() {
     kernel.name = "kernel";
@@ -67,7 +67,7 @@ class Rig {
         warp.current = &warp.fragments[0];
       }
     }
-    checker_ = make_checker(cluster_, shared_->shadow);
+    checker_ = std::make_unique<Checker>(cluster_, shared_->shadow);
   }
 
   Checker& checker() { return *checker_; }
@@ -148,7 +148,7 @@ class Rig {
     }
     checker_->cluster_complete();
     for (uint32_t i = 0; i < warps; ++i) {
-      checker_->cluster_wait(at(i, "barrier.cluster.wait"), FULL, true);
+      checker_->cluster_wait(at(i, "barrier.cluster.wait"), FULL);
     }
   }
 
@@ -218,7 +218,8 @@ class Rig {
     return inst;
   }
   void multiply(uint32_t i, uint32_t address, uint64_t group, uint32_t bytes = 1024) {
-    checker_->wgmma_issue(at(i, "wgmma.mma_async"), wgmma(), group, {{address, bytes}});
+    const std::vector<Segment> segments = {{address, bytes}};
+    checker_->wgmma_issue(at(i, "wgmma.mma_async"), wgmma(), group, {segments, {}});
   }
   void wgmma_commit(uint32_t i) {
     ++warp(i).cta->warpgroups[warp(i).index / 4].committed[warp(i).index % 4];

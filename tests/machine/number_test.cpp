@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "common/machine/number.h"
+#include "common/machine/ops/number.h"
 
 using namespace machine;
 

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "common/machine/launch.h"
-#include "common/machine/machine.h"
-#include "common/machine/memory.h"
-#include "common/machine/settings.h"
-#include "common/machine/tensor_map.h"
+#include "common/machine/ops/tensor_map.h"
+#include "common/machine/run/allocations.h"
+#include "common/machine/run/settings.h"
+#include "common/machine/run/state.h"
 
 namespace machine_test {
 

@@ -1,7 +1,7 @@
 // How reports name kernels and warps.
 #include <doctest/doctest.h>
 
-#include "common/machine/machine.h"
+#include "common/machine/run/state.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 // the cause, and how a run goes on behind one.
 #include <doctest/doctest.h>
 
-#include "common/machine/reports.h"
+#include "common/machine/check/reports.h"
 #include "tests/machine/schedules.h"
 
 using namespace machine_test;

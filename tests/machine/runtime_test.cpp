@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "common/machine/ops/tensor_map.h"
 #include "common/machine/runtime/fatbin.h"
-#include "common/machine/tensor_map.h"
 
 using namespace machine;
 

@@ -14,7 +14,7 @@ import mutations  # noqa: E402
 
 MACHINE = ROOT / "build" / "machine"
 PROGRAMS = ROOT / "build" / "tests" / "programs"
-RUN = ROOT / "scripts" / "ptx-machine"
+RUN = ROOT / "build" / "ptx-machine"
 
 
 def clean_environment():
@@ -86,7 +86,7 @@ class Runner(unittest.TestCase):
         return ended.stderr
 
     def test_it_says_how_it_is_used(self):
-        self.assertIn("Usage: scripts/ptx-machine PROGRAM", self.refused())
+        self.assertIn("Usage: ptx-machine [OPTIONS] PROGRAM", self.refused())
 
     def test_a_program_that_is_not_there_is_named(self):
         self.assertIn("there is no program ./nothing", self.refused("./nothing"))

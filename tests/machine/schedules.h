@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "common/machine/error.h"
+#include "common/machine/run/error.h"
 #include "tests/machine/ptx_run.h"
 
 namespace machine_test {

@@ -11,8 +11,8 @@
 #include <set>
 #include <vector>
 
-#include "common/machine/number.h"
-#include "common/machine/tensor.h"
+#include "common/machine/ops/matrix.h"
+#include "common/machine/ops/number.h"
 
 using namespace machine;
 

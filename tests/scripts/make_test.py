@@ -121,7 +121,7 @@ class Make(unittest.TestCase):
         for goal in ("ladder", "stage-1"):
             for device, built in (("gpu", False), ("machine", True)):
                 lines = make("-n", "-B", goal, LADDER_DEVICE=device).stdout
-                self.assertEqual("common/machine/alu.cpp" in lines, built, (goal, device))
+                self.assertEqual("common/machine/ops/alu.cpp" in lines, built, (goal, device))
 
     def test_each_command_of_the_help_stands_in_the_readme(self):
         table = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -1,3 +1,4 @@
+// cudaMalloc and its like, in host memory. It knows nothing of kernels.
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 
@@ -7,12 +8,12 @@
 #include <string>
 #include <string_view>
 
-#include "common/machine/memory.h"
+#include "common/machine/run/allocations.h"
+#include "common/machine/run/settings.h"
 #include "common/machine/runtime/memory_api.h"
 #include "common/machine/runtime/modules.h"
 #include "common/machine/runtime/status.h"
 #include "common/machine/runtime/stream.h"
-#include "common/machine/settings.h"
 
 namespace machine::runtime {
 namespace {

@@ -1,3 +1,4 @@
+// cudaMemcpy, cudaMemset and their like. It knows nothing of kernels.
 #include "common/machine/runtime/memory_api.h"
 
 #include <cuda_runtime_api.h>
@@ -8,7 +9,7 @@
 #include <cstring>
 #include <string>
 
-#include "common/machine/memory.h"
+#include "common/machine/run/allocations.h"
 #include "common/machine/runtime/modules.h"
 #include "common/machine/runtime/status.h"
 #include "common/machine/runtime/stream.h"

@@ -1,3 +1,4 @@
+// The one device, and its properties. It knows nothing of memory or kernels.
 #include "common/machine/runtime/device.h"
 
 #include <cuda_runtime_api.h>
@@ -6,9 +7,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "common/machine/run/settings.h"
 #include "common/machine/runtime/status.h"
 #include "common/machine/runtime/stream.h"
-#include "common/machine/settings.h"
 
 namespace machine::runtime {
 namespace {

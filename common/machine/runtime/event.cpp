@@ -1,3 +1,4 @@
+// Events: everything before one is over when it is recorded, as streams run at once.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Finds the PTX of a fat binary. It knows nothing of what the PTX says.
 #include "common/machine/runtime/fatbin.h"
 
 #include <elf.h>

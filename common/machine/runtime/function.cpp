@@ -1,3 +1,4 @@
+// Functions: attributes, occupancy, libraries. It launches nothing.
 #include "common/machine/runtime/function.h"
 
 #include <cuda_runtime_api.h>

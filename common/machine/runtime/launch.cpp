@@ -1,3 +1,4 @@
+// From a launch as programs make it to one as the machine takes it, or to the error of a GPU.
 #include "common/machine/runtime/launch.h"
 
 #include <cuda_runtime_api.h>
@@ -5,7 +6,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "common/machine/reports.h"
+#include "common/machine/check/reports.h"
 #include "common/machine/runtime/device.h"
 #include "common/machine/runtime/function.h"
 #include "common/machine/runtime/status.h"
@@ -118,7 +119,7 @@ bool can_run(Function* function, const Code& code) {
     if (!function->is_refused) machine::prepare(*code.module, *code.kernel);
   } catch (const Error& error) {
     function->is_refused = true;
-    print_refusal(error.what());
+    show_refusal(error);
   }
   return !function->is_refused;
 }

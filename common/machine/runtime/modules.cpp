@@ -1,3 +1,4 @@
+// The device code of the process. It knows nothing of launches.
 #include "common/machine/runtime/modules.h"
 
 #include <cstdlib>
@@ -21,13 +22,14 @@ class Binary {
     is_read_ = true;
     image_ = read_image(code_);
     if (!image_.problem.empty()) {
-      print_refusal("PTX machine: " + wanted_by + " cannot run: " + image_.problem + ".");
+      show_refusal(Error(Error::Kind::refused,
+                         "PTX machine: " + wanted_by + " cannot run: " + image_.problem + "."));
       return module_;
     }
     try {
       module_ = load_module(image_.ptx);
     } catch (const Error& error) {
-      print_refusal(error.what());
+      show_refusal(error);
     }
     return module_;
   }

@@ -2,7 +2,7 @@
 // process can run a kernel under several. Found by dlsym, as `ptx_machine` is.
 #include <string>
 
-#include "common/machine/settings.h"
+#include "common/machine/run/settings.h"
 
 extern "C" {
 

@@ -1,3 +1,4 @@
+// What calls return, and how the process ends. It knows nothing of what the calls do.
 #include "common/machine/runtime/status.h"
 
 #include <cuda_runtime_api.h>
@@ -11,6 +12,8 @@
 #include <set>
 #include <string>
 #include <utility>
+
+#include "common/machine/check/reports.h"
 
 namespace machine::runtime {
 namespace {
@@ -96,16 +99,14 @@ cudaError_t lost() {
 }
 
 cudaError_t lose(const Error& error) {
-  std::fflush(stdout);
-  std::fprintf(stderr, "%s\n", error.what());
+  show(error);
   exit_status = error.kind == Error::Kind::hang ? EXIT_HANG : EXIT_FAILED;
   lost_status = status_of(error);
   return lost_status;
 }
 
-void print_refusal(const std::string& report) {
-  std::fflush(stdout);
-  std::fprintf(stderr, "%s\n", report.c_str());
+void show_refusal(const Error& error) {
+  show(error);
   spoil_exit();
 }
 

@@ -6,7 +6,7 @@
 #include <exception>
 #include <new>
 
-#include "common/machine/error.h"
+#include "common/machine/run/error.h"
 
 namespace machine::runtime {
 
@@ -26,8 +26,8 @@ cudaError_t lost();
 // Prints a failed kernel's report, after which the process is lost and exits non-zero.
 cudaError_t lose(const Error& error);
 
-// Prints why PTX cannot be run; the process goes on, but exits non-zero.
-void print_refusal(const std::string& report);
+// Shows why PTX cannot be run; the process goes on, but exits non-zero.
+void show_refusal(const Error& error);
 
 // The process goes on, but exits non-zero.
 void spoil_exit();

@@ -1,3 +1,4 @@
+// Streams, and what they capture: work runs when it is submitted. It knows nothing of what work is.
 #include "common/machine/runtime/stream.h"
 
 #include <cuda_runtime_api.h>

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/machine/isa.h"
+#include "common/machine/code/isa.h"
 
 namespace machine {
 namespace {

@@ -1,0 +1,431 @@
+// Each access against those before it in the shadow of the memory that it touches. It knows nothing of
+// how order came about.
+#include "common/machine/check/checker.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace machine {
+
+// ---- Generic accesses ----------------------------------------------------------------------------
+
+void Checker::shared_access(Warp& warp, uint32_t mask, const uint32_t* addresses, uint32_t bytes,
+                            Access access, const SameValue* same) {
+  Attempt attempt = generic_access(warp, mask, access != Access::read);
+  attempt.strong = access == Access::atomic;
+  attempt.same = same;
+  access_shared(attempt, mask, addresses, bytes);
+}
+
+void Checker::shared_strong(Warp& warp, uint32_t mask, const uint32_t* addresses, uint32_t bytes,
+                            Access access, Order order, Scope scope) {
+  Attempt attempt = generic_access(warp, mask, access != Access::read);
+  attempt.strong = true;
+  access_shared(attempt, mask, addresses, bytes);
+  WarpState& state = state_of(warp);
+  for_each_address(mask, addresses, [&](uint32_t address, uint32_t lanes) {
+    Channel& flag = flags_[address];
+    if (access != Access::write) hear(state, lanes, flag, is_acquire(order), scope);
+    if (access == Access::write) flag.parts.clear();
+    if (access != Access::read) add_release(state, lanes, &flag, is_release(order), scope);
+  });
+}
+
+void Checker::global_access(Warp& warp, uint32_t mask, const uint64_t* addresses, uint32_t bytes,
+                            Access access, Order order, Scope scope, const SameValue* same) {
+  Attempt attempt = generic_access(warp, mask, access != Access::read);
+  attempt.strong = access == Access::atomic || order != Order::weak;
+  check_grids_before(attempt, addresses[std::countr_zero(mask)]);
+  WarpState& by = state_of(warp);
+  GlobalAccess as = as_global(attempt);
+  as.as.atomic = access == Access::atomic;
+  as.as.narrow = bytes < 4;
+  as.same = same;
+  if (!by.knows.some_have_met()) as.lanes_met_at = by.knows.lanes_met_at();
+  if (auto conflict = global_->access(as, mask, addresses, bytes)) {
+    check_conflict(attempt, as, *conflict);
+  }
+  if (as.as.atomic && global_->has_suspects()) {
+    for_each_address(mask, addresses, [&](uint64_t address, uint32_t) {
+      global_->excuse({address / CELL_BYTES, state_.id, as.as.agent});
+    });
+  }
+  if (order == Order::weak) return;
+  if (access != Access::write) {
+    by.loads.push_back({mask, {}, is_acquire(order), scope});
+    std::copy_n(addresses, LANES, by.loads.back().addresses.begin());
+  }
+  if (access == Access::read) return;
+  Channel released;
+  add_release(by, mask, &released, is_release(order), scope);
+  // Of one lane's counter or flag what it would release: for reports.
+  if (!is_release(order) && std::has_single_bit(mask)) {
+    released.add(state_.id, warp.cta->rank, Reach::nowhere, by.knows.release(mask));
+  }
+  if (released.parts.empty()) return;
+  for_each_address(mask, addresses,
+                   [&](uint64_t address, uint32_t) { global_->release(address, released); });
+}
+
+// ---- Accesses ------------------------------------------------------------------------------------
+
+Attempt Checker::generic_access(Warp& warp, uint32_t mask, bool write) {
+  WarpState& state = state_of(warp);
+  state.knows.note_access();
+  Attempt attempt{
+      &state, &state.knows.of(mask), warp.pc(), state.knows.agent(ALL_LANES), state.knows.clock(),
+      write};
+  attempt.lanes_met_at = state.knows.lanes_met_at();
+  return attempt;
+}
+
+void Checker::check_conflict(const Attempt& attempt, const GlobalAccess& access,
+                             const GlobalShadow::Conflict& conflict) {
+  const GlobalRecord& with = conflict.with;
+  const bool reads_atomic = !access.as.write && with.write && with.atomic;
+  const bool updates_read = access.as.atomic && !with.write;
+  if (!reads_atomic && !updates_read) return report_.global_memory(attempt, conflict);
+  const GlobalRecord& reader = reads_atomic ? access.as : with;
+  global_->suspect(
+      {conflict.address / CELL_BYTES, reader.cluster, reader.agent}, {with.pc, attempt.pc}, [&] {
+        return Error(Error::Kind::race, report_.text_of_global(attempt, conflict),
+                     rule::GLOBAL_RACE, origin_of(attempt.by->warp, attempt.pc, with.pc));
+      });
+}
+
+GlobalAccess Checker::as_global(const Attempt& attempt) const {
+  GlobalAccess access;
+  access.as.cluster = state_.id;
+  access.as.clock = attempt.clock;
+  access.as.pc = std::min(attempt.pc, GlobalRecord::MAX_PC);
+  access.as.agent = static_cast<uint16_t>(attempt.agent);
+  access.as.strong = attempt.strong;
+  access.as.write = attempt.write;
+  access.known = attempt.known;
+  access.async_proxy = attempt.async_proxy;
+  access.warps = state_.warp_count();
+  return access;
+}
+
+bool Checker::enter_cta(Attempt& attempt, uint32_t address) {
+  Shadow& shadow = state_.shadows[address >> RANK_SHIFT];
+  attempt.shadow = &shadow;
+  attempt.plane = attempt.write ? nullptr : &shadow.plane(attempt.agent);
+  attempt.block = ~0u;
+  attempt.known_key = ~0ull;
+  attempt.key = Cell::key_of(attempt.agent, attempt.clock);
+  attempt.rest = attempt.pc | (attempt.strong ? Cell::STRONG : 0);
+  attempt.read = PackedRead::pack(attempt.clock, attempt.pc);
+  const bool generic = attempt.agent == attempt.by->knows.agent(ALL_LANES);
+  attempt.own_reads = attempt.write && generic ? shadow.find_plane(attempt.agent) : nullptr;
+  const bool of_peer = attempt.by->warp.cta != shadow.cta;
+  const bool lands = attempt.write && state_.is_mbarrier(attempt.agent);
+  if (!of_peer && !lands) return true;
+  if (shadow.cta->live_threads == 0) report_.exited(attempt, address);
+  const Record record{attempt.agent, attempt.clock, attempt.pc, 0, 0xff, attempt.write};
+  shadow.visits[attempt.agent] = {record, address};
+  return true;
+}
+
+bool Checker::is_before(const Attempt& attempt, const Record& record, uint32_t bytes) const {
+  const View view = view_of(attempt, record.agent);
+  if (is_ordered(*attempt.known, view, record, bytes, state_.warp_count())) return true;
+  // The generic copies (cp.async) of a warp come behind its own accesses.
+  const uint32_t first = attempt.by->knows.agent(ALL_LANES);
+  return view == GENERIC && record.agent == first + ALL_LANES &&
+         clock_of(attempt.known->views[GENERIC], first + SOME_LANES) >= record.clock;
+}
+
+bool Checker::both_reduce(const Attempt& attempt, const Record& record) const {
+  const auto reduces = [this](uint32_t pc) {
+    const std::string opcode = state_.opcode_at(pc);
+    return opcode.starts_with("red.async") || opcode.starts_with("cp.reduce");
+  };
+  return reduces(attempt.pc) && reduces(record.pc);
+}
+
+bool Checker::is_other_lane(const Attempt& attempt, const Record& record, uint32_t bytes,
+                            uint32_t lanes) const {
+  const WarpKnowledge& knows = attempt.by->knows;
+  if (record.agent != attempt.agent || record.agent != knows.agent(ALL_LANES)) return false;
+  if (record.clock <= attempt.lanes_met_at || record.pc == attempt.pc) return false;
+  const auto part = [&](uint32_t half, uint32_t shift) {
+    const uint32_t before = record.lanes >> shift & (LANES - 1), now = lanes >> shift & (LANES - 1);
+    return (bytes & half) != 0 && !knows.have_met(before, now);
+  };
+  if (!part(0x0f, 0) && !part(0xf0, LANE_BITS)) return false;
+  return !is_narrow(record.pc) && !is_narrow(attempt.pc);
+}
+
+bool Checker::is_narrow(uint32_t pc) const {
+  const std::string opcode = state_.opcode_at(pc);
+  for (const char* const type : {"8", "16", "f16", "bf16"}) {
+    if (opcode.ends_with(std::string(".b") + type) || opcode.ends_with(std::string(".u") + type) ||
+        opcode.ends_with(std::string(".s") + type)) {
+      return opcode.find(".v") == std::string::npos && !opcode.starts_with("ldmatrix") &&
+             !opcode.starts_with("stmatrix");
+    }
+  }
+  return false;
+}
+
+void Checker::check_write_before(Attempt& attempt, const Cell& cell, uint32_t index, uint32_t bytes,
+                                 uint32_t lanes) {
+  const Record record = cell.record();
+  const Clocks& clocks = attempt.known->views[view_of(attempt, record.agent)];
+  if (clock_of(clocks, record.agent) >= record.clock) {  // whichever lane it was
+    if (record.agent == attempt.agent && record.clock > attempt.lanes_met_at &&
+        record.agent == attempt.by->knows.agent(ALL_LANES)) {
+      const uint32_t both = record.bytes & bytes;
+      if (both != 0 && !cell.strong() && !attempt.strong &&
+          is_other_lane(attempt, record, both, lanes) && !stores_the_same(attempt, lanes, both)) {
+        report_.lanes(attempt, record, both, index);
+      }
+      return;
+    }
+    if (cell.written() == 0xff || attempt.write) attempt.known_key = cell.key;
+    WarpState& by = state_.warps[attempt.by->warp.in_cluster];
+    if (cell.written() == 0xff && attempt.known == &by.knows.of_warp() && !attempt.async_proxy) {
+      known_key_at(by, cell.key) = cell.key;
+    }
+    return;
+  }
+  const uint32_t both = record.bytes & bytes;
+  if (both == 0 || (cell.strong() && attempt.strong) || is_before(attempt, record, both) ||
+      both_reduce(attempt, record) || stores_the_same(attempt, lanes, both)) {
+    return;
+  }
+  report_.shared(attempt, record, both, index);
+}
+
+void Checker::read_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint32_t lanes) {
+  const Cell& cell = attempt.shadow->cells[index];
+  if (cell.key != attempt.known_key) [[unlikely]] {
+    const uint32_t missing = bytes & ~cell.written();
+    if (missing != 0) {
+      attempt.shadow->early.try_emplace(
+          index, Record{attempt.agent, attempt.clock, attempt.pc, lanes, missing, false});
+    }
+    check_write_before(attempt, cell, index, bytes, lanes);
+  }
+  if (attempt.strong) return;
+  uint64_t& read = attempt.plane->reads[index];
+  read = PackedRead::add(read, attempt.read, bytes, lanes);
+  uint32_t& newest = attempt.plane->newest[index / Plane::BLOCK_CELLS];
+  newest = std::max(newest, attempt.clock);
+}
+
+void Checker::write_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint32_t lanes) {
+  Cell& cell = attempt.shadow->cells[index];
+  attempt.shadow->uniform[index / Plane::BLOCK_CELLS] = 0;
+  if (cell.mbarrier()) report_.mbarrier_overwritten(attempt, index);
+  if (!attempt.shadow->early.empty()) check_early(attempt, index, bytes);
+  if (index / Plane::BLOCK_CELLS != attempt.block) find_suspects(attempt, index);
+  for (const Plane* plane : suspects_) {
+    const Record read = PackedRead::unpack(plane->agent, plane->reads[index]);
+    if (!(read.bytes & bytes) || is_before(attempt, read, read.bytes & bytes)) continue;
+    report_.shared(attempt, read, read.bytes & bytes, index);
+  }
+  if (attempt.own_reads != nullptr && !attempt.strong &&
+      attempt.own_reads->newest[index / Plane::BLOCK_CELLS] > attempt.lanes_met_at) {
+    const Record read = PackedRead::unpack(attempt.agent, attempt.own_reads->reads[index]);
+    if ((read.bytes & bytes) && is_other_lane(attempt, read, read.bytes & bytes, lanes)) {
+      report_.lanes(attempt, read, read.bytes & bytes, index);
+    }
+  }
+  if (cell.key != attempt.known_key) check_write_before(attempt, cell, index, bytes, lanes);
+  if (bytes == 0xff) {
+    cell = {attempt.key | Cell::WHOLE, attempt.rest | uint64_t{lanes} << Cell::LANES_SHIFT};
+    return;
+  }
+  // What remains of the write before: which bytes any write has touched, and if it is of this
+  // moment, all of it.
+  uint64_t kept = cell.key & uint64_t{0xff} << Cell::WRITTEN_SHIFT;
+  if (((cell.key ^ attempt.key) << 16) == 0 && cell.strong() == attempt.strong) {
+    kept = cell.key & Cell::WHOLE;
+    lanes |=
+        static_cast<uint32_t>(cell.rest >> Cell::LANES_SHIFT) & LANE_PAIR_MASK & ~lanes_of(bytes);
+  }
+  cell = {attempt.key | kept | uint64_t{bytes} << Cell::BYTES_SHIFT |
+              uint64_t{bytes} << Cell::WRITTEN_SHIFT,
+          attempt.rest | uint64_t{lanes} << Cell::LANES_SHIFT};
+}
+
+void Checker::check_early(const Attempt& attempt, uint32_t index, uint32_t bytes) const {
+  const auto found = attempt.shadow->early.find(index);
+  if (found != attempt.shadow->early.end() && (found->second.bytes & bytes)) {
+    report_.early(*attempt.shadow, index, found->second, &attempt);
+    attempt.shadow->early.erase(found);
+  }
+}
+
+void Checker::find_suspects(Attempt& attempt, uint32_t index) {
+  attempt.block = index / Plane::BLOCK_CELLS;
+  suspects_.clear();
+  for (const auto& plane : attempt.shadow->planes) {
+    const Clocks& clocks = attempt.known->views[view_of(attempt, plane->agent)];
+    if (clock_of(clocks, plane->agent) < plane->newest[attempt.block]) {
+      suspects_.push_back(plane.get());
+    }
+  }
+}
+
+void Checker::access_shared(Attempt& attempt, uint32_t mask, const uint32_t* addresses,
+                            uint32_t bytes) {
+  const uint32_t first = addresses[std::countr_zero(mask)];
+  uint32_t differs = 0;
+  for (uint32_t lane = 0; lane < LANES; ++lane) {
+    differs |= mask >> lane & 1 ? addresses[lane] ^ first : 0;
+  }
+  if (differs >> RANK_SHIFT != 0) {  // lanes in several CTAs
+    for_lanes(mask, [&](uint32_t lane) { access_shared(attempt, 1u << lane, addresses, bytes); });
+    return;
+  }
+  if (!enter(attempt, first)) return;
+  if (differs == 0) mask = 1u << last_lane(mask);
+  const uint32_t size = bytes < CELL_BYTES ? (1u << bytes) - 1 : 0xff;
+  const uint32_t count = bytes > CELL_BYTES ? 2 : 1;
+  const auto cells = static_cast<uint32_t>(attempt.shadow->cells.size());
+  Touched touched;
+  uint32_t outside = 0;
+  for (uint32_t lane = 0; lane < LANES; ++lane) {
+    const uint32_t address = addresses[lane];
+    const uint32_t here = size << address % CELL_BYTES & 0xff;
+    const uint32_t low = here & 0x0f ? LANES - 1 : 0, high = here & 0xf0 ? LANES - 1 : 0;
+    touched.index[lane] = index_of(address);
+    touched.bytes[lane] = here;
+    touched.lanes[lane] = lane_pair(lane & low, lane & high);
+    outside |= touched.index[lane] + count > cells ? mask >> lane & 1 : 0;
+  }
+  if (outside != 0) return;
+  attempt.lanes = mask;
+  attempt.cells = touched.index;
+  for (uint32_t i = 0; i < count; ++i) {
+    attempt.write ? write_lanes(attempt, mask, touched, i) : read_lanes(attempt, mask, touched, i);
+  }
+  attempt.cells = nullptr;
+}
+
+void Checker::read_lanes(Attempt& attempt, uint32_t mask, const Touched& touched, uint32_t step) {
+  const Cell* const cells = attempt.shadow->cells.data() + step;
+  uint64_t* const reads = attempt.plane->reads.data() + step;
+  uint32_t* const newest = attempt.plane->newest.data();
+  const uint64_t read = attempt.read;
+  const uint32_t clock = attempt.clock;
+  WarpState& by = state_.warps[attempt.by->warp.in_cluster];
+  uint64_t known_key = attempt.strong ? ~0ull : attempt.known_key;
+  for (; mask != 0; mask &= mask - 1) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(mask));
+    const uint32_t index = touched.index[lane];
+    const uint64_t key = cells[index].key;
+    if (key != known_key && key == known_key_at(by, key) && !attempt.strong) known_key = key;
+    if (key != known_key) [[unlikely]] {
+      read_cell(attempt, index + step, touched.bytes[lane], touched.lanes[lane]);
+      if (!attempt.strong) known_key = attempt.known_key;
+      continue;
+    }
+    reads[index] = PackedRead::add(reads[index], read, touched.bytes[lane], touched.lanes[lane]);
+    newest[(index + step) / Plane::BLOCK_CELLS] = clock;
+  }
+}
+
+void Checker::write_lanes(Attempt& attempt, uint32_t mask, const Touched& touched, uint32_t step) {
+  for_lanes(mask, [&](uint32_t lane) {
+    write_cell(attempt, touched.index[lane] + step, touched.bytes[lane], touched.lanes[lane]);
+  });
+}
+
+void Checker::access_segment(Attempt& attempt, const Segment& segment) {
+  if (segment.bytes == 0 || !enter(attempt, segment.address)) return;
+  const uint32_t offset = (segment.address & OFFSET_MASK) - SMEM_BASE;
+  const auto all = static_cast<uint32_t>(attempt.shadow->cells.size() * CELL_BYTES);
+  const uint32_t end = std::min(offset + segment.bytes, all);
+  const auto edge = [&](uint32_t index) {
+    const uint32_t start = index * CELL_BYTES;
+    uint32_t bytes = 0xff;
+    if (offset > start) bytes &= 0xff << (offset - start);
+    if (end < start + CELL_BYTES) bytes &= 0xff >> (start + CELL_BYTES - end);
+    attempt.write ? write_cell(attempt, index, bytes, 0) : read_cell(attempt, index, bytes, 0);
+  };
+  uint32_t index = offset / CELL_BYTES;
+  const uint32_t whole = end / CELL_BYTES;
+  if (offset % CELL_BYTES != 0) edge(index++);
+  if (index < whole) {
+    attempt.write ? write_cells(attempt, index, whole) : read_cells(attempt, index, whole);
+    index = whole;
+  }
+  if (index * CELL_BYTES < end) edge(index);
+}
+
+void Checker::write_cells(Attempt& attempt, uint32_t first, uint32_t end) {
+  constexpr uint32_t BLOCK = Plane::BLOCK_CELLS;
+  Cell* const cells = attempt.shadow->cells.data();
+  const Cell made = {attempt.key | Cell::WHOLE, attempt.rest};
+  uint64_t known_key = ~0ull;
+  for (uint32_t i = first; i < end; ++i) {
+    if (cells[i].key != known_key || cells[i].mbarrier() || i % BLOCK == 0) {
+      write_cell(attempt, i, 0xff, 0);
+      const bool slow = !suspects_.empty() || !attempt.shadow->early.empty();
+      known_key = slow ? ~0ull : attempt.known_key;
+    } else {
+      cells[i] = made;
+    }
+    const bool whole_block = i % BLOCK == BLOCK - 1 && i - first >= BLOCK - 1;
+    if (whole_block) attempt.shadow->uniform[i / BLOCK] = made.key;
+  }
+}
+
+void Checker::read_cells(Attempt& attempt, uint32_t first, uint32_t end) {
+  constexpr uint32_t BLOCK = Plane::BLOCK_CELLS;
+  const Cell* const cells = attempt.shadow->cells.data();
+  const uint64_t read = PackedRead::add(0, attempt.read, 0xff, 0);
+  while (first < end) {
+    const uint32_t block = first / BLOCK, stop = std::min(end, (block + 1) * BLOCK);
+    if (attempt.shadow->uniform[block] != attempt.known_key) {
+      for (uint32_t i = first; i < stop; ++i) {
+        if (cells[i].key != attempt.known_key) [[unlikely]]
+          read_cell(attempt, i, 0xff, 0);
+      }
+    }
+    uint64_t* const reads = attempt.plane->reads.data();
+    for (; first < stop; ++first) reads[first] = read;
+    if (block == attempt.block) continue;
+    attempt.block = block;
+    uint32_t& newest = attempt.plane->newest[block];
+    newest = std::max(newest, attempt.clock);
+  }
+}
+
+// `segments`: whole chunks of 16 bytes, in order. Where one write has filled all that lies between the
+// first and the last of them, and is known, no cell needs a look.
+void Checker::read_operand(Attempt& attempt, std::span<const Segment> segments, bool is_recorded) {
+  if (segments.empty()) return;
+  constexpr uint32_t BLOCK = Plane::BLOCK_CELLS;
+  const auto end_of = [](const Segment& segment) {
+    return index_of(segment.address) + segment.bytes / CELL_BYTES;
+  };
+  const uint32_t first = index_of(segments.front().address), end = end_of(segments.back());
+  read_cells(attempt, first, first + 1);
+  const auto* const uniform = attempt.shadow->uniform.data();
+  bool known = true;
+  for (uint32_t block = first / BLOCK; block <= (end - 1) / BLOCK; ++block) {
+    known &= uniform[block] == attempt.known_key;
+  }
+  if (!known) {
+    for (const Segment& segment : segments) {
+      read_cells(attempt, index_of(segment.address), end_of(segment));
+    }
+    return;
+  }
+  if (!is_recorded) return;
+  const uint64_t read = PackedRead::add(0, attempt.read, 0xff, 0);
+  uint64_t* const reads = attempt.plane->reads.data();
+  for (const Segment& segment : segments) {
+    std::fill_n(reads + index_of(segment.address), segment.bytes / CELL_BYTES, read);
+  }
+  for (uint32_t block = first / BLOCK; block <= (end - 1) / BLOCK; ++block) {
+    attempt.plane->newest[block] = std::max(attempt.plane->newest[block], attempt.clock);
+  }
+}
+
+}  // namespace machine

@@ -1,0 +1,161 @@
+// What copies in flight and wgmma access, and when they are known to be over; registers of wgmma.
+#include "common/machine/check/checker.h"
+
+#include "common/machine/run/allocations.h"
+
+namespace machine {
+
+// ---- Asynchronous copies -------------------------------------------------------------------------
+
+uint64_t Checker::phase_of(uint32_t mbarrier) const {
+  const auto found = state_.mbarriers.find(mbarrier);
+  return found == state_.mbarriers.end() ? 0 : found->second.phase;
+}
+
+Snapshot Checker::snapshot(Warp& warp, uint32_t mask) {
+  return state_of(warp).knows.release(mask);
+}
+
+void Checker::copy_reads_shared(const Copy& copy, Segment segment) {
+  Attempt attempt = copy_access(copy, BULK_READS, false);
+  access_segment(attempt, segment);
+}
+
+void Checker::copy_writes_shared(const Copy& copy, Segment segment) {
+  if (copy.mbarrier != 0 && copy.async_proxy) use_by_copy(copy);
+  if (copy.mbarrier != 0) tell_of_grids_before(copy);
+  Attempt attempt = copy_access(copy, CP_ASYNC, true);
+  access_segment(attempt, segment);
+}
+
+void Checker::copy_reads_global(const Copy& copy, uint64_t address, uint64_t bytes) {
+  Attempt attempt = copy_access(copy, CP_ASYNC, false);
+  check_grids_before(attempt, address);
+  if (auto conflict = global_->access(as_global(attempt), address, bytes)) {
+    report_.global_memory(attempt, *conflict);
+  }
+}
+
+void Checker::copy_writes_global(const Copy& copy, uint64_t address, uint64_t bytes, bool reduces) {
+  Attempt attempt = copy_access(copy, BULK_WRITES, true);
+  attempt.strong = reduces;
+  check_grids_before(attempt, address);
+  if (auto conflict = global_->access(as_global(attempt), address, bytes)) {
+    report_.global_memory(attempt, *conflict);
+  }
+}
+
+void Checker::cp_async_wait(Warp& warp, uint32_t mask, uint64_t group) {
+  WarpState& state = state_of(warp);
+  state.knows.learn(mask, state.knows.agent(CP_ASYNC), group);
+}
+
+void Checker::cp_async_arrive(const Copy& copy, uint32_t mask) {
+  Warp& warp = *copy.warp;
+  use(warp, mask, copy.mbarrier);
+  mbarrier_at(copy.mbarrier)
+      .pending.raise(state_.id, warp.cta->rank, state_of(warp).knows.agent(CP_ASYNC),
+                     static_cast<uint32_t>(copy.group));
+  tell_of_grids_before(copy);
+}
+
+void Checker::bulk_wait(Warp& warp, uint32_t mask, uint64_t group, bool only_read) {
+  WarpState& state = state_of(warp);
+  state.knows.learn(mask, state.knows.agent(BULK_READS), group);
+  if (!only_read) state.knows.learn(mask, state.knows.agent(BULK_WRITES), group);
+}
+
+// ---- wgmma ---------------------------------------------------------------------------------------
+
+void Checker::wgmma_issue(Warp& warp, const Inst& inst, uint64_t group, const WgmmaReads& reads,
+                          const WgmmaDescriptors& descriptors) {
+  WarpState& state = state_of(warp);
+  state.descriptors[warp.pc()] = descriptors;
+  const auto clock = static_cast<uint32_t>(group);
+  use_registers(state, inst, clock);
+  Attempt attempt{&state, &state.knows.of(FULL), warp.pc(), state.knows.agent(WGMMA_READS), clock,
+                  false};
+  attempt.async_proxy = true;
+  if (!enter(attempt, warp.cta->rank << RANK_SHIFT)) return;
+  // The four warps of a warpgroup read the same B, together: one of them stands for all.
+  read_operand(attempt, reads.a, true);
+  read_operand(attempt, reads.b, warp.index % 4 == 0);
+}
+
+// Registers that were loaded before it have been: the lanes' earlier accesses are over.
+void Checker::wgmma_fence(Warp& warp) {
+  WarpState& state = state_of(warp);
+  ++state.wgmma_fences;
+  state.knows.meet(FULL);
+}
+
+// Complete for the whole warpgroup, as on an H200 (tests/golden/recorded/questions.txt).
+void Checker::wgmma_wait(Warp& warp, const uint64_t groups[4]) {
+  WarpState& state = state_of(warp);
+  const uint32_t first = warp.in_cluster - warp.index % 4;
+  for (uint32_t i = 0; i < 4; ++i) {
+    state.knows.learn(FULL, (first + i) * AGENTS_OF_WARP + WGMMA_READS, groups[i]);
+  }
+}
+
+void Checker::touch_registers(Warp& warp, const Inst& inst, uint32_t mask) {
+  WarpState& state = state_of(warp);
+  const uint32_t complete =
+      clock_of(state.knows.of_warp().views[GENERIC], state.knows.agent(WGMMA_READS));
+  for (uint32_t i = 0; i < inst.slot_count; ++i) {
+    if (inst.slots[i].width != Width::w32) continue;
+    WgmmaRegister& reg = register_at(state, inst.slots[i].row);
+    // What is only an operand of wgmma may be read.
+    if (reg.group > complete && (reg.accumulator || i == 0)) {
+      report_.registers(state, mask, reg);
+    }
+    reg.touched = state.wgmma_fences + 1;
+    reg.touched_pc = warp.pc();
+  }
+}
+
+// ---- Accesses ------------------------------------------------------------------------------------
+
+Attempt Checker::copy_access(const Copy& copy, AgentKind kind, bool write) {
+  WarpState& state = state_of(*copy.warp);
+  Attempt attempt{&state, copy.issued.get(), copy.pc, 0, 0, write};
+  attempt.async_proxy = copy.async_proxy;
+  if (copy.mbarrier != 0) {
+    MbarrierState& mbarrier = mbarrier_at(copy.mbarrier);
+    mbarrier.issuer = copy.warp;
+    mbarrier.outrun = mbarrier.outrun || copy.phase < mbarrier.phase;
+    attempt.agent = mbarrier.agent;
+    attempt.clock = mbarrier.phase + 1;
+  } else {
+    attempt.agent = state.knows.agent(kind);
+    attempt.clock = static_cast<uint32_t>(copy.group);
+  }
+  return attempt;
+}
+
+// ---- Registers of wgmma --------------------------------------------------------------------------
+
+WgmmaRegister& Checker::register_at(WarpState& state, uint32_t row) {
+  constexpr uint32_t ROW_BYTES = LANES * 4;
+  if (state.registers.empty()) state.registers.resize(state_.program.rows_bytes / ROW_BYTES + 1);
+  return state.registers[row / ROW_BYTES];
+}
+
+void Checker::use_registers(WarpState& state, const Inst& inst, uint32_t group) {
+  uint32_t count = 0;
+  while (count < inst.slot_count && inst.slots[count].width == Width::w32) ++count;
+  const bool a_in_memory = count + 1 < inst.slot_count && inst.slots[count + 1].width == Width::w64;
+  constexpr uint32_t REGISTERS_OF_A = 4;
+  const uint32_t accumulators = a_in_memory ? count : count - REGISTERS_OF_A;
+  for (uint32_t i = 0; i < count; ++i) {
+    WgmmaRegister& reg = register_at(state, inst.slots[i].row);
+    if (state.wgmma_fences == 0 || reg.touched > state.wgmma_fences) {
+      report_.wgmma_fence(state, reg);
+    }
+    reg.group = group;
+    reg.pc = state.warp.pc();
+    reg.accumulator = i < accumulators;
+  }
+}
+
+}  // namespace machine

@@ -1,0 +1,365 @@
+// Who knows what: barriers, mbarriers and fences pass on what happened before. It knows nothing of
+// where accesses are kept.
+#include "common/machine/check/checker.h"
+
+#include <utility>
+
+#include "common/machine/check/reports.h"
+#include "common/machine/run/settings.h"
+
+namespace machine {
+
+Checker::Checker(Cluster& cluster, std::shared_ptr<GlobalShadow> global)
+    : state_{cluster, *cluster.grid->program, static_cast<uint32_t>(cluster.id), {}, {}, {}},
+      report_(state_),
+      global_(std::move(global)) {
+  looks_for_poison = settings().poison;
+  state_.warps.reserve(cluster.ctas.size() * cluster.grid->warps_per_cta);
+  for (Cta& cta : cluster.ctas) {
+    state_.shadows.push_back(Shadow::take(cta));
+    for (Warp& warp : cta.warps) state_.warps.emplace_back(warp);
+  }
+  barriers_.resize(cluster.ctas.size());
+}
+
+Checker::~Checker() {
+  for (Shadow& shadow : state_.shadows) Shadow::give_back(std::move(shadow));
+}
+
+// ---- Fences --------------------------------------------------------------------------------------
+
+void Checker::fence(Warp& warp, uint32_t mask, Order order, Scope scope) {
+  WarpState& state = state_of(warp);
+  if (is_acquire(order)) {
+    state.knows.teach(mask, [scope](Knowledge& known) {
+      for (size_t level = 0; level <= static_cast<size_t>(scope); ++level) {
+        const Snapshot seen = std::move(known.seen[level]);
+        known.seen[level] = nullptr;
+        if (seen) known.join(*seen);
+      }
+    });
+  }
+  if (!is_release(order)) return;
+  std::vector<View> views = {FENCED_CTA};
+  if (scope != Scope::cta) views.push_back(FENCED_CLUSTER);
+  if (scope == Scope::gpu) views.push_back(FENCED_GPU);
+  state.knows.publish(mask, views);
+}
+
+void Checker::fence_proxy_async(Warp& warp, uint32_t mask, Proxy proxy) {
+  std::vector<View> views;
+  if (proxy != Proxy::global) views.push_back(ASYNC_SHARED);
+  if (proxy != Proxy::shared) views.push_back(ASYNC_GLOBAL);
+  state_of(warp).knows.publish(mask, views);
+}
+
+void Checker::fence_mbarrier_init(Warp& warp, uint32_t mask) {
+  WarpState& state = state_of(warp);
+  const uint32_t agent = state.knows.agent(INIT_FENCES);
+  const uint32_t clock = ++state.init_fences;
+  state.knows.teach(mask, [&](Knowledge& known) {
+    for (const View view : {GENERIC, FENCED_CTA, FENCED_CLUSTER, FENCED_GPU}) {
+      raise(known.views[view], agent, clock);
+    }
+  });
+  for (auto& [address, mbarrier] : state_.mbarriers) {
+    const bool mine = mbarrier.init.agent == state.knows.agent(ALL_LANES) &&
+                      (mask >> (mbarrier.init.lanes & (LANES - 1)) & 1);
+    if (mbarrier.living && mine && mbarrier.init_fence == 0) mbarrier.init_fence = clock;
+  }
+}
+
+void Checker::warp_sync(Warp& warp, uint32_t mask) {
+  state_of(warp).knows.meet(mask);
+}
+
+void Checker::never_written(Warp& warp, uint32_t mask, uint64_t address) {
+  report_.never_written(generic_access(warp, mask, false), address);
+}
+
+void Checker::grid_wait(Warp& warp, uint32_t mask) {
+  if (is_programmatic()) state_of(warp).knows.learn(mask, state_.grids_before(), 1);
+}
+
+// ---- Barriers ------------------------------------------------------------------------------------
+
+void Checker::barrier_arrive(Warp& warp, uint32_t mask, uint32_t id) {
+  BarrierState& barrier = barriers_[warp.cta->rank][id];
+  barrier.arrive(warp, mask, *state_of(warp).knows.release(mask));
+}
+
+void Checker::barrier_complete(Cta& cta, uint32_t id) {
+  barriers_[cta.rank][id].complete();
+}
+
+void Checker::barrier_wait(Warp& warp, uint32_t mask, uint32_t id) {
+  pass(warp, mask, barriers_[warp.cta->rank][id]);
+}
+
+void Checker::cluster_arrive(Warp& warp, uint32_t mask, bool release) {
+  WarpState& state = state_of(warp);
+  const std::shared_ptr<Knowledge> all = state.knows.release(mask);
+  cluster_barrier_.arrive(warp, mask, release ? *all : *fenced(*all, FENCED_CLUSTER));
+  if (!release) unreleased_.join(*all);
+}
+
+void Checker::cluster_complete() {
+  cluster_barrier_.complete();
+}
+
+void Checker::cluster_wait(Warp& warp, uint32_t mask) {
+  state_of(warp).unfenced.join(unreleased_);
+  pass(warp, mask, cluster_barrier_);
+}
+
+void Checker::exited(Warp& warp, bool last_of_cta) {
+  Shadow& shadow = state_.shadows[warp.cta->rank];
+  shadow.at_exit.join(*state_of(warp).knows.release(FULL));
+  if (!last_of_cta) return;
+  if (!shadow.early.empty()) {
+    const auto& [index, record] = *shadow.early.begin();
+    report_.early(shadow, index, record, nullptr);
+  }
+  for (const auto& [agent, visit] : shadow.visits) {
+    if (!is_ordered(shadow.at_exit, GENERIC, visit.record, 0xff, state_.warp_count())) {
+      report_.exit(warp, visit);
+    }
+  }
+}
+
+// ---- mbarriers -----------------------------------------------------------------------------------
+
+void Checker::mbarrier_init(Warp& warp, uint32_t mask, uint32_t address) {
+  Attempt attempt = generic_access(warp, mask, true);
+  Cell* const cell = cell_at(address);
+  if (cell == nullptr) return;
+  cell->rest &= ~Cell::MBARRIER;
+  const uint32_t lane = last_lane(mask);
+  if (enter(attempt, address)) write_cell(attempt, index_of(address), 0xff, lane_pair(lane, lane));
+  cell->rest |= Cell::MBARRIER;
+  MbarrierState& mbarrier = mbarrier_at(address);
+  mbarrier.living = true;
+  mbarrier.init = cell->record();
+  mbarrier.init_fence = 0;
+  mbarrier.pending = Channel();
+}
+
+void Checker::mbarrier_inval(Warp& warp, uint32_t mask, uint32_t address) {
+  use(warp, mask, address);
+  mbarrier_at(address).living = false;
+  if (Cell* const cell = cell_at(address)) cell->rest &= ~Cell::MBARRIER;
+}
+
+void Checker::mbarrier_arrive(Warp& warp, uint32_t mask, uint32_t address, bool release,
+                              Scope scope) {
+  use(warp, mask, address);
+  WarpState& state = state_of(warp);
+  visit(state, mask, address);  // first: who sees the phase complete knows that it is over
+  // All who wait are in one CTA: a relaxed arrive is heard by its own, or at its scope.
+  const bool own = address >> RANK_SHIFT == warp.cta->rank;
+  if (!release && own) scope = Scope::cta;
+  mbarrier_at(address).arriving |= 1ull << warp.in_cluster % 64;
+  Channel& pending = mbarrier_at(address).pending;
+  add_release(state, mask, &pending, release, scope, scope);
+  if (!release) {
+    pending.add(state_.id, warp.cta->rank, Reach::nowhere, state.knows.release(mask));
+  }
+}
+
+void Checker::mbarrier_use(Warp& warp, uint32_t mask, uint32_t address) {
+  use(warp, mask, address);
+  visit(state_of(warp), mask, address);
+}
+
+void Checker::mbarrier_phase_complete(uint32_t address) {
+  MbarrierState& mbarrier = mbarrier_at(address);
+  ++mbarrier.phase;
+  mbarrier.arrived = std::exchange(mbarrier.arriving, 0);
+  mbarrier.completed.join(mbarrier.pending);
+  mbarrier.completed.raise(state_.id, address >> RANK_SHIFT, mbarrier.agent, mbarrier.phase);
+  mbarrier.pending.parts.clear();
+}
+
+void Checker::mbarrier_wait(Warp& warp, uint32_t mask, uint32_t address, bool acquires,
+                            Scope scope) {
+  use(warp, mask, address);
+  state_of(warp).waited_for = address;
+  hear(state_of(warp), mask, mbarrier_at(address).completed, acquires, scope);
+}
+
+// ---- Who knows what ------------------------------------------------------------------------------
+
+WarpState& Checker::state_of(const Warp& warp) {
+  WarpState& state = state_.warps[warp.in_cluster];
+  if (!state.loads.empty()) [[unlikely]] {
+    for (const Load& load : std::exchange(state.loads, {})) {
+      if (!global_->has_released()) continue;
+      for_each_address(load.lanes, load.addresses.data(), [&](uint64_t address, uint32_t lanes) {
+        hear(state, lanes, global_->released(address), load.acquires, load.scope);
+      });
+    }
+  }
+  return state;
+}
+
+std::shared_ptr<Knowledge> Checker::fenced(const Knowledge& all, View view) {
+  auto part = std::make_shared<Knowledge>(all);
+  for (Clocks& clocks : part->views) machine::meet(clocks, all.views[view]);
+  return part;
+}
+
+void Checker::add_release(WarpState& state, uint32_t lanes, Channel* to, bool release, Scope scope,
+                          Scope least) {
+  const uint32_t rank = state.warp.cta->rank;
+  constexpr Reach REACH[] = {Reach::cta, Reach::cluster, Reach::gpu};
+  constexpr View VIEW[] = {FENCED_CTA, FENCED_CLUSTER, FENCED_GPU};
+  if (release) {
+    to->add(state_.id, rank, REACH[static_cast<size_t>(scope)], state.knows.release(lanes));
+    return;
+  }
+  const auto& views = state.knows.of(lanes).views;
+  const auto last = static_cast<size_t>(scope);
+  for (size_t s = static_cast<size_t>(least); s <= last; ++s) {
+    const bool reaches_further = s < last && views[VIEW[s]] == views[VIEW[s + 1]];
+    if (views[VIEW[s]].empty() || reaches_further) continue;
+    to->add(state_.id, rank, REACH[s], fenced(*state.knows.release(lanes), VIEW[s]));
+  }
+}
+
+void Checker::hear(WarpState& state, uint32_t lanes, const Channel& channel, bool acquires,
+                   Scope scope) {
+  for (const Channel::Part& part : channel.parts) {
+    const bool of_cluster = part.cluster == state_.id;
+    // The scope that both sides need.
+    Scope least = Scope::gpu;
+    if (of_cluster) least = part.rank == state.warp.cta->rank ? Scope::cta : Scope::cluster;
+    if (of_cluster) state.knows.hear_own(*part.what);
+    if (part.reach == Reach::nowhere) {
+      state.unfenced.join(of_cluster ? *part.what : *from_cluster(part.cluster, part.what));
+    } else if (scope < least || static_cast<size_t>(part.reach) <= static_cast<size_t>(least)) {
+      if (of_cluster) state.unscoped.join(*part.what);
+    } else if (of_cluster || is_news(state, lanes, part.what, acquires)) {
+      const Snapshot what = of_cluster ? part.what : from_cluster(part.cluster, part.what);
+      state.knows.teach(lanes, [&](Knowledge& known) {
+        acquires ? known.join(*what) : known.see(static_cast<size_t>(least), what);
+      });
+    }
+  }
+}
+
+bool Checker::is_news(WarpState& state, uint32_t lanes, const std::shared_ptr<Knowledge>& what,
+                      bool acquires) {
+  const auto found = state.seen_releases.find(what.get());
+  if (found != state.seen_releases.end()) {
+    SeenRelease& before = found->second;
+    if (before.acquired == acquires && !(lanes & ~before.lanes)) return false;
+    before = {lanes, acquires, what};
+    return true;
+  }
+  constexpr size_t REMEMBERED = 1024;
+  if (state.seen_releases.size() >= REMEMBERED) state.seen_releases.clear();
+  state.seen_releases.emplace(what.get(), SeenRelease{lanes, acquires, what});
+  return true;
+}
+
+std::shared_ptr<Knowledge> Checker::from_cluster(uint64_t cluster, const Snapshot& what) const {
+  auto known = std::make_shared<Knowledge>();
+  auto others = std::make_shared<Others>();
+  if (what->others) {
+    *others = *what->others;
+    const auto mine = others->find(state_.id);
+    if (mine != others->end()) {
+      *known = *mine->second;
+      others->erase(mine);
+    }
+  }
+  if (knows_grids_before(*what)) machine::raise(known->views[GENERIC], state_.grids_before(), 1);
+  auto theirs = std::make_shared<Knowledge>(*what);
+  theirs->others.reset();  // which are in `others` now
+  theirs->seen.fill(nullptr);
+  (*others)[cluster] = theirs;
+  known->others = others;
+  return known;
+}
+
+// ---- Programmatic dependent launch ---------------------------------------------------------------
+
+void Checker::check_grids_before(const Attempt& attempt, uint64_t address) const {
+  if (!is_programmatic() || knows_grids_before(*attempt.known)) return;
+  Allocation at;
+  if (find_allocation(address, &at) && at.what.starts_with("constant ")) return;
+  report_.grids_before(attempt, address);
+}
+
+void Checker::tell_of_grids_before(const Copy& copy) {
+  if (!is_programmatic() || !knows_grids_before(*copy.issued)) return;
+  mbarrier_at(copy.mbarrier)
+      .pending.raise(state_.id, copy.mbarrier >> RANK_SHIFT, state_.grids_before(), 1);
+}
+
+void Checker::pass(Warp& warp, uint32_t mask, const BarrierState& barrier) {
+  WarpKnowledge& knows = state_of(warp).knows;
+  knows.learn(mask, barrier.completed);
+  knows.meet(mask | barrier.completed_lanes[warp.in_cluster]);
+}
+
+// ---- Accesses ------------------------------------------------------------------------------------
+
+Cell* Checker::cell_at(uint32_t address) {
+  const uint32_t rank = address >> RANK_SHIFT;
+  if (rank >= state_.shadows.size() || index_of(address) >= state_.shadows[rank].cells.size())
+    return nullptr;
+  return &state_.shadows[rank].cells[index_of(address)];
+}
+
+MbarrierState& Checker::mbarrier_at(uint32_t address) {
+  MbarrierState& mbarrier = state_.mbarriers[address];
+  if (mbarrier.agent == 0) {
+    mbarrier.address = address;
+    mbarrier.agent = state_.grids_before() + static_cast<uint32_t>(state_.mbarriers.size());
+  }
+  return mbarrier;
+}
+
+void Checker::visit(WarpState& state, uint32_t mask, uint32_t address) {
+  const uint32_t rank = address >> RANK_SHIFT;
+  if (rank == state.warp.cta->rank || rank >= state_.shadows.size()) return;
+  const uint32_t agent = state.knows.agent(ALL_LANES);
+  const uint32_t lane = last_lane(mask);
+  const Record record{agent, state.knows.clock(), state.warp.pc(), lane_pair(lane, lane), 0xff,
+                      true};
+  state_.shadows[rank].visits[agent] = {record, address};
+  state.knows.note_access();
+}
+
+// ---- mbarriers -----------------------------------------------------------------------------------
+
+bool Checker::knows_init(const Knowledge& known, View view, const MbarrierState& mbarrier) const {
+  const uint32_t agent = mbarrier.init.agent + INIT_FENCES - ALL_LANES;
+  return is_ordered(known, view, mbarrier.init, 0xff, state_.warp_count()) ||
+         (mbarrier.init_fence != 0 && clock_of(known.views[GENERIC], agent) >= mbarrier.init_fence);
+}
+
+void Checker::use(Warp& warp, uint32_t mask, uint32_t address) {
+  WarpState& state = state_of(warp);
+  const MbarrierState& mbarrier = mbarrier_at(address);
+  if (!mbarrier.living || knows_init(state.knows.of(mask), GENERIC, mbarrier)) return;
+  Attempt attempt{
+      &state, &state.knows.of(mask), warp.pc(), state.knows.agent(ALL_LANES), state.knows.clock(),
+      true};
+  report_.init(attempt, mbarrier);
+}
+
+void Checker::use_by_copy(const Copy& copy) {
+  const MbarrierState& mbarrier = mbarrier_at(copy.mbarrier);
+  if (!mbarrier.living || knows_init(*copy.issued, ASYNC_SHARED, mbarrier)) return;
+  report_.init(copy_access(copy, CP_ASYNC, true), mbarrier);
+}
+
+void report_suspects(GlobalShadow& shadow, const Program& program) {
+  for (const auto& [pcs, report] : shadow.suspects()) {
+    report_once(program.kernel->name, report.rule, pcs.first, pcs.second, [&] { return report; });
+  }
+}
+
+}  // namespace machine

@@ -1,0 +1,139 @@
+// What the checker of a cluster remembers, for its rules and its reports.
+#pragma once
+
+#include <array>
+#include <unordered_map>
+#include <vector>
+
+#include "common/machine/check/access.h"
+#include "common/machine/check/shadow.h"
+#include "common/machine/check/warp_knowledge.h"
+#include "common/machine/ops/matrix.h"
+
+namespace machine {
+
+// An operand of wgmma.mma_async in shared memory, for reports.
+struct WgmmaOperand {
+  char name;  // A or B
+  uint64_t descriptor;
+  Segment extent;  // from its first byte to its last, of all four warps
+};
+// Of the instruction, with these descriptors of A, if it is in shared memory, and B.
+using WgmmaDescriptors = std::array<uint64_t, 2>;
+std::vector<WgmmaOperand> wgmma_operands(Warp& warp, const Inst& inst,
+                                         const WgmmaDescriptors& descriptors);
+
+// A strong load from global memory, or an atomic. What it learns is looked up when the warp goes on:
+// another cluster may store between the call here and the access.
+struct Load {
+  uint32_t lanes;
+  std::array<uint64_t, LANES> addresses;
+  bool acquires;
+  Scope scope;
+};
+
+struct WgmmaRegister {
+  uint32_t group = 0, pc = 0;  // of the last wgmma.mma_async that names it
+  uint32_t touched = 0;        // by an ordinary instruction, behind so many wgmma.fence - 1
+  uint32_t touched_pc = 0;
+  bool accumulator = false;
+};
+
+// What lanes have seen released by another cluster. It is held, so that it does not change.
+struct SeenRelease {
+  uint32_t lanes;
+  bool acquired;
+  std::shared_ptr<Knowledge> what;
+};
+
+struct WarpState {
+  explicit WarpState(Warp& warp) : warp(warp), knows(warp) { known_keys.fill(~0ull); }
+
+  Warp& warp;
+  WarpKnowledge knows;
+  std::vector<Load> loads;
+  std::unordered_map<const Knowledge*, SeenRelease> seen_releases;
+  // What would be known but for a scope, or for a fence before a relaxed operation: for reports.
+  Knowledge unscoped, unfenced;
+
+  // Keys of cells that all its lanes may read and overwrite, by hash: what is known stays known.
+  std::array<uint64_t, 64> known_keys;
+
+  std::vector<WgmmaRegister> registers;                        // by row
+  std::unordered_map<uint32_t, WgmmaDescriptors> descriptors;  // of the last wgmma at a pc
+  uint32_t waited_for = 0;  // mbarrier, the last one: its address
+  uint32_t wgmma_fences = 0;
+  uint32_t init_fences = 0;
+};
+
+struct MbarrierState {
+  uint32_t address = 0;
+  uint32_t agent = 0;
+  uint32_t phase = 0;   // how many are complete
+  bool living = false;  // between init and inval
+  Record init;
+  uint32_t init_fence = 0;  // clock of its INIT_FENCES agent; 0: none was executed behind the init
+  Channel pending, completed;
+  Warp* issuer = nullptr;  // of the last copy that completes here
+  bool outrun = false;     // a phase was complete before a copy had landed that was issued in it
+  uint64_t arrived = 0,
+           arriving = 0;  // warps of the cluster, by bit: in the last phase, in this one
+};
+
+struct BarrierState {
+  Knowledge pending, completed;
+  std::vector<uint32_t> pending_lanes, completed_lanes;  // that arrived, by warp of the cluster
+
+  void arrive(const Warp& warp, uint32_t lanes, const Knowledge& what) {
+    pending.join(what);
+    if (pending_lanes.size() <= warp.in_cluster) pending_lanes.resize(warp.in_cluster + 1);
+    pending_lanes[warp.in_cluster] |= lanes;
+  }
+  void complete() {
+    std::swap(pending, completed);
+    std::swap(pending_lanes, completed_lanes);
+    pending.clear();
+    pending_lanes.clear();
+  }
+};
+
+// The access that is being checked.
+struct Attempt {
+  const WarpState* by;
+  const Knowledge* known;
+  uint32_t pc, agent, clock;
+  bool write;
+  bool async_proxy = false, strong = false;
+  const SameValue* same = nullptr;     // of a store
+  uint32_t lanes_met_at = UINT32_MAX;  // of a generic access: WarpKnowledge::lanes_met_at()
+  uint32_t lanes = 0;                  // of the instruction, and the cells that they touch
+  const uint32_t* cells = nullptr;
+
+  // As it is recorded, without the bytes.
+  uint64_t key = 0, rest = 0;  // of a Cell
+  uint64_t read = 0;           // of a Plane
+  Shadow* shadow = nullptr;    // that it is in now
+  Plane* plane = nullptr;      // of its reads there
+  Plane* own_reads = nullptr;  // of a generic write: what its warp has read there
+  uint64_t known_key = ~0ull;  // of cells that it may read
+  uint32_t block = ~0u;        // that `suspects` are of
+};
+
+struct CheckerState {
+  Cluster& cluster;
+  const Program& program;
+  const uint32_t id;                                      // of the cluster
+  std::vector<Shadow> shadows;                            // by rank
+  std::vector<WarpState> warps;                           // by Warp::in_cluster
+  std::unordered_map<uint32_t, MbarrierState> mbarriers;  // by address
+
+  uint32_t warp_count() const { return static_cast<uint32_t>(warps.size()); }
+  // The agent that griddepcontrol.wait has waited for. No access is recorded with it.
+  uint32_t grids_before() const { return warp_count() * AGENTS_OF_WARP; }
+  // Whether the agent is an mbarrier, and so the access that of a copy which completes there.
+  bool is_mbarrier(uint32_t agent) const { return agent > grids_before(); }
+  const WarpState& warp_of(uint32_t agent) const { return warps[agent / AGENTS_OF_WARP]; }
+  std::string opcode_at(uint32_t pc) const { return program.opcode(pc); }
+};
+
+}  // namespace machine

@@ -1,0 +1,226 @@
+// Vector clocks of the checker: who accesses memory, and what happened before for whom.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "common/machine/run/state.h"
+
+namespace machine {
+
+struct Knowledge;
+using Snapshot = std::shared_ptr<const Knowledge>;  // what the issuer of a copy knew
+
+// An agent is what accesses memory in an order of its own. An access is recorded with its agent and
+// the agent's clock; it is ordered before whoever knows of that agent a clock as high. These are a
+// warp's agents, numbered warp * AGENTS_OF_WARP + kind. Behind those of all warps are the grids
+// before this one (CheckerState::grids_before), whose clock is 1 for who knows them to be complete;
+// then each mbarrier is one, whose clock is its phase: the copies that complete there.
+enum AgentKind : uint32_t {
+  ALL_LANES,    // generic accesses of the warp; the clock up to which every lane's are known
+  SOME_LANES,   // the same accesses: up to which those of Knowledge::lanes are known
+  WGMMA_READS,  // clock: commit group
+  BULK_READS,   // sources of bulk copies in groups; clock: group
+  BULK_WRITES,  // their destinations
+  CP_ASYNC,     // clock: group
+  INIT_FENCES,  // fence.mbarrier_init; clock: how many
+  AGENTS_OF_WARP,
+  MBARRIER = AGENTS_OF_WARP,
+};
+
+// The generic view has what happened before. Of the others each has the part of it that a fence has
+// made known to the async proxy, or made releasable by a relaxed operation of that scope.
+enum View : uint32_t {
+  GENERIC,
+  ASYNC_SHARED,
+  ASYNC_GLOBAL,
+  FENCED_CTA,
+  FENCED_CLUSTER,
+  FENCED_GPU,
+  VIEWS,
+};
+
+using Clocks = std::vector<uint32_t>;  // by agent; one that is not there is 0
+
+inline uint32_t clock_of(const Clocks& clocks, size_t agent) {
+  return agent < clocks.size() ? clocks[agent] : 0;
+}
+
+inline void raise(Clocks& clocks, size_t agent, uint32_t clock) {
+  if (agent >= clocks.size()) clocks.resize(agent + 1);
+  clocks[agent] = std::max(clocks[agent], clock);
+}
+
+inline void join(Clocks& into, const Clocks& from) {
+  if (into.size() < from.size()) into.resize(from.size());
+  const size_t count = from.size();
+  for (size_t i = 0; i < count; ++i) into[i] = std::max(into[i], from[i]);
+}
+
+inline void meet(Clocks& into, const Clocks& with) {
+  if (into.size() > with.size()) into.resize(with.size());
+  const size_t count = into.size();
+  for (size_t i = 0; i < count; ++i) into[i] = std::min(into[i], with[i]);
+}
+
+// Whether it is of the generic proxy: after it, the async proxy needs a proxy fence.
+inline bool in_generic_proxy(uint32_t agent, uint32_t warps) {
+  const uint32_t kind = agent % AGENTS_OF_WARP;
+  return agent < warps * AGENTS_OF_WARP && (kind == ALL_LANES || kind == CP_ASYNC);
+}
+
+using Others = std::map<uint64_t, Snapshot>;  // by cluster
+
+struct Knowledge {
+  std::array<Clocks, VIEWS> views;
+  Clocks lanes;  // by warp: a mask of lanes, for SOME_LANES
+  std::shared_ptr<const Others> others;
+  // What relaxed operations have seen, by the scope of the fence that will acquire it.
+  std::array<Snapshot, 3> seen;
+
+  void join(const Knowledge& from) {
+    for (uint32_t view = 0; view < VIEWS; ++view) machine::join(views[view], from.views[view]);
+    if (lanes.size() < from.lanes.size()) lanes.resize(from.lanes.size());
+    for (size_t i = 0; i < from.lanes.size(); ++i) lanes[i] |= from.lanes[i];
+    join_others(from.others);
+    for (size_t level = 0; level < seen.size(); ++level) see(level, from.seen[level]);
+  }
+
+  void see(size_t level, const Snapshot& what) {
+    if (!what || seen[level] == what) return;
+    if (!seen[level]) {
+      seen[level] = what;
+      return;
+    }
+    auto both = std::make_shared<Knowledge>(*seen[level]);
+    both->join(*what);
+    seen[level] = both;
+  }
+
+  void meet(const Knowledge& with) {
+    for (uint32_t view = 0; view < VIEWS; ++view) machine::meet(views[view], with.views[view]);
+  }
+
+  void clear() {
+    for (Clocks& clocks : views) clocks.clear();
+    lanes.clear();
+    others.reset();
+    seen.fill(nullptr);
+  }
+
+  bool covers(const Knowledge& other) const {
+    for (uint32_t view = 0; view < VIEWS; ++view) {
+      const Clocks& clocks = other.views[view];
+      for (size_t i = 0; i < clocks.size(); ++i) {
+        if (clock_of(views[view], i) < clocks[i]) return false;
+      }
+    }
+    return others == other.others && seen == other.seen;
+  }
+
+ private:
+  void join_others(const std::shared_ptr<const Others>& from) {
+    if (!from || from == others) return;
+    if (!others) {
+      others = from;
+      return;
+    }
+    auto merged = std::make_shared<Others>(*others);
+    for (const auto& [cluster, what] : *from) {
+      Snapshot& mine = (*merged)[cluster];
+      if (!mine) {
+        mine = what;
+      } else if (mine != what) {
+        auto both = std::make_shared<Knowledge>(*mine);
+        both->join(*what);
+        mine = both;
+      }
+    }
+    others = merged;
+  }
+};
+
+// A recorded access. `lanes`: which lane touched bytes 0-3 of the cell, and which (<< 5) bytes 4-7.
+struct Record {
+  uint32_t agent = 0, clock = 0, pc = 0;
+  uint32_t lanes = 0;
+  uint32_t bytes = 0;  // mask over a cell's 8
+  bool write = false;
+};
+
+constexpr uint32_t LANE_BITS = 5, LANE_PAIR_MASK = (1u << 2 * LANE_BITS) - 1;
+inline uint32_t lane_pair(uint32_t low, uint32_t high) {
+  return low | high << LANE_BITS;
+}
+// The part of a pair that bytes of a cell stand for, as a mask.
+inline uint32_t lanes_of(uint32_t bytes) {
+  return (bytes & 0x0f ? LANES - 1 : 0) | (bytes & 0xf0 ? (LANES - 1) << LANE_BITS : 0);
+}
+
+// Whether `bytes` of the recorded access happened before, in this view.
+inline bool is_ordered(const Knowledge& known, View view, const Record& record, uint32_t bytes,
+                       uint32_t warps) {
+  const Clocks& clocks = known.views[view];
+  if (clock_of(clocks, record.agent) >= record.clock) return true;
+  if (record.agent >= warps * AGENTS_OF_WARP) return false;
+  if (record.agent % AGENTS_OF_WARP != ALL_LANES) return false;
+  if (clock_of(clocks, record.agent + SOME_LANES) < record.clock) return false;
+  const uint32_t lanes = clock_of(known.lanes, record.agent / AGENTS_OF_WARP);
+  const bool low = !(bytes & 0x0f) || (lanes >> (record.lanes & (LANES - 1)) & 1);
+  const bool high = !(bytes & 0xf0) || (lanes >> (record.lanes >> LANE_BITS & (LANES - 1)) & 1);
+  return low && high;
+}
+
+// How far a release is heard: by its own CTA, its cluster, everyone; `nowhere`: no fence was there.
+enum class Reach : uint8_t { nowhere, cta, cluster, gpu };
+
+// What was released at an mbarrier or an address, by whom and how far.
+class Channel {
+ public:
+  struct Part {
+    uint64_t cluster;
+    uint32_t rank;
+    Reach reach;
+    std::shared_ptr<Knowledge> what;
+  };
+  std::vector<Part> parts;
+
+  void add(uint64_t cluster, uint32_t rank, Reach reach, const std::shared_ptr<Knowledge>& what) {
+    for (Part& part : parts) {
+      if (part.cluster != cluster || part.rank != rank || part.reach != reach) continue;
+      if (part.what == what) return;
+      own(part).join(*what);
+      return;
+    }
+    parts.push_back({cluster, rank, reach, what});
+  }
+
+  // For what the owner of an mbarrier hears from copies that complete there.
+  void raise(uint64_t cluster, uint32_t rank, uint32_t agent, uint32_t clock) {
+    for (Part& part : parts) {
+      if (part.cluster == cluster && part.rank == rank && part.reach == Reach::cta) {
+        machine::raise(own(part).views[GENERIC], agent, clock);
+        return;
+      }
+    }
+    parts.push_back({cluster, rank, Reach::cta, std::make_shared<Knowledge>()});
+    machine::raise(parts.back().what->views[GENERIC], agent, clock);
+  }
+
+  void join(const Channel& from) {
+    for (const Part& part : from.parts) add(part.cluster, part.rank, part.reach, part.what);
+  }
+
+ private:
+  // What others hold too is copied before it changes.
+  static Knowledge& own(Part& part) {
+    if (part.what.use_count() > 1) part.what = std::make_shared<Knowledge>(*part.what);
+    return *part.what;
+  }
+};
+
+}  // namespace machine

@@ -1,0 +1,269 @@
+// The shadow of global memory: pages that appear when they are first written. It knows nothing of
+// what is done about a conflict.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <new>
+#include <utility>
+
+#include "common/machine/check/shadow.h"
+
+namespace machine {
+namespace {
+
+constexpr uint32_t PAGE_SHIFT = 12, LEVEL_BITS = 12;
+constexpr uint64_t PAGE_BYTES = 1ull << PAGE_SHIFT;
+
+bool same_moment(const GlobalRecord& a, const GlobalRecord& b) {
+  return a.cluster == b.cluster && a.agent == b.agent && a.clock == b.clock && a.strong == b.strong;
+}
+
+void put(GlobalRecord& into, const GlobalRecord& record) {
+  if (!same_moment(into, record)) {
+    into = record;
+    return;
+  }
+  const uint32_t changed = lanes_of(record.bytes);
+  into.lanes = (into.lanes & ~changed) | (record.lanes & changed);
+  into.bytes |= record.bytes;
+  into.pc = record.pc;
+}
+
+// Accesses by different lanes of a warp, by different instructions, since the lanes last met.
+bool is_other_lane(const GlobalAccess& access, const GlobalRecord& before, uint32_t bytes) {
+  if (before.clock <= access.lanes_met_at || before.pc == access.as.pc || before.strong ||
+      access.as.strong || before.narrow || access.as.narrow || before.agent != access.as.agent ||
+      before.cluster != access.as.cluster) {
+    return false;
+  }
+  return ((before.lanes ^ access.as.lanes) & lanes_of(bytes)) != 0;
+}
+
+bool conflicts(const GlobalAccess& access, const GlobalRecord& before) {
+  const uint32_t bytes = before.bytes & access.as.bytes;
+  if (before.clock == 0 || bytes == 0 || (before.strong && access.as.strong)) return false;
+  if (is_other_lane(access, before, bytes)) return true;
+  const Knowledge* known = access.known;
+  if (before.cluster != access.as.cluster) {
+    if (!known->others) return true;
+    const auto found = known->others->find(before.cluster);
+    if (found == known->others->end()) return true;
+    known = found->second.get();
+  }
+  const View view =
+      access.async_proxy && in_generic_proxy(before.agent, access.warps) ? ASYNC_GLOBAL : GENERIC;
+  return !is_ordered(*known, view, before.record(), bytes, access.warps);
+}
+
+}  // namespace
+
+// What was written in this launch, page by page; reads are kept for such pages only, from the first
+// one on.
+struct GlobalShadow::Page {
+  using Records = std::array<GlobalRecord, PAGE_BYTES / CELL_BYTES>;
+
+  std::mutex mutex;
+  Records writes;
+  std::unique_ptr<Records> reads;
+};
+
+// Memory for pages, of zeros: in slabs, each larger than the one before, large ones of huge pages, for
+// a launch may write much or little.
+class GlobalShadow::Slabs {
+ public:
+  ~Slabs() {
+    for (const auto& [memory, bytes] : all_) munmap(memory, bytes);
+  }
+
+  Page* take() {
+    const std::lock_guard lock(mutex_);
+    if (left_ < sizeof(Page)) grow();
+    left_ -= sizeof(Page);
+    return new (std::exchange(next_, next_ + sizeof(Page))) Page;
+  }
+
+ private:
+  static constexpr size_t FIRST = 1 << 17, HUGE_PAGE = 1 << 21, LARGEST = 1 << 23;
+
+  void grow() {
+    const size_t bytes = all_.empty() ? FIRST : std::min(2 * all_.back().second, LARGEST);
+    void* const memory =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    if (bytes > HUGE_PAGE) madvise(memory, bytes, MADV_HUGEPAGE);
+    all_.emplace_back(memory, bytes);
+    next_ = static_cast<std::byte*>(memory);
+    left_ = bytes;
+  }
+
+  std::mutex mutex_;
+  std::vector<std::pair<void*, size_t>> all_;
+  std::byte* next_ = nullptr;
+  size_t left_ = 0;
+};
+
+// Three levels of tables, the last one of pages; entries are added, never changed.
+struct GlobalShadow::Table {
+  std::array<std::atomic<void*>, 1 << LEVEL_BITS> next{};
+};
+
+// Walks over memory; holds the lock of the page that it is on.
+class GlobalShadow::Cursor {
+ public:
+  Cursor(GlobalShadow& shadow, GlobalAccess& access) : shadow_(shadow), access_(access) {}
+  ~Cursor() { leave(); }
+
+  // What kernels do most: the first write of a launch to a place that only writes have touched, or more
+  // of the same write. False: nothing was done.
+  bool write_first(uint64_t address, uint32_t bytes) {
+    if (address >> PAGE_SHIFT != number_ || page_ == nullptr || page_->reads) return false;
+    GlobalRecord& cell = page_->writes[address % PAGE_BYTES / CELL_BYTES];
+    const uint32_t offset = address % CELL_BYTES, mask = ((1u << bytes) - 1) << offset;
+    if (!access_.as.write || offset + bytes > CELL_BYTES) return false;
+    if (cell.clock != 0 && (!same_moment(cell, access_.as) || (cell.bytes & mask) != 0))
+      return false;
+    access_.as.bytes = static_cast<uint8_t>(mask);
+    put(cell, access_.as);
+    return true;
+  }
+
+  std::optional<Conflict> step(uint64_t address, uint64_t bytes) {
+    for (const uint64_t end = address + bytes; address < end;) {
+      if (address >> PAGE_SHIFT != number_) {
+        leave();
+        number_ = address >> PAGE_SHIFT;
+        page_ = shadow_.find(address, access_.as.write);
+        if (page_ != nullptr) page_->mutex.lock();
+      }
+      const uint64_t offset = address % CELL_BYTES;
+      const uint64_t size = std::min(CELL_BYTES - offset, end - address);
+      if (page_ == nullptr) {  // skip it
+        address = std::min(end, (number_ + 1) << PAGE_SHIFT);
+        continue;
+      }
+      access_.as.bytes = static_cast<uint8_t>(((1u << size) - 1) << offset);
+      const uint64_t index = address % PAGE_BYTES / CELL_BYTES;
+      GlobalRecord& write = page_->writes[index];
+      GlobalRecord* read = page_->reads ? &(*page_->reads)[index] : nullptr;
+      const auto conflict = [&](const GlobalRecord& with) {
+        return Conflict{with, address - offset, uint32_t{with.bytes} & access_.as.bytes};
+      };
+      if (conflicts(access_, write)) return conflict(write);
+      if (access_.as.write) {
+        if (read != nullptr && conflicts(access_, *read)) return conflict(*read);
+        put(write, access_.as);
+        // What a warp has read it updates now: others race with that at the most.
+        const bool own = read != nullptr && read->cluster == access_.as.cluster &&
+                         read->agent == access_.as.agent;
+        if (access_.as.atomic && own) *read = {};
+      } else if (!access_.as.strong) {
+        if (read == nullptr) {
+          page_->reads = std::make_unique<Page::Records>();
+          read = &(*page_->reads)[index];
+        }
+        put(*read, access_.as);
+      }
+      address += size;
+    }
+    return {};
+  }
+
+ private:
+  void leave() {
+    if (page_ != nullptr) page_->mutex.unlock();
+    page_ = nullptr;
+  }
+
+  GlobalShadow& shadow_;
+  GlobalAccess& access_;
+  uint64_t number_ = UINT64_MAX;
+  Page* page_ = nullptr;
+};
+
+GlobalShadow::GlobalShadow()
+    : root_(std::make_unique<Table>()), slabs_(std::make_unique<Slabs>()) {}
+
+GlobalShadow::~GlobalShadow() {
+  for (auto& middle : root_->next) {
+    auto* const tables = static_cast<Table*>(middle.load());
+    if (tables == nullptr) continue;
+    for (auto& last : tables->next) {
+      auto* const pages = static_cast<Table*>(last.load());
+      if (pages == nullptr) continue;
+      for (auto& page : pages->next) {
+        if (page.load() != nullptr) static_cast<Page*>(page.load())->~Page();
+      }
+      delete pages;
+    }
+    delete tables;
+  }
+}
+
+GlobalShadow::Page* GlobalShadow::find(uint64_t address, bool make) {
+  // The entry; another thread may make it at the same time.
+  const auto follow = [make](std::atomic<void*>& entry, auto&& fresh, auto&& drop) {
+    void* found = entry.load(std::memory_order_acquire);
+    if (found == nullptr && make) {
+      void* const made = fresh();
+      if (entry.compare_exchange_strong(found, made, std::memory_order_acq_rel)) return made;
+      drop(made);
+    }
+    return found;
+  };
+  const auto table = [&](std::atomic<void*>& entry) {
+    return static_cast<Table*>(follow(
+        entry, [] { return new Table; }, [](void* made) { delete static_cast<Table*>(made); }));
+  };
+  const auto part = [&](uint32_t level) {
+    return address >> (PAGE_SHIFT + LEVEL_BITS * level) & ((1u << LEVEL_BITS) - 1);
+  };
+  Table* const middle = table(root_->next[part(2)]);
+  if (middle == nullptr) return nullptr;
+  Table* const last = table(middle->next[part(1)]);
+  if (last == nullptr) return nullptr;
+  return static_cast<Page*>(
+      follow(last->next[part(0)], [this] { return slabs_->take(); }, [](void*) {}));
+}
+
+std::optional<GlobalShadow::Conflict> GlobalShadow::access(GlobalAccess access, uint64_t address,
+                                                           uint64_t bytes) {
+  return Cursor(*this, access).step(address, bytes);
+}
+
+std::optional<GlobalShadow::Conflict> GlobalShadow::access(GlobalAccess access, uint32_t mask,
+                                                           const uint64_t* addresses,
+                                                           uint32_t bytes) {
+  const uint64_t first = addresses[std::countr_zero(mask)];
+  if (!access.as.write && find(first, false) == nullptr) {  // mostly all lanes read one page
+    uint64_t other = 0;
+    for_lanes(mask, [&](uint32_t lane) { other |= (addresses[lane] + bytes - 1) ^ first; });
+    if (other >> PAGE_SHIFT == 0) return {};
+  }
+  Cursor cursor(*this, access);
+  for (; mask != 0; mask &= mask - 1) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(mask));
+    access.as.lanes = lane_pair(lane, lane);
+    if (cursor.write_first(addresses[lane], bytes)) continue;
+    auto conflict = cursor.step(addresses[lane], bytes);
+    if (!conflict) continue;
+    if (conflict->with.write && access.same != nullptr && (*access.same)(lane)) continue;
+    conflict->lane = lane;
+    return conflict;
+  }
+  return {};
+}
+
+void GlobalShadow::release(uint64_t address, const Channel& what) {
+  const std::lock_guard lock(mutex_);
+  channels_[address].join(what);
+  has_released_.store(true, std::memory_order_release);
+}
+
+Channel GlobalShadow::released(uint64_t address) {
+  const std::lock_guard lock(mutex_);
+  const auto found = channels_.find(address);
+  return found == channels_.end() ? Channel() : found->second;
+}
+
+}  // namespace machine

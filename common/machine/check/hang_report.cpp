@@ -1,0 +1,89 @@
+// Who waits where, and for what. It looks at a state that nothing changes any more, and changes nothing.
+#include "common/machine/check/hang_report.h"
+
+#include <map>
+
+#include "common/machine/ops/barrier.h"
+#include "common/machine/ops/mbarrier.h"
+#include "common/machine/ops/warp.h"
+
+namespace machine {
+namespace {
+
+std::string waits_for(Warp& warp, const Fragment& fragment) {
+  switch (fragment.wait) {
+    case WaitFor::mbarrier:
+      return "for " +
+             mbarrier_text(*warp.cta->cluster, fragment.wait_address, fragment.wait_parity);
+    case WaitFor::named_barrier:
+      return "at " + barrier_text(*warp.cta, fragment.wait_address);
+    case WaitFor::cluster_barrier:
+      return "at the cluster's barrier, which " +
+             std::to_string(warp.cta->cluster->barrier_arrived) + " of " +
+             std::to_string(warp.cta->cluster->live_threads) + " threads have reached";
+    case WaitFor::other_lanes:
+      return "for the other lanes of the warp, which are elsewhere, at an instruction that all "
+             "must execute together";
+    case WaitFor::wgmma:
+      return "for wgmma operations that other warps of its warpgroup have not issued";
+    case WaitFor::cp_async:
+      return "for its copies";
+    case WaitFor::registers:
+      return "for " + registers_text(warp, fragment.wait_address);
+    case WaitFor::nothing:
+      return "for nothing, but runs in a loop that changes nothing";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string hang_report(const std::vector<Cluster*>& stuck, bool* is_livelock) {
+  Cluster& cluster = *stuck.front();
+  const Program& program = *cluster.grid->program;
+  std::string lines;
+  bool& spins = *is_livelock = false;
+  for (Cta& cta : cluster.ctas) {
+    struct Waiting {
+      std::vector<const Warp*> warps;
+      uint32_t lanes = 0;
+    };
+    std::map<std::pair<std::string, uint32_t>, Waiting> waiting;  // by what for, and where: a pc
+    for (Warp& warp : cta.warps) {
+      for (const Fragment& fragment : warp.fragments) {
+        spins = spins || fragment.wait == WaitFor::nothing;
+        Waiting& same = waiting[{waits_for(warp, fragment), fragment.pc}];
+        if (same.warps.empty() || same.warps.back() != &warp) same.warps.push_back(&warp);
+        same.lanes += static_cast<uint32_t>(std::popcount(fragment.mask));
+      }
+    }
+    for (const auto& [what, who] : waiting) {
+      lines += "\n  " + describe_roles(who.warps) +
+               (who.lanes == who.warps.size() * LANES
+                    ? ""
+                    : ", " + std::to_string(who.lanes) + (who.lanes == 1 ? " lane" : " lanes")) +
+               "\n    " + (who.warps.size() == 1 ? "waits " : "wait ") + what.first +
+               program.where(what.second, "\n    ") + "\n    PTX " + program.text(what.second);
+    }
+  }
+  const std::string others =
+      stuck.size() > 1 ? ", in this cluster and " + std::to_string(stuck.size() - 1) + " more" : "";
+  return (spins ? "Livelock in kernel " : "Deadlock in kernel ") +
+         kernel_text(*cluster.grid->kernel) +
+         (spins ? ": threads run, but nothing that they do changes memory or a barrier"
+                : ": no thread can go on") +
+         others + "." + lines;
+}
+
+Origin hang_origin(const Cluster& stuck) {
+  for (const Cta& cta : stuck.ctas) {
+    for (const Warp& warp : cta.warps) {
+      if (warp.fragments.empty()) continue;
+      const uint32_t pc = warp.fragments.front().pc;
+      return origin_of(warp, pc, pc);
+    }
+  }
+  return {};
+}
+
+}  // namespace machine

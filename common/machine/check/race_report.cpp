@@ -1,0 +1,367 @@
+// The sentences of the checker, but for what would order two accesses (remedies.cpp). It decides
+// nothing: that two accesses conflict is known before.
+#include "common/machine/check/race_report.h"
+
+#include <bit>
+#include <map>
+#include <vector>
+
+#include "common/machine/check/reports.h"
+#include "common/machine/ops/mbarrier.h"
+#include "common/machine/ops/operands.h"
+#include "common/machine/run/allocations.h"
+#include "common/machine/run/error.h"
+
+namespace machine {
+namespace {
+
+std::string text_of(const Dim3& at) {
+  return "(" + std::to_string(at.x) + "," + std::to_string(at.y) + "," + std::to_string(at.z) + ")";
+}
+
+const char* does(bool write) {
+  return write ? ", which writes it by " : ", which reads it by ";
+}
+
+}  // namespace
+
+std::string RaceReport::name_of_shared(uint32_t address) const {
+  const Cta& cta = state_.cluster.ctas[address >> RANK_SHIFT];
+  return "shared " + hex(address) + " (byte " +
+         std::to_string((address & OFFSET_MASK) - SMEM_BASE) + " of CTA " + text_of(cta.id) +
+         "'s shared memory)";
+}
+
+std::string RaceReport::name_of_cell(const Shadow& shadow, uint32_t index, uint32_t bytes) const {
+  return name_of_shared((shadow.cta->rank << RANK_SHIFT) + SMEM_BASE + index * CELL_BYTES +
+                        static_cast<uint32_t>(std::countr_zero(bytes)));
+}
+
+const MbarrierState* RaceReport::mbarrier_of(uint32_t agent) const {
+  for (const auto& [address, mbarrier] : state_.mbarriers) {
+    if (mbarrier.agent == agent) return &mbarrier;
+  }
+  return nullptr;
+}
+
+const Warp& RaceReport::warp_behind(uint32_t agent) const {
+  if (!state_.is_mbarrier(agent)) return state_.warp_of(agent).warp;
+  const MbarrierState* const mbarrier = mbarrier_of(agent);
+  return mbarrier != nullptr && mbarrier->issuer != nullptr ? *mbarrier->issuer
+                                                            : state_.warps.front().warp;
+}
+
+std::string RaceReport::role_of(uint32_t agent) const {
+  if (!state_.is_mbarrier(agent)) {
+    return describe_role(state_.warp_of(agent).warp);
+  }
+  const MbarrierState* const mbarrier = mbarrier_of(agent);
+  return mbarrier && mbarrier->issuer ? describe_role(*mbarrier->issuer) : "a warp";
+}
+
+std::string RaceReport::role_in(uint32_t cluster, uint32_t agent) const {
+  if (cluster == state_.id) return role_of(agent);
+  if (state_.is_mbarrier(agent)) return "a copy of cluster " + std::to_string(cluster);
+  const Grid& grid = *state_.cluster.grid;
+  const Dim3 &size = grid.clusters, &inside = grid.config.cluster;
+  const uint32_t rank = agent / AGENTS_OF_WARP / grid.warps_per_cta;
+  const Dim3 cta = {cluster % size.x * inside.x + rank % inside.x,
+                    cluster / size.x % size.y * inside.y + rank / inside.x % inside.y,
+                    cluster / size.x / size.y * inside.z + rank / inside.x / inside.y};
+  return "warp " + std::to_string(agent / AGENTS_OF_WARP % grid.warps_per_cta) + " of CTA " +
+         text_of(cta);
+}
+
+std::string RaceReport::line_of(const char* name, const std::string& role, const char* does,
+                                uint32_t pc) const {
+  return std::string("\n  ") + name + role + does + state_.opcode_at(pc) +
+         state_.program.where(pc, "\n           ");
+}
+
+std::string RaceReport::mbarrier_line(uint32_t agent) const {
+  const MbarrierState* const mbarrier = mbarrier_of(agent);
+  if (mbarrier == nullptr || !state_.is_mbarrier(agent)) return "";
+  return "\n  mbarrier: that copy completes on the one at " + name_of_shared(mbarrier->address) +
+         ", of which " + std::to_string(mbarrier->phase) +
+         (mbarrier->phase == 1 ? " phase is" : " phases are") + " complete";
+}
+
+std::string RaceReport::text(const Rule& rule, const std::string& what, const std::string& lines,
+                             const std::string& remedy) const {
+  return (rule.severity == Severity::race ? "Race in kernel " : "Undefined in kernel ") +
+         kernel_text(*state_.cluster.grid->kernel) + ": " + what + lines +
+         (rule == rule::NEVER_WRITTEN ? "\n  What is missing: " : "\n  What would order them: ") +
+         remedy + report_end(state_.program, rule);
+}
+
+namespace {
+
+// Of an access through the async proxy, behind one through the generic proxy that is ordered before
+// it, but not for that proxy.
+const Rule& proxy_rule(const Attempt& attempt, const Record& record) {
+  if (!attempt.write) return rule::PROXY_RAW;
+  return record.write ? rule::PROXY_WAW : rule::PROXY_WAR;
+}
+
+}  // namespace
+
+void RaceReport::shared(const Attempt& attempt, const Record& record, uint32_t bytes,
+                        uint32_t index) const {
+  const uint32_t warps = state_.warp_count();
+  const bool proxies = attempt.async_proxy && in_generic_proxy(record.agent, warps) &&
+                       is_ordered(*attempt.known, GENERIC, record, bytes, warps);
+  const Rule& rule = proxies ? proxy_rule(attempt, record) : rule::SHARED_RACE;
+  report_race(attempt.by->warp, rule, attempt.pc, record.pc, [&] {
+    const std::string lines =
+        line_of("earlier: ", role_of(record.agent), does(record.write), record.pc) +
+        line_of("later:   ", describe_role(attempt.by->warp), does(attempt.write), attempt.pc) +
+        mbarrier_line(record.agent) + waited_line(attempt, record);
+    const std::string slot =
+        attempt.write ? "" : slot_that_is_left(*attempt.by, attempt.pc, *attempt.shadow, index);
+    return text(rule,
+                slot + describe_pair(attempt, record.write, record.pc,
+                                     name_of_cell(*attempt.shadow, index, bytes)),
+                lines, remedy(attempt, record, bytes, ASYNC_SHARED));
+  });
+}
+
+void RaceReport::lanes(const Attempt& attempt, const Record& record, uint32_t bytes,
+                       uint32_t index) const {
+  report_race(attempt.by->warp, rule::LANE_RACE, attempt.pc, record.pc, [&] {
+    const std::string warp = describe_role(attempt.by->warp);
+    return text(
+        rule::LANE_RACE,
+        describe_pair(attempt, record.write, record.pc,
+                      name_of_cell(*attempt.shadow, index, bytes)) +
+            " They are by different lanes of one warp.",
+        line_of("earlier: ", "a lane of " + warp, does(record.write), record.pc) +
+            line_of("later:   ", "another lane of " + warp, does(attempt.write), attempt.pc),
+        others_touch(attempt)
+            ? "bar.sync (__syncthreads) between the two: other warps touch what these lanes do, "
+              "too. Lanes of a warp need not run together either."
+            : "bar.warp.sync (__syncwarp) between the two: lanes of a warp need not run together.");
+  });
+}
+
+// Whether some lanes of the instruction touch what their warp has not written since its lanes met.
+bool RaceReport::others_touch(const Attempt& attempt) const {
+  bool others = false;
+  for_lanes(attempt.cells == nullptr ? 0 : attempt.lanes, [&](uint32_t lane) {
+    const Record record = attempt.shadow->cells[attempt.cells[lane]].record();
+    others |= record.agent != attempt.agent || record.clock <= attempt.lanes_met_at;
+  });
+  return others && !attempt.write;
+}
+
+std::string RaceReport::describe_pair(const Attempt& attempt, bool earlier_write,
+                                      uint32_t earlier_pc, const std::string& where) const {
+  return state_.opcode_at(attempt.pc) + (attempt.write ? " writes " : " reads ") + where +
+         ", which " + state_.opcode_at(earlier_pc) + (earlier_write ? " has written" : " reads") +
+         (earlier_write ? ", and nothing orders the two." : ", maybe later: nothing orders them.");
+}
+
+std::string RaceReport::name_of_global(uint64_t address) const {
+  Allocation allocation;
+  const std::string name = "global " + hex(address);
+  if (!find_allocation(address, &allocation)) return name;
+  return name + " (byte " + std::to_string(address - allocation.base) + " of the " +
+         std::to_string(allocation.bytes) + " of " + allocation.what + ")";
+}
+
+void RaceReport::global_memory(const Attempt& attempt,
+                               const GlobalShadow::Conflict& conflict) const {
+  const bool lanes = conflict.with.cluster == state_.id && conflict.with.agent == attempt.agent;
+  report_race(attempt.by->warp, lanes ? rule::LANE_RACE : rule::GLOBAL_RACE, attempt.pc,
+              conflict.with.pc, [&] { return text_of_global(attempt, conflict); });
+}
+
+std::string RaceReport::text_of_global(const Attempt& attempt,
+                                       const GlobalShadow::Conflict& conflict) const {
+  const GlobalRecord& with = conflict.with;
+  const std::string where =
+      name_of_global(conflict.address + static_cast<uint64_t>(std::countr_zero(conflict.bytes)));
+  const std::string lines =
+      line_of("earlier: ", role_in(with.cluster, with.agent), does(with.write), with.pc) +
+      line_of("later:   ", describe_role(attempt.by->warp), does(attempt.write), attempt.pc);
+  const std::string what = describe_pair(attempt, with.write, with.pc, where);
+  if (with.cluster != state_.id) {
+    return text(rule::GLOBAL_RACE, what, lines, remedy_between_clusters(attempt, with));
+  }
+  if (with.agent == attempt.agent) {
+    return text(
+        rule::LANE_RACE, what + " They are by different lanes of one warp.", lines,
+        "bar.warp.sync (__syncwarp) between the two: lanes of a warp need not run together.");
+  }
+  return text(rule::GLOBAL_RACE, what, lines,
+              remedy(attempt, with.record(), conflict.bytes, ASYNC_GLOBAL));
+}
+
+void RaceReport::never_written(const Attempt& attempt, uint64_t address) const {
+  report_race(attempt.by->warp, rule::NEVER_WRITTEN, attempt.pc, attempt.pc, [&] {
+    const bool in_shared = (address & WINDOW_MASK) == SHARED_WINDOW;
+    return text(rule::NEVER_WRITTEN,
+                state_.opcode_at(attempt.pc) + " reads " +
+                    (in_shared ? name_of_shared(static_cast<uint32_t>(address)) +
+                                     ", to which a copy has brought global memory that nothing has "
+                                     "written."
+                               : name_of_global(address) + ", which nothing has written."),
+                line_of("later:   ", describe_role(attempt.by->warp), does(false), attempt.pc),
+                "a kernel, cudaMemcpy or cudaMemset that writes it first; or the address is wrong. "
+                "MACHINE_POISON=0 makes new memory 0.");
+  });
+}
+
+void RaceReport::grids_before(const Attempt& attempt, uint64_t address) const {
+  const std::string now = describe_role(attempt.by->warp), opcode = state_.opcode_at(attempt.pc);
+  bool some_lanes = false;
+  for (const WarpKnowledge::Extra& extra : attempt.by->knows.extras()) {
+    some_lanes |= clock_of(extra.known.views[GENERIC], state_.grids_before()) != 0;
+  }
+  report_race(attempt.by->warp, rule::GRID_WAIT, attempt.pc, attempt.pc, [&] {
+    return text(
+        rule::GRID_WAIT,
+        opcode + (attempt.write ? " writes " : " reads ") + name_of_global(address) +
+            ", but the grid before may still be running: the launch says that this one waits for "
+            "it itself (programmatic stream serialization).",
+        line_of("later:   ", now, does(attempt.write), attempt.pc),
+        some_lanes ? "bar.warp.sync (__syncwarp) in " + now +
+                         ", behind griddepcontrol.wait: only some of its lanes have waited."
+                   : "griddepcontrol.wait by " + now + " before " + opcode +
+                         ", or by a thread whose arrive or copy (on a barrier or an mbarrier) " +
+                         now + " then waits for.");
+  });
+}
+
+void RaceReport::early(const Shadow& shadow, uint32_t index, const Record& record,
+                       const Attempt* writer) const {
+  const std::string read =
+      state_.opcode_at(record.pc) + " reads " + name_of_cell(shadow, index, record.bytes);
+  const std::string reader = line_of("earlier: ", role_of(record.agent), does(false), record.pc);
+  const std::string slot =
+      state_.is_mbarrier(record.agent)
+          ? ""
+          : slot_that_is_left(state_.warp_of(record.agent), record.pc, shadow, index);
+  if (writer == nullptr) {
+    return report_race(warp_behind(record.agent), rule::NEVER_WRITTEN, record.pc, record.pc, [&] {
+      return text(
+          rule::NEVER_WRITTEN, slot + read + ", which nothing has written.", reader,
+          "a write of every byte that is read, of zeros where a matrix ends; or the address "
+          "is wrong.");
+    });
+  }
+  report_race(writer->by->warp, rule::SHARED_RACE, writer->pc, record.pc, [&] {
+    Attempt attempt{};
+    attempt.by = writer->by;
+    attempt.pc = record.pc;
+    attempt.known = &attempt.by->knows.of_warp();
+    if (!state_.is_mbarrier(record.agent)) attempt.by = &state_.warp_of(record.agent);
+    const Record write{writer->agent, writer->clock, writer->pc, 0, 0xff, true};
+    return text(
+        rule::SHARED_RACE, slot + read + " before " + state_.opcode_at(writer->pc) + " writes it.",
+        reader + line_of("later:   ", describe_role(writer->by->warp), does(true), writer->pc) +
+            mbarrier_line(writer->agent),
+        remedy_by_kind(attempt, write, state_.opcode_at(writer->pc)));
+  });
+}
+
+void RaceReport::mbarrier_overwritten(const Attempt& attempt, uint32_t index) const {
+  const uint32_t address =
+      (attempt.shadow->cta->rank << RANK_SHIFT) + SMEM_BASE + index * CELL_BYTES;
+  const MbarrierState& mbarrier = state_.mbarriers.at(address);
+  report_race(attempt.by->warp, rule::MBARRIER_OVERWRITTEN, attempt.pc, mbarrier.init.pc, [&] {
+    return text(
+        rule::MBARRIER_OVERWRITTEN,
+        state_.opcode_at(attempt.pc) + " writes over the living mbarrier at " +
+            name_of_shared(address) + ".",
+        line_of("earlier: ", role_of(mbarrier.init.agent), ", which made it by ",
+                mbarrier.init.pc) +
+            line_of("later:   ", describe_role(attempt.by->warp), does(true), attempt.pc),
+        "mbarrier.inval and a barrier before its bytes hold data; or the data is in the wrong "
+        "place.");
+  });
+}
+
+void RaceReport::init(const Attempt& attempt, const MbarrierState& mbarrier) const {
+  const Record& init = mbarrier.init;
+  const bool ordered = is_ordered(*attempt.known, GENERIC, init, 0xff, state_.warp_count());
+  const bool same_cta = state_.warp_of(init.agent).warp.cta == attempt.by->warp.cta;
+  report_race(attempt.by->warp, rule::MBARRIER_INIT, attempt.pc, mbarrier.init.pc, [&] {
+    return text(
+        rule::MBARRIER_INIT,
+        state_.opcode_at(attempt.pc) + " uses the mbarrier at " + name_of_shared(mbarrier.address) +
+            (ordered ? ", whose mbarrier.init no fence has made known to the async proxy."
+                     : ", whose mbarrier.init is not ordered before that."),
+        line_of("earlier: ", role_of(init.agent), ", which made it by ", init.pc) +
+            line_of("later:   ", describe_role(attempt.by->warp), ", which uses it by ",
+                    attempt.pc),
+        std::string(ordered ? "fence.mbarrier_init.release.cluster (or fence.proxy.async) behind "
+                              "mbarrier.init, by the thread that executed it"
+                            : "fence.mbarrier_init.release.cluster behind mbarrier.init, then ") +
+            (ordered    ? ", before the copy is issued."
+             : same_cta ? "bar.sync before others use it."
+                        : "barrier.cluster.arrive and .wait before other CTAs use it."));
+  });
+}
+
+void RaceReport::exited(const Attempt& attempt, uint32_t address) const {
+  report_race(attempt.by->warp, rule::CTA_EXIT, attempt.pc, attempt.pc, [&] {
+    return text(
+        rule::CTA_EXIT,
+        state_.opcode_at(attempt.pc) + (attempt.write ? " writes " : " reads ") +
+            name_of_shared(address) +
+            ", but that CTA has exited already: its shared memory may be another's.",
+        line_of("later:   ", describe_role(attempt.by->warp), does(attempt.write), attempt.pc),
+        "barrier.cluster.arrive and barrier.cluster.wait by all threads of the cluster before "
+        "they exit, or a wait for the copy before the CTA exits.");
+  });
+}
+
+void RaceReport::exit(const Warp& warp, const Shadow::Visit& visit) const {
+  const Record& record = visit.record;
+  const bool lands = state_.is_mbarrier(record.agent);
+  report_race(warp, rule::CTA_EXIT, record.pc, record.pc, [&] {
+    return text(
+        rule::CTA_EXIT,
+        "CTA " + text_of(warp.cta->id) + " exits, but " + state_.opcode_at(record.pc) + " to " +
+            name_of_shared(visit.address) + " is not known to be over by then.",
+        line_of("earlier: ", role_of(record.agent), ", which executes ", record.pc) +
+            mbarrier_line(record.agent) + "\n  later:   " + describe_role(warp) +
+            ", the last one of its CTA to exit",
+        lands ? "an mbarrier wait for the copy before the CTA exits."
+              : "barrier.cluster.arrive and barrier.cluster.wait by all threads of the cluster "
+                "before they exit.");
+  });
+}
+
+void RaceReport::registers(const WarpState& by, uint32_t mask, const WgmmaRegister& reg) const {
+  const uint32_t pc = by.warp.pc();
+  report_race(by.warp, rule::WGMMA_REGISTERS, pc, reg.pc, [&] {
+    return text(rule::WGMMA_REGISTERS,
+                state_.opcode_at(pc) +
+                    (reg.accumulator ? " names an accumulator" : " writes an operand") +
+                    " of a wgmma.mma_async in flight.",
+                line_of("earlier: ", describe_role(by.warp), ", which started ", reg.pc) +
+                    "\n  later:   " + describe(by.warp, mask) + ": " + state_.program.text(pc) +
+                    state_.program.where(pc, "\n           "),
+                "wgmma.wait_group (0, or as many as may stay in flight) between the two, with "
+                "wgmma.commit_group before it.");
+  });
+}
+
+void RaceReport::wgmma_fence(const WarpState& by, const WgmmaRegister& reg) const {
+  const uint32_t pc = by.warp.pc();
+  report_race(by.warp, rule::WGMMA_FENCE, pc, reg.touched == 0 ? pc : reg.touched_pc, [&] {
+    return text(
+        rule::WGMMA_FENCE,
+        std::string("wgmma.fence is missing before wgmma.mma_async: ") +
+            (by.wgmma_fences == 0 ? "the first one of a warp needs it."
+                                  : "an ordinary instruction has touched its registers."),
+        (reg.touched == 0
+             ? ""
+             : line_of("earlier: ", describe_role(by.warp), ", which executes ", reg.touched_pc)) +
+            line_of("later:   ", describe_role(by.warp), ", which starts ", pc),
+        "wgmma.fence.sync.aligned before wgmma.mma_async, behind what touches its registers.");
+  });
+}
+
+}  // namespace machine

@@ -1,0 +1,251 @@
+// What would order two accesses, and what is likely wrong: the instruction that is missing, by who made
+// the accesses and by what is known. It decides nothing.
+#include <bit>
+#include <map>
+#include <vector>
+
+#include "common/machine/check/race_report.h"
+#include "common/machine/ops/mbarrier.h"
+#include "common/machine/ops/operands.h"
+
+namespace machine {
+
+std::string RaceReport::remedy(const Attempt& attempt, const Record& record, uint32_t bytes,
+                               View async) const {
+  const uint32_t warps = state_.warp_count();
+  const bool generic = in_generic_proxy(record.agent, warps);
+  const View view = attempt.async_proxy && generic ? async : GENERIC;
+  const auto known_in = [&](const Knowledge& known, View in) {
+    return is_ordered(known, in, record, bytes, warps);
+  };
+  const std::string earlier = role_of(record.agent), behind = state_.opcode_at(record.pc);
+  if (view != GENERIC && known_in(*attempt.known, GENERIC)) {
+    return std::string("fence.proxy.async") + (async == ASYNC_SHARED ? ".shared::cta" : ".global") +
+           " behind " + behind + ", executed by each thread of " + earlier +
+           " before the barrier or the arrive: the generic proxy has the order, the async proxy "
+           "does not.";
+  }
+  if (kind_of(record.agent) == ALL_LANES &&
+      clock_of(attempt.known->views[view], record.agent + SOME_LANES) >= record.clock) {
+    const Warp& now = attempt.by->warp;
+    if (record.agent / AGENTS_OF_WARP == now.in_cluster && now.cta->warps.size() > 1) {
+      return "bar.sync (__syncthreads), or an mbarrier on which every warp arrives that reads it, "
+             "between " +
+             behind + " and " + state_.opcode_at(attempt.pc) +
+             "; if no other warp does, bar.warp.sync (__syncwarp): a lane's copy is not ordered "
+             "behind what other lanes do.";
+    }
+    return "bar.warp.sync (__syncwarp) in " + earlier + ", behind " + behind +
+           " and before one lane's arrive or copy: a lane releases only what it did itself.";
+  }
+  for (const WarpKnowledge::Extra& extra : attempt.by->knows.extras()) {
+    if (known_in(extra.known, view)) {
+      return "bar.warp.sync (__syncwarp) in " + describe_role(attempt.by->warp) +
+             ", behind the wait: only some of its lanes have waited.";
+    }
+  }
+  for (const Snapshot& seen : attempt.known->seen) {
+    if (seen && known_in(*seen, view)) {
+      return "fence.acquire (or fence.acq_rel) behind the relaxed wait or load of " +
+             describe_role(attempt.by->warp) + ".";
+    }
+  }
+  if (known_in(attempt.by->unscoped, view)) {
+    return "scope .cluster: mbarrier.arrive.release.cluster by " + earlier +
+           ", and mbarrier.try_wait.acquire.cluster by " + describe_role(attempt.by->warp) +
+           ". Scope .cta does not reach another CTA.";
+  }
+  if (known_in(attempt.by->unfenced, view)) {
+    return "fence.release (or fence.acq_rel) before the relaxed arrive or store of " + earlier +
+           ".";
+  }
+  return remedy_by_kind(attempt, record, behind);
+}
+
+AgentKind RaceReport::kind_of(uint32_t agent) const {
+  return !state_.is_mbarrier(agent) ? static_cast<AgentKind>(agent % AGENTS_OF_WARP) : MBARRIER;
+}
+
+std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& record,
+                                       const std::string& behind) const {
+  const std::string earlier = role_of(record.agent);
+  const std::string now = describe_role(attempt.by->warp);
+  const bool same_warp = record.agent / AGENTS_OF_WARP == attempt.by->warp.in_cluster;
+  switch (kind_of(record.agent)) {
+    case WGMMA_READS: {
+      const WarpState& owner = state_.warp_of(record.agent);
+      if (clock_of(owner.knows.of_warp().views[GENERIC], record.agent) < record.clock) {
+        const Warp& issuer = owner.warp;
+        const bool committed =
+            issuer.cta->warpgroups[issuer.index / 4].committed[issuer.index % 4] >= record.clock;
+        if (!committed) {
+          return "wgmma.commit_group behind " + behind + " in " + earlier +
+                 ", before its wgmma.wait_group: what was never committed is not waited for.";
+        }
+        return "wgmma.wait_group in " + earlier + ", so that the group of " + behind +
+               " is complete" +
+               (same_warp ? "."
+                          : ", and behind it an arrive (or barrier) that " + now +
+                                " waits for before " + state_.opcode_at(attempt.pc) + ".");
+      }
+      return "an arrive of " + earlier +
+             " behind its wgmma.wait_group, on an mbarrier (or "
+             "barrier) that " +
+             now + " waits for before " + state_.opcode_at(attempt.pc) + ".";
+    }
+    case BULK_READS:
+    case BULK_WRITES: {
+      const bool reads = kind_of(record.agent) == BULK_READS;
+      const bool committed = state_.warp_of(record.agent).warp.bulk.count >= record.clock;
+      if (!committed) {
+        return "cp.async.bulk.commit_group behind " + behind + " by the thread of " + earlier +
+               " that issued it, before its cp.async.bulk.wait_group" +
+               (reads ? ".read" : " (without .read)") +
+               (same_warp ? "" : " and a barrier with " + now) +
+               ": what was never committed is not waited for.";
+      }
+      return std::string("cp.async.bulk.wait_group") + (reads ? ".read" : " (without .read)") +
+             " by the thread of " + earlier + " that committed " + behind +
+             (same_warp ? "" : ", then a barrier with " + now) + ".";
+    }
+    case CP_ASYNC:
+      if (state_.warp_of(record.agent).warp.cp_async.count < record.clock) {
+        return "cp.async.commit_group behind " + behind + " in " + earlier +
+               ", before its cp.async.wait_group (or cp.async.mbarrier.arrive.noinc in place of "
+               "both): what was never committed is not waited for.";
+      }
+      return "cp.async.wait_group (or cp.async.mbarrier.arrive.noinc) in " + earlier +
+             (same_warp ? "" : ", then a barrier with " + now) +
+             (attempt.async_proxy ? ", and fence.proxy.async between the two." : ".");
+    case MBARRIER: {
+      const MbarrierState& mbarrier = *mbarrier_of(record.agent);
+      if (const std::string bytes = too_few_bytes(mbarrier); !bytes.empty()) return bytes;
+      if (attempt.write) {
+        return "a wait by " + now +
+               " for those who read what the earlier copy brought (with "
+               "wgmma, ldmatrix, ld.shared): an mbarrier on which they arrive when they have.";
+      }
+      return "mbarrier.try_wait by " + now + " on the mbarrier at shared " + hex(mbarrier.address) +
+             ", for its phase " + std::to_string(record.clock - 1) + " (parity " +
+             std::to_string((record.clock - 1) & 1) + "), before " + state_.opcode_at(attempt.pc) +
+             ".";
+    }
+    default:
+      break;
+  }
+  const bool same_cta = state_.warp_of(record.agent).warp.cta == attempt.by->warp.cta;
+  std::string text =
+      same_cta ? "bar.sync between the two, or an mbarrier.arrive behind " + behind +
+                     " and an mbarrier.try_wait before " + state_.opcode_at(attempt.pc)
+               : "barrier.cluster.arrive.release behind " + behind +
+                     " and barrier.cluster.wait.acquire before " + state_.opcode_at(attempt.pc);
+  if (attempt.async_proxy) text += ", with fence.proxy.async before the arrive";
+  // A source that a bulk copy reads late has been written before or after the copy was started.
+  if (kind_of(attempt.agent) == BULK_READS) {
+    text = "cp.async.bulk.wait_group.read by the thread of " + now + " that committed " +
+           state_.opcode_at(attempt.pc) + ", then a barrier, before " + behind +
+           ", if that is to overwrite what was copied; if it writes what is to be copied: " + text;
+  }
+  return text + ".";
+}
+
+std::string RaceReport::slot_that_is_left(const WarpState& reader, uint32_t pc,
+                                          const Shadow& shadow, uint32_t index) const {
+  const auto found = reader.descriptors.find(pc);
+  if (found == reader.descriptors.end() || pc >= state_.program.code.size()) return "";
+  const uint32_t offset = SMEM_BASE + index * CELL_BYTES;
+  for (const WgmmaOperand& operand :
+       wgmma_operands(reader.warp, state_.program.code[pc], found->second)) {
+    const uint32_t begin = operand.extent.address, end = begin + operand.extent.bytes;
+    if (offset < begin / CELL_BYTES * CELL_BYTES || offset >= end) continue;
+    // Its first bytes are there, and came with another copy.
+    if (begin < SMEM_BASE || (begin - SMEM_BASE) / CELL_BYTES >= shadow.cells.size()) continue;
+    const Cell& first = shadow.cells[(begin - SMEM_BASE) / CELL_BYTES];
+    const Record came = first.record(), here = shadow.cells[index].record();
+    if (first.written() == 0 || came.agent == here.agent || !state_.is_mbarrier(came.agent) ||
+        (here.clock != 0 && !state_.is_mbarrier(here.agent)) ||
+        clock_of(reader.knows.of_warp().views[GENERIC], came.agent) < came.clock) {
+      continue;
+    }
+    return std::string("the descriptor of ") + operand.name + " leaves its slot. " +
+           descriptor_text(operand.descriptor) + " spans shared " + hex(begin) + " to " + hex(end) +
+           "; the copies that complete on the mbarrier at shared " +
+           hex(mbarrier_of(came.agent)->address) + " brought its first bytes, but not those from " +
+           hex(offset) + " on.\n  ";
+  }
+  return "";
+}
+
+std::string RaceReport::too_few_bytes(const MbarrierState& mbarrier) const {
+  const auto found = state_.cluster.mbarriers.find(mbarrier.address);
+  const bool more_came =
+      found != state_.cluster.mbarriers.end() && bytes_to_come(found->second) < 0;
+  if (!more_came && !mbarrier.outrun) return "";
+  return "expect_tx with the bytes of all copies of a phase: on the mbarrier at shared " +
+         hex(mbarrier.address) +
+         " a phase was complete before the copies that belong to it had landed, since too few "
+         "bytes "
+         "were expected.";
+}
+
+// Who overwrites has waited for an mbarrier, on which who read has not arrived: a count that is too
+// low, an arrive that is missing, or one that was made too early.
+std::string RaceReport::waited_line(const Attempt& attempt, const Record& record) const {
+  const auto found = state_.mbarriers.find(attempt.by->waited_for);
+  const auto object = state_.cluster.mbarriers.find(attempt.by->waited_for);
+  const uint32_t reader = record.agent / AGENTS_OF_WARP;
+  if (!attempt.write || record.write || state_.is_mbarrier(record.agent) ||
+      found == state_.mbarriers.end() || object == state_.cluster.mbarriers.end() ||
+      found->second.arrived == 0 || reader >= 64 || (found->second.arrived >> reader & 1)) {
+    return "";
+  }
+  std::map<const Cta*, std::vector<const Warp*>> arrived;
+  for (uint32_t i = 0; i < state_.warp_count() && i < 64; ++i) {
+    const Warp& warp = state_.warps[i].warp;
+    if (found->second.arrived >> i & 1) arrived[warp.cta].push_back(&warp);
+  }
+  std::string who;
+  for (const auto& [cta, warps] : arrived) who += (who.empty() ? "" : ", ") + describe_roles(warps);
+  return "\n  waited:  " + describe_role(attempt.by->warp) + ", for phase " +
+         std::to_string(found->second.phase - 1) + " of the mbarrier at shared " +
+         hex(found->first) + ", whose count is " +
+         std::to_string(arrivals_expected(object->second)) + " and on which " + who +
+         " arrived: " + role_of(record.agent) + " is not among them";
+}
+
+std::string RaceReport::remedy_between_clusters(const Attempt& attempt,
+                                                const GlobalRecord& with) const {
+  const std::string fence = "fence.acq_rel.gpu (__threadfence)", write = state_.opcode_at(with.pc);
+  const std::string reader = describe_role(attempt.by->warp);
+  const auto knows = [&](const Knowledge& known) {
+    if (!known.others) return false;
+    const auto found = known.others->find(with.cluster);
+    return found != known.others->end() &&
+           is_ordered(*found->second, GENERIC, with.record(), with.bytes, state_.warp_count());
+  };
+  for (const Snapshot& seen : attempt.known->seen) {
+    if (!seen || !knows(*seen)) continue;
+    return fence + " in " + reader +
+           ", behind the atomic or load that saw the counter or flag and " + "before " +
+           state_.opcode_at(attempt.pc) + ". The other fence, behind " + write + ", is there.";
+  }
+  for (const WarpKnowledge::Extra& extra : attempt.by->knows.extras()) {
+    if (!knows(extra.known)) continue;
+    return "bar.sync (__syncthreads), or bar.warp.sync, in " + reader +
+           " behind the fence: only some of its lanes have seen the counter or flag.";
+  }
+  if (knows(attempt.by->unfenced)) {
+    return fence + " behind " + write + " in " + role_in(with.cluster, with.agent) +
+           ", and before its atomic on the counter or store of the flag, which " + reader +
+           " has seen: it is that fence, the writer's, that is missing.";
+  }
+  return std::string(in_generic_proxy(with.agent, state_.warp_count()) || !with.write
+                         ? ""
+                         : "cp.async.bulk.wait_group (without .read) by who committed it; ") +
+         fence + " behind " + write + " and an atomic or store of a flag; " +
+         "a load or atomic that sees the flag, and " + fence + ", before " +
+         state_.opcode_at(attempt.pc) +
+         (attempt.async_proxy ? "; fence.proxy.async.global, too." : ".");
+}
+
+}  // namespace machine

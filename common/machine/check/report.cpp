@@ -1,0 +1,261 @@
+// How reports name kernels, warps, lanes, places and instructions, and how a handler ends a launch. It
+// knows nothing of rules.
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "common/machine/code/isa.h"
+#include "common/machine/run/module.h"
+#include "common/machine/text/source.h"
+
+namespace machine {
+namespace {
+
+std::string text_of(const Dim3& at) {
+  return std::to_string(at.x) + "," + std::to_string(at.y) + "," + std::to_string(at.z);
+}
+
+// "lane 3", "lanes 0-31", "lanes 0-3,8"
+std::string text_of_lanes(uint32_t mask) {
+  std::string ranges;
+  for (uint32_t lane = 0; lane < LANES; ++lane) {
+    if (!(mask >> lane & 1)) continue;
+    uint32_t last = lane;
+    while (last + 1 < LANES && (mask >> (last + 1) & 1)) ++last;
+    if (!ranges.empty()) ranges += ",";
+    ranges += std::to_string(lane);
+    if (last > lane) ranges += "-" + std::to_string(last);
+    lane = last;
+  }
+  return (std::popcount(mask) == 1 ? "lane " : "lanes ") + ranges;
+}
+
+std::string text_of_operand(const Operand& operand) {
+  std::string text = operand.negated ? "!" : "";
+  switch (operand.kind) {
+    case Operand::Kind::integer:
+      return std::to_string(static_cast<int64_t>(operand.bits));
+    case Operand::Kind::f32:
+      return std::to_string(std::bit_cast<float>(static_cast<uint32_t>(operand.bits)));
+    case Operand::Kind::f64:
+      return std::to_string(std::bit_cast<double>(operand.bits));
+    case Operand::Kind::vector:
+    case Operand::Kind::address: {
+      const bool address = operand.kind == Operand::Kind::address;
+      constexpr size_t SHOWN = 4;  // of wgmma's hundred registers
+      for (size_t i = 0; i < operand.parts.size() && i < SHOWN; ++i) {
+        text += (i > 0 ? ", " : "") + text_of_operand(operand.parts[i]);
+        if (i == 0 && operand.offset != 0) text += "+" + std::to_string(operand.offset);
+      }
+      if (operand.parts.size() > SHOWN) text += ", ...";
+      return address ? "[" + text + "]" : "{" + text + "}";
+    }
+    default:
+      return text + operand.name;
+  }
+}
+
+// Of a mangled name, without return type and parameters.
+std::string demangled(const std::string& name) {
+  int failed = 0;
+  char* const text_of_name = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &failed);
+  if (failed != 0) return name;  // of extern "C"
+  std::string text = text_of_name;
+  std::free(text_of_name);
+  // Behind the return type's space, before the parameters: both stand outside of every bracket.
+  size_t behind_space = 0, start = 0, end = text.size();
+  int depth = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (depth == 0 && text[i] == ' ') behind_space = i + 1;
+    if (depth == 0 && text[i] == '(') start = behind_space, end = i;
+    depth += (text[i] == '(' || text[i] == '<') - (text[i] == ')' || text[i] == '>');
+  }
+  text = text.substr(start, end - start);
+  for (size_t at; (at = text.find("> >")) != std::string::npos;) text.erase(at + 1, 1);
+  return text;
+}
+
+std::string report(const char* kind, Warp& warp, uint32_t mask, const std::string& what,
+                   const Rule& rule) {
+  const Grid& grid = *warp.cta->cluster->grid;
+  const Program& program = *grid.program;
+  const uint32_t pc = warp.current->pc;
+  return kind + (" in kernel " + kernel_text(*grid.kernel)) + ": " + what + "\n  by " +
+         describe(warp, mask) + program.where(pc, "\n  ") + "\n  PTX " + program.text(pc) +
+         report_end(program, rule);
+}
+
+}  // namespace
+
+Origin::Place Program::source(uint32_t pc) const {
+  return source_of(module->ptx(), outermost(module->ptx(), *statements[pc]));
+}
+
+std::string Program::place(uint32_t pc) const {
+  const Ptx& ptx = module->ptx();
+  const Statement& statement = *statements[pc];
+  std::string inner, outer;  // from the outermost call inwards
+  for (uint32_t at = statement.place; at != 0; at = ptx.places[at].caller) {
+    if (!outer.empty()) inner = (inner.empty() ? outer : outer + ", in " + inner);
+    const Origin::Place here = source_of(ptx, at);
+    outer = here.line == 0 ? "" : here.file + ":" + std::to_string(here.line);
+  }
+  if (outer.empty()) return "PTX line " + std::to_string(statement.ptx_line);
+  return inner.empty() ? outer : outer + " (in " + inner + ")";
+}
+
+std::string Program::source_line(uint32_t pc) const {
+  const Ptx& ptx = module->ptx();
+  const uint32_t at = outermost(ptx, *statements[pc]);
+  const auto found = ptx.files.find(ptx.places[at].file);
+  if (found == ptx.files.end()) return "";
+  std::ifstream file(found->second);
+  std::string line;
+  for (uint32_t i = 0; i < ptx.places[at].line; ++i) {
+    if (!std::getline(file, line)) return "";
+  }
+  const size_t start = line.find_first_not_of(" \t");
+  constexpr size_t MOST = 100;
+  return start == std::string::npos ? "" : line.substr(start, MOST);
+}
+
+std::string Program::where(uint32_t pc, const std::string& indent) const {
+  const std::string source = source_line(pc);
+  return indent + "at " + place(pc) + (source.empty() ? "" : indent + "   " + source);
+}
+
+std::string Program::text(uint32_t pc) const {
+  const Statement& statement = *statements[pc];
+  std::string text = statement.opcode;
+  for (size_t i = 0; i < statement.operands.size(); ++i) {
+    text += (i == 0 ? " " : ", ") + text_of_operand(statement.operands[i]);
+  }
+  return text;
+}
+
+// Qualifiers that say nothing to who reads a report: PTX allows no other there, or the machine
+// makes no difference.
+std::string Program::opcode(uint32_t pc) const {
+  std::string text = statements[pc]->opcode;
+  for (const char* const unsaid :
+       {".sync.aligned", ".shared::cluster.global", ".global.shared::cta",
+        ".mbarrier::complete_tx::bytes", ".tile", ".bulk_group", ".L2::cache_hint", ".m8n8"}) {
+    const size_t at = text.find(unsaid);
+    const size_t end = at + std::string_view(unsaid).size();
+    if (at == std::string::npos || (end < text.size() && text[end] != '.')) continue;
+    text.erase(at, end - at);
+  }
+  return text;
+}
+
+constexpr size_t LONG_NAME = 80;
+
+std::string kernel_text(const Kernel& kernel) {
+  const std::string text = demangled(kernel.name);
+  const size_t open = text.find('<', 1), close = text.rfind('>');
+  if (text.size() <= LONG_NAME || open == std::string::npos || close < open) return text;
+  return text.substr(0, open) + "<...>" + text.substr(close + 1);
+}
+
+std::string report_end(const Program& program, const Rule& rule) {
+  std::string text = std::string("\n  Rule: ") + rule.name;
+  if (rule.severity == Severity::race) text += " (the values can differ)";
+  if (rule.severity == Severity::undefined) text += " (undefined by PTX only)";
+  const std::string full = demangled(program.kernel->name);
+  if (full != kernel_text(*program.kernel)) text += "\n  Kernel: " + full;
+  if (program.module->ptx().files.empty()) {
+    text += "\n  Source lines: none; compile with -lineinfo.";
+  }
+  return text;
+}
+
+// Whether a way leads from the pc to a product of matrices.
+bool leads_to_product(const Program& program, uint32_t pc) {
+  std::vector<uint32_t> open = {pc};
+  std::vector<bool> seen(program.code.size());
+  while (!open.empty()) {
+    const uint32_t at = open.back();
+    open.pop_back();
+    if (at >= program.code.size() || seen[at]) continue;
+    seen[at] = true;
+    const std::string_view opcode = program.statements[at]->opcode;
+    const Inst& inst = program.code[at];
+    if (opcode.starts_with("wgmma.mma_async") || opcode.starts_with("mma.sync")) return true;
+    const bool branches = opcode.starts_with("bra");
+    if (branches) open.push_back(inst.target);
+    for (uint32_t i = 1; opcode.starts_with("brx") && i < inst.slot_count; ++i) {
+      open.push_back(inst.slots[i].row);
+    }
+    const bool leaves = branches || opcode.starts_with("brx") || opcode.starts_with("ret") ||
+                        opcode.starts_with("exit");
+    if (!leaves || inst.guard != 0) open.push_back(at + 1);
+  }
+  return false;
+}
+
+bool multiplies(const Warp& warp) {
+  if (warp.multiplies) return true;
+  for (const Fragment& fragment : warp.fragments) {
+    if (leads_to_product(*warp.cta->cluster->grid->program, fragment.pc)) return true;
+  }
+  return false;
+}
+
+// By what the warp has done and can still do. Where no warp of the CTA copies for others, nobody
+// consumes.
+const char* role_of(const Warp& warp) {
+  if (multiplies(warp)) {
+    if (warp.loads_bulk) return " (copies and multiplies)";
+    for (const Warp& other : warp.cta->warps) {
+      if (other.loads_bulk && !multiplies(other)) return " (consumer)";
+    }
+    return "";
+  }
+  return warp.loads_bulk ? " (producer)" : warp.stores_bulk ? " (stores)" : "";
+}
+
+std::string describe_role(const Warp& warp) {
+  return "warp " + std::to_string(warp.index) + role_of(warp) + " of CTA (" +
+         text_of(warp.cta->id) + ")";
+}
+
+std::string describe_roles(const std::vector<const Warp*>& warps) {
+  std::string text = warps.size() == 1 ? "warp " : "warps ";
+  for (size_t i = 0; i < warps.size();) {
+    const Warp& first = *warps[i];
+    size_t end = i + 1;
+    while (end < warps.size() && warps[end]->index == first.index + (end - i) &&
+           std::string_view(role_of(*warps[end])) == role_of(first)) {
+      ++end;
+    }
+    text += (i == 0 ? "" : ", ") + std::to_string(first.index);
+    if (end - i > 1) text += " to " + std::to_string(warps[end - 1]->index);
+    text += role_of(first);
+    i = end;
+  }
+  return text + " of CTA (" + text_of(warps.front()->cta->id) + ")";
+}
+
+std::string describe(const Warp& warp, uint32_t mask) {
+  return describe_role(warp) + ", " + text_of_lanes(mask);
+}
+
+Origin origin_of(const Warp& warp, uint32_t pc, uint32_t earlier_pc) {
+  const Program& program = *warp.cta->cluster->grid->program;
+  return {kernel_text(*program.kernel), text_of(warp.cta->id), static_cast<int>(warp.index),
+          program.source(pc), earlier_pc == pc ? Origin::Place{} : program.source(earlier_pc)};
+}
+
+void fault(Warp& warp, uint32_t mask, const std::string& what, const Rule& rule) {
+  throw Error(Error::Kind::fault, report("Fault", warp, mask, what, rule), rule,
+              origin_of(warp, warp.current->pc, warp.current->pc));
+}
+
+void refuse(Warp& warp, const std::string& what) {
+  throw Error(Error::Kind::refused,
+              report("Refused", warp, warp.current->mask, what, rule::REFUSED), rule::REFUSED,
+              origin_of(warp, warp.current->pc, warp.current->pc));
+}
+
+}  // namespace machine

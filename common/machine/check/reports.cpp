@@ -1,0 +1,146 @@
+// Shows reports. What they say is the checker's and the handlers'.
+#include "common/machine/check/reports.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "common/machine/run/settings.h"
+#include "common/machine/run/state.h"
+
+namespace machine {
+namespace {
+
+std::string quoted(const std::string& text) {
+  std::string made = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      made += '\\';
+      made += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      char code[8];
+      std::snprintf(code, sizeof code, "\\u%04x", c);
+      made += code;
+    } else {
+      made += c;
+    }
+  }
+  return made + "\"";
+}
+
+// What stands behind "What would order them: " or "What is missing: ".
+std::string advice_in(const std::string& text) {
+  const size_t line = text.find("\n  What ");
+  if (line == std::string::npos) return "";
+  const size_t begin = text.find(": ", line) + 2;
+  return text.substr(begin, text.find('\n', begin) - begin);
+}
+
+const char* policy_name(Policy policy) {
+  return policy == Policy::eager ? "eager" : policy == Policy::lazy ? "lazy" : "random";
+}
+
+const char* severity_name(Severity severity) {
+  switch (severity) {
+    case Severity::race:
+      return "race";
+    case Severity::undefined:
+      return "undefined";
+    default:
+      return "fatal";
+  }
+}
+
+// In one write, so that lines of several processes do not mix.
+void append(const std::string& path, const std::string& line) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  const bool written =
+      file >= 0 && write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  if (file >= 0) close(file);
+  if (!written)
+    std::fprintf(stderr, "PTX machine: MACHINE_JSON is %s, which cannot be written.\n",
+                 path.c_str());
+}
+
+}  // namespace
+
+std::string json_of(const Error& report) {
+  const std::string text = report.what();
+  const Origin& of = report.origin;
+  std::string json;
+  const auto add = [&json](const char* name, const std::string& value) {
+    json += (json.empty() ? "{\"" : ", \"") + std::string(name) + "\": " + value;
+  };
+  add("rule", quoted(report.rule.name));
+  add("severity", quoted(severity_name(report.rule.severity)));
+  add("message", quoted(text.substr(0, text.find('\n'))));
+  add("advice", quoted(advice_in(text)));
+  add("file", quoted(of.place.file));
+  add("line", std::to_string(of.place.line));
+  add("earlier_file", quoted(of.earlier.file));
+  add("earlier_line", std::to_string(of.earlier.line));
+  add("kernel", quoted(of.kernel));
+  add("cta", "[" + of.cta + "]");
+  add("warp", of.warp < 0 ? "null" : std::to_string(of.warp));
+  add("policy", quoted(policy_name(settings().policy)));
+  add("text", quoted(text));
+  return json + "}";
+}
+
+void show(const Error& report) {
+  std::fflush(stdout);
+  const std::string& json = settings().json;
+  const std::string line = json.empty() ? "" : json_of(report) + "\n";
+  if (json == "-") {
+    std::fputs(line.c_str(), stderr);
+    return;
+  }
+  std::fprintf(stderr, "%s\n", report.what());
+  if (!json.empty()) append(json, line);
+}
+
+bool Reports::is_new(const std::string& kernel, const Rule& rule, uint32_t pc, uint32_t other_pc) {
+  const std::lock_guard lock(mutex_);
+  return known_.emplace(kernel, rule.name, std::min(pc, other_pc), std::max(pc, other_pc)).second;
+}
+
+void Reports::add(const Error& report) {
+  const std::lock_guard lock(mutex_);
+  texts_.emplace_back(report.what());
+  show(report);
+}
+
+std::vector<std::string> Reports::texts() {
+  const std::lock_guard lock(mutex_);
+  return texts_;
+}
+
+void Reports::clear() {
+  const std::lock_guard lock(mutex_);
+  known_.clear();
+  texts_.clear();
+}
+
+Reports& reports() {
+  static Reports* const instance =
+      new Reports;  // never destroyed: programs launch from destructors
+  return *instance;
+}
+
+void report_once(const std::string& kernel, const Rule& rule, uint32_t pc, uint32_t other_pc,
+                 const std::function<Error()>& make) {
+  if (settings().ignored.contains(rule.name)) return;
+  if (!settings().all_reports) throw make();
+  if (reports().is_new(kernel, rule, pc, other_pc)) reports().add(make());
+}
+
+void report_race(const Warp& warp, const Rule& rule, uint32_t pc, uint32_t other_pc,
+                 const std::function<std::string()>& text) {
+  report_once(warp.cta->cluster->grid->kernel->name, rule, pc, other_pc, [&] {
+    return Error(Error::Kind::race, text(), rule, origin_of(warp, pc, other_pc));
+  });
+}
+
+}  // namespace machine

@@ -1,0 +1,214 @@
+// What the checker remembers of shared memory, and what it asks of the shadow of global memory.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "common/machine/check/access.h"
+#include "common/machine/check/clocks.h"
+#include "common/machine/run/error.h"
+
+namespace machine {
+
+constexpr uint32_t CELL_BYTES = 8;
+
+// Who wrote last to 8 bytes of shared memory, in two words, so that cells are compared and written
+// at once. Key: clock 32 bits, agent 16, bytes that the last write touched 8, bytes that any write
+// has touched 8. Rest: pc 32, lanes 16, whether the last write was strong 1, and whether the cell
+// holds a living mbarrier 1.
+struct Cell {
+  static constexpr uint32_t BYTES_SHIFT = 48, WRITTEN_SHIFT = 56, LANES_SHIFT = 32;
+  static constexpr uint64_t WHOLE = uint64_t{0xffff} << BYTES_SHIFT;
+  static constexpr uint64_t STRONG = 1ull << 48, MBARRIER = 1ull << 49;
+
+  uint64_t key = 0, rest = 0;
+
+  // Of a write to no bytes yet.
+  static uint64_t key_of(uint32_t agent, uint32_t clock) { return uint64_t{agent} << 32 | clock; }
+
+  uint32_t written() const { return static_cast<uint32_t>(key >> WRITTEN_SHIFT); }
+  uint32_t bytes() const { return key >> BYTES_SHIFT & 0xff; }
+  bool strong() const { return rest & STRONG; }
+  bool mbarrier() const { return rest & MBARRIER; }
+  Record record() const {
+    return {static_cast<uint32_t>(key >> 32) & 0xffff,
+            static_cast<uint32_t>(key),
+            static_cast<uint32_t>(rest),
+            static_cast<uint32_t>(rest >> LANES_SHIFT) & 0xffff,
+            bytes(),
+            true};
+  }
+};
+
+// The last read of a cell by one agent, in 64 bits: clock 28, pc 18, bytes 8, lanes 10.
+class PackedRead {
+ public:
+  static constexpr uint32_t CLOCK_SHIFT = 36, PC_SHIFT = 18, BYTES_SHIFT = 10;
+  static constexpr uint32_t MAX_CLOCK = (1u << 28) - 1, MAX_PC = (1u << 18) - 1;
+
+  // Of a read of no bytes yet.
+  static uint64_t pack(uint32_t clock, uint32_t pc) {
+    return uint64_t{clock} << CLOCK_SHIFT | uint64_t{std::min(pc, MAX_PC)} << PC_SHIFT;
+  }
+  static Record unpack(uint32_t agent, uint64_t read) {
+    return {agent,
+            static_cast<uint32_t>(read >> CLOCK_SHIFT),
+            static_cast<uint32_t>(read >> PC_SHIFT) & MAX_PC,
+            static_cast<uint32_t>(read) & LANE_PAIR_MASK,
+            static_cast<uint32_t>(read >> BYTES_SHIFT) & 0xff,
+            false};
+  }
+  // The read `now`, of `bytes` by `lanes`, after `before`, of which remains what is of its moment.
+  static uint64_t add(uint64_t before, uint64_t now, uint32_t bytes, uint32_t lanes) {
+    now |= bytes << BYTES_SHIFT | lanes;
+    const uint64_t kept = 0xff << BYTES_SHIFT | (LANE_PAIR_MASK & ~lanes_of(bytes));
+    return now | ((before ^ now) >> CLOCK_SHIFT == 0 && bytes != 0xff ? before & kept : 0);
+  }
+};
+
+// What one agent has read of a CTA's shared memory.
+struct Plane {
+  static constexpr uint32_t BLOCK_CELLS = 128;
+
+  Plane(uint32_t agent, size_t cells)
+      : agent(agent), reads(cells), newest((cells + BLOCK_CELLS - 1) / BLOCK_CELLS) {}
+
+  uint32_t agent;
+  std::vector<uint64_t> reads;   // by cell
+  std::vector<uint32_t> newest;  // greatest clock in a block of cells
+};
+
+// Of one CTA's shared memory. Its arrays are large: they are taken from a CTA that is done, and made
+// empty, rather than made anew.
+struct Shadow {
+  static Shadow take(Cta& cta);
+  static void give_back(Shadow&& shadow);
+
+  Cta* cta = nullptr;
+  std::vector<Cell> cells;
+  std::vector<uint64_t> uniform;  // by block: the key of all its cells; 0: they may differ
+  std::vector<std::unique_ptr<Plane>> planes;  // of the agents that have read
+  // Accesses that must be over before the CTA exits: the last one of each agent of other CTAs, and
+  // of the copies that complete on each mbarrier.
+  struct Visit {
+    Record record;
+    uint32_t address;
+  };
+  std::map<uint32_t, Visit> visits;
+  // By cell: who read it before it was written.
+  std::unordered_map<uint32_t, Record> early;
+  Knowledge at_exit;  // of its warps that have exited
+
+  Plane* find_plane(uint32_t agent) const {
+    return agent < by_agent.size() ? by_agent[agent] : nullptr;
+  }
+  Plane& plane(uint32_t agent) {
+    if (agent >= by_agent.size()) by_agent.resize(agent + 1);
+    if (by_agent[agent] == nullptr) {
+      planes.push_back(std::make_unique<Plane>(agent, cells.size()));
+      by_agent[agent] = planes.back().get();
+    }
+    return *by_agent[agent];
+  }
+
+ private:
+  void clear();
+
+  std::vector<Plane*> by_agent;
+};
+
+// An access to global memory as its shadow records it, in 16 bytes; all 0: none.
+struct GlobalRecord {
+  static constexpr uint32_t MAX_PC = (1u << 22) - 1;
+
+  uint32_t cluster;
+  uint32_t clock : 28;  // no more than PackedRead::MAX_CLOCK; 0: no access
+  bool strong : 1, write : 1, atomic : 1;
+  bool narrow : 1;  // less than 4 bytes: lanes that share a word are not told apart
+  uint32_t pc : 22, lanes : 10;
+  uint16_t agent;
+  uint8_t bytes;
+
+  Record record() const { return {agent, clock, pc, lanes, bytes, write}; }
+};
+static_assert(sizeof(GlobalRecord) == 16);
+
+struct GlobalAccess {
+  GlobalRecord as{};       // who accesses, and when; bytes is filled in cell by cell
+  const Knowledge* known;  // by whoever accesses
+  bool async_proxy = false;
+  uint32_t warps = 0;  // of a cluster
+  // Accesses of other lanes of the same warp that are not known to be ordered are later than this.
+  uint32_t lanes_met_at = UINT32_MAX;
+  const SameValue* same = nullptr;
+};
+
+// The shadow of a launch's global memory: pages are added when first written. Thread-safe.
+class GlobalShadow {
+ public:
+  GlobalShadow();
+  ~GlobalShadow();
+
+  struct Conflict {
+    GlobalRecord with;
+    uint64_t address;   // of its cell
+    uint32_t bytes;     // mask
+    uint32_t lane = 0;  // that makes the access
+  };
+  // Checks the access against those before it and records it.
+  std::optional<Conflict> access(GlobalAccess access, uint64_t address, uint64_t bytes);
+  // The same of `bytes` bytes by each lane.
+  std::optional<Conflict> access(GlobalAccess access, uint32_t mask, const uint64_t* addresses,
+                                 uint32_t bytes);
+
+  // A conflict that is none if the warp that reads makes an atomic access there too.
+  using Place = std::tuple<uint64_t, uint32_t, uint16_t>;  // cell, cluster and agent of the reader
+  using Pair = std::pair<uint32_t, uint32_t>;              // pcs
+  template <class F>
+  void suspect(const Place& place, const Pair& pair, F&& report) {
+    const std::lock_guard lock(mutex_);
+    if (!reports_.contains(pair)) reports_.emplace(pair, report());
+    suspects_.emplace(place, pair);
+    has_suspects_.store(true, std::memory_order_release);
+  }
+  void excuse(const Place& place) {
+    const std::lock_guard lock(mutex_);
+    suspects_.erase(place);
+  }
+  bool has_suspects() const { return has_suspects_.load(std::memory_order_acquire); }
+  std::map<Pair, Error> suspects() const {  // the report of each pair that is left
+    std::map<Pair, Error> left;
+    for (const auto& [place, pair] : suspects_) left.emplace(pair, reports_.at(pair));
+    return left;
+  }
+
+  // Strong accesses that release to, and acquire from, an address.
+  void release(uint64_t address, const Channel& what);
+  Channel released(uint64_t address);
+  bool has_released() const { return has_released_.load(std::memory_order_acquire); }
+
+ private:
+  struct Page;
+  struct Table;
+  class Slabs;
+  Page* find(uint64_t address, bool make);
+  class Cursor;
+
+  std::unique_ptr<Table> root_;
+  std::unique_ptr<Slabs> slabs_;
+  std::atomic<bool> has_released_{false};
+  std::mutex mutex_;  // of what follows
+  std::unordered_map<uint64_t, Channel> channels_;
+  std::atomic<bool> has_suspects_{false};
+  std::map<Place, Pair> suspects_;
+  std::map<Pair, Error> reports_;
+};
+
+}  // namespace machine

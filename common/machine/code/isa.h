@@ -1,0 +1,116 @@
+// The decode table: every instruction that the machine runs, in rows that are also its documented
+// ISA (docs/isa.md is printed from them). An opcode that no row matches is refused by name.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/machine/run/state.h"
+
+namespace machine {
+
+enum class Type : uint8_t {
+  none,
+  pred,
+  b8,
+  b16,
+  b32,
+  b64,
+  b128,
+  u8,
+  u16,
+  u32,
+  u64,
+  s8,
+  s16,
+  s32,
+  s64,
+  f16,
+  f16x2,
+  bf16,
+  bf16x2,
+  tf32,
+  e4m3,
+  e5m2,
+  e4m3x2,
+  e5m2x2,
+  f32,
+  f64,
+};
+
+uint32_t bytes_of(Type type);  // 0 for pred and none
+bool is_signed(Type type);
+bool is_float(Type type);
+
+// An opcode that matched a row.
+struct Opcode {
+  std::string_view text;                // the whole opcode
+  std::vector<std::string_view> group;  // what each {…} of the pattern matched, with its dot
+  std::vector<Type> types;              // every type among the qualifiers, in order
+  const std::vector<Operand>* operands = nullptr;  // as written
+  // To be set by the row's `pick`:
+  uint32_t mods = 0;        // becomes Inst::mods
+  bool convergent = false;  // becomes Inst::convergent
+
+  Type type(size_t i = 0) const { return i < types.size() ? types[i] : Type::none; }
+  bool has(std::string_view qualifier) const;  // as ".sat": a whole qualifier, anywhere
+  // What the handler will have by Inst::as().
+  template <class Qualifiers>
+  void set(const Qualifiers& qualifiers) {
+    static_assert(sizeof qualifiers <= sizeof mods);
+    mods = 0;
+    std::memcpy(&mods, &qualifiers, sizeof qualifiers);
+  }
+};
+
+struct Row {
+  // {.a,.b,} is one of the alternatives (an empty one: may be left out); the rest is literal.
+  const char* opcode;
+  // What the operands are, in order, as "d:t, a:t, [p], {v:t}". The letter behind the colon is the
+  // width of the rows: t, s, r: of the opcode's first, second, third type; w: twice as wide as t;
+  // p: predicate; 16, 32, 64: bits; x: as the register is declared. {v:t}: vector, any count;
+  // [p]: address; [p, …]: with coordinates; a:t|b:p: a pair whose second may be missing; a
+  // trailing ? : may be left out; *: anything, any number.
+  const char* operands;
+  // The handler for what matched; nullptr refuses it.
+  Handler (*pick)(Opcode& opcode);
+  const char* does;  // in one line
+};
+
+// The sections of the table; each family of instructions has its own beside its handlers.
+struct Section {
+  const char* title;
+  const Row* rows;
+  size_t count;
+};
+std::vector<Section> isa();  // in the order of docs/isa.md
+
+// Finds the row and fills `opcode`; nullptr if none matches.
+const Row* find_row(std::string_view text, Opcode* opcode);
+
+// Decodes an entry and the functions that it calls. Throws Error (refused).
+std::shared_ptr<Program> decode(const Module& module, const Ptx& ptx, const Function& entry,
+                                const Kernel& kernel);
+// Lays out the entry's parameters and static shared memory.
+Kernel describe_kernel(const Ptx& ptx, const Function& entry);
+// What a pointer to a module's function holds; 0 if there is none.
+uint64_t function_address(const Ptx& ptx, const std::string& name);
+// Address of a module's .global or .const variable; 0 if there is none.
+uint64_t variable_address(const Module& module, const std::string& name);
+
+// The control instructions, whose operands are labels and functions; of run/control.cpp.
+struct Control {
+  // Of Program::callables[op[0]]; an indirect one of what each lane's row op[0] points to.
+  static Step call(Warp&, const Inst&, uint32_t);
+  static Step call_indirect(Warp&, const Inst&, uint32_t);
+  static Step results(Warp&, const Inst&, uint32_t);  // behind a call
+  static Step results_indirect(Warp&, const Inst&, uint32_t);
+  static Step leave(Warp&, const Inst&, uint32_t);   // ret of callables[op[0]]
+  static Step printf(Warp&, const Inst&, uint32_t);  // vprintf
+  static Step assert_failed(Warp&, const Inst&, uint32_t);
+  static Step read_clock(Warp&, const Inst&, uint32_t);  // mov d, %clock64 …; mods: which
+};
+enum class Clock : uint32_t { clock, clock64, globaltimer, globaltimer_lo, globaltimer_hi };
+
+}  // namespace machine

@@ -1,0 +1,130 @@
+// Lays out shared variables, and follows their addresses through additions. It runs nothing.
+#include "common/machine/code/shared_layout.h"
+
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+namespace machine {
+namespace {
+
+uint32_t align_up(uint32_t value, uint32_t align) {
+  return (value + align - 1) / align * align;
+}
+
+void collect_names(const Operand& operand, std::set<std::string>* names) {
+  if (operand.kind == Operand::Kind::symbol) names->insert(operand.name);
+  for (const Operand& part : operand.parts) collect_names(part, names);
+}
+
+// What a register holds, but for 1 + the index of a variable: not known yet, nothing of a shared
+// address, or an address of something else or of several.
+constexpr uint16_t NOT_YET = 0, NOTHING = 0xfffe, UNKNOWN = 0xffff;
+
+uint16_t origin(const Operand& operand, const std::vector<uint16_t>& registers,
+                const std::map<std::string, uint16_t>& variables) {
+  if (operand.kind == Operand::Kind::reg) return registers[operand.reg];
+  if (operand.kind != Operand::Kind::symbol) return NOTHING;
+  const auto found = variables.find(operand.name);
+  return found == variables.end() ? UNKNOWN : found->second;
+}
+
+// Whether the result's address is in the variable that one of the operands is in.
+bool keeps_variable(const std::string& opcode) {
+  for (const char* kept : {"mov.u32", "mov.b32", "mov.u64", "mov.b64", "add.s32", "add.u32",
+                           "add.s64", "add.u64", "mad.lo.s32", "mad.lo.u32", "cvt.u64.u32"}) {
+    if (opcode == kept) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+SharedLayout lay_out_shared(const Ptx& ptx, const std::vector<const Function*>& functions) {
+  std::set<std::string> names;
+  std::vector<const Variable*> variables;
+  for (const Function* function : functions) {
+    for (const Statement& statement : function->statements) {
+      for (const Operand& operand : statement.operands) collect_names(operand, &names);
+    }
+    for (const Variable& variable : function->variables) {
+      if (variable.space == Space::shared) variables.push_back(&variable);
+    }
+  }
+  for (const Variable& variable : ptx.variables) {
+    if (variable.space == Space::shared && names.count(variable.name)) {
+      variables.push_back(&variable);
+    }
+  }
+  SharedLayout layout;
+  uint32_t end = SMEM_BASE, dynamic_align = 16;
+  for (const Variable* variable : variables) {
+    if (variable->external) {
+      dynamic_align = std::max(dynamic_align, variable->align);
+      continue;
+    }
+    end = align_up(end, variable->align);
+    layout.address[variable->name] = end;
+    layout.variables.push_back({variable->name, end, static_cast<uint32_t>(variable->bytes)});
+    end += static_cast<uint32_t>(variable->bytes);
+  }
+  // Static memory is a multiple of 1024 bytes, whatever the alignment of what follows, as on an H200
+  // (tests/golden: special/dynamic_base).
+  end = align_up(end, std::max(dynamic_align, 1024u));
+  for (const Variable* variable : variables) {
+    if (variable->external) layout.address[variable->name] = end;
+  }
+  layout.static_bytes = end - SMEM_BASE;
+  return layout;
+}
+
+std::vector<uint16_t> shared_variables_in(const Function& function, const SharedLayout& layout) {
+  std::map<std::string, uint16_t> variables;
+  for (const SharedVariable& variable : layout.variables) {
+    variables.emplace(variable.name, static_cast<uint16_t>(variables.size() + 1));
+  }
+  std::vector<uint16_t> origins(function.registers.size());
+  if (variables.empty()) return origins;
+  // Registers are mostly written once, but for those of loops: until nothing changes.
+  for (bool changed = true; changed;) {
+    changed = false;
+    const auto write = [&](const Operand& to, uint16_t made) {
+      if (to.kind != Operand::Kind::reg) return;
+      uint16_t& known = origins[to.reg];
+      const uint16_t both = known == NOT_YET || known == made ? made : UNKNOWN;
+      changed = changed || known != both;
+      known = both;
+    };
+    for (const Statement& statement : function.statements) {
+      if (statement.operands.empty()) continue;
+      const Operand& to = statement.operands[0];
+      for (const Operand& part : to.parts) {
+        if (to.kind == Operand::Kind::vector) write(part, NOTHING);
+      }
+      uint16_t made = NOTHING;
+      for (size_t i = 1; i < statement.operands.size() && made != NOT_YET; ++i) {
+        const uint16_t from = origin(statement.operands[i], origins, variables);
+        if (from != NOTHING) made = made == NOTHING || from == NOT_YET ? from : UNKNOWN;
+      }
+      if (made == NOT_YET) continue;
+      if (made != NOTHING && !keeps_variable(statement.opcode)) made = UNKNOWN;
+      write(to, made);
+    }
+  }
+  for (uint16_t& found : origins) {
+    if (found > layout.variables.size()) found = 0;
+  }
+  return origins;
+}
+
+std::string source_name(const SharedVariable& variable) {
+  int failed = 0;
+  char* const text = abi::__cxa_demangle(variable.name.c_str(), nullptr, nullptr, &failed);
+  std::string name = failed != 0 ? variable.name : text;
+  std::free(text);
+  return name;
+}
+
+}  // namespace machine

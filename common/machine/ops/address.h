@@ -1,0 +1,78 @@
+// From the addresses of a warp's lanes to host addresses, for all state spaces; every access is
+// checked on the way, and told to the checker of order. It knows nothing of what is read or written.
+#pragma once
+
+#include <algorithm>
+
+#include "common/machine/check/checker.h"
+#include "common/machine/ops/operands.h"
+
+namespace machine {
+
+enum class Where : uint8_t { generic, global, shared_cta, shared_cluster, local, param };
+
+struct AccessQualifiers {
+  Where where;
+  Order order;
+  Scope scope;
+  uint8_t count : 4;      // elements
+  uint8_t operation : 4;  // of an atomic
+};
+
+inline Order order_of(const Inst& inst) {
+  return inst.as<AccessQualifiers>().order;
+}
+inline uint32_t element_count(const Inst& inst) {
+  return inst.as<AccessQualifiers>().count;
+}
+
+Where where(const Opcode& opcode);
+// Vectors have 16 bytes at the most.
+inline bool is_vector_allowed(const Opcode& opcode, uint32_t count) {
+  return count * bytes_of(opcode.type()) <= 16;
+}
+// `unsaid`: the order that it has if none is given.
+AccessQualifiers access_qualifiers(const Opcode& opcode, Order unsaid);
+
+// Of 32 lanes; lanes that do not take part have the address of one that does.
+struct Addresses {
+  uint64_t at[LANES];
+  uint64_t low, high, all_bits;
+
+  template <class F>
+  void fill(uint32_t mask, F&& address) {
+    if (mask == FULL) {
+      for (uint32_t lane = 0; lane < LANES; ++lane) at[lane] = address(lane);
+    } else {
+      std::fill(at, at + LANES, address(static_cast<uint32_t>(std::countr_zero(mask))));
+      for_lanes(mask, [&](uint32_t lane) { at[lane] = address(lane); });
+    }
+    measure();
+  }
+  void measure() {
+    uint64_t least = at[0], most = at[0], bits = at[0];
+    for (const uint64_t x : at) {
+      least = std::min(least, x);
+      most = std::max(most, x);
+      bits |= x;
+    }
+    low = least;
+    high = most;
+    all_bits = bits;
+  }
+  void add(uint64_t delta) {
+    for (uint64_t& address : at) address += delta;
+  }
+};
+
+// Host addresses of an access of `bytes` bytes a lane at the address in a slot. Of a plain store
+// `same` says which lanes store what is there; `host_delta` is what it adds to an address.
+void resolve(Warp& warp, const Inst& inst, const Slot& slot, uint32_t mask, uint32_t bytes,
+             Access access, const char* what, Addresses& a, SameValue* same = nullptr,
+             uint64_t* host_delta = nullptr);
+
+// `a`: host addresses of an access of `bytes` bytes a lane to global or shared memory.
+void look_for_poison(Warp& warp, const Inst& inst, uint32_t mask, const Addresses& a,
+                     uint32_t bytes);
+
+}  // namespace machine

@@ -1,0 +1,262 @@
+// cp.async, and the groups that it and bulk copies are committed and waited for in. It knows nothing
+// of mbarriers but that they are arrived at.
+#include <algorithm>
+#include <iterator>
+
+#include "common/machine/ops/async.h"
+#include "common/machine/ops/tensor_box.h"
+
+namespace machine {
+
+void commit_group(CopyGroups& groups, uint32_t mask) {
+  CopyGroups::Group group{mask, ++groups.count, {}};
+  for (auto& [lanes, copy] : groups.open) {
+    if (lanes & mask) group.copies.push_back(copy);
+    lanes &= ~mask;
+  }
+  std::erase_if(groups.open, [](const auto& open) { return open.first == 0; });
+  groups.committed.push_back(std::move(group));
+}
+
+// Completes all groups of these lanes but the `pending` newest.
+Waited wait_for_groups(CopyGroups& groups, uint32_t mask, uint32_t pending, bool only_read) {
+  for (const CopyGroups::Group& group : groups.committed) {
+    if ((group.lanes & mask) == 0 || (group.lanes & mask) == mask) continue;
+    Waited all;  // the lanes have groups of their own
+    for_lanes(mask, [&](uint32_t lane) {
+      const Waited one = wait_for_groups(groups, 1u << lane, pending, only_read);
+      all = {std::max(all.last, one.last), std::max(all.lands, one.lands)};
+    });
+    return all;
+  }
+  Waited waited;
+  uint32_t newer = 0;
+  for (size_t i = groups.committed.size(); i-- > 0;) {
+    CopyGroups::Group& group = groups.committed[i];
+    if (!(group.lanes & mask) || newer++ < pending) continue;
+    waited.last = std::max(waited.last, group.index);
+    for (const AsyncCopyPtr& copy : group.copies) {
+      only_read ? copy->finish_read() : copy->finish();
+      waited.lands = std::max(waited.lands, copy->lands);
+    }
+    if (!only_read) group.lanes &= ~mask;
+  }
+  // Those that nobody will wait for again go; of those that were only read, the oldest.
+  constexpr size_t REMEMBERED = 64;
+  std::erase_if(groups.committed, [](const auto& group) { return group.lanes == 0; });
+  if (groups.committed.size() > REMEMBERED) groups.committed.pop_front();
+  return waited;
+}
+
+namespace {
+
+void commit_cp_async(Warp& warp, uint32_t mask) {
+  commit_group(warp.cp_async, mask);
+  Trace* const trace = warp.cta->cluster->trace;
+  const auto& copies = warp.cp_async.committed.back().copies;
+  if (trace == nullptr || copies.empty()) return;
+  uint64_t bytes = 0;
+  for (const AsyncCopyPtr& copy : copies) bytes += copy->bytes;
+  const uint64_t lands = trace->copy(warp, "cp.async", 0, bytes, 0);
+  for (const AsyncCopyPtr& copy : copies) copy->lands = lands;
+}
+
+Step cp_async_commit_group(Warp& warp, const Inst&, uint32_t mask) {
+  commit_cp_async(warp, mask);
+  return Step::next;
+}
+
+void cp_async_wait(Warp& warp, uint32_t mask, uint32_t pending) {
+  const Waited waited = wait_for_groups(warp.cp_async, mask, pending, false);
+  observer_of(warp).cp_async_wait(warp, mask, waited.last, waited.lands);
+}
+
+Step cp_async_wait_group(Warp& warp, const Inst& inst, uint32_t mask) {
+  cp_async_wait(warp, mask, immediate(warp, inst.slots[0], mask));
+  return Step::next;
+}
+
+Step cp_async_wait_all(Warp& warp, const Inst&, uint32_t mask) {
+  commit_cp_async(warp, mask);
+  cp_async_wait(warp, mask, 0);
+  return Step::next;
+}
+
+// ---- cp.async: 4, 8 or 16 bytes a lane ----------------------------------------------------------
+
+struct LaneCopies {
+  uint32_t bytes = 0;  // of each lane, in shared memory; what the source does not fill becomes 0
+  std::byte* to[LANES] = {};
+  uint32_t shared[LANES] = {};
+  uint64_t from[LANES] = {};
+  uint32_t source_bytes[LANES] = {};
+};
+
+template <uint32_t BYTES>
+void copy_lanes(const LaneCopies& lanes, uint32_t mask) {
+  for_lanes(mask, [&](uint32_t lane) {
+    const auto* const from = reinterpret_cast<const std::byte*>(lanes.from[lane]);
+    if (lanes.source_bytes[lane] == BYTES) {
+      std::memcpy(lanes.to[lane], from, BYTES);
+    } else {
+      std::byte bytes[BYTES] = {};
+      if (lanes.source_bytes[lane] != 0) std::memcpy(bytes, from, lanes.source_bytes[lane]);
+      std::memcpy(lanes.to[lane], bytes, BYTES);
+    }
+  });
+}
+
+void land(const Flight& flight, const LaneCopies& lanes) {
+  const AsIssued as_issued(flight);
+  const uint32_t mask = flight.at.mask;
+  if (flight.checker()) {
+    Runs reads([&](uint64_t start, uint64_t bytes) { flight.reads_global(start, bytes); });
+    Runs writes([&](uint64_t start, uint64_t bytes) {
+      flight.writes_shared(static_cast<uint32_t>(start), static_cast<uint32_t>(bytes));
+    });
+    for_lanes(mask, [&](uint32_t lane) {
+      reads.add(lanes.from[lane], lanes.source_bytes[lane]);
+      writes.add(lanes.shared[lane], lanes.bytes);
+    });
+    reads.flush();
+    writes.flush();
+  }
+  if (lanes.bytes == 16) copy_lanes<16>(lanes, mask);
+  if (lanes.bytes == 8) copy_lanes<8>(lanes, mask);
+  if (lanes.bytes == 4) copy_lanes<4>(lanes, mask);
+  if (flight.looks_for_poison()) {
+    bool found = false;
+    for_lanes(mask, [&](uint32_t lane) {  // of 4 bytes the 8 that they are in
+      found |= has_poison(lanes.to[lane] - lanes.shared[lane] % 8, std::max(lanes.bytes, 8u));
+    });
+    flight.checker()->poison_in_shared = found;
+  }
+  ++flight.cluster().changes;
+}
+
+// [d], [a], bytes, then source bytes (32 bits) or whether to ignore the source (a predicate), then
+// a cache policy (64 bits)
+Step cp_async(Warp& warp, const Inst& inst, uint32_t mask) {
+  const char* const what = "cp.async";
+  LaneCopies lanes;
+  lanes.bytes = immediate(warp, inst.slots[2], mask);
+  for_lanes(mask, [&](uint32_t lane) {
+    const uint32_t shared = shared_address(warp, inst.slots[0], lane, SharedSpace::cta, what);
+    check_alignment(warp, lane, shared, lanes.bytes, what, "shared address");
+    lanes.shared[lane] = shared;
+    lanes.to[lane] = shared_bytes(warp, 1u << lane, shared, lanes.bytes, what);
+    lanes.from[lane] =
+        value_of(warp, inst.slots[1], lane) + static_cast<uint64_t>(inst.slots[1].offset);
+    lanes.source_bytes[lane] = lanes.bytes;
+  });
+  for (uint32_t i = 3; i < inst.slot_count; ++i) {
+    const Slot& slot = inst.slots[i];
+    if (slot.width == Width::w64) continue;
+    const uint32_t ignored = slot.negated ? ~warp.pred(slot.row) : warp.pred(slot.row);
+    for_lanes(mask, [&](uint32_t lane) {
+      if (slot.width == Width::pred) {
+        if (ignored >> lane & 1) lanes.source_bytes[lane] = 0;
+        return;
+      }
+      lanes.source_bytes[lane] = warp.row<uint32_t>(slot.row)[lane];
+      if (lanes.source_bytes[lane] > lanes.bytes) {
+        stop(warp, 1u << lane, "cp.async of ", lanes.bytes, " bytes with a source of ",
+             lanes.source_bytes[lane], " bytes.");
+      }
+    });
+  }
+  Runs sources([&](uint64_t start, uint64_t bytes) {
+    check_global(warp, first_lane(mask), start, bytes, what);
+  });
+  for_lanes(mask, [&](uint32_t lane) {
+    if (lanes.source_bytes[lane] == 0) return;
+    check_alignment(warp, lane, lanes.from[lane], lanes.bytes, what, "global address");
+    sources.add(lanes.from[lane], lanes.source_bytes[lane]);
+  });
+  sources.flush();
+  Flight flight(warp, mask, false);
+  flight.check.group = warp.cp_async.count + 1;
+  const auto copy = std::make_shared<AsyncCopy>();
+  copy->pc = flight.at.pc;
+  copy->bytes = uint64_t{lanes.bytes} * static_cast<uint32_t>(std::popcount(mask));
+  copy->write = [flight, lanes] { land(flight, lanes); };
+  warp.cp_async.open.emplace_back(mask, copy);
+  start_copy(*warp.cta->cluster, copy);
+  return Step::next;
+}
+
+Handler pick_cp_async(Opcode& opcode) {
+  const Operand& size = opcode.operands->size() > 2 ? (*opcode.operands)[2] : Operand();
+  const bool legal = size.bits == 16 || (opcode.has(".ca") && (size.bits == 4 || size.bits == 8));
+  return size.kind == Operand::Kind::integer && legal ? cp_async : nullptr;
+}
+
+// [a]: an arrival of each lane once all its cp.async up to now have landed. Without .noinc it is one
+// that the mbarrier's phase did not count before.
+template <bool NO_INCREMENT>
+Step cp_async_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
+  CopyGroups& groups = warp.cp_async;
+  const uint64_t group = ++groups.count;  // those issued from now on are of a later one
+  const auto space = inst.as<SharedSpace>();
+  while (mask != 0) {
+    const uint32_t address =
+        shared_address(warp, inst.slots[0], first_lane(mask), space, "cp.async.mbarrier.arrive");
+    const uint32_t lanes = lanes_that_agree(warp, inst.slots[0], mask);
+    mask &= ~lanes;
+    std::vector<AsyncCopyPtr> before;
+    for (const auto& [of_lanes, copy] : groups.open) {
+      if ((of_lanes & lanes) && !copy->done) before.push_back(copy);
+    }
+    for (const CopyGroups::Group& committed : groups.committed) {
+      if (committed.lanes & lanes) {
+        before.insert(before.end(), committed.copies.begin(), committed.copies.end());
+      }
+    }
+    const auto count = static_cast<uint32_t>(std::popcount(lanes));
+    if (!NO_INCREMENT) expect_arrivals(warp, lanes, address, count);
+    Flight flight(warp, lanes, false);
+    flight.check.mbarrier = address;
+    flight.check.group = group;
+    const auto arrival = std::make_shared<AsyncCopy>();
+    arrival->pc = flight.at.pc;
+    arrival->write = [flight, before, address, count] {
+      for (const AsyncCopyPtr& copy : before) copy->finish();
+      const AsIssued as_issued(flight);
+      if (Checker* const checker = flight.checker()) {
+        checker->cp_async_arrive(flight.check, flight.at.mask);
+      }
+      arrive_async(*flight.warp, flight.at.mask, address, count);
+    };
+    start_copy(*warp.cta->cluster, arrival);
+  }
+  std::erase_if(groups.open, [](const auto& open) { return open.second->done; });
+  return Step::next;
+}
+
+template <Handler INCREMENT, Handler NO_INCREMENT>
+Handler pick_cp_async_arrive(Opcode& opcode) {
+  opcode.set(shared_space(opcode));
+  return opcode.has(".noinc") ? NO_INCREMENT : INCREMENT;
+}
+
+#define HINT "{.L2::cache_hint,}"
+
+const Row ROWS[] = {
+    {"cp.async{.ca,.cg}{.shared,.shared::cta}.global" HINT "{.L2::64B,.L2::128B,.L2::256B,}",
+     "[d], [a], bytes:32, *", pick_cp_async,
+     "copy 4, 8 or 16 bytes to shared memory; what the source lacks becomes 0"},
+    {"cp.async.commit_group", "", always<cp_async_commit_group>, "a group of what was issued"},
+    {"cp.async.wait_group", "n:32", always<cp_async_wait_group>, "wait for all but n groups"},
+    {"cp.async.wait_all", "", always<cp_async_wait_all>, "wait for all cp.async"},
+    {"cp.async.mbarrier.arrive{.noinc,}{.shared,.shared::cta,}.b64", "[a]",
+     (pick_cp_async_arrive<cp_async_arrive<false>, cp_async_arrive<true>>),
+     "arrive once all cp.async of the thread have landed"},
+};
+
+}  // namespace
+
+Section async_section() {
+  return {"cp.async", ROWS, std::size(ROWS)};
+}
+
+}  // namespace machine

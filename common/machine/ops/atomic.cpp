@@ -1,0 +1,204 @@
+// atom and red. Lanes update one after the other, each by a compare and swap of the host: CTAs run on
+// several threads. It knows nothing of addresses (address.h) or of order (the checker).
+#include <algorithm>
+#include <atomic>
+#include <iterator>
+#include <type_traits>
+
+#include "common/machine/ops/address.h"
+#include "common/machine/ops/number.h"
+
+namespace machine {
+namespace {
+
+enum class Operation : uint8_t { add, min, max, inc, dec, bit_and, bit_or, bit_xor, exch, cas };
+constexpr std::string_view OPERATIONS[] = {".add", ".min", ".max", ".inc",  ".dec",
+                                           ".and", ".or",  ".xor", ".exch", ".cas"};
+
+// Sums and extremes of two numbers of a type, as bits. Global memory has adders of its own: they
+// flush f32 and pass on a NaN of f64 as it is.
+template <Type T, class Word>
+Word combine(Operation operation, Word a, Word b, bool global) {
+  const auto pick = [operation](auto x, auto y) {
+    if (operation == Operation::add) return static_cast<decltype(x)>(x + y);
+    if (x != x) return y;
+    return (operation == Operation::min) == (y < x) ? y : x;
+  };
+  if constexpr (T == Type::f32) {
+    const auto tiny = [global](uint32_t x) {
+      return global && (x & 0x7f800000) == 0 ? x >> 31 << 31 : x;
+    };
+    const float sum = pick(std::bit_cast<float>(tiny(a)), std::bit_cast<float>(tiny(b)));
+    return sum != sum ? F32_NAN : tiny(std::bit_cast<uint32_t>(sum));
+  } else if constexpr (T == Type::f64) {
+    const double x = std::bit_cast<double>(a), y = std::bit_cast<double>(b);
+    constexpr uint64_t QUIET = 1ull << 51;
+    if (x == x && y == y) return std::bit_cast<uint64_t>(x + y);
+    if (global) return y != y ? b : a;
+    return (x != x ? a : b) | QUIET;
+  } else if constexpr (T == Type::f16) {
+    return static_cast<Word>(f16_from_f32(pick(f32_from_f16(a), f32_from_f16(b))));
+  } else if constexpr (T == Type::bf16) {
+    return static_cast<Word>(bf16_from_f32(pick(f32_from_bf16(a), f32_from_bf16(b))));
+  } else if constexpr (T == Type::f16x2 || T == Type::bf16x2) {
+    constexpr Type HALF = T == Type::f16x2 ? Type::f16 : Type::bf16;
+    return pack_x2(combine<HALF>(operation, upper_half(a), upper_half(b), global),
+                   combine<HALF>(operation, lower_half(a), lower_half(b), global));
+  } else {
+    using Value =
+        std::conditional_t<T == Type::s32 || T == Type::s64, std::make_signed_t<Word>, Word>;
+    if (operation == Operation::add) return a + b;
+    return static_cast<Word>(pick(static_cast<Value>(a), static_cast<Value>(b)));
+  }
+}
+
+// What takes the place of `old`.
+template <Type T, class Word>
+Word updated(Operation operation, Word old, Word b, Word c, bool global) {
+  switch (operation) {
+    case Operation::inc:
+      return old >= b ? Word{0} : static_cast<Word>(old + 1);
+    case Operation::dec:
+      return old == 0 || old > b ? b : static_cast<Word>(old - 1);
+    case Operation::bit_and:
+      return old & b;
+    case Operation::bit_or:
+      return old | b;
+    case Operation::bit_xor:
+      return old ^ b;
+    case Operation::exch:
+      return b;
+    case Operation::cas:
+      return old == b ? c : old;
+    default:
+      return combine<T>(operation, old, b, global);
+  }
+}
+
+// atom: d, [a], b, c; red, without d: [a], b. Vectors element by element.
+template <Type T, class Word, bool RETURNS>
+Step atomic(Warp& warp, const Inst& inst, uint32_t mask) {
+  using Row = std::conditional_t<sizeof(Word) == 8, uint64_t, uint32_t>;
+  const uint32_t count = element_count(inst);
+  const uint32_t address = RETURNS ? count : 0, b = address + 1;
+  const auto operation = static_cast<Operation>(inst.as<AccessQualifiers>().operation);
+  Addresses a;
+  resolve(warp, inst, inst.slots[address], mask, count * sizeof(Word), Access::atomic,
+          RETURNS ? "atom" : "red", a);
+  if (operation != Operation::exch) look_for_poison(warp, inst, mask, a, count * sizeof(Word));
+  const auto& memory = warp.cta->cluster->memory;  // with all shared memory of the cluster
+  bool changed = false;
+  for_lanes(mask, [&](uint32_t lane) {
+    for (uint32_t i = 0; i < count; ++i) {
+      Word* const at = reinterpret_cast<Word*>(a.at[lane]) + i;
+      const auto* const byte = reinterpret_cast<const std::byte*>(at);
+      const bool global = byte < memory.data() || byte >= memory.data() + memory.size();
+      const auto x = static_cast<Word>(warp.row<Row>(inst.slots[b + i].row)[lane]);
+      const auto y = operation == Operation::cas
+                         ? static_cast<Word>(warp.row<Row>(inst.slots[b + 1].row)[lane])
+                         : Word{0};
+      std::atomic_ref<Word> cell(*at);
+      Word old = cell.load(), made;
+      do {
+        made = updated<T>(operation, old, x, y, global);
+      } while (!cell.compare_exchange_weak(old, made));
+      changed = changed || made != old;
+      if (RETURNS) warp.row<Row>(inst.slots[i].row)[lane] = old;
+    }
+  });
+  if (changed) ++warp.cta->cluster->changes;
+  return Step::next;
+}
+
+template <Type T, class Word>
+Handler choose_atomic(const Opcode& opcode) {
+  return opcode.text.starts_with("atom") ? atomic<T, Word, true> : atomic<T, Word, false>;
+}
+
+Handler pick_atomic(Opcode& opcode) {
+  constexpr size_t OPERATION_GROUP = 5;  // of all rows' patterns
+  const auto* const found =
+      std::find(std::begin(OPERATIONS), std::end(OPERATIONS), opcode.group[OPERATION_GROUP]);
+  const auto operation = static_cast<Operation>(found - std::begin(OPERATIONS));
+  AccessQualifiers qualifiers = access_qualifiers(opcode, Order::relaxed);
+  const uint32_t count = qualifiers.count;
+  qualifiers.operation = static_cast<uint8_t>(operation);
+  opcode.set(qualifiers);
+  const bool arithmetic = operation <= Operation::max,
+             counts = operation == Operation::inc || operation == Operation::dec;
+  const Type type = opcode.type();
+  const bool vector_allowed =
+      count == 1 || (is_float(type) && type != Type::f64 && is_vector_allowed(opcode, count));
+  if (!vector_allowed) return nullptr;
+  if (is_float(type) && !arithmetic) return nullptr;
+  if (is_float(type) && operation != Operation::add && count == 1) return nullptr;
+  if (counts && type != Type::u32) return nullptr;
+  switch (type) {
+    case Type::s32:
+      return operation <= Operation::max ? choose_atomic<Type::s32, uint32_t>(opcode) : nullptr;
+    case Type::s64:
+      return operation <= Operation::max ? choose_atomic<Type::s64, uint64_t>(opcode) : nullptr;
+    case Type::u32:
+      return arithmetic || counts ? choose_atomic<Type::u32, uint32_t>(opcode) : nullptr;
+    case Type::u64:
+      return arithmetic ? choose_atomic<Type::u64, uint64_t>(opcode) : nullptr;
+    case Type::b16:
+      return arithmetic ? nullptr : choose_atomic<Type::u16, uint16_t>(opcode);
+    case Type::b32:
+      return arithmetic ? nullptr : choose_atomic<Type::u32, uint32_t>(opcode);
+    case Type::b64:
+      return arithmetic ? nullptr : choose_atomic<Type::u64, uint64_t>(opcode);
+    case Type::f16:
+      return choose_atomic<Type::f16, uint16_t>(opcode);
+    case Type::bf16:
+      return choose_atomic<Type::bf16, uint16_t>(opcode);
+    case Type::f16x2:
+      return choose_atomic<Type::f16x2, uint32_t>(opcode);
+    case Type::bf16x2:
+      return choose_atomic<Type::bf16x2, uint32_t>(opcode);
+    case Type::f32:
+      return choose_atomic<Type::f32, uint32_t>(opcode);
+    case Type::f64:
+      return choose_atomic<Type::f64, uint64_t>(opcode);
+    default:
+      return nullptr;
+  }
+}
+
+#define SCOPES "{.cta,.cluster,.gpu,.sys,}"
+#define ATOMIC_ORDERS "{.relaxed,.acquire,.release,.acq_rel,}"
+#define ATOMIC_SPACES "{.global,.shared,.shared::cta,.shared::cluster,}"
+#define ATOMIC(OPERATIONS)                                                         \
+  ATOMIC_ORDERS SCOPES ATOMIC_SPACES ATOMIC_ORDERS SCOPES OPERATIONS ATOMIC_ORDERS \
+      SCOPES ATOMIC_SPACES "{.noftz,}{.L2::cache_hint,}"
+#define UPDATES "{.add,.min,.max,.inc,.dec,.and,.or,.xor,.exch}"
+#define ATOMIC_TYPES "{.b16,.b32,.u32,.s32,.b64,.u64,.s64,.f16,.bf16,.f16x2,.bf16x2,.f32,.f64}"
+
+// As in the examples of the PTX ISA: atom.global.v2.f32.add.
+#define OLD_ATOMIC                                    \
+  ATOMIC_ORDERS SCOPES ATOMIC_SPACES                  \
+      "{.v2,.v4,.v8}{.f32,.f16,.bf16,.f16x2,.bf16x2}" \
+      "{.add,.min,.max}{.noftz,}{.L2::cache_hint,}"
+
+const Row ROWS[] = {
+    {"atom" ATOMIC(UPDATES) ATOMIC_TYPES, "d:t, [a], b:t, policy:64?", pick_atomic,
+     "d = memory at a, which becomes (d op b)"},
+    {"atom" ATOMIC("{.cas}") "{.b16,.b32,.b64}", "d:t, [a], b:t, c:t, policy:64?", pick_atomic,
+     "d = memory at a, which becomes c if it is b"},
+    {"atom" ATOMIC(UPDATES) "{.v2,.v4,.v8}" ATOMIC_TYPES, "{d:t}, [a], {b:t}, policy:64?",
+     pick_atomic, "as above, element by element"},
+    {"atom" OLD_ATOMIC, "{d:t}, [a], {b:t}, policy:64?", pick_atomic, "as above"},
+    {"red" ATOMIC(UPDATES) ATOMIC_TYPES, "[a], b:t, policy:64?", pick_atomic,
+     "memory at a becomes (it op b)"},
+    {"red" ATOMIC(UPDATES) "{.v2,.v4,.v8}" ATOMIC_TYPES, "[a], {b:t}, policy:64?", pick_atomic,
+     "as above, element by element"},
+    {"red" OLD_ATOMIC, "[a], {b:t}, policy:64?", pick_atomic, "as above"},
+};
+
+}  // namespace
+
+Section atomic_section() {
+  return {"Atomics", ROWS, std::size(ROWS)};
+}
+
+}  // namespace machine

@@ -1,0 +1,341 @@
+// cvt: between any two types of numbers. The rounding itself is number.h's. It knows nothing of memory
+// or of other lanes.
+#include "common/machine/ops/elementwise.h"
+
+namespace machine {
+namespace elementwise {
+namespace {
+
+// Inst::mods: the types in bits 0 to 15, the rounding above, then flags. Registers may be wider than
+// their types: results are extended by the type's sign.
+constexpr uint32_t FROM_SHIFT = 8, ROUNDING_SHIFT = 16, FLAGS_SHIFT = 20;
+constexpr uint32_t CVT_FTZ = 1 << 20, CVT_SAT = 1 << 21, CVT_RELU = 1 << 22,
+                   CVT_SATFINITE = 1 << 23, CVT_INTEGRAL = 1 << 24;  // .rni and its like
+
+Type to_of(uint32_t mods) {
+  return static_cast<Type>(mods & 0xff);
+}
+Type from_of(uint32_t mods) {
+  return static_cast<Type>(mods >> FROM_SHIFT & 0xff);
+}
+Rounding rounding_of(uint32_t mods) {
+  return static_cast<Rounding>(mods >> ROUNDING_SHIFT & 15);
+}
+
+uint32_t cvt_mods(const Opcode& opcode) {
+  const auto has = [&opcode](const char* a, const char* b) {
+    return opcode.has(a) || opcode.has(b);
+  };
+  const Rounding rounding = has(".rz", ".rzi")   ? Rounding::ZERO
+                            : has(".rm", ".rmi") ? Rounding::DOWN
+                            : has(".rp", ".rpi") ? Rounding::UP
+                            : opcode.has(".rna") ? Rounding::NEAREST_AWAY
+                                                 : Rounding::NEAREST;
+  const bool integral = has(".rni", ".rzi") || has(".rmi", ".rpi");
+  return static_cast<uint32_t>(opcode.type(0)) |
+         static_cast<uint32_t>(opcode.type(1)) << FROM_SHIFT |
+         static_cast<uint32_t>(rounding) << ROUNDING_SHIFT | (opcode.has(".ftz") ? CVT_FTZ : 0) |
+         (opcode.has(".sat") ? CVT_SAT : 0) | (opcode.has(".relu") ? CVT_RELU : 0) |
+         (opcode.has(".satfinite") ? CVT_SATFINITE : 0) | (integral ? CVT_INTEGRAL : 0);
+}
+
+double round_integral(double value, Rounding rounding) {
+  switch (rounding) {
+    case Rounding::ZERO:
+      return std::trunc(value);
+    case Rounding::DOWN:
+      return std::floor(value);
+    case Rounding::UP:
+      return std::ceil(value);
+    default:
+      return std::nearbyint(value);
+  }
+}
+
+double value_of(Type type, uint64_t bits, bool ftz) {
+  const auto low = static_cast<uint32_t>(bits);
+  if (type == f64) return std::bit_cast<double>(bits);
+  if (type == f16) {
+    const uint64_t nan = bits << 48 >> 63 << 63 | 0x7ff8ull << 48 | bits << 54 >> 12;
+    const float value = f32_from_f16(low);
+    return value != value ? std::bit_cast<double>(nan) : value;
+  }
+  if (type == bf16) return f32_from_bf16(low);
+  const float value = std::bit_cast<float>(ftz ? flush_f32(low) : low);
+  return ftz && value != value ? std::bit_cast<float>(F32_NAN) : value;
+}
+
+// A NaN of f64 keeps its sign and the upper bits of its payload.
+uint32_t narrow_nan(Type type, double value) {
+  const auto bits = std::bit_cast<uint64_t>(value);
+  const auto code = static_cast<uint32_t>(bits >> 63 << 31 | 0x7fc00000 | bits << 12 >> 41);
+  if (type == f32) return code;
+  return type == bf16 ? code >> 16 : (code >> 16 & 0x8000) | 0x7c00 | (code >> 13 & 0x3ff);
+}
+
+// sm_90 does this with integers: infinities and NaN are not told from numbers.
+uint32_t tf32_nearest_away(uint32_t bits, bool satfinite) {
+  const auto is_top = [](uint32_t x) { return (x & 0x7f800000) == 0x7f800000; };
+  const uint32_t code = (is_top(bits) ? bits : bits + 0x1000) & 0xffffe000;
+  return satfinite && is_top(code) ? code - 0x2000 : code;
+}
+
+uint64_t bits_of(Type type, double value, uint32_t mods) {
+  const Rounding rounding = rounding_of(mods);
+  const bool relu = (mods & CVT_RELU) != 0, satfinite = (mods & CVT_SATFINITE) != 0;
+  switch (type) {
+    case f64:
+      return std::bit_cast<uint64_t>(value);
+    case f16:
+      return encode<F16>(value, rounding, satfinite, relu);
+    case bf16:
+      return encode<BF16>(value, rounding, satfinite, relu);
+    case tf32:
+      return encode<TF32>(value, rounding, satfinite, relu) << 13;
+    default: {
+      const uint32_t bits = encode<F32>(value, rounding);
+      return mods & CVT_FTZ ? flush_f32(bits) : bits;
+    }
+  }
+}
+
+struct Range {
+  __int128 low, high;
+};
+Range range_of(Type type) {
+  const uint32_t bits = 8 * size_of(type);
+  const __int128 one = 1;
+  if (is_signed(type)) return {-(one << (bits - 1)), (one << (bits - 1)) - 1};
+  return {0, (one << bits) - 1};
+}
+
+// NaN becomes 0, or, where 64 bits are on either side, the number of which only the highest bit is 1
+// (CUDA Math API: __half2int_rz, __half2ll_rz).
+uint64_t to_integer(Type to, Type from, double value, Rounding rounding) {
+  const Range range = range_of(to);
+  if (value != value) {
+    const bool wide = size_of(to) == 8 || from == f64;
+    return wide ? static_cast<uint64_t>(is_signed(to) ? range.low : (range.high >> 1) + 1) : 0;
+  }
+  value = round_integral(value, rounding);
+  if (value <= static_cast<double>(range.low)) return static_cast<uint64_t>(range.low);
+  if (value >= static_cast<double>(range.high)) return static_cast<uint64_t>(range.high);
+  return static_cast<uint64_t>(static_cast<__int128>(value));
+}
+
+// A number with `precision` bits.
+double round_magnitude(uint64_t magnitude, int precision, Rounding rounding, bool negative) {
+  const int excess = 64 - std::countl_zero(magnitude) - precision;
+  if (excess <= 0) return static_cast<double>(magnitude);
+  const uint64_t rest = magnitude & ((1ull << excess) - 1), half = 1ull << (excess - 1);
+  uint64_t kept = magnitude >> excess;
+  if (rounding == Rounding::NEAREST) kept += rest > half || (rest == half && (kept & 1) != 0);
+  if (rounding == Rounding::UP) kept += rest != 0 && !negative;
+  if (rounding == Rounding::DOWN) kept += rest != 0 && negative;
+  return std::ldexp(static_cast<double>(kept), excess);
+}
+
+uint64_t from_integer(uint64_t bits, uint32_t mods) {
+  const Type to = to_of(mods), from = from_of(mods);
+  const uint32_t unused = 64 - 8 * size_of(from);
+  bits <<= unused;
+  bits = is_signed(from) ? static_cast<uint64_t>(static_cast<int64_t>(bits) >> unused)
+                         : bits >> unused;
+  const bool negative = is_signed(from) && bits >> 63;
+  const uint64_t magnitude = negative ? 0 - bits : bits;
+  if (!is_real(to)) {
+    const Range range = range_of(to);
+    const __int128 value = negative ? -static_cast<__int128>(magnitude) : magnitude;
+    return static_cast<uint64_t>(std::clamp(value, range.low, range.high));
+  }
+  const int precision = to == f64 ? 53 : to == f32 ? 24 : to == f16 ? 11 : 8;
+  double value = round_magnitude(magnitude, precision, rounding_of(mods), negative);
+  if (negative) value = -value;
+  if (mods & CVT_SAT) value = std::clamp(value, 0.0, 1.0);
+  return bits_of(to, value, mods);
+}
+
+uint64_t from_float(uint64_t bits, uint32_t mods) {
+  const Rounding rounding = rounding_of(mods);
+  if (rounding == Rounding::NEAREST_AWAY) {
+    return tf32_nearest_away(static_cast<uint32_t>(bits), mods & CVT_SATFINITE);
+  }
+  double value = value_of(from_of(mods), bits, mods & CVT_FTZ);
+  if (!is_real(to_of(mods))) return to_integer(to_of(mods), from_of(mods), value, rounding);
+  if (mods & CVT_INTEGRAL) value = round_integral(value, rounding);
+  if (mods & CVT_SAT) value = value > 0 ? std::min(value, 1.0) : 0;
+  if (value != value && from_of(mods) == f64 && to_of(mods) != f64) {
+    return narrow_nan(to_of(mods), value);
+  }
+  return bits_of(to_of(mods), value, mods);
+}
+
+// Any conversion of one value; those that matter for speed have handlers of their own.
+Step convert(Warp& warp, const Inst& inst, uint32_t mask) {
+  const bool wide_to = inst.slots[0].width == Width::w64;
+  const bool wide_from = inst.slots[1].width == Width::w64;
+  for_lanes(mask, [&](uint32_t lane) {
+    const uint64_t a =
+        wide_from ? warp.row<uint64_t>(inst.op[1])[lane] : warp.row<uint32_t>(inst.op[1])[lane];
+    const uint64_t d =
+        is_real(from_of(inst.mods)) ? from_float(a, inst.mods) : from_integer(a, inst.mods);
+    if (wide_to) {
+      warp.row<uint64_t>(inst.op[0])[lane] = d;
+    } else {
+      warp.row<uint32_t>(inst.op[0])[lane] = static_cast<uint32_t>(d);
+    }
+  });
+  return Step::next;
+}
+
+// Between integers: drops the bits that the source's type has not, then those of the destination's.
+template <bool TO_SIGNED, bool FROM_SIGNED, class D, class A>
+void convert_rows(const Inst& inst, uint32_t mask, D* d, const A* a) {
+  using Wide = std::conditional_t<sizeof(D) == 8 || sizeof(A) == 8, uint64_t, uint32_t>;
+  using To = std::conditional_t<TO_SIGNED, std::make_signed_t<Wide>, Wide>;
+  using From = std::conditional_t<FROM_SIGNED, std::make_signed_t<Wide>, Wide>;
+  const uint32_t to_unused = BITS<Wide> - 8 * size_of(to_of(inst.mods));
+  const uint32_t from_unused = BITS<Wide> - 8 * size_of(from_of(inst.mods));
+  lanes(mask, [=](uint32_t lane) {
+    const From x = static_cast<From>(Wide{a[lane]} << from_unused) >> from_unused;
+    d[lane] = static_cast<D>(static_cast<To>(static_cast<Wide>(x) << to_unused) >> to_unused);
+  });
+}
+template <bool TO_SIGNED, bool FROM_SIGNED>
+Step convert_integer(Warp& warp, const Inst& inst, uint32_t mask) {
+  auto* const narrow_d = warp.row<uint32_t>(inst.op[0]);
+  auto* const wide_d = warp.row<uint64_t>(inst.op[0]);
+  const auto* const narrow_a = warp.row<uint32_t>(inst.op[1]);
+  const auto* const wide_a = warp.row<uint64_t>(inst.op[1]);
+  const bool from_wide = inst.slots[1].width == Width::w64;
+  if (inst.slots[0].width == Width::w64) {
+    from_wide ? convert_rows<TO_SIGNED, FROM_SIGNED>(inst, mask, wide_d, wide_a)
+              : convert_rows<TO_SIGNED, FROM_SIGNED>(inst, mask, wide_d, narrow_a);
+  } else {
+    from_wide ? convert_rows<TO_SIGNED, FROM_SIGNED>(inst, mask, narrow_d, wide_a)
+              : convert_rows<TO_SIGNED, FROM_SIGNED>(inst, mask, narrow_d, narrow_a);
+  }
+  return Step::next;
+}
+
+constexpr auto SAME = [](auto a) { return a; };
+constexpr auto BF16_TO_F32 = [](uint32_t a) { return a << 16; };  // NaN keeps its payload
+constexpr auto TO_S32 = [](float a) {
+  constexpr float LIMIT = 0x1p31f, LARGEST = 0x1.fffffep30f;  // the largest below the limit
+  const float above = a < -LIMIT ? -LIMIT : a, inside = above > LARGEST ? LARGEST : above;
+  const int32_t value = static_cast<int32_t>(a != a ? 0 : inside);
+  return a >= LIMIT ? INT32_MAX : value;
+};
+
+// What kernels do by the million; nullptr for the rest.
+Handler pick_fast(Type to, Type from, uint32_t mods) {
+  const Rounding rounding = rounding_of(mods);
+  if (to == s32 && from == f32 && rounding == Rounding::ZERO && !(mods & CVT_FTZ)) {
+    return apply<TO_S32, 0, s32, f32>;
+  }
+  if (mods >> FLAGS_SHIFT != 0 || rounding != Rounding::NEAREST) return nullptr;
+  if (to == f32) {
+    if (from == s32) return apply<SAME, 0, f32, s32>;
+    if (from == u32) return apply<SAME, 0, f32, u32>;
+    if (from == f16) return apply<SAME, 0, f32, f16>;
+    if (from == bf16) return apply<BF16_TO_F32, 0, u32, u32>;
+  }
+  if (to == f16 && from == f32) return apply<SAME, 0, f16, f32>;
+  if (to == bf16 && from == f32) return apply<SAME, 0, bf16, f32>;
+  return nullptr;
+}
+
+Handler pick_cvt(Opcode& opcode) {
+  const Type to = opcode.type(0), from = opcode.type(1);
+  opcode.mods = cvt_mods(opcode);
+  if (is_real(to) || is_real(from)) {
+    const Handler fast = pick_fast(to, from, opcode.mods);
+    return fast != nullptr ? fast : convert;
+  }
+  if (opcode.has(".sat")) return convert;
+  if (is_signed(to)) {
+    return is_signed(from) ? convert_integer<true, true> : convert_integer<true, false>;
+  }
+  return is_signed(from) ? convert_integer<false, true> : convert_integer<false, false>;
+}
+
+// Packed: the first source becomes the upper half.
+template <Format F, uint32_t SHIFT>
+constexpr auto PACK = [](uint32_t mods, float a, float b) {
+  const auto code = [mods](float x) {
+    return encode<F>(x, rounding_of(mods), mods & CVT_SATFINITE, mods & CVT_RELU);
+  };
+  return code(a) << SHIFT | code(b);
+};
+constexpr auto PACK_BF16 = [](float a, float b) {
+  return pack_x2(bf16_from_f32(a), bf16_from_f32(b));
+};
+constexpr auto PACK_F16 = [](float a, float b) {
+  return pack_x2(f16_from_f32(a), f16_from_f32(b));
+};
+template <Format F>
+constexpr auto F16X2_TO_F8X2 = [](uint32_t mods, uint32_t a) {
+  return PACK<F, 8>(mods, f32_from_f16(upper_half(a)), f32_from_f16(lower_half(a)));
+};
+template <Format F>
+constexpr auto F8X2_TO_F16X2 =
+    [](uint32_t mods, uint32_t a) { return PACK<F16, 16>(mods, decode<F>(a >> 8), decode<F>(a)); };
+
+Handler pick_cvt_x2(Opcode& opcode) {
+  opcode.mods = cvt_mods(opcode);
+  const bool plain =
+      rounding_of(opcode.mods) == Rounding::NEAREST && opcode.mods >> FLAGS_SHIFT == 0;
+  switch (opcode.type()) {
+    case bf16x2:
+      return plain ? apply<PACK_BF16, 0, u32, f32, f32> : apply<PACK<BF16, 16>, 0, u32, f32, f32>;
+    case f16x2:
+      return plain ? apply<PACK_F16, 0, u32, f32, f32> : apply<PACK<F16, 16>, 0, u32, f32, f32>;
+    case e4m3x2:
+      return apply<PACK<E4M3, 8>, 0, u32, f32, f32>;
+    default:
+      return apply<PACK<E5M2, 8>, 0, u32, f32, f32>;
+  }
+}
+Handler pick_cvt_f8(Opcode& opcode) {
+  opcode.mods = cvt_mods(opcode);
+  if (opcode.type(0) == e4m3x2) return apply<F16X2_TO_F8X2<E4M3>, 0, u32, u32>;
+  if (opcode.type(0) == e5m2x2) return apply<F16X2_TO_F8X2<E5M2>, 0, u32, u32>;
+  return opcode.type(1) == e4m3x2 ? apply<F8X2_TO_F16X2<E4M3>, 0, u32, u32>
+                                  : apply<F8X2_TO_F16X2<E5M2>, 0, u32, u32>;
+}
+
+// ---- The table ----------------------------------------------------------------------------------
+
+const Row ROWS[] = {
+    {"cvt{.rn,.rz,}{.relu,}{.satfinite,}{.f16x2,.bf16x2}.f32", "d:32, a:32, b:32", pick_cvt_x2,
+     "d = {a, b} converted; a becomes the upper half"},
+    {"cvt.rn.satfinite{.relu,}{.e4m3x2,.e5m2x2}.f32", "d:16, a:32, b:32", pick_cvt_x2,
+     "d = {a, b} converted; a becomes the upper half"},
+    {"cvt.rn.satfinite{.relu,}{.e4m3x2,.e5m2x2}.f16x2", "d:16, a:32", pick_cvt_f8,
+     "d = both halves of a converted"},
+    {"cvt.rn{.relu,}.f16x2{.e4m3x2,.e5m2x2}", "d:32, a:16", pick_cvt_f8,
+     "d = both bytes of a converted"},
+    {"cvt{.rn,.rz}{.satfinite,}{.relu,}.tf32.f32", "d:32, a:32", pick_cvt,
+     "d = a with 10 bits of mantissa"},
+    {"cvt.rna{.satfinite,}.tf32.f32", "d:32, a:32", pick_cvt, "d = a with 10 bits of mantissa"},
+    {"cvt{.rn,.rz}{.relu,}{.satfinite,}{.f16,.bf16}.f32", "d:t, a:s", pick_cvt,
+     "d = a converted; .relu: not below 0; .satfinite: never infinite"},
+    {"cvt{.sat,}" SMALL_INTEGERS SMALL_INTEGERS, "d:x, a:x", pick_cvt,
+     "d = a, truncated or extended; .sat: the nearest that the type has"},
+    {"cvt{.rni,.rzi,.rmi,.rpi}{.ftz,}{.sat,}" SMALL_INTEGERS "{.f16,.bf16,.f32,.f64}", "d:t, a:s",
+     pick_cvt, "d = a rounded to an integer, the nearest that the type has"},
+    {"cvt{.rn,.rz,.rm,.rp}{.ftz,}{.sat,}{.f16,.bf16,.f32,.f64}" SMALL_INTEGERS, "d:t, a:s",
+     pick_cvt, "d = a"},
+    {"cvt{.rn,.rz,.rm,.rp,.rni,.rzi,.rmi,.rpi,}{.ftz,}{.sat,}{.f16,.bf16,.f32,.f64}"
+     "{.f16,.bf16,.f32,.f64}",
+     "d:t, a:s", pick_cvt, "d = a; .rni and its like: rounded to an integer"},
+};
+
+}  // namespace
+}  // namespace elementwise
+
+Section convert_section() {
+  return {"Conversion", elementwise::ROWS, std::size(elementwise::ROWS)};
+}
+
+}  // namespace machine

@@ -1,0 +1,621 @@
+// The arithmetic and the layouts of matrices. It knows no warps and no instructions, only rows and
+// bytes.
+#include "common/machine/ops/matrix.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "common/machine/ops/number.h"
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+namespace machine {
+namespace {
+
+// --- Vectors -------------------------------------------------------------------------------------
+
+// Wider ones gain little: with AVX-512, spread() and multiply_add() compete for one port.
+// A quad is four floats, aligned to 16 bytes.
+#if defined(__AVX2__) && defined(__FMA__)
+using Vector = __m256;
+inline Vector load(const void* p) {
+  return _mm256_loadu_ps(static_cast<const float*>(p));
+}
+inline void store(void* p, Vector v) {
+  _mm256_storeu_ps(static_cast<float*>(p), v);
+}
+inline Vector load_quad(const float* p) {
+  return _mm256_broadcast_ps(reinterpret_cast<const __m128*>(p));
+}
+inline Vector multiply_add(Vector a, Vector b, Vector c) {
+  return _mm256_fmadd_ps(a, b, c);
+}
+template <int W>
+inline Vector spread(Vector v) {  // word W of each quad, for all four lanes of it
+  return _mm256_permute_ps(v, W * 0x55);
+}
+#else
+typedef float Vector __attribute__((vector_size(16)));
+inline Vector load(const void* p) {
+  Vector v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+inline void store(void* p, Vector v) {
+  std::memcpy(p, &v, sizeof v);
+}
+inline Vector load_quad(const float* p) {
+  return load(p);
+}
+// Rounds as the fused form does: products of two elements are exact in float, over- and underflow
+// apart.
+inline Vector multiply_add(Vector a, Vector b, Vector c) {
+  return a * b + c;
+}
+template <int W>
+inline Vector spread(Vector v) {
+  return Vector{v[W], v[W], v[W], v[W]};
+}
+#endif
+
+constexpr int WIDTH = sizeof(Vector) / sizeof(float);
+
+// --- Fragments -----------------------------------------------------------------------------------
+
+// A fragment from its eight rows of 16 bytes; `transpose`: as 16-bit elements.
+inline void read_rows(const void* const chunks[8], bool transpose, uint32_t* fragment) {
+  if (!transpose) {
+    for (int r = 0; r < 8; ++r) std::memcpy(fragment + 4 * r, chunks[r], 16);
+    return;
+  }
+#if defined(__SSE2__)
+  // Each round interleaves rows i and i + 4; three of them transpose.
+  __m128i rows[8], next[8];
+  for (int r = 0; r < 8; ++r) rows[r] = _mm_loadu_si128(static_cast<const __m128i*>(chunks[r]));
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 4; ++i) {
+      next[2 * i] = _mm_unpacklo_epi16(rows[i], rows[i + 4]);
+      next[2 * i + 1] = _mm_unpackhi_epi16(rows[i], rows[i + 4]);
+    }
+    for (int r = 0; r < 8; ++r) rows[r] = next[r];
+  }
+  auto* to = reinterpret_cast<__m128i*>(fragment);
+  for (int r = 0; r < 8; ++r) _mm_storeu_si128(to + r, rows[r]);
+#else
+  uint16_t in[8][8], out[8][8];
+  for (int r = 0; r < 8; ++r) {
+    std::memcpy(in[r], chunks[r], 16);
+    for (int c = 0; c < 8; ++c) out[c][r] = in[r][c];
+  }
+  std::memcpy(fragment, out, sizeof out);
+#endif
+}
+
+// The fragment of an operand in shared memory, its rows along K whatever the major.
+inline void read_fragment(const MatrixView& view, int group, int half, const uint8_t* window,
+                          uint32_t* fragment) {
+  const void* chunks[8];
+  for (int r = 0; r < 8; ++r) chunks[r] = window + view.chunk_address(group, half, r);
+  read_rows(chunks, view.mn_major(), fragment);
+}
+
+// Reorders the words of a fragment: word w of row 2 * t + j to 8 * w + 4 * j + t.
+inline void order_words(const uint32_t* fragment, uint32_t* words) {
+#if defined(__SSE2__)
+  const auto* from = reinterpret_cast<const __m128i*>(fragment);
+  auto* to = reinterpret_cast<__m128i*>(words);
+  for (int j = 0; j < 2; ++j) {
+    __m128i rows[4], pairs[4];
+    for (int t = 0; t < 4; ++t) rows[t] = _mm_loadu_si128(from + 2 * t + j);
+    for (int i = 0; i < 2; ++i) {  // as in read_rows
+      pairs[2 * i] = _mm_unpacklo_epi32(rows[i], rows[i + 2]);
+      pairs[2 * i + 1] = _mm_unpackhi_epi32(rows[i], rows[i + 2]);
+    }
+    for (int i = 0; i < 2; ++i) {
+      _mm_storeu_si128(to + 4 * i + j, _mm_unpacklo_epi32(pairs[i], pairs[i + 2]));
+      _mm_storeu_si128(to + 4 * i + 2 + j, _mm_unpackhi_epi32(pairs[i], pairs[i + 2]));
+    }
+  }
+#else
+  for (int row = 0; row < 8; ++row) {
+    for (int w = 0; w < 4; ++w) words[8 * w + 4 * (row % 2) + row / 2] = fragment[4 * row + w];
+  }
+#endif
+}
+
+// Element e of a word as a float.
+template <MatrixType TYPE>
+inline float element(uint32_t word, int e) {
+  if constexpr (TYPE == MatrixType::TF32) return std::bit_cast<float>(word & 0xffffe000);
+  if constexpr (TYPE == MatrixType::BF16) return decode<BF16>(word >> 16 * e);
+  if constexpr (TYPE == MatrixType::F16) return decode<F16>(word >> 16 * e);
+  if constexpr (TYPE == MatrixType::E4M3) return decode<E4M3>(word >> 8 * e);
+  if constexpr (TYPE == MatrixType::E5M2) return decode<E5M2>(word >> 8 * e);
+  if constexpr (TYPE == MatrixType::S8) return static_cast<int8_t>(word >> 8 * e);
+  if constexpr (TYPE == MatrixType::U8) return static_cast<uint8_t>(word >> 8 * e);
+}
+
+constexpr int per_word(MatrixType type) {
+  return 4 / element_bytes(type);
+}
+
+// Element e of 32 words to steps[e * stride], for every e.
+template <MatrixType TYPE>
+inline void expand(const uint32_t* words, float* steps, int stride) {
+  for (int e = 0; e < per_word(TYPE); ++e) {
+    for (int l = 0; l < 32; ++l) steps[e * stride + l] = element<TYPE>(words[l], e);
+  }
+}
+
+// Calls function.operator()<type>().
+template <class Function>
+inline void with_type(MatrixType type, Function function) {
+  switch (type) {
+    case MatrixType::BF16:
+      return function.template operator()<MatrixType::BF16>();
+    case MatrixType::F16:
+      return function.template operator()<MatrixType::F16>();
+    case MatrixType::TF32:
+      return function.template operator()<MatrixType::TF32>();
+    case MatrixType::E4M3:
+      return function.template operator()<MatrixType::E4M3>();
+    case MatrixType::E5M2:
+      return function.template operator()<MatrixType::E5M2>();
+    case MatrixType::S8:
+      return function.template operator()<MatrixType::S8>();
+    case MatrixType::U8:
+      return function.template operator()<MatrixType::U8>();
+  }
+}
+
+// rows[2 * h + i]: the fragment of matrix rows from 8 * i on, half h.
+void decode_a_halves(const uint32_t* const rows[], int halves, MatrixType type, bool negate,
+                     OperandA& a) {
+  a.steps = halves * per_word(type);
+  with_type(type, [&]<MatrixType TYPE>() {
+    for (int r = 0; r < 2 * halves; ++r) {
+      expand<TYPE>(rows[r], a.lanes[r / 2 * per_word(TYPE)][r % 2], 64);
+    }
+  });
+  if (!negate) return;
+  for (int s = 0; s < a.steps; ++s) {
+    for (int i = 0; i < 64; ++i) a.lanes[s][i / 32][i % 32] = -a.lanes[s][i / 32][i % 32];
+  }
+}
+
+// --- The product ---------------------------------------------------------------------------------
+
+// 16 x 8 accumulators: register 2 * i + j (F16: half j of register i) of lane l is row
+// l / 4 + 8 * i, column 2 * (l % 4) + j. A Sum is WIDTH lanes of registers 2 * i and 2 * i + 1.
+// Source: PTX ISA #warp-level-matrix-fragment-mma-16816-float,
+// #asynchronous-warpgroup-level-matrix-register-fragment-wgmma-64n16-d
+struct Sum {
+  Vector even, odd;
+};
+
+// From C, or zero if that is null or, being integers, is added at the end.
+template <AccumulatorType TYPE>
+inline Sum begin_sum(const uint32_t* const c[], int i, int lane) {
+  if (c == nullptr || TYPE == AccumulatorType::S32) return {Vector{}, Vector{}};
+  if constexpr (TYPE == AccumulatorType::F32) {
+    return {load(c[2 * i] + lane), load(c[2 * i + 1] + lane)};
+  } else {
+    float even[WIDTH], odd[WIDTH];
+    for (int l = 0; l < WIDTH; ++l) {
+      even[l] = f32_from_f16(lower_half(c[i][lane + l]));
+      odd[l] = f32_from_f16(upper_half(c[i][lane + l]));
+    }
+    return {load(even), load(odd)};
+  }
+}
+
+typedef int32_t Integers __attribute__((vector_size(sizeof(Vector))));
+typedef uint32_t Naturals __attribute__((vector_size(sizeof(Vector))));
+
+// A sum of 32 products of 8 bits each stays below 2^24. c null: zeros.
+inline void add_integers(Vector sum, bool saturate, uint32_t* d, const uint32_t* c) {
+  const Integers a = __builtin_convertvector(sum, Integers);
+  Integers b = {};
+  if (c != nullptr) std::memcpy(&b, c, sizeof b);
+  Integers total = (Integers)((Naturals)a + (Naturals)b);
+  if (saturate) {
+    const Integers overflow = ((a ^ total) & (b ^ total)) >> 31;
+    total = (total & ~overflow) | ((a >> 31 ^ INT32_MAX) & overflow);
+  }
+  std::memcpy(d, &total, sizeof total);
+}
+
+template <AccumulatorType TYPE>
+inline void end_sum(const Sum& sum, bool saturate, uint32_t* const d[], const uint32_t* const c[],
+                    int i, int lane) {
+  if constexpr (TYPE == AccumulatorType::F32) {
+    store(d[2 * i] + lane, sum.even);
+    store(d[2 * i + 1] + lane, sum.odd);
+  }
+  if constexpr (TYPE == AccumulatorType::F16) {
+    float even[WIDTH], odd[WIDTH];
+    store(even, sum.even);
+    store(odd, sum.odd);
+    for (int l = 0; l < WIDTH; ++l) {
+      d[i][lane + l] = pack_x2(f16_from_f32(odd[l]), f16_from_f32(even[l]));
+    }
+  }
+  if constexpr (TYPE == AccumulatorType::S32) {
+    const int r = 2 * i;
+    add_integers(sum.even, saturate, d[r] + lane, c != nullptr ? c[r] + lane : nullptr);
+    add_integers(sum.odd, saturate, d[r + 1] + lane, c != nullptr ? c[r + 1] + lane : nullptr);
+  }
+}
+
+// Adds word W's products of one step, for two vectors of lanes.
+template <int W>
+inline void add_products(const float* a, const float* b, Sum (&sums)[2][2]) {
+  const Vector even = load_quad(b + 8 * W), odd = load_quad(b + 8 * W + 4);
+  for (int i = 0; i < 2; ++i) {
+    for (int v = 0; v < 2; ++v) {
+      const Vector factor = spread<W>(load(a + 32 * i + WIDTH * v));
+      sums[i][v].even = multiply_add(factor, even, sums[i][v].even);
+      sums[i][v].odd = multiply_add(factor, odd, sums[i][v].odd);
+    }
+  }
+}
+
+// Two vectors of lanes at a time make eight sums, which hides the latency of their additions.
+template <AccumulatorType TYPE>
+void multiply_block(const OperandA& a, const float (*b)[32], bool saturate, uint32_t* const d[],
+                    const uint32_t* const c[]) {
+  for (int lane = 0; lane < 32; lane += 2 * WIDTH) {
+    Sum sums[2][2];
+    for (int i = 0; i < 2; ++i) {
+      for (int v = 0; v < 2; ++v) sums[i][v] = begin_sum<TYPE>(c, i, lane + WIDTH * v);
+    }
+    for (int s = 0; s < a.steps; ++s) {
+      const float* factors = a.lanes[s][0] + lane;
+      add_products<0>(factors, b[s], sums);
+      add_products<1>(factors, b[s], sums);
+      add_products<2>(factors, b[s], sums);
+      add_products<3>(factors, b[s], sums);
+    }
+    for (int i = 0; i < 2; ++i) {
+      for (int v = 0; v < 2; ++v) {
+        end_sum<TYPE>(sums[i][v], saturate, d, c, i, lane + WIDTH * v);
+      }
+    }
+  }
+}
+
+// All blocks of eight columns; c null: zeros.
+template <AccumulatorType TYPE>
+void multiply_blocks(const OperandA& a, const OperandB& b, bool saturate, uint32_t* const d[],
+                     const uint32_t* const c[]) {
+  constexpr int REGISTERS = accumulator_registers(TYPE, 8);
+  for (int block = 0; block < b.n / 8; ++block) {
+    multiply_block<TYPE>(a, b.lanes[block], saturate, d + block * REGISTERS,
+                         c != nullptr ? c + block * REGISTERS : nullptr);
+  }
+}
+
+void multiply_add_rows(const OperandA& a, const OperandB& b, AccumulatorType type, bool saturate,
+                       uint32_t* const d[], const uint32_t* const c[]) {
+  switch (type) {
+    case AccumulatorType::F32:
+      return multiply_blocks<AccumulatorType::F32>(a, b, saturate, d, c);
+    case AccumulatorType::F16:
+      return multiply_blocks<AccumulatorType::F16>(a, b, saturate, d, c);
+    case AccumulatorType::S32:
+      return multiply_blocks<AccumulatorType::S32>(a, b, saturate, d, c);
+  }
+}
+
+// --- e4m3 sums, as an H200 cuts them off ---------------------------------------------------------
+
+constexpr float SMALLEST_POWER = 0x1p-6f;      // of an e4m3: a subnormal's too
+constexpr float SMALLEST_LARGEST = 0x1p-113f;  // below it a unit would not be a float
+constexpr int KEPT_BITS = 13;                  // below the leading one
+
+inline Integers bits_of(Vector v) {
+  Integers bits;
+  std::memcpy(&bits, &v, sizeof v);
+  return bits;
+}
+inline Vector from_bits(Integers bits) {
+  Vector v;
+  std::memcpy(&v, &bits, sizeof v);
+  return v;
+}
+inline Vector all(float value) {
+  return Vector{} + value;
+}
+// Both are 0 or more: they sort as their bits do.
+inline Vector larger(Vector x, Vector y) {
+  const Integers a = bits_of(x), b = bits_of(y), a_is = a > b;
+  return from_bits((a & a_is) | (b & ~a_is));
+}
+// The power of two below an fp32's magnitude; 0 of a subnormal.
+inline Vector power_below(Vector x) {
+  return from_bits(bits_of(x) & 0x7f800000);
+}
+
+// Of each element the power of two that is its exponent, 0 of 0. False if one is NaN.
+bool powers_of(const float* elements, size_t count, float* powers) {
+  bool numbers = true;
+  for (size_t i = 0; i < count; ++i) {
+    const float magnitude = std::fabs(elements[i]);
+    numbers = numbers && magnitude == magnitude;
+    const float power = std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) & 0x7f800000);
+    powers[i] = magnitude == 0 ? 0 : std::max(power, SMALLEST_POWER);
+  }
+  return numbers;
+}
+
+// One of a lane's accumulators, on its way: the largest exponent as a power of two, then the sum in units
+// of 2^-KEPT_BITS of it.
+struct CutSum {
+  Vector c, largest, per_unit;
+  Integers sum;
+
+  void begin(const uint32_t* from) {
+    c = from == nullptr ? Vector{} : load(from);
+    largest = larger(power_below(c), all(SMALLEST_LARGEST));
+  }
+  void look(Vector power) { largest = larger(largest, power); }
+  void begin_sum() {
+    per_unit = all(1 << KEPT_BITS) / largest;
+    sum = Integers{};
+    add(c);
+  }
+  void add(Vector x) { sum += __builtin_convertvector(x * per_unit, Integers); }  // toward 0
+  void end(uint32_t* to) const {
+    const Vector exact =
+        __builtin_convertvector(sum, Vector) * (largest * (1.0f / (1 << KEPT_BITS)));
+    const Integers cut = bits_of(exact) & ~((1 << (23 - KEPT_BITS)) - 1);
+    const Integers is_number = (bits_of(c) & 0x7f800000) < 0x7f800000;
+    store(to, from_bits((cut & is_number) | (bits_of(c) & ~is_number)));
+  }
+};
+
+// Calls visit(factor, element) for word W of every step, of rows i and the columns of register j.
+template <int W, class Visit>
+inline void for_each_product(const float (*a)[2][32], const float (*b)[32], int i, int j, int lane,
+                             const Visit& visit) {
+  for (int s = 0; s < wgmma_k(MatrixType::E4M3) / 4; ++s) {
+    visit(spread<W>(load(a[s][i] + lane)), load_quad(b[s] + 8 * W + 4 * j));
+  }
+}
+template <class Visit>
+inline void for_each_product(const float (*a)[2][32], const float (*b)[32], int i, int j, int lane,
+                             const Visit& visit) {
+  for_each_product<0>(a, b, i, j, lane, visit);
+  for_each_product<1>(a, b, i, j, lane, visit);
+  for_each_product<2>(a, b, i, j, lane, visit);
+  for_each_product<3>(a, b, i, j, lane, visit);
+}
+
+}  // namespace
+
+void multiply_e4m3(const OperandA& a, const OperandB& b, bool scale_d, uint32_t* const d[]) {
+  OperandA power_a;
+  OperandB power_b;
+  const auto blocks = static_cast<size_t>(b.n / 8);
+  const bool numbers_a =
+      powers_of(a.lanes[0][0], sizeof a.lanes / sizeof(float), power_a.lanes[0][0]);
+  const bool numbers_b = powers_of(b.lanes[0][0], blocks * 8 * 32, power_b.lanes[0][0]);
+  if (!numbers_a || !numbers_b) return multiply(a, b, AccumulatorType::F32, scale_d, false, d);
+  for (size_t block = 0; block < blocks; ++block) {
+    for (int r = 0; r < 4; ++r) {
+      uint32_t* const at = d[block * 4 + static_cast<size_t>(r)];
+      for (int lane = 0; lane < 32; lane += WIDTH) {
+        CutSum sum;
+        sum.begin(scale_d ? at + lane : nullptr);
+        for_each_product(power_a.lanes, power_b.lanes[block], r / 2, r % 2, lane,
+                         [&](Vector x, Vector y) { sum.look(x * y); });
+        sum.begin_sum();
+        for_each_product(a.lanes, b.lanes[block], r / 2, r % 2, lane,
+                         [&](Vector x, Vector y) { sum.add(x * y); });
+        sum.end(at + lane);
+      }
+    }
+  }
+}
+
+// --- Operands in shared memory -------------------------------------------------------------------
+
+// Canonical layouts, offsets of element (mn, k) in bytes before the swizzle, width W = 32, 64, 128:
+//   K-major,  none   mn % 8 * 16 + mn / 8 * SBO + k bytes % 16 + k bytes / 16 * LBO
+//   K-major,  W      mn % 8 * W  + mn / 8 * SBO + k bytes
+//   MN-major, none   mn bytes % 16 + mn / 8 * SBO + k % 8 * 16 + k / 8 * LBO
+//   MN-major, W      mn bytes % W  + mn bytes / W * LBO + k % 8 * W + k / 8 * SBO
+std::string descriptor_text(uint64_t descriptor) {
+  const auto field = [descriptor](uint32_t shift) { return (descriptor >> shift & 0x3fff) << 4; };
+  constexpr const char* SWIZZLES[] = {"no swizzle", "128-byte swizzle", "64-byte swizzle",
+                                      "32-byte swizzle"};
+  char text[160];
+  std::snprintf(text, sizeof text, "0x%llx: start 0x%llx, LBO %llu, SBO %llu, %s",
+                static_cast<unsigned long long>(descriptor),
+                static_cast<unsigned long long>(field(0)),
+                static_cast<unsigned long long>(field(16)),
+                static_cast<unsigned long long>(field(32)), SWIZZLES[descriptor >> 62]);
+  return text;
+}
+
+MatrixView::MatrixView(uint64_t descriptor, MatrixType type, bool mn_major)
+    : type_(type), mn_major_(mn_major) {
+  const auto field = [&](int first_bit) {
+    return static_cast<uint32_t>(descriptor >> first_bit & 0x3fff) << 4;
+  };
+  const uint32_t leading_bytes = field(16), stride_bytes = field(32);
+  const auto mode = static_cast<uint32_t>(descriptor >> 62);
+  start_ = field(0);
+  pitch_ = mode == 0 ? 16 : 256 >> mode;
+  swizzle_mask_ = pitch_ / 16 - 1;
+  pattern_start_ = static_cast<uint32_t>(descriptor >> 49 & 7) << 7;
+  groups_per_atom_ = mn_major ? pitch_ / 16 : 1;
+  const bool by_leading = mn_major && mode != 0;
+  atom_stride_ = by_leading ? leading_bytes : stride_bytes;
+  half_stride_ = by_leading ? stride_bytes : mode == 0 ? leading_bytes : 16;
+}
+
+uint32_t MatrixView::address(int mn, int k) const {
+  const int bytes = element_bytes(type_);
+  const int half = k * bytes / 16;
+  if (mn_major_) return chunk_address(mn / 8, half, k % 8) + mn % 8 * bytes;
+  return chunk_address(mn / 8, half, mn % 8) + k * bytes % 16;
+}
+
+bool MatrixView::inside(int first_mn, int count, uint32_t begin, uint32_t end) const {
+  // The swizzle stays within 128 bytes: only what ends within as many of a bound needs a look.
+  const int last = (first_mn + count) / 8 - 1;
+  const uint32_t highest = start_ + swizzle_mask_ * 16 + last / groups_per_atom_ * atom_stride_ +
+                           half_stride_ + 7 * pitch_ + 16;
+  if (start_ >= begin + 128 && highest + 128 <= end) return true;
+  const Segment all = extent(first_mn, count);
+  return all.address >= begin && all.address + all.bytes <= end;
+}
+
+Segment MatrixView::extent(int first_mn, int count) const {
+  uint32_t lowest = UINT32_MAX, highest = 0;
+  for (int group = first_mn / 8; group < (first_mn + count) / 8; ++group) {
+    for (int i = 0; i < 16; ++i) {
+      const uint32_t chunk = chunk_address(group, i / 8, i % 8);
+      lowest = std::min(lowest, chunk);
+      highest = std::max(highest, chunk);
+    }
+  }
+  return {lowest, highest + 16 - lowest};
+}
+
+void MatrixView::append_segments(int first_mn, int count, std::vector<Segment>& segments) const {
+  constexpr uint32_t CHUNKS = (1 << 18) / 16;
+  uint64_t read[CHUNKS / 64] = {};  // a bit a chunk
+  for (int group = first_mn / 8; group < (first_mn + count) / 8; ++group) {
+    for (int i = 0; i < 16; ++i) {
+      const uint32_t chunk = chunk_address(group, i / 8, i % 8) / 16;
+      read[chunk / 64] |= 1ull << chunk % 64;
+    }
+  }
+  for (uint32_t word = 0; word < CHUNKS / 64; ++word) {
+    for (uint64_t left = read[word]; left != 0;) {
+      const int first = std::countr_zero(left);
+      const int length = std::countr_one(left >> first);
+      left = first + length == 64 ? 0 : left >> (first + length) << (first + length);
+      const uint32_t address = (word * 64 + first) * 16;
+      Segment* last = segments.empty() ? nullptr : &segments.back();
+      if (first == 0 && last != nullptr && last->address + last->bytes == address) {
+        last->bytes += length * 16;
+      } else {
+        segments.push_back({address, static_cast<uint32_t>(length) * 16});
+      }
+    }
+  }
+}
+
+// --- wgmma ---------------------------------------------------------------------------------------
+
+void decode_a(const MatrixView& view, int warp, const uint8_t* window, bool negate, OperandA& a) {
+  alignas(64) uint32_t fragments[4][32];
+  const uint32_t* rows[4];
+  for (int i = 0; i < 4; ++i) {
+    read_fragment(view, 2 * warp + i % 2, i / 2, window, fragments[i]);
+    rows[i] = fragments[i];
+  }
+  decode_a(rows, view.type(), negate, a);
+}
+
+void decode_a(const uint32_t* const rows[4], MatrixType type, bool negate, OperandA& a) {
+  decode_a_halves(rows, 2, type, negate, a);
+}
+
+void decode_b(const MatrixView& view, int n, const uint8_t* window, OperandB& b) {
+  b.steps = 2 * per_word(view.type());
+  b.n = n;
+  const int fragments = n / 4;
+  alignas(64) uint32_t words[256 / 4][32];
+  for (int f = 0; f < fragments; ++f) {
+    uint32_t fragment[32];
+    read_fragment(view, f / 2, f % 2, window, fragment);
+    order_words(fragment, words[f]);
+  }
+  with_type(view.type(), [&]<MatrixType TYPE>() {
+    for (int f = 0; f < fragments; ++f) {
+      expand<TYPE>(words[f], b.lanes[f / 2][f % 2 * per_word(TYPE)], 32);
+    }
+  });
+}
+
+void multiply(const OperandA& a, const OperandB& b, AccumulatorType type, bool scale_d,
+              bool saturate, uint32_t* const d[]) {
+  multiply_add_rows(a, b, type, saturate, d, scale_d ? d : nullptr);
+}
+
+// --- mma.sync ------------------------------------------------------------------------------------
+
+void mma(const Mma& shape, uint32_t* const d[], const uint32_t* const a[],
+         const uint32_t* const b[], const uint32_t* const c[]) {
+  const int halves = shape.k * element_bytes(shape.a_type) / 16;
+  OperandA left;
+  OperandB right;
+  decode_a_halves(a, halves, shape.a_type, false, left);
+  right.steps = left.steps;
+  right.n = 8;
+  alignas(64) uint32_t words[2][32];
+  for (int h = 0; h < halves; ++h) order_words(b[h], words[h]);
+  with_type(shape.b_type, [&]<MatrixType TYPE>() {
+    for (int h = 0; h < halves; ++h) {
+      expand<TYPE>(words[h], right.lanes[0][h * per_word(TYPE)], 32);
+    }
+  });
+  multiply_add_rows(left, right, shape.accumulator, shape.saturate, d, c);
+}
+
+// Element (row, k) of A: lane row % 8 * 4 + k % 4 of register row / 8 + 2 * (k / 4); of B:
+// lane col * 4 + k % 4 of register k / 4.
+void mma_f64(int m, int k, double* const d[], const double* const a[], const double* const b[],
+             const double* const c[]) {
+  double sums[4][32];
+  for (int r = 0; r < m / 4; ++r) {
+    for (int l = 0; l < 32; ++l) {
+      const int quad = l / 4 * 4, col = 2 * (l % 4) + r % 2;
+      double sum = c[r][l];
+      for (int i = 0; i < k; ++i) {
+        sum = std::fma(a[r / 2 + 2 * (i / 4)][quad + i % 4], b[i / 4][4 * col + i % 4], sum);
+      }
+      sums[r][l] = sum;
+    }
+  }
+  for (int r = 0; r < m / 4; ++r) std::memcpy(d[r], sums[r], sizeof sums[r]);
+}
+
+// --- ldmatrix, stmatrix, movmatrix ---------------------------------------------------------------
+
+void load_matrices(int count, bool transpose, const uint8_t* const chunks[], uint32_t* const d[]) {
+  for (int i = 0; i < count; ++i) {
+    const void* rows[8];
+    std::copy_n(chunks + 8 * i, 8, rows);
+    read_rows(rows, transpose, d[i]);
+  }
+}
+
+void store_matrices(int count, bool transpose, uint8_t* const chunks[], const uint32_t* const s[]) {
+  for (int i = 0; i < count; ++i) {
+    uint32_t fragment[32];
+    const void* rows[8];
+    for (int r = 0; r < 8; ++r) rows[r] = s[i] + 4 * r;
+    read_rows(rows, transpose, fragment);
+    for (int r = 0; r < 8; ++r) std::memcpy(chunks[8 * i + r], fragment + 4 * r, 16);
+  }
+}
+
+void transpose_matrix(const uint32_t* s, uint32_t* d) {
+  uint32_t copy[32];
+  std::memcpy(copy, s, sizeof copy);
+  const void* rows[8];
+  for (int r = 0; r < 8; ++r) rows[r] = copy + 4 * r;
+  read_rows(rows, true, d);
+}
+
+}  // namespace machine

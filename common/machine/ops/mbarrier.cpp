@@ -1,0 +1,457 @@
+// mbarriers: their 8 bytes, phases, arrivals and bytes to come. Who waits is parked by the scheduler;
+// what an arrival or a wait orders is told to the checker. It knows nothing of who brings the bytes.
+#include "common/machine/ops/mbarrier.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+#include "common/machine/ops/operands.h"
+#include "common/machine/run/observer.h"
+
+namespace machine {
+namespace {
+
+constexpr uint32_t COUNT_BITS = 20, TX_BITS = 21;
+constexpr uint32_t MAX_COUNT = (1u << COUNT_BITS) - 1;  // of arrivals and of bytes
+constexpr uint64_t TOKEN_MARK = 1ull << 63;             // pending 20 bits | phase 43 | mark
+
+// What the 8 bytes hold: pending 20 bits | expected 20 | tx 21, signed | phase 1, its parity.
+struct Counts {
+  uint32_t pending = 0, expected = 0;
+  int32_t tx = 0;  // bytes that are still to come
+};
+
+Counts unpack(uint64_t bits) {
+  Counts counts;
+  counts.pending = bits & MAX_COUNT;
+  counts.expected = bits >> COUNT_BITS & MAX_COUNT;
+  const uint32_t tx = static_cast<uint32_t>(bits >> 2 * COUNT_BITS) << (32 - TX_BITS);
+  counts.tx = static_cast<int32_t>(tx) >> (32 - TX_BITS);
+  return counts;
+}
+
+uint64_t pack(const Counts& counts, uint64_t phase) {
+  const uint64_t tx = static_cast<uint32_t>(counts.tx) & ((1u << TX_BITS) - 1);
+  return counts.pending | uint64_t{counts.expected} << COUNT_BITS | tx << 2 * COUNT_BITS |
+         (phase & 1) << (2 * COUNT_BITS + TX_BITS);
+}
+
+std::string name_of(const Cluster& cluster, uint32_t address) {
+  const std::string text = "the mbarrier at shared " + hex(address);
+  if (cluster.ctas.size() == 1) return text;
+  return text + " (CTA rank " + std::to_string(address >> RANK_SHIFT) + ")";
+}
+
+// ".\n    Arrived: 3, by warps 4 to 6 (consumer) of CTA (0,0,0)": in the phase under way.
+std::string arrivals_text(const Mbarrier& mbarrier) {
+  if (mbarrier.arrived.empty()) return "";
+  std::map<const Cta*, std::vector<const Warp*>> by_cta;
+  uint32_t made = 0;
+  for (const auto& [warp, count] : mbarrier.arrived) {
+    by_cta[warp->cta].push_back(warp);
+    made += count;
+  }
+  std::string text = ".\n    Arrived: " + std::to_string(made) + ", by";
+  for (auto& [cta, warps] : by_cta) {
+    std::sort(warps.begin(), warps.end(), [](auto* a, auto* b) { return a->index < b->index; });
+    warps.erase(std::unique(warps.begin(), warps.end()), warps.end());
+    text += (cta == by_cta.begin()->first ? " " : ", ") + describe_roles(warps);
+  }
+  return text;
+}
+
+std::string text_of(const Cluster& cluster, uint32_t address, const Mbarrier& mbarrier) {
+  const Counts counts = unpack(mbarrier.bits);
+  std::string text = name_of(cluster, address) + ": phase " + std::to_string(mbarrier.phase) +
+                     ", pending arrivals " + std::to_string(counts.pending) + " of " +
+                     std::to_string(counts.expected);
+  if (counts.tx > 0) {
+    text += ", tx-count " + std::to_string(counts.tx) + " bytes still to come";
+  } else if (counts.tx < 0) {
+    text += ", tx-count " + std::to_string(-counts.tx) + " bytes more than expected have come";
+  }
+  return text;
+}
+
+// The 8 bytes at the address, which may be an mbarrier's.
+uint64_t mbarrier_bits(Warp& warp, uint32_t mask, uint32_t address, const char* what) {
+  Cluster& cluster = *warp.cta->cluster;
+  if (address % 8 != 0) {
+    stop(warp, mask, what, " at shared ", hex(address), ": an mbarrier is aligned to 8 bytes.");
+  }
+  uint64_t bits = 0;
+  std::memcpy(&bits, shared_bytes(warp, mask, address, 8, what), 8);
+  if (cta_of(cluster, address)->live_threads == 0) {
+    stop(warp, mask, what, " on ", name_of(cluster, address),
+         ", all threads of whose CTA have exited: its shared memory may be another's now.");
+  }
+  return bits;
+}
+
+// The bytes at the address must be an mbarrier, and as its operations left them.
+Mbarrier& find_mbarrier(Warp& warp, uint32_t mask, uint32_t address, const char* what) {
+  Cluster& cluster = *warp.cta->cluster;
+  const uint64_t bits = mbarrier_bits(warp, mask, address, what);
+  const auto found = cluster.mbarriers.find(address);
+  if (found == cluster.mbarriers.end()) {
+    stop(warp, mask, what, " on ", name_of(cluster, address),
+         ": no mbarrier.init was executed for it.");
+  }
+  if (bits != found->second.bits) {
+    stop(warp, mask, what, " on ", name_of(cluster, address),
+         ": its 8 bytes were overwritten; they hold ", hex(bits), ".");
+  }
+  return found->second;
+}
+
+void store(Warp& warp, uint32_t address, Mbarrier& mbarrier, const Counts& counts) {
+  mbarrier.bits = pack(counts, mbarrier.phase);
+  Cta& owner = *cta_of(*warp.cta->cluster, address);
+  std::memcpy(owner.smem + ((address & OFFSET_MASK) - SMEM_BASE), &mbarrier.bits, 8);
+}
+
+// Stores new counts; a phase is complete with no arrival and no byte to come.
+void update(Warp& warp, uint32_t address, Mbarrier& mbarrier, Counts counts) {
+  Cluster& cluster = *warp.cta->cluster;
+  if (counts.pending == 0 && counts.tx == 0) {
+    observer_of(cluster).mbarrier_phase_complete(address);
+    ++mbarrier.phase;
+    mbarrier.arrived.clear();
+    counts.pending = counts.expected;
+    signal(cluster);
+  }
+  ++cluster.changes;
+  store(warp, address, mbarrier, counts);
+}
+
+void add_tx(Warp& warp, uint32_t mask, uint32_t address, const Mbarrier& mbarrier, Counts* counts,
+            int64_t bytes, const char* what) {
+  const int64_t tx = counts->tx + bytes;
+  if (tx > int64_t{MAX_COUNT} || tx < -int64_t{MAX_COUNT}) {
+    stop(warp, mask, what, " of ", bytes < 0 ? -bytes : bytes, " bytes on ",
+         text_of(*warp.cta->cluster, address, mbarrier), ": the tx-count must stay within ",
+         MAX_COUNT, " bytes.");
+  }
+  counts->tx = static_cast<int32_t>(tx);
+}
+
+void take_arrivals(Warp& warp, uint32_t mask, uint32_t address, Mbarrier& mbarrier, Counts* counts,
+                   uint64_t arrivals, const char* what) {
+  if (arrivals > counts->pending) {
+    stop(warp, mask, what, " makes ", arrivals, (arrivals == 1 ? " arrival" : " arrivals"),
+         ", more than are expected, on ", text_of(*warp.cta->cluster, address, mbarrier),
+         arrivals_text(mbarrier),
+         ".\n    Likely: the count of mbarrier.init is too low, or somebody arrives who has not "
+         "waited for the phase before.");
+  }
+  if (mbarrier.arrived.empty() || mbarrier.arrived.back().first != &warp) {
+    mbarrier.arrived.emplace_back(&warp, 0);
+  }
+  mbarrier.arrived.back().second += static_cast<uint32_t>(arrivals);
+  counts->pending -= static_cast<uint32_t>(arrivals);
+}
+
+struct Qualifiers {
+  SharedSpace space;
+  bool relaxed : 1, cta_scope : 1, expect_tx : 1, no_complete : 1, drop : 1;
+  bool try_wait : 1, parity : 1, complete_tx : 1;
+};
+
+// PTX says .cta where no scope is written. CUTLASS and Triton write none to arrive at a peer's
+// mbarrier and to wait for it, so that only a .cta that is written counts as one.
+Scope scope_of(const Qualifiers& qualifiers) {
+  return qualifiers.cta_scope ? Scope::cta : Scope::cluster;
+}
+
+template <Handler F>
+Handler pick_mbarrier(Opcode& opcode) {
+  Qualifiers qualifiers{};
+  qualifiers.space = shared_space(opcode);
+  qualifiers.relaxed = opcode.has(".relaxed");
+  qualifiers.cta_scope = opcode.has(".cta");
+  qualifiers.expect_tx = opcode.has(".expect_tx");
+  qualifiers.no_complete = opcode.has(".noComplete");
+  qualifiers.drop = opcode.has(".arrive_drop");
+  qualifiers.try_wait = opcode.has(".try_wait");
+  qualifiers.parity = opcode.has(".parity");
+  qualifiers.complete_tx = opcode.has(".complete_tx");
+  opcode.set(qualifiers);
+  return F;
+}
+
+// [a], count
+Step mbarrier_init(Warp& warp, const Inst& inst, uint32_t mask) {
+  const char* const what = "mbarrier.init";
+  Cluster& cluster = *warp.cta->cluster;
+  for_lanes(mask, [&](uint32_t lane) {
+    const uint32_t bit = 1u << lane;
+    const uint32_t address =
+        shared_address(warp, inst.slots[0], lane, inst.as<Qualifiers>().space, what);
+    const uint32_t count = warp.row<uint32_t>(inst.slots[1].row)[lane];
+    const uint64_t bits = mbarrier_bits(warp, bit, address, what);
+    if (count == 0 || count > MAX_COUNT) {
+      stop(warp, bit, what, " with ", count, " arrivals: it must be from 1 to ", MAX_COUNT, ".");
+    }
+    Mbarrier& mbarrier = cluster.mbarriers[address];
+    const Counts old = unpack(mbarrier.bits);
+    if (bits == mbarrier.bits && (old.pending != old.expected || old.tx != 0)) {
+      stop(warp, bit, what, " in the middle of a phase of ", text_of(cluster, address, mbarrier),
+           ".");
+    }
+    observer_of(warp).mbarrier_init(warp, bit, address);
+    mbarrier.phase = 0;
+    store(warp, address, mbarrier, {count, count, 0});
+  });
+  ++cluster.changes;
+  return Step::next;
+}
+
+// [a]
+Step mbarrier_inval(Warp& warp, const Inst& inst, uint32_t mask) {
+  const char* const what = "mbarrier.inval";
+  for_lanes(mask, [&](uint32_t lane) {
+    const uint32_t address =
+        shared_address(warp, inst.slots[0], lane, inst.as<Qualifiers>().space, what);
+    find_mbarrier(warp, 1u << lane, address, what);
+    observer_of(warp).mbarrier_inval(warp, 1u << lane, address);
+    warp.cta->cluster->mbarriers.erase(address);
+  });
+  return Step::next;
+}
+
+// state, [a], count? -- or bytes, of .expect_tx. Lanes that arrive at one mbarrier do so at once,
+// as far as its phase takes them.
+Step mbarrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
+  const auto qualifiers = inst.as<Qualifiers>();
+  const bool expects_tx = qualifiers.expect_tx, drops = qualifiers.drop;
+  const char* const what = expects_tx ? "mbarrier.arrive.expect_tx"
+                           : drops    ? "mbarrier.arrive_drop"
+                                      : "mbarrier.arrive";
+  uint64_t* const state = warp.row<uint64_t>(inst.slots[0].row);
+  const uint32_t* const values =
+      inst.slot_count > 2 ? warp.row<uint32_t>(inst.slots[2].row) : nullptr;
+  while (mask != 0) {
+    const uint32_t address =
+        shared_address(warp, inst.slots[1], first_lane(mask), inst.as<Qualifiers>().space, what);
+    Mbarrier& mbarrier = find_mbarrier(warp, mask & -mask, address, what);
+    Counts counts = unpack(mbarrier.bits);
+    uint32_t lanes = 0;
+    uint64_t arrivals = 0, bytes = 0;
+    for (uint32_t rest = lanes_that_agree(warp, inst.slots[1], mask);
+         rest != 0 && (lanes == 0 || arrivals < counts.pending); rest &= rest - 1) {
+      const uint32_t lane = first_lane(rest);
+      const uint32_t count = expects_tx || values == nullptr ? 1 : values[lane];
+      if (count == 0 || count > MAX_COUNT) {
+        stop(warp, 1u << lane, what, " with a count of ", count, ": it must be from 1 to ",
+             MAX_COUNT, ".");
+      }
+      const uint64_t pending = counts.pending - std::min<uint64_t>(arrivals, counts.pending);
+      state[lane] = TOKEN_MARK | mbarrier.phase << COUNT_BITS | pending;
+      lanes |= 1u << lane;
+      arrivals += count;
+      if (expects_tx) bytes += values[lane];
+    }
+    mask &= ~lanes;
+    add_tx(warp, lanes, address, mbarrier, &counts, static_cast<int64_t>(bytes), what);
+    take_arrivals(warp, lanes, address, mbarrier, &counts, arrivals, what);
+    if (qualifiers.no_complete && counts.pending == 0) {
+      stop(warp, lanes, what, ".noComplete makes the last arrival of the phase of ",
+           text_of(*warp.cta->cluster, address, mbarrier), ".");
+    }
+    if (drops) {
+      if (arrivals > counts.expected) {
+        stop(warp, lanes, what, " drops more than all arrivals of ",
+             text_of(*warp.cta->cluster, address, mbarrier), ".");
+      }
+      counts.expected -= static_cast<uint32_t>(arrivals);
+    }
+    observer_of(warp).mbarrier_arrive(warp, lanes, address, !qualifiers.relaxed,
+                                      scope_of(qualifiers), static_cast<uint32_t>(bytes));
+    update(warp, address, mbarrier, counts);
+  }
+  return Step::next;
+}
+
+// [a], bytes
+Step mbarrier_tx(Warp& warp, const Inst& inst, uint32_t mask) {
+  const bool completes = inst.as<Qualifiers>().complete_tx;
+  const char* const what = completes ? "mbarrier.complete_tx" : "mbarrier.expect_tx";
+  for_lanes(mask, [&](uint32_t lane) {
+    const uint32_t address =
+        shared_address(warp, inst.slots[0], lane, inst.as<Qualifiers>().space, what);
+    Mbarrier& mbarrier = find_mbarrier(warp, 1u << lane, address, what);
+    Counts counts = unpack(mbarrier.bits);
+    const int64_t bytes = warp.row<uint32_t>(inst.slots[1].row)[lane];
+    add_tx(warp, 1u << lane, address, mbarrier, &counts, completes ? -bytes : bytes, what);
+    observer_of(warp).mbarrier_use(warp, 1u << lane, address);
+    update(warp, address, mbarrier, counts);
+  });
+  return Step::next;
+}
+
+// The phase that a state was made in.
+uint64_t phase_of_state(Warp& warp, uint32_t lane, uint32_t address, const Mbarrier& mbarrier,
+                        uint64_t state) {
+  const uint64_t phase = (state & ~TOKEN_MARK) >> COUNT_BITS;
+  if (!(state & TOKEN_MARK)) {
+    stop(warp, 1u << lane, "The state ", hex(state), " comes from no mbarrier.arrive.");
+  }
+  if (phase > mbarrier.phase || phase + 1 < mbarrier.phase) {
+    stop(warp, 1u << lane, "The state is of phase ", phase, " of ",
+         text_of(*warp.cta->cluster, address, mbarrier),
+         ": only this phase and the one before can be waited for.");
+  }
+  return phase;
+}
+
+// done, [a], state or parity, time limit?. A try_wait parks until every lane's phase is complete, or
+// the scheduler has its time run out.
+Step mbarrier_wait(Warp& warp, const Inst& inst, uint32_t mask) {
+  const auto qualifiers = inst.as<Qualifiers>();
+  const bool tries = qualifiers.try_wait;
+  const char* const what = tries ? "mbarrier.try_wait" : "mbarrier.test_wait";
+  Fragment& fragment = *warp.current;
+  uint32_t complete = 0;
+  for (uint32_t rest = mask; rest != 0;) {
+    const uint32_t address =
+        shared_address(warp, inst.slots[1], first_lane(rest), inst.as<Qualifiers>().space, what);
+    const Mbarrier& mbarrier = find_mbarrier(warp, rest & -rest, address, what);
+    const uint32_t lanes = lanes_that_agree(warp, inst.slots[1], rest);
+    rest &= ~lanes;
+    uint32_t passed = 0, parity = 0;
+    for_lanes(lanes, [&](uint32_t lane) {
+      uint64_t phase = value_of(warp, inst.slots[2], lane);
+      if (!qualifiers.parity) phase = phase_of_state(warp, lane, address, mbarrier, phase);
+      if ((phase & 1) == (mbarrier.phase & 1)) {
+        parity = phase & 1;
+      } else {
+        passed |= 1u << lane;
+      }
+    });
+    complete |= passed;
+    if (tries && !fragment.give_up && passed != lanes) {
+      fragment.wait = WaitFor::mbarrier;
+      fragment.wait_address = address;
+      fragment.wait_parity = parity;
+      return Step::wait;
+    }
+  }
+  set_pred(warp, inst.slots[0].row, mask, complete);
+  const Observer observer = observer_of(warp);
+  for (uint32_t rest = mask; rest != 0;) {
+    const uint32_t lane = first_lane(rest);
+    const uint32_t lanes = lanes_that_agree(warp, inst.slots[1], rest);
+    const uint32_t address =
+        shared_address(warp, inst.slots[1], lane, inst.as<Qualifiers>().space, what);
+    rest &= ~lanes;
+    const uint32_t passed = lanes & complete, failed = lanes & ~complete;
+    if (passed != 0) {
+      observer.mbarrier_wait(warp, passed, address, !qualifiers.relaxed, scope_of(qualifiers),
+                             warp.cta->cluster->mbarriers[address].phase);
+    }
+    if (failed != 0) observer.mbarrier_use(warp, failed, address);
+  }
+  return Step::next;
+}
+
+// count, state
+Step mbarrier_pending_count(Warp& warp, const Inst& inst, uint32_t mask) {
+  const uint64_t* const state = warp.row<uint64_t>(inst.slots[1].row);
+  uint32_t* const count = warp.row<uint32_t>(inst.slots[0].row);
+  for_lanes(mask, [&](uint32_t lane) { count[lane] = state[lane] & MAX_COUNT; });
+  return Step::next;
+}
+
+#define SHARED_SPACES "{.shared::cta,.shared::cluster,.shared,}"
+#define SEM_SCOPE "{.release,.acquire,.relaxed,}{.cta,.cluster,}"
+// Either order is accepted.
+#define MBARRIER_QUALIFIERS SEM_SCOPE SHARED_SPACES SEM_SCOPE ".b64"
+
+const Row ROWS[] = {
+    {"mbarrier.init" SHARED_SPACES ".b64", "[a], count:32", pick_mbarrier<mbarrier_init>,
+     "make an mbarrier whose phases take count arrivals"},
+    {"mbarrier.inval" SHARED_SPACES ".b64", "[a]", pick_mbarrier<mbarrier_inval>,
+     "its bytes are no mbarrier any more"},
+    {"mbarrier{.arrive,.arrive_drop}" MBARRIER_QUALIFIERS, "state:64, [a], count:32?",
+     pick_mbarrier<mbarrier_arrive>, "arrive; drop: now and in all phases to come"},
+    {"mbarrier{.arrive,.arrive_drop}.expect_tx" MBARRIER_QUALIFIERS, "state:64, [a], bytes:32",
+     pick_mbarrier<mbarrier_arrive>, "expect bytes in this phase, then arrive"},
+    {"mbarrier{.arrive,.arrive_drop}.noComplete" MBARRIER_QUALIFIERS, "state:64, [a], count:32",
+     pick_mbarrier<mbarrier_arrive>, "arrive, but not as the last"},
+    {"mbarrier{.expect_tx,.complete_tx}" MBARRIER_QUALIFIERS, "[a], bytes:32",
+     pick_mbarrier<mbarrier_tx>, "expect bytes in this phase; count them as come"},
+    {"mbarrier{.test_wait,.try_wait}" MBARRIER_QUALIFIERS, "done:p, [a], state:64, limit:32?",
+     pick_mbarrier<mbarrier_wait>, "whether the phase of the state is complete"},
+    {"mbarrier{.test_wait,.try_wait}.parity" MBARRIER_QUALIFIERS,
+     "done:p, [a], parity:32, limit:32?", pick_mbarrier<mbarrier_wait>,
+     "whether the last phase of this parity is complete"},
+    {"mbarrier.pending_count.b64", "count:32, state:64", always<mbarrier_pending_count>,
+     "the arrivals that were pending when the state was made"},
+};
+
+}  // namespace
+
+Section mbarrier_section() {
+  return {"mbarriers", ROWS, std::size(ROWS)};
+}
+
+void complete_tx(Warp& issuer, uint32_t address, uint32_t bytes) {
+  if (bytes == 0) return;  // nobody can have waited for it
+  const char* const what = "complete_tx by a copy that has landed";
+  const uint32_t mask = issuer.current->mask;
+  Mbarrier& mbarrier = find_mbarrier(issuer, mask, address, what);
+  Counts counts = unpack(mbarrier.bits);
+  add_tx(issuer, mask, address, mbarrier, &counts, -int64_t{bytes}, what);
+  update(issuer, address, mbarrier, counts);
+}
+
+void expect_arrivals(Warp& warp, uint32_t lanes, uint32_t address, uint32_t count) {
+  Mbarrier& mbarrier = find_mbarrier(warp, lanes, address, "cp.async.mbarrier.arrive");
+  Counts counts = unpack(mbarrier.bits);
+  counts.pending += count;
+  if (counts.pending > MAX_COUNT) {
+    stop(warp, lanes, "cp.async.mbarrier.arrive: too many pending arrivals on ",
+         text_of(*warp.cta->cluster, address, mbarrier), ".");
+  }
+  store(warp, address, mbarrier, counts);
+}
+
+void arrive_async(Warp& warp, uint32_t lanes, uint32_t address, uint32_t count) {
+  const char* const what = "cp.async.mbarrier.arrive";
+  Mbarrier& mbarrier = find_mbarrier(warp, lanes, address, what);
+  Counts counts = unpack(mbarrier.bits);
+  take_arrivals(warp, lanes, address, mbarrier, &counts, count, what);
+  update(warp, address, mbarrier, counts);
+}
+
+int64_t bytes_to_come(const Mbarrier& mbarrier) {
+  return unpack(mbarrier.bits).tx;
+}
+
+uint32_t arrivals_expected(const Mbarrier& mbarrier) {
+  return unpack(mbarrier.bits).expected;
+}
+
+std::string mbarrier_text(Cluster& cluster, uint32_t address, uint32_t parity) {
+  const auto found = cluster.mbarriers.find(address);
+  const std::string waited = ", parity waited for " + std::to_string(parity);
+  if (found == cluster.mbarriers.end()) return name_of(cluster, address) + waited;
+  const std::string text =
+      text_of(cluster, address, found->second) + waited + arrivals_text(found->second);
+  const Counts counts = unpack(found->second.bits);
+  if (counts.tx < 0) {
+    return text + ".\n    Likely: expect_tx asks for fewer bytes than the copies of a phase bring";
+  }
+  if (counts.tx > 0) {
+    return text +
+           ".\n    Likely: expect_tx asks for more bytes than the copies bring, or one of them was "
+           "not issued, or completes on another mbarrier";
+  }
+  if (counts.pending == counts.expected) return text;
+  return text +
+         ".\n    Likely: the count of mbarrier.init is more than arrive, or who has not arrived "
+         "waits elsewhere";
+}
+
+}  // namespace machine

@@ -1,0 +1,179 @@
+// Loads, stores, and cvta. Addresses are address.h's. It knows nothing of order: what a load acquires
+// is told to the checker with its address.
+#include <atomic>
+#include <iterator>
+#include <type_traits>
+
+#include "common/machine/ops/address.h"
+
+namespace machine {
+namespace {
+
+// T: of memory; signed ones are extended to the register.
+template <class T>
+Step load(Warp& warp, const Inst& inst, uint32_t mask) {
+  const uint32_t count = element_count(inst);
+  Addresses a;
+  resolve(warp, inst, inst.slots[count], mask, count * sizeof(T), Access::read, "ld", a);
+  look_for_poison(warp, inst, mask, a, count * sizeof(T));
+  const auto copy = [&]<class R>(R* d, uint64_t offset) {
+    for_lanes(mask, [&a, d, offset](uint32_t lane) {
+      d[lane] = static_cast<R>(*reinterpret_cast<const T*>(a.at[lane] + offset));
+    });
+  };
+  for (uint32_t i = 0; i < count; ++i) {
+    const Slot& d = inst.slots[i];
+    if (d.width == Width::w64) {
+      copy(warp.row<uint64_t>(d.row), i * sizeof(T));
+    } else {
+      copy(warp.row<uint32_t>(d.row), i * sizeof(T));
+    }
+  }
+  if (order_of(inst) == Order::acquire) std::atomic_thread_fence(std::memory_order_acquire);
+  return Step::next;
+}
+
+template <class T>
+class StoresSame final : public SameValue {
+ public:
+  StoresSame(Warp& warp, const Inst& inst, const Addresses& a) : warp_(warp), inst_(inst), a_(a) {}
+
+  bool operator()(uint32_t lane) const override {
+    const auto* const there = reinterpret_cast<const T*>(a_.at[lane] + host_delta);
+    for (uint32_t i = 0; i < element_count(inst_); ++i) {
+      if (static_cast<T>(value_of(warp_, inst_.slots[1 + i], lane)) != there[i]) return false;
+    }
+    return true;
+  }
+
+  uint64_t host_delta = 0;  // from an address to the host's
+
+ private:
+  Warp& warp_;
+  const Inst& inst_;
+  const Addresses& a_;
+};
+
+template <class T>
+Step store(Warp& warp, const Inst& inst, uint32_t mask) {
+  const uint32_t count = element_count(inst);
+  Addresses a;
+  StoresSame<T> same(warp, inst, a);
+  resolve(warp, inst, inst.slots[0], mask, count * sizeof(T), Access::write, "st", a, &same,
+          &same.host_delta);
+  if (order_of(inst) == Order::release) std::atomic_thread_fence(std::memory_order_release);
+  const auto copy = [&]<class R>(const R* b, uint64_t offset) {
+    for_lanes(mask, [&a, b, offset](uint32_t lane) {
+      *reinterpret_cast<T*>(a.at[lane] + offset) = static_cast<T>(b[lane]);
+    });
+  };
+  for (uint32_t i = 0; i < count; ++i) {
+    const Slot& b = inst.slots[1 + i];
+    if (b.width == Width::w64) {
+      copy(warp.row<const uint64_t>(b.row), i * sizeof(T));
+    } else {
+      copy(warp.row<const uint32_t>(b.row), i * sizeof(T));
+    }
+  }
+  return Step::next;
+}
+
+Handler pick_load(Opcode& opcode) {
+  const AccessQualifiers qualifiers = access_qualifiers(opcode, Order::weak);
+  opcode.set(qualifiers);
+  if (!is_vector_allowed(opcode, qualifiers.count)) return nullptr;
+  switch (opcode.type()) {
+    case Type::s8:
+      return load<int8_t>;
+    case Type::s16:
+      return load<int16_t>;
+    case Type::s32:
+      return load<int32_t>;
+    default:
+      break;
+  }
+  switch (bytes_of(opcode.type())) {
+    case 1:
+      return load<uint8_t>;
+    case 2:
+      return load<uint16_t>;
+    case 4:
+      return load<uint32_t>;
+    default:
+      return load<uint64_t>;
+  }
+}
+Handler pick_store(Opcode& opcode) {
+  const AccessQualifiers qualifiers = access_qualifiers(opcode, Order::weak);
+  opcode.set(qualifiers);
+  if (!is_vector_allowed(opcode, qualifiers.count)) return nullptr;
+  switch (bytes_of(opcode.type())) {
+    case 1:
+      return store<uint8_t>;
+    case 2:
+      return store<uint16_t>;
+    case 4:
+      return store<uint32_t>;
+    default:
+      return store<uint64_t>;
+  }
+}
+
+struct ConversionQualifiers {
+  Where space;
+  bool to_space;  // from a generic address
+};
+
+Step convert_address(Warp& warp, const Inst& inst, uint32_t mask) {
+  const auto [space, to_space] = inst.as<ConversionQualifiers>();
+  const bool shared = space == Where::shared_cta || space == Where::shared_cluster;
+  const uint64_t window = shared ? SHARED_WINDOW : space == Where::local ? LOCAL_WINDOW : 0;
+  const uint64_t kept = window == 0 ? ~0ull : shared ? 0xffffffff : ~WINDOW_MASK;
+  const uint64_t added = to_space ? 0 : window;
+  uint64_t* const d = warp.row<uint64_t>(inst.op[0]);
+  const uint64_t* const a = warp.row<uint64_t>(inst.op[1]);
+  for_lanes(mask, [=](uint32_t lane) { d[lane] = (a[lane] & kept) | added; });
+  return Step::next;
+}
+Handler pick_cvta(Opcode& opcode) {
+  opcode.set(ConversionQualifiers{where(opcode), opcode.has(".to")});
+  return convert_address;
+}
+
+#define SCOPES "{.cta,.cluster,.gpu,.sys,}"
+#define SPACES                                                                  \
+  "{.global,.shared,.shared::cta,.shared::cluster,.local,.param,.param::entry," \
+  ".param::func,.const,}"
+#define HINTS                                                                                   \
+  "{.ca,.cg,.cs,.lu,.cv,.wb,.wt,}{.nc,}"                                                        \
+  "{.L1::evict_normal,.L1::evict_unchanged,.L1::evict_first,.L1::evict_last,.L1::no_allocate,}" \
+  "{.L2::evict_normal,.L2::evict_first,.L2::evict_last,}{.L2::cache_hint,}"                     \
+  "{.L2::64B,.L2::128B,.L2::256B,}"
+#define MEMORY_TYPES "{.b8,.u8,.s8,.b16,.u16,.s16,.b32,.u32,.s32,.f32,.b64,.u64,.s64,.f64}"
+#define LOAD_ORDERS "{.weak,.volatile,.relaxed,.acquire,.mmio.relaxed,}"
+#define STORE_ORDERS "{.weak,.volatile,.relaxed,.release,.mmio.relaxed,}"
+// The order's place before or behind the space is a matter of taste.
+#define LOAD LOAD_ORDERS SCOPES SPACES LOAD_ORDERS SCOPES HINTS
+#define STORE "st" STORE_ORDERS SCOPES SPACES STORE_ORDERS SCOPES HINTS
+
+const Row ROWS[] = {
+    {"ld" LOAD MEMORY_TYPES, "d:x, [a], policy:64?", pick_load, "d = memory at a"},
+    {"ld" LOAD "{.v2,.v4}" MEMORY_TYPES, "{d:x}, [a], policy:64?", pick_load,
+     "d = 2 or 4 elements, 16 bytes at the most"},
+    {"ldu{.global,}" MEMORY_TYPES, "d:x, [a]", pick_load, "d = memory at a"},
+    {"ldu{.global,}{.v2,.v4}" MEMORY_TYPES, "{d:x}, [a]", pick_load, "as ld"},
+    {STORE MEMORY_TYPES, "[a], b:x, policy:64?", pick_store, "memory at a = b"},
+    {STORE "{.v2,.v4}" MEMORY_TYPES, "[a], {b:x}, policy:64?", pick_store,
+     "memory at a = 2 or 4 elements, 16 bytes at the most"},
+    {"cvta{.to,}{.global,.shared,.shared::cta,.shared::cluster,.local,.param,.param::entry,.const}"
+     ".u64",
+     "d:t, a:t", pick_cvta, "d = the generic address of a, or back"},
+};
+
+}  // namespace
+
+Section memory_section() {
+  return {"Loads, stores and addresses", ROWS, std::size(ROWS)};
+}
+
+}  // namespace machine

@@ -1,0 +1,42 @@
+// Operands that several families of instructions read in the same way.
+#include "common/machine/ops/operands.h"
+
+#include <cstdio>
+
+namespace machine {
+
+SharedSpace shared_space(const Opcode& opcode) {
+  if (opcode.has(".shared::cluster")) return SharedSpace::cluster;
+  const bool named = opcode.has(".shared") || opcode.has(".shared::cta");
+  return named ? SharedSpace::cta : SharedSpace::generic;
+}
+
+std::string hex(uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+uint32_t lanes_that_agree(Warp& warp, const Slot& slot, uint32_t mask) {
+  const uint64_t first = value_of(warp, slot, first_lane(mask));
+  uint32_t same = 0;
+  for_lanes(mask,
+            [&](uint32_t lane) { same |= uint32_t{value_of(warp, slot, lane) == first} << lane; });
+  return same;
+}
+
+uint32_t shared_address(Warp& warp, const Slot& slot, uint32_t lane, SharedSpace space,
+                        const char* what) {
+  const uint64_t value = value_of(warp, slot, lane) + static_cast<uint64_t>(slot.offset);
+  const uint32_t address = static_cast<uint32_t>(value);
+  if (space == SharedSpace::generic && (value & WINDOW_MASK) != SHARED_WINDOW) {
+    stop(warp, 1u << lane, what, ": the generic address ", hex(value), " is not in shared memory.");
+  }
+  if (space == SharedSpace::cta && address >> RANK_SHIFT != warp.cta->rank) {
+    stop(warp, 1u << lane, what, ": shared ", hex(address), " is not in the executing CTA (rank ",
+         warp.cta->rank, "), and .shared::cta names only its memory.");
+  }
+  return address;
+}
+
+}  // namespace machine

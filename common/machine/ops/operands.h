@@ -1,0 +1,110 @@
+// How handlers read and write operands, and how they stop. It knows rows, slots and addresses, and
+// nothing of what an instruction does.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/machine/code/isa.h"
+#include "common/machine/run/state.h"
+
+namespace machine {
+
+// ---- What a row of the decode table picks where there is nothing to choose -----------------------
+
+template <Handler F>
+Handler always(Opcode&) {
+  return F;
+}
+// The lanes of the warp come together first, where the opcode says .aligned; and where it always is.
+template <Handler F>
+Handler if_aligned_together(Opcode& opcode) {
+  opcode.convergent = opcode.has(".aligned");
+  return F;
+}
+template <Handler F>
+Handler together(Opcode& opcode) {
+  opcode.convergent = true;
+  return F;
+}
+inline Step no_operation(Warp&, const Inst&, uint32_t) {
+  return Step::next;
+}
+
+// ---- Lanes --------------------------------------------------------------------------------------
+
+inline uint32_t first_lane(uint32_t mask) {
+  return static_cast<uint32_t>(std::countr_zero(mask));
+}
+inline uint32_t lane_count(uint32_t mask) {
+  return static_cast<uint32_t>(std::popcount(mask));
+}
+
+inline uint64_t value_of(Warp& warp, const Slot& slot, uint32_t lane) {
+  return slot.width == Width::w64 ? warp.row<uint64_t>(slot.row)[lane]
+                                  : warp.row<uint32_t>(slot.row)[lane];
+}
+// Of an operand that is the same in all lanes.
+inline uint32_t immediate(Warp& warp, const Slot& slot, uint32_t mask) {
+  return warp.row<uint32_t>(slot.row)[first_lane(mask)];
+}
+inline void set_value(Warp& warp, const Slot& slot, uint32_t mask, uint64_t value) {
+  if (slot.width == Width::w64) {
+    uint64_t* const d = warp.row<uint64_t>(slot.row);
+    for_lanes(mask, [&](uint32_t lane) { d[lane] = value; });
+  } else {
+    uint32_t* const d = warp.row<uint32_t>(slot.row);
+    for_lanes(mask, [&](uint32_t lane) { d[lane] = static_cast<uint32_t>(value); });
+  }
+}
+
+// Predicates, as masks of lanes.
+inline uint32_t get_pred(Warp& warp, const Slot& slot) {
+  return slot.negated ? ~warp.pred(slot.row) : warp.pred(slot.row);
+}
+inline void set_pred(Warp& warp, uint32_t row, uint32_t mask, uint32_t value) {
+  uint32_t& d = warp.pred(row);
+  d = (d & ~mask) | (value & mask);
+}
+
+// Those lanes of the mask that have the first one's value.
+uint32_t lanes_that_agree(Warp& warp, const Slot& slot, uint32_t mask);
+
+// ---- Shared addresses -----------------------------------------------------------------------------
+
+// How an instruction names shared memory.
+enum class SharedSpace : uint8_t {
+  cta,      // .shared, .shared::cta: of the CTA that executes
+  cluster,  // .shared::cluster
+  generic,  // no state space
+};
+
+// Of an opcode with one address; .shared may stand anywhere in it.
+SharedSpace shared_space(const Opcode& opcode);
+
+// The shared::cluster address in a lane; ends in a fault if it is not one of this space.
+uint32_t shared_address(Warp& warp, const Slot& slot, uint32_t lane, SharedSpace space,
+                        const char* what);
+
+std::string hex(uint64_t value);  // "0x30400"
+
+// fault() with a sentence made of texts and numbers.
+template <class... Parts>
+[[noreturn]] void stop_as(const Rule& rule, Warp& warp, uint32_t mask, const Parts&... parts) {
+  std::string text;
+  const auto add = [&text](const auto& part) {
+    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(part)>>) {
+      text += std::to_string(part);
+    } else {
+      text += part;
+    }
+  };
+  (add(parts), ...);
+  fault(warp, mask, text, rule);
+}
+template <class... Parts>
+[[noreturn]] void stop(Warp& warp, uint32_t mask, const Parts&... parts) {
+  stop_as(rule::ILLEGAL, warp, mask, parts...);
+}
+
+}  // namespace machine

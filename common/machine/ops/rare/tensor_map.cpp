@@ -1,0 +1,133 @@
+// Instructions that change tensor maps: no kernel of this repository has one, but grouped GEMMs of
+// other people do.
+#include <algorithm>
+#include <iterator>
+
+#include "common/machine/ops/async.h"
+#include "common/machine/ops/tensor_map.h"
+
+namespace machine {
+namespace {
+
+enum class Field : uint8_t {
+  global_address,
+  rank,
+  box_dim,
+  global_dim,
+  global_stride,
+  element_stride,
+  elemtype,
+  interleave_layout,
+  swizzle_mode,
+  fill_mode,
+};
+constexpr const char* FIELDS[] = {
+    ".global_address", ".rank",     ".box_dim",           ".global_dim",   ".global_stride",
+    ".element_stride", ".elemtype", ".interleave_layout", ".swizzle_mode", ".fill_mode"};
+
+void replace_field(TensorMap& map, Field field, uint32_t index, uint64_t value) {
+  // elemtype's numbers are not those of cuTensorMapEncodeTiled.
+  constexpr TensorType TYPES[] = {
+      TensorType::u8,   TensorType::u16,  TensorType::u32,     TensorType::s32,     TensorType::u64,
+      TensorType::s64,  TensorType::f16,  TensorType::f32,     TensorType::f32_ftz, TensorType::f64,
+      TensorType::bf16, TensorType::tf32, TensorType::tf32_ftz};
+  switch (field) {
+    case Field::global_address:
+      map.base = value;
+      break;
+    case Field::rank:
+      map.rank = static_cast<uint8_t>(value + 1);
+      break;
+    case Field::box_dim:
+      map.box[index] = static_cast<uint16_t>(value);
+      break;
+    case Field::global_dim:
+      map.dims[index] = value;
+      break;
+    case Field::global_stride:
+      map.strides_bytes[index] = value;
+      break;
+    case Field::element_stride:
+      map.element_strides[index] = static_cast<uint8_t>(value);
+      break;
+    case Field::elemtype:
+      map.type = TYPES[std::min<uint64_t>(value, std::size(TYPES) - 1)];
+      break;
+    case Field::interleave_layout:
+      map.interleave = static_cast<TensorInterleave>(value);
+      break;
+    case Field::swizzle_mode:
+      map.swizzle = static_cast<TensorSwizzle>(value);
+      break;
+    case Field::fill_mode:
+      map.nan_fill = static_cast<uint8_t>(value);
+      break;
+  }
+}
+
+// [map], index?, value
+template <bool SHARED>
+Step map_replace(Warp& warp, const Inst& inst, uint32_t mask) {
+  const char* const what = "tensormap.replace";
+  for_lanes(mask, [&](uint32_t lane) {
+    const uint64_t address = global_address(warp, inst.slots[0], lane);
+    std::byte* const bytes =
+        SHARED ? shared_bytes(warp, 1u << lane,
+                              shared_address(warp, inst.slots[0], lane, SharedSpace::cta, what),
+                              128, what)
+               : map_bytes(warp, lane, address, what);
+    const Slot* const last = inst.slots + inst.slot_count - 1;
+    const uint64_t index = inst.slot_count > 2 ? value_of(warp, inst.slots[1], lane) : 0;
+    if (index >= MAX_TENSOR_RANK) {
+      stop(warp, 1u << lane, what, ": there is no dimension ", index, ".");
+    }
+    TensorMap map;
+    std::memcpy(&map, bytes, sizeof map);
+    replace_field(map, inst.as<Field>(), static_cast<uint32_t>(index), value_of(warp, *last, lane));
+    std::memcpy(bytes, &map, sizeof map);
+  });
+  ++warp.cta->cluster->changes;
+  return Step::next;
+}
+
+Handler pick_map_replace(Opcode& opcode) {
+  for (uint32_t i = 0; i < std::size(FIELDS); ++i) {
+    if (opcode.has(FIELDS[i])) opcode.set(static_cast<Field>(i));
+  }
+  return opcode.has(".global") ? map_replace<false> : map_replace<true>;
+}
+
+// [d], [a], 128: a tensor map from shared to global memory, by the whole warp
+Step map_publish(Warp& warp, const Inst& inst, uint32_t mask) {
+  const char* const what = "tensormap.cp_fenceproxy";
+  const uint32_t lane = first_lane(mask);
+  const uint64_t to = global_address(warp, inst.slots[0], lane);
+  const uint32_t from = shared_address(warp, inst.slots[1], lane, SharedSpace::cta, what);
+  std::memcpy(map_bytes(warp, lane, to, what), shared_bytes(warp, mask, from, 128, what), 128);
+  observer_of(warp).fence(warp, mask, Order::release, Scope::gpu);
+  ++warp.cta->cluster->changes;
+  return Step::next;
+}
+
+Handler pick_map_publish(Opcode& opcode) {
+  opcode.convergent = true;
+  return map_publish;
+}
+
+const Row ROWS[] = {
+    {"tensormap.replace.tile{.global_address,.rank,.box_dim,.global_dim,.global_stride,"
+     ".element_stride,.elemtype,.interleave_layout,.swizzle_mode,.fill_mode}"
+     "{.global,.shared,.shared::cta}.b1024{.b32,.b64}",
+     "[map], *", pick_map_replace, "change a field of a tensor map"},
+    {"tensormap.cp_fenceproxy.global{.shared,.shared::cta}.tensormap::generic.release"
+     "{.cta,.cluster,.gpu,.sys}.sync.aligned",
+     "[d], [a], bytes:32", pick_map_publish, "copy a tensor map, for TMA to see"},
+};
+
+}  // namespace
+
+Section rare_tensor_map_section() {
+  return {"Rarer: changes of tensor maps", ROWS, std::size(ROWS)};
+}
+
+}  // namespace machine

@@ -1,0 +1,575 @@
+// ldmatrix, stmatrix, movmatrix, mma and wgmma: operands, groups and waits. Arithmetic and layouts are
+// matrix.h's; it knows nothing of how a product is made.
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "common/machine/code/isa.h"
+#include "common/machine/ops/matrix.h"
+#include "common/machine/ops/operands.h"
+#include "common/machine/run/observer.h"
+
+namespace machine {
+namespace {
+
+MatrixType matrix_type(Type type) {
+  switch (type) {
+    case Type::f16:
+      return MatrixType::F16;
+    case Type::tf32:
+      return MatrixType::TF32;
+    case Type::e4m3:
+      return MatrixType::E4M3;
+    case Type::e5m2:
+      return MatrixType::E5M2;
+    case Type::s8:
+      return MatrixType::S8;
+    case Type::u8:
+      return MatrixType::U8;
+    default:
+      return MatrixType::BF16;
+  }
+}
+
+AccumulatorType accumulator_type(Type type) {
+  if (type == Type::f16) return AccumulatorType::F16;
+  return type == Type::s32 ? AccumulatorType::S32 : AccumulatorType::F32;
+}
+
+uint32_t* row_of(Warp& warp, const Slot& slot) {
+  return warp.row<uint32_t>(slot.row);
+}
+
+// The decimal behind `letter` in a shape such as .m64n256k16.
+uint32_t extent(std::string_view shape, char letter) {
+  uint32_t value = 0;
+  for (size_t at = shape.find(letter) + 1; at < shape.size() && std::isdigit(shape[at]); ++at) {
+    value = value * 10 + (shape[at] - '0');
+  }
+  return value;
+}
+
+// ---- What was never written ----------------------------------------------------------------------
+
+bool looks_for_poison(const Warp& warp) {
+  const Checker* const checker = warp.cta->cluster->checker.get();
+  return checker != nullptr && checker->poison_in_shared;
+}
+
+// ---- ldmatrix, stmatrix, movmatrix --------------------------------------------------------------
+
+struct MatrixQualifiers {
+  uint8_t count;
+  bool transposed;
+};
+
+uint8_t matrix_count(const Opcode& opcode) {
+  return opcode.has(".x4") ? 4 : opcode.has(".x2") ? 2 : 1;
+}
+
+// The rows' host addresses, of the lanes whose addresses count.
+void matrix_rows(Warp& warp, const Slot& base, uint32_t count, Access access, const char* what,
+                 uint8_t* chunks[LANES]) {
+  constexpr uint32_t ROW_BYTES = 16;
+  const uint32_t lanes = count == 4 ? FULL : (1u << 8 * count) - 1;
+  uint32_t addresses[LANES] = {};
+  for_lanes(lanes, [&](uint32_t lane) {
+    const uint64_t address = base.width == Width::w64 ? warp.row<uint64_t>(base.row)[lane]
+                                                      : warp.row<uint32_t>(base.row)[lane];
+    addresses[lane] = static_cast<uint32_t>(address) + static_cast<uint32_t>(base.offset);
+  });
+  if (warp.cta->cluster->checker) {
+    warp.cta->cluster->checker->shared_access(warp, lanes, addresses, ROW_BYTES, access);
+  }
+  for_lanes(lanes, [&](uint32_t lane) {
+    if (addresses[lane] % ROW_BYTES != 0) {
+      fault(warp, 1u << lane, std::string(what) + " of a row that is not aligned to 16 bytes.");
+    }
+    chunks[lane] = reinterpret_cast<uint8_t*>(
+        shared_bytes(warp, 1u << lane, addresses[lane], ROW_BYTES, what));
+  });
+  if (access == Access::write || !looks_for_poison(warp)) return;
+  for_lanes(lanes, [&](uint32_t lane) {
+    if (!has_poison(chunks[lane], ROW_BYTES)) return;
+    warp.cta->cluster->checker->never_written(warp, 1u << lane, SHARED_WINDOW | addresses[lane]);
+  });
+}
+
+Step ldmatrix(Warp& warp, const Inst& inst, uint32_t) {
+  const auto [count, transposed] = inst.as<MatrixQualifiers>();
+  uint8_t* chunks[LANES] = {};
+  matrix_rows(warp, inst.slots[count], count, Access::read, "ldmatrix", chunks);
+  uint32_t* rows[4] = {};
+  for (uint32_t i = 0; i < count; ++i) rows[i] = row_of(warp, inst.slots[i]);
+  load_matrices(count, transposed, chunks, rows);
+  return Step::next;
+}
+
+Step stmatrix(Warp& warp, const Inst& inst, uint32_t) {
+  const auto [count, transposed] = inst.as<MatrixQualifiers>();
+  uint8_t* chunks[LANES] = {};
+  matrix_rows(warp, inst.slots[0], count, Access::write, "stmatrix", chunks);
+  const uint32_t* rows[4] = {};
+  for (uint32_t i = 0; i < count; ++i) rows[i] = row_of(warp, inst.slots[1 + i]);
+  store_matrices(count, transposed, chunks, rows);
+  observer_of(warp).store(warp);
+  ++warp.cta->cluster->changes;
+  return Step::next;
+}
+
+template <Handler F>
+Handler pick_matrices(Opcode& opcode) {
+  opcode.convergent = true;
+  opcode.set(MatrixQualifiers{matrix_count(opcode), opcode.has(".trans")});
+  return F;
+}
+
+Step movmatrix(Warp& warp, const Inst& inst, uint32_t) {
+  transpose_matrix(warp.row<uint32_t>(inst.op[1]), warp.row<uint32_t>(inst.op[0]));
+  return Step::next;
+}
+
+// ---- mma.sync -----------------------------------------------------------------------------------
+
+struct ProductQualifiers {
+  MatrixType a : 4, b : 4;
+  AccumulatorType accumulator : 2;
+  bool saturates : 1;
+  bool a_in_registers : 1;  // of wgmma
+  uint16_t size;            // k of mma, n of wgmma
+};
+
+ProductQualifiers product_qualifiers(const Opcode& opcode) {
+  ProductQualifiers qualifiers{};
+  qualifiers.accumulator = accumulator_type(opcode.type(0));
+  qualifiers.a = matrix_type(opcode.type(1));
+  qualifiers.b = matrix_type(opcode.type(2));
+  qualifiers.saturates = opcode.has(".satfinite");
+  return qualifiers;
+}
+
+Step mma_sync(Warp& warp, const Inst& inst, uint32_t) {
+  const auto of = inst.as<ProductQualifiers>();
+  const Mma shape = {of.a, of.b, of.accumulator, of.size, of.saturates};
+  const uint32_t b_count = shape.k * element_bytes(shape.a_type) / 16, a_count = 2 * b_count;
+  const uint32_t d_count = accumulator_registers(shape.accumulator, 8);
+  uint32_t* rows[16] = {};
+  for (uint32_t i = 0; i < inst.slot_count; ++i) rows[i] = row_of(warp, inst.slots[i]);
+  mma(shape, rows, rows + d_count, rows + d_count + a_count, rows + d_count + a_count + b_count);
+  warp.multiplies = true;
+  return Step::next;
+}
+
+// m8n8k16 in integers: the upper half of m16n8k16.
+Step mma_sync_m8(Warp& warp, const Inst& inst, uint32_t) {
+  const auto of = inst.as<ProductQualifiers>();
+  const Mma shape = {of.a, of.b, AccumulatorType::S32, 16, of.saturates};
+  static const uint32_t ZEROS[LANES] = {};
+  uint32_t lower[2][LANES];
+  uint32_t* rows[6] = {};
+  for (uint32_t i = 0; i < std::size(rows); ++i) rows[i] = row_of(warp, inst.slots[i]);
+  uint32_t* const d[4] = {rows[0], rows[1], lower[0], lower[1]};
+  const uint32_t* const a[2] = {rows[2], ZEROS};
+  const uint32_t* const b[1] = {rows[3]};
+  const uint32_t* const c[4] = {rows[4], rows[5], ZEROS, ZEROS};
+  mma(shape, d, a, b, c);
+  warp.multiplies = true;
+  return Step::next;
+}
+
+Handler pick_mma_m8(Opcode& opcode) {
+  opcode.convergent = true;
+  opcode.set(product_qualifiers(opcode));
+  return mma_sync_m8;
+}
+
+Handler pick_mma(Opcode& opcode) {
+  opcode.convergent = true;
+  ProductQualifiers qualifiers = product_qualifiers(opcode);
+  qualifiers.size = static_cast<uint16_t>(extent(opcode.group[0], 'k'));
+  opcode.set(qualifiers);
+  const int bytes = qualifiers.size * element_bytes(qualifiers.a);
+  if (opcode.type(0) != opcode.type(3) ||
+      element_bytes(qualifiers.a) != element_bytes(qualifiers.b)) {
+    return nullptr;
+  }
+  return bytes == 16 || bytes == 32 ? mma_sync : nullptr;
+}
+
+struct DoubleShape {
+  uint16_t m, k;
+};
+
+Step mma_sync_f64(Warp& warp, const Inst& inst, uint32_t) {
+  double* rows[20] = {};  // 4 of D, 8 of A, 4 of B and 4 of C at most
+  for (uint32_t i = 0; i < inst.slot_count; ++i) rows[i] = warp.row<double>(inst.slots[i].row);
+  const auto [m, k] = inst.as<DoubleShape>();
+  double** const a = rows + m / 4;
+  mma_f64(m, k, rows, a, a + m * k / 32, a + m * k / 32 + k / 4);
+  return Step::next;
+}
+
+Handler pick_mma_f64(Opcode& opcode) {
+  opcode.convergent = true;
+  opcode.set(DoubleShape{static_cast<uint16_t>(extent(opcode.group[0], 'm')),
+                         static_cast<uint16_t>(extent(opcode.group[0], 'k'))});
+  return mma_sync_f64;
+}
+
+// ---- wgmma --------------------------------------------------------------------------------------
+
+constexpr uint32_t WARPS = 4;  // of a warpgroup
+
+// Where the operands of wgmma.mma_async stand among the slots.
+struct WgmmaSlots {
+  uint32_t a, b, scale_d, scale_a, scale_b, transpose_a, transpose_b, end;
+};
+
+WgmmaSlots wgmma_slots(const Inst& inst) {
+  const auto of = inst.as<ProductQualifiers>();
+  WgmmaSlots at;
+  at.a = accumulator_registers(of.accumulator, of.size);
+  at.b = at.a + (of.a_in_registers ? 4 : 1);
+  at.scale_d = at.b + 1;
+  at.scale_a = at.scale_d + 1;
+  at.scale_b = at.scale_a + 1;
+  at.transpose_a = at.scale_b + 1;
+  at.transpose_b = of.a_in_registers ? at.transpose_a : at.transpose_a + 1;
+  at.end = inst.slot_count;
+  return at;
+}
+
+// Completes the operations of a warpgroup before number `end`, which all its warps have issued.
+void finish_wgmma(Cta& cta, uint32_t index, uint64_t end);
+
+uint64_t uniform64(Warp& warp, const Slot& slot) {
+  return warp.row<uint64_t>(slot.row)[0];
+}
+
+bool is_set(Warp& warp, const WgmmaSlots& at, const Inst& inst, uint32_t slot) {
+  return slot < at.end && warp.row<uint32_t>(inst.slots[slot].row)[0] == 1;
+}
+
+bool negative(Warp& warp, const WgmmaSlots& at, const Inst& inst, uint32_t slot) {
+  return slot < at.end && static_cast<int32_t>(warp.row<uint32_t>(inst.slots[slot].row)[0]) < 0;
+}
+
+MatrixView view_of_a(Warp& warp, const Inst& inst, const WgmmaSlots& at, uint64_t descriptor) {
+  return MatrixView(descriptor, inst.as<ProductQualifiers>().a,
+                    is_set(warp, at, inst, at.transpose_a));
+}
+
+MatrixView view_of_b(Warp& warp, const Inst& inst, const WgmmaSlots& at, uint64_t descriptor) {
+  return MatrixView(descriptor, inst.as<ProductQualifiers>().b,
+                    is_set(warp, at, inst, at.transpose_b));
+}
+
+void check_inside(Warp& warp, const MatrixView& view, uint64_t descriptor, int first, int count,
+                  const char* operand) {
+  const Cta& cta = *warp.cta;
+  if (view.inside(first, count, SMEM_BASE, SMEM_BASE + cta.smem_bytes)) return;
+  const Segment reads = view.extent(first, count);
+  fault(warp, FULL,
+        std::string("wgmma reads ") + operand + " from shared offset " +
+            std::to_string(reads.address) + " to " + std::to_string(reads.address + reads.bytes) +
+            ", but the CTA's shared memory is from " + std::to_string(SMEM_BASE) + " to " +
+            std::to_string(SMEM_BASE + cta.smem_bytes) +
+            ": look at the descriptor's start address, LBO and SBO: " +
+            descriptor_text(descriptor) + ".",
+        rule::OUT_OF_BOUNDS);
+}
+
+// What a warp's part of an operation reads; before it does.
+void look_for_poison(Warp& warp, uint32_t pc, const MatrixView& view, int first, int count,
+                     const uint8_t* window) {
+  thread_local std::vector<Segment> segments;
+  segments.clear();
+  view.append_segments(first, count, segments);
+  for (const Segment& segment : segments) {
+    if (!has_poison(window + segment.address, segment.bytes)) continue;
+    Fragment at;
+    at.pc = pc;
+    Fragment* const before = std::exchange(warp.current, &at);
+    warp.cta->cluster->checker->never_written(
+        warp, FULL, SHARED_WINDOW | warp.cta->rank << RANK_SHIFT | segment.address);
+    warp.current = before;
+    return;
+  }
+}
+
+// Multiplies for the four warps: B is decoded once.
+void run_wgmma(Cta& cta, uint32_t group, WgmmaOp& op) {
+  const Inst& inst = *op.inst;
+  const WgmmaSlots at = wgmma_slots(inst);
+  const uint8_t* const window = reinterpret_cast<const uint8_t*>(cta.smem) - SMEM_BASE;
+  thread_local OperandA a;
+  thread_local OperandB b;
+  Warp* const warps = &cta.warps[group * WARPS];
+  const ProductQualifiers& product = inst.as<ProductQualifiers>();
+  const int n = product.size;
+  const bool cut_off = product.a == MatrixType::E4M3 && product.b == MatrixType::E4M3 &&
+                       product.accumulator == AccumulatorType::F32;
+  const bool looks = looks_for_poison(warps[0]);
+  if (looks)
+    look_for_poison(warps[0], op.pc, view_of_b(warps[0], inst, at, op.descriptor_b), 0, n, window);
+  decode_b(view_of_b(warps[0], inst, at, op.descriptor_b), n, window, b);
+  for (uint32_t i = 0; i < WARPS; ++i) {
+    Warp& warp = warps[i];
+    const bool negate =
+        negative(warp, at, inst, at.scale_a) != negative(warp, at, inst, at.scale_b);
+    if (inst.as<ProductQualifiers>().a_in_registers) {
+      const uint32_t* rows[4] = {};
+      for (uint32_t r = 0; r < 4; ++r) rows[r] = row_of(warp, inst.slots[at.a + r]);
+      decode_a(rows, inst.as<ProductQualifiers>().a, negate, a);
+    } else {
+      const int row = static_cast<int>(i) * 16;
+      if (looks)
+        look_for_poison(warp, op.pc, view_of_a(warp, inst, at, op.descriptor_a[i]), row, 16,
+                        window);
+      decode_a(view_of_a(warp, inst, at, op.descriptor_a[i]), static_cast<int>(i), window, negate,
+               a);
+    }
+    uint32_t* d[128] = {};
+    for (uint32_t r = 0; r < at.a; ++r) d[r] = row_of(warp, inst.slots[r]);
+    const bool scale_d = (op.scale_d >> i & 1) != 0;
+    if (cut_off) {
+      multiply_e4m3(a, b, scale_d, d);
+    } else {
+      multiply(a, b, product.accumulator, scale_d, product.saturates, d);
+    }
+  }
+  op.done = true;
+  cta.cluster->products += uint64_t{64} * n * wgmma_k(inst.as<ProductQualifiers>().a);
+}
+
+// What an instruction reads of `count` values of mn from `first` on, by what its descriptor says.
+// Kernels go round the same slots again and again.
+using SegmentsKey = std::tuple<uint64_t, MatrixType, bool, int, int>;
+thread_local std::map<SegmentsKey, std::vector<Segment>> known_segments;
+
+const std::vector<Segment>& segments_of(const MatrixView& view, uint64_t descriptor, int first,
+                                        int count) {
+  const SegmentsKey key = {descriptor, view.type(), view.mn_major(), first, count};
+  const auto [at, made] = known_segments.try_emplace(key);
+  if (made) view.append_segments(first, count, at->second);
+  return at->second;
+}
+
+void check_operands(Warp& warp, const Inst& inst, uint64_t group) {
+  const WgmmaSlots at = wgmma_slots(inst);
+  const int row = static_cast<int>(warp.index % WARPS * 16);
+  const int n = inst.as<ProductQualifiers>().size;
+  const bool a_in_memory = !inst.as<ProductQualifiers>().a_in_registers;
+  const uint64_t descriptor_a = a_in_memory ? uniform64(warp, inst.slots[at.a]) : 0;
+  const uint64_t descriptor_b = uniform64(warp, inst.slots[at.b]);
+  const MatrixView a = view_of_a(warp, inst, at, descriptor_a);
+  const MatrixView b = view_of_b(warp, inst, at, descriptor_b);
+  if (a_in_memory) check_inside(warp, a, descriptor_a, row, 16, "A");
+  check_inside(warp, b, descriptor_b, 0, n, "B");
+  Checker* const checker = warp.cta->cluster->checker.get();
+  if (checker == nullptr) return;
+  constexpr size_t REMEMBERED = 4096;
+  if (known_segments.size() > REMEMBERED) known_segments.clear();
+  Checker::WgmmaReads reads;
+  if (a_in_memory) reads.a = segments_of(a, descriptor_a, row, 16);
+  reads.b = segments_of(b, descriptor_b, 0, n);
+  checker->wgmma_issue(warp, inst, group, reads, {descriptor_a, descriptor_b});
+}
+
+// Each warp issues; when the fourth has, the operation can run.
+Step wgmma_mma_async(Warp& warp, const Inst& inst, uint32_t) {
+  Cta& cta = *warp.cta;
+  const uint32_t index = warp.index / WARPS, member = warp.index % WARPS;
+  if (index * WARPS + WARPS > cta.warps.size()) {
+    fault(warp, FULL,
+          "wgmma needs a whole warpgroup, but the CTA has only " +
+              std::to_string(cta.warps.size()) +
+              " warps: launch a multiple of 128 "
+              "threads.");
+  }
+  Warpgroup& group = cta.warpgroups[index];
+  warp.multiplies = true;
+  check_operands(warp, inst, group.committed[member] + 1);
+  const uint64_t number = group.issued[member]++;
+  if (number - group.first >= group.ops.size()) {
+    WgmmaOp& made = group.ops.emplace_back();
+    made.inst = &inst;
+    made.pc = warp.pc();
+  }
+  WgmmaOp& op = group.ops[number - group.first];
+  if (op.inst != &inst) {
+    fault(warp, FULL,
+          "The warps of a warpgroup must execute the same wgmma.mma_async, but another of them is "
+          "at " +
+              cta.cluster->grid->program->place(op.pc) + ".");
+  }
+  op.issued |= 1u << member;
+  op.group[member] = group.committed[member] + 1;
+  const WgmmaSlots at = wgmma_slots(inst);
+  op.scale_d |= (warp.pred(inst.slots[at.scale_d].row) & 1) << member;
+  const uint64_t b = uniform64(warp, inst.slots[at.b]);
+  if (op.issued != 1u << member && op.descriptor_b != b) {
+    fault(warp, FULL, "The warps of a warpgroup give different descriptors of B.");
+  }
+  op.descriptor_b = b;
+  if (!inst.as<ProductQualifiers>().a_in_registers)
+    op.descriptor_a[member] = uniform64(warp, inst.slots[at.a]);
+  if (op.issued == 15) {
+    ++cta.cluster->events;
+    if (Trace* trace = cta.cluster->trace)
+      op.ends = trace->wgmma(warp, inst.as<ProductQualifiers>().size);
+    if (cta.cluster->grid->policy == Policy::eager) finish_wgmma(cta, index, number + 1);
+  }
+  return Step::next;
+}
+
+Handler pick_wgmma(Opcode& opcode) {
+  opcode.convergent = true;
+  const uint32_t n = extent(opcode.group[0], 'n');
+  ProductQualifiers qualifiers = product_qualifiers(opcode);
+  qualifiers.size = static_cast<uint16_t>(n);
+  qualifiers.a_in_registers =
+      opcode.operands->size() > 1 && (*opcode.operands)[1].kind == Operand::Kind::vector;
+  opcode.set(qualifiers);
+  const bool right_k = static_cast<int>(extent(opcode.group[0], 'k')) == wgmma_k(qualifiers.a);
+  return right_k && n % 8 == 0 && n >= 8 && n <= 256 ? wgmma_mma_async : nullptr;
+}
+
+Step wgmma_fence(Warp& warp, const Inst&, uint32_t) {
+  observer_of(warp).wgmma_fence(warp);
+  return Step::next;
+}
+
+Step wgmma_commit_group(Warp& warp, const Inst&, uint32_t) {
+  ++warp.cta->warpgroups[warp.index / WARPS].committed[warp.index % WARPS];
+  return Step::next;
+}
+
+// Waits until all but the last N groups that this warp committed are complete, here for the whole
+// warpgroup. On an H200 the four warps' waits return in the same cycle where each group begins with
+// wgmma.fence, which makes the warps meet; without it a wait may return before another warp has
+// issued its part (tests/golden/answers.md, 1).
+Step wgmma_wait_group(Warp& warp, const Inst& inst, uint32_t) {
+  Cta& cta = *warp.cta;
+  const uint32_t index = warp.index / WARPS, member = warp.index % WARPS;
+  Warpgroup& group = cta.warpgroups[index];
+  const uint64_t pending = warp.row<uint32_t>(inst.op[0])[0];
+  const uint64_t committed = group.committed[member];
+  const uint64_t wanted = committed > pending ? committed - pending : 0;
+  uint64_t end = group.first;  // operations that must be complete
+  uint64_t ends = 0;           // when they are, on the timeline's clock
+  uint64_t groups[WARPS] = {};
+  for (size_t i = 0; i < group.ops.size(); ++i) {
+    const WgmmaOp& op = group.ops[i];
+    if (!(op.issued >> member & 1) || op.group[member] > wanted) break;
+    if (op.issued != 15) {
+      warp.current->wait = WaitFor::wgmma;
+      return Step::wait;
+    }
+    end = group.first + i + 1;
+    ends = op.ends;
+  }
+  finish_wgmma(cta, index, end);
+  for (uint32_t i = 0; i < WARPS; ++i) groups[i] = group.completed[i];
+  groups[member] = std::max(groups[member], wanted);
+  observer_of(warp).wgmma_wait(warp, groups, ends);
+  // Those that every warp has waited for are dropped.
+  group.waited[member] = std::max(group.waited[member], end);
+  const uint64_t all = *std::min_element(group.waited, group.waited + WARPS);
+  while (group.first < all && !group.ops.empty()) {
+    group.ops.pop_front();
+    ++group.first;
+  }
+  return Step::next;
+}
+
+#define SHAPES_N(k)                                                                            \
+  ".m64n8" k ",.m64n16" k ",.m64n24" k ",.m64n32" k ",.m64n40" k ",.m64n48" k ",.m64n56" k     \
+  ",.m64n64" k ",.m64n72" k ",.m64n80" k ",.m64n88" k ",.m64n96" k ",.m64n104" k ",.m64n112" k \
+  ",.m64n120" k ",.m64n128" k ",.m64n136" k ",.m64n144" k ",.m64n152" k ",.m64n160" k          \
+  ",.m64n168" k ",.m64n176" k ",.m64n184" k ",.m64n192" k ",.m64n200" k ",.m64n208" k          \
+  ",.m64n216" k ",.m64n224" k ",.m64n232" k ",.m64n240" k ",.m64n248" k ",.m64n256" k
+
+const char WGMMA_OPERANDS[] = "*";
+
+const Row ROWS[] = {
+    {"ldmatrix.sync.aligned.m8n8{.x1,.x2,.x4}{.trans,}.shared{::cta,}.b16", "{d:32}, [a]",
+     pick_matrices<ldmatrix>, "load 8x8 matrices; lanes 8i to 8i+7 point to the rows of matrix i"},
+    {"ldmatrix.sync.aligned{.x1,.x2,.x4}{.trans,}.m8n8.shared{::cta,}.b16", "{d:32}, [a]",
+     pick_matrices<ldmatrix>, "the same, as CUTLASS spells it"},
+    {"stmatrix.sync.aligned.m8n8{.x1,.x2,.x4}{.trans,}.shared{::cta,}.b16", "[a], {s:32}",
+     pick_matrices<stmatrix>, "store 8x8 matrices"},
+    {"stmatrix.sync.aligned{.x1,.x2,.x4}{.trans,}.m8n8.shared{::cta,}.b16", "[a], {s:32}",
+     pick_matrices<stmatrix>, "the same, as CUTLASS spells it"},
+    {"movmatrix.sync.aligned.m8n8.trans.b16", "d:32, a:32", together<movmatrix>,
+     "transpose an 8x8 matrix between lanes"},
+    {"mma.sync.aligned{.m16n8k4,.m16n8k8,.m16n8k16,.m16n8k32}.row.col{.satfinite,}{.f32,.f16,.s32}"
+     "{.bf16,.f16,.tf32,.e4m3,.e5m2,.s8,.u8}{.bf16,.f16,.tf32,.e4m3,.e5m2,.s8,.u8}{.f32,.f16,.s32}",
+     "{d:32}, {a:32}, {b:32}, {c:32}", pick_mma, "D = A * B + C on one warp"},
+    {"mma.sync.aligned.m8n8k16.row.col{.satfinite,}.s32{.s8,.u8}{.s8,.u8}.s32",
+     "{d:32}, {a:32}, {b:32}, {c:32}", pick_mma_m8, "the same with 8 rows"},
+    {"mma.sync.aligned{.m8n8k4,.m16n8k4,.m16n8k8,.m16n8k16}.row.col{.rn,}.f64.f64.f64.f64",
+     "{d:64}, {a:64}, {b:64}, {c:64}", pick_mma_f64, "D = A * B + C in double precision"},
+    {"wgmma.mma_async.sync.aligned{" SHAPES_N("k16") "}{.f32,.f16}{.bf16,.f16}{.bf16,.f16}",
+     WGMMA_OPERANDS, pick_wgmma, "D = A * B + D on a warpgroup, asynchronously"},
+    {"wgmma.mma_async.sync.aligned{" SHAPES_N("k8") "}.f32.tf32.tf32", WGMMA_OPERANDS, pick_wgmma,
+     "the same in tf32"},
+    {"wgmma.mma_async.sync.aligned{" SHAPES_N("k32") "}{.f32,.f16}{.e4m3,.e5m2}{.e4m3,.e5m2}",
+     WGMMA_OPERANDS, pick_wgmma, "the same in fp8"},
+    {"wgmma.mma_async.sync.aligned{" SHAPES_N("k32") "}{.satfinite,}.s32{.s8,.u8}{.s8,.u8}"
+                                                     "{.satfinite,}",
+     WGMMA_OPERANDS, pick_wgmma, "the same in integers"},
+    {"wgmma.fence.sync.aligned", "", together<wgmma_fence>,
+     "order accesses to registers before wgmma.mma_async"},
+    {"wgmma.commit_group.sync.aligned", "", together<wgmma_commit_group>,
+     "make a group of what was issued"},
+    {"wgmma.wait_group.sync.aligned", "n:32", together<wgmma_wait_group>,
+     "wait until at most n groups are pending"},
+};
+
+void finish_wgmma(Cta& cta, uint32_t index, uint64_t end) {
+  Warpgroup& group = cta.warpgroups[index];
+  for (uint64_t number = group.first; number < end; ++number) {
+    WgmmaOp& op = group.ops[number - group.first];
+    if (!op.done) run_wgmma(cta, index, op);
+    for (uint32_t i = 0; i < WARPS; ++i) {
+      group.completed[i] = std::max(group.completed[i], op.group[i]);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<WgmmaOperand> wgmma_operands(Warp& warp, const Inst& inst,
+                                         const WgmmaDescriptors& descriptors) {
+  const WgmmaSlots at = wgmma_slots(inst);
+  const auto [a, b] = descriptors;
+  const int n = inst.as<ProductQualifiers>().size;
+  std::vector<WgmmaOperand> operands;
+  if (!inst.as<ProductQualifiers>().a_in_registers) {
+    operands.push_back({'A', a, view_of_a(warp, inst, at, a).extent(0, 64)});
+  }
+  operands.push_back({'B', b, view_of_b(warp, inst, at, b).extent(0, n)});
+  return operands;
+}
+
+bool finish_next_wgmma(Cta& cta) {
+  for (uint32_t index = 0; index < cta.warpgroups.size(); ++index) {
+    Warpgroup& group = cta.warpgroups[index];
+    for (size_t i = 0; i < group.ops.size(); ++i) {
+      if (group.ops[i].done) continue;
+      if (group.ops[i].issued != 15) break;
+      finish_wgmma(cta, index, group.first + i + 1);
+      return true;
+    }
+  }
+  return false;
+}
+
+Section tensor_section() {
+  return {"Matrices", ROWS, std::size(ROWS)};
+}
+
+}  // namespace machine

@@ -1,0 +1,41 @@
+// Instructions that lanes of a warp, warps of a warpgroup or CTAs of a cluster execute together: what
+// other families ask of them.
+#pragma once
+
+#include <string>
+
+#include "common/machine/ops/operands.h"
+
+namespace machine {
+
+// Calls f(lanes) for the lanes of each member mask once they are all here. Lanes that have exited, or
+// that the guard keeps out, cannot come.
+template <class F>
+Step for_members(Warp& warp, const Slot& members, uint32_t mask, F&& f) {
+  const uint32_t* const masks = warp.row<uint32_t>(members.row);
+  for (uint32_t rest = mask; rest != 0;) {
+    const uint32_t lane = first_lane(rest);
+    if (!(masks[lane] >> lane & 1)) {
+      stop(warp, 1u << lane, "Lane ", lane, " executes it, but is not in its member mask ",
+           hex(masks[lane]), ".");
+    }
+    if (masks[lane] & warp.live & ~warp.current->mask) {
+      warp.current->wait = WaitFor::other_lanes;
+      return Step::wait;
+    }
+    rest &= ~masks[lane];
+  }
+  while (mask != 0) {
+    const uint32_t lanes = mask & masks[first_lane(mask)];
+    f(lanes);
+    mask &= ~lanes;
+  }
+  return Step::next;
+}
+
+// All warps of a warpgroup execute the same setmaxnreg; one that has exited never will.
+void check_warpgroup_sets_registers(Warp& warp, uint32_t mask);
+// "240 registers a thread: it has 168, and of the CTA's 64512 (168 for each of 384 threads) …"
+std::string registers_text(const Warp& warp, uint32_t count);
+
+}  // namespace machine

@@ -1,0 +1,139 @@
+// The list of device memory. It knows nothing of who accesses it.
+#include "common/machine/run/allocations.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <vector>
+
+namespace machine {
+namespace {
+
+constexpr size_t PAGE_BYTES = 4096;
+
+struct Heap {
+  std::mutex mutex;
+  std::map<uint64_t, Allocation> by_base;  // living and freed, disjoint
+  uint64_t living_bytes = 0;
+  std::atomic<uint64_t> generation{1};
+};
+
+Heap& heap() {
+  static Heap* const instance = new Heap;  // never destroyed: frees come after static destructors
+  return *instance;
+}
+
+size_t mapped_bytes(size_t bytes) {
+  return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+}
+
+// Forgets freed ranges that overlap a new one.
+void insert(Heap& heap, const Allocation& made) {
+  auto next = heap.by_base.lower_bound(made.base);
+  if (next != heap.by_base.begin()) {
+    const auto before = std::prev(next);
+    if (before->second.base + before->second.bytes > made.base) heap.by_base.erase(before);
+  }
+  while (next != heap.by_base.end() && next->first < made.base + made.bytes) {
+    next = heap.by_base.erase(next);
+  }
+  heap.by_base[made.base] = made;
+  heap.living_bytes += made.bytes;
+  ++heap.generation;
+}
+
+// A file of poison: its pages are mapped again and again, and cost nothing before they are written.
+constexpr size_t POISON_BYTES = 1 << 20;
+int poison_file() {
+  static const int file = [] {
+    const int made = memfd_create("poison", MFD_CLOEXEC);
+    const std::vector<uint64_t> words(POISON_BYTES / sizeof(uint64_t), POISON);
+    const bool whole = made >= 0 && write(made, words.data(), POISON_BYTES) == POISON_BYTES;
+    return whole ? made : -1;
+  }();
+  return file;
+}
+
+void poison(std::byte* base, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += POISON_BYTES) {
+    const size_t part = std::min(bytes - at, POISON_BYTES);
+    if (poison_file() >= 0 &&
+        mmap(base + at, part, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
+             poison_file(), 0) != MAP_FAILED) {
+      continue;
+    }
+    std::fill_n(reinterpret_cast<uint64_t*>(base + at), part / sizeof(uint64_t), POISON);
+  }
+}
+
+}  // namespace
+
+// Every allocation has pages of its own: what is freed is unmapped at once, and no two share a page
+// of the checker's shadow.
+void* allocate(size_t bytes, const std::string& what, bool poisoned) {
+  const size_t size = bytes == 0 ? 1 : bytes;
+  void* const base = mmap(nullptr, mapped_bytes(size), PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) return nullptr;
+  if (poisoned) poison(static_cast<std::byte*>(base), mapped_bytes(size));
+  const std::lock_guard lock(heap().mutex);
+  insert(heap(), {reinterpret_cast<uint64_t>(base), size, what, false});
+  return base;
+}
+
+void adopt(void* base, size_t bytes, const std::string& what) {
+  const std::lock_guard lock(heap().mutex);
+  insert(heap(), {reinterpret_cast<uint64_t>(base), bytes, what, false});
+}
+
+bool release(void* base) {
+  const std::lock_guard lock(heap().mutex);
+  const auto found = heap().by_base.find(reinterpret_cast<uint64_t>(base));
+  if (found == heap().by_base.end() || found->second.freed) return false;
+  Allocation& allocation = found->second;
+  allocation.freed = true;
+  heap().living_bytes -= allocation.bytes;
+  ++heap().generation;
+  if (allocation.what != "cudaHostRegister") munmap(base, mapped_bytes(allocation.bytes));
+  return true;
+}
+
+bool find_allocation(uint64_t address, Allocation* found) {
+  const std::lock_guard lock(heap().mutex);
+  auto next = heap().by_base.upper_bound(address);
+  if (next == heap().by_base.begin()) return false;
+  const Allocation& allocation = std::prev(next)->second;
+  if (!allocation.contains(address, 1)) return false;
+  *found = allocation;
+  return true;
+}
+
+bool nearest_allocation(uint64_t address, Allocation* found) {
+  const std::lock_guard lock(heap().mutex);
+  uint64_t best = UINT64_MAX;
+  for (const auto& [base, allocation] : heap().by_base) {
+    if (allocation.freed) continue;
+    const uint64_t end = base + allocation.bytes;
+    const uint64_t distance = address < base ? base - address : address >= end ? address - end : 0;
+    if (distance < best) {
+      best = distance;
+      *found = allocation;
+    }
+  }
+  return best != UINT64_MAX;
+}
+
+uint64_t allocation_generation() {
+  return heap().generation.load(std::memory_order_relaxed);
+}
+
+uint64_t allocated_bytes() {
+  const std::lock_guard lock(heap().mutex);
+  return heap().living_bytes;
+}
+
+}  // namespace machine

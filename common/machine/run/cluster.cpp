@@ -1,0 +1,187 @@
+// How a cluster begins: special registers, rows, shared and local memory. It knows nothing of what
+// runs then.
+#include "common/machine/run/cluster.h"
+
+#include <algorithm>
+
+#include "common/machine/check/checker.h"
+#include "common/machine/run/settings.h"
+
+namespace machine {
+namespace {
+
+Dim3 unravel(uint64_t index, const Dim3& size) {
+  return {static_cast<uint32_t>(index % size.x), static_cast<uint32_t>(index / size.x % size.y),
+          static_cast<uint32_t>(index / size.x / size.y)};
+}
+
+const Grid& grid_of(const Warp& warp) {
+  return *warp.cta->cluster->grid;
+}
+
+Dim3 thread_at(const Warp& warp, uint32_t lane) {
+  return unravel(warp.index * LANES + lane, grid_of(warp).config.block);
+}
+Dim3 cluster_at(const Warp& warp) {
+  return unravel(warp.cta->cluster->id, grid_of(warp).clusters);
+}
+Dim3 in_cluster(const Warp& warp) {
+  return unravel(warp.cta->rank, grid_of(warp).config.cluster);
+}
+
+#define EACH_AXIS(name, by_lane, dim3)                                                 \
+  {name ".x", by_lane,                                                                 \
+   [](const Warp& w, uint32_t lane) -> uint64_t { return (void)lane, (dim3).x; }},     \
+      {name ".y", by_lane,                                                             \
+       [](const Warp& w, uint32_t lane) -> uint64_t { return (void)lane, (dim3).y; }}, \
+  {                                                                                    \
+    name ".z", by_lane,                                                                \
+        [](const Warp& w, uint32_t lane) -> uint64_t { return (void)lane, (dim3).z; }  \
+  }
+#define UNIFORM(name, expression) \
+  {name, false, [](const Warp& w, uint32_t) -> uint64_t { return (void)w, (expression); }}
+#define BY_LANE(name, expression) \
+  {name, true,                    \
+   [](const Warp&, uint32_t lane) -> uint64_t { return static_cast<uint32_t>(expression); }}
+
+const SpecialRegister SPECIALS[] = {
+    EACH_AXIS("%tid", true, thread_at(w, lane)),
+    EACH_AXIS("%ntid", false, grid_of(w).config.block),
+    EACH_AXIS("%ctaid", false, w.cta->id),
+    EACH_AXIS("%nctaid", false, grid_of(w).config.grid),
+    EACH_AXIS("%clusterid", false, cluster_at(w)),
+    EACH_AXIS("%nclusterid", false, grid_of(w).clusters),
+    EACH_AXIS("%cluster_ctaid", false, in_cluster(w)),
+    EACH_AXIS("%cluster_nctaid", false, grid_of(w).config.cluster),
+    UNIFORM("%cluster_ctarank", w.cta->rank),
+    UNIFORM("%cluster_nctarank", grid_of(w).ctas_per_cluster),
+    UNIFORM("%is_explicit_cluster",
+            grid_of(w).kernel->explicit_cluster || grid_of(w).config.explicit_cluster),
+    BY_LANE("%laneid", lane),
+    BY_LANE("%lanemask_eq", 1u << lane),
+    BY_LANE("%lanemask_lt", (1u << lane) - 1),
+    BY_LANE("%lanemask_le", (2u << lane) - 1),
+    BY_LANE("%lanemask_gt", ~((2u << lane) - 1)),
+    BY_LANE("%lanemask_ge", ~((1u << lane) - 1)),
+    UNIFORM("%warpid", w.index),
+    UNIFORM("%nwarpid", 64),
+    UNIFORM("%smid",
+            (w.cta->cluster->id * grid_of(w).ctas_per_cluster + w.cta->rank) % settings().sms),
+    UNIFORM("%nsmid", settings().sms),
+    UNIFORM("%gridid", grid_of(w).launch_index),
+    // Where cooperative groups find what grid.sync works with (its driver_abi.h).
+    UNIFORM("%envreg1", reinterpret_cast<uint64_t>(grid_of(w).workspace) >> 32),
+    UNIFORM("%envreg2", static_cast<uint32_t>(reinterpret_cast<uint64_t>(grid_of(w).workspace))),
+    UNIFORM("%dynamic_smem_size", grid_of(w).config.dynamic_smem_bytes),
+    UNIFORM("%total_smem_size", (w.cta->smem_bytes + 127) / 128 * 128),
+    UNIFORM("%aggr_smem_size", w.cta->smem_bytes + SMEM_BASE),
+    UNIFORM("%reserved_smem_offset_begin", 0),
+    UNIFORM("%reserved_smem_offset_end", 0x120),
+    UNIFORM("%reserved_smem_offset_cap", SMEM_BASE),
+    // A mov reads these afresh (Control::read_clock); elsewhere they stand still.
+    UNIFORM("%clock", 0),
+    UNIFORM("%clock_hi", 0),
+    UNIFORM("%clock64", 0),
+    UNIFORM("%globaltimer", 0),
+    UNIFORM("%globaltimer_lo", 0),
+    UNIFORM("%globaltimer_hi", 0),
+};
+
+void fill_row(Warp& warp, uint32_t row, Width width, uint32_t lane, uint64_t value) {
+  if (width == Width::w64) {
+    warp.row<uint64_t>(row)[lane] = value;
+  } else {
+    warp.row<uint32_t>(row)[lane] = static_cast<uint32_t>(value);
+  }
+}
+
+void set_up_warp(Warp& warp) {
+  const Program& program = *warp.cta->cluster->grid->program;
+  const Grid& grid = *warp.cta->cluster->grid;
+  const uint32_t first = warp.index * LANES;
+  const uint32_t threads = std::min(LANES, grid.threads_per_cta - first);
+  warp.live = threads == LANES ? FULL : (1u << threads) - 1;
+  warp.fragments.emplace_back().mask = warp.live;
+  std::memcpy(warp.rows, program.image.data(), program.image.size());
+  for (const Callable& callable : program.callables) {
+    if (callable.function != nullptr) std::memset(warp.rows + callable.return_row, 0, LANES * 4);
+  }
+  for (const Program::Special& special : program.specials) {
+    uint64_t value = special.what->value(warp, 0);
+    for (uint32_t lane = 0; lane < LANES; ++lane) {
+      if (special.what->by_lane) value = special.what->value(warp, lane);
+      fill_row(warp, special.row, special.width, lane, value);
+    }
+  }
+  for (const Program::SharedSymbol& symbol : program.shared_symbols) {
+    const uint32_t address = symbol.address | warp.cta->rank << RANK_SHIFT;
+    for (uint32_t lane = 0; lane < LANES; ++lane) {
+      fill_row(warp, symbol.row, symbol.width, lane, address);
+    }
+  }
+}
+
+size_t round_up(size_t bytes) {
+  return (bytes + 1023) / 1024 * 1024;
+}
+
+}  // namespace
+
+std::unique_ptr<Cluster> make_cluster(Grid& grid, uint64_t id, std::vector<std::byte> memory,
+                                      const std::shared_ptr<GlobalShadow>& shadow) {
+  auto cluster = std::make_unique<Cluster>();
+  cluster->grid = &grid;
+  cluster->id = id;
+  cluster->random.seed(grid.seed * 1000003 + id);
+  cluster->live_threads = grid.ctas_per_cluster * grid.threads_per_cta;
+  const Program& program = *grid.program;
+  const uint32_t smem_bytes = grid.kernel->static_smem_bytes + grid.config.dynamic_smem_bytes;
+  const size_t rows = round_up(program.rows_bytes);
+  const size_t locals = round_up(size_t{LANES} * program.local_bytes);
+  const size_t cta_bytes = (rows + locals) * grid.warps_per_cta + round_up(smem_bytes);
+  memory.resize(cta_bytes * grid.ctas_per_cluster + 1024);
+  cluster->memory = std::move(memory);
+  auto* at =
+      reinterpret_cast<std::byte*>(round_up(reinterpret_cast<size_t>(cluster->memory.data())));
+  const Dim3 origin = unravel(id, grid.clusters);
+  cluster->ctas.resize(grid.ctas_per_cluster);
+  for (uint32_t rank = 0; rank < grid.ctas_per_cluster; ++rank) {
+    Cta& cta = cluster->ctas[rank];
+    cta.cluster = cluster.get();
+    cta.rank = rank;
+    const Dim3 inside = unravel(rank, grid.config.cluster);
+    cta.id = {origin.x * grid.config.cluster.x + inside.x,
+              origin.y * grid.config.cluster.y + inside.y,
+              origin.z * grid.config.cluster.z + inside.z};
+    cta.smem_bytes = smem_bytes;
+    cta.dynamic_smem = SMEM_BASE + grid.kernel->static_smem_bytes;
+    cta.smem = at;
+    std::memset(at, 0xff, smem_bytes);  // NaN in every format: what was never written shows
+    at += round_up(smem_bytes);
+    cta.live_threads = grid.threads_per_cta;
+    cta.warps.resize(grid.warps_per_cta);
+    cta.warpgroups.resize((grid.warps_per_cta + 3) / 4);
+    for (uint32_t i = 0; i < grid.warps_per_cta; ++i) {
+      Warp& warp = cta.warps[i];
+      warp.cta = &cta;
+      warp.index = i;
+      warp.in_cluster = rank * grid.warps_per_cta + i;
+      warp.registers = grid.registers;
+      warp.rows = at;
+      warp.local = at + rows;
+      at += rows + locals;
+      set_up_warp(warp);
+    }
+  }
+  if (grid.check) cluster->checker = std::make_unique<Checker>(*cluster, shadow);
+  return cluster;
+}
+
+const SpecialRegister* find_special(const std::string& name) {
+  for (const SpecialRegister& special : SPECIALS) {
+    if (name == special.name) return &special;
+  }
+  return nullptr;
+}
+
+}  // namespace machine

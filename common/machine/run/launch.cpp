@@ -1,0 +1,221 @@
+// A launch: its grid, and the worker threads that its clusters take turns on. It knows nothing of
+// what warps do.
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <list>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "common/machine/check/checker.h"
+#include "common/machine/check/hang_report.h"
+#include "common/machine/code/isa.h"
+#include "common/machine/run/cluster.h"
+#include "common/machine/run/module.h"
+#include "common/machine/run/scheduler.h"
+#include "common/machine/run/settings.h"
+#include "common/machine/run/trace.h"
+
+namespace machine {
+namespace {
+
+constexpr uint64_t IDLE_TURNS = 1 << 12;  // of clusters that poll, with no change in between
+
+// Worker threads take clusters in turn. Those that wait for other CTAs through global memory take
+// turns too; as many are begun as would be resident on the chip.
+class Launch {
+ public:
+  Launch(Grid& grid, uint64_t clusters, uint64_t resident)
+      : grid_(grid), clusters_(clusters), resident_(std::max<uint64_t>(resident, 1)) {
+    if (grid.check) shadow_ = std::make_shared<GlobalShadow>();
+  }
+
+  void run() {
+    const bool traced = !settings().trace.empty() && grid_.policy == Policy::eager;
+    const uint64_t threads = traced ? 1 : std::min<uint64_t>(settings().threads, clusters_);
+    if (traced) traces_.resize(clusters_);
+    std::vector<std::thread> workers;
+    for (uint64_t i = 1; i < threads; ++i) workers.emplace_back([this] { work(); });
+    work();
+    for (std::thread& worker : workers) worker.join();
+    if (error_) std::rethrow_exception(error_);
+    if (shadow_) report_suspects(*shadow_, *grid_.program);
+    if (traced) write_trace(grid_, events_, settings().trace);
+  }
+
+ private:
+  using Owned = std::unique_ptr<Cluster>;
+
+  void work() {
+    try {
+      while (Owned cluster = take()) {
+        const uint64_t before = cluster->changes;
+        const Outcome outcome = run_cluster(*cluster, cycle_of(*cluster), stop_);
+        give_back(std::move(cluster), outcome, before);
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!error_) error_ = std::current_exception();
+      stop_ = true;
+      changed_.notify_all();
+    }
+  }
+
+  Cycle& cycle_of(const Cluster& cluster) {
+    const std::lock_guard lock(mutex_);
+    taken_at_[cluster.id] = generation_;
+    return cycles_[cluster.id];
+  }
+
+  // The next cluster to run; null when there is none left. A new one comes before those that poll.
+  Owned take() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      if (stop_) return nullptr;
+      if (next_ < clusters_ && alive_ < resident_) {
+        ++alive_;
+        ++running_;
+        const uint64_t id = next_++;
+        std::vector<std::byte> memory;
+        if (!spare_.empty()) {
+          memory = std::move(spare_.back());
+          spare_.pop_back();
+        }
+        lock.unlock();
+        Owned cluster = make_cluster(grid_, id, std::move(memory), shadow_);
+        if (!traces_.empty()) {
+          traces_[id] = std::make_unique<Trace>(*cluster);
+          cluster->trace = traces_[id].get();
+        }
+        return cluster;
+      }
+      if (!ready_.empty()) {
+        Owned cluster = std::move(ready_.front());
+        ready_.pop_front();
+        ++running_;
+        return cluster;
+      }
+      if (alive_ == 0) return nullptr;
+      if (running_ == 0) report_hang();
+      changed_.wait(lock);
+    }
+  }
+
+  void give_back(Owned cluster, Outcome outcome, uint64_t changes_before) {
+    const std::lock_guard lock(mutex_);
+    --running_;
+    const bool changed = cluster->changes != changes_before;
+    if (changed || outcome == Outcome::done) {  // what others wait for may be there now
+      idle_turns_ = 0;
+      ++generation_;
+      while (!stuck_.empty()) {
+        ready_.push_back(std::move(stuck_.front()));
+        stuck_.pop_front();
+      }
+    }
+    if (outcome == Outcome::done) {
+      --alive_;
+      for (const Cta& cta : cluster->ctas) {
+        for (const Warp& warp : cta.warps) grid_.executed += warp.executed;
+      }
+      grid_.products += cluster->products;
+      if (cluster->trace) {
+        const std::vector<Trace::Event>& events = cluster->trace->events();
+        events_.insert(events_.end(), events.begin(), events.end());
+        traces_[cluster->id].reset();
+      }
+      cycles_.erase(cluster->id);
+      taken_at_.erase(cluster->id);
+      spare_.push_back(std::move(cluster->memory));
+    } else if (taken_at_[cluster->id] != generation_ && !changed) {  // it has not seen what changed
+      ready_.push_back(std::move(cluster));
+    } else if (outcome == Outcome::turn && (changed || ++idle_turns_ <= IDLE_TURNS)) {
+      ready_.push_back(std::move(cluster));
+    } else {
+      stuck_.push_back(std::move(cluster));
+    }
+    changed_.notify_all();
+  }
+
+  [[noreturn]] void report_hang() {
+    std::vector<Cluster*> stuck;
+    for (const Owned& cluster : stuck_) stuck.push_back(cluster.get());
+    bool is_livelock = false;
+    std::string report = hang_report(stuck, &is_livelock);
+    if (next_ < clusters_) {
+      report += "\n  " + std::to_string(clusters_ - next_) +
+                " clusters have not begun: no more than " + std::to_string(resident_) +
+                " are resident together.";
+    }
+    const Rule& rule = is_livelock ? rule::LIVELOCK : rule::DEADLOCK;
+    throw Error(Error::Kind::hang, report + report_end(*grid_.program, rule), rule,
+                hang_origin(*stuck.front()));
+  }
+
+  Grid& grid_;
+  const uint64_t clusters_, resident_;
+  std::shared_ptr<GlobalShadow> shadow_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::list<Owned> ready_, stuck_;
+  std::vector<std::vector<std::byte>> spare_;
+  std::vector<std::unique_ptr<Trace>> traces_;  // of the clusters, if there is a timeline
+  std::vector<Trace::Event> events_;            // of those that are done
+  std::map<uint64_t, Cycle> cycles_;            // of clusters that are not done
+  std::map<uint64_t, uint64_t> taken_at_;       // generation_ when they last began to run
+  uint64_t generation_ = 0;                     // how often a cluster has changed something
+  uint64_t next_ = 0, alive_ = 0, running_ = 0;
+  uint64_t idle_turns_ = 0;  // turns in which clusters polled, since one changed something
+  std::atomic<bool> stop_{false};
+  std::exception_ptr error_;
+};
+
+// How many CTAs an SM holds, as far as threads and shared memory decide.
+uint64_t ctas_per_sm(const Grid& grid) {
+  constexpr uint64_t SM_THREADS = 2048, SM_CTAS = 32, SM_SMEM_BYTES = 233472, CTA_RESERVED = 1024;
+  const uint64_t smem =
+      grid.kernel->static_smem_bytes + grid.config.dynamic_smem_bytes + CTA_RESERVED;
+  return std::min(
+      {SM_CTAS, SM_THREADS / (uint64_t{grid.warps_per_cta} * LANES), SM_SMEM_BYTES / smem});
+}
+
+}  // namespace
+
+void launch(const Module& module, const Kernel& kernel, const LaunchConfig& config,
+            const void* param_block) {
+  static std::atomic<uint32_t> launches{0};
+  const std::shared_ptr<const Program> program = module.program(kernel);
+  Grid grid;
+  grid.program = program.get();
+  grid.kernel = &kernel;
+  grid.config = config;
+  grid.ctas_per_cluster = static_cast<uint32_t>(config.cluster.count());
+  grid.clusters = {config.grid.x / config.cluster.x, config.grid.y / config.cluster.y,
+                   config.grid.z / config.cluster.z};
+  grid.threads_per_cta = static_cast<uint32_t>(config.block.count());
+  grid.warps_per_cta = (grid.threads_per_cta + LANES - 1) / LANES;
+  const auto* params = static_cast<const uint8_t*>(param_block);
+  grid.params.assign(params, params + kernel.param_bytes);
+  grid.registers = (config.registers != 0 ? config.registers : kernel.registers) / 8 * 8;
+  grid.policy = settings().policy;
+  grid.check = settings().check;
+  grid.seed = settings().seed;
+  grid.launch_index = ++launches;
+  constexpr size_t WORKSPACE_BYTES = 8;  // its size and the barrier
+  const std::unique_ptr<void, bool (*)(void*)> workspace(
+      config.cooperative ? allocate(WORKSPACE_BYTES, "a cooperative launch") : nullptr, release);
+  if (workspace) std::memset(workspace.get(), 0, WORKSPACE_BYTES);
+  grid.workspace = workspace.get();
+  const auto start = std::chrono::steady_clock::now();
+  Launch(grid, grid.clusters.count(), settings().sms * ctas_per_sm(grid) / grid.ctas_per_cluster)
+      .run();
+  if (!settings().stats) return;
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  std::fprintf(stderr, "machine: %s: %llu warp instructions, %llu products of wgmma, %.6f s\n",
+               kernel.name.c_str(), static_cast<unsigned long long>(grid.executed),
+               static_cast<unsigned long long>(grid.products), seconds.count());
+}
+
+}  // namespace machine

@@ -1,0 +1,96 @@
+// Modules: variables are placed at once, kernels decoded when first launched. It runs nothing.
+#include "common/machine/run/module.h"
+
+#include "common/machine/code/isa.h"
+
+namespace machine {
+
+Module::Module(std::string_view text) : ptx_(parse(text)) {
+  for (const Variable& variable : ptx_.variables) {
+    if (variable.space == Space::shared) continue;
+    const bool constant = variable.space == Space::constant;
+    void* const base =
+        allocate(variable.bytes, (constant ? "constant " : "variable ") + variable.name);
+    if (base == nullptr) {
+      throw Error(Error::Kind::refused, "There is no memory for variable " + variable.name + ".");
+    }
+    std::memcpy(base, variable.initial.data(), variable.initial.size());
+    variables_[variable.name] = {base, variable.bytes};
+  }
+  for (const Variable& variable : ptx_.variables) {
+    for (const auto& [offset, name] : variable.addresses) {
+      auto* const at = static_cast<std::byte*>(variables_.at(variable.name).base) + offset;
+      uint64_t address = 0;
+      std::memcpy(&address, at, sizeof address);
+      const uint64_t of_variable = this->variable(name, nullptr);
+      address += of_variable != 0 ? of_variable : function_address(ptx_, name);
+      std::memcpy(at, &address, sizeof address);
+    }
+  }
+  for (const Function& function : ptx_.functions) {
+    if (function.entry) kernels_.push_back(describe_kernel(ptx_, function));
+  }
+}
+
+Module::~Module() {
+  for (const auto& [name, placed] : variables_) release(placed.base);
+}
+
+uint64_t Module::variable(const std::string& name, size_t* bytes) const {
+  const auto found = variables_.find(name);
+  if (found == variables_.end()) return 0;
+  if (bytes != nullptr) *bytes = found->second.bytes;
+  return reinterpret_cast<uint64_t>(found->second.base);
+}
+
+std::shared_ptr<const Program> Module::program(const Kernel& kernel) const {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<const Program>& program = programs_[kernel.name];
+  if (program == nullptr) {
+    for (const Function& function : ptx_.functions) {
+      if (function.entry && function.name == kernel.name) {
+        try {
+          program = decode(*this, ptx_, function, kernel);
+        } catch (const Error& error) {
+          Origin origin = error.origin;
+          origin.kernel = kernel_text(kernel);
+          throw Error(error.kind,
+                      "PTX machine: kernel " + origin.kernel + " cannot run: " + error.what(),
+                      error.rule, origin);
+        }
+      }
+    }
+  }
+  return program;
+}
+
+uint64_t variable_address(const Module& module, const std::string& name) {
+  return module.variable(name, nullptr);
+}
+
+std::shared_ptr<Module> load_module(std::string_view ptx) {
+  return std::make_shared<Module>(ptx);
+}
+
+std::vector<std::string> kernel_names(const Module& module) {
+  std::vector<std::string> names;
+  for (const Kernel& kernel : module.kernels()) names.push_back(kernel.name);
+  return names;
+}
+
+void prepare(const Module& module, const Kernel& kernel) {
+  module.program(kernel);
+}
+
+const Kernel* find_kernel(const Module& module, const std::string& name) {
+  for (const Kernel& kernel : module.kernels()) {
+    if (kernel.name == name) return &kernel;
+  }
+  return nullptr;
+}
+
+void* find_variable(const Module& module, const std::string& name, size_t* bytes) {
+  return reinterpret_cast<void*>(module.variable(name, bytes));
+}
+
+}  // namespace machine

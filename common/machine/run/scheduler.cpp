@@ -1,0 +1,278 @@
+// Which warp of a cluster runs, and for how long; what happens when none can. It knows nothing of what
+// instructions do, but for the fragments that they leave.
+#include "common/machine/run/scheduler.h"
+
+#include <algorithm>
+
+#include "common/machine/ops/operands.h"
+#include "common/machine/run/observer.h"
+
+namespace machine {
+
+void start_copy(Cluster& cluster, const AsyncCopyPtr& copy) {
+  if (cluster.grid->policy == Policy::eager) {
+    copy->finish();
+  } else {
+    while (!cluster.in_flight.empty() && cluster.in_flight.front()->done) {
+      cluster.in_flight.pop_front();
+    }
+    cluster.in_flight.push_back(copy);
+  }
+}
+
+namespace {
+constexpr uint64_t QUANTUM = 4096;          // instructions of a warp in turn
+constexpr uint64_t SLICE = 1 << 20;         // of a cluster that polls global memory,
+constexpr uint64_t IDLE_SLICE = 1 << 13;    // and of one that meanwhile changes nothing
+constexpr uint64_t LAND_AFTER = 1 << 16;    // without a change: someone may probe for a copy
+constexpr uint64_t IDLE_LIMIT = 200 << 20;  // of a cluster without a change: a livelock
+constexpr uint64_t ROUNDS_LIMIT = 1 << 15;  // of probes that all return false
+
+constexpr uint64_t CYCLE_AFTER =
+    1 << 16;  // without a change: registers may come back to what they were
+
+bool may_run(const Warp& warp, const Fragment& fragment, uint64_t events) {
+  if (fragment.give_up) return true;
+  switch (fragment.wait) {
+    case WaitFor::nothing:
+      return true;
+    case WaitFor::other_lanes:
+      return fragment.mask == warp.live || fragment.seen_events != events;
+    default:
+      return fragment.seen_events != events;
+  }
+}
+
+// Runs one cluster. What a warp does between two looks at the others is at most a quantum.
+class Runner {
+ public:
+  Runner(Cluster& cluster, Cycle& cycle, const std::atomic<bool>& stop)
+      : cluster_(cluster),
+        cycle_(cycle),
+        grid_(*cluster.grid),
+        code_(grid_.program->code.data()),
+        stop_(stop) {}
+
+  Outcome run() {
+    uint64_t executed = 0, idle = 0, rounds = 0, changes = cluster_.changes, fingerprint = 0;
+    for (;;) {
+      if (stop_.load(std::memory_order_relaxed)) return Outcome::done;
+      const uint64_t ran = run_warps();
+      executed += ran;
+      if (cluster_.live_threads == 0) {
+        drain();
+        return Outcome::done;
+      }
+      if (cluster_.changes != changes) {
+        changes = cluster_.changes;
+        idle = rounds = 0;
+      } else {
+        idle += ran;
+      }
+      if (grid_.policy == Policy::random) land_some();
+      if (ran > 0) {
+        if (idle > LAND_AFTER && land_one()) continue;
+        if (idle > IDLE_LIMIT) return Outcome::stuck;
+        const bool lands = cluster_.in_flight.empty();
+        const bool waits = idle > IDLE_SLICE && lands;
+        if (cluster_.polled_global && executed > SLICE) return Outcome::turn;
+        if (cluster_.polled_global && waits) return comes_back() ? Outcome::stuck : Outcome::turn;
+        if (idle > CYCLE_AFTER && lands && comes_back()) return Outcome::stuck;
+        continue;
+      }
+      if (land_one()) continue;
+      // Nothing runs and nothing is in flight: probes that may time out do so, once a round. A round
+      // that changes neither memory nor a register is followed by others like it.
+      if (!time_out_probes()) return Outcome::stuck;
+      if (++rounds > ROUNDS_LIMIT) return Outcome::stuck;
+      if (std::has_single_bit(rounds)) {
+        fingerprint = hash_registers();
+      } else if (std::has_single_bit(rounds - 1) && hash_registers() == fingerprint) {
+        return Outcome::stuck;
+      }
+    }
+  }
+
+ private:
+  uint64_t run_warps() {
+    uint64_t ran = 0;
+    if (grid_.policy != Policy::random) {
+      for (Cta& cta : cluster_.ctas) {
+        for (Warp& warp : cta.warps) ran += run_warp(warp, QUANTUM);
+      }
+      return ran;
+    }
+    // Any warp, for any while: sometimes one instruction, sometimes far ahead of the others.
+    const size_t warps = cluster_.ctas.size() * grid_.warps_per_cta;
+    const size_t first = cluster_.random() % warps;
+    for (size_t i = 0; i < warps; ++i) {
+      const size_t at = (first + i) % warps;
+      Warp& warp = cluster_.ctas[at / grid_.warps_per_cta].warps[at % grid_.warps_per_cta];
+      ran += run_warp(warp, 1ull << cluster_.random() % 12);
+      if (ran > 0) break;
+    }
+    return ran;
+  }
+
+  // Instructions that it executed; 0 if no fragment can run.
+  uint64_t run_warp(Warp& warp, uint64_t quantum) {
+    uint64_t ran = 0;
+    while (ran < quantum) {
+      Fragment* const fragment = pick(warp);
+      if (fragment == nullptr) break;
+      ran += run_fragment(warp, *fragment, quantum - ran);
+    }
+    warp.executed += ran;
+    return ran;
+  }
+
+  // Fragments at the same pc become one; then the lowest pc that can run, so that those ahead wait
+  // for those behind. One that runs for a whole quantum lets another have its turn: it may wait for
+  // what that one writes.
+  Fragment* pick(Warp& warp) {
+    std::vector<Fragment>& all = warp.fragments;
+    if (all.size() == 1) {
+      return may_run(warp, all[0], cluster_.events) ? &all[0] : nullptr;
+    }
+    const auto mergeable = [](const Fragment& fragment) {
+      return fragment.wait == WaitFor::nothing || fragment.wait == WaitFor::other_lanes;
+    };
+    for (size_t i = 0; i < all.size(); ++i) {
+      for (size_t j = all.size() - 1; j > i; --j) {
+        if (all[i].pc != all[j].pc || !mergeable(all[i]) || !mergeable(all[j])) continue;
+        all[i].mask |= all[j].mask;
+        all[i].wait = WaitFor::nothing;
+        all.erase(all.begin() + static_cast<long>(j));
+      }
+    }
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      Fragment* best = nullptr;
+      for (Fragment& fragment : all) {
+        if (fragment.had_turn || !may_run(warp, fragment, cluster_.events)) continue;
+        if (best == nullptr || fragment.pc < best->pc) best = &fragment;
+      }
+      if (best != nullptr) return best;
+      for (Fragment& fragment : all) fragment.had_turn = false;
+    }
+    return nullptr;
+  }
+
+  uint64_t run_fragment(Warp& warp, Fragment& fragment, uint64_t budget) {
+    // Until it meets or overtakes another that could go on with it.
+    uint32_t limit = UINT32_MAX;
+    for (const Fragment& other : warp.fragments) {
+      if (&other != &fragment && other.pc > fragment.pc) limit = std::min(limit, other.pc);
+    }
+    warp.current = &fragment;
+    uint64_t ran = 0;
+    while (ran < budget) {
+      const Inst& inst = code_[fragment.pc];
+      uint32_t mask = fragment.mask;
+      ++ran;
+      if (inst.guard != 0) {
+        const uint32_t taken = warp.pred(inst.guard);
+        mask &= inst.guard_not ? ~taken : taken;
+        if (mask == 0) {
+          if (++fragment.pc >= limit) return ran;
+          continue;
+        }
+      }
+      if (inst.convergent && mask != warp.live) {
+        fragment.wait = WaitFor::other_lanes;
+        fragment.seen_events = cluster_.events;
+        return ran - 1;
+      }
+      if (inst.touches_async) observer_of(cluster_).touch_registers(warp, inst, mask);
+      const Step step = inst.run(warp, inst, mask);
+      if (warp.current == nullptr) return ran;  // the fragments are others now
+      fragment.give_up = false;
+      if (step == Step::wait) {
+        fragment.seen_events = cluster_.events;
+        return ran - 1;
+      }
+      fragment.wait = WaitFor::nothing;
+      if (cluster_.trace) warp.clock += Model::INSTRUCTION;
+      if (step == Step::next) ++fragment.pc;
+      if (fragment.pc >= limit) return ran;
+    }
+    if (warp.fragments.size() > 1) fragment.had_turn = true;
+    return ran;
+  }
+
+  // ---- Asynchronous copies ----
+  // Lazily: the one that was started last, so that nothing lands in the order of the program.
+  bool land_one() {
+    while (!cluster_.in_flight.empty()) {
+      size_t at = cluster_.in_flight.size() - 1;
+      if (grid_.policy == Policy::random) at = cluster_.random() % cluster_.in_flight.size();
+      const AsyncCopyPtr copy = cluster_.in_flight[at];
+      cluster_.in_flight.erase(cluster_.in_flight.begin() + static_cast<long>(at));
+      if (copy->done) continue;
+      copy->finish();
+      signal(cluster_);
+      return true;
+    }
+    return false;
+  }
+
+  void land_some() {
+    while (!cluster_.in_flight.empty() && cluster_.random() % 2 == 0) land_one();
+    for (Cta& cta : cluster_.ctas) {
+      if (cluster_.random() % 2 == 0) finish_next_wgmma(cta);
+    }
+  }
+
+  void drain() {
+    while (land_one()) {
+    }
+  }
+
+  // ---- When nothing changes ----
+  bool comes_back() {
+    return cycle_.closes(hash_registers(), cluster_.changes, grid_.policy == Policy::random);
+  }
+
+  bool time_out_probes() {
+    bool any = false;
+    for (Cta& cta : cluster_.ctas) {
+      for (Warp& warp : cta.warps) {
+        for (Fragment& fragment : warp.fragments) {
+          if (fragment.wait != WaitFor::mbarrier) continue;
+          fragment.give_up = true;
+          any = true;
+        }
+      }
+    }
+    return any;
+  }
+
+  uint64_t hash_registers() const {
+    uint64_t hash = 14695981039346656037u;  // FNV-1a over words
+    const auto add = [&hash](uint64_t word) { hash = (hash ^ word) * 1099511628211u; };
+    const size_t first = grid_.program->image.size() / 8;
+    for (const Cta& cta : cluster_.ctas) {
+      for (const Warp& warp : cta.warps) {
+        for (const Fragment& fragment : warp.fragments)
+          add(fragment.pc ^ uint64_t{fragment.mask} << 32);
+        if (warp.fragments.empty()) continue;
+        const auto* words = reinterpret_cast<const uint64_t*>(warp.rows);
+        for (size_t i = first; i < grid_.program->rows_bytes / 8; ++i) add(words[i]);
+      }
+    }
+    return hash;
+  }
+
+  Cluster& cluster_;
+  Cycle& cycle_;
+  const Grid& grid_;
+  const Inst* const code_;
+  const std::atomic<bool>& stop_;
+};
+
+}  // namespace
+
+Outcome run_cluster(Cluster& cluster, Cycle& cycle, const std::atomic<bool>& stop) {
+  return Runner(cluster, cycle, stop).run();
+}
+
+}  // namespace machine

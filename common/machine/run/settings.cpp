@@ -1,0 +1,111 @@
+// Reads the MACHINE_ variables, and refuses what makes no sense. It knows nothing of who asks.
+#include "common/machine/run/settings.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <iterator>
+#include <sstream>
+#include <thread>
+
+namespace machine {
+namespace {
+
+uint64_t number_from(const char* name, uint64_t fallback, uint64_t least, uint64_t most) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr || *text == '\0') return fallback;
+  uint64_t value = 0;
+  const char* const end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, value);
+  if (stop != end || error != std::errc() || value < least || value > most) {
+    throw Error(Error::Kind::refused, std::string(name) + " is '" + text +
+                                          "' but must be a whole number from " +
+                                          std::to_string(least) + " to " + std::to_string(most) +
+                                          ", as " + std::to_string(fallback) + ".");
+  }
+  return value;
+}
+
+Policy policy_from(const char* name) {
+  const char* const text = std::getenv(name);
+  const std::string policy = text == nullptr || *text == '\0' ? "eager" : text;
+  if (policy == "eager") return Policy::eager;
+  if (policy == "lazy") return Policy::lazy;
+  if (policy == "random") return Policy::random;
+  throw Error(Error::Kind::refused,
+              std::string(name) + " is '" + policy + "' but must be eager, lazy or random.");
+}
+
+constexpr const char* NAMES[] = {"MACHINE_POLICY", "MACHINE_SEED",    "MACHINE_CHECK",
+                                 "MACHINE_SMS",    "MACHINE_THREADS", "MACHINE_STATS",
+                                 "MACHINE_TRACE",  "MACHINE_REPORTS", "MACHINE_IGNORE",
+                                 "MACHINE_POISON", "MACHINE_JSON"};
+
+void check_names() {
+  std::string known;
+  for (const char* const name : NAMES) known += (known.empty() ? "" : ", ") + std::string(name);
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text(*variable);
+    const std::string_view name = text.substr(0, text.find('='));
+    if (!name.starts_with("MACHINE_")) continue;
+    if (std::find(std::begin(NAMES), std::end(NAMES), name) != std::end(NAMES)) continue;
+    throw Error(Error::Kind::refused,
+                std::string(name) + " is no setting of the PTX machine: it has " + known + ".");
+  }
+}
+
+bool reports_all(const char* name) {
+  const char* const text = std::getenv(name);
+  const std::string which = text == nullptr || *text == '\0' ? "first" : text;
+  if (which == "all") return true;
+  if (which == "first") return false;
+  throw Error(Error::Kind::refused,
+              std::string(name) + " is '" + which + "' but must be first or all.");
+}
+
+// "proxy-war,never-written"
+std::set<std::string> rules_from(const char* name) {
+  const char* const text = std::getenv(name);
+  std::set<std::string> rules;
+  std::istringstream words(text == nullptr ? "" : text);
+  for (std::string word; std::getline(words, word, ',');) {
+    std::string known;
+    for (const Rule& rule : rule::IGNORABLE) {
+      if (word == rule.name) rules.insert(word);
+      known += (known.empty() ? "" : ", ") + std::string(rule.name);
+    }
+    if (rules.contains(word)) continue;
+    throw Error(Error::Kind::refused,
+                std::string(name) + ": there is no rule '" + word + "'; there are " + known + ".");
+  }
+  return rules;
+}
+
+Settings read() {
+  check_names();
+  Settings made;
+  made.policy = policy_from("MACHINE_POLICY");
+  made.seed = number_from("MACHINE_SEED", 1, 0, UINT64_MAX);
+  made.check = number_from("MACHINE_CHECK", 1, 0, 1) != 0;
+  made.all_reports = reports_all("MACHINE_REPORTS");
+  made.ignored = rules_from("MACHINE_IGNORE");
+  made.poison = number_from("MACHINE_POISON", 1, 0, 1) != 0;
+  made.stats = number_from("MACHINE_STATS", 0, 0, 1) != 0;
+  made.sms = static_cast<uint32_t>(number_from("MACHINE_SMS", 132, 1, 1024));
+  const uint64_t cores = std::max(1u, std::thread::hardware_concurrency());
+  made.threads = static_cast<uint32_t>(number_from("MACHINE_THREADS", cores, 1, 1024));
+  if (const char* json = std::getenv("MACHINE_JSON")) made.json = json;
+  if (const char* trace = std::getenv("MACHINE_TRACE")) made.trace = trace;
+  return made;
+}
+
+}  // namespace
+
+Settings& settings() {
+  static Settings instance = read();
+  return instance;
+}
+
+}  // namespace machine

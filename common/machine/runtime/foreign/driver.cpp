@@ -1,0 +1,276 @@
+// The driver's calls that concern no work: errors, devices, contexts, tensor maps, entry points.
+#include "common/machine/runtime/foreign/driver.h"
+
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "common/machine/ops/tensor_map.h"
+#include "common/machine/runtime/device.h"
+
+extern "C" {
+// Generated: pairs of names, as cuda.h renames cuMemAlloc to cuMemAlloc_v2; the last is null.
+extern const char* const ptx_machine_renamed[];
+}
+
+namespace machine::runtime {
+namespace {
+
+// The one context that there is, current in every thread.
+CUcontext the_context() {
+  static char context;
+  return reinterpret_cast<CUcontext>(&context);
+}
+
+CUresult check_device(CUdevice device) {
+  return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+// By the name in the documentation, as a program that was compiled for `version` calls it.
+void* entry_point(const std::string& name, int version) {
+  std::string exported = name;
+  for (const char* const* pair = ptx_machine_renamed; *pair != nullptr; pair += 2) {
+    if (name == pair[0]) exported = pair[1];
+  }
+  if (version < 13000 && name == "cuCtxCreate") exported = "cuCtxCreate_v2";
+  Dl_info self;
+  if (dladdr(reinterpret_cast<void*>(&cuInit), &self) == 0) return nullptr;
+  void* const library = dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  return library == nullptr ? nullptr : dlsym(library, exported.c_str());
+}
+
+cudaError_t find_entry_point(const char* name, void** function, unsigned version,
+                             cudaDriverEntryPointQueryResult* result) {
+  if (name == nullptr || function == nullptr) return cudaErrorInvalidValue;
+  *function = entry_point(name, static_cast<int>(version));
+  if (result != nullptr) {
+    *result =
+        *function == nullptr ? cudaDriverEntryPointSymbolNotFound : cudaDriverEntryPointSuccess;
+  }
+  return cudaSuccess;
+}
+
+CUresult refuse_argument(const char* call, const std::string& sentence) {
+  std::fprintf(stderr, "PTX machine: %s: %s\n", call, sentence.c_str());
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+}  // namespace
+}  // namespace machine::runtime
+
+using namespace machine;
+using namespace machine::runtime;
+
+extern "C" {
+
+// ---- errors and versions ------------------------------------------------------------------------
+
+CUresult cuInit(unsigned flags) {
+  return flags == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuDriverGetVersion(int* version) {
+  *version = CUDA_VERSION;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorName(CUresult status, const char** name) {
+  *name = driver_error_name(status);
+  return *name == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorString(CUresult status, const char** text) {
+  *text = driver_error_name(status) == nullptr ? nullptr : error_text(status);
+  return *text == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+// ---- devices ------------------------------------------------------------------------------------
+
+CUresult cuDeviceGetCount(int* count) {
+  *count = 1;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGet(CUdevice* device, int ordinal) {
+  *device = 0;
+  return check_device(ordinal);
+}
+
+CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
+  return forward([&] {
+    cudaDeviceProp properties;
+    const cudaError_t status = cudaGetDeviceProperties(&properties, device);
+    if (status == cudaSuccess) {
+      std::snprintf(name, static_cast<size_t>(length), "%s", properties.name);
+    }
+    return status;
+  });
+}
+
+CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
+  std::memcpy(uuid->bytes, "PTX machine\0\0\0\0", sizeof uuid->bytes);
+  return check_device(device);
+}
+
+CUresult cuDeviceTotalMem(size_t* bytes, CUdevice device) {
+  size_t free_bytes = 0;
+  cudaMemGetInfo(&free_bytes, bytes);
+  return check_device(device);
+}
+
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
+  return forward([&] {
+    return cudaDeviceGetAttribute(value, static_cast<cudaDeviceAttr>(attribute), device);
+  });
+}
+
+// ---- contexts -----------------------------------------------------------------------------------
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  *context = the_context();
+  return check_device(device);
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
+  return check_device(device);
+}
+
+CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned) {
+  return check_device(device);
+}
+
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
+  *flags = 0;
+  *active = 1;
+  return check_device(device);
+}
+
+CUresult cuCtxCreate_v2(CUcontext* context, unsigned, CUdevice device) {
+  *context = the_context();
+  return check_device(device);
+}
+
+#if CUDA_VERSION >= 13000
+CUresult cuCtxCreate_v4(CUcontext* context, CUctxCreateParams*, unsigned, CUdevice device) {
+  *context = the_context();
+  return check_device(device);
+}
+#endif
+
+CUresult cuCtxDestroy(CUcontext) {
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetCurrent(CUcontext* context) {
+  *context = the_context();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetCurrent(CUcontext) {
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPushCurrent(CUcontext) {
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPopCurrent(CUcontext* context) {
+  if (context != nullptr) *context = the_context();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetDevice(CUdevice* device) {
+  *device = 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSynchronize() {
+  return forward([] { return cudaDeviceSynchronize(); });
+}
+
+CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  return to_driver(cudaDeviceGetStreamPriorityRange(least, greatest));
+}
+
+CUresult cuCtxGetApiVersion(CUcontext, unsigned* version) {
+  *version = 3020;  // what every driver says
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetLimit(CUlimit, size_t) {
+  return CUDA_SUCCESS;
+}
+
+// ---- tensor maps --------------------------------------------------------------------------------
+
+CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank,
+                                void* base, const cuuint64_t* dims, const cuuint64_t* strides,
+                                const cuuint32_t* box, const cuuint32_t* element_strides,
+                                CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                CUtensorMapL2promotion l2_promotion,
+                                CUtensorMapFloatOOBfill oob_fill) {
+  static_assert(sizeof(cuuint64_t) == 8 && sizeof(cuuint32_t) == 4);
+  if (map == nullptr || reinterpret_cast<uint64_t>(map) % 64 != 0) {
+    return refuse_argument("cuTensorMapEncodeTiled",
+                           "the tensor map must lie at a multiple of 64 bytes.");
+  }
+  TensorMapArgs args;
+  args.type = type;
+  args.rank = rank;
+  args.base = reinterpret_cast<uint64_t>(base);
+  args.dims = dims;
+  args.strides_bytes = strides;
+  args.box = box;
+  args.element_strides = element_strides;
+  args.interleave = interleave;
+  args.swizzle = swizzle;
+  args.l2_promotion = l2_promotion;
+  args.oob_fill = oob_fill;
+  TensorMap made;
+  const std::string wrong = encode_tiled(args, &made);
+  if (!wrong.empty()) return refuse_argument("cuTensorMapEncodeTiled", wrong);
+  std::memset(static_cast<void*>(map), 0, sizeof *map);
+  std::memcpy(static_cast<void*>(map), &made, sizeof made);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuTensorMapReplaceAddress(CUtensorMap* map, void* base) {
+  TensorMap made;
+  std::memcpy(static_cast<void*>(&made), map, sizeof made);
+  const std::string wrong = replace_address(reinterpret_cast<uint64_t>(base), &made);
+  if (!wrong.empty()) return refuse_argument("cuTensorMapReplaceAddress", wrong);
+  std::memcpy(static_cast<void*>(map), &made, sizeof made);
+  return CUDA_SUCCESS;
+}
+
+// ---- entry points -------------------------------------------------------------------------------
+
+CUresult cuGetProcAddress_v2(const char* name, void** function, int version, cuuint64_t,
+                             CUdriverProcAddressQueryResult* result) {
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  const cudaError_t status =
+      find_entry_point(name, function, static_cast<unsigned>(version), &found);
+  if (result != nullptr) *result = static_cast<CUdriverProcAddressQueryResult>(found);
+  if (status != cudaSuccess) return to_driver(status);
+  return *function == nullptr ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
+}
+
+#undef cuGetProcAddress
+CUresult cuGetProcAddress(const char* name, void** function, int version, cuuint64_t flags) {
+  return cuGetProcAddress_v2(name, function, version, flags, nullptr);
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned version,
+                                             unsigned long long,
+                                             cudaDriverEntryPointQueryResult* result) {
+  return record(find_entry_point(name, function, version, result));
+}
+
+cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long flags,
+                                    cudaDriverEntryPointQueryResult* result) {
+  return cudaGetDriverEntryPointByVersion(name, function, CUDA_VERSION, flags, result);
+}
+
+}  // extern "C"

@@ -1,0 +1,267 @@
+// The driver's calls that load code and launch it.
+#include <cstring>
+#include <iterator>
+#include <vector>
+
+#include "common/machine/runtime/foreign/driver.h"
+#include "common/machine/runtime/function.h"
+#include "common/machine/runtime/launch.h"
+
+namespace machine::runtime {
+namespace {
+
+Function* function_of(CUfunction handle) {
+  return find_function(reinterpret_cast<const void*>(handle));
+}
+
+// `extra` is CU_LAUNCH_PARAM_BUFFER_POINTER, block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, END. A
+// driver refuses a block with padding at its end as too many resources (llvm/llvm-project pull
+// request 156229, m4rs-mt/ILGPU issue 1323).
+cudaError_t read_extra(const Kernel& kernel, void** extra, std::vector<std::byte>* parameters) {
+  const void* block = nullptr;
+  size_t bytes = 0;
+  for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+    if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER) block = extra[1];
+    if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE) bytes = *static_cast<const size_t*>(extra[1]);
+  }
+  if (block == nullptr) return cudaErrorInvalidValue;
+  if (bytes != kernel.param_bytes) {
+    return refuse(cudaErrorLaunchOutOfResources,
+                  "launch of %s: CU_LAUNCH_PARAM_BUFFER_SIZE is %zu, but the parameters take %u "
+                  "bytes; a struct's padding at its end does not count.",
+                  kernel.name.c_str(), bytes, kernel.param_bytes);
+  }
+  parameters->resize(kernel.param_bytes);
+  std::memcpy(parameters->data(), block, kernel.param_bytes);
+  return cudaSuccess;
+}
+
+CUresult launch_function(CUfunction handle, const LaunchRequest& request, CUstream stream,
+                         void** arguments, void** extra) {
+  return forward([&] {
+    return on_device([&] {
+      Function* const function = function_of(handle);
+      if (extra == nullptr) return launch(function, request, arguments, stream);
+      const Code* code = nullptr;
+      cudaError_t status = load_code(function, &code);
+      if (status != cudaSuccess) return status;
+      std::vector<std::byte> parameters;
+      status = read_extra(*code->kernel, extra, &parameters);
+      if (status != cudaSuccess) return status;
+      Work work;
+      status = make_work(function, request, std::move(parameters), &work);
+      return status != cudaSuccess ? status
+                                   : submit(stream, cudaGraphNodeTypeKernel, std::move(work));
+    });
+  });
+}
+
+// The runtime's view of a driver's configuration: the attributes have the same layout.
+cudaLaunchConfig_t to_runtime(const CUlaunchConfig& config) {
+  static_assert(sizeof(CUlaunchAttribute) == sizeof(cudaLaunchAttribute));
+  cudaLaunchConfig_t made{};
+  made.gridDim = dim3(config.gridDimX, config.gridDimY, config.gridDimZ);
+  made.blockDim = dim3(config.blockDimX, config.blockDimY, config.blockDimZ);
+  made.dynamicSmemBytes = config.sharedMemBytes;
+  made.stream = config.hStream;
+  made.attrs = reinterpret_cast<cudaLaunchAttribute*>(config.attrs);
+  made.numAttrs = config.numAttrs;
+  return made;
+}
+
+}  // namespace
+}  // namespace machine::runtime
+
+using namespace machine::runtime;
+
+extern "C" {
+
+// ---- code ---------------------------------------------------------------------------------------
+// A module is a library, and a function a kernel.
+
+CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, void**, unsigned,
+                           CUlibraryOption*, void**, unsigned) {
+  return forward([&] {
+    return cudaLibraryLoadData(reinterpret_cast<cudaLibrary_t*>(library), code, nullptr, nullptr, 0,
+                               nullptr, nullptr, 0);
+  });
+}
+
+CUresult cuLibraryUnload(CUlibrary library) {
+  return forward([&] { return cudaLibraryUnload(reinterpret_cast<cudaLibrary_t>(library)); });
+}
+
+CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
+  return forward([&] {
+    return cudaLibraryGetKernel(reinterpret_cast<cudaKernel_t*>(kernel),
+                                reinterpret_cast<cudaLibrary_t>(library), name);
+  });
+}
+
+CUresult cuLibraryGetModule(CUmodule* module, CUlibrary library) {
+  *module = reinterpret_cast<CUmodule>(library);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CUlibrary library,
+                            const char* name) {
+  return forward([&] {
+    return cudaLibraryGetGlobal(reinterpret_cast<void**>(address), bytes,
+                                reinterpret_cast<cudaLibrary_t>(library), name);
+  });
+}
+
+CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
+  *function = reinterpret_cast<CUfunction>(kernel);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleLoadData(CUmodule* module, const void* code) {
+  return cuLibraryLoadData(reinterpret_cast<CUlibrary*>(module), code, nullptr, nullptr, 0, nullptr,
+                           nullptr, 0);
+}
+
+CUresult cuModuleLoadDataEx(CUmodule* module, const void* code, unsigned, CUjit_option*, void**) {
+  return cuModuleLoadData(module, code);
+}
+
+CUresult cuModuleLoadFatBinary(CUmodule* module, const void* code) {
+  return cuModuleLoadData(module, code);
+}
+
+CUresult cuModuleLoad(CUmodule* module, const char* path) {
+  return forward([&] {
+    return cudaLibraryLoadFromFile(reinterpret_cast<cudaLibrary_t*>(module), path, nullptr, nullptr,
+                                   0, nullptr, nullptr, 0);
+  });
+}
+
+CUresult cuModuleUnload(CUmodule module) {
+  return cuLibraryUnload(reinterpret_cast<CUlibrary>(module));
+}
+
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
+  return cuLibraryGetKernel(reinterpret_cast<CUkernel*>(function),
+                            reinterpret_cast<CUlibrary>(module), name);
+}
+
+CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
+  *mode = CU_MODULE_LAZY_LOADING;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetGlobal(CUdeviceptr* address, size_t* bytes, CUmodule module, const char* name) {
+  return cuLibraryGetGlobal(address, bytes, reinterpret_cast<CUlibrary>(module), name);
+}
+
+// ---- functions ----------------------------------------------------------------------------------
+
+CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
+  return forward([&] {
+    return cudaFuncSetAttribute(reinterpret_cast<const void*>(function),
+                                static_cast<cudaFuncAttribute>(attribute), value);
+  });
+}
+
+CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel,
+                              CUdevice) {
+  return cuFuncSetAttribute(reinterpret_cast<CUfunction>(kernel), attribute, value);
+}
+
+CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction function) {
+  return forward([&] {
+    cudaFuncAttributes all;
+    const cudaError_t status = cudaFuncGetAttributes(&all, reinterpret_cast<const void*>(function));
+    if (status != cudaSuccess) return status;
+    const int values[] = {all.maxThreadsPerBlock,
+                          static_cast<int>(all.sharedSizeBytes),
+                          static_cast<int>(all.constSizeBytes),
+                          static_cast<int>(all.localSizeBytes),
+                          all.numRegs,
+                          all.ptxVersion,
+                          all.binaryVersion,
+                          all.cacheModeCA,
+                          all.maxDynamicSharedSizeBytes,
+                          all.preferredShmemCarveout,
+                          all.clusterDimMustBeSet,
+                          all.requiredClusterWidth,
+                          all.requiredClusterHeight,
+                          all.requiredClusterDepth,
+                          all.nonPortableClusterSizeAllowed,
+                          all.clusterSchedulingPolicyPreference};
+    if (attribute < 0 || static_cast<size_t>(attribute) >= std::size(values)) {
+      return cudaErrorInvalidValue;
+    }
+    *value = values[attribute];
+    return cudaSuccess;
+  });
+}
+
+CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkernel kernel,
+                              CUdevice) {
+  return cuFuncGetAttribute(value, attribute, reinterpret_cast<CUfunction>(kernel));
+}
+
+CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) {
+  return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* ctas, CUfunction function, int threads,
+                                                     size_t smem_bytes) {
+  return forward([&] {
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        ctas, reinterpret_cast<const void*>(function), threads, smem_bytes);
+  });
+}
+
+CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction function,
+                                      const CUlaunchConfig* config) {
+  const cudaLaunchConfig_t made = to_runtime(*config);
+  return forward([&] {
+    return cudaOccupancyMaxActiveClusters(clusters, reinterpret_cast<const void*>(function), &made);
+  });
+}
+
+CUresult cuOccupancyMaxPotentialClusterSize(int* size, CUfunction function,
+                                            const CUlaunchConfig* config) {
+  const cudaLaunchConfig_t made = to_runtime(*config);
+  return forward([&] {
+    return cudaOccupancyMaxPotentialClusterSize(size, reinterpret_cast<const void*>(function),
+                                                &made);
+  });
+}
+
+// ---- launches -----------------------------------------------------------------------------------
+
+CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned smem_bytes,
+                        CUstream stream, void** arguments, void** extra) {
+  const LaunchRequest request{
+      {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, {0, 0, 0}, smem_bytes, false};
+  return launch_function(function, request, stream, arguments, extra);
+}
+
+CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
+                                   unsigned grid_z, unsigned block_x, unsigned block_y,
+                                   unsigned block_z, unsigned smem_bytes, CUstream stream,
+                                   void** arguments) {
+  const LaunchRequest request{
+      {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, {0, 0, 0}, smem_bytes, true};
+  return launch_function(function, request, stream, arguments, nullptr);
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** arguments,
+                          void** extra) {
+  const cudaLaunchConfig_t made = to_runtime(*config);
+  LaunchRequest request{
+      to_dim3(made.gridDim), to_dim3(made.blockDim), {0, 0, 0}, made.dynamicSmemBytes, false};
+  const cudaError_t status = apply_attributes(made.attrs, made.numAttrs, &request);
+  if (status != cudaSuccess) return to_driver(status);
+  return launch_function(function, request, made.stream, arguments, extra);
+}
+
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
+  return forward([&] { return cudaLaunchHostFunc(stream, function, data); });
+}
+
+}  // extern "C"

@@ -1,0 +1,552 @@
+// From PTX text to functions with flat lists of statements. It knows nothing of instructions: any word
+// with operands is a statement.
+#include <bit>
+#include <charconv>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "common/machine/run/error.h"
+#include "common/machine/text/lexer.h"
+#include "common/machine/text/ptx.h"
+
+namespace machine {
+namespace {
+
+std::optional<Width> width_of(std::string_view type) {
+  if (type == ".pred") return Width::pred;
+  for (const char* narrow : {".b8", ".u8", ".s8", ".b16", ".u16", ".s16", ".f16", ".bf16", ".b32",
+                             ".u32", ".s32", ".f32", ".f16x2", ".bf16x2"}) {
+    if (type == narrow) return Width::w32;
+  }
+  for (const char* wide : {".b64", ".u64", ".s64", ".f64"}) {
+    if (type == wide) return Width::w64;
+  }
+  return std::nullopt;
+}
+
+// Bytes of a type's element in memory; 0 if it is no type.
+uint32_t bytes_of(std::string_view type) {
+  if (type == ".f16x2" || type == ".bf16x2") return 4;
+  if (type == ".bf16") return 2;
+  if (type.size() < 3 || std::strchr("busf", type[1]) == nullptr) return 0;
+  uint32_t bits = 0;
+  const auto [end, error] = std::from_chars(type.data() + 2, type.data() + type.size(), bits);
+  return end == type.data() + type.size() && error == std::errc() ? bits / 8 : 0;
+}
+
+std::optional<Space> space_of(std::string_view word) {
+  if (word == ".global") return Space::global;
+  if (word == ".const") return Space::constant;
+  if (word == ".shared" || word == ".shared::cta") return Space::shared;
+  if (word == ".local") return Space::local;
+  if (word == ".param") return Space::param;
+  return std::nullopt;
+}
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : lex_(text) { ptx_.places.emplace_back(); }
+
+  Ptx run() {
+    while (!lex_.at_end()) directive();
+    return std::move(ptx_);
+  }
+
+ private:
+  // Names that a block declares, hiding those outside: registers by index, labels and variables by
+  // the name that they have in the function.
+  struct Scope {
+    size_t first_statement = 0;
+    std::map<std::string, int, std::less<>> registers;
+    std::map<std::string, std::string, std::less<>> renamed;
+  };
+
+  void skip_statement() {
+    while (!lex_.at_end() && !lex_.is(";")) lex_.take();
+    lex_.expect(";");
+  }
+
+  void directive() {
+    if (lex_.accept(".version")) {
+      ptx_.version = lex_.take();
+    } else if (lex_.accept(".target")) {
+      ptx_.target = lex_.take();
+      while (lex_.accept(",")) lex_.take();
+    } else if (lex_.accept(".address_size")) {
+      if (lex_.take() != "64") lex_.fail("only .address_size 64 is supported");
+    } else if (lex_.is(".file")) {
+      file();
+    } else if (lex_.accept(".section")) {
+      lex_.skip_definition();  // debug sections have a syntax of their own
+    } else if (lex_.accept(".pragma")) {
+      skip_statement();
+    } else if (lex_.is(".loc")) {
+      location();
+    } else {
+      declaration();
+    }
+  }
+
+  void file() {
+    lex_.expect(".file");
+    const uint32_t index = static_cast<uint32_t>(number());
+    std::string name(lex_.take());
+    ptx_.files[index] = name.size() >= 2 ? name.substr(1, name.size() - 2) : name;
+    while (lex_.accept(",")) lex_.take();
+  }
+
+  // .loc file line column [, function_name label [+ offset], inlined_at file line column]
+  void location() {
+    lex_.expect(".loc");
+    Place place;
+    place.file = static_cast<uint32_t>(number());
+    place.line = static_cast<uint32_t>(number());
+    const auto own_column = static_cast<uint32_t>(number());
+    if (lex_.accept(",")) {
+      lex_.expect("function_name");
+      lex_.take();
+      if (lex_.accept("+")) number();
+      lex_.expect(",");
+      lex_.expect("inlined_at");
+      const auto file = static_cast<uint32_t>(number()), line = static_cast<uint32_t>(number());
+      const auto column = static_cast<uint32_t>(number());
+      // The call may itself be inlined: its own place was given by the .loc before this one.
+      const auto caller = call_places_.find({file, line, column});
+      if (caller != call_places_.end()) {
+        place.caller = caller->second;
+      } else {
+        place.caller = static_cast<uint32_t>(ptx_.places.size());
+        ptx_.places.push_back({file, line, 0});
+      }
+    }
+    call_places_[{place.file, place.line, own_column}] = static_cast<uint32_t>(ptx_.places.size());
+    ptx_.places.push_back(place);
+  }
+
+  void declaration() {
+    bool external = false;
+    for (;;) {
+      if (lex_.accept(".extern")) {
+        external = true;
+      } else if (!lex_.accept(".visible") && !lex_.accept(".weak") && !lex_.accept(".common")) {
+        break;
+      }
+    }
+    if (lex_.is(".entry") || lex_.is(".func")) return function();
+    if (lex_.accept(".alias")) {
+      skip_statement();
+      return;
+    }
+    const std::optional<Space> space = space_of(lex_.token());
+    if (!space) lex_.fail("expected a directive");
+    ptx_.variables.push_back(variable(external));
+    lex_.expect(";");
+  }
+
+  // .shared .align 16 .b8 name[64][2] = {...}
+  Variable variable(bool external) {
+    Variable made;
+    made.space = *space_of(lex_.take());
+    made.external = external;
+    uint32_t element = 0, count = 1;
+    while (element == 0) {
+      const std::string_view word = lex_.take();
+      if (word == ".align") {
+        made.align = static_cast<uint32_t>(number());
+      } else if (word == ".v2" || word == ".v4") {
+        count = word == ".v2" ? 2 : 4;
+      } else if (word == ".ptr" || word == ".attribute") {
+        if (word == ".attribute")
+          while (!lex_.accept(")")) lex_.take();
+        if (space_of(lex_.token())) lex_.take();
+      } else {
+        element = bytes_of(word);
+        if (element == 0) lex_.fail("'" + std::string(word) + "' is no type that is supported");
+        made.align = std::max(made.align, element * count);
+      }
+    }
+    if (lex_.accept(".ptr")) {  // .param .u64 .ptr .global .align 1 name
+      if (space_of(lex_.token())) lex_.take();
+      if (lex_.accept(".align")) number();
+    }
+    made.name = lex_.take();
+    made.bytes = uint64_t{element} * count;
+    while (lex_.accept("[")) {
+      made.bytes *= lex_.is("]") ? 0 : static_cast<uint64_t>(number());
+      lex_.expect("]");
+    }
+    if (lex_.accept("=")) initial(&made, element);
+    return made;
+  }
+
+  void initial(Variable* made, uint32_t element) {
+    if (lex_.accept("{")) {
+      while (!lex_.accept("}")) {
+        initial(made, element);
+        lex_.accept(",");
+      }
+      return;
+    }
+    const size_t at = made->initial.size();
+    made->initial.resize(at + element);
+    uint64_t bits = 0;
+    if (lex_.accept("generic")) {
+      lex_.expect("(");
+      made->addresses.emplace_back(at, lex_.take());
+      if (lex_.accept("+")) bits = number();
+      lex_.expect(")");
+    } else if (!std::isdigit(lex_.token()[0]) && !lex_.is("-")) {
+      made->addresses.emplace_back(at, lex_.take());
+      if (lex_.accept("+")) bits = number();
+    } else {
+      const Operand value = literal();
+      bits = value.bits;
+    }
+    std::memcpy(made->initial.data() + at, &bits, element);
+  }
+
+  // What cannot be parsed makes only this function one that is refused.
+  void function() {
+    const Lexer start = lex_;
+    Function made;
+    made.ptx_line = lex_.line();
+    try {
+      if (!definition(&made)) return;
+    } catch (const Error& error) {
+      if (made.name.empty()) throw;
+      made.refusal = error.what() + last_line();
+      lex_ = start;
+      lex_.skip_definition();
+    }
+    ptx_.functions.push_back(std::move(made));
+  }
+
+  // False if it is only a declaration.
+  bool definition(Function* made) {
+    made->entry = lex_.take() == ".entry";
+    if (!made->entry && lex_.is("(")) made->results = parameters();
+    made->name = lex_.take();
+    if (lex_.is("(")) made->params = parameters();
+    while (!lex_.is("{") && !lex_.is(";")) attribute(made);
+    if (lex_.accept(";")) return false;
+    function_ = made;
+    scopes_.clear();
+    ranges_.clear();
+    lex_.expect("{");
+    block();
+    return true;
+  }
+
+  // " (behind file.cu:12)": the last source line that was named.
+  std::string last_line() const {
+    const Place& place = ptx_.places.back();
+    const auto file = ptx_.files.find(place.file);
+    if (file == ptx_.files.end()) return "";
+    return " (behind " + file->second + ":" + std::to_string(place.line) + ")";
+  }
+
+  std::vector<Variable> parameters() {
+    std::vector<Variable> list;
+    lex_.expect("(");
+    while (!lex_.accept(")")) {
+      if (lex_.is(".reg")) lex_.fail("register parameters of functions are not supported");
+      list.push_back(variable(false));
+      lex_.accept(",");
+    }
+    return list;
+  }
+
+  void attribute(Function* made) {
+    const std::string word(lex_.take());
+    std::vector<uint32_t> numbers;
+    while (std::isdigit(lex_.token()[0])) {
+      numbers.push_back(static_cast<uint32_t>(number()));
+      lex_.accept(",");
+    }
+    if (word == ".maxntid" || word == ".reqntid") {
+      made->max_threads = 1;
+      for (const uint32_t n : numbers) made->max_threads *= n;
+    } else if (word == ".minnctapersm" && !numbers.empty()) {
+      made->min_ctas = std::max(numbers[0], 1u);
+    } else if (word == ".maxnreg" && !numbers.empty()) {
+      made->max_registers = numbers[0];
+    } else if (word == ".explicitcluster") {
+      made->explicit_cluster = true;
+    } else if (word == ".reqnctapercluster") {
+      made->required_cluster = numbers;
+    } else if (word != ".maxclusterrank" && word != ".noreturn" && word != ".pragma" &&
+               word[0] != '"' && word != ";" && word != ".blocksareclusters") {
+      lex_.fail("'" + word + "' is no attribute of a function that is supported");
+    }
+  }
+
+  // Everything up to the closing brace.
+  void block() {
+    scopes_.emplace_back().first_statement = function_->statements.size();
+    while (!lex_.accept("}")) {
+      if (lex_.at_end()) lex_.fail("a function has no end");
+      if (lex_.accept("{")) {
+        block();
+      } else if (lex_.is(".loc")) {
+        location();
+      } else if (lex_.accept(".pragma")) {
+        skip_statement();
+      } else if (lex_.accept(".reg")) {
+        registers();
+      } else if (space_of(lex_.token())) {
+        body_variable();
+      } else {
+        statement();
+      }
+    }
+    resolve_names(scopes_.back());
+    std::erase_if(ranges_, [this](const Range& range) { return range.depth == scopes_.size(); });
+    scopes_.pop_back();
+  }
+
+  // Of .reg .v2 .f32 v come v.x and v.y.
+  void registers() {
+    const size_t parts = lex_.accept(".v2") ? 2 : lex_.accept(".v4") ? 4 : 0;
+    const std::string type(lex_.take());
+    const std::optional<Width> width = width_of(type);
+    if (!width) lex_.fail("registers of type '" + type + "' are not supported");
+    do {
+      const std::string name(lex_.take());
+      if (lex_.accept("<")) {
+        const auto count = static_cast<int>(number());
+        lex_.expect(">");
+        ranges_.push_back({scopes_.size(), name, *width, count});
+      } else if (parts == 0) {
+        add_register(scopes_.back(), name, *width);
+      }
+      for (const char part : std::string_view("xyzw").substr(0, parts)) {
+        add_register(scopes_.back(), name + '.' + part, *width);
+      }
+    } while (lex_.accept(","));
+    lex_.expect(";");
+  }
+
+  int add_register(Scope& scope, const std::string& name, Width width) {
+    const int index = static_cast<int>(function_->registers.size());
+    function_->registers.push_back({name, width});
+    scope.registers[name] = index;
+    return index;
+  }
+
+  // A register that is used, by its innermost declaration; -1 if there is none. Of .reg .b32 %r<99>
+  // only those that the body names are made.
+  int find_register(std::string_view name) {
+    for (size_t depth = scopes_.size(); depth-- > 0;) {
+      const auto found = scopes_[depth].registers.find(name);
+      if (found != scopes_[depth].registers.end()) return found->second;
+      for (const Range& range : ranges_) {
+        if (range.depth != depth + 1 || !name.starts_with(range.prefix)) continue;
+        int index = -1;
+        const char* digits = name.data() + range.prefix.size();
+        const char* end = name.data() + name.size();
+        if (std::from_chars(digits, end, index).ptr != end || digits == end) continue;
+        if (index >= 0 && index < range.count) {
+          return add_register(scopes_[depth], std::string(name), range.width);
+        }
+      }
+    }
+    return -1;
+  }
+
+  void body_variable() {
+    Variable made = variable(false);
+    if (scopes_.size() > 1) {
+      std::string unique = made.name + "@" + std::to_string(unique_++);
+      scopes_.back().renamed[made.name] = unique;
+      made.name = unique;
+    }
+    function_->variables.push_back(std::move(made));
+    lex_.expect(";");
+  }
+
+  void statement() {
+    const uint32_t line = lex_.line();
+    Statement made;
+    made.ptx_line = line;
+    made.place = static_cast<uint32_t>(ptx_.places.size() - 1);
+    if (lex_.accept("@")) {
+      made.guard_not = lex_.accept("!");
+      made.guard = find_register(lex_.token());
+      if (made.guard < 0) lex_.fail("expected a predicate");
+      lex_.take();
+    }
+    std::string word(lex_.take());
+    if (lex_.accept(":")) return label(word);
+    while (lex_.token().starts_with('.')) word += lex_.take();  // lop3 .b32
+    made.opcode = word;
+    while (!lex_.accept(";")) {
+      made.operands.push_back(operand());
+      if (!lex_.is(";")) lex_.expect(",");
+    }
+    function_->statements.push_back(std::move(made));
+  }
+
+  void label(const std::string& name) {
+    if (lex_.accept(".branchtargets")) {
+      std::vector<std::string>& targets = function_->branch_targets[name];
+      do targets.emplace_back(lex_.take());
+      while (lex_.accept(","));
+      lex_.expect(";");
+      return;
+    }
+    if (lex_.accept(".callprototype")) {
+      skip_statement();
+      return;
+    }
+    std::string unique = name;
+    if (scopes_.size() > 1) unique += "@" + std::to_string(unique_++);
+    scopes_.back().renamed[name] = unique;
+    function_->labels[unique] = static_cast<uint32_t>(function_->statements.size());
+  }
+
+  // Labels may be used before they are declared, so that names become those of the function when the
+  // block that declares them ends.
+  void resolve_names(const Scope& scope) {
+    for (size_t i = scope.first_statement; i < function_->statements.size(); ++i) {
+      for (Operand& operand : function_->statements[i].operands) rename(scope, &operand);
+    }
+  }
+
+  void rename(const Scope& scope, Operand* operand) {
+    for (Operand& part : operand->parts) rename(scope, &part);
+    if (operand->kind != Operand::Kind::symbol) return;
+    const auto found = scope.renamed.find(operand->name);
+    if (found != scope.renamed.end()) operand->name = found->second;
+  }
+
+  Operand operand() {
+    Operand made = simple_operand();
+    if (lex_.accept("|")) {
+      Operand pair;
+      pair.kind = Operand::Kind::vector;
+      pair.parts = {std::move(made), simple_operand()};
+      return pair;
+    }
+    if (lex_.accept("+")) made.offset = static_cast<int64_t>(number());
+    return made;
+  }
+
+  Operand simple_operand() {
+    if (lex_.is("{") || lex_.is("(")) return list(lex_.take() == "{" ? "}" : ")");
+    if (lex_.accept("[")) return address();
+    Operand made;
+    if (lex_.accept("!")) {
+      made = simple_operand();
+      made.negated = true;
+      return made;
+    }
+    const std::string_view word = lex_.token();
+    if (word.empty()) lex_.fail("expected an operand");
+    if (std::isdigit(word[0]) || word[0] == '-') return literal();
+    made.reg = find_register(word);
+    if (made.reg >= 0) {
+      made.kind = Operand::Kind::reg;
+    } else if (word == "_") {
+      made.kind = Operand::Kind::sink;
+    } else if (word[0] == '%' || word == "WARP_SZ") {
+      made.kind = Operand::Kind::special;
+    } else {
+      made.kind = Operand::Kind::symbol;
+    }
+    made.name = lex_.take();
+    return made;
+  }
+
+  Operand list(std::string_view close) {
+    Operand made;
+    made.kind = Operand::Kind::vector;
+    while (!lex_.accept(close)) {
+      made.parts.push_back(operand());
+      if (!lex_.is(close)) lex_.expect(",");
+    }
+    return made;
+  }
+
+  // [reg], [reg+4], [name-4], [4096], [map, {x, y}]
+  Operand address() {
+    Operand made;
+    made.kind = Operand::Kind::address;
+    made.parts.push_back(simple_operand());
+    if (lex_.accept("+")) made.offset = static_cast<int64_t>(number());
+    if (lex_.is("-")) made.offset = static_cast<int64_t>(number());
+    while (lex_.accept(",")) {
+      Operand more = operand();
+      if (more.kind == Operand::Kind::vector) {
+        for (Operand& part : more.parts) made.parts.push_back(std::move(part));
+      } else {
+        made.parts.push_back(std::move(more));
+      }
+    }
+    lex_.expect("]");
+    return made;
+  }
+
+  Operand literal() {
+    Operand made;
+    const std::string_view word = lex_.token();
+    const bool hex_float = word.size() > 2 && word[0] == '0' && std::strchr("fFdD", word[1]);
+    if (hex_float) {
+      made.kind = word[1] == 'f' || word[1] == 'F' ? Operand::Kind::f32 : Operand::Kind::f64;
+      const char* end = word.data() + word.size();
+      if (std::from_chars(word.data() + 2, end, made.bits, 16).ptr != end) lex_.fail("bad number");
+      lex_.take();
+    } else if (word.find('.') != std::string_view::npos) {
+      made.kind = Operand::Kind::f64;
+      made.bits = std::bit_cast<uint64_t>(std::stod(std::string(lex_.take())));
+    } else {
+      made.bits = number();
+    }
+    return made;
+  }
+
+  uint64_t number() {
+    const bool minus = lex_.accept("-");
+    std::string_view word = lex_.token();
+    if (word.ends_with('U')) word.remove_suffix(1);
+    int base = 10;
+    if (word.starts_with("0x") || word.starts_with("0X")) {
+      base = 16;
+    } else if (word.starts_with("0b") || word.starts_with("0B")) {
+      base = 2;
+    } else if (word.size() > 1 && word[0] == '0') {
+      base = 8;
+    }
+    if (base == 16 || base == 2) word.remove_prefix(2);
+    uint64_t value = 0;
+    const char* end = word.data() + word.size();
+    if (std::from_chars(word.data(), end, value, base).ptr != end || word.empty()) {
+      lex_.fail("expected a number");
+    }
+    lex_.take();
+    return minus ? -value : value;
+  }
+
+  struct Range {
+    size_t depth;  // of its block, from 1
+    std::string prefix;
+    Width width;
+    int count;
+  };
+
+  Lexer lex_;
+  Ptx ptx_;
+  Function* function_ = nullptr;
+  std::vector<Scope> scopes_;
+  std::vector<Range> ranges_;
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> call_places_;  // in Ptx::places
+  int unique_ = 0;
+};
+
+}  // namespace
+
+Ptx parse(std::string_view text) {
+  return Parser(text).run();
+}
+
+}  // namespace machine

@@ -1,0 +1,42 @@
+// Where a statement of PTX stands in the source. It reads no file.
+#include "common/machine/text/source.h"
+
+#include <filesystem>
+
+namespace machine {
+
+uint32_t outermost(const Ptx& ptx, const Statement& statement) {
+  uint32_t at = statement.place;
+  while (ptx.places[at].caller != 0) at = ptx.places[at].caller;
+  return at;
+}
+
+Origin::Place source_of(const Ptx& ptx, uint32_t place) {
+  const Place& at = ptx.places[place];
+  const auto found = ptx.files.find(at.file);
+  if (found == ptx.files.end()) return {};
+  std::error_code unreadable;
+  const auto here = std::filesystem::current_path(unreadable);
+  std::filesystem::path path = std::filesystem::path(found->second).lexically_normal();
+  if (path.is_absolute() && !unreadable) {
+    const auto relative = path.lexically_relative(here);
+    if (!relative.empty() && *relative.begin() != "..") path = relative;
+  }
+  return {path.string(), at.line};
+}
+
+void refuse_statement(const Ptx& ptx, const Statement& statement, const std::string& why) {
+  const Origin::Place place = source_of(ptx, outermost(ptx, statement));
+  const std::string line = "PTX line " + std::to_string(statement.ptx_line);
+  Origin origin;
+  origin.place = place;
+  throw Error(
+      Error::Kind::refused,
+      "'" + statement.opcode + "' at " +
+          (place.line == 0 ? line
+                           : place.file + ":" + std::to_string(place.line) + " (" + line + ")") +
+          ": " + why,
+      rule::REFUSED, origin);
+}
+
+}  // namespace machine

@@ -1,0 +1,18 @@
+// Where a statement of PTX stands in the source: the .loc lines that -lineinfo makes.
+#pragma once
+
+#include "common/machine/run/error.h"
+#include "common/machine/text/ptx.h"
+
+namespace machine {
+
+// Of Ptx::places: where the outermost call stands that was inlined to make the statement.
+uint32_t outermost(const Ptx& ptx, const Statement& statement);
+// The file is relative to where the program runs, if it is below.
+Origin::Place source_of(const Ptx& ptx, uint32_t place);
+
+// "'foo.b32' at a.cu:12 (PTX line 345): <why>"
+[[noreturn]] void refuse_statement(const Ptx& ptx, const Statement& statement,
+                                   const std::string& why);
+
+}  // namespace machine

@@ -24,8 +24,9 @@ Encode find_encode() {
   return reinterpret_cast<Encode>(function);
 }
 
-// Rows of the box in shared memory are as wide as the swizzle's.
-CUtensorMapSwizzle swizzle_of(int row_bytes) {
+// Rows of the box in shared memory are as wide as the swizzle's; a box of one row has nothing to
+// swizzle.
+CUtensorMapSwizzle swizzle_of(int row_bytes, int rows) {
   switch (row_bytes) {
     case 128:
       return CU_TENSOR_MAP_SWIZZLE_128B;
@@ -36,10 +37,10 @@ CUtensorMapSwizzle swizzle_of(int row_bytes) {
     case 16:
       return CU_TENSOR_MAP_SWIZZLE_NONE;
     default:
-      if (row_bytes > 128 && row_bytes % 16 == 0) return CU_TENSOR_MAP_SWIZZLE_NONE;
+      if (rows == 1 && row_bytes > 128 && row_bytes % 16 == 0) return CU_TENSOR_MAP_SWIZZLE_NONE;
       throw CudaError("A row of a box has " + std::to_string(row_bytes) +
-                      " bytes: tensor_map_2d makes boxes with rows of 128, 64, 32 or 16, and with "
-                      "longer ones that are a multiple of 16.");
+                      " bytes: tensor_map_2d makes boxes with rows of 128, 64, 32 or 16, and boxes "
+                      "of one longer row.");
   }
 }
 
@@ -49,7 +50,7 @@ CUtensorMap tensor_map_2d(const char* type_name, CUtensorMapDataType type, int e
                           const void* base, int rows, int cols, long long ld, int box_rows,
                           int box_cols) {
   static const Encode encode = find_encode();
-  const CUtensorMapSwizzle swizzle = swizzle_of(box_cols * element_bytes);
+  const CUtensorMapSwizzle swizzle = swizzle_of(box_cols * element_bytes, box_rows);
 
   // Dimension 0 is the innermost; strides are of the outer dimensions only, in bytes.
   const cuuint64_t dims[2] = {static_cast<cuuint64_t>(cols), static_cast<cuuint64_t>(rows)};

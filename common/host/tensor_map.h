@@ -15,9 +15,10 @@ constexpr int l2_promotion_bytes(long long row_bytes) {
 }
 
 // A map of the row-major matrix base[rows][cols], rows ld elements apart, whose box is
-// box_rows x box_cols elements, swizzled by the width of the box (128, 64 or 32 bytes; 16, and more than 128: not). The inner
-// dimension of the map is cols, so everything from column `cols` on, padding or not, arrives in
-// shared memory as zero. Throws CudaError with every argument if cuTensorMapEncodeTiled refuses.
+// box_rows x box_cols elements, swizzled by the width of the box (128, 64 or 32 bytes; not if it is 16,
+// nor a single row of more than 128). The inner dimension of the map is cols, so everything from
+// column `cols` on, padding or not, arrives in shared memory as zero. Throws CudaError with every
+// argument if cuTensorMapEncodeTiled refuses.
 // Limits: base 16-byte aligned, ld a multiple of 16 bytes, box_rows <= 256.
 // Source: CUDA Driver API, "Tensor Map Object Management".
 CUtensorMap tensor_map_2d(const char* type_name, CUtensorMapDataType type, int element_bytes,

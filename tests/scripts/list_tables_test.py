@@ -1,0 +1,79 @@
+"""The tables of rungs that solve a problem of their own, over many shapes."""
+
+import sys
+import types
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+import list_tables  # noqa: E402
+
+
+def row(m, n, k, ratio, **more):
+    made = {"stage": 14, "variant": "auto", "result": True, "m": m, "n": n, "k": k, "regime": "burst",
+            "tflops": 100.0, "baseline_tflops": 100.0 / ratio if ratio else None, "ratio": ratio,
+            "configuration": "e4m3_64x16", "verified": True, "args": ""}  # fmt: skip
+    return {**made, **more}
+
+
+def results(*rows):
+    return types.SimpleNamespace(rows=list(rows))
+
+
+class Tables(unittest.TestCase):
+    def test_nothing_measured(self):
+        for table in (list_tables.table, list_tables.means_table):
+            self.assertIn("ROWS=14:result@tuning", table(None, 14)[0])
+            self.assertIn("ROWS=15:result@tuning", table(results(row(64, 64, 128, 1.0)), 15)[0])
+
+    def test_a_line_a_shape(self):
+        lines = list_tables.table(
+            results(
+                row(4096, 4096, 4096, 1.25, args="type=s8"),
+                row(64, 576, 7168, 1.5),
+                row(1, 64, 128, None),
+                row(64, 64, 64, 0.5, verified=False),
+                row(64, 64, 64, 0.5, result=False),
+                row(64, 64, 64, 0.5, regime="sustained"),
+            ),
+            14,
+        )
+        shapes = [line.split(" | ")[0].strip("| ") for line in lines[2:6]]
+        self.assertEqual(shapes, ["1, 64, 128", "64³", "64, 576, 7168", "4096³"])
+        self.assertEqual(lines[2].count("–"), 2)  # no cuBLASLt, no ratio
+        self.assertEqual(lines[3].count("FAIL"), 5)
+        self.assertIn("| 1.500 |", lines[4])
+        self.assertIn("| type=s8 | e4m3_64x16 | 1,374.4 |", lines[5])  # 2 * 4096^3 / 100 TFLOPS
+
+    def test_means_by_rows_of_d(self):
+        lines = list_tables.means_table(
+            results(
+                row(1024, 64, 2048, 2.0),
+                row(4096, 64, 4096, 0.5),
+                row(1024, 64, 2047, 1.5),
+                row(1023, 64, 4096, 0.9),
+                row(129, 64, 4096, 0.4),
+                row(128, 64, 4096, 3.0),
+                row(63, 64, 4096, 4.0),
+                row(63, 64, 4096, None),
+                row(64, 64, 4096, 9.0, verified=False),
+                row(64, 64, 4096, 5.0, args="bits=4"),
+            ),
+            14,
+        )
+        cells = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines[2:-2]]
+        self.assertEqual(
+            cells,
+            [
+                ["default", "M ≥ 1024, K ≥ 2048", "2", "1.000", "0.500", "1"],
+                ["default", "M ≥ 1024, K < 2048", "1", "1.500", "1.500", "0"],
+                ["default", "128 < M < 1024", "2", "0.600", "0.400", "2"],
+                ["default", "64 ≤ M ≤ 128", "1", "3.000", "3.000", "0"],
+                ["default", "M < 64", "1", "4.000", "4.000", "0"],
+                ["bits=4", "64 ≤ M ≤ 128", "1", "5.000", "5.000", "0"],
+            ],
+        )
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -83,7 +83,7 @@ for _, rows in groups:
              "configuration": ran(variant) if chooses(variant) else None,
              "m": int(m), "n": int(n), "k": int(k),
              "regime": regime, "tflops": None if bad else plan.get("tflops", 700.0),
-             "ratio": None if bad else 0.9, "verified": not bad,
+             "ratio": None if bad or plan.get("refused") else 0.9, "verified": not bad,
              "kernel": kernel(stage, variant), **({{"error": "3 wrong"}} if bad else {{}})}})
 sys.exit(rc)
 """
@@ -344,6 +344,13 @@ class Run(unittest.TestCase):
         self.assertIn("% of cuBLASLt, wide;", out)
         (row,) = self.document()["rows"]
         self.assertEqual((row["configuration"], row["kernel_hash"]), ("wide", "hash 11 wide"))
+
+
+    def test_a_shape_that_cublaslt_refuses(self):
+        self.plan(refused=True)
+        code, out, _ = self.bench(rows="5:result@2048/burst")
+        self.assertEqual(code, 0)
+        self.assertIn("700.0 TFLOPS, cuBLASLt refuses the shape;", out)
 
     def test_a_choosers_row_stays_while_its_choice_does(self):
         self.register(VARIANTS + CHOOSING)

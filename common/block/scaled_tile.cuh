@@ -31,10 +31,11 @@ __device__ void load_scales(float (&scale)[T::BLOCKS][2], const float* scale_a, 
   }
 }
 
-// Of a tile, the scales of B. Its columns lie in one block of 128, or in that and the next.
+// Of a tile, the scales of B. Its columns lie in one block of 128, or in that and the next. SPAN, the
+// largest number that divides a tile's columns and a block's, is how many surely share a scale.
 template <class T>
 struct ScalesOfB {
-  const float* row[2];  // [ceil(k / 128)] of each; SPAN columns have the same for sure
+  const float* row[2];  // [ceil(k / 128)] of each
   int boundary;         // the tile's first column that is in the next
 
   __device__ ScalesOfB(const float* scale_b, long long ld, int n0, int n) {

@@ -12,8 +12,8 @@ std::string argument_violations(const Variant& variant, const Call& call) {
   std::string text = kind.violations(variant.rules(), call);
   if (text.empty() && variant.takes && !variant.takes(call)) {
     text = format(
-        "%s (%s) does not take calls of this type or layout; the nearest that works is the variant "
-        "that stands for its rung.",
+        "%s (%s) does not take calls of this type, layout or scales; the nearest that works is the "
+        "variant that stands for its rung.",
         variant.name, variant.what);
   }
   const int scratch_bytes = variant.kernel.workspace_bytes;

@@ -215,32 +215,15 @@ std::string label(const Variant& variant, const BlockScaledArgs& args) {
 }
 
 void run_watched(const Variant& variant, const BlockScaledArgs& args) {
-  const ladder::Watchdog watchdog(label(variant, args));
-  ladder::run(variant, args);
-  check_cuda(cudaStreamSynchronize(args.stream), "waiting for the kernel");
+  run_watched(label(variant, args), variant, args);
 }
 
 void check_variant(const Variant& variant, BlockScaledProblem& problem, bool exact) {
-  const std::string where = label(variant, problem.args);
-  CAPTURE(where);
-  try {
-    problem.d.poison();
-    run_watched(variant, problem.args);
-    const ladder::Verdict verdict = problem.verify(exact);
-    CHECK_MESSAGE(verdict.ok(), verdict.describe());
-    CHECK(problem.damage() == 0);
-  } catch (const std::exception& error) {
-    FAIL_CHECK(std::string(error.what()));
-  }
+  check_variant(label(variant, problem.args), variant, problem, exact);
 }
 
 std::vector<const Stage*> scaled_rungs() {
-  std::vector<const Stage*> found;
-  for (const Stage& stage : ladder::stages()) {
-    if (&stage.kind() == &BlockScaledArgs::kind()) found.push_back(&stage);
-  }
-  REQUIRE(!found.empty());
-  return found;
+  return rungs_that_solve(BlockScaledArgs::kind());
 }
 
 }  // namespace ladder_test

@@ -314,10 +314,23 @@ int call(int stage, const GemmArgs& args) {
 
 // --- running -------------------------------------------------------------------------------------
 
+void run_watched(const std::string& where, const Variant& variant, const ladder::Call& call) {
+  const ladder::Watchdog watchdog(where);
+  ladder::run(variant, call);
+  check_cuda(cudaStreamSynchronize(call.stream), "waiting for the kernel");
+}
+
+std::vector<const Stage*> rungs_that_solve(const ladder::ProblemKind& kind) {
+  std::vector<const Stage*> found;
+  for (const Stage& stage : ladder::stages()) {
+    if (&stage.kind() == &kind) found.push_back(&stage);
+  }
+  REQUIRE(!found.empty());
+  return found;
+}
+
 void run_watched(const Stage& stage, const Variant& variant, const GemmArgs& args) {
-  const ladder::Watchdog watchdog(label(stage, variant, args));
-  ladder::run(variant, args);
-  check_cuda(cudaStreamSynchronize(args.stream), "waiting for the kernel");
+  run_watched(label(stage, variant, args), variant, args);
 }
 
 void check_variant(const Stage& stage, const Variant& variant, Problem& problem,

@@ -3,6 +3,9 @@
 // itself, the host fills and verifies; on a GPU, kernels do.
 #pragma once
 
+#include <doctest/doctest.h>
+
+#include <exception>
 #include <functional>
 #include <set>
 #include <span>
@@ -134,7 +137,31 @@ int call(int stage, const ladder::GemmArgs& args);
 
 // --- running -------------------------------------------------------------------------------------
 
-// Launches under a watchdog and synchronises the stream. Throws CudaError.
+// Launches under a watchdog, which names `where`, and synchronises the stream. Throws CudaError.
+void run_watched(const std::string& where, const ladder::Variant& variant,
+                 const ladder::Call& call);
+
+// The rungs that solve problems of this kind; at least one.
+std::vector<const ladder::Stage*> rungs_that_solve(const ladder::ProblemKind& kind);
+
+// Poisons D, runs the variant under a watchdog and checks the result and everything around it. A
+// failed check names `where`. OfAKind: args, d, verify(exact) and damage(), as TypedProblem.
+template <class OfAKind>
+void check_variant(const std::string& where, const ladder::Variant& variant, OfAKind& problem,
+                   bool exact) {
+  CAPTURE(where);
+  try {
+    problem.d.poison();
+    run_watched(where, variant, problem.args);
+    const ladder::Verdict verdict = problem.verify(exact);
+    CHECK_MESSAGE(verdict.ok(), verdict.describe());
+    CHECK(problem.damage() == 0);
+  } catch (const std::exception& error) {
+    FAIL_CHECK(std::string(error.what()));
+  }
+}
+
+// The same of a call of the ladder.
 void run_watched(const ladder::Stage& stage, const ladder::Variant& variant,
                  const ladder::GemmArgs& args);
 

@@ -118,23 +118,11 @@ std::string label(const Variant& variant, const TypedArgs& args) {
 }
 
 void run_watched(const Variant& variant, const TypedArgs& args) {
-  const ladder::Watchdog watchdog(label(variant, args));
-  ladder::run(variant, args);
-  check_cuda(cudaStreamSynchronize(args.stream), "waiting for the kernel");
+  run_watched(label(variant, args), variant, args);
 }
 
 void check_variant(const Variant& variant, TypedProblem& problem, bool exact) {
-  const std::string where = label(variant, problem.args);
-  CAPTURE(where);
-  try {
-    problem.d.poison();
-    run_watched(variant, problem.args);
-    const ladder::Verdict verdict = problem.verify(exact);
-    CHECK_MESSAGE(verdict.ok(), verdict.describe());
-    CHECK(problem.damage() == 0);
-  } catch (const std::exception& error) {
-    FAIL_CHECK(std::string(error.what()));
-  }
+  check_variant(label(variant, problem.args), variant, problem, exact);
 }
 
 std::vector<TypeAndLayout> types_and_layouts() {
@@ -149,12 +137,7 @@ std::vector<TypeAndLayout> types_and_layouts() {
 }
 
 std::vector<const Stage*> typed_rungs() {
-  std::vector<const Stage*> found;
-  for (const Stage& stage : ladder::stages()) {
-    if (&stage.kind() == &TypedArgs::kind()) found.push_back(&stage);
-  }
-  REQUIRE(!found.empty());
-  return found;
+  return rungs_that_solve(TypedArgs::kind());
 }
 
 }  // namespace ladder_test

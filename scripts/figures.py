@@ -849,7 +849,7 @@ def store_box(code):
 
 def rounds(code):
     sms = code.map("gpu")["sms"]
-    m, n = 4096, 4096
+    m, n = 4096, 2112  # the worked example of page 11
     d = Drawing(WIDTH, 470, "How full the rounds of tiles are, by the size of the tile")
     d.text(
         f"D of {m:,} x {n:,} on {sms} SMs: rounds of tiles, by the tile's size",

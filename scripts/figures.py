@@ -849,7 +849,7 @@ def store_box(code):
 
 def rounds(code):
     sms = code.map("gpu")["sms"]
-    m, n = 4096, 4096
+    m, n = 4096, 2112  # the worked example of page 11
     d = Drawing(WIDTH, 470, "How full the rounds of tiles are, by the size of the tile")
     d.text(
         f"D of {m:,} x {n:,} on {sms} SMs: rounds of tiles, by the tile's size",
@@ -1073,6 +1073,61 @@ def scales(code):
     return d
 
 
+# --- rung 15: packed weights ----------------------------------------------------------------------
+
+PIECE_WORDS, PACKING_THREADS, LANE_SHOWN = 4, 128, 5
+
+
+def packed(code):
+    places = {bits: code.map("packed", bits=bits)["places"] for bits in (4, 8)}
+    d = Drawing(WIDTH, 452, "Where the weights of a thread lie")
+    # The fragment: which lane wants which weight.
+    left, top, wide, high = 40, 68, 23, 18
+    d.text("16 rows of W, 16 of K, for one wgmma", left, 24, kind="title")
+    d.text("each number is the lane of the warp that has the weight", left, 40)
+    shown = {}  # (bits, word of the piece, shift) -> (row, k, colour) of the lane that is shown
+    for bits in (4, 8):
+        for row in range(16):
+            for k in range(len(places[bits][row])):
+                place = places[bits][row][k]
+                piece, thread = divmod(place["word"] // PIECE_WORDS, PACKING_THREADS)
+                ours = thread == LANE_SHOWN and piece == 0
+                kind = colour(row // 8 + k % 16 // 8 * 2) if ours else "none"
+                if ours:
+                    shown[bits, place["word"] % PIECE_WORDS, place["shift"]] = (row, k, kind)
+                if bits == 4 and k < 16:
+                    d.cell(kind, left + k * wide, top + row * high, wide - 1, high - 1, thread)
+    for i in range(16):
+        d.text(i, left - 6, top + i * high + 12, "end", "small muted")
+        d.text(i, left + i * wide + wide / 2, top + 16 * high + 12, "middle", "small muted")
+    # The thread's 16 bytes, in either width.
+    left, wide = 474, 45
+    for bits, y in ((4, 68), (8, 226)):
+        slots = 32 // bits
+        covers = 16 * (1 + max(k for (b, _, _), (_, k, _) in shown.items() if b == bits) // 16)
+        d.text(f"{bits} bits: the first 16 bytes of lane {LANE_SHOWN}, {covers} of K", left - 44,
+               y - 44, kind="title")  # fmt: skip
+        d.text("row, k of each weight; bits of the word above", left - 44, y - 28)
+        for slot in range(slots):
+            d.text(f"{slot * bits}–{(slot + 1) * bits - 1}", left + (slot + 0.5) * wide * 8 / slots,
+                   y - 6, "middle", "small muted")  # fmt: skip
+        for word in range(PIECE_WORDS):
+            d.text(f"word {word}", left - 6, y + word * high + 12, "end", "small muted")
+            for slot in range(slots):
+                row, k, kind = shown[bits, word, slot * bits]
+                size = wide * 8 / slots
+                d.cell(kind, left + slot * size, y + word * high, size - 1, high - 1, f"{row}, {k}")
+    # Where these 16 bytes lie.
+    left, top, wide = 40, 398, 24
+    d.text("A piece of a block: 16 bytes of each thread, one behind the other. A warp reads 512 bytes in"
+           " a row, without bank conflicts.", left, top - 8)  # fmt: skip
+    for lane in range(32):
+        d.cell("c5" if lane == LANE_SHOWN else "none", left + lane * wide, top, wide - 1, 18, lane)
+    d.text("Colours: the register of the fragment. Its two weights are 16 bits apart, so that one shift"
+           " brings both into place.", 20, 442, kind="small muted")  # fmt: skip
+    return d
+
+
 # --- timelines -----------------------------------------------------------------------------------
 
 TRACES = Path("docs/results/h200.traces.json")
@@ -1128,6 +1183,7 @@ FIGURES = {
     "shares_12": shares,
     "majors_13": majors,
     "scales_14": scales,
+    "packed_15": packed,
 }
 
 

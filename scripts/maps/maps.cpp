@@ -17,6 +17,7 @@
 #include "common/tile/fragment.h"
 #include "common/tile/k_shares.h"
 #include "common/tile/operand_tile.h"
+#include "common/tile/packed_weights.h"
 #include "common/tile/ring.h"
 #include "common/tile/schedule.h"
 #include "common/tile/smem_tile.h"
@@ -309,6 +310,22 @@ std::string box(Options& options) {
   return object({{"lanes", array(lanes)}});
 }
 
+// Where the weights of the first 16 rows and 64 of K of a block lie: its word in the block, and the
+// word's bit at which it begins.
+std::string packed(Options& options) {
+  const int bits = options.number("bits", 4);
+  options.none_left();
+  if (bits != 4 && bits != 8) refuse("bits=4 or 8");
+  const auto place_of = [&](int row, int k) {
+    const tile::PackedPlace place = tile::packed_place(bits, row, k);
+    return object({{"word", number(place.word)}, {"shift", number(place.shift)}});
+  };
+  const auto row_of = [&](int row) {
+    return array_of(64, [&](int k) { return place_of(row, k); });
+  };
+  return object({{"bits", number(bits)}, {"places", array_of(16, row_of)}});
+}
+
 // What rung 11 chooses from.
 std::string configurations(Options& options) {
   options.none_left();
@@ -338,7 +355,8 @@ int main(int argc, char** argv) {
   const std::map<std::string, std::string (*)(Options&)> maps = {
       {"swizzle", swizzle}, {"operand", operand}, {"fragment", fragment},
       {"raster", raster},   {"ring", ring},       {"shares", shares},
-      {"box", box},         {"gpu", gpu},         {"configurations", configurations}};
+      {"box", box},         {"packed", packed},   {"gpu", gpu},
+      {"configurations", configurations}};
   const std::string name = argc > 1 ? argv[1] : "";
   if (!maps.contains(name)) refuse("no map \"" + name + "\"");
   Options options(argc - 2, argv + 2);

@@ -78,8 +78,18 @@ class Maps(unittest.TestCase):
             ]
             self.assertEqual(sorted(steps), [(t, k) for t in range(7) for k in range(9)])
 
+    def test_packed_weights_lie_each_in_a_place_of_its_own(self):
+        for bits in (4, 8):
+            places = self.map("packed", bits=bits)["places"]
+            held = [(place["word"], place["shift"]) for row in places for place in row]
+            self.assertEqual(len(set(held)), 16 * 64)
+            self.assertEqual({shift for _, shift in held}, set(range(0, 32, bits)))
+            words = {word for word, _ in held}  # those of the warp's 32 lanes, in each piece
+            pieces = range(0, bits // 4 * 512, 512)
+            self.assertEqual(words, {piece + i for piece in pieces for i in range(128)})
+
     def test_what_it_does_not_know_is_refused(self):
-        for words in (["nothing"], ["swizzle", "span=100"], ["swizzle", "rows"], ["ring", "depth=9"],
+        for words in (["nothing"], ["swizzle", "span=100"], ["swizzle", "rows"], ["ring", "depth=9"], ["packed", "bits=6"],
                       ["operand", "major=MN", "bytes=4"], ["ring", "lane=3"], ["ring", "steps=x"]):  # fmt: skip
             ended = subprocess.run([MAPS, *words], capture_output=True, text=True, check=False)
             self.assertEqual((ended.returncode, ended.stdout), (2, ""), words)

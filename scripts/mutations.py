@@ -101,7 +101,7 @@ IN_TURNS = rung("14_block_scaled", "s8_128x192", "TileIaLb1ELi2ELi1ELi192E", (12
                 grid=1)  # fmt: skip
 IN_TURNS.arguments += ["--type=s8"]
 # One CTA, which goes round its ring of packed weights.
-MIXED = rung("15_mixed_input", "w4_128x8_x2", "TileILi4ELi2ELi8ELi1ELi2E", (8, 128, 2176), grid=1)
+MIXED = rung("15_mixed_input", "w4_64x8_s4", "TileILi4ELi1ELi8ELi1ELi4E", (8, 64, 4736), grid=1)
 MIXED.arguments += ["--bits=4"]
 BULK_STORE = Subject(
     "build/tests/kernels/bulk_store", "build/obj/tests/machine/kernels/bulk_store.ptx", "",
@@ -441,6 +441,17 @@ def part_added_too_early(kernel):
 
 
 @mutation(
+    "slices-added-too-early", MIXED,
+    "who adds up the slices of K arrives where it should wait for the others",
+    "Warpgroups that share a tile's K each have a part of its sums: one may read the others' when a "
+    "barrier says that all are there.",
+    {"race": ["ld.shared", "st.shared"]},
+)  # fmt: skip
+def slices_added_too_early(kernel):
+    kernel.delete(kernel.one("barrier.sync*", at="the others have left theirs"))
+
+
+@mutation(
     "more-registers-than-there-are", SPECIALIZED, "the consumers ask for 256 registers a thread, not 232",
     "setmaxnreg.inc waits until the CTA has as many: what all warps ask for together must not be "
     "more than it was launched with.",
@@ -658,7 +669,7 @@ def k_advance_of_k_major(kernel):
     {"wrong result": []}, gpu="wrong result",
 )  # fmt: skip
 def scale_of_the_next_block(kernel):
-    copies = kernel.find("cp.async.bulk.tensor.2d.shared*", at="load_scales<T>(smem")
+    copies = kernel.find("cp.async.bulk.tensor.2d.shared*", at="load_scales<T>(head")
     if not copies:
         raise Problem("nobody loads scales")
     for copy in copies:

@@ -12,8 +12,10 @@
 #include <iterator>
 #include <vector>
 
+#include "common/block/add_slices.cuh"
 #include "common/block/decode_weights.cuh"
 #include "common/block/exchange_sums.cuh"
+#include "common/block/packed_slot.cuh"
 #include "common/block/stage_transposed.cuh"
 #include "common/block/store_last_columns.cuh"
 #include "common/host/configurations.h"
@@ -24,18 +26,15 @@
 #include "common/host/registry.h"
 #include "common/host/tensor_map.h"
 #include "common/ptx/barrier.cuh"
-#include "common/ptx/bulk.cuh"
 #include "common/ptx/cluster.cuh"
 #include "common/ptx/fence.cuh"
 #include "common/ptx/fma.cuh"
 #include "common/ptx/griddepcontrol.cuh"
 #include "common/ptx/mbarrier.cuh"
 #include "common/ptx/memory.cuh"
-#include "common/ptx/tma.cuh"
 #include "common/ptx/tma_store.cuh"
 #include "common/ptx/warp.cuh"
 #include "common/ptx/wgmma.cuh"
-#include "common/ptx/wgmma_rs.cuh"
 #include "common/tile/descriptor.h"
 #include "common/tile/fragment.h"
 #include "common/tile/math.h"
@@ -51,51 +50,49 @@ using ladder::bf16;
 using ladder::MixedArgs;
 
 // Of D^T = W · X^T: the tile's rows are rows of W, its columns, which may be few, rows of X.
-template <int BITS_, int CONSUMERS_, int BN_, int SPLIT_, int CTAS_>
+template <int BITS_, int CONSUMERS_, int BN_, int SPLIT_, int SLICES_>
 struct Tile {
-  static constexpr int BITS = BITS_, CONSUMERS = CONSUMERS_;  // of a weight; warpgroups
+  static constexpr int BITS = BITS_, CONSUMERS = CONSUMERS_;  // of a weight; of 64 rows each
   static constexpr int WM = tile::PACKED_ROWS, BM = CONSUMERS * WM, BN = BN_;
   static constexpr int BK = tile::PACKED_K, STEPS = BK / 16;  // K of a scale; wgmma
-  static constexpr int THREADS = 128 + CONSUMERS * 128;       // warpgroup 0: producer
   static constexpr int SPLIT = SPLIT_, CLUSTER = SPLIT;       // CTAs that share a tile's K
-  static constexpr int CTAS = CTAS_;                          // of an SM, at a time
+  static constexpr int SLICES = SLICES_;                      // warpgroups of a CTA that share it
+  static constexpr int WARPGROUPS = CONSUMERS * SLICES;       // that multiply
+  static constexpr int THREADS = 128 + WARPGROUPS * 128;      // warpgroup 0: producers
   static constexpr int SHARERS = 1;                           // of rows: none but itself
-  static constexpr int W_BYTES = tile::packed_block_bytes(BITS), ROW_BYTES = 128;
-  static constexpr int HALF_BYTES = BN * ROW_BYTES, X_BYTES = 2 * HALF_BYTES;  // 64 of K; 128
+  static constexpr int W_BYTES = tile::packed_block_bytes(BITS), X_BYTES = 2 * BN * 128;
   static constexpr int PIECES = W_BYTES / 128 / 16;  // of a thread, 16 bytes each
   // wgmma whose weights are decoded at a time; registers for so many of these units; and whether a
   // block's first is decoded before the block in front has been added up, for which narrow tiles
   // have other warps.
-  static constexpr int UNIT = 2, UNITS = STEPS / UNIT,
-                       SETS = BN > 64 || (CONSUMERS > 2 && BN > 8) ? 2 : 4;
+  static constexpr int UNIT = BN <= 16 ? 4 : 2, UNITS = STEPS / UNIT;
+  static constexpr int SETS = BN > 64 || WARPGROUPS > 2 ? 2 : 4;
   static constexpr bool AHEAD = BN >= 64;
   // Of a tile that the cluster splits, CTA i finishes SHARE columns, from i * SHARE on.
   static constexpr int FINISHERS = tile::sharers_of(BN / 8, SPLIT), SHARE = BN / FINISHERS;
   static constexpr int EXCHANGE_BYTES = SPLIT > 1 ? SPLIT* BM* SHARE* int{sizeof(float)} : 0;
+  static constexpr int PARTS_BYTES = (SLICES - 1) * BM * BN * int{sizeof(float)};
   static constexpr int BOXES_BYTES = CONSUMERS * SHARE * WM * int{sizeof(bf16)};
-  static constexpr int SMEM_BYTES = (tile::MAX_SMEM_BYTES + 1024) / CTAS - 1024;  // that CTAs fit
-  static constexpr int SLOT_BYTES = CONSUMERS * (W_BYTES + ROW_BYTES) + X_BYTES;
-  static constexpr int DEPTH =
-      std::min(24, (SMEM_BYTES - EXCHANGE_BYTES - BOXES_BYTES - 2048) / SLOT_BYTES);
+  static constexpr int SLOT_BYTES = SLICES * (CONSUMERS * W_BYTES + X_BYTES + BM * 2) + 128;
+  static constexpr int DEPTH = std::min(
+      24, (tile::MAX_SMEM_BYTES - EXCHANGE_BYTES - PARTS_BYTES - BOXES_BYTES - 1024) / SLOT_BYTES);
   // A CTA keeps the registers of its launch, and its warpgroups share them out anew.
-  static constexpr int REGS = std::min(255, 65536 / (CTAS * THREADS)) / 8 * 8;
-  static constexpr int PRODUCER_REGS = REGS < 80 ? 24 : 40;
+  static constexpr int REGS = std::min(255, 65536 / THREADS) / 8 * 8;
+  static constexpr int PRODUCER_REGS = 40;
   static constexpr int CONSUMER_REGS =
-      std::min(240, (REGS * THREADS / 128 - PRODUCER_REGS) / CONSUMERS / 8 * 8);
+      std::min(240, (REGS * THREADS / 128 - PRODUCER_REGS) / WARPGROUPS / 8 * 8);
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(SPLIT == 1 || SHARE % 8 == 0, "sums are exchanged 8 columns wide");
 };
 
 template <class T>
 struct alignas(1024) Smem {
-  tile::SmemTile<bf16, T::DEPTH * T::CONSUMERS, 64> scale;  // of a consumer's 64 rows each
-  tile::SmemTile<bf16, T::BN, 64> x[T::DEPTH][2];           // 64 of K each
-  uint4 w[T::DEPTH][T::CONSUMERS][T::PIECES][128];          // a thread's pieces
+  block::PackedSlot<T> slots[T::DEPTH];
+  block::PackedSlotHead<T> heads[T::DEPTH];
   tile::SmemTile<bf16, T::SHARE, T::WM> d[T::CONSUMERS];
-  float4 exchange[T::EXCHANGE_BYTES / 16 + 1];  // [SPLIT][SHARE / 8][consumer threads]
+  float4 exchange[T::EXCHANGE_BYTES / 16 + 1];  // [SPLIT][SHARE / 8][CONSUMERS * 128]
+  float4 parts[T::PARTS_BYTES / 16 + 1];        // [SLICES - 1][BN / 8][CONSUMERS * 128]
   uint64_t summands;                            // they are here: EXCHANGE_BYTES
-  uint64_t full[T::DEPTH];                      // the producers' arrivals, and a slot's bytes
-  uint64_t empty[T::DEPTH];                     // one arrival a consumer warp
 };
 
 // What the host has worked out for a call.
@@ -111,59 +108,23 @@ struct Work {
   int raster_group;
 };
 
-// What each of the producers brings of a slot: 128 of K, of the tile's rows of W or of X. Small
-// copies cost TMA and who asks for them a fixed time: three ask at a time.
-constexpr int PRODUCERS = 3;
-
-template <class T>
-__device__ void load_weights(Smem<T>& smem, int slot, const Work& work, int tile_m, int block) {
-  ptx::mbarrier_arrive_expect_tx(&smem.full[slot], T::CONSUMERS * T::W_BYTES);
-  const int last = tile::ceil_div(work.d_cols, T::WM) - 1;
-  for (int i = 0; i < T::CONSUMERS; ++i) {
-    // Instead of a row block that is not there the last one again: nobody stores it.
-    const int row_block = std::min(tile_m * T::CONSUMERS + i, last);
-    const long long offset = (1LL * row_block * work.k_blocks + block) * T::W_BYTES;
-    ptx::cp_async_bulk_g2s(smem.w[slot][i], work.packed + offset, T::W_BYTES, &smem.full[slot]);
-  }
-}
-
-template <class T>
-__device__ void load_scales(Smem<T>& smem, int slot, const CUtensorMap* map, int tile_m,
-                            int block) {
-  ptx::mbarrier_arrive_expect_tx(&smem.full[slot], T::CONSUMERS * T::ROW_BYTES);
-  for (int i = 0; i < T::CONSUMERS; ++i) {
-    ptx::cp_async_bulk_tensor_2d_g2s(smem.scale.from_row(slot * T::CONSUMERS + i), map,
-                                     tile_m * T::BM + i * T::WM, block, &smem.full[slot]);
-  }
-}
-
-template <class T>
-__device__ void load_x(Smem<T>& smem, int slot, const CUtensorMap* map, int rows, int tile_n,
-                       int block) {
-  ptx::mbarrier_arrive_expect_tx(&smem.full[slot], 2 * rows * T::ROW_BYTES);
-  for (int i = 0; i < 2; ++i) {
-    ptx::cp_async_bulk_tensor_2d_g2s(smem.x[slot][i].bytes, map, block * T::BK + i * 64,
-                                     tile_n * rows, &smem.full[slot]);
-  }
-}
-
 // D^T [d_cols][d_rows].
 template <class T>
-__global__ __launch_bounds__(T::THREADS,
-                             T::CTAS) void gemm(const __grid_constant__ CUtensorMap map_x,
-                                                const __grid_constant__ CUtensorMap map_scale,
-                                                const __grid_constant__ CUtensorMap map_d,
-                                                const __grid_constant__ Work work) {
+__global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CUtensorMap map_x,
+                                                      const __grid_constant__ CUtensorMap map_scale,
+                                                      const __grid_constant__ CUtensorMap map_d,
+                                                      const __grid_constant__ Work work) {
   // --- setup -------------------------------------------------------------------------------------
   extern __shared__ __align__(1024) unsigned char smem_bytes[];
   Smem<T>& smem = *reinterpret_cast<Smem<T>*>(smem_bytes);
   const int rank = T::CLUSTER > 1 ? ptx::cluster_ctarank() : 0;
   const int clusters = gridDim.x / T::CLUSTER, tiles = work.tiles_m * work.tiles_n;
-  const int begin = tile::share_begin(work.k_blocks, rank, T::SPLIT);
-  const int end = tile::share_begin(work.k_blocks, rank + 1, T::SPLIT);
+  const int slots = tile::ceil_div(work.k_blocks, T::SLICES);  // of 128 of K for each slice
+  const int begin = tile::share_begin(slots, rank, T::SPLIT);
+  const int end = tile::share_begin(slots, rank + 1, T::SPLIT);
   if (threadIdx.x < T::DEPTH) {  // a thread each, since there may be many slots
-    ptx::mbarrier_init(&smem.full[threadIdx.x], PRODUCERS);
-    ptx::mbarrier_init(&smem.empty[threadIdx.x], T::CONSUMERS * 4);
+    ptx::mbarrier_init(&smem.heads[threadIdx.x].full, block::PACKED_PRODUCERS);
+    ptx::mbarrier_init(&smem.heads[threadIdx.x].empty, T::WARPGROUPS * 4);
     ptx::fence_mbarrier_init();  // before TMA counts bytes on them
   }
   if (threadIdx.x == 0) {
@@ -175,10 +136,11 @@ __global__ __launch_bounds__(T::THREADS,
     if (T::SPLIT > 1) ptx::mbarrier_arrive_expect_tx(&smem.summands, T::EXCHANGE_BYTES);
   }
   // Rows that a tile does not have are not fetched. wgmma reads them all the same: zeros.
-  const int missing = (T::BN - work.rows) * T::ROW_BYTES / 16;  // chunks of half a slot
-  for (int i = threadIdx.x; i < missing * 2 * T::DEPTH; i += T::THREADS) {
-    const int half = i / missing;
-    unsigned char* first = smem.x[half / 2][half % 2].bytes + work.rows * T::ROW_BYTES;
+  const int missing = (T::BN - work.rows) * 128 / 16;  // chunks of a box
+  for (int i = threadIdx.x; i < missing * 2 * T::SLICES * T::DEPTH; i += T::THREADS) {
+    const int box = i / missing;
+    auto& slot = smem.slots[box / (2 * T::SLICES)];
+    unsigned char* first = slot.x[box / 2 % T::SLICES][box % 2].bytes + work.rows * 128;
     ptx::st_shared_v4_b32(first + i % missing * 16, uint4{});
   }
   ptx::bar_warp_sync();                            // lanes may have parted in the loop
@@ -189,97 +151,116 @@ __global__ __launch_bounds__(T::THREADS,
   ptx::griddepcontrol_wait();  // until here the kernel before may use what this one does
 
   if (threadIdx.x < 128) {
-    // --- producers: a thread each of three warps fills the ring ---------------------------------
+    // --- producers: a thread of each of four warps fills the ring --------------------------------
     ptx::setmaxnreg_dec<T::PRODUCER_REGS>();
-    const int warp = threadIdx.x / 32;
-    if (warp < PRODUCERS && ptx::elect_sync()) {
+    const int warp = threadIdx.x / 32, row_blocks = tile::ceil_div(work.d_cols, T::WM);
+    if (ptx::elect_sync()) {
       tile::RingState<T::DEPTH> ring;
       for (int t = blockIdx.x / T::CLUSTER; t < tiles; t += clusters) {
-        const tile::TileCoord at =
-            tile::grouped_raster(t, work.tiles_m, work.tiles_n, work.raster_group);
-        for (int block = begin; block < end; ++block, ring.advance()) {
-          ptx::mbarrier_wait(&smem.empty[ring.slot], ring.parity ^ 1);
-          if (warp == 0) load_weights<T>(smem, ring.slot, work, at.m, block);
-          if (warp == 1) load_scales<T>(smem, ring.slot, &map_scale, at.m, block);
-          if (warp == 2) load_x<T>(smem, ring.slot, &map_x, work.rows, at.n, block);
+        const auto at = tile::grouped_raster(t, work.tiles_m, work.tiles_n, work.raster_group);
+        for (int i = begin; i < end; ++i, ring.advance()) {
+          auto& slot = smem.slots[ring.slot];
+          auto& head = smem.heads[ring.slot];
+          const int block = i * T::SLICES;  // the slot's first 128 of K
+          ptx::mbarrier_wait(&head.empty, ring.parity ^ 1);
+          if (warp == 0) {
+            block::load_weights<T>(slot, &head.full, work.packed, row_blocks, work.k_blocks, at.m,
+                                   block);
+          }
+          if (warp == 1) block::load_scales<T>(head, &map_scale, at.m, block);
+          if (warp > 1) {
+            block::load_x<T>(slot, &head.full, &map_x, work.rows, at.n, block, warp - 2);
+          }
         }
       }
     }
   } else {
-    // --- consumers: each warpgroup multiplies its 64 rows of a tile ------------------------------
+    // --- consumers: each warpgroup multiplies 64 rows of a tile, all of its K or a slice ---------
     ptx::setmaxnreg_inc<T::CONSUMER_REGS>();
-    const int group = threadIdx.x / 128 - 1, lane = threadIdx.x % 32;
-    const bool stores = threadIdx.x % 128 == 0;   // starts the copies and waits for them
-    const int row8 = threadIdx.x % 128 / 32 * 2;  // the first of the warp's two times 8 rows
-    const uint64_t x_desc = tile::k_major_128b(ptx::cvta_to_shared(smem.x[0][0].bytes));
+    const int warpgroup = block::consumer_warpgroup<T>(), lane = ptx::mov_b32(threadIdx.x % 32);
+    const int consumer = warpgroup % T::CONSUMERS, slice = warpgroup / T::CONSUMERS;
+    const bool stores = threadIdx.x % 128 == 0;  // starts the copies and waits for them
+    // In a slot. Kept in registers: the compiler would work them out anew for each.
+    const int own_piece =
+        ptx::mov_b32((consumer * T::SLICES + slice) * T::PIECES * 128 + threadIdx.x % 128);
+    const int own_row =
+        ptx::mov_b32(consumer * T::WM + threadIdx.x % 128 / 32 * 16 + tile::acc_row(lane, 0));
+    const uint64_t x_desc = tile::k_major_128b(ptx::cvta_to_shared(smem.slots[0].x));
     tile::RingState<T::DEPTH> ring;
     block::Fragments<T> fragments;
     for (int t = blockIdx.x / T::CLUSTER; t < tiles; t += clusters) {
-      const tile::TileCoord at =
-          tile::grouped_raster(t, work.tiles_m, work.tiles_n, work.raster_group);
-      const int col = at.m * T::BM + group * T::WM;     // of D: the warpgroup's first row of W
+      const auto at = tile::grouped_raster(t, work.tiles_m, work.tiles_n, work.raster_group);
       float sum[T::BN / 2] = {}, part[T::BN / 2] = {};  // D^T [64][BN]; of 128 of K, not scaled
       float scale[2] = {};                              // of rows r and r + 8 of part
-      int last_slot = -1;                               // none yet: then there are zeros to add
-      const auto finish = [&] {                         // the products of the last slot
+      int last_slot = 0;
+      bool releases = false;     // no slot yet: then there are zeros to add
+      const auto finish = [&] {  // the products of the last slot
         ptx::wgmma_wait_group<0>();
         ptx::fence_proxy_async_shared_cta();  // TMA will overwrite what ld.shared has read
         ptx::bar_warp_sync();
-        if (lane == 0 && last_slot >= 0) ptx::mbarrier_arrive(&smem.empty[last_slot]);
+        if (releases) ptx::mbarrier_arrive(&smem.heads[last_slot].empty);
+        releases = lane == 0;
 #pragma unroll
         for (int i = 0; i < T::BN / 2; ++i) {
           sum[i] = ptx::fma_rn_f32(part[i], scale[i % 4 / 2], sum[i]);
         }
       };
-      const auto begin_block = [&] {
-        ptx::mbarrier_wait(&smem.full[ring.slot], ring.parity);  // it has landed
-        fragments.load(smem.w[ring.slot][group], 0);
+      const auto pieces = [&](int slot) { return smem.slots[slot].w[0][0][0] + own_piece; };
+      const auto begin_slot = [&] {
+        ptx::mbarrier_wait(&smem.heads[ring.slot].full, ring.parity);  // it has landed
+        fragments.load(pieces(ring.slot), 0);
         if (T::AHEAD) fragments.decode(0);
       };
-      if (begin < end) begin_block();
-      for (int block = begin; block < end; ++block) {
+      if (begin < end) begin_slot();
+      for (int i = begin; i < end; ++i) {
         const int slot = ring.slot;
-        const uint64_t desc = tile::advance(x_desc, slot * T::X_BYTES);
+        const uint64_t desc =
+            tile::advance(x_desc, slot * int{sizeof(smem.slots[0])} + slice * T::X_BYTES);
         finish();
         if (!T::AHEAD) fragments.decode(0);
-        fragments.load(smem.w[slot][group], 1);
+        fragments.load(pieces(slot), 1);
         fragments.multiply(part, desc, 0);
 #pragma unroll
         for (int unit = 1; unit < T::UNITS; ++unit) {
-          if (unit + 1 < T::UNITS) fragments.load(smem.w[slot][group], unit + 1);
+          if (unit + 1 < T::UNITS) fragments.load(pieces(slot), unit + 1);
           fragments.decode(unit);
           fragments.multiply(part, desc, unit);
         }
-        for (int i = 0; i < 2; ++i) {
-          const unsigned char* chunk = smem.scale.at(slot * T::CONSUMERS + group, row8 + i);
-          scale[i] = ptx::cvt_f32_bf16(ptx::ld_shared_b16(chunk + tile::acc_row(lane, 0) * 2));
+        for (int r = 0; r < 2; ++r) {
+          scale[r] = ptx::cvt_f32_bf16(
+              ptx::ld_shared_b16(&smem.heads[slot].scale[slice][own_row + r * 8]));
         }
         last_slot = slot;
         ring.advance();
-        if (block + 1 < end) begin_block();  // while the last unit is multiplied
+        if (i + 1 < end) begin_slot();  // while the last unit is multiplied
       }
       finish();
 
       // --- epilogue ------------------------------------------------------------------------------
+      if constexpr (T::SLICES > 1) {
+        if (!block::add_slices<T>(sum, smem.parts, consumer, slice)) continue;
+      }
       float share[T::SHARE / 2];
       if constexpr (T::SPLIT > 1) {
         block::exchange_sums<T>(share, sum, smem.exchange, &smem.summands, rank);
         if (rank >= T::FINISHERS) continue;
       }
+      const int col = at.m * T::BM + consumer * T::WM;  // of D: the first row of W
       const int row = at.n * work.rows + rank * T::SHARE;
       const int end_row = std::min(work.d_rows, row + work.box_rows);
       if (stores) ptx::cp_async_bulk_wait_group_read<0>();
-      ptx::barrier_sync(1 + group, 128);  // the box may be reused
-      if constexpr (T::SPLIT > 1) block::stage_transposed<T::SHARE>(share, smem.d[group]);
-      if constexpr (T::SPLIT == 1) block::stage_transposed<T::SHARE>(sum, smem.d[group]);
+      ptx::barrier_sync(1 + consumer, 128);  // the box may be reused
+      if constexpr (T::SPLIT > 1) block::stage_transposed<T::SHARE>(share, smem.d[consumer]);
+      if constexpr (T::SPLIT == 1) block::stage_transposed<T::SHARE>(sum, smem.d[consumer]);
       ptx::fence_proxy_async_shared_cta();  // TMA will read what stmatrix wrote
-      ptx::barrier_sync(1 + group, 128);
+      ptx::barrier_sync(1 + consumer, 128);
       if (stores && row < end_row && col < work.d_cols / 8 * 8) {
-        ptx::cp_async_bulk_tensor_2d_s2g(&map_d, col, row, smem.d[group].bytes);
+        ptx::cp_async_bulk_tensor_2d_s2g(&map_d, col, row, smem.d[consumer].bytes);
         ptx::cp_async_bulk_commit_group();
       }
       if (threadIdx.x % 128 < 32) {
-        block::store_last_columns(smem.d[group], work.d, work.ldd, row, col, end_row, work.d_cols);
+        block::store_last_columns(smem.d[consumer], work.d, work.ldd, row, col, end_row,
+                                  work.d_cols);
       }
     }
     if (stores) ptx::cp_async_bulk_wait_group_read<0>();  // before shared memory is gone
@@ -308,14 +289,14 @@ void launch(const MixedArgs& g) {
                      .raster_group = tile::raster_group(T::BM, rows, at_once)};
   const CUtensorMap map_x = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, rows, 64);
   const CUtensorMap map_scale =
-      ladder::tensor_map_2d(g.scale, work.k_blocks, g.n, g.ld_scale, 1, T::WM);
+      ladder::tensor_map_2d(g.scale, work.k_blocks, g.n, g.ld_scale, 1, T::BM);
   const int whole = std::max(1, g.n / 8 * 8);  // TMA must not write beyond column n
   const CUtensorMap map_d = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, work.box_rows, T::WM);
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
   const int tiles = tiles_m * tiles_n, clusters = T::SPLIT > 1 ? tiles : std::min(tiles, at_once);
   const double bytes = 1.0 * g.n * g.k * T::BITS / 8 + 2.0 * g.m * g.k;
-  const bool early = T::BN <= 64 || T::SPLIT > 1 ||
-                     tile::starts_early(ladder::gpu(), tiles, at_once, T::CTAS, 0, bytes);
+  const bool early =
+      T::BN <= 64 || T::SPLIT > 1 || tile::starts_early(ladder::gpu(), tiles, at_once, 1, 0, bytes);
   const ladder::Launch config(clusters * T::CLUSTER, T::THREADS, sizeof(Smem<T>), T::CLUSTER, early,
                               g.stream);
   ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_x, map_scale, map_d, work),
@@ -335,7 +316,7 @@ double predicted_us(const MixedArgs& g) {
 template <int BITS, int ROW>
 ladder::Variant variant() {
   constexpr tile::MixedTile C = tile::MIXED_TILES[ROW];
-  using T = Tile<BITS, C.consumers, C.bn, C.split, C.ctas>;
+  using T = Tile<BITS, C.consumers, C.bn, C.split, C.slices>;
   return {.name = BITS == 8 ? C.name_8 : C.name_4,
           .what = T::SPLIT > 1 ? "K split in a cluster" : "whole tiles",
           .kernel = {.launch = launch<T>,

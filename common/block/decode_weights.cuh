@@ -7,6 +7,7 @@
 
 #include "common/ptx/bits.cuh"
 #include "common/ptx/memory.cuh"
+#include "common/ptx/warp.cuh"
 #include "common/ptx/wgmma.cuh"
 #include "common/ptx/wgmma_rs.cuh"
 #include "common/tile/descriptor.h"
@@ -36,6 +37,15 @@ __device__ void decode_weights(uint32_t* a, const uint32_t* words) {
   }
 }
 
+// Which of the warpgroups that multiply this warp belongs to. By votes, so that the compiler knows that
+// the lanes agree, as in common/block/scaled_tile.cuh.
+template <class T>
+__device__ int consumer_warpgroup() {
+  const int number = threadIdx.x / 128 - 1;
+  const int low = T::WARPGROUPS > 1 && ptx::vote_sync_any(number & 1) ? 1 : 0;
+  return T::WARPGROUPS > 2 && ptx::vote_sync_any(number & 2) ? low + 2 : low;
+}
+
 // A warpgroup's 64 rows of W and 128 of K, a unit of wgmma at a time. While one unit is multiplied,
 // the registers of others are filled.
 template <class T>
@@ -44,12 +54,13 @@ struct Fragments {
   uint4 pieces[T::PIECES];                             // packed: only those on their way live
   uint32_t a[T::SETS][T::UNIT * 4];                    // fragments of unit, unit + SETS, ...
 
-  // Loads the pieces of a slot's weights that a unit is the first to need.
-  __device__ void load(const uint4 (&w)[T::PIECES][128], int unit) {
+  // Loads, of this thread's pieces of a slot's weights, 128 pieces apart, those that a unit is the first
+  // to need.
+  __device__ void load(const uint4* own, int unit) {
 #pragma unroll
     for (int i = 0; i < T::PIECES; ++i) {
       const bool is_first = i * 4 >= unit * WORDS && i * 4 < (unit + 1) * WORDS;
-      if (is_first) pieces[i] = ptx::ld_shared_v4_b32(&w[i][threadIdx.x % 128]);
+      if (is_first) pieces[i] = ptx::ld_shared_v4_b32(&own[i * 128]);
     }
   }
 
@@ -73,7 +84,7 @@ struct Fragments {
 #pragma unroll
     for (int i = 0; i < T::UNIT; ++i) {
       const int step = unit * T::UNIT + i;
-      const uint64_t desc = tile::advance(x_desc, step / 4 * T::HALF_BYTES + step % 4 * 32);
+      const uint64_t desc = tile::advance(x_desc, step / 4 * (T::X_BYTES / 2) + step % 4 * 32);
       ptx::wgmma_rs_m64k16<T::BN>(part, &a[unit % T::SETS][i * 4], desc, step > 0);
     }
     ptx::wgmma_commit_group();

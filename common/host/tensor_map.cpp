@@ -27,6 +27,7 @@ Encode find_encode() {
 // Rows of the box in shared memory are as wide as the swizzle's; a box of one row has nothing to
 // swizzle.
 CUtensorMapSwizzle swizzle_of(int row_bytes, int rows) {
+  if (rows == 1 && row_bytes % 16 == 0) return CU_TENSOR_MAP_SWIZZLE_NONE;
   switch (row_bytes) {
     case 128:
       return CU_TENSOR_MAP_SWIZZLE_128B;

@@ -26,6 +26,14 @@ __device__ inline void* mov_b64(void* ptr) {
   return same;
 }
 
+// mov.b32  same, value;
+//   as above, for a number that the compiler would else work out anew
+__device__ inline int mov_b32(int value) {
+  int same;
+  asm("mov.b32 %0, %1;" : "=r"(same) : "r"(value));
+  return same;
+}
+
 // ld.global.nc.b16  value, [src];
 //   issued by : any thread; src in global memory that nobody writes during the kernel
 //   ISA       : #data-movement-and-conversion-instructions-ld-global-nc

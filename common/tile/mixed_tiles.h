@@ -14,8 +14,8 @@ namespace tile {
 struct MixedTile {
   const char *name_8, *name_4;  // of weights of 8 and of 4 bits
   int consumers, bn;
-  int split = 1;  // CTAs of a cluster that share a tile's K
-  int ctas = 1;   // of an SM at a time
+  int split = 1;   // CTAs of a cluster that share a tile's K
+  int slices = 1;  // warpgroups of a CTA that share it
 
   constexpr int bm() const { return 64 * consumers; }
 };
@@ -26,49 +26,48 @@ constexpr int sharers_of(int count, int most) {
   return most;
 }
 
-// Rows x columns of a tile of D^T; k2 to k8: so many CTAs of a cluster share a tile's K; x2: two
-// CTAs an SM. Of two that are expected to take as long, the first is chosen. Without designators, as
-// SHARED_K.
+// Rows x columns of a tile of D^T; s2, s4: so many warpgroups share a tile's K; k2, k4: so many CTAs
+// of a cluster do. Of two that are expected to take as long, the first is chosen. Without designators,
+// as SHARED_K.
 constexpr MixedTile MIXED_TILES[] = {
     // clang-format off
-    // names                              consumers, bn, split, ctas
-    {"w8_256x8",        "w4_256x8",        4,   8},
-    {"w8_128x8_x2",     "w4_128x8_x2",     2,   8, 1, 2},
-    {"w8_128x8_k2",     "w4_128x8_k2",     2,   8, 2},
-    {"w8_128x8_x2_k4",  "w4_128x8_x2_k4",  2,   8, 4, 2},
-    {"w8_128x8_x2_k8",  "w4_128x8_x2_k8",  2,   8, 8, 2},
-    {"w8_256x16",       "w4_256x16",       4,  16},
-    {"w8_128x16_x2",    "w4_128x16_x2",    2,  16, 1, 2},
-    {"w8_128x16_k2",    "w4_128x16_k2",    2,  16, 2},
-    {"w8_128x16_x2_k4", "w4_128x16_x2_k4", 2,  16, 4, 2},
-    {"w8_256x32",       "w4_256x32",       4,  32},
-    {"w8_128x32_x2",    "w4_128x32_x2",    2,  32, 1, 2},
-    {"w8_128x32_k2",    "w4_128x32_k2",    2,  32, 2},
-    {"w8_128x32_x2_k4", "w4_128x32_x2_k4", 2,  32, 4, 2},
-    {"w8_128x64",       "w4_128x64",       2,  64},
-    {"w8_128x64_k2",    "w4_128x64_k2",    2,  64, 2},
-    {"w8_128x64_k4",    "w4_128x64_k4",    2,  64, 4},
-    {"w8_128x128",      "w4_128x128",      2, 128},
-    {"w8_128x128_k2",   "w4_128x128_k2",   2, 128, 2},
-    {"w8_128x160",      "w4_128x160",      2, 160},
-    {"w8_128x176",      "w4_128x176",      2, 176},
+    // names                               consumers, bn, split, slices
+    {"w8_256x8",       "w4_256x8",       4,   8, 1, 1},
+    {"w8_64x8_s4",     "w4_64x8_s4",     1,   8, 1, 4},
+    {"w8_64x8_s4_k2",  "w4_64x8_s4_k2",  1,   8, 2, 4},
+    {"w8_64x8_s4_k4",  "w4_64x8_s4_k4",  1,   8, 4, 4},
+    {"w8_256x16",      "w4_256x16",      4,  16, 1, 1},
+    {"w8_64x16_s4",    "w4_64x16_s4",    1,  16, 1, 4},
+    {"w8_64x16_s4_k2", "w4_64x16_s4_k2", 1,  16, 2, 4},
+    {"w8_64x16_s4_k4", "w4_64x16_s4_k4", 1,  16, 4, 4},
+    {"w8_256x32",      "w4_256x32",      4,  32, 1, 1},
+    {"w8_64x32_s4",    "w4_64x32_s4",    1,  32, 1, 4},
+    {"w8_64x32_s2_k4", "w4_64x32_s2_k4", 1,  32, 4, 2},
+    {"w8_64x64_s2",    "w4_64x64_s2",    1,  64, 1, 2},
+    {"w8_64x64_s2_k2", "w4_64x64_s2_k2", 1,  64, 2, 2},
+    {"w8_128x64",      "w4_128x64",      2,  64, 1, 1},
+    {"w8_128x128",     "w4_128x128",     2, 128, 1, 1},
+    {"w8_128x128_k2",  "w4_128x128_k2",  2, 128, 2, 1},
+    {"w8_128x160",     "w4_128x160",     2, 160, 1, 1},
+    {"w8_128x176",     "w4_128x176",     2, 176, 1, 1},
     // clang-format on
 };
 
 // What is not to be chosen for a call, whatever else there is.
 constexpr double NEVER_MIXED = 1e30;
 
-// What no ceiling gives: read off trials of these rows on an H200, at weights of 67 to 235 million
-// and 1 to 4096 tokens.
+// What no ceiling gives: fitted to trials of these rows on an H200, at weights of 4 to 235 million and
+// 1 to 1024 tokens.
 struct FittedMixed {
-  double start_clocks = 4000;    // of a launch: until the first bytes land, and after the last
-  double cluster_clocks = 3000;  // of one whose CTAs share K, for each doubling: to meet and add up
-  double third_clocks = 3000;    // more, from the second doubling on: fewer clusters find places
-  double block_clocks_8 = 600, block_clocks_4 = 540;    // 128 of K of two consumers of an SM: to
-                                                        // decode, and for one to wait for the other
-  double column_clocks_8 = 6.2, column_clocks_4 = 5.8;  // and of each column of the tile
-  double crowded = 1.65;                                // times longer, of four consumers of an SM
-  double epilogue_clocks = 12;                          // a column: to round, stage and store it
+  double start_clocks = 6200;    // of a launch: until the first bytes land, and after the last
+  double cluster_clocks = 380;   // of one whose CTAs share K: to meet and add up
+  double restart_clocks = 6300;  // and of each round of clusters behind the first: they start anew
+  double block_clocks_8 = 494, block_clocks_4 = 358;  // 128 of K of two warpgroups of an SM: to
+                                                      // decode, and for one to wait for the other
+  double column_clocks_8 = 7, column_clocks_4 = 7;    // and of each column of the tile
+  double crowded = 1.8;                               // times longer, of four warpgroups of an SM
+  double epilogue_clocks = 7.3;                       // a column: to round, stage and store it
+  double slices_clocks = 4.7;                         // and to add it up among warpgroups
 };
 
 // Expected clocks, at gpu.mhz, of one launch: D [m][n] of K = k, all > 0, of weights of so many
@@ -77,19 +76,22 @@ inline double predicted_clocks(const MixedTile& config, int bits, int m, int n, 
                                const Gpu& gpu) {
   constexpr FittedMixed FITTED;
   const int tiles_m = ceil_div(n, config.bm()), tiles_n = ceil_div(m, config.bn);
-  const double tiles = 1.0 * tiles_m * tiles_n, rounds = std::ceil(tiles / at_once);
-  const double running = std::min<double>(tiles, at_once) * config.split;  // CTAs
-  const double on_sm =
-      config.consumers * std::min<double>(config.ctas, std::ceil(running / gpu.sms));
+  const int rounds = ceil_div(tiles_m * tiles_n, at_once);
+  const int slots = ceil_div(ceil_div(k, 128), config.split * config.slices);
+
+  // What a slot takes: its products, or its bytes on their way from L2.
   const double alone = bits == 8 ? FITTED.block_clocks_8 + FITTED.column_clocks_8 * config.bn
                                  : FITTED.block_clocks_4 + FITTED.column_clocks_4 * config.bn;
-  const double block = alone * (on_sm > 2 ? FITTED.crowded : 1);
-  const double blocks = std::ceil(1.0 * ceil_div(k, 128) / config.split);
-  const double compute = rounds * (blocks * block + FITTED.epilogue_clocks * config.bn);
+  const double block = alone * (config.consumers * config.slices > 2 ? FITTED.crowded : 1);
+  const int rows = config.split > 1 ? std::min(m, config.bn) : ceil_div(m, tiles_n);
+  const int slot_bytes = config.slices * (config.bm() * 16 * bits + rows * 256);
+  const double slot = std::max(block, slot_bytes / gpu.l2_bytes_per_clock);
+
+  const double column = FITTED.epilogue_clocks + (config.slices > 1 ? FITTED.slices_clocks : 0);
+  const double compute = rounds * (slots * slot + column * config.bn);
   const double bytes = 1.0 * n * k * bits / 8 + 2.0 * m * k * halves_of_l2(tiles_m) + 2.0 * m * n;
-  const double doublings = std::log2(config.split);
-  return FITTED.start_clocks + FITTED.cluster_clocks * doublings +
-         FITTED.third_clocks * std::max(0.0, doublings - 1) +
+  const double cluster = FITTED.cluster_clocks + FITTED.restart_clocks * (rounds - 1);
+  return FITTED.start_clocks + (config.split > 1 ? cluster : 0) +
          overlapped(compute, bytes / gpu.dram_bytes_per_clock, 0);
 }
 

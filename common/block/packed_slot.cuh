@@ -1,0 +1,70 @@
+// A slot of the ring for packed weights: what is in it, and how the producers fill it.
+// Introduced by stages/15_mixed_input.cu
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "common/ptx/bulk.cuh"
+#include "common/ptx/mbarrier.cuh"
+#include "common/ptx/tma.cuh"
+#include "common/tile/math.h"
+#include "common/tile/smem_tile.h"
+
+namespace block {
+
+// SLICES times 128 of K: of 64 rows of W each of the CONSUMERS, and of the tile's rows of X.
+template <class T>
+struct PackedSlot {
+  tile::SmemTile<__nv_bfloat16, T::BN, 64> x[T::SLICES][2];  // 64 of K each
+  uint4 w[T::CONSUMERS][T::SLICES][T::PIECES][128];          // a thread's pieces
+};
+
+// Beside it. With its barriers, so that a consumer works out two addresses a slot.
+template <class T>
+struct alignas(128) PackedSlotHead {
+  __nv_bfloat16 scale[T::SLICES][T::BM];
+  uint64_t full;   // the producers' arrivals, and the slot's bytes
+  uint64_t empty;  // one arrival a consumer warp
+};
+
+// What each of the four producers brings of a slot: from 128 * k_block of K on, of the tile's rows of
+// W, or half of X. Small copies cost who asks for them a fixed time: four ask at a time.
+constexpr int PACKED_PRODUCERS = 4;
+
+template <class T>
+__device__ void load_weights(PackedSlot<T>& slot, uint64_t* full, const unsigned char* packed,
+                             int row_blocks, int k_blocks, int tile_m, int k_block) {
+  const int there = std::min(int{T::SLICES}, k_blocks - k_block);
+  ptx::mbarrier_arrive_expect_tx(full, sizeof(slot.w));
+  for (int i = 0; i < T::CONSUMERS; ++i) {
+    // Instead of a row block that is not there the last one again: nobody stores it.
+    const int row_block = std::min(tile_m * T::CONSUMERS + i, row_blocks - 1);
+    const unsigned char* from = packed + (1LL * row_block * k_blocks + k_block) * T::W_BYTES;
+    ptx::cp_async_bulk_g2s(slot.w[i], from, there * T::W_BYTES, full);
+    for (int slice = there; slice < T::SLICES; ++slice) {  // beyond K: its X and scales are 0
+      ptx::cp_async_bulk_g2s(slot.w[i][slice], from, T::W_BYTES, full);
+    }
+  }
+}
+
+template <class T>
+__device__ void load_scales(PackedSlotHead<T>& head, const CUtensorMap* map, int tile_m,
+                            int k_block) {
+  ptx::mbarrier_arrive_expect_tx(&head.full, sizeof(head.scale));
+  for (int i = 0; i < T::SLICES; ++i) {
+    ptx::cp_async_bulk_tensor_2d_g2s(head.scale[i], map, tile_m * T::BM, k_block + i, &head.full);
+  }
+}
+
+template <class T>
+__device__ void load_x(PackedSlot<T>& slot, uint64_t* full, const CUtensorMap* map, int rows,
+                       int tile_n, int k_block, int half) {
+  ptx::mbarrier_arrive_expect_tx(full, T::SLICES * rows * 128);
+  for (int i = 0; i < T::SLICES; ++i) {
+    ptx::cp_async_bulk_tensor_2d_g2s(slot.x[i][half].bytes, map, (k_block + i) * T::BK + half * 64,
+                                     tile_n * rows, full);
+  }
+}
+
+}  // namespace block

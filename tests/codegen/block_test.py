@@ -25,9 +25,13 @@ def stages(root):
 
 def quoted(page, header, text):
     """Whether an excerpt of a page is all of a function; the comment above it may be left out."""
-    code = [line for line in squeezed(text) if not line.startswith("//")]
+
+    def code_of(source):
+        return [line for line in squeezed(source) if not line.startswith("//")]
+
+    code = code_of(text)
     for _, file, body in excerpts(page):
-        lines = squeezed("\n".join(body or []))
+        lines = code_of("\n".join(body or []))
         if file == header and lines[-len(code) :] == code:
             return True
     return False

@@ -2,7 +2,6 @@
 // Introduced by stages/15_mixed_input.cu
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "common/ptx/bulk.cuh"
@@ -35,11 +34,11 @@ constexpr int PACKED_PRODUCERS = 4;
 template <class T>
 __device__ void load_weights(PackedSlot<T>& slot, uint64_t* full, const unsigned char* packed,
                              int row_blocks, int k_blocks, int tile_m, int k_block) {
-  const int there = std::min(int{T::SLICES}, k_blocks - k_block);
+  const int there = min(T::SLICES, k_blocks - k_block);
   ptx::mbarrier_arrive_expect_tx(full, sizeof(slot.w));
   for (int i = 0; i < T::CONSUMERS; ++i) {
     // Instead of a row block that is not there the last one again: nobody stores it.
-    const int row_block = std::min(tile_m * T::CONSUMERS + i, row_blocks - 1);
+    const int row_block = min(tile_m * T::CONSUMERS + i, row_blocks - 1);
     const unsigned char* from = packed + (1LL * row_block * k_blocks + k_block) * T::W_BYTES;
     ptx::cp_async_bulk_g2s(slot.w[i], from, there * T::W_BYTES, full);
     for (int slice = there; slice < T::SLICES; ++slice) {  // beyond K: its X and scales are 0

@@ -59,15 +59,16 @@ constexpr double NEVER_MIXED = 1e30;
 // What no ceiling gives: fitted to trials of these rows on an H200, at weights of 4 to 235 million and
 // 1 to 1024 tokens.
 struct FittedMixed {
-  double start_clocks = 6200;    // of a launch: until the first bytes land, and after the last
-  double cluster_clocks = 380;   // of one whose CTAs share K: to meet and add up
+  double start_clocks = 6130;    // of a launch: until the first bytes land, and after the last
+  double cluster_clocks = 400;   // of one whose CTAs share K: to meet and add up
   double restart_clocks = 6300;  // and of each round of clusters behind the first: they start anew
-  double block_clocks_8 = 494, block_clocks_4 = 358;  // 128 of K of two warpgroups of an SM: to
+  double block_clocks_8 = 502, block_clocks_4 = 365;  // 128 of K of two warpgroups of an SM: to
                                                       // decode, and for one to wait for the other
-  double column_clocks_8 = 7, column_clocks_4 = 7;    // and of each column of the tile
-  double crowded = 1.8;                               // times longer, of four warpgroups of an SM
-  double epilogue_clocks = 7.3;                       // a column: to round, stage and store it
-  double slices_clocks = 4.7;                         // and to add it up among warpgroups
+  double column_clocks_8 = 6.9, column_clocks_4 = 7;  // and of each column of the tile
+  double crowded = 1.79;                              // times longer, of four warpgroups of an SM
+  double epilogue_clocks = 8.2;                       // a column: to round, stage and store it
+  double slices_clocks = 4.3;                         // and to add it up among warpgroups
+  double idle_power = 0.034;  // DRAM delivers (share of SMs that have a CTA) ^ this of its rate
 };
 
 // Expected clocks, at gpu.mhz, of one launch: D [m][n] of K = k, all > 0, of weights of so many
@@ -90,9 +91,10 @@ inline double predicted_clocks(const MixedTile& config, int bits, int m, int n, 
   const double column = FITTED.epilogue_clocks + (config.slices > 1 ? FITTED.slices_clocks : 0);
   const double compute = rounds * (slots * slot + column * config.bn);
   const double bytes = 1.0 * n * k * bits / 8 + 2.0 * m * k * halves_of_l2(tiles_m) + 2.0 * m * n;
+  const double busy = std::min(1.0, 1.0 * tiles_m * tiles_n * config.split / gpu.sms);
+  const double dram = bytes / gpu.dram_bytes_per_clock / std::pow(busy, FITTED.idle_power);
   const double cluster = FITTED.cluster_clocks + FITTED.restart_clocks * (rounds - 1);
-  return FITTED.start_clocks + (config.split > 1 ? cluster : 0) +
-         overlapped(compute, bytes / gpu.dram_bytes_per_clock, 0);
+  return FITTED.start_clocks + (config.split > 1 ? cluster : 0) + overlapped(compute, dram, 0);
 }
 
 }  // namespace tile

@@ -235,6 +235,7 @@ TEST_CASE("mixed tiles: the model finds what trials found") {
   CHECK(fastest_tile(8, 1, 8192, 8192) == "w8_64x8_s4");
   CHECK(fastest_tile(4, 1, 8192, 8192) == "w4_64x8_s4");
   CHECK(fastest_tile(4, 1, 28672, 8192) == "w4_256x8");
+  CHECK(fastest_tile(8, 1, 28672, 8192) == "w8_64x8_s4");
   CHECK(fastest_tile(4, 1, 4096, 4096) == "w4_64x8_s4_k2");
   CHECK(fastest_tile(4, 1, 576, 7168) == "w4_64x8_s4_k4");
   CHECK(fastest_tile(4, 16, 7168, 16384) == "w4_64x16_s4");

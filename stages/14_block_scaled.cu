@@ -12,6 +12,8 @@
 #include <string>
 #include <type_traits>
 
+#include "common/block/add_slices.cuh"
+#include "common/block/consumer_of_warp.cuh"
 #include "common/block/scaled_tile.cuh"
 #include "common/block/stage_tile.cuh"
 #include "common/block/store_last_columns.cuh"
@@ -43,17 +45,18 @@ using ladder::bf16;
 using ladder::BlockScaledArgs;
 
 // PROMOTE: every 128 of K; else once, at the end, which wants one scale for each operand.
-template <class In_, bool PROMOTE_, int CONSUMERS_, int BLOCKS_, int BN_>
+template <class In_, bool PROMOTE_, int CONSUMERS_, int BLOCKS_, int BN_, int SLICES_>
 struct Tile {
   using In = In_;
   static constexpr bool INTEGERS = std::is_same_v<In, ladder::s8>;
   using Sum = std::conditional_t<INTEGERS, int, float>;  // of the tensor cores
-  static constexpr tile::GemmConfig C = {"", CONSUMERS_, BLOCKS_, BN_};
+  static constexpr tile::GemmConfig C = {"", CONSUMERS_, BLOCKS_, BN_, 1, 1, SLICES_};
   static constexpr bool PROMOTE = PROMOTE_;
-  static constexpr int CONSUMERS = CONSUMERS_, BLOCKS = BLOCKS_;   // warpgroups, 64 rows of each
-  static constexpr int WM = 64, BM = C.bm(), BN = BN_, BK = 128;   // WM: rows of a block
-  static constexpr int THREADS = 128 + CONSUMERS * 128;            // warpgroup 0: producer, storers
-  static constexpr int TX_BYTES = tile::scaled_slot_bytes(C);      // TMA brings one slot
+  static constexpr int CONSUMERS = CONSUMERS_, BLOCKS = BLOCKS_;  // warpgroups, 64 rows of each
+  static constexpr int WM = 64, BM = C.bm(), BN = BN_, BK = 128;  // WM: rows of a block
+  static constexpr int SLICES = SLICES_;  // warpgroups that share the rows and K of a consumer
+  static constexpr int WARPGROUPS = CONSUMERS * SLICES;            // that multiply
+  static constexpr int THREADS = 128 + WARPGROUPS * 128;           // warpgroup 0: producer, storers
   static constexpr int CLUSTER_M = 1, CLUSTER_N = 1, CLUSTER = 1;  // no clusters: page 14
   static constexpr int BOX = std::gcd(BN, 64), BOXES = BN / BOX;   // of a block: 64 x BOX each
   static constexpr int BUFFERS = tile::scaled_staging_buffers(C);  // blocks staged at a time
@@ -62,24 +65,30 @@ struct Tile {
   // s8 takes longer to promote: consumers take turns, one multiplies while another promotes.
   static constexpr bool TURNS = PROMOTE && CONSUMERS > 1 && INTEGERS;
   static constexpr bool WIDE = (BLOCKS + 1) * BN / 2 == 192;  // registers of accumulators and sums
+  static constexpr bool EVEN = BM == 64 && !WIDE;  // tiles have as many rows each, perhaps fewer
   static constexpr int PRODUCER_REGS = WIDE ? 40 : 56;
-  static constexpr int CONSUMER_REGS = WIDE ? 232 : CONSUMERS == 3 ? 152 : 224;
+  static constexpr int CONSUMER_REGS = WIDE              ? 232
+                                       : WARPGROUPS == 4 ? 104
+                                       : WARPGROUPS == 3 ? 152
+                                                         : 224;
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(BN % 16 == 0, "stmatrix.x4 stages 16 columns");
   static_assert(BN <= 2 * SCALE_BLOCK - SPAN, "a tile lies in two blocks of columns");
+  static_assert(SLICES == 1 || BM == 64, "where rows are few");
   static_assert(PROMOTE || BLOCKS == 1, "all blocks of a consumer have the same registers of sums");
   static_assert((BLOCKS + 1) * BN / 2 + 22 <= CONSUMER_REGS, "accumulators, sums, 22 registers");
-  static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= 65536,
+  static_assert(128 * PRODUCER_REGS + WARPGROUPS * 128 * CONSUMER_REGS <= 65536,
                 "an SM has 65,536 registers: 128 * 40 + 256 * 232, 128 * 56 + 384 * 152, or less");
 };
 
 template <class T>
 struct alignas(1024) Smem {
-  tile::SmemTile<typename T::In, T::BM, T::BK> a[T::DEPTH];
-  tile::SmemTile<typename T::In, T::BN, T::BK> b[T::DEPTH];
+  tile::SmemTile<typename T::In, T::BM, T::BK> a[T::DEPTH][T::SLICES];
+  tile::SmemTile<typename T::In, T::BN, T::BK> b[T::DEPTH][T::SLICES];
   tile::SmemTile<bf16, T::WM, T::BOX> d[T::CONSUMERS][T::BUFFERS][T::BOXES];
-  alignas(128) float scale_a[T::DEPTH][T::BM];
-  uint64_t full[T::DEPTH];                    // the producer's arrival, and TX_BYTES
+  alignas(128) float scale_a[T::DEPTH][T::SLICES][T::BM];
+  float4 parts[tile::scaled_parts_bytes(T::C) / 16 + 1];  // sums of the slices from 1 on
+  uint64_t full[T::DEPTH];                    // the producer's arrival, and a slot's bytes
   uint64_t empty[T::DEPTH];                   // one arrival a consumer warp
   uint64_t staged[T::CONSUMERS][T::BUFFERS];  // boxes are written: one arrival a warp
   uint64_t stored[T::CONSUMERS][T::BUFFERS];  // TMA has read them: the storer's arrival
@@ -92,12 +101,14 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
                                                       const __grid_constant__ CUtensorMap map_d,
                                                       const float* scale_b, long long ld_scale_b,
                                                       bf16* d, long long ldd, int m, int n, int k,
-                                                      int raster_group) {
+                                                      int tile_rows, int raster_group) {
   // --- setup -------------------------------------------------------------------------------------
   extern __shared__ __align__(1024) unsigned char smem_bytes[];
   // Kept in a register: the compiler would work it out anew, and wait for that, at every use.
   Smem<T>& smem = *reinterpret_cast<Smem<T>*>(ptx::mov_b64(smem_bytes));
-  const int k_tiles = tile::ceil_div(k, T::BK);
+  const int k_blocks = tile::ceil_div(k, T::BK), k_tiles = tile::ceil_div(k_blocks, T::SLICES);
+  const int rows = T::EVEN ? tile_rows : T::BM;  // of a tile
+  const auto first_row = [&](const auto& t) { return T::EVEN ? t.m0() / T::BM * rows : t.m0(); };
   const tile::ClusterTiles<T> tiles(m, n, blockIdx.x, gridDim.x, 0, raster_group);
   if (threadIdx.x == 0) {
     ptx::prefetch_tensormap(&map_a);
@@ -106,7 +117,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
     ptx::prefetch_tensormap(&map_d);
     for (int slot = 0; slot < T::DEPTH; ++slot) {
       ptx::mbarrier_init(&smem.full[slot], 1);
-      ptx::mbarrier_init(&smem.empty[slot], T::CONSUMERS * 4);
+      ptx::mbarrier_init(&smem.empty[slot], T::WARPGROUPS * 4);
     }
     for (int i = 0; i < T::CONSUMERS * T::BUFFERS; ++i) {
       ptx::mbarrier_init(&smem.staged[i / T::BUFFERS][i % T::BUFFERS], 4);
@@ -114,6 +125,8 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
     }
     ptx::fence_mbarrier_init();  // before TMA counts bytes on them
   }
+  // Rows that a tile does not have are not fetched. wgmma reads them all the same: zeros.
+  if (T::EVEN) block::clear_missing_rows<T>(smem.a[0], smem.scale_a[0], rows);
   ptx::griddepcontrol_launch_dependents();  // the next kernel may take SMs as they fall free
   ptx::bar_sync();                          // before any thread uses the barriers
   ptx::griddepcontrol_wait();  // operands and D may be in use by the kernel before until here
@@ -124,16 +137,20 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
     if (threadIdx.x < 32 && ptx::elect_sync()) {
       tile::RingState<T::DEPTH> ring;
       for (auto t = tiles; t.has(); t.next()) {
-        const int m0 = t.m0(), n0 = t.n0();
+        const int m0 = first_row(t), n0 = t.n0();
         for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
           uint64_t* full = &smem.full[ring.slot];
           ptx::mbarrier_wait(&smem.empty[ring.slot], ring.parity ^ 1);
-          ptx::mbarrier_arrive_expect_tx(full, T::TX_BYTES);
-          ptx::cp_async_bulk_tensor_2d_g2s(smem.a[ring.slot].bytes, &map_a, k_tile * T::BK, m0,
-                                           full);
-          ptx::cp_async_bulk_tensor_2d_g2s(smem.scale_a[ring.slot], &map_scale, m0, k_tile, full);
-          ptx::cp_async_bulk_tensor_2d_g2s(smem.b[ring.slot].bytes, &map_b, k_tile * T::BK, n0,
-                                           full);
+          ptx::mbarrier_arrive_expect_tx(full, tile::scaled_slot_bytes(rows, T::BN, T::SLICES));
+#pragma unroll
+          for (int i = 0; i < T::SLICES; ++i) {
+            const int slot = ring.slot, k_block = k_tile * T::SLICES + i;
+            ptx::cp_async_bulk_tensor_2d_g2s(smem.a[slot][i].bytes, &map_a, k_block * T::BK, m0,
+                                             full);
+            ptx::cp_async_bulk_tensor_2d_g2s(smem.scale_a[slot][i], &map_scale, m0, k_block, full);
+            ptx::cp_async_bulk_tensor_2d_g2s(smem.b[slot][i].bytes, &map_b, k_block * T::BK, n0,
+                                             full);
+          }
         }
       }
     }
@@ -143,18 +160,19 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
       const bool leader = threadIdx.x % 32 == 0;  // starts the copies and waits for them
       tile::RingState<T::BUFFERS> out;
       for (auto t = tiles; t.has(); t.next()) {
-        const int m0 = t.m0() + storer * T::BLOCKS * T::WM, n0 = t.n0();
+        const int m0 = first_row(t) + storer * T::BLOCKS * T::WM, n0 = t.n0();
+        const int end_row = T::EVEN ? min(m, m0 + rows) : m;
 #pragma unroll 1
         for (int i = 0; i < T::BLOCKS * T::BOXES; ++i) {
           const int row = m0 + i / T::BOXES * T::WM, col = n0 + i % T::BOXES * T::BOX;
           const auto& box = smem.d[storer][out.slot][i % T::BOXES];
           if (i % T::BOXES == 0) ptx::mbarrier_wait(&smem.staged[storer][out.slot], out.parity);
-          if (leader && row < m && col < n / 8 * 8) {
+          if (leader && row < end_row && col < n / 8 * 8) {
             ptx::cp_async_bulk_tensor_2d_s2g(&map_d, col, row, box.bytes);
             ptx::cp_async_bulk_commit_group();
             ptx::cp_async_bulk_wait_group_read<0>();  // one at a time: loads pass in between
           }
-          block::store_last_columns(box, d, ldd, row, col, m, n);
+          block::store_last_columns(box, d, ldd, row, col, end_row, n);
           if (i % T::BOXES < T::BOXES - 1) continue;
           ptx::bar_warp_sync();  // the leader speaks for all
           if (leader) ptx::mbarrier_arrive(&smem.stored[storer][out.slot]);
@@ -165,7 +183,8 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
   } else {
     // --- consumers: each warpgroup multiplies its blocks of 64 rows ------------------------------
     ptx::setmaxnreg_inc<T::CONSUMER_REGS>();
-    const int group = block::consumer_of_warp<T>(), lane = threadIdx.x % 32;
+    const int warpgroup = block::consumer_of_warp<T>(), lane = threadIdx.x % 32;
+    const int group = T::SLICES > 1 ? 0 : warpgroup, slice = T::SLICES > 1 ? warpgroup : 0;
     const int group_m = group * T::BLOCKS * T::WM;  // its first row
     const int thread_m = group_m + threadIdx.x / 32 % 4 * 16 + tile::acc_row(lane, 0);
     float acc[T::BLOCKS][T::BN / 2];  // D [BLOCKS][64][BN] of the warpgroup
@@ -175,7 +194,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
     if (T::TURNS && group == T::CONSUMERS - 1) ptx::barrier_arrive(1, 256);  // the first turn
     block::ScalesOfB<T> scales_b(scale_b, ld_scale_b, tiles.n0(), n);
     float next_b[2] = {};
-    scales_b.load(next_b, 0);
+    scales_b.load(next_b, T::SLICES > 1 ? min(slice, k_blocks - 1) : 0);
     bool landed = false;
     for (auto t = tiles; t.has();) {
 #pragma unroll
@@ -188,14 +207,14 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
 #pragma unroll
         for (int i = 0; i < T::BLOCKS; ++i) {
           if (T::TURNS) ptx::barrier_sync(1 + group, 256);  // until the one before has started
-          block::multiply_scaled<T>(sum, smem.a[slot].from_row(group_m + i * T::WM),
-                                    smem.b[slot].bytes, !T::PROMOTE && k_tile > 0);
+          block::multiply_scaled<T>(sum, smem.a[slot][slice].from_row(group_m + i * T::WM),
+                                    smem.b[slot][slice].bytes, !T::PROMOTE && k_tile > 0);
           if (T::TURNS) ptx::barrier_arrive(1 + (group + 1) % T::CONSUMERS, 256);
           if (i == 0) {  // meanwhile
-            block::load_scales<T>(of_a, smem.scale_a[slot], thread_m);
+            block::load_scales<T>(of_a, smem.scale_a[slot][slice], thread_m);
             ptx::fence_proxy_async_shared_cta();  // TMA will overwrite what was read
             ptx::bar_warp_sync();                 // lane 0 releases the slot for all
-            scales_b.load(next_b, min(k_tile + 1, k_tiles - 1));
+            scales_b.load(next_b, min((k_tile + 1) * T::SLICES + slice, k_blocks - 1));
           }
           ptx::wgmma_wait_group<0>();
           if (i == T::BLOCKS - 1) {
@@ -210,10 +229,13 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
       t.next();
       if (t.has()) {  // its first scales come during the epilogue
         scales_b = block::ScalesOfB<T>(scale_b, ld_scale_b, t.n0(), n);
-        scales_b.load(next_b, 0);
+        scales_b.load(next_b, T::SLICES > 1 ? min(slice, k_blocks - 1) : 0);
       }
 
       // --- epilogue ------------------------------------------------------------------------------
+      if constexpr (T::SLICES > 1) {
+        if (!block::add_slices<T>(acc[0], smem.parts, group, slice)) continue;
+      }
 #pragma unroll
       for (int i = 0; i < T::BLOCKS; ++i, out.advance()) {
         ptx::mbarrier_wait(&smem.stored[group][out.slot], out.parity ^ 1);  // its boxes are read
@@ -232,24 +254,26 @@ void launch(const BlockScaledArgs& g) {
     const auto* elements = static_cast<const typename T::In*>(base);
     return ladder::tensor_map_2d(elements, rows, g.k, ld, box_rows, T::BK);
   };
-  const CUtensorMap map_a = operand(g.a, g.m, g.lda, T::BM);
+  const int rows = T::EVEN ? tile::scaled_tile_rows(g.m) : T::BM;
+  const CUtensorMap map_a = operand(g.a, g.m, g.lda, rows);
   const CUtensorMap map_b = operand(g.b, g.n, g.ldb, T::BN);
   const int k_tiles = tile::ceil_div(g.k, T::BK);
   const CUtensorMap map_scale =
-      ladder::tensor_map_2d(g.scale_a, k_tiles, g.m, g.ld_scale_a, 1, T::BM);
+      ladder::tensor_map_2d(g.scale_a, k_tiles, g.m, g.ld_scale_a, 1, rows);
   const int whole = std::max(1, g.n / 8 * 8);  // TMA must not write beyond column n
-  const CUtensorMap map_d = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, T::WM, T::BOX);
+  const CUtensorMap map_d =
+      ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, std::min(rows, 64), T::BOX);
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
   const int blocks = tile::ceil_div(g.m, T::BM) * tile::ceil_div(g.n, T::BN);
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
   const tile::Gpu gpu = ladder::gpu();
-  const double l2_share = tile::l2_share(gpu, T::BM, T::BN, T::BM + T::BN);
+  const double l2_share = tile::l2_share(gpu, T::BM, T::BN, rows + T::BN);
   const double bytes = 1.0 * g.k * (1.0 * g.m + g.n);
   const bool early = tile::starts_early(gpu, blocks, at_once, 1, l2_share, bytes);
   const ladder::Launch config(std::min(blocks, at_once), T::THREADS, sizeof(Smem<T>), T::CLUSTER,
                               early, g.stream);
   ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_scale, map_d,
-                                        g.scale_b, g.ld_scale_b, g.d, g.ldd, g.m, g.n, g.k,
+                                        g.scale_b, g.ld_scale_b, g.d, g.ldd, g.m, g.n, g.k, rows,
                                         tile::raster_group(T::BM, T::BN, at_once)),
                      "launch of block_scaled::gemm");
 }
@@ -266,7 +290,7 @@ double predicted_us(const BlockScaledArgs& g) {
 template <class In, bool PROMOTE, int ROW>
 ladder::Variant variant() {
   constexpr tile::GemmConfig C = tile::SCALED_CONFIGURATIONS[ROW];
-  using T = Tile<In, PROMOTE, C.consumers, C.blocks, C.bn>;
+  using T = Tile<In, PROMOTE, C.consumers, C.blocks, C.bn, C.slices>;
   static const std::string name =
       (T::INTEGERS ? "s8_" : "e4m3_") + std::string(C.name) + (PROMOTE ? "" : "_unpromoted");
   ladder::Variant made = {

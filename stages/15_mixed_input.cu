@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/block/add_slices.cuh"
+#include "common/block/consumer_of_warp.cuh"
 #include "common/block/decode_weights.cuh"
 #include "common/block/exchange_sums.cuh"
 #include "common/block/packed_slot.cuh"
@@ -177,7 +178,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
   } else {
     // --- consumers: each warpgroup multiplies 64 rows of a tile, all of its K or a slice ---------
     ptx::setmaxnreg_inc<T::CONSUMER_REGS>();
-    const int warpgroup = block::consumer_warpgroup<T>(), lane = ptx::mov_b32(threadIdx.x % 32);
+    const int warpgroup = block::consumer_of_warp<T>(), lane = ptx::mov_b32(threadIdx.x % 32);
     const int consumer = warpgroup % T::CONSUMERS, slice = warpgroup / T::CONSUMERS;
     const bool stores = threadIdx.x % 128 == 0;  // starts the copies and waits for them
     // In a slot. Kept in registers: the compiler would work them out anew for each.

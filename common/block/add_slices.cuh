@@ -1,5 +1,5 @@
 // The warpgroups of a CTA that share a tile's K add up what they have of it.
-// Introduced by stages/15_mixed_input.cu
+// Introduced by stages/14_block_scaled.cu
 #pragma once
 
 #include "common/ptx/barrier.cuh"

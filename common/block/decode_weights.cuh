@@ -7,7 +7,6 @@
 
 #include "common/ptx/bits.cuh"
 #include "common/ptx/memory.cuh"
-#include "common/ptx/warp.cuh"
 #include "common/ptx/wgmma.cuh"
 #include "common/ptx/wgmma_rs.cuh"
 #include "common/tile/descriptor.h"
@@ -35,15 +34,6 @@ __device__ void decode_weights(uint32_t* a, const uint32_t* words) {
       a[i] = ptx::sub_rn_bf16x2(ptx::lop3_b32<AND_OR>(pair, 0x000f000f, ONES), EXCESS);
     }
   }
-}
-
-// Which of the warpgroups that multiply this warp belongs to. By votes, so that the compiler knows that
-// the lanes agree, as in common/block/scaled_tile.cuh.
-template <class T>
-__device__ int consumer_warpgroup() {
-  const int number = threadIdx.x / 128 - 1;
-  const int low = T::WARPGROUPS > 1 && ptx::vote_sync_any(number & 1) ? 1 : 0;
-  return T::WARPGROUPS > 2 && ptx::vote_sync_any(number & 2) ? low + 2 : low;
 }
 
 // A warpgroup's 64 rows of W and 128 of K, a unit of wgmma at a time. While one unit is multiplied,

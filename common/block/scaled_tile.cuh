@@ -5,21 +5,26 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "common/block/consumer_of_warp.cuh"
+#include "common/ptx/fence.cuh"
 #include "common/ptx/fma.cuh"
 #include "common/ptx/memory.cuh"
-#include "common/ptx/warp.cuh"
 #include "common/ptx/wgmma.cuh"
 #include "common/ptx/wgmma_fp8.cuh"
 #include "common/tile/descriptor.h"
 
 namespace block {
 
-// The consumer that this warp belongs to. By a vote, so that the compiler knows that the lanes agree:
-// it keeps descriptors in uniform registers then, from which wgmma starts without a wait.
-template <class T>
-__device__ int consumer_of_warp() {
-  if (T::CONSUMERS > 2 && ptx::vote_sync_any(threadIdx.x >= 3 * 128)) return 2;
-  return T::CONSUMERS > 1 && ptx::vote_sync_any(threadIdx.x >= 2 * 128) ? 1 : 0;
+// Makes rows from `rows` on zeros, in all slots and slices: a, boxes [DEPTH * SLICES], and their scales.
+template <class T, class Box>
+__device__ void clear_missing_rows(Box* a, float (*scale_a)[T::BM], int rows) {
+  for (int box = 0; box < T::DEPTH * T::SLICES; ++box) {
+    for (int chunk = rows * 8 + threadIdx.x; chunk < T::BM * 8; chunk += T::THREADS) {
+      ptx::st_shared_v4_b32(a[box].bytes + chunk * 16, uint4{});
+    }
+    if (rows + threadIdx.x < T::BM) ptx::st_shared_f32(&scale_a[box][rows + threadIdx.x], 0);
+  }
+  ptx::fence_proxy_async_shared_cta();  // before wgmma reads them
 }
 
 // Of a slot, the scales of the thread's rows: two of each of its blocks.

@@ -9,9 +9,23 @@
 
 namespace tile {
 
-// Rows of 128 bytes of A and B, and a scale for each row of A.
+// Of each slice of K: rows of 128 bytes of A and B, and a scale for each row of A.
+constexpr int scaled_slot_bytes(int rows, int cols, int slices) {
+  return slices * ((rows + cols) * 128 + rows * 4);
+}
 constexpr int scaled_slot_bytes(const GemmConfig& config) {
-  return (config.bm() + config.bn) * 128 + config.bm() * 4;
+  return scaled_slot_bytes(config.bm(), config.bn, config.slices);
+}
+
+// Partial sums of all slices but one.
+constexpr int scaled_parts_bytes(const GemmConfig& config) {
+  return (config.slices - 1) * config.bm() * config.bn * 4;
+}
+
+// Rows of A and D in a tile of at most 64: as many in each, in eights, since TMA takes longer for a row
+// that is not there than for one that is.
+constexpr int scaled_tile_rows(int m) {
+  return ceil_div(ceil_div(m, ceil_div(m, 64)), 8) * 8;
 }
 
 // Slots of a ring that fit into shared memory beside the staged results, of which each consumer has
@@ -19,7 +33,8 @@ constexpr int scaled_slot_bytes(const GemmConfig& config) {
 constexpr int scaled_ring_slots(const GemmConfig& config, int buffers) {
   constexpr int BARRIERS_AND_PADDING = 1024;
   const int staged = config.consumers * buffers * 64 * config.bn * 2;
-  return (MAX_SMEM_BYTES - BARRIERS_AND_PADDING - staged) / scaled_slot_bytes(config);
+  return (MAX_SMEM_BYTES - BARRIERS_AND_PADDING - staged - scaled_parts_bytes(config)) /
+         scaled_slot_bytes(config);
 }
 
 // Blocks that each consumer stages at a time: all, unless that leaves too few slots.
@@ -27,11 +42,11 @@ constexpr int scaled_staging_buffers(const GemmConfig& config) {
   return scaled_ring_slots(config, config.blocks) >= 3 ? config.blocks : 1;
 }
 
-// Rows x columns of a tile. A consumer of two blocks has accumulators for both, and one set of sums.
+// Rows x columns of a tile; s2, s4: so many warpgroups share its K. A consumer of two blocks has accumulators for both, and one set of sums.
 // What each is worth: tests/host/scaled_cost_model_test.cpp.
 constexpr GemmConfig SCALED_CONFIGURATIONS[] = {
     // clang-format off
-    // name     consumers, blocks, bn
+    // name     consumers, blocks, bn, clusters, slices
     {"256x128",      2, 2, 128},
     {"192x128",      3, 1, 128},
     {"128x192",      2, 1, 192},
@@ -39,12 +54,11 @@ constexpr GemmConfig SCALED_CONFIGURATIONS[] = {
     {"128x128",      2, 1, 128},
     {"64x192",       1, 1, 192},
     {"64x160",       1, 1, 160},
-    {"64x128",       1, 1, 128},
-    {"64x96",        1, 1,  96},
-    {"64x64",        1, 1,  64},
-    {"64x48",        1, 1,  48},
-    {"64x32",        1, 1,  32},
-    {"64x16",        1, 1,  16},
+    {"64x128_s2",    1, 1, 128, 1, 1, 2},
+    {"64x96_s2",     1, 1,  96, 1, 1, 2},
+    {"64x64_s2",     1, 1,  64, 1, 1, 2},
+    {"64x32_s4",     1, 1,  32, 1, 1, 4},
+    {"64x16_s4",     1, 1,  16, 1, 1, 4},
     // clang-format on
 };
 
@@ -62,33 +76,37 @@ struct FittedScaled {
   double turn_clocks = 55;        // of a tile, for each two consumers
   double store_clocks = 203;      // of a box that TMA stores
   double outside_lines = 9.7;     // requests to L2 that are as slow as a row outside of the matrix
+  double slices_clocks = 3;       // a column, to add up each slice of K but one
 };
 
 // Expected clocks, as predicted_clocks(): of D [m][n] of K = k bytes, by CTAs of which `resident` run
-// at a time. lda, ldb: bytes from row to row of A and B; 0: k. Three terms differ. A step is 128 of K,
-// in the bytes and the tensor clocks that 64 of bf16 take. Its sums are promoted meanwhile, which
-// costs the tensor cores a part of that time. And shared memory may be slower than either: tiles of
-// few columns read A again for little.
+// at a time. lda, ldb: bytes from row to row of A and B; 0: k. Four terms differ. A step is 128 of K
+// of each slice, in the bytes and the tensor clocks that 64 of bf16 take. Its sums are promoted
+// meanwhile, which costs the tensor cores a part of that time. Shared memory may be slower than
+// either: tiles of few columns read A again for little. And tiles of 64 rows have none outside of A.
 inline double scaled_clocks(const GemmConfig& config, int m, int n, int k, int resident,
                             const Gpu& gpu, long long lda = 0, long long ldb = 0) {
   constexpr FittedScaled FITTED;
   const double rows = m, cols = n;  // m * n * k would overflow integers
   const int bm = config.bm(), bn = config.bn, parts = config.consumers * config.blocks;
   const double blocks_m = std::ceil(rows / bm), blocks_n = std::ceil(cols / bn);
-  const double blocks = blocks_m * blocks_n, steps = ceil_div(k, 128);
+  const double blocks = blocks_m * blocks_n;
+  const int slices = config.slices, steps = ceil_div(ceil_div(k, 128), slices);
 
   // An SM: the tensor cores with the promotions, one consumer, and shared memory.
   const double tensor = 2.0 * bm * bn * 64 / gpu.tensor_flop;
   const double own = config.blocks * (tensor / parts + FITTED.latency_clocks);
   const double smem = FITTED.smem_clocks * (parts * (64 + bn) + bm + bn);
-  const double step = std::max({tensor + FITTED.promote_clocks * parts * bn, own, smem});
+  const double all = std::max(tensor + FITTED.promote_clocks * parts * bn, smem);
+  const double step = std::max(slices * all, own);
 
   // L2 and DRAM, as there; a row of D has two bytes an element.
   const double row_lines = lines_per_row((lda > 0 ? lda : k) / 2);
   const double col_lines = lines_per_row((ldb > 0 ? ldb : k) / 2);
-  const double row_requests = rows * row_lines + (blocks_m * bm - rows) * FITTED.outside_lines;
+  const double there = bm > 64 ? bm : scaled_tile_rows(m);  // rows that a tile asks for
+  const double row_requests = rows * row_lines + (blocks_m * there - rows) * FITTED.outside_lines;
   const double col_requests = cols * col_lines + (blocks_n * bn - cols) * FITTED.outside_lines;
-  const double l2_bytes = (row_requests / blocks_m + col_requests / blocks_n) * 128;
+  const double l2_bytes = slices * (row_requests / blocks_m + col_requests / blocks_n) * 128;
   const double l2 = l2_bytes / (FITTED.l2_bytes_per_clock * gpu.sms);
   const double groups = std::ceil(blocks_m / raster_group(bm, bn, resident));
   const double sweeps = cols * k * halves_of_l2(blocks_m) > gpu.l2_bytes ? groups : 1;
@@ -99,7 +117,8 @@ inline double scaled_clocks(const GemmConfig& config, int m, int n, int k, int r
   const double store = FITTED.store_clocks * bn / std::gcd(bn, 64);  // of a block
   const bool waits = scaled_staging_buffers(config) < config.blocks;
   const double epilogue = FITTED.turn_clocks * config.consumers * (config.consumers - 1) +
-                          FITTED.epilogue_clocks * config.blocks * bn + (waits ? store : 0);
+                          FITTED.epilogue_clocks * config.blocks * bn +
+                          FITTED.slices_clocks * (slices - 1) * bn + (waits ? store : 0);
 
   const double full = std::ceil(blocks / resident) - 1, last = blocks - full * resident;
   const double full_round =

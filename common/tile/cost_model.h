@@ -22,6 +22,7 @@ struct GemmConfig {
   int bn;             // columns
   int cluster_m = 1;  // CTAs one above the other, which share B
   int cluster_n = 1;  // CTAs side by side, which share A
+  int slices = 1;     // warpgroups that share the rows and K of each consumer, of rungs 14 and up
 
   constexpr int bm() const { return 64 * blocks * consumers; }
   constexpr int cluster() const { return cluster_m * cluster_n; }

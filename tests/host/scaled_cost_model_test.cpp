@@ -76,14 +76,15 @@ void for_all(Check check) {
 
 // Registers of a consumer's thread, as stages/14_block_scaled.cu hands them out.
 int consumer_registers(const GemmConfig& config) {
-  if (config.consumers == 3) return 152;  // more would not fit into an SM
+  const int warpgroups = config.consumers * config.slices;
+  if (warpgroups >= 3) return warpgroups == 3 ? 152 : 104;  // more would not fit into an SM
   return (config.blocks + 1) * config.bn / 2 == 192 ? 232 : 224;
 }
 
 // Bytes of shared memory with a ring of `slots`, but for barriers and padding.
 int smem_bytes(const GemmConfig& config, int slots) {
   const int boxes = config.consumers * tile::scaled_staging_buffers(config) * 64 * config.bn * 2;
-  return slots * tile::scaled_slot_bytes(config) + boxes;
+  return slots * tile::scaled_slot_bytes(config) + boxes + tile::scaled_parts_bytes(config);
 }
 
 }  // namespace
@@ -139,30 +140,31 @@ TEST_CASE("scaled cost model: another step, another round, rows across two lines
   CHECK(full - one < 0.1 * k / 128 * step);
   CHECK(more - full > 0.9 * k / 128 * step);
   // Rows that begin between two lines are asked for twice. lda and ldb are bytes: 128 a line.
-  CHECK(scaled_clocks(named("64x16"), 3000, 3000, 3000, RESIDENT, gpu, 3072, 3072) <
-        scaled_clocks(named("64x16"), 3000, 3000, 3000, RESIDENT, gpu, 3008, 3008));
+  CHECK(scaled_clocks(named("64x32_s4"), 3000, 3000, 3000, RESIDENT, gpu, 3072, 3072) <
+        scaled_clocks(named("64x32_s4"), 3000, 3000, 3000, RESIDENT, gpu, 3008, 3008));
 }
 
 TEST_CASE("scaled cost model: tiles of few columns wait for shared memory, wide ones do not") {
-  // A step of one tile. 64x16 has an eighth of the products of 64x128, and takes more than half as
-  // long: it reads as much of A.
+  // A step of one tile, of each slice. 64x32 has a quarter of the products of 64x128, and takes more
+  // than a third as long: it reads as much of A.
   const auto step = [&](const char* name) {
     const GemmConfig& config = named(name);
     return (clocks(config, {config.bm(), config.bn, 12800}, 1) -
             clocks(config, {config.bm(), config.bn, 6400}, 1)) /
-           50;
+           50;  // as many steps of 128, whoever takes them
   };
-  CHECK(step("64x16") > step("64x128") / 2);
+  CHECK(step("64x32_s4") > step("64x128_s2") / 3);
   // A second consumer promotes while the first multiplies: twice the rows, not twice the time.
-  CHECK(step("128x128") < 1.5 * step("64x128"));
+  CHECK(step("128x128") < 1.5 * step("64x160"));
   CHECK(step("256x128") < 2.2 * step("128x128"));
 }
 
 TEST_CASE("scaled tiles: slots, staging buffers and registers are as many as fit") {
   for (const GemmConfig& config : SCALED_CONFIGURATIONS) {
     CAPTURE(config.name);
+    const std::string slices = config.slices > 1 ? "_s" + std::to_string(config.slices) : "";
     CHECK(std::string(config.name) ==
-          std::to_string(config.bm()) + "x" + std::to_string(config.bn));
+          std::to_string(config.bm()) + "x" + std::to_string(config.bn) + slices);
     const int buffers = tile::scaled_staging_buffers(config);
     REQUIRE((buffers == 1 || buffers == config.blocks));
     const int slots = tile::scaled_ring_slots(config, buffers);
@@ -176,7 +178,7 @@ TEST_CASE("scaled tiles: slots, staging buffers and registers are as many as fit
   }
   CHECK(tile::scaled_slot_bytes(named("128x192")) == (128 + 192) * 128 + 128 * 4);
   CHECK(tile::scaled_ring_slots(named("128x192"), 1) == 4);
-  CHECK(tile::scaled_ring_slots(named("64x16"), 1) == 21);
+  CHECK(tile::scaled_ring_slots(named("64x32_s4"), 1) == 4);
   CHECK(tile::scaled_staging_buffers(named("256x128")) == 2);
   // One with three slots and room for one block's results alone.
   const GemmConfig wide = {"", 2, 2, 192};
@@ -196,9 +198,9 @@ TEST_CASE("scaled cost model: another GPU, another pick") {
   // 512 rows of 28672 columns: where DRAM is slower, tiles whose columns are asked for less often.
   CHECK(pick({512, 28672, 4096}, h200) == "128x192");
   CHECK(pick({512, 28672, 4096}, h100) == "256x128");
-  // 132 tiles of 64x16 fill an H200 once; 78 SMs would need two rounds, and 66 of 64x32 fill them.
-  CHECK(pick({64, 2112, 7168}, h200) == "64x16");
-  CHECK(pick({64, 2112, 7168}, small) == "64x32");
+  // 128 tiles of 64x32 fill an H200 once; 78 SMs would need two rounds, and 64 of 64x64 fill them.
+  CHECK(pick({64, 4096, 7168}, h200) == "64x32_s4");
+  CHECK(pick({64, 4096, 7168}, small) == "64x64_s2");
   // Half as many SMs, twice as long, where nothing but they count.
   Gpu half = h200;
   half.sms /= 2;
@@ -230,10 +232,14 @@ TEST_CASE("scaled cost model: the table is near all candidates, and has no row t
         if ((blocks + 1) * bn / 2 + 22 > consumer_registers(config)) continue;
         if (tile::scaled_ring_slots(config, tile::scaled_staging_buffers(config)) < 3) continue;
         candidates.push_back(config);
+        // Slices of narrow tiles: trials found 4 faster than 2, the model does not tell them apart.
+        const GemmConfig shared = {"", consumers, blocks, bn, 1, 1, bn < 64 ? 4 : 2};
+        if (shared.bm() > 64 || bn + 22 > consumer_registers(shared)) continue;
+        if (tile::scaled_ring_slots(shared, 1) >= 3) candidates.push_back(shared);
       }
     }
   }
-  REQUIRE(candidates.size() == 48);
+  REQUIRE(candidates.size() == 57);
   double of_table = 0, of_one = 0;  // over the fastest candidate
 
   constexpr int SAMPLES = 10000, ROWS = std::size(SCALED_CONFIGURATIONS);
@@ -260,7 +266,7 @@ TEST_CASE("scaled cost model: the table is near all candidates, and has no row t
     ++picked[best];
     without[best] += second / time[best] - 1;
   }
-  CHECK(of_table < 0.015);
+  CHECK(of_table < 0.025);
   CHECK(of_one > 0.2);  // "128x192" for every shape
   for (int row = 0; row < ROWS; ++row) {
     CAPTURE(std::string(SCALED_CONFIGURATIONS[row].name));

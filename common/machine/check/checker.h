@@ -151,14 +151,7 @@ class Checker {
   // Calls f(address, lanes) for each address that some of the lanes have.
   template <class T, class F>
   static void for_each_address(uint32_t mask, const T* addresses, F&& f) {
-    while (mask != 0) {
-      const T address = addresses[std::countr_zero(mask)];
-      uint32_t lanes = 0;
-      for_lanes(mask,
-                [&](uint32_t lane) { lanes |= uint32_t{addresses[lane] == address} << lane; });
-      f(address, lanes);
-      mask &= ~lanes;
-    }
+    for_groups(mask, [addresses](uint32_t lane) { return addresses[lane]; }, f);
   }
   // Lanes of a warp that have parted may come one by one: they meet all the same.
   void pass(Warp& warp, uint32_t mask, const BarrierState& barrier);

@@ -21,16 +21,18 @@ Where where(const Opcode& opcode) {
 
 // `unsaid`: the order that it has if none is given.
 AccessQualifiers access_qualifiers(const Opcode& opcode, Order unsaid) {
-  const Order order = opcode.has(".relaxed") || opcode.has(".volatile") ? Order::relaxed
-                      : opcode.has(".acquire")                          ? Order::acquire
-                      : opcode.has(".release")                          ? Order::release
-                      : opcode.has(".acq_rel")                          ? Order::acq_rel
-                                                                        : unsaid;
-  const Scope scope = opcode.has(".cta")       ? Scope::cta
-                      : opcode.has(".cluster") ? Scope::cluster
-                                               : Scope::gpu;
-  const uint8_t count = opcode.has(".v2") ? 2 : opcode.has(".v4") ? 4 : opcode.has(".v8") ? 8 : 1;
-  return {where(opcode), order, scope, count, 0};
+  AccessQualifiers made{};
+  made.where = where(opcode);
+  made.order = opcode.has(".relaxed") || opcode.has(".volatile") ? Order::relaxed
+               : opcode.has(".acquire")                          ? Order::acquire
+               : opcode.has(".release")                          ? Order::release
+               : opcode.has(".acq_rel")                          ? Order::acq_rel
+                                                                 : unsaid;
+  made.scope = opcode.has(".cta")       ? Scope::cta
+               : opcode.has(".cluster") ? Scope::cluster
+                                        : Scope::gpu;
+  made.count = opcode.has(".v2") ? 2 : opcode.has(".v4") ? 4 : opcode.has(".v8") ? 8 : 1;
+  return made;
 }
 
 namespace {
@@ -252,18 +254,13 @@ void to_host(Warp& warp, uint32_t mask, Where where, const Use& use, Addresses& 
     if (window == PARAM_WINDOW) return to_param(warp, mask, use, a);
     return to_global(warp, mask, use, a);
   }
-  while (mask != 0) {  // a part for each window
-    const uint64_t first = a.at[std::countr_zero(mask)];
-    uint32_t same = 0;
-    for_lanes(mask, [&](uint32_t lane) {
-      same |= uint32_t{((a.at[lane] ^ first) & WINDOW_MASK) == 0} << lane;
-    });
+  const auto window_of = [&a](uint32_t lane) { return a.at[lane] & WINDOW_MASK; };
+  for_groups(mask, window_of, [&](uint64_t, uint32_t lanes) {
     Addresses part;
-    part.fill(same, [&a](uint32_t lane) { return a.at[lane]; });
-    to_host(warp, same, where, use, part);
-    for_lanes(same, [&](uint32_t lane) { a.at[lane] = part.at[lane]; });
-    mask &= ~same;
-  }
+    part.fill(lanes, [&a](uint32_t lane) { return a.at[lane]; });
+    to_host(warp, lanes, where, use, part);
+    for_lanes(lanes, [&](uint32_t lane) { a.at[lane] = part.at[lane]; });
+  });
 }
 
 // Where the checker names host memory of an access.
@@ -322,8 +319,7 @@ void look_for_poison(Warp& warp, const Inst& inst, uint32_t mask, const Addresse
   look(0);
   if (bytes > 8) look(8);
   if (found == 0) return;
-  const auto lane = static_cast<uint32_t>(std::countr_zero(found));
-  checker->never_written(warp, found, generic_address(warp, a.at[lane]));
+  checker->never_written(warp, found, generic_address(warp, a.at[first_lane(found)]));
 }
 
 void check_global(Warp& warp, uint32_t lane, uint64_t address, uint64_t bytes, const char* what) {

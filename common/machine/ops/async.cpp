@@ -1,7 +1,6 @@
 // cp.async, and the groups that it and bulk copies are committed and waited for in. It knows nothing
 // of mbarriers but that they are arrived at.
 #include <algorithm>
-#include <iterator>
 
 #include "common/machine/ops/async.h"
 #include "common/machine/ops/tensor_box.h"
@@ -255,8 +254,6 @@ const Row ROWS[] = {
 
 }  // namespace
 
-Section async_section() {
-  return {"cp.async", ROWS, std::size(ROWS)};
-}
+const Section sections::ASYNC{"cp.async", ROWS};
 
 }  // namespace machine

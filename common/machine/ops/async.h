@@ -93,9 +93,6 @@ struct CopyQualifiers {
   TensorType type;  // of a reduction's elements, but for a tensor's
 };
 
-constexpr const char* REDUCTIONS[] = {"",     ".add", ".min", ".max", ".inc",
-                                      ".dec", ".and", ".or",  ".xor"};
-
 Reducer reducer_in(const Inst& inst, uint32_t* step);
 CopyQualifiers copy_qualifiers(const Opcode& opcode);
 

@@ -2,8 +2,6 @@
 // checker. It knows nothing of memory: what order means for accesses is the checker's.
 #include "common/machine/ops/barrier.h"
 
-#include <iterator>
-
 #include "common/machine/ops/operands.h"
 #include "common/machine/ops/warp.h"
 #include "common/machine/run/observer.h"
@@ -305,9 +303,7 @@ const Row ROWS[] = {
 
 }  // namespace
 
-Section barrier_section() {
-  return {"Barriers and fences", ROWS, std::size(ROWS)};
-}
+const Section sections::BARRIER{"Barriers and fences", ROWS};
 
 void threads_exited(Warp& warp, uint32_t mask) {
   Cta& cta = *warp.cta;

@@ -153,24 +153,13 @@ inline void expand(const uint32_t* words, float* steps, int stride) {
 }
 
 // Calls function.operator()<type>().
-template <class Function>
-inline void with_type(MatrixType type, Function function) {
-  switch (type) {
-    case MatrixType::BF16:
-      return function.template operator()<MatrixType::BF16>();
-    case MatrixType::F16:
-      return function.template operator()<MatrixType::F16>();
-    case MatrixType::TF32:
-      return function.template operator()<MatrixType::TF32>();
-    case MatrixType::E4M3:
-      return function.template operator()<MatrixType::E4M3>();
-    case MatrixType::E5M2:
-      return function.template operator()<MatrixType::E5M2>();
-    case MatrixType::S8:
-      return function.template operator()<MatrixType::S8>();
-    case MatrixType::U8:
-      return function.template operator()<MatrixType::U8>();
-  }
+template <MatrixType... TYPES>
+inline void with_one_of(MatrixType type, auto function) {
+  ((type == TYPES ? function.template operator()<TYPES>() : void()), ...);
+}
+inline void with_type(MatrixType type, auto function) {
+  using enum MatrixType;
+  with_one_of<BF16, F16, TF32, E4M3, E5M2, S8, U8>(type, function);
 }
 
 // rows[2 * h + i]: the fragment of matrix rows from 8 * i on, half h.

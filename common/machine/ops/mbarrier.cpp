@@ -3,7 +3,6 @@
 #include "common/machine/ops/mbarrier.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 
 #include "common/machine/ops/operands.h"
@@ -180,14 +179,18 @@ Handler pick_mbarrier(Opcode& opcode) {
   return F;
 }
 
+uint32_t address_at(Warp& warp, const Inst& inst, const Slot& slot, uint32_t lane,
+                    const char* what) {
+  return shared_address(warp, slot, lane, inst.as<Qualifiers>().space, what);
+}
+
 // [a], count
 Step mbarrier_init(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "mbarrier.init";
   Cluster& cluster = *warp.cta->cluster;
   for_lanes(mask, [&](uint32_t lane) {
     const uint32_t bit = 1u << lane;
-    const uint32_t address =
-        shared_address(warp, inst.slots[0], lane, inst.as<Qualifiers>().space, what);
+    const uint32_t address = address_at(warp, inst, inst.slots[0], lane, what);
     const uint32_t count = warp.row<uint32_t>(inst.slots[1].row)[lane];
     const uint64_t bits = mbarrier_bits(warp, bit, address, what);
     if (count == 0 || count > MAX_COUNT) {
@@ -211,8 +214,7 @@ Step mbarrier_init(Warp& warp, const Inst& inst, uint32_t mask) {
 Step mbarrier_inval(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "mbarrier.inval";
   for_lanes(mask, [&](uint32_t lane) {
-    const uint32_t address =
-        shared_address(warp, inst.slots[0], lane, inst.as<Qualifiers>().space, what);
+    const uint32_t address = address_at(warp, inst, inst.slots[0], lane, what);
     find_mbarrier(warp, 1u << lane, address, what);
     observer_of(warp).mbarrier_inval(warp, 1u << lane, address);
     warp.cta->cluster->mbarriers.erase(address);
@@ -232,8 +234,7 @@ Step mbarrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint32_t* const values =
       inst.slot_count > 2 ? warp.row<uint32_t>(inst.slots[2].row) : nullptr;
   while (mask != 0) {
-    const uint32_t address =
-        shared_address(warp, inst.slots[1], first_lane(mask), inst.as<Qualifiers>().space, what);
+    const uint32_t address = address_at(warp, inst, inst.slots[1], first_lane(mask), what);
     Mbarrier& mbarrier = find_mbarrier(warp, mask & -mask, address, what);
     Counts counts = unpack(mbarrier.bits);
     uint32_t lanes = 0;
@@ -278,8 +279,7 @@ Step mbarrier_tx(Warp& warp, const Inst& inst, uint32_t mask) {
   const bool completes = inst.as<Qualifiers>().complete_tx;
   const char* const what = completes ? "mbarrier.complete_tx" : "mbarrier.expect_tx";
   for_lanes(mask, [&](uint32_t lane) {
-    const uint32_t address =
-        shared_address(warp, inst.slots[0], lane, inst.as<Qualifiers>().space, what);
+    const uint32_t address = address_at(warp, inst, inst.slots[0], lane, what);
     Mbarrier& mbarrier = find_mbarrier(warp, 1u << lane, address, what);
     Counts counts = unpack(mbarrier.bits);
     const int64_t bytes = warp.row<uint32_t>(inst.slots[1].row)[lane];
@@ -314,8 +314,7 @@ Step mbarrier_wait(Warp& warp, const Inst& inst, uint32_t mask) {
   Fragment& fragment = *warp.current;
   uint32_t complete = 0;
   for (uint32_t rest = mask; rest != 0;) {
-    const uint32_t address =
-        shared_address(warp, inst.slots[1], first_lane(rest), inst.as<Qualifiers>().space, what);
+    const uint32_t address = address_at(warp, inst, inst.slots[1], first_lane(rest), what);
     const Mbarrier& mbarrier = find_mbarrier(warp, rest & -rest, address, what);
     const uint32_t lanes = lanes_that_agree(warp, inst.slots[1], rest);
     rest &= ~lanes;
@@ -342,8 +341,7 @@ Step mbarrier_wait(Warp& warp, const Inst& inst, uint32_t mask) {
   for (uint32_t rest = mask; rest != 0;) {
     const uint32_t lane = first_lane(rest);
     const uint32_t lanes = lanes_that_agree(warp, inst.slots[1], rest);
-    const uint32_t address =
-        shared_address(warp, inst.slots[1], lane, inst.as<Qualifiers>().space, what);
+    const uint32_t address = address_at(warp, inst, inst.slots[1], lane, what);
     rest &= ~lanes;
     const uint32_t passed = lanes & complete, failed = lanes & ~complete;
     if (passed != 0) {
@@ -392,9 +390,7 @@ const Row ROWS[] = {
 
 }  // namespace
 
-Section mbarrier_section() {
-  return {"mbarriers", ROWS, std::size(ROWS)};
-}
+const Section sections::MBARRIER{"mbarriers", ROWS};
 
 void complete_tx(Warp& issuer, uint32_t address, uint32_t bytes) {
   if (bytes == 0) return;  // nobody can have waited for it

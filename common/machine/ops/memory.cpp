@@ -1,7 +1,6 @@
 // Loads, stores, and cvta. Addresses are address.h's. It knows nothing of order: what a load acquires
 // is told to the checker with its address.
 #include <atomic>
-#include <iterator>
 #include <type_traits>
 
 #include "common/machine/ops/address.h"
@@ -78,45 +77,27 @@ Step store(Warp& warp, const Inst& inst, uint32_t mask) {
   return Step::next;
 }
 
-Handler pick_load(Opcode& opcode) {
-  const AccessQualifiers qualifiers = access_qualifiers(opcode, Order::weak);
-  opcode.set(qualifiers);
-  if (!is_vector_allowed(opcode, qualifiers.count)) return nullptr;
-  switch (opcode.type()) {
-    case Type::s8:
-      return load<int8_t>;
-    case Type::s16:
-      return load<int16_t>;
-    case Type::s32:
-      return load<int32_t>;
-    default:
-      break;
-  }
-  switch (bytes_of(opcode.type())) {
-    case 1:
-      return load<uint8_t>;
-    case 2:
-      return load<uint16_t>;
-    case 4:
-      return load<uint32_t>;
-    default:
-      return load<uint64_t>;
-  }
+// make<T>() for the type of an element in memory.
+Handler for_element(Type type, auto make) {
+  if (type == Type::s8) return make.template operator()<int8_t>();
+  if (type == Type::s16) return make.template operator()<int16_t>();
+  if (type == Type::s32) return make.template operator()<int32_t>();
+  const uint32_t bytes = bytes_of(type);
+  return bytes == 1   ? make.template operator()<uint8_t>()
+         : bytes == 2 ? make.template operator()<uint16_t>()
+         : bytes == 4 ? make.template operator()<uint32_t>()
+                      : make.template operator()<uint64_t>();
 }
-Handler pick_store(Opcode& opcode) {
+// STORES: else it loads.
+template <bool STORES>
+Handler pick_access(Opcode& opcode) {
   const AccessQualifiers qualifiers = access_qualifiers(opcode, Order::weak);
   opcode.set(qualifiers);
   if (!is_vector_allowed(opcode, qualifiers.count)) return nullptr;
-  switch (bytes_of(opcode.type())) {
-    case 1:
-      return store<uint8_t>;
-    case 2:
-      return store<uint16_t>;
-    case 4:
-      return store<uint32_t>;
-    default:
-      return store<uint64_t>;
-  }
+  return for_element(opcode.type(), []<class T>() -> Handler {
+    if constexpr (STORES) return store<T>;
+    return load<T>;
+  });
 }
 
 struct ConversionQualifiers {
@@ -157,13 +138,13 @@ Handler pick_cvta(Opcode& opcode) {
 #define STORE "st" STORE_ORDERS SCOPES SPACES STORE_ORDERS SCOPES HINTS
 
 const Row ROWS[] = {
-    {"ld" LOAD MEMORY_TYPES, "d:x, [a], policy:64?", pick_load, "d = memory at a"},
-    {"ld" LOAD "{.v2,.v4}" MEMORY_TYPES, "{d:x}, [a], policy:64?", pick_load,
+    {"ld" LOAD MEMORY_TYPES, "d:x, [a], policy:64?", pick_access<false>, "d = memory at a"},
+    {"ld" LOAD "{.v2,.v4}" MEMORY_TYPES, "{d:x}, [a], policy:64?", pick_access<false>,
      "d = 2 or 4 elements, 16 bytes at the most"},
-    {"ldu{.global,}" MEMORY_TYPES, "d:x, [a]", pick_load, "d = memory at a"},
-    {"ldu{.global,}{.v2,.v4}" MEMORY_TYPES, "{d:x}, [a]", pick_load, "as ld"},
-    {STORE MEMORY_TYPES, "[a], b:x, policy:64?", pick_store, "memory at a = b"},
-    {STORE "{.v2,.v4}" MEMORY_TYPES, "[a], {b:x}, policy:64?", pick_store,
+    {"ldu{.global,}" MEMORY_TYPES, "d:x, [a]", pick_access<false>, "d = memory at a"},
+    {"ldu{.global,}{.v2,.v4}" MEMORY_TYPES, "{d:x}, [a]", pick_access<false>, "as ld"},
+    {STORE MEMORY_TYPES, "[a], b:x, policy:64?", pick_access<true>, "memory at a = b"},
+    {STORE "{.v2,.v4}" MEMORY_TYPES, "[a], {b:x}, policy:64?", pick_access<true>,
      "memory at a = 2 or 4 elements, 16 bytes at the most"},
     {"cvta{.to,}{.global,.shared,.shared::cta,.shared::cluster,.local,.param,.param::entry,.const}"
      ".u64",
@@ -172,8 +153,6 @@ const Row ROWS[] = {
 
 }  // namespace
 
-Section memory_section() {
-  return {"Loads, stores and addresses", ROWS, std::size(ROWS)};
-}
+const Section sections::MEMORY{"Loads, stores and addresses", ROWS};
 
 }  // namespace machine

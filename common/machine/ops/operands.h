@@ -33,13 +33,6 @@ inline Step no_operation(Warp&, const Inst&, uint32_t) {
 
 // ---- Lanes --------------------------------------------------------------------------------------
 
-inline uint32_t first_lane(uint32_t mask) {
-  return static_cast<uint32_t>(std::countr_zero(mask));
-}
-inline uint32_t lane_count(uint32_t mask) {
-  return static_cast<uint32_t>(std::popcount(mask));
-}
-
 inline uint64_t value_of(Warp& warp, const Slot& slot, uint32_t lane) {
   return slot.width == Width::w64 ? warp.row<uint64_t>(slot.row)[lane]
                                   : warp.row<uint32_t>(slot.row)[lane];

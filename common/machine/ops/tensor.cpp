@@ -15,22 +15,14 @@ namespace machine {
 namespace {
 
 MatrixType matrix_type(Type type) {
-  switch (type) {
-    case Type::f16:
-      return MatrixType::F16;
-    case Type::tf32:
-      return MatrixType::TF32;
-    case Type::e4m3:
-      return MatrixType::E4M3;
-    case Type::e5m2:
-      return MatrixType::E5M2;
-    case Type::s8:
-      return MatrixType::S8;
-    case Type::u8:
-      return MatrixType::U8;
-    default:
-      return MatrixType::BF16;
+  constexpr std::pair<Type, MatrixType> TYPES[] = {
+      {Type::f16, MatrixType::F16},   {Type::tf32, MatrixType::TF32},
+      {Type::e4m3, MatrixType::E4M3}, {Type::e5m2, MatrixType::E5M2},
+      {Type::s8, MatrixType::S8},     {Type::u8, MatrixType::U8}};
+  for (const auto& [from, to] : TYPES) {
+    if (from == type) return to;
   }
+  return MatrixType::BF16;
 }
 
 AccumulatorType accumulator_type(Type type) {
@@ -568,8 +560,6 @@ bool finish_next_wgmma(Cta& cta) {
   return false;
 }
 
-Section tensor_section() {
-  return {"Matrices", ROWS, std::size(ROWS)};
-}
+const Section sections::TENSOR{"Matrices", ROWS};
 
 }  // namespace machine

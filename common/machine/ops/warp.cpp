@@ -3,7 +3,6 @@
 #include "common/machine/ops/warp.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "common/machine/run/observer.h"
 
@@ -161,8 +160,6 @@ std::string registers_text(const Warp& warp, uint32_t count) {
          "more than the CTA has";
 }
 
-Section warp_section() {
-  return {"Lanes, warps and CTAs together", ROWS, std::size(ROWS)};
-}
+const Section sections::WARP{"Lanes, warps and CTAs together", ROWS};
 
 }  // namespace machine

@@ -2,7 +2,6 @@
 // kernel. It knows nothing of when a warp runs.
 #include <algorithm>
 #include <cstdio>
-#include <iterator>
 
 #include "common/machine/ops/barrier.h"
 #include "common/machine/ops/operands.h"
@@ -43,13 +42,7 @@ void go_by_lane(Warp& warp, uint32_t mask, const uint32_t* targets) {
     part.mask = lanes;
   };
   if (from.mask != mask) add(from.pc + 1, from.mask & ~mask);
-  while (mask != 0) {
-    const uint32_t target = targets[std::countr_zero(mask)];
-    uint32_t same = 0;
-    for_lanes(mask, [&](uint32_t lane) { same |= uint32_t{targets[lane] == target} << lane; });
-    add(target, same);
-    mask &= ~same;
-  }
+  for_groups(mask, [targets](uint32_t lane) { return targets[lane]; }, add);
 }
 
 // brx.idx: slots behind the index are the targets.
@@ -179,10 +172,8 @@ template <class F>
 void for_pointers(Warp& warp, const Inst& inst, uint32_t mask, F&& f) {
   const uint64_t* const pointers = warp.row<uint64_t>(inst.op[0]);
   const auto& copies = program_of(warp).indirect_copies[inst.target];
-  while (mask != 0) {
-    const uint64_t pointer = pointers[std::countr_zero(mask)];
-    uint32_t lanes = 0;
-    for_lanes(mask, [&](uint32_t lane) { lanes |= uint32_t{pointers[lane] == pointer} << lane; });
+  const auto at = [pointers](uint32_t lane) { return pointers[lane]; };
+  for_groups(mask, at, [&](uint64_t pointer, uint32_t lanes) {
     const auto index = static_cast<uint32_t>(pointer & ~WINDOW_MASK) - 1;
     const auto found = copies.find(index);
     if ((pointer & WINDOW_MASK) != FUNCTION_WINDOW || found == copies.end()) {
@@ -190,8 +181,7 @@ void for_pointers(Warp& warp, const Inst& inst, uint32_t mask, F&& f) {
             "call: " + hex(pointer) + " points to no function with these parameters and results.");
     }
     f(lanes, index, found->second);
-    mask &= ~lanes;
-  }
+  });
 }
 
 template <class T>
@@ -220,9 +210,7 @@ const Row ROWS[] = {
 
 }  // namespace
 
-Section control_section() {
-  return {"Control", ROWS, std::size(ROWS)};
-}
+const Section sections::CONTROL{"Control", ROWS};
 
 Step Control::call(Warp& warp, const Inst& inst, uint32_t mask) {
   const Callable& callee = program_of(warp).callables[inst.op[0]];

@@ -363,8 +363,30 @@ inline void for_lanes(uint32_t mask, F&& f) {
   for (; mask != 0; mask &= mask - 1) f(static_cast<uint32_t>(std::countr_zero(mask)));
 }
 
-inline bool same_memory_width(Width width, uint32_t bytes) {
-  return (width == Width::w64) == (bytes == 8);
+inline uint32_t first_lane(uint32_t mask) {
+  return static_cast<uint32_t>(std::countr_zero(mask));
+}
+inline uint32_t lane_count(uint32_t mask) {
+  return static_cast<uint32_t>(std::popcount(mask));
+}
+
+// The lanes of the mask of which is(lane) is true.
+template <class F>
+inline uint32_t lanes_where(uint32_t mask, F&& is) {
+  uint32_t found = 0;
+  for_lanes(mask, [&](uint32_t lane) { found |= uint32_t{is(lane)} << lane; });
+  return found;
+}
+
+// Calls f(key, lanes) for each key(lane) that there is among the lanes of the mask.
+template <class K, class F>
+inline void for_groups(uint32_t mask, K&& key, F&& f) {
+  while (mask != 0) {
+    const auto first = key(first_lane(mask));
+    const uint32_t lanes = lanes_where(mask, [&](uint32_t lane) { return key(lane) == first; });
+    f(first, lanes);
+    mask &= ~lanes;
+  }
 }
 
 // Ends the launch with a report: "Fault in kernel …: <what>", then warp, lanes, place and PTX.

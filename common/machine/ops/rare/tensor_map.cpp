@@ -126,8 +126,6 @@ const Row ROWS[] = {
 
 }  // namespace
 
-Section rare_tensor_map_section() {
-  return {"Rarer: changes of tensor maps", ROWS, std::size(ROWS)};
-}
+const Section sections::RARE_TENSOR_MAP{"Rarer: changes of tensor maps", ROWS};
 
 }  // namespace machine

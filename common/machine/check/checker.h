@@ -108,7 +108,7 @@ class Checker {
   };
   void wgmma_issue(Warp& warp, const Inst& inst, uint64_t group, const WgmmaReads& reads,
                    const WgmmaDescriptors& descriptors = {});
-  void wgmma_fence(Warp& warp);
+  void wgmma_fence(Warp& warp, uint32_t mask);
   // wait_group returned: groups up to groups[i] of warp i of the warpgroup are complete.
   void wgmma_wait(Warp& warp, const uint64_t groups[4]);
   // An instruction that names a register which some wgmma names (Inst::touches_async), other than

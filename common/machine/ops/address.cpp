@@ -43,9 +43,9 @@ struct Use {
   Order order;
   Scope scope;
   const char* what;
-  uint16_t variable = 0;           // Inst::variable
-  SameValue* same = nullptr;       // of a plain store
-  uint64_t* host_delta = nullptr;  // for it: what is added to an address
+  uint16_t variable = 0;            // Inst::variable
+  const SameValue* same = nullptr;  // of a plain store
+  uint64_t* host_delta = nullptr;   // for it: what is added to an address
 };
 
 // Allocations that this thread has found lately.
@@ -73,9 +73,9 @@ bool is_allocated(uint64_t low, uint64_t high, uint64_t bytes) {
 
 // ": the 4 bytes at 0x7f… are …", of memory that must not be accessed.
 std::string where_it_is(uint64_t address, uint64_t bytes) {
-  const std::string text = ": the " + std::to_string(bytes) + " bytes at " + hex(address);
+  const std::string text = joined(": the ", bytes, " bytes at ", hex(address));
   const auto range = [](const Allocation& a) {
-    return std::to_string(a.bytes) + " bytes from " + a.what + " at " + hex(a.base);
+    return joined(a.bytes, " bytes from ", a.what, " at ", hex(a.base));
   };
   if ((address & WINDOW_MASK) == SHARED_WINDOW) return text + " are in shared memory.";
   if ((address & WINDOW_MASK) == LOCAL_WINDOW) return text + " are in local memory.";
@@ -85,13 +85,12 @@ std::string where_it_is(uint64_t address, uint64_t bytes) {
   if (!nearest_allocation(address, &a)) return text + " are in no allocation, and there is none.";
   const uint64_t end = a.base + a.bytes;
   if (address >= a.base && address < end) {
-    return text + " begin " + std::to_string(end - address) + " bytes before the end of " +
-           range(a) + ".";
+    return joined(text, " begin ", end - address, " bytes before the end of ", range(a), ".");
   }
   const bool behind = address >= end;
-  return text + " are in no allocation; they begin " +
-         std::to_string(behind ? address - end : a.base - address) + " bytes " +
-         (behind ? "behind the end" : "before the start") + " of the nearest: " + range(a) + ".";
+  return joined(text, " are in no allocation; they begin ",
+                behind ? address - end : a.base - address, " bytes ",
+                behind ? "behind the end" : "before the start", " of the nearest: ", range(a), ".");
 }
 
 void to_global(Warp& warp, uint32_t mask, const Use& use, Addresses& a) {
@@ -100,10 +99,8 @@ void to_global(Warp& warp, uint32_t mask, const Use& use, Addresses& a) {
     for_lanes(mask,
               [&](uint32_t lane) { check_global(warp, lane, a.at[lane], use.bytes, use.what); });
   }
-  if (cluster.checker) {
-    cluster.checker->global_access(warp, mask, a.at, use.bytes, use.access, use.order, use.scope,
-                                   use.same);
-  }
+  observer_of(cluster).tell(&Checker::global_access, warp, mask, a.at, use.bytes, use.access,
+                            use.order, use.scope, use.same);
   if (use.access != Access::write && use.order != Order::weak) cluster.polled_global = true;
   if (use.access != Access::read) observer_of(cluster).store(warp);
   if (use.access == Access::write) ++cluster.changes;
@@ -278,7 +275,8 @@ uint64_t generic_address(const Warp& warp, uint64_t host) {
 
 // Host addresses of an access of `bytes` bytes a lane at the address in a slot.
 void resolve(Warp& warp, const Inst& inst, const Slot& slot, uint32_t mask, uint32_t bytes,
-             Access access, const char* what, Addresses& a, SameValue* same, uint64_t* host_delta) {
+             Access access, const char* what, Addresses& a, const SameValue* same,
+             uint64_t* host_delta) {
   const auto qualifiers = inst.as<AccessQualifiers>();
   const Use use{bytes,         access, qualifiers.order, qualifiers.scope, what,
                 inst.variable, same,   host_delta};

@@ -221,9 +221,7 @@ Step cp_async_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
     arrival->write = [flight, before, address, count] {
       for (const AsyncCopyPtr& copy : before) copy->finish();
       const AsIssued as_issued(flight);
-      if (Checker* const checker = flight.checker()) {
-        checker->cp_async_arrive(flight.check, flight.at.mask);
-      }
+      flight.tell(&Checker::cp_async_arrive, flight.at.mask);
       arrive_async(*flight.warp, flight.at.mask, address, count);
     };
     start_copy(*warp.cta->cluster, arrival);

@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "common/machine/ops/address.h"
-#include "common/machine/ops/number.h"
+#include "common/machine/ops/elementwise.h"
 
 namespace machine {
 namespace {
@@ -90,11 +90,6 @@ Step atomic(Warp& warp, const Inst& inst, uint32_t mask) {
   return Step::next;
 }
 
-template <Type T, class Word>
-Handler choose_atomic(const Opcode& opcode) {
-  return opcode.text.starts_with("atom") ? atomic<T, Word, true> : atomic<T, Word, false>;
-}
-
 Handler pick_atomic(Opcode& opcode) {
   using enum Type;
   AccessQualifiers qualifiers = access_qualifiers(opcode, Order::relaxed);
@@ -111,34 +106,12 @@ Handler pick_atomic(Opcode& opcode) {
   if (counts && type != u32) return nullptr;
   const bool bits = type == b16 || type == b32 || type == b64;
   if (!is_float(type) && bits == (sums || extremes || counts)) return nullptr;
-  switch (type) {
-    case s32:
-      return choose_atomic<s32, uint32_t>(opcode);
-    case s64:
-      return choose_atomic<s64, uint64_t>(opcode);
-    case b16:
-      return choose_atomic<u16, uint16_t>(opcode);
-    case b32:
-    case u32:
-      return choose_atomic<u32, uint32_t>(opcode);
-    case b64:
-    case u64:
-      return choose_atomic<u64, uint64_t>(opcode);
-    case f16:
-      return choose_atomic<f16, uint16_t>(opcode);
-    case bf16:
-      return choose_atomic<bf16, uint16_t>(opcode);
-    case f16x2:
-      return choose_atomic<f16x2, uint32_t>(opcode);
-    case bf16x2:
-      return choose_atomic<bf16x2, uint32_t>(opcode);
-    case f32:
-      return choose_atomic<f32, uint32_t>(opcode);
-    case f64:
-      return choose_atomic<f64, uint64_t>(opcode);
-    default:
-      return nullptr;
-  }
+  return elementwise::for_type<s32, s64, u16, u32, u64, f16, bf16, f16x2, bf16x2, f32, f64>(
+      bits ? elementwise::unsigned_of(type) : type, [&opcode]<Type T>() -> Handler {
+        using Word = std::conditional_t<bytes_of(T) == 2, uint16_t,
+                                        std::conditional_t<bytes_of(T) == 8, uint64_t, uint32_t>>;
+        return opcode.text.starts_with("atom") ? atomic<T, Word, true> : atomic<T, Word, false>;
+      });
 }
 
 #define SCOPES "{.cta,.cluster,.gpu,.sys,}"

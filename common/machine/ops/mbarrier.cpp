@@ -39,7 +39,7 @@ uint64_t pack(const Counts& counts, uint64_t phase) {
 std::string name_of(const Cluster& cluster, uint32_t address) {
   const std::string text = "the mbarrier at shared " + hex(address);
   if (cluster.ctas.size() == 1) return text;
-  return text + " (CTA rank " + std::to_string(address >> RANK_SHIFT) + ")";
+  return joined(text, " (CTA rank ", address >> RANK_SHIFT, ")");
 }
 
 // ".\n    Arrived: 3, by warps 4 to 6 (consumer) of CTA (0,0,0)": in the phase under way.
@@ -51,7 +51,7 @@ std::string arrivals_text(const Mbarrier& mbarrier) {
     by_cta[warp->cta].push_back(warp);
     made += count;
   }
-  std::string text = ".\n    Arrived: " + std::to_string(made) + ", by";
+  std::string text = joined(".\n    Arrived: ", made, ", by");
   for (auto& [cta, warps] : by_cta) {
     std::sort(warps.begin(), warps.end(), [](auto* a, auto* b) { return a->index < b->index; });
     warps.erase(std::unique(warps.begin(), warps.end()), warps.end());
@@ -62,15 +62,12 @@ std::string arrivals_text(const Mbarrier& mbarrier) {
 
 std::string text_of(const Cluster& cluster, uint32_t address, const Mbarrier& mbarrier) {
   const Counts counts = unpack(mbarrier.bits);
-  std::string text = name_of(cluster, address) + ": phase " + std::to_string(mbarrier.phase) +
-                     ", pending arrivals " + std::to_string(counts.pending) + " of " +
-                     std::to_string(counts.expected);
-  if (counts.tx > 0) {
-    text += ", tx-count " + std::to_string(counts.tx) + " bytes still to come";
-  } else if (counts.tx < 0) {
-    text += ", tx-count " + std::to_string(-counts.tx) + " bytes more than expected have come";
-  }
-  return text;
+  const std::string text = joined(name_of(cluster, address), ": phase ", mbarrier.phase,
+                                  ", pending arrivals ", counts.pending, " of ", counts.expected);
+  if (counts.tx == 0) return text;
+  return counts.tx > 0
+             ? joined(text, ", tx-count ", counts.tx, " bytes still to come")
+             : joined(text, ", tx-count ", -counts.tx, " bytes more than expected have come");
 }
 
 // The 8 bytes at the address, which may be an mbarrier's.
@@ -202,7 +199,7 @@ Step mbarrier_init(Warp& warp, const Inst& inst, uint32_t mask) {
       stop(warp, bit, what, " in the middle of a phase of ", text_of(cluster, address, mbarrier),
            ".");
     }
-    observer_of(warp).mbarrier_init(warp, bit, address);
+    observer_of(warp).tell(&Checker::mbarrier_init, warp, bit, address);
     mbarrier.phase = 0;
     store(warp, address, mbarrier, {count, count, 0});
   });
@@ -216,7 +213,7 @@ Step mbarrier_inval(Warp& warp, const Inst& inst, uint32_t mask) {
   for_lanes(mask, [&](uint32_t lane) {
     const uint32_t address = address_at(warp, inst, inst.slots[0], lane, what);
     find_mbarrier(warp, 1u << lane, address, what);
-    observer_of(warp).mbarrier_inval(warp, 1u << lane, address);
+    observer_of(warp).tell(&Checker::mbarrier_inval, warp, 1u << lane, address);
     warp.cta->cluster->mbarriers.erase(address);
   });
   return Step::next;
@@ -284,7 +281,7 @@ Step mbarrier_tx(Warp& warp, const Inst& inst, uint32_t mask) {
     Counts counts = unpack(mbarrier.bits);
     const int64_t bytes = warp.row<uint32_t>(inst.slots[1].row)[lane];
     add_tx(warp, 1u << lane, address, mbarrier, &counts, completes ? -bytes : bytes, what);
-    observer_of(warp).mbarrier_use(warp, 1u << lane, address);
+    observer_of(warp).tell(&Checker::mbarrier_use, warp, 1u << lane, address);
     update(warp, address, mbarrier, counts);
   });
   return Step::next;
@@ -348,7 +345,7 @@ Step mbarrier_wait(Warp& warp, const Inst& inst, uint32_t mask) {
       observer.mbarrier_wait(warp, passed, address, !qualifiers.relaxed, scope_of(qualifiers),
                              warp.cta->cluster->mbarriers[address].phase);
     }
-    if (failed != 0) observer.mbarrier_use(warp, failed, address);
+    if (failed != 0) observer.tell(&Checker::mbarrier_use, warp, failed, address);
   }
   return Step::next;
 }
@@ -431,7 +428,7 @@ uint32_t arrivals_expected(const Mbarrier& mbarrier) {
 
 std::string mbarrier_text(Cluster& cluster, uint32_t address, uint32_t parity) {
   const auto found = cluster.mbarriers.find(address);
-  const std::string waited = ", parity waited for " + std::to_string(parity);
+  const std::string waited = joined(", parity waited for ", parity);
   if (found == cluster.mbarriers.end()) return name_of(cluster, address) + waited;
   const std::string text =
       text_of(cluster, address, found->second) + waited + arrivals_text(found->second);

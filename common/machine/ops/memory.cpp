@@ -33,33 +33,20 @@ Step load(Warp& warp, const Inst& inst, uint32_t mask) {
 }
 
 template <class T>
-class StoresSame final : public SameValue {
- public:
-  StoresSame(Warp& warp, const Inst& inst, const Addresses& a) : warp_(warp), inst_(inst), a_(a) {}
-
-  bool operator()(uint32_t lane) const override {
-    const auto* const there = reinterpret_cast<const T*>(a_.at[lane] + host_delta);
-    for (uint32_t i = 0; i < element_count(inst_); ++i) {
-      if (static_cast<T>(value_of(warp_, inst_.slots[1 + i], lane)) != there[i]) return false;
-    }
-    return true;
-  }
-
-  uint64_t host_delta = 0;  // from an address to the host's
-
- private:
-  Warp& warp_;
-  const Inst& inst_;
-  const Addresses& a_;
-};
-
-template <class T>
 Step store(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint32_t count = element_count(inst);
   Addresses a;
-  StoresSame<T> same(warp, inst, a);
+  uint64_t host_delta = 0;  // from an address to the host's
+  const auto stores_same = [&](uint32_t lane) {
+    const auto* const there = reinterpret_cast<const T*>(a.at[lane] + host_delta);
+    for (uint32_t i = 0; i < count; ++i) {
+      if (static_cast<T>(value_of(warp, inst.slots[1 + i], lane)) != there[i]) return false;
+    }
+    return true;
+  };
+  const SameValue same(stores_same);
   resolve(warp, inst, inst.slots[0], mask, count * sizeof(T), Access::write, "st", a, &same,
-          &same.host_delta);
+          &host_delta);
   if (order_of(inst) == Order::release) std::atomic_thread_fence(std::memory_order_release);
   const auto copy = [&]<class R>(const R* b, uint64_t offset) {
     for_lanes(mask, [&a, b, offset](uint32_t lane) {

@@ -84,16 +84,7 @@ std::string hex(uint64_t value);  // "0x30400"
 // fault() with a sentence made of texts and numbers.
 template <class... Parts>
 [[noreturn]] void stop_as(const Rule& rule, Warp& warp, uint32_t mask, const Parts&... parts) {
-  std::string text;
-  const auto add = [&text](const auto& part) {
-    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(part)>>) {
-      text += std::to_string(part);
-    } else {
-      text += part;
-    }
-  };
-  (add(parts), ...);
-  fault(warp, mask, text, rule);
+  fault(warp, mask, joined(parts...), rule);
 }
 template <class... Parts>
 [[noreturn]] void stop(Warp& warp, uint32_t mask, const Parts&... parts) {

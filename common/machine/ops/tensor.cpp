@@ -72,12 +72,12 @@ void matrix_rows(Warp& warp, const Slot& base, uint32_t count, Access access, co
                                                       : warp.row<uint32_t>(base.row)[lane];
     addresses[lane] = static_cast<uint32_t>(address) + static_cast<uint32_t>(base.offset);
   });
-  if (warp.cta->cluster->checker) {
-    warp.cta->cluster->checker->shared_access(warp, lanes, addresses, ROW_BYTES, access);
-  }
+  const SameValue* const never_same = nullptr;
+  observer_of(warp).tell(&Checker::shared_access, warp, lanes, addresses, ROW_BYTES, access,
+                         never_same);
   for_lanes(lanes, [&](uint32_t lane) {
     if (addresses[lane] % ROW_BYTES != 0) {
-      fault(warp, 1u << lane, std::string(what) + " of a row that is not aligned to 16 bytes.");
+      stop(warp, 1u << lane, what, " of a row that is not aligned to 16 bytes.");
     }
     chunks[lane] = reinterpret_cast<uint8_t*>(
         shared_bytes(warp, 1u << lane, addresses[lane], ROW_BYTES, what));
@@ -85,7 +85,8 @@ void matrix_rows(Warp& warp, const Slot& base, uint32_t count, Access access, co
   if (access == Access::write || !looks_for_poison(warp)) return;
   for_lanes(lanes, [&](uint32_t lane) {
     if (!has_poison(chunks[lane], ROW_BYTES)) return;
-    warp.cta->cluster->checker->never_written(warp, 1u << lane, SHARED_WINDOW | addresses[lane]);
+    observer_of(warp).tell(&Checker::never_written, warp, 1u << lane,
+                           SHARED_WINDOW | addresses[lane]);
   });
 }
 
@@ -263,14 +264,11 @@ void check_inside(Warp& warp, const MatrixView& view, uint64_t descriptor, int f
   const Cta& cta = *warp.cta;
   if (view.inside(first, count, SMEM_BASE, SMEM_BASE + cta.smem_bytes)) return;
   const Segment reads = view.extent(first, count);
-  fault(warp, FULL,
-        std::string("wgmma reads ") + operand + " from shared offset " +
-            std::to_string(reads.address) + " to " + std::to_string(reads.address + reads.bytes) +
-            ", but the CTA's shared memory is from " + std::to_string(SMEM_BASE) + " to " +
-            std::to_string(SMEM_BASE + cta.smem_bytes) +
-            ": look at the descriptor's start address, LBO and SBO: " +
-            descriptor_text(descriptor) + ".",
-        rule::OUT_OF_BOUNDS);
+  stop_as(rule::OUT_OF_BOUNDS, warp, FULL, "wgmma reads ", operand, " from shared offset ",
+          reads.address, " to ", reads.address + reads.bytes,
+          ", but the CTA's shared memory is from ", SMEM_BASE, " to ", SMEM_BASE + cta.smem_bytes,
+          ": look at the descriptor's start address, LBO and SBO: ", descriptor_text(descriptor),
+          ".");
 }
 
 // What a warp's part of an operation reads; before it does.
@@ -284,8 +282,8 @@ void look_for_poison(Warp& warp, uint32_t pc, const MatrixView& view, int first,
     Fragment at;
     at.pc = pc;
     Fragment* const before = std::exchange(warp.current, &at);
-    warp.cta->cluster->checker->never_written(
-        warp, FULL, SHARED_WINDOW | warp.cta->rank << RANK_SHIFT | segment.address);
+    observer_of(warp).tell(&Checker::never_written, warp, FULL,
+                           SHARED_WINDOW | warp.cta->rank << RANK_SHIFT | segment.address);
     warp.current = before;
     return;
   }
@@ -375,11 +373,8 @@ Step wgmma_mma_async(Warp& warp, const Inst& inst, uint32_t) {
   Cta& cta = *warp.cta;
   const uint32_t index = warp.index / WARPS, member = warp.index % WARPS;
   if (index * WARPS + WARPS > cta.warps.size()) {
-    fault(warp, FULL,
-          "wgmma needs a whole warpgroup, but the CTA has only " +
-              std::to_string(cta.warps.size()) +
-              " warps: launch a multiple of 128 "
-              "threads.");
+    stop(warp, FULL, "wgmma needs a whole warpgroup, but the CTA has only ", cta.warps.size(),
+         " warps: launch a multiple of 128 threads.");
   }
   Warpgroup& group = cta.warpgroups[index];
   warp.multiplies = true;
@@ -392,10 +387,10 @@ Step wgmma_mma_async(Warp& warp, const Inst& inst, uint32_t) {
   }
   WgmmaOp& op = group.ops[number - group.first];
   if (op.inst != &inst) {
-    fault(warp, FULL,
-          "The warps of a warpgroup must execute the same wgmma.mma_async, but another of them is "
-          "at " +
-              cta.cluster->grid->program->place(op.pc) + ".");
+    stop(warp, FULL,
+         "The warps of a warpgroup must execute the same wgmma.mma_async, but another of them is "
+         "at ",
+         cta.cluster->grid->program->place(op.pc), ".");
   }
   op.issued |= 1u << member;
   op.group[member] = group.committed[member] + 1;
@@ -427,11 +422,6 @@ Handler pick_wgmma(Opcode& opcode) {
   opcode.set(qualifiers);
   const bool right_k = static_cast<int>(extent(opcode.group[0], 'k')) == wgmma_k(qualifiers.a);
   return right_k && n % 8 == 0 && n >= 8 && n <= 256 ? wgmma_mma_async : nullptr;
-}
-
-Step wgmma_fence(Warp& warp, const Inst&, uint32_t) {
-  observer_of(warp).wgmma_fence(warp);
-  return Step::next;
 }
 
 Step wgmma_commit_group(Warp& warp, const Inst&, uint32_t) {
@@ -513,7 +503,7 @@ const Row ROWS[] = {
     {"wgmma.mma_async.sync.aligned{" SHAPES_N("k32") "}{.satfinite,}.s32{.s8,.u8}{.s8,.u8}"
                                                      "{.satfinite,}",
      WGMMA_OPERANDS, pick_wgmma, "the same in integers"},
-    {"wgmma.fence.sync.aligned", "", together<wgmma_fence>,
+    {"wgmma.fence.sync.aligned", "", together<tells<&Checker::wgmma_fence>>,
      "order accesses to registers before wgmma.mma_async"},
     {"wgmma.commit_group.sync.aligned", "", together<wgmma_commit_group>,
      "make a group of what was issued"},

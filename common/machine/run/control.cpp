@@ -51,7 +51,7 @@ Step branch_table(Warp& warp, const Inst& inst, uint32_t mask) {
   uint32_t targets[LANES] = {};
   for_lanes(mask, [&](uint32_t lane) {
     if (index[lane] + 1 >= inst.slot_count) {
-      fault(warp, 1u << lane, "brx.idx has no target " + std::to_string(index[lane]) + ".");
+      stop(warp, 1u << lane, "brx.idx has no target ", index[lane], ".");
     }
     targets[lane] = inst.slots[1 + index[lane]].row;
   });
@@ -104,9 +104,8 @@ void save(Warp& warp, uint32_t lane, const Callable& callee) {
                      "), which the machine has once a thread.");
   }
   if (stack.size() > MOST_WORDS) {
-    fault(warp, 1u << lane,
-          "'" + callee.function->name +
-              "' calls itself without end: a thread's stack has 1 MiB here.");
+    stop(warp, 1u << lane, "'", callee.function->name,
+         "' calls itself without end: a thread's stack has 1 MiB here.");
   }
   for (const Slot& slot : callee.registers) {
     if (slot.width == Width::pred) {
@@ -177,8 +176,8 @@ void for_pointers(Warp& warp, const Inst& inst, uint32_t mask, F&& f) {
     const auto index = static_cast<uint32_t>(pointer & ~WINDOW_MASK) - 1;
     const auto found = copies.find(index);
     if ((pointer & WINDOW_MASK) != FUNCTION_WINDOW || found == copies.end()) {
-      fault(warp, lanes,
-            "call: " + hex(pointer) + " points to no function with these parameters and results.");
+      stop(warp, lanes, "call: ", hex(pointer),
+           " points to no function with these parameters and results.");
     }
     f(lanes, index, found->second);
   });
@@ -296,11 +295,10 @@ Step Control::printf(Warp& warp, const Inst& inst, uint32_t mask) {
 // __assertfail(message, file, line, function, char size)
 Step Control::assert_failed(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint32_t lane = std::countr_zero(mask);
-  fault(warp, mask,
-        std::string("assert(") + text_at(warp, lane, argument<uint64_t>(warp, inst, lane, 0)) +
-            ") failed, " + text_at(warp, lane, argument<uint64_t>(warp, inst, lane, 1)) + ":" +
-            std::to_string(argument<uint32_t>(warp, inst, lane, 2)) + ".",
-        rule::ASSERT);
+  stop_as(rule::ASSERT, warp, mask, "assert(",
+          text_at(warp, lane, argument<uint64_t>(warp, inst, lane, 0)), ") failed, ",
+          text_at(warp, lane, argument<uint64_t>(warp, inst, lane, 1)), ":",
+          argument<uint32_t>(warp, inst, lane, 2), ".");
 }
 
 // A clock that moves with the warp's instructions: loops with time limits end, runs repeat.

@@ -8,10 +8,10 @@
 namespace machine {
 
 constexpr uint32_t SM_THREADS = 2048, SM_CTAS = 32, SM_REGISTERS = 65536;
-constexpr uint32_t SM_SMEM_BYTES = 228 * 1024;     // shared memory of an SM
-constexpr uint32_t RESERVED_SMEM_BYTES = 1024;     // taken by the system from each CTA's share
-constexpr uint32_t SMEM_GRANULE_BYTES = 128;       // shared memory is given to CTAs in such units
-constexpr uint32_t WARP_REGISTER_GRANULE = 256;    // and registers to warps
+constexpr uint32_t SM_SMEM_BYTES = 228 * 1024;   // shared memory of an SM
+constexpr uint32_t RESERVED_SMEM_BYTES = 1024;   // taken by the system from each CTA's share
+constexpr uint32_t SMEM_GRANULE_BYTES = 128;     // shared memory is given to CTAs in such units
+constexpr uint32_t WARP_REGISTER_GRANULE = 256;  // and registers to warps
 constexpr uint32_t WARP_THREADS = 32;
 
 // CTAs that are on an SM at the same time. `registers`: a thread; 0: they do not count.

@@ -308,6 +308,7 @@ struct Mbarrier {
 };
 
 enum class Policy : uint8_t { eager, lazy, random };
+constexpr const char* POLICIES[] = {"eager", "lazy", "random"};
 
 struct Cluster {
   Grid* grid = nullptr;

@@ -34,10 +34,10 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
 
 // ---- Calls that change nothing ------------------------------------------------------------------
 
-#define CHANGES_NOTHING(call, ...)                          \
-  cudaError_t call(__VA_ARGS__) {                           \
-    return cudaSuccess;                                     \
-  }                                                         \
+#define CHANGES_NOTHING(call, ...) \
+  cudaError_t call(__VA_ARGS__) {  \
+    return cudaSuccess;            \
+  }                                \
   static_assert(true, "a call that changes nothing")
 
 CHANGES_NOTHING(cudaDeviceReset);

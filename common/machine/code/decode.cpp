@@ -8,6 +8,7 @@
 #include "common/machine/code/operand_spec.h"
 #include "common/machine/code/rows.h"
 #include "common/machine/code/shared_layout.h"
+#include "common/machine/run/control.h"
 #include "common/machine/text/source.h"
 
 namespace machine {

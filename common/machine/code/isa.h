@@ -105,12 +105,13 @@ struct Section {
 namespace sections {
 extern const Section ALU, COMPARE, CONVERT, CONTROL, MEMORY, ATOMIC, BARRIER, MBARRIER, WARP, ASYNC,
     BULK, TENSOR_COPY, TENSOR;
-extern const Section RARE_INTEGER, RARE_REAL, RARE_MEMORY, RARE_WARP, RARE_TENSOR_MAP;
+extern const Section RARE_INTEGER, RARE_REAL, RARE_MEMORY, RARE_WARP, RARE_TENSOR_MAP, RARE_MMA;
 // All of them, in the order of docs/isa.md.
-inline constexpr const Section* ALL[] = {
-    &ALU,     &COMPARE,      &CONVERT,   &CONTROL,     &MEMORY,    &ATOMIC,
-    &BARRIER, &MBARRIER,     &WARP,      &ASYNC,       &BULK,      &TENSOR_COPY,
-    &TENSOR,  &RARE_INTEGER, &RARE_REAL, &RARE_MEMORY, &RARE_WARP, &RARE_TENSOR_MAP};
+inline constexpr const Section* ALL[] = {&ALU,       &COMPARE,         &CONVERT,   &CONTROL,
+                                         &MEMORY,    &ATOMIC,          &BARRIER,   &MBARRIER,
+                                         &WARP,      &ASYNC,           &BULK,      &TENSOR_COPY,
+                                         &TENSOR,    &RARE_INTEGER,    &RARE_REAL, &RARE_MEMORY,
+                                         &RARE_WARP, &RARE_TENSOR_MAP, &RARE_MMA};
 }  // namespace sections
 
 // Finds the row and fills `opcode`; nullptr if none matches.
@@ -125,19 +126,5 @@ Kernel describe_kernel(const Ptx& ptx, const Function& entry);
 uint64_t function_address(const Ptx& ptx, const std::string& name);
 // Address of a module's .global or .const variable; 0 if there is none.
 uint64_t variable_address(const Module& module, const std::string& name);
-
-// The control instructions, whose operands are labels and functions; of run/control.cpp.
-struct Control {
-  // Of Program::callables[op[0]]; an indirect one of what each lane's row op[0] points to.
-  static Step call(Warp&, const Inst&, uint32_t);
-  static Step call_indirect(Warp&, const Inst&, uint32_t);
-  static Step results(Warp&, const Inst&, uint32_t);  // behind a call
-  static Step results_indirect(Warp&, const Inst&, uint32_t);
-  static Step leave(Warp&, const Inst&, uint32_t);   // ret of callables[op[0]]
-  static Step printf(Warp&, const Inst&, uint32_t);  // vprintf
-  static Step assert_failed(Warp&, const Inst&, uint32_t);
-  static Step read_clock(Warp&, const Inst&, uint32_t);  // mov d, %clock64 …; mods: which
-};
-enum class Clock : uint32_t { clock, clock64, globaltimer, globaltimer_lo, globaltimer_hi };
 
 }  // namespace machine

@@ -7,41 +7,11 @@
 #include <utility>
 
 #include "common/machine/code/isa.h"
-#include "common/machine/ops/matrix.h"
-#include "common/machine/ops/operands.h"
+#include "common/machine/ops/product.h"
 #include "common/machine/run/observer.h"
 
 namespace machine {
 namespace {
-
-MatrixType matrix_type(Type type) {
-  constexpr std::pair<Type, MatrixType> TYPES[] = {
-      {Type::f16, MatrixType::F16},   {Type::tf32, MatrixType::TF32},
-      {Type::e4m3, MatrixType::E4M3}, {Type::e5m2, MatrixType::E5M2},
-      {Type::s8, MatrixType::S8},     {Type::u8, MatrixType::U8}};
-  for (const auto& [from, to] : TYPES) {
-    if (from == type) return to;
-  }
-  return MatrixType::BF16;
-}
-
-AccumulatorType accumulator_type(Type type) {
-  if (type == Type::f16) return AccumulatorType::F16;
-  return type == Type::s32 ? AccumulatorType::S32 : AccumulatorType::F32;
-}
-
-uint32_t* row_of(Warp& warp, const Slot& slot) {
-  return warp.row<uint32_t>(slot.row);
-}
-
-// The decimal behind `letter` in a shape such as .m64n256k16.
-uint32_t extent(std::string_view shape, char letter) {
-  uint32_t value = 0;
-  for (size_t at = shape.find(letter) + 1; at < shape.size() && std::isdigit(shape[at]); ++at) {
-    value = value * 10 + (shape[at] - '0');
-  }
-  return value;
-}
 
 // ---- What was never written ----------------------------------------------------------------------
 
@@ -126,23 +96,6 @@ Step movmatrix(Warp& warp, const Inst& inst, uint32_t) {
 
 // ---- mma.sync -----------------------------------------------------------------------------------
 
-struct ProductQualifiers {
-  MatrixType a : 4, b : 4;
-  AccumulatorType accumulator : 2;
-  bool saturates : 1;
-  bool a_in_registers : 1;  // of wgmma
-  uint16_t size;            // k of mma, n of wgmma
-};
-
-ProductQualifiers product_qualifiers(const Opcode& opcode) {
-  ProductQualifiers qualifiers{};
-  qualifiers.accumulator = accumulator_type(opcode.type(0));
-  qualifiers.a = matrix_type(opcode.type(1));
-  qualifiers.b = matrix_type(opcode.type(2));
-  qualifiers.saturates = opcode.has(".satfinite");
-  return qualifiers;
-}
-
 Step mma_sync(Warp& warp, const Inst& inst, uint32_t) {
   const auto of = inst.as<ProductQualifiers>();
   const Mma shape = {of.a, of.b, of.accumulator, of.size, of.saturates};
@@ -153,29 +106,6 @@ Step mma_sync(Warp& warp, const Inst& inst, uint32_t) {
   mma(shape, rows, rows + d_count, rows + d_count + a_count, rows + d_count + a_count + b_count);
   warp.multiplies = true;
   return Step::next;
-}
-
-// m8n8k16 in integers: the upper half of m16n8k16.
-Step mma_sync_m8(Warp& warp, const Inst& inst, uint32_t) {
-  const auto of = inst.as<ProductQualifiers>();
-  const Mma shape = {of.a, of.b, AccumulatorType::S32, 16, of.saturates};
-  static const uint32_t ZEROS[LANES] = {};
-  uint32_t lower[2][LANES];
-  uint32_t* rows[6] = {};
-  for (uint32_t i = 0; i < std::size(rows); ++i) rows[i] = row_of(warp, inst.slots[i]);
-  uint32_t* const d[4] = {rows[0], rows[1], lower[0], lower[1]};
-  const uint32_t* const a[2] = {rows[2], ZEROS};
-  const uint32_t* const b[1] = {rows[3]};
-  const uint32_t* const c[4] = {rows[4], rows[5], ZEROS, ZEROS};
-  mma(shape, d, a, b, c);
-  warp.multiplies = true;
-  return Step::next;
-}
-
-Handler pick_mma_m8(Opcode& opcode) {
-  opcode.convergent = true;
-  opcode.set(product_qualifiers(opcode));
-  return mma_sync_m8;
 }
 
 Handler pick_mma(Opcode& opcode) {
@@ -189,26 +119,6 @@ Handler pick_mma(Opcode& opcode) {
     return nullptr;
   }
   return bytes == 16 || bytes == 32 ? mma_sync : nullptr;
-}
-
-struct DoubleShape {
-  uint16_t m, k;
-};
-
-Step mma_sync_f64(Warp& warp, const Inst& inst, uint32_t) {
-  double* rows[20] = {};  // 4 of D, 8 of A, 4 of B and 4 of C at most
-  for (uint32_t i = 0; i < inst.slot_count; ++i) rows[i] = warp.row<double>(inst.slots[i].row);
-  const auto [m, k] = inst.as<DoubleShape>();
-  double** const a = rows + m / 4;
-  mma_f64(m, k, rows, a, a + m * k / 32, a + m * k / 32 + k / 4);
-  return Step::next;
-}
-
-Handler pick_mma_f64(Opcode& opcode) {
-  opcode.convergent = true;
-  opcode.set(DoubleShape{static_cast<uint16_t>(extent(opcode.group[0], 'm')),
-                         static_cast<uint16_t>(extent(opcode.group[0], 'k'))});
-  return mma_sync_f64;
 }
 
 // ---- wgmma --------------------------------------------------------------------------------------
@@ -490,10 +400,6 @@ const Row ROWS[] = {
     {"mma.sync.aligned{.m16n8k4,.m16n8k8,.m16n8k16,.m16n8k32}.row.col{.satfinite,}{.f32,.f16,.s32}"
      "{.bf16,.f16,.tf32,.e4m3,.e5m2,.s8,.u8}{.bf16,.f16,.tf32,.e4m3,.e5m2,.s8,.u8}{.f32,.f16,.s32}",
      "{d:32}, {a:32}, {b:32}, {c:32}", pick_mma, "D = A * B + C on one warp"},
-    {"mma.sync.aligned.m8n8k16.row.col{.satfinite,}.s32{.s8,.u8}{.s8,.u8}.s32",
-     "{d:32}, {a:32}, {b:32}, {c:32}", pick_mma_m8, "the same with 8 rows"},
-    {"mma.sync.aligned{.m8n8k4,.m16n8k4,.m16n8k8,.m16n8k16}.row.col{.rn,}.f64.f64.f64.f64",
-     "{d:64}, {a:64}, {b:64}, {c:64}", pick_mma_f64, "D = A * B + C in double precision"},
     {"wgmma.mma_async.sync.aligned{" SHAPES_N("k16") "}{.f32,.f16}{.bf16,.f16}{.bf16,.f16}",
      WGMMA_OPERANDS, pick_wgmma, "D = A * B + D on a warpgroup, asynchronously"},
     {"wgmma.mma_async.sync.aligned{" SHAPES_N("k8") "}.f32.tf32.tf32", WGMMA_OPERANDS, pick_wgmma,

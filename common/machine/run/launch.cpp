@@ -17,7 +17,7 @@
 #include "common/machine/run/scheduler.h"
 #include "common/machine/run/settings.h"
 #include "common/machine/run/sm.h"
-#include "common/machine/run/trace.h"
+#include "common/machine/timeline/trace.h"
 
 namespace machine {
 namespace {

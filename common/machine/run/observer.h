@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/machine/check/checker.h"
-#include "common/machine/run/trace.h"
+#include "common/machine/timeline/trace.h"
 
 namespace machine {
 

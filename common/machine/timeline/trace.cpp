@@ -1,5 +1,5 @@
 // The timeline's model of time, and its file. Nothing that it computes changes what runs.
-#include "common/machine/run/trace.h"
+#include "common/machine/timeline/trace.h"
 
 #include <algorithm>
 #include <cstdio>

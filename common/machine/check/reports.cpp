@@ -125,7 +125,7 @@ void report_once(const std::string& kernel, const Rule& rule, uint32_t pc, uint3
 
 void report_race(const Warp& warp, const Rule& rule, uint32_t pc, uint32_t other_pc,
                  const std::function<std::string()>& text) {
-  report_once(warp.cta->cluster->grid->kernel->name, rule, pc, other_pc, [&] {
+  report_once(grid_of(warp).kernel->name, rule, pc, other_pc, [&] {
     return Error(Error::Kind::race, text(), rule, origin_of(warp, pc, other_pc));
   });
 }

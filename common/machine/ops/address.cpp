@@ -19,7 +19,6 @@ Where where(const Opcode& opcode) {
   return param ? Where::param : Where::generic;
 }
 
-// `unsaid`: the order that it has if none is given.
 AccessQualifiers access_qualifiers(const Opcode& opcode, Order unsaid) {
   AccessQualifiers made{};
   made.where = where(opcode);
@@ -148,8 +147,7 @@ void check_shared_variable(Warp& warp, uint32_t mask, uint32_t address, uint32_t
 
 // An address that was made from a static variable's must stay inside of it.
 void check_own_variable(Warp& warp, uint32_t mask, const Use& use, const Addresses& a) {
-  const SharedVariable& variable =
-      warp.cta->cluster->grid->program->shared_variables[use.variable - 1];
+  const SharedVariable& variable = program_of(warp).shared_variables[use.variable - 1];
   const uint64_t start = variable.address | uint64_t{warp.cta->rank} << RANK_SHIFT;
   if (a.low >= start && a.high + use.bytes <= start + variable.bytes) return;
   for_lanes(mask, [&](uint32_t lane) {
@@ -215,14 +213,14 @@ void to_offsets(Warp& warp, uint32_t mask, const Use& use, Addresses& a, uint64_
 }
 
 void to_local(Warp& warp, uint32_t mask, const Use& use, Addresses& a) {
-  const uint64_t bytes = warp.cta->cluster->grid->program->local_bytes;
+  const uint64_t bytes = program_of(warp).local_bytes;
   to_offsets(warp, mask, use, a, bytes, "the thread's local memory");
   const auto base = reinterpret_cast<uint64_t>(warp.local);
   for (uint32_t lane = 0; lane < LANES; ++lane) a.at[lane] += base + lane * bytes;
 }
 
 void to_param(Warp& warp, uint32_t mask, const Use& use, Addresses& a) {
-  const Grid& grid = *warp.cta->cluster->grid;
+  const Grid& grid = grid_of(warp);
   if (use.access != Access::read) {
     stop(warp, mask, use.what, " to the kernel's parameters, which are read-only.");
   }
@@ -298,7 +296,7 @@ void resolve(Warp& warp, const Inst& inst, const Slot& slot, uint32_t mask, uint
   }
   to_host(warp, mask, qualifiers.where, use, a);
 }
-// `a`: host addresses of an access of `bytes` bytes a lane to global or shared memory.
+
 void look_for_poison(Warp& warp, const Inst& inst, uint32_t mask, const Addresses& a,
                      uint32_t bytes) {
   Checker* const checker = warp.cta->cluster->checker.get();

@@ -192,8 +192,6 @@ Handler pick_mov(Opcode& opcode) {
   return wide ? unpack<uint64_t> : unpack<uint32_t>;
 }
 
-// ---- The table ----------------------------------------------------------------------------------
-
 const Row ROWS[] = {
     {"mov{.pred,.b16,.u16,.s16,.b32,.u32,.s32,.f32,.b64,.u64,.s64,.f64}", "*", pick_mov,
      "d = a; d = {a, b, ...} packs, {d, e, ...} = a unpacks, the lowest part first"},

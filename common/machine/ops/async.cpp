@@ -17,7 +17,6 @@ void commit_group(CopyGroups& groups, uint32_t mask) {
   groups.committed.push_back(std::move(group));
 }
 
-// Completes all groups of these lanes but the `pending` newest.
 Waited wait_for_groups(CopyGroups& groups, uint32_t mask, uint32_t pending, bool only_read) {
   for (const CopyGroups::Group& group : groups.committed) {
     if ((group.lanes & mask) == 0 || (group.lanes & mask) == mask) continue;

@@ -241,8 +241,6 @@ Handler pick_fence_proxy(Opcode& opcode) {
   return fence_proxy;
 }
 
-// ---- The table ----------------------------------------------------------------------------------
-
 const Row ROWS[] = {
     {"bar{.cta,}.sync", "a:32, b:32?", pick_barrier<barrier_sync>,
      "wait at barrier a until b threads, or all of the CTA, are there"},

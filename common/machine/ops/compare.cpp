@@ -151,8 +151,6 @@ Handler pick_slct(Opcode& opcode) {
                             : choose_slct<0, f32>(opcode.type());
 }
 
-// ---- The table ----------------------------------------------------------------------------------
-
 const Row ROWS[] = {
     {"setp" INTEGER_RELATIONS COMPARED, "p:p|q:p, a:t, b:t, c:p?", pick_setp,
      "p = (a < b) and c, q = !(a < b) and c"},

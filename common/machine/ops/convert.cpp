@@ -190,18 +190,11 @@ void convert_rows(const Inst& inst, uint32_t mask, D* d, const A* a) {
 }
 template <bool TO_SIGNED, bool FROM_SIGNED>
 Step convert_integer(Warp& warp, const Inst& inst, uint32_t mask) {
-  auto* const narrow_d = warp.row<uint32_t>(inst.op[0]);
-  auto* const wide_d = warp.row<uint64_t>(inst.op[0]);
-  const auto* const narrow_a = warp.row<uint32_t>(inst.op[1]);
-  const auto* const wide_a = warp.row<uint64_t>(inst.op[1]);
-  const bool from_wide = inst.slots[1].width == Width::w64;
-  if (inst.slots[0].width == Width::w64) {
-    from_wide ? convert_rows<TO_SIGNED, FROM_SIGNED>(inst, mask, wide_d, wide_a)
-              : convert_rows<TO_SIGNED, FROM_SIGNED>(inst, mask, wide_d, narrow_a);
-  } else {
-    from_wide ? convert_rows<TO_SIGNED, FROM_SIGNED>(inst, mask, narrow_d, wide_a)
-              : convert_rows<TO_SIGNED, FROM_SIGNED>(inst, mask, narrow_d, narrow_a);
-  }
+  const Slot &to = inst.slots[0], &from = inst.slots[1];
+  with_row(warp, to.row, to.width, [&](auto* d) {
+    with_row(warp, from.row, from.width,
+             [&](auto* a) { convert_rows<TO_SIGNED, FROM_SIGNED>(inst, mask, d, a); });
+  });
   return Step::next;
 }
 
@@ -289,8 +282,6 @@ Handler pick_cvt_f8(Opcode& opcode) {
   return opcode.type(1) == e4m3x2 ? apply<F8X2_TO_F16X2<E4M3>, 0, u32, u32>
                                   : apply<F8X2_TO_F16X2<E5M2>, 0, u32, u32>;
 }
-
-// ---- The table ----------------------------------------------------------------------------------
 
 const Row ROWS[] = {
     {"cvt{.rn,.rz,}{.relu,}{.satfinite,}{.f16x2,.bf16x2}.f32", "d:32, a:32, b:32", pick_cvt_x2,

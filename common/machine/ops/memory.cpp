@@ -15,18 +15,13 @@ Step load(Warp& warp, const Inst& inst, uint32_t mask) {
   Addresses a;
   resolve(warp, inst, inst.slots[count], mask, count * sizeof(T), Access::read, "ld", a);
   look_for_poison(warp, inst, mask, a, count * sizeof(T));
-  const auto copy = [&]<class R>(R* d, uint64_t offset) {
-    for_lanes(mask, [&a, d, offset](uint32_t lane) {
-      d[lane] = static_cast<R>(*reinterpret_cast<const T*>(a.at[lane] + offset));
-    });
-  };
   for (uint32_t i = 0; i < count; ++i) {
-    const Slot& d = inst.slots[i];
-    if (d.width == Width::w64) {
-      copy(warp.row<uint64_t>(d.row), i * sizeof(T));
-    } else {
-      copy(warp.row<uint32_t>(d.row), i * sizeof(T));
-    }
+    const Slot& to = inst.slots[i];
+    with_row(warp, to.row, to.width, [&a, mask, offset = i * sizeof(T)]<class R>(R* d) {
+      for_lanes(mask, [&a, d, offset](uint32_t lane) {
+        d[lane] = static_cast<R>(*reinterpret_cast<const T*>(a.at[lane] + offset));
+      });
+    });
   }
   if (order_of(inst) == Order::acquire) std::atomic_thread_fence(std::memory_order_acquire);
   return Step::next;
@@ -48,18 +43,13 @@ Step store(Warp& warp, const Inst& inst, uint32_t mask) {
   resolve(warp, inst, inst.slots[0], mask, count * sizeof(T), Access::write, "st", a, &same,
           &host_delta);
   if (order_of(inst) == Order::release) std::atomic_thread_fence(std::memory_order_release);
-  const auto copy = [&]<class R>(const R* b, uint64_t offset) {
-    for_lanes(mask, [&a, b, offset](uint32_t lane) {
-      *reinterpret_cast<T*>(a.at[lane] + offset) = static_cast<T>(b[lane]);
-    });
-  };
   for (uint32_t i = 0; i < count; ++i) {
-    const Slot& b = inst.slots[1 + i];
-    if (b.width == Width::w64) {
-      copy(warp.row<const uint64_t>(b.row), i * sizeof(T));
-    } else {
-      copy(warp.row<const uint32_t>(b.row), i * sizeof(T));
-    }
+    const Slot& from = inst.slots[1 + i];
+    with_row(warp, from.row, from.width, [&a, mask, offset = i * sizeof(T)](const auto* b) {
+      for_lanes(mask, [&a, b, offset](uint32_t lane) {
+        *reinterpret_cast<T*>(a.at[lane] + offset) = static_cast<T>(b[lane]);
+      });
+    });
   }
   return Step::next;
 }

@@ -42,13 +42,9 @@ inline uint32_t immediate(Warp& warp, const Slot& slot, uint32_t mask) {
   return warp.row<uint32_t>(slot.row)[first_lane(mask)];
 }
 inline void set_value(Warp& warp, const Slot& slot, uint32_t mask, uint64_t value) {
-  if (slot.width == Width::w64) {
-    uint64_t* const d = warp.row<uint64_t>(slot.row);
-    for_lanes(mask, [&](uint32_t lane) { d[lane] = value; });
-  } else {
-    uint32_t* const d = warp.row<uint32_t>(slot.row);
-    for_lanes(mask, [&](uint32_t lane) { d[lane] = static_cast<uint32_t>(value); });
-  }
+  with_row(warp, slot.row, slot.width, [mask, value]<class T>(T* d) {
+    for_lanes(mask, [d, value](uint32_t lane) { d[lane] = static_cast<T>(value); });
+  });
 }
 
 // Predicates, as masks of lanes.

@@ -38,9 +38,8 @@ void matrix_rows(Warp& warp, const Slot& base, uint32_t count, Access access, co
   const uint32_t lanes = count == 4 ? FULL : (1u << 8 * count) - 1;
   uint32_t addresses[LANES] = {};
   for_lanes(lanes, [&](uint32_t lane) {
-    const uint64_t address = base.width == Width::w64 ? warp.row<uint64_t>(base.row)[lane]
-                                                      : warp.row<uint32_t>(base.row)[lane];
-    addresses[lane] = static_cast<uint32_t>(address) + static_cast<uint32_t>(base.offset);
+    addresses[lane] =
+        static_cast<uint32_t>(value_of(warp, base, lane)) + static_cast<uint32_t>(base.offset);
   });
   const SameValue* const never_same = nullptr;
   observer_of(warp).tell(&Checker::shared_access, warp, lanes, addresses, ROW_BYTES, access,

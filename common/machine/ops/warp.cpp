@@ -148,7 +148,7 @@ void check_warpgroup_sets_registers(Warp& warp, uint32_t mask) {
 }
 
 std::string registers_text(const Warp& warp, uint32_t count) {
-  const Grid& grid = *warp.cta->cluster->grid;
+  const Grid& grid = grid_of(warp);
   const uint32_t all = grid.registers * LANES * grid.warps_per_cta;
   uint32_t given = 0;
   for (const Warp& other : warp.cta->warps) given += other.registers * LANES;

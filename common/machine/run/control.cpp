@@ -92,13 +92,7 @@ Step Control::read_clock(Warp& warp, const Inst& inst, uint32_t mask) {
   const Clock which = inst.as<Clock>();
   uint64_t now = warp.executed;
   if (which == Clock::globaltimer_hi) now >>= 32;
-  if (which == Clock::clock64 || which == Clock::globaltimer) {
-    uint64_t* const d = warp.row<uint64_t>(inst.op[0]);
-    for_lanes(mask, [&](uint32_t lane) { d[lane] = now; });
-  } else {
-    uint32_t* const d = warp.row<uint32_t>(inst.op[0]);
-    for_lanes(mask, [&](uint32_t lane) { d[lane] = static_cast<uint32_t>(now); });
-  }
+  set_value(warp, inst.slots[0], mask, now);
   return Step::next;
 }
 

@@ -286,6 +286,16 @@ struct Warp {
   uint32_t pc() const { return current->pc; }
 };
 
+// Calls f(row) with the row as one of 64 or of 32 bits.
+template <class F>
+void with_row(Warp& warp, uint32_t row, Width width, F&& f) {
+  if (width == Width::w64) {
+    f(warp.row<uint64_t>(row));
+  } else {
+    f(warp.row<uint32_t>(row));
+  }
+}
+
 struct Cta {
   Cluster* cluster = nullptr;
   uint32_t rank = 0;          // in the cluster
@@ -351,6 +361,13 @@ struct Grid {
   std::atomic<uint64_t> executed{0};  // warp instructions
   std::atomic<uint64_t> products{0};  // of wgmma: multiply-adds
 };
+
+inline const Grid& grid_of(const Warp& warp) {
+  return *warp.cta->cluster->grid;
+}
+inline const Program& program_of(const Warp& warp) {
+  return *grid_of(warp).program;
+}
 
 // ---- Helpers that handlers share ----------------------------------------------------------------
 

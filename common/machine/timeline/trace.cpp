@@ -10,7 +10,7 @@ namespace {
 
 uint32_t linear_cta(const Warp& warp) {
   const Dim3& id = warp.cta->id;
-  return id.x + id.y * warp.cta->cluster->grid->config.grid.x;
+  return id.x + id.y * grid_of(warp).config.grid.x;
 }
 
 std::string number(const char* key, uint64_t value) {

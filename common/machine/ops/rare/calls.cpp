@@ -10,11 +10,7 @@ namespace machine {
 namespace {
 
 std::byte* local_of(Warp& warp, uint32_t lane, uint32_t offset) {
-  return warp.local + size_t{lane} * warp.cta->cluster->grid->program->local_bytes + offset;
-}
-
-const Program& program_of(const Warp& warp) {
-  return *warp.cta->cluster->grid->program;
+  return warp.local + size_t{lane} * program_of(warp).local_bytes + offset;
 }
 
 void copy_params(Warp& warp, uint32_t first, uint32_t count, uint32_t mask) {
@@ -42,12 +38,8 @@ void save(Warp& warp, uint32_t lane, const Callable& callee) {
          "' calls itself without end: a thread's stack has 1 MiB here.");
   }
   for (const Slot& slot : callee.registers) {
-    if (slot.width == Width::pred) {
-      stack.push_back(warp.pred(slot.row) >> lane & 1);
-    } else {
-      stack.push_back(slot.width == Width::w64 ? warp.row<uint64_t>(slot.row)[lane]
-                                               : warp.row<uint32_t>(slot.row)[lane]);
-    }
+    stack.push_back(slot.width == Width::pred ? warp.pred(slot.row) >> lane & 1
+                                              : value_of(warp, slot, lane));
   }
   const std::byte* const locals = local_of(warp, lane, callee.locals.from);
   stack.resize(stack.size() + callee.locals.bytes / 8);
@@ -78,12 +70,9 @@ void restore(Warp& warp, uint32_t lane, const Callable& callee) {
   for (size_t i = callee.registers.size(); i-- > 0; stack.pop_back()) {
     const Slot& slot = callee.registers[i];
     if (slot.width == Width::pred) {
-      uint32_t& row = warp.pred(slot.row);
-      row = (row & ~(1u << lane)) | static_cast<uint32_t>(stack.back()) << lane;
-    } else if (slot.width == Width::w64) {
-      warp.row<uint64_t>(slot.row)[lane] = stack.back();
+      set_pred(warp, slot.row, 1u << lane, static_cast<uint32_t>(stack.back()) << lane);
     } else {
-      warp.row<uint32_t>(slot.row)[lane] = static_cast<uint32_t>(stack.back());
+      set_value(warp, slot, 1u << lane, stack.back());
     }
   }
 }
@@ -119,9 +108,9 @@ void for_pointers(Warp& warp, const Inst& inst, uint32_t mask, F&& f) {
 
 template <class T>
 T argument(Warp& warp, const Inst& inst, uint32_t lane, uint32_t i) {
-  const Program& program = *warp.cta->cluster->grid->program;
   T value{};
-  std::memcpy(&value, local_of(warp, lane, program.param_copies[inst.mods + i].from), sizeof value);
+  std::memcpy(&value, local_of(warp, lane, program_of(warp).param_copies[inst.mods + i].from),
+              sizeof value);
   return value;
 }
 

@@ -258,8 +258,6 @@ Handler pick_cvt_pack(Opcode& opcode) {
   return apply<CVT_PACK<int8_t>, 0, u32, s32, s32, u32>;
 }
 
-// ---- The table ----------------------------------------------------------------------------------
-
 const Row ROWS[] = {
     {"mad.hi" INTEGERS, "d:t, a:t, b:t, c:t", pick_signed<MAD_HI, 3>,
      "d = the upper half of a * b, + c"},

@@ -66,8 +66,6 @@ Handler pick_testp(Opcode& opcode) {
   return opcode.type() == f64 ? testp<double> : testp<float>;
 }
 
-// ---- The table ----------------------------------------------------------------------------------
-
 const Row ROWS[] = {
     {"fma.rn{.ftz,}{.sat,.relu,}{" HALVES, "d:t, a:t, b:t, c:t",
      pick_half<FMA_HALF, 3, FTZ | SAT | RELU>, "d = a * b + c, rounded once"},

@@ -132,9 +132,8 @@ bool in_shared_variable(const Cta& cta, uint64_t low, uint64_t end) {
 }
 
 // Static memory is in whole KiB, but what no variable has is nobody's.
-void check_shared_variable(Warp& warp, uint32_t mask, uint32_t address, uint32_t bytes,
-                           const char* what) {
-  const Cta& cta = *cta_of(*warp.cta->cluster, address);
+void check_shared_variable(Warp& warp, uint32_t mask, const Cta& cta, uint32_t address,
+                           uint32_t bytes, const char* what) {
   const uint32_t offset = address & OFFSET_MASK;
   if (in_shared_variable(cta, offset, uint64_t{offset} + bytes)) return;
   const auto& variables = cta.cluster->grid->program->shared_variables;
@@ -328,21 +327,28 @@ Cta* cta_of(Cluster& cluster, uint32_t shared_address) {
   return rank < cluster.ctas.size() ? &cluster.ctas[rank] : nullptr;
 }
 
-std::byte* shared_bytes(Warp& warp, uint32_t mask, uint32_t address, uint32_t bytes,
-                        const char* what) {
-  Cta* const cta = cta_of(*warp.cta->cluster, address);
+// `cta`: of the address; there is none where it is null.
+[[noreturn, gnu::cold]] static void outside_shared(Warp& warp, uint32_t mask, const Cta* cta,
+                                                   uint32_t address, uint32_t bytes,
+                                                   const char* what) {
   if (cta == nullptr) {
     stop_as(rule::OUT_OF_BOUNDS, warp, mask, what, ": shared ", hex(address),
             " is in a CTA of rank ", address >> RANK_SHIFT, ", and the cluster has ",
             warp.cta->cluster->ctas.size(), ".");
   }
+  stop_as(rule::OUT_OF_BOUNDS, warp, mask, what, ": the ", bytes, " bytes at shared ", hex(address),
+          " are not all in the CTA's shared memory, ", cta->smem_bytes, " bytes from ",
+          hex(SMEM_BASE | cta->rank << RANK_SHIFT), ".");
+}
+
+std::byte* shared_bytes(Warp& warp, uint32_t mask, uint32_t address, uint32_t bytes,
+                        const char* what) {
+  Cta* const cta = cta_of(*warp.cta->cluster, address);
   const uint64_t offset = address & OFFSET_MASK, end = offset + bytes;
-  if (offset < SMEM_BASE || end > SMEM_BASE + uint64_t{cta->smem_bytes}) {
-    stop_as(rule::OUT_OF_BOUNDS, warp, mask, what, ": the ", bytes, " bytes at shared ",
-            hex(address), " are not all in the CTA's shared memory, ", cta->smem_bytes,
-            " bytes from ", hex(SMEM_BASE | cta->rank << RANK_SHIFT), ".");
+  if (cta == nullptr || offset < SMEM_BASE || end > SMEM_BASE + uint64_t{cta->smem_bytes}) {
+    outside_shared(warp, mask, cta, address, bytes, what);
   }
-  check_shared_variable(warp, mask, address, bytes, what);
+  check_shared_variable(warp, mask, *cta, address, bytes, what);
   return cta->smem + (offset - SMEM_BASE);
 }
 

@@ -71,8 +71,12 @@ class AsIssued {
   Fragment at_;
 };
 
-void check_alignment(Warp& warp, uint32_t lane, uint64_t value, uint32_t alignment,
-                     const char* what, const char* of);
+[[noreturn]] void misaligned(Warp& warp, uint32_t lane, uint64_t value, uint32_t alignment,
+                             const char* what, const char* of);
+inline void check_alignment(Warp& warp, uint32_t lane, uint64_t value, uint32_t alignment,
+                            const char* what, const char* of) {
+  if ((value & (alignment - 1)) != 0) misaligned(warp, lane, value, alignment, what, of);
+}
 uint64_t global_address(Warp& warp, const Slot& slot, uint32_t lane);
 
 // ---- Groups -------------------------------------------------------------------------------------

@@ -7,9 +7,8 @@
 
 namespace machine {
 
-void check_alignment(Warp& warp, uint32_t lane, uint64_t value, uint32_t alignment,
-                     const char* what, const char* of) {
-  if ((value & (alignment - 1)) == 0) return;
+void misaligned(Warp& warp, uint32_t lane, uint64_t value, uint32_t alignment, const char* what,
+                const char* of) {
   stop_as(rule::MISALIGNED, warp, 1u << lane, what, ": the ", of, " ", hex(value),
           " is not a multiple of ", alignment, ".");
 }

@@ -77,13 +77,14 @@ uint32_t shared_address(Warp& warp, const Slot& slot, uint32_t lane, SharedSpace
 
 std::string hex(uint64_t value);  // "0x30400"
 
-// fault() with a sentence made of texts and numbers.
+// fault() with a sentence made of texts and numbers; out of the way of handlers that go on.
 template <class... Parts>
-[[noreturn]] void stop_as(const Rule& rule, Warp& warp, uint32_t mask, const Parts&... parts) {
+[[noreturn, gnu::cold, gnu::noinline]] void stop_as(const Rule& rule, Warp& warp, uint32_t mask,
+                                                    const Parts&... parts) {
   fault(warp, mask, joined(parts...), rule);
 }
 template <class... Parts>
-[[noreturn]] void stop(Warp& warp, uint32_t mask, const Parts&... parts) {
+[[noreturn, gnu::cold, gnu::noinline]] void stop(Warp& warp, uint32_t mask, const Parts&... parts) {
   stop_as(rule::ILLEGAL, warp, mask, parts...);
 }
 

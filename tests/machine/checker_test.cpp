@@ -224,7 +224,7 @@ class Rig {
   void wgmma_commit(uint32_t i) {
     ++warp(i).cta->warpgroups[warp(i).index / 4].committed[warp(i).index % 4];
   }
-  void wgmma_fence(uint32_t i) { checker_->wgmma_fence(at(i, "wgmma.fence")); }
+  void wgmma_fence(uint32_t i) { checker_->wgmma_fence(at(i, "wgmma.fence"), FULL); }
   void wgmma_wait(uint32_t i, uint64_t group) {
     const uint64_t groups[4] = {group, group, group, group};
     checker_->wgmma_wait(at(i, "wgmma.wait_group"), groups);

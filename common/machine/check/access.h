@@ -10,13 +10,19 @@ enum class Order : uint8_t { weak, relaxed, acquire, release, acq_rel };  // vol
 enum class Scope : uint8_t { cta, cluster, gpu };                         // sys is gpu
 enum class Proxy : uint8_t { shared, global, all };                       // of fence.proxy.async
 
-// Whether a lane stores what is there already: such stores do not race with each other.
+// Whether a lane stores what is there already: such stores do not race with each other. It refers to
+// a function that lives as long.
 class SameValue {
  public:
-  virtual bool operator()(uint32_t lane) const = 0;
+  template <class F>
+  explicit SameValue(const F& function)
+      : function_(&function),
+        call_([](const void* f, uint32_t lane) { return (*static_cast<const F*>(f))(lane); }) {}
+  bool operator()(uint32_t lane) const { return call_(function_, lane); }
 
- protected:
-  ~SameValue() = default;
+ private:
+  const void* function_;
+  bool (*call_)(const void* function, uint32_t lane);
 };
 
 }  // namespace machine

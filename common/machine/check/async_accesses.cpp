@@ -83,7 +83,7 @@ void Checker::wgmma_issue(Warp& warp, const Inst& inst, uint64_t group, const Wg
 }
 
 // Registers that were loaded before it have been: the lanes' earlier accesses are over.
-void Checker::wgmma_fence(Warp& warp) {
+void Checker::wgmma_fence(Warp& warp, uint32_t) {
   WarpState& state = state_of(warp);
   ++state.wgmma_fences;
   state.knows.meet(FULL);

@@ -108,7 +108,7 @@ class Checker {
   };
   void wgmma_issue(Warp& warp, const Inst& inst, uint64_t group, const WgmmaReads& reads,
                    const WgmmaDescriptors& descriptors = {});
-  void wgmma_fence(Warp& warp);
+  void wgmma_fence(Warp& warp, uint32_t mask);
   // wait_group returned: groups up to groups[i] of warp i of the warpgroup are complete.
   void wgmma_wait(Warp& warp, const uint64_t groups[4]);
   // An instruction that names a register which some wgmma names (Inst::touches_async), other than
@@ -151,14 +151,7 @@ class Checker {
   // Calls f(address, lanes) for each address that some of the lanes have.
   template <class T, class F>
   static void for_each_address(uint32_t mask, const T* addresses, F&& f) {
-    while (mask != 0) {
-      const T address = addresses[std::countr_zero(mask)];
-      uint32_t lanes = 0;
-      for_lanes(mask,
-                [&](uint32_t lane) { lanes |= uint32_t{addresses[lane] == address} << lane; });
-      f(address, lanes);
-      mask &= ~lanes;
-    }
+    for_groups(mask, [addresses](uint32_t lane) { return addresses[lane]; }, f);
   }
   // Lanes of a warp that have parted may come one by one: they meet all the same.
   void pass(Warp& warp, uint32_t mask, const BarrierState& barrier);

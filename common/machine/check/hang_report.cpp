@@ -18,9 +18,8 @@ std::string waits_for(Warp& warp, const Fragment& fragment) {
     case WaitFor::named_barrier:
       return "at " + barrier_text(*warp.cta, fragment.wait_address);
     case WaitFor::cluster_barrier:
-      return "at the cluster's barrier, which " +
-             std::to_string(warp.cta->cluster->barrier_arrived) + " of " +
-             std::to_string(warp.cta->cluster->live_threads) + " threads have reached";
+      return joined("at the cluster's barrier, which ", warp.cta->cluster->barrier_arrived, " of ",
+                    warp.cta->cluster->live_threads, " threads have reached");
     case WaitFor::other_lanes:
       return "for the other lanes of the warp, which are elsewhere, at an instruction that all "
              "must execute together";
@@ -58,21 +57,21 @@ std::string hang_report(const std::vector<Cluster*>& stuck, bool* is_livelock) {
       }
     }
     for (const auto& [what, who] : waiting) {
-      lines += "\n  " + describe_roles(who.warps) +
-               (who.lanes == who.warps.size() * LANES
-                    ? ""
-                    : ", " + std::to_string(who.lanes) + (who.lanes == 1 ? " lane" : " lanes")) +
-               "\n    " + (who.warps.size() == 1 ? "waits " : "wait ") + what.first +
-               program.where(what.second, "\n    ") + "\n    PTX " + program.text(what.second);
+      const bool whole = who.lanes == who.warps.size() * LANES;
+      lines += "\n  " + describe_roles(who.warps);
+      if (!whole) lines += joined(", ", who.lanes, who.lanes == 1 ? " lane" : " lanes");
+      lines +=
+          joined("\n    ", who.warps.size() == 1 ? "waits " : "wait ", what.first,
+                 program.where(what.second, "\n    "), "\n    PTX ", program.text(what.second));
     }
   }
   const std::string others =
-      stuck.size() > 1 ? ", in this cluster and " + std::to_string(stuck.size() - 1) + " more" : "";
-  return (spins ? "Livelock in kernel " : "Deadlock in kernel ") +
-         kernel_text(*cluster.grid->kernel) +
-         (spins ? ": threads run, but nothing that they do changes memory or a barrier"
-                : ": no thread can go on") +
-         others + "." + lines;
+      stuck.size() > 1 ? joined(", in this cluster and ", stuck.size() - 1, " more") : "";
+  return joined(spins ? "Livelock in kernel " : "Deadlock in kernel ",
+                kernel_text(*cluster.grid->kernel),
+                spins ? ": threads run, but nothing that they do changes memory or a barrier"
+                      : ": no thread can go on",
+                others, ".", lines);
 }
 
 Origin hang_origin(const Cluster& stuck) {

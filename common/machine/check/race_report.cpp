@@ -16,7 +16,7 @@ namespace machine {
 namespace {
 
 std::string text_of(const Dim3& at) {
-  return "(" + std::to_string(at.x) + "," + std::to_string(at.y) + "," + std::to_string(at.z) + ")";
+  return joined("(", at.x, ",", at.y, ",", at.z, ")");
 }
 
 const char* does(bool write) {
@@ -27,9 +27,8 @@ const char* does(bool write) {
 
 std::string RaceReport::name_of_shared(uint32_t address) const {
   const Cta& cta = state_.cluster.ctas[address >> RANK_SHIFT];
-  return "shared " + hex(address) + " (byte " +
-         std::to_string((address & OFFSET_MASK) - SMEM_BASE) + " of CTA " + text_of(cta.id) +
-         "'s shared memory)";
+  return joined("shared ", hex(address), " (byte ", (address & OFFSET_MASK) - SMEM_BASE, " of CTA ",
+                text_of(cta.id), "'s shared memory)");
 }
 
 std::string RaceReport::name_of_cell(const Shadow& shadow, uint32_t index, uint32_t bytes) const {
@@ -68,30 +67,34 @@ std::string RaceReport::role_in(uint32_t cluster, uint32_t agent) const {
   const Dim3 cta = {cluster % size.x * inside.x + rank % inside.x,
                     cluster / size.x % size.y * inside.y + rank / inside.x % inside.y,
                     cluster / size.x / size.y * inside.z + rank / inside.x / inside.y};
-  return "warp " + std::to_string(agent / AGENTS_OF_WARP % grid.warps_per_cta) + " of CTA " +
-         text_of(cta);
+  return joined("warp ", agent / AGENTS_OF_WARP % grid.warps_per_cta, " of CTA ", text_of(cta));
 }
 
 std::string RaceReport::line_of(const char* name, const std::string& role, const char* does,
                                 uint32_t pc) const {
-  return std::string("\n  ") + name + role + does + state_.opcode_at(pc) +
-         state_.program.where(pc, "\n           ");
+  return joined("\n  ", name, role, does, state_.opcode_at(pc),
+                state_.program.where(pc, "\n           "));
+}
+
+std::string RaceReport::later_line(const Attempt& attempt) const {
+  return line_of("later:   ", describe_role(attempt.by->warp), does(attempt.write), attempt.pc);
 }
 
 std::string RaceReport::mbarrier_line(uint32_t agent) const {
   const MbarrierState* const mbarrier = mbarrier_of(agent);
   if (mbarrier == nullptr || !state_.is_mbarrier(agent)) return "";
-  return "\n  mbarrier: that copy completes on the one at " + name_of_shared(mbarrier->address) +
-         ", of which " + std::to_string(mbarrier->phase) +
-         (mbarrier->phase == 1 ? " phase is" : " phases are") + " complete";
+  return joined("\n  mbarrier: that copy completes on the one at ",
+                name_of_shared(mbarrier->address), ", of which ", mbarrier->phase,
+                mbarrier->phase == 1 ? " phase is" : " phases are", " complete");
 }
 
 std::string RaceReport::text(const Rule& rule, const std::string& what, const std::string& lines,
                              const std::string& remedy) const {
-  return (rule.severity == Severity::race ? "Race in kernel " : "Undefined in kernel ") +
-         kernel_text(*state_.cluster.grid->kernel) + ": " + what + lines +
-         (rule == rule::NEVER_WRITTEN ? "\n  What is missing: " : "\n  What would order them: ") +
-         remedy + report_end(state_.program, rule);
+  return joined(
+      rule.severity == Severity::race ? "Race in kernel " : "Undefined in kernel ",
+      kernel_text(*state_.cluster.grid->kernel), ": ", what, lines,
+      rule == rule::NEVER_WRITTEN ? "\n  What is missing: " : "\n  What would order them: ", remedy,
+      report_end(state_.program, rule));
 }
 
 namespace {
@@ -114,8 +117,7 @@ void RaceReport::shared(const Attempt& attempt, const Record& record, uint32_t b
   report_race(attempt.by->warp, rule, attempt.pc, record.pc, [&] {
     const std::string lines =
         line_of("earlier: ", role_of(record.agent), does(record.write), record.pc) +
-        line_of("later:   ", describe_role(attempt.by->warp), does(attempt.write), attempt.pc) +
-        mbarrier_line(record.agent) + waited_line(attempt, record);
+        later_line(attempt) + mbarrier_line(record.agent) + waited_line(attempt, record);
     const std::string slot =
         attempt.write ? "" : slot_that_is_left(*attempt.by, attempt.pc, *attempt.shadow, index);
     return text(rule,
@@ -155,17 +157,18 @@ bool RaceReport::others_touch(const Attempt& attempt) const {
 
 std::string RaceReport::describe_pair(const Attempt& attempt, bool earlier_write,
                                       uint32_t earlier_pc, const std::string& where) const {
-  return state_.opcode_at(attempt.pc) + (attempt.write ? " writes " : " reads ") + where +
-         ", which " + state_.opcode_at(earlier_pc) + (earlier_write ? " has written" : " reads") +
-         (earlier_write ? ", and nothing orders the two." : ", maybe later: nothing orders them.");
+  return joined(state_.opcode_at(attempt.pc), attempt.write ? " writes " : " reads ", where,
+                ", which ", state_.opcode_at(earlier_pc),
+                earlier_write ? " has written, and nothing orders the two."
+                              : " reads, maybe later: nothing orders them.");
 }
 
 std::string RaceReport::name_of_global(uint64_t address) const {
   Allocation allocation;
   const std::string name = "global " + hex(address);
   if (!find_allocation(address, &allocation)) return name;
-  return name + " (byte " + std::to_string(address - allocation.base) + " of the " +
-         std::to_string(allocation.bytes) + " of " + allocation.what + ")";
+  return joined(name, " (byte ", address - allocation.base, " of the ", allocation.bytes, " of ",
+                allocation.what, ")");
 }
 
 void RaceReport::global_memory(const Attempt& attempt,
@@ -182,7 +185,7 @@ std::string RaceReport::text_of_global(const Attempt& attempt,
       name_of_global(conflict.address + static_cast<uint64_t>(std::countr_zero(conflict.bytes)));
   const std::string lines =
       line_of("earlier: ", role_in(with.cluster, with.agent), does(with.write), with.pc) +
-      line_of("later:   ", describe_role(attempt.by->warp), does(attempt.write), attempt.pc);
+      later_line(attempt);
   const std::string what = describe_pair(attempt, with.write, with.pc, where);
   if (with.cluster != state_.id) {
     return text(rule::GLOBAL_RACE, what, lines, remedy_between_clusters(attempt, with));
@@ -205,7 +208,7 @@ void RaceReport::never_written(const Attempt& attempt, uint64_t address) const {
                                      ", to which a copy has brought global memory that nothing has "
                                      "written."
                                : name_of_global(address) + ", which nothing has written."),
-                line_of("later:   ", describe_role(attempt.by->warp), does(false), attempt.pc),
+                later_line(attempt),
                 "a kernel, cudaMemcpy or cudaMemset that writes it first; or the address is wrong. "
                 "MACHINE_POISON=0 makes new memory 0.");
   });
@@ -275,7 +278,7 @@ void RaceReport::mbarrier_overwritten(const Attempt& attempt, uint32_t index) co
             name_of_shared(address) + ".",
         line_of("earlier: ", role_of(mbarrier.init.agent), ", which made it by ",
                 mbarrier.init.pc) +
-            line_of("later:   ", describe_role(attempt.by->warp), does(true), attempt.pc),
+            later_line(attempt),
         "mbarrier.inval and a barrier before its bytes hold data; or the data is in the wrong "
         "place.");
   });
@@ -310,7 +313,7 @@ void RaceReport::exited(const Attempt& attempt, uint32_t address) const {
         state_.opcode_at(attempt.pc) + (attempt.write ? " writes " : " reads ") +
             name_of_shared(address) +
             ", but that CTA has exited already: its shared memory may be another's.",
-        line_of("later:   ", describe_role(attempt.by->warp), does(attempt.write), attempt.pc),
+        later_line(attempt),
         "barrier.cluster.arrive and barrier.cluster.wait by all threads of the cluster before "
         "they exit, or a wait for the copy before the CTA exits.");
   });

@@ -125,10 +125,9 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
                " for those who read what the earlier copy brought (with "
                "wgmma, ldmatrix, ld.shared): an mbarrier on which they arrive when they have.";
       }
-      return "mbarrier.try_wait by " + now + " on the mbarrier at shared " + hex(mbarrier.address) +
-             ", for its phase " + std::to_string(record.clock - 1) + " (parity " +
-             std::to_string((record.clock - 1) & 1) + "), before " + state_.opcode_at(attempt.pc) +
-             ".";
+      return joined("mbarrier.try_wait by ", now, " on the mbarrier at shared ",
+                    hex(mbarrier.address), ", for its phase ", record.clock - 1, " (parity ",
+                    (record.clock - 1) & 1, "), before ", state_.opcode_at(attempt.pc), ".");
     }
     default:
       break;
@@ -167,11 +166,11 @@ std::string RaceReport::slot_that_is_left(const WarpState& reader, uint32_t pc,
         clock_of(reader.knows.of_warp().views[GENERIC], came.agent) < came.clock) {
       continue;
     }
-    return std::string("the descriptor of ") + operand.name + " leaves its slot. " +
-           descriptor_text(operand.descriptor) + " spans shared " + hex(begin) + " to " + hex(end) +
-           "; the copies that complete on the mbarrier at shared " +
-           hex(mbarrier_of(came.agent)->address) + " brought its first bytes, but not those from " +
-           hex(offset) + " on.\n  ";
+    return joined("the descriptor of ", std::string(1, operand.name), " leaves its slot. ",
+                  descriptor_text(operand.descriptor), " spans shared ", hex(begin), " to ",
+                  hex(end), "; the copies that complete on the mbarrier at shared ",
+                  hex(mbarrier_of(came.agent)->address),
+                  " brought its first bytes, but not those from ", hex(offset), " on.\n  ");
   }
   return "";
 }
@@ -206,11 +205,10 @@ std::string RaceReport::waited_line(const Attempt& attempt, const Record& record
   }
   std::string who;
   for (const auto& [cta, warps] : arrived) who += (who.empty() ? "" : ", ") + describe_roles(warps);
-  return "\n  waited:  " + describe_role(attempt.by->warp) + ", for phase " +
-         std::to_string(found->second.phase - 1) + " of the mbarrier at shared " +
-         hex(found->first) + ", whose count is " +
-         std::to_string(arrivals_expected(object->second)) + " and on which " + who +
-         " arrived: " + role_of(record.agent) + " is not among them";
+  return joined("\n  waited:  ", describe_role(attempt.by->warp), ", for phase ",
+                found->second.phase - 1, " of the mbarrier at shared ", hex(found->first),
+                ", whose count is ", arrivals_expected(object->second), " and on which ", who,
+                " arrived: ", role_of(record.agent), " is not among them");
 }
 
 std::string RaceReport::remedy_between_clusters(const Attempt& attempt,

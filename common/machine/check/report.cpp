@@ -78,7 +78,7 @@ std::string demangled(const std::string& name) {
 
 std::string report(const char* kind, Warp& warp, uint32_t mask, const std::string& what,
                    const Rule& rule) {
-  const Grid& grid = *warp.cta->cluster->grid;
+  const Grid& grid = grid_of(warp);
   const Program& program = *grid.program;
   const uint32_t pc = warp.current->pc;
   return kind + (" in kernel " + kernel_text(*grid.kernel)) + ": " + what + "\n  by " +
@@ -197,7 +197,7 @@ bool leads_to_product(const Program& program, uint32_t pc) {
 bool multiplies(const Warp& warp) {
   if (warp.multiplies) return true;
   for (const Fragment& fragment : warp.fragments) {
-    if (leads_to_product(*warp.cta->cluster->grid->program, fragment.pc)) return true;
+    if (leads_to_product(program_of(warp), fragment.pc)) return true;
   }
   return false;
 }
@@ -242,7 +242,7 @@ std::string describe(const Warp& warp, uint32_t mask) {
 }
 
 Origin origin_of(const Warp& warp, uint32_t pc, uint32_t earlier_pc) {
-  const Program& program = *warp.cta->cluster->grid->program;
+  const Program& program = program_of(warp);
   return {kernel_text(*program.kernel), text_of(warp.cta->id), static_cast<int>(warp.index),
           program.source(pc), earlier_pc == pc ? Origin::Place{} : program.source(earlier_pc)};
 }

@@ -38,20 +38,7 @@ std::string advice_in(const std::string& text) {
   return text.substr(begin, text.find('\n', begin) - begin);
 }
 
-const char* policy_name(Policy policy) {
-  return policy == Policy::eager ? "eager" : policy == Policy::lazy ? "lazy" : "random";
-}
-
-const char* severity_name(Severity severity) {
-  switch (severity) {
-    case Severity::race:
-      return "race";
-    case Severity::undefined:
-      return "undefined";
-    default:
-      return "fatal";
-  }
-}
+constexpr const char* SEVERITIES[] = {"race", "undefined", "fatal"};
 
 // In one write, so that lines of several processes do not mix.
 void append(const std::string& path, const std::string& line) {
@@ -74,7 +61,7 @@ std::string json_of(const Error& report) {
     json += (json.empty() ? "{\"" : ", \"") + std::string(name) + "\": " + value;
   };
   add("rule", quoted(report.rule.name));
-  add("severity", quoted(severity_name(report.rule.severity)));
+  add("severity", quoted(SEVERITIES[static_cast<size_t>(report.rule.severity)]));
   add("message", quoted(text.substr(0, text.find('\n'))));
   add("advice", quoted(advice_in(text)));
   add("file", quoted(of.place.file));
@@ -84,7 +71,7 @@ std::string json_of(const Error& report) {
   add("kernel", quoted(of.kernel));
   add("cta", "[" + of.cta + "]");
   add("warp", of.warp < 0 ? "null" : std::to_string(of.warp));
-  add("policy", quoted(policy_name(settings().policy)));
+  add("policy", quoted(POLICIES[static_cast<size_t>(settings().policy)]));
   add("text", quoted(text));
   return json + "}";
 }
@@ -138,7 +125,7 @@ void report_once(const std::string& kernel, const Rule& rule, uint32_t pc, uint3
 
 void report_race(const Warp& warp, const Rule& rule, uint32_t pc, uint32_t other_pc,
                  const std::function<std::string()>& text) {
-  report_once(warp.cta->cluster->grid->kernel->name, rule, pc, other_pc, [&] {
+  report_once(grid_of(warp).kernel->name, rule, pc, other_pc, [&] {
     return Error(Error::Kind::race, text(), rule, origin_of(warp, pc, other_pc));
   });
 }

@@ -2,7 +2,6 @@
 #include "common/machine/code/calls.h"
 
 #include <algorithm>
-#include <set>
 
 namespace machine {
 
@@ -22,14 +21,10 @@ size_t callee_operand(const Statement& statement) {
   return statement.operands[0].kind == Operand::Kind::vector ? 1 : 0;
 }
 
-namespace {
-
-void add_names(const Operand& operand, std::set<std::string>* names) {
+void add_symbols(const Operand& operand, std::set<std::string>* names) {
   if (operand.kind == Operand::Kind::symbol) names->insert(operand.name);
-  for (const Operand& part : operand.parts) add_names(part, names);
+  for (const Operand& part : operand.parts) add_symbols(part, names);
 }
-
-}  // namespace
 
 bool is_indirect(const Statement& statement) {
   return is_call(statement) &&
@@ -41,7 +36,7 @@ std::vector<const Function*> pointed_to(const Ptx& ptx) {
   for (const Function& function : ptx.functions) {
     for (const Statement& statement : function.statements) {
       if (is_call(statement)) continue;
-      for (const Operand& operand : statement.operands) add_names(operand, &names);
+      for (const Operand& operand : statement.operands) add_symbols(operand, &names);
     }
   }
   for (const Variable& variable : ptx.variables) {

@@ -8,6 +8,7 @@
 #include "common/machine/code/operand_spec.h"
 #include "common/machine/code/rows.h"
 #include "common/machine/code/shared_layout.h"
+#include "common/machine/run/control.h"
 #include "common/machine/text/source.h"
 
 namespace machine {
@@ -175,11 +176,10 @@ class Decoder {
     const Statement& statement = *statement_;
     if (is_call(statement)) return add_call();
     if (statement.opcode == "ret" || statement.opcode == "ret.uni") {
-      const uint32_t pc = static_cast<uint32_t>(program_->code.size());
       add_return();
       const Inst guarded = new_inst();
-      program_->code[pc].guard = guarded.guard;
-      program_->code[pc].guard_not = guarded.guard_not;
+      program_->code.back().guard = guarded.guard;
+      program_->code.back().guard_not = guarded.guard_not;
       return;
     }
     Opcode opcode;

@@ -2,6 +2,7 @@
 // ISA (docs/isa.md is printed from them). An opcode that no row matches is refused by name.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,9 +40,27 @@ enum class Type : uint8_t {
   f64,
 };
 
-uint32_t bytes_of(Type type);  // 0 for pred and none
-bool is_signed(Type type);
-bool is_float(Type type);
+struct TypeFacts {
+  std::string_view name;
+  uint32_t bytes;
+};
+// By Type.
+inline constexpr TypeFacts TYPES[] = {
+    {"none", 0},   {"pred", 0}, {"b8", 1},   {"b16", 2},  {"b32", 4},    {"b64", 8},
+    {"b128", 16},  {"u8", 1},   {"u16", 2},  {"u32", 4},  {"u64", 8},    {"s8", 1},
+    {"s16", 2},    {"s32", 4},  {"s64", 8},  {"f16", 2},  {"f16x2", 4},  {"bf16", 2},
+    {"bf16x2", 4}, {"tf32", 4}, {"e4m3", 1}, {"e5m2", 1}, {"e4m3x2", 2}, {"e5m2x2", 2},
+    {"f32", 4},    {"f64", 8}};
+
+constexpr uint32_t bytes_of(Type type) {
+  return TYPES[static_cast<size_t>(type)].bytes;
+}
+constexpr bool is_signed(Type type) {
+  return type >= Type::s8 && type <= Type::s64;
+}
+constexpr bool is_float(Type type) {
+  return type >= Type::f16;
+}
 
 // An opcode that matched a row.
 struct Opcode {
@@ -81,10 +100,19 @@ struct Row {
 // The sections of the table; each family of instructions has its own beside its handlers.
 struct Section {
   const char* title;
-  const Row* rows;
-  size_t count;
+  std::span<const Row> rows;
 };
-std::vector<Section> isa();  // in the order of docs/isa.md
+namespace sections {
+extern const Section ALU, COMPARE, CONVERT, CONTROL, MEMORY, ATOMIC, BARRIER, MBARRIER, WARP, ASYNC,
+    BULK, TENSOR_COPY, TENSOR;
+extern const Section RARE_INTEGER, RARE_REAL, RARE_MEMORY, RARE_WARP, RARE_TENSOR_MAP, RARE_MMA;
+// All of them, in the order of docs/isa.md.
+inline constexpr const Section* ALL[] = {&ALU,       &COMPARE,         &CONVERT,   &CONTROL,
+                                         &MEMORY,    &ATOMIC,          &BARRIER,   &MBARRIER,
+                                         &WARP,      &ASYNC,           &BULK,      &TENSOR_COPY,
+                                         &TENSOR,    &RARE_INTEGER,    &RARE_REAL, &RARE_MEMORY,
+                                         &RARE_WARP, &RARE_TENSOR_MAP, &RARE_MMA};
+}  // namespace sections
 
 // Finds the row and fills `opcode`; nullptr if none matches.
 const Row* find_row(std::string_view text, Opcode* opcode);
@@ -98,19 +126,5 @@ Kernel describe_kernel(const Ptx& ptx, const Function& entry);
 uint64_t function_address(const Ptx& ptx, const std::string& name);
 // Address of a module's .global or .const variable; 0 if there is none.
 uint64_t variable_address(const Module& module, const std::string& name);
-
-// The control instructions, whose operands are labels and functions; of run/control.cpp.
-struct Control {
-  // Of Program::callables[op[0]]; an indirect one of what each lane's row op[0] points to.
-  static Step call(Warp&, const Inst&, uint32_t);
-  static Step call_indirect(Warp&, const Inst&, uint32_t);
-  static Step results(Warp&, const Inst&, uint32_t);  // behind a call
-  static Step results_indirect(Warp&, const Inst&, uint32_t);
-  static Step leave(Warp&, const Inst&, uint32_t);   // ret of callables[op[0]]
-  static Step printf(Warp&, const Inst&, uint32_t);  // vprintf
-  static Step assert_failed(Warp&, const Inst&, uint32_t);
-  static Step read_clock(Warp&, const Inst&, uint32_t);  // mov d, %clock64 …; mods: which
-};
-enum class Clock : uint32_t { clock, clock64, globaltimer, globaltimer_lo, globaltimer_hi };
 
 }  // namespace machine

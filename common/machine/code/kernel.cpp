@@ -5,6 +5,7 @@
 #include "common/machine/code/isa.h"
 #include "common/machine/code/rows.h"
 #include "common/machine/code/shared_layout.h"
+#include "common/machine/run/sm.h"
 
 namespace machine {
 uint64_t function_address(const Ptx& ptx, const std::string& name) {
@@ -28,7 +29,6 @@ Kernel describe_kernel(const Ptx& ptx, const Function& entry) {
     }
   }
   if (entry.max_threads > 0) kernel.max_threads = std::min(entry.max_threads, 1024u);
-  constexpr uint32_t SM_REGISTERS = 65536;
   const uint32_t threads = kernel.max_threads * entry.min_ctas;
   kernel.registers = std::min(255u, SM_REGISTERS / std::max(threads, 1u) / 8 * 8);
   if (entry.max_registers > 0) kernel.registers = std::min(kernel.registers, entry.max_registers);

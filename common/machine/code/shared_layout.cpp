@@ -7,17 +7,11 @@
 #include <cstdlib>
 #include <set>
 
+#include "common/machine/code/calls.h"
+#include "common/machine/code/rows.h"
+
 namespace machine {
 namespace {
-
-uint32_t align_up(uint32_t value, uint32_t align) {
-  return (value + align - 1) / align * align;
-}
-
-void collect_names(const Operand& operand, std::set<std::string>* names) {
-  if (operand.kind == Operand::Kind::symbol) names->insert(operand.name);
-  for (const Operand& part : operand.parts) collect_names(part, names);
-}
 
 // What a register holds, but for 1 + the index of a variable: not known yet, nothing of a shared
 // address, or an address of something else or of several.
@@ -47,7 +41,7 @@ SharedLayout lay_out_shared(const Ptx& ptx, const std::vector<const Function*>& 
   std::vector<const Variable*> variables;
   for (const Function* function : functions) {
     for (const Statement& statement : function->statements) {
-      for (const Operand& operand : statement.operands) collect_names(operand, &names);
+      for (const Operand& operand : statement.operands) add_symbols(operand, &names);
     }
     for (const Variable& variable : function->variables) {
       if (variable.space == Space::shared) variables.push_back(&variable);

@@ -19,18 +19,19 @@ Where where(const Opcode& opcode) {
   return param ? Where::param : Where::generic;
 }
 
-// `unsaid`: the order that it has if none is given.
 AccessQualifiers access_qualifiers(const Opcode& opcode, Order unsaid) {
-  const Order order = opcode.has(".relaxed") || opcode.has(".volatile") ? Order::relaxed
-                      : opcode.has(".acquire")                          ? Order::acquire
-                      : opcode.has(".release")                          ? Order::release
-                      : opcode.has(".acq_rel")                          ? Order::acq_rel
-                                                                        : unsaid;
-  const Scope scope = opcode.has(".cta")       ? Scope::cta
-                      : opcode.has(".cluster") ? Scope::cluster
-                                               : Scope::gpu;
-  const uint8_t count = opcode.has(".v2") ? 2 : opcode.has(".v4") ? 4 : opcode.has(".v8") ? 8 : 1;
-  return {where(opcode), order, scope, count, 0};
+  AccessQualifiers made{};
+  made.where = where(opcode);
+  made.order = opcode.has(".relaxed") || opcode.has(".volatile") ? Order::relaxed
+               : opcode.has(".acquire")                          ? Order::acquire
+               : opcode.has(".release")                          ? Order::release
+               : opcode.has(".acq_rel")                          ? Order::acq_rel
+                                                                 : unsaid;
+  made.scope = opcode.has(".cta")       ? Scope::cta
+               : opcode.has(".cluster") ? Scope::cluster
+                                        : Scope::gpu;
+  made.count = opcode.has(".v2") ? 2 : opcode.has(".v4") ? 4 : opcode.has(".v8") ? 8 : 1;
+  return made;
 }
 
 namespace {
@@ -41,9 +42,9 @@ struct Use {
   Order order;
   Scope scope;
   const char* what;
-  uint16_t variable = 0;           // Inst::variable
-  SameValue* same = nullptr;       // of a plain store
-  uint64_t* host_delta = nullptr;  // for it: what is added to an address
+  uint16_t variable = 0;            // Inst::variable
+  const SameValue* same = nullptr;  // of a plain store
+  uint64_t* host_delta = nullptr;   // for it: what is added to an address
 };
 
 // Allocations that this thread has found lately.
@@ -71,9 +72,9 @@ bool is_allocated(uint64_t low, uint64_t high, uint64_t bytes) {
 
 // ": the 4 bytes at 0x7f… are …", of memory that must not be accessed.
 std::string where_it_is(uint64_t address, uint64_t bytes) {
-  const std::string text = ": the " + std::to_string(bytes) + " bytes at " + hex(address);
+  const std::string text = joined(": the ", bytes, " bytes at ", hex(address));
   const auto range = [](const Allocation& a) {
-    return std::to_string(a.bytes) + " bytes from " + a.what + " at " + hex(a.base);
+    return joined(a.bytes, " bytes from ", a.what, " at ", hex(a.base));
   };
   if ((address & WINDOW_MASK) == SHARED_WINDOW) return text + " are in shared memory.";
   if ((address & WINDOW_MASK) == LOCAL_WINDOW) return text + " are in local memory.";
@@ -83,13 +84,12 @@ std::string where_it_is(uint64_t address, uint64_t bytes) {
   if (!nearest_allocation(address, &a)) return text + " are in no allocation, and there is none.";
   const uint64_t end = a.base + a.bytes;
   if (address >= a.base && address < end) {
-    return text + " begin " + std::to_string(end - address) + " bytes before the end of " +
-           range(a) + ".";
+    return joined(text, " begin ", end - address, " bytes before the end of ", range(a), ".");
   }
   const bool behind = address >= end;
-  return text + " are in no allocation; they begin " +
-         std::to_string(behind ? address - end : a.base - address) + " bytes " +
-         (behind ? "behind the end" : "before the start") + " of the nearest: " + range(a) + ".";
+  return joined(text, " are in no allocation; they begin ",
+                behind ? address - end : a.base - address, " bytes ",
+                behind ? "behind the end" : "before the start", " of the nearest: ", range(a), ".");
 }
 
 void to_global(Warp& warp, uint32_t mask, const Use& use, Addresses& a) {
@@ -98,10 +98,8 @@ void to_global(Warp& warp, uint32_t mask, const Use& use, Addresses& a) {
     for_lanes(mask,
               [&](uint32_t lane) { check_global(warp, lane, a.at[lane], use.bytes, use.what); });
   }
-  if (cluster.checker) {
-    cluster.checker->global_access(warp, mask, a.at, use.bytes, use.access, use.order, use.scope,
-                                   use.same);
-  }
+  observer_of(cluster).tell(&Checker::global_access, warp, mask, a.at, use.bytes, use.access,
+                            use.order, use.scope, use.same);
   if (use.access != Access::write && use.order != Order::weak) cluster.polled_global = true;
   if (use.access != Access::read) observer_of(cluster).store(warp);
   if (use.access == Access::write) ++cluster.changes;
@@ -134,9 +132,8 @@ bool in_shared_variable(const Cta& cta, uint64_t low, uint64_t end) {
 }
 
 // Static memory is in whole KiB, but what no variable has is nobody's.
-void check_shared_variable(Warp& warp, uint32_t mask, uint32_t address, uint32_t bytes,
-                           const char* what) {
-  const Cta& cta = *cta_of(*warp.cta->cluster, address);
+void check_shared_variable(Warp& warp, uint32_t mask, const Cta& cta, uint32_t address,
+                           uint32_t bytes, const char* what) {
   const uint32_t offset = address & OFFSET_MASK;
   if (in_shared_variable(cta, offset, uint64_t{offset} + bytes)) return;
   const auto& variables = cta.cluster->grid->program->shared_variables;
@@ -149,8 +146,7 @@ void check_shared_variable(Warp& warp, uint32_t mask, uint32_t address, uint32_t
 
 // An address that was made from a static variable's must stay inside of it.
 void check_own_variable(Warp& warp, uint32_t mask, const Use& use, const Addresses& a) {
-  const SharedVariable& variable =
-      warp.cta->cluster->grid->program->shared_variables[use.variable - 1];
+  const SharedVariable& variable = program_of(warp).shared_variables[use.variable - 1];
   const uint64_t start = variable.address | uint64_t{warp.cta->rank} << RANK_SHIFT;
   if (a.low >= start && a.high + use.bytes <= start + variable.bytes) return;
   for_lanes(mask, [&](uint32_t lane) {
@@ -216,14 +212,14 @@ void to_offsets(Warp& warp, uint32_t mask, const Use& use, Addresses& a, uint64_
 }
 
 void to_local(Warp& warp, uint32_t mask, const Use& use, Addresses& a) {
-  const uint64_t bytes = warp.cta->cluster->grid->program->local_bytes;
+  const uint64_t bytes = program_of(warp).local_bytes;
   to_offsets(warp, mask, use, a, bytes, "the thread's local memory");
   const auto base = reinterpret_cast<uint64_t>(warp.local);
   for (uint32_t lane = 0; lane < LANES; ++lane) a.at[lane] += base + lane * bytes;
 }
 
 void to_param(Warp& warp, uint32_t mask, const Use& use, Addresses& a) {
-  const Grid& grid = *warp.cta->cluster->grid;
+  const Grid& grid = grid_of(warp);
   if (use.access != Access::read) {
     stop(warp, mask, use.what, " to the kernel's parameters, which are read-only.");
   }
@@ -252,18 +248,13 @@ void to_host(Warp& warp, uint32_t mask, Where where, const Use& use, Addresses& 
     if (window == PARAM_WINDOW) return to_param(warp, mask, use, a);
     return to_global(warp, mask, use, a);
   }
-  while (mask != 0) {  // a part for each window
-    const uint64_t first = a.at[std::countr_zero(mask)];
-    uint32_t same = 0;
-    for_lanes(mask, [&](uint32_t lane) {
-      same |= uint32_t{((a.at[lane] ^ first) & WINDOW_MASK) == 0} << lane;
-    });
+  const auto window_of = [&a](uint32_t lane) { return a.at[lane] & WINDOW_MASK; };
+  for_groups(mask, window_of, [&](uint64_t, uint32_t lanes) {
     Addresses part;
-    part.fill(same, [&a](uint32_t lane) { return a.at[lane]; });
-    to_host(warp, same, where, use, part);
-    for_lanes(same, [&](uint32_t lane) { a.at[lane] = part.at[lane]; });
-    mask &= ~same;
-  }
+    part.fill(lanes, [&a](uint32_t lane) { return a.at[lane]; });
+    to_host(warp, lanes, where, use, part);
+    for_lanes(lanes, [&](uint32_t lane) { a.at[lane] = part.at[lane]; });
+  });
 }
 
 // Where the checker names host memory of an access.
@@ -281,7 +272,8 @@ uint64_t generic_address(const Warp& warp, uint64_t host) {
 
 // Host addresses of an access of `bytes` bytes a lane at the address in a slot.
 void resolve(Warp& warp, const Inst& inst, const Slot& slot, uint32_t mask, uint32_t bytes,
-             Access access, const char* what, Addresses& a, SameValue* same, uint64_t* host_delta) {
+             Access access, const char* what, Addresses& a, const SameValue* same,
+             uint64_t* host_delta) {
   const auto qualifiers = inst.as<AccessQualifiers>();
   const Use use{bytes,         access, qualifiers.order, qualifiers.scope, what,
                 inst.variable, same,   host_delta};
@@ -303,7 +295,7 @@ void resolve(Warp& warp, const Inst& inst, const Slot& slot, uint32_t mask, uint
   }
   to_host(warp, mask, qualifiers.where, use, a);
 }
-// `a`: host addresses of an access of `bytes` bytes a lane to global or shared memory.
+
 void look_for_poison(Warp& warp, const Inst& inst, uint32_t mask, const Addresses& a,
                      uint32_t bytes) {
   Checker* const checker = warp.cta->cluster->checker.get();
@@ -322,8 +314,7 @@ void look_for_poison(Warp& warp, const Inst& inst, uint32_t mask, const Addresse
   look(0);
   if (bytes > 8) look(8);
   if (found == 0) return;
-  const auto lane = static_cast<uint32_t>(std::countr_zero(found));
-  checker->never_written(warp, found, generic_address(warp, a.at[lane]));
+  checker->never_written(warp, found, generic_address(warp, a.at[first_lane(found)]));
 }
 
 void check_global(Warp& warp, uint32_t lane, uint64_t address, uint64_t bytes, const char* what) {
@@ -336,21 +327,28 @@ Cta* cta_of(Cluster& cluster, uint32_t shared_address) {
   return rank < cluster.ctas.size() ? &cluster.ctas[rank] : nullptr;
 }
 
-std::byte* shared_bytes(Warp& warp, uint32_t mask, uint32_t address, uint32_t bytes,
-                        const char* what) {
-  Cta* const cta = cta_of(*warp.cta->cluster, address);
+// `cta`: of the address; there is none where it is null.
+[[noreturn, gnu::cold]] static void outside_shared(Warp& warp, uint32_t mask, const Cta* cta,
+                                                   uint32_t address, uint32_t bytes,
+                                                   const char* what) {
   if (cta == nullptr) {
     stop_as(rule::OUT_OF_BOUNDS, warp, mask, what, ": shared ", hex(address),
             " is in a CTA of rank ", address >> RANK_SHIFT, ", and the cluster has ",
             warp.cta->cluster->ctas.size(), ".");
   }
+  stop_as(rule::OUT_OF_BOUNDS, warp, mask, what, ": the ", bytes, " bytes at shared ", hex(address),
+          " are not all in the CTA's shared memory, ", cta->smem_bytes, " bytes from ",
+          hex(SMEM_BASE | cta->rank << RANK_SHIFT), ".");
+}
+
+std::byte* shared_bytes(Warp& warp, uint32_t mask, uint32_t address, uint32_t bytes,
+                        const char* what) {
+  Cta* const cta = cta_of(*warp.cta->cluster, address);
   const uint64_t offset = address & OFFSET_MASK, end = offset + bytes;
-  if (offset < SMEM_BASE || end > SMEM_BASE + uint64_t{cta->smem_bytes}) {
-    stop_as(rule::OUT_OF_BOUNDS, warp, mask, what, ": the ", bytes, " bytes at shared ",
-            hex(address), " are not all in the CTA's shared memory, ", cta->smem_bytes,
-            " bytes from ", hex(SMEM_BASE | cta->rank << RANK_SHIFT), ".");
+  if (cta == nullptr || offset < SMEM_BASE || end > SMEM_BASE + uint64_t{cta->smem_bytes}) {
+    outside_shared(warp, mask, cta, address, bytes, what);
   }
-  check_shared_variable(warp, mask, address, bytes, what);
+  check_shared_variable(warp, mask, *cta, address, bytes, what);
   return cta->smem + (offset - SMEM_BASE);
 }
 

@@ -6,6 +6,7 @@
 
 #include "common/machine/check/checker.h"
 #include "common/machine/ops/operands.h"
+#include "common/machine/ops/reduction.h"
 
 namespace machine {
 
@@ -15,8 +16,8 @@ struct AccessQualifiers {
   Where where;
   Order order;
   Scope scope;
-  uint8_t count : 4;      // elements
-  uint8_t operation : 4;  // of an atomic
+  uint8_t count : 4;        // elements
+  Reduction reduction : 4;  // of an atomic
 };
 
 inline Order order_of(const Inst& inst) {
@@ -44,7 +45,7 @@ struct Addresses {
     if (mask == FULL) {
       for (uint32_t lane = 0; lane < LANES; ++lane) at[lane] = address(lane);
     } else {
-      std::fill(at, at + LANES, address(static_cast<uint32_t>(std::countr_zero(mask))));
+      std::fill(at, at + LANES, address(first_lane(mask)));
       for_lanes(mask, [&](uint32_t lane) { at[lane] = address(lane); });
     }
     measure();
@@ -68,7 +69,7 @@ struct Addresses {
 // Host addresses of an access of `bytes` bytes a lane at the address in a slot. Of a plain store
 // `same` says which lanes store what is there; `host_delta` is what it adds to an address.
 void resolve(Warp& warp, const Inst& inst, const Slot& slot, uint32_t mask, uint32_t bytes,
-             Access access, const char* what, Addresses& a, SameValue* same = nullptr,
+             Access access, const char* what, Addresses& a, const SameValue* same = nullptr,
              uint64_t* host_delta = nullptr);
 
 // `a`: host addresses of an access of `bytes` bytes a lane to global or shared memory.

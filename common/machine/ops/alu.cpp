@@ -116,11 +116,11 @@ constexpr auto FNEG = [](auto a) { return with_payload(-a, a, a, a); };
 
 template <auto OP, auto INTEGER_OP>
 Handler pick_negation(Opcode& opcode) {
-  return is_real(opcode.type()) ? pick_real<OP, 1, FTZ>(opcode) : pick_bits<INTEGER_OP, 1>(opcode);
+  return is_float(opcode.type()) ? pick_real<OP, 1, FTZ>(opcode) : pick_bits<INTEGER_OP, 1>(opcode);
 }
 template <bool MAXIMUM>
 Handler pick_extreme(Opcode& opcode) {
-  if (!is_real(opcode.type())) {
+  if (!is_float(opcode.type())) {
     return MAXIMUM ? pick_signed<MAX, 2>(opcode) : pick_signed<MIN, 2>(opcode);
   }
   const bool nan_wins = opcode.has(".NaN");
@@ -177,22 +177,20 @@ Step unpack(Warp& warp, const Inst& inst, uint32_t mask) {
 Handler pick_mov(Opcode& opcode) {
   if (opcode.operands->size() != 2) return nullptr;
   const Operand &d = opcode.operands->at(0), &a = opcode.operands->at(1);
-  const bool wide = size_of(opcode.type()) == 8;
+  const bool wide = bytes_of(opcode.type()) == 8;
   const bool packs = a.kind == Operand::Kind::vector, unpacks = d.kind == Operand::Kind::vector;
   if (!packs && !unpacks) {
     if (opcode.type() == pred) return move_predicate;
     return wide ? move<uint64_t> : move<uint32_t>;
   }
   const auto parts = static_cast<uint32_t>(packs ? a.parts.size() : d.parts.size());
-  if ((packs && unpacks) || size_of(opcode.type()) < parts || (parts != 2 && parts != 4)) {
+  if ((packs && unpacks) || bytes_of(opcode.type()) < parts || (parts != 2 && parts != 4)) {
     return nullptr;
   }
-  opcode.mods = 8 * size_of(opcode.type()) / parts;
+  opcode.mods = 8 * bytes_of(opcode.type()) / parts;
   if (packs) return wide ? pack<uint64_t> : pack<uint32_t>;
   return wide ? unpack<uint64_t> : unpack<uint32_t>;
 }
-
-// ---- The table ----------------------------------------------------------------------------------
 
 const Row ROWS[] = {
     {"mov{.pred,.b16,.u16,.s16,.b32,.u32,.s32,.f32,.b64,.u64,.s64,.f64}", "*", pick_mov,
@@ -234,8 +232,6 @@ const Row ROWS[] = {
 }  // namespace
 }  // namespace elementwise
 
-Section alu_section() {
-  return {"Moves, arithmetic and logic", elementwise::ROWS, std::size(elementwise::ROWS)};
-}
+const Section sections::ALU{"Moves, arithmetic and logic", elementwise::ROWS};
 
 }  // namespace machine

@@ -1,7 +1,6 @@
 // cp.async, and the groups that it and bulk copies are committed and waited for in. It knows nothing
 // of mbarriers but that they are arrived at.
 #include <algorithm>
-#include <iterator>
 
 #include "common/machine/ops/async.h"
 #include "common/machine/ops/tensor_box.h"
@@ -18,7 +17,6 @@ void commit_group(CopyGroups& groups, uint32_t mask) {
   groups.committed.push_back(std::move(group));
 }
 
-// Completes all groups of these lanes but the `pending` newest.
 Waited wait_for_groups(CopyGroups& groups, uint32_t mask, uint32_t pending, bool only_read) {
   for (const CopyGroups::Group& group : groups.committed) {
     if ((group.lanes & mask) == 0 || (group.lanes & mask) == mask) continue;
@@ -222,9 +220,7 @@ Step cp_async_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
     arrival->write = [flight, before, address, count] {
       for (const AsyncCopyPtr& copy : before) copy->finish();
       const AsIssued as_issued(flight);
-      if (Checker* const checker = flight.checker()) {
-        checker->cp_async_arrive(flight.check, flight.at.mask);
-      }
+      flight.tell(&Checker::cp_async_arrive, flight.at.mask);
       arrive_async(*flight.warp, flight.at.mask, address, count);
     };
     start_copy(*warp.cta->cluster, arrival);
@@ -255,8 +251,6 @@ const Row ROWS[] = {
 
 }  // namespace
 
-Section async_section() {
-  return {"cp.async", ROWS, std::size(ROWS)};
-}
+const Section sections::ASYNC{"cp.async", ROWS};
 
 }  // namespace machine

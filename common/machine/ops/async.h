@@ -30,10 +30,10 @@ struct Flight {
   Checker* checker() const { return cluster().checker.get(); }
 
   void reads_shared(uint32_t address, uint32_t bytes) const {
-    if (checker()) checker()->copy_reads_shared(check, {address, bytes});
+    tell(&Checker::copy_reads_shared, Segment{address, bytes});
   }
   void writes_shared(uint32_t address, uint32_t bytes) const {
-    if (checker()) checker()->copy_writes_shared(check, {address, bytes});
+    tell(&Checker::copy_writes_shared, Segment{address, bytes});
   }
   // Of what it has brought: poison is reported by who reads it.
   bool looks_for_poison() const {
@@ -43,10 +43,14 @@ struct Flight {
     if (looks_for_poison()) checker()->poison_in_shared = has_poison(shared, bytes);
   }
   void reads_global(uint64_t address, uint64_t bytes) const {
-    if (checker()) checker()->copy_reads_global(check, address, bytes);
+    tell(&Checker::copy_reads_global, address, bytes);
   }
   void writes_global(uint64_t address, uint64_t bytes, bool reduces) const {
-    if (checker()) checker()->copy_writes_global(check, address, bytes, reduces);
+    tell(&Checker::copy_writes_global, address, bytes, reduces);
+  }
+  template <class... Parameters>
+  void tell(void (Checker::*what)(const Checker::Copy&, Parameters...), Parameters... of) const {
+    observer_of(*warp).tell(what, check, of...);
   }
 };
 
@@ -67,8 +71,12 @@ class AsIssued {
   Fragment at_;
 };
 
-void check_alignment(Warp& warp, uint32_t lane, uint64_t value, uint32_t alignment,
-                     const char* what, const char* of);
+[[noreturn]] void misaligned(Warp& warp, uint32_t lane, uint64_t value, uint32_t alignment,
+                             const char* what, const char* of);
+inline void check_alignment(Warp& warp, uint32_t lane, uint64_t value, uint32_t alignment,
+                            const char* what, const char* of) {
+  if ((value & (alignment - 1)) != 0) misaligned(warp, lane, value, alignment, what, of);
+}
 uint64_t global_address(Warp& warp, const Slot& slot, uint32_t lane);
 
 // ---- Groups -------------------------------------------------------------------------------------
@@ -92,9 +100,6 @@ struct CopyQualifiers {
   Reduction reduction;
   TensorType type;  // of a reduction's elements, but for a tensor's
 };
-
-constexpr const char* REDUCTIONS[] = {"",     ".add", ".min", ".max", ".inc",
-                                      ".dec", ".and", ".or",  ".xor"};
 
 Reducer reducer_in(const Inst& inst, uint32_t* step);
 CopyQualifiers copy_qualifiers(const Opcode& opcode);

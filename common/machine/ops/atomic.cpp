@@ -6,23 +6,19 @@
 #include <type_traits>
 
 #include "common/machine/ops/address.h"
-#include "common/machine/ops/number.h"
+#include "common/machine/ops/elementwise.h"
 
 namespace machine {
 namespace {
 
-enum class Operation : uint8_t { add, min, max, inc, dec, bit_and, bit_or, bit_xor, exch, cas };
-constexpr std::string_view OPERATIONS[] = {".add", ".min", ".max", ".inc",  ".dec",
-                                           ".and", ".or",  ".xor", ".exch", ".cas"};
-
 // Sums and extremes of two numbers of a type, as bits. Global memory has adders of its own: they
 // flush f32 and pass on a NaN of f64 as it is.
 template <Type T, class Word>
-Word combine(Operation operation, Word a, Word b, bool global) {
-  const auto pick = [operation](auto x, auto y) {
-    if (operation == Operation::add) return static_cast<decltype(x)>(x + y);
+Word combine(Reduction op, Word a, Word b, bool global) {
+  const auto pick = [op](auto x, auto y) {
+    if (op == Reduction::add) return static_cast<decltype(x)>(x + y);
     if (x != x) return y;
-    return (operation == Operation::min) == (y < x) ? y : x;
+    return (op == Reduction::min) == (y < x) ? y : x;
   };
   if constexpr (T == Type::f32) {
     const auto tiny = [global](uint32_t x) {
@@ -42,37 +38,21 @@ Word combine(Operation operation, Word a, Word b, bool global) {
     return static_cast<Word>(bf16_from_f32(pick(f32_from_bf16(a), f32_from_bf16(b))));
   } else if constexpr (T == Type::f16x2 || T == Type::bf16x2) {
     constexpr Type HALF = T == Type::f16x2 ? Type::f16 : Type::bf16;
-    return pack_x2(combine<HALF>(operation, upper_half(a), upper_half(b), global),
-                   combine<HALF>(operation, lower_half(a), lower_half(b), global));
+    return pack_x2(combine<HALF>(op, upper_half(a), upper_half(b), global),
+                   combine<HALF>(op, lower_half(a), lower_half(b), global));
   } else {
     using Value =
         std::conditional_t<T == Type::s32 || T == Type::s64, std::make_signed_t<Word>, Word>;
-    if (operation == Operation::add) return a + b;
-    return static_cast<Word>(pick(static_cast<Value>(a), static_cast<Value>(b)));
+    return static_cast<Word>(reduced(op, static_cast<Value>(a), static_cast<Value>(b)));
   }
 }
 
 // What takes the place of `old`.
 template <Type T, class Word>
-Word updated(Operation operation, Word old, Word b, Word c, bool global) {
-  switch (operation) {
-    case Operation::inc:
-      return old >= b ? Word{0} : static_cast<Word>(old + 1);
-    case Operation::dec:
-      return old == 0 || old > b ? b : static_cast<Word>(old - 1);
-    case Operation::bit_and:
-      return old & b;
-    case Operation::bit_or:
-      return old | b;
-    case Operation::bit_xor:
-      return old ^ b;
-    case Operation::exch:
-      return b;
-    case Operation::cas:
-      return old == b ? c : old;
-    default:
-      return combine<T>(operation, old, b, global);
-  }
+Word updated(Reduction op, Word old, Word b, Word c, bool global) {
+  if (op == Reduction::cas) return old == b ? c : old;
+  if (op <= Reduction::max) return combine<T>(op, old, b, global);
+  return reduced(op, old, b);
 }
 
 // atom: d, [a], b, c; red, without d: [a], b. Vectors element by element.
@@ -81,11 +61,11 @@ Step atomic(Warp& warp, const Inst& inst, uint32_t mask) {
   using Row = std::conditional_t<sizeof(Word) == 8, uint64_t, uint32_t>;
   const uint32_t count = element_count(inst);
   const uint32_t address = RETURNS ? count : 0, b = address + 1;
-  const auto operation = static_cast<Operation>(inst.as<AccessQualifiers>().operation);
+  const Reduction op = inst.as<AccessQualifiers>().reduction;
   Addresses a;
   resolve(warp, inst, inst.slots[address], mask, count * sizeof(Word), Access::atomic,
           RETURNS ? "atom" : "red", a);
-  if (operation != Operation::exch) look_for_poison(warp, inst, mask, a, count * sizeof(Word));
+  if (op != Reduction::exch) look_for_poison(warp, inst, mask, a, count * sizeof(Word));
   const auto& memory = warp.cta->cluster->memory;  // with all shared memory of the cluster
   bool changed = false;
   for_lanes(mask, [&](uint32_t lane) {
@@ -94,13 +74,13 @@ Step atomic(Warp& warp, const Inst& inst, uint32_t mask) {
       const auto* const byte = reinterpret_cast<const std::byte*>(at);
       const bool global = byte < memory.data() || byte >= memory.data() + memory.size();
       const auto x = static_cast<Word>(warp.row<Row>(inst.slots[b + i].row)[lane]);
-      const auto y = operation == Operation::cas
+      const auto y = op == Reduction::cas
                          ? static_cast<Word>(warp.row<Row>(inst.slots[b + 1].row)[lane])
                          : Word{0};
       std::atomic_ref<Word> cell(*at);
       Word old = cell.load(), made;
       do {
-        made = updated<T>(operation, old, x, y, global);
+        made = updated<T>(op, old, x, y, global);
       } while (!cell.compare_exchange_weak(old, made));
       changed = changed || made != old;
       if (RETURNS) warp.row<Row>(inst.slots[i].row)[lane] = old;
@@ -110,59 +90,28 @@ Step atomic(Warp& warp, const Inst& inst, uint32_t mask) {
   return Step::next;
 }
 
-template <Type T, class Word>
-Handler choose_atomic(const Opcode& opcode) {
-  return opcode.text.starts_with("atom") ? atomic<T, Word, true> : atomic<T, Word, false>;
-}
-
 Handler pick_atomic(Opcode& opcode) {
-  constexpr size_t OPERATION_GROUP = 5;  // of all rows' patterns
-  const auto* const found =
-      std::find(std::begin(OPERATIONS), std::end(OPERATIONS), opcode.group[OPERATION_GROUP]);
-  const auto operation = static_cast<Operation>(found - std::begin(OPERATIONS));
+  using enum Type;
   AccessQualifiers qualifiers = access_qualifiers(opcode, Order::relaxed);
-  const uint32_t count = qualifiers.count;
-  qualifiers.operation = static_cast<uint8_t>(operation);
+  const Reduction op = qualifiers.reduction = reduction_of(opcode);
   opcode.set(qualifiers);
-  const bool arithmetic = operation <= Operation::max,
-             counts = operation == Operation::inc || operation == Operation::dec;
+  const uint32_t count = qualifiers.count;
+  const bool sums = op == Reduction::add, extremes = op == Reduction::min || op == Reduction::max;
+  const bool counts = op == Reduction::inc || op == Reduction::dec;
   const Type type = opcode.type();
-  const bool vector_allowed =
-      count == 1 || (is_float(type) && type != Type::f64 && is_vector_allowed(opcode, count));
-  if (!vector_allowed) return nullptr;
-  if (is_float(type) && !arithmetic) return nullptr;
-  if (is_float(type) && operation != Operation::add && count == 1) return nullptr;
-  if (counts && type != Type::u32) return nullptr;
-  switch (type) {
-    case Type::s32:
-      return operation <= Operation::max ? choose_atomic<Type::s32, uint32_t>(opcode) : nullptr;
-    case Type::s64:
-      return operation <= Operation::max ? choose_atomic<Type::s64, uint64_t>(opcode) : nullptr;
-    case Type::u32:
-      return arithmetic || counts ? choose_atomic<Type::u32, uint32_t>(opcode) : nullptr;
-    case Type::u64:
-      return arithmetic ? choose_atomic<Type::u64, uint64_t>(opcode) : nullptr;
-    case Type::b16:
-      return arithmetic ? nullptr : choose_atomic<Type::u16, uint16_t>(opcode);
-    case Type::b32:
-      return arithmetic ? nullptr : choose_atomic<Type::u32, uint32_t>(opcode);
-    case Type::b64:
-      return arithmetic ? nullptr : choose_atomic<Type::u64, uint64_t>(opcode);
-    case Type::f16:
-      return choose_atomic<Type::f16, uint16_t>(opcode);
-    case Type::bf16:
-      return choose_atomic<Type::bf16, uint16_t>(opcode);
-    case Type::f16x2:
-      return choose_atomic<Type::f16x2, uint32_t>(opcode);
-    case Type::bf16x2:
-      return choose_atomic<Type::bf16x2, uint32_t>(opcode);
-    case Type::f32:
-      return choose_atomic<Type::f32, uint32_t>(opcode);
-    case Type::f64:
-      return choose_atomic<Type::f64, uint64_t>(opcode);
-    default:
-      return nullptr;
+  if (count > 1 && (!is_float(type) || type == f64 || !is_vector_allowed(opcode, count))) {
+    return nullptr;
   }
+  if (is_float(type) && !(sums || (extremes && count > 1))) return nullptr;
+  if (counts && type != u32) return nullptr;
+  const bool bits = type == b16 || type == b32 || type == b64;
+  if (!is_float(type) && bits == (sums || extremes || counts)) return nullptr;
+  return elementwise::for_type<s32, s64, u16, u32, u64, f16, bf16, f16x2, bf16x2, f32, f64>(
+      bits ? elementwise::unsigned_of(type) : type, [&opcode]<Type T>() -> Handler {
+        using Word = std::conditional_t<bytes_of(T) == 2, uint16_t,
+                                        std::conditional_t<bytes_of(T) == 8, uint64_t, uint32_t>>;
+        return opcode.text.starts_with("atom") ? atomic<T, Word, true> : atomic<T, Word, false>;
+      });
 }
 
 #define SCOPES "{.cta,.cluster,.gpu,.sys,}"
@@ -197,8 +146,6 @@ const Row ROWS[] = {
 
 }  // namespace
 
-Section atomic_section() {
-  return {"Atomics", ROWS, std::size(ROWS)};
-}
+const Section sections::ATOMIC{"Atomics", ROWS};
 
 }  // namespace machine

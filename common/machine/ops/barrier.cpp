@@ -2,8 +2,6 @@
 // checker. It knows nothing of memory: what order means for accesses is the checker's.
 #include "common/machine/ops/barrier.h"
 
-#include <iterator>
-
 #include "common/machine/ops/operands.h"
 #include "common/machine/ops/warp.h"
 #include "common/machine/run/observer.h"
@@ -215,7 +213,7 @@ struct FenceQualifiers {
 
 Step fence(Warp& warp, const Inst& inst, uint32_t mask) {
   const auto [order, scope] = inst.as<FenceQualifiers>();
-  observer_of(warp).fence(warp, mask, order, scope);
+  observer_of(warp).tell(&Checker::fence, warp, mask, order, scope);
   return Step::next;
 }
 
@@ -231,7 +229,7 @@ Handler pick_fence(Opcode& opcode) {
 }
 
 Step fence_proxy(Warp& warp, const Inst& inst, uint32_t mask) {
-  observer_of(warp).fence_proxy_async(warp, mask, inst.as<Proxy>());
+  observer_of(warp).tell(&Checker::fence_proxy_async, warp, mask, inst.as<Proxy>());
   return Step::next;
 }
 
@@ -242,18 +240,6 @@ Handler pick_fence_proxy(Opcode& opcode) {
   opcode.set(proxy);
   return fence_proxy;
 }
-
-Step fence_mbarrier_init(Warp& warp, const Inst&, uint32_t mask) {
-  observer_of(warp).fence_mbarrier_init(warp, mask);
-  return Step::next;
-}
-
-Step grid_wait(Warp& warp, const Inst&, uint32_t mask) {
-  observer_of(warp).grid_wait(warp, mask);
-  return Step::next;
-}
-
-// ---- The table ----------------------------------------------------------------------------------
 
 const Row ROWS[] = {
     {"bar{.cta,}.sync", "a:32, b:32?", pick_barrier<barrier_sync>,
@@ -284,7 +270,7 @@ const Row ROWS[] = {
     {"fence{.acquire.sync_restrict::shared::cluster,.release.sync_restrict::shared::cta}.cluster",
      "", pick_fence, "the same, for what synchronises through mbarriers"},
     {"membar{.cta,.gl,.sys}", "", pick_fence, "fence.sc"},
-    {"fence.mbarrier_init.release.cluster", "", always<fence_mbarrier_init>,
+    {"fence.mbarrier_init.release.cluster", "", always<tells<&Checker::fence_mbarrier_init>>,
      "make mbarrier.init known to the cluster and to the async proxy"},
     {"fence.proxy.async{.global,.shared::cta,.shared::cluster,}", "", pick_fence_proxy,
      "order accesses of the generic and the async proxy"},
@@ -297,7 +283,7 @@ const Row ROWS[] = {
      "order writes to tensor maps before what follows"},
     {"fence.proxy.tensormap::generic.acquire{.cta,.cluster,.gpu,.sys}", "[a], bytes:32", pick_fence,
      "see tensor maps that were written"},
-    {"griddepcontrol.wait", "", always<grid_wait>,
+    {"griddepcontrol.wait", "", always<tells<&Checker::grid_wait>>,
      "wait until the grids before are complete; they are"},
     {"griddepcontrol.launch_dependents", "", always<no_operation>,
      "nothing: grids run one after the other"},
@@ -305,9 +291,7 @@ const Row ROWS[] = {
 
 }  // namespace
 
-Section barrier_section() {
-  return {"Barriers and fences", ROWS, std::size(ROWS)};
-}
+const Section sections::BARRIER{"Barriers and fences", ROWS};
 
 void threads_exited(Warp& warp, uint32_t mask) {
   Cta& cta = *warp.cta;
@@ -315,7 +299,7 @@ void threads_exited(Warp& warp, uint32_t mask) {
   cta.live_threads -= lane_count(mask);
   cluster.live_threads -= lane_count(mask);
   if (warp.live == 0) check_warpgroup_sets_registers(warp, mask);
-  if (warp.live == 0) observer_of(cluster).exited(warp, cta.live_threads == 0);
+  if (warp.live == 0) observer_of(cluster).tell(&Checker::exited, warp, cta.live_threads == 0);
   cluster.barrier_arrived -= lane_count(mask & warp.cluster_arrived);
   warp.cluster_arrived &= ~mask;
   warp.cluster_passed &= ~mask;
@@ -333,8 +317,8 @@ std::string barrier_text(Cta& cta, uint32_t id) {
   for (const Warp& warp : cta.warps) {
     if (barrier.warps >> warp.index & 1) warps.push_back(&warp);
   }
-  return "barrier " + std::to_string(id) + ": " + std::to_string(barrier.arrived) + " of " +
-         std::to_string(expected) + " threads have arrived, of " + describe_roles(warps);
+  return joined("barrier ", id, ": ", barrier.arrived, " of ", expected,
+                " threads have arrived, of ", describe_roles(warps));
 }
 
 }  // namespace machine

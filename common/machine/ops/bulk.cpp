@@ -7,9 +7,8 @@
 
 namespace machine {
 
-void check_alignment(Warp& warp, uint32_t lane, uint64_t value, uint32_t alignment,
-                     const char* what, const char* of) {
-  if ((value & (alignment - 1)) == 0) return;
+void misaligned(Warp& warp, uint32_t lane, uint64_t value, uint32_t alignment, const char* what,
+                const char* of) {
   stop_as(rule::MISALIGNED, warp, 1u << lane, what, ": the ", of, " ", hex(value),
           " is not a multiple of ", alignment, ".");
 }
@@ -18,20 +17,12 @@ uint64_t global_address(Warp& warp, const Slot& slot, uint32_t lane) {
   return value_of(warp, slot, lane) + static_cast<uint64_t>(slot.offset);
 }
 
-Reduction reduction_of(const Opcode& opcode) {
-  for (size_t i = 1; i < std::size(REDUCTIONS); ++i) {
-    if (opcode.has(REDUCTIONS[i])) return static_cast<Reduction>(i);
-  }
-  return Reduction::none;
-}
-
 Reducer reducer_in(const Inst& inst, uint32_t* step) {
-  const auto [reduction, type] = [&] {
-    const auto qualifiers = inst.as<CopyQualifiers>();
-    return std::pair(qualifiers.reduction, qualifiers.type);
-  }();
-  *step = element_bytes(type);
-  return reduction == Reduction::none ? nullptr : reducer_of(reduction, type);
+  const auto qualifiers = inst.as<CopyQualifiers>();
+  *step = element_bytes(qualifiers.type);
+  return qualifiers.reduction == Reduction::none
+             ? nullptr
+             : reducer_of(qualifiers.reduction, qualifiers.type);
 }
 
 CopyQualifiers copy_qualifiers(const Opcode& opcode) {
@@ -275,8 +266,6 @@ const Row ROWS[] = {
 
 }  // namespace
 
-Section bulk_section() {
-  return {"Bulk copies", ROWS, std::size(ROWS)};
-}
+const Section sections::BULK{"Bulk copies", ROWS};
 
 }  // namespace machine

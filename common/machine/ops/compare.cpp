@@ -5,11 +5,16 @@ namespace machine {
 namespace elementwise {
 namespace {
 
-// A relation is a set of these, in Inst::mods.
+// A relation is a set of these.
 constexpr uint32_t LESS = 1, EQUAL = 2, GREATER = 4, UNORDERED = 8;
-constexpr uint32_t COMBINE_SHIFT = 4;  // 0: no c; 1: and, 2: or, 3: xor
-constexpr uint32_t HAS_Q = 1 << 6, FLUSH = 1 << 7;
-constexpr uint32_t ONE_SHIFT = 8;  // of set: index into ONES
+
+enum class Combine : uint8_t { none, with_and, with_or, with_xor };
+struct Comparison {
+  uint8_t relation : 4;
+  Combine combine : 2;  // with c
+  bool has_q : 1, ftz : 1;
+  uint8_t one;  // of set: index into ONES
+};
 
 uint32_t relation_of(std::string_view name) {
   const bool unordered = name.size() == 4 && name.back() == 'u';  // .ltu
@@ -24,9 +29,15 @@ uint32_t relation_of(std::string_view name) {
   return name == ".nan" ? UNORDERED : LESS | EQUAL | GREATER;  // .num
 }
 
-uint32_t comparison_mods(const Opcode& opcode) {
-  const uint32_t how = opcode.has(".and") ? 1 : opcode.has(".or") ? 2 : opcode.has(".xor") ? 3 : 0;
-  return relation_of(opcode.group[0]) | how << COMBINE_SHIFT | (opcode.has(".ftz") ? FLUSH : 0);
+Comparison comparison_of(const Opcode& opcode) {
+  Comparison made{};
+  made.relation = static_cast<uint8_t>(relation_of(opcode.group[0]));
+  made.combine = opcode.has(".and")   ? Combine::with_and
+                 : opcode.has(".or")  ? Combine::with_or
+                 : opcode.has(".xor") ? Combine::with_xor
+                                      : Combine::none;
+  made.ftz = opcode.has(".ftz");
+  return made;
 }
 
 // `shift`: 16 for the upper half of a packed type.
@@ -45,23 +56,24 @@ template <Type T>
 uint32_t compare(Warp& warp, const Inst& inst, size_t first, uint32_t shift = 0) {
   const auto* const a = warp.row<const Bits<T>>(row_of(inst, first));
   const auto* const b = warp.row<const Bits<T>>(row_of(inst, first + 1));
-  const uint32_t relation = inst.mods & 15;
-  return inst.mods & FLUSH ? compare<T, FTZ>(a, b, relation, shift)
-                           : compare<T, 0>(a, b, relation, shift);
+  const auto how = inst.as<Comparison>();
+  return how.ftz ? compare<T, FTZ>(a, b, how.relation, shift)
+                 : compare<T, 0>(a, b, how.relation, shift);
 }
 
 uint32_t combine(Warp& warp, const Inst& inst, size_t operand, uint32_t result) {
-  const uint32_t how = inst.mods >> COMBINE_SHIFT & 3;
-  if (how == 0) return result;
+  const Combine how = inst.as<Comparison>().combine;
+  if (how == Combine::none) return result;
   const uint32_t c = get_pred(warp, inst.slots[operand]);
-  return how == 1 ? result & c : how == 2 ? result | c : result ^ c;
+  if (how == Combine::with_and) return result & c;
+  return how == Combine::with_or ? result | c : result ^ c;
 }
 
 // Of packed types, p is of the lower halves and q of the upper ones.
 template <Type T>
 Step setp(Warp& warp, const Inst& inst, uint32_t mask) {
   constexpr Type H = half_of(T);
-  const bool has_q = (inst.mods & HAS_Q) != 0;
+  const bool has_q = inst.as<Comparison>().has_q;
   const uint32_t first = has_q ? 2 : 1;
   const uint32_t result = compare<H>(warp, inst, first);
   const uint32_t p = combine(warp, inst, first + 2, result);
@@ -78,7 +90,7 @@ constexpr uint32_t ONES[] = {0xffffffff, 0xffff, 0x3f800000, 0x3c00, 0x3f80};
 template <Type T>
 Step set(Warp& warp, const Inst& inst, uint32_t mask) {
   constexpr Type H = half_of(T);
-  const uint32_t one = ONES[inst.mods >> ONE_SHIFT];
+  const uint32_t one = ONES[inst.as<Comparison>().one];
   const uint32_t lower = combine(warp, inst, 3, compare<H>(warp, inst, 1));
   const uint32_t upper = H != T ? combine(warp, inst, 3, compare<H>(warp, inst, 1, 16)) : 0;
   lanes(mask, [=, d = warp.row<uint32_t>(inst.op[0])](uint32_t lane) {
@@ -89,18 +101,20 @@ Step set(Warp& warp, const Inst& inst, uint32_t mask) {
 
 Handler pick_comparison(Type type, auto make) {
   return for_type<s16, u16, s32, u32, s64, u64, f16, bf16, f16x2, bf16x2, f32, f64>(
-      is_real(type) || is_signed(type) ? type : unsigned_of(type), make);
+      is_float(type) || is_signed(type) ? type : unsigned_of(type), make);
 }
 Handler pick_setp(Opcode& opcode) {
-  const bool has_q = opcode.operands->at(0).kind == Operand::Kind::vector;
-  opcode.mods = comparison_mods(opcode) | (has_q ? HAS_Q : 0);
+  Comparison how = comparison_of(opcode);
+  how.has_q = opcode.operands->at(0).kind == Operand::Kind::vector;
+  opcode.set(how);
   return pick_comparison(opcode.type(), []<Type T>() -> Handler { return setp<T>; });
 }
 Handler pick_set(Opcode& opcode) {
   const Type d = half_of(opcode.type(0)), s = opcode.type(1);
-  const bool halves = size_of(d) == 2 || half_of(s) != s;
-  const uint32_t one = d == f32 ? 2 : d == f16 ? 3 : d == bf16 ? 4 : halves ? 1 : 0;
-  opcode.mods = comparison_mods(opcode) | one << ONE_SHIFT;
+  const bool halves = bytes_of(d) == 2 || half_of(s) != s;
+  Comparison how = comparison_of(opcode);
+  how.one = d == f32 ? 2 : d == f16 ? 3 : d == bf16 ? 4 : halves ? 1 : 0;
+  opcode.set(how);
   return pick_comparison(s, []<Type T>() -> Handler { return set<T>; });
 }
 
@@ -122,7 +136,7 @@ Step selp_predicate(Warp& warp, const Inst& inst, uint32_t mask) {
 }
 Handler pick_selp(Opcode& opcode) {
   if (opcode.type() == pred) return selp_predicate;
-  return size_of(opcode.type()) == 8 ? selp<uint64_t> : selp<uint32_t>;
+  return bytes_of(opcode.type()) == 8 ? selp<uint64_t> : selp<uint32_t>;
 }
 
 constexpr auto SLCT = [](auto a, auto b, auto c) { return c >= 0 ? a : b; };
@@ -136,8 +150,6 @@ Handler pick_slct(Opcode& opcode) {
   return opcode.has(".ftz") ? choose_slct<FTZ, f32>(opcode.type())
                             : choose_slct<0, f32>(opcode.type());
 }
-
-// ---- The table ----------------------------------------------------------------------------------
 
 const Row ROWS[] = {
     {"setp" INTEGER_RELATIONS COMPARED, "p:p|q:p, a:t, b:t, c:p?", pick_setp,
@@ -157,8 +169,6 @@ const Row ROWS[] = {
 }  // namespace
 }  // namespace elementwise
 
-Section compare_section() {
-  return {"Comparison and selection", elementwise::ROWS, std::size(elementwise::ROWS)};
-}
+const Section sections::COMPARE{"Comparison and selection", elementwise::ROWS};
 
 }  // namespace machine

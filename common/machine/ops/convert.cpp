@@ -6,37 +6,36 @@ namespace machine {
 namespace elementwise {
 namespace {
 
-// Inst::mods: the types in bits 0 to 15, the rounding above, then flags. Registers may be wider than
-// their types: results are extended by the type's sign.
-constexpr uint32_t FROM_SHIFT = 8, ROUNDING_SHIFT = 16, FLAGS_SHIFT = 20;
-constexpr uint32_t CVT_FTZ = 1 << 20, CVT_SAT = 1 << 21, CVT_RELU = 1 << 22,
-                   CVT_SATFINITE = 1 << 23, CVT_INTEGRAL = 1 << 24;  // .rni and its like
+// Registers may be wider than their types: results are extended by the type's sign.
+struct Conversion {
+  Type to, from;
+  Rounding rounding : 4;
+  bool ftz : 1, sat : 1, relu : 1, satfinite : 1;
+  bool integral;  // .rni and its like
 
-Type to_of(uint32_t mods) {
-  return static_cast<Type>(mods & 0xff);
-}
-Type from_of(uint32_t mods) {
-  return static_cast<Type>(mods >> FROM_SHIFT & 0xff);
-}
-Rounding rounding_of(uint32_t mods) {
-  return static_cast<Rounding>(mods >> ROUNDING_SHIFT & 15);
-}
+  bool is_plain() const {
+    return rounding == Rounding::NEAREST && !ftz && !sat && !relu && !satfinite && !integral;
+  }
+};
 
-uint32_t cvt_mods(const Opcode& opcode) {
+Conversion conversion_of(const Opcode& opcode) {
   const auto has = [&opcode](const char* a, const char* b) {
     return opcode.has(a) || opcode.has(b);
   };
-  const Rounding rounding = has(".rz", ".rzi")   ? Rounding::ZERO
-                            : has(".rm", ".rmi") ? Rounding::DOWN
-                            : has(".rp", ".rpi") ? Rounding::UP
-                            : opcode.has(".rna") ? Rounding::NEAREST_AWAY
-                                                 : Rounding::NEAREST;
-  const bool integral = has(".rni", ".rzi") || has(".rmi", ".rpi");
-  return static_cast<uint32_t>(opcode.type(0)) |
-         static_cast<uint32_t>(opcode.type(1)) << FROM_SHIFT |
-         static_cast<uint32_t>(rounding) << ROUNDING_SHIFT | (opcode.has(".ftz") ? CVT_FTZ : 0) |
-         (opcode.has(".sat") ? CVT_SAT : 0) | (opcode.has(".relu") ? CVT_RELU : 0) |
-         (opcode.has(".satfinite") ? CVT_SATFINITE : 0) | (integral ? CVT_INTEGRAL : 0);
+  Conversion how{};
+  how.to = opcode.type(0);
+  how.from = opcode.type(1);
+  how.rounding = has(".rz", ".rzi")   ? Rounding::ZERO
+                 : has(".rm", ".rmi") ? Rounding::DOWN
+                 : has(".rp", ".rpi") ? Rounding::UP
+                 : opcode.has(".rna") ? Rounding::NEAREST_AWAY
+                                      : Rounding::NEAREST;
+  how.ftz = opcode.has(".ftz");
+  how.sat = opcode.has(".sat");
+  how.relu = opcode.has(".relu");
+  how.satfinite = opcode.has(".satfinite");
+  how.integral = has(".rni", ".rzi") || has(".rmi", ".rpi");
+  return how;
 }
 
 double round_integral(double value, Rounding rounding) {
@@ -80,21 +79,19 @@ uint32_t tf32_nearest_away(uint32_t bits, bool satfinite) {
   return satfinite && is_top(code) ? code - 0x2000 : code;
 }
 
-uint64_t bits_of(Type type, double value, uint32_t mods) {
-  const Rounding rounding = rounding_of(mods);
-  const bool relu = (mods & CVT_RELU) != 0, satfinite = (mods & CVT_SATFINITE) != 0;
-  switch (type) {
+uint64_t bits_of(double value, const Conversion& how) {
+  switch (how.to) {
     case f64:
       return std::bit_cast<uint64_t>(value);
     case f16:
-      return encode<F16>(value, rounding, satfinite, relu);
+      return encode<F16>(value, how.rounding, how.satfinite, how.relu);
     case bf16:
-      return encode<BF16>(value, rounding, satfinite, relu);
+      return encode<BF16>(value, how.rounding, how.satfinite, how.relu);
     case tf32:
-      return encode<TF32>(value, rounding, satfinite, relu) << 13;
+      return encode<TF32>(value, how.rounding, how.satfinite, how.relu) << 13;
     default: {
-      const uint32_t bits = encode<F32>(value, rounding);
-      return mods & CVT_FTZ ? flush_f32(bits) : bits;
+      const uint32_t bits = encode<F32>(value, how.rounding);
+      return how.ftz ? flush_f32(bits) : bits;
     }
   }
 }
@@ -103,7 +100,7 @@ struct Range {
   __int128 low, high;
 };
 Range range_of(Type type) {
-  const uint32_t bits = 8 * size_of(type);
+  const uint32_t bits = 8 * bytes_of(type);
   const __int128 one = 1;
   if (is_signed(type)) return {-(one << (bits - 1)), (one << (bits - 1)) - 1};
   return {0, (one << bits) - 1};
@@ -114,7 +111,7 @@ Range range_of(Type type) {
 uint64_t to_integer(Type to, Type from, double value, Rounding rounding) {
   const Range range = range_of(to);
   if (value != value) {
-    const bool wide = size_of(to) == 8 || from == f64;
+    const bool wide = bytes_of(to) == 8 || from == f64;
     return wide ? static_cast<uint64_t>(is_signed(to) ? range.low : (range.high >> 1) + 1) : 0;
   }
   value = round_integral(value, rounding);
@@ -135,55 +132,45 @@ double round_magnitude(uint64_t magnitude, int precision, Rounding rounding, boo
   return std::ldexp(static_cast<double>(kept), excess);
 }
 
-uint64_t from_integer(uint64_t bits, uint32_t mods) {
-  const Type to = to_of(mods), from = from_of(mods);
-  const uint32_t unused = 64 - 8 * size_of(from);
+uint64_t from_integer(uint64_t bits, const Conversion& how) {
+  const Type to = how.to, from = how.from;
+  const uint32_t unused = 64 - 8 * bytes_of(from);
   bits <<= unused;
   bits = is_signed(from) ? static_cast<uint64_t>(static_cast<int64_t>(bits) >> unused)
                          : bits >> unused;
   const bool negative = is_signed(from) && bits >> 63;
   const uint64_t magnitude = negative ? 0 - bits : bits;
-  if (!is_real(to)) {
+  if (!is_float(to)) {
     const Range range = range_of(to);
     const __int128 value = negative ? -static_cast<__int128>(magnitude) : magnitude;
     return static_cast<uint64_t>(std::clamp(value, range.low, range.high));
   }
   const int precision = to == f64 ? 53 : to == f32 ? 24 : to == f16 ? 11 : 8;
-  double value = round_magnitude(magnitude, precision, rounding_of(mods), negative);
+  double value = round_magnitude(magnitude, precision, how.rounding, negative);
   if (negative) value = -value;
-  if (mods & CVT_SAT) value = std::clamp(value, 0.0, 1.0);
-  return bits_of(to, value, mods);
+  if (how.sat) value = std::clamp(value, 0.0, 1.0);
+  return bits_of(value, how);
 }
 
-uint64_t from_float(uint64_t bits, uint32_t mods) {
-  const Rounding rounding = rounding_of(mods);
-  if (rounding == Rounding::NEAREST_AWAY) {
-    return tf32_nearest_away(static_cast<uint32_t>(bits), mods & CVT_SATFINITE);
+uint64_t from_float(uint64_t bits, const Conversion& how) {
+  if (how.rounding == Rounding::NEAREST_AWAY) {
+    return tf32_nearest_away(static_cast<uint32_t>(bits), how.satfinite);
   }
-  double value = value_of(from_of(mods), bits, mods & CVT_FTZ);
-  if (!is_real(to_of(mods))) return to_integer(to_of(mods), from_of(mods), value, rounding);
-  if (mods & CVT_INTEGRAL) value = round_integral(value, rounding);
-  if (mods & CVT_SAT) value = value > 0 ? std::min(value, 1.0) : 0;
-  if (value != value && from_of(mods) == f64 && to_of(mods) != f64) {
-    return narrow_nan(to_of(mods), value);
-  }
-  return bits_of(to_of(mods), value, mods);
+  double value = value_of(how.from, bits, how.ftz);
+  if (!is_float(how.to)) return to_integer(how.to, how.from, value, how.rounding);
+  if (how.integral) value = round_integral(value, how.rounding);
+  if (how.sat) value = value > 0 ? std::min(value, 1.0) : 0;
+  if (value != value && how.from == f64 && how.to != f64) return narrow_nan(how.to, value);
+  return bits_of(value, how);
 }
 
 // Any conversion of one value; those that matter for speed have handlers of their own.
 Step convert(Warp& warp, const Inst& inst, uint32_t mask) {
-  const bool wide_to = inst.slots[0].width == Width::w64;
-  const bool wide_from = inst.slots[1].width == Width::w64;
+  const auto how = inst.as<Conversion>();
   for_lanes(mask, [&](uint32_t lane) {
-    const uint64_t a =
-        wide_from ? warp.row<uint64_t>(inst.op[1])[lane] : warp.row<uint32_t>(inst.op[1])[lane];
-    const uint64_t d =
-        is_real(from_of(inst.mods)) ? from_float(a, inst.mods) : from_integer(a, inst.mods);
-    if (wide_to) {
-      warp.row<uint64_t>(inst.op[0])[lane] = d;
-    } else {
-      warp.row<uint32_t>(inst.op[0])[lane] = static_cast<uint32_t>(d);
-    }
+    const uint64_t a = machine::value_of(warp, inst.slots[1], lane);
+    const uint64_t d = is_float(how.from) ? from_float(a, how) : from_integer(a, how);
+    set_value(warp, inst.slots[0], 1u << lane, d);
   });
   return Step::next;
 }
@@ -194,8 +181,8 @@ void convert_rows(const Inst& inst, uint32_t mask, D* d, const A* a) {
   using Wide = std::conditional_t<sizeof(D) == 8 || sizeof(A) == 8, uint64_t, uint32_t>;
   using To = std::conditional_t<TO_SIGNED, std::make_signed_t<Wide>, Wide>;
   using From = std::conditional_t<FROM_SIGNED, std::make_signed_t<Wide>, Wide>;
-  const uint32_t to_unused = BITS<Wide> - 8 * size_of(to_of(inst.mods));
-  const uint32_t from_unused = BITS<Wide> - 8 * size_of(from_of(inst.mods));
+  const uint32_t to_unused = BITS<Wide> - 8 * bytes_of(inst.as<Conversion>().to);
+  const uint32_t from_unused = BITS<Wide> - 8 * bytes_of(inst.as<Conversion>().from);
   lanes(mask, [=](uint32_t lane) {
     const From x = static_cast<From>(Wide{a[lane]} << from_unused) >> from_unused;
     d[lane] = static_cast<D>(static_cast<To>(static_cast<Wide>(x) << to_unused) >> to_unused);
@@ -203,18 +190,11 @@ void convert_rows(const Inst& inst, uint32_t mask, D* d, const A* a) {
 }
 template <bool TO_SIGNED, bool FROM_SIGNED>
 Step convert_integer(Warp& warp, const Inst& inst, uint32_t mask) {
-  auto* const narrow_d = warp.row<uint32_t>(inst.op[0]);
-  auto* const wide_d = warp.row<uint64_t>(inst.op[0]);
-  const auto* const narrow_a = warp.row<uint32_t>(inst.op[1]);
-  const auto* const wide_a = warp.row<uint64_t>(inst.op[1]);
-  const bool from_wide = inst.slots[1].width == Width::w64;
-  if (inst.slots[0].width == Width::w64) {
-    from_wide ? convert_rows<TO_SIGNED, FROM_SIGNED>(inst, mask, wide_d, wide_a)
-              : convert_rows<TO_SIGNED, FROM_SIGNED>(inst, mask, wide_d, narrow_a);
-  } else {
-    from_wide ? convert_rows<TO_SIGNED, FROM_SIGNED>(inst, mask, narrow_d, wide_a)
-              : convert_rows<TO_SIGNED, FROM_SIGNED>(inst, mask, narrow_d, narrow_a);
-  }
+  const Slot &to = inst.slots[0], &from = inst.slots[1];
+  with_row(warp, to.row, to.width, [&](auto* d) {
+    with_row(warp, from.row, from.width,
+             [&](auto* a) { convert_rows<TO_SIGNED, FROM_SIGNED>(inst, mask, d, a); });
+  });
   return Step::next;
 }
 
@@ -228,12 +208,12 @@ constexpr auto TO_S32 = [](float a) {
 };
 
 // What kernels do by the million; nullptr for the rest.
-Handler pick_fast(Type to, Type from, uint32_t mods) {
-  const Rounding rounding = rounding_of(mods);
-  if (to == s32 && from == f32 && rounding == Rounding::ZERO && !(mods & CVT_FTZ)) {
+Handler pick_fast(const Conversion& how) {
+  const Type to = how.to, from = how.from;
+  if (to == s32 && from == f32 && how.rounding == Rounding::ZERO && !how.ftz) {
     return apply<TO_S32, 0, s32, f32>;
   }
-  if (mods >> FLAGS_SHIFT != 0 || rounding != Rounding::NEAREST) return nullptr;
+  if (!how.is_plain()) return nullptr;
   if (to == f32) {
     if (from == s32) return apply<SAME, 0, f32, s32>;
     if (from == u32) return apply<SAME, 0, f32, u32>;
@@ -247,9 +227,10 @@ Handler pick_fast(Type to, Type from, uint32_t mods) {
 
 Handler pick_cvt(Opcode& opcode) {
   const Type to = opcode.type(0), from = opcode.type(1);
-  opcode.mods = cvt_mods(opcode);
-  if (is_real(to) || is_real(from)) {
-    const Handler fast = pick_fast(to, from, opcode.mods);
+  const Conversion how = conversion_of(opcode);
+  opcode.set(how);
+  if (is_float(to) || is_float(from)) {
+    const Handler fast = pick_fast(how);
     return fast != nullptr ? fast : convert;
   }
   if (opcode.has(".sat")) return convert;
@@ -261,10 +242,8 @@ Handler pick_cvt(Opcode& opcode) {
 
 // Packed: the first source becomes the upper half.
 template <Format F, uint32_t SHIFT>
-constexpr auto PACK = [](uint32_t mods, float a, float b) {
-  const auto code = [mods](float x) {
-    return encode<F>(x, rounding_of(mods), mods & CVT_SATFINITE, mods & CVT_RELU);
-  };
+constexpr auto PACK = [](Conversion how, float a, float b) {
+  const auto code = [how](float x) { return encode<F>(x, how.rounding, how.satfinite, how.relu); };
   return code(a) << SHIFT | code(b);
 };
 constexpr auto PACK_BF16 = [](float a, float b) {
@@ -274,17 +253,17 @@ constexpr auto PACK_F16 = [](float a, float b) {
   return pack_x2(f16_from_f32(a), f16_from_f32(b));
 };
 template <Format F>
-constexpr auto F16X2_TO_F8X2 = [](uint32_t mods, uint32_t a) {
-  return PACK<F, 8>(mods, f32_from_f16(upper_half(a)), f32_from_f16(lower_half(a)));
+constexpr auto F16X2_TO_F8X2 = [](Conversion how, uint32_t a) {
+  return PACK<F, 8>(how, f32_from_f16(upper_half(a)), f32_from_f16(lower_half(a)));
 };
 template <Format F>
 constexpr auto F8X2_TO_F16X2 =
-    [](uint32_t mods, uint32_t a) { return PACK<F16, 16>(mods, decode<F>(a >> 8), decode<F>(a)); };
+    [](Conversion how, uint32_t a) { return PACK<F16, 16>(how, decode<F>(a >> 8), decode<F>(a)); };
 
 Handler pick_cvt_x2(Opcode& opcode) {
-  opcode.mods = cvt_mods(opcode);
-  const bool plain =
-      rounding_of(opcode.mods) == Rounding::NEAREST && opcode.mods >> FLAGS_SHIFT == 0;
+  const Conversion how = conversion_of(opcode);
+  const bool plain = how.is_plain();
+  opcode.set(how);
   switch (opcode.type()) {
     case bf16x2:
       return plain ? apply<PACK_BF16, 0, u32, f32, f32> : apply<PACK<BF16, 16>, 0, u32, f32, f32>;
@@ -297,14 +276,12 @@ Handler pick_cvt_x2(Opcode& opcode) {
   }
 }
 Handler pick_cvt_f8(Opcode& opcode) {
-  opcode.mods = cvt_mods(opcode);
+  opcode.set(conversion_of(opcode));
   if (opcode.type(0) == e4m3x2) return apply<F16X2_TO_F8X2<E4M3>, 0, u32, u32>;
   if (opcode.type(0) == e5m2x2) return apply<F16X2_TO_F8X2<E5M2>, 0, u32, u32>;
   return opcode.type(1) == e4m3x2 ? apply<F8X2_TO_F16X2<E4M3>, 0, u32, u32>
                                   : apply<F8X2_TO_F16X2<E5M2>, 0, u32, u32>;
 }
-
-// ---- The table ----------------------------------------------------------------------------------
 
 const Row ROWS[] = {
     {"cvt{.rn,.rz,}{.relu,}{.satfinite,}{.f16x2,.bf16x2}.f32", "d:32, a:32, b:32", pick_cvt_x2,
@@ -334,8 +311,6 @@ const Row ROWS[] = {
 }  // namespace
 }  // namespace elementwise
 
-Section convert_section() {
-  return {"Conversion", elementwise::ROWS, std::size(elementwise::ROWS)};
-}
+const Section sections::CONVERT{"Conversion", elementwise::ROWS};
 
 }  // namespace machine

@@ -19,38 +19,11 @@ using enum Type;
 
 // ---- Types and values ---------------------------------------------------------------------------
 
-constexpr uint32_t size_of(Type type) {
-  switch (type) {
-    case none:
-    case pred:
-      return 0;
-    case b8:
-    case u8:
-    case s8:
-      return 1;
-    case b16:
-    case u16:
-    case s16:
-    case f16:
-    case bf16:
-      return 2;
-    case b64:
-    case u64:
-    case s64:
-    case f64:
-      return 8;
-    default:
-      return 4;
-  }
-}
-constexpr bool is_real(Type type) {
-  return type >= f16;
-}
 constexpr Type half_of(Type type) {  // of a packed type; others stay
   return type == f16x2 ? f16 : type == bf16x2 ? bf16 : type;
 }
 constexpr Type unsigned_of(Type type) {
-  const uint32_t bytes = size_of(type);
+  const uint32_t bytes = bytes_of(type);
   return bytes == 1 ? u8 : bytes == 2 ? u16 : bytes == 4 ? u32 : u64;
 }
 constexpr Type twice(Type type) {  // as wide
@@ -75,7 +48,7 @@ constexpr auto value_of_type() {
 template <Type T>
 using Value = decltype(value_of_type<T>());
 template <Type T>
-using Bits = std::conditional_t<size_of(T) == 8, uint64_t, uint32_t>;
+using Bits = std::conditional_t<bytes_of(T) == 8, uint64_t, uint32_t>;
 
 constexpr Format F32{8, 23, true};
 
@@ -88,7 +61,7 @@ constexpr uint32_t flush_f16(uint32_t code) {
 
 // Flags that a handler is made for.
 constexpr uint32_t FTZ = 1, SAT = 2, RELU = 4;
-constexpr uint32_t DIRECTED = 8;  // .rz, .rm or .rp: Inst::mods is fesetround's argument
+constexpr uint32_t DIRECTED = 8;  // .rz, .rm or .rp: Inst::as<int>() is fesetround's argument
 constexpr uint32_t F32_FLAGS = FTZ | SAT | DIRECTED;
 
 template <Type T, uint32_t FLAGS>
@@ -118,7 +91,7 @@ inline float odd_f32(double value) {
 
 template <Type T, uint32_t FLAGS, class Result>
 Bits<T> put(Result result) {
-  if constexpr (!is_real(T)) {
+  if constexpr (!is_float(T)) {
     return static_cast<std::make_unsigned_t<Value<T>>>(result);
   } else if constexpr (T == f64) {
     return std::bit_cast<uint64_t>(static_cast<double>(result));
@@ -166,28 +139,37 @@ inline uint32_t row_of(const Inst& inst, size_t i) {
   return i < std::size(inst.op) ? inst.op[i] : inst.slots[i].row;
 }
 
+// An instruction's qualifiers, as the struct that an operation takes first.
+struct AnyQualifiers {
+  const Inst& inst;
+  template <class Qualifiers>
+  operator Qualifiers() const {
+    return inst.as<Qualifiers>();
+  }
+};
+
 template <auto OP, uint32_t FLAGS, Type D, Type... S>
-Bits<D> evaluate(uint32_t mods, Bits<S>... s) {
-  if constexpr (std::is_invocable_v<decltype(OP), uint32_t, Value<S>...>) {
-    return put<D, FLAGS>(OP(mods, get<S, FLAGS>(s)...));
+Bits<D> evaluate(AnyQualifiers qualifiers, Bits<S>... s) {
+  if constexpr (std::is_invocable_v<decltype(OP), AnyQualifiers, Value<S>...>) {
+    return put<D, FLAGS>(OP(qualifiers, get<S, FLAGS>(s)...));
   } else {
     return put<D, FLAGS>(OP(get<S, FLAGS>(s)...));
   }
 }
 
-// d = OP(s...), or OP(mods, s...) where it takes the mods; of packed types half by half.
+// d = OP(s...), or OP(qualifiers, s...) where it takes them; of packed types half by half.
 template <auto OP, uint32_t FLAGS, Type D, Type... S>
-void run(uint32_t mask, uint32_t mods, Bits<D>* d, const Bits<S>*... s) {
+void run(uint32_t mask, AnyQualifiers how, Bits<D>* d, const Bits<S>*... s) {
   constexpr Type H = half_of(D);
   if constexpr (H == D) {
-    lanes(mask, [=](uint32_t lane) { d[lane] = evaluate<OP, FLAGS, D, S...>(mods, s[lane]...); });
+    lanes(mask, [=](uint32_t lane) { d[lane] = evaluate<OP, FLAGS, D, S...>(how, s[lane]...); });
   } else {
     uint32_t lower[LANES];
     lanes(mask, [=, &lower](uint32_t lane) {
-      lower[lane] = evaluate<OP, FLAGS, H, half_of(S)...>(mods, lower_half(s[lane])...);
+      lower[lane] = evaluate<OP, FLAGS, H, half_of(S)...>(how, lower_half(s[lane])...);
     });
     lanes(mask, [=, &lower](uint32_t lane) {
-      const auto upper = evaluate<OP, FLAGS, H, half_of(S)...>(mods, upper_half(s[lane])...);
+      const auto upper = evaluate<OP, FLAGS, H, half_of(S)...>(how, upper_half(s[lane])...);
       d[lane] = pack_x2(upper, lower[lane]);
     });
   }
@@ -195,10 +177,10 @@ void run(uint32_t mask, uint32_t mods, Bits<D>* d, const Bits<S>*... s) {
 template <auto OP, uint32_t FLAGS, Type D, Type... S>
 [[gnu::flatten]] Step apply(Warp& warp, const Inst& inst, uint32_t mask) {
   const auto run_rows = [&]<size_t... I>(std::index_sequence<I...>) {
-    run<OP, FLAGS, D, S...>(mask, inst.mods, warp.row<Bits<D>>(inst.op[0]),
+    run<OP, FLAGS, D, S...>(mask, {inst}, warp.row<Bits<D>>(inst.op[0]),
                             warp.row<Bits<S>>(row_of(inst, I + 1))...);
   };
-  if constexpr ((FLAGS & DIRECTED) != 0) std::fesetround(static_cast<int>(inst.mods));
+  if constexpr ((FLAGS & DIRECTED) != 0) std::fesetround(inst.as<int>());
   run_rows(std::make_index_sequence<sizeof...(S)>{});
   if constexpr ((FLAGS & DIRECTED) != 0) std::fesetround(FE_TONEAREST);
   return Step::next;
@@ -243,7 +225,7 @@ inline uint32_t flags_of(Opcode& opcode) {
                    : opcode.has(".rm") ? FE_DOWNWARD
                    : opcode.has(".rp") ? FE_UPWARD
                                        : FE_TONEAREST;
-  opcode.mods = static_cast<uint32_t>(mode);
+  opcode.set(mode);
   return (opcode.has(".ftz") ? FTZ : 0) | (opcode.has(".sat") ? SAT : 0) |
          (opcode.has(".relu") ? RELU : 0) | (mode != FE_TONEAREST ? DIRECTED : 0);
 }
@@ -285,7 +267,7 @@ Handler pick_real(Opcode& opcode) {
 // Integers too.
 template <auto OP, int N, uint32_t ALLOWED>
 Handler pick_any(Opcode& opcode) {
-  if (is_real(opcode.type())) return pick_real<OP, N, ALLOWED>(opcode);
+  if (is_float(opcode.type())) return pick_real<OP, N, ALLOWED>(opcode);
   return flags_of(opcode) == 0 ? pick_bits<OP, N>(opcode) : nullptr;
 }
 
@@ -326,12 +308,16 @@ constexpr auto MUL_HI = [](auto a, auto b) { return MUL_WIDE(a, b) >> BITS<declt
 // PTX: only the lowest 8 bits of a place and a length count. On sm_90, with 64 bits, all do.
 template <class T>
 constexpr uint32_t FIELD_MASK = sizeof(T) == 8 ? 0xffffffff : 0xff;
-constexpr uint32_t WRAP = 1;  // of shifts and fields: the number of bits is taken modulo 32
+// Of shifts and fields: the number of bits is taken modulo 32, else it is at most 32.
+struct Shift {
+  bool wraps, left;
+  uint32_t bits(uint32_t n) const { return wraps ? n & 31 : std::min(n, 32u); }
+};
 // The second source is a number of bits.
 template <auto OP, Type... CHOICES>
 Handler pick_shift(Opcode& opcode) {
   const Type type = opcode.type();
-  opcode.mods = opcode.has(".wrap") ? WRAP : 0;
+  opcode.set(Shift{opcode.has(".wrap"), opcode.has(".l")});
   return for_type<CHOICES...>(is_signed(type) ? type : unsigned_of(type),
                               []<Type T>() -> Handler { return apply<OP, 0, T, T, u32>; });
 }

@@ -3,7 +3,6 @@
 #include "common/machine/ops/mbarrier.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 
 #include "common/machine/ops/operands.h"
@@ -40,7 +39,7 @@ uint64_t pack(const Counts& counts, uint64_t phase) {
 std::string name_of(const Cluster& cluster, uint32_t address) {
   const std::string text = "the mbarrier at shared " + hex(address);
   if (cluster.ctas.size() == 1) return text;
-  return text + " (CTA rank " + std::to_string(address >> RANK_SHIFT) + ")";
+  return joined(text, " (CTA rank ", address >> RANK_SHIFT, ")");
 }
 
 // ".\n    Arrived: 3, by warps 4 to 6 (consumer) of CTA (0,0,0)": in the phase under way.
@@ -52,7 +51,7 @@ std::string arrivals_text(const Mbarrier& mbarrier) {
     by_cta[warp->cta].push_back(warp);
     made += count;
   }
-  std::string text = ".\n    Arrived: " + std::to_string(made) + ", by";
+  std::string text = joined(".\n    Arrived: ", made, ", by");
   for (auto& [cta, warps] : by_cta) {
     std::sort(warps.begin(), warps.end(), [](auto* a, auto* b) { return a->index < b->index; });
     warps.erase(std::unique(warps.begin(), warps.end()), warps.end());
@@ -63,15 +62,12 @@ std::string arrivals_text(const Mbarrier& mbarrier) {
 
 std::string text_of(const Cluster& cluster, uint32_t address, const Mbarrier& mbarrier) {
   const Counts counts = unpack(mbarrier.bits);
-  std::string text = name_of(cluster, address) + ": phase " + std::to_string(mbarrier.phase) +
-                     ", pending arrivals " + std::to_string(counts.pending) + " of " +
-                     std::to_string(counts.expected);
-  if (counts.tx > 0) {
-    text += ", tx-count " + std::to_string(counts.tx) + " bytes still to come";
-  } else if (counts.tx < 0) {
-    text += ", tx-count " + std::to_string(-counts.tx) + " bytes more than expected have come";
-  }
-  return text;
+  const std::string text = joined(name_of(cluster, address), ": phase ", mbarrier.phase,
+                                  ", pending arrivals ", counts.pending, " of ", counts.expected);
+  if (counts.tx == 0) return text;
+  return counts.tx > 0
+             ? joined(text, ", tx-count ", counts.tx, " bytes still to come")
+             : joined(text, ", tx-count ", -counts.tx, " bytes more than expected have come");
 }
 
 // The 8 bytes at the address, which may be an mbarrier's.
@@ -180,14 +176,18 @@ Handler pick_mbarrier(Opcode& opcode) {
   return F;
 }
 
+uint32_t address_at(Warp& warp, const Inst& inst, const Slot& slot, uint32_t lane,
+                    const char* what) {
+  return shared_address(warp, slot, lane, inst.as<Qualifiers>().space, what);
+}
+
 // [a], count
 Step mbarrier_init(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "mbarrier.init";
   Cluster& cluster = *warp.cta->cluster;
   for_lanes(mask, [&](uint32_t lane) {
     const uint32_t bit = 1u << lane;
-    const uint32_t address =
-        shared_address(warp, inst.slots[0], lane, inst.as<Qualifiers>().space, what);
+    const uint32_t address = address_at(warp, inst, inst.slots[0], lane, what);
     const uint32_t count = warp.row<uint32_t>(inst.slots[1].row)[lane];
     const uint64_t bits = mbarrier_bits(warp, bit, address, what);
     if (count == 0 || count > MAX_COUNT) {
@@ -199,7 +199,7 @@ Step mbarrier_init(Warp& warp, const Inst& inst, uint32_t mask) {
       stop(warp, bit, what, " in the middle of a phase of ", text_of(cluster, address, mbarrier),
            ".");
     }
-    observer_of(warp).mbarrier_init(warp, bit, address);
+    observer_of(warp).tell(&Checker::mbarrier_init, warp, bit, address);
     mbarrier.phase = 0;
     store(warp, address, mbarrier, {count, count, 0});
   });
@@ -211,10 +211,9 @@ Step mbarrier_init(Warp& warp, const Inst& inst, uint32_t mask) {
 Step mbarrier_inval(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "mbarrier.inval";
   for_lanes(mask, [&](uint32_t lane) {
-    const uint32_t address =
-        shared_address(warp, inst.slots[0], lane, inst.as<Qualifiers>().space, what);
+    const uint32_t address = address_at(warp, inst, inst.slots[0], lane, what);
     find_mbarrier(warp, 1u << lane, address, what);
-    observer_of(warp).mbarrier_inval(warp, 1u << lane, address);
+    observer_of(warp).tell(&Checker::mbarrier_inval, warp, 1u << lane, address);
     warp.cta->cluster->mbarriers.erase(address);
   });
   return Step::next;
@@ -232,8 +231,7 @@ Step mbarrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint32_t* const values =
       inst.slot_count > 2 ? warp.row<uint32_t>(inst.slots[2].row) : nullptr;
   while (mask != 0) {
-    const uint32_t address =
-        shared_address(warp, inst.slots[1], first_lane(mask), inst.as<Qualifiers>().space, what);
+    const uint32_t address = address_at(warp, inst, inst.slots[1], first_lane(mask), what);
     Mbarrier& mbarrier = find_mbarrier(warp, mask & -mask, address, what);
     Counts counts = unpack(mbarrier.bits);
     uint32_t lanes = 0;
@@ -278,13 +276,12 @@ Step mbarrier_tx(Warp& warp, const Inst& inst, uint32_t mask) {
   const bool completes = inst.as<Qualifiers>().complete_tx;
   const char* const what = completes ? "mbarrier.complete_tx" : "mbarrier.expect_tx";
   for_lanes(mask, [&](uint32_t lane) {
-    const uint32_t address =
-        shared_address(warp, inst.slots[0], lane, inst.as<Qualifiers>().space, what);
+    const uint32_t address = address_at(warp, inst, inst.slots[0], lane, what);
     Mbarrier& mbarrier = find_mbarrier(warp, 1u << lane, address, what);
     Counts counts = unpack(mbarrier.bits);
     const int64_t bytes = warp.row<uint32_t>(inst.slots[1].row)[lane];
     add_tx(warp, 1u << lane, address, mbarrier, &counts, completes ? -bytes : bytes, what);
-    observer_of(warp).mbarrier_use(warp, 1u << lane, address);
+    observer_of(warp).tell(&Checker::mbarrier_use, warp, 1u << lane, address);
     update(warp, address, mbarrier, counts);
   });
   return Step::next;
@@ -314,8 +311,7 @@ Step mbarrier_wait(Warp& warp, const Inst& inst, uint32_t mask) {
   Fragment& fragment = *warp.current;
   uint32_t complete = 0;
   for (uint32_t rest = mask; rest != 0;) {
-    const uint32_t address =
-        shared_address(warp, inst.slots[1], first_lane(rest), inst.as<Qualifiers>().space, what);
+    const uint32_t address = address_at(warp, inst, inst.slots[1], first_lane(rest), what);
     const Mbarrier& mbarrier = find_mbarrier(warp, rest & -rest, address, what);
     const uint32_t lanes = lanes_that_agree(warp, inst.slots[1], rest);
     rest &= ~lanes;
@@ -342,15 +338,14 @@ Step mbarrier_wait(Warp& warp, const Inst& inst, uint32_t mask) {
   for (uint32_t rest = mask; rest != 0;) {
     const uint32_t lane = first_lane(rest);
     const uint32_t lanes = lanes_that_agree(warp, inst.slots[1], rest);
-    const uint32_t address =
-        shared_address(warp, inst.slots[1], lane, inst.as<Qualifiers>().space, what);
+    const uint32_t address = address_at(warp, inst, inst.slots[1], lane, what);
     rest &= ~lanes;
     const uint32_t passed = lanes & complete, failed = lanes & ~complete;
     if (passed != 0) {
       observer.mbarrier_wait(warp, passed, address, !qualifiers.relaxed, scope_of(qualifiers),
                              warp.cta->cluster->mbarriers[address].phase);
     }
-    if (failed != 0) observer.mbarrier_use(warp, failed, address);
+    if (failed != 0) observer.tell(&Checker::mbarrier_use, warp, failed, address);
   }
   return Step::next;
 }
@@ -392,9 +387,7 @@ const Row ROWS[] = {
 
 }  // namespace
 
-Section mbarrier_section() {
-  return {"mbarriers", ROWS, std::size(ROWS)};
-}
+const Section sections::MBARRIER{"mbarriers", ROWS};
 
 void complete_tx(Warp& issuer, uint32_t address, uint32_t bytes) {
   if (bytes == 0) return;  // nobody can have waited for it
@@ -435,7 +428,7 @@ uint32_t arrivals_expected(const Mbarrier& mbarrier) {
 
 std::string mbarrier_text(Cluster& cluster, uint32_t address, uint32_t parity) {
   const auto found = cluster.mbarriers.find(address);
-  const std::string waited = ", parity waited for " + std::to_string(parity);
+  const std::string waited = joined(", parity waited for ", parity);
   if (found == cluster.mbarriers.end()) return name_of(cluster, address) + waited;
   const std::string text =
       text_of(cluster, address, found->second) + waited + arrivals_text(found->second);

@@ -1,7 +1,6 @@
 // Loads, stores, and cvta. Addresses are address.h's. It knows nothing of order: what a load acquires
 // is told to the checker with its address.
 #include <atomic>
-#include <iterator>
 #include <type_traits>
 
 #include "common/machine/ops/address.h"
@@ -16,107 +15,66 @@ Step load(Warp& warp, const Inst& inst, uint32_t mask) {
   Addresses a;
   resolve(warp, inst, inst.slots[count], mask, count * sizeof(T), Access::read, "ld", a);
   look_for_poison(warp, inst, mask, a, count * sizeof(T));
-  const auto copy = [&]<class R>(R* d, uint64_t offset) {
-    for_lanes(mask, [&a, d, offset](uint32_t lane) {
-      d[lane] = static_cast<R>(*reinterpret_cast<const T*>(a.at[lane] + offset));
-    });
-  };
   for (uint32_t i = 0; i < count; ++i) {
-    const Slot& d = inst.slots[i];
-    if (d.width == Width::w64) {
-      copy(warp.row<uint64_t>(d.row), i * sizeof(T));
-    } else {
-      copy(warp.row<uint32_t>(d.row), i * sizeof(T));
-    }
+    const Slot& to = inst.slots[i];
+    with_row(warp, to.row, to.width, [&a, mask, offset = i * sizeof(T)]<class R>(R* d) {
+      for_lanes(mask, [&a, d, offset](uint32_t lane) {
+        d[lane] = static_cast<R>(*reinterpret_cast<const T*>(a.at[lane] + offset));
+      });
+    });
   }
   if (order_of(inst) == Order::acquire) std::atomic_thread_fence(std::memory_order_acquire);
   return Step::next;
 }
 
 template <class T>
-class StoresSame final : public SameValue {
- public:
-  StoresSame(Warp& warp, const Inst& inst, const Addresses& a) : warp_(warp), inst_(inst), a_(a) {}
-
-  bool operator()(uint32_t lane) const override {
-    const auto* const there = reinterpret_cast<const T*>(a_.at[lane] + host_delta);
-    for (uint32_t i = 0; i < element_count(inst_); ++i) {
-      if (static_cast<T>(value_of(warp_, inst_.slots[1 + i], lane)) != there[i]) return false;
-    }
-    return true;
-  }
-
-  uint64_t host_delta = 0;  // from an address to the host's
-
- private:
-  Warp& warp_;
-  const Inst& inst_;
-  const Addresses& a_;
-};
-
-template <class T>
 Step store(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint32_t count = element_count(inst);
   Addresses a;
-  StoresSame<T> same(warp, inst, a);
-  resolve(warp, inst, inst.slots[0], mask, count * sizeof(T), Access::write, "st", a, &same,
-          &same.host_delta);
-  if (order_of(inst) == Order::release) std::atomic_thread_fence(std::memory_order_release);
-  const auto copy = [&]<class R>(const R* b, uint64_t offset) {
-    for_lanes(mask, [&a, b, offset](uint32_t lane) {
-      *reinterpret_cast<T*>(a.at[lane] + offset) = static_cast<T>(b[lane]);
-    });
-  };
-  for (uint32_t i = 0; i < count; ++i) {
-    const Slot& b = inst.slots[1 + i];
-    if (b.width == Width::w64) {
-      copy(warp.row<const uint64_t>(b.row), i * sizeof(T));
-    } else {
-      copy(warp.row<const uint32_t>(b.row), i * sizeof(T));
+  uint64_t host_delta = 0;  // from an address to the host's
+  const auto stores_same = [&](uint32_t lane) {
+    const auto* const there = reinterpret_cast<const T*>(a.at[lane] + host_delta);
+    for (uint32_t i = 0; i < count; ++i) {
+      if (static_cast<T>(value_of(warp, inst.slots[1 + i], lane)) != there[i]) return false;
     }
+    return true;
+  };
+  const SameValue same(stores_same);
+  resolve(warp, inst, inst.slots[0], mask, count * sizeof(T), Access::write, "st", a, &same,
+          &host_delta);
+  if (order_of(inst) == Order::release) std::atomic_thread_fence(std::memory_order_release);
+  for (uint32_t i = 0; i < count; ++i) {
+    const Slot& from = inst.slots[1 + i];
+    with_row(warp, from.row, from.width, [&a, mask, offset = i * sizeof(T)](const auto* b) {
+      for_lanes(mask, [&a, b, offset](uint32_t lane) {
+        *reinterpret_cast<T*>(a.at[lane] + offset) = static_cast<T>(b[lane]);
+      });
+    });
   }
   return Step::next;
 }
 
-Handler pick_load(Opcode& opcode) {
-  const AccessQualifiers qualifiers = access_qualifiers(opcode, Order::weak);
-  opcode.set(qualifiers);
-  if (!is_vector_allowed(opcode, qualifiers.count)) return nullptr;
-  switch (opcode.type()) {
-    case Type::s8:
-      return load<int8_t>;
-    case Type::s16:
-      return load<int16_t>;
-    case Type::s32:
-      return load<int32_t>;
-    default:
-      break;
-  }
-  switch (bytes_of(opcode.type())) {
-    case 1:
-      return load<uint8_t>;
-    case 2:
-      return load<uint16_t>;
-    case 4:
-      return load<uint32_t>;
-    default:
-      return load<uint64_t>;
-  }
+// make<T>() for the type of an element in memory.
+Handler for_element(Type type, auto make) {
+  if (type == Type::s8) return make.template operator()<int8_t>();
+  if (type == Type::s16) return make.template operator()<int16_t>();
+  if (type == Type::s32) return make.template operator()<int32_t>();
+  const uint32_t bytes = bytes_of(type);
+  return bytes == 1   ? make.template operator()<uint8_t>()
+         : bytes == 2 ? make.template operator()<uint16_t>()
+         : bytes == 4 ? make.template operator()<uint32_t>()
+                      : make.template operator()<uint64_t>();
 }
-Handler pick_store(Opcode& opcode) {
+// STORES: else it loads.
+template <bool STORES>
+Handler pick_access(Opcode& opcode) {
   const AccessQualifiers qualifiers = access_qualifiers(opcode, Order::weak);
   opcode.set(qualifiers);
   if (!is_vector_allowed(opcode, qualifiers.count)) return nullptr;
-  switch (bytes_of(opcode.type())) {
-    case 1:
-      return store<uint8_t>;
-    case 2:
-      return store<uint16_t>;
-    case 4:
-      return store<uint32_t>;
-    default:
-      return store<uint64_t>;
-  }
+  return for_element(opcode.type(), []<class T>() -> Handler {
+    if constexpr (STORES) return store<T>;
+    return load<T>;
+  });
 }
 
 struct ConversionQualifiers {
@@ -157,13 +115,13 @@ Handler pick_cvta(Opcode& opcode) {
 #define STORE "st" STORE_ORDERS SCOPES SPACES STORE_ORDERS SCOPES HINTS
 
 const Row ROWS[] = {
-    {"ld" LOAD MEMORY_TYPES, "d:x, [a], policy:64?", pick_load, "d = memory at a"},
-    {"ld" LOAD "{.v2,.v4}" MEMORY_TYPES, "{d:x}, [a], policy:64?", pick_load,
+    {"ld" LOAD MEMORY_TYPES, "d:x, [a], policy:64?", pick_access<false>, "d = memory at a"},
+    {"ld" LOAD "{.v2,.v4}" MEMORY_TYPES, "{d:x}, [a], policy:64?", pick_access<false>,
      "d = 2 or 4 elements, 16 bytes at the most"},
-    {"ldu{.global,}" MEMORY_TYPES, "d:x, [a]", pick_load, "d = memory at a"},
-    {"ldu{.global,}{.v2,.v4}" MEMORY_TYPES, "{d:x}, [a]", pick_load, "as ld"},
-    {STORE MEMORY_TYPES, "[a], b:x, policy:64?", pick_store, "memory at a = b"},
-    {STORE "{.v2,.v4}" MEMORY_TYPES, "[a], {b:x}, policy:64?", pick_store,
+    {"ldu{.global,}" MEMORY_TYPES, "d:x, [a]", pick_access<false>, "d = memory at a"},
+    {"ldu{.global,}{.v2,.v4}" MEMORY_TYPES, "{d:x}, [a]", pick_access<false>, "as ld"},
+    {STORE MEMORY_TYPES, "[a], b:x, policy:64?", pick_access<true>, "memory at a = b"},
+    {STORE "{.v2,.v4}" MEMORY_TYPES, "[a], {b:x}, policy:64?", pick_access<true>,
      "memory at a = 2 or 4 elements, 16 bytes at the most"},
     {"cvta{.to,}{.global,.shared,.shared::cta,.shared::cluster,.local,.param,.param::entry,.const}"
      ".u64",
@@ -172,8 +130,6 @@ const Row ROWS[] = {
 
 }  // namespace
 
-Section memory_section() {
-  return {"Loads, stores and addresses", ROWS, std::size(ROWS)};
-}
+const Section sections::MEMORY{"Loads, stores and addresses", ROWS};
 
 }  // namespace machine

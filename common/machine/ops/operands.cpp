@@ -19,10 +19,7 @@ std::string hex(uint64_t value) {
 
 uint32_t lanes_that_agree(Warp& warp, const Slot& slot, uint32_t mask) {
   const uint64_t first = value_of(warp, slot, first_lane(mask));
-  uint32_t same = 0;
-  for_lanes(mask,
-            [&](uint32_t lane) { same |= uint32_t{value_of(warp, slot, lane) == first} << lane; });
-  return same;
+  return lanes_where(mask, [&](uint32_t lane) { return value_of(warp, slot, lane) == first; });
 }
 
 uint32_t shared_address(Warp& warp, const Slot& slot, uint32_t lane, SharedSpace space,

@@ -33,13 +33,6 @@ inline Step no_operation(Warp&, const Inst&, uint32_t) {
 
 // ---- Lanes --------------------------------------------------------------------------------------
 
-inline uint32_t first_lane(uint32_t mask) {
-  return static_cast<uint32_t>(std::countr_zero(mask));
-}
-inline uint32_t lane_count(uint32_t mask) {
-  return static_cast<uint32_t>(std::popcount(mask));
-}
-
 inline uint64_t value_of(Warp& warp, const Slot& slot, uint32_t lane) {
   return slot.width == Width::w64 ? warp.row<uint64_t>(slot.row)[lane]
                                   : warp.row<uint32_t>(slot.row)[lane];
@@ -49,13 +42,9 @@ inline uint32_t immediate(Warp& warp, const Slot& slot, uint32_t mask) {
   return warp.row<uint32_t>(slot.row)[first_lane(mask)];
 }
 inline void set_value(Warp& warp, const Slot& slot, uint32_t mask, uint64_t value) {
-  if (slot.width == Width::w64) {
-    uint64_t* const d = warp.row<uint64_t>(slot.row);
-    for_lanes(mask, [&](uint32_t lane) { d[lane] = value; });
-  } else {
-    uint32_t* const d = warp.row<uint32_t>(slot.row);
-    for_lanes(mask, [&](uint32_t lane) { d[lane] = static_cast<uint32_t>(value); });
-  }
+  with_row(warp, slot.row, slot.width, [mask, value]<class T>(T* d) {
+    for_lanes(mask, [d, value](uint32_t lane) { d[lane] = static_cast<T>(value); });
+  });
 }
 
 // Predicates, as masks of lanes.
@@ -88,22 +77,14 @@ uint32_t shared_address(Warp& warp, const Slot& slot, uint32_t lane, SharedSpace
 
 std::string hex(uint64_t value);  // "0x30400"
 
-// fault() with a sentence made of texts and numbers.
+// fault() with a sentence made of texts and numbers; out of the way of handlers that go on.
 template <class... Parts>
-[[noreturn]] void stop_as(const Rule& rule, Warp& warp, uint32_t mask, const Parts&... parts) {
-  std::string text;
-  const auto add = [&text](const auto& part) {
-    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(part)>>) {
-      text += std::to_string(part);
-    } else {
-      text += part;
-    }
-  };
-  (add(parts), ...);
-  fault(warp, mask, text, rule);
+[[noreturn, gnu::cold, gnu::noinline]] void stop_as(const Rule& rule, Warp& warp, uint32_t mask,
+                                                    const Parts&... parts) {
+  fault(warp, mask, joined(parts...), rule);
 }
 template <class... Parts>
-[[noreturn]] void stop(Warp& warp, uint32_t mask, const Parts&... parts) {
+[[noreturn, gnu::cold, gnu::noinline]] void stop(Warp& warp, uint32_t mask, const Parts&... parts) {
   stop_as(rule::ILLEGAL, warp, mask, parts...);
 }
 

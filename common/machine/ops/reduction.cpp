@@ -30,17 +30,9 @@ void reduce(std::byte* to, const std::byte* from) {
       if (sum == sum) return sum;
       if constexpr (std::is_same_v<T, float>) return std::bit_cast<float>(F32_NAN);
       return old != old ? old : operand;
-    } else if constexpr (OP == Reduction::add) {  // wraps around
-      using Wrapping = std::make_unsigned_t<T>;
-      return static_cast<T>(static_cast<Wrapping>(old) + static_cast<Wrapping>(operand));
+    } else {
+      return reduced(OP, old, operand);
     }
-    if constexpr (OP == Reduction::min) return std::min(old, operand);
-    if constexpr (OP == Reduction::max) return std::max(old, operand);
-    if constexpr (OP == Reduction::inc) return old >= operand ? 0 : old + 1;
-    if constexpr (OP == Reduction::dec) return old == 0 || old > operand ? operand : old - 1;
-    if constexpr (OP == Reduction::bit_and) return old & operand;
-    if constexpr (OP == Reduction::bit_or) return old | operand;
-    if constexpr (OP == Reduction::bit_xor) return old ^ operand;
   });
 }
 
@@ -80,16 +72,11 @@ void add_ftz(std::byte* to, const std::byte* from) {
 
 template <class T>
 Reducer integer_reducer(Reduction op) {
-  constexpr Reducer REDUCERS[] = {nullptr,
-                                  reduce<T, Reduction::add>,
-                                  reduce<T, Reduction::min>,
-                                  reduce<T, Reduction::max>,
-                                  reduce<T, Reduction::inc>,
-                                  reduce<T, Reduction::dec>,
-                                  reduce<T, Reduction::bit_and>,
-                                  reduce<T, Reduction::bit_or>,
-                                  reduce<T, Reduction::bit_xor>};
-  const bool wraps = op == Reduction::inc || op == Reduction::dec;
+  using enum Reduction;
+  constexpr Reducer REDUCERS[] = {
+      nullptr,        reduce<T, add>,     reduce<T, min>,    reduce<T, max>,    reduce<T, inc>,
+      reduce<T, dec>, reduce<T, bit_and>, reduce<T, bit_or>, reduce<T, bit_xor>};
+  const bool wraps = op == inc || op == dec;
   return wraps && !std::is_same_v<T, uint32_t> ? nullptr : REDUCERS[static_cast<size_t>(op)];
 }
 

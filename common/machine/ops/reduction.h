@@ -1,14 +1,67 @@
-// What cp.reduce.async.bulk and red.async do to memory, one element at a time.
+// What atom, red, redux, cp.reduce.async.bulk and red.async make of two elements.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include "common/machine/code/isa.h"
 
 #include "common/machine/ops/tensor_map.h"
 
 namespace machine {
 
-enum class Reduction : uint8_t { none, add, min, max, inc, dec, bit_and, bit_or, bit_xor };
+enum class Reduction : uint8_t {
+  none,
+  add,
+  min,
+  max,
+  inc,
+  dec,
+  bit_and,
+  bit_or,
+  bit_xor,
+  exch,
+  cas
+};
+constexpr std::string_view REDUCTIONS[] = {"",     ".add", ".min", ".max",  ".inc", ".dec",
+                                           ".and", ".or",  ".xor", ".exch", ".cas"};
+// The one that the opcode names.
+inline Reduction reduction_of(const Opcode& opcode) {
+  for (size_t i = 1; i < std::size(REDUCTIONS); ++i) {
+    if (opcode.has(REDUCTIONS[i])) return static_cast<Reduction>(i);
+  }
+  return Reduction::none;
+}
+
+// Of integers: what takes the place of `old`, but for cas.
+template <class T>
+inline T reduced(Reduction op, T old, T operand) {
+  switch (op) {
+    case Reduction::add: {  // wraps around
+      using Wrapping = std::make_unsigned_t<T>;
+      return static_cast<T>(static_cast<Wrapping>(old) + static_cast<Wrapping>(operand));
+    }
+    case Reduction::min:
+      return std::min(old, operand);
+    case Reduction::max:
+      return std::max(old, operand);
+    case Reduction::inc:
+      return old >= operand ? T{0} : static_cast<T>(old + 1);
+    case Reduction::dec:
+      return old == 0 || old > operand ? operand : static_cast<T>(old - 1);
+    case Reduction::bit_and:
+      return old & operand;
+    case Reduction::bit_or:
+      return old | operand;
+    case Reduction::bit_xor:
+      return old ^ operand;
+    default:
+      return operand;
+  }
+}
 
 // Combines one element at `to` with the one at `from`; atomic, since CTAs run on several threads.
 using Reducer = void (*)(std::byte* to, const std::byte* from);

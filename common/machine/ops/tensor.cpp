@@ -7,49 +7,11 @@
 #include <utility>
 
 #include "common/machine/code/isa.h"
-#include "common/machine/ops/matrix.h"
-#include "common/machine/ops/operands.h"
+#include "common/machine/ops/product.h"
 #include "common/machine/run/observer.h"
 
 namespace machine {
 namespace {
-
-MatrixType matrix_type(Type type) {
-  switch (type) {
-    case Type::f16:
-      return MatrixType::F16;
-    case Type::tf32:
-      return MatrixType::TF32;
-    case Type::e4m3:
-      return MatrixType::E4M3;
-    case Type::e5m2:
-      return MatrixType::E5M2;
-    case Type::s8:
-      return MatrixType::S8;
-    case Type::u8:
-      return MatrixType::U8;
-    default:
-      return MatrixType::BF16;
-  }
-}
-
-AccumulatorType accumulator_type(Type type) {
-  if (type == Type::f16) return AccumulatorType::F16;
-  return type == Type::s32 ? AccumulatorType::S32 : AccumulatorType::F32;
-}
-
-uint32_t* row_of(Warp& warp, const Slot& slot) {
-  return warp.row<uint32_t>(slot.row);
-}
-
-// The decimal behind `letter` in a shape such as .m64n256k16.
-uint32_t extent(std::string_view shape, char letter) {
-  uint32_t value = 0;
-  for (size_t at = shape.find(letter) + 1; at < shape.size() && std::isdigit(shape[at]); ++at) {
-    value = value * 10 + (shape[at] - '0');
-  }
-  return value;
-}
 
 // ---- What was never written ----------------------------------------------------------------------
 
@@ -76,16 +38,15 @@ void matrix_rows(Warp& warp, const Slot& base, uint32_t count, Access access, co
   const uint32_t lanes = count == 4 ? FULL : (1u << 8 * count) - 1;
   uint32_t addresses[LANES] = {};
   for_lanes(lanes, [&](uint32_t lane) {
-    const uint64_t address = base.width == Width::w64 ? warp.row<uint64_t>(base.row)[lane]
-                                                      : warp.row<uint32_t>(base.row)[lane];
-    addresses[lane] = static_cast<uint32_t>(address) + static_cast<uint32_t>(base.offset);
+    addresses[lane] =
+        static_cast<uint32_t>(value_of(warp, base, lane)) + static_cast<uint32_t>(base.offset);
   });
-  if (warp.cta->cluster->checker) {
-    warp.cta->cluster->checker->shared_access(warp, lanes, addresses, ROW_BYTES, access);
-  }
+  const SameValue* const never_same = nullptr;
+  observer_of(warp).tell(&Checker::shared_access, warp, lanes, addresses, ROW_BYTES, access,
+                         never_same);
   for_lanes(lanes, [&](uint32_t lane) {
     if (addresses[lane] % ROW_BYTES != 0) {
-      fault(warp, 1u << lane, std::string(what) + " of a row that is not aligned to 16 bytes.");
+      stop(warp, 1u << lane, what, " of a row that is not aligned to 16 bytes.");
     }
     chunks[lane] = reinterpret_cast<uint8_t*>(
         shared_bytes(warp, 1u << lane, addresses[lane], ROW_BYTES, what));
@@ -93,7 +54,8 @@ void matrix_rows(Warp& warp, const Slot& base, uint32_t count, Access access, co
   if (access == Access::write || !looks_for_poison(warp)) return;
   for_lanes(lanes, [&](uint32_t lane) {
     if (!has_poison(chunks[lane], ROW_BYTES)) return;
-    warp.cta->cluster->checker->never_written(warp, 1u << lane, SHARED_WINDOW | addresses[lane]);
+    observer_of(warp).tell(&Checker::never_written, warp, 1u << lane,
+                           SHARED_WINDOW | addresses[lane]);
   });
 }
 
@@ -133,23 +95,6 @@ Step movmatrix(Warp& warp, const Inst& inst, uint32_t) {
 
 // ---- mma.sync -----------------------------------------------------------------------------------
 
-struct ProductQualifiers {
-  MatrixType a : 4, b : 4;
-  AccumulatorType accumulator : 2;
-  bool saturates : 1;
-  bool a_in_registers : 1;  // of wgmma
-  uint16_t size;            // k of mma, n of wgmma
-};
-
-ProductQualifiers product_qualifiers(const Opcode& opcode) {
-  ProductQualifiers qualifiers{};
-  qualifiers.accumulator = accumulator_type(opcode.type(0));
-  qualifiers.a = matrix_type(opcode.type(1));
-  qualifiers.b = matrix_type(opcode.type(2));
-  qualifiers.saturates = opcode.has(".satfinite");
-  return qualifiers;
-}
-
 Step mma_sync(Warp& warp, const Inst& inst, uint32_t) {
   const auto of = inst.as<ProductQualifiers>();
   const Mma shape = {of.a, of.b, of.accumulator, of.size, of.saturates};
@@ -160,29 +105,6 @@ Step mma_sync(Warp& warp, const Inst& inst, uint32_t) {
   mma(shape, rows, rows + d_count, rows + d_count + a_count, rows + d_count + a_count + b_count);
   warp.multiplies = true;
   return Step::next;
-}
-
-// m8n8k16 in integers: the upper half of m16n8k16.
-Step mma_sync_m8(Warp& warp, const Inst& inst, uint32_t) {
-  const auto of = inst.as<ProductQualifiers>();
-  const Mma shape = {of.a, of.b, AccumulatorType::S32, 16, of.saturates};
-  static const uint32_t ZEROS[LANES] = {};
-  uint32_t lower[2][LANES];
-  uint32_t* rows[6] = {};
-  for (uint32_t i = 0; i < std::size(rows); ++i) rows[i] = row_of(warp, inst.slots[i]);
-  uint32_t* const d[4] = {rows[0], rows[1], lower[0], lower[1]};
-  const uint32_t* const a[2] = {rows[2], ZEROS};
-  const uint32_t* const b[1] = {rows[3]};
-  const uint32_t* const c[4] = {rows[4], rows[5], ZEROS, ZEROS};
-  mma(shape, d, a, b, c);
-  warp.multiplies = true;
-  return Step::next;
-}
-
-Handler pick_mma_m8(Opcode& opcode) {
-  opcode.convergent = true;
-  opcode.set(product_qualifiers(opcode));
-  return mma_sync_m8;
 }
 
 Handler pick_mma(Opcode& opcode) {
@@ -196,26 +118,6 @@ Handler pick_mma(Opcode& opcode) {
     return nullptr;
   }
   return bytes == 16 || bytes == 32 ? mma_sync : nullptr;
-}
-
-struct DoubleShape {
-  uint16_t m, k;
-};
-
-Step mma_sync_f64(Warp& warp, const Inst& inst, uint32_t) {
-  double* rows[20] = {};  // 4 of D, 8 of A, 4 of B and 4 of C at most
-  for (uint32_t i = 0; i < inst.slot_count; ++i) rows[i] = warp.row<double>(inst.slots[i].row);
-  const auto [m, k] = inst.as<DoubleShape>();
-  double** const a = rows + m / 4;
-  mma_f64(m, k, rows, a, a + m * k / 32, a + m * k / 32 + k / 4);
-  return Step::next;
-}
-
-Handler pick_mma_f64(Opcode& opcode) {
-  opcode.convergent = true;
-  opcode.set(DoubleShape{static_cast<uint16_t>(extent(opcode.group[0], 'm')),
-                         static_cast<uint16_t>(extent(opcode.group[0], 'k'))});
-  return mma_sync_f64;
 }
 
 // ---- wgmma --------------------------------------------------------------------------------------
@@ -271,14 +173,11 @@ void check_inside(Warp& warp, const MatrixView& view, uint64_t descriptor, int f
   const Cta& cta = *warp.cta;
   if (view.inside(first, count, SMEM_BASE, SMEM_BASE + cta.smem_bytes)) return;
   const Segment reads = view.extent(first, count);
-  fault(warp, FULL,
-        std::string("wgmma reads ") + operand + " from shared offset " +
-            std::to_string(reads.address) + " to " + std::to_string(reads.address + reads.bytes) +
-            ", but the CTA's shared memory is from " + std::to_string(SMEM_BASE) + " to " +
-            std::to_string(SMEM_BASE + cta.smem_bytes) +
-            ": look at the descriptor's start address, LBO and SBO: " +
-            descriptor_text(descriptor) + ".",
-        rule::OUT_OF_BOUNDS);
+  stop_as(rule::OUT_OF_BOUNDS, warp, FULL, "wgmma reads ", operand, " from shared offset ",
+          reads.address, " to ", reads.address + reads.bytes,
+          ", but the CTA's shared memory is from ", SMEM_BASE, " to ", SMEM_BASE + cta.smem_bytes,
+          ": look at the descriptor's start address, LBO and SBO: ", descriptor_text(descriptor),
+          ".");
 }
 
 // What a warp's part of an operation reads; before it does.
@@ -292,8 +191,8 @@ void look_for_poison(Warp& warp, uint32_t pc, const MatrixView& view, int first,
     Fragment at;
     at.pc = pc;
     Fragment* const before = std::exchange(warp.current, &at);
-    warp.cta->cluster->checker->never_written(
-        warp, FULL, SHARED_WINDOW | warp.cta->rank << RANK_SHIFT | segment.address);
+    observer_of(warp).tell(&Checker::never_written, warp, FULL,
+                           SHARED_WINDOW | warp.cta->rank << RANK_SHIFT | segment.address);
     warp.current = before;
     return;
   }
@@ -383,11 +282,8 @@ Step wgmma_mma_async(Warp& warp, const Inst& inst, uint32_t) {
   Cta& cta = *warp.cta;
   const uint32_t index = warp.index / WARPS, member = warp.index % WARPS;
   if (index * WARPS + WARPS > cta.warps.size()) {
-    fault(warp, FULL,
-          "wgmma needs a whole warpgroup, but the CTA has only " +
-              std::to_string(cta.warps.size()) +
-              " warps: launch a multiple of 128 "
-              "threads.");
+    stop(warp, FULL, "wgmma needs a whole warpgroup, but the CTA has only ", cta.warps.size(),
+         " warps: launch a multiple of 128 threads.");
   }
   Warpgroup& group = cta.warpgroups[index];
   warp.multiplies = true;
@@ -400,10 +296,10 @@ Step wgmma_mma_async(Warp& warp, const Inst& inst, uint32_t) {
   }
   WgmmaOp& op = group.ops[number - group.first];
   if (op.inst != &inst) {
-    fault(warp, FULL,
-          "The warps of a warpgroup must execute the same wgmma.mma_async, but another of them is "
-          "at " +
-              cta.cluster->grid->program->place(op.pc) + ".");
+    stop(warp, FULL,
+         "The warps of a warpgroup must execute the same wgmma.mma_async, but another of them is "
+         "at ",
+         cta.cluster->grid->program->place(op.pc), ".");
   }
   op.issued |= 1u << member;
   op.group[member] = group.committed[member] + 1;
@@ -435,11 +331,6 @@ Handler pick_wgmma(Opcode& opcode) {
   opcode.set(qualifiers);
   const bool right_k = static_cast<int>(extent(opcode.group[0], 'k')) == wgmma_k(qualifiers.a);
   return right_k && n % 8 == 0 && n >= 8 && n <= 256 ? wgmma_mma_async : nullptr;
-}
-
-Step wgmma_fence(Warp& warp, const Inst&, uint32_t) {
-  observer_of(warp).wgmma_fence(warp);
-  return Step::next;
 }
 
 Step wgmma_commit_group(Warp& warp, const Inst&, uint32_t) {
@@ -508,10 +399,6 @@ const Row ROWS[] = {
     {"mma.sync.aligned{.m16n8k4,.m16n8k8,.m16n8k16,.m16n8k32}.row.col{.satfinite,}{.f32,.f16,.s32}"
      "{.bf16,.f16,.tf32,.e4m3,.e5m2,.s8,.u8}{.bf16,.f16,.tf32,.e4m3,.e5m2,.s8,.u8}{.f32,.f16,.s32}",
      "{d:32}, {a:32}, {b:32}, {c:32}", pick_mma, "D = A * B + C on one warp"},
-    {"mma.sync.aligned.m8n8k16.row.col{.satfinite,}.s32{.s8,.u8}{.s8,.u8}.s32",
-     "{d:32}, {a:32}, {b:32}, {c:32}", pick_mma_m8, "the same with 8 rows"},
-    {"mma.sync.aligned{.m8n8k4,.m16n8k4,.m16n8k8,.m16n8k16}.row.col{.rn,}.f64.f64.f64.f64",
-     "{d:64}, {a:64}, {b:64}, {c:64}", pick_mma_f64, "D = A * B + C in double precision"},
     {"wgmma.mma_async.sync.aligned{" SHAPES_N("k16") "}{.f32,.f16}{.bf16,.f16}{.bf16,.f16}",
      WGMMA_OPERANDS, pick_wgmma, "D = A * B + D on a warpgroup, asynchronously"},
     {"wgmma.mma_async.sync.aligned{" SHAPES_N("k8") "}.f32.tf32.tf32", WGMMA_OPERANDS, pick_wgmma,
@@ -521,7 +408,7 @@ const Row ROWS[] = {
     {"wgmma.mma_async.sync.aligned{" SHAPES_N("k32") "}{.satfinite,}.s32{.s8,.u8}{.s8,.u8}"
                                                      "{.satfinite,}",
      WGMMA_OPERANDS, pick_wgmma, "the same in integers"},
-    {"wgmma.fence.sync.aligned", "", together<wgmma_fence>,
+    {"wgmma.fence.sync.aligned", "", together<tells<&Checker::wgmma_fence>>,
      "order accesses to registers before wgmma.mma_async"},
     {"wgmma.commit_group.sync.aligned", "", together<wgmma_commit_group>,
      "make a group of what was issued"},
@@ -568,8 +455,6 @@ bool finish_next_wgmma(Cta& cta) {
   return false;
 }
 
-Section tensor_section() {
-  return {"Matrices", ROWS, std::size(ROWS)};
-}
+const Section sections::TENSOR{"Matrices", ROWS};
 
 }  // namespace machine

@@ -1,7 +1,6 @@
 // Tensor copies (TMA): the box that an instruction names, checked, and moved in either direction. It
 // knows nothing of how boxes lie in memory (tensor_box.h).
 #include <algorithm>
-#include <iterator>
 
 #include "common/machine/ops/async.h"
 #include "common/machine/ops/tensor_box.h"
@@ -236,8 +235,6 @@ const Row ROWS[] = {
 
 }  // namespace
 
-Section tensor_copy_section() {
-  return {"Tensor copies", ROWS, std::size(ROWS)};
-}
+const Section sections::TENSOR_COPY{"Tensor copies", ROWS};
 
 }  // namespace machine

@@ -3,7 +3,6 @@
 #include "common/machine/ops/warp.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "common/machine/run/observer.h"
 
@@ -11,8 +10,9 @@ namespace machine {
 namespace {
 
 Step warp_sync(Warp& warp, const Inst& inst, uint32_t mask) {
-  return for_members(warp, inst.slots[0], mask,
-                     [&](uint32_t lanes) { observer_of(warp).warp_sync(warp, lanes); });
+  return for_members(warp, inst.slots[0], mask, [&](uint32_t lanes) {
+    observer_of(warp).tell(&Checker::warp_sync, warp, lanes);
+  });
 }
 
 // d|p, members
@@ -148,21 +148,17 @@ void check_warpgroup_sets_registers(Warp& warp, uint32_t mask) {
 }
 
 std::string registers_text(const Warp& warp, uint32_t count) {
-  const Grid& grid = *warp.cta->cluster->grid;
+  const Grid& grid = grid_of(warp);
   const uint32_t all = grid.registers * LANES * grid.warps_per_cta;
   uint32_t given = 0;
   for (const Warp& other : warp.cta->warps) given += other.registers * LANES;
-  return std::to_string(count) + " registers a thread: it has " + std::to_string(warp.registers) +
-         ", and of the CTA's " + std::to_string(all) + " (" + std::to_string(grid.registers) +
-         " for each of " + std::to_string(grid.warps_per_cta * LANES) + " threads) " +
-         std::to_string(all - given) + " are free, where a warp needs " +
-         std::to_string((count - warp.registers) * LANES) +
-         " more. setmaxnreg.dec in other warps frees some; the sum over all warps must not be "
-         "more than the CTA has";
+  return joined(count, " registers a thread: it has ", warp.registers, ", and of the CTA's ", all,
+                " (", grid.registers, " for each of ", grid.warps_per_cta * LANES, " threads) ",
+                all - given, " are free, where a warp needs ", (count - warp.registers) * LANES,
+                " more. setmaxnreg.dec in other warps frees some; the sum over all warps must not "
+                "be more than the CTA has");
 }
 
-Section warp_section() {
-  return {"Lanes, warps and CTAs together", ROWS, std::size(ROWS)};
-}
+const Section sections::WARP{"Lanes, warps and CTAs together", ROWS};
 
 }  // namespace machine

@@ -15,10 +15,6 @@ Dim3 unravel(uint64_t index, const Dim3& size) {
           static_cast<uint32_t>(index / size.x / size.y)};
 }
 
-const Grid& grid_of(const Warp& warp) {
-  return *warp.cta->cluster->grid;
-}
-
 Dim3 thread_at(const Warp& warp, uint32_t lane) {
   return unravel(warp.index * LANES + lane, grid_of(warp).config.block);
 }
@@ -88,16 +84,12 @@ const SpecialRegister SPECIALS[] = {
 };
 
 void fill_row(Warp& warp, uint32_t row, Width width, uint32_t lane, uint64_t value) {
-  if (width == Width::w64) {
-    warp.row<uint64_t>(row)[lane] = value;
-  } else {
-    warp.row<uint32_t>(row)[lane] = static_cast<uint32_t>(value);
-  }
+  with_row(warp, row, width, [=]<class T>(T* d) { d[lane] = static_cast<T>(value); });
 }
 
 void set_up_warp(Warp& warp) {
-  const Program& program = *warp.cta->cluster->grid->program;
-  const Grid& grid = *warp.cta->cluster->grid;
+  const Grid& grid = grid_of(warp);
+  const Program& program = *grid.program;
   const uint32_t first = warp.index * LANES;
   const uint32_t threads = std::min(LANES, grid.threads_per_cta - first);
   warp.live = threads == LANES ? FULL : (1u << threads) - 1;

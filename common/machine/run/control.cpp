@@ -1,17 +1,12 @@
-// Branches, calls, exits, printf and assert: what moves the lanes of a warp to other places of the
-// kernel. It knows nothing of when a warp runs.
-#include <algorithm>
-#include <cstdio>
-#include <iterator>
+// Branches and exits: what moves the lanes of a warp to other places of the kernel. Calls are in
+// ops/rare/calls.cpp. It knows nothing of when a warp runs.
+#include "common/machine/run/control.h"
 
 #include "common/machine/ops/barrier.h"
 #include "common/machine/ops/operands.h"
 
 namespace machine {
 
-namespace {
-
-// Parts the fragment: `mask` goes on at pc. The current fragment is no more known afterwards.
 void go(Warp& warp, uint32_t mask, uint32_t pc) {
   Fragment& fragment = *warp.current;
   if (mask == fragment.mask) {
@@ -26,13 +21,6 @@ void go(Warp& warp, uint32_t mask, uint32_t pc) {
   warp.current = nullptr;
 }
 
-Step branch(Warp& warp, const Inst& inst, uint32_t mask) {
-  if (mask != warp.current->mask) ++warp.current->pc;  // of the lanes that do not take it
-  go(warp, mask, inst.target);
-  return Step::jump;
-}
-
-// Lanes go where their row says; those that agree stay together.
 void go_by_lane(Warp& warp, uint32_t mask, const uint32_t* targets) {
   const Fragment from = *warp.current;
   warp.fragments.erase(warp.fragments.begin() + (warp.current - warp.fragments.data()));
@@ -43,13 +31,15 @@ void go_by_lane(Warp& warp, uint32_t mask, const uint32_t* targets) {
     part.mask = lanes;
   };
   if (from.mask != mask) add(from.pc + 1, from.mask & ~mask);
-  while (mask != 0) {
-    const uint32_t target = targets[std::countr_zero(mask)];
-    uint32_t same = 0;
-    for_lanes(mask, [&](uint32_t lane) { same |= uint32_t{targets[lane] == target} << lane; });
-    add(target, same);
-    mask &= ~same;
-  }
+  for_groups(mask, [targets](uint32_t lane) { return targets[lane]; }, add);
+}
+
+namespace {
+
+Step branch(Warp& warp, const Inst& inst, uint32_t mask) {
+  if (mask != warp.current->mask) ++warp.current->pc;  // of the lanes that do not take it
+  go(warp, mask, inst.target);
+  return Step::jump;
 }
 
 // brx.idx: slots behind the index are the targets.
@@ -58,7 +48,7 @@ Step branch_table(Warp& warp, const Inst& inst, uint32_t mask) {
   uint32_t targets[LANES] = {};
   for_lanes(mask, [&](uint32_t lane) {
     if (index[lane] + 1 >= inst.slot_count) {
-      fault(warp, 1u << lane, "brx.idx has no target " + std::to_string(index[lane]) + ".");
+      stop(warp, 1u << lane, "brx.idx has no target ", index[lane], ".");
     }
     targets[lane] = inst.slots[1 + index[lane]].row;
   });
@@ -82,131 +72,6 @@ Step trap(Warp& warp, const Inst&, uint32_t mask) {
   fault(warp, mask, "The kernel ran into a trap instruction.", rule::TRAP);
 }
 
-std::byte* local_of(Warp& warp, uint32_t lane, uint32_t offset) {
-  return warp.local + size_t{lane} * warp.cta->cluster->grid->program->local_bytes + offset;
-}
-
-const Program& program_of(const Warp& warp) {
-  return *warp.cta->cluster->grid->program;
-}
-
-void copy_params(Warp& warp, uint32_t first, uint32_t count, uint32_t mask) {
-  for (uint32_t i = 0; i < count; ++i) {
-    const ParamCopy& copy = program_of(warp).param_copies[first + i];
-    for_lanes(mask, [&](uint32_t lane) {
-      std::memcpy(local_of(warp, lane, copy.to), local_of(warp, lane, copy.from), copy.bytes);
-    });
-  }
-}
-
-// A function that a lane is in already keeps its registers and parameters on the lane's stack: they
-// have one place each, which the call is given.
-void save(Warp& warp, uint32_t lane, const Callable& callee) {
-  constexpr size_t MOST_WORDS = 1 << 17;
-  std::vector<uint64_t>& stack = warp.saved[lane];
-  for (const Variable& variable : callee.function->variables) {
-    if (variable.space != Space::local) continue;
-    refuse(warp, "'" + callee.function->name +
-                     "' calls itself and has variables in local memory (" + variable.name +
-                     "), which the machine has once a thread.");
-  }
-  if (stack.size() > MOST_WORDS) {
-    fault(warp, 1u << lane,
-          "'" + callee.function->name +
-              "' calls itself without end: a thread's stack has 1 MiB here.");
-  }
-  for (const Slot& slot : callee.registers) {
-    if (slot.width == Width::pred) {
-      stack.push_back(warp.pred(slot.row) >> lane & 1);
-    } else {
-      stack.push_back(slot.width == Width::w64 ? warp.row<uint64_t>(slot.row)[lane]
-                                               : warp.row<uint32_t>(slot.row)[lane]);
-    }
-  }
-  const std::byte* const locals = local_of(warp, lane, callee.locals.from);
-  stack.resize(stack.size() + callee.locals.bytes / 8);
-  if (callee.locals.bytes != 0) {
-    std::memcpy(stack.data() + stack.size() - callee.locals.bytes / 8, locals, callee.locals.bytes);
-  }
-  stack.push_back(warp.row<uint32_t>(callee.return_row)[lane]);
-  stack.push_back(callee.start);
-}
-
-// Back to what save() kept, if the function was called by itself; else the lane is no more in it.
-void restore(Warp& warp, uint32_t lane, const Callable& callee) {
-  std::vector<uint64_t>& stack = warp.saved[lane];
-  uint32_t& back = warp.row<uint32_t>(callee.return_row)[lane];
-  if (stack.empty() || stack.back() != callee.start) {
-    back = 0;
-    return;
-  }
-  stack.pop_back();
-  back = static_cast<uint32_t>(stack.back());
-  stack.pop_back();
-  const size_t words = callee.locals.bytes / 8;
-  if (words != 0) {
-    std::memcpy(local_of(warp, lane, callee.locals.from), stack.data() + stack.size() - words,
-                callee.locals.bytes);
-  }
-  stack.resize(stack.size() - words);
-  for (size_t i = callee.registers.size(); i-- > 0; stack.pop_back()) {
-    const Slot& slot = callee.registers[i];
-    if (slot.width == Width::pred) {
-      uint32_t& row = warp.pred(slot.row);
-      row = (row & ~(1u << lane)) | static_cast<uint32_t>(stack.back()) << lane;
-    } else if (slot.width == Width::w64) {
-      warp.row<uint64_t>(slot.row)[lane] = stack.back();
-    } else {
-      warp.row<uint32_t>(slot.row)[lane] = static_cast<uint32_t>(stack.back());
-    }
-  }
-}
-
-// What a call does but for the jump; its arguments are copied from `first` of the copies on.
-void enter(Warp& warp, uint32_t lanes, const Callable& callee, uint32_t first, uint32_t count) {
-  uint32_t* const back = warp.row<uint32_t>(callee.return_row);
-  const uint32_t pc = warp.current->pc + 1;
-  for_lanes(lanes, [&](uint32_t lane) {
-    if (back[lane] != 0) save(warp, lane, callee);
-  });
-  copy_params(warp, first, count, lanes);
-  for_lanes(lanes, [&](uint32_t lane) { back[lane] = pc; });
-}
-
-// Calls f(lanes, index of the function, first of its copies) for the lanes of each function that is
-// pointed to.
-template <class F>
-void for_pointers(Warp& warp, const Inst& inst, uint32_t mask, F&& f) {
-  const uint64_t* const pointers = warp.row<uint64_t>(inst.op[0]);
-  const auto& copies = program_of(warp).indirect_copies[inst.target];
-  while (mask != 0) {
-    const uint64_t pointer = pointers[std::countr_zero(mask)];
-    uint32_t lanes = 0;
-    for_lanes(mask, [&](uint32_t lane) { lanes |= uint32_t{pointers[lane] == pointer} << lane; });
-    const auto index = static_cast<uint32_t>(pointer & ~WINDOW_MASK) - 1;
-    const auto found = copies.find(index);
-    if ((pointer & WINDOW_MASK) != FUNCTION_WINDOW || found == copies.end()) {
-      fault(warp, lanes,
-            "call: " + hex(pointer) + " points to no function with these parameters and results.");
-    }
-    f(lanes, index, found->second);
-    mask &= ~lanes;
-  }
-}
-
-template <class T>
-T argument(Warp& warp, const Inst& inst, uint32_t lane, uint32_t i) {
-  const Program& program = *warp.cta->cluster->grid->program;
-  T value{};
-  std::memcpy(&value, local_of(warp, lane, program.param_copies[inst.mods + i].from), sizeof value);
-  return value;
-}
-
-const char* text_at(Warp& warp, uint32_t lane, uint64_t address) {
-  check_global(warp, lane, address, 1, "the text of printf or assert");
-  return reinterpret_cast<const char*>(address);
-}
-
 const Row ROWS[] = {
     {"bra{.uni,}", "*", always<branch>, "go to a label"},
     {"brx.idx{.uni,}", "*", always<branch_table>, "go to the label that the index picks"},
@@ -220,113 +85,14 @@ const Row ROWS[] = {
 
 }  // namespace
 
-Section control_section() {
-  return {"Control", ROWS, std::size(ROWS)};
-}
-
-Step Control::call(Warp& warp, const Inst& inst, uint32_t mask) {
-  const Callable& callee = program_of(warp).callables[inst.op[0]];
-  enter(warp, mask, callee, inst.mods, inst.slot_count);
-  if (mask != warp.current->mask) ++warp.current->pc;  // of the lanes that do not call
-  go(warp, mask, callee.start);
-  return Step::jump;
-}
-
-Step Control::call_indirect(Warp& warp, const Inst& inst, uint32_t mask) {
-  uint32_t targets[LANES] = {};
-  for_pointers(warp, inst, mask, [&](uint32_t lanes, uint32_t index, uint32_t first) {
-    const Callable& callee = program_of(warp).callables[index];
-    enter(warp, lanes, callee, first, inst.slot_count);
-    for_lanes(lanes, [&](uint32_t lane) { targets[lane] = callee.start; });
-  });
-  go_by_lane(warp, mask, targets);
-  return Step::jump;
-}
-
-Step Control::results(Warp& warp, const Inst& inst, uint32_t mask) {
-  copy_params(warp, inst.mods, inst.slot_count, mask);
-  return Step::next;
-}
-
-Step Control::results_indirect(Warp& warp, const Inst& inst, uint32_t mask) {
-  for_pointers(warp, inst, mask, [&](uint32_t lanes, uint32_t, uint32_t first) {
-    copy_params(warp, first, inst.slot_count, lanes);
-  });
-  return Step::next;
-}
-
-Step Control::leave(Warp& warp, const Inst& inst, uint32_t mask) {
-  const Callable& callee = program_of(warp).callables[inst.op[0]];
-  uint32_t targets[LANES];
-  std::memcpy(targets, warp.row<uint32_t>(callee.return_row), sizeof targets);
-  for_lanes(mask, [&](uint32_t lane) { restore(warp, lane, callee); });
-  go_by_lane(warp, mask, targets);
-  return Step::jump;
-}
-
-// vprintf(format, values): each value is aligned to its size; a float comes as a double.
-Step Control::printf(Warp& warp, const Inst& inst, uint32_t mask) {
-  for_lanes(mask, [&](uint32_t lane) {
-    const char* at = text_at(warp, lane, argument<uint64_t>(warp, inst, lane, 0));
-    uint64_t values = argument<uint64_t>(warp, inst, lane, 1) & ~WINDOW_MASK;
-    std::string text;
-    while (*at != '\0') {
-      if (*at != '%' || at[1] == '%') {
-        text += *at;
-        at += *at == '%' ? 2 : 1;
-        continue;
-      }
-      const size_t length = std::strcspn(at, "diouxXeEfFgGaAcsp") + 1;
-      std::string spec(at, std::min(length, std::strlen(at)));
-      at += spec.size();
-      const char kind = spec.back();
-      const bool is_double = std::strchr("eEfFgGaA", kind) != nullptr;
-      const bool wide = is_double || kind == 's' || kind == 'p' ||
-                        spec.find('l') != std::string::npos || spec.find('z') != std::string::npos;
-      const uint32_t bytes = wide ? 8 : 4;
-      values = (values + bytes - 1) / bytes * bytes;
-      uint64_t bits = 0;
-      std::memcpy(&bits, local_of(warp, lane, static_cast<uint32_t>(values)), bytes);
-      values += bytes;
-      char buffer[512];
-      if (is_double) {
-        std::snprintf(buffer, sizeof buffer, spec.c_str(), std::bit_cast<double>(bits));
-      } else if (kind == 's') {
-        std::snprintf(buffer, sizeof buffer, spec.c_str(), text_at(warp, lane, bits));
-      } else if (wide) {
-        std::snprintf(buffer, sizeof buffer, spec.c_str(), bits);
-      } else {
-        std::snprintf(buffer, sizeof buffer, spec.c_str(), static_cast<uint32_t>(bits));
-      }
-      text += buffer;
-    }
-    std::fputs(text.c_str(), stdout);
-  });
-  return Step::next;
-}
-
-// __assertfail(message, file, line, function, char size)
-Step Control::assert_failed(Warp& warp, const Inst& inst, uint32_t mask) {
-  const uint32_t lane = std::countr_zero(mask);
-  fault(warp, mask,
-        std::string("assert(") + text_at(warp, lane, argument<uint64_t>(warp, inst, lane, 0)) +
-            ") failed, " + text_at(warp, lane, argument<uint64_t>(warp, inst, lane, 1)) + ":" +
-            std::to_string(argument<uint32_t>(warp, inst, lane, 2)) + ".",
-        rule::ASSERT);
-}
+const Section sections::CONTROL{"Control", ROWS};
 
 // A clock that moves with the warp's instructions: loops with time limits end, runs repeat.
 Step Control::read_clock(Warp& warp, const Inst& inst, uint32_t mask) {
   const Clock which = inst.as<Clock>();
   uint64_t now = warp.executed;
   if (which == Clock::globaltimer_hi) now >>= 32;
-  if (which == Clock::clock64 || which == Clock::globaltimer) {
-    uint64_t* const d = warp.row<uint64_t>(inst.op[0]);
-    for_lanes(mask, [&](uint32_t lane) { d[lane] = now; });
-  } else {
-    uint32_t* const d = warp.row<uint32_t>(inst.op[0]);
-    for_lanes(mask, [&](uint32_t lane) { d[lane] = static_cast<uint32_t>(now); });
-  }
+  set_value(warp, inst.slots[0], mask, now);
   return Step::next;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "common/machine/check/rules.h"
@@ -22,6 +23,21 @@ struct Origin {
     uint32_t line = 0;  // 0: not known
   } place, earlier;
 };
+
+// A sentence of texts and numbers.
+template <class... Parts>
+std::string joined(const Parts&... parts) {
+  std::string text;
+  const auto add = [&text](const auto& part) {
+    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(part)>>) {
+      text += std::to_string(part);
+    } else {
+      text += part;
+    }
+  };
+  (add(parts), ...);
+  return text;
+}
 
 struct Error : std::runtime_error {
   // refused: PTX or a launch that the machine does not support, or that is not legal

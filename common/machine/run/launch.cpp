@@ -16,7 +16,8 @@
 #include "common/machine/run/module.h"
 #include "common/machine/run/scheduler.h"
 #include "common/machine/run/settings.h"
-#include "common/machine/run/trace.h"
+#include "common/machine/run/sm.h"
+#include "common/machine/timeline/trace.h"
 
 namespace machine {
 namespace {
@@ -172,15 +173,6 @@ class Launch {
   std::exception_ptr error_;
 };
 
-// How many CTAs an SM holds, as far as threads and shared memory decide.
-uint64_t ctas_per_sm(const Grid& grid) {
-  constexpr uint64_t SM_THREADS = 2048, SM_CTAS = 32, SM_SMEM_BYTES = 233472, CTA_RESERVED = 1024;
-  const uint64_t smem =
-      grid.kernel->static_smem_bytes + grid.config.dynamic_smem_bytes + CTA_RESERVED;
-  return std::min(
-      {SM_CTAS, SM_THREADS / (uint64_t{grid.warps_per_cta} * LANES), SM_SMEM_BYTES / smem});
-}
-
 }  // namespace
 
 void launch(const Module& module, const Kernel& kernel, const LaunchConfig& config,
@@ -209,8 +201,9 @@ void launch(const Module& module, const Kernel& kernel, const LaunchConfig& conf
   if (workspace) std::memset(workspace.get(), 0, WORKSPACE_BYTES);
   grid.workspace = workspace.get();
   const auto start = std::chrono::steady_clock::now();
-  Launch(grid, grid.clusters.count(), settings().sms * ctas_per_sm(grid) / grid.ctas_per_cluster)
-      .run();
+  const uint32_t smem_bytes = kernel.static_smem_bytes + config.dynamic_smem_bytes;
+  const uint32_t resident = settings().sms * ctas_per_sm(grid.threads_per_cta, smem_bytes, 0);
+  Launch(grid, grid.clusters.count(), resident / grid.ctas_per_cluster).run();
   if (!settings().stats) return;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   std::fprintf(stderr, "machine: %s: %llu warp instructions, %llu products of wgmma, %.6f s\n",

@@ -3,9 +3,10 @@
 #pragma once
 
 #include <algorithm>
+#include <utility>
 
 #include "common/machine/check/checker.h"
-#include "common/machine/run/trace.h"
+#include "common/machine/timeline/trace.h"
 
 namespace machine {
 
@@ -13,75 +14,52 @@ struct Observer {
   Checker* checker;  // null: off
   Trace* trace;      // null: off
 
+  // What only the checker needs to know: tell(&Checker::fence, warp, ...).
+  template <class... Parameters, class... Arguments>
+  void tell(void (Checker::*what)(Parameters...), Arguments&&... arguments) const {
+    if (checker) (checker->*what)(std::forward<Arguments>(arguments)...);
+  }
+
   // ---- Barriers: every arrival, then once complete, then every wait that returns
   void barrier_arrive(Warp& warp, uint32_t mask, uint32_t id) const {
-    if (checker) checker->barrier_arrive(warp, mask, id);
+    tell(&Checker::barrier_arrive, warp, mask, id);
     if (trace) trace->barrier_arrive(warp, key_of(*warp.cta, id));
   }
   void barrier_complete(Cta& cta, uint32_t id) const {
     if (trace) trace->barrier_complete(key_of(cta, id));
-    if (checker) checker->barrier_complete(cta, id);
+    tell(&Checker::barrier_complete, cta, id);
   }
   void barrier_wait(Warp& warp, uint32_t mask, uint32_t id) const {
-    if (checker) checker->barrier_wait(warp, mask, id);
+    tell(&Checker::barrier_wait, warp, mask, id);
     if (trace) trace->barrier_wait(warp, key_of(*warp.cta, id));
   }
   void cluster_arrive(Warp& warp, uint32_t mask, bool release) const {
-    if (checker) checker->cluster_arrive(warp, mask, release);
+    tell(&Checker::cluster_arrive, warp, mask, release);
     if (trace) trace->barrier_arrive(warp, CLUSTER_KEY);
   }
   void cluster_complete() const {
-    if (checker) checker->cluster_complete();
+    tell(&Checker::cluster_complete);
     if (trace) trace->barrier_complete(CLUSTER_KEY);
   }
   void cluster_wait(Warp& warp, uint32_t mask) const {
-    if (checker) checker->cluster_wait(warp, mask);
+    tell(&Checker::cluster_wait, warp, mask);
     if (trace) trace->barrier_wait(warp, CLUSTER_KEY);
-  }
-  void warp_sync(Warp& warp, uint32_t mask) const {
-    if (checker) checker->warp_sync(warp, mask);
-  }
-  void exited(Warp& warp, bool last_of_cta) const {
-    if (checker) checker->exited(warp, last_of_cta);
-  }
-
-  // ---- Fences
-  void fence(Warp& warp, uint32_t mask, Order order, Scope scope) const {
-    if (checker) checker->fence(warp, mask, order, scope);
-  }
-  void fence_proxy_async(Warp& warp, uint32_t mask, Proxy proxy) const {
-    if (checker) checker->fence_proxy_async(warp, mask, proxy);
-  }
-  void fence_mbarrier_init(Warp& warp, uint32_t mask) const {
-    if (checker) checker->fence_mbarrier_init(warp, mask);
-  }
-  void grid_wait(Warp& warp, uint32_t mask) const {
-    if (checker) checker->grid_wait(warp, mask);
   }
 
   // ---- mbarriers; addresses are shared::cluster ones
-  void mbarrier_init(Warp& warp, uint32_t mask, uint32_t address) const {
-    if (checker) checker->mbarrier_init(warp, mask, address);
-  }
-  void mbarrier_inval(Warp& warp, uint32_t mask, uint32_t address) const {
-    if (checker) checker->mbarrier_inval(warp, mask, address);
-  }
   void mbarrier_arrive(Warp& warp, uint32_t mask, uint32_t address, bool release, Scope scope,
                        uint32_t expected_bytes) const {
-    if (checker) checker->mbarrier_arrive(warp, mask, address, release, scope);
+    tell(&Checker::mbarrier_arrive, warp, mask, address, release, scope);
     if (trace) trace->arrive(warp, address, expected_bytes);
   }
-  void mbarrier_use(Warp& warp, uint32_t mask, uint32_t address) const {
-    if (checker) checker->mbarrier_use(warp, mask, address);
-  }
   void mbarrier_phase_complete(uint32_t address) const {
-    if (checker) checker->mbarrier_phase_complete(address);
+    tell(&Checker::mbarrier_phase_complete, address);
     if (trace) trace->phase_complete(address);
   }
   // A wait that returns true; `phases`: how many are complete.
   void mbarrier_wait(Warp& warp, uint32_t mask, uint32_t address, bool acquire, Scope scope,
                      uint64_t phases) const {
-    if (checker) checker->mbarrier_wait(warp, mask, address, acquire, scope);
+    tell(&Checker::mbarrier_wait, warp, mask, address, acquire, scope);
     if (trace) trace->wait_mbarrier(warp, address, static_cast<uint32_t>(phases + 1) & 1);
   }
 
@@ -95,15 +73,9 @@ struct Observer {
     if (checker && last != 0) checker->bulk_wait(warp, mask, last, only_read);
     if (trace) trace->wait(warp, "wait bulk", time);
   }
-  void wgmma_fence(Warp& warp) const {
-    if (checker) checker->wgmma_fence(warp);
-  }
   void wgmma_wait(Warp& warp, const uint64_t groups[4], uint64_t time) const {
     if (trace) trace->wait(warp, "wait wgmma", time);
-    if (checker) checker->wgmma_wait(warp, groups);
-  }
-  void touch_registers(Warp& warp, const Inst& inst, uint32_t mask) const {
-    if (checker) checker->touch_registers(warp, inst, mask);
+    tell(&Checker::wgmma_wait, warp, groups);
   }
   // stmatrix, or a store to global memory
   void store(Warp& warp) const {
@@ -123,6 +95,13 @@ inline Observer observer_of(const Cluster& cluster) {
 }
 inline Observer observer_of(const Warp& warp) {
   return observer_of(*warp.cta->cluster);
+}
+
+// The handler of what only the checker needs to know.
+template <void (Checker::*WHAT)(Warp&, uint32_t)>
+Step tells(Warp& warp, const Inst&, uint32_t mask) {
+  observer_of(warp).tell(WHAT, warp, mask);
+  return Step::next;
 }
 
 }  // namespace machine

@@ -182,7 +182,8 @@ class Runner {
         fragment.seen_events = cluster_.events;
         return ran - 1;
       }
-      if (inst.touches_async) observer_of(cluster_).touch_registers(warp, inst, mask);
+      if (inst.touches_async)
+        observer_of(cluster_).tell(&Checker::touch_registers, warp, inst, mask);
       const Step step = inst.run(warp, inst, mask);
       if (warp.current == nullptr) return ran;  // the fragments are others now
       fragment.give_up = false;

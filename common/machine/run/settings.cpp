@@ -20,22 +20,19 @@ uint64_t number_from(const char* name, uint64_t fallback, uint64_t least, uint64
   const char* const end = text + std::strlen(text);
   const auto [stop, error] = std::from_chars(text, end, value);
   if (stop != end || error != std::errc() || value < least || value > most) {
-    throw Error(Error::Kind::refused, std::string(name) + " is '" + text +
-                                          "' but must be a whole number from " +
-                                          std::to_string(least) + " to " + std::to_string(most) +
-                                          ", as " + std::to_string(fallback) + ".");
+    throw Error(Error::Kind::refused,
+                joined(name, " is '", text, "' but must be a whole number from ", least, " to ",
+                       most, ", as ", fallback, "."));
   }
   return value;
 }
 
 Policy policy_from(const char* name) {
+  Policy policy = Policy::eager;
   const char* const text = std::getenv(name);
-  const std::string policy = text == nullptr || *text == '\0' ? "eager" : text;
-  if (policy == "eager") return Policy::eager;
-  if (policy == "lazy") return Policy::lazy;
-  if (policy == "random") return Policy::random;
+  if (text == nullptr || *text == '\0' || find_policy(text, &policy)) return policy;
   throw Error(Error::Kind::refused,
-              std::string(name) + " is '" + policy + "' but must be eager, lazy or random.");
+              joined(name, " is '", text, "' but must be eager, lazy or random."));
 }
 
 constexpr const char* NAMES[] = {"MACHINE_POLICY", "MACHINE_SEED",    "MACHINE_CHECK",
@@ -52,17 +49,15 @@ void check_names() {
     if (!name.starts_with("MACHINE_")) continue;
     if (std::find(std::begin(NAMES), std::end(NAMES), name) != std::end(NAMES)) continue;
     throw Error(Error::Kind::refused,
-                std::string(name) + " is no setting of the PTX machine: it has " + known + ".");
+                joined(name, " is no setting of the PTX machine: it has ", known, "."));
   }
 }
 
 bool reports_all(const char* name) {
   const char* const text = std::getenv(name);
   const std::string which = text == nullptr || *text == '\0' ? "first" : text;
-  if (which == "all") return true;
-  if (which == "first") return false;
-  throw Error(Error::Kind::refused,
-              std::string(name) + " is '" + which + "' but must be first or all.");
+  if (which == "all" || which == "first") return which == "all";
+  throw Error(Error::Kind::refused, joined(name, " is '", which, "' but must be first or all."));
 }
 
 // "proxy-war,never-written"
@@ -102,6 +97,15 @@ Settings read() {
 }
 
 }  // namespace
+
+bool find_policy(std::string_view name, Policy* policy) {
+  for (size_t i = 0; i < std::size(POLICIES); ++i) {
+    if (name != POLICIES[i]) continue;
+    *policy = static_cast<Policy>(i);
+    return true;
+  }
+  return false;
+}
 
 Settings& settings() {
   static Settings instance = read();

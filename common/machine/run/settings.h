@@ -3,6 +3,7 @@
 
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "common/machine/run/state.h"
 
@@ -25,5 +26,8 @@ struct Settings {
 // Throws Error (refused) at the first call if a variable has a value that it cannot have, or if there
 // is a MACHINE_ variable of another name.
 Settings& settings();
+
+// False if there is none of this name.
+bool find_policy(std::string_view name, Policy* policy);
 
 }  // namespace machine

@@ -286,6 +286,16 @@ struct Warp {
   uint32_t pc() const { return current->pc; }
 };
 
+// Calls f(row) with the row as one of 64 or of 32 bits.
+template <class F>
+void with_row(Warp& warp, uint32_t row, Width width, F&& f) {
+  if (width == Width::w64) {
+    f(warp.row<uint64_t>(row));
+  } else {
+    f(warp.row<uint32_t>(row));
+  }
+}
+
 struct Cta {
   Cluster* cluster = nullptr;
   uint32_t rank = 0;          // in the cluster
@@ -308,6 +318,7 @@ struct Mbarrier {
 };
 
 enum class Policy : uint8_t { eager, lazy, random };
+constexpr const char* POLICIES[] = {"eager", "lazy", "random"};
 
 struct Cluster {
   Grid* grid = nullptr;
@@ -351,6 +362,13 @@ struct Grid {
   std::atomic<uint64_t> products{0};  // of wgmma: multiply-adds
 };
 
+inline const Grid& grid_of(const Warp& warp) {
+  return *warp.cta->cluster->grid;
+}
+inline const Program& program_of(const Warp& warp) {
+  return *grid_of(warp).program;
+}
+
 // ---- Helpers that handlers share ----------------------------------------------------------------
 
 // Calls f(lane) for every lane of the mask; all 32 in a loop that vectorises.
@@ -363,8 +381,30 @@ inline void for_lanes(uint32_t mask, F&& f) {
   for (; mask != 0; mask &= mask - 1) f(static_cast<uint32_t>(std::countr_zero(mask)));
 }
 
-inline bool same_memory_width(Width width, uint32_t bytes) {
-  return (width == Width::w64) == (bytes == 8);
+inline uint32_t first_lane(uint32_t mask) {
+  return static_cast<uint32_t>(std::countr_zero(mask));
+}
+inline uint32_t lane_count(uint32_t mask) {
+  return static_cast<uint32_t>(std::popcount(mask));
+}
+
+// The lanes of the mask of which is(lane) is true.
+template <class F>
+inline uint32_t lanes_where(uint32_t mask, F&& is) {
+  uint32_t found = 0;
+  for_lanes(mask, [&](uint32_t lane) { found |= uint32_t{is(lane)} << lane; });
+  return found;
+}
+
+// Calls f(key, lanes) for each key(lane) that there is among the lanes of the mask.
+template <class K, class F>
+inline void for_groups(uint32_t mask, K&& key, F&& f) {
+  while (mask != 0) {
+    const auto first = key(first_lane(mask));
+    const uint32_t lanes = lanes_where(mask, [&](uint32_t lane) { return key(lane) == first; });
+    f(first, lanes);
+    mask &= ~lanes;
+  }
 }
 
 // Ends the launch with a report: "Fault in kernel …: <what>", then warp, lanes, place and PTX.

@@ -27,9 +27,89 @@ int read_sm_count() {
   }
 }
 
-cudaError_t check_device(int device) {
-  return device == 0 ? cudaSuccess : cudaErrorInvalidDevice;
-}
+// As an H200 SXM reports them, but for the number of SMs.
+struct Attribute {
+  cudaDeviceAttr id;
+  int value;
+};
+constexpr Attribute ATTRIBUTES[] = {
+    {cudaDevAttrMaxThreadsPerBlock, MAX_CTA_THREADS},
+    {cudaDevAttrMaxBlockDimX, MAX_CTA_THREADS},
+    {cudaDevAttrMaxBlockDimY, MAX_CTA_THREADS},
+    {cudaDevAttrMaxBlockDimZ, MAX_CTA_Z},
+    {cudaDevAttrMaxGridDimX, MAX_GRID_X},
+    {cudaDevAttrMaxPitch, MAX_GRID_X},
+    {cudaDevAttrMaxGridDimY, MAX_GRID_YZ},
+    {cudaDevAttrMaxGridDimZ, MAX_GRID_YZ},
+    {cudaDevAttrMaxSharedMemoryPerBlock, CTA_SMEM_BYTES},
+    {cudaDevAttrTotalConstantMemory, 64 << 10},
+    {cudaDevAttrWarpSize, WARP_THREADS},
+    {cudaDevAttrMaxRegistersPerBlock, SM_REGISTERS},
+    {cudaDevAttrMaxRegistersPerMultiprocessor, SM_REGISTERS},
+    {cudaDevAttrClockRate, 1980000},        // kHz
+    {cudaDevAttrMemoryClockRate, 3201000},  // kHz
+    {cudaDevAttrGlobalMemoryBusWidth, 6144},
+    {cudaDevAttrTextureAlignment, 512},
+    {cudaDevAttrSurfaceAlignment, 512},
+    {cudaDevAttrTexturePitchAlignment, 32},
+    {cudaDevAttrL2CacheSize, L2_BYTES},
+    {cudaDevAttrMaxThreadsPerMultiProcessor, SM_THREADS},
+    {cudaDevAttrAsyncEngineCount, 3},
+    {cudaDevAttrComputeCapabilityMajor, COMPUTE_CAPABILITY / 10},
+    {cudaDevAttrSingleToDoublePrecisionPerfRatio, 2},
+    {cudaDevAttrMaxSharedMemoryPerMultiprocessor, SM_SMEM_BYTES},
+    {cudaDevAttrMaxSharedMemoryPerBlockOptin, CTA_SMEM_OPTIN_BYTES},
+    {cudaDevAttrReservedSharedMemoryPerBlock, RESERVED_SMEM_BYTES},
+    {cudaDevAttrMaxBlocksPerMultiprocessor, SM_CTAS},
+    {cudaDevAttrMaxPersistingL2CacheSize, L2_BYTES * 5 / 8},
+    {cudaDevAttrMaxAccessPolicyWindowSize, 128 << 20},
+    {cudaDevAttrMemSyncDomainCount, 4},
+};
+constexpr cudaDeviceAttr YES[] = {cudaDevAttrGpuOverlap,
+                                  cudaDevAttrCanMapHostMemory,
+                                  cudaDevAttrConcurrentKernels,
+                                  cudaDevAttrEccEnabled,
+                                  cudaDevAttrUnifiedAddressing,
+                                  cudaDevAttrStreamPrioritiesSupported,
+                                  cudaDevAttrGlobalL1CacheSupported,
+                                  cudaDevAttrLocalL1CacheSupported,
+                                  cudaDevAttrManagedMemory,
+                                  cudaDevAttrConcurrentManagedAccess,
+                                  cudaDevAttrComputePreemptionSupported,
+                                  cudaDevAttrCanUseHostPointerForRegisteredMem,
+                                  cudaDevAttrCooperativeLaunch,
+                                  cudaDevAttrHostRegisterSupported,
+                                  cudaDevAttrMemoryPoolsSupported,
+                                  cudaDevAttrClusterLaunch};
+// What the machine does not do, and a place on a bus.
+constexpr cudaDeviceAttr NO[] = {cudaDevAttrComputeCapabilityMinor,
+                                 cudaDevAttrKernelExecTimeout,
+                                 cudaDevAttrIntegrated,
+                                 cudaDevAttrComputeMode,
+                                 cudaDevAttrPciBusId,
+                                 cudaDevAttrPciDeviceId,
+                                 cudaDevAttrPciDomainId,
+                                 cudaDevAttrTccDriver,
+                                 cudaDevAttrIsMultiGpuBoard,
+                                 cudaDevAttrMultiGpuBoardGroupID,
+                                 cudaDevAttrHostNativeAtomicSupported,
+                                 cudaDevAttrPageableMemoryAccess,
+                                 cudaDevAttrCanFlushRemoteWrites,
+                                 cudaDevAttrPageableMemoryAccessUsesHostPageTables,
+                                 cudaDevAttrDirectManagedMemAccessFromHost,
+                                 cudaDevAttrSparseCudaArraySupported,
+                                 cudaDevAttrHostRegisterReadOnlySupported,
+                                 cudaDevAttrTimelineSemaphoreInteropSupported,
+                                 cudaDevAttrGPUDirectRDMASupported,
+                                 cudaDevAttrGPUDirectRDMAFlushWritesOptions,
+                                 cudaDevAttrGPUDirectRDMAWritesOrdering,
+                                 cudaDevAttrMemoryPoolSupportedHandleTypes,
+                                 cudaDevAttrDeferredMappingCudaArraySupported,
+                                 cudaDevAttrIpcEventSupport,
+                                 cudaDevAttrNumaConfig,
+                                 cudaDevAttrNumaId,
+                                 cudaDevAttrMpsEnabled,
+                                 cudaDevAttrHostNumaId};
 
 }  // namespace
 
@@ -38,129 +118,26 @@ int sm_count() {
   return count;
 }
 
-// As an H200 SXM reports them, but for the number of SMs.
 int device_attribute(int attribute) {
-  switch (attribute) {
-    case cudaDevAttrMaxThreadsPerBlock:
-    case cudaDevAttrMaxBlockDimX:
-    case cudaDevAttrMaxBlockDimY:
-      return MAX_CTA_THREADS;
-    case cudaDevAttrMaxBlockDimZ:
-      return MAX_CTA_Z;
-    case cudaDevAttrMaxGridDimX:
-    case cudaDevAttrMaxPitch:
-      return MAX_GRID_X;
-    case cudaDevAttrMaxGridDimY:
-    case cudaDevAttrMaxGridDimZ:
-      return MAX_GRID_YZ;
-    case cudaDevAttrMaxSharedMemoryPerBlock:
-      return CTA_SMEM_BYTES;
-    case cudaDevAttrTotalConstantMemory:
-      return 64 << 10;
-    case cudaDevAttrWarpSize:
-      return WARP_LANES;
-    case cudaDevAttrMaxRegistersPerBlock:
-    case cudaDevAttrMaxRegistersPerMultiprocessor:
-      return SM_REGISTERS;
-    case cudaDevAttrClockRate:
-      return 1980000;  // kHz
-    case cudaDevAttrMemoryClockRate:
-      return 3201000;  // kHz
-    case cudaDevAttrGlobalMemoryBusWidth:
-      return 6144;
-    case cudaDevAttrTextureAlignment:
-    case cudaDevAttrSurfaceAlignment:
-      return 512;
-    case cudaDevAttrTexturePitchAlignment:
-      return 32;
-    case cudaDevAttrMultiProcessorCount:
-      return sm_count();
-    case cudaDevAttrL2CacheSize:
-      return L2_BYTES;
-    case cudaDevAttrMaxThreadsPerMultiProcessor:
-      return SM_THREADS;
-    case cudaDevAttrAsyncEngineCount:
-      return 3;
-    case cudaDevAttrComputeCapabilityMajor:
-      return COMPUTE_CAPABILITY / 10;
-    case cudaDevAttrSingleToDoublePrecisionPerfRatio:
-      return 2;
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
-      return SM_SMEM_BYTES;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-      return CTA_SMEM_OPTIN_BYTES;
-    case cudaDevAttrReservedSharedMemoryPerBlock:
-      return RESERVED_SMEM_BYTES;
-    case cudaDevAttrMaxBlocksPerMultiprocessor:
-      return SM_CTAS;
-    case cudaDevAttrMaxPersistingL2CacheSize:
-      return L2_BYTES * 5 / 8;
-    case cudaDevAttrMaxAccessPolicyWindowSize:
-      return 128 << 20;
-    case cudaDevAttrMemSyncDomainCount:
-      return 4;
-    case cudaDevAttrGpuOverlap:
-    case cudaDevAttrCanMapHostMemory:
-    case cudaDevAttrConcurrentKernels:
-    case cudaDevAttrEccEnabled:
-    case cudaDevAttrUnifiedAddressing:
-    case cudaDevAttrStreamPrioritiesSupported:
-    case cudaDevAttrGlobalL1CacheSupported:
-    case cudaDevAttrLocalL1CacheSupported:
-    case cudaDevAttrManagedMemory:
-    case cudaDevAttrConcurrentManagedAccess:
-    case cudaDevAttrComputePreemptionSupported:
-    case cudaDevAttrCanUseHostPointerForRegisteredMem:
-    case cudaDevAttrCooperativeLaunch:
-    case cudaDevAttrHostRegisterSupported:
-    case cudaDevAttrMemoryPoolsSupported:
-    case cudaDevAttrClusterLaunch:
-      return 1;
-    // what the machine does not do, and a place on a bus
-    case cudaDevAttrComputeCapabilityMinor:
-    case cudaDevAttrKernelExecTimeout:
-    case cudaDevAttrIntegrated:
-    case cudaDevAttrComputeMode:
-    case cudaDevAttrPciBusId:
-    case cudaDevAttrPciDeviceId:
-    case cudaDevAttrPciDomainId:
-    case cudaDevAttrTccDriver:
-    case cudaDevAttrIsMultiGpuBoard:
-    case cudaDevAttrMultiGpuBoardGroupID:
-    case cudaDevAttrHostNativeAtomicSupported:
-    case cudaDevAttrPageableMemoryAccess:
-    case cudaDevAttrCanFlushRemoteWrites:
-    case cudaDevAttrPageableMemoryAccessUsesHostPageTables:
-    case cudaDevAttrDirectManagedMemAccessFromHost:
-    case cudaDevAttrSparseCudaArraySupported:
-    case cudaDevAttrHostRegisterReadOnlySupported:
-    case cudaDevAttrTimelineSemaphoreInteropSupported:
-    case cudaDevAttrGPUDirectRDMASupported:
-    case cudaDevAttrGPUDirectRDMAFlushWritesOptions:
-    case cudaDevAttrGPUDirectRDMAWritesOrdering:
-    case cudaDevAttrMemoryPoolSupportedHandleTypes:
-    case cudaDevAttrDeferredMappingCudaArraySupported:
-    case cudaDevAttrIpcEventSupport:
-    case cudaDevAttrNumaConfig:
-    case cudaDevAttrNumaId:
-    case cudaDevAttrMpsEnabled:
-    case cudaDevAttrHostNumaId:
-      return 0;
-    default:
-      return -1;
+  if (attribute == cudaDevAttrMultiProcessorCount) return sm_count();
+  for (const auto& [id, value] : ATTRIBUTES) {
+    if (id == attribute) return value;
   }
+  for (const cudaDeviceAttr id : YES) {
+    if (id == attribute) return 1;
+  }
+  for (const cudaDeviceAttr id : NO) {
+    if (id == attribute) return 0;
+  }
+  return -1;
 }
 
 }  // namespace machine::runtime
 
+using namespace machine;
 using namespace machine::runtime;
 
 extern "C" {
-
-cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
-  return cudaSuccess;
-}
 
 cudaError_t cudaGetDevice(int* device) {
   *device = 0;
@@ -168,20 +145,7 @@ cudaError_t cudaGetDevice(int* device) {
 }
 
 cudaError_t cudaSetDevice(int device) {
-  return record(check_device(device));
-}
-
-cudaError_t cudaInitDevice(int device, unsigned, unsigned) {
-  return record(check_device(device));
-}
-
-cudaError_t cudaSetDeviceFlags(unsigned) {
-  return cudaSuccess;
-}
-
-cudaError_t cudaGetDeviceFlags(unsigned* flags) {
-  *flags = cudaDeviceScheduleAuto | cudaDeviceMapHost;
-  return cudaSuccess;
+  return record(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
@@ -195,22 +159,19 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 }
 
 cudaError_t cudaDeviceSynchronize() {
-  return on_device([] { return check_no_capture(); });
-}
-
-cudaError_t cudaDeviceReset() {
-  return cudaSuccess;
+  return on_device(check_no_capture);
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
-  if (device != 0) return record(cudaErrorInvalidDevice);
-  const int found = device_attribute(attribute);
-  if (found < 0) {
-    return record(refuse(cudaErrorInvalidValue, "it knows no device attribute %d.",
-                         static_cast<int>(attribute)));
-  }
-  *value = found;
-  return cudaSuccess;
+  return attempt([&] {
+    require(device == 0, cudaErrorInvalidDevice);
+    const int found = device_attribute(attribute);
+    if (found < 0) {
+      refuse(cudaErrorInvalidValue, "it knows no device attribute %d.",
+             static_cast<int>(attribute));
+    }
+    *value = found;
+  });
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
@@ -222,7 +183,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   cudaMemGetInfo(&free_bytes, &p.totalGlobalMem);
   p.sharedMemPerBlock = CTA_SMEM_BYTES;
   p.regsPerBlock = SM_REGISTERS;
-  p.warpSize = WARP_LANES;
+  p.warpSize = WARP_THREADS;
   p.memPitch = MAX_GRID_X;
   p.maxThreadsPerBlock = MAX_CTA_THREADS;
   p.maxThreadsDim[0] = p.maxThreadsDim[1] = MAX_CTA_THREADS;
@@ -272,41 +233,9 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return cudaSuccess;
 }
 
-cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  if (least != nullptr) *least = 0;
-  if (greatest != nullptr) *greatest = -5;
-  return cudaSuccess;
-}
-
 cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device) {
   if (device != 0) return record(cudaErrorInvalidDevice);
   std::snprintf(id, static_cast<size_t>(length), "0000:00:00.0");
-  return cudaSuccess;
-}
-
-// The machine's buffers have no limits that a program could raise.
-cudaError_t cudaDeviceSetLimit(cudaLimit, size_t) {
-  return cudaSuccess;
-}
-
-cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) {
-  return cudaSuccess;
-}
-
-cudaError_t cudaCtxResetPersistingL2Cache() {
-  return cudaSuccess;
-}
-
-cudaError_t cudaProfilerStart() {
-  return cudaSuccess;
-}
-
-cudaError_t cudaProfilerStop() {
-  return cudaSuccess;
-}
-
-cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
-  *can = 0;
   return cudaSuccess;
 }
 

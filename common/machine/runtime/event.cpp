@@ -9,46 +9,43 @@
 namespace machine::runtime {
 namespace {
 
-cudaError_t record_event(cudaEvent_t handle, cudaStream_t stream_handle, unsigned flags) {
+void record_event(cudaEvent_t handle, cudaStream_t stream_handle, unsigned flags) {
   const std::lock_guard lock(state().mutex);
-  Event* const event = find(handle);
-  Stream* const stream = find(stream_handle);
-  if (event == nullptr || stream == nullptr) return cudaErrorInvalidResourceHandle;
-  if (stream->capture != nullptr && (flags & cudaEventRecordExternal) != 0) {
+  Event& event = find(handle);
+  Stream& stream = find(stream_handle);
+  const auto record_now = [&event] {
+    event.is_recorded = true;
+    event.time = Clock::now();
+  };
+  if (stream.capture != nullptr && (flags & cudaEventRecordExternal) != 0) {
     note_operation(stream);
-    stream->capture->graph->add(cudaGraphNodeTypeEventRecord, [event] {
-      event->is_recorded = true;
-      event->time = Clock::now();
-    });
-    return cudaSuccess;
+    stream.capture->graph->add(cudaGraphNodeTypeEventRecord, record_now);
+    return;
   }
-  event->capture = stream->capture;
-  event->captured_in = stream;
-  event->captured_at = stream->captured;
-  if (stream->capture != nullptr) return cudaSuccess;
-  event->is_recorded = true;
-  event->time = Clock::now();
-  return check_implicit(stream);
+  event.capture = stream.capture;
+  event.captured_in = &stream;
+  event.captured_at = stream.captured;
+  if (stream.capture != nullptr) return;
+  record_now();
+  check_implicit(stream);
 }
 
-cudaError_t wait_event(cudaStream_t stream_handle, cudaEvent_t handle, unsigned flags) {
+void wait_event(cudaStream_t stream_handle, cudaEvent_t handle, unsigned flags) {
   const std::lock_guard lock(state().mutex);
-  Event* const event = find(handle);
-  Stream* const stream = find(stream_handle);
-  if (event == nullptr || stream == nullptr) return cudaErrorInvalidResourceHandle;
+  Event& event = find(handle);
+  Stream& stream = find(stream_handle);
   const bool is_external = (flags & cudaEventWaitExternal) != 0;
-  if (event->capture == nullptr || is_external) {
-    if (stream->capture == nullptr || is_external) return cudaSuccess;
-    stream->capture->is_spoilt = true;
-    return refuse(cudaErrorStreamCaptureIsolation,
-                  "a captured stream waits for an event that was recorded outside the capture.");
+  if (event.capture == nullptr || is_external) {
+    if (stream.capture == nullptr || is_external) return;
+    stream.capture->is_spoilt = true;
+    refuse(cudaErrorStreamCaptureIsolation,
+           "a captured stream waits for an event that was recorded outside the capture.");
   }
-  if (stream->capture == nullptr) stream->capture = event->capture;  // a fork joins the capture
-  if (stream->capture != event->capture) return cudaErrorStreamCaptureMerge;
-  if (event->captured_in == stream) return cudaSuccess;
+  if (stream.capture == nullptr) stream.capture = event.capture;  // a fork joins the capture
+  require(stream.capture == event.capture, cudaErrorStreamCaptureMerge);
+  if (event.captured_in == &stream) return;
   note_operation(stream);
-  if (event->captured_at == event->captured_in->captured) event->captured_in->is_joined = true;
-  return cudaSuccess;
+  if (event.captured_at == event.captured_in->captured) event.captured_in->is_joined = true;
 }
 
 }  // namespace
@@ -60,13 +57,12 @@ extern "C" {
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   return on_device([&] {
-    if (event == nullptr) return cudaErrorInvalidValue;
+    require(event != nullptr);
     const auto made = new Event;
     made->flags = flags;
     const std::lock_guard lock(state().mutex);
     state().events.insert(made);
     *event = reinterpret_cast<cudaEvent_t>(made);
-    return cudaSuccess;
   });
 }
 
@@ -83,7 +79,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t handle) {
 }
 
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
-  return on_device([&] { return record_event(event, stream, flags); });
+  return on_device([&] { record_event(event, stream, flags); });
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
@@ -93,9 +89,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   return on_device([&] {
     const std::lock_guard lock(state().mutex);
-    const Event* const event = find(handle);
-    if (event == nullptr) return cudaErrorInvalidResourceHandle;
-    return event->capture == nullptr ? cudaSuccess : cudaErrorCapturedEvent;
+    require(find(handle).capture == nullptr, cudaErrorCapturedEvent);
   });
 }
 
@@ -107,20 +101,19 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) {
   return on_device([&] {
     const std::lock_guard lock(state().mutex);
-    const Event *const first = find(start), *const last = find(end);
-    for (const Event* event : {first, last}) {
-      if (event == nullptr || !event->is_recorded) return cudaErrorInvalidResourceHandle;
-      if ((event->flags & cudaEventDisableTiming) != 0) return cudaErrorInvalidResourceHandle;
+    const Event &first = find(start), &last = find(end);
+    for (const Event* event : {&first, &last}) {
+      const bool timed = event->is_recorded && (event->flags & cudaEventDisableTiming) == 0;
+      require(timed, cudaErrorInvalidResourceHandle);
     }
     constexpr float LEAST_MS = 0.0005f;  // the resolution of events on a GPU
-    const std::chrono::duration<float, std::milli> between = last->time - first->time;
+    const std::chrono::duration<float, std::milli> between = last.time - first.time;
     *ms = std::max(between.count(), LEAST_MS);
-    return cudaSuccess;
   });
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
-  return on_device([&] { return wait_event(stream, event, flags); });
+  return on_device([&] { wait_event(stream, event, flags); });
 }
 
 }  // extern "C"

@@ -4,9 +4,6 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
-#include <string>
 
 #include "common/machine/runtime/device.h"
 #include "common/machine/runtime/launch.h"
@@ -15,205 +12,8 @@
 namespace machine::runtime {
 namespace {
 
-constexpr int WARP_REGISTER_GRANULE = 256;  // registers are given to warps in such units
-constexpr int SMEM_GRANULE_BYTES = 128;
-
-constexpr int round_up(int value, int multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-
-cudaError_t load(cudaLibrary_t* library, const void* code) {
-  Binary* const binary = load_library(code);
-  *library = reinterpret_cast<cudaLibrary_t>(binary);
-  return binary == nullptr ? cudaErrorInvalidKernelImage : cudaSuccess;
-}
-
-Binary* binary_of(cudaLibrary_t library) {
-  return is_binary(library) ? reinterpret_cast<Binary*>(library) : nullptr;
-}
-
-}  // namespace
-
-int ctas_per_sm(const Code& code, int threads, size_t dynamic_smem_bytes) {
-  const int warps = round_up(threads, WARP_LANES) / WARP_LANES;
-  const int by_threads = SM_THREADS / WARP_LANES / warps;
-  const int warp_registers = round_up(code.resources.registers * WARP_LANES, WARP_REGISTER_GRANULE);
-  const bool limited = code.exact_registers && warp_registers > 0;
-  const int by_registers = limited ? SM_REGISTERS / warp_registers / warps : SM_CTAS;
-  const int smem_bytes =
-      round_up(static_cast<int>(code.kernel->static_smem_bytes + dynamic_smem_bytes),
-               SMEM_GRANULE_BYTES) +
-      RESERVED_SMEM_BYTES;
-  return std::min({SM_CTAS, by_threads, by_registers, SM_SMEM_BYTES / smem_bytes});
-}
-
-int max_dynamic_smem_bytes(const Function& function, const Code& code) {
-  if (function.max_dynamic_smem_bytes >= 0) return function.max_dynamic_smem_bytes;
-  return std::max(0, CTA_SMEM_BYTES - static_cast<int>(code.kernel->static_smem_bytes));
-}
-
-cudaError_t set_function_attribute(Function& function, int attribute, int value) {
-  const Code* code = nullptr;
-  if (const cudaError_t status = load_code(&function, &code); status != cudaSuccess) return status;
-  const char* const name = function.name.c_str();
-  const int most = CTA_SMEM_OPTIN_BYTES - static_cast<int>(code->kernel->static_smem_bytes);
-  switch (attribute) {
-    case cudaFuncAttributeMaxDynamicSharedMemorySize:
-      if (value < 0 || value > most) {
-        return refuse(cudaErrorInvalidValue,
-                      "cudaFuncSetAttribute: %d bytes of dynamic shared memory for %s, which has "
-                      "%u of its own; at most %d fit.",
-                      value, name, code->kernel->static_smem_bytes, most);
-      }
-      function.max_dynamic_smem_bytes = value;
-      return cudaSuccess;
-    case cudaFuncAttributePreferredSharedMemoryCarveout:
-      if (value < -1 || value > 100) return cudaErrorInvalidValue;
-      function.smem_carveout = value;
-      return cudaSuccess;
-    case cudaFuncAttributeNonPortableClusterSizeAllowed:
-      function.non_portable_cluster = value != 0;
-      return cudaSuccess;
-    case cudaFuncAttributeClusterDimMustBeSet:
-      function.cluster_must_be_set = value != 0;
-      return cudaSuccess;
-    case cudaFuncAttributeRequiredClusterWidth:
-    case cudaFuncAttributeRequiredClusterHeight:
-    case cudaFuncAttributeRequiredClusterDepth: {
-      if (value < 0 || code->kernel->has_required_cluster) return cudaErrorInvalidValue;
-      Dim3& required = function.required_cluster;
-      const auto side = static_cast<uint32_t>(value);
-      if (attribute == cudaFuncAttributeRequiredClusterWidth) required.x = side;
-      if (attribute == cudaFuncAttributeRequiredClusterHeight) required.y = side;
-      if (attribute == cudaFuncAttributeRequiredClusterDepth) required.z = side;
-      return cudaSuccess;
-    }
-    case cudaFuncAttributeClusterSchedulingPolicyPreference:
-      return cudaSuccess;
-    default:
-      return cudaErrorInvalidValue;
-  }
-}
-
-cudaError_t load_code(Function* function, const Code** code) {
-  if (function == nullptr) return cudaErrorInvalidResourceHandle;
-  *code = function->code();
-  return *code == nullptr ? cudaErrorNoKernelImageForDevice : cudaSuccess;
-}
-
-}  // namespace machine::runtime
-
-using namespace machine::runtime;
-
-extern "C" {
-
-// ---- functions ----------------------------------------------------------------------------------
-
-cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* symbol) {
-  return on_device([&] {
-    Function* const function = find_function(symbol);
-    const Code* code = nullptr;
-    if (const cudaError_t status = load_code(function, &code); status != cudaSuccess) return status;
-    *attributes = {};
-    attributes->sharedSizeBytes = code->kernel->static_smem_bytes;
-    attributes->localSizeBytes = static_cast<size_t>(code->resources.local_bytes);
-    attributes->maxThreadsPerBlock = static_cast<int>(code->kernel->max_threads);
-    attributes->numRegs = code->resources.registers;
-    attributes->ptxVersion = attributes->binaryVersion = COMPUTE_CAPABILITY;
-    attributes->maxDynamicSharedSizeBytes = max_dynamic_smem_bytes(*function, *code);
-    attributes->preferredShmemCarveout = function->smem_carveout;
-    attributes->clusterDimMustBeSet =
-        code->kernel->explicit_cluster || function->cluster_must_be_set ? 1 : 0;
-    const machine::Dim3 required = code->kernel->has_required_cluster
-                                       ? code->kernel->required_cluster
-                                       : function->required_cluster;
-    attributes->requiredClusterWidth = static_cast<int>(required.x);
-    attributes->requiredClusterHeight = static_cast<int>(required.y);
-    attributes->requiredClusterDepth = static_cast<int>(required.z);
-    attributes->nonPortableClusterSizeAllowed = function->non_portable_cluster ? 1 : 0;
-    return cudaSuccess;
-  });
-}
-
-cudaError_t cudaFuncSetAttribute(const void* symbol, cudaFuncAttribute attribute, int value) {
-  return on_device([&] {
-    Function* const function = find_function(symbol);
-    if (function == nullptr) return cudaErrorInvalidResourceHandle;
-    return set_function_attribute(*function, attribute, value);
-  });
-}
-
-cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t kernel, cudaFuncAttribute attribute,
-                                            int value, int) {
-  return cudaFuncSetAttribute(kernel, attribute, value);
-}
-
-cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) {
-  return cudaSuccess;
-}
-
-cudaError_t cudaFuncGetParamInfo(const void* symbol, size_t index, size_t* offset, size_t* bytes) {
-  return on_device([&] {
-    const Code* code = nullptr;
-    if (const cudaError_t status = load_code(find_function(symbol), &code); status != cudaSuccess) {
-      return status;
-    }
-    if (index >= code->kernel->params.size()) return cudaErrorInvalidValue;
-    *offset = code->kernel->params[index].offset;
-    if (bytes != nullptr) *bytes = code->kernel->params[index].size;
-    return cudaSuccess;
-  });
-}
-
-cudaError_t cudaFuncGetName(const char** name, const void* symbol) {
-  Function* const function = find_function(symbol);
-  if (function == nullptr) return record(cudaErrorInvalidResourceHandle);
-  *name = function->name.c_str();
-  return cudaSuccess;
-}
-
-// ---- occupancy ----------------------------------------------------------------------------------
-
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* ctas, const void* symbol,
-                                                                   int threads, size_t smem_bytes,
-                                                                   unsigned) {
-  return on_device([&] {
-    Function* const function = find_function(symbol);
-    const Code* code = nullptr;
-    if (const cudaError_t status = load_code(function, &code); status != cudaSuccess) return status;
-    if (threads <= 0) return cudaErrorInvalidValue;
-    const bool fits = threads <= static_cast<int>(code->kernel->max_threads) &&
-                      smem_bytes <= static_cast<size_t>(max_dynamic_smem_bytes(*function, *code));
-    *ctas = fits ? ctas_per_sm(*code, threads, smem_bytes) : 0;
-    return cudaSuccess;
-  });
-}
-
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* ctas, const void* symbol,
-                                                          int threads, size_t smem_bytes) {
-  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(ctas, symbol, threads, smem_bytes,
-                                                                0);
-}
-
-// What is left to each of `ctas` CTAs of an SM.
-cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void* symbol, int ctas,
-                                                      int) {
-  return on_device([&] {
-    const Code* code = nullptr;
-    if (const cudaError_t status = load_code(find_function(symbol), &code); status != cudaSuccess) {
-      return status;
-    }
-    if (ctas <= 0) return cudaErrorInvalidValue;
-    const int share = SM_SMEM_BYTES / ctas / SMEM_GRANULE_BYTES * SMEM_GRANULE_BYTES;
-    const int mine =
-        share - RESERVED_SMEM_BYTES - static_cast<int>(code->kernel->static_smem_bytes);
-    *bytes = static_cast<size_t>(std::clamp(mine, 0, CTA_SMEM_OPTIN_BYTES));
-    return cudaSuccess;
-  });
-}
-
 // Whether cuda.h of CUDA 13.0 knows this attribute, of a launch or of a stream.
-static bool is_known(cudaLaunchAttributeID id) {
+bool is_known(cudaLaunchAttributeID id) {
   constexpr int NVLINK_UTIL_CENTRIC_SCHEDULING = 16;  // the last one
   return static_cast<int>(id) >= 0 && static_cast<int>(id) <= NVLINK_UTIL_CENTRIC_SCHEDULING;
 }
@@ -221,7 +21,7 @@ static bool is_known(cudaLaunchAttributeID id) {
 // How many clusters of so many CTAs fit, one or more CTAs an SM. A cluster lies in one GPC, whose SMs
 // it need not divide evenly. What an H200 of 132 SMs says, with one CTA an SM and with two, and
 // otherwise eight GPCs of about as many pairs of SMs.
-static int clusters_that_fit(int sms, int cluster, int on_one_sm) {
+int clusters_that_fit(int sms, int cluster, int on_one_sm) {
   constexpr int H200_SMS = 132, SIZES = 8;
   constexpr int H200[2][SIZES] = {{132, 66, 39, 30, 22, 17, 15, 15},
                                   {264, 132, 79, 62, 47, 39, 32, 30}};
@@ -238,107 +38,128 @@ static int clusters_that_fit(int sms, int cluster, int on_one_sm) {
   return clusters * on_one_sm;
 }
 
+}  // namespace
+
+int ctas_per_sm(const Code& code, int threads, size_t dynamic_smem_bytes) {
+  const auto smem_bytes =
+      static_cast<uint32_t>(code.kernel->static_smem_bytes + dynamic_smem_bytes);
+  const int registers = code.exact_registers ? code.resources.registers : 0;
+  return static_cast<int>(machine::ctas_per_sm(static_cast<uint32_t>(threads), smem_bytes,
+                                               static_cast<uint32_t>(registers)));
+}
+
+int max_dynamic_smem_bytes(const Function& function, const Code& code) {
+  if (function.max_dynamic_smem_bytes >= 0) return function.max_dynamic_smem_bytes;
+  return std::max(0, CTA_SMEM_BYTES - static_cast<int>(code.kernel->static_smem_bytes));
+}
+
+void set_function_attribute(Function& function, int attribute, int value) {
+  const Kernel& kernel = *code_of(&function).kernel;
+  const char* const name = function.name.c_str();
+  const int most = CTA_SMEM_OPTIN_BYTES - static_cast<int>(kernel.static_smem_bytes);
+  switch (attribute) {
+    case cudaFuncAttributeMaxDynamicSharedMemorySize:
+      if (value < 0 || value > most) {
+        refuse(cudaErrorInvalidValue,
+               "cudaFuncSetAttribute: %d bytes of dynamic shared memory for %s, which has "
+               "%u of its own; at most %d fit.",
+               value, name, kernel.static_smem_bytes, most);
+      }
+      function.max_dynamic_smem_bytes = value;
+      return;
+    case cudaFuncAttributePreferredSharedMemoryCarveout:
+      require(value >= -1 && value <= 100);
+      function.smem_carveout = value;
+      return;
+    case cudaFuncAttributeNonPortableClusterSizeAllowed:
+      function.non_portable_cluster = value != 0;
+      return;
+    case cudaFuncAttributeClusterDimMustBeSet:
+      function.cluster_must_be_set = value != 0;
+      return;
+    case cudaFuncAttributeRequiredClusterWidth:
+    case cudaFuncAttributeRequiredClusterHeight:
+    case cudaFuncAttributeRequiredClusterDepth: {
+      require(value >= 0 && !kernel.has_required_cluster);
+      Dim3& required = function.required_cluster;
+      const auto side = static_cast<uint32_t>(value);
+      if (attribute == cudaFuncAttributeRequiredClusterWidth) required.x = side;
+      if (attribute == cudaFuncAttributeRequiredClusterHeight) required.y = side;
+      if (attribute == cudaFuncAttributeRequiredClusterDepth) required.z = side;
+      return;
+    }
+    case cudaFuncAttributeClusterSchedulingPolicyPreference:
+      return;
+    default:
+      fail(cudaErrorInvalidValue);
+  }
+}
+
+const Code& code_of(Function* function) {
+  require(function != nullptr, cudaErrorInvalidResourceHandle);
+  const Code* const code = function->code();
+  require(code != nullptr, cudaErrorNoKernelImageForDevice);
+  return *code;
+}
+
+}  // namespace machine::runtime
+
+using namespace machine;
+using namespace machine::runtime;
+
+extern "C" {
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* symbol) {
+  return on_device([&] {
+    Function* const function = find_function(symbol);
+    const Code& code = code_of(function);
+    const Kernel& kernel = *code.kernel;
+    *attributes = {};
+    attributes->sharedSizeBytes = kernel.static_smem_bytes;
+    attributes->localSizeBytes = static_cast<size_t>(code.resources.local_bytes);
+    attributes->maxThreadsPerBlock = static_cast<int>(kernel.max_threads);
+    attributes->numRegs = code.resources.registers;
+    attributes->ptxVersion = attributes->binaryVersion = COMPUTE_CAPABILITY;
+    attributes->maxDynamicSharedSizeBytes = max_dynamic_smem_bytes(*function, code);
+    attributes->preferredShmemCarveout = function->smem_carveout;
+    attributes->clusterDimMustBeSet =
+        kernel.explicit_cluster || function->cluster_must_be_set ? 1 : 0;
+    const Dim3 required =
+        kernel.has_required_cluster ? kernel.required_cluster : function->required_cluster;
+    attributes->requiredClusterWidth = static_cast<int>(required.x);
+    attributes->requiredClusterHeight = static_cast<int>(required.y);
+    attributes->requiredClusterDepth = static_cast<int>(required.z);
+    attributes->nonPortableClusterSizeAllowed = function->non_portable_cluster ? 1 : 0;
+  });
+}
+
+cudaError_t cudaFuncSetAttribute(const void* symbol, cudaFuncAttribute attribute, int value) {
+  return on_device([&] {
+    Function* const function = find_function(symbol);
+    require(function != nullptr, cudaErrorInvalidResourceHandle);
+    set_function_attribute(*function, attribute, value);
+  });
+}
+
 // Clusters that can be active at the same time.
 cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* symbol,
                                            const cudaLaunchConfig_t* config) {
   return on_device([&] {
     Function* const function = find_function(symbol);
-    const Code* code = nullptr;
-    if (const cudaError_t status = load_code(function, &code); status != cudaSuccess) return status;
-    LaunchRequest request{to_dim3(config->gridDim),
-                          to_dim3(config->blockDim),
-                          {0, 0, 0},
-                          config->dynamicSmemBytes,
-                          false};
+    const Code& code = code_of(function);
+    LaunchRequest request = request_of(*config);
     for (unsigned i = 0; i < config->numAttrs; ++i) {
-      if (!is_known(config->attrs[i].id)) return cudaErrorInvalidValue;
+      const cudaLaunchAttribute& attribute = config->attrs[i];
+      require(is_known(attribute.id));
+      if (attribute.id == cudaLaunchAttributeClusterDimension) {
+        apply_attributes(&attribute, 1, &request);
+      }
     }
-    request.cluster = cluster_of(*config);
-    const cudaError_t status = check_launch(*function, *code, &request);
-    if (status != cudaSuccess) return status;
+    check_launch(*function, code, &request);
     const int on_one_sm =
-        ctas_per_sm(*code, static_cast<int>(request.block.count()), request.dynamic_smem_bytes);
+        ctas_per_sm(code, static_cast<int>(request.block.count()), request.dynamic_smem_bytes);
     *clusters = clusters_that_fit(sm_count(), static_cast<int>(request.cluster.count()), on_one_sm);
-    return cudaSuccess;
   });
-}
-
-cudaError_t cudaOccupancyMaxPotentialClusterSize(int* size, const void* symbol,
-                                                 const cudaLaunchConfig_t* config) {
-  return on_device([&] {
-    Function* const function = find_function(symbol);
-    const Code* code = nullptr;
-    if (const cudaError_t status = load_code(function, &code); status != cudaSuccess) return status;
-    const int threads = static_cast<int>(to_dim3(config->blockDim).count());
-    const int room = sm_count() * ctas_per_sm(*code, threads, config->dynamicSmemBytes);
-    *size = std::min(room, function->non_portable_cluster ? MAX_CLUSTER : MAX_PORTABLE_CLUSTER);
-    return cudaSuccess;
-  });
-}
-
-// ---- libraries ----------------------------------------------------------------------------------
-
-cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJitOption*, void**,
-                                unsigned, cudaLibraryOption*, void**, unsigned) {
-  if (library == nullptr || code == nullptr) return record(cudaErrorInvalidValue);
-  return on_device([&] { return load(library, code); });
-}
-
-cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* library, const char* path, cudaJitOption*,
-                                    void**, unsigned, cudaLibraryOption*, void**, unsigned) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return record(cudaErrorFileNotFound);
-  const std::string code{std::istreambuf_iterator<char>(file), {}};
-  return on_device([&] { return load(library, code.c_str()); });
-}
-
-cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
-  Binary* const binary = binary_of(library);
-  if (binary == nullptr) return record(cudaErrorInvalidResourceHandle);
-  remove_binary(binary);
-  return cudaSuccess;
-}
-
-cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, const char* name) {
-  return on_device([&] {
-    Binary* const binary = binary_of(library);
-    if (binary == nullptr) return cudaErrorInvalidResourceHandle;
-    Function* const function = find_function(binary, name);
-    *kernel = reinterpret_cast<cudaKernel_t>(function);
-    return function == nullptr ? cudaErrorSymbolNotFound : cudaSuccess;
-  });
-}
-
-cudaError_t cudaLibraryGetGlobal(void** address, size_t* bytes, cudaLibrary_t library,
-                                 const char* name) {
-  return on_device([&] {
-    Binary* const binary = binary_of(library);
-    if (binary == nullptr) return cudaErrorInvalidResourceHandle;
-    size_t found_bytes = 0;
-    void* const found = find_variable(binary, name, &found_bytes);
-    if (found == nullptr) return cudaErrorSymbolNotFound;
-    if (address != nullptr) *address = found;
-    if (bytes != nullptr) *bytes = found_bytes;
-    return cudaSuccess;
-  });
-}
-
-cudaError_t cudaLibraryGetKernelCount(unsigned* count, cudaLibrary_t library) {
-  Binary* const binary = binary_of(library);
-  if (binary == nullptr) return record(cudaErrorInvalidResourceHandle);
-  *count = static_cast<unsigned>(all_functions(binary).size());
-  return cudaSuccess;
-}
-
-cudaError_t cudaLibraryEnumerateKernels(cudaKernel_t* kernels, unsigned count,
-                                        cudaLibrary_t library) {
-  Binary* const binary = binary_of(library);
-  if (binary == nullptr) return record(cudaErrorInvalidResourceHandle);
-  const std::vector<Function*> functions = all_functions(binary);
-  for (size_t i = 0; i < count && i < functions.size(); ++i) {
-    kernels[i] = reinterpret_cast<cudaKernel_t>(functions[i]);
-  }
-  return cudaSuccess;
 }
 
 }  // extern "C"

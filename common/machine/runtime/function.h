@@ -13,9 +13,9 @@ int ctas_per_sm(const Code& code, int threads, size_t dynamic_smem_bytes);
 // The largest dynamic shared memory that a launch of the function may ask for.
 int max_dynamic_smem_bytes(const Function& function, const Code& code);
 
-cudaError_t set_function_attribute(Function& function, int attribute, int value);
+void set_function_attribute(Function& function, int attribute, int value);
 
 // The code of what find_function() found, which may be nullptr.
-cudaError_t load_code(Function* function, const Code** code);
+const Code& code_of(Function* function);
 
 }  // namespace machine::runtime

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "common/machine/check/reports.h"
 #include "common/machine/runtime/device.h"
@@ -22,20 +23,19 @@ struct Configuration {
 // Of <<< >>>: pushed by the caller, popped by the kernel's stub.
 thread_local std::vector<Configuration> pushed;
 
-cudaError_t check_shape(const char* name, const Dim3& grid, const Dim3& block) {
+void check_shape(const char* name, const Dim3& grid, const Dim3& block) {
   if (grid.count() == 0 || grid.x > MAX_GRID_X || grid.y > MAX_GRID_YZ || grid.z > MAX_GRID_YZ) {
-    return refuse(cudaErrorInvalidValue,
-                  "launch of %s: the grid is %u x %u x %u, but must be from 1 x 1 x 1 to %d x %d x "
-                  "%d.",
-                  name, grid.x, grid.y, grid.z, MAX_GRID_X, MAX_GRID_YZ, MAX_GRID_YZ);
+    refuse(cudaErrorInvalidValue,
+           "launch of %s: the grid is %u x %u x %u, but must be from 1 x 1 x 1 to %d x %d x "
+           "%d.",
+           name, grid.x, grid.y, grid.z, MAX_GRID_X, MAX_GRID_YZ, MAX_GRID_YZ);
   }
   if (block.count() == 0 || block.count() > MAX_CTA_THREADS || block.z > MAX_CTA_Z) {
-    return refuse(cudaErrorInvalidValue,
-                  "launch of %s: the block is %u x %u x %u, but must have from 1 to %d threads, "
-                  "with z at most %d.",
-                  name, block.x, block.y, block.z, MAX_CTA_THREADS, MAX_CTA_Z);
+    refuse(cudaErrorInvalidValue,
+           "launch of %s: the block is %u x %u x %u, but must have from 1 to %d threads, "
+           "with z at most %d.",
+           name, block.x, block.y, block.z, MAX_CTA_THREADS, MAX_CTA_Z);
   }
-  return cudaSuccess;
 }
 
 bool same(const Dim3& one, const Dim3& other) {
@@ -43,74 +43,71 @@ bool same(const Dim3& one, const Dim3& other) {
 }
 
 // Decides on the cluster: the launch's attribute, the kernel's own, or none.
-cudaError_t check_cluster(const char* name, const Function& function, const Kernel& kernel,
-                          LaunchRequest* request) {
+void check_cluster(const char* name, const Function& function, const Kernel& kernel,
+                   LaunchRequest* request) {
   const bool given = request->cluster.count() != 0;
   Dim3 required{0, 0, 0};
   if (kernel.has_required_cluster) required = kernel.required_cluster;
   if (function.required_cluster.count() != 0) required = function.required_cluster;
   const bool is_required = required.count() != 0;
   if (given && is_required && !same(request->cluster, required)) {
-    return refuse(
-        cudaErrorInvalidClusterSize,
-        "launch of %s: the cluster is %u x %u x %u, but the kernel requires %u x %u x %u.", name,
-        request->cluster.x, request->cluster.y, request->cluster.z, required.x, required.y,
-        required.z);
+    refuse(cudaErrorInvalidClusterSize,
+           "launch of %s: the cluster is %u x %u x %u, but the kernel requires %u x %u x %u.", name,
+           request->cluster.x, request->cluster.y, request->cluster.z, required.x, required.y,
+           required.z);
   }
   if (!given && !is_required && (kernel.explicit_cluster || function.cluster_must_be_set)) {
-    return refuse(cudaErrorInvalidClusterSize,
-                  "launch of %s: the kernel must be launched with a cluster dimension.", name);
+    refuse(cudaErrorInvalidClusterSize,
+           "launch of %s: the kernel must be launched with a cluster dimension.", name);
   }
   if (!given) request->cluster = is_required ? required : Dim3{1, 1, 1};
 
   const Dim3 &cluster = request->cluster, &grid = request->grid;
   const int limit = function.non_portable_cluster ? MAX_CLUSTER : MAX_PORTABLE_CLUSTER;
   if (cluster.count() > static_cast<uint64_t>(limit)) {
-    return refuse(
+    refuse(
         cudaErrorInvalidClusterSize,
         "launch of %s: the cluster has %llu CTAs, but may have at most %d%s.", name,
         static_cast<unsigned long long>(cluster.count()), limit,
         limit == MAX_CLUSTER ? "" : ", or 16 with cudaFuncAttributeNonPortableClusterSizeAllowed");
   }
   if (grid.x % cluster.x != 0 || grid.y % cluster.y != 0 || grid.z % cluster.z != 0) {
-    return refuse(cudaErrorInvalidClusterSize,
-                  "launch of %s: the grid %u x %u x %u is no multiple of the cluster %u x %u x %u.",
-                  name, grid.x, grid.y, grid.z, cluster.x, cluster.y, cluster.z);
+    refuse(cudaErrorInvalidClusterSize,
+           "launch of %s: the grid %u x %u x %u is no multiple of the cluster %u x %u x %u.", name,
+           grid.x, grid.y, grid.z, cluster.x, cluster.y, cluster.z);
   }
-  return cudaSuccess;
 }
 
-cudaError_t check_resources(const char* name, const Function& function, const Code& code,
-                            const LaunchRequest& request) {
+void check_resources(const char* name, const Function& function, const Code& code,
+                     const LaunchRequest& request) {
   const auto threads = static_cast<int>(request.block.count());
   const auto max_threads = static_cast<int>(code.kernel->max_threads);
   if (threads > max_threads) {
-    return refuse(cudaErrorInvalidValue,
-                  "launch of %s: the block has %d threads, but its launch bounds allow %d.", name,
-                  threads, max_threads);
+    refuse(cudaErrorInvalidValue,
+           "launch of %s: the block has %d threads, but its launch bounds allow %d.", name, threads,
+           max_threads);
   }
   const int max_smem = max_dynamic_smem_bytes(function, code);
   if (request.dynamic_smem_bytes > static_cast<size_t>(max_smem)) {
-    return refuse(cudaErrorInvalidValue,
-                  "launch of %s: %zu bytes of dynamic shared memory, but at most %d; "
-                  "cudaFuncAttributeMaxDynamicSharedMemorySize raises that up to %d.",
-                  name, request.dynamic_smem_bytes, max_smem,
-                  CTA_SMEM_OPTIN_BYTES - static_cast<int>(code.kernel->static_smem_bytes));
+    refuse(cudaErrorInvalidValue,
+           "launch of %s: %zu bytes of dynamic shared memory, but at most %d; "
+           "cudaFuncAttributeMaxDynamicSharedMemorySize raises that up to %d.",
+           name, request.dynamic_smem_bytes, max_smem,
+           CTA_SMEM_OPTIN_BYTES - static_cast<int>(code.kernel->static_smem_bytes));
   }
   const int resident = ctas_per_sm(code, threads, request.dynamic_smem_bytes);
   if (resident == 0) {
-    return refuse(cudaErrorLaunchOutOfResources,
-                  "launch of %s: %d threads of %d registers are more than the %d of an SM.", name,
-                  threads, code.resources.registers, SM_REGISTERS);
+    refuse(cudaErrorLaunchOutOfResources,
+           "launch of %s: %d threads of %d registers are more than the %d of an SM.", name, threads,
+           code.resources.registers, SM_REGISTERS);
   }
   const uint64_t room = static_cast<uint64_t>(resident) * static_cast<uint64_t>(sm_count());
   if (request.cooperative && request.grid.count() > room) {
-    return refuse(cudaErrorCooperativeLaunchTooLarge,
-                  "launch of %s: a cooperative grid of %llu CTAs, but only %llu fit on the device.",
-                  name, static_cast<unsigned long long>(request.grid.count()),
-                  static_cast<unsigned long long>(room));
+    refuse(cudaErrorCooperativeLaunchTooLarge,
+           "launch of %s: a cooperative grid of %llu CTAs, but only %llu fit on the device.", name,
+           static_cast<unsigned long long>(request.grid.count()),
+           static_cast<unsigned long long>(room));
   }
-  return cudaSuccess;
 }
 
 // False if the machine cannot run the kernel: the process goes on, with its other kernels.
@@ -134,19 +131,21 @@ void run(const Code& code, const LaunchConfig& config, const std::vector<std::by
 
 }  // namespace
 
-cudaError_t check_launch(const Function& function, const Code& code, LaunchRequest* request) {
+void check_launch(const Function& function, const Code& code, LaunchRequest* request) {
   const char* const name = function.name.c_str();
-  cudaError_t status = check_shape(name, request->grid, request->block);
-  if (status == cudaSuccess) status = check_cluster(name, function, *code.kernel, request);
-  if (status == cudaSuccess) status = check_resources(name, function, code, *request);
-  return status;
+  check_shape(name, request->grid, request->block);
+  check_cluster(name, function, *code.kernel, request);
+  check_resources(name, function, code, *request);
 }
 
 // cudaLaunchAttributeNvlinkUtilCentricScheduling, which CUDA 13.0 brought.
 constexpr auto NVLINK_UTIL_CENTRIC_SCHEDULING = static_cast<cudaLaunchAttributeID>(16);
 
-cudaError_t apply_attributes(const cudaLaunchAttribute* attributes, unsigned count,
-                             LaunchRequest* request) {
+void apply_attributes(const cudaLaunchAttribute* attributes, unsigned count,
+                      LaunchRequest* request) {
+  const auto record_event = [](cudaEvent_t event) {
+    if (const cudaError_t status = cudaEventRecord(event, nullptr)) fail(status);
+  };
   for (unsigned i = 0; i < count; ++i) {
     const cudaLaunchAttributeValue& value = attributes[i].val;
     switch (attributes[i].id) {
@@ -160,20 +159,14 @@ cudaError_t apply_attributes(const cudaLaunchAttribute* attributes, unsigned cou
         request->programmatic = value.programmaticStreamSerializationAllowed != 0;
         break;
       case cudaLaunchAttributeProgrammaticEvent:
-        if (const cudaError_t status = cudaEventRecord(value.programmaticEvent.event, nullptr);
-            status != cudaSuccess) {
-          return status;
-        }
+        record_event(value.programmaticEvent.event);
         break;
       case cudaLaunchAttributeLaunchCompletionEvent:
-        if (const cudaError_t status = cudaEventRecord(value.launchCompletionEvent.event, nullptr);
-            status != cudaSuccess) {
-          return status;
-        }
+        record_event(value.launchCompletionEvent.event);
         break;
       case cudaLaunchAttributeDeviceUpdatableKernelNode:
-        return refuse(cudaErrorNotSupported,
-                      "launch: kernel nodes that the device updates are not supported.");
+        refuse(cudaErrorNotSupported,
+               "launch: kernel nodes that the device updates are not supported.");
       case cudaLaunchAttributeIgnore:
       case cudaLaunchAttributeAccessPolicyWindow:
       case cudaLaunchAttributeClusterSchedulingPolicyPreference:
@@ -185,63 +178,45 @@ cudaError_t apply_attributes(const cudaLaunchAttribute* attributes, unsigned cou
       case NVLINK_UTIL_CENTRIC_SCHEDULING:
         break;
       default:  // a stream's, or none
-        return refuse(cudaErrorInvalidValue, "launch: attribute %d is not one of a launch.",
-                      static_cast<int>(attributes[i].id));
+        refuse(cudaErrorInvalidValue, "launch: attribute %d is not one of a launch.",
+               static_cast<int>(attributes[i].id));
     }
   }
-  return cudaSuccess;
 }
 
-std::vector<std::byte> gather_parameters(const Kernel& kernel, void* const* arguments) {
+Work make_work(Function* function, LaunchRequest request, std::vector<std::byte> parameters) {
+  const Code& code = code_of(function);
+  require(can_run(function, code), cudaErrorNotSupported);
+  const bool given = request.cluster.count() != 0 || function->required_cluster.count() != 0;
+  check_launch(*function, code, &request);
+  const LaunchConfig config{request.grid,         request.block,
+                            request.cluster,      static_cast<uint32_t>(request.dynamic_smem_bytes),
+                            request.cooperative,  given,
+                            request.programmatic, static_cast<uint32_t>(code.resources.registers)};
+  return [&code, config, parameters = std::move(parameters)] { run(code, config, parameters); };
+}
+
+Work make_work(Function* function, const LaunchRequest& request, void* const* arguments) {
+  const Kernel& kernel = *code_of(function).kernel;
   std::vector<std::byte> block(kernel.param_bytes);
   for (size_t i = 0; i < kernel.params.size(); ++i) {
     std::memcpy(block.data() + kernel.params[i].offset, arguments[i], kernel.params[i].size);
   }
-  return block;
+  return make_work(function, request, std::move(block));
 }
 
-cudaError_t make_work(Function* function, LaunchRequest request, std::vector<std::byte> parameters,
-                      Work* work) {
-  const Code* code = nullptr;
-  if (const cudaError_t status = load_code(function, &code); status != cudaSuccess) return status;
-  if (!can_run(function, *code)) return cudaErrorNotSupported;
-  const bool given = request.cluster.count() != 0 || function->required_cluster.count() != 0;
-  if (const cudaError_t status = check_launch(*function, *code, &request); status != cudaSuccess) {
-    return status;
-  }
-  const LaunchConfig config{request.grid,         request.block,
-                            request.cluster,      static_cast<uint32_t>(request.dynamic_smem_bytes),
-                            request.cooperative,  given,
-                            request.programmatic, static_cast<uint32_t>(code->resources.registers)};
-  *work = [code, config, parameters = std::move(parameters)] { run(*code, config, parameters); };
-  return cudaSuccess;
-}
-
-cudaError_t make_work(Function* function, const LaunchRequest& request, void* const* arguments,
-                      Work* work) {
-  const Code* code = nullptr;
-  if (const cudaError_t status = load_code(function, &code); status != cudaSuccess) return status;
-  return make_work(function, request, gather_parameters(*code->kernel, arguments), work);
-}
-
-cudaError_t launch(Function* function, const LaunchRequest& request, void* const* arguments,
-                   cudaStream_t stream) {
-  Work work;
-  const cudaError_t status = make_work(function, request, arguments, &work);
-  return status != cudaSuccess ? status : submit(stream, cudaGraphNodeTypeKernel, std::move(work));
+void launch(Function* function, const LaunchRequest& request, void* const* arguments,
+            cudaStream_t stream) {
+  submit(stream, cudaGraphNodeTypeKernel, make_work(function, request, arguments));
 }
 
 Dim3 to_dim3(const dim3& size) {
   return {size.x, size.y, size.z};
 }
 
-Dim3 cluster_of(const cudaLaunchConfig_t& config) {
-  LaunchRequest request;
-  for (unsigned i = 0; i < config.numAttrs; ++i) {
-    if (config.attrs[i].id != cudaLaunchAttributeClusterDimension) continue;
-    apply_attributes(&config.attrs[i], 1, &request);
-  }
-  return request.cluster;
+// But for the attributes.
+LaunchRequest request_of(const cudaLaunchConfig_t& config) {
+  return {to_dim3(config.gridDim), to_dim3(config.blockDim), NO_CLUSTER, config.dynamicSmemBytes};
 }
 
 }  // namespace machine::runtime
@@ -276,10 +251,7 @@ void __cudaRegisterManagedVar(void** handle, void** host_pointer, char*, const c
 }
 
 char __cudaInitModule(void** handle) {
-  on_device([&] {
-    resolve_managed(reinterpret_cast<Binary*>(handle));
-    return cudaSuccess;
-  });
+  on_device([&] { resolve_managed(reinterpret_cast<Binary*>(handle)); });
   return 1;
 }
 
@@ -304,33 +276,18 @@ cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* dynamic_
 cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments,
                              size_t dynamic_smem_bytes, cudaStream_t stream) {
   return on_device([&] {
-    const LaunchRequest request{
-        to_dim3(grid), to_dim3(block), {0, 0, 0}, dynamic_smem_bytes, false};
-    return launch(find_function(function), request, arguments, stream);
-  });
-}
-
-cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block,
-                                        void** arguments, size_t dynamic_smem_bytes,
-                                        cudaStream_t stream) {
-  return on_device([&] {
-    const LaunchRequest request{to_dim3(grid), to_dim3(block), {0, 0, 0}, dynamic_smem_bytes, true};
-    return launch(find_function(function), request, arguments, stream);
+    launch(find_function(function), {to_dim3(grid), to_dim3(block), NO_CLUSTER, dynamic_smem_bytes},
+           arguments, stream);
   });
 }
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function,
                                 void** arguments) {
   return on_device([&] {
-    if (config == nullptr) return cudaErrorInvalidValue;
-    LaunchRequest request{to_dim3(config->gridDim),
-                          to_dim3(config->blockDim),
-                          {0, 0, 0},
-                          config->dynamicSmemBytes,
-                          false};
-    const cudaError_t status = apply_attributes(config->attrs, config->numAttrs, &request);
-    if (status != cudaSuccess) return status;
-    return launch(find_function(function), request, arguments, config->stream);
+    require(config != nullptr);
+    LaunchRequest request = request_of(*config);
+    apply_attributes(config->attrs, config->numAttrs, &request);
+    launch(find_function(function), request, arguments, config->stream);
   });
 }
 
@@ -347,12 +304,6 @@ cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* function) {
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments,
                                size_t dynamic_smem_bytes, cudaStream_t stream) {
   return cudaLaunchKernel(kernel, grid, block, arguments, dynamic_smem_bytes, stream);
-}
-
-cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, const void* symbol) {
-  Function* const found = find_function(symbol);
-  *function = reinterpret_cast<cudaFunction_t>(found);
-  return record(found == nullptr ? cudaErrorInvalidDeviceFunction : cudaSuccess);
 }
 
 }  // extern "C"

@@ -15,13 +15,16 @@ struct Rows {
   size_t src_pitch;
   size_t width, height;
 };
+inline Rows line(void* dst, const void* src, size_t bytes) {
+  return {dst, bytes, src, bytes, bytes, 1};
+}
 
 // Refuses, in one sentence that starts with `call`, what leaves an allocation, and what should be
 // device memory and is not.
-cudaError_t check_copy(const char* call, const Rows& rows, cudaMemcpyKind kind);
+void check_copy(const char* call, const Rows& rows, cudaMemcpyKind kind);
 void copy_rows(const Rows& rows);
 // Checks and runs, or records in a capture. A synchronous call passes the legacy stream.
-cudaError_t copy(const char* call, const Rows& rows, cudaMemcpyKind kind, cudaStream_t stream);
+void copy(const char* call, const Rows& rows, cudaMemcpyKind kind, cudaStream_t stream);
 
 // `height` rows of `width` elements of 1, 2 or 4 bytes, `pitch` bytes apart.
 struct Fill {
@@ -31,12 +34,17 @@ struct Fill {
   unsigned element_bytes;
   size_t width, height;
 };
-cudaError_t check_fill(const char* call, const Fill& fill);
+void check_fill(const char* call, const Fill& fill);
 void fill_rows(const Fill& fill);
-cudaError_t fill(const char* call, const Fill& what, cudaStream_t stream);
+void fill(const char* call, const Fill& what, cudaStream_t stream);
 
-// *base = nullptr for 0 bytes.
-cudaError_t allocate_device(const char* call, void** base, size_t bytes);
-cudaError_t free_device(const char* call, void* base);
+// nullptr for 0 bytes.
+void* allocate_device(const char* call, size_t bytes);
+void free_device(const char* call, void* base);
+// The same as calls, of which a capture that is going on allows none.
+cudaError_t allocate_as(const char* call, void** base, size_t bytes);
+cudaError_t free_as(const char* call, void* base);
+
+constexpr char REGISTERED[] = "cudaHostRegister";
 
 }  // namespace machine::runtime

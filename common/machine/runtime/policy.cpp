@@ -1,7 +1,5 @@
 // Lets a program that runs on the machine choose the policy of its next launches, so that one
 // process can run a kernel under several. Found by dlsym, as `ptx_machine` is.
-#include <string>
-
 #include "common/machine/run/settings.h"
 
 extern "C" {
@@ -9,17 +7,7 @@ extern "C" {
 // `name`: eager, lazy or random. Returns whether it is one of them. Not while a kernel runs.
 bool ptx_machine_set_policy(const char* name);
 bool ptx_machine_set_policy(const char* name) {
-  using machine::Policy;
-  const std::string policy = name;
-  if (policy == "eager")
-    machine::settings().policy = Policy::eager;
-  else if (policy == "lazy")
-    machine::settings().policy = Policy::lazy;
-  else if (policy == "random")
-    machine::settings().policy = Policy::random;
-  else
-    return false;
-  return true;
+  return machine::find_policy(name, &machine::settings().policy);
 }
 
 }  // extern "C"

@@ -84,14 +84,18 @@ cudaError_t exchange_last_error(cudaError_t status) {
   return std::exchange(last_error, status);
 }
 
-cudaError_t refuse(cudaError_t status, const char* format, ...) {
+void fail(cudaError_t status) {
+  throw Failure{status};
+}
+
+void refuse(cudaError_t status, const char* format, ...) {
   char sentence[1024];
   va_list values;
   va_start(values, format);
   std::vsnprintf(sentence, sizeof sentence, format, values);
   va_end(values);
   std::fprintf(stderr, "PTX machine: %s\n", sentence);
-  return status;
+  fail(status);
 }
 
 cudaError_t lost() {

@@ -16,8 +16,16 @@ cudaError_t record(cudaError_t status);
 // Sets the thread's last error, returns what it was.
 cudaError_t exchange_last_error(cudaError_t status);
 
-// Prints "PTX machine: <sentence>" to stderr. Returns `status`, unrecorded.
-[[gnu::format(printf, 2, 3)]] cudaError_t refuse(cudaError_t status, const char* format, ...);
+// What a call ends with, if not with cudaSuccess: attempt() returns it.
+struct Failure {
+  cudaError_t status;
+};
+[[noreturn]] void fail(cudaError_t status);
+inline void require(bool condition, cudaError_t otherwise = cudaErrorInvalidValue) {
+  if (!condition) fail(otherwise);
+}
+// Prints "PTX machine: <sentence>" to stderr, then fails.
+[[noreturn, gnu::format(printf, 2, 3)]] void refuse(cudaError_t status, const char* format, ...);
 
 // The status of the kernel that failed, which every later call that needs the device returns, as
 // on a GPU; cudaSuccess while none has.
@@ -32,17 +40,24 @@ void show_refusal(const Error& error);
 // The process goes on, but exits non-zero.
 void spoil_exit();
 
-// Runs `body`, which returns a cudaError_t, unless the process is lost, and records the result.
+// Runs `body`, and records what it fails with.
 template <class Body>
-cudaError_t on_device(Body body) {
-  if (lost() != cudaSuccess) return record(lost());
+cudaError_t attempt(Body body) {
   try {
-    return record(body());
+    body();
+    return cudaSuccess;
+  } catch (const Failure& failure) {
+    return record(failure.status);
   } catch (const Error& error) {
     return record(lose(error));
   } catch (const std::bad_alloc&) {
     return record(cudaErrorMemoryAllocation);
   }
+}
+// The same, unless the process is lost.
+template <class Body>
+cudaError_t on_device(Body body) {
+  return lost() == cudaSuccess ? attempt(body) : record(lost());
 }
 
 // cuGetErrorName; nullptr for what is no driver error.

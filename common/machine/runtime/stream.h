@@ -24,12 +24,10 @@ struct Graph {
 };
 
 // Runs the work now, or records it if the stream is being captured. What it throws passes through.
-cudaError_t submit(cudaStream_t stream, cudaGraphNodeType type, Work work);
+void submit(cudaStream_t stream, cudaGraphNodeType type, Work work);
 
-// cudaErrorStreamCaptureUnsupported, which also spoils the capture, if this thread may not make an
+// Fails with cudaErrorStreamCaptureUnsupported, and spoils the capture, if this thread may not make an
 // unsafe call now (allocate, free, wait for the device) because of a capture that is going on.
-cudaError_t check_no_capture();
-
-bool is_capturing(cudaStream_t stream);
+void check_no_capture();
 
 }  // namespace machine::runtime

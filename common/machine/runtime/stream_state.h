@@ -54,14 +54,20 @@ struct State {
 // The one instance; everything below is called with its mutex held.
 State& state();
 
-// nullptr if there is no such stream or event.
-Stream* find(cudaStream_t handle);
-Event* find(cudaEvent_t handle);
+// Fail if there is no such stream or event.
+Stream& find(cudaStream_t handle);
+Event& find(cudaEvent_t handle);
 
 // Refuses work in the legacy stream, which waits for every blocking stream, while one is captured.
-cudaError_t check_implicit(const Stream* stream);
+void check_implicit(const Stream& stream);
 
 // Counts an operation that is captured in the stream.
-void note_operation(Stream* stream);
+void note_operation(Stream& stream);
+
+// What cudaStreamCreate and its like do.
+cudaError_t create_stream(cudaStream_t* stream, unsigned flags, int priority);
+void begin_capture(cudaStream_t stream, Graph* graph, cudaStreamCaptureMode mode);
+// Of the thread: cudaThreadExchangeStreamCaptureMode.
+extern thread_local cudaStreamCaptureMode thread_mode;
 
 }  // namespace machine::runtime

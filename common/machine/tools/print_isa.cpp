@@ -96,7 +96,7 @@ void print(const Row& row) {
 
 void print(const Section& section) {
   std::printf("\n## %s\n\n```text\n", section.title);
-  for (size_t i = 0; i < section.count; ++i) print(section.rows[i]);
+  for (const Row& row : section.rows) print(row);
   std::printf("```\n");
 }
 
@@ -105,5 +105,5 @@ void print(const Section& section) {
 
 int main() {
   std::fputs(machine::INTRODUCTION, stdout);
-  for (const machine::Section& section : machine::isa()) machine::print(section);
+  for (const machine::Section* section : machine::sections::ALL) machine::print(*section);
 }

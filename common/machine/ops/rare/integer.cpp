@@ -17,20 +17,22 @@ constexpr auto MAD_HI_SAT = [](int32_t a, int32_t b, int32_t c) {
 constexpr auto MAD_WIDE = [](auto a, auto b, auto c) {
   return static_cast<Unsigned<decltype(c)>>(MUL_WIDE(a, b)) + static_cast<Unsigned<decltype(c)>>(c);
 };
-constexpr uint32_t HIGH_HALF = 1;  // of mul24: bits 16 to 47 of the product
-constexpr auto MUL24 = [](uint32_t mods, auto a, auto b) {
+struct Half {
+  bool high;  // of mul24: bits 16 to 47 of the product
+};
+constexpr auto MUL24 = [](Half half, auto a, auto b) {
   using T = decltype(a);
   const auto low24 = [](T x) {
     return Twice<T>{static_cast<T>(static_cast<uint32_t>(x) << 8) >> 8};
   };
   const Twice<T> product = low24(a) * low24(b);
-  return static_cast<T>(mods & HIGH_HALF ? product >> 16 : product);
+  return static_cast<T>(half.high ? product >> 16 : product);
 };
-constexpr auto MAD24 = [](uint32_t mods, auto a, auto b, auto c) {
-  return static_cast<uint32_t>(MUL24(mods, a, b)) + static_cast<uint32_t>(c);
+constexpr auto MAD24 = [](Half half, auto a, auto b, auto c) {
+  return static_cast<uint32_t>(MUL24(half, a, b)) + static_cast<uint32_t>(c);
 };
 constexpr auto MAD24_HI_SAT = [](int32_t a, int32_t b, int32_t c) {
-  return saturate(int64_t{MUL24(HIGH_HALF, a, b)} + c);
+  return saturate(int64_t{MUL24(Half{true}, a, b)} + c);
 };
 constexpr auto SAD = [](auto a, auto b, auto c) {
   using U = Unsigned<decltype(a)>;
@@ -40,11 +42,10 @@ constexpr auto SAD = [](auto a, auto b, auto c) {
 constexpr auto MIN_RELU = [](int32_t a, int32_t b) { return std::max(std::min(a, b), 0); };
 constexpr auto MAX_RELU = [](int32_t a, int32_t b) { return std::max(std::max(a, b), 0); };
 constexpr auto CNOT = [](auto a) { return a == 0 ? 1 : 0; };
-constexpr uint32_t WRAP = 1, SHIFT_LEFT = 2;  // of shf, bmsk and szext
-constexpr auto SHF = [](uint32_t mods, uint32_t a, uint32_t b, uint32_t c) {
+constexpr auto SHF = [](Shift how, uint32_t a, uint32_t b, uint32_t c) {
   const uint64_t both = uint64_t{b} << 32 | a;
-  const uint32_t n = mods & WRAP ? c & 31 : std::min(c, 32u);
-  return static_cast<uint32_t>(mods & SHIFT_LEFT ? both << n >> 32 : both >> n);
+  const uint32_t n = how.bits(c);
+  return static_cast<uint32_t>(how.left ? both << n >> 32 : both >> n);
 };
 constexpr auto POPC = [](auto a) { return std::popcount(static_cast<Unsigned<decltype(a)>>(a)); };
 constexpr auto CLZ = [](auto a) { return std::countl_zero(static_cast<Unsigned<decltype(a)>>(a)); };
@@ -55,12 +56,14 @@ constexpr auto BREV = [](auto a) {
   x = (x >> 4 & 0x0f0f0f0f0f0f0f0f) | (x & 0x0f0f0f0f0f0f0f0f) << 4;
   return static_cast<decltype(a)>(__builtin_bswap64(x) >> (64 - BITS<decltype(a)>));
 };
-constexpr uint32_t SHIFT_AMOUNT = 1;
-constexpr auto BFIND = [](uint32_t mods, auto a) {
+struct Find {
+  bool shift_amount;
+};
+constexpr auto BFIND = [](Find how, auto a) {
   const auto bits = static_cast<Unsigned<decltype(a)>>(a < 0 ? ~a : a);
   const auto above = static_cast<uint32_t>(std::countl_zero(bits));
   if (bits == 0) return UINT32_MAX;
-  return mods & SHIFT_AMOUNT ? above : BITS<decltype(a)> - 1 - above;
+  return how.shift_amount ? above : BITS<decltype(a)> - 1 - above;
 };
 constexpr auto BFE = [](auto a, uint32_t b, uint32_t c) {
   using U = Unsigned<decltype(a)>;
@@ -83,14 +86,14 @@ constexpr auto FNS = [](uint32_t mask, uint32_t base, int32_t offset) {
   }
   return UINT32_MAX;
 };
-constexpr auto BMSK = [](uint32_t mods, uint32_t a, uint32_t b) {
-  const uint32_t at = a & 31, length = mods & WRAP ? b & 31 : std::min(b, 32u);
-  const bool outside = !(mods & WRAP) && a > 31;
+constexpr auto BMSK = [](Shift how, uint32_t a, uint32_t b) {
+  const uint32_t at = a & 31, length = how.bits(b);
+  const bool outside = !how.wraps && a > 31;
   return outside ? 0 : static_cast<uint32_t>(((uint64_t{1} << length) - 1) << at);
 };
-constexpr auto SZEXT = [](uint32_t mods, auto a, uint32_t b) {
+constexpr auto SZEXT = [](Shift how, auto a, uint32_t b) {
   using T = decltype(a);
-  const uint32_t length = mods & WRAP ? b & 31 : std::min(b, 32u);
+  const uint32_t length = how.bits(b);
   if (length == 0) return T{0};
   return static_cast<T>(static_cast<T>(static_cast<uint32_t>(a) << (32 - length)) >> (32 - length));
 };
@@ -112,25 +115,30 @@ constexpr uint32_t PRMT_SELECTORS[std::size(PRMT_MODES)][4] = {
     {0x0000, 0x1111, 0x2222, 0x3333}, {0x3210, 0x3211, 0x3222, 0x3333},
     {0x0000, 0x1110, 0x2210, 0x3210}, {0x1010, 0x3232, 0x1010, 0x3232},
 };
-constexpr auto PRMT_MODE = [](uint32_t mods, uint32_t a, uint32_t b, uint32_t c) {
-  return permute(a, b, PRMT_SELECTORS[mods][c & 3]);
+struct Mode {
+  uint8_t index;  // into PRMT_MODES
+};
+constexpr auto PRMT_MODE = [](Mode mode, uint32_t a, uint32_t b, uint32_t c) {
+  return permute(a, b, PRMT_SELECTORS[mode.index][c & 3]);
 };
 
-constexpr uint32_t A_SIGNED = 1, B_SIGNED = 2, UPPER_PAIR = 4;  // of dp4a and dp2a
+struct Dot {
+  bool a_signed, b_signed, upper_pair;
+};
 constexpr uint32_t field_of(uint32_t x, uint32_t i, uint32_t bits, bool is_signed) {
   const uint32_t sign = is_signed ? 1u << (bits - 1) : 0;
   return ((x >> i * bits & ((1u << bits) - 1)) ^ sign) - sign;
 }
-constexpr auto DP4A = [](uint32_t mods, uint32_t a, uint32_t b, uint32_t c) {
+constexpr auto DP4A = [](Dot dot, uint32_t a, uint32_t b, uint32_t c) {
   for (uint32_t i = 0; i < 4; ++i) {
-    c += field_of(a, i, 8, mods & A_SIGNED) * field_of(b, i, 8, mods & B_SIGNED);
+    c += field_of(a, i, 8, dot.a_signed) * field_of(b, i, 8, dot.b_signed);
   }
   return c;
 };
-constexpr auto DP2A = [](uint32_t mods, uint32_t a, uint32_t b, uint32_t c) {
+constexpr auto DP2A = [](Dot dot, uint32_t a, uint32_t b, uint32_t c) {
   for (uint32_t i = 0; i < 2; ++i) {
-    const uint32_t byte = mods & UPPER_PAIR ? i + 2 : i;
-    c += field_of(a, i, 16, mods & A_SIGNED) * field_of(b, byte, 8, mods & B_SIGNED);
+    const uint32_t byte = dot.upper_pair ? i + 2 : i;
+    c += field_of(a, i, 16, dot.a_signed) * field_of(b, byte, 8, dot.b_signed);
   }
   return c;
 };
@@ -142,17 +150,17 @@ Handler pick_mad_wide(Opcode& opcode) {
 }
 template <auto OP, int N>
 Handler pick_24(Opcode& opcode) {
-  opcode.mods = opcode.has(".hi") ? HIGH_HALF : 0;
+  opcode.set(Half{opcode.has(".hi")});
   return for_type<s32, u32>(opcode.type(),
                             []<Type T>() -> Handler { return same_type<OP, N, 0, T>(); });
 }
 Handler pick_shf(Opcode& opcode) {
-  opcode.mods = (opcode.has(".wrap") ? WRAP : 0) | (opcode.has(".l") ? SHIFT_LEFT : 0);
+  opcode.set(Shift{opcode.has(".wrap"), opcode.has(".l")});
   return apply<SHF, 0, u32, u32, u32, u32>;
 }
 template <auto OP>
 Handler pick_count(Opcode& opcode) {
-  opcode.mods = opcode.has(".shiftamt") ? SHIFT_AMOUNT : 0;
+  opcode.set(Find{opcode.has(".shiftamt")});
   const Type type = is_signed(opcode.type()) ? opcode.type() : unsigned_of(opcode.type());
   return for_type<s32, u32, s64, u64>(type,
                                       []<Type T>() -> Handler { return apply<OP, 0, u32, T>; });
@@ -163,14 +171,13 @@ Handler pick_bfe(Opcode& opcode) {
 }
 Handler pick_prmt(Opcode& opcode) {
   const auto* const mode = std::find(std::begin(PRMT_MODES), std::end(PRMT_MODES), opcode.group[0]);
-  opcode.mods = static_cast<uint32_t>(mode - std::begin(PRMT_MODES));
+  opcode.set(Mode{static_cast<uint8_t>(mode - std::begin(PRMT_MODES))});
   return mode == std::end(PRMT_MODES) ? apply<PRMT, 0, u32, u32, u32, u32>
                                       : apply<PRMT_MODE, 0, u32, u32, u32, u32>;
 }
 template <auto OP>
 Handler pick_dot(Opcode& opcode) {
-  opcode.mods = (is_signed(opcode.type(0)) ? A_SIGNED : 0) |
-                (is_signed(opcode.type(1)) ? B_SIGNED : 0) | (opcode.has(".hi") ? UPPER_PAIR : 0);
+  opcode.set(Dot{is_signed(opcode.type(0)), is_signed(opcode.type(1)), opcode.has(".hi")});
   return apply<OP, 0, u32, u32, u32, u32>;
 }
 
@@ -195,7 +202,9 @@ Handler pick_lop3(Opcode&) {
 
 // ---- The carry flag -----------------------------------------------------------------------------
 
-constexpr uint32_t CARRY_IN = 1, CARRY_OUT = 2, SUBTRACTS = 4, MULTIPLIES = 8, HIGH_PRODUCT = 16;
+struct Carry {
+  bool in : 1, out : 1, subtracts : 1, multiplies : 1, high_product : 1;
+};
 
 template <class T>
 Step carry(Warp& warp, const Inst& inst, uint32_t mask) {
@@ -204,28 +213,29 @@ Step carry(Warp& warp, const Inst& inst, uint32_t mask) {
   const T* const b = warp.row<T>(inst.op[2]);
   const U* const c = warp.row<U>(inst.op[3]);
   U* const d = warp.row<U>(inst.op[0]);
-  const uint32_t flags = warp.pred(CARRY_ROW), mods = inst.mods;
+  const uint32_t flags = warp.pred(CARRY_ROW);
+  const auto how = inst.as<Carry>();
   uint32_t carries = 0;
   for_lanes(mask, [&](uint32_t lane) {
     const Twice<T> product = MUL_WIDE(a[lane], b[lane]);
-    const U x = static_cast<U>(!(mods & MULTIPLIES)  ? a[lane]
-                               : mods & HIGH_PRODUCT ? product >> BITS<T>
-                                                     : product);
-    const U y = mods & MULTIPLIES ? c[lane] : static_cast<U>(b[lane]);
-    const U in = mods & CARRY_IN ? flags >> lane & 1 : 0;
-    const Twice<U> result = mods & SUBTRACTS ? Twice<U>{x} - y - in : Twice<U>{x} + y + in;
+    const U x = static_cast<U>(!how.multiplies    ? a[lane]
+                               : how.high_product ? product >> BITS<T>
+                                                  : product);
+    const U y = how.multiplies ? c[lane] : static_cast<U>(b[lane]);
+    const U in = how.in ? flags >> lane & 1 : 0;
+    const Twice<U> result = how.subtracts ? Twice<U>{x} - y - in : Twice<U>{x} + y + in;
     d[lane] = static_cast<U>(result);
     carries |= static_cast<uint32_t>(result >> BITS<T> & 1) << lane;
   });
-  if (mods & CARRY_OUT) warp.pred(CARRY_ROW) = (flags & ~mask) | carries;
+  if (how.out) warp.pred(CARRY_ROW) = (flags & ~mask) | carries;
   return Step::next;
 }
 
 Handler pick_carry(Opcode& opcode) {
   const std::string_view base = opcode.text.substr(0, opcode.text.find('.'));
-  opcode.mods = (base.size() == 4 ? CARRY_IN : 0) |  // addc, subc, madc
-                (opcode.has(".cc") ? CARRY_OUT : 0) | (base.starts_with("sub") ? SUBTRACTS : 0) |
-                (base.starts_with("mad") ? MULTIPLIES : 0) | (opcode.has(".hi") ? HIGH_PRODUCT : 0);
+  const bool takes = base.size() == 4;  // addc, subc, madc
+  opcode.set(Carry{takes, opcode.has(".cc"), base.starts_with("sub"), base.starts_with("mad"),
+                   opcode.has(".hi")});
   return for_type<s32, u32, s64, u64>(opcode.type(),
                                       []<Type T>() -> Handler { return carry<Value<T>>; });
 }
@@ -247,8 +257,6 @@ Handler pick_cvt_pack(Opcode& opcode) {
   if (opcode.type() == u8) return apply<CVT_PACK<uint8_t>, 0, u32, s32, s32, u32>;
   return apply<CVT_PACK<int8_t>, 0, u32, s32, s32, u32>;
 }
-
-// ---- The table ----------------------------------------------------------------------------------
 
 const Row ROWS[] = {
     {"mad.hi" INTEGERS, "d:t, a:t, b:t, c:t", pick_signed<MAD_HI, 3>,
@@ -305,8 +313,6 @@ const Row ROWS[] = {
 }  // namespace
 }  // namespace elementwise
 
-Section rare_integer_section() {
-  return {"Rarer: integers and bits", elementwise::ROWS, std::size(elementwise::ROWS)};
-}
+const Section sections::RARE_INTEGER{"Rarer: integers and bits", elementwise::ROWS};
 
 }  // namespace machine

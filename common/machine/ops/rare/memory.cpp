@@ -1,6 +1,5 @@
 // Tests of addresses, and hints to caches, which do nothing here: instructions that no kernel of this
 // repository has, but other people's do.
-#include <iterator>
 
 #include "common/machine/ops/address.h"
 #include "common/machine/run/allocations.h"
@@ -11,30 +10,25 @@ namespace {
 Step is_in_space(Warp& warp, const Inst& inst, uint32_t mask) {
   const Where space = inst.as<Where>();
   const Slot& a = inst.slots[1];
-  uint32_t result = 0;
-  for_lanes(mask, [&](uint32_t lane) {
+  const uint32_t result = lanes_where(mask, [&](uint32_t lane) {
     const uint64_t address = value_of(warp, a, lane), window = address & WINDOW_MASK;
     const bool own = static_cast<uint32_t>(address) >> RANK_SHIFT == warp.cta->rank;
-    const bool is_in = space == Where::global           ? window == 0
-                       : space == Where::local          ? window == LOCAL_WINDOW
-                       : space == Where::param          ? window == PARAM_WINDOW
-                       : space == Where::shared_cluster ? window == SHARED_WINDOW
-                                                        : window == SHARED_WINDOW && own;
-    result |= uint32_t{is_in} << lane;
+    return space == Where::global           ? window == 0
+           : space == Where::local          ? window == LOCAL_WINDOW
+           : space == Where::param          ? window == PARAM_WINDOW
+           : space == Where::shared_cluster ? window == SHARED_WINDOW
+                                            : window == SHARED_WINDOW && own;
   });
-
   set_pred(warp, inst.op[0], mask, result);
   return Step::next;
 }
 // A .const variable is known by the name of its allocation.
 Step is_in_const(Warp& warp, const Inst& inst, uint32_t mask) {
-  uint32_t result = 0;
-  for_lanes(mask, [&](uint32_t lane) {
+  const uint32_t result = lanes_where(mask, [&](uint32_t lane) {
     Allocation at;
     const bool found = find_allocation(value_of(warp, inst.slots[1], lane), &at);
-    result |= uint32_t{found && at.what.starts_with("constant ")} << lane;
+    return found && at.what.starts_with("constant ");
   });
-
   set_pred(warp, inst.op[0], mask, result);
   return Step::next;
 }
@@ -64,8 +58,6 @@ const Row ROWS[] = {
 
 }  // namespace
 
-Section rare_memory_section() {
-  return {"Rarer: addresses and hints", ROWS, std::size(ROWS)};
-}
+const Section sections::RARE_MEMORY{"Rarer: addresses and hints", ROWS};
 
 }  // namespace machine

@@ -50,13 +50,12 @@ constexpr std::string_view TESTS[] = {".finite",     ".infinite", ".number",
 template <class T>
 Step testp(Warp& warp, const Inst& inst, uint32_t mask) {
   const T* const a = warp.row<T>(inst.op[1]);
-  uint32_t result = 0;
-  for_lanes(mask, [&](uint32_t lane) {
+  const uint32_t result = lanes_where(mask, [&](uint32_t lane) {
     const int kind = std::fpclassify(a[lane]);
     const bool answers[] = {
         kind != FP_NAN && kind != FP_INFINITE, kind == FP_INFINITE, kind != FP_NAN, kind == FP_NAN,
         kind == FP_NORMAL || kind == FP_ZERO,  kind == FP_SUBNORMAL};
-    result |= uint32_t{answers[inst.mods]} << lane;
+    return answers[inst.mods];
   });
   set_pred(warp, inst.op[0], mask, result);
   return Step::next;
@@ -66,8 +65,6 @@ Handler pick_testp(Opcode& opcode) {
   opcode.mods = static_cast<uint32_t>(test - std::begin(TESTS));
   return opcode.type() == f64 ? testp<double> : testp<float>;
 }
-
-// ---- The table ----------------------------------------------------------------------------------
 
 const Row ROWS[] = {
     {"fma.rn{.ftz,}{.sat,.relu,}{" HALVES, "d:t, a:t, b:t, c:t",
@@ -101,8 +98,6 @@ const Row ROWS[] = {
 }  // namespace
 }  // namespace elementwise
 
-Section rare_real_section() {
-  return {"Rarer: real numbers", elementwise::ROWS, std::size(elementwise::ROWS)};
-}
+const Section sections::RARE_REAL{"Rarer: real numbers", elementwise::ROWS};
 
 }  // namespace machine

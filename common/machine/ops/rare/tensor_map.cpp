@@ -104,7 +104,7 @@ Step map_publish(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint64_t to = global_address(warp, inst.slots[0], lane);
   const uint32_t from = shared_address(warp, inst.slots[1], lane, SharedSpace::cta, what);
   std::memcpy(map_bytes(warp, lane, to, what), shared_bytes(warp, mask, from, 128, what), 128);
-  observer_of(warp).fence(warp, mask, Order::release, Scope::gpu);
+  observer_of(warp).tell(&Checker::fence, warp, mask, Order::release, Scope::gpu);
   ++warp.cta->cluster->changes;
   return Step::next;
 }
@@ -126,8 +126,6 @@ const Row ROWS[] = {
 
 }  // namespace
 
-Section rare_tensor_map_section() {
-  return {"Rarer: changes of tensor maps", ROWS, std::size(ROWS)};
-}
+const Section sections::RARE_TENSOR_MAP{"Rarer: changes of tensor maps", ROWS};
 
 }  // namespace machine

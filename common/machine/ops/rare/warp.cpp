@@ -1,8 +1,7 @@
 // Instructions of a warp's lanes together that no kernel of this repository has, but other people's do.
-#include <algorithm>
-#include <iterator>
 
 #include "common/machine/ops/warp.h"
+#include "common/machine/ops/reduction.h"
 
 namespace machine {
 namespace {
@@ -31,9 +30,7 @@ Step match_any(Warp& warp, const Inst& inst, uint32_t mask) {
     uint64_t values[LANES];
     for_lanes(lanes, [&](uint32_t lane) { values[lane] = value_of(warp, inst.slots[1], lane); });
     for_lanes(lanes, [&](uint32_t lane) {
-      uint32_t same = 0;
-      for_lanes(lanes, [&](uint32_t l) { same |= uint32_t{values[l] == values[lane]} << l; });
-      d[lane] = same;
+      d[lane] = lanes_where(lanes, [&](uint32_t other) { return values[other] == values[lane]; });
     });
   });
 }
@@ -50,32 +47,23 @@ Step match_all(Warp& warp, const Inst& inst, uint32_t mask) {
   });
 }
 
-enum class Redux : uint8_t { add, min, max, bit_and, bit_or, bit_xor };
-
 // d, a, members
-template <Redux OP, class T>
+template <Reduction OP, class T>
 Step redux(Warp& warp, const Inst& inst, uint32_t mask) {
   return for_members(warp, inst.slots[2], mask, [&](uint32_t lanes) {
     const T* const a = warp.row<T>(inst.slots[1].row);
     T total = a[first_lane(lanes)];
-    for_lanes(lanes & (lanes - 1), [&](uint32_t lane) {
-      if constexpr (OP == Redux::add) total += a[lane];
-      if constexpr (OP == Redux::min) total = std::min(total, a[lane]);
-      if constexpr (OP == Redux::max) total = std::max(total, a[lane]);
-      if constexpr (OP == Redux::bit_and) total &= a[lane];
-      if constexpr (OP == Redux::bit_or) total |= a[lane];
-      if constexpr (OP == Redux::bit_xor) total ^= a[lane];
-    });
+    for_lanes(lanes & (lanes - 1), [&](uint32_t lane) { total = reduced(OP, total, a[lane]); });
     set_value(warp, inst.slots[0], lanes, static_cast<uint32_t>(total));
   });
 }
 
 Handler pick_redux(Opcode& opcode) {
   const bool is_signed = opcode.type() == Type::s32;
-  if (opcode.has(".add")) return redux<Redux::add, uint32_t>;
+  if (opcode.has(".add")) return redux<Reduction::add, uint32_t>;
   if (opcode.has(".min"))
-    return is_signed ? redux<Redux::min, int32_t> : redux<Redux::min, uint32_t>;
-  return is_signed ? redux<Redux::max, int32_t> : redux<Redux::max, uint32_t>;
+    return is_signed ? redux<Reduction::min, int32_t> : redux<Reduction::min, uint32_t>;
+  return is_signed ? redux<Reduction::max, int32_t> : redux<Reduction::max, uint32_t>;
 }
 
 Step active_mask(Warp& warp, const Inst& inst, uint32_t mask) {
@@ -109,11 +97,11 @@ const Row ROWS[] = {
      "all lanes, if all have the same a"},
     {"redux.sync{.add,.min,.max}{.u32,.s32}", "d:32, a:32, members:32", pick_redux,
      "sum, least or greatest of the lanes"},
-    {"redux.sync.and.b32", "d:32, a:32, members:32", always<redux<Redux::bit_and, uint32_t>>,
+    {"redux.sync.and.b32", "d:32, a:32, members:32", always<redux<Reduction::bit_and, uint32_t>>,
      "and of the lanes"},
-    {"redux.sync.or.b32", "d:32, a:32, members:32", always<redux<Redux::bit_or, uint32_t>>,
+    {"redux.sync.or.b32", "d:32, a:32, members:32", always<redux<Reduction::bit_or, uint32_t>>,
      "or of the lanes"},
-    {"redux.sync.xor.b32", "d:32, a:32, members:32", always<redux<Redux::bit_xor, uint32_t>>,
+    {"redux.sync.xor.b32", "d:32, a:32, members:32", always<redux<Reduction::bit_xor, uint32_t>>,
      "xor of the lanes"},
     {"activemask.b32", "d:32", always<active_mask>, "the lanes that execute together"},
     {"getctarank{.u32,.u64}", "d:32, a:t", always<get_rank<true>>,
@@ -124,8 +112,6 @@ const Row ROWS[] = {
 
 }  // namespace
 
-Section rare_warp_section() {
-  return {"Rarer: lanes together", ROWS, std::size(ROWS)};
-}
+const Section sections::RARE_WARP{"Rarer: lanes together", ROWS};
 
 }  // namespace machine

@@ -23,4 +23,48 @@ CUresult forward(Body body) {
   return to_driver(status);
 }
 
+// A driver's operand as the runtime has it.
+template <class T>
+T as_runtime(T operand) {
+  return operand;
+}
+inline void* as_runtime(CUdeviceptr address) {
+  return reinterpret_cast<void*>(address);
+}
+inline void** as_runtime(CUdeviceptr* address) {
+  return reinterpret_cast<void**>(address);
+}
+inline cudaLibrary_t as_runtime(CUlibrary library) {
+  return reinterpret_cast<cudaLibrary_t>(library);
+}
+inline cudaKernel_t* as_runtime(CUkernel* kernel) {
+  return reinterpret_cast<cudaKernel_t*>(kernel);
+}
+inline const void* as_runtime(CUfunction function) {
+  return reinterpret_cast<const void*>(function);
+}
+
+// FORWARD3(cuX, cudaX, A, B, C): cuX is cudaX, with operands of these types.
+#define FORWARD1(call, to, A)                          \
+  CUresult call(A a) {                                 \
+    return forward([&] { return to(as_runtime(a)); }); \
+  }                                                    \
+  static_assert(true)
+#define FORWARD2(call, to, A, B)                                      \
+  CUresult call(A a, B b) {                                           \
+    return forward([&] { return to(as_runtime(a), as_runtime(b)); }); \
+  }                                                                   \
+  static_assert(true)
+#define FORWARD3(call, to, A, B, C)                                                  \
+  CUresult call(A a, B b, C c) {                                                     \
+    return forward([&] { return to(as_runtime(a), as_runtime(b), as_runtime(c)); }); \
+  }                                                                                  \
+  static_assert(true)
+#define FORWARD4(call, to, A, B, C, D)                                                   \
+  CUresult call(A a, B b, C c, D d) {                                                    \
+    return forward(                                                                      \
+        [&] { return to(as_runtime(a), as_runtime(b), as_runtime(c), as_runtime(d)); }); \
+  }                                                                                      \
+  static_assert(true)
+
 }  // namespace machine::runtime

@@ -1,5 +1,4 @@
 // The driver's calls that load code and launch it.
-#include <cstring>
 #include <iterator>
 #include <vector>
 
@@ -10,48 +9,35 @@
 namespace machine::runtime {
 namespace {
 
-Function* function_of(CUfunction handle) {
-  return find_function(reinterpret_cast<const void*>(handle));
-}
-
 // `extra` is CU_LAUNCH_PARAM_BUFFER_POINTER, block, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, END. A
 // driver refuses a block with padding at its end as too many resources (llvm/llvm-project pull
 // request 156229, m4rs-mt/ILGPU issue 1323).
-cudaError_t read_extra(const Kernel& kernel, void** extra, std::vector<std::byte>* parameters) {
+std::vector<std::byte> read_extra(const Kernel& kernel, void** extra) {
   const void* block = nullptr;
   size_t bytes = 0;
   for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
     if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER) block = extra[1];
     if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE) bytes = *static_cast<const size_t*>(extra[1]);
   }
-  if (block == nullptr) return cudaErrorInvalidValue;
+  require(block != nullptr);
   if (bytes != kernel.param_bytes) {
-    return refuse(cudaErrorLaunchOutOfResources,
-                  "launch of %s: CU_LAUNCH_PARAM_BUFFER_SIZE is %zu, but the parameters take %u "
-                  "bytes; a struct's padding at its end does not count.",
-                  kernel.name.c_str(), bytes, kernel.param_bytes);
+    refuse(cudaErrorLaunchOutOfResources,
+           "launch of %s: CU_LAUNCH_PARAM_BUFFER_SIZE is %zu, but the parameters take %u "
+           "bytes; a struct's padding at its end does not count.",
+           kernel.name.c_str(), bytes, kernel.param_bytes);
   }
-  parameters->resize(kernel.param_bytes);
-  std::memcpy(parameters->data(), block, kernel.param_bytes);
-  return cudaSuccess;
+  const auto* const begin = static_cast<const std::byte*>(block);
+  return {begin, begin + kernel.param_bytes};
 }
 
 CUresult launch_function(CUfunction handle, const LaunchRequest& request, CUstream stream,
                          void** arguments, void** extra) {
   return forward([&] {
     return on_device([&] {
-      Function* const function = function_of(handle);
+      Function* const function = find_function(as_runtime(handle));
       if (extra == nullptr) return launch(function, request, arguments, stream);
-      const Code* code = nullptr;
-      cudaError_t status = load_code(function, &code);
-      if (status != cudaSuccess) return status;
-      std::vector<std::byte> parameters;
-      status = read_extra(*code->kernel, extra, &parameters);
-      if (status != cudaSuccess) return status;
-      Work work;
-      status = make_work(function, request, std::move(parameters), &work);
-      return status != cudaSuccess ? status
-                                   : submit(stream, cudaGraphNodeTypeKernel, std::move(work));
+      submit(stream, cudaGraphNodeTypeKernel,
+             make_work(function, request, read_extra(*code_of(function).kernel, extra)));
     });
   });
 }
@@ -87,28 +73,13 @@ CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, 
   });
 }
 
-CUresult cuLibraryUnload(CUlibrary library) {
-  return forward([&] { return cudaLibraryUnload(reinterpret_cast<cudaLibrary_t>(library)); });
-}
-
-CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
-  return forward([&] {
-    return cudaLibraryGetKernel(reinterpret_cast<cudaKernel_t*>(kernel),
-                                reinterpret_cast<cudaLibrary_t>(library), name);
-  });
-}
+FORWARD1(cuLibraryUnload, cudaLibraryUnload, CUlibrary);
+FORWARD3(cuLibraryGetKernel, cudaLibraryGetKernel, CUkernel*, CUlibrary, const char*);
+FORWARD4(cuLibraryGetGlobal, cudaLibraryGetGlobal, CUdeviceptr*, size_t*, CUlibrary, const char*);
 
 CUresult cuLibraryGetModule(CUmodule* module, CUlibrary library) {
   *module = reinterpret_cast<CUmodule>(library);
   return CUDA_SUCCESS;
-}
-
-CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CUlibrary library,
-                            const char* name) {
-  return forward([&] {
-    return cudaLibraryGetGlobal(reinterpret_cast<void**>(address), bytes,
-                                reinterpret_cast<cudaLibrary_t>(library), name);
-  });
 }
 
 CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
@@ -158,8 +129,8 @@ CUresult cuModuleGetGlobal(CUdeviceptr* address, size_t* bytes, CUmodule module,
 
 CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
   return forward([&] {
-    return cudaFuncSetAttribute(reinterpret_cast<const void*>(function),
-                                static_cast<cudaFuncAttribute>(attribute), value);
+    return cudaFuncSetAttribute(as_runtime(function), static_cast<cudaFuncAttribute>(attribute),
+                                value);
   });
 }
 
@@ -171,7 +142,7 @@ CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkerne
 CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction function) {
   return forward([&] {
     cudaFuncAttributes all;
-    const cudaError_t status = cudaFuncGetAttributes(&all, reinterpret_cast<const void*>(function));
+    const cudaError_t status = cudaFuncGetAttributes(&all, as_runtime(function));
     if (status != cudaSuccess) return status;
     const int values[] = {all.maxThreadsPerBlock,
                           static_cast<int>(all.sharedSizeBytes),
@@ -206,38 +177,32 @@ CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* ctas, CUfunction function, int threads,
-                                                     size_t smem_bytes) {
-  return forward([&] {
-    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-        ctas, reinterpret_cast<const void*>(function), threads, smem_bytes);
-  });
-}
+FORWARD4(cuOccupancyMaxActiveBlocksPerMultiprocessor, cudaOccupancyMaxActiveBlocksPerMultiprocessor,
+         int*, CUfunction, int, size_t);
 
 CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction function,
                                       const CUlaunchConfig* config) {
   const cudaLaunchConfig_t made = to_runtime(*config);
-  return forward([&] {
-    return cudaOccupancyMaxActiveClusters(clusters, reinterpret_cast<const void*>(function), &made);
-  });
+  return forward(
+      [&] { return cudaOccupancyMaxActiveClusters(clusters, as_runtime(function), &made); });
 }
 
 CUresult cuOccupancyMaxPotentialClusterSize(int* size, CUfunction function,
                                             const CUlaunchConfig* config) {
   const cudaLaunchConfig_t made = to_runtime(*config);
-  return forward([&] {
-    return cudaOccupancyMaxPotentialClusterSize(size, reinterpret_cast<const void*>(function),
-                                                &made);
-  });
+  return forward(
+      [&] { return cudaOccupancyMaxPotentialClusterSize(size, as_runtime(function), &made); });
 }
 
 // ---- launches -----------------------------------------------------------------------------------
+
+FORWARD3(cuLaunchHostFunc, cudaLaunchHostFunc, CUstream, CUhostFn, void*);
 
 CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned smem_bytes,
                         CUstream stream, void** arguments, void** extra) {
   const LaunchRequest request{
-      {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, {0, 0, 0}, smem_bytes, false};
+      {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, NO_CLUSTER, smem_bytes};
   return launch_function(function, request, stream, arguments, extra);
 }
 
@@ -246,22 +211,18 @@ CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigne
                                    unsigned block_z, unsigned smem_bytes, CUstream stream,
                                    void** arguments) {
   const LaunchRequest request{
-      {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, {0, 0, 0}, smem_bytes, true};
+      {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, NO_CLUSTER, smem_bytes, true};
   return launch_function(function, request, stream, arguments, nullptr);
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** arguments,
                           void** extra) {
   const cudaLaunchConfig_t made = to_runtime(*config);
-  LaunchRequest request{
-      to_dim3(made.gridDim), to_dim3(made.blockDim), {0, 0, 0}, made.dynamicSmemBytes, false};
-  const cudaError_t status = apply_attributes(made.attrs, made.numAttrs, &request);
+  LaunchRequest request = request_of(made);
+  const cudaError_t status =
+      attempt([&] { apply_attributes(made.attrs, made.numAttrs, &request); });
   if (status != cudaSuccess) return to_driver(status);
   return launch_function(function, request, made.stream, arguments, extra);
-}
-
-CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
-  return forward([&] { return cudaLaunchHostFunc(stream, function, data); });
 }
 
 }  // extern "C"

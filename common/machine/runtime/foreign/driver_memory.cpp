@@ -6,23 +6,10 @@
 namespace machine::runtime {
 namespace {
 
-void* pointer(CUdeviceptr address) {
-  return reinterpret_cast<void*>(address);
-}
-
 CUresult fill_memory(CUdeviceptr dst, unsigned value, unsigned element_bytes, size_t count,
                      CUstream stream) {
-  const Fill what{pointer(dst), count * element_bytes, value, element_bytes, count, 1};
-  return forward([&] { return on_device([&] { return fill("cuMemset", what, stream); }); });
-}
-
-CUresult copy_memory(void* dst, const void* src, size_t bytes, cudaMemcpyKind kind) {
-  return forward([&] { return cudaMemcpy(dst, src, bytes, kind); });
-}
-
-CUresult copy_memory(void* dst, const void* src, size_t bytes, cudaMemcpyKind kind,
-                     CUstream stream) {
-  return forward([&] { return cudaMemcpyAsync(dst, src, bytes, kind, stream); });
+  const Fill what{as_runtime(dst), count * element_bytes, value, element_bytes, count, 1};
+  return forward([&] { return on_device([&] { fill("cuMemset", what, stream); }); });
 }
 
 }  // namespace
@@ -39,37 +26,14 @@ CUresult cuMemAlloc(CUdeviceptr* base, size_t bytes) {
   return forward([&] { return cudaMalloc(reinterpret_cast<void**>(base), bytes); });
 }
 
-CUresult cuMemAllocAsync(CUdeviceptr* base, size_t bytes, CUstream stream) {
-  return forward([&] { return cudaMallocAsync(reinterpret_cast<void**>(base), bytes, stream); });
-}
-
-CUresult cuMemAllocManaged(CUdeviceptr* base, size_t bytes, unsigned flags) {
-  return forward([&] { return cudaMallocManaged(reinterpret_cast<void**>(base), bytes, flags); });
-}
-
-CUresult cuMemFree(CUdeviceptr base) {
-  return forward([&] { return cudaFree(pointer(base)); });
-}
-
-CUresult cuMemFreeAsync(CUdeviceptr base, CUstream stream) {
-  return forward([&] { return cudaFreeAsync(pointer(base), stream); });
-}
-
-CUresult cuMemAllocHost(void** base, size_t bytes) {
-  return forward([&] { return cudaMallocHost(base, bytes); });
-}
-
-CUresult cuMemHostAlloc(void** base, size_t bytes, unsigned flags) {
-  return forward([&] { return cudaHostAlloc(base, bytes, flags); });
-}
-
-CUresult cuMemFreeHost(void* base) {
-  return forward([&] { return cudaFreeHost(base); });
-}
-
-CUresult cuMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
-  return forward([&] { return cudaMemGetInfo(free_bytes, total_bytes); });
-}
+FORWARD3(cuMemAllocAsync, cudaMallocAsync, CUdeviceptr*, size_t, CUstream);
+FORWARD3(cuMemAllocManaged, cudaMallocManaged, CUdeviceptr*, size_t, unsigned);
+FORWARD1(cuMemFree, cudaFree, CUdeviceptr);
+FORWARD2(cuMemFreeAsync, cudaFreeAsync, CUdeviceptr, CUstream);
+FORWARD2(cuMemAllocHost, cudaMallocHost, void**, size_t);
+FORWARD3(cuMemHostAlloc, cudaHostAlloc, void**, size_t, unsigned);
+FORWARD1(cuMemFreeHost, cudaFreeHost, void*);
+FORWARD2(cuMemGetInfo, cudaMemGetInfo, size_t*, size_t*);
 
 CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
   machine::Allocation allocation;
@@ -77,7 +41,7 @@ CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdev
     return CUDA_ERROR_INVALID_VALUE;
   }
   cudaPointerAttributes found;
-  cudaPointerGetAttributes(&found, pointer(address));
+  cudaPointerGetAttributes(&found, as_runtime(address));
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
       *static_cast<CUmemorytype*>(value) =
@@ -99,8 +63,12 @@ CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdev
       *static_cast<size_t*>(value) = allocation.bytes;
       return CUDA_SUCCESS;
     default:
-      return to_driver(refuse(cudaErrorNotSupported, "cuPointerGetAttribute: attribute %d.",
-                              static_cast<int>(attribute)));
+      return forward([&] {
+        return attempt([&] {
+          refuse(cudaErrorNotSupported, "cuPointerGetAttribute: attribute %d.",
+                 static_cast<int>(attribute));
+        });
+      });
   }
 }
 
@@ -114,110 +82,55 @@ CUresult cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr addr
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t bytes) {
-  return copy_memory(pointer(dst), pointer(src), bytes, cudaMemcpyDefault);
-}
+// cuMemcpyX and cuMemcpyXAsync.
+#define COPY(call, KIND, TO, FROM)                                                             \
+  CUresult call(TO dst, FROM src, size_t bytes) {                                              \
+    return forward([&] { return cudaMemcpy(as_runtime(dst), as_runtime(src), bytes, KIND); }); \
+  }                                                                                            \
+  static_assert(true)
+#define COPY_ASYNC(call, KIND, TO, FROM)                                                         \
+  CUresult call(TO dst, FROM src, size_t bytes, CUstream stream) {                               \
+    return forward(                                                                              \
+        [&] { return cudaMemcpyAsync(as_runtime(dst), as_runtime(src), bytes, KIND, stream); }); \
+  }                                                                                              \
+  static_assert(true)
 
-CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) {
-  return copy_memory(pointer(dst), pointer(src), bytes, cudaMemcpyDefault, stream);
-}
+COPY(cuMemcpy, cudaMemcpyDefault, CUdeviceptr, CUdeviceptr);
+COPY(cuMemcpyHtoD, cudaMemcpyHostToDevice, CUdeviceptr, const void*);
+COPY(cuMemcpyDtoH, cudaMemcpyDeviceToHost, void*, CUdeviceptr);
+COPY(cuMemcpyDtoD, cudaMemcpyDeviceToDevice, CUdeviceptr, CUdeviceptr);
+COPY_ASYNC(cuMemcpyAsync, cudaMemcpyDefault, CUdeviceptr, CUdeviceptr);
+COPY_ASYNC(cuMemcpyHtoDAsync, cudaMemcpyHostToDevice, CUdeviceptr, const void*);
+COPY_ASYNC(cuMemcpyDtoHAsync, cudaMemcpyDeviceToHost, void*, CUdeviceptr);
+COPY_ASYNC(cuMemcpyDtoDAsync, cudaMemcpyDeviceToDevice, CUdeviceptr, CUdeviceptr);
 
-CUresult cuMemcpyHtoD(CUdeviceptr dst, const void* src, size_t bytes) {
-  return copy_memory(pointer(dst), src, bytes, cudaMemcpyHostToDevice);
-}
+// cuMemsetD8 and its like, with a type of so many bits.
+#define FILL(call, call_async, ELEMENT)                                                \
+  CUresult call(CUdeviceptr dst, ELEMENT value, size_t count) {                        \
+    return fill_memory(dst, value, sizeof(ELEMENT), count, nullptr);                   \
+  }                                                                                    \
+  CUresult call_async(CUdeviceptr dst, ELEMENT value, size_t count, CUstream stream) { \
+    return fill_memory(dst, value, sizeof(ELEMENT), count, stream);                    \
+  }                                                                                    \
+  static_assert(true)
 
-CUresult cuMemcpyHtoDAsync(CUdeviceptr dst, const void* src, size_t bytes, CUstream stream) {
-  return copy_memory(pointer(dst), src, bytes, cudaMemcpyHostToDevice, stream);
-}
-
-CUresult cuMemcpyDtoH(void* dst, CUdeviceptr src, size_t bytes) {
-  return copy_memory(dst, pointer(src), bytes, cudaMemcpyDeviceToHost);
-}
-
-CUresult cuMemcpyDtoHAsync(void* dst, CUdeviceptr src, size_t bytes, CUstream stream) {
-  return copy_memory(dst, pointer(src), bytes, cudaMemcpyDeviceToHost, stream);
-}
-
-CUresult cuMemcpyDtoD(CUdeviceptr dst, CUdeviceptr src, size_t bytes) {
-  return copy_memory(pointer(dst), pointer(src), bytes, cudaMemcpyDeviceToDevice);
-}
-
-CUresult cuMemcpyDtoDAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) {
-  return copy_memory(pointer(dst), pointer(src), bytes, cudaMemcpyDeviceToDevice, stream);
-}
-
-CUresult cuMemsetD8(CUdeviceptr dst, unsigned char value, size_t count) {
-  return fill_memory(dst, value, 1, count, nullptr);
-}
-
-CUresult cuMemsetD16(CUdeviceptr dst, unsigned short value, size_t count) {
-  return fill_memory(dst, value, 2, count, nullptr);
-}
-
-CUresult cuMemsetD32(CUdeviceptr dst, unsigned value, size_t count) {
-  return fill_memory(dst, value, 4, count, nullptr);
-}
-
-CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t count, CUstream stream) {
-  return fill_memory(dst, value, 1, count, stream);
-}
-
-CUresult cuMemsetD16Async(CUdeviceptr dst, unsigned short value, size_t count, CUstream stream) {
-  return fill_memory(dst, value, 2, count, stream);
-}
-
-CUresult cuMemsetD32Async(CUdeviceptr dst, unsigned value, size_t count, CUstream stream) {
-  return fill_memory(dst, value, 4, count, stream);
-}
+FILL(cuMemsetD8, cuMemsetD8Async, unsigned char);
+FILL(cuMemsetD16, cuMemsetD16Async, unsigned short);
+FILL(cuMemsetD32, cuMemsetD32Async, unsigned);
 
 // ---- streams and events -------------------------------------------------------------------------
 
-CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
-  return forward([&] { return cudaStreamCreateWithFlags(stream, flags); });
-}
-
-CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
-  return forward([&] { return cudaStreamCreateWithPriority(stream, flags, priority); });
-}
-
-CUresult cuStreamDestroy(CUstream stream) {
-  return forward([&] { return cudaStreamDestroy(stream); });
-}
-
-CUresult cuStreamSynchronize(CUstream stream) {
-  return forward([&] { return cudaStreamSynchronize(stream); });
-}
-
-CUresult cuStreamQuery(CUstream stream) {
-  return forward([&] { return cudaStreamQuery(stream); });
-}
-
-CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
-  return forward([&] { return cudaStreamWaitEvent(stream, event, flags); });
-}
-
-CUresult cuEventCreate(CUevent* event, unsigned flags) {
-  return forward([&] { return cudaEventCreateWithFlags(event, flags); });
-}
-
-CUresult cuEventRecord(CUevent event, CUstream stream) {
-  return forward([&] { return cudaEventRecord(event, stream); });
-}
-
-CUresult cuEventSynchronize(CUevent event) {
-  return forward([&] { return cudaEventSynchronize(event); });
-}
-
-CUresult cuEventQuery(CUevent event) {
-  return forward([&] { return cudaEventQuery(event); });
-}
-
-CUresult cuEventElapsedTime(float* ms, CUevent start, CUevent end) {
-  return forward([&] { return cudaEventElapsedTime(ms, start, end); });
-}
-
-CUresult cuEventDestroy(CUevent event) {
-  return forward([&] { return cudaEventDestroy(event); });
-}
+FORWARD2(cuStreamCreate, cudaStreamCreateWithFlags, CUstream*, unsigned);
+FORWARD3(cuStreamCreateWithPriority, cudaStreamCreateWithPriority, CUstream*, unsigned, int);
+FORWARD1(cuStreamDestroy, cudaStreamDestroy, CUstream);
+FORWARD1(cuStreamSynchronize, cudaStreamSynchronize, CUstream);
+FORWARD1(cuStreamQuery, cudaStreamQuery, CUstream);
+FORWARD3(cuStreamWaitEvent, cudaStreamWaitEvent, CUstream, CUevent, unsigned);
+FORWARD2(cuEventCreate, cudaEventCreateWithFlags, CUevent*, unsigned);
+FORWARD2(cuEventRecord, cudaEventRecord, CUevent, CUstream);
+FORWARD1(cuEventSynchronize, cudaEventSynchronize, CUevent);
+FORWARD1(cuEventQuery, cudaEventQuery, CUevent);
+FORWARD3(cuEventElapsedTime, cudaEventElapsedTime, float*, CUevent, CUevent);
+FORWARD1(cuEventDestroy, cudaEventDestroy, CUevent);
 
 }  // extern "C"

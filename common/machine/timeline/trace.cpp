@@ -1,5 +1,5 @@
 // The timeline's model of time, and its file. Nothing that it computes changes what runs.
-#include "common/machine/run/trace.h"
+#include "common/machine/timeline/trace.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -10,7 +10,7 @@ namespace {
 
 uint32_t linear_cta(const Warp& warp) {
   const Dim3& id = warp.cta->id;
-  return id.x + id.y * warp.cta->cluster->grid->config.grid.x;
+  return id.x + id.y * grid_of(warp).config.grid.x;
 }
 
 std::string number(const char* key, uint64_t value) {

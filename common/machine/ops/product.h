@@ -1,0 +1,57 @@
+// What mma.sync and wgmma.mma_async say of their product, read from an opcode.
+#pragma once
+
+#include <utility>
+
+#include "common/machine/ops/matrix.h"
+#include "common/machine/ops/operands.h"
+
+namespace machine {
+
+inline MatrixType matrix_type(Type type) {
+  constexpr std::pair<Type, MatrixType> TYPES[] = {
+      {Type::f16, MatrixType::F16},   {Type::tf32, MatrixType::TF32},
+      {Type::e4m3, MatrixType::E4M3}, {Type::e5m2, MatrixType::E5M2},
+      {Type::s8, MatrixType::S8},     {Type::u8, MatrixType::U8}};
+  for (const auto& [from, to] : TYPES) {
+    if (from == type) return to;
+  }
+  return MatrixType::BF16;
+}
+
+inline AccumulatorType accumulator_type(Type type) {
+  if (type == Type::f16) return AccumulatorType::F16;
+  return type == Type::s32 ? AccumulatorType::S32 : AccumulatorType::F32;
+}
+
+inline uint32_t* row_of(Warp& warp, const Slot& slot) {
+  return warp.row<uint32_t>(slot.row);
+}
+
+// The decimal behind `letter` in a shape such as .m64n256k16.
+inline uint32_t extent(std::string_view shape, char letter) {
+  uint32_t value = 0;
+  for (size_t at = shape.find(letter) + 1; at < shape.size() && std::isdigit(shape[at]); ++at) {
+    value = value * 10 + (shape[at] - '0');
+  }
+  return value;
+}
+
+struct ProductQualifiers {
+  MatrixType a : 4, b : 4;
+  AccumulatorType accumulator : 2;
+  bool saturates : 1;
+  bool a_in_registers : 1;  // of wgmma
+  uint16_t size;            // k of mma, n of wgmma
+};
+
+inline ProductQualifiers product_qualifiers(const Opcode& opcode) {
+  ProductQualifiers qualifiers{};
+  qualifiers.accumulator = accumulator_type(opcode.type(0));
+  qualifiers.a = matrix_type(opcode.type(1));
+  qualifiers.b = matrix_type(opcode.type(2));
+  qualifiers.saturates = opcode.has(".satfinite");
+  return qualifiers;
+}
+
+}  // namespace machine

@@ -1,0 +1,214 @@
+// Functions that kernels call, directly, through pointers or by recursion; printf and assert. It knows
+// nothing of when a warp runs.
+#include <algorithm>
+#include <cstdio>
+
+#include "common/machine/ops/operands.h"
+#include "common/machine/run/control.h"
+
+namespace machine {
+namespace {
+
+std::byte* local_of(Warp& warp, uint32_t lane, uint32_t offset) {
+  return warp.local + size_t{lane} * program_of(warp).local_bytes + offset;
+}
+
+void copy_params(Warp& warp, uint32_t first, uint32_t count, uint32_t mask) {
+  for (uint32_t i = 0; i < count; ++i) {
+    const ParamCopy& copy = program_of(warp).param_copies[first + i];
+    for_lanes(mask, [&](uint32_t lane) {
+      std::memcpy(local_of(warp, lane, copy.to), local_of(warp, lane, copy.from), copy.bytes);
+    });
+  }
+}
+
+// A function that a lane is in already keeps its registers and parameters on the lane's stack: they
+// have one place each, which the call is given.
+void save(Warp& warp, uint32_t lane, const Callable& callee) {
+  constexpr size_t MOST_WORDS = 1 << 17;
+  std::vector<uint64_t>& stack = warp.saved[lane];
+  for (const Variable& variable : callee.function->variables) {
+    if (variable.space != Space::local) continue;
+    refuse(warp, "'" + callee.function->name +
+                     "' calls itself and has variables in local memory (" + variable.name +
+                     "), which the machine has once a thread.");
+  }
+  if (stack.size() > MOST_WORDS) {
+    stop(warp, 1u << lane, "'", callee.function->name,
+         "' calls itself without end: a thread's stack has 1 MiB here.");
+  }
+  for (const Slot& slot : callee.registers) {
+    stack.push_back(slot.width == Width::pred ? warp.pred(slot.row) >> lane & 1
+                                              : value_of(warp, slot, lane));
+  }
+  const std::byte* const locals = local_of(warp, lane, callee.locals.from);
+  stack.resize(stack.size() + callee.locals.bytes / 8);
+  if (callee.locals.bytes != 0) {
+    std::memcpy(stack.data() + stack.size() - callee.locals.bytes / 8, locals, callee.locals.bytes);
+  }
+  stack.push_back(warp.row<uint32_t>(callee.return_row)[lane]);
+  stack.push_back(callee.start);
+}
+
+// Back to what save() kept, if the function was called by itself; else the lane is no more in it.
+void restore(Warp& warp, uint32_t lane, const Callable& callee) {
+  std::vector<uint64_t>& stack = warp.saved[lane];
+  uint32_t& back = warp.row<uint32_t>(callee.return_row)[lane];
+  if (stack.empty() || stack.back() != callee.start) {
+    back = 0;
+    return;
+  }
+  stack.pop_back();
+  back = static_cast<uint32_t>(stack.back());
+  stack.pop_back();
+  const size_t words = callee.locals.bytes / 8;
+  if (words != 0) {
+    std::memcpy(local_of(warp, lane, callee.locals.from), stack.data() + stack.size() - words,
+                callee.locals.bytes);
+  }
+  stack.resize(stack.size() - words);
+  for (size_t i = callee.registers.size(); i-- > 0; stack.pop_back()) {
+    const Slot& slot = callee.registers[i];
+    if (slot.width == Width::pred) {
+      set_pred(warp, slot.row, 1u << lane, static_cast<uint32_t>(stack.back()) << lane);
+    } else {
+      set_value(warp, slot, 1u << lane, stack.back());
+    }
+  }
+}
+
+// What a call does but for the jump; its arguments are copied from `first` of the copies on.
+void enter(Warp& warp, uint32_t lanes, const Callable& callee, uint32_t first, uint32_t count) {
+  uint32_t* const back = warp.row<uint32_t>(callee.return_row);
+  const uint32_t pc = warp.current->pc + 1;
+  for_lanes(lanes, [&](uint32_t lane) {
+    if (back[lane] != 0) save(warp, lane, callee);
+  });
+  copy_params(warp, first, count, lanes);
+  for_lanes(lanes, [&](uint32_t lane) { back[lane] = pc; });
+}
+
+// Calls f(lanes, index of the function, first of its copies) for the lanes of each function that is
+// pointed to.
+template <class F>
+void for_pointers(Warp& warp, const Inst& inst, uint32_t mask, F&& f) {
+  const uint64_t* const pointers = warp.row<uint64_t>(inst.op[0]);
+  const auto& copies = program_of(warp).indirect_copies[inst.target];
+  const auto at = [pointers](uint32_t lane) { return pointers[lane]; };
+  for_groups(mask, at, [&](uint64_t pointer, uint32_t lanes) {
+    const auto index = static_cast<uint32_t>(pointer & ~WINDOW_MASK) - 1;
+    const auto found = copies.find(index);
+    if ((pointer & WINDOW_MASK) != FUNCTION_WINDOW || found == copies.end()) {
+      stop(warp, lanes, "call: ", hex(pointer),
+           " points to no function with these parameters and results.");
+    }
+    f(lanes, index, found->second);
+  });
+}
+
+template <class T>
+T argument(Warp& warp, const Inst& inst, uint32_t lane, uint32_t i) {
+  T value{};
+  std::memcpy(&value, local_of(warp, lane, program_of(warp).param_copies[inst.mods + i].from),
+              sizeof value);
+  return value;
+}
+
+const char* text_at(Warp& warp, uint32_t lane, uint64_t address) {
+  check_global(warp, lane, address, 1, "the text of printf or assert");
+  return reinterpret_cast<const char*>(address);
+}
+
+}  // namespace
+
+Step Control::call(Warp& warp, const Inst& inst, uint32_t mask) {
+  const Callable& callee = program_of(warp).callables[inst.op[0]];
+  enter(warp, mask, callee, inst.mods, inst.slot_count);
+  if (mask != warp.current->mask) ++warp.current->pc;  // of the lanes that do not call
+  go(warp, mask, callee.start);
+  return Step::jump;
+}
+
+Step Control::call_indirect(Warp& warp, const Inst& inst, uint32_t mask) {
+  uint32_t targets[LANES] = {};
+  for_pointers(warp, inst, mask, [&](uint32_t lanes, uint32_t index, uint32_t first) {
+    const Callable& callee = program_of(warp).callables[index];
+    enter(warp, lanes, callee, first, inst.slot_count);
+    for_lanes(lanes, [&](uint32_t lane) { targets[lane] = callee.start; });
+  });
+  go_by_lane(warp, mask, targets);
+  return Step::jump;
+}
+
+Step Control::results(Warp& warp, const Inst& inst, uint32_t mask) {
+  copy_params(warp, inst.mods, inst.slot_count, mask);
+  return Step::next;
+}
+
+Step Control::results_indirect(Warp& warp, const Inst& inst, uint32_t mask) {
+  for_pointers(warp, inst, mask, [&](uint32_t lanes, uint32_t, uint32_t first) {
+    copy_params(warp, first, inst.slot_count, lanes);
+  });
+  return Step::next;
+}
+
+Step Control::leave(Warp& warp, const Inst& inst, uint32_t mask) {
+  const Callable& callee = program_of(warp).callables[inst.op[0]];
+  uint32_t targets[LANES];
+  std::memcpy(targets, warp.row<uint32_t>(callee.return_row), sizeof targets);
+  for_lanes(mask, [&](uint32_t lane) { restore(warp, lane, callee); });
+  go_by_lane(warp, mask, targets);
+  return Step::jump;
+}
+
+// vprintf(format, values): each value is aligned to its size; a float comes as a double.
+Step Control::printf(Warp& warp, const Inst& inst, uint32_t mask) {
+  for_lanes(mask, [&](uint32_t lane) {
+    const char* at = text_at(warp, lane, argument<uint64_t>(warp, inst, lane, 0));
+    uint64_t values = argument<uint64_t>(warp, inst, lane, 1) & ~WINDOW_MASK;
+    std::string text;
+    while (*at != '\0') {
+      if (*at != '%' || at[1] == '%') {
+        text += *at;
+        at += *at == '%' ? 2 : 1;
+        continue;
+      }
+      const size_t length = std::strcspn(at, "diouxXeEfFgGaAcsp") + 1;
+      std::string spec(at, std::min(length, std::strlen(at)));
+      at += spec.size();
+      const char kind = spec.back();
+      const bool is_double = std::strchr("eEfFgGaA", kind) != nullptr;
+      const bool wide = is_double || kind == 's' || kind == 'p' ||
+                        spec.find('l') != std::string::npos || spec.find('z') != std::string::npos;
+      const uint32_t bytes = wide ? 8 : 4;
+      values = (values + bytes - 1) / bytes * bytes;
+      uint64_t bits = 0;
+      std::memcpy(&bits, local_of(warp, lane, static_cast<uint32_t>(values)), bytes);
+      values += bytes;
+      char buffer[512];
+      if (is_double) {
+        std::snprintf(buffer, sizeof buffer, spec.c_str(), std::bit_cast<double>(bits));
+      } else if (kind == 's') {
+        std::snprintf(buffer, sizeof buffer, spec.c_str(), text_at(warp, lane, bits));
+      } else if (wide) {
+        std::snprintf(buffer, sizeof buffer, spec.c_str(), bits);
+      } else {
+        std::snprintf(buffer, sizeof buffer, spec.c_str(), static_cast<uint32_t>(bits));
+      }
+      text += buffer;
+    }
+    std::fputs(text.c_str(), stdout);
+  });
+  return Step::next;
+}
+
+// __assertfail(message, file, line, function, char size)
+Step Control::assert_failed(Warp& warp, const Inst& inst, uint32_t mask) {
+  const uint32_t lane = std::countr_zero(mask);
+  stop_as(rule::ASSERT, warp, mask, "assert(",
+          text_at(warp, lane, argument<uint64_t>(warp, inst, lane, 0)), ") failed, ",
+          text_at(warp, lane, argument<uint64_t>(warp, inst, lane, 1)), ":",
+          argument<uint32_t>(warp, inst, lane, 2), ".");
+}
+
+}  // namespace machine

@@ -1,0 +1,69 @@
+// The device as other people's programs ask for it, and what they say that changes no result here.
+#include <cuda_runtime_api.h>
+
+#include "common/machine/runtime/status.h"
+
+using namespace machine::runtime;
+
+extern "C" {
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+
+cudaError_t cudaInitDevice(int device, unsigned, unsigned) {
+  return cudaSetDevice(device);
+}
+
+cudaError_t cudaGetDeviceFlags(unsigned* flags) {
+  *flags = cudaDeviceScheduleAuto | cudaDeviceMapHost;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  if (least != nullptr) *least = 0;
+  if (greatest != nullptr) *greatest = -5;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
+  *can = 0;
+  return cudaSuccess;
+}
+
+// ---- Calls that change nothing ------------------------------------------------------------------
+
+#define CHANGES_NOTHING(call, ...) \
+  cudaError_t call(__VA_ARGS__) {  \
+    return cudaSuccess;            \
+  }                                \
+  static_assert(true, "a call that changes nothing")
+
+CHANGES_NOTHING(cudaDeviceReset);
+CHANGES_NOTHING(cudaSetDeviceFlags, unsigned);
+CHANGES_NOTHING(cudaProfilerStart);
+CHANGES_NOTHING(cudaProfilerStop);
+// The machine's buffers have no limits that a program could raise.
+CHANGES_NOTHING(cudaDeviceSetLimit, cudaLimit, size_t);
+// Caches, access windows and priorities cost time alone.
+CHANGES_NOTHING(cudaDeviceSetCacheConfig, cudaFuncCache);
+CHANGES_NOTHING(cudaFuncSetCacheConfig, const void*, cudaFuncCache);
+CHANGES_NOTHING(cudaCtxResetPersistingL2Cache);
+CHANGES_NOTHING(cudaStreamSetAttribute, cudaStream_t, cudaStreamAttrID, const cudaStreamAttrValue*);
+CHANGES_NOTHING(cudaStreamAttachMemAsync, cudaStream_t, void*, size_t, unsigned);
+// Where memory is, and from which pool: there is one memory.
+#if CUDART_VERSION >= 13000
+using Location = cudaMemLocation;
+CHANGES_NOTHING(cudaMemPrefetchAsync, const void*, size_t, Location, unsigned, cudaStream_t);
+#else
+using Location = int;
+CHANGES_NOTHING(cudaMemPrefetchAsync, const void*, size_t, Location, cudaStream_t);
+#endif
+CHANGES_NOTHING(cudaMemAdvise, const void*, size_t, cudaMemoryAdvise, Location);
+CHANGES_NOTHING(cudaDeviceSetMemPool, int, cudaMemPool_t);
+CHANGES_NOTHING(cudaMemPoolDestroy, cudaMemPool_t);
+CHANGES_NOTHING(cudaMemPoolSetAttribute, cudaMemPool_t, cudaMemPoolAttr, void*);
+CHANGES_NOTHING(cudaMemPoolTrimTo, cudaMemPool_t, size_t);
+
+}  // extern "C"

@@ -1,0 +1,184 @@
+// Memory as other people's programs ask for it: of the host, managed, in rows, from pools, by symbol.
+#include <cuda_runtime_api.h>
+
+#include "common/machine/run/allocations.h"
+#include "common/machine/runtime/memory_api.h"
+#include "common/machine/runtime/modules.h"
+#include "common/machine/runtime/status.h"
+#include "common/machine/runtime/stream.h"
+
+namespace machine::runtime {
+namespace {
+
+constexpr size_t PITCH_BYTES = 512;  // what cudaMallocPitch rounds rows up to
+
+bool find(const void* pointer, Allocation* allocation) {
+  return find_allocation(reinterpret_cast<uint64_t>(pointer), allocation);
+}
+
+void refuse_capture(cudaStream_t stream, const char* call) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  if (cudaStreamIsCapturing(stream, &status) != cudaSuccess) return;
+  if (status == cudaStreamCaptureStatusNone) return;
+  refuse(cudaErrorNotSupported, "%s in a stream capture.", call);
+}
+
+// Of cudaMemcpyToSymbol and its kin: the address of the variable's byte `offset`.
+char* symbol_address(const void* symbol, size_t bytes, size_t offset) {
+  size_t size = 0;
+  char* const address = static_cast<char*>(find_variable(symbol, &size));
+  require(address != nullptr, cudaErrorInvalidSymbol);
+  if (offset > size || bytes > size - offset) {
+    refuse(cudaErrorInvalidValue,
+           "copy of %zu bytes at offset %zu of a device variable that has %zu bytes.", bytes,
+           offset, size);
+  }
+  return address + offset;
+}
+
+}  // namespace
+}  // namespace machine::runtime
+
+using namespace machine;
+using namespace machine::runtime;
+
+extern "C" {
+
+// ---- allocation ---------------------------------------------------------------------------------
+
+cudaError_t cudaMallocHost(void** base, size_t bytes) {
+  return allocate_as("cudaMallocHost", base, bytes);
+}
+
+cudaError_t cudaHostAlloc(void** base, size_t bytes, unsigned) {
+  return allocate_as("cudaHostAlloc", base, bytes);
+}
+
+cudaError_t cudaMallocManaged(void** base, size_t bytes, unsigned) {
+  if (bytes == 0) return record(cudaErrorInvalidValue);
+  return allocate_as("cudaMallocManaged", base, bytes);
+}
+
+cudaError_t cudaMallocPitch(void** base, size_t* pitch, size_t width, size_t height) {
+  *pitch = (width + PITCH_BYTES - 1) / PITCH_BYTES * PITCH_BYTES;
+  return allocate_as("cudaMallocPitch", base, *pitch * height);
+}
+
+cudaError_t cudaFreeHost(void* base) {
+  return free_as("cudaFreeHost", base);
+}
+
+cudaError_t cudaMallocAsync(void** base, size_t bytes, cudaStream_t stream) {
+  return on_device([&] {
+    refuse_capture(stream, "cudaMallocAsync");
+    *base = nullptr;
+    *base = allocate_device("cudaMallocAsync", bytes);
+  });
+}
+
+cudaError_t cudaFreeAsync(void* base, cudaStream_t stream) {
+  return on_device([&] {
+    refuse_capture(stream, "cudaFreeAsync");
+    free_device("cudaFreeAsync", base);
+  });
+}
+
+cudaError_t cudaMallocFromPoolAsync(void** base, size_t bytes, cudaMemPool_t, cudaStream_t stream) {
+  return cudaMallocAsync(base, bytes, stream);
+}
+
+cudaError_t cudaHostRegister(void* base, size_t bytes, unsigned) {
+  if (base == nullptr || bytes == 0) return record(cudaErrorInvalidValue);
+  Allocation allocation;
+  if (find(base, &allocation) && !allocation.freed) {
+    return record(cudaErrorHostMemoryAlreadyRegistered);
+  }
+  adopt(base, bytes, REGISTERED);
+  return cudaSuccess;
+}
+
+cudaError_t cudaHostUnregister(void* base) {
+  Allocation allocation;
+  const bool is_registered = find(base, &allocation) && allocation.what == REGISTERED;
+  if (!is_registered || !release(base)) return record(cudaErrorHostMemoryNotRegistered);
+  return cudaSuccess;
+}
+
+cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
+  Allocation allocation;
+  *device = find(host, &allocation) && !allocation.freed ? host : nullptr;
+  return record(*device == nullptr ? cudaErrorInvalidValue : cudaSuccess);
+}
+
+// A pool is a name for the one heap that there is.
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) {
+  static char the_pool;
+  *pool = reinterpret_cast<cudaMemPool_t>(&the_pool);
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) {
+  return cudaDeviceGetDefaultMemPool(pool, device);
+}
+
+cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) {
+  return cudaDeviceGetDefaultMemPool(pool, 0);
+}
+
+// ---- variables ----------------------------------------------------------------------------------
+
+cudaError_t cudaGetSymbolAddress(void** address, const void* symbol) {
+  return on_device([&] {
+    size_t bytes = 0;
+    *address = find_variable(symbol, &bytes);
+    require(*address != nullptr, cudaErrorInvalidSymbol);
+  });
+}
+
+cudaError_t cudaGetSymbolSize(size_t* bytes, const void* symbol) {
+  return on_device(
+      [&] { require(find_variable(symbol, bytes) != nullptr, cudaErrorInvalidSymbol); });
+}
+
+cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* src, size_t bytes,
+                                    size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {
+  return on_device([&] {
+    char* const address = symbol_address(symbol, bytes, offset);
+    copy("cudaMemcpyToSymbol", line(address, src, bytes), kind, stream);
+  });
+}
+
+cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* src, size_t bytes, size_t offset,
+                               cudaMemcpyKind kind) {
+  return cudaMemcpyToSymbolAsync(symbol, src, bytes, offset, kind, nullptr);
+}
+
+cudaError_t cudaMemcpyFromSymbolAsync(void* dst, const void* symbol, size_t bytes, size_t offset,
+                                      cudaMemcpyKind kind, cudaStream_t stream) {
+  return on_device([&] {
+    char* const address = symbol_address(symbol, bytes, offset);
+    copy("cudaMemcpyFromSymbol", line(dst, address, bytes), kind, stream);
+  });
+}
+
+cudaError_t cudaMemcpyFromSymbol(void* dst, const void* symbol, size_t bytes, size_t offset,
+                                 cudaMemcpyKind kind) {
+  return cudaMemcpyFromSymbolAsync(dst, symbol, bytes, offset, kind, nullptr);
+}
+
+// ---- copies and fills -----------------------------------------------------------------------------
+
+cudaError_t cudaMemcpyPeer(void* dst, int dst_device, const void* src, int src_device,
+                           size_t bytes) {
+  if (dst_device != 0 || src_device != 0) return record(cudaErrorInvalidDevice);
+  return cudaMemcpy(dst, src, bytes, cudaMemcpyDeviceToDevice);
+}
+
+cudaError_t cudaMemset2D(void* dst, size_t pitch, int value, size_t width, size_t height) {
+  return on_device([&] {
+    check_no_capture();
+    fill("cudaMemset2D", {dst, pitch, static_cast<unsigned>(value), 1, width, height}, nullptr);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,100 @@
+// Streams as other people's programs use them: questions, callbacks, captures into a graph.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/machine/runtime/status.h"
+#include "common/machine/runtime/stream_state.h"
+
+namespace machine::runtime {
+namespace {
+
+// One of the stream's numbers.
+template <class T, class F>
+cudaError_t answer(cudaStream_t handle, T* result, F value) {
+  return attempt([&] {
+    const std::lock_guard lock(state().mutex);
+    *result = value(find(handle));
+  });
+}
+
+cudaError_t run_on_stream(cudaStream_t stream, Work work) {
+  return on_device([&] { submit(stream, cudaGraphNodeTypeHost, std::move(work)); });
+}
+
+}  // namespace
+}  // namespace machine::runtime
+
+using namespace machine::runtime;
+
+extern "C" {
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  return create_stream(stream, cudaStreamDefault, 0);
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+  return create_stream(stream, flags, std::clamp(priority, -5, 0));
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  return cudaStreamSynchronize(stream);
+}
+
+cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned* flags) {
+  return answer(handle, flags, [](const Stream& stream) { return stream.flags; });
+}
+
+cudaError_t cudaStreamGetPriority(cudaStream_t handle, int* priority) {
+  return answer(handle, priority, [](const Stream& stream) { return stream.priority; });
+}
+
+cudaError_t cudaStreamGetId(cudaStream_t handle, unsigned long long* id) {
+  return answer(handle, id, [](const Stream& stream) { return stream.id; });
+}
+
+cudaError_t cudaStreamGetDevice(cudaStream_t handle, int* device) {
+  return answer(handle, device, [](const Stream&) { return 0; });
+}
+
+#if CUDART_VERSION >= 13000
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatus* status,
+                                     unsigned long long* id, cudaGraph_t* graph,
+                                     const cudaGraphNode_t** dependencies,
+                                     const cudaGraphEdgeData** edges, size_t* dependency_count) {
+  const cudaError_t found = cudaStreamIsCapturing(handle, status);
+  if (found != cudaSuccess) return found;
+  const std::lock_guard lock(state().mutex);
+  const Capture* const capture = find(handle).capture.get();
+  if (capture == nullptr) return cudaSuccess;
+  if (id != nullptr) *id = capture->id;
+  if (graph != nullptr) *graph = reinterpret_cast<cudaGraph_t>(capture->graph);
+  if (dependencies != nullptr) *dependencies = nullptr;
+  if (edges != nullptr) *edges = nullptr;
+  if (dependency_count != nullptr) *dependency_count = 0;
+  return cudaSuccess;
+}
+#endif
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  return run_on_stream(stream, [=] { function(data); });
+}
+
+cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data,
+                                  unsigned) {
+  return run_on_stream(stream, [=] { callback(stream, cudaSuccess, data); });
+}
+
+cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph,
+                                          const cudaGraphNode_t*, const cudaGraphEdgeData*, size_t,
+                                          cudaStreamCaptureMode mode) {
+  return on_device([&] { begin_capture(stream, reinterpret_cast<Graph*>(graph), mode); });
+}
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  std::swap(*mode, thread_mode);
+  return cudaSuccess;
+}
+
+}  // extern "C"

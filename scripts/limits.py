@@ -36,7 +36,6 @@ import registry
 from bench import HANG, OK, REGIMES, STOPPED, WRONG, Problem
 from tables import PROBLEM
 
-LIST_FIELDS = ("name", "group", "data", "what", "kernel")
 ENV_KEYS = ("gpu", "driver", "toolkit", "sms", "l2_bytes")
 ROW_S = {"burst": 1.3, "sustained": 2.9}  # about; the pace of the run itself corrects it
 SUFFIX = ".limits.json"
@@ -45,11 +44,6 @@ Row = collections.namedtuple("Row", "name regime")
 
 
 # --- what to measure -----------------------------------------------------------------------------
-
-
-def parse_list(text):
-    """The lines of build/limits --list as dictionaries, in their order."""
-    return [dict(zip(LIST_FIELDS, line.split("\t"))) for line in text.splitlines()]
 
 
 def select(rows_text, entries):
@@ -352,7 +346,7 @@ def only_tiles(options):
 
 
 def measure(options):
-    entries = parse_list(bench.ask(options.program, "--list"))
+    entries = json.loads(bench.ask(options.program, "--list"))
     rows = select(options.rows, entries)
     env = json.loads(bench.ask(options.program, "--env"))["env"]
     key = {name: env[name] for name in ENV_KEYS}

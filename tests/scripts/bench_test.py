@@ -236,7 +236,7 @@ class Run(unittest.TestCase):
     def register(self, which):
         variants = [
             {"stage": s, "variant": v, "result": r,
-             "kernel": "-" if v == "auto" or s == 0 else f"k_{s}_{v}",
+             "kernel": None if v == "auto" or s == 0 else f"k_{s}_{v}",
              "configuration": v in ("tall", "wide"), "chooses": v == "auto" or s == 0, "simt": s == 1}
             for s, v, r in which
         ]  # fmt: skip

@@ -366,7 +366,7 @@ class Hashes(Project):
 
     def listed(self, chooses=False):
         variants = [
-            {"stage": 1, "variant": "a", "result": 1, "kernel": "-" if chooses else "kernel_name",
+            {"stage": 1, "variant": "a", "result": 1, "kernel": None if chooses else "kernel_name",
              "chooses": chooses},
             {"stage": 1, "variant": "wide", "kernel": "wide_kernel", "configuration": 1},
         ]  # fmt: skip

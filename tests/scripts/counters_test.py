@@ -211,7 +211,7 @@ class Run(unittest.TestCase):
         self.assertIn("left", out)
 
     def test_a_chooser_is_counted_in_the_kernel_that_it_chooses(self):
-        self.register({"stage": 11, "variant": "auto", "result": 1, "kernel": "-", "chooses": 1})
+        self.register({"stage": 11, "variant": "auto", "result": 1, "kernel": None, "chooses": 1})
         for kernel, runs in (("k_6_one", 1), ("k_6_one", 0), ("k_5_bn256", 1)):
             choice = {"configuration": kernel[4:], "kernel": kernel}
             self.write("choice.json", json.dumps(choice))

@@ -24,11 +24,11 @@ import limits_tables  # noqa: E402
 from limits import Row  # noqa: E402
 from listing import listing  # noqa: E402
 
-LIST = (
-    "wide\ttensor\tnormal\ta wide one\tk_wide\nnarrow\ttensor\tnormal\ta narrow one\tk_narrow\n"
-    "ram\tdram\tnormal\tx\tk_ram\n"
-)
-ENTRIES = limits.parse_list(LIST)
+ENTRIES = [
+    {"name": "wide", "group": "tensor", "data": "normal", "what": "a wide one", "kernel": "k_wide"},
+    {"name": "narrow", "group": "tensor", "data": "normal", "what": "a narrow one", "kernel": "k_narrow"},
+    {"name": "ram", "group": "dram", "data": "normal", "what": "x", "kernel": "k_ram"},
+]
 ENV = {"gpu": "NVIDIA H200", "driver": "1.2", "toolkit": "13.0.88", "sms": 132, "l2_bytes": 62914560}
 
 # Obeys plan.json: {"hang"/"crash"/"wrong": row text, "rc": exit code of a measurement}. Appends the
@@ -72,7 +72,7 @@ KERNEL = ".visible .entry k_{0}()\n{{\n  {1}\n}}\n"
 # The variant `one`; a chooser, which has no tile of its own; and a configuration.
 LADDER_LIST = listing([
     {"stage": 5, "variant": "one", "result": 1, "cluster_m": 2, "kernel": "k_one"},
-    {"stage": 6, "variant": "auto", "result": 1, "kernel": "-", "chooses": 1},
+    {"stage": 6, "variant": "auto", "result": 1, "kernel": None, "chooses": 1},
     {"stage": 6, "variant": "small", "bm": 64, "bn": 32, "cluster_n": 2, "kernel": "k_one",
      "configuration": 1},
 ])  # fmt: skip
@@ -128,7 +128,7 @@ class Run(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.here = Path(folder.name)
-        (self.here / "list.txt").write_text(LIST)
+        (self.here / "list.txt").write_text(json.dumps(ENTRIES))
         for name in ("ptx", "stages", "results"):
             (self.here / name).mkdir()
         for name in ("wide", "narrow", "ram"):
@@ -322,7 +322,7 @@ class Program(unittest.TestCase):
 
     @unittest.skipUnless((ROOT / "build/machine").exists(), "the PTX machine is not built")
     def test_every_kernel_is_right_and_clean_on_the_machine(self):
-        names = [entry["name"] for entry in limits.parse_list(self.run_limits("--list").stdout)]
+        names = [entry["name"] for entry in json.loads(self.run_limits("--list").stdout)]
         self.assertGreater(len(names), 20)
         for policy in ("eager", "lazy", "random"):
             ended = self.run_limits("--check-only", LADDER_DEVICE="machine", MACHINE_POLICY=policy)
@@ -368,7 +368,7 @@ class Published(unittest.TestCase):
             if document["toolkit"] != check_docs.toolkit():
                 self.skipTest(f"nvcc here is not {document['toolkit']}, which {path.name} is from")
             listed = subprocess.run([built[0], "--list"], stdout=subprocess.PIPE, text=True, check=True)
-            entries = limits.parse_list(listed.stdout)
+            entries = json.loads(listed.stdout)
             hashes = limits.hashes_of(entries, ROOT / "build/obj/common/limits")
             others = [row for row in document["limits"] if not limits.holds(row, hashes)]
             self.assertEqual([limits.row_text(limits.row_of(row)) for row in others], [],

@@ -3,7 +3,7 @@ shape. For tables.py."""
 
 import statistics
 
-import shape_lists
+from lib import shape_lists
 from cells import DASH, cell, markdown, tflops
 
 STAGE, PROBLEM = 0, "bf16"

@@ -15,14 +15,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import bench
 import exercises
 import explore
 import figures
 import mutations
-import registry
 import sweep_tables
 import tables
+from lib import registry
+from lib.cli import Problem
+from lib.rows import Row, row_name, row_of
 
 FENCE = re.compile(r"^\s*(```|~~~)")
 FROM = re.compile(r"^<!-- from (\S+) -->$")
@@ -568,12 +569,12 @@ def check_choices(root):
     said = {}  # row -> what was published as chosen for it
     for row in results.rows if results else []:
         if row.get("configuration"):
-            said[bench.row_of(row)] = row["configuration"]
+            said[row_of(row)] = row["configuration"]
     swept = sweep_tables.load(results.path, sweep_tables.SWEEP, "shapes") if results else None
     for entry in swept or []:
         stage, variant = sweep_tables.CHOOSER
         of_chooser = {**entry, "stage": stage, "variant": variant}
-        said.setdefault(bench.row_of(of_chooser), entry["pick"])
+        said.setdefault(row_of(of_chooser), entry["pick"])
         if entry["pick"] not in entry["configurations"]:
             shape = "x".join(str(entry[key]) for key in "mnk")
             yield f"the sweep: at {shape} the pick {entry['pick']} was not timed; run make sweep"
@@ -586,14 +587,14 @@ def check_choices(root):
         others = {row: published for row, published in said.items() if today[row]["configuration"] != published}
         by_name = {row: configuration_row(row, published) for row, published in others.items()}
         of_published = ask_choices(root, results, list(by_name.values()))
-    except bench.Problem as problem:
+    except Problem as problem:
         yield f"build/ladder --choices: {problem}"
         return
     for row, published in others.items():
         least, its = today[row]["predicted_us"], of_published[by_name[row]]["predicted_us"]
         if its > NEAR_TIE * least:
             yield (
-                f"{bench.row_name(row)}: the model chooses {today[row]['configuration']}, {published} is "
+                f"{row_name(row)}: the model chooses {today[row]['configuration']}, {published} is "
                 "published; run make bench and make sweep PICKS=1"
             )
 
@@ -608,7 +609,7 @@ def ask_choices(root, results, rows):
     """{row: what build/ladder --choices says} on a chip with as many SMs as the results'."""
     environment = {"LADDER_DEVICE": "machine", "MACHINE_SMS": str(results.head["sms"])}
     program = str(root / "build/ladder")
-    lines = bench.ask(program, "--choices", rows=rows, environment=environment) if rows else ""
+    lines = registry.ask(program, "--choices", rows=rows, environment=environment) if rows else ""
     return {row: json.loads(line) for row, line in zip(rows, lines.splitlines())}
 
 

@@ -19,9 +19,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-import registry
+from lib import registry
 import trace
-from svg import Drawing
+from lib.svg import Drawing
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = Path("docs/img")

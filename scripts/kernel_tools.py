@@ -19,7 +19,7 @@ import site
 import subprocess
 import sys
 
-import registry
+from lib import registry
 
 GET = {
     "nvdisasm": "it comes with the CUDA toolkit (package cuda-nvdisasm-<version>), or by "

@@ -6,7 +6,7 @@ import math
 import re
 
 from cells import DASH, markdown, percent, tflops
-from svg import Drawing, text_width
+from lib.svg import Drawing, text_width
 
 SUFFIX = ".limits.json"
 HEAD_KEYS = ("gpu", "driver", "toolkit", "sms", "revision", "date", "tiles", "limits")

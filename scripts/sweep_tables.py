@@ -4,8 +4,8 @@ stage 0's picks are from the best of a sweep. For tables.py."""
 import json
 import statistics
 
-import bench
-import shape_lists
+from lib import shape_lists
+from lib.rows import REGIMES
 from cells import DASH, cell, markdown, percent, tflops
 
 SWEEP = ".sweep.json"
@@ -53,7 +53,7 @@ class Shapes:
         return [
             shape
             for shape in shape_lists.LISTS[list_name]
-            if any(self.row(shape, regime) for regime in bench.REGIMES)
+            if any(self.row(shape, regime) for regime in REGIMES)
         ]
 
     def right(self, list_name, regime, large_only=False, plain=False):
@@ -96,7 +96,7 @@ def shapes_table(results, stage):
         return [f"*Not measured yet: `{command}` on a Hopper GPU fills this in.*"]
     notes = load(results.path, NOTES, "shapes") or {}
     header = ["M, N, K", "configuration"]
-    for regime in bench.REGIMES:
+    for regime in REGIMES:
         header += [f"TFLOPS, {regime}", "cuBLASLt", "ratio", "plain launch"]
     header += ["why it falls short"]
     lines = []
@@ -104,8 +104,8 @@ def shapes_table(results, stage):
         if shapes.there(name):
             lines.append([f"*{title}*"] + [""] * (len(header) - 1))
         for shape in shapes.there(name):
-            rows = [row for row in (shapes.row(shape, r) for r in bench.REGIMES) if row]
-            cells = sum((regime_cells(shapes, shape, regime) for regime in bench.REGIMES), [])
+            rows = [row for row in (shapes.row(shape, r) for r in REGIMES) if row]
+            cells = sum((regime_cells(shapes, shape, regime) for regime in REGIMES), [])
             short = any(row["verified"] and is_below(row) for row in rows)
             why = notes.get("x".join(map(str, shape)), DASH) if short else ""
             lines.append([shape_text(shape), rows[0]["configuration"], *cells, why])
@@ -119,13 +119,13 @@ def shapes_table(results, stage):
 
 def means_table(shapes):
     header = ["geometric mean of the ratio"]
-    for regime in bench.REGIMES:
+    for regime in REGIMES:
         header += [regime, "shapes", "below", f"{regime}, plain launch"]
     lines = []
     for name, title in LIST_NAMES.items():
         for large_only, which in ((False, title), (True, f"{title} with M ≥ {LARGE_M}")):
             cells = [which]
-            for regime in bench.REGIMES:
+            for regime in REGIMES:
                 rows = shapes.right(name, regime, large_only)
                 plain = shapes.right(name, regime, large_only, plain=True)
                 below = str(sum(map(is_below, rows))) if rows else DASH
@@ -143,7 +143,7 @@ def shapes_operand(results, text):
         names = ", ".join(keys)
         raise ValueError(f'"{text}" is neither a number nor rung.list.regime.key ({names})')
     stage, name, regime, key = parts
-    if name not in LIST_NAMES or regime not in bench.REGIMES:
+    if name not in LIST_NAMES or regime not in REGIMES:
         raise ValueError(f'"{text}": the list is tuning or heldout, the regime burst or sustained')
     rows = Shapes(results, int(stage)).right(name, regime, large_only=key == "geomean_large")
     if not rows:
@@ -199,7 +199,7 @@ def sweep_table(results):
 def distances_table(entries):
     header = ["how far the pick is off", "shapes", "mean", "worst", "at"]
     lines = []
-    for regime in bench.REGIMES:
+    for regime in REGIMES:
         for name, title in [*LIST_NAMES.items(), (None, "all")]:
             found = judged(entries, regime, name)
             if not found:
@@ -217,7 +217,7 @@ def sweep_operand(results, text):
     parts = text.split(".")
     name = parts.pop(0) if len(parts) == 3 else None
     known = name is None or name in LIST_NAMES
-    if len(parts) != 2 or not known or parts[0] not in bench.REGIMES:
+    if len(parts) != 2 or not known or parts[0] not in REGIMES:
         raise ValueError(f'"{text}" is neither a number nor [list.]regime.key')
     regime, key = parts
     entries = load(results.path, SWEEP, "shapes") if results else None

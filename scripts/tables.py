@@ -84,7 +84,7 @@ import sums_tables
 import sweep_tables
 import ways_tables
 from cells import DASH, cell, markdown, percent, tflops
-from svg import Drawing
+from lib.svg import Drawing
 
 SIZES = (2048, 4096, 8192)
 REGIMES = ("burst", "sustained")

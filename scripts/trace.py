@@ -57,7 +57,7 @@ import sys
 import rewrite_ptx
 from kernel_tools import DEFAULT_SIZE, chosen, find_tool, given
 from rewrite_ptx import Problem
-from svg import Drawing, text_width
+from lib.svg import Drawing, text_width
 
 SMALL = {"--m": "256", "--n": "512", "--k": "640"}
 PERSISTENT_GRID = "--grid=2"  # CTAs, so that each has more than one tile, and a cluster fits

@@ -5,7 +5,7 @@ import re
 import statistics
 
 import limits_tables
-import shape_lists
+from lib import shape_lists
 from best_tables import us
 from cells import DASH, cell, markdown
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 import best_tables  # noqa: E402
-import shape_lists  # noqa: E402
+from lib import shape_lists  # noqa: E402
 
 
 class Results:

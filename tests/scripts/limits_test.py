@@ -17,11 +17,11 @@ from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts"), str(Path(__file__).parent)]
-import bench  # noqa: E402
 import check_docs  # noqa: E402
 import limits  # noqa: E402
 import limits_tables  # noqa: E402
 from limits import Row  # noqa: E402
+from lib import cli  # noqa: E402
 from listing import listing  # noqa: E402
 
 ENTRIES = [
@@ -100,7 +100,7 @@ class Select(unittest.TestCase):
             "ram/brst": "the regime 'brst' of 'ram/brst' must be burst or sustained; did you mean burst?",
             "ram,": "there is no limit ''",
         }.items():
-            with self.assertRaises(bench.Problem) as refused:
+            with self.assertRaises(cli.Problem) as refused:
                 limits.select(rows, ENTRIES)
             self.assertIn(said, str(refused.exception))
             self.assertEqual(refused.exception.code, 2)
@@ -192,7 +192,7 @@ class Run(unittest.TestCase):
         self.assertEqual(tile["instruction"], "wgmma n256")
         self.assertIn("[6/6] ram/sustained", printed)
         self.assertIn("about 0:00 left", printed)
-        self.assertFalse((self.here / "partial/h200.jsonl").exists())
+        self.assertFalse((self.here / "partial/h200.partial.jsonl").exists())
 
     def test_a_selection_keeps_the_other_rows(self):
         self.main()
@@ -256,7 +256,7 @@ class Run(unittest.TestCase):
         self.assertEqual(code, 130)
         self.assertIn("Stopped. 2 rows are kept", printed)
         self.assertFalse((self.here / "results/h200.limits.json").exists())
-        with (self.here / "partial/h200.jsonl").open("a") as file:
+        with (self.here / "partial/h200.partial.jsonl").open("a") as file:
             file.write('{"key": {"gp')  # a line that was cut off
         self.given()
         code, printed = self.main()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
-import registry  # noqa: E402
+from lib import registry  # noqa: E402
 import rewrite_ptx  # noqa: E402
 from kernel_tools import find_tool  # noqa: E402
 from rewrite_ptx import Module, Problem  # noqa: E402

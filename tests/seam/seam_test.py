@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 import kernel_hashes  # noqa: E402
-import registry  # noqa: E402
+from lib import registry  # noqa: E402
 import tables  # noqa: E402
 
 PROGRAM = ROOT / "build/tests/seam"

@@ -19,11 +19,13 @@ import exercises
 import explore
 import figures
 import mutations
-import sweep_tables
 import tables
 from lib import registry
 from lib.cli import Problem
-from lib.rows import Row, row_name, row_of
+from lib.markdown import END, files
+from lib.results import load_all, load_chips, read_rows
+from lib.rows import row_name, row_of
+from lib.tables import sweep
 
 FENCE = re.compile(r"^\s*(```|~~~)")
 FROM = re.compile(r"^<!-- from (\S+) -->$")
@@ -217,12 +219,12 @@ def check_tables(root):
     try:
         for path, _, changed in tables.outdated(root):
             yield f"{path.relative_to(root)}: {', '.join(changed)} differs from docs/results"
-    except tables.Problem as problem:
+    except Problem as problem:
         yield str(problem)
 
 
 def check_links(root):
-    for path in tables.markdown_files(root):
+    for path in files(root):
         for number, line in prose(path.read_text(encoding="utf-8")):
             for target in LINK.findall(line):
                 if re.match(r"[a-z]+:", target):
@@ -238,7 +240,7 @@ def check_links(root):
 
 def check_reachable(root):
     """Who starts at README.md gets to every page."""
-    pages = {path.resolve() for path in tables.markdown_files(root)}
+    pages = {path.resolve() for path in files(root)}
     reached, pending = set(), [(root / "README.md").resolve()]
     while pending:
         path = pending.pop()
@@ -252,7 +254,7 @@ def check_reachable(root):
 
 
 def check_isa_links(root):
-    for path in tables.markdown_files(root):
+    for path in files(root):
         for number, line in prose(path.read_text(encoding="utf-8")):
             for target in LINK.findall(line):
                 if "parallel-thread-execution" in target and not ISA_LINK.fullmatch(target):
@@ -260,7 +262,7 @@ def check_isa_links(root):
 
 
 def check_excerpts(root):
-    for path in tables.markdown_files(root):
+    for path in files(root):
         for number, name, body in excerpts(path.read_text(encoding="utf-8")):
             where = f"{path.relative_to(root)}:{number}"
             if body is None:
@@ -275,7 +277,7 @@ def check_reports(root):
     """Reports of the PTX machine on a page are what it says; lines may end elsewhere."""
     shown = [
         (f"{path.relative_to(root)}:{number}", name, body)
-        for path in tables.markdown_files(root)
+        for path in files(root)
         for number, name, body in excerpts(path.read_text(encoding="utf-8"), REPORT)
     ]
     if shown and not list((root / "build/machine").glob("libcudart.so.*")):
@@ -320,7 +322,7 @@ def explored(text):
 
 def check_explored(root):
     """What make explore prints on a page is what it prints."""
-    for path in tables.markdown_files(root):
+    for path in files(root):
         for number, words, shown in explored(path.read_text(encoding="utf-8")):
             where = f"{path.relative_to(root)}:{number}: make explore {words}"
             if not (root / "build/maps").exists():
@@ -381,7 +383,7 @@ def check_instruction_tables(root):
 
 
 def check_words(root):
-    for path in tables.markdown_files(root):
+    for path in files(root):
         for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
             for pattern, reason in FORBIDDEN:
                 match = pattern.search(line)
@@ -391,12 +393,12 @@ def check_words(root):
 
 def check_speeds(root):
     """A number of TFLOPS is generated, or its line links to the source that claims it."""
-    for path in tables.markdown_files(root):
+    for path in files(root):
         inside = False
         for number, line in prose(path.read_text(encoding="utf-8")):
             if tables.TABLE.match(line):
                 inside = True
-            elif line == tables.END:
+            elif line == END:
                 inside = False
             match = SPEED.search(GENERATED.sub("·", line))
             if match and not inside and "](http" not in line:
@@ -405,10 +407,10 @@ def check_speeds(root):
 
 def check_named_numbers(root):
     """A number that has a name on another page is generated, not typed."""
-    for path in tables.markdown_files(root):
+    for path in files(root):
         inside = False
         for number, line in prose(path.read_text(encoding="utf-8")):
-            inside = bool(tables.TABLE.match(line)) or inside and line != tables.END
+            inside = bool(tables.TABLE.match(line)) or inside and line != END
             if inside:
                 continue
             typed = GENERATED.sub("·", line)
@@ -428,7 +430,7 @@ def check_glossary(root):
     rows = page.read_text(encoding="utf-8") if page.exists() else ""
     heads = [line.split("|")[1] for line in rows.split("\n") if line.startswith("| ")]
     defined = {word.strip(" `") for head in heads for word in head.split(",")}
-    for path in tables.markdown_files(root):
+    for path in files(root):
         text = "\n".join(line for _, line in prose(path.read_text(encoding="utf-8")))
         text = re.sub(r"`[^`\n]*`", "", text)
         for word in GLOSSARY:
@@ -444,7 +446,7 @@ def check_make_targets(root):
     single = set(" ".join(re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)).split())
     single |= {FAILURE + name for name in mutations.MUTATIONS}
     per_stage = set(" ".join(re.findall(r"^PER_STAGE := (.*)$", makefile, re.MULTILINE)).split())
-    for path in tables.markdown_files(root):
+    for path in files(root):
         language = None  # of the fence that the line is in
         for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
             if FENCE.match(line):
@@ -458,7 +460,7 @@ def check_make_targets(root):
 def check_commands(root):
     """Commands in ```sh fences are bash, and name files that exist. What they print is compared by
     make test-docs, where a page says it."""
-    for path in tables.markdown_files(root):
+    for path in files(root):
         for number, lines in commands(path.read_text(encoding="utf-8")):
             where = f"{path.relative_to(root)}:{number}"
             text = "\n".join(lines)
@@ -491,7 +493,7 @@ def check_exercises(root):
         for problem in exercise.form():
             yield f"docs/{exercise.page}: exercise {exercise.name} {problem}"
     names = [exercise.name for exercise in known]
-    for path in tables.markdown_files(root):
+    for path in files(root):
         for name in EXERCISE.findall(path.read_text(encoding="utf-8")):
             if name not in names:
                 yield f"{path.relative_to(root)}: there is no exercise {name}"
@@ -510,10 +512,10 @@ def check_isa(root):
 
 def check_hashes(root):
     """The kernels behind the published rows are the kernels of this tree."""
-    results, _ = tables.load_all(root)
+    results, _ = load_all(root)
     if results is None:
         raise Skipped("docs/results has no results yet")
-    files = [results, *tables.load_chips(root)] + ([results.counters] if results.counters else [])
+    files = [results, *load_chips(root)] + ([results.counters] if results.counters else [])
     here = toolkit()
     for file in files + ([results.energy] if results.energy else []):
         if here != file.head["toolkit"]:
@@ -550,7 +552,7 @@ def check_hashes(root):
             f"{results.energy.path.name}: {name}, {label}: the kernel has changed since it was "
             "measured; run make energy"
         )
-    for entry in sweep_tables.load(results.path, sweep_tables.SWEEP, "shapes") or []:
+    for entry in read_rows(results, sweep.SWEEP, "shapes") or []:
         for name, one in entry["configurations"].items():
             if hashes.get(kernels.get(registry.ran({"configuration": name}))) != one["kernel_hash"]:
                 shape = "x".join(str(entry[key]) for key in "mnk")
@@ -565,14 +567,14 @@ def traces(root):
 
 def check_choices(root):
     """The configurations that published rows say were chosen are those of today's cost model."""
-    results, _ = tables.load_all(root)
+    results, _ = load_all(root)
     said = {}  # row -> what was published as chosen for it
     for row in results.rows if results else []:
         if row.get("configuration"):
             said[row_of(row)] = row["configuration"]
-    swept = sweep_tables.load(results.path, sweep_tables.SWEEP, "shapes") if results else None
+    swept = read_rows(results, sweep.SWEEP, "shapes")
     for entry in swept or []:
-        stage, variant = sweep_tables.CHOOSER
+        stage, variant = sweep.CHOOSER
         of_chooser = {**entry, "stage": stage, "variant": variant}
         said.setdefault(row_of(of_chooser), entry["pick"])
         if entry["pick"] not in entry["configurations"]:

@@ -41,7 +41,7 @@ from lib.registry import Today
 from lib.rows import REGIMES, Row, by_size, parse_shapes, shape_name, shape_of
 from lib.shape_lists import Shape
 from lib.store import Document, Journal
-from sweep_tables import CHOOSER, SWEEP
+from lib.tables.sweep import CHOOSER, SWEEP
 
 LISTS = ("tuning", "heldout")
 # Seconds, for the time left: a configuration's rounds and checks, and what a shape costs beside

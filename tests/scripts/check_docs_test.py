@@ -14,6 +14,7 @@ from unittest import mock
 sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "scripts"), str(Path(__file__).parent)]
 import check_docs  # noqa: E402
 import tables  # noqa: E402
+from lib.results import COUNTER_KEYS, ENERGY_HEAD_KEYS  # noqa: E402
 from listing import listing  # noqa: E402
 
 CHECKS = len(check_docs.CHECKS)
@@ -399,7 +400,7 @@ class Hashes(Project):
     def test_counters_are_of_the_same_kernel(self):
         of_row = ("stage", "name", "variant", "result", "m", "n", "k")
         counted = {key: RESULTS["rows"][0][key] for key in of_row}
-        counted.update(dict.fromkeys(tables.COUNTER_KEYS, 1), kernel_hash="abcd")
+        counted.update(dict.fromkeys(COUNTER_KEYS, 1), kernel_hash="abcd")
         document = {**RESULTS, "rows": [counted]}
         self.results(document, "gpu.counters.json")
         self.assertEqual(self.run_checks()[0], 0)
@@ -409,7 +410,7 @@ class Hashes(Project):
     def test_energy_is_of_the_same_kernel(self):
         row = {"experiment": "raster", "label": "1:a", "chip": "whole", "stage": 1, "variant": "a",
                "verified": True, "kernel": "kernel_name", "kernel_hash": "abcd"}  # fmt: skip
-        document = {**RESULTS, **dict.fromkeys(tables.energy_tables.HEAD_KEYS, 1)}
+        document = {**RESULTS, **dict.fromkeys(ENERGY_HEAD_KEYS, 1)}
         document.update(toolkit=RESULTS["toolkit"], rows=[row])
         self.results(document, "gpu.energy.json")
         self.assertEqual(self.run_checks()[0], 0)

@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import kernel_hashes  # noqa: E402
 from lib import registry  # noqa: E402
 import tables  # noqa: E402
+from lib.markdown import tflops  # noqa: E402
 
 PROGRAM = ROOT / "build/tests/seam"
 RIGHT, WRONG = ("8x32", "4x64", "workspace"), ("left", "rounded", "short")
@@ -148,7 +149,7 @@ class Tables(unittest.TestCase):
         for variant in RIGHT:
             self.assertIn(variant, rung)
         best = next(r for r in rows if r["result"] and r["regime"] == "burst" and r["m"] == 2048)
-        self.assertIn(f"-->{tables.tflops(best['tflops'])}<!-- end --> TFLOPS.", text)
+        self.assertIn(f"-->{tflops(best['tflops'])}<!-- end --> TFLOPS.", text)
 
     def test_rows_become_tables(self):
         self.check_tables([

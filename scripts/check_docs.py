@@ -26,6 +26,7 @@ from lib.markdown import END, files
 from lib.results import load_all, load_chips, read_rows
 from lib.rows import row_name, row_of
 from lib.tables import sweep
+from lib.tools import toolkit
 
 FENCE = re.compile(r"^\s*(```|~~~)")
 FROM = re.compile(r"^<!-- from (\S+) -->$")
@@ -621,20 +622,6 @@ def configuration_row(row, published):
     stem, _, variant = published.rpartition("/")
     stage = int(stem.split("_")[0]) if stem else row.stage
     return row._replace(stage=stage, variant=variant)
-
-
-def toolkit():
-    """nvcc's version as the results have it, such as 13.0.88; None without nvcc."""
-    home = os.environ.get("CUDA_HOME")
-    for nvcc in ([f"{home}/bin/nvcc"] if home else []) + ["nvcc", "/usr/local/cuda/bin/nvcc"]:
-        try:
-            printed = subprocess.run([nvcc, "--version"], capture_output=True, text=True).stdout
-        except OSError:
-            continue
-        match = re.search(r"release [\d.]+, V([\d.]+)", printed)
-        if match:
-            return match.group(1)
-    return None
 
 
 def listed_kernels(root):

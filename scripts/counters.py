@@ -24,12 +24,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import kernel_tools
 from lib import registry, rows, store
 from lib.cli import Problem, command, parser_of
 from lib.measure import duration, exit_code, show_failures, show_result, show_running
 from lib.registry import Today
 from lib.store import Document
+from lib.tools import ncu_command, need, tool_environment
 
 # Key of a row: (what ncu calls it, unit it is printed in, what that unit counts).
 METRICS = {
@@ -127,13 +127,13 @@ def last_words(output: str) -> str:
 
 def count(ncu: str, program: str, kernel: str, launch: Launch) -> dict[str, int]:
     """{key: count} of the kernel's first launch, in a run that also checks the result."""
-    command = kernel_tools.ncu_command(ncu, kernel)
+    command = ncu_command(ncu, kernel)
     command += ["--csv", "--print-units", "base"]
     command += ["--metrics", ",".join(metric for metric, _, _ in METRICS.values())]
     command += [program, "--check", f"--variant={launch.variant}"]
     command += [f"--{name}={getattr(launch, name)}" for name in "mnk"]
     run = subprocess.run(
-        command, env=kernel_tools.tool_environment(), stdout=subprocess.PIPE,
+        command, env=tool_environment(), stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
     )  # fmt: skip
     if run.returncode != 0:
@@ -189,7 +189,7 @@ def count_all(options: Any) -> int:
     variants = registry.read(program)
     hashes = registry.read_hashes(options.build / "ptx/hashes.json", variants)
     selected = select(options.rows, variants)
-    ncu = kernel_tools.need("ncu")
+    ncu = need("ncu")
     env = registry.environment(program, "--bench-rows")
     path = options.results / f"{store.file_stem(env['gpu'])}.counters.json"
 

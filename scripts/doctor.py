@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 
-from kernel_tools import GET, find_tool
+from lib.tools import GET, find_tool
 
 OK, NO, NOTE = "ok  ", "NO  ", "note"
 MIN_NVCC = (12, 8)

@@ -27,9 +27,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import kernel_hashes
 from lib import registry, store
 from lib.cli import OK, Problem, command, parser_of, suggestion
+from lib.fingerprints import kernel_hashes, kernel_texts
 from lib.measure import Runner
 from lib.rows import REGIMES, selectors
 from lib.store import Document, Journal
@@ -90,7 +90,7 @@ def hashes_of(entries: list[Result], folder: Path) -> dict[str, str]:
         raise Problem(f"{folder} has no PTX; make limits builds it.")
     found = {}
     for path in paths:
-        found.update(kernel_hashes.kernel_hashes(path.read_text(encoding="utf-8")))
+        found.update(kernel_hashes(path.read_text(encoding="utf-8")))
     for entry in entries:
         if entry["kernel"] not in found:
             raise Problem(f"{folder} has no kernel {entry['kernel']}; make limits builds it.")
@@ -129,7 +129,7 @@ def tiles(program: str, hashes_path: Path, ptx_folder: Path) -> list[Result]:
     hashes = registry.read_hashes(hashes_path, variants)
     texts = {}
     for path in sorted(ptx_folder.glob("[0-9]*_*.ptx")):
-        texts.update(kernel_hashes.kernel_texts(path.read_text(encoding="utf-8")))
+        texts.update(kernel_texts(path.read_text(encoding="utf-8")))
     found = []
     for v in variants:
         if v["chooses"] or v.get("problem", PROBLEM) != PROBLEM:

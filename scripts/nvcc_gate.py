@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-from kernel_tools import source_line
+from lib.ptx import entries, source_line
 
 # What ptxas' codes mean to the author of a kernel. Other C75xx codes are refused as well. C7602 is
 # an error of its own, which ends the compile.
@@ -55,8 +55,7 @@ PTX_LINE = re.compile(r"around line (\d+)")
 FRAME = re.compile(
     r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
 )
-FUNCTION = re.compile(r"Function properties for (\S+)")
-ENTRY = re.compile(r"^\s*(?:\.visible\s+|\.weak\s+)?\.entry\s+([\w$]+)", re.MULTILINE)
+PROPERTIES = re.compile(r"Function properties for (\S+)")
 
 
 def findings(log, ptx, compiled=True):
@@ -66,7 +65,7 @@ def findings(log, ptx, compiled=True):
     function = "?"
     seen = set()
     for line in log.splitlines():
-        named = FUNCTION.search(line)
+        named = PROPERTIES.search(line)
         if named:
             function = named.group(1)
         code = CODE.search(line)
@@ -83,7 +82,7 @@ def findings(log, ptx, compiled=True):
                 found.append((f"{function}: {line.strip()}", SPILL))
             elif stack:
                 found.append((f"{function}: {line.strip()}", STACK))
-    for entry in ENTRY.findall(ptx):
+    for entry in entries(ptx):
         if compiled and entry not in seen:
             found.append(
                 (f"{entry}: the log says nothing about it", "nvcc needs -Xptxas -v.")

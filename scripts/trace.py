@@ -54,10 +54,12 @@ import struct
 import subprocess
 import sys
 
-import rewrite_ptx
-from kernel_tools import DEFAULT_SIZE, chosen, find_tool, given
-from rewrite_ptx import Problem
+from lib import stamps
+from lib.cli import ROOT, Problem
+from lib.ptx import load
+from lib.replace import gpu_run, has_gpu, machine_run
 from lib.svg import Drawing, text_width
+from lib.tools import DEFAULT_SIZE, chosen, given, toolkit
 
 SMALL = {"--m": "256", "--n": "512", "--k": "640"}
 PERSISTENT_GRID = "--grid=2"  # CTAs, so that each has more than one tile, and a cluster fits
@@ -88,13 +90,13 @@ def read_sites(ptx):
 def read_records(dump):
     """{(cta, warp): Stamps} and the clocks of a microsecond. Clocks count from the first CTA's
     entry; %globaltimer says how much later another SM's CTA began."""
-    lists, stride = {}, rewrite_ptx.TRACE_LIST_BYTES
+    lists, stride = {}, stamps.TRACE_LIST_BYTES
     for index in range(len(dump) // stride):
         head = HEAD.unpack_from(dump, index * stride)
-        at = index * stride + rewrite_ptx.TRACE_HEAD_BYTES
+        at = index * stride + stamps.TRACE_HEAD_BYTES
         if head[0]:
             records = list(RECORD.iter_unpack(dump[at:at + head[4] * RECORD.size]))
-            lists[divmod(index, rewrite_ptx.TRACE_WARPS)] = (head, records)
+            lists[divmod(index, stamps.TRACE_WARPS)] = (head, records)
     if not lists:
         raise Problem("the kernel left no clock stamps")
     first = {}  # of a CTA: (globaltimer, clock64)
@@ -107,9 +109,9 @@ def read_records(dump):
     for key, (head, records) in lists.items():
         timer, clock = first[key[0]]
         shift = round((timer - origin) * rate) - clock
-        begin, bits = head[0], rewrite_ptx.TRACE_ARGUMENT_BITS
+        begin, bits = head[0], stamps.TRACE_ARGUMENT_BITS
         timed[key] = Stamps(begin + shift, head[2] + shift, sorted(
-            (begin + shift + (low - begin) % 2**32, (word >> bits) % (rewrite_ptx.TRACE_SITES + 1),
+            (begin + shift + (low - begin) % 2**32, (word >> bits) % (stamps.TRACE_SITES + 1),
              word % 2**bits) for low, word in records
         ))  # fmt: skip
     return timed, rate * 1000
@@ -595,21 +597,11 @@ def draw_row(row):
 def kernel_hash(kernel):
     """That of the kernel's PTX as it was built, None if it was not; `make test` builds all."""
     try:
-        path = os.path.join(rewrite_ptx.ROOT, "build", "ptx", "hashes.json")
+        path = os.path.join(ROOT, "build", "ptx", "hashes.json")
         with open(path, encoding="utf-8") as file:
             return json.load(file).get(kernel)
     except OSError:
         return None
-
-
-def toolkit():
-    """nvcc's version, such as 13.0.88; None without it."""
-    nvcc = find_tool("nvcc")
-    if nvcc is None:
-        return None
-    said = subprocess.run([nvcc, "--version"], stdout=subprocess.PIPE, text=True, check=False)
-    found = re.search(r"release [\d.]+, V([\d.]+)", said.stdout)
-    return found and found.group(1)
 
 
 def keep(path, results):
@@ -665,7 +657,7 @@ def run(command, environment):
 
 def trace_on_machine(program, options, out):
     events = out + ".events.json"
-    command, environment = rewrite_ptx.machine_run([program] + options, None)
+    command, environment = machine_run([program] + options, None)
     environment["MACHINE_TRACE"] = os.path.abspath(events)
     environment["MACHINE_POLICY"] = "eager"  # the one that is traced
     run(command, environment)
@@ -694,14 +686,14 @@ def microseconds(table):
 
 
 def trace_on_gpu(program, ptx, variant, options, out, head):
-    module = rewrite_ptx.load(ptx)
-    rewrite_ptx.add_stamps(module, [module.kernel(variant["kernel"])], first_cta(variant, head))
+    module = load(ptx)
+    stamps.add_stamps(module, [module.kernel(variant["kernel"])], first_cta(variant, head))
     stamped = out + ".stamped.ptx"
     text = module.rewritten()
     with open(stamped, "w", encoding="utf-8") as file:
         file.write(text)
     plain = run([program] + options, {"LADDER_DEVICE": "gpu"})
-    command, environment = rewrite_ptx.gpu_run([program] + options, stamped)
+    command, environment = gpu_run([program] + options, stamped)
     dump = out + ".stamps"
     environment["REPLACE_TRACE"] = os.path.abspath(dump)
     said = run(command, environment)
@@ -718,7 +710,7 @@ def gpu_head(events):
 
 
 def trace(program, ptx, out, options):
-    on_gpu = rewrite_ptx.has_gpu()
+    on_gpu = has_gpu()
     variant, options, head = traced_options(program, options, on_gpu)
     os.makedirs(os.path.dirname(out) or ".", exist_ok=True)
     if on_gpu:

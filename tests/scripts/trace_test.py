@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts"), str(Path(__file__).parent)]
-import rewrite_ptx  # noqa: E402
+from lib import stamps  # noqa: E402
 import trace  # noqa: E402
 from listing import listing  # noqa: E402
 
@@ -135,15 +135,15 @@ CLOCK = 2**33 - 50  # at entry: the lower half of the counter turns over soon
 def dump(lists, begins=(0, 400)):
     """A trace buffer: {(cta, warp): [(clocks since entry, site, argument)]}, at 2 clocks a nanosecond;
     begins: of each CTA, in clocks."""
-    out = bytearray(rewrite_ptx.TRACE_BYTES)
+    out = bytearray(stamps.TRACE_BYTES)
     for (cta, warp), records in lists.items():
-        at = (cta * rewrite_ptx.TRACE_WARPS + warp) * rewrite_ptx.TRACE_LIST_BYTES
+        at = (cta * stamps.TRACE_WARPS + warp) * stamps.TRACE_LIST_BYTES
         entry, length = START_NS + begins[cta] // 2, 10_000
         clock = CLOCK + 12345 * cta  # of another SM
         trace.HEAD.pack_into(out, at, clock, entry, clock + length, entry + length // 2, len(records), 0)
-        at += rewrite_ptx.TRACE_HEAD_BYTES
+        at += stamps.TRACE_HEAD_BYTES
         for clocks, site, argument in records:
-            word = site << rewrite_ptx.TRACE_ARGUMENT_BITS | argument
+            word = site << stamps.TRACE_ARGUMENT_BITS | argument
             trace.RECORD.pack_into(out, at, (clock + clocks) % 2**32, word)
             at += trace.RECORD.size
     return bytes(out)
@@ -158,8 +158,8 @@ def by_name(events):
 
 class Stamps(unittest.TestCase):
     def test_the_records_are_what_the_rewriter_stores(self):
-        self.assertEqual(trace.RECORD.size, rewrite_ptx.TRACE_RECORD_BYTES)
-        self.assertEqual(trace.HEAD.size, rewrite_ptx.TRACE_HEAD_BYTES)
+        self.assertEqual(trace.RECORD.size, stamps.TRACE_RECORD_BYTES)
+        self.assertEqual(trace.HEAD.size, stamps.TRACE_HEAD_BYTES)
 
     def test_stamps_become_intervals(self):
         events, mhz = trace.read_gpu(stamped_ptx(), dump({

@@ -20,6 +20,7 @@ import tempfile
 from pathlib import Path
 
 from lib import registry
+from lib.cli import Problem
 import trace
 from lib.svg import Drawing
 
@@ -28,10 +29,6 @@ FOLDER = Path("docs/img")
 WIDTH = 860
 CHUNK, BANK = 16, 4  # bytes
 MB = 1 << 20
-
-
-class Problem(Exception):
-    """One sentence."""
 
 
 # --- what the code says --------------------------------------------------------------------------

@@ -52,9 +52,10 @@ def need(name: str) -> str:
 
 def toolkit() -> str | None:
     """nvcc's version as the results have it, such as 13.0.88; None without nvcc."""
-    for nvcc in (find_tool("nvcc"), "/usr/local/cuda/bin/nvcc"):
+    home = os.environ.get("CUDA_HOME")
+    for nvcc in ([f"{home}/bin/nvcc"] if home else []) + ["nvcc", "/usr/local/cuda/bin/nvcc"]:
         try:
-            said = subprocess.run([nvcc or "nvcc", "--version"], capture_output=True, text=True)
+            said = subprocess.run([nvcc, "--version"], capture_output=True, text=True)
         except OSError:
             continue
         found = re.search(r"release [\d.]+, V([\d.]+)", said.stdout)

@@ -14,6 +14,8 @@ from unittest import mock
 sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "scripts"), str(Path(__file__).parent)]
 import check_docs  # noqa: E402
 import tables  # noqa: E402
+from lib import published  # noqa: E402
+from lib.tools import toolkit  # noqa: E402
 from lib.results import COUNTER_KEYS, ENERGY_HEAD_KEYS  # noqa: E402
 from listing import listing  # noqa: E402
 
@@ -352,7 +354,7 @@ class Hashes(Project):
         super().setUp()
         self.results(RESULTS)
         self.built("abcd")
-        self.version = mock.patch.object(check_docs, "toolkit", lambda: "13.0")
+        self.version = mock.patch.object(published, "toolkit", lambda: "13.0")
         self.version.start()
         self.addCleanup(mock.patch.stopall)
 
@@ -385,7 +387,7 @@ class Hashes(Project):
         self.fails("h200.traces.json: rung 1, a: the kernel has changed since it was recorded")
         row["kernel_hash"] = "abcd"
         self.write("docs/results/h200.traces.json", json.dumps({"rows": [row]}))
-        self.assertEqual(list(check_docs.check_hashes(self.root)), [])
+        self.assertEqual(list(published.check_hashes(self.root)), [])
 
     def test_changed_kernel(self):
         self.built("ffff")
@@ -475,10 +477,10 @@ class Hashes(Project):
         self.write("home/bin/nvcc", "#!/bin/sh\necho 'Cuda tools, release 13.0, V13.0.88'\n")
         (self.root / "home/bin/nvcc").chmod(stat.S_IRWXU)
         with mock.patch.dict("os.environ", {"CUDA_HOME": str(self.root / "home")}):
-            self.assertEqual(check_docs.toolkit(), "13.0.88")
+            self.assertEqual(toolkit(), "13.0.88")
 
     def test_another_toolkit_or_no_build_is_skipped_visibly(self):
-        with mock.patch.object(check_docs, "toolkit", lambda: "12.9"):
+        with mock.patch.object(published, "toolkit", lambda: "12.9"):
             code, printed = self.run_checks()
         self.assertEqual(code, 0)
         self.assertIn("SKIPPED published kernels are unchanged: nvcc here is 12.9", printed)

@@ -17,11 +17,11 @@ from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts"), str(Path(__file__).parent)]
-import check_docs  # noqa: E402
 import limits  # noqa: E402
 from lib.tables.limits import ROW_KEYS  # noqa: E402
 from limits import Row  # noqa: E402
 from lib import cli  # noqa: E402
+from lib.tools import toolkit  # noqa: E402
 from listing import listing  # noqa: E402
 
 ENTRIES = [
@@ -365,7 +365,7 @@ class Published(unittest.TestCase):
             self.skipTest("docs/results has no limits, or build/limits or build/ladder is not built")
         for path in paths:
             document = limits.read_file(path)
-            if document["toolkit"] != check_docs.toolkit():
+            if document["toolkit"] != toolkit():
                 self.skipTest(f"nvcc here is not {document['toolkit']}, which {path.name} is from")
             listed = subprocess.run([built[0], "--list"], stdout=subprocess.PIPE, text=True, check=True)
             entries = json.loads(listed.stdout)

@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 import check_docs  # noqa: E402
+from lib.markdown import prose  # noqa: E402
 import site_pages  # noqa: E402
 
 README = """# A project
@@ -84,7 +85,7 @@ class Source(unittest.TestCase):
     def test_anchors_are_those_that_the_checks_know(self):
         for path in sorted((ROOT / "docs").glob("*.md")):
             text = path.read_text(encoding="utf-8")
-            heads = [line for _, line in check_docs.prose(text) if line.startswith("#")]
+            heads = [line for _, line in prose(text) if line.startswith("#")]
             mine = {site_pages.slug(line.lstrip("#")) for line in heads}
             self.assertEqual(mine, check_docs.slugs(text))
 

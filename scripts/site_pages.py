@@ -108,7 +108,7 @@ def rewritten(
         if found is None or match.group(1).startswith("!"):
             return match.group(0)
         if not found.exists():
-            raise Problem(f"{path.relative_to(root)}: {match.group(2)} does not exist")
+            raise Problem(f"{path.relative_to(root)}: {match.group(2)} does not exist.")
         page = site_path(root, known, found)
         if page.parts[0] == "source":
             if not (found.is_dir() or is_shown(found)):
@@ -247,7 +247,7 @@ def build(python: Path, output: Path) -> None:
     words = [python, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going", "-j", "2",
                "-d", source / ".doctrees", source, site]  # fmt: skip
     if subprocess.run([str(word) for word in words]).returncode:
-        raise Problem("Sphinx takes something else than it was given: the lines above say what")
+        raise Problem("Sphinx takes something else than it was given: the lines above say what.")
     wrong = list(dead_links(site.resolve())) + list(foreign(site))
     if wrong:
         raise Problem("links of the site that lead nowhere, or out of it:\n  " + "\n  ".join(wrong))

@@ -42,7 +42,17 @@ from lib.cli import command, parser_of
 from lib.measure import Runner
 from lib.registry import Today
 from lib.rows import (
-    REGIMES, Row, by_size, groups, parse_row, places, row_name, row_of, row_text, select, shape_of,
+    REGIMES,
+    Row,
+    by_size,
+    groups,
+    parse_row,
+    places,
+    row_name,
+    row_of,
+    row_text,
+    select,
+    shape_of,
 )  # fmt: skip
 from lib.store import Document, Journal
 

@@ -38,10 +38,23 @@ from typing import Any, NamedTuple
 
 from lib import registry, store
 from lib.cli import (
-    HANG, NO_DEVICE, REFUSED, STOPPED, WRONG, Problem, command, parser_of, suggestion,
+    HANG,
+    NO_DEVICE,
+    REFUSED,
+    STOPPED,
+    WRONG,
+    Problem,
+    command,
+    parser_of,
+    suggestion,
 )  # fmt: skip
 from lib.measure import (
-    Process, duration, exit_code, show_failures, show_result, show_running,
+    Process,
+    duration,
+    exit_code,
+    show_failures,
+    show_result,
+    show_running,
 )  # fmt: skip
 from lib.registry import Variant
 from lib.store import Document, Journal

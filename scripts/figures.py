@@ -17,12 +17,13 @@ import re
 import subprocess
 import sys
 import tempfile
+import trace
 from pathlib import Path
 
 from lib import registry
 from lib.cli import Problem
-import trace
 from lib.svg import Drawing
+from lib.timeline_svg import cut, draw_row
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = Path("docs/img")
@@ -1090,7 +1091,7 @@ def timelines(code):
             if row["stage"] == MODELLED:
                 continue
             result = code.rung(row["stage"])["variant"] == row["variant"]
-            found[trace_name(row, result)] = trace.draw_row(row)
+            found[trace_name(row, result)] = draw_row(row)
     program = code.root / f"build/stage-{MODELLED:02}"
     if not program.exists() or not list((code.root / "build/machine").glob("libcudart.so.*")):
         raise Problem(
@@ -1100,7 +1101,7 @@ def timelines(code):
     with tempfile.TemporaryDirectory() as folder:
         _, options, head = trace.traced_options(str(program), MODELLED_OPTIONS, on_gpu=False)
         events, more = trace.trace_on_machine(str(program), options, f"{folder}/t")
-    found[f"trace_{MODELLED:02}"] = trace.draw_row(trace.cut(events, {**more, **head}))
+    found[f"trace_{MODELLED:02}"] = draw_row(cut(events, {**more, **head}))
     return found
 
 
@@ -1152,7 +1153,7 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     try:
         found = outdated(options.root, drawings(options.root))
-    except (Problem, trace.Problem, OSError) as problem:
+    except (Problem, OSError) as problem:
         print(f"figures: {problem}", file=sys.stderr)
         return 2
     for path, text in found:

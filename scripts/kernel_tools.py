@@ -12,7 +12,6 @@ takes every variant and the others the one that stands for the rung.
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys

@@ -31,9 +31,9 @@ from lib import registry, store
 from lib.cli import OK, Problem, command, parser_of, suggestion
 from lib.fingerprints import kernel_hashes, kernel_texts
 from lib.measure import Runner
+from lib.results import PROBLEM
 from lib.rows import REGIMES, selectors
 from lib.store import Document, Journal
-from lib.results import PROBLEM
 
 ENV_KEYS = ("gpu", "driver", "toolkit", "sms", "l2_bytes")
 ROW_S = {"burst": 1.3, "sustained": 2.9}  # about; the pace of the run itself corrects it

@@ -23,7 +23,7 @@ import sys
 import tempfile
 
 from lib.cli import ROOT, Problem, command, parser_of
-from lib.ptx import Module, load
+from lib.ptx import Module, load_module
 from lib.replace import gpu_run, machine_run
 from lib.stamps import add_sleeps
 
@@ -1136,7 +1136,7 @@ class Clean:
 def write_mutated(mutation, folder, sleep=None):
     """The path of the mutated PTX; with `sleep`, a seed, with sleeps as well."""
     path = os.path.join(folder, mutation.name + ".ptx")
-    module = load(os.path.join(ROOT, mutation.subject.ptx))
+    module = load_module(os.path.join(ROOT, mutation.subject.ptx))
     mutation.apply(module)
     if sleep is not None:
         module = Module(module.rewritten())
@@ -1281,7 +1281,7 @@ def source_of(mutation, module):
 
 
 def show(mutation):
-    module = load(os.path.join(ROOT, mutation.subject.ptx))
+    module = load_module(os.path.join(ROOT, mutation.subject.ptx))
     mutation.apply(module)
     print(f"{mutation.name} ({mutation.subject.what})\n")
     print(f"The line    {source_of(mutation, module)}")

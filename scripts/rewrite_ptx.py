@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from lib.cli import command, parser_of
-from lib.ptx import Module, chosen_kernels, load
+from lib.ptx import Module, chosen_kernels, load_module
 from lib.replace import gpu_run, has_gpu, machine_run, make_fatbin
 from lib.stamps import TRACE_CTAS, add_sleeps, add_stamps
 from mutations import find_mutation
@@ -44,7 +44,7 @@ def mutate(module: Module, name: str) -> str:
 
 
 def rewrite(options: Any) -> None:
-    module = load(options.input)
+    module = load_module(options.input)
     if options.mutate:
         done = mutate(module, options.mutate)
     elif options.stamp:

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lib.cli import ROOT, Problem, command, parser_of
-from lib.markdown import LINK, files, numbered, slug
+from lib.markdown import LINK, files, numbered
 
 LANGUAGES = {
     ".cu": "cuda", ".cuh": "cuda", ".cpp": "cpp", ".h": "cpp", ".py": "python", ".mk": "make",
@@ -44,7 +44,7 @@ CONF = '''project = "A ladder of Hopper GEMM kernels"
 html_title = project
 extensions = ["myst_parser"]
 myst_heading_anchors = 4
-myst_heading_slug_func = "site_pages.slug"
+myst_heading_slug_func = "lib.markdown.slug"
 html_theme = "furo"
 html_show_sphinx = html_show_copyright = html_copy_source = False
 pygments_style, pygments_dark_style = "friendly", "github-dark"

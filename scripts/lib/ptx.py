@@ -313,7 +313,7 @@ class Module:
         return "".join(out + [self.text[at:]])
 
 
-def load(path: str | Path) -> Module:
+def load_module(path: str | Path) -> Module:
     return Module(Path(path).read_text(encoding="utf-8"))
 
 

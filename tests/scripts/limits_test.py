@@ -19,7 +19,6 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts"), str(Path(__file__).parent)]
 import limits  # noqa: E402
 from lib.tables.limits import ROW_KEYS  # noqa: E402
-from limits import Row  # noqa: E402
 from lib import cli  # noqa: E402
 from lib.tools import toolkit  # noqa: E402
 from listing import listing  # noqa: E402

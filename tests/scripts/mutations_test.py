@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 import mutations  # noqa: E402
 from lib.cli import Problem  # noqa: E402
-from lib.ptx import Module, load  # noqa: E402
+from lib.ptx import Module, load_module  # noqa: E402
 from mutations import MUTATIONS, Ended  # noqa: E402
 
 # The classes of the list; some have several mutations.
@@ -44,7 +44,7 @@ class Table(unittest.TestCase):
             if not path.exists():
                 self.skipTest(f"{path} is not built: run make")
             if path not in modules:
-                modules[path] = load(path)
+                modules[path] = load_module(path)
             module = modules[path]
             module.edits.clear()
             each.apply(module)

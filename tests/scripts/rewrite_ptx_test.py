@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from lib import registry  # noqa: E402
 from lib import replace, stamps  # noqa: E402
 from lib.cli import Problem  # noqa: E402
-from lib.ptx import Module, load  # noqa: E402
+from lib.ptx import Module, load_module  # noqa: E402
 from lib.tools import find_tool  # noqa: E402
 
 STAGE = """first line
@@ -197,7 +197,7 @@ class Reading(unittest.TestCase):
 class Rungs(unittest.TestCase):
     def test_every_rung_is_read_and_every_instruction_has_a_place(self):
         for path in rungs():
-            module = load(path)
+            module = load_module(path)
             for name in module.names:
                 kernel = module.kernel(name)
                 self.assertGreater(len(kernel.instructions), 20, name)
@@ -208,7 +208,7 @@ class Rungs(unittest.TestCase):
         tool = find_tool("ptxas")
         with tempfile.TemporaryDirectory() as folder:
             for path in rungs():
-                stamped = load(path)
+                stamped = load_module(path)
                 kernel = stamped.kernel(stamped.names[0])
                 self.assertGreaterEqual(stamps.add_stamps(stamped, [kernel]), 4, path)
                 both = Module(stamped.rewritten())
@@ -231,7 +231,7 @@ class Rungs(unittest.TestCase):
                 if not program.exists() or path.name[:2] > "10":  # then a rung chooses
                     continue
                 row = next(r for r in registry.read(program) if r["result"])
-                module = load(path)
+                module = load_module(path)
                 stamps.add_stamps(module, [module.kernel(row["kernel"])])
                 stamped = os.path.join(folder, path.name)
                 Path(stamped).write_text(module.rewritten(), encoding="utf-8")

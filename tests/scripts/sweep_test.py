@@ -13,7 +13,6 @@ from pathlib import Path
 from unittest import mock
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "scripts"), str(Path(__file__).parent)]
-import bench  # noqa: E402
 import sweep  # noqa: E402
 from lib import cli, shape_lists  # noqa: E402
 from lib.rows import Row  # noqa: E402

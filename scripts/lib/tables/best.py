@@ -8,7 +8,8 @@ from collections.abc import Iterable
 
 from lib import shape_lists
 from lib.cli import Problem
-from lib.markdown import DASH, cell, not_measured, shape_text, table as table_of, tflops
+from lib.markdown import DASH, cell, not_measured, shape_text, tflops
+from lib.markdown import table as table_of
 from lib.results import PROBLEM, Results, Row
 from lib.rows import REGIMES, shape_of
 from lib.shape_lists import Shape

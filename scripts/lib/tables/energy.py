@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from lib.cli import Problem
-from lib.markdown import DASH, not_measured, percent, table as table_of
+from lib.markdown import DASH, not_measured, percent
+from lib.markdown import table as table_of
 from lib.results import ENERGY_HEAD_KEYS, Results, Row, value_of
 
 TENSOR_FLOP = 4096  # dense bf16, a clock and SM

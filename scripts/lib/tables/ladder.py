@@ -9,7 +9,16 @@ from pathlib import Path
 
 from lib.markdown import DASH, cell, not_measured, percent, table, tflops
 from lib.results import (
-    PROBLEM, Results, Row, grown_from, is_cube, is_of_ladder, problem_of, read_rows, rungs, solving,
+    PROBLEM,
+    Results,
+    Row,
+    grown_from,
+    is_cube,
+    is_of_ladder,
+    problem_of,
+    read_rows,
+    rungs,
+    solving,
 )  # fmt: skip
 from lib.rows import REGIMES, SIZES, shape_of
 from lib.tables import limits as ceilings

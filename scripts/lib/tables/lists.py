@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import statistics
 
-from lib.markdown import DASH, cell, not_measured, shape_text, table as table_of, tflops
+from lib.markdown import DASH, cell, not_measured, shape_text, tflops
+from lib.markdown import table as table_of
 from lib.results import Results, Row
 from lib.rows import shape_of
 from lib.tables.best import us

@@ -6,7 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lib.markdown import DASH, not_measured, table as table_of
+from lib.markdown import DASH, not_measured
+from lib.markdown import table as table_of
 from lib.results import Row, read
 
 SUFFIX = ".sums.json"

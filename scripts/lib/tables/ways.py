@@ -7,7 +7,8 @@ import re
 import statistics
 
 from lib import shape_lists
-from lib.markdown import DASH, cell, not_measured, table as table_of
+from lib.markdown import DASH, cell, not_measured
+from lib.markdown import table as table_of
 from lib.results import Results, Row
 from lib.rows import shape_of
 from lib.shape_lists import Shape

@@ -81,7 +81,7 @@ class Bench(Runner):
     MODE = "--bench-rows"
     ECHO = True
     # What a row has none of whose process died.
-    BLANK = ("configuration", "tflops", "p10", "p90", "baseline_tflops", "baseline_algo", "ratio",
+    BLANK: tuple[str, ...] = ("configuration", "tflops", "p10", "p90", "baseline_tflops", "baseline_algo", "ratio",
              "sm_mhz", "tensor_share", "host_us", "watts", "pj_per_flop", "registers")  # fmt: skip
 
     def __init__(self, today: Today, journal: Journal) -> None:

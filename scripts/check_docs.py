@@ -260,7 +260,7 @@ def check_reports(root: Path) -> Problems:
     if shown and not list((root / "build/machine").glob("libcudart.so.*")):
         raise Skipped("the PTX machine is not built (make machine builds it)")
     for where, name, body in shown:
-        words = [sys.executable, root / "scripts/mutations.py", "--show", name]
+        words = [sys.executable, str(root / "scripts/mutations.py"), "--show", name]
         said = squeezed(subprocess.run(words, capture_output=True, text=True).stdout)
         parts = [part.strip() for part in squeezed(" ".join(body or [])).split(ELISION)]
         if not body or not re.search(".*".join(map(re.escape, parts)), said):
@@ -292,8 +292,8 @@ def check_explored(root: Path) -> Problems:
                 raise Skipped("build/maps is not built (make build/maps builds it)")
             try:
                 printed = explore.explore(words.split())
-            except explore.Refused as refused:
-                printed = [f"explore: {refused}."]
+            except Problem as refused:
+                printed = [f"explore: {refused}"]
             if shown != printed:
                 yield f"{name}:{number}: make explore {words} prints something else"
 

@@ -20,15 +20,15 @@ import tempfile
 import trace
 from pathlib import Path
 
-from lib import registry
+from lib import maps, registry
 from lib.cli import Problem
+from lib.maps import BANK, CHUNK, fields
 from lib.svg import Drawing
 from lib.timeline_svg import cut, draw_row
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = Path("docs/img")
 WIDTH = 860
-CHUNK, BANK = 16, 4  # bytes
 MB = 1 << 20
 
 
@@ -43,12 +43,7 @@ class Code:
 
     @functools.lru_cache(maxsize=None)
     def read_map(self, name, options):
-        program = self.root / "build/maps"
-        words = [f"{key}={value}" for key, value in options]
-        ended = subprocess.run([program, name, *words], capture_output=True, text=True, check=False)
-        if ended.returncode != 0:
-            raise Problem(f"build/maps {name} {' '.join(words)}: {ended.stderr.strip()}")
-        return json.loads(ended.stdout)
+        return maps.ask(self.root, name, dict(options))
 
     def map(self, name, **options):
         return self.read_map(name, tuple(options.items()))
@@ -90,18 +85,6 @@ class Code:
         if found is None:
             raise Problem(f"{path} has no constant {name}, or it is no number")
         return int(found.group(1))
-
-
-def fields(bits):
-    """What a matrix descriptor says, in bytes: the bits as the PTX ISA lists them."""
-    value = int(bits, 16) if isinstance(bits, str) else bits
-    return {
-        "start": (value & 0x3FFF) << 4,
-        "lbo": (value >> 16 & 0x3FFF) << 4,
-        "sbo": (value >> 32 & 0x3FFF) << 4,
-        "base": value >> 49 & 7,
-        "swizzle": value >> 62,
-    }
 
 
 def colour(index):

@@ -172,7 +172,7 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "tensor_share": percent,
     "sm_mhz": lambda v: cell(v, ".0f"),
     "host_us": lambda v: cell(v, ".1f"),
-    **{key: lambda v, s=spec: cell(v, s) for key, spec in energy.FORMATS.items()},
+    **energy.FORMATS,
     **sweep.FORMATS,
     **limits.FORMATS,
 }

@@ -174,7 +174,7 @@ def trace_on_gpu(
     environment["REPLACE_TRACE"] = os.path.abspath(dump)
     said = run(words, environment)
     with open(dump, "rb") as file:
-        events = read_gpu(text, file.read())
+        events, _ = read_gpu(text, file.read())
     os.remove(dump)
     return events, dict(gpu_head(events), device=said.split(",")[0].strip(),
                         us=microseconds(said), plain_us=microseconds(plain))  # fmt: skip

@@ -51,7 +51,8 @@ def prose(text: str) -> list[tuple[int, str]]:
 def fences(text: str) -> list[Fence]:
     """Of a list item, its lines are without its indentation."""
     found: list[Fence] = []
-    opened, body, indent, follows = None, [], 0, False
+    body: list[str] = []
+    opened, indent, follows = None, 0, False
     for number, line in enumerate(text.split("\n"), 1):
         match = FENCE.match(line)
         if match and opened is None:

@@ -54,13 +54,13 @@ def check_hashes(root: Path) -> Iterator[str]:
                 f"{MAIN}{TRACES}: rung {row['stage']}, {row['variant']}: the kernel has changed since "
                 "it was recorded; run make trace-N on a Hopper GPU, then scripts/trace.py --keep"
             )
-    energy = results.energy.rows if results.energy else []
-    stale = [r for r in energy if hashes.get(r.get("kernel")) != r.get("kernel_hash")]
-    for name, label in dict.fromkeys((row["experiment"], row["label"]) for row in stale):
-        yield (
-            f"{results.energy.path.name}: {name}, {label}: the kernel has changed since it was "
-            "measured; run make energy"
-        )
+    for energy in [results.energy] if results.energy else []:
+        stale = [r for r in energy.rows if hashes.get(r.get("kernel")) != r.get("kernel_hash")]
+        for name, label in dict.fromkeys((row["experiment"], row["label"]) for row in stale):
+            yield (
+                f"{energy.path.name}: {name}, {label}: the kernel has changed since it was measured; "
+                "run make energy"
+            )
     for entry in read_rows(results, sweep.SWEEP, "shapes") or []:
         for name, one in entry["configurations"].items():
             if hashes.get(kernels.get(registry.ran({"configuration": name}))) != one["kernel_hash"]:
@@ -89,7 +89,7 @@ def check_choices(root: Path) -> Iterator[str]:
         if entry["pick"] not in entry["configurations"]:
             shape = "x".join(str(entry[key]) for key in "mnk")
             yield f"the sweep: at {shape} the pick {entry['pick']} was not timed; run make sweep"
-    if not said:
+    if results is None or not said:
         return
     if not (root / "build/ladder").exists() or not (root / "build/machine").exists():
         raise Skipped("build/ladder or the PTX machine is not built (make test builds them)")
@@ -101,11 +101,11 @@ def check_choices(root: Path) -> Iterator[str]:
     except Problem as problem:
         yield f"build/ladder --choices: {problem}"
         return
-    for row, published in others.items():
-        least, its = today[row]["predicted_us"], of_published[by_name[row]]["predicted_us"]
+    for one, published in others.items():
+        least, its = today[one]["predicted_us"], of_published[by_name[one]]["predicted_us"]
         if its > NEAR_TIE * least:
             yield (
-                f"{rows.row_name(row)}: the model chooses {today[row]['configuration']}, {published} is "
+                f"{rows.row_name(one)}: the model chooses {today[one]['configuration']}, {published} is "
                 "published; run make bench and make sweep PICKS=1"
             )
 

@@ -46,7 +46,7 @@ def parse_row(text: str) -> Row:
 
 
 def row_of(result: dict[str, Any]) -> Row:
-    return Row(*(result[key] for key in Row._fields[:-1]), result.get("args") or "")
+    return Row(**{key: result[key] for key in Row._fields[:-1]}, args=result.get("args") or "")
 
 
 def shape_of(row: Any) -> Shape:

@@ -50,7 +50,7 @@ def read_records(dump: bytes) -> tuple[dict[tuple[int, int], Stamps], float]:
             lists[divmod(index, stamps.TRACE_WARPS)] = (head, records)
     if not lists:
         raise Problem("the kernel left no clock stamps")
-    first = {}  # of a CTA: (globaltimer, clock64)
+    first: dict[int, tuple[int, int]] = {}  # of a CTA: (globaltimer, clock64)
     for (cta, _), (head, _) in lists.items():
         first[cta] = min(first.get(cta, (head[1], head[0])), (head[1], head[0]))
     longest = max((head for head, _ in lists.values()), key=lambda head: head[3] - head[1])

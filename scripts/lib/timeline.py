@@ -145,7 +145,8 @@ def busy(events: list[Event], cta: int) -> tuple[float, float, float]:
     groups = sorted((e.begin, e.end) for e in events if e.cta == cta and e.name == "wgmma")
     if not groups:
         return 0, 0, 0
-    under, reached = 0, groups[0][0]
+    under: float = 0
+    reached = groups[0][0]
     for begin, end in groups:
         under += max(0, end - max(begin, reached))
         reached = max(reached, end)

@@ -25,10 +25,10 @@ LEGEND = [("blue", "copy"), ("green", "wgmma"), ("orange", "epilogue, store"),
           ("teal", "barrier")]  # fmt: skip
 
 
-def color(event: Event, slots: Slots) -> str | None:
+def color(event: Event, slots: Slots) -> str:
     word, _ = slots.of(event)
     name = f"wait {word or 'other'}" if event.name == "wait mbarrier" else event.name
-    return COLORS.get(name)
+    return COLORS.get(name, "")
 
 
 def roles(events: Iterable[Event]) -> list[tuple[str, int]]:
@@ -122,8 +122,8 @@ def draw(
     end = last if span is None else first + span
     seen = [e for e in events if e.end >= first and e.begin < end]
     rows = rows_to_draw(events, seen, slots)
-    peak = [Event("peak", cta, 0, *times, {}) for times in at_peak(events)]
-    peak = [(e, 0) for e in peak if e.end >= first and e.begin < end]
+    at_once = [Event("peak", cta, 0, *times, {}) for times in at_peak(events)]
+    peak = [(e, 0) for e in at_once if e.end >= first and e.begin < end]
     if peak:
         rows.append(("tensor cores, at peak", peak))
     lines = captions(head, cta)
@@ -187,7 +187,7 @@ def mark(
 
 def legend(drawing: Drawing, rows: list[tuple[str, list[Placed]]], slots: Slots) -> None:
     used = {color(event, slots) for _, placed in rows for event, _ in placed}
-    at = 12
+    at: float = 12
     for kind, words in LEGEND:
         if kind in used:
             drawing.rect(kind, at, 14, 10, 10)
@@ -227,15 +227,15 @@ def cut(events: list[Event], head: Document) -> Document:
     """A row of docs/results/<gpu>.traces.json: the piece of one CTA that the pages show."""
     cta = min(e.cta for e in events)
     start = window(events, cta)
-    row = {key: head.get(key) for key in HEAD_KEYS}
-    row.update(cta=cta, start=start, events=[])
+    shown: list[list[Any]] = []
     warps = drawn_warps(events, cta)
     for e in events:
         if e.cta == cta and e.warp in warps and e.end >= start and e.begin < start + PUBLISHED_SPAN:
             args = {key: e.args[key] for key in EVENT_KEYS if e.args.get(key) is not None}
             times = [round(time) - start for time in (e.begin, e.end)]
-            row["events"].append([e.name, e.warp, *times, args])
-    return row
+            shown.append([e.name, e.warp, *times, args])
+    known = {key: head.get(key) for key in HEAD_KEYS}
+    return {**known, "cta": cta, "start": start, "events": shown}
 
 
 def drawn_warps(events: list[Event], cta: int) -> set[int]:

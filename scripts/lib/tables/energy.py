@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from lib.cli import Problem
@@ -19,10 +19,15 @@ CHIPS = ("part", "whole")
 PJ = {"part": "pj_above_idle", "whole": "pj_per_flop"}
 SPREAD = {"part": ("above_min", "above_max"), "whole": ("pj_min", "pj_max")}
 NOT_MEASURED = not_measured("make energy")
-FORMATS = {
-    **dict.fromkeys(("watts", "idle_watts", "power_limit_watts", "max_mhz", "refresh_ms"), ".0f"),
-    **dict.fromkeys(("pj_per_flop", "pj_above_idle", "pj_min", "pj_max"), ".3f"),
-    **dict.fromkeys(("above_min", "above_max"), ".3f"),
+FORMATS: dict[str, Callable[[float], str]] = {
+    **dict.fromkeys(
+        ("watts", "idle_watts", "power_limit_watts", "max_mhz", "refresh_ms"),
+        lambda value: f"{value:.0f}",
+    ),
+    **dict.fromkeys(
+        ("pj_per_flop", "pj_above_idle", "pj_min", "pj_max", "above_min", "above_max"),
+        lambda value: f"{value:.3f}",
+    ),
 }
 
 
@@ -75,7 +80,7 @@ def experiment(energy: Results, name: str) -> list[str]:
         return NOT_MEASURED
     first = {chip: next(iter(right(rows)), None) for chip, rows in of_chip.items()}
     by_label = {chip: {row["label"]: row for row in rows} for chip, rows in of_chip.items()}
-    sms = next((row["grid"] for row in of_chip["part"]), None)
+    sms = next((row["grid"] for row in of_chip["part"]), 0)
     part = f"{sms} SMs" if sms else "part"
     header = [
         "", f"{part}: MHz", "tensor share", "W", "pJ/FLOP above rest", "min–max", "to the first",
@@ -95,11 +100,11 @@ def experiment(energy: Results, name: str) -> list[str]:
     return table_of(header, lines, caption)
 
 
-def cells(row: Row | None, first: Row, chip: str, sms: int) -> list[str]:
+def cells(row: Row | None, first: Row | None, chip: str, sms: int) -> list[str]:
     count = 7 if chip == "whole" else 6
     if row is None:
         return [DASH] * count
-    if not row["verified"]:
+    if not row["verified"] or first is None:
         return ["FAIL"] * count
     least, most = SPREAD[chip]
     # At the power limit every contestant has a clock of its own: only equal ones are remarkable.

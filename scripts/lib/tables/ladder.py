@@ -180,8 +180,10 @@ def problems(root: Path, results: Results | None, link: str, stage: int | None) 
     stems = rungs(root)
     numbers = [n for n in sorted(stems) if problem_of(root, results, n) != PROBLEM]
     rows = []
+    if results is None:
+        return NOT_MEASURED
     for number in numbers if stage is None else [stage]:
-        for args in results.args(number) if results else []:
+        for args in results.args(number):
             cells = []
             for size, regime in ((4096, "burst"), (8192, "burst"), (8192, "sustained")):
                 cells.append(with_share(results.find(number, "result", size, regime, args)))
@@ -190,7 +192,7 @@ def problems(root: Path, results: Results | None, link: str, stage: int | None) 
             name = stems[number][0]
             name = name if stage is not None else f"[{name}]({link}{name}.md)"
             rows.append([name, args.replace(",", ", ") or "default", *cells, library, registers(at)])
-    if results is None or not rows:
+    if not rows:
         return NOT_MEASURED
     header = ["rung", "what", "4096³ burst", "8192³ burst", "8192³ sustained", "cuBLASLt, 8192³ burst",
               "registers"]  # fmt: skip

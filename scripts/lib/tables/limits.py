@@ -237,9 +237,9 @@ class Use:
 
 
 def use_of(
-    limits: Limits, results: Results, stage: int, variant: str, size: int | None, regime: str
+    limits: Limits, results: Results, stage: int, variant: str, size: int, regime: str
 ) -> Use | None:
-    row = results.find(stage, variant, size, regime) if size else None
+    row = results.find(stage, variant, size, regime)
     if row is None or not row["verified"] or row.get("sm_mhz") is None:
         return None
     return Use(limits, results.counters, row)
@@ -280,7 +280,7 @@ def table_of_uses(
     sizes: dict[str, int] = {}
     changed = False
     for label, stage, variant in named:
-        size = results.detail_size(stage)
+        size = results.detail_size(stage) or 0
         uses = [use_of(limits, results, stage, variant, size, regime) for regime in REGIMES]
         if uses == [None, None]:
             continue

@@ -108,11 +108,11 @@ class Panel:
             if begin < end:
                 ends = [(self.x(place), self.y(place * value)) for place in (begin, end)]
                 drawing.line("line-orange", *ends[0], *ends[1])
-                self.tilted(drawing, label, *ends, below=label.endswith("distinct"))
+                self.tilted(drawing, label, ends, below=label.endswith("distinct"))
 
-    def tilted(self, drawing: Drawing, words: str, start: Point, end: Point, below: bool) -> None:
+    def tilted(self, drawing: Drawing, words: str, ends: list[Point], below: bool) -> None:
         """Words along a slope, at its lower end."""
-        (x1, y1), (x2, y2) = start, end
+        (x1, y1), (x2, y2) = ends
         angle = math.degrees(math.atan2(y2 - y1, x2 - x1))
         share = 0.06
         x, y = x1 + (x2 - x1) * share, y1 + (y2 - y1) * share
@@ -163,12 +163,14 @@ def roofline(results: Results | None, numbers: list[int]) -> Drawing:
         "FLOP a clock and SM of every rung's result variant over its FLOP for each byte of shared "
         "memory, of L2 and of DRAM, with the measured ceilings",
     )  # fmt: skip
-    limits, uses = load(results), {}
-    for number in numbers if results and limits else []:
-        size = results.detail_size(number)
-        use = use_of(limits, results, number, "result", size, REGIMES[0])
-        if use and use.flop_per_byte:
-            uses[number] = use
+    limits = load(results)
+    uses: dict[int, Use] = {}
+    if results and limits:
+        for number in numbers:
+            size = results.detail_size(number) or 0
+            use = use_of(limits, results, number, "result", size, REGIMES[0])
+            if use and use.flop_per_byte:
+                uses[number] = use
     if not limits or not uses:
         drawing.text("not measured yet", WIDTH // 2, HEIGHT // 2, "middle", "")
         return drawing

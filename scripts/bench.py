@@ -12,12 +12,13 @@ ROWS is one or more selectors, joined by commas:  RUNG[:VARIANT][(ARGS)][@SHAPE]
            no kernel that needs a workspace
   VARIANT  a name, `result` for the variant that stands for the rung, or * for all, configurations
            too
-  ARGS     of a rung that takes several types, layouts, …, those that are not the default, joined by +:
+  ARGS     of a rung that takes several types, layouts, …, those that are not the default, by +:
            13:result(type=fp16+layout=NT)
   SHAPE    4096 for a cube, MxNxK, `tuning` for the tuning shapes, `heldout` for shapes that nobody
-           tunes for, `rounds`, `between`, `long_k`, `decode` or `ragged` for a class of drawn shapes
-           (scripts/lib/shape_lists.py), `classes` for all five, `all` for all of these; default 2048, 4096
-           and 8192. Rung 1 runs at 2048 only, unless a selector has both its number and a shape
+           tunes for, `rounds`, `between`, `long_k`, `decode` or `ragged` for a class of drawn
+           shapes (scripts/lib/shape_lists.py), `classes` for all five, `all` for all of these;
+           default 2048, 4096 and 8192. Rung 1 runs at 2048 only, unless a selector has both its
+           number and a shape
   REGIME   burst or sustained; default both, but burst only for drawn shapes
 
   8    5:bn256    *:result    5,6    7-8:result@4096/burst    8@4096x7168x2048    @8192/sustained

@@ -35,13 +35,18 @@ MAKE = re.compile(r"\bmake ([a-z]+(?:-[a-z]+)*)(-(?:NN?|\d+))?(?![\w-])(?!\.[M\d
 EXERCISE = re.compile(r"\bmake exercise-(\w+\.\d+)")
 FAILURE = "failure-"  # make failure-NAME
 COMMAND_FILES = re.compile(r"(?<![\w/.-])(?:scripts|common|docs|stages|tests)/[\w./-]*\w")
-GENERATED = re.compile(r"<!-- (?:value|counter|energy|shapes|sweep|limit): [^>]+? -->.*?<!-- end -->")
+GENERATED = re.compile(
+    r"<!-- (?:value|counter|energy|shapes|sweep|limit): [^>]+? -->.*?<!-- end -->"
+)
 
 # Numbers that several pages use: each comes from docs/results where it stands, so that no page can
 # say another one. A link's words, and words that a number follows.
 MEASURED_PAGES = re.compile(r"\[([^\]]*)\]\((?:docs/)?(?:hopper_numbers|limits)\.md[^)]*\)")
 NAMED_NUMBERS = (
-    ("what mma.sync reaches", re.compile(r"`mma\.sync`,? (?:(?:works|does|needs|at|about) )*(\d[\d.]*)")),
+    (
+        "what mma.sync reaches",
+        re.compile(r"`mma\.sync`,? (?:(?:works|does|needs|at|about) )*(\d[\d.]*)"),
+    ),
     ("what mma.sync takes", re.compile(r"^\| `mma\.sync`[^|]*\|.*\| *(\d[\d.]*) *\|$")),
     ("what a ceiling allows", re.compile(r"\bat most (\d[\d.]* %)(?= of the (?:rate|tensor))")),
 )
@@ -269,7 +274,9 @@ def check_reports(root: Path) -> Problems:
 
 def check_figures(root: Path) -> Problems:
     """Figures are what the code computes today, and no text in one lies on another."""
-    machine = next((root / "build/machine").glob("libcudart.so.*"), Path("build/machine/libcudart.so"))
+    machine = next(
+        (root / "build/machine").glob("libcudart.so.*"), Path("build/machine/libcudart.so")
+    )
     for name in ("build/maps", "build/ladder", f"build/stage-{figures.MODELLED:02}", machine):
         if not (root / name).exists():
             raise Skipped(f"{name} is not built (make figures builds it)")

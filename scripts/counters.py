@@ -176,7 +176,9 @@ def read_rows(path: Path, env: Document, today: Today) -> dict[Launch, Counts]:
     }
 
 
-def write(path: Path, env: Document, found: dict[Launch, Counts], variants: list[dict[str, Any]]) -> None:
+def write(
+    path: Path, env: Document, found: dict[Launch, Counts], variants: list[dict[str, Any]]
+) -> None:
     head = {**store.head_of(env, ("gpu", "driver", "toolkit")), "seed": env["seed"]}
     store.write_document(path, head, rows=[found[one] for one in in_order(found, variants)])
 

@@ -241,8 +241,8 @@ def mark_clocks(rows: list[Reading]) -> None:
 def publish(
     path: Path, env: Document, hashes: dict[str, str], experiment: str, rows: list[Reading]
 ) -> None:
-    """Replaces an experiment's rows in the results file; keeps what still holds of the others: of the
-    same machine and versions, and the same kernels."""
+    """Replaces an experiment's rows in the results file; keeps what still holds of the others: of
+    the same machine and versions, and the same kernels."""
     old = store.read_document(path, "rows", "readings", "energy")
     if not store.same_machine(path, old, env, ENV_KEYS):
         old = {}
@@ -265,7 +265,9 @@ def publish(
 class Run:
     """Takes the readings of experiments, in turns."""
 
-    def __init__(self, meter: Meter, journal: Journal, hashes: dict[str, str], rounds: int, planned: int):
+    def __init__(
+        self, meter: Meter, journal: Journal, hashes: dict[str, str], rounds: int, planned: int
+    ):
         self.meter = meter
         self.journal, self.hashes = journal, hashes
         self.rounds = rounds

@@ -33,7 +33,9 @@ class Number:
         try:
             value = int(text, 0)
         except ValueError:
-            raise Problem(f"{name}={text} is no whole number: try {name}={self.standard}.") from None
+            raise Problem(
+                f"{name}={text} is no whole number: try {name}={self.standard}."
+            ) from None
         if not self.least <= value <= self.most:
             near = min(max(value, self.least), self.most)
             raise Problem(
@@ -306,7 +308,9 @@ def multicast(CLUSTER: str, BM: int, BN: int) -> Iterator[str]:
             f" / {cluster_m} of B, multiples of 8; try BM=128 BN=256."
         )
     yield f"Cluster of {CLUSTER} CTAs with tiles of {BM} x {BN}: who loads which rows, for whom"
-    rows: list[list[object]] = [["CTA", "tile", "rows of A", "for CTAs", "mask", "rows of B", "for CTAs", "mask"]]
+    rows: list[list[object]] = [
+        ["CTA", "tile", "rows of A", "for CTAs", "mask", "rows of B", "for CTAs", "mask"]
+    ]
     for rank, (m, n) in enumerate(tiles):
         row: list[object] = [rank, f"{m},{n}"]
         for side, size in ((0, BM), (1, BN)):
@@ -426,7 +430,9 @@ def explore(arguments: list[str]) -> list[str]:
     what = given.pop("WHAT", None)
     listed = ", ".join(WHATS)
     if what is None:
-        raise Problem(f"Say what to explore, such as make explore WHAT=swizzle; there are {listed}.")
+        raise Problem(
+            f"Say what to explore, such as make explore WHAT=swizzle; there are {listed}."
+        )
     if what not in WHATS:
         raise Problem(f"WHAT={what}: there is no such map; there are {listed}.")
     function, options = WHATS[what]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Fingerprints kernels by their PTX: {mangled kernel name: hash}. scripts/lib/fingerprints.py says what
-a hash covers.
+"""Fingerprints kernels by their PTX: {mangled kernel name: hash}. scripts/lib/fingerprints.py says
+what a hash covers.
 
     kernel_hashes.py build/ptx/*.ptx > build/ptx/hashes.json
 """

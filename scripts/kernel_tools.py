@@ -22,7 +22,9 @@ from lib.cli import Problem, command
 from lib.ptx import Locations, Place, Sources, functions
 from lib.tools import SMALL, chosen, ncu_command, need, tool_environment, with_defaults
 
-NOISE = re.compile(r"^\s*(\$L__(tmp|func_)\w+:|\.loc\b|\.file\b|//\s*(begin|end) inline asm|//\s*\.globl)")
+NOISE = re.compile(
+    r"^\s*(\$L__(tmp|func_)\w+:|\.loc\b|\.file\b|//\s*(begin|end) inline asm|//\s*\.globl)"
+)
 SASS_SECTION = re.compile(r"//-+ \.text\.(\S+) -+")
 SASS_LINE = re.compile(r'//## File "([^"]+)", line (\d+)')
 

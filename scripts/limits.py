@@ -123,8 +123,8 @@ def instruction(ptx: str) -> tuple[str, float | None]:
 
 
 def tiles(program: str, hashes_path: Path, ptx_folder: Path) -> list[Result]:
-    """One dictionary a variant of the ladder's own problem that is no chooser: its tile, and what its
-    kernel reads."""
+    """One dictionary a variant of the ladder's own problem that is no chooser: its tile, and what
+    its kernel reads."""
     variants = registry.read(program)
     hashes = registry.read_hashes(hashes_path, variants)
     texts = {}
@@ -157,7 +157,9 @@ def read_file(path: Path) -> Document:
     return store.read_document(path, "limits", "limits", "limits")
 
 
-def kept_rows(path: Path, env: Document, measured: Iterable[Row], hashes: dict[str, str]) -> list[Result]:
+def kept_rows(
+    path: Path, env: Document, measured: Iterable[Row], hashes: dict[str, str]
+) -> list[Result]:
     """Rows of an earlier run that still hold: same machine and versions, same kernel."""
     old = read_file(path)
     if not old or not store.same_machine(path, old, env, ENV_KEYS):

@@ -52,7 +52,9 @@ def measure(
 
 def main() -> None:
     cores = os.cpu_count() or 1
-    print(f"{'':38} {'M warp instructions/s':>24} {'GMAC/s of wgmma':>18}   checker   {cores} threads")
+    print(
+        f"{'':38} {'M warp instructions/s':>24} {'GMAC/s of wgmma':>18}   checker   {cores} threads"
+    )
     for what, program, variant, shape in LOADS:
         instructions, products = measure(program, variant, shape, 0, 1)
         checked, _ = measure(program, variant, shape, 1, 1)

@@ -14,7 +14,12 @@ import sys
 import time
 
 FOLDER = os.path.join("build", "sanitize")
-GOLDEN = ("golden", "check", os.path.join("build", "golden"), os.path.join("tests", "golden", "recorded"))
+GOLDEN = (
+    "golden",
+    "check",
+    os.path.join("build", "golden"),
+    os.path.join("tests", "golden", "recorded"),
+)
 SUITES = (("host",), ("machine_test",), GOLDEN)  # programs in FOLDER, with their arguments
 LINE = re.compile(r"^\w+: (\d+) passed, (\d+) failed, (\d+) skipped$")
 SETTINGS = {"UBSAN_OPTIONS": "print_stacktrace=1"}

@@ -56,8 +56,8 @@ Entry = dict[str, Any]  # what the file has of one
 
 
 class Said(NamedTuple):
-    """What the model of today makes of a shape: the name of stage 0's pick, and the predicted time of
-    every configuration by name."""
+    """What the model of today makes of a shape: the name of stage 0's pick, and the predicted time
+    of every configuration by name."""
 
     pick: str
     predicted_us: dict[str, float]
@@ -105,7 +105,8 @@ class Contestants:
 
 
 def worth_timing(said: Said) -> list[str]:
-    """The names of those that are timed at a shape; the pick, which is the least, is one of them."""
+    """The names of those that are timed at a shape; the pick, which is the least, is one of
+    them."""
     limit_us = MOST * min(said.predicted_us.values())
     return [name for name, us in said.predicted_us.items() if us <= limit_us]
 

@@ -25,9 +25,9 @@ A table stands between two lines of its own:
   sweep          the best configuration and the pick of stage 0 at the tuning and held-out shapes
   limits         what the GPU can do at most, by make limits
   ceilings [N]   what the result of each rung, or each variant of rung N, takes of that
-  best           stage 0, the choice among all rungs, by list of shapes; with a regime behind it, and
-                 perhaps _no_workspace (best burst_no_workspace), a line a shape; best h100: of another
-                 chip
+  best           stage 0, the choice among all rungs, by list of shapes; with a regime behind it,
+                 and perhaps _no_workspace (best burst_no_workspace), a line a shape; best h100: of
+                 another chip
   energy NAME    what make energy found: an experiment, environment, or rungs, from make bench
 
 A number in prose stands inside one line, never at its start (Markdown would take the line as HTML):
@@ -62,9 +62,10 @@ operands [list.]regime.key such as burst.mean (or worst, shapes).
 is the same for what make limits found, with operands name.regime.key, such as
 wgmma_n256.burst.per_clock.
 
-The numbers come from h200.json, or the first file whose name has no '-'; the tables that name another
-chip, such as best h100, come from that chip's file. <gpu>-<who>.json are runs sent by others. Counters
-and energy come from the files beside it (h200.counters.json, h200.energy.json). A row that was not measured shows as a dash, one whose result was wrong as FAIL.
+The numbers come from h200.json, or the first file whose name has no '-'; the tables that name
+another chip, such as best h100, come from that chip's file. <gpu>-<who>.json are runs sent by
+others. Counters and energy come from the files beside it (h200.counters.json, h200.energy.json). A
+row that was not measured shows as a dash, one whose result was wrong as FAIL.
 """
 
 from __future__ import annotations
@@ -185,8 +186,8 @@ def check_variant(results: Results | None, stage: int, variant: str, text: str) 
 
 
 def operand(results: Results | None, text: str) -> tuple[Any, str]:
-    """(value, key) of an operand that is not a number; no value if the row was not measured. A limit
-    may stand among them, so that a page can divide what a rung reaches by what there is."""
+    """(value, key) of an operand that is not a number; no value if the row was not measured. A
+    limit may stand among them, so that a page can divide what a rung reaches by what there is."""
     if limits.NAMED.fullmatch(text):
         return limits.operand(results, text)
     if not re.fullmatch(r"\d+\.[^.]+\.\d+(x\d+x\d+)?\.(burst|sustained)\.\w+", text):

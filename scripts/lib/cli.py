@@ -22,9 +22,11 @@ class Problem(Exception):
         self.code = code
 
 
-def command(name: str = "", stopped: str = "") -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Decorates main(): a Problem is printed, with the script's name in front of it if there is one.
-    So is `stopped` when it is interrupted. Who reads no further, as head does, ends it."""
+def command(
+    name: str = "", stopped: str = ""
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Decorates main(): a Problem is printed, with the script's name in front of it if there is
+    one. So is `stopped` when it is interrupted. Who reads no further, as head does, ends it."""
 
     def say(words: object) -> None:
         print(f"{name}: {words}" if name else words, file=sys.stderr)

@@ -2,8 +2,9 @@
 
 A published number belongs to one kernel. Its hash covers the kernel's PTX, the functions it calls
 and the module's variables it names, but no line information, comments, white space, label numbers
-or the kernel's own name, so that it changes only when the code does. It also covers the kernels that are
-launched behind it: those of its namespace with its template arguments, which no number is named by.
+or the kernel's own name, so that it changes only when the code does. It also covers the kernels
+that are launched behind it: those of its namespace with its template arguments, which no number is
+named by.
 """
 
 from __future__ import annotations

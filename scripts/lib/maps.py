@@ -1,4 +1,4 @@
-"""What build/maps says: where the kernels put each element, computed with common/tile as they do."""
+"""What build/maps says: where the kernels put each element, by common/tile as they use it."""
 
 from __future__ import annotations
 

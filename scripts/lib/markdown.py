@@ -1,5 +1,5 @@
-"""What stands in a page of the project: lines outside and inside of fences, the fence behind a marker,
-generated blocks and numbers, and the tables that are written into them.
+"""What stands in a page of the project: lines outside and inside of fences, the fence behind a
+marker, generated blocks and numbers, and the tables that are written into them.
 
     <!-- from FILE -->  and others      say what the fence behind them shows
     <!-- KIND -->  ...  <!-- end -->    a block that a script writes, on lines of their own
@@ -56,7 +56,11 @@ def fences(text: str) -> list[Fence]:
     for number, line in enumerate(text.split("\n"), 1):
         match = FENCE.match(line)
         if match and opened is None:
-            opened, body, indent = (number, match.group(1).strip()), [], len(line) - len(line.lstrip())
+            opened, body, indent = (
+                (number, match.group(1).strip()),
+                [],
+                len(line) - len(line.lstrip()),
+            )
         elif match and opened:
             found.append(Fence(*opened, body, follows))
             opened, follows = None, True
@@ -68,7 +72,8 @@ def fences(text: str) -> list[Fence]:
 
 
 def marked(text: str, marker: re.Pattern[str]) -> list[tuple[int, str, list[str] | None]]:
-    """[(line number, what the marker names, lines of the fence right behind it, None without one)]"""
+    """[(line number, what the marker names, lines of the fence right behind it, None without
+    one)]"""
     behind = {fence.number: fence.lines for fence in fences(text)}
     found = ((number, marker.match(line)) for number, line in prose(text))
     return [(number, m.group(1), behind.get(number + 1)) for number, m in found if m]

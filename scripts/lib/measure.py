@@ -1,7 +1,7 @@
 """Runs a measuring program over rows, again if it dies, until each has a result.
 
-The program prints JSON, one object a line: {"env": ...} first, {"running": ...} with the row or rows
-that it is at, and a result a row. What it says on stderr last is why it ended.
+The program prints JSON, one object a line: {"env": ...} first, {"running": ...} with the row or
+rows that it is at, and a result a row. What it says on stderr last is why it ended.
 """
 
 from __future__ import annotations
@@ -229,7 +229,8 @@ class Runner:
     def measure(
         self, rows: list[Any], head: str, path: Path, publish: Callable[[list[Result]], None]
     ) -> int:
-        """Measures what the journal does not have, and publishes all of it. Returns the exit code."""
+        """Measures what the journal does not have, and publishes all of it. Returns the exit
+        code."""
         before = {row: self.journal.rows[row] for row in rows if row in self.journal.rows}
         to_do = [row for row in rows if row not in before]
         print(

@@ -1,8 +1,8 @@
-"""Reads the PTX of a module: its functions, where its instructions come from, and the instructions of
-a kernel with edits of them.
+"""Reads the PTX of a module: its functions, where its instructions come from, and the instructions
+of a kernel with edits of them.
 
-nvcc -lineinfo writes .loc lines, which lead from an instruction to the stage file: a place is found by
-what the source says there, not by a number that the next edit changes.
+nvcc -lineinfo writes .loc lines, which lead from an instruction to the stage file: a place is found
+by what the source says there, not by a number that the next edit changes.
 """
 
 from __future__ import annotations
@@ -156,7 +156,13 @@ class Instruction:
     (path, line number)."""
 
     def __init__(
-        self, start: int, end: int, guard: str, opcode: str, operands: list[str], places: list[Place]
+        self,
+        start: int,
+        end: int,
+        guard: str,
+        opcode: str,
+        operands: list[str],
+        places: list[Place],
     ) -> None:
         self.start, self.end = start, end
         self.guard, self.opcode, self.operands = guard, opcode, operands

@@ -95,7 +95,11 @@ def check_choices(root: Path) -> Iterator[str]:
         raise Skipped("build/ladder or the PTX machine is not built (make test builds them)")
     try:
         today = ask_choices(root, results, list(said))
-        others = {row: published for row, published in said.items() if today[row]["configuration"] != published}
+        others = {
+            row: published
+            for row, published in said.items()
+            if today[row]["configuration"] != published
+        }
         by_name = {row: configuration_row(row, published) for row, published in others.items()}
         of_published = ask_choices(root, results, list(by_name.values()))
     except Problem as problem:
@@ -110,9 +114,9 @@ def check_choices(root: Path) -> Iterator[str]:
             )
 
 
-# The model takes clocks and DRAM from the device. On an H200 it expected up to 1.6 % more where DRAM
-# bounds than on the PTX machine, so that of two configurations that it thinks as fast as each other
-# the one may choose this and the other that.
+# The model takes clocks and DRAM from the device. On an H200 it expected up to 1.6 % more where
+# DRAM bounds than on the PTX machine, so that of two configurations that it thinks as fast as each
+# other the one may choose this and the other that.
 NEAR_TIE = 1.02
 
 
@@ -127,8 +131,8 @@ def ask_choices(
 
 
 def configuration_row(row: rows.Row, published: str) -> rows.Row:
-    """The row of what a chooser is published to have chosen: a variant of its own rung, or stage 0's
-    stem/variant."""
+    """The row of what a chooser is published to have chosen: a variant of its own rung, or stage
+    0's stem/variant."""
     stem, _, variant = published.rpartition("/")
     stage = int(stem.split("_")[0]) if stem else row.stage
     return row._replace(stage=stage, variant=variant)

@@ -1,5 +1,5 @@
-"""What build/ladder says: every rung and variant that is linked in, stage 0, which chooses among them,
-and what it would choose."""
+"""What build/ladder says: every rung and variant that is linked in, stage 0, which chooses among
+them, and what it would choose."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def read(program: str | Path, stage_0: bool = False) -> list[Variant]:
 
 
 def ran(row: Mapping[str, Any]) -> tuple[int, str]:
-    """(rung, variant) of what a row of docs/results was measured with: what its variant chose, if it
-    chooses. Stage 0's configuration names the rung too: 11_autotuned/128x256."""
+    """(rung, variant) of what a row of docs/results was measured with: what its variant chose, if
+    it chooses. Stage 0's configuration names the rung too: 11_autotuned/128x256."""
     rung, _, variant = (row.get("configuration") or row["variant"]).rpartition("/")
     return (int(rung.split("_")[0]) if rung else row["stage"]), variant
 
@@ -75,7 +75,9 @@ def read_hashes(path: Path, variants: list[Variant]) -> dict[str, str]:
 class Today:
     """What the program is now, to judge earlier results by."""
 
-    def __init__(self, program: str | Path, variants: list[Variant], hashes: dict[str, str]) -> None:
+    def __init__(
+        self, program: str | Path, variants: list[Variant], hashes: dict[str, str]
+    ) -> None:
         self.program = program
         self.variants = {(v["stage"], v["variant"]): v for v in variants}
         self.hashes = hashes

@@ -38,7 +38,10 @@ def make_fatbin(ptx: str, out: str) -> str:
     with tempfile.TemporaryDirectory() as scratch:
         cubin = os.path.join(scratch, "module.cubin")
         said = assemble(ptx, cubin)
-        images = [f"--image3=kind={kind},sm=90a,file={file}" for kind, file in (("elf", cubin), ("ptx", ptx))]
+        images = [
+            f"--image3=kind={kind},sm=90a,file={file}"
+            for kind, file in (("elf", cubin), ("ptx", ptx))
+        ]
         run_tool("fatbinary", ptx, "-64", "--compress=false", f"--create={out}", *images)
     return said
 
@@ -59,7 +62,8 @@ def has_gpu() -> bool:
 
 def machine_run(command: list[str], ptx: str | None) -> Run:
     """(command, environment) of a program on the PTX machine, with these kernels in place of its
-    own unless `ptx` is None. The ladder's programs go there themselves, others are started on it."""
+    own unless `ptx` is None. The ladder's programs go there themselves, others are started on
+    it."""
     environment = {"LADDER_DEVICE": "machine"}
     if ptx is not None:
         environment["REPLACE_PTX"] = os.path.abspath(ptx)

@@ -22,7 +22,19 @@ PROBLEM = "bf16"  # of the ladder
 # Of rungs that were not measured, by the type of a call; else PROBLEM.
 PROBLEMS = {"TypedArgs": "typed", "BlockScaledArgs": "block_scaled", "MixedArgs": "mixed"}
 HEAD_KEYS = ("gpu", "driver", "toolkit", "cublas", "revision", "date", "data", "seed", "rows")
-ROW_KEYS = ("stage", "name", "problem", "variant", "result", "m", "n", "k", "regime", "tflops", "verified")
+ROW_KEYS = (
+    "stage",
+    "name",
+    "problem",
+    "variant",
+    "result",
+    "m",
+    "n",
+    "k",
+    "regime",
+    "tflops",
+    "verified",
+)
 COUNTERS = ".counters.json"
 COUNTER_HEAD_KEYS = ("gpu", "driver", "toolkit", "revision", "date", "seed", "rows")
 COUNTER_KEYS = (
@@ -166,7 +178,9 @@ def load(path: Path) -> Results:
 
 def paths(root: Path) -> tuple[list[Path], list[Path]]:
     """(the files of our own, that behind the tables first; the files sent by others)."""
-    found = [path for path in sorted((root / "docs/results").glob("*.json")) if "." not in path.stem]
+    found = [
+        path for path in sorted((root / "docs/results").glob("*.json")) if "." not in path.stem
+    ]
     own = sorted((p for p in found if "-" not in p.stem), key=lambda path: path.stem != MAIN)
     return own, [path for path in found if "-" in path.stem]
 

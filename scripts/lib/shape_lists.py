@@ -1,7 +1,8 @@
 """The shapes (M, N, K) that are measured by name.
 
-`tuning` and `heldout` are written down. The five classes are drawn, twelve shapes each, log-uniformly
-and once and for all: a model that is fitted to one of them is to be judged by the others.
+`tuning` and `heldout` are written down. The five classes are drawn, twelve shapes each,
+log-uniformly and once and for all: a model that is fitted to one of them is to be judged by the
+others.
 """
 
 from __future__ import annotations
@@ -114,7 +115,8 @@ def is_measurable(shape: Shape) -> bool:
 
 
 def draw_classes() -> dict[str, list[Shape]]:
-    """{name: shapes} of CLASSES. What breaks a rule of its class, or was there before, is drawn again."""
+    """{name: shapes} of CLASSES. What breaks a rule of its class, or was there before, is drawn
+    again."""
     draw = Draw()
     taken = set(TUNING_SHAPES + HELDOUT_SHAPES)
     classes: dict[str, list[Shape]] = {}

@@ -136,9 +136,9 @@ def land_loads(events: list[Event]) -> list[Event]:
 
 
 def meet(events: list[Event]) -> list[Event]:
-    """A warp reads the clock behind a bar.sync before the barrier holds it up. So the n-th barrier of
-    a CTA ends when the last of its warps has come, and what follows there begins then; if its warps
-    do not all have as many, the stamps stand."""
+    """A warp reads the clock behind a bar.sync before the barrier holds it up. So the n-th barrier
+    of a CTA ends when the last of its warps has come, and what follows there begins then; if its
+    warps do not all have as many, the stamps stand."""
     bars: dict[int, dict[int, list[int]]] = collections.defaultdict(
         lambda: collections.defaultdict(list)
     )

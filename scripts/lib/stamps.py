@@ -1,5 +1,5 @@
-"""Clock stamps in a kernel's PTX, from which trace.py makes a timeline, and sleeps, which make events
-come in another order."""
+"""Clock stamps in a kernel's PTX, from which trace.py makes a timeline, and sleeps, which make
+events come in another order."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Files of docs/results, one row a line so that a new run is a readable diff, and journals of what a
-run has measured so far."""
+"""Files of docs/results, one row a line so that a new run is a readable diff, and journals of what
+a run has measured so far."""
 
 from __future__ import annotations
 

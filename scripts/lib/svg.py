@@ -11,6 +11,7 @@ import html
 from collections.abc import Sequence
 
 Attributes = dict[str, "float | str"]
+Text = tuple[str, float, float, float, float]  # words, left, top, right, bottom
 FONT = "system-ui, sans-serif"
 TEXT_SIZES = {"": 12, "small": 10, "title": 13}
 
@@ -82,7 +83,7 @@ class Drawing:
     def __init__(self, width: float, height: float, title: str) -> None:
         self.width, self.height, self.title = width, height, title
         self.lines: list[str] = []
-        self.texts: list[tuple[str, float, float, float, float]] = []  # (words, left, top, right, bottom) of those that are not turned
+        self.texts: list[Text] = []  # those that are not turned
 
     def element(
         self, tag: str, kind: str, attributes: Attributes, inner: str | None = None,

@@ -1,5 +1,5 @@
-"""A timeline: its events, the slots of a ring that their mbarriers stand for, its file, and how busy the
-tensor cores are in it. trace.py --help says what the events are."""
+"""A timeline: its events, the slots of a ring that their mbarriers stand for, its file, and how
+busy the tensor cores are in it. trace.py --help says what the events are."""
 
 from __future__ import annotations
 

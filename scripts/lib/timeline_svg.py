@@ -1,4 +1,5 @@
-"""Draws a timeline: one CTA, a row for each role and slot; and the piece of one that the pages show."""
+"""Draws a timeline: one CTA, a row for each role and slot; and the piece of one that the pages
+show."""
 
 from __future__ import annotations
 
@@ -205,8 +206,8 @@ EVENT_KEYS = ("mbarrier", "pending", "clocks")
 
 
 def window(events: list[Event], cta: int) -> int:
-    """The start of a piece of a CTA's work with an epilogue in it: of all such pieces the one in the
-    middle, by how busy the tensor cores are in it."""
+    """The start of a piece of a CTA's work with an epilogue in it: of all such pieces the one in
+    the middle, by how busy the tensor cores are in it."""
     own = [e for e in events if e.cta == cta]
     last = max(e.end for e in own) - PUBLISHED_SPAN
     begins = [e.begin - BEFORE_EPILOGUE for e in own if e.name == "epilogue"]

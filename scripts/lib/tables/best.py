@@ -1,5 +1,5 @@
-"""The tables of stage 0, the choice among all rungs, beside cuBLASLt: by list of shapes, and shape by
-shape."""
+"""The tables of stage 0, the choice among all rungs, beside cuBLASLt: by list of shapes, and shape
+by shape."""
 
 from __future__ import annotations
 
@@ -84,7 +84,11 @@ def shape_line(name: str, row: Row) -> list[str]:
         return line + ["FAIL"] * 2 + [tflops(row.get("baseline_tflops")), "FAIL"]
     ratio = f"{row['ratio']:.3f}"
     speed = [tflops(row["tflops"]), tflops(row["baseline_tflops"])]
-    return line + [cell(us(row), ".1f"), *speed, f"**{ratio}** ↓" if row["ratio"] < LIMITS[0] else ratio]
+    return line + [
+        cell(us(row), ".1f"),
+        *speed,
+        f"**{ratio}** ↓" if row["ratio"] < LIMITS[0] else ratio,
+    ]
 
 
 def shapes_table(results: Results | None, regime: str, with_workspace: bool) -> list[str]:

@@ -26,7 +26,9 @@ from lib.tables import limits as ceilings
 TRACES = ".traces.json"
 PEAK_FLOP = 4096  # a clock and SM
 NOT_MEASURED = not_measured("make bench")
-IN_BRACKETS = "TFLOPS, in brackets the share of the best cuBLASLt algorithm timed in turns with it; bold:"
+IN_BRACKETS = (
+    "TFLOPS, in brackets the share of the best cuBLASLt algorithm timed in turns with it; bold:"
+)
 
 # --- cells ---------------------------------------------------------------------------------------
 
@@ -103,7 +105,8 @@ def ladder(root: Path, results: Results | None, link: str, problem: str) -> list
 def of_variants(
     root: Path, results: Results, stage: int, line: Callable[[str, int, str], list[str]]
 ) -> list[list[str]]:
-    """line(label, rung, variant) of the rung that a rung grew from, then of each of its variants."""
+    """line(label, rung, variant) of the rung that a rung grew from, then of each of its
+    variants."""
     lines = []
     earlier = grown_from(root, stage)
     before = results.any_row(earlier, "result") if earlier > 0 else None
@@ -176,7 +179,8 @@ def short(root: Path, results: Results | None, stage: int) -> list[str]:
 
 
 def problems(root: Path, results: Results | None, link: str, stage: int | None) -> list[str]:
-    """Of every rung that solves another problem, or of one, the result by its problem's parameters."""
+    """Of every rung that solves another problem, or of one, the result by its problem's
+    parameters."""
     stems = rungs(root)
     numbers = [n for n in sorted(stems) if problem_of(root, results, n) != PROBLEM]
     rows = []
@@ -191,7 +195,9 @@ def problems(root: Path, results: Results | None, link: str, stage: int | None) 
             library = DASH if at is None else tflops(at.get("baseline_tflops"))
             name = stems[number][0]
             name = name if stage is not None else f"[{name}]({link}{name}.md)"
-            rows.append([name, args.replace(",", ", ") or "default", *cells, library, registers(at)])
+            rows.append(
+                [name, args.replace(",", ", ") or "default", *cells, library, registers(at)]
+            )
     if not rows:
         return NOT_MEASURED
     header = ["rung", "what", "4096³ burst", "8192³ burst", "8192³ sustained", "cuBLASLt, 8192³ burst",
@@ -292,7 +298,9 @@ def traces(results: Results | None) -> list[str]:
     """What recorded timelines say of the tensor cores, beside what make bench does."""
     recorded = read_rows(results, TRACES, "rows")
     if results is None or recorded is None:
-        return ["*Not recorded yet: `make trace-N` on a Hopper GPU, then `scripts/trace.py --keep`.*"]
+        return [
+            "*Not recorded yet: `make trace-N` on a Hopper GPU, then `scripts/trace.py --keep`.*"
+        ]
     header = ["rung", "variant", "some wgmma in flight", "products at peak", "of the whole launch", "`make bench`",
               "a launch with stamps, µs", "without"]  # fmt: skip
     lines = []

@@ -1,5 +1,5 @@
-"""The tables of a rung that solves a problem of its own, over many shapes: shape by shape, and means by
-how many rows D has."""
+"""The tables of a rung that solves a problem of its own, over many shapes: shape by shape, and
+means by how many rows D has."""
 
 from __future__ import annotations
 
@@ -67,7 +67,9 @@ def means_table(results: Results | None, stage: int) -> list[str]:
     for args in sorted({row.get("args") or "" for row in rows}):
         for name, _ in CLASSES:
             ratios = [
-                row["ratio"] for row in rows if (row.get("args") or "") == args and class_of(row) == name
+                row["ratio"]
+                for row in rows
+                if (row.get("args") or "") == args and class_of(row) == name
             ]
             if ratios:
                 mean = statistics.geometric_mean(ratios)

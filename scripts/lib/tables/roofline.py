@@ -21,8 +21,9 @@ SAME_PLACE = 9  # points that are closer share their label
 
 
 def slopes(limits: Limits, panel: str, clocks: float) -> list[tuple[str, float]]:
-    """[(label, bytes a clock and SM)] of what memory can do, the largest last. L2 and DRAM have clocks
-    of their own: their bytes a second are divided by `clocks`, those of all SMs in a second."""
+    """[(label, bytes a clock and SM)] of what memory can do, the largest last. L2 and DRAM have
+    clocks of their own: their bytes a second are divided by `clocks`, those of all SMs in a
+    second."""
     regime = REGIMES[0]
     if panel == "smem":
         value = limits.highest(panel, regime, "per_clock")
@@ -123,7 +124,9 @@ class Panel:
         points = [(n, self.x(place), self.y(speed)) for n, place, speed in self.points]
         taken = [(x - 4, y - 4, x + 4, y + 4) for _, x, y in points]
         # Below a roof, its line; above it stands its label.
-        taken += [(self.left, self.y(v) - 1, self.left + PANEL, self.y(v) + 1) for _, v in self.roofs]
+        taken += [
+            (self.left, self.y(v) - 1, self.left + PANEL, self.y(v) + 1) for _, v in self.roofs
+        ]
         places: list[tuple[list[int], float, float]] = []  # numbers, x, y
         for number, x, y in sorted(points, key=lambda point: point[2]):
             drawing.circle("blue", x, y, 3.5)

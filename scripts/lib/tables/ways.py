@@ -1,5 +1,5 @@
-"""The table of a rung whose configurations differ in what becomes of a tile's K: the fastest of each
-way, for shapes of few rows."""
+"""The table of a rung whose configurations differ in what becomes of a tile's K: the fastest of
+each way, for shapes of few rows."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def dram_us(results: Results, m: int, n: int, k: int) -> float | None:
 
 
 def configuration_of(row: Row, stage: int) -> str | None:
-    """The rung's configuration that a row ran, by its name or by the choice of the rung or of stage 0;
-    None if it is another rung's."""
+    """The rung's configuration that a row ran, by its name or by the choice of the rung or of stage
+    0; None if it is another rung's."""
     chosen = row.get("configuration")
     if row["stage"] == stage:
         return chosen or row["variant"]
@@ -64,7 +64,9 @@ def shape_line(results: Results, shape: Shape, ways: dict[str, list[Row]]) -> li
         row = ways.get(way, [None])[0]
         time = f"{us(row):.1f}" if row else DASH
         bold = row is not None and us(row) == least
-        cells.append((f"**{time}** " if bold else f"{time} ") + f"`{row['variant']}`" if row else DASH)
+        cells.append(
+            (f"**{time}** " if bold else f"{time} ") + f"`{row['variant']}`" if row else DASH
+        )
     baselines = [
         us({**row, "tflops": row["baseline_tflops"]})
         for rows in ways.values() for row in rows if row.get("baseline_tflops")

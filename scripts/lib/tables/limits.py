@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,7 @@ def operand(results: Results | None, text: str) -> tuple[Any, str]:
     return value_of(row, key, text)
 
 
-FORMATS = {
+FORMATS: dict[str, Callable[[float], str]] = {
     "tbps": lambda v: f"{v:.2f}",
     "per_clock": lambda v: format(v, ".0f" if v >= 1000 else ".1f"),
     "l2_read_per_clock": lambda v: f"{v:.1f}",

@@ -4,7 +4,7 @@ stage 0's picks are from the best of a sweep."""
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from lib import shape_lists
@@ -219,7 +219,7 @@ def sweep_operand(results: Results | None, text: str) -> tuple[Any, str]:
     return (values[key](found) if found else None), f"sweep_{key}"
 
 
-FORMATS = {
+FORMATS: dict[str, Callable[[float], str]] = {
     "geomean": lambda v: f"{v:.3f}",
     "geomean_large": lambda v: f"{v:.3f}",
     "lowest": lambda v: f"{v:.3f}",

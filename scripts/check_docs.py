@@ -7,28 +7,26 @@ Prints a line for each failed or skipped check; the last line is "docs: N passed
 N skipped". Exit code 1 if anything failed. Python standard library only.
 """
 
-import argparse
-import json
-import os
+from __future__ import annotations
+
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import bench
 import exercises
 import explore
 import figures
 import mutations
-import registry
-import sweep_tables
 import tables
+from lib.cli import ROOT, Problem, command, parser_of
+from lib.markdown import END, LINK, Fence, fences, files, marked, prose, slug, squeezed
+from lib.published import Skipped, check_choices, check_hashes
 
-FENCE = re.compile(r"^\s*(```|~~~)")
 FROM = re.compile(r"^<!-- from (\S+) -->$")
 REPORT = re.compile(r"^<!-- report of (\S+) -->$")  # NAME of make failure-NAME
 EXPLORED = re.compile(r"^<!-- make explore (.+) -->$")  # what stands in the fence behind it
-LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 ISA = "https://docs.nvidia.com/cuda/parallel-thread-execution/"
 ISA_LINK = re.compile(re.escape(ISA) + r"#[a-z0-9-]+")
 ELISION = "…"
@@ -37,13 +35,18 @@ MAKE = re.compile(r"\bmake ([a-z]+(?:-[a-z]+)*)(-(?:NN?|\d+))?(?![\w-])(?!\.[M\d
 EXERCISE = re.compile(r"\bmake exercise-(\w+\.\d+)")
 FAILURE = "failure-"  # make failure-NAME
 COMMAND_FILES = re.compile(r"(?<![\w/.-])(?:scripts|common|docs|stages|tests)/[\w./-]*\w")
-GENERATED = re.compile(r"<!-- (?:value|counter|energy|shapes|sweep|limit): [^>]+? -->.*?<!-- end -->")
+GENERATED = re.compile(
+    r"<!-- (?:value|counter|energy|shapes|sweep|limit): [^>]+? -->.*?<!-- end -->"
+)
 
 # Numbers that several pages use: each comes from docs/results where it stands, so that no page can
 # say another one. A link's words, and words that a number follows.
 MEASURED_PAGES = re.compile(r"\[([^\]]*)\]\((?:docs/)?(?:hopper_numbers|limits)\.md[^)]*\)")
 NAMED_NUMBERS = (
-    ("what mma.sync reaches", re.compile(r"`mma\.sync`,? (?:(?:works|does|needs|at|about) )*(\d[\d.]*)")),
+    (
+        "what mma.sync reaches",
+        re.compile(r"`mma\.sync`,? (?:(?:works|does|needs|at|about) )*(\d[\d.]*)"),
+    ),
     ("what mma.sync takes", re.compile(r"^\| `mma\.sync`[^|]*\|.*\| *(\d[\d.]*) *\|$")),
     ("what a ceiling allows", re.compile(r"\bat most (\d[\d.]* %)(?= of the (?:rate|tensor))")),
 )
@@ -78,60 +81,44 @@ FORBIDDEN = (
 )
 
 
-class Skipped(Exception):
-    """A check that cannot be made here; the message says what is missing."""
-
+Problems = Iterator[str]  # that a check finds, one sentence each
 
 # --- reading Markdown ----------------------------------------------------------------------------
 
 
-def prose(text):
-    """[(line number, line)] outside code fences."""
-    found, fenced = [], False
-    for number, line in enumerate(text.split("\n"), 1):
-        if FENCE.match(line):
-            fenced = not fenced
-        elif not fenced:
-            found.append((number, line))
-    return found
+def pages(root: Path) -> Iterator[tuple[Path, str, str]]:
+    """(path, its name for a reader, text) of every page."""
+    for path in files(root):
+        yield path, str(path.relative_to(root)), path.read_text(encoding="utf-8")
 
 
-def slugs(text):
+def lines(root: Path) -> Iterator[tuple[Path, str, str]]:
+    """(path, page:line, line) of all prose."""
+    for path, name, text in pages(root):
+        for number, line in prose(text):
+            yield path, f"{name}:{number}", line
+
+
+def typed_lines(root: Path) -> Iterator[tuple[str, str]]:
+    """(page:line, line) of the prose that nobody generated: no tables, numbers in it left out."""
+    for _, name, text in pages(root):
+        inside = False
+        for number, line in prose(text):
+            inside = bool(tables.TABLE.match(line)) or inside and line != END
+            if not inside:
+                yield f"{name}:{number}", GENERATED.sub("·", line)
+
+
+def slugs(text: str) -> set[str]:
     """The anchors that headings get on GitHub."""
-    found = set()
-    for _, line in prose(text):
-        match = re.match(r"#+\s+(.*)", line)
-        if match:
-            kept = re.sub(r"[^\w\- ]", "", match.group(1).strip().lower())
-            found.add(kept.replace(" ", "-"))
-    return found
+    heads = (re.match(r"#+\s+(.*)", line) for _, line in prose(text))
+    return {slug(head.group(1)) for head in heads if head}
 
 
-def excerpts(text, marker=FROM):
-    """[(line number, source file, lines)] of the fences that follow a line <!-- from FILE -->, or
-    another marker."""
-    found, lines, index = [], text.split("\n"), 0
-    while index < len(lines):
-        match = marker.match(lines[index])
-        index += 1
-        if not match:
-            continue
-        start = index
-        if index == len(lines) or not FENCE.match(lines[index]):
-            found.append((start, match.group(1), None))
-            continue
-        index += 1
-        body = []
-        while index < len(lines) and not FENCE.match(lines[index]):
-            body.append(" ".join(lines[index].split()))
-            index += 1
-        found.append((start, match.group(1), body))
-    return found
-
-
-def instruction_rows(text):
+def instruction_rows(text: str) -> list[tuple[int, list[str], list[str]]]:
     """[(line number, wrapper names, ISA anchors)] of the table with columns PTX and wrapper."""
-    found, column = [], None
+    found: list[tuple[int, list[str], list[str]]] = []
+    column = None
     for number, line in prose(text):
         cells = [cell.strip() for cell in line.split("|")[1:-1]] if line.startswith("|") else []
         if not cells:
@@ -147,9 +134,9 @@ def instruction_rows(text):
 # --- reading sources -----------------------------------------------------------------------------
 
 
-def wrappers(root):
+def wrappers(root: Path) -> dict[str, tuple[str | None, str]]:
     """{name: (ISA anchor or None, body)} of the functions in common/ptx/*.cuh."""
-    found = {}
+    found: dict[str, tuple[str | None, str]] = {}
     for path in sorted((root / "common/ptx").glob("*.cuh")):
         anchor, name = None, None
         for line in path.read_text(encoding="utf-8").split("\n"):
@@ -169,9 +156,9 @@ def wrappers(root):
     return found
 
 
-def used_by(stage_text, known):
+def used_by(stage_text: str, known: dict[str, tuple[str | None, str]]) -> set[str]:
     """Names of wrappers that the stage calls, itself or through a composite."""
-    reached = set()
+    reached: set[str] = set()
     pending = [stage_text]
     while pending:
         for name in re.findall(r"\w+", pending.pop()):
@@ -181,7 +168,7 @@ def used_by(stage_text, known):
     return reached
 
 
-def with_blocks(stage, root):
+def with_blocks(stage: Path, root: Path) -> str:
     """A stage's text and that of the headers of common/block that it includes."""
     text = stage.read_text(encoding="utf-8")
     for name in re.findall(r'^#include "(common/block/[^"]+)"', text, re.MULTILINE):
@@ -189,13 +176,13 @@ def with_blocks(stage, root):
     return text
 
 
-def contains(source, body):
+def contains(source: str, body: list[str]) -> bool:
     """Whether an excerpt's lines stand in the source, in this order and next to each other but for
     a line '…', which stands for any number of lines. White space is squeezed on both sides."""
-    lines = [" ".join(line.split()) for line in source.split("\n")]
+    lines = [squeezed(line) for line in source.split("\n")]
     position = 0
-    parts = [[]]
-    for line in body:
+    parts: list[list[str]] = [[]]
+    for line in map(squeezed, body):
         if line in (ELISION, f"// {ELISION}"):
             parts.append([])
         else:
@@ -212,90 +199,90 @@ def contains(source, body):
 # --- checks: each yields problems, or raises Skipped ---------------------------------------------
 
 
-def check_tables(root):
+def check_tables(root: Path) -> Problems:
     try:
         for path, _, changed in tables.outdated(root):
             yield f"{path.relative_to(root)}: {', '.join(changed)} differs from docs/results"
-    except tables.Problem as problem:
+    except Problem as problem:
         yield str(problem)
 
 
-def check_links(root):
-    for path in tables.markdown_files(root):
-        for number, line in prose(path.read_text(encoding="utf-8")):
-            for target in LINK.findall(line):
-                if re.match(r"[a-z]+:", target):
-                    continue
-                where, _, anchor = target.partition("#")
-                found = (path.parent / where).resolve() if where else path
-                if not found.exists():
-                    yield f"{path.relative_to(root)}:{number}: {target} does not exist"
-                elif anchor and found.suffix == ".md":
-                    if anchor not in slugs(found.read_text(encoding="utf-8")):
-                        yield f"{path.relative_to(root)}:{number}: {target}: no such heading"
+def check_links(root: Path) -> Problems:
+    for path, where, line in lines(root):
+        for _, target in LINK.findall(line):
+            if re.match(r"[a-z]+:", target):
+                continue
+            name, _, anchor = target.partition("#")
+            found = (path.parent / name).resolve() if name else path
+            if not found.exists():
+                yield f"{where}: {target} does not exist"
+            elif anchor and found.suffix == ".md":
+                if anchor not in slugs(found.read_text(encoding="utf-8")):
+                    yield f"{where}: {target}: no such heading"
 
 
-def check_reachable(root):
+def check_reachable(root: Path) -> Problems:
     """Who starts at README.md gets to every page."""
-    pages = {path.resolve() for path in tables.markdown_files(root)}
+    to_see = {path.resolve() for path in files(root)}
     reached, pending = set(), [(root / "README.md").resolve()]
     while pending:
         path = pending.pop()
-        if path in pages and path not in reached:
+        if path in to_see and path not in reached:
             reached.add(path)
             for _, line in prose(path.read_text(encoding="utf-8")):
-                targets = [target.partition("#")[0] for target in LINK.findall(line)]
+                targets = [target.partition("#")[0] for _, target in LINK.findall(line)]
                 pending += [(path.parent / target).resolve() for target in targets]
-    for path in sorted(pages - reached):
+    for path in sorted(to_see - reached):
         yield f"{path.relative_to(root.resolve())}: no link leads from README.md to this page"
 
 
-def check_isa_links(root):
-    for path in tables.markdown_files(root):
-        for number, line in prose(path.read_text(encoding="utf-8")):
-            for target in LINK.findall(line):
-                if "parallel-thread-execution" in target and not ISA_LINK.fullmatch(target):
-                    yield f"{path.relative_to(root)}:{number}: {target} is not {ISA}#anchor"
+def check_isa_links(root: Path) -> Problems:
+    for _, where, line in lines(root):
+        for _, target in LINK.findall(line):
+            if "parallel-thread-execution" in target and not ISA_LINK.fullmatch(target):
+                yield f"{where}: {target} is not {ISA}#anchor"
 
 
-def check_excerpts(root):
-    for path in tables.markdown_files(root):
-        for number, name, body in excerpts(path.read_text(encoding="utf-8")):
-            where = f"{path.relative_to(root)}:{number}"
+def check_excerpts(root: Path) -> Problems:
+    for _, name, text in pages(root):
+        for number, source, body in marked(text, FROM):
+            where = f"{name}:{number}"
             if body is None:
                 yield f"{where}: no code fence follows"
-            elif not (root / name).is_file():
-                yield f"{where}: {name} does not exist"
-            elif not contains((root / name).read_text(encoding="utf-8"), body):
-                yield f"{where}: the excerpt does not stand in {name}"
+            elif not (root / source).is_file():
+                yield f"{where}: {source} does not exist"
+            elif not contains((root / source).read_text(encoding="utf-8"), body):
+                yield f"{where}: the excerpt does not stand in {source}"
 
 
-def check_reports(root):
+def check_reports(root: Path) -> Problems:
     """Reports of the PTX machine on a page are what it says; lines may end elsewhere."""
     shown = [
-        (f"{path.relative_to(root)}:{number}", name, body)
-        for path in tables.markdown_files(root)
-        for number, name, body in excerpts(path.read_text(encoding="utf-8"), REPORT)
+        (f"{page}:{number}", name, body)
+        for _, page, text in pages(root)
+        for number, name, body in marked(text, REPORT)
     ]
     if shown and not list((root / "build/machine").glob("libcudart.so.*")):
         raise Skipped("the PTX machine is not built (make machine builds it)")
     for where, name, body in shown:
-        command = [sys.executable, root / "scripts/mutations.py", "--show", name]
-        said = " ".join(subprocess.run(command, capture_output=True, text=True).stdout.split())
-        parts = [part.strip() for part in " ".join(body or []).split(ELISION)]
+        words = [sys.executable, str(root / "scripts/mutations.py"), "--show", name]
+        said = squeezed(subprocess.run(words, capture_output=True, text=True).stdout)
+        parts = [part.strip() for part in squeezed(" ".join(body or [])).split(ELISION)]
         if not body or not re.search(".*".join(map(re.escape, parts)), said):
             yield f"{where}: make failure-{name} does not say so"
 
 
-def check_figures(root):
+def check_figures(root: Path) -> Problems:
     """Figures are what the code computes today, and no text in one lies on another."""
-    machine = next((root / "build/machine").glob("libcudart.so.*"), Path("build/machine/libcudart.so"))
+    machine = next(
+        (root / "build/machine").glob("libcudart.so.*"), Path("build/machine/libcudart.so")
+    )
     for name in ("build/maps", "build/ladder", f"build/stage-{figures.MODELLED:02}", machine):
         if not (root / name).exists():
             raise Skipped(f"{name} is not built (make figures builds it)")
     try:
         drawn = figures.drawings(root)
-    except (figures.Problem, figures.trace.Problem) as problem:
+    except Problem as problem:
         yield str(problem)
         return
     for path, drawing in drawn.items():
@@ -304,35 +291,21 @@ def check_figures(root):
         yield f"{path} is not what the code says; run make figures"
 
 
-def explored(text):
-    """[(line number, words of make explore, lines)] of the fences that show what it prints."""
-    found, lines = [], text.split("\n")
-    for index, line in enumerate(lines):
-        match = EXPLORED.match(line)
-        if match and index + 1 < len(lines) and FENCE.match(lines[index + 1]):
-            end = next(i for i in range(index + 2, len(lines)) if FENCE.match(lines[i]))
-            found.append((index + 1, match.group(1), lines[index + 2:end]))
-        elif match:
-            found.append((index + 1, match.group(1), None))
-    return found
-
-
-def check_explored(root):
+def check_explored(root: Path) -> Problems:
     """What make explore prints on a page is what it prints."""
-    for path in tables.markdown_files(root):
-        for number, words, shown in explored(path.read_text(encoding="utf-8")):
-            where = f"{path.relative_to(root)}:{number}: make explore {words}"
+    for _, name, text in pages(root):
+        for number, words, shown in marked(text, EXPLORED):
             if not (root / "build/maps").exists():
                 raise Skipped("build/maps is not built (make build/maps builds it)")
             try:
                 printed = explore.explore(words.split())
-            except explore.Refused as refused:
-                printed = [f"explore: {refused}."]
+            except Problem as refused:
+                printed = [f"explore: {refused}"]
             if shown != printed:
-                yield f"{where} prints something else"
+                yield f"{name}:{number}: make explore {words} prints something else"
 
 
-def check_pages(root):
+def check_pages(root: Path) -> Problems:
     stages = {path.stem for path in (root / "stages").glob("[0-9]*_*.cu")}
     pages = {path.stem for path in (root / "docs").glob("[0-9]*_*.md")} - {"00_reading_guide"}
     for stem in sorted(stages - pages):
@@ -341,7 +314,7 @@ def check_pages(root):
         yield f"docs/{stem}.md has no rung stages/{stem}.cu"
 
 
-def check_shapes(root):
+def check_shapes(root: Path) -> Problems:
     """A rung's page has the sections of the others, excerpts to walk through, and exercises."""
     for path in sorted((root / "stages").glob("[0-9]*_*.cu")):
         page = root / f"docs/{path.stem}.md"
@@ -350,13 +323,13 @@ def check_shapes(root):
         for head in SECTIONS if text else ():
             if head not in heads:
                 yield f"docs/{page.name} has no section \"{head}\""
-        if text and len(excerpts(text)) < EXCERPTS:
+        if text and len(marked(text, FROM)) < EXCERPTS:
             yield f"docs/{page.name} walks through fewer than {EXCERPTS} excerpts"
         if text and len(exercises.of_page(page)) < 2:
             yield f"docs/{page.name} has fewer than two exercises"
 
 
-def check_instruction_tables(root):
+def check_instruction_tables(root: Path) -> Problems:
     known = wrappers(root)
     for path in sorted((root / "stages").glob("[0-9]*_*.cu")):
         page = root / f"docs/{path.stem}.md"
@@ -379,63 +352,50 @@ def check_instruction_tables(root):
                     yield f"{where}: common/ptx gives {name} the anchor #{known[name][0]}"
 
 
-def check_words(root):
-    for path in tables.markdown_files(root):
-        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+def check_words(root: Path) -> Problems:
+    for _, name, text in pages(root):
+        for number, line in enumerate(text.split("\n"), 1):
             for pattern, reason in FORBIDDEN:
                 match = pattern.search(line)
                 if match:
-                    yield f"{path.relative_to(root)}:{number}: \"{match.group()}\": {reason}"
+                    yield f"{name}:{number}: \"{match.group()}\": {reason}"
 
 
-def check_speeds(root):
+def check_speeds(root: Path) -> Problems:
     """A number of TFLOPS is generated, or its line links to the source that claims it."""
-    for path in tables.markdown_files(root):
-        inside = False
-        for number, line in prose(path.read_text(encoding="utf-8")):
-            if tables.TABLE.match(line):
-                inside = True
-            elif line == tables.END:
-                inside = False
-            match = SPEED.search(GENERATED.sub("·", line))
-            if match and not inside and "](http" not in line:
-                yield f"{path.relative_to(root)}:{number}: \"{match.group()}\" comes from no run"
+    for where, line in typed_lines(root):
+        match = SPEED.search(line)
+        if match and "](http" not in line:
+            yield f"{where}: \"{match.group()}\" comes from no run"
 
 
-def check_named_numbers(root):
+def check_named_numbers(root: Path) -> Problems:
     """A number that has a name on another page is generated, not typed."""
-    for path in tables.markdown_files(root):
-        inside = False
-        for number, line in prose(path.read_text(encoding="utf-8")):
-            inside = bool(tables.TABLE.match(line)) or inside and line != tables.END
-            if inside:
-                continue
-            typed = GENERATED.sub("·", line)
-            where = f"{path.relative_to(root)}:{number}"
-            for words in MEASURED_PAGES.findall(typed):
-                if re.search(r"(?<!\w)\d", words):
-                    yield f"{where}: \"{words}\" is typed, and links to a page of measured numbers"
-            for name, pattern in NAMED_NUMBERS:
-                match = pattern.search(typed)
-                if match:
-                    yield f"{where}: {match.group(1)}, {name}, is typed"
+    for where, line in typed_lines(root):
+        for words in MEASURED_PAGES.findall(line):
+            if re.search(r"(?<!\w)\d", words):
+                yield f"{where}: \"{words}\" is typed, and links to a page of measured numbers"
+        for name, pattern in NAMED_NUMBERS:
+            match = pattern.search(line)
+            if match:
+                yield f"{where}: {match.group(1)}, {name}, is typed"
 
 
-def check_glossary(root):
+def check_glossary(root: Path) -> Problems:
     """Words that a newcomer meets on the pages have a row in the glossary."""
     page = root / "docs/glossary.md"
     rows = page.read_text(encoding="utf-8") if page.exists() else ""
     heads = [line.split("|")[1] for line in rows.split("\n") if line.startswith("| ")]
     defined = {word.strip(" `") for head in heads for word in head.split(",")}
-    for path in tables.markdown_files(root):
-        text = "\n".join(line for _, line in prose(path.read_text(encoding="utf-8")))
+    for _, name, text in pages(root):
+        text = "\n".join(line for _, line in prose(text))
         text = re.sub(r"`[^`\n]*`", "", text)
         for word in GLOSSARY:
             if word not in defined and re.search(rf"\b{re.escape(word)}\b", text):
-                yield f"{path.relative_to(root)}: \"{word}\" has no row in docs/glossary.md"
+                yield f"{name}: \"{word}\" has no row in docs/glossary.md"
 
 
-def check_make_targets(root):
+def check_make_targets(root: Path) -> Problems:
     """Every `make X` in code is a target, and every `make failure-NAME` a mutation."""
     makefile = (root / "Makefile").read_text(encoding="utf-8")
     for included in re.findall(r"^include (\S+)$", makefile, re.MULTILINE):
@@ -443,46 +403,37 @@ def check_make_targets(root):
     single = set(" ".join(re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)).split())
     single |= {FAILURE + name for name in mutations.MUTATIONS}
     per_stage = set(" ".join(re.findall(r"^PER_STAGE := (.*)$", makefile, re.MULTILINE)).split())
-    for path in tables.markdown_files(root):
-        language = None  # of the fence that the line is in
-        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
-            if FENCE.match(line):
-                language = line.strip("`~ ") if language is None else None
-            code = line if language == "sh" else " ".join(re.findall(r"`([^`]*)`", line))
+    for _, page, text in pages(root):
+        shell = {n for f in fences(text) if f.language == "sh" for n in lines_in(f)}
+        for number, line in enumerate(text.split("\n"), 1):
+            code = line if number in shell else " ".join(re.findall(r"`([^`]*)`", line))
             for name, rung in MAKE.findall(code):
                 if name not in (per_stage if rung else single):
-                    yield f"{path.relative_to(root)}:{number}: make {name}{rung} is no target"
+                    yield f"{page}:{number}: make {name}{rung} is no target"
 
 
-def check_commands(root):
+def lines_in(fence: Fence) -> range:
+    """The numbers of its lines."""
+    return range(fence.number + 1, fence.number + 1 + len(fence.lines))
+
+
+def check_commands(root: Path) -> Problems:
     """Commands in ```sh fences are bash, and name files that exist. What they print is compared by
     make test-docs, where a page says it."""
-    for path in tables.markdown_files(root):
-        for number, lines in commands(path.read_text(encoding="utf-8")):
-            where = f"{path.relative_to(root)}:{number}"
-            text = "\n".join(lines)
-            parsed = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True)
+    for _, page, text in pages(root):
+        for fence in fences(text):
+            if fence.language != "sh":
+                continue
+            where, commands = f"{page}:{fence.number + 1}", "\n".join(fence.lines)
+            parsed = subprocess.run(["bash", "-n"], input=commands, capture_output=True, text=True)
             if parsed.returncode:
                 yield f"{where}: bash does not take it: {parsed.stderr.strip()}"
-            for name in COMMAND_FILES.findall(text):
+            for name in COMMAND_FILES.findall(commands):
                 if not (root / name).exists():
                     yield f"{where}: {name} does not exist"
 
 
-def commands(text):
-    """[(line number, lines)] of the ```sh fences."""
-    found, body, language = [], [], None
-    for number, line in enumerate(text.split("\n"), 1):
-        if FENCE.match(line):
-            if language == "sh":
-                found.append((number - len(body), body))
-            language, body = (line.strip("`~ ") if language is None else None), []
-        elif language == "sh":
-            body.append(line.strip())
-    return found
-
-
-def check_exercises(root):
+def check_exercises(root: Path) -> Problems:
     """Each says whether it needs a GPU and has a folded answer; each `make exercise-N.M` is one.
     What the answers say is the business of make test-docs."""
     known = exercises.all_exercises(root)
@@ -490,13 +441,13 @@ def check_exercises(root):
         for problem in exercise.form():
             yield f"docs/{exercise.page}: exercise {exercise.name} {problem}"
     names = [exercise.name for exercise in known]
-    for path in tables.markdown_files(root):
-        for name in EXERCISE.findall(path.read_text(encoding="utf-8")):
+    for _, page, text in pages(root):
+        for name in EXERCISE.findall(text):
             if name not in names:
-                yield f"{path.relative_to(root)}: there is no exercise {name}"
+                yield f"{page}: there is no exercise {name}"
 
 
-def check_isa(root):
+def check_isa(root: Path) -> Problems:
     """docs/isa.md is what the program prints that `make isa` runs."""
     program = root / "build/machine/isa"
     if not program.exists():
@@ -507,139 +458,7 @@ def check_isa(root):
         yield "docs/isa.md is not what the decode table says; run make isa"
 
 
-def check_hashes(root):
-    """The kernels behind the published rows are the kernels of this tree."""
-    results, _ = tables.load_all(root)
-    if results is None:
-        raise Skipped("docs/results has no results yet")
-    files = [results, *tables.load_chips(root)] + ([results.counters] if results.counters else [])
-    here = toolkit()
-    for file in files + ([results.energy] if results.energy else []):
-        if here != file.head["toolkit"]:
-            raise Skipped(
-                f"nvcc here is {here or 'missing'}, {file.path.name} is from {file.head['toolkit']}"
-            )
-    if not (root / "build/ptx/hashes.json").exists() or not (root / "build/ladder").exists():
-        raise Skipped("build/ladder or build/ptx/hashes.json is not built (make test builds them)")
-    hashes = json.loads((root / "build/ptx/hashes.json").read_text(encoding="utf-8"))
-    kernels = listed_kernels(root)
-    for file in files:
-        again = "counters" if file is results.counters else "bench"
-        for stage, variant in dict.fromkeys((row["stage"], row["variant"]) for row in file.rows):
-            rows = file.of_variant(stage, variant)
-            ran = [kernels.get(registry.ran(row)) for row in rows]
-            recorded = [row.get("kernel_hash") for row in rows]
-            if (stage, variant) not in kernels:
-                yield f"{file.path.name}: rung {stage} has no variant {variant} any more"
-            elif None in recorded or recorded != [hashes.get(one) for one in ran]:
-                yield (
-                    f"{file.path.name}: rung {stage}, {variant}: the kernel has changed since it "
-                    f"was measured; run make {again}"
-                )
-    for row in traces(root):
-        if here == row["toolkit"] and hashes.get(row["kernel"]) != row["kernel_hash"]:
-            yield (
-                f"{figures.TRACES.name}: rung {row['stage']}, {row['variant']}: the kernel has changed since "
-                "it was recorded; run make trace-N on a Hopper GPU, then scripts/trace.py --keep"
-            )
-    energy = results.energy.rows if results.energy else []
-    stale = [r for r in energy if hashes.get(r.get("kernel")) != r.get("kernel_hash")]
-    for name, label in dict.fromkeys((row["experiment"], row["label"]) for row in stale):
-        yield (
-            f"{results.energy.path.name}: {name}, {label}: the kernel has changed since it was "
-            "measured; run make energy"
-        )
-    for entry in sweep_tables.load(results.path, sweep_tables.SWEEP, "shapes") or []:
-        for name, one in entry["configurations"].items():
-            if hashes.get(kernels.get(registry.ran({"configuration": name}))) != one["kernel_hash"]:
-                shape = "x".join(str(entry[key]) for key in "mnk")
-                yield f"the sweep: {name} at {shape}: the kernel has changed; run make sweep"
-
-
-def traces(root):
-    """The rows of timelines that were recorded on a GPU."""
-    path = root / figures.TRACES
-    return json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
-
-
-def check_choices(root):
-    """The configurations that published rows say were chosen are those of today's cost model."""
-    results, _ = tables.load_all(root)
-    said = {}  # row -> what was published as chosen for it
-    for row in results.rows if results else []:
-        if row.get("configuration"):
-            said[bench.row_of(row)] = row["configuration"]
-    swept = sweep_tables.load(results.path, sweep_tables.SWEEP, "shapes") if results else None
-    for entry in swept or []:
-        stage, variant = sweep_tables.CHOOSER
-        of_chooser = {**entry, "stage": stage, "variant": variant}
-        said.setdefault(bench.row_of(of_chooser), entry["pick"])
-        if entry["pick"] not in entry["configurations"]:
-            shape = "x".join(str(entry[key]) for key in "mnk")
-            yield f"the sweep: at {shape} the pick {entry['pick']} was not timed; run make sweep"
-    if not said:
-        return
-    if not (root / "build/ladder").exists() or not (root / "build/machine").exists():
-        raise Skipped("build/ladder or the PTX machine is not built (make test builds them)")
-    try:
-        today = ask_choices(root, results, list(said))
-        others = {row: published for row, published in said.items() if today[row]["configuration"] != published}
-        by_name = {row: configuration_row(row, published) for row, published in others.items()}
-        of_published = ask_choices(root, results, list(by_name.values()))
-    except bench.Problem as problem:
-        yield f"build/ladder --choices: {problem}"
-        return
-    for row, published in others.items():
-        least, its = today[row]["predicted_us"], of_published[by_name[row]]["predicted_us"]
-        if its > NEAR_TIE * least:
-            yield (
-                f"{bench.row_name(row)}: the model chooses {today[row]['configuration']}, {published} is "
-                "published; run make bench and make sweep PICKS=1"
-            )
-
-
-# The model takes clocks and DRAM from the device. On an H200 it expected up to 1.6 % more where DRAM
-# bounds than on the PTX machine, so that of two configurations that it thinks as fast as each other
-# the one may choose this and the other that.
-NEAR_TIE = 1.02
-
-
-def ask_choices(root, results, rows):
-    """{row: what build/ladder --choices says} on a chip with as many SMs as the results'."""
-    environment = {"LADDER_DEVICE": "machine", "MACHINE_SMS": str(results.head["sms"])}
-    program = str(root / "build/ladder")
-    lines = bench.ask(program, "--choices", rows=rows, environment=environment) if rows else ""
-    return {row: json.loads(line) for row, line in zip(rows, lines.splitlines())}
-
-
-def configuration_row(row, published):
-    """The row of what a chooser is published to have chosen: a variant of its own rung, or stage 0's
-    stem/variant."""
-    stem, _, variant = published.rpartition("/")
-    stage = int(stem.split("_")[0]) if stem else row.stage
-    return row._replace(stage=stage, variant=variant)
-
-
-def toolkit():
-    """nvcc's version as the results have it, such as 13.0.88; None without nvcc."""
-    home = os.environ.get("CUDA_HOME")
-    for nvcc in ([f"{home}/bin/nvcc"] if home else []) + ["nvcc", "/usr/local/cuda/bin/nvcc"]:
-        try:
-            printed = subprocess.run([nvcc, "--version"], capture_output=True, text=True).stdout
-        except OSError:
-            continue
-        match = re.search(r"release [\d.]+, V([\d.]+)", printed)
-        if match:
-            return match.group(1)
-    return None
-
-
-def listed_kernels(root):
-    """{(rung, variant): mangled kernel name, None of a chooser} of build/ladder."""
-    return {(v["stage"], v["variant"]): v["kernel"] for v in registry.read(root / "build/ladder", stage_0=True)}
-
-
-CHECKS = {
+CHECKS: dict[str, Callable[[Path], Problems]] = {
     "tables and plot match docs/results": check_tables,
     "relative links resolve": check_links,
     "every page can be reached": check_reachable,
@@ -664,10 +483,10 @@ CHECKS = {
 }
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description="Check the documentation.")
-    here = Path(__file__).resolve().parent.parent
-    parser.add_argument("--root", type=Path, default=here, help="the project's folder")
+@command()
+def main(arguments: list[str] | None = None) -> int:
+    parser = parser_of("Check the documentation.")
+    parser.add_argument("--root", type=Path, default=ROOT, help="the project's folder")
     root = parser.parse_args(arguments).root
     passed = failed = skipped = 0
     for name, check in CHECKS.items():

@@ -14,19 +14,22 @@ kernel and machine are still the same are not counted again, unless --force is g
 Exit codes: 0 ok, 1 a row failed, 2 usage or no ncu, 3 no usable device, 130 stopped.
 """
 
-import argparse
-import collections
+from __future__ import annotations
+
 import csv
-import datetime
-import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any, NamedTuple
 
-import bench
-import kernel_tools
-import registry
+from lib import registry, rows, store
+from lib.cli import Problem, command, parser_of
+from lib.measure import duration, exit_code, show_failures, show_result, show_running
+from lib.registry import Today
+from lib.store import Document
+from lib.tools import ncu_command, need, tool_environment
 
 # Key of a row: (what ncu calls it, unit it is printed in, what that unit counts).
 METRICS = {
@@ -45,52 +48,58 @@ ROW_KEYS = {"kernel_hash", *METRICS}
 ENV_KEYS = ("gpu", "driver", "toolkit", "seed")
 FIRST_ROW_S = 15  # a guess, until there is a row to tell by
 
-Launch = collections.namedtuple("Launch", "stage variant m n k")
+Counts = dict[str, Any]  # a row of the file
+
+
+class Launch(NamedTuple):
+    stage: int
+    variant: str
+    m: int
+    n: int
+    k: int
 
 
 class Failed(Exception):
     """Why a row has no counts, in one line."""
 
 
-def select(rows_text, variants):
+def select(rows_text: str, variants: list[dict[str, Any]]) -> list[Launch]:
     """The launches that --rows selects (all by default), in order of registration."""
-    selectors = (rows_text or "*").replace(" ", ",").split(",")
+    selectors = rows.selectors(rows_text)
     for selector in selectors:
         if "/" in selector:
-            raise bench.Problem(
+            raise Problem(
                 f"--rows: '{selector}' names a regime, which counters do not have; "
                 f"say {selector.split('/')[0] or '*'}."
             )
-    bench.select(rows_text, variants)  # refuses what selects nothing
+    rows.select(rows_text, variants)  # refuses what selects nothing
     simt = {(v["stage"], v["variant"]): v["simt"] for v in variants}
     launches = set()
     for selector in selectors:
-        for row in bench.select_one(selector, variants):
-            size = bench.SMALL_SIZE if simt[row.stage, row.variant] else SIZE
-            if "@" in selector or (row.m, row.n, row.k) == (size,) * 3:
+        for row in rows.select_one(selector, variants):
+            size = rows.SMALL_SIZE if simt[row.stage, row.variant] else SIZE
+            if "@" in selector or rows.shape_of(row) == (size,) * 3:
                 launches.add(Launch(*row[:5]))
     return in_order(launches, variants)
 
 
-def in_order(launches, variants):
-    place = {(v["stage"], v["variant"]): i for i, v in enumerate(variants)}
-    return sorted(launches, key=lambda one: (place[one[:2]], one.m * one.n * one.k, one))
+def in_order(launches: Iterable[Launch], variants: list[dict[str, Any]]) -> list[Launch]:
+    place = rows.places(variants)
+    return sorted(launches, key=lambda one: (place[one[:2]], rows.by_size(rows.shape_of(one))))
 
 
-def launch_of(row):
+def launch_of(row: Counts) -> Launch:
     return Launch(*(row[key] for key in Launch._fields))
 
 
-def launch_name(launch):
-    cube = launch.m == launch.n == launch.k
-    shape = launch.m if cube else f"{launch.m}x{launch.n}x{launch.k}"
-    return f"{launch.stage}:{launch.variant}@{shape}"
+def launch_name(launch: Launch) -> str:
+    return f"{launch.stage}:{launch.variant}@{rows.shape_name(rows.shape_of(launch))}"
 
 
 # --- Nsight Compute ------------------------------------------------------------------------------
 
 
-def parse_counts(output):
+def parse_counts(output: str) -> dict[str, int]:
     """{key: count} of METRICS. The program's lines stand between ncu's; those of the table begin
     with a quote, and its numbers have commas."""
     table = csv.DictReader(line for line in output.splitlines() if line.startswith('"'))
@@ -109,22 +118,22 @@ def parse_counts(output):
     return counts
 
 
-def last_words(output):
+def last_words(output: str) -> str:
     """ncu's last error, or the last line if it named none."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("==ERROR==")]
     return (errors or lines or ["ncu printed nothing"])[-1]
 
 
-def count(ncu, program, kernel, launch):
+def count(ncu: str, program: str, kernel: str, launch: Launch) -> dict[str, int]:
     """{key: count} of the kernel's first launch, in a run that also checks the result."""
-    command = kernel_tools.ncu_command(ncu, kernel)
+    command = ncu_command(ncu, kernel)
     command += ["--csv", "--print-units", "base"]
     command += ["--metrics", ",".join(metric for metric, _, _ in METRICS.values())]
     command += [program, "--check", f"--variant={launch.variant}"]
     command += [f"--{name}={getattr(launch, name)}" for name in "mnk"]
     run = subprocess.run(
-        command, env=kernel_tools.tool_environment(), stdout=subprocess.PIPE,
+        command, env=tool_environment(), stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
     )  # fmt: skip
     if run.returncode != 0:
@@ -138,78 +147,57 @@ def count(ncu, program, kernel, launch):
 # --- the file ------------------------------------------------------------------------------------
 
 
-def what_runs(today, launches):
-    """{launch: its kernel, and the configuration if it is a chooser that chose one}."""
-    rows = {one: bench.Row(*one, bench.REGIMES[0]) for one in launches}
-    chosen = today.choices([row for row in rows.values() if today.variant(row)["chooses"]])
+def what_runs(today: Today, launches: Iterable[Launch]) -> dict[Launch, dict[str, Any]]:
+    """Of each its kernel, and the configuration if it is a chooser that chose one."""
+    of_launch = {one: rows.Row(*one, rows.REGIMES[0]) for one in launches}
+    variants = today.variants
+    chosen = today.choices([r for r in of_launch.values() if variants[r[:2]]["chooses"]])
     return {
         one: {
             "configuration": chosen.get(row, {}).get("configuration"),
-            "kernel": chosen.get(row, today.variant(row))["kernel"],
+            "kernel": chosen.get(row, variants[row[:2]])["kernel"],
         }
-        for one, row in rows.items()
+        for one, row in of_launch.items()
     }
 
 
-def read_rows(path, env, today):
-    """{launch: row} of an earlier run that still hold: same machine and versions, same kernel."""
-    if not path.exists():
+def read_rows(path: Path, env: Document, today: Today) -> dict[Launch, Counts]:
+    """Rows of an earlier run that still hold: same machine and versions, same kernel."""
+    old = store.read_document(path, "rows", "counters", "counters")
+    if not store.same_machine(path, old, env, ENV_KEYS, were="was counted"):
         return {}
-    try:
-        old = json.loads(path.read_text(encoding="utf-8"))
-        rows = {launch_of(row): row for row in old["rows"] if row.keys() >= ROW_KEYS}
-    except (ValueError, KeyError, TypeError):
-        raise bench.Problem(f"{path} is not a file of counters; remove it and run make counters.")
-    if any(old.get(key) != env[key] for key in ENV_KEYS):
-        print(f"{path} was counted with another machine or versions; its rows are dropped.")
-        return {}
-    rows = {launch: row for launch, row in rows.items() if launch[:2] in today.variants}
-    runs = what_runs(today, rows)
+    complete = {launch_of(row): row for row in old.get("rows", ()) if row.keys() >= ROW_KEYS}
+    known = {launch: row for launch, row in complete.items() if launch[:2] in today.variants}
+    runs = what_runs(today, known)
     return {
         launch: row
-        for launch, row in rows.items()
+        for launch, row in known.items()
         if today.hashes[runs[launch]["kernel"]] == row["kernel_hash"]
     }
 
 
-def write(path, env, rows, variants):
-    head = {key: env[key] for key in ("gpu", "driver", "toolkit")}
-    head["revision"] = bench.revision()
-    head["date"] = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-    head["seed"] = env["seed"]
-    lines = [f" {json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
-    body = ",\n".join("  " + json.dumps(rows[one]) for one in in_order(rows, variants))
-    bench.write_atomically(path, "{\n" + "\n".join(lines) + '\n "rows": [\n' + body + "\n ]\n}\n")
+def write(
+    path: Path, env: Document, found: dict[Launch, Counts], variants: list[dict[str, Any]]
+) -> None:
+    head = {**store.head_of(env, ("gpu", "driver", "toolkit")), "seed": env["seed"]}
+    store.write_document(path, head, rows=[found[one] for one in in_order(found, variants)])
 
 
 # --- main ----------------------------------------------------------------------------------------
 
 
-def show_running(launch, left_s):
-    if sys.stdout.isatty():
-        left = f"about {bench.duration(left_s)} left"
-        print(f"\r\x1b[K  on {launch_name(launch)}, {left}", end="", flush=True)
-
-
-def show_result(number, total, launch, what, left_s):
-    clear = "\r\x1b[K" if sys.stdout.isatty() else ""
-    left = f"about {bench.duration(left_s)} left"
-    place = f"[{number:{len(str(total))}}/{total}]"
-    print(f"{clear}{place} {launch_name(launch):30} {what}; {left}", flush=True)
-
-
-def count_all(options):
+def count_all(options: Any) -> int:
     program = str(options.build / "ladder")
-    variants = registry.parse(bench.ask(program, "--list"))
-    hashes = bench.read_hashes(options.build / "ptx/hashes.json", variants)
+    variants = registry.read(program)
+    hashes = registry.read_hashes(options.build / "ptx/hashes.json", variants)
     selected = select(options.rows, variants)
-    ncu = kernel_tools.need("ncu")
-    env = json.loads(bench.ask(program, "--bench-rows").splitlines()[0])["env"]
-    path = options.results / f"{bench.file_stem(env['gpu'])}.counters.json"
+    ncu = need("ncu")
+    env = registry.environment(program, "--bench-rows")
+    path = options.results / f"{store.file_stem(env['gpu'])}.counters.json"
 
-    today = bench.Today(program, variants, hashes)
-    rows = read_rows(path, env, today)
-    to_do = [one for one in selected if options.force or one not in rows]
+    today = Today(program, variants, hashes)
+    found = read_rows(path, env, today)
+    to_do = [one for one in selected if options.force or one not in found]
     runs = what_runs(today, to_do)
     kept = len(selected) - len(to_do)
     print(
@@ -217,50 +205,43 @@ def count_all(options):
         f"{len(to_do)} rows" + (f"; {kept} more are there already" if kept else ""),
         flush=True,
     )
-    failures, start_s, pace_s = {}, time.monotonic(), FIRST_ROW_S
+    failures, start_s, pace_s = {}, time.monotonic(), float(FIRST_ROW_S)
     for number, launch in enumerate(to_do, 1):
-        show_running(launch, pace_s * (len(to_do) - number + 1))
+        name = launch_name(launch)
+        show_running(name, duration(pace_s * (len(to_do) - number + 1)))
         variant = today.variants[launch[:2]]
         stage_program = str(options.build / f"stage-{variant['name'].split('_')[0]}")
         try:
             kernel = runs[launch]["kernel"]
             counts = count(ncu, stage_program, kernel, launch)
-            rows[launch] = {
+            found[launch] = {
                 "stage": launch.stage, "name": variant["name"], "variant": launch.variant,
                 "result": variant["result"], "m": launch.m, "n": launch.n, "k": launch.k,
                 **(runs[launch] if runs[launch]["configuration"] else {}), **counts,
                 "kernel_hash": hashes[kernel],
             }  # fmt: skip
-            write(path, env, rows, variants)
+            write(path, env, found, variants)
             what = f"{counts['cycles'] / 1e6:8.3f} million cycles"
         except Failed as why:
-            failures[launch] = why
+            failures[name] = str(why)
             what = f"FAIL: {why}"
         pace_s = (time.monotonic() - start_s) / number
-        show_result(number, len(to_do), launch, what, pace_s * (len(to_do) - number))
+        left = duration(pace_s * (len(to_do) - number))
+        show_result(number, len(to_do), f"{name:30}", what, left)
     counted = len(to_do) - len(failures)
     print(f"{path}: {counted} rows counted, {len(failures)} failed. Next: make tables.")
-    for launch, why in failures.items():
-        print(f"FAIL {launch_name(launch)}: {why}")
-    return bench.WRONG if failures else bench.OK
+    show_failures(failures)
+    return exit_code(failures, hung=False)
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+@command(stopped="Stopped. What was counted is kept; make counters goes on from there.")
+def main() -> int:
+    parser = parser_of(__doc__)
     parser.add_argument("--rows", default="", help="selectors, see above; default all")
     parser.add_argument("--force", action="store_true", help="count again what is there already")
     parser.add_argument("--build", type=Path, default=Path("build"), metavar="DIR")
     parser.add_argument("--results", type=Path, default=Path("docs/results"), metavar="DIR")
-    try:
-        return count_all(parser.parse_args())
-    except bench.Problem as problem:
-        print(problem, file=sys.stderr)
-        return problem.code
-    except KeyboardInterrupt:
-        print("\nStopped. What was counted is kept; make counters goes on from there.")
-        return bench.STOPPED
+    return count_all(parser.parse_args())
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ it that the rung before had in its own file has moved there: it is named, and is
 diff. Any other is new, and the header's text follows the diff.
 """
 
+from __future__ import annotations
+
 import difflib
 import glob
 import os
@@ -30,12 +32,12 @@ BLOCK = "common/block/"
 GLUE = ("setp.", "selp.")  # predicates in and out of an asm statement
 
 
-def read(path):
+def read(path: str) -> str:
     with open(path, encoding="utf-8") as file:
         return file.read()
 
 
-def before(path):
+def before(path: str) -> str | None:
     """The file of the rung that `path` says it has grown from, else the one before it; None for the
     first."""
     said = GROWN.search(read(path))
@@ -47,18 +49,18 @@ def before(path):
     return files[place - 1] if place else None
 
 
-def squeezed(text):
+def squeezed(text: str) -> list[str]:
     """A text's lines without white space, blank ones left out: what counts as a change."""
     lines = ("".join(line.split()) for line in text.splitlines())
     return [line for line in lines if line]
 
 
-def parts(text):
+def parts(text: str) -> dict[str, str]:
     """{name: text} of the functions that stand at the left margin, with the comment above each."""
     return {found.group(1): found.group() for found in FUNCTION.finditer(text)}
 
 
-def block_headers(path):
+def block_headers(path: str) -> list[str]:
     """Headers of common/block that a stage file includes."""
     return [name for name in INCLUDE.findall(read(path)) if name.startswith(BLOCK)]
 
@@ -67,9 +69,10 @@ class Change:
     """What is to be compared: `old` and `new` text of the rungs' files, without what has `moved`
     ({function: header}), and {header: lines} of what common/block has `added`."""
 
-    def __init__(self, old, new, root="."):
+    def __init__(self, old: str, new: str, root: str = ".") -> None:
         self.old, self.new = read(old), read(new)
-        self.moved, self.added = {}, {}
+        self.moved: dict[str, str] = {}
+        self.added: dict[str, list[str]] = {}
         for header in block_headers(new):
             if header in block_headers(old):
                 continue
@@ -81,7 +84,7 @@ class Change:
                 else:
                     self.added.setdefault(header, []).extend(squeezed(text))
 
-    def lines(self):
+    def lines(self) -> tuple[int, int, int]:
         """Lines (added, removed, changed). A line replaced by another is one added and one removed,
         and counts as one changed."""
         old, new = squeezed(self.old), squeezed(self.new)
@@ -96,12 +99,12 @@ class Change:
         return added + in_headers, removed, changed + in_headers
 
 
-def changed_lines(old, new, root="."):
+def changed_lines(old: str, new: str, root: str = ".") -> tuple[int, int, int]:
     """Lines (added, removed, changed) between the files of two rungs."""
     return Change(old, new, root).lines()
 
 
-def reachable(path, root="."):
+def reachable(path: str, root: str = ".") -> set[str]:
     """Headers under `root` that a file includes, directly or not, by their path in the tree."""
     found, todo = set(), [path]
     while todo:
@@ -113,9 +116,9 @@ def reachable(path, root="."):
     return found
 
 
-def functions(text):
+def functions(text: str) -> dict[str, str]:
     """{name: body} of the functions defined in a header, overloads taken together."""
-    bodies = {}
+    bodies: dict[str, str] = {}
     for head in re.finditer(r"\b(\w+)\s*\([^;{}]*\)\s*(?:const\s*)?\{", text):
         depth, i = 1, head.end()
         while depth and i < len(text):
@@ -125,7 +128,7 @@ def functions(text):
     return bodies
 
 
-def mnemonics(body):
+def mnemonics(body: str) -> list[str]:
     """PTX mnemonics of the asm statements in a function's body."""
     found = []
     for statement in ASM.findall(body):
@@ -137,15 +140,16 @@ def mnemonics(body):
     return found
 
 
-def instructions(path, root="."):
+def instructions(path: str, root: str = ".") -> dict[str, str]:
     """{PTX mnemonic: wrapper} of what a stage file calls in common/ptx, directly or through the
     helpers of common/."""
-    bodies = {}
+    bodies: dict[str, str] = {}
     for header in sorted(reachable(path, root)):
         text = COMMENT.sub("", read(os.path.join(root, header)))
         for name, body in functions(text).items():
             bodies[name] = bodies.get(name, "") + body
-    found, seen = {}, set()
+    found: dict[str, str] = {}
+    seen: set[str] = set()
     todo = set(CALL.findall(COMMENT.sub("", read(path)))) & set(bodies)
     while todo:
         name = todo.pop()
@@ -157,7 +161,7 @@ def instructions(path, root="."):
     return found
 
 
-def show_diff(old, new, change):
+def show_diff(old: str, new: str, change: Change) -> None:
     """Prints the diff: with git, from copies without what has moved."""
     color = sys.stdout.isatty()
     sys.stdout.flush()
@@ -179,13 +183,13 @@ def show_diff(old, new, change):
     pairs = [(old, change.old, new, change.new)]
     pairs += [("/dev/null", "", header, read(header)) for header in change.added]
     for old_name, old_text, new_name, new_text in pairs:
-        lines = [[" ".join(line.split()) for line in text.splitlines() if line.strip()]
-                 for text in (old_text, new_text)]  # fmt: skip
-        for line in difflib.unified_diff(*lines, old_name, new_name, lineterm=""):
+        before, after = ([" ".join(line.split()) for line in text.splitlines() if line.strip()]
+                         for text in (old_text, new_text))  # fmt: skip
+        for line in difflib.unified_diff(before, after, old_name, new_name, lineterm=""):
             print(line)
 
 
-def main():
+def main() -> int:
     if len(sys.argv) != 2 or not os.path.isfile(sys.argv[1]):
         print("diff.py takes one file of stages/.", file=sys.stderr)
         return 2

@@ -5,6 +5,8 @@ Exit codes: 0 `make ladder` and `make test` work, on a GPU or else on the PTX ma
 line says; 1 the build lacks something.
 """
 
+from __future__ import annotations
+
 import argparse
 import ctypes
 import glob
@@ -15,19 +17,21 @@ import shutil
 import subprocess
 import sys
 
-from kernel_tools import GET, find_tool
+from lib.tools import GET, find_tool
 
+Version = tuple[int, ...]
+Device = tuple[str, int, int, int]  # name, compute capability, SMs
 OK, NO, NOTE = "ok  ", "NO  ", "note"
 MIN_NVCC = (12, 8)
 # The oldest driver that runs programs of a toolkit, by the toolkit's major version.
 MIN_DRIVER = {12: "525", 13: "580"}
 
 
-def say(mark, what, text):
+def say(mark: str, what: str, text: str) -> None:
     print(f"{mark} {what:18} {text}")
 
 
-def output(command):
+def output(command: list[str]) -> str | None:
     """A command's output, or None if it cannot be run or fails."""
     try:
         run = subprocess.run(
@@ -39,12 +43,12 @@ def output(command):
     return run.stdout.strip() if run.returncode == 0 else None
 
 
-def version(text, pattern):
+def version(text: str | None, pattern: str) -> Version | None:
     found = re.search(pattern, text or "")
     return tuple(int(part) for part in found.groups()) if found else None
 
 
-def check_build(args):
+def check_build(args: argparse.Namespace) -> tuple[bool, Version | None]:
     """Compilers, toolkit, make, Python. Returns whether the ladder can be built."""
     good = True
     nvcc = output([args.nvcc, "--version"])
@@ -57,8 +61,9 @@ def check_build(args):
         good = False
     else:
         say(OK, "nvcc", f"{number[0]}.{number[1]}, {args.nvcc}")
-    if args.cxx and output([args.cxx, "--version"]):
-        say(OK, "host compiler", output([args.cxx, "--version"]).splitlines()[0])
+    compiler = output([args.cxx, "--version"]) if args.cxx else None
+    if compiler:
+        say(OK, "host compiler", compiler.splitlines()[0])
     else:
         say(NO, "host compiler", f"no {args.cxx}: install g++ 11 or newer, or say make CXX=...")
         good = False
@@ -84,7 +89,7 @@ def check_build(args):
     return good, number
 
 
-def query_driver():
+def query_driver() -> str | tuple[int, list[Device]]:
     """(CUDA version of the driver, [(name, major, minor, SMs)]) or a sentence why there is none."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
@@ -107,11 +112,11 @@ def query_driver():
             value = ctypes.c_int()
             cuda.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
             values.append(value.value)
-        devices.append((name.value.decode(), *values))
+        devices.append((name.value.decode(), values[0], values[1], values[2]))
     return number.value, devices
 
 
-def check_gpu(toolkit):
+def check_gpu(toolkit: Version | None) -> bool:
     """Driver and devices. Returns whether the ladder can run."""
     found = query_driver()
     if isinstance(found, str):
@@ -119,9 +124,10 @@ def check_gpu(toolkit):
         return False
     number, devices = found
     driver = (number // 1000, number % 1000 // 10)
-    fits = toolkit is None or driver[0] >= toolkit[0]
+    fits = True
     text = f"supports CUDA {driver[0]}.{driver[1]}"
-    if not fits:
+    if toolkit and driver[0] < toolkit[0]:
+        fits = False
         need = MIN_DRIVER.get(toolkit[0], f"one for CUDA {toolkit[0]}")
         text += f", the toolkit is {toolkit[0]}.{toolkit[1]}: install driver {need} or newer, or an"
         text += " older toolkit (12.8 at least) and set CUDA_HOME"
@@ -139,7 +145,7 @@ def check_gpu(toolkit):
     return fits and bool(usable)
 
 
-def no_gpu():
+def no_gpu() -> str:
     """Why there is no GPU to measure on, "" if there is one."""
     found = query_driver()
     if isinstance(found, str):
@@ -150,7 +156,7 @@ def no_gpu():
     return f"the driver finds {names or 'no device'}"
 
 
-def check_machine():
+def check_machine() -> None:
     if glob.glob("build/machine/libcudart.so.*"):
         say(OK, "PTX machine", "in build/machine; build/ptx-machine PROGRAM runs others on it")
     else:
@@ -160,7 +166,7 @@ def check_machine():
         say(NOTE, "LADDER_DEVICE", f"is '{wanted}': gpu and machine override what is found here")
 
 
-def check_clocks():
+def check_clocks() -> None:
     fields = "clocks.sm,clocks.max.sm,power.limit,power.max_limit,mig.mode.current"
     text = output(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"])
     if text is None:
@@ -176,7 +182,7 @@ def check_clocks():
         say(NOTE, "other programs", f"{len(busy.splitlines())} on the GPU: they will disturb numbers")
 
 
-def check_tools(gpu):
+def check_tools(gpu: bool) -> None:
     for name, target in (
         ("nvdisasm", "make sass-N"), ("ncu", "make ncu-N"), ("compute-sanitizer", "make sanitize-N")
     ):
@@ -195,7 +201,7 @@ def check_tools(gpu):
                     "run as root, or load the module with NVreg_RestrictProfilingToAdminUsers=0")
 
 
-def main():
+def main() -> int:
     if sys.argv[1:] == ["--no-gpu"]:  # for the Makefile
         print(no_gpu())
         return 0

@@ -27,19 +27,37 @@ Exit codes: 0 ok, 1 wrong result, 2 usage, 3 no usable device or no counter of j
 stopped.
 """
 
-import argparse
-import collections
-import datetime
-import json
-import statistics
-import subprocess
-import sys
-import threading
-import time
-from pathlib import Path
+from __future__ import annotations
 
-import bench
-import registry
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lib import registry, store
+from lib.cli import (
+    HANG,
+    NO_DEVICE,
+    REFUSED,
+    STOPPED,
+    WRONG,
+    Problem,
+    command,
+    parser_of,
+    suggestion,
+)  # fmt: skip
+from lib.measure import (
+    Process,
+    duration,
+    exit_code,
+    show_failures,
+    show_result,
+    show_running,
+)  # fmt: skip
+from lib.registry import Variant
+from lib.store import Document, Journal
 
 SIZE = 8192
 DATA = ("normal", "uniform", "ints", "zeros")
@@ -51,28 +69,39 @@ SAME_CLOCK = 0.01  # by how much clocks may differ and still be called equal
 READING_S, MIN_WINDOW_S, PERIODS = 1.0, 0.5, 20
 ENV_KEYS = ("gpu", "driver", "toolkit", "sms", "seed")
 
-# One thing that is compared. The label is unique within its experiment.
-Contestant = collections.namedtuple("Contestant", "label stage variant data persistent")
+Reading = dict[str, Any]  # what one contestant took once; and the row that is made of some
+
+
+class Contestant(NamedTuple):
+    """One thing that is compared. The label is unique within its experiment."""
+
+    label: str
+    stage: int
+    variant: str
+    data: str
+    persistent: bool
 
 
 # --- what to measure -----------------------------------------------------------------------------
 
 
-def contestant(variant, data="normal", label=None):
+def contestant(variant: Variant, data: str = "normal", label: str | None = None) -> Contestant:
     name = label or f"{variant['stage']}:{variant['variant']}"
     return Contestant(name, variant["stage"], variant["variant"], data, variant["persistent"])
 
 
-def of_rung(variants, rung, accept=lambda variant: True):
+def of_rung(
+    variants: list[Variant], rung: int, accept: Callable[[Variant], bool] = lambda variant: True
+) -> list[Contestant]:
     return [contestant(v) for v in variants if v["stage"] == rung and accept(v)]
 
 
-def data_experiment(variants):
+def data_experiment(variants: list[Variant]) -> list[Contestant]:
     best = [v for v in variants if v["result"] and v["persistent"]][-1:]
     return [contestant(v, data, data) for v in best for data in DATA]
 
 
-def tile_experiment(variants):
+def tile_experiment(variants: list[Variant]) -> list[Contestant]:
     by_n = ("bn64", "bn128", "bn256")
     large = ("128x128", "128x256", "192x192", "256x192", "256x192_1x2")
     return of_rung(variants, 5, lambda v: v["variant"] in by_n) + of_rung(
@@ -80,15 +109,15 @@ def tile_experiment(variants):
     )
 
 
-def multicast_experiment(variants):
+def multicast_experiment(variants: list[Variant]) -> list[Contestant]:
     return of_rung(variants, 8)
 
 
-def raster_experiment(variants):
+def raster_experiment(variants: list[Variant]) -> list[Contestant]:
     return of_rung(variants, 7)
 
 
-def epilogue_experiment(variants):
+def epilogue_experiment(variants: list[Variant]) -> list[Contestant]:
     return of_rung(variants, 8, lambda v: v["result"]) + of_rung(variants, 9)
 
 
@@ -101,36 +130,36 @@ EXPERIMENTS = {
 }
 
 
-def select(text, variants):
+def select(text: str, variants: list[Variant]) -> dict[str, list[Contestant]]:
     """{name: contestants} of the experiments that --experiment selects, all by default."""
     chosen = {}
     for name in text.split(",") if text else EXPERIMENTS:
         if name not in EXPERIMENTS:
-            raise bench.Problem(
+            raise Problem(
                 f"--experiment: there is no '{name}'; the experiments are {', '.join(EXPERIMENTS)}"
-                + bench.suggestion(name, list(EXPERIMENTS))
+                + suggestion(name, list(EXPERIMENTS))
             )
         contestants = EXPERIMENTS[name](variants)
         if len(contestants) > 1:
             chosen[name] = contestants
         elif text:
-            raise bench.Problem(
+            raise Problem(
                 f"--experiment: {name} compares variants of rungs that are not here; "
                 "energy.py --help says which."
             )
     return chosen
 
 
-def part_grids(sms):
+def part_grids(sms: int) -> list[int]:
     """Numbers of CTAs for a part of the chip, largest first: powers of two, so that the tiles of
     8192 cubed divide evenly, from about half of the SMs down to an eighth."""
     half = 1 << (sms // 2).bit_length() - 1
     return [half, half // 2, half // 4]
 
 
-def parse_rounds(text):
+def parse_rounds(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise bench.Problem(
+        raise Problem(
             f"--rounds is '{text}' but must be a whole number from 1; try {ROUNDS}."
         )
     return int(text)
@@ -142,111 +171,42 @@ def parse_rounds(text):
 class Died(Exception):
     """The program ended before it had answered."""
 
-    def __init__(self, code, last_words):
-        super().__init__(last_words.removeprefix("FAIL: ") or f"the program ended with {code}.")
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(why)
         self.code = code
 
 
 class Meter:
     """build/ladder --energy-rows, started again if it dies."""
 
-    def __init__(self, program):
-        self.program = program
-        self.process = None
+    def __init__(self, program: str) -> None:
+        self.command = [program, "--energy-rows"]
         self.start()
 
-    def start(self):
-        try:
-            self.process = subprocess.Popen(
-                [self.program, "--energy-rows"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                bufsize=1,
-            )
-        except OSError as error:
-            raise bench.Problem(
-                f"{self.program} cannot be run ({error.strerror}); make energy builds it."
-            )
-        self.words = []
-        self.listener = threading.Thread(target=self.listen, args=(self.process,), daemon=True)
-        self.listener.start()
+    def start(self) -> None:
+        self.process = Process(self.command, "energy")
+        self.events = self.process.events()
         try:
             self.env = self.answer()["env"]
         except Died as died:
-            raise bench.Problem(str(died), died.code if died.code > 0 else bench.WRONG)
+            raise Problem(died, died.code if died.code > 0 else WRONG)
 
-    def listen(self, process):
-        self.words.extend(line.strip() for line in process.stderr)
+    def answer(self) -> Document:
+        for event in self.events:
+            return event
+        code = self.process.end()
+        raise Died(code, self.process.why(code))
 
-    def answer(self):
-        line = self.process.stdout.readline()
-        if line:
-            return json.loads(line)
-        code = self.end()
-        raise Died(code, next((word for word in reversed(self.words) if word), ""))
-
-    def read(self, one, grid):
+    def read(self, one: Contestant, grid: int) -> Document:
         """What the program says to one row. Dies with it."""
-        row = f"{one.stage} {one.variant} {SIZE} {SIZE} {SIZE} {one.data} {grid}"
-        try:
-            self.process.stdin.write(row + "\n")
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            pass  # it ended early; its exit code and last words say why
+        self.process.send(f"{one.stage} {one.variant} {SIZE} {SIZE} {SIZE} {one.data} {grid}\n")
         return self.answer()
-
-    def end(self):
-        """Waits for the end of the process; returns its exit code."""
-        code = self.process.wait()
-        self.listener.join(timeout=5)
-        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
-            try:
-                stream.close()
-            except BrokenPipeError:
-                pass  # a row that it did not read
-        return code
-
-    def stop(self):
-        self.process.kill()
-        self.end()
-
-
-class Readings:
-    """What has been read so far, one JSON object a line, kept through an interruption."""
-
-    def __init__(self, path, env, hashes):
-        self.path = path
-        self.env = {key: env[key] for key in ENV_KEYS}
-        self.hashes = hashes
-        self.taken = {}  # (experiment, label, grid, round) -> reading, of today's kernels
-        for entry in bench.journal_entries(path):
-            reading = entry["reading"]
-            current = hashes.get(reading["kernel"]) == reading["kernel_hash"]
-            if entry["env"] == self.env and current:
-                self.taken[tuple(entry["key"])] = reading
-
-    def _entry(self, key):
-        return {"env": self.env, "key": key, "reading": self.taken[key]}
-
-    def add(self, key, answer, idle_watts):
-        reading = {name: answer[name] for name in ("kernel", "watts", "tflops", "sm_mhz")}
-        reading["kernel_hash"] = self.hashes[reading["kernel"]]
-        reading["idle_watts"] = idle_watts
-        self.taken[key] = reading
-        bench.append_journal(self.path, self._entry(key))
-
-    def drop(self, experiment):
-        """Forgets an experiment that has been published."""
-        self.taken = {key: one for key, one in self.taken.items() if key[0] != experiment}
-        bench.rewrite_journal(self.path, [self._entry(key) for key in self.taken])
 
 
 # --- rows ----------------------------------------------------------------------------------------
 
 
-def summarize(readings):
+def summarize(readings: list[Reading]) -> Reading:
     """The medians of one contestant's readings, and how far its pJ/FLOP spread."""
     pj = [r["watts"] / r["tflops"] for r in readings]
     above = [(r["watts"] - r["idle_watts"]) / r["tflops"] for r in readings]
@@ -269,7 +229,7 @@ def summarize(readings):
     }
 
 
-def mark_clocks(rows):
+def mark_clocks(rows: list[Reading]) -> None:
     """Whether each row's clock is that of the others, those of one experiment and chip."""
     clocks = [row["sm_mhz"] for row in rows if row["verified"]]
     for row in rows:
@@ -278,36 +238,25 @@ def mark_clocks(rows):
             row["equal_clock"] = off <= SAME_CLOCK
 
 
-def kept_rows(path, env, hashes, fresh):
-    """Rows of an earlier run that still hold: same machine and versions, same kernels."""
-    if not path.exists():
-        return []
-    old = json.loads(path.read_text(encoding="utf-8"))
-    if any(old.get(key) != env[key] for key in ENV_KEYS):
-        print(f"{path} was measured with another machine or versions; its rows are dropped.")
-        return []
-    return [
+def publish(
+    path: Path, env: Document, hashes: dict[str, str], experiment: str, rows: list[Reading]
+) -> None:
+    """Replaces an experiment's rows in the results file; keeps what still holds of the others: of
+    the same machine and versions, and the same kernels."""
+    old = store.read_document(path, "rows", "readings", "energy")
+    if not store.same_machine(path, old, env, ENV_KEYS):
+        old = {}
+    kept = [
         row
-        for row in old["rows"]
-        if row["experiment"] != fresh
+        for row in old.get("rows", ())
+        if row["experiment"] != experiment
         and row["verified"]
         and hashes.get(row["kernel"]) == row["kernel_hash"]
     ]
-
-
-def publish(path, env, hashes, experiment, rows):
-    """Replaces an experiment's rows in the results file; keeps what still holds of the others."""
-    order = list(EXPERIMENTS)
-    rows = kept_rows(path, env, hashes, experiment) + rows
-    rows.sort(key=lambda row: order.index(row["experiment"]))  # stable: contestants stay in order
-    head = {key: env[key] for key in ENV_KEYS}
-    for key in ("max_mhz", "power_limit_watts", "refresh_ms", "idle_watts"):
-        head[key] = env[key]
-    head["revision"] = bench.revision()
-    head["date"] = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-    lines = [f" {json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
-    body = ",\n".join("  " + json.dumps(row) for row in rows)
-    bench.write_atomically(path, "{\n" + "\n".join(lines) + '\n "rows": [\n' + body + "\n ]\n}\n")
+    order = list(EXPERIMENTS)  # stable: contestants stay in order
+    rows = sorted(kept + rows, key=lambda row: order.index(row["experiment"]))
+    head_keys = (*ENV_KEYS, "max_mhz", "power_limit_watts", "refresh_ms", "idle_watts")
+    store.write_document(path, store.head_of(env, head_keys), rows=rows)
 
 
 # --- the program ---------------------------------------------------------------------------------
@@ -316,42 +265,43 @@ def publish(path, env, hashes, experiment, rows):
 class Run:
     """Takes the readings of experiments, in turns."""
 
-    def __init__(self, meter, readings, rounds, planned):
+    def __init__(
+        self, meter: Meter, journal: Journal, hashes: dict[str, str], rounds: int, planned: int
+    ):
         self.meter = meter
-        self.readings = readings
+        self.journal, self.hashes = journal, hashes
         self.rounds = rounds
         self.grids = part_grids(meter.env["sms"])
-        self.failed = {}  # (experiment, label) -> why
+        self.failed: dict[tuple[str, str], str] = {}  # (experiment, label) -> why
         self.hung = False
         self.planned = planned  # readings, cached or not
         self.done = 0
         self.taken, self.taken_s = 0, 0.0
 
-    def reading_s(self):
+    def reading_s(self) -> float:
         """About how long one takes, at first by what is known of the counter."""
         window = max(PERIODS * self.meter.env["refresh_ms"] * 1e-3, MIN_WINDOW_S)
         return self.taken_s / self.taken if self.taken > 5 else READING_S + window
 
-    def left(self):
-        return bench.duration(self.reading_s() * max(0, self.planned - self.done))
+    def left(self) -> str:
+        return duration(self.reading_s() * max(0, self.planned - self.done))
 
-    def take(self, experiment, one, grid, number):
+    def take(self, experiment: str, one: Contestant, grid: int, number: int) -> Reading | None:
         """The reading of one contestant in one round; None if it failed."""
         key = (experiment, one.label, grid, number)
         if (experiment, one.label) in self.failed:
             return None
-        if key in self.readings.taken:
-            return self.readings.taken[key]
+        if key in self.journal.rows:
+            return self.journal.rows[key]
         what = f"{experiment} {one.label}, " + (f"{grid} SMs" if grid else "whole chip")
-        if sys.stdout.isatty():
-            print(f"\r\x1b[K  on {what}, about {self.left()} left", end="", flush=True)
+        show_running(what, self.left())
         start_s = time.monotonic()
         try:
             answer = self.meter.read(one, grid)
         except Died as died:
-            if died.code in (bench.REFUSED, bench.NO_DEVICE):
-                raise bench.Problem(str(died), died.code)
-            self.hung |= died.code == bench.HANG
+            if died.code in (REFUSED, NO_DEVICE):
+                raise Problem(str(died), died.code)
+            self.hung |= died.code == HANG
             answer = {"error": str(died)}
             self.meter.start()
         self.taken += 1
@@ -360,22 +310,26 @@ class Run:
             self.failed[experiment, one.label] = answer["error"]
             self.show(what, "FAIL: " + answer["error"])
             return None
-        self.readings.add(key, answer, self.meter.env["idle_watts"])
+        reading = {name: answer[name] for name in ("kernel", "watts", "tflops", "sm_mhz")}
+        reading["kernel_hash"] = self.hashes[reading["kernel"]]
+        reading["idle_watts"] = self.meter.env["idle_watts"]
+        self.journal.add({"key": key, **reading})
         self.show(
             what,
             f"{answer['watts']:4.0f} W, {answer['tflops']:5.1f} TFLOPS, "
             f"{answer['watts'] / answer['tflops']:.3f} pJ/FLOP, {answer['sm_mhz']:.0f} MHz",
         )
-        return self.readings.taken[key]
+        return self.journal.rows[key]
 
-    def show(self, what, result):
-        clear = "\r\x1b[K" if sys.stdout.isatty() else ""
-        place = f"[{min(self.done + 1, self.planned):{len(str(self.planned))}}/{self.planned}]"
-        print(f"{clear}{place} {what:44} {result}; about {self.left()} left", flush=True)
+    def show(self, what: str, result: str) -> None:
+        number = min(self.done + 1, self.planned)
+        show_result(number, self.planned, f"{what:44}", result, self.left())
 
-    def rounds_at(self, experiment, contestants, grid, slowest_mhz):
+    def rounds_at(
+        self, experiment: str, contestants: list[Contestant], grid: int, slowest_mhz: float
+    ) -> list[list[Reading]] | None:
         """[readings of each contestant], or None as soon as a clock is below slowest_mhz."""
-        found = [[] for _ in contestants]
+        found: list[list[Reading]] = [[] for _ in contestants]
         before = self.done
         for number in range(self.rounds):
             turn = list(enumerate(contestants))
@@ -390,7 +344,9 @@ class Run:
                 found[index].append(reading)
         return found
 
-    def on_part(self, experiment, contestants):
+    def on_part(
+        self, experiment: str, contestants: list[Contestant]
+    ) -> tuple[int, list[list[Reading]]]:
         """(grid, readings): the largest part of the chip on which nobody loses clock. A smaller one
         is kept for the experiments that follow."""
         while True:
@@ -404,24 +360,26 @@ class Run:
             )
             self.grids = self.grids[1:]
 
-    def experiment(self, name, contestants):
+    def experiment(self, name: str, contestants: list[Contestant]) -> list[Reading]:
         """Its rows, contestants in order, part and whole."""
         persistent = [one for one in contestants if one.persistent]
         rows = []
         for chip in CHIPS:
             those = persistent if chip == "part" else contestants
-            grid, found = 0, []
+            grid, found = 0, None
             if chip == "part" and those:
                 grid, found = self.on_part(name, those)
             elif chip == "whole":
                 found = self.rounds_at(name, those, 0, 0)
-            of_chip = [self.row(name, chip, grid, *pair) for pair in zip(those, found)]
+            of_chip = [self.row(name, chip, grid, *pair) for pair in zip(those, found or [])]
             mark_clocks(of_chip)
             rows += of_chip
         place = [one.label for one in contestants]
         return sorted(rows, key=lambda row: (place.index(row["label"]), CHIPS.index(row["chip"])))
 
-    def row(self, experiment, chip, grid, one, readings):
+    def row(
+        self, experiment: str, chip: str, grid: int, one: Contestant, readings: list[Reading]
+    ) -> Reading:
         row = {
             "experiment": experiment, "label": one.label, "chip": chip, "grid": grid,
             "stage": one.stage, "variant": one.variant, "data": one.data,
@@ -431,37 +389,44 @@ class Run:
         return {**row, **({"verified": False, "error": why} if why else summarize(readings))}
 
 
-def count(experiments, rounds):
+def count(experiments: dict[str, list[Contestant]], rounds: int) -> int:
     return rounds * sum(
         len(those) + sum(one.persistent for one in those) for those in experiments.values()
     )
 
 
-def measure(options):
+def measure(options: Any) -> int:
     rounds = parse_rounds(options.rounds)
-    variants = registry.parse(bench.ask(options.program, "--list"))
-    hashes = bench.read_hashes(options.hashes, variants)
+    variants = registry.read(options.program)
+    hashes = registry.read_hashes(options.hashes, variants)
     experiments = select(options.experiment, variants)
     meter = Meter(options.program)
     try:
         return measure_with(meter, options, rounds, experiments, hashes)
     finally:
-        meter.stop()
+        meter.process.stop()
 
 
-def measure_with(meter, options, rounds, experiments, hashes):
+def measure_with(
+    meter: Meter, options: Any, rounds: int, experiments: dict[str, list[Contestant]],
+    hashes: dict[str, str],
+) -> int:  # fmt: skip
     env = meter.env
-    stem = bench.file_stem(env["gpu"])
+    stem = store.file_stem(env["gpu"])
     path = options.results / f"{stem}.energy.json"
-    readings = Readings(options.partial / f"{stem}.partial.jsonl", env, hashes)
-    run = Run(meter, readings, rounds, count(experiments, rounds))
-    kept = sum(key[0] in experiments and key[3] < rounds for key in readings.taken)
+    journal = Journal(
+        options.partial / f"{stem}.partial.jsonl", {key: env[key] for key in ENV_KEYS},
+        lambda reading: tuple(reading["key"]),  # experiment, label, grid, round
+        lambda found: [one for one in found if hashes.get(one["kernel"]) == one["kernel_hash"]],
+    )  # fmt: skip
+    run = Run(meter, journal, hashes, rounds, count(experiments, rounds))
+    kept = sum(key[0] in experiments and key[3] < rounds for key in journal.rows)
     to_do = max(0, run.planned - kept)
     print(
         f"{env['gpu']}, driver {env['driver']}, nvcc {env['toolkit']}; seed {env['seed']}; "
         f"{env['idle_watts']:.0f} W at rest, counter refreshed every {env['refresh_ms']:.0f} ms\n"
         f"{', '.join(experiments)}: {to_do} readings, about "
-        f"{bench.duration(run.reading_s() * to_do)}"
+        f"{duration(run.reading_s() * to_do)}"
         + (f"; {kept} more are there from a run that was stopped" if kept else ""),
         flush=True,
     )
@@ -469,36 +434,27 @@ def measure_with(meter, options, rounds, experiments, hashes):
         for name, contestants in experiments.items():
             rows = run.experiment(name, contestants)
             publish(path, env, hashes, name, rows)
-            readings.drop(name)
+            journal.drop([key for key in journal.rows if key[0] == name])
     except KeyboardInterrupt:
-        kept = len(readings.taken)
+        kept = len(journal.rows)
         print(f"\nStopped. {kept} readings are kept; make energy goes on from there.")
-        return bench.STOPPED
+        return STOPPED
     print(f"{path}: {len(experiments)} experiments, {len(run.failed)} contestants failed. "
           "Next: make tables.")
-    for (name, label), why in run.failed.items():
-        print(f"FAIL {name} {label}: {why}")
-    return bench.HANG if run.hung else bench.WRONG if run.failed else bench.OK
+    show_failures({" ".join(who): why for who, why in run.failed.items()})
+    return exit_code(run.failed, run.hung)
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+@command(stopped="Stopped before the first reading.")
+def main() -> int:
+    parser = parser_of(__doc__)
     parser.add_argument("--experiment", default="", help="names, see above; default all")
     parser.add_argument("--rounds", default=str(ROUNDS), help="default %(default)s")
     parser.add_argument("--program", default="build/ladder")
     parser.add_argument("--hashes", type=Path, default=Path("build/ptx/hashes.json"))
     parser.add_argument("--results", type=Path, default=Path("docs/results"), metavar="DIR")
     parser.add_argument("--partial", type=Path, default=Path("build/energy"), metavar="DIR")
-    try:
-        return measure(parser.parse_args())
-    except bench.Problem as problem:
-        print(problem, file=sys.stderr)
-        return problem.code
-    except KeyboardInterrupt:
-        print("\nStopped before the first reading.")
-        return bench.STOPPED
+    return measure(parser.parse_args())
 
 
 if __name__ == "__main__":

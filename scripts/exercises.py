@@ -23,7 +23,8 @@ it, and the ```diff in front of it, if there is one.
 The last line is "exercises: N passed, N failed, N skipped". Python standard library only.
 """
 
-import argparse
+from __future__ import annotations
+
 import concurrent.futures
 import os
 import re
@@ -31,9 +32,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from lib.cli import ROOT, Problem, command, parser_of
+from lib.markdown import Fence, fences, numbered, squeezed
+
 SECTIONS = ("## Break it", "## The list")
 MISCONCEPTIONS = "misconceptions.md"
 MORE = "more_exercises.md"
@@ -41,39 +45,37 @@ RUNG = re.compile(r"^## Rung (\d+)$")
 COPIES = ROOT / "build" / "exercises"  # trees that answers are tried in
 ITEM = re.compile(r"^(\d+)\. ")
 MARK = re.compile(r"^\d+\. \*\((GPU|no GPU)\)\* ")
-FENCE = re.compile(r"^\s*```(\w*)$")
 ELISION = "…"
 SHOWN_LINES = 25  # of what a command prints, where it is not what the answer says
 TIMEOUT_S = 900  # of one command: a rung is compiled, linked and run
 SETTINGS = ("MACHINE_", "LADDER_", "REPLACE_PTX", "MAKE", "MFLAGS")  # of the caller
 
 
-class Problem(Exception):
-    """Why an exercise is not as its page says."""
+Step = tuple[str, list[str], list[str]]  # kind, lines, what they print
 
 
 class Exercise:
-    """name: "5.2". gpu: whether it is marked as one for a GPU. fences: [(language, lines)]."""
+    """name: "5.2". gpu: whether it is marked as one for a GPU."""
 
-    def __init__(self, page, which, number, lines):
+    def __init__(self, page: Path, which: int | str, number: str, lines: list[str]) -> None:
         self.page = page.name
         self.name = f"{which}.{number}"
         self.lines = lines
         mark = MARK.match(lines[0])
         self.gpu = mark.group(1) == "GPU" if mark else None
-        self.fences = fences(lines)
+        self.fences = fences("\n".join(lines))
 
-    def steps(self):
-        """The fences whose commands run: ("diff", lines) and ("run", commands, expected lines)."""
-        found = []
-        for (kind, lines), (after, expected) in zip(self.fences, self.fences[1:] + [("", [])]):
-            if kind == "diff":
-                found.append(("diff", lines, None))
-            elif kind == "sh" and after == "text":
-                found.append(("run", lines, expected))
+    def steps(self) -> list[Step]:
+        """What is done: ("diff", lines, []) and ("run", commands, expected lines)."""
+        found: list[Step] = []
+        for fence, behind in zip(self.fences, [*self.fences[1:], None]):
+            if fence.language == "diff":
+                found.append(("diff", fence.lines, []))
+            elif fence.language == "sh" and behind and behind.language == "text":
+                found.append(("run", fence.lines, behind.lines))
         return found
 
-    def form(self):
+    def form(self) -> Iterator[str]:
         """What its text lacks, one sentence each."""
         text = "\n".join(self.lines)
         if self.gpu is None:
@@ -90,78 +92,47 @@ class Exercise:
 class Example(Exercise):
     """Of a guide: a command, and what it prints. name: "mbarrier.1"."""
 
-    def __init__(self, page, number, fences_):
+    def __init__(self, page: Path, number: int, block: list[Fence]) -> None:
         self.page, self.name = page.name, f"{page.stem}.{number}"
-        self.gpu, self.fences = False, fences_
-        self.lines = [line for kind, body in fences_ for line in (f"```{kind}", *body, "```")]
+        self.gpu, self.fences = False, block
+        self.lines = [line for f in block for line in (f"```{f.language}", *f.lines, "```")]
 
-    def form(self):
+    def form(self) -> Iterator[str]:
         return iter(())
 
 
-def examples(page):
+def examples(page: Path) -> list[Exercise]:
     """The examples of a page: runs of fences that stand one behind the other and end in ```text."""
-    found, block = [], []
-    for kind, lines, follows in placed_fences(page.read_text(encoding="utf-8").split("\n")):
-        block = (block if follows else []) + [(kind, lines)]
-        if kind == "text" and len(block) > 1 and block[-2][0] == "sh":
+    found: list[Exercise] = []
+    block: list[Fence] = []
+    for fence in fences(page.read_text(encoding="utf-8")):
+        block = [*(block if fence.follows else []), fence]
+        if fence.language == "text" and len(block) > 1 and block[-2].language == "sh":
             found.append(Example(page, len(found) + 1, block))
             block = []
     return found
 
 
-def placed_fences(lines):
-    """[(language, lines, whether only empty lines are between it and the fence before it)]"""
-    found, kind, follows = [], None, False
-    for line in lines:
-        match = FENCE.match(line)
-        if match and kind is None:
-            kind, body = match.group(1), []
-        elif match:
-            found.append((kind, body, follows))
-            kind, follows = None, True
-        elif kind is not None:
-            body.append(line)
-        elif line.strip():
-            follows = False
-    return found
-
-
-def fences(lines):
-    found, kind = [], None
-    for line in lines:
-        match = FENCE.match(line)
-        if match and kind is None:
-            kind, body, indent = match.group(1), [], len(line) - len(line.lstrip())
-        elif match:
-            found.append((kind, body))
-            kind = None
-        elif kind is not None:
-            body.append(line[indent:])
-    return found
-
-
-def of_page(page):
+def of_page(page: Path) -> list[Exercise]:
     """The exercises of a page."""
     lines = page.read_text(encoding="utf-8").split("\n")
-    found = []
+    found: list[Exercise] = []
     for i, line in enumerate(lines):
         rung = RUNG.match(line) if page.name == MORE else None
         if rung:
             found += of_section(page, int(rung.group(1)), lines[i + 1 :])
         elif line in SECTIONS:
-            which = "m" if page.name == MISCONCEPTIONS else int(page.name.split("_")[0])
-            found += of_section(page, which, lines[i + 1 :])
+            number = "m" if page.name == MISCONCEPTIONS else int(page.name.split("_")[0])
+            found += of_section(page, number, lines[i + 1 :])
     return found
 
 
-def of_section(page, which, lines):
+def of_section(page: Path, which: int | str, lines: list[str]) -> list[Exercise]:
     """The list of a section, whose heading stands before the lines."""
     end = next((i for i in range(len(lines)) if lines[i].startswith("## ")), len(lines))
-    found, fenced = [], False
-    for line in lines[:end]:
+    found: list[tuple[str, list[str]]] = []
+    for _, line, fenced in numbered("\n".join(lines[:end])):
         item = ITEM.match(line) if not fenced else None
-        fenced ^= bool(FENCE.match(line))
         if item:
             found.append((item.group(1), [line]))
         elif found and (line.startswith(" ") or not line):
@@ -171,7 +142,7 @@ def of_section(page, which, lines):
     return [Exercise(page, which, number, body) for number, body in found]
 
 
-def all_exercises(root=ROOT):
+def all_exercises(root: Path = ROOT) -> list[Exercise]:
     pages = sorted((root / "docs").glob("[0-9]*_*.md"))
     pages += [root / "docs" / name for name in (MORE, MISCONCEPTIONS)]
     pages = [page for page in pages if page.exists()]
@@ -183,25 +154,26 @@ def all_exercises(root=ROOT):
 # --- changing the source -------------------------------------------------------------------------
 
 
-def apply(lines, tree):
+def apply(lines: list[str], tree: Path) -> None:
     """Makes the change of a ```diff in the tree."""
-    path, hunks = None, []
+    path: Path | None = None
+    hunk: list[tuple[str, str]] = []
     for line in lines + ["@@"]:
         if line.startswith("--- "):
             path = tree / line[4:].strip()
             if not path.is_file():
                 raise Problem(f"{line[4:]} does not exist")
         elif line.startswith("@@"):
-            if hunks:
-                change(path, hunks)
-            hunks = []
+            if hunk:
+                change(path, hunk)
+            hunk = []
         elif line[:1] not in ("", " ", "+", "-"):
             raise Problem(f'"{line}" is no line of a diff')
         else:
-            hunks.append((line[:1] or " ", line[1:]))
+            hunk.append((line[:1] or " ", line[1:]))
 
 
-def change(path, hunk):
+def change(path: Path | None, hunk: list[tuple[str, str]]) -> None:
     if path is None:
         raise Problem("a diff begins with --- FILE")
     old = "".join(text + "\n" for sign, text in hunk if sign != "+")
@@ -213,7 +185,7 @@ def change(path, hunk):
     path.write_text(source.replace(old, new), encoding="utf-8")
 
 
-def copy_tree(root, tree):
+def copy_tree(root: Path, tree: Path) -> None:
     """What make needs. Built files are links: make never writes into a file that it has made."""
     leave = shutil.ignore_patterns("__pycache__")
     for name in ("common", "stages", "scripts", "tests"):
@@ -227,16 +199,16 @@ def copy_tree(root, tree):
 # --- running -------------------------------------------------------------------------------------
 
 
-def environment():
+def environment() -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(SETTINGS)}
     return {**kept, "LADDER_DEVICE": "machine", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def run(command, tree):
+def run(line: str, tree: Path) -> str:
     """All that the command prints, the make that runs it left out of its environment."""
     try:
         ended = subprocess.run(
-            ["bash", "-c", command], cwd=tree, env=environment(), stdin=subprocess.DEVNULL,
+            ["bash", "-c", line], cwd=tree, env=environment(), stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
             timeout=TIMEOUT_S,
         )  # fmt: skip
@@ -245,11 +217,7 @@ def run(command, tree):
     return ended.stdout
 
 
-def squeezed(text):
-    return " ".join(text.split())
-
-
-def says(printed, expected):
+def says(printed: str, expected: list[str]) -> bool:
     """Whether the parts of `expected` between elisions stand in `printed`, in this order."""
     position, text = 0, squeezed(printed)
     parts = [squeezed(part) for part in "\n".join(expected).split(ELISION)]
@@ -263,7 +231,10 @@ def says(printed, expected):
     return True
 
 
-def try_exercise(exercise, root=ROOT, folder=None, show=None):
+def try_exercise(
+    exercise: Exercise, root: Path = ROOT, folder: str = "",
+    show: Callable[[str, str], None] | None = None,
+) -> str | None:  # fmt: skip
     """None, or what is wrong. `show` is called with each command and with what it prints."""
     problems = list(exercise.form())
     if problems:
@@ -279,10 +250,10 @@ def try_exercise(exercise, root=ROOT, folder=None, show=None):
                 apply(lines, tree)
                 continue
             printed = ""
-            for command in lines:
-                output = run(command, tree)
+            for line in lines:
+                output = run(line, tree)
                 if show:
-                    show(command, output)
+                    show(line, output)
                 printed += output
             if not says(printed, expected):
                 end = "\n".join(printed.rstrip().split("\n")[-SHOWN_LINES:])
@@ -294,15 +265,15 @@ def try_exercise(exercise, root=ROOT, folder=None, show=None):
     return None
 
 
-def copies():
+def copies() -> tempfile.TemporaryDirectory[str]:
     """A folder on the file system of build/, so that links into it can be made."""
     COPIES.mkdir(parents=True, exist_ok=True)
     return tempfile.TemporaryDirectory(dir=COPIES)
 
 
-def show(exercise):
-    def print_run(command, output):
-        print(f"$ {command}\n{output}", flush=True)
+def show(exercise: Exercise) -> int:
+    def print_run(line: str, output: str) -> None:
+        print(f"$ {line}\n{output}", flush=True)
 
     print("\n".join(exercise.lines).rstrip() + "\n", flush=True)
     with copies() as folder:
@@ -312,7 +283,7 @@ def show(exercise):
     return 1 if wrong else 0
 
 
-def run_all(exercises, workers):
+def run_all(exercises: list[Exercise], workers: int) -> int:
     passed = failed = 0
     with copies() as folder, \
             concurrent.futures.ThreadPoolExecutor(workers) as pool:  # fmt: skip
@@ -328,20 +299,18 @@ def run_all(exercises, workers):
     return 1 if failed else 0
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+@command()
+def main(arguments: list[str] | None = None) -> int:
+    parser = parser_of(__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--show", metavar="NAME")
     options = parser.parse_args(arguments)
     known = {exercise.name: exercise for exercise in all_exercises()}
     for name in options.names + ([options.show] if options.show else []):
         if name not in known:
-            print(f"There is no exercise {name}; there are {', '.join(known)}.", file=sys.stderr)
-            return 2
+            raise Problem(f"There is no exercise {name}; there are {', '.join(known)}.")
     if not list((ROOT / "build/machine").glob("libcudart.so.*")):
-        print("The PTX machine is not built: make machine builds it.", file=sys.stderr)
-        return 2
+        raise Problem("The PTX machine is not built: make machine builds it.")
     if options.show:
         return show(known[options.show])
     return run_all([known[n] for n in options.names] or list(known.values()), os.cpu_count() or 1)

@@ -7,40 +7,39 @@ What is printed is what build/maps says, which computes it with common/tile as t
 Banks, and the bits of a descriptor, are read from those numbers.
 """
 
-import json
-import subprocess
+from __future__ import annotations
+
 import sys
 from collections import defaultdict
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
-from figures import fields
+from lib import maps
+from lib.cli import ROOT, Problem, command
+from lib.maps import BANK, BANKS, CHUNK, fields
 
-ROOT = Path(__file__).resolve().parent.parent
-CHUNK, BANKS, BANK = 16, 32, 4  # bytes of a chunk; banks, and bytes of each
 SWIZZLES = {0: "none", 1: "128 bytes", 2: "64 bytes", 3: "32 bytes"}
 SMEM_BYTES = 227 * 1024
-
-
-class Refused(Exception):
-    """One sentence: the value, the rule and what works."""
 
 
 # --- options -------------------------------------------------------------------------------------
 
 
 class Number:
-    def __init__(self, standard, least, most):
+    def __init__(self, standard: int | None, least: int, most: int) -> None:
         self.standard, self.least, self.most = standard, least, most
 
-    def read(self, name, text):
+    def read(self, name: str, text: str) -> Any:
         try:
             value = int(text, 0)
         except ValueError:
-            raise Refused(f"{name}={text} is no whole number: try {name}={self.standard}") from None
+            raise Problem(
+                f"{name}={text} is no whole number: try {name}={self.standard}."
+            ) from None
         if not self.least <= value <= self.most:
             near = min(max(value, self.least), self.most)
-            raise Refused(
-                f"{name}={text}: it is from {self.least} to {self.most}; the nearest is {near}"
+            raise Problem(
+                f"{name}={text}: it is from {self.least} to {self.most}; the nearest is {near}."
             )
         return value
 
@@ -48,10 +47,10 @@ class Number:
 class One:
     """One of a list of words or numbers, the first of them if nothing is said."""
 
-    def __init__(self, *choices):
+    def __init__(self, *choices: Any) -> None:
         self.choices, self.standard = choices, choices[0]
 
-    def read(self, name, text):
+    def read(self, name: str, text: str) -> Any:
         for choice in self.choices:
             if text.upper() == str(choice).upper():
                 return choice
@@ -59,20 +58,20 @@ class One:
         near = self.standard
         if all(isinstance(c, int) for c in self.choices) and text.isdigit():
             near = min(self.choices, key=lambda choice: abs(choice - int(text)))
-        raise Refused(f"{name}={text}: it is one of {listed}; try {name}={near}")
+        raise Problem(f"{name}={text}: it is one of {listed}; try {name}={near}.")
 
 
 class Bits:
     standard = None
 
-    def read(self, name, text):
+    def read(self, name: str, text: str) -> Any:
         try:
             value = int(text, 16)
         except ValueError:
             value = -1
         if not 0 <= value < 2**64:
-            raise Refused(
-                f"{name}={text} is no 64-bit number in hexadecimal: try {name}=0x4000004000000040"
+            raise Problem(
+                f"{name}={text} is no 64-bit number in hexadecimal: try {name}=0x4000004000000040."
             )
         return value
 
@@ -80,18 +79,11 @@ class Bits:
 # --- what build/maps says ------------------------------------------------------------------------
 
 
-def ask(name, **options):
-    program = ROOT / "build/maps"
-    if not program.exists():
-        raise Refused("build/maps is not there: make build/maps builds it")
-    words = [f"{key}={value}" for key, value in options.items()]
-    ended = subprocess.run([program, name, *words], capture_output=True, text=True, check=False)
-    if ended.returncode != 0:
-        raise Refused(ended.stderr.strip())
-    return json.loads(ended.stdout)
+def ask_maps(name: str, **options: object) -> Any:
+    return maps.ask(ROOT, name, options)
 
 
-def passes(offsets):
+def passes(offsets: Iterable[int]) -> int:
     """How often shared memory must be asked for these chunks: a bank gives one word a time."""
     words = defaultdict(set)
     for offset in offsets:
@@ -100,11 +92,11 @@ def passes(offsets):
     return max(len(found) for found in words.values())
 
 
-def count(number, word):
+def count(number: int, word: str) -> str:
     return f"{number} {word}" + ("" if number == 1 else "es" if word.endswith("s") else "s")
 
 
-def table(rows):
+def table(rows: Sequence[Sequence[object]]) -> Iterator[str]:
     """Rows of cells in columns, right-aligned but the first."""
     widths = [max(len(str(row[i])) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
@@ -115,8 +107,8 @@ def table(rows):
 # --- swizzle -------------------------------------------------------------------------------------
 
 
-def swizzle(SPAN, ROWS):
-    offsets = ask("swizzle", span=SPAN, rows=ROWS)["offsets"]
+def swizzle(SPAN: int, ROWS: int) -> Iterator[str]:
+    offsets = ask_maps("swizzle", span=SPAN, rows=ROWS)["offsets"]
     where = {o: f"{r}.{c}" for r, chunks in enumerate(offsets) for c, o in enumerate(chunks)}
     yield (
         f"{ROWS} rows of {SPAN} bytes, swizzled with {SPAN}; row.chunk, a chunk is {CHUNK} bytes"
@@ -142,9 +134,9 @@ def swizzle(SPAN, ROWS):
 # --- descriptor ----------------------------------------------------------------------------------
 
 
-def decoded(bits):
+def decoded(bits: int | str) -> Iterator[str]:
     said = fields(bits)
-    rows = [["bits", "field", "value"]]
+    rows: list[list[object]] = [["bits", "field", "value"]]
     rows.append(
         ["0-13", "start address / 16", f"{said['start'] // 16:,} = {said['start']:,} bytes"]
     )
@@ -169,27 +161,29 @@ def decoded(bits):
         yield f"A CTA has {SMEM_BYTES:,} bytes of shared memory at most: this start lies beyond."
 
 
-def descriptor(BITS, MAJOR, SPAN, BYTES, MN, BK, START):
+def descriptor(
+    BITS: int | None, MAJOR: str, SPAN: int, BYTES: int, MN: int, BK: int, START: int
+) -> Iterator[str]:
     if BITS is not None:
         yield f"0x{BITS:016x}"
         yield from decoded(BITS)
         return
     if START % 1024:
         near = round(START / 1024) * 1024
-        raise Refused(
-            f"START={START}: a tile begins on a multiple of 1024 bytes; the nearest is {near}"
+        raise Problem(
+            f"START={START}: a tile begins on a multiple of 1024 bytes; the nearest is {near}."
         )
     if MAJOR == "MN" and BYTES != 2:
-        raise Refused(
-            f"BYTES={BYTES}: wgmma reads MN-major operands of 2 bytes an element only; try BYTES=2"
+        raise Problem(
+            f"BYTES={BYTES}: wgmma reads MN-major operands of 2 bytes an element only; try BYTES=2."
         )
     along = BK if MAJOR == "K" else MN
     if along * BYTES < SPAN:
-        raise Refused(
+        raise Problem(
             f"SPAN={SPAN}: {along} elements of {BYTES} bytes are a row of {along * BYTES}; "
-            f"try SPAN={max(s for s in (16, 32, 64, 128) if s <= along * BYTES)}"
+            f"try SPAN={max(s for s in (16, 32, 64, 128) if s <= along * BYTES)}."
         )
-    said = ask("operand", major=MAJOR, span=SPAN, bytes=BYTES, mn=MN, bk=BK, start=START)
+    said = ask_maps("operand", major=MAJOR, span=SPAN, bytes=BYTES, mn=MN, bk=BK, start=START)
     panels = said["bytes"] // said["panel_bytes"]
     side = "K" if MAJOR == "K" else "M or N"
     yield (
@@ -206,8 +200,8 @@ def descriptor(BITS, MAJOR, SPAN, BYTES, MN, BK, START):
 # --- fragment ------------------------------------------------------------------------------------
 
 
-def fragment(OF, LANE):
-    said = ask("fragment")
+def fragment(OF: str, LANE: int | None) -> Iterator[str]:
+    said = ask_maps("fragment")
     if LANE is not None:
         (row, col), (row8, _) = said["acc"][LANE]
         yield f"Lane {LANE} of a warp:"
@@ -245,7 +239,7 @@ def fragment(OF, LANE):
         )
 
 
-def span_of(place):
+def span_of(place: tuple[int, int]) -> tuple[int, int, int]:
     row, chunk = place
     return row, chunk * 8, chunk * 8 + 7
 
@@ -253,18 +247,18 @@ def span_of(place):
 # --- raster, multicast ---------------------------------------------------------------------------
 
 
-def raster(M, N, BM, BN, GROUP, CLUSTER, CTAS):
+def raster(M: int, N: int, BM: int, BN: int, GROUP: int, CLUSTER: str, CTAS: int) -> Iterator[str]:
     cluster_m, cluster_n = map(int, CLUSTER.split("x"))
     size = cluster_m * cluster_n
     if CTAS < size:
-        raise Refused(f"CTAS={CTAS}: a cluster of {CLUSTER} has {size}; the fewest is CTAS={size}")
+        raise Problem(f"CTAS={CTAS}: a cluster of {CLUSTER} has {size}; the fewest is CTAS={size}.")
     tiles_m, tiles_n = -(-M // BM), -(-N // BN)
     if tiles_m * tiles_n > 20000:
-        raise Refused(
+        raise Problem(
             f"M={M}, N={N}: that are {tiles_m * tiles_n:,} tiles of {BM} x {BN}, and at most 20,000"
-            " are shown; try M=8192 N=8192"
+            " are shown; try M=8192 N=8192."
         )
-    ctas = ask(
+    ctas = ask_maps(
         "raster",
         tiles_m=tiles_m,
         tiles_n=tiles_n,
@@ -297,9 +291,9 @@ def raster(M, N, BM, BN, GROUP, CLUSTER, CTAS):
     yield f"{count(rounds, 'round')}; in the last one {last} of {len(ctas)} CTAs have a tile"
 
 
-def multicast(CLUSTER, BM, BN):
+def multicast(CLUSTER: str, BM: int, BN: int) -> Iterator[str]:
     cluster_m, cluster_n = map(int, CLUSTER.split("x"))
-    ctas = ask(
+    ctas = ask_maps(
         "raster",
         tiles_m=cluster_m,
         tiles_n=cluster_n,
@@ -309,14 +303,16 @@ def multicast(CLUSTER, BM, BN):
     )["ctas"]
     tiles = [visited[0] for visited in ctas]
     if BM % cluster_n or BN % cluster_m or BM // cluster_n % 8 or BN // cluster_m % 8:
-        raise Refused(
+        raise Problem(
             f"CLUSTER={CLUSTER}, BM={BM}, BN={BN}: each CTA loads BM / {cluster_n} rows of A and BN"
-            f" / {cluster_m} of B, multiples of 8; try BM=128 BN=256"
+            f" / {cluster_m} of B, multiples of 8; try BM=128 BN=256."
         )
     yield f"Cluster of {CLUSTER} CTAs with tiles of {BM} x {BN}: who loads which rows, for whom"
-    rows = [["CTA", "tile", "rows of A", "for CTAs", "mask", "rows of B", "for CTAs", "mask"]]
+    rows: list[list[object]] = [
+        ["CTA", "tile", "rows of A", "for CTAs", "mask", "rows of B", "for CTAs", "mask"]
+    ]
     for rank, (m, n) in enumerate(tiles):
-        row = [rank, f"{m},{n}"]
+        row: list[object] = [rank, f"{m},{n}"]
         for side, size in ((0, BM), (1, BN)):
             mine = (m, n)[side]
             sharers = [r for r, tile in enumerate(tiles) if tile[side] == mine]
@@ -336,9 +332,9 @@ def multicast(CLUSTER, BM, BN):
 # --- ring, shares, box ---------------------------------------------------------------------------
 
 
-def ring(DEPTH, STEPS):
-    states = ask("ring", depth=DEPTH, steps=STEPS)
-    rows = [
+def ring(DEPTH: int, STEPS: int) -> Iterator[str]:
+    states = ask_maps("ring", depth=DEPTH, steps=STEPS)
+    rows: list[list[object]] = [
         ["k tile", "slot", "consumer waits full, parity", "producer waits empty, parity", "returns"]
     ]
     for step, state in enumerate(states):
@@ -347,8 +343,8 @@ def ring(DEPTH, STEPS):
     yield from table(rows)
 
 
-def shares(TILES, STEPS_EACH, CLUSTERS, SHARE):
-    said = ask("shares", share=SHARE, tiles=TILES, k_tiles=STEPS_EACH, clusters=CLUSTERS)
+def shares(TILES: int, STEPS_EACH: int, CLUSTERS: int, SHARE: str) -> Iterator[str]:
+    said = ask_maps("shares", share=SHARE, tiles=TILES, k_tiles=STEPS_EACH, clusters=CLUSTERS)
     yield (
         f"{count(TILES, 'tile')} of {count(STEPS_EACH, 'K step')} on {count(CLUSTERS, 'cluster')}; "
         f"{said['whole']} taken whole"
@@ -358,8 +354,8 @@ def shares(TILES, STEPS_EACH, CLUSTERS, SHARE):
         yield f"cluster {cluster}: {sum(piece[2] for piece in pieces)} steps: {', '.join(words)}"
 
 
-def box(WARP):
-    lanes = ask("box", warp=WARP)["lanes"]
+def box(WARP: int) -> Iterator[str]:
+    lanes = ask_maps("box", warp=WARP)["lanes"]
     yield (
         f"Warp {WARP} of a consumer stages 16 rows of 64 columns with {len(lanes[0])} stmatrix.x4;"
         " byte offsets in the box"
@@ -379,7 +375,7 @@ def box(WARP):
 
 SIDE = One(128, 256, 192, 64)
 CLUSTERS_OF = One("1x1", "2x1", "1x2", "2x2", "4x1", "1x4")
-WHATS = {
+WHATS: dict[str, tuple[Callable[..., Iterator[str]], dict[str, Any]]] = {
     "swizzle": (swizzle, {"SPAN": One(128, 64, 32, 16), "ROWS": Number(8, 1, 64)}),
     "descriptor": (
         descriptor,
@@ -428,20 +424,22 @@ WHATS = {
 }
 
 
-def explore(arguments):
+def explore(arguments: list[str]) -> list[str]:
     """Lines for words KEY=VALUE, of which one is WHAT."""
     given = dict(word.split("=", 1) for word in arguments)
     what = given.pop("WHAT", None)
     listed = ", ".join(WHATS)
     if what is None:
-        raise Refused(f"Say what to explore, such as make explore WHAT=swizzle; there are {listed}")
+        raise Problem(
+            f"Say what to explore, such as make explore WHAT=swizzle; there are {listed}."
+        )
     if what not in WHATS:
-        raise Refused(f"WHAT={what}: there is no such map; there are {listed}")
+        raise Problem(f"WHAT={what}: there is no such map; there are {listed}.")
     function, options = WHATS[what]
     for name in given:
         if name not in options:
-            raise Refused(
-                f"{name}={given[name]}: make explore WHAT={what} takes {', '.join(options)}"
+            raise Problem(
+                f"{name}={given[name]}: make explore WHAT={what} takes {', '.join(options)}."
             )
     values = {
         name: option.read(name, given[name]) if name in given else option.standard
@@ -450,14 +448,11 @@ def explore(arguments):
     return list(function(**values))
 
 
-def main(arguments):
-    try:
-        if not all(word.startswith("--") and "=" in word for word in arguments):
-            raise Refused("Options are --NAME=VALUE, such as --WHAT=swizzle --SPAN=128")
-        print("\n".join(explore([word[2:] for word in arguments])))
-    except Refused as refused:
-        print(f"explore: {refused}.", file=sys.stderr)
-        return 2
+@command("explore")
+def main(arguments: list[str]) -> int:
+    if not all(word.startswith("--") and "=" in word for word in arguments):
+        raise Problem("Options are --NAME=VALUE, such as --WHAT=swizzle --SPAN=128.")
+    print("\n".join(explore([word[2:] for word in arguments])))
     return 0
 
 

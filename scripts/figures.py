@@ -17,21 +17,19 @@ import re
 import subprocess
 import sys
 import tempfile
+import trace
 from pathlib import Path
 
-import registry
-import trace
-from svg import Drawing
+from lib import maps, registry
+from lib.cli import Problem
+from lib.maps import BANK, CHUNK, fields
+from lib.svg import Drawing
+from lib.timeline_svg import cut, draw_row
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = Path("docs/img")
 WIDTH = 860
-CHUNK, BANK = 16, 4  # bytes
 MB = 1 << 20
-
-
-class Problem(Exception):
-    """One sentence."""
 
 
 # --- what the code says --------------------------------------------------------------------------
@@ -45,12 +43,7 @@ class Code:
 
     @functools.lru_cache(maxsize=None)
     def read_map(self, name, options):
-        program = self.root / "build/maps"
-        words = [f"{key}={value}" for key, value in options]
-        ended = subprocess.run([program, name, *words], capture_output=True, text=True, check=False)
-        if ended.returncode != 0:
-            raise Problem(f"build/maps {name} {' '.join(words)}: {ended.stderr.strip()}")
-        return json.loads(ended.stdout)
+        return maps.ask(self.root, name, dict(options))
 
     def map(self, name, **options):
         return self.read_map(name, tuple(options.items()))
@@ -92,18 +85,6 @@ class Code:
         if found is None:
             raise Problem(f"{path} has no constant {name}, or it is no number")
         return int(found.group(1))
-
-
-def fields(bits):
-    """What a matrix descriptor says, in bytes: the bits as the PTX ISA lists them."""
-    value = int(bits, 16) if isinstance(bits, str) else bits
-    return {
-        "start": (value & 0x3FFF) << 4,
-        "lbo": (value >> 16 & 0x3FFF) << 4,
-        "sbo": (value >> 32 & 0x3FFF) << 4,
-        "base": value >> 49 & 7,
-        "swizzle": value >> 62,
-    }
 
 
 def colour(index):
@@ -1148,7 +1129,7 @@ def timelines(code):
             if row["stage"] == MODELLED:
                 continue
             result = code.rung(row["stage"])["variant"] == row["variant"]
-            found[trace_name(row, result)] = trace.draw_row(row)
+            found[trace_name(row, result)] = draw_row(row)
     program = code.root / f"build/stage-{MODELLED:02}"
     if not program.exists() or not list((code.root / "build/machine").glob("libcudart.so.*")):
         raise Problem(
@@ -1158,7 +1139,7 @@ def timelines(code):
     with tempfile.TemporaryDirectory() as folder:
         _, options, head = trace.traced_options(str(program), MODELLED_OPTIONS, on_gpu=False)
         events, more = trace.trace_on_machine(str(program), options, f"{folder}/t")
-    found[f"trace_{MODELLED:02}"] = trace.draw_row(trace.cut(events, {**more, **head}))
+    found[f"trace_{MODELLED:02}"] = draw_row(cut(events, {**more, **head}))
     return found
 
 
@@ -1211,7 +1192,7 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     try:
         found = outdated(options.root, drawings(options.root))
-    except (Problem, trace.Problem, OSError) as problem:
+    except (Problem, OSError) as problem:
         print(f"figures: {problem}", file=sys.stderr)
         return 2
     for path, text in found:

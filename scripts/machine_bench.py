@@ -7,6 +7,8 @@ Runs rungs with and without the checker, on one thread and on all, and prints wa
 multiply-adds of wgmma a second. Python standard library only.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import subprocess
@@ -26,7 +28,9 @@ LOADS = (
 ROUNDS = 3
 
 
-def measure(program, variant, shape, check, threads):
+def measure(
+    program: str, variant: str, shape: tuple[int, int, int], check: int, threads: int
+) -> tuple[float, float]:
     """(warp instructions a second, products a second) of the fastest of some runs."""
     environment = {
         **os.environ, "LADDER_DEVICE": "machine", "MACHINE_STATS": "1",
@@ -35,21 +39,22 @@ def measure(program, variant, shape, check, threads):
     }  # fmt: skip
     command = [program, "--check", f"--variant={variant}", "--data=zeros"]
     command += [f"--{name}={size}" for name, size in zip("mnk", shape)]
-    best = None
+    runs = []
     for _ in range(ROUNDS):
         run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         found = LINE.search(run.stderr)
         if run.returncode != 0 or found is None:
             sys.exit(f"{' '.join(command)} failed:\n{run.stdout}{run.stderr}")
-        seconds = float(found[4])
-        if best is None or seconds < best[2]:
-            best = (int(found[2]), int(found[3]), seconds)
-    return best[0] / best[2], best[1] / best[2]
+        runs.append((float(found[4]), int(found[2]), int(found[3])))
+    seconds, instructions, products = min(runs)
+    return instructions / seconds, products / seconds
 
 
-def main():
+def main() -> None:
     cores = os.cpu_count() or 1
-    print(f"{'':38} {'M warp instructions/s':>24} {'GMAC/s of wgmma':>18}   checker   {cores} threads")
+    print(
+        f"{'':38} {'M warp instructions/s':>24} {'GMAC/s of wgmma':>18}   checker   {cores} threads"
+    )
     for what, program, variant, shape in LOADS:
         instructions, products = measure(program, variant, shape, 0, 1)
         checked, _ = measure(program, variant, shape, 1, 1)

@@ -15,7 +15,6 @@ the policies that show one. Kinds: race, hang, fault, refused (the machine's), w
 program's check).
 """
 
-import argparse
 import concurrent.futures
 import os
 import re
@@ -23,8 +22,10 @@ import subprocess
 import sys
 import tempfile
 
-import rewrite_ptx
-from rewrite_ptx import ROOT, Problem, add_sleeps, gpu_run, load, machine_run
+from lib.cli import ROOT, Problem, command, parser_of
+from lib.ptx import Module, load_module
+from lib.replace import gpu_run, machine_run
+from lib.stamps import add_sleeps
 
 TIMEOUT_S = 120  # of one run, which takes a second or two
 GPU_TIMEOUT_S = 10  # of the program's own watchdog
@@ -1110,25 +1111,25 @@ class Ended:
         return [word for word in words if not re.search(word, self.report)]
 
 
-def run(command, environment, limit_s):
+def run(words, environment, limit_s):
     try:
         ended = subprocess.run(
-            command, env=dict(os.environ, **environment), stdout=subprocess.PIPE,
+            words, env=dict(os.environ, **environment), stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, check=False, timeout=limit_s, cwd=ROOT,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return Ended(4, f"The program had not ended after {limit_s} s.")
     except OSError as error:
-        raise Problem(f"{command[0]} does not start ({error.strerror}): run make first")
+        raise Problem(f"{words[0]} does not start ({error.strerror}): run make first")
     return Ended(ended.returncode, ended.stdout)
 
 
 def run_on_machine(subject, policy, seed, ptx=None):
     """One thread, since as many runs as there are cores go on side by side."""
-    command, environment = machine_run(subject.command(), ptx)
+    words, environment = machine_run(subject.command(), ptx)
     environment.update({"MACHINE_POLICY": policy, "MACHINE_SEED": str(seed), "MACHINE_SMS": "4",
                         "MACHINE_THREADS": "1"})  # fmt: skip
-    return run(command, environment, TIMEOUT_S)
+    return run(words, environment, TIMEOUT_S)
 
 
 class Clean:
@@ -1146,10 +1147,10 @@ class Clean:
 def write_mutated(mutation, folder, sleep=None):
     """The path of the mutated PTX; with `sleep`, a seed, with sleeps as well."""
     path = os.path.join(folder, mutation.name + ".ptx")
-    module = load(os.path.join(ROOT, mutation.subject.ptx))
+    module = load_module(os.path.join(ROOT, mutation.subject.ptx))
     mutation.apply(module)
     if sleep is not None:
-        module = rewrite_ptx.Module(module.rewritten())
+        module = Module(module.rewritten())
         add_sleeps(mutation.subject.find_kernel(module), sleep)
     with open(path, "w", encoding="utf-8") as file:
         file.write(module.rewritten())
@@ -1235,9 +1236,9 @@ def run_all(mutations):
 
 
 def run_on_gpu(subject, ptx):
-    command, environment = gpu_run(subject.command(), ptx)
+    words, environment = gpu_run(subject.command(), ptx)
     environment["LADDER_TIMEOUT"] = str(GPU_TIMEOUT_S)
-    return run(command, environment, 3 * GPU_TIMEOUT_S)
+    return run(words, environment, 3 * GPU_TIMEOUT_S)
 
 
 def run_all_on_gpu(mutations, sleep):
@@ -1291,7 +1292,7 @@ def source_of(mutation, module):
 
 
 def show(mutation):
-    module = load(os.path.join(ROOT, mutation.subject.ptx))
+    module = load_module(os.path.join(ROOT, mutation.subject.ptx))
     mutation.apply(module)
     print(f"{mutation.name} ({mutation.subject.what})\n")
     print(f"The line    {source_of(mutation, module)}")
@@ -1352,9 +1353,9 @@ def list_mutations():
     return 0
 
 
+@command("mutations")
 def main(arguments=None):
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--show", metavar="NAME")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--page", action="store_true")
@@ -1362,19 +1363,15 @@ def main(arguments=None):
     parser.add_argument("--sleep", type=int, metavar="SEED")
     parser.add_argument("--only", metavar="NAME,NAME")
     options = parser.parse_args(arguments)
-    try:
-        if options.list:
-            return list_mutations()
-        if options.page:
-            return write_page()
-        if options.show:
-            return show(find_mutation(options.show))
-        names = options.only.split(",") if options.only else list(MUTATIONS)
-        chosen = [find_mutation(name) for name in names]
-        return run_all_on_gpu(chosen, options.sleep) if options.gpu else run_all(chosen)
-    except (Problem, OSError) as problem:
-        print(f"mutations: {problem}", file=sys.stderr)
-        return 2
+    if options.list:
+        return list_mutations()
+    if options.page:
+        return write_page()
+    if options.show:
+        return show(find_mutation(options.show))
+    names = options.only.split(",") if options.only else list(MUTATIONS)
+    chosen = [find_mutation(name) for name in names]
+    return run_all_on_gpu(chosen, options.sleep) if options.gpu else run_all(chosen)
 
 
 if __name__ == "__main__":

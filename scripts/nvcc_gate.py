@@ -9,6 +9,8 @@ ptxas assembled, what it made of it, and what it said.
     nvcc_gate.py SOURCE OBJECT PREFIX -- nvcc FLAGS...
 """
 
+from __future__ import annotations
+
 import os
 import re
 import shutil
@@ -16,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-from kernel_tools import source_line
+from lib.ptx import entries, source_line
 
 # What ptxas' codes mean to the author of a kernel. Other C75xx codes are refused as well. C7602 is
 # an error of its own, which ends the compile.
@@ -55,18 +57,17 @@ PTX_LINE = re.compile(r"around line (\d+)")
 FRAME = re.compile(
     r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
 )
-FUNCTION = re.compile(r"Function properties for (\S+)")
-ENTRY = re.compile(r"^\s*(?:\.visible\s+|\.weak\s+)?\.entry\s+([\w$]+)", re.MULTILINE)
+PROPERTIES = re.compile(r"Function properties for (\S+)")
 
 
-def findings(log, ptx, compiled=True):
+def findings(log: str, ptx: str, compiled: bool = True) -> list[tuple[str, str]]:
     """What is wrong with a compile: pairs of what the log says and its meaning; [] if clean. Of one
     that failed nothing more is asked than what its errors mean."""
     found = []
     function = "?"
     seen = set()
     for line in log.splitlines():
-        named = FUNCTION.search(line)
+        named = PROPERTIES.search(line)
         if named:
             function = named.group(1)
         code = CODE.search(line)
@@ -83,7 +84,7 @@ def findings(log, ptx, compiled=True):
                 found.append((f"{function}: {line.strip()}", SPILL))
             elif stack:
                 found.append((f"{function}: {line.strip()}", STACK))
-    for entry in ENTRY.findall(ptx):
+    for entry in entries(ptx):
         if compiled and entry not in seen:
             found.append(
                 (f"{entry}: the log says nothing about it", "nvcc needs -Xptxas -v.")
@@ -91,14 +92,14 @@ def findings(log, ptx, compiled=True):
     return found
 
 
-def dependencies(text):
+def dependencies(text: str) -> list[str]:
     """Prerequisites in a dependency file of nvcc that belong to this tree, not to the toolkit."""
     rule = text.replace("\\\n", " ").split("\n\n", 1)[0].split(" : ", 1)
     names = rule[1].split() if len(rule) == 2 else []
     return [name for name in names if not os.path.isabs(name)]
 
 
-def compile_into(directory, source, compiler):
+def compile_into(directory: str, source: str, compiler: list[str]) -> tuple[int, str, str]:
     """Compiles with every intermediate file kept. Returns nvcc's exit status, the log, the PTX."""
     command = compiler + ["--keep", "--keep-dir", directory, "-c", source]
     command += ["-o", os.path.join(directory, "object.o")]
@@ -112,11 +113,11 @@ def compile_into(directory, source, compiler):
     return run.returncode, run.stdout, ptx
 
 
-def stem(path):
+def stem(path: str) -> str:
     return os.path.splitext(os.path.basename(path))[0]
 
 
-def main():
+def main() -> int:
     if sys.argv[4:5] != ["--"] or len(sys.argv) < 6:
         print("usage: nvcc_gate.py SOURCE OBJECT PREFIX -- nvcc FLAGS...", file=sys.stderr)
         return 2

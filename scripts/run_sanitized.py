@@ -5,6 +5,8 @@ A finding of a sanitizer ends its suite; what it says stands in the suite's log,
 counts as a failure. Python standard library only.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import subprocess
@@ -12,13 +14,18 @@ import sys
 import time
 
 FOLDER = os.path.join("build", "sanitize")
-GOLDEN = ("golden", "check", os.path.join("build", "golden"), os.path.join("tests", "golden", "recorded"))
+GOLDEN = (
+    "golden",
+    "check",
+    os.path.join("build", "golden"),
+    os.path.join("tests", "golden", "recorded"),
+)
 SUITES = (("host",), ("machine_test",), GOLDEN)  # programs in FOLDER, with their arguments
 LINE = re.compile(r"^\w+: (\d+) passed, (\d+) failed, (\d+) skipped$")
 SETTINGS = {"UBSAN_OPTIONS": "print_stacktrace=1"}
 
 
-def counts(status, output):
+def counts(status: int, output: str) -> list[int]:
     """[passed, failed, skipped] of a suite that ended with exit code `status`."""
     lines = output.strip().splitlines()
     match = LINE.match(lines[-1]) if lines else None
@@ -28,7 +35,7 @@ def counts(status, output):
     return [passed, failed or int(status != 0), skipped]
 
 
-def main():
+def main() -> int:
     total = [0, 0, 0]
     settings = {"LD_LIBRARY_PATH": os.path.join(FOLDER, "machine"), **SETTINGS}
     for name, *arguments in SUITES:

@@ -9,6 +9,8 @@ Suites run side by side, as many as there are CPUs, and are reported in the orde
 runs on a GPU comes last, one after the other.
 """
 
+from __future__ import annotations
+
 import collections
 import concurrent.futures
 import os
@@ -17,20 +19,23 @@ import subprocess
 import sys
 import time
 import unittest
+from collections.abc import Iterator
 
+Suite = tuple[str, list[str]]  # name and command
+Ended = tuple[int, str, float]  # exit code, output and seconds
 LOGS = os.path.join("build", "test-logs")
 TIMEOUT_S = 1800  # of a suite that is stuck; a hung kernel is the business of its own watchdog
 LINE = re.compile(r"^(\w+): (\d+) passed, (\d+) failed, (\d+) skipped$")
 SKIPPED = re.compile(r"^(?:\w+: )?SKIPPED .*: (.*)$", re.MULTILINE)
 
 
-def on_machine(*command, **settings):
+def on_machine(*command: str, **settings: object) -> list[str]:
     """The command with the PTX machine in place of the CUDA runtime."""
     variables = {"LD_LIBRARY_PATH": os.path.join("build", "machine"), **settings}
     return ["env"] + [f"{name}={value}" for name, value in variables.items()] + list(command)
 
 
-def rungs(policy, seed=1):
+def rungs(policy: str, seed: int = 1) -> list[str]:
     # Two clusters of four CTAs, the largest that share a tile's K with other clusters.
     return on_machine("build/tests/rungs", MACHINE_POLICY=policy, MACHINE_SEED=seed, MACHINE_SMS=8)
 
@@ -38,7 +43,7 @@ def rungs(policy, seed=1):
 ALONE = ("seam", "gpu")  # what needs a GPU, in part or all of it
 
 
-def suites():
+def suites() -> list[Suite]:
     """(name, command) of every suite: a few quick ones, then those that take longest."""
     me = [sys.executable, os.path.abspath(__file__), "--unittest"]
     golden = ["build/golden/golden", "check", "build/golden", "tests/golden/recorded"]
@@ -61,7 +66,7 @@ def suites():
     ]
 
 
-def run_unittests(name, folder):
+def run_unittests(name: str, folder: str) -> int:
     """Runs the *_test.py of a folder; prints the line of a suite."""
     tests = unittest.defaultTestLoader.discover(folder, pattern="*_test.py")
     result = unittest.TextTestRunner(stream=sys.stdout, verbosity=0).run(tests)
@@ -74,7 +79,7 @@ def run_unittests(name, folder):
     return 1 if failed else 0
 
 
-def verdict(name, status, output, require_gpu):
+def verdict(name: str, status: int, output: str, require_gpu: bool) -> tuple[int, int, int, str]:
     """(passed, failed, skipped, why) of a suite that ended with exit code `status`."""
     lines = output.strip().splitlines()
     counts = LINE.match(lines[-1]) if lines else None
@@ -92,7 +97,7 @@ def verdict(name, status, output, require_gpu):
     return passed, failed, skipped, why
 
 
-def run_suite(name, command):
+def run_suite(name: str, command: list[str]) -> Ended:
     """Runs one suite into its log. Returns its exit code, output and seconds."""
     start = time.monotonic()
     try:
@@ -110,8 +115,9 @@ def run_suite(name, command):
     return status, output, time.monotonic() - start
 
 
-def run_all(chosen, workers):
-    """Runs the suites, those in ALONE after all others. Yields (name, run_suite's result) in order."""
+def run_all(chosen: list[Suite], workers: int) -> Iterator[tuple[str, Ended]]:
+    """Runs the suites, those in ALONE after all others. Yields (name, run_suite's result) in
+    order."""
     beside = [suite for suite in chosen if suite[0] not in ALONE]
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         running = [(name, pool.submit(run_suite, name, command)) for name, command in beside]
@@ -125,7 +131,7 @@ def run_all(chosen, workers):
             yield name, run_suite(name, command)
 
 
-def main():
+def main() -> int:
     os.makedirs(LOGS, exist_ok=True)
     require_gpu = os.environ.get("REQUIRE_GPU") == "1"
     total = [0, 0, 0]

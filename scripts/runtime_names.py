@@ -8,23 +8,26 @@ stubs   writes, for every name that the toolkit's libcudart and libcuda export a
         all of them the version node of the toolkit's libcudart.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import ctypes
 import os
 import re
 import subprocess
-import sys
+from collections.abc import Iterator
+from typing import TextIO
 
 MAX_ERROR = 10000
 ALIAS = re.compile(r"_(ptsz|ptds)$")
 
 
-def c_string(text):
+def c_string(text: str | None) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' if text else "nullptr"
 
 
-def errors(args):
+def errors(args: argparse.Namespace) -> None:
     """Lines {status, runtime's name, text, driver's name}."""
     library = ctypes.CDLL(args.cudart)
     for call in (library.cudaGetErrorName, library.cudaGetErrorString):
@@ -45,7 +48,7 @@ def errors(args):
         print("{%d, %s}," % (status, ", ".join(names)))
 
 
-def exported(nm, path):
+def exported(nm: str, path: str) -> tuple[set[str], str | None]:
     """(names of functions and data, version node or None) of a shared library."""
     text = subprocess.run(
         [nm, "-D", "--defined-only", path], stdout=subprocess.PIPE, text=True, check=True
@@ -56,14 +59,14 @@ def exported(nm, path):
     return names, nodes[0] if nodes else None
 
 
-def defined(nm, paths):
+def defined(nm: str, paths: list[str]) -> set[str]:
     text = subprocess.run(
         [nm, "-g", "--defined-only", *paths], stdout=subprocess.PIPE, text=True, check=True
     ).stdout
     return {line.split()[-1] for line in text.splitlines() if len(line.split()) == 3}
 
 
-def renames(header):
+def renames(header: str) -> list[tuple[str, ...]]:
     """(documented name, exported name) of each `#define cuMemAlloc cuMemAlloc_v2` of cuda.h."""
     with open(header, encoding="utf-8") as file:
         lines = file.read().splitlines()
@@ -72,7 +75,7 @@ def renames(header):
 
 
 @contextlib.contextmanager
-def written(folder, name):
+def written(folder: str, name: str) -> Iterator[TextIO]:
     """A file that takes its name when it is whole: another make may be reading the one before."""
     path = os.path.join(folder, name)
     new = f"{path}.{os.getpid()}"
@@ -81,7 +84,7 @@ def written(folder, name):
     os.replace(new, path)
 
 
-def stubs(args):
+def stubs(args: argparse.Namespace) -> None:
     names, node = exported(args.nm, args.cudart)
     if args.cuda:
         names |= exported(args.nm, args.cuda)[0]
@@ -107,11 +110,11 @@ def stubs(args):
     with written(args.out, "aliases.rsp") as file:
         file.write("\n".join(aliases) + "\n")
     with written(args.out, "exports.map") as file:
-        names = "cuda*; __cuda*; cu[A-Z]*; ptx_machine; ptx_machine_set_policy"
-        file.write(f"{node} {{ global: {names}; local: *; }};\n")
+        kept = "cuda*; __cuda*; cu[A-Z]*; ptx_machine; ptx_machine_set_policy"
+        file.write(f"{node} {{ global: {kept}; local: *; }};\n")
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(required=True)
     one = commands.add_parser("errors")
@@ -131,4 +134,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -9,19 +9,20 @@ lines. Every link of the result is then followed, so that a page that is built i
 Opens from the disk, without a server. Python standard library only; Sphinx runs in its own process.
 """
 
-import argparse
+from __future__ import annotations
+
 import html.parser
 import re
 import shutil
 import subprocess
 import sys
 import urllib.parse
+from collections.abc import Iterator
 from pathlib import Path
 
-import check_docs
+from lib.cli import ROOT, Problem, command, parser_of
+from lib.markdown import LINK, files, numbered
 
-ROOT = Path(__file__).resolve().parents[1]
-LINK = re.compile(r"(!?\[[^\]]*\])\(([^)\s]+)\)")
 LANGUAGES = {
     ".cu": "cuda", ".cuh": "cuda", ".cpp": "cpp", ".h": "cpp", ".py": "python", ".mk": "make",
 }  # fmt: skip
@@ -43,7 +44,7 @@ CONF = '''project = "A ladder of Hopper GEMM kernels"
 html_title = project
 extensions = ["myst_parser"]
 myst_heading_anchors = 4
-myst_heading_slug_func = "site_pages.slug"
+myst_heading_slug_func = "lib.markdown.slug"
 html_theme = "furo"
 html_show_sphinx = html_show_copyright = html_copy_source = False
 pygments_style, pygments_dark_style = "friendly", "github-dark"
@@ -62,29 +63,19 @@ summary { cursor: pointer; font-weight: 600; }
 """
 
 
-class Problem(Exception):
-    """One sentence for whoever runs it."""
-
-
-def slug(text):
-    """A heading's anchor, as GitHub and check_docs.py have it."""
-    return re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
-
-
 # --- what Sphinx reads ---------------------------------------------------------------------------
 
 
-def pages(root):
+def pages(root: Path) -> dict[Path, Path]:
     """{path in the site: path in the project} of the Markdown."""
-    found = {Path("index.md"): root / "README.md"}
-    found[Path("CONTRIBUTING.md")] = root / "CONTRIBUTING.md"
+    found = {path.relative_to(root): path for path in files(root)}
     golden = sorted((root / "tests/golden").glob("*.md"))
-    for path in sorted((root / "docs").glob("*.md")) + golden:
-        found[path.relative_to(root)] = path
-    return {to: path for to, path in found.items() if path.exists()}
+    found.update((path.relative_to(root), path) for path in golden)
+    readme = found.pop(Path("README.md"), None)
+    return {Path("index.md"): readme, **found} if readme else found
 
 
-def target_of(root, path, target):
+def target_of(root: Path, path: Path, target: str) -> Path | None:
     """Where a link of the page at `path` leads: a path in the project, or None if it leaves it."""
     if re.match(r"[a-z]+:|#", target):
         return None
@@ -92,7 +83,7 @@ def target_of(root, path, target):
     return found if root in found.parents or found == root else None
 
 
-def site_path(root, known, path):
+def site_path(root: Path, known: dict[Path, Path], path: Path) -> Path:
     """The page of the site that stands for a file of the project, or for a folder."""
     by_path = {value: key for key, value in known.items()}
     if path in by_path:
@@ -103,19 +94,21 @@ def site_path(root, known, path):
     return Path("source", name, "files.md") if path.is_dir() else Path("source", f"{name}.md")
 
 
-def is_shown(path):
+def is_shown(path: Path) -> bool:
     return path.suffix in LANGUAGES or path.name in ("LICENSE", "Makefile") or path.suffix == ".txt"
 
 
-def rewritten(root, known, to, path, linked):
+def rewritten(
+    root: Path, known: dict[Path, Path], to: Path, path: Path, linked: set[Path]
+) -> str:
     """The Markdown of a page with links that hold in the site. linked: gets what needs a page."""
 
-    def replace(match):
+    def replace(match: re.Match[str]) -> str:
         found = target_of(root, path, match.group(2))
         if found is None or match.group(1).startswith("!"):
             return match.group(0)
         if not found.exists():
-            raise Problem(f"{path.relative_to(root)}: {match.group(2)} does not exist")
+            raise Problem(f"{path.relative_to(root)}: {match.group(2)} does not exist.")
         page = site_path(root, known, found)
         if page.parts[0] == "source":
             if not (found.is_dir() or is_shown(found)):
@@ -125,15 +118,11 @@ def rewritten(root, known, to, path, linked):
         up = Path(*[".."] * len(to.parent.parts))
         return f"{match.group(1)}({(up / page).as_posix()}{'#' + anchor if anchor else ''})"
 
-    lines, fenced = [], False
-    for line in path.read_text(encoding="utf-8").split("\n"):
-        fence = check_docs.FENCE.match(line)
-        lines.append(line if fenced or fence else LINK.sub(replace, line))
-        fenced ^= bool(fence)
-    return "\n".join(lines)
+    read = numbered(path.read_text(encoding="utf-8"))
+    return "\n".join(line if fenced else LINK.sub(replace, line) for _, line, fenced in read)
 
 
-def source_page(root, path):
+def source_page(root: Path, path: Path) -> str:
     language = LANGUAGES.get(path.suffix, "text")
     text = path.read_text(encoding="utf-8").rstrip("\n")
     ticks = "`" * (max([3] + [len(run) + 1 for run in re.findall("`{3,}", text)]))
@@ -143,22 +132,22 @@ def source_page(root, path):
     )
 
 
-def files_page(root, folder, files):
-    lines = [f"- [{path.name}]({path.relative_to(folder).as_posix()}.md)" for path in files]
+def files_page(root: Path, folder: Path, shown: list[Path]) -> str:
+    lines = [f"- [{path.name}]({path.relative_to(folder).as_posix()}.md)" for path in shown]
     return (
         f"---\norphan: true\nnosearch: true\n---\n\n# {folder.relative_to(root)}\n\n"
         + "\n".join(lines) + "\n"
     )  # fmt: skip
 
 
-def files_of(root, folder):
+def files_of(root: Path, folder: Path) -> list[Path]:
     """The files of a folder that the project has and that are shown."""
     listed = subprocess.run([*LISTED, folder], cwd=root, capture_output=True, text=True)
     names = [root / name for name in listed.stdout.split("\0") if name]
     return [path for path in sorted(names) if is_shown(path) and path.is_file()]
 
 
-def contents(known):
+def contents(known: dict[Path, Path]) -> list[tuple[str, list[str]]]:
     """[(title, [page without .md])] of docs/, in the order of PARTS."""
     stems = [to.stem for to in known if to.parts[0] == "docs"]
     rungs = [stem for stem in stems if re.match(r"\d\d_", stem)]
@@ -173,19 +162,20 @@ def contents(known):
     return [(title, names) for title, names in found if names]
 
 
-def trees(known):
+def trees(known: dict[Path, Path]) -> str:
     """The table of contents, as Sphinx wants it at the end of the first page."""
-    lines = []
+    lines: list[str] = []
     for title, names in contents(known):
         lines += ["", "```{toctree}", ":hidden:", f":caption: {title}", "", *names, "```"]
     return "\n".join(lines) + "\n"
 
 
-def write_source(root, folder):
-    known, linked = pages(root), set()
+def write_source(root: Path, folder: Path) -> None:
+    known = pages(root)
+    linked: set[Path] = set()
     shutil.rmtree(folder, ignore_errors=True)
 
-    def write(to, text):
+    def write(to: Path | str, text: str) -> None:
         (folder / to).parent.mkdir(parents=True, exist_ok=True)
         (folder / to).write_text(text, encoding="utf-8")
 
@@ -194,9 +184,9 @@ def write_source(root, folder):
         write(to, text + (trees(known) if to == Path("index.md") else ""))
     for path in sorted(linked):
         if path.is_dir():
-            files = files_of(root, path)
-            write(site_path(root, known, path), files_page(root, path, files))
-            linked = linked | set(files)
+            shown = files_of(root, path)
+            write(site_path(root, known, path), files_page(root, path, shown))
+            linked = linked | set(shown)
     for path in sorted(path for path in linked if path.is_file()):
         write(site_path(root, known, path), source_page(root, path))
     for name in ("img", "results"):
@@ -210,12 +200,13 @@ def write_source(root, folder):
 
 
 class Page(html.parser.HTMLParser):
-    def __init__(self, text):
+    def __init__(self, text: str) -> None:
         super().__init__()
-        self.links, self.ids = [], {""}
+        self.links: list[str] = []
+        self.ids = {""}
         self.feed(text)
 
-    def handle_starttag(self, tag, attributes):
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         for name, value in attributes:
             if name == "id" and value:
                 self.ids.add(value)
@@ -223,7 +214,7 @@ class Page(html.parser.HTMLParser):
                 self.links.append(value)
 
 
-def dead_links(site):
+def dead_links(site: Path) -> Iterator[str]:
     """"page: link" for each link inside of the site that leads nowhere."""
     read = {path: Page(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
     for path, page in read.items():
@@ -239,7 +230,7 @@ def dead_links(site):
                 yield f"{path.relative_to(site)}: {link}"
 
 
-def foreign(site):
+def foreign(site: Path) -> Iterator[str]:
     """What a page would fetch from elsewhere."""
     for path in sorted(site.rglob("*.html")):
         text = path.read_text(encoding="utf-8")
@@ -249,14 +240,14 @@ def foreign(site):
                 yield f"{path.relative_to(site)}: {found.group()}"
 
 
-def build(python, output):
+def build(python: Path, output: Path) -> None:
     source, site = output.parent / f"{output.name}-source", output
     write_source(ROOT, source)
     shutil.rmtree(site, ignore_errors=True)
-    command = [python, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going", "-j", "2",
+    words = [python, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going", "-j", "2",
                "-d", source / ".doctrees", source, site]  # fmt: skip
-    if subprocess.run([str(word) for word in command]).returncode:
-        raise Problem("Sphinx takes something else than it was given: the lines above say what")
+    if subprocess.run([str(word) for word in words]).returncode:
+        raise Problem("Sphinx takes something else than it was given: the lines above say what.")
     wrong = list(dead_links(site.resolve())) + list(foreign(site))
     if wrong:
         raise Problem("links of the site that lead nowhere, or out of it:\n  " + "\n  ".join(wrong))
@@ -264,22 +255,19 @@ def build(python, output):
     print(f"site: {count} pages, open {site / 'index.html'}")
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description="README and docs as static HTML.")
+@command("site")
+def main(arguments: list[str] | None = None) -> int:
+    parser = parser_of("README and docs as static HTML.")
     parser.add_argument("--sphinx", type=Path, metavar="PYTHON")
     parser.add_argument("--source-only", action="store_true")
     parser.add_argument("output", type=Path)
     options = parser.parse_args(arguments)
-    try:
-        if options.source_only:
-            write_source(ROOT, options.output)
-        elif options.sphinx is None:
-            parser.error("--sphinx PYTHON is missing; make site has one")
-        else:
-            build(options.sphinx, options.output)
-    except Problem as problem:
-        print(f"site: {problem}.", file=sys.stderr)
-        return 1
+    if options.source_only:
+        write_source(ROOT, options.output)
+    elif options.sphinx is None:
+        parser.error("--sphinx PYTHON is missing; make site has one")
+    else:
+        build(options.sphinx, options.output)
     return 0
 
 

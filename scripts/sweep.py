@@ -11,7 +11,7 @@ Python standard library only.
                               file has. Needs no GPU, but then the PTX machine (make machine)
 
 SHAPES is one or more of these, joined by commas: tuning, heldout, another list of
-scripts/shape_lists.py, 4096 for a cube, MxNxK.
+scripts/lib/shape_lists.py, 4096 for a cube, MxNxK.
 
 At a shape only those are timed that the cost model expects to take at most 1.5 times as long as the
 one that it expects to be the fastest. The file says how many were left out.
@@ -23,19 +23,25 @@ for anew every time: a change of the model alone measures only where it adds to 
 Exit codes: 0 ok, 1 wrong result, 2 usage, 3 no usable device, 4 hang, 130 stopped.
 """
 
-import argparse
-import collections
+from __future__ import annotations
+
 import itertools
-import json
 import os
 import statistics
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import bench
-import registry
-from bench import Problem, Row
-from sweep_tables import CHOOSER, SWEEP
+from lib import registry, store
+from lib.cli import OK, STOPPED, Problem, command, parser_of
+from lib.measure import duration, exit_code, show_failures, show_result
+from lib.registry import Today
+from lib.rows import REGIMES, Row, by_size, parse_shapes, shape_name, shape_of
+from lib.shape_lists import Shape
+from lib.store import Document, Journal
+from lib.tables.sweep import CHOOSER, SWEEP
 
 LISTS = ("tuning", "heldout")
 # Seconds, for the time left: a configuration's rounds and checks, and what a shape costs beside
@@ -45,15 +51,22 @@ SHAPE_S = {"burst": 0.4, "sustained": 1.4}
 FAR, VERY_FAR = 0.03, 0.10  # from the fastest
 MOST = 1.5  # times the least predicted time; who is expected to take longer is not timed
 
-# What the model of today makes of a shape: the name of stage 0's pick, and the predicted time of
-# every configuration by name.
-Said = collections.namedtuple("Said", "pick predicted_us")
+Key = tuple[Shape, str]  # a shape and a regime
+Entry = dict[str, Any]  # what the file has of one
+
+
+class Said(NamedTuple):
+    """What the model of today makes of a shape: the name of stage 0's pick, and the predicted time
+    of every configuration by name."""
+
+    pick: str
+    predicted_us: dict[str, float]
 
 
 class Contestants:
     """All configurations that stage 0 chooses among, named as it does: 12_stream_k/64x8_x2."""
 
-    def __init__(self, variants, hashes):
+    def __init__(self, variants: list[dict[str, Any]], hashes: dict[str, str]) -> None:
         self.variants = {}  # name -> (rung, variant)
         self.hashes = {}  # name -> its kernel's
         problems = [v["problem"] for v in variants if (v["stage"], v["variant"]) == CHOOSER]
@@ -65,16 +78,16 @@ class Contestants:
         if not self.variants:
             raise Problem("Stage 0 has no configurations to choose among: nothing to sweep.")
 
-    def rows(self, key, names):
+    def rows(self, key: Key, names: Iterable[str]) -> list[Row]:
         shape, regime = key
         return [Row(*self.variants[name], *shape, regime) for name in names]
 
-    def ask(self, today, keys):
-        """{key: Said} of the program as it is; a key is a shape and a regime."""
+    def ask(self, today: Today, keys: Iterable[Key]) -> dict[Key, Said]:
+        """What the program as it is says."""
         asked = {}
-        for shape, regime in keys:
-            configurations = self.rows((shape, regime), self.variants)
-            asked[shape, regime] = [*configurations, Row(*CHOOSER, *shape, regime)]
+        for key in keys:
+            shape, regime = key
+            asked[key] = [*self.rows(key, self.variants), Row(*CHOOSER, *shape, regime)]
         answers = today.choices(list(itertools.chain.from_iterable(asked.values())))
         said = {}
         for key, (*configurations, chooser) in asked.items():
@@ -83,7 +96,7 @@ class Contestants:
             said[key] = Said(pick, dict(zip(self.variants, predicted_us)))
         return said
 
-    def still(self, entry):
+    def still(self, entry: Entry) -> bool:
         """Whether an entry is of today's kernels, and right."""
         return all(
             one["tflops"] is not None and one["kernel_hash"] == self.hashes.get(name)
@@ -91,31 +104,27 @@ class Contestants:
         )
 
 
-def worth_timing(said):
-    """The names of those that are timed at a shape; the pick, which is the least, is one of them."""
+def worth_timing(said: Said) -> list[str]:
+    """The names of those that are timed at a shape; the pick, which is the least, is one of
+    them."""
     limit_us = MOST * min(said.predicted_us.values())
     return [name for name, us in said.predicted_us.items() if us <= limit_us]
 
 
-# --- shapes --------------------------------------------------------------------------------------
-
-
-def select(shapes_text):
+def select(shapes_text: str) -> list[Shape]:
     """The shapes of --shapes, smaller products first."""
-    shapes = set()
+    shapes: set[Shape] = set()
     for text in (shapes_text or ",".join(LISTS)).replace(" ", ",").split(","):
-        shapes.update(bench.parse_shapes(text, "--shapes"))
-    return sorted(shapes, key=lambda shape: (shape[0] * shape[1] * shape[2], shape))
-
-
-def shape_name(shape):
-    return str(shape[0]) if len(set(shape)) == 1 else "x".join(map(str, shape))
+        shapes.update(parse_shapes(text, "--shapes"))
+    return sorted(shapes, key=by_size)
 
 
 # --- one shape -----------------------------------------------------------------------------------
 
 
-def entry_of(contestants, key, names, results, said):
+def entry_of(
+    contestants: Contestants, key: Key, names: list[str], results: dict[Row, Entry], said: Said
+) -> Entry:
     """What the file keeps of a shape: `names` were timed, `results` are by row."""
     configurations = {}
     for name, row in zip(names, contestants.rows(key, names)):
@@ -124,36 +133,32 @@ def entry_of(contestants, key, names, results, said):
             key: result.get(key) for key in ("tflops", "us", "sm_mhz", "kernel_hash")
         }
         if not result["verified"]:
-            configurations[name]["error"] = result.get("error", "wrong result")
+            configurations[name]["error"] = bench.Bench.why(result)
     (m, n, k), regime = key
     entry = {"m": m, "n": n, "k": k, "regime": regime, "configurations": configurations}
     judge(entry, said)
     return entry
 
 
-def judge(entry, said):
+def judge(entry: Entry, said: Said) -> None:
     """Sets what the model of today makes of the shape."""
     configurations = entry["configurations"]
     for name, of_one in configurations.items():
         of_one["predicted_us"] = said.predicted_us[name]
     right = {n: c["tflops"] for n, c in configurations.items() if c["tflops"] is not None}
-    best = max(right, key=right.get) if right else None
-    far = 1 - right[said.pick] / right[best] if said.pick in right else None
+    best = max(right, key=right.__getitem__) if right else None
+    far = 1 - right[said.pick] / right[best] if best and said.pick in right else None
     entry.update({
         "left_out": len(said.predicted_us) - len(configurations),
         "best": best, "pick": said.pick, "distance": None if far is None else round(far, 5),
     })  # fmt: skip
 
 
-def key_of(entry):
-    return (entry["m"], entry["n"], entry["k"]), entry["regime"]
+def key_of(of: Entry | Row) -> Key:
+    return shape_of(of), of.regime if isinstance(of, Row) else of["regime"]
 
 
-def key_of_row(row):
-    return (row.m, row.n, row.k), row.regime
-
-
-def verdict(entry):
+def verdict(entry: Entry) -> str:
     if entry["best"] is None:
         return "FAIL: no configuration is right"
     best = entry["configurations"][entry["best"]]["tflops"]
@@ -168,10 +173,10 @@ def verdict(entry):
     )
 
 
-def summary(entries):
+def summary(entries: list[Entry]) -> list[str]:
     """A line a regime: mean and worst distance."""
     lines = []
-    for regime in bench.REGIMES:
+    for regime in REGIMES:
         judged = [e for e in entries if e["regime"] == regime and e["distance"] is not None]
         if not judged:
             continue
@@ -180,35 +185,11 @@ def summary(entries):
         lines.append(
             f"{regime}: over {len(far)} shapes the pick is {100 * statistics.mean(far):.2f} % off "
             f"on average, {100 * worst['distance']:.1f} % at worst, at "
-            f"{shape_name(key_of(worst)[0])}; "
+            f"{shape_name(shape_of(worst))}; "
             f"{sum(d > FAR for d in far)} shapes above {100 * FAR:.0f} %, "
             f"{sum(d > VERY_FAR for d in far)} above {100 * VERY_FAR:.0f} %"
         )
     return lines
-
-
-# --- the file ------------------------------------------------------------------------------------
-
-
-def read_entries(path):
-    """(head, entries) of the file; nothing if there is none."""
-    if not path.exists():
-        return {}, []
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        return document, document["shapes"]
-    except (ValueError, KeyError, TypeError):
-        raise Problem(f"{path} is not a file of a sweep; remove it and run make sweep.")
-
-
-def write(path, head_lines, entries):
-    order = sorted(
-        entries,
-        key=lambda e: (bench.REGIMES.index(e["regime"]), e["m"] * e["n"] * e["k"], key_of(e)),
-    )
-    body = ",\n".join("  " + json.dumps(entry) for entry in order)
-    text = "{\n" + "\n".join(head_lines) + '\n "shapes": [\n' + body + "\n ]\n}\n"
-    bench.write_atomically(path, text)
 
 
 # --- measuring -----------------------------------------------------------------------------------
@@ -217,36 +198,39 @@ def write(path, head_lines, entries):
 class Sweep(bench.Bench):
     """Runs the program over what is timed of a shape, shape by shape."""
 
+    MAKE = "sweep"
     MODE = "--sweep-rows"
     BLANK = ("configuration", "us", "tflops", "sm_mhz")
 
-    def __init__(self, today, partial, contestants, said):
-        super().__init__(today, partial)
+    def __init__(
+        self, today: Today, journal: Journal, contestants: Contestants, said: dict[Key, Said]
+    ) -> None:
+        super().__init__(today, journal)
         self.contestants = contestants
         self.said = said  # of the shapes that it runs
 
     @staticmethod
-    def expected_s(rows):
-        of_shapes = sum(SHAPE_S[regime] for _, regime in set(map(key_of_row, rows)))
+    def expected_s(rows: Iterable[Row]) -> float:
+        rows = list(rows)
+        of_shapes = sum(SHAPE_S[regime] for _, regime in set(map(key_of, rows)))
         return of_shapes + sum(ROW_S[row.regime] for row in rows)
 
-    def show_result(self, row, result):
+    def show_result(self, row: Row, result: Entry) -> None:
         """One line a shape, when its last row is there."""
-        key = key_of_row(row)
-        left = set(map(key_of_row, self.pending))
+        key = key_of(row)
+        left = set(map(key_of, self.pending))
         if key in left:
             return
         said = self.said[key]
         entry = entry_of(self.contestants, key, worth_timing(said), self.results, said)
-        total = len(self.said)
-        count = f"[{total - len(left):{len(str(total))}}/{total}]"
-        clear = "\r\x1b[K" if sys.stdout.isatty() else ""
-        name = f"{shape_name(key[0])}/{key[1]}"
-        print(f"{clear}{count} {name:28} {verdict(entry)}; about {self.left()} left", flush=True)
+        name, total = f"{shape_name(key[0])}/{key[1]}", len(self.said)
+        show_result(total - len(left), total, f"{name:28}", verdict(entry), self.left())
 
 
-def timed_in_turns(contestants, said, results):
-    """{key: entry} of the shapes of which all that is timed is there."""
+def timed_in_turns(
+    contestants: Contestants, said: dict[Key, Said], results: dict[Row, Entry]
+) -> dict[Key, Entry]:
+    """The entries of the shapes of which all that is timed is there."""
     found = {}
     for key, of_key in said.items():
         names = worth_timing(of_key)
@@ -255,23 +239,31 @@ def timed_in_turns(contestants, said, results):
     return found
 
 
-def measure(options, today, contestants):
-    env = json.loads(bench.ask(today.program, "--sweep-rows").splitlines()[0])["env"]
-    stem = bench.file_stem(env["gpu"])
+def read_entries(path: Path) -> Document:
+    return store.read_document(path, "shapes", "a sweep", "sweep")
+
+
+def write(path: Path, head: Document, entries: Iterable[Entry]) -> None:
+    order = sorted(entries, key=lambda e: (REGIMES.index(e["regime"]), by_size(shape_of(e))))
+    store.write_document(path, head, shapes=order)
+
+
+def measure(options: Any, today: Today, contestants: Contestants) -> int:
+    env = registry.environment(today.program, Sweep.MODE)
+    stem = store.file_stem(env["gpu"])
     path = options.results / f"{stem}{SWEEP}"
-    head, old = read_entries(path)
-    if head and any(head.get(key) != env[key] for key in bench.ENV_KEYS):
-        print(f"{path} was measured with another machine or versions; its shapes are dropped.")
-        old = []
-    entries = {key_of(e): e for e in old if contestants.still(e)}
-    partial = bench.Partial(options.partial / f"{stem}.partial.jsonl", env, today)
+    old = read_entries(path)
+    if not store.same_machine(path, old, env, bench.ENV_KEYS, what="shapes"):
+        old = {}
+    entries = {key_of(e): e for e in old.get("shapes", ()) if contestants.still(e)}
+    journal = bench.journal_of(options.partial / f"{stem}.partial.jsonl", env, today)
     wanted = [(shape, options.regime) for shape in select(options.shapes)]
-    said = contestants.ask(today, {*wanted, *entries, *map(key_of_row, partial.rows)})
+    said = contestants.ask(today, {*wanted, *entries, *map(key_of, journal.rows)})
     for key, entry in entries.items():
         judge(entry, said[key])
-    whole = timed_in_turns(contestants, said, partial.rows)
+    whole = timed_in_turns(contestants, said, journal.rows)
 
-    def is_there(key):
+    def is_there(key: Key) -> bool:
         there = entries[key]["configurations"] if key in entries else {}
         return there.keys() >= {*worth_timing(said[key])}
 
@@ -283,57 +275,55 @@ def measure(options, today, contestants):
         f"{env['gpu']}, driver {env['driver']}, nvcc {env['toolkit']}; {env['data']} data, seed "
         f"{env['seed']}\n{len(contestants.variants)} configurations of rungs "
         f"{', '.join(map(str, stages))}; {len(rows)} times at {len(to_do)} shapes, "
-        f"{options.regime}, about {bench.duration(Sweep.expected_s(rows))}"
+        f"{options.regime}, about {duration(Sweep.expected_s(rows))}"
         + (f"; {kept} more shapes are there already" if kept else ""),
         flush=True,
     )
-    sweep = Sweep(today, partial, contestants, {key: said[key] for key in to_do})
+    sweep = Sweep(today, journal, contestants, {key: said[key] for key in to_do})
     try:
         sweep.run(rows)
     except KeyboardInterrupt:
-        kept = len(timed_in_turns(contestants, said, partial.rows))
+        kept = len(timed_in_turns(contestants, said, journal.rows))
         print(f"\nStopped. {kept} shapes are kept; make sweep goes on from there.")
-        return bench.STOPPED
-    entries.update(timed_in_turns(contestants, said, {**partial.rows, **sweep.results}))
-    write(path, bench.head_lines(env), entries.values())
-    partial.drop(list(partial.rows))
+        return STOPPED
+    entries.update(timed_in_turns(contestants, said, {**journal.rows, **sweep.results}))
+    write(path, store.head_of(env, bench.ENV_KEYS), entries.values())
+    journal.drop(list(journal.rows))
 
-    wrong = [row for row, result in sweep.results.items() if not result["verified"]]
     print("\n".join(summary([entries[key] for key in wanted])))
     print(f"{path}: {len(to_do)} shapes measured, {len(wanted)} in all. Next: make tables.")
-    for row in wrong:
-        print(f"FAIL {bench.row_name(row)}: {sweep.results[row].get('error', 'wrong result')}")
-    return bench.HANG if sweep.hung else bench.WRONG if wrong else bench.OK
+    wrong = sweep.failures()
+    show_failures(wrong)
+    return exit_code(wrong, sweep.hung)
 
 
-def pick_again(options, today, contestants):
+def pick_again(options: Any, today: Today, contestants: Contestants) -> int:
     """Judges the file's shapes by today's model; keeps that if the kernels are the same."""
-    paths = [p for p in sorted(options.results.glob("*" + SWEEP)) if "-" not in p.name]
+    paths = store.own_files(options.results, SWEEP)
     if not paths:
         raise Problem(f"{options.results} has no file of a sweep; make sweep on a GPU writes one.")
     path = paths[0]
-    head, entries = read_entries(path)
-    os.environ.setdefault("MACHINE_SMS", str(head["sms"]))  # in case it is the PTX machine
+    document = read_entries(path)
+    os.environ.setdefault("MACHINE_SMS", str(document["sms"]))  # in case it is the PTX machine
+    entries = document.pop("shapes")
     known = [e for e in entries if e["configurations"].keys() <= contestants.variants.keys()]
     said = contestants.ask(today, map(key_of, known))
     for entry in known:
-        key = key_of(entry)
-        judge(entry, said[key])
-        print(f"{shape_name(key[0]) + '/' + key[1]:28} {verdict(entry)}")
+        shape, regime = key_of(entry)
+        judge(entry, said[shape, regime])
+        print(f"{shape_name(shape) + '/' + regime:28} {verdict(entry)}")
     print("\n".join(summary(known)))
     if all(map(contestants.still, entries)):
-        lines = [f" {json.dumps(k)}: {json.dumps(v)}," for k, v in head.items() if k != "shapes"]
-        write(path, lines, entries)
+        write(path, document, entries)
         print(f"{path}: picks of today's model. Next: make tables.")
     else:
         print(f"{path} stays as it is: kernels have changed since; make sweep measures them.")
-    return bench.OK
+    return OK
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+@command()
+def main() -> int:
+    parser = parser_of(__doc__)
     parser.add_argument("--shapes", default="", help="see above; default tuning,heldout")
     parser.add_argument("--regime", default="burst", help="burst (default) or sustained")
     parser.add_argument("--force", action="store_true", help="measure again what is there already")
@@ -343,18 +333,14 @@ def main():
     parser.add_argument("--results", type=Path, default=Path("docs/results"), metavar="DIR")
     parser.add_argument("--partial", type=Path, default=Path("build/sweep"), metavar="DIR")
     options = parser.parse_args()
-    try:
-        select(options.shapes)  # refuses what is no shape before anything runs
-        if options.regime not in bench.REGIMES:
-            raise Problem(f"--regime is '{options.regime}' but must be burst or sustained.")
-        variants = registry.parse(bench.ask(options.program, "--list"), stage_0=True)
-        hashes = bench.read_hashes(options.hashes, variants)
-        today = bench.Today(options.program, variants, hashes)
-        run = pick_again if options.picks else measure
-        return run(options, today, Contestants(variants, hashes))
-    except Problem as problem:
-        print(problem, file=sys.stderr)
-        return problem.code
+    select(options.shapes)  # refuses what is no shape before anything runs
+    if options.regime not in REGIMES:
+        raise Problem(f"--regime is '{options.regime}' but must be burst or sustained.")
+    variants = registry.read(options.program, stage_0=True)
+    hashes = registry.read_hashes(options.hashes, variants)
+    today = Today(options.program, variants, hashes)
+    run = pick_again if options.picks else measure
+    return run(options, today, Contestants(variants, hashes))
 
 
 if __name__ == "__main__":

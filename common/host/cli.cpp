@@ -32,48 +32,32 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
+// A JSON array with an object a line.
 void print_list() {
-  const char* const columns[] = {"stage",
-                                 "name",
-                                 "problem",
-                                 "variant",
-                                 "result",
-                                 "bm",
-                                 "bn",
-                                 "bk",
-                                 "depth",
-                                 "threads",
-                                 "smem_bytes",
-                                 "cluster_m",
-                                 "cluster_n",
-                                 "regs_dec",
-                                 "regs_inc",
-                                 "persistent",
-                                 "simt",
-                                 "kernel",
-                                 "configuration",
-                                 "chooses",
-                                 "workspace_bytes",
-                                 "what"};
-  print(join({std::begin(columns), std::end(columns)}, "\t") + "\n");
+  std::vector<std::string> lines;
   for (const Stage& stage : all_stages()) {
     for (const Variant& v : stage.variants) {
       const Kernel& k = v.kernel;
-      std::vector<std::string> cells = {std::to_string(stage.number), stage.stem,
-                                        stage.kind().name(), v.name};
-      for (const int number :
-           {int{v.result}, k.bm, k.bn, k.bk, k.depth, k.threads, k.smem_bytes, k.cluster_m,
-            k.cluster_n, k.regs_dec, k.regs_inc, int{v.rules().persistent}, int{k.simt}}) {
-        cells.push_back(std::to_string(number));
+      JsonObject line;
+      line.add("stage", stage.number).add("name", stage.stem);
+      line.add("problem", stage.kind().name()).add("variant", v.name).add("result", v.result);
+      line.add("bm", k.bm).add("bn", k.bn).add("bk", k.bk).add("depth", k.depth);
+      line.add("threads", k.threads).add("smem_bytes", k.smem_bytes);
+      line.add("cluster_m", k.cluster_m).add("cluster_n", k.cluster_n);
+      line.add("regs_dec", k.regs_dec).add("regs_inc", k.regs_inc);
+      line.add("persistent", v.rules().persistent).add("simt", k.simt);
+      if (v.chooses()) {
+        line.add_null("kernel");
+      } else {
+        line.add("kernel", kernel_name(k.function));
       }
-      cells.push_back(v.chooses() ? NONE : kernel_name(k.function));
-      cells.push_back(std::to_string(v.configuration));
-      cells.push_back(std::to_string(v.chooses()));
-      cells.push_back(std::to_string(std::max(k.workspace_bytes, v.chooser.workspace_bytes)));
-      cells.push_back(v.what);
-      print(join(cells, "\t") + "\n");
+      line.add("configuration", v.configuration).add("chooses", v.chooses());
+      line.add("workspace_bytes", std::max(k.workspace_bytes, v.chooser.workspace_bytes));
+      line.add("what", v.what);
+      lines.push_back("  " + line.line());
     }
   }
+  print("[\n" + join(lines, ",\n") + "\n]\n");
 }
 
 // Before anything runs: the limit on the grid, types and layout are all that options can get wrong for

@@ -30,7 +30,7 @@ const char USAGE[] =
     "  measures the ceilings of this GPU: by default all, in burst and then sustained\n"
     "  --check-only  runs each kernel on data whose result is known and times nothing; without a\n"
     "                GPU on the PTX machine\n"
-    "  --list        the names, one a line, with their groups, what they are and their kernels\n"
+    "  --list        every limit as JSON: name, group, data, what it is and its kernel\n"
     "  --places      on which SMs and GPCs the CTAs of a launch run, plain and in clusters\n"
     "  --env         only the first line of a measurement: the GPU and the versions\n"
     "One JSON line a ceiling on stdout, progress on stderr. Exit codes: 0 ok, 1 wrong result, 2\n"
@@ -191,11 +191,15 @@ int run(const std::string& program, const std::vector<std::string>& arguments) {
     return 0;
   }
   if (mode == Mode::list) {
+    std::vector<std::string> lines;
     for (const Entry& entry : entries) {
-      std::printf("%s\t%s\t%s\t%s\t%s\n", entry.name, to_string(entry.group),
-                  ladder::to_string(entry.data), entry.what,
-                  ladder::kernel_name(entry.kernel).c_str());
+      JsonObject line;
+      line.add("name", entry.name).add("group", to_string(entry.group));
+      line.add("data", ladder::to_string(entry.data)).add("what", entry.what);
+      line.add("kernel", ladder::kernel_name(entry.kernel));
+      lines.push_back("  " + line.line());
     }
+    std::printf("[\n%s\n]\n", ladder::join(lines, ",\n").c_str());
     return 0;
   }
   if (mode == Mode::places) {

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <sstream>
 #include <stdexcept>
@@ -43,6 +44,16 @@ std::vector<std::string> mnemonics(std::string line) {
   return found;
 }
 
+// The members of a JSON object that has neither objects nor arrays nor escapes in it.
+std::map<std::string, std::string> flat_object(const std::string& line) {
+  static const std::regex MEMBER(R"re("(\w+)": ?(?:"([^"]*)"|([^",}]+)))re");
+  std::map<std::string, std::string> members;
+  for (std::sregex_iterator at(line.begin(), line.end(), MEMBER), end; at != end; ++at) {
+    members[(*at)[1]] = (*at)[2].matched ? (*at)[2] : (*at)[3];
+  }
+  return members;
+}
+
 }  // namespace
 
 std::string read_file(const std::string& path) {
@@ -60,26 +71,22 @@ std::vector<Variant> list_variants() {
   std::array<char, 4096> chunk;
   while (const size_t n = fread(chunk.data(), 1, chunk.size(), pipe)) text.append(chunk.data(), n);
   if (pclose(pipe) != 0) throw std::runtime_error("build/ladder --list failed");
-  const std::vector<std::string> lines = split(text, '\n');
-  const std::vector<std::string> columns = split(lines.at(0), '\t');
   std::vector<Variant> variants;
-  for (size_t i = 1; i < lines.size(); ++i) {
-    const std::vector<std::string> cells = split(lines[i], '\t');
-    if (cells.size() != columns.size()) {
-      throw std::runtime_error("build/ladder --list: not as many cells as columns: " + lines[i]);
-    }
-    const auto cell = [&](const std::string& column) {
-      const auto at = std::find(columns.begin(), columns.end(), column);
-      if (at == columns.end()) throw std::runtime_error("build/ladder --list has no " + column);
-      return cells[static_cast<size_t>(at - columns.begin())];
+  for (const std::string& line : split(text, '\n')) {
+    const std::map<std::string, std::string> members = flat_object(line);
+    if (members.empty()) continue;  // a bracket of the array
+    const auto member = [&](const std::string& key) {
+      const auto found = members.find(key);
+      if (found == members.end()) throw std::runtime_error("build/ladder --list has no " + key);
+      return found->second;
     };
-    const auto number = [&](const std::string& column) { return std::stoi(cell(column)); };
-    variants.push_back({number("stage"), cell("name"), cell("variant"), cell("result") == "1",
-                        number("bm"), number("bn"), number("bk"), number("depth"),
-                        number("threads"), number("smem_bytes"), number("cluster_m"),
-                        number("cluster_n"), number("regs_dec"), number("regs_inc"),
-                        cell("persistent") == "1", cell("kernel"), cell("configuration") == "1",
-                        cell("chooses") == "1"});
+    const auto number = [&](const std::string& key) { return std::stoi(member(key)); };
+    const auto flag = [&](const std::string& key) { return member(key) == "true"; };
+    variants.push_back(
+        {number("stage"), member("name"), member("variant"), flag("result"), number("bm"),
+         number("bn"), number("bk"), number("depth"), number("threads"), number("smem_bytes"),
+         number("cluster_m"), number("cluster_n"), number("regs_dec"), number("regs_inc"),
+         flag("persistent"), member("kernel"), flag("configuration"), flag("chooses")});
   }
   std::erase_if(variants, [](const Variant& v) { return v.number == 0; });  // chooses among them
   if (variants.empty()) throw std::runtime_error("build/ladder --list names no variant");

@@ -7,7 +7,7 @@
 
 namespace codegen {
 
-// One line of `build/ladder --list`.
+// One object of `build/ladder --list`.
 struct Variant {
   int number;
   std::string stem, name;

@@ -15,7 +15,7 @@ import unittest
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
-from kernel_tools import find_tool  # noqa: E402
+from lib.tools import find_tool  # noqa: E402
 
 SECTION = re.compile(r"^\s*\.section\s+\.text\.([\w$]+)|^//-+ \.text\.(\S+) -+")
 LABEL = re.compile(r"^(\.L_x_\d+):")

@@ -10,7 +10,7 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
 sys.path[:0] = [HERE, os.path.join(ROOT, "scripts")]
-import registry  # noqa: E402
+from lib import registry  # noqa: E402
 from binaries import CUBIN, PTX, dynamic, fat_binaries, sections  # noqa: E402
 
 LADDER = os.path.join(ROOT, "build", "ladder")

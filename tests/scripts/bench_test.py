@@ -14,7 +14,8 @@ from unittest import mock
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "scripts"), str(Path(__file__).parent)]
 import bench  # noqa: E402
-import shape_lists  # noqa: E402
+from lib import cli, shape_lists, store  # noqa: E402
+from lib.rows import groups, parse_row, row_name, row_of, row_text, select  # noqa: E402
 from listing import listing  # noqa: E402
 
 # Rung 1: small, large*; rung 5: bn128, bn256*; rung 6: one*.
@@ -102,7 +103,7 @@ def variants(which=VARIANTS):
 
 
 def selected(rows, which=VARIANTS):
-    return [bench.row_name(row) for row in bench.select(rows, variants(which))]
+    return [row_name(row) for row in select(rows, variants(which))]
 
 
 class Select(unittest.TestCase):
@@ -135,18 +136,18 @@ class Select(unittest.TestCase):
         self.assertEqual(len(selected("6@heldout/burst")), 25)
 
     def test_arguments_of_a_rung_that_has_some(self):
-        rows = bench.select("6(type=fp16+layout=NT)@4096/burst,6@4096/burst", variants())
-        self.assertEqual([bench.row_name(row) for row in rows],
+        rows = select("6(type=fp16+layout=NT)@4096/burst,6@4096/burst", variants())
+        self.assertEqual([row_name(row) for row in rows],
                          ["6:one@4096/burst", "6:one(type=fp16+layout=NT)@4096/burst"])  # fmt: skip
-        self.assertEqual([bench.row_text(row) for row in rows],
+        self.assertEqual([row_text(row) for row in rows],
                          ["6 one 4096 4096 4096 burst",
                           "6 one 4096 4096 4096 burst type=fp16,layout=NT"])  # fmt: skip
         for row in rows:
-            self.assertEqual(bench.Bench.parse_row(bench.row_text(row)), row)
-            self.assertEqual(bench.row_of(row._asdict()), row)
-        self.assertEqual(len(bench.groups(rows)), 2)  # another problem, another cuBLASLt
+            self.assertEqual(parse_row(row_text(row)), row)
+            self.assertEqual(row_of(row._asdict()), row)
+        self.assertEqual(len(groups(rows)), 2)  # another problem, another cuBLASLt
         without = {key: value for key, value in rows[0]._asdict().items() if key != "args"}
-        self.assertEqual(bench.row_of(without), rows[0])  # a row from before there were any
+        self.assertEqual(row_of(without), rows[0])  # a row from before there were any
 
     def test_configurations_are_measured_only_where_they_are_named(self):
         many = VARIANTS + CHOOSING
@@ -202,15 +203,15 @@ class Select(unittest.TestCase):
             "5,,6": "RUNG[:VARIANT]",
             "5:": "RUNG[:VARIANT]",
         }.items():
-            with self.subTest(rows), self.assertRaises(bench.Problem) as raised:
+            with self.subTest(rows), self.assertRaises(cli.Problem) as raised:
                 selected(rows)
             self.assertIn(hint, str(raised.exception), rows)
-            self.assertEqual(raised.exception.code, bench.REFUSED)
+            self.assertEqual(raised.exception.code, cli.REFUSED)
 
     def test_time_left_grows_with_the_rows(self):
-        rows = bench.select("5", variants())
-        self.assertGreater(bench.expected_s(rows), bench.expected_s(rows[1:]))
-        self.assertEqual(bench.expected_s([]), 0)
+        rows = select("5", variants())
+        self.assertGreater(bench.Bench.expected_s(rows), bench.Bench.expected_s(rows[1:]))
+        self.assertEqual(bench.Bench.expected_s([]), 0)
 
     def test_the_default_run_of_forty_variants_takes_less_than_8_minutes(self):
         many = [
@@ -219,7 +220,7 @@ class Select(unittest.TestCase):
             for s in range(1, 12)
             for v in range(20 if s == 11 else 4)
         ]
-        self.assertLess(bench.expected_s(bench.select("", many)), 8 * 60)
+        self.assertLess(bench.Bench.expected_s(select("", many)), 8 * 60)
 
 
 class Run(unittest.TestCase):
@@ -236,7 +237,7 @@ class Run(unittest.TestCase):
     def register(self, which):
         variants = [
             {"stage": s, "variant": v, "result": r,
-             "kernel": "-" if v == "auto" or s == 0 else f"k_{s}_{v}",
+             "kernel": None if v == "auto" or s == 0 else f"k_{s}_{v}",
              "configuration": v in ("tall", "wide"), "chooses": v == "auto" or s == 0, "simt": s == 1}
             for s, v, r in which
         ]  # fmt: skip
@@ -267,7 +268,7 @@ class Run(unittest.TestCase):
         return json.loads((self.root / "results/h200.json").read_text())
 
     def published(self):
-        return {bench.row_name(bench.row_of(row)): row for row in self.document()["rows"]}
+        return {row_name(row_of(row)): row for row in self.document()["rows"]}
 
     def partial_lines(self):
         path = self.root / "partial/h200.partial.jsonl"
@@ -302,7 +303,7 @@ class Run(unittest.TestCase):
 
         with mock.patch.object(bench.Bench, "show_result", stop):
             code, out, _ = self.bench(rows="5@2048")
-        self.assertEqual(code, bench.STOPPED)
+        self.assertEqual(code, cli.STOPPED)
         self.assertIn("Stopped. 3 rows are kept", out)
         self.assertFalse((self.root / "results").exists())
         code, out, _ = self.bench(rows="5@2048")
@@ -420,7 +421,7 @@ class Run(unittest.TestCase):
     def test_a_wrong_result_has_no_number_and_exits_1(self):
         self.plan(wrong="5 bn128 2048 2048 2048 burst")
         code, out, _ = self.bench(rows="5@2048/burst")
-        self.assertEqual(code, bench.WRONG)
+        self.assertEqual(code, cli.WRONG)
         rows = self.published()
         self.assertFalse(rows["5:bn128@2048/burst"]["verified"])
         self.assertIsNone(rows["5:bn128@2048/burst"]["tflops"])
@@ -430,7 +431,7 @@ class Run(unittest.TestCase):
     def test_a_crash_costs_one_row(self):
         self.plan(crash="5 bn128 2048 2048 2048 burst")
         code, _, _ = self.bench(rows="5,6@2048/burst")
-        self.assertEqual(code, bench.WRONG)
+        self.assertEqual(code, cli.WRONG)
         rows = self.published()
         self.assertEqual(rows["5:bn128@2048/burst"]["error"], "an illegal address")
         self.assertEqual(rows["5:bn128@2048/burst"]["kernel_hash"], "hash 5 bn128")
@@ -439,7 +440,7 @@ class Run(unittest.TestCase):
     def test_a_hang_among_several_rows_is_found_and_the_rest_goes_on(self):
         self.plan(hang="5 bn256 2048 2048 2048 burst")
         code, out, _ = self.bench(rows="5,6@2048/burst")
-        self.assertEqual(code, bench.HANG)
+        self.assertEqual(code, cli.HANG)
         rows = self.published()
         self.assertIn("HANG", rows["5:bn256@2048/burst"]["error"])
         self.assertTrue(rows["5:bn128@2048/burst"]["verified"])
@@ -449,26 +450,26 @@ class Run(unittest.TestCase):
     def test_no_device_is_passed_on_with_its_sentence(self):
         self.plan(rc=3)
         code, _, err = self.bench()
-        self.assertEqual(code, bench.NO_DEVICE)
+        self.assertEqual(code, cli.NO_DEVICE)
         self.assertEqual(err, "No NVIDIA driver was found.\n")
 
     def test_what_is_not_built_is_said(self):
         self.program.unlink()
         code, _, err = self.bench()
-        self.assertEqual(code, bench.REFUSED)
+        self.assertEqual(code, cli.REFUSED)
         self.assertIn("make bench builds it", err)
 
     def test_a_kernel_without_a_hash_is_refused(self):
         del self.hashes["k_6_one"]
         code, _, err = self.bench()
-        self.assertEqual(code, bench.REFUSED)
+        self.assertEqual(code, cli.REFUSED)
         self.assertIn("k_6_one", err)
 
 
 class Names(unittest.TestCase):
     def test_the_file_is_named_after_the_gpu_without_a_dash(self):
-        self.assertEqual(bench.file_stem("NVIDIA H200"), "h200")
-        self.assertEqual(bench.file_stem("NVIDIA H100-80GB HBM3"), "h100_80gb_hbm3")
+        self.assertEqual(store.file_stem("NVIDIA H200"), "h200")
+        self.assertEqual(store.file_stem("NVIDIA H100-80GB HBM3"), "h100_80gb_hbm3")
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
-import best_tables  # noqa: E402
-import shape_lists  # noqa: E402
+from lib import cli, shape_lists  # noqa: E402
+from lib.tables import best  # noqa: E402
 
 
 class Results:
@@ -29,7 +29,7 @@ LONG_K = shape_lists.LISTS["long_k"]
 
 
 def lines(rows, name=None):
-    return best_tables.table(Results(rows), name)
+    return best.table(Results(rows), name)
 
 
 def line(rows, begin, name=None):
@@ -74,8 +74,8 @@ class Summary(unittest.TestCase):
 
     def test_other_rungs_and_problems_are_not_shown(self):
         for other in ({"stage": 11}, {"problem": "fp16"}):
-            self.assertEqual(lines([row(DECODE[0], 1.0, **other)]), [best_tables.NOT_MEASURED])
-        self.assertEqual(best_tables.table(None, None), [best_tables.NOT_MEASURED])
+            self.assertEqual(lines([row(DECODE[0], 1.0, **other)]), best.NOT_MEASURED)
+        self.assertEqual(best.table(None, None), best.NOT_MEASURED)
 
 
 class Shapes(unittest.TestCase):
@@ -112,7 +112,7 @@ class Shapes(unittest.TestCase):
         self.assertIn("Sustained, with a workspace", lines(self.ROWS, "sustained")[-1])
 
     def test_another_name_is_refused(self):
-        with self.assertRaises(ValueError) as raised:
+        with self.assertRaises(cli.Problem) as raised:
             lines(self.ROWS, "bursts")
         self.assertIn("best burst", str(raised.exception))
 

@@ -14,6 +14,9 @@ from unittest import mock
 sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "scripts"), str(Path(__file__).parent)]
 import check_docs  # noqa: E402
 import tables  # noqa: E402
+from lib import published  # noqa: E402
+from lib.tools import toolkit  # noqa: E402
+from lib.results import COUNTER_KEYS, ENERGY_HEAD_KEYS  # noqa: E402
 from listing import listing  # noqa: E402
 
 CHECKS = len(check_docs.CHECKS)
@@ -351,7 +354,7 @@ class Hashes(Project):
         super().setUp()
         self.results(RESULTS)
         self.built("abcd")
-        self.version = mock.patch.object(check_docs, "toolkit", lambda: "13.0")
+        self.version = mock.patch.object(published, "toolkit", lambda: "13.0")
         self.version.start()
         self.addCleanup(mock.patch.stopall)
 
@@ -366,7 +369,7 @@ class Hashes(Project):
 
     def listed(self, chooses=False):
         variants = [
-            {"stage": 1, "variant": "a", "result": 1, "kernel": "-" if chooses else "kernel_name",
+            {"stage": 1, "variant": "a", "result": 1, "kernel": None if chooses else "kernel_name",
              "chooses": chooses},
             {"stage": 1, "variant": "wide", "kernel": "wide_kernel", "configuration": 1},
         ]  # fmt: skip
@@ -384,7 +387,7 @@ class Hashes(Project):
         self.fails("h200.traces.json: rung 1, a: the kernel has changed since it was recorded")
         row["kernel_hash"] = "abcd"
         self.write("docs/results/h200.traces.json", json.dumps({"rows": [row]}))
-        self.assertEqual(list(check_docs.check_hashes(self.root)), [])
+        self.assertEqual(list(published.check_hashes(self.root)), [])
 
     def test_changed_kernel(self):
         self.built("ffff")
@@ -399,7 +402,7 @@ class Hashes(Project):
     def test_counters_are_of_the_same_kernel(self):
         of_row = ("stage", "name", "variant", "result", "m", "n", "k")
         counted = {key: RESULTS["rows"][0][key] for key in of_row}
-        counted.update(dict.fromkeys(tables.COUNTER_KEYS, 1), kernel_hash="abcd")
+        counted.update(dict.fromkeys(COUNTER_KEYS, 1), kernel_hash="abcd")
         document = {**RESULTS, "rows": [counted]}
         self.results(document, "gpu.counters.json")
         self.assertEqual(self.run_checks()[0], 0)
@@ -409,7 +412,7 @@ class Hashes(Project):
     def test_energy_is_of_the_same_kernel(self):
         row = {"experiment": "raster", "label": "1:a", "chip": "whole", "stage": 1, "variant": "a",
                "verified": True, "kernel": "kernel_name", "kernel_hash": "abcd"}  # fmt: skip
-        document = {**RESULTS, **dict.fromkeys(tables.energy_tables.HEAD_KEYS, 1)}
+        document = {**RESULTS, **dict.fromkeys(ENERGY_HEAD_KEYS, 1)}
         document.update(toolkit=RESULTS["toolkit"], rows=[row])
         self.results(document, "gpu.energy.json")
         self.assertEqual(self.run_checks()[0], 0)
@@ -474,10 +477,10 @@ class Hashes(Project):
         self.write("home/bin/nvcc", "#!/bin/sh\necho 'Cuda tools, release 13.0, V13.0.88'\n")
         (self.root / "home/bin/nvcc").chmod(stat.S_IRWXU)
         with mock.patch.dict("os.environ", {"CUDA_HOME": str(self.root / "home")}):
-            self.assertEqual(check_docs.toolkit(), "13.0.88")
+            self.assertEqual(toolkit(), "13.0.88")
 
     def test_another_toolkit_or_no_build_is_skipped_visibly(self):
-        with mock.patch.object(check_docs, "toolkit", lambda: "12.9"):
+        with mock.patch.object(published, "toolkit", lambda: "12.9"):
             code, printed = self.run_checks()
         self.assertEqual(code, 0)
         self.assertIn("SKIPPED published kernels are unchanged: nvcc here is 12.9", printed)

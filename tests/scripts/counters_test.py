@@ -13,8 +13,8 @@ from pathlib import Path
 from unittest import mock
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "scripts"), str(Path(__file__).parent)]
-import bench  # noqa: E402
 import counters  # noqa: E402
+from lib import cli  # noqa: E402
 from listing import listing  # noqa: E402
 
 # Rung 1: large*; rung 5: bn128, bn256*; rung 6: one*.
@@ -125,7 +125,7 @@ class Select(unittest.TestCase):
             "5,,6": "RUNG[:VARIANT]",
             "5@big": "MxNxK",
         }.items():
-            with self.subTest(rows), self.assertRaises(bench.Problem) as raised:
+            with self.subTest(rows), self.assertRaises(cli.Problem) as raised:
                 selected(rows)
             self.assertIn(hint, str(raised.exception))
 
@@ -211,7 +211,7 @@ class Run(unittest.TestCase):
         self.assertIn("left", out)
 
     def test_a_chooser_is_counted_in_the_kernel_that_it_chooses(self):
-        self.register({"stage": 11, "variant": "auto", "result": 1, "kernel": "-", "chooses": 1})
+        self.register({"stage": 11, "variant": "auto", "result": 1, "kernel": None, "chooses": 1})
         for kernel, runs in (("k_6_one", 1), ("k_6_one", 0), ("k_5_bn256", 1)):
             choice = {"configuration": kernel[4:], "kernel": kernel}
             self.write("choice.json", json.dumps(choice))
@@ -262,7 +262,7 @@ class Run(unittest.TestCase):
     def test_a_row_that_fails_is_named_and_the_rest_is_kept(self):
         self.plan(fail="bn128", short="one")
         code, out, _ = self.count()
-        self.assertEqual(code, bench.WRONG)
+        self.assertEqual(code, cli.WRONG)
         self.assertEqual(list(self.counted()), ["1:large@2048", "5:bn256@8192"])
         self.assertIn(
             "FAIL 5:bn128@8192: ==ERROR== ERR_NVGPUCTRPERM - no permission for counters.\n", out
@@ -279,7 +279,7 @@ class Run(unittest.TestCase):
         ):
             self.plan(print={old: new})
             code, out, _ = self.count("6")
-            self.assertEqual(code, bench.WRONG)
+            self.assertEqual(code, cli.WRONG)
             self.assertIn(why, out)
             self.assertFalse((self.root / "results").exists())
 
@@ -293,24 +293,24 @@ class Run(unittest.TestCase):
 
         with mock.patch.object(counters, "count", stop):
             code, out, _ = self.count()
-        self.assertEqual(code, bench.STOPPED)
+        self.assertEqual(code, cli.STOPPED)
         self.assertIn("Stopped.", out)
         self.assertEqual(list(self.counted()), ["1:large@2048", "5:bn128@8192"])
 
     def test_no_ncu_and_no_gpu_are_one_sentence_each(self):
         (self.root / "env.json").unlink()
         code, _, err = self.count()
-        self.assertEqual((code, err), (bench.NO_DEVICE, "No driver.\n"))
+        self.assertEqual((code, err), (cli.NO_DEVICE, "No driver.\n"))
         (self.root / "tools/ncu").unlink()
         code, _, err = self.count()
-        self.assertEqual(code, bench.REFUSED)
+        self.assertEqual(code, cli.REFUSED)
         self.assertTrue(err.startswith("ncu is neither on PATH nor in CUDA_HOME nor from pip: "), err)
         self.assertEqual(err.count("\n"), 1)
 
     def test_a_file_that_is_none_is_refused_not_replaced(self):
         path = self.write("results/h200.counters.json", "{")
         code, _, err = self.count()
-        self.assertEqual(code, bench.REFUSED)
+        self.assertEqual(code, cli.REFUSED)
         self.assertIn("is not a file of counters", err)
         self.assertEqual(path.read_text(), "{")
 

@@ -13,9 +13,8 @@ from pathlib import Path
 from unittest import mock
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "scripts"), str(Path(__file__).parent)]
-import bench  # noqa: E402
 import energy  # noqa: E402
-import registry  # noqa: E402
+from lib import cli, registry  # noqa: E402
 from listing import listing  # noqa: E402
 
 # (rung, variant, result, persistent, configuration, chooses)
@@ -112,15 +111,15 @@ class Select(unittest.TestCase):
 
     def test_what_is_none_is_refused(self):
         for text, hint in {"rasters": "did you mean raster?", "epilogue": "not here"}.items():
-            with self.subTest(text), self.assertRaises(bench.Problem) as raised:
+            with self.subTest(text), self.assertRaises(cli.Problem) as raised:
                 self.labels(text)
             self.assertIn(hint, str(raised.exception))
-            self.assertEqual(raised.exception.code, bench.REFUSED)
+            self.assertEqual(raised.exception.code, cli.REFUSED)
 
     def test_rounds(self):
         self.assertEqual(energy.parse_rounds("2"), 2)
         for text in ("0", "-1", "x", ""):
-            with self.subTest(text), self.assertRaises(bench.Problem) as raised:
+            with self.subTest(text), self.assertRaises(cli.Problem) as raised:
                 energy.parse_rounds(text)
             self.assertIn(f"'{text}'", str(raised.exception))
 
@@ -249,7 +248,7 @@ class Run(unittest.TestCase):
 
         with mock.patch.object(energy.Run, "show", stop):
             code, out, _ = self.energy()
-        self.assertEqual(code, bench.STOPPED)
+        self.assertEqual(code, cli.STOPPED)
         self.assertIn("Stopped. 3 readings are kept", out)
         with (self.root / "partial/h200.partial.jsonl").open("a") as file:
             file.write('{"env": {"gp')
@@ -296,24 +295,24 @@ class Run(unittest.TestCase):
         return rows["raster", "7:group16", "whole"]["error"]
 
     def test_a_wrong_result_has_no_number(self):
-        self.assertEqual(self.failing("wrong", bench.WRONG), "3 wrong")
+        self.assertEqual(self.failing("wrong", cli.WRONG), "3 wrong")
 
     def test_a_crash_costs_one_contestant(self):
-        self.assertEqual(self.failing("crash", bench.WRONG), "an illegal address")
+        self.assertEqual(self.failing("crash", cli.WRONG), "an illegal address")
 
     def test_a_hang_costs_one_contestant_and_is_the_exit_code(self):
-        self.assertIn("HANG", self.failing("hang", bench.HANG))
+        self.assertIn("HANG", self.failing("hang", cli.HANG))
 
     def test_no_counter_is_passed_on_with_its_sentence(self):
         self.plan(rc=3)
         code, _, err = self.energy()
-        self.assertEqual(code, bench.NO_DEVICE)
+        self.assertEqual(code, cli.NO_DEVICE)
         self.assertEqual(err, "No counter of joules.\n")
 
     def test_what_is_not_built_is_said(self):
         self.program.unlink()
         code, _, err = self.energy()
-        self.assertEqual(code, bench.REFUSED)
+        self.assertEqual(code, cli.REFUSED)
         self.assertIn("builds it", err)
 
 

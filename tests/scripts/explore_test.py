@@ -8,6 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 import explore  # noqa: E402
+from lib.cli import Problem  # noqa: E402
 
 
 def said(*words):
@@ -78,7 +79,7 @@ class Explore(unittest.TestCase):
             ("WHAT=raster", "CLUSTER=2x2", "CTAS=3"): "a cluster of 2x2 has 4; the fewest is CTAS=4",
             ("WHAT=multicast", "BN=72"): "multiples of 8; try BM=128 BN=256",
         }.items():  # fmt: skip
-            with self.assertRaises(explore.Refused, msg=words) as refused:
+            with self.assertRaises(Problem, msg=words) as refused:
                 explore.explore(words)
             self.assertIn(sentence, str(refused.exception))
 

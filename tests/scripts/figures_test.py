@@ -9,6 +9,8 @@ from unittest import mock
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 import figures  # noqa: E402
+from lib.cli import Problem  # noqa: E402
+from lib.maps import fields  # noqa: E402
 
 MAPS = ROOT / "build/maps"
 BUILT = MAPS.exists() and (ROOT / "build/ladder").exists()
@@ -28,13 +30,13 @@ class Maps(unittest.TestCase):
 
     def test_descriptors_say_what_the_isa_s_bits_mean(self):
         said = self.map("operand", major="K", span=128, mn=128, bk=64, start=0x8400)
-        first = figures.fields(said["steps"][0]["bits"])
+        first = fields(said["steps"][0]["bits"])
         self.assertEqual(first, {"start": 0x8400, "lbo": 0, "sbo": 1024, "base": 0, "swizzle": 1})
         self.assertEqual(
-            [figures.fields(s["bits"])["start"] - 0x8400 for s in said["steps"]], [0, 32, 64, 96]
+            [fields(s["bits"])["start"] - 0x8400 for s in said["steps"]], [0, 32, 64, 96]
         )
         said = self.map("operand", major="MN", span=64, mn=128, bk=64, start=1024)
-        first, second = (figures.fields(said["steps"][i]["bits"]) for i in (0, 1))
+        first, second = (fields(said["steps"][i]["bits"]) for i in (0, 1))
         self.assertEqual((first["lbo"], first["sbo"], first["swizzle"]), (64 * 64, 512, 2))
         self.assertEqual(second["start"] - first["start"], 16 * 64)
 
@@ -128,7 +130,7 @@ class Figures(unittest.TestCase):
         self.assertEqual(self.code.barriers(8), {"full": 1, "empty": 16})
         with mock.patch.object(self.code, "barriers", lambda number: {"full": 1, "other": 2}):
             with self.assertRaisesRegex(
-                figures.Problem, "rung 6 has the barriers full, other; the figure"
+                Problem, "rung 6 has the barriers full, other; the figure"
             ):
                 figures.barriers_06(self.code)
 

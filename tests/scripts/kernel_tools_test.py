@@ -11,7 +11,7 @@ from unittest import mock
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 sys.path[:0] = [str(SCRIPTS), str(Path(__file__).parent)]
-import kernel_tools  # noqa: E402
+from lib import tools  # noqa: E402
 from listing import listing  # noqa: E402
 
 LISTING = listing([
@@ -40,7 +40,7 @@ class Tools(unittest.TestCase):
         tool = self.root / "nvidia/cu13/bin/nvdisasm"
         tool.parent.mkdir(parents=True)
         tool.write_text("#!/bin/sh\n", encoding="utf-8")
-        asked = "import kernel_tools; print(kernel_tools.find_tool('nvdisasm'))"
+        asked = "from lib import tools; print(tools.find_tool('nvdisasm'))"
         found = {}
         for mode in (0o644, 0o755):
             tool.chmod(mode)
@@ -86,7 +86,7 @@ class Tools(unittest.TestCase):
     def test_a_missing_tool_is_named_with_where_to_get_it(self):
         for verb, tool in (("sass", "nvdisasm"), ("ncu", "ncu"), ("sanitize", "compute-sanitizer")):
             with mock.patch.dict(os.environ, {"PATH": "", "CUDA_HOME": ""}):
-                if kernel_tools.find_tool(tool):
+                if tools.find_tool(tool):
                     self.skipTest(f"{tool} is here")
             ended = self.run_tool(verb, self.program, "x.cubin")
             self.assertEqual(ended.returncode, 2)

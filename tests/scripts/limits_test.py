@@ -17,18 +17,17 @@ from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts"), str(Path(__file__).parent)]
-import bench  # noqa: E402
-import check_docs  # noqa: E402
 import limits  # noqa: E402
-import limits_tables  # noqa: E402
-from limits import Row  # noqa: E402
+from lib.tables.limits import ROW_KEYS  # noqa: E402
+from lib import cli  # noqa: E402
+from lib.tools import toolkit  # noqa: E402
 from listing import listing  # noqa: E402
 
-LIST = (
-    "wide\ttensor\tnormal\ta wide one\tk_wide\nnarrow\ttensor\tnormal\ta narrow one\tk_narrow\n"
-    "ram\tdram\tnormal\tx\tk_ram\n"
-)
-ENTRIES = limits.parse_list(LIST)
+ENTRIES = [
+    {"name": "wide", "group": "tensor", "data": "normal", "what": "a wide one", "kernel": "k_wide"},
+    {"name": "narrow", "group": "tensor", "data": "normal", "what": "a narrow one", "kernel": "k_narrow"},
+    {"name": "ram", "group": "dram", "data": "normal", "what": "x", "kernel": "k_ram"},
+]
 ENV = {"gpu": "NVIDIA H200", "driver": "1.2", "toolkit": "13.0.88", "sms": 132, "l2_bytes": 62914560}
 
 # Obeys plan.json: {"hang"/"crash"/"wrong": row text, "rc": exit code of a measurement}. Appends the
@@ -72,7 +71,7 @@ KERNEL = ".visible .entry k_{0}()\n{{\n  {1}\n}}\n"
 # The variant `one`; a chooser, which has no tile of its own; and a configuration.
 LADDER_LIST = listing([
     {"stage": 5, "variant": "one", "result": 1, "cluster_m": 2, "kernel": "k_one"},
-    {"stage": 6, "variant": "auto", "result": 1, "kernel": "-", "chooses": 1},
+    {"stage": 6, "variant": "auto", "result": 1, "kernel": None, "chooses": 1},
     {"stage": 6, "variant": "small", "bm": 64, "bn": 32, "cluster_n": 2, "kernel": "k_one",
      "configuration": 1},
 ])  # fmt: skip
@@ -100,7 +99,7 @@ class Select(unittest.TestCase):
             "ram/brst": "the regime 'brst' of 'ram/brst' must be burst or sustained; did you mean burst?",
             "ram,": "there is no limit ''",
         }.items():
-            with self.assertRaises(bench.Problem) as refused:
+            with self.assertRaises(cli.Problem) as refused:
                 limits.select(rows, ENTRIES)
             self.assertIn(said, str(refused.exception))
             self.assertEqual(refused.exception.code, 2)
@@ -128,7 +127,7 @@ class Run(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.here = Path(folder.name)
-        (self.here / "list.txt").write_text(LIST)
+        (self.here / "list.txt").write_text(json.dumps(ENTRIES))
         for name in ("ptx", "stages", "results"):
             (self.here / name).mkdir()
         for name in ("wide", "narrow", "ram"):
@@ -149,7 +148,7 @@ class Run(unittest.TestCase):
     def stage(self, body):
         ptx = KERNEL.format("one", body)
         (self.here / "stages/05_rung.ptx").write_text(ptx)
-        hashes = limits.kernel_hashes.kernel_hashes(ptx)
+        hashes = limits.kernel_hashes(ptx)
         (self.here / "stages/hashes.json").write_text(json.dumps(hashes))
 
     def plan(self, **plan):
@@ -192,7 +191,7 @@ class Run(unittest.TestCase):
         self.assertEqual(tile["instruction"], "wgmma n256")
         self.assertIn("[6/6] ram/sustained", printed)
         self.assertIn("about 0:00 left", printed)
-        self.assertFalse((self.here / "partial/h200.jsonl").exists())
+        self.assertFalse((self.here / "partial/h200.partial.jsonl").exists())
 
     def test_a_selection_keeps_the_other_rows(self):
         self.main()
@@ -256,7 +255,7 @@ class Run(unittest.TestCase):
         self.assertEqual(code, 130)
         self.assertIn("Stopped. 2 rows are kept", printed)
         self.assertFalse((self.here / "results/h200.limits.json").exists())
-        with (self.here / "partial/h200.jsonl").open("a") as file:
+        with (self.here / "partial/h200.partial.jsonl").open("a") as file:
             file.write('{"key": {"gp')  # a line that was cut off
         self.given()
         code, printed = self.main()
@@ -285,7 +284,7 @@ class Run(unittest.TestCase):
             self.assertIsNone(values.pop("narrow/burst"))
             self.assertEqual(set(values.values()), {800.0})
             wrong = [row for row in self.published()["limits"] if not row["verified"]]
-            self.assertTrue(set(limits_tables.ROW_KEYS) <= set(wrong[0]))  # make tables reads it
+            self.assertTrue(set(ROW_KEYS) <= set(wrong[0]))  # make tables reads it
 
     def test_no_device_is_3_in_the_program_s_words(self):
         self.plan(rc=3)
@@ -322,7 +321,7 @@ class Program(unittest.TestCase):
 
     @unittest.skipUnless((ROOT / "build/machine").exists(), "the PTX machine is not built")
     def test_every_kernel_is_right_and_clean_on_the_machine(self):
-        names = [entry["name"] for entry in limits.parse_list(self.run_limits("--list").stdout)]
+        names = [entry["name"] for entry in json.loads(self.run_limits("--list").stdout)]
         self.assertGreater(len(names), 20)
         for policy in ("eager", "lazy", "random"):
             ended = self.run_limits("--check-only", LADDER_DEVICE="machine", MACHINE_POLICY=policy)
@@ -365,10 +364,10 @@ class Published(unittest.TestCase):
             self.skipTest("docs/results has no limits, or build/limits or build/ladder is not built")
         for path in paths:
             document = limits.read_file(path)
-            if document["toolkit"] != check_docs.toolkit():
+            if document["toolkit"] != toolkit():
                 self.skipTest(f"nvcc here is not {document['toolkit']}, which {path.name} is from")
             listed = subprocess.run([built[0], "--list"], stdout=subprocess.PIPE, text=True, check=True)
-            entries = limits.parse_list(listed.stdout)
+            entries = json.loads(listed.stdout)
             hashes = limits.hashes_of(entries, ROOT / "build/obj/common/limits")
             others = [row for row in document["limits"] if not limits.holds(row, hashes)]
             self.assertEqual([limits.row_text(limits.row_of(row)) for row in others], [],

@@ -6,7 +6,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
-import list_tables  # noqa: E402
+from lib.tables import lists  # noqa: E402
 
 
 def row(m, n, k, ratio, **more):
@@ -22,12 +22,12 @@ def results(*rows):
 
 class Tables(unittest.TestCase):
     def test_nothing_measured(self):
-        for table in (list_tables.table, list_tables.means_table):
+        for table in (lists.table, lists.means_table):
             self.assertIn("ROWS=14:result@tuning", table(None, 14)[0])
             self.assertIn("ROWS=15:result@tuning", table(results(row(64, 64, 128, 1.0)), 15)[0])
 
     def test_a_line_a_shape(self):
-        lines = list_tables.table(
+        lines = lists.table(
             results(
                 row(4096, 4096, 4096, 1.25, args="type=s8"),
                 row(64, 576, 7168, 1.5),
@@ -46,7 +46,7 @@ class Tables(unittest.TestCase):
         self.assertIn("| type=s8 | e4m3_64x16 | 1,374.4 |", lines[5])  # 2 * 4096^3 / 100 TFLOPS
 
     def test_means_by_rows_of_d(self):
-        lines = list_tables.means_table(
+        lines = lists.means_table(
             results(
                 row(1024, 64, 2048, 2.0),
                 row(4096, 64, 4096, 0.5),

@@ -12,7 +12,8 @@ from unittest import mock
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 import mutations  # noqa: E402
-import rewrite_ptx  # noqa: E402
+from lib.cli import Problem  # noqa: E402
+from lib.ptx import Module, load_module  # noqa: E402
 from mutations import MUTATIONS, Ended  # noqa: E402
 
 # The classes of the list; some have several mutations.
@@ -43,11 +44,11 @@ class Table(unittest.TestCase):
             if not path.exists():
                 self.skipTest(f"{path} is not built: run make")
             if path not in modules:
-                modules[path] = rewrite_ptx.load(path)
+                modules[path] = load_module(path)
             module = modules[path]
             module.edits.clear()
             each.apply(module)
-            rewritten = rewrite_ptx.Module(module.rewritten())
+            rewritten = Module(module.rewritten())
             self.assertNotEqual(rewritten.text, module.text, each.name)
             self.assertEqual(rewritten.names, module.names, each.name)
             each.subject.find_kernel(rewritten)
@@ -79,11 +80,11 @@ class Table(unittest.TestCase):
             self.assertEqual(page.count(f"| `{each.name}` |"), 1, each.name)
 
     def test_a_page_without_a_place_for_the_table_is_refused(self):
-        with self.assertRaisesRegex(rewrite_ptx.Problem, "needs one line <!-- failures -->"):
+        with self.assertRaisesRegex(Problem, "needs one line <!-- failures -->"):
             mutations.page_with_tables("# Failures\n")
 
     def test_an_unknown_name_gets_the_list(self):
-        with self.assertRaisesRegex(rewrite_ptx.Problem, "is called bogus; there are\n  init-fence"):
+        with self.assertRaisesRegex(Problem, "is called bogus; there are\n  init-fence"):
             mutations.find_mutation("bogus")
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
-import registry  # noqa: E402
-import rewrite_ptx  # noqa: E402
-from kernel_tools import find_tool  # noqa: E402
-from rewrite_ptx import Module, Problem  # noqa: E402
+from lib import registry  # noqa: E402
+from lib import replace, stamps  # noqa: E402
+from lib.cli import Problem  # noqa: E402
+from lib.ptx import Module, load_module  # noqa: E402
+from lib.tools import find_tool  # noqa: E402
 
 STAGE = """first line
   wait(bar);  // until it is full
@@ -143,7 +144,7 @@ class Reading(unittest.TestCase):
         texts = []
         for seed in (1, 2):
             module = Module(self.module.text)
-            self.assertEqual(rewrite_ptx.add_sleeps(module.kernel("k_one"), seed), 2)
+            self.assertEqual(stamps.add_sleeps(module.kernel("k_one"), seed), 2)
             texts.append(module.rewritten())
         different = [a for a, b in zip(*(t.splitlines() for t in texts)) if a != b]
         self.assertEqual(len(different), 1)
@@ -152,7 +153,7 @@ class Reading(unittest.TestCase):
 
     def test_stamps_come_with_a_list_of_what_they_are(self):
         module = self.module
-        self.assertEqual(rewrite_ptx.add_stamps(module, [module.kernel("k_one")], 8), 3)
+        self.assertEqual(stamps.add_stamps(module, [module.kernel("k_one")], 8), 3)
         text = module.rewritten()
         sites = [line.split("|") for line in text.splitlines() if "trace site: " in line]
         self.assertEqual([site[2] for site in sites], ["wait end", "bar end", "epilogue end"])
@@ -164,10 +165,10 @@ class Reading(unittest.TestCase):
 
     def test_in_front_of_wgmma_a_stamp_only_reads_the_clock(self):
         module = self.module
-        rewrite_ptx.add_stamps(module, [module.kernel("k_one")])
+        stamps.add_stamps(module, [module.kernel("k_one")])
         text = module.rewritten()
         held = text[text.index("mbarrier.try_wait"):text.index("selp.u32 %r4")]
-        site = 1 << rewrite_ptx.TRACE_ARGUMENT_BITS
+        site = 1 << stamps.TRACE_ARGUMENT_BITS
         self.assertIn(f"mov.u32 trace_x, %r2; add.u32 trace_x, trace_x, {site} + 8;", held)
         self.assertIn("@p mov.u32 %trace_c1, %clock;", held)
         self.assertNotIn("st.global", held)
@@ -178,7 +179,7 @@ class Reading(unittest.TestCase):
 
     def test_a_kernel_without_wgmma_has_stamps_at_beginnings_too(self):
         module = Module(self.module.text.replace("wgmma.commit_group.sync.aligned", "bar.sync 1"))
-        rewrite_ptx.add_stamps(module, [module.kernel("k_one")])
+        stamps.add_stamps(module, [module.kernel("k_one")])
         sites = [line.split("|") for line in module.rewritten().splitlines() if "trace site: " in line]
         self.assertEqual([site[2] for site in sites], [
             "wait begin", "wait end", "bar begin", "bar end", "bar begin", "bar end", "epilogue begin",
@@ -187,16 +188,16 @@ class Reading(unittest.TestCase):
 
     def test_what_control_can_come_to_wgmma_from(self):
         kernel = self.kernel
-        found = rewrite_ptx.reaches(kernel, kernel.find("wgmma.commit_group*"))
+        found = stamps.reaches(kernel, kernel.find("wgmma.commit_group*"))
         self.assertEqual([i.opcode.split(".")[0] for i in found], ["mov", "mbarrier", "selp", "bra"])
-        self.assertEqual(len(rewrite_ptx.reaches(kernel, kernel.find("ret"))), 9)
+        self.assertEqual(len(stamps.reaches(kernel, kernel.find("ret"))), 9)
 
 
 @unittest.skipUnless(rungs(), "no PTX in build/ptx: run make")
 class Rungs(unittest.TestCase):
     def test_every_rung_is_read_and_every_instruction_has_a_place(self):
         for path in rungs():
-            module = rewrite_ptx.load(path)
+            module = load_module(path)
             for name in module.names:
                 kernel = module.kernel(name)
                 self.assertGreater(len(kernel.instructions), 20, name)
@@ -207,16 +208,16 @@ class Rungs(unittest.TestCase):
         tool = find_tool("ptxas")
         with tempfile.TemporaryDirectory() as folder:
             for path in rungs():
-                stamped = rewrite_ptx.load(path)
+                stamped = load_module(path)
                 kernel = stamped.kernel(stamped.names[0])
-                self.assertGreaterEqual(rewrite_ptx.add_stamps(stamped, [kernel]), 4, path)
+                self.assertGreaterEqual(stamps.add_stamps(stamped, [kernel]), 4, path)
                 both = Module(stamped.rewritten())
                 kernel = both.kernel(stamped.names[0])
-                self.assertGreaterEqual(rewrite_ptx.add_sleeps(kernel, 1), 2, path)
+                self.assertGreaterEqual(stamps.add_sleeps(kernel, 1), 2, path)
                 if tool and path.name.startswith("08"):
                     out = os.path.join(folder, "out.ptx")
                     Path(out).write_text(both.rewritten(), encoding="utf-8")
-                    said = rewrite_ptx.assemble(out, os.path.join(folder, "out.cubin"))
+                    said = replace.assemble(out, os.path.join(folder, "out.cubin"))
                     self.assertNotIn("C75", said)
 
     @unittest.skipUnless(
@@ -230,12 +231,12 @@ class Rungs(unittest.TestCase):
                 if not program.exists() or path.name[:2] > "10":  # then a rung chooses
                     continue
                 row = next(r for r in registry.read(program) if r["result"])
-                module = rewrite_ptx.load(path)
-                rewrite_ptx.add_stamps(module, [module.kernel(row["kernel"])])
+                module = load_module(path)
+                stamps.add_stamps(module, [module.kernel(row["kernel"])])
                 stamped = os.path.join(folder, path.name)
                 Path(stamped).write_text(module.rewritten(), encoding="utf-8")
                 options = [f"--variant={row['variant']}", "--m=256", "--n=512", "--k=192", "--check"]
-                command, more = rewrite_ptx.machine_run([str(program), *options], stamped)
+                command, more = replace.machine_run([str(program), *options], stamped)
                 ended = subprocess.run(
                     command, env={**environment, **more}, capture_output=True, text=True, check=False
                 )

@@ -7,7 +7,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
-import shape_lists  # noqa: E402
+from lib import shape_lists  # noqa: E402
 
 # Of the 60 shapes. Results are compared over years: a list that changes is another list.
 DIGEST = "70ef46862d631824a88811a52a7bbb0e70495fb596c30993e952006436c62333"

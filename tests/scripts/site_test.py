@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 import check_docs  # noqa: E402
+from lib.markdown import prose, slug  # noqa: E402
 import site_pages  # noqa: E402
 
 README = """# A project
@@ -79,13 +80,13 @@ class Source(unittest.TestCase):
         (self.root / "README.md").write_text("[x](docs/none.md)\n")
         with self.assertRaises(site_pages.Problem) as caught:
             site_pages.write_source(self.root, self.out)
-        self.assertEqual(str(caught.exception), "README.md: docs/none.md does not exist")
+        self.assertEqual(str(caught.exception), "README.md: docs/none.md does not exist.")
 
     def test_anchors_are_those_that_the_checks_know(self):
         for path in sorted((ROOT / "docs").glob("*.md")):
             text = path.read_text(encoding="utf-8")
-            heads = [line for _, line in check_docs.prose(text) if line.startswith("#")]
-            mine = {site_pages.slug(line.lstrip("#")) for line in heads}
+            heads = [line for _, line in prose(text) if line.startswith("#")]
+            mine = {slug(line.lstrip("#")) for line in heads}
             self.assertEqual(mine, check_docs.slugs(text))
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
-import sums_tables  # noqa: E402
+from lib import cli  # noqa: E402
+from lib.tables import sums  # noqa: E402
 
 
 def row(k, every, rms):
@@ -21,24 +22,24 @@ class Table(unittest.TestCase):
                 "rows": [row(1024, 0, 0.0005), row(128, 0, 0.0001), row(1024, 128, 0.0001)]}  # fmt: skip
 
     def test_rows_by_k_and_what_was_not_measured_is_a_dash(self):
-        lines = sums_tables.table(self.DOCUMENT)
+        lines = sums.table(self.DOCUMENT)
         self.assertIn("promotion none", lines[0])
         self.assertEqual(lines[2], "| 128 | 0.01 %, 0.1 % | – | – | 0.06 |")
         self.assertEqual(lines[3], "| 1,024 | 0.05 %, 0.5 % | 0.01 %, 0.1 % | – | 0.30 |")
         self.assertIn("64 x 2048 results, normal data, one NVIDIA Test", lines[-1])
 
     def test_without_a_file_it_says_how_to_make_one(self):
-        self.assertIsNone(sums_tables.load(Path("/nowhere/h200.sums.json")))
-        self.assertIn("sums errors", sums_tables.table(None)[0])
+        self.assertIsNone(sums.load(Path("/nowhere/h200.sums.json")))
+        self.assertIn("sums errors", sums.table(None)[0])
 
     def test_a_file_without_a_key_is_refused(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "h200.sums.json"
             path.write_text(json.dumps({**self.DOCUMENT, "rows": [{"k": 1}]}))
-            with self.assertRaisesRegex(ValueError, "promoted_every is missing"):
-                sums_tables.load(path)
+            with self.assertRaisesRegex(cli.Problem, "\"promoted_every\" is missing"):
+                sums.load(path)
             path.write_text(json.dumps(self.DOCUMENT))
-            self.assertEqual(len(sums_tables.load(path)["rows"]), 3)
+            self.assertEqual(len(sums.load(path)["rows"]), 3)
 
 
 if __name__ == "__main__":

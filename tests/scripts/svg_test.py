@@ -7,8 +7,8 @@ import xml.etree.ElementTree
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
-import svg  # noqa: E402
-from svg import Drawing  # noqa: E402
+from lib import svg  # noqa: E402
+from lib.svg import Drawing  # noqa: E402
 
 
 def drawing():

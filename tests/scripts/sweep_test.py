@@ -1,5 +1,5 @@
 """sweep.py against a stand-in for build/ladder: which shapes, how far the pick is, what is measured
-again; and the tables and numbers that sweep_tables.py makes of it."""
+again; and the tables and numbers that lib/tables/sweep.py makes of it."""
 
 import json
 import os
@@ -13,11 +13,10 @@ from pathlib import Path
 from unittest import mock
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "scripts"), str(Path(__file__).parent)]
-import bench  # noqa: E402
-import shape_lists  # noqa: E402
 import sweep  # noqa: E402
+from lib import cli, shape_lists  # noqa: E402
+from lib.rows import Row  # noqa: E402
 from listing import listing  # noqa: E402
-import sweep_tables  # noqa: E402
 import tables  # noqa: E402
 
 # plan.json: "tflops" and "predicted_us" by variant, "pick": a variant that is predicted to take 9 us at
@@ -94,7 +93,7 @@ class Select(unittest.TestCase):
 
     def test_the_default_sweep_of_26_times_a_shape_takes_less_than_two_minutes(self):
         rows = [
-            bench.Row(11, str(one), *shape, "burst")
+            Row(11, str(one), *shape, "burst")
             for shape in sweep.select("") for one in range(26)
         ]  # fmt: skip
         self.assertLess(sweep.Sweep.expected_s(rows), 2 * 60)
@@ -204,7 +203,7 @@ class Run(WithProgram):
 
         with mock.patch.object(sweep.Sweep, "show_result", stop):
             code, out, _ = self.sweep("--shapes=64x8x8,128x8x8")
-        self.assertEqual(code, bench.STOPPED)
+        self.assertEqual(code, cli.STOPPED)
         self.assertIn("Stopped. 1 shapes are kept", out)
         self.assertEqual(self.sweep("--shapes=64x8x8,128x8x8")[0], 0)
         self.assertEqual([line.split()[2] for line in self.given()], ["128"] * 2)
@@ -264,7 +263,7 @@ class Run(WithProgram):
     def test_a_wrong_configuration_has_no_time_and_exits_1(self):
         self.plan(wrong="12 wide 64 8 8 burst")
         code, out, _ = self.sweep("--shapes=64x8x8")
-        self.assertEqual(code, bench.WRONG)
+        self.assertEqual(code, cli.WRONG)
         self.assertIn("FAIL 12:wide@64x8x8/burst: 3 wrong", out)
         entry = self.entries()[64]
         self.assertEqual((entry["best"], entry["distance"]), (TALL, 0))
@@ -276,7 +275,7 @@ class Run(WithProgram):
     def test_a_crash_costs_one_configuration(self):
         self.plan(crash="12 wide 64 8 8 burst")
         code, out, _ = self.sweep("--shapes=64x8x8,128x8x8")
-        self.assertEqual(code, bench.WRONG)
+        self.assertEqual(code, cli.WRONG)
         self.assertIn("FAIL 12:wide@64x8x8/burst: an illegal address", out)
         self.assertEqual(self.entries()[128]["best"], WIDE)
 
@@ -310,7 +309,7 @@ class Run(WithProgram):
         }.items():
             with self.subTest(arguments):
                 code, _, err = self.sweep(*arguments)
-                self.assertEqual(code, bench.REFUSED)
+                self.assertEqual(code, cli.REFUSED)
                 self.assertIn(sentence, err)
         self.register([])
         self.assertIn("nothing to sweep", self.sweep()[2])
@@ -320,7 +319,7 @@ class Run(WithProgram):
     def test_no_device_is_passed_on_with_its_sentence(self):
         self.plan(rc=3)
         code, _, err = self.sweep()
-        self.assertEqual(code, bench.NO_DEVICE)
+        self.assertEqual(code, cli.NO_DEVICE)
         self.assertEqual(err, "No NVIDIA driver was found.\n")
 
 
@@ -446,7 +445,7 @@ class Tables(unittest.TestCase):
             with self.subTest(marker):
                 self.assertIn(sentence, self.page(f"It is <!-- {marker} --><!-- end -->."))
         self.write("docs/results/gpu.notes.json", [])
-        self.assertIn('must be a JSON object with the key "shapes"', self.shapes())
+        self.assertIn('the top level must be an object', self.shapes())
 
     def test_nothing_measured_is_said_in_a_line(self):
         self.write("docs/results/gpu.json", {**RESULTS, "rows": []})

@@ -11,6 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 import tables  # noqa: E402
+from lib.tables import limits, roofline  # noqa: E402
 
 STAGE = """#include <x>
 static const ladder::Registrar registrar(__FILE__,
@@ -486,7 +487,7 @@ class Limits(Project):
         for expression, why in {
             "wgmma.burst.value": 'there is no limit "wgmma", only wgmma_n256, wgmma_n128',
             "wgmma_n256.value": "neither a number nor limit.regime.key",
-            "wgmma_n256.burst.speed": 'a limit has no key "speed"',
+            "wgmma_n256.burst.speed": 'a row has no key "speed"',
         }.items():
             self.write("README.md", f"It is <!-- limit: {expression} --><!-- end -->\n")
             code, printed = self.main()
@@ -502,7 +503,7 @@ class Limits(Project):
             json.dumps(without): 'limit 3: key "per_clock" is missing',
             json.dumps(headless): 'key "tiles" is missing',
             "{": "not JSON",
-            "[]": 'key "gpu" is missing',
+            "[]": 'the top level must be an object',
         }.items():
             self.results()
             self.write("docs/results/gpu.limits.json", document)
@@ -530,21 +531,17 @@ class Limits(Project):
             self.assertIn(f">{words}<", first)
 
     def test_a_chooser_s_row_has_the_tile_of_what_it_chose(self):
-        import limits_tables
-
-        limits = limits_tables.Limits("gpu.limits.json", LIMITS)
+        known = limits.Limits("gpu.limits.json", LIMITS)
         row = {"stage": 2, "variant": "auto", "configuration": "deep", "kernel_hash": "0"}
-        self.assertEqual(limits.tile(row)["bn"], 256)
-        self.assertEqual(limits.tile({**row, "configuration": "shallow", "kernel_hash": "changed"})["bn"],
+        self.assertEqual(known.tile(row)["bn"], 256)
+        self.assertEqual(known.tile({**row, "configuration": "shallow", "kernel_hash": "changed"})["bn"],
                          128)  # fmt: skip
-        self.assertIsNone(limits.tile({**row, "kernel_hash": "1"}))
-        self.assertIsNone(limits.tile({**row, "configuration": None}))
+        self.assertIsNone(known.tile({**row, "kernel_hash": "1"}))
+        self.assertIsNone(known.tile({**row, "configuration": None}))
 
     def test_numbers_that_share_a_point(self):
-        import limits_tables
-
-        self.assertEqual(limits_tables.number_list([8, 6, 7, 1]), "1, 6–8")
-        self.assertEqual(limits_tables.number_list([4, 3]), "3, 4")
+        self.assertEqual(roofline.number_list([8, 6, 7, 1]), "1, 6–8")
+        self.assertEqual(roofline.number_list([4, 3]), "3, 4")
 
 
 class Refusals(Project):

@@ -12,7 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts"), str(Path(__file__).parent)]
-import rewrite_ptx  # noqa: E402
+from lib import stamped, stamps, timeline, timeline_svg  # noqa: E402
+from lib.cli import Problem  # noqa: E402
 import trace  # noqa: E402
 from listing import listing  # noqa: E402
 
@@ -21,7 +22,7 @@ MODEL = {"clock": "model", "device": "PTX machine", "kernel": "k<1>"}
 
 
 def event(name, warp, begin, end, cta=0, **args):
-    return trace.Event(name, cta, warp, begin, end, args)
+    return timeline.Event(name, cta, warp, begin, end, args)
 
 
 def ring(cta=0):
@@ -47,7 +48,7 @@ def ring(cta=0):
 
 class Drawing(unittest.TestCase):
     def test_rows_are_roles_and_slots(self):
-        rows = trace.rows_to_draw(ring(), ring(), trace.Slots(ring()))
+        rows = timeline_svg.rows_to_draw(ring(), ring(), timeline.Slots(ring()))
         self.assertEqual(
             [label for label, _ in rows],
             ["warp 0, producer", "warps 4–7, consumer", "its wgmma", "slot 0", "slot 1"],
@@ -55,20 +56,20 @@ class Drawing(unittest.TestCase):
         self.assertEqual([len(placed) for _, placed in rows][2:], [4, 2, 2])
 
     def test_barriers_are_told_apart_by_what_arrives_there(self):
-        slots = trace.Slots(ring())
-        titles = {trace.title(e, slots) for e in ring()}
+        slots = timeline.Slots(ring())
+        titles = {timeline.title(e, slots) for e in ring()}
         self.assertLess({"wait full 0", "wait full 1", "wait empty 0", "wait empty 1"}, titles)
         self.assertLess({"arrive full 1", "arrive empty 1", "TMA load", "bar"}, titles)
 
     def test_overlapping_flights_share_no_layer(self):
         a, b, c = (event("TMA load", 0, t, t + 10) for t in (0, 5, 12))
-        self.assertEqual(trace.layers([c, b, a]), [(a, 0), (b, 1), (c, 0)])
+        self.assertEqual(timeline_svg.layers([c, b, a]), [(a, 0), (b, 1), (c, 0)])
 
     def test_the_svg_is_well_formed_and_says_which_clock_it_is(self):
         measured = dict(MODEL, clock="gpu", device="H200")
         for head, words in ((MODEL, "illustrative model clock"),
                             (measured, "SM clocks, stamps on one H200")):  # fmt: skip
-            drawing = trace.draw(ring(), head, 0)
+            drawing = timeline_svg.draw(ring(), head, 0)
             self.assertEqual(drawing.problems(), [])
             text = drawing.svg()
             root = xml.etree.ElementTree.fromstring(text)
@@ -76,12 +77,12 @@ class Drawing(unittest.TestCase):
             self.assertIn("prefers-color-scheme: dark", text)
             right = [float(r.get("x")) + float(r.get("width")) for r in root.iter()
                      if r.tag.endswith("rect")]  # fmt: skip
-            self.assertLessEqual(max(right), trace.WIDTH)
-        with self.assertRaisesRegex(trace.Problem, "CTA 7 is not in the trace"):
-            trace.draw(ring(), MODEL, 7)
+            self.assertLessEqual(max(right), timeline_svg.WIDTH)
+        with self.assertRaisesRegex(Problem, "CTA 7 is not in the trace"):
+            timeline_svg.draw(ring(), MODEL, 7)
 
     def test_a_piece_of_it_has_the_same_rows(self):
-        whole, piece = (trace.draw(ring(), MODEL, 0, *span) for span in ((), (900, 1000)))
+        whole, piece = (timeline_svg.draw(ring(), MODEL, 0, *span) for span in ((), (900, 1000)))
         self.assertLess(len(piece.svg()), len(whole.svg()))
         self.assertEqual(piece.height, whole.height)
         self.assertIn(">1,000<", piece.svg())
@@ -89,7 +90,7 @@ class Drawing(unittest.TestCase):
 
     def test_the_written_file_nests_rows_and_can_be_drawn_again(self):
         events = ring() + ring(cta=1)
-        document = trace.write_document(events, MODEL)
+        document = timeline.write_document(events, MODEL)
         rows = {}
         for e in document["traceEvents"]:
             if e["ph"] == "X":
@@ -102,7 +103,7 @@ class Drawing(unittest.TestCase):
             path, svg = Path(folder) / "t.json", Path(folder) / "t.svg"
             path.write_text(json.dumps(document), encoding="utf-8")
             trace.redraw([str(path), str(svg), "--cta", "1"])
-            self.assertEqual(svg.read_text(encoding="utf-8"), trace.draw(events, MODEL, 1).svg())
+            self.assertEqual(svg.read_text(encoding="utf-8"), timeline_svg.draw(events, MODEL, 1).svg())
 
     def test_hexadecimal_addresses_and_instants_are_read(self):
         document = {"traceEvents": [
@@ -111,7 +112,7 @@ class Drawing(unittest.TestCase):
             {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "CTA 1"}},
         ]}  # fmt: skip
         self.assertEqual(
-            trace.read_document(document), [event("arrive", 3, 500, 500, cta=1, mbarrier=FULL)])
+            timeline.read_document(document), [event("arrive", 3, 500, 500, cta=1, mbarrier=FULL)])
 
 
 SITES = [
@@ -135,17 +136,17 @@ CLOCK = 2**33 - 50  # at entry: the lower half of the counter turns over soon
 def dump(lists, begins=(0, 400)):
     """A trace buffer: {(cta, warp): [(clocks since entry, site, argument)]}, at 2 clocks a nanosecond;
     begins: of each CTA, in clocks."""
-    out = bytearray(rewrite_ptx.TRACE_BYTES)
+    out = bytearray(stamps.TRACE_BYTES)
     for (cta, warp), records in lists.items():
-        at = (cta * rewrite_ptx.TRACE_WARPS + warp) * rewrite_ptx.TRACE_LIST_BYTES
+        at = (cta * stamps.TRACE_WARPS + warp) * stamps.TRACE_LIST_BYTES
         entry, length = START_NS + begins[cta] // 2, 10_000
         clock = CLOCK + 12345 * cta  # of another SM
-        trace.HEAD.pack_into(out, at, clock, entry, clock + length, entry + length // 2, len(records), 0)
-        at += rewrite_ptx.TRACE_HEAD_BYTES
+        stamped.HEAD.pack_into(out, at, clock, entry, clock + length, entry + length // 2, len(records), 0)
+        at += stamps.TRACE_HEAD_BYTES
         for clocks, site, argument in records:
-            word = site << rewrite_ptx.TRACE_ARGUMENT_BITS | argument
-            trace.RECORD.pack_into(out, at, (clock + clocks) % 2**32, word)
-            at += trace.RECORD.size
+            word = site << stamps.TRACE_ARGUMENT_BITS | argument
+            stamped.RECORD.pack_into(out, at, (clock + clocks) % 2**32, word)
+            at += stamped.RECORD.size
     return bytes(out)
 
 
@@ -158,11 +159,11 @@ def by_name(events):
 
 class Stamps(unittest.TestCase):
     def test_the_records_are_what_the_rewriter_stores(self):
-        self.assertEqual(trace.RECORD.size, rewrite_ptx.TRACE_RECORD_BYTES)
-        self.assertEqual(trace.HEAD.size, rewrite_ptx.TRACE_HEAD_BYTES)
+        self.assertEqual(stamped.RECORD.size, stamps.TRACE_RECORD_BYTES)
+        self.assertEqual(stamped.HEAD.size, stamps.TRACE_HEAD_BYTES)
 
     def test_stamps_become_intervals(self):
-        events, mhz = trace.read_gpu(stamped_ptx(), dump({
+        events, mhz = stamped.read_gpu(stamped_ptx(), dump({
             (0, 0): [(100, LOAD, FULL)],
             # The second is written late, as records that are held in registers are.
             (0, 4): [(1500, DRAINED, 0), (1000, WAITED, FULL), (1600, WAITED, FULL),
@@ -177,20 +178,20 @@ class Stamps(unittest.TestCase):
             "wgmma": [(4, 1000, 1500), (4, 1600, 2200)],
             "epilogue": [(4, 2200, 3000)],
         })  # fmt: skip
-        slots = trace.Slots(events)
+        slots = timeline.Slots(events)
         self.assertEqual({slots.of(e) for e in events if e.name == "TMA load"}, {("full", 0)})
-        rows = [label for label, _ in trace.rows_to_draw(events, events, slots)]
+        rows = [label for label, _ in timeline_svg.rows_to_draw(events, events, slots)]
         self.assertEqual(rows, ["warp 0, producer", "warps 4–7, consumer", "its wgmma", "slot 0"])
 
     def test_a_group_that_may_still_run_ends_later(self):
-        events, _ = trace.read_gpu(stamped_ptx(), dump({
+        events, _ = stamped.read_gpu(stamped_ptx(), dump({
             (0, 0): [(100, WAITED, FULL), (600, DRAINED, 1), (700, WAITED, FULL), (1300, DRAINED, 1),
                      (1900, DRAINED, 0)],
         }))  # fmt: skip
         self.assertEqual(by_name(events)["wgmma"], [(0, 100, 1300), (0, 700, 1900)])
 
     def test_a_barrier_ends_when_its_last_warp_has_come(self):
-        events, _ = trace.read_gpu(stamped_ptx(), dump({
+        events, _ = stamped.read_gpu(stamped_ptx(), dump({
             (0, 0): [(100, DRAINED, 0), (110, BAR, 0), (900, WAITED, FULL)],
             (0, 4): [(700, DRAINED, 0), (710, BAR, 0), (720, WAITED, FULL)],
         }))  # fmt: skip
@@ -198,22 +199,22 @@ class Stamps(unittest.TestCase):
         self.assertEqual(by_name(events)["wait mbarrier"], [(0, 700, 900), (4, 710, 720)])
 
     def test_who_multiplied_nothing_had_no_epilogue(self):
-        events, _ = trace.read_gpu(stamped_ptx(), dump({(0, 0): [(5, BAR, 0), (9, STORED, 0)]}))
+        events, _ = stamped.read_gpu(stamped_ptx(), dump({(0, 0): [(5, BAR, 0), (9, STORED, 0)]}))
         self.assertEqual(by_name(events), {"bar": [(0, 0, 5)]})
 
     def test_ctas_of_two_sms_stand_in_one_time(self):
-        events, _ = trace.read_gpu(stamped_ptx(), dump({
+        events, _ = stamped.read_gpu(stamped_ptx(), dump({
             (0, 0): [(10, BAR, 0)], (1, 0): [(10, BAR, 0)]}))  # fmt: skip
         self.assertEqual([(e.cta, round(e.end)) for e in events], [(FIRST, 10), (FIRST + 1, 410)])
 
     def test_an_address_with_its_cta_s_rank_leaves_the_site_readable(self):
         rank = 1 << 24
-        events, _ = trace.read_gpu(stamped_ptx(), dump({(0, 0): [(10, LOAD, FULL + rank)]}))
+        events, _ = stamped.read_gpu(stamped_ptx(), dump({(0, 0): [(10, LOAD, FULL + rank)]}))
         self.assertEqual([(e.name, e.args["mbarrier"]) for e in events], [("TMA load", FULL)])
 
     def test_an_empty_buffer_is_refused(self):
-        with self.assertRaisesRegex(trace.Problem, "no clock stamps"):
-            trace.read_gpu(stamped_ptx(), dump({}))
+        with self.assertRaisesRegex(Problem, "no clock stamps"):
+            stamped.read_gpu(stamped_ptx(), dump({}))
 
 
 def steady(laps=20, cta=0):
@@ -230,20 +231,20 @@ def steady(laps=20, cta=0):
 
 class Busy(unittest.TestCase):
     def test_how_long_some_wgmma_runs_and_how_long_its_products_take(self):
-        span, under, need = trace.busy(steady(), 0)
+        span, under, need = timeline.busy(steady(), 0)
         self.assertEqual((span, under, need), (20 * 1100 + 3000, 19 * 1100 + 1110, 40 * 512))
-        self.assertEqual(trace.busy(ring(), 0)[2], 0)  # the machine's trace does not say
-        self.assertEqual(trace.busy([event("bar", 0, 0, 5)], 0), (0, 0, 0))
+        self.assertEqual(timeline.busy(ring(), 0)[2], 0)  # the machine's trace does not say
+        self.assertEqual(timeline.busy([event("bar", 0, 0, 5)], 0), (0, 0, 0))
 
     def test_products_at_their_peak_do_not_overlap_and_end_with_their_group(self):
-        times = trace.at_peak(steady())
+        times = timeline.at_peak(steady())
         self.assertEqual(sum(end - begin for begin, end in times), 40 * 512)
         self.assertEqual(times[-1][1], 19 * 1100 + 1110)
         for (_, end), (begin, _) in zip(times, times[1:]):
             self.assertLessEqual(end, begin)
 
     def test_the_piece_shown_is_the_middle_one_by_how_busy_it_is(self):
-        span, events = 3 * trace.PUBLISHED_SPAN, []
+        span, events = 3 * timeline_svg.PUBLISHED_SPAN, []
         for tile, gap in enumerate((2000, 6000, 4000)):  # until the next tile's first group
             begin = tile * span
             events += [event("wgmma", 4, t, t + 500, clocks=500)
@@ -251,28 +252,28 @@ class Busy(unittest.TestCase):
             events.append(event("epilogue", 4, begin + span - 1000, begin + span + 500))
         events.append(event("bar", 4, 4 * span, 4 * span))
         # Behind the first two tiles are the gaps of 6000 and 4000, behind the last nothing at all.
-        self.assertEqual(trace.window(events, 0), span - 1000 - trace.BEFORE_EPILOGUE)
-        with self.assertRaisesRegex(trace.Problem, "CTA 3 has no epilogue"):
-            trace.window([event("bar", 0, 0, 9, cta=3)], 3)
+        self.assertEqual(timeline_svg.window(events, 0), span - 1000 - timeline_svg.BEFORE_EPILOGUE)
+        with self.assertRaisesRegex(Problem, "CTA 3 has no epilogue"):
+            timeline_svg.window([event("bar", 0, 0, 9, cta=3)], 3)
 
     def test_what_is_kept_is_drawn_alike(self):
         head = {"clock": "gpu", "device": "H200", "kernel": "k", "stage": 7, "variant": "v", "m": 1,
                 "n": 1, "k": 1, "what": "w", "us": 10.5, "plain_us": 10.0, **trace.gpu_head(steady())}  # fmt: skip
         with tempfile.TemporaryDirectory() as folder:
             path, results = Path(folder) / "t.json", Path(folder) / "r.json"
-            path.write_text(json.dumps(trace.write_document(steady(), head)), encoding="utf-8")
+            path.write_text(json.dumps(timeline.write_document(steady(), head)), encoding="utf-8")
             for _ in range(2):
                 with redirect_stdout(StringIO()):
                     trace.keep(str(path), str(results))
             [row] = json.loads(results.read_text(encoding="utf-8"))["rows"]
-            self.assertEqual(row["start"], 20 * 1100 + 3000 - trace.PUBLISHED_SPAN)
-            text = trace.draw_row(row).svg()
-            whole = trace.draw(steady(), head, 0, row["start"], trace.PUBLISHED_SPAN).svg()
+            self.assertEqual(row["start"], 20 * 1100 + 3000 - timeline_svg.PUBLISHED_SPAN)
+            text = timeline_svg.draw_row(row).svg()
+            whole = timeline_svg.draw(steady(), head, 0, row["start"], timeline_svg.PUBLISHED_SPAN).svg()
             self.assertEqual(text, whole)
             self.assertIn("need 82 % of them", text)
             self.assertIn("With stamps a launch took 10.5 µs, without 10.0 µs.", text)
-            path.write_text(json.dumps(trace.write_document(ring(), MODEL)), encoding="utf-8")
-            with self.assertRaisesRegex(trace.Problem, "only what a GPU did is kept"):
+            path.write_text(json.dumps(timeline.write_document(ring(), MODEL)), encoding="utf-8")
+            with self.assertRaisesRegex(Problem, "only what a GPU did is kept"):
                 trace.keep(str(path), str(results))
 
     def test_which_ctas_are_recorded(self):

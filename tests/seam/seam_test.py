@@ -11,9 +11,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
-import kernel_hashes  # noqa: E402
-import registry  # noqa: E402
+from lib import fingerprints  # noqa: E402
+from lib import registry  # noqa: E402
 import tables  # noqa: E402
+from lib.markdown import tflops  # noqa: E402
 
 PROGRAM = ROOT / "build/tests/seam"
 RIGHT, WRONG = ("8x32", "4x64", "workspace"), ("left", "rounded", "short")
@@ -148,7 +149,7 @@ class Tables(unittest.TestCase):
         for variant in RIGHT:
             self.assertIn(variant, rung)
         best = next(r for r in rows if r["result"] and r["regime"] == "burst" and r["m"] == 2048)
-        self.assertIn(f"-->{tables.tflops(best['tflops'])}<!-- end --> TFLOPS.", text)
+        self.assertIn(f"-->{tflops(best['tflops'])}<!-- end --> TFLOPS.", text)
 
     def test_rows_become_tables(self):
         self.check_tables([
@@ -163,7 +164,7 @@ class Tables(unittest.TestCase):
             self.skipTest("no GPU of compute capability 9.0 to measure on")
         hashes = self.root / "hashes.json"
         ptx = (ROOT / "build/obj/tests/seam/01_fp16.ptx").read_text(encoding="utf-8")
-        hashes.write_text(json.dumps(kernel_hashes.kernel_hashes(ptx)), encoding="utf-8")
+        hashes.write_text(json.dumps(fingerprints.kernel_hashes(ptx)), encoding="utf-8")
         wrong = ",".join(f"1:{variant}@512/burst" for variant in WRONG)
         right = ",".join(f"1:{variant}@2048" for variant in RIGHT)
         ended = run(

@@ -1,37 +1,43 @@
-"""The tables of stage 0, the choice among all rungs, beside cuBLASLt: by list of shapes, and shape by
-shape. For tables.py."""
+"""The tables of stage 0, the choice among all rungs, beside cuBLASLt: by list of shapes, and shape
+by shape."""
+
+from __future__ import annotations
 
 import statistics
+from collections.abc import Iterable
 
-import shape_lists
-from cells import DASH, cell, markdown, tflops
+from lib import shape_lists
+from lib.cli import Problem
+from lib.markdown import DASH, cell, not_measured, shape_text, tflops
+from lib.markdown import table as table_of
+from lib.results import PROBLEM, Results, Row
+from lib.rows import REGIMES, shape_of
+from lib.shape_lists import Shape
 
-STAGE, PROBLEM = 0, "bf16"
-REGIMES = ("burst", "sustained")
+STAGE = 0
 NO_WORKSPACE = "_no_workspace"  # how the variant that takes no kernel with a workspace ends
 MOST = 1.25  # what a ratio counts at most in a mean, so that no shape makes up for many
 LIMITS = (0.95, 0.90)
-NOT_MEASURED = "*Not measured yet: `make bench ROWS=0@all` on a Hopper GPU fills this in.*"
+NOT_MEASURED = not_measured("make bench ROWS=0@all")
 
 
 class Choices:
     """Rows of stage 0 by shape, regime, and whether a workspace may be used."""
 
-    def __init__(self, results):
-        self.rows = {}
+    def __init__(self, results: Results | None) -> None:
+        self.rows: dict[tuple[Shape, str, bool], Row] = {}
         for row in results.rows if results else []:
             if (row["stage"], row["problem"]) == (STAGE, PROBLEM):
-                shape = (row["m"], row["n"], row["k"])
                 with_workspace = not row["variant"].endswith(NO_WORKSPACE)
-                self.rows[shape, row["regime"], with_workspace] = row
+                self.rows[shape_of(row), row["regime"], with_workspace] = row
 
-    def of(self, shapes, regime, with_workspace):
+    def of(self, shapes: Iterable[Shape], regime: str, with_workspace: bool) -> list[Row]:
         """Those that were measured, in the order of the shapes."""
         rows = (self.rows.get((shape, regime, with_workspace)) for shape in shapes)
         return [row for row in rows if row]
 
 
-def summary_cells(rows, count):
+def summary_cells(rows: list[Row], count: int) -> list[str]:
     """How many of `count` shapes were measured, and what came of them; one that is wrong is in no
     mean, so that there is none."""
     measured = str(len(rows)) if len(rows) in (0, count) else f"{len(rows)} of {count}"
@@ -45,10 +51,10 @@ def summary_cells(rows, count):
     return [measured, f"{mean:.3f}", f"{min(ratios):.3f}", *below]
 
 
-def summary_table(results):
+def summary_table(results: Results | None) -> list[str]:
     choices = Choices(results)
     if not choices.rows:
-        return [NOT_MEASURED]
+        return NOT_MEASURED
     header = ["shapes", "workspace"]
     for regime in REGIMES:
         header += [f"{regime}: shapes", "mean ratio", "lowest"]
@@ -58,31 +64,34 @@ def summary_table(results):
         for with_workspace in (True, False):
             rows = [choices.of(shapes, regime, with_workspace) for regime in REGIMES]
             if any(rows):
-                cells = sum((summary_cells(of_one, len(shapes)) for of_one in rows), [])
+                cells = [c for of_one in rows for c in summary_cells(of_one, len(shapes))]
                 lines.append([name, "yes" if with_workspace else "no", *cells])
     caption = (
         "Ratio: to the fastest cuBLASLt algorithm, timed in turns. Mean: geometric, ratios above "
         f"{MOST} counted as {MOST}."
     )
-    return markdown(header, lines) + ["", caption]
+    return table_of(header, lines, caption)
 
 
-def us(row):
+def us(row: Row) -> float:
     """Of one launch."""
     return 2 * row["m"] * row["n"] * row["k"] / row["tflops"] * 1e-6
 
 
-def shape_line(name, row):
-    m, n, k = row["m"], row["n"], row["k"]
-    line = [f"{m}³" if m == n == k else f"{m}, {n}, {k}", name, row["configuration"] or DASH]
+def shape_line(name: str, row: Row) -> list[str]:
+    line = [shape_text(shape_of(row)), name, row["configuration"] or DASH]
     if not row["verified"]:
         return line + ["FAIL"] * 2 + [tflops(row.get("baseline_tflops")), "FAIL"]
     ratio = f"{row['ratio']:.3f}"
     speed = [tflops(row["tflops"]), tflops(row["baseline_tflops"])]
-    return line + [cell(us(row), ".1f"), *speed, f"**{ratio}** ↓" if row["ratio"] < LIMITS[0] else ratio]
+    return line + [
+        cell(us(row), ".1f"),
+        *speed,
+        f"**{ratio}** ↓" if row["ratio"] < LIMITS[0] else ratio,
+    ]
 
 
-def shapes_table(results, regime, with_workspace):
+def shapes_table(results: Results | None, regime: str, with_workspace: bool) -> list[str]:
     choices = Choices(results)
     lines = [
         shape_line(name, row)
@@ -90,20 +99,20 @@ def shapes_table(results, regime, with_workspace):
         for row in choices.of(shapes, regime, with_workspace)
     ]
     if not lines:
-        return [NOT_MEASURED]
+        return NOT_MEASURED
     header = ["M, N, K", "class", "configuration", "µs", "TFLOPS", "cuBLASLt", "ratio"]
     workspace = "with" if with_workspace else "without"
     caption = f"{regime.capitalize()}, {workspace} a workspace; ↓: a ratio below {LIMITS[0]:.2f}."
-    return markdown(header, lines) + ["", caption]
+    return table_of(header, lines, caption)
 
 
-def table(results, name):
+def table(results: Results | None, name: str | None) -> list[str]:
     """The lines of table `best NAME`."""
     if name is None:
         return summary_table(results)
     regime = name[: -len(NO_WORKSPACE)] if name.endswith(NO_WORKSPACE) else name
     if regime not in REGIMES:
-        raise ValueError(
+        raise Problem(
             f'no table is called "best {name}"; there are best, best burst and best sustained, '
             f"with or without {NO_WORKSPACE} behind it"
         )

@@ -1,42 +1,40 @@
-"""The table of what e4m3 sums lose over long K, with and without promotion. For tables.py; the numbers
-are those that `build/golden/sums errors` writes."""
+"""The table of what e4m3 sums lose over long K, with and without promotion. The numbers are
+those that `build/golden/sums errors` writes."""
 
-import json
+from __future__ import annotations
 
-from cells import DASH, markdown
+from pathlib import Path
+from typing import Any
+
+from lib.markdown import DASH, not_measured
+from lib.markdown import table as table_of
+from lib.results import Row, read
 
 SUFFIX = ".sums.json"
 KEYS = ("gpu", "data", "m", "n", "rows")
 ROW_KEYS = ("k", "promoted_every", "rms", "largest", "towards_zero", "rms_of_bf16_rounding")
 EVERY = {0: "none", 128: "every 128", 32: "every 32"}  # columns, in this order
-NOT_MEASURED = "*Not measured yet: `build/golden/sums errors` on a Hopper GPU makes the file.*"
+NOT_MEASURED = not_measured("build/golden/sums errors", "a Hopper GPU makes the file")
 
 
-def load(path):
-    """The file's contents; None if there is none. Raises ValueError if a key is missing."""
-    if not path.exists():
-        return None
-    document = json.loads(path.read_text(encoding="utf-8"))
-    missing = [key for key in KEYS if key not in document]
-    missing += [key for row in document.get("rows", []) for key in ROW_KEYS if key not in row]
-    if missing:
-        raise ValueError(f"{path}: the key {missing[0]} is missing")
-    return document
+def load(path: Path) -> dict[str, Any] | None:
+    """The file's contents; None if there is none."""
+    return read(path, KEYS, ROW_KEYS) if path.exists() else None
 
 
-def percent(value):
+def percent(value: float) -> str:
     return f"{100 * value:.2g} %"
 
 
-def of(row):
+def of(row: Row | None) -> str:
     if row is None:
         return DASH
     return f"{percent(row['rms'])}, {percent(row['largest'])}"
 
 
-def table(document):
+def table(document: dict[str, Any] | None) -> list[str]:
     if document is None:
-        return [NOT_MEASURED]
+        return NOT_MEASURED
     rows = {(row["k"], row["promoted_every"]): row for row in document["rows"]}
     lines = []
     for k in sorted({k for k, _ in rows}):
@@ -50,4 +48,4 @@ def table(document):
         f"results' root mean square: {document['m']} x {document['n']} results, {document['data']} data, "
         f"one {document['gpu']}."
     )
-    return markdown(header, lines) + ["", caption]
+    return table_of(header, lines, caption)

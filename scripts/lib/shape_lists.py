@@ -1,13 +1,18 @@
 """The shapes (M, N, K) that are measured by name.
 
-`tuning` and `heldout` are written down. The five classes are drawn, twelve shapes each, log-uniformly
-and once and for all: a model that is fitted to one of them is to be judged by the others.
+`tuning` and `heldout` are written down. The five classes are drawn, twelve shapes each,
+log-uniformly and once and for all: a model that is fitted to one of them is to be judged by the
+others.
 """
+
+from __future__ import annotations
 
 import math
 import random
 
-TUNING_SHAPES = [(size,) * 3 for size in (1024, 2048, 4096, 6144, 8192, 16384)] + [
+Shape = tuple[int, int, int]
+
+TUNING_SHAPES: list[Shape] = [(size,) * 3 for size in (1024, 2048, 4096, 6144, 8192, 16384)] + [
     (m, n, k)
     for m in (64, 128, 4096)
     for n, k in (
@@ -22,7 +27,7 @@ TUNING_SHAPES = [(size,) * 3 for size in (1024, 2048, 4096, 6144, 8192, 16384)] 
 ]
 # Projections of Llama 3 8B and 70B, Qwen2.5 7B and Mixtral, odd sizes, and 132 tiles of 128x256 or
 # a few more: one wave on an H100 or H200, or two.
-HELDOUT_SHAPES = [
+HELDOUT_SHAPES: list[Shape] = [
     (1, 6144, 4096),
     (1, 8192, 28672),
     (8, 28672, 4096),
@@ -60,18 +65,18 @@ MOST_BYTES = 8e9  # of A, B and D together
 class Draw:
     """Numbers from random.random() alone, whose sequence is the same in every version of Python."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.random = random.Random(SEED).random
 
-    def real(self, least, most):
+    def real(self, least: float, most: float) -> float:
         """Log-uniform."""
         return math.exp(math.log(least) + self.random() * (math.log(most) - math.log(least)))
 
-    def size(self, least, most, multiple=1):
+    def size(self, least: float, most: float, multiple: int = 1) -> int:
         """The multiple nearest to a log-uniform number; both ends are multiples."""
         return round(self.real(least, most) / multiple) * multiple
 
-    def rounds(self, index):
+    def rounds(self, index: int) -> Shape | None:
         """One to three rounds of tiles of 128x256 on 132 SMs."""
         tiles = self.real(SMS, 3 * SMS)
         m = self.size(512, tiles * 128 * 256 // 512 // 64 * 64, 64)
@@ -80,19 +85,19 @@ class Draw:
         fits = n >= 512 and SMS <= math.ceil(m / 128) * math.ceil(n / 256) <= 3 * SMS
         return (m, n, k) if fits else None
 
-    def between(self, index):
+    def between(self, index: int) -> Shape:
         """M between decoding and large: the tiles of one round are too few, or too wide."""
         return self.size(129, 640), self.size(8192, 65536, 128), self.size(2048, 16384, 64)
 
-    def long_k(self, index):
+    def long_k(self, index: int) -> Shape:
         """Few tiles, each with a long sum."""
         return self.size(128, 1024, 64), self.size(128, 1024, 64), self.size(16384, 131072, 64)
 
-    def decode(self, index):
+    def decode(self, index: int) -> Shape:
         """So few rows that B's bytes are all that counts."""
         return self.size(1, 128), self.size(1024, 65536, 128), self.size(1024, 32768, 128)
 
-    def ragged(self, index):
+    def ragged(self, index: int) -> Shape | None:
         """The first half: N and K that no tile divides, any M. The second: a short K."""
         if index < OF_A_CLASS // 2:
             shape = self.size(256, 8192), self.size(256, 8192, 8), self.size(512, 8192, 8)
@@ -103,19 +108,21 @@ class Draw:
 CLASSES = ("rounds", "between", "long_k", "decode", "ragged")
 
 
-def is_measurable(shape):
+def is_measurable(shape: Shape) -> bool:
     m, n, k = shape
     operand_bytes = 2 * (m * k + n * k + m * n)
     return LEAST_FLOP <= 2 * m * n * k <= MOST_FLOP and operand_bytes < MOST_BYTES
 
 
-def draw_classes():
-    """{name: shapes} of CLASSES. What breaks a rule of its class, or was there before, is drawn again."""
+def draw_classes() -> dict[str, list[Shape]]:
+    """{name: shapes} of CLASSES. What breaks a rule of its class, or was there before, is drawn
+    again."""
     draw = Draw()
     taken = set(TUNING_SHAPES + HELDOUT_SHAPES)
-    classes = {}
+    classes: dict[str, list[Shape]] = {}
     for name in CLASSES:
-        shapes = classes[name] = []
+        shapes: list[Shape] = []
+        classes[name] = shapes
         while len(shapes) < OF_A_CLASS:
             shape = getattr(draw, name)(len(shapes))
             if shape and is_measurable(shape) and shape not in taken:

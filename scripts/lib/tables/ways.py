@@ -1,13 +1,19 @@
-"""The table of a rung whose configurations differ in what becomes of a tile's K: the fastest of each
-way, for shapes of few rows. For tables.py."""
+"""The table of a rung whose configurations differ in what becomes of a tile's K: the fastest of
+each way, for shapes of few rows."""
+
+from __future__ import annotations
 
 import re
 import statistics
 
-import limits_tables
-import shape_lists
-from best_tables import us
-from cells import DASH, cell, markdown
+from lib import shape_lists
+from lib.markdown import DASH, cell, not_measured
+from lib.markdown import table as table_of
+from lib.results import Results, Row
+from lib.rows import shape_of
+from lib.shape_lists import Shape
+from lib.tables import limits
+from lib.tables.best import us
 
 MOST_M = 128
 # By the end of a configuration's name; the first that fits.
@@ -20,19 +26,19 @@ WAYS = {
 ORDER = ("whole tiles", "split in a cluster", "cut", "stream-K")
 
 
-def way_of(variant):
+def way_of(variant: str) -> str:
     return next(way for way, end in WAYS.items() if end.search(variant))
 
 
-def dram_us(results, m, n, k):
+def dram_us(results: Results, m: int, n: int, k: int) -> float | None:
     """What A, B and D alone take of DRAM, read at its ceiling; None if that was not measured."""
-    tbps, _ = limits_tables.operand(results, "dram_read.burst.value")
+    tbps, _ = limits.operand(results, "dram_read.burst.value")
     return 2 * (m * k + n * k + m * n) / tbps * 1e-6 if isinstance(tbps, float) else None
 
 
-def configuration_of(row, stage):
-    """The rung's configuration that a row ran, by its name or by the choice of the rung or of stage 0;
-    None if it is another rung's."""
+def configuration_of(row: Row, stage: int) -> str | None:
+    """The rung's configuration that a row ran, by its name or by the choice of the rung or of stage
+    0; None if it is another rung's."""
     chosen = row.get("configuration")
     if row["stage"] == stage:
         return chosen or row["variant"]
@@ -40,25 +46,27 @@ def configuration_of(row, stage):
     return name if row["stage"] == 0 and rung.startswith(f"{stage}_") else None
 
 
-def of_shape(results, stage, shape):
+def of_shape(results: Results, stage: int, shape: Shape) -> dict[str, list[Row]]:
     """{way: right rows, the fastest first} of a shape's configurations, in burst."""
-    found = {}
+    found: dict[str, list[Row]] = {}
     for row in results.rows:
-        at = ((row["m"], row["n"], row["k"]), row["regime"])
+        at = (shape_of(row), row["regime"])
         name = configuration_of(row, stage)
         if at == (shape, "burst") and row["verified"] and name:
             found.setdefault(way_of(name), []).append({**row, "variant": name})
     return {way: sorted(rows, key=us) for way, rows in found.items()}
 
 
-def shape_line(results, shape, ways):
+def shape_line(results: Results, shape: Shape, ways: dict[str, list[Row]]) -> list[str]:
     least = min(us(rows[0]) for rows in ways.values())
     cells = []
     for way in ORDER:
         row = ways.get(way, [None])[0]
         time = f"{us(row):.1f}" if row else DASH
         bold = row is not None and us(row) == least
-        cells.append((f"**{time}** " if bold else f"{time} ") + f"`{row['variant']}`" if row else DASH)
+        cells.append(
+            (f"**{time}** " if bold else f"{time} ") + f"`{row['variant']}`" if row else DASH
+        )
     baselines = [
         us({**row, "tflops": row["baseline_tflops"]})
         for rows in ways.values() for row in rows if row.get("baseline_tflops")
@@ -68,21 +76,19 @@ def shape_line(results, shape, ways):
     return [", ".join(map(str, shape)), cell(dram, ".1f"), *cells, cell(median, ".1f")]
 
 
-def table(results, stage):
+def table(results: Results | None, stage: int) -> list[str]:
     shapes = dict.fromkeys(shape for shapes in shape_lists.LISTS.values() for shape in shapes)
     lines = []
     for shape in sorted(shape for shape in shapes if shape[0] <= MOST_M):
         ways = of_shape(results, stage, shape) if results else {}
-        if len(ways) > 1:
+        if results and len(ways) > 1:
             lines.append(shape_line(results, shape, ways))
     if not lines:
-        return [
-            f"*Not measured yet: `make bench ROWS={stage}:*@1x6144x4096/burst` on a Hopper GPU, and the "
-            "like, fill this in.*"
-        ]
+        command = f"make bench ROWS={stage}:*@1x6144x4096/burst"
+        return not_measured(command, "a Hopper GPU, and the like, fill this in")
     header = ["M, N, K", "DRAM alone", *ORDER, "cuBLASLt"]
     caption = (
         "Microseconds, burst; bold: the least of the rung's. DRAM alone is derived: bytes of A, B and D "
         "at the ceiling of reading."
     )
-    return markdown(header, lines) + ["", caption]
+    return table_of(header, lines, caption)

@@ -1,11 +1,16 @@
-"""The tables of a rung that solves a problem of its own, over many shapes: shape by shape, and means by
-how many rows D has. For tables.py."""
+"""The tables of a rung that solves a problem of its own, over many shapes: shape by shape, and
+means by how many rows D has."""
+
+from __future__ import annotations
 
 import statistics
 
-from cells import DASH, cell, markdown, tflops
+from lib.markdown import DASH, cell, not_measured, shape_text, tflops
+from lib.markdown import table as table_of
+from lib.results import Results, Row
+from lib.rows import shape_of
+from lib.tables.best import us
 
-NOT_MEASURED = "*Not measured yet: `make bench ROWS={0}:result@tuning` on a Hopper GPU fills this in.*"
 # By M and K, in this order: each row is in the first that holds.
 CLASSES = (
     ("M ≥ 1024, K ≥ 2048", lambda m, k: m >= 1024 and k >= 2048),
@@ -16,15 +21,11 @@ CLASSES = (
 )
 
 
-def shape_of(row):
-    return row["m"], row["n"], row["k"]
-
-
-def class_of(row):
+def class_of(row: Row) -> str:
     return next(name for name, holds in CLASSES if holds(row["m"], row["k"]))
 
 
-def rows_of(results, stage):
+def rows_of(results: Results | None, stage: int) -> list[Row]:
     """A rung's own choices in burst, by arguments and shape."""
     rows = [
         row for row in (results.rows if results else [])
@@ -33,47 +34,48 @@ def rows_of(results, stage):
     return sorted(rows, key=lambda row: (row.get("args") or "", shape_of(row)))
 
 
-def shape_text(shape):
-    return f"{shape[0]}³" if len(set(shape)) == 1 else ", ".join(map(str, shape))
+def args_text(args: str | None) -> str:
+    return (args or "default").replace(",", ", ")
 
 
-def table(results, stage):
+def table(results: Results | None, stage: int) -> list[str]:
     rows = rows_of(results, stage)
     if not rows:
-        return [NOT_MEASURED.format(stage)]
+        return not_measured(f"make bench ROWS={stage}:result@tuning")
     header = ["M, N, K", "which", "kernel", "µs", "TFLOPS", "cuBLASLt", "ratio"]
     lines = []
     for row in rows:
-        start = [shape_text(shape_of(row)), (row.get("args") or "default").replace(",", ", ")]
+        start = [shape_text(shape_of(row)), args_text(row.get("args"))]
         if not row["verified"]:
             lines.append(start + ["FAIL"] * 5)
             continue
-        us = 2e-6 * row["m"] * row["n"] * row["k"] / row["tflops"]
         kernel = row.get("configuration") or DASH
-        lines.append(start + [kernel, f"{us:,.1f}", tflops(row["tflops"]), tflops(row.get("baseline_tflops")),
+        lines.append(start + [kernel, f"{us(row):,.1f}", tflops(row["tflops"]), tflops(row.get("baseline_tflops")),
                               cell(row.get("ratio"), ".3f")])  # fmt: skip
     caption = (
         "Burst. Ratio: to the fastest cuBLASLt algorithm for the same problem, timed in turns; "
         f"{DASH}: cuBLASLt takes no such shape."
     )
-    return markdown(header, lines) + ["", caption]
+    return table_of(header, lines, caption)
 
 
-def means_table(results, stage):
+def means_table(results: Results | None, stage: int) -> list[str]:
     rows = [row for row in rows_of(results, stage) if row["verified"] and row.get("ratio")]
     if not rows:
-        return [NOT_MEASURED.format(stage)]
+        return not_measured(f"make bench ROWS={stage}:result@tuning")
     lines = []
     for args in sorted({row.get("args") or "" for row in rows}):
         for name, _ in CLASSES:
             ratios = [
-                row["ratio"] for row in rows if (row.get("args") or "") == args and class_of(row) == name
+                row["ratio"]
+                for row in rows
+                if (row.get("args") or "") == args and class_of(row) == name
             ]
             if ratios:
                 mean = statistics.geometric_mean(ratios)
                 below = sum(ratio < 1 for ratio in ratios)
-                lines.append([(args or "default").replace(",", ", "), name, str(len(ratios)), f"{mean:.3f}",
+                lines.append([args_text(args), name, str(len(ratios)), f"{mean:.3f}",
                               f"{min(ratios):.3f}", str(below)])  # fmt: skip
     header = ["which", "shapes", "how many", "mean ratio", "lowest", "below 1"]
     caption = "Burst. Ratio as in the table of shapes; mean: geometric."
-    return markdown(header, lines) + ["", caption]
+    return table_of(header, lines, caption)

@@ -1,59 +1,66 @@
-"""Tables and numbers of docs/energy.md, for tables.py. Python standard library only."""
+"""The tables and numbers of docs/energy.md."""
+
+from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from cells import DASH, percent
+from lib.cli import Problem
+from lib.markdown import DASH, not_measured, percent
+from lib.markdown import table as table_of
+from lib.results import ENERGY_HEAD_KEYS, Results, Row, value_of
 
 TENSOR_FLOP = 4096  # dense bf16, a clock and SM
 EXPERIMENTS = ("data", "tile", "multicast", "raster", "epilogue")
 CHIPS = ("part", "whole")
-SUFFIX = ".energy.json"
-HEAD_KEYS = (
-    "gpu", "driver", "toolkit", "sms", "max_mhz", "power_limit_watts", "refresh_ms", "idle_watts",
-    "revision", "date", "rows",
-)  # fmt: skip
-ROW_KEYS = ("experiment", "label", "chip", "stage", "variant", "verified")
 # What decides: on a part of the chip the clock is the same for all, so that what the board draws at
 # rest is the same for all too and can be left out; on the whole chip all of it counts.
 PJ = {"part": "pj_above_idle", "whole": "pj_per_flop"}
 SPREAD = {"part": ("above_min", "above_max"), "whole": ("pj_min", "pj_max")}
-FORMATS = {
-    **dict.fromkeys(("watts", "idle_watts", "power_limit_watts", "max_mhz", "refresh_ms"), ".0f"),
-    **dict.fromkeys(("pj_per_flop", "pj_above_idle", "pj_min", "pj_max"), ".3f"),
-    **dict.fromkeys(("above_min", "above_max"), ".3f"),
+NOT_MEASURED = not_measured("make energy")
+FORMATS: dict[str, Callable[[float], str]] = {
+    **dict.fromkeys(
+        ("watts", "idle_watts", "power_limit_watts", "max_mhz", "refresh_ms"),
+        lambda value: f"{value:.0f}",
+    ),
+    **dict.fromkeys(
+        ("pj_per_flop", "pj_above_idle", "pj_min", "pj_max", "above_min", "above_max"),
+        lambda value: f"{value:.3f}",
+    ),
 }
 
 
-def rows_of(energy, experiment, chip):
+def rows_of(energy: Results, experiment: str, chip: str) -> list[Row]:
     """Rows of one experiment and chip in the order of the file, right or not."""
     return [row for row in energy.rows if (row["experiment"], row["chip"]) == (experiment, chip)]
 
 
-def right(rows):
+def right(rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if row["verified"]]
 
 
-# --- tables: (header, rows, caption), or None if there is nothing yet ----------------------------
+# --- tables --------------------------------------------------------------------------------------
 
 
-def table(results, name):
-    """The table called "energy NAME"; ValueError if there is none of that name."""
+def table(results: Results | None, name: str) -> list[str]:
+    """The table called "energy NAME"."""
     if name == "rungs":
         return rungs(results)
     if name != "environment" and name not in EXPERIMENTS:
         names = ", ".join(("environment", "rungs", *EXPERIMENTS))
-        raise ValueError(f'no table is called "energy {name}"; of energy there are {names}')
+        raise Problem(f'no table is called "energy {name}"; of energy there are {names}')
     energy = results.energy if results else None
     if energy is None:
-        return None
+        return NOT_MEASURED
     return environment(energy) if name == "environment" else experiment(energy, name)
 
 
-def watts(value):
+def watts(value: float | None) -> str:
     return DASH if value is None else f"{value:.0f} W"
 
 
-def environment(energy):
+def environment(energy: Results) -> list[str]:
     head = energy.head
     rows = [
         ["GPU", head["gpu"]],
@@ -63,17 +70,17 @@ def environment(energy):
         ["the counter is refreshed every", f"{head['refresh_ms']:.0f} ms"],
         ["date, revision", f"{head['date']}, {head['revision']}"],
     ]
-    return ["", f"`docs/results/{energy.path.name}`"], rows, None
+    return table_of(["", f"`docs/results/{energy.path.name}`"], rows)
 
 
-def experiment(energy, name):
+def experiment(energy: Results, name: str) -> list[str]:
     """A line for each contestant: on a part of the chip, then on all of it."""
     of_chip = {chip: rows_of(energy, name, chip) for chip in CHIPS}
     if not of_chip["whole"]:
-        return None
+        return NOT_MEASURED
     first = {chip: next(iter(right(rows)), None) for chip, rows in of_chip.items()}
     by_label = {chip: {row["label"]: row for row in rows} for chip, rows in of_chip.items()}
-    sms = next((row["grid"] for row in of_chip["part"]), None)
+    sms = next((row["grid"] for row in of_chip["part"]), 0)
     part = f"{sms} SMs" if sms else "part"
     header = [
         "", f"{part}: MHz", "tensor share", "W", "pJ/FLOP above rest", "min–max", "to the first",
@@ -90,14 +97,14 @@ def experiment(energy, name):
         "rest. To the first: pJ/FLOP by those of the first line. A clock in italics is more than "
         "1 % off the others of its column. Tensor share: TFLOPS / (4096 FLOP · SMs · clock)."
     )
-    return header, lines, caption
+    return table_of(header, lines, caption)
 
 
-def cells(row, first, chip, sms):
+def cells(row: Row | None, first: Row | None, chip: str, sms: int) -> list[str]:
     count = 7 if chip == "whole" else 6
     if row is None:
         return [DASH] * count
-    if not row["verified"]:
+    if not row["verified"] or first is None:
         return ["FAIL"] * count
     least, most = SPREAD[chip]
     # At the power limit every contestant has a clock of its own: only equal ones are remarkable.
@@ -111,11 +118,11 @@ def cells(row, first, chip, sms):
     return [mhz, share, *speed, f"{row['watts']:.0f}", f"{pj:.3f}", spread, to_first]
 
 
-def rungs(results):
+def rungs(results: Results | None) -> list[str]:
     """Each rung's result beside cuBLASLt, from the results of make bench."""
     metered = [row for row in (results.rows if results else []) if row.get("watts") is not None]
     if not metered:
-        return None
+        return not_measured("make bench")
     header = [
         "rung", "at", "W", "pJ/FLOP", "cuBLASLt: W", "pJ/FLOP", "rung to cuBLASLt", "at rest, W"
     ]  # fmt: skip
@@ -133,22 +140,22 @@ def rungs(results):
         for row in metered
     ]
     caption = "Sustained: the best cuBLASLt algorithm, and right after it the rung's result."
-    return header, lines, caption
+    return table_of(header, lines, caption)
 
 
 # --- numbers in prose ----------------------------------------------------------------------------
 
 
-def operand(results, text):
+def operand(results: Results | None, text: str) -> tuple[Any, str]:
     """(value, key) of experiment.label.chip.key, or of a number of the head such as idle_watts."""
     energy = results.energy if results else None
     if re.fullmatch(r"[a-z_]+", text):
-        if text not in HEAD_KEYS or text == "rows":
-            raise ValueError(f'"{text}": the energy file\'s head has no such key')
+        if text not in ENERGY_HEAD_KEYS or text == "rows":
+            raise Problem(f'"{text}": the energy file\'s head has no such key')
         return (energy.head[text] if energy else None), text
     match = re.fullmatch(r"(\w+)\.([^.]+)\.(part|whole)\.(\w+)", text)
     if not match or match.group(1) not in EXPERIMENTS:
-        raise ValueError(f'"{text}" is neither a number nor experiment.label.part|whole.key')
+        raise Problem(f'"{text}" is neither a number nor experiment.label.part|whole.key')
     name, label, chip, key = match.groups()
     rows = rows_of(energy, name, chip) if energy else []
     if not rows:
@@ -156,15 +163,11 @@ def operand(results, text):
     row = find(rows, label, chip)
     if row is None:
         labels = ", ".join(row["label"] for row in rows)
-        raise ValueError(f'"{text}": {name} has no "{label}", only best, worst, {labels}')
-    if not row["verified"]:
-        return "FAIL", key
-    if key not in row:
-        raise ValueError(f'"{text}": a row has no key "{key}"')
-    return row[key], key
+        raise Problem(f'"{text}": {name} has no "{label}", only best, worst, {labels}')
+    return value_of(row, key, text)
 
 
-def find(rows, label, chip):
+def find(rows: list[Row], label: str, chip: str) -> Row | None:
     """The row of that label; best and worst are those with the fewest and most pJ/FLOP."""
     if label in ("best", "worst"):
         choose = min if label == "best" else max

@@ -5,8 +5,13 @@ legible on both. A drawing knows about how wide its texts are: problems() says w
 or leave the drawing, and tests ask it.
 """
 
-import html
+from __future__ import annotations
 
+import html
+from collections.abc import Sequence
+
+Attributes = dict[str, "float | str"]
+Text = tuple[str, float, float, float, float]  # words, left, top, right, bottom
 FONT = "system-ui, sans-serif"
 TEXT_SIZES = {"": 12, "small": 10, "title": 13}
 
@@ -23,7 +28,7 @@ MARKS = {"blue": "#2f81c7", "orange": "#d0863c", "green": "#3f9c5a", "red": "#c7
 STROKES = dict({name: (value, value) for name, value in MARKS.items()}, ink=INK, muted=MUTED)
 
 
-def style():
+def style() -> str:
     rules, dark = [f"text {{ font: 12px {FONT}; fill: {INK[0]}; }}"], [
         f"text {{ fill: {INK[1]}; }}"
     ]
@@ -55,13 +60,13 @@ def style():
             "  </style>")  # fmt: skip
 
 
-def number(value):
+def number(value: float) -> str:
     """At most one digit behind the point."""
     text = f"{value:.1f}"
     return text[:-2] if text.endswith(".0") else text
 
 
-def text_width(words, size=12, bold=False):
+def text_width(words: str, size: float = 12, bold: bool = False) -> float:
     """About, of a sans-serif font; rather too much than too little."""
     total = 0.0
     for char in words:
@@ -75,12 +80,15 @@ def text_width(words, size=12, bold=False):
 
 
 class Drawing:
-    def __init__(self, width, height, title):
+    def __init__(self, width: float, height: float, title: str) -> None:
         self.width, self.height, self.title = width, height, title
-        self.lines = []
-        self.texts = []  # (words, left, top, right, bottom) of those that are not turned
+        self.lines: list[str] = []
+        self.texts: list[Text] = []  # those that are not turned
 
-    def element(self, tag, kind, attributes, inner=None, more=""):
+    def element(
+        self, tag: str, kind: str, attributes: Attributes, inner: str | None = None,
+        more: str = "",
+    ) -> None:  # fmt: skip
         listed = "".join(
             f' {name.replace("_", "-")}="{number(v) if isinstance(v, (int, float)) else v}"'
             for name, v in attributes.items()
@@ -89,29 +97,34 @@ class Drawing:
         end = f">{inner}</{tag}>" if inner is not None else "/>"
         self.lines.append(f"  <{tag}{kinds}{listed}{more}{end}")
 
-    def rect(self, kind, x, y, width, height, tip=None, round_by=0):
-        attributes = {"x": x, "y": y, "width": width, "height": height}
+    def rect(
+        self, kind: str, x: float, y: float, width: float, height: float, tip: str | None = None,
+        round_by: float = 0,
+    ) -> None:  # fmt: skip
+        attributes: Attributes = {"x": x, "y": y, "width": width, "height": height}
         if round_by:
             attributes["rx"] = round_by
         self.element(
             "rect", kind, attributes, f"<title>{html.escape(tip)}</title>" if tip else None
         )
 
-    def line(self, kind, x1, y1, x2, y2, tip=None):
-        attributes = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
+    def line(
+        self, kind: str, x1: float, y1: float, x2: float, y2: float, tip: str | None = None
+    ) -> None:
+        attributes: Attributes = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
         self.element(
             "line", kind, attributes, f"<title>{html.escape(tip)}</title>" if tip else None
         )
 
-    def circle(self, kind, x, y, radius):
+    def circle(self, kind: str, x: float, y: float, radius: float) -> None:
         self.element("circle", kind, {"cx": x, "cy": y, "r": radius})
 
-    def path(self, kind, points):
+    def path(self, kind: str, points: Sequence[tuple[float, float]]) -> None:
         self.element(
             "path", kind, {"d": "M" + " L".join(f"{number(x)} {number(y)}" for x, y in points)}
         )
 
-    def arrow(self, kind, points):
+    def arrow(self, kind: str, points: Sequence[tuple[float, float]]) -> None:
         """A line through the points, with a head at the last. kind: the name of a stroke."""
         self.path(f"line-{kind}", points)
         (x1, y1), (x2, y2) = points[-2:]
@@ -123,13 +136,16 @@ class Drawing:
         listed = " ".join(f"{number(x)},{number(y)}" for x, y in corners)
         self.element("polygon", fill, {"points": listed})
 
-    def text(self, words, x, y, anchor="start", kind="small", turn=None):
+    def text(
+        self, words: object, x: float, y: float, anchor: str = "start", kind: str = "small",
+        turn: float | None = None,
+    ) -> None:  # fmt: skip
         words = str(words)
         kinds = kind.split()
         size = next(
             (TEXT_SIZES[k] for k in kinds if k in TEXT_SIZES), 10 if "inside" in kinds else 12
         )
-        attributes = {"x": x, "y": y}
+        attributes: Attributes = {"x": x, "y": y}
         if anchor != "start":
             attributes["text_anchor"] = anchor
         if turn is not None:
@@ -140,14 +156,17 @@ class Drawing:
             self.texts.append((words, left, y - 0.75 * size, left + wide, y + 0.2 * size))
         self.element("text", kind, attributes, html.escape(words, quote=False))
 
-    def cell(self, kind, x, y, width, height, words="", text_kind="small"):
+    def cell(
+        self, kind: str, x: float, y: float, width: float, height: float, words: object = "",
+        text_kind: str = "small",
+    ) -> None:  # fmt: skip
         """A filled box with words in its middle."""
         self.rect(kind, x, y, width, height)
         if words != "":
             size = TEXT_SIZES.get(text_kind.split()[0], 10)
             self.text(words, x + width / 2, y + height / 2 + 0.36 * size, "middle", text_kind)
 
-    def box(self, x, y, width, height, lines):
+    def box(self, x: float, y: float, width: float, height: float, lines: Sequence[str]) -> None:
         """A frame with lines of words in its middle, the first as its title."""
         self.rect("frame", x, y, width, height, round_by=6)
         top = y + height / 2 - 7 * (len(lines) - 1)
@@ -160,13 +179,13 @@ class Drawing:
                 "" if index == 0 else "small muted",
             )
 
-    def svg(self):
+    def svg(self) -> str:
         head = (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {number(self.width)} '
                 f'{number(self.height)}" role="img">')  # fmt: skip
         title = f"  <title>{html.escape(self.title)}</title>"
         return "\n".join([head, title, style()] + self.lines + ["</svg>"]) + "\n"
 
-    def problems(self):
+    def problems(self) -> list[str]:
         """Texts that leave the drawing or lie on each other, one sentence each."""
         found = []
         for i, (words, left, top, right, bottom) in enumerate(self.texts):

@@ -1,0 +1,69 @@
+"""How a script ends: a Problem is one sentence for whoever runs it, and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+OK, WRONG, REFUSED, NO_DEVICE, HANG, STOPPED = 0, 1, 2, 3, 4, 130
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Problem(Exception):
+    """Something the user must mend; the message is one sentence, code the exit code."""
+
+    def __init__(self, message: object, code: int = REFUSED) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def command(
+    name: str = "", stopped: str = ""
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Decorates main(): a Problem is printed, with the script's name in front of it if there is
+    one. So is `stopped` when it is interrupted. Who reads no further, as head does, ends it."""
+
+    def say(words: object) -> None:
+        print(f"{name}: {words}" if name else words, file=sys.stderr)
+
+    def decorate(main: Callable[..., int]) -> Callable[..., int]:
+        @functools.wraps(main)
+        def run(*arguments: object) -> int:
+            try:
+                status = main(*arguments)
+                sys.stdout.flush()
+                return status
+            except Problem as problem:
+                say(problem)
+                return problem.code
+            except BrokenPipeError:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                return OK
+            except OSError as error:
+                say(error)
+                return REFUSED
+            except KeyboardInterrupt:
+                if not stopped:
+                    raise
+                print(f"\n{stopped}")
+                return STOPPED
+
+        return run
+
+    return decorate
+
+
+def parser_of(description: str | None) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+
+
+def suggestion(word: str, candidates: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(candidates), 1, 0)
+    return f"; did you mean {close[0]}?" if close else "."

@@ -1,0 +1,115 @@
+"""What build/ladder says: every rung and variant that is linked in, stage 0, which chooses among
+them, and what it would choose."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from lib.cli import WRONG, Problem
+from lib.rows import Row, row_of, row_text
+
+Variant = dict[str, Any]  # an object of --list
+Result = dict[str, Any]  # a row of docs/results
+
+
+def parse(text: str, stage_0: bool = False) -> list[Variant]:
+    """The variants of the rungs, or of stage 0 too. A chooser has no kernel: None."""
+    return [variant for variant in json.loads(text) if variant["stage"] > 0 or stage_0]
+
+
+def read(program: str | Path, stage_0: bool = False) -> list[Variant]:
+    """The same of a program."""
+    return parse(ask(program, "--list"), stage_0)
+
+
+def ran(row: Mapping[str, Any]) -> tuple[int, str]:
+    """(rung, variant) of what a row of docs/results was measured with: what its variant chose, if
+    it chooses. Stage 0's configuration names the rung too: 11_autotuned/128x256."""
+    rung, _, variant = (row.get("configuration") or row["variant"]).rpartition("/")
+    return (int(rung.split("_")[0]) if rung else row["stage"]), variant
+
+
+def ask(
+    program: str | Path,
+    *arguments: str,
+    rows: Iterable[Row] = (),
+    environment: Mapping[str, str] | None = None,
+) -> str:
+    """stdout of a short run of the program over rows; its exit code, if not 0, is passed on."""
+    lines = "".join(row_text(row) + "\n" for row in rows)
+    variables = {**os.environ, **(environment or {})}
+    try:
+        done = subprocess.run(
+            (program, *arguments), input=lines, capture_output=True, text=True, env=variables
+        )
+    except OSError as error:
+        raise Problem(f"{program} cannot be run ({error.strerror}); make bench builds it.")
+    if done.returncode != 0:
+        why = done.stderr.strip() or f"{program} ended with {done.returncode}."
+        raise Problem(why, done.returncode if done.returncode > 0 else WRONG)
+    return done.stdout
+
+
+def environment(program: str | Path, mode: str) -> dict[str, Any]:
+    """GPU, versions and data of a measuring program, which it says before it reads rows."""
+    return json.loads(ask(program, mode).splitlines()[0])["env"]
+
+
+def read_hashes(path: Path, variants: list[Variant]) -> dict[str, str]:
+    """{kernel: fingerprint} of build/ptx/hashes.json, which has every kernel of the variants."""
+    try:
+        hashes = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise Problem(f"{path} cannot be read; make bench writes it.")
+    for variant in variants:
+        if variant["kernel"] and variant["kernel"] not in hashes:
+            raise Problem(f"{path} has no kernel {variant['kernel']}; make clean, then make bench.")
+    return hashes
+
+
+class Today:
+    """What the program is now, to judge earlier results by."""
+
+    def __init__(
+        self, program: str | Path, variants: list[Variant], hashes: dict[str, str]
+    ) -> None:
+        self.program = program
+        self.variants = {(v["stage"], v["variant"]): v for v in variants}
+        self.hashes = hashes
+
+    def variant(self, row: Row) -> Variant | None:
+        return self.variants.get((row.stage, row.variant))
+
+    def kernel_hash(self, result: Result) -> str | None:
+        """Of the kernel that stands today for what made that result; None if nothing does."""
+        of_result = self.variants.get(ran(result))
+        return self.hashes.get(of_result["kernel"]) if of_result else None
+
+    def choices(self, rows: list[Row]) -> dict[Row, dict[str, Any]]:
+        """{Row: what the program says of it}: configuration, kernel, predicted_us."""
+        said = ask(self.program, "--choices", rows=rows).splitlines() if rows else []
+        return dict(zip(rows, map(json.loads, said)))
+
+    def still(self, results: Iterable[Result]) -> list[Result]:
+        """Those whose kernel is the same, and whose variant would choose the same again."""
+        results = [
+            result
+            for result in results
+            if self.variant(row_of(result))
+            and result["kernel_hash"] is not None
+            and self.kernel_hash(result) == result["kernel_hash"]
+        ]
+        chosen = self.choices(
+            [row_of(r) for r in results if self.variants[r["stage"], r["variant"]]["chooses"]]
+        )
+        return [
+            result
+            for result in results
+            if row_of(result) not in chosen
+            or chosen[row_of(result)]["configuration"] == result.get("configuration")
+        ]

@@ -1,0 +1,107 @@
+"""Tools of the CUDA toolkit, and the options of a stage program that they run."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import shutil
+import site
+import subprocess
+import sys
+
+from lib import registry
+from lib.cli import Problem
+from lib.registry import Variant
+from lib.rows import Row
+
+GET = {
+    "nvdisasm": "it comes with the CUDA toolkit (package cuda-nvdisasm-<version>), or by "
+    "pip install nvidia-cuda-nvdisasm",
+    "ncu": "it comes with the CUDA toolkit (package cuda-nsight-compute-<version>) or from "
+    "https://developer.nvidia.com/nsight-compute",
+    "compute-sanitizer": "it comes with the CUDA toolkit (package cuda-sanitizer-<version>)",
+}
+
+# A small shape, ragged in all three dimensions: a tool makes a kernel slower a hundredfold.
+SMALL = {"--m": "200", "--n": "264", "--k": "136"}
+DEFAULT_SIZE = "8192"  # of the programs, on a GPU
+
+
+def pip_folders() -> list[str]:
+    """Where packages of pip, nvidia-cuda-nvdisasm for one, have their programs: nvidia/*/bin."""
+    roots = site.getsitepackages() + [site.getusersitepackages()] + sys.path
+    return [path for root in dict.fromkeys(roots)
+            for path in sorted(glob.glob(os.path.join(glob.escape(root), "nvidia", "*", "bin")))]
+
+
+def find_tool(name: str) -> str | None:
+    """Path of a tool of the toolkit, on PATH, in CUDA_HOME or from pip; or None."""
+    home = os.environ.get("CUDA_HOME", "")
+    inside = [os.path.join(home, part) for part in ("bin", "compute-sanitizer") if home]
+    return shutil.which(name) or shutil.which(name, path=os.pathsep.join(inside + pip_folders()))
+
+
+def need(name: str) -> str:
+    tool = find_tool(name)
+    if tool is None:
+        raise Problem(f"{name} is neither on PATH nor in CUDA_HOME nor from pip: {GET[name]}.")
+    return tool
+
+
+def toolkit() -> str | None:
+    """nvcc's version as the results have it, such as 13.0.88; None without nvcc."""
+    home = os.environ.get("CUDA_HOME")
+    for nvcc in ([f"{home}/bin/nvcc"] if home else []) + ["nvcc", "/usr/local/cuda/bin/nvcc"]:
+        try:
+            said = subprocess.run([nvcc, "--version"], capture_output=True, text=True)
+        except OSError:
+            continue
+        found = re.search(r"release [\d.]+, V([\d.]+)", said.stdout)
+        if found:
+            return found.group(1)
+    return None
+
+
+# --- a stage program and what it is told ---------------------------------------------------------
+
+
+def given(options: list[str], name: str) -> str | None:
+    return next((o.split("=", 1)[1] for o in options if o.startswith(name + "=")), None)
+
+
+def with_defaults(options: list[str], defaults: dict[str, str]) -> list[str]:
+    return options + [f"{k}={v}" for k, v in defaults.items() if given(options, k) is None]
+
+
+def tool_environment() -> dict[str, str]:
+    return dict(os.environ, LADDER_TIMEOUT="0")
+
+
+def chosen(program: str, options: list[str]) -> Variant:
+    """The variant that OPTIONS name, or the one that stands for the rung."""
+    name = given(options, "--variant")
+    rows = registry.read(program)
+    for row in rows:
+        if row["variant"] == name or (name is None and row["result"]):
+            return as_chosen(program, row, options) if row["chooses"] else row
+    names = ", ".join(row["variant"] for row in rows)
+    raise Problem(f"There is no variant {name}; the rung has {names}.")
+
+
+def as_chosen(program: str, row: Variant, options: list[str]) -> Variant:
+    """A chooser's row with the kernel that it would run at the options' shape."""
+    sizes = [given(options, f"--{letter}") or DEFAULT_SIZE for letter in "mnk"]
+    args = [o[2:] for o in options if o.startswith(("--type=", "--layout="))]
+    m, n, k = map(int, sizes)
+    asked = Row(row["stage"], row["variant"], m, n, k, "burst", ",".join(args))
+    more = [o for o in options if o.startswith(("--grid=", "--workspace="))]
+    said = registry.ask(program, "--choices", *more, rows=[asked])
+    return {**row, "kernel": json.loads(said)["kernel"]}
+
+
+def ncu_command(ncu: str, kernel: str) -> list[str]:
+    """ncu on the first launch of that kernel, at the clocks of every other run."""
+    command = [ncu, "--clock-control", "none", "--launch-count", "1"]
+    return command + ["--kernel-name-base", "mangled", "--kernel-name", kernel]

@@ -197,12 +197,15 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
       ring.advance();  // and look there early: the answer comes while sums are promoted
       landed = ptx::mbarrier_test_wait_parity(&smem.full[ring.slot], ring.parity);
     };
-    const auto scales_of = [&](const tile::GroupedTile& at) {
+    block::ScalesOfB<T> scales_b(scale_b, ld_scale_b, 0, n);
+    const auto next_scales = [&](const tile::GroupTiles<T>& t) {
+      if (!T::SCALED || !t.has()) return;
+      const auto at = t.tile();
       const float* const of_group = block::scales_of_group<T>(scale_b, ld_scale_b, n, at.group);
-      return block::ScalesOfB<T>(of_group, ld_scale_b, at.n0, n);
+      scales_b = block::ScalesOfB<T>(of_group, ld_scale_b, at.n0, n);
+      scales_b.load(next_b, 0);
     };
-    auto scales_b = scales_of(tiles.tile());
-    if (T::SCALED && tiles.has()) scales_b.load(next_b, 0);
+    next_scales(tiles);
     for (auto t = tiles; t.has();) {
       const auto at = t.tile();
       const int blocks = at.blocks(consumer * T::BLOCKS, T::BLOCKS), shift = at.m0 % 4;
@@ -239,10 +242,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
         }
       }
       t.next();
-      if (T::SCALED && t.has()) {  // its first scales come during the epilogue
-        scales_b = scales_of(t.tile());
-        scales_b.load(next_b, 0);
-      }
+      next_scales(t);  // its first come during the epilogue
 
       // --- epilogue ------------------------------------------------------------------------------
 #pragma unroll

@@ -14,11 +14,6 @@ namespace {
 constexpr const char* TYPE_NAMES[] = {"bf16", "e4m3"};
 constexpr int TYPES[] = {LADDER_BF16, LADDER_E4M3};
 constexpr const char* KIND_NAMES[] = {"contiguous", "masked"};
-constexpr int GROUPS[] = {8, 1, 2, 3, 4, 16, 32, 64, 128, 256, 512};
-// How a problem's rows are dealt out: the same to all, by chance from 1 to 7 shares each, to eight groups
-// alone, to one.
-constexpr const char* ROWS_NAMES[] = {"equal", "unequal", "sparse", "one"};
-
 template <class T>
 void upload(const DeviceBuffer& to, const std::vector<T>& from, cudaStream_t stream) {
   check_cuda(cudaMemcpyAsync(to.data(), from.data(), from.size() * sizeof(T),
@@ -62,7 +57,8 @@ class GroupedProblem : public Problem {
  public:
   GroupedProblem(const Shape& shape, Data data, uint64_t seed, const DeviceInfo& device,
                  const GroupedArgs& sizes)
-      : Problem(shape, device), data_(data), rows_(rows_of_groups(shape)) {
+      : Problem(shape, device), data_(data), sizes_(sizes_of_problem(shape)) {
+    rows_ = good_rows({sizes_.data(), sizes.groups, sizes.m, sizes.masked != 0}).rows;
     const GroupBuffers needs = bytes_of(sizes);
     const int count = operand_sets(needs.operands(), device);
     refuse_if_too_large(needs, count, sizes);
@@ -179,7 +175,7 @@ class GroupedProblem : public Problem {
   Set make_set(const GroupedArgs& sizes, const GroupBuffers& needs, uint64_t seed) const {
     Set set{DeviceBuffer(needs.a),       DeviceBuffer(needs.b),
             DeviceBuffer(needs.scale_a), DeviceBuffer(needs.scale_b),
-            DeviceBuffer(needs.d),       DeviceBuffer((rows_.size() + 1) * sizeof(int)),
+            DeviceBuffer(needs.d),       DeviceBuffer(sizes_.size() * sizeof(int)),
             DeviceBuffer(sizeof(int)),   sizes,
             {}};
     GroupedArgs& args = set.args;
@@ -196,22 +192,14 @@ class GroupedProblem : public Problem {
       check_cuda(cudaMemsetAsync(buffer->data(), 0xff, buffer->bytes(), stream()),
                  "cudaMemsetAsync");  // NaN
     }
-    std::vector<int> given(rows_);
-    if (args.masked == 0) {
-      given.insert(given.begin(), 0);
-      std::partial_sum(given.begin(), given.end(), given.begin());
-    }
-    upload(set.sizes, given, stream());
-    long long begin = 0;
+    upload(set.sizes, sizes_, stream());
     for (int g = 0; g < args.groups; ++g) {
-      const int rows = rows_[static_cast<size_t>(g)];
-      if (args.masked != 0) begin = 1LL * g * args.m;
+      const auto [begin, rows] = rows_[static_cast<size_t>(g)];
       fill(set.a.template as<In>() + begin * args.lda, rows, args.lda, 1,
            set.scale_a.template as<float>() + begin, args.ld_scale_a, args.k, hash64(seed) + g);
       fill(set.b.template as<In>() + 1LL * g * args.n * args.ldb, args.n, args.ldb, SCALE_BLOCK,
            set.scale_b.template as<float>() + g * scale_blocks(args.n) * args.ld_scale_b,
            args.ld_scale_b, args.k, hash64(seed + 1) + g);
-      begin += rows;
     }
     return set;
   }
@@ -315,7 +303,8 @@ class GroupedProblem : public Problem {
   }
 
   const Data data_;
-  const std::vector<int> rows_;  // of each group
+  const std::vector<int> sizes_;       // as the device has them
+  std::vector<tile::GroupRows> rows_;  // of each group
   std::vector<Set> sets_;
   DeviceBuffer kept_;
 };
@@ -330,10 +319,10 @@ class GroupedKind : public ProblemKind {
 
   std::vector<Parameter> parameters() const override {
     std::vector<std::string> groups;
-    for (const int each : GROUPS) groups.push_back(std::to_string(each));
+    for (const int each : GROUPS_OF_PROBLEMS) groups.push_back(std::to_string(each));
     return {{"type", {std::begin(TYPE_NAMES), std::end(TYPE_NAMES)}},
             {"groups", groups},
-            {"rows", {std::begin(ROWS_NAMES), std::end(ROWS_NAMES)}},
+            {"rows", {std::begin(ROWS_OF_PROBLEMS), std::end(ROWS_OF_PROBLEMS)}},
             {"kind", {std::begin(KIND_NAMES), std::end(KIND_NAMES)}}};
   }
 
@@ -358,13 +347,13 @@ class GroupedKind : public ProblemKind {
   std::shared_ptr<Call> sizes_of(const Shape& shape) const override {
     const auto args = std::make_shared<GroupedArgs>();
     args->type = TYPES[shape.parameters[0]];
-    args->groups = GROUPS[shape.parameters[1]];
+    args->groups = GROUPS_OF_PROBLEMS[shape.parameters[1]];
     args->masked = shape.parameters[3];
     args->m = shape.m;
     args->n = shape.n;
     args->k = shape.k;
     if (args->masked != 0) {
-      const std::vector<int> rows = rows_of_groups(shape);
+      const std::vector<int> rows = sizes_of_problem(shape);
       args->m = (*std::max_element(rows.begin(), rows.end()) + 63) / 64 * 64;
     }
     const bool scaled = args->type == LADDER_E4M3;
@@ -396,62 +385,6 @@ class GroupedKind : public ProblemKind {
 };
 
 }  // namespace
-
-std::vector<int> rows_of_groups(const Shape& shape) {
-  const int groups = GROUPS[shape.parameters[1]];
-  const std::string how = ROWS_NAMES[shape.parameters[2]];
-  std::vector<long long> shares(static_cast<size_t>(groups), how == "equal" ? 1 : 0);
-  for (int g = 0; g < groups; ++g) {
-    if (how == "unequal") shares[g] = 1 + static_cast<long long>(hash64(g) >> 40) % 7;
-    if (how == "sparse") shares[g] = g % std::max(1, groups / 8) == groups / 16 ? 1 : 0;
-    if (how == "one") shares[g] = g == groups / 2 ? 1 : 0;
-  }
-  const long long all = std::accumulate(shares.begin(), shares.end(), 0LL);
-  std::vector<int> rows;
-  long long share = 0, begin = 0;
-  for (const long long each : shares) {
-    share += each;
-    rows.push_back(static_cast<int>(shape.m * share / all - begin));
-    begin += rows.back();
-  }
-  return rows;
-}
-
-std::vector<GroupCall> calls_of_groups(const GroupedArgs& args, const std::vector<int>& rows) {
-  std::vector<GroupCall> all;
-  long long begin = 0;
-  for (int g = 0; g < args.groups; ++g) {
-    if (args.masked != 0) begin = 1LL * g * args.m;
-    const int count = rows[static_cast<size_t>(g)];
-    const int bytes = args.type == LADDER_E4M3 ? 1 : 2;
-    Call sizes = args;
-    sizes.m = count;
-    const char* const a = static_cast<const char*>(args.a) + begin * args.lda * bytes;
-    const char* const b = static_cast<const char*>(args.b) + 1LL * g * args.n * args.ldb * bytes;
-    bf16* const d = args.d + begin * args.ldd;
-    GroupCall one;
-    one.begin = begin;
-    static_cast<Call&>(one.product) = sizes;
-    static_cast<Call&>(one.scaled) = sizes;
-    one.product.a = reinterpret_cast<const bf16*>(a);
-    one.product.b = reinterpret_cast<const bf16*>(b);
-    one.scaled.a = a;
-    one.scaled.b = b;
-    one.product.d = one.scaled.d = d;
-    one.product.lda = one.scaled.lda = args.lda;
-    one.product.ldb = one.scaled.ldb = args.ldb;
-    one.product.ldd = one.scaled.ldd = args.ldd;
-    if (args.type == LADDER_E4M3) {
-      one.scaled.scale_a = args.scale_a + begin;
-      one.scaled.ld_scale_a = args.ld_scale_a;
-      one.scaled.scale_b = args.scale_b + g * scale_blocks(args.n) * args.ld_scale_b;
-      one.scaled.ld_scale_b = args.ld_scale_b;
-    }
-    if (count > 0) all.push_back(one);
-    begin += count;
-  }
-  return all;
-}
 
 const ProblemKind& GroupedArgs::kind() {
   static const GroupedKind kind;

@@ -43,8 +43,19 @@ struct GroupedArgs : Call {
 // Every rule that the call breaks, as ProblemKind::violations().
 std::string grouped_violations(const GridRules& rules, const GroupedArgs& args);
 
-// How many rows each group of a program's problem has, shape.m in all.
-std::vector<int> rows_of_groups(const Shape& shape);
+// Which rows each group has, none if it is bad or behind a bad one, and what the error flag is to be:
+// what the device does, of sizes that the host can read.
+struct GoodRows {
+  std::vector<tile::GroupRows> rows;
+  int error_flag = 0;
+};
+GoodRows good_rows(const tile::Grouping& grouping);
+
+// Of the problems of programs: numbers of groups, and how shape.m rows are dealt out: the same to all;
+// by chance from 1 to 7 shares each; to eight groups alone; to one.
+inline constexpr int GROUPS_OF_PROBLEMS[] = {8, 1, 2, 3, 4, 16, 32, 64, 128, 256, 512};
+inline constexpr const char* ROWS_OF_PROBLEMS[] = {"equal", "unequal", "sparse", "one"};
+std::vector<int> sizes_of_problem(const Shape& shape);  // GroupedArgs::sizes
 
 // One of a call's groups as a call of its own: of bf16, or of e4m3 with scales.
 struct GroupCall {
@@ -52,7 +63,8 @@ struct GroupCall {
   BlockScaledArgs scaled;
   long long begin = 0;  // its first row of A and D
 };
-std::vector<GroupCall> calls_of_groups(const GroupedArgs& args, const std::vector<int>& rows);
+std::vector<GroupCall> calls_of_groups(const GroupedArgs& args,
+                                       const std::vector<tile::GroupRows>& rows);
 
 // The variants of the tables' rows for bf16, then for e4m3: make(std::type_identity<In>, row).
 template <class Make>

@@ -3,7 +3,7 @@
 namespace ladder {
 
 std::vector<LibraryCandidate> grouped_library_candidates(const GroupedArgs&,
-                                                         const std::vector<int>&) {
+                                                         const std::vector<tile::GroupRows>&) {
   return {};
 }
 

@@ -11,6 +11,6 @@ namespace ladder {
 // cuBLASLt group by group, on one stream and on eight, and of bf16 cuBLAS's grouped product, for calls
 // like `args` whose groups have `rows` rows. They outlive neither args' scales nor sizes.
 std::vector<LibraryCandidate> grouped_library_candidates(const GroupedArgs& args,
-                                                         const std::vector<int>& rows);
+                                                         const std::vector<tile::GroupRows>& rows);
 
 }  // namespace ladder

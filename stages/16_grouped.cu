@@ -143,8 +143,9 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
           ptx::cp_async_bulk_tensor_3d_g2s(smem.b[ring.slot].bytes, &map_b, k_tile * T::BK, at.n0,
                                            at.group, full);
           for (int i = 0; i < blocks; ++i) {
-            ptx::cp_async_bulk_tensor_2d_g2s(smem.a[ring.slot].from_row(i * T::WM), &map_a,
-                                             k_tile * T::BK, at.m0 + i * T::WM, full);
+            const int row = at.m0 + i * T::WM, rows = min(T::WM, at.end - row);
+            ptx::cp_async_bulk_tensor_3d_g2s(smem.a[ring.slot].from_row(i * T::WM), &map_a,
+                                             k_tile * T::BK, T::WM - rows, row + rows, full);
           }
           for (int i = 0; T::SCALED && i < T::CONSUMERS; ++i) {
             ptx::cp_async_bulk_tensor_2d_g2s(smem.scale_a[ring.slot][i], &map_scale,
@@ -208,7 +209,8 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
     next_scales(tiles);
     for (auto t = tiles; t.has();) {
       const auto at = t.tile();
-      const int blocks = at.blocks(consumer * T::BLOCKS, T::BLOCKS), shift = at.m0 % 4;
+      const int blocks = at.blocks(consumer * T::BLOCKS, T::BLOCKS);
+      const int rows = at.end - at.m0 - consumer * T::BLOCKS * T::WM;  // from our first one on
       if constexpr (T::SCALED) {
 #pragma unroll
         for (int i = 0; i < T::BLOCKS * T::BN / 2; ++i) acc[i / (T::BN / 2)][i % (T::BN / 2)] = 0;
@@ -227,7 +229,8 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
             if (i >= blocks) break;
             block::multiply_scaled<T>(sum, a + i * T::WM * 128, smem.b[slot].bytes, false);
             if (i == 0) {  // meanwhile
-              block::load_scales<T>(of_a, smem.scale_a[slot][consumer], shift + thread_m);
+              block::load_scales_of_rows<T>(of_a, &smem.scale_a[slot][consumer][at.m0 % 4],
+                                            thread_m, rows);
               ptx::fence_proxy_async_shared_cta();  // TMA will overwrite what was read
               ptx::bar_warp_sync();                 // lane 0 releases the slot for all
               scales_b.load(next_b, min(k_tile + 1, k_tiles - 1));
@@ -264,7 +267,7 @@ void launch(const GroupedArgs& g) {
   const auto* const a = static_cast<const typename T::In*>(g.a);
   const auto* const b = static_cast<const typename T::In*>(g.b);
   const int rows = static_cast<int>(g.all_rows());
-  const CUtensorMap map_a = ladder::tensor_map_2d(a, rows, g.k, g.lda, T::WM, T::BK);
+  const CUtensorMap map_a = ladder::tensor_map_of_rows(a, rows, g.k, g.lda, T::WM, T::BK);
   const CUtensorMap map_b =
       ladder::tensor_map_3d(b, g.groups, g.n, g.k, g.n * g.ldb, g.ldb, T::BN, T::BK);
   const CUtensorMap map_scale =

@@ -26,6 +26,18 @@ __device__ void multiply_blocks(float (&acc)[T::BLOCKS][T::BN / 2], const unsign
   }
 }
 
+// As load_scales(), of the first `rows` rows, and 0 of what is behind them, which nobody may have
+// written.
+template <class T>
+__device__ void load_scales_of_rows(float (&scale)[T::BLOCKS][2], const float* scale_a,
+                                    int thread_m, int rows) {
+#pragma unroll
+  for (int i = 0; i < T::BLOCKS * 2; ++i) {
+    const int row = thread_m + i / 2 * T::WM + i % 2 * 8;
+    scale[i / 2][i % 2] = row < rows ? ptx::ld_shared_f32(scale_a + row) : 0;
+  }
+}
+
 // As store_last_columns(), in fewer registers: of a block at D[0][n0], staged in `boxes`, a warp stores
 // the columns behind D's last whole chunk, in the first `rows` rows.
 template <class T, class Box>

@@ -169,14 +169,15 @@ constexpr int grouped_staging_buffers(const GemmConfig& config, bool scaled) {
   return grouped_ring_slots(config, scaled, config.blocks) >= 3 ? config.blocks : 1;
 }
 
-// What no ceiling gives, as Fitted: fitted to 96 kernels and shapes of eight groups on an H200.
+// What no ceiling gives, as Fitted: fitted to about 100 kernels and shapes of eight groups on an H200.
 struct FittedGrouped {
-  double start_clocks = 7465;  // of a launch: its groups, the first bytes, the last
-  double tensor_share = 0.893;  // of the tensor cores' rate: the clock falls where they are busy
-  double latency_clocks = 212;  // from the end of a consumer's products to its next ones
-  double scaled_latency_clocks = 194;    // the same of e4m3, of each block
-  double scaled_latency_of_column = 0.76;  // and its promotion, where nothing else multiplies
-  double promote_clocks = 0.63;          // a column of a 64-row block, which the tensor cores wait
+  double start_clocks = 7115;          // of a launch: its groups, the first bytes, the last
+  double tensor_share = 0.956;         // of the tensor cores' rate: the clock falls where they are busy
+  double latency_clocks = 198;         // from the end of a consumer's products to its next ones
+  double l2_bytes_per_clock = 54;      // a clock and SM
+  double promotion_clocks = 233;       // e4m3, of a block: from its last product to its last sum
+  double promotion_of_column = 0.56;   // and for each column
+  double promotion_in_turn = 0.23;     // as much of it, where a consumer's other block multiplies
   double epilogue_clocks = 3.8, scaled_epilogue_clocks = 10.3;  // of a column of a 64-row block
 };
 
@@ -194,13 +195,14 @@ inline double grouped_clocks(const GemmConfig& config, bool scaled, int groups, 
   const double parts = std::ceil(rows / tiles_m / 64);             // blocks of a tile
   const double own = std::min<double>(config.blocks, parts);       // of its busiest consumer
   const double block = 2.0 * 64 * bn * 64 / (gpu.tensor_flop * FITTED.tensor_share);
-  const double latency =
-      scaled ? own * (FITTED.scaled_latency_clocks + FITTED.scaled_latency_of_column * bn)
-             : FITTED.latency_clocks;
-  const double promote = scaled ? FITTED.promote_clocks * bn : 0;
-  const double step = std::max(parts * (block + promote), own * block + latency);
+  // The consumers of e4m3 get a slot at the same time, and so promote at the same time.
+  const double promotion = (1 + FITTED.promotion_in_turn * (own - 1)) *
+                           (FITTED.promotion_clocks + FITTED.promotion_of_column * bn);
+  const double step = scaled ? parts * block + promotion
+                             : std::max(parts * block, own * block + FITTED.latency_clocks);
 
-  const double l2_rate = scaled ? FittedScaled().l2_bytes_per_clock : gpu.l2_bytes_per_clock;
+  const double l2_rate =
+      scaled ? FittedScaled().l2_bytes_per_clock : FITTED.l2_bytes_per_clock;
   const double l2 = (parts * 64 + bn) * 128 / (l2_rate * gpu.sms);
   const double element = scaled ? 1 : 2, all_rows = groups * rows;
   const double bytes = element * k * (1.0 * groups * n + all_rows) + 2 * all_rows * n;

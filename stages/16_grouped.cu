@@ -120,7 +120,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     if (blockIdx.x + threadIdx.x == 0 && error_flag) ptx::st_global_s32(error_flag, bad);
   }
   ptx::bar_sync();  // before any thread uses the barriers, or looks for its tiles
-  const tile::GroupTiles<T> tiles(smem.groups, n, raster_group, blockIdx.x, gridDim.x);
+  const block::GroupTiles<T> tiles({&smem.groups}, n, raster_group, blockIdx.x, gridDim.x);
 
   if (threadIdx.x < 128) {
     // --- producer: one thread of warp 0 fills the ring -------------------------------------------

@@ -42,6 +42,29 @@ __device__ int warp_min(int value) {
   return least;
 }
 
+// A table in shared memory, to write and, for tile::GroupTiles, to read.
+__device__ inline void put_group(tile::Group* to, const tile::Group& group) {
+  ptx::st_shared_v4_b32(to, make_uint4(group.begin, group.rows, group.first_tile, group.index));
+}
+struct SharedGroups {
+  const tile::GroupTable* table;
+
+  __device__ tile::Group at(int i) const {
+    const uint4 words = ptx::ld_shared_v4_b32(&table->group[i]);
+    return {static_cast<int>(words.x), static_cast<int>(words.y), static_cast<int>(words.z),
+            static_cast<int>(words.w)};
+  }
+  __device__ int first_tile(int i) const {
+    return static_cast<int>(ptx::ld_shared_b32(&table->group[i].first_tile));
+  }
+  __device__ int tiles() const {
+    return static_cast<int>(ptx::ld_shared_b32(&table->end.first_tile));
+  }
+};
+
+template <class T>
+using GroupTiles = tile::GroupTiles<T, SharedGroups>;
+
 // All lanes of a warp. Returns 0, or 1 + the first group whose size is bad. Contiguous, that group and
 // all behind it are left out, since rows follow from those before; masked, each such group is.
 template <class T>
@@ -68,11 +91,13 @@ __device__ int find_groups(tile::GroupTable& table, const tile::Grouping& of, in
   for (int g = first; g < end; ++g) {
     const tile::GroupRows rows = rows_of(g);
     if (rows.count <= 0) continue;
-    table.group[at++] = {rows.begin, rows.count, tile, g};
+    put_group(&table.group[at++], {rows.begin, rows.count, tile, g});
     tile += tile::ceil_div(rows.count, T::BM) * tiles_n;
   }
   if (threadIdx.x % 32 == 0) {
-    table.group[groups_of.all].first_tile = table.tiles = tiles_of.all;
+    const tile::Group end = {0, 0, tiles_of.all, 0};
+    put_group(&table.group[groups_of.all], end);
+    put_group(&table.end, end);
   }
   return bad == of.groups ? 0 : bad + 1;
 }

@@ -2,6 +2,7 @@
 // Introduced by stages/16_grouped.cu
 #pragma once
 
+#include "common/block/find_groups.cuh"
 #include "common/block/multiply_tile.cuh"
 #include "common/block/scaled_tile.cuh"
 #include "common/ptx/barrier.cuh"
@@ -53,7 +54,7 @@ struct ScalesOfGroups {
   float next[2] = {};
 
   // Goes to a tile, if there is one, and asks for its first ones.
-  __device__ void go_to(const tile::GroupTiles<T>& t) {
+  __device__ void go_to(const GroupTiles<T>& t) {
     if (!T::SCALED || !t.has()) return;
     const tile::GroupedTile at = t.tile();
     const float* const of_group = scale_b + at.group * tile::ceil_div(n, T::SCALE_BLOCK) * ld;

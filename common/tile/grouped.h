@@ -46,10 +46,19 @@ struct alignas(16) Group {
   int index;       // among the call's groups, of which some may be empty
 };
 
-// Those groups, and behind them one more whose first_tile is `tiles`.
+// Those groups, behind them one more whose first_tile is all tiles' number, and the same at a place
+// that is known.
 struct GroupTable {
   Group group[MAX_GROUPS + 1];
-  int tiles;
+  Group end;
+};
+
+// A table that this thread can just read. Others, in shared memory: common/block/find_groups.cuh.
+struct Groups {
+  const GroupTable* table;
+  constexpr Group at(int i) const { return table->group[i]; }
+  constexpr int first_tile(int i) const { return table->group[i].first_tile; }
+  constexpr int tiles() const { return table->end.first_tile; }
 };
 
 // The tiles that CTA number `cta` works on: of all groups' tiles, one after the other, every
@@ -73,21 +82,21 @@ struct GroupedTile {
   }
 };
 
-template <class T>
+template <class T, class Groups = tile::Groups>
 class GroupTiles {
  public:
-  constexpr GroupTiles(const GroupTable& table, int n, int raster, int cta, int ctas)
-      : table_(table), n_(n), raster_(raster), step_(ctas), tile_(cta) {
+  constexpr GroupTiles(Groups groups, int n, int raster, int cta, int ctas)
+      : groups_(groups), n_(n), raster_(raster), step_(ctas), tile_(cta) {
     find();
   }
 
-  constexpr bool has() const { return tile_ < table_.tiles; }
+  constexpr bool has() const { return tile_ < groups_.tiles(); }
   constexpr void next() {
     tile_ += step_;
     find();
   }
   constexpr GroupedTile tile() const {
-    const Group group = table_.group[at_];
+    const Group group = groups_.at(at_);
     const int tiles_m = ceil_div(group.rows, T::BM), height = ceil_div(group.rows, tiles_m);
     const TileCoord in_group =
         grouped_raster(tile_ - group.first_tile, tiles_m, ceil_div(n_, T::BN), raster_);
@@ -98,10 +107,10 @@ class GroupTiles {
 
  private:
   constexpr void find() {  // seldom more than a step: groups without rows are not in the table
-    while (has() && tile_ >= table_.group[at_ + 1].first_tile) ++at_;
+    while (has() && tile_ >= groups_.first_tile(at_ + 1)) ++at_;
   }
 
-  const GroupTable& table_;
+  Groups groups_;
   int n_, raster_, step_;
   int tile_, at_ = 0;  // which group of the table has it
 };

@@ -34,10 +34,11 @@ tile::GroupTable table_of(const std::vector<tile::GroupRows>& rows, int n) {
   int entry = 0;
   for (size_t g = 0; g < rows.size(); ++g) {
     if (rows[g].count == 0) continue;
-    table.group[entry++] = {rows[g].begin, rows[g].count, table.tiles, static_cast<int>(g)};
-    table.tiles += tile::ceil_div(rows[g].count, Tile::BM) * tile::ceil_div(n, Tile::BN);
+    table.group[entry++] = {rows[g].begin, rows[g].count, table.end.first_tile,
+                            static_cast<int>(g)};
+    table.end.first_tile += tile::ceil_div(rows[g].count, Tile::BM) * tile::ceil_div(n, Tile::BN);
   }
-  table.group[entry].first_tile = table.tiles;
+  table.group[entry] = table.end;
   return table;
 }
 
@@ -173,12 +174,12 @@ TEST_CASE("groups: a persistent grid visits every tile of every group exactly on
         begin += counts[g];
       }
       const tile::GroupTable table = table_of(rows, n);
-      CHECK(table.tiles == static_cast<int>(times.size()));
+      CHECK(table.end.first_tile == static_cast<int>(times.size()));
       for (const int raster : {1, 3, 8}) {
         for (const int grid : {1, 7, 132}) {
           for (auto& [tile, count] : times) count = 0;
           for (int cta = 0; cta < grid; ++cta) {
-            for (tile::GroupTiles<Tile> t(table, n, raster, cta, grid); t.has(); t.next()) {
+            for (tile::GroupTiles<Tile> t({&table}, n, raster, cta, grid); t.has(); t.next()) {
               const tile::GroupedTile tile = t.tile();
               const std::tuple<int, int, int> key{tile.group, tile.m0, tile.n0};
               REQUIRE(times.contains(key));

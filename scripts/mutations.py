@@ -1121,6 +1121,16 @@ def whole_tiles_counted(kernel):
 
 
 @mutation(
+    "idle-lanes-apart", GROUPED, "bar.warp.sync of a consumer without rows deleted",
+    "wgmma keeps a warp's lanes together; where nothing is multiplied, lane 0 may release slots for "
+    "lanes that have not looked at them yet, and these wait for a parity that is gone.",
+    {"hang": ["mbarrier.try_wait", "31 lanes|lanes"]}, policies=RANDOM + POLICIES[:2],
+)  # fmt: skip
+def idle_lanes_apart(kernel):
+    kernel.delete(kernel.one("bar.warp.sync", at="no lane is a lap behind lane 0"))
+
+
+@mutation(
     "weights-of-the-first-group", GROUPED, "B is the first group's for all",
     "A group is three numbers, of A, of B and of D, and the code is right for one group without any "
     "of them.",

@@ -157,7 +157,6 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
       for (auto t = tiles; t.has(); t.next()) {
         const auto at = t.tile();
         int row = at.m0 + storer * T::BLOCKS * T::WM;
-#pragma unroll 1
         for (int i = 0; i < T::BLOCKS && row < at.end; ++i, row += T::WM, out.advance()) {
           const int rows = min(T::WM, at.end - row);  // those behind it are another group's
           const auto& boxes = smem.d[storer][out.slot];
@@ -202,7 +201,8 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
         if (!landed) ptx::mbarrier_wait(&smem.full[ring.slot], ring.parity);  // the tile is here
         const int slot = ring.slot;
         const unsigned char* const a = smem.a[slot].from_row(consumer * T::BLOCKS * T::WM);
-        if (blocks == 0) {  // the group ends before our rows
+        if (blocks == 0) {       // the group ends before our rows
+          ptx::bar_warp_sync();  // as wgmma would: no lane is a lap behind lane 0
           release();
         } else if constexpr (T::SCALED) {
           const float* const scale_a = &smem.scale_a[slot][consumer][at.m0 % 4];

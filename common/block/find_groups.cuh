@@ -1,5 +1,5 @@
-// A warp finds out, from sizes that only the GPU knows, which groups have rows and which tiles are theirs.
-// Introduced by stages/16_grouped.cu
+// A warp finds out, from sizes that only the GPU knows, which groups have rows and which tiles are
+// theirs. Introduced by stages/16_grouped.cu
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace block {
 
-// The sum of all lanes' values, and of those of the lanes before this one. In each step two halves of
-// a part of the warp tell each other their sums.
+// The sum of all lanes' values, and of those of the lanes before this one. In each step two halves
+// of a part of the warp tell each other their sums.
 struct WarpSums {
   int all, before = 0;
 
@@ -65,8 +65,8 @@ struct SharedGroups {
 template <class T>
 using GroupTiles = tile::GroupTiles<T, SharedGroups>;
 
-// All lanes of a warp. Returns 0, or 1 + the first group whose size is bad. Contiguous, that group and
-// all behind it are left out, since rows follow from those before; masked, each such group is.
+// All lanes of a warp. Returns 0, or 1 + the first group whose size is bad. Contiguous, that group
+// and all behind it are left out, since rows follow from those before; masked, each such group is.
 template <class T>
 __device__ int find_groups(tile::GroupTable& table, const tile::Grouping& of, int n) {
   const int chunk = tile::ceil_div(of.groups, 32);  // groups that a lane looks at, one by one

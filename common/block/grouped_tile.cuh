@@ -13,8 +13,8 @@
 
 namespace block {
 
-// acc += A · B^T of one slot: of the warpgroup's blocks of 64 rows, the first `blocks`, at least one.
-// How many is decided before products start: none may start on a condition while others run.
+// acc += A · B^T of one slot: of the warpgroup's blocks of 64 rows, the first `blocks`, at least
+// one. How many is decided before products start: none may start on a condition while others run.
 template <class T, class Release>
 __device__ void multiply_blocks(float (&acc)[T::BLOCKS][T::BN / 2], const unsigned char* a,
                                 const unsigned char* b, int blocks, bool accumulate,
@@ -32,8 +32,8 @@ __device__ void multiply_blocks(float (&acc)[T::BLOCKS][T::BN / 2], const unsign
   release();
 }
 
-// As load_scales(), of a tile that has `rows` rows, at least one, from the consumer's first on: rows
-// behind them, whose scales nobody may have written, get the last one's.
+// As load_scales(), of a tile that has `rows` rows, at least one, from the consumer's first on:
+// rows behind them, whose scales nobody may have written, get the last one's.
 template <class T>
 __device__ void load_scales_of_rows(float (&scale)[T::BLOCKS][2], const float* scale_a,
                                     int thread_m, int rows) {
@@ -94,8 +94,8 @@ __device__ void multiply_and_promote(float (&acc)[T::BLOCKS][T::BN / 2], const u
   }
 }
 
-// As store_last_columns(), in fewer registers: of a block at D[0][n0], staged in `boxes`, a warp stores
-// the columns behind D's last whole chunk, in the first `rows` rows.
+// As store_last_columns(), in fewer registers: of a block at D[0][n0], staged in `boxes`, a warp
+// stores the columns behind D's last whole chunk, in the first `rows` rows.
 template <class T, class Box>
 __device__ void store_last_of_rows(const Box (&boxes)[T::BOXES], __nv_bfloat16* d, long long ldd,
                                    int n0, int rows, int n) {

@@ -24,8 +24,8 @@ void upload(const DeviceBuffer& to, const std::vector<T>& from, cudaStream_t str
 
 // --- a call without products ---------------------------------------------------------------------
 
-// What a call does whose k is 0: rows of good groups become zeros. Of any such call: the flag. A CTA a
-// group, and at least one.
+// What a call does whose k is 0: rows of good groups become zeros. Of any such call: the flag. A
+// CTA a group, and at least one.
 __global__ void zero_groups(GroupedArgs g) {
   const tile::Grouping of = g.grouping();
   const auto rows_of = [&of](int group) {

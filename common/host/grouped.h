@@ -43,16 +43,16 @@ struct GroupedArgs : Call {
 // Every rule that the call breaks, as ProblemKind::violations().
 std::string grouped_violations(const GridRules& rules, const GroupedArgs& args);
 
-// Which rows each group has, none if it is bad or behind a bad one, and what the error flag is to be:
-// what the device does, of sizes that the host can read.
+// Which rows each group has, none if it is bad or behind a bad one, and what the error flag is to
+// be: what the device does, of sizes that the host can read.
 struct GoodRows {
   std::vector<tile::GroupRows> rows;
   int error_flag = 0;
 };
 GoodRows good_rows(const tile::Grouping& grouping);
 
-// Of the problems of programs: numbers of groups, and how shape.m rows are dealt out: the same to all;
-// by chance from 1 to 7 shares each; to eight groups alone; to one.
+// Of the problems of programs: numbers of groups, and how shape.m rows are dealt out: the same to
+// all; by chance from 1 to 7 shares each; to eight groups alone; to one.
 inline constexpr int GROUPS_OF_PROBLEMS[] = {8, 1, 2, 3, 4, 16, 32, 64, 128, 256, 512};
 inline constexpr const char* ROWS_OF_PROBLEMS[] = {"equal", "unequal", "sparse", "one"};
 std::vector<int> sizes_of_problem(const Shape& shape);  // GroupedArgs::sizes

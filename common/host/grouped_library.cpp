@@ -31,8 +31,8 @@ struct Lane {
   Lane& operator=(const Lane&) = delete;
 };
 
-// Each group of each call as cuBLASLt is told of it. e4m3: it wants a group's scales of A one row of K
-// blocks after another, [ceil(k/128)][rows of the group], so they are copied.
+// Each group of each call as cuBLASLt is told of it. e4m3: it wants a group's scales of A one row
+// of K blocks after another, [ceil(k/128)][rows of the group], so they are copied.
 class GroupCalls {
  public:
   GroupCalls(const std::vector<GroupedArgs>& calls, const std::vector<tile::GroupRows>& rows) {

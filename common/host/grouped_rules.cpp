@@ -45,8 +45,8 @@ long long nearest_ld(long long ld, long long least, int multiple, int bytes) {
 
 }  // namespace
 
-// Sizes are first made such that all of the call's matrices can be judged as those of one product, A and
-// D of all rows.
+// Sizes are first made such that all of the call's matrices can be judged as those of one product,
+// A and D of all rows.
 std::string grouped_violations(const GridRules& rules, const GroupedArgs& args) {
   Sentences wrong;
   const int type =
@@ -61,8 +61,8 @@ std::string grouped_violations(const GridRules& rules, const GroupedArgs& args) 
   const bool touches_d = args.m != 0 && args.n != 0 && groups != 0;
   const bool touches_ab = touches_d && args.k != 0;
 
-  // B of all groups, and its scales, are at most as large as one matrix may be; sizes here are those
-  // that the sentences about one matrix suggest.
+  // B of all groups, and its scales, are at most as large as one matrix may be; sizes here are
+  // those that the sentences about one matrix suggest.
   const long long k = std::clamp<long long>(args.k, 1, MAX_ROWS);
   long long n = std::clamp<long long>(args.n, 1, std::min(MAX_ROWS, 65535LL * rules.bn));
   if (touches_ab) {

@@ -18,8 +18,9 @@ constexpr int MAX_GROUPS = 512;
 
 // --- which rows ----------------------------------------------------------------------------------
 
-// How rows are dealt out to groups, as ladder_gemm_grouped() has it (common/host/ladder.h). Of group
-// g contiguous: from sizes[g] to sizes[g + 1], below m; masked: sizes[g] of the m that begin at g * m.
+// How rows are dealt out to groups, as ladder_gemm_grouped() has it (common/host/ladder.h). Of
+// group g contiguous: from sizes[g] to sizes[g + 1], below m; masked: sizes[g] of the m that begin
+// at g * m.
 struct Grouping {
   const int* sizes;  // on the device; a caller reads them
   int groups, m;
@@ -117,8 +118,8 @@ class GroupTiles {
 
 // --- which tile ----------------------------------------------------------------------------------
 
-// Rows x columns: of bf16, and of e4m3 with scales. None is lower than 128 rows: of a tile of a shorter
-// group the second consumer has nothing to do, and costs nothing.
+// Rows x columns: of bf16, and of e4m3 with scales. None is lower than 128 rows: of a tile of a
+// shorter group the second consumer has nothing to do, and costs nothing.
 constexpr GemmConfig GROUPED_CONFIGURATIONS[] = {
     // clang-format off
     // name     consumers, blocks, bn
@@ -172,7 +173,8 @@ constexpr int grouped_staging_buffers(const GemmConfig& config, bool scaled) {
   return grouped_ring_slots(config, scaled, config.blocks) >= 3 ? config.blocks : 1;
 }
 
-// What no ceiling gives, as Fitted: fitted to about 100 kernels and shapes of eight groups on an H200.
+// What no ceiling gives, as Fitted: fitted to about 100 kernels and shapes of eight groups on an
+// H200.
 struct FittedGrouped {
   double start_clocks = 7115;      // of a launch: its groups, the first bytes, the last
   double tensor_share = 0.956;     // of the tensor cores' rate: the clock falls where they are busy
@@ -185,9 +187,9 @@ struct FittedGrouped {
 };
 
 // Expected clocks of `groups` groups, of which as many have lengths[0] times `rows` rows as have
-// lengths[1] times, and so on. As predicted_clocks(), with two differences. A tile has as many blocks of
-// 64 rows as its share of a group asks for. And DRAM is asked for each group's B once: tiles that share
-// its columns have equally many rows, run at the same time, and keep pace.
+// lengths[1] times, and so on. As predicted_clocks(), with two differences. A tile has as many
+// blocks of 64 rows as its share of a group asks for. And DRAM is asked for each group's B once:
+// tiles that share its columns have equally many rows, run at the same time, and keep pace.
 inline double grouped_clocks(const GemmConfig& config, bool scaled, int groups, double rows,
                              std::initializer_list<double> lengths, int n, int k, int resident,
                              const Gpu& gpu) {
@@ -225,10 +227,10 @@ inline double grouped_clocks(const GemmConfig& config, bool scaled, int groups, 
   return FITTED.start_clocks + full * full_round + last_round;
 }
 
-// What a call is expected to take whose groups have m rows in all. Nobody knows how they are dealt out:
-// the mean of two guesses, that all groups have as many, and that a third has half of that, and a third
-// half as many again. Of fewer than 64 rows each, that some have 64 and the others none, which is no
-// other tile, but not so many of them.
+// What a call is expected to take whose groups have m rows in all. Nobody knows how they are dealt
+// out: the mean of two guesses, that all groups have as many, and that a third has half of that,
+// and a third half as many again. Of fewer than 64 rows each, that some have 64 and the others
+// none, which is no other tile, but not so many of them.
 inline double grouped_clocks(const GemmConfig& config, bool scaled, int groups, double m, int n,
                              int k, int resident, const Gpu& gpu) {
   const int filled = static_cast<int>(std::clamp(m / 64, 1.0, static_cast<double>(groups)));

@@ -1,5 +1,5 @@
-// ladder_gemm_grouped: by the C API, its errors, sizes of zero, graphs that are replayed with other sizes,
-// limits.
+// ladder_gemm_grouped: by the C API, its errors, sizes of zero, graphs that are replayed with other
+// sizes, limits.
 #include <doctest/doctest.h>
 
 #include <string>

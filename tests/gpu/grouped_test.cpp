@@ -1,5 +1,5 @@
-// Of groups of rows what only a GPU can say: that libraries agree, large sizes, and that many runs give
-// the same bits.
+// Of groups of rows what only a GPU can say: that libraries agree, large sizes, and that many runs
+// give the same bits.
 #include <doctest/doctest.h>
 
 #include "common/host/error.h"

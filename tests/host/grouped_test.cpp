@@ -1,5 +1,6 @@
 // Products of groups of rows: that every tile of every group is visited once, whatever the groups;
-// which groups are bad; what a call is refused for, and that doing what the sentences say is enough.
+// which groups are bad; what a call is refused for, and that doing what the sentences say is
+// enough.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -93,7 +94,8 @@ std::vector<std::string> lines(const std::string& text) {
   return list;
 }
 
-// Does what every sentence says, as a caller would: sets what its first word names to its last number.
+// Does what every sentence says, as a caller would: sets what its first word names to its last
+// number.
 void follow(const std::string& text, GroupedArgs* args) {
   const std::map<std::string, int*> ints = {{"type", &args->type},     {"masked", &args->masked},
                                             {"groups", &args->groups}, {"m", &args->m},

@@ -1,5 +1,5 @@
-// Rungs that multiply groups of rows: the right product at odd sizes and nothing else touched, whatever
-// the sizes that the device finds, on the PTX machine and on a GPU as rungs_test.cpp.
+// Rungs that multiply groups of rows: the right product at odd sizes and nothing else touched,
+// whatever the sizes that the device finds, on the PTX machine and on a GPU as rungs_test.cpp.
 #include <doctest/doctest.h>
 
 #include <climits>
@@ -170,5 +170,19 @@ TEST_CASE("grouped: rows of A and scales that are no group's may never have been
       problem.args.scale_a = scales.as<float>();
       check_grouped(problem, true);
     }
+  }
+}
+
+TEST_CASE("grouped: the check fails for another group's weights, and for another's rows") {
+  for (const int type : TYPES) {
+    GroupedProblem problem({type, false, 130, 72, 136, {0, 65, 130, 130}}, Data::ints);
+    check_variant(grouped_rungs().front()->result(), problem, true);
+    const ladder::GroupedArgs given = problem.args;
+    const long long element = type == LADDER_E4M3 ? 1 : 2;
+    problem.args.b = static_cast<const char*>(given.b) + given.n * given.ldb * element;
+    CHECK_FALSE(problem.verify(true).ok());
+    problem.args = given;
+    problem.shape.sizes = {0, 64, 130, 130};  // than the kernel was told
+    CHECK_FALSE(problem.verify(true).ok());
   }
 }

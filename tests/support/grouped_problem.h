@@ -20,8 +20,8 @@ struct GroupedShape {
   int groups() const { return static_cast<int>(sizes.size()) - (masked ? 0 : 1); }
 };
 
-// A and B filled, NaN in the rows of A that are no group's, D and the error flag poisoned. Data::ints:
-// integers, and scales that are powers of two, so that D is exact.
+// A and B filled, NaN in the rows of A that are no group's, D and the error flag poisoned.
+// Data::ints: integers, and scales that are powers of two, so that D is exact.
 class GroupedProblem {
  public:
   GroupedProblem(const GroupedShape& shape, ladder::Data data, bool padded = false,

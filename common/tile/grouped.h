@@ -123,11 +123,11 @@ class GroupTiles {
 constexpr GemmConfig GROUPED_CONFIGURATIONS[] = {
     // clang-format off
     // name     consumers, blocks, bn
+    {"256x128",      2, 2, 128},
     {"128x128",      2, 1, 128},
     {"128x224",      2, 1, 224},
     {"128x256",      2, 1, 256},
     {"192x128",      3, 1, 128},
-    {"256x128",      2, 2, 128},
     // clang-format on
 };
 constexpr GemmConfig GROUPED_SCALED_CONFIGURATIONS[] = {

@@ -1,5 +1,6 @@
 // A warp finds out, from sizes that only the GPU knows, which groups have rows and which tiles are
-// theirs. Introduced by stages/16_grouped.cu
+// theirs.
+// Introduced by stages/16_grouped.cu
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,10 @@ Row = dict[str, Any]
 MAIN = "h200"  # the chip whose file is behind the tables
 PROBLEM = "bf16"  # of the ladder
 # Of rungs that were not measured, by the type of a call; else PROBLEM.
-PROBLEMS = {"TypedArgs": "typed", "BlockScaledArgs": "block_scaled", "MixedArgs": "mixed"}
+PROBLEMS = {
+    "TypedArgs": "typed", "BlockScaledArgs": "block_scaled", "MixedArgs": "mixed",
+    "GroupedArgs": "grouped", "FusedArgs": "fused",
+}  # fmt: skip
 HEAD_KEYS = ("gpu", "driver", "toolkit", "cublas", "revision", "date", "data", "seed", "rows")
 ROW_KEYS = (
     "stage",

@@ -109,6 +109,7 @@ include tests/seam/seam.mk
 include tests/sanitize.mk
 include scripts/maps/maps.mk
 include scripts/editors.mk
+include docs/programs/programs.mk
 include scripts/site.mk
 
 # Make's variables become the programs' options, those of the command line only: an environment

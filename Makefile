@@ -109,6 +109,7 @@ include tests/seam/seam.mk
 include tests/sanitize.mk
 include scripts/maps/maps.mk
 include scripts/editors.mk
+include common/serve/serve.mk
 include docs/programs/programs.mk
 include scripts/site.mk
 

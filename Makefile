@@ -168,6 +168,8 @@ make ncu-N         Nsight Compute on one launch of the kernel [VARIANT= M= N= K=
 make sanitize-N    compute-sanitizer: memcheck, racecheck and synccheck [VARIANT= M= N= K=]
 make doctor        what will work on this machine and what will not, each with the fix
 make lib           build/libladder.so with the C API of common/host/ladder.h
+make programs      programs that call it, of docs/your_program.md, into build/programs
+make serve-table   times the projections of five models beside cuBLASLt into docs/results/
 make install       libladder.so, ladder.h and ptx-machine into PREFIX=, by default /usr/local [DESTDIR=]
 make machine       the PTX machine, for build/ptx-machine PROGRAM
 make machine-bench how fast it is here
@@ -351,6 +353,7 @@ energy: build/ladder $(HASHES)
 
 tables:
 	$(Q)$(PYTHON) scripts/tables.py
+	$(Q)$(PYTHON) scripts/serve_table.py --tables
 
 doctor:
 	$(Q)$(PYTHON) scripts/doctor.py --nvcc '$(NVCC)' --cxx '$(CXX)' \

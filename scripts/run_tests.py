@@ -35,7 +35,7 @@ def rungs(policy, seed=1):
     return on_machine("build/tests/rungs", MACHINE_POLICY=policy, MACHINE_SEED=seed, MACHINE_SMS=8)
 
 
-ALONE = ("seam", "gpu")  # what needs a GPU, in part or all of it
+ALONE = ("seam", "called", "gpu")  # what needs a GPU, in part or all of it
 
 
 def suites():
@@ -57,6 +57,7 @@ def suites():
         ("programs", me + ["programs", "tests/machine"]),
         ("golden", on_machine(*golden)),
         ("seam", me + ["seam", "tests/seam"]),
+        ("called", me + ["called", "tests/programs"]),
         ("gpu", ["build/tests/gpu"]),
     ]
 

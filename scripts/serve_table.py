@@ -3,7 +3,8 @@
 writes docs/serving.md's tables and its plot from there. Python standard library only.
 
   serve_table.py               measures, by build/serve; needs a GPU, and about three minutes
-  serve_table.py --take FILE   takes what build/serve printed elsewhere
+  serve_table.py --take FILE…  takes what build/serve printed elsewhere; of a shape that is there twice
+                               the last
   serve_table.py --shapes      prints what build/serve reads
   serve_table.py --tables      writes the page and the plot; --check changes nothing: 1 if it would
 
@@ -19,6 +20,7 @@ import re
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import bench
@@ -103,11 +105,20 @@ def hashes_of_kernels(root: Path) -> dict[str, str | None]:
 
 def publish(root: Path, printed: str) -> int:
     """Writes the results file from what build/serve printed."""
-    head, *rows = [json.loads(line) for line in printed.splitlines()]
-    found = {(row["m"], row["n"], row["k"]) for row in rows}
-    missing = [(m, n, k) for n, k in weights() for m in BATCHES if (m, n, k) not in found]
+    head: dict[str, str] = {}
+    found: dict[tuple[int, int, int], dict] = {}
+    for line in map(json.loads, printed.splitlines()):
+        if "m" in line:
+            found[line["m"], line["n"], line["k"]] = line
+        elif head not in ({}, line):
+            raise bench.Problem(f"Two machines or versions: {head} and {line}.")
+        else:
+            head = line
+    shapes = [(m, n, k) for n, k in weights() for m in BATCHES]
+    missing = [shape for shape in shapes if shape not in found]
     if missing:
         raise bench.Problem(f"{len(missing)} shapes are missing, such as {missing[0]}.")
+    rows = [found[shape] for shape in shapes]
     wrong = [row for row in rows if not row["verified"]]
     if wrong:
         raise bench.Problem(f"FAIL {wrong[0]}", bench.WRONG)
@@ -220,16 +231,21 @@ def written(results: dict | None, kind: str, name: str | None) -> list[str]:
     return {"means": means_table, "environment": environment}[kind](results)
 
 
-def page(results: dict | None, text: str) -> str:
+def rewritten(text: str, marker: re.Pattern, written: Callable[[re.Match], list[str]]) -> str:
+    """A page with what stands between its markers and their ends written anew."""
     out, lines, index = [], text.split("\n"), 0
     while index < len(lines):
         out.append(lines[index])
-        match = MARKER.match(lines[index])
+        match = marker.match(lines[index])
         index += 1
         if match:
             index = lines.index(END, index)
-            out += ["", *written(results, match[1], match[2]), ""]
+            out += ["", *written(match), ""]
     return "\n".join(out)
+
+
+def page(results: dict | None, text: str) -> str:
+    return rewritten(text, MARKER, lambda match: written(results, match[1], match[2]))
 
 
 # --- the plot ------------------------------------------------------------------------------------
@@ -291,7 +307,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--take", type=Path, metavar="FILE", help="publish what build/serve printed")
+    parser.add_argument("--take", type=Path, nargs="+", metavar="FILE", help="publish what build/serve printed")
     parser.add_argument("--shapes", action="store_true", help="print what build/serve reads")
     parser.add_argument("--tables", action="store_true", help="write the page and the plot")
     parser.add_argument("--check", action="store_true", help="with --tables: change nothing")
@@ -311,7 +327,7 @@ def main() -> int:
         return bench.WRONG if options.check and found else bench.OK
     try:
         if options.take:
-            return publish(root, options.take.read_text(encoding="utf-8"))
+            return publish(root, "".join(path.read_text(encoding="utf-8") for path in options.take))
         return measure(root)
     except bench.Problem as problem:
         print(problem, file=sys.stderr)

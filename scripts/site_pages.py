@@ -35,7 +35,7 @@ PARTS = (
     ("Beside the ladder", "more_exercises cost_model sharing_k sums"),
     ("Measured", "results traces limits energy hopper_numbers measuring"),
     ("The PTX machine", "machine machine_ci failures isa"),
-    ("Look it up", "building ptxas glossary"),
+    ("Look it up", "your_program serving building ptxas glossary"),
 )  # fmt: skip
 LAST = "More"
 

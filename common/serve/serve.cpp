@@ -110,10 +110,11 @@ Operands make_operands(Kind kind, const Size& size, uint64_t seed, cudaStream_t 
     check_call(ladder_quantize(LADDER_E4M3, BLOCK, n, k, made.w.data(), k, w.data(), k,
                                made.scale_w.as<float>(), round_up(blocks(k), 4), stream),
                "ladder_quantize");
-    check_cuda(cudaStreamSynchronize(stream), "ladder_quantize");
+    check_cuda(cudaStreamSynchronize(stream), "ladder_quantize");  // before their source is freed
     made.a = std::move(a);
     made.w = std::move(w);
   }
+  check_cuda(cudaStreamSynchronize(stream), "filling the operands");  // copies do not wait for it
   return made;
 }
 

@@ -14,7 +14,7 @@ build/programs/%: $(PROGRAM_FOLDER)/%.c common/host/ladder.h build/libladder.so 
 	$(call say,CC,$@)
 	$(Q)$(CC) -std=c11 -O2 $(WARNINGS) -Icommon/host \
 	  $(addprefix -isystem ,$(filter-out /usr/include,$(CUDA_INCLUDE))) $< -o $(NEW) \
-	  $(LDFLAGS) $(PROGRAM_LIBS) -Wl,-rpath,'$$ORIGIN/..' $(move)
+	  $(LDFLAGS) $(PROGRAM_LIBS) -lm -Wl,-rpath,'$$ORIGIN/..' $(move)
 
 build/programs/%: $(PROGRAM_FOLDER)/%.cu common/host/ladder.h build/libladder.so build/flags
 	@mkdir -p $(@D)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Times the projections of five models as a server calls them, into docs/results/<gpu>.serve.json, and
-writes docs/serving.md's tables and its plot from there. Python standard library only.
+"""Times the projections of five models as a server calls them, into docs/results/<gpu>.serve.json,
+and writes docs/serving.md's tables and its plot from there. Python standard library only.
 
   serve_table.py               measures, by build/serve; needs a GPU, and about three minutes
-  serve_table.py --take FILE…  takes what build/serve printed elsewhere; of a shape that is there twice
-                               the last
+  serve_table.py --take FILE…  takes what build/serve printed elsewhere; of a shape that is there
+                               twice the last
   serve_table.py --shapes      prints what build/serve reads
   serve_table.py --tables      writes the page and the plot; --check changes nothing: 1 if it would
 
@@ -46,8 +46,8 @@ CONFIGURATIONS: dict[str, dict[str, int]] = {
     "Mixtral 8x7B": dict(hidden_size=4096, intermediate_size=14336, num_attention_heads=32,
                          num_key_value_heads=8, head_dim=128),
     "DeepSeek-V3": dict(hidden_size=7168, moe_intermediate_size=2048, num_attention_heads=128,
-                        q_lora_rank=1536, kv_lora_rank=512, qk_nope_head_dim=128, qk_rope_head_dim=64,
-                        v_head_dim=128),
+                        q_lora_rank=1536, kv_lora_rank=512, qk_nope_head_dim=128,
+                        qk_rope_head_dim=64, v_head_dim=128),
 }  # fmt: skip
 
 
@@ -136,8 +136,8 @@ def publish(root: Path, printed: str) -> int:
 
 
 def measure(root: Path) -> int:
-    program = subprocess.Popen([root / "build/serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                               text=True)  # fmt: skip
+    pipe = subprocess.PIPE
+    program = subprocess.Popen([root / "build/serve"], stdin=pipe, stdout=pipe, text=True)
     assert program.stdin is not None and program.stdout is not None
     program.stdin.write(shape_lines())
     program.stdin.close()
@@ -180,8 +180,8 @@ NOT_MEASURED = ["*Not measured yet: `make serve-table` on a Hopper GPU fills thi
 
 def model_table(results: dict, name: str) -> list[str]:
     rows = {(row["m"], row["n"], row["k"]): row for row in results["rows"]}
-    header = ["projection", "N, K", "batch", "bf16", "cuBLASLt bf16", "ratio", "fp8", "cuBLASLt fp8",
-              "ratio", "int4", "ratio to bf16"]  # fmt: skip
+    header = ["projection", "N, K", "batch", "bf16", "cuBLASLt bf16", "ratio", "fp8",
+              "cuBLASLt fp8", "ratio", "int4", "ratio to bf16"]  # fmt: skip
     lines = []
     for projection, (n, k) in MODELS[name].items():
         for m in BATCHES:
@@ -203,7 +203,8 @@ def means_table(results: dict) -> list[str]:
         for kind in KINDS:
             found = [ratio(row, kind) for row in results["rows"] if row["m"] == m]
             ratios = [each for each in found if each is not None]
-            line += [times(statistics.geometric_mean(ratios)), times(min(ratios))] if ratios else [DASH] * 2
+            mean = statistics.geometric_mean(ratios) if ratios else None
+            line += [times(mean), times(min(ratios, default=None))]
         lines.append(line)
     return markdown(["batch", "bf16", "lowest", "fp8", "lowest", "int4 to bf16", "lowest"], lines)
 
@@ -251,12 +252,12 @@ def page(results: dict | None, text: str) -> str:
 # --- the plot ------------------------------------------------------------------------------------
 
 MARKS = {"bf16": "blue", "fp8": "orange", "int4": "green"}
-LABELS = {"bf16": "bf16 / cuBLASLt bf16", "fp8": "fp8 / cuBLASLt fp8", "int4": "int4 / cuBLASLt bf16"}
+LABELS = {kind: f"{kind} / cuBLASLt {BASELINES[kind].split('_')[0]}" for kind in KINDS}
 
 
 def plot(results: dict | None) -> Drawing:
-    """A panel for each batch size, a column for each projection: three dots, how many times as fast as
-    cuBLASLt's, on a scale of logarithms."""
+    """A panel for each batch size, a column for each projection: three dots, how many times as fast
+    as cuBLASLt's, on a scale of logarithms."""
     width, height, left, top, bottom = 900, 330, 40, 44, 40
     drawing = Drawing(width, height, "Projections of five models, by batch: times cuBLASLt's speed")
     if results is None:
@@ -295,8 +296,8 @@ def plot(results: dict | None) -> Drawing:
 def outdated(root: Path) -> list[tuple[Path, str]]:
     """(path, new text) of what is not what the results say."""
     results, found = load(root), []
-    for name, new in ((PLOT, plot(results).svg()),
-                      (PAGE, page(results, (root / PAGE).read_text(encoding="utf-8")))):  # fmt: skip
+    old = (root / PAGE).read_text(encoding="utf-8")
+    for name, new in ((PLOT, plot(results).svg()), (PAGE, page(results, old))):
         path = root / name
         if not path.exists() or path.read_text(encoding="utf-8") != new:
             found.append((path, new))
@@ -307,7 +308,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--take", type=Path, nargs="+", metavar="FILE", help="publish what build/serve printed")
+    parser.add_argument("--take", type=Path, nargs="+", metavar="FILE",
+                        help="publish what build/serve printed")  # fmt: skip
     parser.add_argument("--shapes", action="store_true", help="print what build/serve reads")
     parser.add_argument("--tables", action="store_true", help="write the page and the plot")
     parser.add_argument("--check", action="store_true", help="with --tables: change nothing")

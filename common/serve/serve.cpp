@@ -1,6 +1,6 @@
-// build/serve: the projections of a model, as a server calls them, one weight matrix at several batch
-// sizes: bf16, e4m3 and weights of 4 bits through the C API, and cuBLASLt's bf16 and block-scaled e4m3
-// beside them, all in turns. scripts/serve_table.py runs it.
+// build/serve: the projections of a model, as a server calls them, one weight matrix at several
+// batch sizes: bf16, e4m3 and weights of 4 bits through the C API, and cuBLASLt's bf16 and
+// block-scaled e4m3 beside them, all in turns. scripts/serve_table.py runs it.
 #include <cuda_bf16.h>
 #include <cuda_fp8.h>
 #include <cuda_runtime_api.h>
@@ -37,10 +37,10 @@ using namespace ladder;
 const char USAGE[] =
     "usage: build/serve [--check] <SHAPES\n"
     "  reads lines 'N K M M M ...': weights [N][K], and the batch sizes M to multiply by them\n"
-    "  --check    runs the calls of this library and checks them, and times nothing; without a GPU\n"
-    "             on the PTX machine\n"
-    "One JSON line for the machine, then one for each M, N, K. Exit codes: 0 ok, 1 wrong result, 2\n"
-    "usage, 3 no usable device, 4 hang.\n";
+    "  --check    runs the calls of this library and checks them, and times nothing; without a\n"
+    "             GPU on the PTX machine\n"
+    "One JSON line for the machine, then one for each M, N, K. Exit codes: 0 ok, 1 wrong result,\n"
+    "2 usage, 3 no usable device, 4 hang.\n";
 
 constexpr int ROUNDS = 5;
 constexpr double GRAPH_MS = 3;      // of launches in a timed graph, at least 3 of them
@@ -102,8 +102,8 @@ Operands make_operands(Kind kind, const Size& size, uint64_t seed, cudaStream_t 
     const size_t bytes_a = static_cast<size_t>(m) * static_cast<size_t>(k);
     DeviceBuffer a(bytes_a), w(static_cast<size_t>(n) * static_cast<size_t>(k));
     made.scale_a = DeviceBuffer(sizeof(float) * static_cast<size_t>(blocks(k)) * m);
-    made.scale_w = DeviceBuffer(sizeof(float) * static_cast<size_t>(blocks(n)) *
-                                round_up(blocks(k), 4));
+    made.scale_w =
+        DeviceBuffer(sizeof(float) * static_cast<size_t>(blocks(n)) * round_up(blocks(k), 4));
     check_call(ladder_quantize(LADDER_E4M3, 1, m, k, made.a.data(), k, a.data(), k,
                                made.scale_a.as<float>(), m, stream),
                "ladder_quantize");
@@ -131,7 +131,8 @@ void pack(Operands* made, const Size& size, Unpacked* unpacked, cudaStream_t str
   check_call(ladder_quantize_weights(4, n, k, made->w.data(), k, q.data(), k, made->scale_w.data(),
                                      n, stream),
              "ladder_quantize_weights");
-  check_call(ladder_pack_weights(4, n, k, q.data(), k, packed.data(), stream), "ladder_pack_weights");
+  check_call(ladder_pack_weights(4, n, k, q.data(), k, packed.data(), stream),
+             "ladder_pack_weights");
   check_cuda(cudaStreamSynchronize(stream), "ladder_pack_weights");
   made->w = std::move(packed);
   unpacked->q = std::move(q);
@@ -211,8 +212,8 @@ std::vector<double> row_of_int4(const DeviceBuffer& q, int row, int cols) {
 template <class T>
 std::vector<double> scales(const DeviceBuffer& from, size_t first, size_t step, int count) {
   std::vector<T> found(static_cast<size_t>(count));
-  check_cuda(cudaMemcpy2D(found.data(), sizeof(T), from.as<T>() + first, step * sizeof(T), sizeof(T),
-                          found.size(), cudaMemcpyDeviceToHost),
+  check_cuda(cudaMemcpy2D(found.data(), sizeof(T), from.as<T>() + first, step * sizeof(T),
+                          sizeof(T), found.size(), cudaMemcpyDeviceToHost),
              "cudaMemcpy2D");
   std::vector<double> values;
   for (const T& x : found) values.push_back(static_cast<double>(static_cast<float>(x)));
@@ -269,15 +270,14 @@ class Checker {
         const auto ld_a = static_cast<size_t>(rows_in_memory(size.m));
         const auto ld_w = static_cast<size_t>(round_up(k_blocks, 4));
         a.push_back({row_of<__nv_fp8_e4m3>(on.a, row, size.k),
-                      scales<float>(on.scale_a, row, ld_a, k_blocks)});
+                     scales<float>(on.scale_a, row, ld_a, k_blocks)});
         w.push_back({row_of<__nv_fp8_e4m3>(on.w, col, size.k),
-                      scales<float>(on.scale_w, col / BLOCK * ld_w, 1, k_blocks)});
+                     scales<float>(on.scale_w, col / BLOCK * ld_w, 1, k_blocks)});
       } else {
         a.push_back({row_of<bf16>(on.a, row, size.k), ones});
-        w.push_back(kind == Kind::bf16
-                         ? Row{row_of<bf16>(on.w, col, size.k), ones}
-                         : Row{row_of_int4(unpacked.q, col, size.k),
-                               scales<bf16>(on.scale_w, col, size.n, k_blocks)});
+        w.push_back(kind == Kind::bf16 ? Row{row_of<bf16>(on.w, col, size.k), ones}
+                                       : Row{row_of_int4(unpacked.q, col, size.k),
+                                             scales<bf16>(on.scale_w, col, size.n, k_blocks)});
       }
     }
     for (const Row& row : a) {
@@ -362,8 +362,8 @@ class Graph {
 
 std::unique_ptr<Graph> graph_for(double ms, double launch_us, const Launch& launch, size_t sets,
                                  cudaStream_t stream) {
-  const int launches = std::max({3, static_cast<int>(std::ceil(1e3 * ms / launch_us)),
-                                 static_cast<int>(sets)});
+  const int launches =
+      std::max({3, static_cast<int>(std::ceil(1e3 * ms / launch_us)), static_cast<int>(sets)});
   return std::make_unique<Graph>(launch, sets, launches, stream);
 }
 
@@ -400,7 +400,8 @@ std::vector<Contestant> best_of_library(CublasLt& cublas, Kind kind, const Size&
       const Launch launch = launcher(each);
       if (!checker.failure([&] { launch(0); }, stream).empty()) continue;
       const double first_us = Graph(launch, sets.size(), 3, stream).us(1);
-      found.emplace_back(graph_for(SCREENING_MS, first_us, launch, sets.size(), stream)->us(0), each);
+      found.emplace_back(graph_for(SCREENING_MS, first_us, launch, sets.size(), stream)->us(0),
+                         each);
     } catch (const CudaError&) {
       cudaGetLastError();  // the heuristics offer what does not always run
     }
@@ -411,8 +412,12 @@ std::vector<Contestant> best_of_library(CublasLt& cublas, Kind kind, const Size&
   std::vector<Contestant> best;
   for (const auto& [us, algorithm] : found) {
     const Launch launch = launcher(algorithm);
-    best.push_back({std::string(name_of(kind)) + "_cublas", CublasLt::describe(*algorithm), launch,
-                    sets.size(), graph_for(GRAPH_MS, us, launch, sets.size(), stream), {}});
+    best.push_back({std::string(name_of(kind)) + "_cublas",
+                    CublasLt::describe(*algorithm),
+                    launch,
+                    sets.size(),
+                    graph_for(GRAPH_MS, us, launch, sets.size(), stream),
+                    {}});
   }
   return best;
 }
@@ -452,8 +457,12 @@ bool run_shape(const Size& size, const DeviceInfo& device, CublasLt* cublas, cud
     line.add(std::string(name_of(kind)) + "_kernel", ladder_last_kernel());
     if (cublas == nullptr) continue;
     const double first_us = Graph(launch, of_kind.size(), 3, stream).us(1);
-    contestants.push_back({name_of(kind), "", launch, of_kind.size(),
-                           graph_for(GRAPH_MS, first_us, launch, of_kind.size(), stream), {}});
+    contestants.push_back({name_of(kind),
+                           "",
+                           launch,
+                           of_kind.size(),
+                           graph_for(GRAPH_MS, first_us, launch, of_kind.size(), stream),
+                           {}});
     if (kind == Kind::int4) continue;
     for (auto& each : best_of_library(*cublas, kind, size, of_kind, checker, stream)) {
       contestants.push_back(std::move(each));
@@ -488,8 +497,9 @@ std::vector<Size> read_sizes(std::istream& input) {
     Size size{};
     if (!(words >> size.n >> size.k) || size.n < 16 || size.n % 16 != 0 || size.k < 128 ||
         size.k % 128 != 0) {
-      throw Refused("The line '" + text +
-                    "' must be N K M M ..., N a multiple of 16 and K of 128, such as 4096 7168 1 16.");
+      throw Refused(
+          "The line '" + text +
+          "' must be N K M M ..., N a multiple of 16 and K of 128, such as 4096 7168 1 16.");
     }
     const size_t before = sizes.size();
     while (words >> size.m && size.m >= 1) sizes.push_back(size);
@@ -503,8 +513,9 @@ std::vector<Size> read_sizes(std::istream& input) {
 int run(bool check_only) {
   const std::vector<Size> sizes = read_sizes(std::cin);
   if (!check_only && on_machine()) {
-    throw NoDevice("build/serve measures, and the PTX machine says nothing about time; --check runs "
-                   "there.");
+    throw NoDevice(
+        "build/serve measures, and the PTX machine says nothing about time; --check runs "
+        "there.");
   }
   const DeviceInfo& device = query_device();
   cudaStream_t stream = nullptr;

@@ -1,7 +1,8 @@
-# build/serve: the projections of models as a server calls them, timed beside cuBLASLt (docs/serving.md).
+# build/serve: the projections of models as a server calls them, timed beside cuBLASLt
+# (docs/serving.md).
 
-build/serve: build/obj/common/serve/serve.o $(LIB_OBJECTS) $(STAGE_OBJECTS) build/obj/common/host/bench.o \
-    build/objects
+build/serve: build/obj/common/serve/serve.o build/obj/common/host/bench.o $(LIB_OBJECTS) \
+    $(STAGE_OBJECTS) build/objects
 	$(call say,LINK,$@)
 	$(Q)$(link)
 

@@ -8,11 +8,12 @@ enum { M = 104, N = 200, K = 104 };  // leading dimensions are multiples of 8
 static unsigned short a[M * K], b[N * K], d[M * N];  // bf16, as bits
 
 int main(void) {
-  for (int i = 0; i < M; ++i) a[i * K + i] = 0x3f80;                       // 1
+  for (int i = 0; i < M; ++i) a[i * K + i] = 0x3f80;                          // 1
   for (int i = 0; i < N * K; ++i) b[i] = (unsigned short)(0x3f80 + i % 128);  // 1 to 2
 
   void *a_gpu = NULL, *b_gpu = NULL, *d_gpu = NULL;
-  if (cudaMalloc(&a_gpu, sizeof a) || cudaMalloc(&b_gpu, sizeof b) || cudaMalloc(&d_gpu, sizeof d)) {
+  if (cudaMalloc(&a_gpu, sizeof a) || cudaMalloc(&b_gpu, sizeof b) ||
+      cudaMalloc(&d_gpu, sizeof d)) {
     fprintf(stderr, "No memory of a GPU: %s\n", cudaGetErrorString(cudaGetLastError()));
     return 3;
   }

@@ -1,5 +1,6 @@
-// Two products, one of the other's result, captured into a CUDA graph once; then new data go into the
-// same buffers and the graph runs again. D must have the bits that the same calls give without it.
+// Two products, one of the other's result, captured into a CUDA graph once; then new data go into
+// the same buffers and the graph runs again. D must have the bits that the same calls give without
+// it.
 #include <cuda_runtime_api.h>
 #include <ladder.h>
 #include <stdio.h>

@@ -1,8 +1,10 @@
-# Small programs that call the library, as docs/your_program.md shows them. `make programs` builds all.
+# Small programs that call the library, as docs/your_program.md shows them. `make programs` builds
+# all.
 
 PROGRAM_FOLDER := docs/programs
 C_PROGRAMS := $(patsubst $(PROGRAM_FOLDER)/%.c,build/programs/%,$(wildcard $(PROGRAM_FOLDER)/*.c))
-CU_PROGRAMS := $(patsubst $(PROGRAM_FOLDER)/%.cu,build/programs/%,$(wildcard $(PROGRAM_FOLDER)/*.cu))
+CU_PROGRAMS := $(patsubst $(PROGRAM_FOLDER)/%.cu,build/programs/%,\
+  $(wildcard $(PROGRAM_FOLDER)/*.cu))
 TEST_NEEDS += $(C_PROGRAMS) $(CU_PROGRAMS)
 
 .PHONY: programs

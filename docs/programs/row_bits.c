@@ -2,10 +2,10 @@
 //
 //   row_bits [N K [STAGE...]]    stages 0 to 12; default 512 2048, 0 and 9
 //
-// Every call multiplies the same row by the same weights, with other rows around it. Results with the
-// same letter have the same bits; beside the letters stands how many columns differ from the first
-// result. That is done for two kinds of weights: any, and such that the second half of the sum nearly
-// cancels the first, so that what was rounded on the way is a larger part of the result.
+// Every call multiplies the same row by the same weights, with other rows around it. Results with
+// the same letter have the same bits; beside the letters stands how many columns differ from the
+// first result. That is done for two kinds of weights: any, and such that the second half of the
+// sum nearly cancels the first, so that what was rounded on the way is a larger part of the result.
 #include <cuda_runtime_api.h>
 #include <ladder.h>
 #include <stdio.h>
@@ -22,8 +22,9 @@ static void check(int failed, const char* what) {
   exit(failed == LADDER_REFUSED ? 2 : 1);
 }
 
-// A random matrix [rows][k] of device memory. Its elements have four binary exponents and both signs. If
-// halves cancel, the second half of a row is minus the first, but for the last bit of the significand.
+// A random matrix [rows][k] of device memory. Its elements have four binary exponents and both
+// signs. If halves cancel, the second half of a row is minus the first, but for the last bit of the
+// significand.
 static void* matrix(size_t rows, size_t k, int halves_cancel) {
   static unsigned long long state = 1;
   const size_t bytes = rows * k * sizeof(Bf16);
@@ -72,7 +73,8 @@ int main(int argc, char** argv) {
   const int n = argc > 2 ? atoi(argv[1]) : 512, k = argc > 2 ? atoi(argv[2]) : 2048;
   int stages[MOST_STAGES] = {0, 9}, stage_count = 2;
   if (argc == 2 || argc > 3 + MOST_STAGES || n < 8 || n % 8 || k < 8 || k % 8) {
-    fprintf(stderr, "usage: row_bits [N K [STAGE...]], N and K multiples of 8, such as 512 2048 0 9\n");
+    fprintf(stderr,
+            "usage: row_bits [N K [STAGE...]], N and K multiples of 8, such as 512 2048 0 9\n");
     return 2;
   }
   if (argc > 3) {
@@ -83,7 +85,8 @@ int main(int argc, char** argv) {
 
   const size_t row_a = (size_t)k * sizeof(Bf16), row_d = (size_t)n * sizeof(Bf16);  // bytes
   char *a = matrix(MOST_ROWS, k, 0), *x = matrix(2, k / 2, 0), *d = matrix(MOST_ROWS, n, 0);
-  check(cudaMemcpy(x + row_a / 2, x, row_a / 2, cudaMemcpyDeviceToDevice), "cudaMemcpy");  // for w[1]
+  check(cudaMemcpy(x + row_a / 2, x, row_a / 2, cudaMemcpyDeviceToDevice),
+        "cudaMemcpy");  // for w[1]
   void* w[2] = {matrix(n, k, 0), matrix(n, k, 1)};
   Bf16* row = malloc(row_d);
   check(row == NULL, "malloc");
@@ -110,7 +113,8 @@ int main(int argc, char** argv) {
         int most = 0;
         check(ladder_gemm_bf16(stages[s], m, n, k, a, k, w[kind], k, d, n, NULL), "the call");
         for (int p = 0; p < 3; ++p) {
-          check(cudaMemcpy(row, d + places[p] * row_d, row_d, cudaMemcpyDeviceToHost), "the product");
+          check(cudaMemcpy(row, d + places[p] * row_d, row_d, cudaMemcpyDeviceToHost),
+                "the product");
           printf("%c", letter_of(&results[kind], row, n));
           const int count = differing(row, results[kind].row[0], n);
           if (count > most) most = count;

@@ -1,7 +1,7 @@
-// Gate and up in one product: their rows in turns of 8, so that who has eight columns of the gate has
-// the same eight of up beside them. First the rows are put in turns, then they are quantized: a scale
-// of e4m3 is of 128 rows in the order in which they are multiplied. And the activations are quantized
-// behind silu(gate) * up, not before.
+// Gate and up in one product: their rows in turns of 8, so that who has eight columns of the gate
+// has the same eight of up beside them. First the rows are put in turns, then they are quantized: a
+// scale of e4m3 is of 128 rows in the order in which they are multiplied. And the activations are
+// quantized behind silu(gate) * up, not before.
 #include <cuda_runtime_api.h>
 #include <ladder.h>
 #include <math.h>
@@ -46,7 +46,9 @@ static void in_turns(void* to, const void* from, size_t row_bytes) {
   }
 }
 
-static double swiglu(double gate, double up) { return gate / (1 + exp(-gate)) * up; }
+static double swiglu(double gate, double up) {
+  return gate / (1 + exp(-gate)) * up;
+}
 
 // Of silu(gate) * up, from products whose columns are in turns of 8, against double precision.
 static double error_percent(const void* d_gpu) {
@@ -84,7 +86,8 @@ int main(void) {
     }
     right[i] = swiglu(gate, up);
   }
-  void *a = device(sizeof x, x), *w = device(sizeof weights, weights), *d_gpu = device(sizeof d, NULL);
+  void *a = device(sizeof x, x), *w = device(sizeof weights, weights),
+       *d_gpu = device(sizeof d, NULL);
 
   // bf16: the rows in turns, and that is all.
   void* turned = device(sizeof weights, NULL);
@@ -97,8 +100,8 @@ int main(void) {
   float *scale_a, *scale_w, *scale_halves;
   void* q_a = e4m3_of(a, 1, M, &scale_a);
   void* q_w = e4m3_of(turned, BLOCK, N, &scale_w);
-  check(ladder_gemm_block_scaled(0, LADDER_E4M3, M, N, K, q_a, K, scale_a, M, q_w, K, scale_w, BLOCKS,
-                                 d_gpu, N, NULL),
+  check(ladder_gemm_block_scaled(0, LADDER_E4M3, M, N, K, q_a, K, scale_a, M, q_w, K, scale_w,
+                                 BLOCKS, d_gpu, N, NULL),
         "ladder_gemm_block_scaled");
   const double in_order = error_percent(d_gpu);
   printf("e4m3, in turns, then quantized     %6.2f %% error\n", in_order);
@@ -115,9 +118,11 @@ int main(void) {
   // 4 bits: a row has scales of its own. In turns, quantized, then packed.
   void *q4 = device((size_t)N * K / 2, NULL), *scale4 = device(BLOCKS * N * sizeof(Bf16), NULL);
   void* packed = device(ladder_packed_bytes(4, N, K), NULL);
-  check(ladder_quantize_weights(4, N, K, turned, K, q4, K, scale4, N, NULL), "ladder_quantize_weights");
+  check(ladder_quantize_weights(4, N, K, turned, K, q4, K, scale4, N, NULL),
+        "ladder_quantize_weights");
   check(ladder_pack_weights(4, N, K, q4, K, packed, NULL), "ladder_pack_weights");
-  check(ladder_gemm_mixed(0, 4, M, N, K, a, K, packed, scale4, N, d_gpu, N, NULL), "ladder_gemm_mixed");
+  check(ladder_gemm_mixed(0, 4, M, N, K, a, K, packed, scale4, N, d_gpu, N, NULL),
+        "ladder_gemm_mixed");
   const double int4 = error_percent(d_gpu);
   printf("4 bits, in turns, then quantized   %6.2f %% error\n", int4);
   return bf16 < 1 && in_order < 8 && too_late > 50 && int4 < 25 ? 0 : 1;

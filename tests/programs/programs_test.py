@@ -1,5 +1,5 @@
-"""The programs of docs/programs do what docs/your_program.md says: on the PTX machine, and on a GPU of
-compute capability 9.0 where there is one."""
+"""The programs of docs/programs do what docs/your_program.md says: on the PTX machine, and on a GPU
+of compute capability 9.0 where there is one."""
 
 import os
 import re
@@ -34,7 +34,7 @@ def gpu_is_here():
 
 
 def agreeing(text):
-    """[(stage, M, letters of any weights, of nearly cancelling ones, kernel)] that row_bits prints."""
+    """[(stage, M, letters of any weights, of nearly cancelling ones, kernel)] of row_bits."""
     found, stage = [], ""
     for line in text.splitlines():
         row = re.fullmatch(r"  M = (\d+) +([A-Z]{3}) +\d+ +([A-Z]{3}) +\d+ +(\S+)", line)
@@ -67,7 +67,8 @@ class Programs:
     def test_a_graph_replays_with_new_data(self):
         lines = self.succeeds(PROGRAMS / "graph").splitlines()
         self.assertEqual(len(lines), 3)
-        results = [re.fullmatch(r"replay \d: D\[0\]\[0\] .* (0x\w+); as by calls", line) for line in lines]
+        line = re.compile(r"replay \d: D\[0\]\[0\] .* (0x\w+); as by calls")
+        results = list(map(line.fullmatch, lines))
         self.assertTrue(all(results), lines)
         self.assertEqual(len({match[1] for match in results}), 3)
 

@@ -44,7 +44,8 @@ class Program(unittest.TestCase):
         ended = serve("272 384 1 20\n16 128 5\n", "--check")
         self.assertEqual(ended.returncode, 0, ended.stderr)
         rows = [json.loads(line) for line in ended.stdout.splitlines()]
-        self.assertEqual([(r["m"], r["n"], r["k"]) for r in rows], [(1, 272, 384), (20, 272, 384), (5, 16, 128)])
+        shapes = [(row["m"], row["n"], row["k"]) for row in rows]
+        self.assertEqual(shapes, [(1, 272, 384), (20, 272, 384), (5, 16, 128)])
         for row in rows:
             self.assertTrue(row["verified"], row)
             self.assertTrue(row["fp8_kernel"].startswith("14_block_scaled/"), row)

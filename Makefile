@@ -110,7 +110,7 @@ include tests/sanitize.mk
 include scripts/maps/maps.mk
 include scripts/editors.mk
 include common/serve/serve.mk
-include docs/programs/programs.mk
+include scripts/programs.mk
 include scripts/site.mk
 
 # Make's variables become the programs' options, those of the command line only: an environment

@@ -399,7 +399,7 @@ clean:
 	rm -rf build
 
 # What runs on the GPU runs alone: of several goals, each waits for the one before it.
-ON_GPU := $(filter ladder bench sweep counters limits energy test stage-% ncu-% sanitize-%,$(MAKECMDGOALS))
+ON_GPU := $(filter ladder bench serve-table sweep counters limits energy test stage-% ncu-% sanitize-%,$(MAKECMDGOALS))
 define in_order
 $(if $(earlier),$(eval $(1): | $(earlier)))$(eval earlier := $(1))
 endef

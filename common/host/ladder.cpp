@@ -7,6 +7,7 @@
 #include "common/host/best.h"
 #include "common/host/block_scaled.h"
 #include "common/host/error.h"
+#include "common/host/grouped.h"
 #include "common/host/mixed.h"
 #include "common/host/mixed_rules.h"
 #include "common/host/quantize.h"
@@ -275,6 +276,37 @@ int ladder_gemm_mixed(int stage, int bits, int m, int n, int k, const void* a, l
     args.ld_scale = ld_scale;
     args.d = static_cast<ladder::bf16*>(d);
     args.ldd = ldd;
+    args.stream = static_cast<cudaStream_t>(stream);
+    run_stage(stage, args);
+  });
+}
+
+int ladder_gemm_grouped(int stage, int type, int masked, int groups, int m, int n, int k,
+                        const void* a, long long lda, const float* scale_a, long long ld_scale_a,
+                        const void* b, long long ldb, const float* scale_b, long long ld_scale_b,
+                        void* d, long long ldd, const int* offsets_or_rows, int* error_flag,
+                        void* stream) {
+  last_kernel.clear();
+  return guarded([&] {
+    ladder::GroupedArgs args;
+    args.type = type;
+    args.masked = masked;
+    args.groups = groups;
+    args.m = m;
+    args.n = n;
+    args.k = k;
+    args.a = a;
+    args.lda = lda;
+    args.scale_a = scale_a;
+    args.ld_scale_a = ld_scale_a;
+    args.b = b;
+    args.ldb = ldb;
+    args.scale_b = scale_b;
+    args.ld_scale_b = ld_scale_b;
+    args.d = static_cast<ladder::bf16*>(d);
+    args.ldd = ldd;
+    args.sizes = offsets_or_rows;
+    args.error_flag = error_flag;
     args.stream = static_cast<cudaStream_t>(stream);
     run_stage(stage, args);
   });

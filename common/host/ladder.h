@@ -1,10 +1,11 @@
 // C API of build/libladder.so: every rung of the ladder, callable from any language.
 //
 // D[m,n] = A[m,k] · B[n,k]^T, bf16 in, fp32 accumulation, bf16 out, all row-major, with other types
-// and layouts by ladder_gemm_typed(), by weights of 8 or 4 bits by ladder_gemm_mixed(). Calls are
-// asynchronous on `stream` (a cudaStream_t) of the current device, allocate nothing, may be captured
-// into a CUDA graph, and are safe from several threads on several streams. None needs a workspace,
-// but some shapes have a faster kernel that does: see ladder_set_workspace().
+// and layouts by ladder_gemm_typed(), by weights of 8 or 4 bits by ladder_gemm_mixed(), of groups of
+// rows by ladder_gemm_grouped(). Calls are asynchronous on `stream` (a cudaStream_t) of the current
+// device, allocate nothing, may be captured into a CUDA graph, and are safe from several threads on
+// several streams. None needs a workspace, but some shapes have a faster kernel that does: see
+// ladder_set_workspace().
 #pragma once
 
 #include <stddef.h>
@@ -91,6 +92,28 @@ int ladder_pack_weights(int bits, int n, int k, const void* q, long long ldq, vo
 int ladder_gemm_mixed(int stage, int bits, int m, int n, int k, const void* a, long long lda,
                       const void* packed, const void* scale, long long ld_scale, void* d,
                       long long ldd, void* stream);
+
+// Many products in one launch, D[rows of g] = A[rows of g] · B[g][n,k]^T for each of `groups` groups, 0
+// to 512, whose rows only the device knows. `type`: LADDER_BF16, or LADDER_E4M3 with the scales of
+// ladder_gemm_block_scaled(); D is bf16.
+//
+// masked 0, contiguous: A [m][lda], D [m][ldd]; group g has rows offsets_or_rows[g] to
+// offsets_or_rows[g + 1] - 1, groups + 1 ints in device memory, of any value. masked 1: A
+// [groups][m][lda], D [groups][m][ldd]; group g has the first offsets_or_rows[g] of its m rows, groups
+// ints in device memory: a captured graph can be replayed with others. B [groups][n][ldb]. scale_a is
+// of all rows of A, ld_scale_a >= m (masked: groups * m); scale_b [groups][ceil(n/128)][ld_scale_b].
+// bf16 ignores scales.
+//
+// Rows of A that are no group's may be NaN or never written; such rows of D are not written. Offsets
+// are bad that decrease, are negative or larger than m, rows that are negative or larger than m.
+// Contiguous, the first bad group and all behind it are skipped; masked, bad groups are. error_flag, one
+// int in device memory or null, is written by every call: 0, or 1 + the first bad group. Any m, n, k >=
+// 0 (k = 0: the groups' rows become zeros); for the rest as above.
+int ladder_gemm_grouped(int stage, int type, int masked, int groups, int m, int n, int k,
+                        const void* a, long long lda, const float* scale_a, long long ld_scale_a,
+                        const void* b, long long ldb, const float* scale_b, long long ld_scale_b,
+                        void* d, long long ldd, const int* offsets_or_rows, int* error_flag,
+                        void* stream);
 
 // From now on kernels of this process occupy at most `sms` SMs and leave the others to other work;
 // 0, as at the start: all. Rungs 1 to 6, which launch a CTA for every tile, cannot be limited and

@@ -44,20 +44,22 @@ CUtensorMapSwizzle swizzle_of(int row_bytes, int rows) {
   }
 }
 
-}  // namespace
-
-CUtensorMap tensor_map_2d(const char* type_name, CUtensorMapDataType type, int element_bytes,
-                          const void* base, int rows, int cols, long long ld, int box_rows,
-                          int box_cols) {
+// `outer_ld`: of a map of three dimensions.
+CUtensorMap encode_tiled(int rank, const char* type_name, CUtensorMapDataType type,
+                         int element_bytes, const void* base, int outer, int rows, int cols,
+                         long long outer_ld, long long ld, int box_rows, int box_cols) {
   static const Encode encode = find_encode();
   const CUtensorMapSwizzle swizzle = swizzle_of(box_cols * element_bytes, box_rows);
 
   // Dimension 0 is the innermost; strides are of the outer dimensions only, in bytes.
-  const cuuint64_t dims[2] = {static_cast<cuuint64_t>(cols), static_cast<cuuint64_t>(rows)};
-  const cuuint64_t strides[1] = {static_cast<cuuint64_t>(ld) *
-                                 static_cast<cuuint64_t>(element_bytes)};
-  const cuuint32_t box[2] = {static_cast<cuuint32_t>(box_cols), static_cast<cuuint32_t>(box_rows)};
-  const cuuint32_t element_strides[2] = {1, 1};
+  const cuuint64_t dims[3] = {static_cast<cuuint64_t>(cols), static_cast<cuuint64_t>(rows),
+                              static_cast<cuuint64_t>(outer)};
+  const auto bytes = static_cast<cuuint64_t>(element_bytes);
+  const cuuint64_t strides[2] = {static_cast<cuuint64_t>(ld) * bytes,
+                                 static_cast<cuuint64_t>(outer_ld) * bytes};
+  const cuuint32_t box[3] = {static_cast<cuuint32_t>(box_cols), static_cast<cuuint32_t>(box_rows),
+                             1};
+  const cuuint32_t element_strides[3] = {1, 1, 1};
 
   const int promoted_bytes = l2_promotion_bytes(ld * element_bytes);
   const CUtensorMapL2promotion promotion = promoted_bytes == 256
@@ -66,8 +68,8 @@ CUtensorMap tensor_map_2d(const char* type_name, CUtensorMapDataType type, int e
 
   CUtensorMap map;
   const auto encode_map = [&] {
-    return encode(&map, type, 2, const_cast<void*>(base), dims, strides, box, element_strides,
-                  CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, promotion,
+    return encode(&map, type, static_cast<cuuint32_t>(rank), const_cast<void*>(base), dims, strides,
+                  box, element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, promotion,
                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   };
   CUresult status = encode_map();
@@ -77,14 +79,34 @@ CUtensorMap tensor_map_2d(const char* type_name, CUtensorMapDataType type, int e
   }
   if (status == CUDA_SUCCESS) return map;
 
+  const std::string dim = rank == 3 ? ", " + std::to_string(outer) : "";
+  const std::string stride = rank == 3 ? ", " + std::to_string(outer_ld * element_bytes) : "";
+  const char* const one = rank == 3 ? ", 1" : "";
   char message[512];
   std::snprintf(message, sizeof message,
-                "cuTensorMapEncodeTiled failed with CUresult %d: %s, rank 2, base %p, dims {%d, "
-                "%d}, strides {%lld} bytes, box {%d, %d}, element strides {1, 1}, interleave none, "
-                "swizzle %dB, L2 promotion %dB, out of bounds zeros.",
-                static_cast<int>(status), type_name, base, cols, rows, ld * element_bytes, box_cols,
-                box_rows, box_cols * element_bytes, promoted_bytes);
+                "cuTensorMapEncodeTiled failed with CUresult %d: %s, rank %d, base %p, dims {%d, "
+                "%d%s}, strides {%lld%s} bytes, box {%d, %d%s}, element strides {1, 1%s}, "
+                "interleave none, swizzle %dB, L2 promotion %dB, out of bounds zeros.",
+                static_cast<int>(status), type_name, rank, base, cols, rows, dim.c_str(),
+                ld * element_bytes, stride.c_str(), box_cols, box_rows, one, one,
+                box_cols * element_bytes, promoted_bytes);
   throw CudaError(message);
+}
+
+}  // namespace
+
+CUtensorMap tensor_map_2d(const char* type_name, CUtensorMapDataType type, int element_bytes,
+                          const void* base, int rows, int cols, long long ld, int box_rows,
+                          int box_cols) {
+  return encode_tiled(2, type_name, type, element_bytes, base, 1, rows, cols, 0, ld, box_rows,
+                      box_cols);
+}
+
+CUtensorMap tensor_map_3d(const char* type_name, CUtensorMapDataType type, int element_bytes,
+                          const void* base, int outer, int rows, int cols, long long outer_ld,
+                          long long ld, int box_rows, int box_cols) {
+  return encode_tiled(3, type_name, type, element_bytes, base, outer, rows, cols, outer_ld, ld,
+                      box_rows, box_cols);
 }
 
 }  // namespace ladder

@@ -3,6 +3,8 @@
 
 #include <cuda.h>
 
+#include <cstdint>
+
 #include "common/host/element.h"
 
 namespace ladder {
@@ -30,6 +32,31 @@ CUtensorMap tensor_map_2d(const T* base, int rows, int cols, long long ld, int b
                           int box_cols) {
   return tensor_map_2d(Element<T>::NAME, Element<T>::TENSOR_MAP_TYPE, sizeof(T), base, rows, cols,
                        ld, box_rows, box_cols);
+}
+
+// The same of base[outer][rows][cols], matrices outer_ld elements apart, whose box lies in one of them.
+// outer_ld may be anything that ld may be: matrices may share rows.
+CUtensorMap tensor_map_3d(const char* type_name, CUtensorMapDataType type, int element_bytes,
+                          const void* base, int outer, int rows, int cols, long long outer_ld,
+                          long long ld, int box_rows, int box_cols);
+
+template <class T>
+CUtensorMap tensor_map_3d(const T* base, int outer, int rows, int cols, long long outer_ld,
+                          long long ld, int box_rows, int box_cols) {
+  return tensor_map_3d(Element<T>::NAME, Element<T>::TENSOR_MAP_TYPE, sizeof(T), base, outer, rows,
+                       cols, outer_ld, ld, box_rows, box_cols);
+}
+
+// A map through which TMA stores any number of rows of D [rows][cols], as many as are to be written
+// and no others, from a box of box_rows rows: its matrices are all runs of box_rows rows of D that there
+// are, the first one that before D. The first `count` rows of a box go to D's rows from `row` on at
+// {col, box_rows - count, row + count}: rows of the box from `count` on are outside of that matrix.
+template <class T>
+CUtensorMap tensor_map_of_rows(const T* base, int rows, int cols, long long ld, int box_rows,
+                               int box_cols) {
+  const auto first = reinterpret_cast<uintptr_t>(base) - sizeof(T) * ld * box_rows;  // not touched
+  return tensor_map_3d(reinterpret_cast<const T*>(first), rows + 1, box_rows, cols, ld, ld, box_rows,
+                       box_cols);
 }
 
 }  // namespace ladder

@@ -55,6 +55,23 @@ __device__ inline float ld_global_nc_f32(const float* src) {
   return value;
 }
 
+// ld.global.s32  value, [src];
+//   issued by : any thread; src 4-byte aligned
+//   orders    : nothing (weak)
+//   ISA       : #data-movement-and-conversion-instructions-ld
+__device__ inline int ld_global_s32(const int* src) {
+  int value;
+  asm volatile("ld.global.s32 %0, [%1];" : "=r"(value) : "l"(src) : "memory");
+  return value;
+}
+
+// st.global.s32  [dst], value;
+//   issued by : any thread; dst 4-byte aligned     orders: nothing
+//   ISA       : #data-movement-and-conversion-instructions-st
+__device__ inline void st_global_s32(int* dst, int value) {
+  asm volatile("st.global.s32 [%0], %1;" ::"l"(dst), "r"(value) : "memory");
+}
+
 // st.global.b16  [dst], value;
 //   issued by : any thread     orders: nothing (weak)
 //   ISA       : #data-movement-and-conversion-instructions-st

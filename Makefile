@@ -357,6 +357,7 @@ energy: build/ladder $(HASHES)
 tables:
 	$(Q)$(PYTHON) scripts/tables.py
 	$(Q)$(PYTHON) scripts/serve_table.py --tables
+	$(Q)$(PYTHON) scripts/moe_table.py
 
 doctor:
 	$(Q)$(PYTHON) scripts/doctor.py --nvcc '$(NVCC)' --cxx '$(CXX)' \

@@ -18,8 +18,9 @@ build/programs/%: $(PROGRAM_FOLDER)/%.c common/host/ladder.h build/libladder.so 
 	  $(addprefix -isystem ,$(filter-out /usr/include,$(CUDA_INCLUDE))) $< -o $(NEW) \
 	  $(LDFLAGS) $(PROGRAM_LIBS) -lm -Wl,-rpath,'$$ORIGIN/..' $(move)
 
-build/programs/%: $(PROGRAM_FOLDER)/%.cu common/host/ladder.h build/libladder.so build/flags
+# It also compares and checks, with what common/host has for that.
+$(CU_PROGRAMS): build/programs/%: build/obj/$(PROGRAM_FOLDER)/%.o build/libladder.so build/libhost.a
 	@mkdir -p $(@D)
-	$(call say,NVCC,$@)
-	$(Q)$(NVCC) -std=c++20 -O3 -lineinfo $(ARCH) -ccbin $(CXX) --cudart shared --no-compress \
-	  -Icommon/host $< -o $(NEW) -Lbuild -lladder -ldl -Xlinker -rpath -Xlinker '$$ORIGIN/..' $(move)
+	$(call say,LINK,$@)
+	$(Q)$(CXX) -o $(NEW) $< -Lbuild -lladder build/libhost.a $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/..' \
+	  $(LDLIBS) $(move)

@@ -89,6 +89,15 @@ class Programs:
         bf16, in_order, too_late, int4 = percent
         self.assertTrue(bf16 < 1 < in_order < 8 < int4 < 25 < 50 < too_late, text)
 
+    def test_a_layer_of_experts(self):
+        for sizes in ((1, 128, 128), (100, 384, 256)):
+            lines = self.succeeds(PROGRAMS / "moe_layer", *sizes).splitlines()
+            ways = [line for line in lines if not line.startswith("{")]
+            self.assertGreaterEqual(len(ways), 2)
+            for line in ways:
+                found = re.fullmatch(r"\w+ +.*: every step is right, error ([\d.]+) %", line)
+                self.assertTrue(found and float(found[1]) < 10, line)
+
 
 class OnTheMachine(Programs, unittest.TestCase):
     launch = staticmethod(on_machine)
@@ -113,12 +122,17 @@ class OnTheMachine(Programs, unittest.TestCase):
 
     def test_under_other_policies(self):
         for policy in ("lazy", "random"):
-            for command in ([PROGRAMS / "call"], [PROGRAMS / "graph"], PYTHON_PROGRAM):
+            for command in ([PROGRAMS / "call"], [PROGRAMS / "graph"], PYTHON_PROGRAM,
+                            [PROGRAMS / "moe_layer"]):  # fmt: skip
                 self.succeeds(*command, MACHINE_POLICY=policy)
 
     def test_a_usage_that_makes_no_sense_is_2(self):
         for words in (["256"], ["250", "64"], ["256", "0"]):
             ended = on_machine(PROGRAMS / "row_bits", *words)
+            self.assertEqual(ended.returncode, 2, words)
+            self.assertEqual(len(ended.stderr.splitlines()), 1)
+        for words in (["20", "256"], ["0"], ["20", "250", "128"], ["20", "256", "0"]):
+            ended = on_machine(PROGRAMS / "moe_layer", *words)
             self.assertEqual(ended.returncode, 2, words)
             self.assertEqual(len(ended.stderr.splitlines()), 1)
         ended = on_machine(PROGRAMS / "row_bits", 256, 512, 14)

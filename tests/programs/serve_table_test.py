@@ -9,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
+import moe_table  # noqa: E402
 import serve_table  # noqa: E402
 
 
@@ -65,10 +66,12 @@ class Program(unittest.TestCase):
 
 class Page(unittest.TestCase):
     def test_it_is_what_the_results_say(self):
-        self.assertEqual([str(path) for path, _ in serve_table.outdated(ROOT)], [])
+        for script in (serve_table, moe_table):
+            self.assertEqual([str(path) for path, _ in script.outdated(ROOT)], [])
 
-    def test_no_words_of_the_plot_lie_on_each_other(self):
+    def test_no_words_of_a_plot_lie_on_each_other(self):
         self.assertEqual(list(serve_table.plot(serve_table.load(ROOT)).problems()), [])
+        self.assertEqual(list(moe_table.timeline(moe_table.load(ROOT)).problems()), [])
 
     def test_the_kernels_are_those_that_were_measured(self):
         results = serve_table.load(ROOT)

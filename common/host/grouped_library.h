@@ -8,9 +8,9 @@
 
 namespace ladder {
 
-// cuBLASLt group by group, on one stream and on eight, and of bf16 cuBLAS's grouped product, for calls
-// like `args` whose groups have `rows` rows. They outlive neither args' scales nor sizes.
-std::vector<LibraryCandidate> grouped_library_candidates(const GroupedArgs& args,
+// Of calls that differ in their matrices alone, whose groups have these rows: cuBLASLt group by group,
+// on one stream and on eight, and of bf16 cuBLAS's grouped product, where there is one.
+std::vector<LibraryCandidate> grouped_library_candidates(const std::vector<GroupedArgs>& calls,
                                                          const std::vector<tile::GroupRows>& rows);
 
 }  // namespace ladder

@@ -31,11 +31,14 @@ std::vector<int> sizes_of_problem(const Shape& shape) {
     if (how == "one") shares[g] = g == groups / 2 ? 1 : 0;
   }
   const long long all = std::accumulate(shares.begin(), shares.end(), 0LL);
+  // Of many rows, whole 16: cuBLASLt's fp8 takes no others.
+  const int multiple = shape.m >= 64 * groups ? 16 : 1;
   std::vector<int> offsets = {0}, rows;
   long long share = 0;
   for (const long long each : shares) {
     share += each;
-    offsets.push_back(static_cast<int>(shape.m * share / all));
+    const long long offset = shape.m * share / all;
+    offsets.push_back(static_cast<int>(share < all ? offset / multiple * multiple : offset));
     rows.push_back(offsets.back() - offsets[offsets.size() - 2]);
   }
   return masked ? rows : offsets;

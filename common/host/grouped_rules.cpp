@@ -60,30 +60,32 @@ std::string grouped_violations(const GridRules& rules, const GroupedArgs& args) 
   const bool touches_d = args.m != 0 && args.n != 0 && groups != 0;
   const bool touches_ab = touches_d && args.k != 0;
 
-  // B of all groups is at most as large as one matrix may be.
-  const long long n = std::clamp<long long>(args.n, 1, MAX_ROWS);
+  // B of all groups, and its scales, are at most as large as one matrix may be; sizes here are those
+  // that the sentences about one matrix suggest.
   const long long k = std::clamp<long long>(args.k, 1, MAX_ROWS);
+  long long n = std::clamp<long long>(args.n, 1, std::min(MAX_ROWS, 65535LL * rules.bn));
   if (touches_ab) {
     const long long ldb = nearest_ld(args.ldb, k, multiple, bytes);
-    const long long most = std::max(1LL, (MAX_BYTES / bytes - k) / ldb / n);
+    n = std::min(n, (MAX_BYTES / bytes - k) / ldb + 1);
+    long long most = std::max(1LL, ((MAX_BYTES / bytes - k) / ldb + 1) / n);
+    if (scaled) most = std::max(1LL, std::min(most, MAX_BYTES / 4 / scale_blocks(k) / scale_blocks(n)));
     groups = check_count(&wrong, "groups", groups, most,
-                         "with these n and ldb, B of all groups would span more than 2^40 bytes");
+                         "with these n, k and ldb, B of all groups would span more than 2^40 bytes");
   }
   Call all = args;
-  if (masked && args.m > 0 && groups > 0) {
-    long long most = MAX_ROWS / groups;
+  if (masked && args.m > 0 && groups > 0) {  // A and D of all groups too
+    long long most = MAX_ROWS;
     if (touches_d) {
       const long long ldd = nearest_ld(args.ldd, n, 8, 2);
-      most = std::min(most, (MAX_BYTES / 2 - n) / ldd / groups);
+      most = std::min(most, (MAX_BYTES / 2 - n) / ldd + 1);
     }
     if (touches_ab) {
       const long long lda = nearest_ld(args.lda, k, multiple, bytes);
-      most = std::min(most, (MAX_BYTES / bytes - k) / lda / groups);
+      most = std::min(most, (MAX_BYTES / bytes - k) / lda + 1);
     }
-    const long long m = check_count(&wrong, "m", args.m, std::max(1LL, most),
-                                    "the rows of all groups must be at most 2^30, and span at most "
-                                    "2^40 bytes");
-    all.m = static_cast<int>(m * groups);
+    const char* const why = "the rows of all groups must be at most 2^30, and span at most 2^40 bytes";
+    groups = check_count(&wrong, "groups", groups, most, why);
+    all.m = static_cast<int>(check_count(&wrong, "m", args.m, most / groups, why) * groups);
   }
 
   const bool reads_sizes = touches_d || args.error_flag != nullptr;
@@ -108,9 +110,10 @@ std::string grouped_violations(const GridRules& rules, const GroupedArgs& args) 
     }
     if (groups > 1 && args.b != nullptr) {  // the first is an operand
       const long long ldb = nearest_ld(args.ldb, k, multiple, bytes);
-      beside.push_back({"B's other groups", "ldb", "", "k",
-                        static_cast<const char*>(args.b) + n * ldb * bytes, (groups - 1) * n, k,
-                        ldb, bytes, 16, multiple});
+      const uintptr_t b = reinterpret_cast<uintptr_t>(args.b) / 16 * 16;  // as it will be
+      const auto* const others = reinterpret_cast<const void*>(b + uintptr_t(n * ldb * bytes));
+      beside.push_back({"B's other groups", "ldb", "", "k", others, (groups - 1) * n, k, ldb, bytes,
+                        16, multiple});
     }
   }
   if (touches_d) {

@@ -1,0 +1,138 @@
+// Rungs that multiply groups of rows: the right product at odd sizes and nothing else touched, whatever
+// the sizes that the device finds, on the PTX machine and on a GPU as rungs_test.cpp.
+#include <doctest/doctest.h>
+
+#include <climits>
+
+#include "common/host/error.h"
+#include "tests/support/grouped_problem.h"
+
+using ladder::Data;
+using ladder::Stage;
+using ladder::Variant;
+using ladder_test::check_grouped;
+using ladder_test::check_variant;
+using ladder_test::grouped_rungs;
+using ladder_test::GroupedProblem;
+using ladder_test::GroupedShape;
+using ladder_test::note;
+using ladder_test::offsets_of;
+
+namespace {
+
+constexpr int TYPES[] = {LADDER_BF16, LADDER_E4M3};
+
+int last_of(const std::vector<int>& offsets) {
+  return offsets.back();
+}
+
+}  // namespace
+
+TEST_CASE("grouped, integers: every variant is exact for groups of any length") {
+  int runs = 0;
+  const std::vector<int> lengths[] = {{0, 0, 0},   {1, 1, 1, 1, 1, 1, 1}, {0, 300, 0},
+                                      {63, 64, 65}, {1, 0, 129, 0, 255, 2}};
+  for (const int type : TYPES) {
+    for (const std::vector<int>& rows : lengths) {
+      const std::vector<int> offsets = offsets_of(rows);
+      GroupedProblem contiguous({type, false, last_of(offsets), 136, 200, offsets}, Data::ints,
+                                runs % 2 == 0);
+      runs += check_grouped(contiguous, true);
+      GroupedProblem masked({type, true, 300, 136, 200, rows}, Data::ints, runs % 2 == 1);
+      runs += check_grouped(masked, true);
+    }
+  }
+  note(std::to_string(runs) + " runs, bit for bit");
+}
+
+TEST_CASE("grouped, integers: every variant is exact for ragged N and K") {
+  int runs = 0;
+  const std::vector<int> offsets = {0, 70, 71, 71, 200};
+  for (const int type : TYPES) {
+    for (const auto& [n, k] :
+         {std::pair{1, 1}, {7, 100}, {9, 64}, {129, 8}, {300, 131}, {513, 1000}}) {
+      GroupedProblem problem({type, false, 200, n, k, offsets}, Data::ints, runs % 2 == 0);
+      runs += check_grouped(problem, true);
+    }
+  }
+  note(std::to_string(runs) + " runs, bit for bit");
+}
+
+TEST_CASE("grouped, integers: groups may begin behind row 0 and end before the last") {
+  for (const int type : TYPES) {
+    GroupedProblem problem({type, false, 400, 136, 200, {5, 70, 133, 390}}, Data::ints, true);
+    check_grouped(problem, true);
+  }
+}
+
+TEST_CASE("grouped, normal data: every variant is within the tolerance") {
+  int runs = 0;
+  for (const int type : TYPES) {
+    GroupedProblem contiguous({type, false, 260, 300, 520, {0, 129, 130, 260}}, Data::normal, true);
+    runs += check_grouped(contiguous, false);
+    GroupedProblem masked({type, true, 150, 300, 520, {150, 0, 65}}, Data::normal);
+    runs += check_grouped(masked, false);
+  }
+  note(std::to_string(runs) + " runs");
+}
+
+TEST_CASE("grouped: bad offsets are no fault, D of bad groups stays, the error flag says which") {
+  int runs = 0;
+  for (const Stage* stage : grouped_rungs()) {
+    for (const int type : TYPES) {
+      GroupedProblem contiguous({type, false, 300, 72, 136, {0, 100, 200, 250, 300}}, Data::ints,
+                                true);
+      for (const std::vector<int>& sizes : {std::vector<int>{0, 100, 90, 250, 300},  // decreasing
+                                            {-1, 100, 200, 250, 300},                // negative
+                                            {0, 100, 200, 301, 300},                 // too large
+                                            {0, 100, INT_MAX, INT_MIN, 300},
+                                            {INT_MIN, INT_MAX, 0, 1, 2},
+                                            {0, 100, 200, 250, INT_MAX},
+                                            {300, 300, 300, 300, 300}}) {
+        contiguous.set_sizes(sizes);
+        check_variant(stage->result(), contiguous, true);
+        ++runs;
+      }
+      GroupedProblem masked({type, true, 100, 72, 136, {0, 0, 0, 0}}, Data::ints, true);
+      for (const std::vector<int>& sizes : {std::vector<int>{101, 5, 100, 70},
+                                            {5, -1, INT_MIN, 70},
+                                            {INT_MAX, INT_MAX, INT_MAX, INT_MAX},
+                                            {100, 100, 100, -100}}) {
+        masked.set_sizes(sizes);
+        check_variant(stage->result(), masked, true);
+        ++runs;
+      }
+    }
+  }
+  note(std::to_string(runs) + " runs");
+}
+
+TEST_CASE("grouped: as many groups as there may be, most of them empty, and with a row each") {
+  for (const int type : TYPES) {
+    std::vector<int> rows(512, 0);
+    rows[0] = rows[17] = rows[32] = rows[33] = rows[511] = 3;
+    GroupedProblem few({type, false, 15, 16, 32, offsets_of(rows)}, Data::ints);
+    check_grouped(few, true);
+    GroupedProblem each({type, false, 512, 16, 32, offsets_of(std::vector<int>(512, 1))},
+                        Data::ints);
+    check_variant(grouped_rungs().front()->result(), each, true);
+    rows[300] = -1;  // contiguous, all behind it would be bad
+    GroupedProblem masked({type, true, 4, 16, 32, rows}, Data::ints);
+    check_variant(grouped_rungs().front()->result(), masked, true);
+  }
+}
+
+TEST_CASE("grouped: grids of one, of seven, of all CTAs") {
+  int runs = 0;
+  for (const Stage* stage : grouped_rungs()) {
+    for (const int type : TYPES) {
+      GroupedProblem problem({type, false, 500, 300, 264, {0, 10, 300, 300, 500}}, Data::ints, true);
+      for (const int grid : {1, 7, 0}) {
+        problem.args.max_ctas = grid;
+        check_variant(stage->result(), problem, true);
+        ++runs;
+      }
+    }
+  }
+  note(std::to_string(runs) + " runs");
+}

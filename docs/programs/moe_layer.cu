@@ -119,7 +119,7 @@ __global__ __launch_bounds__(PLACERS) void place(const int* __restrict__ expert_
   if (thread == 0 && expert == EXPERTS - 1) offsets[EXPERTS] = behind;
 }
 
-// Where the scale of a row's block is: [blocks][ld] for all rows, or, as a call for each expert
+// Where the scales of a row's blocks are: [blocks][ld] for all rows, or, as a call for each expert
 // wants it, [blocks][rows] of one expert behind the other.
 struct ScaleLayout {
   const int* offsets;
@@ -127,12 +127,16 @@ struct ScaleLayout {
   long long ld;
   bool by_expert;
 
-  __host__ __device__ long long at(int row, int block) const {
-    if (!by_expert) return block * ld + row;
+  struct Row {
+    long long first, step;
+    __host__ __device__ long long at(int block) const { return first + block * step; }
+  };
+  __host__ __device__ Row of(int row) const {
+    if (!by_expert) return {row, ld};
     int expert = 0;
     while (row >= offsets[expert + 1]) ++expert;
     const int first = offsets[expert], rows = offsets[expert + 1] - first;
-    return static_cast<long long>(first) * blocks + block * rows + row - first;
+    return {static_cast<long long>(first) * blocks + row - first, rows};
   }
 };
 
@@ -180,6 +184,7 @@ __global__ __launch_bounds__(THREADS, 5) void quantize(Source source, ScaleLayou
   const int items = min(layout.offsets[EXPERTS], capacity) * parts;
   for (int item = blockIdx.x * (THREADS / 32) + threadIdx.x / 32; item < items; item += warps) {
     const int row = item / parts, first = item % parts * AT_ONCE;
+    const ScaleLayout::Row scales = layout.of(row);
     float4 x[AT_ONCE];
 #pragma unroll
     for (int i = 0; i < AT_ONCE; ++i) {
@@ -195,7 +200,7 @@ __global__ __launch_bounds__(THREADS, 5) void quantize(Source source, ScaleLayou
       const __nv_fp8x4_e4m3 four(
           make_float4(__fdiv_rn(v.x, s), __fdiv_rn(v.y, s), __fdiv_rn(v.z, s), __fdiv_rn(v.w, s)));
       reinterpret_cast<__nv_fp8x4_e4m3*>(q)[(row * 1LL * blocks + first + i) * 32 + lane] = four;
-      if (lane == 0) scale[layout.at(row, first + i)] = s;
+      if (lane == 0) scale[scales.at(first + i)] = s;
     }
   }
 }
@@ -652,7 +657,7 @@ class Judge {
           largest = std::max(largest, std::abs(value[i]));
         }
         const float s = largest > 0 ? largest / LARGEST : 1;
-        bool right = scale[layout(sizes_.hidden).at(row, static_cast<int>(block))] == s;
+        bool right = scale[layout(sizes_.hidden).of(row).at(static_cast<int>(block))] == s;
         for (int i = 0; i < BLOCK; ++i) {
           right = right && q[row * k + block * BLOCK + i].__x == e4m3(value[i] / s).__x;
         }
@@ -674,7 +679,7 @@ class Judge {
         ladder::E4m3Loss loss;
         for (size_t block = 0; block < k / BLOCK; ++block) {
           const double scale =
-              double{scale_a[layout(static_cast<int>(k)).at(row, static_cast<int>(block))]} *
+              double{scale_a[layout(static_cast<int>(k)).of(row).at(static_cast<int>(block))]} *
               scale_b[(expert * (n / BLOCK) + col / BLOCK) * ld + block];
           double sum = 0;
           for (size_t at = block * BLOCK; at < (block + 1) * BLOCK; at += ladder::E4M3_SUM_K) {
@@ -711,7 +716,8 @@ class Judge {
         const double gate = __bfloat162float(h[row * 2 * k + col]);
         const double up = __bfloat162float(h[row * 2 * k + k + col]);
         const double right = silu(gate) * up;
-        const double s = scale[layout(sizes_.intermediate).at(row, static_cast<int>(col / BLOCK))];
+        const double s =
+            scale[layout(sizes_.intermediate).of(row).at(static_cast<int>(col / BLOCK))];
         const double found = s * double{float(q[row * k + col])};
         const double bound = std::abs(right) * (1.0 / 16 + 1e-5) + s / 1024;
         if (std::abs(found - right) <= bound) continue;

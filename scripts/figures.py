@@ -1073,6 +1073,48 @@ def scales(code):
     return d
 
 
+# --- rung 16: rows that end where a group does ---------------------------------------------------
+
+
+def rows_of_a_group(code):
+    box = code.rung(16, "bf16_128x128")["bm"] // 2  # rows of a block, which has a box of its own
+    row, count, next_rows, step = 100, 23, 48, 2
+    d = Drawing(WIDTH, 404, "How a box is cut off where a group ends")
+    top = 90
+    first = row + count - box  # of D, in the matrix that ends with the group
+
+    def rows(kind, x, start, how_many, words, wide=150):
+        d.cell(kind, x, top + (start - first) * step, wide, how_many * step - 1, words)
+
+    d.text("D", 60, 28, kind="title")
+    d.text("the group's rows, then the next group's", 60, 46)
+    rows("none", 60, first, row - first, "")
+    rows("c0", 60, row, count, f"{count} rows of the tile")
+    rows("c2", 60, row + count, next_rows, "the next group")
+    d.text(f"row {row}", 54, top + (row - first) * step + 6, "end", "small muted")
+    d.text(f"row {row + count}", 54, top + (row + count - first) * step + 6, "end", "small muted")
+    d.text("The map", 320, 28, kind="title")
+    d.text(f"matrix {row + count} of all runs of {box} rows:", 320, 46)
+    d.text(f"the one that ends before row {row + count}", 320, 60)
+    rows("c5", 320, first, box, f"{box} rows")
+    d.text("0", 314, top + 6, "end", "small muted")
+    d.text(box - count, 314, top + (row - first) * step + 6, "end", "small muted")
+    d.text("The box in shared memory", 580, 28, kind="title")
+    d.text(f"{box} rows, put at row {box - count} of that matrix", 580, 46)
+    rows("c0", 580, row, count, f"{count} inside: stored")
+    rows("none", 580, row + count, box - count, f"{box - count} outside: not stored")
+    for at in (row, row + count):
+        y = top + (at - first) * step - 0.5
+        d.line("line-ink dashed", 60, y, 740, y)
+    d.text(f"cp.async.bulk.tensor.3d [map, {{col, {box} - {count}, {row} + {count}}}]: both outer"
+           " strides of the map are ldd, and its base is", 20, 340)  # fmt: skip
+    d.text(f"{box} rows before D, so that row r of matrix e is D's row e + r - {box}. A full box has"
+           f" {box} rows: row 0 of matrix row + {box}.", 20, 356)  # fmt: skip
+    d.text("TMA clips a box where its matrix ends; the map makes that the end of the group.", 20, 380,
+           kind="small muted")  # fmt: skip
+    return d
+
+
 # --- timelines -----------------------------------------------------------------------------------
 
 TRACES = Path("docs/results/h200.traces.json")
@@ -1128,6 +1170,7 @@ FIGURES = {
     "shares_12": shares,
     "majors_13": majors,
     "scales_14": scales,
+    "rows_16": rows_of_a_group,
 }
 
 

@@ -103,6 +103,14 @@ IN_TURNS.arguments += ["--type=s8"]
 # One CTA, which goes round its ring of packed weights.
 MIXED = rung("15_mixed_input", "w4_128x8_x2", "TileILi4ELi2ELi8ELi1ELi2E", (8, 128, 2176), grid=1)
 MIXED.arguments += ["--bits=4"]
+# Three groups of 32, 60 and 58 rows, in two CTAs: short groups leave half a tile to nobody, and
+# scales begin at rows that are no multiples of four.
+GROUPED = rung("16_grouped", "bf16_128x128", "TileI13__nv_bfloat16Li2ELi1ELi128E", (150, 256, 640),
+               grid=2)  # fmt: skip
+GROUPED.arguments += ["--groups=3", "--rows=unequal"]
+GROUPED_SCALED = rung("16_grouped", "e4m3_128x128", "e4m3ELi2ELi1ELi128E", (150, 256, 640),
+                      grid=2)  # fmt: skip
+GROUPED_SCALED.arguments += ["--groups=3", "--rows=unequal", "--type=e4m3"]
 BULK_STORE = Subject(
     "build/tests/kernels/bulk_store", "build/obj/tests/machine/kernels/bulk_store.ptx", "",
     "10store_rowsE", [], "bulk_store")
@@ -1047,6 +1055,95 @@ def raster_skips_a_tile(kernel):
         raise Problem(f"{kernel.name} has {len(steps)} steps of the tile loops, not 2")
     for step in steps:
         kernel.insert_after(step, f"add.s32 {step.operands[0]}, {step.operands[0]}, 1;")
+
+
+GROUPS.append("Groups")
+
+
+@mutation(
+    "store-not-cut-off", GROUPED, "D's boxes are stored whole, not up to the group's end",
+    "A tensor map knows where the matrix ends, not where a group does: what is behind a short tile's "
+    "last row belongs to the next group, and both write it.",
+    {"race": ["cp.async.bulk.tensor", "writes global"], "wrong result": [],
+     "fault": ["cp.async.bulk.tensor", "allocation"]},
+)  # fmt: skip
+def store_not_cut_off(kernel):
+    store = kernel.one("cp.async.bulk.tensor.3d.global.*")
+    parts = re.fullmatch(r"(\[.*, \{%\w+, )(%\w+), (%\w+)(\}\])", store.operands[0])
+    moved = [parts[1] + "0, whole" + parts[4]] + store.operands[1:]
+    kernel.replace_with(store, f"{{ .reg .b32 whole; add.s32 whole, {parts[2]}, {parts[3]};\n"
+                               f"\t  {store.text(operands=moved)} }}")  # fmt: skip
+
+
+@mutation(
+    "tile-given-to-two-groups", GROUPED, "each group's tiles begin one too early",
+    "The list of first tiles is the whole schedule: off by one, two groups claim a tile, and one of "
+    "them gets it.",
+    {"wrong result": [], "race": ["cp.async.bulk.tensor"]}, gpu="wrong result",
+)  # fmt: skip
+def tile_given_to_two_groups(kernel):
+    for store in kernel.find("st.shared.*", at="table.group[at++]"):
+        tile = re.fullmatch(r"\{(%\w+), (%\w+), (%\w+), (%\w+)\}", store.operands[1])
+        if tile is None:
+            raise Problem(f"{kernel.name}: {store.text()} does not write an entry")
+        early = [store.operands[0], f"{{{tile[1]}, {tile[2]}, early, {tile[4]}}}"]
+        kernel.replace_with(store, f"{{ .reg .b32 early; sub.s32 early, {tile[3]}, 1;\n"
+                                   f"\t  {store.text(operands=early)} }}")  # fmt: skip
+
+
+@mutation(
+    "groups-read-too-early", GROUPED, "bar.sync behind the list of groups deleted",
+    "One warp writes the list and all warps walk it: shared memory is nobody's until a barrier says "
+    "so.",
+    {"race": ["shared", "bar"]},
+)  # fmt: skip
+def groups_read_too_early(kernel):
+    kernel.delete(kernel.one("bar.sync", at="or looks for its tiles"))
+
+
+@mutation(
+    "sizes-read-too-early", GROUPED, "griddepcontrol.wait deleted",
+    "The kernel before decides how many rows a group has, and may still be at it; so may the one "
+    "that wrote this error flag.",
+    {"race": ["the grid before may still be running", "order them: griddepcontrol.wait"]},
+)  # fmt: skip
+def sizes_read_too_early(kernel):
+    kernel.delete(kernel.one("griddepcontrol.wait"))
+
+
+@mutation(
+    "whole-tiles-counted", GROUPED, "the producer expects a whole tile's bytes of short ones too",
+    "Blocks of rows that a group does not have are not copied: their bytes never come.",
+    {"hang": ["mbarrier.try_wait", "expect_tx asks for more bytes|more than"]}, gpu="hang",
+)  # fmt: skip
+def whole_tiles_counted(kernel):
+    kernel.replace(kernel.one("mbarrier.arrive.expect_tx.*"), operands={2: "32768"})
+
+
+@mutation(
+    "weights-of-the-first-group", GROUPED, "B is the first group's for all",
+    "A group is three numbers, of A, of B and of D, and the code is right for one group without any "
+    "of them.",
+    {"wrong result": []}, gpu="wrong result",
+)  # fmt: skip
+def weights_of_the_first_group(kernel):
+    copy = kernel.one("cp.async.bulk.tensor.3d.shared*", at="&map_b")
+    copied = re.sub(r", %\w+\}\]$", ", 0}]", copy.operands[1])
+    kernel.replace(copy, operands={1: copied})
+
+
+@mutation(
+    "scales-of-aligned-rows", GROUPED_SCALED, "a tile's scales come from four rows further on",
+    "TMA copies from a multiple of 16 bytes on, and a group begins at any row: up to three scales of "
+    "the group before come first.",
+    {"wrong result": []}, gpu="wrong result",
+)  # fmt: skip
+def scales_of_aligned_rows(kernel):
+    for copy in kernel.find("cp.async.bulk.tensor.2d.shared*", at="&map_scale"):
+        row = re.fullmatch(r"(\[.*, \{)(%\w+)(, .*)", copy.operands[1])
+        moved = copy.operands[:1] + [row[1] + "later" + row[3]] + copy.operands[2:]
+        kernel.replace_with(copy, f"{{ .reg .b32 later; add.s32 later, {row[2]}, 4;\n"
+                                  f"\t  {copy.text(operands=moved)} }}")  # fmt: skip
 
 
 # --- what an H200 did ----------------------------------------------------------------------------

@@ -14,7 +14,6 @@
 
 #include "common/block/find_groups.cuh"
 #include "common/block/grouped_tile.cuh"
-#include "common/block/scaled_tile.cuh"
 #include "common/block/stage_tile.cuh"
 #include "common/host/configurations.h"
 #include "common/host/error.h"
@@ -64,9 +63,9 @@ struct Tile {
   static constexpr int SCALES = BLOCKS * WM + 4, SCALES_PITCH = tile::grouped_scale_floats(C);
   static constexpr int SCALES_BYTES = SCALED ? SCALES * int{sizeof(float)} : 0;  // of a consumer
   static constexpr int ACCUMULATORS = (BLOCKS + SCALED) * BN / 2;                // and sums
-  static constexpr bool WIDE = ACCUMULATORS == 192 && CONSUMERS == 2;
+  static constexpr bool WIDE = ACCUMULATORS == 192;
   static constexpr int PRODUCER_REGS = WIDE ? 40 : 56;
-  static constexpr int CONSUMER_REGS = CONSUMERS == 3 ? 152 : ACCUMULATORS == 192 ? 232 : 224;
+  static constexpr int CONSUMER_REGS = WIDE ? 232 : CONSUMERS == 3 ? 152 : 224;
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(BN % 16 == 0, "stmatrix.x4 stages 16 columns");
   static_assert(!SCALED || BN <= 2 * SCALE_BLOCK - SPAN, "a tile lies in two blocks of columns");
@@ -89,18 +88,15 @@ struct alignas(1024) Smem {
 };
 
 template <class T>
-__global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CUtensorMap map_a,
-                                                      const __grid_constant__ CUtensorMap map_b,
-                                                      const __grid_constant__ CUtensorMap map_scale,
-                                                      const __grid_constant__ CUtensorMap map_d,
-                                                      const tile::Grouping grouping,
-                                                      const float* scale_b, long long ld_scale_b,
-                                                      bf16* d, long long ldd, int n, int k,
-                                                      int raster_group, int* error_flag) {
+__global__ __launch_bounds__(T::THREADS, 1) void gemm(
+    const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
+    const __grid_constant__ CUtensorMap map_scale, const __grid_constant__ CUtensorMap map_d,
+    const tile::Grouping grouping, const float* scale_b, long long ld_scale_b, bf16* d,
+    long long ldd, int n, int k, int raster_group, int* error_flag) {
   // --- setup -------------------------------------------------------------------------------------
   extern __shared__ __align__(1024) unsigned char smem_bytes[];
   Smem<T>& smem = *reinterpret_cast<Smem<T>*>(smem_bytes);
-  const int k_tiles = tile::ceil_div(k, T::BK); 
+  const int k_tiles = tile::ceil_div(k, T::BK);
   if (threadIdx.x == 0) {
     ptx::prefetch_tensormap(&map_a);
     ptx::prefetch_tensormap(&map_b);
@@ -117,12 +113,11 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
     ptx::fence_mbarrier_init();  // before TMA counts bytes on them
   }
   ptx::griddepcontrol_launch_dependents();  // the next kernel may take SMs as they fall free
-  ptx::griddepcontrol_wait();  // the kernel before may write sizes and operands, or read D, until here
+  ptx::
+      griddepcontrol_wait();  // sizes, operands and D may be in use by the kernel before until here
   if (threadIdx.x < 32) {
     const int bad = block::find_groups<T>(smem.groups, grouping, n);
-    if (blockIdx.x == 0 && threadIdx.x == 0 && error_flag != nullptr) {
-      ptx::st_global_s32(error_flag, bad);
-    }
+    if (blockIdx.x + threadIdx.x == 0 && error_flag) ptx::st_global_s32(error_flag, bad);
   }
   ptx::bar_sync();  // before any thread uses the barriers, or looks for its tiles
   const tile::GroupTiles<T> tiles(smem.groups, n, raster_group, blockIdx.x, gridDim.x);
@@ -143,8 +138,9 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
           ptx::cp_async_bulk_tensor_3d_g2s(smem.b[ring.slot].bytes, &map_b, k_tile * T::BK, at.n0,
                                            at.group, full);
           for (int i = 0; i < blocks; ++i) {
-            ptx::cp_async_bulk_tensor_2d_g2s(smem.a[ring.slot].from_row(i * T::WM), &map_a,
-                                             k_tile * T::BK, at.m0 + i * T::WM, full);
+            const int row = at.m0 + i * T::WM, rows = min(T::WM, at.end - row);
+            ptx::cp_async_bulk_tensor_3d_g2s(smem.a[ring.slot].from_row(i * T::WM), &map_a,
+                                             k_tile * T::BK, T::WM - rows, row + rows, full);
           }
           for (int i = 0; T::SCALED && i < T::CONSUMERS; ++i) {
             ptx::cp_async_bulk_tensor_2d_g2s(smem.scale_a[ring.slot][i], &map_scale,
@@ -186,9 +182,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
     Smem<T>& smem = *reinterpret_cast<Smem<T>*>(ptx::mov_b64(smem_bytes));
     const int consumer = block::consumer_of_warp<T>(), lane = threadIdx.x % 32;
     const int thread_m = threadIdx.x / 32 % 4 * 16 + tile::acc_row(lane, 0);  // of a block
-    float acc[T::BLOCKS][T::BN / 2];          // D [BLOCKS][64][BN] of the warpgroup
-    [[maybe_unused]] float sum[T::BN / 2];    // of a block, over 128 of K; SCALED alone
-    [[maybe_unused]] float next_b[2] = {};    // scales of B
+    float acc[T::BLOCKS][T::BN / 2];  // D [BLOCKS][64][BN] of the warpgroup
     tile::RingState<T::DEPTH> ring;
     tile::RingState<T::BUFFERS> out;
     bool landed = false;
@@ -197,63 +191,38 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
       ring.advance();  // and look there early: the answer comes while sums are promoted
       landed = ptx::mbarrier_test_wait_parity(&smem.full[ring.slot], ring.parity);
     };
-    block::ScalesOfB<T> scales_b(scale_b, ld_scale_b, 0, n);
-    const auto next_scales = [&](const tile::GroupTiles<T>& t) {
-      if (!T::SCALED || !t.has()) return;
-      const auto at = t.tile();
-      const float* const of_group = block::scales_of_group<T>(scale_b, ld_scale_b, n, at.group);
-      scales_b = block::ScalesOfB<T>(of_group, ld_scale_b, at.n0, n);
-      scales_b.load(next_b, 0);
-    };
-    next_scales(tiles);
+    block::ScalesOfGroups<T> scales_b{scale_b, ld_scale_b, n};
+    scales_b.go_to(tiles);
     for (auto t = tiles; t.has();) {
       const auto at = t.tile();
-      const int blocks = at.blocks(consumer * T::BLOCKS, T::BLOCKS), shift = at.m0 % 4;
-      if constexpr (T::SCALED) {
-#pragma unroll
-        for (int i = 0; i < T::BLOCKS * T::BN / 2; ++i) acc[i / (T::BN / 2)][i % (T::BN / 2)] = 0;
-      }
+      const int blocks = at.blocks(consumer * T::BLOCKS, T::BLOCKS);
+      const int rows = at.end - at.m0 - consumer * T::BLOCKS * T::WM;  // from our first one on
+      if (T::SCALED) block::clear<T>(acc);
       for (int k_tile = 0; k_tile < k_tiles; ++k_tile) {
         if (!landed) ptx::mbarrier_wait(&smem.full[ring.slot], ring.parity);  // the tile is here
         const int slot = ring.slot;
-        unsigned char* const a = smem.a[slot].from_row(consumer * T::BLOCKS * T::WM);
+        const unsigned char* const a = smem.a[slot].from_row(consumer * T::BLOCKS * T::WM);
         if (blocks == 0) {  // the group ends before our rows
           release();
         } else if constexpr (T::SCALED) {
-          float of_a[T::BLOCKS][2];
-          const float of_b[2] = {next_b[0], next_b[1]};
-#pragma unroll
-          for (int i = 0; i < T::BLOCKS; ++i) {
-            if (i >= blocks) break;
-            block::multiply_scaled<T>(sum, a + i * T::WM * 128, smem.b[slot].bytes, false);
-            if (i == 0) {  // meanwhile
-              block::load_scales<T>(of_a, smem.scale_a[slot][consumer], shift + thread_m);
-              ptx::fence_proxy_async_shared_cta();  // TMA will overwrite what was read
-              ptx::bar_warp_sync();                 // lane 0 releases the slot for all
-              scales_b.load(next_b, min(k_tile + 1, k_tiles - 1));
-            }
-            ptx::wgmma_wait_group<0>();
-            if (i == blocks - 1) release();
-            block::promote<T>(acc[i], sum, of_a[i], of_b, scales_b.boundary);
-          }
+          const float* const scale_a = &smem.scale_a[slot][consumer][at.m0 % 4];
+          block::multiply_and_promote<T>(acc, a, smem.b[slot].bytes, scale_a, thread_m, rows,
+                                         blocks, scales_b, k_tile, k_tiles, release);
         } else {
-          block::multiply_blocks<T>(acc, a, smem.b[slot].bytes, blocks, k_tile > 0);
-          release();
+          block::multiply_blocks<T>(acc, a, smem.b[slot].bytes, blocks, k_tile > 0, release);
         }
       }
       t.next();
-      next_scales(t);  // its first come during the epilogue
+      scales_b.go_to(t);  // its first come during the epilogue
 
       // --- epilogue ------------------------------------------------------------------------------
 #pragma unroll
-      for (int i = 0; i < T::BLOCKS; ++i) {
-        if (i >= blocks) break;
+      for (int i = 0; i < T::BLOCKS && i < blocks; ++i, out.advance()) {
         ptx::mbarrier_wait(&smem.stored[consumer][out.slot], out.parity ^ 1);  // its boxes are read
         block::stage_tile(acc[i], smem.d[consumer][out.slot]);
         ptx::fence_proxy_async_shared_cta();  // TMA will read what stmatrix wrote
         ptx::bar_warp_sync();
         if (lane == 0) ptx::mbarrier_arrive(&smem.staged[consumer][out.slot]);
-        out.advance();
       }
     }
   }
@@ -264,13 +233,13 @@ void launch(const GroupedArgs& g) {
   const auto* const a = static_cast<const typename T::In*>(g.a);
   const auto* const b = static_cast<const typename T::In*>(g.b);
   const int rows = static_cast<int>(g.all_rows());
-  const CUtensorMap map_a = ladder::tensor_map_2d(a, rows, g.k, g.lda, T::WM, T::BK);
+  const CUtensorMap map_a = ladder::tensor_map_of_rows(a, rows, g.k, g.lda, T::WM, T::BK);
   const CUtensorMap map_b =
       ladder::tensor_map_3d(b, g.groups, g.n, g.k, g.n * g.ldb, g.ldb, T::BN, T::BK);
-  const CUtensorMap map_scale =
-      T::SCALED ? ladder::tensor_map_2d(g.scale_a, tile::ceil_div(g.k, T::BK), rows, g.ld_scale_a,
-                                        1, T::SCALES)
-                : map_a;
+  const CUtensorMap map_scale = T::SCALED
+                                    ? ladder::tensor_map_2d(g.scale_a, tile::ceil_div(g.k, T::BK),
+                                                            rows, g.ld_scale_a, 1, T::SCALES)
+                                    : map_a;
   const int whole = std::max(1, g.n / 8 * 8);  // TMA must not write beyond column n
   const CUtensorMap map_d = ladder::tensor_map_of_rows(g.d, rows, whole, g.ldd, T::WM, T::BOX);
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
@@ -278,20 +247,18 @@ void launch(const GroupedArgs& g) {
   const int most = tile::most_tiles(T::C, g.grouping(), g.n);
   const ladder::Launch config(std::min(most, at_once), T::THREADS, sizeof(Smem<T>), T::CLUSTER,
                               true, g.stream);
-  ladder::check_cuda(
-      cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_scale, map_d, g.grouping(),
-                         g.scale_b, g.ld_scale_b, g.d, g.ldd, g.n, g.k,
-                         tile::raster_group(T::BM, T::BN, at_once), g.error_flag),
-      "launch of grouped::gemm");
+  ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_scale, map_d,
+                                        g.grouping(), g.scale_b, g.ld_scale_b, g.d, g.ldd, g.n, g.k,
+                                        tile::raster_group(T::BM, T::BN, at_once), g.error_flag),
+                     "launch of grouped::gemm");
 }
 
-// By the cost model, in microseconds, of groups that have the same share of the rows each; masked, all
-// that there is room for.
+// By the cost model, in microseconds.
 template <class T>
 double predicted_us(const GroupedArgs& g) {
   const tile::Gpu gpu = ladder::gpu();
   const int ctas = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
-  const double rows = std::max(1.0, 1.0 * g.all_rows() / g.groups);
+  const auto rows = static_cast<double>(g.all_rows());
   return tile::grouped_clocks(T::C, T::SCALED, g.groups, rows, g.n, g.k, ctas, gpu) / gpu.mhz;
 }
 
@@ -315,7 +282,7 @@ const std::vector<ladder::Variant>& kernels() {
   return all;
 }
 
-static const ladder::Registrar registrar(__FILE__, "many products in one launch, of sizes on the GPU",
+static const ladder::Registrar registrar(__FILE__, "many products in one launch",
                                          ladder::grouped_choosers<kernels>());
 
 }  // namespace grouped

@@ -35,7 +35,8 @@ struct WarpSums {
 
 template <int LANE_XOR = 16>
 __device__ int warp_min(int value) {
-  const int other = static_cast<int>(ptx::shfl_sync_bfly_b32<LANE_XOR>(static_cast<uint32_t>(value)));
+  const int other =
+      static_cast<int>(ptx::shfl_sync_bfly_b32<LANE_XOR>(static_cast<uint32_t>(value)));
   const int least = min(value, other);
   if constexpr (LANE_XOR > 1) return warp_min<LANE_XOR / 2>(least);
   return least;

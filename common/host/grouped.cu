@@ -103,11 +103,11 @@ class GroupedProblem : public Problem {
     const GroupedArgs& args = sets_[0].args;
     const size_t row_bytes = static_cast<size_t>(args.n) * sizeof(bf16);
     kept_ = DeviceBuffer(row_bytes * static_cast<size_t>(args.all_rows()));
-    check_cuda(cudaMemcpy2DAsync(kept_.data(), row_bytes, args.d,
-                                 static_cast<size_t>(args.ldd) * sizeof(bf16), row_bytes,
-                                 static_cast<size_t>(args.all_rows()), cudaMemcpyDeviceToDevice,
-                                 stream()),
-               "cudaMemcpy2DAsync");
+    check_cuda(
+        cudaMemcpy2DAsync(kept_.data(), row_bytes, args.d,
+                          static_cast<size_t>(args.ldd) * sizeof(bf16), row_bytes,
+                          static_cast<size_t>(args.all_rows()), cudaMemcpyDeviceToDevice, stream()),
+        "cudaMemcpy2DAsync");
     check_cuda(cudaStreamSynchronize(stream()), "cudaStreamSynchronize");
   }
 
@@ -120,8 +120,7 @@ class GroupedProblem : public Problem {
         reinterpret_cast<const uint16_t*>(args.d), args.ldd, kept_.template as<uint16_t>(), args.n,
         elems, equal.as<unsigned long long>());
     check_cuda(cudaGetLastError(), "launch of count_equal");
-    return static_cast<double>(
-               on_gpu::copy_to_host(equal.as<unsigned long long>(), stream())) /
+    return static_cast<double>(on_gpu::copy_to_host(equal.as<unsigned long long>(), stream())) /
            static_cast<double>(elems);
   }
 
@@ -167,18 +166,22 @@ class GroupedProblem : public Problem {
     check_cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
     if (needed <= static_cast<double>(free)) return;
     throw Refused(format(
-        "%d groups of %d x %d weights and %lld rows need %.1f GiB of device memory but %.1f GiB are "
+        "%d groups of %d x %d weights and %lld rows need %.1f GiB of device memory but %.1f GiB "
+        "are "
         "free; about %d groups would fit.",
-        g.groups, g.n, g.k, g.all_rows(), needed / (1 << 30),
-        static_cast<double>(free) / (1 << 30),
+        g.groups, g.n, g.k, g.all_rows(), needed / (1 << 30), static_cast<double>(free) / (1 << 30),
         static_cast<int>(g.groups * static_cast<double>(free) / needed)));
   }
 
   Set make_set(const GroupedArgs& sizes, const GroupBuffers& needs, uint64_t seed) const {
-    Set set{DeviceBuffer(needs.a),       DeviceBuffer(needs.b),
-            DeviceBuffer(needs.scale_a), DeviceBuffer(needs.scale_b),
-            DeviceBuffer(needs.d),       DeviceBuffer(sizes_.size() * sizeof(int)),
-            DeviceBuffer(sizeof(int)),   sizes,
+    Set set{DeviceBuffer(needs.a),
+            DeviceBuffer(needs.b),
+            DeviceBuffer(needs.scale_a),
+            DeviceBuffer(needs.scale_b),
+            DeviceBuffer(needs.d),
+            DeviceBuffer(sizes_.size() * sizeof(int)),
+            DeviceBuffer(sizeof(int)),
+            sizes,
             {}};
     GroupedArgs& args = set.args;
     args.a = set.a.data();
@@ -247,9 +250,10 @@ class GroupedProblem : public Problem {
   template <class T>
   void copy_rows(T* to, long long ld, const T* from, long long rows, long long cols) const {
     const size_t row_bytes = static_cast<size_t>(cols) * sizeof(T);
-    check_cuda(cudaMemcpy2DAsync(to, static_cast<size_t>(ld) * sizeof(T), from, row_bytes, row_bytes,
-                                 static_cast<size_t>(rows), cudaMemcpyHostToDevice, stream()),
-               "cudaMemcpy2DAsync");
+    check_cuda(
+        cudaMemcpy2DAsync(to, static_cast<size_t>(ld) * sizeof(T), from, row_bytes, row_bytes,
+                          static_cast<size_t>(rows), cudaMemcpyHostToDevice, stream()),
+        "cudaMemcpy2DAsync");
     check_cuda(cudaStreamSynchronize(stream()), "cudaStreamSynchronize");
   }
 

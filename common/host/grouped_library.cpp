@@ -39,7 +39,8 @@ class GroupCalls {
     for (const GroupedArgs& call : calls) {
       std::vector<LibraryCall>& all = calls_[call.d];
       for (const GroupCall& group : calls_of_groups(call, rows)) {
-        all.push_back(call.type == LADDER_E4M3 ? scaled(group.scaled) : library_call(group.product));
+        all.push_back(call.type == LADDER_E4M3 ? scaled(group.scaled)
+                                               : library_call(group.product));
       }
     }
   }
@@ -126,8 +127,8 @@ std::vector<LibraryCandidate> grouped_library_candidates(const std::vector<Group
       };
       const std::string first = CublasLt::describe(
           *algorithms->begin()->second[std::min(rank, algorithms->begin()->second.size() - 1)]);
-      all.push_back({{"cuBLASLt", launch},
-                     (count == 1 ? "one stream, " : "eight streams, ") + first});
+      all.push_back(
+          {{"cuBLASLt", launch}, (count == 1 ? "one stream, " : "eight streams, ") + first});
     }
   }
   if (calls[0].type == LADDER_E4M3) return all;

@@ -8,8 +8,8 @@
 namespace ladder {
 namespace {
 
-constexpr long long MAX_ROWS = 1 << 30;        // coordinates are ints
-constexpr long long MAX_BYTES = 1LL << 40;     // of a matrix, and of TMA's strides
+constexpr long long MAX_ROWS = 1 << 30;     // coordinates are ints
+constexpr long long MAX_BYTES = 1LL << 40;  // of a matrix, and of TMA's strides
 using Sentences = std::vector<std::string>;
 
 // A number that must be from 0 to `most`; what is suggested. `why` begins with what it is.
@@ -28,12 +28,13 @@ void check_ints(Sentences* wrong, const char* name, const char* extent, const in
                 bool may_be_null) {
   const auto address = reinterpret_cast<unsigned long long>(data);
   if (data == nullptr && !may_be_null) {
-    wrong->push_back(format("%s is null: it must point to device memory for its %s ints.", name,
-                            extent));
+    wrong->push_back(
+        format("%s is null: it must point to device memory for its %s ints.", name, extent));
   } else if (address % sizeof(int) != 0) {
-    wrong->push_back(format("%s is 0x%llx: it must be a multiple of 4 bytes; the nearest below is "
-                            "0x%llx.",
-                            name, address, address / sizeof(int) * sizeof(int)));
+    wrong->push_back(
+        format("%s is 0x%llx: it must be a multiple of 4 bytes; the nearest below is "
+               "0x%llx.",
+               name, address, address / sizeof(int) * sizeof(int)));
   }
 }
 
@@ -48,8 +49,8 @@ long long nearest_ld(long long ld, long long least, int multiple, int bytes) {
 // D of all rows.
 std::string grouped_violations(const GridRules& rules, const GroupedArgs& args) {
   Sentences wrong;
-  const int type = check_choice(&wrong, "type", args.type, {LADDER_BF16, LADDER_E4M3},
-                                "0 (bf16) or 3 (e4m3)");
+  const int type =
+      check_choice(&wrong, "type", args.type, {LADDER_BF16, LADDER_E4M3}, "0 (bf16) or 3 (e4m3)");
   const bool masked =
       check_choice(&wrong, "masked", args.masked, {0, 1}, "0 (contiguous) or 1 (masked)") != 0;
   const int bytes = type == LADDER_E4M3 ? 1 : 2;
@@ -68,9 +69,11 @@ std::string grouped_violations(const GridRules& rules, const GroupedArgs& args) 
     const long long ldb = nearest_ld(args.ldb, k, multiple, bytes);
     n = std::min(n, (MAX_BYTES / bytes - k) / ldb + 1);
     long long most = std::max(1LL, ((MAX_BYTES / bytes - k) / ldb + 1) / n);
-    if (scaled) most = std::max(1LL, std::min(most, MAX_BYTES / 4 / scale_blocks(k) / scale_blocks(n)));
-    groups = check_count(&wrong, "groups", groups, most,
-                         "with these n, k and ldb, B of all groups would span more than 2^40 bytes");
+    if (scaled)
+      most = std::max(1LL, std::min(most, MAX_BYTES / 4 / scale_blocks(k) / scale_blocks(n)));
+    groups =
+        check_count(&wrong, "groups", groups, most,
+                    "with these n, k and ldb, B of all groups would span more than 2^40 bytes");
   }
   Call all = args;
   if (masked && args.m > 0 && groups > 0) {  // A and D of all groups too
@@ -83,7 +86,8 @@ std::string grouped_violations(const GridRules& rules, const GroupedArgs& args) 
       const long long lda = nearest_ld(args.lda, k, multiple, bytes);
       most = std::min(most, (MAX_BYTES / bytes - k) / lda + 1);
     }
-    const char* const why = "the rows of all groups must be at most 2^30, and span at most 2^40 bytes";
+    const char* const why =
+        "the rows of all groups must be at most 2^30, and span at most 2^40 bytes";
     groups = check_count(&wrong, "groups", groups, most, why);
     all.m = static_cast<int>(check_count(&wrong, "m", args.m, most / groups, why) * groups);
   }
@@ -101,11 +105,11 @@ std::string grouped_violations(const GridRules& rules, const GroupedArgs& args) 
     const long long rows = std::clamp<long long>(all.m, 1, MAX_ROWS);
     if (scaled) {
       const long long blocks = scale_blocks(k);
-      beside = {{"scale_a", "ld_scale_a", "ceil(k/128) x m", masked ? "groups * m" : "m",
-                 args.scale_a, blocks, rows, args.ld_scale_a, sizeof(float), 16, 4},
-                {"scale_b", "ld_scale_b", "groups x ceil(n/128) x ceil(k/128)", "ceil(k/128)",
-                 args.scale_b, groups * scale_blocks(n), blocks, args.ld_scale_b, sizeof(float), 4,
-                 1}};
+      beside = {
+          {"scale_a", "ld_scale_a", "ceil(k/128) x m", masked ? "groups * m" : "m", args.scale_a,
+           blocks, rows, args.ld_scale_a, sizeof(float), 16, 4},
+          {"scale_b", "ld_scale_b", "groups x ceil(n/128) x ceil(k/128)", "ceil(k/128)",
+           args.scale_b, groups * scale_blocks(n), blocks, args.ld_scale_b, sizeof(float), 4, 1}};
       for (SideMatrix& each : beside) check_side_matrix(&wrong, &each);
     }
     if (groups > 1 && args.b != nullptr) {  // the first is an operand

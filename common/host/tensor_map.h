@@ -55,8 +55,8 @@ template <class T>
 CUtensorMap tensor_map_of_rows(const T* base, int rows, int cols, long long ld, int box_rows,
                                int box_cols) {
   const auto first = reinterpret_cast<uintptr_t>(base) - sizeof(T) * ld * box_rows;  // not touched
-  return tensor_map_3d(reinterpret_cast<const T*>(first), rows + 1, box_rows, cols, ld, ld, box_rows,
-                       box_cols);
+  return tensor_map_3d(reinterpret_cast<const T*>(first), rows + 1, box_rows, cols, ld, ld,
+                       box_rows, box_cols);
 }
 
 }  // namespace ladder

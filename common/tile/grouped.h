@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <iterator>
 
-#include "common/tile/cost_model.h"
 #include "common/tile/block_scaled.h"
+#include "common/tile/cost_model.h"
 #include "common/tile/schedule.h"
 
 namespace tile {
@@ -90,7 +91,8 @@ class GroupTiles {
     const int tiles_m = ceil_div(group.rows, T::BM), height = ceil_div(group.rows, tiles_m);
     const TileCoord in_group =
         grouped_raster(tile_ - group.first_tile, tiles_m, ceil_div(n_, T::BN), raster_);
-    const int first = in_group.m * height, end = first + height < group.rows ? first + height : group.rows;
+    const int first = in_group.m * height,
+              end = first + height < group.rows ? first + height : group.rows;
     return {group.begin + first, in_group.n * T::BN, group.begin + end, group.index};
   }
 
@@ -106,31 +108,23 @@ class GroupTiles {
 
 // --- which tile ----------------------------------------------------------------------------------
 
-// Rows x columns: of bf16, and of e4m3 with scales. Low ones for short groups, high ones for long; and
-// widths of which some fill the rounds of some N.
+// Rows x columns: of bf16, and of e4m3 with scales. None is lower than 128 rows: of a tile of a shorter
+// group the second consumer has nothing to do, and costs nothing.
 constexpr GemmConfig GROUPED_CONFIGURATIONS[] = {
     // clang-format off
     // name     consumers, blocks, bn
-    {"64x128",       1, 1, 128},
-    {"64x256",       1, 1, 256},
     {"128x128",      2, 1, 128},
     {"128x224",      2, 1, 224},
     {"128x256",      2, 1, 256},
     {"192x128",      3, 1, 128},
-    {"256x112",      2, 2, 112},
     {"256x128",      2, 2, 128},
-    {"256x176",      2, 2, 176},
     // clang-format on
 };
 constexpr GemmConfig GROUPED_SCALED_CONFIGURATIONS[] = {
     // clang-format off
-    {"64x128",       1, 1, 128},
-    {"64x192",       1, 1, 192},
     {"128x112",      2, 1, 112},
     {"128x128",      2, 1, 128},
-    {"128x176",      2, 1, 176},
     {"128x192",      2, 1, 192},
-    {"192x112",      3, 1, 112},
     {"192x128",      3, 1, 128},
     {"256x128",      2, 2, 128},
     // clang-format on
@@ -169,50 +163,70 @@ constexpr int grouped_staging_buffers(const GemmConfig& config, bool scaled) {
   return grouped_ring_slots(config, scaled, config.blocks) >= 3 ? config.blocks : 1;
 }
 
-// What no ceiling gives, as Fitted: fitted to 96 kernels and shapes of eight groups on an H200.
+// What no ceiling gives, as Fitted: fitted to about 100 kernels and shapes of eight groups on an H200.
 struct FittedGrouped {
-  double start_clocks = 7465;  // of a launch: its groups, the first bytes, the last
-  double tensor_share = 0.893;  // of the tensor cores' rate: the clock falls where they are busy
-  double latency_clocks = 212;  // from the end of a consumer's products to its next ones
-  double scaled_latency_clocks = 194;    // the same of e4m3, of each block
-  double scaled_latency_of_column = 0.76;  // and its promotion, where nothing else multiplies
-  double promote_clocks = 0.63;          // a column of a 64-row block, which the tensor cores wait
+  double start_clocks = 7115;      // of a launch: its groups, the first bytes, the last
+  double tensor_share = 0.956;     // of the tensor cores' rate: the clock falls where they are busy
+  double latency_clocks = 198;     // from the end of a consumer's products to its next ones
+  double l2_bytes_per_clock = 54;  // a clock and SM
+  double promotion_clocks = 233;   // e4m3, of a block: from its last product to its last sum
+  double promotion_of_column = 0.56;  // and for each column
+  double promotion_in_turn = 0.23;    // as much of it, where a consumer's other block multiplies
   double epilogue_clocks = 3.8, scaled_epilogue_clocks = 10.3;  // of a column of a 64-row block
 };
 
-// Expected clocks of `groups` groups that have `rows` rows each. As predicted_clocks(), with two
-// differences. A tile has as many blocks of 64 rows as its share of a group asks for. And DRAM is
-// asked for each group's B once: tiles that share its columns have equally many rows, run at the same
-// time, and keep pace.
-inline double grouped_clocks(const GemmConfig& config, bool scaled, int groups, double rows, int n,
-                             int k, int resident, const Gpu& gpu) {
+// Expected clocks of `groups` groups, of which as many have lengths[0] times `rows` rows as have
+// lengths[1] times, and so on. As predicted_clocks(), with two differences. A tile has as many blocks of
+// 64 rows as its share of a group asks for. And DRAM is asked for each group's B once: tiles that share
+// its columns have equally many rows, run at the same time, and keep pace.
+inline double grouped_clocks(const GemmConfig& config, bool scaled, int groups, double rows,
+                             std::initializer_list<double> lengths, int n, int k, int resident,
+                             const Gpu& gpu) {
   constexpr FittedGrouped FITTED;
   const int bn = config.bn;
-  const double tiles_m = std::ceil(rows / config.bm());
-  const double tiles = groups * tiles_m * ceil_div(n, bn);
   const double steps = ceil_div(k, scaled ? 128 : 64);
-  const double parts = std::ceil(rows / tiles_m / 64);             // blocks of a tile
-  const double own = std::min<double>(config.blocks, parts);       // of its busiest consumer
   const double block = 2.0 * 64 * bn * 64 / (gpu.tensor_flop * FITTED.tensor_share);
-  const double latency =
-      scaled ? own * (FITTED.scaled_latency_clocks + FITTED.scaled_latency_of_column * bn)
-             : FITTED.latency_clocks;
-  const double promote = scaled ? FITTED.promote_clocks * bn : 0;
-  const double step = std::max(parts * (block + promote), own * block + latency);
+  const double promotion = FITTED.promotion_clocks + FITTED.promotion_of_column * bn;
+  const double epilogue =
+      (scaled ? FITTED.scaled_epilogue_clocks : FITTED.epilogue_clocks) * config.blocks * bn;
+  const double l2_rate = scaled ? FittedScaled().l2_bytes_per_clock : FITTED.l2_bytes_per_clock;
 
-  const double l2_rate = scaled ? FittedScaled().l2_bytes_per_clock : gpu.l2_bytes_per_clock;
-  const double l2 = (parts * 64 + bn) * 128 / (l2_rate * gpu.sms);
+  double tiles = 0, products = 0, l2 = 0;  // of all tiles
+  for (const double length : lengths) {
+    const double of_group = std::ceil(length * rows / config.bm());  // rows of tiles
+    const double parts = std::ceil(length * rows / of_group / 64);   // blocks of a tile
+    const double own = std::min<double>(config.blocks, parts);       // of its busiest consumer
+    // The consumers of e4m3 get a slot at the same time, and so promote at the same time.
+    const double turns = 1 + FITTED.promotion_in_turn * (own - 1);
+    const double step = scaled ? parts * block + turns * promotion
+                               : std::max(parts * block, own * block + FITTED.latency_clocks);
+    const double count = groups * of_group * ceil_div(n, bn) / static_cast<double>(lengths.size());
+    tiles += count;
+    products += count * steps * step;
+    l2 += count * steps * (parts * 64 + bn) * 128 / (l2_rate * gpu.sms);
+  }
   const double element = scaled ? 1 : 2, all_rows = groups * rows;
   const double bytes = element * k * (1.0 * groups * n + all_rows) + 2 * all_rows * n;
-  const double dram = bytes / tiles / gpu.dram_bytes_per_clock;
+  const double dram = bytes / gpu.dram_bytes_per_clock;
 
-  const double epilogue = (scaled ? FITTED.scaled_epilogue_clocks : FITTED.epilogue_clocks) *
-                          config.blocks * bn;
   const double full = std::ceil(tiles / resident) - 1, last = tiles - full * resident;
-  const double full_round =
-      overlapped(steps * step + epilogue, steps * l2 * resident, dram * resident);
-  const double last_round = overlapped(steps * step, steps * l2 * last, dram * last) + epilogue;
+  const double a_round = resident / tiles, a_part = last / tiles;
+  const double full_round = overlapped(products / tiles + epilogue, l2 * a_round, dram * a_round);
+  const double last_round = overlapped(products / tiles, l2 * a_part, dram * a_part) + epilogue;
   return FITTED.start_clocks + full * full_round + last_round;
+}
+
+// What a call is expected to take whose groups have m rows in all. Nobody knows how they are dealt out:
+// the mean of two guesses, that all groups have as many, and that a third has half of that, and a third
+// half as many again. Of fewer than 64 rows each, that some have 64 and the others none, which is no
+// other tile, but not so many of them.
+inline double grouped_clocks(const GemmConfig& config, bool scaled, int groups, double m, int n,
+                             int k, int resident, const Gpu& gpu) {
+  const int filled = static_cast<int>(std::clamp(m / 64, 1.0, static_cast<double>(groups)));
+  const double rows = m / filled;
+  return (grouped_clocks(config, scaled, filled, rows, {1}, n, k, resident, gpu) +
+          grouped_clocks(config, scaled, filled, rows, {0.5, 1, 1.5}, n, k, resident, gpu)) /
+         2;
 }
 
 }  // namespace tile

@@ -45,9 +45,9 @@ TEST_CASE("grouped C API: every type and kind is right, by the rung's number and
   for (const int type : TYPES) {
     for (const bool masked : {false, true}) {
       const std::vector<int> rows = {70, 0, 1, 129};
-      GroupedProblem problem({type, masked, masked ? 150 : 200, 300, 296,
-                              masked ? rows : offsets_of(rows)},
-                             Data::ints, true);
+      GroupedProblem problem(
+          {type, masked, masked ? 150 : 200, 300, 296, masked ? rows : offsets_of(rows)},
+          Data::ints, true);
       for (const int number : numbers()) {
         CAPTURE(type);
         CAPTURE(masked);
@@ -110,7 +110,8 @@ TEST_CASE("grouped C API: D may share no byte with any group's B, nor with the s
   CHECK(error_has("overlaps offsets"));
 }
 
-TEST_CASE("grouped C API: K = 0 writes zeros into good groups; M, N and groups of 0 the flag alone") {
+TEST_CASE(
+    "grouped C API: K = 0 writes zeros into good groups; M, N and groups of 0 the flag alone") {
   for (const int type : TYPES) {
     for (const std::vector<int>& sizes :
          {std::vector<int>{3, 70, 70, 101}, {3, 70, 60, 101}, {-1, 70, 80, 90}}) {
@@ -129,10 +130,12 @@ TEST_CASE("grouped C API: K = 0 writes zeros into good groups; M, N and groups o
     CHECK(call(0, masked.args) == LADDER_OK);
     CHECK(masked.verify(true).ok());
     CHECK(masked.damage() == 0);
-    for (const GroupedShape& shape :
-         {GroupedShape{type, false, 0, 67, 40, {0, 0, 0}}, {type, false, 0, 67, 40, {0, 1, 0}},
-          {type, false, 130, 0, 40, {0, 131, 130}}, {type, true, 0, 8, 8, {0, 0, 1}},
-          {type, false, 130, 67, 40, {5}}, {type, true, 130, 67, 40, {}}}) {
+    for (const GroupedShape& shape : {GroupedShape{type, false, 0, 67, 40, {0, 0, 0}},
+                                      {type, false, 0, 67, 40, {0, 1, 0}},
+                                      {type, false, 130, 0, 40, {0, 131, 130}},
+                                      {type, true, 0, 8, 8, {0, 0, 1}},
+                                      {type, false, 130, 67, 40, {5}},
+                                      {type, true, 130, 67, 40, {}}}) {
       GroupedProblem problem(shape, Data::ints);
       CHECK(call(0, problem.args) == LADDER_OK);
       CHECK(problem.damage() == 0);
@@ -159,8 +162,11 @@ TEST_CASE("grouped C API: a captured call is replayed with sizes that come later
       CHECK(call(0, problem.args) == LADDER_OK);
       check_cuda(cudaStreamEndCapture(stream.handle, &graph), "a capture");
       check_cuda(cudaGraphInstantiate(&executable, graph, 0), "instantiating a graph");
-      for (const std::vector<int>& sizes : {std::vector<int>{1, 140, 0, 65}, {64, 0, 77, 128},
-                                            {0, 0, 0, 0}, {141, -1, 7, 140}, {9, 9, 9, 9}}) {
+      for (const std::vector<int>& sizes : {std::vector<int>{1, 140, 0, 65},
+                                            {64, 0, 77, 128},
+                                            {0, 0, 0, 0},
+                                            {141, -1, 7, 140},
+                                            {9, 9, 9, 9}}) {
         problem.set_sizes(sizes);
         problem.poison();
         check_cuda(cudaGraphLaunch(executable, stream.handle), "launching a graph");

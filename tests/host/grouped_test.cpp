@@ -144,11 +144,16 @@ void refused(GroupedArgs args, const std::vector<std::string>& sentences) {
 }  // namespace
 
 TEST_CASE("groups: a persistent grid visits every tile of every group exactly once") {
-  const std::vector<std::vector<int>> all = {{},           {0},
-                                             {0, 0, 0},    {1},
-                                             {1, 1, 1, 1}, {128, 129, 127},
-                                             {0, 5, 0, 0}, {1000},
-                                             {0, 300, 1},  std::vector<int>(256, 0),
+  const std::vector<std::vector<int>> all = {{},
+                                             {0},
+                                             {0, 0, 0},
+                                             {1},
+                                             {1, 1, 1, 1},
+                                             {128, 129, 127},
+                                             {0, 5, 0, 0},
+                                             {1000},
+                                             {0, 300, 1},
+                                             std::vector<int>(256, 0),
                                              {1, 2, 3, 500, 0, 0, 64, 64, 65}};
   int visits = 0;
   for (std::vector<int> counts : all) {
@@ -156,7 +161,8 @@ TEST_CASE("groups: a persistent grid visits every tile of every group exactly on
     for (const int n : {1, 64, 65, 500}) {
       std::vector<tile::GroupRows> rows;
       int begin = 3;
-      std::map<std::tuple<int, int, int>, int> times;  // group, row, column of a tile's first element
+      std::map<std::tuple<int, int, int>, int>
+          times;  // group, row, column of a tile's first element
       for (size_t g = 0; g < counts.size(); ++g) {
         rows.push_back({begin, counts[g]});
         for (int m0 = 0; m0 < counts[g]; m0 += height_of(counts[g])) {
@@ -206,11 +212,13 @@ TEST_CASE("groups: how many blocks of a tile have rows, from any block on") {
   CHECK(blocks(1 << 30, 2, 2) == 2);
 }
 
-TEST_CASE("groups: most_tiles() is enough for any way to deal rows out, and no less than one needs") {
+TEST_CASE(
+    "groups: most_tiles() is enough for any way to deal rows out, and no less than one needs") {
   for (const tile::GemmConfig& config : tile::GROUPED_CONFIGURATIONS) {
     for (const int groups : {1, 3, 100}) {
       for (const int m : {1, 64, 65, 700}) {
-        std::vector<int> rows(static_cast<size_t>(groups), 0);  // as many short groups as there can be
+        std::vector<int> rows(static_cast<size_t>(groups),
+                              0);  // as many short groups as there can be
         int left = m;
         for (int& each : rows) {
           each = std::min(left, 1);
@@ -274,20 +282,21 @@ TEST_CASE("groups: every configuration has a ring of three slots at least, in sh
       CAPTURE(config.name);
       CHECK(slots >= 3);
       const int staged = config.consumers * buffers * 64 * config.bn * 2;
-      CHECK(slots * tile::grouped_slot_bytes(config, scaled) + staged + int{sizeof(tile::GroupTable)} +
-                1024 <= tile::MAX_SMEM_BYTES);
+      CHECK(slots * tile::grouped_slot_bytes(config, scaled) + staged +
+                int{sizeof(tile::GroupTable)} + 1024 <=
+            tile::MAX_SMEM_BYTES);
     }
   }
 }
 
-TEST_CASE("groups: the model takes low tiles for short groups, and tall ones for long groups") {
+TEST_CASE("groups: the model takes low tiles for short groups, high ones for long groups") {
   const tile::Gpu gpu;
-  const auto pick = [&gpu](bool scaled, int groups, double rows, int n, int k) {
+  const auto pick = [&gpu](bool scaled, int groups, double m, int n, int k) {
     const tile::GemmConfig* best = nullptr;
     double least = 0;
     for (const tile::GemmConfig& each :
          scaled ? tile::GROUPED_SCALED_CONFIGURATIONS : tile::GROUPED_CONFIGURATIONS) {
-      const double clocks = tile::grouped_clocks(each, scaled, groups, rows, n, k, gpu.sms, gpu);
+      const double clocks = tile::grouped_clocks(each, scaled, groups, m, n, k, gpu.sms, gpu);
       if (best == nullptr || clocks < least) {
         best = &each;
         least = clocks;
@@ -296,8 +305,9 @@ TEST_CASE("groups: the model takes low tiles for short groups, and tall ones for
     return best->bm();
   };
   for (const bool scaled : {false, true}) {
-    CHECK(pick(scaled, 8, 8192, 4096, 7168) >= 128);
-    CHECK(pick(scaled, 64, 20, 4096, 7168) == 64);
+    if (scaled) CHECK(pick(scaled, 8, 65536, 4096, 7168) == 256);  // bf16: as wide, or as high
+    CHECK(pick(scaled, 64, 1280, 4096, 7168) == 128);
+    CHECK(pick(scaled, 256, 512, 4096, 7168) == pick(scaled, 8, 512, 4096, 7168));
   }
 }
 
@@ -373,13 +383,14 @@ TEST_CASE("grouped: rows and scales of all groups count") {
   args.ld_scale_b = 2;
   args.sizes = at<int>(0x38000002);
   args.error_flag = at<int>(0x39000001);
-  refused(args,
-          {"rows is 0x38000002: it must be a multiple of 4 bytes; the nearest below is 0x38000000.",
-           "error_flag is 0x39000001: it must be a multiple of 4 bytes; the nearest below is "
-           "0x39000000.",
-           "ld_scale_a is 498: it must be at least groups * m = 500 and a multiple of 4; the nearest "
-           "that works is 500.",
-           "ld_scale_b is 2: it must be at least ceil(k/128) = 3; the nearest that works is 3."});
+  refused(
+      args,
+      {"rows is 0x38000002: it must be a multiple of 4 bytes; the nearest below is 0x38000000.",
+       "error_flag is 0x39000001: it must be a multiple of 4 bytes; the nearest below is "
+       "0x39000000.",
+       "ld_scale_a is 498: it must be at least groups * m = 500 and a multiple of 4; the nearest "
+       "that works is 500.",
+       "ld_scale_b is 2: it must be at least ceil(k/128) = 3; the nearest that works is 3."});
   args = good_call(LADDER_BF16, 1);
   args.groups = 512;
   args.m = 1 << 24;
@@ -387,9 +398,10 @@ TEST_CASE("grouped: rows and scales of all groups count") {
   args.a = at<void>(0x100000000000);
   args.b = at<void>(0x300000000000);
   args.d = at<bf16>(0x500000000000);
-  refused(args, {"m is 16777216: the rows of all groups must be at most 2^30, and span at most 2^40 "
-                 "bytes; the nearest that works is 2097152.",
-                 "rows is null: it must point to device memory for its groups ints."});
+  refused(args,
+          {"m is 16777216: the rows of all groups must be at most 2^30, and span at most 2^40 "
+           "bytes; the nearest that works is 2097152.",
+           "rows is null: it must point to device memory for its groups ints."});
 }
 
 TEST_CASE("grouped: D shares no byte with operands of any group, scales, sizes or the flag") {

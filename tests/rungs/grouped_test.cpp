@@ -30,8 +30,8 @@ int last_of(const std::vector<int>& offsets) {
 
 TEST_CASE("grouped, integers: every variant is exact for groups of any length") {
   int runs = 0;
-  const std::vector<int> lengths[] = {{0, 0, 0},   {1, 1, 1, 1, 1, 1, 1}, {0, 300, 0},
-                                      {63, 64, 65}, {1, 0, 129, 0, 255, 2}};
+  const std::vector<int> lengths[] = {
+      {0, 0, 0}, {1, 1, 1, 1, 1, 1, 1}, {0, 300, 0}, {63, 64, 65}, {1, 0, 129, 0, 255, 2}};
   for (const int type : TYPES) {
     for (const std::vector<int>& rows : lengths) {
       const std::vector<int> offsets = offsets_of(rows);
@@ -126,7 +126,8 @@ TEST_CASE("grouped: grids of one, of seven, of all CTAs") {
   int runs = 0;
   for (const Stage* stage : grouped_rungs()) {
     for (const int type : TYPES) {
-      GroupedProblem problem({type, false, 500, 300, 264, {0, 10, 300, 300, 500}}, Data::ints, true);
+      GroupedProblem problem({type, false, 500, 300, 264, {0, 10, 300, 300, 500}}, Data::ints,
+                             true);
       for (const int grid : {1, 7, 0}) {
         problem.args.max_ctas = grid;
         check_variant(stage->result(), problem, true);
@@ -135,4 +136,39 @@ TEST_CASE("grouped: grids of one, of seven, of all CTAs") {
     }
   }
   note(std::to_string(runs) + " runs");
+}
+
+TEST_CASE("grouped: rows of A and scales that are no group's may never have been written") {
+  for (const int type : TYPES) {
+    for (const bool masked : {false, true}) {
+      GroupedProblem problem(
+          {type, masked, masked ? 150 : 400, 136, 200,
+           masked ? std::vector<int>{5, 70, 129} : std::vector<int>{5, 70, 133, 270}},
+          Data::ints);
+      const ladder::GroupedArgs given = problem.args;
+      const long long element = type == LADDER_E4M3 ? 1 : 2, blocks = ladder::scale_blocks(given.k);
+      const ladder::DeviceBuffer a(static_cast<size_t>(given.all_rows() * given.lda * element));
+      const ladder::DeviceBuffer scales(static_cast<size_t>(blocks * given.ld_scale_a * 4));
+      const auto copy = [](void* to, const void* from, long long offset, long long pitch,
+                           long long row_bytes, long long rows) {
+        ladder::check_cuda(cudaMemcpy2D(static_cast<char*>(to) + offset, static_cast<size_t>(pitch),
+                                        static_cast<const char*>(from) + offset,
+                                        static_cast<size_t>(pitch), static_cast<size_t>(row_bytes),
+                                        static_cast<size_t>(rows), cudaMemcpyDeviceToDevice),
+                           "copying rows");
+      };
+      const ladder::GoodRows good =
+          ladder::good_rows({problem.shape.sizes.data(), 3, problem.shape.m, masked});
+      for (const tile::GroupRows& rows : good.rows) {
+        copy(a.data(), given.a, rows.begin * given.lda * element, given.lda * element,
+             given.k * element, rows.count);
+        if (type != LADDER_E4M3) continue;
+        copy(scales.data(), given.scale_a, rows.begin * 4LL, given.ld_scale_a * 4, rows.count * 4LL,
+             blocks);
+      }
+      problem.args.a = a.data();
+      problem.args.scale_a = scales.as<float>();
+      check_grouped(problem, true);
+    }
+  }
 }

@@ -213,10 +213,9 @@ long long GroupedProblem::damage() const {
 
 std::string label(const Variant& variant, const GroupedProblem& problem) {
   const GroupedShape& shape = problem.shape;
-  std::string text = std::string(variant.name) + " at " +
-                     to_string(ladder::Shape{shape.m, shape.n, shape.k}) +
-                     (scaled(shape) ? " e4m3" : " bf16") + (shape.masked ? " masked" : "") +
-                     ", sizes";
+  std::string text =
+      std::string(variant.name) + " at " + to_string(ladder::Shape{shape.m, shape.n, shape.k}) +
+      (scaled(shape) ? " e4m3" : " bf16") + (shape.masked ? " masked" : "") + ", sizes";
   for (const int size : shape.sizes) text += " " + std::to_string(size);
   if (problem.args.max_ctas != 0) {
     text += ", at most " + std::to_string(problem.args.max_ctas) + " CTAs";

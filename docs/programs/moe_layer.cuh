@@ -273,10 +273,6 @@ struct Layer {
     y = DeviceBuffer(sizeof(bf16) * rows * hidden);
     out = DeviceBuffer(sizeof(bf16) * in.sizes.tokens * hidden);
     error = DeviceBuffer(sizeof(int));
-    // A tile is read to its end, behind the last row too; what comes of that is not stored.
-    for (const DeviceBuffer* each : {&a, &scale_a, &b, &scale_b}) {
-      check_cuda(cudaMemset(each->data(), 0, each->bytes()), "cudaMemset");
-    }
   }
 
   ScaleLayout layout(int k) const { return {offsets.as<int>(), k / BLOCK, capacity, by_expert}; }

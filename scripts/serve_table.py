@@ -196,17 +196,21 @@ def model_table(results: dict, name: str) -> list[str]:
 
 
 def means_table(results: dict) -> list[str]:
-    """Geometric means over the distinct projections."""
+    """Geometric means over the distinct projections, the lowest, and how many are below 1; and at how
+    many of them each kind takes the least time of the three."""
     lines = []
     for m in BATCHES:
-        line = [str(m)]
+        rows, line = [row for row in results["rows"] if row["m"] == m], [str(m)]
         for kind in KINDS:
-            found = [ratio(row, kind) for row in results["rows"] if row["m"] == m]
-            ratios = [each for each in found if each is not None]
+            ratios = [each for row in rows if (each := ratio(row, kind)) is not None]
             mean = statistics.geometric_mean(ratios) if ratios else None
-            line += [times(mean), times(min(ratios, default=None))]
-        lines.append(line)
-    return markdown(["batch", "bf16", "lowest", "fp8", "lowest", "int4 to bf16", "lowest"], lines)
+            below = sum(each < 1 for each in ratios)
+            line += [times(mean), f"{times(min(ratios, default=None))}, {below}"]
+        fastest = [min(KINDS, key=lambda kind: row[kind + "_us"]) for row in rows]
+        named = [f"{kind} {fastest.count(kind)}" for kind in KINDS if kind in fastest]
+        lines.append(line + [", ".join(named)])
+    return markdown(["batch", "bf16", "lowest, below 1", "fp8", "lowest, below 1", "int4 to bf16",
+                     "lowest, below 1", "fastest of the three"], lines)  # fmt: skip
 
 
 def sizes_table() -> list[str]:

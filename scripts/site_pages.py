@@ -23,7 +23,7 @@ import check_docs
 ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"(!?\[[^\]]*\])\(([^)\s]+)\)")
 LANGUAGES = {
-    ".cu": "cuda", ".cuh": "cuda", ".cpp": "cpp", ".h": "cpp", ".py": "python", ".mk": "make",
+    ".cu": "cuda", ".cuh": "cuda", ".cpp": "cpp", ".h": "cpp", ".c": "c", ".py": "python", ".mk": "make",
 }  # fmt: skip
 LISTED = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 

@@ -109,6 +109,8 @@ include tests/seam/seam.mk
 include tests/sanitize.mk
 include scripts/maps/maps.mk
 include scripts/editors.mk
+include common/serve/serve.mk
+include scripts/programs.mk
 include scripts/site.mk
 
 # Make's variables become the programs' options, those of the command line only: an environment
@@ -169,6 +171,8 @@ make ncu-N         Nsight Compute on one launch of the kernel [VARIANT= M= N= K=
 make sanitize-N    compute-sanitizer: memcheck, racecheck and synccheck [VARIANT= M= N= K=]
 make doctor        what will work on this machine and what will not, each with the fix
 make lib           build/libladder.so with the C API of common/host/ladder.h
+make programs      programs that call it, of docs/your_program.md, into build/programs
+make serve-table   times the projections of five models beside cuBLASLt into docs/results/
 make install       libladder.so, ladder.h and ptx-machine into PREFIX=, by default /usr/local [DESTDIR=]
 make machine       the PTX machine, for build/ptx-machine PROGRAM
 make machine-bench how fast it is here
@@ -352,6 +356,8 @@ energy: build/ladder $(HASHES)
 
 tables:
 	$(Q)$(PYTHON) scripts/tables.py
+	$(Q)$(PYTHON) scripts/serve_table.py --tables
+	$(Q)$(PYTHON) scripts/moe_table.py
 
 doctor:
 	$(Q)$(PYTHON) scripts/doctor.py --nvcc '$(NVCC)' --cxx '$(CXX)' \
@@ -397,7 +403,7 @@ clean:
 	rm -rf build
 
 # What runs on the GPU runs alone: of several goals, each waits for the one before it.
-ON_GPU := $(filter ladder bench sweep counters limits energy test stage-% ncu-% sanitize-%,$(MAKECMDGOALS))
+ON_GPU := $(filter ladder bench serve-table sweep counters limits energy test stage-% ncu-% sanitize-%,$(MAKECMDGOALS))
 define in_order
 $(if $(earlier),$(eval $(1): | $(earlier)))$(eval earlier := $(1))
 endef

@@ -40,7 +40,7 @@ def rungs(policy: str, seed: int = 1) -> list[str]:
     return on_machine("build/tests/rungs", MACHINE_POLICY=policy, MACHINE_SEED=seed, MACHINE_SMS=8)
 
 
-ALONE = ("seam", "gpu")  # what needs a GPU, in part or all of it
+ALONE = ("seam", "called", "gpu")  # what needs a GPU, in part or all of it
 
 
 def suites() -> list[Suite]:
@@ -62,6 +62,7 @@ def suites() -> list[Suite]:
         ("programs", me + ["programs", "tests/machine"]),
         ("golden", on_machine(*golden)),
         ("seam", me + ["seam", "tests/seam"]),
+        ("called", me + ["called", "tests/programs"]),
         ("gpu", ["build/tests/gpu"]),
     ]
 

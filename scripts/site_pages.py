@@ -24,7 +24,7 @@ from lib.cli import ROOT, Problem, command, parser_of
 from lib.markdown import LINK, files, numbered
 
 LANGUAGES = {
-    ".cu": "cuda", ".cuh": "cuda", ".cpp": "cpp", ".h": "cpp", ".py": "python", ".mk": "make",
+    ".cu": "cuda", ".cuh": "cuda", ".cpp": "cpp", ".h": "cpp", ".c": "c", ".py": "python", ".mk": "make",
 }  # fmt: skip
 LISTED = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 
@@ -36,7 +36,7 @@ PARTS = (
     ("Beside the ladder", "more_exercises cost_model sharing_k sums"),
     ("Measured", "results traces limits energy hopper_numbers measuring"),
     ("The PTX machine", "machine machine_ci failures isa"),
-    ("Look it up", "building ptxas glossary"),
+    ("Look it up", "your_program serving building ptxas glossary"),
 )  # fmt: skip
 LAST = "More"
 

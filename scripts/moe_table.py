@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""What build/programs/moe_layer measured, in docs/your_program.md: a table and a timeline. Python
+standard library only.
+
+  moe_table.py --take FILE  publishes what it printed into docs/results/<gpu>.moe.json
+  moe_table.py              writes table and timeline; --check changes nothing: 1 if it would
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+
+import bench
+import serve_table
+from cells import markdown
+from svg import Drawing
+
+PAGE, PLOT = Path("docs/your_program.md"), Path("docs/img/moe_layer.svg")
+SUFFIX = ".moe.json"
+MARKER = re.compile(r"^<!-- layer: (table|steps) -->$")
+NOT_MEASURED = ["*Not measured yet: `build/programs/moe_layer` on a Hopper GPU fills this in.*"]
+STEPS = ("place", "gather", "gate_up", "swiglu", "down", "combine")
+WAYS = {
+    "grouped": "ladder_gemm_grouped",
+    "calls": "ladder_gemm_block_scaled, a call an expert",
+    "cublas": "cuBLASLt, a call an expert",
+    "cublas_8": "cuBLASLt, on eight streams",
+}
+BASELINES = ("cublas", "cublas_8")
+
+
+def publish(root: Path, printed: str) -> int:
+    lines = [line for line in printed.splitlines() if line.startswith("{")]
+    head, *rows = map(json.loads, lines)
+    path = root / "docs/results" / (bench.file_stem(head["gpu"]) + SUFFIX)
+    heads = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in head.items())
+    heads += f' "revision": {json.dumps(bench.revision())},\n'
+    listed = ",\n".join("  " + json.dumps(row) for row in rows)
+    bench.write_atomically(path, "{\n" + heads + ' "rows": [\n' + listed + "\n ]\n}\n")
+    print(f"{path}: {len(rows)} rows")
+    return bench.OK
+
+
+def load(root: Path) -> dict | None:
+    files = sorted(p for p in (root / "docs/results").glob("*" + SUFFIX) if "-" not in p.name)
+    return json.loads(files[0].read_text(encoding="utf-8")) if files else None
+
+
+def best_baseline(row: dict) -> str:
+    return min(BASELINES, key=lambda way: row[way + "_us"])
+
+
+def steps_of(row: dict, way: str) -> list[tuple[float, float]]:
+    """(begin, end) of each step, in microseconds."""
+    marks = [float(word) for word in row[way + "_trace"].split()]
+    return list(zip(marks, marks[1:]))
+
+
+def table(results: dict) -> list[str]:
+    header = ["tokens", "rows", *(f"{WAYS[way]}, µs" for way in WAYS), "ratio", "error",
+              "cuBLASLt's error"]  # fmt: skip
+    lines = []
+    for row in results["rows"]:
+        least = row[best_baseline(row) + "_us"]
+        times = [serve_table.us(row[way + "_us"]) for way in WAYS]
+        lines.append(
+            [str(row["tokens"]), str(row["rows"]), *times,
+             f"{least / row['grouped_us']:.2f}", f"{100 * row['grouped_error']:.2f} %",
+             f"{100 * row['cublas_error']:.2f} %"]
+        )  # fmt: skip
+    caption = (
+        f"{results['gpu']}, cuBLASLt {results['cublas']}. Of graphs of five layers, the median of 15 "
+        "rounds in turns. Ratio: to the faster of cuBLASLt's two."
+    )
+    return [*markdown(header, lines), "", caption]
+
+
+def steps_table(results: dict) -> list[str]:
+    header = ["tokens", "which", *(f"{step}, µs" for step in STEPS), "sum"]
+    lines = []
+    for row in results["rows"]:
+        for way in ("grouped", best_baseline(row)):
+            spans = [end - begin for begin, end in steps_of(row, way)]
+            times = map(serve_table.us, [*spans, sum(spans)])
+            lines.append([str(row["tokens"]), WAYS[way], *times])
+    return markdown(header, lines)
+
+
+def written(results: dict | None, kind: str) -> list[str]:
+    if results is None:
+        return NOT_MEASURED
+    return {"table": table, "steps": steps_table}[kind](results)
+
+
+COLOURS = dict(zip(STEPS, ("gray", "green", "blue", "orange", "teal", "purple")))
+
+
+def timeline(results: dict | None) -> Drawing:
+    """Two bars for each number of tokens, the steps from left to right."""
+    rows = results["rows"] if results else []
+    width, left, top, bar, gap = 900, 250, 60, 22, 6
+    height = top + max(1, len(rows)) * 2 * (bar + gap) + 50
+    drawing = Drawing(width, height, "A layer of experts: when each step runs")
+    if not rows:
+        drawing.text("not measured yet", width // 2, height // 2, "middle", "")
+        return drawing
+    for index, step in enumerate(STEPS):
+        drawing.rect(COLOURS[step], left + 100 * index, 14, 12, 12)
+        drawing.text(step, left + 100 * index + 17, 24, kind="")
+    for index, row in enumerate(rows):
+        ways = ("grouped", best_baseline(row))
+        longest = max(steps_of(row, way)[-1][1] for way in ways)
+        scale = (width - left - 80) / longest  # each number of tokens has its own
+        for place, way in enumerate(ways):
+            y = top + (2 * index + place) * (bar + gap)
+            words = f"{row['tokens']} tokens, {'grouped' if way == 'grouped' else 'cuBLASLt'}"
+            drawing.text(words, left - 8, y + bar / 2 + 4, "end", "")
+            for step, (begin, end) in zip(STEPS, steps_of(row, way)):
+                drawing.rect(COLOURS[step], left + begin * scale, y, (end - begin) * scale, bar,
+                             f"{step}: {end - begin:.1f} µs")  # fmt: skip
+            last = steps_of(row, way)[-1][1]
+            drawing.text(f"{last:.0f} µs", left + last * scale + 6, y + bar / 2 + 4, kind="")
+    return drawing
+
+
+def outdated(root: Path) -> list[tuple[Path, str]]:
+    """(path, new text) of what is not what the results say."""
+    results, found = load(root), []
+    old = (root / PAGE).read_text(encoding="utf-8")
+    page = serve_table.rewritten(old, MARKER, lambda match: written(results, match[1]))
+    for name, new in ((PLOT, timeline(results).svg()), (PAGE, page)):
+        path = root / name
+        if not path.exists() or path.read_text(encoding="utf-8") != new:
+            found.append((path, new))
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--take", type=Path, metavar="FILE", help="publish what moe_layer printed")
+    parser.add_argument("--check", action="store_true", help="change nothing")
+    options = parser.parse_args()
+    root = Path(__file__).resolve().parent.parent
+    if options.take:
+        return publish(root, options.take.read_text(encoding="utf-8"))
+    found = outdated(root)
+    for path, new in found:
+        if options.check:
+            print(f"{path.relative_to(root)} differs from docs/results; run make tables")
+        else:
+            path.write_text(new, encoding="utf-8")
+            print(f"moe_table: {path.relative_to(root)}")
+    return bench.WRONG if options.check and found else bench.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,344 @@
+#!/usr/bin/env python3
+"""Times the projections of five models as a server calls them, into docs/results/<gpu>.serve.json,
+and writes docs/serving.md's tables and its plot from there. Python standard library only.
+
+  serve_table.py               measures, by build/serve; needs a GPU, and about three minutes
+  serve_table.py --take FILE…  takes what build/serve printed elsewhere; of a shape that is there
+                               twice the last
+  serve_table.py --shapes      prints what build/serve reads
+  serve_table.py --tables      writes the page and the plot; --check changes nothing: 1 if it would
+
+Exit codes: 0 ok, 1 wrong result, 2 usage, 3 no usable device, 4 hang.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import bench
+import registry
+from cells import DASH, markdown
+from svg import Drawing
+
+BATCHES = (1, 16, 128, 1024, 4096)
+PAGE, PLOT = Path("docs/serving.md"), Path("docs/img/serving.svg")
+SUFFIX = ".serve.json"
+KINDS = ("bf16", "fp8", "int4")
+BASELINES = {"bf16": "bf16_cublas", "fp8": "fp8_cublas", "int4": "bf16_cublas"}
+MARKER, END = re.compile(r"^<!-- served: (\w+)(?: (.+))? -->$"), "<!-- end -->"
+
+# name: what its config.json says, by the names of its fields.
+CONFIGURATIONS: dict[str, dict[str, int]] = {
+    "Llama 3.1 8B": dict(hidden_size=4096, intermediate_size=14336, num_attention_heads=32,
+                         num_key_value_heads=8, head_dim=128),
+    "Llama 3.1 70B": dict(hidden_size=8192, intermediate_size=28672, num_attention_heads=64,
+                          num_key_value_heads=8, head_dim=128),
+    "Qwen3 32B": dict(hidden_size=5120, intermediate_size=25600, num_attention_heads=64,
+                      num_key_value_heads=8, head_dim=128),
+    "Mixtral 8x7B": dict(hidden_size=4096, intermediate_size=14336, num_attention_heads=32,
+                         num_key_value_heads=8, head_dim=128),
+    "DeepSeek-V3": dict(hidden_size=7168, moe_intermediate_size=2048, num_attention_heads=128,
+                        q_lora_rank=1536, kv_lora_rank=512, qk_nope_head_dim=128,
+                        qk_rope_head_dim=64, v_head_dim=128),
+}  # fmt: skip
+
+
+def grouped_query(c: dict[str, int]) -> dict[str, tuple[int, int]]:
+    """{projection: (N, K)} of attention whose heads share keys and values, and an MLP beside it."""
+    heads, shared = c["num_attention_heads"], c["num_key_value_heads"]
+    return {
+        "q, k, v": ((heads + 2 * shared) * c["head_dim"], c["hidden_size"]),
+        "o": (c["hidden_size"], heads * c["head_dim"]),
+        "gate, up": (2 * c["intermediate_size"], c["hidden_size"]),
+        "down": (c["hidden_size"], c["intermediate_size"]),
+    }
+
+
+def latent(c: dict[str, int]) -> dict[str, tuple[int, int]]:
+    """The same of attention by low ranks, and of one routed expert."""
+    heads, nope, rope = c["num_attention_heads"], c["qk_nope_head_dim"], c["qk_rope_head_dim"]
+    return {
+        "q_a, kv_a": (c["q_lora_rank"] + c["kv_lora_rank"] + rope, c["hidden_size"]),
+        "q_b": (heads * (nope + rope), c["q_lora_rank"]),
+        "kv_b": (heads * (nope + c["v_head_dim"]), c["kv_lora_rank"]),
+        "o": (c["hidden_size"], heads * c["v_head_dim"]),
+        "an expert's gate, up": (2 * c["moe_intermediate_size"], c["hidden_size"]),
+        "an expert's down": (c["hidden_size"], c["moe_intermediate_size"]),
+    }
+
+
+MODELS = {
+    name: latent(fields) if "q_lora_rank" in fields else grouped_query(fields)
+    for name, fields in CONFIGURATIONS.items()
+}
+
+
+def weights() -> list[tuple[int, int]]:
+    """Every (N, K) once."""
+    return list(dict.fromkeys(size for sizes in MODELS.values() for size in sizes.values()))
+
+
+def shape_lines() -> str:
+    batches = " ".join(map(str, BATCHES))
+    return "".join(f"{n} {k} {batches}\n" for n, k in weights())
+
+
+# --- results -------------------------------------------------------------------------------------
+
+
+def hashes_of_kernels(root: Path) -> dict[str, str | None]:
+    """{stem/variant: the kernel's hash} of the library as it is built."""
+    hashes = json.loads((root / "build/ptx/hashes.json").read_text(encoding="utf-8"))
+    return {
+        f"{v['name']}/{v['variant']}": hashes.get(v["kernel"])
+        for v in registry.read(root / "build/ladder")
+    }
+
+
+def publish(root: Path, printed: str) -> int:
+    """Writes the results file from what build/serve printed."""
+    head: dict[str, str] = {}
+    found: dict[tuple[int, int, int], dict] = {}
+    for line in map(json.loads, printed.splitlines()):
+        if "m" in line:
+            found[line["m"], line["n"], line["k"]] = line
+        elif head not in ({}, line):
+            raise bench.Problem(f"Two machines or versions: {head} and {line}.")
+        else:
+            head = line
+    shapes = [(m, n, k) for n, k in weights() for m in BATCHES]
+    missing = [shape for shape in shapes if shape not in found]
+    if missing:
+        raise bench.Problem(f"{len(missing)} shapes are missing, such as {missing[0]}.")
+    rows = [found[shape] for shape in shapes]
+    wrong = [row for row in rows if not row["verified"]]
+    if wrong:
+        raise bench.Problem(f"FAIL {wrong[0]}", bench.WRONG)
+    hashes = hashes_of_kernels(root)
+    for row in rows:
+        for kind in KINDS:
+            row[f"{kind}_hash"] = hashes[row[f"{kind}_kernel"]]
+    path = root / "docs/results" / (bench.file_stem(head["gpu"]) + SUFFIX)
+    listed = ",\n".join("  " + json.dumps(row) for row in rows)
+    heads = "".join(f" {json.dumps(key)}: {json.dumps(head[key])},\n" for key in head)
+    heads += f' "revision": {json.dumps(bench.revision())},\n'
+    bench.write_atomically(path, "{\n" + heads + ' "rows": [\n' + listed + "\n ]\n}\n")
+    print(f"{path}: {len(rows)} shapes. Next: make tables.")
+    return bench.OK
+
+
+def measure(root: Path) -> int:
+    pipe = subprocess.PIPE
+    program = subprocess.Popen([root / "build/serve"], stdin=pipe, stdout=pipe, text=True)
+    assert program.stdin is not None and program.stdout is not None
+    program.stdin.write(shape_lines())
+    program.stdin.close()
+    total, lines = len(weights()) * len(BATCHES), []
+    for line in program.stdout:
+        lines.append(line)
+        row = json.loads(line)
+        if "m" in row:
+            print(f"[{len(lines) - 1:2}/{total}] M = {row['m']}, N = {row['n']}, K = {row['k']}",
+                  flush=True)  # fmt: skip
+    code = program.wait()
+    return publish(root, "".join(lines)) if code == 0 else code
+
+
+def load(root: Path) -> dict | None:
+    """The results that the page shows: of the GPU in the file without a dash in its name."""
+    files = sorted(p for p in (root / "docs/results").glob("*" + SUFFIX) if "-" not in p.name)
+    return json.loads(files[0].read_text(encoding="utf-8")) if files else None
+
+
+def ratio(row: dict, kind: str) -> float | None:
+    """How many times as fast as cuBLASLt's product that stands beside it."""
+    baseline = row.get(BASELINES[kind] + "_us")
+    return baseline / row[kind + "_us"] if baseline else None
+
+
+# --- the page ------------------------------------------------------------------------------------
+
+
+def us(value: float | None) -> str:
+    return DASH if value is None else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def times(value: float | None) -> str:
+    return DASH if value is None else f"{value:.2f}"
+
+
+NOT_MEASURED = ["*Not measured yet: `make serve-table` on a Hopper GPU fills this in.*"]
+
+
+def model_table(results: dict, name: str) -> list[str]:
+    rows = {(row["m"], row["n"], row["k"]): row for row in results["rows"]}
+    header = ["projection", "N, K", "batch", "bf16", "cuBLASLt bf16", "ratio", "fp8",
+              "cuBLASLt fp8", "ratio", "int4", "ratio to bf16"]  # fmt: skip
+    lines = []
+    for projection, (n, k) in MODELS[name].items():
+        for m in BATCHES:
+            row, first = rows[m, n, k], m == BATCHES[0]
+            lines.append(
+                [projection if first else "", f"{n}, {k}" if first else "", str(m),
+                 us(row["bf16_us"]), us(row.get("bf16_cublas_us")), times(ratio(row, "bf16")),
+                 us(row["fp8_us"]), us(row.get("fp8_cublas_us")), times(ratio(row, "fp8")),
+                 us(row["int4_us"]), times(ratio(row, "int4"))]
+            )  # fmt: skip
+    return markdown(header, lines)
+
+
+def means_table(results: dict) -> list[str]:
+    """Geometric means over the distinct projections, the lowest, and how many are below 1; and at how
+    many of them each kind takes the least time of the three."""
+    lines = []
+    for m in BATCHES:
+        rows, line = [row for row in results["rows"] if row["m"] == m], [str(m)]
+        for kind in KINDS:
+            ratios = [each for row in rows if (each := ratio(row, kind)) is not None]
+            mean = statistics.geometric_mean(ratios) if ratios else None
+            below = sum(each < 1 for each in ratios)
+            line += [times(mean), f"{times(min(ratios, default=None))}, {below}"]
+        fastest = [min(KINDS, key=lambda kind: row[kind + "_us"]) for row in rows]
+        named = [f"{kind} {fastest.count(kind)}" for kind in KINDS if kind in fastest]
+        lines.append(line + [", ".join(named)])
+    return markdown(["batch", "bf16", "lowest, below 1", "fp8", "lowest, below 1", "int4 to bf16",
+                     "lowest, below 1", "fastest of the three"], lines)  # fmt: skip
+
+
+def sizes_table() -> list[str]:
+    lines = []
+    for name, fields in CONFIGURATIONS.items():
+        listed = ", ".join(f"`{field}` {value}" for field, value in fields.items())
+        lines.append([name, listed])
+    return markdown(["model", "fields of its config.json"], lines)
+
+
+def environment(results: dict) -> list[str]:
+    return [f"{results['gpu']}, driver {results['driver']}, CUDA {results['toolkit']}, cuBLASLt "
+            f"{results['cublas']}."]  # fmt: skip
+
+
+def written(results: dict | None, kind: str, name: str | None) -> list[str]:
+    if kind == "sizes":
+        return sizes_table()
+    if results is None:
+        return NOT_MEASURED
+    if kind == "model":
+        return model_table(results, name or "")
+    return {"means": means_table, "environment": environment}[kind](results)
+
+
+def rewritten(text: str, marker: re.Pattern, written: Callable[[re.Match], list[str]]) -> str:
+    """A page with what stands between its markers and their ends written anew."""
+    out, lines, index = [], text.split("\n"), 0
+    while index < len(lines):
+        out.append(lines[index])
+        match = marker.match(lines[index])
+        index += 1
+        if match:
+            index = lines.index(END, index)
+            out += ["", *written(match), ""]
+    return "\n".join(out)
+
+
+def page(results: dict | None, text: str) -> str:
+    return rewritten(text, MARKER, lambda match: written(results, match[1], match[2]))
+
+
+# --- the plot ------------------------------------------------------------------------------------
+
+MARKS = {"bf16": "blue", "fp8": "orange", "int4": "green"}
+LABELS = {kind: f"{kind} / cuBLASLt {BASELINES[kind].split('_')[0]}" for kind in KINDS}
+
+
+def plot(results: dict | None) -> Drawing:
+    """A panel for each batch size, a column for each projection: three dots, how many times as fast
+    as cuBLASLt's, on a scale of logarithms."""
+    width, height, left, top, bottom = 900, 330, 40, 44, 40
+    drawing = Drawing(width, height, "Projections of five models, by batch: times cuBLASLt's speed")
+    if results is None:
+        drawing.text("not measured yet", width // 2, height // 2, "middle", "")
+        return drawing
+    ticks = (0.5, 0.7, 1, 1.5, 2, 3, 4)
+    low, high = math.log(ticks[0]), math.log(ticks[-1])
+
+    def y(value: float) -> float:
+        share = (min(max(math.log(value), low), high) - low) / (high - low)
+        return top + (height - top - bottom) * (1 - share)
+
+    for tick in ticks:
+        kind = "line-ink" if tick == 1 else "line-gray thin faint"
+        drawing.line(kind, left, y(tick), width - 10, y(tick))
+        drawing.text(f"{tick:g}", left - 6, y(tick) + 4, "end")
+    panel = (width - 10 - left) / len(BATCHES)
+    for index, m in enumerate(BATCHES):
+        start = left + index * panel
+        drawing.text(f"batch {m}", start + panel / 2, height - bottom + 20, "middle", "")
+        if index:
+            drawing.line("line-gray dashed", start, top, start, height - bottom)
+        rows = [row for row in results["rows"] if row["m"] == m]
+        step = (panel - 16) / len(rows)
+        for place, row in enumerate(rows):
+            for kind in KINDS:
+                value = ratio(row, kind)
+                if value is not None:
+                    drawing.circle(MARKS[kind], start + 8 + step * (place + 0.5), y(value), 3)
+    for index, kind in enumerate(KINDS):
+        drawing.circle(MARKS[kind], left + 6 + 180 * index, 18, 4)
+        drawing.text(LABELS[kind], left + 16 + 180 * index, 22, kind="")
+    return drawing
+
+
+def outdated(root: Path) -> list[tuple[Path, str]]:
+    """(path, new text) of what is not what the results say."""
+    results, found = load(root), []
+    old = (root / PAGE).read_text(encoding="utf-8")
+    for name, new in ((PLOT, plot(results).svg()), (PAGE, page(results, old))):
+        path = root / name
+        if not path.exists() or path.read_text(encoding="utf-8") != new:
+            found.append((path, new))
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--take", type=Path, nargs="+", metavar="FILE",
+                        help="publish what build/serve printed")  # fmt: skip
+    parser.add_argument("--shapes", action="store_true", help="print what build/serve reads")
+    parser.add_argument("--tables", action="store_true", help="write the page and the plot")
+    parser.add_argument("--check", action="store_true", help="with --tables: change nothing")
+    options = parser.parse_args()
+    root = Path(__file__).resolve().parent.parent
+    if options.shapes:
+        print(shape_lines(), end="")
+        return bench.OK
+    if options.tables:
+        found = outdated(root)
+        for path, new in found:
+            if options.check:
+                print(f"{path.relative_to(root)} differs from docs/results; run make tables")
+            else:
+                path.write_text(new, encoding="utf-8")
+                print(f"serve_table: {path.relative_to(root)}")
+        return bench.WRONG if options.check and found else bench.OK
+    try:
+        if options.take:
+            return publish(root, "".join(path.read_text(encoding="utf-8") for path in options.take))
+        return measure(root)
+    except bench.Problem as problem:
+        print(problem, file=sys.stderr)
+        return problem.code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""docs/serving.md: its sizes, its table, and build/serve, which measures it."""
+
+import json
+import os
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+import moe_table  # noqa: E402
+import serve_table  # noqa: E402
+
+
+def serve(shapes, *options, **variables):
+    return subprocess.run(
+        ["build/serve", *options], input=shapes, cwd=ROOT, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, check=False, timeout=600,
+        env={**os.environ, "LADDER_DEVICE": "machine", "MACHINE_SMS": "8", **variables},
+    )  # fmt: skip
+
+
+class Sizes(unittest.TestCase):
+    def test_of_two_models_by_hand(self):
+        self.assertEqual(
+            serve_table.MODELS["Llama 3.1 70B"],
+            {"q, k, v": (10240, 8192), "o": (8192, 8192), "gate, up": (57344, 8192),
+             "down": (8192, 28672)},
+        )  # fmt: skip
+        self.assertEqual(
+            [size for size in serve_table.MODELS["DeepSeek-V3"].values()],
+            [(2112, 7168), (24576, 1536), (32768, 512), (7168, 16384), (4096, 7168), (7168, 2048)],
+        )
+
+    def test_each_is_measured_once(self):
+        lines = serve_table.shape_lines().splitlines()
+        self.assertEqual(len(lines), len(set(lines)))
+        of_models = {size for sizes in serve_table.MODELS.values() for size in sizes.values()}
+        self.assertEqual({tuple(map(int, line.split()[:2])) for line in lines}, of_models)
+
+
+class Program(unittest.TestCase):
+    def test_its_calls_are_right_on_the_machine(self):
+        ended = serve("272 384 1 20\n16 128 5\n", "--check")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        rows = [json.loads(line) for line in ended.stdout.splitlines()]
+        shapes = [(row["m"], row["n"], row["k"]) for row in rows]
+        self.assertEqual(shapes, [(1, 272, 384), (20, 272, 384), (5, 16, 128)])
+        for row in rows:
+            self.assertTrue(row["verified"], row)
+            self.assertTrue(row["fp8_kernel"].startswith("14_block_scaled/"), row)
+            self.assertTrue(row["int4_kernel"].startswith("15_mixed_input/w4"), row)
+
+    def test_it_measures_on_a_gpu_only(self):
+        ended = serve("272 384 1\n")
+        self.assertEqual((ended.returncode, ended.stdout), (3, ""))
+        self.assertEqual(len(ended.stderr.splitlines()), 1)
+
+    def test_a_line_that_makes_no_sense_is_2(self):
+        for line in ("272 384", "270 384 1", "272 100 1", "272 384 0", "272 384 x"):
+            ended = serve(line + "\n", "--check")
+            self.assertEqual(ended.returncode, 2, line)
+            self.assertIn(line, ended.stderr)
+
+
+class Page(unittest.TestCase):
+    def test_it_is_what_the_results_say(self):
+        for script in (serve_table, moe_table):
+            self.assertEqual([str(path) for path, _ in script.outdated(ROOT)], [])
+
+    def test_no_words_of_a_plot_lie_on_each_other(self):
+        self.assertEqual(list(serve_table.plot(serve_table.load(ROOT)).problems()), [])
+        self.assertEqual(list(moe_table.timeline(moe_table.load(ROOT)).problems()), [])
+
+    def test_the_kernels_are_those_that_were_measured(self):
+        results = serve_table.load(ROOT)
+        if results is None:
+            self.skipTest("docs/results has no such results yet")
+        now = serve_table.hashes_of_kernels(ROOT)
+        for row in results["rows"]:
+            for kind in serve_table.KINDS:
+                self.assertEqual(row[kind + "_hash"], now.get(row[kind + "_kernel"]), row)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -117,7 +117,8 @@ option = $(if $(filter command,$(origin $(1))),--$(2)='$($(1))')
 OPTIONS = $(strip $(call option,M,m) $(call option,N,n) $(call option,K,k) \
   $(call option,VARIANT,variant) $(call option,DATA,data) $(call option,SEED,seed) \
   $(call option,GRID,grid) $(call option,WORKSPACE,workspace) $(call option,TYPE,type) \
-  $(call option,LAYOUT,layout) $(call option,SCALES,scales) $(call option,BITS,bits))
+  $(call option,LAYOUT,layout) $(call option,SCALES,scales) $(call option,BITS,bits) \
+  $(call option,ACT,act) $(call option,ADD,add))
 
 # Make takes any name; a size in lower case would do nothing.
 $(foreach name,m n k variant data seed grid workspace rows,$(if $(filter command,$(origin \
@@ -142,6 +143,8 @@ make stage-N       the same for rung N, one row a variant, then what to read and
                    [rung 13: TYPE=bf16|bf16_fp32|fp16|fp16_fp32|tf32 LAYOUT=TN|NN|NT|TT]
                    [rung 14: TYPE=e4m3|s8 SCALES=blocks|tensor]
                    [rung 15: BITS=8|4]
+                   [rung 17: ACT=none|relu|gelu|gelu_tanh|silu|swiglu TYPE=bf16|bf16_fp32
+                   ADD=bias|bias_c|c|nothing]
 make stage-0       what is expected to be the fastest for a shape, of all rungs [the same]
 make test          everything that this machine can test [REQUIRE_GPU=1 DOCTEST_DIR=]
                    [SANITIZE=1: host, machine and golden under address and undefined sanitizers]

@@ -15,7 +15,6 @@
 
 #include "common/block/activation.cuh"
 #include "common/block/finish_box.cuh"
-#include "common/block/load_slice.cuh"
 #include "common/block/multiply_tile.cuh"
 #include "common/block/store_last_elements.cuh"
 #include "common/host/configurations.h"
@@ -25,7 +24,6 @@
 #include "common/host/registry.h"
 #include "common/host/tensor_map.h"
 #include "common/ptx/barrier.cuh"
-#include "common/ptx/cluster.cuh"
 #include "common/ptx/fence.cuh"
 #include "common/ptx/griddepcontrol.cuh"
 #include "common/ptx/mbarrier.cuh"
@@ -47,21 +45,17 @@ using ladder::FusedArgs;
 
 // The numbers of a configuration, so that a kernel is named by what it computes: F of sums, C, bias
 // and D of Out.
-template <block::Activation F_, class Out_, int CONSUMERS_, int BLOCKS_, int BN_, int CLUSTER_M_,
-          int CLUSTER_N_>
+template <block::Activation F_, class Out_, int CONSUMERS_, int BLOCKS_, int BN_>
 struct Tile {
   using F = F_;
   using Out = Out_;
-  static constexpr tile::GemmConfig C = {"", CONSUMERS_, BLOCKS_, BN_, CLUSTER_M_, CLUSTER_N_};
+  static constexpr tile::GemmConfig C = {"", CONSUMERS_, BLOCKS_, BN_};
   static constexpr tile::FusedParts P = {C, F::INPUTS, sizeof(Out)};
   static constexpr int CONSUMERS = CONSUMERS_, BLOCKS = BLOCKS_;  // warpgroups, 64 rows of each
   static constexpr int WM = 64, BM = C.bm(), BN = BN_, BK = 64;   // WM: rows of a block
   static constexpr int THREADS = 128 + CONSUMERS * 128;           // warpgroup 0: producer, storers
-  static constexpr int TX_BYTES = (BM + BN) * BK * int{sizeof(bf16)};   // TMA brings one slot
-  static constexpr int CLUSTER_M = CLUSTER_M_, CLUSTER_N = CLUSTER_N_;  // CTAs along M and N
-  static constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
-  static constexpr int SLICE_A = BM / CLUSTER_N;  // rows of A that one CTA loads for its row
-  static constexpr int SLICE_B = BN / CLUSTER_M;  // rows of B that one CTA loads for its column
+  static constexpr int TX_BYTES = (BM + BN) * BK * int{sizeof(bf16)};  // TMA brings one slot
+  static constexpr int CLUSTER_M = 1, CLUSTER_N = 1, CLUSTER = 1;      // a CTA by itself
   // A block leaves in parts of 64 x PART, which are of 64 x BOX each; its SUMS are a thread's.
   static constexpr int PARTS = P.of_block(), PART = P.part_columns(), BIAS = PART * F::INPUTS;
   static constexpr int BOX = std::gcd(PART, 128 / int{sizeof(Out)}), BOXES = PART / BOX;
@@ -73,7 +67,6 @@ struct Tile {
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(BOX % 16 == 0, "stmatrix.x4 stages 16 columns");
   static_assert(sizeof(Out) == 2 || BOX == 32, "finish_box() swaps blocks of rows of 128 bytes");
-  static_assert(SLICE_A % 8 == 0 && SLICE_B % 8 == 0, "a slice starts on a swizzle atom");
   static_assert(BLOCKS * BN / 2 + 32 <= CONSUMER_REGS, "accumulators and 32 registers beside them");
   static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= 65536,
                 "an SM has 65,536 registers: 128 * 56 + 256 * 224 or 128 * 56 + 384 * 152");
@@ -86,7 +79,7 @@ struct alignas(1024) Smem {
   tile::SmemTile<typename T::Out, T::WM, T::BOX> d[T::CONSUMERS][T::BUFFERS][T::BOXES];  // and C
   alignas(128) typename T::Out bias[T::CONSUMERS][T::BUFFERS][T::BIAS];
   uint64_t full[T::DEPTH];                    // the producer's arrival, and TX_BYTES
-  uint64_t empty[T::DEPTH];                   // one arrival a consumer warp of the cluster
+  uint64_t empty[T::DEPTH];                   // one arrival a consumer warp
   uint64_t staged[T::CONSUMERS][T::BUFFERS];  // boxes are written: one arrival a warp
   uint64_t ready[T::CONSUMERS][T::BUFFERS];   // D is read from them: the storer's arrival; C, bias
 };
@@ -109,9 +102,7 @@ struct Parts {
     i = 0;
     tiles.next();
   }
-  __device__ int row() const {
-    return tiles.m0() + (consumer * T::BLOCKS + i / T::PARTS) * T::WM;
-  }
+  __device__ int row() const { return tiles.m0() + (consumer * T::BLOCKS + i / T::PARTS) * T::WM; }
   __device__ int col() const { return tiles.n0() / T::F::INPUTS + i % T::PARTS * T::PART; }
 };
 
@@ -133,18 +124,6 @@ __device__ void offer(Smem<T>& smem, const Parts<T>& part, int slot, const Epilo
   }
 }
 
-// Waits for a barrier of the ring, and releases a slot: a CTA by itself needs no cluster scope.
-template <class T>
-__device__ void wait(uint64_t* bar, uint32_t parity) {
-  if constexpr (T::CLUSTER == 1) ptx::mbarrier_wait(bar, parity);
-  if constexpr (T::CLUSTER > 1) ptx::mbarrier_wait_cluster(bar, parity);
-}
-template <class T>
-__device__ void release(uint64_t* empty, int lane) {
-  if (T::CLUSTER == 1 && lane == 0) ptx::mbarrier_arrive(empty);
-  if (T::CLUSTER > 1 && lane < T::CLUSTER) ptx::mbarrier_arrive_cluster(empty, lane);
-}
-
 template <class T>
 __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
@@ -155,61 +134,51 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
   extern __shared__ __align__(1024) unsigned char smem_bytes[];
   Smem<T>& smem = *reinterpret_cast<Smem<T>*>(smem_bytes);
   const int k_tiles = tile::ceil_div(k, T::BK);
-  const int clusters = gridDim.x / T::CLUSTER, cluster = blockIdx.x / T::CLUSTER;
-  const int rank = T::CLUSTER > 1 ? ptx::cluster_ctarank() : 0;
-  const int rank_m = rank / T::CLUSTER_N, rank_n = rank % T::CLUSTER_N;
-  const tile::ClusterTiles<T> tiles(m, n, cluster, clusters, rank, raster_group);
+  const tile::ClusterTiles<T> tiles(m, n, blockIdx.x, gridDim.x, 0, raster_group);
   if (threadIdx.x == 0) {
     ptx::prefetch_tensormap(&map_a);
     ptx::prefetch_tensormap(&map_b);
     ptx::prefetch_tensormap(&map_d);
     for (int slot = 0; slot < T::DEPTH; ++slot) {
       ptx::mbarrier_init(&smem.full[slot], 1);
-      ptx::mbarrier_init(&smem.empty[slot], T::CONSUMERS * 4 * T::CLUSTER);
+      ptx::mbarrier_init(&smem.empty[slot], T::CONSUMERS * 4);
     }
     for (int i = 0; i < T::CONSUMERS * T::BUFFERS; ++i) {
       ptx::mbarrier_init(&smem.staged[i / T::BUFFERS][i % T::BUFFERS], 4);
       ptx::mbarrier_init(&smem.ready[i / T::BUFFERS][i % T::BUFFERS], 1);
     }
-    ptx::fence_mbarrier_init();  // before TMA counts bytes, and peers arrive, on them
+    ptx::fence_mbarrier_init();  // before TMA counts bytes on them
   }
   for (int i = threadIdx.x; !epilogue.bias && i < sizeof smem.bias / 4; i += T::THREADS) {
     ptx::st_shared_f32(reinterpret_cast<float*>(smem.bias) + i, 0);  // no bias: one of zeros
   }
-  ptx::griddepcontrol_launch_dependents();         // the next kernel may take SMs as they fall free
-  if constexpr (T::CLUSTER == 1) ptx::bar_sync();  // before any thread uses the barriers
-  if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync();
+  ptx::griddepcontrol_launch_dependents();  // the next kernel may take SMs as they fall free
+  ptx::bar_sync();                          // before any thread uses the barriers
   ptx::griddepcontrol_wait();  // A, B, C and D may be in use by the kernel before until here
 
   if (threadIdx.x < 128) {
     // --- producer: one thread of warp 0 fills the ring -------------------------------------------
     ptx::setmaxnreg_dec<T::PRODUCER_REGS>();
     if (threadIdx.x < 32 && ptx::elect_sync()) {
-      // A is shared by the CTAs of a cluster row, B by those of a cluster column.
-      const uint16_t mask_a = ((1 << T::CLUSTER_N) - 1) << (rank_m * T::CLUSTER_N);
-      uint16_t mask_b = 0;
-      for (int i = 0; i < T::CLUSTER_M; ++i) mask_b |= 1 << (i * T::CLUSTER_N + rank_n);
-      const int slice_a = rank_n * T::SLICE_A, slice_b = rank_m * T::SLICE_B;  // first row of ours
       tile::RingState<T::DEPTH> ring;
       for (auto t = tiles; t.has(); t.next()) {
         const int m0 = t.m0(), n0 = t.n0();
         for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
           uint64_t* full = &smem.full[ring.slot];
-          // Our copies land in the peer too: its consumers must have released the slot as well.
-          wait<T>(&smem.empty[ring.slot], ring.parity ^ 1);
-          ptx::mbarrier_arrive_expect_tx(full, T::TX_BYTES);  // from both CTAs' copies
-          block::load_slice<T::CLUSTER_N>(smem.a[ring.slot].from_row(slice_a), &map_a,
-                                          k_tile * T::BK, m0 + slice_a, full, mask_a);
-          block::load_slice<T::CLUSTER_M>(smem.b[ring.slot].from_row(slice_b), &map_b,
-                                          k_tile * T::BK, n0 + slice_b, full, mask_b);
+          ptx::mbarrier_wait(&smem.empty[ring.slot], ring.parity ^ 1);
+          ptx::mbarrier_arrive_expect_tx(full, T::TX_BYTES);
+          ptx::cp_async_bulk_tensor_2d_g2s(smem.a[ring.slot].bytes, &map_a, k_tile * T::BK, m0,
+                                           full);
+          ptx::cp_async_bulk_tensor_2d_g2s(smem.b[ring.slot].bytes, &map_b, k_tile * T::BK, n0,
+                                           full);
         }
       }
     }
     // --- storers: warp 1 + i sends what consumer i has staged, and asks for C --------------------
     const int storer = threadIdx.x / 32 - 1;
     if (storer >= 0 && storer < T::CONSUMERS) {
-      const bool leader = threadIdx.x % 32 == 0;  // starts the copies and waits for them
-      const int columns = n / T::F::INPUTS;       // of D
+      const bool leader = threadIdx.x % 32 == 0;      // starts the copies and waits for them
+      const int columns = n / T::F::INPUTS;           // of D
       Parts<T> part = {tiles, storer}, ahead = part;  // ahead: of what is offered next
       for (int slot = 0; slot < T::BUFFERS && ahead.has(); ++slot, ahead.next()) {
         if (leader) offer(smem, ahead, slot, epilogue, &map_c, &map_bias);
@@ -238,20 +207,20 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     // --- consumers: each warpgroup multiplies its blocks of 64 rows ------------------------------
     ptx::setmaxnreg_inc<T::CONSUMER_REGS>();
     const int group = threadIdx.x / 128 - 1, group_m = group * T::BLOCKS * T::WM;  // its first row
-    const int lane = threadIdx.x % 32;  // lane r speaks to CTA r of the cluster
-    float acc[T::BLOCKS][T::BN / 2];    // A·B^T [BLOCKS][64][BN] of the warpgroup
+    const int lane = threadIdx.x % 32;
+    float acc[T::BLOCKS][T::BN / 2];  // A·B^T [BLOCKS][64][BN] of the warpgroup
     tile::RingState<T::DEPTH> ring;
     tile::RingState<T::BUFFERS> out;
     for (auto t = tiles; t.has(); t.next()) {
       for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
-        wait<T>(&smem.full[ring.slot], ring.parity);  // the tile has landed
+        ptx::mbarrier_wait(&smem.full[ring.slot], ring.parity);  // the tile has landed
 #pragma unroll
         for (int i = 0; i < T::BLOCKS; ++i) {
           block::multiply_tile<T>(acc[i], smem.a[ring.slot].from_row(group_m + i * T::WM),
                                   smem.b[ring.slot].bytes, k_tile > 0);
         }
         ptx::wgmma_wait_group<0>();  // meanwhile the other warpgroups' products run
-        release<T>(&smem.empty[ring.slot], lane);
+        if (lane == 0) ptx::mbarrier_arrive(&smem.empty[ring.slot]);
       }
 
       // --- epilogue ------------------------------------------------------------------------------
@@ -261,9 +230,9 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
 #pragma unroll
         for (int j = 0; j < T::BOXES; ++j) {
           const float* sums = &acc[i / T::PARTS][(i % T::PARTS * T::BOXES + j) * T::SUMS];
-          block::finish_box<typename T::F>(
-              sums, smem.d[group][out.slot][j], &smem.bias[group][out.slot][j * T::BOX * T::F::INPUTS],
-              epilogue.alpha, epilogue.beta, epilogue.c);
+          block::finish_box<typename T::F>(sums, smem.d[group][out.slot][j],
+                                           &smem.bias[group][out.slot][j * T::BOX * T::F::INPUTS],
+                                           epilogue.alpha, epilogue.beta, epilogue.c);
         }
         ptx::fence_proxy_async_shared_cta();  // TMA will read what stmatrix wrote
         ptx::bar_warp_sync();
@@ -271,15 +240,13 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
       }
     }
   }
-  // No CTA exits while its peer can still write or arrive there.
-  if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync();
 }
 
 template <class T>
 void launch(const FusedArgs& g) {
   using Out = typename T::Out;
-  const CUtensorMap map_a = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, T::SLICE_A, T::BK);
-  const CUtensorMap map_b = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::SLICE_B, T::BK);
+  const CUtensorMap map_a = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, T::BM, T::BK);
+  const CUtensorMap map_b = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::BN, T::BK);
   auto* const d = static_cast<Out*>(g.d);
   const int whole = std::max(1, g.columns() / T::CHUNK * T::CHUNK);  // TMA writes none beyond
   const CUtensorMap map_d = ladder::tensor_map_2d(d, g.m, whole, g.ldd, T::WM, T::BOX);
@@ -292,19 +259,18 @@ void launch(const FusedArgs& g) {
   const CUtensorMap map_bias =
       has_bias ? ladder::tensor_map_2d(bias, 1, g.n, (g.n + 7LL) / 8 * 8, 1, T::BIAS) : map_d;
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
-  const int block_m = T::BM * T::CLUSTER_M, block_n = T::BN * T::CLUSTER_N;  // of one cluster
-  const int blocks = tile::ceil_div(g.m, block_m) * tile::ceil_div(g.n, block_n);
+  const int blocks = tile::ceil_div(g.m, T::BM) * tile::ceil_div(g.n, T::BN);
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
   const tile::Gpu gpu = ladder::gpu();
-  const double l2_share = tile::l2_share(gpu, T::BM, T::BN, T::SLICE_A + T::SLICE_B);
+  const double l2_share = tile::l2_share(gpu, T::BM, T::BN, T::BM + T::BN);
   const double bytes = 2.0 * g.k * (1.0 * g.m + g.n);
   const bool early = tile::starts_early(gpu, blocks, at_once, 1, l2_share, bytes);
-  const ladder::Launch config(std::min(blocks, at_once) * T::CLUSTER, T::THREADS, sizeof(Smem<T>),
-                              T::CLUSTER, early, g.stream);
+  const ladder::Launch config(std::min(blocks, at_once), T::THREADS, sizeof(Smem<T>), 1, early,
+                              g.stream);
   ladder::check_cuda(
       cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_c, map_bias, map_d, d, g.ldd,
                          g.m, g.n, g.k, Epilogue{g.alpha, g.beta, g.reads_c(), has_bias},
-                         tile::raster_group(block_m, block_n, at_once)),
+                         tile::raster_group(T::BM, T::BN, at_once)),
       "launch of fused_epilogue::gemm");
 }
 
@@ -312,14 +278,14 @@ void launch(const FusedArgs& g) {
 template <class T>
 double predicted_us(const FusedArgs& g) {
   const tile::Gpu gpu = ladder::gpu();
-  const int ctas = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g) * T::CLUSTER;
+  const int ctas = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
   return tile::predicted_clocks(T::C, g.m, g.n, g.k, ctas, gpu, g.lda, g.ldb) / gpu.mhz;
 }
 
 template <class Row>
 ladder::Variant variant(const char* name) {
   constexpr tile::GemmConfig C = tile::FUSED_CONFIGURATIONS[Row::ROW];
-  using T = Tile<typename Row::F, typename Row::Out, C.consumers, C.blocks, C.bn, C.cluster_m, C.cluster_n>;
+  using T = Tile<typename Row::F, typename Row::Out, C.consumers, C.blocks, C.bn>;
   return {.name = name,
           .what = "one activation, type and tile",
           .kernel = ladder::persistent_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>)),

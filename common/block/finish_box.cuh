@@ -36,58 +36,70 @@ __device__ void scale_and_bias(float (&z)[INPUTS][4], const float* acc, const Ou
 }
 
 // Puts the warp's 16 rows of a box of D into shared memory, where C's are if with_c. acc, bias: from
-// its first column on.
+// its first column on. Nothing is stored before all is loaded, so that the arithmetic of the whole box
+// can hide its own latency.
 template <class F, class Out, int BOX>
 __device__ void finish_box(const float* acc, tile::SmemTile<Out, 64, BOX>& box, const Out* bias,
                            float alpha, float beta, bool with_c) {
-  constexpr int STEP = 4 * F::INPUTS;  // accumulators of eight columns of D
+  constexpr int BLOCKS = BOX / 8, STEP = 4 * F::INPUTS;  // of eight columns; their accumulators
   const int lane = threadIdx.x % 32, row0 = threadIdx.x / 32 % 4 * 16;
+  float z[BLOCKS][F::INPUTS][4], y[BLOCKS][4];
   if constexpr (sizeof(Out) == 2) {
+    const auto at = [&](int i) {  // 16x16: rows 0 to 7 and 8 to 15, then the next 8 columns
+      return box.at(row0 + tile::ldmatrix_a_row(lane), i + tile::ldmatrix_a_chunk(lane));
+    };
 #pragma unroll
-    for (int col = 0; col < BOX; col += 16, acc += 2 * STEP, bias += 16 * F::INPUTS) {
-      unsigned char* const row =
-          box.at(row0 + tile::ldmatrix_a_row(lane), col / 8 + tile::ldmatrix_a_chunk(lane));
-      uint32_t c[4];  // 16x16: rows 0 to 7, 8 to 15, and again, as stmatrix takes D
-      if (with_c) ptx::ldmatrix_x4(c, row);
-      float y[2][4];
+    for (int i = 0; i < BLOCKS; ++i) {
+      scale_and_bias(z[i], acc + i * STEP, bias + i * 8 * F::INPUTS, alpha);
+    }
+    if (with_c) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float z[F::INPUTS][4];
-        scale_and_bias(z, acc + half * STEP, bias + half * 8 * F::INPUTS, alpha);
+      for (int i = 0; i < BLOCKS; i += 2) {
+        uint32_t c[4];  // as stmatrix takes D
+        ptx::ldmatrix_x4(c, at(i));
 #pragma unroll
-        for (int j = 0; with_c && j < 4; ++j) {
-          const uint32_t both = c[half * 2 + j / 2];
-          z[0][j] += beta * __uint_as_float(j % 2 == 0 ? both << 16 : both & 0xffff0000);
+        for (int j = 0; j < 8; ++j) {
+          const uint32_t both = c[j / 2];
+          z[i + j / 4][0][j % 4] +=
+              beta * __uint_as_float(j % 2 == 0 ? both << 16 : both & 0xffff0000);
         }
-        F::apply(y[half], z);
       }
-      ptx::stmatrix_x4(row, pack<Out>(y[0][0], y[0][1]), pack<Out>(y[0][2], y[0][3]),
-                       pack<Out>(y[1][0], y[1][1]), pack<Out>(y[1][2], y[1][3]));
+    }
+#pragma unroll
+    for (int i = 0; i < BLOCKS; ++i) F::apply(y[i], z[i]);
+#pragma unroll
+    for (int i = 0; i < BLOCKS; i += 2) {
+      ptx::stmatrix_x4(at(i), pack<Out>(y[i][0], y[i][1]), pack<Out>(y[i][2], y[i][3]),
+                       pack<Out>(y[i + 1][0], y[i + 1][1]), pack<Out>(y[i + 1][2], y[i + 1][3]));
     }
   } else {
     const bool other = tile::fp32_block(lane, 0) != 0;  // as stage_box() has it
+    const auto at = [&](int i, int half) {  // rows 0 to 7, then 8 to 15; two columns each
+      const int chunk = tile::fp32_block(lane, i) * 2 + tile::acc_col(lane) / 4;
+      return box.at(row0 + tile::acc_row(lane, half), chunk) + lane % 2 * 8;
+    };
 #pragma unroll
-    for (int i = 0; i < BOX / 8; ++i) {
-      const int block = tile::fp32_block(lane, i);
-      float mine[STEP], z[F::INPUTS][4], y[4];
+    for (int i = 0; i < BLOCKS; ++i) {
+      float mine[STEP];
 #pragma unroll
       for (int j = 0; j < STEP; ++j) {
         mine[j] = other ? acc[(i ^ tile::FP32_BLOCKS_APART) * STEP + j] : acc[i * STEP + j];
       }
-      scale_and_bias(z, mine, bias + block * 8 * F::INPUTS, alpha);
-      unsigned char* at[2];  // rows 0 to 7, then 8 to 15; two columns each
+      scale_and_bias(z[i], mine, bias + tile::fp32_block(lane, i) * 8 * F::INPUTS, alpha);
+    }
+    if (with_c) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        at[half] = box.at(row0 + tile::acc_row(lane, half), block * 2 + tile::acc_col(lane) / 4) +
-                   lane % 2 * 8;
-        if (!with_c) continue;
-        const float2 c = load_pair<Out>(at[half]);
-        z[0][half * 2] += beta * c.x;
-        z[0][half * 2 + 1] += beta * c.y;
+      for (int i = 0; i < BLOCKS * 2; ++i) {
+        const float2 c = load_pair<Out>(at(i / 2, i % 2));
+        z[i / 2][0][i % 2 * 2] += beta * c.x;
+        z[i / 2][0][i % 2 * 2 + 1] += beta * c.y;
       }
-      F::apply(y, z);
-      ptx::st_shared_v2_f32(at[0], y[0], y[1]);
-      ptx::st_shared_v2_f32(at[1], y[2], y[3]);
+    }
+#pragma unroll
+    for (int i = 0; i < BLOCKS; ++i) {
+      F::apply(y[i], z[i]);
+      ptx::st_shared_v2_f32(at(i, 0), y[i][0], y[i][1]);
+      ptx::st_shared_v2_f32(at(i, 1), y[i][2], y[i][3]);
     }
   }
 }

@@ -374,11 +374,11 @@ void CublasLt::run(const Algorithm& algorithm, const LibraryCall& call) {
   const void* const beta = integers ? static_cast<const void*>(&integer_zero) : &other;
   const Plan& plan = *algorithm.plan;
   plan.set_pointers(call);
-  check_lt(lt().Matmul(impl_->handle, plan.operation, alpha, call.b, plan.first, call.a,
-                       plan.second, beta, call.c == nullptr ? call.d : call.c, plan.added, call.d,
-                       plan.result, &algorithm.algo,
-                       impl_->workspace.data(), WORKSPACE_BYTES, call.stream),
-           "cublasLtMatmul");
+  check_lt(
+      lt().Matmul(impl_->handle, plan.operation, alpha, call.b, plan.first, call.a, plan.second,
+                  beta, call.c == nullptr ? call.d : call.c, plan.added, call.d, plan.result,
+                  &algorithm.algo, impl_->workspace.data(), WORKSPACE_BYTES, call.stream),
+      "cublasLtMatmul");
 }
 
 }  // namespace ladder

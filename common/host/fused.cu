@@ -74,9 +74,9 @@ __global__ void finish_reference(FusedArgs args, const float* r, const float* s,
                                  float* r_of_d, float* s_of_d) {
   const long long columns = args.columns(), elems = args.m * columns;
   for (long long i = on_gpu::first_index(); i < elems; i += on_gpu::index_stride()) {
-    const Bounded d = finished_element(args, r, s, static_cast<const Out*>(args.c),
-                                       static_cast<const Out*>(args.bias), i / columns, i % columns,
-                                       rounded);
+    const Bounded d =
+        finished_element(args, r, s, static_cast<const Out*>(args.c),
+                         static_cast<const Out*>(args.bias), i / columns, i % columns, rounded);
     r_of_d[i] = static_cast<float>(d.value);
     s_of_d[i] = static_cast<float>(d.error / UNIT<Out>);
   }
@@ -176,7 +176,8 @@ __global__ void activate(const Out* z, long long ldz, Out* d, long long ldd, int
       for (int j = 0; j < EACH; ++j) y.of[j] = result(x.of[j], up.of[j]);
       *reinterpret_cast<Chunk*>(to) = y;
     } else {
-      for (int j = 0; j < columns - col; ++j) to[j] = result(from[j], GATED ? from[j + 8] : from[j]);
+      for (int j = 0; j < columns - col; ++j)
+        to[j] = result(from[j], GATED ? from[j + 8] : from[j]);
     }
   }
 }
@@ -190,8 +191,8 @@ void launch_activate(const FusedArgs& args, const Out* z, long long ldz) {
     const long long threads = 1LL * args.m * ((columns + EACH - 1) / EACH);
     const auto ctas =
         static_cast<unsigned>((threads + on_gpu::THREADS - 1) / on_gpu::THREADS);  // one chunk each
-    activate<ACTIVATION><<<ctas, on_gpu::THREADS, 0, args.stream>>>(z, ldz, d, args.ldd, args.m,
-                                                                    columns);
+    activate<ACTIVATION>
+        <<<ctas, on_gpu::THREADS, 0, args.stream>>>(z, ldz, d, args.ldd, args.m, columns);
   };
   if (args.activation == LADDER_NONE) launch.template operator()<LADDER_NONE>();
   if (args.activation == LADDER_RELU) launch.template operator()<LADDER_RELU>();
@@ -211,8 +212,8 @@ class FusedProblem : public MatmulProblem<bf16, Out> {
  public:
   FusedProblem(const Shape& shape, Data data, uint64_t seed, const DeviceInfo& device,
                const FusedArgs& sizes)
-      : MatmulProblem<bf16, Out>(shape, data, seed, device, sizes_of_product(sizes), as_product<Out>,
-                                 operand_sets(bytes_of(sizes), device)),
+      : MatmulProblem<bf16, Out>(shape, data, seed, device, sizes_of_product(sizes),
+                                 as_product<Out>, operand_sets(bytes_of(sizes), device)),
         data_(data) {
     const int add = shape.parameters[2];
     const bool bias = add <= 1, c = add == 1 || add == 2;
@@ -262,8 +263,8 @@ class FusedProblem : public MatmulProblem<bf16, Out> {
       }
       return all;
     }
-    const auto sums = std::make_shared<DeviceBuffer>(
-        dense_bytes<Out>(first.m, smallest_ld<Out>(first.n)));
+    const auto sums =
+        std::make_shared<DeviceBuffer>(dense_bytes<Out>(first.m, smallest_ld<Out>(first.n)));
     for (const auto& algorithm : cublas.candidates(library_call_of(sums_of(first, *sums)))) {
       const auto launch = [&cublas, algorithm, sums](const Call& call) {
         const auto& args = static_cast<const FusedArgs&>(call);
@@ -280,8 +281,7 @@ class FusedProblem : public MatmulProblem<bf16, Out> {
  protected:
   Verdict verify_set(size_t set) override {  // sets come in order: at most one reference is added
     const FusedArgs& args = calls_[set];
-    const bool exact =
-        (data_ == Data::ints || data_ == Data::index) && is_exact(args.activation);
+    const bool exact = (data_ == Data::ints || data_ == Data::index) && is_exact(args.activation);
     if (on_machine()) {
       if (host_references_.size() == set) host_references_.push_back(fused_reference_on_host(args));
       return verify_fused(args, host_references_[set], exact);
@@ -447,13 +447,11 @@ const ProblemKind& FusedArgs::kind() {
 }
 
 HostReference fused_reference_on_host(const FusedArgs& args) {
-  return with_fused_type(args.type_d,
-                         [&]<class Out>() { return reference_on_host<Out>(args); });
+  return with_fused_type(args.type_d, [&]<class Out>() { return reference_on_host<Out>(args); });
 }
 
 Reference fused_reference_on_gpu(const FusedArgs& args) {
-  return with_fused_type(args.type_d,
-                         [&]<class Out>() { return reference_on_gpu<Out>(args, 0); });
+  return with_fused_type(args.type_d, [&]<class Out>() { return reference_on_gpu<Out>(args, 0); });
 }
 
 Verdict verify_fused(const FusedArgs& args, const HostReference& reference, bool exact) {
@@ -463,9 +461,8 @@ Verdict verify_fused(const FusedArgs& args, const HostReference& reference, bool
 }
 
 Verdict verify_fused(const FusedArgs& args, const Reference& reference, bool exact) {
-  return with_fused_type(args.type_d, [&]<class Out>() {
-    return verify_gpu(result_of<Out>(args), reference, exact);
-  });
+  return with_fused_type(
+      args.type_d, [&]<class Out>() { return verify_gpu(result_of<Out>(args), reference, exact); });
 }
 
 }  // namespace ladder

@@ -74,22 +74,25 @@ template <class... F, class Make>
 std::vector<Variant> fused_kernels(const Make& make) {
   static std::list<std::string> names;  // which variants point to
   std::vector<Variant> all;
-  const auto add = [&]<int ACTIVATION, class Functor, class Out>() {
-    const std::vector<Variant> rows =
-        variant_of_each<std::size(tile::FUSED_CONFIGURATIONS)>([&](auto row) {
-          names.push_back(ACTIVATION_NAMES[ACTIVATION] +
-                          std::string(sizeof(Out) == 4 ? "_fp32_" : "_") +
-                          tile::FUSED_CONFIGURATIONS[row].name);
-          Variant variant = make(FusedRow<Functor, Out, row>(), names.back().c_str());
-          variant.configuration = true;
-          variant.takes = takes_fused<ACTIVATION, Out>;
-          return variant;
-        });
-    all.insert(all.end(), rows.begin(), rows.end());
+  const auto add = [&]<int ACTIVATION, class Functor, class Out, int ROW>() {
+    constexpr tile::GemmConfig C = tile::FUSED_CONFIGURATIONS[ROW];
+    if constexpr (tile::has_fused_kernel(C, Functor::INPUTS, sizeof(Out))) {
+      names.push_back(ACTIVATION_NAMES[ACTIVATION] +
+                      std::string(sizeof(Out) == 4 ? "_fp32_" : "_") + C.name);
+      Variant variant = make(FusedRow<Functor, Out, ROW>(), names.back().c_str());
+      variant.configuration = true;
+      variant.takes = takes_fused<ACTIVATION, Out>;
+      all.push_back(variant);
+    }
   };
+  const auto add_rows = [&]<int ACTIVATION, class Functor, class Out, int... ROW>(
+                            std::integer_sequence<int, ROW...>) {
+    (add.template operator()<ACTIVATION, Functor, Out, ROW>(), ...);
+  };
+  using Rows = std::make_integer_sequence<int, std::size(tile::FUSED_CONFIGURATIONS)>;
   [&]<int... I>(std::integer_sequence<int, I...>) {
-    (add.template operator()<I, F, bf16>(), ...);
-    (add.template operator()<I, F, float>(), ...);
+    (add_rows.template operator()<I, F, bf16>(Rows()), ...);
+    (add_rows.template operator()<I, F, float>(Rows()), ...);
   }(std::make_integer_sequence<int, sizeof...(F)>{});
   return all;
 }
@@ -98,12 +101,12 @@ std::vector<Variant> fused_kernels(const Make& make) {
 template <const std::vector<Variant>& (*KERNELS)()>
 std::vector<Variant> with_chooser() {
   std::vector<Variant> all = KERNELS();
-  all.insert(all.begin(),
-             chooser_among("auto", "chosen by the cost model", KERNELS(),
-                           +[](const FusedArgs& g) -> const Variant& {
-                             return *least_predicted(KERNELS(), g);
-                           })
-                 .as_result());
+  all.insert(all.begin(), chooser_among(
+                              "auto", "chosen by the cost model", KERNELS(),
+                              +[](const FusedArgs& g) -> const Variant& {
+                                return *least_predicted(KERNELS(), g);
+                              })
+                              .as_result());
   return all;
 }
 

@@ -19,8 +19,8 @@ std::string fused_violations(const GridRules& rules, const FusedArgs& args) {
   const int activation =
       wrong.choice("activation", args.activation, {0, 1, 2, 3, 4, 5},
                    "0 (none), 1 (relu), 2 (gelu), 3 (gelu_tanh), 4 (silu) or 5 (swiglu)");
-  const int bits = bits_of_type(wrong.choice("type_d", args.type_d, {LADDER_BF16, LADDER_FP32},
-                                             "0 (bf16) or 5 (fp32)"));
+  const int bits = bits_of_type(
+      wrong.choice("type_d", args.type_d, {LADDER_BF16, LADDER_FP32}, "0 (bf16) or 5 (fp32)"));
   const bool gated = activation == LADDER_SWIGLU;
   int m = wrong.size("m", args.m), n = wrong.size("n", args.n);
   const int k = wrong.size("k", args.k);

@@ -60,8 +60,7 @@ LADDER_HOST_DEVICE inline Bounded finished(const FusedArgs& args, const FusedSum
   const Bounded f = activated(args.activation, argument(args, of, unit, rounded));
   if (!args.gated()) return f;
   const Bounded u = argument(args, up, unit, rounded);
-  return {f.value * u.value,
-          fabs(u.value) * f.error + fabs(f.value) * u.error + f.error * u.error};
+  return {f.value * u.value, fabs(u.value) * f.error + fabs(f.value) * u.error + f.error * u.error};
 }
 
 // Column of A·B^T that the gate of column `col` of D is; its up is 8 further.

@@ -21,11 +21,10 @@ int Rules::choice(const char* name, int value, const std::vector<int>& values,
 
 int Rules::size(const char* name, int value) {
   if (value < 0) {
-    add(format("%s is %d: a size must not be negative; the nearest that works is 0.", name,
-               value));
+    add(format("%s is %d: a size must not be negative; the nearest that works is 0.", name, value));
   } else if (value > MAX_DIM) {
-    add(format("%s is %d: a size must be at most 2^30; the nearest that works is %d.", name,
-               value, MAX_DIM));
+    add(format("%s is %d: a size must be at most 2^30; the nearest that works is %d.", name, value,
+               MAX_DIM));
   }
   return std::clamp(value, 0, MAX_DIM);
 }
@@ -42,8 +41,8 @@ void Rules::limit(const GridRules& rules, int max_ctas) {
 }
 
 Operand Rules::matrix(const char* name, const char* ld_name, const char* rows_name,
-               const char* cols_name, const void* data, long long ld, int element_bits, int* rows,
-               int cols) {
+                      const char* cols_name, const void* data, long long ld, int element_bits,
+                      int* rows, int cols) {
   Operand operand =
       memory(name, format("the %s x %s elements of the matrix", rows_name, cols_name), data);
   const long long multiple = 128 / element_bits;
@@ -59,10 +58,10 @@ Operand Rules::matrix(const char* name, const char* ld_name, const char* rows_na
     add(format("%s is %lld: it must be at most %lld elements; the nearest that works is %lld.",
                ld_name, ld, most, nearest));
   } else if (ld % multiple != 0) {
-    add(format(
-        "%s is %lld: it must be a multiple of %lld elements; the nearest larger that works "
-        "is %lld.",
-        ld_name, ld, multiple, nearest));
+    add(
+        format("%s is %lld: it must be a multiple of %lld elements; the nearest larger that works "
+               "is %lld.",
+               ld_name, ld, multiple, nearest));
   }
   const long long most_elements = MAX_MATRIX_BYTES * 8 / element_bits;
   const long long most_rows = (most_elements - cols) / nearest + 1;

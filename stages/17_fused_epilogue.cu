@@ -77,7 +77,9 @@ struct alignas(1024) Smem {
   tile::SmemTile<bf16, T::BM, T::BK> a[T::DEPTH];
   tile::SmemTile<bf16, T::BN, T::BK> b[T::DEPTH];
   tile::SmemTile<typename T::Out, T::WM, T::BOX> d[T::CONSUMERS][T::BUFFERS][T::BOXES];  // and C
-  alignas(128) typename T::Out bias[T::CONSUMERS][T::BUFFERS][T::BIAS];
+  struct alignas(128) Bias {
+    typename T::Out of[T::BIAS];
+  } bias[T::CONSUMERS][T::BUFFERS];
   uint64_t full[T::DEPTH];                    // the producer's arrival, and TX_BYTES
   uint64_t empty[T::DEPTH];                   // one arrival a consumer warp
   uint64_t staged[T::CONSUMERS][T::BUFFERS];  // boxes are written: one arrival a warp
@@ -111,7 +113,7 @@ template <class T>
 __device__ void offer(Smem<T>& smem, const Parts<T>& part, int slot, const Epilogue& epilogue,
                       const CUtensorMap* map_c, const CUtensorMap* map_bias) {
   auto& boxes = smem.d[part.consumer][slot];
-  auto& bias = smem.bias[part.consumer][slot];
+  auto& bias = smem.bias[part.consumer][slot].of;
   uint64_t* ready = &smem.ready[part.consumer][slot];
   const int row = part.row(), col = part.col();
   ptx::mbarrier_arrive_expect_tx(
@@ -230,9 +232,10 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
 #pragma unroll
         for (int j = 0; j < T::BOXES; ++j) {
           const float* sums = &acc[i / T::PARTS][(i % T::PARTS * T::BOXES + j) * T::SUMS];
-          block::finish_box<typename T::F>(sums, smem.d[group][out.slot][j],
-                                           &smem.bias[group][out.slot][j * T::BOX * T::F::INPUTS],
-                                           epilogue.alpha, epilogue.beta, epilogue.c);
+          block::finish_box<typename T::F>(
+              sums, smem.d[group][out.slot][j],
+              &smem.bias[group][out.slot].of[j * T::BOX * T::F::INPUTS], epilogue.alpha,
+              epilogue.beta, epilogue.c);
         }
         ptx::fence_proxy_async_shared_cta();  // TMA will read what stmatrix wrote
         ptx::bar_warp_sync();

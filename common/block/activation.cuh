@@ -35,14 +35,15 @@ struct Relu {
 
 // x / (1 + 2^-w(x)) for a w that is odd and grows with x, w_of(|x|) being given. Of e = 2^-w(|x|), at
 // most 1, it is max(x, 0) - |x| e / (1 + e): for a negative x nothing is left that could cancel. Four
-// numbers from 1 to 2 have a product that cannot overflow, so that one rcp is enough for them all.
+// numbers from 1 to 2 have a product that cannot overflow, so that one rcp is enough for them all;
+// min() keeps a NaN from the other three.
 template <class WOf>
 __device__ void times_sigmoid(float (&y)[4], const float (&x)[4], const WOf& w_of) {
   float e[4], d[4];
 #pragma unroll
   for (int j = 0; j < 4; ++j) {
     e[j] = ptx::ex2_approx_ftz_f32(-w_of(fabsf(x[j])));
-    d[j] = 1 + e[j];
+    d[j] = 1 + fminf(e[j], 1);
   }
   const float d01 = d[0] * d[1], d23 = d[2] * d[3], all = ptx::rcp_approx_ftz_f32(d01 * d23);
   const float of01 = all * d23, of23 = all * d01;  // 1 / d01 and 1 / d23

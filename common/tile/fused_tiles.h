@@ -39,9 +39,9 @@ struct FusedParts {
   constexpr int of_block() const { return bytes * columns() > 2 * config.bn ? 2 : 1; }
   constexpr int all() const { return config.blocks * of_block(); }
   constexpr int part_columns() const { return columns() / of_block(); }
-  // A part of D, its share of the bias, and two barriers.
   constexpr int part_bytes() const { return 64 * part_columns() * bytes; }
-  constexpr int bias_bytes() const { return part_columns() * inputs * bytes; }
+  // Its share of the bias, which begins where TMA can write.
+  constexpr int bias_bytes() const { return (part_columns() * inputs * bytes + 127) / 128 * 128; }
 
   // Slots of the ring that fit beside so many parts of each consumer.
   constexpr int ring_slots(int buffers) const {

@@ -2,8 +2,8 @@
 // in place and not, on the PTX machine and on a GPU as rungs_test.cpp.
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "common/host/error.h"
@@ -159,9 +159,9 @@ TEST_CASE("epilogues: a NaN stays one, and activations of large sums are theirs 
       if (words == 1) bias[i] = static_cast<uint16_t>(bits >> 16);
       if (words == 2) std::memcpy(&bias[2 * i], &bits, 4);
     }
-    ladder::check_cuda(cudaMemcpy(problem.bias.data(), bias.data(), bias.size() * 2,
-                                  cudaMemcpyHostToDevice),
-                       "uploading the bias");
+    ladder::check_cuda(
+        cudaMemcpy(problem.bias.data(), bias.data(), bias.size() * 2, cudaMemcpyHostToDevice),
+        "uploading the bias");
     problem.refill();
     ladder_test::run_watched(fused_rungs().front()->result(), problem.args);
     const std::vector<ladder::bf16> d = problem.d.download();

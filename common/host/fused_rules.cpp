@@ -41,10 +41,10 @@ std::string fused_violations(const GridRules& rules, const FusedArgs& args) {
   std::vector<Operand> read;
   if (k > 0) {
     read.push_back(wrong.matrix("a", "lda", "m", "k", args.a, args.lda, 16, &m, k));
-    read.push_back(wrong.matrix("b", "ldb", "n", "k", args.b, args.ldb, 16, &n, k));
+    read.push_back(
+        wrong.matrix("b", "ldb", "n", "k", args.b, args.ldb, 16, &n, k, gated ? TURNS : 1));
   }
-  // A matrix of fewer rows of B is one of fewer columns here.
-  if (gated) n = n / TURNS * TURNS;
+  if (n == 0) return wrong.text();
   const bool reads_c = args.reads_c() && !gated;
   Operand c{};
   if (reads_c) c = wrong.matrix("c", "ldc", "m", "n", args.c, args.ldc, bits, &m, n);

@@ -42,7 +42,7 @@ void Rules::limit(const GridRules& rules, int max_ctas) {
 
 Operand Rules::matrix(const char* name, const char* ld_name, const char* rows_name,
                       const char* cols_name, const void* data, long long ld, int element_bits,
-                      int* rows, int cols) {
+                      int* rows, int cols, int rows_multiple) {
   Operand operand =
       memory(name, format("the %s x %s elements of the matrix", rows_name, cols_name), data);
   const long long multiple = 128 / element_bits;
@@ -64,7 +64,8 @@ Operand Rules::matrix(const char* name, const char* ld_name, const char* rows_na
                ld_name, ld, multiple, nearest));
   }
   const long long most_elements = MAX_MATRIX_BYTES * 8 / element_bits;
-  const long long most_rows = (most_elements - cols) / nearest + 1;
+  const long long most_rows =
+      ((most_elements - cols) / nearest + 1) / rows_multiple * rows_multiple;
   if (*rows > most_rows) {
     add(
         format("%s is %d: with %s = %lld, %s would span more than 2^40 bytes; the nearest that "

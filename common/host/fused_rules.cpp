@@ -56,8 +56,8 @@ std::string fused_violations(const GridRules& rules, const FusedArgs& args) {
   const Operand d = wrong.matrix("d", "ldd", "m", gated ? "n/2" : "n", args.d, args.ldd, bits, &m,
                                  gated ? n / 2 : n);
   const bool in_place = reads_c && args.c == args.d && args.ldc == args.ldd;
-  if (reads_c && !in_place) read.push_back(c);
-  wrong.apart(d, read);
+  if (!in_place) read.push_back(c);
+  wrong.apart(d, read, c);
   return wrong.text();
 }
 

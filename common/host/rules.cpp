@@ -91,13 +91,16 @@ Operand Rules::memory(const char* name, const std::string& what, const void* dat
   return operand;
 }
 
-void Rules::apart(Operand out, const std::vector<Operand>& others) {
+void Rules::apart(Operand out, const std::vector<Operand>& others, const Operand& itself) {
   const auto hit = [&](const Operand& other) { return out.overlaps(other); };
-  auto found = std::find_if(others.begin(), others.end(), hit);
-  if (found == others.end()) return;
-  const Operand first = *found;
+  const auto first_hit = std::find_if(others.begin(), others.end(), hit);
+  if (first_hit == others.end()) return;
+  const Operand first = *first_hit;
   const Operand given = out;
-  for (; found != others.end(); found = std::find_if(others.begin(), others.end(), hit)) {
+  std::vector<Operand> all = others;
+  all.push_back(itself);  // which it no longer is once it has moved
+  const auto in_the_way = [&] { return std::find_if(all.cbegin(), all.cend(), hit); };
+  for (auto found = in_the_way(); found != all.cend(); found = in_the_way()) {
     out.begin = (found->end() + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
   }
   add(format(

@@ -166,15 +166,17 @@ TEST_CASE("fused: a gate takes turns of 8 and no C, and gives half the columns")
   refused(args, {"beta is 2: swiglu adds no C; the nearest that works is 0."});
   args = good_gate();
   args.ldd = 96;
-  refused(args,
-          {"ldd is 96: it must be at least n/2 = 104 and a multiple of 8 elements; the nearest that "
-           "works is 104."});
+  refused(
+      args,
+      {"ldd is 96: it must be at least n/2 = 104 and a multiple of 8 elements; the nearest that "
+       "works is 104."});
 }
 
 TEST_CASE("fused: C and bias where they are read") {
   FusedArgs args = good_call();
   args.c = nullptr;
-  refused(args, {"c is null: it must point to device memory for the m x n elements of the matrix."});
+  refused(args,
+          {"c is null: it must point to device memory for the m x n elements of the matrix."});
   args = good_call();
   args.ldc = 200;
   refused(args,
@@ -182,16 +184,16 @@ TEST_CASE("fused: C and bias where they are read") {
            "works is 208."});
   args = good_call();
   args.bias = at(0x40000008);
-  refused(args,
-          {"bias is 0x40000008: it must be a multiple of 16 bytes; the nearest below is "
-           "0x40000000."});
+  refused(args, {"bias is 0x40000008: it must be a multiple of 16 bytes; the nearest below is "
+                 "0x40000000."});
   args = good_call();
   args.type_d = LADDER_FP32;
   args.ldc = 212;
   CHECK(check(args) == "");
   args.ldc = 210;
-  refused(args,
-          {"ldc is 210: it must be a multiple of 4 elements; the nearest larger that works is 212."});
+  refused(
+      args,
+      {"ldc is 210: it must be a multiple of 4 elements; the nearest larger that works is 212."});
 }
 
 TEST_CASE("fused: D may be C itself, and shares no byte with anything else") {

@@ -33,29 +33,25 @@ struct Relu {
   }
 };
 
-// x / (1 + 2^-w(x)) for a w that is odd and grows with x, w_of(|x|) being given. Of e = 2^-w(|x|), at
-// most 1, it is max(x, 0) - |x| e / (1 + e): for a negative x nothing is left that could cancel. Four
-// numbers from 1 to 2 have a product that cannot overflow, so that one rcp is enough for them all;
-// min() keeps a NaN from the other three.
+// y = x / (1 + 2^-w(x)). One rcp is enough for four: no factor of what it takes is above 2^31, so that
+// their product is finite. min() sees to that, and keeps a NaN from the other three. It makes y = 2^-31 x
+// where w is below -31, and y is even less: far less than fp32 can tell of a sum that large.
 template <class WOf>
 __device__ void times_sigmoid(float (&y)[4], const float (&x)[4], const WOf& w_of) {
-  float e[4], d[4];
+  float d[4];
 #pragma unroll
-  for (int j = 0; j < 4; ++j) {
-    e[j] = ptx::ex2_approx_ftz_f32(-w_of(fabsf(x[j])));
-    d[j] = 1 + fminf(e[j], 1);
-  }
+  for (int j = 0; j < 4; ++j) d[j] = 1 + ptx::ex2_approx_ftz_f32(fminf(-w_of(x[j]), 31));
   const float d01 = d[0] * d[1], d23 = d[2] * d[3], all = ptx::rcp_approx_ftz_f32(d01 * d23);
   const float of01 = all * d23, of23 = all * d01;  // 1 / d01 and 1 / d23
   const float inverse[4] = {of01 * d[1], of01 * d[0], of23 * d[3], of23 * d[2]};
 #pragma unroll
-  for (int j = 0; j < 4; ++j) y[j] = fmaxf(x[j], 0) - fabsf(x[j]) * e[j] * inverse[j];
+  for (int j = 0; j < 4; ++j) y[j] = x[j] * inverse[j];
 }
 
 struct Silu {
   static constexpr int INPUTS = 1;
   static __device__ void apply(float (&y)[4], const float (&z)[1][4]) {
-    times_sigmoid(y, z[0], [](float t) { return tile::LOG2_E * t; });
+    times_sigmoid(y, z[0], [](float x) { return tile::LOG2_E * x; });
   }
 };
 
@@ -63,7 +59,7 @@ struct GeluTanh {
   static constexpr int INPUTS = 1;
   static __device__ void apply(float (&y)[4], const float (&z)[1][4]) {
     times_sigmoid(y, z[0],
-                  [](float t) { return t * (tile::GELU_LINEAR + tile::GELU_CUBIC * t * t); });
+                  [](float x) { return x * (tile::GELU_LINEAR + tile::GELU_CUBIC * (x * x)); });
   }
 };
 
@@ -81,7 +77,7 @@ struct Gelu {
 struct SwiGlu {
   static constexpr int INPUTS = 2;  // gate and up
   static __device__ void apply(float (&y)[4], const float (&z)[2][4]) {
-    times_sigmoid(y, z[0], [](float t) { return tile::LOG2_E * t; });
+    times_sigmoid(y, z[0], [](float x) { return tile::LOG2_E * x; });
 #pragma unroll
     for (int j = 0; j < 4; ++j) y[j] *= z[1][j];
   }

@@ -36,10 +36,11 @@ LADDER_HOST_DEVICE inline double steepest(int activation) {
   return activation == LADDER_SILU || activation == LADDER_SWIGLU ? 1.1 : 1;
 }
 
-// An activation's own share: 2^-15 of its value, and 2^-37 (docs/17_fused_epilogue.md derives both).
+// An activation's own share: 2^-15 of its value, and 2^-30 of its argument
+// (docs/17_fused_epilogue.md derives both).
 LADDER_HOST_DEVICE inline Bounded activated(int activation, Bounded x) {
   const double value = activated(activation, x.value);
-  const double own = is_exact(activation) ? 0 : fabs(value) / (1 << 15) + 0x1p-37;
+  const double own = is_exact(activation) ? 0 : fabs(value) * 0x1p-15 + fabs(x.value) * 0x1p-30;
   return {value, steepest(activation) * x.error + own};
 }
 

@@ -5,7 +5,7 @@
 
 namespace tile {
 
-// e^-t = 2^(-LOG2_E t).
+// e^-x = 2^(-LOG2_E x).
 constexpr float LOG2_E = 1.44269504f;
 
 // gelu_tanh(x) = x / (1 + e^-w), w = 2 sqrt(2/pi) (x + 0.044715 x^3). In powers of two:

@@ -106,7 +106,8 @@ TRACES = ".traces.json"
 PEAK_FLOP = 4096  # a clock and SM
 PROBLEM = "bf16"  # of the ladder
 # Of rungs that were not measured, by the type of a call; else PROBLEM.
-PROBLEMS = {"TypedArgs": "typed", "BlockScaledArgs": "block_scaled", "MixedArgs": "mixed"}
+PROBLEMS = {"TypedArgs": "typed", "BlockScaledArgs": "block_scaled", "MixedArgs": "mixed",
+            "FusedArgs": "fused"}  # fmt: skip
 COUNTER_HEAD_KEYS = ("gpu", "driver", "toolkit", "revision", "date", "seed", "rows")
 COUNTER_KEYS = (
     "cycles", "l2_read_bytes", "l2_to_sm_bytes", "l2_write_bytes", "dram_read_bytes",

@@ -2,8 +2,6 @@
 // Introduced by stages/17_fused_epilogue.cu
 #pragma once
 
-#include <concepts>
-
 #include "common/ptx/special.cuh"
 #include "common/tile/activation.h"
 
@@ -12,10 +10,10 @@ namespace block {
 // Four results of a thread, neighbours in its fragment: y[j] of z[0][j], and of z[1][j] if a result has
 // two INPUTS, as that of a gate has.
 template <class F>
-concept Activation =
-    (F::INPUTS == 1 || F::INPUTS == 2) && requires(float (&y)[4], const float (&z)[F::INPUTS][4]) {
-      { F::apply(y, z) } -> std::same_as<void>;
-    };
+concept Activation = requires(float (&y)[4], const float (&z)[F::INPUTS][4]) {
+  requires F::INPUTS == 1 || F::INPUTS == 2;
+  F::apply(y, z);
+};
 
 struct Identity {
   static constexpr int INPUTS = 1;

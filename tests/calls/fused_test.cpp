@@ -83,8 +83,8 @@ TEST_CASE("fused C API: wrong arguments are refused, all of them in one message"
     CHECK(ladder_gemm_fused(number, LADDER_NONE, LADDER_BF16, 8, 8, 8, 1, nullptr, 8, nullptr, 7, 1,
                             nullptr, 4, reinterpret_cast<const void*>(4), nullptr, 8,
                             nullptr) == LADDER_REFUSED);
-    for (const char* part :
-         {"a is null", "b is null", "ldb is 7", "c is null", "ldc is 4", "bias is 0x4", "d is null"}) {
+    for (const char* part : {"a is null", "b is null", "ldb is 7", "c is null", "ldc is 4",
+                             "bias is 0x4", "d is null"}) {
       CAPTURE(part);
       CHECK(error_has(part));
     }

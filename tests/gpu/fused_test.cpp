@@ -77,8 +77,8 @@ TEST_CASE("epilogues: cuBLASLt, or it and a kernel for the activation, is right 
   for (const ActivationAndType& each : activations_and_types()) {
     CAPTURE(each.activation);
     CAPTURE(each.type);
-    const auto problem = FusedArgs::kind().problem(shape_of(1000, 3008, 1496, each), Data::normal, 1,
-                                                   ladder::query_device());
+    const auto problem = FusedArgs::kind().problem(shape_of(1000, 3008, 1496, each), Data::normal,
+                                                   1, ladder::query_device());
     const auto candidates = problem->candidates(cublas);
     if (candidates.empty()) continue;
     ++compared;

@@ -2,6 +2,7 @@
 // Introduced by stages/17_fused_epilogue.cu
 #pragma once
 
+#include "common/ptx/fma.cuh"
 #include "common/ptx/special.cuh"
 #include "common/tile/activation.h"
 
@@ -56,10 +57,21 @@ struct Silu {
 struct GeluTanh {
   static constexpr int INPUTS = 1;
   static __device__ void apply(float (&y)[4], const float (&z)[1][4]) {
-    times_sigmoid(y, z[0],
-                  [](float x) { return x * (tile::GELU_LINEAR + tile::GELU_CUBIC * (x * x)); });
+    times_sigmoid(y, z[0], [](float x) {
+      return x * ptx::fma_rn_f32(tile::GELU_CUBIC, x * x, tile::GELU_LINEAR);
+    });
   }
 };
+
+// The polynomial from the power POWER on, divided by t^POWER.
+template <int POWER = 0>
+__device__ float log2_phi(float t) {
+  constexpr float FACTOR = tile::LOG2_PHI[POWER];
+  if constexpr (POWER == tile::LOG2_PHI_DEGREE) return FACTOR;
+  if constexpr (POWER < tile::LOG2_PHI_DEGREE) {
+    return ptx::fma_rn_f32(log2_phi<POWER + 1>(t), t, FACTOR);
+  }
+}
 
 struct Gelu {
   static constexpr int INPUTS = 1;
@@ -67,7 +79,7 @@ struct Gelu {
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const float t = fabsf(z[0][j]);
-      y[j] = fmaxf(z[0][j], 0) - t * ptx::ex2_approx_ftz_f32(tile::log2_phi(t));
+      y[j] = ptx::fma_rn_f32(-t, ptx::ex2_approx_ftz_f32(log2_phi(t)), fmaxf(z[0][j], 0));
     }
   }
 };

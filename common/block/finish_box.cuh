@@ -6,6 +6,7 @@
 
 #include "common/block/activation.cuh"
 #include "common/block/stage_box.cuh"
+#include "common/ptx/fma.cuh"
 #include "common/ptx/memory.cuh"
 #include "common/ptx/mma.cuh"
 #include "common/tile/fragment.h"
@@ -28,10 +29,10 @@ __device__ void scale_and_bias(float (&z)[INPUTS][4], const float* acc, const Ou
 #pragma unroll
   for (int i = 0; i < INPUTS; ++i) {
     const float2 b = load_pair<Out>(bias + i * 8 + tile::acc_col(threadIdx.x % 32));
-    z[i][0] = alpha * acc[i * 4] + b.x;
-    z[i][1] = alpha * acc[i * 4 + 1] + b.y;
-    z[i][2] = alpha * acc[i * 4 + 2] + b.x;
-    z[i][3] = alpha * acc[i * 4 + 3] + b.y;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      z[i][j] = ptx::fma_rn_f32(alpha, acc[i * 4 + j], j % 2 == 0 ? b.x : b.y);
+    }
   }
 }
 
@@ -60,8 +61,9 @@ __device__ void finish_box(const float* acc, tile::SmemTile<Out, 64, BOX>& box, 
 #pragma unroll
         for (int j = 0; j < 8; ++j) {
           const uint32_t both = c[j / 2];
-          z[i + j / 4][0][j % 4] +=
-              beta * __uint_as_float(j % 2 == 0 ? both << 16 : both & 0xffff0000);
+          float& sum = z[i + j / 4][0][j % 4];
+          sum = ptx::fma_rn_f32(beta, __uint_as_float(j % 2 == 0 ? both << 16 : both & 0xffff0000),
+                                sum);
         }
       }
     }
@@ -91,8 +93,9 @@ __device__ void finish_box(const float* acc, tile::SmemTile<Out, 64, BOX>& box, 
 #pragma unroll
       for (int i = 0; i < BLOCKS * 2; ++i) {
         const float2 c = load_pair<Out>(at(i / 2, i % 2));
-        z[i / 2][0][i % 2 * 2] += beta * c.x;
-        z[i / 2][0][i % 2 * 2 + 1] += beta * c.y;
+        float* const sums = &z[i / 2][0][i % 2 * 2];
+        sums[0] = ptx::fma_rn_f32(beta, c.x, sums[0]);
+        sums[1] = ptx::fma_rn_f32(beta, c.y, sums[1]);
       }
     }
 #pragma unroll

@@ -1,8 +1,6 @@
 // What activations compute with: constants, and a polynomial. Plain arithmetic, no CUDA.
 #pragma once
 
-#include <iterator>
-
 namespace tile {
 
 // e^-x = 2^(-LOG2_E x).
@@ -17,14 +15,9 @@ constexpr float GELU_LINEAR = 2.30220819f, GELU_CUBIC = 0.102943240f;
 // [0, 13.3], where Phi goes from 1/2 down to 2^-130, errors being weighed by 1 / (1 + (t/5)^4): found by
 // Remez' algorithm, then rounded to fp32. Phi comes out right to 2^-15.8 of itself up to t = 5.5, to 2^-11.9
 // up to 13.1 (tests/host/fused_test.cpp). Beyond, the polynomial falls faster still.
-constexpr float LOG2_PHI[] = {-0x1.fffecep-1f, -0x1.26bf42p+0f,  -0x1.d50fc2p-2f, -0x1.be9b7cp-5f,
-                              0x1.2330aap-7f,  -0x1.18386ap-10f, 0x1.78795cp-14f, -0x1.49a4cap-18f,
-                              0x1.4f2226p-23f, -0x1.2a5446p-29f};
-template <int POWER = 0>
-constexpr float log2_phi(float t) {
-  constexpr float FACTOR = LOG2_PHI[POWER];
-  if constexpr (POWER + 1 == std::size(LOG2_PHI)) return FACTOR;
-  if constexpr (POWER + 1 < std::size(LOG2_PHI)) return FACTOR + t * log2_phi<POWER + 1>(t);
-}
+constexpr int LOG2_PHI_DEGREE = 9;
+constexpr float LOG2_PHI[LOG2_PHI_DEGREE + 1] = {
+    -0x1.fffecep-1f,  -0x1.26bf42p+0f, -0x1.d50fc2p-2f,  -0x1.be9b7cp-5f, 0x1.2330aap-7f,
+    -0x1.18386ap-10f, 0x1.78795cp-14f, -0x1.49a4cap-18f, 0x1.4f2226p-23f, -0x1.2a5446p-29f};
 
 }  // namespace tile

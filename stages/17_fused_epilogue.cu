@@ -1,8 +1,8 @@
 // Rung 17: the epilogue is a functor, applied while the tile is in registers.
 //
 // Idea       D = f(alpha * A * B^T + beta * C + bias): what comes after a product is done to its
-//            accumulators, which would otherwise be stored, read and stored again. C arrives by TMA in
-//            the very box that D leaves from, while the products run; so does the bias.
+//            accumulators, which would otherwise be stored, read and stored again. C arrives by TMA
+//            in the very box that D leaves from, while the products run; so does the bias.
 // Limited by a second kernel for everything that a product is not: D through memory twice more.
 // New PTX    ex2.approx, rcp.approx, max.NaN, ldmatrix and ld.shared.v2 of what TMA brought
 // Tile       per shape: the table in common/tile/fused_tiles.h
@@ -108,7 +108,8 @@ struct Parts {
   __device__ int col() const { return tiles.n0() / T::F::INPUTS + i % T::PARTS * T::PART; }
 };
 
-// Hands a part's boxes to its consumer, with C in them and the bias beside them, once they have landed.
+// Hands a part's boxes to its consumer, with C in them and the bias beside them, once they have
+// landed.
 template <class T>
 __device__ void offer(Smem<T>& smem, const Parts<T>& part, int slot, const Epilogue& epilogue,
                       const CUtensorMap* map_c, const CUtensorMap* map_bias) {

@@ -8,8 +8,8 @@
 
 namespace block {
 
-// Four results of a thread, neighbours in its fragment: y[j] of z[0][j], and of z[1][j] if a result has
-// two INPUTS, as that of a gate has.
+// Four results of a thread, neighbours in its fragment: y[j] of z[0][j], and of z[1][j] if a result
+// has two INPUTS, as that of a gate has.
 template <class F>
 concept Activation = requires(float (&y)[4], const float (&z)[F::INPUTS][4]) {
   requires F::INPUTS == 1 || F::INPUTS == 2;
@@ -32,9 +32,10 @@ struct Relu {
   }
 };
 
-// y = x / (1 + 2^-w(x)). One rcp is enough for four: no factor of what it takes is above 2^31, so that
-// their product is finite. min() sees to that, and keeps a NaN from the other three. It makes y = 2^-31 x
-// where w is below -31, and y is even less: far less than fp32 can tell of a sum that large.
+// y = x / (1 + 2^-w(x)). One rcp is enough for four: no factor of what it takes is above 2^31, so
+// that their product is finite. min() sees to that, and keeps a NaN from the other three. It makes
+// y = 2^-31 x where w is below -31, and y is even less: far less than fp32 can tell of a sum that
+// large.
 template <class WOf>
 __device__ void times_sigmoid(float (&y)[4], const float (&x)[4], const WOf& w_of) {
   float d[4];

@@ -1,4 +1,5 @@
-// A warpgroup finishes its sums where they are stored from: in a box, into which TMA may have put C.
+// A warpgroup finishes its sums where they are stored from: in a box, into which TMA may have put
+// C.
 // Introduced by stages/17_fused_epilogue.cu
 #pragma once
 
@@ -36,9 +37,9 @@ __device__ void scale_and_bias(float (&z)[INPUTS][4], const float* acc, const Ou
   }
 }
 
-// Puts the warp's 16 rows of a box of D into shared memory, where C's are if with_c. acc, bias: from
-// its first column on. Nothing is stored before all is loaded, so that the arithmetic of the whole box
-// can hide its own latency.
+// Puts the warp's 16 rows of a box of D into shared memory, where C's are if with_c. acc, bias:
+// from its first column on. Nothing is stored before all is loaded, so that the arithmetic of the
+// whole box can hide its own latency.
 template <class F, class Out, int BOX>
 __device__ void finish_box(const float* acc, tile::SmemTile<Out, 64, BOX>& box, const Out* bias,
                            float alpha, float beta, bool with_c) {

@@ -205,8 +205,8 @@ void launch_activate(const FusedArgs& args, const Out* z, long long ldz) {
 
 // --- the problem ---------------------------------------------------------------------------------
 
-// Sums of A·B^T are scaled by the power of two next to 1 / sqrt(k), so that activations get numbers of
-// about 1, as in a network. Padding is NaN. Of Data::index nothing is scaled or added.
+// Sums of A·B^T are scaled by the power of two next to 1 / sqrt(k), so that activations get numbers
+// of about 1, as in a network. Padding is NaN. Of Data::index nothing is scaled or added.
 template <class Out>
 class FusedProblem : public MatmulProblem<bf16, Out> {
  public:
@@ -250,7 +250,8 @@ class FusedProblem : public MatmulProblem<bf16, Out> {
     update();
   }
 
-  // By its own epilogue where it has one, else by one more kernel, into memory that outlives the problem.
+  // By its own epilogue where it has one, else by one more kernel, into memory that outlives the
+  // problem.
   std::vector<LibraryCandidate> candidates(CublasLt& cublas) const override {
     std::vector<LibraryCandidate> all;
     const FusedArgs& first = calls_[0];

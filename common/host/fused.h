@@ -1,5 +1,5 @@
-// The product of two bf16 matrices, finished while it is in registers: scaled, added to a matrix and a
-// bias, and put through an activation.
+// The product of two bf16 matrices, finished while it is in registers: scaled, added to a matrix
+// and a bias, and put through an activation.
 #pragma once
 
 #include <list>
@@ -112,8 +112,8 @@ std::vector<Variant> with_chooser() {
 
 // --- what is right -------------------------------------------------------------------------------
 
-// A call's reference, from its operands as they lie on the device, and its D against it: as those of
-// verify.h. D may be C: the reference is to come first.
+// A call's reference, from its operands as they lie on the device, and its D against it: as those
+// of verify.h. D may be C: the reference is to come first.
 HostReference fused_reference_on_host(const FusedArgs& args);
 Verdict verify_fused(const FusedArgs& args, const HostReference& reference, bool exact);
 Reference fused_reference_on_gpu(const FusedArgs& args);

@@ -7,8 +7,8 @@
 
 namespace ladder {
 
-// What one element of D is made of: of a row of A by one of B the sum and the sum of magnitudes, and
-// what is added to it, 0 where there is none.
+// What one element of D is made of: of a row of A by one of B the sum and the sum of magnitudes,
+// and what is added to it, 0 where there is none.
 struct FusedSum {
   double sum = 0, magnitude = 0, c = 0, bias = 0;
 };

@@ -103,12 +103,13 @@ int ladder_gemm_mixed(int stage, int bits, int m, int n, int k, const void* a, l
                       const void* packed, const void* scale, long long ld_scale, void* d,
                       long long ldd, void* stream);
 
-// D = f(alpha * A[m,k] · B[n,k]^T + beta * C + bias): A and B bf16, C, bias and D of `type_d`, LADDER_BF16
-// or LADDER_FP32, f by `activation`. C is [m][ldc], ldc >= n; beta 0: C is not read, and may be null. bias
-// is [n], 16-byte aligned, or null: none. D is [m][ldd], and may be C itself, the same pointer and
-// leading dimension; nothing else may overlap it. k = 0 gives f(beta * C + bias). LADDER_SWIGLU takes the
-// rows of B, and of bias, in turns of 8 of the gate, first, and 8 of up; D has n / 2 columns, ldd >= n / 2,
-// n is a multiple of 16 and beta is 0. For the rest as above.
+// D = f(alpha * A[m,k] · B[n,k]^T + beta * C + bias): A and B bf16, C, bias and D of `type_d`,
+// LADDER_BF16 or LADDER_FP32, f by `activation`. C is [m][ldc], ldc >= n; beta 0: C is not read,
+// and may be null. bias is [n], 16-byte aligned, or null: none. D is [m][ldd], and may be C itself,
+// the same pointer and leading dimension; nothing else may overlap it. k = 0 gives f(beta * C +
+// bias). LADDER_SWIGLU takes the rows of B, and of bias, in turns of 8 of the gate, first, and 8 of
+// up; D has n / 2 columns, ldd >= n / 2, n is a multiple of 16 and beta is 0. For the rest as
+// above.
 int ladder_gemm_fused(int stage, int activation, int type_d, int m, int n, int k, float alpha,
                       const void* a, long long lda, const void* b, long long ldb, float beta,
                       const void* c, long long ldc, const void* bias, void* d, long long ldd,

@@ -1,5 +1,5 @@
-// What calls on several pieces of memory are checked by, one sentence for each rule that is broken: for
-// those that are more than D = A · B^T (common/host/validate.h). Needs no GPU.
+// What calls on several pieces of memory are checked by, one sentence for each rule that is broken:
+// for those that are more than D = A · B^T (common/host/validate.h). Needs no GPU.
 #pragma once
 
 #include <cstdint>

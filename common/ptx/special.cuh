@@ -14,7 +14,7 @@ __device__ inline float ex2_approx_ftz_f32(float a) {
 }
 
 // rcp.approx.ftz.f32  d, a;
-//   issued by : any thread; 16 lanes a clock and SM     returns: 1 / a, off by one in its last place
+//   issued by : any thread; 16 lanes a clock and SM     returns: 1 / a, off by one last place
 //   ISA       : #floating-point-instructions-rcp
 __device__ inline float rcp_approx_ftz_f32(float a) {
   float d;

@@ -1,4 +1,5 @@
-// ladder_gemm_fused: every activation and type by the C API, its errors, sizes of zero, graphs, limits.
+// ladder_gemm_fused: every activation and type by the C API, its errors, sizes of zero, graphs,
+// limits.
 #include <doctest/doctest.h>
 
 #include <string>

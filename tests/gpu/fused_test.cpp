@@ -1,5 +1,5 @@
-// Of epilogues what only a GPU can say: that cuBLASLt agrees where it has them, sizes that take the PTX
-// machine hours, and that many runs give the same bits.
+// Of epilogues what only a GPU can say: that cuBLASLt agrees where it has them, sizes that take the
+// PTX machine hours, and that many runs give the same bits.
 #include <doctest/doctest.h>
 
 #include <array>

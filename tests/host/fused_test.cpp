@@ -1,5 +1,5 @@
-// Products with an epilogue: what is refused, in which words, that doing what they say is enough; the
-// polynomial of gelu; how a tile's results are divided into parts.
+// Products with an epilogue: what is refused, in which words, that doing what they say is enough;
+// the polynomial of gelu; how a tile's results are divided into parts.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -69,7 +69,8 @@ std::vector<std::string> lines(const std::string& text) {
   return list;
 }
 
-// Does what every sentence says, as a caller would: sets what its first word names to its last number.
+// Does what every sentence says, as a caller would: sets what its first word names to its last
+// number.
 void follow(const std::string& text, FusedArgs* args) {
   for (const std::string& line : lines(text)) {
     CAPTURE(line);

@@ -1,5 +1,5 @@
-// Products with an epilogue: right at odd shapes and nothing else touched, with and without C and bias,
-// in place and not, on the PTX machine and on a GPU as rungs_test.cpp.
+// Products with an epilogue: right at odd shapes and nothing else touched, with and without C and
+// bias, in place and not, on the PTX machine and on a GPU as rungs_test.cpp.
 #include <doctest/doctest.h>
 
 #include <bit>

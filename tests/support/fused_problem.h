@@ -15,8 +15,8 @@ struct Added {
   bool in_place = false;  // D is C
 };
 
-// A, B, C and bias filled (seeds 1 to 4), D poisoned; `shape` has activation, type and what is added
-// among its parameters. Padding is in words of 16 bits, and even; C's is B's.
+// A, B, C and bias filled (seeds 1 to 4), D poisoned; `shape` has activation, type and what is
+// added among its parameters. Padding is in words of 16 bits, and even; C's is B's.
 class FusedProblem {
  public:
   FusedProblem(const ladder::Shape& shape, ladder::Data data, const Added& added,

@@ -5,8 +5,8 @@
 
 namespace tile {
 
-// Rows x columns of a tile of A·B^T, some of rung 11's: those that the cost model finds within a
-// few percent of all of them from 1024 rows and 4096 of K on (docs/17_fused_epilogue.md).
+// Rows x columns of a tile of A·B^T, some of rung 11's: those that together lose least against all of
+// them, by the cost model, from 1024 rows and 4096 of K on (docs/17_fused_epilogue.md).
 constexpr GemmConfig FUSED_CONFIGURATIONS[] = {
     // clang-format off
     // name     consumers, blocks, bn

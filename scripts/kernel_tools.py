@@ -212,7 +212,8 @@ def chosen(program, options):
 def as_chosen(program, row, options):
     """A chooser's row with the kernel that it would run at the options' shape."""
     sizes = [given(options, f"--{letter}") or DEFAULT_SIZE for letter in "mnk"]
-    args = [o[2:] for o in options if o.startswith(("--type=", "--layout="))]
+    parameters = ("--type=", "--layout=", "--scales=", "--bits=", "--act=", "--add=")
+    args = [o[2:] for o in options if o.startswith(parameters)]
     line = " ".join([str(row["stage"]), row["variant"], *sizes, "burst", ",".join(args)])
     command = [program, "--choices"]
     command += [o for o in options if o.startswith(("--grid=", "--workspace="))]

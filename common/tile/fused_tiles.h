@@ -18,6 +18,7 @@ constexpr GemmConfig FUSED_CONFIGURATIONS[] = {
     {"192x192",      3, 1, 192},
     {"192x176",      3, 1, 176},
     {"192x160",      3, 1, 160},
+    {"256x160",      2, 2, 160},
     // clang-format on
 };
 

@@ -120,7 +120,8 @@ OPTIONS = $(strip $(call option,M,m) $(call option,N,n) $(call option,K,k) \
   $(call option,VARIANT,variant) $(call option,DATA,data) $(call option,SEED,seed) \
   $(call option,GRID,grid) $(call option,WORKSPACE,workspace) $(call option,TYPE,type) \
   $(call option,LAYOUT,layout) $(call option,SCALES,scales) $(call option,BITS,bits) \
-  $(call option,GROUPS,groups) $(call option,ROWS,rows) $(call option,KIND,kind))
+  $(call option,GROUPS,groups) $(call option,ROWS,rows) $(call option,KIND,kind) \
+  $(call option,ACT,act) $(call option,ADD,add))
 
 # Make takes any name; a size in lower case would do nothing.
 $(foreach name,m n k variant data seed grid workspace rows,$(if $(filter command,$(origin \
@@ -147,6 +148,8 @@ make stage-N       the same for rung N, one row a variant, then what to read and
                    [rung 15: BITS=8|4]
                    [rung 16: TYPE=bf16|e4m3 GROUPS=8 ROWS=equal|unequal|sparse|one
                     KIND=contiguous|masked]
+                   [rung 17: ACT=none|relu|gelu|gelu_tanh|silu|swiglu TYPE=bf16|bf16_fp32
+                   ADD=bias|bias_c|c|nothing]
 make stage-0       what is expected to be the fastest for a shape, of all rungs [the same]
 make test          everything that this machine can test [REQUIRE_GPU=1 DOCTEST_DIR=]
                    [SANITIZE=1: host, machine and golden under address and undefined sanitizers]

@@ -1151,6 +1151,43 @@ def rows_of_a_group(code):
     return d
 
 
+# --- rung 17: where C and D meet ------------------------------------------------------------------
+
+
+def barriers_17(code):
+    text = (code.root / "stages/17_fused_epilogue.cu").read_text(encoding="utf-8")
+    counts = re.findall(r"mbarrier_init\(&smem\.(staged|ready)\[[^;]*\], (\d+)\)", text)
+    found = {name: int(count) for name, count in counts}
+    if set(found) != {"staged", "ready"}:
+        raise Problem("rung 17 has no barriers staged and ready, which the figure shows")
+    d = Drawing(WIDTH, 330, "The way of C and D through one box, rung 17")
+    d.box(30, 50, 130, 70, ["C, bias", "global memory"])
+    d.box(300, 50, 150, 70, ["box of 64 rows", "C, then D"])
+    d.box(640, 50, 150, 70, ["consumer i", "sums in registers"])
+    d.box(300, 210, 150, 70, ["storer i", "warp 1 + i"])
+    d.box(30, 210, 130, 70, ["D", "global memory"])
+    d.arrow("blue", [(160, 85), (300, 85)])
+    d.text("1 TMA load", 230, 78, "middle")
+    d.text("while the products run", 230, 100, "middle", "small muted")
+    d.arrow("blue", [(450, 72), (640, 72)])
+    d.text("2 ldmatrix, ld.shared", 545, 66, "middle")
+    d.arrow("blue", [(640, 104), (450, 104)])
+    d.text("3 stmatrix of f(…)", 545, 98, "middle")
+    d.arrow("orange", [(715, 120), (715, 265), (450, 265)])
+    d.text(f"staged: {arrivals(found['staged'])}, of its warps", 580, 258, "middle")
+    d.arrow("green", [(450, 230), (670, 230), (670, 120)])
+    d.text(f"ready: {arrivals(found['ready'])}, and the bytes", 560, 206, "middle")
+    d.text("of C and the bias", 560, 221, "middle")
+    d.arrow("blue", [(330, 120), (330, 165), (95, 165), (95, 210)])
+    d.text("4 TMA store", 215, 159, "middle")
+    d.arrow("gray", [(420, 210), (420, 120)])
+    d.text("5 asks for the next C", 428, 160)
+    d.text("once the store has read the box", 428, 176, kind="small muted")
+    d.text("Blue: data. Green, orange: mbarriers. The box is always of one of the three: TMA that loads,"
+           " the consumer, TMA that stores.", 30, 318, kind="small muted")  # fmt: skip
+    return d
+
+
 # --- timelines -----------------------------------------------------------------------------------
 
 TRACES = Path("docs/results/h200.traces.json")
@@ -1208,6 +1245,7 @@ FIGURES = {
     "scales_14": scales,
     "packed_15": packed,
     "rows_16": rows_of_a_group,
+    "barriers_17": barriers_17,
 }
 
 

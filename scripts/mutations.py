@@ -112,6 +112,11 @@ GROUPED.arguments += ["--groups=3", "--rows=unequal"]
 GROUPED_SCALED = rung("16_grouped", "e4m3_128x128", "e4m3ELi2ELi1ELi128E", (150, 256, 640),
                       grid=2)  # fmt: skip
 GROUPED_SCALED.arguments += ["--groups=3", "--rows=unequal", "--type=e4m3"]
+# Its one CTA has six tiles, so that boxes are used again, for D and then for C, those too that have the end
+# of D's rows, half a chunk.
+FUSED = rung("17_fused_epilogue", "none_128x256", "IdentityE13__nv_bfloat16Li2ELi1ELi256E",
+             (256, 764, 256), grid=1)  # fmt: skip
+FUSED.arguments += ["--add=bias_c"]
 BULK_STORE = Subject(
     "build/tests/kernels/bulk_store", "build/obj/tests/machine/kernels/bulk_store.ptx", "",
     "10store_rowsE", [], "bulk_store")
@@ -1037,6 +1042,63 @@ def turn_not_passed_on(kernel):
 )  # fmt: skip
 def first_turn_missing(kernel):
     kernel.delete(kernel.one("barrier.arrive", at="the first turn"))
+
+
+GROUPS.append("Epilogues")
+
+
+@mutation(
+    "c-read-before-it-landed", FUSED, "the consumers do not wait for C and the bias",
+    "C comes while the products run, which is no reason for it to be there when they end.",
+    {"race": [r"ld\.shared|ldmatrix", r"cp\.async\.bulk\.tensor", "too early|mbarrier"]},
+)  # fmt: skip
+def c_read_before_it_landed(kernel):
+    always_true(kernel, kernel.one("mbarrier.try_wait.*", at="C and the bias have landed"))
+
+
+@mutation(
+    "c-overwrites-d", FUSED, "wait_group.read before C is asked for deleted",
+    "The box that D leaves from is the one that C comes into: TMA may still read the one when it writes "
+    "the other.",
+    {"race": [r"s2g\(&map_d", r"offer\(smem, ahead", r"cp\.async\.bulk\.wait_group\.read"]},
+)  # fmt: skip
+def c_overwrites_d(kernel):
+    kernel.delete(kernel.one("cp.async.bulk.wait_group.read"))
+
+
+@mutation(
+    "c-fence-missing", FUSED, "the storer's fence.proxy.async deleted",
+    "D's last columns, which TMA cannot store, are read by ld.shared, the generic proxy; C overwrites "
+    "them through the async one.",
+    {"race": [r"ld\.shared", r"cp\.async\.bulk\.tensor", "fence.proxy.async", "Rule: proxy-war"]},
+)  # fmt: skip
+def c_fence_missing(kernel):
+    kernel.delete(kernel.one("fence.proxy.async.*", at="TMA will write C where"))
+
+
+@mutation(
+    "c-not-counted", FUSED, "the storer expects the bias' 512 bytes, without C's 32,768",
+    "One barrier tells of the bias and of C: it must count both.",
+    {"race": [r"ldmatrix", r"cp\.async\.bulk\.tensor"],
+     "hang": ["bytes more than expected", "expect_tx asks for fewer bytes"]},
+)  # fmt: skip
+def c_not_counted(kernel):
+    for arrive in kernel.find("mbarrier.arrive.expect_tx.*", at="offer(smem, ahead"):
+        kernel.replace(arrive, operands={2: "512"})
+
+
+@mutation(
+    "bias-of-the-next-tile", FUSED, "the bias is loaded 256 columns further on",
+    "What lies behind the last column arrives as zeros, so that the last tile has no bias, and the others "
+    "another one's: nothing races, and sums are about as large.",
+    {"wrong result": []}, gpu="wrong result",
+)  # fmt: skip
+def bias_of_the_next_tile(kernel):
+    for copy in kernel.find("cp.async.bulk.tensor.2d.shared*", at="map_bias, col"):
+        column = re.fullmatch(r"(\[.*, \{)(%\w+)(, .*\}\])", copy.operands[1])
+        moved = copy.operands[:1] + [column[1] + "next_tile" + column[3]] + copy.operands[2:]
+        kernel.replace_with(copy, f"{{ .reg .b32 next_tile; add.s32 next_tile, {column[2]}, 256;\n"
+                                  f"\t  {copy.text(operands=moved)} }}")  # fmt: skip
 
 
 GROUPS.append("Dependent launches")

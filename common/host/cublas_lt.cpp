@@ -84,7 +84,7 @@ void check_lt(cublasStatus_t status, const char* what) {
 // is A, stored as k x m and not. MN-major operands are stored the other way round.
 struct Plan {
   cublasLtMatmulDesc_t operation = nullptr;
-  cublasLtMatrixLayout_t first = nullptr, second = nullptr, result = nullptr;
+  cublasLtMatrixLayout_t first = nullptr, second = nullptr, added = nullptr, result = nullptr;
 
   explicit Plan(const LibraryCall& call) {
     const bool integers = call.type_in == CUDA_R_8I;
@@ -93,6 +93,7 @@ struct Plan {
                                    integers ? CUDA_R_32I : CUDA_R_32F),
              "cublasLtMatmulDescCreate");
     set_scales(call);
+    set_epilogue(call);
     const cublasOperation_t of_b = call.mn_major_b ? CUBLAS_OP_N : CUBLAS_OP_T;
     const cublasOperation_t of_a = call.mn_major_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     check_lt(
@@ -110,8 +111,12 @@ struct Plan {
              "cublasLtMatrixLayoutCreate A");
     check_lt(lt().MatrixLayoutCreate(&result, call.type_out, n, m, call.ldd),
              "cublasLtMatrixLayoutCreate D");
+    check_lt(lt().MatrixLayoutCreate(&added, call.type_out, n, m,
+                                     call.c == nullptr ? call.ldd : call.ldc),
+             "cublasLtMatrixLayoutCreate C");
   }
   ~Plan() {
+    if (added != nullptr) lt().MatrixLayoutDestroy(added);
     if (result != nullptr) lt().MatrixLayoutDestroy(result);
     if (second != nullptr) lt().MatrixLayoutDestroy(second);
     if (first != nullptr) lt().MatrixLayoutDestroy(first);
@@ -120,8 +125,10 @@ struct Plan {
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
-  // Where the call's scales lie; before each launch, since calls that share a plan differ in that.
-  void set_scale_pointers(const LibraryCall& call) const {
+  // Where the call's scales and bias lie; before each launch, since calls that share a plan differ in
+  // that.
+  void set_pointers(const LibraryCall& call) const {
+    if (call.bias != nullptr) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.bias);
     if (call.scales == LibraryScales::none) return;
     set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, call.scale_b);
     set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, call.scale_a);
@@ -142,7 +149,23 @@ struct Plan {
     }
     // Without it sums would leave the tensor cores' accumulators now and then: this is the ceiling.
     if (call.scales == LibraryScales::tensor) set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1});
-    set_scale_pointers(call);
+    set_pointers(call);
+  }
+
+  // Rows of its D^T, one bias each, are columns of ours.
+  void set_epilogue(const LibraryCall& call) {
+    const bool bias = call.bias != nullptr;
+    cublasLtEpilogue_t epilogue = bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    if (call.activation == LibraryActivation::relu) {
+      epilogue = bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    }
+    if (call.activation == LibraryActivation::gelu) {
+      epilogue = bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    }
+    if (epilogue == CUBLASLT_EPILOGUE_DEFAULT) return;
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+    if (bias) set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<int32_t>(call.type_out));
+    set_pointers(call);
   }
 };
 
@@ -163,7 +186,8 @@ struct Preference {
         uint32_t{CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(call.b));
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(call.a));
-    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(call.d));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+        alignment_of(call.c == nullptr ? call.d : call.c));
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(call.d));
   }
   ~Preference() { lt().MatmulPreferenceDestroy(handle); }
@@ -311,7 +335,7 @@ std::vector<std::shared_ptr<CublasLt::Algorithm>> CublasLt::candidates(const Lib
   std::vector<cublasLtMatmulHeuristicResult_t> answers(static_cast<size_t>(count));
   int found = 0;
   const cublasStatus_t status = lt().MatmulAlgoGetHeuristic(
-      impl_->handle, plan->operation, plan->first, plan->second, plan->result, plan->result,
+      impl_->handle, plan->operation, plan->first, plan->second, plan->added, plan->result,
       preference.handle, count, answers.data(), &found);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
   check_lt(status, "cublasLtMatmulAlgoGetHeuristic");
@@ -343,17 +367,18 @@ std::string CublasLt::describe(const Algorithm& algorithm) {
 }
 
 void CublasLt::run(const Algorithm& algorithm, const LibraryCall& call) {
-  const float one = 1, zero = 0;
+  const float one = call.alpha, other = call.beta;
   const int32_t integer_one = 1, integer_zero = 0;
   const bool integers = call.type_in == CUDA_R_8I;
   const void* const alpha = integers ? static_cast<const void*>(&integer_one) : &one;
-  const void* const beta = integers ? static_cast<const void*>(&integer_zero) : &zero;
+  const void* const beta = integers ? static_cast<const void*>(&integer_zero) : &other;
   const Plan& plan = *algorithm.plan;
-  plan.set_scale_pointers(call);
-  check_lt(lt().Matmul(impl_->handle, plan.operation, alpha, call.b, plan.first, call.a,
-                       plan.second, beta, call.d, plan.result, call.d, plan.result, &algorithm.algo,
-                       impl_->workspace.data(), WORKSPACE_BYTES, call.stream),
-           "cublasLtMatmul");
+  plan.set_pointers(call);
+  check_lt(
+      lt().Matmul(impl_->handle, plan.operation, alpha, call.b, plan.first, call.a, plan.second,
+                  beta, call.c == nullptr ? call.d : call.c, plan.added, call.d, plan.result,
+                  &algorithm.algo, impl_->workspace.data(), WORKSPACE_BYTES, call.stream),
+      "cublasLtMatmul");
 }
 
 }  // namespace ladder

@@ -21,6 +21,9 @@ namespace ladder {
 // a multiple of 4].
 enum class LibraryScales { none, tensor, blocks };
 
+// What it does to the sums, beside adding the bias if there is one. Its gelu is the one with tanh.
+enum class LibraryActivation { none, relu, gelu };
+
 // D[m,n] = A[m,k] · B[n,k]^T in fp32, or s8 in s32, as cuBLASLt is told of it: all three row-major unless
 // said otherwise, in device memory; leading dimensions in elements.
 struct LibraryCall {
@@ -38,6 +41,11 @@ struct LibraryCall {
   LibraryScales scales = LibraryScales::none;
   const float* scale_a = nullptr;
   const float* scale_b = nullptr;
+  float alpha = 1, beta = 0;
+  const void* c = nullptr;  // of D's type; null: beta is 0
+  long long ldc = 0;
+  LibraryActivation activation = LibraryActivation::none;
+  const void* bias = nullptr;  // [n], of D's type
 };
 
 template <class In, class Out>

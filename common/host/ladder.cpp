@@ -7,6 +7,7 @@
 #include "common/host/best.h"
 #include "common/host/block_scaled.h"
 #include "common/host/error.h"
+#include "common/host/fused.h"
 #include "common/host/grouped.h"
 #include "common/host/mixed.h"
 #include "common/host/mixed_rules.h"
@@ -307,6 +308,34 @@ int ladder_gemm_grouped(int stage, int type, int masked, int groups, int m, int 
     args.ldd = ldd;
     args.sizes = offsets_or_rows;
     args.error_flag = error_flag;
+    args.stream = static_cast<cudaStream_t>(stream);
+    run_stage(stage, args);
+  });
+}
+
+int ladder_gemm_fused(int stage, int activation, int type_d, int m, int n, int k, float alpha,
+                      const void* a, long long lda, const void* b, long long ldb, float beta,
+                      const void* c, long long ldc, const void* bias, void* d, long long ldd,
+                      void* stream) {
+  last_kernel.clear();
+  return guarded([&] {
+    ladder::FusedArgs args;
+    args.activation = activation;
+    args.type_d = type_d;
+    args.m = m;
+    args.n = n;
+    args.k = k;
+    args.alpha = alpha;
+    args.a = static_cast<const ladder::bf16*>(a);
+    args.lda = lda;
+    args.b = static_cast<const ladder::bf16*>(b);
+    args.ldb = ldb;
+    args.beta = beta;
+    args.c = c;
+    args.ldc = ldc;
+    args.bias = bias;
+    args.d = d;
+    args.ldd = ldd;
     args.stream = static_cast<cudaStream_t>(stream);
     run_stage(stage, args);
   });

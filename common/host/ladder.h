@@ -2,7 +2,8 @@
 //
 // D[m,n] = A[m,k] · B[n,k]^T, bf16 in, fp32 accumulation, bf16 out, all row-major, with other types
 // and layouts by ladder_gemm_typed(), by weights of 8 or 4 bits by ladder_gemm_mixed(), of groups of
-// rows by ladder_gemm_grouped(). Calls are asynchronous on `stream` (a cudaStream_t) of the current
+// rows by ladder_gemm_grouped(), with an epilogue by ladder_gemm_fused(). Calls are asynchronous on
+// `stream` (a cudaStream_t) of the current
 // device, allocate nothing, may be captured into a CUDA graph, and are safe from several threads on
 // several streams. None needs a workspace, but some shapes have a faster kernel that does: see
 // ladder_set_workspace().
@@ -30,6 +31,16 @@ enum {
   LADDER_E4M3 = 3,
   LADDER_S8 = 4,
   LADDER_FP32 = 5,
+};
+
+// Activations.
+enum {
+  LADDER_NONE = 0,
+  LADDER_RELU = 1,
+  LADDER_GELU = 2,  // x * Phi(x), the normal distribution
+  LADDER_GELU_TANH = 3,
+  LADDER_SILU = 4,
+  LADDER_SWIGLU = 5,  // silu(gate) * up
 };
 
 // Number of rungs.
@@ -114,6 +125,18 @@ int ladder_gemm_grouped(int stage, int type, int masked, int groups, int m, int 
                         const void* b, long long ldb, const float* scale_b, long long ld_scale_b,
                         void* d, long long ldd, const int* offsets_or_rows, int* error_flag,
                         void* stream);
+
+// D = f(alpha * A[m,k] · B[n,k]^T + beta * C + bias): A and B bf16, C, bias and D of `type_d`,
+// LADDER_BF16 or LADDER_FP32, f by `activation`. C is [m][ldc], ldc >= n; beta 0: C is not read,
+// and may be null. bias is [n], 16-byte aligned, or null: none. D is [m][ldd], and may be C itself,
+// the same pointer and leading dimension; nothing else may overlap it. k = 0 gives f(beta * C +
+// bias). LADDER_SWIGLU takes the rows of B, and of bias, in turns of 8 of the gate, first, and 8 of
+// up; D has n / 2 columns, ldd >= n / 2, n is a multiple of 16 and beta is 0. For the rest as
+// above.
+int ladder_gemm_fused(int stage, int activation, int type_d, int m, int n, int k, float alpha,
+                      const void* a, long long lda, const void* b, long long ldb, float beta,
+                      const void* c, long long ldc, const void* bias, void* d, long long ldd,
+                      void* stream);
 
 // From now on kernels of this process occupy at most `sms` SMs and leave the others to other work;
 // 0, as at the start: all. Rungs 1 to 6, which launch a CTA for every tile, cannot be limited and

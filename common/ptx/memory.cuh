@@ -172,6 +172,18 @@ __device__ inline float ld_shared_f32(const float* src) {
   return value;
 }
 
+// ld.shared.v2.f32  {x, y}, [src];
+//   issued by : any thread; src in shared memory, 8-byte aligned
+//   ISA       : #data-movement-and-conversion-instructions-ld
+__device__ inline float2 ld_shared_v2_f32(const void* src) {
+  float2 v;
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
+               : "=f"(v.x), "=f"(v.y)
+               : "r"(cvta_to_shared(src))
+               : "memory");
+  return v;
+}
+
 // st.shared.f32  [dst], value;
 //   issued by : any thread     orders: nothing; bar.sync makes it visible to the CTA
 //   ISA       : #data-movement-and-conversion-instructions-st

@@ -93,7 +93,7 @@ def chosen(program: str, options: list[str]) -> Variant:
 def as_chosen(program: str, row: Variant, options: list[str]) -> Variant:
     """A chooser's row with the kernel that it would run at the options' shape."""
     sizes = [given(options, f"--{letter}") or DEFAULT_SIZE for letter in "mnk"]
-    args = [o[2:] for o in options if o.startswith(("--type=", "--layout="))]
+    args = [o[2:] for o in options if o.startswith(PARAMETERS)]
     m, n, k = map(int, sizes)
     asked = Row(row["stage"], row["variant"], m, n, k, "burst", ",".join(args))
     more = [o for o in options if o.startswith(("--grid=", "--workspace="))]

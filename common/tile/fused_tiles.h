@@ -1,0 +1,57 @@
+// The tiles of rung 17, and what a call takes with each of them.
+#pragma once
+
+#include "common/tile/cost_model.h"
+
+namespace tile {
+
+// Rows x columns of a tile of A·B^T, some of rung 11's: those that together lose least against all of
+// them, by the cost model, from 1024 rows and 4096 of K on (docs/17_fused_epilogue.md).
+constexpr GemmConfig FUSED_CONFIGURATIONS[] = {
+    // clang-format off
+    // name     consumers, blocks, bn
+    {"128x256",      2, 1, 256},
+    {"128x224",      2, 1, 224},
+    {"128x192",      2, 1, 192},
+    {"128x160",      2, 1, 160},
+    {"128x128",      2, 1, 128},
+    {"192x192",      3, 1, 192},
+    {"192x176",      3, 1, 176},
+    {"192x160",      3, 1, 160},
+    {"256x160",      2, 2, 160},
+    // clang-format on
+};
+
+// Whether a tile comes with activations of so many `inputs`, and D of so many `bytes` an element:
+// stmatrix stages 16 columns of D, and fp32 has two tiles only, so that the rung compiles in half a
+// minute.
+constexpr bool has_fused_kernel(const GemmConfig& config, int inputs, int bytes) {
+  return config.bn % (16 * inputs) == 0 && (bytes == 2 || config.bn % 128 == 0);
+}
+
+// How results leave a consumer: in parts of 64 rows, as many at a time as there is memory for.
+// `inputs`: columns of the tile that one of D is made of; `bytes`: of an element of D.
+struct FusedParts {
+  GemmConfig config;
+  int inputs, bytes;
+
+  constexpr int columns() const { return config.bn / inputs; }  // of D
+  // Of a block of 64 rows: one of bf16, two of fp32, unless two columns make one.
+  constexpr int of_block() const { return bytes * columns() > 2 * config.bn ? 2 : 1; }
+  constexpr int all() const { return config.blocks * of_block(); }
+  constexpr int part_columns() const { return columns() / of_block(); }
+  constexpr int part_bytes() const { return 64 * part_columns() * bytes; }
+  // Its share of the bias, which begins where TMA can write.
+  constexpr int bias_bytes() const { return (part_columns() * inputs * bytes + 127) / 128 * 128; }
+
+  // Slots of the ring that fit beside so many parts of each consumer.
+  constexpr int ring_slots(int buffers) const {
+    constexpr int BARRIERS_AND_PADDING = 1024;
+    const int staged = config.consumers * buffers * (part_bytes() + bias_bytes());
+    return (MAX_SMEM_BYTES - BARRIERS_AND_PADDING - staged) / ((config.bm() + config.bn) * 128);
+  }
+  // Parts that each consumer stages at a time: all, unless that leaves too few slots.
+  constexpr int buffers() const { return ring_slots(all()) >= 3 ? all() : 1; }
+};
+
+}  // namespace tile

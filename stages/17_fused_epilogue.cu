@@ -1,0 +1,311 @@
+// Rung 17: the epilogue is a functor, applied while the tile is in registers.
+//
+// Idea       D = f(alpha * A * B^T + beta * C + bias): what comes after a product is done to its
+//            accumulators, which would otherwise be stored, read and stored again. C arrives by TMA
+//            in the very box that D leaves from, while the products run; so does the bias.
+// Limited by a second kernel for everything that a product is not: D through memory twice more.
+// New PTX    ex2.approx, rcp.approx, max.NaN, ldmatrix and ld.shared.v2 of what TMA brought
+// Tile       per shape: the table in common/tile/fused_tiles.h
+// Grown from stages/11_autotuned.cu
+// Read       docs/17_fused_epilogue.md
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "common/block/activation.cuh"
+#include "common/block/finish_box.cuh"
+#include "common/block/multiply_tile.cuh"
+#include "common/block/store_last_elements.cuh"
+#include "common/host/configurations.h"
+#include "common/host/error.h"
+#include "common/host/fused.h"
+#include "common/host/launch.h"
+#include "common/host/registry.h"
+#include "common/host/tensor_map.h"
+#include "common/ptx/barrier.cuh"
+#include "common/ptx/fence.cuh"
+#include "common/ptx/griddepcontrol.cuh"
+#include "common/ptx/mbarrier.cuh"
+#include "common/ptx/tma.cuh"
+#include "common/ptx/tma_store.cuh"
+#include "common/ptx/warp.cuh"
+#include "common/ptx/wgmma.cuh"
+#include "common/tile/cost_model.h"
+#include "common/tile/fused_tiles.h"
+#include "common/tile/math.h"
+#include "common/tile/ring.h"
+#include "common/tile/schedule.h"
+#include "common/tile/smem_tile.h"
+
+namespace fused_epilogue {
+
+using ladder::bf16;
+using ladder::FusedArgs;
+
+// The numbers of a configuration, so that a kernel is named by what it computes: F of sums, C, bias
+// and D of Out.
+template <block::Activation F_, class Out_, int CONSUMERS_, int BLOCKS_, int BN_>
+struct Tile {
+  using F = F_;
+  using Out = Out_;
+  static constexpr tile::GemmConfig C = {"", CONSUMERS_, BLOCKS_, BN_};
+  static constexpr tile::FusedParts P = {C, F::INPUTS, sizeof(Out)};
+  static constexpr int CONSUMERS = CONSUMERS_, BLOCKS = BLOCKS_;  // warpgroups, 64 rows of each
+  static constexpr int WM = 64, BM = C.bm(), BN = BN_, BK = 64;   // WM: rows of a block
+  static constexpr int THREADS = 128 + CONSUMERS * 128;           // warpgroup 0: producer, storers
+  static constexpr int TX_BYTES = (BM + BN) * BK * int{sizeof(bf16)};  // TMA brings one slot
+  static constexpr int CLUSTER_M = 1, CLUSTER_N = 1, CLUSTER = 1;      // a CTA by itself
+  // A block leaves in parts of 64 x PART, which are of 64 x BOX each; its SUMS are a thread's.
+  static constexpr int PARTS = P.of_block(), PART = P.part_columns(), BIAS = PART * F::INPUTS;
+  static constexpr int BOX = std::gcd(PART, 128 / int{sizeof(Out)}), BOXES = PART / BOX;
+  static constexpr int SUMS = BOX * F::INPUTS / 2;     // accumulators of a thread for a box
+  static constexpr int CHUNK = 16 / int{sizeof(Out)};  // elements of D that TMA writes at least
+  static constexpr int BUFFERS = P.buffers();          // parts a consumer stages at a time
+  static constexpr int DEPTH = P.ring_slots(BUFFERS);  // what then fits
+  static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = CONSUMERS == 2 ? 224 : 152;
+  static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
+  static_assert(BOX % 16 == 0, "stmatrix.x4 stages 16 columns");
+  static_assert(sizeof(Out) == 2 || BOX == 32, "finish_box() swaps blocks of rows of 128 bytes");
+  static_assert(BLOCKS * BN / 2 + 32 <= CONSUMER_REGS, "accumulators and 32 registers beside them");
+  static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= 65536,
+                "an SM has 65,536 registers: 128 * 56 + 256 * 224 or 128 * 56 + 384 * 152");
+};
+
+template <class T>
+struct alignas(1024) Smem {
+  tile::SmemTile<bf16, T::BM, T::BK> a[T::DEPTH];
+  tile::SmemTile<bf16, T::BN, T::BK> b[T::DEPTH];
+  tile::SmemTile<typename T::Out, T::WM, T::BOX> d[T::CONSUMERS][T::BUFFERS][T::BOXES];  // and C
+  struct alignas(128) Bias {
+    typename T::Out of[T::BIAS];
+  } bias[T::CONSUMERS][T::BUFFERS];
+  uint64_t full[T::DEPTH];                    // the producer's arrival, and TX_BYTES
+  uint64_t empty[T::DEPTH];                   // one arrival a consumer warp
+  uint64_t staged[T::CONSUMERS][T::BUFFERS];  // boxes are written: one arrival a warp
+  uint64_t ready[T::CONSUMERS][T::BUFFERS];   // D is read from them: the storer's arrival; C, bias
+};
+
+// What a call adds to its product.
+struct Epilogue {
+  float alpha, beta;
+  bool c, bias;
+};
+
+// The parts of D that leave a consumer, one after the other.
+template <class T>
+struct Parts {
+  tile::ClusterTiles<T> tiles;
+  int consumer, i = 0;  // part of the tile
+
+  __device__ bool has() const { return tiles.has(); }
+  __device__ void next() {
+    if (++i < T::BLOCKS * T::PARTS) return;
+    i = 0;
+    tiles.next();
+  }
+  __device__ int row() const { return tiles.m0() + (consumer * T::BLOCKS + i / T::PARTS) * T::WM; }
+  __device__ int col() const { return tiles.n0() / T::F::INPUTS + i % T::PARTS * T::PART; }
+};
+
+// Hands a part's boxes to its consumer, with C in them and the bias beside them, once they have
+// landed.
+template <class T>
+__device__ void offer(Smem<T>& smem, const Parts<T>& part, int slot, const Epilogue& epilogue,
+                      const CUtensorMap* map_c, const CUtensorMap* map_bias) {
+  auto& boxes = smem.d[part.consumer][slot];
+  auto& bias = smem.bias[part.consumer][slot].of;
+  uint64_t* ready = &smem.ready[part.consumer][slot];
+  const int row = part.row(), col = part.col();
+  ptx::mbarrier_arrive_expect_tx(
+      ready, (epilogue.c ? sizeof boxes : 0) + (epilogue.bias ? sizeof bias : 0));
+  for (int i = 0; epilogue.c && i < T::BOXES; ++i) {
+    ptx::cp_async_bulk_tensor_2d_g2s(boxes[i].bytes, map_c, col + i * T::BOX, row, ready);
+  }
+  if (epilogue.bias) {
+    ptx::cp_async_bulk_tensor_2d_g2s(bias, map_bias, col * T::F::INPUTS, 0, ready);
+  }
+}
+
+template <class T>
+__global__ __launch_bounds__(T::THREADS, 1) void gemm(
+    const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
+    const __grid_constant__ CUtensorMap map_c, const __grid_constant__ CUtensorMap map_bias,
+    const __grid_constant__ CUtensorMap map_d, typename T::Out* d, long long ldd, int m, int n,
+    int k, Epilogue epilogue, int raster_group) {
+  // --- setup -------------------------------------------------------------------------------------
+  extern __shared__ __align__(1024) unsigned char smem_bytes[];
+  Smem<T>& smem = *reinterpret_cast<Smem<T>*>(smem_bytes);
+  const int k_tiles = tile::ceil_div(k, T::BK);
+  const tile::ClusterTiles<T> tiles(m, n, blockIdx.x, gridDim.x, 0, raster_group);
+  if (threadIdx.x == 0) {
+    ptx::prefetch_tensormap(&map_a);
+    ptx::prefetch_tensormap(&map_b);
+    ptx::prefetch_tensormap(&map_d);
+    for (int slot = 0; slot < T::DEPTH; ++slot) {
+      ptx::mbarrier_init(&smem.full[slot], 1);
+      ptx::mbarrier_init(&smem.empty[slot], T::CONSUMERS * 4);
+    }
+    for (int i = 0; i < T::CONSUMERS * T::BUFFERS; ++i) {
+      ptx::mbarrier_init(&smem.staged[i / T::BUFFERS][i % T::BUFFERS], 4);
+      ptx::mbarrier_init(&smem.ready[i / T::BUFFERS][i % T::BUFFERS], 1);
+    }
+    ptx::fence_mbarrier_init();  // before TMA counts bytes on them
+  }
+  for (int i = threadIdx.x; !epilogue.bias && i < sizeof smem.bias / 4; i += T::THREADS) {
+    ptx::st_shared_f32(reinterpret_cast<float*>(smem.bias) + i, 0);  // no bias: one of zeros
+  }
+  ptx::griddepcontrol_launch_dependents();  // the next kernel may take SMs as they fall free
+  ptx::bar_sync();                          // before any thread uses the barriers
+  ptx::griddepcontrol_wait();  // A, B, C and D may be in use by the kernel before until here
+
+  if (threadIdx.x < 128) {
+    // --- producer: one thread of warp 0 fills the ring -------------------------------------------
+    ptx::setmaxnreg_dec<T::PRODUCER_REGS>();
+    if (threadIdx.x < 32 && ptx::elect_sync()) {
+      tile::RingState<T::DEPTH> ring;
+      for (auto t = tiles; t.has(); t.next()) {
+        const int m0 = t.m0(), n0 = t.n0();
+        for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
+          uint64_t* full = &smem.full[ring.slot];
+          ptx::mbarrier_wait(&smem.empty[ring.slot], ring.parity ^ 1);
+          ptx::mbarrier_arrive_expect_tx(full, T::TX_BYTES);
+          ptx::cp_async_bulk_tensor_2d_g2s(smem.a[ring.slot].bytes, &map_a, k_tile * T::BK, m0,
+                                           full);
+          ptx::cp_async_bulk_tensor_2d_g2s(smem.b[ring.slot].bytes, &map_b, k_tile * T::BK, n0,
+                                           full);
+        }
+      }
+    }
+    // --- storers: warp 1 + i sends what consumer i has staged, and asks for C --------------------
+    const int storer = threadIdx.x / 32 - 1;
+    if (storer >= 0 && storer < T::CONSUMERS) {
+      const bool leader = threadIdx.x % 32 == 0;      // starts the copies and waits for them
+      const int columns = n / T::F::INPUTS;           // of D
+      Parts<T> part = {tiles, storer}, ahead = part;  // ahead: of what is offered next
+      for (int slot = 0; slot < T::BUFFERS && ahead.has(); ++slot, ahead.next()) {
+        if (leader) offer(smem, ahead, slot, epilogue, &map_c, &map_bias);
+      }
+      tile::RingState<T::BUFFERS> out;
+      for (; part.has(); part.next(), ahead.next(), out.advance()) {
+        const int row = part.row(), col0 = part.col();
+        ptx::mbarrier_wait(&smem.staged[storer][out.slot], out.parity);
+#pragma unroll 1
+        for (int i = 0; i < T::BOXES; ++i) {
+          const int col = col0 + i * T::BOX;
+          const auto& box = smem.d[storer][out.slot][i];
+          if (leader && row < m && col < columns / T::CHUNK * T::CHUNK) {
+            ptx::cp_async_bulk_tensor_2d_s2g(&map_d, col, row, box.bytes);
+            ptx::cp_async_bulk_commit_group();
+            ptx::cp_async_bulk_wait_group_read<0>();  // one at a time: loads pass in between
+          }
+          block::store_last_elements(box, d, ldd, row, col, m, columns);
+        }
+        ptx::fence_proxy_async_shared_cta();  // TMA will write C where the last columns were read
+        ptx::bar_warp_sync();                 // the leader speaks for all
+        if (leader && ahead.has()) offer(smem, ahead, out.slot, epilogue, &map_c, &map_bias);
+      }
+    }
+  } else {
+    // --- consumers: each warpgroup multiplies its blocks of 64 rows ------------------------------
+    ptx::setmaxnreg_inc<T::CONSUMER_REGS>();
+    const int group = threadIdx.x / 128 - 1, group_m = group * T::BLOCKS * T::WM;  // its first row
+    const int lane = threadIdx.x % 32;
+    float acc[T::BLOCKS][T::BN / 2];  // A·B^T [BLOCKS][64][BN] of the warpgroup
+    tile::RingState<T::DEPTH> ring;
+    tile::RingState<T::BUFFERS> out;
+    for (auto t = tiles; t.has(); t.next()) {
+      for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
+        ptx::mbarrier_wait(&smem.full[ring.slot], ring.parity);  // the tile has landed
+#pragma unroll
+        for (int i = 0; i < T::BLOCKS; ++i) {
+          block::multiply_tile<T>(acc[i], smem.a[ring.slot].from_row(group_m + i * T::WM),
+                                  smem.b[ring.slot].bytes, k_tile > 0);
+        }
+        ptx::wgmma_wait_group<0>();  // meanwhile the other warpgroups' products run
+        if (lane == 0) ptx::mbarrier_arrive(&smem.empty[ring.slot]);
+      }
+
+      // --- epilogue ------------------------------------------------------------------------------
+#pragma unroll
+      for (int i = 0; i < T::BLOCKS * T::PARTS; ++i, out.advance()) {
+        ptx::mbarrier_wait(&smem.ready[group][out.slot], out.parity);  // C and the bias have landed
+#pragma unroll
+        for (int j = 0; j < T::BOXES; ++j) {
+          const float* sums = &acc[i / T::PARTS][(i % T::PARTS * T::BOXES + j) * T::SUMS];
+          block::finish_box<typename T::F>(
+              sums, smem.d[group][out.slot][j],
+              &smem.bias[group][out.slot].of[j * T::BOX * T::F::INPUTS], epilogue.alpha,
+              epilogue.beta, epilogue.c);
+        }
+        ptx::fence_proxy_async_shared_cta();  // TMA will read what stmatrix wrote
+        ptx::bar_warp_sync();
+        if (lane == 0) ptx::mbarrier_arrive(&smem.staged[group][out.slot]);
+      }
+    }
+  }
+}
+
+template <class T>
+void launch(const FusedArgs& g) {
+  using Out = typename T::Out;
+  const CUtensorMap map_a = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, T::BM, T::BK);
+  const CUtensorMap map_b = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::BN, T::BK);
+  auto* const d = static_cast<Out*>(g.d);
+  const int whole = std::max(1, g.columns() / T::CHUNK * T::CHUNK);  // TMA writes none beyond
+  const CUtensorMap map_d = ladder::tensor_map_2d(d, g.m, whole, g.ldd, T::WM, T::BOX);
+  const auto* const c = static_cast<const Out*>(g.c);
+  const auto* const bias = static_cast<const Out*>(g.bias);
+  const bool has_bias = bias != nullptr;
+  // A map that is not used is another one.
+  const CUtensorMap map_c =
+      g.reads_c() ? ladder::tensor_map_2d(c, g.m, g.n, g.ldc, T::WM, T::BOX) : map_d;
+  const CUtensorMap map_bias =
+      has_bias ? ladder::tensor_map_2d(bias, 1, g.n, (g.n + 7LL) / 8 * 8, 1, T::BIAS) : map_d;
+  ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
+  const int blocks = tile::ceil_div(g.m, T::BM) * tile::ceil_div(g.n, T::BN);
+  const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
+  const tile::Gpu gpu = ladder::gpu();
+  const double l2_share = tile::l2_share(gpu, T::BM, T::BN, T::BM + T::BN);
+  const double bytes = 2.0 * g.k * (1.0 * g.m + g.n);
+  const bool early = tile::starts_early(gpu, blocks, at_once, 1, l2_share, bytes);
+  const ladder::Launch config(std::min(blocks, at_once), T::THREADS, sizeof(Smem<T>), 1, early,
+                              g.stream);
+  ladder::check_cuda(
+      cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_c, map_bias, map_d, d, g.ldd,
+                         g.m, g.n, g.k, Epilogue{g.alpha, g.beta, g.reads_c(), has_bias},
+                         tile::raster_group(T::BM, T::BN, at_once)),
+      "launch of fused_epilogue::gemm");
+}
+
+// By rung 11's cost model, in microseconds.
+template <class T>
+double predicted_us(const FusedArgs& g) {
+  const tile::Gpu gpu = ladder::gpu();
+  const int ctas = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
+  return tile::predicted_clocks(T::C, g.m, g.n, g.k, ctas, gpu, g.lda, g.ldb) / gpu.mhz;
+}
+
+template <class Row>
+ladder::Variant variant(const char* name) {
+  constexpr tile::GemmConfig C = tile::FUSED_CONFIGURATIONS[Row::ROW];
+  using T = Tile<typename Row::F, typename Row::Out, C.consumers, C.blocks, C.bn>;
+  return {.name = name,
+          .what = "one activation, type and tile",
+          .kernel = ladder::persistent_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>)),
+          .predicted_us = predicted_us<T>};
+}
+
+// The functors stand in the order of their codes in common/host/ladder.h.
+const std::vector<ladder::Variant>& kernels() {
+  using namespace block;
+  static const auto all = ladder::fused_kernels<Identity, Relu, Gelu, GeluTanh, Silu, SwiGlu>(
+      [](auto row, const char* name) { return variant<decltype(row)>(name); });
+  return all;
+}
+
+static const ladder::Registrar registrar(
+    __FILE__, "alpha, beta, C, bias and an activation while the tile is in registers",
+    ladder::with_chooser<kernels>());
+
+}  // namespace fused_epilogue

@@ -5,6 +5,7 @@ What every script needs
     tools        programs of the CUDA toolkit, and the options of a stage program
     markdown     what stands in a page: fences, markers, tables
     svg          drawings
+    figures/     the figures of the pages
 
 What is measured
     registry     what build/ladder says: variants, kernels, choices
@@ -23,5 +24,6 @@ PTX
     stamps       clock stamps and sleeps that are put into a kernel
     stamped      what such stamps say
     timeline     events, and the file that Perfetto reads; timeline_svg draws them
+    mutations/   bugs to put into kernels, by what they are about
     maps         what build/maps says of layouts
 """

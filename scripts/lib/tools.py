@@ -27,6 +27,10 @@ GET = {
 # A small shape, ragged in all three dimensions: a tool makes a kernel slower a hundredfold.
 SMALL = {"--m": "200", "--n": "264", "--k": "136"}
 DEFAULT_SIZE = "8192"  # of the programs, on a GPU
+# Of a rung's problem, beside its sizes.
+PARAMETERS = (
+    "--type=", "--layout=", "--scales=", "--bits=", "--groups=", "--rows=", "--kind=", "--act=", "--add=",
+)  # fmt: skip
 
 
 def pip_folders() -> list[str]:

@@ -1,0 +1,1 @@
+"""The figures of the pages, each a function from what the code says to a Drawing."""

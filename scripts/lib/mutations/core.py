@@ -1,0 +1,118 @@
+"""What a mutation is, edits that many share, and what an H200 did with those that ran on one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lib.cli import Problem
+from lib.mutations.subjects import Subject
+from lib.ptx import Instruction, Kernel, Module
+
+Policy = tuple[str, int]  # of the machine, with a seed
+Caught = dict[str, list[str]]
+Edit = Callable[[Kernel], None]
+RANDOM = [("random", seed) for seed in (1, 2, 3)]
+POLICIES = [("eager", 1), ("lazy", 1)] + RANDOM
+
+MUTATIONS: dict[str, Mutation] = {}
+GROUPS: list[str] = []  # headings; a mutation belongs to the last one before it
+
+
+class Mutation:
+    """name: as in `make failure-NAME`. subject: the kernel. what: the change. lesson: what a reader
+    should take from it. edit(kernel) makes the change. caught: {kind: words}, each kind of report
+    that is right for it, with regular expressions that the report must contain. policies: those
+    that show it, tried in order. gpu: how a run on a GPU must end, if that is certain: "hang",
+    "wrong result" or "fault". group: a heading of docs/failures.md."""
+
+    def __init__(
+        self, name: str, subject: Subject, what: str, lesson: str, caught: Caught,
+        policies: list[Policy], gpu: str | None, edit: Edit,
+    ) -> None:  # fmt: skip
+        self.group = GROUPS[-1]
+        self.name, self.subject, self.what, self.lesson = name, subject, what, lesson
+        self.caught, self.policies, self.gpu, self.edit = caught, policies, gpu, edit
+
+    def on_h200(self) -> str:
+        """What an H200 did with it, as it was recorded."""
+        found = [did for did, names in H200.items() if self.name in names.split()]
+        return found[0] if found else "not run"
+
+    def apply(self, module: Module) -> None:
+        self.edit(self.subject.find_kernel(module))
+
+
+def mutation(
+    name: str, subject: Subject, what: str, lesson: str, caught: Caught,
+    policies: list[Policy] = POLICIES, gpu: str | None = None, edit: Edit | None = None,
+) -> Callable[[Edit], Edit]:  # fmt: skip
+    """With `edit`, the function that makes the change; without, it decorates that."""
+
+    def register(change: Edit) -> Edit:
+        MUTATIONS[name] = Mutation(name, subject, what, lesson, caught, policies, gpu, change)
+        return change
+
+    if edit:
+        register(edit)
+    return register
+
+
+def find_mutation(name: str) -> Mutation:
+    if name not in MUTATIONS:
+        raise Problem(f"no mutation is called {name}; there are\n  " + "\n  ".join(MUTATIONS))
+    return MUTATIONS[name]
+
+
+RACE_WGMMA_TMA = {"race": ["wgmma", "cp.async.bulk.tensor"]}
+READS_TOO_EARLY = {  # in whichever order the two come
+    "race": [r"wgmma\S* reads .*, which (nothing has|cp.async.bulk.tensor\S* has) written|"
+             r"wgmma\S* reads .* before cp.async.bulk.tensor\S* writes it"],
+}  # fmt: skip
+FULL = "smem.full["
+EMPTY = "smem.empty["
+
+
+def always_true(kernel: Kernel, wait: Instruction) -> None:
+    """A wait that returns at once."""
+    address = wait.operands[1].strip("[]")
+    kernel.replace_with(wait, f"setp.eq.u32 {wait.operands[0]}, {address}, {address};")
+
+
+def delete(opcode: str, at: str | None = None) -> Edit:
+    return lambda kernel: kernel.delete(kernel.one(opcode, at))
+
+
+def operands(new: list[str] | dict[int, str], opcode: str, at: str | None = None) -> Edit:
+    """Other operands, all of them or {index: text}."""
+    return lambda kernel: kernel.replace(kernel.one(opcode, at), operands=new)
+
+
+def opcode(new: str, old: str, at: str | None = None) -> Edit:
+    return lambda kernel: kernel.replace(kernel.one(old, at), opcode=new)
+
+
+def at_once(at: str | None = None, opcode: str = "mbarrier.try_wait.*") -> Edit:
+    """A wait that returns at once."""
+    return lambda kernel: always_true(kernel, kernel.one(opcode, at))
+
+
+# --- what an H200 did ----------------------------------------------------------------------------
+
+# One run of each on 2026-11-21, driver 580.159.04, CUDA 13.0.88 (mutations.py --gpu). What passes
+# unseen there, or ends otherwise, may do so differently next time: that is the trouble with races.
+H200 = {
+    "hang": "init-count expect-bytes-more expect-bytes-less parity never-released "
+            "stale-parity-second-tile multicast-mask",
+    "fault": "empty-wait-skipped full-wait-skipped tma-destination-misaligned "
+             "remote-arrive-wrong-rank cluster-empty-count turn-wait-skipped",
+    "wrong result": "init-count-low released-before-wait-group wait-group-too-lax "
+                    "bar-sync-before-reading descriptor-sbo descriptor-swizzle "
+                    "raster-skips-a-tile slot-misaligned",
+    "passes unseen": "init-fence copy-arrives-early elected-arrive-without-syncwarp "
+                     "commit-missing accumulator-in-flight wgmma-fence-missing "
+                     "cp-async-wait-too-lax bar-sync-before-refilling "
+                     "fence-missing-after-ldmatrix cluster-exit-unsynchronised scope-cta "
+                     "relaxed-arrive-without-fence fence-missing-before-tma-store "
+                     "wait-group-read-dropped barrier-after-wait-group-read-dropped "
+                     "bulk-commit-missing tma-store-past-d",
+}  # fmt: skip

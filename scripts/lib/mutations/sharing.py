@@ -1,0 +1,158 @@
+"""Bugs in what CTAs share: clusters, and the sum of a tile over K."""
+
+from __future__ import annotations
+
+from lib.mutations.core import (
+    EMPTY, GROUPS, RACE_WGMMA_TMA, at_once, delete, mutation, opcode, operands,
+)  # fmt: skip
+from lib.mutations.subjects import ADD_UP, CLUSTER, SPLIT_K, STREAM_K
+from lib.ptx import Kernel
+
+GROUPS.append("Clusters")
+
+
+@mutation(
+    "cluster-exit-unsynchronised", CLUSTER, "the last barrier.cluster deleted",
+    "A CTA's shared memory goes when it exits: its peer must not arrive or multicast there later.",
+    {"race": ["exit"], "fault": ["exit"]},
+)  # fmt: skip
+def cluster_exit_unsynchronised(kernel: Kernel) -> None:
+    for half in ("arrive", "wait"):
+        kernel.delete(kernel.one(f"barrier.cluster.{half}.*", at="no CTA exits"))
+
+
+mutation(
+    "remote-arrive-wrong-rank", CLUSTER, "consumer warps arrive twice at CTA 0, never at CTA 1",
+    "mapa decides whose barrier is meant: CTA 1's producer waits for arrivals that CTA 0 got.",
+    {"hang": ["mbarrier.try_wait", "arrival"], "fault": ["more than are expected"],
+     "race": ["wgmma", "cp.async.bulk.tensor"]},
+    edit=operands({2: "0"}, "mapa.*", at=EMPTY),
+)  # fmt: skip
+
+
+@mutation(
+    "multicast-mask", CLUSTER, "each CTA's slice of B goes to CTA 0 only",
+    "The mask says in which CTAs data and bytes arrive: CTA 1 expects bytes that never come.",
+    {"hang": ["mbarrier.try_wait", "bytes"], "fault": ["bytes"],
+     "race": ["wgmma", "cp.async.bulk.tensor"]}, gpu="hang",
+)  # fmt: skip
+def multicast_mask(kernel: Kernel) -> None:
+    copy = kernel.one("cp.async.bulk.tensor.*multicast*")
+    masked = copy.operands[:-1] + ["mask"]
+    kernel.replace_with(copy, f"{{ .reg .b16 mask; mov.u16 mask, 1;\n"
+                              f"\t  {copy.text(operands=masked)} }}")  # fmt: skip
+
+
+@mutation(
+    "scope-cta", CLUSTER, "the remote arrive releases at scope cta in place of cluster",
+    "A release orders for its scope only: another CTA's producer is outside of cta.",
+    {"race": ["wgmma", "cp.async.bulk.tensor", "cluster"]},
+)  # fmt: skip
+def scope_cta(kernel: Kernel) -> None:
+    kernel.delete(kernel.one("fence.release.*"))
+    arrive = kernel.one("mbarrier.arrive.relaxed.cluster.*")
+    kernel.replace(arrive, opcode="mbarrier.arrive.release.cta.shared::cluster.b64")
+
+
+mutation(
+    "relaxed-arrive-without-fence", CLUSTER, "fence.release before the remote arrive deleted",
+    "A relaxed arrive counts, and orders nothing: the fence before it does.",
+    {"race": ["wgmma", "cp.async.bulk.tensor", "release|fence"]},
+    edit=delete("fence.release.*"),
+)  # fmt: skip
+
+
+@mutation(
+    "cluster-empty-count", CLUSTER, "empty mbarriers expect 8 arrivals, not the cluster's 16",
+    "A multicast lands in both CTAs: the consumers of both must have released the slot.",
+    RACE_WGMMA_TMA | {"fault": ["more than are expected"]},
+)  # fmt: skip
+def cluster_empty_count(kernel: Kernel) -> None:
+    for init in kernel.find("mbarrier.init.*", at=EMPTY):
+        kernel.replace(init, operands={1: "8"})
+
+
+GROUPS.append("Shared K")
+
+
+@mutation(
+    "share-overlaps-the-one-before", STREAM_K, "every share but the first begins a K step early",
+    "Nothing hangs and nothing races: only a check of D finds a step of K that two clusters have "
+    "multiplied.",
+    {"wrong result": []}, gpu="wrong result",
+)  # fmt: skip
+def share_overlaps_the_one_before(kernel: Kernel) -> None:
+    begin = kernel.find("mad.lo.s32", at="step_ = schedule.begin(cluster)")[-1]
+    step = begin.operands[0]
+    kernel.insert_after(begin, f"sub.s32 {step}, {step}, 1; max.s32 {step}, {step}, 0;")
+
+
+@mutation(
+    "last-share-lost", STREAM_K, "the last to come looks for one arrival more than there are",
+    "Nobody waits, so nobody hangs: each leaves its part to a cluster that never comes, and the "
+    "tile is not stored.",
+    {"wrong result": []}, gpu="wrong result",
+)  # fmt: skip
+def last_share_lost(kernel: Kernel) -> None:
+    for others in kernel.find("sub.s32", at="others = by.end - by.first - 1"):
+        kernel.insert_after(others, f"add.s32 {others.operands[0]}, {others.operands[0]}, 1;")
+
+
+mutation(
+    "counters-not-reset", STREAM_K, "the last to come leaves the counter as it is",
+    "The product is right this time. The next launch counts on, and nobody is last: whoever counts "
+    "must leave the counters as they were, and whoever tests must look at them.",
+    {"wrong result": ["counters"]}, gpu="wrong result",
+    edit=delete("st.relaxed.gpu.*"),
+)  # fmt: skip
+
+mutation(
+    "barrier-before-arrival-dropped", STREAM_K,
+    "one thread arrives for its warpgroup before the others have left their sums",
+    "A release speaks for what its own thread has seen: the barrier in front of it makes that the "
+    "whole warpgroup's.",
+    {"race": [r"ld\.global", r"st\.global", "order them: fence.acq_rel.gpu"]},
+    edit=delete("barrier.sync", at="before one speaks for all"),
+)  # fmt: skip
+
+mutation(
+    "arrival-relaxed", STREAM_K, "the atom that arrives is relaxed in place of acq_rel",
+    "A relaxed atom counts, and orders nothing: the sums that others left may not be there yet.",
+    {"race": [r"ld\.global", r"st\.global", "order them: fence.acq_rel.gpu .* the writer's"]},
+    edit=opcode("atom.add.relaxed.gpu.global.u32", "atom.add.acq_rel.gpu.*"),
+)  # fmt: skip
+
+mutation(
+    "counter-read-relaxed", STREAM_K, "the load of the counter is relaxed in place of acquire",
+    "Whoever comes last by far reads the count and goes on: without acquire it knows that the sums "
+    "were left, and need not see them.",
+    {"race": [r"ld\.global", r"st\.global", "order them: fence.acq_rel.gpu .* behind the atomic or "
+                                            "load that saw the counter"]},
+    edit=opcode("ld.relaxed.gpu.global.u32", "ld.acquire.gpu.*"),
+)  # fmt: skip
+
+mutation(
+    "sums-read-too-early", ADD_UP, "griddepcontrol.wait of the second kernel deleted",
+    "The second kernel starts while the first still multiplies: the partial sums are there when its "
+    "wait says so.",
+    {"race": ["the grid before may still be running", "order them: griddepcontrol.wait"]},
+    edit=delete("griddepcontrol.wait"),
+)  # fmt: skip
+
+mutation(
+    "partial-sums-unsynchronised", SPLIT_K, "nobody waits for the bytes of the partial sums",
+    "st.async returns long before its bytes are there, wherever they go: only the mbarrier that "
+    "counts them says when a sum may begin.",
+    {"race": [r"ld\.shared", r"st\.async"]},
+    edit=at_once("mbarrier_wait_cluster(summands"),
+)  # fmt: skip
+
+
+@mutation(
+    "barrier-of-two-warpgroups", STREAM_K, "barrier.sync expects 256 threads, and has 128",
+    "A named barrier's count is of threads that come, not of threads that there are.",
+    {"hang": ["128 of 256 threads have arrived, of warps"]}, gpu="hang",
+)  # fmt: skip
+def barrier_of_two_warpgroups(kernel: Kernel) -> None:
+    barrier = kernel.one("barrier.sync", at="before one speaks for all")
+    kernel.replace_with(barrier, f"{barrier.opcode} {barrier.operands[0]}, 256;")

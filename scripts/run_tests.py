@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 import unittest
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 Suite = tuple[str, list[str]]  # name and command
 Ended = tuple[int, str, float]  # exit code, output and seconds
@@ -98,7 +98,7 @@ def verdict(name: str, status: int, output: str, require_gpu: bool) -> tuple[int
     return passed, failed, skipped, why
 
 
-def run_suite(name: str, command: list[str]) -> Ended:
+def run_suite(name: str, command: list[str], logs: str = "") -> Ended:
     """Runs one suite into its log. Returns its exit code, output and seconds."""
     start = time.monotonic()
     try:
@@ -111,7 +111,7 @@ def run_suite(name: str, command: list[str]) -> Ended:
         status, output = 124, (late.stdout or b"").decode(errors="replace")
     except OSError as error:
         status, output = 127, str(error)
-    with open(os.path.join(LOGS, name + ".log"), "w", encoding="utf-8") as file:
+    with open(os.path.join(logs or LOGS, name + ".log"), "w", encoding="utf-8") as file:
         file.write(output)
     return status, output, time.monotonic() - start
 
@@ -132,22 +132,27 @@ def run_all(chosen: list[Suite], workers: int) -> Iterator[tuple[str, Ended]]:
             yield name, run_suite(name, command)
 
 
-def main() -> int:
-    os.makedirs(LOGS, exist_ok=True)
-    require_gpu = os.environ.get("REQUIRE_GPU") == "1"
+def report(results: Iterable[tuple[str, Ended]], logs: str, require_gpu: bool = False) -> int:
+    """Prints a line a suite, all that a failed one said, and the sum; returns the exit code."""
     total = [0, 0, 0]
-    for name, (status, output, seconds) in run_all(suites(), len(os.sched_getaffinity(0))):
+    for name, (status, output, seconds) in results:
         passed, failed, skipped, why = verdict(name, status, output, require_gpu)
         if failed:
             print(output.rstrip())
         note = f"  ({why})" if why else ""
         print(f"  {name:8} {passed:4} passed, {failed:3} failed, {skipped:3} skipped"
-              f"  {seconds:5.1f} s  {LOGS}/{name}.log{note}", flush=True)
+              f"  {seconds:5.1f} s  {logs}/{name}.log{note}", flush=True)  # fmt: skip
         for reason, count in collections.Counter(SKIPPED.findall(output)).items():
             print(f"    {count} skipped: {reason}")
         total = [a + b for a, b in zip(total, (passed, failed, skipped))]
     print(f"{total[0]} passed, {total[1]} failed, {total[2]} skipped")
     return 1 if total[1] else 0
+
+
+def main() -> int:
+    os.makedirs(LOGS, exist_ok=True)
+    require_gpu = os.environ.get("REQUIRE_GPU") == "1"
+    return report(run_all(suites(), len(os.sched_getaffinity(0))), LOGS, require_gpu)
 
 
 if __name__ == "__main__":

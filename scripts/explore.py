@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Annotated as A, Any, get_type_hints
 
 from lib import maps
 from lib.cli import ROOT, Problem, command
@@ -107,7 +107,7 @@ def table(rows: Sequence[Sequence[object]]) -> Iterator[str]:
 # --- swizzle -------------------------------------------------------------------------------------
 
 
-def swizzle(SPAN: int, ROWS: int) -> Iterator[str]:
+def swizzle(SPAN: A[int, One(128, 64, 32, 16)], ROWS: A[int, Number(8, 1, 64)]) -> Iterator[str]:
     offsets = ask_maps("swizzle", span=SPAN, rows=ROWS)["offsets"]
     where = {o: f"{r}.{c}" for r, chunks in enumerate(offsets) for c, o in enumerate(chunks)}
     yield (
@@ -136,20 +136,17 @@ def swizzle(SPAN: int, ROWS: int) -> Iterator[str]:
 
 def decoded(bits: int | str) -> Iterator[str]:
     said = fields(bits)
-    rows: list[list[object]] = [["bits", "field", "value"]]
-    rows.append(
-        ["0-13", "start address / 16", f"{said['start'] // 16:,} = {said['start']:,} bytes"]
-    )
-    rows.append(
-        ["16-29", "leading byte offset / 16", f"{said['lbo'] // 16:,} = {said['lbo']:,} bytes"]
-    )
-    rows.append(
-        ["32-45", "stride byte offset / 16", f"{said['sbo'] // 16:,} = {said['sbo']:,} bytes"]
-    )
-    rows.append(["49-51", "base offset", said["base"]])
-    rows.append(["62-63", "swizzle", f"{said['swizzle']} = {SWIZZLES[said['swizzle']]}"])
-    for row in rows:
-        yield f"{row[0]:6} {row[1]:25} {row[2]}"
+    offsets = ("start", "lbo", "sbo")
+    sixteenths = {key: f"{said[key] // 16:,} = {said[key]:,} bytes" for key in offsets}
+    for bits_of, field, value in (
+        ("bits", "field", "value"),
+        ("0-13", "start address / 16", sixteenths["start"]),
+        ("16-29", "leading byte offset / 16", sixteenths["lbo"]),
+        ("32-45", "stride byte offset / 16", sixteenths["sbo"]),
+        ("49-51", "base offset", said["base"]),
+        ("62-63", "swizzle", f"{said['swizzle']} = {SWIZZLES[said['swizzle']]}"),
+    ):
+        yield f"{bits_of:6} {field:25} {value}"
     span = {0: CHUNK, 1: 128, 2: 64, 3: 32}[said["swizzle"]]
     if said["start"] % (8 * span) and said["swizzle"] and not said["base"]:
         inside = said["start"] % (8 * span)
@@ -162,7 +159,13 @@ def decoded(bits: int | str) -> Iterator[str]:
 
 
 def descriptor(
-    BITS: int | None, MAJOR: str, SPAN: int, BYTES: int, MN: int, BK: int, START: int
+    BITS: A["int | None", Bits()],
+    MAJOR: A[str, One("K", "MN")],
+    SPAN: A[int, One(128, 64, 32, 16)],
+    BYTES: A[int, One(2, 1, 4)],
+    MN: A[int, One(128, 256, 192, 64)],
+    BK: A[int, One(64, 32, 128)],
+    START: A[int, Number(1024, 0, SMEM_BYTES)],
 ) -> Iterator[str]:
     if BITS is not None:
         yield f"0x{BITS:016x}"
@@ -200,7 +203,9 @@ def descriptor(
 # --- fragment ------------------------------------------------------------------------------------
 
 
-def fragment(OF: str, LANE: int | None) -> Iterator[str]:
+def fragment(
+    OF: A[str, One("acc", "a", "b")], LANE: A["int | None", Number(None, 0, 31)]
+) -> Iterator[str]:
     said = ask_maps("fragment")
     if LANE is not None:
         (row, col), (row8, _) = said["acc"][LANE]
@@ -247,7 +252,15 @@ def span_of(place: tuple[int, int]) -> tuple[int, int, int]:
 # --- raster, multicast ---------------------------------------------------------------------------
 
 
-def raster(M: int, N: int, BM: int, BN: int, GROUP: int, CLUSTER: str, CTAS: int) -> Iterator[str]:
+def raster(
+    M: A[int, Number(2048, 1, 1 << 20)],
+    N: A[int, Number(2048, 1, 1 << 20)],
+    BM: A[int, Number(128, 8, 1024)],
+    BN: A[int, Number(256, 8, 1024)],
+    GROUP: A[int, Number(1, 1, 1024)],
+    CLUSTER: A[str, One("1x1", "2x1", "1x2", "2x2", "4x1", "1x4")],
+    CTAS: A[int, Number(132, 1, 1024)],
+) -> Iterator[str]:
     cluster_m, cluster_n = map(int, CLUSTER.split("x"))
     size = cluster_m * cluster_n
     if CTAS < size:
@@ -258,15 +271,8 @@ def raster(M: int, N: int, BM: int, BN: int, GROUP: int, CLUSTER: str, CTAS: int
             f"M={M}, N={N}: that are {tiles_m * tiles_n:,} tiles of {BM} x {BN}, and at most 20,000"
             " are shown; try M=8192 N=8192."
         )
-    ctas = ask_maps(
-        "raster",
-        tiles_m=tiles_m,
-        tiles_n=tiles_n,
-        group=GROUP,
-        clusters=CTAS // size,
-        cluster_m=cluster_m,
-        cluster_n=cluster_n,
-    )["ctas"]
+    of_grid = dict(tiles_m=tiles_m, tiles_n=tiles_n, group=GROUP, clusters=CTAS // size)
+    ctas = ask_maps("raster", **of_grid, cluster_m=cluster_m, cluster_n=cluster_n)["ctas"]
     yield (
         f"D of {M:,} x {N:,} in {tiles_m} x {tiles_n} tiles of {BM} x {BN}, on {len(ctas)} CTAs in"
         f" clusters of {CLUSTER}, {count(GROUP, 'row')} of clusters swept together"
@@ -291,16 +297,14 @@ def raster(M: int, N: int, BM: int, BN: int, GROUP: int, CLUSTER: str, CTAS: int
     yield f"{count(rounds, 'round')}; in the last one {last} of {len(ctas)} CTAs have a tile"
 
 
-def multicast(CLUSTER: str, BM: int, BN: int) -> Iterator[str]:
+def multicast(
+    CLUSTER: A[str, One("2x1", "1x1", "1x2", "2x2", "4x1", "1x4")],
+    BM: A[int, Number(128, 8, 1024)],
+    BN: A[int, Number(256, 8, 1024)],
+) -> Iterator[str]:
     cluster_m, cluster_n = map(int, CLUSTER.split("x"))
-    ctas = ask_maps(
-        "raster",
-        tiles_m=cluster_m,
-        tiles_n=cluster_n,
-        clusters=1,
-        cluster_m=cluster_m,
-        cluster_n=cluster_n,
-    )["ctas"]
+    cluster = dict(tiles_m=cluster_m, tiles_n=cluster_n, cluster_m=cluster_m, cluster_n=cluster_n)
+    ctas = ask_maps("raster", clusters=1, **cluster)["ctas"]
     tiles = [visited[0] for visited in ctas]
     if BM % cluster_n or BN % cluster_m or BM // cluster_n % 8 or BN // cluster_m % 8:
         raise Problem(
@@ -332,7 +336,7 @@ def multicast(CLUSTER: str, BM: int, BN: int) -> Iterator[str]:
 # --- ring, shares, box ---------------------------------------------------------------------------
 
 
-def ring(DEPTH: int, STEPS: int) -> Iterator[str]:
+def ring(DEPTH: A[int, Number(4, 1, 8)], STEPS: A[int, Number(12, 1, 64)]) -> Iterator[str]:
     states = ask_maps("ring", depth=DEPTH, steps=STEPS)
     rows: list[list[object]] = [
         ["k tile", "slot", "consumer waits full, parity", "producer waits empty, parity", "returns"]
@@ -343,7 +347,12 @@ def ring(DEPTH: int, STEPS: int) -> Iterator[str]:
     yield from table(rows)
 
 
-def shares(TILES: int, STEPS_EACH: int, CLUSTERS: int, SHARE: str) -> Iterator[str]:
+def shares(
+    TILES: A[int, Number(6, 1, 999)],
+    STEPS_EACH: A[int, Number(8, 1, 999)],
+    CLUSTERS: A[int, Number(4, 1, 999)],
+    SHARE: A[str, One("all", "none", "last", "cut")],
+) -> Iterator[str]:
     said = ask_maps("shares", share=SHARE, tiles=TILES, k_tiles=STEPS_EACH, clusters=CLUSTERS)
     yield (
         f"{count(TILES, 'tile')} of {count(STEPS_EACH, 'K step')} on {count(CLUSTERS, 'cluster')}; "
@@ -354,7 +363,7 @@ def shares(TILES: int, STEPS_EACH: int, CLUSTERS: int, SHARE: str) -> Iterator[s
         yield f"cluster {cluster}: {sum(piece[2] for piece in pieces)} steps: {', '.join(words)}"
 
 
-def box(WARP: int) -> Iterator[str]:
+def box(WARP: A[int, Number(0, 0, 3)]) -> Iterator[str]:
     lanes = ask_maps("box", warp=WARP)["lanes"]
     yield (
         f"Warp {WARP} of a consumer stages 16 rows of 64 columns with {len(lanes[0])} stmatrix.x4;"
@@ -373,55 +382,16 @@ def box(WARP: int) -> Iterator[str]:
     yield f"Eight lanes at a time, as one 8 x 8 matrix: {count(worst, 'pass')} at most."
 
 
-SIDE = One(128, 256, 192, 64)
-CLUSTERS_OF = One("1x1", "2x1", "1x2", "2x2", "4x1", "1x4")
-WHATS: dict[str, tuple[Callable[..., Iterator[str]], dict[str, Any]]] = {
-    "swizzle": (swizzle, {"SPAN": One(128, 64, 32, 16), "ROWS": Number(8, 1, 64)}),
-    "descriptor": (
-        descriptor,
-        {
-            "BITS": Bits(),
-            "MAJOR": One("K", "MN"),
-            "SPAN": One(128, 64, 32, 16),
-            "BYTES": One(2, 1, 4),
-            "MN": SIDE,
-            "BK": One(64, 32, 128),
-            "START": Number(1024, 0, SMEM_BYTES),
-        },
-    ),
-    "fragment": (fragment, {"OF": One("acc", "a", "b"), "LANE": Number(None, 0, 31)}),
-    "raster": (
-        raster,
-        {
-            "M": Number(2048, 1, 1 << 20),
-            "N": Number(2048, 1, 1 << 20),
-            "BM": Number(128, 8, 1024),
-            "BN": Number(256, 8, 1024),
-            "GROUP": Number(1, 1, 1024),
-            "CLUSTER": CLUSTERS_OF,
-            "CTAS": Number(132, 1, 1024),
-        },
-    ),
-    "multicast": (
-        multicast,
-        {
-            "CLUSTER": One("2x1", "1x1", "1x2", "2x2", "4x1", "1x4"),
-            "BM": Number(128, 8, 1024),
-            "BN": Number(256, 8, 1024),
-        },
-    ),
-    "ring": (ring, {"DEPTH": Number(4, 1, 8), "STEPS": Number(12, 1, 64)}),
-    "shares": (
-        shares,
-        {
-            "TILES": Number(6, 1, 999),
-            "STEPS_EACH": Number(8, 1, 999),
-            "CLUSTERS": Number(4, 1, 999),
-            "SHARE": One("all", "none", "last", "cut"),
-        },
-    ),
-    "box": (box, {"WARP": Number(0, 0, 3)}),
-}
+MAPS: tuple[Callable[..., Iterator[str]], ...] = (
+    swizzle, descriptor, fragment, raster, multicast, ring, shares, box,
+)  # fmt: skip
+WHATS = {function.__name__: function for function in MAPS}
+
+
+def options_of(what: str) -> dict[str, Any]:
+    """{name: how it is read} of a map's options."""
+    hints = get_type_hints(WHATS[what], include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items() if name != "return"}
 
 
 def explore(arguments: list[str]) -> list[str]:
@@ -435,7 +405,7 @@ def explore(arguments: list[str]) -> list[str]:
         )
     if what not in WHATS:
         raise Problem(f"WHAT={what}: there is no such map; there are {listed}.")
-    function, options = WHATS[what]
+    options = options_of(what)
     for name in given:
         if name not in options:
             raise Problem(
@@ -445,7 +415,7 @@ def explore(arguments: list[str]) -> list[str]:
         name: option.read(name, given[name]) if name in given else option.standard
         for name, option in options.items()
     }
-    return list(function(**values))
+    return list(WHATS[what](**values))
 
 
 @command("explore")

@@ -12,7 +12,8 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Annotated as A, Any, get_type_hints
+from typing import Annotated as A
+from typing import Any, Optional, get_type_hints
 
 from lib import maps
 from lib.cli import ROOT, Problem, command
@@ -159,7 +160,7 @@ def decoded(bits: int | str) -> Iterator[str]:
 
 
 def descriptor(
-    BITS: A["int | None", Bits()],
+    BITS: A[Optional[int], Bits()],
     MAJOR: A[str, One("K", "MN")],
     SPAN: A[int, One(128, 64, 32, 16)],
     BYTES: A[int, One(2, 1, 4)],
@@ -204,7 +205,7 @@ def descriptor(
 
 
 def fragment(
-    OF: A[str, One("acc", "a", "b")], LANE: A["int | None", Number(None, 0, 31)]
+    OF: A[str, One("acc", "a", "b")], LANE: A[Optional[int], Number(None, 0, 31)]
 ) -> Iterator[str]:
     said = ask_maps("fragment")
     if LANE is not None:

@@ -267,7 +267,7 @@ class Run:
 
     def __init__(
         self, meter: Meter, journal: Journal, hashes: dict[str, str], rounds: int, planned: int
-    ):
+    ) -> None:
         self.meter = meter
         self.journal, self.hashes = journal, hashes
         self.rounds = rounds

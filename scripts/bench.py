@@ -39,7 +39,7 @@ from pathlib import Path
 from typing import Any
 
 from lib import registry, store
-from lib.cli import command, parser_of
+from lib.cli import command, measuring_parser
 from lib.measure import Runner
 from lib.registry import Today
 from lib.rows import (
@@ -162,12 +162,8 @@ def measure(options: Any) -> int:
 
 @command()
 def main() -> int:
-    parser = parser_of(__doc__)
+    parser = measuring_parser(__doc__, "build/bench")
     parser.add_argument("--rows", default="", help="selectors, see above; default all")
-    parser.add_argument("--program", default="build/ladder")
-    parser.add_argument("--hashes", type=Path, default=Path("build/ptx/hashes.json"))
-    parser.add_argument("--results", type=Path, default=Path("docs/results"), metavar="DIR")
-    parser.add_argument("--partial", type=Path, default=Path("build/bench"), metavar="DIR")
     return measure(parser.parse_args())
 
 

@@ -45,7 +45,7 @@ from lib.cli import (
     WRONG,
     Problem,
     command,
-    parser_of,
+    measuring_parser,
     suggestion,
 )  # fmt: skip
 from lib.measure import (
@@ -447,13 +447,9 @@ def measure_with(
 
 @command(stopped="Stopped before the first reading.")
 def main() -> int:
-    parser = parser_of(__doc__)
+    parser = measuring_parser(__doc__, "build/energy")
     parser.add_argument("--experiment", default="", help="names, see above; default all")
     parser.add_argument("--rounds", default=str(ROUNDS), help="default %(default)s")
-    parser.add_argument("--program", default="build/ladder")
-    parser.add_argument("--hashes", type=Path, default=Path("build/ptx/hashes.json"))
-    parser.add_argument("--results", type=Path, default=Path("docs/results"), metavar="DIR")
-    parser.add_argument("--partial", type=Path, default=Path("build/energy"), metavar="DIR")
     return measure(parser.parse_args())
 
 

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lib import registry, store
-from lib.cli import OK, Problem, command, parser_of, suggestion
+from lib.cli import OK, Problem, command, measuring_parser, suggestion
 from lib.fingerprints import kernel_hashes, kernel_texts
 from lib.measure import Runner
 from lib.results import PROBLEM
@@ -265,15 +265,11 @@ def measure(options: Any) -> int:
 
 @command(stopped="Stopped before the first row.")
 def main() -> int:
-    parser = parser_of(__doc__)
+    parser = measuring_parser(__doc__, "build/limits-partial", "build/limits")
     parser.add_argument("--rows", default="", help="selectors, see above; default all")
     parser.add_argument("--tiles", action="store_true", help="only the rungs' tiles; no GPU")
-    parser.add_argument("--program", default="build/limits")
     parser.add_argument("--ptx", type=Path, default=Path("build/obj/common/limits"), metavar="DIR")
     parser.add_argument("--ladder", default="build/ladder")
-    parser.add_argument("--hashes", type=Path, default=Path("build/ptx/hashes.json"))
-    parser.add_argument("--results", type=Path, default=Path("docs/results"), metavar="DIR")
-    parser.add_argument("--partial", type=Path, default=Path("build/limits-partial"), metavar="DIR")
     options = parser.parse_args()
     return only_tiles(options) if options.tiles else measure(options)
 

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 
 import bench
 from lib import registry, store
-from lib.cli import OK, STOPPED, Problem, command, parser_of
+from lib.cli import OK, STOPPED, Problem, command, measuring_parser
 from lib.measure import duration, exit_code, show_failures, show_result
 from lib.registry import Today
 from lib.rows import REGIMES, Row, by_size, parse_shapes, shape_name, shape_of
@@ -323,15 +323,11 @@ def pick_again(options: Any, today: Today, contestants: Contestants) -> int:
 
 @command()
 def main() -> int:
-    parser = parser_of(__doc__)
+    parser = measuring_parser(__doc__, "build/sweep")
     parser.add_argument("--shapes", default="", help="see above; default tuning,heldout")
     parser.add_argument("--regime", default="burst", help="burst (default) or sustained")
     parser.add_argument("--force", action="store_true", help="measure again what is there already")
     parser.add_argument("--picks", action="store_true", help="measure nothing; ask the model again")
-    parser.add_argument("--program", default="build/ladder")
-    parser.add_argument("--hashes", type=Path, default=Path("build/ptx/hashes.json"))
-    parser.add_argument("--results", type=Path, default=Path("docs/results"), metavar="DIR")
-    parser.add_argument("--partial", type=Path, default=Path("build/sweep"), metavar="DIR")
     options = parser.parse_args()
     select(options.shapes)  # refuses what is no shape before anything runs
     if options.regime not in REGIMES:

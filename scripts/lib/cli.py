@@ -64,6 +64,18 @@ def parser_of(description: str | None) -> argparse.ArgumentParser:
     )
 
 
+def measuring_parser(
+    description: str | None, partial: str, program: str = "build/ladder"
+) -> argparse.ArgumentParser:
+    """With the paths that every measurement has; partial is where it keeps what it was stopped at."""
+    parser = parser_of(description)
+    parser.add_argument("--program", default=program)
+    parser.add_argument("--hashes", type=Path, default=Path("build/ptx/hashes.json"))
+    parser.add_argument("--results", type=Path, default=Path("docs/results"), metavar="DIR")
+    parser.add_argument("--partial", type=Path, default=Path(partial), metavar="DIR")
+    return parser
+
+
 def suggestion(word: str, candidates: Iterable[str]) -> str:
     close = difflib.get_close_matches(word, list(candidates), 1, 0)
     return f"; did you mean {close[0]}?" if close else "."

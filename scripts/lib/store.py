@@ -106,7 +106,7 @@ class Journal:
                 entry = json.loads(line)
             except ValueError:
                 continue  # the line that was being written when the run was stopped
-            if entry["env"] == env:
+            if entry.get("env") == env and "row" in entry:
                 found[key_of(entry["row"])] = entry["row"]
         self.rows = {key_of(row): row for row in still(list(found.values()))}
 

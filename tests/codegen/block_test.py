@@ -9,8 +9,9 @@ import unittest
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
-from check_docs import excerpts  # noqa: E402
+from check_docs import FROM  # noqa: E402
 from diff import INCLUDE, block_headers, parts, read, squeezed  # noqa: E402
+from lib.markdown import marked  # noqa: E402
 
 LAST_WHOLE = 8  # rungs up to this one have every function in their own file
 INTRODUCED = re.compile(r"^// Introduced by (stages/(\d+)_\w+\.cu)$", re.MULTILINE)
@@ -30,7 +31,7 @@ def quoted(page, header, text):
         return [line for line in squeezed(source) if not line.startswith("//")]
 
     code = code_of(text)
-    for _, file, body in excerpts(page):
+    for _, file, body in marked(page, FROM):
         lines = code_of("\n".join(body or []))
         if file == header and lines[-len(code) :] == code:
             return True

@@ -241,8 +241,8 @@ def rows_of_a_group(code: Code) -> Drawing:
     first = row + count - box  # of D, in the matrix that ends with the group
 
     def rows(
-        kind: str, x: float, start, how_many, words: str, wide: float = 150
-    ) -> list[dict[str, Any]]:
+        kind: str, x: float, start: int, how_many: int, words: str, wide: float = 150
+    ) -> None:
         d.cell(kind, x, top + (start - first) * step, wide, how_many * step - 1, words)
 
     d.text("D", 60, 28, kind="title")

@@ -14,10 +14,12 @@ import re
 import sys
 from pathlib import Path
 
-import bench
+from lib.cli import OK, WRONG
+from lib.store import file_stem, revision, write_atomically
+
 import serve_table
-from cells import markdown
-from svg import Drawing
+from lib.markdown import table as markdown
+from lib.svg import Drawing
 
 PAGE, PLOT = Path("docs/your_program.md"), Path("docs/img/moe_layer.svg")
 SUFFIX = ".moe.json"
@@ -36,13 +38,13 @@ BASELINES = ("cublas", "cublas_8")
 def publish(root: Path, printed: str) -> int:
     lines = [line for line in printed.splitlines() if line.startswith("{")]
     head, *rows = map(json.loads, lines)
-    path = root / "docs/results" / (bench.file_stem(head["gpu"]) + SUFFIX)
+    path = root / "docs/results" / (file_stem(head["gpu"]) + SUFFIX)
     heads = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in head.items())
-    heads += f' "revision": {json.dumps(bench.revision())},\n'
+    heads += f' "revision": {json.dumps(revision())},\n'
     listed = ",\n".join("  " + json.dumps(row) for row in rows)
-    bench.write_atomically(path, "{\n" + heads + ' "rows": [\n' + listed + "\n ]\n}\n")
+    write_atomically(path, "{\n" + heads + ' "rows": [\n' + listed + "\n ]\n}\n")
     print(f"{path}: {len(rows)} rows")
-    return bench.OK
+    return OK
 
 
 def load(root: Path) -> dict | None:
@@ -156,7 +158,7 @@ def main() -> int:
         else:
             path.write_text(new, encoding="utf-8")
             print(f"moe_table: {path.relative_to(root)}")
-    return bench.WRONG if options.check and found else bench.OK
+    return WRONG if options.check and found else OK
 
 
 if __name__ == "__main__":

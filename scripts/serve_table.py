@@ -23,10 +23,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import bench
-import registry
-from cells import DASH, markdown
-from svg import Drawing
+from lib.cli import OK, Problem, WRONG
+from lib.store import file_stem, revision, write_atomically
+
+from lib import registry
+from lib.markdown import DASH, table as markdown
+from lib.svg import Drawing
 
 BATCHES = (1, 16, 128, 1024, 4096)
 PAGE, PLOT = Path("docs/serving.md"), Path("docs/img/serving.svg")
@@ -111,28 +113,28 @@ def publish(root: Path, printed: str) -> int:
         if "m" in line:
             found[line["m"], line["n"], line["k"]] = line
         elif head not in ({}, line):
-            raise bench.Problem(f"Two machines or versions: {head} and {line}.")
+            raise Problem(f"Two machines or versions: {head} and {line}.")
         else:
             head = line
     shapes = [(m, n, k) for n, k in weights() for m in BATCHES]
     missing = [shape for shape in shapes if shape not in found]
     if missing:
-        raise bench.Problem(f"{len(missing)} shapes are missing, such as {missing[0]}.")
+        raise Problem(f"{len(missing)} shapes are missing, such as {missing[0]}.")
     rows = [found[shape] for shape in shapes]
     wrong = [row for row in rows if not row["verified"]]
     if wrong:
-        raise bench.Problem(f"FAIL {wrong[0]}", bench.WRONG)
+        raise Problem(f"FAIL {wrong[0]}", WRONG)
     hashes = hashes_of_kernels(root)
     for row in rows:
         for kind in KINDS:
             row[f"{kind}_hash"] = hashes[row[f"{kind}_kernel"]]
-    path = root / "docs/results" / (bench.file_stem(head["gpu"]) + SUFFIX)
+    path = root / "docs/results" / (file_stem(head["gpu"]) + SUFFIX)
     listed = ",\n".join("  " + json.dumps(row) for row in rows)
     heads = "".join(f" {json.dumps(key)}: {json.dumps(head[key])},\n" for key in head)
-    heads += f' "revision": {json.dumps(bench.revision())},\n'
-    bench.write_atomically(path, "{\n" + heads + ' "rows": [\n' + listed + "\n ]\n}\n")
+    heads += f' "revision": {json.dumps(revision())},\n'
+    write_atomically(path, "{\n" + heads + ' "rows": [\n' + listed + "\n ]\n}\n")
     print(f"{path}: {len(rows)} shapes. Next: make tables.")
-    return bench.OK
+    return OK
 
 
 def measure(root: Path) -> int:
@@ -321,7 +323,7 @@ def main() -> int:
     root = Path(__file__).resolve().parent.parent
     if options.shapes:
         print(shape_lines(), end="")
-        return bench.OK
+        return OK
     if options.tables:
         found = outdated(root)
         for path, new in found:
@@ -330,12 +332,12 @@ def main() -> int:
             else:
                 path.write_text(new, encoding="utf-8")
                 print(f"serve_table: {path.relative_to(root)}")
-        return bench.WRONG if options.check and found else bench.OK
+        return WRONG if options.check and found else OK
     try:
         if options.take:
             return publish(root, "".join(path.read_text(encoding="utf-8") for path in options.take))
         return measure(root)
-    except bench.Problem as problem:
+    except Problem as problem:
         print(problem, file=sys.stderr)
         return problem.code
 

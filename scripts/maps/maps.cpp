@@ -353,10 +353,11 @@ std::string gpu(Options& options) {
 
 int main(int argc, char** argv) {
   const std::map<std::string, std::string (*)(Options&)> maps = {
-      {"swizzle", swizzle}, {"operand", operand}, {"fragment", fragment},
-      {"raster", raster},   {"ring", ring},       {"shares", shares},
-      {"box", box},         {"packed", packed},   {"gpu", gpu},
-      {"configurations", configurations}};
+      {"swizzle", swizzle},   {"operand", operand},
+      {"fragment", fragment}, {"raster", raster},
+      {"ring", ring},         {"shares", shares},
+      {"box", box},           {"packed", packed},
+      {"gpu", gpu},           {"configurations", configurations}};
   const std::string name = argc > 1 ? argv[1] : "";
   if (!maps.contains(name)) refuse("no map \"" + name + "\"");
   Options options(argc - 2, argv + 2);

@@ -30,7 +30,6 @@ namespace ptx {
   }
 WGMMA_M64K32_F32(16, 8, 9, 10, WGMMA_D_0_7, ACC8(d, 0))
 WGMMA_M64K32_F32(32, 16, 17, 18, WGMMA_D_0_15, ACC16(d, 0))
-WGMMA_M64K32_F32(48, 24, 25, 26, WGMMA_D_0_15 ", " WGMMA_D_16_23, ACC16(d, 0), ACC8(d, 16))
 WGMMA_M64K32_F32(64, 32, 33, 34, WGMMA_D_0_31, ACC32(d, 0))
 WGMMA_M64K32_F32(80, 40, 41, 42, WGMMA_D_0_31 ", " WGMMA_D_32_39, ACC32(d, 0), ACC8(d, 32))
 WGMMA_M64K32_F32(96, 48, 49, 50, WGMMA_D_0_31 ", " WGMMA_D_32_47, ACC32(d, 0), ACC16(d, 32))
@@ -57,7 +56,6 @@ WGMMA_M64K32_F32(192, 96, 97, 98, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_6
   }
 WGMMA_M64K32_S32(16, 8, 9, 10, WGMMA_D_0_7, INT8(d, 0))
 WGMMA_M64K32_S32(32, 16, 17, 18, WGMMA_D_0_15, INT16(d, 0))
-WGMMA_M64K32_S32(48, 24, 25, 26, WGMMA_D_0_15 ", " WGMMA_D_16_23, INT16(d, 0), INT8(d, 16))
 WGMMA_M64K32_S32(64, 32, 33, 34, WGMMA_D_0_31, INT32(d, 0))
 WGMMA_M64K32_S32(80, 40, 41, 42, WGMMA_D_0_31 ", " WGMMA_D_32_39, INT32(d, 0), INT8(d, 32))
 WGMMA_M64K32_S32(96, 48, 49, 50, WGMMA_D_0_31 ", " WGMMA_D_32_47, INT32(d, 0), INT16(d, 32))
@@ -77,7 +75,6 @@ __device__ inline void wgmma_m64nNk32_f32_e4m3_e4m3(float (&d)[N / 2], uint64_t 
   // clang-format off
   if constexpr (N == 16) wgmma_m64n16k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
   if constexpr (N == 32) wgmma_m64n32k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
-  if constexpr (N == 48) wgmma_m64n48k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
   if constexpr (N == 64) wgmma_m64n64k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
   if constexpr (N == 80) wgmma_m64n80k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
   if constexpr (N == 96) wgmma_m64n96k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
@@ -95,7 +92,6 @@ __device__ inline void wgmma_m64nNk32_s32_s8_s8(int (&d)[N / 2], uint64_t a_desc
   // clang-format off
   if constexpr (N == 16) wgmma_m64n16k32_s32_s8_s8(d, a_desc, b_desc, accumulate);
   if constexpr (N == 32) wgmma_m64n32k32_s32_s8_s8(d, a_desc, b_desc, accumulate);
-  if constexpr (N == 48) wgmma_m64n48k32_s32_s8_s8(d, a_desc, b_desc, accumulate);
   if constexpr (N == 64) wgmma_m64n64k32_s32_s8_s8(d, a_desc, b_desc, accumulate);
   if constexpr (N == 80) wgmma_m64n80k32_s32_s8_s8(d, a_desc, b_desc, accumulate);
   if constexpr (N == 96) wgmma_m64n96k32_s32_s8_s8(d, a_desc, b_desc, accumulate);

@@ -220,7 +220,7 @@ TEST_CASE("operand: swapped offsets and another advance find others") {
 
 // | K | 128 bytes | boxes of A | boxes of B | LBO | SBO | advance | consumer 1 |
 TEST_CASE("operand: the page's table of layouts is what the code has") {
-  std::ifstream page("docs/13_layouts.md");
+  std::ifstream page("docs/descriptors.md");
   std::stringstream text;
   text << page.rdbuf();
   int rows = 0;
@@ -236,7 +236,7 @@ TEST_CASE("operand: the page's table of layouts is what the code has") {
                             (uses_leading ? both(field(a, 16), field(b, 16)) : "–") + " | " +
                             both(field(a, 32), field(b, 32)) + " | " + advances + " | " +
                             number(A::offset(64, 0)) + " |";
-    CHECK_MESSAGE(text.str().find(row) != std::string::npos, "docs/13_layouts.md lacks: " << row);
+    CHECK_MESSAGE(text.str().find(row) != std::string::npos, "docs/descriptors.md lacks: " << row);
     ++rows;
   });
   CHECK(rows == 8);

@@ -195,6 +195,11 @@ class Runner:
     def take(self, result: Result) -> None:
         result = self.complete(result)
         row = self.journal.key_of(result)
+        if row not in self.pending:
+            raise Problem(
+                f"{self.name(row)} was measured, and not asked for: a row's parameters stand in the "
+                "program's order, which is this one."
+            )
         self.results[row] = result
         self.pending.remove(row)
         if result["verified"]:

@@ -76,13 +76,14 @@ for _, rows in groups:
         print("HANG: " + rows[0], file=sys.stderr)
         sys.exit(4)
     for row in rows:
-        stage, variant, m, n, k, regime = row.split()
+        stage, variant, m, n, k, regime, *args = row.split()
         bad = row == plan.get("wrong")
         rc |= bad
         say({{"stage": int(stage), "name": "0" + stage + "_rung", "variant": variant,
              "result": variant in ("large", "bn256", "one", "auto", "best"),
              "configuration": ran(variant) if chooses(variant) else None,
              "m": int(m), "n": int(n), "k": int(k),
+             "args": ",".join(sorted(args[0].split(","))) if args else "",
              "regime": regime, "tflops": None if bad else plan.get("tflops", 700.0),
              "ratio": None if bad or plan.get("refused") else 0.9, "verified": not bad,
              "kernel": kernel(stage, variant), **({{"error": "3 wrong"}} if bad else {{}})}})
@@ -292,6 +293,14 @@ class Run(unittest.TestCase):
         self.assertEqual(sum('"stage"' in line for line in lines), 22)
         stages = [row["stage"] for row in document["rows"]]
         self.assertEqual(stages, sorted(stages))
+
+    def test_parameters_in_another_order_than_the_programs_are_refused(self):
+        code, out, _ = self.bench(rows="5:bn256(groups=8+type=e4m3)@2048/burst")
+        self.assertEqual((code, "1 rows measured" in out), (0, True))
+        code, _, err = self.bench(rows="5:bn256(type=e4m3+groups=8)@4096/burst")
+        self.assertEqual(code, 2)
+        self.assertEqual(err, "5:bn256(groups=8+type=e4m3)@4096/burst was measured, and not asked for: a row's "
+                              "parameters stand in the program's order, which is this one.\n")  # fmt: skip
 
     def test_an_interrupted_run_goes_on_where_it_was(self):
         taken = []

@@ -186,18 +186,22 @@ def problems(root: Path, results: Results | None, link: str, stage: int | None) 
     rows = []
     if results is None:
         return NOT_MEASURED
+    columns = ((4096, "burst"), (8192, "burst"), (8192, "sustained"))
     for number in numbers if stage is None else [stage]:
+        stem = stems[number][0]
+        name = stem if stage is not None else f"[{stem}]({link}{stem}.md)"
+        before = len(rows)
         for args in results.args(number):
-            cells = []
-            for size, regime in ((4096, "burst"), (8192, "burst"), (8192, "sustained")):
-                cells.append(with_share(results.find(number, "result", size, regime, args)))
-            at = results.find(number, "result", 8192, "burst", args)
-            library = DASH if at is None else tflops(at.get("baseline_tflops"))
-            name = stems[number][0]
-            name = name if stage is not None else f"[{name}]({link}{name}.md)"
+            at = [results.find(number, "result", *column, args) for column in columns]
+            if not any(at):
+                continue
+            cells = [with_share(row) for row in at]
+            library = DASH if at[1] is None else tflops(at[1].get("baseline_tflops"))
             rows.append(
-                [name, args.replace(",", ", ") or "default", *cells, library, registers(at)]
+                [name, args.replace(",", ", ") or "default", *cells, library, registers(at[1])]
             )
+        if results.args(number) and len(rows) == before:
+            rows.append([name, f"[other shapes]({link}results.md#rung-{number})"] + [DASH] * 5)
     if not rows:
         return NOT_MEASURED
     header = ["rung", "what", "4096³ burst", "8192³ burst", "8192³ sustained", "cuBLASLt, 8192³ burst",

@@ -553,6 +553,19 @@ TEST_CASE("wgmma and TMA stores read what was stored behind fence.proxy.async an
   }
 }
 
+TEST_CASE("lanes that have parted fence each for what they stored, and a barrier counts all of it") {
+  constexpr uint32_t SOME = 0x0c669a0b, FIRST = 0x123a0e9e, OTHERS = ~FIRST;
+  for (const bool all : {false, true}) {
+    Rig rig;
+    rig.store(0, DATA, SOME);
+    rig.proxy_fence(0, FIRST);
+    rig.store(0, DATA, OTHERS);
+    if (all) rig.proxy_fence(0, OTHERS);
+    rig.barrier(ALL);
+    CHECK((said([&] { rig.tma_store(1, DATA, 1); }) == "") == all);
+  }
+}
+
 TEST_CASE("one thread may fence for all, behind the barrier") {
   Rig rig;
   for (const uint32_t i : ALL) rig.store(i, DATA + i * 256, FULL, 8);

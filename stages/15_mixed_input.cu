@@ -5,7 +5,7 @@
 //            multiplied. Sums of 128 of K are scaled in fp32, so that nothing is rounded.
 // Limited by the bytes of bf16 weights, where tokens are few: twice or four times what is needed.
 // New PTX    wgmma with A in registers, cp.async.bulk of bytes in a row, lop3, sub.bf16x2
-// Tile       of D^T, 128 or 256 columns of D x 8 to 176 rows, 128 of K: common/tile/mixed_tiles.h
+// Tile       of D^T, 64 to 256 columns of D x 8 to 176 rows, 128 of K: common/tile/mixed_tiles.h
 // Grown from stages/12_stream_k.cu
 // Read       docs/15_mixed_input.md
 #include <algorithm>

@@ -267,7 +267,7 @@ TEST_CASE("scaled cost model: the table is near all candidates, and has no row t
     without[best] += second / time[best] - 1;
   }
   CHECK(of_table < 0.025);  // of 9 candidates more than there were without slices: then 0.015
-  CHECK(of_one > 0.2);  // "128x192" for every shape
+  CHECK(of_one > 0.2);      // "128x192" for every shape
   for (int row = 0; row < ROWS; ++row) {
     CAPTURE(std::string(SCALED_CONFIGURATIONS[row].name));
     REQUIRE(picked[row] > SAMPLES / 50);        // of the shapes

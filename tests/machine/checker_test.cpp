@@ -553,7 +553,8 @@ TEST_CASE("wgmma and TMA stores read what was stored behind fence.proxy.async an
   }
 }
 
-TEST_CASE("lanes that have parted fence each for what they stored, and a barrier counts all of it") {
+TEST_CASE(
+    "lanes that have parted fence each for what they stored, and a barrier counts all of it") {
   constexpr uint32_t SOME = 0x0c669a0b, FIRST = 0x123a0e9e, OTHERS = ~FIRST;
   for (const bool all : {false, true}) {
     Rig rig;

@@ -121,13 +121,16 @@ def ceilings_table(asked: Asked) -> list[str]:
     return limits.rungs_table(asked.results, solving(asked.root, asked.results))
 
 
+def problems_table(asked: Asked) -> list[str]:
+    if asked.name:
+        return ladder.problems(asked.root, asked.results, asked.number)
+    return lists.problems_table(asked.root, asked.results, asked.link)
+
+
 # What a table is called: (what may stand behind its name, how that is written, who makes it).
 TABLES: dict[str, tuple[str, str, Callable[[Asked], list[str]]]] = {
     "ladder": (r"\w*", " [PROBLEM]", lambda a: ladder.ladder(a.root, a.results, a.link, a.name or PROBLEM)),
-    "problems": (
-        r"\d*", " [N]",
-        lambda a: ladder.problems(a.root, a.results, a.link, a.number if a.name else None),
-    ),
+    "problems": (r"\d*", " [N]", problems_table),
     "rung": (r"\d+", " N", lambda a: ladder.rung(a.root, a.results, a.number)),
     "short": (r"\d+", " N", lambda a: ladder.short(a.root, a.results, a.number)),
     "counters": (r"\d+", " N", lambda a: ladder.counters(a.root, a.results, a.number)),

@@ -1,6 +1,7 @@
 """The tables of rungs that solve a problem of their own, over many shapes."""
 
 import sys
+import tempfile
 import types
 import unittest
 from pathlib import Path
@@ -73,6 +74,29 @@ class Tables(unittest.TestCase):
                 ["bits=4", "64 ≤ M ≤ 128", "1", "5.000", "5.000", "0"],
             ],
         )
+
+    def test_a_line_for_each_type_of_operands(self):
+        with tempfile.TemporaryDirectory() as root:
+            stage = Path(root) / "stages/14_block_scaled.cu"
+            stage.parent.mkdir()
+            stage.write_text("void launch(const BlockScaledArgs& g) {")
+            measured = results(
+                row(1024, 64, 128, 2.0, tflops=7.0),
+                row(1023, 64, 128, 0.5, tflops=200.0),
+                row(129, 64, 128, 0.125, tflops=0.5),
+                row(128, 64, 128, 1.5),
+                row(64, 64, 128, None),
+                row(63, 64, 128, 3.0, verified=False, tflops=1000.0),
+                row(4096, 64, 128, 1.25, args="layout=NT,type=s8", tflops=300.0),
+            )
+            measured.head = {"gpu": "Some GPU"}
+            measured.problem = lambda stage: "block_scaled"
+            lines = lists.problems_table(Path(root), measured, "docs/")
+        name = "[14_block_scaled](docs/14_block_scaled.md)"
+        self.assertEqual(lines[2:4], [
+            f"| {name} | e4m3 | 6 | 200 at 1023, 64, 128 | 2.00 | **0.25** (0.12 to 0.50) | 1.50 | FAIL |",
+            f"| {name} | s8 | 1 | 300 at 4096, 64, 128 | 1.25 | – | – | – |",
+        ])  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -178,11 +178,13 @@ class Tables(Project):
         text = self.regenerated(page)
         problems, ladder, rung, by_args = text.split("<!-- end -->")[:4]
         self.assertNotIn("03_typed", ladder)
-        name = "[03_typed](docs/03_typed.md)"
         for what, tflops in (("default", 504), ("type=fp16", 512), ("type=fp16, layout=NT", 520)):
             share = f"{tflops / 8:.1f} %"
-            self.assertIn(f"| {name} | {what} | – | {tflops} ({share}) | – | 800 |", problems)
-            self.assertIn(f"| 03_typed | {what} |", by_args)
+            self.assertIn(f"| 03_typed | {what} | – | {tflops} ({share}) | – | 800 |", by_args)
+        name = "[03_typed](docs/03_typed.md)"  # layouts of one type share a line
+        self.assertIn(f"| {name} | default | 1 | 504 at 8192³ | 0.63 | – | – | – |", problems)
+        self.assertIn(
+            f"| {name} | fp16 | 2 | 520 at 8192³ | **0.64** (0.64 to 0.65) | – | – | – |", problems)
         self.assertIn("*rung 1, deep*", rung)  # which it has grown from
         self.assertIn("504 (63.0 %)", rung)
         self.assertNotIn("520", rung)

@@ -178,30 +178,21 @@ def short(root: Path, results: Results | None, stage: int) -> list[str]:
     return table(header, rows, caption)
 
 
-def problems(root: Path, results: Results | None, link: str, stage: int | None) -> list[str]:
-    """Of every rung that solves another problem, or of one, the result by its problem's
-    parameters."""
-    stems = rungs(root)
-    numbers = [n for n in sorted(stems) if problem_of(root, results, n) != PROBLEM]
-    rows = []
+def problems(root: Path, results: Results | None, stage: int) -> list[str]:
+    """Of a rung that solves a problem of its own, the result by its problem's parameters."""
     if results is None:
         return NOT_MEASURED
+    name = rungs(root)[stage][0]
+    rows = []
     columns = ((4096, "burst"), (8192, "burst"), (8192, "sustained"))
-    for number in numbers if stage is None else [stage]:
-        stem = stems[number][0]
-        name = stem if stage is not None else f"[{stem}]({link}{stem}.md)"
-        before = len(rows)
-        for args in results.args(number):
-            at = [results.find(number, "result", *column, args) for column in columns]
-            if not any(at):
-                continue
+    for args in results.args(stage):
+        at = [results.find(stage, "result", *column, args) for column in columns]
+        if any(at):
             cells = [with_share(row) for row in at]
             library = DASH if at[1] is None else tflops(at[1].get("baseline_tflops"))
             rows.append(
                 [name, args.replace(",", ", ") or "default", *cells, library, registers(at[1])]
             )
-        if results.args(number) and len(rows) == before:
-            rows.append([name, f"[other shapes]({link}results.md#rung-{number})"] + [DASH] * 5)
     if not rows:
         return NOT_MEASURED
     header = ["rung", "what", "4096³ burst", "8192³ burst", "8192³ sustained", "cuBLASLt, 8192³ burst",

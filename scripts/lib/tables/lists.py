@@ -4,10 +4,11 @@ means by how many rows D has."""
 from __future__ import annotations
 
 import statistics
+from pathlib import Path
 
 from lib.markdown import DASH, cell, not_measured, shape_text, tflops
 from lib.markdown import table as table_of
-from lib.results import Results, Row
+from lib.results import PROBLEM, Results, Row, problem_of, rungs
 from lib.rows import shape_of
 from lib.tables.best import us
 
@@ -79,3 +80,60 @@ def means_table(results: Results | None, stage: int) -> list[str]:
     header = ["which", "shapes", "how many", "mean ratio", "lowest", "below 1"]
     caption = "Burst. Ratio as in the table of shapes; mean: geometric."
     return table_of(header, lines, caption)
+
+
+# --- all of them, a line for each type of operands ------------------------------------------------
+
+# What a rung multiplies where its arguments name neither a type nor bits.
+DEFAULTS = {13: "bf16", 14: "e4m3", 15: "int8 weights, bf16", 16: "bf16", 17: "bf16"}
+TYPES = {"type": "{}", "bits": "int{} weights, bf16"}
+
+
+def operands(stage: int, args: str | None) -> str:
+    for key, _, value in (arg.partition("=") for arg in (args or "").split(",")):
+        if key in TYPES:
+            return TYPES[key].format(value)
+    return DEFAULTS.get(stage, "default")
+
+
+def share_cell(rows: list[Row]) -> str:
+    """What cuBLASLt takes over what the rung takes, as a mean and its range."""
+    if not all(row["verified"] for row in rows):
+        return "FAIL"
+    ratios = [row["ratio"] for row in rows if row.get("ratio")]
+    if not ratios:
+        return DASH
+    if len(ratios) == 1:
+        return f"{ratios[0]:.2f}"
+    return f"**{statistics.geometric_mean(ratios):.2f}** ({min(ratios):.2f} to {max(ratios):.2f})"
+
+
+def problems_table(root: Path, results: Results | None, link: str) -> list[str]:
+    """A line for each rung that solves a problem of its own and each type of its operands."""
+    if results is None:
+        return not_measured("make bench")
+    stems = rungs(root)
+    heights = {"M ≥ 1024": 1024, "128 < M < 1024": 129, "64 ≤ M ≤ 128": 64, "M < 64": 1}
+    lines = []
+    for stage in sorted(stems):
+        if problem_of(root, results, stage) == PROBLEM:
+            continue
+        of_stage = rows_of(results, stage)
+        for what in dict.fromkeys(operands(stage, row.get("args")) for row in of_stage):
+            rows = [row for row in of_stage if operands(stage, row.get("args")) == what]
+            at: dict[str, list[Row]] = {name: [] for name in heights}
+            for row in rows:
+                at[next(name for name, least in heights.items() if row["m"] >= least)].append(row)
+            best = max((row for row in rows if row["verified"]), key=lambda row: row["tflops"], default=None)
+            fastest = f"{tflops(best['tflops'])} at {shape_text(shape_of(best))}" if best else DASH
+            name = stems[stage][0]
+            lines.append([f"[{name}]({link}{name}.md)", what, str(len(rows)), fastest,
+                          *(share_cell(rows) if rows else DASH for rows in at.values())])  # fmt: skip
+    if not lines:
+        return not_measured("make bench")
+    caption = (
+        "Speed as a multiple of the fastest cuBLASLt way to the same result, timed in turns, burst: geometric "
+        "mean, and from lowest to highest. For rung 15 that is bf16 on decoded weights, for s8 a product without "
+        f"scales. Shapes: [results]({link}results.md); one {results.head['gpu']}."
+    )
+    return table_of(["rung", "operands", "shapes", "TFLOPS at most", *heights], lines, caption)

@@ -33,7 +33,7 @@ PARTS = (
     ("Learn it", "start asynchrony mbarrier tensor_maps descriptors explore registers pipelines scheduling "
                  "debugging misconceptions blackwell"),
     ("The ladder", "RUNGS"),
-    ("Beside the ladder", "more_exercises cost_model sharing_k sums"),
+    ("Beside the ladder", "more_exercises cost_model sharing_k sums blocks"),
     ("Measured", "results traces limits energy hopper_numbers measuring"),
     ("The PTX machine", "machine machine_ci failures isa"),
     ("Look it up", "your_program serving building ptxas glossary"),

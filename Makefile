@@ -152,6 +152,7 @@ make stage-N       the same for rung N, one row a variant, then what to read and
                    ADD=bias|bias_c|c|nothing]
 make stage-0       what is expected to be the fastest for a shape, of all rungs [the same]
 make test          everything that this machine can test [REQUIRE_GPU=1 DOCTEST_DIR=]
+                   [SUITES="machine lazy ...": only these]
                    [SANITIZE=1: host, machine and golden under address and undefined sanitizers]
 make test-docs     every exercise of the pages: does its answer print what it says? 10 minutes
 make bench         the measurement, resumable, into docs/results/ [ROWS=]
@@ -399,7 +400,7 @@ else
 test: $(PROGRAMS) $(TEST_PROGRAMS) $(KERNEL_PROGRAMS) $(GOLDEN_TESTS) $(HASHES) machine \
     $(ISA) build/machine/libreplace_ptx.so $(TEST_NEEDS)
 	$(Q)REVISION="$${REVISION:-$$(git describe --always --dirty 2>/dev/null)}" \
-	  $(PYTHON) scripts/run_tests.py
+	  $(PYTHON) scripts/run_tests.py $(SUITES)
 endif
 
 clean:

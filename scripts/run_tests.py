@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs every suite that was built and ends in one line: N passed, N failed, N skipped.
+"""Runs every suite that was built, or those named, and ends in one line: N passed, N failed, N
+skipped.
 
 A suite is a program whose last line is "name: N passed, N failed, N skipped". Its whole output goes
 to build/test-logs/. One that crashes, runs nothing, prints no such line, or exits non-zero without
@@ -20,6 +21,8 @@ import sys
 import time
 import unittest
 from collections.abc import Iterable, Iterator
+
+from lib.cli import Problem, command, parser_of, suggestion
 
 Suite = tuple[str, list[str]]  # name and command
 Ended = tuple[int, str, float]  # exit code, output and seconds
@@ -149,13 +152,30 @@ def report(results: Iterable[tuple[str, Ended]], logs: str, require_gpu: bool = 
     return 1 if total[1] else 0
 
 
-def main() -> int:
+def named(names: list[str]) -> list[Suite]:
+    """The suites of these names, or all where there are none, in the order of suites()."""
+    known = [name for name, _ in suites()]
+    for name in names:
+        if name not in known:
+            close = suggestion(name, known)
+            raise Problem(f"there is no suite {name}; there are {', '.join(known)}{close}")
+    return [suite for suite in suites() if not names or suite[0] in names]
+
+
+@command("run_tests")
+def main(arguments: list[str]) -> int:
+    parser = parser_of(__doc__)
+    parser.add_argument("suites", nargs="*", metavar="SUITE")
+    parser.add_argument("--unittest", nargs=2, metavar=("NAME", "FOLDER"),
+                        help="run the *_test.py of a folder as a suite of that name")  # fmt: skip
+    asked = parser.parse_args(arguments)
+    if asked.unittest:
+        return run_unittests(*asked.unittest)
+    chosen = named(asked.suites)
     os.makedirs(LOGS, exist_ok=True)
     require_gpu = os.environ.get("REQUIRE_GPU") == "1"
-    return report(run_all(suites(), len(os.sched_getaffinity(0))), LOGS, require_gpu)
+    return report(run_all(chosen, len(os.sched_getaffinity(0))), LOGS, require_gpu)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--unittest"]:
-        sys.exit(run_unittests(sys.argv[2], sys.argv[3]))
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -11,6 +11,7 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 import run_tests  # noqa: E402
+from lib import cli  # noqa: E402
 
 
 class Verdict(unittest.TestCase):
@@ -46,6 +47,21 @@ class Verdict(unittest.TestCase):
         self.assertEqual(self.counts("host", status, output), (0, 1, 0))
 
 
+class Named(unittest.TestCase):
+    def names(self, *names):
+        return [name for name, _ in run_tests.named(list(names))]
+
+    def test_some_or_all(self):
+        self.assertEqual(self.names("gpu", "host"), ["host", "gpu"])
+        self.assertEqual(self.names(), [name for name, _ in run_tests.suites()])
+
+    def test_a_name_that_no_suite_has(self):
+        with self.assertRaisesRegex(
+            cli.Problem, "no suite mashine; there are host, .*did you mean machine"
+        ):
+            self.names("host", "mashine")
+
+
 class Order(unittest.TestCase):
     """Suites that are Python programs. They meet through files, never by the clock."""
 
@@ -72,7 +88,7 @@ class Order(unittest.TestCase):
              mock.patch.object(run_tests, "TIMEOUT_S", 60), \
              mock.patch.object(os, "sched_getaffinity", lambda _: range(cpus)), \
              contextlib.redirect_stdout(text):
-            status = run_tests.main()
+            status = run_tests.main([])
         return status, text.getvalue().splitlines()
 
     def test_suites_run_side_by_side_and_are_reported_in_order(self):

@@ -12,7 +12,7 @@ constexpr float GELU_LINEAR = 2.30220819f, GELU_CUBIC = 0.102943240f;
 
 // log2(Phi(-t)), t >= 0, Phi being the normal distribution: what gelu(x) = max(x, 0) - |x|
 // Phi(-|x|) needs, on the side where nothing cancels. The polynomial of degree 9 with the least
-// greatest error on [0, 13.3], where Phi goes from 1/2 down to 2^-130, errors being weighed by 1 /
+// greatest error on [0, 13.3], where Phi goes from 1/2 down to 2^-132, errors being weighed by 1 /
 // (1 + (t/5)^4): found by Remez' algorithm, then rounded to fp32. Phi comes out right to 2^-15.8 of
 // itself up to t = 5.5, to 2^-11.9 up to 13.1 (tests/host/fused_test.cpp). Beyond, the polynomial
 // falls faster still.

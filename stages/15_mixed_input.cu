@@ -137,15 +137,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
     if (T::SPLIT > 1) ptx::mbarrier_arrive_expect_tx(&smem.summands, T::EXCHANGE_BYTES);
   }
   // Rows that a tile does not have are not fetched. wgmma reads them all the same: zeros.
-  const int missing = (T::BN - work.rows) * 128 / 16;  // chunks of a box
-  for (int i = threadIdx.x; i < missing * 2 * T::SLICES * T::DEPTH; i += T::THREADS) {
-    const int box = i / missing;
-    auto& slot = smem.slots[box / (2 * T::SLICES)];
-    unsigned char* first = slot.x[box / 2 % T::SLICES][box % 2].bytes + work.rows * 128;
-    ptx::st_shared_v4_b32(first + i % missing * 16, uint4{});
-  }
-  ptx::bar_warp_sync();                            // lanes may have parted in the loop
-  ptx::fence_proxy_async_shared_cta();             // before wgmma reads them
+  block::clear_missing_rows_of_x<T>(smem.slots, work.rows);
   ptx::griddepcontrol_launch_dependents();         // the next kernel may take SMs as they fall free
   if constexpr (T::CLUSTER == 1) ptx::bar_sync();  // before any thread uses the barriers
   if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync();
@@ -165,13 +157,10 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
           const int block = i * T::SLICES;  // the slot's first 128 of K
           ptx::mbarrier_wait(&head.empty, ring.parity ^ 1);
           if (warp == 0) {
-            block::load_weights<T>(slot, &head.full, work.packed, row_blocks, work.k_blocks, at.m,
-                                   block);
+            block::load_weights<T>(slot, head, work.packed, row_blocks, work.k_blocks, at.m, block);
           }
           if (warp == 1) block::load_scales<T>(head, &map_scale, at.m, block);
-          if (warp > 1) {
-            block::load_x<T>(slot, &head.full, &map_x, work.rows, at.n, block, warp - 2);
-          }
+          if (warp > 1) block::load_x<T>(slot, head, &map_x, work.rows, at.n, block, warp - 2);
         }
       }
     }
@@ -218,15 +207,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
         const uint64_t desc =
             tile::advance(x_desc, slot * int{sizeof(smem.slots[0])} + slice * T::X_BYTES);
         finish();
-        if (!T::AHEAD) fragments.decode(0);
-        fragments.load(pieces(slot), 1);
-        fragments.multiply(part, desc, 0);
-#pragma unroll
-        for (int unit = 1; unit < T::UNITS; ++unit) {
-          if (unit + 1 < T::UNITS) fragments.load(pieces(slot), unit + 1);
-          fragments.decode(unit);
-          fragments.multiply(part, desc, unit);
-        }
+        fragments.multiply_slot(part, pieces(slot), desc);
         for (int r = 0; r < 2; ++r) {
           scale[r] = ptx::cvt_f32_bf16(
               ptx::ld_shared_b16(&smem.heads[slot].scale[slice][own_row + r * 8]));

@@ -283,6 +283,6 @@ const std::vector<ladder::Variant>& kernels() {
 }
 
 static const ladder::Registrar registrar(__FILE__, "many products in one launch",
-                                         ladder::grouped_choosers<kernels>());
+                                         ladder::with_chooser<kernels, GroupedArgs>());
 
 }  // namespace grouped

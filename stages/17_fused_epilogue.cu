@@ -306,6 +306,6 @@ const std::vector<ladder::Variant>& kernels() {
 
 static const ladder::Registrar registrar(
     __FILE__, "alpha, beta, C, bias and an activation while the tile is in registers",
-    ladder::with_chooser<kernels>());
+    ladder::with_chooser<kernels, FusedArgs>());
 
 }  // namespace fused_epilogue

@@ -84,4 +84,13 @@ __device__ void load_x(PackedSlot<T>& slot, PackedSlotHead<T>& head, const CUten
   }
 }
 
+// Of a slice of a slot, the scales of a thread's rows of W: of `row` and of the one 8 further on.
+template <class T>
+__device__ void scales_of_rows(float (&scale)[2], const PackedSlotHead<T>& head, int slice,
+                               int row) {
+  for (int i = 0; i < 2; ++i) {
+    scale[i] = ptx::cvt_f32_bf16(ptx::ld_shared_b16(&head.scale[slice][row + i * 8]));
+  }
+}
+
 }  // namespace block

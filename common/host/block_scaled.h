@@ -61,9 +61,7 @@ std::vector<Variant> scaled_variants(const Make& make) {
 // model among those that promote, and by what they take among the others.
 template <const std::vector<Variant>& (*PROMOTED)(), const std::vector<Variant>& (*UNPROMOTED)()>
 std::vector<Variant> scaled_choosers() {
-  const Variant by_model = chooser_among(
-      "auto", "chosen by the cost model", PROMOTED(),
-      +[](const BlockScaledArgs& g) -> const Variant& { return *least_predicted(PROMOTED(), g); });
+  const Variant by_model = least_of<PROMOTED, BlockScaledArgs>("auto", "chosen by the cost model");
   Variant by_type = chooser_among(
       "unpromoted", "tensor-wide scales, no promotion", UNPROMOTED(),
       +[](const BlockScaledArgs& g) -> const Variant& {

@@ -77,16 +77,4 @@ std::vector<Variant> grouped_variants(const Make& make) {
   return all;
 }
 
-// What such a rung registers: its kernels behind the variant that chooses among them.
-template <const std::vector<Variant>& (*KERNELS)()>
-std::vector<Variant> grouped_choosers() {
-  std::vector<Variant> all = {
-      chooser_among(
-          "auto", "chosen by the cost model", KERNELS(),
-          +[](const GroupedArgs& g) -> const Variant& { return *least_predicted(KERNELS(), g); })
-          .as_result()};
-  all.insert(all.end(), KERNELS().begin(), KERNELS().end());
-  return all;
-}
-
 }  // namespace ladder

@@ -112,7 +112,7 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
   if (config.share == Share::last_round && tiles <= at_once) return NEVER;  // cut does that better
   if (config.share != Share::none && schedule.whole == schedule.tiles)
     return NEVER;  // in name only
-  const double rows = config.split > 1 ? std::min(bn, m) : ceil_div(m, tiles_n * config.sharers);
+  const double rows = rows_of_tile(m, bn, tiles_n * config.sharers, config.split);
 
   // Of a cluster's K step: what L2 delivers, and DRAM.
   const double b_requests = (n * b_lines + (1.0 * tiles_m * bm - n) * OUTSIDE_LINES) / tiles_m;

@@ -218,7 +218,7 @@ namespace {
 std::string fastest_tile(int bits, int m, int n, int k) {
   const tile::Gpu gpu;
   std::string name;
-  double least = tile::NEVER_MIXED;
+  double least = std::numeric_limits<double>::infinity();
   for (const tile::MixedTile& each : tile::MIXED_TILES) {
     const int at_once = gpu.sms / each.split;
     const double clocks = tile::predicted_clocks(each, bits, m, n, k, at_once, gpu);

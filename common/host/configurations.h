@@ -33,6 +33,15 @@ int clusters_at_once(void (*kernel)(Parameters...), int smem_bytes, const Call& 
   return std::max(1, ctas / T::CLUSTER);
 }
 
+// Whether a launch of `blocks` clusters, of which `at_once` run at a time, starts early: of a kernel
+// with tile T, one CTA an SM, that asks for so many `rows` of operands a K step, `bytes` in all.
+template <class T>
+bool starts_early(int blocks, int at_once, int rows, double bytes) {
+  const tile::Gpu of = gpu();
+  const double l2_share = tile::l2_share(of, T::BM, T::BN, rows);
+  return tile::starts_early(of, blocks, at_once, 1, l2_share, bytes);
+}
+
 // The variants of a table's rows: make(row) for each row, an integral constant from 0 to ROWS - 1.
 template <int ROWS, class Make>
 std::vector<Variant> variant_of_each(Make make) {

@@ -8,8 +8,8 @@
 
 namespace block {
 
-// Initialises them, by one thread: of each slot of the ring, which `releases` warps release, and of each
-// of the places where a consumer stages what its storer sends.
+// Initialises them, by one thread: of each slot of the ring, which `releases` warps release, and of
+// each place where a consumer stages what its storer sends.
 template <class T>
 __device__ void init_barriers(uint64_t (&full)[T::DEPTH], uint64_t (&empty)[T::DEPTH], int releases,
                               uint64_t (&staged)[T::CONSUMERS][T::BUFFERS],

@@ -15,8 +15,8 @@
 
 namespace block {
 
-// Rows that a tile does not have are not fetched. wgmma reads them all the same: makes rows from `rows`
-// on zeros, in all slots and slices: a, boxes [DEPTH * SLICES], and their scales.
+// Rows that a tile does not have are not fetched. wgmma reads them all the same: makes those from
+// `rows` on zeros, in all slots and slices: a, boxes [DEPTH * SLICES], and their scales.
 template <class T, class Box>
 __device__ void clear_missing_rows(Box* a, float (*scale_a)[T::BM], int rows) {
   for (int box = 0; box < T::DEPTH * T::SLICES; ++box) {

@@ -47,7 +47,7 @@ auto with_operand_type(int type, const Function& function) {
   return function.template operator()<e4m3>();
 }
 
-// Whether a kernel for that type takes a call: one that does not promote wants one scale an operand.
+// Whether a kernel of type In takes a call. One that does not promote wants one scale an operand.
 template <class In, bool PROMOTE>
 bool takes_scaled(const BlockScaledArgs& args) {
   return (args.type == LADDER_S8) == std::is_same_v<In, s8> && (PROMOTE || args.tensor_scales);

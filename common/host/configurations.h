@@ -33,8 +33,8 @@ int clusters_at_once(void (*kernel)(Parameters...), int smem_bytes, const Call& 
   return std::max(1, ctas / T::CLUSTER);
 }
 
-// Whether a launch of `blocks` clusters, of which `at_once` run at a time, starts early: of a kernel
-// with tile T, one CTA an SM, that asks for so many `rows` of operands a K step, `bytes` in all.
+// Whether a launch of `blocks` clusters, `at_once` at a time, starts early: of a kernel with tile T,
+// one CTA an SM, that asks for so many `rows` of operands a K step, and `bytes` in all.
 template <class T>
 bool starts_early(int blocks, int at_once, int rows, double bytes) {
   const tile::Gpu of = gpu();

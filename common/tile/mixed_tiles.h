@@ -34,12 +34,12 @@ struct MixedTile {
   constexpr int sets() const { return bn > 64 || consumers * slices > 2 ? 2 : 4; }
   constexpr bool ahead() const { return bn >= 64; }
 
-  // Of a tile whose K a cluster splits, each of so many CTAs finishes as many columns, a multiple of
-  // 8, since sums are exchanged 8 columns wide.
+  // Of a tile whose K a cluster splits, each of so many CTAs finishes as many columns: a multiple
+  // of 8, since sums are exchanged 8 columns wide.
   constexpr int finishers() const { return sharers_of(bn / 8, split); }
   constexpr int columns_each() const { return bn / finishers(); }
 
-  // Shared memory: partial sums of a cluster and of the slices, all in fp32; the boxes of D; and the
+  // Shared memory: partial sums of a cluster and of the slices, in fp32; the boxes of D; and the
   // slots of the ring that then fit, each with packed weights, bf16 of X, scales, and barriers.
   constexpr int exchange_bytes() const { return split > 1 ? split * bm() * columns_each() * 4 : 0; }
   constexpr int parts_bytes() const { return (slices - 1) * bm() * bn * 4; }

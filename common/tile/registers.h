@@ -5,10 +5,10 @@
 
 namespace tile {
 
-// Registers that setmaxnreg may give each thread of the consumers of a CTA of `threads`, of which an
-// SM holds `ctas`, where those of warpgroup 0, the producer's, keep `producer_regs`. A CTA keeps the
-// registers of its launch, as many of an SM's 65,536 as there are, and its warpgroups share them out
-// anew. More than 240 it takes for none.
+// Registers that setmaxnreg gives each thread of the consumers of a CTA of `threads`, of which an SM
+// holds `ctas`, where those of warpgroup 0, the producer's, keep `producer_regs`: at most 240. A CTA
+// keeps the registers of its launch, its part of an SM's 65,536, and its warpgroups share them out
+// anew.
 constexpr int consumer_regs(int threads, int ctas, int producer_regs) {
   const int at_launch = std::min(255, 65536 / (ctas * threads)) / 8 * 8;
   const int consumers = threads / 128 - 1;

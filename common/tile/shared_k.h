@@ -115,18 +115,15 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
   const double rows = rows_of_tile(m, bn, tiles_n * config.sharers, config.split);
 
   // Of a cluster's K step: what L2 delivers, and DRAM.
-  const double b_requests = (n * b_lines + (1.0 * tiles_m * bm - n) * OUTSIDE_LINES) / tiles_m;
+  const double b_requests = lines_of_block(n, b_lines, tiles_m, bm, OUTSIDE_LINES);
   const double l2_bytes = (b_requests + rows * config.sharers * a_lines) * 128;
   const double l2 = l2_bytes / (gpu.l2_bytes_per_clock * gpu.sms);
   const double sm_l2 =  // of one CTA, if its SM has nothing else to wait for
       (b_requests + rows * a_lines) * 128 / gpu.l2_bytes_per_clock;
   const int group = raster_group(bm, static_cast<int>(rows) * config.sharers, at_once);
-  const double sweeps =
-      2.0 * m * k * halves_of_l2(tiles_m) > gpu.l2_bytes ? ceil_div(tiles_m, group) : 1;
   const double dram_rate = gpu.dram_bytes_per_clock * FITTED.dram_share;
-  const double dram_bytes = 2 * (1.0 * n * k * halves_of_l2(tiles_n) +
-                                 1.0 * m * k * halves_of_l2(tiles_m) * sweeps + 1.0 * m * n);
-  const double dram = dram_bytes / (tiles * k_tiles) / dram_rate;
+  const double dram =
+      bytes_of_dram(n, m, k, 2, tiles_m, tiles_n, group, gpu) / (tiles * k_tiles) / dram_rate;
   // Clusters that share a row of K steps are at different places of it, so that none finds in L2 what
   // another has read, unless L2 has all of an operand.
   const double b_once = 2.0 * n * k > gpu.l2_bytes ? tiles_n : 1;

@@ -49,6 +49,7 @@ using ladder::bf16;
 // Of D^T = B · A^T: the tile's rows are columns of D, and its columns, which may be few, rows.
 template <int CONSUMERS_, int BLOCKS_, int BN_, int SHARERS_, int SPLIT_, int CTAS_>
 struct Tile {
+  static constexpr tile::SharedK C = {"", CONSUMERS_, BLOCKS_, BN_, SHARERS_, SPLIT_, CTAS_};
   static constexpr int CONSUMERS = CONSUMERS_, BLOCKS = BLOCKS_;  // warpgroups, 64 rows of each
   static constexpr int WM = 64, BM = CONSUMERS * BLOCKS * WM, BN = BN_, BK = 64;
   static constexpr int THREADS = 128 + CONSUMERS * 128;  // warpgroup 0: producer
@@ -59,14 +60,11 @@ struct Tile {
   static constexpr int SLICE = BM / SHARERS, ROW_BYTES = BK * int{sizeof(bf16)};
   static constexpr int IN_FLIGHT = CONSUMERS == 1;  // groups, where none else multiply
   // Of a tile that the cluster splits, CTA i finishes SHARE columns, from i * SHARE on.
-  static constexpr int FINISHERS = std::min(SPLIT, BN / 8), SHARE = BN / FINISHERS;
-  static constexpr int EXCHANGE_BYTES = SPLIT > 1 ? SPLIT* BM* SHARE* int{sizeof(float)} : 0;
+  static constexpr int FINISHERS = C.finishers(), SHARE = C.columns_each();
+  static constexpr int EXCHANGE_BYTES = C.exchange_bytes();
   static constexpr int AT_ONCE = BLOCKS * BN <= 272 ? 64 : 16;  // columns that a thread adds up
   static constexpr int PARTIAL_BYTES = BM * BN * int{sizeof(float)};  // of a tile, in the workspace
-  static constexpr int BOXES_BYTES = CONSUMERS * SHARE * WM * int{sizeof(bf16)};
-  static constexpr int SMEM_BYTES = (tile::MAX_SMEM_BYTES + 1024) / CTAS - 1024;  // that CTAs fit
-  static constexpr int DEPTH =
-      (SMEM_BYTES - EXCHANGE_BYTES - BOXES_BYTES - 1536) / ((BM + BN) * ROW_BYTES);
+  static constexpr int DEPTH = C.ring_slots();                        // what then fits
   static constexpr int PRODUCER_REGS = 56;
   static constexpr int CONSUMER_REGS = tile::consumer_regs(THREADS, CTAS, PRODUCER_REGS);
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
@@ -370,11 +368,7 @@ ladder::Variant variant() {
       ladder::transposed_kernel<T>(launch<T, C.share>, gemm<T>, sizeof(Smem<T>));
   if (C.share != tile::Share::none) kernel.workspace_bytes = 2 * T::CTAS * T::PARTIAL_BYTES;
   return {.name = C.name,
-          .what = T::SPLIT > 1                         ? "K split in a cluster"
-                  : C.share == tile::Share::cut        ? "each tile cut to fill the GPU"
-                  : C.share == tile::Share::last_round ? "the last round's K shared"
-                  : C.share == tile::Share::all_rounds ? "the K of all rounds shared"
-                                                       : "whole tiles",
+          .what = C.what(),
           .kernel = kernel,
           .configuration = true,
           .predicted_us = predicted_us<T, ROW>};

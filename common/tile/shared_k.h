@@ -22,6 +22,28 @@ struct SharedK {
 
   constexpr int bm() const { return 64 * consumers * blocks; }
   constexpr int cluster() const { return sharers * split; }
+
+  constexpr const char* what() const {  // in a few words
+    if (split > 1) return "K split in a cluster";
+    if (share == Share::cut) return "each tile cut to fill the GPU";
+    if (share == Share::last_round) return "the last round's K shared";
+    return share == Share::all_rounds ? "the K of all rounds shared" : "whole tiles";
+  }
+
+  // Of a tile whose K a cluster splits, each of so many CTAs finishes as many columns.
+  constexpr int finishers() const { return std::min(split, bn / 8); }
+  constexpr int columns_each() const { return bn / finishers(); }
+
+  // Shared memory of a CTA, of which an SM holds `ctas`: partial sums of a cluster, in fp32; the
+  // boxes of D; and the slots of the ring that then fit.
+  constexpr int exchange_bytes() const { return split > 1 ? split * bm() * columns_each() * 4 : 0; }
+  constexpr int ring_slots() const {
+    constexpr int RESERVED = 1024, BARRIERS_AND_PADDING = 1536;  // of a CTA
+    const int smem_bytes = (MAX_SMEM_BYTES + RESERVED) / ctas - RESERVED;
+    const int boxes_bytes = 64 * consumers * columns_each() * 2;
+    return (smem_bytes - exchange_bytes() - boxes_bytes - BARRIERS_AND_PADDING) /
+           ((bm() + bn) * 128);
+  }
 };
 
 // Rows x columns of a tile of D^T; 1x2: two CTAs share the rows; k2 to k8: so many CTAs of a cluster

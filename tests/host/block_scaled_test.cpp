@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "common/host/block_scaled.h"
-#include "common/host/run.h"
 #include "common/host/tolerance.h"
 #include "common/host/verify_cpu.h"
 #include "tests/support/sentences.h"

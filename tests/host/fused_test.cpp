@@ -10,7 +10,6 @@
 
 #include "common/host/fused.h"
 #include "common/host/fused_verify.cuh"
-#include "common/host/run.h"
 #include "common/tile/activation.h"
 #include "tests/support/sentences.h"
 

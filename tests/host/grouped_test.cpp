@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "common/host/grouped.h"
-#include "common/host/run.h"
 #include "tests/support/sentences.h"
 
 using ladder::bf16;

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "common/host/run.h"
 #include "common/host/tolerance.h"
 #include "common/host/typed.h"
 #include "common/host/verify_cpu.h"

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import trace
+from lib import generated
 from lib.cli import ROOT, Problem, command, parser_of
 from lib.figures.barriers import barriers_04, barriers_06, barriers_08, barriers_09, barriers_10
 from lib.figures.code import Code
@@ -101,12 +102,7 @@ def drawings(root: Path) -> dict[Path, Drawing]:
 
 def outdated(root: Path, drawn: dict[Path, Drawing]) -> list[tuple[Path, str]]:
     """[(path, text)] of figures that are not what was drawn."""
-    found = []
-    for path, drawing in drawn.items():
-        text, there = drawing.svg(), root / path
-        if not there.exists() or there.read_text(encoding="utf-8") != text:
-            found.append((path, text))
-    return found
+    return generated.outdated(root, {path: drawing.svg() for path, drawing in drawn.items()})
 
 
 @command("figures")
@@ -116,16 +112,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--root", type=Path, default=ROOT, help="the project's folder")
     options = parser.parse_args(arguments)
     found = outdated(options.root, drawings(options.root))
-    for path, text in found:
-        if options.check:
-            print(f"figures: {path} is not what the code says; run make figures")
-        else:
-            (options.root / path).parent.mkdir(parents=True, exist_ok=True)
-            (options.root / path).write_text(text, encoding="utf-8")
-            print(f"figures: {path}")
     if not found:
         print("figures: everything is up to date")
-    return 1 if options.check and found else 0
+    advice = "is not what the code says; run make figures"
+    return generated.update("figures", options.root, found, options.check, advice)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ import re
 import sys
 from pathlib import Path
 
-from lib.cli import OK, WRONG
+from lib import generated
+from lib.cli import OK
 from lib.store import file_stem, revision, write_atomically
 
 import serve_table
@@ -131,14 +132,10 @@ def timeline(results: dict | None) -> Drawing:
 
 def outdated(root: Path) -> list[tuple[Path, str]]:
     """(path, new text) of what is not what the results say."""
-    results, found = load(root), []
+    results = load(root)
     old = (root / PAGE).read_text(encoding="utf-8")
     page = serve_table.rewritten(old, MARKER, lambda match: written(results, match[1]))
-    for name, new in ((PLOT, timeline(results).svg()), (PAGE, page)):
-        path = root / name
-        if not path.exists() or path.read_text(encoding="utf-8") != new:
-            found.append((path, new))
-    return found
+    return generated.outdated(root, {PLOT: timeline(results).svg(), PAGE: page})
 
 
 def main() -> int:
@@ -151,14 +148,8 @@ def main() -> int:
     root = Path(__file__).resolve().parent.parent
     if options.take:
         return publish(root, options.take.read_text(encoding="utf-8"))
-    found = outdated(root)
-    for path, new in found:
-        if options.check:
-            print(f"{path.relative_to(root)} differs from docs/results; run make tables")
-        else:
-            path.write_text(new, encoding="utf-8")
-            print(f"moe_table: {path.relative_to(root)}")
-    return WRONG if options.check and found else OK
+    advice = "differs from docs/results; run make tables"
+    return generated.update("moe_table", root, outdated(root), options.check, advice)
 
 
 if __name__ == "__main__":

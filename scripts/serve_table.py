@@ -26,7 +26,7 @@ from pathlib import Path
 from lib.cli import OK, Problem, WRONG
 from lib.store import file_stem, revision, write_atomically
 
-from lib import registry
+from lib import generated, registry
 from lib.markdown import DASH, table as markdown
 from lib.svg import Drawing
 
@@ -301,13 +301,8 @@ def plot(results: dict | None) -> Drawing:
 
 def outdated(root: Path) -> list[tuple[Path, str]]:
     """(path, new text) of what is not what the results say."""
-    results, found = load(root), []
-    old = (root / PAGE).read_text(encoding="utf-8")
-    for name, new in ((PLOT, plot(results).svg()), (PAGE, page(results, old))):
-        path = root / name
-        if not path.exists() or path.read_text(encoding="utf-8") != new:
-            found.append((path, new))
-    return found
+    results, old = load(root), (root / PAGE).read_text(encoding="utf-8")
+    return generated.outdated(root, {PLOT: plot(results).svg(), PAGE: page(results, old)})
 
 
 def main() -> int:
@@ -325,14 +320,8 @@ def main() -> int:
         print(shape_lines(), end="")
         return OK
     if options.tables:
-        found = outdated(root)
-        for path, new in found:
-            if options.check:
-                print(f"{path.relative_to(root)} differs from docs/results; run make tables")
-            else:
-                path.write_text(new, encoding="utf-8")
-                print(f"serve_table: {path.relative_to(root)}")
-        return WRONG if options.check and found else OK
+        advice = "differs from docs/results; run make tables"
+        return generated.update("serve_table", root, outdated(root), options.check, advice)
     try:
         if options.take:
             return publish(root, "".join(path.read_text(encoding="utf-8") for path in options.take))

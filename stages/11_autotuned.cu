@@ -11,6 +11,7 @@
 #include <numeric>
 #include <vector>
 
+#include "common/block/init_barriers.cuh"
 #include "common/block/load_slice.cuh"
 #include "common/block/multiply_tile.cuh"
 #include "common/block/stage_tile.cuh"
@@ -105,15 +106,8 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
     ptx::prefetch_tensormap(&map_a);
     ptx::prefetch_tensormap(&map_b);
     ptx::prefetch_tensormap(&map_d);
-    for (int slot = 0; slot < T::DEPTH; ++slot) {
-      ptx::mbarrier_init(&smem.full[slot], 1);
-      ptx::mbarrier_init(&smem.empty[slot], T::CONSUMERS * 4 * T::CLUSTER);
-    }
-    for (int i = 0; i < T::CONSUMERS * T::BUFFERS; ++i) {
-      ptx::mbarrier_init(&smem.staged[i / T::BUFFERS][i % T::BUFFERS], 4);
-      ptx::mbarrier_init(&smem.stored[i / T::BUFFERS][i % T::BUFFERS], 1);
-    }
-    ptx::fence_mbarrier_init();  // before TMA counts bytes, and peers arrive, on them
+    block::init_barriers<T>(smem.full, smem.empty, T::CONSUMERS * 4 * T::CLUSTER, smem.staged,
+                            smem.stored);
   }
   ptx::griddepcontrol_launch_dependents();         // the next kernel may take SMs as they fall free
   if constexpr (T::CLUSTER == 1) ptx::bar_sync();  // before any thread uses the barriers
@@ -215,10 +209,9 @@ void launch(const ladder::GemmArgs& g) {
   const int block_m = T::BM * T::CLUSTER_M, block_n = T::BN * T::CLUSTER_N;  // of one cluster
   const int blocks = tile::ceil_div(g.m, block_m) * tile::ceil_div(g.n, block_n);
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
-  const tile::Gpu gpu = ladder::gpu();
-  const double l2_share = tile::l2_share(gpu, T::BM, T::BN, T::SLICE_A + T::SLICE_B);
   const double bytes = 2.0 * g.k * (1.0 * g.m + g.n);
-  const bool early = !PLAIN && tile::starts_early(gpu, blocks, at_once, 1, l2_share, bytes);
+  const bool early =
+      !PLAIN && ladder::starts_early<T>(blocks, at_once, T::SLICE_A + T::SLICE_B, bytes);
   const ladder::Launch config(std::min(blocks, at_once) * T::CLUSTER, T::THREADS, sizeof(Smem<T>),
                               T::CLUSTER, early, g.stream);
   ladder::check_cuda(

@@ -9,7 +9,6 @@
 // Tile       of D^T, 64 to 256 columns of D x 8 to 256 rows: common/tile/shared_k.h
 // Read       docs/12_stream_k.md
 #include <algorithm>
-#include <iterator>
 #include <vector>
 
 #include "common/block/exchange_sums.cuh"
@@ -37,6 +36,7 @@
 #include "common/tile/fragment.h"
 #include "common/tile/k_shares.h"
 #include "common/tile/math.h"
+#include "common/tile/registers.h"
 #include "common/tile/ring.h"
 #include "common/tile/schedule.h"
 #include "common/tile/shared_k.h"
@@ -49,6 +49,7 @@ using ladder::bf16;
 // Of D^T = B · A^T: the tile's rows are columns of D, and its columns, which may be few, rows.
 template <int CONSUMERS_, int BLOCKS_, int BN_, int SHARERS_, int SPLIT_, int CTAS_>
 struct Tile {
+  static constexpr tile::SharedK C = {"", CONSUMERS_, BLOCKS_, BN_, SHARERS_, SPLIT_, CTAS_};
   static constexpr int CONSUMERS = CONSUMERS_, BLOCKS = BLOCKS_;  // warpgroups, 64 rows of each
   static constexpr int WM = 64, BM = CONSUMERS * BLOCKS * WM, BN = BN_, BK = 64;
   static constexpr int THREADS = 128 + CONSUMERS * 128;  // warpgroup 0: producer
@@ -59,19 +60,13 @@ struct Tile {
   static constexpr int SLICE = BM / SHARERS, ROW_BYTES = BK * int{sizeof(bf16)};
   static constexpr int IN_FLIGHT = CONSUMERS == 1;  // groups, where none else multiply
   // Of a tile that the cluster splits, CTA i finishes SHARE columns, from i * SHARE on.
-  static constexpr int FINISHERS = std::min(SPLIT, BN / 8), SHARE = BN / FINISHERS;
-  static constexpr int EXCHANGE_BYTES = SPLIT > 1 ? SPLIT* BM* SHARE* int{sizeof(float)} : 0;
+  static constexpr int FINISHERS = C.finishers(), SHARE = C.columns_each();
+  static constexpr int EXCHANGE_BYTES = C.exchange_bytes();
   static constexpr int AT_ONCE = BLOCKS * BN <= 272 ? 64 : 16;  // columns that a thread adds up
   static constexpr int PARTIAL_BYTES = BM * BN * int{sizeof(float)};  // of a tile, in the workspace
-  static constexpr int BOXES_BYTES = CONSUMERS * SHARE * WM * int{sizeof(bf16)};
-  static constexpr int SMEM_BYTES = (tile::MAX_SMEM_BYTES + 1024) / CTAS - 1024;  // that CTAs fit
-  static constexpr int DEPTH =
-      (SMEM_BYTES - EXCHANGE_BYTES - BOXES_BYTES - 1536) / ((BM + BN) * ROW_BYTES);
-  // A CTA keeps the registers of its launch, and its warpgroups share them out anew.
-  static constexpr int REGS = std::min(255, 65536 / (CTAS * THREADS)) / 8 * 8;
+  static constexpr int DEPTH = C.ring_slots();                        // what then fits
   static constexpr int PRODUCER_REGS = 56;
-  static constexpr int CONSUMER_REGS =
-      std::min(240, (REGS * THREADS / 128 - PRODUCER_REGS) / CONSUMERS / 8 * 8);
+  static constexpr int CONSUMER_REGS = tile::consumer_regs(THREADS, CTAS, PRODUCER_REGS);
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(SLICE % 8 == 0, "a slice starts on a swizzle atom");
   static_assert(SPLIT == 1 || (BLOCKS == 1 && SHARE % 8 == 0), "sums are exchanged 8 columns wide");
@@ -308,9 +303,7 @@ Work work_of(const ladder::GemmArgs& g, int at_once) {
   const int tiles_m = tile::ceil_div(g.n, T::BM), all = tiles_m * tiles_n;
   const tile::KSchedule schedule = tile::share_k(
       SHARE, all, tile::ceil_div(g.k, T::BK), T::SPLIT > 1 ? all : at_once);  // a cluster: one tile
-  // As many rows in each tile, since a row that is not there costs more than one that is. Where a
-  // cluster's CTAs finish a tile by columns, it must be whole.
-  const int rows = T::SPLIT > 1 ? std::min(T::BN, g.m) : tile::ceil_div(g.m, tiles);
+  const int rows = tile::rows_of_tile(g.m, T::BN, tiles, T::SPLIT);
   const auto workspace = static_cast<char*>(g.workspace);
   const auto partials =
       workspace == nullptr ? nullptr : workspace + ladder::WORKSPACE_COUNTER_BYTES;
@@ -320,7 +313,7 @@ Work work_of(const ladder::GemmArgs& g, int at_once) {
       .d_rows = g.m,
       .d_cols = g.n,
       .rows = rows,
-      .box_rows = T::SPLIT > 1 ? std::min(rows, int{T::SHARE}) : rows,
+      .box_rows = std::min(rows, int{T::SHARE}),
       .tiles_m = tiles_m,
       .tiles_n = tiles_n,
       .raster_group = tile::raster_group(T::BM, rows * T::SHARERS, at_once),
@@ -371,27 +364,12 @@ template <int ROW>
 ladder::Variant variant() {
   constexpr tile::SharedK C = tile::SHARED_K[ROW];
   using T = Tile<C.consumers, C.blocks, C.bn, C.sharers, C.split, C.ctas>;
+  ladder::Kernel kernel =
+      ladder::transposed_kernel<T>(launch<T, C.share>, gemm<T>, sizeof(Smem<T>));
+  if (C.share != tile::Share::none) kernel.workspace_bytes = 2 * T::CTAS * T::PARTIAL_BYTES;
   return {.name = C.name,
-          .what = T::SPLIT > 1                         ? "K split in a cluster"
-                  : C.share == tile::Share::cut        ? "each tile cut to fill the GPU"
-                  : C.share == tile::Share::last_round ? "the last round's K shared"
-                  : C.share == tile::Share::all_rounds ? "the K of all rounds shared"
-                                                       : "whole tiles",
-          .kernel = {.launch = launch<T, C.share>,
-                     .function = reinterpret_cast<const void*>(gemm<T>),
-                     .bm = T::BN,
-                     .bn = T::BM,
-                     .bk = T::BK,
-                     .depth = T::DEPTH,
-                     .threads = T::THREADS,
-                     .smem_bytes = sizeof(Smem<T>),
-                     .regs_dec = T::PRODUCER_REGS,
-                     .regs_inc = T::CONSUMER_REGS,
-                     .workspace_bytes =
-                         C.share == tile::Share::none ? 0 : 2 * T::CTAS * T::PARTIAL_BYTES,
-                     .persistent = T::SPLIT == 1,
-                     .cluster_m = T::SHARERS,
-                     .cluster_n = T::SPLIT},
+          .what = C.what(),
+          .kernel = kernel,
           .configuration = true,
           .predicted_us = predicted_us<T, ROW>};
 }
@@ -402,14 +380,7 @@ const std::vector<ladder::Variant>& configurations() {
   return all;
 }
 
-static std::vector<ladder::Variant> registered() {
-  std::vector<ladder::Variant> all = configurations();
-  all.insert(all.begin(),
-             ladder::least_of<configurations>("auto", "chosen by the cost model").as_result());
-  return all;
-}
-
 static const ladder::Registrar registrar(__FILE__, "a tile's K is shared, for the same work an SM",
-                                         registered());
+                                         ladder::with_chooser<configurations>());
 
 }  // namespace stream_k

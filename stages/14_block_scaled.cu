@@ -14,6 +14,7 @@
 
 #include "common/block/add_slices.cuh"
 #include "common/block/consumer_of_warp.cuh"
+#include "common/block/init_barriers.cuh"
 #include "common/block/scaled_tile.cuh"
 #include "common/block/stage_tile.cuh"
 #include "common/block/store_last_columns.cuh"
@@ -35,6 +36,7 @@
 #include "common/tile/block_scaled.h"
 #include "common/tile/fragment.h"
 #include "common/tile/math.h"
+#include "common/tile/registers.h"
 #include "common/tile/ring.h"
 #include "common/tile/schedule.h"
 #include "common/tile/smem_tile.h"
@@ -48,10 +50,9 @@ using ladder::BlockScaledArgs;
 template <class In_, bool PROMOTE_, int CONSUMERS_, int BLOCKS_, int BN_, int SLICES_>
 struct Tile {
   using In = In_;
-  static constexpr bool INTEGERS = std::is_same_v<In, ladder::s8>;
+  static constexpr bool INTEGERS = std::is_same_v<In, ladder::s8>, PROMOTE = PROMOTE_;
   using Sum = std::conditional_t<INTEGERS, int, float>;  // of the tensor cores
   static constexpr tile::GemmConfig C = {"", CONSUMERS_, BLOCKS_, BN_, 1, 1, SLICES_};
-  static constexpr bool PROMOTE = PROMOTE_;
   static constexpr int CONSUMERS = CONSUMERS_, BLOCKS = BLOCKS_;  // warpgroups, 64 rows of each
   static constexpr int WM = 64, BM = C.bm(), BN = BN_, BK = 128;  // WM: rows of a block
   static constexpr int SLICES = SLICES_;  // warpgroups that share the rows and K of a consumer
@@ -67,10 +68,8 @@ struct Tile {
   static constexpr bool WIDE = (BLOCKS + 1) * BN / 2 == 192;  // registers of accumulators and sums
   static constexpr bool EVEN = BM == 64 && !WIDE;  // tiles have as many rows each, perhaps fewer
   static constexpr int PRODUCER_REGS = WIDE ? 40 : 56;
-  static constexpr int CONSUMER_REGS = WIDE              ? 232
-                                       : WARPGROUPS == 4 ? 104
-                                       : WARPGROUPS == 3 ? 152
-                                                         : 224;
+  static constexpr int CONSUMER_REGS =
+      std::min(WIDE ? 232 : 224, tile::consumer_regs(THREADS, 1, PRODUCER_REGS));
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(BN % 16 == 0, "stmatrix.x4 stages 16 columns");
   static_assert(BN <= 2 * SCALE_BLOCK - SPAN, "a tile lies in two blocks of columns");
@@ -115,17 +114,8 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
     ptx::prefetch_tensormap(&map_b);
     ptx::prefetch_tensormap(&map_scale);
     ptx::prefetch_tensormap(&map_d);
-    for (int slot = 0; slot < T::DEPTH; ++slot) {
-      ptx::mbarrier_init(&smem.full[slot], 1);
-      ptx::mbarrier_init(&smem.empty[slot], T::WARPGROUPS * 4);
-    }
-    for (int i = 0; i < T::CONSUMERS * T::BUFFERS; ++i) {
-      ptx::mbarrier_init(&smem.staged[i / T::BUFFERS][i % T::BUFFERS], 4);
-      ptx::mbarrier_init(&smem.stored[i / T::BUFFERS][i % T::BUFFERS], 1);
-    }
-    ptx::fence_mbarrier_init();  // before TMA counts bytes on them
+    block::init_barriers<T>(smem.full, smem.empty, T::WARPGROUPS * 4, smem.staged, smem.stored);
   }
-  // Rows that a tile does not have are not fetched. wgmma reads them all the same: zeros.
   if (T::EVEN) block::clear_missing_rows<T>(smem.a[0], smem.scale_a[0], rows);
   ptx::griddepcontrol_launch_dependents();  // the next kernel may take SMs as they fall free
   ptx::bar_sync();                          // before any thread uses the barriers
@@ -144,12 +134,10 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
           ptx::mbarrier_arrive_expect_tx(full, tile::scaled_slot_bytes(rows, T::BN, T::SLICES));
 #pragma unroll
           for (int i = 0; i < T::SLICES; ++i) {
-            const int slot = ring.slot, k_block = k_tile * T::SLICES + i;
-            ptx::cp_async_bulk_tensor_2d_g2s(smem.a[slot][i].bytes, &map_a, k_block * T::BK, m0,
-                                             full);
+            const int slot = ring.slot, k_block = k_tile * T::SLICES + i, k0 = k_block * T::BK;
+            ptx::cp_async_bulk_tensor_2d_g2s(smem.a[slot][i].bytes, &map_a, k0, m0, full);
             ptx::cp_async_bulk_tensor_2d_g2s(smem.scale_a[slot][i], &map_scale, m0, k_block, full);
-            ptx::cp_async_bulk_tensor_2d_g2s(smem.b[slot][i].bytes, &map_b, k_block * T::BK, n0,
-                                             full);
+            ptx::cp_async_bulk_tensor_2d_g2s(smem.b[slot][i].bytes, &map_b, k0, n0, full);
           }
         }
       }
@@ -197,13 +185,11 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
     scales_b.load(next_b, T::SLICES > 1 ? min(slice, k_blocks - 1) : 0);
     bool landed = false;
     for (auto t = tiles; t.has();) {
-#pragma unroll
-      for (int i = 0; i < T::BLOCKS * T::BN / 2; ++i) acc[i / (T::BN / 2)][i % (T::BN / 2)] = 0;
+      block::clear<T>(acc);
       for (int k_tile = 0; k_tile < k_tiles; ++k_tile) {
         if (!landed) ptx::mbarrier_wait(&smem.full[ring.slot], ring.parity);  // the tile is here
         const int slot = ring.slot;
-        float of_a[T::BLOCKS][2];
-        const float of_b[2] = {next_b[0], next_b[1]};
+        float of_a[T::BLOCKS][2], of_b[2] = {next_b[0], next_b[1]};
 #pragma unroll
         for (int i = 0; i < T::BLOCKS; ++i) {
           if (T::TURNS) ptx::barrier_sync(1 + group, 256);  // until the one before has started
@@ -250,26 +236,21 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
 
 template <class T>
 void launch(const BlockScaledArgs& g) {
-  const auto operand = [&](const void* base, int rows, long long ld, int box_rows) {
-    const auto* elements = static_cast<const typename T::In*>(base);
-    return ladder::tensor_map_2d(elements, rows, g.k, ld, box_rows, T::BK);
-  };
+  const auto* const a = static_cast<const typename T::In*>(g.a);
+  const auto* const b = static_cast<const typename T::In*>(g.b);
   const int rows = T::EVEN ? tile::scaled_tile_rows(g.m) : T::BM;
-  const CUtensorMap map_a = operand(g.a, g.m, g.lda, rows);
-  const CUtensorMap map_b = operand(g.b, g.n, g.ldb, T::BN);
-  const int k_tiles = tile::ceil_div(g.k, T::BK);
+  const CUtensorMap map_a = ladder::tensor_map_2d(a, g.m, g.k, g.lda, rows, T::BK);
+  const CUtensorMap map_b = ladder::tensor_map_2d(b, g.n, g.k, g.ldb, T::BN, T::BK);
   const CUtensorMap map_scale =
-      ladder::tensor_map_2d(g.scale_a, k_tiles, g.m, g.ld_scale_a, 1, rows);
+      ladder::tensor_map_2d(g.scale_a, tile::ceil_div(g.k, T::BK), g.m, g.ld_scale_a, 1, rows);
   const int whole = std::max(1, g.n / 8 * 8);  // TMA must not write beyond column n
   const CUtensorMap map_d =
       ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, std::min(rows, 64), T::BOX);
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
   const int blocks = tile::ceil_div(g.m, T::BM) * tile::ceil_div(g.n, T::BN);
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
-  const tile::Gpu gpu = ladder::gpu();
-  const double l2_share = tile::l2_share(gpu, T::BM, T::BN, rows + T::BN);
   const double bytes = 1.0 * g.k * (1.0 * g.m + g.n);
-  const bool early = tile::starts_early(gpu, blocks, at_once, 1, l2_share, bytes);
+  const bool early = ladder::starts_early<T>(blocks, at_once, rows + T::BN, bytes);
   const ladder::Launch config(std::min(blocks, at_once), T::THREADS, sizeof(Smem<T>), T::CLUSTER,
                               early, g.stream);
   ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_scale, map_d,
@@ -298,26 +279,19 @@ ladder::Variant variant() {
       .what = PROMOTE ? "promotion every 128 of K" : "tensor-wide scales, no promotion",
       .kernel = ladder::persistent_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>)),
       .configuration = true,
-      .takes = +[](const BlockScaledArgs& g) {
-        return (g.type == LADDER_S8) == T::INTEGERS && (PROMOTE || g.tensor_scales);
-      }};
+      .takes = ladder::takes_scaled<In, PROMOTE>};
   if (PROMOTE) made.predicted_us = predicted_us<T>;
   return made;
 }
 
-const std::vector<ladder::Variant>& promoted() {
-  static const auto all = ladder::scaled_variants<std::size(tile::SCALED_CONFIGURATIONS)>(
-      []<class In>(std::type_identity<In>, auto row) { return variant<In, true, row>(); });
-  return all;
-}
-
-const std::vector<ladder::Variant>& unpromoted() {
-  static const std::vector<ladder::Variant> all = {variant<ladder::e4m3, false, tile::UNPROMOTED>(),
-                                                   variant<ladder::s8, false, tile::UNPROMOTED>()};
+template <bool PROMOTE>
+const std::vector<ladder::Variant>& kernels() {
+  static const auto all = ladder::scaled_variants<PROMOTE>(
+      []<class In>(std::type_identity<In>, auto row) { return variant<In, PROMOTE, row>(); });
   return all;
 }
 
 static const ladder::Registrar registrar(__FILE__, "8-bit operands, a scale for every 128 of K",
-                                         ladder::scaled_choosers<promoted, unpromoted>());
+                                         ladder::scaled_choosers<kernels<true>, kernels<false>>());
 
 }  // namespace block_scaled

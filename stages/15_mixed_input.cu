@@ -9,7 +9,6 @@
 // Grown from stages/12_stream_k.cu
 // Read       docs/15_mixed_input.md
 #include <algorithm>
-#include <iterator>
 #include <vector>
 
 #include "common/block/add_slices.cuh"
@@ -20,7 +19,6 @@
 #include "common/block/stage_transposed.cuh"
 #include "common/block/store_last_columns.cuh"
 #include "common/host/configurations.h"
-#include "common/host/device.h"
 #include "common/host/error.h"
 #include "common/host/launch.h"
 #include "common/host/mixed.h"
@@ -41,6 +39,7 @@
 #include "common/tile/math.h"
 #include "common/tile/mixed_tiles.h"
 #include "common/tile/packed_weights.h"
+#include "common/tile/registers.h"
 #include "common/tile/ring.h"
 #include "common/tile/schedule.h"
 #include "common/tile/smem_tile.h"
@@ -53,37 +52,25 @@ using ladder::MixedArgs;
 // Of D^T = W · X^T: the tile's rows are rows of W, its columns, which may be few, rows of X.
 template <int BITS_, int CONSUMERS_, int BN_, int SPLIT_, int SLICES_>
 struct Tile {
+  static constexpr tile::MixedTile C = {"", "", CONSUMERS_, BN_, SPLIT_, SLICES_};
   static constexpr int BITS = BITS_, CONSUMERS = CONSUMERS_;  // of a weight; of 64 rows each
   static constexpr int WM = tile::PACKED_ROWS, BM = CONSUMERS * WM, BN = BN_;
-  static constexpr int BK = tile::PACKED_K, STEPS = BK / 16;  // K of a scale; wgmma
-  static constexpr int SPLIT = SPLIT_, CLUSTER = SPLIT;       // CTAs that share a tile's K
-  static constexpr int SLICES = SLICES_;                      // warpgroups of a CTA that share it
-  static constexpr int WARPGROUPS = CONSUMERS * SLICES;       // that multiply
-  static constexpr int THREADS = 128 + WARPGROUPS * 128;      // warpgroup 0: producers
-  static constexpr int SHARERS = 1;                           // of rows: none but itself
+  static constexpr int BK = tile::PACKED_K, STEPS = BK / 16;          // K of a scale; wgmma
+  static constexpr int SHARERS = 1, SPLIT = SPLIT_, CLUSTER = SPLIT;  // CTAs that share rows; K
+  static constexpr int SLICES = SLICES_;                  // warpgroups of a CTA that share it
+  static constexpr int WARPGROUPS = CONSUMERS * SLICES;   // that multiply
+  static constexpr int THREADS = 128 + WARPGROUPS * 128;  // warpgroup 0: producers
   static constexpr int W_BYTES = tile::packed_block_bytes(BITS), X_BYTES = 2 * BN * 128;
   static constexpr int PIECES = W_BYTES / 128 / 16;  // of a thread, 16 bytes each
-  // wgmma whose weights are decoded at a time; registers for so many of these units; and whether a
-  // block's first is decoded before the block in front has been added up, for which narrow tiles
-  // have other warps.
-  static constexpr int UNIT = BN <= 16 ? 4 : 2, UNITS = STEPS / UNIT;
-  static constexpr int SETS = BN > 64 || WARPGROUPS > 2 ? 2 : 4;
-  static constexpr bool AHEAD = BN >= 64;
+  static constexpr int UNIT = C.unit(), UNITS = STEPS / UNIT, SETS = C.sets();
+  static constexpr bool AHEAD = C.ahead();
   // Of a tile that the cluster splits, CTA i finishes SHARE columns, from i * SHARE on.
-  static constexpr int FINISHERS = tile::sharers_of(BN / 8, SPLIT), SHARE = BN / FINISHERS;
-  static constexpr int EXCHANGE_BYTES = SPLIT > 1 ? SPLIT* BM* SHARE* int{sizeof(float)} : 0;
-  static constexpr int PARTS_BYTES = (SLICES - 1) * BM * BN * int{sizeof(float)};
-  static constexpr int BOXES_BYTES = CONSUMERS * SHARE * WM * int{sizeof(bf16)};
-  static constexpr int SLOT_BYTES = SLICES * (CONSUMERS * W_BYTES + X_BYTES + BM * 2) + 128;
-  static constexpr int DEPTH = std::min(
-      24, (tile::MAX_SMEM_BYTES - EXCHANGE_BYTES - PARTS_BYTES - BOXES_BYTES - 1024) / SLOT_BYTES);
-  // A CTA keeps the registers of its launch, and its warpgroups share them out anew.
-  static constexpr int REGS = std::min(255, 65536 / THREADS) / 8 * 8;
+  static constexpr int FINISHERS = C.finishers(), SHARE = C.columns_each();
+  static constexpr int EXCHANGE_BYTES = C.exchange_bytes(), PARTS_BYTES = C.parts_bytes();
+  static constexpr int DEPTH = C.ring_slots(BITS);  // what then fits
   static constexpr int PRODUCER_REGS = 40;
-  static constexpr int CONSUMER_REGS =
-      std::min(240, (REGS * THREADS / 128 - PRODUCER_REGS) / WARPGROUPS / 8 * 8);
+  static constexpr int CONSUMER_REGS = tile::consumer_regs(THREADS, 1, PRODUCER_REGS);
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
-  static_assert(SPLIT == 1 || SHARE % 8 == 0, "sums are exchanged 8 columns wide");
 };
 
 template <class T>
@@ -137,15 +124,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
     if (T::SPLIT > 1) ptx::mbarrier_arrive_expect_tx(&smem.summands, T::EXCHANGE_BYTES);
   }
   // Rows that a tile does not have are not fetched. wgmma reads them all the same: zeros.
-  const int missing = (T::BN - work.rows) * 128 / 16;  // chunks of a box
-  for (int i = threadIdx.x; i < missing * 2 * T::SLICES * T::DEPTH; i += T::THREADS) {
-    const int box = i / missing;
-    auto& slot = smem.slots[box / (2 * T::SLICES)];
-    unsigned char* first = slot.x[box / 2 % T::SLICES][box % 2].bytes + work.rows * 128;
-    ptx::st_shared_v4_b32(first + i % missing * 16, uint4{});
-  }
-  ptx::bar_warp_sync();                            // lanes may have parted in the loop
-  ptx::fence_proxy_async_shared_cta();             // before wgmma reads them
+  block::clear_missing_rows_of_x<T>(smem.slots, work.rows);
   ptx::griddepcontrol_launch_dependents();         // the next kernel may take SMs as they fall free
   if constexpr (T::CLUSTER == 1) ptx::bar_sync();  // before any thread uses the barriers
   if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync();
@@ -165,13 +144,10 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
           const int block = i * T::SLICES;  // the slot's first 128 of K
           ptx::mbarrier_wait(&head.empty, ring.parity ^ 1);
           if (warp == 0) {
-            block::load_weights<T>(slot, &head.full, work.packed, row_blocks, work.k_blocks, at.m,
-                                   block);
+            block::load_weights<T>(slot, head, work.packed, row_blocks, work.k_blocks, at.m, block);
           }
           if (warp == 1) block::load_scales<T>(head, &map_scale, at.m, block);
-          if (warp > 1) {
-            block::load_x<T>(slot, &head.full, &map_x, work.rows, at.n, block, warp - 2);
-          }
+          if (warp > 1) block::load_x<T>(slot, head, &map_x, work.rows, at.n, block, warp - 2);
         }
       }
     }
@@ -218,19 +194,8 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
         const uint64_t desc =
             tile::advance(x_desc, slot * int{sizeof(smem.slots[0])} + slice * T::X_BYTES);
         finish();
-        if (!T::AHEAD) fragments.decode(0);
-        fragments.load(pieces(slot), 1);
-        fragments.multiply(part, desc, 0);
-#pragma unroll
-        for (int unit = 1; unit < T::UNITS; ++unit) {
-          if (unit + 1 < T::UNITS) fragments.load(pieces(slot), unit + 1);
-          fragments.decode(unit);
-          fragments.multiply(part, desc, unit);
-        }
-        for (int r = 0; r < 2; ++r) {
-          scale[r] = ptx::cvt_f32_bf16(
-              ptx::ld_shared_b16(&smem.heads[slot].scale[slice][own_row + r * 8]));
-        }
+        fragments.multiply_slot(part, pieces(slot), desc);
+        block::scales_of_rows<T>(scale, smem.heads[slot], slice, own_row);
         last_slot = slot;
         ring.advance();
         if (i + 1 < end) begin_slot();  // while the last unit is multiplied
@@ -274,9 +239,7 @@ template <class T>
 void launch(const MixedArgs& g) {
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
   const int tiles_n = tile::ceil_div(g.m, T::BN), tiles_m = tile::ceil_div(g.n, T::BM);
-  // As many rows in each tile, since a row that is not there costs more than one that is. Where a
-  // cluster's CTAs finish a tile by columns, it must be whole.
-  const int rows = T::SPLIT > 1 ? std::min(T::BN, g.m) : tile::ceil_div(g.m, tiles_n);
+  const int rows = tile::rows_of_tile(g.m, T::BN, tiles_n, T::SPLIT);
   const Work work = {.packed = static_cast<const unsigned char*>(g.packed),
                      .d = g.d,
                      .ldd = g.ldd,
@@ -305,13 +268,11 @@ void launch(const MixedArgs& g) {
 }
 
 // By the cost model, in microseconds.
-template <class T, int ROW>
+template <class T>
 double predicted_us(const MixedArgs& g) {
-  if (g.bits != T::BITS) return tile::NEVER_MIXED;
   const tile::Gpu gpu = ladder::gpu();
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
-  return tile::predicted_clocks(tile::MIXED_TILES[ROW], T::BITS, g.m, g.n, g.k, at_once, gpu) /
-         gpu.mhz;
+  return tile::predicted_clocks(T::C, T::BITS, g.m, g.n, g.k, at_once, gpu) / gpu.mhz;
 }
 
 template <int BITS, int ROW>
@@ -320,46 +281,20 @@ ladder::Variant variant() {
   using T = Tile<BITS, C.consumers, C.bn, C.split, C.slices>;
   return {.name = BITS == 8 ? C.name_8 : C.name_4,
           .what = T::SPLIT > 1 ? "K split in a cluster" : "whole tiles",
-          .kernel = {.launch = launch<T>,
-                     .function = reinterpret_cast<const void*>(gemm<T>),
-                     .bm = T::BN,
-                     .bn = T::BM,
-                     .bk = T::BK,
-                     .depth = T::DEPTH,
-                     .threads = T::THREADS,
-                     .smem_bytes = sizeof(Smem<T>),
-                     .regs_dec = T::PRODUCER_REGS,
-                     .regs_inc = T::CONSUMER_REGS,
-                     .persistent = T::SPLIT == 1,
-                     .cluster_n = T::SPLIT},
+          .kernel = ladder::transposed_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>)),
           .configuration = true,
-          .predicted_us = predicted_us<T, ROW>,
+          .predicted_us = predicted_us<T>,
           .takes = +[](const MixedArgs& g) { return g.bits == BITS; }};
 }
 
-const std::vector<ladder::Variant>& configurations() {
-  static const auto all = [] {
-    constexpr int ROWS = std::size(tile::MIXED_TILES);
-    auto both = ladder::variant_of_each<ROWS>([](auto row) { return variant<8, row>(); });
-    const auto more = ladder::variant_of_each<ROWS>([](auto row) { return variant<4, row>(); });
-    both.insert(both.end(), more.begin(), more.end());
-    return both;
-  }();
-  return all;
-}
-
-static std::vector<ladder::Variant> registered() {
-  std::vector<ladder::Variant> all = configurations();
-  const auto choose = +[](const MixedArgs& g) -> const ladder::Variant& {
-    return *ladder::least_predicted(configurations(), g);
-  };
-  all.insert(all.begin(),
-             ladder::chooser_among("auto", "chosen by the cost model", configurations(), choose)
-                 .as_result());
+const std::vector<ladder::Variant>& kernels() {
+  constexpr int ROWS = std::size(tile::MIXED_TILES);  // of 8 bits, then of 4
+  static const auto all = ladder::variant_of_each<2 * ROWS>(
+      [](auto i) { return variant<(i < ROWS ? 8 : 4), i % ROWS>(); });
   return all;
 }
 
 static const ladder::Registrar registrar(__FILE__, "weights of 8 or 4 bits, decoded on the way",
-                                         registered());
+                                         ladder::with_chooser<kernels, MixedArgs>());
 
 }  // namespace mixed_input

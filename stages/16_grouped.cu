@@ -14,6 +14,7 @@
 
 #include "common/block/find_groups.cuh"
 #include "common/block/grouped_tile.cuh"
+#include "common/block/init_barriers.cuh"
 #include "common/block/stage_tile.cuh"
 #include "common/host/configurations.h"
 #include "common/host/error.h"
@@ -102,15 +103,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     ptx::prefetch_tensormap(&map_b);
     ptx::prefetch_tensormap(&map_scale);
     ptx::prefetch_tensormap(&map_d);
-    for (int slot = 0; slot < T::DEPTH; ++slot) {
-      ptx::mbarrier_init(&smem.full[slot], 1);
-      ptx::mbarrier_init(&smem.empty[slot], T::CONSUMERS * 4);
-    }
-    for (int i = 0; i < T::CONSUMERS * T::BUFFERS; ++i) {
-      ptx::mbarrier_init(&smem.staged[i / T::BUFFERS][i % T::BUFFERS], 4);
-      ptx::mbarrier_init(&smem.stored[i / T::BUFFERS][i % T::BUFFERS], 1);
-    }
-    ptx::fence_mbarrier_init();  // before TMA counts bytes on them
+    block::init_barriers<T>(smem.full, smem.empty, T::CONSUMERS * 4, smem.staged, smem.stored);
   }
   ptx::griddepcontrol_launch_dependents();  // the next kernel may take SMs as they fall free
   ptx::
@@ -283,6 +276,6 @@ const std::vector<ladder::Variant>& kernels() {
 }
 
 static const ladder::Registrar registrar(__FILE__, "many products in one launch",
-                                         ladder::grouped_choosers<kernels>());
+                                         ladder::with_chooser<kernels, GroupedArgs>());
 
 }  // namespace grouped

@@ -15,6 +15,7 @@
 
 #include "common/block/activation.cuh"
 #include "common/block/finish_box.cuh"
+#include "common/block/init_barriers.cuh"
 #include "common/block/multiply_tile.cuh"
 #include "common/block/store_last_elements.cuh"
 #include "common/host/configurations.h"
@@ -43,8 +44,7 @@ namespace fused_epilogue {
 using ladder::bf16;
 using ladder::FusedArgs;
 
-// The numbers of a configuration, so that a kernel is named by what it computes: F of sums, C, bias
-// and D of Out.
+// Numbers, so that a kernel is named by what it computes: F of sums; C, bias and D are of Out.
 template <block::Activation F_, class Out_, int CONSUMERS_, int BLOCKS_, int BN_>
 struct Tile {
   using F = F_;
@@ -142,15 +142,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     ptx::prefetch_tensormap(&map_a);
     ptx::prefetch_tensormap(&map_b);
     ptx::prefetch_tensormap(&map_d);
-    for (int slot = 0; slot < T::DEPTH; ++slot) {
-      ptx::mbarrier_init(&smem.full[slot], 1);
-      ptx::mbarrier_init(&smem.empty[slot], T::CONSUMERS * 4);
-    }
-    for (int i = 0; i < T::CONSUMERS * T::BUFFERS; ++i) {
-      ptx::mbarrier_init(&smem.staged[i / T::BUFFERS][i % T::BUFFERS], 4);
-      ptx::mbarrier_init(&smem.ready[i / T::BUFFERS][i % T::BUFFERS], 1);
-    }
-    ptx::fence_mbarrier_init();  // before TMA counts bytes on them
+    block::init_barriers<T>(smem.full, smem.empty, T::CONSUMERS * 4, smem.staged, smem.ready);
   }
   for (int i = threadIdx.x; !epilogue.bias && i < sizeof smem.bias / 4; i += T::THREADS) {
     ptx::st_shared_f32(reinterpret_cast<float*>(smem.bias) + i, 0);  // no bias: one of zeros
@@ -256,25 +248,22 @@ void launch(const FusedArgs& g) {
   const CUtensorMap map_d = ladder::tensor_map_2d(d, g.m, whole, g.ldd, T::WM, T::BOX);
   const auto* const c = static_cast<const Out*>(g.c);
   const auto* const bias = static_cast<const Out*>(g.bias);
-  const bool has_bias = bias != nullptr;
+  const Epilogue epilogue = {g.alpha, g.beta, g.reads_c(), bias != nullptr};
   // A map that is not used is another one.
   const CUtensorMap map_c =
-      g.reads_c() ? ladder::tensor_map_2d(c, g.m, g.n, g.ldc, T::WM, T::BOX) : map_d;
+      epilogue.c ? ladder::tensor_map_2d(c, g.m, g.n, g.ldc, T::WM, T::BOX) : map_d;
   const CUtensorMap map_bias =
-      has_bias ? ladder::tensor_map_2d(bias, 1, g.n, (g.n + 7LL) / 8 * 8, 1, T::BIAS) : map_d;
+      epilogue.bias ? ladder::tensor_map_2d(bias, 1, g.n, (g.n + 7LL) / 8 * 8, 1, T::BIAS) : map_d;
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
   const int blocks = tile::ceil_div(g.m, T::BM) * tile::ceil_div(g.n, T::BN);
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
-  const tile::Gpu gpu = ladder::gpu();
-  const double l2_share = tile::l2_share(gpu, T::BM, T::BN, T::BM + T::BN);
   const double bytes = 2.0 * g.k * (1.0 * g.m + g.n);
-  const bool early = tile::starts_early(gpu, blocks, at_once, 1, l2_share, bytes);
+  const bool early = ladder::starts_early<T>(blocks, at_once, T::BM + T::BN, bytes);
   const ladder::Launch config(std::min(blocks, at_once), T::THREADS, sizeof(Smem<T>), 1, early,
                               g.stream);
   ladder::check_cuda(
       cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_c, map_bias, map_d, d, g.ldd,
-                         g.m, g.n, g.k, Epilogue{g.alpha, g.beta, g.reads_c(), has_bias},
-                         tile::raster_group(T::BM, T::BN, at_once)),
+                         g.m, g.n, g.k, epilogue, tile::raster_group(T::BM, T::BN, at_once)),
       "launch of fused_epilogue::gemm");
 }
 
@@ -306,6 +295,6 @@ const std::vector<ladder::Variant>& kernels() {
 
 static const ladder::Registrar registrar(
     __FILE__, "alpha, beta, C, bias and an activation while the tile is in registers",
-    ladder::with_chooser<kernels>());
+    ladder::with_chooser<kernels, FusedArgs>());
 
 }  // namespace fused_epilogue

@@ -79,6 +79,19 @@ struct Fragments {
     }
     ptx::wgmma_commit_group();
   }
+
+  // Starts part = W · X^T for a slot, whose first unit is loaded and, AHEAD, decoded.
+  __device__ void multiply_slot(float (&part)[T::BN / 2], const uint4* own, uint64_t x_desc) {
+    if (!T::AHEAD) decode(0);
+    load(own, 1);
+    multiply(part, x_desc, 0);
+#pragma unroll
+    for (int unit = 1; unit < T::UNITS; ++unit) {
+      if (unit + 1 < T::UNITS) load(own, unit + 1);
+      decode(unit);
+      multiply(part, x_desc, unit);
+    }
+  }
 };
 
 }  // namespace block

@@ -63,12 +63,6 @@ struct ScalesOfGroups {
   }
 };
 
-template <class T>
-__device__ void clear(float (&acc)[T::BLOCKS][T::BN / 2]) {
-#pragma unroll
-  for (int i = 0; i < T::BLOCKS * T::BN / 2; ++i) acc[i / (T::BN / 2)][i % (T::BN / 2)] = 0;
-}
-
 // The same of e4m3: acc += scales · A · B^T of slot k_tile of k_tiles.
 // scale_a: of the warpgroup's first row on.
 template <class T, class Release>

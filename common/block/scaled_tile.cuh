@@ -15,7 +15,8 @@
 
 namespace block {
 
-// Makes rows from `rows` on zeros, in all slots and slices: a, boxes [DEPTH * SLICES], and their scales.
+// Rows that a tile does not have are not fetched. wgmma reads them all the same: makes those from
+// `rows` on zeros, in all slots and slices: a, boxes [DEPTH * SLICES], and their scales.
 template <class T, class Box>
 __device__ void clear_missing_rows(Box* a, float (*scale_a)[T::BM], int rows) {
   for (int box = 0; box < T::DEPTH * T::SLICES; ++box) {
@@ -54,6 +55,13 @@ struct ScalesOfB {
     if (T::BN > T::SPAN) scale[1] = ptx::ld_global_nc_f32(row[1] + k_tile);
   }
 };
+
+// Sets the accumulators of a warpgroup's blocks of 64 rows to zero.
+template <class T>
+__device__ void clear(float (&acc)[T::BLOCKS][T::BN / 2]) {
+#pragma unroll
+  for (int i = 0; i < T::BLOCKS * T::BN / 2; ++i) acc[i / (T::BN / 2)][i % (T::BN / 2)] = 0;
+}
 
 // Starts sum = A · B^T, or sum += A · B^T, for one slot: A [64][128] of the warpgroup, B [BN][128] of
 // the CTA. int: of s8; float: of e4m3.

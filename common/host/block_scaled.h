@@ -12,6 +12,7 @@
 #include "common/host/quantize.h"
 #include "common/host/registry.h"
 #include "common/host/verify.h"
+#include "common/tile/block_scaled.h"
 
 namespace ladder {
 
@@ -46,24 +47,29 @@ auto with_operand_type(int type, const Function& function) {
   return function.template operator()<e4m3>();
 }
 
-// The variants of a table's rows for e4m3, then those for s8: make(std::type_identity<In>, row).
-template <int ROWS, class Make>
+// Whether a kernel of type In takes a call. One that does not promote wants one scale an operand.
+template <class In, bool PROMOTE>
+bool takes_scaled(const BlockScaledArgs& args) {
+  return (args.type == LADDER_S8) == std::is_same_v<In, s8> && (PROMOTE || args.tensor_scales);
+}
+
+// The variants of the table's rows, or of its row UNPROMOTED alone, for e4m3, then for s8:
+// make(std::type_identity<In>, row).
+template <bool PROMOTE, class Make>
 std::vector<Variant> scaled_variants(const Make& make) {
-  std::vector<Variant> all =
-      variant_of_each<ROWS>([&](auto row) { return make(std::type_identity<e4m3>(), row); });
-  const std::vector<Variant> integers =
-      variant_of_each<ROWS>([&](auto row) { return make(std::type_identity<s8>(), row); });
-  all.insert(all.end(), integers.begin(), integers.end());
-  return all;
+  constexpr int FIRST = PROMOTE ? 0 : tile::UNPROMOTED;
+  constexpr int ROWS = PROMOTE ? std::size(tile::SCALED_CONFIGURATIONS) : 1;
+  return variant_of_each<2 * ROWS>([&](auto i) {
+    using In = std::conditional_t<(i < ROWS), e4m3, s8>;
+    return make(std::type_identity<In>(), std::integral_constant<int, FIRST + i % ROWS>());
+  });
 }
 
 // What such a rung registers: its kernels behind the variants that choose among them, by the cost
 // model among those that promote, and by what they take among the others.
 template <const std::vector<Variant>& (*PROMOTED)(), const std::vector<Variant>& (*UNPROMOTED)()>
 std::vector<Variant> scaled_choosers() {
-  const Variant by_model = chooser_among(
-      "auto", "chosen by the cost model", PROMOTED(),
-      +[](const BlockScaledArgs& g) -> const Variant& { return *least_predicted(PROMOTED(), g); });
+  const Variant by_model = least_of<PROMOTED, BlockScaledArgs>("auto", "chosen by the cost model");
   Variant by_type = chooser_among(
       "unpromoted", "tensor-wide scales, no promotion", UNPROMOTED(),
       +[](const BlockScaledArgs& g) -> const Variant& {

@@ -33,6 +33,15 @@ int clusters_at_once(void (*kernel)(Parameters...), int smem_bytes, const Call& 
   return std::max(1, ctas / T::CLUSTER);
 }
 
+// Whether a launch of `blocks` clusters, `at_once` at a time, starts early: of a kernel with tile T,
+// one CTA an SM, that asks for so many `rows` of operands a K step, and `bytes` in all.
+template <class T>
+bool starts_early(int blocks, int at_once, int rows, double bytes) {
+  const tile::Gpu of = gpu();
+  const double l2_share = tile::l2_share(of, T::BM, T::BN, rows);
+  return tile::starts_early(of, blocks, at_once, 1, l2_share, bytes);
+}
+
 // The variants of a table's rows: make(row) for each row, an integral constant from 0 to ROWS - 1.
 template <int ROWS, class Make>
 std::vector<Variant> variant_of_each(Make make) {
@@ -41,12 +50,40 @@ std::vector<Variant> variant_of_each(Make make) {
   }(std::make_integer_sequence<int, ROWS>{});
 }
 
-// Chooses, of what CONFIGURATIONS() returns, the one with the least predicted time.
-template <const std::vector<Variant>& (*CONFIGURATIONS)()>
+// The facts of a kernel whose tile T is one of D^T, its rows columns of D, and whose clusters share
+// rows or split K: as rungs 12 and 15 have it. A CTA of a cluster that splits K has one tile.
+template <class T, class Args, class... Parameters>
+Kernel transposed_kernel(void (*launch)(const Args&), void (*function)(Parameters...),
+                         int smem_bytes) {
+  return {.launch = launch,
+          .function = reinterpret_cast<const void*>(function),
+          .bm = T::BN,
+          .bn = T::BM,
+          .bk = T::BK,
+          .depth = T::DEPTH,
+          .threads = T::THREADS,
+          .smem_bytes = smem_bytes,
+          .regs_dec = T::PRODUCER_REGS,
+          .regs_inc = T::CONSUMER_REGS,
+          .persistent = T::SPLIT == 1,
+          .cluster_m = T::SHARERS,
+          .cluster_n = T::SPLIT};
+}
+
+// Chooses, of what CONFIGURATIONS() returns, the one with the least predicted time for a call.
+template <const std::vector<Variant>& (*CONFIGURATIONS)(), class Args = GemmArgs>
 Variant least_of(const char* name, const char* what) {
   return chooser_among(
       name, what, CONFIGURATIONS(),
-      +[](const GemmArgs& g) -> const Variant& { return *least_predicted(CONFIGURATIONS(), g); });
+      +[](const Args& g) -> const Variant& { return *least_predicted(CONFIGURATIONS(), g); });
+}
+
+// What a rung registers: its kernels behind what chooses among those that take a call.
+template <const std::vector<Variant>& (*KERNELS)(), class Args = GemmArgs>
+std::vector<Variant> with_chooser() {
+  std::vector<Variant> all = KERNELS();
+  all.insert(all.begin(), least_of<KERNELS, Args>("auto", "chosen by the cost model").as_result());
+  return all;
 }
 
 // What such a rung registers: its configurations, launched early or plainly by tile::starts_early,

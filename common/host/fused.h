@@ -97,19 +97,6 @@ std::vector<Variant> fused_kernels(const Make& make) {
   return all;
 }
 
-// They, behind what chooses among those that take a call.
-template <const std::vector<Variant>& (*KERNELS)()>
-std::vector<Variant> with_chooser() {
-  std::vector<Variant> all = KERNELS();
-  all.insert(all.begin(), chooser_among(
-                              "auto", "chosen by the cost model", KERNELS(),
-                              +[](const FusedArgs& g) -> const Variant& {
-                                return *least_predicted(KERNELS(), g);
-                              })
-                              .as_result());
-  return all;
-}
-
 // --- what is right -------------------------------------------------------------------------------
 
 // A call's reference, from its operands as they lie on the device, and its D against it: as those

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "common/host/block_scaled.h"
@@ -69,24 +70,11 @@ std::vector<GroupCall> calls_of_groups(const GroupedArgs& args,
 // The variants of the tables' rows for bf16, then for e4m3: make(std::type_identity<In>, row).
 template <class Make>
 std::vector<Variant> grouped_variants(const Make& make) {
-  std::vector<Variant> all = variant_of_each<tile::GROUPED_ROWS>(
-      [&](auto row) { return make(std::type_identity<bf16>(), row); });
-  const std::vector<Variant> scaled = variant_of_each<tile::GROUPED_ROWS>(
-      [&](auto row) { return make(std::type_identity<e4m3>(), row); });
-  all.insert(all.end(), scaled.begin(), scaled.end());
-  return all;
-}
-
-// What such a rung registers: its kernels behind the variant that chooses among them.
-template <const std::vector<Variant>& (*KERNELS)()>
-std::vector<Variant> grouped_choosers() {
-  std::vector<Variant> all = {
-      chooser_among(
-          "auto", "chosen by the cost model", KERNELS(),
-          +[](const GroupedArgs& g) -> const Variant& { return *least_predicted(KERNELS(), g); })
-          .as_result()};
-  all.insert(all.end(), KERNELS().begin(), KERNELS().end());
-  return all;
+  constexpr int ROWS = tile::GROUPED_ROWS;
+  return variant_of_each<2 * ROWS>([&](auto i) {
+    using In = std::conditional_t<(i < ROWS), bf16, e4m3>;
+    return make(std::type_identity<In>(), std::integral_constant<int, i % ROWS>());
+  });
 }
 
 }  // namespace ladder

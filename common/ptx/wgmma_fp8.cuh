@@ -14,57 +14,43 @@ namespace ptx {
 //               keep about 14 bits (docs/14_block_scaled.md)
 //   orders    : nothing until wait_group; reads shared memory through the async proxy
 //   ISA       : #asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async
-// For each N, the numbers of the operands behind the N / 2 registers, then these registers for either
-// side.
-// clang-format off
-#define WGMMA_M64K32_F32(N, A_DESC, B_DESC, SCALE_D, LIST, ...)                                   \
-  __device__ inline void wgmma_m64n##N##k32_f32_e4m3_e4m3(float (&d)[N / 2], uint64_t a_desc,     \
-                                                          uint64_t b_desc, bool accumulate) {     \
-    asm volatile(                                                                                 \
-        "{ .reg .pred p;  setp.ne.b32 p, %" #SCALE_D ", 0;\n"                                     \
-        "  wgmma.mma_async.sync.aligned.m64n" #N "k32.f32.e4m3.e4m3\n"                            \
-        "  {" LIST "}, %" #A_DESC ", %" #B_DESC ", p, 1, 1; }"                                    \
-        : __VA_ARGS__                                                                             \
-        : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate))                             \
-        : "memory");                                                                              \
-  }
-WGMMA_M64K32_F32(16, 8, 9, 10, WGMMA_D_0_7, ACC8(d, 0))
-WGMMA_M64K32_F32(32, 16, 17, 18, WGMMA_D_0_15, ACC16(d, 0))
-WGMMA_M64K32_F32(64, 32, 33, 34, WGMMA_D_0_31, ACC32(d, 0))
-WGMMA_M64K32_F32(80, 40, 41, 42, WGMMA_D_0_31 ", " WGMMA_D_32_39, ACC32(d, 0), ACC8(d, 32))
-WGMMA_M64K32_F32(96, 48, 49, 50, WGMMA_D_0_31 ", " WGMMA_D_32_47, ACC32(d, 0), ACC16(d, 32))
-WGMMA_M64K32_F32(112, 56, 57, 58, WGMMA_D_0_31 ", " WGMMA_D_32_47 ", " WGMMA_D_48_55, ACC32(d, 0), ACC16(d, 32), ACC8(d, 48))
-WGMMA_M64K32_F32(128, 64, 65, 66, WGMMA_D_0_31 ", " WGMMA_D_32_63, ACC32(d, 0), ACC32(d, 32))
-WGMMA_M64K32_F32(144, 72, 73, 74, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_71, ACC32(d, 0), ACC32(d, 32), ACC8(d, 64))
-WGMMA_M64K32_F32(160, 80, 81, 82, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_79, ACC32(d, 0), ACC32(d, 32), ACC16(d, 64))
-WGMMA_M64K32_F32(192, 96, 97, 98, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_95, ACC32(d, 0), ACC32(d, 32), ACC32(d, 64))
-#undef WGMMA_M64K32_F32
-
 // wgmma.mma_async.sync.aligned.m64nNk32.s32.s8.s8
 //     d, a_desc, b_desc, scale-d;
 //   computes  : the same in integers, exactly; sums beyond 32 bits wrap
-#define WGMMA_M64K32_S32(N, A_DESC, B_DESC, SCALE_D, LIST, ...)                                   \
-  __device__ inline void wgmma_m64n##N##k32_s32_s8_s8(int (&d)[N / 2], uint64_t a_desc,           \
-                                                      uint64_t b_desc, bool accumulate) {         \
+// clang-format off
+#define WGMMA_M64K32(NAME, TYPES, RESULT, IMM_SCALES, N, A_DESC, B_DESC, SCALE_D, LIST, ...)      \
+  __device__ inline void wgmma_m64n##N##k32_##NAME(RESULT (&d)[N / 2], uint64_t a_desc,           \
+                                                   uint64_t b_desc, bool accumulate) {            \
     asm volatile(                                                                                 \
         "{ .reg .pred p;  setp.ne.b32 p, %" #SCALE_D ", 0;\n"                                     \
-        "  wgmma.mma_async.sync.aligned.m64n" #N "k32.s32.s8.s8\n"                                \
-        "  {" LIST "}, %" #A_DESC ", %" #B_DESC ", p; }"                                          \
+        "  wgmma.mma_async.sync.aligned.m64n" #N "k32." TYPES "\n"                                \
+        "  {" LIST "}, %" #A_DESC ", %" #B_DESC ", p" IMM_SCALES "; }"                            \
         : __VA_ARGS__                                                                             \
         : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate))                             \
         : "memory");                                                                              \
   }
-WGMMA_M64K32_S32(16, 8, 9, 10, WGMMA_D_0_7, INT8(d, 0))
-WGMMA_M64K32_S32(32, 16, 17, 18, WGMMA_D_0_15, INT16(d, 0))
-WGMMA_M64K32_S32(64, 32, 33, 34, WGMMA_D_0_31, INT32(d, 0))
-WGMMA_M64K32_S32(80, 40, 41, 42, WGMMA_D_0_31 ", " WGMMA_D_32_39, INT32(d, 0), INT8(d, 32))
-WGMMA_M64K32_S32(96, 48, 49, 50, WGMMA_D_0_31 ", " WGMMA_D_32_47, INT32(d, 0), INT16(d, 32))
-WGMMA_M64K32_S32(112, 56, 57, 58, WGMMA_D_0_31 ", " WGMMA_D_32_47 ", " WGMMA_D_48_55, INT32(d, 0), INT16(d, 32), INT8(d, 48))
-WGMMA_M64K32_S32(128, 64, 65, 66, WGMMA_D_0_31 ", " WGMMA_D_32_63, INT32(d, 0), INT32(d, 32))
-WGMMA_M64K32_S32(144, 72, 73, 74, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_71, INT32(d, 0), INT32(d, 32), INT8(d, 64))
-WGMMA_M64K32_S32(160, 80, 81, 82, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_79, INT32(d, 0), INT32(d, 32), INT16(d, 64))
-WGMMA_M64K32_S32(192, 96, 97, 98, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_95, INT32(d, 0), INT32(d, 32), INT32(d, 64))
+#define WGMMA_M64K32_F32(...) \
+  WGMMA_M64K32(f32_e4m3_e4m3, "f32.e4m3.e4m3", float, ", 1, 1", __VA_ARGS__)
+#define WGMMA_M64K32_S32(...) WGMMA_M64K32(s32_s8_s8, "s32.s8.s8", int, "", __VA_ARGS__)
+// For each N, the numbers of the operands behind the N / 2 registers, then these registers for
+// either side: ACC8 to ACC32 of fp32, INT8 to INT32 of s32.
+#define WGMMA_M64K32_OF_EACH_N(F, SUM) \
+  F(16, 8, 9, 10, WGMMA_D_0_7, SUM##8(d, 0)) \
+  F(32, 16, 17, 18, WGMMA_D_0_15, SUM##16(d, 0)) \
+  F(64, 32, 33, 34, WGMMA_D_0_31, SUM##32(d, 0)) \
+  F(80, 40, 41, 42, WGMMA_D_0_31 ", " WGMMA_D_32_39, SUM##32(d, 0), SUM##8(d, 32)) \
+  F(96, 48, 49, 50, WGMMA_D_0_31 ", " WGMMA_D_32_47, SUM##32(d, 0), SUM##16(d, 32)) \
+  F(112, 56, 57, 58, WGMMA_D_0_31 ", " WGMMA_D_32_47 ", " WGMMA_D_48_55, SUM##32(d, 0), SUM##16(d, 32), SUM##8(d, 48)) \
+  F(128, 64, 65, 66, WGMMA_D_0_31 ", " WGMMA_D_32_63, SUM##32(d, 0), SUM##32(d, 32)) \
+  F(144, 72, 73, 74, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_71, SUM##32(d, 0), SUM##32(d, 32), SUM##8(d, 64)) \
+  F(160, 80, 81, 82, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_79, SUM##32(d, 0), SUM##32(d, 32), SUM##16(d, 64)) \
+  F(192, 96, 97, 98, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_95, SUM##32(d, 0), SUM##32(d, 32), SUM##32(d, 64))
+WGMMA_M64K32_OF_EACH_N(WGMMA_M64K32_F32, ACC)
+WGMMA_M64K32_OF_EACH_N(WGMMA_M64K32_S32, INT)
+#undef WGMMA_M64K32_OF_EACH_N
 #undef WGMMA_M64K32_S32
+#undef WGMMA_M64K32_F32
+#undef WGMMA_M64K32
 // clang-format on
 
 // --- Composites: one of the above, by N ----------------------------------------------------------

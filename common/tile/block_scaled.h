@@ -100,19 +100,16 @@ inline double scaled_clocks(const GemmConfig& config, int m, int n, int k, int r
   const double all = std::max(tensor + FITTED.promote_clocks * parts * bn, smem);
   const double step = std::max(slices * all, own);
 
-  // L2 and DRAM, as there; a row of D has two bytes an element.
+  // L2 and DRAM, as there.
   const double row_lines = lines_per_row((lda > 0 ? lda : k) / 2);
   const double col_lines = lines_per_row((ldb > 0 ? ldb : k) / 2);
-  const double there = bm > 64 ? bm : scaled_tile_rows(m);  // rows that a tile asks for
-  const double row_requests = rows * row_lines + (blocks_m * there - rows) * FITTED.outside_lines;
-  const double col_requests = cols * col_lines + (blocks_n * bn - cols) * FITTED.outside_lines;
-  const double l2_bytes = slices * (row_requests / blocks_m + col_requests / blocks_n) * 128;
-  const double l2 = l2_bytes / (FITTED.l2_bytes_per_clock * gpu.sms);
-  const double groups = std::ceil(blocks_m / raster_group(bm, bn, resident));
-  const double sweeps = cols * k * halves_of_l2(blocks_m) > gpu.l2_bytes ? groups : 1;
-  const double dram_bytes = rows * k * halves_of_l2(blocks_n) +
-                            cols * k * halves_of_l2(blocks_m) * sweeps + 2 * rows * cols;
-  const double dram = dram_bytes / blocks / gpu.dram_bytes_per_clock;
+  const int there = bm > 64 ? bm : scaled_tile_rows(m);  // rows that a tile asks for
+  const double lines = lines_of_block(rows, row_lines, blocks_m, there, FITTED.outside_lines) +
+                       lines_of_block(cols, col_lines, blocks_n, bn, FITTED.outside_lines);
+  const double l2 = slices * lines * 128 / (FITTED.l2_bytes_per_clock * gpu.sms);
+  const int group = raster_group(bm, bn, resident);
+  const double dram = bytes_of_dram(rows, cols, k, 1, blocks_m, blocks_n, group, gpu) / blocks /
+                      gpu.dram_bytes_per_clock;
 
   const double store = FITTED.store_clocks * bn / std::gcd(bn, 64);  // of a block
   const bool waits = scaled_staging_buffers(config) < config.blocks;
@@ -120,12 +117,8 @@ inline double scaled_clocks(const GemmConfig& config, int m, int n, int k, int r
                           FITTED.epilogue_clocks * config.blocks * bn +
                           FITTED.slices_clocks * (slices - 1) * bn + (waits ? store : 0);
 
-  const double full = std::ceil(blocks / resident) - 1, last = blocks - full * resident;
-  const double full_round =
-      std::max(overlapped(steps * step + epilogue, steps * l2 * resident, dram * resident),
-               store * config.blocks);
-  const double last_round = overlapped(steps * step, steps * l2 * last, dram * last) + epilogue;
-  return FITTED.start_clocks + full * full_round + last_round;
+  return clocks_of_rounds(FITTED.start_clocks, blocks, resident,
+                          {steps * step, steps * l2, dram, epilogue, store * config.blocks});
 }
 
 }  // namespace tile

@@ -125,6 +125,44 @@ constexpr bool starts_early(const Gpu& gpu, int ctas, int places, int on_sm, dou
   return (busy && l2_share <= 0.8) || (is_short && (busy || on_sm == 1));
 }
 
+// Lines of 128 bytes that L2 is asked for, of an operand with so many `rows`, for a K step of one
+// of `blocks` that have block_rows each. A row outside of the matrix costs as many as `outside`.
+constexpr double lines_of_block(double rows, double lines, double blocks, int block_rows,
+                                double outside) {
+  return (rows * lines + (blocks * block_rows - rows) * outside) / blocks;
+}
+
+// Bytes of DRAM, for D [rows][cols] of 2 bytes an element, in blocks_m x blocks_n blocks, of which
+// `group` rows are swept together, and operands of `bytes` an element: the rows' matrix is read
+// once by each half of L2, the columns' again for each group of the raster, unless it stays in L2.
+inline double bytes_of_dram(double rows, double cols, int k, int bytes, double blocks_m,
+                            double blocks_n, int group, const Gpu& gpu) {
+  const double col_bytes = bytes * cols * k * halves_of_l2(blocks_m);
+  const double sweeps = col_bytes > gpu.l2_bytes ? std::ceil(blocks_m / group) : 1;
+  return bytes * rows * k * halves_of_l2(blocks_n) + col_bytes * sweeps + 2 * rows * cols;
+}
+
+// Clocks of a block. Its products, its bytes through L2 and those of DRAM go on at the same time.
+struct BlockClocks {
+  double products, l2, dram;
+  double epilogue;  // from its last product until the next tile's
+  double stores;    // until its results are stored
+};
+
+// Clocks of a launch that takes `start` for itself, and of its blocks in rounds, one for each of
+// `clusters` at a time. While results are staged and stored, the ring fills with what the next tile
+// needs.
+inline double clocks_of_rounds(double start, double blocks, int clusters,
+                               const BlockClocks& block) {
+  const double full = std::ceil(blocks / clusters) - 1, last = blocks - full * clusters;
+  const double full_round = std::max(
+      overlapped(block.products + block.epilogue, block.l2 * clusters, block.dram * clusters),
+      block.stores);
+  const double last_round =
+      overlapped(block.products, block.l2 * last, block.dram * last) + block.epilogue;
+  return start + full * full_round + last_round;
+}
+
 // Expected clocks, at gpu.mhz, of one launch in a stream of launches: D [m][n] of K = k, all > 0,
 // by CTAs of which `resident` run at a time. lda, ldb: elements from row to row of A and B; 0: k.
 //
@@ -151,18 +189,13 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
   const double step = std::max(tensor, own) + (config.cluster() > 1 ? FITTED.sharing_clocks : 0);
 
   // L2, of a block's k step: each CTA of a cluster asks for its slice of what all of them get.
-  const double row_requests = rows * row_lines + (blocks_m * block_m - rows) * FITTED.outside_lines;
-  const double col_requests = cols * col_lines + (blocks_n * block_n - cols) * FITTED.outside_lines;
-  const double l2_bytes = (row_requests / blocks_m + col_requests / blocks_n) * 128;
-  const double l2 = l2_bytes / (gpu.l2_bytes_per_clock * gpu.sms);
+  const double lines = lines_of_block(rows, row_lines, blocks_m, block_m, FITTED.outside_lines) +
+                       lines_of_block(cols, col_lines, blocks_n, block_n, FITTED.outside_lines);
+  const double l2 = lines * 128 / (gpu.l2_bytes_per_clock * gpu.sms);
 
-  // DRAM, of a block: the rows' matrix is read once by each half of L2, the columns' again for each
-  // group of the raster, unless it stays in L2; D is written.
-  const double groups = std::ceil(blocks_m / raster_group(block_m, block_n, clusters));
-  const double sweeps = 2 * cols * k * halves_of_l2(blocks_m) > gpu.l2_bytes ? groups : 1;
-  const double dram_bytes = 2 * (rows * k * halves_of_l2(blocks_n) +
-                                 cols * k * halves_of_l2(blocks_m) * sweeps + rows * cols);
-  const double dram = dram_bytes / blocks / gpu.dram_bytes_per_clock;
+  const int group = raster_group(block_m, block_n, clusters);
+  const double dram = bytes_of_dram(rows, cols, k, 2, blocks_m, blocks_n, group, gpu) / blocks /
+                      gpu.dram_bytes_per_clock;
 
   // Results: TMA stores a consumer's boxes one after the other, and these are narrow where bn is no
   // multiple of 64. A second block that has no boxes of its own waits for those of the first.
@@ -171,13 +204,8 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
   const double epilogue = FITTED.turn_clocks * config.consumers * (config.consumers - 1) +
                           FITTED.epilogue_clocks * config.blocks * bn + (waits ? store : 0);
 
-  // Rounds. While results are staged and stored, the ring fills with what the next tile needs.
-  const double full = std::ceil(blocks / clusters) - 1, last = blocks - full * clusters;
-  const double full_round =
-      std::max(overlapped(steps * step + epilogue, steps * l2 * clusters, dram * clusters),
-               store * config.blocks);
-  const double last_round = overlapped(steps * step, steps * l2 * last, dram * last) + epilogue;
-  return FITTED.start_clocks + full * full_round + last_round;
+  return clocks_of_rounds(FITTED.start_clocks, blocks, clusters,
+                          {steps * step, steps * l2, dram, epilogue, store * config.blocks});
 }
 
 }  // namespace tile

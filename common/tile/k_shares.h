@@ -8,6 +8,13 @@
 
 namespace tile {
 
+// Rows of D [m][n] in each of `tiles` tiles of D^T that have room for bn: as many in each, since a
+// row that is not there costs more than one that is. Where the CTAs of a cluster split K and finish
+// a tile by columns, it must be whole.
+constexpr int rows_of_tile(int m, int bn, int tiles, int split) {
+  return split > 1 ? std::min(bn, m) : ceil_div(m, tiles);
+}
+
 // Which tiles' K is shared.
 enum class Share {
   none,

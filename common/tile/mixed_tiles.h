@@ -5,9 +5,17 @@
 #include <cmath>
 
 #include "common/tile/cost_model.h"
+#include "common/tile/k_shares.h"
 #include "common/tile/math.h"
+#include "common/tile/packed_weights.h"
 
 namespace tile {
+
+// How many of `most` can share `count` things so that each has as many.
+constexpr int sharers_of(int count, int most) {
+  while (count % most != 0) --most;
+  return most;
+}
 
 // A tile of D^T: `consumers` x 64 rows, which are columns of D, and bn columns, which are rows of
 // D.
@@ -18,13 +26,33 @@ struct MixedTile {
   int slices = 1;  // warpgroups of a CTA that share it
 
   constexpr int bm() const { return 64 * consumers; }
-};
 
-// How many of `most` can share `count` things so that each has as many.
-constexpr int sharers_of(int count, int most) {
-  while (count % most != 0) --most;
-  return most;
-}
+  // wgmma whose weights are decoded at a time; registers for so many of these units; and whether a
+  // block's first is decoded before the block in front has been added up, for which narrow tiles
+  // have other warps.
+  constexpr int unit() const { return bn <= 16 ? 4 : 2; }
+  constexpr int sets() const { return bn > 64 || consumers * slices > 2 ? 2 : 4; }
+  constexpr bool ahead() const { return bn >= 64; }
+
+  // Of a tile whose K a cluster splits, each of so many CTAs finishes as many columns: a multiple
+  // of 8, since sums are exchanged 8 columns wide.
+  constexpr int finishers() const { return sharers_of(bn / 8, split); }
+  constexpr int columns_each() const { return bn / finishers(); }
+
+  // Shared memory: partial sums of a cluster and of the slices, in fp32; the boxes of D; and the
+  // slots of the ring that then fit, each with packed weights, bf16 of X, scales, and barriers.
+  constexpr int exchange_bytes() const { return split > 1 ? split * bm() * columns_each() * 4 : 0; }
+  constexpr int parts_bytes() const { return (slices - 1) * bm() * bn * 4; }
+  constexpr int boxes_bytes() const { return bm() * columns_each() * 2; }
+  constexpr int slot_bytes(int bits) const {
+    return slices * (consumers * packed_block_bytes(bits) + bn * 256 + bm() * 2) + 128;
+  }
+  constexpr int ring_slots(int bits) const {
+    constexpr int BARRIERS_AND_PADDING = 1024, MOST = 24;
+    const int others = exchange_bytes() + parts_bytes() + boxes_bytes() + BARRIERS_AND_PADDING;
+    return std::min(MOST, (MAX_SMEM_BYTES - others) / slot_bytes(bits));
+  }
+};
 
 // Rows x columns of a tile of D^T; s2, s4: so many warpgroups share a tile's K; k2, k4: so many CTAs
 // of a cluster do. Of two that are expected to take as long, the first is chosen. Without designators,
@@ -52,9 +80,6 @@ constexpr MixedTile MIXED_TILES[] = {
     {"w8_128x176",     "w4_128x176",     2, 176, 1, 1},
     // clang-format on
 };
-
-// What is not to be chosen for a call, whatever else there is.
-constexpr double NEVER_MIXED = 1e30;
 
 // What no ceiling gives: fitted to trials of these rows on an H200, at weights of 4 to 235 million and
 // 1 to 1024 tokens.
@@ -84,7 +109,7 @@ inline double predicted_clocks(const MixedTile& config, int bits, int m, int n, 
   const double alone = bits == 8 ? FITTED.block_clocks_8 + FITTED.column_clocks_8 * config.bn
                                  : FITTED.block_clocks_4 + FITTED.column_clocks_4 * config.bn;
   const double block = alone * (config.consumers * config.slices > 2 ? FITTED.crowded : 1);
-  const int rows = config.split > 1 ? std::min(m, config.bn) : ceil_div(m, tiles_n);
+  const int rows = rows_of_tile(m, config.bn, tiles_n, config.split);
   const int slot_bytes = config.slices * (config.bm() * 16 * bits + rows * 256);
   const double slot = std::max(block, slot_bytes / gpu.l2_bytes_per_clock);
 

@@ -22,6 +22,28 @@ struct SharedK {
 
   constexpr int bm() const { return 64 * consumers * blocks; }
   constexpr int cluster() const { return sharers * split; }
+
+  constexpr const char* what() const {  // in a few words
+    if (split > 1) return "K split in a cluster";
+    if (share == Share::cut) return "each tile cut to fill the GPU";
+    if (share == Share::last_round) return "the last round's K shared";
+    return share == Share::all_rounds ? "the K of all rounds shared" : "whole tiles";
+  }
+
+  // Of a tile whose K a cluster splits, each of so many CTAs finishes as many columns.
+  constexpr int finishers() const { return std::min(split, bn / 8); }
+  constexpr int columns_each() const { return bn / finishers(); }
+
+  // Shared memory of a CTA, of which an SM holds `ctas`: partial sums of a cluster, in fp32; the
+  // boxes of D; and the slots of the ring that then fit.
+  constexpr int exchange_bytes() const { return split > 1 ? split * bm() * columns_each() * 4 : 0; }
+  constexpr int ring_slots() const {
+    constexpr int RESERVED = 1024, BARRIERS_AND_PADDING = 1536;  // of a CTA
+    const int smem_bytes = (MAX_SMEM_BYTES + RESERVED) / ctas - RESERVED;
+    const int boxes_bytes = 64 * consumers * columns_each() * 2;
+    return (smem_bytes - exchange_bytes() - boxes_bytes - BARRIERS_AND_PADDING) /
+           ((bm() + bn) * 128);
+  }
 };
 
 // Rows x columns of a tile of D^T; 1x2: two CTAs share the rows; k2 to k8: so many CTAs of a cluster
@@ -112,21 +134,18 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
   if (config.share == Share::last_round && tiles <= at_once) return NEVER;  // cut does that better
   if (config.share != Share::none && schedule.whole == schedule.tiles)
     return NEVER;  // in name only
-  const double rows = config.split > 1 ? std::min(bn, m) : ceil_div(m, tiles_n * config.sharers);
+  const double rows = rows_of_tile(m, bn, tiles_n * config.sharers, config.split);
 
   // Of a cluster's K step: what L2 delivers, and DRAM.
-  const double b_requests = (n * b_lines + (1.0 * tiles_m * bm - n) * OUTSIDE_LINES) / tiles_m;
+  const double b_requests = lines_of_block(n, b_lines, tiles_m, bm, OUTSIDE_LINES);
   const double l2_bytes = (b_requests + rows * config.sharers * a_lines) * 128;
   const double l2 = l2_bytes / (gpu.l2_bytes_per_clock * gpu.sms);
   const double sm_l2 =  // of one CTA, if its SM has nothing else to wait for
       (b_requests + rows * a_lines) * 128 / gpu.l2_bytes_per_clock;
   const int group = raster_group(bm, static_cast<int>(rows) * config.sharers, at_once);
-  const double sweeps =
-      2.0 * m * k * halves_of_l2(tiles_m) > gpu.l2_bytes ? ceil_div(tiles_m, group) : 1;
   const double dram_rate = gpu.dram_bytes_per_clock * FITTED.dram_share;
-  const double dram_bytes = 2 * (1.0 * n * k * halves_of_l2(tiles_n) +
-                                 1.0 * m * k * halves_of_l2(tiles_m) * sweeps + 1.0 * m * n);
-  const double dram = dram_bytes / (tiles * k_tiles) / dram_rate;
+  const double dram =
+      bytes_of_dram(n, m, k, 2, tiles_m, tiles_n, group, gpu) / (tiles * k_tiles) / dram_rate;
   // Clusters that share a row of K steps are at different places of it, so that none finds in L2 what
   // another has read, unless L2 has all of an operand.
   const double b_once = 2.0 * n * k > gpu.l2_bytes ? tiles_n : 1;

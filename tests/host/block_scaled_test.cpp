@@ -7,14 +7,13 @@
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "common/host/block_scaled.h"
-#include "common/host/run.h"
 #include "common/host/tolerance.h"
 #include "common/host/verify_cpu.h"
+#include "tests/support/sentences.h"
 
 using ladder::bf16;
 using ladder::BlockScaledArgs;
@@ -22,7 +21,8 @@ using ladder::e4m3;
 using ladder::Element;
 using ladder::s8;
 using ladder::Shape;
-using ladder::Variant;
+using ladder_test::check;
+using ladder_test::lines;
 
 namespace {
 
@@ -48,21 +48,6 @@ BlockScaledArgs good_call() {
   args.d = at<bf16>(0x30000000);
   args.ldd = 200;
   return args;
-}
-
-std::string check(const BlockScaledArgs& args) {
-  Variant variant{};
-  variant.name = "plain";
-  variant.kernel.launch = +[](const BlockScaledArgs&) {};
-  variant.kernel.bn = 64;
-  return ladder::argument_violations(variant, args);
-}
-
-std::vector<std::string> lines(const std::string& text) {
-  std::vector<std::string> list;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) list.push_back(line);
-  return list;
 }
 
 // Does what every sentence says, as a caller would: sets what its first word names to its last number.

@@ -5,18 +5,18 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "common/host/fused.h"
 #include "common/host/fused_verify.cuh"
-#include "common/host/run.h"
 #include "common/tile/activation.h"
+#include "tests/support/sentences.h"
 
 using ladder::FusedArgs;
 using ladder::Shape;
-using ladder::Variant;
+using ladder_test::check;
+using ladder_test::lines;
 
 namespace {
 
@@ -52,21 +52,6 @@ FusedArgs good_gate() {
   args.beta = 0;
   args.ldd = 104;
   return args;
-}
-
-std::string check(const FusedArgs& args) {
-  Variant variant{};
-  variant.name = "plain";
-  variant.kernel.launch = +[](const FusedArgs&) {};
-  variant.kernel.bn = 64;
-  return ladder::argument_violations(variant, args);
-}
-
-std::vector<std::string> lines(const std::string& text) {
-  std::vector<std::string> list;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) list.push_back(line);
-  return list;
 }
 
 // Does what every sentence says, as a caller would: sets what its first word names to its last

@@ -8,18 +8,18 @@
 #include <cstdlib>
 #include <map>
 #include <numeric>
-#include <sstream>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "common/host/grouped.h"
-#include "common/host/run.h"
+#include "tests/support/sentences.h"
 
 using ladder::bf16;
 using ladder::GroupedArgs;
 using ladder::Shape;
-using ladder::Variant;
+using ladder_test::check;
+using ladder_test::lines;
 
 namespace {
 
@@ -77,21 +77,6 @@ GroupedArgs good_call(int type, int masked) {
   args.sizes = at<int>(0x38000004);
   args.error_flag = at<int>(0x39000004);
   return args;
-}
-
-std::string check(const GroupedArgs& args) {
-  Variant variant{};
-  variant.name = "plain";
-  variant.kernel.launch = +[](const GroupedArgs&) {};
-  variant.kernel.bn = 64;
-  return ladder::argument_violations(variant, args);
-}
-
-std::vector<std::string> lines(const std::string& text) {
-  std::vector<std::string> list;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) list.push_back(line);
-  return list;
 }
 
 // Does what every sentence says, as a caller would: sets what its first word names to its last

@@ -4,18 +4,20 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <set>
-#include <sstream>
 
 #include "common/host/ladder.h"
 #include "common/host/mixed_rules.h"
 #include "common/host/weights.h"
 #include "common/tile/fragment.h"
 #include "common/tile/mixed_tiles.h"
+#include "tests/support/sentences.h"
 
 using ladder::bf16;
 using ladder::MixedArgs;
 using ladder::WeightsArgs;
+using ladder_test::lines;
 
 namespace {
 
@@ -45,13 +47,6 @@ MixedArgs good_call() {
   args.d = static_cast<bf16*>(const_cast<void*>(at(0x40000000)));
   args.ldd = 200;
   return args;
-}
-
-std::vector<std::string> lines(const std::string& text) {
-  std::vector<std::string> all;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) all.push_back(line);
-  return all;
 }
 
 }  // namespace
@@ -218,7 +213,7 @@ namespace {
 std::string fastest_tile(int bits, int m, int n, int k) {
   const tile::Gpu gpu;
   std::string name;
-  double least = tile::NEVER_MIXED;
+  double least = std::numeric_limits<double>::infinity();
   for (const tile::MixedTile& each : tile::MIXED_TILES) {
     const int at_once = gpu.sms / each.split;
     const double clocks = tile::predicted_clocks(each, bits, m, n, k, at_once, gpu);

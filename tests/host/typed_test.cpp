@@ -6,14 +6,13 @@
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "common/host/run.h"
 #include "common/host/tolerance.h"
 #include "common/host/typed.h"
 #include "common/host/verify_cpu.h"
+#include "tests/support/sentences.h"
 
 using ladder::bf16;
 using ladder::Data;
@@ -22,7 +21,8 @@ using ladder::fp16;
 using ladder::Shape;
 using ladder::tf32;
 using ladder::TypedArgs;
-using ladder::Variant;
+using ladder_test::check;
+using ladder_test::lines;
 
 namespace {
 
@@ -43,21 +43,6 @@ TypedArgs good_call() {
   args.d = const_cast<void*>(at(0x30000000));
   args.ldd = 200;
   return args;
-}
-
-std::string check(const TypedArgs& args) {
-  Variant variant{};
-  variant.name = "plain";
-  variant.kernel.launch = +[](const TypedArgs&) {};
-  variant.kernel.bn = 64;
-  return ladder::argument_violations(variant, args);
-}
-
-std::vector<std::string> lines(const std::string& text) {
-  std::vector<std::string> list;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) list.push_back(line);
-  return list;
 }
 
 // Does what every sentence says, as a caller would: sets what its first word names to its last number.

@@ -4,16 +4,17 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "common/host/run.h"
+#include "tests/support/sentences.h"
 
 using ladder::bf16;
 using ladder::DeviceInfo;
 using ladder::GemmArgs;
 using ladder::Variant;
+using ladder_test::lines;
 
 namespace {
 
@@ -69,13 +70,6 @@ GemmArgs good_call() {
 
 std::string check(const GemmArgs& args, const Variant& variant = plain_variant()) {
   return ladder::violations(variant, args, hopper());
-}
-
-std::vector<std::string> lines(const std::string& text) {
-  std::vector<std::string> list;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) list.push_back(line);
-  return list;
 }
 
 // The number a sentence ends in: "...; the nearest that works is 304." -> 304.

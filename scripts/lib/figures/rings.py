@@ -61,28 +61,21 @@ def mma_fragments(code: Code) -> Drawing:
     fragment = code.map("fragment")
     d = Drawing(WIDTH, 400, "Which lane holds or points at what, for mma.sync.m16n8k16")
     top, high = 64, 18
-    # A: lanes that give the addresses of ldmatrix.x4
-    x = 40
-    d.text("A, 16 x 16", x, 24, kind="title")
-    d.text("ldmatrix.x4: the lane that", x, 40)
-    d.text("points at these 16 bytes", x, 53)
-    for lane, (row, chunk) in enumerate(fragment["ldmatrix_a"]):
-        d.cell(colour(lane // 8), x + chunk * 70, top + row * high, 69, high - 1, f"lane {lane}")
-    for row in range(16):
-        d.text(row, x - 6, top + row * high + 12, "end", "small muted")
-    d.text("k 0–7", x + 35, top + 16 * high + 13, "middle", "small muted")
-    d.text("k 8–15", x + 105, top + 16 * high + 13, "middle", "small muted")
-    # B
-    x = 240
-    d.text("B, two of 8 x 16", x, 24, kind="title")
-    d.text("the same: rows 0 to 7 feed one", x, 40)
-    d.text("mma.sync, rows 8 to 15 the next", x, 53)
-    for lane, (row, chunk) in enumerate(fragment["ldmatrix_b"]):
-        d.cell(colour(lane // 8), x + chunk * 70, top + row * high, 69, high - 1, f"lane {lane}")
-    for row in range(16):
-        d.text(row, x - 6, top + row * high + 12, "end", "small muted")
-    d.text("k 0–7", x + 35, top + 16 * high + 13, "middle", "small muted")
-    d.text("k 8–15", x + 105, top + 16 * high + 13, "middle", "small muted")
+    # lanes that give the addresses of ldmatrix.x4
+    for x, title, what, which, lanes in (
+        (40, "A, 16 x 16", "ldmatrix.x4: the lane that", "points at these 16 bytes", "ldmatrix_a"),
+        (240, "B, two of 8 x 16", "the same: rows 0 to 7 feed one", "mma.sync, rows 8 to 15 the next",
+         "ldmatrix_b"),
+    ):  # fmt: skip
+        d.text(title, x, 24, kind="title")
+        d.text(what, x, 40)
+        d.text(which, x, 53)
+        for lane, (row, chunk) in enumerate(fragment[lanes]):
+            d.cell(colour(lane // 8), x + chunk * 70, top + row * high, 69, high - 1, f"lane {lane}")
+        for row in range(16):
+            d.text(row, x - 6, top + row * high + 12, "end", "small muted")
+        d.text("k 0–7", x + 35, top + 16 * high + 13, "middle", "small muted")
+        d.text("k 8–15", x + 105, top + 16 * high + 13, "middle", "small muted")
     # accumulator
     x = 456
     d.text("Accumulator, 16 x 8", x, 24, kind="title")

@@ -279,9 +279,11 @@ def rows_of_a_group(code: Code) -> Drawing:
 
 def barriers_17(code: Code) -> Drawing:
     text = (code.root / "stages/17_fused_epilogue.cu").read_text(encoding="utf-8")
-    counts = re.findall(r"mbarrier_init\(&smem\.(staged|ready)\[[^;]*\], (\d+)\)", text)
-    found = {name: int(count) for name, count in counts}
-    if set(found) != {"staged", "ready"}:
+    header = (code.root / "common/block/init_barriers.cuh").read_text(encoding="utf-8")
+    counts = re.findall(r"mbarrier_init\(&(?:staged|stored)\[[^;]*\], (\d+)\)", header)
+    names = re.search(r"init_barriers<T>\([^;]*smem\.(staged), smem\.(ready)\);", text)
+    found = dict(zip(names.groups() if names else (), map(int, counts)))
+    if len(counts) != 2 or len(found) != 2:
         raise Problem("rung 17 has no barriers staged and ready, which the figure shows")
     d = Drawing(WIDTH, 330, "The way of C and D through one box, rung 17")
     d.box(30, 50, 130, 70, ["C, bias", "global memory"])

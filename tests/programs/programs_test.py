@@ -93,7 +93,7 @@ class Programs:
         for sizes in ((1, 128, 128), (100, 384, 256)):
             lines = self.succeeds(PROGRAMS / "moe_layer", *sizes).splitlines()
             *ways, tight = [line for line in lines if not line.startswith("{")]
-            self.assertEqual(tight, "memory for a row less: the others' results are right")
+            self.assertEqual(tight, "too little memory: the others' results are right")
             self.assertGreaterEqual(len(ways), 2)
             for line in ways:
                 found = re.fullmatch(r"\w+ +.*: every step is right, error ([\d.]+) %", line)

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from lib import generated
-from lib.cli import OK
+from lib.cli import OK, Problem, WRONG, command
 from lib.store import file_stem, revision, write_atomically
 
 import serve_table
@@ -34,11 +34,19 @@ WAYS = {
     "cublas_8": "cuBLASLt, on eight streams",
 }
 BASELINES = ("cublas", "cublas_8")
+RIGHT = re.compile(r": every step is right, error |: the others' results are right$")
 
 
 def publish(root: Path, printed: str) -> int:
-    lines = [line for line in printed.splitlines() if line.startswith("{")]
-    head, *rows = map(json.loads, lines)
+    """Writes the results file from what build/programs/moe_layer printed."""
+    lines = printed.splitlines()
+    numbers = [line for line in lines if line.startswith("{")]
+    wrong = [line for line in lines if line not in numbers and not RIGHT.search(line)]
+    if wrong:
+        raise Problem(f"FAIL {wrong[0]}", WRONG)
+    head, *rows = serve_table.objects_of(numbers, "build/programs/moe_layer")
+    if not rows:
+        raise Problem("No number of tokens was measured; moe_layer prints a line of JSON for each.")
     path = root / "docs/results" / (file_stem(head["gpu"]) + SUFFIX)
     heads = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in head.items())
     heads += f' "revision": {json.dumps(revision())},\n'
@@ -138,6 +146,7 @@ def outdated(root: Path) -> list[tuple[Path, str]]:
     return generated.outdated(root, {PLOT: timeline(results).svg(), PAGE: page})
 
 
+@command()
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

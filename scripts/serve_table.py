@@ -23,7 +23,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from lib.cli import OK, Problem, WRONG
+from lib.cli import OK, Problem, WRONG, command
 from lib.store import file_stem, revision, write_atomically
 
 from lib import generated, registry
@@ -105,11 +105,26 @@ def hashes_of_kernels(root: Path) -> dict[str, str | None]:
     }
 
 
+def objects_of(lines: list[str], program: str) -> list[dict]:
+    """What a program printed, an object of JSON a line, first the machine it ran on."""
+    found = []
+    for line in lines:
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            found.append(None)
+        if not isinstance(found[-1], dict):
+            raise Problem(f"{line[:60]!r} is no line of {program}, which prints JSON.")
+    if not any("gpu" in each for each in found):
+        raise Problem(f"No line says which GPU it was; take what {program} printed, all of it.")
+    return found
+
+
 def publish(root: Path, printed: str) -> int:
     """Writes the results file from what build/serve printed."""
     head: dict[str, str] = {}
     found: dict[tuple[int, int, int], dict] = {}
-    for line in map(json.loads, printed.splitlines()):
+    for line in objects_of(printed.splitlines(), "build/serve"):
         if "m" in line:
             found[line["m"], line["n"], line["k"]] = line
         elif head not in ({}, line):
@@ -305,6 +320,7 @@ def outdated(root: Path) -> list[tuple[Path, str]]:
     return generated.outdated(root, {PLOT: plot(results).svg(), PAGE: page(results, old)})
 
 
+@command()
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -322,13 +338,9 @@ def main() -> int:
     if options.tables:
         advice = "differs from docs/results; run make tables"
         return generated.update("serve_table", root, outdated(root), options.check, advice)
-    try:
-        if options.take:
-            return publish(root, "".join(path.read_text(encoding="utf-8") for path in options.take))
-        return measure(root)
-    except Problem as problem:
-        print(problem, file=sys.stderr)
-        return problem.code
+    if options.take:
+        return publish(root, "".join(path.read_text(encoding="utf-8") for path in options.take))
+    return measure(root)
 
 
 if __name__ == "__main__":

@@ -130,7 +130,7 @@ __device__ float activated_in_fp32(int activation, float x) {
   return x;
 }
 
-// D = f(beta * C + bias): of a call without K.
+// D = f(beta * C + bias): of a call without a product.
 template <class Out>
 __global__ void without_product(FusedArgs args) {
   const auto* const c = static_cast<const Out*>(args.c);
@@ -388,7 +388,7 @@ class FusedKind : public ProblemKind {
   }
 
   bool needs_kernel(const Call& call) const override {
-    return call.m > 0 && call.n > 0 && call.k > 0;
+    return call.m > 0 && call.n > 0 && static_cast<const FusedArgs&>(call).multiplies();
   }
 
   void run_without_kernel(const Call& call) const override {

@@ -36,6 +36,7 @@ struct FusedArgs : Call {
   long long ldd = 0;           // >= D's columns
 
   constexpr bool gated() const { return activation == LADDER_SWIGLU; }
+  constexpr bool multiplies() const { return k > 0 && alpha != 0; }  // else A, B are not read
   constexpr bool reads_c() const { return beta != 0; }
   constexpr int columns() const { return gated() ? n / 2 : n; }  // of D
 

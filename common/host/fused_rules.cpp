@@ -39,7 +39,7 @@ std::string fused_violations(const GridRules& rules, const FusedArgs& args) {
   if (m == 0 || n == 0) return wrong.text();
 
   std::vector<Operand> read;
-  if (k > 0) {
+  if (k > 0 && args.alpha != 0) {
     read.push_back(wrong.matrix("a", "lda", "m", "k", args.a, args.lda, 16, &m, k));
     read.push_back(
         wrong.matrix("b", "ldb", "n", "k", args.b, args.ldb, 16, &n, k, gated ? TURNS : 1));
@@ -53,11 +53,11 @@ std::string fused_violations(const GridRules& rules, const FusedArgs& args) {
     bias.bytes = static_cast<size_t>(n) * static_cast<size_t>(bits) / 8;
     read.push_back(bias);
   }
-  const Operand d = wrong.matrix("d", "ldd", "m", gated ? "n/2" : "n", args.d, args.ldd, bits, &m,
-                                 gated ? n / 2 : n);
+  Operand d = wrong.matrix("d", "ldd", "m", gated ? "n/2" : "n", args.d, args.ldd, bits, &m,
+                           gated ? n / 2 : n);
   const bool in_place = reads_c && args.c == args.d && args.ldc == args.ldd;
   if (!in_place) read.push_back(c);
-  wrong.apart(d, read, c);
+  wrong.apart(&d, read, c);
   return wrong.text();
 }
 

@@ -24,18 +24,20 @@ long long check_count(Sentences* wrong, const char* name, long long value, long 
 }
 
 // A pointer to ints; what is suggested.
-void check_ints(Sentences* wrong, const char* name, const char* extent, const int* data,
-                bool may_be_null) {
+const int* check_ints(Sentences* wrong, const char* name, const char* extent, const int* data,
+                      bool may_be_null) {
   const auto address = reinterpret_cast<unsigned long long>(data);
+  const unsigned long long below = address / sizeof(int) * sizeof(int);
   if (data == nullptr && !may_be_null) {
     wrong->push_back(
         format("%s is null: it must point to device memory for its %s ints.", name, extent));
-  } else if (address % sizeof(int) != 0) {
+  } else if (address != below) {
     wrong->push_back(
         format("%s is 0x%llx: it must be a multiple of 4 bytes; the nearest below is "
                "0x%llx.",
-               name, address, address / sizeof(int) * sizeof(int)));
+               name, address, below));
   }
+  return reinterpret_cast<const int*>(below);
 }
 
 long long nearest_ld(long long ld, long long least, int multiple, int bytes) {
@@ -92,17 +94,23 @@ std::string grouped_violations(const GridRules& rules, const GroupedArgs& args) 
     all.m = static_cast<int>(check_count(&wrong, "m", args.m, most / groups, why) * groups);
   }
 
-  const bool reads_sizes = touches_d || args.error_flag != nullptr;
-  if (groups > 0 && reads_sizes) {
-    check_ints(&wrong, masked ? "rows" : "offsets", masked ? "groups" : "groups + 1", args.sizes,
-               false);
+  const long long count = groups + (masked ? 0 : 1);
+  SideMatrix sizes = {
+      masked ? "rows" : "offsets", "", "", "", nullptr, 1, count, count, sizeof(int), 4, 1};
+  if (groups > 0 && (touches_d || args.error_flag != nullptr)) {
+    sizes.data =
+        check_ints(&wrong, sizes.name, masked ? "groups" : "groups + 1", args.sizes, false);
   }
-  check_ints(&wrong, "error_flag", "1", args.error_flag, true);
+  SideMatrix flag = {"error_flag", "", "", "", nullptr, 1, 1, 1, sizeof(int), 4, 1};
+  flag.data = check_ints(&wrong, flag.name, "1", args.error_flag, true);
+  check_side_overlap(&wrong, &flag, {sizes});  // it is written while others read them
 
   if (groups == 0) all.m = std::min(all.m, 0);  // no matrix is touched
   std::vector<SideMatrix> beside;
   if (touches_ab) {
-    const long long rows = std::clamp<long long>(all.m, 1, MAX_ROWS);
+    const long long lda = nearest_ld(args.lda, k, multiple, bytes);
+    const long long rows =  // as the sentence about A's bytes will have them
+        std::clamp<long long>(all.m, 1, std::min(MAX_ROWS, (MAX_BYTES / bytes - k) / lda + 1));
     if (scaled) {
       const long long blocks = scale_blocks(k);
       beside = {
@@ -121,9 +129,8 @@ std::string grouped_violations(const GridRules& rules, const GroupedArgs& args) 
     }
   }
   if (touches_d) {
-    beside.push_back({masked ? "rows" : "offsets", "", "", "", args.sizes, 1,
-                      groups + (masked ? 0 : 1), groups + 1, sizeof(int), 4, 1});
-    beside.push_back({"error_flag", "", "", "", args.error_flag, 1, 1, 1, sizeof(int), 4, 1});
+    beside.push_back(sizes);
+    beside.push_back(flag);
   }
   return matmul_violations(rules, all, {args.a, args.lda, bytes}, {args.b, args.ldb, bytes},
                            {args.d, args.ldd, sizeof(bf16)}, wrong, beside);

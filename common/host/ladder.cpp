@@ -343,7 +343,6 @@ int ladder_gemm_fused(int stage, int activation, int type_d, int m, int n, int k
 
 int ladder_quantize(int type, int block_rows, int rows, int cols, const void* x, long long ldx,
                     void* q, long long ldq, float* scale, long long ld_scale, void* stream) {
-  last_kernel.clear();
   return guarded([&] {
     ladder::quantize({type, block_rows, rows, cols, static_cast<const ladder::bf16*>(x), ldx, q,
                       ldq, scale, ld_scale, static_cast<cudaStream_t>(stream)});

@@ -69,7 +69,8 @@ int ladder_gemm_typed(int stage, int type, int type_d, int mn_major_a, int mn_ma
 // [ceil(k/128)][ld_scale_a], 16-byte aligned, ld_scale_a >= m and a multiple of 4; a block of B is 128 x
 // 128, scale_b [ceil(n/128)][ld_scale_b], 4-byte aligned, ld_scale_b >= ceil(k/128). The last block along
 // n and k may be a part of one. lda and ldb are multiples of 16, ldd of 8. Sums within a block are in
-// fp32 as the tensor cores have it for e4m3, exact for s8; sums over blocks are in fp32.
+// fp32 as the tensor cores have it for e4m3, exact for s8; sums over blocks, and products of two scales,
+// are in fp32.
 int ladder_gemm_block_scaled(int stage, int type, int m, int n, int k, const void* a, long long lda,
                              const float* scale_a, long long ld_scale_a, const void* b,
                              long long ldb, const float* scale_b, long long ld_scale_b, void* d,
@@ -119,7 +120,8 @@ int ladder_gemm_mixed(int stage, int bits, int m, int n, int k, const void* a, l
 // Offsets are bad that decrease, are negative or larger than m, rows that are negative or larger
 // than m. Contiguous, the first bad group and all behind it are skipped; masked, bad groups are.
 // error_flag, one int in device memory or null, is written by every call: 0, or 1 + the first bad
-// group. Any m, n, k >= 0 (k = 0: the groups' rows become zeros); for the rest as above.
+// group. It must be none of offsets_or_rows; both are 4-byte aligned, and D overlaps neither. Any
+// m, n, k >= 0 (k = 0: the groups' rows become zeros); for the rest as above.
 int ladder_gemm_grouped(int stage, int type, int masked, int groups, int m, int n, int k,
                         const void* a, long long lda, const float* scale_a, long long ld_scale_a,
                         const void* b, long long ldb, const float* scale_b, long long ld_scale_b,
@@ -129,18 +131,20 @@ int ladder_gemm_grouped(int stage, int type, int masked, int groups, int m, int 
 // D = f(alpha * A[m,k] · B[n,k]^T + beta * C + bias): A and B bf16, C, bias and D of `type_d`,
 // LADDER_BF16 or LADDER_FP32, f by `activation`. C is [m][ldc], ldc >= n; beta 0: C is not read,
 // and may be null. bias is [n], 16-byte aligned, or null: none. D is [m][ldd], and may be C itself,
-// the same pointer and leading dimension; nothing else may overlap it. k = 0 gives f(beta * C +
-// bias). LADDER_SWIGLU takes the rows of B, and of bias, in turns of 8 of the gate, first, and 8 of
-// up; D has n / 2 columns, ldd >= n / 2, n is a multiple of 16 and beta is 0. For the rest as
-// above.
+// the same pointer and leading dimension; nothing else may overlap it. k = 0, or alpha 0, gives
+// f(beta * C + bias): A and B are not read, and may be null. LADDER_SWIGLU takes the rows of B, and
+// of bias, in turns of 8 of the gate, first, and 8 of up; D has n / 2 columns, ldd >= n / 2, n is a
+// multiple of 16 and beta is 0. Bytes of leading dimensions are multiples of 16; for the rest as
+// above. Of a sum that is not finite: docs/17_fused_epilogue.md.
 int ladder_gemm_fused(int stage, int activation, int type_d, int m, int n, int k, float alpha,
                       const void* a, long long lda, const void* b, long long ldb, float beta,
                       const void* c, long long ldc, const void* bias, void* d, long long ldd,
                       void* stream);
 
-// From now on kernels of this process occupy at most `sms` SMs and leave the others to other work;
-// 0, as at the start: all. Rungs 1 to 6, which launch a CTA for every tile, cannot be limited and
-// refuse while a limit is set; stage 0 always works. Refuses a negative limit.
+// From now on the rungs' kernels occupy at most `sms` SMs of this process' devices and leave the
+// others to other work; 0, as at the start: all. Rungs 1 to 6, which launch a CTA for every tile,
+// cannot be limited and refuse while a limit is set; stage 0 always works. Quantizing, packing, and
+// what k = 0 leaves to do, take no limit. Refuses a negative one.
 int ladder_set_sm_limit(int sms);
 
 // Bytes of a workspace with which every kernel can run on the current device; 0: none needs one, or

@@ -27,9 +27,9 @@ std::string mixed_violations(const GridRules& rules, const MixedArgs& args) {
   const Operand scale = wrong.matrix("scale", "ld_scale", "ceil(k/128)", "n", args.scale,
                                      args.ld_scale, 16, &blocks, n);
   Operand packed = wrong.memory("packed", "ladder_packed_bytes(bits, n, k) bytes", args.packed);
-  const Operand d = wrong.matrix("d", "ldd", "m", "n", args.d, args.ldd, 16, &m, n);
+  Operand d = wrong.matrix("d", "ldd", "m", "n", args.d, args.ldd, 16, &m, n);
   packed.bytes = tile::packed_bytes(bits, n, k);
-  wrong.apart(d, {a, packed, scale});
+  wrong.apart(&d, {a, packed, scale});
   return wrong.text();
 }
 
@@ -49,11 +49,11 @@ std::string quantize_violations(const WeightsArgs& args) {
   if (args.n == 0 || args.k == 0) return wrong.text();
   int blocks = blocks_of(k);
   const Operand w = wrong.matrix("w", "ldw", "n", "k", args.w, args.ldw, 16, &n, k);
-  const Operand q = wrong.matrix("q", "ldq", "n", "k", args.q, args.ldq, bits, &n, k);
-  const Operand scale = wrong.matrix("scale", "ld_scale", "ceil(k/128)", "n", args.scale,
-                                     args.ld_scale, 16, &blocks, n);
-  wrong.apart(q, {w});
-  wrong.apart(scale, {w, q});
+  Operand q = wrong.matrix("q", "ldq", "n", "k", args.q, args.ldq, bits, &n, k);
+  Operand scale = wrong.matrix("scale", "ld_scale", "ceil(k/128)", "n", args.scale, args.ld_scale,
+                               16, &blocks, n);
+  wrong.apart(&q, {w});
+  wrong.apart(&scale, {w, q});
   return wrong.text();
 }
 
@@ -66,7 +66,7 @@ std::string pack_violations(const WeightsArgs& args) {
   const Operand q = wrong.matrix("q", "ldq", "n", "k", args.q, args.ldq, bits, &n, k);
   Operand packed = wrong.memory("packed", "ladder_packed_bytes(bits, n, k) bytes", args.packed);
   packed.bytes = tile::packed_bytes(bits, n, k);
-  wrong.apart(packed, {q});
+  wrong.apart(&packed, {q});
   return wrong.text();
 }
 

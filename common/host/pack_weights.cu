@@ -71,6 +71,7 @@ unsigned grid_for(long long threads) {
 
 void quantize_weights(const WeightsArgs& g) {
   if (g.n == 0 || g.k == 0) return;
+  cudaGetLastError();  // an error that an earlier call left behind is not this launch's
   const long long groups = 1LL * g.n * tile::ceil_div(g.k, tile::PACKED_K);
   quantize_kernel<<<grid_for(groups * 32), THREADS, 0, g.stream>>>(g);
   check_cuda(cudaGetLastError(), "launch of quantize_kernel");
@@ -78,6 +79,7 @@ void quantize_weights(const WeightsArgs& g) {
 
 void pack_weights(const WeightsArgs& g) {
   if (g.n == 0 || g.k == 0) return;
+  cudaGetLastError();  // as above
   const auto words = static_cast<long long>(tile::packed_bytes(g.bits, g.n, g.k) / 4);
   pack_kernel<<<grid_for(words), THREADS, 0, g.stream>>>(g, words);
   check_cuda(cudaGetLastError(), "launch of pack_kernel");

@@ -63,6 +63,7 @@ Operand Rules::matrix(const char* name, const char* ld_name, const char* rows_na
                "is %lld.",
                ld_name, ld, multiple, nearest));
   }
+  if (*rows == 0 || cols == 0) return operand;  // it has no bytes
   const long long most_elements = MAX_MATRIX_BYTES * 8 / element_bits;
   const long long most_rows =
       ((most_elements - cols) / nearest + 1) / rows_multiple * rows_multiple;
@@ -73,8 +74,9 @@ Operand Rules::matrix(const char* name, const char* ld_name, const char* rows_na
                rows_name, *rows, ld_name, nearest, name, most_rows));
     *rows = static_cast<int>(most_rows);
   }
-  operand.bytes =
-      *rows == 0 ? 0 : static_cast<size_t>(((*rows - 1) * nearest + cols) * element_bits + 7) / 8;
+  if (*rows > 0) {
+    operand.bytes = static_cast<size_t>(((*rows - 1) * nearest + cols) * element_bits + 7) / 8;
+  }
   return operand;
 }
 
@@ -91,24 +93,24 @@ Operand Rules::memory(const char* name, const std::string& what, const void* dat
   return operand;
 }
 
-void Rules::apart(Operand out, const std::vector<Operand>& others, const Operand& itself) {
-  const auto hit = [&](const Operand& other) { return out.overlaps(other); };
+void Rules::apart(Operand* out, const std::vector<Operand>& others, const Operand& itself) {
+  const auto hit = [&](const Operand& other) { return out->overlaps(other); };
   const auto first_hit = std::find_if(others.begin(), others.end(), hit);
   if (first_hit == others.end()) return;
   const Operand first = *first_hit;
-  const Operand given = out;
+  const Operand given = *out;
   std::vector<Operand> all = others;
   all.push_back(itself);  // which it no longer is once it has moved
   const auto in_the_way = [&] { return std::find_if(all.cbegin(), all.cend(), hit); };
   for (auto found = in_the_way(); found != all.cend(); found = in_the_way()) {
-    out.begin = (found->end() + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
+    out->begin = (found->end() + ALIGNMENT_BYTES - 1) / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
   }
   add(format(
       "%s is 0x%llx, so that it ends at 0x%llx and overlaps %s: what is written must share no "
       "byte with what is read; the next address that works is 0x%llx.",
       given.name, static_cast<unsigned long long>(given.begin),
       static_cast<unsigned long long>(given.end()), first.name,
-      static_cast<unsigned long long>(out.begin)));
+      static_cast<unsigned long long>(out->begin)));
 }
 
 std::string Rules::text() const {

@@ -41,8 +41,9 @@ class Rules {
 
   Operand memory(const char* name, const std::string& what, const void* data);
 
-  // What is written shares no byte with the others. itself: what it may be, but not overlap.
-  void apart(Operand out, const std::vector<Operand>& others, const Operand& itself = {});
+  // What is written shares no byte with the others, or moves. itself: what it may be, but not
+  // overlap.
+  void apart(Operand* out, const std::vector<Operand>& others, const Operand& itself = {});
 
   void add(const std::string& sentence) { sentences_.push_back(sentence); }
   std::string text() const;

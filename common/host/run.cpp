@@ -66,11 +66,11 @@ const Variant* run(const Variant& asked, const Call& call) {
   if (wrong.empty()) wrong = device_violations(variant, device);
   if (!wrong.empty()) throw Refused(wrong);
 
+  cudaGetLastError();  // an error that an earlier call left behind is not this launch's
   if (!asked.kind().needs_kernel(call)) {
     asked.kind().run_without_kernel(call);
     return nullptr;
   }
-  cudaGetLastError();  // an error that an earlier call left behind is not this launch's
   load_kernel(variant.kernel.function);
   variant.kernel.launch(call);
   return &variant;

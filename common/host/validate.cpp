@@ -292,7 +292,7 @@ std::string matmul_violations(const GridRules& rules, const Call& call, const Ma
   }
   if (touches_d) check(&d);
 
-  if (touches_ab) check_overlap(report, d, a, b, beside);
+  if (touches_d) check_overlap(report, d, a, b, beside);
   return report.text();
 }
 

@@ -23,9 +23,10 @@ std::vector<T> on_host(const DeviceBuffer& from) {
 // What place has to find.
 struct Placed {
   std::vector<int> offsets, row_of, token_of;
+  int rows = 0, skipped = 0;  // of experts that fit; 1 + the first that does not
 };
 
-inline Placed place_on_host(const Input& in, int align) {
+inline Placed place_on_host(const Input& in, int align, int capacity) {
   Placed made{{0}, std::vector<int>(in.picks.size(), NOBODY), {}};
   for (int expert = 0; expert < EXPERTS; ++expert) {
     for (size_t i = 0; i < in.picks.size(); ++i) {
@@ -34,7 +35,13 @@ inline Placed place_on_host(const Input& in, int align) {
       made.token_of.push_back(static_cast<int>(i) / TOP_K);
     }
     made.token_of.resize(round_up(static_cast<int>(made.token_of.size()), align), NOBODY);
-    made.offsets.push_back(static_cast<int>(made.token_of.size()));
+    const int behind = static_cast<int>(made.token_of.size());
+    made.offsets.push_back(behind);
+    if (behind <= capacity) made.rows = behind;
+    if (behind > capacity && made.skipped == 0) made.skipped = expert + 1;
+  }
+  for (int& row : made.row_of) {
+    if (row >= made.rows) row = NOBODY;
   }
   return made;
 }
@@ -50,11 +57,14 @@ class Judge {
   Judge(const Layer& layer, bool few)
       : layer_(layer),
         sizes_(layer.in.sizes),
-        placed_(place_on_host(layer.in, layer.by_expert ? CALL_ROWS : 1)),
+        placed_(place_on_host(layer.in, layer.by_expert ? CALL_ROWS : 1, layer.capacity)),
         row_step_(few ? 97 : 1),
         col_step_(few ? 61 : 1) {}
 
   std::string failure() const {
+    if (!layer_.by_expert && on_host<int>(layer_.error)[0] != placed_.skipped) {
+      return "the error flag is wrong";
+    }
     for (const std::string& wrong :
          {placed(), gathered(), multiplied(gate_up_of(layer_), "gate_up"), activated(),
           multiplied(down_of(layer_), "down"), combined()}) {
@@ -64,17 +74,18 @@ class Judge {
   }
 
  private:
-  int rows() const { return placed_.offsets[EXPERTS]; }
+  int rows() const { return placed_.rows; }
 
   std::string placed() const {
-    std::vector<int> token_of = on_host<int>(layer_.token_of);
-    token_of.resize(placed_.token_of.size());
+    const std::vector<int> token_of = on_host<int>(layer_.token_of);
     if (on_host<int>(layer_.offsets) != placed_.offsets) return "place: wrong offsets";
     const std::vector<int> row_of = on_host<int>(layer_.row_of);
     for (size_t i = 0; i < row_of.size(); ++i) {
-      if (placed_.row_of[i] != NOBODY && row_of[i] != placed_.row_of[i]) return "place: wrong rows";
+      if (layer_.in.picks[i] >= EXPERTS) continue;
+      if (row_of[i] != placed_.row_of[i]) return "place: wrong rows";
     }
-    return token_of == placed_.token_of ? "" : "place: wrong tokens";
+    const auto* const right = placed_.token_of.data();
+    return std::equal(right, right + rows(), token_of.data()) ? "" : "place: wrong tokens";
   }
 
   ScaleLayout layout(int k) const {

@@ -49,7 +49,7 @@ constexpr int PLACERS = 1024, THREADS = 256;
 
 // A CTA for each expert, a part of the picks for each warp. offsets [EXPERTS + 1]; an expert begins
 // at a multiple of `align`. row_of [picks]: the row of each pick that is here, NOBODY if there is
-// no memory for it; token_of [capacity]: the other way. Rows are in the order of the tokens, so
+// no memory for its expert; token_of [capacity]: the other way. Rows are in the order of the tokens, so
 // that each run gives the same.
 __global__ __launch_bounds__(PLACERS) void place(const int* __restrict__ expert_of, int picks,
                                                  int align, int capacity, int* offsets, int* row_of,
@@ -95,6 +95,12 @@ __global__ __launch_bounds__(PLACERS) void place(const int* __restrict__ expert_
       row_of[i + j] = at < capacity ? at : NOBODY;
       if (at < capacity) token_of[at] = (i + j) / TOP_K;
       ++at;
+    }
+  }
+  if (behind > capacity) {  // the products skip the expert: none of its rows counts
+    __syncthreads();
+    for (int i = thread; i < picks; i += PLACERS) {
+      if (expert_of[i] == expert) row_of[i] = NOBODY;
     }
   }
   const int padding = first + count[expert] + thread;
@@ -260,7 +266,9 @@ struct Layer {
   DeviceBuffer offsets, row_of, token_of, a, scale_a, h, b, scale_b, y, out, error;
 
   Layer(const Input& input, bool call_for_each_expert)
-      : in(input), by_expert(call_for_each_expert), capacity(input.sizes.capacity()) {
+      : Layer(input, call_for_each_expert, input.sizes.capacity()) {}
+  Layer(const Input& input, bool call_for_each_expert, int capacity_of_all)
+      : in(input), by_expert(call_for_each_expert), capacity(capacity_of_all) {
     const size_t rows = capacity, hidden = in.sizes.hidden, inner = in.sizes.intermediate;
     offsets = DeviceBuffer(sizeof(int) * (EXPERTS + 1));
     row_of = DeviceBuffer(sizeof(int) * in.sizes.tokens * TOP_K);

@@ -125,6 +125,9 @@ TEST_CASE("C API: the last kernel is that of this thread's latest call") {
     ++named;
   });
   CHECK_MESSAGE(named == 1, best);
+  CHECK(ladder_quantize(LADDER_S8, 1, 0, 0, nullptr, 0, nullptr, 0, nullptr, 0, nullptr) ==
+        LADDER_OK);
+  CHECK(ladder_last_kernel() == best);  // it multiplies nothing
   GemmArgs nothing = problem.args;
   nothing.m = 0;
   CHECK(call(5, nothing) == LADDER_OK);
@@ -134,6 +137,48 @@ TEST_CASE("C API: the last kernel is that of this thread's latest call") {
   CHECK(call(5, nothing) == LADDER_REFUSED);
   CHECK(std::string(ladder_last_kernel()) == "");
   check_cuda(cudaDeviceSynchronize(), "waiting for the kernels");
+}
+
+TEST_CASE("C API: an error that a caller left behind is none of a call's, with a kernel or none") {
+  const auto leave_an_error = [] {
+    void* p = nullptr;
+    CHECK(cudaMalloc(&p, size_t{1} << 60) != cudaSuccess);
+    CHECK(cudaPeekAtLastError() != cudaSuccess);
+  };
+  const auto launches = [&](const char* what, const auto& call) {
+    CAPTURE(what);
+    leave_an_error();
+    const int code = call();
+    CHECK_MESSAGE(code == LADDER_OK, std::string(ladder_last_error()));
+    cudaGetLastError();
+  };
+  constexpr int N = 64;
+  const size_t bytes = N * N * sizeof(float);
+  void *a = nullptr, *b = nullptr, *d = nullptr, *more = nullptr;
+  for (void** each : {&a, &b, &d, &more}) {
+    check_cuda(cudaMalloc(each, bytes), "cudaMalloc");
+    check_cuda(cudaMemset(*each, 0, bytes), "cudaMemset");
+  }
+  auto* const ints = static_cast<int*>(more);
+  launches("a product", [&] { return ladder_gemm_bf16(0, N, N, N, a, N, b, N, d, N, nullptr); });
+  launches("an epilogue alone", [&] {
+    return ladder_gemm_fused(0, LADDER_RELU, LADDER_BF16, N, N, 0, 1, nullptr, 0, nullptr, 0, 1, a,
+                             N, nullptr, d, N, nullptr);
+  });
+  launches("groups without K", [&] {
+    return ladder_gemm_grouped(0, LADDER_BF16, 0, 2, N, N, 0, nullptr, 0, nullptr, 0, nullptr, 0,
+                               nullptr, 0, d, N, ints, ints + 4, nullptr);
+  });
+  launches("zeros",
+           [&] { return ladder_gemm_bf16(0, N, N, 0, nullptr, 0, nullptr, 0, d, N, nullptr); });
+  launches("quantizing", [&] {
+    return ladder_quantize(LADDER_S8, 1, N, N, a, N, b, N, static_cast<float*>(more), N, nullptr);
+  });
+  launches("quantizing weights",
+           [&] { return ladder_quantize_weights(8, N, N, a, N, b, N, more, N, nullptr); });
+  launches("packing", [&] { return ladder_pack_weights(8, N, N, b, N, more, nullptr); });
+  check_cuda(cudaDeviceSynchronize(), "waiting for the kernels");
+  for (void* each : {a, b, d, more}) check_cuda(cudaFree(each), "cudaFree");
 }
 
 // CTAs of the one kernel that the call launches.

@@ -135,6 +135,26 @@ TEST_CASE("fused C API: K = 0 is an epilogue alone, M = 0 and N = 0 write nothin
   }
 }
 
+TEST_CASE("fused C API: alpha = 0 is an epilogue alone, whatever A and B hold") {
+  for (const ActivationAndType& each : activations_and_types()) {
+    CAPTURE(each.activation);
+    CAPTURE(each.type);
+    Added added = added_to(each, false);
+    FusedProblem problem(fused_shape(130, 80, 40, each.activation, each.type), Data::normal, added,
+                         PADDED);
+    problem.args.alpha = 0;
+    problem.verify(false);
+    problem.refill();
+    FusedArgs args = problem.args;
+    args.a = args.b = nullptr;
+    CHECK(call(0, args) == LADDER_OK);
+    CHECK(std::string(ladder_last_kernel()) == "");
+    const ladder::Verdict verdict = problem.verify(false);
+    CHECK_MESSAGE(verdict.ok(), verdict.describe());
+    CHECK(problem.damage() == 0);
+  }
+}
+
 TEST_CASE("fused C API: in a graph, and under a limit of SMs") {
   struct Limit {
     ~Limit() { ladder_set_sm_limit(0); }

@@ -407,6 +407,50 @@ TEST_CASE("grouped: D shares no byte with operands of any group, scales, sizes o
   }
 }
 
+TEST_CASE("grouped: without K D shares no byte with sizes or the flag either") {
+  for (const uintptr_t shared : {uintptr_t{0x38000000}, uintptr_t{0x39000000}}) {
+    CAPTURE(shared);
+    GroupedArgs args = good_call(LADDER_BF16, 0);
+    args.k = 0;
+    args.d = at<bf16>(shared);
+    const std::string text = check(args);
+    CHECK(text.find("D must share no byte") != std::string::npos);
+    follow(text, &args);
+    CHECK(check(args) == "");
+  }
+}
+
+TEST_CASE("grouped: the flag is none of the sizes, which others read while it is written") {
+  for (const int masked : {0, 1}) {
+    GroupedArgs args = good_call(LADDER_BF16, masked);
+    const int count = args.groups + (masked != 0 ? 0 : 1);
+    args.error_flag = const_cast<int*>(args.sizes) + count;
+    CHECK(check(args) == "");
+    args.error_flag = const_cast<int*>(args.sizes) + count - 1;
+    const std::string text = check(args);
+    CHECK(text.find(masked != 0
+                        ? "overlaps rows: they must share no byte"
+                        : "overlaps offsets: they must share no byte") != std::string::npos);
+    follow(text, &args);
+    CHECK(check(args) == "");
+  }
+}
+
+TEST_CASE("grouped: scales of rows that A cannot have are not judged") {
+  GroupedArgs args = good_call(LADDER_E4M3, 0);
+  args.m = 1 << 30;
+  args.k = 65535;
+  args.lda = args.ldb = 65536;
+  args.ld_scale_a = 1 << 24;
+  args.ld_scale_b = 512;
+  args.a = at<void>(0x100000000000);
+  args.b = at<void>(0x300000000000);
+  args.d = at<bf16>(0x500000000000);
+  args.scale_a = at<float>(0x700000000000);
+  refused(args, {"m is 1073741824: with lda = 65536, matrix a would span more than 2^40 bytes; the "
+                 "nearest that works is 16777216."});
+}
+
 TEST_CASE("grouped: following suggestions works for any combination of mistakes") {
   const int sizes[] = {-7, 0, 1, 100, 1 << 24, 2147483647};
   const int types[] = {-1, 0, 3, 4};

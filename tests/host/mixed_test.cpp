@@ -189,6 +189,32 @@ TEST_CASE("mixed: what a call does not touch may be anything") {
   CHECK(ladder::mixed_violations(PERSISTENT, args) == "");
 }
 
+TEST_CASE("mixed: a negative size with no leading dimension is refused like any other") {
+  MixedArgs args = good_call();
+  args.k = -1;
+  args.lda = 0;
+  CHECK(lines(ladder::mixed_violations(PERSISTENT, args)) ==
+        std::vector<std::string>{
+            "k is -1: a size must not be negative; the nearest that works is 0."});
+  args = good_call();
+  args.n = -200;
+  args.ldd = args.ld_scale = 0;
+  CHECK(lines(ladder::mixed_violations(PERSISTENT, args)) ==
+        std::vector<std::string>{
+            "n is -200: a size must not be negative; the nearest that works is 0."});
+  WeightsArgs weights;
+  weights.n = 8;
+  weights.k = -8;
+  weights.w = static_cast<const bf16*>(at(0x10000000));
+  weights.q = const_cast<void*>(at(0x20000000));
+  weights.scale = static_cast<bf16*>(const_cast<void*>(at(0x30000000)));
+  weights.packed = const_cast<void*>(at(0x40000000));
+  weights.ld_scale = 8;
+  const std::string refused = "k is -8: a size must not be negative; the nearest that works is 0.";
+  CHECK(ladder::quantize_violations(weights) == refused);
+  CHECK(ladder::pack_violations(weights) == refused);
+}
+
 TEST_CASE("weights: what is written shares no byte with what is read") {
   WeightsArgs args;
   args.n = args.k = 256;
@@ -201,6 +227,15 @@ TEST_CASE("weights: what is written shares no byte with what is read") {
   CHECK(ladder::pack_violations(args) == "");
   args.q = const_cast<void*>(at(0x10000010));
   CHECK(ladder::quantize_violations(args).find("q is 0x10000010") == 0);
+  // scale keeps away from where q is told to go.
+  args.scale = static_cast<bf16*>(args.q);
+  CHECK(lines(ladder::quantize_violations(args)) ==
+        std::vector<std::string>{
+            "q is 0x10000010, so that it ends at 0x10010010 and overlaps w: what is written must "
+            "share no byte with what is read; the next address that works is 0x10020000.",
+            "scale is 0x10000010, so that it ends at 0x10000410 and overlaps w: what is written "
+            "must share no byte with what is read; the next address that works is 0x10030000."});
+  args.scale = static_cast<bf16*>(const_cast<void*>(at(0x30000000)));
   args.q = const_cast<void*>(at(0x20000000 + 16));
   CHECK(ladder::pack_violations(args).find("overlaps q") != std::string::npos);
   args.bits = 4;

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -62,6 +63,42 @@ class Program(unittest.TestCase):
             ended = serve(line + "\n", "--check")
             self.assertEqual(ended.returncode, 2, line)
             self.assertIn(line, ended.stderr)
+
+
+HEAD = '{"gpu": "NVIDIA H999", "cublas": "1"}\n'
+MEASURED = HEAD + "grouped   1 tokens, 1 rows: every step is right, error 5.17 %\n"
+
+
+class Taken(unittest.TestCase):
+    """What --take is given that no program printed is refused in a sentence; nothing is written."""
+
+    def refused(self, script, text, says, code):
+        path = ROOT / "docs/results"
+        before = sorted(path.iterdir())
+        with tempfile.TemporaryDirectory() as folder:
+            taken = Path(folder, "printed")
+            if text is not None:
+                taken.write_text(text, encoding="utf-8")
+            ended = subprocess.run(
+                [sys.executable, f"scripts/{script}.py", "--take", str(taken)], cwd=ROOT, text=True,
+                capture_output=True, check=False,
+            )  # fmt: skip
+        self.assertEqual((ended.returncode, ended.stdout), (code, ""), ended.stderr)
+        self.assertRegex(ended.stderr, says)
+        self.assertEqual(len(ended.stderr.splitlines()), 1)
+        self.assertEqual(sorted(path.iterdir()), before)
+
+    def test_of_both_scripts(self):
+        for script in ("serve_table", "moe_table"):
+            self.refused(script, None, "No such file", 2)
+            self.refused(script, "", "No line says which GPU it was", 2)
+            self.refused(script, '{"gpu": "NVIDIA H999"\n', "is no line of build/", 2)
+        self.refused("serve_table", "# no JSON\n", "'# no JSON' is no line of build/serve", 2)
+
+    def test_a_layer_that_was_wrong_or_not_measured(self):
+        self.refused("moe_table", MEASURED, "No number of tokens was measured", 2)
+        failed = MEASURED + "calls     1 tokens, 1 rows: place: wrong rows, error 5.17 %\n"
+        self.refused("moe_table", failed, "^FAIL calls .*place: wrong rows", 1)
 
 
 class Page(unittest.TestCase):

@@ -65,7 +65,7 @@ mutation(
 @mutation(
     "parity", WGMMA, "the wait for a full slot asks for the other parity",
     "Waiting for the parity of the phase before returns at once: the tile has not landed yet.",
-    {"race": READS_TOO_EARLY["race"] + ["was for another phase: look at its parity"]},
+    READS_TOO_EARLY,
 )  # fmt: skip
 def parity(kernel: Kernel) -> None:
     wait = kernel.one("mbarrier.try_wait.*", at=FULL)

@@ -124,9 +124,15 @@ OPTIONS = $(strip $(call option,M,m) $(call option,N,n) $(call option,K,k) \
   $(call option,ACT,act) $(call option,ADD,add))
 
 # Make takes any name; a size in lower case would do nothing.
-$(foreach name,m n k variant data seed grid workspace rows,$(if $(filter command,$(origin \
+$(foreach name,m n k variant data seed grid workspace type layout scales bits groups rows kind act \
+  add,$(if $(filter command,$(origin \
   $(name))),$(error $(name)=$($(name)): variables are in upper case here, as in \
   $(shell echo $(name) | tr a-z A-Z)=$($(name)))))
+
+# instead(name, what there is in its place)
+instead = $(if $(filter command,$(origin $(1))),$(error $(1)=$($(1)): there is no $(1) here; say $(2)))
+$(call instead,SHAPE,M= N= K=$(comma) as in M=256 N=512 K=640)
+$(call instead,POLICY,MACHINE_POLICY=eager$(comma) lazy or random)
 
 # What measures does so on a Hopper; without one, say it before a compiler starts.
 MEASURING := $(filter limits golden bench counters energy,$(MAKECMDGOALS))
@@ -209,7 +215,14 @@ $(LDFLAGS) $(LDLIBS)
 endef
 export COMMANDS
 
-build/flags: $(ALWAYS) | build/objects $(MACHINE_FLAGS)
+.PHONY: tools-are-there
+tools-are-there:
+	@$(CXX) --version >/dev/null 2>&1 || { echo "No C++ compiler $(CXX): install g++ 11 to 14 or" \
+	  "clang 16 to 19, or say make CXX=..." >&2; exit 1; }
+	@command -v '$(PYTHON)' >/dev/null || { echo "No $(PYTHON): install Python 3.9 or newer, or say" \
+	  "make PYTHON=..." >&2; exit 1; }
+
+build/flags: $(ALWAYS) | build/objects tools-are-there $(MACHINE_FLAGS)
 	@mkdir -p build
 	@version=$$('$(NVCC)' --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\), \(.*\)/\1 \2/p'); \
 	if [ -z "$$version" ]; then \

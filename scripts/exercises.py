@@ -299,6 +299,17 @@ def run_all(exercises: list[Exercise], workers: int) -> int:
     return 1 if failed else 0
 
 
+def near(name: str, known: list[str]) -> str:
+    """Those of its page, or the pages."""
+    page = name.split(".")[0]
+    own = sorted((each for each in known if each.split(".")[0] == page),
+                 key=lambda each: int(each.split(".")[1]))  # fmt: skip
+    if own:
+        return f"of {page} there are {', '.join(own)}"
+    pages = dict.fromkeys(each.split(".")[0] for each in known)
+    return f"there are some of {', '.join(pages)}, such as {known[0]}"
+
+
 @command()
 def main(arguments: list[str] | None = None) -> int:
     parser = parser_of(__doc__)
@@ -308,7 +319,7 @@ def main(arguments: list[str] | None = None) -> int:
     known = {exercise.name: exercise for exercise in all_exercises()}
     for name in options.names + ([options.show] if options.show else []):
         if name not in known:
-            raise Problem(f"There is no exercise {name}; there are {', '.join(known)}.")
+            raise Problem(f"There is no exercise {name}; {near(name, list(known))}.")
     if not list((ROOT / "build/machine").glob("libcudart.so.*")):
         raise Problem("The PTX machine is not built: make machine builds it.")
     if options.show:

@@ -63,8 +63,8 @@ Data parse_data(const std::string& name, const std::string& text) {
     if (text == to_string(data)) return data;
     names.push_back(to_string(data));
   }
-  throw Refused(name + " is '" + text + "' but must be one of " + join(names) + "; did you mean " +
-                nearest(text, names) + "?");
+  throw Refused(name + " is '" + text + "' but must be one of " + join(names) + "; " +
+                suggestion(text, names));
 }
 
 std::vector<std::string> variant_names(const std::vector<const Stage*>& stages) {
@@ -82,7 +82,7 @@ void check_variant(const Options& options, const std::vector<Stage>& stages) {
   const std::vector<std::string> names = variant_names(chosen_stages(options, stages));
   if (options.variant.empty() || is_one_of(options.variant, names)) return;
   throw Refused("--variant is '" + options.variant + "' but the variants here are " + join(names) +
-                "; did you mean " + nearest(options.variant, names) + "?");
+                "; " + suggestion(options.variant, names));
 }
 
 void check_stage(int number, const std::vector<Stage>& stages) {
@@ -104,13 +104,26 @@ void set_mode(Options* options, Options::Mode mode, const std::string& name) {
   options->mode = mode;
 }
 
+bool is_number(const std::string& text) {
+  return !text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == text.npos;
+}
+
+std::string nearest_number(const std::string& text, const std::vector<std::string>& numbers) {
+  return *std::min_element(numbers.begin(), numbers.end(), [&](const auto& one, const auto& other) {
+    return std::abs(std::stoi(one) - std::stoi(text)) <
+           std::abs(std::stoi(other) - std::stoi(text));
+  });
+}
+
 // The place of a value among those of a parameter.
 int parse_value(const std::string& name, const std::string& text, const Parameter& parameter) {
   const auto& values = parameter.values;
   const auto found = std::find(values.begin(), values.end(), text);
   if (found != values.end()) return static_cast<int>(found - values.begin());
-  throw Refused(name + " is '" + text + "' but must be one of " + join(values) + "; did you mean " +
-                nearest(text, values) + "?");
+  throw Refused(name + " is '" + text + "' but must be one of " + join(values) + "; " +
+                (is_number(text) && is_number(values.front())
+                     ? "the nearest that works is " + nearest_number(text, values) + "."
+                     : suggestion(text, values)));
 }
 
 // Sets those of the kind's parameters that are given by name.
@@ -142,9 +155,14 @@ void check_parameters(const Options& options, const std::vector<Stage>& stages) 
   const std::vector<std::string> names = parameter_names(chosen);
   for (const auto& [name, value] : options.parameters) {
     if (is_one_of(name, names)) continue;
+    std::vector<std::string> others;  // rungs
+    for (const Stage& stage : stages) {
+      if (is_one_of(name, parameter_names({&stage}))) others.push_back(stage.stem);
+    }
     throw Refused("--" + name + " is '" + value +
                   "' but no rung that is asked for has it; those have " +
-                  (names.empty() ? "none such" : join(names)) + ".");
+                  (names.empty() ? "none such" : join(names)) +
+                  (others.empty() ? "" : ", and " + join(others) + " has it") + ".");
   }
   for (const Stage* stage : chosen) shape_of_run(options, *stage);
 }
@@ -198,7 +216,7 @@ Named find_named(const std::string& number, const std::string& name,
   }
   const std::vector<std::string> names = variant_names(of_number);
   throw Refused(where + "rung " + number + " has no variant '" + name + "', only " + join(names) +
-                "; did you mean " + nearest(name, names) + "?");
+                "; " + suggestion(name, names));
 }
 
 std::vector<std::string> words_of(const std::string& line, size_t count, const std::string& form,
@@ -261,6 +279,12 @@ bool measured_together(const BenchRow& one, const BenchRow& other, Together toge
 
 }  // namespace
 
+bool is_parameter_of_some_rung(const std::string& option) {
+  static const std::vector<std::string> ALL = {
+      "--type", "--layout", "--scales", "--bits", "--groups", "--rows", "--kind", "--act", "--add"};
+  return is_one_of(option, ALL);
+}
+
 Options parse_options(const std::vector<std::string>& arguments, const std::vector<Stage>& stages) {
   Options options;
   std::vector<std::string> parameters;  // of all that is linked in, as options
@@ -273,12 +297,17 @@ Options parse_options(const std::vector<std::string>& arguments, const std::vect
     const bool is_parameter = is_one_of(name, parameters);
     const bool has_value = equals != std::string::npos;
     const bool takes_value = is_parameter || is_one_of(name, VALUED);
+    if (!takes_value && is_parameter_of_some_rung(name)) {
+      throw Refused(name + " is '" + (has_value ? argument.substr(equals + 1) : "") +
+                    "' but no rung that is linked in has it; make help says which rungs do.");
+    }
     if (!takes_value && !is_one_of(name, FLAGS)) {
       std::vector<std::string> names = VALUED;
       names.insert(names.end(), parameters.begin(), parameters.end());
       names.insert(names.end(), FLAGS.begin(), FLAGS.end());
-      throw Refused("There is no option '" + argument + "'; did you mean " + nearest(name, names) +
-                    "? --help lists them.");
+      const std::string hint = suggestion(name, names);
+      throw Refused("There is no option '" + argument + "'; " +
+                    (hint.starts_with("did") ? hint + " " : "") + "--help lists them.");
     }
     if (takes_value && !has_value) {
       throw Refused(name + " needs a value behind a '=', as in " + name + "=...");

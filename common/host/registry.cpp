@@ -64,7 +64,9 @@ void check_variants(const Stage& stage) {
     }
     if (&variant.kind() != &stage.kind()) {
       reject(stage.stem, "its variants solve two kinds of problem, " +
-                             std::string(stage.kind().name()) + " and " + variant.kind().name());
+                             std::string(stage.kind().name()) + " and " + variant.kind().name() +
+                             "; all variants of a rung take the same arguments, so give their "
+                             "launch functions one type of them");
     }
   }
 }

@@ -3,18 +3,43 @@
 #include <cuda_runtime.h>
 
 #include "common/host/error.h"
+#include "common/host/problem.h"
 #include "common/host/text.h"
 
 namespace ladder {
+namespace {
+
+// "one with layout=TT": parameters of the first call that the variant takes; "" if it takes none.
+std::string taken_call(const Variant& variant) {
+  const ProblemKind& kind = variant.kind();
+  const std::vector<Parameter> parameters = kind.parameters();
+  Shape shape{1, 1, 1};
+  for (;;) {
+    if (variant.takes(*kind.sizes_of(shape))) {
+      const std::string others = parameters_text(kind, shape, false);
+      return "one with " + (others.empty() ? parameters_text(kind, shape) : others);
+    }
+    size_t i = 0;  // the next: they count as digits do
+    while (i < parameters.size() &&
+           ++shape.parameters.at(i) == static_cast<int>(parameters[i].values.size())) {
+      shape.parameters.at(i++) = 0;
+    }
+    if (i == parameters.size()) return "";
+  }
+}
+
+}  // namespace
 
 std::string argument_violations(const Variant& variant, const Call& call) {
   const ProblemKind& kind = variant.kind();
   std::string text = kind.violations(variant.rules(), call);
   if (text.empty() && variant.takes && !variant.takes(call)) {
+    const std::string taken = taken_call(variant);
     text = format(
-        "%s (%s) does not take calls of this type, layout or scales; the nearest that works is the "
-        "variant that stands for its rung.",
-        variant.name, variant.what);
+        "%s (%s) does not take calls of this type, layout or scales; the nearest that works is "
+        "%s%s%s.",
+        variant.name, variant.what, taken.c_str(), taken.empty() || variant.result ? "" : ", or ",
+        variant.result ? "" : "the variant that stands for its rung");
   }
   const int scratch_bytes = variant.kernel.workspace_bytes;
   if (scratch_bytes > 0 && call.workspace == nullptr && kind.needs_kernel(call)) {

@@ -41,7 +41,10 @@ CUtensorMapSwizzle swizzle_of(int row_bytes, int rows) {
       if (rows == 1 && row_bytes > 128 && row_bytes % 16 == 0) return CU_TENSOR_MAP_SWIZZLE_NONE;
       throw CudaError("A row of a box has " + std::to_string(row_bytes) +
                       " bytes: tensor_map_2d makes boxes with rows of 128, 64, 32 or 16, and boxes "
-                      "of one longer row.");
+                      "of one longer row; the nearest that works is 128" +
+                      (row_bytes % 128 == 0
+                           ? ", in " + std::to_string(row_bytes / 128) + " copies side by side."
+                           : "."));
   }
 }
 

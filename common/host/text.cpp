@@ -82,6 +82,14 @@ std::string nearest(const std::string& word, const std::vector<std::string>& can
   return best;
 }
 
+std::string suggestion(const std::string& word, const std::vector<std::string>& candidates) {
+  const std::string best = nearest(word, candidates);
+  if (2 * edits(word, best) <= std::max(word.size(), best.size())) {
+    return "did you mean " + best + "?";
+  }
+  return "try " + candidates.front() + ".";
+}
+
 std::string join(const std::vector<std::string>& words, const std::string& separator) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : separator) + word;

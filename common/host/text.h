@@ -12,6 +12,9 @@ namespace ladder {
 // The candidate with the fewest edits from `word`; "" if there is none.
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
 
+// "did you mean bn256?" where few letters differ, else "try bn64.", the first of them.
+std::string suggestion(const std::string& word, const std::vector<std::string>& candidates);
+
 // "a, b, c"
 std::string join(const std::vector<std::string>& words, const std::string& separator = ", ");
 

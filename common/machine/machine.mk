@@ -38,7 +38,7 @@ endif
 # Rewritten, and everything rebuilt, when the flags change, or what -march=native stands for: the
 # macros that it defines say so, one for each extension of the CPU and one for its model.
 MACHINE_FLAGS := build/obj/common/machine/flags
-$(MACHINE_FLAGS): $(ALWAYS)
+$(MACHINE_FLAGS): $(ALWAYS) | tools-are-there
 	@mkdir -p $(@D)
 	@{ echo '$(MACHINE_CXXFLAGS)'; \
 	  $(CXX) -march=native -dM -E -x c++ /dev/null | LC_ALL=C sort; } >$(NEW); $(update)

@@ -222,6 +222,11 @@ TEST_CASE("parameters of a kind of problem are options, with the values that it 
                  "--flavour is 'sour' but no rung that is asked for has it"));
   CHECK(contains(refused({"--flavor=sour"}), "did you mean --flavour?"));
   CHECK(contains(refusal({"--flavour=sour"}), "There is no option"));
+  CHECK(refused({"--flavour=abcdefg"}) ==
+        "--flavour is 'abcdefg' but must be one of plain, sweet, sour; try plain.");
+  CHECK(refused({"--act=relu"}) ==
+        "--act is 'relu' but no rung that is linked in has it; make help says which rungs do.");
+  CHECK(refused({"--xyzxyz"}) == "There is no option '--xyzxyz'; --help lists them.");
 }
 
 TEST_CASE("variants that take no such parameters, and configurations, are left out unless named") {

@@ -288,6 +288,7 @@ TEST_CASE("registry: a wrong registration is rejected") {
   Variant other = named("other", false);
   other.kernel.launch = +[](const OtherArgs&) {};
   rejected("stages/06_kinds.cu", {named("x", true), other},
-           "its variants solve two kinds of problem, bf16 and other");
+           "its variants solve two kinds of problem, bf16 and other; all variants of a rung take "
+           "the same arguments");
   rejected("stages/06_same.cu", {named("x", true), named("x", false)}, "two variants are named x");
 }

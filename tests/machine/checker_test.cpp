@@ -483,6 +483,9 @@ TEST_CASE("what TMA brings is read behind a wait for its phase") {
   CHECK(contains(report, "mbarrier.try_wait by warp 1"));
   CHECK(contains(report, "for its phase 0 (parity 0)"));
   CHECK(contains(report, "mbarrier: that copy completes on the one at shared 0x4400"));
+  CHECK(!contains(report, "look at its parity"));
+  rig.wait(1, FULL_BARRIER);  // of parity 1: it returns before the phase is over
+  CHECK(contains(said([&] { rig.load(1, DATA); }), "was for another phase: look at its parity"));
   rig.complete(FULL_BARRIER);
   CHECK(said([&] { rig.load(1, DATA); }) != "");
   rig.wait(1, FULL_BARRIER);
@@ -492,6 +495,19 @@ TEST_CASE("what TMA brings is read behind a wait for its phase") {
   rig.proxy_fence(0, ONE);
   rig.tma_load(0, DATA, FULL_BARRIER);
   CHECK(said([&] { rig.load(1, DATA); }) != "");
+}
+
+TEST_CASE("who refills a slot waits until it is empty, and not for the phase before the first") {
+  for (const bool waits : {false, true}) {
+    Rig rig;
+    rig.set_up({FULL_BARRIER, EMPTY_BARRIER}, ALL);
+    rig.tma_load(0, DATA, FULL_BARRIER);
+    if (waits) rig.wait(0, EMPTY_BARRIER);  // of parity 1
+    const std::string report = said([&] { rig.tma_load(0, DATA, FULL_BARRIER); });
+    CHECK(contains(report, "order them: mbarrier.try_wait by warp 0"));
+    CHECK(contains(report, "on which each warp arrives that has read what the earlier copy"));
+    CHECK(contains(report, "on the mbarrier at shared 0x4408, returned at once") == waits);
+  }
 }
 
 TEST_CASE("TMA overwrites what generic loads have read behind a proxy fence and a barrier") {

@@ -258,6 +258,28 @@ TEST_CASE("a hang names who has arrived, and what is likely wrong") {
               {Error::Kind::hang, {"96 of 128 threads have arrived, of warps 1 to 3"}}, ALL);
 }
 
+TEST_CASE("a hang says that a phase is over for which nobody has waited") {
+  // A phase that lane 0 ends by itself; `first`: a wait for it.
+  const auto waits = [](const std::string& first) {
+    return with(
+        "setp.ne.u32 %p1, %t, 0;\n@%p1 bra END;\n"
+        "mbarrier.init.shared::cta.b64 [%smem], 1;\n"
+        "mbarrier.arrive.shared::cta.b64 _, [%smem];\n" +
+            first +
+            "WAIT:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem], 1;\n"
+            "@!%p2 bra WAIT;\nEND:",
+        32);
+  };
+  const std::string likely = "Likely: its phase 0 is over and no wait has asked for it";
+  check_fault(waits(""), {Error::Kind::hang, {"phase 1, pending arrivals 1 of 1", likely}}, ALL);
+  Buffer<uint32_t> out(32);
+  const std::string seen =
+      waits("FIRST:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem], 0;\n@!%p2 bra FIRST;\n")
+          .report(out.data());
+  CHECK(contains(seen, "phase 1, pending arrivals 1 of 1"));
+  CHECK(!contains(seen, likely));
+}
+
 TEST_CASE("a livelock behind a barrier is found") {
   // Warp 0 looks for a flag that warp 1 would set behind the barrier that warp 0 does not reach.
   const Program program = with(

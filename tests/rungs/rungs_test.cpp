@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "common/host/options.h"
 #include "common/host/where.h"
 #include "tests/support/problem.h"
 
@@ -21,6 +22,18 @@ using ladder_test::PADDED;
 using ladder_test::Padding;
 using ladder_test::Problem;
 using ladder_test::TIGHT;
+
+TEST_CASE("options: a rung's parameters are known to the programs of all rungs") {
+  int parameters = 0;
+  for (const Stage& stage : ladder::stages()) {
+    for (const ladder::Parameter& parameter : stage.kind().parameters()) {
+      CAPTURE(parameter.name);
+      CHECK(ladder::is_parameter_of_some_rung(std::string("--") + parameter.name));
+      ++parameters;
+    }
+  }
+  CHECK(parameters > 0);
+}
 
 TEST_CASE("integers: every variant is exact at odd shapes, tight and padded") {
   int variants = 0;

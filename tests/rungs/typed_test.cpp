@@ -88,6 +88,7 @@ TEST_CASE("types and layouts: what a variant does not take it refuses, and its k
       } catch (const ladder::Refused& error) {
         const std::string sentence = error.what();
         CHECK(sentence.find("does not take calls of this type") != std::string::npos);
+        CHECK(sentence.find("the nearest that works is one with ") != std::string::npos);
         ++refused;
       }
     }

@@ -136,6 +136,11 @@ class Pages(unittest.TestCase):
         self.assertEqual(outcomes[:2], [None, None])
         self.assertIn("does not print", outcomes[2])
 
+    def test_a_wrong_name_is_answered_with_those_of_its_page(self):
+        known = ["1.1", "5.1", "5.2", "m.1", "5.10"]
+        self.assertEqual(exercises.near("5.9", known), "of 5 there are 5.1, 5.2, 5.10")
+        self.assertEqual(exercises.near("99.1", known), "there are some of 1, 5, m, such as 1.1")
+
     def test_the_pages_of_every_rung_have_exercises(self):
         pages = {exercise.page for exercise in exercises.all_exercises()}
         stems = {path.stem for path in (ROOT / "stages").glob("[0-9]*_*.cu")}

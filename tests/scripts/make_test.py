@@ -57,7 +57,7 @@ class Make(unittest.TestCase):
         self.assertIn("There is no rung 0", make("diff-0").stderr)
 
     def test_a_variable_in_lower_case_is_refused(self):
-        for name in ("m", "variant", "seed"):
+        for name in ("m", "variant", "seed", "layout", "act"):
             ended = make("-n", "stage-1", f"{name}=100")
             self.assertEqual(ended.returncode, 2)
             self.assertIn(f"{name}=100: variables are in upper case here", ended.stderr)
@@ -79,6 +79,26 @@ class Make(unittest.TestCase):
         ended = make("lib", "CUDA_HOME=/nonexistent")
         self.assertEqual(ended.returncode, 2)
         self.assertEqual(len(re.findall(r"No nvcc at /nonexistent/bin/nvcc", ended.stderr)), 1)
+
+    def test_a_missing_compiler_or_python_is_one_line_and_leaves_the_build_as_it_was(self):
+        flags = [ROOT / "build/flags", ROOT / "build/obj/common/machine/flags"]
+        before = [path.read_text() if path.exists() else None for path in flags]
+        for setting, sentence in {
+            "CXX=/nonexistent/g++": "No C++ compiler /nonexistent/g++: install g++ 11 to 14 or clang",
+            "PYTHON=/nonexistent/python": "No /nonexistent/python: install Python 3.9 or newer",
+        }.items():
+            ended = make("lib", setting)
+            self.assertEqual(ended.returncode, 2)
+            self.assertEqual(ended.stderr.count(sentence), 1, ended.stderr)
+        self.assertEqual([path.read_text() if path.exists() else None for path in flags], before)
+
+    def test_names_that_other_tools_have_are_answered_with_those_of_here(self):
+        for setting, there_is in {"SHAPE=1x2x3": "say M= N= K=",
+                                  "POLICY=lazy": "say MACHINE_POLICY=eager, lazy or random"}.items():
+            ended = make("-n", "stage-1", setting)
+            self.assertEqual(ended.returncode, 2)
+            self.assertIn(f"{setting}: there is no ", ended.stderr)
+            self.assertIn(there_is, ended.stderr)
 
     def test_an_old_toolkit_is_refused_with_what_is_needed(self):
         with tempfile.TemporaryDirectory() as home:

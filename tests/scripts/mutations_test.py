@@ -84,9 +84,9 @@ class Table(unittest.TestCase):
         with self.assertRaisesRegex(Problem, "needs one line <!-- failures -->"):
             mutations.page_with_tables("# Failures\n")
 
-    def test_an_unknown_name_gets_the_list(self):
-        with self.assertRaisesRegex(Problem, "is called bogus; there are\n  init-fence"):
-            mutations.find_mutation("bogus")
+    def test_an_unknown_name_gets_the_nearest_and_the_place_of_the_list(self):
+        with self.assertRaisesRegex(Problem, "is called initfence; did you mean init-fence. docs/f"):
+            mutations.find_mutation("initfence")
 
 
 class Verdicts(unittest.TestCase):

@@ -19,6 +19,11 @@ std::string text_of(const Dim3& at) {
   return joined("(", at.x, ",", at.y, ",", at.z, ")");
 }
 
+// A wait for another slot's copy would put the two in order, and leave the result wrong.
+const std::string STAY_IN_SLOT =
+    "nothing should: they are of two slots. Mend the start, LBO or SBO of the descriptor "
+    "(docs/descriptors.md).";
+
 const char* does(bool write) {
   return write ? ", which writes it by " : ", which reads it by ";
 }
@@ -123,7 +128,7 @@ void RaceReport::shared(const Attempt& attempt, const Record& record, uint32_t b
     return text(rule,
                 slot + describe_pair(attempt, record.write, record.pc,
                                      name_of_cell(*attempt.shadow, index, bytes)),
-                lines, remedy(attempt, record, bytes, ASYNC_SHARED));
+                lines, slot.empty() ? remedy(attempt, record, bytes, ASYNC_SHARED) : STAY_IN_SLOT);
   });
 }
 
@@ -263,7 +268,7 @@ void RaceReport::early(const Shadow& shadow, uint32_t index, const Record& recor
         rule::SHARED_RACE, slot + read + " before " + state_.opcode_at(writer->pc) + " writes it.",
         reader + line_of("later:   ", describe_role(writer->by->warp), does(true), writer->pc) +
             mbarrier_line(writer->agent),
-        remedy_by_kind(attempt, write, state_.opcode_at(writer->pc)));
+        slot.empty() ? remedy_by_kind(attempt, write, state_.opcode_at(writer->pc)) : STAY_IN_SLOT);
   });
 }
 

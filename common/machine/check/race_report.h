@@ -65,6 +65,7 @@ class RaceReport {
                                 uint32_t index) const;
   std::string too_few_bytes(const MbarrierState& mbarrier) const;
   std::string waited_line(const Attempt& attempt, const Record& record) const;
+  std::string empty_wait(const WarpState& by) const;
   bool others_touch(const Attempt& attempt) const;
 
   const CheckerState& state_;

@@ -22,18 +22,17 @@ std::string RaceReport::remedy(const Attempt& attempt, const Record& record, uin
   if (view != GENERIC && known_in(*attempt.known, GENERIC)) {
     return std::string("fence.proxy.async") + (async == ASYNC_SHARED ? ".shared::cta" : ".global") +
            " behind " + behind + ", executed by each thread of " + earlier +
-           " before the barrier or the arrive: the generic proxy has the order, the async proxy "
-           "does not.";
+           " before its barrier or arrive. That one orders ordinary accesses (the generic proxy); "
+           "TMA and wgmma (the async proxy) need the fence as well.";
   }
   if (kind_of(record.agent) == ALL_LANES &&
       clock_of(attempt.known->views[view], record.agent + SOME_LANES) >= record.clock) {
     const Warp& now = attempt.by->warp;
     if (record.agent / AGENTS_OF_WARP == now.in_cluster && now.cta->warps.size() > 1) {
-      return "bar.sync (__syncthreads), or an mbarrier on which every warp arrives that reads it, "
-             "between " +
-             behind + " and " + state_.opcode_at(attempt.pc) +
-             "; if no other warp does, bar.warp.sync (__syncwarp): a lane's copy is not ordered "
-             "behind what other lanes do.";
+      return "bar.sync (__syncthreads) between " + behind + " and " + state_.opcode_at(attempt.pc) +
+             ", or an mbarrier in its place on which every warp arrives that makes such an access. "
+             "If this warp alone does, bar.warp.sync (__syncwarp) is enough: the lane that starts "
+             "the copy waits for no other by itself.";
     }
     return "bar.warp.sync (__syncwarp) in " + earlier + ", behind " + behind +
            " and before one lane's arrive or copy: a lane releases only what it did itself.";
@@ -121,13 +120,17 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
       const MbarrierState& mbarrier = *mbarrier_of(record.agent);
       if (const std::string bytes = too_few_bytes(mbarrier); !bytes.empty()) return bytes;
       if (attempt.write) {
-        return "a wait by " + now +
-               " for those who read what the earlier copy brought (with "
-               "wgmma, ldmatrix, ld.shared): an mbarrier on which they arrive when they have.";
+        return "mbarrier.try_wait by " + now + " before " + state_.opcode_at(attempt.pc) +
+               ", on an mbarrier on which each warp arrives that has read what the earlier copy "
+               "brought (by wgmma, ldmatrix, ld.shared): its slot is empty then." +
+               empty_wait(*attempt.by);
       }
       return joined("mbarrier.try_wait by ", now, " on the mbarrier at shared ",
                     hex(mbarrier.address), ", for its phase ", record.clock - 1, " (parity ",
-                    (record.clock - 1) & 1, "), before ", state_.opcode_at(attempt.pc), ".");
+                    (record.clock - 1) & 1, "), before ", state_.opcode_at(attempt.pc), ".",
+                    attempt.by->waited_for == mbarrier.address
+                        ? " The wait that it made there was for another phase: look at its parity."
+                        : "");
     }
     default:
       break;
@@ -141,11 +144,22 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
   if (attempt.async_proxy) text += ", with fence.proxy.async before the arrive";
   // A source that a bulk copy reads late has been written before or after the copy was started.
   if (kind_of(attempt.agent) == BULK_READS) {
-    text = "cp.async.bulk.wait_group.read by the thread of " + now + " that committed " +
-           state_.opcode_at(attempt.pc) + ", then a barrier, before " + behind +
-           ", if that is to overwrite what was copied; if it writes what is to be copied: " + text;
+    const std::string copy = state_.opcode_at(attempt.pc);
+    text = "cp.async.bulk.wait_group.read by the thread of " + now + " that committed " + copy +
+           ", then a barrier, before " + behind + ", if the copy is to come first. If " + behind +
+           " writes what is to be copied, " + text;
   }
   return text + ".";
+}
+
+// The latest wait of who fills a slot found no phase complete: it asked for the parity of the phase
+// before the first, as the first lap of a ring does.
+std::string RaceReport::empty_wait(const WarpState& by) const {
+  const auto found = state_.mbarriers.find(by.waited_for);
+  if (found == state_.mbarriers.end() || found->second.phase > 0) return "";
+  return " Its latest wait, on the mbarrier at shared " + hex(found->first) +
+         ", returned at once: no phase of that one is complete, and it asked for parity 1, as only "
+         "the first lap may.";
 }
 
 std::string RaceReport::slot_that_is_left(const WarpState& reader, uint32_t pc,
@@ -180,11 +194,11 @@ std::string RaceReport::too_few_bytes(const MbarrierState& mbarrier) const {
   const bool more_came =
       found != state_.cluster.mbarriers.end() && bytes_to_come(found->second) < 0;
   if (!more_came && !mbarrier.outrun) return "";
-  return "expect_tx with the bytes of all copies of a phase: on the mbarrier at shared " +
+  return "expect_tx with the bytes of all copies of a phase. On the mbarrier at shared " +
          hex(mbarrier.address) +
-         " a phase was complete before the copies that belong to it had landed, since too few "
-         "bytes "
-         "were expected.";
+         " too few bytes were expected, so that a phase was complete, and its wait returned, "
+         "before "
+         "all of them had landed.";
 }
 
 // Who overwrites has waited for an mbarrier, on which who read has not arrived: a count that is too

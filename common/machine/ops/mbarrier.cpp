@@ -113,6 +113,7 @@ void update(Warp& warp, uint32_t address, Mbarrier& mbarrier, Counts counts) {
   if (counts.pending == 0 && counts.tx == 0) {
     observer_of(cluster).mbarrier_phase_complete(address);
     ++mbarrier.phase;
+    mbarrier.seen = false;
     mbarrier.arrived.clear();
     counts.pending = counts.expected;
     signal(cluster);
@@ -342,8 +343,10 @@ Step mbarrier_wait(Warp& warp, const Inst& inst, uint32_t mask) {
     rest &= ~lanes;
     const uint32_t passed = lanes & complete, failed = lanes & ~complete;
     if (passed != 0) {
+      Mbarrier& mbarrier = warp.cta->cluster->mbarriers[address];
+      mbarrier.seen = true;
       observer.mbarrier_wait(warp, passed, address, !qualifiers.relaxed, scope_of(qualifiers),
-                             warp.cta->cluster->mbarriers[address].phase);
+                             mbarrier.phase);
     }
     if (failed != 0) observer.tell(&Checker::mbarrier_use, warp, failed, address);
   }
@@ -440,6 +443,11 @@ std::string mbarrier_text(Cluster& cluster, uint32_t address, uint32_t parity) {
     return text +
            ".\n    Likely: expect_tx asks for more bytes than the copies bring, or one of them was "
            "not issued, or completes on another mbarrier";
+  }
+  if (counts.pending == counts.expected && found->second.phase > 0 && !found->second.seen) {
+    return joined(text, ".\n    Likely: its phase ", found->second.phase - 1,
+                  " is over and no wait has asked for it: a wrong parity, here or in front of its "
+                  "arrivals, or more arrivals than the count of mbarrier.init");
   }
   if (counts.pending == counts.expected) return text;
   return text +

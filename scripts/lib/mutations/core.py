@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lib.cli import Problem
+from lib.cli import Problem, suggestion
 from lib.mutations.subjects import Subject
 from lib.ptx import Instruction, Kernel, Module
 
@@ -59,7 +59,8 @@ def mutation(
 
 def find_mutation(name: str) -> Mutation:
     if name not in MUTATIONS:
-        raise Problem(f"no mutation is called {name}; there are\n  " + "\n  ".join(MUTATIONS))
+        raise Problem(f"no mutation is called {name}{suggestion(name, MUTATIONS)} "
+                      "docs/failures.md has all of them.")  # fmt: skip
     return MUTATIONS[name]
 
 

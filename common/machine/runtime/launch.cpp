@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/machine/check/reports.h"
+#include "common/machine/run/state.h"
 #include "common/machine/runtime/device.h"
 #include "common/machine/runtime/function.h"
 #include "common/machine/runtime/status.h"
@@ -132,7 +133,8 @@ void run(const Code& code, const LaunchConfig& config, const std::vector<std::by
 }  // namespace
 
 void check_launch(const Function& function, const Code& code, LaunchRequest* request) {
-  const char* const name = function.name.c_str();
+  const std::string text = kernel_text(*code.kernel);
+  const char* const name = text.c_str();
   check_shape(name, request->grid, request->block);
   check_cluster(name, function, *code.kernel, request);
   check_resources(name, function, code, *request);

@@ -51,13 +51,18 @@ void check_wmma_f16(int m, int n, bool a_by_column, bool b_by_column) {
   Program program;
   program.body =
       ".reg .f32 %f<8>; .reg .b32 %a<8>, %b<8>;\n"
-      "wmma.load.a.sync.aligned" + a_layout + shape + ".global.f16 " + list("%a", 0, 8) + ", [%in], " +
-      std::to_string(lda) + ";\n"
-      "wmma.load.b.sync.aligned" + b_layout + shape + ".f16 " + list("%b", 0, 8) + ", [%in+4096], " +
-      std::to_string(ldb) + ";\n"
-      "wmma.load.c.sync.aligned.row" + shape + ".global.f32 " + list("%f", 0, 8) + ", [%in+8192];\n"
-      "wmma.mma.sync.aligned" + a_layout + b_layout + shape + ".f32.f32 " + list("%f", 0, 8) + ", " +
-      list("%a", 0, 8) + ", " + list("%b", 0, 8) + ", " + list("%f", 0, 8) + ";\n";
+      "wmma.load.a.sync.aligned" +
+      a_layout + shape + ".global.f16 " + list("%a", 0, 8) + ", [%in], " + std::to_string(lda) +
+      ";\n"
+      "wmma.load.b.sync.aligned" +
+      b_layout + shape + ".f16 " + list("%b", 0, 8) + ", [%in+4096], " + std::to_string(ldb) +
+      ";\n"
+      "wmma.load.c.sync.aligned.row" +
+      shape + ".global.f32 " + list("%f", 0, 8) +
+      ", [%in+8192];\n"
+      "wmma.mma.sync.aligned" +
+      a_layout + b_layout + shape + ".f32.f32 " + list("%f", 0, 8) + ", " + list("%a", 0, 8) +
+      ", " + list("%b", 0, 8) + ", " + list("%f", 0, 8) + ";\n";
   for (int i = 0; i < 8; ++i) {
     const std::string f = "%f" + std::to_string(i);
     program.body += "add.f32 " + f + ", " + f + ", " + f + ";\n";
@@ -116,7 +121,8 @@ TEST_CASE("wmma: accumulators of 16 bits, integers and doubles") {
       list("%r", 0, 8) + ", " + list("%r", 8, 8) + ", " + list("%r", 16, 4) + ";\n" +
       "wmma.store.d.sync.aligned.row.m16n16k16.f16 [%out], " + list("%r", 20, 4) + ", 16;\n";
   Buffer<uint16_t> in(256), out(256);
-  for (int i = 0; i < 256; ++i) in[static_cast<size_t>(i)] = static_cast<uint16_t>(f16(number(4, i)));
+  for (int i = 0; i < 256; ++i)
+    in[static_cast<size_t>(i)] = static_cast<uint16_t>(f16(number(4, i)));
   halves.run(out.data(), in.data());
   // The same numbers as bytes.
   Program bytes;
@@ -152,7 +158,8 @@ TEST_CASE("wmma: accumulators of 16 bits, integers and doubles") {
       "wmma.load.a.sync.aligned.row.m8n8k4.f64 {%d0}, [%in];\n"
       "wmma.load.b.sync.aligned.col.m8n8k4.f64 {%d1}, [%in+256];\n"
       "wmma.load.c.sync.aligned.row.m8n8k4.f64 {%d2,%d3}, [%in+512];\n"
-      "wmma.mma.sync.aligned.row.col.m8n8k4.rn.f64.f64.f64.f64 {%d4,%d5}, {%d0}, {%d1}, {%d2,%d3};\n"
+      "wmma.mma.sync.aligned.row.col.m8n8k4.rn.f64.f64.f64.f64 {%d4,%d5}, {%d0}, {%d1}, "
+      "{%d2,%d3};\n"
       "wmma.store.d.sync.aligned.row.m8n8k4.f64 [%out], {%d4,%d5};\n";
   Buffer<double> wide(128), products(64);
   for (int i = 0; i < 128; ++i) wide[static_cast<size_t>(i)] = number(5, i) * 0.5;
@@ -166,8 +173,8 @@ TEST_CASE("wmma: accumulators of 16 bits, integers and doubles") {
 
 TEST_CASE("wmma checks every access") {
   Program program;
-  program.body = "wmma.load.a.sync.aligned.row.m16n16k16.global.f16 " + list("%r", 0, 8) +
-                 ", [%in], 16;\n";
+  program.body =
+      "wmma.load.a.sync.aligned.row.m16n16k16.global.f16 " + list("%r", 0, 8) + ", [%in], 16;\n";
   Buffer<uint16_t> in(255);
   CHECK(contains(program.report(nullptr, in.data()), "wmma.load"));
   program.body = "add.u64 %in, %in, 2;\n" + program.body;
@@ -243,7 +250,8 @@ void check_mma(const Case& of) {
       }
       registers[static_cast<size_t>(e)][static_cast<size_t>(i % 8 * 4 + lane)] |= places << shift;
       for (const int which : {0, 1}) {
-        const int from = (group * 2 + which) * unit, to = (group * 4 + (which ? second : first)) * unit;
+        const int from = (group * 2 + which) * unit,
+                  to = (group * 4 + (which ? second : first)) * unit;
         for (int bit = 0; bit < unit; bit += of.bits) {
           if (from % of.bits != 0) continue;  // the second half of a number of 32 bits
           const int value = number(8, i * stored + (from + bit) / of.bits);
@@ -283,10 +291,12 @@ void check_mma(const Case& of) {
       const int row = r / 2 * 8 + lane / 4, column = lane % 4 * 2 + r % 2;
       int sum = number(9, r * 32 + lane);
       for (int k = 0; k < of.k; ++k) {
-        sum += dense[static_cast<size_t>(row * of.k + k)] * right[static_cast<size_t>(column * of.k + k)];
+        sum += dense[static_cast<size_t>(row * of.k + k)] *
+               right[static_cast<size_t>(column * of.k + k)];
       }
       const uint32_t bits = out[static_cast<size_t>(r * 32 + lane)];
-      wrong += (floats ? static_cast<int>(std::bit_cast<float>(bits)) : static_cast<int>(bits)) != sum;
+      wrong +=
+          (floats ? static_cast<int>(std::bit_cast<float>(bits)) : static_cast<int>(bits)) != sum;
     }
   }
   CHECK(wrong == 0);

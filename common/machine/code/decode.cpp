@@ -280,6 +280,8 @@ class Decoder {
     if (callee == nullptr) {
       inst.run = name == "vprintf"        ? Control::printf
                  : name == "__assertfail" ? Control::assert_failed
+                 : name == "malloc"       ? Control::malloc
+                 : name == "free"         ? Control::free
                                           : nullptr;
       if (inst.run == nullptr) {
         refuse_statement(ptx_, statement, "there is no function '" + name + "'.");

@@ -28,7 +28,7 @@ struct Video {
 
   int64_t of(int64_t a, int64_t b) const {
     const int64_t n = wraps ? b & 31 : std::min<int64_t>(static_cast<uint32_t>(b), 32);
-    const bool results[] = {a == b, a != b, a < b, a <= b, a > b, a >= b};
+    const bool results[] = {a == b, a != b, a<b, a <= b, a> b, a >= b};
     switch (verb) {
       case Verb::add:
         return a + b;
@@ -59,8 +59,8 @@ struct Video {
   }
   int64_t combined(int64_t value, uint32_t c) const {
     const int64_t other = signed_d ? int64_t{static_cast<int32_t>(c)} : int64_t{c};
-    const int64_t own = signed_d ? int64_t{static_cast<int32_t>(value)}
-                                 : int64_t{static_cast<uint32_t>(value)};
+    const int64_t own =
+        signed_d ? int64_t{static_cast<int32_t>(value)} : int64_t{static_cast<uint32_t>(value)};
     if (then == Then::add) return own + other;
     if (then == Then::min) return std::min(own, other);
     return then == Then::max ? std::max(own, other) : value;
@@ -132,13 +132,11 @@ Handler pick_vmad(Opcode& opcode) {
 #define VIDEO_TYPE "{.s32,.u32}"
 #define THREE_TYPES VIDEO_TYPE VIDEO_TYPE VIDEO_TYPE
 #define VIDEO_RELATION "{.eq,.ne,.lt,.le,.gt,.ge}"
-#define ONE_PART(name, does)                                                                  \
-  {                                                                                           \
-    name THREE_TYPES "{.sat,}{.add,.min,.max,}", "d:32, a:32, b:32, c:32?", pick_video, does  \
-  }
-#define PARTS(name, does)                                                                     \
-  {name "2" THREE_TYPES "{.sat,}{.add,}", "d:32, a:32, b:32, c:32", pick_video, does}, {      \
-    name "4" THREE_TYPES "{.sat,}{.add,}", "d:32, a:32, b:32, c:32", pick_video, does         \
+#define ONE_PART(name, does) \
+  {name THREE_TYPES "{.sat,}{.add,.min,.max,}", "d:32, a:32, b:32, c:32?", pick_video, does}
+#define PARTS(name, does)                                                                \
+  {name "2" THREE_TYPES "{.sat,}{.add,}", "d:32, a:32, b:32, c:32", pick_video, does}, { \
+    name "4" THREE_TYPES "{.sat,}{.add,}", "d:32, a:32, b:32, c:32", pick_video, does    \
   }
 
 const Row ROWS[] = {

@@ -116,8 +116,7 @@ uint64_t read_bytes(uint64_t address, uint32_t bytes) {
 Step wmma_load(Warp& warp, const Inst& inst, uint32_t mask) {
   const auto of = inst.as<FragmentQualifiers>();
   const uint32_t registers = of.registers;
-  const Slot* const stride =
-      inst.slot_count > registers + 1 ? &inst.slots[registers + 1] : nullptr;
+  const Slot* const stride = inst.slot_count > registers + 1 ? &inst.slots[registers + 1] : nullptr;
   for_each_part(warp, of, inst.slots[registers], stride, registers,
                 [&](uint32_t r, Addresses& a, uint32_t bit, uint32_t bytes) {
                   resolve_computed(warp, of.where, mask, bytes, Access::read, "wmma.load", a);
@@ -136,8 +135,7 @@ Step wmma_load(Warp& warp, const Inst& inst, uint32_t mask) {
 Step wmma_store(Warp& warp, const Inst& inst, uint32_t mask) {
   const auto of = inst.as<FragmentQualifiers>();
   const uint32_t registers = of.registers;
-  const Slot* const stride =
-      inst.slot_count > registers + 1 ? &inst.slots[registers + 1] : nullptr;
+  const Slot* const stride = inst.slot_count > registers + 1 ? &inst.slots[registers + 1] : nullptr;
   for_each_part(warp, of, inst.slots[0], stride, registers,
                 [&](uint32_t r, Addresses& a, uint32_t bit, uint32_t bytes) {
                   resolve_computed(warp, of.where, mask, bytes, Access::write, "wmma.store", a);
@@ -181,7 +179,8 @@ uint32_t operand_registers(MatrixType type, uint32_t lines, uint32_t chunks) {
 }
 
 // A tile's registers of fp32 or integers, from what C has.
-void take_tile(AccumulatorType type, uint32_t* const c[], uint32_t halves, uint32_t (*tile)[LANES]) {
+void take_tile(AccumulatorType type, uint32_t* const c[], uint32_t halves,
+               uint32_t (*tile)[LANES]) {
   for (uint32_t i = 0; i < 2 * halves; ++i) {
     if (type != AccumulatorType::F16) {
       std::copy_n(c[i], LANES, tile[i]);
@@ -284,8 +283,7 @@ const Row ROWS[] = {
      "{d:x}, {a:32}, {b:32}, {c:x}", pick_wmma, "the same of bf16"},
     {"wmma.mma.sync.aligned" LAYOUT LAYOUT ".m16n16k8.f32.tf32.tf32.f32",
      "{d:x}, {a:32}, {b:32}, {c:x}", pick_wmma, "the same of tf32"},
-    {"wmma.mma.sync.aligned" LAYOUT LAYOUT FULL_SHAPE
-     ".s32{.s8,.u8}{.s8,.u8}.s32{.satfinite,}",
+    {"wmma.mma.sync.aligned" LAYOUT LAYOUT FULL_SHAPE ".s32{.s8,.u8}{.s8,.u8}.s32{.satfinite,}",
      "{d:32}, {a:32}, {b:32}, {c:32}", pick_wmma, "the same of integers"},
 };
 

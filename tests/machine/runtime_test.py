@@ -226,7 +226,7 @@ class Calls(unittest.TestCase):
             self.assertIn("the grid before may still be running", ended.stderr)
             self.assertIn("griddepcontrol.wait", ended.stderr)
             self.assertEqual(ended.stderr.count("dependent.cu:16"), 1, ended.stderr)
-        unchecked = on_machine(PROGRAMS / "dependent", "0", "1", "0", MACHINE_CHECK="0")
+        unchecked = on_machine(PROGRAMS / "dependent", "0", "1", "0", "1", MACHINE_CHECK="0")
         self.assertEqual(unchecked.stdout, "cudaSuccess 3\n")
 
     def test_replaced_ptx_must_be_there(self):

@@ -141,6 +141,11 @@ class Calls(unittest.TestCase):
         ended = on_machine(PROGRAMS / "functions")
         self.assertEqual((ended.returncode, ended.stdout), (0, "ok\n"), ended.stderr)
 
+    def test_a_kernels_second_free_is_named(self):
+        ended = on_machine(PROGRAMS / "functions", FREE_AGAIN="1")
+        self.assertEqual((ended.returncode, ended.stdout), (1, "1 wrong\n"), ended.stderr)
+        self.assertRegex(ended.stderr, "Fault in kernel free_again: free: 0x[0-9a-f]+ has been freed")
+
     def test_wrong_calls_have_the_answers_of_a_gpu(self):
         expected = (Path(__file__).parent / "programs" / "errors.txt").read_text("utf-8")
         ended = on_machine(PROGRAMS / "errors")
@@ -199,7 +204,7 @@ class Calls(unittest.TestCase):
         self.assertEqual(errors, ["cudaErrorNotSupported"] + ["cudaSuccess"] * 3)
         self.assertRegex(
             ended.stderr,
-            r"^PTX machine: kernel strange cannot run: 'vabsdiff4\S*' at \S*out_of_bounds.cu:33 ")
+            r"^PTX machine: kernel strange cannot run: 'vadd\S*' at \S*out_of_bounds.cu:33 ")
 
     def test_there_is_no_more_memory_than_is_said(self):
         ended = on_machine(PROGRAMS / "out_of_bounds", "alloc")
@@ -209,16 +214,19 @@ class Calls(unittest.TestCase):
     def test_a_dependent_launch_must_wait_for_the_kernel_before(self):
         for captured in "01":
             for waits, allowed in ("11", "10", "00"):
-                ended = on_machine(PROGRAMS / "dependent", waits, allowed, captured)
+                ended = on_machine(PROGRAMS / "dependent", waits, allowed, captured, "1")
                 self.assertEqual(ended.stdout, "cudaSuccess 3\n", ended.stderr)
                 self.assertEqual(ended.returncode, 0)
-            ended = on_machine(PROGRAMS / "dependent", "0", "1", captured)
+            # The kernel before lets nothing begin, so that nothing need wait.
+            ended = on_machine(PROGRAMS / "dependent", "0", "1", captured, "0")
+            self.assertEqual((ended.returncode, ended.stdout), (0, "cudaSuccess 3\n"), ended.stderr)
+            ended = on_machine(PROGRAMS / "dependent", "0", "1", captured, "1")
             self.assertEqual(ended.returncode, 1)
             self.assertNotIn("cudaSuccess", ended.stdout)
             self.assertIn("the grid before may still be running", ended.stderr)
             self.assertIn("griddepcontrol.wait", ended.stderr)
-            self.assertEqual(ended.stderr.count("dependent.cu:15"), 1, ended.stderr)
-        unchecked = on_machine(PROGRAMS / "dependent", "0", "1", "0", MACHINE_CHECK="0")
+            self.assertEqual(ended.stderr.count("dependent.cu:16"), 1, ended.stderr)
+        unchecked = on_machine(PROGRAMS / "dependent", "0", "1", "0", "1", MACHINE_CHECK="0")
         self.assertEqual(unchecked.stdout, "cudaSuccess 3\n")
 
     def test_replaced_ptx_must_be_there(self):

@@ -293,9 +293,11 @@ void RaceReport::init(const Attempt& attempt, const MbarrierState& mbarrier) con
   const Record& init = mbarrier.init;
   const bool ordered = is_ordered(*attempt.known, GENERIC, init, 0xff, state_.warp_count());
   const bool same_cta = state_.warp_of(init.agent).warp.cta == attempt.by->warp.cta;
-  report_race(attempt.by->warp, rule::MBARRIER_INIT, attempt.pc, mbarrier.init.pc, [&] {
+  // The toolkit's own cuda::barrier has no such fence, and no GPU is known on which that matters.
+  const Rule rule{rule::MBARRIER_INIT.name, ordered ? Severity::undefined : Severity::race};
+  report_race(attempt.by->warp, rule, attempt.pc, mbarrier.init.pc, [&] {
     return text(
-        rule::MBARRIER_INIT,
+        rule,
         state_.opcode_at(attempt.pc) + " uses the mbarrier at " + name_of_shared(mbarrier.address) +
             (ordered ? ", whose mbarrier.init no fence has made known to the async proxy."
                      : ", whose mbarrier.init is not ordered before that."),

@@ -56,11 +56,28 @@ std::string text_of_operand(const Operand& operand) {
   }
 }
 
+// "cutlass::device_kernel<...>" of a mangled name that the library cannot read; one of extern "C" as it
+// is.
+std::string path_of(const std::string& name) {
+  std::string path;
+  size_t at = name.starts_with("_ZN") ? 3 : name.starts_with("_Z") ? 2 : name.size();
+  while (at < name.size() && std::isdigit(name[at])) {
+    size_t digits = 0;
+    const size_t length = std::stoul(name.substr(at, 4), &digits);
+    at += digits;
+    if (length == 0 || length > name.size() - at) return name;
+    path += (path.empty() ? "" : "::") + name.substr(at, length);
+    at += length;
+  }
+  if (path.empty()) return name;
+  return at < name.size() && name[at] == 'I' ? path + "<...>" : path;
+}
+
 // Of a mangled name, without return type and parameters.
 std::string demangled(const std::string& name) {
   int failed = 0;
   char* const text_of_name = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &failed);
-  if (failed != 0) return name;  // of extern "C"
+  if (failed != 0) return path_of(name);
   std::string text = text_of_name;
   std::free(text_of_name);
   // Behind the return type's space, before the parameters: both stand outside of every bracket.

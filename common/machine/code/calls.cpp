@@ -22,7 +22,8 @@ size_t callee_operand(const Statement& statement) {
 }
 
 void add_symbols(const Operand& operand, std::set<std::string>* names) {
-  if (operand.kind == Operand::Kind::symbol) names->insert(operand.name);
+  using enum Operand::Kind;
+  if (operand.kind == symbol || operand.kind == special) names->insert(operand.name);
   for (const Operand& part : operand.parts) add_symbols(part, names);
 }
 

@@ -71,9 +71,14 @@ class Decoder {
 
   uint32_t special_row(const std::string& name, Width width) {
     if (name == "WARP_SZ") return rows_.constant(width, LANES);
+    const auto reserved = shared_.address.find(name);
+    if (reserved != shared_.address.end()) return rows_.shared(reserved->second, width);
     const SpecialRegister* const what = find_special(name);
     if (what == nullptr) {
-      refuse_statement(ptx_, *statement_, "there is no special register " + name + ".");
+      const bool selects = statement_->opcode[0] == 'v' && name.find('.') != std::string::npos;
+      refuse_statement(ptx_, *statement_,
+                       selects ? "video instructions take whole registers only, not " + name + "."
+                               : "there is no special register " + name + ".");
     }
     return rows_.special(what, width);
   }
@@ -275,6 +280,8 @@ class Decoder {
     if (callee == nullptr) {
       inst.run = name == "vprintf"        ? Control::printf
                  : name == "__assertfail" ? Control::assert_failed
+                 : name == "malloc"       ? Control::malloc
+                 : name == "free"         ? Control::free
                                           : nullptr;
       if (inst.run == nullptr) {
         refuse_statement(ptx_, statement, "there is no function '" + name + "'.");

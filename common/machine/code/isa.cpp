@@ -1,6 +1,7 @@
 // Finds the row of the decode table that an opcode matches. It knows nothing of what a row does.
 #include "common/machine/code/isa.h"
 
+#include <algorithm>
 #include <iterator>
 #include <map>
 
@@ -38,17 +39,67 @@ bool match(std::string_view pattern, std::string_view text, std::vector<std::str
   return false;
 }
 
-std::vector<Type> types_of(std::string_view text) {
-  std::vector<Type> types;
+using Words = std::vector<std::string_view>;
+
+Words words_of(std::string_view text) {
+  Words words;
   while (!text.empty()) {
     const size_t dot = text.find('.');
-    const std::string_view word = text.substr(0, dot);
-    for (size_t i = 1; i < std::size(TYPES); ++i) {
-      if (TYPES[i].name == word) types.push_back(static_cast<Type>(i));
-    }
+    if (dot != 0) words.push_back(text.substr(0, dot));
     text = dot == std::string_view::npos ? "" : text.substr(dot + 1);
   }
+  return words;
+}
+
+Type type_of(std::string_view word) {
+  for (size_t i = 1; i < std::size(TYPES); ++i) {
+    if (TYPES[i].name == word) return static_cast<Type>(i);
+  }
+  return Type::none;
+}
+
+std::vector<Type> types_of(std::string_view text) {
+  std::vector<Type> types;
+  for (const std::string_view word : words_of(text)) {
+    if (const Type type = type_of(word); type != Type::none) types.push_back(type);
+  }
   return types;
+}
+
+// Takes the words of a part of a pattern out of `words`; false if one is not there, or if another type
+// comes before it.
+bool take(std::string_view part, Words* words) {
+  for (const std::string_view word : words_of(part)) {
+    const bool is_type = type_of(word) != Type::none;
+    const auto found = std::find_if(words->begin(), words->end(), [&](std::string_view at) {
+      return at == word || (is_type && type_of(at) != Type::none);
+    });
+    if (found == words->end() || *found != word) return false;
+    words->erase(found);
+  }
+  return true;
+}
+
+// As match(), but the words may come in any order, as ptxas takes them; types keep theirs.
+bool match_words(std::string_view pattern, Words words, std::vector<std::string_view>* groups) {
+  const size_t open = pattern.find('{');
+  if (!take(pattern.substr(0, open), &words)) return false;
+  if (open == std::string_view::npos) return words.empty();
+  const size_t close = pattern.find('}');
+  const std::string_view rest = pattern.substr(close + 1);
+  std::string_view choices = pattern.substr(open + 1, close - open - 1);
+  for (bool more = true; more;) {
+    const size_t comma = choices.find(',');
+    const std::string_view choice = choices.substr(0, comma);
+    more = comma != std::string_view::npos;
+    if (more) choices.remove_prefix(comma + 1);
+    Words left = words;
+    if (!take(choice, &left)) continue;
+    groups->push_back(choice);
+    if (match_words(rest, left, groups)) return true;
+    groups->pop_back();
+  }
+  return false;
 }
 
 }  // namespace
@@ -72,13 +123,19 @@ const Row* find_row(std::string_view text, Opcode* opcode) {
     return made;
   }();
   const auto [first, last] = index->equal_range(base_of(text));
-  for (auto at = first; at != last; ++at) {
-    std::vector<std::string_view> groups;
-    if (!match(at->second->opcode, text, &groups)) continue;
-    opcode->text = text;
-    opcode->group = std::move(groups);
-    opcode->types = types_of(text);
-    return at->second;
+  const Words words = words_of(text);
+  for (const bool any_order : {false, true}) {
+    for (auto at = first; at != last; ++at) {
+      std::vector<std::string_view> groups;
+      const char* const pattern = at->second->opcode;
+      if (any_order ? !match_words(pattern, words, &groups) : !match(pattern, text, &groups)) {
+        continue;
+      }
+      opcode->text = text;
+      opcode->group = std::move(groups);
+      opcode->types = types_of(text);
+      return at->second;
+    }
   }
   return nullptr;
 }

@@ -14,11 +14,16 @@ namespace machine {
 enum class Type : uint8_t {
   none,
   pred,
+  b1,  // of matrices, as the next two
+  u4,
+  s4,
   b8,
   b16,
   b32,
   b64,
   b128,
+  u16x2,
+  s16x2,
   u8,
   u16,
   u32,
@@ -46,11 +51,12 @@ struct TypeFacts {
 };
 // By Type.
 inline constexpr TypeFacts TYPES[] = {
-    {"none", 0},   {"pred", 0}, {"b8", 1},   {"b16", 2},  {"b32", 4},    {"b64", 8},
-    {"b128", 16},  {"u8", 1},   {"u16", 2},  {"u32", 4},  {"u64", 8},    {"s8", 1},
-    {"s16", 2},    {"s32", 4},  {"s64", 8},  {"f16", 2},  {"f16x2", 4},  {"bf16", 2},
-    {"bf16x2", 4}, {"tf32", 4}, {"e4m3", 1}, {"e5m2", 1}, {"e4m3x2", 2}, {"e5m2x2", 2},
-    {"f32", 4},    {"f64", 8}};
+    {"none", 0}, {"pred", 0}, {"b1", 0},   {"u4", 0},     {"s4", 0},     {"b8", 1},
+    {"b16", 2},  {"b32", 4},  {"b64", 8},  {"b128", 16},  {"u16x2", 4},  {"s16x2", 4},
+    {"u8", 1},   {"u16", 2},  {"u32", 4},  {"u64", 8},    {"s8", 1},     {"s16", 2},
+    {"s32", 4},  {"s64", 8},  {"f16", 2},  {"f16x2", 4},  {"bf16", 2},   {"bf16x2", 4},
+    {"tf32", 4}, {"e4m3", 1}, {"e5m2", 1}, {"e4m3x2", 2}, {"e5m2x2", 2}, {"f32", 4},
+    {"f64", 8}};
 
 constexpr uint32_t bytes_of(Type type) {
   return TYPES[static_cast<size_t>(type)].bytes;
@@ -105,13 +111,13 @@ struct Section {
 namespace sections {
 extern const Section ALU, COMPARE, CONVERT, CONTROL, MEMORY, ATOMIC, BARRIER, MBARRIER, WARP, ASYNC,
     BULK, TENSOR_COPY, TENSOR;
-extern const Section RARE_INTEGER, RARE_REAL, RARE_MEMORY, RARE_WARP, RARE_TENSOR_MAP, RARE_MMA;
+extern const Section RARE_INTEGER, RARE_VIDEO, RARE_REAL, RARE_MEMORY, RARE_WARP, RARE_TENSOR_MAP,
+    RARE_MMA, RARE_WMMA;
 // All of them, in the order of docs/isa.md.
-inline constexpr const Section* ALL[] = {&ALU,       &COMPARE,         &CONVERT,   &CONTROL,
-                                         &MEMORY,    &ATOMIC,          &BARRIER,   &MBARRIER,
-                                         &WARP,      &ASYNC,           &BULK,      &TENSOR_COPY,
-                                         &TENSOR,    &RARE_INTEGER,    &RARE_REAL, &RARE_MEMORY,
-                                         &RARE_WARP, &RARE_TENSOR_MAP, &RARE_MMA};
+inline constexpr const Section* ALL[] = {
+    &ALU,        &COMPARE,   &CONVERT,     &CONTROL,   &MEMORY,          &ATOMIC,   &BARRIER,
+    &MBARRIER,   &WARP,      &ASYNC,       &BULK,      &TENSOR_COPY,     &TENSOR,   &RARE_INTEGER,
+    &RARE_VIDEO, &RARE_REAL, &RARE_MEMORY, &RARE_WARP, &RARE_TENSOR_MAP, &RARE_MMA, &RARE_WMMA};
 }  // namespace sections
 
 // Finds the row and fills `opcode`; nullptr if none matches.

@@ -13,6 +13,11 @@
 namespace machine {
 namespace {
 
+// Registers that name memory which the toolkit's cooperative groups keep to themselves. A GPU has it
+// below the CTA's first byte; here it is behind the static variables of a kernel that asks for it.
+constexpr const char* RESERVED_MEMORY[] = {"%reserved_smem_offset_0", "%reserved_smem_offset_1"};
+constexpr uint32_t RESERVED_BYTES = 288, RESERVED_ALIGN = 16;
+
 // What a register holds, but for 1 + the index of a variable: not known yet, nothing of a shared
 // address, or an address of something else or of several.
 constexpr uint16_t NOT_YET = 0, NOTHING = 0xfffe, UNKNOWN = 0xffff;
@@ -63,6 +68,13 @@ SharedLayout lay_out_shared(const Ptx& ptx, const std::vector<const Function*>& 
     layout.address[variable->name] = end;
     layout.variables.push_back({variable->name, end, static_cast<uint32_t>(variable->bytes)});
     end += static_cast<uint32_t>(variable->bytes);
+  }
+  for (const char* name : RESERVED_MEMORY) {
+    if (!names.count(name)) continue;
+    end = align_up(end, RESERVED_ALIGN);
+    layout.address[name] = end;
+    layout.variables.push_back({name, end, RESERVED_BYTES});
+    end += RESERVED_BYTES;
   }
   // Static memory is a multiple of 1024 bytes, whatever the alignment of what follows, as on an H200
   // (tests/golden: special/dynamic_base).

@@ -268,7 +268,23 @@ uint64_t generic_address(const Warp& warp, uint64_t host) {
   return host;
 }
 
+void check_alignment(Warp& warp, uint32_t mask, const Addresses& a, uint32_t bytes,
+                     const char* what) {
+  if ((a.all_bits & (bytes - 1)) == 0) return;
+  for_lanes(mask, [&](uint32_t lane) {
+    if ((a.at[lane] & (bytes - 1)) == 0) return;
+    stop_as(rule::MISALIGNED, warp, 1u << lane, what, ": the address ", hex(a.at[lane]),
+            " is not a multiple of ", bytes, ", as an access of ", bytes, " bytes needs.");
+  });
+}
+
 }  // namespace
+
+void resolve_computed(Warp& warp, Where where, uint32_t mask, uint32_t bytes, Access access,
+                      const char* what, Addresses& a) {
+  check_alignment(warp, mask, a, bytes, what);
+  to_host(warp, mask, where, {bytes, access, Order::weak, Scope::gpu, what}, a);
+}
 
 // Host addresses of an access of `bytes` bytes a lane at the address in a slot.
 void resolve(Warp& warp, const Inst& inst, const Slot& slot, uint32_t mask, uint32_t bytes,
@@ -286,21 +302,13 @@ void resolve(Warp& warp, const Inst& inst, const Slot& slot, uint32_t mask, uint
     a.fill(mask,
            [=](uint32_t lane) { return uint64_t{base[lane] + static_cast<uint32_t>(offset)}; });
   }
-  if ((a.all_bits & (bytes - 1)) != 0) {
-    for_lanes(mask, [&](uint32_t lane) {
-      if ((a.at[lane] & (bytes - 1)) == 0) return;
-      stop_as(rule::MISALIGNED, warp, 1u << lane, what, ": the address ", hex(a.at[lane]),
-              " is not a multiple of ", bytes, ", as an access of ", bytes, " bytes needs.");
-    });
-  }
+  check_alignment(warp, mask, a, bytes, what);
   to_host(warp, mask, qualifiers.where, use, a);
 }
 
-void look_for_poison(Warp& warp, const Inst& inst, uint32_t mask, const Addresses& a,
-                     uint32_t bytes) {
+void look_for_poison(Warp& warp, Where where, uint32_t mask, const Addresses& a, uint32_t bytes) {
   Checker* const checker = warp.cta->cluster->checker.get();
   if (checker == nullptr || !checker->looks_for_poison) return;
-  const Where where = inst.as<AccessQualifiers>().where;
   if (where == Where::local || where == Where::param) return;
   const bool shared = where == Where::shared_cta || where == Where::shared_cluster;
   if (shared && !checker->poison_in_shared) return;

@@ -23,6 +23,9 @@ struct AccessQualifiers {
 inline Order order_of(const Inst& inst) {
   return inst.as<AccessQualifiers>().order;
 }
+inline Where where_of(const Inst& inst) {
+  return inst.as<AccessQualifiers>().where;
+}
 inline uint32_t element_count(const Inst& inst) {
   return inst.as<AccessQualifiers>().count;
 }
@@ -72,8 +75,28 @@ void resolve(Warp& warp, const Inst& inst, const Slot& slot, uint32_t mask, uint
              Access access, const char* what, Addresses& a, const SameValue* same = nullptr,
              uint64_t* host_delta = nullptr);
 
-// `a`: host addresses of an access of `bytes` bytes a lane to global or shared memory.
-void look_for_poison(Warp& warp, const Inst& inst, uint32_t mask, const Addresses& a,
-                     uint32_t bytes);
+// The same of addresses that the instruction has computed: `a` has them, and gets the host's.
+void resolve_computed(Warp& warp, Where where, uint32_t mask, uint32_t bytes, Access access,
+                      const char* what, Addresses& a);
+
+// `a`: host addresses of an access of `bytes` bytes a lane.
+void look_for_poison(Warp& warp, Where where, uint32_t mask, const Addresses& a, uint32_t bytes);
+
+// ---- Patterns of rows ----------------------------------------------------------------------------
+
+#define SCOPES "{.cta,.cluster,.gpu,.sys,}"
+#define SPACES                                                                  \
+  "{.global,.shared,.shared::cta,.shared::cluster,.local,.param,.param::entry," \
+  ".param::func,.const,}"
+#define HINTS                                                                                   \
+  "{.ca,.cg,.cs,.lu,.cv,.wb,.wt,}{.nc,}"                                                        \
+  "{.L1::evict_normal,.L1::evict_unchanged,.L1::evict_first,.L1::evict_last,.L1::no_allocate,}" \
+  "{.L2::evict_normal,.L2::evict_first,.L2::evict_last,}{.L2::cache_hint,}"                     \
+  "{.L2::64B,.L2::128B,.L2::256B,}"
+#define LOAD "{.weak,.volatile,.relaxed,.acquire,.mmio.relaxed,}" SCOPES SPACES HINTS
+#define STORE "{.weak,.volatile,.relaxed,.release,.mmio.relaxed,}" SCOPES SPACES HINTS
+#define ATOMIC(OPERATIONS)                        \
+  "{.relaxed,.acquire,.release,.acq_rel,}" SCOPES \
+  "{.global,.shared,.shared::cta,.shared::cluster,}" OPERATIONS "{.noftz,}{.L2::cache_hint,}"
 
 }  // namespace machine

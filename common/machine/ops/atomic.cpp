@@ -65,7 +65,7 @@ Step atomic(Warp& warp, const Inst& inst, uint32_t mask) {
   Addresses a;
   resolve(warp, inst, inst.slots[address], mask, count * sizeof(Word), Access::atomic,
           RETURNS ? "atom" : "red", a);
-  if (op != Reduction::exch) look_for_poison(warp, inst, mask, a, count * sizeof(Word));
+  if (op != Reduction::exch) look_for_poison(warp, where_of(inst), mask, a, count * sizeof(Word));
   const auto& memory = warp.cta->cluster->memory;  // with all shared memory of the cluster
   bool changed = false;
   for_lanes(mask, [&](uint32_t lane) {
@@ -114,20 +114,8 @@ Handler pick_atomic(Opcode& opcode) {
       });
 }
 
-#define SCOPES "{.cta,.cluster,.gpu,.sys,}"
-#define ATOMIC_ORDERS "{.relaxed,.acquire,.release,.acq_rel,}"
-#define ATOMIC_SPACES "{.global,.shared,.shared::cta,.shared::cluster,}"
-#define ATOMIC(OPERATIONS)                                                         \
-  ATOMIC_ORDERS SCOPES ATOMIC_SPACES ATOMIC_ORDERS SCOPES OPERATIONS ATOMIC_ORDERS \
-      SCOPES ATOMIC_SPACES "{.noftz,}{.L2::cache_hint,}"
 #define UPDATES "{.add,.min,.max,.inc,.dec,.and,.or,.xor,.exch}"
 #define ATOMIC_TYPES "{.b16,.b32,.u32,.s32,.b64,.u64,.s64,.f16,.bf16,.f16x2,.bf16x2,.f32,.f64}"
-
-// As in the examples of the PTX ISA: atom.global.v2.f32.add.
-#define OLD_ATOMIC                                    \
-  ATOMIC_ORDERS SCOPES ATOMIC_SPACES                  \
-      "{.v2,.v4,.v8}{.f32,.f16,.bf16,.f16x2,.bf16x2}" \
-      "{.add,.min,.max}{.noftz,}{.L2::cache_hint,}"
 
 const Row ROWS[] = {
     {"atom" ATOMIC(UPDATES) ATOMIC_TYPES, "d:t, [a], b:t, policy:64?", pick_atomic,
@@ -136,12 +124,10 @@ const Row ROWS[] = {
      "d = memory at a, which becomes c if it is b"},
     {"atom" ATOMIC(UPDATES) "{.v2,.v4,.v8}" ATOMIC_TYPES, "{d:t}, [a], {b:t}, policy:64?",
      pick_atomic, "as above, element by element"},
-    {"atom" OLD_ATOMIC, "{d:t}, [a], {b:t}, policy:64?", pick_atomic, "as above"},
     {"red" ATOMIC(UPDATES) ATOMIC_TYPES, "[a], b:t, policy:64?", pick_atomic,
      "memory at a becomes (it op b)"},
     {"red" ATOMIC(UPDATES) "{.v2,.v4,.v8}" ATOMIC_TYPES, "[a], {b:t}, policy:64?", pick_atomic,
      "as above, element by element"},
-    {"red" OLD_ATOMIC, "[a], {b:t}, policy:64?", pick_atomic, "as above"},
 };
 
 }  // namespace

@@ -20,7 +20,11 @@ using enum Type;
 // ---- Types and values ---------------------------------------------------------------------------
 
 constexpr Type half_of(Type type) {  // of a packed type; others stay
-  return type == f16x2 ? f16 : type == bf16x2 ? bf16 : type;
+  return type == f16x2    ? f16
+         : type == bf16x2 ? bf16
+         : type == s16x2  ? s16
+         : type == u16x2  ? u16
+                          : type;
 }
 constexpr Type unsigned_of(Type type) {
   const uint32_t bytes = bytes_of(type);

@@ -14,7 +14,7 @@ Step load(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint32_t count = element_count(inst);
   Addresses a;
   resolve(warp, inst, inst.slots[count], mask, count * sizeof(T), Access::read, "ld", a);
-  look_for_poison(warp, inst, mask, a, count * sizeof(T));
+  look_for_poison(warp, where_of(inst), mask, a, count * sizeof(T));
   for (uint32_t i = 0; i < count; ++i) {
     const Slot& to = inst.slots[i];
     with_row(warp, to.row, to.width, [&a, mask, offset = i * sizeof(T)]<class R>(R* d) {
@@ -98,21 +98,7 @@ Handler pick_cvta(Opcode& opcode) {
   return convert_address;
 }
 
-#define SCOPES "{.cta,.cluster,.gpu,.sys,}"
-#define SPACES                                                                  \
-  "{.global,.shared,.shared::cta,.shared::cluster,.local,.param,.param::entry," \
-  ".param::func,.const,}"
-#define HINTS                                                                                   \
-  "{.ca,.cg,.cs,.lu,.cv,.wb,.wt,}{.nc,}"                                                        \
-  "{.L1::evict_normal,.L1::evict_unchanged,.L1::evict_first,.L1::evict_last,.L1::no_allocate,}" \
-  "{.L2::evict_normal,.L2::evict_first,.L2::evict_last,}{.L2::cache_hint,}"                     \
-  "{.L2::64B,.L2::128B,.L2::256B,}"
 #define MEMORY_TYPES "{.b8,.u8,.s8,.b16,.u16,.s16,.b32,.u32,.s32,.f32,.b64,.u64,.s64,.f64}"
-#define LOAD_ORDERS "{.weak,.volatile,.relaxed,.acquire,.mmio.relaxed,}"
-#define STORE_ORDERS "{.weak,.volatile,.relaxed,.release,.mmio.relaxed,}"
-// The order's place before or behind the space is a matter of taste.
-#define LOAD LOAD_ORDERS SCOPES SPACES LOAD_ORDERS SCOPES HINTS
-#define STORE "st" STORE_ORDERS SCOPES SPACES STORE_ORDERS SCOPES HINTS
 
 const Row ROWS[] = {
     {"ld" LOAD MEMORY_TYPES, "d:x, [a], policy:64?", pick_access<false>, "d = memory at a"},
@@ -120,8 +106,8 @@ const Row ROWS[] = {
      "d = 2 or 4 elements, 16 bytes at the most"},
     {"ldu{.global,}" MEMORY_TYPES, "d:x, [a]", pick_access<false>, "d = memory at a"},
     {"ldu{.global,}{.v2,.v4}" MEMORY_TYPES, "{d:x}, [a]", pick_access<false>, "as ld"},
-    {STORE MEMORY_TYPES, "[a], b:x, policy:64?", pick_access<true>, "memory at a = b"},
-    {STORE "{.v2,.v4}" MEMORY_TYPES, "[a], {b:x}, policy:64?", pick_access<true>,
+    {"st" STORE MEMORY_TYPES, "[a], b:x, policy:64?", pick_access<true>, "memory at a = b"},
+    {"st" STORE "{.v2,.v4}" MEMORY_TYPES, "[a], {b:x}, policy:64?", pick_access<true>,
      "memory at a = 2 or 4 elements, 16 bytes at the most"},
     {"cvta{.to,}{.global,.shared,.shared::cta,.shared::cluster,.local,.param,.param::entry,.const}"
      ".u64",

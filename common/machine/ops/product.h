@@ -37,6 +37,17 @@ inline uint32_t extent(std::string_view shape, char letter) {
   return value;
 }
 
+// The one that an opcode names, as "m64n256k16".
+inline std::string_view shape_of(const Opcode& opcode) {
+  const std::string_view text = opcode.text;
+  for (size_t at = text.find(".m"); at != std::string_view::npos; at = text.find(".m", at + 1)) {
+    if (at + 2 < text.size() && std::isdigit(text[at + 2])) {
+      return text.substr(at + 1, text.find('.', at + 1) - at - 1);
+    }
+  }
+  return "";
+}
+
 struct ProductQualifiers {
   MatrixType a : 4, b : 4;
   AccumulatorType accumulator : 2;

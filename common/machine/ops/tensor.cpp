@@ -110,7 +110,7 @@ Step mma_sync(Warp& warp, const Inst& inst, uint32_t) {
 Handler pick_mma(Opcode& opcode) {
   opcode.convergent = true;
   ProductQualifiers qualifiers = product_qualifiers(opcode);
-  qualifiers.size = static_cast<uint16_t>(extent(opcode.group[0], 'k'));
+  qualifiers.size = static_cast<uint16_t>(extent(shape_of(opcode), 'k'));
   opcode.set(qualifiers);
   const int bytes = qualifiers.size * element_bytes(qualifiers.a);
   if (opcode.type(0) != opcode.type(3) ||
@@ -323,13 +323,13 @@ Step wgmma_mma_async(Warp& warp, const Inst& inst, uint32_t) {
 
 Handler pick_wgmma(Opcode& opcode) {
   opcode.convergent = true;
-  const uint32_t n = extent(opcode.group[0], 'n');
+  const uint32_t n = extent(shape_of(opcode), 'n');
   ProductQualifiers qualifiers = product_qualifiers(opcode);
   qualifiers.size = static_cast<uint16_t>(n);
   qualifiers.a_in_registers =
       opcode.operands->size() > 1 && (*opcode.operands)[1].kind == Operand::Kind::vector;
   opcode.set(qualifiers);
-  const bool right_k = static_cast<int>(extent(opcode.group[0], 'k')) == wgmma_k(qualifiers.a);
+  const bool right_k = static_cast<int>(extent(shape_of(opcode), 'k')) == wgmma_k(qualifiers.a);
   return right_k && n % 8 == 0 && n >= 8 && n <= 256 ? wgmma_mma_async : nullptr;
 }
 
@@ -386,14 +386,10 @@ Step wgmma_wait_group(Warp& warp, const Inst& inst, uint32_t) {
 const char WGMMA_OPERANDS[] = "*";
 
 const Row ROWS[] = {
-    {"ldmatrix.sync.aligned.m8n8{.x1,.x2,.x4}{.trans,}.shared{::cta,}.b16", "{d:32}, [a]",
+    {"ldmatrix.sync.aligned.m8n8{.x1,.x2,.x4}{.trans,}{.shared,.shared::cta}.b16", "{d:32}, [a]",
      pick_matrices<ldmatrix>, "load 8x8 matrices; lanes 8i to 8i+7 point to the rows of matrix i"},
-    {"ldmatrix.sync.aligned{.x1,.x2,.x4}{.trans,}.m8n8.shared{::cta,}.b16", "{d:32}, [a]",
-     pick_matrices<ldmatrix>, "the same, as CUTLASS spells it"},
-    {"stmatrix.sync.aligned.m8n8{.x1,.x2,.x4}{.trans,}.shared{::cta,}.b16", "[a], {s:32}",
+    {"stmatrix.sync.aligned.m8n8{.x1,.x2,.x4}{.trans,}{.shared,.shared::cta}.b16", "[a], {s:32}",
      pick_matrices<stmatrix>, "store 8x8 matrices"},
-    {"stmatrix.sync.aligned{.x1,.x2,.x4}{.trans,}.m8n8.shared{::cta,}.b16", "[a], {s:32}",
-     pick_matrices<stmatrix>, "the same, as CUTLASS spells it"},
     {"movmatrix.sync.aligned.m8n8.trans.b16", "d:32, a:32", together<movmatrix>,
      "transpose an 8x8 matrix between lanes"},
     {"mma.sync.aligned{.m16n8k4,.m16n8k8,.m16n8k16,.m16n8k32}.row.col{.satfinite,}{.f32,.f16,.s32}"
@@ -405,8 +401,7 @@ const Row ROWS[] = {
      "the same in tf32"},
     {"wgmma.mma_async.sync.aligned{" SHAPES_N("k32") "}{.f32,.f16}{.e4m3,.e5m2}{.e4m3,.e5m2}",
      WGMMA_OPERANDS, pick_wgmma, "the same in fp8"},
-    {"wgmma.mma_async.sync.aligned{" SHAPES_N("k32") "}{.satfinite,}.s32{.s8,.u8}{.s8,.u8}"
-                                                     "{.satfinite,}",
+    {"wgmma.mma_async.sync.aligned{" SHAPES_N("k32") "}{.satfinite,}.s32{.s8,.u8}{.s8,.u8}",
      WGMMA_OPERANDS, pick_wgmma, "the same in integers"},
     {"wgmma.fence.sync.aligned", "", together<tells<&Checker::wgmma_fence>>,
      "order accesses to registers before wgmma.mma_async"},

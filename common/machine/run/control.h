@@ -20,6 +20,8 @@ struct Control {
   static Step leave(Warp&, const Inst&, uint32_t);   // ret of callables[op[0]]
   static Step printf(Warp&, const Inst&, uint32_t);  // vprintf
   static Step assert_failed(Warp&, const Inst&, uint32_t);
+  static Step malloc(Warp&, const Inst&, uint32_t);
+  static Step free(Warp&, const Inst&, uint32_t);
   static Step read_clock(Warp&, const Inst&, uint32_t);  // mov d, %clock64 …; mods: which
 };
 enum class Clock : uint32_t { clock, clock64, globaltimer, globaltimer_lo, globaltimer_hi };

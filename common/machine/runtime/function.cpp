@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "common/machine/run/state.h"
 #include "common/machine/runtime/device.h"
 #include "common/machine/runtime/launch.h"
 #include "common/machine/runtime/status.h"
@@ -55,7 +56,8 @@ int max_dynamic_smem_bytes(const Function& function, const Code& code) {
 
 void set_function_attribute(Function& function, int attribute, int value) {
   const Kernel& kernel = *code_of(&function).kernel;
-  const char* const name = function.name.c_str();
+  const std::string text = kernel_text(kernel);
+  const char* const name = text.c_str();
   const int most = CTA_SMEM_OPTIN_BYTES - static_cast<int>(kernel.static_smem_bytes);
   switch (attribute) {
     case cudaFuncAttributeMaxDynamicSharedMemorySize:
@@ -111,7 +113,7 @@ extern "C" {
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* symbol) {
   return on_device([&] {
-    Function* const function = find_function(symbol);
+    runtime::Function* const function = find_function(symbol);
     const Code& code = code_of(function);
     const Kernel& kernel = *code.kernel;
     *attributes = {};
@@ -135,7 +137,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* sy
 
 cudaError_t cudaFuncSetAttribute(const void* symbol, cudaFuncAttribute attribute, int value) {
   return on_device([&] {
-    Function* const function = find_function(symbol);
+    runtime::Function* const function = find_function(symbol);
     require(function != nullptr, cudaErrorInvalidResourceHandle);
     set_function_attribute(*function, attribute, value);
   });
@@ -145,7 +147,7 @@ cudaError_t cudaFuncSetAttribute(const void* symbol, cudaFuncAttribute attribute
 cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* symbol,
                                            const cudaLaunchConfig_t* config) {
   return on_device([&] {
-    Function* const function = find_function(symbol);
+    runtime::Function* const function = find_function(symbol);
     const Code& code = code_of(function);
     LaunchRequest request = request_of(*config);
     for (unsigned i = 0; i < config->numAttrs; ++i) {

@@ -3,11 +3,14 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <utility>
 
 #include "common/machine/check/reports.h"
+#include "common/machine/run/module.h"
 #include "common/machine/runtime/device.h"
 #include "common/machine/runtime/function.h"
 #include "common/machine/runtime/status.h"
@@ -121,10 +124,23 @@ bool can_run(Function* function, const Code& code) {
   return !function->is_refused;
 }
 
-// Launches by several threads take turns.
-void run(const Code& code, const LaunchConfig& config, const std::vector<std::byte>& parameters) {
+bool has_opcode(const Code& code, std::string_view opcode) {
+  const auto program = code.module->program(*code.kernel);
+  return std::any_of(program->statements.begin(), program->statements.end(),
+                     [opcode](const Statement* statement) { return statement->opcode == opcode; });
+}
+
+// Launches by several threads take turns. A dependent one overlaps with the grid before it in its
+// stream only if that one lets it, or overlapped itself and did not wait; so it may with a grid that is
+// not known.
+void run(const Code& code, LaunchConfig config, const std::vector<std::byte>& parameters) {
   static std::mutex mutex;
+  static std::map<cudaStream_t, bool> lets_next;
   const std::lock_guard lock(mutex);
+  bool& lets = lets_next.try_emplace(working_stream(), true).first->second;
+  config.programmatic = config.programmatic && lets;
+  lets = has_opcode(code, "griddepcontrol.launch_dependents") ||
+         (config.programmatic && !has_opcode(code, "griddepcontrol.wait"));
   machine::launch(*code.module, *code.kernel, config, parameters.data());
   if (!reports().texts().empty()) spoil_exit();
 }
@@ -132,7 +148,8 @@ void run(const Code& code, const LaunchConfig& config, const std::vector<std::by
 }  // namespace
 
 void check_launch(const Function& function, const Code& code, LaunchRequest* request) {
-  const char* const name = function.name.c_str();
+  const std::string text = kernel_text(*code.kernel);
+  const char* const name = text.c_str();
   check_shape(name, request->grid, request->block);
   check_cluster(name, function, *code.kernel, request);
   check_resources(name, function, code, *request);

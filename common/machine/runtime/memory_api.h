@@ -4,6 +4,7 @@
 #include <driver_types.h>
 
 #include <cstddef>
+#include <vector>
 
 namespace machine::runtime {
 
@@ -25,6 +26,9 @@ void check_copy(const char* call, const Rows& rows, cudaMemcpyKind kind);
 void copy_rows(const Rows& rows);
 // Checks and runs, or records in a capture. A synchronous call passes the legacy stream.
 void copy(const char* call, const Rows& rows, cudaMemcpyKind kind, cudaStream_t stream);
+
+// The slices of a copy of three dimensions. Arrays are refused.
+std::vector<Rows> slices_of(const char* call, const cudaMemcpy3DParms& params);
 
 // `height` rows of `width` elements of 1, 2 or 4 bytes, `pitch` bytes apart.
 struct Fill {

@@ -48,6 +48,7 @@ void note_operation(Stream& stream) {
 }
 
 thread_local cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
+thread_local cudaStream_t working = nullptr;
 
 cudaError_t create_stream(cudaStream_t* stream, unsigned flags, int priority) {
   if (stream == nullptr || (flags & ~unsigned{cudaStreamNonBlocking}) != 0) {
@@ -115,7 +116,12 @@ void submit(cudaStream_t handle, cudaGraphNodeType type, Work work) {
       return;
     }
   }
+  working = handle;
   work();
+}
+
+cudaStream_t working_stream() {
+  return working;
 }
 
 void check_no_capture() {

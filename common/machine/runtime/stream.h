@@ -25,6 +25,8 @@ struct Graph {
 
 // Runs the work now, or records it if the stream is being captured. What it throws passes through.
 void submit(cudaStream_t stream, cudaGraphNodeType type, Work work);
+// Of the work that this thread is doing.
+cudaStream_t working_stream();
 
 // Fails with cudaErrorStreamCaptureUnsupported, and spoils the capture, if this thread may not make an
 // unsafe call now (allocate, free, wait for the device) because of a capture that is going on.

@@ -54,6 +54,9 @@ class Parser {
   }
 
  private:
+  // Of a register of 128 bits, which is made as two of 64: what is behind its name in theirs.
+  static constexpr const char *LOWER = ".lower", *UPPER = ".upper";
+
   // Names that a block declares, hiding those outside: registers by index, labels and variables by
   // the name that they have in the function.
   struct Scope {
@@ -305,20 +308,26 @@ class Parser {
     scopes_.pop_back();
   }
 
-  // Of .reg .v2 .f32 v come v.x and v.y.
+  // Of .reg .v2 .f32 v come v.x and v.y, of .reg .b128 v its halves.
   void registers() {
     const size_t parts = lex_.accept(".v2") ? 2 : lex_.accept(".v4") ? 4 : 0;
     const std::string type(lex_.take());
-    const std::optional<Width> width = width_of(type);
+    const bool is_wide = type == ".b128";
+    const std::optional<Width> width = is_wide ? Width::w64 : width_of(type);
+    const std::vector<const char*> suffixes = is_wide ? std::vector{LOWER, UPPER} : std::vector{""};
     if (!width) lex_.fail("registers of type '" + type + "' are not supported");
     do {
       const std::string name(lex_.take());
       if (lex_.accept("<")) {
         const auto count = static_cast<int>(number());
         lex_.expect(">");
-        ranges_.push_back({scopes_.size(), name, *width, count});
+        for (const char* suffix : suffixes) {
+          ranges_.push_back({scopes_.size(), name, suffix, *width, count});
+        }
       } else if (parts == 0) {
-        add_register(scopes_.back(), name, *width);
+        for (const char* suffix : suffixes) {
+          add_register(scopes_.back(), name + suffix, *width);
+        }
       }
       for (const char part : std::string_view("xyzw").substr(0, parts)) {
         add_register(scopes_.back(), name + '.' + part, *width);
@@ -342,9 +351,10 @@ class Parser {
       if (found != scopes_[depth].registers.end()) return found->second;
       for (const Range& range : ranges_) {
         if (range.depth != depth + 1 || !name.starts_with(range.prefix)) continue;
+        if (!name.ends_with(range.suffix)) continue;
         int index = -1;
         const char* digits = name.data() + range.prefix.size();
-        const char* end = name.data() + name.size();
+        const char* end = name.data() + name.size() - range.suffix.size();
         if (std::from_chars(digits, end, index).ptr != end || digits == end) continue;
         if (index >= 0 && index < range.count) {
           return add_register(scopes_[depth], std::string(name), range.width);
@@ -423,12 +433,24 @@ class Parser {
   Operand operand() {
     Operand made = simple_operand();
     if (lex_.accept("|")) {
-      Operand pair;
-      pair.kind = Operand::Kind::vector;
-      pair.parts = {std::move(made), simple_operand()};
-      return pair;
+      return pair(std::move(made), simple_operand());
     }
     if (lex_.accept("+")) made.offset = static_cast<int64_t>(number());
+    return made;
+  }
+
+  Operand register_operand(const std::string& name) {
+    Operand made;
+    made.kind = Operand::Kind::reg;
+    made.reg = find_register(name);
+    made.name = name;
+    return made;
+  }
+
+  static Operand pair(Operand first, Operand second) {
+    Operand made;
+    made.kind = Operand::Kind::vector;
+    made.parts = {std::move(first), std::move(second)};
     return made;
   }
 
@@ -445,6 +467,10 @@ class Parser {
     if (word.empty()) lex_.fail("expected an operand");
     if (std::isdigit(word[0]) || word[0] == '-') return literal();
     made.reg = find_register(word);
+    if (made.reg < 0 && find_register(std::string(word) + LOWER) >= 0) {
+      const std::string name(lex_.take());
+      return pair(register_operand(name + LOWER), register_operand(name + UPPER));
+    }
     if (made.reg >= 0) {
       made.kind = Operand::Kind::reg;
     } else if (word == "_") {
@@ -530,6 +556,7 @@ class Parser {
   struct Range {
     size_t depth;  // of its block, from 1
     std::string prefix;
+    std::string_view suffix;  // of a half
     Width width;
     int count;
   };

@@ -168,6 +168,40 @@ void check_memory() {
   CHECK(rows[2][9] == 7 && rows[2][10] == 0);
   OK(cudaFree(data));
 
+  // Of a box of 3 x 2 x 2, the second slice's second row, from its second byte on.
+  cudaPitchedPtr box;
+  OK(cudaMalloc3D(&box, make_cudaExtent(3, 2, 2)));
+  CHECK(box.pitch >= 3 && box.xsize == 3 && box.ysize == 2);
+  const char from[12] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  char to[12] = {};
+  cudaMemcpy3DParms whole{};
+  whole.srcPtr = make_cudaPitchedPtr(const_cast<char*>(from), 3, 3, 2);
+  whole.dstPtr = box;
+  whole.extent = make_cudaExtent(3, 2, 2);
+  whole.kind = cudaMemcpyHostToDevice;
+  OK(cudaMemcpy3D(&whole));
+  cudaMemcpy3DParms part{};
+  part.srcPtr = box;
+  part.srcPos = make_cudaPos(1, 1, 1);
+  part.dstPtr = make_cudaPitchedPtr(to, 3, 3, 2);
+  part.extent = make_cudaExtent(2, 1, 1);
+  part.kind = cudaMemcpyDeviceToHost;
+  OK(cudaMemcpy3DAsync(&part, nullptr));
+  CHECK(to[0] == 10 && to[1] == 11 && to[2] == 0);
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  cudaGraphNode_t node;
+  OK(cudaGraphCreate(&graph, 0));
+  part.dstPos = make_cudaPos(0, 1, 1);
+  OK(cudaGraphAddMemcpyNode(&node, graph, nullptr, 0, &part));
+  OK(cudaGraphInstantiate(&exec, graph, 0));
+  OK(cudaGraphLaunch(exec, nullptr));
+  OK(cudaDeviceSynchronize());
+  CHECK(to[9] == 10 && to[10] == 11);
+  OK(cudaGraphExecDestroy(exec));
+  OK(cudaGraphDestroy(graph));
+  OK(cudaFree(box.ptr));
+
   int *pinned = nullptr, *managed = nullptr;
   OK(cudaMallocHost(&pinned, 16));
   OK(cudaMallocManaged(&managed, 16));

@@ -1,22 +1,23 @@
 // Two kernels, the second launched so that it may begin before the first has ended, and what they did:
 //
-//   dependent WAITS ALLOWED CAPTURED    each 0 or 1: whether the second kernel waits for the first,
-//                                       the value of the launch's attribute, and whether both are
-//                                       captured and replayed as a graph
+//   dependent WAITS ALLOWED CAPTURED LETS    each 0 or 1: whether the second kernel waits for the
+//                                            first, the value of the launch's attribute, whether both
+//                                            are captured and replayed as a graph, and whether the
+//                                            first lets the second begin before it has ended
 #include <cuda_runtime.h>
 
 #include <cstdio>
 #include <cstdlib>
 
-template <bool WAITS>
+template <bool WAITS, bool LETS>
 __global__ void add(int* out, int value) {
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  if (LETS) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   if (WAITS) asm volatile("griddepcontrol.wait;" ::: "memory");
   out[threadIdx.x] += value;
 }
 
 int main(int argc, char** argv) {
-  if (argc != 4) return 2;
+  if (argc != 5) return 2;
   const bool waits = std::atoi(argv[1]) != 0, captured = std::atoi(argv[3]) != 0;
   int* out = nullptr;
   cudaStream_t stream = nullptr;
@@ -24,7 +25,8 @@ int main(int argc, char** argv) {
   cudaMemset(out, 0, 32 * sizeof(int));
   cudaStreamCreate(&stream);
   if (captured) cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
-  add<true><<<1, 32, 0, stream>>>(out, 1);
+  const auto first = std::atoi(argv[4]) != 0 ? add<true, true> : add<true, false>;
+  first<<<1, 32, 0, stream>>>(out, 1);
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = std::atoi(argv[2]);
@@ -34,7 +36,7 @@ int main(int argc, char** argv) {
   config.stream = stream;
   config.attrs = &attribute;
   config.numAttrs = 1;
-  cudaLaunchKernelEx(&config, waits ? add<true> : add<false>, out, 2);
+  cudaLaunchKernelEx(&config, waits ? add<true, true> : add<false, true>, out, 2);
   if (captured) {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t executable = nullptr;

@@ -1,8 +1,10 @@
 // Calls that are not known before they are made: through a table, of a virtual function, of a
-// function by itself. Prints "ok" if all give what they give on the host.
+// function by itself; memory and objects that a kernel makes; clocks. Prints "ok" if all give what
+// they give on the host.
 #include <cuda_runtime.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 using Function = float (*)(float, int);
 __device__ __noinline__ float add(float x, int k) {
@@ -51,6 +53,50 @@ __global__ void call(float* numbers, int* results, const Node* tree) {
   results[2 * LANES + lane] = ackermann(2, lane % 4);
 }
 
+// Blocks that outlive their kernel, and objects that do not.
+__global__ void make(int** blocks, int* areas) {
+  const int lane = static_cast<int>(threadIdx.x);
+  blocks[lane] = static_cast<int*>(malloc(3 * sizeof(int)));
+  for (int i = 0; i < 3; ++i) blocks[lane][i] = i * lane;
+  Shape* const shape = lane % 2 == 0 ? static_cast<Shape*>(new Square) : new Rectangle;
+  shape->width = lane;
+  if (lane % 2 != 0) static_cast<Rectangle*>(shape)->height = 4;
+  areas[lane] = shape->area(2);
+  delete shape;
+}
+__global__ void take(int** blocks, int* sums) {
+  int* const block = blocks[threadIdx.x];
+  sums[threadIdx.x] = block[0] + block[1] + block[2];
+  free(block);
+}
+__global__ void free_again(int** blocks) {
+  free(blocks[3]);
+}
+__global__ void read_clocks(long long* passed) {
+  const long long before = clock64();
+  unsigned long long now = 0;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  *passed = now == 0 ? 0 : clock64() - before;
+}
+
+int check_heap(int* results) {
+  int** blocks = nullptr;
+  long long* passed = nullptr;
+  cudaMallocManaged(&blocks, LANES * sizeof(int*));
+  cudaMallocManaged(&passed, sizeof(long long));
+  make<<<1, LANES>>>(blocks, results);
+  take<<<1, LANES>>>(blocks, results + LANES);
+  read_clocks<<<1, 1>>>(passed);
+  if (cudaDeviceSynchronize() != cudaSuccess) return 1;
+  int wrong = *passed <= 0;
+  for (int i = 0; i < LANES; ++i) {
+    wrong += results[i] != (i % 2 == 0 ? i * i + 2 : i * 4 * 2);
+    wrong += results[LANES + i] != 3 * i;
+  }
+  if (std::getenv("FREE_AGAIN") != nullptr) free_again<<<1, 1>>>(blocks);
+  return wrong + (cudaDeviceSynchronize() != cudaSuccess);
+}
+
 int main() {
   const Node nodes[5] = {{1, 1, 2}, {2, 3, -1}, {3, -1, 4}, {4, -1, -1}, {5, -1, -1}};
   float* numbers = nullptr;
@@ -70,6 +116,7 @@ int main() {
     wrong += results[LANES + i] != sum(nodes, i % 5);
     wrong += results[2 * LANES + i] != ackermann(2, i % 4);
   }
+  wrong += check_heap(results);
   std::printf(wrong == 0 ? "ok\n" : "%d wrong\n", wrong);
   return wrong != 0;
 }

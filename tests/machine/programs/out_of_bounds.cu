@@ -30,7 +30,7 @@ __global__ void sum(const int* in, int* out) {
 }
 // What no machine but a GPU runs.
 __global__ void strange(int* out) {
-  asm volatile("vabsdiff4.u32.u32.u32.add %0, %1, %2, %3;" : "=r"(*out) : "r"(1), "r"(2), "r"(3));
+  asm volatile("vadd.s32.s32.s32.add %0, %1.b0, %2, %3;" : "=r"(*out) : "r"(1), "r"(2), "r"(3));
 }
 // Neither barrier is there: two defects, one a run of its own.
 __global__ void races(int* out) {

@@ -1,10 +1,11 @@
-// Functions that kernels call, directly, through pointers or by recursion; printf and assert. It knows
-// nothing of when a warp runs.
+// Functions that kernels call, directly, through pointers or by recursion; printf, assert, malloc and
+// free. It knows nothing of when a warp runs.
 #include <algorithm>
 #include <cstdio>
 
 #include "common/machine/ops/operands.h"
 #include "common/machine/run/control.h"
+#include "common/machine/run/settings.h"
 
 namespace machine {
 namespace {
@@ -209,6 +210,32 @@ Step Control::assert_failed(Warp& warp, const Inst& inst, uint32_t mask) {
           text_at(warp, lane, argument<uint64_t>(warp, inst, lane, 0)), ") failed, ",
           text_at(warp, lane, argument<uint64_t>(warp, inst, lane, 1)), ":",
           argument<uint32_t>(warp, inst, lane, 2), ".");
+}
+
+// The heap of kernels is the device's memory: each block is an allocation, of which accesses are checked.
+constexpr char HEAP[] = "malloc by a kernel";
+
+Step Control::malloc(Warp& warp, const Inst& inst, uint32_t mask) {
+  const uint32_t result = program_of(warp).param_copies[inst.mods + inst.slot_count].to;
+  for_lanes(mask, [&](uint32_t lane) {
+    const auto bytes = argument<uint64_t>(warp, inst, lane, 0);
+    const auto base =
+        reinterpret_cast<uint64_t>(bytes == 0 ? nullptr : allocate(bytes, HEAP, settings().poison));
+    std::memcpy(local_of(warp, lane, result), &base, sizeof base);
+  });
+  return Step::next;
+}
+
+Step Control::free(Warp& warp, const Inst& inst, uint32_t mask) {
+  for_lanes(mask, [&](uint32_t lane) {
+    const auto base = argument<uint64_t>(warp, inst, lane, 0);
+    Allocation block;
+    const bool is_known = find_allocation(base, &block) && block.what == HEAP;
+    if (base == 0 || (is_known && release(reinterpret_cast<void*>(base)))) return;
+    stop(warp, 1u << lane, "free: ", hex(base),
+         is_known && block.freed ? " has been freed before." : " is nothing that malloc returned.");
+  });
+  return Step::next;
 }
 
 }  // namespace machine

@@ -39,8 +39,16 @@ constexpr auto SAD = [](auto a, auto b, auto c) {
   const U x = static_cast<U>(a), y = static_cast<U>(b);
   return static_cast<U>(c) + static_cast<U>(a < b ? y - x : x - y);
 };
-constexpr auto MIN_RELU = [](int32_t a, int32_t b) { return std::max(std::min(a, b), 0); };
-constexpr auto MAX_RELU = [](int32_t a, int32_t b) { return std::max(std::max(a, b), 0); };
+constexpr auto ADD_PAIR = [](auto a, auto b) { return static_cast<uint32_t>(a) + b; };
+constexpr auto MIN = [](auto a, auto b) { return std::min(a, b); };
+constexpr auto MAX = [](auto a, auto b) { return std::max(a, b); };
+constexpr auto MIN_RELU = [](auto a, auto b) { return std::max(std::min(a, b), decltype(a){0}); };
+constexpr auto MAX_RELU = [](auto a, auto b) { return std::max({a, b, decltype(a){0}}); };
+template <auto OP, Type... CHOICES>
+Handler pick_pair(Opcode& opcode) {
+  return for_type<CHOICES...>(opcode.type(),
+                              []<Type T>() -> Handler { return same_type<OP, 2, 0, T>(); });
+}
 constexpr auto CNOT = [](auto a) { return a == 0 ? 1 : 0; };
 constexpr auto SHF = [](Shift how, uint32_t a, uint32_t b, uint32_t c) {
   const uint64_t both = uint64_t{b} << 32 | a;
@@ -270,8 +278,15 @@ const Row ROWS[] = {
     {"mad24.hi.sat.s32", "d:t, a:t, b:t, c:t", pick<MAD24_HI_SAT, s32, s32, s32, s32>,
      "d = mul24.hi(a, b) + c, saturated"},
     {"sad" INTEGERS, "d:t, a:t, b:t, c:t", pick_signed<SAD, 3>, "d = c + |a - b|"},
-    {"min.relu.s32", "d:t, a:t, b:t", pick<MIN_RELU, s32, s32, s32>, "d = max(min(a, b), 0)"},
-    {"max.relu.s32", "d:t, a:t, b:t", pick<MAX_RELU, s32, s32, s32>, "d = max(a, b, 0)"},
+    {"min.relu{.s32,.s16x2}", "d:t, a:t, b:t", pick_pair<MIN_RELU, s32, s16x2>,
+     "d = max(min(a, b), 0)"},
+    {"max.relu{.s32,.s16x2}", "d:t, a:t, b:t", pick_pair<MAX_RELU, s32, s16x2>, "d = max(a, b, 0)"},
+    {"add{.s16x2,.u16x2}", "d:t, a:t, b:t", pick_pair<ADD_PAIR, s16x2, u16x2>,
+     "d = a + b, half by half"},
+    {"min{.s16x2,.u16x2}", "d:t, a:t, b:t", pick_pair<MIN, s16x2, u16x2>,
+     "d = min(a, b), half by half"},
+    {"max{.s16x2,.u16x2}", "d:t, a:t, b:t", pick_pair<MAX, s16x2, u16x2>,
+     "d = max(a, b), half by half"},
     {"add.cc{.s32,.u32,.s64,.u64}", "d:t, a:t, b:t", pick_carry, "d = a + b, sets the carry flag"},
     {"addc{.cc,}{.s32,.u32,.s64,.u64}", "d:t, a:t, b:t", pick_carry, "d = a + b + carry"},
     {"sub.cc{.s32,.u32,.s64,.u64}", "d:t, a:t, b:t", pick_carry,

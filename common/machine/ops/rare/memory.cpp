@@ -1,5 +1,6 @@
-// Tests of addresses, and hints to caches, which do nothing here: instructions that no kernel of this
-// repository has, but other people's do.
+// Tests of addresses, accesses of 16 bytes at once, and hints to caches, which do nothing here:
+// instructions that no kernel of this repository has, but other people's do.
+#include <mutex>
 
 #include "common/machine/ops/address.h"
 #include "common/machine/run/allocations.h"
@@ -38,6 +39,79 @@ Handler pick_isspacep(Opcode& opcode) {
   return is_in_space;
 }
 
+// ---- 16 bytes at once: two registers of 64 bits. Threads of the machine take turns --------------
+
+std::mutex& wide_turn() {
+  static std::mutex turn;
+  return turn;
+}
+
+struct Wide {
+  uint64_t lower, upper;
+  bool operator==(const Wide&) const = default;
+};
+constexpr uint32_t WIDE_BYTES = sizeof(Wide);
+
+Wide wide_of(Warp& warp, const Inst& inst, uint32_t slot, uint32_t lane) {
+  return {value_of(warp, inst.slots[slot], lane), value_of(warp, inst.slots[slot + 1], lane)};
+}
+void set_wide(Warp& warp, const Inst& inst, uint32_t slot, uint32_t lane, const Wide& value) {
+  set_value(warp, inst.slots[slot], 1u << lane, value.lower);
+  set_value(warp, inst.slots[slot + 1], 1u << lane, value.upper);
+}
+
+Step move_wide(Warp& warp, const Inst& inst, uint32_t mask) {
+  for_lanes(mask,
+            [&](uint32_t lane) { set_wide(warp, inst, 0, lane, wide_of(warp, inst, 2, lane)); });
+  return Step::next;
+}
+Step load_wide(Warp& warp, const Inst& inst, uint32_t mask) {
+  Addresses a;
+  resolve(warp, inst, inst.slots[2], mask, WIDE_BYTES, Access::read, "ld", a);
+  look_for_poison(warp, where_of(inst), mask, a, WIDE_BYTES);
+  const std::lock_guard lock(wide_turn());
+  for_lanes(mask, [&](uint32_t lane) {
+    set_wide(warp, inst, 0, lane, *reinterpret_cast<const Wide*>(a.at[lane]));
+  });
+  return Step::next;
+}
+Step store_wide(Warp& warp, const Inst& inst, uint32_t mask) {
+  Addresses a;
+  resolve(warp, inst, inst.slots[0], mask, WIDE_BYTES, Access::write, "st", a);
+  const std::lock_guard lock(wide_turn());
+  for_lanes(mask, [&](uint32_t lane) {
+    *reinterpret_cast<Wide*>(a.at[lane]) = wide_of(warp, inst, 1, lane);
+  });
+  return Step::next;
+}
+// {d}, [a], {b}; of cas {d}, [a], {b}, {c}
+Step atomic_wide(Warp& warp, const Inst& inst, uint32_t mask) {
+  const bool compares = inst.as<AccessQualifiers>().reduction == Reduction::cas;
+  Addresses a;
+  resolve(warp, inst, inst.slots[2], mask, WIDE_BYTES, Access::atomic, "atom", a);
+  if (compares) look_for_poison(warp, where_of(inst), mask, a, WIDE_BYTES);
+  const std::lock_guard lock(wide_turn());
+  for_lanes(mask, [&](uint32_t lane) {
+    auto* const at = reinterpret_cast<Wide*>(a.at[lane]);
+    const Wide old = *at;
+    const Wide made = !compares                             ? wide_of(warp, inst, 3, lane)
+                      : old == wide_of(warp, inst, 3, lane) ? wide_of(warp, inst, 5, lane)
+                                                            : old;
+    *at = made;
+    if (made != old) ++warp.cta->cluster->changes;
+    set_wide(warp, inst, 0, lane, old);
+  });
+  return Step::next;
+}
+template <Handler F>
+Handler pick_wide_access(Opcode& opcode) {
+  const bool is_atomic = opcode.text.starts_with("atom");
+  AccessQualifiers qualifiers = access_qualifiers(opcode, is_atomic ? Order::relaxed : Order::weak);
+  qualifiers.reduction = reduction_of(opcode);
+  opcode.set(qualifiers);
+  return F;
+}
+
 Step create_policy(Warp& warp, const Inst& inst, uint32_t mask) {
   uint64_t* const d = warp.row<uint64_t>(inst.op[0]);
   for_lanes(mask, [d](uint32_t lane) { d[lane] = 0; });
@@ -54,10 +128,18 @@ const Row ROWS[] = {
     {"createpolicy{.fractional,.range,}{.global,}{.cvt.L2,.L2::evict_last,.L2::evict_normal,"
      ".L2::evict_first,.L2::evict_unchanged}{.L2::evict_first,.L2::evict_unchanged,}.b64",
      "d:t, *", always<create_policy>, "d = a policy, which is ignored"},
+    {"mov.b128", "{d:64}, {a:64}", always<move_wide>, "d = a; either may be {lower, upper}"},
+    {"ld" LOAD ".b128", "{d:64}, [a], policy:64?", pick_wide_access<load_wide>, "d = memory at a"},
+    {"st" STORE ".b128", "[a], {b:64}, policy:64?", pick_wide_access<store_wide>,
+     "memory at a = b"},
+    {"atom" ATOMIC("{.exch}") ".b128", "{d:64}, [a], {b:64}, policy:64?",
+     pick_wide_access<atomic_wide>, "d = memory at a, which becomes b"},
+    {"atom" ATOMIC("{.cas}") ".b128", "{d:64}, [a], {b:64}, {c:64}, policy:64?",
+     pick_wide_access<atomic_wide>, "d = memory at a, which becomes c if it is b"},
 };
 
 }  // namespace
 
-const Section sections::RARE_MEMORY{"Rarer: addresses and hints", ROWS};
+const Section sections::RARE_MEMORY{"Rarer: addresses, 16 bytes at once, and hints", ROWS};
 
 }  // namespace machine

@@ -84,6 +84,8 @@ const Row ROWS[] = {
      "d = 1 / a, of the upper halves" APPROXIMATE},
     {"rsqrt.approx.ftz.f64", "d:t, a:t", pick<UPPER_HALF<RSQRT>, u64, u64>,
      "d = 1 / the square root of a, of the upper halves" APPROXIMATE},
+    {"rsqrt.approx.f64", "d:t, a:t", pick<RSQRT, f64, f64>,
+     "d = 1 / the square root of a" APPROXIMATE},
     {"sqrt.approx{.ftz,}.f32", "d:t, a:t", pick_real<SQRT_APPROX, 1, FTZ>,
      "d = the square root of a" APPROXIMATE},
     {"rsqrt.approx{.ftz,}.f32", "d:t, a:t", pick_real<RSQRT, 1, FTZ>,

@@ -83,13 +83,11 @@ Step get_rank(Warp& warp, const Inst& inst, uint32_t mask) {
 }
 
 const Row ROWS[] = {
-    {"vote{.sync.all,.all.sync}.pred", "d:p, a:p, members:32", always<vote<Vote::all>>,
-     "whether all are true"},
-    {"vote{.sync.any,.any.sync}.pred", "d:p, a:p, members:32", always<vote<Vote::any>>,
-     "whether any is true"},
-    {"vote{.sync.uni,.uni.sync}.pred", "d:p, a:p, members:32", always<vote<Vote::uni>>,
+    {"vote.sync.all.pred", "d:p, a:p, members:32", always<vote<Vote::all>>, "whether all are true"},
+    {"vote.sync.any.pred", "d:p, a:p, members:32", always<vote<Vote::any>>, "whether any is true"},
+    {"vote.sync.uni.pred", "d:p, a:p, members:32", always<vote<Vote::uni>>,
      "whether all are the same"},
-    {"vote{.sync.ballot,.ballot.sync}.b32", "d:32, a:p, members:32", always<vote<Vote::ballot>>,
+    {"vote.sync.ballot.b32", "d:32, a:p, members:32", always<vote<Vote::ballot>>,
      "the lanes that are true"},
     {"match.any.sync{.b32,.b64}", "d:32, a:t, members:32", always<match_any>,
      "the lanes with the same a"},

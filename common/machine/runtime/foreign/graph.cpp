@@ -79,6 +79,16 @@ cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGraph_t graph,
   });
 }
 
+cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*,
+                                   size_t, const cudaMemcpy3DParms* params) {
+  return on_device([&] {
+    add_node(node, graph, cudaGraphNodeTypeMemcpy,
+             [slices = slices_of("cudaGraphAddMemcpyNode", *params)] {
+               for (const Rows& slice : slices) copy_rows(slice);
+             });
+  });
+}
+
 cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*,
                                    size_t, const cudaMemsetParams* params) {
   return on_device([&] {

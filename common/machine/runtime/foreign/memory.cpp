@@ -37,6 +37,24 @@ char* symbol_address(const void* symbol, size_t bytes, size_t offset) {
 }
 
 }  // namespace
+
+std::vector<Rows> slices_of(const char* call, const cudaMemcpy3DParms& params) {
+  if (params.srcArray != nullptr || params.dstArray != nullptr) {
+    refuse(cudaErrorNotSupported, "%s: arrays are not supported.", call);
+  }
+  const auto begin = [](const cudaPitchedPtr& of, const cudaPos& at, size_t z) {
+    return static_cast<char*>(of.ptr) + ((at.z + z) * of.ysize + at.y) * of.pitch + at.x;
+  };
+  std::vector<Rows> slices;
+  for (size_t z = 0; z < params.extent.depth; ++z) {
+    slices.push_back({begin(params.dstPtr, params.dstPos, z), params.dstPtr.pitch,
+                      begin(params.srcPtr, params.srcPos, z), params.srcPtr.pitch,
+                      params.extent.width, params.extent.height});
+    check_copy(call, slices.back(), params.kind);
+  }
+  return slices;
+}
+
 }  // namespace machine::runtime
 
 using namespace machine;
@@ -62,6 +80,11 @@ cudaError_t cudaMallocManaged(void** base, size_t bytes, unsigned) {
 cudaError_t cudaMallocPitch(void** base, size_t* pitch, size_t width, size_t height) {
   *pitch = (width + PITCH_BYTES - 1) / PITCH_BYTES * PITCH_BYTES;
   return allocate_as("cudaMallocPitch", base, *pitch * height);
+}
+
+cudaError_t cudaMalloc3D(cudaPitchedPtr* made, cudaExtent extent) {
+  *made = {nullptr, 0, extent.width, extent.height};
+  return cudaMallocPitch(&made->ptr, &made->pitch, extent.width, extent.height * extent.depth);
 }
 
 cudaError_t cudaFreeHost(void* base) {
@@ -172,6 +195,23 @@ cudaError_t cudaMemcpyPeer(void* dst, int dst_device, const void* src, int src_d
                            size_t bytes) {
   if (dst_device != 0 || src_device != 0) return record(cudaErrorInvalidDevice);
   return cudaMemcpy(dst, src, bytes, cudaMemcpyDeviceToDevice);
+}
+
+cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* params, cudaStream_t stream) {
+  return on_device([&] {
+    for (const Rows& slice : slices_of("cudaMemcpy3D", *params)) {
+      copy("cudaMemcpy3D", slice, params->kind, stream);
+    }
+  });
+}
+
+cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* params) {
+  return on_device([&] {
+    check_no_capture();
+    for (const Rows& slice : slices_of("cudaMemcpy3D", *params)) {
+      copy("cudaMemcpy3D", slice, params->kind, nullptr);
+    }
+  });
 }
 
 cudaError_t cudaMemset2D(void* dst, size_t pitch, int value, size_t width, size_t height) {

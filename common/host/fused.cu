@@ -395,9 +395,12 @@ class FusedKind : public ProblemKind {
     const auto& args = static_cast<const FusedArgs&>(call);
     const long long elems = static_cast<long long>(args.m) * args.columns();
     if (elems == 0) return;
-    with_fused_type(args.type_d, [&]<class Out>() {
-      without_product<Out><<<on_gpu::grid_for(elems), on_gpu::THREADS, 0, args.stream>>>(args);
-    });
+    const unsigned grid = on_gpu::grid_for(elems);
+    if (args.type_d == LADDER_FP32) {
+      without_product<float><<<grid, on_gpu::THREADS, 0, args.stream>>>(args);
+    } else {
+      without_product<bf16><<<grid, on_gpu::THREADS, 0, args.stream>>>(args);
+    }
     check_cuda(cudaGetLastError(), "launch of without_product");
   }
 
@@ -429,9 +432,11 @@ class FusedKind : public ProblemKind {
     const auto sizes = std::static_pointer_cast<const FusedArgs>(sizes_of(shape));
     const std::string wrong = fused_violations({"", 1, true, 1}, without_memory(*sizes));
     if (!wrong.empty()) throw Refused(wrong);
-    return with_fused_type(sizes->type_d, [&]<class Out>() -> std::unique_ptr<Problem> {
-      return std::make_unique<FusedProblem<Out>>(shape, data, seed, device, *sizes);
-    });
+    // No lambda: as in typed.cu.
+    if (sizes->type_d == LADDER_FP32) {
+      return std::make_unique<FusedProblem<float>>(shape, data, seed, device, *sizes);
+    }
+    return std::make_unique<FusedProblem<bf16>>(shape, data, seed, device, *sizes);
   }
 
  private:
@@ -450,22 +455,23 @@ const ProblemKind& FusedArgs::kind() {
 }
 
 HostReference fused_reference_on_host(const FusedArgs& args) {
-  return with_fused_type(args.type_d, [&]<class Out>() { return reference_on_host<Out>(args); });
+  return args.type_d == LADDER_FP32 ? reference_on_host<float>(args)
+                                    : reference_on_host<bf16>(args);
 }
 
 Reference fused_reference_on_gpu(const FusedArgs& args) {
-  return with_fused_type(args.type_d, [&]<class Out>() { return reference_on_gpu<Out>(args, 0); });
+  return args.type_d == LADDER_FP32 ? reference_on_gpu<float>(args, 0)
+                                    : reference_on_gpu<bf16>(args, 0);
 }
 
 Verdict verify_fused(const FusedArgs& args, const HostReference& reference, bool exact) {
-  return with_fused_type(args.type_d, [&]<class Out>() {
-    return verify_on_host(result_of<Out>(args), reference, exact);
-  });
+  return args.type_d == LADDER_FP32 ? verify_on_host(result_of<float>(args), reference, exact)
+                                    : verify_on_host(result_of<bf16>(args), reference, exact);
 }
 
 Verdict verify_fused(const FusedArgs& args, const Reference& reference, bool exact) {
-  return with_fused_type(
-      args.type_d, [&]<class Out>() { return verify_gpu(result_of<Out>(args), reference, exact); });
+  return args.type_d == LADDER_FP32 ? verify_gpu(result_of<float>(args), reference, exact)
+                                    : verify_gpu(result_of<bf16>(args), reference, exact);
 }
 
 }  // namespace ladder

@@ -38,6 +38,21 @@ class TypedProblem : public MatmulProblem<In, Out> {
   std::vector<TypedArgs> calls_;
 };
 
+// No lambda: clang instantiates what one in a function calls at once, kernels before nvcc's part of
+// the file, which must come first.
+struct MakeProblem {
+  const Shape& shape;
+  Data data;
+  uint64_t seed;
+  const DeviceInfo& device;
+  const TypedArgs& sizes;
+
+  template <class In, class Out>
+  std::unique_ptr<Problem> operator()() const {
+    return std::make_unique<TypedProblem<In, Out>>(shape, data, seed, device, sizes);
+  }
+};
+
 class TypedKind : public ProblemKind {
  public:
   const char* name() const override { return "typed"; }
@@ -105,9 +120,7 @@ class TypedKind : public ProblemKind {
   std::unique_ptr<Problem> problem(const Shape& shape, Data data, uint64_t seed,
                                    const DeviceInfo& device) const override {
     const auto sizes = std::static_pointer_cast<const TypedArgs>(sizes_of(shape));
-    return with_types(*sizes, [&]<class In, class Out>() -> std::unique_ptr<Problem> {
-      return std::make_unique<TypedProblem<In, Out>>(shape, data, seed, device, *sizes);
-    });
+    return with_types(*sizes, MakeProblem{shape, data, seed, device, *sizes});
   }
 
  private:

@@ -66,7 +66,8 @@ std::string grouped_violations(const GridRules& rules, const GroupedArgs& args) 
   // B of all groups, and its scales, are at most as large as one matrix may be; sizes here are
   // those that the sentences about one matrix suggest.
   const long long k = std::clamp<long long>(args.k, 1, MAX_ROWS);
-  long long n = std::clamp<long long>(args.n, 1, std::min(MAX_ROWS, 65535LL * rules.bn));
+  const long long most_n = rules.persistent ? MAX_ROWS : std::min(MAX_ROWS, 65535LL * rules.bn);
+  long long n = std::clamp<long long>(args.n, 1, most_n);
   if (touches_ab) {
     const long long ldb = nearest_ld(args.ldb, k, multiple, bytes);
     n = std::min(n, (MAX_BYTES / bytes - k) / ldb + 1);

@@ -94,7 +94,7 @@ int operand_sets(size_t bytes, const DeviceInfo& device);
 // What a kernel's grid asks of a call.
 struct GridRules {
   const char* name;  // of the variant
-  int bn;            // columns of a tile: a grid has at most 65535 tiles along N
+  int bn;            // columns of a tile: of a CTA for each there are at most 65535 along N
   bool persistent;   // honours Call::max_ctas
   int cluster;       // CTAs that are launched together
 };

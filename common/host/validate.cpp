@@ -12,7 +12,7 @@ namespace ladder {
 namespace {
 
 constexpr int MAX_DIM = 1 << 30;     // tile coordinates are ints, one tile past the end too
-constexpr int MAX_GRID_Y = 65535;    // CUDA's limit; N runs on grid y, M on grid x
+constexpr int MAX_GRID_Y = 65535;    // CUDA's limit; a CTA for each tile: N runs on grid y
 constexpr int MAX_STRIDE_LOG2 = 40;  // TMA strides are below 2^40 bytes
 constexpr long long MAX_MATRIX_BYTES = 1LL << 40;
 constexpr uintptr_t ALIGNMENT_BYTES = 16;  // of addresses and strides: what TMA and cp.async need
@@ -265,7 +265,7 @@ std::string matmul_violations(const GridRules& rules, const Call& call, const Ma
   check_size(report, "n", &n);
   check_size(report, "k", &k);
   const long long max_n = static_cast<long long>(MAX_GRID_Y) * rules.bn;
-  if (n > max_n) {
+  if (n > max_n && !rules.persistent) {
     report.add(
         "n is %d: %s has tiles of %d columns and at most 65535 of them; the nearest that "
         "works is %lld.",

@@ -18,7 +18,8 @@ static double right[M * HALF];
 
 static void check(int failed, const char* what) {
   if (!failed) return;
-  fprintf(stderr, "%s: %s%s\n", what, ladder_last_error(), cudaGetErrorString(cudaGetLastError()));
+  const char* refused = ladder_last_error();
+  fprintf(stderr, "%s: %s\n", what, refused[0] ? refused : cudaGetErrorString(cudaGetLastError()));
   exit(1);
 }
 

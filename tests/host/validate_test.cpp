@@ -166,6 +166,7 @@ TEST_CASE("validate: sizes") {
     args.ldd = args.n + 7;
     args.d = at_mutable(0x100000000000);
     refused(args, {"n is 4194241", "64 columns", "65535", "works is 4194240"});
+    CHECK(check(args, persistent_pairs()) == "");  // its CTAs take tiles in turns
   }
   SUBCASE("a matrix of more than 2^40 bytes") {
     args.m = 1 << 20;

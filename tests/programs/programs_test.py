@@ -81,6 +81,10 @@ class Programs:
         cut = {letters for *_, letters, kernel in rows if re.search(r"_k\d$", kernel)}
         self.assertTrue(cut and not cut & whole, rows)
 
+    def test_a_refused_call_ends_with_its_sentence(self):
+        ended = self.launch(PROGRAMS / "row_bits", 256, 2048, 14)
+        self.assertEqual(ended.returncode, 2)
+        self.assertRegex(ended.stderr, r"^the call: stage is 14: .* computes\.\n$")
 
     def test_gate_and_up_are_quantized_in_turns(self):
         text = self.succeeds(PROGRAMS / "swiglu")

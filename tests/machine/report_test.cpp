@@ -20,6 +20,10 @@ TEST_CASE("kernels: the name without return type and parameters") {
   CHECK(named("_ZN12_GLOBAL__N_13addEPfi") == "(anonymous namespace)::add");
   CHECK(named("_ZN2ns12_GLOBAL__N_13addIiEEvPT_") == "ns::(anonymous namespace)::add<int>");
   CHECK(named("saxpy") == "saxpy");
+  // What the host's library cannot read: up to the template arguments.
+  CHECK(named("_ZN7cutlass13device_kernelI?EEvT_") == "cutlass::device_kernel<...>");
+  CHECK(named("_Z4moveI?EvT_") == "move<...>");
+  CHECK(named("_ZN99x") == "_ZN99x");
   // Long ones are folded.
   std::string arguments;
   for (int i = 0; i < 40; ++i) arguments += "Li" + std::to_string(i) + "E";

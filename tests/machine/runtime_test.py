@@ -150,6 +150,8 @@ class Calls(unittest.TestCase):
         expected = (Path(__file__).parent / "programs" / "errors.txt").read_text("utf-8")
         ended = on_machine(PROGRAMS / "errors")
         self.assertEqual(ended.stdout.splitlines(), expected.splitlines(), ended.stderr)
+        self.assertIn("PTX machine: launch of ", ended.stderr)
+        self.assertNotIn("_Z", ended.stderr)  # kernels have the source's names
 
     def test_a_failed_kernel_spoils_the_process_even_if_it_looks_away(self):
         ended = on_machine(PROGRAMS / "out_of_bounds")

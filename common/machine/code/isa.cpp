@@ -123,8 +123,8 @@ const Row* find_row(std::string_view text, Opcode* opcode) {
     return made;
   }();
   const auto [first, last] = index->equal_range(base_of(text));
-  const Words words = words_of(text);
   for (const bool any_order : {false, true}) {
+    const Words words = any_order ? words_of(text) : Words{};
     for (auto at = first; at != last; ++at) {
       std::vector<std::string_view> groups;
       const char* const pattern = at->second->opcode;

@@ -313,6 +313,7 @@ class Parser {
     const size_t parts = lex_.accept(".v2") ? 2 : lex_.accept(".v4") ? 4 : 0;
     const std::string type(lex_.take());
     const bool is_wide = type == ".b128";
+    has_wide_ = has_wide_ || is_wide;
     const std::optional<Width> width = is_wide ? Width::w64 : width_of(type);
     const std::vector<const char*> suffixes = is_wide ? std::vector{LOWER, UPPER} : std::vector{""};
     if (!width) lex_.fail("registers of type '" + type + "' are not supported");
@@ -467,7 +468,7 @@ class Parser {
     if (word.empty()) lex_.fail("expected an operand");
     if (std::isdigit(word[0]) || word[0] == '-') return literal();
     made.reg = find_register(word);
-    if (made.reg < 0 && find_register(std::string(word) + LOWER) >= 0) {
+    if (made.reg < 0 && has_wide_ && find_register(std::string(word) + LOWER) >= 0) {
       const std::string name(lex_.take());
       return pair(register_operand(name + LOWER), register_operand(name + UPPER));
     }
@@ -568,6 +569,7 @@ class Parser {
   std::vector<Range> ranges_;
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> call_places_;  // in Ptx::places
   int unique_ = 0;
+  bool has_wide_ = false;  // any register of 128 bits
 };
 
 }  // namespace

@@ -159,14 +159,15 @@ def apply(lines: list[str], tree: Path) -> None:
     path: Path | None = None
     hunk: list[tuple[str, str]] = []
     for line in lines + ["@@"]:
+        if line.startswith(("--- ", "@@")) and hunk:
+            change(path, hunk)
+            hunk = []
         if line.startswith("--- "):
             path = tree / line[4:].strip()
             if not path.is_file():
                 raise Problem(f"{line[4:]} does not exist")
         elif line.startswith("@@"):
-            if hunk:
-                change(path, hunk)
-            hunk = []
+            continue
         elif line[:1] not in ("", " ", "+", "-"):
             raise Problem(f'"{line}" is no line of a diff')
         else:

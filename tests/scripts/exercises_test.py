@@ -104,6 +104,12 @@ class Pages(unittest.TestCase):
         (self.root / "stages/file").write_text(FILE + FILE)
         self.assertIn("has 2 places", self.outcome())
 
+    def test_a_change_of_two_files(self):
+        (self.root / "stages/other").write_text("eins\n")
+        exercises.apply(["--- stages/file", "-zwei", "+two", "--- stages/other", "-eins", "+one"], self.root)
+        self.assertEqual((self.root / "stages/file").read_text(), FILE.replace("zwei", "two"))
+        self.assertEqual((self.root / "stages/other").read_text(), "one\n")
+
     def test_every_exercise_has_a_mark_and_an_answer(self):
         for old, new, why in (
             ("*(no GPU)* ", "", "begins with neither"),

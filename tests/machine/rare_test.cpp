@@ -418,6 +418,19 @@ TEST_CASE("pairs of 16 bits, and qualifiers in another order") {
             9, 0, 0) == 9 * 32);
 }
 
+TEST_CASE("a read of what nobody wrote is no race with a write behind a barrier") {
+  for (const bool barrier : {false, true}) {
+    Program program;
+    program.block = {64, 1, 1};
+    program.body =
+        "setp.lt.u32 %p0, %t, 32;\nsetp.eq.u32 %p1, %t, 40;\n"
+        "@%p0 ld.shared.b32 %r1, [%smem];\n" +
+        std::string(barrier ? "bar.sync 0;\n" : "") + "@%p1 st.shared.b32 [%smem], %t;\n";
+    const std::string report = program.report();
+    CHECK(contains(report, barrier ? "Rule: never-written" : "Rule: shared-race"));
+  }
+}
+
 TEST_CASE("memory that the toolkit keeps to itself, of a kernel that asks for it") {
   Program program;
   program.declarations = ".shared .align 4 .b8 own[64];\n";

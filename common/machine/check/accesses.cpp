@@ -253,10 +253,11 @@ void Checker::write_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint3
 
 void Checker::check_early(const Attempt& attempt, uint32_t index, uint32_t bytes) const {
   const auto found = attempt.shadow->early.find(index);
-  if (found != attempt.shadow->early.end() && (found->second.bytes & bytes)) {
-    report_.early(*attempt.shadow, index, found->second, &attempt);
-    attempt.shadow->early.erase(found);
-  }
+  if (found == attempt.shadow->early.end() || !(found->second.bytes & bytes)) return;
+  // A read that is over has read what nobody wrote, whatever comes behind it.
+  const bool is_over = is_before(attempt, found->second, found->second.bytes & bytes);
+  report_.early(*attempt.shadow, index, found->second, is_over ? nullptr : &attempt);
+  attempt.shadow->early.erase(found);
 }
 
 void Checker::find_suspects(Attempt& attempt, uint32_t index) {

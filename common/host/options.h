@@ -33,10 +33,10 @@ struct Options {
 // may name, and which parameters of kinds of problems there are.
 Options parse_options(const std::vector<std::string>& arguments, const std::vector<Stage>& stages);
 
-// What --help prints.
 // "--type": of a rung that may not be linked in.
 bool is_parameter_of_some_rung(const std::string& option);
 
+// What --help prints.
 std::string usage(const std::string& program);
 
 // The stages that the options ask for: of all rungs, without stages 0, if they name none.

@@ -177,6 +177,22 @@ TEST_CASE("memory that nothing has written is reported by who reads it, through 
                            "[%r2+1024];")));
 }
 
+TEST_CASE("data that is a part of what unwritten memory holds is data") {
+  const auto reads = [](size_t size, size_t at, const std::vector<uint8_t>& data,
+                        const std::string& load) {
+    Program program = with("setp.ne.u32 %p1, %t, 0;\n@!%p1 " + load, 32);
+    const std::unique_ptr<void, bool (*)(void*)> memory(machine::allocate(size, "cudaMalloc", true),
+                                                        machine::release);
+    std::memcpy(static_cast<uint8_t*>(memory.get()) + at, data.data(), data.size());
+    Buffer<uint32_t> out(64);
+    return program.report(out.data(), memory.get());
+  };
+  CHECK(reads(9, 8, {0xff}, "ld.global.u8 %r1, [%in+8];") == "");          // -1
+  CHECK(reads(10, 8, {0xff, 0x7f}, "ld.global.u16 %r1, [%in+8];") == "");  // NaN of bf16
+  CHECK(reads(32, 4, {0xff, 0xff, 0xff, 0x7f}, "ld.global.u32 %r1, [%in+4];") == "");
+  CHECK(contains(reads(32, 0, {0}, "ld.global.u32 %r1, [%in+8];"), "Rule: never-written"));
+}
+
 TEST_CASE("all reports of a run, each pair of instructions once, and rules that are left out") {
   const Settings restored;
   machine::reports().clear();

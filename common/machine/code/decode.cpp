@@ -208,7 +208,8 @@ class Decoder {
       add_branch_table(&inst);
     } else {
       add_operands(*row, &inst);
-      if (!statement.opcode.starts_with("wgmma")) inst.touches_async = names_async();
+      if (!statement.opcode.starts_with("wgmma"))
+        inst.touches_async = are_async(statement.operands);
     }
     if (statement.opcode.starts_with("mov") && statement.operands.size() == 2) read_clock(&inst);
     add(inst);
@@ -249,18 +250,13 @@ class Decoder {
     inst->mods = static_cast<uint32_t>(found->second);
   }
 
-  bool names_async() const {
-    const auto names = [this](const auto& self, const Operand& operand) -> bool {
-      if (operand.kind == Operand::Kind::reg) return async_registers_[operand.reg];
-      for (const Operand& part : operand.parts) {
-        if (self(self, part)) return true;
-      }
-      return false;
-    };
-    for (const Operand& operand : statement_->operands) {
-      if (names(names, operand)) return true;
-    }
-    return false;
+  bool is_async(const Operand& operand) const {
+    if (operand.kind == Operand::Kind::reg) return async_registers_[operand.reg];
+    return are_async(operand.parts);
+  }
+  bool are_async(const std::vector<Operand>& operands) const {
+    return std::any_of(operands.begin(), operands.end(),
+                       [this](const Operand& operand) { return is_async(operand); });
   }
 
   // ---- Calls ----
@@ -278,11 +274,7 @@ class Decoder {
     inst.mods = static_cast<uint32_t>(program_->param_copies.size());
     inst.slot_count = static_cast<uint32_t>(arguments.size());
     if (callee == nullptr) {
-      inst.run = name == "vprintf"        ? Control::printf
-                 : name == "__assertfail" ? Control::assert_failed
-                 : name == "malloc"       ? Control::malloc
-                 : name == "free"         ? Control::free
-                                          : nullptr;
+      inst.run = Control::system_call(name);
       if (inst.run == nullptr) {
         refuse_statement(ptx_, statement, "there is no function '" + name + "'.");
       }

@@ -58,9 +58,11 @@ int poison_file() {
   return file;
 }
 
+// Of the last 8 bytes, those behind the allocation become 0: else one byte of data could make them
+// whole.
 void poison(std::byte* base, size_t bytes) {
-  for (size_t at = 0; at < bytes; at += POISON_BYTES) {
-    const size_t part = std::min(bytes - at, POISON_BYTES);
+  for (size_t at = 0; at < mapped_bytes(bytes); at += POISON_BYTES) {
+    const size_t part = std::min(mapped_bytes(bytes) - at, POISON_BYTES);
     if (poison_file() >= 0 &&
         mmap(base + at, part, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
              poison_file(), 0) != MAP_FAILED) {
@@ -68,6 +70,7 @@ void poison(std::byte* base, size_t bytes) {
     }
     std::fill_n(reinterpret_cast<uint64_t*>(base + at), part / sizeof(uint64_t), POISON);
   }
+  std::fill(base + bytes, base + (bytes + 7) / 8 * 8, std::byte{0});
 }
 
 }  // namespace
@@ -79,7 +82,7 @@ void* allocate(size_t bytes, const std::string& what, bool poisoned) {
   void* const base = mmap(nullptr, mapped_bytes(size), PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) return nullptr;
-  if (poisoned) poison(static_cast<std::byte*>(base), mapped_bytes(size));
+  if (poisoned) poison(static_cast<std::byte*>(base), size);
   const std::lock_guard lock(heap().mutex);
   insert(heap(), {reinterpret_cast<uint64_t>(base), size, what, false});
   return base;

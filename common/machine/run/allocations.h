@@ -18,8 +18,9 @@ struct Allocation {
 };
 
 // What memory that nobody has written holds, again and again: NaN as a number of any format, and in
-// no data that means something. Copies carry it along; who reads it is reported.
-constexpr uint64_t POISON = 0x7fffffff7fff7fff;
+// no data that means something: not four of the NaN that conversions to bf16 make, no half of it the
+// largest int. Copies carry it along; who reads it is reported.
+constexpr uint64_t POISON = 0xffff7fff7fff7fff;
 
 // Whether one of the whole, aligned 8 bytes holds it.
 inline bool has_poison(const void* bytes, size_t count) {

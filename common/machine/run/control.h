@@ -17,11 +17,9 @@ struct Control {
   static Step call_indirect(Warp&, const Inst&, uint32_t);
   static Step results(Warp&, const Inst&, uint32_t);  // behind a call
   static Step results_indirect(Warp&, const Inst&, uint32_t);
-  static Step leave(Warp&, const Inst&, uint32_t);   // ret of callables[op[0]]
-  static Step printf(Warp&, const Inst&, uint32_t);  // vprintf
-  static Step assert_failed(Warp&, const Inst&, uint32_t);
-  static Step malloc(Warp&, const Inst&, uint32_t);
-  static Step free(Warp&, const Inst&, uint32_t);
+  static Step leave(Warp&, const Inst&, uint32_t);  // ret of callables[op[0]]
+  // A function that CUDA has for kernels: vprintf, __assertfail, malloc, free; nullptr: another.
+  static Handler system_call(const std::string& name);
   static Step read_clock(Warp&, const Inst&, uint32_t);  // mov d, %clock64 …; mods: which
 };
 enum class Clock : uint32_t { clock, clock64, globaltimer, globaltimer_lo, globaltimer_hi };

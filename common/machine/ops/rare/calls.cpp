@@ -163,7 +163,7 @@ Step Control::leave(Warp& warp, const Inst& inst, uint32_t mask) {
 }
 
 // vprintf(format, values): each value is aligned to its size; a float comes as a double.
-Step Control::printf(Warp& warp, const Inst& inst, uint32_t mask) {
+static Step call_printf(Warp& warp, const Inst& inst, uint32_t mask) {
   for_lanes(mask, [&](uint32_t lane) {
     const char* at = text_at(warp, lane, argument<uint64_t>(warp, inst, lane, 0));
     uint64_t values = argument<uint64_t>(warp, inst, lane, 1) & ~WINDOW_MASK;
@@ -204,7 +204,7 @@ Step Control::printf(Warp& warp, const Inst& inst, uint32_t mask) {
 }
 
 // __assertfail(message, file, line, function, char size)
-Step Control::assert_failed(Warp& warp, const Inst& inst, uint32_t mask) {
+static Step call_assert_failed(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint32_t lane = std::countr_zero(mask);
   stop_as(rule::ASSERT, warp, mask, "assert(",
           text_at(warp, lane, argument<uint64_t>(warp, inst, lane, 0)), ") failed, ",
@@ -215,7 +215,7 @@ Step Control::assert_failed(Warp& warp, const Inst& inst, uint32_t mask) {
 // The heap of kernels is the device's memory: each block is an allocation, of which accesses are checked.
 constexpr char HEAP[] = "malloc by a kernel";
 
-Step Control::malloc(Warp& warp, const Inst& inst, uint32_t mask) {
+static Step call_malloc(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint32_t result = program_of(warp).param_copies[inst.mods + inst.slot_count].to;
   for_lanes(mask, [&](uint32_t lane) {
     const auto bytes = argument<uint64_t>(warp, inst, lane, 0);
@@ -226,7 +226,7 @@ Step Control::malloc(Warp& warp, const Inst& inst, uint32_t mask) {
   return Step::next;
 }
 
-Step Control::free(Warp& warp, const Inst& inst, uint32_t mask) {
+static Step call_free(Warp& warp, const Inst& inst, uint32_t mask) {
   for_lanes(mask, [&](uint32_t lane) {
     const auto base = argument<uint64_t>(warp, inst, lane, 0);
     Allocation block;
@@ -236,6 +236,14 @@ Step Control::free(Warp& warp, const Inst& inst, uint32_t mask) {
          is_known && block.freed ? " has been freed before." : " is nothing that malloc returned.");
   });
   return Step::next;
+}
+
+Handler Control::system_call(const std::string& name) {
+  return name == "vprintf"        ? call_printf
+         : name == "__assertfail" ? call_assert_failed
+         : name == "malloc"       ? call_malloc
+         : name == "free"         ? call_free
+                                  : nullptr;
 }
 
 }  // namespace machine

@@ -23,6 +23,7 @@ using ladder::s8;
 using ladder::Shape;
 using ladder_test::check;
 using ladder_test::lines;
+using ladder_test::refused_and_mended;
 
 namespace {
 
@@ -190,39 +191,27 @@ TEST_CASE("block scaled: following suggestions works for any combination of mist
   const int types[] = {-1, 0, 3, 4, 5};
   const long long lds[] = {-1, 0, 100, 112, 1LL << 24, (1LL << 40) + 1};
   const uintptr_t pointers[] = {0, 0x1000, 0x1004, 0x2000};
-  uint64_t state = 1;
-  const auto pick = [&state](const auto& list) {
-    state = state * 6364136223846793005ull + 1442695040888963407ull;
-    return list[(state >> 33) % std::size(list)];
-  };
-  int refused_calls = 0;
-  for (int i = 0; i < 20000; ++i) {
+  const auto make = [&](auto& draw) {
     BlockScaledArgs args;
-    args.type = pick(types);
-    args.m = pick(sizes);
-    args.n = pick(sizes);
-    args.k = pick(sizes);
-    args.lda = pick(lds);
-    args.ldb = pick(lds);
-    args.ldd = pick(lds);
-    args.ld_scale_a = pick(lds);
-    args.ld_scale_b = pick(lds);
-    args.a = at<void>(pick(pointers));
-    args.b = at<void>(pick(pointers));
-    args.scale_a = at<float>(pick(pointers));
-    args.scale_b = at<float>(pick(pointers));
-    args.d = at<bf16>(pick(pointers));
-    const std::string before = check(args);
-    refused_calls += !before.empty();
-    follow(before, &args);
-    const std::string after = check(args);
-    if (!after.empty()) {
-      CAPTURE(before);
-      CAPTURE(after);
-      FAIL("the suggestions do not work");
-    }
-  }
-  CHECK(refused_calls > 1000);
+    args.type = draw(types);
+    args.m = draw(sizes);
+    args.n = draw(sizes);
+    args.k = draw(sizes);
+    args.lda = draw(lds);
+    args.ldb = draw(lds);
+    args.ldd = draw(lds);
+    args.ld_scale_a = draw(lds);
+    args.ld_scale_b = draw(lds);
+    args.a = at<void>(draw(pointers));
+    args.b = at<void>(draw(pointers));
+    args.scale_a = at<float>(draw(pointers));
+    args.scale_b = at<float>(draw(pointers));
+    args.d = at<bf16>(draw(pointers));
+    return args;
+  };
+  const int refused = refused_and_mended(
+      make, [](const std::string& text, BlockScaledArgs* args) { follow(text, args); });
+  CHECK(refused > 1000);
 }
 
 TEST_CASE("block scaled: sizes and type of a shape") {
@@ -339,23 +328,19 @@ TEST_CASE("quantize: following suggestions works for any combination of mistakes
   const int sizes[] = {-7, 0, 1, 100, 1 << 24, 2147483647};
   const long long lds[] = {-1, 0, 100, 112, 1LL << 24, (1LL << 40) + 1};
   const uintptr_t pointers[] = {0, 0x1000, 0x1002, 0x2000};
-  uint64_t state = 1;
-  const auto pick = [&state](const auto& list) {
-    state = state * 6364136223846793005ull + 1442695040888963407ull;
-    return list[(state >> 33) % std::size(list)];
-  };
+  ladder_test::Draw draw;
   int refused_calls = 0;
   for (int i = 0; i < 20000; ++i) {
-    ladder::QuantizeArgs args{pick(sizes),
-                              pick(sizes),
-                              pick(sizes),
-                              pick(sizes),
-                              at<bf16>(pick(pointers)),
-                              pick(lds),
-                              at<void>(pick(pointers)),
-                              pick(lds),
-                              at<float>(pick(pointers)),
-                              pick(lds),
+    ladder::QuantizeArgs args{draw(sizes),
+                              draw(sizes),
+                              draw(sizes),
+                              draw(sizes),
+                              at<bf16>(draw(pointers)),
+                              draw(lds),
+                              at<void>(draw(pointers)),
+                              draw(lds),
+                              at<float>(draw(pointers)),
+                              draw(lds),
                               nullptr};
     const std::string before = ladder::quantize_violations(args);
     refused_calls += !before.empty();

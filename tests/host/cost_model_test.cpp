@@ -15,6 +15,8 @@
 
 #include "common/tile/configurations.h"
 #include "common/tile/cost_model.h"
+#include "common/tile/fused_tiles.h"
+#include "tests/support/draw.h"
 
 using tile::CONFIGURATIONS;
 using tile::GemmConfig;
@@ -228,14 +230,7 @@ TEST_CASE("cost model: another GPU, another pick") {
 // By the model on an H200: shapes log-uniform in M 256 to 16384, N 512 to 65536, K 256 to 16384, of
 // which one in ten has rows that begin between 128-byte lines.
 TEST_CASE("cost model: the table is as good as all candidates, and has no row too many") {
-  uint64_t state = 1;
-  const auto uniform = [&] {  // from 0 to 1, by a linear congruential generator
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return static_cast<double>(state >> 11) / 9007199254740992.0;
-  };
-  const auto between = [&](double low, double high, int multiple) {
-    return static_cast<int>(low * std::pow(high / low, uniform())) / multiple * multiple;
-  };
+  ladder_test::Draw draw;
   // What the table was made from; rung 9's tile alone.
   std::vector<GemmConfig> candidates;
   for (int bn = 96; bn <= 256; bn += 16) candidates.push_back({"", 2, 1, bn});
@@ -258,8 +253,8 @@ TEST_CASE("cost model: the table is as good as all candidates, and has no row to
   double without[ROWS] = {};  // by how much the picked ones would be slower
   int picked[ROWS] = {};
   for (int i = 0; i < SAMPLES; ++i) {
-    const int m = between(256, 16384, 1), n = between(512, 65536, 8);
-    const int k = between(256, 16384, uniform() < 0.1 ? 8 : 64);
+    const int m = draw.between(256, 16384, 1), n = draw.between(512, 65536, 8);
+    const int k = draw.between(256, 16384, draw.uniform() < 0.1 ? 8 : 64);
     double time[ROWS];
     for (int row = 0; row < ROWS; ++row) {
       const GemmConfig& config = CONFIGURATIONS[row];
@@ -288,4 +283,42 @@ TEST_CASE("cost model: the table is as good as all candidates, and has no row to
     CHECK(picked[row] > SAMPLES / 250);         // of the shapes
     CHECK(without[row] / picked[row] > 0.015);  // of their time
   }
+}
+
+// The numbers of docs/cost_model.md, "The tiles of rung 17".
+TEST_CASE("cost model: what rung 17's nine tiles lose against all of rung 11's") {
+  using tile::FUSED_CONFIGURATIONS;
+  constexpr int SAMPLES = 20000;
+  const auto loss = [](const Shape& s) {
+    const auto least = [&](const auto& table) {
+      double best = std::numeric_limits<double>::infinity();
+      for (const GemmConfig& config : table) {
+        best = std::min(best, clocks(config, s, resident(config, Gpu{})));
+      }
+      return best;
+    };
+    const double fused = least(FUSED_CONFIGURATIONS);
+    return fused / std::min(fused, least(CONFIGURATIONS)) - 1;
+  };
+  ladder_test::Draw draw;
+  double sum = 0, worst = 0, worst_large = 0;
+  int above = 0, above_large = 0, large = 0;  // above: 3 % and more
+  for (int i = 0; i < SAMPLES; ++i) {
+    const int m = draw.between(1024, 65536, 64), n = draw.between(1024, 65536, 64);
+    const double lost = loss({m, n, draw.between(4096, 16384, 64)});
+    sum += lost;
+    worst = std::max(worst, lost);
+    above += lost > 0.03;
+    if (1.0 * m * n < 16e6) continue;
+    ++large;
+    worst_large = std::max(worst_large, lost);
+    above_large += lost > 0.03;
+  }
+  CHECK(sum / SAMPLES < 0.010);
+  CHECK(above < 0.10 * SAMPLES);
+  CHECK(worst < 0.22);
+  CHECK(large > SAMPLES / 2);
+  CHECK(above_large < 0.05 * large);
+  CHECK(worst_large < 0.11);
+  CHECK(std::lround(100 * loss({1024, 1024, 14336})) == 22);
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/tile/block_scaled.h"
+#include "tests/support/draw.h"
 
 using tile::GemmConfig;
 using tile::Gpu;
@@ -215,14 +216,7 @@ TEST_CASE("scaled cost model: another GPU, another pick") {
 // By the model on an H200: shapes log-uniform in M 1 to 16384, N 512 to 65536, K 256 to 16384, of
 // which one in ten has rows that begin between 128-byte lines.
 TEST_CASE("scaled cost model: the table is near all candidates, and has no row too many") {
-  uint64_t state = 1;
-  const auto uniform = [&] {  // from 0 to 1, by a linear congruential generator
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return static_cast<double>(state >> 11) / 9007199254740992.0;
-  };
-  const auto between = [&](double low, double high, int multiple) {
-    return static_cast<int>(low * std::pow(high / low, uniform())) / multiple * multiple;
-  };
+  ladder_test::Draw draw;
   // Every tile that the kernel could be built with.
   std::vector<GemmConfig> candidates;
   for (int consumers = 1; consumers <= 3; ++consumers) {
@@ -246,8 +240,8 @@ TEST_CASE("scaled cost model: the table is near all candidates, and has no row t
   double without[ROWS] = {};  // by how much the picked ones would be slower
   int picked[ROWS] = {};
   for (int i = 0; i < SAMPLES; ++i) {
-    const int m = between(1, 16384, 1), n = between(512, 65536, 8);
-    const int k = between(256, 16384, uniform() < 0.1 ? 16 : 128);
+    const int m = draw.between(1, 16384, 1), n = draw.between(512, 65536, 8);
+    const int k = draw.between(256, 16384, draw.uniform() < 0.1 ? 16 : 128);
     const auto time_of = [&](const GemmConfig& config) {
       return scaled_clocks(config, m, n, k, Gpu{}.sms, Gpu{});
     };

@@ -1,12 +1,15 @@
 // What a call is told that breaks a rule.
 #pragma once
 
+#include <doctest/doctest.h>
+
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "common/host/registry.h"
 #include "common/host/run.h"
+#include "tests/support/draw.h"
 
 namespace ladder_test {
 
@@ -25,6 +28,28 @@ inline std::vector<std::string> lines(const std::string& text) {
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) list.push_back(line);
   return list;
+}
+
+// Of calls with any combination of mistakes: whoever follows what is said of one ends in a call that
+// nothing is wrong with. make(draw) makes a call; follow(text, &args) does what the text says. Returns
+// how many of the 20,000 were refused.
+template <class Make, class Follow>
+int refused_and_mended(Make make, Follow follow) {
+  Draw draw;
+  int refused = 0;
+  for (int i = 0; i < 20000; ++i) {
+    auto args = make(draw);
+    const std::string before = check(args);
+    refused += !before.empty();
+    follow(before, &args);
+    const std::string after = check(args);
+    if (!after.empty()) {
+      CAPTURE(before);
+      CAPTURE(after);
+      FAIL("the suggestions do not work");
+    }
+  }
+  return refused;
 }
 
 }  // namespace ladder_test

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 namespace ladder {
 namespace {
@@ -102,10 +103,13 @@ struct Question {
 };
 
 // A thread's latest answers: a predicted time of every configuration costs more than a launch. A
-// question has one place, where it replaces what another one left.
+// question has two places, the later asked first, so that two that meet there do not drive each
+// other out at every call.
 struct Choice {
   Question question;
   const Variant* variant = nullptr;
+
+  bool answers(const Question& asked) const { return variant != nullptr && question == asked; }
 };
 
 }  // namespace
@@ -125,13 +129,14 @@ const ProblemKind& Variant::kind() const {
 
 const Variant& chosen(const Variant& variant, const Call& call) {
   if (!variant.chooses() || !variant.kind().needs_kernel(call)) return variant;
-  thread_local std::array<Choice, 256> lately;
+  thread_local std::array<std::array<Choice, 2>, 128> lately;
   const Question question(variant.chooser, call);
-  Choice& place = lately[question.hash() % lately.size()];
-  if (place.variant == nullptr || place.question != question) {
-    place = {question, &variant.chooser.choose(call)};
+  auto& [first, second] = lately[question.hash() % lately.size()];
+  if (!first.answers(question)) {
+    std::swap(first, second);
+    if (!first.answers(question)) first = {question, &variant.chooser.choose(call)};
   }
-  return *place.variant;
+  return *first.variant;
 }
 
 const Variant* least_predicted(const std::vector<Variant>& variants, const Call& call) {

@@ -6,7 +6,7 @@
 namespace tile {
 
 // Rows x columns of a tile of A·B^T, some of rung 11's: those that together lose least against all of
-// them, by the cost model, from 1024 rows and 4096 of K on (docs/17_fused_epilogue.md).
+// them, by the cost model, from 1024 rows and 4096 of K on (docs/cost_model.md).
 constexpr GemmConfig FUSED_CONFIGURATIONS[] = {
     // clang-format off
     // name     consumers, blocks, bn
@@ -23,8 +23,7 @@ constexpr GemmConfig FUSED_CONFIGURATIONS[] = {
 };
 
 // Whether a tile comes with activations of so many `inputs`, and D of so many `bytes` an element:
-// stmatrix stages 16 columns of D, and fp32 has two tiles only, so that the rung compiles in half a
-// minute.
+// stmatrix stages 16 columns of D, and fp32 has two tiles only, so that the rung compiles sooner.
 constexpr bool has_fused_kernel(const GemmConfig& config, int inputs, int bytes) {
   return config.bn % (16 * inputs) == 0 && (bytes == 2 || config.bn % 128 == 0);
 }

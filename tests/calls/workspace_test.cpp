@@ -203,6 +203,18 @@ TEST_CASE("child: a model is asked once about calls that are alike" * doctest::s
   CHECK(ladder_set_workspace(nullptr, 0, nullptr) == LADDER_OK);
   CHECK_FALSE(asks(args));
   CHECK(last_kernel() == "99_made_up/whole");
+  // Two shapes in turns, wherever their answers are kept.
+  for (int other = 1; other <= 63; ++other) {
+    for (int k = 8; k <= 80; k += 8) {
+      GemmArgs second = args;
+      second.m = other;
+      second.k = k;
+      CHECK(call(0, args) == LADDER_OK);
+      CHECK(call(0, second) == LADDER_OK);
+      CHECK_FALSE(asks(args));
+      CHECK_FALSE(asks(second));
+    }
+  }
   // More shapes than are kept, each right.
   for (int k = 8; k <= 80; k += 8) {
     for (int m = 1; m <= 64; ++m) {

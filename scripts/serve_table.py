@@ -115,8 +115,8 @@ def objects_of(lines: list[str], program: str) -> list[dict]:
             found.append(None)
         if not isinstance(found[-1], dict):
             raise Problem(f"{line[:60]!r} is no line of {program}, which prints JSON.")
-    if not any("gpu" in each for each in found):
-        raise Problem(f"No line says which GPU it was; take what {program} printed, all of it.")
+    if not found or "gpu" not in found[0]:
+        raise Problem(f"The first line does not say which GPU it was; take all of what {program} printed.")
     return found
 
 

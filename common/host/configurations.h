@@ -50,26 +50,6 @@ std::vector<Variant> variant_of_each(Make make) {
   }(std::make_integer_sequence<int, ROWS>{});
 }
 
-// The facts of a kernel whose tile T is one of D^T, its rows columns of D, and whose clusters share
-// rows or split K: as rungs 12 and 15 have it. A CTA of a cluster that splits K has one tile.
-template <class T, class Args, class... Parameters>
-Kernel transposed_kernel(void (*launch)(const Args&), void (*function)(Parameters...),
-                         int smem_bytes) {
-  return {.launch = launch,
-          .function = reinterpret_cast<const void*>(function),
-          .bm = T::BN,
-          .bn = T::BM,
-          .bk = T::BK,
-          .depth = T::DEPTH,
-          .threads = T::THREADS,
-          .smem_bytes = smem_bytes,
-          .regs_dec = T::PRODUCER_REGS,
-          .regs_inc = T::CONSUMER_REGS,
-          .persistent = T::SPLIT == 1,
-          .cluster_m = T::SHARERS,
-          .cluster_n = T::SPLIT};
-}
-
 // Chooses, of what CONFIGURATIONS() returns, the one with the least predicted time for a call.
 template <const std::vector<Variant>& (*CONFIGURATIONS)(), class Args = GemmArgs>
 Variant least_of(const char* name, const char* what) {

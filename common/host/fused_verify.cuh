@@ -37,7 +37,7 @@ LADDER_HOST_DEVICE inline double steepest(int activation) {
 }
 
 // An activation's own share: 2^-15 of its value, and 2^-30 of its argument
-// (docs/17_fused_epilogue.md derives both).
+// (docs/measuring.md derives both).
 LADDER_HOST_DEVICE inline Bounded activated(int activation, Bounded x) {
   const double value = activated(activation, x.value);
   const double own = is_exact(activation) ? 0 : fabs(value) * 0x1p-15 + fabs(x.value) * 0x1p-30;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/host/problem.h"
@@ -60,10 +61,9 @@ struct Kernel {
   int cluster_m = 1, cluster_n = 1;  // CTAs per cluster along M and along N
 };
 
-// The facts of a persistent kernel whose tile T names them all, as rungs from 9 on have it.
+// The facts of a kernel that its tile T names, as rungs from 9 on have it.
 template <class T, class Args, class... Parameters>
-Kernel persistent_kernel(void (*launch)(const Args&), void (*function)(Parameters...),
-                         int smem_bytes) {
+Kernel kernel_of(void (*launch)(const Args&), void (*function)(Parameters...), int smem_bytes) {
   return {.launch = launch,
           .function = reinterpret_cast<const void*>(function),
           .bm = T::BM,
@@ -73,10 +73,31 @@ Kernel persistent_kernel(void (*launch)(const Args&), void (*function)(Parameter
           .threads = T::THREADS,
           .smem_bytes = smem_bytes,
           .regs_dec = T::PRODUCER_REGS,
-          .regs_inc = T::CONSUMER_REGS,
-          .persistent = true,
-          .cluster_m = T::CLUSTER_M,
-          .cluster_n = T::CLUSTER_N};
+          .regs_inc = T::CONSUMER_REGS};
+}
+
+// Of a persistent one, in clusters along M and N.
+template <class T, class Args, class... Parameters>
+Kernel persistent_kernel(void (*launch)(const Args&), void (*function)(Parameters...),
+                         int smem_bytes) {
+  Kernel kernel = kernel_of<T>(launch, function, smem_bytes);
+  kernel.persistent = true;
+  kernel.cluster_m = T::CLUSTER_M;
+  kernel.cluster_n = T::CLUSTER_N;
+  return kernel;
+}
+
+// Of one whose tile T is one of D^T, its rows columns of D, and whose clusters share rows or split
+// K: as rungs 12 and 15 have it. A CTA of a cluster that splits K has one tile.
+template <class T, class Args, class... Parameters>
+Kernel transposed_kernel(void (*launch)(const Args&), void (*function)(Parameters...),
+                         int smem_bytes) {
+  Kernel kernel = kernel_of<T>(launch, function, smem_bytes);
+  std::swap(kernel.bm, kernel.bn);
+  kernel.persistent = T::SPLIT == 1;
+  kernel.cluster_m = T::SHARERS;
+  kernel.cluster_n = T::SPLIT;
+  return kernel;
 }
 
 struct Variant;

@@ -21,7 +21,7 @@ constexpr double tolerance(double r, double s, int significand_bits) {
   return (r < 0 ? -r : r) / (1 << significand_bits) + accumulated;
 }
 
-// What an e4m3 wgmma loses of a sum (docs/14_block_scaled.md; found on an H200, tests/golden/sums.h).
+// What an e4m3 wgmma loses of a sum (docs/sums.md; found on an H200, tests/golden/sums.h).
 // The 32 products and the accumulator are cut off towards 0 at 2^-13 of the power of two of the largest
 // of them, and then their sum is, at 2^-13 of its own: 34 numbers, each of which loses from 0 to one such
 // unit.

@@ -22,6 +22,7 @@ using ladder::Element;
 using ladder::s8;
 using ladder::Shape;
 using ladder_test::check;
+using ladder_test::draw_sizes;
 using ladder_test::lines;
 using ladder_test::refused_and_mended;
 
@@ -194,12 +195,7 @@ TEST_CASE("block scaled: following suggestions works for any combination of mist
   const auto make = [&](auto& draw) {
     BlockScaledArgs args;
     args.type = draw(types);
-    args.m = draw(sizes);
-    args.n = draw(sizes);
-    args.k = draw(sizes);
-    args.lda = draw(lds);
-    args.ldb = draw(lds);
-    args.ldd = draw(lds);
+    draw_sizes(draw, sizes, lds, &args);
     args.ld_scale_a = draw(lds);
     args.ld_scale_b = draw(lds);
     args.a = at<void>(draw(pointers));
@@ -209,9 +205,7 @@ TEST_CASE("block scaled: following suggestions works for any combination of mist
     args.d = at<bf16>(draw(pointers));
     return args;
   };
-  const int refused = refused_and_mended(
-      make, [](const std::string& text, BlockScaledArgs* args) { follow(text, args); });
-  CHECK(refused > 1000);
+  CHECK(refused_and_mended(make, follow) > 1000);
 }
 
 TEST_CASE("block scaled: sizes and type of a shape") {
@@ -328,48 +322,39 @@ TEST_CASE("quantize: following suggestions works for any combination of mistakes
   const int sizes[] = {-7, 0, 1, 100, 1 << 24, 2147483647};
   const long long lds[] = {-1, 0, 100, 112, 1LL << 24, (1LL << 40) + 1};
   const uintptr_t pointers[] = {0, 0x1000, 0x1002, 0x2000};
-  ladder_test::Draw draw;
-  int refused_calls = 0;
-  for (int i = 0; i < 20000; ++i) {
-    ladder::QuantizeArgs args{draw(sizes),
-                              draw(sizes),
-                              draw(sizes),
-                              draw(sizes),
-                              at<bf16>(draw(pointers)),
-                              draw(lds),
-                              at<void>(draw(pointers)),
-                              draw(lds),
-                              at<float>(draw(pointers)),
-                              draw(lds),
-                              nullptr};
-    const std::string before = ladder::quantize_violations(args);
-    refused_calls += !before.empty();
-    for (const std::string& line : lines(before)) {
-      CAPTURE(line);
+  const auto make = [&](auto& draw) {
+    return ladder::QuantizeArgs{draw(sizes),
+                                draw(sizes),
+                                draw(sizes),
+                                draw(sizes),
+                                at<bf16>(draw(pointers)),
+                                draw(lds),
+                                at<void>(draw(pointers)),
+                                draw(lds),
+                                at<float>(draw(pointers)),
+                                draw(lds),
+                                nullptr};
+  };
+  const auto follow_quantize = [](const std::string& text, ladder::QuantizeArgs* args) {
+    for (const std::string& line : lines(text)) {
       const std::string name = line.substr(0, line.find(' '));
       const bool null = line.find("is null") != std::string::npos;
       const long long value = std::strtoll(line.c_str() + line.rfind(' ') + 1, nullptr, 0);
-      if (name == "type") args.type = static_cast<int>(value);
-      if (name == "block_rows") args.block_rows = static_cast<int>(value);
-      if (name == "rows") args.rows = static_cast<int>(value);
-      if (name == "cols") args.cols = static_cast<int>(value);
-      if (name == "ldx") args.ldx = value;
-      if (name == "ldq") args.ldq = value;
-      if (name == "ld_scale") args.ld_scale = value;
-      if (name == "x") args.x = at<bf16>(null ? 0x40000000000 : static_cast<uintptr_t>(value));
-      if (name == "q") args.q = at<void>(null ? 0x400000000000 : static_cast<uintptr_t>(value));
+      if (name == "type") args->type = static_cast<int>(value);
+      if (name == "block_rows") args->block_rows = static_cast<int>(value);
+      if (name == "rows") args->rows = static_cast<int>(value);
+      if (name == "cols") args->cols = static_cast<int>(value);
+      if (name == "ldx") args->ldx = value;
+      if (name == "ldq") args->ldq = value;
+      if (name == "ld_scale") args->ld_scale = value;
+      if (name == "x") args->x = at<bf16>(null ? 0x40000000000 : static_cast<uintptr_t>(value));
+      if (name == "q") args->q = at<void>(null ? 0x400000000000 : static_cast<uintptr_t>(value));
       if (name == "scale") {
-        args.scale = at<float>(null ? 0x4000000000000 : static_cast<uintptr_t>(value));
+        args->scale = at<float>(null ? 0x4000000000000 : static_cast<uintptr_t>(value));
       }
     }
-    const std::string after = ladder::quantize_violations(args);
-    if (!after.empty()) {
-      CAPTURE(before);
-      CAPTURE(after);
-      FAIL("the suggestions do not work");
-    }
-  }
-  CHECK(refused_calls > 1000);
+  };
+  CHECK(refused_and_mended(make, follow_quantize, ladder::quantize_violations) > 1000);
 }
 
 TEST_CASE("tolerance: what an e4m3 sum may lose, by hand") {

@@ -16,6 +16,7 @@
 using ladder::FusedArgs;
 using ladder::Shape;
 using ladder_test::check;
+using ladder_test::draw_sizes;
 using ladder_test::lines;
 using ladder_test::refused_and_mended;
 
@@ -228,13 +229,8 @@ TEST_CASE("fused: following suggestions works for any combination of mistakes") 
     args.activation = draw(codes);
     args.type_d = draw(codes);
     args.beta = draw(betas);
-    args.m = draw(sizes);
-    args.n = draw(sizes);
-    args.k = draw(sizes);
-    args.lda = draw(lds);
-    args.ldb = draw(lds);
+    draw_sizes(draw, sizes, lds, &args);
     args.ldc = draw(lds);
-    args.ldd = draw(lds);
     args.a = operand_at(draw(pointers));
     args.b = operand_at(draw(pointers));
     args.c = at(draw(pointers));
@@ -242,9 +238,7 @@ TEST_CASE("fused: following suggestions works for any combination of mistakes") 
     args.d = const_cast<void*>(at(draw(pointers)));
     return args;
   };
-  const int refused = refused_and_mended(
-      make, [](const std::string& text, FusedArgs* args) { follow(text, args); });
-  CHECK(refused > 1000);
+  CHECK(refused_and_mended(make, follow) > 1000);
 }
 
 TEST_CASE("fused: sizes, codes and what is added, of a shape") {

@@ -19,6 +19,7 @@ using ladder::bf16;
 using ladder::GroupedArgs;
 using ladder::Shape;
 using ladder_test::check;
+using ladder_test::draw_sizes;
 using ladder_test::lines;
 using ladder_test::refused_and_mended;
 
@@ -464,12 +465,7 @@ TEST_CASE("grouped: following suggestions works for any combination of mistakes"
     args.type = draw(types);
     args.masked = draw(kinds);
     args.groups = draw(groups);
-    args.m = draw(sizes);
-    args.n = draw(sizes);
-    args.k = draw(sizes);
-    args.lda = draw(lds);
-    args.ldb = draw(lds);
-    args.ldd = draw(lds);
+    draw_sizes(draw, sizes, lds, &args);
     args.ld_scale_a = draw(lds);
     args.ld_scale_b = draw(lds);
     args.a = at<void>(draw(pointers));
@@ -481,9 +477,7 @@ TEST_CASE("grouped: following suggestions works for any combination of mistakes"
     args.error_flag = at<int>(draw(pointers));
     return args;
   };
-  const int refused = refused_and_mended(
-      make, [](const std::string& text, GroupedArgs* args) { follow(text, args); });
-  CHECK(refused > 1000);
+  CHECK(refused_and_mended(make, follow) > 1000);
 }
 
 TEST_CASE("grouped: sizes, kind and type of a shape") {

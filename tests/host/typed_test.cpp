@@ -22,6 +22,7 @@ using ladder::Shape;
 using ladder::tf32;
 using ladder::TypedArgs;
 using ladder_test::check;
+using ladder_test::draw_sizes;
 using ladder_test::lines;
 using ladder_test::refused_and_mended;
 
@@ -246,20 +247,13 @@ TEST_CASE("typed: following suggestions works for any combination of mistakes") 
     args.type_d = draw(codes);
     args.mn_major_a = draw(majors);
     args.mn_major_b = draw(majors);
-    args.m = draw(sizes);
-    args.n = draw(sizes);
-    args.k = draw(sizes);
-    args.lda = draw(lds);
-    args.ldb = draw(lds);
-    args.ldd = draw(lds);
+    draw_sizes(draw, sizes, lds, &args);
     args.a = at(draw(pointers));
     args.b = at(draw(pointers));
     args.d = const_cast<void*>(at(draw(pointers)));
     return args;
   };
-  const int refused = refused_and_mended(
-      make, [](const std::string& text, TypedArgs* args) { follow(text, args); });
-  CHECK(refused > 1000);
+  CHECK(refused_and_mended(make, follow) > 1000);
 }
 
 TEST_CASE("typed: sizes, types and layout of a shape") {

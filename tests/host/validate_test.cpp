@@ -14,6 +14,7 @@ using ladder::bf16;
 using ladder::DeviceInfo;
 using ladder::GemmArgs;
 using ladder::Variant;
+using ladder_test::draw_sizes;
 using ladder_test::lines;
 using ladder_test::refused_and_mended;
 
@@ -422,19 +423,13 @@ TEST_CASE("validate: following suggestions works for any combination of mistakes
   const uintptr_t pointers[] = {0, 0x1000, 0x1004, 0x2000};
   const auto make = [&](auto& draw) {
     GemmArgs args;
-    args.m = draw(sizes);
-    args.n = draw(sizes);
-    args.k = draw(sizes);
-    args.lda = draw(lds);
-    args.ldb = draw(lds);
-    args.ldd = draw(lds);
+    draw_sizes(draw, sizes, lds, &args);
     args.a = at(draw(pointers));
     args.b = at(draw(pointers));
     args.d = at_mutable(draw(pointers));
     return args;
   };
-  const int refused =
-      refused_and_mended(make, [](const std::string& text, GemmArgs* args) { follow(text, args); });
+  const int refused = refused_and_mended(make, follow);
   CHECK(refused > 1000);
   CHECK(20000 - refused > 100);
 }

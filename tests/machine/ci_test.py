@@ -79,8 +79,9 @@ class Json(unittest.TestCase):
         self.assertEqual([json.loads(line)["line"] for line in ended.stderr.splitlines()], [38, 39])
 
     def test_a_file_that_cannot_be_written_is_said(self):
-        ended = run(RUN, "--json=/nonexistent/reports", RACES, "races")
-        self.assertIn("MACHINE_JSON is /nonexistent/reports, which cannot be written", ended.stderr)
+        below_a_file = f"{RACES}/reports"
+        ended = run(RUN, f"--json={below_a_file}", RACES, "races")
+        self.assertIn(f"MACHINE_JSON is {below_a_file}, which cannot be written", ended.stderr)
 
 
 class Options(unittest.TestCase):

@@ -91,8 +91,9 @@ class Taken(unittest.TestCase):
     def test_of_both_scripts(self):
         for script in ("serve_table", "moe_table"):
             self.refused(script, None, "No such file", 2)
-            self.refused(script, "", "No line says which GPU it was", 2)
+            self.refused(script, "", "The first line does not say which GPU it was", 2)
             self.refused(script, '{"gpu": "NVIDIA H999"\n', "is no line of build/", 2)
+            self.refused(script, '{"m": 1}\n{"gpu": "NVIDIA H999"}\n', "The first line does not say", 2)
         self.refused("serve_table", "# no JSON\n", "'# no JSON' is no line of build/serve", 2)
 
     def test_a_layer_that_was_wrong_or_not_measured(self):

@@ -30,19 +30,26 @@ inline std::vector<std::string> lines(const std::string& text) {
   return list;
 }
 
+// Sizes and leading dimensions of a product.
+template <class Args, class Sizes, class Lds>
+void draw_sizes(Draw& draw, const Sizes& sizes, const Lds& lds, Args* args) {
+  for (int* size : {&args->m, &args->n, &args->k}) *size = draw(sizes);
+  for (long long* ld : {&args->lda, &args->ldb, &args->ldd}) *ld = draw(lds);
+}
+
 // Of calls with any combination of mistakes: whoever follows what is said of one ends in a call that
-// nothing is wrong with. make(draw) makes a call; follow(text, &args) does what the text says. Returns
-// how many of the 20,000 were refused.
-template <class Make, class Follow>
-int refused_and_mended(Make make, Follow follow) {
+// nothing is wrong with. make(draw) makes a call; follow(text, &args) does what the text says;
+// wrong_with(args) is that text. Returns how many of the 20,000 were refused.
+template <class Make, class Follow, class WrongWith>
+int refused_and_mended(Make make, Follow follow, WrongWith wrong_with) {
   Draw draw;
   int refused = 0;
   for (int i = 0; i < 20000; ++i) {
     auto args = make(draw);
-    const std::string before = check(args);
+    const std::string before = wrong_with(args);
     refused += !before.empty();
     follow(before, &args);
-    const std::string after = check(args);
+    const std::string after = wrong_with(args);
     if (!after.empty()) {
       CAPTURE(before);
       CAPTURE(after);
@@ -50,6 +57,11 @@ int refused_and_mended(Make make, Follow follow) {
     }
   }
   return refused;
+}
+
+template <class Make, class Follow>
+int refused_and_mended(Make make, Follow follow) {
+  return refused_and_mended(make, follow, [](const auto& args) { return check(args); });
 }
 
 }  // namespace ladder_test

@@ -197,8 +197,7 @@ std::string RaceReport::too_few_bytes(const MbarrierState& mbarrier) const {
   return "expect_tx with the bytes of all copies of a phase. On the mbarrier at shared " +
          hex(mbarrier.address) +
          " too few bytes were expected, so that a phase was complete, and its wait returned, "
-         "before "
-         "all of them had landed.";
+         "before all of them had landed.";
 }
 
 // Who overwrites has waited for an mbarrier, on which who read has not arrived: a count that is too

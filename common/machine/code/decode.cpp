@@ -208,8 +208,9 @@ class Decoder {
       add_branch_table(&inst);
     } else {
       add_operands(*row, &inst);
-      if (!statement.opcode.starts_with("wgmma"))
+      if (!statement.opcode.starts_with("wgmma")) {
         inst.touches_async = are_async(statement.operands);
+      }
     }
     if (statement.opcode.starts_with("mov") && statement.operands.size() == 2) read_clock(&inst);
     add(inst);

@@ -363,7 +363,6 @@ Step mbarrier_pending_count(Warp& warp, const Inst& inst, uint32_t mask) {
 
 #define SHARED_SPACES "{.shared::cta,.shared::cluster,.shared,}"
 #define SEM_SCOPE "{.release,.acquire,.relaxed,}{.cta,.cluster,}"
-// Either order is accepted.
 #define MBARRIER_QUALIFIERS SEM_SCOPE SHARED_SPACES ".b64"
 
 const Row ROWS[] = {

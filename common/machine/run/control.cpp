@@ -1,7 +1,5 @@
 // Branches and exits: what moves the lanes of a warp to other places of the kernel. Calls are in
 // ops/rare/calls.cpp. It knows nothing of when a warp runs.
-#include <atomic>
-
 #include "common/machine/run/control.h"
 
 #include "common/machine/ops/barrier.h"
@@ -92,8 +90,7 @@ const Section sections::CONTROL{"Control", ROWS};
 // A clock that moves with the warp's instructions: loops with time limits end, runs repeat.
 Step Control::read_clock(Warp& warp, const Inst& inst, uint32_t mask) {
   const Clock which = inst.as<Clock>();
-  static std::atomic<uint64_t> readings{0};  // so that no two are the same
-  uint64_t now = warp.executed + ++readings;
+  uint64_t now = warp.executed + ++warp.clock_readings;
   if (which == Clock::globaltimer_hi) now >>= 32;
   set_value(warp, inst.slots[0], mask, now);
   return Step::next;

@@ -274,9 +274,10 @@ struct Warp {
   bool stores_bulk = false;  // the same, to global memory
   bool multiplies = false;   // has issued mma or wgmma
   uint32_t registers = 0;    // a thread
-  uint32_t set_registers = 0;  // how many setmaxnreg it has executed
-  uint64_t executed = 0;       // warp instructions
-  uint64_t clock = 0;          // of the timeline's model, cycles
+  uint32_t set_registers = 0;   // how many setmaxnreg it has executed
+  uint64_t executed = 0;        // warp instructions
+  uint64_t clock_readings = 0;  // so that a later one is later
+  uint64_t clock = 0;           // of the timeline's model, cycles
 
   template <class T>
   T* row(uint32_t offset) {

@@ -132,8 +132,9 @@ def problems_table(root: Path, results: Results | None, link: str) -> list[str]:
     if not lines:
         return not_measured("make bench")
     caption = (
-        "Speed as a multiple of the fastest cuBLASLt way to the same result, timed in turns, burst: geometric "
-        "mean, and from lowest to highest. For rung 15 that is bf16 on decoded weights, for s8 a product without "
-        f"scales. Shapes: [results]({link}results.md); one {results.head['gpu']}."
+        "Speed as a multiple of the fastest way to the same result that cuBLASLt or cuBLAS has, timed in turns, "
+        "burst: geometric mean, and from lowest to highest. For rung 15 that is bf16 on decoded weights, for s8 a "
+        "product without scales. A problem is a shape with its layout, groups or activation; one that cuBLASLt "
+        f"refuses has no part in a mean. All of them: [results]({link}results.md); one {results.head['gpu']}."
     )
-    return table_of(["rung", "operands", "shapes", "TFLOPS at most", *heights], lines, caption)
+    return table_of(["rung", "operands", "problems", "TFLOPS at most", *heights], lines, caption)

@@ -248,9 +248,9 @@ const Row ROWS[] = {
      "{.s8,.u8,.s4,.u4}{.s8,.u8,.s4,.u4}.s32",
      "{d:32}, {a:32}, {b:32}, {c:32}", pick_packed,
      "D = A * B + C in integers of 4 bits, or with 8 rows"},
-    {"mma{.sp,.sp::ordered_metadata}.sync.aligned{.m16n8k8,.m16n8k16,.m16n8k32,.m16n8k64,."
-     "m16n8k128}"
-     ".row.col{.satfinite,}{.f32,.f16,.s32}{.bf16,.f16,.tf32,.e4m3,.e5m2,.s8,.u8,.s4,.u4}"
+    {"mma{.sp,.sp::ordered_metadata}.sync.aligned"
+     "{.m16n8k8,.m16n8k16,.m16n8k32,.m16n8k64,.m16n8k128}.row.col{.satfinite,}{.f32,.f16,.s32}{."
+     "bf16,.f16,.tf32,.e4m3,.e5m2,.s8,.u8,.s4,.u4}"
      "{.bf16,.f16,.tf32,.e4m3,.e5m2,.s8,.u8,.s4,.u4}{.f32,.f16,.s32}",
      "{d:32}, {a:32}, {b:32}, {c:32}, metadata:32, selector:32", pick_packed,
      "D = A * B + C, where half of A is 0 and left out"},

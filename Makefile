@@ -123,11 +123,15 @@ OPTIONS = $(strip $(call option,M,m) $(call option,N,n) $(call option,K,k) \
   $(call option,GROUPS,groups) $(call option,ROWS,rows) $(call option,KIND,kind) \
   $(call option,ACT,act) $(call option,ADD,add))
 
-# Make takes any name; a size in lower case would do nothing.
-$(foreach name,m n k variant data seed grid workspace type layout scales bits groups rows kind act \
-  add,$(if $(filter command,$(origin \
-  $(name))),$(error $(name)=$($(name)): variables are in upper case here, as in \
-  $(shell echo $(name) | tr a-z A-Z)=$($(name)))))
+# Make takes any name; one that nothing here reads would do nothing. Programs read MACHINE_ and
+# LADDER_ themselves, and packagers set FLAGS.
+READ := $(sort $(shell grep -ohE '[A-Z][A-Z0-9_]*' $(MAKEFILE_LIST))) MACHINE_% LADDER_% %FLAGS
+# known(name, in upper case)
+known = $(if $(filter-out $(1),$(2)),$(error $(1)=$($(1)): variables are in upper case here, as in \
+  $(2)=$($(1))))$(if $(filter-out $(READ),$(1)),$(error $(1)=$($(1)): there is no $(1) here; make help \
+  lists what there is))
+$(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(call \
+  known,$(name),$(shell echo $(name) | tr a-z A-Z))))
 
 # instead(name, what there is in its place)
 instead = $(if $(filter command,$(origin $(1))),$(error $(1)=$($(1)): there is no $(1) here; say $(2)))
@@ -135,13 +139,19 @@ $(call instead,SHAPE,M= N= K=$(comma) as in M=256 N=512 K=640)
 $(call instead,POLICY,MACHINE_POLICY=eager$(comma) lazy or random)
 
 # What measures does so on a Hopper; without one, say it before a compiler starts.
-MEASURING := $(filter limits golden bench counters energy,$(MAKECMDGOALS))
+MEASURING := $(filter limits golden bench counters energy serve-table \
+  $(if $(filter command,$(origin PICKS)),,sweep),$(MAKECMDGOALS))
 ifneq ($(MEASURING),)
   ifeq ($(DRY),)
     NO_GPU := $(shell $(PYTHON) scripts/doctor.py --no-gpu)
     $(if $(NO_GPU),$(error make $(firstword $(MEASURING)) runs on a GPU of compute capability 9.0 \
       and there is none: $(NO_GPU)))
   endif
+endif
+
+ifneq ($(and $(SUITES),$(filter test,$(MAKECMDGOALS))),)
+  NO_SUITE := $(shell $(PYTHON) scripts/run_tests.py --known $(SUITES) 2>&1)
+  $(if $(NO_SUITE),$(error $(NO_SUITE)))
 endif
 
 # ---- Help ---------------------------------------------------------------------------------------
@@ -217,6 +227,8 @@ export COMMANDS
 
 .PHONY: tools-are-there
 tools-are-there:
+	@{ mkdir -p build && test -w build; } 2>/dev/null || { echo "build/ cannot be written: allow it," \
+	  "or move away what is called build" >&2; exit 1; }
 	@$(CXX) --version >/dev/null 2>&1 || { echo "No C++ compiler $(CXX): install g++ 11 to 14 or" \
 	  "clang 16 to 19, or say make CXX=..." >&2; exit 1; }
 	@command -v '$(PYTHON)' >/dev/null || { echo "No $(PYTHON): install Python 3.9 or newer, or say" \
@@ -239,7 +251,7 @@ build/flags: $(ALWAYS) | build/objects tools-are-there $(MACHINE_FLAGS)
 	$(update)
 
 # build/objects names what is linked, so that a stage file that goes away goes from the programs.
-build/objects: $(ALWAYS)
+build/objects: $(ALWAYS) | tools-are-there
 	@mkdir -p build
 	@echo '$(HOST_OBJECTS) $(STAGE_OBJECTS) $(TEST_OBJECTS)' >$(NEW); $(update)
 
@@ -347,8 +359,12 @@ $(foreach pad,$(sort $(foreach stem,$(STEMS),$(filter 0%,$(call digits,$(stem)))
 stage-0 stage-00: build/ladder $(MACHINE_WITHOUT_GPU)
 	$(Q)build/ladder --stage=0 $(OPTIONS)
 
-stage-% diff-% ptx-% sass-% trace-% ncu-% sanitize-%:
-	@echo "There is no rung $*. The rungs are:" >&2; printf '  %s\n' $(STEMS) >&2; exit 2
+# A rule for each verb: one for all would make stage-0 on the way to diff-0.
+define no_rung
+$(1)-%:
+	@echo "There is no rung $$*. The rungs are:" >&2; printf '  %s\n' $$(STEMS) >&2; exit 2
+endef
+$(foreach verb,$(PER_STAGE),$(eval $(call no_rung,$(verb))))
 
 # ---- The rest -----------------------------------------------------------------------------------
 ladder: $(PROGRAMS) $(HASHES) $(MACHINE_WITHOUT_GPU)

@@ -20,7 +20,7 @@ import explore
 import figures
 import mutations
 import tables
-from lib.cli import ROOT, Problem, command, parser_of
+from lib.cli import ROOT, Problem, command, parser_of, project
 from lib.markdown import END, LINK, Fence, fences, files, marked, prose, slug, squeezed
 from lib.published import Skipped, check_choices, check_hashes
 
@@ -486,7 +486,7 @@ CHECKS: dict[str, Callable[[Path], Problems]] = {
 @command()
 def main(arguments: list[str] | None = None) -> int:
     parser = parser_of("Check the documentation.")
-    parser.add_argument("--root", type=Path, default=ROOT, help="the project's folder")
+    parser.add_argument("--root", type=project, default=ROOT, help="the project's folder")
     root = parser.parse_args(arguments).root
     passed = failed = skipped = 0
     for name, check in CHECKS.items():

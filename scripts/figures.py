@@ -21,7 +21,7 @@ from typing import Any
 
 import trace
 from lib import generated
-from lib.cli import ROOT, Problem, command, parser_of
+from lib.cli import ROOT, Problem, command, parser_of, project
 from lib.figures.barriers import barriers_04, barriers_06, barriers_08, barriers_09, barriers_10
 from lib.figures.code import Code
 from lib.figures.layouts import majors, packed, scales, store_box, swizzle_atom, wgmma_fragment
@@ -109,7 +109,7 @@ def outdated(root: Path, drawn: dict[Path, Drawing]) -> list[tuple[Path, str]]:
 def main(arguments: list[str] | None = None) -> int:
     parser = parser_of("Draw the figures of the pages.")
     parser.add_argument("--check", action="store_true", help="change nothing; 1 if something would")
-    parser.add_argument("--root", type=Path, default=ROOT, help="the project's folder")
+    parser.add_argument("--root", type=project, default=ROOT, help="the project's folder")
     options = parser.parse_args(arguments)
     found = outdated(options.root, drawings(options.root))
     if not found:

@@ -37,6 +37,20 @@ BASELINES = ("cublas", "cublas_8")
 RIGHT = re.compile(r": every step is right, error |: the others' results are right$")
 
 
+def check(row: dict) -> None:
+    """That it has what the page shows."""
+    keys = [f"{way}_{what}" for way in WAYS for what in ("us", "error")]
+    serve_table.check_positive(row, ["tokens", "rows", *keys], "build/programs/moe_layer")
+    for way in WAYS:
+        try:
+            marks = [float(word) for word in row[f"{way}_trace"].split()]
+        except (KeyError, AttributeError, ValueError):
+            marks = []
+        if len(marks) != len(STEPS) + 1 or marks != sorted(marks):
+            raise Problem(f"{way}_trace must be {len(STEPS) + 1} times, one after the other, for "
+                          f"{row['tokens']} tokens.")  # fmt: skip
+
+
 def publish(root: Path, printed: str) -> int:
     """Writes the results file from what build/programs/moe_layer printed."""
     lines = printed.splitlines()
@@ -47,6 +61,10 @@ def publish(root: Path, printed: str) -> int:
     head, *rows = serve_table.objects_of(numbers, "build/programs/moe_layer")
     if not rows:
         raise Problem("No number of tokens was measured; moe_layer prints a line of JSON for each.")
+    for row in rows:
+        check(row)
+    if len({row["tokens"] for row in rows}) < len(rows):
+        raise Problem("A number of tokens comes twice; take what one run of moe_layer printed.")
     path = root / "docs/results" / (file_stem(head["gpu"]) + SUFFIX)
     heads = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in head.items())
     heads += f' "revision": {json.dumps(revision())},\n'
@@ -151,12 +169,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--take", type=Path, metavar="FILE", help="publish what moe_layer printed")
-    parser.add_argument("--check", action="store_true", help="change nothing")
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument("--take", type=Path, metavar="FILE", help="publish what moe_layer printed")
+    either.add_argument("--check", action="store_true", help="change nothing")
     options = parser.parse_args()
     root = Path(__file__).resolve().parent.parent
     if options.take:
-        return publish(root, options.take.read_text(encoding="utf-8"))
+        return publish(root, options.take.read_text(encoding="utf-8", errors="replace"))
     advice = "differs from docs/results; run make tables"
     return generated.update("moe_table", root, outdated(root), options.check, advice)
 

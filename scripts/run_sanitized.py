@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
+from lib.cli import parser_of
 from run_tests import report, run_suite
 
 FOLDER = os.path.join("build", "sanitize")
@@ -26,6 +27,7 @@ SUITES = {
 
 
 def main() -> int:
+    parser_of(__doc__).parse_args()
     results = ((name, run_suite(name, command, FOLDER)) for name, command in SUITES.items())
     return report(results, FOLDER)
 

@@ -20,7 +20,7 @@ import re
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from lib.cli import OK, Problem, WRONG, command
@@ -105,19 +105,30 @@ def hashes_of_kernels(root: Path) -> dict[str, str | None]:
     }
 
 
+def no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number")
+
+
 def objects_of(lines: list[str], program: str) -> list[dict]:
     """What a program printed, an object of JSON a line, first the machine it ran on."""
     found = []
     for line in lines:
         try:
-            found.append(json.loads(line))
+            found.append(json.loads(line, parse_constant=no_number))
         except ValueError:
             found.append(None)
         if not isinstance(found[-1], dict):
             raise Problem(f"{line[:60]!r} is no line of {program}, which prints JSON.")
-    if not found or "gpu" not in found[0]:
+    if not found or not isinstance(found[0].get("gpu"), str):
         raise Problem(f"The first line does not say which GPU it was; take all of what {program} printed.")
     return found
+
+
+def check_positive(row: dict, keys: Iterable[str], program: str) -> None:
+    for key in keys:
+        value = row.get(key)
+        if type(value) not in (int, float) or value <= 0:
+            raise Problem(f"{key} is {value!r} in a line of {program}, which prints a number above 0.")
 
 
 def publish(root: Path, printed: str) -> int:
@@ -126,6 +137,8 @@ def publish(root: Path, printed: str) -> int:
     found: dict[tuple[int, int, int], dict] = {}
     for line in objects_of(printed.splitlines(), "build/serve"):
         if "m" in line:
+            timed = {f"{kind}_us" for kind in KINDS} | {key for key in line if key.endswith("_us")}
+            check_positive(line, ["m", "n", "k", *sorted(timed)], "build/serve")
             found[line["m"], line["n"], line["k"]] = line
         elif head not in ({}, line):
             raise Problem(f"Two machines or versions: {head} and {line}.")
@@ -136,13 +149,16 @@ def publish(root: Path, printed: str) -> int:
     if missing:
         raise Problem(f"{len(missing)} shapes are missing, such as {missing[0]}.")
     rows = [found[shape] for shape in shapes]
-    wrong = [row for row in rows if not row["verified"]]
+    wrong = [row for row in rows if row.get("verified") is not True]
     if wrong:
         raise Problem(f"FAIL {wrong[0]}", WRONG)
     hashes = hashes_of_kernels(root)
     for row in rows:
         for kind in KINDS:
-            row[f"{kind}_hash"] = hashes[row[f"{kind}_kernel"]]
+            kernel = row.get(f"{kind}_kernel")
+            if kernel not in hashes:
+                raise Problem(f"{kind}_kernel is {kernel!r}, which is no kernel of build/ladder.")
+            row[f"{kind}_hash"] = hashes[kernel]
     path = root / "docs/results" / (file_stem(head["gpu"]) + SUFFIX)
     listed = ",\n".join("  " + json.dumps(row) for row in rows)
     heads = "".join(f" {json.dumps(key)}: {json.dumps(head[key])},\n" for key in head)
@@ -339,7 +355,7 @@ def main() -> int:
         advice = "differs from docs/results; run make tables"
         return generated.update("serve_table", root, outdated(root), options.check, advice)
     if options.take:
-        return publish(root, "".join(path.read_text(encoding="utf-8") for path in options.take))
+        return publish(root, "".join(path.read_text(encoding="utf-8", errors="replace") for path in options.take))
     return measure(root)
 
 

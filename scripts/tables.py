@@ -77,7 +77,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lib.cli import ROOT, Problem, command, parser_of
+from lib.cli import ROOT, Problem, command, parser_of, project
 from lib.markdown import DASH, END, FENCE, cell, files, percent, tflops
 from lib.results import COUNTER_KEYS, MAIN, PROBLEM, Results, load_all, load_chip, solving, value_of
 from lib.tables import best, energy, ladder, limits, lists, plot, roofline, sums, sweep, ways
@@ -331,7 +331,7 @@ def outdated(root: Path) -> list[tuple[Path, str, list[str]]]:
 def main(arguments: list[str] | None = None) -> int:
     parser = parser_of("Regenerate what docs/results says.")
     parser.add_argument("--check", action="store_true", help="change nothing; 1 if something would")
-    parser.add_argument("--root", type=Path, default=ROOT, help="the project's folder")
+    parser.add_argument("--root", type=project, default=ROOT, help="the project's folder")
     options = parser.parse_args(arguments)
     found = outdated(options.root)
     for path, new, changed in found:

@@ -106,8 +106,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     block::init_barriers<T>(smem.full, smem.empty, T::CONSUMERS * 4, smem.staged, smem.stored);
   }
   ptx::griddepcontrol_launch_dependents();  // the next kernel may take SMs as they fall free
-  ptx::
-      griddepcontrol_wait();  // sizes, operands and D may be in use by the kernel before until here
+  ptx::griddepcontrol_wait();  // until here the kernel before may use sizes, operands and D
   if (threadIdx.x < 32) {
     const int bad = block::find_groups<T>(smem.groups, grouping, n);
     if (blockIdx.x + threadIdx.x == 0 && error_flag) ptx::st_global_s32(error_flag, bad);

@@ -1,4 +1,6 @@
 // The rules of ladder_gemm_fused().
+#include <algorithm>
+
 #include "common/host/fused.h"
 #include "common/host/rules.h"
 #include "common/host/text.h"
@@ -25,11 +27,12 @@ std::string fused_violations(const GridRules& rules, const FusedArgs& args) {
   int m = wrong.size("m", args.m), n = wrong.size("n", args.n);
   const int k = wrong.size("k", args.k);
   if (gated && n % TURNS != 0) {
+    const int nearest = std::max(TURNS, n / TURNS * TURNS);
     wrong.add(
         format("n is %d: swiglu takes gate and up in turns of 8 rows of B, so n must be a "
-               "multiple of 16; the nearest below is %d.",
-               n, n / TURNS * TURNS));
-    n = n / TURNS * TURNS;
+               "multiple of 16; the nearest that works is %d.",
+               n, nearest));
+    n = nearest;
   }
   if (gated && args.reads_c()) {
     wrong.add(format("beta is %g: swiglu adds no C; the nearest that works is 0.",

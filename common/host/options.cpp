@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <climits>
+#include <map>
 #include <sstream>
 
 #include "common/host/error.h"
@@ -279,10 +280,18 @@ bool measured_together(const BenchRow& one, const BenchRow& other, Together toge
 
 }  // namespace
 
-bool is_parameter_of_some_rung(const std::string& option) {
-  static const std::vector<std::string> ALL = {
-      "--type", "--layout", "--scales", "--bits", "--groups", "--rows", "--kind", "--act", "--add"};
-  return is_one_of(option, ALL);
+std::vector<int> rungs_with(const std::string& option) {
+  static const std::map<std::string, std::vector<int>> RUNGS = {{"--type", {13, 14, 16, 17}},
+                                                                {"--layout", {13}},
+                                                                {"--scales", {14}},
+                                                                {"--bits", {15}},
+                                                                {"--groups", {16}},
+                                                                {"--rows", {16}},
+                                                                {"--kind", {16}},
+                                                                {"--act", {17}},
+                                                                {"--add", {17}}};
+  const auto found = RUNGS.find(option);
+  return found == RUNGS.end() ? std::vector<int>() : found->second;
 }
 
 Options parse_options(const std::vector<std::string>& arguments, const std::vector<Stage>& stages) {
@@ -297,9 +306,12 @@ Options parse_options(const std::vector<std::string>& arguments, const std::vect
     const bool is_parameter = is_one_of(name, parameters);
     const bool has_value = equals != std::string::npos;
     const bool takes_value = is_parameter || is_one_of(name, VALUED);
-    if (!takes_value && is_parameter_of_some_rung(name)) {
+    if (const std::vector<int> rungs = rungs_with(name); !takes_value && !rungs.empty()) {
+      std::vector<std::string> numbers;
+      for (const int number : rungs) numbers.push_back(std::to_string(number));
       throw Refused(name + " is '" + (has_value ? argument.substr(equals + 1) : "") +
-                    "' but no rung that is linked in has it; make help says which rungs do.");
+                    "' but no rung that is linked in has it; try make stage-N of rung " +
+                    join(numbers, " or ") + ".");
     }
     if (!takes_value && !is_one_of(name, FLAGS)) {
       std::vector<std::string> names = VALUED;

@@ -33,8 +33,8 @@ struct Options {
 // may name, and which parameters of kinds of problems there are.
 Options parse_options(const std::vector<std::string>& arguments, const std::vector<Stage>& stages);
 
-// "--type": of a rung that may not be linked in.
-bool is_parameter_of_some_rung(const std::string& option);
+// Which rungs have a parameter, as "--type": one that is not linked in cannot say so itself.
+std::vector<int> rungs_with(const std::string& option);
 
 // What --help prints.
 std::string usage(const std::string& program);

@@ -64,6 +64,13 @@ def parser_of(description: str | None) -> argparse.ArgumentParser:
     )
 
 
+def project(folder: str) -> Path:
+    """An argument that names the project's folder, or a copy of it."""
+    if not Path(folder, "docs").is_dir():
+        raise Problem(f"{folder} is no folder of the project: it has no docs/.")
+    return Path(folder)
+
+
 def measuring_parser(
     description: str | None, partial: str, program: str = "build/ladder"
 ) -> argparse.ArgumentParser:

@@ -48,7 +48,7 @@ def ask(
             (program, *arguments), input=lines, capture_output=True, text=True, env=variables
         )
     except OSError as error:
-        raise Problem(f"{program} cannot be run ({error.strerror}); make bench builds it.")
+        raise Problem(f"{program} cannot be run ({error.strerror}); make build/{Path(program).name} builds it.")
     if done.returncode != 0:
         why = done.stderr.strip() or f"{program} ended with {done.returncode}."
         raise Problem(why, done.returncode if done.returncode > 0 else WRONG)

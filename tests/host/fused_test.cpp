@@ -157,7 +157,7 @@ TEST_CASE("fused: a gate takes turns of 8 and no C, and gives half the columns")
   args.n = 200;
   refused(args,
           {"n is 200: swiglu takes gate and up in turns of 8 rows of B, so n must be a multiple of "
-           "16; the nearest below is 192."});
+           "16; the nearest that works is 192."});
   args = good_gate();
   args.beta = 2;
   refused(args, {"beta is 2: swiglu adds no C; the nearest that works is 0."});

@@ -113,9 +113,10 @@ class Runner(unittest.TestCase):
             self.assertEqual(len(ended.stderr.splitlines()), 1)
 
     def test_a_setting_that_makes_no_sense_is_2(self):
-        ended = on_machine(PROGRAMS / "errors", MACHINE_SMS="many")
-        self.assertEqual(ended.returncode, 2)
-        self.assertIn("MACHINE_SMS is 'many'", ended.stderr)
+        for program in ("errors", "hello"):
+            ended = on_machine(PROGRAMS / program, MACHINE_SMS="many")
+            self.assertEqual(ended.returncode, 2)
+            self.assertIn("MACHINE_SMS is 'many'", ended.stderr)
 
     def test_a_setting_that_there_is_not_is_2(self):
         for name, value, said in (
@@ -123,9 +124,11 @@ class Runner(unittest.TestCase):
             ("MACHINE_REPORTS", "some", "must be first or all"),
             ("MACHINE_IGNORE", "proxy-war,nothing", "no rule 'nothing'; there are shared-race"),
         ):  # fmt: skip
-            ended = on_machine(PROGRAMS / "errors", **{name: value})
-            self.assertEqual(ended.returncode, 2)
-            self.assertIn(said, ended.stderr)
+            for program in ("errors", "hello"):  # whose first calls differ
+                ended = on_machine(PROGRAMS / program, **{name: value})
+                self.assertEqual(ended.returncode, 2)
+                self.assertIn(said, ended.stderr)
+                self.assertEqual(len(ended.stderr.splitlines()), 1)
 
 
 class Calls(unittest.TestCase):

@@ -1,6 +1,7 @@
 """docs/serving.md: its sizes, its table, and build/serve, which measures it."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -100,6 +101,29 @@ class Taken(unittest.TestCase):
         self.refused("moe_table", MEASURED, "No number of tokens was measured", 2)
         failed = MEASURED + "calls     1 tokens, 1 rows: place: wrong rows, error 5.17 %\n"
         self.refused("moe_table", failed, "^FAIL calls .*place: wrong rows", 1)
+
+    def test_a_value_that_no_program_prints(self):
+        def text(head, rows):
+            return "".join(json.dumps(each) + "\n" for each in [head, *rows])
+
+        results = serve_table.load(ROOT)
+        head, rows = {"gpu": "NVIDIA H999"}, results["rows"]
+        for key, value, says in (
+            ("bf16_us", math.nan, "is no line of build/serve"), ("bf16_us", -1, "bf16_us is -1"),
+            ("fp8_cublas_us", "x", "fp8_cublas_us is 'x'"), ("n", None, "n is None"),
+            ("int4_kernel", "12_stream_k/999", "int4_kernel is '12_stream_k/999'"),
+        ):  # fmt: skip
+            self.refused("serve_table", text(head, [*rows[1:], {**rows[0], key: value}]), says, 2)
+        self.refused("serve_table", text({"gpu": 5}, rows), "does not say which GPU", 2)
+        row = moe_table.load(ROOT)["rows"][0]
+        for key, value, says in (
+            ("grouped_us", 0, "grouped_us is 0"), ("cublas_8_error", None, "cublas_8_error is None"),
+            ("calls_trace", "0 1 2", "calls_trace must be 7 times"),
+            ("grouped_trace", "0 1 2 3 5 4 6", "grouped_trace must be 7 times"),
+        ):  # fmt: skip
+            self.refused("moe_table", text(head, [{**row, key: value}]), says, 2)
+        self.refused("moe_table", text(head, [row, row]), "comes twice", 2)
+        self.refused("moe_table", text(head, [head, row]), "tokens is None", 2)
 
 
 class Page(unittest.TestCase):

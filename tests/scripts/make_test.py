@@ -63,6 +63,20 @@ class Make(unittest.TestCase):
             self.assertIn(f"{name}=100: variables are in upper case here", ended.stderr)
             self.assertIn(f"as in {name.upper()}=100", ended.stderr)
 
+    def test_a_variable_that_nothing_reads_is_refused(self):
+        for name in ("GIRD", "VARIANTS"):
+            ended = make("-n", "stage-1", f"{name}=3")
+            self.assertEqual(ended.returncode, 2)
+            self.assertIn(f"{name}=3: there is no {name} here; make help lists", ended.stderr)
+        for known in ("MACHINE_SMS=8", "LADDER_DEVICE=machine", "CFLAGS=-O1", "WERROR=1"):
+            self.assertEqual(make("-n", "stage-1", known).returncode, 0, known)
+
+    def test_a_suite_that_there_is_not_is_refused_before_anything_is_compiled(self):
+        ended = make("-n", "test", "SUITES=host nonsense")
+        self.assertEqual(ended.returncode, 2)
+        self.assertIn("there is no suite nonsense", ended.stderr)
+        self.assertEqual(ended.stdout, "")
+
     def test_what_measures_is_refused_before_anything_is_compiled(self):
         with tempfile.TemporaryDirectory() as folder:
             doctor = Path(folder, "python")

@@ -106,6 +106,14 @@ class Project(unittest.TestCase):
 
 
 class Tables(Project):
+    def test_a_folder_that_is_not_the_project_is_refused(self):
+        code, printed = 0, StringIO()
+        with redirect_stdout(printed), redirect_stderr(printed):
+            code = tables.main(["--root", str(self.root / "stages")])
+        self.assertEqual(code, 2)
+        self.assertIn("stages is no folder of the project: it has no docs/", printed.getvalue())
+        self.assertEqual(list((self.root / "stages").glob("docs")), [])
+
     def test_without_results_says_so(self):
         for kind in ("ladder", "rung 2", "environment", "baseline"):
             with self.subTest(kind):

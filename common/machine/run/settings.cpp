@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <iterator>
 #include <sstream>
@@ -12,6 +13,8 @@
 
 namespace machine {
 namespace {
+
+constexpr int EXIT_USAGE = 2;
 
 uint64_t number_from(const char* name, uint64_t fallback, uint64_t least, uint64_t most) {
   const char* const text = std::getenv(name);
@@ -108,7 +111,15 @@ bool find_policy(std::string_view name, Policy* policy) {
 }
 
 Settings& settings() {
-  static Settings instance = read();
+  static Settings instance = [] {
+    try {
+      return read();
+    } catch (const Error& error) {  // there is nobody to return it to
+      std::fflush(nullptr);
+      std::fprintf(stderr, "%s\n", error.what());
+      _exit(EXIT_USAGE);
+    }
+  }();
   return instance;
 }
 

@@ -17,16 +17,6 @@ namespace {
 constexpr int L2_BYTES = 60 << 20;
 constexpr char NAME[] = "PTX machine (a model of an NVIDIA H200)";
 
-// A setting that makes no sense ends the program: there is nobody to return an error to.
-int read_sm_count() {
-  try {
-    return static_cast<int>(settings().sms);
-  } catch (const Error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    std::exit(2);
-  }
-}
-
 // As an H200 SXM reports them, but for the number of SMs.
 struct Attribute {
   cudaDeviceAttr id;
@@ -114,7 +104,7 @@ constexpr cudaDeviceAttr NO[] = {cudaDevAttrComputeCapabilityMinor,
 }  // namespace
 
 int sm_count() {
-  static const int count = read_sm_count();
+  static const auto count = static_cast<int>(settings().sms);
   return count;
 }
 

@@ -209,9 +209,8 @@ void launch(const ladder::GemmArgs& g) {
   const int block_m = T::BM * T::CLUSTER_M, block_n = T::BN * T::CLUSTER_N;  // of one cluster
   const int blocks = tile::ceil_div(g.m, block_m) * tile::ceil_div(g.n, block_n);
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
-  const double bytes = 2.0 * g.k * (1.0 * g.m + g.n);
   const bool early =
-      !PLAIN && ladder::starts_early<T>(blocks, at_once, T::SLICE_A + T::SLICE_B, bytes);
+      !PLAIN && ladder::starts_early<T>(blocks, at_once, T::SLICE_A + T::SLICE_B, g.m, g.n, g.k);
   const ladder::Launch config(std::min(blocks, at_once) * T::CLUSTER, T::THREADS, sizeof(Smem<T>),
                               T::CLUSTER, early, g.stream);
   ladder::check_cuda(

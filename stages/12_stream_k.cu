@@ -332,14 +332,10 @@ void launch(const ladder::GemmArgs& g) {
   const int whole = std::max(1, g.n / 8 * 8);  // TMA must not write beyond column n
   const CUtensorMap map_d = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, work.box_rows, T::WM);
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
-  const bool shared = schedule.whole < schedule.tiles;
   const tile::Gpu gpu = ladder::gpu();
-  // Clusters that split K are dealt out to the GPCs by the launch anyhow, and shared K fills them.
-  const double l2_share =  // if two CTAs read the same rows of B
-      work.tiles_n > 1 ? tile::l2_share(gpu, T::BM, T::BN, T::SLICE + work.rows) : 0;
-  const bool early = shared || T::SPLIT > 1 ||
-                     tile::starts_early(gpu, schedule.tiles * T::CLUSTER, at_once * T::CLUSTER,
-                                        T::CTAS, l2_share, 2.0 * g.k * (1.0 * g.m + g.n));
+  const bool early =
+      tile::starts_early(tile::crowding(T::C, schedule, at_once, work.rows, gpu),
+                         tile::least_clocks(T::C, schedule, at_once, g.m, g.n, g.k, gpu));
   const ladder::Launch config(schedule.clusters * T::CLUSTER, T::THREADS, sizeof(Smem<T>),
                               T::CLUSTER, early, g.stream);
   ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_d, work),

@@ -249,8 +249,7 @@ void launch(const BlockScaledArgs& g) {
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
   const int blocks = tile::ceil_div(g.m, T::BM) * tile::ceil_div(g.n, T::BN);
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
-  const double bytes = 1.0 * g.k * (1.0 * g.m + g.n);
-  const bool early = ladder::starts_early<T>(blocks, at_once, rows + T::BN, bytes);
+  const bool early = ladder::starts_early<T>(blocks, at_once, rows + T::BN, g.m, g.n, g.k, 1);
   const ladder::Launch config(std::min(blocks, at_once), T::THREADS, sizeof(Smem<T>), T::CLUSTER,
                               early, g.stream);
   ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_scale, map_d,

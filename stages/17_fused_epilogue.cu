@@ -257,8 +257,7 @@ void launch(const FusedArgs& g) {
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
   const int blocks = tile::ceil_div(g.m, T::BM) * tile::ceil_div(g.n, T::BN);
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
-  const double bytes = 2.0 * g.k * (1.0 * g.m + g.n);
-  const bool early = ladder::starts_early<T>(blocks, at_once, T::BM + T::BN, bytes);
+  const bool early = ladder::starts_early<T>(blocks, at_once, T::BM + T::BN, g.m, g.n, g.k);
   const ladder::Launch config(std::min(blocks, at_once), T::THREADS, sizeof(Smem<T>), 1, early,
                               g.stream);
   ladder::check_cuda(

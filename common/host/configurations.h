@@ -34,12 +34,18 @@ int clusters_at_once(void (*kernel)(Parameters...), int smem_bytes, const Call& 
 }
 
 // Whether a launch of `blocks` clusters, `at_once` at a time, starts early: of a kernel with tile T,
-// one CTA an SM, that asks for so many `rows` of operands a K step, and `bytes` in all.
+// one CTA an SM, that multiplies [m][k] by [k][n] of so many bytes an element, and asks for so many
+// `rows` of them a K step.
 template <class T>
-bool starts_early(int blocks, int at_once, int rows, double bytes) {
+bool starts_early(int blocks, int at_once, int rows, double m, double n, double k,
+                  int element_bytes = 2) {
   const tile::Gpu of = gpu();
-  const double l2_share = tile::l2_share(of, T::BM, T::BN, rows);
-  return tile::starts_early(of, blocks, at_once, 1, l2_share, bytes);
+  const double bytes = element_bytes * (m * k + n * k) + 2 * m * n;
+  const double crowding = tile::crowding(1.0 * blocks * T::CLUSTER, at_once * T::CLUSTER,
+                                         T::CLUSTER, 1, tile::l2_share(of, T::BM, T::BN, rows));
+  const int sms = std::min(blocks, at_once) * T::CLUSTER;
+  return tile::starts_early(crowding,
+                            tile::least_clocks(m * n * k * element_bytes / 2, bytes, sms, of));
 }
 
 // The variants of a table's rows: make(row) for each row, an integral constant from 0 to ROWS - 1.

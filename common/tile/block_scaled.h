@@ -108,7 +108,7 @@ inline double scaled_clocks(const GemmConfig& config, int m, int n, int k, int r
                        lines_of_block(cols, col_lines, blocks_n, bn, FITTED.outside_lines);
   const double l2 = slices * lines * 128 / (FITTED.l2_bytes_per_clock * gpu.sms);
   const int group = raster_group(bm, bn, resident);
-  const double dram = bytes_of_dram(rows, cols, k, 1, blocks_m, blocks_n, group, gpu) / blocks /
+  const double dram = bytes_of_dram(rows, cols, k, 1, blocks_m, blocks_n, group, gpu, 1) / blocks /
                       gpu.dram_bytes_per_clock;
 
   const double store = FITTED.store_clocks * bn / std::gcd(bn, 64);  // of a block

@@ -59,13 +59,15 @@ constexpr Gpu gpu_of(int sms, double max_mhz, double l2_bytes, double dram_bytes
 // What no ceiling gives: fitted to what `make sweep` measured of an earlier table and to trials of this
 // one on an H200, at shapes that include the tuning and the held-out ones and none of the drawn ones.
 struct Fitted {
-  double start_clocks = 4500;     // of a launch: until the first bytes land, and after the last
-  double latency_clocks = 198;    // from the end of a consumer's products to its next ones
-  double sharing_clocks = 79;     // a step, for the slower of the CTAs that share operands
-  double epilogue_clocks = 3.76;  // a column of a 64-row block: to round and to stage it
-  double turn_clocks = 198;       // of a tile, for each two consumers: until the next products
-  double store_clocks = 867;      // of a box that TMA stores: a consumer's go one after the other
-  double outside_lines = 4.74;    // requests to L2 that are as slow as a row outside of the matrix
+  double start_clocks = 3420;     // of a launch: until the first bytes land, and after the last
+  double cluster_clocks = 1920;   // of a launch of clusters, which begin and end together
+  double latency_clocks = 197;    // from the end of a consumer's products to its next ones
+  double sharing_clocks = 67.7;   // a step, for the slower of the CTAs that share operands
+  double epilogue_clocks = 4.08;  // a column of a 64-row block: to round and to stage it
+  double turn_clocks = 206;       // of a tile, for each two consumers: until the next products
+  double store_clocks = 723;      // of a box that TMA stores: a consumer's go one after the other
+  double again = 0.21;            // of what one half of L2 has, DRAM reads for the other
+  double outside_lines = 4.38;    // requests to L2 that are as slow as a row outside of the matrix
 };
 
 // Rows of tiles that the raster sweeps together: the block of D that runs at one time is then about
@@ -94,10 +96,10 @@ inline double lines_per_row(long long ld) {
   return 2 - static_cast<double>(std::gcd(ld * 2, 128LL)) / 128;
 }
 
-// Times that DRAM is read for what `readers` CTAs read: once for either half of L2 that has one of
-// them. That halves fetch for themselves is a guess, which fits make sweep better than once.
-inline double halves_of_l2(double readers) {
-  return 2 - std::exp2(1 - readers);
+// Times that DRAM is read for what `readers` CTAs read: once, and if they are on both halves of the
+// GPU, a share `again` for the half of L2 that has it not.
+inline double reads_of_dram(double readers, double again) {
+  return 1 + again * (1 - std::exp2(1 - readers));
 }
 
 // Of three that go on at the same time: about the longest, or up to a third more if all take as
@@ -111,18 +113,35 @@ constexpr double l2_share(const Gpu& gpu, int bm, int bn, int rows) {
   return rows * 128 / gpu.l2_bytes_per_clock / (2.0 * bm * bn * 64 / gpu.tensor_flop);
 }
 
-// Whether a launch of `ctas` CTAs, of which `places` run at a time and `on_sm` on an SM, should be
-// allowed to start before the kernel in front of it has ended. That hides the launch, about a
-// microsecond. But its CTAs then take SMs as they fall free, not as a launch deals them out: where
-// not every SM is busy to the end, they crowd into some GPCs while others idle, or two on an SM; and
-// where CTAs that read the same rows lie apart, L2 delivers these rows more often, which matters if it
-// is about as slow as the products. Both cost a share of the time, so that a launch gains by it that
-// has few `bytes` of operands to read: about what L2 holds.
-constexpr bool starts_early(const Gpu& gpu, int ctas, int places, int on_sm, double l2_share,
-                            double bytes) {
-  const bool busy = ctas >= 0.9 * ceil_div(ctas, places) * places;
-  const bool is_short = bytes <= gpu.l2_bytes;
-  return (busy && l2_share <= 0.8) || (is_short && (busy || on_sm == 1));
+// What a launch of `ctas` CTAs, of which `places` run at a time and `on_sm` on an SM, loses if it may
+// start before the kernel in front of it has ended, as a share of its time. Its CTAs then take SMs as
+// they fall free, not as a launch deals them out. Where they do not fill the SMs, they crowd into some
+// GPCs, or two on an SM, while others idle. Where they do, those that read the same rows lie apart,
+// and L2 delivers these rows more often, which matters if it is about as slow as the products.
+// Clusters are dealt out to the GPCs anyhow. Fitted to 1,708 launches of either kind on an H200.
+constexpr double crowding(double ctas, double places, int cluster, int on_sm, double l2_share) {
+  if (cluster > 1 && on_sm == 1) return 0;
+  if (ctas > places) return l2_share > 0.75 ? 0.02 : 0;
+  return 0.06 + 0.3 * (places - ctas) / places;
+}
+
+// Clocks that an early start hides: the launch.
+constexpr double LAUNCH_CLOCKS = 2900;
+
+// Clocks of a launch by its work alone: the products on `sms` SMs, or the bytes of DRAM. Products
+// of 1-byte elements count half.
+constexpr double least_clocks(double products, double bytes, int sms, const Gpu& gpu) {
+  return std::max(2 * products / (gpu.tensor_flop * sms), bytes / gpu.dram_bytes_per_clock);
+}
+
+// Whether a launch should start early: if what it loses is less than what is hidden.
+constexpr bool starts_early(double crowding, double least_clocks) {
+  return crowding * least_clocks < LAUNCH_CLOCKS;
+}
+
+// What becomes of `clocks` by the better of the two.
+constexpr double launched(double clocks, double crowding) {
+  return clocks + std::min(crowding * clocks, LAUNCH_CLOCKS);
 }
 
 // Lines of 128 bytes that L2 is asked for, of an operand with so many `rows`, for a K step of one
@@ -136,10 +155,10 @@ constexpr double lines_of_block(double rows, double lines, double blocks, int bl
 // `group` rows are swept together, and operands of `bytes` an element: the rows' matrix is read
 // once by each half of L2, the columns' again for each group of the raster, unless it stays in L2.
 inline double bytes_of_dram(double rows, double cols, int k, int bytes, double blocks_m,
-                            double blocks_n, int group, const Gpu& gpu) {
-  const double col_bytes = bytes * cols * k * halves_of_l2(blocks_m);
+                            double blocks_n, int group, const Gpu& gpu, double again) {
+  const double col_bytes = bytes * cols * k * reads_of_dram(blocks_m, again);
   const double sweeps = col_bytes > gpu.l2_bytes ? std::ceil(blocks_m / group) : 1;
-  return bytes * rows * k * halves_of_l2(blocks_n) + col_bytes * sweeps + 2 * rows * cols;
+  return bytes * rows * k * reads_of_dram(blocks_n, again) + col_bytes * sweeps + 2 * rows * cols;
 }
 
 // Clocks of a block. Its products, its bytes through L2 and those of DRAM go on at the same time.
@@ -194,8 +213,9 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
   const double l2 = lines * 128 / (gpu.l2_bytes_per_clock * gpu.sms);
 
   const int group = raster_group(block_m, block_n, clusters);
-  const double dram = bytes_of_dram(rows, cols, k, 2, blocks_m, blocks_n, group, gpu) / blocks /
-                      gpu.dram_bytes_per_clock;
+  const double dram =
+      bytes_of_dram(rows, cols, k, 2, blocks_m, blocks_n, group, gpu, FITTED.again) / blocks /
+      gpu.dram_bytes_per_clock;
 
   // Results: TMA stores a consumer's boxes one after the other, and these are narrow where bn is no
   // multiple of 64. A second block that has no boxes of its own waits for those of the first.
@@ -204,8 +224,12 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
   const double epilogue = FITTED.turn_clocks * config.consumers * (config.consumers - 1) +
                           FITTED.epilogue_clocks * config.blocks * bn + (waits ? store : 0);
 
-  return clocks_of_rounds(FITTED.start_clocks, blocks, clusters,
-                          {steps * step, steps * l2, dram, epilogue, store * config.blocks});
+  const double clocks = clocks_of_rounds(
+      FITTED.start_clocks + (config.cluster() > 1 ? FITTED.cluster_clocks : 0), blocks, clusters,
+      {steps * step, steps * l2, dram, epilogue, store * config.blocks});
+  const double of_l2 = l2_share(gpu, bm, bn, bm / config.cluster_n + bn / config.cluster_m);
+  return launched(clocks, crowding(blocks * config.cluster(), clusters * config.cluster(),
+                                   config.cluster(), 1, of_l2));
 }
 
 }  // namespace tile

@@ -115,7 +115,8 @@ inline double predicted_clocks(const MixedTile& config, int bits, int m, int n, 
 
   const double column = FITTED.epilogue_clocks + (config.slices > 1 ? FITTED.slices_clocks : 0);
   const double compute = rounds * (slots * slot + column * config.bn);
-  const double bytes = 1.0 * n * k * bits / 8 + 2.0 * m * k * halves_of_l2(tiles_m) + 2.0 * m * n;
+  const double bytes =
+      1.0 * n * k * bits / 8 + 2.0 * m * k * reads_of_dram(tiles_m, 1) + 2.0 * m * n;
   const double busy = std::min(1.0, 1.0 * tiles_m * tiles_n * config.split / gpu.sms);
   const double dram = bytes / gpu.dram_bytes_per_clock / std::pow(busy, FITTED.idle_power);
   const double cluster = FITTED.cluster_clocks + FITTED.restart_clocks * (rounds - 1);

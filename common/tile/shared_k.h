@@ -54,6 +54,7 @@ constexpr SharedK SHARED_K[] = {
     // name          consumers, blocks, bn, sharers, split, ctas, share
     {"64x8_x2",          1, 1,   8, 1, 1, 2},
     {"64x16_x2",         1, 1,  16, 1, 1, 2},
+    {"64x32_x2",         1, 1,  32, 1, 1, 2},
     {"64x64_x2",         1, 1,  64, 1, 1, 2},
     {"64x128",           1, 1, 128},
     {"128x8_x2",         1, 2,   8, 1, 1, 2},
@@ -63,24 +64,28 @@ constexpr SharedK SHARED_K[] = {
     {"128x208",          2, 1, 208},
     {"128x144_1x2",      2, 1, 144, 2},
     {"128x160_1x2",      2, 1, 160, 2},
-    {"128x192_1x2",      2, 1, 192, 2},
     {"256x136_1x2",      2, 2, 136, 2},
     {"256x144_1x2",      2, 2, 144, 2},
-    {"256x160_1x2",      2, 2, 160, 2},
     {"64x64",            1, 1,  64},
     {"64x8_x2_k4",       1, 1,   8, 1, 4, 2},
+    {"64x32_x2_k2",      1, 1,  32, 1, 2, 2},
     {"64x64_k2",         1, 1,  64, 1, 2},
     {"64x64_k4",         1, 1,  64, 1, 4},
     {"64x128_k2",        1, 1, 128, 1, 2},
     {"128x128_k8",       2, 1, 128, 1, 8},
     {"64x8_x2_cut",      1, 1,   8, 1, 1, 2, Share::cut},
-    {"128x192_cut",      2, 1, 192, 1, 1, 1, Share::cut},
+    {"64x96_cut",        1, 1,  96, 1, 1, 1, Share::cut},
     {"64x128_cut",       1, 1, 128, 1, 1, 1, Share::cut},
     {"64x160_cut",       1, 1, 160, 1, 1, 1, Share::cut},
+    {"64x192_cut",       1, 1, 192, 1, 1, 1, Share::cut},
     {"64x224_cut",       1, 1, 224, 1, 1, 1, Share::cut},
-    {"128x64_1x2_cut",   2, 1,  64, 2, 1, 1, Share::cut},
+    {"128x128_cut",      2, 1, 128, 1, 1, 1, Share::cut},
+    {"128x176_cut",      2, 1, 176, 1, 1, 1, Share::cut},
+    {"128x192_cut",      2, 1, 192, 1, 1, 1, Share::cut},
+    {"128x208_cut",      2, 1, 208, 1, 1, 1, Share::cut},
+    {"192x128_cut",      3, 1, 128, 1, 1, 1, Share::cut},
+    {"128x160_1x2_cut",  2, 1, 160, 2, 1, 1, Share::cut},
     {"128x64_1x4_cut",   2, 1,  64, 4, 1, 1, Share::cut},
-    {"128x128_1x2_cut",  2, 1, 128, 2, 1, 1, Share::cut},
     {"64x8_x2_all",      1, 1,   8, 1, 1, 2, Share::all_rounds},
     {"128x160_all",      2, 1, 160, 1, 1, 1, Share::all_rounds},
     {"256x136_1x2_all",  2, 2, 136, 2, 1, 1, Share::all_rounds},
@@ -91,36 +96,56 @@ constexpr SharedK SHARED_K[] = {
 // What no ceiling gives: fitted to trials of these rows on an H200, at about two hundred shapes that
 // include the tuning and the held-out ones and none of the drawn ones.
 struct FittedSharedK {
-  double plain_clocks = 3210;     // of a launch that waits for the one before
-  double start_clocks = 3500;     // of a launch: until the first bytes land, and after the last
-  double latency_clocks = 252;    // two consumers: from the end of products to the next ones
-  double alone_clocks = 50.5;     // one consumer: a step, beside its products
-  double block_clocks = 100;      // the same, for each block
-  double sharing_clocks = 64;     // a step, for the slower of the CTAs that share rows
-  double epilogue_clocks = 9.8;   // a column of a block: to round, stage and store it
-  double exchange_clocks = 1180;  // of a cluster that splits K, beside the bytes
-  double exchange_bytes = 9.5;    // a clock, of partial sums that a CTA sends to its peers
-  double cta_clocks = 4730;       // until the next CTA has an SM's place
-  double second_clocks = 2950;    // of the second kernel, beside parts and bytes
-  double left_bytes = 33.3;       // a clock, of partial sums that a CTA leaves in the workspace
-  double sum_bytes = 32.7;        // a clock and SM, of those that the second kernel adds up
-  double part_clocks = 78;        // of the second kernel, for each part of a tile
-  double last_clocks = 5400;      // of the last cluster to come, beside the bytes
-  double last_bytes = 31.3;       // a clock, of partial sums that it adds up
-  double apart = 1.08;            // times longer, where clusters are at different places of K
-  double store_clocks = 902;      // until a box is stored that the next block waits for
-  double dram_share = 0.994;      // of the DRAM ceiling
+  double start_clocks = 3610;     // of a launch: until the first bytes land, and after the last
+  double cluster_clocks = 1480;   // of a launch of clusters, which begin and end together
+  double latency_clocks = 193;    // two consumers: from the end of products to the next ones
+  double alone_clocks = 48.6;     // one consumer: a step, beside its products
+  double block_clocks = 107;      // the same, for each block
+  double sharing_clocks = 76.8;   // a step, for the slower of the CTAs that share rows
+  double epilogue_clocks = 8.62;  // a column of a block: to round, stage and store it
+  double exchange_clocks = 1260;  // of a cluster that splits K, beside the bytes
+  double exchange_bytes = 8.94;   // a clock, of partial sums that a CTA sends to its peers
+  double cta_clocks = 4150;       // until the next CTA has an SM's place
+  double second_clocks = 2500;    // of the second kernel, beside parts and bytes
+  double left_bytes = 29.4;       // a clock, of partial sums that a CTA leaves in the workspace
+  double sum_bytes = 23.7;        // a clock and SM, of those that the second kernel adds up
+  double part_clocks = 84;        // of the second kernel, for each part of a tile
+  double last_clocks = 8030;      // of the last cluster to come, beside the bytes
+  double last_bytes = 28.4;       // a clock, of partial sums that it adds up
+  double sm_bytes = 106;          // a clock, that L2 delivers to one SM
+  double apart = 1.06;            // times longer, where clusters are at different places of K
+  double store_clocks = 983;      // until a box is stored that the next block waits for
+  double dram_share = 1.03;       // of the DRAM ceiling
 };
 
 // What is not to be chosen for a shape, whatever else there is.
 constexpr double NEVER = 1e30;
+
+// As the functions of the same names, for `at_once` clusters at a time, of tiles that have so many
+// `rows` of D. Where all or the last tiles
+// are shared, every SM is busy to the end, and no neighbours read the same rows.
+constexpr double crowding(const SharedK& config, const KSchedule& schedule, int at_once, int rows,
+                          const Gpu& gpu) {
+  const bool shares = schedule.whole < schedule.tiles;
+  if (shares && schedule.cut == 0) return 0;
+  const int clusters = shares ? schedule.clusters : schedule.tiles, cluster = config.cluster();
+  const int bm = config.bm(), bn = config.bn;
+  return crowding(1.0 * clusters * cluster, 1.0 * at_once * cluster, cluster, config.ctas,
+                  l2_share(gpu, bm, bn, bm / config.sharers + rows));
+}
+constexpr double least_clocks(const SharedK& config, const KSchedule& schedule, int at_once, int m,
+                              int n, int k, const Gpu& gpu) {
+  const int clusters = std::min(schedule.clusters, at_once);
+  const double bytes = 2 * (1.0 * m * k + 1.0 * n * k + 1.0 * m * n);
+  return least_clocks(1.0 * m * n * k, bytes, clusters * config.cluster() / config.ctas, gpu);
+}
 
 // Expected clocks, at gpu.mhz, of one launch: D [m][n] of K = k, all > 0, by CTAs of which
 // `resident` run at a time. lda, ldb: elements from row to row of A and B; 0: k.
 inline double predicted_clocks(const SharedK& config, int m, int n, int k, int resident,
                                const Gpu& gpu, long long lda = 0, long long ldb = 0) {
   constexpr FittedSharedK FITTED;
-  constexpr double OUTSIDE_LINES = Fitted{}.outside_lines;
+  constexpr double OUTSIDE_LINES = Fitted{}.outside_lines, AGAIN = Fitted{}.again;
   const double a_lines = lines_per_row(lda > 0 ? lda : k);
   const double b_lines = lines_per_row(ldb > 0 ? ldb : k);
   const int bm = config.bm(), bn = config.bn, cluster = config.cluster();
@@ -141,15 +166,15 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
   const double l2_bytes = (b_requests + rows * config.sharers * a_lines) * 128;
   const double l2 = l2_bytes / (gpu.l2_bytes_per_clock * gpu.sms);
   const double sm_l2 =  // of one CTA, if its SM has nothing else to wait for
-      (b_requests + rows * a_lines) * 128 / gpu.l2_bytes_per_clock;
+      (b_requests + rows * a_lines) * 128 / FITTED.sm_bytes;
   const int group = raster_group(bm, static_cast<int>(rows) * config.sharers, at_once);
   const double dram_rate = gpu.dram_bytes_per_clock * FITTED.dram_share;
-  const double dram =
-      bytes_of_dram(n, m, k, 2, tiles_m, tiles_n, group, gpu) / (tiles * k_tiles) / dram_rate;
+  const double dram = bytes_of_dram(n, m, k, 2, tiles_m, tiles_n, group, gpu, AGAIN) /
+                      (tiles * k_tiles) / dram_rate;
   // Clusters that share a row of K steps are at different places of it, so that none finds in L2 what
   // another has read, unless L2 has all of an operand.
   const double b_once = 2.0 * n * k > gpu.l2_bytes ? tiles_n : 1;
-  const double a_once = 2.0 * m * k * halves_of_l2(tiles_m) > gpu.l2_bytes ? tiles_m : 1;
+  const double a_once = 2.0 * m * k * reads_of_dram(tiles_m, AGAIN) > gpu.l2_bytes ? tiles_m : 1;
   const double shared_dram =
       2 * (1.0 * n * k * b_once + 1.0 * m * k * a_once) / (tiles * k_tiles) / dram_rate;
 
@@ -172,12 +197,7 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
   const bool one_tile = config.split > 1;  // a CTA
   const double whole = schedule.whole, full = std::ceil(whole / at_once) - 1;
   const bool shares = schedule.whole < schedule.tiles;
-  const double b_twice =  // clocks of L2, if two CTAs read the same rows of B
-      tiles_n > 1 ? l2_share(gpu, bm, bn, bm / config.sharers + static_cast<int>(rows)) : 0;
-  const bool early = shares || one_tile ||
-                     starts_early(gpu, tiles_m * tiles_n * cluster, at_once * cluster, config.ctas,
-                                  b_twice, 2.0 * k * (1.0 * m + n));
-  double total = FITTED.start_clocks + (early ? 0 : FITTED.plain_clocks) + epilogue;
+  double total = FITTED.start_clocks + (cluster > 1 ? FITTED.cluster_clocks : 0) + epilogue;
   if (whole > 0) {
     const double between = one_tile ? FITTED.cta_clocks : epilogue;
     total += full * (clocks(k_tiles, at_once, dram) + between) +
@@ -202,7 +222,8 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
                parts * config.sharers * part_bytes / (FITTED.sum_bytes * gpu.sms);
     }
   }
-  return total;
+  const double crowding = tile::crowding(config, schedule, at_once, static_cast<int>(rows), gpu);
+  return launched(total, crowding);
 }
 
 }  // namespace tile

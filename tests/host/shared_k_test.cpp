@@ -12,6 +12,7 @@
 #include "common/tile/cost_model.h"
 #include "common/tile/shared_k.h"
 
+using tile::crowding;
 using tile::Gpu;
 using tile::predicted_clocks;
 using tile::Share;
@@ -63,7 +64,7 @@ TEST_CASE("shared K: rows that a kernel can be made of") {
     const std::string name = row.name;
     CAPTURE(name);
     CHECK(row.consumers * row.blocks >= 1);
-    CHECK(row.consumers <= 2);
+    CHECK(row.consumers <= 3);
     CHECK(row.bn % 8 == 0);
     CHECK(row.bn >= 8);
     CHECK(row.bn <= 256);
@@ -97,9 +98,9 @@ TEST_CASE("shared K: predictions are finite and positive for every shape and gri
 // Where K is short, sharing costs more than the tiles that make it needless; and a row of K steps that
 // many clusters share is slower than that of four times the tiles.
 TEST_CASE("shared K: four times the K take longer, of the rows or columns no less") {
-  // More CTAs may save a little: the launch starts early then, more of them ask L2, and less of
-  // their tiles lies outside of the matrix.
-  constexpr double ABOUT = 0.85;
+  // More CTAs may save a little: the launch, which then starts early, more of them ask L2, and less
+  // of their tiles lies outside of the matrix.
+  constexpr double ABOUT = 0.85, SAVED = tile::LAUNCH_CLOCKS;
   for (const SharedK& row : SHARED_K) {
     if (row.share == Share::last_round || row.share == Share::all_rounds) continue;
     const std::string name = row.name;
@@ -113,8 +114,8 @@ TEST_CASE("shared K: four times the K take longer, of the rows or columns no les
           CAPTURE(k);
           const double once = clocks(row, m, n, k);
           if (once == tile::NEVER) continue;  // does not share anything, or not well
-          CHECK(clocks(row, 4 * m, n, k) > ABOUT * once);
-          CHECK(clocks(row, m, 4 * n, k) > ABOUT * once);
+          CHECK(clocks(row, 4 * m, n, k) + SAVED > ABOUT * once);
+          CHECK(clocks(row, m, 4 * n, k) + SAVED > ABOUT * once);
           CHECK(clocks(row, m, n, 4 * k) > once);
         }
       }
@@ -135,33 +136,53 @@ TEST_CASE("shared K: sharing pays where tiles are few and K is long") {
         tile::NEVER);  // two tiles would read the same rows of B
 }
 
-// Of `ctas` CTAs, 132 at a time, one an SM, whose operands are far more than L2 holds.
-bool long_one_starts_early(int ctas, double l2_share = 0) {
-  return starts_early(Gpu{}, ctas, 132, 1, l2_share, 1e9);
+TEST_CASE("early start: what it loses, by where CTAs come to lie") {
+  CHECK(crowding(132, 132, 1, 1, 1) == doctest::Approx(0.06));      // every SM has one
+  CHECK(crowding(66, 132, 1, 1, 0) == doctest::Approx(0.21));       // half of them idle
+  CHECK(crowding(132, 264, 1, 2, 0) == doctest::Approx(0.21));      // two may crowd on an SM
+  CHECK(crowding(133, 132, 1, 1, 0.5) == 0);                        // rounds of CTAs
+  CHECK(crowding(133, 132, 1, 1, 1) == doctest::Approx(0.02));      // and L2 is about as slow
+  CHECK(crowding(66, 132, 2, 1, 1) == 0);                           // the launch spreads clusters
+  CHECK(crowding(66, 264, 2, 2, 1) == crowding(66, 264, 1, 2, 1));  // but not on SMs
+  for (int ctas = 1; ctas < 132; ++ctas) {
+    CHECK(crowding(ctas, 132, 1, 1, 1) > crowding(ctas + 1, 132, 1, 1, 1));
+  }
 }
 
-TEST_CASE("early start: where every SM is busy to the end") {
-  CHECK(long_one_starts_early(132));
-  CHECK(long_one_starts_early(4 * 132));
-  CHECK(long_one_starts_early(131));
-  CHECK(long_one_starts_early(20 * 132 + 1));  // a last round that is hardly there, of many
-  CHECK_FALSE(long_one_starts_early(1));
-  CHECK_FALSE(long_one_starts_early(66));
-  CHECK_FALSE(long_one_starts_early(133));
-  CHECK_FALSE(long_one_starts_early(132 + 66));
+TEST_CASE("early start: of short launches, and of those that lose nothing") {
+  const double half = crowding(66, 132, 1, 1, 0);
+  const double longest = tile::LAUNCH_CLOCKS / half;
+  CHECK(starts_early(half, 0.99 * longest));
+  CHECK_FALSE(starts_early(half, 1.01 * longest));
+  CHECK(starts_early(0, 1e12));
+  // The model takes the better of the two.
+  CHECK(tile::launched(longest / 2, half) == doctest::Approx(longest / 2 * (1 + half)));
+  CHECK(tile::launched(2 * longest, half) == 2 * longest + tile::LAUNCH_CLOCKS);
 }
 
-TEST_CASE("early start: or where there is little to read, with one CTA an SM") {
-  CHECK(starts_early(Gpu{}, 66, 132, 1, 0, 50e6));
-  CHECK(starts_early(Gpu{}, 66, 132, 1, 1, 50e6));
-  CHECK_FALSE(starts_early(Gpu{}, 66, 132, 1, 0, 70e6));  // more than L2 holds
-  CHECK_FALSE(starts_early(Gpu{}, 66, 264, 2, 0, 50e6));  // two may crowd on an SM
-  CHECK(starts_early(Gpu{}, 260, 264, 2, 0, 50e6));
+TEST_CASE("early start: how long a launch takes at least") {
+  const Gpu gpu;
+  const double products = 4096.0 * 4096 * 4096;
+  const double all = tile::least_clocks(products, 1, gpu.sms, gpu);
+  CHECK(all == doctest::Approx(2 * products / (gpu.tensor_flop * gpu.sms)));
+  CHECK(tile::least_clocks(products, 1, gpu.sms / 2, gpu) == doctest::Approx(2 * all));
+  CHECK(tile::least_clocks(1, 2400e3, 1, gpu) == doctest::Approx(1000));  // 2400 bytes a clock
 }
 
-TEST_CASE("early start: not where L2 is about as slow as the products") {
-  CHECK(long_one_starts_early(132, 0.5));
-  CHECK_FALSE(long_one_starts_early(132, 1));
+TEST_CASE("early start: tiles that are shared or cut, by the clusters that they make") {
+  const Gpu gpu;
+  const SharedK whole = {"", 2, 1, 128}, cut = {"", 2, 1, 128, 1, 1, 1, Share::cut};
+  const SharedK all = {"", 2, 1, 128, 1, 1, 1, Share::all_rounds};
+  const auto lost = [&](const SharedK& row, int tiles) {
+    return crowding(row, tile::share_k(row.share, tiles, 256, 132), 132, 128, gpu);
+  };
+  CHECK(lost(whole, 33) == doctest::Approx(0.06 + 0.3 * 0.75));
+  CHECK(lost(cut, 33) == doctest::Approx(0.06));                   // 4 parts each
+  CHECK(lost(cut, 50) == doctest::Approx(0.06 + 0.3 * 32 / 132));  // 2 parts
+  CHECK(lost(all, 33) == 0);
+}
+
+TEST_CASE("early start: what a CTA asks of L2, beside its products") {
   const Gpu gpu;
   const double small = tile::l2_share(gpu, 128, 128, 256);
   const double large = tile::l2_share(gpu, 256, 256, 512);

@@ -334,7 +334,7 @@ void launch(const ladder::GemmArgs& g) {
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
   const tile::Gpu gpu = ladder::gpu();
   const bool early =
-      tile::starts_early(tile::crowding(T::C, schedule, at_once, work.rows, gpu),
+      tile::starts_early(tile::crowding(T::C, schedule, at_once, g.m, g.n, work.rows, gpu),
                          tile::least_clocks(T::C, schedule, at_once, g.m, g.n, g.k, gpu));
   const ladder::Launch config(schedule.clusters * T::CLUSTER, T::THREADS, sizeof(Smem<T>),
                               T::CLUSTER, early, g.stream);

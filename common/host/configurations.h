@@ -37,15 +37,16 @@ int clusters_at_once(void (*kernel)(Parameters...), int smem_bytes, const Call& 
 // one CTA an SM, that multiplies [m][k] by [k][n] of so many bytes an element, and asks for so many
 // `rows` of them a K step.
 template <class T>
-bool starts_early(int blocks, int at_once, int rows, double m, double n, double k,
-                  int element_bytes = 2) {
+bool starts_early(int blocks, int at_once, int rows, int m, int n, int k, int element_bytes = 2) {
   const tile::Gpu of = gpu();
-  const double bytes = element_bytes * (m * k + n * k) + 2 * m * n;
-  const double crowding = tile::crowding(1.0 * blocks * T::CLUSTER, at_once * T::CLUSTER,
-                                         T::CLUSTER, 1, tile::l2_share(of, T::BM, T::BN, rows));
+  const double bytes = 1.0 * element_bytes * k * (1.0 * m + n) + 2.0 * m * n;
+  const double crowding =
+      tile::crowding(1.0 * blocks * T::CLUSTER, at_once * T::CLUSTER, T::CLUSTER, 1,
+                     tile::shared_l2(tile::ceil_div(m, T::BM), tile::ceil_div(n, T::BN),
+                                     tile::l2_share(of, T::BM, T::BN, rows)));
   const int sms = std::min(blocks, at_once) * T::CLUSTER;
   return tile::starts_early(crowding,
-                            tile::least_clocks(m * n * k * element_bytes / 2, bytes, sms, of));
+                            tile::least_clocks(0.5 * element_bytes * m * n * k, bytes, sms, of));
 }
 
 // The variants of a table's rows: make(row) for each row, an integral constant from 0 to ROWS - 1.

@@ -96,42 +96,43 @@ constexpr SharedK SHARED_K[] = {
 // What no ceiling gives: fitted to trials of these rows on an H200, at about two hundred shapes that
 // include the tuning and the held-out ones and none of the drawn ones.
 struct FittedSharedK {
-  double start_clocks = 3610;     // of a launch: until the first bytes land, and after the last
-  double cluster_clocks = 1480;   // of a launch of clusters, which begin and end together
-  double latency_clocks = 193;    // two consumers: from the end of products to the next ones
-  double alone_clocks = 48.6;     // one consumer: a step, beside its products
-  double block_clocks = 107;      // the same, for each block
-  double sharing_clocks = 76.8;   // a step, for the slower of the CTAs that share rows
-  double epilogue_clocks = 8.62;  // a column of a block: to round, stage and store it
-  double exchange_clocks = 1260;  // of a cluster that splits K, beside the bytes
-  double exchange_bytes = 8.94;   // a clock, of partial sums that a CTA sends to its peers
-  double cta_clocks = 4150;       // until the next CTA has an SM's place
-  double second_clocks = 2500;    // of the second kernel, beside parts and bytes
-  double left_bytes = 29.4;       // a clock, of partial sums that a CTA leaves in the workspace
-  double sum_bytes = 23.7;        // a clock and SM, of those that the second kernel adds up
-  double part_clocks = 84;        // of the second kernel, for each part of a tile
-  double last_clocks = 8030;      // of the last cluster to come, beside the bytes
-  double last_bytes = 28.4;       // a clock, of partial sums that it adds up
-  double sm_bytes = 106;          // a clock, that L2 delivers to one SM
-  double apart = 1.06;            // times longer, where clusters are at different places of K
-  double store_clocks = 983;      // until a box is stored that the next block waits for
-  double dram_share = 1.03;       // of the DRAM ceiling
+  double start_clocks = 3280;      // of a launch: until the first bytes land, and after the last
+  double second_cta_clocks = 534;  // of a launch of two CTAs an SM
+  double cluster_clocks = 1690;    // of a launch of clusters, which begin and end together
+  double latency_clocks = 206;     // two consumers: from the end of products to the next ones
+  double alone_clocks = 48.3;      // one consumer: a step, beside its products
+  double block_clocks = 106;       // the same, for each block
+  double sharing_clocks = 77.1;    // a step, for the slower of the CTAs that share rows
+  double epilogue_clocks = 9.29;   // a column of a block: to round, stage and store it
+  double exchange_clocks = 1270;   // of a cluster that splits K, beside the bytes
+  double exchange_bytes = 8.43;    // a clock, of partial sums that a CTA sends to its peers
+  double cta_clocks = 4320;        // until the next CTA has an SM's place
+  double second_clocks = 2130;     // of the second kernel, beside parts and bytes
+  double left_bytes = 29.1;        // a clock, of partial sums that a CTA leaves in the workspace
+  double sum_bytes = 20;           // a clock and SM, of those that the second kernel adds up
+  double part_clocks = 99.7;       // of the second kernel, for each part of a tile
+  double last_clocks = 8640;       // of the last cluster to come, beside the bytes
+  double last_bytes = 28.2;        // a clock, of partial sums that it adds up
+  double sm_bytes = 102;           // a clock, that L2 delivers to one SM
+  double apart = 1.04;             // times longer, where clusters are at different places of K
+  double store_clocks = 1020;      // until a box is stored that the next block waits for
+  double dram_share = 1.02;        // of the DRAM ceiling
 };
 
 // What is not to be chosen for a shape, whatever else there is.
 constexpr double NEVER = 1e30;
 
-// As the functions of the same names, for `at_once` clusters at a time, of tiles that have so many
-// `rows` of D. Where all or the last tiles
-// are shared, every SM is busy to the end, and no neighbours read the same rows.
-constexpr double crowding(const SharedK& config, const KSchedule& schedule, int at_once, int rows,
-                          const Gpu& gpu) {
+// As the functions of the same names: [m][n] in tiles of so many `rows` of D, `at_once` clusters at a
+// time. Where all or the last tiles are shared, every SM is busy to the end, and no neighbours read the
+// same rows.
+constexpr double crowding(const SharedK& config, const KSchedule& schedule, int at_once, int m,
+                          int n, int rows, const Gpu& gpu) {
   const bool shares = schedule.whole < schedule.tiles;
   if (shares && schedule.cut == 0) return 0;
   const int clusters = shares ? schedule.clusters : schedule.tiles, cluster = config.cluster();
-  const int bm = config.bm(), bn = config.bn;
+  const double of_l2 = l2_share(gpu, config.bm(), config.bn, config.bm() / config.sharers + rows);
   return crowding(1.0 * clusters * cluster, 1.0 * at_once * cluster, cluster, config.ctas,
-                  l2_share(gpu, bm, bn, bm / config.sharers + rows));
+                  shared_l2(ceil_div(n, config.bm()), ceil_div(m, rows), of_l2));
 }
 constexpr double least_clocks(const SharedK& config, const KSchedule& schedule, int at_once, int m,
                               int n, int k, const Gpu& gpu) {
@@ -197,7 +198,9 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
   const bool one_tile = config.split > 1;  // a CTA
   const double whole = schedule.whole, full = std::ceil(whole / at_once) - 1;
   const bool shares = schedule.whole < schedule.tiles;
-  double total = FITTED.start_clocks + (cluster > 1 ? FITTED.cluster_clocks : 0) + epilogue;
+  const bool two_on_sm = config.ctas > 1 && tiles * cluster > gpu.sms;
+  double total = FITTED.start_clocks + (cluster > 1 ? FITTED.cluster_clocks : 0) +
+                 (two_on_sm ? FITTED.second_cta_clocks : 0) + epilogue;
   if (whole > 0) {
     const double between = one_tile ? FITTED.cta_clocks : epilogue;
     total += full * (clocks(k_tiles, at_once, dram) + between) +
@@ -222,7 +225,8 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
                parts * config.sharers * part_bytes / (FITTED.sum_bytes * gpu.sms);
     }
   }
-  const double crowding = tile::crowding(config, schedule, at_once, static_cast<int>(rows), gpu);
+  const double crowding =
+      tile::crowding(config, schedule, at_once, m, n, static_cast<int>(rows), gpu);
   return launched(total, crowding);
 }
 

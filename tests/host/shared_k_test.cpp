@@ -137,16 +137,19 @@ TEST_CASE("shared K: sharing pays where tiles are few and K is long") {
 }
 
 TEST_CASE("early start: what it loses, by where CTAs come to lie") {
-  CHECK(crowding(132, 132, 1, 1, 1) == doctest::Approx(0.06));      // every SM has one
-  CHECK(crowding(66, 132, 1, 1, 0) == doctest::Approx(0.21));       // half of them idle
-  CHECK(crowding(132, 264, 1, 2, 0) == doctest::Approx(0.21));      // two may crowd on an SM
-  CHECK(crowding(133, 132, 1, 1, 0.5) == 0);                        // rounds of CTAs
-  CHECK(crowding(133, 132, 1, 1, 1) == doctest::Approx(0.02));      // and L2 is about as slow
+  CHECK(crowding(132, 132, 1, 1, 0.5) == doctest::Approx(0.04));  // every SM has one
+  CHECK(crowding(132, 132, 1, 1, 1) == doctest::Approx(0.1));     // and L2 is about as slow
+  CHECK(crowding(66, 132, 1, 1, 0) == doctest::Approx(0.19));     // half of them idle
+  CHECK(crowding(132, 264, 1, 2, 0) == doctest::Approx(0.19));    // two may crowd on an SM
+  CHECK(crowding(133, 132, 1, 1, 0.5) == 0);                      // rounds of CTAs
+  CHECK(crowding(133, 132, 1, 1, 1) == doctest::Approx(0.02));
   CHECK(crowding(66, 132, 2, 1, 1) == 0);                           // the launch spreads clusters
   CHECK(crowding(66, 264, 2, 2, 1) == crowding(66, 264, 1, 2, 1));  // but not on SMs
   for (int ctas = 1; ctas < 132; ++ctas) {
     CHECK(crowding(ctas, 132, 1, 1, 1) > crowding(ctas + 1, 132, 1, 1, 1));
   }
+  CHECK(tile::shared_l2(2, 2, 0.9) == 0.9);
+  CHECK(tile::shared_l2(1, 9, 0.9) == 0);  // a row of CTAs: no two read the same of B
 }
 
 TEST_CASE("early start: of short launches, and of those that lose nothing") {
@@ -173,12 +176,13 @@ TEST_CASE("early start: tiles that are shared or cut, by the clusters that they 
   const Gpu gpu;
   const SharedK whole = {"", 2, 1, 128}, cut = {"", 2, 1, 128, 1, 1, 1, Share::cut};
   const SharedK all = {"", 2, 1, 128, 1, 1, 1, Share::all_rounds};
-  const auto lost = [&](const SharedK& row, int tiles) {
-    return crowding(row, tile::share_k(row.share, tiles, 256, 132), 132, 128, gpu);
+  const auto lost = [&](const SharedK& row, int tiles) {  // a row of them
+    const tile::KSchedule schedule = tile::share_k(row.share, tiles, 256, 132);
+    return crowding(row, schedule, 132, 128, tiles * 128, 128, gpu);
   };
-  CHECK(lost(whole, 33) == doctest::Approx(0.06 + 0.3 * 0.75));
-  CHECK(lost(cut, 33) == doctest::Approx(0.06));                   // 4 parts each
-  CHECK(lost(cut, 50) == doctest::Approx(0.06 + 0.3 * 32 / 132));  // 2 parts
+  CHECK(lost(whole, 33) == doctest::Approx(0.04 + 0.3 * 0.75));
+  CHECK(lost(cut, 33) == doctest::Approx(0.04));                   // 4 parts each
+  CHECK(lost(cut, 50) == doctest::Approx(0.04 + 0.3 * 32 / 132));  // 2 parts
   CHECK(lost(all, 33) == 0);
 }
 

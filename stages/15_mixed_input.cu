@@ -260,7 +260,7 @@ void launch(const MixedArgs& g) {
   const int tiles = tiles_m * tiles_n, clusters = T::SPLIT > 1 ? tiles : std::min(tiles, at_once);
   const double bytes = 1.0 * g.n * g.k * T::BITS / 8 + 2.0 * g.m * g.k;
   const double crowding =
-      tile::crowding(1.0 * tiles * T::CLUSTER, at_once * T::CLUSTER, T::CLUSTER, 1, 0);
+      tile::crowding(1.0 * tiles * T::CLUSTER, at_once * T::CLUSTER, T::CLUSTER, 1, 0, true);
   const double least =
       tile::least_clocks(1.0 * g.m * g.n * g.k, bytes, clusters * T::CLUSTER, ladder::gpu());
   const bool early = T::BN <= 64 || tile::starts_early(crowding, least);

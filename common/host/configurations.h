@@ -42,8 +42,7 @@ bool starts_early(int blocks, int at_once, int rows, int m, int n, int k, int el
   const double bytes = 1.0 * element_bytes * k * (1.0 * m + n) + 2.0 * m * n;
   const double crowding =
       tile::crowding(1.0 * blocks * T::CLUSTER, at_once * T::CLUSTER, T::CLUSTER, 1,
-                     tile::shared_l2(tile::ceil_div(m, T::BM), tile::ceil_div(n, T::BN),
-                                     tile::l2_share(of, T::BM, T::BN, rows)));
+                     tile::l2_share(of, T::BM, T::BN, rows), m <= T::BM || n <= T::BN);
   const int sms = std::min(blocks, at_once) * T::CLUSTER;
   return tile::starts_early(crowding,
                             tile::least_clocks(0.5 * element_bytes * m * n * k, bytes, sms, of));

@@ -59,15 +59,15 @@ constexpr Gpu gpu_of(int sms, double max_mhz, double l2_bytes, double dram_bytes
 // What no ceiling gives: fitted to what `make sweep` measured of an earlier table and to trials of this
 // one on an H200, at shapes that include the tuning and the held-out ones and none of the drawn ones.
 struct Fitted {
-  double start_clocks = 3390;    // of a launch: until the first bytes land, and after the last
-  double cluster_clocks = 1760;  // of a launch of clusters, which begin and end together
-  double latency_clocks = 197;   // from the end of a consumer's products to its next ones
-  double sharing_clocks = 68.2;  // a step, for the slower of the CTAs that share operands
-  double epilogue_clocks = 4.1;  // a column of a 64-row block: to round and to stage it
-  double turn_clocks = 211;      // of a tile, for each two consumers: until the next products
-  double store_clocks = 725;     // of a box that TMA stores: a consumer's go one after the other
-  double again = 0.168;          // of what one half of L2 has, DRAM reads for the other
-  double outside_lines = 4.22;   // requests to L2 that are as slow as a row outside of the matrix
+  double start_clocks = 3180;     // of a launch: until the first bytes land, and after the last
+  double cluster_clocks = 2010;   // of a launch of clusters, which begin and end together
+  double latency_clocks = 197;    // from the end of a consumer's products to its next ones
+  double sharing_clocks = 66.1;   // a step, for the slower of the CTAs that share operands
+  double epilogue_clocks = 3.97;  // a column of a 64-row block: to round and to stage it
+  double turn_clocks = 225;       // of a tile, for each two consumers: until the next products
+  double store_clocks = 732;      // of a box that TMA stores: a consumer's go one after the other
+  double again = 0.145;           // of what one half of L2 has, DRAM reads for the other
+  double outside_lines = 4.31;    // requests to L2 that are as slow as a row outside of the matrix
 };
 
 // Rows of tiles that the raster sweeps together: the block of D that runs at one time is then about
@@ -113,23 +113,19 @@ constexpr double l2_share(const Gpu& gpu, int bm, int bn, int rows) {
   return rows * 128 / gpu.l2_bytes_per_clock / (2.0 * bm * bn * 64 / gpu.tensor_flop);
 }
 
-// The same of CTAs in so many rows and columns: 0 if no two read the same rows.
-constexpr double shared_l2(double tiles_m, double tiles_n, double l2_share) {
-  return tiles_m > 1 && tiles_n > 1 ? l2_share : 0;
-}
-
 // What a launch of `ctas` CTAs, of which `places` run at a time and `on_sm` on an SM, loses if it may
 // start before the kernel in front of it has ended, as a share of its time. Its CTAs then take SMs as
 // they fall free, not as a launch deals them out. Where they do not fill the SMs, they crowd into some
 // GPCs, or two on an SM, while others idle. And those that read the same rows lie apart, so that L2
-// delivers these rows more often, which matters if it is about as slow as the products; l2_share is 0
-// if no two read the same. Clusters are dealt out to the GPCs anyhow. Fitted to 1,708 launches of
-// either kind on an H200.
-constexpr double crowding(double ctas, double places, int cluster, int on_sm, double l2_share) {
+// delivers these rows more often, which matters if it is about as slow as the products. Clusters are
+// dealt out to the GPCs anyhow. `alone`: no two CTAs read the same rows of B. Fitted to 1,708 launches
+// of either kind on an H200.
+constexpr double crowding(double ctas, double places, int cluster, int on_sm, double l2_share,
+                          bool alone) {
   if (cluster > 1 && on_sm == 1) return 0;
   const bool l2_is_slow = l2_share > 0.75;
   if (ctas > places) return l2_is_slow ? 0.02 : 0;
-  return 0.04 + (l2_is_slow ? 0.06 : 0) + 0.3 * (places - ctas) / places;
+  return 0.04 + (l2_is_slow && !alone ? 0.06 : 0) + 0.3 * (places - ctas) / places;
 }
 
 // Clocks that an early start hides: the launch.
@@ -234,10 +230,10 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
   const double clocks = clocks_of_rounds(
       FITTED.start_clocks + (config.cluster() > 1 ? FITTED.cluster_clocks : 0), blocks, clusters,
       {steps * step, steps * l2, dram, epilogue, store * config.blocks});
-  const double of_l2 = shared_l2(
-      blocks_m, blocks_n, l2_share(gpu, bm, bn, bm / config.cluster_n + bn / config.cluster_m));
+  const double of_l2 = l2_share(gpu, bm, bn, bm / config.cluster_n + bn / config.cluster_m);
+  const bool alone = blocks_m == 1 || blocks_n == 1;
   return launched(clocks, crowding(blocks * config.cluster(), clusters * config.cluster(),
-                                   config.cluster(), 1, of_l2));
+                                   config.cluster(), 1, of_l2, alone));
 }
 
 }  // namespace tile

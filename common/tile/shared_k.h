@@ -96,27 +96,27 @@ constexpr SharedK SHARED_K[] = {
 // What no ceiling gives: fitted to trials of these rows on an H200, at about two hundred shapes that
 // include the tuning and the held-out ones and none of the drawn ones.
 struct FittedSharedK {
-  double start_clocks = 3280;      // of a launch: until the first bytes land, and after the last
-  double second_cta_clocks = 534;  // of a launch of two CTAs an SM
-  double cluster_clocks = 1690;    // of a launch of clusters, which begin and end together
-  double latency_clocks = 206;     // two consumers: from the end of products to the next ones
-  double alone_clocks = 48.3;      // one consumer: a step, beside its products
-  double block_clocks = 106;       // the same, for each block
-  double sharing_clocks = 77.1;    // a step, for the slower of the CTAs that share rows
-  double epilogue_clocks = 9.29;   // a column of a block: to round, stage and store it
-  double exchange_clocks = 1270;   // of a cluster that splits K, beside the bytes
-  double exchange_bytes = 8.43;    // a clock, of partial sums that a CTA sends to its peers
-  double cta_clocks = 4320;        // until the next CTA has an SM's place
-  double second_clocks = 2130;     // of the second kernel, beside parts and bytes
-  double left_bytes = 29.1;        // a clock, of partial sums that a CTA leaves in the workspace
-  double sum_bytes = 20;           // a clock and SM, of those that the second kernel adds up
-  double part_clocks = 99.7;       // of the second kernel, for each part of a tile
-  double last_clocks = 8640;       // of the last cluster to come, beside the bytes
-  double last_bytes = 28.2;        // a clock, of partial sums that it adds up
+  double start_clocks = 3230;      // of a launch: until the first bytes land, and after the last
+  double second_cta_clocks = 595;  // of a launch of two CTAs an SM
+  double cluster_clocks = 1370;    // of a launch of clusters, which begin and end together
+  double latency_clocks = 219;     // two consumers: from the end of products to the next ones
+  double alone_clocks = 53.5;      // one consumer: a step, beside its products
+  double block_clocks = 124;       // the same, for each block
+  double sharing_clocks = 85.9;    // a step, for the slower of the CTAs that share rows
+  double epilogue_clocks = 8.55;   // a column of a block: to round, stage and store it
+  double exchange_clocks = 631;    // of a cluster that splits K, beside the bytes
+  double exchange_bytes = 6.38;    // a clock, of partial sums that a CTA sends to its peers
+  double cta_clocks = 4590;        // until the next CTA has an SM's place
+  double second_clocks = 2750;     // of the second kernel, beside parts and bytes
+  double left_bytes = 28.9;        // a clock, of partial sums that a CTA leaves in the workspace
+  double sum_bytes = 19.1;         // a clock and SM, of those that the second kernel adds up
+  double part_clocks = 101;        // of the second kernel, for each part of a tile
+  double last_clocks = 8690;       // of the last cluster to come, beside the bytes
+  double last_bytes = 26;          // a clock, of partial sums that it adds up
   double sm_bytes = 102;           // a clock, that L2 delivers to one SM
-  double apart = 1.04;             // times longer, where clusters are at different places of K
-  double store_clocks = 1020;      // until a box is stored that the next block waits for
-  double dram_share = 1.02;        // of the DRAM ceiling
+  double apart = 1.06;             // times longer, where clusters are at different places of K
+  double store_clocks = 944;       // until a box is stored that the next block waits for
+  double dram_share = 1.03;        // of the DRAM ceiling
 };
 
 // What is not to be chosen for a shape, whatever else there is.
@@ -131,8 +131,8 @@ constexpr double crowding(const SharedK& config, const KSchedule& schedule, int 
   if (shares && schedule.cut == 0) return 0;
   const int clusters = shares ? schedule.clusters : schedule.tiles, cluster = config.cluster();
   const double of_l2 = l2_share(gpu, config.bm(), config.bn, config.bm() / config.sharers + rows);
-  return crowding(1.0 * clusters * cluster, 1.0 * at_once * cluster, cluster, config.ctas,
-                  shared_l2(ceil_div(n, config.bm()), ceil_div(m, rows), of_l2));
+  return crowding(1.0 * clusters * cluster, 1.0 * at_once * cluster, cluster, config.ctas, of_l2,
+                  n <= config.bm() || m <= rows);
 }
 constexpr double least_clocks(const SharedK& config, const KSchedule& schedule, int at_once, int m,
                               int n, int k, const Gpu& gpu) {

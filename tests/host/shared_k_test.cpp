@@ -137,23 +137,22 @@ TEST_CASE("shared K: sharing pays where tiles are few and K is long") {
 }
 
 TEST_CASE("early start: what it loses, by where CTAs come to lie") {
-  CHECK(crowding(132, 132, 1, 1, 0.5) == doctest::Approx(0.04));  // every SM has one
-  CHECK(crowding(132, 132, 1, 1, 1) == doctest::Approx(0.1));     // and L2 is about as slow
-  CHECK(crowding(66, 132, 1, 1, 0) == doctest::Approx(0.19));     // half of them idle
-  CHECK(crowding(132, 264, 1, 2, 0) == doctest::Approx(0.19));    // two may crowd on an SM
-  CHECK(crowding(133, 132, 1, 1, 0.5) == 0);                      // rounds of CTAs
-  CHECK(crowding(133, 132, 1, 1, 1) == doctest::Approx(0.02));
-  CHECK(crowding(66, 132, 2, 1, 1) == 0);                           // the launch spreads clusters
-  CHECK(crowding(66, 264, 2, 2, 1) == crowding(66, 264, 1, 2, 1));  // but not on SMs
+  CHECK(crowding(132, 132, 1, 1, 0.5, false) == doctest::Approx(0.04));  // every SM has one
+  CHECK(crowding(132, 132, 1, 1, 1, false) == doctest::Approx(0.1));     // and L2 is about as slow
+  CHECK(crowding(66, 132, 1, 1, 0, false) == doctest::Approx(0.19));     // half of them idle
+  CHECK(crowding(132, 264, 1, 2, 0, false) == doctest::Approx(0.19));    // two may crowd on an SM
+  CHECK(crowding(133, 132, 1, 1, 0.5, false) == 0);                      // rounds of CTAs
+  CHECK(crowding(133, 132, 1, 1, 1, false) == doctest::Approx(0.02));
+  CHECK(crowding(66, 132, 2, 1, 1, false) == 0);  // the launch spreads clusters
+  CHECK(crowding(66, 264, 2, 2, 1, false) == crowding(66, 264, 1, 2, 1, false));  // but not on SMs
   for (int ctas = 1; ctas < 132; ++ctas) {
-    CHECK(crowding(ctas, 132, 1, 1, 1) > crowding(ctas + 1, 132, 1, 1, 1));
+    CHECK(crowding(ctas, 132, 1, 1, 1, false) > crowding(ctas + 1, 132, 1, 1, 1, false));
   }
-  CHECK(tile::shared_l2(2, 2, 0.9) == 0.9);
-  CHECK(tile::shared_l2(1, 9, 0.9) == 0);  // a row of CTAs: no two read the same of B
+  CHECK(crowding(132, 132, 1, 1, 1, true) == doctest::Approx(0.04));  // nobody reads the same
 }
 
 TEST_CASE("early start: of short launches, and of those that lose nothing") {
-  const double half = crowding(66, 132, 1, 1, 0);
+  const double half = crowding(66, 132, 1, 1, 0, false);
   const double longest = tile::LAUNCH_CLOCKS / half;
   CHECK(starts_early(half, 0.99 * longest));
   CHECK_FALSE(starts_early(half, 1.01 * longest));

@@ -399,6 +399,16 @@ class Hashes(Project):
         self.results(gone)
         self.fails("gpu.json: rung 1 has no variant b any more")
 
+    def test_a_choice_on_another_chip_may_be_gone(self):
+        self.results(RESULTS, "h200.json")  # whose tables the pages have
+        (self.root / "docs/results/gpu.json").unlink()
+        row = {**RESULTS["rows"][0], "configuration": "tall", "kernel": "tall_kernel"}
+        self.write("docs/results/h100.json", json.dumps({**RESULTS, "rows": [row]}))
+        self.assertEqual(list(published.check_hashes(self.root)), [])
+        row.update(configuration="wide", kernel_hash="old")  # one that is still there
+        self.write("docs/results/h100.json", json.dumps({**RESULTS, "rows": [row]}))
+        self.assertEqual(len(list(published.check_hashes(self.root))), 1)
+
     def test_counters_are_of_the_same_kernel(self):
         of_row = ("stage", "name", "variant", "result", "m", "n", "k")
         counted = {key: RESULTS["rows"][0][key] for key in of_row}

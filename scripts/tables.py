@@ -111,7 +111,7 @@ class Asked(NamedTuple):
 
 def best_table(asked: Asked) -> list[str]:
     if CHIP.fullmatch(asked.name):
-        return best.summary_table(load_chip(asked.root, asked.name))
+        return best.summary_table(load_chip(asked.root, asked.name), of_another_chip=True)
     return best.table(asked.results, asked.name or None)
 
 

@@ -258,12 +258,7 @@ void launch(const MixedArgs& g) {
   const CUtensorMap map_d = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, work.box_rows, T::WM);
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
   const int tiles = tiles_m * tiles_n, clusters = T::SPLIT > 1 ? tiles : std::min(tiles, at_once);
-  const double bytes = 1.0 * g.n * g.k * T::BITS / 8 + 2.0 * g.m * g.k;
-  const double crowding =
-      tile::crowding(1.0 * tiles * T::CLUSTER, at_once * T::CLUSTER, T::CLUSTER, 1, 0, true);
-  const double least =
-      tile::least_clocks(1.0 * g.m * g.n * g.k, bytes, clusters * T::CLUSTER, ladder::gpu());
-  const bool early = T::BN <= 64 || tile::starts_early(crowding, least);
+  const bool early = T::BN <= 64 || ladder::starts_early<T>(tiles, at_once, 0, g.m, g.n, g.k);
   const ladder::Launch config(clusters * T::CLUSTER, T::THREADS, sizeof(Smem<T>), T::CLUSTER, early,
                               g.stream);
   ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_x, map_scale, map_d, work),

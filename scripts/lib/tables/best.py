@@ -10,7 +10,7 @@ from lib import shape_lists
 from lib.cli import Problem
 from lib.markdown import DASH, cell, not_measured, shape_text, tflops
 from lib.markdown import table as table_of
-from lib.results import MAIN, PROBLEM, Results, Row
+from lib.results import PROBLEM, Results, Row
 from lib.rows import REGIMES, shape_of
 from lib.shape_lists import Shape
 
@@ -51,7 +51,7 @@ def summary_cells(rows: list[Row], count: int) -> list[str]:
     return [measured, f"{mean:.3f}", f"{min(ratios):.3f}", *below]
 
 
-def summary_table(results: Results | None) -> list[str]:
+def summary_table(results: Results | None, of_another_chip: bool = False) -> list[str]:
     choices = Choices(results)
     if not choices.rows:
         return NOT_MEASURED
@@ -70,7 +70,7 @@ def summary_table(results: Results | None) -> list[str]:
         "Ratio: to the fastest cuBLASLt algorithm, timed in turns. Mean: geometric, ratios above "
         f"{MOST} counted as {MOST}."
     )
-    if results and results.path.stem != MAIN:  # whose choices nobody holds to today's
+    if of_another_chip and results:  # whose choices nobody holds to today's
         revision, date = results.head["revision"], results.head["date"]
         caption += f" Measured on {date}, with the choices of revision {revision}."
     return table_of(header, lines, caption)

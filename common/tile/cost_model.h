@@ -56,8 +56,8 @@ constexpr Gpu gpu_of(int sms, double max_mhz, double l2_bytes, double dram_bytes
   return gpu;
 }
 
-// What no ceiling gives: fitted to what `make sweep` measured of an earlier table and to trials of this
-// one on an H200, at shapes that include the tuning and the held-out ones and none of the drawn ones.
+// What no ceiling gives: fitted to trials on an H200 (docs/results/h200.trials.csv), at shapes that
+// include the tuning and the held-out ones and none of the drawn ones.
 struct Fitted {
   double start_clocks = 3180;     // of a launch: until the first bytes land, and after the last
   double cluster_clocks = 2010;   // of a launch of clusters, which begin and end together
@@ -118,8 +118,8 @@ constexpr double l2_share(const Gpu& gpu, int bm, int bn, int rows) {
 // they fall free, not as a launch deals them out. Where they do not fill the SMs, they crowd into some
 // GPCs, or two on an SM, while others idle. And those that read the same rows lie apart, so that L2
 // delivers these rows more often, which matters if it is about as slow as the products. Clusters are
-// dealt out to the GPCs anyhow. `alone`: no two CTAs read the same rows of B. Fitted to 1,708 launches
-// of either kind on an H200.
+// dealt out to the GPCs anyhow. `alone`: no two CTAs read the same rows of B. Fitted to
+// launches of either kind on an H200 (docs/results/h200.trials.csv).
 constexpr double crowding(double ctas, double places, int cluster, int on_sm, double l2_share,
                           bool alone) {
   if (cluster > 1 && on_sm == 1) return 0;

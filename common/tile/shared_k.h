@@ -93,8 +93,7 @@ constexpr SharedK SHARED_K[] = {
     // clang-format on
 };
 
-// What no ceiling gives: fitted to trials of these rows on an H200, at about two hundred shapes that
-// include the tuning and the held-out ones and none of the drawn ones.
+// What no ceiling gives, fitted as Fitted.
 struct FittedSharedK {
   double start_clocks = 3230;      // of a launch: until the first bytes land, and after the last
   double second_cta_clocks = 595;  // of a launch of two CTAs an SM

@@ -1,0 +1,183 @@
+// The cost models of rungs 11 and 12, and the rule of early starts, held to what was timed on an H200.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "common/tile/configurations.h"
+#include "common/tile/cost_model.h"
+#include "common/tile/shared_k.h"
+
+using tile::Gpu;
+
+namespace {
+
+constexpr double NOT_TIMED = std::numeric_limits<double>::infinity();
+
+struct Trial {
+  int rung;
+  std::string configuration;
+  double early_us, plain_us;
+};
+
+struct Shape {
+  std::string list;  // of scripts/lib/shape_lists.py, or trial
+  int m, n, k;
+  std::vector<Trial> trials;
+};
+
+double microseconds(const std::string& text) {
+  return text.empty() ? NOT_TIMED : std::stod(text);
+}
+
+std::vector<Shape> read_trials() {
+  std::ifstream file("docs/results/h200.trials.csv");
+  REQUIRE(file);
+  std::vector<Shape> shapes;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with('#')) continue;
+    std::istringstream cells(line + ",");
+    std::string cell[8];
+    for (std::string& text : cell) std::getline(cells, text, ',');
+    const int m = std::stoi(cell[1]), n = std::stoi(cell[2]), k = std::stoi(cell[3]);
+    const bool same = !shapes.empty() && std::tie(shapes.back().m, shapes.back().n,
+                                                  shapes.back().k) == std::tie(m, n, k);
+    if (!same) shapes.push_back({cell[0], m, n, k, {}});
+    shapes.back().trials.push_back(
+        {std::stoi(cell[4]), cell[5], microseconds(cell[6]), microseconds(cell[7])});
+  }
+  return shapes;
+}
+
+// CTAs that an H200 runs at a time, one an SM: it holds 30 clusters of four and 14 of eight.
+int resident(int cluster) {
+  return cluster <= 2 ? 132 : cluster == 4 ? 120 : 112;
+}
+
+// What the host makes of a configuration at a shape.
+struct Said {
+  double clocks;
+  bool early;
+};
+
+Said say(const tile::GemmConfig& config, const Shape& s) {
+  const Gpu gpu;
+  const int ctas = resident(config.cluster());
+  const int rows = config.bm() * config.cluster_m, cols = config.bn * config.cluster_n;
+  const int blocks = tile::ceil_div(s.m, rows) * tile::ceil_div(s.n, cols) * config.cluster();
+  const int asked = config.bm() / config.cluster_n + config.bn / config.cluster_m;
+  const double lost = tile::crowding(blocks, ctas, config.cluster(), 1,
+                                     tile::l2_share(gpu, config.bm(), config.bn, asked),
+                                     s.m <= config.bm() || s.n <= config.bn);
+  const double bytes = 2 * (1.0 * s.m * s.k + 1.0 * s.n * s.k + 1.0 * s.m * s.n);
+  const double least =
+      tile::least_clocks(1.0 * s.m * s.n * s.k, bytes, std::min(blocks, ctas), gpu);
+  return {tile::predicted_clocks(config, s.m, s.n, s.k, ctas, gpu),
+          tile::starts_early(lost, least)};
+}
+
+Said say(const tile::SharedK& config, const Shape& s) {
+  const Gpu gpu;
+  const int ctas = resident(config.cluster()) * config.ctas, at_once = ctas / config.cluster();
+  const int tiles_n = tile::ceil_div(s.m, config.bn * config.sharers);
+  const int tiles = tile::ceil_div(s.n, config.bm()) * tiles_n;
+  const tile::KSchedule schedule = tile::share_k(config.share, tiles, tile::ceil_div(s.k, 64),
+                                                 config.split > 1 ? tiles : at_once);
+  const int rows =
+      tile::rows_of_tile(s.m, config.bn, tiles_n * config.sharers, config.split);
+  return {tile::predicted_clocks(config, s.m, s.n, s.k, ctas, gpu),
+          tile::starts_early(tile::crowding(config, schedule, at_once, s.m, s.n, rows, gpu),
+                             tile::least_clocks(config, schedule, at_once, s.m, s.n, s.k, gpu))};
+}
+
+// Of all configurations of both rungs, by rung and name.
+std::map<std::pair<int, std::string>, Said> say_all(const Shape& s) {
+  std::map<std::pair<int, std::string>, Said> said;
+  for (const tile::GemmConfig& config : tile::CONFIGURATIONS) {
+    said[{11, config.name}] = say(config, s);
+  }
+  for (const tile::SharedK& config : tile::SHARED_K) said[{12, config.name}] = say(config, s);
+  return said;
+}
+
+// How much slower than the fastest that was timed the pick is, on average over some shapes.
+struct Distance {
+  double sum = 0, worst = 0;
+  int shapes = 0, not_timed = 0;  // whose pick was not timed as it would be launched
+
+  double mean() const { return sum / shapes; }
+};
+
+Distance distance(const std::vector<Shape>& shapes, const std::set<std::string>& lists) {
+  Distance distance;
+  for (const Shape& s : shapes) {
+    if (!lists.contains(s.list)) continue;
+    const auto said = say_all(s);
+    const auto pick = std::min_element(said.begin(), said.end(), [](const auto& a, const auto& b) {
+      return a.second.clocks < b.second.clocks;
+    });
+    double fastest = NOT_TIMED, picked = NOT_TIMED;
+    for (const Trial& trial : s.trials) {
+      const auto& own = *said.find({trial.rung, trial.configuration});
+      const double us = own.second.early ? trial.early_us : trial.plain_us;
+      fastest = std::min(fastest, us);
+      if (own.first == pick->first) picked = us;
+    }
+    if (picked == NOT_TIMED) {
+      ++distance.not_timed;
+      continue;
+    }
+    ++distance.shapes;
+    distance.sum += picked / fastest - 1;
+    distance.worst = std::max(distance.worst, picked / fastest - 1);
+  }
+  return distance;
+}
+
+}  // namespace
+
+// The numbers of docs/sharing_k.md, "The cost model".
+TEST_CASE("trials: the pick of rungs 11 and 12 is near the fastest that was timed") {
+  const std::vector<Shape> shapes = read_trials();
+  const Distance fitted = distance(shapes, {"trial", "tuning", "heldout"});
+  CHECK(fitted.shapes == 315);
+  CHECK(fitted.not_timed == 3);
+  CHECK(std::lround(1000 * fitted.mean()) == 17);
+  CHECK(fitted.worst < 0.25);
+  const Distance drawn = distance(shapes, {"rounds", "between", "long_k", "decode", "ragged"});
+  CHECK(drawn.shapes == 58);
+  CHECK(drawn.not_timed == 2);
+  CHECK(std::lround(1000 * drawn.mean()) == 14);
+  CHECK(drawn.worst < 0.2);
+}
+
+// The numbers of docs/scheduling.md, "An early start".
+TEST_CASE("trials: the rule of early starts is near the better of the two") {
+  double by_rule = 0, early = 0, plain = 0;
+  int trials = 0;
+  for (const Shape& s : read_trials()) {
+    const auto said = say_all(s);
+    for (const Trial& trial : s.trials) {
+      if (trial.early_us == NOT_TIMED || trial.plain_us == NOT_TIMED) continue;
+      const double better = std::min(trial.early_us, trial.plain_us);
+      const bool starts = said.find({trial.rung, trial.configuration})->second.early;
+      by_rule += std::log((starts ? trial.early_us : trial.plain_us) / better);
+      early += std::log(trial.early_us / better);
+      plain += std::log(trial.plain_us / better);
+      ++trials;
+    }
+  }
+  REQUIRE(trials == 1687);
+  CHECK(std::lround(1000 * by_rule / trials) == 6);
+  CHECK(std::lround(1000 * early / trials) == 21);
+  CHECK(std::lround(1000 * plain / trials) == 32);
+}

@@ -92,8 +92,7 @@ Said say(const tile::SharedK& config, const Shape& s) {
   const int tiles = tile::ceil_div(s.n, config.bm()) * tiles_n;
   const tile::KSchedule schedule = tile::share_k(config.share, tiles, tile::ceil_div(s.k, 64),
                                                  config.split > 1 ? tiles : at_once);
-  const int rows =
-      tile::rows_of_tile(s.m, config.bn, tiles_n * config.sharers, config.split);
+  const int rows = tile::rows_of_tile(s.m, config.bn, tiles_n * config.sharers, config.split);
   return {tile::predicted_clocks(config, s.m, s.n, s.k, ctas, gpu),
           tile::starts_early(tile::crowding(config, schedule, at_once, s.m, s.n, rows, gpu),
                              tile::least_clocks(config, schedule, at_once, s.m, s.n, s.k, gpu))};

@@ -135,9 +135,9 @@ constexpr double crowding(const SharedK& config, const KSchedule& schedule, int 
 }
 constexpr double least_clocks(const SharedK& config, const KSchedule& schedule, int at_once, int m,
                               int n, int k, const Gpu& gpu) {
-  const int clusters = std::min(schedule.clusters, at_once);
+  const int ctas = std::min(schedule.clusters, at_once) * config.cluster();
   const double bytes = 2 * (1.0 * m * k + 1.0 * n * k + 1.0 * m * n);
-  return least_clocks(1.0 * m * n * k, bytes, clusters * config.cluster() / config.ctas, gpu);
+  return least_clocks(1.0 * m * n * k, bytes, ceil_div(ctas, config.ctas), gpu);
 }
 
 // Expected clocks, at gpu.mhz, of one launch: D [m][n] of K = k, all > 0, by CTAs of which

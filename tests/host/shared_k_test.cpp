@@ -185,6 +185,15 @@ TEST_CASE("early start: tiles that are shared or cut, by the clusters that they 
   CHECK(lost(all, 33) == 0);
 }
 
+TEST_CASE("early start: one CTA, of two that an SM could have, is short and starts early") {
+  const Gpu gpu;
+  const SharedK row = {"", 1, 1, 8, 1, 1, 2};
+  const tile::KSchedule schedule = tile::share_k(row.share, 1, 4, 264);
+  const double least = tile::least_clocks(row, schedule, 264, 8, 64, 256, gpu);
+  CHECK(std::isfinite(least));
+  CHECK(starts_early(crowding(row, schedule, 264, 8, 64, 8, gpu), least));
+}
+
 TEST_CASE("early start: what a CTA asks of L2, beside its products") {
   const Gpu gpu;
   const double small = tile::l2_share(gpu, 128, 128, 256);

@@ -145,10 +145,11 @@ __global__ __launch_bounds__(T::THREADS,
   }
   ptx::bar_warp_sync();                            // lanes may have parted in the loop
   ptx::fence_proxy_async_shared_cta();             // before wgmma reads them
-  ptx::griddepcontrol_launch_dependents();         // the next kernel may take SMs as they fall free
   if constexpr (T::CLUSTER == 1) ptx::bar_sync();  // before any thread uses the barriers
   if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync();
   ptx::griddepcontrol_wait();  // until here the kernel before may use A, B, D and the workspace
+  ptx::
+      griddepcontrol_launch_dependents();  // not earlier: with three kernels here, CTAs would crowd
 
   if (threadIdx.x < 128) {
     // --- producer: one thread of warp 0 fills the ring -------------------------------------------

@@ -57,7 +57,9 @@ constexpr SharedK SHARED_K[] = {
     {"64x32_x2",         1, 1,  32, 1, 1, 2},
     {"64x64_x2",         1, 1,  64, 1, 1, 2},
     {"64x128",           1, 1, 128},
-    {"128x8_x2",         1, 2,   8, 1, 1, 2},
+    {"128x16_x2",        1, 2,  16, 1, 1, 2},
+    {"128x32_x2",        1, 2,  32, 1, 1, 2},
+    {"256x16_x2",        2, 2,  16, 1, 1, 2},
     {"128x128",          2, 1, 128},
     {"128x160",          2, 1, 160},
     {"128x192",          2, 1, 192},
@@ -68,6 +70,7 @@ constexpr SharedK SHARED_K[] = {
     {"256x144_1x2",      2, 2, 144, 2},
     {"64x64",            1, 1,  64},
     {"64x8_x2_k4",       1, 1,   8, 1, 4, 2},
+    {"64x16_x2_k2",      1, 1,  16, 1, 2, 2},
     {"64x32_x2_k2",      1, 1,  32, 1, 2, 2},
     {"64x64_k2",         1, 1,  64, 1, 2},
     {"64x64_k4",         1, 1,  64, 1, 4},
@@ -95,26 +98,26 @@ constexpr SharedK SHARED_K[] = {
 
 // What no ceiling gives, fitted as Fitted.
 struct FittedSharedK {
-  double start_clocks = 3230;      // of a launch: until the first bytes land, and after the last
-  double second_cta_clocks = 595;  // of a launch of two CTAs an SM
-  double cluster_clocks = 1370;    // of a launch of clusters, which begin and end together
-  double latency_clocks = 219;     // two consumers: from the end of products to the next ones
-  double alone_clocks = 53.5;      // one consumer: a step, beside its products
-  double block_clocks = 124;       // the same, for each block
-  double sharing_clocks = 85.9;    // a step, for the slower of the CTAs that share rows
-  double epilogue_clocks = 8.55;   // a column of a block: to round, stage and store it
-  double exchange_clocks = 631;    // of a cluster that splits K, beside the bytes
-  double exchange_bytes = 6.38;    // a clock, of partial sums that a CTA sends to its peers
-  double cta_clocks = 4590;        // until the next CTA has an SM's place
-  double second_clocks = 2750;     // of the second kernel, beside parts and bytes
-  double left_bytes = 28.9;        // a clock, of partial sums that a CTA leaves in the workspace
-  double sum_bytes = 19.1;         // a clock and SM, of those that the second kernel adds up
+  double start_clocks = 3870;      // of a launch: until the first bytes land, and after the last
+  double second_cta_clocks = 584;  // of a launch of two CTAs an SM
+  double cluster_clocks = 1270;    // of a launch of clusters, which begin and end together
+  double latency_clocks = 230;     // two consumers: from the end of products to the next ones
+  double alone_clocks = 51.2;      // one consumer: a step, beside its products
+  double block_clocks = 119;       // the same, for each block
+  double sharing_clocks = 87.4;    // a step, for the slower of the CTAs that share rows
+  double epilogue_clocks = 7.98;   // a column of a block: to round, stage and store it
+  double exchange_clocks = 746;    // of a cluster that splits K, beside the bytes
+  double exchange_bytes = 8.58;    // a clock, of partial sums that a CTA sends to its peers
+  double cta_clocks = 4220;        // until the next CTA has an SM's place
+  double second_clocks = 1760;     // of the second kernel, beside parts and bytes
+  double left_bytes = 25.2;        // a clock, of partial sums that a CTA leaves in the workspace
+  double sum_bytes = 20.1;         // a clock and SM, of those that the second kernel adds up
   double part_clocks = 101;        // of the second kernel, for each part of a tile
-  double last_clocks = 8690;       // of the last cluster to come, beside the bytes
-  double last_bytes = 26;          // a clock, of partial sums that it adds up
-  double sm_bytes = 102;           // a clock, that L2 delivers to one SM
+  double last_clocks = 8020;       // of the last cluster to come, beside the bytes
+  double last_bytes = 26.5;        // a clock, of partial sums that it adds up
+  double flight_clocks = 1660;     // from asking for a slot's bytes until they are here
   double apart = 1.06;             // times longer, where clusters are at different places of K
-  double store_clocks = 944;       // until a box is stored that the next block waits for
+  double store_clocks = 1000;      // until a box is stored that the next block waits for
   double dram_share = 1.03;        // of the DRAM ceiling
 };
 
@@ -129,6 +132,7 @@ constexpr double crowding(const SharedK& config, const KSchedule& schedule, int 
   const bool shares = schedule.whole < schedule.tiles;
   if (shares && schedule.cut == 0) return 0;
   const int clusters = shares ? schedule.clusters : schedule.tiles, cluster = config.cluster();
+  if (2 * clusters <= at_once) return 0;  // the next grid fits beside this one
   const double of_l2 = l2_share(gpu, config.bm(), config.bn, config.bm() / config.sharers + rows);
   return crowding(1.0 * clusters * cluster, 1.0 * at_once * cluster, cluster, config.ctas, of_l2,
                   n <= config.bm() || m <= rows);
@@ -165,8 +169,7 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
   const double b_requests = lines_of_block(n, b_lines, tiles_m, bm, OUTSIDE_LINES);
   const double l2_bytes = (b_requests + rows * config.sharers * a_lines) * 128;
   const double l2 = l2_bytes / (gpu.l2_bytes_per_clock * gpu.sms);
-  const double sm_l2 =  // of one CTA, if its SM has nothing else to wait for
-      (b_requests + rows * a_lines) * 128 / FITTED.sm_bytes;
+  const double flight = FITTED.flight_clocks / config.ring_slots();  // all of them are on their way
   const int group = raster_group(bm, static_cast<int>(rows) * config.sharers, at_once);
   const double dram_rate = gpu.dram_bytes_per_clock * FITTED.dram_share;
   const double dram = bytes_of_dram(n, m, k, 2, tiles_m, tiles_n, group, gpu, AGAIN) /
@@ -187,8 +190,8 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
     const double own = config.consumers == 1
                            ? FITTED.alone_clocks + FITTED.block_clocks * config.blocks + tensor / 2
                            : FITTED.latency_clocks + tensor / config.consumers;
-    const double step = std::max({tensor * on_sm, own, sm_l2 * on_sm}) +
-                        (config.sharers > 1 ? FITTED.sharing_clocks : 0);
+    const double step =
+        std::max({tensor * on_sm, own, flight}) + (config.sharers > 1 ? FITTED.sharing_clocks : 0);
     return overlapped(steps / config.split * step, steps * l2 * clusters,
                       steps * from_dram * clusters);
   };

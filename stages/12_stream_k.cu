@@ -148,8 +148,7 @@ __global__ __launch_bounds__(T::THREADS,
   if constexpr (T::CLUSTER == 1) ptx::bar_sync();  // before any thread uses the barriers
   if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync();
   ptx::griddepcontrol_wait();  // until here the kernel before may use A, B, D and the workspace
-  ptx::
-      griddepcontrol_launch_dependents();  // not earlier: with three kernels here, CTAs would crowd
+  ptx::griddepcontrol_launch_dependents();  // only now: three kernels would crowd each other
 
   if (threadIdx.x < 128) {
     // --- producer: one thread of warp 0 fills the ring -------------------------------------------
@@ -263,8 +262,8 @@ __global__ __launch_bounds__(ADD_UP_THREADS) void add_up(const __grid_constant__
   const int quarter = threadIdx.x / 128, thread = threadIdx.x % 128, lane = thread % 32;
   const int in_partials =
       ((block % T::BLOCKS * VECTORS + vector) * T::CONSUMERS + block / T::BLOCKS) * 128 + thread;
-  ptx::griddepcontrol_launch_dependents();
-  ptx::griddepcontrol_wait();  // until gemm has left its partial sums
+  ptx::griddepcontrol_launch_dependents();  // only now: three kernels would crowd each other
+  ptx::griddepcontrol_wait();               // until gemm has left its partial sums
 
   float4 sum = {-0.0f, -0.0f, -0.0f, -0.0f};  // what is added to it stays as it is
   const int end = first + tile::share_begin(parts, quarter + 1, QUARTERS);

@@ -50,9 +50,9 @@ using ladder::bf16;
 using ladder::MixedArgs;
 
 // Of D^T = W · X^T: the tile's rows are rows of W, its columns, which may be few, rows of X.
-template <int BITS_, int CONSUMERS_, int BN_, int SPLIT_, int SLICES_>
+template <int BITS_, int CONSUMERS_, int BN_, int SPLIT_, int SLICES_, int CTAS_>
 struct Tile {
-  static constexpr tile::MixedTile C = {"", "", CONSUMERS_, BN_, SPLIT_, SLICES_};
+  static constexpr tile::MixedTile C = {"", "", CONSUMERS_, BN_, SPLIT_, SLICES_, CTAS_};
   static constexpr int BITS = BITS_, CONSUMERS = CONSUMERS_;  // of a weight; of 64 rows each
   static constexpr int WM = tile::PACKED_ROWS, BM = CONSUMERS * WM, BN = BN_;
   static constexpr int BK = tile::PACKED_K, STEPS = BK / 16;          // K of a scale; wgmma
@@ -67,9 +67,9 @@ struct Tile {
   // Of a tile that the cluster splits, CTA i finishes SHARE columns, from i * SHARE on.
   static constexpr int FINISHERS = C.finishers(), SHARE = C.columns_each();
   static constexpr int EXCHANGE_BYTES = C.exchange_bytes(), PARTS_BYTES = C.parts_bytes();
-  static constexpr int DEPTH = C.ring_slots(BITS);  // what then fits
-  static constexpr int PRODUCER_REGS = 40;
-  static constexpr int CONSUMER_REGS = tile::consumer_regs(THREADS, 1, PRODUCER_REGS);
+  static constexpr int DEPTH = C.ring_slots(BITS);        // what then fits
+  static constexpr int CTAS = CTAS_, PRODUCER_REGS = 40;  // CTAs of an SM, at a time
+  static constexpr int CONSUMER_REGS = tile::consumer_regs(THREADS, CTAS, PRODUCER_REGS);
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
 };
 
@@ -98,10 +98,11 @@ struct Work {
 
 // D^T [d_cols][d_rows].
 template <class T>
-__global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CUtensorMap map_x,
-                                                      const __grid_constant__ CUtensorMap map_scale,
-                                                      const __grid_constant__ CUtensorMap map_d,
-                                                      const __grid_constant__ Work work) {
+__global__ __launch_bounds__(T::THREADS,
+                             T::CTAS) void gemm(const __grid_constant__ CUtensorMap map_x,
+                                                const __grid_constant__ CUtensorMap map_scale,
+                                                const __grid_constant__ CUtensorMap map_d,
+                                                const __grid_constant__ Work work) {
   // --- setup -------------------------------------------------------------------------------------
   extern __shared__ __align__(1024) unsigned char smem_bytes[];
   Smem<T>& smem = *reinterpret_cast<Smem<T>*>(smem_bytes);
@@ -125,10 +126,10 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
   }
   // Rows that a tile does not have are not fetched. wgmma reads them all the same: zeros.
   block::clear_missing_rows_of_x<T>(smem.slots, work.rows);
-  ptx::griddepcontrol_launch_dependents();         // the next kernel may take SMs as they fall free
   if constexpr (T::CLUSTER == 1) ptx::bar_sync();  // before any thread uses the barriers
   if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync();
   ptx::griddepcontrol_wait();  // until here the kernel before may use what this one does
+  ptx::griddepcontrol_launch_dependents();  // only now: three kernels would crowd each other
 
   if (threadIdx.x < 128) {
     // --- producers: a thread of each of four warps fills the ring --------------------------------
@@ -277,7 +278,7 @@ double predicted_us(const MixedArgs& g) {
 template <int BITS, int ROW>
 ladder::Variant variant() {
   constexpr tile::MixedTile C = tile::MIXED_TILES[ROW];
-  using T = Tile<BITS, C.consumers, C.bn, C.split, C.slices>;
+  using T = Tile<BITS, C.consumers, C.bn, C.split, C.slices, C.ctas>;
   return {.name = BITS == 8 ? C.name_8 : C.name_4,
           .what = T::SPLIT > 1 ? "K split in a cluster" : "whole tiles",
           .kernel = ladder::transposed_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>)),

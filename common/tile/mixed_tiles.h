@@ -24,6 +24,7 @@ struct MixedTile {
   int consumers, bn;
   int split = 1;   // CTAs of a cluster that share a tile's K
   int slices = 1;  // warpgroups of a CTA that share it
+  int ctas = 1;    // of an SM at a time
 
   constexpr int bm() const { return 64 * consumers; }
 
@@ -49,28 +50,34 @@ struct MixedTile {
   }
   constexpr int ring_slots(int bits) const {
     constexpr int BARRIERS_AND_PADDING = 1024, MOST = 24;
+    constexpr int RESERVED = 1024;  // of a CTA
     const int others = exchange_bytes() + parts_bytes() + boxes_bytes() + BARRIERS_AND_PADDING;
-    return std::min(MOST, (MAX_SMEM_BYTES - others) / slot_bytes(bits));
+    const int smem_bytes = (MAX_SMEM_BYTES + RESERVED) / ctas - RESERVED;
+    return std::min(MOST, (smem_bytes - others) / slot_bytes(bits));
   }
 };
 
 // Rows x columns of a tile of D^T; s2, s4: so many warpgroups share a tile's K; k2, k4: so many CTAs
-// of a cluster do. Of two that are expected to take as long, the first is chosen. Without designators,
-// as SHARED_K.
+// of a cluster do; x2: two CTAs an SM. Of two that are expected to take as long, the first is
+// chosen. Without designators, as SHARED_K.
 constexpr MixedTile MIXED_TILES[] = {
     // clang-format off
-    // names                               consumers, bn, split, slices
+    // names                               consumers, bn, split, slices, ctas
     {"w8_256x8",       "w4_256x8",       4,   8, 1, 1},
     {"w8_64x8_s4",     "w4_64x8_s4",     1,   8, 1, 4},
     {"w8_64x8_s4_k2",  "w4_64x8_s4_k2",  1,   8, 2, 4},
     {"w8_64x8_s4_k4",  "w4_64x8_s4_k4",  1,   8, 4, 4},
+    {"w8_64x8_s2_x2",  "w4_64x8_s2_x2",  1,   8, 1, 2, 2},
     {"w8_256x16",      "w4_256x16",      4,  16, 1, 1},
     {"w8_64x16_s4",    "w4_64x16_s4",    1,  16, 1, 4},
     {"w8_64x16_s4_k2", "w4_64x16_s4_k2", 1,  16, 2, 4},
     {"w8_64x16_s4_k4", "w4_64x16_s4_k4", 1,  16, 4, 4},
+    {"w8_64x16_s2_x2", "w4_64x16_s2_x2", 1,  16, 1, 2, 2},
+    {"w8_128x16_x2",   "w4_128x16_x2",   2,  16, 1, 1, 2},
     {"w8_256x32",      "w4_256x32",      4,  32, 1, 1},
     {"w8_64x32_s4",    "w4_64x32_s4",    1,  32, 1, 4},
     {"w8_64x32_s2_k4", "w4_64x32_s2_k4", 1,  32, 4, 2},
+    {"w8_128x32_x2",   "w4_128x32_x2",   2,  32, 1, 1, 2},
     {"w8_64x64_s2",    "w4_64x64_s2",    1,  64, 1, 2},
     {"w8_64x64_s2_k2", "w4_64x64_s2_k2", 1,  64, 2, 2},
     {"w8_128x64",      "w4_128x64",      2,  64, 1, 1},
@@ -85,6 +92,8 @@ constexpr MixedTile MIXED_TILES[] = {
 // 1 to 1024 tokens.
 struct FittedMixed {
   double start_clocks = 6130;    // of a launch: until the first bytes land, and after the last
+  double beside_clocks = 1600;   // less, if the next grid fits beside it
+  double second_clocks = 2700;   // and more, if two CTAs share an SM
   double cluster_clocks = 400;   // of one whose CTAs share K: to meet and add up
   double restart_clocks = 6300;  // and of each round of clusters behind the first: they start anew
   double block_clocks_8 = 502, block_clocks_4 = 365;  // 128 of K of two warpgroups of an SM: to
@@ -108,10 +117,12 @@ inline double predicted_clocks(const MixedTile& config, int bits, int m, int n, 
   // What a slot takes: its products, or its bytes on their way from L2.
   const double alone = bits == 8 ? FITTED.block_clocks_8 + FITTED.column_clocks_8 * config.bn
                                  : FITTED.block_clocks_4 + FITTED.column_clocks_4 * config.bn;
-  const double block = alone * (config.consumers * config.slices > 2 ? FITTED.crowded : 1);
+  const int on_sm = config.ctas > 1 && tiles_m * tiles_n > gpu.sms ? config.ctas : 1;
+  const bool crowded = config.consumers * config.slices * on_sm > 2;
+  const double block = alone * (crowded ? FITTED.crowded : 1);
   const int rows = rows_of_tile(m, config.bn, tiles_n, config.split);
   const int slot_bytes = config.slices * (config.bm() * 16 * bits + rows * 256);
-  const double slot = std::max(block, slot_bytes / gpu.l2_bytes_per_clock);
+  const double slot = std::max(block, slot_bytes * on_sm / gpu.l2_bytes_per_clock);
 
   const double column = FITTED.epilogue_clocks + (config.slices > 1 ? FITTED.slices_clocks : 0);
   const double compute = rounds * (slots * slot + column * config.bn);
@@ -120,7 +131,10 @@ inline double predicted_clocks(const MixedTile& config, int bits, int m, int n, 
   const double busy = std::min(1.0, 1.0 * tiles_m * tiles_n * config.split / gpu.sms);
   const double dram = bytes / gpu.dram_bytes_per_clock / std::pow(busy, FITTED.idle_power);
   const double cluster = FITTED.cluster_clocks + FITTED.restart_clocks * (rounds - 1);
-  return FITTED.start_clocks + (config.split > 1 ? cluster : 0) + overlapped(compute, dram, 0);
+  const bool beside = 2 * tiles_m * tiles_n <= at_once;
+  return FITTED.start_clocks - (beside ? FITTED.beside_clocks : 0) +
+         (on_sm > 1 ? FITTED.second_clocks : 0) + (config.split > 1 ? cluster : 0) +
+         overlapped(compute, dram, 0);
 }
 
 }  // namespace tile

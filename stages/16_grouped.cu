@@ -3,18 +3,19 @@
 // Idea       one persistent grid walks the tiles of all groups; how many rows a group has is read
 //            on the device, so that no CPU waits for it and a graph can be replayed with others.
 // Limited by launches: one for each group leaves most of the GPU idle where groups are short.
-// New PTX    cp.async.bulk.tensor.3d: B of a group, and rows of D that end where the group does
+// New PTX    cp.async.bulk.tensor.3d: B of a group, and rows of D that end where the group does;
+//            for the same, tensormap.replace and .cp_fenceproxy, fence.proxy.tensormap
 // Tile       per shape: the tables in common/tile/grouped.h
 // Grown from stages/14_block_scaled.cu
 // Read       docs/16_grouped.md
 #include <algorithm>
 #include <numeric>
-#include <string>
 #include <type_traits>
 
 #include "common/block/find_groups.cuh"
 #include "common/block/grouped_tile.cuh"
 #include "common/block/init_barriers.cuh"
+#include "common/block/own_map.cuh"
 #include "common/block/stage_tile.cuh"
 #include "common/host/configurations.h"
 #include "common/host/error.h"
@@ -44,12 +45,13 @@ namespace grouped {
 using ladder::bf16;
 using ladder::GroupedArgs;
 
-// SCALED: of e4m3 with scales, promoted every 128 of K; else bf16.
-template <class In_, int CONSUMERS_, int BLOCKS_, int BN_>
+// SCALED: of e4m3 with scales, promoted every 128 of K; else bf16. REPLACES: a storer ends D's map.
+template <class In_, int CONSUMERS_, int BLOCKS_, int BN_, bool REPLACES_ = false>
 struct Tile {
   using In = In_;
   using Sum = float;  // of the tensor cores
-  static constexpr bool SCALED = std::is_same_v<In, ladder::e4m3>;
+  using MapD = std::conditional_t<REPLACES_, block::MapToReplace, CUtensorMap>;
+  static constexpr bool SCALED = std::is_same_v<In, ladder::e4m3>, REPLACES = REPLACES_;
   static constexpr tile::GemmConfig C = {"", CONSUMERS_, BLOCKS_, BN_};
   static constexpr int CONSUMERS = CONSUMERS_, BLOCKS = BLOCKS_;  // warpgroups, 64 rows of each
   static constexpr int WM = 64, BM = C.bm(), BN = BN_;            // WM: rows of a block
@@ -81,6 +83,7 @@ struct alignas(1024) Smem {
   tile::SmemTile<typename T::In, T::BN, T::BK> b[T::DEPTH];
   tile::SmemTile<bf16, T::WM, T::BOX> d[T::CONSUMERS][T::BUFFERS][T::BOXES];
   alignas(128) float scale_a[T::SCALED ? T::DEPTH : 0][T::CONSUMERS][T::SCALES_PITCH];
+  alignas(128) CUtensorMap own_maps[T::REPLACES ? T::CONSUMERS : 0];
   tile::GroupTable groups;                    // those that have rows
   uint64_t full[T::DEPTH];                    // the producer's arrival, and a slot's bytes
   uint64_t empty[T::DEPTH];                   // one arrival a consumer warp
@@ -91,7 +94,7 @@ struct alignas(1024) Smem {
 template <class T>
 __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-    const __grid_constant__ CUtensorMap map_scale, const __grid_constant__ CUtensorMap map_d,
+    const __grid_constant__ CUtensorMap map_scale, const __grid_constant__ typename T::MapD map_d,
     const tile::Grouping grouping, const float* scale_b, long long ld_scale_b, bf16* d,
     long long ldd, int n, int k, int raster_group, int* error_flag) {
   // --- setup -------------------------------------------------------------------------------------
@@ -145,6 +148,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     const int storer = threadIdx.x / 32 - 1;
     if (storer >= 0 && storer < T::CONSUMERS) {
       const bool leader = threadIdx.x % 32 == 0;  // starts the copies and waits for them
+      auto own = block::own_map<T>(map_d, smem.own_maps, storer);
       tile::RingState<T::BUFFERS> out;
       for (auto t = tiles; t.has(); t.next()) {
         const auto at = t.tile();
@@ -152,11 +156,17 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
         for (int i = 0; i < T::BLOCKS && row < at.end; ++i, row += T::WM, out.advance()) {
           const int rows = min(T::WM, at.end - row);  // those behind it are another group's
           const auto& boxes = smem.d[storer][out.slot];
+          block::replace_rows(own, d + at.m0 * ldd, at.end - at.m0);  // while products run
           ptx::mbarrier_wait(&smem.staged[storer][out.slot], out.parity);
 #pragma unroll 1
           for (int i = 0; leader && i < T::BOXES && at.n0 + i * T::BOX < n / 8 * 8; ++i) {
-            ptx::cp_async_bulk_tensor_3d_s2g(&map_d, at.n0 + i * T::BOX, T::WM - rows, row + rows,
-                                             boxes[i].bytes);
+            if constexpr (T::REPLACES) {
+              ptx::cp_async_bulk_tensor_2d_s2g(own.map, at.n0 + i * T::BOX, row - at.m0,
+                                               boxes[i].bytes);
+            } else {
+              ptx::cp_async_bulk_tensor_3d_s2g(&map_d, at.n0 + i * T::BOX, T::WM - rows, row + rows,
+                                               boxes[i].bytes);
+            }
             ptx::cp_async_bulk_commit_group();
             ptx::cp_async_bulk_wait_group_read<0>();  // one at a time: loads pass in between
           }
@@ -233,7 +243,12 @@ void launch(const GroupedArgs& g) {
                                                             rows, g.ld_scale_a, 1, T::SCALES)
                                     : map_a;
   const int whole = std::max(1, g.n / 8 * 8);  // TMA must not write beyond column n
-  const CUtensorMap map_d = ladder::tensor_map_of_rows(g.d, rows, whole, g.ldd, T::WM, T::BOX);
+  typename T::MapD map_d;
+  if constexpr (T::REPLACES) {
+    map_d = {ladder::tensor_map_2d(g.d, rows, whole, g.ldd, T::WM, T::BOX), g.scratch()};
+  } else {
+    map_d = ladder::tensor_map_of_rows(g.d, rows, whole, g.ldd, T::WM, T::BOX);
+  }
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
   const int most = tile::most_tiles(T::C, g.grouping(), g.n);
@@ -254,27 +269,32 @@ double predicted_us(const GroupedArgs& g) {
   return tile::grouped_clocks(T::C, T::SCALED, g.groups, rows, g.n, g.k, ctas, gpu) / gpu.mhz;
 }
 
-// Row ROW of a type's table, named such as "e4m3_128x128".
-template <class In, int ROW>
-ladder::Variant variant() {
-  constexpr tile::GemmConfig C = tile::grouped_configuration(std::is_same_v<In, ladder::e4m3>, ROW);
-  using T = Tile<In, C.consumers, C.blocks, C.bn>;
-  static const std::string name = std::string(ladder::Element<In>::NAME) + "_" + C.name;
-  return {.name = name.c_str(),
-          .what = "one grid for all groups",
+template <class T>
+ladder::Variant variant(const char* name) {
+  return {.name = name,
+          .what = T::REPLACES ? "tensormap.replace ends D's map" : "one grid for all groups",
           .kernel = ladder::persistent_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>)),
-          .configuration = true,
-          .predicted_us = predicted_us<T>,
+          .configuration = !T::REPLACES,
+          .predicted_us = T::REPLACES ? ladder::CallFunction<double>() : predicted_us<T>,
           .takes = +[](const GroupedArgs& g) { return (g.type == LADDER_E4M3) == T::SCALED; }};
 }
 
 const std::vector<ladder::Variant>& kernels() {
-  static const auto all = ladder::grouped_variants(
-      []<class In>(std::type_identity<In>, auto row) { return variant<In, row>(); });
+  static const auto all =
+      ladder::grouped_variants([]<class In>(std::type_identity<In>, auto row, const char* name) {
+        constexpr tile::GemmConfig C = tile::grouped_configuration(sizeof(In) == 1, row);
+        return variant<Tile<In, C.consumers, C.blocks, C.bn>>(name);
+      });
   return all;
 }
 
-static const ladder::Registrar registrar(__FILE__, "many products in one launch",
-                                         ladder::with_chooser<kernels, GroupedArgs>());
+std::vector<ladder::Variant> variants() {
+  std::vector<ladder::Variant> all = ladder::with_chooser<kernels, GroupedArgs>();
+  all.push_back(variant<Tile<bf16, 2, 1, 256, true>>("bf16_128x256_replace"));
+  all.back().kernel.workspace_bytes = 2 * int{sizeof(CUtensorMap)};  // for two storers
+  return all;
+}
+
+static const ladder::Registrar registrar(__FILE__, "many products in one launch", variants());
 
 }  // namespace grouped

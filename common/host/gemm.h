@@ -24,6 +24,8 @@ struct Call {
   // Device memory, 256-byte aligned, of workspace_bytes() (common/host/registry.h) for the current
   // device; null: kernels that need one cannot run. Calls that have the same run one after another.
   void* workspace = nullptr;
+
+  void* scratch() const { return static_cast<char*>(workspace) + WORKSPACE_COUNTER_BYTES; }
 };
 
 //   D[m,n] = A[m,k] · B[n,k]^T     fp32 accumulation, all three row-major

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "common/host/block_scaled.h"
+#include "common/host/configurations.h"
+#include "common/host/element.h"
 #include "common/host/gemm.h"
 #include "common/host/ladder.h"
 #include "common/host/registry.h"
@@ -67,13 +69,17 @@ struct GroupCall {
 std::vector<GroupCall> calls_of_groups(const GroupedArgs& args,
                                        const std::vector<tile::GroupRows>& rows);
 
-// The variants of the tables' rows for bf16, then for e4m3: make(std::type_identity<In>, row).
+// The variants of the tables' rows for bf16, then for e4m3: make(std::type_identity<In>, row, name),
+// named such as "e4m3_128x128".
 template <class Make>
 std::vector<Variant> grouped_variants(const Make& make) {
   constexpr int ROWS = tile::GROUPED_ROWS;
   return variant_of_each<2 * ROWS>([&](auto i) {
-    using In = std::conditional_t<(i < ROWS), bf16, e4m3>;
-    return make(std::type_identity<In>(), std::integral_constant<int, i % ROWS>());
+    constexpr bool SCALED = i >= ROWS;
+    using In = std::conditional_t<SCALED, e4m3, bf16>;
+    static const std::string name =
+        std::string(Element<In>::NAME) + "_" + tile::grouped_configuration(SCALED, i % ROWS).name;
+    return make(std::type_identity<In>(), std::integral_constant<int, i % ROWS>(), name.c_str());
   });
 }
 

@@ -33,7 +33,7 @@ __device__ inline void cp_async_bulk_commit_group() {
 
 // cp.async.bulk.wait_group.read  N;
 //   issued by : the thread that committed the groups; any other returns at once
-//   orders    : all but its latest N groups have read their sources: shared memory may be
+//   orders    : all but its latest N groups have read their tensor maps and sources: these may be
 //               overwritten, by other threads after a barrier that follows. It does not say that
 //               the results are in global memory.
 //   ISA       : #data-movement-and-conversion-instructions-cp-async-bulk-wait-group

@@ -143,6 +143,35 @@ TEST_CASE(
   }
 }
 
+namespace {
+
+// Captures `call`, and replays it with sizes that were not known then.
+template <class Call>
+void replay(GroupedProblem& problem, const Stream& stream, const Call& call) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  check_cuda(cudaStreamBeginCapture(stream.handle, cudaStreamCaptureModeGlobal), "a capture");
+  call();
+  check_cuda(cudaStreamEndCapture(stream.handle, &graph), "a capture");
+  check_cuda(cudaGraphInstantiate(&executable, graph, 0), "instantiating a graph");
+  for (const std::vector<int>& sizes : {std::vector<int>{1, 140, 0, 65},
+                                        {64, 0, 77, 128},
+                                        {0, 0, 0, 0},
+                                        {141, -1, 7, 140},
+                                        {9, 9, 9, 9}}) {
+    problem.set_sizes(sizes);
+    problem.poison();
+    check_cuda(cudaGraphLaunch(executable, stream.handle), "launching a graph");
+    check_cuda(cudaStreamSynchronize(stream.handle), "waiting for a graph");
+    CHECK(problem.verify(true).ok());
+    CHECK(problem.damage() == 0);
+  }
+  check_cuda(cudaGraphExecDestroy(executable), "destroying a graph");
+  check_cuda(cudaGraphDestroy(graph), "destroying a graph");
+}
+
+}  // namespace
+
 TEST_CASE("grouped C API: a captured call is replayed with sizes that come later, bad ones too") {
   struct Limit {
     ~Limit() { ladder_set_sm_limit(0); }
@@ -156,26 +185,25 @@ TEST_CASE("grouped C API: a captured call is replayed with sizes that come later
                              stream.handle);
       const ladder::Watchdog watchdog("ladder_gemm_grouped, captured");
       CHECK(ladder_set_sm_limit(limit) == LADDER_OK);
-      cudaGraph_t graph = nullptr;
-      cudaGraphExec_t executable = nullptr;
-      check_cuda(cudaStreamBeginCapture(stream.handle, cudaStreamCaptureModeGlobal), "a capture");
-      CHECK(call(0, problem.args) == LADDER_OK);
-      check_cuda(cudaStreamEndCapture(stream.handle, &graph), "a capture");
-      check_cuda(cudaGraphInstantiate(&executable, graph, 0), "instantiating a graph");
-      for (const std::vector<int>& sizes : {std::vector<int>{1, 140, 0, 65},
-                                            {64, 0, 77, 128},
-                                            {0, 0, 0, 0},
-                                            {141, -1, 7, 140},
-                                            {9, 9, 9, 9}}) {
-        problem.set_sizes(sizes);
-        problem.poison();
-        check_cuda(cudaGraphLaunch(executable, stream.handle), "launching a graph");
-        check_cuda(cudaStreamSynchronize(stream.handle), "waiting for a graph");
-        CHECK(problem.verify(true).ok());
-        CHECK(problem.damage() == 0);
-      }
-      check_cuda(cudaGraphExecDestroy(executable), "destroying a graph");
-      check_cuda(cudaGraphDestroy(graph), "destroying a graph");
+      replay(problem, stream, [&] { CHECK(call(0, problem.args) == LADDER_OK); });
     }
   }
+}
+
+TEST_CASE("grouped: a captured launch of each variant that needs a workspace is replayed, too") {
+  const Stream stream;
+  GroupedProblem problem({LADDER_BF16, true, 140, 300, 264, {0, 0, 0, 0}}, Data::ints, true,
+                         stream.handle);
+  int variants = 0;
+  for (const Stage* stage : grouped_rungs()) {
+    for (const ladder::Variant& variant : stage->variants) {
+      if (variant.kernel.workspace_bytes == 0) continue;
+      CAPTURE(variant.name);
+      const ladder::Watchdog watchdog(variant.name);
+      problem.set_sizes({0, 0, 0, 0});
+      replay(problem, stream, [&] { ladder::run(variant, problem.args); });
+      ++variants;
+    }
+  }
+  CHECK(variants > 0);
 }

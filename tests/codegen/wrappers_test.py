@@ -14,7 +14,7 @@ STATEMENT = re.compile(r"\basm\b(\s+volatile)?\s*\(")
 # Mnemonics, by prefix, of copies, fences, barriers, waits and stores.
 ORDERING = (
     "cp.", "fence.", "membar.", "bar.", "barrier.", "mbarrier.", "st.", "stmatrix.", "red.", "atom.",
-    "wgmma.", "setmaxnreg.", "prefetch.", "griddepcontrol.", "nanosleep.",
+    "wgmma.", "setmaxnreg.", "prefetch.", "griddepcontrol.", "nanosleep.", "tensormap.",
 )  # fmt: skip
 # Arithmetic and moves between registers, which the compiler may reorder and drop.
 PLAIN = ("fma.", "mul.", "add.", "cvt.", "cvta.", "mov.", "mapa.", "mma.", "ld.global.nc.", "selp.")

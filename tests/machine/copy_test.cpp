@@ -447,6 +447,109 @@ TEST_CASE("tensor maps: changed by tensormap.replace, published, used") {
   for (uint32_t i = 0; i < 256; ++i) CHECK(out[i] == (i < 128 ? i : 0));
 }
 
+namespace {
+
+const std::string PUBLISH =
+    "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned "
+    "[%rd3], [%r9], 128;\n";
+const std::string ACQUIRE = "fence.proxy.tensormap::generic.acquire.gpu [%rd3], 128;\n";
+const std::string WAIT_READ = "cp.async.bulk.wait_group.read 0;\n";
+
+// Warp 0 makes a map at %rd3 by `publish`, from a changed copy of that at %in, which lies at %r9 in
+// shared memory; the CTA does `then`; thread `who` stores through the map and does `after`.
+std::string store_through_new_map(const std::string& publish, const std::string& then, int who,
+                                  const std::string& after) {
+  return "add.u32 %r9, %smem, 512;\nadd.u64 %rd3, %in, 128;\nsetp.ge.u32 %p1, %t, 32;\n"
+         "@%p1 bra MADE;\nmul.lo.u32 %r3, %t, 4;\nmul.wide.u32 %rd2, %t, 4;\n"
+         "add.u64 %rd4, %in, %rd2;\nld.global.u32 %r2, [%rd4];\nadd.u32 %r3, %r3, %r9;\n"
+         "st.shared.u32 [%r3], %r2;\nbar.warp.sync -1;\nsetp.ne.u32 %p2, %t, 0;\n"
+         "@%p2 bra CHANGED;\n"
+         "tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%r9], 1, 4;\nCHANGED:\n"
+         "bar.warp.sync -1;\n" +
+         publish + "MADE:\n" + then + "setp.ne.u32 %p3, %t, " + std::to_string(who) +
+         ";\n@%p3 bra STORED;\nst.shared.v4.u32 [%smem+1024], {%r9, %r9, %r9, %r9};\n"
+         "fence.proxy.async.shared::cta;\nadd.u32 %r10, %smem, 1024;\n"
+         "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd3, {0, 0}], [%r10];\n"
+         "cp.async.bulk.commit_group;\n" +
+         after + "STORED:\n";
+}
+
+std::string report_of_map(const std::string& body) {
+  Tensor tensor{{32, 8}, {4, 1}, {}};
+  tensor.encode(reinterpret_cast<void*>(4096));
+  Buffer<uint32_t> out(tensor.words()), maps(64);
+  const TensorMap map = tensor.encode(out.data());
+  std::memcpy(maps.data(), &map, sizeof map);
+  std::memcpy(maps.data() + 32, &map, sizeof map);
+  Program program;
+  program.block = {64, 1, 1};
+  program.body = body;
+  std::string report;
+  for (const Policy policy : POLICIES) {
+    program.policy = policy;
+    if (report.empty()) report = program.report(out.data(), maps.data());
+  }
+  return report;
+}
+
+}  // namespace
+
+TEST_CASE("tensor maps: TMA reads a changed one behind a release and an acquire") {
+  const std::string bar = "bar.sync 0;\n";
+  CHECK(report_of_map(store_through_new_map(PUBLISH + ACQUIRE, "", 0, WAIT_READ)) == "");
+  // Another warp acquires, or uses what was acquired.
+  CHECK(report_of_map(store_through_new_map(PUBLISH, bar + ACQUIRE, 32, WAIT_READ)) == "");
+  CHECK(report_of_map(store_through_new_map(PUBLISH + ACQUIRE, bar, 32, WAIT_READ)) == "");
+  // In place, with a release of its own.
+  const std::string in_place =
+      "@%p2 bra PLACED;\ntensormap.replace.tile.global_dim.global.b1024.b32 [%rd3], 1, 4;\n";
+  const std::string release = "fence.proxy.tensormap::generic.release.gpu;\n";
+  CHECK(report_of_map(store_through_new_map(in_place + release + ACQUIRE + "PLACED:\n", "", 0,
+                                            WAIT_READ)) == "");
+
+  const auto lacks = [](const std::string& report, const std::string& accesses,
+                        const std::string& remedy) {
+    CAPTURE(report);
+    CHECK(contains(report, "cp.async.bulk.tensor.2d reads its tensor map, global"));
+    CHECK(contains(report, accesses));
+    CHECK(contains(report, "What would order them: " + remedy));
+    CHECK(contains(report, "Rule: proxy-raw"));
+  };
+  lacks(report_of_map(store_through_new_map(PUBLISH, "", 0, WAIT_READ)),
+        "which tensormap.cp_fenceproxy", "fence.proxy.tensormap::generic.acquire.gpu on these");
+  lacks(report_of_map(store_through_new_map(ACQUIRE + PUBLISH, "", 0, WAIT_READ)),
+        "which tensormap.cp_fenceproxy", "fence.proxy.tensormap::generic.acquire.gpu on these");
+  lacks(report_of_map(store_through_new_map(in_place + ACQUIRE + "PLACED:\n", "", 0, WAIT_READ)),
+        "which tensormap.replace", "tensormap.cp_fenceproxy in place of tensormap.replace");
+  // A fence of another kind is none.
+  lacks(report_of_map(
+            store_through_new_map(PUBLISH + "fence.proxy.async;\nfence.acq_rel.gpu;\n", "", 0, "")),
+        "which tensormap.cp_fenceproxy", "fence.proxy.tensormap::generic.acquire.gpu on these");
+}
+
+TEST_CASE("tensor maps: one is not changed before the stores through it have read it") {
+  const std::string again =
+      "setp.ge.u32 %p4, %t, 32;\n@%p4 bra DONE;\nbar.warp.sync -1;\n" + PUBLISH + "DONE:\n";
+  const std::string made = PUBLISH + ACQUIRE;
+  CHECK(report_of_map(store_through_new_map(made, "", 0, WAIT_READ) + again) == "");
+  const std::string report = report_of_map(store_through_new_map(made, "", 0, "") + again);
+  CAPTURE(report);
+  CHECK(contains(report, "tensormap.cp_fenceproxy"));
+  CHECK(contains(report, "which cp.async.bulk.tensor.2d reads, maybe later"));
+  CHECK(contains(report, "What would order them: cp.async.bulk.wait_group.read"));
+}
+
+TEST_CASE("tensor maps: a copy reads what all lanes have written, behind bar.warp.sync") {
+  // The lanes write the map, and nothing but the copy's .sync comes behind.
+  const std::string report = report_of_map(
+      "add.u32 %r9, %smem, 512;\nadd.u64 %rd3, %in, 128;\nsetp.ge.u32 %p1, %t, 32;\n"
+      "@%p1 bra MADE;\nmul.lo.u32 %r3, %t, 4;\nadd.u32 %r3, %r3, %r9;\n"
+      "st.shared.u32 [%r3], %t;\n" +
+      PUBLISH + "MADE:\n");
+  CHECK(contains(report, "tensormap.cp_fenceproxy"));
+  CHECK(contains(report, "bar.warp.sync"));
+}
+
 TEST_CASE("copies that PTX forbids are faults") {
   const std::string bulk = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes ";
   CHECK(contains(report_of(bulk + "[%smem+1024], [%in], 24, [%smem];"), "size 0x18"));

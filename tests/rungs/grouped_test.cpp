@@ -5,6 +5,7 @@
 #include <climits>
 
 #include "common/host/error.h"
+#include "common/host/watchdog.h"
 #include "tests/support/grouped_problem.h"
 
 using ladder::Data;
@@ -24,6 +25,16 @@ constexpr int TYPES[] = {LADDER_BF16, LADDER_E4M3};
 
 int last_of(const std::vector<int>& offsets) {
   return offsets.back();
+}
+
+// What stands for a rung, and its variants that need a workspace, which nothing chooses: those that
+// take the problem.
+std::vector<const Variant*> steady_variants(const Stage& stage, const GroupedProblem& problem) {
+  std::vector<const Variant*> all = {&stage.result()};
+  for (const Variant& variant : stage.variants) {
+    if (variant.kernel.workspace_bytes > 0 && variant.takes(problem.args)) all.push_back(&variant);
+  }
+  return all;
 }
 
 }  // namespace
@@ -90,8 +101,10 @@ TEST_CASE("grouped: bad offsets are no fault, D of bad groups stays, the error f
                                             {0, 100, 200, 250, INT_MAX},
                                             {300, 300, 300, 300, 300}}) {
         contiguous.set_sizes(sizes);
-        check_variant(stage->result(), contiguous, true);
-        ++runs;
+        for (const Variant* variant : steady_variants(*stage, contiguous)) {
+          check_variant(*variant, contiguous, true);
+          ++runs;
+        }
       }
       GroupedProblem masked({type, true, 100, 72, 136, {0, 0, 0, 0}}, Data::ints, true);
       for (const std::vector<int>& sizes : {std::vector<int>{101, 5, 100, 70},
@@ -99,8 +112,10 @@ TEST_CASE("grouped: bad offsets are no fault, D of bad groups stays, the error f
                                             {INT_MAX, INT_MAX, INT_MAX, INT_MAX},
                                             {100, 100, 100, -100}}) {
         masked.set_sizes(sizes);
-        check_variant(stage->result(), masked, true);
-        ++runs;
+        for (const Variant* variant : steady_variants(*stage, masked)) {
+          check_variant(*variant, masked, true);
+          ++runs;
+        }
       }
     }
   }
@@ -130,12 +145,61 @@ TEST_CASE("grouped: grids of one, of seven, of all CTAs") {
                              true);
       for (const int grid : {1, 7, 0}) {
         problem.args.max_ctas = grid;
-        check_variant(stage->result(), problem, true);
-        ++runs;
+        for (const Variant* variant : steady_variants(*stage, problem)) {
+          check_variant(*variant, problem, true);
+          ++runs;
+        }
       }
     }
   }
   note(std::to_string(runs) + " runs");
+}
+
+TEST_CASE("grouped: variants that need a workspace share one along a stream, and refuse without") {
+  int variants = 0;
+  const ladder_test::Stream stream;
+  GroupedProblem first({LADDER_BF16, false, 400, 300, 264, {5, 70, 133, 390}}, Data::ints, true,
+                       stream.handle);
+  GroupedProblem second({LADDER_BF16, true, 150, 520, 72, {1, 0, 65, 150}}, Data::ints, false,
+                        stream.handle);
+  second.args.workspace = first.args.workspace;
+  for (const Stage* stage : grouped_rungs()) {
+    for (const Variant* variant : steady_variants(*stage, first)) {
+      if (variant->kernel.workspace_bytes == 0) continue;
+      CAPTURE(variant->name);
+      for (const int grid : {0, 1}) {
+        first.args.max_ctas = second.args.max_ctas = grid;
+        first.poison();
+        second.poison();
+        {
+          const ladder::Watchdog watchdog(variant->name);
+          for (int i = 0; i < 2; ++i) {  // the second of them may begin before the first ends
+            ladder::run(*variant, first.args);
+            ladder::run(*variant, second.args);
+          }
+          ladder::check_cuda(cudaStreamSynchronize(stream.handle), "a chain of calls");
+        }
+        CHECK(first.verify(true).ok());
+        CHECK(second.verify(true).ok());
+        CHECK(first.damage() + second.damage() == 0);
+      }
+      ladder::GroupedArgs without = first.args;
+      without.workspace = nullptr;
+      std::string error;
+      try {
+        ladder::run(*variant, without);
+      } catch (const ladder::Refused& refused) {
+        error = refused.what();
+      }
+      CAPTURE(error);
+      CHECK(error.find(std::string("workspace is null: ") + variant->name) != std::string::npos);
+      CHECK(error.find("the nearest that works is a workspace of ladder_workspace_bytes() bytes") !=
+            std::string::npos);
+      ++variants;
+    }
+  }
+  CHECK(variants > 0);
+  note(std::to_string(variants) + " variants");
 }
 
 TEST_CASE("grouped: rows of A and scales that are no group's may never have been written") {

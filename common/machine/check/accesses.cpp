@@ -102,7 +102,7 @@ GlobalAccess Checker::as_global(const Attempt& attempt) const {
   access.as.strong = attempt.strong;
   access.as.write = attempt.write;
   access.known = attempt.known;
-  access.async_proxy = attempt.async_proxy;
+  access.of_generic = attempt.reads_map ? MAPS : attempt.async_proxy ? ASYNC_GLOBAL : GENERIC;
   access.warps = state_.warp_count();
   return access;
 }

@@ -1,6 +1,7 @@
 // What copies in flight and wgmma access, and when they are known to be over; registers of wgmma.
 #include "common/machine/check/checker.h"
 
+#include "common/machine/ops/tensor_map.h"
 #include "common/machine/run/allocations.h"
 
 namespace machine {
@@ -32,6 +33,14 @@ void Checker::copy_reads_global(const Copy& copy, uint64_t address, uint64_t byt
   Attempt attempt = copy_access(copy, CP_ASYNC, false);
   check_grids_before(attempt, address);
   if (auto conflict = global_->access(as_global(attempt), address, bytes)) {
+    report_.global_memory(attempt, *conflict);
+  }
+}
+
+void Checker::copy_reads_map(const Copy& copy, uint64_t address) {
+  Attempt attempt = copy_access(copy, BULK_READS, false);
+  attempt.reads_map = true;
+  if (auto conflict = global_->access(as_global(attempt), address, TENSOR_MAP_BYTES)) {
     report_.global_memory(attempt, *conflict);
   }
 }

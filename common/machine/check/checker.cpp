@@ -53,6 +53,12 @@ void Checker::fence_proxy_async(Warp& warp, uint32_t mask, Proxy proxy) {
   state_of(warp).knows.publish(mask, views);
 }
 
+void Checker::fence_tensor_map(Warp& warp, uint32_t mask, Order order) {
+  WarpKnowledge& knows = state_of(warp).knows;
+  if (is_release(order)) knows.publish(mask, {MAPS_RELEASED});
+  if (is_acquire(order)) knows.teach(mask, [](Knowledge& known) { known.acquire_maps(); });
+}
+
 void Checker::fence_mbarrier_init(Warp& warp, uint32_t mask) {
   WarpState& state = state_of(warp);
   const uint32_t agent = state.knows.agent(INIT_FENCES);

@@ -51,7 +51,8 @@ class Checker {
   void fence(Warp& warp, uint32_t mask, Order order, Scope scope);  // fence, membar
   void fence_proxy_async(Warp& warp, uint32_t mask, Proxy proxy);
   void fence_mbarrier_init(Warp& warp, uint32_t mask);
-  void warp_sync(Warp& warp, uint32_t mask);  // bar.warp.sync
+  void fence_tensor_map(Warp& warp, uint32_t mask, Order order);  // fence.proxy.tensormap
+  void warp_sync(Warp& warp, uint32_t mask);                      // bar.warp.sync
   // griddepcontrol.wait. A launch with LaunchConfig::programmatic accesses no global memory before.
   void grid_wait(Warp& warp, uint32_t mask);
 
@@ -92,6 +93,7 @@ class Checker {
   void copy_reads_shared(const Copy& copy, Segment segment);
   void copy_writes_shared(const Copy& copy, Segment segment);
   void copy_reads_global(const Copy& copy, uint64_t address, uint64_t bytes);
+  void copy_reads_map(const Copy& copy, uint64_t address);  // a tensor map in global memory
   void copy_writes_global(const Copy& copy, uint64_t address, uint64_t bytes, bool reduces);
   // cp.async.wait_group: all groups up to `group` are complete for these lanes.
   void cp_async_wait(Warp& warp, uint32_t mask, uint64_t group);

@@ -33,7 +33,8 @@ enum AgentKind : uint32_t {
 };
 
 // The generic view has what happened before. Of the others each has the part of it that a fence has
-// made known to the async proxy, or made releasable by a relaxed operation of that scope.
+// made known to the async proxy, or made releasable by a relaxed operation of that scope, or released
+// to TMA's reads of tensor maps, or acquired for them.
 enum View : uint32_t {
   GENERIC,
   ASYNC_SHARED,
@@ -41,6 +42,8 @@ enum View : uint32_t {
   FENCED_CTA,
   FENCED_CLUSTER,
   FENCED_GPU,
+  MAPS_RELEASED,
+  MAPS,
   VIEWS,
 };
 
@@ -110,6 +113,19 @@ struct Knowledge {
     lanes.clear();
     others.reset();
     seen.fill(nullptr);
+  }
+
+  // What was released to reads of tensor maps is known to those from now on.
+  void acquire_maps() {
+    machine::join(views[MAPS], views[MAPS_RELEASED]);
+    if (!others) return;
+    auto acquired = std::make_shared<Others>(*others);
+    for (auto& [cluster, what] : *acquired) {
+      auto theirs = std::make_shared<Knowledge>(*what);
+      machine::join(theirs->views[MAPS], theirs->views[MAPS_RELEASED]);
+      what = theirs;
+    }
+    others = acquired;
   }
 
   bool covers(const Knowledge& other) const {

@@ -51,8 +51,7 @@ bool conflicts(const GlobalAccess& access, const GlobalRecord& before) {
     if (found == known->others->end()) return true;
     known = found->second.get();
   }
-  const View view =
-      access.async_proxy && in_generic_proxy(before.agent, access.warps) ? ASYNC_GLOBAL : GENERIC;
+  const View view = in_generic_proxy(before.agent, access.warps) ? access.of_generic : GENERIC;
   return !is_ordered(*known, view, before.record(), bytes, access.warps);
 }
 

@@ -162,8 +162,10 @@ bool RaceReport::others_touch(const Attempt& attempt) const {
 
 std::string RaceReport::describe_pair(const Attempt& attempt, bool earlier_write,
                                       uint32_t earlier_pc, const std::string& where) const {
-  return joined(state_.opcode_at(attempt.pc), attempt.write ? " writes " : " reads ", where,
-                ", which ", state_.opcode_at(earlier_pc),
+  const char* const does = attempt.write       ? " writes "
+                           : attempt.reads_map ? " reads its tensor map, "
+                                               : " reads ";
+  return joined(state_.opcode_at(attempt.pc), does, where, ", which ", state_.opcode_at(earlier_pc),
                 earlier_write ? " has written, and nothing orders the two."
                               : " reads, maybe later: nothing orders them.");
 }
@@ -176,11 +178,21 @@ std::string RaceReport::name_of_global(uint64_t address) const {
                 allocation.what, ")");
 }
 
+// A tensor map that is written before, but not for TMA's reads of it, is the proxies' affair.
+const Rule& RaceReport::global_rule(const Attempt& attempt,
+                                    const GlobalShadow::Conflict& conflict) const {
+  const GlobalRecord& with = conflict.with;
+  if (with.cluster != state_.id) return rule::GLOBAL_RACE;
+  if (with.agent == attempt.agent) return rule::LANE_RACE;
+  const bool before =
+      is_ordered(*attempt.known, GENERIC, with.record(), conflict.bytes, state_.warp_count());
+  return attempt.reads_map && before ? rule::PROXY_RAW : rule::GLOBAL_RACE;
+}
+
 void RaceReport::global_memory(const Attempt& attempt,
                                const GlobalShadow::Conflict& conflict) const {
-  const bool lanes = conflict.with.cluster == state_.id && conflict.with.agent == attempt.agent;
-  report_race(attempt.by->warp, lanes ? rule::LANE_RACE : rule::GLOBAL_RACE, attempt.pc,
-              conflict.with.pc, [&] { return text_of_global(attempt, conflict); });
+  report_race(attempt.by->warp, global_rule(attempt, conflict), attempt.pc, conflict.with.pc,
+              [&] { return text_of_global(attempt, conflict); });
 }
 
 std::string RaceReport::text_of_global(const Attempt& attempt,
@@ -200,8 +212,9 @@ std::string RaceReport::text_of_global(const Attempt& attempt,
         rule::LANE_RACE, what + " They are by different lanes of one warp.", lines,
         "bar.warp.sync (__syncwarp) between the two: lanes of a warp need not run together.");
   }
-  return text(rule::GLOBAL_RACE, what, lines,
-              remedy(attempt, with.record(), conflict.bytes, ASYNC_GLOBAL));
+  return text(
+      global_rule(attempt, conflict), what, lines,
+      remedy(attempt, with.record(), conflict.bytes, attempt.reads_map ? MAPS : ASYNC_GLOBAL));
 }
 
 void RaceReport::never_written(const Attempt& attempt, uint64_t address) const {

@@ -19,6 +19,9 @@ std::string RaceReport::remedy(const Attempt& attempt, const Record& record, uin
     return is_ordered(known, in, record, bytes, warps);
   };
   const std::string earlier = role_of(record.agent), behind = state_.opcode_at(record.pc);
+  if (view == MAPS && known_in(*attempt.known, GENERIC)) {
+    return map_fence(attempt, behind, known_in(*attempt.known, MAPS_RELEASED));
+  }
   if (view != GENERIC && known_in(*attempt.known, GENERIC)) {
     return std::string("fence.proxy.async") + (async == ASYNC_SHARED ? ".shared::cta" : ".global") +
            " behind " + behind + ", executed by each thread of " + earlier +
@@ -152,6 +155,20 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
   return text + ".";
 }
 
+// A tensor map was written before, and TMA is not told.
+std::string RaceReport::map_fence(const Attempt& attempt, const std::string& write,
+                                  bool released) const {
+  const std::string acquire = "fence.proxy.tensormap::generic.acquire.gpu on these 128 bytes in " +
+                              describe_role(attempt.by->warp) + ", before " +
+                              state_.opcode_at(attempt.pc);
+  const std::string why =
+      " TMA reads tensor maps through a proxy and a cache of its own, and may find an older one "
+      "there.";
+  if (released) return acquire + ". The other half, the release, is there." + why;
+  return "tensormap.cp_fenceproxy in place of " + write +
+         ", or fence.proxy.tensormap::generic.release.gpu behind it; and " + acquire + "." + why;
+}
+
 // The latest wait of who fills a slot found no phase complete: it asked for the parity of the phase
 // before the first, as the first lap of a ring does.
 std::string RaceReport::empty_wait(const WarpState& by) const {
@@ -256,7 +273,9 @@ std::string RaceReport::remedy_between_clusters(const Attempt& attempt,
          fence + " behind " + write + " and an atomic or store of a flag; " +
          "a load or atomic that sees the flag, and " + fence + ", before " +
          state_.opcode_at(attempt.pc) +
-         (attempt.async_proxy ? "; fence.proxy.async.global, too." : ".");
+         (attempt.reads_map     ? "; fence.proxy.tensormap, releasing and acquiring, too."
+          : attempt.async_proxy ? "; fence.proxy.async.global, too."
+                                : ".");
 }
 
 }  // namespace machine

@@ -141,10 +141,10 @@ struct GlobalRecord {
 static_assert(sizeof(GlobalRecord) == 16);
 
 struct GlobalAccess {
-  GlobalRecord as{};       // who accesses, and when; bytes is filled in cell by cell
-  const Knowledge* known;  // by whoever accesses
-  bool async_proxy = false;
-  uint32_t warps = 0;  // of a cluster
+  GlobalRecord as{};          // who accesses, and when; bytes is filled in cell by cell
+  const Knowledge* known;     // by whoever accesses
+  View of_generic = GENERIC;  // in which earlier accesses of the generic proxy must be known
+  uint32_t warps = 0;         // of a cluster
   // Accesses of other lanes of the same warp that are not known to be ordered are later than this.
   uint32_t lanes_met_at = UINT32_MAX;
   const SameValue* same = nullptr;

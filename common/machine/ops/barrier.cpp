@@ -228,6 +228,17 @@ Handler pick_fence(Opcode& opcode) {
   return fence;
 }
 
+Step fence_tensor_map(Warp& warp, const Inst& inst, uint32_t mask) {
+  fence(warp, inst, mask);
+  observer_of(warp).tell(&Checker::fence_tensor_map, warp, mask, inst.as<FenceQualifiers>().order);
+  return Step::next;
+}
+
+Handler pick_fence_tensor_map(Opcode& opcode) {
+  pick_fence(opcode);
+  return fence_tensor_map;
+}
+
 Step fence_proxy(Warp& warp, const Inst& inst, uint32_t mask) {
   observer_of(warp).tell(&Checker::fence_proxy_async, warp, mask, inst.as<Proxy>());
   return Step::next;
@@ -279,10 +290,10 @@ const Row ROWS[] = {
      "", pick_fence_proxy, "the same, one way"},
     {"fence.proxy.alias", "", always<no_operation>, "nothing: memory has one address"},
     {"membar.proxy.alias", "", always<no_operation>, "nothing: memory has one address"},
-    {"fence.proxy.tensormap::generic.release{.cta,.cluster,.gpu,.sys}", "", pick_fence,
+    {"fence.proxy.tensormap::generic.release{.cta,.cluster,.gpu,.sys}", "", pick_fence_tensor_map,
      "order writes to tensor maps before what follows"},
-    {"fence.proxy.tensormap::generic.acquire{.cta,.cluster,.gpu,.sys}", "[a], bytes:32", pick_fence,
-     "see tensor maps that were written"},
+    {"fence.proxy.tensormap::generic.acquire{.cta,.cluster,.gpu,.sys}", "[a], bytes:32",
+     pick_fence_tensor_map, "see tensor maps that were written"},
     {"griddepcontrol.wait", "", always<tells<&Checker::grid_wait>>,
      "wait until the grids before are complete; they are"},
     {"griddepcontrol.launch_dependents", "", always<no_operation>,

@@ -36,6 +36,7 @@ class Runs {
 // One tensor copy: the part of the tensor that it names, as it lies in shared memory.
 struct Box {
   TensorMap map;
+  uint64_t map_address = 0;              // in global memory; 0: a parameter, which nobody writes
   int64_t at[MAX_TENSOR_RANK] = {};      // first coordinates; may be outside
   int64_t extent[MAX_TENSOR_RANK] = {};  // elements
   int64_t step[MAX_TENSOR_RANK] = {};    // of the coordinates

@@ -32,6 +32,7 @@ Box box_of(Warp& warp, const Inst& inst, uint32_t lane, const Slot& map_slot,
   Box box;
   const uint64_t address = global_address(warp, map_slot, lane);
   std::memcpy(&box.map, map_bytes(warp, lane, address, what), sizeof box.map);
+  if ((address & WINDOW_MASK) == 0) box.map_address = address;
   const TensorMap& map = box.map;
   const uint32_t rank = inst.as<CopyQualifiers>().rank;
   if (!map.is_valid()) {
@@ -106,6 +107,16 @@ Box stored_box(Warp& warp, const Inst& inst, uint32_t lane, const char* what) {
   return box;
 }
 
+// The checker's part of TMA's read of the tensor map, which may happen up to the copy's completion on
+// its mbarrier or in its group.
+void read_map(Flight flight, const Box& box, uint32_t mbarrier, uint64_t group) {
+  if (box.map_address == 0 || flight.checker() == nullptr) return;
+  flight.check.mbarrier = mbarrier;
+  flight.check.group = group;
+  if (mbarrier != 0) flight.check.phase = flight.checker()->phase_of(mbarrier);
+  flight.tell(&Checker::copy_reads_map, box.map_address);
+}
+
 constexpr uint32_t TENSOR_ALIGNMENT = 128;  // of its place in shared memory
 
 // [d], [map, {coordinates}], [mbarrier], multicast?
@@ -121,6 +132,7 @@ Step tensor_load(Warp& warp, const Inst& inst, uint32_t mask) {
     const Flight flight(warp, 1u << lane, true);
     for (const Target& target :
          targets_of(warp, inst, lane, inst.slots[0], *mbarrier, multicast, what)) {
+      read_map(flight, *box, target.mbarrier, 0);
       check_alignment(warp, lane, target.address, TENSOR_ALIGNMENT, what, "shared address");
       std::byte* const to =
           shared_bytes(warp, 1u << lane, target.address, box->shared_bytes(), what);
@@ -161,6 +173,7 @@ Step tensor_store(Warp& warp, const Inst& inst, uint32_t mask) {
     const uint32_t from = shared_address(warp, inst.slots[1 + rank], lane, SharedSpace::cta, what);
     check_alignment(warp, lane, from, TENSOR_ALIGNMENT, what, "shared address");
     const std::byte* const source = shared_bytes(warp, 1u << lane, from, box->shared_bytes(), what);
+    read_map(Flight(warp, lanes, true), *box, 0, warp.bulk.count + 1);
     start_in_group(
         warp, lanes, from, box->bytes,
         [=](const Flight& at_issue, Staged& staged) {

@@ -46,7 +46,8 @@ struct TensorMap {
 
   bool is_valid() const { return magic == MAGIC; }
 };
-static_assert(sizeof(TensorMap) <= 128, "it lives in a CUtensorMap");
+constexpr uint32_t TENSOR_MAP_BYTES = 128;  // of a CUtensorMap
+static_assert(sizeof(TensorMap) <= TENSOR_MAP_BYTES, "it lives in a CUtensorMap");
 
 // Of one element.
 uint32_t element_bytes(TensorType type);

@@ -9,7 +9,7 @@ from lib.mutations.core import (
     EMPTY, GROUPS, POLICIES, RANDOM, READS_TOO_EARLY, at_once, delete, mutation, operands,
 )  # fmt: skip
 from lib.mutations.subjects import (
-    AUTOTUNED, BLOCK_SCALED, FUSED, GROUPED, GROUPED_SCALED, IN_TURNS, PERSISTENT,
+    AUTOTUNED, BLOCK_SCALED, FUSED, GROUPED, GROUPED_SCALED, IN_TURNS, PERSISTENT, REPLACED,
 )  # fmt: skip
 from lib.ptx import Kernel
 
@@ -311,3 +311,40 @@ def scales_of_aligned_rows(kernel: Kernel) -> None:
         moved = copy.operands[:1] + [row[1] + "later" + row[3]] + copy.operands[2:]
         kernel.replace_with(copy, f"{{ .reg .b32 later; add.s32 later, {row[2]}, 4;\n"
                                   f"\t  {copy.text(operands=moved)} }}")  # fmt: skip
+
+mutation(
+    "map-used-without-its-fence", REPLACED, "fence.proxy.tensormap deleted",
+    "TMA reads tensor maps through a proxy and a cache of its own: behind a new one at an old address "
+    "the fence is what makes it look again.",
+    {"race": ["cp.async.bulk.tensor.* reads its tensor map", "tensormap.cp_fenceproxy.* has written",
+              "order them: fence.proxy.tensormap::generic.acquire.gpu"]},
+    edit=delete("fence.proxy.tensormap*"),
+)  # fmt: skip
+
+
+@mutation(
+    "map-copied-without-a-release", REPLACED, "lane 0 copies the map by ordinary stores",
+    "A new map is two steps, a copy and a release to TMA: tensormap.cp_fenceproxy does both, an "
+    "ordinary store the first alone.",
+    {"race": ["cp.async.bulk.tensor.* reads its tensor map", "st.global.* has written",
+              "order them: tensormap.cp_fenceproxy in place of st.global"]},
+)  # fmt: skip
+def map_copied_without_a_release(kernel: Kernel) -> None:
+    copy = kernel.one("tensormap.cp_fenceproxy.*")
+    to, source = (operand.strip("[]") for operand in copy.operands[:2])
+    lines = ["{ .reg .b64 part<2>; .reg .b32 lane; .reg .pred others;",
+             "mov.u32 lane, %laneid; setp.ne.u32 others, lane, 0; @others bra COPIED;"]  # fmt: skip
+    for at in range(0, 128, 16):
+        lines += [f"ld.shared.v2.b64 {{part0, part1}}, [{source}+{at}];",
+                  f"st.global.v2.b64 [{to}+{at}], {{part0, part1}};"]  # fmt: skip
+    kernel.replace_with(copy, "\n\t  ".join(lines + ["COPIED: }"]))
+
+
+mutation(
+    "map-replaced-while-read", REPLACED, "cp.async.bulk.wait_group.read deleted",
+    "A store reads two things after it is started, its boxes and its tensor map: neither may change "
+    "before the wait.",
+    {"race": ["tensormap.cp_fenceproxy.* writes global", "cp.async.bulk.tensor.* reads, maybe later",
+              "order them: cp.async.bulk.wait_group.read"]},
+    edit=delete("cp.async.bulk.wait_group.read"),
+)  # fmt: skip

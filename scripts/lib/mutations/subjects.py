@@ -84,6 +84,9 @@ MIXED.arguments += ["--bits=4"]
 GROUPED = rung("16_grouped", "bf16_128x128", "TileI13__nv_bfloat16Li2ELi1ELi128E", (150, 256, 640),
                grid=2)  # fmt: skip
 GROUPED.arguments += ["--groups=3", "--rows=unequal"]
+# One CTA, which comes from each group to the next and makes a map of D for it.
+REPLACED = rung("16_grouped", "bf16_128x256_replace", "Li2ELi1ELi256ELb1E", (150, 256, 640), grid=1)
+REPLACED.arguments += ["--groups=3", "--rows=unequal"]
 GROUPED_SCALED = rung("16_grouped", "e4m3_128x128", "e4m3ELi2ELi1ELi128E", (150, 256, 640),
                       grid=2)  # fmt: skip
 GROUPED_SCALED.arguments += ["--groups=3", "--rows=unequal", "--type=e4m3"]

@@ -1,5 +1,5 @@
-// Instructions that change tensor maps: no kernel of this repository has one, but grouped GEMMs of
-// other people do.
+// Instructions that change tensor maps: rung 16 has a variant with them, and grouped GEMMs of other
+// people do.
 #include <algorithm>
 #include <iterator>
 
@@ -65,17 +65,47 @@ void replace_field(TensorMap& map, Field field, uint32_t index, uint64_t value) 
   }
 }
 
+// The checker's part of a lane's accesses to a whole map, 16 bytes at a time.
+constexpr uint32_t PART_BYTES = 16;
+
+void access_shared_map(Warp& warp, uint32_t lane, uint32_t address, Access access) {
+  for (uint32_t at = 0; at < TENSOR_MAP_BYTES; at += PART_BYTES) {
+    uint32_t addresses[LANES] = {};
+    addresses[lane] = address + at;
+    observer_of(warp).tell(&Checker::shared_access, warp, 1u << lane, addresses, PART_BYTES, access,
+                           nullptr);
+  }
+}
+
+void access_global_map(Warp& warp, uint32_t lane, uint64_t address, Access access) {
+  for (uint32_t at = 0; at < TENSOR_MAP_BYTES; at += PART_BYTES) {
+    uint64_t addresses[LANES] = {};
+    addresses[lane] = address + at;
+    observer_of(warp).tell(&Checker::global_access, warp, 1u << lane, addresses, PART_BYTES, access,
+                           Order::weak, Scope::gpu, nullptr);
+  }
+}
+
 // [map], index?, value
 template <bool SHARED>
 Step map_replace(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "tensormap.replace";
   for_lanes(mask, [&](uint32_t lane) {
-    const uint64_t address = global_address(warp, inst.slots[0], lane);
-    std::byte* const bytes =
-        SHARED ? shared_bytes(warp, 1u << lane,
-                              shared_address(warp, inst.slots[0], lane, SharedSpace::cta, what),
-                              128, what)
-               : map_bytes(warp, lane, address, what);
+    std::byte* bytes;
+    if constexpr (SHARED) {
+      const uint32_t address = shared_address(warp, inst.slots[0], lane, SharedSpace::cta, what);
+      check_alignment(warp, lane, address, TENSOR_MAP_BYTES, what, "address of the tensor map");
+      bytes = shared_bytes(warp, 1u << lane, address, TENSOR_MAP_BYTES, what);
+      for (const Access access : {Access::read, Access::write}) {
+        access_shared_map(warp, lane, address, access);
+      }
+    } else {
+      const uint64_t address = global_address(warp, inst.slots[0], lane);
+      bytes = map_bytes(warp, lane, address, what);
+      for (const Access access : {Access::read, Access::write}) {
+        access_global_map(warp, lane, address, access);
+      }
+    }
     const Slot* const last = inst.slots + inst.slot_count - 1;
     const uint64_t index = inst.slot_count > 2 ? value_of(warp, inst.slots[1], lane) : 0;
     if (index >= MAX_TENSOR_RANK) {
@@ -97,14 +127,23 @@ Handler pick_map_replace(Opcode& opcode) {
   return opcode.has(".global") ? map_replace<false> : map_replace<true>;
 }
 
-// [d], [a], 128: a tensor map from shared to global memory, by the whole warp
+// [d], [a], 128: a tensor map from shared to global memory, by the whole warp. Which lane copies it
+// PTX leaves open; here it is the first. The others know of the copy, and release it too.
 Step map_publish(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "tensormap.cp_fenceproxy";
   const uint32_t lane = first_lane(mask);
   const uint64_t to = global_address(warp, inst.slots[0], lane);
   const uint32_t from = shared_address(warp, inst.slots[1], lane, SharedSpace::cta, what);
-  std::memcpy(map_bytes(warp, lane, to, what), shared_bytes(warp, mask, from, 128, what), 128);
-  observer_of(warp).tell(&Checker::fence, warp, mask, Order::release, Scope::gpu);
+  check_alignment(warp, lane, from, TENSOR_MAP_BYTES, what, "address of the tensor map");
+  std::byte* const target = map_bytes(warp, lane, to, what);
+  const std::byte* const source = shared_bytes(warp, mask, from, TENSOR_MAP_BYTES, what);
+  access_shared_map(warp, lane, from, Access::read);
+  access_global_map(warp, lane, to, Access::write);
+  std::memcpy(target, source, TENSOR_MAP_BYTES);
+  const Observer observer = observer_of(warp);
+  observer.tell(&Checker::warp_sync, warp, mask);
+  observer.tell(&Checker::fence, warp, mask, Order::release, Scope::gpu);
+  observer.tell(&Checker::fence_tensor_map, warp, mask, Order::release);
   ++warp.cta->cluster->changes;
   return Step::next;
 }

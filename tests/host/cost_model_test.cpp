@@ -235,7 +235,15 @@ TEST_CASE("cost model: the table is as good as all candidates, and has no row to
   ladder_test::Draw draw;
   // What the table was made from; rung 9's tile alone.
   std::vector<GemmConfig> candidates;
-  for (int bn = 96; bn <= 256; bn += 16) candidates.push_back({"", 2, 1, bn});
+  candidates.push_back({"", 2, 1, 64});
+  for (int bn = 96; bn <= 256; bn += 16) {
+    candidates.push_back({"", 2, 1, bn});
+    candidates.push_back({"", 2, 1, bn, 2, 2});
+  }
+  for (int bn = 96; bn <= 160; bn += 16) {
+    candidates.push_back({"", 2, 1, bn, 1, 4});
+    candidates.push_back({"", 3, 1, bn, 1, 4});
+  }
   for (int bn = 128; bn <= 256; bn += 64) candidates.push_back({"", 2, 1, bn, 2, 1});
   for (int bn = 96; bn <= 192; bn += 16) {
     for (const auto& [cluster_m, cluster_n] : {std::pair{1, 1}, {1, 2}, {2, 1}}) {
@@ -243,12 +251,11 @@ TEST_CASE("cost model: the table is as good as all candidates, and has no row to
       candidates.push_back({"", 2, 2, bn, cluster_m, cluster_n});
     }
   }
-  for (int bn = 96; bn <= 256; bn += 32) candidates.push_back({"", 2, 1, bn, 2, 2});
   for (int bn = 128; bn <= 192; bn += 32) {
     candidates.push_back({"", 3, 1, bn, 2, 2});
     candidates.push_back({"", 2, 2, bn, 2, 2});
   }
-  REQUIRE(candidates.size() == 68);
+  REQUIRE(candidates.size() == 84);
   double of_table = 0, of_one = 0;  // over the fastest candidate
 
   constexpr int SAMPLES = 10000, ROWS = std::size(CONFIGURATIONS);
@@ -318,9 +325,9 @@ TEST_CASE("cost model: what rung 17's nine tiles lose against all of rung 11's")
   }
   CHECK(sum / SAMPLES < 0.011);
   CHECK(above < 0.11 * SAMPLES);
-  CHECK(worst < 0.23);
+  CHECK(worst < 0.26);
   CHECK(large > SAMPLES / 2);
   CHECK(above_large < 0.05 * large);
   CHECK(worst_large < 0.11);
-  CHECK(std::lround(100 * loss({1024, 1024, 14336})) == 23);
+  CHECK(std::lround(100 * loss({1024, 1024, 14336})) == 26);
 }

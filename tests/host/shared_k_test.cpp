@@ -179,7 +179,8 @@ TEST_CASE("early start: tiles that are shared or cut, by the clusters that they 
     const tile::KSchedule schedule = tile::share_k(row.share, tiles, 256, 132);
     return crowding(row, schedule, 132, 128, tiles * 128, 128, gpu);
   };
-  CHECK(lost(whole, 33) == doctest::Approx(0.04 + 0.3 * 0.75));
+  CHECK(lost(whole, 66) == 0);  // two such grids fit
+  CHECK(lost(whole, 67) == doctest::Approx(0.04 + 0.3 * 65 / 132));
   CHECK(lost(cut, 33) == doctest::Approx(0.04));                   // 4 parts each
   CHECK(lost(cut, 50) == doctest::Approx(0.04 + 0.3 * 32 / 132));  // 2 parts
   CHECK(lost(all, 33) == 0);

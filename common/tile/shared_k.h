@@ -98,27 +98,29 @@ constexpr SharedK SHARED_K[] = {
 
 // What no ceiling gives, fitted as Fitted.
 struct FittedSharedK {
-  double start_clocks = 3870;      // of a launch: until the first bytes land, and after the last
-  double second_cta_clocks = 584;  // of a launch of two CTAs an SM
-  double cluster_clocks = 1270;    // of a launch of clusters, which begin and end together
-  double latency_clocks = 230;     // two consumers: from the end of products to the next ones
-  double alone_clocks = 51.2;      // one consumer: a step, beside its products
-  double block_clocks = 119;       // the same, for each block
-  double sharing_clocks = 87.4;    // a step, for the slower of the CTAs that share rows
-  double epilogue_clocks = 7.98;   // a column of a block: to round, stage and store it
-  double exchange_clocks = 746;    // of a cluster that splits K, beside the bytes
-  double exchange_bytes = 8.58;    // a clock, of partial sums that a CTA sends to its peers
-  double cta_clocks = 4220;        // until the next CTA has an SM's place
-  double second_clocks = 1760;     // of the second kernel, beside parts and bytes
-  double left_bytes = 25.2;        // a clock, of partial sums that a CTA leaves in the workspace
-  double sum_bytes = 20.1;         // a clock and SM, of those that the second kernel adds up
-  double part_clocks = 101;        // of the second kernel, for each part of a tile
-  double last_clocks = 8020;       // of the last cluster to come, beside the bytes
+  double start_clocks = 4470;      // of a launch: until the first bytes land, and after the last
+  double beside_clocks = 1400;     // less, if the next grid fits beside it
+  double second_cta_clocks = 440;  // of a launch of two CTAs an SM
+  double cluster_clocks = 1480;    // of a launch of clusters, which begin and end together
+  double latency_clocks = 206;     // two consumers: from the end of products to the next ones
+  double alone_clocks = 49.6;      // one consumer: a step, beside its products
+  double block_clocks = 101;       // the same, for each block
+  double sharing_clocks = 80.5;    // a step, for the slower of the CTAs that share rows
+  double epilogue_clocks = 7.61;   // a column of a block: to round, stage and store it
+  double exchange_clocks = 1020;   // of a cluster that splits K, beside the bytes
+  double exchange_bytes = 7.97;    // a clock, of partial sums that a CTA sends to its peers
+  double cta_clocks = 4140;        // until the next CTA has an SM's place
+  double second_clocks = 1520;     // of the second kernel, beside parts and bytes
+  double left_bytes = 22.3;        // a clock, of partial sums that a CTA leaves in the workspace
+  double sum_bytes = 20.4;         // a clock and SM, of those that the second kernel adds up
+  double part_clocks = 80.9;       // of the second kernel, for each part of a tile
+  double last_clocks = 7720;       // of the last cluster to come, beside the bytes
   double last_bytes = 26.5;        // a clock, of partial sums that it adds up
-  double flight_clocks = 1660;     // from asking for a slot's bytes until they are here
+  double flight_clocks = 1920;     // from asking for a slot's bytes until they are here
+  double sm_bytes = 89.8;          // a clock, that L2 delivers to one SM
   double apart = 1.06;             // times longer, where clusters are at different places of K
-  double store_clocks = 1000;      // until a box is stored that the next block waits for
-  double dram_share = 1.03;        // of the DRAM ceiling
+  double store_clocks = 1230;      // until a box is stored that the next block waits for
+  double dram_share = 1.04;        // of the DRAM ceiling
 };
 
 // What is not to be chosen for a shape, whatever else there is.
@@ -169,6 +171,7 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
   const double b_requests = lines_of_block(n, b_lines, tiles_m, bm, OUTSIDE_LINES);
   const double l2_bytes = (b_requests + rows * config.sharers * a_lines) * 128;
   const double l2 = l2_bytes / (gpu.l2_bytes_per_clock * gpu.sms);
+  const double sm_l2 = (b_requests + rows * a_lines) * 128 / FITTED.sm_bytes;  // of one CTA
   const double flight = FITTED.flight_clocks / config.ring_slots();  // all of them are on their way
   const int group = raster_group(bm, static_cast<int>(rows) * config.sharers, at_once);
   const double dram_rate = gpu.dram_bytes_per_clock * FITTED.dram_share;
@@ -190,8 +193,8 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
     const double own = config.consumers == 1
                            ? FITTED.alone_clocks + FITTED.block_clocks * config.blocks + tensor / 2
                            : FITTED.latency_clocks + tensor / config.consumers;
-    const double step =
-        std::max({tensor * on_sm, own, flight}) + (config.sharers > 1 ? FITTED.sharing_clocks : 0);
+    const double step = std::max({tensor * on_sm, own, flight, sm_l2 * on_sm}) +
+                        (config.sharers > 1 ? FITTED.sharing_clocks : 0);
     return overlapped(steps / config.split * step, steps * l2 * clusters,
                       steps * from_dram * clusters);
   };
@@ -201,7 +204,9 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
   const double whole = schedule.whole, full = std::ceil(whole / at_once) - 1;
   const bool shares = schedule.whole < schedule.tiles;
   const bool two_on_sm = config.ctas > 1 && tiles * cluster > gpu.sms;
-  double total = FITTED.start_clocks + (cluster > 1 ? FITTED.cluster_clocks : 0) +
+  const bool beside = !shares && 2 * tiles <= at_once;
+  double total = FITTED.start_clocks - (beside ? FITTED.beside_clocks : 0) +
+                 (cluster > 1 ? FITTED.cluster_clocks : 0) +
                  (two_on_sm ? FITTED.second_cta_clocks : 0) + epilogue;
   if (whole > 0) {
     const double between = one_tile ? FITTED.cta_clocks : epilogue;

@@ -9,7 +9,7 @@ from typing import Any
 
 from lib import registry, rows
 from lib.cli import Problem
-from lib.results import MAIN, Results, Row, load_all, load_chips, read, read_rows
+from lib.results import MAIN, Results, Row, load_all, read, read_rows
 from lib.tables import sweep
 from lib.tables.ladder import TRACES
 from lib.tools import toolkit
@@ -20,12 +20,12 @@ class Skipped(Exception):
 
 
 def check_hashes(root: Path) -> Iterator[str]:
-    """The kernels behind the published rows are the kernels of this tree."""
+    """The kernels behind the published rows are the kernels of this tree. Another chip's are those
+    of its revision, which its table names."""
     results, _ = load_all(root)
     if results is None:
         raise Skipped("docs/results has no results yet")
-    chips = load_chips(root)
-    files = [results, *chips] + ([results.counters] if results.counters else [])
+    files = [results] + ([results.counters] if results.counters else [])
     here = toolkit()
     for file in files + ([results.energy] if results.energy else []):
         if here != file.head["toolkit"]:
@@ -40,8 +40,6 @@ def check_hashes(root: Path) -> Iterator[str]:
         again = "counters" if file is results.counters else "bench"
         for stage, variant in dict.fromkeys((row["stage"], row["variant"]) for row in file.rows):
             found = file.of_variant(stage, variant)
-            if file in chips:  # of another chip the choices are those of its revision, as it says
-                found = [row for row in found if registry.ran(row) in kernels]
             ran = [kernels.get(registry.ran(row)) for row in found]
             recorded = [row.get("kernel_hash") for row in found]
             if (stage, variant) not in kernels:

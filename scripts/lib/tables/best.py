@@ -70,9 +70,9 @@ def summary_table(results: Results | None, of_another_chip: bool = False) -> lis
         "Ratio: to the fastest cuBLASLt algorithm, timed in turns. Mean: geometric, ratios above "
         f"{MOST} counted as {MOST}."
     )
-    if of_another_chip and results:  # whose choices nobody holds to today's
+    if of_another_chip and results:  # whose kernels and choices nobody holds to today's
         revision, date = results.head["revision"], results.head["date"]
-        caption += f" Measured on {date}, with the choices of revision {revision}."
+        caption += f" Measured on {date}, with the kernels and choices of revision {revision}."
     return table_of(header, lines, caption)
 
 

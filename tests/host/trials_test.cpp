@@ -208,8 +208,8 @@ const auto& row_of(const Table& table, const std::string& name) {
 Grid grid_of(int rung, const std::string& name, int m, int n) {
   if (rung == 11) {
     const tile::GemmConfig& row = row_of(tile::CONFIGURATIONS, name);
-    const int blocks = tile::ceil_div(m, row.bm() * row.cluster_m) *
-                       tile::ceil_div(n, row.bn * row.cluster_n);
+    const int blocks =
+        tile::ceil_div(m, row.bm() * row.cluster_m) * tile::ceil_div(n, row.bn * row.cluster_n);
     return {blocks * row.cluster(), resident(row.cluster()), 1, row.cluster()};
   }
   const tile::SharedK& row = row_of(tile::SHARED_K, name);

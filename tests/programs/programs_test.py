@@ -73,7 +73,7 @@ class Programs:
         self.assertEqual(len({match[1] for match in results}), 3)
 
     def test_bits_of_a_row_go_with_the_cut_of_k_alone(self):
-        rows = agreeing(self.succeeds(PROGRAMS / "row_bits", 256, 2048, 0, 9, 11))
+        rows = agreeing(self.succeeds(PROGRAMS / "row_bits", 256, 4096, 0, 9, 11))
         self.assertEqual(len(rows), 15)
         whole = {letters for stage, *_, letters, _ in rows if stage != "stage 0"}
         self.assertEqual(len(whole), 1, rows)
@@ -109,7 +109,7 @@ class OnTheMachine(Programs, unittest.TestCase):
 
     def test_the_page_shows_what_they_print(self):
         for words, command in (
-            ("row_bits 256 2048 0 9", (PROGRAMS / "row_bits", 256, 2048, 0, 9)),
+            ("row_bits 256 4096 0 9", (PROGRAMS / "row_bits", 256, 4096, 0, 9)),
             ("[swiglu.c](programs/swiglu.c) does it", (PROGRAMS / "swiglu",)),
         ):
             self.assertEqual(shown_behind(words), self.succeeds(*command))

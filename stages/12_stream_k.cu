@@ -304,9 +304,6 @@ Work work_of(const ladder::GemmArgs& g, int at_once) {
   const tile::KSchedule schedule = tile::share_k(
       SHARE, all, tile::ceil_div(g.k, T::BK), T::SPLIT > 1 ? all : at_once);  // a cluster: one tile
   const int rows = tile::rows_of_tile(g.m, T::BN, tiles, T::SPLIT);
-  const auto workspace = static_cast<char*>(g.workspace);
-  const auto partials =
-      workspace == nullptr ? nullptr : workspace + ladder::WORKSPACE_COUNTER_BYTES;
   return {
       .d = g.d,
       .ldd = g.ldd,
@@ -318,7 +315,7 @@ Work work_of(const ladder::GemmArgs& g, int at_once) {
       .tiles_n = tiles_n,
       .raster_group = tile::raster_group(T::BM, rows * T::SHARERS, at_once),
       .schedule = schedule,
-      .partials = {.sums = reinterpret_cast<float4*>(partials),
+      .partials = {.sums = static_cast<float4*>(g.scratch()),
                    .arrived = schedule.cut > 0 ? nullptr : static_cast<uint32_t*>(g.workspace)}};
 }
 

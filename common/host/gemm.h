@@ -25,7 +25,10 @@ struct Call {
   // device; null: kernels that need one cannot run. Calls that have the same run one after another.
   void* workspace = nullptr;
 
-  void* scratch() const { return static_cast<char*>(workspace) + WORKSPACE_COUNTER_BYTES; }
+  // Of it, what lies behind the counters; null without one.
+  void* scratch() const {
+    return workspace == nullptr ? nullptr : static_cast<char*>(workspace) + WORKSPACE_COUNTER_BYTES;
+  }
 };
 
 //   D[m,n] = A[m,k] · B[n,k]^T     fp32 accumulation, all three row-major

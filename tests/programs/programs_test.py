@@ -113,6 +113,8 @@ class OnTheMachine(Programs, unittest.TestCase):
             ("[swiglu.c](programs/swiglu.c) does it", (PROGRAMS / "swiglu",)),
         ):
             self.assertEqual(shown_behind(words), self.succeeds(*command))
+        on_gpu = (ROOT / "docs/results/h200.row_bits.txt").read_text(encoding="utf-8")
+        self.assertEqual(shown_behind("row_bits 7168 16384 0 9 12"), on_gpu)
 
     def test_the_page_links_as_it_says(self):
         include = "/usr/local/cuda/include"

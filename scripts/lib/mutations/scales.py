@@ -312,6 +312,7 @@ def scales_of_aligned_rows(kernel: Kernel) -> None:
         kernel.replace_with(copy, f"{{ .reg .b32 later; add.s32 later, {row[2]}, 4;\n"
                                   f"\t  {copy.text(operands=moved)} }}")  # fmt: skip
 
+
 mutation(
     "map-used-without-its-fence", REPLACED, "fence.proxy.tensormap deleted",
     "TMA reads tensor maps through a proxy and a cache of its own: behind a new one at an old address "

@@ -8,14 +8,12 @@
 // Tile       per shape: the table in common/tile/configurations.h
 // Read       docs/11_autotuned.md
 #include <algorithm>
-#include <numeric>
 #include <vector>
 
 #include "common/block/init_barriers.cuh"
 #include "common/block/load_slice.cuh"
 #include "common/block/multiply_tile.cuh"
-#include "common/block/stage_tile.cuh"
-#include "common/block/store_last_columns.cuh"
+#include "common/block/staged_block.cuh"
 #include "common/host/configurations.h"
 #include "common/host/error.h"
 #include "common/host/launch.h"
@@ -53,7 +51,7 @@ struct Tile {
   static constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
   static constexpr int SLICE_A = BM / CLUSTER_N;  // rows of A that one CTA loads for its row
   static constexpr int SLICE_B = BN / CLUSTER_M;  // rows of B that one CTA loads for its column
-  static constexpr int BOX = std::gcd(BN, 64), BOXES = BN / BOX;  // of a block: 64 x BOX each
+  using Block = block::StagedBlock<BN>;           // of D, as TMA stores it
   static constexpr int BUFFERS = tile::staging_buffers(C);    // blocks a consumer stages at a time
   static constexpr int DEPTH = tile::ring_slots(C, BUFFERS);  // what then fits
   static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = CONSUMERS == 2 ? 224 : 152;
@@ -69,7 +67,7 @@ template <class T>
 struct alignas(1024) Smem {
   tile::SmemTile<bf16, T::BM, T::BK> a[T::DEPTH];
   tile::SmemTile<bf16, T::BN, T::BK> b[T::DEPTH];
-  tile::SmemTile<bf16, T::WM, T::BOX> d[T::CONSUMERS][T::BUFFERS][T::BOXES];
+  typename T::Block d[T::CONSUMERS][T::BUFFERS];
   uint64_t full[T::DEPTH];                    // the producer's arrival, and TX_BYTES
   uint64_t empty[T::DEPTH];                   // one arrival a consumer warp of the cluster
   uint64_t staged[T::CONSUMERS][T::BUFFERS];  // boxes are written: one arrival a warp
@@ -89,11 +87,12 @@ __device__ void release(uint64_t* empty, int lane) {
 }
 
 template <class T>
-__global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CUtensorMap map_a,
-                                                      const __grid_constant__ CUtensorMap map_b,
-                                                      const __grid_constant__ CUtensorMap map_d,
-                                                      bf16* d, long long ldd, int m, int n, int k,
-                                                      int raster_group) {
+__global__ __launch_bounds__(T::THREADS,
+                             1) void gemm(const __grid_constant__ CUtensorMap map_a,
+                                          const __grid_constant__ CUtensorMap map_b,
+                                          const __grid_constant__ CUtensorMap map_d,
+                                          const __grid_constant__ CUtensorMap map_narrow, bf16* d,
+                                          long long ldd, int m, int n, int k, int raster_group) {
   // --- setup -------------------------------------------------------------------------------------
   extern __shared__ __align__(1024) unsigned char smem_bytes[];
   Smem<T>& smem = *reinterpret_cast<Smem<T>*>(smem_bytes);
@@ -106,10 +105,10 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
     ptx::prefetch_tensormap(&map_a);
     ptx::prefetch_tensormap(&map_b);
     ptx::prefetch_tensormap(&map_d);
+    ptx::prefetch_tensormap(&map_narrow);
     block::init_barriers<T>(smem.full, smem.empty, T::CONSUMERS * 4 * T::CLUSTER, smem.staged,
                             smem.stored);
   }
-  ptx::griddepcontrol_launch_dependents();         // the next kernel may take SMs as they fall free
   if constexpr (T::CLUSTER == 1) ptx::bar_sync();  // before any thread uses the barriers
   if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync();
   ptx::griddepcontrol_wait();  // A, B and D may be in use by the kernel before until here
@@ -137,29 +136,21 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
                                           k_tile * T::BK, n0 + slice_b, full, mask_b);
         }
       }
+      ptx::griddepcontrol_launch_dependents();  // the next kernel may take SMs as they fall free
     }
     // --- storers: warp 1 + i sends what consumer i has staged ------------------------------------
     const int storer = threadIdx.x / 32 - 1;
     if (storer >= 0 && storer < T::CONSUMERS) {
-      const bool leader = threadIdx.x % 32 == 0;  // starts the copies and waits for them
       tile::RingState<T::BUFFERS> out;
       for (auto t = tiles; t.has(); t.next()) {
         const int m0 = t.m0() + storer * T::BLOCKS * T::WM, n0 = t.n0();
 #pragma unroll 1
-        for (int i = 0; i < T::BLOCKS * T::BOXES; ++i) {
-          const int row = m0 + i / T::BOXES * T::WM, col = n0 + i % T::BOXES * T::BOX;
-          const auto& box = smem.d[storer][out.slot][i % T::BOXES];
-          if (i % T::BOXES == 0) ptx::mbarrier_wait(&smem.staged[storer][out.slot], out.parity);
-          if (leader && row < m && col < n / 8 * 8) {
-            ptx::cp_async_bulk_tensor_2d_s2g(&map_d, col, row, box.bytes);
-            ptx::cp_async_bulk_commit_group();
-            ptx::cp_async_bulk_wait_group_read<0>();  // one at a time: loads pass in between
-          }
-          block::store_last_columns(box, d, ldd, row, col, m, n);
-          if (i % T::BOXES < T::BOXES - 1) continue;
+        for (int i = 0; i < T::BLOCKS; ++i, out.advance()) {
+          ptx::mbarrier_wait(&smem.staged[storer][out.slot], out.parity);
+          block::store_block(smem.d[storer][out.slot], &map_d, &map_narrow, d, ldd, m0 + i * T::WM,
+                             n0, m, n, !t.is_last());
           ptx::bar_warp_sync();  // the leader speaks for all
-          if (leader) ptx::mbarrier_arrive(&smem.stored[storer][out.slot]);
-          out.advance();
+          if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&smem.stored[storer][out.slot]);
         }
       }
     }
@@ -187,7 +178,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
 #pragma unroll
       for (int i = 0; i < T::BLOCKS; ++i, out.advance()) {
         ptx::mbarrier_wait(&smem.stored[group][out.slot], out.parity ^ 1);  // its boxes are read
-        block::stage_tile(acc[i], smem.d[group][out.slot]);
+        block::stage_block(acc[i], smem.d[group][out.slot]);
         ptx::fence_proxy_async_shared_cta();  // TMA will read what stmatrix wrote
         ptx::bar_warp_sync();
         if (lane == 0) ptx::mbarrier_arrive(&smem.staged[group][out.slot]);
@@ -204,18 +195,20 @@ void launch(const ladder::GemmArgs& g) {
   const CUtensorMap map_a = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, T::SLICE_A, T::BK);
   const CUtensorMap map_b = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::SLICE_B, T::BK);
   const int whole = std::max(1, g.n / 8 * 8);  // TMA must not write beyond column n
-  const CUtensorMap map_d = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, T::WM, T::BOX);
+  const CUtensorMap map_d = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, T::WM, 64);
+  const CUtensorMap map_narrow =
+      T::Block::REST > 0 ? ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, T::WM, T::Block::NARROW)
+                         : map_d;
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
   const int block_m = T::BM * T::CLUSTER_M, block_n = T::BN * T::CLUSTER_N;  // of one cluster
   const int blocks = tile::ceil_div(g.m, block_m) * tile::ceil_div(g.n, block_n);
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
-  const bool early =
-      !PLAIN && ladder::starts_early<T>(blocks, at_once, T::SLICE_A + T::SLICE_B, g.m, g.n, g.k);
+  const bool early = !PLAIN && ladder::starts_early_behind_loads<T>(blocks, at_once, g.m, g.n, g.k);
   const ladder::Launch config(std::min(blocks, at_once) * T::CLUSTER, T::THREADS, sizeof(Smem<T>),
                               T::CLUSTER, early, g.stream);
   ladder::check_cuda(
-      cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_d, g.d, g.ldd, g.m, g.n, g.k,
-                         tile::raster_group(block_m, block_n, at_once)),
+      cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_d, map_narrow, g.d, g.ldd, g.m,
+                         g.n, g.k, tile::raster_group(block_m, block_n, at_once)),
       "launch of autotuned::gemm");
 }
 

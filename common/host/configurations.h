@@ -34,18 +34,32 @@ int clusters_at_once(void (*kernel)(Parameters...), int smem_bytes, const Call& 
 }
 
 // Whether a launch of `blocks` clusters, `at_once` at a time, starts early: of a kernel with tile T,
-// one CTA an SM, that multiplies [m][k] by [k][n] of so many bytes an element, and asks for so many
-// `rows` of them a K step.
+// one CTA an SM, that multiplies [m][k] by [k][n] of so many bytes an element, and loses as much by
+// an early start as `crowding` says.
 template <class T>
-bool starts_early(int blocks, int at_once, int rows, int m, int n, int k, int element_bytes = 2) {
+bool starts_early(double crowding, int blocks, int at_once, int m, int n, int k,
+                  int element_bytes) {
   const tile::Gpu of = gpu();
   const double bytes = 1.0 * element_bytes * k * (1.0 * m + n) + 2.0 * m * n;
-  const double crowding =
-      tile::crowding(1.0 * blocks * T::CLUSTER, at_once * T::CLUSTER, T::CLUSTER, 1,
-                     tile::l2_share(of, T::BM, T::BN, rows), m <= T::BM || n <= T::BN);
   const int sms = std::min(blocks, at_once) * T::CLUSTER;
   return tile::starts_early(crowding,
                             tile::least_clocks(0.5 * element_bytes * m * n * k, bytes, sms, of));
+}
+
+// The same of a kernel that allows the next one to start at once, and asks for so many `rows` of both
+// operands a K step; and of one that does so behind its last load.
+template <class T>
+bool starts_early(int blocks, int at_once, int rows, int m, int n, int k, int element_bytes = 2) {
+  const double crowding =
+      tile::crowding(1.0 * blocks * T::CLUSTER, at_once * T::CLUSTER, T::CLUSTER, 1,
+                     tile::l2_share(gpu(), T::BM, T::BN, rows), m <= T::BM || n <= T::BN);
+  return starts_early<T>(crowding, blocks, at_once, m, n, k, element_bytes);
+}
+template <class T>
+bool starts_early_behind_loads(int blocks, int at_once, int m, int n, int k) {
+  const double crowding =
+      tile::crowding_behind_loads(1.0 * blocks * T::CLUSTER, at_once * T::CLUSTER, T::CLUSTER);
+  return starts_early<T>(crowding, blocks, at_once, m, n, k, 2);
 }
 
 // The variants of a table's rows: make(row) for each row, an integral constant from 0 to ROWS - 1.

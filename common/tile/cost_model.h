@@ -59,15 +59,16 @@ constexpr Gpu gpu_of(int sms, double max_mhz, double l2_bytes, double dram_bytes
 // What no ceiling gives: fitted to trials on an H200 (docs/results/h200.trials.csv), at shapes that
 // include the tuning and the held-out ones and none of the drawn ones.
 struct Fitted {
-  double start_clocks = 3180;     // of a launch: until the first bytes land, and after the last
-  double cluster_clocks = 2010;   // of a launch of clusters, which begin and end together
-  double latency_clocks = 197;    // from the end of a consumer's products to its next ones
-  double sharing_clocks = 66.1;   // a step, for the slower of the CTAs that share operands
-  double epilogue_clocks = 3.97;  // a column of a 64-row block: to round and to stage it
-  double turn_clocks = 225;       // of a tile, for each two consumers: until the next products
-  double store_clocks = 732;      // of a box that TMA stores: a consumer's go one after the other
-  double again = 0.145;           // of what one half of L2 has, DRAM reads for the other
-  double outside_lines = 4.31;    // requests to L2 that are as slow as a row outside of the matrix
+  double start_clocks = 202;      // of a launch: until the first bytes land, and after the last
+  double cluster_clocks = 1440;   // of a launch of clusters, which begin and end together
+  double latency_clocks = 219;    // from the end of a consumer's products to its next ones
+  double sharing_clocks = 63.3;   // a step, for the slower of the CTAs that share operands
+  double epilogue_clocks = 2.85;  // a column of a 64-row block: to round and to stage it
+  double turn_clocks = 134;       // of a tile, for each two consumers: until the next products
+  double store_clocks = 838;      // of a box, until it is read: a consumer's go one after the other
+  double drain_bytes = 30.9;      // a clock and SM, of the last results on their way to L2
+  double again = 0.224;           // of what one half of L2 has, DRAM reads for the other
+  double outside_lines = 4.74;    // requests to L2 that are as slow as a row outside of the matrix
 };
 
 // Rows of tiles that the raster sweeps together: the block of D that runs at one time is then about
@@ -126,6 +127,12 @@ constexpr double crowding(double ctas, double places, int cluster, int on_sm, do
   const bool l2_is_slow = l2_share > 0.75;
   if (ctas > places) return l2_is_slow ? 0.02 : 0;
   return 0.04 + (l2_is_slow && !alone ? 0.06 : 0) + 0.3 * (places - ctas) / places;
+}
+
+// The same of a kernel that allows the next one to start only behind its last load, one CTA an SM:
+// what then crowds is what has one round or less.
+constexpr double crowding_behind_loads(double ctas, double places, int cluster) {
+  return cluster == 1 && ctas <= places ? 0.12 : 0;
 }
 
 // Clocks that an early start hides: the launch.
@@ -220,20 +227,22 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
       bytes_of_dram(rows, cols, k, 2, blocks_m, blocks_n, group, gpu, FITTED.again) / blocks /
       gpu.dram_bytes_per_clock;
 
-  // Results: TMA stores a consumer's boxes one after the other, and these are narrow where bn is no
-  // multiple of 64. A second block that has no boxes of its own waits for those of the first.
-  const double store = FITTED.store_clocks * bn / std::gcd(bn, 64);  // of a block
+  // Results are rounded and staged, and stored under the products of the next tile, whose own wait
+  // until these boxes are read: 64 columns each, and what is left in narrower ones. So does a second
+  // block that has no boxes of its own. Those of the last round are on their way when nothing else is.
+  const int rest = bn % 64;
+  const double store = FITTED.store_clocks * (bn / 64 + rest / std::gcd(rest, 64));  // of a block
   const bool waits = staging_buffers(config) < config.blocks;
   const double epilogue = FITTED.turn_clocks * config.consumers * (config.consumers - 1) +
                           FITTED.epilogue_clocks * config.blocks * bn + (waits ? store : 0);
-
-  const double clocks = clocks_of_rounds(
-      FITTED.start_clocks + (config.cluster() > 1 ? FITTED.cluster_clocks : 0), blocks, clusters,
-      {steps * step, steps * l2, dram, epilogue, store * config.blocks});
-  const double of_l2 = l2_share(gpu, bm, bn, bm / config.cluster_n + bn / config.cluster_m);
-  const bool alone = blocks_m == 1 || blocks_n == 1;
-  return launched(clocks, crowding(blocks * config.cluster(), clusters * config.cluster(),
-                                   config.cluster(), 1, of_l2, alone));
+  const double stores = epilogue + store * (waits ? 1 : config.blocks);
+  const double drain = 2.0 * bm * bn / FITTED.drain_bytes;
+  const double clocks =
+      clocks_of_rounds(FITTED.start_clocks + (config.cluster() > 1 ? FITTED.cluster_clocks : 0),
+                       blocks, clusters, {steps * step, steps * l2, dram, epilogue, stores}) +
+      drain;
+  return launched(clocks, crowding_behind_loads(blocks * config.cluster(),
+                                                clusters * config.cluster(), config.cluster()));
 }
 
 }  // namespace tile

@@ -61,6 +61,7 @@ class ClusterTiles : RasterGroup<T> {
 
   constexpr bool has() const { return block_ < blocks_m_ * blocks_n_; }
   constexpr void next() { block_ += step_; }
+  constexpr bool is_last() const { return block_ + step_ >= blocks_m_ * blocks_n_; }
 
   constexpr int m0() const { return (at().m * T::CLUSTER_M + rank_ / T::CLUSTER_N) * T::BM; }
   constexpr int n0() const { return (at().n * T::CLUSTER_N + rank_ % T::CLUSTER_N) * T::BN; }

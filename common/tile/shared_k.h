@@ -61,11 +61,16 @@ constexpr SharedK SHARED_K[] = {
     {"128x32_x2",        1, 2,  32, 1, 1, 2},
     {"256x16_x2",        2, 2,  16, 1, 1, 2},
     {"128x128",          2, 1, 128},
+    {"128x144",          2, 1, 144},
     {"128x160",          2, 1, 160},
+    {"128x176",          2, 1, 176},
     {"128x192",          2, 1, 192},
     {"128x208",          2, 1, 208},
     {"128x144_1x2",      2, 1, 144, 2},
+    {"128x152_1x2",      2, 1, 152, 2},
     {"128x160_1x2",      2, 1, 160, 2},
+    {"256x96",           2, 2,  96},
+    {"256x120",          2, 2, 120},
     {"256x136_1x2",      2, 2, 136, 2},
     {"256x144_1x2",      2, 2, 144, 2},
     {"64x64",            1, 1,  64},
@@ -98,29 +103,27 @@ constexpr SharedK SHARED_K[] = {
 
 // What no ceiling gives, fitted as Fitted.
 struct FittedSharedK {
-  double start_clocks = 4470;      // of a launch: until the first bytes land, and after the last
-  double beside_clocks = 1400;     // less, if the next grid fits beside it
-  double second_cta_clocks = 440;  // of a launch of two CTAs an SM
-  double cluster_clocks = 1480;    // of a launch of clusters, which begin and end together
-  double latency_clocks = 206;     // two consumers: from the end of products to the next ones
-  double alone_clocks = 49.6;      // one consumer: a step, beside its products
-  double block_clocks = 101;       // the same, for each block
-  double sharing_clocks = 80.5;    // a step, for the slower of the CTAs that share rows
-  double epilogue_clocks = 7.61;   // a column of a block: to round, stage and store it
-  double exchange_clocks = 1020;   // of a cluster that splits K, beside the bytes
-  double exchange_bytes = 7.97;    // a clock, of partial sums that a CTA sends to its peers
-  double cta_clocks = 4140;        // until the next CTA has an SM's place
-  double second_clocks = 1520;     // of the second kernel, beside parts and bytes
-  double left_bytes = 22.3;        // a clock, of partial sums that a CTA leaves in the workspace
-  double sum_bytes = 20.4;         // a clock and SM, of those that the second kernel adds up
-  double part_clocks = 80.9;       // of the second kernel, for each part of a tile
-  double last_clocks = 7720;       // of the last cluster to come, beside the bytes
-  double last_bytes = 26.5;        // a clock, of partial sums that it adds up
-  double flight_clocks = 1920;     // from asking for a slot's bytes until they are here
-  double sm_bytes = 89.8;          // a clock, that L2 delivers to one SM
-  double apart = 1.06;             // times longer, where clusters are at different places of K
-  double store_clocks = 1230;      // until a box is stored that the next block waits for
-  double dram_share = 1.04;        // of the DRAM ceiling
+  double start_clocks = 3060;    // of a launch: until the first bytes land, and after the last
+  double beside_clocks = 2200;   // less, if the next grid fits beside it
+  double cluster_clocks = 1590;  // of a launch of clusters, which begin and end together
+  double latency_clocks = 207;   // two consumers: from the end of products to the next ones
+  double alone_clocks = 67.4;    // one consumer: a step, beside its products
+  double block_clocks = 99.4;    // the same, for each block
+  double sharing_clocks = 83.8;  // a step, for the slower of the CTAs that share rows
+  double epilogue_clocks = 5.2;  // a column of a block: to round, stage and store it
+  double exchange_bytes = 8.4;   // a clock, of partial sums that a CTA sends to its peers
+  double cta_clocks = 4840;      // until the next CTA has an SM's place
+  double left_bytes = 9.11;      // a clock, of partial sums that a CTA leaves in the workspace
+  double sum_bytes = 134;        // a clock and SM, of those that the second kernel adds up
+  double part_clocks = 96.1;     // of the second kernel, for each part of a tile
+  double last_clocks = 9080;     // of the last cluster to come, beside the bytes
+  double last_bytes = 23.2;      // a clock, of partial sums that it adds up
+  double flight_clocks = 1940;   // from asking for a slot's bytes until they are here
+  double sm_bytes = 88.6;        // a clock, that L2 delivers to one SM
+  double apart = 1.05;           // times longer, where clusters are at different places of K
+  double store_clocks = 2100;    // until a box is stored that the next block waits for
+  double cut_dram = 1.05;        // times longer DRAM takes for tiles that are cut
+  double dram_share = 1.05;      // of the DRAM ceiling
 };
 
 // What is not to be chosen for a shape, whatever else there is.
@@ -203,32 +206,28 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
   const bool one_tile = config.split > 1;  // a CTA
   const double whole = schedule.whole, full = std::ceil(whole / at_once) - 1;
   const bool shares = schedule.whole < schedule.tiles;
-  const bool two_on_sm = config.ctas > 1 && tiles * cluster > gpu.sms;
   const bool beside = !shares && 2 * tiles <= at_once;
   double total = FITTED.start_clocks - (beside ? FITTED.beside_clocks : 0) +
-                 (cluster > 1 ? FITTED.cluster_clocks : 0) +
-                 (two_on_sm ? FITTED.second_cta_clocks : 0) + epilogue;
+                 (cluster > 1 ? FITTED.cluster_clocks : 0) + epilogue;
   if (whole > 0) {
     const double between = one_tile ? FITTED.cta_clocks : epilogue;
     total += full * (clocks(k_tiles, at_once, dram) + between) +
              clocks(k_tiles, whole - full * at_once, dram);
   }
   if (one_tile) {
-    total += FITTED.exchange_clocks +
-             4.0 * bm * bn * (config.split - 1) / config.split / FITTED.exchange_bytes;
+    total += 4.0 * bm * bn * (config.split - 1) / config.split / FITTED.exchange_bytes;
   }
   if (shares) {
     const double shared = tiles - whole, sharers = schedule.sharers;
     const double parts = schedule.cut > 0 ? sharers : std::min(2 * sharers, sharers + shared);
     const double part_bytes = 4.0 * bm * bn;  // of a CTA
-    const double shared_clocks =
-        clocks(shared * k_tiles / sharers, sharers, schedule.cut > 0 ? dram : shared_dram);
+    const double shared_clocks = clocks(shared * k_tiles / sharers, sharers,
+                                        schedule.cut > 0 ? FITTED.cut_dram * dram : shared_dram);
     total += shared_clocks * (schedule.cut > 0 ? 1 : FITTED.apart);
     if (schedule.cut == 0) {
       total += FITTED.last_clocks + (parts / shared - 1) * part_bytes / FITTED.last_bytes;
     } else {
-      total += FITTED.second_clocks + FITTED.part_clocks * parts / shared +
-               part_bytes * config.ctas / FITTED.left_bytes +
+      total += FITTED.part_clocks * parts / shared + part_bytes * config.ctas / FITTED.left_bytes +
                parts * config.sharers * part_bytes / (FITTED.sum_bytes * gpu.sms);
     }
   }

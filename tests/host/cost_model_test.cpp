@@ -290,7 +290,7 @@ TEST_CASE("cost model: the table is as good as all candidates, and has no row to
   for (int row = 0; row < ROWS; ++row) {
     CAPTURE(std::string(CONFIGURATIONS[row].name));
     CHECK(picked[row] > SAMPLES / 250);          // of the shapes
-    CHECK(without[row] / picked[row] > 0.0125);  // of their time
+    CHECK(without[row] / picked[row] > 0.0115);  // of their time
   }
 }
 
@@ -329,5 +329,5 @@ TEST_CASE("cost model: what rung 17's nine tiles lose against all of rung 11's")
   CHECK(large > SAMPLES / 2);
   CHECK(above_large < 0.05 * large);
   CHECK(worst_large < 0.11);
-  CHECK(std::lround(100 * loss({1024, 1024, 14336})) == 26);
+  CHECK(std::lround(100 * loss({1024, 1024, 14336})) == 23);
 }

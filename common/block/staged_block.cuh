@@ -2,8 +2,6 @@
 // Introduced by stages/11_autotuned.cu
 #pragma once
 
-#include <numeric>
-
 #include "common/block/stage_tile.cuh"
 #include "common/block/store_last_columns.cuh"
 #include "common/ptx/tma_store.cuh"
@@ -16,7 +14,7 @@ namespace block {
 template <int BN>
 struct alignas(1024) StagedBlock {
   static constexpr int WIDE = BN / 64, REST = BN % 64;  // boxes, and columns behind them
-  static constexpr int NARROW = std::gcd(REST, 64);     // columns of a box there
+  static constexpr int NARROW = REST & -REST;           // columns of a box there: 16 or 32
   static constexpr int FIRST_REST = WIDE * 64;          // first of them
   unsigned char bytes[64 * BN * 2];
 

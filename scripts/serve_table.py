@@ -255,8 +255,11 @@ def sizes_table() -> list[str]:
 
 
 def environment(results: dict) -> list[str]:
-    return [f"{results['gpu']}, driver {results['driver']}, CUDA {results['toolkit']}, cuBLASLt "
-            f"{results['cublas']}."]  # fmt: skip
+    lines = [f"{results['gpu']}, driver {results['driver']}, CUDA {results['toolkit']}, cuBLASLt "
+             f"{results['cublas']}, revision {results['revision']}."]  # fmt: skip
+    for rung, what in results.get("changed_since", {}).items():
+        lines.append(f"Of rung {rung} has changed since: {what}.")
+    return lines
 
 
 def written(results: dict | None, kind: str, name: str | None) -> list[str]:

@@ -426,6 +426,11 @@ class Hashes(Project):
         self.assertEqual(self.run_checks()[0], 0)
         self.results({**document, "rows": [{**row, "kernel_hash": "old"}]}, "gpu.energy.json")
         self.fails("gpu.energy.json: raster, 1:a: the kernel has changed", "run make energy")
+        old = {**document, "rows": [{**row, "kernel_hash": "old"}]}
+        self.results({**old, "changed_since": {"2": "how it stores"}}, "gpu.energy.json")
+        self.fails("gpu.energy.json: raster, 1:a: the kernel has changed", "run make energy")
+        self.results({**old, "changed_since": {"1": "how it stores"}}, "gpu.energy.json")
+        self.assertEqual(self.run_checks()[0], 0)
 
     def chooser(self, says, value="abcd", wide_us=11.0):
         """A rung whose `a` chose `wide`, in a row, and a program that chooses `says`, which it expects

@@ -110,6 +110,10 @@ class Tables(Project):
         self.energy()
         self.assertIn("Not measured yet", self.table("data"))
 
+    def test_what_has_changed_since_is_said(self):
+        self.energy({**ENERGY, "changed_since": {"7": "how it stores"}})
+        self.assertIn("| rung 7: changed since | how it stores |", self.table("environment"))
+
     def test_part_and_whole_stand_side_by_side(self):
         self.energy()
         lines = [line for line in self.table("raster").splitlines() if line.startswith("|")]

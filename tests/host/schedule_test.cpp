@@ -109,6 +109,9 @@ void check_cluster_tiles(int consumers) {
               REQUIRE(t.m0() % T::BM == 0);
               REQUIRE(t.n0() % T::BN == 0);
               visits.add(t.m0() / T::BM, t.n0() / T::BN);
+              auto behind = t;
+              behind.next();
+              REQUIRE(t.is_last() == !behind.has());
             }
           }
         }

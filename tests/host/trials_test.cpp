@@ -40,15 +40,24 @@ double microseconds(const std::string& text) {
   return text.empty() ? NOT_TIMED : std::stod(text);
 }
 
-std::vector<Shape> read_trials() {
-  std::ifstream file("docs/results/h200.trials.csv");
+// The cells of the rows of a file under docs/results.
+std::vector<std::vector<std::string>> read_rows(const std::string& name) {
+  std::ifstream file("docs/results/" + name);
   REQUIRE(file);
-  std::vector<Shape> shapes;
+  std::vector<std::vector<std::string>> rows;
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with('#')) continue;
     std::istringstream cells(line + ",");
-    std::string cell[8];
-    for (std::string& text : cell) std::getline(cells, text, ',');
+    rows.emplace_back();
+    for (std::string cell; std::getline(cells, cell, ',');) rows.back().push_back(cell);
+  }
+  return rows;
+}
+
+std::vector<Shape> read_trials() {
+  std::vector<Shape> shapes;
+  for (const std::vector<std::string>& cell : read_rows("h200.trials.csv")) {
+    REQUIRE(cell.size() == 8);
     const int m = std::stoi(cell[1]), n = std::stoi(cell[2]), k = std::stoi(cell[3]);
     const bool same = !shapes.empty() && std::tie(shapes.back().m, shapes.back().n,
                                                   shapes.back().k) == std::tie(m, n, k);
@@ -225,14 +234,9 @@ TEST_CASE("trials: what an early start gains, by where dependents are allowed") 
                   {.on_sm = 1, .fits_twice = true, .hundredths = {86, 86, 86, 99, 100}},
                   {.on_sm = 1, .fits_twice = false, .hundredths = {107, 107, 99, 99, 100}}};
   int named = 0;  // the page names one
-  std::ifstream file("docs/results/h200.dependents.csv");
-  REQUIRE(file);
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with('#')) continue;
-    std::istringstream cells(line);
-    std::string cell[5 + PLACES];
-    for (std::string& text : cell) std::getline(cells, text, ',');
-    if (line.starts_with("292,2936,5872,11,128x128,")) {
+  for (const std::vector<std::string>& cell : read_rows("h200.dependents.csv")) {
+    REQUIRE(cell.size() == 5 + PLACES);
+    if (cell[0] == "292" && cell[1] == "2936" && cell[3] == "11" && cell[4] == "128x128") {
       CHECK(std::lround(std::stod(cell[5 + PLAIN])) == 31);
       CHECK(std::lround(std::stod(cell[5 + BEFORE_WAIT])) == 55);
       CHECK(std::lround(std::stod(cell[5 + BEHIND_LAST_LOAD])) == 33);
@@ -275,13 +279,8 @@ TEST_CASE("trials: what wide boxes are worth, by the boxes that a tile had") {
   Kind kinds[] = {{.box = 16, .thousandths = {1000, 975, 973, 965}},
                   {.box = 32, .thousandths = {1000, 989, 988, 983}},
                   {.box = 64, .thousandths = {1000, 1000, 997, 994}}};
-  std::ifstream file("docs/results/h200.boxes.csv");
-  REQUIRE(file);
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with('#')) continue;
-    std::istringstream cells(line);
-    std::string cell[4 + STEPS];
-    for (std::string& text : cell) std::getline(cells, text, ',');
+  for (const std::vector<std::string>& cell : read_rows("h200.boxes.csv")) {
+    REQUIRE(cell.size() == 4 + STEPS);
     const int box = std::gcd(row_of(tile::CONFIGURATIONS, cell[3]).bn, 64);
     for (Kind& kind : kinds) {
       if (kind.box != box) continue;

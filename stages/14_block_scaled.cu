@@ -16,8 +16,7 @@
 #include "common/block/consumer_of_warp.cuh"
 #include "common/block/init_barriers.cuh"
 #include "common/block/scaled_tile.cuh"
-#include "common/block/stage_tile.cuh"
-#include "common/block/store_last_columns.cuh"
+#include "common/block/staged_block.cuh"
 #include "common/host/block_scaled.h"
 #include "common/host/configurations.h"
 #include "common/host/error.h"
@@ -59,7 +58,7 @@ struct Tile {
   static constexpr int WARPGROUPS = CONSUMERS * SLICES;            // that multiply
   static constexpr int THREADS = 128 + WARPGROUPS * 128;           // warpgroup 0: producer, storers
   static constexpr int CLUSTER_M = 1, CLUSTER_N = 1, CLUSTER = 1;  // no clusters: page 14
-  static constexpr int BOX = std::gcd(BN, 64), BOXES = BN / BOX;   // of a block: 64 x BOX each
+  using Block = block::StagedBlock<BN>;                            // of D, as TMA stores it
   static constexpr int BUFFERS = tile::scaled_staging_buffers(C);  // blocks staged at a time
   static constexpr int DEPTH = tile::scaled_ring_slots(C, BUFFERS);  // what then fits
   static constexpr int SCALE_BLOCK = ladder::SCALE_BLOCK, SPAN = std::gcd(BN, SCALE_BLOCK);
@@ -67,7 +66,7 @@ struct Tile {
   static constexpr bool TURNS = PROMOTE && CONSUMERS > 1 && INTEGERS;
   static constexpr bool WIDE = (BLOCKS + 1) * BN / 2 == 192;  // registers of accumulators and sums
   static constexpr bool EVEN = BM == 64 && !WIDE;  // tiles have as many rows each, perhaps fewer
-  static constexpr int PRODUCER_REGS = WIDE ? 40 : 56;
+  static constexpr int PRODUCER_REGS = WIDE ? 48 : 56;
   static constexpr int CONSUMER_REGS =
       std::min(WIDE ? 232 : 224, tile::consumer_regs(THREADS, 1, PRODUCER_REGS));
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
@@ -77,14 +76,14 @@ struct Tile {
   static_assert(PROMOTE || BLOCKS == 1, "all blocks of a consumer have the same registers of sums");
   static_assert((BLOCKS + 1) * BN / 2 + 22 <= CONSUMER_REGS, "accumulators, sums, 22 registers");
   static_assert(128 * PRODUCER_REGS + WARPGROUPS * 128 * CONSUMER_REGS <= 65536,
-                "an SM has 65,536 registers: 128 * 40 + 256 * 232, 128 * 56 + 384 * 152, or less");
+                "an SM has 65,536 registers: 128 * 48 + 256 * 232, 128 * 56 + 384 * 152, or less");
 };
 
 template <class T>
 struct alignas(1024) Smem {
   tile::SmemTile<typename T::In, T::BM, T::BK> a[T::DEPTH][T::SLICES];
   tile::SmemTile<typename T::In, T::BN, T::BK> b[T::DEPTH][T::SLICES];
-  tile::SmemTile<bf16, T::WM, T::BOX> d[T::CONSUMERS][T::BUFFERS][T::BOXES];
+  typename T::Block d[T::CONSUMERS][T::BUFFERS];
   alignas(128) float scale_a[T::DEPTH][T::SLICES][T::BM];
   float4 parts[tile::scaled_parts_bytes(T::C) / 16 + 1];  // sums of the slices from 1 on
   uint64_t full[T::DEPTH];                    // the producer's arrival, and a slot's bytes
@@ -94,13 +93,11 @@ struct alignas(1024) Smem {
 };
 
 template <class T>
-__global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CUtensorMap map_a,
-                                                      const __grid_constant__ CUtensorMap map_b,
-                                                      const __grid_constant__ CUtensorMap map_scale,
-                                                      const __grid_constant__ CUtensorMap map_d,
-                                                      const float* scale_b, long long ld_scale_b,
-                                                      bf16* d, long long ldd, int m, int n, int k,
-                                                      int tile_rows, int raster_group) {
+__global__ __launch_bounds__(T::THREADS, 1) void gemm(
+    const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
+    const __grid_constant__ CUtensorMap map_scale, const __grid_constant__ CUtensorMap map_d,
+    const __grid_constant__ CUtensorMap map_narrow, const float* scale_b, long long ld_scale_b,
+    bf16* d, long long ldd, int m, int n, int k, int tile_rows, int raster_group) {
   // --- setup -------------------------------------------------------------------------------------
   extern __shared__ __align__(1024) unsigned char smem_bytes[];
   // Kept in a register: the compiler would work it out anew, and wait for that, at every use.
@@ -114,11 +111,11 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
     ptx::prefetch_tensormap(&map_b);
     ptx::prefetch_tensormap(&map_scale);
     ptx::prefetch_tensormap(&map_d);
+    ptx::prefetch_tensormap(&map_narrow);
     block::init_barriers<T>(smem.full, smem.empty, T::WARPGROUPS * 4, smem.staged, smem.stored);
   }
   if (T::EVEN) block::clear_missing_rows<T>(smem.a[0], smem.scale_a[0], rows);
-  ptx::griddepcontrol_launch_dependents();  // the next kernel may take SMs as they fall free
-  ptx::bar_sync();                          // before any thread uses the barriers
+  ptx::bar_sync();             // before any thread uses the barriers
   ptx::griddepcontrol_wait();  // operands and D may be in use by the kernel before until here
 
   if (threadIdx.x < 128) {
@@ -141,30 +138,22 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
           }
         }
       }
+      ptx::griddepcontrol_launch_dependents();  // the next kernel may take SMs as they fall free
     }
     // --- storers: warp 1 + i sends what consumer i has staged ------------------------------------
     const int storer = threadIdx.x / 32 - 1;
     if (storer >= 0 && storer < T::CONSUMERS) {
-      const bool leader = threadIdx.x % 32 == 0;  // starts the copies and waits for them
       tile::RingState<T::BUFFERS> out;
       for (auto t = tiles; t.has(); t.next()) {
         const int m0 = first_row(t) + storer * T::BLOCKS * T::WM, n0 = t.n0();
         const int end_row = T::EVEN ? min(m, m0 + rows) : m;
 #pragma unroll 1
-        for (int i = 0; i < T::BLOCKS * T::BOXES; ++i) {
-          const int row = m0 + i / T::BOXES * T::WM, col = n0 + i % T::BOXES * T::BOX;
-          const auto& box = smem.d[storer][out.slot][i % T::BOXES];
-          if (i % T::BOXES == 0) ptx::mbarrier_wait(&smem.staged[storer][out.slot], out.parity);
-          if (leader && row < end_row && col < n / 8 * 8) {
-            ptx::cp_async_bulk_tensor_2d_s2g(&map_d, col, row, box.bytes);
-            ptx::cp_async_bulk_commit_group();
-            ptx::cp_async_bulk_wait_group_read<0>();  // one at a time: loads pass in between
-          }
-          block::store_last_columns(box, d, ldd, row, col, end_row, n);
-          if (i % T::BOXES < T::BOXES - 1) continue;
+        for (int i = 0; i < T::BLOCKS; ++i, out.advance()) {
+          ptx::mbarrier_wait(&smem.staged[storer][out.slot], out.parity);
+          block::store_block(smem.d[storer][out.slot], &map_d, &map_narrow, d, ldd, m0 + i * T::WM,
+                             n0, end_row, n, !t.is_last());
           ptx::bar_warp_sync();  // the leader speaks for all
-          if (leader) ptx::mbarrier_arrive(&smem.stored[storer][out.slot]);
-          out.advance();
+          if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&smem.stored[storer][out.slot]);
         }
       }
     }
@@ -225,7 +214,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
 #pragma unroll
       for (int i = 0; i < T::BLOCKS; ++i, out.advance()) {
         ptx::mbarrier_wait(&smem.stored[group][out.slot], out.parity ^ 1);  // its boxes are read
-        block::stage_tile(acc[i], smem.d[group][out.slot]);
+        block::stage_block(acc[i], smem.d[group][out.slot]);
         ptx::fence_proxy_async_shared_cta();  // TMA will read what stmatrix wrote
         ptx::bar_warp_sync();
         if (lane == 0) ptx::mbarrier_arrive(&smem.staged[group][out.slot]);
@@ -244,17 +233,21 @@ void launch(const BlockScaledArgs& g) {
   const CUtensorMap map_scale =
       ladder::tensor_map_2d(g.scale_a, tile::ceil_div(g.k, T::BK), g.m, g.ld_scale_a, 1, rows);
   const int whole = std::max(1, g.n / 8 * 8);  // TMA must not write beyond column n
-  const CUtensorMap map_d =
-      ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, std::min(rows, 64), T::BOX);
+  const auto map_of_boxes = [&](int columns) {
+    return ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, std::min(rows, 64), columns);
+  };
+  using Block = typename T::Block;
+  const CUtensorMap map_d = map_of_boxes(Block::WIDE > 0 ? 64 : Block::NARROW);
+  const CUtensorMap map_narrow = Block::REST > 0 ? map_of_boxes(Block::NARROW) : map_d;
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
   const int blocks = tile::ceil_div(g.m, T::BM) * tile::ceil_div(g.n, T::BN);
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
-  const bool early = ladder::starts_early<T>(blocks, at_once, rows + T::BN, g.m, g.n, g.k, 1);
+  const bool early = ladder::starts_early_behind_loads<T>(blocks, at_once, g.m, g.n, g.k, 1);
   const ladder::Launch config(std::min(blocks, at_once), T::THREADS, sizeof(Smem<T>), T::CLUSTER,
                               early, g.stream);
   ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_scale, map_d,
-                                        g.scale_b, g.ld_scale_b, g.d, g.ldd, g.m, g.n, g.k, rows,
-                                        tile::raster_group(T::BM, T::BN, at_once)),
+                                        map_narrow, g.scale_b, g.ld_scale_b, g.d, g.ldd, g.m, g.n,
+                                        g.k, rows, tile::raster_group(T::BM, T::BN, at_once)),
                      "launch of block_scaled::gemm");
 }
 

@@ -260,7 +260,7 @@ void launch(const MixedArgs& g) {
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
   const int tiles = tiles_m * tiles_n, clusters = T::SPLIT > 1 ? tiles : std::min(tiles, at_once);
   // Wide tiles take about as long as bf16 weights would: what DRAM saves, decoding takes.
-  const bool early = T::BN <= 64 || ladder::starts_early<T>(tiles, at_once, 0, g.m, g.n, g.k);
+  const bool early = T::BN <= 64 || ladder::starts_early<T>(tiles, at_once, g.m, g.n, g.k);
   const ladder::Launch config(clusters * T::CLUSTER, T::THREADS, sizeof(Smem<T>), T::CLUSTER, early,
                               g.stream);
   ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_x, map_scale, map_d, work),

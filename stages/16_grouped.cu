@@ -108,7 +108,6 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     ptx::prefetch_tensormap(&map_d);
     block::init_barriers<T>(smem.full, smem.empty, T::CONSUMERS * 4, smem.staged, smem.stored);
   }
-  ptx::griddepcontrol_launch_dependents();  // the next kernel may take SMs as they fall free
   ptx::griddepcontrol_wait();  // until here the kernel before may use sizes, operands and D
   if (threadIdx.x < 32) {
     const int bad = block::find_groups<T>(smem.groups, grouping, n);
@@ -143,6 +142,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
           }
         }
       }
+      ptx::griddepcontrol_launch_dependents();  // the next kernel may take SMs as they fall free
     }
     // --- storers: warp 1 + i sends what consumer i has staged ------------------------------------
     const int storer = threadIdx.x / 32 - 1;

@@ -147,8 +147,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
   for (int i = threadIdx.x; !epilogue.bias && i < sizeof smem.bias / 4; i += T::THREADS) {
     ptx::st_shared_f32(reinterpret_cast<float*>(smem.bias) + i, 0);  // no bias: one of zeros
   }
-  ptx::griddepcontrol_launch_dependents();  // the next kernel may take SMs as they fall free
-  ptx::bar_sync();                          // before any thread uses the barriers
+  ptx::bar_sync();             // before any thread uses the barriers
   ptx::griddepcontrol_wait();  // A, B, C and D may be in use by the kernel before until here
 
   if (threadIdx.x < 128) {
@@ -168,6 +167,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
                                            full);
         }
       }
+      ptx::griddepcontrol_launch_dependents();  // the next kernel may take SMs as they fall free
     }
     // --- storers: warp 1 + i sends what consumer i has staged, and asks for C --------------------
     const int storer = threadIdx.x / 32 - 1;
@@ -257,7 +257,7 @@ void launch(const FusedArgs& g) {
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
   const int blocks = tile::ceil_div(g.m, T::BM) * tile::ceil_div(g.n, T::BN);
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
-  const bool early = ladder::starts_early<T>(blocks, at_once, T::BM + T::BN, g.m, g.n, g.k);
+  const bool early = ladder::starts_early_behind_loads<T>(blocks, at_once, g.m, g.n, g.k);
   const ladder::Launch config(std::min(blocks, at_once), T::THREADS, sizeof(Smem<T>), 1, early,
                               g.stream);
   ladder::check_cuda(

@@ -63,7 +63,7 @@ struct ScalesOfGroups {
   }
 };
 
-// The same of e4m3: acc += scales · A · B^T of slot k_tile of k_tiles.
+// The same of e4m3, of at most two blocks: acc += scales · A · B^T of slot k_tile of k_tiles.
 // scale_a: of the warpgroup's first row on.
 template <class T, class Release>
 __device__ void multiply_and_promote(float (&acc)[T::BLOCKS][T::BN / 2], const unsigned char* a,
@@ -73,8 +73,7 @@ __device__ void multiply_and_promote(float (&acc)[T::BLOCKS][T::BN / 2], const u
   float sum[T::BN / 2];  // of a block, over 128 of K
   float of_a[T::BLOCKS][2];
   const float of_b[2] = {scales_b.next[0], scales_b.next[1]};
-#pragma unroll
-  for (int i = 0; i < T::BLOCKS && i < blocks; ++i) {
+  const auto step = [&](int i, bool last) {
     multiply_scaled<T>(sum, a + i * T::WM * 128, b, false);
     if (i == 0) {  // meanwhile
       load_scales_of_rows<T>(of_a, scale_a, thread_m, rows);
@@ -83,8 +82,14 @@ __device__ void multiply_and_promote(float (&acc)[T::BLOCKS][T::BN / 2], const u
       scales_b.of_tile.load(scales_b.next, min(k_tile + 1, k_tiles - 1));
     }
     ptx::wgmma_wait_group<0>();
-    if (i == blocks - 1) release();
+    if (last) release();
     promote<T>(acc[i], sum, of_a[i], of_b, scales_b.of_tile.boundary);
+  };
+  if (T::BLOCKS == 1 || blocks == T::BLOCKS) {
+#pragma unroll
+    for (int i = 0; i < T::BLOCKS; ++i) step(i, i == T::BLOCKS - 1);
+  } else {
+    step(0, true);
   }
 }
 

@@ -9,6 +9,7 @@
 #include "common/ptx/fence.cuh"
 #include "common/ptx/fma.cuh"
 #include "common/ptx/memory.cuh"
+#include "common/ptx/warp.cuh"
 #include "common/ptx/wgmma.cuh"
 #include "common/ptx/wgmma_fp8.cuh"
 #include "common/tile/descriptor.h"
@@ -43,6 +44,9 @@ template <class T>
 struct ScalesOfB {
   const float* row[2];  // [ceil(k / 128)] of each
   int boundary;         // the tile's first column that is in the next
+  // 0, which the compiler takes to differ from lane to lane. Of 160 columns it would keep the scales
+  // in uniform registers, and have the sums wait until those of the next step are there.
+  int lane_zero = T::BN == 160 ? ptx::mov_lanemask_eq() == 0 : 0;
 
   __device__ ScalesOfB(const float* scale_b, long long ld, int n0, int n) {
     const int block = n0 / T::SCALE_BLOCK, last = (n - 1) / T::SCALE_BLOCK;
@@ -51,8 +55,8 @@ struct ScalesOfB {
     boundary = (block + 1) * T::SCALE_BLOCK - n0;
   }
   __device__ void load(float (&scale)[2], int k_tile) const {
-    scale[0] = ptx::ld_global_nc_f32(row[0] + k_tile);
-    if (T::BN > T::SPAN) scale[1] = ptx::ld_global_nc_f32(row[1] + k_tile);
+    scale[0] = ptx::ld_global_nc_f32(row[0] + (k_tile + lane_zero));
+    if (T::BN > T::SPAN) scale[1] = ptx::ld_global_nc_f32(row[1] + (k_tile + lane_zero));
   }
 };
 

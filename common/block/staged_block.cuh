@@ -30,7 +30,7 @@ struct alignas(1024) StagedBlock {
 template <int BN>
 __device__ void stage_block(const float* acc, StagedBlock<BN>& staged) {
   using Block = StagedBlock<BN>;
-  stage_tile(acc, staged.wide());
+  if constexpr (Block::WIDE > 0) stage_tile(acc, staged.wide());
   if constexpr (Block::REST > 0) stage_tile(&acc[Block::FIRST_REST / 2], staged.narrow());
 }
 
@@ -60,7 +60,9 @@ __device__ void store_block(StagedBlock<BN>& staged, const CUtensorMap* map_d,
                             const CUtensorMap* map_narrow, bf16* d, long long ldd, int row, int col,
                             int m, int n, bool loads_follow) {
   using Block = StagedBlock<BN>;
-  store_boxes(staged.wide(), map_d, d, ldd, row, col, m, n, loads_follow);
+  if constexpr (Block::WIDE > 0) {
+    store_boxes(staged.wide(), map_d, d, ldd, row, col, m, n, loads_follow);
+  }
   if constexpr (Block::REST > 0) {
     store_boxes(staged.narrow(), map_narrow, d, ldd, row, col + Block::FIRST_REST, m, n,
                 loads_follow);

@@ -46,20 +46,20 @@ bool starts_early(double crowding, int blocks, int at_once, int m, int n, int k,
                             tile::least_clocks(0.5 * element_bytes * m * n * k, bytes, sms, of));
 }
 
-// The same of a kernel that allows the next one to start at once, and asks for so many `rows` of both
-// operands a K step; and of one that does so behind its last load.
+// The same of a kernel that allows the next one to start behind griddepcontrol.wait, and for which L2
+// is fast enough; and of one that does so behind its last load.
 template <class T>
-bool starts_early(int blocks, int at_once, int rows, int m, int n, int k, int element_bytes = 2) {
+bool starts_early(int blocks, int at_once, int m, int n, int k) {
   const double crowding =
-      tile::crowding(1.0 * blocks * T::CLUSTER, at_once * T::CLUSTER, T::CLUSTER, 1,
-                     tile::l2_share(gpu(), T::BM, T::BN, rows), m <= T::BM || n <= T::BN);
-  return starts_early<T>(crowding, blocks, at_once, m, n, k, element_bytes);
+      tile::crowding(1.0 * blocks * T::CLUSTER, at_once * T::CLUSTER, T::CLUSTER, 1, 0, false);
+  return starts_early<T>(crowding, blocks, at_once, m, n, k, 2);
 }
 template <class T>
-bool starts_early_behind_loads(int blocks, int at_once, int m, int n, int k) {
-  const double crowding =
-      tile::crowding_behind_loads(1.0 * blocks * T::CLUSTER, at_once * T::CLUSTER, T::CLUSTER);
-  return starts_early<T>(crowding, blocks, at_once, m, n, k, 2);
+bool starts_early_behind_loads(int blocks, int at_once, int m, int n, int k,
+                               int element_bytes = 2) {
+  const double crowding = tile::crowding_behind_loads(
+      1.0 * blocks * T::CLUSTER, at_once * T::CLUSTER, T::CLUSTER, element_bytes);
+  return starts_early<T>(crowding, blocks, at_once, m, n, k, element_bytes);
 }
 
 // The variants of a table's rows: make(row) for each row, an integral constant from 0 to ROWS - 1.

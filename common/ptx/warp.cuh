@@ -1,4 +1,5 @@
-// shfl, vote, elect and setmaxnreg: lanes that trade values, warps of one CTA with different roles.
+// shfl, vote, %lanemask_eq, elect and setmaxnreg: lanes that trade values, or differ; warps of one
+// CTA with different roles.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +32,15 @@ __device__ inline bool vote_sync_any(bool mine) {
       : "r"(static_cast<uint32_t>(mine))
       : "memory");
   return any;
+}
+
+// mov.u32  mask, %lanemask_eq;
+//   issued by : any thread     returns: 1 << own lane
+//   ISA       : #special-registers-lanemask-eq
+__device__ inline uint32_t mov_lanemask_eq() {
+  uint32_t mask;
+  asm("mov.u32 %0, %%lanemask_eq;" : "=r"(mask));
+  return mask;
 }
 
 // elect.sync  _|chosen, 0xffffffff;

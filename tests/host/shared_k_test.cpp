@@ -152,10 +152,11 @@ TEST_CASE("early start: what it loses, by where CTAs come to lie") {
 }
 
 TEST_CASE("early start: what it loses where dependents are allowed behind the last load") {
-  CHECK(tile::crowding_behind_loads(132, 132, 1) == doctest::Approx(0.12));
-  CHECK(tile::crowding_behind_loads(66, 132, 1) == doctest::Approx(0.12));
-  CHECK(tile::crowding_behind_loads(133, 132, 1) == 0);  // rounds of CTAs
-  CHECK(tile::crowding_behind_loads(66, 132, 2) == 0);   // the launch spreads clusters
+  CHECK(tile::crowding_behind_loads(132, 132, 1, 2) == doctest::Approx(0.12));
+  CHECK(tile::crowding_behind_loads(66, 132, 1, 2) == doctest::Approx(0.12));
+  CHECK(tile::crowding_behind_loads(132, 132, 1, 1) == doctest::Approx(0.10));  // of 8 bits
+  CHECK(tile::crowding_behind_loads(133, 132, 1, 2) == 0);                      // rounds of CTAs
+  CHECK(tile::crowding_behind_loads(66, 132, 2, 2) == 0);  // the launch spreads clusters
 }
 
 TEST_CASE("early start: of short launches, and of those that lose nothing") {

@@ -84,7 +84,7 @@ Said say(const tile::GemmConfig& config, const Shape& s) {
   const int ctas = resident(config.cluster());
   const int rows = config.bm() * config.cluster_m, cols = config.bn * config.cluster_n;
   const int blocks = tile::ceil_div(s.m, rows) * tile::ceil_div(s.n, cols) * config.cluster();
-  const double lost = tile::crowding_behind_loads(blocks, ctas, config.cluster());
+  const double lost = tile::crowding_behind_loads(blocks, ctas, config.cluster(), 2);
   const double bytes = 2 * (1.0 * s.m * s.k + 1.0 * s.n * s.k + 1.0 * s.m * s.n);
   const double least =
       tile::least_clocks(1.0 * s.m * s.n * s.k, bytes, std::min(blocks, ctas), gpu);

@@ -102,10 +102,10 @@ def table(results: dict) -> list[str]:
              f"{100 * row['cublas_error']:.2f} %"]
         )  # fmt: skip
     caption = (
-        f"{results['gpu']}, cuBLASLt {results['cublas']}. Of graphs of five layers, the median of 15 "
-        "rounds in turns. Ratio: to the faster of cuBLASLt's two."
+        f"{results['gpu']}, cuBLASLt {results['cublas']}, revision {results['revision']}. Of graphs of "
+        "five layers, the median of 15 rounds in turns. Ratio: to the faster of cuBLASLt's two."
     )
-    return [*markdown(header, lines), "", caption]
+    return [*markdown(header, lines), "", " ".join([caption, *serve_table.changes(results)])]
 
 
 def steps_table(results: dict) -> list[str]:

@@ -254,12 +254,18 @@ def sizes_table() -> list[str]:
     return markdown(["model", "fields of its config.json"], lines)
 
 
+def changes(results: dict) -> list[str]:
+    """What of the kernels has changed since."""
+    return [
+        f"Of rung {rung} has changed since: {what}."
+        for rung, what in results.get("changed_since", {}).items()
+    ]
+
+
 def environment(results: dict) -> list[str]:
     lines = [f"{results['gpu']}, driver {results['driver']}, CUDA {results['toolkit']}, cuBLASLt "
              f"{results['cublas']}, revision {results['revision']}."]  # fmt: skip
-    for rung, what in results.get("changed_since", {}).items():
-        lines.append(f"Of rung {rung} has changed since: {what}.")
-    return lines
+    return [*lines, *changes(results)]
 
 
 def written(results: dict | None, kind: str, name: str | None) -> list[str]:

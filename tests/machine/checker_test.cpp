@@ -787,7 +787,7 @@ TEST_CASE("a CTA does not exit before a peer's access to it is over") {
     const std::string report = said([&] { rig.exit_warp(0, true); });
     CHECK((report == "") == ordered);
     if (!ordered) CHECK(contains(report, "barrier.cluster.arrive and barrier.cluster.wait"));
-    CHECK(contains(said([&] { rig.load(1, DATA); }), "has exited already"));
+    CHECK(contains(said([&] { rig.load(1, DATA); }), "its shared memory may be another's"));
   }
 }
 
@@ -799,6 +799,50 @@ TEST_CASE("a CTA does not exit before copies into it have landed") {
     rig.complete(FULL_BARRIER);
     if (waits) rig.wait(0, FULL_BARRIER);
     CHECK((said([&] { rig.exit_warp(0, true); }) == "") == waits);
+  }
+}
+
+TEST_CASE("a CTA does not exit before TMA stores have read its shared memory") {
+  for (const uint32_t waited : {0, 1, 2}) {
+    Rig rig(1, 2);
+    for (uint32_t i = 0; i < 6; ++i) rig.store(i % 2, DATA + i * 256, FULL, 8);
+    for (const uint32_t i : {0, 1}) rig.proxy_fence(i);
+    rig.barrier({0, 1});
+    const Checker::Copy second = rig.tma_store(0, DATA + 512, 2);  // groups are read in any order
+    rig.tma_store(0, DATA, 1);
+    rig.warp(0).bulk.count = 2;
+    if (waited > 0) {
+      rig.checker().bulk_wait(rig.at(0, "cp.async.bulk.wait_group.read"), ONE, waited, true);
+    }
+    rig.exit_warp(0, false);
+    const std::string report = said([&] { rig.exit_warp(1, true); });
+    CHECK((report == "") == (waited == 2));
+    if (waited == 2) continue;
+    CHECK(contains(report, "cp.async.bulk.wait_group.read by the thread of warp 0"));
+    CHECK(contains(report, "Rule: bulk-exit"));
+    CHECK(contains(said([&] { rig.checker().copy_reads_shared(second, {DATA, 16}); }),
+                   "Rule: bulk-exit"));
+  }
+}
+
+TEST_CASE("a CTA does not exit before copies to a peer have read its shared memory") {
+  for (const bool told : {false, true}) {
+    Rig rig(2, 1);
+    rig.store(0, DATA, FULL, 8);
+    rig.proxy_fence(0);
+    rig.init(1, PEER | FULL_BARRIER);
+    rig.init_fence(1);
+    rig.cluster_barrier();
+    const Checker::Copy copy =
+        rig.issue(0, "cp.async.bulk.shared::cluster.shared::cta", PEER | FULL_BARRIER);
+    rig.checker().copy_reads_shared(copy, {DATA, 256});
+    rig.complete(PEER | FULL_BARRIER);
+    rig.wait(1, PEER | FULL_BARRIER);
+    if (told) rig.cluster_barrier();
+    const std::string report = said([&] { rig.exit_warp(0, true); });
+    CHECK((report == "") == told);
+    if (!told) CHECK(contains(report, "an mbarrier wait for the copy where it lands, then"));
+    if (!told) CHECK(contains(report, "Rule: bulk-exit"));
   }
 }
 

@@ -250,6 +250,33 @@ TEST_CASE("copies that were never committed are told from those that are not wai
               {Policy::eager}, 4, in.data());
 }
 
+TEST_CASE("a CTA exits behind the reads of its bulk copies, whichever thread committed them") {
+  const auto stored = [](const std::string& commit, const std::string& wait) {
+    return with(
+        "setp.ne.u32 %p1, %r42, 0;\nshl.b32 %r1, %r41, 4;\nadd.u32 %r1, %r1, %smem;\n"
+        "@%p1 bra LEAVE;\nst.shared.v2.u64 [%r1], {0, 0};\nfence.proxy.async.shared::cta;\n"
+        "cvt.u64.u32 %rd1, %r41;\nshl.b64 %rd1, %rd1, 4;\nadd.u64 %rd1, %rd1, %out;\n"
+        "cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r1], 16;\n" +
+            commit + wait + "LEAVE:\nexit;",
+        64);
+  };
+  const std::string commit = "cp.async.bulk.commit_group;\n";
+  check_legal(stored(commit, "cp.async.bulk.wait_group.read 0;\n"), Words(64));
+  check_legal(stored(commit, "cp.async.bulk.wait_group 0;\n"), Words(64));
+  check_fault(
+      stored(commit, ""),
+      {RACE,
+       {"Race in kernel test: CTA (0,0,0) exits", "cp.async.bulk may still read shared",
+        "access:  warp", "which reads it by cp.async.bulk\n", "the last one of its CTA, by exit",
+        "order them: cp.async.bulk.wait_group.read by the thread of warp", "Rule: bulk-exit"}},
+      ALL);
+  // Of two groups the last one may still be read.
+  check_fault(stored(commit + commit, "cp.async.bulk.wait_group.read 2;\n"),
+              {RACE, {"order them: cp.async.bulk.wait_group.read", "Rule: bulk-exit"}}, ALL);
+  check_fault(stored("", "cp.async.bulk.wait_group.read 0;\n"),
+              {RACE, {"order them: cp.async.bulk.commit_group behind", "Rule: bulk-exit"}}, ALL);
+}
+
 TEST_CASE("a hang names who has arrived, and what is likely wrong") {
   const auto waits = [](const std::string& arrive) {
     return with(

@@ -119,11 +119,13 @@ bool Checker::enter_cta(Attempt& attempt, uint32_t address) {
   const bool generic = attempt.agent == attempt.by->knows.agent(ALL_LANES);
   attempt.own_reads = attempt.write && generic ? shadow.find_plane(attempt.agent) : nullptr;
   const bool of_peer = attempt.by->warp.cta != shadow.cta;
-  const bool lands = attempt.write && state_.is_mbarrier(attempt.agent);
-  if (!of_peer && !lands) return true;
-  if (shadow.cta->live_threads == 0) report_.exited(attempt, address);
+  const bool of_bulk_copy =
+      state_.is_mbarrier(attempt.agent) || attempt.agent == attempt.by->knows.agent(BULK_READS);
+  if (!of_peer && !of_bulk_copy) return true;
   const Record record{attempt.agent, attempt.clock, attempt.pc, 0, 0xff, attempt.write};
-  shadow.visits[attempt.agent] = {record, address};
+  if (shadow.cta->live_threads == 0) report_.exit(shadow, {record, address});
+  Shadow::Visit& last = shadow.visits[attempt.agent];  // copies may run in any order
+  if (last.record.clock <= attempt.clock) last = {record, address};
   return true;
 }
 

@@ -122,13 +122,14 @@ void Checker::exited(Warp& warp, bool last_of_cta) {
   Shadow& shadow = state_.shadows[warp.cta->rank];
   shadow.at_exit.join(*state_of(warp).knows.release(FULL));
   if (!last_of_cta) return;
+  shadow.last_exit = {state_of(warp).knows.agent(ALL_LANES), 0, warp.pc()};
   if (!shadow.early.empty()) {
     const auto& [index, record] = *shadow.early.begin();
     report_.early(shadow, index, record, nullptr);
   }
   for (const auto& [agent, visit] : shadow.visits) {
     if (!is_ordered(shadow.at_exit, GENERIC, visit.record, 0xff, state_.warp_count())) {
-      report_.exit(warp, visit);
+      report_.exit(shadow, visit);
     }
   }
 }

@@ -64,7 +64,7 @@ class Checker {
   void cluster_complete();
   void cluster_wait(Warp& warp, uint32_t mask);  // PTX has acquiring ones only
   // The last live lane of the warp has exited; of the CTA, when `last_of_cta`. A CTA must not exit
-  // while peers can still access its shared memory.
+  // while peers, or bulk copies, can still access its shared memory.
   void exited(Warp& warp, bool last_of_cta);
 
   // ---- mbarrier objects; addresses are shared::cluster

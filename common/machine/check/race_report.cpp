@@ -326,33 +326,21 @@ void RaceReport::init(const Attempt& attempt, const MbarrierState& mbarrier) con
   });
 }
 
-void RaceReport::exited(const Attempt& attempt, uint32_t address) const {
-  report_race(attempt.by->warp, rule::CTA_EXIT, attempt.pc, attempt.pc, [&] {
+void RaceReport::exit(const Shadow& shadow, const Shadow::Visit& visit) const {
+  const Record &record = visit.record, &last = shadow.last_exit;
+  const bool of_peer = record.write || kind_of(record.agent) == ALL_LANES;
+  const Rule& rule = of_peer ? rule::CTA_EXIT : rule::BULK_EXIT;
+  report_race(warp_behind(last.agent), rule, record.pc, record.pc, [&] {
     return text(
-        rule::CTA_EXIT,
-        state_.opcode_at(attempt.pc) + (attempt.write ? " writes " : " reads ") +
-            name_of_shared(address) +
-            ", but that CTA has exited already: its shared memory may be another's.",
-        later_line(attempt),
-        "barrier.cluster.arrive and barrier.cluster.wait by all threads of the cluster before "
-        "they exit, or a wait for the copy before the CTA exits.");
-  });
-}
-
-void RaceReport::exit(const Warp& warp, const Shadow::Visit& visit) const {
-  const Record& record = visit.record;
-  const bool lands = state_.is_mbarrier(record.agent);
-  report_race(warp, rule::CTA_EXIT, record.pc, record.pc, [&] {
-    return text(
-        rule::CTA_EXIT,
-        "CTA " + text_of(warp.cta->id) + " exits, but " + state_.opcode_at(record.pc) + " to " +
-            name_of_shared(visit.address) + " is not known to be over by then.",
-        line_of("earlier: ", role_of(record.agent), ", which executes ", record.pc) +
-            mbarrier_line(record.agent) + "\n  later:   " + describe_role(warp) +
-            ", the last one of its CTA to exit",
-        lands ? "an mbarrier wait for the copy before the CTA exits."
-              : "barrier.cluster.arrive and barrier.cluster.wait by all threads of the cluster "
-                "before they exit.");
+        rule,
+        "CTA " + text_of(shadow.cta->id) + " exits, and its shared memory may be another's, but " +
+            state_.opcode_at(record.pc) +
+            (record.write ? " may still write " : " may still read ") +
+            name_of_shared(visit.address) + ".",
+        line_of("access:  ", role_of(record.agent), does(record.write), record.pc) +
+            mbarrier_line(record.agent) +
+            line_of("exit:    ", role_of(last.agent), ", the last one of its CTA, by ", last.pc),
+        remedy_at_exit(record));
   });
 }
 

@@ -30,9 +30,8 @@ class RaceReport {
   void mbarrier_overwritten(const Attempt& attempt, uint32_t index) const;
   // An mbarrier's init is not known to who uses it.
   void init(const Attempt& attempt, const MbarrierState& mbarrier) const;
-  // Memory of a CTA that has exited is accessed; a CTA exits while its memory may be accessed.
-  void exited(const Attempt& attempt, uint32_t address) const;
-  void exit(const Warp& warp, const Shadow::Visit& visit) const;
+  // A CTA exits while its memory may be accessed, or has exited before it is.
+  void exit(const Shadow& shadow, const Shadow::Visit& visit) const;
   // An instruction names a register that wgmma is using.
   void registers(const WarpState& by, uint32_t mask, const WgmmaRegister& reg) const;
   void wgmma_fence(const WarpState& by, const WgmmaRegister& reg) const;
@@ -60,6 +59,7 @@ class RaceReport {
                      View async) const;
   std::string remedy_by_kind(const Attempt& attempt, const Record& record,
                              const std::string& behind) const;
+  std::string remedy_at_exit(const Record& record) const;
   std::string remedy_between_clusters(const Attempt& attempt, const GlobalRecord& with) const;
   // Causes that are named where they can be seen; "" if it is another one.
   std::string slot_that_is_left(const WarpState& reader, uint32_t pc, const Shadow& shadow,

@@ -241,6 +241,26 @@ std::string RaceReport::waited_line(const Attempt& attempt, const Record& record
                 " arrived: ", role_of(record.agent), " is not among them");
 }
 
+std::string RaceReport::remedy_at_exit(const Record& record) const {
+  const std::string cluster =
+      "barrier.cluster.arrive and barrier.cluster.wait by all threads of the cluster before they "
+      "exit";
+  if (kind_of(record.agent) == MBARRIER) {
+    return record.write ? "an mbarrier wait for the copy before the CTA exits, or, where a peer "
+                          "waits for it, " +
+                              cluster + "."
+                        : "an mbarrier wait for the copy where it lands, then " + cluster + ".";
+  }
+  if (kind_of(record.agent) != BULK_READS) return cluster + ".";
+  const bool committed = state_.warp_of(record.agent).warp.bulk.count >= record.clock;
+  const std::string copy = state_.opcode_at(record.pc), thread = role_of(record.agent);
+  return committed ? "cp.async.bulk.wait_group.read by the thread of " + thread +
+                         " that committed " + copy + ", before its CTA exits."
+                   : "cp.async.bulk.commit_group behind " + copy + " by the thread of " + thread +
+                         " that issued it, then cp.async.bulk.wait_group.read, before its CTA "
+                         "exits: what was never committed is not waited for.";
+}
+
 std::string RaceReport::remedy_between_clusters(const Attempt& attempt,
                                                 const GlobalRecord& with) const {
   const std::string fence = "fence.acq_rel.gpu (__threadfence)", write = state_.opcode_at(with.pc);

@@ -28,6 +28,7 @@ inline constexpr Rule NEVER_WRITTEN{"never-written"};
 inline constexpr Rule MBARRIER_INIT{"mbarrier-init"};
 inline constexpr Rule MBARRIER_OVERWRITTEN{"mbarrier-overwritten"};
 inline constexpr Rule CTA_EXIT{"cta-exit"};
+inline constexpr Rule BULK_EXIT{"bulk-exit"};
 inline constexpr Rule WGMMA_REGISTERS{"wgmma-registers"};
 inline constexpr Rule WGMMA_FENCE{"wgmma-fence"};
 inline constexpr Rule GRID_WAIT{"grid-wait"};
@@ -41,11 +42,11 @@ inline constexpr Rule LIVELOCK{"livelock", Severity::fatal};
 inline constexpr Rule REFUSED{"refused", Severity::fatal};
 
 // Those that a run can go on after, and so can be left out.
-inline constexpr Rule IGNORABLE[] = {SHARED_RACE,   GLOBAL_RACE,     LANE_RACE,
-                                     PROXY_RAW,     PROXY_WAW,       PROXY_WAR,
-                                     NEVER_WRITTEN, MBARRIER_INIT,   MBARRIER_OVERWRITTEN,
-                                     CTA_EXIT,      WGMMA_REGISTERS, WGMMA_FENCE,
-                                     GRID_WAIT};
+inline constexpr Rule IGNORABLE[] = {SHARED_RACE,   GLOBAL_RACE,   LANE_RACE,
+                                     PROXY_RAW,     PROXY_WAW,     PROXY_WAR,
+                                     NEVER_WRITTEN, MBARRIER_INIT, MBARRIER_OVERWRITTEN,
+                                     CTA_EXIT,      BULK_EXIT,     WGMMA_REGISTERS,
+                                     WGMMA_FENCE,   GRID_WAIT};
 }  // namespace rule
 
 inline bool operator==(const Rule& one, const Rule& other) {

@@ -96,7 +96,7 @@ struct Shadow {
   std::vector<uint64_t> uniform;  // by block: the key of all its cells; 0: they may differ
   std::vector<std::unique_ptr<Plane>> planes;  // of the agents that have read
   // Accesses that must be over before the CTA exits: the last one of each agent of other CTAs, and
-  // of the copies that complete on each mbarrier.
+  // of the copies that complete on each mbarrier, and of the bulk copies of each warp in groups.
   struct Visit {
     Record record;
     uint32_t address;
@@ -105,6 +105,7 @@ struct Shadow {
   // By cell: who read it before it was written.
   std::unordered_map<uint32_t, Record> early;
   Knowledge at_exit;  // of its warps that have exited
+  Record last_exit;   // of its last warp: who, and where
 
   Plane* find_plane(uint32_t agent) const {
     return agent < by_agent.size() ? by_agent[agent] : nullptr;

@@ -8,7 +8,9 @@ from lib.cli import Problem
 from lib.mutations.core import (
     GROUPS, POLICIES, RACE_WGMMA_TMA, RANDOM, always_true, at_once, delete, mutation, opcode,
 )  # fmt: skip
-from lib.mutations.subjects import BULK_STORE, EPILOGUE, FP32_OUT, MIXED, MN_MAJOR, TMA, WGMMA
+from lib.mutations.subjects import (
+    AUTOTUNED, BULK_STORE, EPILOGUE, FP32_OUT, MIXED, MN_MAJOR, TMA, WGMMA,
+)  # fmt: skip
 from lib.ptx import Kernel
 
 GROUPS.append("Proxies")
@@ -85,6 +87,15 @@ mutation(
     "nothing.",
     {"race": ["stmatrix", "cp.async.bulk.tensor", "order them: cp.async.bulk.(commit|wait)_group"]},
     edit=delete("cp.async.bulk.commit_group"),
+)  # fmt: skip
+
+mutation(
+    "exit-under-a-store", AUTOTUNED, "the last cp.async.bulk.wait_group.read deleted",
+    "Shared memory is the next CTA's as soon as this one exits: TMA would store what that one has "
+    "there.",
+    {"race": ["exits", "cp.async.bulk.tensor.* may still read shared",
+              "order them: cp.async.bulk.wait_group.read", "Rule: bulk-exit"]},
+    edit=delete("cp.async.bulk.wait_group.read", at="% 32 == 0) ptx::cp_async_bulk_wait_group_read"),
 )  # fmt: skip
 
 

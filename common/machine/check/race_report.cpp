@@ -333,10 +333,9 @@ void RaceReport::exit(const Shadow& shadow, const Shadow::Visit& visit) const {
   report_race(warp_behind(last.agent), rule, record.pc, record.pc, [&] {
     return text(
         rule,
-        "CTA " + text_of(shadow.cta->id) + " exits, and its shared memory may be another's, but " +
-            state_.opcode_at(record.pc) +
+        "CTA " + text_of(shadow.cta->id) + " exits, but " + state_.opcode_at(record.pc) +
             (record.write ? " may still write " : " may still read ") +
-            name_of_shared(visit.address) + ".",
+            name_of_shared(visit.address) + ": its shared memory may be another's by then.",
         line_of("access:  ", role_of(record.agent), does(record.write), record.pc) +
             mbarrier_line(record.agent) +
             line_of("exit:    ", role_of(last.agent), ", the last one of its CTA, by ", last.pc),

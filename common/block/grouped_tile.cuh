@@ -63,13 +63,15 @@ struct ScalesOfGroups {
   }
 };
 
-// The same of e4m3, of at most two blocks: acc += scales · A · B^T of slot k_tile of k_tiles.
+// The same of e4m3: acc += scales · A · B^T of slot k_tile of k_tiles. Here too it is decided before
+// products start how many blocks there are: between two blocks' products every instruction counts.
 // scale_a: of the warpgroup's first row on.
 template <class T, class Release>
 __device__ void multiply_and_promote(float (&acc)[T::BLOCKS][T::BN / 2], const unsigned char* a,
                                      const unsigned char* b, const float* scale_a, int thread_m,
                                      int rows, int blocks, ScalesOfGroups<T>& scales_b, int k_tile,
                                      int k_tiles, const Release& release) {
+  static_assert(T::BLOCKS <= 2, "a tile that ends in a consumer's rows has one of its blocks");
   float sum[T::BN / 2];  // of a block, over 128 of K
   float of_a[T::BLOCKS][2];
   const float of_b[2] = {scales_b.next[0], scales_b.next[1]};

@@ -104,11 +104,12 @@ TEST_CASE("parts: stmatrix, a proxy fence, a warpgroup's barrier, a TMA store of
     lacks("bar.sync 1, 128;\n", {"stmatrix", "What would order them: bar."});
     lacks("cp.async.bulk.wait_group.read 0;\n",
           {"st.shared", "What would order them: cp.async.bulk.wait_group.read"});
-    lacks("cp.async.bulk.commit_group;\n",  // a late copy reads what the next tile, or CTA, has
-          {"cp.async.bulk.tensor", "cp.async.bulk.wait_group.read"});
-    check_fault(without(right, "cp.async.bulk.commit_group;\n"),
-                {RACE, {"order them: cp.async.bulk.commit_group behind"}}, {Policy::eager},
-                expected.size());
+    const Program uncommitted = without(right, "cp.async.bulk.commit_group;\n");
+    check_fault(uncommitted, {RACE, {"st.shared", "cp.async.bulk.wait_group.read"}},
+                {Policy::eager, Policy::random}, expected.size());
+    check_fault(uncommitted, {RACE, {"order them: cp.async.bulk.commit_group behind"}},
+                {Policy::eager, Policy::lazy}, expected.size());
+    check_fault(uncommitted, {RACE, {"Rule: bulk-exit"}}, {Policy::lazy}, expected.size());
     lacks("bar.sync 2, 128;\n", {"st.shared", "cp.async.bulk.tensor"});
   }
 }

@@ -328,8 +328,8 @@ void RaceReport::init(const Attempt& attempt, const MbarrierState& mbarrier) con
 
 void RaceReport::exit(const Shadow& shadow, const Shadow::Visit& visit) const {
   const Record &record = visit.record, &last = shadow.last_exit;
-  const bool of_peer = record.write || kind_of(record.agent) == ALL_LANES;
-  const Rule& rule = of_peer ? rule::CTA_EXIT : rule::BULK_EXIT;
+  const bool copy_reads = !record.write && kind_of(record.agent) != ALL_LANES;
+  const Rule& rule = copy_reads ? rule::BULK_EXIT : rule::CTA_EXIT;
   report_race(warp_behind(last.agent), rule, record.pc, record.pc, [&] {
     return text(
         rule,

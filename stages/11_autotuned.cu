@@ -208,7 +208,8 @@ void launch(const ladder::GemmArgs& g) {
                               T::CLUSTER, early, g.stream);
   ladder::check_cuda(
       cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_d, map_narrow, g.d, g.ldd, g.m,
-                         g.n, g.k, tile::raster_group(block_m, block_n, at_once, g.m, g.n)),
+                         g.n, g.k,
+                         tile::raster_group(block_m, block_n, at_once, g.m, g.n, T::CLUSTER)),
       "launch of autotuned::gemm");
 }
 

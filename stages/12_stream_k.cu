@@ -313,7 +313,7 @@ Work work_of(const ladder::GemmArgs& g, int at_once) {
       .box_rows = std::min(rows, int{T::SHARE}),
       .tiles_m = tiles_m,
       .tiles_n = tiles_n,
-      .raster_group = tile::raster_group(T::BM, rows * T::SHARERS, at_once, g.n, g.m),
+      .raster_group = tile::raster_group(T::BM, rows * T::SHARERS, at_once, g.n, g.m, T::CLUSTER),
       .schedule = schedule,
       .partials = {.sums = static_cast<float4*>(g.scratch()),
                    .arrived = schedule.cut > 0 ? nullptr : static_cast<uint32_t*>(g.workspace)}};

@@ -249,7 +249,7 @@ void launch(const BlockScaledArgs& g) {
   ladder::check_cuda(
       cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_scale, map_d, map_narrow,
                          g.scale_b, g.ld_scale_b, g.d, g.ldd, g.m, g.n, g.k, rows,
-                         tile::raster_group(T::BM, T::BN, at_once, g.m, g.n)),
+                         tile::raster_group(T::BM, T::BN, at_once, g.m, g.n, T::CLUSTER)),
       "launch of block_scaled::gemm");
 }
 

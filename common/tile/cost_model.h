@@ -82,9 +82,11 @@ constexpr int raster_group(int bm, int bn, int tiles_at_once) {
 // The same, of D [rows][cols], for a kernel. Tiles of a group are taken downwards, so that neighbours
 // read the same of the columns' operand. If the rows' operand is the larger one they should share that:
 // where whole rows of tiles fit into the block, they are taken row by row, and the block stays the same.
-constexpr int raster_group(int bm, int bn, int tiles_at_once, int rows, int cols) {
+// Neighbours among clusters are not neighbours on the chip, so that this changes nothing for them.
+constexpr int raster_group(int bm, int bn, int tiles_at_once, int rows, int cols, int cluster) {
   const int group = raster_group(bm, bn, tiles_at_once);
-  return rows > cols && group * ceil_div(cols, bn) <= tiles_at_once ? 1 : group;
+  const bool fits = group * ceil_div(cols, bn) <= tiles_at_once;
+  return rows > cols && fits && cluster == 1 ? 1 : group;
 }
 
 // Slots of a ring that fit into shared memory beside the staged results, of which each consumer has

@@ -186,15 +186,16 @@ TEST_CASE("cost model: slots and staging buffers are as many as fit") {
 TEST_CASE("cost model: neighbouring tiles share the larger operand") {
   using tile::raster_group;
   CHECK(raster_group(128, 256, 132) == 16);
-  CHECK(raster_group(128, 256, 132, 8192, 8192) == 16);
+  CHECK(raster_group(128, 256, 132, 8192, 8192, 1) == 16);
   // Eight tiles across and 16 down are 128 of 132: row by row, if D is higher than wide.
-  CHECK(raster_group(128, 256, 132, 8192, 2048) == 1);
-  CHECK(raster_group(128, 256, 132, 8192, 2049) == 16);  // nine would be 144
-  CHECK(raster_group(128, 256, 132, 2048, 2048) == 16);
-  CHECK(raster_group(128, 256, 132, 2049, 2048) == 1);
-  CHECK(raster_group(128, 128, 132, 256, 8192) == 11);
-  CHECK(raster_group(128, 128, 132, 8192, 256) == 1);
-  CHECK(raster_group(128, 128, 132, LARGEST, LARGEST - 1) == 11);
+  CHECK(raster_group(128, 256, 132, 8192, 2048, 1) == 1);
+  CHECK(raster_group(128, 256, 132, 8192, 2049, 1) == 16);  // nine would be 144
+  CHECK(raster_group(128, 256, 132, 2048, 2048, 1) == 16);
+  CHECK(raster_group(128, 256, 132, 2049, 2048, 1) == 1);
+  CHECK(raster_group(128, 128, 132, 256, 8192, 1) == 11);
+  CHECK(raster_group(128, 128, 132, 8192, 256, 1) == 1);
+  CHECK(raster_group(128, 128, 66, 8192, 256, 2) == 8);  // clusters
+  CHECK(raster_group(128, 128, 132, LARGEST, LARGEST - 1, 1) == 11);
 }
 
 TEST_CASE("cost model: the kind of configuration that it picks") {

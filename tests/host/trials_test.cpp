@@ -80,7 +80,7 @@ struct Said {
   bool early;
 };
 
-// A tile that was timed and went: three slots of it are too few for a short K (docs/cost_model.md).
+// A tile that was timed and went: the model expects too much of it at a short K (docs/cost_model.md).
 const tile::GemmConfig NOT_IN_THE_TABLE = {"128x224", 2, 1, 224};
 
 Said say(const tile::GemmConfig& config, const Shape& s) {
@@ -281,7 +281,7 @@ TEST_CASE("trials: what an early start gains, by where dependents are allowed") 
 // The table of docs/scheduling.md, "Placement".
 namespace {
 
-enum Walk { ROW_BY_ROW, IN_CLUSTERS, TOO_WIDE, NOT_HIGHER, WALKS };
+enum Walk { ROW_BY_ROW, IN_CLUSTERS, TOO_WIDE, NOT_HIGHER };
 
 // How the tiles of a call lie: row by row, or why not.
 Walk walk_of(int rung, const std::string& name, int m, int n) {

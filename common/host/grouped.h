@@ -73,13 +73,14 @@ std::vector<GroupCall> calls_of_groups(const GroupedArgs& args,
 // named such as "e4m3_128x128".
 template <class Make>
 std::vector<Variant> grouped_variants(const Make& make) {
-  constexpr int ROWS = tile::GROUPED_ROWS;
-  return variant_of_each<2 * ROWS>([&](auto i) {
+  constexpr int ROWS = tile::grouped_configurations(false);
+  return variant_of_each<ROWS + tile::grouped_configurations(true)>([&](auto i) {
     constexpr bool SCALED = i >= ROWS;
+    constexpr int ROW = SCALED ? i - ROWS : i;
     using In = std::conditional_t<SCALED, e4m3, bf16>;
     static const std::string name =
-        std::string(Element<In>::NAME) + "_" + tile::grouped_configuration(SCALED, i % ROWS).name;
-    return make(std::type_identity<In>(), std::integral_constant<int, i % ROWS>(), name.c_str());
+        std::string(Element<In>::NAME) + "_" + tile::grouped_configuration(SCALED, ROW).name;
+    return make(std::type_identity<In>(), std::integral_constant<int, ROW>(), name.c_str());
   });
 }
 

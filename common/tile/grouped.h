@@ -123,11 +123,14 @@ class GroupTiles {
 constexpr GemmConfig GROUPED_CONFIGURATIONS[] = {
     // clang-format off
     // name     consumers, blocks, bn
-    {"256x128",      2, 2, 128},
     {"128x128",      2, 1, 128},
     {"128x224",      2, 1, 224},
     {"128x256",      2, 1, 256},
     {"192x128",      3, 1, 128},
+    {"192x160",      3, 1, 160},
+    {"192x192",      3, 1, 192},
+    {"256x128",      2, 2, 128},
+    {"256x192",      2, 2, 192},
     // clang-format on
 };
 constexpr GemmConfig GROUPED_SCALED_CONFIGURATIONS[] = {
@@ -139,8 +142,9 @@ constexpr GemmConfig GROUPED_SCALED_CONFIGURATIONS[] = {
     {"256x128",      2, 2, 128},
     // clang-format on
 };
-constexpr int GROUPED_ROWS = std::size(GROUPED_CONFIGURATIONS);
-static_assert(std::size(GROUPED_SCALED_CONFIGURATIONS) == GROUPED_ROWS);
+constexpr int grouped_configurations(bool scaled) {
+  return scaled ? std::size(GROUPED_SCALED_CONFIGURATIONS) : std::size(GROUPED_CONFIGURATIONS);
+}
 constexpr GemmConfig grouped_configuration(bool scaled, int row) {
   return scaled ? GROUPED_SCALED_CONFIGURATIONS[row] : GROUPED_CONFIGURATIONS[row];
 }
@@ -173,17 +177,16 @@ constexpr int grouped_staging_buffers(const GemmConfig& config, bool scaled) {
   return grouped_ring_slots(config, scaled, config.blocks) >= 3 ? config.blocks : 1;
 }
 
-// What no ceiling gives, as Fitted: fitted to about 100 kernels and shapes of eight groups on an
-// H200.
+// What no ceiling gives, as Fitted: fitted to trials on an H200 (docs/results/h200.grouped.csv), of
+// which the model knew how many rows each group had.
 struct FittedGrouped {
   double start_clocks = 7115;      // of a launch: its groups, the first bytes, the last
   double tensor_share = 0.956;     // of the tensor cores' rate: the clock falls where they are busy
   double latency_clocks = 198;     // from the end of a consumer's products to its next ones
   double l2_bytes_per_clock = 54;  // a clock and SM
-  double promotion_clocks = 233;   // e4m3, of a block: from its last product to its last sum
-  double promotion_of_column = 0.56;  // and for each column
-  double promotion_in_turn = 0.23;    // as much of it, where a consumer's other block multiplies
-  double epilogue_clocks = 3.8, scaled_epilogue_clocks = 10.3;  // of a column of a 64-row block
+  double promotion_clocks = 244;   // e4m3, of a block: from its last product to its last sum
+  double promotion_in_turn = 0.69;  // as much of it, where a consumer's other block multiplies
+  double epilogue_clocks = 3.8, scaled_epilogue_clocks = 6.6;  // of a column of a 64-row block
 };
 
 // Expected clocks of `groups` groups, of which as many have lengths[0] times `rows` rows as have
@@ -197,10 +200,8 @@ inline double grouped_clocks(const GemmConfig& config, bool scaled, int groups, 
   const int bn = config.bn;
   const double steps = ceil_div(k, scaled ? 128 : 64);
   const double block = 2.0 * 64 * bn * 64 / (gpu.tensor_flop * FITTED.tensor_share);
-  const double promotion = FITTED.promotion_clocks + FITTED.promotion_of_column * bn;
   const double epilogue =
       (scaled ? FITTED.scaled_epilogue_clocks : FITTED.epilogue_clocks) * config.blocks * bn;
-  const double l2_rate = scaled ? FittedScaled().l2_bytes_per_clock : FITTED.l2_bytes_per_clock;
 
   double tiles = 0, products = 0, l2 = 0;  // of all tiles
   for (const double length : lengths) {
@@ -209,12 +210,12 @@ inline double grouped_clocks(const GemmConfig& config, bool scaled, int groups, 
     const double own = std::min<double>(config.blocks, parts);       // of its busiest consumer
     // The consumers of e4m3 get a slot at the same time, and so promote at the same time.
     const double turns = 1 + FITTED.promotion_in_turn * (own - 1);
-    const double step = scaled ? parts * block + turns * promotion
+    const double step = scaled ? parts * block + turns * FITTED.promotion_clocks
                                : std::max(parts * block, own * block + FITTED.latency_clocks);
     const double count = groups * of_group * ceil_div(n, bn) / static_cast<double>(lengths.size());
     tiles += count;
     products += count * steps * step;
-    l2 += count * steps * (parts * 64 + bn) * 128 / (l2_rate * gpu.sms);
+    l2 += count * steps * (parts * 64 + bn) * 128 / (FITTED.l2_bytes_per_clock * gpu.sms);
   }
   const double element = scaled ? 1 : 2, all_rows = groups * rows;
   const double bytes = element * k * (1.0 * groups * n + all_rows) + 2 * all_rows * n;
@@ -228,16 +229,17 @@ inline double grouped_clocks(const GemmConfig& config, bool scaled, int groups, 
 }
 
 // What a call is expected to take whose groups have m rows in all. Nobody knows how they are dealt
-// out: the mean of two guesses, that all groups have as many, and that a third has half of that,
-// and a third half as many again. Of fewer than 64 rows each, that some have 64 and the others
-// none, which is no other tile, but not so many of them.
+// out: the mean of three guesses, that all groups have as many; that half have a tenth less, and
+// half a tenth more, since where as many fill tiles exactly, one row more is a tile more; and that a
+// third has half of that, and a third half as many again. Of fewer than 64 rows each, that some have
+// 64 and the others none, which is no other tile, but not so many of them.
 inline double grouped_clocks(const GemmConfig& config, bool scaled, int groups, double m, int n,
                              int k, int resident, const Gpu& gpu) {
   const int filled = static_cast<int>(std::clamp(m / 64, 1.0, static_cast<double>(groups)));
-  const double rows = m / filled;
-  return (grouped_clocks(config, scaled, filled, rows, {1}, n, k, resident, gpu) +
-          grouped_clocks(config, scaled, filled, rows, {0.5, 1, 1.5}, n, k, resident, gpu)) /
-         2;
+  const auto guess = [&](std::initializer_list<double> lengths) {
+    return grouped_clocks(config, scaled, filled, m / filled, lengths, n, k, resident, gpu);
+  };
+  return (guess({1}) + guess({0.9, 1.1}) + guess({0.5, 1, 1.5})) / 3;
 }
 
 }  // namespace tile

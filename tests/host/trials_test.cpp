@@ -17,6 +17,7 @@
 
 #include "common/tile/configurations.h"
 #include "common/tile/cost_model.h"
+#include "common/tile/grouped.h"
 #include "common/tile/shared_k.h"
 
 using tile::Gpu;
@@ -379,4 +380,55 @@ TEST_CASE("trials: what wide boxes are worth, by the boxes that a tile had") {
       CHECK(std::lround(1000 * std::exp(kind.sum[step] / kind.rows)) == kind.thousandths[step]);
     }
   }
+}
+
+// The numbers of docs/cost_model.md, "The tiles of rung 16".
+TEST_CASE("trials: the pick of rung 16, which knows no group's rows, is near the fastest tile") {
+  struct Call {
+    bool scaled;
+    int groups, n, k;
+    double rows;                      // as many as the host expects
+    std::map<std::string, double> us;  // of tiles
+  };
+  std::map<std::pair<std::string, bool>, std::map<std::vector<std::string>, Call>> lists;
+  for (const std::vector<std::string>& cell : read_rows("h200.grouped.csv")) {
+    REQUIRE(cell.size() == 10);
+    const bool scaled = cell[1] == "e4m3", masked = cell[7] == "masked";
+    Call& call = lists[{cell[0], scaled}][{cell.begin() + 2, cell.begin() + 8}];
+    const int groups = std::stoi(cell[5]);
+    call.scaled = scaled;
+    call.groups = groups;
+    call.n = std::stoi(cell[3]);
+    call.k = std::stoi(cell[4]);
+    call.rows = std::stoi(cell[2]) * (masked ? 0.5 * groups : 1);
+    call.us[cell[8]] = std::stod(cell[9]);
+  }
+  const auto check = [&](const char* list, bool scaled, size_t calls, int mean, int worst) {
+    CAPTURE(list);
+    CAPTURE(scaled);
+    const Gpu gpu;
+    Distance distance;
+    CHECK(lists[{list, scaled}].size() == calls);
+    for (const auto& [key, call] : lists[{list, scaled}]) {
+      double least = NOT_TIMED, picked = NOT_TIMED, fastest = NOT_TIMED;
+      for (const auto& [tile, us] : call.us) fastest = std::min(fastest, us);
+      for (int row = 0; row < tile::grouped_configurations(scaled); ++row) {
+        const tile::GemmConfig config = tile::grouped_configuration(scaled, row);
+        const double clocks = tile::grouped_clocks(config, scaled, call.groups, call.rows, call.n,
+                                                   call.k, gpu.sms, gpu);
+        if (clocks >= least) continue;
+        least = clocks;
+        picked = call.us.at(config.name);
+      }
+      ++distance.shapes;
+      distance.sum += picked / fastest - 1;
+      distance.worst = std::max(distance.worst, picked / fastest - 1);
+    }
+    CHECK(std::lround(1000 * distance.mean()) == mean);
+    CHECK(std::lround(100 * distance.worst) == worst);
+  };
+  check("fit", false, 93, 24, 16);
+  check("fit", true, 92, 21, 16);
+  check("drawn", false, 56, 23, 22);
+  check("drawn", true, 56, 14, 11);
 }

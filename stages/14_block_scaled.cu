@@ -72,7 +72,7 @@ struct Tile {
       std::min(WIDE ? 232 : 224, tile::consumer_regs(THREADS, 1, PRODUCER_REGS));
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(BN % 16 == 0, "stmatrix.x4 stages 16 columns");
-  static_assert(BN <= 2 * SCALE_BLOCK - SPAN, "a tile lies in two blocks of columns");
+  static_assert(BN <= SCALE_BLOCK + SPAN, "a tile lies in two blocks of columns");
   static_assert(SLICES == 1 || BM == 64, "where rows are few");
   static_assert(PROMOTE || BLOCKS == 1, "all blocks of a consumer have the same registers of sums");
   static_assert((BLOCKS + 1) * BN / 2 + 22 <= CONSUMER_REGS, "accumulators, sums, 22 registers");

@@ -71,7 +71,7 @@ struct Tile {
   static constexpr int CONSUMER_REGS = WIDE ? 232 : CONSUMERS == 3 ? 152 : 224;
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(BN % 16 == 0, "stmatrix.x4 stages 16 columns");
-  static_assert(!SCALED || BN <= 2 * SCALE_BLOCK - SPAN, "a tile lies in two blocks of columns");
+  static_assert(!SCALED || BN <= SCALE_BLOCK + SPAN, "a tile lies in two blocks of columns");
   static_assert(ACCUMULATORS + 22 <= CONSUMER_REGS, "accumulators, sums, 22 registers");
   static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= 65536,
                 "an SM has 65,536 registers: 128 * 40 + 256 * 232, 128 * 56 + 384 * 152, or less");

@@ -55,9 +55,15 @@ WGMMA_M64K32_OF_EACH_N(WGMMA_M64K32_S32, INT)
 
 // --- Composites: one of the above, by N ----------------------------------------------------------
 
+// The above: of other widths that the instruction has, the list has no row.
+constexpr bool has_wgmma_m64k32(int n) {
+  return n == 16 || n == 32 || n == 64 || n == 192 || (n >= 80 && n <= 160 && n % 16 == 0);
+}
+
 template <int N>
 __device__ inline void wgmma_m64nNk32_f32_e4m3_e4m3(float (&d)[N / 2], uint64_t a_desc,
                                                     uint64_t b_desc, bool accumulate) {
+  static_assert(has_wgmma_m64k32(N), "the list above has no row for this N: add one");
   // clang-format off
   if constexpr (N == 16) wgmma_m64n16k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
   if constexpr (N == 32) wgmma_m64n32k32_f32_e4m3_e4m3(d, a_desc, b_desc, accumulate);
@@ -75,6 +81,7 @@ __device__ inline void wgmma_m64nNk32_f32_e4m3_e4m3(float (&d)[N / 2], uint64_t 
 template <int N>
 __device__ inline void wgmma_m64nNk32_s32_s8_s8(int (&d)[N / 2], uint64_t a_desc, uint64_t b_desc,
                                                 bool accumulate) {
+  static_assert(has_wgmma_m64k32(N), "the list above has no row for this N: add one");
   // clang-format off
   if constexpr (N == 16) wgmma_m64n16k32_s32_s8_s8(d, a_desc, b_desc, accumulate);
   if constexpr (N == 32) wgmma_m64n32k32_s32_s8_s8(d, a_desc, b_desc, accumulate);

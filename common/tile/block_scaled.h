@@ -65,9 +65,12 @@ constexpr GemmConfig SCALED_CONFIGURATIONS[] = {
 // The one that also comes without promotion, "128x192".
 constexpr int UNPROMOTED = 2;
 
-// What no ceiling gives, as Fitted of the cost model: fitted to a sweep of trial shapes on an H200.
+// What no ceiling gives, as Fitted of the cost model: fitted to a sweep of trial shapes on an H200,
+// those of a launch to later ones (docs/results/h200.scaled.csv).
 struct FittedScaled {
-  double start_clocks = 3800;
+  double start_clocks = 3360;    // of a launch: until the first bytes land, and after the last
+  double beside_clocks = 1030;   // less, if the next grid fits beside it
+  double start_of_slice = 670;   // more, for each slice of K but one
   double latency_clocks = 229;   // of a block: from the end of its products to the next ones
   double promote_clocks = 0.41;  // a column of a 64-row block, which the tensor cores wait
   double smem_clocks = 1.12;     // of 128 bytes that wgmma reads or TMA writes
@@ -80,10 +83,11 @@ struct FittedScaled {
 };
 
 // Expected clocks, as predicted_clocks(): of D [m][n] of K = k bytes, by CTAs of which `resident` run
-// at a time. lda, ldb: bytes from row to row of A and B; 0: k. Four terms differ. A step is 128 of K
+// at a time. lda, ldb: bytes from row to row of A and B; 0: k. Five terms differ. A step is 128 of K
 // of each slice, in the bytes and the tensor clocks that 64 of bf16 take. Its sums are promoted
 // meanwhile, which costs the tensor cores a part of that time. Shared memory may be slower than
-// either: tiles of few columns read A again for little. And tiles of 64 rows have none outside of A.
+// either: tiles of few columns read A again for little. Tiles of 64 rows have none outside of A. And a
+// launch takes less where the next one's CTAs find SMs that are free, and more where a CTA has slices.
 inline double scaled_clocks(const GemmConfig& config, int m, int n, int k, int resident,
                             const Gpu& gpu, long long lda = 0, long long ldb = 0) {
   constexpr FittedScaled FITTED;
@@ -117,7 +121,10 @@ inline double scaled_clocks(const GemmConfig& config, int m, int n, int k, int r
                           FITTED.epilogue_clocks * config.blocks * bn +
                           FITTED.slices_clocks * (slices - 1) * bn + (waits ? store : 0);
 
-  return clocks_of_rounds(FITTED.start_clocks, blocks, resident,
+  const bool beside = 2 * blocks <= resident;
+  const double start = FITTED.start_clocks + FITTED.start_of_slice * (slices - 1) -
+                       (beside ? FITTED.beside_clocks : 0);
+  return clocks_of_rounds(start, blocks, resident,
                           {steps * step, steps * l2, dram, epilogue, store * config.blocks});
 }
 

@@ -221,11 +221,12 @@ TEST_CASE("scaled cost model: the table is near all candidates, and has no row t
   std::vector<GemmConfig> candidates;
   for (int consumers = 1; consumers <= 3; ++consumers) {
     for (int blocks = 1; blocks <= (consumers < 3 ? 2 : 1); ++blocks) {
-      for (int bn = 16; bn <= 256 - std::gcd(bn, 128); bn += 16) {
+      for (int bn = 16; bn <= 128 + std::gcd(bn, 128); bn += 16) {
         const GemmConfig config = {"", consumers, blocks, bn};
         if ((blocks + 1) * bn / 2 + 22 > consumer_registers(config)) continue;
         if (tile::scaled_ring_slots(config, tile::scaled_staging_buffers(config)) < 3) continue;
-        candidates.push_back(config);
+        // Low and narrow, without slices: the model expects too much of these (h200.scaled.csv).
+        if (config.bm() > 64 || bn >= 160) candidates.push_back(config);
         // Slices of narrow tiles: trials found 4 faster than 2, the model does not tell them apart.
         const GemmConfig shared = {"", consumers, blocks, bn, 1, 1, bn < 64 ? 4 : 2};
         if (shared.bm() > 64 || bn + 22 > consumer_registers(shared)) continue;
@@ -233,7 +234,7 @@ TEST_CASE("scaled cost model: the table is near all candidates, and has no row t
       }
     }
   }
-  REQUIRE(candidates.size() == 57);
+  REQUIRE(candidates.size() == 44);
   double of_table = 0, of_one = 0;  // over the fastest candidate
 
   constexpr int SAMPLES = 10000, ROWS = std::size(SCALED_CONFIGURATIONS);

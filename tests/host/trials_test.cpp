@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/tile/block_scaled.h"
 #include "common/tile/configurations.h"
 #include "common/tile/cost_model.h"
 #include "common/tile/grouped.h"
@@ -431,4 +432,47 @@ TEST_CASE("trials: the pick of rung 16, which knows no group's rows, is near the
   check("fit", true, 92, 21, 16);
   check("drawn", false, 56, 23, 22);
   check("drawn", true, 56, 14, 11);
+}
+
+// The numbers of docs/cost_model.md, "Rung 14".
+TEST_CASE("trials: the pick of rung 14 is near the fastest tile") {
+  std::map<std::string, std::map<std::vector<int>, std::map<std::string, double>>> lists;
+  for (const std::vector<std::string>& cell : read_rows("h200.scaled.csv")) {
+    REQUIRE(cell.size() == 6);
+    const std::vector<int> shape = {std::stoi(cell[1]), std::stoi(cell[2]), std::stoi(cell[3])};
+    lists[cell[0]][shape][cell[4]] = std::stod(cell[5]);
+  }
+  const Gpu gpu;
+  double of_table = 0;  // over the fastest, where tiles that are not in the table were timed too
+  int with_others = 0;
+  const auto check = [&](const char* list, size_t shapes, int mean, int worst) {
+    CAPTURE(list);
+    CHECK(lists[list].size() == shapes);
+    Distance distance;
+    for (const auto& [shape, us] : lists[list]) {
+      double least = NOT_TIMED, picked = NOT_TIMED, in_table = NOT_TIMED, fastest = NOT_TIMED;
+      for (const auto& [tile, each] : us) fastest = std::min(fastest, each);
+      for (const tile::GemmConfig& config : tile::SCALED_CONFIGURATIONS) {
+        const double clocks =
+            tile::scaled_clocks(config, shape[0], shape[1], shape[2], gpu.sms, gpu);
+        in_table = std::min(in_table, us.at(config.name));
+        if (clocks >= least) continue;
+        least = clocks;
+        picked = us.at(config.name);
+      }
+      if (us.size() > std::size(tile::SCALED_CONFIGURATIONS)) {
+        of_table += in_table / fastest - 1;
+        ++with_others;
+      }
+      ++distance.shapes;
+      distance.sum += picked / fastest - 1;
+      distance.worst = std::max(distance.worst, picked / fastest - 1);
+    }
+    CHECK(std::lround(1000 * distance.mean()) == mean);
+    CHECK(std::lround(100 * distance.worst) == worst);
+  };
+  check("fit", 36, 25, 23);
+  check("drawn", 30, 27, 24);
+  CHECK(with_others == 49);
+  CHECK(std::lround(1000 * of_table / with_others) == 5);
 }

@@ -65,21 +65,20 @@ constexpr GemmConfig SCALED_CONFIGURATIONS[] = {
 // The one that also comes without promotion, "128x192".
 constexpr int UNPROMOTED = 2;
 
-// What no ceiling gives, as Fitted of the cost model: fitted to a sweep of trial shapes on an H200,
-// those of a launch to later ones (docs/results/h200.scaled.csv).
+// What no ceiling gives, as Fitted of the cost model: fitted to trials on an H200
+// (docs/results/h200.scaled.csv).
 struct FittedScaled {
-  double start_clocks = 3360;    // of a launch: until the first bytes land, and after the last
-  double beside_clocks = 1030;   // less, if the next grid fits beside it
-  double start_of_slice = 670;   // more, for each slice of K but one
-  double latency_clocks = 229;   // of a block: from the end of its products to the next ones
-  double promote_clocks = 0.41;  // a column of a 64-row block, which the tensor cores wait
-  double smem_clocks = 1.12;     // of 128 bytes that wgmma reads or TMA writes
-  double l2_bytes_per_clock = 90;
-  double epilogue_clocks = 10.3;  // a column of a 64-row block: to round and to stage it
-  double turn_clocks = 55;        // of a tile, for each two consumers
-  double store_clocks = 203;      // of a box that TMA stores
-  double outside_lines = 9.7;     // requests to L2 that are as slow as a row outside of the matrix
-  double slices_clocks = 3;       // a column, to add up each slice of K but one
+  double start_clocks = 4830;    // of a launch: until the first bytes land, and after the last
+  double beside_clocks = 1790;   // less, if the next grid fits beside it
+  double latency_clocks = 230;   // of a block: from the end of its products to the next ones
+  double promote_clocks = 0.33;  // a column of a 64-row block, which the tensor cores wait
+  double smem_clocks = 1.19;     // of 128 bytes that wgmma reads or TMA writes
+  double l2_bytes_per_clock = 81.5;
+  double epilogue_clocks = 6.7;  // a column of a 64-row block: to round and to stage it
+  double turn_clocks = 130;      // of a tile, for each two consumers
+  double store_clocks = 203;     // of a box that TMA stores
+  double outside_lines = 5.1;    // requests to L2 that are as slow as a row outside of the matrix
+  double slice_clocks = 542;     // of a tile, to add up each slice of K but one
 };
 
 // Expected clocks, as predicted_clocks(): of D [m][n] of K = k bytes, by CTAs of which `resident` run
@@ -87,7 +86,7 @@ struct FittedScaled {
 // of each slice, in the bytes and the tensor clocks that 64 of bf16 take. Its sums are promoted
 // meanwhile, which costs the tensor cores a part of that time. Shared memory may be slower than
 // either: tiles of few columns read A again for little. Tiles of 64 rows have none outside of A. And a
-// launch takes less where the next one's CTAs find SMs that are free, and more where a CTA has slices.
+// launch takes less where the next one's CTAs find SMs that are free.
 inline double scaled_clocks(const GemmConfig& config, int m, int n, int k, int resident,
                             const Gpu& gpu, long long lda = 0, long long ldb = 0) {
   constexpr FittedScaled FITTED;
@@ -117,14 +116,15 @@ inline double scaled_clocks(const GemmConfig& config, int m, int n, int k, int r
 
   const double store = FITTED.store_clocks * bn / std::gcd(bn, 64);  // of a block
   const bool waits = scaled_staging_buffers(config) < config.blocks;
-  const double epilogue = FITTED.turn_clocks * config.consumers * (config.consumers - 1) +
-                          FITTED.epilogue_clocks * config.blocks * bn +
-                          FITTED.slices_clocks * (slices - 1) * bn + (waits ? store : 0);
+  // While one slice stages what all have added up, the others multiply.
+  const double staged = slices > 1 ? FITTED.slice_clocks * (slices - 1)
+                                   : FITTED.epilogue_clocks * config.blocks * bn;
+  const double epilogue = FITTED.turn_clocks * config.consumers * (config.consumers - 1) + staged +
+                          (waits ? store : 0);
 
   const bool beside = 2 * blocks <= resident;
-  const double start = FITTED.start_clocks + FITTED.start_of_slice * (slices - 1) -
-                       (beside ? FITTED.beside_clocks : 0);
-  return clocks_of_rounds(start, blocks, resident,
+  return clocks_of_rounds(FITTED.start_clocks - (beside ? FITTED.beside_clocks : 0), blocks,
+                          resident,
                           {steps * step, steps * l2, dram, epilogue, store * config.blocks});
 }
 

@@ -196,12 +196,12 @@ TEST_CASE("scaled cost model: another GPU, another pick") {
   const Gpu small = tile::gpu_of(78, 1980, 60 << 20, 4.917e12);
   // Many rounds on each.
   for (const Gpu& gpu : {h200, h100, small}) CHECK(pick({8192, 8192, 8192}, gpu) == "128x192");
-  // 512 rows of 28672 columns: where DRAM is slower, tiles whose columns are asked for less often.
-  CHECK(pick({512, 28672, 4096}, h200) == "128x192");
-  CHECK(pick({512, 28672, 4096}, h100) == "256x128");
+  // 384 rows of 28672 columns: where DRAM is slower, tiles whose columns are asked for less often.
+  CHECK(pick({384, 28672, 4096}, h200) == "128x192");
+  CHECK(pick({384, 28672, 4096}, h100) == "192x128");
   // 128 tiles of 64x32 fill an H200 once; 78 SMs would need two rounds, and 64 of 64x64 fill them.
-  CHECK(pick({64, 4096, 7168}, h200) == "64x32_s4");
-  CHECK(pick({64, 4096, 7168}, small) == "64x64_s2");
+  CHECK(pick({64, 4096, 14336}, h200) == "64x32_s4");
+  CHECK(pick({64, 4096, 14336}, small) == "64x64_s2");
   // Half as many SMs, twice as long, where nothing but they count.
   Gpu half = h200;
   half.sms /= 2;

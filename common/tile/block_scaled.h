@@ -68,17 +68,16 @@ constexpr int UNPROMOTED = 2;
 // What no ceiling gives, as Fitted of the cost model: fitted to trials on an H200
 // (docs/results/h200.scaled.csv).
 struct FittedScaled {
-  double start_clocks = 4830;    // of a launch: until the first bytes land, and after the last
-  double beside_clocks = 1790;   // less, if the next grid fits beside it
-  double latency_clocks = 230;   // of a block: from the end of its products to the next ones
-  double promote_clocks = 0.33;  // a column of a 64-row block, which the tensor cores wait
+  double start_clocks = 4210;    // of a launch: until the first bytes land, and after the last
+  double beside_clocks = 760;    // less, if the next grid fits beside it
+  double latency_clocks = 226;   // of a block: from the end of its products to the next ones
+  double promote_clocks = 0.41;  // a column of a 64-row block, which the tensor cores wait
   double smem_clocks = 1.19;     // of 128 bytes that wgmma reads or TMA writes
-  double l2_bytes_per_clock = 81.5;
-  double epilogue_clocks = 6.7;  // a column of a 64-row block: to round and to stage it
-  double turn_clocks = 130;      // of a tile, for each two consumers
+  double epilogue_clocks = 5.9;  // a column of a 64-row block: to round and to stage it
+  double turn_clocks = 55;       // of a tile, for each two consumers
   double store_clocks = 203;     // of a box that TMA stores
-  double outside_lines = 5.1;    // requests to L2 that are as slow as a row outside of the matrix
-  double slice_clocks = 542;     // of a tile, to add up each slice of K but one
+  double outside_lines = 3.8;    // requests to L2 that are as slow as a row outside of the matrix
+  double slice_clocks = 524;     // of a tile, to add up each slice of K but one
 };
 
 // Expected clocks, as predicted_clocks(): of D [m][n] of K = k bytes, by CTAs of which `resident` run
@@ -109,7 +108,7 @@ inline double scaled_clocks(const GemmConfig& config, int m, int n, int k, int r
   const int there = bm > 64 ? bm : scaled_tile_rows(m);  // rows that a tile asks for
   const double lines = lines_of_block(rows, row_lines, blocks_m, there, FITTED.outside_lines) +
                        lines_of_block(cols, col_lines, blocks_n, bn, FITTED.outside_lines);
-  const double l2 = slices * lines * 128 / (FITTED.l2_bytes_per_clock * gpu.sms);
+  const double l2 = slices * lines * 128 / (gpu.l2_bytes_per_clock * gpu.sms);
   const int group = raster_group(bm, bn, resident);
   const double dram = bytes_of_dram(rows, cols, k, 1, blocks_m, blocks_n, group, gpu, 1) / blocks /
                       gpu.dram_bytes_per_clock;

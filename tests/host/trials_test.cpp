@@ -455,10 +455,10 @@ TEST_CASE("trials: the pick of rung 14 is near the fastest tile") {
       for (const tile::GemmConfig& config : tile::SCALED_CONFIGURATIONS) {
         const double clocks =
             tile::scaled_clocks(config, shape[0], shape[1], shape[2], gpu.sms, gpu);
-        in_table = std::min(in_table, us.at(config.name));
+        if (us.contains(config.name)) in_table = std::min(in_table, us.at(config.name));
         if (clocks >= least) continue;
         least = clocks;
-        picked = us.at(config.name);
+        picked = us.contains(config.name) ? us.at(config.name) : NOT_TIMED;
       }
       if (us.size() > std::size(tile::SCALED_CONFIGURATIONS)) {
         of_table += in_table / fastest - 1;
@@ -471,8 +471,8 @@ TEST_CASE("trials: the pick of rung 14 is near the fastest tile") {
     CHECK(std::lround(1000 * distance.mean()) == mean);
     CHECK(std::lround(100 * distance.worst) == worst);
   };
-  check("fit", 51, 10, 11);
-  check("drawn", 30, 10, 9);
+  check("fit", 58, 15, 11);
+  check("drawn", 30, 14, 9);
   CHECK(with_others == 49);
   CHECK(std::lround(1000 * of_table / with_others) == 5);
 }

@@ -96,7 +96,6 @@ constexpr SharedK SHARED_K[] = {
     {"128x64_1x4_cut",   2, 1,  64, 4, 1, 1, Share::cut},
     {"64x8_x2_all",      1, 1,   8, 1, 1, 2, Share::all_rounds},
     {"128x160_all",      2, 1, 160, 1, 1, 1, Share::all_rounds},
-    {"256x136_1x2_all",  2, 2, 136, 2, 1, 1, Share::all_rounds},
     {"128x160_last",     2, 1, 160, 1, 1, 1, Share::last_round},
     // clang-format on
 };

@@ -116,10 +116,10 @@ inline double scaled_clocks(const GemmConfig& config, int m, int n, int k, int r
   const double store = FITTED.store_clocks * bn / std::gcd(bn, 64);  // of a block
   const bool waits = scaled_staging_buffers(config) < config.blocks;
   // While one slice stages what all have added up, the others multiply.
-  const double staged = slices > 1 ? FITTED.slice_clocks * (slices - 1)
-                                   : FITTED.epilogue_clocks * config.blocks * bn;
-  const double epilogue = FITTED.turn_clocks * config.consumers * (config.consumers - 1) + staged +
-                          (waits ? store : 0);
+  const double staged =
+      slices > 1 ? FITTED.slice_clocks * (slices - 1) : FITTED.epilogue_clocks * config.blocks * bn;
+  const double epilogue =
+      FITTED.turn_clocks * config.consumers * (config.consumers - 1) + staged + (waits ? store : 0);
 
   const bool beside = 2 * blocks <= resident;
   return clocks_of_rounds(FITTED.start_clocks - (beside ? FITTED.beside_clocks : 0), blocks,

@@ -419,7 +419,7 @@ TEST_CASE("trials: the pick of rung 16, which knows no group's rows, is near the
   struct Call {
     bool scaled;
     int groups, n, k;
-    double rows;                      // as many as the host expects
+    double rows;                       // as many as the host expects
     std::map<std::string, double> us;  // of tiles
   };
   std::map<std::pair<std::string, bool>, std::map<std::vector<std::string>, Call>> lists;

@@ -73,8 +73,8 @@ std::vector<GroupCall> calls_of_groups(const GroupedArgs& args,
 // named such as "e4m3_128x128".
 template <class Make>
 std::vector<Variant> grouped_variants(const Make& make) {
-  constexpr int ROWS = tile::grouped_configurations(false);
-  return variant_of_each<ROWS + tile::grouped_configurations(true)>([&](auto i) {
+  constexpr int ROWS = tile::grouped_configuration_count(false);
+  return variant_of_each<ROWS + tile::grouped_configuration_count(true)>([&](auto i) {
     constexpr bool SCALED = i >= ROWS;
     constexpr int ROW = SCALED ? i - ROWS : i;
     using In = std::conditional_t<SCALED, e4m3, bf16>;

@@ -55,7 +55,7 @@ WGMMA_M64K32_OF_EACH_N(WGMMA_M64K32_S32, INT)
 
 // --- Composites: one of the above, by N ----------------------------------------------------------
 
-// The above: of other widths that the instruction has, the list has no row.
+// For which N the list above has a row. For another one a composite would multiply nothing.
 constexpr bool has_wgmma_m64k32(int n) {
   return n == 16 || n == 32 || n == 64 || n == 192 || (n >= 80 && n <= 160 && n % 16 == 0);
 }

@@ -142,7 +142,7 @@ constexpr GemmConfig GROUPED_SCALED_CONFIGURATIONS[] = {
     {"256x128",      2, 2, 128},
     // clang-format on
 };
-constexpr int grouped_configurations(bool scaled) {
+constexpr int grouped_configuration_count(bool scaled) {
   return scaled ? std::size(GROUPED_SCALED_CONFIGURATIONS) : std::size(GROUPED_CONFIGURATIONS);
 }
 constexpr GemmConfig grouped_configuration(bool scaled, int row) {

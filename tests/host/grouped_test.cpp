@@ -266,7 +266,7 @@ TEST_CASE("groups: which are good, and what the error flag is to be") {
 
 TEST_CASE("groups: every configuration has a ring of three slots at least, in shared memory") {
   for (const bool scaled : {false, true}) {
-    for (int row = 0; row < tile::grouped_configurations(scaled); ++row) {
+    for (int row = 0; row < tile::grouped_configuration_count(scaled); ++row) {
       const tile::GemmConfig config = tile::grouped_configuration(scaled, row);
       const int buffers = tile::grouped_staging_buffers(config, scaled);
       const int slots = tile::grouped_ring_slots(config, scaled, buffers);
@@ -285,7 +285,7 @@ TEST_CASE("groups: the model takes low tiles for short groups, high ones for lon
   const auto pick = [&gpu](bool scaled, int groups, double m, int n, int k) {
     int height = 0;
     double least = std::numeric_limits<double>::infinity();
-    for (int row = 0; row < tile::grouped_configurations(scaled); ++row) {
+    for (int row = 0; row < tile::grouped_configuration_count(scaled); ++row) {
       const tile::GemmConfig each = tile::grouped_configuration(scaled, row);
       const double clocks = tile::grouped_clocks(each, scaled, groups, m, n, k, gpu.sms, gpu);
       if (clocks < least) height = each.bm();
@@ -294,7 +294,8 @@ TEST_CASE("groups: the model takes low tiles for short groups, high ones for lon
     return height;
   };
   for (const bool scaled : {false, true}) {
-    CHECK(pick(scaled, 8, 65536, 4096, 7168) > 128);
+    // Of e4m3: 192x128 took less than 256x128 at 9 of 14 such calls in h200.grouped.csv.
+    CHECK(pick(scaled, 8, 65536, 4096, 7168) == (scaled ? 192 : 256));
     CHECK(pick(scaled, 64, 1280, 4096, 7168) == 128);
     CHECK(pick(scaled, 256, 512, 4096, 7168) == pick(scaled, 8, 512, 4096, 7168));
   }

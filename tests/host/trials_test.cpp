@@ -129,6 +129,11 @@ struct Distance {
   int shapes = 0, not_timed = 0;  // whose pick was not timed as it would be launched
 
   double mean() const { return sum / shapes; }
+  void add(double picked, double fastest) {
+    ++shapes;
+    sum += picked / fastest - 1;
+    worst = std::max(worst, picked / fastest - 1);
+  }
 };
 
 Distance distance(const std::vector<Shape>& shapes, const std::set<std::string>& lists) {
@@ -150,9 +155,7 @@ Distance distance(const std::vector<Shape>& shapes, const std::set<std::string>&
       ++distance.not_timed;
       continue;
     }
-    ++distance.shapes;
-    distance.sum += picked / fastest - 1;
-    distance.worst = std::max(distance.worst, picked / fastest - 1);
+    distance.add(picked, fastest);
   }
   return distance;
 }
@@ -417,7 +420,6 @@ TEST_CASE("trials: what wide boxes are worth, by the boxes that a tile had") {
 // The numbers of docs/cost_model.md, "The tiles of rung 16".
 TEST_CASE("trials: the pick of rung 16, which knows no group's rows, is near the fastest tile") {
   struct Call {
-    bool scaled;
     int groups, n, k;
     double rows;                       // as many as the host expects
     std::map<std::string, double> us;  // of tiles
@@ -428,7 +430,6 @@ TEST_CASE("trials: the pick of rung 16, which knows no group's rows, is near the
     const bool scaled = cell[1] == "e4m3", masked = cell[7] == "masked";
     Call& call = lists[{cell[0], scaled}][{cell.begin() + 2, cell.begin() + 8}];
     const int groups = std::stoi(cell[5]);
-    call.scaled = scaled;
     call.groups = groups;
     call.n = std::stoi(cell[3]);
     call.k = std::stoi(cell[4]);
@@ -444,7 +445,7 @@ TEST_CASE("trials: the pick of rung 16, which knows no group's rows, is near the
     for (const auto& [key, call] : lists[{list, scaled}]) {
       double least = NOT_TIMED, picked = NOT_TIMED, fastest = NOT_TIMED;
       for (const auto& [tile, us] : call.us) fastest = std::min(fastest, us);
-      for (int row = 0; row < tile::grouped_configurations(scaled); ++row) {
+      for (int row = 0; row < tile::grouped_configuration_count(scaled); ++row) {
         const tile::GemmConfig config = tile::grouped_configuration(scaled, row);
         const double clocks = tile::grouped_clocks(config, scaled, call.groups, call.rows, call.n,
                                                    call.k, gpu.sms, gpu);
@@ -452,9 +453,7 @@ TEST_CASE("trials: the pick of rung 16, which knows no group's rows, is near the
         least = clocks;
         picked = call.us.at(config.name);
       }
-      ++distance.shapes;
-      distance.sum += picked / fastest - 1;
-      distance.worst = std::max(distance.worst, picked / fastest - 1);
+      distance.add(picked, fastest);
     }
     CHECK(std::lround(1000 * distance.mean()) == mean);
     CHECK(std::lround(100 * distance.worst) == worst);
@@ -495,9 +494,7 @@ TEST_CASE("trials: the pick of rung 14 is near the fastest tile") {
         of_table += in_table / fastest - 1;
         ++with_others;
       }
-      ++distance.shapes;
-      distance.sum += picked / fastest - 1;
-      distance.worst = std::max(distance.worst, picked / fastest - 1);
+      distance.add(picked, fastest);
     }
     CHECK(std::lround(1000 * distance.mean()) == mean);
     CHECK(std::lround(100 * distance.worst) == worst);

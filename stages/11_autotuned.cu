@@ -49,9 +49,10 @@ struct Tile {
   static constexpr int TX_BYTES = (BM + BN) * BK * int{sizeof(bf16)};   // TMA brings one slot
   static constexpr int CLUSTER_M = CLUSTER_M_, CLUSTER_N = CLUSTER_N_;  // CTAs along M and N
   static constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
-  static constexpr int SLICE_A = BM / CLUSTER_N;  // rows of A that one CTA loads for its row
-  static constexpr int SLICE_B = BN / CLUSTER_M;  // rows of B that one CTA loads for its column
-  using Block = block::StagedBlock<BN>;           // of D, as TMA stores it
+  static constexpr int SLICE_A = BM / CLUSTER_N;    // rows of A that one CTA loads for its row
+  static constexpr int SLICE_B = BN / CLUSTER_M;    // rows of B that one CTA loads for its column
+  using Block = block::StagedBlock<BN>;             // of D, as TMA stores it
+  static constexpr int IN_FLIGHT = CONSUMERS == 1;  // groups, where none else multiply
   static constexpr int BUFFERS = tile::staging_buffers(C);    // blocks a consumer stages at a time
   static constexpr int DEPTH = tile::ring_slots(C, BUFFERS);  // what then fits
   static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = CONSUMERS == 2 ? 224 : 152;
@@ -163,6 +164,7 @@ __global__ __launch_bounds__(T::THREADS,
     tile::RingState<T::DEPTH> ring;
     tile::RingState<T::BUFFERS> out;
     for (auto t = tiles; t.has(); t.next()) {
+      int last_slot = 0;
       for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
         wait<T>(&smem.full[ring.slot], ring.parity);  // the tile has landed
 #pragma unroll
@@ -170,8 +172,14 @@ __global__ __launch_bounds__(T::THREADS,
           block::multiply_tile<T>(acc[i], smem.a[ring.slot].from_row(group_m + i * T::WM),
                                   smem.b[ring.slot].bytes, k_tile > 0);
         }
-        ptx::wgmma_wait_group<0>();  // meanwhile the other warpgroups' products run
-        release<T>(&smem.empty[ring.slot], lane);
+        ptx::wgmma_wait_group<T::IN_FLIGHT>();  // 0: meanwhile the other warpgroups' products run
+        if (T::IN_FLIGHT == 0) release<T>(&smem.empty[ring.slot], lane);
+        if (T::IN_FLIGHT == 1 && k_tile > 0) release<T>(&smem.empty[last_slot], lane);
+        last_slot = ring.slot;
+      }
+      if constexpr (T::IN_FLIGHT == 1) {
+        ptx::wgmma_wait_group<0>();
+        release<T>(&smem.empty[last_slot], lane);
       }
 
       // --- epilogue ------------------------------------------------------------------------------

@@ -5,8 +5,8 @@
 
 namespace tile {
 
-// Rows x columns of a tile; 2x1 and 1x2: clusters of CTAs that share what they load. Two consumers
-// have 64 or 128 rows each, three have 64. What each is worth: tests/host/cost_model_test.cpp.
+// Rows x columns of a tile; 4x1 and 1x2: clusters of CTAs that share what they load. One consumer
+// and three have 64 rows each, two have 64 or 128. What each is worth: tests/host/cost_model_test.cpp.
 // Without designators: nvcc 13.0 with clang as host compiler takes a member between two of them
 // for 0.
 constexpr GemmConfig CONFIGURATIONS[] = {
@@ -43,6 +43,14 @@ constexpr GemmConfig CONFIGURATIONS[] = {
     {"256x160_1x2",  2, 2, 160, 1, 2},
     {"256x144_1x2",  2, 2, 144, 1, 2},
     {"256x128_1x2",  2, 2, 128, 1, 2},
+    {"64x48",        1, 1,  48},
+    {"64x96",        1, 1,  96},
+    {"64x144",       1, 1, 144},
+    {"64x96_4x1",    1, 1,  96, 4, 1},
+    {"64x128_4x1",   1, 1, 128, 4, 1},
+    {"64x160_4x1",   1, 1, 160, 4, 1},
+    {"64x192_4x1",   1, 1, 192, 4, 1},
+    {"64x128_2x4",   1, 1, 128, 2, 4},
     // clang-format on
 };
 

@@ -62,6 +62,8 @@ struct Fitted {
   double start_clocks = 202;      // of a launch: until the first bytes land, and after the last
   double cluster_clocks = 1440;   // of a launch of clusters, which begin and end together
   double latency_clocks = 219;    // from the end of a consumer's products to its next ones
+  double alone_clocks = 150;      // of a consumer by itself: a step, beside half of its products
+  double sm_bytes = 100;          // a clock, that one SM gets of L2
   double sharing_clocks = 63.3;   // a step, for the slower of the CTAs that share operands
   double epilogue_clocks = 2.85;  // a column of a 64-row block: to round and to stage it
   double turn_clocks = 134;       // of a tile, for each two consumers: until the next products
@@ -223,16 +225,19 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
   const double steps = ceil_div(k, 64);
 
   // An SM multiplies. The tensor cores take turns among the consumers. One whose products are short
-  // waits longer for them than the others' last. What wgmma reads of shared memory takes less time
+  // waits longer for them than the others' last; one by itself has two steps' products in flight. What wgmma reads of shared memory takes less time
   // than either, in every configuration.
   const double tensor = 2.0 * bm * bn * 64 / gpu.tensor_flop;
-  const double own = FITTED.latency_clocks + tensor / config.consumers;
-  const double step = std::max(tensor, own) + (config.cluster() > 1 ? FITTED.sharing_clocks : 0);
+  const double own = config.consumers == 1 ? FITTED.alone_clocks + tensor / 2
+                                           : FITTED.latency_clocks + tensor / config.consumers;
 
   // L2, of a block's k step: each CTA of a cluster asks for its slice of what all of them get.
   const double lines = lines_of_block(rows, row_lines, blocks_m, block_m, FITTED.outside_lines) +
                        lines_of_block(cols, col_lines, blocks_n, block_n, FITTED.outside_lines);
   const double l2 = lines * 128 / (gpu.l2_bytes_per_clock * gpu.sms);
+  const double sm_l2 = lines * 128 / config.cluster() / FITTED.sm_bytes;  // of one CTA's requests
+  const double step =
+      std::max({tensor, own, sm_l2}) + (config.cluster() > 1 ? FITTED.sharing_clocks : 0);
 
   const int group = raster_group(block_m, block_n, clusters);
   const double dram =

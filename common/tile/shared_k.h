@@ -186,12 +186,10 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
   const double shared_dram =
       2 * (1.0 * n * k * b_once + 1.0 * m * k * a_once) / (tiles * k_tiles) / dram_rate;
 
-  // So many steps of so many clusters each. Clusters that split K may be two CTAs to an SM while
-  // other SMs have none.
+  // So many steps of so many clusters each.
   const double tensor = 2.0 * bm * bn * 64 / gpu.tensor_flop;
   const auto clocks = [&](double steps, double clusters, double from_dram) {
-    const double spread = std::ceil(std::min<double>(clusters, at_once) * cluster / gpu.sms);
-    const double on_sm = config.split > 1 ? config.ctas : spread;
+    const double on_sm = std::ceil(std::min<double>(clusters, at_once) * cluster / gpu.sms);
     const double own = config.consumers == 1
                            ? FITTED.alone_clocks + FITTED.block_clocks * config.blocks + tensor / 2
                            : FITTED.latency_clocks + tensor / config.consumers;

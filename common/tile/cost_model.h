@@ -61,6 +61,7 @@ constexpr Gpu gpu_of(int sms, double max_mhz, double l2_bytes, double dram_bytes
 struct Fitted {
   double start_clocks = 202;      // of a launch: until the first bytes land, and after the last
   double cluster_clocks = 1440;   // of a launch of clusters, which begin and end together
+  double eight_clocks = 800;      // the same, more, of clusters of eight CTAs
   double latency_clocks = 219;    // from the end of a consumer's products to its next ones
   double alone_clocks = 150;      // of a consumer by itself: a step, beside half of its products
   double sm_bytes = 100;          // a clock, that one SM gets of L2
@@ -254,10 +255,11 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
                           FITTED.epilogue_clocks * config.blocks * bn + (waits ? store : 0);
   const double stores = epilogue + store * (waits ? 1 : config.blocks);
   const double drain = 2.0 * bm * bn / FITTED.drain_bytes;
-  const double clocks =
-      clocks_of_rounds(FITTED.start_clocks + (config.cluster() > 1 ? FITTED.cluster_clocks : 0),
-                       blocks, clusters, {steps * step, steps * l2, dram, epilogue, stores}) +
-      drain;
+  const double together = (config.cluster() > 1 ? FITTED.cluster_clocks : 0) +
+                          (config.cluster() == 8 ? FITTED.eight_clocks : 0);
+  const double clocks = clocks_of_rounds(FITTED.start_clocks + together, blocks, clusters,
+                                         {steps * step, steps * l2, dram, epilogue, stores}) +
+                        drain;
   return launched(clocks, crowding_behind_loads(blocks * config.cluster(),
                                                 clusters * config.cluster(), config.cluster(), 2));
 }

@@ -184,6 +184,16 @@ TEST_CASE("trials: the pick of rungs 11 and 12 is near the fastest that was time
   CHECK(later.not_timed == 0);
   CHECK(std::lround(1000 * later.mean()) == 15);
   CHECK(std::lround(100 * later.worst) == 18);
+  const Distance small = distance(shapes, {"small"});
+  CHECK(small.shapes == 61);
+  CHECK(small.not_timed == 0);
+  CHECK(std::lround(1000 * small.mean()) == 14);
+  CHECK(std::lround(100 * small.worst) == 16);
+  const Distance small_later = distance(shapes, {"small_later"});
+  CHECK(small_later.shapes == 73);
+  CHECK(small_later.not_timed == 0);
+  CHECK(std::lround(1000 * small_later.mean()) == 24);
+  CHECK(std::lround(100 * small_later.worst) == 27);
   const Distance any = distance(shapes, {"any"});
   CHECK(any.shapes == 14);
   CHECK(any.not_timed == 0);
@@ -253,7 +263,10 @@ const auto& row_of(const Table& table, const std::string& name) {
 }
 
 const tile::GemmConfig& tile_of(const std::string& name) {
-  return name == NOT_IN_THE_TABLE.name ? NOT_IN_THE_TABLE : row_of(tile::CONFIGURATIONS, name);
+  for (const tile::GemmConfig& config : NOT_IN_THE_TABLE) {
+    if (name == config.name) return config;
+  }
+  return row_of(tile::CONFIGURATIONS, name);
 }
 
 Grid grid_of(int rung, const std::string& name, int m, int n) {

@@ -185,6 +185,57 @@ TEST_CASE("freed memory is not memory") {
                  "have been freed: 512 bytes from cudaMalloc"));
 }
 
+TEST_CASE("what leaves an allocation does not meet the next one") {
+  Buffer<uint32_t> first(1024), second(1024), third(1024);  // whole pages
+  for (Buffer<uint32_t>* buffer : {&first, &second, &third}) {
+    CHECK(contains(report("st.global.u32 [%out+4096], %t;\n", buffer->data()),
+                   "begin 0 bytes behind the end of the nearest: 4096 bytes from the test"));
+    CHECK(contains(report("ld.global.u32 %r1, [%out-4];\n", buffer->data()),
+                   "begin 4 bytes before the start of the nearest: 4096 bytes from the test"));
+    CHECK(contains(report("ld.global.u32 %r1, [%out-1000000000];\n", buffer->data()),
+                   "are in no allocation"));
+    CHECK(contains(report("atom.global.add.u32 %r1, [%out+1000000000], 1;\n", buffer->data()),
+                   "are in no allocation"));
+    CHECK(report("st.global.u32 [%out+4092], %t;\n", buffer->data()) == "");
+  }
+}
+
+TEST_CASE("freed memory is not given out again at once") {
+  const auto allocate = [] { return machine::allocate(4096, "cudaMalloc"); };
+  void* const freed = allocate();
+  machine::release(freed);
+  for (int i = 0; i < 100; ++i) {
+    void* const next = allocate();
+    CHECK(next != freed);
+    machine::release(next);
+  }
+  Buffer<uint32_t> living(1024);
+  CHECK(contains(report("ld.global.u32 %r1, [%out];\n", freed),
+                 "have been freed: 4096 bytes from cudaMalloc"));
+}
+
+TEST_CASE("many allocations live at once, and may be made and freed for ever") {
+  std::vector<uint32_t*> all;
+  for (uint32_t i = 0; i < 20000; ++i) {
+    all.push_back(static_cast<uint32_t*>(machine::allocate(4, "cudaMalloc")));
+    REQUIRE(all.back() != nullptr);
+    *all.back() = i;
+  }
+  machine::Allocation found;
+  for (uint32_t i = 0; i < 20000; ++i) {
+    REQUIRE(*all[i] == i);
+    REQUIRE(machine::find_allocation(reinterpret_cast<uint64_t>(all[i]), &found));
+    REQUIRE(found.base == reinterpret_cast<uint64_t>(all[i]));
+    REQUIRE(machine::release(all[i]));
+  }
+  constexpr size_t TIB = size_t{1} << 40;
+  for (uint32_t i = 0; i < 100; ++i) {  // more than there are addresses
+    void* const big = machine::allocate(TIB, "cudaMalloc");
+    REQUIRE(big != nullptr);
+    REQUIRE(machine::release(big));
+  }
+}
+
 TEST_CASE("misaligned accesses, shared memory's end, read-only parameters") {
   Buffer<uint32_t> out(100);
   CHECK(contains(report("ld.global.v2.u32 {%r1, %r2}, [%out+4];\n", out.data()),

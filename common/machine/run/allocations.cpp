@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -14,10 +15,24 @@ namespace machine {
 namespace {
 
 constexpr size_t PAGE_BYTES = 4096;
+// Behind an allocation lie as many bytes as it has, and at least a GiB, in which there is nothing: an
+// index error does not meet another allocation. A process may have 65530 mappings; a gap takes one.
+constexpr size_t GAP_BYTES = size_t{1} << 30;
+constexpr uint32_t MAX_GAPS = 16384;
+// What is freed stays reserved for a while, so that its addresses are not given out again at once.
+constexpr size_t MAX_RETIRED = 1024;
+constexpr uint64_t MAX_RETIRED_BYTES = uint64_t{1} << 43;
+
+struct Range {
+  uint64_t base = 0, bytes = 0;
+};
 
 struct Heap {
   std::mutex mutex;
   std::map<uint64_t, Allocation> by_base;  // living and freed, disjoint
+  std::deque<Range> retired;               // freed and still reserved, the oldest first
+  uint64_t retired_bytes = 0;
+  uint32_t gaps = 0;
   uint64_t living_bytes = 0;
   std::atomic<uint64_t> generation{1};
 };
@@ -29,6 +44,43 @@ Heap& heap() {
 
 size_t mapped_bytes(size_t bytes) {
   return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+}
+
+std::byte* reserve(size_t bytes, size_t gap) {
+  void* const base = mmap(nullptr, mapped_bytes(bytes) + gap, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) return nullptr;
+  if (mprotect(base, mapped_bytes(bytes), PROT_READ | PROT_WRITE) == 0) {
+    return static_cast<std::byte*>(base);
+  }
+  munmap(base, mapped_bytes(bytes) + gap);
+  return nullptr;
+}
+
+void unmap(Heap& heap, const Range& range) {
+  munmap(reinterpret_cast<void*>(range.base), range.bytes);
+  heap.by_base[range.base].reserved = 0;
+}
+
+void unmap_oldest(Heap& heap) {
+  const Range oldest = heap.retired.front();
+  heap.retired.pop_front();
+  heap.retired_bytes -= oldest.bytes;
+  unmap(heap, oldest);
+}
+
+// Gives the pages back, and keeps the addresses for a while.
+void retire(Heap& heap, const Range& range) {
+  void* const base = reinterpret_cast<void*>(range.base);
+  if (mmap(base, range.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+           -1, 0) == MAP_FAILED) {
+    return unmap(heap, range);
+  }
+  heap.retired.push_back(range);
+  heap.retired_bytes += range.bytes;
+  while (heap.retired.size() > MAX_RETIRED || heap.retired_bytes > MAX_RETIRED_BYTES) {
+    unmap_oldest(heap);
+  }
 }
 
 // Forgets freed ranges that overlap a new one.
@@ -75,16 +127,21 @@ void poison(std::byte* base, size_t bytes) {
 
 }  // namespace
 
-// Every allocation has pages of its own: what is freed is unmapped at once, and no two share a page
-// of the checker's shadow.
+// Every allocation has pages of its own: no two share a page of the checker's shadow.
 void* allocate(size_t bytes, const std::string& what, bool poisoned) {
   const size_t size = bytes == 0 ? 1 : bytes;
-  void* const base = mmap(nullptr, mapped_bytes(size), PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (base == MAP_FAILED) return nullptr;
-  if (poisoned) poison(static_cast<std::byte*>(base), size);
   const std::lock_guard lock(heap().mutex);
-  insert(heap(), {reinterpret_cast<uint64_t>(base), size, what, false});
+  size_t gap = heap().gaps < MAX_GAPS ? std::max(GAP_BYTES, mapped_bytes(size)) : 0;
+  std::byte* base = reserve(size, gap);
+  if (base == nullptr) {  // address space is short, of a limit say
+    while (!heap().retired.empty()) unmap_oldest(heap());
+    gap = 0;
+    base = reserve(size, gap);
+  }
+  if (base == nullptr) return nullptr;
+  if (poisoned) poison(base, size);
+  heap().gaps += gap != 0;
+  insert(heap(), {reinterpret_cast<uint64_t>(base), size, what, false, gap + mapped_bytes(size)});
   return base;
 }
 
@@ -101,7 +158,10 @@ bool release(void* base) {
   allocation.freed = true;
   heap().living_bytes -= allocation.bytes;
   ++heap().generation;
-  if (allocation.what != "cudaHostRegister") munmap(base, mapped_bytes(allocation.bytes));
+  if (allocation.reserved != 0) {
+    heap().gaps -= allocation.reserved != mapped_bytes(allocation.bytes);
+    retire(heap(), {allocation.base, allocation.reserved});
+  }
   return true;
 }
 

@@ -12,6 +12,7 @@ struct Allocation {
   uint64_t bytes = 0;
   std::string what;  // the call that made it, as "cudaMalloc"
   bool freed = false;
+  uint64_t reserved = 0;  // bytes of address space, with the gap behind it; 0: not owned
   bool contains(uint64_t address, uint64_t size) const {
     return address >= base && size <= bytes && address - base <= bytes - size;
   }
@@ -30,7 +31,7 @@ inline bool has_poison(const void* bytes, size_t count) {
   return found;
 }
 
-// Zero-filled, or poisoned. nullptr if the host has no such memory. Aligned to 512 bytes, as
+// Zero-filled, or poisoned, and with nothing behind it for a GiB at the least. nullptr if the host has no such memory. Aligned to 512 bytes, as
 // cudaMalloc does at the least. Thread-safe, as everything here.
 void* allocate(size_t bytes, const std::string& what, bool poisoned = false);
 
@@ -38,7 +39,7 @@ void* allocate(size_t bytes, const std::string& what, bool poisoned = false);
 void adopt(void* base, size_t bytes, const std::string& what);
 
 // False if `base` is not the start of a living allocation. The range is remembered as freed until
-// it is allocated again.
+// it is allocated again, which is not soon.
 bool release(void* base);
 
 // The allocation, living or freed, that holds the address; false if there is none.

@@ -20,7 +20,7 @@ uint64_t address_of(const void* pointer) {
   return reinterpret_cast<uint64_t>(pointer);
 }
 
-// What is freed is unmapped: what lies there now is somebody else's, of the host's allocator perhaps.
+// What was freed long ago is unmapped: what lies there now is somebody else's, of the host's allocator perhaps.
 bool is_mapped(const void* pointer) {
   const auto page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   return msync(reinterpret_cast<void*>(address_of(pointer) / page_bytes * page_bytes), 1,
@@ -37,7 +37,8 @@ void check_side(const char* call, const char* side, const void* begin, size_t by
       refuse(cudaErrorInvalidValue, "%s: the %s %p is no device memory.", call, side, begin);
     return require(begin != nullptr);
   }
-  if (allocation.freed && !is_device && is_mapped(begin)) return;
+  const bool is_gone = allocation.freed && allocation.reserved == 0;
+  if (is_gone && !is_device && is_mapped(begin)) return;
   if (allocation.freed) {
     refuse(cudaErrorInvalidValue, "%s: the %s %p lies in memory of %s that was freed.", call, side,
            begin, allocation.what.c_str());

@@ -197,8 +197,10 @@ Step cp_async_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint64_t group = ++groups.count;  // those issued from now on are of a later one
   const auto space = inst.as<SharedSpace>();
   while (mask != 0) {
-    const uint32_t address =
-        shared_address(warp, inst.slots[0], first_lane(mask), space, "cp.async.mbarrier.arrive");
+    const char* const what = "cp.async.mbarrier.arrive";
+    const uint32_t address = shared_address(warp, inst.slots[0], first_lane(mask), space, what);
+    check_own_shared(warp, first_lane(mask), address, what,
+                     "wait for the copies, then arrive at the peer's mbarrier");
     const uint32_t lanes = lanes_that_agree(warp, inst.slots[0], mask);
     mask &= ~lanes;
     std::vector<AsyncCopyPtr> before;

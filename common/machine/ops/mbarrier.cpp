@@ -149,8 +149,16 @@ void take_arrivals(Warp& warp, uint32_t mask, uint32_t address, Mbarrier& mbarri
   counts->pending -= static_cast<uint32_t>(arrivals);
 }
 
+// What takes only the executing CTA's mbarriers, and what to do instead.
+enum class Own : uint8_t { any, wait, made, state, no_complete };
+constexpr const char* INSTEAD[] = {
+    "", "wait on an mbarrier of its own, at which the peer arrives",
+    "each CTA does this to its own mbarriers", "a remote arrive has no state: write _ in its place",
+    "a remote arrive is one without .noComplete and without a state"};
+
 struct Qualifiers {
   SharedSpace space;
+  Own own;
   bool relaxed : 1, cta_scope : 1, expect_tx : 1, no_complete : 1, drop : 1;
   bool try_wait : 1, parity : 1, complete_tx : 1;
 };
@@ -161,9 +169,18 @@ Scope scope_of(const Qualifiers& qualifiers) {
   return qualifiers.cta_scope ? Scope::cta : Scope::cluster;
 }
 
+Own own_of(const Opcode& opcode) {
+  if (opcode.has(".try_wait") || opcode.has(".test_wait")) return Own::wait;
+  if (opcode.has(".init") || opcode.has(".inval")) return Own::made;
+  if (opcode.has(".noComplete")) return Own::no_complete;
+  const bool arrives = opcode.has(".arrive") || opcode.has(".arrive_drop");
+  return arrives && (*opcode.operands)[0].kind != Operand::Kind::sink ? Own::state : Own::any;
+}
+
 template <Handler F>
 Handler pick_mbarrier(Opcode& opcode) {
   Qualifiers qualifiers{};
+  qualifiers.own = own_of(opcode);
   qualifiers.space = shared_space(opcode);
   qualifiers.relaxed = opcode.has(".relaxed");
   qualifiers.cta_scope = opcode.has(".cta");
@@ -179,7 +196,12 @@ Handler pick_mbarrier(Opcode& opcode) {
 
 uint32_t address_at(Warp& warp, const Inst& inst, const Slot& slot, uint32_t lane,
                     const char* what) {
-  return shared_address(warp, slot, lane, inst.as<Qualifiers>().space, what);
+  const auto qualifiers = inst.as<Qualifiers>();
+  const uint32_t address = shared_address(warp, slot, lane, qualifiers.space, what);
+  if (qualifiers.own != Own::any) {
+    check_own_shared(warp, lane, address, what, INSTEAD[static_cast<size_t>(qualifiers.own)]);
+  }
+  return address;
 }
 
 // [a], count

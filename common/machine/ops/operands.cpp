@@ -36,4 +36,13 @@ uint32_t shared_address(Warp& warp, const Slot& slot, uint32_t lane, SharedSpace
   return address;
 }
 
+void check_own_shared(Warp& warp, uint32_t lane, uint32_t address, const char* what,
+                      const char* instead) {
+  if (address >> RANK_SHIFT == warp.cta->rank) return;
+  stop(warp, 1u << lane, what, ": shared ", hex(address), " is in the CTA of rank ",
+       address >> RANK_SHIFT,
+       ", but this instruction takes only memory of the CTA that executes it (rank ",
+       warp.cta->rank, "); ", instead, ".");
+}
+
 }  // namespace machine

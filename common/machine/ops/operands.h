@@ -75,6 +75,11 @@ SharedSpace shared_space(const Opcode& opcode);
 uint32_t shared_address(Warp& warp, const Slot& slot, uint32_t lane, SharedSpace space,
                         const char* what);
 
+// Of what only .shared::cta memory can be given: a fault if the address, which a generic one may
+// have brought, is a peer CTA's. `instead`: what to do, ends the sentence.
+void check_own_shared(Warp& warp, uint32_t lane, uint32_t address, const char* what,
+                      const char* instead);
+
 std::string hex(uint64_t value);  // "0x30400"
 
 // fault() with a sentence made of texts and numbers; out of the way of handlers that go on.

@@ -1,6 +1,7 @@
 // ldmatrix, stmatrix, movmatrix, mma and wgmma: operands, groups and waits. Arithmetic and layouts are
 // matrix.h's; it knows nothing of how a product is made.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <map>
 #include <tuple>
@@ -40,6 +41,8 @@ void matrix_rows(Warp& warp, const Slot& base, uint32_t count, Access access, co
   for_lanes(lanes, [&](uint32_t lane) {
     addresses[lane] =
         static_cast<uint32_t>(value_of(warp, base, lane)) + static_cast<uint32_t>(base.offset);
+    check_own_shared(warp, lane, addresses[lane], what,
+                     "a peer's rows take ld or st.shared::cluster");
   });
   const SameValue* const never_same = nullptr;
   observer_of(warp).tell(&Checker::shared_access, warp, lanes, addresses, ROW_BYTES, access,
@@ -277,8 +280,27 @@ void check_operands(Warp& warp, const Inst& inst, uint64_t group) {
   checker->wgmma_issue(warp, inst, group, reads, {descriptor_a, descriptor_b});
 }
 
+// The lanes that add to D: of a predicate, or of a 0 or 1 in its place.
+uint32_t adding_lanes(Warp& warp, const Slot& slot, uint32_t mask) {
+  if (slot.width == Width::pred) return get_pred(warp, slot) & mask;
+  return value_of(warp, slot, first_lane(mask)) != 0 ? mask : 0;
+}
+
+// Descriptors and scale-d are one value for the whole warpgroup; here of a warp's lanes.
+void check_uniform(Warp& warp, const Inst& inst, uint32_t mask) {
+  const WgmmaSlots at = wgmma_slots(inst);
+  const auto check = [&](bool same, const char* operand) {
+    if (!same) stop(warp, mask, "The lanes of a warp give wgmma different ", operand, ".");
+  };
+  const uint32_t scale_d = adding_lanes(warp, inst.slots[at.scale_d], mask);
+  check(scale_d == 0 || scale_d == mask, "values of scale-d");
+  check(lanes_that_agree(warp, inst.slots[at.b], mask) == mask, "descriptors of B");
+  if (inst.as<ProductQualifiers>().a_in_registers) return;
+  check(lanes_that_agree(warp, inst.slots[at.a], mask) == mask, "descriptors of A");
+}
+
 // Each warp issues; when the fourth has, the operation can run.
-Step wgmma_mma_async(Warp& warp, const Inst& inst, uint32_t) {
+Step wgmma_mma_async(Warp& warp, const Inst& inst, uint32_t mask) {
   Cta& cta = *warp.cta;
   const uint32_t index = warp.index / WARPS, member = warp.index % WARPS;
   if (index * WARPS + WARPS > cta.warps.size()) {
@@ -287,6 +309,7 @@ Step wgmma_mma_async(Warp& warp, const Inst& inst, uint32_t) {
   }
   Warpgroup& group = cta.warpgroups[index];
   warp.multiplies = true;
+  check_uniform(warp, inst, mask);
   check_operands(warp, inst, group.committed[member] + 1);
   const uint64_t number = group.issued[member]++;
   if (number - group.first >= group.ops.size()) {
@@ -301,17 +324,25 @@ Step wgmma_mma_async(Warp& warp, const Inst& inst, uint32_t) {
          "at ",
          cta.cluster->grid->program->place(op.pc), ".");
   }
+  const WgmmaSlots at = wgmma_slots(inst);
+  const uint32_t scale_d = adding_lanes(warp, inst.slots[at.scale_d], mask) != 0;
+  const uint64_t b = uniform64(warp, inst.slots[at.b]);
+  const bool a_in_memory = !inst.as<ProductQualifiers>().a_in_registers;
+  const uint64_t a = a_in_memory ? uniform64(warp, inst.slots[at.a]) : 0;
+  if (op.issued != 0) {  // by another warp, which gave the same
+    const int other = std::countr_zero(uint32_t{op.issued});
+    const auto check = [&](bool same, const char* operand) {
+      if (!same) stop(warp, FULL, "The warps of a warpgroup give wgmma different ", operand, ".");
+    };
+    check((op.scale_d >> other & 1) == scale_d, "values of scale-d");
+    check(op.descriptor_b == b, "descriptors of B");
+    check(!a_in_memory || op.descriptor_a[other] == a, "descriptors of A");
+  }
   op.issued |= 1u << member;
   op.group[member] = group.committed[member] + 1;
-  const WgmmaSlots at = wgmma_slots(inst);
-  op.scale_d |= (warp.pred(inst.slots[at.scale_d].row) & 1) << member;
-  const uint64_t b = uniform64(warp, inst.slots[at.b]);
-  if (op.issued != 1u << member && op.descriptor_b != b) {
-    fault(warp, FULL, "The warps of a warpgroup give different descriptors of B.");
-  }
+  op.scale_d |= scale_d << member;
   op.descriptor_b = b;
-  if (!inst.as<ProductQualifiers>().a_in_registers)
-    op.descriptor_a[member] = uniform64(warp, inst.slots[at.a]);
+  op.descriptor_a[member] = a;
   if (op.issued == 15) {
     ++cta.cluster->events;
     if (Trace* trace = cta.cluster->trace)

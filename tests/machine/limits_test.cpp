@@ -1,0 +1,102 @@
+// What instructions do not take: a peer's memory, and operands that are not one value for
+// all. Beside each the legal twin.
+#include <doctest/doctest.h>
+
+#include <utility>
+
+#include "tests/machine/ptx_run.h"
+#include "tests/machine/schedules.h"
+
+using namespace machine_test;
+
+namespace {
+
+// `use` in each of two CTAs: of an mbarrier at the generic address BARRIER and, 1024 bytes behind
+// the shared address ROW, of rows of 16 bytes, one a lane.
+Program in_pair(const std::string& use, bool peer) {
+  Program program;
+  program.grid = program.cluster = {2, 1, 1};
+  const std::string used =
+      replaced(replaced(use, "BARRIER", peer ? "%rd2" : "%rd1"), "ROW", peer ? "%r3" : "%r4");
+  program.body =
+      "mov.u32 %r1, %cluster_ctarank;\nxor.b32 %r2, %r1, 1;\nshl.b32 %r5, %t, 4;\n"
+      "add.u32 %r6, %smem, %r5;\nst.shared.v4.u32 [%r6+1024], {%t, %t, %t, %t};\n"
+      "setp.ne.u32 %p1, %t, 0;\n@%p1 bra MADE;\nmbarrier.init.shared::cta.b64 [%smem], 9;\n"
+      "fence.mbarrier_init.release.cluster;\nMADE:\nbar.warp.sync -1;\n"
+      "cvt.u64.u32 %rd1, %smem;\ncvta.shared.u64 %rd1, %rd1;\nmapa.u64 %rd2, %rd1, %r2;\n"
+      "mapa.shared::cluster.u32 %r3, %r6, %r2;\nmapa.shared::cluster.u32 %r4, %r6, %r1;\n"
+      "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n" +
+      used + "\nbarrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n";
+  return program;
+}
+
+// A product of zeros with descriptors A and B, and with the predicate SCALE.
+std::string product(const std::string& change, const std::string& a = "%rd1",
+                    const std::string& b = "%rd2", const std::string& scale = "%p3") {
+  Program program;
+  program.block = {128, 1, 1};
+  program.body =
+      ".reg .b32 %f<4>;\nmov.u32 %r1, %t;\nFILL:\nshl.b32 %r2, %r1, 2;\nadd.u32 %r2, %r2, %smem;\n"
+      "st.shared.u32 [%r2], 0;\nadd.u32 %r1, %r1, 128;\nsetp.lt.u32 %p1, %r1, 2048;\n"
+      "@%p1 bra FILL;\nfence.proxy.async;\nbar.sync 0;\nshr.u32 %r3, %smem, 4;\n"
+      "cvt.u64.u32 %rd1, %r3;\nadd.u64 %rd1, %rd1, 0x0000001000080000;\nmov.u64 %rd2, %rd1;\n"
+      "add.u64 %rd3, %rd1, 16;\nmov.u32 %f0, 0;\nmov.u32 %f1, 0;\nmov.u32 %f2, 0;\n"
+      "mov.u32 %f3, 0;\nsetp.eq.u32 %p3, %t, %t;\nand.b32 %r4, %t, 1;\nshr.u32 %r5, %t, 5;\n" +
+      change +
+      "\nbar.warp.sync -1;\nwgmma.fence.sync.aligned;\n"
+      "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, " +
+      a + ", " + b + ", " + scale +
+      ", 1, 1, 0, 0;\nwgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n";
+  return program.report();
+}
+
+}  // namespace
+
+TEST_CASE("a peer's mbarriers and rows are not for instructions that take only their own CTA's") {
+  const char* const uses[][2] = {
+      {"mbarrier.init.b64 [BARRIER+8], 1;", "each CTA does this to its own mbarriers"},
+      {"mbarrier.inval.b64 [BARRIER];", "each CTA does this to its own mbarriers"},
+      {"mbarrier.test_wait.parity.b64 %p2, [BARRIER], 1;", "wait on an mbarrier of its own"},
+      {"mbarrier.try_wait.parity.b64 %p2, [BARRIER], 1;", "wait on an mbarrier of its own"},
+      {"mbarrier.arrive.b64 %rd5, [BARRIER];", "write _ in its place"},
+      {"mbarrier.arrive.noComplete.b64 %rd5, [BARRIER], 1;", "without .noComplete"},
+      {"cp.async.mbarrier.arrive.noinc.b64 [BARRIER];", "wait for the copies"},
+  };
+  for (const auto& [use, instead] : uses) {
+    INFO(use);
+    const std::string once = "@%p1 bra USED;\n" + std::string(use) + "\nUSED:\nbar.warp.sync -1;";
+    CHECK(in_pair(once, false).report() == "");
+    const std::string report = in_pair(once, true).report();
+    INFO(report);
+    CHECK(contains(report, "is in the CTA of rank"));
+    CHECK(contains(report, instead));
+  }
+  for (const char* const use :
+       {"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r7, %r8, %r9, %r10}, [ROW+1024];",
+        "stmatrix.sync.aligned.m8n8.x4.shared.b16 [ROW+1024], {%t, %t, %t, %t};"}) {
+    CHECK(in_pair(use, false).report() == "");
+    CHECK(contains(in_pair(use, true).report(), "is in the CTA of rank"));
+  }
+  CHECK(in_pair("@%p1 bra USED;\nmbarrier.arrive.release.cluster.shared::cluster.b64 _, [ROW];\n"
+                "USED:\nbar.warp.sync -1;",
+                true)
+            .report() == "");
+}
+
+TEST_CASE("descriptors and scale-d of wgmma are one value for the whole warpgroup") {
+  CHECK(product("") == "");
+  CHECK(product("", "%rd1", "%rd2", "1") == "");
+  CHECK(product("", "%rd1", "%rd2", "0") == "");
+  CHECK(product("", "%rd3") == "");
+  CHECK(product("setp.ne.u32 %p3, %t, %t;") == "");
+  const std::string odd_lane = "setp.eq.u32 %p4, %r4, 1;\n", last_warp = "setp.eq.u32 %p4, %r5, 3;\n";
+  for (const auto& [who, of] : {std::pair{odd_lane, "lanes of a warp"},
+                                std::pair{last_warp, "warps of a warpgroup"}}) {
+    CHECK(contains(product(who + "@%p4 mov.u64 %rd1, %rd3;"),
+                   "The " + std::string(of) + " give wgmma different descriptors of A."));
+    CHECK(contains(product(who + "@%p4 mov.u64 %rd2, %rd3;"),
+                   "The " + std::string(of) + " give wgmma different descriptors of B."));
+    CHECK(contains(product(who + "@%p4 setp.ne.u32 %p3, %t, %t;"),
+                   "The " + std::string(of) + " give wgmma different values of scale-d."));
+  }
+}

@@ -1,13 +1,16 @@
-// What instructions do not take: a peer's memory, and operands that are not one value for
-// all. Beside each the legal twin.
+// What instructions do not take: a peer's memory, operands that are not one value for all, and tensor
+// maps that tensormap.replace has made illegal. Beside each the legal twin.
 #include <doctest/doctest.h>
 
+#include <cstring>
 #include <utility>
 
+#include "common/machine/ops/tensor_map.h"
 #include "tests/machine/ptx_run.h"
 #include "tests/machine/schedules.h"
 
 using namespace machine_test;
+using machine::TensorMap;
 
 namespace {
 
@@ -50,6 +53,32 @@ std::string product(const std::string& change, const std::string& a = "%rd1",
   return program.report();
 }
 
+// A copy by a tensor map of 64 x 8 words, one field of which is replaced; "" if it is legal.
+std::string with_replaced(const std::string& field, const std::string& operands) {
+  const uint64_t dims[2] = {64, 8}, stride = 256;
+  const uint32_t box[2] = {32, 4}, steps[2] = {1, 1};
+  Buffer<uint32_t> data(64 * 8);
+  Buffer<uint8_t> place(128);
+  TensorMap map;
+  REQUIRE(machine::encode_tiled({2, 2, reinterpret_cast<uint64_t>(data.data()), dims, &stride, box,
+                                 steps, 0, 0, 0, 0},
+                                &map) == "");
+  std::memcpy(place.data(), &map, sizeof map);
+  Program program;
+  program.block = {1, 1, 1};
+  program.body =
+      "add.u64 %rd1, %in, 256;\nadd.u64 %rd2, %in, 8;\ntensormap.replace.tile." + field +
+      " [%out], " + operands +
+      ";\nfence.proxy.tensormap::generic.release.gpu;\n"
+      "fence.proxy.tensormap::generic.acquire.gpu [%out], 128;\n"
+      "mbarrier.init.shared::cta.b64 [%smem], 1;\nfence.mbarrier_init.release.cluster;\n"
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%smem], 512;\nadd.u32 %r1, %smem, 1024;\n"
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%r1], [%out, {0, 0}], [%smem];\nWAIT:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 %p1, [%smem], 0;\n@!%p1 bra WAIT;";
+  return program.report(place.data(), data.data());
+}
+
 }  // namespace
 
 TEST_CASE("a peer's mbarriers and rows are not for instructions that take only their own CTA's") {
@@ -89,14 +118,39 @@ TEST_CASE("descriptors and scale-d of wgmma are one value for the whole warpgrou
   CHECK(product("", "%rd1", "%rd2", "0") == "");
   CHECK(product("", "%rd3") == "");
   CHECK(product("setp.ne.u32 %p3, %t, %t;") == "");
-  const std::string odd_lane = "setp.eq.u32 %p4, %r4, 1;\n", last_warp = "setp.eq.u32 %p4, %r5, 3;\n";
-  for (const auto& [who, of] : {std::pair{odd_lane, "lanes of a warp"},
-                                std::pair{last_warp, "warps of a warpgroup"}}) {
+  const std::string odd_lane = "setp.eq.u32 %p4, %r4, 1;\n",
+                    last_warp = "setp.eq.u32 %p4, %r5, 3;\n";
+  for (const auto& [who, of] :
+       {std::pair{odd_lane, "lanes of a warp"}, std::pair{last_warp, "warps of a warpgroup"}}) {
     CHECK(contains(product(who + "@%p4 mov.u64 %rd1, %rd3;"),
                    "The " + std::string(of) + " give wgmma different descriptors of A."));
     CHECK(contains(product(who + "@%p4 mov.u64 %rd2, %rd3;"),
                    "The " + std::string(of) + " give wgmma different descriptors of B."));
     CHECK(contains(product(who + "@%p4 setp.ne.u32 %p3, %t, %t;"),
                    "The " + std::string(of) + " give wgmma different values of scale-d."));
+  }
+}
+
+TEST_CASE("a tensor map keeps cuTensorMapEncodeTiled's rules when its fields are replaced") {
+  CHECK(with_replaced("global_address.global.b1024.b64", "%rd1") == "");
+  CHECK(with_replaced("global_dim.global.b1024.b32", "1, 1") == "");
+  CHECK(with_replaced("global_stride.global.b1024.b64", "0, 128") == "");
+  const char* const wrong[][3] = {
+      {"global_address.global.b1024.b64", "%rd2", "must be a multiple of 16 bytes"},
+      {"global_dim.global.b1024.b32", "1, 0", "dimension 1 is 0"},
+      {"box_dim.global.b1024.b32", "1, 300", "side 1 of the box is 300"},
+      {"box_dim.global.b1024.b32", "1, 65540", "side 1 of the box is 65535"},
+      {"box_dim.global.b1024.b32", "1, 0", "side 1 of the box is 0"},
+      {"element_stride.global.b1024.b32", "1, 257", "element stride 1 is 255"},
+      {"global_stride.global.b1024.b64", "0, 8", "the stride of dimension 1 is 8 bytes"},
+      {"global_stride.global.b1024.b64", "0, 264", "the stride of dimension 1 is 264 bytes"},
+      {"elemtype.global.b1024.b32", "13", "the data type is"},
+      {"swizzle_mode.global.b1024.b32", "9", "the swizzle is 9"},
+  };
+  for (const auto& [field, operands, rule] : wrong) {
+    const std::string report = with_replaced(field, operands);
+    INFO(report);
+    CHECK(contains(report, "as tensormap.replace left it"));
+    CHECK(contains(report, rule));
   }
 }

@@ -42,6 +42,10 @@ Box box_of(Warp& warp, const Inst& inst, uint32_t lane, const Slot& map_slot,
   if (map.rank != rank) {
     stop(warp, 1u << lane, what, ".", rank, "d: the tensor map's rank is ", map.rank, ".");
   }
+  if (const std::string wrong = check_map(map); !wrong.empty()) {
+    stop(warp, 1u << lane, what, ": of the tensor map at ", hex(address),
+         ", as tensormap.replace left it, ", wrong);
+  }
   if (map.interleave != TensorInterleave::none) {
     refuse(warp, "Tensor maps with an interleave are not supported.");
   }

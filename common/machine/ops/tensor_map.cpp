@@ -1,8 +1,10 @@
 // The rules of cuTensorMapEncodeTiled. It knows nothing of copies.
 #include "common/machine/ops/tensor_map.h"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
+#include <iterator>
 
 namespace machine {
 namespace {
@@ -158,6 +160,15 @@ std::string encode_tiled(const TensorMapArgs& args, TensorMap* map) {
   }
   *map = made;
   return "";
+}
+
+std::string check_map(const TensorMap& map) {
+  uint32_t box[MAX_TENSOR_RANK], element_strides[MAX_TENSOR_RANK];
+  std::copy(std::begin(map.box), std::end(map.box), box);
+  std::copy(std::begin(map.element_strides), std::end(map.element_strides), element_strides);
+  return check({static_cast<uint32_t>(map.type), map.rank, map.base, map.dims, map.strides_bytes,
+                box, element_strides, static_cast<uint32_t>(map.interleave),
+                static_cast<uint32_t>(map.swizzle), map.l2_promotion, map.nan_fill});
 }
 
 std::string replace_address(uint64_t base, TensorMap* map) {

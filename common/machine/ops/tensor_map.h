@@ -67,6 +67,9 @@ struct TensorMapArgs {
 // rule. Source: cuda.h, cuTensorMapEncodeTiled, for a device of compute capability 9.0.
 std::string encode_tiled(const TensorMapArgs& args, TensorMap* map);
 
+// "", or the rule of the same that a map breaks, as tensormap.replace may have left it.
+std::string check_map(const TensorMap& map);
+
 // The same for another address: cuTensorMapReplaceAddress.
 std::string replace_address(uint64_t base, TensorMap* map);
 

@@ -2,6 +2,7 @@
 // people do.
 #include <algorithm>
 #include <iterator>
+#include <limits>
 
 #include "common/machine/ops/async.h"
 #include "common/machine/ops/tensor_map.h"
@@ -25,6 +26,12 @@ constexpr const char* FIELDS[] = {
     ".global_address", ".rank",     ".box_dim",           ".global_dim",   ".global_stride",
     ".element_stride", ".elemtype", ".interleave_layout", ".swizzle_mode", ".fill_mode"};
 
+// What does not fit becomes the field's largest value, which breaks a rule where the map is used.
+template <class T>
+T fitting(uint64_t value) {
+  return static_cast<T>(std::min<uint64_t>(value, std::numeric_limits<T>::max()));
+}
+
 void replace_field(TensorMap& map, Field field, uint32_t index, uint64_t value) {
   // elemtype's numbers are not those of cuTensorMapEncodeTiled.
   constexpr TensorType TYPES[] = {
@@ -36,10 +43,10 @@ void replace_field(TensorMap& map, Field field, uint32_t index, uint64_t value) 
       map.base = value;
       break;
     case Field::rank:
-      map.rank = static_cast<uint8_t>(value + 1);
+      map.rank = fitting<uint8_t>(value + 1);
       break;
     case Field::box_dim:
-      map.box[index] = static_cast<uint16_t>(value);
+      map.box[index] = fitting<uint16_t>(value);
       break;
     case Field::global_dim:
       map.dims[index] = value;
@@ -48,19 +55,19 @@ void replace_field(TensorMap& map, Field field, uint32_t index, uint64_t value) 
       map.strides_bytes[index] = value;
       break;
     case Field::element_stride:
-      map.element_strides[index] = static_cast<uint8_t>(value);
+      map.element_strides[index] = fitting<uint8_t>(value);
       break;
     case Field::elemtype:
-      map.type = TYPES[std::min<uint64_t>(value, std::size(TYPES) - 1)];
+      map.type = value < std::size(TYPES) ? TYPES[value] : static_cast<TensorType>(UINT8_MAX);
       break;
     case Field::interleave_layout:
-      map.interleave = static_cast<TensorInterleave>(value);
+      map.interleave = static_cast<TensorInterleave>(fitting<uint8_t>(value));
       break;
     case Field::swizzle_mode:
-      map.swizzle = static_cast<TensorSwizzle>(value);
+      map.swizzle = static_cast<TensorSwizzle>(fitting<uint8_t>(value));
       break;
     case Field::fill_mode:
-      map.nan_fill = static_cast<uint8_t>(value);
+      map.nan_fill = fitting<uint8_t>(value);
       break;
   }
 }

@@ -23,6 +23,8 @@ INCLUDE = re.compile(r'^\s*#include\s+["<]([^">]+)[">]', re.MULTILINE)
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 CALL = re.compile(r"\b([a-z]\w*)\s*(?:<[^;(){}]*>)?\s*\(")
 ASM = re.compile(r'\basm(?:\s+volatile)?\s*\(\s*((?:"(?:[^"\\]|\\.)*"|\s|\w)*)')
+INSTANCE = re.compile(r"^[A-Z][A-Z_0-9]*\(.*\)$", re.MULTILINE)  # a macro that makes a function
+DEFINE = re.compile(r"^#define \w+\([^)]*\)|\\$", re.MULTILINE)
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 MNEMONIC = re.compile(r"^[\s{]*([a-z]\w*(?:\.\w+(?:::\w+)*)+)")
 FUNCTION = re.compile(
@@ -116,9 +118,17 @@ def reachable(path: str, root: str = ".") -> set[str]:
     return found
 
 
+def of_any_width(text: str) -> str:
+    """A header in which what macros make stands as functions, and in which wgmma has N columns."""
+    text = DEFINE.sub("", INSTANCE.sub("", text))
+    text = re.sub(r'##(\w+)##|"\s*#(\w+)\s*"', lambda found: found[1] or found[2], text)
+    return re.sub(r"m64n\d+k", "m64nNk", text)
+
+
 def functions(text: str) -> dict[str, str]:
     """{name: body} of the functions defined in a header, overloads taken together."""
     bodies: dict[str, str] = {}
+    text = of_any_width(text)
     for head in re.finditer(r"\b(\w+)\s*\([^;{}]*\)\s*(?:const\s*)?\{", text):
         depth, i = 1, head.end()
         while depth and i < len(text):

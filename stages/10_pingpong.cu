@@ -5,7 +5,7 @@
 // Limited by the epilogue: both consumers end their tile at about the same time and multiply
 //            nothing while they stage it.
 // New PTX    none
-// Tile       64x256x64 a consumer, clusters of 2 CTAs, 384 threads, 4 slots, 64 KB for D: 230,400
+// Tile       128x128x64 a consumer, clusters of 2 CTAs, 384 threads, 5 slots, 64 KB for D: 230,400
 //            bytes
 // Read       docs/10_pingpong.md
 #include <algorithm>

@@ -128,9 +128,9 @@ __global__ __launch_bounds__(T::THREADS,
         const int m0 = t.m0(), n0 = t.n0();
         for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
           uint64_t* full = &smem.full[ring.slot];
-          // Our copies land in the peer too: its consumers must have released the slot as well.
+          // Our copies land in the peers too: their consumers must have released the slot as well.
           wait<T>(&smem.empty[ring.slot], ring.parity ^ 1);
-          ptx::mbarrier_arrive_expect_tx(full, T::TX_BYTES);  // from both CTAs' copies
+          ptx::mbarrier_arrive_expect_tx(full, T::TX_BYTES);  // from the copies of all CTAs
           block::load_slice<T::CLUSTER_N>(smem.a[ring.slot].from_row(slice_a), &map_a,
                                           k_tile * T::BK, m0 + slice_a, full, mask_a);
           block::load_slice<T::CLUSTER_M>(smem.b[ring.slot].from_row(slice_b), &map_b,
@@ -172,7 +172,7 @@ __global__ __launch_bounds__(T::THREADS,
           block::multiply_tile<T>(acc[i], smem.a[ring.slot].from_row(group_m + i * T::WM),
                                   smem.b[ring.slot].bytes, k_tile > 0);
         }
-        ptx::wgmma_wait_group<T::IN_FLIGHT>();  // 0: meanwhile the other warpgroups' products run
+        ptx::wgmma_wait_group<T::IN_FLIGHT * T::BLOCKS>();  // 0: the others' products run meanwhile
         if (T::IN_FLIGHT == 0) release<T>(&smem.empty[ring.slot], lane);
         if (T::IN_FLIGHT == 1 && k_tile > 0) release<T>(&smem.empty[last_slot], lane);
         last_slot = ring.slot;

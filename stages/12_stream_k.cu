@@ -4,7 +4,7 @@
 //            The parts of a tile are summed by the cluster, by the last to come, or by a second
 //            kernel.
 // Limited by tiles that are too few for the SMs or leave most of them idle in the last round, and
-//            by tiles of 128 rows where M is 1 to 128 and only bytes of DRAM count.
+//            by tiles of 64 rows and more where M is less and only bytes of DRAM count.
 // New PTX    stmatrix .trans, st.async, ld.acquire, atom.acq_rel, barrier.red
 // Tile       of D^T, 64 to 256 columns of D x 8 to 256 rows: common/tile/shared_k.h
 // Read       docs/12_stream_k.md

@@ -156,14 +156,17 @@ void check_parameters(const Options& options, const std::vector<Stage>& stages) 
   const std::vector<std::string> names = parameter_names(chosen);
   for (const auto& [name, value] : options.parameters) {
     if (is_one_of(name, names)) continue;
-    std::vector<std::string> others;  // rungs
+    std::vector<std::string> others;  // rungs that take it, with this value
     for (const Stage& stage : stages) {
-      if (is_one_of(name, parameter_names({&stage}))) others.push_back(stage.stem);
+      for (const Parameter& parameter : stage.kind().parameters()) {
+        const bool takes = parameter.name == name && is_one_of(value, parameter.values);
+        if (takes && !is_one_of(stage.stem, others)) others.push_back(stage.stem);
+      }
     }
     throw Refused("--" + name + " is '" + value +
                   "' but no rung that is asked for has it; those have " +
                   (names.empty() ? "none such" : join(names)) +
-                  (others.empty() ? "" : ", and " + join(others) + " has it") + ".");
+                  (others.empty() ? "" : "; it works with " + join(others)) + ".");
   }
   for (const Stage* stage : chosen) shape_of_run(options, *stage);
 }

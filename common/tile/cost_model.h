@@ -67,7 +67,7 @@ struct Fitted {
   double sm_bytes = 100;          // a clock, that one SM gets of L2
   double sharing_clocks = 63.3;   // a step, for the slower of the CTAs that share operands
   double epilogue_clocks = 2.85;  // a column of a 64-row block: to round and to stage it
-  double turn_clocks = 134;       // of a tile, for each two consumers: until the next products
+  double turn_clocks = 134;       // of a tile, for each consumer and each other one: until products
   double store_clocks = 838;      // of a box, until it is read: a consumer's go one after the other
   double drain_bytes = 30.9;      // a clock and SM, of the last results on their way to L2
   double again = 0.224;           // of what one half of L2 has, DRAM reads for the other
@@ -132,7 +132,7 @@ constexpr double l2_share(const Gpu& gpu, int bm, int bn, int rows) {
 // they fall free, not as a launch deals them out. Where they do not fill the SMs, they crowd into some
 // GPCs, or two on an SM, while others idle. And those that read the same rows lie apart, so that L2
 // delivers these rows more often, which matters if it is about as slow as the products. Clusters are
-// dealt out to the GPCs anyhow. `alone`: no two CTAs read the same rows of B. Fitted to
+// dealt out to the GPCs anyhow. `alone`: no two CTAs read the same rows of one operand. Fitted to
 // launches of either kind on an H200 (docs/results/h200.trials.csv).
 constexpr double crowding(double ctas, double places, int cluster, int on_sm, double l2_share,
                           bool alone) {
@@ -226,8 +226,8 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
   const double steps = ceil_div(k, 64);
 
   // An SM multiplies. The tensor cores take turns among the consumers. One whose products are short
-  // waits longer for them than the others' last; one by itself has two steps' products in flight. What wgmma reads of shared memory takes less time
-  // than either, in every configuration.
+  // waits longer for them than the others' last; one by itself has two steps' products in flight.
+  // What wgmma reads of shared memory takes less time than either, in every configuration.
   const double tensor = 2.0 * bm * bn * 64 / gpu.tensor_flop;
   const double own = config.consumers == 1 ? FITTED.alone_clocks + tensor / 2
                                            : FITTED.latency_clocks + tensor / config.consumers;

@@ -62,15 +62,7 @@ struct Groups {
   constexpr int tiles() const { return table->end.first_tile; }
 };
 
-// The tiles that CTA number `cta` works on: of all groups' tiles, one after the other, every
-// ctas-th. Those of a group come in grouped order: where a group has no more rows of tiles than
-// `raster` sweeps together, all that read a column of its B come one after another. They have
-// equally many rows, so that they take as long, and what one reads of B is in L2 for the others: of
-// one tile with 128 rows and one with 64, the second would run ahead.
-//
-//   for (auto t = tiles; t.has(); t.next()) { const auto tile = t.tile(); ... }
-//
-// T has BM and BN, the elements of a tile.
+// A tile of a group's part of D.
 struct GroupedTile {
   int m0, n0;  // its first element of D
   int end;     // of its rows
@@ -83,6 +75,15 @@ struct GroupedTile {
   }
 };
 
+// The tiles that CTA number `cta` works on: of all groups' tiles, one after the other, every
+// ctas-th. Those of a group come in grouped order: where a group has no more rows of tiles than
+// `raster` sweeps together, all that read a column of its B come one after another. They have
+// equally many rows, so that they take as long, and what one reads of B is in L2 for the others: of
+// one tile with 128 rows and one with 64, the second would run ahead.
+//
+//   for (auto t = tiles; t.has(); t.next()) { const auto tile = t.tile(); ... }
+//
+// T has BM and BN, the elements of a tile.
 template <class T, class Groups = tile::Groups>
 class GroupTiles {
  public:

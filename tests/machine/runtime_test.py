@@ -312,7 +312,7 @@ class Ladder(unittest.TestCase):
         self.assertRegex(ended.stderr, r"FAIL: rung 5 05_wgmma bn256 at \S+, policy \w+: ")
 
     def test_a_limit_on_the_grid_is_refused_in_one_sentence_for_all_rungs(self):
-        ended = run("build/ladder", "--grid=4")
+        ended = run("build/ladder", "--grid=8")
         self.assertEqual(ended.returncode, 2)
         said = ended.stderr.strip().splitlines()
         self.assertEqual(len(said), 2, ended.stderr)

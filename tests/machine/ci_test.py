@@ -46,14 +46,14 @@ class Json(unittest.TestCase):
     def test_a_report_is_an_object_with_its_place(self):
         code, reports, text = self.lines("--reports=all")
         self.assertEqual(code, 1)
-        self.assertEqual([report["line"] for report in reports], [38, 39])
+        self.assertEqual([report["line"] for report in reports], [39, 40])
         first = reports[0]
         self.assertEqual(
             {name: first[name] for name in ("rule", "severity", "file", "earlier_file",
                                             "earlier_line", "kernel", "cta", "warp", "policy")},
             {"rule": "shared-race", "severity": "race", "kernel": "races", "cta": [0, 0, 0],
              "file": "tests/machine/programs/out_of_bounds.cu", "warp": 1, "policy": "eager",
-             "earlier_file": "tests/machine/programs/out_of_bounds.cu", "earlier_line": 39},
+             "earlier_file": "tests/machine/programs/out_of_bounds.cu", "earlier_line": 40},
         )  # fmt: skip
         self.assertTrue(first["message"].startswith("Race in kernel races: st.shared.u32 writes"))
         self.assertTrue(first["advice"].startswith("bar.sync between the two"))
@@ -70,13 +70,13 @@ class Json(unittest.TestCase):
             self.assertEqual((reports[0]["rule"], reports[0]["severity"]), (rule, severity))
             self.assertGreater(reports[0]["line"], 0, what)
         code, reports, _ = self.lines(what="refused")
-        self.assertEqual((code, reports[0]["rule"], reports[0]["line"]), (1, "refused", 33))
+        self.assertEqual((code, reports[0]["rule"], reports[0]["line"]), (1, "refused", 34))
         self.assertEqual(reports[0]["kernel"], "strange")
 
     def test_without_a_file_it_takes_the_place_of_the_text(self):
         ended = run(RUN, "--reports=all", "--json", RACES, "races")
         self.assertEqual(ended.returncode, 1)
-        self.assertEqual([json.loads(line)["line"] for line in ended.stderr.splitlines()], [38, 39])
+        self.assertEqual([json.loads(line)["line"] for line in ended.stderr.splitlines()], [39, 40])
 
     def test_a_file_that_cannot_be_written_is_said(self):
         below_a_file = f"{RACES}/reports"

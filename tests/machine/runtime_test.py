@@ -209,12 +209,18 @@ class Calls(unittest.TestCase):
         self.assertEqual(errors, ["cudaErrorNotSupported"] + ["cudaSuccess"] * 3)
         self.assertRegex(
             ended.stderr,
-            r"^PTX machine: kernel strange cannot run: 'vadd\S*' at \S*out_of_bounds.cu:33 ")
+            r"^PTX machine: kernel strange cannot run: 'vadd\S*' at \S*out_of_bounds.cu:34 ")
 
     def test_there_is_no_more_memory_than_is_said(self):
         ended = on_machine(PROGRAMS / "out_of_bounds", "alloc")
         errors = re.findall(r"cuda\w+", ended.stdout)[:2]
         self.assertEqual(errors, ["cudaErrorMemoryAllocation", "cudaSuccess"])
+
+    def test_a_limit_on_addresses_leaves_gaps_and_room_for_the_host(self):
+        limited = f"ulimit -v 3000000; exec {RUN} {PROGRAMS / 'out_of_bounds'} limited"
+        ended = on_machine("sh", "-c", limited, MACHINE_THREADS="1")
+        self.assertEqual(ended.stdout.splitlines()[0], "memory for the host", ended.stderr)
+        self.assertIn("are in no allocation; they begin 3696 bytes behind the end", ended.stderr)
 
     def test_a_dependent_launch_must_wait_for_the_kernel_before(self):
         for captured in "01":

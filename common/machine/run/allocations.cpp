@@ -2,6 +2,7 @@
 #include "common/machine/run/allocations.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,7 +22,8 @@ constexpr size_t GAP_BYTES = size_t{1} << 30;
 constexpr uint32_t MAX_GAPS = 16384;
 // What is freed stays reserved for a while, so that its addresses are not given out again at once.
 constexpr size_t MAX_RETIRED = 1024;
-constexpr uint64_t MAX_RETIRED_BYTES = uint64_t{1} << 43;
+// Of address space, for all gaps, and as much again for what is freed; a sixteenth of a limit.
+constexpr uint64_t MAX_SPARE_BYTES = uint64_t{1} << 45;
 
 struct Range {
   uint64_t base = 0, bytes = 0;
@@ -32,6 +34,7 @@ struct Heap {
   std::map<uint64_t, Allocation> by_base;  // living and freed, disjoint
   std::deque<Range> retired;               // freed and still reserved, the oldest first
   uint64_t retired_bytes = 0;
+  uint64_t gap_bytes = 0;
   uint32_t gaps = 0;
   uint64_t living_bytes = 0;
   std::atomic<uint64_t> generation{1};
@@ -44,6 +47,26 @@ Heap& heap() {
 
 size_t mapped_bytes(size_t bytes) {
   return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+}
+
+// `ulimit -v` counts addresses that are only reserved: the host must find some for itself.
+uint64_t spare_bytes() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return MAX_SPARE_BYTES;
+  return std::min<uint64_t>(limit.rlim_cur / 16, MAX_SPARE_BYTES);
+}
+
+// As gaps use up what there is for them, they become smaller, down to a page.
+size_t gap_behind(const Heap& heap, size_t bytes) {
+  if (heap.gaps >= MAX_GAPS) return 0;
+  const uint64_t spare = spare_bytes(), left = spare - std::min(spare, heap.gap_bytes);
+  const uint64_t most = std::max<uint64_t>(left / 16 / PAGE_BYTES, 1) * PAGE_BYTES;
+  return std::min<uint64_t>(std::max(GAP_BYTES, mapped_bytes(bytes)), most);
+}
+
+void count_gap(Heap& heap, uint64_t gap, bool is_there) {
+  heap.gaps += gap == 0 ? 0 : is_there ? 1 : -1;
+  heap.gap_bytes += is_there ? gap : -gap;
 }
 
 std::byte* reserve(size_t bytes, size_t gap) {
@@ -59,7 +82,8 @@ std::byte* reserve(size_t bytes, size_t gap) {
 
 void unmap(Heap& heap, const Range& range) {
   munmap(reinterpret_cast<void*>(range.base), range.bytes);
-  heap.by_base[range.base].reserved = 0;
+  const auto freed = heap.by_base.find(range.base);
+  if (freed != heap.by_base.end()) freed->second.reserved = 0;
 }
 
 void unmap_oldest(Heap& heap) {
@@ -78,19 +102,20 @@ void retire(Heap& heap, const Range& range) {
   }
   heap.retired.push_back(range);
   heap.retired_bytes += range.bytes;
-  while (heap.retired.size() > MAX_RETIRED || heap.retired_bytes > MAX_RETIRED_BYTES) {
+  while (heap.retired.size() > MAX_RETIRED || heap.retired_bytes > spare_bytes()) {
     unmap_oldest(heap);
   }
 }
 
-// Forgets freed ranges that overlap a new one.
+// Forgets freed ranges that overlap a new one or lie in its gap.
 void insert(Heap& heap, const Allocation& made) {
+  const uint64_t end = made.base + std::max(made.bytes, made.reserved);
   auto next = heap.by_base.lower_bound(made.base);
   if (next != heap.by_base.begin()) {
     const auto before = std::prev(next);
     if (before->second.base + before->second.bytes > made.base) heap.by_base.erase(before);
   }
-  while (next != heap.by_base.end() && next->first < made.base + made.bytes) {
+  while (next != heap.by_base.end() && next->first < end) {
     next = heap.by_base.erase(next);
   }
   heap.by_base[made.base] = made;
@@ -131,16 +156,19 @@ void poison(std::byte* base, size_t bytes) {
 void* allocate(size_t bytes, const std::string& what, bool poisoned) {
   const size_t size = bytes == 0 ? 1 : bytes;
   const std::lock_guard lock(heap().mutex);
-  size_t gap = heap().gaps < MAX_GAPS ? std::max(GAP_BYTES, mapped_bytes(size)) : 0;
+  size_t gap = gap_behind(heap(), size);
   std::byte* base = reserve(size, gap);
-  if (base == nullptr) {  // address space is short, of a limit say
+  if (base == nullptr) {
     while (!heap().retired.empty()) unmap_oldest(heap());
-    gap = 0;
+    base = reserve(size, gap);
+  }
+  while (base == nullptr && gap != 0) {
+    gap = gap / 16 / PAGE_BYTES * PAGE_BYTES;
     base = reserve(size, gap);
   }
   if (base == nullptr) return nullptr;
   if (poisoned) poison(base, size);
-  heap().gaps += gap != 0;
+  count_gap(heap(), gap, true);
   insert(heap(), {reinterpret_cast<uint64_t>(base), size, what, false, gap + mapped_bytes(size)});
   return base;
 }
@@ -159,7 +187,7 @@ bool release(void* base) {
   heap().living_bytes -= allocation.bytes;
   ++heap().generation;
   if (allocation.reserved != 0) {
-    heap().gaps -= allocation.reserved != mapped_bytes(allocation.bytes);
+    count_gap(heap(), allocation.reserved - mapped_bytes(allocation.bytes), false);
     retire(heap(), {allocation.base, allocation.reserved});
   }
   return true;

@@ -31,8 +31,9 @@ inline bool has_poison(const void* bytes, size_t count) {
   return found;
 }
 
-// Zero-filled, or poisoned, and with nothing behind it for a GiB at the least. nullptr if the host has no such memory. Aligned to 512 bytes, as
-// cudaMalloc does at the least. Thread-safe, as everything here.
+// Zero-filled, or poisoned, with nothing behind it for a GiB at the least, or less where addresses
+// are short. nullptr if the host has no such memory. Aligned to 512 bytes, as cudaMalloc does at the
+// least. Thread-safe, as everything here.
 void* allocate(size_t bytes, const std::string& what, bool poisoned = false);
 
 // Host memory that kernels may touch too (a registered range). Not owned.

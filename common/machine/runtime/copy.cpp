@@ -20,7 +20,8 @@ uint64_t address_of(const void* pointer) {
   return reinterpret_cast<uint64_t>(pointer);
 }
 
-// What was freed long ago is unmapped: what lies there now is somebody else's, of the host's allocator perhaps.
+// What was freed long ago is unmapped: what lies there now is somebody else's, of the host's
+// allocator perhaps.
 bool is_mapped(const void* pointer) {
   const auto page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   return msync(reinterpret_cast<void*>(address_of(pointer) / page_bytes * page_bytes), 1,

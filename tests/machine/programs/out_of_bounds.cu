@@ -4,6 +4,7 @@
 
 #include <cassert>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 __global__ void fill(int* out) {
@@ -59,6 +60,11 @@ int main(int argc, char** argv) {
     strange<<<1, 1>>>(out);
     std::printf("%s\n", cudaGetErrorName(cudaGetLastError()));
     fill<<<1, 100>>>(out);
+  }
+  if (is("limited")) {  // `in` is followed by `out` if nothing lies between
+    void* volatile const mine = std::malloc(size_t{1} << 30);
+    std::printf("%s\n", mine == nullptr ? "no memory for the host" : "memory for the host");
+    fill<<<1, 1>>>(in + 1024);
   }
   if (is("races")) races<<<1, 64>>>(out);
   if (is("alloc")) {

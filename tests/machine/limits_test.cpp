@@ -112,6 +112,21 @@ TEST_CASE("a peer's mbarriers and rows are not for instructions that take only t
             .report() == "");
 }
 
+TEST_CASE("what takes only one's own mbarriers cannot be spelled with .shared::cluster") {
+  for (const char* const use :
+       {"mbarrier.init.SPACE.b64 [ROW+8], 1;", "mbarrier.inval.SPACE.b64 [ROW];",
+        "mbarrier.test_wait.parity.SPACE.b64 %p2, [ROW], 1;",
+        "mbarrier.try_wait.parity.SPACE.b64 %p2, [ROW], 1;",
+        "mbarrier.arrive.SPACE.b64 %rd5, [ROW];",
+        "mbarrier.arrive.noComplete.SPACE.b64 %rd5, [ROW], 1;"}) {
+    INFO(use);
+    const std::string once = "@%p1 bra USED;\n" + std::string(use) + "\nUSED:\nbar.warp.sync -1;";
+    CHECK(in_pair(replaced(once, "SPACE", "shared::cta"), false).report() == "");
+    CHECK(contains(in_pair(replaced(once, "SPACE", "shared::cluster"), false).report(),
+                   "this combination of qualifiers is not supported"));
+  }
+}
+
 TEST_CASE("descriptors and scale-d of wgmma are one value for the whole warpgroup") {
   CHECK(product("") == "");
   CHECK(product("", "%rd1", "%rd2", "1") == "");

@@ -181,6 +181,8 @@ template <Handler F>
 Handler pick_mbarrier(Opcode& opcode) {
   Qualifiers qualifiers{};
   qualifiers.own = own_of(opcode);
+  if (qualifiers.own != Own::any && opcode.has(".shared::cluster"))
+    return nullptr;  // as ptxas does
   qualifiers.space = shared_space(opcode);
   qualifiers.relaxed = opcode.has(".relaxed");
   qualifiers.cta_scope = opcode.has(".cta");

@@ -156,17 +156,21 @@ void check_parameters(const Options& options, const std::vector<Stage>& stages) 
   const std::vector<std::string> names = parameter_names(chosen);
   for (const auto& [name, value] : options.parameters) {
     if (is_one_of(name, names)) continue;
-    std::vector<std::string> others;  // rungs that take it, with this value
+    std::vector<std::string> others, with_value;  // rungs that have it, and that take this value
     for (const Stage& stage : stages) {
       for (const Parameter& parameter : stage.kind().parameters()) {
-        const bool takes = parameter.name == name && is_one_of(value, parameter.values);
-        if (takes && !is_one_of(stage.stem, others)) others.push_back(stage.stem);
+        if (stage.number == 0 || parameter.name != name) continue;
+        others.push_back(stage.stem);
+        if (is_one_of(value, parameter.values)) with_value.push_back(stage.stem);
       }
     }
     throw Refused("--" + name + " is '" + value +
                   "' but no rung that is asked for has it; those have " +
                   (names.empty() ? "none such" : join(names)) +
-                  (others.empty() ? "" : "; it works with " + join(others)) + ".");
+                  (!with_value.empty() ? "; it works with " + join(with_value)
+                   : !others.empty()   ? "; it has other values in " + join(others)
+                                       : "") +
+                  ".");
   }
   for (const Stage* stage : chosen) shape_of_run(options, *stage);
 }

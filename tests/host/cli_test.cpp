@@ -218,8 +218,12 @@ TEST_CASE("parameters of a kind of problem are options, with the values that it 
   CHECK(refused({"--flavour=swet"}) ==
         "--flavour is 'swet' but must be one of plain, sweet, sour; did you mean sweet?");
   CHECK(contains(refused({"--flavour"}), "--flavour needs a value"));
-  CHECK(contains(refused({"--stage=5", "--flavour=sour"}),
-                 "--flavour is 'sour' but no rung that is asked for has it"));
+  CHECK(refused({"--stage=5", "--flavour=sour"}) ==
+        "--flavour is 'sour' but no rung that is asked for has it; those have none such; it works "
+        "with 07_flavoured.");
+  CHECK(refused({"--stage=5", "--flavour=bitter"}) ==
+        "--flavour is 'bitter' but no rung that is asked for has it; those have none such; it has "
+        "other values in 07_flavoured.");
   CHECK(contains(refused({"--flavor=sour"}), "did you mean --flavour?"));
   CHECK(contains(refusal({"--flavour=sour"}), "There is no option"));
   CHECK(refused({"--flavour=abcdefg"}) ==

@@ -282,9 +282,11 @@ std::vector<GemmConfig> candidates() {
 }
 
 struct Sample {
-  double of_table = 0, of_one = 0;               // over the fastest candidate
+  double of_table = 0, of_singles = 0, of_one = 0;  // slower than the fastest candidate
   double without[std::size(CONFIGURATIONS)];     // how much slower what it is picked for would be
   double share[std::size(CONFIGURATIONS)] = {};  // of the shapes
+  int between = 0, in_clusters = 0;              // K no multiple of 64, and of these in clusters
+  int aligned = 0, aligned_in_clusters = 0;
 };
 
 constexpr int SAMPLES = 10000;
@@ -316,6 +318,14 @@ Sample sample(DrawShape draw_shape) {
     }
     sample.of_table += (time[best] / fastest - 1) / SAMPLES;
     sample.of_one += (time[0] / fastest - 1) / SAMPLES;
+    double single = std::numeric_limits<double>::infinity();
+    for (int row = 0; row < ROWS; ++row) {
+      if (CONFIGURATIONS[row].cluster() == 1) single = std::min(single, time[row]);
+    }
+    sample.of_singles += (single / fastest - 1) / SAMPLES;
+    const bool in_cluster = CONFIGURATIONS[best].cluster() > 1;
+    ++(k % 64 != 0 ? sample.between : sample.aligned);
+    if (in_cluster) ++(k % 64 != 0 ? sample.in_clusters : sample.aligned_in_clusters);
     ++picked[best];
     without[best] += second / time[best] - 1;
   }
@@ -346,8 +356,13 @@ TEST_CASE("cost model: the table is as good as all candidates, and has no row to
   });
   CHECK(std::lround(1000 * large.of_table) == 15);
   CHECK(std::lround(1000 * small.of_table) == 44);
+  CHECK(std::lround(1000 * large.of_singles) == 32);
+  CHECK(std::lround(100 * small.of_singles) == 10);
   CHECK(std::string(CONFIGURATIONS[0].name) == "128x256");
-  CHECK(large.of_one > 0.2);
+  CHECK(std::lround(100 * large.of_one) == 46);
+  CHECK(std::lround(100 * small.of_one) == 284);
+  CHECK(std::lround(10.0 * large.in_clusters / large.between) == 9);
+  CHECK(std::lround(10.0 * large.aligned_in_clusters / large.aligned) == 1);
   for (int row = 0; row < int{std::size(CONFIGURATIONS)}; ++row) {
     CAPTURE(std::string(CONFIGURATIONS[row].name));
     CAPTURE(large.share[row]);

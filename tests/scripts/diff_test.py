@@ -99,6 +99,29 @@ class Diff(unittest.TestCase):
              "mbarrier.try_wait.parity.shared::cta.b64"],
         )  # fmt: skip
 
+    def test_an_instruction_of_any_width_that_a_macro_makes_is_found_once(self):
+        (self.root / "common/ptx/all.cuh").write_text(
+            WRAPPERS
+            + """#define PRODUCT(N, D, ...)                             \\
+  __device__ inline void product_m64n##N##k16(float* d) {  \\
+    asm volatile("wgmma.mma_async.m64n" #N "k16.f32 " #D ";" : __VA_ARGS__); \\
+  }
+PRODUCT(8, 4, "f"(d[0]))
+PRODUCT(16, 8, "f"(d[0]), "f"(d[1]))
+template <int N>
+__device__ inline void copy_and_multiply(float* d) {
+  if constexpr (N == 8) product_m64n8k16(d);
+  if constexpr (N == 16) product_m64n16k16(d);
+}
+""", encoding="utf-8")  # fmt: skip
+        Path(self.two).write_text(SECOND.replace("ptx::copy(smem)", "ptx::copy_and_multiply<8>(d)"),
+                                  encoding="utf-8")  # fmt: skip
+        self.assertEqual(
+            sorted(diff.instructions(self.two, str(self.root))),
+            ["bar.sync", "mbarrier.try_wait.parity.shared::cta.b64",
+             "wgmma.mma_async.m64nNk16.f32"],
+        )  # fmt: skip
+
     def test_summary_and_diff(self):
         ended = self.run_diff("02_two.cu")
         self.assertEqual(ended.returncode, 0, ended.stderr)

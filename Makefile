@@ -149,17 +149,23 @@ ifneq ($(MEASURING),)
   endif
 endif
 
-ifneq ($(and $(SUITES),$(filter test,$(MAKECMDGOALS))),)
-  NO_SUITE := $(shell $(PYTHON) scripts/run_tests.py --known $(SUITES) 2>&1)
-  $(if $(NO_SUITE),$(error $(NO_SUITE)))
-endif
+# refuse(script, names): stops with what the script says of names that it does not know, before a
+# compiler starts.
+refuse = $(if $(strip $(2)),$(call stop_with,$(shell $(PYTHON) scripts/$(1).py --known \
+  $(patsubst %,'%',$(2)) 2>&1)))
+stop_with = $(if $(1),$(error $(1)))
+goals = $(patsubst $(1)-%,%,$(filter $(1)-%,$(MAKECMDGOALS)))
+$(call refuse,run_tests,$(if $(filter test,$(MAKECMDGOALS)),$(SUITES)))
+$(call refuse,mutations,$(call goals,failure))
+$(call refuse,exercises,$(call goals,exercise))
 
 # ---- Help ---------------------------------------------------------------------------------------
 define HELP
 make ladder        builds every rung, runs and checks it, prints one table
 make stage-N       the same for rung N, one row a variant, then what to read and run next
                    [M= N= K= VARIANT= DATA=normal|uniform|ints|zeros|index SEED= GRID= WORKSPACE=0]
-                   [rung 13: TYPE=bf16|bf16_fp32|fp16|fp16_fp32|tf32 LAYOUT=TN|NN|NT|TT]
+                   [rung 13: TYPE=bf16|bf16_fp32|bf16_fp16|fp16|fp16_fp32|fp16_bf16|tf32|tf32_bf16|
+                    tf32_fp16 LAYOUT=TN|NN|NT|TT]
                    [rung 14: TYPE=e4m3|s8 SCALES=blocks|tensor]
                    [rung 15: BITS=8|4]
                    [rung 16: TYPE=bf16|e4m3 GROUPS=8 ROWS=equal|unequal|sparse|one
@@ -187,6 +193,7 @@ make trace-N       a timeline of who waited on what, Perfetto JSON and SVG [VARI
 make mutations     bugs put into the rungs, and how the PTX machine reports each
 make failure-NAME  one of them, explained
 make exercise-N.M  exercise M of page N: makes the change of its answer in a copy and runs it
+make list          the rungs, and the names that failure-NAME and exercise-N.M take
 make ncu-N         Nsight Compute on one launch of the kernel [VARIANT= M= N= K=]
 make sanitize-N    compute-sanitizer: memcheck, racecheck and synccheck [VARIANT= M= N= K=]
 make doctor        what will work on this machine and what will not, each with the fix
@@ -211,9 +218,17 @@ Make reports a program's exit code as "Error N" and exits 2 itself.
 endef
 export HELP
 
-.PHONY: help ladder bench sweep counters limits energy tables doctor lib install mutations machine-bench test test-docs clean FORCE
+.PHONY: help list ladder bench sweep counters limits energy tables doctor lib install mutations machine-bench test test-docs clean FORCE
 help:
 	@echo "$$HELP"
+
+list:
+	@printf '%s\n' 'make stage-N, diff-N, trace-N and more, N one of:' '$(STEMS)' \
+	  '' 'make failure-NAME, NAME one of:'
+	@$(PYTHON) scripts/mutations.py --list
+	@printf '%s\n' '' 'make exercise-N.M, N.M one of:'
+	@$(PYTHON) scripts/exercises.py --list
+	@printf '%s\n' '' 'make stage-N names the variants of rung N, make help all that there is to make.'
 
 # ---- Toolkit check and rebuild on changed flags -------------------------------------------------
 # build/flags holds the compilers' versions and command lines, one a line; it is rewritten, and

@@ -19,6 +19,8 @@ import subprocess
 import sys
 import tempfile
 
+from lib.cli import Problem, command, parser_of
+
 INCLUDE = re.compile(r'^\s*#include\s+["<]([^">]+)[">]', re.MULTILINE)
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 CALL = re.compile(r"\b([a-z]\w*)\s*(?:<[^;(){}]*>)?\s*\(")
@@ -27,6 +29,7 @@ INSTANCE = re.compile(r"^[A-Z][A-Z_0-9]*\(.*\)$", re.MULTILINE)  # a macro that 
 DEFINE = re.compile(r"^#define \w+\([^)]*\)|\\$", re.MULTILINE)
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 MNEMONIC = re.compile(r"^[\s{]*([a-z]\w*(?:\.\w+(?:::\w+)*)+)")
+WGMMA = re.compile(r"wgmma_(m64nNk\d+_\w+)")
 FUNCTION = re.compile(
     r"^(?://[^\n]*\n)*template[^\n]*\n__device__ \w+ (\w+)\(.*?^\}\n", re.MULTILINE | re.DOTALL)
 GROWN = re.compile(r"^// Grown from stages/(\w+\.cu)$", re.MULTILINE)
@@ -150,6 +153,12 @@ def mnemonics(body: str) -> list[str]:
     return found
 
 
+def of_macro(name: str) -> list[str]:
+    """The mnemonic of a wgmma that a macro of macros makes: the wrapper is named as its mnemonic."""
+    made = WGMMA.fullmatch(name)
+    return ["wgmma.mma_async.sync.aligned." + made.group(1).replace("_", ".")] if made else []
+
+
 def instructions(path: str, root: str = ".") -> dict[str, str]:
     """{PTX mnemonic: wrapper} of what a stage file calls in common/ptx, directly or through the
     helpers of common/."""
@@ -160,12 +169,12 @@ def instructions(path: str, root: str = ".") -> dict[str, str]:
             bodies[name] = bodies.get(name, "") + body
     found: dict[str, str] = {}
     seen: set[str] = set()
-    todo = set(CALL.findall(COMMENT.sub("", read(path)))) & set(bodies)
+    todo = set(CALL.findall(of_any_width(COMMENT.sub("", read(path))))) & set(bodies)
     while todo:
         name = todo.pop()
         seen.add(name)
         body = bodies[name]
-        for mnemonic in mnemonics(body):
+        for mnemonic in mnemonics(body) or of_macro(name):
             found.setdefault(mnemonic, name)
         todo |= (set(CALL.findall(body)) & set(bodies)) - seen
     return found
@@ -199,16 +208,16 @@ def show_diff(old: str, new: str, change: Change) -> None:
             print(line)
 
 
+@command()
 def main() -> int:
-    if len(sys.argv) != 2 or not os.path.isfile(sys.argv[1]):
-        print("diff.py takes one file of stages/.", file=sys.stderr)
-        return 2
-    new = sys.argv[1]
+    parser = parser_of(__doc__)
+    parser.add_argument("file", help="a rung's, of stages/")
+    new = parser.parse_args().file
+    if not os.path.isfile(new):
+        raise Problem(f"There is no file {new}; make diff-N takes the number of a rung.")
     old = before(new)
     if old is None:
-        print(f"{new} is the first rung, with nothing before it to compare: read it whole.",
-              file=sys.stderr)
-        return 2
+        raise Problem(f"{new} is the first rung, with nothing before it to compare: read it whole.")
     change = Change(old, new)
     added, removed, changed = change.lines()
     print(f"{old} -> {new}")
@@ -219,8 +228,9 @@ def main() -> int:
             print(f"new include      {name}")
     known = instructions(old)
     for mnemonic, wrapper in sorted(instructions(new).items()):
-        if mnemonic not in known:
-            print(f"new instruction  {mnemonic}  ({wrapper})")
+        if known.get(mnemonic) != wrapper:
+            kind = "operands   " if mnemonic in known else "instruction"
+            print(f"new {kind}  {mnemonic}  ({wrapper})")
     for name, header in change.moved.items():
         print(f"moved unchanged  {name}, now in {header}")
     print()
@@ -229,10 +239,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        status = main()
-        sys.stdout.flush()
-    except BrokenPipeError:  # ... | head
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 0
-    sys.exit(status)
+    sys.exit(main())

@@ -7,6 +7,8 @@ compares what they print with what the answer says.
                                 docs/misconceptions.md, mbarrier.1 the first example of
                                 docs/mbarrier.md
     exercises.py --show NAME    one, for a reader: everything that its commands print
+    exercises.py --list         their names
+    exercises.py --known NAME   runs nothing; refuses a name that there is not
 
 An exercise is a numbered item of a section "Break it", or "The list", or of "Rung N" of
 docs/more_exercises.md. It begins with *(GPU)* or *(no GPU)* and has
@@ -32,10 +34,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from lib.cli import ROOT, Problem, command, parser_of
+from lib.cli import OK, ROOT, Problem, command, parser_of
 from lib.markdown import Fence, fences, numbered, squeezed
 
 SECTIONS = ("## Break it", "## The list")
@@ -316,11 +319,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser = parser_of(__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--show", metavar="NAME")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--known", action="store_true")
     options = parser.parse_args(arguments)
     known = {exercise.name: exercise for exercise in all_exercises()}
     for name in options.names + ([options.show] if options.show else []):
         if name not in known:
             raise Problem(f"There is no exercise {name}; {near(name, list(known))}.")
+    if options.list:
+        print(textwrap.fill(" ".join(known), 100))
+    if options.list or options.known:
+        return OK
     if not list((ROOT / "build/machine").glob("libcudart.so.*")):
         raise Problem("The PTX machine is not built: make machine builds it.")
     if options.show:

@@ -4,6 +4,7 @@
     mutations.py                    every mutation on the machine; a row each; `caught N of N`
     mutations.py --show NAME        one, for a reader: the line, the change, the report
     mutations.py --list             names and what they change
+    mutations.py --known NAME...    runs nothing; refuses names that there are not
     mutations.py --gpu [--sleep S]  the same bugs on a GPU, where many pass unseen; --sleep adds
                                     seeded sleeps to them
     mutations.py --page             writes the tables of docs/failures.md
@@ -26,7 +27,7 @@ import tempfile
 from collections.abc import Sequence
 
 import lib.mutations  # noqa: F401  (which fills MUTATIONS)
-from lib.cli import ROOT, Problem, command, parser_of
+from lib.cli import OK, ROOT, Problem, command, parser_of
 from lib.markdown import table, with_block
 from lib.ptx import Module, load_module
 from lib.mutations.core import GROUPS, MUTATIONS, Mutation, Policy, find_mutation
@@ -309,6 +310,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = parser_of(__doc__)
     parser.add_argument("--show", metavar="NAME")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--known", nargs="+", default=[], metavar="NAME")
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--sleep", type=int, metavar="SEED")
@@ -318,6 +320,10 @@ def main(arguments: list[str] | None = None) -> int:
         return list_mutations()
     if options.page:
         return write_page()
+    for name in options.known:
+        find_mutation(name)
+    if options.known:
+        return OK
     if options.show:
         return show(find_mutation(options.show))
     names = options.only.split(",") if options.only else list(MUTATIONS)

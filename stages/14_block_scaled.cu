@@ -177,7 +177,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     for (auto t = tiles; t.has();) {
       block::clear<T>(acc);
       for (int k_tile = 0; k_tile < k_tiles; ++k_tile) {
-        if (!landed) ptx::mbarrier_wait(&smem.full[ring.slot], ring.parity);  // the tile is here
+        if (!landed) ptx::mbarrier_wait(&smem.full[ring.slot], ring.parity);  // the tile has landed
         const int slot = ring.slot;
         float of_a[T::BLOCKS][2], of_b[2] = {next_b[0], next_b[1]};
 #pragma unroll

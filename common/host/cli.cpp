@@ -344,6 +344,7 @@ int fail(ExitCode code, const std::string& sentence) {
 
 int run_program(const std::string& program, const std::vector<std::string>& arguments) {
   try {
+    check_settings();
     return run_mode(program, arguments);
   } catch (const Refused& error) {
     return fail(EXIT_REFUSED, error.what());

@@ -116,12 +116,20 @@ std::string nearest_number(const std::string& text, const std::vector<std::strin
   });
 }
 
+// As a message lists them: numbers in their order, and not the default first.
+std::vector<std::string> listed(std::vector<std::string> values) {
+  if (!std::all_of(values.begin(), values.end(), is_number)) return values;
+  std::sort(values.begin(), values.end(),
+            [](const auto& one, const auto& other) { return std::stoi(one) < std::stoi(other); });
+  return values;
+}
+
 // The place of a value among those of a parameter.
 int parse_value(const std::string& name, const std::string& text, const Parameter& parameter) {
   const auto& values = parameter.values;
   const auto found = std::find(values.begin(), values.end(), text);
   if (found != values.end()) return static_cast<int>(found - values.begin());
-  throw Refused(name + " is '" + text + "' but must be one of " + join(values) + "; " +
+  throw Refused(name + " is '" + text + "' but must be one of " + join(listed(values)) + "; " +
                 (is_number(text) && is_number(values.front())
                      ? "the nearest that works is " + nearest_number(text, values) + "."
                      : suggestion(text, values)));

@@ -21,22 +21,6 @@ constexpr int MAX_TIMEOUT_S = 1000000;  // eleven days
 constexpr int EXIT_HANG = 4;
 const char TIMEOUT[] = "LADDER_TIMEOUT";
 
-// LADDER_TIMEOUT in seconds; 0: never.
-int timeout_s() {
-  const char* text = std::getenv(TIMEOUT);
-  if (text == nullptr || *text == '\0') return DEFAULT_TIMEOUT_S;
-  const std::string value = text;
-  const bool is_number =
-      value.size() <= 7 && value.find_first_not_of("0123456789") == std::string::npos;
-  const int seconds = is_number ? std::atoi(text) : -1;
-  if (seconds < 0 || seconds > MAX_TIMEOUT_S) {
-    throw Refused("LADDER_TIMEOUT is '" + value +
-                  "': it must be a whole number of seconds from 0, " +
-                  "which means never, to 1000000; without it the timeout is 60.");
-  }
-  return seconds;
-}
-
 bool is_traced() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -66,6 +50,21 @@ bool is_injected() {
 }
 
 }  // namespace
+
+int timeout_s() {
+  const char* text = std::getenv(TIMEOUT);
+  if (text == nullptr || *text == '\0') return DEFAULT_TIMEOUT_S;
+  const std::string value = text;
+  const bool is_number =
+      value.size() <= 7 && value.find_first_not_of("0123456789") == std::string::npos;
+  const int seconds = is_number ? std::atoi(text) : -1;
+  if (seconds < 0 || seconds > MAX_TIMEOUT_S) {
+    throw Refused("LADDER_TIMEOUT is '" + value +
+                  "': it must be a whole number of seconds from 0, " +
+                  "which means never, to 1000000; without it the timeout is 60.");
+  }
+  return seconds;
+}
 
 struct Watchdog::State {
   std::mutex mutex;

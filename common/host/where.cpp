@@ -6,12 +6,14 @@
 #include <limits.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
 #include "common/host/error.h"
 #include "common/host/text.h"
+#include "common/host/watchdog.h"
 
 namespace ladder {
 namespace {
@@ -88,6 +90,22 @@ bool load(void* library, Driver* driver) {
 }
 
 }  // namespace
+
+void check_settings() {
+  const std::string begin = "LADDER_";
+  const std::vector<std::string> ends = {"DEVICE", "TIMEOUT", "CUBLASLT", "NVML"};
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string text = *variable, name = text.substr(0, text.find('='));
+    if (!name.starts_with(begin) || name == REASON) continue;
+    const std::string end = name.substr(begin.size());
+    if (std::find(ends.begin(), ends.end(), end) != ends.end()) continue;
+    const bool near = suggestion(end, ends).starts_with("did");
+    throw Refused(name + " is no variable of the ladder, which has " + begin +
+                  join(ends, ", " + begin) +
+                  (near ? "; did you mean " + begin + nearest(end, ends) + "?" : "."));
+  }
+  timeout_s();
+}
 
 bool machine_is_wanted() {
   return on_machine() || environment(DEVICE) == "machine";

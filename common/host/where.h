@@ -9,6 +9,10 @@
 
 namespace ladder {
 
+// Before anything runs: throws Refused for a LADDER_ variable that no program reads, and for an
+// unusable LADDER_TIMEOUT.
+void check_settings();
+
 // Whether this process has the PTX machine for its CUDA runtime.
 bool on_machine();
 

@@ -56,8 +56,8 @@ const Entry& find(const std::vector<Entry>& entries, const std::string& name) {
     if (name == entry.name) return entry;
     names.push_back(entry.name);
   }
-  throw Refused("There is no limit '" + name + "', only " + ladder::join(names) +
-                "; did you mean " + ladder::nearest(name, names) + "?");
+  throw Refused("There is no limit '" + name + "', only " + ladder::join(names) + "; " +
+                ladder::suggestion(name, names));
 }
 
 void add_rows(std::vector<Row>* rows, const std::vector<Entry>& entries, const std::string& word) {
@@ -67,8 +67,8 @@ void add_rows(std::vector<Row>* rows, const std::vector<Entry>& entries, const s
   const std::string regime = slash == std::string::npos ? "" : word.substr(slash + 1);
   if (slash != std::string::npos && regime != "burst" && regime != "sustained") {
     throw Refused("'" + word + "' asks for the regime '" + regime +
-                  "' but it must be one of burst, sustained; did you mean " +
-                  ladder::nearest(regime, {"burst", "sustained"}) + "?");
+                  "' but it must be one of burst, sustained; " +
+                  ladder::suggestion(regime, {"burst", "sustained"}));
   }
   if (regime != "sustained") rows->push_back({&entry, Regime::burst});
   if (regime != "burst") rows->push_back({&entry, Regime::sustained});
@@ -91,8 +91,8 @@ Mode parse(const std::vector<std::string>& arguments, const std::vector<Entry>& 
     }
     const auto option = options.find(word);
     if (option == options.end()) {
-      throw Refused("There is no option '" + word + "', only " + ladder::join(names) +
-                    "; did you mean " + ladder::nearest(word, names) + "?");
+      throw Refused("There is no option '" + word + "', only " + ladder::join(names) + "; " +
+                    ladder::suggestion(word, names));
     }
     if (chosen != Mode::measure) {
       throw Refused(word + " stands beside another of " + ladder::join(names) + "; give one.");
@@ -248,6 +248,7 @@ int fail(int code, const std::string& sentence) {
 
 int main(int argc, char** argv) {
   try {
+    ladder::check_settings();
     return limits::run(argv[0], std::vector<std::string>(argv + 1, argv + argc));
   } catch (const ladder::Refused& error) {
     return limits::fail(2, error.what());

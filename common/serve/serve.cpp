@@ -549,6 +549,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
+    ladder::check_settings();
     ladder::choose_device(argv[0], arguments);
     return serve::run(check_only);
   } catch (const ladder::Refused& refused) {

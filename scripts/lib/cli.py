@@ -84,5 +84,6 @@ def measuring_parser(
 
 
 def suggestion(word: str, candidates: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(candidates), 1, 0)
+    """The nearest, if it is near."""
+    close = difflib.get_close_matches(word, list(candidates), 1, 0.65)
     return f"; did you mean {close[0]}?" if close else "."

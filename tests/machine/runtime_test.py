@@ -291,6 +291,25 @@ class Ladder(unittest.TestCase):
         self.assertEqual(wrong.returncode, 2)
         self.assertIn("LADDER_DEVICE is 'tpu'", wrong.stderr)
 
+    def test_a_setting_that_nothing_reads_or_that_makes_no_sense_is_refused_before_anything_runs(self):
+        for name, value, said in (
+            ("LADDER_TIMEOT", "5", "LADDER_TIMEOT is no variable of the ladder, which has "
+             "LADDER_DEVICE, .* did you mean LADDER_TIMEOUT?"),
+            ("LADDER_HOME", "/", "LADDER_HOME is no variable .*, LADDER_NVML.$"),
+            ("LADDER_TIMEOUT", "soon", "LADDER_TIMEOUT is 'soon'"),
+        ):  # fmt: skip
+            for program in ("build/ladder", "build/limits"):
+                ended = run(program, "--list", **{name: value})
+                self.assertEqual((ended.returncode, ended.stdout), (2, ""), (program, name))
+                self.assertRegex(ended.stderr, said)
+                self.assertEqual(len(ended.stderr.splitlines()), 1)
+
+    def test_numbers_to_choose_from_are_named_in_their_order(self):
+        ended = run("build/ladder", "--groups=7")
+        self.assertEqual(ended.returncode, 2)
+        self.assertIn("one of 1, 2, 3, 4, 8, 16, 32, 64, 128, 256, 512; the nearest that works is 8",
+                      ended.stderr)
+
     def test_a_rung_runs_under_every_policy_or_the_one_that_is_asked_for(self):
         sizes = ("--m=70", "--n=40", "--k=33", "--variant=bn64")
         ended = run("build/stage-05", *sizes, LADDER_DEVICE="machine", MACHINE_STATS="1")

@@ -122,6 +122,25 @@ __device__ inline void copy_and_multiply(float* d) {
              "wgmma.mma_async.m64nNk16.f32"],
         )  # fmt: skip
 
+    def test_what_the_rungs_multiply_with(self):
+        rungs = {
+            "13_layouts": ["operands     m64nNk16.f32.bf16.bf16  (wgmma_m64nNk16_f32_bf16_bf16)",
+                           "instruction  m64nNk16.f32.f16.f16  (wgmma_m64nNk16_f32_f16_f16)",
+                           "instruction  m64nNk8.f32.tf32.tf32  (wgmma_m64nNk8_f32_tf32_tf32)"],
+            "14_block_scaled": ["instruction  m64nNk32.f32.e4m3.e4m3  (wgmma_m64nNk32_f32_e4m3_e4m3)",
+                                "instruction  m64nNk32.s32.s8.s8  (wgmma_m64nNk32_s32_s8_s8)"],
+            "15_mixed_input": ["operands     m64nNk16.f32.bf16.bf16  (wgmma_rs_m64nNk16)"],
+        }  # fmt: skip
+        for rung, expected in rungs.items():
+            printed = subprocess.run(
+                [sys.executable, "scripts/diff.py", f"stages/{rung}.cu"], cwd=SCRIPTS.parent,
+                stdout=subprocess.PIPE, text=True, check=True,
+            ).stdout  # fmt: skip
+            lines = [line for line in printed.splitlines() if "wgmma.mma_async.sync" in line]
+            said = [line.replace("wgmma.mma_async.sync.aligned.", "") for line in lines]
+            self.assertEqual([line for line in said if line.startswith("new ")],
+                             [f"new {line}" for line in expected])  # fmt: skip
+
     def test_summary_and_diff(self):
         ended = self.run_diff("02_two.cu")
         self.assertEqual(ended.returncode, 0, ended.stderr)
@@ -190,6 +209,14 @@ __device__ inline void copy_and_multiply(float* d) {
         ended = self.run_diff("01_one.cu")
         self.assertEqual(ended.returncode, 2)
         self.assertIn("first rung", ended.stderr)
+
+    def test_help_and_a_file_that_there_is_not(self):
+        ended = subprocess.run([sys.executable, str(SCRIPTS / "diff.py"), "--help"],
+                               stdout=subprocess.PIPE, text=True, check=True)  # fmt: skip
+        self.assertIn(diff.__doc__.split("\n")[0], ended.stdout)
+        ended = self.run_diff("03_three.cu")
+        self.assertEqual(ended.returncode, 2)
+        self.assertIn("There is no file stages/03_three.cu", ended.stderr)
 
 
 if __name__ == "__main__":

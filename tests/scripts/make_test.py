@@ -77,6 +77,32 @@ class Make(unittest.TestCase):
         self.assertIn("there is no suite nonsense", ended.stderr)
         self.assertEqual(ended.stdout, "")
 
+    def test_a_bug_or_an_exercise_that_there_is_not_is_refused_before_anything_is_compiled(self):
+        for goals, sentence in {
+            ("failure-initfence",): "initfence; did you mean init-fence? docs/failures.md has all",
+            ("failure-init-fence", "failure-wait"): "is called wait. docs/failures.md has all of",
+            ("exercise-5.99",): "There is no exercise 5.99; of 5 there are 5.1, 5.2",
+            ("exercise-5",): "There is no exercise 5; of 5 there are 5.1, 5.2",
+        }.items():
+            ended = make("-n", "-B", *goals)
+            self.assertEqual((ended.returncode, ended.stdout), (2, ""))
+            self.assertIn(sentence, ended.stderr)
+        for goal in ("failure-init-fence", "exercise-5.1"):
+            self.assertEqual(make("-n", goal).returncode, 0)
+
+    def test_the_list_has_what_other_targets_take(self):
+        ended = make("list")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        for name in ("05_wgmma", "init-fence", "5.1", "m.2"):
+            self.assertRegex(ended.stdout, rf"(?m)(^|\s){re.escape(name)}(\s|$)")
+
+    def test_the_help_has_every_type_of_rung_13(self):
+        pairs = (ROOT / "common/host/typed.h").read_text(encoding="utf-8")
+        names = re.findall(r'{"(\w+)", LADDER_', pairs)
+        self.assertGreater(len(names), 5)
+        types = re.search(r"\[rung 13: TYPE=(.*?) LAYOUT", make("help").stdout, re.DOTALL).group(1)
+        self.assertEqual("".join(types.split()).split("|"), names)
+
     def test_what_measures_is_refused_before_anything_is_compiled(self):
         with tempfile.TemporaryDirectory() as folder:
             doctor = Path(folder, "python")

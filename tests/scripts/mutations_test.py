@@ -87,6 +87,8 @@ class Table(unittest.TestCase):
     def test_an_unknown_name_gets_the_nearest_and_the_place_of_the_list(self):
         with self.assertRaisesRegex(Problem, "is called initfence; did you mean init-fence. docs/f"):
             mutations.find_mutation("initfence")
+        with self.assertRaisesRegex(Problem, "is called wait. docs/failures.md has all of them.$"):
+            mutations.find_mutation("wait")
 
 
 class Verdicts(unittest.TestCase):

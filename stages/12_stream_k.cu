@@ -47,17 +47,21 @@ namespace stream_k {
 using ladder::bf16;
 
 // Of D^T = B · A^T: the tile's rows are columns of D, and its columns, which may be few, rows.
-template <int CONSUMERS_, int BLOCKS_, int BN_, int SHARERS_, int SPLIT_, int CTAS_>
+template <int CONSUMERS_, int BLOCKS_, int BN_, int CLUSTER_M_, int CLUSTER_N_, int SPLIT_,
+          int CTAS_>
 struct Tile {
-  static constexpr tile::SharedK C = {"", CONSUMERS_, BLOCKS_, BN_, SHARERS_, SPLIT_, CTAS_};
+  static constexpr tile::SharedK C = {"",         CONSUMERS_, BLOCKS_, BN_,
+                                      CLUSTER_M_, CLUSTER_N_, SPLIT_,  CTAS_};
   static constexpr int CONSUMERS = CONSUMERS_, BLOCKS = BLOCKS_;  // warpgroups, 64 rows of each
   static constexpr int WM = 64, BM = CONSUMERS * BLOCKS * WM, BN = BN_, BK = 64;
   static constexpr int THREADS = 128 + CONSUMERS * 128;  // warpgroup 0: producer
-  static constexpr int SHARERS = SHARERS_;  // CTAs of a cluster that share the rows, side by side
-  static constexpr int SPLIT = SPLIT_;      // CTAs of a cluster that share a tile's K
+  static constexpr int CLUSTER_M = CLUSTER_M_;  // CTAs, one above the other, share the columns
+  static constexpr int CLUSTER_N = CLUSTER_N_;  // CTAs, side by side, share the rows
+  static constexpr int SHARERS = CLUSTER_M * CLUSTER_N;
+  static constexpr int SPLIT = SPLIT_;  // CTAs of a cluster that share a tile's K
   static constexpr int CLUSTER = SHARERS * SPLIT;
   static constexpr int CTAS = CTAS_;  // of an SM, at a time
-  static constexpr int SLICE = BM / SHARERS, ROW_BYTES = BK * int{sizeof(bf16)};
+  static constexpr int SLICE = BM / CLUSTER_N, ROW_BYTES = BK * int{sizeof(bf16)};
   static constexpr int IN_FLIGHT = CONSUMERS == 1;  // groups, where none else multiply
   // Of a tile that the cluster splits, CTA i finishes SHARE columns, from i * SHARE on.
   static constexpr int FINISHERS = C.finishers(), SHARE = C.columns_each();
@@ -68,7 +72,7 @@ struct Tile {
   static constexpr int PRODUCER_REGS = 56;
   static constexpr int CONSUMER_REGS = tile::consumer_regs(THREADS, CTAS, PRODUCER_REGS);
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
-  static_assert(SLICE % 8 == 0, "a slice starts on a swizzle atom");
+  static_assert(SLICE % 8 == 0 && BN % (8 * CLUSTER_M) == 0, "a slice starts on a swizzle atom");
   static_assert(SPLIT == 1 || (BLOCKS == 1 && SHARE % 8 == 0), "sums are exchanged 8 columns wide");
   static_assert(BLOCKS * BN / 2 + AT_ONCE / 2 <= CONSUMER_REGS, "accumulators and sums of some");
 };
@@ -121,8 +125,9 @@ __global__ __launch_bounds__(T::THREADS,
   Smem<T>& smem = *reinterpret_cast<Smem<T>*>(smem_bytes);
   const int cluster = work.schedule.part_of(blockIdx.x / T::CLUSTER);
   const int rank = T::CLUSTER > 1 ? ptx::cluster_ctarank() : 0;
-  const int rank_k = rank / T::SHARERS, rank_n = rank % T::SHARERS;
-  const int first_rank = rank_k * T::SHARERS;  // of the CTAs that share rows with us
+  const int rank_k = rank / T::SHARERS, rank_mn = rank % T::SHARERS;
+  const int rank_m = rank_mn % T::CLUSTER_M, rank_n = rank_mn / T::CLUSTER_M;
+  const int first_rank = rank_k * T::SHARERS;  // of the CTAs that share operands with us
   const tile::KShares shares(work.schedule, cluster);
   if (threadIdx.x < T::DEPTH) {  // a thread each, since there may be many slots
     ptx::mbarrier_init(&smem.full[threadIdx.x], 1);
@@ -154,14 +159,18 @@ __global__ __launch_bounds__(T::THREADS,
     // --- producer: one thread of warp 0 fills the ring -------------------------------------------
     ptx::setmaxnreg_dec<T::PRODUCER_REGS>();
     if (threadIdx.x < 32 && ptx::elect_sync()) {
-      const uint16_t mask_a = ((1 << T::SHARERS) - 1) << first_rank;
-      const int slice = rank_n * T::SLICE;  // first row of ours
+      constexpr int SIDE_BY_SIDE = ((1 << T::SHARERS) - 1) / ((1 << T::CLUSTER_M) - 1);
+      const uint16_t mask_a = SIDE_BY_SIDE << (first_rank + rank_m);
+      const uint16_t mask_b = ((1 << T::CLUSTER_M) - 1) << (first_rank + rank_n * T::CLUSTER_M);
+      const int slice_a = rank_n * T::SLICE;  // first row of ours
+      const int slice_b = rank_m * (work.rows / T::CLUSTER_M);
       const int tx_bytes = (T::BM + work.rows) * T::ROW_BYTES;
       tile::RingState<T::DEPTH> ring;
       for (auto share = shares; share.has(); share.next()) {
         const tile::TileCoord at =
             tile::grouped_raster(share.tile(), work.tiles_m, work.tiles_n, work.raster_group);
-        const int m0 = at.m * T::BM, n0 = (at.n * T::SHARERS + rank_n) * work.rows;
+        const int m0 = (at.m * T::CLUSTER_M + rank_m) * T::BM;
+        const int n0 = (at.n * T::CLUSTER_N + rank_n) * work.rows;
         const int begin = share.first_k() + tile::share_begin(share.k_tiles(), rank_k, T::SPLIT);
         const int end = share.first_k() + tile::share_begin(share.k_tiles(), rank_k + 1, T::SPLIT);
         for (int k_tile = begin; k_tile < end; ++k_tile, ring.advance()) {
@@ -169,10 +178,10 @@ __global__ __launch_bounds__(T::THREADS,
           // Our copies land in the peers too: their consumers must have released the slot as well.
           wait<T>(&smem.empty[ring.slot], ring.parity ^ 1);
           ptx::mbarrier_arrive_expect_tx(full, tx_bytes);  // from all sharers' copies
-          block::load_slice<T::SHARERS>(smem.a[ring.slot].from_row(slice), &map_a, k_tile * T::BK,
-                                        m0 + slice, full, mask_a);
-          ptx::cp_async_bulk_tensor_2d_g2s(smem.b[ring.slot].bytes, &map_b, k_tile * T::BK, n0,
-                                           full);
+          block::load_slice<T::CLUSTER_N>(smem.a[ring.slot].from_row(slice_a), &map_a,
+                                          k_tile * T::BK, m0 + slice_a, full, mask_a);
+          block::load_slice<T::CLUSTER_M>(smem.b[ring.slot].from_row(slice_b), &map_b,
+                                          k_tile * T::BK, n0 + slice_b, full, mask_b);
         }
       }
     }
@@ -207,7 +216,7 @@ __global__ __launch_bounds__(T::THREADS,
 
       // --- epilogue ------------------------------------------------------------------------------
       float sum[T::SHARE / 2];
-      block::Sharers by = {cluster, cluster + 1, cluster, rank_n};
+      block::Sharers by = {cluster, cluster + 1, cluster, rank_mn};
       if constexpr (T::SPLIT > 1) {
         block::exchange_sums<T>(sum, acc[0], smem.exchange, &smem.summands, rank);
         if (rank_k >= T::FINISHERS) continue;
@@ -218,11 +227,11 @@ __global__ __launch_bounds__(T::THREADS,
       }
       const tile::TileCoord at =
           tile::grouped_raster(share.tile(), work.tiles_m, work.tiles_n, work.raster_group);
-      const int row = (at.n * T::SHARERS + rank_n) * work.rows + rank_k * T::SHARE;
+      const int row = (at.n * T::CLUSTER_N + rank_n) * work.rows + rank_k * T::SHARE;
       const int end_row = std::min(work.d_rows, row + work.box_rows);
 #pragma unroll
       for (int i = 0; i < T::BLOCKS; ++i) {
-        const int col = at.m * T::BM + (group * T::BLOCKS + i) * T::WM;
+        const int col = (at.m * T::CLUSTER_M + rank_m) * T::BM + (group * T::BLOCKS + i) * T::WM;
         if (stores) ptx::cp_async_bulk_wait_group_read<0>();
         ptx::barrier_sync(1 + group, 128);  // the box may be reused
         if constexpr (T::SPLIT > 1) block::stage_transposed<T::SHARE>(sum, smem.d[group]);
@@ -256,7 +265,8 @@ __global__ __launch_bounds__(ADD_UP_THREADS) void add_up(const __grid_constant__
   __shared__ float4 sums[QUARTERS][128];
   constexpr int VECTORS = T::BN / 8, BLOCKS = T::BM / T::WM;
   const int vector = blockIdx.x % VECTORS, block = blockIdx.x / VECTORS % BLOCKS;
-  const int rank_n = blockIdx.x / (VECTORS * BLOCKS) % T::SHARERS;
+  const int rank_mn = blockIdx.x / (VECTORS * BLOCKS) % T::SHARERS;
+  const int rank_m = rank_mn % T::CLUSTER_M, rank_n = rank_mn / T::CLUSTER_M;
   const int tile = blockIdx.x / (VECTORS * BLOCKS * T::SHARERS);
   const int parts = work.schedule.cut, first = tile * parts;  // the clusters that have them
   const int quarter = threadIdx.x / 128, thread = threadIdx.x % 128, lane = thread % 32;
@@ -269,7 +279,7 @@ __global__ __launch_bounds__(ADD_UP_THREADS) void add_up(const __grid_constant__
   const int end = first + tile::share_begin(parts, quarter + 1, QUARTERS);
 #pragma unroll 8
   for (int i = first + tile::share_begin(parts, quarter, QUARTERS); i < end; ++i) {
-    const block::Sharers by = {first, first + parts, i, rank_n};
+    const block::Sharers by = {first, first + parts, i, rank_mn};
     const float4 v =
         ptx::ld_global_v4_f32(block::partials_of<T>(work.partials, by, i) + in_partials);
     sum = {sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w};
@@ -284,11 +294,11 @@ __global__ __launch_bounds__(ADD_UP_THREADS) void add_up(const __grid_constant__
   const tile::TileCoord at =
       tile::grouped_raster(tile, work.tiles_m, work.tiles_n, work.raster_group);
   const int in_tile = vector * 8 + tile::acc_col(lane);  // row of D
-  const int col = at.m * T::BM + block * T::WM + thread / 32 * 16;
+  const int col = (at.m * T::CLUSTER_M + rank_m) * T::BM + block * T::WM + thread / 32 * 16;
   const float v[4] = {sum.x, sum.y, sum.z, sum.w};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const int row = (at.n * T::SHARERS + rank_n) * work.rows + in_tile + i % 2;
+    const int row = (at.n * T::CLUSTER_N + rank_n) * work.rows + in_tile + i % 2;
     const int c = col + tile::acc_row(lane, i / 2);
     if (in_tile + i % 2 < work.rows && row < work.d_rows && c < work.d_cols) {
       ptx::st_global_b16(work.d + row * work.ldd + c, ptx::cvt_rn_bf16_f32(v[i]));
@@ -299,11 +309,11 @@ __global__ __launch_bounds__(ADD_UP_THREADS) void add_up(const __grid_constant__
 // What a call on a table's row comes to, on the current device.
 template <class T, tile::Share SHARE>
 Work work_of(const ladder::GemmArgs& g, int at_once) {
-  const int tiles_n = tile::ceil_div(g.m, T::BN * T::SHARERS), tiles = tiles_n * T::SHARERS;
-  const int tiles_m = tile::ceil_div(g.n, T::BM), all = tiles_m * tiles_n;
+  const int tiles_n = tile::ceil_div(g.m, T::BN * T::CLUSTER_N), tiles = tiles_n * T::CLUSTER_N;
+  const int tiles_m = tile::ceil_div(g.n, T::BM * T::CLUSTER_M), all = tiles_m * tiles_n;
   const tile::KSchedule schedule = tile::share_k(
       SHARE, all, tile::ceil_div(g.k, T::BK), T::SPLIT > 1 ? all : at_once);  // a cluster: one tile
-  const int rows = tile::rows_of_tile(g.m, T::BN, tiles, T::SPLIT);
+  const int rows = tile::rows_of_tile(g.m, T::BN, tiles, T::SPLIT, T::CLUSTER_M);
   return {
       .d = g.d,
       .ldd = g.ldd,
@@ -313,7 +323,8 @@ Work work_of(const ladder::GemmArgs& g, int at_once) {
       .box_rows = std::min(rows, int{T::SHARE}),
       .tiles_m = tiles_m,
       .tiles_n = tiles_n,
-      .raster_group = tile::raster_group(T::BM, rows * T::SHARERS, at_once, g.n, g.m, T::CLUSTER),
+      .raster_group = tile::raster_group(T::BM * T::CLUSTER_M, rows * T::CLUSTER_N, at_once, g.n,
+                                         g.m, T::CLUSTER),
       .schedule = schedule,
       .partials = {.sums = static_cast<float4*>(g.scratch()),
                    .arrived = schedule.cut > 0 ? nullptr : static_cast<uint32_t*>(g.workspace)}};
@@ -325,7 +336,8 @@ void launch(const ladder::GemmArgs& g) {
   const Work work = work_of<T, SHARE>(g, at_once);
   const tile::KSchedule& schedule = work.schedule;
   const CUtensorMap map_a = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::SLICE, T::BK);
-  const CUtensorMap map_b = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, work.rows, T::BK);
+  const CUtensorMap map_b =
+      ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, work.rows / T::CLUSTER_M, T::BK);
   const int whole = std::max(1, g.n / 8 * 8);  // TMA must not write beyond column n
   const CUtensorMap map_d = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, work.box_rows, T::WM);
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
@@ -356,7 +368,7 @@ double predicted_us(const ladder::GemmArgs& g) {
 template <int ROW>
 ladder::Variant variant() {
   constexpr tile::SharedK C = tile::SHARED_K[ROW];
-  using T = Tile<C.consumers, C.blocks, C.bn, C.sharers, C.split, C.ctas>;
+  using T = Tile<C.consumers, C.blocks, C.bn, C.cluster_m, C.cluster_n, C.split, C.ctas>;
   ladder::Kernel kernel =
       ladder::transposed_kernel<T>(launch<T, C.share>, gemm<T>, sizeof(Smem<T>));
   if (C.share != tile::Share::none) kernel.workspace_bytes = 2 * T::CTAS * T::PARTIAL_BYTES;

@@ -10,8 +10,10 @@ namespace tile {
 
 // Rows of D [m][n] in each of `tiles` tiles of D^T that have room for bn: as many in each, since a
 // row that is not there costs more than one that is. Where the CTAs of a cluster split K and finish
-// a tile by columns, it must be whole.
-constexpr int rows_of_tile(int m, int bn, int tiles, int split) {
+// a tile by columns, it must be whole; where cluster_m of them load it together, a slice each, a
+// slice is whole swizzle atoms of 8 rows.
+constexpr int rows_of_tile(int m, int bn, int tiles, int split, int cluster_m = 1) {
+  if (cluster_m > 1) return ceil_div(m, tiles * 8 * cluster_m) * 8 * cluster_m;
   return split > 1 ? std::min(bn, m) : ceil_div(m, tiles);
 }
 

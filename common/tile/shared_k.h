@@ -15,13 +15,15 @@ namespace tile {
 struct SharedK {
   const char* name;
   int consumers, blocks, bn;
-  int sharers = 1;  // CTAs of a cluster, side by side, that share the rows
-  int split = 1;    // CTAs of a cluster that share a tile's K
-  int ctas = 1;     // of an SM at a time
+  int cluster_m = 1;  // CTAs of a cluster, one above the other, that share the columns
+  int cluster_n = 1;  // CTAs of a cluster, side by side, that share the rows
+  int split = 1;      // CTAs of a cluster that share a tile's K
+  int ctas = 1;       // of an SM at a time
   Share share = Share::none;
 
   constexpr int bm() const { return 64 * consumers * blocks; }
-  constexpr int cluster() const { return sharers * split; }
+  constexpr int sharers() const { return cluster_m * cluster_n; }
+  constexpr int cluster() const { return sharers() * split; }
 
   constexpr const char* what() const {  // in a few words
     if (split > 1) return "K split in a cluster";
@@ -46,57 +48,62 @@ struct SharedK {
   }
 };
 
-// Rows x columns of a tile of D^T; 1x2: two CTAs share the rows; k2 to k8: so many CTAs of a cluster
-// share a tile's K; x2: two CTAs an SM; cut, last, all: Share. Without designators: nvcc 13.0 with
+// Rows x columns of a tile of D^T; 1x2: two CTAs share the rows; 4x1: four share the columns; k2 to
+// k8: so many CTAs of a cluster share a tile's K; x2: two CTAs an SM; cut, last, all: Share. Without designators: nvcc 13.0 with
 // clang as host compiler takes a member between two of them for 0.
 constexpr SharedK SHARED_K[] = {
     // clang-format off
-    // name          consumers, blocks, bn, sharers, split, ctas, share
-    {"64x8_x2",          1, 1,   8, 1, 1, 2},
-    {"64x16_x2",         1, 1,  16, 1, 1, 2},
-    {"64x32_x2",         1, 1,  32, 1, 1, 2},
-    {"64x64_x2",         1, 1,  64, 1, 1, 2},
-    {"64x128",           1, 1, 128},
-    {"128x16_x2",        1, 2,  16, 1, 1, 2},
-    {"128x32_x2",        1, 2,  32, 1, 1, 2},
-    {"256x16_x2",        2, 2,  16, 1, 1, 2},
-    {"128x128",          2, 1, 128},
-    {"128x144",          2, 1, 144},
-    {"128x160",          2, 1, 160},
-    {"128x176",          2, 1, 176},
-    {"128x192",          2, 1, 192},
-    {"128x208",          2, 1, 208},
-    {"128x144_1x2",      2, 1, 144, 2},
-    {"128x152_1x2",      2, 1, 152, 2},
-    {"128x160_1x2",      2, 1, 160, 2},
-    {"256x96",           2, 2,  96},
-    {"256x120",          2, 2, 120},
-    {"256x136_1x2",      2, 2, 136, 2},
-    {"256x144_1x2",      2, 2, 144, 2},
-    {"64x64",            1, 1,  64},
-    {"64x8_x2_k4",       1, 1,   8, 1, 4, 2},
-    {"64x16_x2_k2",      1, 1,  16, 1, 2, 2},
-    {"64x32_x2_k2",      1, 1,  32, 1, 2, 2},
-    {"64x64_k2",         1, 1,  64, 1, 2},
-    {"64x64_k4",         1, 1,  64, 1, 4},
-    {"64x128_k2",        1, 1, 128, 1, 2},
-    {"128x128_k8",       2, 1, 128, 1, 8},
-    {"64x8_x2_cut",      1, 1,   8, 1, 1, 2, Share::cut},
-    {"64x96_cut",        1, 1,  96, 1, 1, 1, Share::cut},
-    {"64x128_cut",       1, 1, 128, 1, 1, 1, Share::cut},
-    {"64x160_cut",       1, 1, 160, 1, 1, 1, Share::cut},
-    {"64x192_cut",       1, 1, 192, 1, 1, 1, Share::cut},
-    {"64x224_cut",       1, 1, 224, 1, 1, 1, Share::cut},
-    {"128x128_cut",      2, 1, 128, 1, 1, 1, Share::cut},
-    {"128x176_cut",      2, 1, 176, 1, 1, 1, Share::cut},
-    {"128x192_cut",      2, 1, 192, 1, 1, 1, Share::cut},
-    {"128x208_cut",      2, 1, 208, 1, 1, 1, Share::cut},
-    {"192x128_cut",      3, 1, 128, 1, 1, 1, Share::cut},
-    {"128x160_1x2_cut",  2, 1, 160, 2, 1, 1, Share::cut},
-    {"128x64_1x4_cut",   2, 1,  64, 4, 1, 1, Share::cut},
-    {"64x8_x2_all",      1, 1,   8, 1, 1, 2, Share::all_rounds},
-    {"128x160_all",      2, 1, 160, 1, 1, 1, Share::all_rounds},
-    {"128x160_last",     2, 1, 160, 1, 1, 1, Share::last_round},
+    // name           consumers, blocks, bn, cluster_m, cluster_n, split, ctas, share
+    {"64x8_x2",         1, 1,   8, 1, 1, 1, 2},
+    {"64x16_x2",        1, 1,  16, 1, 1, 1, 2},
+    {"64x32_x2",        1, 1,  32, 1, 1, 1, 2},
+    {"64x64_x2",        1, 1,  64, 1, 1, 1, 2},
+    {"64x128",          1, 1, 128},
+    {"128x16_x2",       1, 2,  16, 1, 1, 1, 2},
+    {"128x32_x2",       1, 2,  32, 1, 1, 1, 2},
+    {"256x16_x2",       2, 2,  16, 1, 1, 1, 2},
+    {"128x128",         2, 1, 128},
+    {"128x144",         2, 1, 144},
+    {"128x160",         2, 1, 160},
+    {"128x176",         2, 1, 176},
+    {"128x192",         2, 1, 192},
+    {"128x208",         2, 1, 208},
+    {"128x144_1x2",     2, 1, 144, 1, 2},
+    {"128x152_1x2",     2, 1, 152, 1, 2},
+    {"128x160_1x2",     2, 1, 160, 1, 2},
+    {"128x160_4x1",     2, 1, 160, 4},
+    {"128x192_4x1",     2, 1, 192, 4},
+    {"128x224_2x1",     2, 1, 224, 2},
+    {"64x160_4x2",      1, 1, 160, 4, 2},
+    {"256x96",          2, 2,  96},
+    {"256x120",         2, 2, 120},
+    {"256x136_1x2",     2, 2, 136, 1, 2},
+    {"256x144_1x2",     2, 2, 144, 1, 2},
+    {"64x64",           1, 1,  64},
+    {"64x8_x2_k4",      1, 1,   8, 1, 1, 4, 2},
+    {"64x16_x2_k2",     1, 1,  16, 1, 1, 2, 2},
+    {"64x32_x2_k2",     1, 1,  32, 1, 1, 2, 2},
+    {"64x64_k2",        1, 1,  64, 1, 1, 2},
+    {"64x64_k4",        1, 1,  64, 1, 1, 4},
+    {"64x128_k2",       1, 1, 128, 1, 1, 2},
+    {"128x128_k8",      2, 1, 128, 1, 1, 8},
+    {"64x8_x2_cut",     1, 1,   8, 1, 1, 1, 2, Share::cut},
+    {"64x96_cut",       1, 1,  96, 1, 1, 1, 1, Share::cut},
+    {"64x128_cut",      1, 1, 128, 1, 1, 1, 1, Share::cut},
+    {"64x160_cut",      1, 1, 160, 1, 1, 1, 1, Share::cut},
+    {"64x192_cut",      1, 1, 192, 1, 1, 1, 1, Share::cut},
+    {"64x224_cut",      1, 1, 224, 1, 1, 1, 1, Share::cut},
+    {"128x128_cut",     2, 1, 128, 1, 1, 1, 1, Share::cut},
+    {"128x176_cut",     2, 1, 176, 1, 1, 1, 1, Share::cut},
+    {"128x192_cut",     2, 1, 192, 1, 1, 1, 1, Share::cut},
+    {"128x208_cut",     2, 1, 208, 1, 1, 1, 1, Share::cut},
+    {"192x128_cut",     3, 1, 128, 1, 1, 1, 1, Share::cut},
+    {"128x160_1x2_cut", 2, 1, 160, 1, 2, 1, 1, Share::cut},
+    {"64x160_4x1_cut",  1, 1, 160, 4, 1, 1, 1, Share::cut},
+    {"128x64_1x4_cut",  2, 1,  64, 1, 4, 1, 1, Share::cut},
+    {"64x8_x2_all",     1, 1,   8, 1, 1, 1, 2, Share::all_rounds},
+    {"128x160_all",     2, 1, 160, 1, 1, 1, 1, Share::all_rounds},
+    {"128x160_last",    2, 1, 160, 1, 1, 1, 1, Share::last_round},
     // clang-format on
 };
 
@@ -105,6 +112,7 @@ struct FittedSharedK {
   double start_clocks = 3060;    // of a launch: until the first bytes land, and after the last
   double beside_clocks = 2200;   // less, if the next grid fits beside it
   double cluster_clocks = 1590;  // of a launch of clusters, which begin and end together
+  double eight_clocks = 800;     // the same, more, of clusters of eight that share an operand
   double latency_clocks = 207;   // two consumers: from the end of products to the next ones
   double alone_clocks = 67.4;    // one consumer: a step, beside its products
   double block_clocks = 99.4;    // the same, for each block
@@ -122,6 +130,7 @@ struct FittedSharedK {
   double apart = 1.05;           // times longer, where clusters are at different places of K
   double store_clocks = 2100;    // until a box is stored that the next block waits for
   double cut_dram = 1.05;        // times longer DRAM takes for tiles that are cut
+  double cut_by_four = 1.10;     // times longer a step of these takes, if four share an operand
   double dram_share = 1.05;      // of the DRAM ceiling
 };
 
@@ -137,9 +146,10 @@ constexpr double crowding(const SharedK& config, const KSchedule& schedule, int 
   if (shares && schedule.cut == 0) return 0;
   const int clusters = shares ? schedule.clusters : schedule.tiles, cluster = config.cluster();
   if (2 * clusters <= at_once) return 0;  // the next grid fits beside this one
-  const double of_l2 = l2_share(gpu, config.bm(), config.bn, config.bm() / config.sharers + rows);
+  const double of_l2 = l2_share(gpu, config.bm(), config.bn,
+                                config.bm() / config.cluster_n + rows / config.cluster_m);
   return crowding(1.0 * clusters * cluster, 1.0 * at_once * cluster, cluster, config.ctas, of_l2,
-                  n <= config.bm() || m <= rows);
+                  n <= config.bm() * config.cluster_m || m <= rows);
 }
 constexpr double least_clocks(const SharedK& config, const KSchedule& schedule, int at_once, int m,
                               int n, int k, const Gpu& gpu) {
@@ -157,7 +167,8 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
   const double a_lines = lines_per_row(lda > 0 ? lda : k);
   const double b_lines = lines_per_row(ldb > 0 ? ldb : k);
   const int bm = config.bm(), bn = config.bn, cluster = config.cluster();
-  const int tiles_m = ceil_div(n, bm), tiles_n = ceil_div(m, bn * config.sharers);
+  const int tiles_m = ceil_div(n, bm * config.cluster_m);
+  const int tiles_n = ceil_div(m, bn * config.cluster_n);
   const double tiles = 1.0 * tiles_m * tiles_n;
   const int k_tiles = ceil_div(k, 64), at_once = std::max(1, resident / cluster);
   if (tiles * k_tiles > 1e9) return NEVER;  // steps are counted in integers
@@ -167,15 +178,18 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
   if (config.share == Share::last_round && tiles <= at_once) return NEVER;  // cut does that better
   if (config.share != Share::none && schedule.whole == schedule.tiles)
     return NEVER;  // in name only
-  const double rows = rows_of_tile(m, bn, tiles_n * config.sharers, config.split);
+  const double rows =
+      rows_of_tile(m, bn, tiles_n * config.cluster_n, config.split, config.cluster_m);
 
   // Of a cluster's K step: what L2 delivers, and DRAM.
-  const double b_requests = lines_of_block(n, b_lines, tiles_m, bm, OUTSIDE_LINES);
-  const double l2_bytes = (b_requests + rows * config.sharers * a_lines) * 128;
+  const double b_requests =
+      lines_of_block(n, b_lines, tiles_m, bm * config.cluster_m, OUTSIDE_LINES);
+  const double l2_bytes = (b_requests + rows * config.cluster_n * a_lines) * 128;
   const double l2 = l2_bytes / (gpu.l2_bytes_per_clock * gpu.sms);
-  const double sm_l2 = (b_requests + rows * a_lines) * 128 / FITTED.sm_bytes;  // of one CTA
+  const double sm_l2 = l2_bytes / config.sharers() / FITTED.sm_bytes;  // of one CTA
   const double flight = FITTED.flight_clocks / config.ring_slots();  // all of them are on their way
-  const int group = raster_group(bm, static_cast<int>(rows) * config.sharers, at_once);
+  const int group =
+      raster_group(bm * config.cluster_m, static_cast<int>(rows) * config.cluster_n, at_once);
   const double dram_rate = gpu.dram_bytes_per_clock * FITTED.dram_share;
   const double dram = bytes_of_dram(n, m, k, 2, tiles_m, tiles_n, group, gpu, AGAIN) /
                       (tiles * k_tiles) / dram_rate;
@@ -194,9 +208,10 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
                            ? FITTED.alone_clocks + FITTED.block_clocks * config.blocks + tensor / 2
                            : FITTED.latency_clocks + tensor / config.consumers;
     const double step = std::max({tensor * on_sm, own, flight, sm_l2 * on_sm}) +
-                        (config.sharers > 1 ? FITTED.sharing_clocks : 0);
-    return overlapped(steps / config.split * step, steps * l2 * clusters,
-                      steps * from_dram * clusters);
+                        (config.sharers() > 1 ? FITTED.sharing_clocks : 0);
+    const bool slower = schedule.cut > 0 && config.sharers() == 4;
+    return overlapped(steps / config.split * step * (slower ? FITTED.cut_by_four : 1),
+                      steps * l2 * clusters, steps * from_dram * clusters);
   };
   const double epilogue = FITTED.epilogue_clocks * config.blocks * bn / config.split +
                           FITTED.store_clocks * (config.blocks - 1);
@@ -205,7 +220,8 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
   const bool shares = schedule.whole < schedule.tiles;
   const bool beside = !shares && 2 * tiles <= at_once;
   double total = FITTED.start_clocks - (beside ? FITTED.beside_clocks : 0) +
-                 (cluster > 1 ? FITTED.cluster_clocks : 0) + epilogue;
+                 (cluster > 1 ? FITTED.cluster_clocks : 0) +
+                 (config.sharers() == 8 ? FITTED.eight_clocks : 0) + epilogue;
   if (whole > 0) {
     const double between = one_tile ? FITTED.cta_clocks : epilogue;
     total += full * (clocks(k_tiles, at_once, dram) + between) +
@@ -225,7 +241,7 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
       total += FITTED.last_clocks + (parts / shared - 1) * part_bytes / FITTED.last_bytes;
     } else {
       total += FITTED.part_clocks * parts / shared + part_bytes * config.ctas / FITTED.left_bytes +
-               parts * config.sharers * part_bytes / (FITTED.sum_bytes * gpu.sms);
+               parts * config.sharers() * part_bytes / (FITTED.sum_bytes * gpu.sms);
     }
   }
   const double crowding =

@@ -34,8 +34,11 @@ def canonical(text: str) -> str:
 
 
 def nameless(text: str, kernel: str) -> str:
-    """The text with KERNEL for the kernel's name, also where a parameter's name begins with it."""
-    return re.sub(rf"(?<![\w$]){re.escape(kernel)}(?=_param_|[^\w$]|$)", "KERNEL", text)
+    """The text with KERNEL for the kernel's name, also where a parameter's name begins with it or
+    that of a variable inside of it."""
+    own, inside = re.escape(kernel), re.escape(kernel.removeprefix("_Z"))
+    names = rf"(?<![\w$])(?:{own}(?=_param_|[^\w$]|$)|_ZZ{inside}(?=E))"
+    return re.sub(names, "KERNEL", text)
 
 
 def name_parts(mangled: str) -> tuple[str, str, str] | None:

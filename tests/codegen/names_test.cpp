@@ -29,7 +29,7 @@ std::string mangled_tile(const tile::GemmConfig& c) {
 
 // Rows that differ in what they share are the same kernel.
 std::string mangled_tile(const tile::SharedK& c) {
-  return mangled_tile({c.consumers, c.blocks, c.bn, c.sharers, c.split, c.ctas});
+  return mangled_tile({c.consumers, c.blocks, c.bn, c.cluster_m, c.cluster_n, c.split, c.ctas});
 }
 
 template <class Table>

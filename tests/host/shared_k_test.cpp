@@ -34,7 +34,9 @@ double clocks(const SharedK& row, int m, int n, int k) {
 
 std::string name_of(const SharedK& row) {
   std::string name = std::to_string(row.bm()) + "x" + std::to_string(row.bn);
-  if (row.sharers > 1) name += "_1x" + std::to_string(row.sharers);
+  if (row.sharers() > 1) {
+    name += "_" + std::to_string(row.cluster_m) + "x" + std::to_string(row.cluster_n);
+  }
   if (row.ctas > 1) name += "_x" + std::to_string(row.ctas);
   if (row.split > 1) name += "_k" + std::to_string(row.split);
   if (row.share == Share::cut) name += "_cut";
@@ -70,6 +72,24 @@ TEST_CASE("shared K: rows that a kernel can be made of") {
     CHECK(row.bn <= 256);
     CHECK(row.cluster() <= 8);
     CHECK((row.split == 1 || row.share == Share::none));  // K is shared one way at a time
+  }
+}
+
+TEST_CASE("shared K: the rows of D in tiles whose CTAs load slices of them") {
+  for (const SharedK& row : SHARED_K) {
+    if (row.cluster_m == 1) continue;
+    const std::string name = row.name;
+    CAPTURE(name);
+    const int atoms = 8 * row.cluster_m;  // a slice is whole swizzle atoms
+    CHECK(row.bn % atoms == 0);
+    for (int m = 1; m <= 4 * row.bn * row.cluster_n; ++m) {
+      const int tiles = tile::ceil_div(m, row.bn * row.cluster_n) * row.cluster_n;
+      const int rows = tile::rows_of_tile(m, row.bn, tiles, row.split, row.cluster_m);
+      CHECK(rows % atoms == 0);
+      CHECK(rows <= row.bn);
+      CHECK(rows * tiles >= m);
+      CHECK((rows - atoms) * tiles < m);  // no atom more than is needed
+    }
   }
 }
 
@@ -124,9 +144,9 @@ TEST_CASE("shared K: four times the K take longer, of the rows or columns no les
 }
 
 TEST_CASE("shared K: sharing pays where tiles are few and K is long") {
-  const SharedK whole = {"", 2, 1, 128}, cut = {"", 2, 1, 128, 1, 1, 1, Share::cut};
-  const SharedK all = {"", 2, 1, 128, 1, 1, 1, Share::all_rounds};
-  const SharedK split = {"", 2, 1, 128, 1, 4};
+  const SharedK whole = {"", 2, 1, 128}, cut = {"", 2, 1, 128, 1, 1, 1, 1, Share::cut};
+  const SharedK all = {"", 2, 1, 128, 1, 1, 1, 1, Share::all_rounds};
+  const SharedK split = {"", 2, 1, 128, 1, 1, 4};
   for (const SharedK& row : {cut, all, split}) {
     CHECK(clocks(row, 128, 576, 16384) < clocks(whole, 128, 576, 16384));
   }
@@ -181,8 +201,8 @@ TEST_CASE("early start: how long a launch takes at least") {
 
 TEST_CASE("early start: tiles that are shared or cut, by the clusters that they make") {
   const Gpu gpu;
-  const SharedK whole = {"", 2, 1, 128}, cut = {"", 2, 1, 128, 1, 1, 1, Share::cut};
-  const SharedK all = {"", 2, 1, 128, 1, 1, 1, Share::all_rounds};
+  const SharedK whole = {"", 2, 1, 128}, cut = {"", 2, 1, 128, 1, 1, 1, 1, Share::cut};
+  const SharedK all = {"", 2, 1, 128, 1, 1, 1, 1, Share::all_rounds};
   const auto lost = [&](const SharedK& row, int tiles) {  // a row of them
     const tile::KSchedule schedule = tile::share_k(row.share, tiles, 256, 132);
     return crowding(row, schedule, 132, 128, tiles * 128, 128, gpu);
@@ -196,7 +216,7 @@ TEST_CASE("early start: tiles that are shared or cut, by the clusters that they 
 
 TEST_CASE("early start: one CTA, of two that an SM could have, is short and starts early") {
   const Gpu gpu;
-  const SharedK row = {"", 1, 1, 8, 1, 1, 2};
+  const SharedK row = {"", 1, 1, 8, 1, 1, 1, 2};
   const tile::KSchedule schedule = tile::share_k(row.share, 1, 4, 264);
   const double least = tile::least_clocks(row, schedule, 264, 8, 64, 256, gpu);
   CHECK(std::isfinite(least));

@@ -106,6 +106,21 @@ class Hashes(unittest.TestCase):
             both = kernel_hashes(f"{text}\n.visible .entry {name}()\n{{\n\tret;\n}}\n")
             self.assertEqual(both[gemm] != alone[gemm], counts, name)
 
+    def test_the_name_does_not_count_in_the_names_of_variables_inside_of_it(self):
+        hashes = []
+        for tile in ("ILi7EE", "ILi8EE"):
+            name = f"_ZN1k4gemm{tile}vi"
+            local = f"_ZZ{name[2:]}E4sums"
+            text = MODULE.replace(".entry first(", f".entry {name}(")
+            text = text.replace("first_param_0", f"{name}_param_0")
+            text = text.replace("mov.u32 \t%r1, smem_bytes;",
+                                f".shared .align 4 .b8 {local}[4];\n\tmov.u32 \t%r1, {local};")
+            self.assertIn(local, text)
+            hashes.append(kernel_hashes(text)[name])
+            other = kernel_hashes(text.replace("E4sums", "E4part"))[name]
+            self.assertNotEqual(hashes[-1], other)
+        self.assertEqual(*hashes)
+
     def test_code_counts_and_only_in_its_own_kernel(self):
         changed = self.after(("setp.ne.b32 p", "setp.eq.b32 p"))
         self.assertNotEqual(changed["first"], self.before["first"])

@@ -130,7 +130,7 @@ struct FittedSharedK {
   double apart = 1.05;           // times longer, where clusters are at different places of K
   double store_clocks = 2100;    // until a box is stored that the next block waits for
   double cut_dram = 1.05;        // times longer DRAM takes for tiles that are cut
-  double cut_by_four = 1.10;     // times longer a step of these takes, if four share an operand
+  double cut_by_four = 1.16;     // times longer a step of these takes, if four share columns
   double dram_share = 1.05;      // of the DRAM ceiling
 };
 
@@ -209,7 +209,7 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
                            : FITTED.latency_clocks + tensor / config.consumers;
     const double step = std::max({tensor * on_sm, own, flight, sm_l2 * on_sm}) +
                         (config.sharers() > 1 ? FITTED.sharing_clocks : 0);
-    const bool slower = schedule.cut > 0 && config.sharers() == 4;
+    const bool slower = schedule.cut > 0 && config.cluster_m == 4;
     return overlapped(steps / config.split * step * (slower ? FITTED.cut_by_four : 1),
                       steps * l2 * clusters, steps * from_dram * clusters);
   };

@@ -49,8 +49,8 @@ struct SharedK {
 };
 
 // Rows x columns of a tile of D^T; 1x2: two CTAs share the rows; 4x1: four share the columns; k2 to
-// k8: so many CTAs of a cluster share a tile's K; x2: two CTAs an SM; cut, last, all: Share. Without designators: nvcc 13.0 with
-// clang as host compiler takes a member between two of them for 0.
+// k8: so many CTAs of a cluster share a tile's K; x2: two CTAs an SM; cut, last, all: Share. Without
+// designators: nvcc 13.0 with clang as host compiler takes a member between two of them for 0.
 constexpr SharedK SHARED_K[] = {
     // clang-format off
     // name           consumers, blocks, bn, cluster_m, cluster_n, split, ctas, share
@@ -116,7 +116,7 @@ struct FittedSharedK {
   double latency_clocks = 207;   // two consumers: from the end of products to the next ones
   double alone_clocks = 67.4;    // one consumer: a step, beside its products
   double block_clocks = 99.4;    // the same, for each block
-  double sharing_clocks = 83.8;  // a step, for the slower of the CTAs that share rows
+  double sharing_clocks = 83.8;  // a step, for the slowest of the CTAs that share operands
   double epilogue_clocks = 5.2;  // a column of a block: to round, stage and store it
   double exchange_bytes = 8.4;   // a clock, of partial sums that a CTA sends to its peers
   double cta_clocks = 4840;      // until the next CTA has an SM's place

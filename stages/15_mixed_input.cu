@@ -55,9 +55,8 @@ struct Tile {
   static constexpr tile::MixedTile C = {"", "", CONSUMERS_, BN_, SPLIT_, SLICES_, CTAS_};
   static constexpr int BITS = BITS_, CONSUMERS = CONSUMERS_;  // of a weight; of 64 rows each
   static constexpr int WM = tile::PACKED_ROWS, BM = CONSUMERS * WM, BN = BN_;
-  static constexpr int BK = tile::PACKED_K, STEPS = BK / 16;       // K of a scale; wgmma
-  static constexpr int CLUSTER_M = 1, CLUSTER_N = 1, SHARERS = 1;  // no operand is shared
-  static constexpr int SPLIT = SPLIT_, CLUSTER = SPLIT;            // CTAs that share a tile's K
+  static constexpr int BK = tile::PACKED_K, STEPS = BK / 16;  // K of a scale; wgmma
+  static constexpr int CLUSTER_M = 1, CLUSTER_N = 1, SHARERS = 1, SPLIT = SPLIT_, CLUSTER = SPLIT;
   static constexpr int SLICES = SLICES_;                  // warpgroups of a CTA that share it
   static constexpr int WARPGROUPS = CONSUMERS * SLICES;   // that multiply
   static constexpr int THREADS = 128 + WARPGROUPS * 128;  // warpgroup 0: producers

@@ -73,6 +73,7 @@ struct Tile {
   static constexpr int CONSUMER_REGS = tile::consumer_regs(THREADS, CTAS, PRODUCER_REGS);
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(SLICE % 8 == 0 && BN % (8 * CLUSTER_M) == 0, "a slice starts on a swizzle atom");
+  static_assert(SPLIT == 1 || CLUSTER_M == 1, "a tile that is finished by columns is whole");
   static_assert(SPLIT == 1 || (BLOCKS == 1 && SHARE % 8 == 0), "sums are exchanged 8 columns wide");
   static_assert(BLOCKS * BN / 2 + AT_ONCE / 2 <= CONSUMER_REGS, "accumulators and sums of some");
 };
@@ -159,6 +160,7 @@ __global__ __launch_bounds__(T::THREADS,
     // --- producer: one thread of warp 0 fills the ring -------------------------------------------
     ptx::setmaxnreg_dec<T::PRODUCER_REGS>();
     if (threadIdx.x < 32 && ptx::elect_sync()) {
+      // Ranks go down first: those side by side are CLUSTER_M apart.
       constexpr int SIDE_BY_SIDE = ((1 << T::SHARERS) - 1) / ((1 << T::CLUSTER_M) - 1);
       const uint16_t mask_a = SIDE_BY_SIDE << (first_rank + rank_m);
       const uint16_t mask_b = ((1 << T::CLUSTER_M) - 1) << (first_rank + rank_n * T::CLUSTER_M);

@@ -54,9 +54,9 @@ EPILOGUE = rung("09_async_epilogue", "overlapped", "StoreE2E", (256, 764, 256), 
 PINGPONG = rung("10_pingpong", "64x256", "TileILi1ELi256E", (256, 512, 640), grid=2)
 # Consumers, blocks, columns, cluster_m, cluster_n. Its one CTA fills the grid, so it starts early.
 AUTOTUNED = rung("11_autotuned", "128x256", "TileILi2ELi1ELi256ELi1ELi1E", (128, 256, 640), grid=1)
-# Consumers, blocks, columns, cluster_m, cluster_n, split, CTAs of an SM. Three clusters share two tiles of twelve
-# k tiles, so that the middle one has a part of both; eight share one of 32, which takes a second
-# kernel; and four CTAs of a cluster share a tile.
+# Consumers, blocks, columns, cluster_m, cluster_n, split, CTAs of an SM. Three clusters share two
+# tiles of twelve k tiles, so that the middle one has a part of both; eight share one of 32, which
+# takes a second kernel; and four CTAs of a cluster share a tile.
 STREAM_K_TILE = "TileILi1ELi1ELi8ELi1ELi1ELi1ELi2E"
 STREAM_K = rung("12_stream_k", "64x8_x2_all", "4gemmINS_4" + STREAM_K_TILE, (8, 128, 768), grid=3)
 ADD_UP = rung("12_stream_k", "64x8_x2_cut", "6add_upINS_4" + STREAM_K_TILE, (8, 64, 2048), grid=8)

@@ -1,7 +1,8 @@
 // What TMA can move: from L2 or DRAM into shared memory, and back to DRAM.
 //
-// Memory is a matrix of 64 columns of bf16, so that a box of rows is one piece. CTAs, or groups of
-// them, take its boxes in turns: at any time they are at neighbouring ones.
+// Memory is a matrix of 64 columns of bf16, so that a box of rows is one piece, or of some more of
+// which 64 are read. CTAs, or groups of them, take its boxes in turns: at any time they are at
+// neighbouring ones.
 #include <algorithm>
 #include <map>
 
@@ -217,10 +218,10 @@ std::vector<std::pair<int, int>> last_boxes(Walk walk, int boxes, int how_many) 
 template <class T>
 class ReadLimit : public Limit {
  public:
-  ReadLimit(long long bytes, cudaStream_t stream)
+  ReadLimit(long long bytes, int ld, cudaStream_t stream)
       : count_(static_cast<int>(footprint(bytes) / T::BOX_BYTES)),
-        matrix_(count_ * T::BOX_ROWS, COLS, Data::normal, SEED, stream),
-        map_(ladder::tensor_map_2d(matrix_.get(), count_ * T::BOX_ROWS, COLS, COLS, T::SLICE_ROWS,
+        matrix_(count_ * T::BOX_ROWS, ld, Data::normal, SEED, stream),
+        map_(ladder::tensor_map_2d(matrix_.get(), count_ * T::BOX_ROWS, COLS, ld, T::SLICE_ROWS,
                                    COLS)) {
     check_cuda(cudaFuncSetAttribute(tma_read<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     sizeof(Smem)),
@@ -274,7 +275,7 @@ class ReadLimit : public Limit {
   }
 
   int count_, ctas_ = 0;
-  Operand matrix_;  // [count_ * BOX_ROWS][64]
+  Operand matrix_;  // [count_ * BOX_ROWS][ld]
   CUtensorMap map_;
   DeviceBuffer sums_;      // uint32_t [ctas][DEPTH][THREADS]
   DeviceBuffer products_;  // float [ctas][MMA_WARPS][32]
@@ -546,9 +547,10 @@ class WriteLimit : public Limit {
 
 // --- the list ------------------------------------------------------------------------------------
 
+// ld: elements from row to row, at least COLS.
 template <int BOX_ROWS, int CLUSTER = 1, Sharing SHARING = Sharing::multicast,
           bool MULTIPLIES = false>
-Entry read(const char* name, const char* what, Group group) {
+Entry read(const char* name, const char* what, Group group, int ld = COLS) {
   using Tile = ReadTile<BOX_ROWS, CLUSTER, SHARING, MULTIPLIES>;
   const long long bytes = group == Group::l2 ? L2_FOOTPRINT : DRAM_FOOTPRINT;
   const bool l2_share_known = group == Group::l2 && (CLUSTER == 1 || Tile::MULTICAST);
@@ -557,7 +559,9 @@ Entry read(const char* name, const char* what, Group group) {
           group,
           Data::normal,
           reinterpret_cast<const void*>(tma_read<Tile>),
-          [bytes](cudaStream_t stream) { return std::make_unique<ReadLimit<Tile>>(bytes, stream); },
+          [bytes, ld](cudaStream_t stream) {
+            return std::make_unique<ReadLimit<Tile>>(bytes, ld, stream);
+          },
           l2_share_known ? 1.0 / CLUSTER : 0};
 }
 
@@ -581,6 +585,14 @@ std::vector<Entry> copy_limits() {
       read<256, 2>("l2_multicast_2", "boxes of 256 rows, multicast to two CTAs", Group::l2),
       read<256, 2, ITSELF>("l2_same_2", "no multicast, 2 CTAs of a GPC read the same", Group::l2),
       read<256, 4, ITSELF>("l2_same_4", "no multicast, 4 CTAs of a GPC read the same", Group::l2),
+      read<128>("l2_rows_32", "l2_tma_128, rows begin on 32 bytes", Group::l2, COLS + 16),
+      read<128>("l2_rows_16", "l2_tma_128, rows begin on 16 bytes", Group::l2, COLS + 8),
+      read<256, 4, ITSELF>("l2_same_4_rows_32", "l2_same_4, rows begin on 32 bytes", Group::l2,
+                           COLS + 16),
+      read<256, 4, ITSELF>("l2_same_4_rows_16", "l2_same_4, rows begin on 16 bytes", Group::l2,
+                           COLS + 8),
+      read<256, 4>("l2_multicast_4_rows_16", "multicast to four CTAs, rows begin on 16 bytes",
+                   Group::l2, COLS + 8),
       {"l2_gemm", "no multicast, boxes in the order of rung 7", Group::l2, Data::normal,
        reinterpret_cast<const void*>(gemm_read),
        [](cudaStream_t stream) { return std::make_unique<GemmReadLimit>(stream); }},

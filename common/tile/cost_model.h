@@ -105,9 +105,14 @@ constexpr int staging_buffers(const GemmConfig& config) {
   return ring_slots(config, config.blocks) >= 3 ? config.blocks : 1;
 }
 
-// Lines of 128 bytes that 128 bytes of a row touch, on average of the rows.
+// Lines of 128 bytes that 128 bytes of a row touch, on average of the rows: what one SM asks for.
 inline double lines_per_row(long long ld) {
   return 2 - static_cast<double>(std::gcd(ld * 2, 128LL)) / 128;
+}
+
+// What these 128 bytes cost L2 as a whole: less, where all rows begin on its sectors of 32 bytes.
+inline double reads_per_row(long long ld) {
+  return ld * 2 % 32 == 0 ? 1 : lines_per_row(ld);
 }
 
 // Times that DRAM is read for what `readers` CTAs read: once, and if they are on both halves of the
@@ -169,8 +174,8 @@ constexpr double launched(double clocks, double crowding) {
   return clocks + std::min(crowding * clocks, LAUNCH_CLOCKS);
 }
 
-// Lines of 128 bytes that L2 is asked for, of an operand with so many `rows`, for a K step of one
-// of `blocks` that have block_rows each. A row outside of the matrix costs as many as `outside`.
+// Requests of 128 bytes, of an operand with so many `rows` of so many `lines` each, for a K step of
+// one of `blocks` that have block_rows each. A row outside of the matrix costs as many as `outside`.
 constexpr double lines_of_block(double rows, double lines, double blocks, int block_rows,
                                 double outside) {
   return (rows * lines + (blocks * block_rows - rows) * outside) / blocks;
@@ -216,8 +221,8 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
                                const Gpu& gpu, long long lda = 0, long long ldb = 0) {
   constexpr Fitted FITTED;
   const double rows = m, cols = n;  // m * n * k would overflow integers
-  const double row_lines = lines_per_row(lda > 0 ? lda : k);
-  const double col_lines = lines_per_row(ldb > 0 ? ldb : k);
+  if (lda == 0) lda = k;
+  if (ldb == 0) ldb = k;
   const int bm = config.bm(), bn = config.bn;
   const int block_m = bm * config.cluster_m, block_n = bn * config.cluster_n;  // of a cluster
   const double blocks_m = std::ceil(rows / block_m), blocks_n = std::ceil(cols / block_n);
@@ -233,10 +238,14 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
                                            : FITTED.latency_clocks + tensor / config.consumers;
 
   // L2, of a block's k step: each CTA of a cluster asks for its slice of what all of them get.
-  const double lines = lines_of_block(rows, row_lines, blocks_m, block_m, FITTED.outside_lines) +
-                       lines_of_block(cols, col_lines, blocks_n, block_n, FITTED.outside_lines);
-  const double l2 = lines * 128 / (gpu.l2_bytes_per_clock * gpu.sms);
-  const double sm_l2 = lines * 128 / config.cluster() / FITTED.sm_bytes;  // of one CTA's requests
+  const auto asked = [&](double of_row, double of_col) {  // bytes, by what a row and a column cost
+    return 128 * (lines_of_block(rows, of_row, blocks_m, block_m, FITTED.outside_lines) +
+                  lines_of_block(cols, of_col, blocks_n, block_n, FITTED.outside_lines));
+  };
+  const double l2 =
+      asked(reads_per_row(lda), reads_per_row(ldb)) / (gpu.l2_bytes_per_clock * gpu.sms);
+  const double sm_l2 =  // of one CTA's requests
+      asked(lines_per_row(lda), lines_per_row(ldb)) / config.cluster() / FITTED.sm_bytes;
   const double step =
       std::max({tensor, own, sm_l2}) + (config.cluster() > 1 ? FITTED.sharing_clocks : 0);
 

@@ -75,6 +75,11 @@ constexpr SharedK SHARED_K[] = {
     {"128x192_4x1",     2, 1, 192, 4},
     {"128x224_2x1",     2, 1, 224, 2},
     {"64x160_4x2",      1, 1, 160, 4, 2},
+    {"192x136_1x2",     3, 1, 136, 1, 2},
+    {"192x112_2x2",     3, 1, 112, 2, 2},
+    {"192x128_2x2",     3, 1, 128, 2, 2},
+    {"192x144_2x2",     3, 1, 144, 2, 2},
+    {"192x104_1x4",     3, 1, 104, 1, 4},
     {"256x96",          2, 2,  96},
     {"256x120",         2, 2, 120},
     {"256x136_1x2",     2, 2, 136, 1, 2},
@@ -101,6 +106,11 @@ constexpr SharedK SHARED_K[] = {
     {"128x160_1x2_cut", 2, 1, 160, 1, 2, 1, 1, Share::cut},
     {"64x160_4x1_cut",  1, 1, 160, 4, 1, 1, 1, Share::cut},
     {"128x64_1x4_cut",  2, 1,  64, 1, 4, 1, 1, Share::cut},
+    {"192x136_1x2_cut", 3, 1, 136, 1, 2, 1, 1, Share::cut},
+    {"192x104_1x4_cut", 3, 1, 104, 1, 4, 1, 1, Share::cut},
+    {"128x112_2x2_cut", 2, 1, 112, 2, 2, 1, 1, Share::cut},
+    {"128x176_2x1_cut", 2, 1, 176, 2, 1, 1, 1, Share::cut},
+    {"64x144_2x2_cut",  1, 1, 144, 2, 2, 1, 1, Share::cut},
     {"64x8_x2_all",     1, 1,   8, 1, 1, 1, 2, Share::all_rounds},
     {"128x160_all",     2, 1, 160, 1, 1, 1, 1, Share::all_rounds},
     {"128x160_last",    2, 1, 160, 1, 1, 1, 1, Share::last_round},
@@ -130,7 +140,7 @@ struct FittedSharedK {
   double apart = 1.05;           // times longer, where clusters are at different places of K
   double store_clocks = 2100;    // until a box is stored that the next block waits for
   double cut_dram = 1.05;        // times longer DRAM takes for tiles that are cut
-  double cut_by_four = 1.16;     // times longer a step of these takes, if four share columns
+  double cut_by_four = 1.12;     // times longer a step of these takes, if four share operands
   double dram_share = 1.05;      // of the DRAM ceiling
 };
 
@@ -164,8 +174,8 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
                                const Gpu& gpu, long long lda = 0, long long ldb = 0) {
   constexpr FittedSharedK FITTED;
   constexpr double OUTSIDE_LINES = Fitted{}.outside_lines, AGAIN = Fitted{}.again;
-  const double a_lines = lines_per_row(lda > 0 ? lda : k);
-  const double b_lines = lines_per_row(ldb > 0 ? ldb : k);
+  if (lda == 0) lda = k;
+  if (ldb == 0) ldb = k;
   const int bm = config.bm(), bn = config.bn, cluster = config.cluster();
   const int tiles_m = ceil_div(n, bm * config.cluster_m);
   const int tiles_n = ceil_div(m, bn * config.cluster_n);
@@ -182,11 +192,14 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
       rows_of_tile(m, bn, tiles_n * config.cluster_n, config.split, config.cluster_m);
 
   // Of a cluster's K step: what L2 delivers, and DRAM.
-  const double b_requests =
-      lines_of_block(n, b_lines, tiles_m, bm * config.cluster_m, OUTSIDE_LINES);
-  const double l2_bytes = (b_requests + rows * config.cluster_n * a_lines) * 128;
-  const double l2 = l2_bytes / (gpu.l2_bytes_per_clock * gpu.sms);
-  const double sm_l2 = l2_bytes / config.sharers() / FITTED.sm_bytes;  // of one CTA
+  const auto asked = [&](double of_a, double of_b) {  // bytes, by what a row of A and of B costs
+    return 128 * (lines_of_block(n, of_b, tiles_m, bm * config.cluster_m, OUTSIDE_LINES) +
+                  rows * config.cluster_n * of_a);
+  };
+  const double l2 =
+      asked(reads_per_row(lda), reads_per_row(ldb)) / (gpu.l2_bytes_per_clock * gpu.sms);
+  const double sm_l2 =  // of one CTA
+      asked(lines_per_row(lda), lines_per_row(ldb)) / config.sharers() / FITTED.sm_bytes;
   const double flight = FITTED.flight_clocks / config.ring_slots();  // all of them are on their way
   const int group =
       raster_group(bm * config.cluster_m, static_cast<int>(rows) * config.cluster_n, at_once);
@@ -209,7 +222,7 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
                            : FITTED.latency_clocks + tensor / config.consumers;
     const double step = std::max({tensor * on_sm, own, flight, sm_l2 * on_sm}) +
                         (config.sharers() > 1 ? FITTED.sharing_clocks : 0);
-    const bool slower = schedule.cut > 0 && config.cluster_m == 4;
+    const bool slower = schedule.cut > 0 && config.sharers() == 4;
     return overlapped(steps / config.split * step * (slower ? FITTED.cut_by_four : 1),
                       steps * l2 * clusters, steps * from_dram * clusters);
   };

@@ -110,9 +110,15 @@ inline double lines_per_row(long long ld) {
   return 2 - static_cast<double>(std::gcd(ld * 2, 128LL)) / 128;
 }
 
-// What these 128 bytes cost L2 as a whole: less, where all rows begin on its sectors of 32 bytes.
+// Whether rows begin inside of L2's sectors of 32 bytes, every second one. Then nothing is merged of
+// what neighbouring SMs ask for (docs/tensor_maps.md).
+constexpr bool begin_inside_sectors(long long ld) {
+  return ld * 2 % 32 != 0;
+}
+
+// What the 128 bytes cost L2 as a whole: less, where all rows begin on its sectors.
 inline double reads_per_row(long long ld) {
-  return ld * 2 % 32 == 0 ? 1 : lines_per_row(ld);
+  return begin_inside_sectors(ld) ? lines_per_row(ld) : 1;
 }
 
 // Times that DRAM is read for what `readers` CTAs read: once, and if they are on both halves of the

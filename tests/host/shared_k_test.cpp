@@ -115,6 +115,24 @@ TEST_CASE("shared K: predictions are finite and positive for every shape and gri
   }
 }
 
+TEST_CASE("shared K: tiles for rows that begin inside sectors of L2 are for these alone") {
+  int found = 0;
+  for (const SharedK& row : SHARED_K) {
+    if (!tile::for_rows_inside_sectors(row)) continue;
+    const std::string name = row.name;
+    CAPTURE(name);
+    ++found;
+    const int k = 16384;  // long, and few tiles, so that all that can be cut is
+    const auto expected = [&](int ld) {
+      return predicted_clocks(row, 500, 300, k, resident(row), Gpu{}, ld, ld);
+    };
+    CHECK(expected(k) == tile::NEVER);
+    CHECK(expected(k + 16) == tile::NEVER);
+    CHECK(expected(k + 8) < tile::NEVER);
+  }
+  CHECK(found == 10);
+}
+
 // Where K is short, sharing costs more than the tiles that make it needless; and a row of K steps that
 // many clusters share is slower than that of four times the tiles.
 TEST_CASE("shared K: four times the K take longer, of the rows or columns no less") {

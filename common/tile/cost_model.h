@@ -105,13 +105,13 @@ constexpr int staging_buffers(const GemmConfig& config) {
   return ring_slots(config, config.blocks) >= 3 ? config.blocks : 1;
 }
 
-// Lines of 128 bytes that 128 bytes of a row touch, on average of the rows: what one SM asks for.
+// Lines of 128 bytes that 128 bytes of a row touch, on average of the rows: what they count for an SM.
 inline double lines_per_row(long long ld) {
   return 2 - static_cast<double>(std::gcd(ld * 2, 128LL)) / 128;
 }
 
-// Whether rows begin inside of L2's sectors of 32 bytes, every second one. Then nothing is merged of
-// what neighbouring SMs ask for (docs/tensor_maps.md).
+// Whether every second row begins inside of a sector of L2, which are 32 bytes. Then nothing is merged
+// of what neighbouring SMs ask for (docs/tensor_maps.md).
 constexpr bool begin_inside_sectors(long long ld) {
   return ld * 2 % 32 != 0;
 }

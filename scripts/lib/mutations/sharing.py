@@ -5,7 +5,7 @@ from __future__ import annotations
 from lib.mutations.core import (
     EMPTY, GROUPS, RACE_WGMMA_TMA, at_once, delete, mutation, opcode, operands,
 )  # fmt: skip
-from lib.mutations.subjects import ADD_UP, CLUSTER, SPLIT_K, STREAM_K
+from lib.mutations.subjects import ADD_UP, BOTH_WAYS, CLUSTER, SPLIT_K, STREAM_K
 from lib.ptx import Kernel
 
 GROUPS.append("Clusters")
@@ -41,6 +41,19 @@ def multicast_mask(kernel: Kernel) -> None:
     masked = copy.operands[:-1] + ["mask"]
     kernel.replace_with(copy, f"{{ .reg .b16 mask; mov.u16 mask, 1;\n"
                               f"\t  {copy.text(operands=masked)} }}")  # fmt: skip
+
+
+@mutation(
+    "columns-mask-of-the-rows", BOTH_WAYS, "slices of the columns go to the CTAs that share the rows",
+    "In a cluster that shares both operands each has a mask of its own: here CTAs get slices of "
+    "columns that are not theirs, and wait for others.",
+    {"hang": ["mbarrier.try_wait", "bytes"], "fault": ["bytes"],
+     "race": ["wgmma|cp.async.bulk.tensor", "cp.async.bulk.tensor"]},
+)  # fmt: skip
+def columns_mask_of_the_rows(kernel: Kernel) -> None:
+    rows = kernel.one("cp.async.bulk.tensor.*multicast*", at="load_slice<T::CLUSTER_N>")
+    columns = kernel.one("cp.async.bulk.tensor.*multicast*", at="load_slice<T::CLUSTER_M>")
+    kernel.replace(columns, operands={len(columns.operands) - 1: rows.operands[-1]})
 
 
 @mutation(

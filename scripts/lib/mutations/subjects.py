@@ -62,6 +62,9 @@ STREAM_K = rung("12_stream_k", "64x8_x2_all", "4gemmINS_4" + STREAM_K_TILE, (8, 
 ADD_UP = rung("12_stream_k", "64x8_x2_cut", "6add_upINS_4" + STREAM_K_TILE, (8, 64, 2048), grid=8)
 SPLIT_K = rung("12_stream_k", "64x8_x2_k4", "4gemmINS_4TileILi1ELi1ELi8ELi1ELi1ELi4ELi2E",
                (8, 64, 768))  # fmt: skip
+# A cluster of eight: four CTAs share the columns, two the rows.
+BOTH_WAYS = rung("12_stream_k", "64x160_4x2", "4gemmINS_4TileILi1ELi1ELi160ELi4ELi2ELi1ELi1E",
+                 (320, 256, 320))  # fmt: skip
 # Operands of bf16, both MN-major and in the 128-byte swizzle; and a D of fp32, which leaves in two
 # parts.
 MN_MAJOR = rung("13_layouts", "bf16_NT", "TileI13__nv_bfloat16S2_LN4tile5MajorE1ELS4_1ELi128E",

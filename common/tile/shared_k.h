@@ -148,8 +148,8 @@ struct FittedSharedK {
 // What is not to be chosen for a shape, whatever else there is.
 constexpr double NEVER = 1e30;
 
-// Tiles that ask L2 for little, in clusters of 2x2 or by three consumers. Elsewhere others are as fast,
-// and the model expects somewhat too much of these.
+// Tiles that ask L2 for little: in clusters of 2x2, cut ones in 2x1, and those of three consumers in
+// any. Where rows begin on sectors others are as fast, and the model expects too much of these.
 constexpr bool for_rows_inside_sectors(const SharedK& config) {
   const bool is_cut = config.share == Share::cut;
   return (config.consumers == 3 && config.sharers() > 1) ||

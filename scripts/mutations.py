@@ -5,8 +5,9 @@
     mutations.py --show NAME        one, for a reader: the line, the change, the report
     mutations.py --list             names and what they change
     mutations.py --known NAME...    runs nothing; refuses names that there are not
-    mutations.py --gpu [--sleep S]  the same bugs on a GPU, where many pass unseen; --sleep adds
-                                    seeded sleeps to them
+    mutations.py --gpu CSV          the same bugs on a GPU, where many pass unseen: each in up to
+                                    three runs, then in up to three with seeded sleeps, until one
+                                    shows it; CSV, if it is not -, gets a row each
     mutations.py --page             writes the tables of docs/failures.md
     [--only NAME,NAME]
 
@@ -24,7 +25,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import lib.mutations  # noqa: F401  (which fills MUTATIONS)
 from lib.cli import OK, ROOT, Problem, command, parser_of
@@ -36,7 +37,9 @@ from lib.replace import gpu_run, machine_run
 from lib.stamps import add_sleeps
 
 TIMEOUT_S = 120  # of one run, which takes a second or two
-GPU_TIMEOUT_S = 10  # of the program's own watchdog
+GPU_TIMEOUT_S = 4  # of the program's own watchdog, for a kernel of some microseconds
+GPU_RUNS = 3
+UNSEEN = "passes unseen"
 
 # --- runs ----------------------------------------------------------------------------------------
 
@@ -101,17 +104,23 @@ class Clean:
             self.runs[key] = self.pool.submit(run_on_machine, subject, policy, seed)
 
 
-def write_mutated(mutation: Mutation, folder: str, sleep: int | None = None) -> str:
-    """The path of the mutated PTX; with `sleep`, a seed, with sleeps as well."""
-    path = os.path.join(folder, mutation.name + ".ptx")
-    module = load_module(os.path.join(ROOT, mutation.subject.ptx))
-    mutation.apply(module)
+def write_ptx(
+    subject: Subject, path: str, edit: Callable[[Module], None], sleep: int | None = None
+) -> str:
+    """The path of PTX with that edit; with `sleep`, a seed, with sleeps as well."""
+    module = load_module(os.path.join(ROOT, subject.ptx))
+    edit(module)
     if sleep is not None:
         module = Module(module.rewritten())
-        add_sleeps(mutation.subject.find_kernel(module), sleep)
+        add_sleeps(subject.find_kernel(module), sleep)
     with open(path, "w", encoding="utf-8") as file:
         file.write(module.rewritten())
     return path
+
+
+def write_mutated(mutation: Mutation, folder: str) -> str:
+    path = os.path.join(folder, mutation.name + ".ptx")
+    return write_ptx(mutation.subject, path, mutation.apply)
 
 
 class Verdict:
@@ -192,29 +201,82 @@ def run_all(mutations: list[Mutation]) -> int:
 # --- on a GPU ------------------------------------------------------------------------------------
 
 
-def run_on_gpu(subject: Subject, ptx: str) -> Ended:
-    words, environment = gpu_run(subject.command(), ptx)
-    environment["LADDER_TIMEOUT"] = str(GPU_TIMEOUT_S)
-    return run(words, environment, 3 * GPU_TIMEOUT_S)
+class OnGpu:
+    """Runs of one kernel, with a bug or without, on a GPU. What they need is assembled by as many
+    threads as there are cores; a GPU itself runs one program after another."""
+
+    def __init__(
+        self, name: str, subject: Subject, edit: Callable[[Module], None],
+        pool: concurrent.futures.Executor, folder: str,
+    ) -> None:  # fmt: skip
+        self.name, self.subject, self.edit = name, subject, edit
+        self.pool, self.folder = pool, folder
+
+    def assemble(self, sleep: int | None) -> tuple[list[str], dict[str, str]]:
+        path = os.path.join(self.folder, f"{self.name}.{sleep}.ptx")
+        ptx = write_ptx(self.subject, path, self.edit, sleep)
+        words, environment = gpu_run(self.subject.command(), ptx)
+        environment["LADDER_TIMEOUT"] = str(GPU_TIMEOUT_S)
+        return words, environment
+
+    def start(self, sleeps: Sequence[int | None]) -> None:
+        """Assembles, for a run without sleeps or one for each seed."""
+        self.made = [self.pool.submit(self.assemble, sleep) for sleep in sleeps]
+
+    def ended(self) -> tuple[Ended, int]:
+        """How the first run that showed something ended, or else the last; and how many ran."""
+        for i in range(GPU_RUNS):
+            words, environment = self.made[i % len(self.made)].result()
+            ended = run(words, environment, 3 * GPU_TIMEOUT_S)
+            if ended.kind != "clean":
+                break
+        return ended, i + 1
 
 
-def run_all_on_gpu(mutations: list[Mutation], sleep: int | None) -> int:
-    """One after another: a GPU runs alone."""
-    widths = print_head(mutations, ["on the GPU", "must be"])
-    good = shown = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for mutation in mutations:
-            ended = run_on_gpu(mutation.subject, write_mutated(mutation, folder, sleep))
-            shown += ended.kind != "clean"
-            ok = mutation.gpu in (None, ended.kind)
-            good += ok
-            said = "passes unseen" if ended.kind == "clean" else ended.kind
-            print_row([mutation.name, mutation.subject.what, mutation.what, said,
-                       (mutation.gpu or "-") + ("" if ok else " FAILED")], widths)  # fmt: skip
-            if not ok:
-                print("    " + ended.report.strip().replace("\n", "\n    "), flush=True)
-    print(f"shown {shown} of {len(mutations)}; as it must be {good} of {len(mutations)}")
-    return 0 if good == len(mutations) else 1
+def run_all_on_gpu(mutations: list[Mutation], csv: str) -> int:
+    """Each mutation without sleeps; those that pass unseen, and the kernels without a bug, with."""
+    seeds = range(1, GPU_RUNS + 1)
+    said: dict[str, list[str]] = {}
+    wrong = []
+    subjects = {(m.subject.program, m.subject.variant): m.subject for m in mutations}
+    with tempfile.TemporaryDirectory() as folder, \
+            concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:  # fmt: skip
+        unseen = []
+        kernels = [OnGpu(m.name, m.subject, m.apply, pool, folder) for m in mutations]
+        for kernel in kernels:
+            kernel.start([None])
+        for kernel, mutation in zip(kernels, mutations):
+            ended, runs = kernel.ended()
+            said[kernel.name] = [on_gpu(ended), str(runs), "", ""]
+            if mutation.gpu not in (None, ended.kind):
+                wrong.append(f"{kernel.name}: {ended.kind}, not {mutation.gpu}\n{ended.report}")
+            if ended.kind == "clean":
+                unseen.append(kernel)
+            else:
+                print(kernel.name, *said[kernel.name][:2], sep=",", flush=True)
+        sound = [OnGpu(f"sound{i}", subject, lambda module: None, pool, folder)
+                 for i, subject in enumerate(subjects.values())]  # fmt: skip
+        for kernel in unseen + sound:
+            kernel.start(list(seeds))
+        for kernel in unseen:
+            ended, runs = kernel.ended()
+            said[kernel.name][2:] = [on_gpu(ended), str(runs)]
+            print(kernel.name, *said[kernel.name], sep=",", flush=True)
+        for kernel in sound:
+            ended, _ = kernel.ended()
+            if ended.kind != "clean":
+                wrong.append(f"{kernel.subject.what} without a bug: {ended.kind}\n{ended.report}")
+    if csv != "-":
+        with open(csv, "w", encoding="utf-8") as file:
+            for name, cells in said.items():
+                print(name, *cells, sep=",", file=file)
+    print(*wrong, sep="\n", end="\n" if wrong else "")
+    print(f"passed unseen {len(unseen)} of {len(mutations)}; not as it must be: {len(wrong)}")
+    return 1 if wrong else 0
+
+
+def on_gpu(ended: Ended) -> str:
+    return UNSEEN if ended.kind == "clean" else ended.kind
 
 
 # --- for a reader --------------------------------------------------------------------------------
@@ -256,7 +318,7 @@ def show(mutation: Mutation) -> int:
     print(f"The change  {mutation.what}")
     print("".join(f"            {line}\n" for line in changed_lines(module)), end="")
     print(f"The lesson  {mutation.lesson}")
-    print(f"On an H200  {mutation.on_h200()}\n", flush=True)
+    print(f"On an H200  {on_h200().get(mutation.name, 'not run')}\n", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         verdict = try_on_machine(mutation, folder)
     print(f"The PTX machine, policy {policy_text(*verdict.policy)}:\n")
@@ -271,17 +333,38 @@ def show(mutation: Mutation) -> int:
 PAGE = os.path.join(ROOT, "docs", "failures.md")
 
 
+RECORDED = os.path.join(ROOT, "docs", "results", "h200.mutations.csv")
+
+
+def recorded() -> dict[str, list[str]]:
+    """By name: what an H200 did without sleeps, in how many runs, and the same with sleeps."""
+    with open(RECORDED, encoding="utf-8") as file:
+        rows = [line.rstrip("\n").split(",") for line in file if not line.startswith("#")]
+    return {row[0]: row[1:] for row in rows}
+
+
+def on_h200() -> dict[str, str]:
+    return {
+        name: f"{UNSEEN}; with sleeps {slept}" if slept not in ("", UNSEEN) else plain
+        for name, (plain, _, slept, _) in recorded().items()
+    }
+
+
 def page_tables() -> list[str]:
-    recorded = [m.on_h200() for m in MUTATIONS.values() if m.on_h200() != "not run"]
-    unseen = recorded.count("passes unseen")
-    lines = ["", f"Of the {len(recorded)} that ran on the H200, {unseen} passed unseen there.", ""]
+    did = on_h200()
+    unseen = sum(said.startswith(UNSEEN) for said in did.values())
+    slept = [f"`{name}`" for name, said in did.items() if "with sleeps" in said]
+    lines = ["", f"Of the {len(did)} that ran on the H200, {unseen} passed unseen there, each "
+             f"{GPU_RUNS} times. Sleeps showed {len(slept)} of these: {', '.join(slept)}. The other "
+             f"{unseen - len(slept)} passed unseen with sleeps as well.", ""]  # fmt: skip
     header = ["name", "kernel", "what was changed", "the machine says", "an H200", "the lesson"]
     for group in GROUPS:
         rows = [
-            [f"`{m.name}`", m.subject.what, m.what, " or ".join(m.caught), m.on_h200(), m.lesson]
+            [f"`{m.name}`", m.subject.what, m.what, " or ".join(m.caught),
+             did.get(m.name, "not run"), m.lesson]
             for m in MUTATIONS.values()
             if m.group == group
-        ]
+        ]  # fmt: skip
         lines += [f"### {group}", "", *table(header, rows), ""]
     return lines
 
@@ -312,8 +395,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--known", nargs="+", default=[], metavar="NAME")
     parser.add_argument("--page", action="store_true")
-    parser.add_argument("--gpu", action="store_true")
-    parser.add_argument("--sleep", type=int, metavar="SEED")
+    parser.add_argument("--gpu", metavar="CSV")
     parser.add_argument("--only", metavar="NAME,NAME")
     options = parser.parse_args(arguments)
     if options.list:
@@ -328,7 +410,7 @@ def main(arguments: list[str] | None = None) -> int:
         return show(find_mutation(options.show))
     names = options.only.split(",") if options.only else list(MUTATIONS)
     chosen = [find_mutation(name) for name in names]
-    return run_all_on_gpu(chosen, options.sleep) if options.gpu else run_all(chosen)
+    return run_all_on_gpu(chosen, options.gpu) if options.gpu else run_all(chosen)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a mutation is, edits that many share, and what an H200 did with those that ran on one."""
+"""What a mutation is, and edits that many share."""
 
 from __future__ import annotations
 
@@ -32,11 +32,6 @@ class Mutation:
         self.group = GROUPS[-1]
         self.name, self.subject, self.what, self.lesson = name, subject, what, lesson
         self.caught, self.policies, self.gpu, self.edit = caught, policies, gpu, edit
-
-    def on_h200(self) -> str:
-        """What an H200 did with it, as it was recorded."""
-        found = [did for did, names in H200.items() if self.name in names.split()]
-        return found[0] if found else "not run"
 
     def apply(self, module: Module) -> None:
         self.edit(self.subject.find_kernel(module))
@@ -96,24 +91,3 @@ def at_once(at: str | None = None, opcode: str = "mbarrier.try_wait.*") -> Edit:
     """A wait that returns at once."""
     return lambda kernel: always_true(kernel, kernel.one(opcode, at))
 
-
-# --- what an H200 did ----------------------------------------------------------------------------
-
-# One run of each on 2026-11-21, driver 580.159.04, CUDA 13.0.88 (mutations.py --gpu). What passes
-# unseen there, or ends otherwise, may do so differently next time: that is the trouble with races.
-H200 = {
-    "hang": "init-count expect-bytes-more expect-bytes-less parity never-released "
-            "stale-parity-second-tile multicast-mask",
-    "fault": "empty-wait-skipped full-wait-skipped tma-destination-misaligned "
-             "remote-arrive-wrong-rank cluster-empty-count turn-wait-skipped",
-    "wrong result": "init-count-low released-before-wait-group wait-group-too-lax "
-                    "bar-sync-before-reading descriptor-sbo descriptor-swizzle "
-                    "raster-skips-a-tile slot-misaligned",
-    "passes unseen": "init-fence copy-arrives-early elected-arrive-without-syncwarp "
-                     "commit-missing accumulator-in-flight wgmma-fence-missing "
-                     "cp-async-wait-too-lax bar-sync-before-refilling "
-                     "fence-missing-after-ldmatrix cluster-exit-unsynchronised scope-cta "
-                     "relaxed-arrive-without-fence fence-missing-before-tma-store "
-                     "wait-group-read-dropped barrier-after-wait-group-read-dropped "
-                     "bulk-commit-missing tma-store-past-d",
-}  # fmt: skip

@@ -492,6 +492,24 @@ TEST_CASE("trials: what a row of 128 bytes costs, by where rows begin") {
   CHECK(us["256x192_1x2"][8200] == 121);
 }
 
+// The numbers of docs/sums.md, "A second kernel".
+TEST_CASE("trials: parts are added up sooner by a second kernel than by those who have them") {
+  std::vector<double> longer;  // us
+  double log_ratios = 0;
+  for (const std::vector<std::string>& cell : read_rows("h200.cut_endings.csv")) {
+    REQUIRE(cell.size() == 6);
+    CHECK(row_of(tile::SHARED_K, cell[3]).share == tile::Share::cut);
+    const double second_kernel = std::stod(cell[4]), themselves = std::stod(cell[5]);
+    longer.push_back(themselves - second_kernel);
+    log_ratios += std::log(themselves / second_kernel);
+  }
+  std::sort(longer.begin(), longer.end());
+  REQUIRE(longer.size() == 91);
+  CHECK(std::count_if(longer.begin(), longer.end(), [](double us) { return us > 0; }) == 83);
+  CHECK(std::lround(10 * longer[longer.size() / 2]) == 13);
+  CHECK(std::lround(100 * std::exp(log_ratios / longer.size())) == 109);
+}
+
 // The numbers of docs/cost_model.md, "The tiles of rung 16".
 TEST_CASE("trials: the pick of rung 16, which knows no group's rows, is near the fastest tile") {
   struct Call {

@@ -115,7 +115,8 @@ include scripts/site.mk
 
 # Make's variables become the programs' options, those of the command line only: an environment
 # often has an N or a DATA of its own.
-option = $(if $(filter command,$(origin $(1))),--$(2)='$($(1))')
+quoted = '$(subst ','\'',$(1))'
+option = $(if $(filter command,$(origin $(1))),--$(2)=$(call quoted,$($(1))))
 OPTIONS = $(strip $(call option,M,m) $(call option,N,n) $(call option,K,k) \
   $(call option,VARIANT,variant) $(call option,DATA,data) $(call option,SEED,seed) \
   $(call option,GRID,grid) $(call option,WORKSPACE,workspace) $(call option,TYPE,type) \
@@ -150,9 +151,9 @@ ifneq ($(MEASURING),)
 endif
 
 # refuse(script, names): stops with what the script says of names that it does not know, before a
-# compiler starts.
+# compiler starts. Make itself ends the sentence.
 refuse = $(if $(strip $(2)),$(call stop_with,$(shell $(PYTHON) scripts/$(1).py --known \
-  $(patsubst %,'%',$(2)) 2>&1)))
+  $(foreach name,$(2),$(call quoted,$(name))) 2>&1 | sed '$$s/\.$$//')))
 stop_with = $(if $(1),$(error $(1)))
 goals = $(patsubst $(1)-%,%,$(filter $(1)-%,$(MAKECMDGOALS)))
 $(call refuse,run_tests,$(if $(filter test,$(MAKECMDGOALS)),$(SUITES)))
@@ -377,7 +378,7 @@ stage-0 stage-00: build/ladder $(MACHINE_WITHOUT_GPU)
 # A rule for each verb: one for all would make stage-0 on the way to diff-0.
 define no_rung
 $(1)-%:
-	@echo "There is no rung $$*. The rungs are:" >&2; printf '  %s\n' $$(STEMS) >&2; exit 2
+	@printf '%s\n' $$(call quoted,There is no rung $$*. The rungs are:) >&2; printf '  %s\n' $$(STEMS) >&2; exit 2
 endef
 $(foreach verb,$(PER_STAGE),$(eval $(call no_rung,$(verb))))
 
@@ -456,3 +457,14 @@ define in_order
 $(if $(earlier),$(eval $(1): | $(earlier)))$(eval earlier := $(1))
 endef
 $(foreach goal,$(ON_GPU),$(call in_order,$(goal)))
+
+# A goal that is neither a target nor a file is refused, with the nearest target.
+TARGETS := $(shell sed -nE 's/^([a-z][a-z0-9_. -]*):([^=].*)?$$/\1/p' \
+  $(filter Makefile %.mk,$(MAKEFILE_LIST)) | grep -v '^make ')
+TAKING := $(PER_STAGE:%=%-N) failure-NAME exercise-N.M
+no_goal = $(call stop_with,$(shell $(PYTHON) scripts/goals.py -- $(call quoted,$(1)) $(TARGETS) \
+  $(TAKING) 2>&1 | sed '$$s/\.$$//'))
+THERE := $(TARGETS) FORCE Makefile $(filter-out %-,$(filter $(addsuffix -%,$(PER_STAGE) failure \
+  exercise),$(MAKECMDGOALS)))
+$(foreach goal,$(filter-out $(THERE),$(MAKECMDGOALS)),$(if \
+  $(findstring /,$(goal))$(wildcard $(goal)),,$(call no_goal,$(goal))))

@@ -84,9 +84,9 @@ def tool_environment() -> dict[str, str]:
 
 
 def chosen(program: str, options: list[str]) -> Variant:
-    """The variant that OPTIONS name, or the one that stands for the rung."""
+    """The variant that OPTIONS name, or the one that stands for the rung. The program judges them."""
     name = given(options, "--variant")
-    rows = registry.read(program)
+    rows = registry.parse(registry.ask(program, "--list", *options))
     for row in rows:
         if row["variant"] == name or (name is None and row["result"]):
             return as_chosen(program, row, options) if row["chooses"] else row

@@ -41,6 +41,25 @@ class Make(unittest.TestCase):
             for stage in (ROOT / "stages").glob("*.cu"):
                 self.assertIn(stage.stem, ended.stderr)
 
+    def test_a_goal_that_there_is_not_is_refused_with_the_nearest(self):
+        for goal, hint in {
+            "stag-3": "; did you mean stage-3? make help",
+            "Stage_12": "; did you mean stage-12? make help",
+            "diff": "; did you mean diff-N? make help",
+            "stage-": "; did you mean stage-N? make help",
+            "failures": "; did you mean failure-NAME? make help",
+            "exercise5.1": "; did you mean exercise-5.1? make help",
+            "tset": "; did you mean test? make help",
+            "install-machin": "; did you mean install-machine? make help",
+            "xyz'z": "; make help",
+        }.items():
+            ended = make("-n", goal)
+            self.assertEqual((ended.returncode, ended.stdout), (2, ""), goal)
+            sentence = f"There is no {goal} to make{hint} lists what there is.  Stop."
+            self.assertIn(sentence, ended.stderr)
+        for goal in ("tables", "compile_commands.json", "golden-sums", "build/ladder", "README.md"):
+            self.assertEqual(make("-n", goal).returncode, 0, goal)
+
     def test_both_spellings_of_a_number_are_one_target(self):
         self.assertEqual(make("-n", "diff-02").stdout, make("-n", "diff-2").stdout)
         self.assertIn("stages/02_", make("-n", "diff-2").stdout)
@@ -49,6 +68,8 @@ class Make(unittest.TestCase):
         line = make("-n", "stage-1", "M=128", "VARIANT=x", N="7", DATA="zeros").stdout
         self.assertIn("--m='128' --variant='x'", line)
         self.assertNotRegex(line, r"--n=|--data=")
+        quoted = make("-n", "stage-1", "VARIANT=it's").stdout
+        self.assertIn(r"--variant='it'\''s'", quoted)
 
     def test_stage_0_is_the_program_with_every_rung(self):
         for target in ("stage-0", "stage-00"):
@@ -87,6 +108,7 @@ class Make(unittest.TestCase):
             ended = make("-n", "-B", *goals)
             self.assertEqual((ended.returncode, ended.stdout), (2, ""))
             self.assertIn(sentence, ended.stderr)
+            self.assertNotIn("..", ended.stderr)
         for goal in ("failure-init-fence", "exercise-5.1"):
             self.assertEqual(make("-n", goal).returncode, 0)
 

@@ -311,6 +311,21 @@ class CommandLine(unittest.TestCase):
             self.assertEqual(ended.returncode, 1)
             self.assertIn("ended with exit code 3:\nbroken", ended.stderr)
 
+    def test_options_that_the_program_refuses_are_its_one_sentence(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder) / "stage-01"
+            program.write_text("#!/bin/sh\n[ \"$*\" = '--list --k=abc' ] && echo 'k is abc.' >&2; exit 2\n",
+                               encoding="utf-8")  # fmt: skip
+            program.chmod(0o755)
+            ended = subprocess.run(
+                [sys.executable, str(ROOT / "scripts" / "trace.py"), str(program), "x.ptx",
+                 str(Path(folder) / "out"), "--k=abc"],
+                env={"LADDER_DEVICE": "machine", "PATH": "/usr/bin:/bin"}, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, text=True, check=False,
+            )  # fmt: skip
+            self.assertEqual((ended.returncode, ended.stdout), (2, ""))
+            self.assertEqual(ended.stderr, "trace: k is abc.\n")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,6 +1,7 @@
 #include "common/host/text.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
@@ -10,15 +11,24 @@
 namespace ladder {
 namespace {
 
-// Levenshtein distance, one row of its matrix at a time.
+char small(char letter) {
+  return static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+}
+
+// Levenshtein distance, one row of its matrix at a time. Capitals are small letters; a word that is
+// cut short, or goes on behind the other's end, is one edit away.
 size_t edits(const std::string& from, const std::string& to) {
+  const size_t shorter = std::min(from.size(), to.size());
+  if (shorter >= 3 && from.size() != to.size() && from.compare(0, shorter, to, 0, shorter) == 0) {
+    return 1;
+  }
   std::vector<size_t> row(to.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 1; i <= from.size(); ++i) {
     size_t diagonal = row[0];
     row[0] = i;
     for (size_t j = 1; j <= to.size(); ++j) {
-      const size_t replaced = diagonal + (from[i - 1] == to[j - 1] ? 0 : 1);
+      const size_t replaced = diagonal + (small(from[i - 1]) == small(to[j - 1]) ? 0 : 1);
       diagonal = row[j];
       row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
     }

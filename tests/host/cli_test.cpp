@@ -224,6 +224,9 @@ TEST_CASE("parameters of a kind of problem are options, with the values that it 
   CHECK(refused({"--stage=5", "--flavour=bitter"}) ==
         "--flavour is 'bitter' but no rung that is asked for has it; those have none such; it has "
         "other values in 07_flavoured.");
+  CHECK(contains(refused({"--flavour=SOUR"}), "did you mean sour?"));
+  CHECK(contains(refused({"--flavour=sour,sweet"}), "did you mean sour?"));
+  CHECK(contains(refused({"--flavour=pla"}), "did you mean plain?"));
   CHECK(contains(refused({"--flavor=sour"}), "did you mean --flavour?"));
   CHECK(contains(refusal({"--flavour=sour"}), "There is no option"));
   CHECK(refused({"--flavour=abcdefg"}) ==

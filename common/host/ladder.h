@@ -50,8 +50,9 @@ int ladder_stage_count(void);
 const char* ladder_stage_name(int stage);
 
 // Device pointers, 16-byte aligned; leading dimensions in elements, multiples of 8, lda and ldb >=
-// k, ldd >= n. D must overlap neither A nor B. stage 0: of all kernels whose time a cost model
-// predicts, the one with the least for this shape. A rung that solves another problem is refused.
+// k, ldd >= n; sizes from 0 to 2^30, where k = 0 makes D zeros. D must overlap neither A nor B. stage
+// 0: of all kernels whose time a cost model predicts, the one with the least for this shape. A rung
+// that solves another problem is refused.
 int ladder_gemm_bf16(int stage, int m, int n, int k, const void* a, long long lda, const void* b,
                      long long ldb, void* d, long long ldd, void* stream);
 

@@ -204,7 +204,7 @@ bool run_stage(Workbench& workbench, const Options& options, const Stage& stage,
   if (options.variant.empty() && left_out > 0) {
     print(format("Without a workspace: %td variants that need one are left out.\n", left_out));
   }
-  if (on_machine()) print(duration_line(stage, shape));
+  if (on_machine()) print(duration_line(stage, shape, variants.size()));
   const bool timed = !options.check_only;
   const GroupOutcome group = timed ? measure_group(workbench, stage, variants, shape, Regime::burst,
                                                    [](const std::vector<size_t>&) {})

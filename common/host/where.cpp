@@ -190,13 +190,19 @@ std::string machine_line() {
          "hangs; no times.\n" + policies_line();
 }
 
-std::string duration_line(const Stage& stage, const Shape& shape) {
+std::string duration_line(const Stage& stage, const Shape& shape, size_t variants) {
   // Measured on two cores, checker and reference included: the slower variants of rung 1, the rest.
   constexpr double SIMT_MACS_PER_S = 0.15e9, TENSOR_MACS_PER_S = 1.5e9;
-  const double macs = shape.flop() / 2;
+  const int rows = std::max(shape.m, 64);  // a tile multiplies rows that are not there, too
+  const double macs = Shape{rows, shape.n, shape.k, shape.parameters}.flop() / 2;
   const double once = macs / (stage.result().kernel.simt ? SIMT_MACS_PER_S : TENSOR_MACS_PER_S);
   const double seconds = once * static_cast<double>(policies().size());
-  if (seconds < 5) return "";
+  const std::string all = duration_text(seconds * static_cast<double>(variants));
+  if (seconds < 5) {
+    if (seconds * static_cast<double>(variants) < 20) return "";
+    return "This takes the PTX machine about " + all + " for all " + std::to_string(variants) +
+           " variants; VARIANT= picks one.\n";
+  }
   std::string line = "This takes the PTX machine about " + duration_text(seconds) + " a variant";
   if (seconds > TOO_LONG_S) {
     line += "; a few tiles show as much: without M=, N= and K= it runs " +

@@ -44,9 +44,9 @@ void use_policy(const std::string& policy);
 // What a program prints first on the machine.
 std::string machine_line();
 
-// How long one variant of the rung takes there at this shape, under all policies(); "" if that is
-// not worth a word.
-std::string duration_line(const Stage& stage, const Shape& shape);
+// How long one variant of the rung takes there at this shape, under all policies(), or so many of
+// them; "" if that is not worth a word.
+std::string duration_line(const Stage& stage, const Shape& shape, size_t variants);
 
 // What to add to a sentence that says that there is no GPU; "" if there is nothing to add.
 std::string machine_advice();

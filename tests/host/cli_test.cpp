@@ -9,6 +9,7 @@
 #include "common/host/options.h"
 #include "common/host/symbols.h"
 #include "common/host/text.h"
+#include "common/host/where.h"
 
 using namespace ladder;
 
@@ -388,4 +389,16 @@ TEST_CASE("a duration is told in the unit in which it is a small number") {
   CHECK(duration_text(3 * 3600) == "3 hours");
   CHECK(duration_text(3 * 86400) == "3 days");
   CHECK(duration_text(11111111.0 * 60) == "21 years");
+}
+
+TEST_CASE("what takes the machine long is said of a variant, or of all of them") {
+  const Stage& stage = rungs().back();
+  const auto said = [&](const Shape& shape, size_t variants) {
+    return duration_line(stage, shape, variants);
+  };
+  CHECK(said({4096, 4096, 4096}, 64) == "This takes the PTX machine about 46 s a variant.\n");
+  CHECK(said({8, 7168, 2048}, 64) ==  // tiles have 64 rows
+        "This takes the PTX machine about 40 s for all 64 variants; VARIANT= picks one.\n");
+  CHECK(said({8, 7168, 2048}, 8) == "");
+  CHECK(said(MACHINE_SHAPE, 64) == "");
 }

@@ -138,6 +138,8 @@ $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(call \
 instead = $(if $(filter command,$(origin $(1))),$(error $(1)=$($(1)): there is no $(1) here; say $(2)))
 $(call instead,SHAPE,M= N= K=$(comma) as in M=256 N=512 K=640)
 $(call instead,POLICY,MACHINE_POLICY=eager$(comma) lazy or random)
+$(call instead,STAGE,make stage-$(STAGE))
+$(call instead,DTYPE,TYPE=$(comma) as in make stage-13 TYPE=fp16)
 
 # What measures does so on a Hopper; without one, say it before a compiler starts.
 MEASURING := $(filter limits golden bench counters energy serve-table \

@@ -156,7 +156,9 @@ class Make(unittest.TestCase):
 
     def test_names_that_other_tools_have_are_answered_with_those_of_here(self):
         for setting, there_is in {"SHAPE=1x2x3": "say M= N= K=",
-                                  "POLICY=lazy": "say MACHINE_POLICY=eager, lazy or random"}.items():
+                                  "POLICY=lazy": "say MACHINE_POLICY=eager, lazy or random",
+                                  "STAGE=7": "say make stage-7",
+                                  "DTYPE=fp16": "say TYPE=, as in make stage-13 TYPE=fp16"}.items():
             ended = make("-n", "stage-1", setting)
             self.assertEqual(ended.returncode, 2)
             self.assertIn(f"{setting}: there is no ", ended.stderr)

@@ -193,17 +193,14 @@ std::string machine_line() {
 std::string duration_line(const Stage& stage, const Shape& shape, size_t variants) {
   // Measured on two cores, checker and reference included: the slower variants of rung 1, the rest.
   constexpr double SIMT_MACS_PER_S = 0.15e9, TENSOR_MACS_PER_S = 1.5e9;
-  const int rows = std::max(shape.m, 64);  // a tile multiplies rows that are not there, too
+  const int rows = std::max(shape.m, 256);  // a tile, or a cluster's, has rows that are not there
   const double macs = Shape{rows, shape.n, shape.k, shape.parameters}.flop() / 2;
   const double once = macs / (stage.result().kernel.simt ? SIMT_MACS_PER_S : TENSOR_MACS_PER_S);
   const double seconds = once * static_cast<double>(policies().size());
-  const std::string all = duration_text(seconds * static_cast<double>(variants));
-  if (seconds < 5) {
-    if (seconds * static_cast<double>(variants) < 20) return "";
-    return "This takes the PTX machine about " + all + " for all " + std::to_string(variants) +
-           " variants; VARIANT= picks one.\n";
-  }
+  const double all = seconds * static_cast<double>(variants);
+  if (seconds < 5 && all < 60) return "";
   std::string line = "This takes the PTX machine about " + duration_text(seconds) + " a variant";
+  if (variants > 1) line += ", " + duration_text(all) + " for all " + std::to_string(variants);
   if (seconds > TOO_LONG_S) {
     line += "; a few tiles show as much: without M=, N= and K= it runs " +
             to_string(MACHINE_SHAPE) + ", in seconds";

@@ -243,6 +243,10 @@ TEST_CASE("the carry flag goes from one instruction to the next") {
         [](auto a, auto b, auto c) {
           return u32(a - b) | uint64_t{u32(c - b - (u32(a) < u32(b)))} << 32;
         });
+  check("sub.cc.u32 A, A, B;\nsubc.cc.u32 B, C, B;\naddc.u32 D, 0, 0;", INTEGERS,
+        [](auto a, auto b, auto c) {  // the flag says that nothing was borrowed
+          return uint64_t{u32(c)} >= uint64_t{u32(b)} + (u32(a) < u32(b));
+        });
   check("mad.lo.cc.u32 A, B, C, A;\nmadc.hi.u32 D, B, C, 0;", INTEGERS,
         [](auto a, auto b, auto c) { return (uint64_t{u32(b)} * u32(c) + u32(a)) >> 32; });
 }

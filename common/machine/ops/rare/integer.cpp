@@ -210,6 +210,8 @@ Handler pick_lop3(Opcode&) {
 
 // ---- The carry flag -----------------------------------------------------------------------------
 
+// A subtraction adds what b is not, and 1 or the flag: so the flag says that nothing was borrowed.
+// The toolkit's division of 128 bits reads it by addc behind subc.cc.
 struct Carry {
   bool in : 1, out : 1, subtracts : 1, multiplies : 1, high_product : 1;
 };
@@ -229,9 +231,9 @@ Step carry(Warp& warp, const Inst& inst, uint32_t mask) {
     const U x = static_cast<U>(!how.multiplies    ? a[lane]
                                : how.high_product ? product >> BITS<T>
                                                   : product);
-    const U y = how.multiplies ? c[lane] : static_cast<U>(b[lane]);
-    const U in = how.in ? flags >> lane & 1 : 0;
-    const Twice<U> result = how.subtracts ? Twice<U>{x} - y - in : Twice<U>{x} + y + in;
+    const U y = static_cast<U>(how.multiplies ? c[lane] : how.subtracts ? ~b[lane] : b[lane]);
+    const U in = how.in ? flags >> lane & 1 : how.subtracts;
+    const Twice<U> result = Twice<U>{x} + y + in;
     d[lane] = static_cast<U>(result);
     carries |= static_cast<uint32_t>(result >> BITS<T> & 1) << lane;
   });
@@ -290,8 +292,8 @@ const Row ROWS[] = {
     {"add.cc{.s32,.u32,.s64,.u64}", "d:t, a:t, b:t", pick_carry, "d = a + b, sets the carry flag"},
     {"addc{.cc,}{.s32,.u32,.s64,.u64}", "d:t, a:t, b:t", pick_carry, "d = a + b + carry"},
     {"sub.cc{.s32,.u32,.s64,.u64}", "d:t, a:t, b:t", pick_carry,
-     "d = a - b, sets the carry flag if it borrows"},
-    {"subc{.cc,}{.s32,.u32,.s64,.u64}", "d:t, a:t, b:t", pick_carry, "d = a - (b + carry)"},
+     "d = a - b, sets the carry flag if nothing is borrowed"},
+    {"subc{.cc,}{.s32,.u32,.s64,.u64}", "d:t, a:t, b:t", pick_carry, "d = a - b - 1 + carry"},
     {"mad{.lo,.hi}.cc{.s32,.u32,.s64,.u64}", "d:t, a:t, b:t, c:t", pick_carry,
      "d = half of a * b, + c, sets the carry flag"},
     {"madc{.lo,.hi}{.cc,}{.s32,.u32,.s64,.u64}", "d:t, a:t, b:t, c:t", pick_carry,

@@ -388,21 +388,24 @@ TEST_CASE("legal: printf") {
   Program program = with(
       "setp.ne.u32 %p1, %t, 1;\n@%p1 bra END;\n"
       ".local .align 8 .b8 values[16];\nmov.u64 %rd1, values;\n"
-      "cvta.local.u64 %rd2, %rd1;\nst.local.u32 [%rd1], %t;\n"
+      "cvta.local.u64 %rd2, %rd1;\nst.local.v2.u32 [%rd1], {3, %t};\n"
       "st.local.f64 [%rd1+8], 0d3FF8000000000000;\nmov.u64 %rd3, format;\n"
       "cvta.global.u64 %rd3, %rd3;\n{\n.param .b64 a;\n.param .b64 b;\n"
       ".param .b32 d;\nst.param.b64 [a], %rd3;\nst.param.b64 [b], %rd2;\n"
-      "call.uni (d), vprintf, (a, b);\n}\nEND:",
+      "call.uni (d), vprintf, (a, b);\nld.param.b32 %r1, [d];\n}\n"
+      "st.global.u32 [%out], %r1;\nEND:",
       32);
   program.declarations =
       ".extern .func (.param .b32 d) vprintf(.param .b64 a, .param .b64 b);\n"
-      ".global .align 1 .b8 format[13] = {116, 32, 37, 100, 32, 37, 46, 49, 102, 37, 37, 10, 0};\n";
+      ".global .align 1 .b8 format[14] = {116, 32, 37, 42, 100, 32, 37, 46, 49, 102, 37, 37, 10, "
+      "0};\n";
   std::FILE* const file = std::tmpfile();
   REQUIRE(file != nullptr);
   std::fflush(stdout);
   const int kept = dup(1);
   dup2(fileno(file), 1);
-  const std::string report = program.report();
+  Buffer<uint32_t> out(1);
+  const std::string report = program.report(out.data());
   std::fflush(stdout);
   dup2(kept, 1);
   close(kept);
@@ -411,7 +414,8 @@ TEST_CASE("legal: printf") {
   CHECK(std::fgets(text, sizeof text, file) != nullptr);
   std::fclose(file);
   CHECK(report == "");
-  CHECK(std::string(text) == "t 1 1.5%\n");
+  CHECK(std::string(text) == "t   1 1.5%\n");
+  CHECK(out[0] == 3);  // values: the width is one
 }
 
 // ---- What must be reported ----------------------------------------------------------------------

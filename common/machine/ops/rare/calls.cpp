@@ -120,6 +120,13 @@ const char* text_at(Warp& warp, uint32_t lane, uint64_t address) {
   return reinterpret_cast<const char*>(address);
 }
 
+template <class T>
+std::string formatted(const std::string& spec, T value) {
+  std::string text(std::snprintf(nullptr, 0, spec.c_str(), value), '\0');
+  std::snprintf(text.data(), text.size() + 1, spec.c_str(), value);
+  return text;
+}
+
 }  // namespace
 
 Step Control::call(Warp& warp, const Inst& inst, uint32_t mask) {
@@ -162,12 +169,15 @@ Step Control::leave(Warp& warp, const Inst& inst, uint32_t mask) {
   return Step::jump;
 }
 
-// vprintf(format, values): each value is aligned to its size; a float comes as a double.
+// vprintf(format, values): each value is aligned to its size; a float comes as a double. It returns
+// how many values the format has.
 static Step call_printf(Warp& warp, const Inst& inst, uint32_t mask) {
+  const uint32_t result = program_of(warp).param_copies[inst.mods + inst.slot_count].to;
   for_lanes(mask, [&](uint32_t lane) {
     const char* at = text_at(warp, lane, argument<uint64_t>(warp, inst, lane, 0));
     uint64_t values = argument<uint64_t>(warp, inst, lane, 1) & ~WINDOW_MASK;
     std::string text;
+    uint32_t count = 0;
     while (*at != '\0') {
       if (*at != '%' || at[1] == '%') {
         text += *at;
@@ -177,28 +187,29 @@ static Step call_printf(Warp& warp, const Inst& inst, uint32_t mask) {
       const size_t length = std::strcspn(at, "diouxXeEfFgGaAcsp") + 1;
       std::string spec(at, std::min(length, std::strlen(at)));
       at += spec.size();
+      const auto next = [&](uint32_t bytes) {
+        values = (values + bytes - 1) / bytes * bytes;
+        uint64_t bits = 0;
+        std::memcpy(&bits, local_of(warp, lane, static_cast<uint32_t>(values)), bytes);
+        values += bytes;
+        ++count;
+        return bits;
+      };
+      for (size_t star; (star = spec.find('*')) != std::string::npos;) {
+        spec.replace(star, 1, std::to_string(static_cast<int32_t>(next(4))));
+      }
       const char kind = spec.back();
       const bool is_double = std::strchr("eEfFgGaA", kind) != nullptr;
       const bool wide = is_double || kind == 's' || kind == 'p' ||
                         spec.find('l') != std::string::npos || spec.find('z') != std::string::npos;
-      const uint32_t bytes = wide ? 8 : 4;
-      values = (values + bytes - 1) / bytes * bytes;
-      uint64_t bits = 0;
-      std::memcpy(&bits, local_of(warp, lane, static_cast<uint32_t>(values)), bytes);
-      values += bytes;
-      char buffer[512];
-      if (is_double) {
-        std::snprintf(buffer, sizeof buffer, spec.c_str(), std::bit_cast<double>(bits));
-      } else if (kind == 's') {
-        std::snprintf(buffer, sizeof buffer, spec.c_str(), text_at(warp, lane, bits));
-      } else if (wide) {
-        std::snprintf(buffer, sizeof buffer, spec.c_str(), bits);
-      } else {
-        std::snprintf(buffer, sizeof buffer, spec.c_str(), static_cast<uint32_t>(bits));
-      }
-      text += buffer;
+      const uint64_t bits = next(wide ? 8 : 4);
+      text += is_double     ? formatted(spec, std::bit_cast<double>(bits))
+              : kind == 's' ? formatted(spec, text_at(warp, lane, bits))
+              : wide        ? formatted(spec, bits)
+                            : formatted(spec, static_cast<uint32_t>(bits));
     }
     std::fputs(text.c_str(), stdout);
+    std::memcpy(local_of(warp, lane, result), &count, sizeof count);
   });
   return Step::next;
 }

@@ -33,6 +33,21 @@ TEST_CASE("white space where ptxas takes it") {
   CHECK(results(program, 1)[0] == 7);
 }
 
+TEST_CASE("several variables of one declaration, and numbers with a decimal point") {
+  Program program;
+  program.declarations =
+      ".global .align 8 .f32 x[2] = {1.5, -2.5e-1}, y = 0d4008000000000000;\n"
+      ".global .f64 z = 0f40800000;\n";
+  program.body =
+      "{.shared .u32 s1, s2[2];\nmov.u32 %r5, s1;\nmov.u32 %r6, s2;\nsub.u32 %r7, %r6, %r5;\n"
+      "st.global.u32 [%out+16], %r7;}\n"
+      "ld.global.f32 %r0, [x];\nld.global.f32 %r1, [x+4];\nld.global.f32 %r2, [y];\n"
+      "ld.global.f64 %rd0, [z];\ncvt.rn.f32.f64 %r3, %rd0;\nadd.f32 %r3, %r3, -1.0e+1;\n"
+      "st.global.v4.b32 [%out], {%r0, %r1, %r2, %r3};";
+  const auto bits = [](float value) { return std::bit_cast<uint32_t>(value); };
+  CHECK(results(program, 5) == Words{bits(1.5f), bits(-0.25f), bits(3), bits(-6), 4});
+}
+
 TEST_CASE("a pair of numbers") {
   Program program;
   program.body =

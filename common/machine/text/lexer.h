@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <string>
 #include <string_view>
 
@@ -39,6 +40,28 @@ class Lexer {
 
   void expect(std::string_view expected) {
     if (!accept(expected)) fail("expected '" + std::string(expected) + "'");
+  }
+
+  uint64_t number() {
+    const bool minus = accept("-");
+    std::string_view word = token_;
+    if (word.ends_with('U')) word.remove_suffix(1);
+    int base = 10;
+    if (word.starts_with("0x") || word.starts_with("0X")) {
+      base = 16;
+    } else if (word.starts_with("0b") || word.starts_with("0B")) {
+      base = 2;
+    } else if (word.size() > 1 && word[0] == '0') {
+      base = 8;
+    }
+    if (base == 16 || base == 2) word.remove_prefix(2);
+    uint64_t value = 0;
+    const char* end = word.data() + word.size();
+    if (std::from_chars(word.data(), end, value, base).ptr != end || word.empty()) {
+      fail("expected a number");
+    }
+    advance();
+    return minus ? -value : value;
   }
 
   // Up to the end of { ... }, or of what ends with a semicolon before any brace.
@@ -85,7 +108,7 @@ class Lexer {
         while (at_ < text_.size() && text_[at_] != '"') at_ += text_[at_] == '\\' ? 2 : 1;
         at_ = std::min(at_ + 1, text_.size());
       } else if (is_word(c) || c == '.') {
-        while (at_ < text_.size() && continues_word(c)) ++at_;
+        while (at_ < text_.size() && (continues_word(c) || is_exponent(start))) ++at_;
       }
     }
     token_ = text_.substr(start, at_ - start);
@@ -99,6 +122,13 @@ class Lexer {
     if (c != ':') return false;
     if (at_ > 0 && text_[at_ - 1] == ':') return true;
     return text_.substr(at_, 2) == "::";
+  }
+
+  // The sign in 2.5e-3.
+  bool is_exponent(size_t start) const {
+    const std::string_view word = text_.substr(start, at_ - start);
+    return (text_[at_] == '-' || text_[at_] == '+') && word[0] >= '0' && word[0] <= '9' &&
+           word.find('.') != std::string_view::npos && (word.back() == 'e' || word.back() == 'E');
   }
 
   std::string_view text_;

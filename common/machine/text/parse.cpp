@@ -93,7 +93,7 @@ class Parser {
 
   void file() {
     lex_.expect(".file");
-    const uint32_t index = static_cast<uint32_t>(number());
+    const uint32_t index = static_cast<uint32_t>(lex_.number());
     std::string name(lex_.take());
     ptx_.files[index] = name.size() >= 2 ? name.substr(1, name.size() - 2) : name;
     while (lex_.accept(",")) lex_.take();
@@ -103,17 +103,18 @@ class Parser {
   void location() {
     lex_.expect(".loc");
     Place place;
-    place.file = static_cast<uint32_t>(number());
-    place.line = static_cast<uint32_t>(number());
-    const auto own_column = static_cast<uint32_t>(number());
+    place.file = static_cast<uint32_t>(lex_.number());
+    place.line = static_cast<uint32_t>(lex_.number());
+    const auto own_column = static_cast<uint32_t>(lex_.number());
     if (lex_.accept(",")) {
       lex_.expect("function_name");
       lex_.take();
-      if (lex_.accept("+")) number();
+      if (lex_.accept("+")) lex_.number();
       lex_.expect(",");
       lex_.expect("inlined_at");
-      const auto file = static_cast<uint32_t>(number()), line = static_cast<uint32_t>(number());
-      const auto column = static_cast<uint32_t>(number());
+      const auto file = static_cast<uint32_t>(lex_.number()),
+                 line = static_cast<uint32_t>(lex_.number());
+      const auto column = static_cast<uint32_t>(lex_.number());
       // The call may itself be inlined: its own place was given by the .loc before this one.
       const auto caller = call_places_.find({file, line, column});
       if (caller != call_places_.end()) {
@@ -143,20 +144,37 @@ class Parser {
     }
     const std::optional<Space> space = space_of(lex_.token());
     if (!space) lex_.fail("expected a directive");
-    ptx_.variables.push_back(variable(external));
-    lex_.expect(";");
+    for (Variable& made : variables(external)) ptx_.variables.push_back(std::move(made));
   }
 
-  // .shared .align 16 .b8 name[64][2] = {...}
-  Variable variable(bool external) {
+  // .shared .align 16 .b8 name[64][2] = {...}, other;
+  std::vector<Variable> variables(bool external) {
+    std::vector<Variable> list;
+    std::string_view type;
+    Variable head = type_of_variable(&type);
+    head.external = external;
+    do {
+      list.push_back(declarator(head, type));
+    } while (lex_.accept(","));
+    lex_.expect(";");
+    return list;
+  }
+
+  Variable parameter() {
+    std::string_view type;
+    const Variable head = type_of_variable(&type);
+    return declarator(head, type);
+  }
+
+  // What stands before the names; its bytes are those of one element.
+  Variable type_of_variable(std::string_view* type) {
     Variable made;
     made.space = *space_of(lex_.take());
-    made.external = external;
     uint32_t element = 0, count = 1;
     while (element == 0) {
-      const std::string_view word = lex_.take();
+      const std::string_view word = *type = lex_.take();
       if (word == ".align") {
-        made.align = static_cast<uint32_t>(number());
+        made.align = static_cast<uint32_t>(lex_.number());
       } else if (word == ".v2" || word == ".v4") {
         count = word == ".v2" ? 2 : 4;
       } else if (word == ".ptr" || word == ".attribute") {
@@ -171,40 +189,51 @@ class Parser {
     }
     if (lex_.accept(".ptr")) {  // .param .u64 .ptr .global .align 1 name
       if (space_of(lex_.token())) lex_.take();
-      if (lex_.accept(".align")) number();
+      if (lex_.accept(".align")) lex_.number();
     }
-    made.name = lex_.take();
     made.bytes = uint64_t{element} * count;
-    while (lex_.accept("[")) {
-      made.bytes *= lex_.is("]") ? 0 : static_cast<uint64_t>(number());
-      lex_.expect("]");
-    }
-    if (lex_.accept("=")) initial(&made, element);
     return made;
   }
 
-  void initial(Variable* made, uint32_t element) {
+  Variable declarator(const Variable& head, std::string_view type) {
+    Variable made = head;
+    made.name = lex_.take();
+    while (lex_.accept("[")) {
+      made.bytes *= lex_.is("]") ? 0 : static_cast<uint64_t>(lex_.number());
+      lex_.expect("]");
+    }
+    if (lex_.accept("=")) initial(&made, type);
+    return made;
+  }
+
+  void initial(Variable* made, std::string_view type) {
     if (lex_.accept("{")) {
       while (!lex_.accept("}")) {
-        initial(made, element);
+        initial(made, type);
         lex_.accept(",");
       }
       return;
     }
-    const size_t at = made->initial.size();
+    const size_t at = made->initial.size(), element = bytes_of(type);
     made->initial.resize(at + element);
     uint64_t bits = 0;
     if (lex_.accept("generic")) {
       lex_.expect("(");
       made->addresses.emplace_back(at, lex_.take());
-      if (lex_.accept("+")) bits = number();
+      if (lex_.accept("+")) bits = lex_.number();
       lex_.expect(")");
     } else if (!std::isdigit(lex_.token()[0]) && !lex_.is("-")) {
       made->addresses.emplace_back(at, lex_.take());
-      if (lex_.accept("+")) bits = number();
+      if (lex_.accept("+")) bits = lex_.number();
     } else {
       const Operand value = literal();
       bits = value.bits;
+      if (type == ".f32" && value.kind == Operand::Kind::f64) {
+        bits = std::bit_cast<uint32_t>(static_cast<float>(std::bit_cast<double>(bits)));
+      } else if (type == ".f64" && value.kind == Operand::Kind::f32) {
+        const auto single = std::bit_cast<float>(static_cast<uint32_t>(bits));
+        bits = std::bit_cast<uint64_t>(double{single});
+      }
     }
     std::memcpy(made->initial.data() + at, &bits, element);
   }
@@ -254,7 +283,7 @@ class Parser {
     lex_.expect("(");
     while (!lex_.accept(")")) {
       if (lex_.is(".reg")) lex_.fail("register parameters of functions are not supported");
-      list.push_back(variable(false));
+      list.push_back(parameter());
       lex_.accept(",");
     }
     return list;
@@ -264,7 +293,7 @@ class Parser {
     const std::string word(lex_.take());
     std::vector<uint32_t> numbers;
     while (std::isdigit(lex_.token()[0])) {
-      numbers.push_back(static_cast<uint32_t>(number()));
+      numbers.push_back(static_cast<uint32_t>(lex_.number()));
       lex_.accept(",");
     }
     if (word == ".maxntid" || word == ".reqntid") {
@@ -320,7 +349,7 @@ class Parser {
     do {
       const std::string name(lex_.take());
       if (lex_.accept("<")) {
-        const auto count = static_cast<int>(number());
+        const auto count = static_cast<int>(lex_.number());
         lex_.expect(">");
         for (const char* suffix : suffixes) {
           ranges_.push_back({scopes_.size(), name, suffix, *width, count});
@@ -366,14 +395,14 @@ class Parser {
   }
 
   void body_variable() {
-    Variable made = variable(false);
-    if (scopes_.size() > 1) {
-      std::string unique = made.name + "@" + std::to_string(unique_++);
-      scopes_.back().renamed[made.name] = unique;
-      made.name = unique;
+    for (Variable& made : variables(false)) {
+      if (scopes_.size() > 1) {
+        std::string unique = made.name + "@" + std::to_string(unique_++);
+        scopes_.back().renamed[made.name] = unique;
+        made.name = unique;
+      }
+      function_->variables.push_back(std::move(made));
     }
-    function_->variables.push_back(std::move(made));
-    lex_.expect(";");
   }
 
   void statement() {
@@ -436,7 +465,7 @@ class Parser {
     if (lex_.accept("|")) {
       return pair(std::move(made), simple_operand());
     }
-    if (lex_.accept("+")) made.offset = static_cast<int64_t>(number());
+    if (lex_.accept("+")) made.offset = static_cast<int64_t>(lex_.number());
     return made;
   }
 
@@ -500,8 +529,8 @@ class Parser {
     Operand made;
     made.kind = Operand::Kind::address;
     made.parts.push_back(simple_operand());
-    if (lex_.accept("+")) made.offset = static_cast<int64_t>(number());
-    if (lex_.is("-")) made.offset = static_cast<int64_t>(number());
+    if (lex_.accept("+")) made.offset = static_cast<int64_t>(lex_.number());
+    if (lex_.is("-")) made.offset = static_cast<int64_t>(lex_.number());
     while (lex_.accept(",")) {
       Operand more = operand();
       if (more.kind == Operand::Kind::vector) {
@@ -516,6 +545,7 @@ class Parser {
 
   Operand literal() {
     Operand made;
+    const bool minus = lex_.accept("-");
     const std::string_view word = lex_.token();
     const bool hex_float = word.size() > 2 && word[0] == '0' && std::strchr("fFdD", word[1]);
     if (hex_float) {
@@ -525,33 +555,12 @@ class Parser {
       lex_.take();
     } else if (word.find('.') != std::string_view::npos) {
       made.kind = Operand::Kind::f64;
-      made.bits = std::bit_cast<uint64_t>(std::stod(std::string(lex_.take())));
+      const double value = std::strtod(std::string(lex_.take()).c_str(), nullptr);
+      made.bits = std::bit_cast<uint64_t>(minus ? -value : value);
     } else {
-      made.bits = number();
+      made.bits = minus ? -lex_.number() : lex_.number();
     }
     return made;
-  }
-
-  uint64_t number() {
-    const bool minus = lex_.accept("-");
-    std::string_view word = lex_.token();
-    if (word.ends_with('U')) word.remove_suffix(1);
-    int base = 10;
-    if (word.starts_with("0x") || word.starts_with("0X")) {
-      base = 16;
-    } else if (word.starts_with("0b") || word.starts_with("0B")) {
-      base = 2;
-    } else if (word.size() > 1 && word[0] == '0') {
-      base = 8;
-    }
-    if (base == 16 || base == 2) word.remove_prefix(2);
-    uint64_t value = 0;
-    const char* end = word.data() + word.size();
-    if (std::from_chars(word.data(), end, value, base).ptr != end || word.empty()) {
-      lex_.fail("expected a number");
-    }
-    lex_.take();
-    return minus ? -value : value;
   }
 
   struct Range {

@@ -49,7 +49,8 @@ TEST_CASE("lanes of a warp race where no bar.warp.sync is between them") {
   check_fault(neighbours(""),
               {RACE,
                {"ld.shared.u32 reads", "st.shared.u32 has written", "different lanes of one warp",
-                "order them: bar.warp.sync (__syncwarp)", "Rule: lane-race"}},
+                "order them: bar.warp.sync (__syncwarp)", "or bar.sync (__syncthreads) if other",
+                "Rule: lane-race"}},
               ALL);
   // A lane may use what it has stored itself, half a word of its own too.
   check_legal(with("shl.b32 %r1, %t, 1;\nadd.u32 %r1, %r1, %smem;\nst.shared.u16 [%r1], %t;\n"
@@ -103,8 +104,10 @@ TEST_CASE("a proxy fence counts for a warp whose lanes have parted, once each ha
               numbers(32, [](uint32_t i) { return i; }));
   check_legal(stored(parted), numbers(32, [](uint32_t i) { return i; }));
   const Program some = stored(replaced(parted, "LOW:\nfence.proxy.async.shared::cta;", "LOW:"));
-  check_fault(some, {RACE, {"st.shared.u32 has written", "fence.proxy.async", "Rule: proxy-raw"}},
-              ALL);
+  check_fault(
+      some,
+      {RACE, {"nothing orders the two for the async", "fence.proxy.async", "Rule: proxy-raw"}},
+      ALL);
 }
 
 TEST_CASE("a plain load before a loop of atom.cas is legal; one that only looks is not") {
@@ -157,6 +160,8 @@ TEST_CASE("memory that nothing has written is reported by who reads it, through 
   CHECK(never(reads(word + "ld.global.u32 %r1, [%rd1];")));
   CHECK(contains(reads(word + "ld.global.u32 %r1, [%rd1];"),
                  "of cudaMalloc), which nothing has written"));
+  CHECK(contains(reads(word + "ld.global.u32 %r1, [%rd1];"),
+                 "where other threads of this launch write it, a barrier"));
   CHECK(never(reads(word + "atom.global.add.u32 %r1, [%rd1], 1;")));
   CHECK(reads(word + "atom.global.exch.b32 %r1, [%rd1], 1;\nbar.warp.sync -1;\n"
                      "ld.global.u32 %r1, [%rd1];") == "");
@@ -248,6 +253,19 @@ TEST_CASE("copies that were never committed are told from those that are not wai
   check_fault(copied(""),
               {RACE, {"cp.async.commit_group behind cp.async", "what was never committed"}},
               {Policy::eager}, 4, in.data());
+}
+
+TEST_CASE("a copy that another warp has yet to start is not told to be never committed") {
+  // The second warp copies, the first reads without a barrier.
+  const Program early = with(
+      "setp.lt.u32 %p1, %t, 32;\n@%p1 bra READ;\n"
+      "cp.async.ca.shared.global [%smem], [%in], 4;\ncp.async.commit_group;\n"
+      "cp.async.wait_group 0;\nexit;\nREAD:\nld.shared.u32 %r1, [%smem];\n"
+      "st.global.u32 [%rd20], %r1;",
+      64);
+  Buffer<uint32_t> in(4);
+  check_fault(early, {RACE, {"ld.shared.u32 reads", "cp.async.wait_group", "then a barrier with"}},
+              ALL, 64, in.data());
 }
 
 TEST_CASE("a CTA exits behind the reads of its bulk copies, whichever thread committed them") {

@@ -127,7 +127,8 @@ void RaceReport::shared(const Attempt& attempt, const Record& record, uint32_t b
         attempt.write ? "" : slot_that_is_left(*attempt.by, attempt.pc, *attempt.shadow, index);
     return text(rule,
                 slot + describe_pair(attempt, record.write, record.pc,
-                                     name_of_cell(*attempt.shadow, index, bytes)),
+                                     name_of_cell(*attempt.shadow, index, bytes),
+                                     proxies ? " for the async proxy" : ""),
                 lines, slot.empty() ? remedy(attempt, record, bytes, ASYNC_SHARED) : STAY_IN_SLOT);
   });
 }
@@ -146,6 +147,9 @@ void RaceReport::lanes(const Attempt& attempt, const Record& record, uint32_t by
         others_touch(attempt)
             ? "bar.sync (__syncthreads) between the two: other warps touch what these lanes do, "
               "too. Lanes of a warp need not run together either."
+        : attempt.by->warp.cta->warps.size() > 1
+            ? "bar.warp.sync (__syncwarp) between the two, or bar.sync (__syncthreads) if other "
+              "warps touch the same places: lanes of a warp need not run together."
             : "bar.warp.sync (__syncwarp) between the two: lanes of a warp need not run together.");
   });
 }
@@ -161,13 +165,15 @@ bool RaceReport::others_touch(const Attempt& attempt) const {
 }
 
 std::string RaceReport::describe_pair(const Attempt& attempt, bool earlier_write,
-                                      uint32_t earlier_pc, const std::string& where) const {
+                                      uint32_t earlier_pc, const std::string& where,
+                                      const std::string& for_whom) const {
   const char* const does = attempt.write       ? " writes "
                            : attempt.reads_map ? " reads its tensor map, "
                                                : " reads ";
   return joined(state_.opcode_at(attempt.pc), does, where, ", which ", state_.opcode_at(earlier_pc),
-                earlier_write ? " has written, and nothing orders the two."
-                              : " reads, maybe later: nothing orders them.");
+                earlier_write ? " has written, and nothing orders the two"
+                              : " reads, maybe later: nothing orders them",
+                for_whom, ".");
 }
 
 std::string RaceReport::name_of_global(uint64_t address) const {
@@ -203,32 +209,38 @@ std::string RaceReport::text_of_global(const Attempt& attempt,
   const std::string lines =
       line_of("earlier: ", role_in(with.cluster, with.agent), does(with.write), with.pc) +
       later_line(attempt);
-  const std::string what = describe_pair(attempt, with.write, with.pc, where);
+  const Rule& rule = global_rule(attempt, conflict);
+  const std::string what =
+      describe_pair(attempt, with.write, with.pc, where,
+                    rule == rule::PROXY_RAW ? " for the proxy of tensor maps" : "");
   if (with.cluster != state_.id) {
     return text(rule::GLOBAL_RACE, what, lines, remedy_between_clusters(attempt, with));
   }
   if (with.agent == attempt.agent) {
     return text(
         rule::LANE_RACE, what + " They are by different lanes of one warp.", lines,
-        "bar.warp.sync (__syncwarp) between the two: lanes of a warp need not run together.");
+        "bar.warp.sync (__syncwarp) between the two, or atomics where several lanes change one "
+        "place: lanes of a warp need not run together.");
   }
   return text(
-      global_rule(attempt, conflict), what, lines,
+      rule, what, lines,
       remedy(attempt, with.record(), conflict.bytes, attempt.reads_map ? MAPS : ASYNC_GLOBAL));
 }
 
 void RaceReport::never_written(const Attempt& attempt, uint64_t address) const {
   report_race(attempt.by->warp, rule::NEVER_WRITTEN, attempt.pc, attempt.pc, [&] {
     const bool in_shared = (address & WINDOW_MASK) == SHARED_WINDOW;
-    return text(rule::NEVER_WRITTEN,
-                state_.opcode_at(attempt.pc) + " reads " +
-                    (in_shared ? name_of_shared(static_cast<uint32_t>(address)) +
-                                     ", to which a copy has brought global memory that nothing has "
-                                     "written."
-                               : name_of_global(address) + ", which nothing has written."),
-                later_line(attempt),
-                "a kernel, cudaMemcpy or cudaMemset that writes it first; or the address is wrong. "
-                "MACHINE_POISON=0 makes new memory 0.");
+    return text(
+        rule::NEVER_WRITTEN,
+        state_.opcode_at(attempt.pc) + " reads " +
+            (in_shared ? name_of_shared(static_cast<uint32_t>(address)) +
+                             ", to which a copy has brought global memory that nothing has "
+                             "written."
+                       : name_of_global(address) + ", which nothing has written."),
+        later_line(attempt),
+        "a kernel, cudaMemcpy or cudaMemset that writes it first, or, where other threads of "
+        "this launch write it, a barrier or a flag before it is read; or the address is "
+        "wrong. MACHINE_POISON=0 makes new memory 0.");
   });
 }
 
@@ -277,11 +289,20 @@ void RaceReport::early(const Shadow& shadow, uint32_t index, const Record& recor
     attempt.known = &attempt.by->knows.of_warp();
     if (!state_.is_mbarrier(record.agent)) attempt.by = &state_.warp_of(record.agent);
     const Record write{writer->agent, writer->clock, writer->pc, 0, 0xff, true};
-    return text(
-        rule::SHARED_RACE, slot + read + " before " + state_.opcode_at(writer->pc) + " writes it.",
-        reader + line_of("later:   ", describe_role(writer->by->warp), does(true), writer->pc) +
-            mbarrier_line(writer->agent),
-        slot.empty() ? remedy_by_kind(attempt, write, state_.opcode_at(writer->pc)) : STAY_IN_SLOT);
+    const std::string copy = state_.opcode_at(writer->pc);
+    const bool only_issued = kind_of(write.agent) == CP_ASYNC &&
+                             state_.warp_of(write.agent).warp.cp_async.count < write.clock;
+    const std::string missing =
+        !only_issued
+            ? remedy_by_kind(attempt, write, copy)
+            : "cp.async.wait_group (or cp.async.mbarrier.arrive.noinc) in " + role_of(write.agent) +
+                  " behind " + copy + " and its " + "cp.async.commit_group, then a barrier with " +
+                  describe_role(attempt.by->warp) + " before " + state_.opcode_at(record.pc) + ".";
+    return text(rule::SHARED_RACE, slot + read + " before " + copy + " writes it.",
+                reader +
+                    line_of("later:   ", describe_role(writer->by->warp), does(true), writer->pc) +
+                    mbarrier_line(writer->agent),
+                slot.empty() ? missing : STAY_IN_SLOT);
   });
 }
 
@@ -370,7 +391,13 @@ void RaceReport::wgmma_fence(const WarpState& by, const WgmmaRegister& reg) cons
              ? ""
              : line_of("earlier: ", describe_role(by.warp), ", which executes ", reg.touched_pc)) +
             line_of("later:   ", describe_role(by.warp), ", which starts ", pc),
-        "wgmma.fence.sync.aligned before wgmma.mma_async, behind what touches its registers.");
+        std::string("wgmma.fence.sync.aligned before wgmma.mma_async, behind what touches its "
+                    "registers.") +
+            (by.wgmma_fences == 0
+                 ? ""
+                 : " Where the source has one there, the compiler has moved that instruction "
+                   "behind it: an empty asm volatile before the fence, with the registers as "
+                   "operands that it changes, keeps it in front."));
   });
 }
 

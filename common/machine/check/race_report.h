@@ -53,7 +53,7 @@ class RaceReport {
   std::string later_line(const Attempt& attempt) const;
   std::string mbarrier_line(uint32_t agent) const;
   std::string describe_pair(const Attempt& attempt, bool earlier_write, uint32_t earlier_pc,
-                            const std::string& where) const;
+                            const std::string& where, const std::string& for_whom = "") const;
   // The instruction that is missing between two accesses of this cluster.
   std::string remedy(const Attempt& attempt, const Record& record, uint32_t bytes,
                      View async) const;

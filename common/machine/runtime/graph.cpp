@@ -1,18 +1,35 @@
-// Graphs: lists of work that are replayed in the order in which they were captured or added.
+// Graphs: lists of work that are replayed in the order in which they were captured or added, but for
+// nodes that got dependencies later.
 #include "common/machine/runtime/graph.h"
 
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <set>
 
 #include "common/machine/runtime/status.h"
 
 namespace machine::runtime {
 
-std::vector<std::pair<const Node*, Work>> steps_of(const Graph& graph) {
-  std::vector<std::pair<const Node*, Work>> steps;
-  for (const auto& node : graph.nodes) steps.emplace_back(node.get(), node->work);
+namespace {
+
+void add_step(const Node* node, std::set<const Node*>* there, std::vector<Step>* steps) {
+  if (!there->insert(node).second) return;
+  for (const Node* before : node->after) add_step(before, there, steps);
+  steps->push_back({node, node->work, node->kernel});
+}
+
+}  // namespace
+
+std::vector<Step> steps_of(const Graph& graph) {
+  std::set<const Node*> there;
+  std::vector<Step> steps;
+  for (const auto& node : graph.nodes) add_step(node.get(), &there, &steps);
   return steps;
+}
+
+void run_steps(const std::vector<Step>& steps) {
+  for (const Step& step : steps) step.work();
 }
 
 }  // namespace machine::runtime
@@ -51,9 +68,7 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   return on_device([&] {
     require(exec != nullptr);
-    submit(stream, cudaGraphNodeTypeGraph, [steps = exec_of(exec)->steps] {
-      for (const auto& [node, work] : steps) work();
-    });
+    submit(stream, cudaGraphNodeTypeGraph, [steps = exec_of(exec)->steps] { run_steps(steps); });
   });
 }
 

@@ -213,18 +213,27 @@ Work make_work(Function* function, LaunchRequest request, std::vector<std::byte>
   return [&code, config, parameters = std::move(parameters)] { run(code, config, parameters); };
 }
 
-Work make_work(Function* function, const LaunchRequest& request, void* const* arguments) {
+Work make_work(const KernelNode& node) {
+  return make_work(node.function, node.request, node.parameters);
+}
+
+std::shared_ptr<const KernelNode> make_node(Function* function, const LaunchRequest& request,
+                                            void* const* arguments) {
   const Kernel& kernel = *code_of(function).kernel;
-  std::vector<std::byte> block(kernel.param_bytes);
+  const auto node = std::make_shared<KernelNode>(
+      KernelNode{function, request, std::vector<std::byte>(kernel.param_bytes)});
   for (size_t i = 0; i < kernel.params.size(); ++i) {
-    std::memcpy(block.data() + kernel.params[i].offset, arguments[i], kernel.params[i].size);
+    std::byte* const parameter = node->parameters.data() + kernel.params[i].offset;
+    std::memcpy(parameter, arguments[i], kernel.params[i].size);
+    node->arguments.push_back(parameter);
   }
-  return make_work(function, request, std::move(block));
+  return node;
 }
 
 void launch(Function* function, const LaunchRequest& request, void* const* arguments,
             cudaStream_t stream) {
-  submit(stream, cudaGraphNodeTypeKernel, make_work(function, request, arguments));
+  const auto node = make_node(function, request, arguments);
+  submit(stream, cudaGraphNodeTypeKernel, make_work(*node), node);
 }
 
 Dim3 to_dim3(const dim3& size) {

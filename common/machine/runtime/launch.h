@@ -22,6 +22,14 @@ struct LaunchRequest {
   bool programmatic = false;  // programmatic stream serialization
 };
 
+// The launch of a kernel node, which can be read back and changed.
+struct KernelNode {
+  Function* function;
+  LaunchRequest request;
+  std::vector<std::byte> parameters;
+  std::vector<void*> arguments = {};  // where in `parameters` each one is
+};
+
 // Fills in the cluster, and refuses as a GPU does, in one sentence, before anything runs.
 void check_launch(const Function& function, const Code& code, LaunchRequest* request);
 
@@ -29,9 +37,13 @@ void check_launch(const Function& function, const Code& code, LaunchRequest* req
 void apply_attributes(const cudaLaunchAttribute* attributes, unsigned count,
                       LaunchRequest* request);
 
-// Checks the launch and makes what runs the kernel; and with one pointer a parameter.
+// With one pointer a parameter.
+std::shared_ptr<const KernelNode> make_node(Function* function, const LaunchRequest& request,
+                                            void* const* arguments);
+
+// Checks the launch and makes what runs the kernel.
 Work make_work(Function* function, LaunchRequest request, std::vector<std::byte> parameters);
-Work make_work(Function* function, const LaunchRequest& request, void* const* arguments);
+Work make_work(const KernelNode& node);
 
 // Checks, then runs the kernel, or records it if the stream is being captured.
 void launch(Function* function, const LaunchRequest& request, void* const* arguments,

@@ -142,7 +142,9 @@ void remove_binary(Binary* binary) {
 
 void add_function(Binary* binary, const void* host_function, const char* name) {
   const Lock lock(registry().mutex);
-  registry().by_host_function[host_function] = function_of(binary, name);
+  Function* const function = function_of(binary, name);
+  function->host_function = host_function;
+  registry().by_host_function[host_function] = function;
 }
 
 void add_variable(Binary* binary, const void* host_variable, const char* name) {

@@ -24,7 +24,8 @@ struct Code {
 // What a cudaKernel_t, a cudaFunction_t, a CUfunction and a CUkernel point to.
 struct Function {
   Binary* binary = nullptr;
-  std::string name;  // mangled
+  std::string name;                     // mangled
+  const void* host_function = nullptr;  // the address of its stub, if it has one
 
   // Set by cudaFuncSetAttribute.
   int max_dynamic_smem_bytes = -1;  // -1: 48 KiB less what is static

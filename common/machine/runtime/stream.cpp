@@ -8,8 +8,8 @@
 
 namespace machine::runtime {
 
-Node* Graph::add(cudaGraphNodeType type, Work work) {
-  nodes.push_back(std::make_unique<Node>(Node{type, std::move(work)}));
+Node* Graph::add(cudaGraphNodeType type, Work work, std::shared_ptr<const KernelNode> kernel) {
+  nodes.push_back(std::make_unique<Node>(Node{type, std::move(work), std::move(kernel), {}}));
   return nodes.back().get();
 }
 
@@ -104,7 +104,8 @@ Graph* end_capture(cudaStream_t handle) {
 
 }  // namespace
 
-void submit(cudaStream_t handle, cudaGraphNodeType type, Work work) {
+void submit(cudaStream_t handle, cudaGraphNodeType type, Work work,
+            std::shared_ptr<const KernelNode> kernel) {
   {
     const std::lock_guard lock(state().mutex);
     Stream& stream = find(handle);
@@ -112,7 +113,10 @@ void submit(cudaStream_t handle, cudaGraphNodeType type, Work work) {
     if (stream.capture != nullptr) {
       require(!stream.capture->is_spoilt, cudaErrorStreamCaptureInvalidated);
       note_operation(stream);
-      stream.capture->graph->add(type, std::move(work));
+      Graph& graph = *stream.capture->graph;
+      const Node* const before = graph.nodes.empty() ? nullptr : graph.nodes.back().get();
+      Node* const made = graph.add(type, std::move(work), std::move(kernel));
+      if (before != nullptr) made->after.push_back(before);
       return;
     }
   }

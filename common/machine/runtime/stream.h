@@ -12,19 +12,24 @@ namespace machine::runtime {
 
 using Work = std::function<void()>;
 
+struct KernelNode;  // the launch that a kernel node is made of
+
 struct Node {
   cudaGraphNodeType type;
   Work work;
+  std::shared_ptr<const KernelNode> kernel;
+  std::vector<const Node*> after;  // nodes that it depends on
 };
 
-// Nodes in an order that keeps their dependencies: that of capture, or of addition.
+// Nodes in the order of capture, or of addition. What was captured depends on what was before.
 struct Graph {
   std::vector<std::unique_ptr<Node>> nodes;
-  Node* add(cudaGraphNodeType type, Work work);
+  Node* add(cudaGraphNodeType type, Work work, std::shared_ptr<const KernelNode> kernel = nullptr);
 };
 
 // Runs the work now, or records it if the stream is being captured. What it throws passes through.
-void submit(cudaStream_t stream, cudaGraphNodeType type, Work work);
+void submit(cudaStream_t stream, cudaGraphNodeType type, Work work,
+            std::shared_ptr<const KernelNode> kernel = nullptr);
 // Of the work that this thread is doing.
 cudaStream_t working_stream();
 

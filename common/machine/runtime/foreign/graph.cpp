@@ -3,6 +3,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <map>
+#include <utility>
+
 #include "common/machine/runtime/launch.h"
 #include "common/machine/runtime/memory_api.h"
 #include "common/machine/runtime/status.h"
@@ -10,18 +13,45 @@
 namespace machine::runtime {
 namespace {
 
-void add_node(cudaGraphNode_t* handle, cudaGraph_t graph, cudaGraphNodeType type, Work work) {
-  require(handle != nullptr && graph != nullptr);
-  *handle = reinterpret_cast<cudaGraphNode_t>(graph_of(graph)->add(type, std::move(work)));
+Node* node_of(cudaGraphNode_t handle) {
+  require(handle != nullptr);
+  return reinterpret_cast<Node*>(handle);
 }
 
-Work kernel_work(const cudaKernelNodeParams& params) {
-  const LaunchRequest request{to_dim3(params.gridDim), to_dim3(params.blockDim), NO_CLUSTER,
-                              params.sharedMemBytes};
+// Where a node is put: the graph, and the nodes that it depends on.
+struct Target {
+  cudaGraph_t graph;
+  const cudaGraphNode_t* after;
+  size_t count;
+};
+
+void add_node(cudaGraphNode_t* handle, const Target& target, cudaGraphNodeType type, Work work,
+              std::shared_ptr<const KernelNode> kernel = nullptr) {
+  require(handle != nullptr && target.graph != nullptr);
+  Node* const made = graph_of(target.graph)->add(type, std::move(work), std::move(kernel));
+  for (size_t i = 0; i < target.count; ++i) made->after.push_back(node_of(target.after[i]));
+  *handle = reinterpret_cast<cudaGraphNode_t>(made);
+}
+
+// Attributes of the launch before, as its cluster, stay.
+std::shared_ptr<const KernelNode> kernel_node(const cudaKernelNodeParams& params,
+                                              const KernelNode* before = nullptr) {
+  LaunchRequest request = before == nullptr ? LaunchRequest{} : before->request;
+  request.grid = to_dim3(params.gridDim);
+  request.block = to_dim3(params.blockDim);
+  request.dynamic_smem_bytes = params.sharedMemBytes;
   if (params.kernelParams == nullptr) {
     refuse(cudaErrorNotSupported, "kernel nodes take their parameters from kernelParams.");
   }
-  return make_work(find_function(params.func), request, params.kernelParams);
+  return make_node(find_function(params.func), request, params.kernelParams);
+}
+
+dim3 from_dim3(const machine::Dim3& size) {
+  return {size.x, size.y, size.z};
+}
+
+void add_dependencies(const cudaGraphNode_t* from, const cudaGraphNode_t* to, size_t count) {
+  for (size_t i = 0; i < count; ++i) node_of(to[i])->after.push_back(node_of(from[i]));
 }
 
 }  // namespace
@@ -38,7 +68,15 @@ cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned) {
 
 cudaError_t cudaGraphClone(cudaGraph_t* clone, cudaGraph_t original) {
   const auto copy = new Graph;
-  for (const auto& node : graph_of(original)->nodes) copy->add(node->type, node->work);
+  std::map<const Node*, const Node*> copies;
+  for (const auto& node : graph_of(original)->nodes) {
+    copies[node.get()] = copy->add(node->type, node->work, node->kernel);
+  }
+  for (size_t i = 0; i < copy->nodes.size(); ++i) {
+    for (const Node* before : graph_of(original)->nodes[i]->after) {
+      copy->nodes[i]->after.push_back(copies[before]);
+    }
+  }
   *clone = reinterpret_cast<cudaGraph_t>(copy);
   return cudaSuccess;
 }
@@ -49,53 +87,103 @@ cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) 
 }
 
 // ---- nodes --------------------------------------------------------------------------------------
-// Dependencies are nodes that were added before, so that the order of addition keeps them.
-
-cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*,
-                                  size_t) {
-  return attempt([&] { add_node(node, graph, cudaGraphNodeTypeEmpty, [] {}); });
+cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                  const cudaGraphNode_t* after, size_t count) {
+  return attempt([&] { add_node(node, {graph, after, count}, cudaGraphNodeTypeEmpty, [] {}); });
 }
 
-cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*,
-                                   size_t, const cudaKernelNodeParams* params) {
-  return on_device([&] { add_node(node, graph, cudaGraphNodeTypeKernel, kernel_work(*params)); });
+cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                   const cudaGraphNode_t* after, size_t count,
+                                   const cudaKernelNodeParams* params) {
+  return on_device([&] {
+    const auto kernel = kernel_node(*params);
+    add_node(node, {graph, after, count}, cudaGraphNodeTypeKernel, make_work(*kernel), kernel);
+  });
 }
 
-cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*,
-                                 size_t, const cudaHostNodeParams* params) {
+cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                 const cudaGraphNode_t* after, size_t count,
+                                 const cudaHostNodeParams* params) {
   return attempt([&] {
-    add_node(node, graph, cudaGraphNodeTypeHost,
+    add_node(node, {graph, after, count}, cudaGraphNodeTypeHost,
              [params = *params] { params.fn(params.userData); });
   });
 }
 
 cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGraph_t graph,
-                                     const cudaGraphNode_t*, size_t, void* dst, const void* src,
-                                     size_t bytes, cudaMemcpyKind kind) {
+                                     const cudaGraphNode_t* after, size_t count, void* dst,
+                                     const void* src, size_t bytes, cudaMemcpyKind kind) {
   return on_device([&] {
     const Rows rows = line(dst, src, bytes);
     check_copy("cudaGraphAddMemcpyNode1D", rows, kind);
-    add_node(node, graph, cudaGraphNodeTypeMemcpy, [rows] { copy_rows(rows); });
+    add_node(node, {graph, after, count}, cudaGraphNodeTypeMemcpy, [rows] { copy_rows(rows); });
   });
 }
 
-cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*,
-                                   size_t, const cudaMemcpy3DParms* params) {
+cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                   const cudaGraphNode_t* after, size_t count,
+                                   const cudaMemcpy3DParms* params) {
   return on_device([&] {
-    add_node(node, graph, cudaGraphNodeTypeMemcpy,
+    add_node(node, {graph, after, count}, cudaGraphNodeTypeMemcpy,
              [slices = slices_of("cudaGraphAddMemcpyNode", *params)] {
                for (const Rows& slice : slices) copy_rows(slice);
              });
   });
 }
 
-cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*,
-                                   size_t, const cudaMemsetParams* params) {
+cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                   const cudaGraphNode_t* after, size_t count,
+                                   const cudaMemsetParams* params) {
   return on_device([&] {
     const Fill fill{params->dst,         params->pitch, params->value,
                     params->elementSize, params->width, params->height};
     check_fill("cudaGraphAddMemsetNode", fill);
-    add_node(node, graph, cudaGraphNodeTypeMemset, [fill] { fill_rows(fill); });
+    add_node(node, {graph, after, count}, cudaGraphNodeTypeMemset, [fill] { fill_rows(fill); });
+  });
+}
+
+cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                       const cudaGraphNode_t* after, size_t count,
+                                       cudaGraph_t child) {
+  return attempt([&] {
+    require(child != nullptr);
+    add_node(node, {graph, after, count}, cudaGraphNodeTypeGraph,
+             [steps = steps_of(*graph_of(child))] { run_steps(steps); });
+  });
+}
+
+#if CUDART_VERSION >= 13000
+cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t* from,
+                                     const cudaGraphNode_t* to, const cudaGraphEdgeData*,
+                                     size_t count) {
+#else
+cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t* from,
+                                     const cudaGraphNode_t* to, size_t count) {
+#endif
+  return attempt([&] { add_dependencies(from, to, count); });
+}
+
+cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, cudaKernelNodeParams* params) {
+  return attempt([&] {
+    const KernelNode* const kernel = node_of(node)->kernel.get();
+    require(kernel != nullptr && params != nullptr);
+    const void* const stub = kernel->function->host_function;
+    *params = {};
+    params->func = const_cast<void*>(stub != nullptr ? stub : kernel->function);
+    params->gridDim = from_dim3(kernel->request.grid);
+    params->blockDim = from_dim3(kernel->request.block);
+    params->sharedMemBytes = static_cast<unsigned>(kernel->request.dynamic_smem_bytes);
+    params->kernelParams = const_cast<void**>(kernel->arguments.data());
+  });
+}
+
+cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelNodeParams* params) {
+  return on_device([&] {
+    Node* const changed = node_of(node);
+    require(changed->kernel != nullptr);
+    const auto kernel = kernel_node(*params, changed->kernel.get());
+    changed->work = make_work(*kernel);
+    changed->kernel = kernel;
   });
 }
 
@@ -126,9 +214,10 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
 cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
                                              const cudaKernelNodeParams* params) {
   return on_device([&] {
-    for (auto& [of, work] : exec_of(exec)->steps) {
-      if (of != reinterpret_cast<const Node*>(node)) continue;
-      work = kernel_work(*params);
+    for (Step& step : exec_of(exec)->steps) {
+      if (step.node != node_of(node)) continue;
+      step.kernel = kernel_node(*params, step.kernel.get());
+      step.work = make_work(*step.kernel);
       return;
     }
     fail(cudaErrorInvalidValue);

@@ -166,7 +166,17 @@ void check_memory() {
   char rows[3][12] = {};
   OK(cudaMemcpy2D(rows, 12, data, pitch, 10, 3, cudaMemcpyDeviceToHost));
   CHECK(rows[2][9] == 7 && rows[2][10] == 0);
+  char* copied = nullptr;
+  OK(cudaMalloc(&copied, pitch * 3));
+  OK(cudaMemcpyPeerAsync(copied, 0, data, 0, pitch * 2 + 10, nullptr));
+  OK(cudaMemcpy2D(rows, 12, copied, pitch, 10, 3, cudaMemcpyDeviceToHost));
+  CHECK(rows[1][9] == 7);
+  OK(cudaFree(copied));
   OK(cudaFree(data));
+  size_t stack = 0;
+  OK(cudaDeviceSetLimit(cudaLimitStackSize, 4096));
+  OK(cudaDeviceGetLimit(&stack, cudaLimitStackSize));
+  CHECK(stack == 4096);
 
   // Of a box of 3 x 2 x 2, the second slice's second row, from its second byte on.
   cudaPitchedPtr box;
@@ -198,6 +208,9 @@ void check_memory() {
   OK(cudaGraphLaunch(exec, nullptr));
   OK(cudaDeviceSynchronize());
   CHECK(to[9] == 10 && to[10] == 11);
+  OK(cudaMemset3D(box, 3, make_cudaExtent(2, 2, 2)));
+  OK(cudaMemcpy3DAsync(&part, nullptr));
+  CHECK(to[9] == 3 && to[10] == 11);
   OK(cudaGraphExecDestroy(exec));
   OK(cudaGraphDestroy(graph));
   OK(cudaFree(box.ptr));
@@ -285,6 +298,52 @@ void check_fork_in_capture() {
   CHECK(download(data, 4) == std::vector<int>(4, 6));
 }
 
+// What ggml and others do: nodes of a capture are read, changed and launched again.
+void check_nodes_read_back() {
+  cudaStream_t stream = nullptr;
+  cudaGraph_t graph = nullptr, outer = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  OK(cudaStreamCreate(&stream));
+  int* const data = zeros<int>(4);
+  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  add<<<1, 4, 0, stream>>>(data, 5);
+  OK(cudaStreamEndCapture(stream, &graph));
+  cudaGraphNode_t node = nullptr, child = nullptr, fill = nullptr;
+  size_t count = 1;
+  OK(cudaGraphGetNodes(graph, &node, &count));
+  cudaKernelNodeParams params{};
+  OK(cudaGraphKernelNodeGetParams(node, &params));
+  CHECK(params.func == reinterpret_cast<void*>(&add));
+  CHECK(params.gridDim.x == 1 && params.blockDim.x == 4 && params.sharedMemBytes == 0);
+  CHECK(*static_cast<int**>(params.kernelParams[0]) == data);
+  CHECK(*static_cast<int*>(params.kernelParams[1]) == 5);
+  int seven = 7;
+  void* arguments[] = {params.kernelParams[0], &seven};
+  params.kernelParams = arguments;
+  OK(cudaGraphKernelNodeSetParams(node, &params));
+  // The graph as a node of another one, behind a fill that is added later.
+  OK(cudaGraphCreate(&outer, 0));
+  OK(cudaGraphAddChildGraphNode(&child, outer, nullptr, 0, graph));
+  cudaMemsetParams zero{};
+  zero.dst = data;
+  zero.elementSize = 4;
+  zero.width = 4;
+  zero.height = 1;
+  OK(cudaGraphAddMemsetNode(&fill, outer, nullptr, 0, &zero));
+#if CUDART_VERSION >= 13000
+  OK(cudaGraphAddDependencies(outer, &fill, &child, nullptr, 1));
+#else
+  OK(cudaGraphAddDependencies(outer, &fill, &child, 1));
+#endif
+  OK(cudaGraphInstantiate(&executable, outer, 0));
+  OK(cudaGraphLaunch(executable, stream));
+  OK(cudaGraphLaunch(executable, stream));
+  OK(cudaStreamSynchronize(stream));
+  CHECK(download(data, 4) == std::vector<int>(4, 7));
+  CHECK(cudaGraphKernelNodeGetParams(fill, &params) == cudaErrorInvalidValue);
+  OK(cudaGraphExecDestroy(executable));
+}
+
 void check_driver_calls() {
   for (const char* name : {"cuTensorMapEncodeTiled", "cuMemAlloc", "cuLaunchKernelEx"}) {
     void* function = nullptr;
@@ -324,6 +383,7 @@ int main() {
   check_variables();
   check_memory();
   check_graphs();
+  check_nodes_read_back();
   check_fork_in_capture();
   check_driver_calls();
   check_address_in_new_hands();

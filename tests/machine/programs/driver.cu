@@ -97,6 +97,28 @@ int main() {
   OK(cuMemcpyDtoH(&result, out, 4));
   CHECK(result == 165);
 
+  // The second row of two, from its third byte on.
+  CUdeviceptr rows = 0;
+  size_t pitch = 0;
+  OK(cuMemAllocPitch(&rows, &pitch, 8, 2, 4));
+  OK(cuMemsetD8(rows, 1, pitch + 8));
+  OK(cuMemsetD8(rows + pitch + 2, 9, 3));
+  unsigned char row[4] = {};
+  CUDA_MEMCPY2D part{};
+  part.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+  part.srcDevice = rows;
+  part.srcPitch = pitch;
+  part.srcY = 1;
+  part.srcXInBytes = 2;
+  part.dstMemoryType = CU_MEMORYTYPE_HOST;
+  part.dstHost = row;
+  part.dstPitch = sizeof row;
+  part.WidthInBytes = sizeof row;
+  part.Height = 1;
+  OK(cuMemcpy2D(&part));
+  CHECK(row[0] == 9 && row[2] == 9 && row[3] == 1);
+  OK(cuMemFree(rows));
+
   CHECK(cuLaunchKernel(add, 1, 1, 1, 2000, 1, 1, 0, nullptr, arguments, nullptr) ==
         CUDA_ERROR_INVALID_VALUE);
   const char* text = nullptr;

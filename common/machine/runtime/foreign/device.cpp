@@ -1,6 +1,8 @@
 // The device as other people's programs ask for it, and what they say that changes no result here.
 #include <cuda_runtime_api.h>
 
+#include <map>
+
 #include "common/machine/runtime/status.h"
 
 using namespace machine::runtime;
@@ -32,6 +34,27 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
   return cudaSuccess;
 }
 
+// The machine's buffers have no limits that a program could raise; what it sets it can read.
+static std::map<cudaLimit, size_t>& limits() {
+  static std::map<cudaLimit, size_t> values = {{cudaLimitStackSize, 1024},
+                                               {cudaLimitPrintfFifoSize, size_t{1} << 20},
+                                               {cudaLimitMallocHeapSize, size_t{8} << 20},
+                                               {cudaLimitMaxL2FetchGranularity, 64},
+                                               {cudaLimitPersistingL2CacheSize, 0}};
+  return values;
+}
+
+cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
+  limits()[limit] = value;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit limit) {
+  if (!limits().contains(limit)) return record(cudaErrorUnsupportedLimit);
+  *value = limits()[limit];
+  return cudaSuccess;
+}
+
 // ---- Calls that change nothing ------------------------------------------------------------------
 
 #define CHANGES_NOTHING(call, ...) \
@@ -44,13 +67,12 @@ CHANGES_NOTHING(cudaDeviceReset);
 CHANGES_NOTHING(cudaSetDeviceFlags, unsigned);
 CHANGES_NOTHING(cudaProfilerStart);
 CHANGES_NOTHING(cudaProfilerStop);
-// The machine's buffers have no limits that a program could raise.
-CHANGES_NOTHING(cudaDeviceSetLimit, cudaLimit, size_t);
 // Caches, access windows and priorities cost time alone.
 CHANGES_NOTHING(cudaDeviceSetCacheConfig, cudaFuncCache);
 CHANGES_NOTHING(cudaFuncSetCacheConfig, const void*, cudaFuncCache);
 CHANGES_NOTHING(cudaCtxResetPersistingL2Cache);
 CHANGES_NOTHING(cudaStreamSetAttribute, cudaStream_t, cudaStreamAttrID, const cudaStreamAttrValue*);
+CHANGES_NOTHING(cudaStreamCopyAttributes, cudaStream_t, cudaStream_t);
 CHANGES_NOTHING(cudaStreamAttachMemAsync, cudaStream_t, void*, size_t, unsigned);
 // Where memory is, and from which pool: there is one memory.
 #if CUDART_VERSION >= 13000

@@ -104,6 +104,39 @@ COPY_ASYNC(cuMemcpyHtoDAsync, cudaMemcpyHostToDevice, CUdeviceptr, const void*);
 COPY_ASYNC(cuMemcpyDtoHAsync, cudaMemcpyDeviceToHost, void*, CUdeviceptr);
 COPY_ASYNC(cuMemcpyDtoDAsync, cudaMemcpyDeviceToDevice, CUdeviceptr, CUdeviceptr);
 
+// Arrays are refused.
+CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* what, CUstream stream) {
+  const CUDA_MEMCPY2D& c = *what;
+  return forward([&] {
+    return on_device([&] {
+      const auto side = [](CUmemorytype type, const void* host, CUdeviceptr device) {
+        if (type == CU_MEMORYTYPE_ARRAY) refuse(cudaErrorNotSupported, "cuMemcpy2D of an array.");
+        return type == CU_MEMORYTYPE_HOST ? reinterpret_cast<CUdeviceptr>(host) : device;
+      };
+      const CUdeviceptr src = side(c.srcMemoryType, c.srcHost, c.srcDevice);
+      const CUdeviceptr dst = side(c.dstMemoryType, c.dstHost, c.dstDevice);
+      copy("cuMemcpy2D",
+           {as_runtime(dst + c.dstY * c.dstPitch + c.dstXInBytes), c.dstPitch,
+            as_runtime(src + c.srcY * c.srcPitch + c.srcXInBytes), c.srcPitch, c.WidthInBytes,
+            c.Height},
+           cudaMemcpyDefault, stream);
+    });
+  });
+}
+
+CUresult cuMemcpy2D(const CUDA_MEMCPY2D* what) {
+  return cuMemcpy2DAsync(what, nullptr);
+}
+
+CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D* what) {
+  return cuMemcpy2DAsync(what, nullptr);
+}
+
+CUresult cuMemAllocPitch(CUdeviceptr* base, size_t* pitch, size_t width, size_t height, unsigned) {
+  return forward(
+      [&] { return cudaMallocPitch(reinterpret_cast<void**>(base), pitch, width, height); });
+}
+
 // cuMemsetD8 and its like, with a type of so many bits.
 #define FILL(call, call_async, ELEMENT)                                                \
   CUresult call(CUdeviceptr dst, ELEMENT value, size_t count) {                        \

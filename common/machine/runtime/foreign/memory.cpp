@@ -197,6 +197,12 @@ cudaError_t cudaMemcpyPeer(void* dst, int dst_device, const void* src, int src_d
   return cudaMemcpy(dst, src, bytes, cudaMemcpyDeviceToDevice);
 }
 
+cudaError_t cudaMemcpyPeerAsync(void* dst, int dst_device, const void* src, int src_device,
+                                size_t bytes, cudaStream_t stream) {
+  if (dst_device != 0 || src_device != 0) return record(cudaErrorInvalidDevice);
+  return cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, stream);
+}
+
 cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* params, cudaStream_t stream) {
   return on_device([&] {
     for (const Rows& slice : slices_of("cudaMemcpy3D", *params)) {
@@ -218,6 +224,25 @@ cudaError_t cudaMemset2D(void* dst, size_t pitch, int value, size_t width, size_
   return on_device([&] {
     check_no_capture();
     fill("cudaMemset2D", {dst, pitch, static_cast<unsigned>(value), 1, width, height}, nullptr);
+  });
+}
+
+cudaError_t cudaMemset3DAsync(cudaPitchedPtr dst, int value, cudaExtent extent,
+                              cudaStream_t stream) {
+  return on_device([&] {
+    for (size_t z = 0; z < extent.depth; ++z) {
+      char* const slice = static_cast<char*>(dst.ptr) + z * dst.pitch * dst.ysize;
+      fill("cudaMemset3D",
+           {slice, dst.pitch, static_cast<unsigned>(value), 1, extent.width, extent.height},
+           stream);
+    }
+  });
+}
+
+cudaError_t cudaMemset3D(cudaPitchedPtr dst, int value, cudaExtent extent) {
+  return on_device([&] {
+    check_no_capture();
+    if (const cudaError_t status = cudaMemset3DAsync(dst, value, extent, nullptr)) fail(status);
   });
 }
 

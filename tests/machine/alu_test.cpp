@@ -265,6 +265,10 @@ TEST_CASE("predicates") {
       FLOATS, [](auto, auto, auto) { return 0; });
   check("setp.nan.f32 %p1, A, B;\nselp.b32 D, A, B, %p1;", FLOATS,
         [](auto a, auto b, auto) { return std::isunordered(f32(a), f32(b)) ? a : b; });
+  // A divisor above 2^126.
+  check("div.approx.f32 D, A, 0fFF000000;", FLOATS, [](auto a, auto, auto) {
+    return (a & 0x7f800000) == 0x7f800000 ? 0x7fffffff : ~a & 0x80000000;
+  });
   check("set.le.u32.f32 D, A, B;", FLOATS,
         [](auto a, auto b, auto) { return f32(a) <= f32(b) ? ~0u : 0u; });
 }

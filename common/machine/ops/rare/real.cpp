@@ -35,9 +35,10 @@ constexpr auto LG2 = [](auto a) { return std::log2(double{a}); };
 constexpr auto EX2 = [](auto a) { return std::exp2(double{a}); };
 constexpr auto TANH = [](auto a) { return std::tanh(double{a}); };
 constexpr auto DIV_FULL = [](float a, float b) { return double{a} / b; };
-// Divisors above 2^126 give 0, or NaN for an infinite dividend.
+// Divisors above 2^126 give 0 with the quotient's sign, or NaN for an infinite dividend.
 constexpr auto DIV_APPROX = [](float a, float b) {
-  return std::fabs(b) > 0x1p126f ? double{a} * 0 : double{a} / b;
+  const double quotient = double{a} / b;
+  return std::fabs(b) > 0x1p126f ? (std::isinf(a) ? NAN : quotient * 0) : quotient;
 };
 constexpr auto COPYSIGN = [](auto a, auto b) {
   constexpr auto SIGN = decltype(a){1} << (BITS<decltype(a)> - 1);

@@ -126,6 +126,12 @@ TEST_CASE("a plain load before a loop of atom.cas is legal; one that only looks 
 
 TEST_CASE("stores of the same value do not race with each other") {
   check_legal(with("st.global.u32 [%out], 5;", 64, 6), Words{5});
+  // Threads of the machine do so at the same moment.
+  check_legal(with("mov.u32 %r1, 0;\nmov.u64 %rd1, %out;\nAGAIN:\nst.global.u32 [%rd1], 5;\n"
+                   "add.u32 %r1, %r1, 1;\nadd.u64 %rd1, %rd1, 4;\n"
+                   "setp.lt.u32 %p1, %r1, 64;\n@%p1 bra AGAIN;",
+                   32, 16),
+              Words(64, 5));
   check_legal(with("st.shared.u32 [%smem], 5;\nbar.sync 0;\nld.shared.u32 %r1, [%smem];\n"
                    "st.global.u32 [%rd20], %r1;",
                    64),

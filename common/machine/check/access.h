@@ -10,19 +10,16 @@ enum class Order : uint8_t { weak, relaxed, acquire, release, acq_rel };  // vol
 enum class Scope : uint8_t { cta, cluster, gpu };                         // sys is gpu
 enum class Proxy : uint8_t { shared, global, all };                       // of fence.proxy.async
 
-// Whether a lane stores what is there already: such stores do not race with each other. It refers to
-// a function that lives as long.
-class SameValue {
+// A store that is about to happen.
+class Store {
  public:
-  template <class F>
-  explicit SameValue(const F& function)
-      : function_(&function),
-        call_([](const void* f, uint32_t lane) { return (*static_cast<const F*>(f))(lane); }) {}
-  bool operator()(uint32_t lane) const { return call_(function_, lane); }
+  // Whether a lane stores what is there already: such stores do not race with each other.
+  virtual bool is_same(uint32_t lane) const = 0;
+  // Stores these lanes' values, once.
+  virtual void store(uint32_t lanes) = 0;
 
- private:
-  const void* function_;
-  bool (*call_)(const void* function, uint32_t lane);
+ protected:
+  ~Store() = default;
 };
 
 }  // namespace machine

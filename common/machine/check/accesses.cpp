@@ -10,10 +10,10 @@ namespace machine {
 // ---- Generic accesses ----------------------------------------------------------------------------
 
 void Checker::shared_access(Warp& warp, uint32_t mask, const uint32_t* addresses, uint32_t bytes,
-                            Access access, const SameValue* same) {
+                            Access access, Store* store) {
   Attempt attempt = generic_access(warp, mask, access != Access::read);
   attempt.strong = access == Access::atomic;
-  attempt.same = same;
+  attempt.store = store;
   access_shared(attempt, mask, addresses, bytes);
 }
 
@@ -32,7 +32,7 @@ void Checker::shared_strong(Warp& warp, uint32_t mask, const uint32_t* addresses
 }
 
 void Checker::global_access(Warp& warp, uint32_t mask, const uint64_t* addresses, uint32_t bytes,
-                            Access access, Order order, Scope scope, const SameValue* same) {
+                            Access access, Order order, Scope scope, Store* store) {
   Attempt attempt = generic_access(warp, mask, access != Access::read);
   attempt.strong = access == Access::atomic || order != Order::weak;
   check_grids_before(attempt, addresses[std::countr_zero(mask)]);
@@ -40,7 +40,8 @@ void Checker::global_access(Warp& warp, uint32_t mask, const uint64_t* addresses
   GlobalAccess as = as_global(attempt);
   as.as.atomic = access == Access::atomic;
   as.as.narrow = bytes < 4;
-  as.same = same;
+  as.store = store;
+  as.stores_at_once = order == Order::weak;
   if (!by.knows.some_have_met()) as.lanes_met_at = by.knows.lanes_met_at();
   if (auto conflict = global_->access(as, mask, addresses, bytes)) {
     check_conflict(attempt, as, *conflict);

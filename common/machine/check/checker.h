@@ -36,11 +36,11 @@ class Checker {
 
   // ---- Generic proxy; called before the access is made. 32 addresses, of which `mask` counts.
   void shared_access(Warp& warp, uint32_t mask, const uint32_t* addresses, uint32_t bytes,
-                     Access access, const SameValue* same = nullptr);
+                     Access access, Store* store = nullptr);
   // Also acquires or releases what a strong access does: at an address that a released store or
   // atomic wrote, an acquiring load learns what the writer knew.
   void global_access(Warp& warp, uint32_t mask, const uint64_t* addresses, uint32_t bytes,
-                     Access access, Order order, Scope scope, const SameValue* same = nullptr);
+                     Access access, Order order, Scope scope, Store* store = nullptr);
   // A load brought what device memory begins with (allocations.h).
   void never_written(Warp& warp, uint32_t mask, uint64_t address);
   // The same for strong accesses to shared memory (flags that are polled): they do not race.
@@ -200,7 +200,7 @@ class Checker {
                           uint32_t lanes);
   static bool stores_the_same(const Attempt& attempt, uint32_t lanes, uint32_t bytes) {
     const uint32_t lane = bytes & 0x0f ? lanes : lanes >> LANE_BITS;
-    return attempt.same != nullptr && (*attempt.same)(lane & (LANES - 1));
+    return attempt.store != nullptr && attempt.store->is_same(lane & (LANES - 1));
   }
   // `lanes`: a pair, of the parts that `bytes` stand for.
   void read_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint32_t lanes);

@@ -105,7 +105,7 @@ struct Attempt {
   bool write;
   bool async_proxy = false, strong = false;
   bool reads_map = false;              // a tensor map, which TMA does in a proxy of its own
-  const SameValue* same = nullptr;     // of a store
+  Store* store = nullptr;              // of a store
   uint32_t lanes_met_at = UINT32_MAX;  // of a generic access: WarpKnowledge::lanes_met_at()
   uint32_t lanes = 0;                  // of the instruction, and the cells that they touch
   const uint32_t* cells = nullptr;

@@ -127,9 +127,11 @@ class GlobalShadow::Cursor {
     return true;
   }
 
+  bool is_on_page_of(uint64_t address) const { return address >> PAGE_SHIFT == number_; }
+
   std::optional<Conflict> step(uint64_t address, uint64_t bytes) {
     for (const uint64_t end = address + bytes; address < end;) {
-      if (address >> PAGE_SHIFT != number_) {
+      if (!is_on_page_of(address)) {
         leave();
         number_ = address >> PAGE_SHIFT;
         page_ = shadow_.find(address, access_.as.write);
@@ -240,16 +242,28 @@ std::optional<GlobalShadow::Conflict> GlobalShadow::access(GlobalAccess access, 
     if (other >> PAGE_SHIFT == 0) return {};
   }
   Cursor cursor(*this, access);
+  uint32_t recorded = 0;  // on the cursor's page, and not stored yet
+  const auto store = [&] {
+    if (access.stores_at_once && access.store != nullptr) access.store->store(recorded);
+    recorded = 0;
+  };
   for (; mask != 0; mask &= mask - 1) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(mask));
     access.as.lanes = lane_pair(lane, lane);
-    if (cursor.write_first(addresses[lane], bytes)) continue;
-    auto conflict = cursor.step(addresses[lane], bytes);
-    if (!conflict) continue;
-    if (conflict->with.write && access.same != nullptr && (*access.same)(lane)) continue;
-    conflict->lane = lane;
-    return conflict;
+    if (!cursor.write_first(addresses[lane], bytes)) {
+      if (!cursor.is_on_page_of(addresses[lane])) store();
+      auto conflict = cursor.step(addresses[lane], bytes);
+      const bool is_same = conflict && conflict->with.write && access.store != nullptr &&
+                           access.store->is_same(lane);
+      if (conflict && !is_same) {
+        store();
+        conflict->lane = lane;
+        return conflict;
+      }
+    }
+    recorded |= 1u << lane;
   }
+  store();
   return {};
 }
 

@@ -148,7 +148,9 @@ struct GlobalAccess {
   uint32_t warps = 0;         // of a cluster
   // Accesses of other lanes of the same warp that are not known to be ordered are later than this.
   uint32_t lanes_met_at = UINT32_MAX;
-  const SameValue* same = nullptr;
+  Store* store = nullptr;  // of a plain store
+  bool stores_at_once =
+      false;  // it is made while the record is, so that nobody sees one of them alone
 };
 
 // The shadow of a launch's global memory: pages are added when first written. Thread-safe.

@@ -42,9 +42,9 @@ struct Use {
   Order order;
   Scope scope;
   const char* what;
-  uint16_t variable = 0;            // Inst::variable
-  const SameValue* same = nullptr;  // of a plain store
-  uint64_t* host_delta = nullptr;   // for it: what is added to an address
+  uint16_t variable = 0;           // Inst::variable
+  Store* store = nullptr;          // of a plain store
+  uint64_t* host_delta = nullptr;  // for it: what is added to an address
 };
 
 // Allocations that this thread has found lately.
@@ -99,7 +99,7 @@ void to_global(Warp& warp, uint32_t mask, const Use& use, Addresses& a) {
               [&](uint32_t lane) { check_global(warp, lane, a.at[lane], use.bytes, use.what); });
   }
   observer_of(cluster).tell(&Checker::global_access, warp, mask, a.at, use.bytes, use.access,
-                            use.order, use.scope, use.same);
+                            use.order, use.scope, use.store);
   if (use.access != Access::write && use.order != Order::weak) cluster.polled_global = true;
   if (use.access != Access::read) observer_of(cluster).store(warp);
   if (use.access == Access::write) ++cluster.changes;
@@ -185,7 +185,7 @@ void to_shared(Warp& warp, uint32_t mask, Where where, const Use& use, Addresses
     if (use.order == Order::weak) {
       if (use.host_delta != nullptr) *use.host_delta = reinterpret_cast<uint64_t>(cta.smem) - first;
       checker->shared_access(warp, mask, addresses, use.bytes, use.access,
-                             own ? use.same : nullptr);
+                             own ? use.store : nullptr);
     } else {
       checker->shared_strong(warp, mask, addresses, use.bytes, use.access, use.order, use.scope);
     }
@@ -249,10 +249,12 @@ void to_host(Warp& warp, uint32_t mask, Where where, const Use& use, Addresses& 
     return to_global(warp, mask, use, a);
   }
   const auto window_of = [&a](uint32_t lane) { return a.at[lane] & WINDOW_MASK; };
+  Use of_part = use;
+  of_part.store = nullptr;  // its addresses are not the part's
   for_groups(mask, window_of, [&](uint64_t, uint32_t lanes) {
     Addresses part;
     part.fill(lanes, [&a](uint32_t lane) { return a.at[lane]; });
-    to_host(warp, lanes, where, use, part);
+    to_host(warp, lanes, where, of_part, part);
     for_lanes(lanes, [&](uint32_t lane) { a.at[lane] = part.at[lane]; });
   });
 }
@@ -288,11 +290,10 @@ void resolve_computed(Warp& warp, Where where, uint32_t mask, uint32_t bytes, Ac
 
 // Host addresses of an access of `bytes` bytes a lane at the address in a slot.
 void resolve(Warp& warp, const Inst& inst, const Slot& slot, uint32_t mask, uint32_t bytes,
-             Access access, const char* what, Addresses& a, const SameValue* same,
-             uint64_t* host_delta) {
+             Access access, const char* what, Addresses& a, Store* store, uint64_t* host_delta) {
   const auto qualifiers = inst.as<AccessQualifiers>();
   const Use use{bytes,         access, qualifiers.order, qualifiers.scope, what,
-                inst.variable, same,   host_delta};
+                inst.variable, store,  host_delta};
   const uint64_t offset = static_cast<uint64_t>(int64_t{slot.offset});
   if (slot.width == Width::w64) {
     const auto* const base = warp.row<const uint64_t>(slot.row);

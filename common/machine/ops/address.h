@@ -70,9 +70,9 @@ struct Addresses {
 };
 
 // Host addresses of an access of `bytes` bytes a lane at the address in a slot. Of a plain store
-// `same` says which lanes store what is there; `host_delta` is what it adds to an address.
+// `store` makes it, if the checker asks for that, and `host_delta` is what it adds to an address.
 void resolve(Warp& warp, const Inst& inst, const Slot& slot, uint32_t mask, uint32_t bytes,
-             Access access, const char* what, Addresses& a, const SameValue* same = nullptr,
+             Access access, const char* what, Addresses& a, Store* store = nullptr,
              uint64_t* host_delta = nullptr);
 
 // The same of addresses that the instruction has computed: `a` has them, and gets the host's.

@@ -28,29 +28,48 @@ Step load(Warp& warp, const Inst& inst, uint32_t mask) {
 }
 
 template <class T>
-Step store(Warp& warp, const Inst& inst, uint32_t mask) {
-  const uint32_t count = element_count(inst);
-  Addresses a;
-  uint64_t host_delta = 0;  // from an address to the host's
-  const auto stores_same = [&](uint32_t lane) {
+class PlainStore final : public Store {
+ public:
+  PlainStore(Warp& warp, const Inst& inst, uint32_t mask)
+      : warp_(warp), inst_(inst), count_(element_count(inst)), left_(mask) {}
+
+  bool is_same(uint32_t lane) const override {
     const auto* const there = reinterpret_cast<const T*>(a.at[lane] + host_delta);
-    for (uint32_t i = 0; i < count; ++i) {
-      if (static_cast<T>(value_of(warp, inst.slots[1 + i], lane)) != there[i]) return false;
+    for (uint32_t i = 0; i < count_; ++i) {
+      if (static_cast<T>(value_of(warp_, inst_.slots[1 + i], lane)) != there[i]) return false;
     }
     return true;
-  };
-  const SameValue same(stores_same);
-  resolve(warp, inst, inst.slots[0], mask, count * sizeof(T), Access::write, "st", a, &same,
-          &host_delta);
-  if (order_of(inst) == Order::release) std::atomic_thread_fence(std::memory_order_release);
-  for (uint32_t i = 0; i < count; ++i) {
-    const Slot& from = inst.slots[1 + i];
-    with_row(warp, from.row, from.width, [&a, mask, offset = i * sizeof(T)](const auto* b) {
-      for_lanes(mask, [&a, b, offset](uint32_t lane) {
-        *reinterpret_cast<T*>(a.at[lane] + offset) = static_cast<T>(b[lane]);
-      });
-    });
   }
+  void store(uint32_t lanes) override {
+    lanes &= left_;
+    left_ &= ~lanes;
+    for (uint32_t i = 0; i < count_; ++i) {
+      const Slot& from = inst_.slots[1 + i];
+      with_row(warp_, from.row, from.width, [this, lanes, offset = i * sizeof(T)](const auto* b) {
+        for_lanes(lanes, [this, b, offset](uint32_t lane) {
+          *reinterpret_cast<T*>(a.at[lane] + offset) = static_cast<T>(b[lane]);
+        });
+      });
+    }
+  }
+
+  Addresses a;
+  uint64_t host_delta = 0;  // from an address to the host's
+
+ private:
+  Warp& warp_;
+  const Inst& inst_;
+  uint32_t count_;
+  uint32_t left_;  // lanes that have not stored
+};
+
+template <class T>
+Step store(Warp& warp, const Inst& inst, uint32_t mask) {
+  PlainStore<T> store(warp, inst, mask);
+  if (order_of(inst) == Order::release) std::atomic_thread_fence(std::memory_order_release);
+  resolve(warp, inst, inst.slots[0], mask, element_count(inst) * sizeof(T), Access::write, "st",
+          store.a, &store, &store.host_delta);
+  store.store(mask);
   return Step::next;
 }
 

@@ -10,6 +10,7 @@ A table stands between two lines of its own:
   <!-- table: KIND -->  ...  <!-- end -->
 
   ladder [PROBLEM]  one row a rung that solves it (bf16), its result variant at 8192^3
+  chips CHIP     the same rungs on another chip beside those here, such as chips h100
   problems [N]   the result of each rung that solves another problem than the ladder's (of rung N
                  alone), a row for each of the types, layouts, … that were measured
   rung N         every variant of rung N, below the result of the rung that it grew from
@@ -115,6 +116,10 @@ def best_table(asked: Asked) -> list[str]:
     return best.table(asked.results, asked.name or None)
 
 
+def chips_table(asked: Asked) -> list[str]:
+    return ladder.chips(asked.root, asked.results, load_chip(asked.root, asked.name))
+
+
 def ceilings_table(asked: Asked) -> list[str]:
     if asked.name:
         return limits.ceilings_table(asked.results, asked.number)
@@ -130,6 +135,7 @@ def problems_table(asked: Asked) -> list[str]:
 # What a table is called: (what may stand behind its name, how that is written, who makes it).
 TABLES: dict[str, tuple[str, str, Callable[[Asked], list[str]]]] = {
     "ladder": (r"\w*", " [PROBLEM]", lambda a: ladder.ladder(a.root, a.results, a.link, a.name or PROBLEM)),
+    "chips": (r"[a-z]+\d+", " CHIP", chips_table),
     "problems": (r"\d*", " [N]", problems_table),
     "rung": (r"\d+", " N", lambda a: ladder.rung(a.root, a.results, a.number)),
     "short": (r"\d+", " N", lambda a: ladder.short(a.root, a.results, a.number)),

@@ -19,8 +19,10 @@ Row = dict[str, Any]
 
 
 def file_stem(gpu: str) -> str:
-    """h200 for NVIDIA H200; no '-', which marks runs that others have sent."""
-    return re.sub(r"[^a-z0-9]+", "_", gpu.lower().replace("nvidia", "")).strip("_")
+    """h200 for NVIDIA H200, h100 for NVIDIA H100 80GB HBM3, h100_nvl for NVIDIA H100 NVL; no '-',
+    which marks runs that others have sent."""
+    name = re.sub(r"nvidia|\d+gb( hbm\w+)?", "", gpu.lower())
+    return re.sub(r"[^a-z0-9]+", "_", name).strip("_")
 
 
 def own_files(folder: Path, suffix: str) -> list[Path]:

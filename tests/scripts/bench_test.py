@@ -12,7 +12,8 @@ from io import StringIO
 from pathlib import Path
 from unittest import mock
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "scripts"), str(Path(__file__).parent)]
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "scripts"), str(Path(__file__).parent)]
 import bench  # noqa: E402
 from lib import cli, shape_lists, store  # noqa: E402
 from lib.rows import groups, parse_row, row_name, row_of, row_text, select  # noqa: E402
@@ -476,9 +477,21 @@ class Run(unittest.TestCase):
 
 
 class Names(unittest.TestCase):
-    def test_the_file_is_named_after_the_gpu_without_a_dash(self):
-        self.assertEqual(store.file_stem("NVIDIA H200"), "h200")
-        self.assertEqual(store.file_stem("NVIDIA H100-80GB HBM3"), "h100_80gb_hbm3")
+    def test_the_file_is_named_after_the_gpu_without_its_memory_and_without_a_dash(self):
+        for gpu, stem in (
+            ("NVIDIA H200", "h200"),
+            ("NVIDIA H100 80GB HBM3", "h100"),
+            ("NVIDIA H100-80GB HBM3", "h100"),
+            ("NVIDIA H100 PCIe", "h100_pcie"),
+            ("NVIDIA GH200 480GB", "gh200"),
+        ):
+            self.assertEqual(store.file_stem(gpu), stem)
+
+    def test_a_published_file_is_the_one_that_its_gpu_writes(self):
+        for path in sorted((ROOT / "docs/results").glob("*.json")):
+            gpu = json.loads(path.read_text(encoding="utf-8")).get("gpu")
+            if gpu and "-" not in path.name:
+                self.assertEqual(path.name.partition(".")[0], store.file_stem(gpu), path.name)
 
 
 if __name__ == "__main__":

@@ -138,8 +138,17 @@ class Tables(Project):
         text = self.regenerated("<!-- table: ladder -->\n<!-- end -->\n<!-- table: best h100 -->\n<!-- end -->\n")
         self.assertIn("12.3 at 2048³", text)  # h200.json's
         self.assertIn("| heldout | yes | 1 of 25 | 0.876 | 0.876 | 1 | 1 |", text)
-        text = self.regenerated("<!-- table: best b200 -->\n<!-- end -->\n")
-        self.assertIn("Not measured yet", text)
+        for kind in ("best", "chips"):
+            text = self.regenerated(f"<!-- table: {kind} b200 -->\n<!-- end -->\n")
+            self.assertIn("Not measured yet", text)
+
+    def test_the_rungs_of_two_chips_stand_side_by_side(self):
+        other = {**RESULTS, "gpu": "NVIDIA H100", "rows": [{**RESULTS["rows"][0], "tflops": 9.5}]}
+        self.results(name="h200.json")
+        self.results(other, "h100.json")
+        text = self.regenerated("<!-- table: chips h100 -->\n<!-- end -->\n")
+        self.assertIn("| rung | H100, burst | H100, sustained | H200, burst | H200, sustained |", text)
+        self.assertRegex(text, r"\| 01_name \| 9\.5 \(.*\) \| – \| 12\.3 \(")
 
     def test_ladder_links_from_docs(self):
         self.results()

@@ -102,6 +102,24 @@ def ladder(root: Path, results: Results | None, link: str, problem: str) -> list
     return table(header, rows, caption)
 
 
+def chips(root: Path, results: Results | None, other: Results | None) -> list[str]:
+    """The rungs on another chip beside those on the tables' own."""
+    if results is None or other is None:
+        return NOT_MEASURED
+    header, rows = ["rung"], []
+    for of_one in (other, results):
+        header += [f"{of_one.path.stem.upper()}, {regime}" for regime in REGIMES]
+    for number in solving(root, results):
+        size = results.detail_size(number) or 8192
+        at = [row for one in (other, results) for row in in_regimes(one, number, "result", size)]
+        rows.append([rungs(root)[number][0], *map(with_share, at)])
+    caption = (
+        "TFLOPS at 8192³ (rung 1: 2048³), in brackets the share of the best cuBLASLt algorithm timed "
+        f"in turns with it. {other.head['gpu']}: {other.head['date']}, revision {other.head['revision']}."
+    )
+    return table(header, rows, caption)
+
+
 def of_variants(
     root: Path, results: Results, stage: int, line: Callable[[str, int, str], list[str]]
 ) -> list[list[str]]:

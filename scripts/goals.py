@@ -16,8 +16,9 @@ from lib.cli import Problem, command, parser_of, suggestion
 def nearest(goal: str, names: list[str]) -> str:
     """Of stag-3 and stage_3 stage-3, of diff diff-N, of tset test; "" if none is near."""
     placeholders = {name.partition("-")[0]: name for name in names if not name.islower()}
-    number = re.search(r"[\d.]*$", goal).group()
-    word = goal.removesuffix(number).rstrip("-_ ").lower()
+    word = re.sub(r"[\d.]*$", "", goal)
+    number = goal.removeprefix(word)
+    word = word.rstrip("-_ ").lower()
     others = [] if number else [name for name in names if name.islower()]
     said = suggestion(word, [*placeholders, *others])
     near = said.removeprefix("; did you mean ").removesuffix("?") if said.endswith("?") else ""

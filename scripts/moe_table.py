@@ -13,12 +13,14 @@ import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 from lib import generated
 from lib.cli import OK, Problem, WRONG, command
 from lib.store import file_stem, revision, write_atomically
 
 import serve_table
+from serve_table import Result
 from lib.markdown import table as markdown
 from lib.svg import Drawing
 
@@ -37,7 +39,7 @@ BASELINES = ("cublas", "cublas_8")
 RIGHT = re.compile(r": every step is right, error |: the others' results are right$")
 
 
-def check(row: dict) -> None:
+def check(row: Result) -> None:
     """That it has what the page shows."""
     keys = [f"{way}_{what}" for way in WAYS for what in ("us", "error")]
     serve_table.check_positive(row, ["tokens", "rows", *keys], "build/programs/moe_layer")
@@ -74,22 +76,22 @@ def publish(root: Path, printed: str) -> int:
     return OK
 
 
-def load(root: Path) -> dict | None:
+def load(root: Path) -> Result | None:
     files = sorted(p for p in (root / "docs/results").glob("*" + SUFFIX) if "-" not in p.name)
     return json.loads(files[0].read_text(encoding="utf-8")) if files else None
 
 
-def best_baseline(row: dict) -> str:
+def best_baseline(row: Result) -> str:
     return min(BASELINES, key=lambda way: row[way + "_us"])
 
 
-def steps_of(row: dict, way: str) -> list[tuple[float, float]]:
+def steps_of(row: Result, way: str) -> list[tuple[float, float]]:
     """(begin, end) of each step, in microseconds."""
     marks = [float(word) for word in row[way + "_trace"].split()]
     return list(zip(marks, marks[1:]))
 
 
-def table(results: dict) -> list[str]:
+def table(results: Result) -> list[str]:
     header = ["tokens", "rows", *(f"{WAYS[way]}, µs" for way in WAYS), "ratio", "error",
               "cuBLASLt's error"]  # fmt: skip
     lines = []
@@ -108,7 +110,7 @@ def table(results: dict) -> list[str]:
     return [*markdown(header, lines), "", " ".join([caption, *serve_table.changes(results)])]
 
 
-def steps_table(results: dict) -> list[str]:
+def steps_table(results: Result) -> list[str]:
     header = ["tokens", "which", *(f"{step}, µs" for step in STEPS), "sum"]
     lines = []
     for row in results["rows"]:
@@ -119,7 +121,7 @@ def steps_table(results: dict) -> list[str]:
     return markdown(header, lines)
 
 
-def written(results: dict | None, kind: str) -> list[str]:
+def written(results: Result | None, kind: str) -> list[str]:
     if results is None:
         return NOT_MEASURED
     return {"table": table, "steps": steps_table}[kind](results)
@@ -128,7 +130,7 @@ def written(results: dict | None, kind: str) -> list[str]:
 COLOURS = dict(zip(STEPS, ("gray", "green", "blue", "orange", "teal", "purple")))
 
 
-def timeline(results: dict | None) -> Drawing:
+def timeline(results: Result | None) -> Drawing:
     """Two bars for each number of tokens, the steps from left to right."""
     rows = results["rows"] if results else []
     width, left, top, bar, gap = 900, 250, 60, 22, 6

@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from lib.cli import command, parser_of
+from lib.mutations.core import find_mutation
 from lib.ptx import Module, chosen_kernels, load_module
 from lib.replace import gpu_run, has_gpu, machine_run, make_fatbin
 from lib.stamps import TRACE_CTAS, add_sleeps, add_stamps
-from mutations import find_mutation
 
 
 def run_with(words: list[str], ptx: str) -> int:

@@ -22,6 +22,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from lib.cli import OK, Problem, WRONG, command
 from lib.store import file_stem, revision, write_atomically
@@ -35,6 +36,7 @@ PAGE, PLOT = Path("docs/serving.md"), Path("docs/img/serving.svg")
 SUFFIX = ".serve.json"
 KINDS = ("bf16", "fp8", "int4")
 BASELINES = {"bf16": "bf16_cublas", "fp8": "fp8_cublas", "int4": "bf16_cublas"}
+Result = dict[str, Any]  # of one object of JSON
 MARKER, END = re.compile(r"^<!-- served: (\w+)(?: (.+))? -->$"), "<!-- end -->"
 
 # name: what its config.json says, by the names of its fields.
@@ -109,7 +111,7 @@ def no_number(text: str) -> None:
     raise ValueError(f"{text} is no number")
 
 
-def objects_of(lines: list[str], program: str) -> list[dict]:
+def objects_of(lines: list[str], program: str) -> list[Result]:
     """What a program printed, an object of JSON a line, first the machine it ran on."""
     found = []
     for line in lines:
@@ -124,17 +126,17 @@ def objects_of(lines: list[str], program: str) -> list[dict]:
     return found
 
 
-def check_positive(row: dict, keys: Iterable[str], program: str) -> None:
+def check_positive(row: Result, keys: Iterable[str], program: str) -> None:
     for key in keys:
         value = row.get(key)
-        if type(value) not in (int, float) or value <= 0:
+        if value is None or type(value) not in (int, float) or value <= 0:
             raise Problem(f"{key} is {value!r} in a line of {program}, which prints a number above 0.")
 
 
 def publish(root: Path, printed: str) -> int:
     """Writes the results file from what build/serve printed."""
     head: dict[str, str] = {}
-    found: dict[tuple[int, int, int], dict] = {}
+    found: dict[tuple[int, int, int], Result] = {}
     for line in objects_of(printed.splitlines(), "build/serve"):
         if "m" in line:
             timed = {f"{kind}_us" for kind in KINDS} | {key for key in line if key.endswith("_us")}
@@ -185,13 +187,13 @@ def measure(root: Path) -> int:
     return publish(root, "".join(lines)) if code == 0 else code
 
 
-def load(root: Path) -> dict | None:
+def load(root: Path) -> Result | None:
     """The results that the page shows: of the GPU in the file without a dash in its name."""
     files = sorted(p for p in (root / "docs/results").glob("*" + SUFFIX) if "-" not in p.name)
     return json.loads(files[0].read_text(encoding="utf-8")) if files else None
 
 
-def ratio(row: dict, kind: str) -> float | None:
+def ratio(row: Result, kind: str) -> float | None:
     """How many times as fast as cuBLASLt's product that stands beside it."""
     baseline = row.get(BASELINES[kind] + "_us")
     return baseline / row[kind + "_us"] if baseline else None
@@ -211,7 +213,7 @@ def times(value: float | None) -> str:
 NOT_MEASURED = ["*Not measured yet: `make serve-table` on a Hopper GPU fills this in.*"]
 
 
-def model_table(results: dict, name: str) -> list[str]:
+def model_table(results: Result, name: str) -> list[str]:
     rows = {(row["m"], row["n"], row["k"]): row for row in results["rows"]}
     header = ["projection", "N, K", "batch", "bf16", "cuBLASLt bf16", "ratio", "fp8",
               "cuBLASLt fp8", "ratio", "int4", "ratio to bf16"]  # fmt: skip
@@ -228,7 +230,7 @@ def model_table(results: dict, name: str) -> list[str]:
     return markdown(header, lines)
 
 
-def means_table(results: dict) -> list[str]:
+def means_table(results: Result) -> list[str]:
     """Geometric means over the distinct projections, the lowest, and how many are below 1; and at how
     many of them each kind takes the least time of the three."""
     lines = []
@@ -254,7 +256,7 @@ def sizes_table() -> list[str]:
     return markdown(["model", "fields of its config.json"], lines)
 
 
-def changes(results: dict) -> list[str]:
+def changes(results: Result) -> list[str]:
     """What of the kernels has changed since."""
     return [
         f"Of rung {rung} has changed since: {what}."
@@ -262,13 +264,13 @@ def changes(results: dict) -> list[str]:
     ]
 
 
-def environment(results: dict) -> list[str]:
+def environment(results: Result) -> list[str]:
     lines = [f"{results['gpu']}, driver {results['driver']}, CUDA {results['toolkit']}, cuBLASLt "
              f"{results['cublas']}, revision {results['revision']}."]  # fmt: skip
     return [*lines, *changes(results)]
 
 
-def written(results: dict | None, kind: str, name: str | None) -> list[str]:
+def written(results: Result | None, kind: str, name: str | None) -> list[str]:
     if kind == "sizes":
         return sizes_table()
     if results is None:
@@ -278,7 +280,7 @@ def written(results: dict | None, kind: str, name: str | None) -> list[str]:
     return {"means": means_table, "environment": environment}[kind](results)
 
 
-def rewritten(text: str, marker: re.Pattern, written: Callable[[re.Match], list[str]]) -> str:
+def rewritten(text: str, marker: re.Pattern[str], written: Callable[[re.Match[str]], list[str]]) -> str:
     """A page with what stands between its markers and their ends written anew."""
     out, lines, index = [], text.split("\n"), 0
     while index < len(lines):
@@ -291,7 +293,7 @@ def rewritten(text: str, marker: re.Pattern, written: Callable[[re.Match], list[
     return "\n".join(out)
 
 
-def page(results: dict | None, text: str) -> str:
+def page(results: Result | None, text: str) -> str:
     return rewritten(text, MARKER, lambda match: written(results, match[1], match[2]))
 
 
@@ -301,7 +303,7 @@ MARKS = {"bf16": "blue", "fp8": "orange", "int4": "green"}
 LABELS = {kind: f"{kind} / cuBLASLt {BASELINES[kind].split('_')[0]}" for kind in KINDS}
 
 
-def plot(results: dict | None) -> Drawing:
+def plot(results: Result | None) -> Drawing:
     """A panel for each batch size, a column for each projection: three dots, how many times as fast
     as cuBLASLt's, on a scale of logarithms."""
     width, height, left, top, bottom = 900, 330, 40, 44, 40

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from lib.cli import Problem, suggestion
@@ -72,6 +73,14 @@ def always_true(kernel: Kernel, wait: Instruction) -> None:
     """A wait that returns at once."""
     address = wait.operands[1].strip("[]")
     kernel.replace_with(wait, f"setp.eq.u32 {wait.operands[0]}, {address}, {address};")
+
+
+def parts(pattern: str, operand: str) -> re.Match[str]:
+    """An operand taken apart."""
+    match = re.fullmatch(pattern, operand)
+    if not match:
+        raise Problem(f"The operand {operand} does not look like {pattern}.")
+    return match
 
 
 def delete(opcode: str, at: str | None = None) -> Edit:

@@ -6,7 +6,7 @@ import re
 
 from lib.cli import Problem
 from lib.mutations.core import (
-    EMPTY, GROUPS, POLICIES, RANDOM, READS_TOO_EARLY, at_once, delete, mutation, operands,
+    EMPTY, GROUPS, POLICIES, RANDOM, READS_TOO_EARLY, at_once, delete, mutation, operands, parts,
 )  # fmt: skip
 from lib.mutations.subjects import (
     AUTOTUNED, BLOCK_SCALED, FUSED, GROUPED, GROUPED_SCALED, IN_TURNS, PERSISTENT, REPLACED,
@@ -24,7 +24,7 @@ GROUPS.append("Block scales")
 )  # fmt: skip
 def scales_of_another_block(kernel: Kernel) -> None:
     copy = kernel.one("cp.async.bulk.tensor.*", at="&map_scale")
-    row = re.fullmatch(r"(\[.*, \{.*, )(%\w+)(\}\])", copy.operands[1])
+    row = parts(r"(\[.*, \{.*, )(%\w+)(\}\])", copy.operands[1])
     assert row
     moved = copy.operands[:1] + [row[1] + "next_row" + row[3]] + copy.operands[2:]
     kernel.replace_with(copy, f"{{ .reg .b32 next_row; add.s32 next_row, {row[2]}, 1;\n"
@@ -187,7 +187,7 @@ def c_not_counted(kernel: Kernel) -> None:
 )  # fmt: skip
 def bias_of_the_next_tile(kernel: Kernel) -> None:
     for copy in kernel.find("cp.async.bulk.tensor.2d.shared*", at="map_bias, col"):
-        column = re.fullmatch(r"(\[.*, \{)(%\w+)(, .*\}\])", copy.operands[1])
+        column = parts(r"(\[.*, \{)(%\w+)(, .*\}\])", copy.operands[1])
         moved = copy.operands[:1] + [column[1] + "next_tile" + column[3]] + copy.operands[2:]
         kernel.replace_with(copy, f"{{ .reg .b32 next_tile; add.s32 next_tile, {column[2]}, 256;\n"
                                   f"\t  {copy.text(operands=moved)} }}")  # fmt: skip
@@ -233,9 +233,9 @@ GROUPS.append("Groups")
 )  # fmt: skip
 def store_not_cut_off(kernel: Kernel) -> None:
     store = kernel.one("cp.async.bulk.tensor.3d.global.*")
-    parts = re.fullmatch(r"(\[.*, \{%\w+, )(%\w+), (%\w+)(\}\])", store.operands[0])
-    moved = [parts[1] + "0, whole" + parts[4]] + store.operands[1:]
-    kernel.replace_with(store, f"{{ .reg .b32 whole; add.s32 whole, {parts[2]}, {parts[3]};\n"
+    at = parts(r"(\[.*, \{%\w+, )(%\w+), (%\w+)(\}\])", store.operands[0])
+    moved = [at[1] + "0, whole" + at[4]] + store.operands[1:]
+    kernel.replace_with(store, f"{{ .reg .b32 whole; add.s32 whole, {at[2]}, {at[3]};\n"
                                f"\t  {store.text(operands=moved)} }}")  # fmt: skip
 
 
@@ -247,9 +247,7 @@ def store_not_cut_off(kernel: Kernel) -> None:
 )  # fmt: skip
 def tile_given_to_two_groups(kernel: Kernel) -> None:
     for store in kernel.find("st.shared.*", at="table.group[at++]"):
-        tile = re.fullmatch(r"\{(%\w+), (%\w+), (%\w+), (%\w+)\}", store.operands[1])
-        if tile is None:
-            raise Problem(f"{kernel.name}: {store.text()} does not write an entry")
+        tile = parts(r"\{(%\w+), (%\w+), (%\w+), (%\w+)\}", store.operands[1])
         early = [store.operands[0], f"{{{tile[1]}, {tile[2]}, early, {tile[4]}}}"]
         kernel.replace_with(store, f"{{ .reg .b32 early; sub.s32 early, {tile[3]}, 1;\n"
                                    f"\t  {store.text(operands=early)} }}")  # fmt: skip
@@ -307,7 +305,7 @@ def weights_of_the_first_group(kernel: Kernel) -> None:
 )  # fmt: skip
 def scales_of_aligned_rows(kernel: Kernel) -> None:
     for copy in kernel.find("cp.async.bulk.tensor.2d.shared*", at="&map_scale"):
-        row = re.fullmatch(r"(\[.*, \{)(%\w+)(, .*)", copy.operands[1])
+        row = parts(r"(\[.*, \{)(%\w+)(, .*)", copy.operands[1])
         moved = copy.operands[:1] + [row[1] + "later" + row[3]] + copy.operands[2:]
         kernel.replace_with(copy, f"{{ .reg .b32 later; add.s32 later, {row[2]}, 4;\n"
                                   f"\t  {copy.text(operands=moved)} }}")  # fmt: skip

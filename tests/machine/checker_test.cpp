@@ -942,6 +942,29 @@ TEST_CASE("between clusters: too narrow a scope orders nothing, atomics do not r
   }
 }
 
+TEST_CASE("between clusters: who writes must know of all who read, not of the last alone") {
+  alignas(4096) static uint32_t data[2048];
+  uint32_t* const flags = data + 1024;
+  for (const bool all_tell : {false, true}) {
+    const auto shared = std::make_shared<Shared>();
+    Rig writer(1, 1, 0, shared), one(1, 1, 1, shared), other(1, 1, 2, shared);
+    writer.global(0, data, Access::write, ONE);
+    writer.global(0, flags, Access::write, ONE, Order::release);
+    for (Rig* const reader : {&one, &other}) {
+      reader->global(0, flags, Access::read, ONE, Order::acquire);
+      reader->global(0, data, Access::read, ONE);
+    }
+    if (all_tell) one.global(0, flags + 8, Access::write, ONE, Order::release);
+    other.global(0, flags + 16, Access::write, ONE, Order::release);
+    writer.global(0, flags + 8, Access::read, ONE, Order::acquire);
+    writer.global(0, flags + 16, Access::read, ONE, Order::acquire);
+    writer.global(0, data, Access::read, ONE);  // what it reads itself changes nothing
+    const std::string report = said([&] { writer.global(0, data, Access::write, ONE); });
+    CHECK((report == "") == all_tell);
+    if (!all_tell) CHECK(contains(report, "earlier: warp 0 of CTA (1,0,0), which reads it"));
+  }
+}
+
 TEST_CASE("global memory within a CTA needs a barrier, and a page that nobody writes none") {
   alignas(4096) static uint32_t data[2048];
   Rig rig;

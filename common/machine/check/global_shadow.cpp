@@ -40,31 +40,80 @@ bool is_other_lane(const GlobalAccess& access, const GlobalRecord& before, uint3
   return ((before.lanes ^ access.as.lanes) & lanes_of(bytes)) != 0;
 }
 
-bool conflicts(const GlobalAccess& access, const GlobalRecord& before) {
-  const uint32_t bytes = before.bytes & access.as.bytes;
-  if (before.clock == 0 || bytes == 0 || (before.strong && access.as.strong)) return false;
-  if (is_other_lane(access, before, bytes)) return true;
+bool is_by_same(const GlobalRecord& a, const GlobalRecord& b) {
+  return a.cluster == b.cluster && a.agent == b.agent;
+}
+
+// Whether `bytes` of what was recorded happened before the access.
+bool is_before(const GlobalAccess& access, const GlobalRecord& before, uint32_t bytes) {
   const Knowledge* known = access.known;
   if (before.cluster != access.as.cluster) {
-    if (!known->others) return true;
+    if (!known->others) return false;
     const auto found = known->others->find(before.cluster);
-    if (found == known->others->end()) return true;
+    if (found == known->others->end()) return false;
     known = found->second.get();
   }
   const View view = in_generic_proxy(before.agent, access.warps) ? access.of_generic : GENERIC;
-  return !is_ordered(*known, view, before.record(), bytes, access.warps);
+  return is_ordered(*known, view, before.record(), bytes, access.warps);
 }
+
+bool conflicts(const GlobalAccess& access, const GlobalRecord& before) {
+  const uint32_t bytes = before.bytes & access.as.bytes;
+  if (before.clock == 0 || bytes == 0 || (before.strong && access.as.strong)) return false;
+  return is_other_lane(access, before, bytes) || !is_before(access, before, bytes);
+}
+
+// Who has read a page since the last writes to it: of each cell the last reader, and beside it some of
+// those before it that nothing orders before a later one.
+class Reads {
+ public:
+  void add(uint64_t index, const GlobalAccess& access) {
+    GlobalRecord& last = last_[index];
+    if (!beside_.empty()) forget(index, access.as);
+    if (last.clock != 0 && !is_by_same(last, access.as) && !is_before(access, last, last.bytes)) {
+      std::vector<GlobalRecord>& others = beside_[index];
+      if (others.size() < MOST_BESIDE) others.push_back(last);
+    }
+    put(last, access.as);
+  }
+  // What a warp has read it updates now: others race with that at the most.
+  void update(uint64_t index, const GlobalRecord& by) {
+    if (is_by_same(last_[index], by)) last_[index] = {};
+    if (!beside_.empty()) forget(index, by);
+  }
+  // One that conflicts with the access, or null.
+  const GlobalRecord* find_conflict(uint64_t index, const GlobalAccess& access) const {
+    if (conflicts(access, last_[index])) return &last_[index];
+    if (beside_.empty()) return nullptr;
+    const auto found = beside_.find(index);
+    if (found == beside_.end()) return nullptr;
+    for (const GlobalRecord& read : found->second) {
+      if (conflicts(access, read)) return &read;
+    }
+    return nullptr;
+  }
+
+ private:
+  static constexpr size_t MOST_BESIDE = 16;
+
+  void forget(uint64_t index, const GlobalRecord& by) {
+    const auto found = beside_.find(index);
+    if (found == beside_.end()) return;
+    std::erase_if(found->second, [&](const GlobalRecord& read) { return is_by_same(read, by); });
+  }
+
+  std::array<GlobalRecord, PAGE_BYTES / CELL_BYTES> last_{};
+  std::unordered_map<uint64_t, std::vector<GlobalRecord>> beside_;
+};
 
 }  // namespace
 
 // What was written in this launch, page by page; reads are kept for such pages only, from the first
 // one on.
 struct GlobalShadow::Page {
-  using Records = std::array<GlobalRecord, PAGE_BYTES / CELL_BYTES>;
-
   std::mutex mutex;
-  Records writes;
-  std::unique_ptr<Records> reads;
+  std::array<GlobalRecord, PAGE_BYTES / CELL_BYTES> writes;
+  std::unique_ptr<Reads> reads;
 };
 
 // Memory for pages, of zeros: in slabs, each larger than the one before, large ones of huge pages, for
@@ -146,24 +195,20 @@ class GlobalShadow::Cursor {
       access_.as.bytes = static_cast<uint8_t>(((1u << size) - 1) << offset);
       const uint64_t index = address % PAGE_BYTES / CELL_BYTES;
       GlobalRecord& write = page_->writes[index];
-      GlobalRecord* read = page_->reads ? &(*page_->reads)[index] : nullptr;
       const auto conflict = [&](const GlobalRecord& with) {
         return Conflict{with, address - offset, uint32_t{with.bytes} & access_.as.bytes};
       };
       if (conflicts(access_, write)) return conflict(write);
       if (access_.as.write) {
-        if (read != nullptr && conflicts(access_, *read)) return conflict(*read);
-        put(write, access_.as);
-        // What a warp has read it updates now: others race with that at the most.
-        const bool own = read != nullptr && read->cluster == access_.as.cluster &&
-                         read->agent == access_.as.agent;
-        if (access_.as.atomic && own) *read = {};
-      } else if (!access_.as.strong) {
-        if (read == nullptr) {
-          page_->reads = std::make_unique<Page::Records>();
-          read = &(*page_->reads)[index];
+        if (page_->reads) {
+          const GlobalRecord* const read = page_->reads->find_conflict(index, access_);
+          if (read != nullptr) return conflict(*read);
+          if (access_.as.atomic) page_->reads->update(index, access_.as);
         }
-        put(*read, access_.as);
+        put(write, access_.as);
+      } else if (!access_.as.strong) {
+        if (!page_->reads) page_->reads = std::make_unique<Reads>();
+        page_->reads->add(index, access_);
       }
       address += size;
     }

@@ -124,6 +124,37 @@ TEST_CASE("a plain load before a loop of atom.cas is legal; one that only looks 
               ALL);
 }
 
+TEST_CASE("atomics and relaxed accesses race where a scope leaves out the other's thread") {
+  const auto counts = [](const std::string& scope, const std::string& where, uint32_t cluster) {
+    return with(
+        "mapa.shared::cluster.u32 %r1, %smem, 0;\nsetp.ne.u32 %p1, %r40, 0;\n"
+        "@!%p1 st.shared.u32 [%smem], 0;\nbarrier.cluster.arrive.aligned;\n"
+        "barrier.cluster.wait.aligned;\natom.relaxed" +
+            scope + where + ", 1;\nbarrier.cluster.arrive.aligned;\n" +
+            "barrier.cluster.wait.aligned;",
+        32, 2, cluster);
+  };
+  const std::string in_global = ".global.add.u32 %r2, [%out]";
+  const std::string in_shared = ".shared::cluster.add.u32 %r2, [%r1]";
+  const auto misses = [](const std::string& opcode, const std::string& scope) {
+    return Fault{RACE,
+                 {opcode + ".add.u32 writes", "What would order them: scope ." + scope + ", or a"}};
+  };
+  for (const char* const scope : {".gpu", ".sys", ""}) {
+    check_legal(counts(scope, in_global, 1), Words{64});
+    check_legal(counts(scope, in_global, 2), Words{64});
+    check_legal(counts(scope, in_shared, 2), {});
+  }
+  check_legal(counts(".cluster", in_global, 2), Words{64});
+  check_legal(counts(".cluster", in_shared, 2), {});
+  check_legal(with("atom.relaxed.cta.global.add.u32 %r2, [%out], 1;", 64), Words{64});
+  check_fault(counts(".cluster", in_global, 1), misses("atom.relaxed.cluster.global", "gpu"), ALL);
+  check_fault(counts(".cta", in_global, 1), misses("atom.relaxed.cta.global", "gpu"), ALL);
+  check_fault(counts(".cta", in_global, 2), misses("atom.relaxed.cta.global", "cluster"), ALL);
+  check_fault(counts(".cta", in_shared, 2), misses("atom.relaxed.cta.shared::cluster", "cluster"),
+              ALL);
+}
+
 TEST_CASE("stores of the same value do not race with each other") {
   check_legal(with("st.global.u32 [%out], 5;", 64, 6), Words{5});
   // Threads of the machine do so at the same moment.

@@ -21,6 +21,7 @@ void Checker::shared_strong(Warp& warp, uint32_t mask, const uint32_t* addresses
                             Access access, Order order, Scope scope) {
   Attempt attempt = generic_access(warp, mask, access != Access::read);
   attempt.strong = true;
+  attempt.scope = scope;
   access_shared(attempt, mask, addresses, bytes);
   WarpState& state = state_of(warp);
   for_each_address(mask, addresses, [&](uint32_t address, uint32_t lanes) {
@@ -35,6 +36,7 @@ void Checker::global_access(Warp& warp, uint32_t mask, const uint64_t* addresses
                             Access access, Order order, Scope scope, Store* store) {
   Attempt attempt = generic_access(warp, mask, access != Access::read);
   attempt.strong = access == Access::atomic || order != Order::weak;
+  attempt.scope = scope;
   check_grids_before(attempt, addresses[std::countr_zero(mask)]);
   WarpState& by = state_of(warp);
   GlobalAccess as = as_global(attempt);
@@ -101,10 +103,12 @@ GlobalAccess Checker::as_global(const Attempt& attempt) const {
   access.as.pc = std::min(attempt.pc, GlobalRecord::MAX_PC);
   access.as.agent = static_cast<uint16_t>(attempt.agent);
   access.as.strong = attempt.strong;
+  access.as.scope = attempt.scope;
   access.as.write = attempt.write;
   access.known = attempt.known;
   access.of_generic = attempt.reads_map ? MAPS : attempt.async_proxy ? ASYNC_GLOBAL : GENERIC;
   access.warps = state_.warp_count();
+  access.warps_of_cta = state_.cluster.grid->warps_per_cta;
   return access;
 }
 
@@ -115,7 +119,8 @@ bool Checker::enter_cta(Attempt& attempt, uint32_t address) {
   attempt.block = ~0u;
   attempt.known_key = ~0ull;
   attempt.key = Cell::key_of(attempt.agent, attempt.clock);
-  attempt.rest = attempt.pc | (attempt.strong ? Cell::STRONG : 0);
+  attempt.rest = attempt.pc | (attempt.strong ? Cell::STRONG : 0) |
+                 uint64_t{static_cast<uint8_t>(attempt.scope)} << Cell::SCOPE_SHIFT;
   attempt.read = PackedRead::pack(attempt.clock, attempt.pc);
   const bool generic = attempt.agent == attempt.by->knows.agent(ALL_LANES);
   attempt.own_reads = attempt.write && generic ? shadow.find_plane(attempt.agent) : nullptr;
@@ -145,6 +150,13 @@ bool Checker::both_reduce(const Attempt& attempt, const Record& record) const {
     return opcode.starts_with("red.async") || opcode.starts_with("cp.reduce");
   };
   return reduces(attempt.pc) && reduces(record.pc);
+}
+
+bool Checker::are_strong_to_each_other(const Attempt& attempt, const Cell& cell) const {
+  if (!cell.strong() || !attempt.strong) return false;
+  const Warp& writer = state_.warp_of(cell.record().agent).warp;
+  return std::min(cell.scope(), attempt.scope) >=
+         least_scope(true, writer.cta == attempt.by->warp.cta);
 }
 
 bool Checker::is_other_lane(const Attempt& attempt, const Record& record, uint32_t bytes,
@@ -194,7 +206,7 @@ void Checker::check_write_before(Attempt& attempt, const Cell& cell, uint32_t in
     return;
   }
   const uint32_t both = record.bytes & bytes;
-  if (both == 0 || (cell.strong() && attempt.strong) || is_before(attempt, record, both) ||
+  if (both == 0 || are_strong_to_each_other(attempt, cell) || is_before(attempt, record, both) ||
       both_reduce(attempt, record) || stores_the_same(attempt, lanes, both)) {
     return;
   }

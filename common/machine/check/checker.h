@@ -191,6 +191,7 @@ class Checker {
   }
   bool is_before(const Attempt& attempt, const Record& record, uint32_t bytes) const;
   bool both_reduce(const Attempt& attempt, const Record& record) const;
+  bool are_strong_to_each_other(const Attempt& attempt, const Cell& cell) const;
   // Whether another lane of the same warp made the earlier access, by another instruction, since the
   // two lanes last met. Of less than 4 bytes the record has not every lane.
   bool is_other_lane(const Attempt& attempt, const Record& record, uint32_t bytes,

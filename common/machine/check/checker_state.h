@@ -104,6 +104,7 @@ struct Attempt {
   uint32_t pc, agent, clock;
   bool write;
   bool async_proxy = false, strong = false;
+  Scope scope = Scope::gpu;            // of a strong one
   bool reads_map = false;              // a tensor map, which TMA does in a proxy of its own
   Store* store = nullptr;              // of a store
   uint32_t lanes_met_at = UINT32_MAX;  // of a generic access: WarpKnowledge::lanes_met_at()

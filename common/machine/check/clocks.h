@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "common/machine/check/access.h"
 #include "common/machine/run/state.h"
 
 namespace machine {
@@ -165,8 +166,13 @@ struct Record {
   uint32_t agent = 0, clock = 0, pc = 0;
   uint32_t lanes = 0;
   uint32_t bytes = 0;  // mask over a cell's 8
-  bool write = false;
+  bool write = false, strong = false;
 };
+
+// Strong accesses race with each other unless each names a scope that has the other's thread.
+inline Scope least_scope(bool same_cluster, bool same_cta) {
+  return same_cta ? Scope::cta : same_cluster ? Scope::cluster : Scope::gpu;
+}
 
 constexpr uint32_t LANE_BITS = 5, LANE_PAIR_MASK = (1u << 2 * LANE_BITS) - 1;
 inline uint32_t lane_pair(uint32_t low, uint32_t high) {

@@ -16,7 +16,8 @@ constexpr uint32_t PAGE_SHIFT = 12, LEVEL_BITS = 12;
 constexpr uint64_t PAGE_BYTES = 1ull << PAGE_SHIFT;
 
 bool same_moment(const GlobalRecord& a, const GlobalRecord& b) {
-  return a.cluster == b.cluster && a.agent == b.agent && a.clock == b.clock && a.strong == b.strong;
+  return a.cluster == b.cluster && a.agent == b.agent && a.clock == b.clock &&
+         a.strong == b.strong && a.scope == b.scope;
 }
 
 void put(GlobalRecord& into, const GlobalRecord& record) {
@@ -57,9 +58,17 @@ bool is_before(const GlobalAccess& access, const GlobalRecord& before, uint32_t 
   return is_ordered(*known, view, before.record(), bytes, access.warps);
 }
 
+bool are_strong_to_each_other(const GlobalAccess& access, const GlobalRecord& before) {
+  if (!before.strong || !access.as.strong) return false;
+  const auto cta = [&](uint32_t agent) { return agent / AGENTS_OF_WARP / access.warps_of_cta; };
+  const bool same_cluster = before.cluster == access.as.cluster;
+  return std::min(before.scope, access.as.scope) >=
+         least_scope(same_cluster, same_cluster && cta(before.agent) == cta(access.as.agent));
+}
+
 bool conflicts(const GlobalAccess& access, const GlobalRecord& before) {
   const uint32_t bytes = before.bytes & access.as.bytes;
-  if (before.clock == 0 || bytes == 0 || (before.strong && access.as.strong)) return false;
+  if (before.clock == 0 || bytes == 0 || are_strong_to_each_other(access, before)) return false;
   return is_other_lane(access, before, bytes) || !is_before(access, before, bytes);
 }
 

@@ -59,6 +59,7 @@ class RaceReport {
                      View async) const;
   std::string remedy_by_kind(const Attempt& attempt, const Record& record,
                              const std::string& behind) const;
+  std::string wider_scope(const Attempt& attempt, uint32_t earlier_pc, Scope least) const;
   std::string remedy_at_exit(const Record& record) const;
   std::string remedy_between_clusters(const Attempt& attempt, const GlobalRecord& with) const;
   // Causes that are named where they can be seen; "" if it is another one.

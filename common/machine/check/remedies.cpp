@@ -19,6 +19,7 @@ std::string RaceReport::remedy(const Attempt& attempt, const Record& record, uin
     return is_ordered(known, in, record, bytes, warps);
   };
   const std::string earlier = role_of(record.agent), behind = state_.opcode_at(record.pc);
+  if (attempt.strong && record.strong) return wider_scope(attempt, record.pc, Scope::cluster);
   if (view == MAPS && known_in(*attempt.known, GENERIC)) {
     return map_fence(attempt, behind, known_in(*attempt.known, MAPS_RELEASED));
   }
@@ -62,6 +63,16 @@ std::string RaceReport::remedy(const Attempt& attempt, const Record& record, uin
            ".";
   }
   return remedy_by_kind(attempt, record, behind);
+}
+
+// Two strong accesses, one of them of too narrow a scope.
+std::string RaceReport::wider_scope(const Attempt& attempt, uint32_t earlier_pc,
+                                    Scope least) const {
+  const std::string earlier = state_.opcode_at(earlier_pc), later = state_.opcode_at(attempt.pc);
+  return joined("scope .", least == Scope::cluster ? "cluster" : "gpu", ", or a wider one, in ",
+                earlier, earlier == later ? "" : " and " + later,
+                ": to threads outside of its scope an atomic, relaxed or volatile access is an "
+                "ordinary one.");
 }
 
 AgentKind RaceReport::kind_of(uint32_t agent) const {
@@ -265,6 +276,7 @@ std::string RaceReport::remedy_between_clusters(const Attempt& attempt,
                                                 const GlobalRecord& with) const {
   const std::string fence = "fence.acq_rel.gpu (__threadfence)", write = state_.opcode_at(with.pc);
   const std::string reader = describe_role(attempt.by->warp);
+  if (attempt.strong && with.strong) return wider_scope(attempt, with.pc, Scope::gpu);
   const auto knows = [&](const Knowledge& known) {
     if (!known.others) return false;
     const auto found = known.others->find(with.cluster);

@@ -22,11 +22,12 @@ constexpr uint32_t CELL_BYTES = 8;
 // Who wrote last to 8 bytes of shared memory, in two words, so that cells are compared and written
 // at once. Key: clock 32 bits, agent 16, bytes that the last write touched 8, bytes that any write
 // has touched 8. Rest: pc 32, lanes 16, whether the last write was strong 1, and whether the cell
-// holds a living mbarrier 1.
+// holds a living mbarrier 1, and the scope of a strong one 2.
 struct Cell {
   static constexpr uint32_t BYTES_SHIFT = 48, WRITTEN_SHIFT = 56, LANES_SHIFT = 32;
   static constexpr uint64_t WHOLE = uint64_t{0xffff} << BYTES_SHIFT;
   static constexpr uint64_t STRONG = 1ull << 48, MBARRIER = 1ull << 49;
+  static constexpr uint32_t SCOPE_SHIFT = 50;
 
   uint64_t key = 0, rest = 0;
 
@@ -36,6 +37,7 @@ struct Cell {
   uint32_t written() const { return static_cast<uint32_t>(key >> WRITTEN_SHIFT); }
   uint32_t bytes() const { return key >> BYTES_SHIFT & 0xff; }
   bool strong() const { return rest & STRONG; }
+  Scope scope() const { return static_cast<Scope>(rest >> SCOPE_SHIFT & 3); }
   bool mbarrier() const { return rest & MBARRIER; }
   Record record() const {
     return {static_cast<uint32_t>(key >> 32) & 0xffff,
@@ -43,7 +45,8 @@ struct Cell {
             static_cast<uint32_t>(rest),
             static_cast<uint32_t>(rest >> LANES_SHIFT) & 0xffff,
             bytes(),
-            true};
+            true,
+            strong()};
   }
 };
 
@@ -136,8 +139,9 @@ struct GlobalRecord {
   uint32_t pc : 22, lanes : 10;
   uint16_t agent;
   uint8_t bytes;
+  Scope scope;  // of a strong access
 
-  Record record() const { return {agent, clock, pc, lanes, bytes, write}; }
+  Record record() const { return {agent, clock, pc, lanes, bytes, write, strong}; }
 };
 static_assert(sizeof(GlobalRecord) == 16);
 
@@ -145,7 +149,7 @@ struct GlobalAccess {
   GlobalRecord as{};          // who accesses, and when; bytes is filled in cell by cell
   const Knowledge* known;     // by whoever accesses
   View of_generic = GENERIC;  // in which earlier accesses of the generic proxy must be known
-  uint32_t warps = 0;         // of a cluster
+  uint32_t warps = 0, warps_of_cta = 0;  // of a cluster, and of each of its CTAs
   // Accesses of other lanes of the same warp that are not known to be ordered are later than this.
   uint32_t lanes_met_at = UINT32_MAX;
   Store* store = nullptr;  // of a plain store

@@ -207,7 +207,8 @@ void Checker::check_write_before(Attempt& attempt, const Cell& cell, uint32_t in
   }
   const uint32_t both = record.bytes & bytes;
   if (both == 0 || are_strong_to_each_other(attempt, cell) || is_before(attempt, record, both) ||
-      both_reduce(attempt, record) || stores_the_same(attempt, lanes, both)) {
+      both_reduce(attempt, record) || stores_the_same(attempt, lanes, both) ||
+      has_waited(attempt, record, lane_in(lanes, both))) {
     return;
   }
   report_.shared(attempt, record, both, index);

@@ -1,6 +1,8 @@
 // What copies in flight and wgmma access, and when they are known to be over; registers of wgmma.
 #include "common/machine/check/checker.h"
 
+#include <algorithm>
+
 #include "common/machine/ops/tensor_map.h"
 #include "common/machine/run/allocations.h"
 
@@ -54,17 +56,31 @@ void Checker::copy_writes_global(const Copy& copy, uint64_t address, uint64_t by
   }
 }
 
-void Checker::cp_async_wait(Warp& warp, uint32_t mask, uint64_t group) {
+// Groups are a lane's. One clock stands for those of all lanes, so that it has only what each of them
+// has waited for.
+void Checker::cp_async_wait(Warp& warp, uint32_t mask, uint64_t group, uint64_t by_all) {
   WarpState& state = state_of(warp);
-  state.knows.learn(mask, state.knows.agent(CP_ASYNC), group);
+  const auto clock = static_cast<uint32_t>(group);
+  for_lanes(mask, [&](uint32_t lane) {
+    state.cp_async_waited[lane] = std::max(state.cp_async_waited[lane], clock);
+  });
+  if (by_all < group) state.cp_async_in_part = std::max(state.cp_async_in_part, clock);
+  const uint32_t newest =
+      *std::max_element(state.cp_async_waited.begin(), state.cp_async_waited.end());
+  state.knows.learn(mask, state.knows.agent(CP_ASYNC), std::min<uint64_t>(by_all, newest));
 }
 
 void Checker::cp_async_arrive(const Copy& copy, uint32_t mask) {
   Warp& warp = *copy.warp;
   use(warp, mask, copy.mbarrier);
-  mbarrier_at(copy.mbarrier)
-      .pending.raise(state_.id, warp.cta->rank, state_of(warp).knows.agent(CP_ASYNC),
-                     static_cast<uint32_t>(copy.group));
+  WarpState& state = state_of(warp);
+  const auto clock = static_cast<uint32_t>(copy.group);
+  if (copy.of_some_lanes) {
+    state.cp_async_in_part = std::max(state.cp_async_in_part, clock);
+  } else {
+    mbarrier_at(copy.mbarrier)
+        .pending.raise(state_.id, warp.cta->rank, state.knows.agent(CP_ASYNC), clock);
+  }
   tell_of_grids_before(copy);
 }
 

@@ -84,10 +84,11 @@ class Checker {
     Warp* warp = nullptr;  // the issuer
     uint32_t pc = 0;
     Snapshot issued;
-    bool async_proxy = true;  // false: cp.async, which is of the generic proxy
-    uint32_t mbarrier = 0;    // completes there (shared::cluster address); 0: in a group
-    uint64_t group = 0;       // of the warp's bulk or cp.async groups
-    uint64_t phase = 0;       // of the mbarrier, when it was issued
+    bool async_proxy = true;     // false: cp.async, which is of the generic proxy
+    uint32_t mbarrier = 0;       // completes there (shared::cluster address); 0: in a group
+    uint64_t group = 0;          // of the warp's bulk or cp.async groups
+    uint64_t phase = 0;          // of the mbarrier, when it was issued
+    bool of_some_lanes = false;  // of cp.async.mbarrier.arrive: others have copies in flight, too
   };
   uint64_t phase_of(uint32_t mbarrier) const;
   void copy_reads_shared(const Copy& copy, Segment segment);
@@ -95,8 +96,9 @@ class Checker {
   void copy_reads_global(const Copy& copy, uint64_t address, uint64_t bytes);
   void copy_reads_map(const Copy& copy, uint64_t address);  // a tensor map in global memory
   void copy_writes_global(const Copy& copy, uint64_t address, uint64_t bytes, bool reduces);
-  // cp.async.wait_group: all groups up to `group` are complete for these lanes.
-  void cp_async_wait(Warp& warp, uint32_t mask, uint64_t group);
+  // cp.async.wait_group: all groups up to `group` are complete for these lanes, and those up to
+  // `by_all` for every lane that has copies in them.
+  void cp_async_wait(Warp& warp, uint32_t mask, uint64_t group, uint64_t by_all = UINT64_MAX);
   // cp.async.mbarrier.arrive, at copy.mbarrier: the warp's cp.async up to copy.group are complete when
   // the phase is.
   void cp_async_arrive(const Copy& copy, uint32_t mask);
@@ -199,9 +201,14 @@ class Checker {
   bool is_narrow(uint32_t pc) const;
   void check_write_before(Attempt& attempt, const Cell& cell, uint32_t index, uint32_t bytes,
                           uint32_t lanes);
+  // A lane may access what its own copies have brought, when it has waited for them. Whose copies
+  // they were is not kept.
+  static bool has_waited(const Attempt& attempt, const Record& record, uint32_t lane) {
+    return record.agent == attempt.by->knows.agent(CP_ASYNC) && !attempt.async_proxy &&
+           attempt.by->cp_async_waited[lane] >= record.clock;
+  }
   static bool stores_the_same(const Attempt& attempt, uint32_t lanes, uint32_t bytes) {
-    const uint32_t lane = bytes & 0x0f ? lanes : lanes >> LANE_BITS;
-    return attempt.store != nullptr && attempt.store->is_same(lane & (LANES - 1));
+    return attempt.store != nullptr && attempt.store->is_same(lane_in(lanes, bytes));
   }
   // `lanes`: a pair, of the parts that `bytes` stand for.
   void read_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint32_t lanes);

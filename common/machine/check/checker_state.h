@@ -61,6 +61,10 @@ struct WarpState {
 
   std::vector<WgmmaRegister> registers;                        // by row
   std::unordered_map<uint32_t, WgmmaDescriptors> descriptors;  // of the last wgmma at a pc
+  // cp.async, by lane: the newest group waited for; and the newest that only some lanes of those that
+  // have copies in it have waited for, or arrived behind.
+  std::array<uint32_t, LANES> cp_async_waited{};
+  uint32_t cp_async_in_part = 0;
   uint32_t waited_for = 0;  // mbarrier, the last one: its address
   uint32_t wgmma_fences = 0;
   uint32_t init_fences = 0;

@@ -183,6 +183,11 @@ inline uint32_t lanes_of(uint32_t bytes) {
   return (bytes & 0x0f ? LANES - 1 : 0) | (bytes & 0xf0 ? (LANES - 1) << LANE_BITS : 0);
 }
 
+// The one of a pair, or the first, that touched these bytes.
+inline uint32_t lane_in(uint32_t lanes, uint32_t bytes) {
+  return (bytes & 0x0f ? lanes : lanes >> LANE_BITS) & (LANES - 1);
+}
+
 // Whether `bytes` of the recorded access happened before, in this view.
 inline bool is_ordered(const Knowledge& known, View view, const Record& record, uint32_t bytes,
                        uint32_t warps) {

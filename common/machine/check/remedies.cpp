@@ -127,8 +127,11 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
                ", before its cp.async.wait_group (or cp.async.mbarrier.arrive.noinc in place of "
                "both): what was never committed is not waited for.";
       }
-      return "cp.async.wait_group (or cp.async.mbarrier.arrive.noinc) in " + earlier +
-             (same_warp ? "" : ", then a barrier with " + now) +
+      return "cp.async.wait_group (or cp.async.mbarrier.arrive.noinc) " +
+             std::string(state_.warp_of(record.agent).cp_async_in_part >= record.clock
+                             ? "by every lane that has issued copies, not by some of them, in "
+                             : "in ") +
+             earlier + (same_warp ? "" : ", then a barrier with " + now) +
              (attempt.async_proxy ? ", and fence.proxy.async between the two." : ".");
     case MBARRIER: {
       const MbarrierState& mbarrier = *mbarrier_of(record.agent);

@@ -11,6 +11,7 @@ void commit_group(CopyGroups& groups, uint32_t mask) {
   CopyGroups::Group group{mask, ++groups.count, {}};
   for (auto& [lanes, copy] : groups.open) {
     if (lanes & mask) group.copies.push_back(copy);
+    group.copying |= lanes & mask;
     lanes &= ~mask;
   }
   std::erase_if(groups.open, [](const auto& open) { return open.first == 0; });
@@ -64,9 +65,18 @@ Step cp_async_commit_group(Warp& warp, const Inst&, uint32_t mask) {
   return Step::next;
 }
 
+// The newest group behind which no lane has copies left that it has not waited for.
+uint64_t waited_by_all(const CopyGroups& groups) {
+  for (const CopyGroups::Group& group : groups.committed) {
+    if (group.lanes & group.copying) return group.index - 1;
+  }
+  return groups.count;
+}
+
 void cp_async_wait(Warp& warp, uint32_t mask, uint32_t pending) {
   const Waited waited = wait_for_groups(warp.cp_async, mask, pending, false);
-  observer_of(warp).cp_async_wait(warp, mask, waited.last, waited.lands);
+  const uint64_t by_all = waited_by_all(warp.cp_async);
+  observer_of(warp).cp_async_wait(warp, mask, waited.last, by_all, waited.lands);
 }
 
 Step cp_async_wait_group(Warp& warp, const Inst& inst, uint32_t mask) {
@@ -189,6 +199,19 @@ Handler pick_cp_async(Opcode& opcode) {
   return size.kind == Operand::Kind::integer && legal ? cp_async : nullptr;
 }
 
+// Whether other lanes have copies that neither they have waited for nor an arrival of theirs does.
+bool others_copy(const CopyGroups& groups, uint32_t lanes) {
+  for (const auto& [of_lanes, copy] : groups.open) {
+    if (of_lanes & ~lanes & ~copy->arriving) return true;
+  }
+  for (const CopyGroups::Group& group : groups.committed) {
+    for (const AsyncCopyPtr& copy : group.copies) {
+      if (group.lanes & group.copying & ~lanes & ~copy->arriving) return true;
+    }
+  }
+  return false;
+}
+
 // [a]: an arrival of each lane once all its cp.async up to now have landed. Without .noinc it is one
 // that the mbarrier's phase did not count before.
 template <bool NO_INCREMENT>
@@ -196,6 +219,7 @@ Step cp_async_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
   CopyGroups& groups = warp.cp_async;
   const uint64_t group = ++groups.count;  // those issued from now on are of a later one
   const auto space = inst.as<SharedSpace>();
+  const bool of_some_lanes = others_copy(groups, mask);
   while (mask != 0) {
     const char* const what = "cp.async.mbarrier.arrive";
     const uint32_t address = shared_address(warp, inst.slots[0], first_lane(mask), space, what);
@@ -212,11 +236,13 @@ Step cp_async_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
         before.insert(before.end(), committed.copies.begin(), committed.copies.end());
       }
     }
+    for (const AsyncCopyPtr& copy : before) copy->arriving |= lanes;
     const auto count = static_cast<uint32_t>(std::popcount(lanes));
     if (!NO_INCREMENT) expect_arrivals(warp, lanes, address, count);
     Flight flight(warp, lanes, false);
     flight.check.mbarrier = address;
     flight.check.group = group;
+    flight.check.of_some_lanes = of_some_lanes;
     const auto arrival = std::make_shared<AsyncCopy>();
     arrival->pc = flight.at.pc;
     arrival->write = [flight, before, address, count] {

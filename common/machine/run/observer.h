@@ -65,8 +65,9 @@ struct Observer {
 
   // ---- Copies and wgmma. `last`: of the groups that are complete, 0: none. `time`: when they are, on
   // the timeline's clock.
-  void cp_async_wait(Warp& warp, uint32_t mask, uint64_t last, uint64_t time) const {
-    if (checker && last != 0) checker->cp_async_wait(warp, mask, last);
+  void cp_async_wait(Warp& warp, uint32_t mask, uint64_t last, uint64_t by_all,
+                     uint64_t time) const {
+    if (checker && last != 0) checker->cp_async_wait(warp, mask, last, by_all);
     if (trace) trace->wait(warp, "wait cp.async", time);
   }
   void bulk_wait(Warp& warp, uint32_t mask, uint64_t last, bool only_read, uint64_t time) const {

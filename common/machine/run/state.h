@@ -193,6 +193,7 @@ struct AsyncCopy {
   std::function<void()> read, write;
   bool has_read = false, done = false;
   uint32_t pc = 0;
+  uint32_t arriving = 0;  // lanes that arrive at an mbarrier when it is done
   uint64_t bytes = 0;
   uint64_t lands = 0;  // on the timeline's clock
   void finish_read() {
@@ -217,6 +218,7 @@ struct CopyGroups {
     uint32_t lanes;
     uint64_t index;  // counted from 1 over the warp
     std::vector<AsyncCopyPtr> copies;
+    uint32_t copying = 0;  // lanes that have copies in it
   };
   std::vector<std::pair<uint32_t, AsyncCopyPtr>> open;  // lanes, not yet committed
   std::deque<Group> committed;

@@ -65,9 +65,13 @@ void Checker::global_access(Warp& warp, uint32_t mask, const uint64_t* addresses
   if (!is_release(order) && std::has_single_bit(mask)) {
     released.add(state_.id, warp.cta->rank, Reach::nowhere, by.knows.release(mask));
   }
-  if (released.parts.empty()) return;
-  for_each_address(mask, addresses,
-                   [&](uint64_t address, uint32_t) { global_->release(address, released); });
+  const bool stores = access == Access::write && global_->has_released();
+  if (released.parts.empty() && !stores) return;
+  for_each_address(mask, addresses, [&](uint64_t address, uint32_t) {
+    access == Access::atomic
+        ? global_->release(address, released)
+        : global_->release_by_store(address, released, {as.as.cluster, as.as.agent});
+  });
 }
 
 // ---- Accesses ------------------------------------------------------------------------------------

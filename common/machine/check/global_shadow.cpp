@@ -327,6 +327,19 @@ void GlobalShadow::release(uint64_t address, const Channel& what) {
   has_released_.store(true, std::memory_order_release);
 }
 
+// What others have released there is seen through atomics alone: who reads this store reads none of
+// theirs. The same thread's earlier release counts for its later stores.
+void GlobalShadow::release_by_store(uint64_t address, const Channel& what, const Writer& writer) {
+  const std::lock_guard lock(mutex_);
+  const auto found = channels_.find(address);
+  if (found == channels_.end() && what.parts.empty()) return;
+  const auto [last, is_first] = writers_.try_emplace(address, writer);
+  if (found != channels_.end() && (is_first || last->second != writer)) found->second = Channel();
+  last->second = writer;
+  channels_[address].join(what);
+  has_released_.store(true, std::memory_order_release);
+}
+
 Channel GlobalShadow::released(uint64_t address) {
   const std::lock_guard lock(mutex_);
   const auto found = channels_.find(address);

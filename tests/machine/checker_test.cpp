@@ -983,6 +983,58 @@ TEST_CASE("between clusters: a store over another's release hands nothing on, an
   }
 }
 
+TEST_CASE("between clusters: what is missing is named, whichever warp has seen the flag") {
+  alignas(4096) static uint32_t data[2048];
+  struct Case {
+    Order order;
+    Scope fence, store, load;
+    const char* remedy;
+  };
+  const Case cases[] = {
+      {Order::acquire, Scope::gpu, Scope::gpu, Scope::gpu, "it is that fence, the writer's"},
+      {Order::acq_rel, Scope::cta, Scope::gpu, Scope::gpu, "scope .gpu, or a wider one, in all"},
+      {Order::acq_rel, Scope::cluster, Scope::gpu, Scope::gpu,
+       "scope .gpu, or a wider one, in all"},
+  };
+  for (const Case& each : cases) {
+    CAPTURE(each.remedy);
+    const auto shared = std::make_shared<Shared>();
+    Rig writer(1, 2, 0, shared), reader(1, 2, 5, shared);
+    writer.global(1, data, Access::write);
+    writer.barrier({0, 1});
+    writer.fence(0, each.order, each.fence, ONE);
+    writer.global(0, data + 1024, Access::write, ONE, Order::relaxed, each.store);
+    reader.global(0, data + 1024, Access::read, ONE, Order::acquire, each.load);
+    reader.barrier({0, 1});
+    const std::string report = said([&] { reader.global(1, data, Access::read); });
+    CHECK(contains(report, each.remedy));
+    CHECK(contains(report, "warp 0 of CTA (5,0,0) has seen"));
+  }
+  // The flag itself.
+  const auto shared = std::make_shared<Shared>();
+  Rig writer(1, 1, 0, shared), reader(1, 1, 5, shared);
+  writer.global(0, data + 512, Access::write, ONE);
+  CHECK(contains(
+      said([&] { reader.global(0, data + 512, Access::read, ONE, Order::acquire); }),
+      "st.relaxed (or volatile) in place of st.global, if this is the counter or flag itself"));
+  reader.global(0, data + 600, Access::write, ONE, Order::release);
+  CHECK(contains(said([&] { writer.global(0, data + 600, Access::read, ONE); }),
+                 "ld.relaxed (or volatile) in place of ld.global"));
+}
+
+TEST_CASE("the source of a copy to a peer changes behind a wait where it lands") {
+  Rig rig(2, 4);
+  rig.set_up({FULL_BARRIER, PEER | FULL_BARRIER}, ALL);
+  rig.cluster_barrier();
+  rig.store(0, DATA);
+  rig.proxy_fence(0);
+  rig.sync_lanes(0);
+  const Checker::Copy copy =
+      rig.issue(0, "cp.async.bulk.shared::cluster.shared::cta", PEER | FULL_BARRIER);
+  rig.checker().copy_reads_shared(copy, {DATA, 128});
+  CHECK(contains(said([&] { rig.store(0, DATA); }), "a wait for the copy where it lands, on the"));
+}
+
 TEST_CASE("global memory within a CTA needs a barrier, and a page that nobody writes none") {
   alignas(4096) static uint32_t data[2048];
   Rig rig;

@@ -241,10 +241,11 @@ void Checker::hear(WarpState& state, uint32_t lanes, const Channel& channel, boo
     Scope least = Scope::gpu;
     if (of_cluster) least = part.rank == state.warp.cta->rank ? Scope::cta : Scope::cluster;
     if (of_cluster) state.knows.hear_own(*part.what);
-    if (part.reach == Reach::nowhere) {
-      state.unfenced.join(of_cluster ? *part.what : *from_cluster(part.cluster, part.what));
-    } else if (scope < least || static_cast<size_t>(part.reach) <= static_cast<size_t>(least)) {
-      if (of_cluster) state.unscoped.join(*part.what);
+    const bool unfenced = part.reach == Reach::nowhere;
+    if (unfenced || scope < least ||
+        static_cast<size_t>(part.reach) <= static_cast<size_t>(least)) {
+      Knowledge& missed = unfenced ? state.unfenced : state.unscoped;
+      missed.join(of_cluster ? *part.what : *from_cluster(part.cluster, part.what));
     } else if (of_cluster || is_news(state, lanes, part.what, acquires)) {
       const Snapshot what = of_cluster ? part.what : from_cluster(part.cluster, part.what);
       state.knows.teach(lanes, [&](Knowledge& known) {

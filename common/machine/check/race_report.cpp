@@ -326,7 +326,8 @@ void RaceReport::mbarrier_overwritten(const Attempt& attempt, uint32_t index) co
 void RaceReport::init(const Attempt& attempt, const MbarrierState& mbarrier) const {
   const Record& init = mbarrier.init;
   const bool ordered = is_ordered(*attempt.known, GENERIC, init, 0xff, state_.warp_count());
-  const bool same_cta = state_.warp_of(init.agent).warp.cta == attempt.by->warp.cta;
+  const Warp& maker = state_.warp_of(init.agent).warp;
+  const bool same_cta = maker.cta == attempt.by->warp.cta;
   // The toolkit's own cuda::barrier has no such fence, and no GPU is known on which that matters.
   const Rule rule{rule::MBARRIER_INIT.name, ordered ? Severity::undefined : Severity::race};
   report_race(attempt.by->warp, rule, attempt.pc, mbarrier.init.pc, [&] {
@@ -341,7 +342,9 @@ void RaceReport::init(const Attempt& attempt, const MbarrierState& mbarrier) con
         std::string(ordered ? "fence.mbarrier_init.release.cluster (or fence.proxy.async) behind "
                               "mbarrier.init, by the thread that executed it"
                             : "fence.mbarrier_init.release.cluster behind mbarrier.init, then ") +
-            (ordered    ? ", before the copy is issued."
+            (ordered ? ", before the copy is issued."
+             : &maker == &attempt.by->warp
+                 ? "bar.warp.sync (bar.sync if other warps use it, too) before other lanes use it."
              : same_cta ? "bar.sync before others use it."
                         : "barrier.cluster.arrive and .wait before other CTAs use it."));
   });

@@ -60,6 +60,7 @@ class RaceReport {
   std::string remedy_by_kind(const Attempt& attempt, const Record& record,
                              const std::string& behind) const;
   std::string wider_scope(const Attempt& attempt, uint32_t earlier_pc, Scope least) const;
+  std::string flag_itself(const Attempt& attempt, const GlobalRecord& with) const;
   std::string remedy_at_exit(const Record& record) const;
   std::string remedy_between_clusters(const Attempt& attempt, const GlobalRecord& with) const;
   // Causes that are named where they can be seen; "" if it is another one.

@@ -59,8 +59,10 @@ std::string RaceReport::remedy(const Attempt& attempt, const Record& record, uin
            ". Scope .cta does not reach another CTA.";
   }
   if (known_in(attempt.by->unfenced, view)) {
-    return "fence.release (or fence.acq_rel) before the relaxed arrive or store of " + earlier +
-           ".";
+    const bool same_cta = state_.warp_of(record.agent).warp.cta == attempt.by->warp.cta;
+    return "fence.release (or fence.acq_rel)" +
+           std::string(same_cta ? "" : " of scope .cluster or a wider one") +
+           " before the relaxed arrive or store of " + earlier + ".";
   }
   return remedy_by_kind(attempt, record, behind);
 }
@@ -136,6 +138,12 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
     case MBARRIER: {
       const MbarrierState& mbarrier = *mbarrier_of(record.agent);
       if (const std::string bytes = too_few_bytes(mbarrier); !bytes.empty()) return bytes;
+      if (!record.write) {
+        return joined("a wait for the copy where it lands, on the mbarrier at shared ",
+                      hex(mbarrier.address), " (phase ", record.clock - 1, "), and an arrive or ",
+                      "barrier behind it that ", now, " waits for before ",
+                      state_.opcode_at(attempt.pc), ": the copy has read its source then.");
+      }
       if (attempt.write) {
         return "mbarrier.try_wait by " + now + " before " + state_.opcode_at(attempt.pc) +
                ", on an mbarrier on which each warp arrives that has read what the earlier copy "
@@ -146,7 +154,9 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
                     hex(mbarrier.address), ", for its phase ", record.clock - 1, " (parity ",
                     (record.clock - 1) & 1, "), before ", state_.opcode_at(attempt.pc), ".",
                     attempt.by->waited_for == mbarrier.address
-                        ? " The wait that it made there was for another phase: look at its parity."
+                        ? " The wait that it made there was for another phase: look at its "
+                          "parity, or for an arrive in front of its expect_tx, which ends a phase "
+                          "that no bytes are expected in."
                         : "");
     }
     default:
@@ -255,6 +265,15 @@ std::string RaceReport::waited_line(const Attempt& attempt, const Record& record
                 " arrived: ", role_of(record.agent), " is not among them");
 }
 
+// One access is strong: it may be a flag that the other should have been strong at, too.
+std::string RaceReport::flag_itself(const Attempt& attempt, const GlobalRecord& with) const {
+  if (attempt.strong == with.strong || attempt.async_proxy) return "";
+  const bool writes = attempt.strong ? with.write : attempt.write;
+  return joined(writes ? "st.relaxed" : "ld.relaxed", " (or volatile) in place of ",
+                state_.opcode_at(attempt.strong ? with.pc : attempt.pc),
+                ", if this is the counter or flag itself. Else: ");
+}
+
 std::string RaceReport::remedy_at_exit(const Record& record) const {
   const std::string cluster =
       "barrier.cluster.arrive and barrier.cluster.wait by all threads of the cluster before they "
@@ -297,12 +316,24 @@ std::string RaceReport::remedy_between_clusters(const Attempt& attempt,
     return "bar.sync (__syncthreads), or bar.warp.sync, in " + reader +
            " behind the fence: only some of its lanes have seen the counter or flag.";
   }
-  if (knows(attempt.by->unfenced)) {
-    return fence + " behind " + write + " in " + role_in(with.cluster, with.agent) +
-           ", and before its atomic on the counter or store of the flag, which " + reader +
-           " has seen: it is that fence, the writer's, that is missing.";
+  // One thread may have seen the flag for its CTA.
+  for (const WarpState& of : state_.warps) {
+    if (of.warp.cta != attempt.by->warp.cta) continue;
+    const std::string seer = describe_role(of.warp), writer = role_in(with.cluster, with.agent);
+    if (knows(of.unscoped)) {
+      return "scope .gpu, or a wider one, in all that hands it on: " + seer +
+             " has seen the counter or flag behind " + write + " of " + writer +
+             ", but the release (or fence and store) there or the acquire here is of scope .cta or "
+             ".cluster, which leaves the other out.";
+    }
+    if (knows(of.unfenced)) {
+      return fence + " behind " + write + " in " + writer +
+             ", and before its atomic on the counter or store of the flag, which " + seer +
+             " has seen: it is that fence, the writer's, that is missing.";
+    }
   }
-  return std::string(in_generic_proxy(with.agent, state_.warp_count()) || !with.write
+  return flag_itself(attempt, with) +
+         std::string(in_generic_proxy(with.agent, state_.warp_count()) || !with.write
                          ? ""
                          : "cp.async.bulk.wait_group (without .read) by who committed it; ") +
          fence + " behind " + write + " and an atomic or store of a flag; " +

@@ -969,16 +969,18 @@ TEST_CASE("between clusters: who writes must know of all who read, not of the la
 TEST_CASE("between clusters: a store over another's release hands nothing on, an atomic does") {
   alignas(4096) static uint32_t data[2048];
   uint32_t* const flag = data + 1024;
-  for (const Access access : {Access::write, Access::atomic}) {
-    for (const bool by_first : {false, true}) {
-      const auto shared = std::make_shared<Shared>();
-      Rig first(1, 1, 0, shared), second(1, 1, 1, shared), third(1, 1, 2, shared);
-      first.global(0, data, Access::write, ONE);
-      first.global(0, flag, Access::write, ONE, Order::release);
-      (by_first ? first : second).global(0, flag, access, ONE, Order::relaxed);
-      third.global(0, flag, Access::read, ONE, Order::acquire);
-      const std::string report = said([&] { third.global(0, data, Access::read, ONE); });
-      CHECK((report == "") == (by_first || access == Access::atomic));
+  for (const Access release : {Access::write, Access::atomic}) {
+    for (const Access access : {Access::write, Access::atomic}) {
+      for (const bool by_first : {false, true}) {
+        const auto shared = std::make_shared<Shared>();
+        Rig first(1, 1, 0, shared), second(1, 1, 1, shared), third(1, 1, 2, shared);
+        first.global(0, data, Access::write, ONE);
+        first.global(0, flag, release, ONE, Order::release);
+        (by_first ? first : second).global(0, flag, access, ONE, Order::relaxed);
+        third.global(0, flag, Access::read, ONE, Order::acquire);
+        const std::string report = said([&] { third.global(0, data, Access::read, ONE); });
+        CHECK((report == "") == (by_first || access == Access::atomic));
+      }
     }
   }
 }

@@ -68,9 +68,12 @@ void Checker::global_access(Warp& warp, uint32_t mask, const uint64_t* addresses
   const bool stores = access == Access::write && global_->has_released();
   if (released.parts.empty() && !stores) return;
   for_each_address(mask, addresses, [&](uint64_t address, uint32_t) {
-    access == Access::atomic
-        ? global_->release(address, released)
-        : global_->release_by_store(address, released, {as.as.cluster, as.as.agent});
+    const GlobalShadow::Writer writer{as.as.cluster, as.as.agent};
+    if (access == Access::atomic) {
+      global_->release(address, released, writer);
+    } else {
+      global_->release_by_store(address, released, writer);
+    }
   });
 }
 

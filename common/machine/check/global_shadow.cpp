@@ -321,8 +321,10 @@ std::optional<GlobalShadow::Conflict> GlobalShadow::access(GlobalAccess access, 
   return {};
 }
 
-void GlobalShadow::release(uint64_t address, const Channel& what) {
+void GlobalShadow::release(uint64_t address, const Channel& what, const Writer& writer) {
   const std::lock_guard lock(mutex_);
+  const auto is_heard = [](const Channel::Part& part) { return part.reach != Reach::nowhere; };
+  if (std::ranges::any_of(what.parts, is_heard)) writers_[address] = writer;
   channels_[address].join(what);
   has_released_.store(true, std::memory_order_release);
 }

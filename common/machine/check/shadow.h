@@ -197,9 +197,9 @@ class GlobalShadow {
   }
 
   using Writer = std::pair<uint32_t, uint16_t>;  // cluster and agent
-  // Strong accesses that release to, and acquire from, an address.
-  // By an atomic; a store, by this thread's warp, begins anew where another's were.
-  void release(uint64_t address, const Channel& what);
+  // Strong accesses of a warp that release to, and acquire from, an address: an atomic adds to what
+  // is there; a store begins anew where another warp was the last to release.
+  void release(uint64_t address, const Channel& what, const Writer& writer);
   void release_by_store(uint64_t address, const Channel& what, const Writer& writer);
   Channel released(uint64_t address);
   bool has_released() const { return has_released_.load(std::memory_order_acquire); }
@@ -216,7 +216,7 @@ class GlobalShadow {
   std::atomic<bool> has_released_{false};
   std::mutex mutex_;  // of what follows
   std::unordered_map<uint64_t, Channel> channels_;
-  std::unordered_map<uint64_t, Writer> writers_;  // of the last store to a channel
+  std::unordered_map<uint64_t, Writer> writers_;  // of a channel: who released or stored last
   std::atomic<bool> has_suspects_{false};
   std::map<Place, Pair> suspects_;
   std::map<Pair, Error> reports_;

@@ -39,11 +39,19 @@ struct Gpu {
   // counters, rungs 7 and 8: l2_read_bytes and l2_to_sm_bytes).
   double l2_bytes_per_clock = 64;
   double dram_bytes_per_clock = 2400;  // a clock, all SMs: make limits, dram_read, at mhz
+  // What a row that begins between lines costs L2, beside an H200's: nothing is merged there, so that
+  // all of it comes from L2's slices, of which a smaller L2 has fewer.
+  double between_lines = 1;
 };
 
 // What a GPU reaches of its nominal clock and DRAM bytes a second where memory bounds. Of an H200:
 // 1800 of 1980 MHz (make sweep), and 4.32 of 4.92 TB/s (make limits, dram_read).
 constexpr double CLOCK_SHARE = 1800.0 / 1980, DRAM_SHARE = 0.88;
+
+// How much dearer rows between lines are, for each part by which L2 is smaller than an H200's. An H100's
+// delivers 0.83 of the bytes a clock (make limits, l2_rows_* of both), which is 1; the rest is fitted to
+// what tiles take at 454 shapes on an H100.
+constexpr double DEARER = 1.5;
 
 // A GPU by its nominal numbers, as the CUDA runtime has them: SMs, highest SM clock, L2's capacity,
 // DRAM's bytes a second.
@@ -53,6 +61,7 @@ constexpr Gpu gpu_of(int sms, double max_mhz, double l2_bytes, double dram_bytes
   gpu.mhz = max_mhz * CLOCK_SHARE;
   gpu.l2_bytes = l2_bytes;
   gpu.dram_bytes_per_clock = dram_bytes_per_second * DRAM_SHARE / (gpu.mhz * 1e6);
+  gpu.between_lines = 1 + DEARER * std::max(0.0, Gpu{}.l2_bytes / l2_bytes - 1);
   return gpu;
 }
 
@@ -117,8 +126,9 @@ constexpr bool begin_inside_sectors(long long ld) {
 }
 
 // What the 128 bytes cost L2 as a whole: less, where all rows begin on its sectors.
-inline double reads_per_row(long long ld) {
-  return begin_inside_sectors(ld) ? lines_per_row(ld) : 1;
+inline double reads_per_row(long long ld, const Gpu& gpu) {
+  const double lines = lines_per_row(ld);
+  return (begin_inside_sectors(ld) ? lines : 1) * (lines > 1 ? gpu.between_lines : 1);
 }
 
 // Times that DRAM is read for what `readers` CTAs read: once, and if they are on both halves of the
@@ -249,7 +259,7 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
                   lines_of_block(cols, of_col, blocks_n, block_n, FITTED.outside_lines));
   };
   const double l2 =
-      asked(reads_per_row(lda), reads_per_row(ldb)) / (gpu.l2_bytes_per_clock * gpu.sms);
+      asked(reads_per_row(lda, gpu), reads_per_row(ldb, gpu)) / (gpu.l2_bytes_per_clock * gpu.sms);
   const double sm_l2 =  // of one CTA's requests
       asked(lines_per_row(lda), lines_per_row(ldb)) / config.cluster() / FITTED.sm_bytes;
   const double step =

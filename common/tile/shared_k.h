@@ -139,10 +139,13 @@ struct FittedSharedK {
   double sm_bytes = 88.6;        // a clock, that L2 delivers to one SM
   double apart = 1.05;           // times longer, where clusters are at different places of K
   double store_clocks = 2100;    // until a box is stored that the next block waits for
-  double cut_dram = 1.05;        // times longer DRAM takes for tiles that are cut
-  double cut_by_four = 1.16;     // times longer a step of these takes, if four share columns
-  double cut_inside = 1.12;      // the same, if four share rows, which begin inside sectors
-  double dram_share = 1.05;      // of the DRAM ceiling
+  double cut_dram = 1.17;        // times longer DRAM takes for tiles that are cut
+  double cut_shared = 1.27;      // the same, if CTAs share operands: the slowest decides
+  double cut_inside =
+      1.12;  // times longer a step takes, if four share rows that begin inside sectors
+  double split_apart = 0.03;  // longer, of its time, for each CTA of those that split K by four or
+                              // eight, where tiles lie side by side: these are at different places
+  double dram_share = 1.05;   // of the DRAM ceiling
 };
 
 // What is not to be chosen for a shape, whatever else there is.
@@ -208,14 +211,17 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
                   rows * config.cluster_n * of_a);
   };
   const double l2 =
-      asked(reads_per_row(lda), reads_per_row(ldb)) / (gpu.l2_bytes_per_clock * gpu.sms);
+      asked(reads_per_row(lda, gpu), reads_per_row(ldb, gpu)) / (gpu.l2_bytes_per_clock * gpu.sms);
   const double sm_l2 =  // of one CTA
       asked(lines_per_row(lda), lines_per_row(ldb)) / config.sharers() / FITTED.sm_bytes;
   const double flight = FITTED.flight_clocks / config.ring_slots();  // all of them are on their way
   const int group =
       raster_group(bm * config.cluster_m, static_cast<int>(rows) * config.cluster_n, at_once);
   const double dram_rate = gpu.dram_bytes_per_clock * FITTED.dram_share;
-  const double dram = bytes_of_dram(n, m, k, 2, tiles_m, tiles_n, group, gpu, AGAIN) /
+  // Cut tiles that take the same part of K start one after the other, so that most lie in one GPC, at
+  // one half of L2: nothing is read again for the other.
+  const double again = schedule.cut > 0 ? 0 : AGAIN;
+  const double dram = bytes_of_dram(n, m, k, 2, tiles_m, tiles_n, group, gpu, again) /
                       (tiles * k_tiles) / dram_rate;
   // Clusters that share a row of K steps are at different places of it, so that none finds in L2 what
   // another has read, unless L2 has all of an operand.
@@ -233,12 +239,12 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
                            : FITTED.latency_clocks + tensor / config.consumers;
     const double step = std::max({tensor * on_sm, own, flight, sm_l2 * on_sm}) +
                         (config.sharers() > 1 ? FITTED.sharing_clocks : 0);
-    const bool by_four = schedule.cut > 0 && config.sharers() == 4;
-    const double slower = by_four && config.cluster_m == 4 ? FITTED.cut_by_four
-                          : by_four && inside_sectors      ? FITTED.cut_inside
-                                                           : 1;
-    return overlapped(steps / config.split * step * slower, steps * l2 * clusters,
-                      steps * from_dram * clusters);
+    const bool rows_by_four = schedule.cut > 0 && config.sharers() == 4 && config.cluster_m < 4;
+    const double slower = rows_by_four && inside_sectors ? FITTED.cut_inside : 1;
+    const double apart =
+        config.split >= 4 && tiles_n > 1 ? 1 + FITTED.split_apart * config.split : 1;
+    return apart * overlapped(steps / config.split * step * slower, steps * l2 * clusters,
+                              steps * from_dram * clusters);
   };
   const double epilogue = FITTED.epilogue_clocks * config.blocks * bn / config.split +
                           FITTED.store_clocks * (config.blocks - 1);
@@ -261,8 +267,9 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
     const double shared = tiles - whole, sharers = schedule.sharers;
     const double parts = schedule.cut > 0 ? sharers : std::min(2 * sharers, sharers + shared);
     const double part_bytes = 4.0 * bm * bn;  // of a CTA
-    const double shared_clocks = clocks(shared * k_tiles / sharers, sharers,
-                                        schedule.cut > 0 ? FITTED.cut_dram * dram : shared_dram);
+    const double cut_dram = dram * (config.sharers() > 1 ? FITTED.cut_shared : FITTED.cut_dram);
+    const double shared_clocks =
+        clocks(shared * k_tiles / sharers, sharers, schedule.cut > 0 ? cut_dram : shared_dram);
     total += shared_clocks * (schedule.cut > 0 ? 1 : FITTED.apart);
     if (schedule.cut == 0) {
       total += FITTED.last_clocks + (parts / shared - 1) * part_bytes / FITTED.last_bytes;

@@ -144,10 +144,16 @@ TEST_CASE("cost model: rows outside of the matrix and rows between lines are slo
   CHECK(tile::lines_per_row(4096 + 32) == 1.5);
   CHECK(tile::lines_per_row(3000) == 1.875);
   CHECK(tile::lines_per_row(1) > 1.9);
-  // Rows on sectors of 32 bytes are one read of L2.
-  CHECK(tile::reads_per_row(4096) == 1);
-  CHECK(tile::reads_per_row(4096 + 16) == 1);
-  CHECK(tile::reads_per_row(4096 + 8) == 1.875);
+  // Rows on sectors of 32 bytes are one read of L2. An H100 has 5/6 of an H200's L2, and rows between
+  // lines are dearer there.
+  const Gpu h100 = tile::gpu_of(132, 1980, 50 << 20, 3.35e12);
+  CHECK(h100.between_lines == doctest::Approx(1.3));
+  CHECK(tile::reads_per_row(4096, Gpu{}) == 1);
+  CHECK(tile::reads_per_row(4096, h100) == 1);
+  CHECK(tile::reads_per_row(4096 + 16, Gpu{}) == 1);
+  CHECK(tile::reads_per_row(4096 + 16, h100) == doctest::Approx(1.3));
+  CHECK(tile::reads_per_row(4096 + 8, Gpu{}) == 1.875);
+  CHECK(tile::reads_per_row(4096 + 8, h100) == doctest::Approx(1.3 * 1.875));
   CHECK(predicted_clocks(named("128x64"), 2048, 4096, 4112, RESIDENT, Gpu{}) <
         predicted_clocks(named("128x64"), 2048, 4096, 4104, RESIDENT, Gpu{}));
 }
@@ -225,6 +231,7 @@ TEST_CASE("cost model: another GPU, another pick") {
   CHECK(h200.mhz == doctest::Approx(Gpu{}.mhz));
   CHECK(h200.l2_bytes == Gpu{}.l2_bytes);
   CHECK(h200.dram_bytes_per_clock == doctest::Approx(Gpu{}.dram_bytes_per_clock).epsilon(0.005));
+  CHECK(h200.between_lines == 1);
   CHECK(h100.dram_bytes_per_clock == doctest::Approx(3.35e12 * 0.88 / 1.8e9));
 
   // Weights of 28672 x 4096 for 256 rows. On an H200 tensor cores and L2 decide. An H100 has 0.7 of

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <set>
 
 #include "common/host/error.h"
 #include "common/host/verify.h"
@@ -204,47 +205,12 @@ struct Preference {
 
 // --- names of configurations ---------------------------------------------------------------------
 
-#define LADDER_NAME_TILE(name)      \
-  case CUBLASLT_MATMUL_TILE_##name: \
-    return #name;
 #define LADDER_NAME_STAGES(name)      \
   case CUBLASLT_MATMUL_STAGES_##name: \
     return #name;
 #define LADDER_NAME_CLUSTER(name)         \
   case CUBLASLT_CLUSTER_SHAPE_##name##x1: \
     return #name;
-
-// The header has 600 tiles; these are the ones of Hopper's bf16 kernels. Others go by their number.
-std::string tile_name(uint32_t id) {
-  switch (id) {
-    LADDER_NAME_TILE(64x32)
-    LADDER_NAME_TILE(64x64)
-    LADDER_NAME_TILE(64x96)
-    LADDER_NAME_TILE(64x128)
-    LADDER_NAME_TILE(64x192)
-    LADDER_NAME_TILE(64x256)
-    LADDER_NAME_TILE(128x32)
-    LADDER_NAME_TILE(128x64)
-    LADDER_NAME_TILE(128x96)
-    LADDER_NAME_TILE(128x128)
-    LADDER_NAME_TILE(128x160)
-    LADDER_NAME_TILE(128x192)
-    LADDER_NAME_TILE(128x224)
-    LADDER_NAME_TILE(128x208)
-    LADDER_NAME_TILE(128x256)
-    LADDER_NAME_TILE(192x64)
-    LADDER_NAME_TILE(192x128)
-    LADDER_NAME_TILE(192x192)
-    LADDER_NAME_TILE(192x256)
-    LADDER_NAME_TILE(256x32)
-    LADDER_NAME_TILE(256x64)
-    LADDER_NAME_TILE(256x96)
-    LADDER_NAME_TILE(256x128)
-    LADDER_NAME_TILE(256x192)
-    LADDER_NAME_TILE(256x256)
-  }
-  return "id" + std::to_string(id);
-}
 
 // Elements of K in a slot x slots.
 std::string stages_name(uint32_t id) {
@@ -293,6 +259,31 @@ Value attribute(const cublasLtMatmulAlgo_t& algo, cublasLtMatmulAlgoConfigAttrib
 }
 
 }  // namespace
+
+std::string cublas_tile_name(uint32_t id) {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all = {
+        "UNDEFINED", "8x8",    "8x16",   "16x8",   "8x32",    "16x16",   "32x8",    "8x64",
+        "16x32",     "32x16",  "64x8",   "32x32",  "32x64",   "64x32",   "32x128",  "64x64",
+        "128x32",    "64x128", "128x64", "64x256", "128x128", "256x64",  "64x512",  "128x256",
+        "256x128",   "512x64", "64x96",  "96x64",  "96x128",  "128x160", "160x128", "192x128",
+        "128x192",   "128x96", "32x256", "256x32"};
+    // Rows in steps of `row_step`, each by columns in steps of `col_step`, without those that are there.
+    const auto more = [&all](int row_step, int col_step, int most_elements) {
+      const std::set<std::string> before(all.begin(), all.end());
+      for (int rows = row_step; rows <= 768; rows += row_step) {
+        for (int cols = col_step; cols <= 768 && rows * cols <= most_elements; cols += col_step) {
+          const std::string name = std::to_string(rows) + "x" + std::to_string(cols);
+          if (!before.contains(name)) all.push_back(name);
+        }
+      }
+    };
+    more(8, 64, 49152);
+    more(64, 8, 65536);
+    return all;
+  }();
+  return id < names.size() ? names[id] : "id" + std::to_string(id);
+}
 
 // --- the class -----------------------------------------------------------------------------------
 
@@ -352,10 +343,10 @@ std::vector<std::shared_ptr<CublasLt::Algorithm>> CublasLt::candidates(const Lib
 std::string CublasLt::describe(const Algorithm& algorithm) {
   const cublasLtMatmulAlgo_t& algo = algorithm.algo;
   std::string text =
-      "#" + std::to_string(algorithm.rank) +                                                 //
-      " algo " + std::to_string(attribute<int32_t>(algo, CUBLASLT_ALGO_CONFIG_ID)) +         //
-      " tile " + tile_name(attribute<uint32_t>(algo, CUBLASLT_ALGO_CONFIG_TILE_ID)) +        //
-      " stages " + stages_name(attribute<uint32_t>(algo, CUBLASLT_ALGO_CONFIG_STAGES_ID)) +  //
+      "#" + std::to_string(algorithm.rank) +                                                  //
+      " algo " + std::to_string(attribute<int32_t>(algo, CUBLASLT_ALGO_CONFIG_ID)) +          //
+      " tile " + cublas_tile_name(attribute<uint32_t>(algo, CUBLASLT_ALGO_CONFIG_TILE_ID)) +  //
+      " stages " + stages_name(attribute<uint32_t>(algo, CUBLASLT_ALGO_CONFIG_STAGES_ID)) +   //
       " cluster " + cluster_name(attribute<uint16_t>(algo, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID));
   const auto split_k = attribute<int32_t>(algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM);
   if (split_k > 1) text += " split-K " + std::to_string(split_k);

@@ -67,6 +67,10 @@ LibraryCall library_call(const MatmulArgs<In, Out>& args) {
           std::is_same_v<In, tf32>};
 }
 
+// The name of a cublasLtMatmulTile_t: "176x128" for 201. By the rules that cublasLt.h lists them by, so
+// that it need not have them all; "id631" for the few behind these, and for what is newer.
+std::string cublas_tile_name(uint32_t id);
+
 // Plans one shape; launching is then asynchronous and capturable.
 class CublasLt {
  public:

@@ -529,6 +529,7 @@ Workbench::Workbench(const DeviceInfo& device, Data data, uint64_t seed, const C
 Problem& Workbench::problem(const ProblemKind& kind, const Shape& shape) {
   const Key key{&kind, shape};
   if (problem_ == nullptr || key_ != key) {
+    baseline_.reset();
     problem_.reset();
     problem_ = kind.problem(shape, data_, seed_, device_);
     problem_->limit(limits_);
@@ -538,13 +539,22 @@ Problem& Workbench::problem(const ProblemKind& kind, const Shape& shape) {
 }
 
 const LibraryCandidate* Workbench::baseline(const ProblemKind& kind, const Shape& shape) {
-  const Key key{&kind, shape};
-  auto found = baselines_.find(key);
-  if (found == baselines_.end()) {
-    if (cublas_ == nullptr) cublas_ = std::make_unique<CublasLt>();
-    found = baselines_.emplace(key, choose_baseline(problem(kind, shape), *cublas_)).first;
+  Problem& its = problem(kind, shape);
+  if (cublas_ == nullptr) cublas_ = std::make_unique<CublasLt>();
+  const auto chosen = chosen_algorithms_.find(key_);
+  const bool is_chosen = chosen != chosen_algorithms_.end();
+  if (is_chosen && !baseline_ && !chosen->second.empty()) {
+    for (const LibraryCandidate& candidate : its.candidates(*cublas_)) {
+      if (candidate.algorithm == chosen->second) baseline_ = candidate;
+    }
+    if (!baseline_)
+      throw std::runtime_error("cuBLASLt does not offer " + chosen->second + " any more.");
   }
-  return found->second ? &*found->second : nullptr;
+  if (!is_chosen) {
+    baseline_ = choose_baseline(its, *cublas_);
+    chosen_algorithms_[key_] = baseline_ ? baseline_->algorithm : "";
+  }
+  return baseline_ ? &*baseline_ : nullptr;
 }
 
 const EnergyMeter* Workbench::meter() {

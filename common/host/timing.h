@@ -113,7 +113,8 @@ class Workbench {
   const DeviceInfo& device() const { return device_; }
   // Frees the problem of another kind or shape.
   Problem& problem(const ProblemKind& kind, const Shape& shape);
-  // Chosen on the first call for this kind and shape; null: there is none.
+  // Chosen on the first call for this kind and shape; null: there is none. It is for problem()'s
+  // operands and gone with them.
   const LibraryCandidate* baseline(const ProblemKind& kind, const Shape& shape);
   const EnergyMeter* meter();  // opened on the first call; null: there is none
 
@@ -126,7 +127,8 @@ class Workbench {
   using Key = std::pair<const ProblemKind*, Shape>;
   Key key_;  // of problem_
   std::unique_ptr<Problem> problem_;
-  std::map<Key, std::optional<LibraryCandidate>> baselines_;
+  std::optional<LibraryCandidate> baseline_;      // for problem_
+  std::map<Key, std::string> chosen_algorithms_;  // "": there is none
   std::optional<EnergyMeter> meter_;
   bool meter_tried_ = false;
 };

@@ -55,6 +55,24 @@ TEST_CASE("grouped: cuBLASLt, group by group on one stream and on eight, is with
   ladder_test::note(std::to_string(compared) + " algorithms");
 }
 
+TEST_CASE("grouped: cuBLASLt goes on with operands that were made anew") {
+  NEEDS_GPU();
+  const ladder::ProblemKind& kind = ladder::GroupedArgs::kind();
+  for (const int type : {0, 1}) {
+    ladder::Workbench workbench(ladder::query_device(), Data::normal, 1, {});
+    const Shape shape{2048, 1024, 1536, {type, 0, 1, 0}}, other{1024, 1024, 1536, {type, 0, 1, 0}};
+    const ladder::LibraryCandidate* const first = workbench.baseline(kind, shape);
+    REQUIRE(first != nullptr);
+    const std::string algorithm = first->algorithm;
+    workbench.problem(kind, other);  // frees the operands of `shape`
+    const ladder::LibraryCandidate* const again = workbench.baseline(kind, shape);
+    REQUIRE(again != nullptr);
+    CHECK(again->algorithm == algorithm);
+    const ladder::Check check = ladder::check(workbench.problem(kind, shape), again->contestant);
+    CHECK_MESSAGE(check.ok(), check.failure);
+  }
+}
+
 TEST_CASE("grouped: large products are right") {
   NEEDS_GPU();
   int runs = 0;

@@ -8,21 +8,17 @@ standard library only.
 
 from __future__ import annotations
 
-import argparse
-import json
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
-from lib import generated
-from lib.cli import OK, Problem, WRONG, command
-from lib.store import file_stem, revision, write_atomically
-
 import serve_table
-from serve_table import Result
+from lib import generated
+from lib.cli import OK, ROOT, WRONG, Problem, command, parser_of
 from lib.markdown import table as markdown
 from lib.svg import Drawing
+from serve_table import Result
 
 PAGE, PLOT = Path("docs/your_program.md"), Path("docs/img/moe_layer.svg")
 SUFFIX = ".moe.json"
@@ -67,18 +63,12 @@ def publish(root: Path, printed: str) -> int:
         check(row)
     if len({row["tokens"] for row in rows}) < len(rows):
         raise Problem("A number of tokens comes twice; take what one run of moe_layer printed.")
-    path = root / "docs/results" / (file_stem(head["gpu"]) + SUFFIX)
-    heads = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in head.items())
-    heads += f' "revision": {json.dumps(revision())},\n'
-    listed = ",\n".join("  " + json.dumps(row) for row in rows)
-    write_atomically(path, "{\n" + heads + ' "rows": [\n' + listed + "\n ]\n}\n")
-    print(f"{path}: {len(rows)} rows")
+    print(f"{serve_table.write(root, head, rows, SUFFIX)}: {len(rows)} rows")
     return OK
 
 
 def load(root: Path) -> Result | None:
-    files = sorted(p for p in (root / "docs/results").glob("*" + SUFFIX) if "-" not in p.name)
-    return json.loads(files[0].read_text(encoding="utf-8")) if files else None
+    return serve_table.load(root, SUFFIX)
 
 
 def best_baseline(row: Result) -> str:
@@ -168,18 +158,15 @@ def outdated(root: Path) -> list[tuple[Path, str]]:
 
 @command()
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     either = parser.add_mutually_exclusive_group()
     either.add_argument("--take", type=Path, metavar="FILE", help="publish what moe_layer printed")
     either.add_argument("--check", action="store_true", help="change nothing")
     options = parser.parse_args()
-    root = Path(__file__).resolve().parent.parent
     if options.take:
-        return publish(root, options.take.read_text(encoding="utf-8", errors="replace"))
+        return publish(ROOT, options.take.read_text(encoding="utf-8", errors="replace"))
     advice = "differs from docs/results; run make tables"
-    return generated.update("moe_table", root, outdated(root), options.check, advice)
+    return generated.update("moe_table", ROOT, outdated(ROOT), options.check, advice)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ Exit codes: 0 ok, 1 wrong result, 2 usage, 3 no usable device, 4 hang.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import re
@@ -24,11 +23,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from lib.cli import OK, Problem, WRONG, command
-from lib.store import file_stem, revision, write_atomically
-
 from lib import generated, registry
-from lib.markdown import DASH, table as markdown
+from lib.cli import OK, ROOT, WRONG, Problem, command, parser_of
+from lib.markdown import DASH, END, cell
+from lib.markdown import table as markdown
+from lib.store import file_stem, own_files, revision, write_document
 from lib.svg import Drawing
 
 BATCHES = (1, 16, 128, 1024, 4096)
@@ -37,7 +36,7 @@ SUFFIX = ".serve.json"
 KINDS = ("bf16", "fp8", "int4")
 BASELINES = {"bf16": "bf16_cublas", "fp8": "fp8_cublas", "int4": "bf16_cublas"}
 Result = dict[str, Any]  # of one object of JSON
-MARKER, END = re.compile(r"^<!-- served: (\w+)(?: (.+))? -->$"), "<!-- end -->"
+MARKER = re.compile(r"^<!-- served: (\w+)(?: (.+))? -->$")
 
 # name: what its config.json says, by the names of its fields.
 CONFIGURATIONS: dict[str, dict[str, int]] = {
@@ -161,13 +160,15 @@ def publish(root: Path, printed: str) -> int:
             if kernel not in hashes:
                 raise Problem(f"{kind}_kernel is {kernel!r}, which is no kernel of build/ladder.")
             row[f"{kind}_hash"] = hashes[kernel]
-    path = root / "docs/results" / (file_stem(head["gpu"]) + SUFFIX)
-    listed = ",\n".join("  " + json.dumps(row) for row in rows)
-    heads = "".join(f" {json.dumps(key)}: {json.dumps(head[key])},\n" for key in head)
-    heads += f' "revision": {json.dumps(revision())},\n'
-    write_atomically(path, "{\n" + heads + ' "rows": [\n' + listed + "\n ]\n}\n")
-    print(f"{path}: {len(rows)} shapes. Next: make tables.")
+    print(f"{write(root, head, rows, SUFFIX)}: {len(rows)} shapes. Next: make tables.")
     return OK
+
+
+def write(root: Path, head: Result, rows: list[Result], suffix: str) -> Path:
+    """The file that is written."""
+    path = root / "docs/results" / (file_stem(head["gpu"]) + suffix)
+    write_document(path, {**head, "revision": revision()}, rows=rows)
+    return path
 
 
 def measure(root: Path) -> int:
@@ -187,9 +188,9 @@ def measure(root: Path) -> int:
     return publish(root, "".join(lines)) if code == 0 else code
 
 
-def load(root: Path) -> Result | None:
+def load(root: Path, suffix: str = SUFFIX) -> Result | None:
     """The results that the page shows: of the GPU in the file without a dash in its name."""
-    files = sorted(p for p in (root / "docs/results").glob("*" + SUFFIX) if "-" not in p.name)
+    files = own_files(root / "docs/results", suffix)
     return json.loads(files[0].read_text(encoding="utf-8")) if files else None
 
 
@@ -206,10 +207,6 @@ def us(value: float | None) -> str:
     return DASH if value is None else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 
-def times(value: float | None) -> str:
-    return DASH if value is None else f"{value:.2f}"
-
-
 NOT_MEASURED = ["*Not measured yet: `make serve-table` on a Hopper GPU fills this in.*"]
 
 
@@ -221,12 +218,11 @@ def model_table(results: Result, name: str) -> list[str]:
     for projection, (n, k) in MODELS[name].items():
         for m in BATCHES:
             row, first = rows[m, n, k], m == BATCHES[0]
-            lines.append(
-                [projection if first else "", f"{n}, {k}" if first else "", str(m),
-                 us(row["bf16_us"]), us(row.get("bf16_cublas_us")), times(ratio(row, "bf16")),
-                 us(row["fp8_us"]), us(row.get("fp8_cublas_us")), times(ratio(row, "fp8")),
-                 us(row["int4_us"]), times(ratio(row, "int4"))]
-            )  # fmt: skip
+            line = [projection if first else "", f"{n}, {k}" if first else "", str(m)]
+            for kind in ("bf16", "fp8"):
+                line += [us(row[kind + "_us"]), us(row.get(kind + "_cublas_us"))]
+                line += [cell(ratio(row, kind), ".2f")]
+            lines.append(line + [us(row["int4_us"]), cell(ratio(row, "int4"), ".2f")])
     return markdown(header, lines)
 
 
@@ -240,7 +236,7 @@ def means_table(results: Result) -> list[str]:
             ratios = [each for row in rows if (each := ratio(row, kind)) is not None]
             mean = statistics.geometric_mean(ratios) if ratios else None
             below = sum(each < 1 for each in ratios)
-            line += [times(mean), f"{times(min(ratios, default=None))}, {below}"]
+            line += [cell(mean, ".2f"), f"{cell(min(ratios, default=None), '.2f')}, {below}"]
         fastest = [min(KINDS, key=lambda kind: row[kind + "_us"]) for row in rows]
         named = [f"{kind} {fastest.count(kind)}" for kind in KINDS if kind in fastest]
         lines.append(line + [", ".join(named)])
@@ -249,10 +245,10 @@ def means_table(results: Result) -> list[str]:
 
 
 def sizes_table() -> list[str]:
-    lines = []
-    for name, fields in CONFIGURATIONS.items():
-        listed = ", ".join(f"`{field}` {value}" for field, value in fields.items())
-        lines.append([name, listed])
+    lines = [
+        [name, ", ".join(f"`{field}` {value}" for field, value in fields.items())]
+        for name, fields in CONFIGURATIONS.items()
+    ]
     return markdown(["model", "fields of its config.json"], lines)
 
 
@@ -291,10 +287,6 @@ def rewritten(text: str, marker: re.Pattern[str], written: Callable[[re.Match[st
             index = lines.index(END, index)
             out += ["", *written(match), ""]
     return "\n".join(out)
-
-
-def page(results: Result | None, text: str) -> str:
-    return rewritten(text, MARKER, lambda match: written(results, match[1], match[2]))
 
 
 # --- the plot ------------------------------------------------------------------------------------
@@ -344,30 +336,29 @@ def plot(results: Result | None) -> Drawing:
 def outdated(root: Path) -> list[tuple[Path, str]]:
     """(path, new text) of what is not what the results say."""
     results, old = load(root), (root / PAGE).read_text(encoding="utf-8")
-    return generated.outdated(root, {PLOT: plot(results).svg(), PAGE: page(results, old)})
+    page = rewritten(old, MARKER, lambda match: written(results, match[1], match[2]))
+    return generated.outdated(root, {PLOT: plot(results).svg(), PAGE: page})
 
 
 @command()
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--take", type=Path, nargs="+", metavar="FILE",
                         help="publish what build/serve printed")  # fmt: skip
     parser.add_argument("--shapes", action="store_true", help="print what build/serve reads")
     parser.add_argument("--tables", action="store_true", help="write the page and the plot")
     parser.add_argument("--check", action="store_true", help="with --tables: change nothing")
     options = parser.parse_args()
-    root = Path(__file__).resolve().parent.parent
     if options.shapes:
         print(shape_lines(), end="")
         return OK
     if options.tables:
         advice = "differs from docs/results; run make tables"
-        return generated.update("serve_table", root, outdated(root), options.check, advice)
+        return generated.update("serve_table", ROOT, outdated(ROOT), options.check, advice)
     if options.take:
-        return publish(root, "".join(path.read_text(encoding="utf-8", errors="replace") for path in options.take))
-    return measure(root)
+        texts = [path.read_text(encoding="utf-8", errors="replace") for path in options.take]
+        return publish(ROOT, "".join(texts))
+    return measure(ROOT)
 
 
 if __name__ == "__main__":

@@ -110,12 +110,9 @@ def table(rows: Sequence[Sequence[object]]) -> Iterator[str]:
 
 def swizzle(SPAN: A[int, One(128, 64, 32, 16)], ROWS: A[int, Number(8, 1, 64)]) -> Iterator[str]:
     offsets = ask_maps("swizzle", span=SPAN, rows=ROWS)["offsets"]
-    where = {o: f"{r}.{c}" for r, chunks in enumerate(offsets) for c, o in enumerate(chunks)}
-    yield (
-        f"{ROWS} rows of {SPAN} bytes, swizzled with {SPAN}; row.chunk, a chunk is {CHUNK} bytes"
-        if (SPAN > 16)
-        else f"{ROWS} rows of {SPAN} bytes, not swizzled; row.chunk, a chunk is {CHUNK} bytes"
-    )
+    where = {o: f"{row}.{chunk}" for o, (row, chunk) in maps.chunks_at(offsets).items()}
+    how = f"swizzled with {SPAN}" if SPAN > 16 else "not swizzled"
+    yield f"{ROWS} rows of {SPAN} bytes, {how}; row.chunk, a chunk is {CHUNK} bytes"
     banks = [f"{4 * i}-{4 * i + 3}" for i in range(8)]
     lines = [["offset, banks", *banks]]
     for line in range(0, max(where) // 128 * 128 + 1, 128):

@@ -23,6 +23,11 @@ def ask(root: Path, name: str, options: dict[str, object]) -> Any:
     return json.loads(ended.stdout)
 
 
+def chunks_at(offsets: list[list[int]]) -> dict[int, tuple[int, int]]:
+    """{offset: (row, chunk)} of a swizzle, which gives offsets by row and chunk."""
+    return {o: (row, c) for row, chunks in enumerate(offsets) for c, o in enumerate(chunks)}
+
+
 def fields(bits: int | str) -> dict[str, int]:
     """What a matrix descriptor says, in bytes: the bits as the PTX ISA lists them."""
     value = int(bits, 16) if isinstance(bits, str) else bits

@@ -29,31 +29,25 @@ STROKES = dict({name: (value, value) for name, value in MARKS.items()}, ink=INK,
 
 
 def style() -> str:
-    rules, dark = [f"text {{ font: 12px {FONT}; fill: {INK[0]}; }}"], [
-        f"text {{ fill: {INK[1]}; }}"
-    ]
+    rules = [f"text {{ font: 12px {FONT}; fill: {INK[0]}; }}"]
     rules += [f".{kind} {{ font-size: {size}px; }}" for kind, size in TEXT_SIZES.items() if kind]
     rules += [".title { font-weight: 600; }", ".inside { font-size: 10px; fill: #ffffff; }",
               ".dashed { stroke-dasharray: 5 3; }", ".thin { stroke-width: 0.5; }",
               ".thick { stroke-width: 2.5; }", ".faint { opacity: 0.5; }",
               "line, path { stroke-width: 1.2; fill: none; }"]  # fmt: skip
-    dark.append(".inside { fill: #ffffff; }")
-    rules.append(f".muted {{ fill: {MUTED[0]}; }}")
-    dark.append(f".muted {{ fill: {MUTED[1]}; }}")
-    for name, (light, other) in FILLS.items():
+    dark = [f"text {{ fill: {INK[1]}; }}", ".inside { fill: #ffffff; }"]
+    for name, (light, other) in {"muted": MUTED, **FILLS}.items():
         rules.append(f".{name} {{ fill: {light}; }}")
         dark.append(f".{name} {{ fill: {other}; }}")
-    for name, value in MARKS.items():
-        rules.append(f".{name} {{ fill: {value}; }}")
+    rules += [f".{name} {{ fill: {value}; }}" for name, value in MARKS.items()]
     for name, (light, other) in STROKES.items():
         rules.append(f".line-{name} {{ stroke: {light}; }}")
         if other != light:
             dark.append(f".line-{name} {{ stroke: {other}; }}")
-    for name, (light, other) in (("frame", MUTED), ("head-ink", INK)):
-        fill = "fill: none; " if name == "frame" else f"fill: {light}; "
-        rules.append(f".{name} {{ {fill}stroke: {light}; stroke-width: 1; }}")
-        fill = "" if name == "frame" else f"fill: {other}; "
-        dark.append(f".{name} {{ {fill}stroke: {other}; }}")
+    rules.append(f".frame {{ fill: none; stroke: {MUTED[0]}; stroke-width: 1; }}")
+    dark.append(f".frame {{ stroke: {MUTED[1]}; }}")
+    rules.append(f".head-ink {{ fill: {INK[0]}; stroke: {INK[0]}; stroke-width: 1; }}")
+    dark.append(f".head-ink {{ fill: {INK[1]}; stroke: {INK[1]}; }}")
     inside = "\n".join(f"    {rule}" for rule in rules)
     darker = "\n".join(f"      {rule}" for rule in dark)
     return (f"  <style>\n{inside}\n    @media (prefers-color-scheme: dark) {{\n{darker}\n    }}\n"
@@ -87,15 +81,17 @@ class Drawing:
 
     def element(
         self, tag: str, kind: str, attributes: Attributes, inner: str | None = None,
-        more: str = "",
+        tip: str | None = None,
     ) -> None:  # fmt: skip
+        if tip:
+            inner = f"<title>{html.escape(tip)}</title>"
         listed = "".join(
             f' {name.replace("_", "-")}="{number(v) if isinstance(v, (int, float)) else v}"'
             for name, v in attributes.items()
         )
         kinds = f' class="{kind}"' if kind else ""
         end = f">{inner}</{tag}>" if inner is not None else "/>"
-        self.lines.append(f"  <{tag}{kinds}{listed}{more}{end}")
+        self.lines.append(f"  <{tag}{kinds}{listed}{end}")
 
     def rect(
         self, kind: str, x: float, y: float, width: float, height: float, tip: str | None = None,
@@ -104,25 +100,19 @@ class Drawing:
         attributes: Attributes = {"x": x, "y": y, "width": width, "height": height}
         if round_by:
             attributes["rx"] = round_by
-        self.element(
-            "rect", kind, attributes, f"<title>{html.escape(tip)}</title>" if tip else None
-        )
+        self.element("rect", kind, attributes, tip=tip)
 
     def line(
         self, kind: str, x1: float, y1: float, x2: float, y2: float, tip: str | None = None
     ) -> None:
-        attributes: Attributes = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
-        self.element(
-            "line", kind, attributes, f"<title>{html.escape(tip)}</title>" if tip else None
-        )
+        self.element("line", kind, {"x1": x1, "y1": y1, "x2": x2, "y2": y2}, tip=tip)
 
     def circle(self, kind: str, x: float, y: float, radius: float) -> None:
         self.element("circle", kind, {"cx": x, "cy": y, "r": radius})
 
     def path(self, kind: str, points: Sequence[tuple[float, float]]) -> None:
-        self.element(
-            "path", kind, {"d": "M" + " L".join(f"{number(x)} {number(y)}" for x, y in points)}
-        )
+        places = " L".join(f"{number(x)} {number(y)}" for x, y in points)
+        self.element("path", kind, {"d": f"M{places}"})
 
     def arrow(self, kind: str, points: Sequence[tuple[float, float]]) -> None:
         """A line through the points, with a head at the last. kind: the name of a stroke."""
@@ -132,7 +122,7 @@ class Drawing:
         ux, uy = (x2 - x1) / length, (y2 - y1) / length
         corners = [(x2, y2), (x2 - 8 * ux - 3.5 * uy, y2 - 8 * uy + 3.5 * ux),
                    (x2 - 8 * ux + 3.5 * uy, y2 - 8 * uy - 3.5 * ux)]  # fmt: skip
-        fill = {"ink": "head-ink"}.get(kind, kind)
+        fill = "head-ink" if kind == "ink" else kind
         listed = " ".join(f"{number(x)},{number(y)}" for x, y in corners)
         self.element("polygon", fill, {"points": listed})
 
@@ -142,9 +132,8 @@ class Drawing:
     ) -> None:  # fmt: skip
         words = str(words)
         kinds = kind.split()
-        size = next(
-            (TEXT_SIZES[k] for k in kinds if k in TEXT_SIZES), 10 if "inside" in kinds else 12
-        )
+        usual = 10 if "inside" in kinds else 12
+        size = next((TEXT_SIZES[k] for k in kinds if k in TEXT_SIZES), usual)
         attributes: Attributes = {"x": x, "y": y}
         if anchor != "start":
             attributes["text_anchor"] = anchor
@@ -155,6 +144,10 @@ class Drawing:
             left = x - {"start": 0, "middle": wide / 2, "end": wide}[anchor]
             self.texts.append((words, left, y - 0.75 * size, left + wide, y + 0.2 * size))
         self.element("text", kind, attributes, html.escape(words, quote=False))
+
+    def note(self, words: object, x: float, y: float, anchor: str = "start") -> None:
+        """Text that says less than the others."""
+        self.text(words, x, y, anchor, "small muted")
 
     def cell(
         self, kind: str, x: float, y: float, width: float, height: float, words: object = "",
@@ -171,13 +164,8 @@ class Drawing:
         self.rect("frame", x, y, width, height, round_by=6)
         top = y + height / 2 - 7 * (len(lines) - 1)
         for index, words in enumerate(lines):
-            self.text(
-                words,
-                x + width / 2,
-                top + 14 * index + 4,
-                "middle",
-                "" if index == 0 else "small muted",
-            )
+            kind = "small muted" if index else ""
+            self.text(words, x + width / 2, top + 14 * index + 4, "middle", kind)
 
     def svg(self) -> str:
         head = (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {number(self.width)} '

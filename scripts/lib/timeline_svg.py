@@ -138,7 +138,7 @@ def draw(
 
     for tick in range(0, int(end - first) + 1, ticks(max(end - first, 1))):
         drawing.line("line-gray thin", x(first + tick), TOP - 4, x(first + tick), bottom)
-        drawing.text(f"{tick:,}", x(first + tick), bottom + 10, "middle", "small muted")
+        drawing.note(f"{tick:,}", x(first + tick), bottom + 10, "middle")
     for index, (label, placed) in enumerate(rows):
         y = TOP + index * (ROW + GAP)
         drawing.text(label, LEFT - 6, y + 11, "end")
@@ -148,7 +148,7 @@ def draw(
             mark(drawing, event, slots, x, y + ROW * layer / count, ROW / count)
     legend(drawing, rows, slots)
     for index, words in enumerate(lines):
-        drawing.text(words, 12, bottom + 28 + 14 * index, kind="small muted")
+        drawing.note(words, 12, bottom + 28 + 14 * index)
     return drawing
 
 

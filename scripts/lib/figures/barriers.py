@@ -8,17 +8,12 @@ from lib.cli import Problem
 from lib.figures.code import WIDTH, Code
 from lib.svg import Drawing
 
-# --- barriers ------------------------------------------------------------------------------------
-
-
 def expect(code: Code, number: int, names: Sequence[str]) -> dict[str, int]:
     """The rung's barriers; refuses if they are not the ones that the figure shows."""
     found = code.barriers(number)
     if set(found) != set(names):
-        raise Problem(
-            f"rung {number} has the barriers {', '.join(found)}; the figure shows"
-            f" {', '.join(names)}"
-        )
+        shown = ", ".join(names)
+        raise Problem(f"rung {number} has the barriers {', '.join(found)}; the figure shows {shown}")
     return found
 
 
@@ -37,7 +32,7 @@ def barriers_04(code: Code) -> Drawing:
     d.text("TMA copies", 272, 88, "middle")
     d.arrow("green", [(515, 95), (660, 95)])
     d.text("full[slot]", 587, 88, "middle")
-    d.text(f"{arrivals(full)}, and bytes", 587, 112, "middle", "small muted")
+    d.note(f"{arrivals(full)}, and bytes", 587, 112, "middle")
     d.arrow("gray", [(745, 150), (745, 200), (115, 200), (115, 150)])
     d.text(
         "fence.proxy.async, then bar.sync: every warp has read the slot, it may be written again",
@@ -45,12 +40,7 @@ def barriers_04(code: Code) -> Drawing:
         192,
         "middle",
     )
-    d.text(
-        "Blue: data. Green: an mbarrier. Gray: a barrier of all threads.",
-        30,
-        228,
-        kind="small muted",
-    )
+    d.note("Blue: data. Green: an mbarrier. Gray: a barrier of all threads.", 30, 228)
     return d
 
 
@@ -67,17 +57,12 @@ def barriers_06(code: Code) -> Drawing:
     d.arrow("green", [(515, 115), (630, 115), (630, 82), (660, 82)])
     d.arrow("green", [(515, 143), (630, 143), (630, 176), (660, 176)])
     d.text("full[slot]", 522, 108)
-    d.text(f"{arrivals(found['full'])}, and bytes", 522, 158, kind="small muted")
+    d.note(f"{arrivals(found['full'])}, and bytes", 522, 158)
     d.arrow("orange", [(830, 82), (846, 82), (846, 236), (115, 236), (115, 174)])
     d.path("line-orange", [(830, 176), (846, 176)])
-    d.text(
-        f"empty[slot]: {arrivals(found['empty'])}, one of each warp of both consumers, when its"
-        " wgmma has read the slot",
-        430,
-        228,
-        "middle",
-    )
-    d.text("Nobody else waits: no bar.sync in the loop.", 30, 262, kind="small muted")
+    d.text(f"empty[slot]: {arrivals(found['empty'])}, one of each warp of both consumers, when its"
+           " wgmma has read the slot", 430, 228, "middle")  # fmt: skip
+    d.note("Nobody else waits: no bar.sync in the loop.", 30, 262)
     return d
 
 
@@ -103,18 +88,13 @@ def barriers_08(code: Code) -> Drawing:
     d.arrow("orange", [(760, 262), (760, 292), (105, 292), (105, 262)])
     d.arrow("orange", [(730, 186), (730, 150)])
     d.path("line-orange", [(830, 90), (846, 90), (846, 292), (760, 292)])
-    d.text(
-        f"empty: {arrivals(found['empty'])}, of the warps of both CTAs, as a copy lands in both",
-        372,
-        143,
-    )
+    d.text(f"empty: {arrivals(found['empty'])}, of the warps of both CTAs, as a copy lands in both",
+           372, 143)  # fmt: skip
     d.text(f"empty: {arrivals(found['empty'])}, the same", 372, 285)
-    d.text(
+    d.note(
         "At the end barrier.cluster: no CTA goes while the other can still write or arrive there.",
-        30,
-        318,
-        kind="small muted",
-    )
+        30, 318,
+    )  # fmt: skip
     return d
 
 
@@ -139,10 +119,10 @@ def barriers_09(code: Code) -> Drawing:
     d.text(f"staged: {arrivals(found['staged'])}, of its warps", 515, 204, "middle")
     d.arrow("green", [(430, 242), (500, 242), (500, 282), (786, 282), (786, 85), (730, 85)])
     d.text(f"stored: {arrivals(found['stored'])}", 780, 150, "end")
-    d.text("boxes are read", 780, 166, "end", "small muted")
+    d.note("boxes are read", 780, 166, "end")
     d.arrow("blue", [(300, 225), (160, 225)])
     d.text("TMA store", 230, 218, "middle")
-    d.text("While boxes leave, the consumer multiplies its next tile.", 30, 290, kind="small muted")
+    d.note("While boxes leave, the consumer multiplies its next tile.", 30, 290)
     return d
 
 
@@ -160,33 +140,22 @@ def barriers_10(code: Code) -> Drawing:
     d.text(f"full: {arrivals(found['full'])}, bytes", 412, 104, "end")
     d.arrow("orange", [(500, 50), (95, 50), (95, 110)])
     d.arrow("orange", [(500, 248), (95, 248), (95, 186)])
-    d.text(
-        f"empty: {arrivals(found['empty'])}, of the warps of one consumer of each CTA",
-        292,
-        43,
-        "middle",
-    )
+    d.text(f"empty: {arrivals(found['empty'])}, of the warps of one consumer of each CTA",
+           292, 43, "middle")  # fmt: skip
     d.arrow("red", [(550, 112), (550, 186)])
     d.arrow("red", [(600, 186), (600, 112)])
-    for line, words in enumerate(
-        (
-            f"turn: {arrivals(found['turn'])}, one of each",
-            "warp of the other, when its last",
-            "products are started",
-        )
-    ):
-        d.text(words, 612, 138 + 14 * line)
+    d.text(f"turn: {arrivals(found['turn'])}, one of each", 612, 138)
+    d.text("warp of the other, when its last", 612, 152)
+    d.text("products are started", 612, 166)
     for top in (36, 186):
         d.box(740, top, 100, 76, ["storer", "TMA store"])
         d.arrow("orange", [(650, top + 26), (740, top + 26)])
         d.text(f"staged: {found['staged']}", 695, top + 20, "middle")
         d.arrow("green", [(740, top + 56), (650, top + 56)])
         d.text(f"stored: {found['stored']}", 695, top + 70, "middle")
-    d.text(
+    d.note(
         "The tensor cores change hands at the turn: one consumer rounds and stages while the other"
         " multiplies.",
-        30,
-        296,
-        kind="small muted",
-    )
+        30, 296,
+    )  # fmt: skip
     return d

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from lib.figures.code import WIDTH, Code, colour
-from lib.maps import CHUNK, fields
+from lib.maps import CHUNK, chunks_at, fields
 from lib.svg import Drawing
+
+Places = list[list[tuple[int, int]]]  # (row, column) of the first elements that each lane holds
 
 # --- rung 5: the atom and the accumulator --------------------------------------------------------
 
@@ -16,38 +18,31 @@ def swizzle_atom(code: Code) -> Drawing:
     step = fields(operand["steps"][1]["bits"])["start"] - head["start"]
     d = Drawing(WIDTH, 470, "The 128-byte swizzle, and what a descriptor says of it")
     wide, high, top = 36, 17, 84
-    where = {}
-    for row, chunks in enumerate(offsets):
-        for chunk, offset in enumerate(chunks):
-            where[offset] = (row, chunk)
+
+    def y(line: int) -> int:
+        return top + line * high + (10 if line >= 8 else 0)
+
     left = 40
     d.text("The matrix: row r, chunk c", left, 24, kind="title")
     d.text("64 elements of K, 16 bytes a chunk", left, 42)
     for row in range(16):
         for chunk in range(8):
-            y = top + row * high + (10 if row >= 8 else 0)
-            d.cell(colour(chunk), left + chunk * wide, y, wide - 1, high - 1, f"{row}·{chunk}")
-        d.text(row, left - 6, top + row * high + 12 + (10 if row >= 8 else 0), "end", "small muted")
+            x = left + chunk * wide
+            d.cell(colour(chunk), x, y(row), wide - 1, high - 1, f"{row}·{chunk}")
+        d.note(row, left - 6, y(row) + 12, "end")
     for chunk in range(8):
-        d.text(f"c {chunk}", left + chunk * wide + wide / 2, top - 6, "middle", "small muted")
+        d.note(f"c {chunk}", left + chunk * wide + wide / 2, top - 6, "middle")
     left = 430
     d.text("Shared memory: where it lies", left, 24, kind="title")
     d.text("banks", left, 42)
     for place in range(8):
-        d.text(
-            f"{place * 4}–{place * 4 + 3}",
-            left + place * wide + wide / 2,
-            top - 6,
-            "middle",
-            "small muted",
-        )
-    for offset, (row, chunk) in where.items():
+        d.note(f"{place * 4}–{place * 4 + 3}", left + place * wide + wide / 2, top - 6, "middle")
+    for offset, (row, chunk) in chunks_at(offsets).items():
         line, place = divmod(offset // CHUNK, 8)
-        y = top + line * high + (10 if line >= 8 else 0)
-        d.cell(colour(chunk), left + place * wide, y, wide - 1, high - 1, f"{row}·{chunk}")
+        x = left + place * wide
+        d.cell(colour(chunk), x, y(line), wide - 1, high - 1, f"{row}·{chunk}")
     for line in range(16):
-        y = top + line * high + 12 + (10 if line >= 8 else 0)
-        d.text(f"+{line * 128}", left - 5, y, "end", "small muted")
+        d.note(f"+{line * 128}", left - 5, y(line) + 12, "end")
     # the two chunk columns of the first wgmma of a slot
     first = [c for c in range(8) if c * CHUNK < step]
     d.rect("frame", 40 + first[0] * wide - 1, top - 1, len(first) * wide, 8 * high)
@@ -61,28 +56,18 @@ def swizzle_atom(code: Code) -> Drawing:
     d.text(f"start {head['start']:,}", right + 20, y0 + 6)
     d.text("next atom", right + 20, y1 + 4)
     bottom = top + 16 * high + 34
-    notes = [
-        (
-            f"Descriptor {operand['steps'][0]['bits']}: start {head['start']:,}, LBO {head['lbo']},"
-            f" SBO {sbo:,}, swizzle {head['swizzle']} (128 bytes), base offset {head['base']}."
-        ),
-        (
-            f"The next 16 of K: start + {step} bytes, {operand['steps'][1]['bits']}. The framed two"
-            " columns are the first 16."
-        ),
-        (
-            "wgmma swizzles the address that it computes, bits 4 to 6 with bits 7 to 9, so moving"
-            " the start by 32 bytes works although the chunks do not lie in a row."
-        ),
-        (
-            "A chunk column of eight rows, one colour on the left, has all 32 banks on the right:"
-            " no conflict."
-        ),
-        (
-            f"A box of TMA with more rows goes on below, {sbo:,} bytes an atom; the next box, 64"
-            " further along K, is a tile of its own."
-        ),
-    ]
+    notes = (
+        f"Descriptor {operand['steps'][0]['bits']}: start {head['start']:,}, LBO {head['lbo']},"
+        f" SBO {sbo:,}, swizzle {head['swizzle']} (128 bytes), base offset {head['base']}.",
+        f"The next 16 of K: start + {step} bytes, {operand['steps'][1]['bits']}. The framed two"
+        " columns are the first 16.",
+        "wgmma swizzles the address that it computes, bits 4 to 6 with bits 7 to 9, so moving"
+        " the start by 32 bytes works although the chunks do not lie in a row.",
+        "A chunk column of eight rows, one colour on the left, has all 32 banks on the right:"
+        " no conflict.",
+        f"A box of TMA with more rows goes on below, {sbo:,} bytes an atom; the next box, 64"
+        " further along K, is a tile of its own.",
+    )
     for index, words in enumerate(notes):
         d.text(words, 16, bottom + 18 * index)
     return d
@@ -98,42 +83,36 @@ def wgmma_fragment(code: Code) -> Drawing:
     for warp in range(4):
         y = top + warp * (high + 4)
         d.text(f"warp {warp}", left - 6, y + high / 2 - 3, "end")
-        d.text(f"{16 * warp}–{16 * warp + 15}", left - 6, y + high / 2 + 11, "end", "small muted")
+        d.note(f"{16 * warp}–{16 * warp + 15}", left - 6, y + high / 2 + 11, "end")
         for block in range(blocks):
             x = left + block * 62
             d.cell(colour(warp), x, y, 60, high, f"{4 * block}–{4 * block + 3}")
     d.text("… N / 8 blocks", left + blocks * 62 + 4, top + high / 2 + 4)
     for block in range(blocks):
-        d.text(
-            f"{8 * block}–{8 * block + 7}", left + block * 62 + 30, top - 6, "middle", "small muted"
-        )
-    x0, top2, cell_w, cell_h = 470, 70, 45, 17
-    d.text("One block, of warp 0", x0, 24, kind="title")
-    d.text("lane, and its register 4j + i of block j: i", x0, 42)
-    for lane, halves in enumerate(fragment["acc"]):
-        for half, (row, col) in enumerate(halves):
-            for next_one in range(2):
-                d.cell(
-                    colour(lane % 4 + 4 * half),
-                    x0 + (col + next_one) * cell_w,
-                    top2 + row * cell_h,
-                    cell_w - 1,
-                    cell_h - 1,
-                    f"{lane} +{2 * half + next_one}",
-                )
-    for row in range(16):
-        d.text(row, x0 - 6, top2 + row * cell_h + 12, "end", "small muted")
-    for col in range(8):
-        d.text(col, x0 + col * cell_w + 22, top2 + 16 * cell_h + 13, "middle", "small muted")
+        d.note(f"{8 * block}–{8 * block + 7}", left + block * 62 + 30, top - 6, "middle")
+    d.text("One block, of warp 0", 470, 24, kind="title")
+    d.text("lane, and its register 4j + i of block j: i", 470, 42)
+    accumulator(d, fragment["acc"], 470, top, 45, 17, "+")
     lane = 5
     (row, col), (row8, _) = fragment["acc"][lane]
-    d.text(
-        f"Lane {lane} of a warp has rows {row} and {row8} of the warp's 16, and of each block"
-        f" columns {col} and {col + 1}: a row of D is spread over four lanes.",
-        20,
-        384,
-    )
+    d.text(f"Lane {lane} of a warp has rows {row} and {row8} of the warp's 16, and of each block"
+           f" columns {col} and {col + 1}: a row of D is spread over four lanes.", 20, 384)  # fmt: skip
     return d
+
+
+def accumulator(
+    d: Drawing, places: Places, x: int, top: int, wide: int, high: int, register: str
+) -> None:
+    """A block of 16 x 8: in each cell a lane, and which of its four registers."""
+    for lane, halves in enumerate(places):
+        for half, (row, col) in enumerate(halves):
+            for i in range(2):
+                kind, words = colour(lane % 4 + 4 * half), f"{lane} {register}{2 * half + i}"
+                d.cell(kind, x + (col + i) * wide, top + row * high, wide - 1, high - 1, words)
+    for row in range(16):
+        d.note(row, x - 6, top + row * high + 12, "end")
+    for col in range(8):
+        d.note(col, x + col * wide + 22, top + 16 * high + 13, "middle")
 
 
 # --- rung 9: the store box -----------------------------------------------------------------------
@@ -143,12 +122,7 @@ def store_box(code: Code) -> Drawing:
     lanes = code.map("box", warp=0)["lanes"]
     d = Drawing(WIDTH, 420, "Where stmatrix puts a warp's 16 rows in the box that TMA stores")
     wide, high, top = 44, 18, 84
-    swizzled = code.map("swizzle", span=128, rows=64)["offsets"]
-    where = {
-        offset: (row, chunk)
-        for row, chunks in enumerate(swizzled)
-        for chunk, offset in enumerate(chunks)
-    }
+    where = chunks_at(code.map("swizzle", span=128, rows=64)["offsets"])
     left = 40
     d.text("The warp's rows of D", left, 24, kind="title")
     d.text("64 columns; colour: which stmatrix; number: the lane", left, 42)
@@ -163,29 +137,13 @@ def store_box(code: Code) -> Drawing:
             line, place = divmod(store["offset"] // CHUNK, 8)
             d.cell(colour(index), right + place * wide, top + line * high, wide - 1, high - 1, lane)
     for row in range(16):
-        d.text(row, left - 6, top + row * high + 12, "end", "small muted")
-        d.text(f"+{row * 128}", right - 6, top + row * high + 12, "end", "small muted")
+        d.note(row, left - 6, top + row * high + 12, "end")
+        d.note(f"+{row * 128}", right - 6, top + row * high + 12, "end")
     for chunk in range(8):
-        d.text(
-            f"{chunk * 8}–{chunk * 8 + 7}",
-            left + chunk * wide + wide / 2,
-            top - 6,
-            "middle",
-            "small muted",
-        )
-        d.text(
-            f"{chunk * 4}–{chunk * 4 + 3}",
-            right + chunk * wide + wide / 2,
-            top - 6,
-            "middle",
-            "small muted",
-        )
-    d.text(
-        "Above the box: banks. Eight lanes of one stmatrix, such as 0 to 7 of one colour, lie in"
-        " eight places: all 32 banks once, no conflict.",
-        16,
-        398,
-    )
+        d.note(f"{chunk * 8}–{chunk * 8 + 7}", left + chunk * wide + wide / 2, top - 6, "middle")
+        d.note(f"{chunk * 4}–{chunk * 4 + 3}", right + chunk * wide + wide / 2, top - 6, "middle")
+    d.text("Above the box: banks. Eight lanes of one stmatrix, such as 0 to 7 of one colour, lie in"
+           " eight places: all 32 banks once, no conflict.", 16, 398)  # fmt: skip
     return d
 
 
@@ -204,22 +162,17 @@ def majors(code: Code) -> Drawing:
         wide, high = 118, 15
         d.text(f"{major}-major, {mn} x {bk} of bf16", left - 40, 24, kind="title")
         along = "K" if major == "K" else "M or N"
-        d.text(
-            f"{panels} panel{'s' if panels > 1 else ''} of {found['rows']} rows; a row:"
-            f" {found['width']} elements along {along}",
-            left - 40,
-            44,
-        )
+        d.text(f"{panels} panel{'s' if panels > 1 else ''} of {found['rows']} rows; a row:"
+               f" {found['width']} elements along {along}", left - 40, 44)  # fmt: skip
         d.text(
             f"LBO {first['lbo']:,}, SBO {first['sbo']:,}, swizzle {first['swizzle']} (128 bytes)",
-            left - 40,
-            60,
-        )
+            left - 40, 60,
+        )  # fmt: skip
         move = second["start"] - first["start"]
         d.text(f"the next 16 of K: start + {move:,}", left - 40, 76)
         for panel in range(panels):
             x = left + panel * (wide + 26)
-            d.text(f"+{panel * found['panel_bytes']:,}", x, top - 6, kind="small muted")
+            d.note(f"+{panel * found['panel_bytes']:,}", x, top - 6)
             for atom in range(atoms):
                 y = top + atom * (high + 3)
                 d.rect("none", x, y, wide, high)
@@ -227,46 +180,25 @@ def majors(code: Code) -> Drawing:
                     for k in range(bk // 16):
                         part = wide * found["steps"][k]["offset"] / 128
                         if atom < 8:
-                            d.cell(
-                                colour(k),
-                                x + part,
-                                y,
-                                wide * move / 128 - 1,
-                                high,
-                                f"k {k * 16}" if atom == 0 else "",
-                            )
+                            d.cell(colour(k), x + part, y, wide * move / 128 - 1, high,
+                                   f"k {k * 16}" if atom == 0 else "")  # fmt: skip
                 else:
                     k = atom * 8 // 16
                     d.cell(colour(k), x, y, wide, high, f"k {atom * 8}–{atom * 8 + 7}")
                 if major == "K" and panel == 0:
-                    d.text(atom * 8, x - 6, y + 11, "end", "small muted")
+                    d.note(atom * 8, x - 6, y + 11, "end")
         if major == "K":
-            d.text("M, N", left - 6, top - 6, "end", "small muted")
+            d.note("M, N", left - 6, top - 6, "end")
             d.text("64 rows, one wgmma's", left + wide + 14, top + 66)
             d.text("A, are eight atoms", left + wide + 14, top + 80)
             d.line("line-ink", left + wide + 6, top, left + wide + 6, top + 8 * (high + 3) - 3)
         else:
-            d.text(
-                f"{found['width']} of M or N",
-                left + wide / 2,
-                top + atoms * (high + 3) + 12,
-                "middle",
-                "small muted",
-            )
-            d.text(
-                f"the next {found['width']}: + LBO",
-                left + wide + 26 + wide / 2,
-                top + atoms * (high + 3) + 12,
-                "middle",
-                "small muted",
-            )
-    d.text(
-        "A block is an atom: eight rows of 128 bytes, 1,024 bytes. Colours: the 16 of K that one"
-        " wgmma takes.",
-        20,
-        430,
-        kind="small muted",
-    )
+            d.note(f"{found['width']} of M or N", left + wide / 2, top + atoms * (high + 3) + 12,
+                   "middle")  # fmt: skip
+            d.note(f"the next {found['width']}: + LBO", left + wide + 26 + wide / 2,
+                   top + atoms * (high + 3) + 12, "middle")  # fmt: skip
+    d.note("A block is an atom: eight rows of 128 bytes, 1,024 bytes. Colours: the 16 of K that one"
+           " wgmma takes.", 20, 430)  # fmt: skip
     return d
 
 
@@ -312,13 +244,12 @@ def scales(code: Code) -> Drawing:
     d.line("line-ink thick", at - 0.5, top - 8, at - 0.5, top + high + 8)
     d.text(f"boundary: column {boundary} of tile {chosen}", at + 6, top + high + 16)
     d.line("line-ink dashed", a_left, top + 83, left + n0 + bn, top + 83)
-    d.text("row m", a_left - 6, top + 87, "end", "small muted")
+    d.note("row m", a_left - 6, top + 87, "end")
     d.text(f"Step {step}: of {block} of K the tensor cores have summed A · Bᵀ. A sum in a row m of the"
            " tile,", 20, 334)  # fmt: skip
     d.text(f"left of the boundary, is multiplied by scale_a[{step}][m] · scale_b[{first}][{step}],"
            f" right of it by scale_a[{step}][m] · scale_b[{first + 1}][{step}].", 20, 350)  # fmt: skip
-    d.text(f"Tile {chosen} of {row['variant']}, columns {n0} to {n0 + bn - 1}.", 20, 370,
-           kind="small muted")  # fmt: skip
+    d.note(f"Tile {chosen} of {row['variant']}, columns {n0} to {n0 + bn - 1}.", 20, 370)
     return d
 
 
@@ -347,8 +278,8 @@ def packed(code: Code) -> Drawing:
                 if bits == 4 and k < 16:
                     d.cell(kind, left + k * wide, top + row * high, wide - 1, high - 1, thread)
     for i in range(16):
-        d.text(i, left - 6, top + i * high + 12, "end", "small muted")
-        d.text(i, left + i * wide + wide / 2, top + 16 * high + 12, "middle", "small muted")
+        d.note(i, left - 6, top + i * high + 12, "end")
+        d.note(i, left + i * wide + wide / 2, top + 16 * high + 12, "middle")
     # The thread's 16 bytes, in either width.
     left, wide = 474, 45
     for bits, y in ((4, 68), (8, 226)):
@@ -358,10 +289,10 @@ def packed(code: Code) -> Drawing:
                y - 44, kind="title")  # fmt: skip
         d.text("row, k of each weight; bits of the word above", left - 44, y - 28)
         for slot in range(slots):
-            d.text(f"{slot * bits}–{(slot + 1) * bits - 1}", left + (slot + 0.5) * wide * 8 / slots,
-                   y - 6, "middle", "small muted")  # fmt: skip
+            d.note(f"{slot * bits}–{(slot + 1) * bits - 1}", left + (slot + 0.5) * wide * 8 / slots,
+                   y - 6, "middle")  # fmt: skip
         for word in range(PIECE_WORDS):
-            d.text(f"word {word}", left - 6, y + word * high + 12, "end", "small muted")
+            d.note(f"word {word}", left - 6, y + word * high + 12, "end")
             for slot in range(slots):
                 row, k, kind = shown[bits, word, slot * bits]
                 size = wide * 8 / slots
@@ -372,6 +303,6 @@ def packed(code: Code) -> Drawing:
            " a row, without bank conflicts.", left, top - 8)  # fmt: skip
     for lane in range(32):
         d.cell("c5" if lane == LANE_SHOWN else "none", left + lane * wide, top, wide - 1, 18, lane)
-    d.text("Colours: the register of the fragment. Its two weights are 16 bits apart, so that one shift"
-           " brings both into place.", 20, 442, kind="small muted")  # fmt: skip
+    d.note("Colours: the register of the fragment. Its two weights are 16 bits apart, so that one shift"
+           " brings both into place.", 20, 442)  # fmt: skip
     return d

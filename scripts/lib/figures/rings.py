@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lib.figures.code import WIDTH, Code, colour
-from lib.maps import CHUNK
+from lib.figures.layouts import accumulator
+from lib.maps import CHUNK, chunks_at
 from lib.svg import Drawing
 
 # --- rung 1: reuse -------------------------------------------------------------------------------
@@ -35,8 +36,8 @@ def reuse(code: Code) -> Drawing:
     d.text("A, M x K", a_left, top + m_tiles * scale + 14, kind="")
     d.text("D, M x N", left, top + m_tiles * scale + 14, kind="")
     d.text("B, its rows drawn as columns", left - 10, b_top + 10, "end", "")
-    d.text("K runs down", left - 10, b_top + 26, "end", "small muted")
-    d.text("K runs to the right", a_left, top - 8, kind="small muted")
+    d.note("K runs down", left - 10, b_top + 26, "end")
+    d.note("K runs to the right", a_left, top - 8)
     side = left + n_tiles * scale + 26
     lines = [
         ("One CTA has one tile of D.", ""),
@@ -73,36 +74,17 @@ def mma_fragments(code: Code) -> Drawing:
         for lane, (row, chunk) in enumerate(fragment[lanes]):
             d.cell(colour(lane // 8), x + chunk * 70, top + row * high, 69, high - 1, f"lane {lane}")
         for row in range(16):
-            d.text(row, x - 6, top + row * high + 12, "end", "small muted")
-        d.text("k 0–7", x + 35, top + 16 * high + 13, "middle", "small muted")
-        d.text("k 8–15", x + 105, top + 16 * high + 13, "middle", "small muted")
+            d.note(row, x - 6, top + row * high + 12, "end")
+        d.note("k 0–7", x + 35, top + 16 * high + 13, "middle")
+        d.note("k 8–15", x + 105, top + 16 * high + 13, "middle")
     # accumulator
     x = 456
     d.text("Accumulator, 16 x 8", x, 24, kind="title")
     d.text("lane, and which of its four registers", x, 40)
     d.text("has this element", x, 53)
-    for lane, halves in enumerate(fragment["acc"]):
-        for half, (row, col) in enumerate(halves):
-            for next_one in range(2):
-                d.cell(
-                    colour(lane % 4 + 4 * half),
-                    x + (col + next_one) * 46,
-                    top + row * high,
-                    45,
-                    high - 1,
-                    f"{lane} c{2 * half + next_one}",
-                )
-    for row in range(16):
-        d.text(row, x - 6, top + row * high + 12, "end", "small muted")
-    for col in range(8):
-        d.text(col, x + col * 46 + 22, top + 16 * high + 13, "middle", "small muted")
-    d.text(
-        "Colours: left and middle the four 8 x 8 matrices, of which each goes to one register;"
-        " right the lane in its group of four, above and below.",
-        40,
-        388,
-        kind="small muted",
-    )
+    accumulator(d, fragment["acc"], x, top, 46, high, "c")
+    d.note("Colours: left and middle the four 8 x 8 matrices, of which each goes to one register;"
+           " right the lane in its group of four, above and below.", 40, 388)  # fmt: skip
     return d
 
 
@@ -118,38 +100,22 @@ def banks(code: Code) -> Drawing:
     for index, (name, offsets) in enumerate(layouts):
         left = 30 + index * 283
         d.text(name, left, 24, kind="title")
-        places = [[None] * 8 for _ in range(9)]
-        for row, chunks in enumerate(offsets):
-            for chunk, offset in enumerate(chunks):
-                line, place = divmod(offset // CHUNK, 8)
-                places[line][place] = (row, chunk)
         for place in range(8):
-            d.text(place * 4, left + place * wide + wide / 2, top - 6, "middle", "small muted")
-        for line, found in enumerate(places):
-            for place, element in enumerate(found):
-                if element is None:
-                    continue
-                row, chunk = element
-                x, y = left + place * wide, top + line * high
-                kind = colour(row) if chunk == chosen else "none"
-                d.cell(kind, x, y, wide - 1, high - 1, f"{row}·{chunk}")
-        used = {offsets[row][chosen] // CHUNK % 8 for row in range(8)}
-        passes = max(
-            sum(offsets[row][chosen] // CHUNK % 8 == place for row in range(8)) for place in used
-        )
-        d.text(
-            f"the coloured column: {passes} {'pass' if passes == 1 else 'passes'}",
-            left,
-            top + 9 * high + 16,
-            kind="",
-        )
-    d.text(
+            d.note(place * 4, left + place * wide + wide / 2, top - 6, "middle")
+        for offset, (row, chunk) in sorted(chunks_at(offsets).items()):
+            line, place = divmod(offset // CHUNK, 8)
+            x, y = left + place * wide, top + line * high
+            kind = colour(row) if chunk == chosen else "none"
+            d.cell(kind, x, y, wide - 1, high - 1, f"{row}·{chunk}")
+        used = [chunks[chosen] // CHUNK % 8 for chunks in offsets]
+        passes = max(map(used.count, used))
+        words = f"the coloured column: {passes} {'pass' if passes == 1 else 'passes'}"
+        d.text(words, left, top + 9 * high + 16, kind="")
+    d.note(
         "Above: the first of four banks. In a cell: row·chunk, 16 bytes. ldmatrix reads eight rows"
         " of one chunk column at a time (coloured), and a bank gives 4 bytes a pass.",
-        30,
-        44,
-        kind="small muted",
-    )
+        30, 44,
+    )  # fmt: skip
     return d
 
 
@@ -165,14 +131,9 @@ def ring(code: Code) -> Drawing:
     )
     left, wide, top, high = 92, 74, 64, 46
     for step in range(steps):
-        d.text(f"step {step}", left + step * wide + wide / 2, top - 10, "middle", "small muted")
-    d.text(
-        f"depth {depth}: while a step multiplies its tile, copies of the next {depth - 1} are"
-        " under way",
-        left,
-        24,
-        kind="title",
-    )
+        d.note(f"step {step}", left + step * wide + wide / 2, top - 10, "middle")
+    d.text(f"depth {depth}: while a step multiplies its tile, copies of the next {depth - 1} are"
+           " under way", left, 24, kind="title")  # fmt: skip
     for slot in range(depth):
         y = top + slot * (high + 8)
         d.text(f"slot {slot}", left - 10, y + high / 2 + 4, "end", "")
@@ -186,13 +147,8 @@ def ring(code: Code) -> Drawing:
                 d.cell(colour(k_tile), x + 1, y + 4, wide - 2, high - 26, f"copy {k_tile}")
             else:
                 d.cell(colour(k_tile), x + 1, y + 20, wide - 2, high - 22, f"multiply {k_tile}")
-    d.text(
-        "A slot is written again in the step after it was multiplied: that is what the bar.sync"
-        " between them is for.",
-        left,
-        top + depth * (high + 8) + 16,
-        kind="small muted",
-    )
+    d.note("A slot is written again in the step after it was multiplied: that is what the bar.sync"
+           " between them is for.", left, top + depth * (high + 8) + 16)  # fmt: skip
     return d
 
 
@@ -216,16 +172,13 @@ def phases(code: Code, number: int, with_empty: bool) -> Drawing:
     for step, state in enumerate(states):
         lap, x = step // depth, left + step * wide
         if step % depth == 0:
-            d.text(f"lap {lap}", x + depth * wide / 2, top - 8, "middle", "small muted")
+            d.note(f"lap {lap}", x + depth * wide / 2, top - 8, "middle")
         shade = colour(state["slot"])
         parity = state["parity"]
         values = [step, state["slot"], lap, parity]
         if with_empty:
-            values += [
-                "before 0" if lap == 0 else lap - 1,
-                parity ^ 1,
-                "at once" if lap == 0 else f"after {step - depth}",
-            ]
+            before, when = (lap - 1, f"after {step - depth}") if lap else ("before 0", "at once")
+            values += [before, parity ^ 1, when]
         for index, value in enumerate(values):
             y = top + index * 30 + (6 if index >= 4 else 0)
             is_parity = index in (3, 5)
@@ -238,5 +191,5 @@ def phases(code: Code, number: int, with_empty: bool) -> Drawing:
         if with_empty
         else "Phase n of a barrier has parity n % 2: it flips once a lap."
     )
-    d.text(words, 14, bottom, kind="small muted")
+    d.note(words, 14, bottom)
     return d

@@ -49,28 +49,20 @@ def raster(code: Code) -> Drawing:
         def megabytes(some_rows: set[int], some_cols: set[int]) -> str:
             return f"{(len(some_rows) * bm + len(some_cols) * bn) * size * 2 / MB:.0f} MB"
 
-        d.text(
-            f"first round: {len(rows)} rows of tiles of A, {len(cols)} columns of B:", left - 40, 44
-        )
-        d.text(
-            f"({len(rows)} x {bm} + {len(cols)} x {bn}) x {size:,} x 2 bytes ="
-            f" {megabytes(rows, cols)}",
-            left - 40,
-            60,
-        )
+        d.text(f"first round: {len(rows)} rows of tiles of A, {len(cols)} columns of B:",
+               left - 40, 44)  # fmt: skip
+        d.text(f"({len(rows)} x {bm} + {len(cols)} x {bn}) x {size:,} x 2 bytes ="
+               f" {megabytes(rows, cols)}", left - 40, 60)  # fmt: skip
         again = megabytes(rows & next_rows, cols & next_cols)
         d.text(
             f"of these the next round reads {again} again; L2 holds {gpu['l2_bytes'] / MB:.0f} MB",
-            left - 40,
-            76,
-        )
-    d.text(
+            left - 40, 76,
+        )  # fmt: skip
+    d.note(
         f"D of {size:,} x {size:,} in tiles of {bm} x {bn}. Blue: the first {gpu['sms']} tiles, one"
         " an SM, and what they read of A and B. Orange: the next.",
-        30,
-        446,
-        kind="small muted",
-    )
+        30, 446,
+    )  # fmt: skip
     return d
 
 
@@ -78,19 +70,13 @@ def multicast(code: Code) -> Drawing:
     row = code.rung(8)
     bm, bn, bk = row["bm"], row["bn"], row["bk"]
     cluster_m, cluster_n = row["cluster_m"], row["cluster_n"]
-    ctas = code.map(
-        "raster",
-        tiles_m=cluster_m,
-        tiles_n=cluster_n,
-        clusters=1,
-        cluster_m=cluster_m,
-        cluster_n=cluster_n,
-    )["ctas"]
-    count = len(ctas)
     if (cluster_m, cluster_n) != (2, 1):
         raise Problem(
             f"rung 8's result is a cluster of {cluster_m}x{cluster_n}, the figure shows 2x1"
         )
+    cluster = dict(tiles_m=cluster_m, tiles_n=cluster_n, cluster_m=cluster_m, cluster_n=cluster_n)
+    ctas = code.map("raster", clusters=1, **cluster)["ctas"]
+    count = len(ctas)
     slice_b = bn // cluster_m
     d = Drawing(WIDTH, 330, "Who loads what in a cluster of two CTAs")
     # D and operands
@@ -114,7 +100,7 @@ def multicast(code: Code) -> Drawing:
         d.cell(("c0", "c2")[rank], 660, y, 84, 80, "A")
         d.cell("c4", 746, y, 46, 80, "B")
         d.cell("c5", 794, y, 46, 80, "B")
-        d.text(f"slot of CTA {rank}", 750, y - 6, "middle", "small muted")
+        d.note(f"slot of CTA {rank}", 750, y - 6, "middle")
         d.arrow(("blue", "green")[rank], [(x0 + 120, y + 14), (660, y + 14)])
         d.text(f"{bm} x {bk} of A: {bm * bk * 2 // 1024} KB", x0 + 130, y + 8)
     d.arrow("purple", [(470, 120), (612, 120), (612, 106), (660, 106)])
@@ -125,12 +111,8 @@ def multicast(code: Code) -> Drawing:
     d.arrow("orange", [(636, 246), (636, 132), (660, 132)])
     d.text(f"{slice_b * bk * 2 // 1024} KB of B, to both", 476, 262)
     alone, shared = (bm + bn) * bk * 2, (bm + slice_b) * bk * 2
-    d.text(
-        f"A CTA asks L2 for {shared // 1024} KB a step instead of {alone // 1024} KB, and still"
-        f" gets {alone // 1024} KB: what its full barrier counts.",
-        x0,
-        308,
-    )
+    d.text(f"A CTA asks L2 for {shared // 1024} KB a step instead of {alone // 1024} KB, and still"
+           f" gets {alone // 1024} KB: what its full barrier counts.", x0, 308)  # fmt: skip
     return d
 
 
@@ -141,12 +123,8 @@ def rounds(code: Code) -> Drawing:
     sms = code.map("gpu")["sms"]
     m, n = 4096, 2112  # the worked example of page 11
     d = Drawing(WIDTH, 470, "How full the rounds of tiles are, by the size of the tile")
-    d.text(
-        f"D of {m:,} x {n:,} on {sms} SMs: rounds of tiles, by the tile's size",
-        20,
-        24,
-        kind="title",
-    )
+    d.text(f"D of {m:,} x {n:,} on {sms} SMs: rounds of tiles, by the tile's size", 20, 24,
+           kind="title")  # fmt: skip
     chosen = [c for c in code.map("configurations") if c["cluster"] == 1]
     left, top, high, scale = 110, 62, 19, 88
     for index, config in enumerate(chosen):
@@ -162,13 +140,8 @@ def rounds(code: Code) -> Drawing:
             d.rect("c0", left + i * unit, y, unit - 1, high - 3)
         if rest:
             d.rect("none", left + full * unit, y, unit - 1, high - 3)
-            d.rect(
-                "c1",
-                left + full * unit,
-                y + (high - 3) * (1 - rest / sms),
-                unit - 1,
-                (high - 3) * rest / sms,
-            )
+            d.rect("c1", left + full * unit, y + (high - 3) * (1 - rest / sms), unit - 1,
+                   (high - 3) * rest / sms)  # fmt: skip
         share = m * n / (count * sms * bm * bn)
         end = left + count * unit
         d.text(f"{count} rounds, {100 * share:.0f} % of what {sms} SMs could do", end + 8, y + 13)
@@ -176,57 +149,49 @@ def rounds(code: Code) -> Drawing:
     bottom = top + len(chosen) * high
     d.line("line-red dashed", least, top - 6, least, bottom + 4)
     d.text("if nothing were lost", least, top - 12, "middle")
-    d.text(
+    d.note(
         "A bar is one round of tiles, as wide as its tile is large. Orange: the last round, as high"
         " as SMs have a tile.",
-        20,
-        bottom + 24,
-        kind="small muted",
-    )
-    d.text(
+        20, bottom + 24,
+    )  # fmt: skip
+    d.note(
         "Larger tiles read less for each FLOP, smaller ones waste less in the last round: the cost"
         " model weighs both.",
-        20,
-        bottom + 40,
-        kind="small muted",
-    )
+        20, bottom + 40,
+    )  # fmt: skip
     d.height = bottom + 52
     return d
 
 
 def shares(code: Code) -> Drawing:
     panels = [
-        ("none", 6, 8, 4, "whole tiles"),
-        ("last", 6, 8, 4, "the last round shared"),
-        ("all", 6, 8, 4, "stream-K: all tiles shared"),
-        ("cut", 2, 8, 4, "few tiles, each cut"),
+        ("none", 6, "whole tiles"),
+        ("last", 6, "the last round shared"),
+        ("all", 6, "stream-K: all tiles shared"),
+        ("cut", 2, "few tiles, each cut"),
     ]
     d = Drawing(WIDTH, 372, "Which K steps of which tile each cluster takes")
-    step, high = 17, 24
-    for index, (share, tiles, k_tiles, clusters, name) in enumerate(panels):
+    step, high, k_tiles = 17, 24, 8
+    for index, (share, tiles, name) in enumerate(panels):
         left, top = 78 + index % 2 * 410, 70 + index // 2 * 164
-        found = code.map("shares", share=share, tiles=tiles, k_tiles=k_tiles, clusters=clusters)[
-            "clusters"
-        ]
+        said = code.map("shares", share=share, tiles=tiles, k_tiles=k_tiles, clusters=4)
+        found = said["clusters"]
         longest = max(sum(piece[2] for piece in pieces) for pieces in found)
         d.text(f"{name}: {tiles} tiles of {k_tiles} steps", left - 66, top - 26, kind="title")
-        d.text(f"{longest} steps long", left - 66, top - 10, kind="small muted")
+        d.note(f"{longest} steps long", left - 66, top - 10)
         for cluster, pieces in enumerate(found):
             y, x = top + cluster * high, left
             d.text(f"cluster {cluster}", left - 8, y + 15, "end")
             for tile, first, steps in pieces:
-                words = (
-                    f"tile {tile}" if steps == k_tiles else f"{tile}: {first}–{first + steps - 1}"
-                )
+                is_whole = steps == k_tiles
+                words = f"tile {tile}" if is_whole else f"{tile}: {first}–{first + steps - 1}"
                 d.cell(colour(tile), x, y, steps * step - 1, high - 3, words)
                 x += steps * step
-    d.text(
+    d.note(
         "A bar is a K step. Where clusters have parts of one tile, one of them adds up the others'"
         " partial sums.",
-        12,
-        364,
-        kind="small muted",
-    )
+        12, 364,
+    )  # fmt: skip
     return d
 
 
@@ -250,14 +215,14 @@ def rows_of_a_group(code: Code) -> Drawing:
     rows("none", 60, first, row - first, "")
     rows("c0", 60, row, count, f"{count} rows of the tile")
     rows("c2", 60, row + count, next_rows, "the next group")
-    d.text(f"row {row}", 54, top + (row - first) * step + 6, "end", "small muted")
-    d.text(f"row {row + count}", 54, top + (row + count - first) * step + 6, "end", "small muted")
+    d.note(f"row {row}", 54, top + (row - first) * step + 6, "end")
+    d.note(f"row {row + count}", 54, top + (row + count - first) * step + 6, "end")
     d.text("The map", 320, 28, kind="title")
     d.text(f"matrix {row + count} of all runs of {box} rows:", 320, 46)
     d.text(f"the one that ends before row {row + count}", 320, 60)
     rows("c5", 320, first, box, f"{box} rows")
-    d.text("0", 314, top + 6, "end", "small muted")
-    d.text(box - count, 314, top + (row - first) * step + 6, "end", "small muted")
+    d.note("0", 314, top + 6, "end")
+    d.note(box - count, 314, top + (row - first) * step + 6, "end")
     d.text("The box in shared memory", 580, 28, kind="title")
     d.text(f"{box} rows, put at row {box - count} of that matrix", 580, 46)
     rows("c0", 580, row, count, f"{count} inside: stored")
@@ -269,8 +234,8 @@ def rows_of_a_group(code: Code) -> Drawing:
            " strides of the map are ldd, and its base is", 20, 340)  # fmt: skip
     d.text(f"{box} rows before D, so that row r of matrix e is D's row e + r - {box}. A full box has"
            f" {box} rows: row 0 of matrix row + {box}.", 20, 356)  # fmt: skip
-    d.text("TMA clips a box where its matrix ends; the map makes that the end of the group.", 20, 380,
-           kind="small muted")  # fmt: skip
+    d.note("TMA clips a box where its matrix ends; the map makes that the end of the group.",
+           20, 380)  # fmt: skip
     return d
 
 
@@ -293,7 +258,7 @@ def barriers_17(code: Code) -> Drawing:
     d.box(30, 210, 130, 70, ["D", "global memory"])
     d.arrow("blue", [(160, 85), (300, 85)])
     d.text("1 TMA load", 230, 78, "middle")
-    d.text("while the products run", 230, 100, "middle", "small muted")
+    d.note("while the products run", 230, 100, "middle")
     d.arrow("blue", [(450, 72), (640, 72)])
     d.text("2 ldmatrix, ld.shared", 545, 66, "middle")
     d.arrow("blue", [(640, 104), (450, 104)])
@@ -307,7 +272,7 @@ def barriers_17(code: Code) -> Drawing:
     d.text("4 TMA store", 215, 159, "middle")
     d.arrow("gray", [(420, 210), (420, 120)])
     d.text("5 asks for the next C", 428, 160)
-    d.text("once the store has read the box", 428, 176, kind="small muted")
-    d.text("Blue: data. Green, orange: mbarriers. The box is always of one of the three: TMA that loads,"
-           " the consumer, TMA that stores.", 30, 318, kind="small muted")  # fmt: skip
+    d.note("once the store has read the box", 428, 176)
+    d.note("Blue: data. Green, orange: mbarriers. The box is always of one of the three: TMA that loads,"
+           " the consumer, TMA that stores.", 30, 318)  # fmt: skip
     return d

@@ -27,12 +27,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 
-import lib.mutations  # noqa: F401  (which fills MUTATIONS)
 from lib.cli import OK, ROOT, Problem, command, parser_of
 from lib.markdown import table, with_block
-from lib.ptx import Module, load_module
 from lib.mutations.core import GROUPS, MUTATIONS, Mutation, Policy, find_mutation
 from lib.mutations.subjects import Subject
+from lib.ptx import Module, load_module
 from lib.replace import gpu_run, machine_run
 from lib.stamps import add_sleeps
 

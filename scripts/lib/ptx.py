@@ -11,11 +11,12 @@ import fnmatch
 import os
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Union
 
 from lib.cli import Problem
 
 Place = tuple[str, int]  # path and line number
+Operands = Union[list[str], dict[int, str]]  # all of an instruction, or some by their index
 
 # --- functions -----------------------------------------------------------------------------------
 
@@ -156,20 +157,17 @@ class Instruction:
     (path, line number)."""
 
     def __init__(
-        self,
-        start: int,
-        end: int,
-        guard: str,
-        opcode: str,
-        operands: list[str],
+        self, start: int, end: int, guard: str, opcode: str, operands: list[str],
         places: list[Place],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.start, self.end = start, end
         self.guard, self.opcode, self.operands = guard, opcode, operands
         self.places = places
 
-    def text(self, opcode: str | None = None, operands: list[str] | None = None) -> str:
+    def text(self, opcode: str | None = None, operands: Operands | None = None) -> str:
         """The instruction with another opcode or other operands."""
+        if isinstance(operands, dict):
+            operands = [operands.get(i, old) for i, old in enumerate(self.operands)]
         listed = ", ".join(self.operands if operands is None else operands)
         return f"{self.guard}{opcode or self.opcode} {listed}".rstrip() + ";"
 
@@ -250,13 +248,9 @@ class Kernel:
         self.module.edit(instruction.start, instruction.end, "")
 
     def replace(
-        self, instruction: Instruction, opcode: str | None = None,
-        operands: list[str] | dict[int, str] | None = None,
-    ) -> None:  # fmt: skip
-        """`operands` is the whole list, or {index: text}."""
-        if isinstance(operands, dict):
-            operands = [operands.get(i, old) for i, old in enumerate(instruction.operands)]
-        self.module.edit(instruction.start, instruction.end, instruction.text(opcode, operands))
+        self, instruction: Instruction, opcode: str | None = None, operands: Operands | None = None
+    ) -> None:
+        self.replace_with(instruction, instruction.text(opcode, operands))
 
     def replace_with(self, instruction: Instruction, text: str) -> None:
         self.module.edit(instruction.start, instruction.end, text)
@@ -265,7 +259,7 @@ class Kernel:
         self.module.edit(instruction.start, instruction.start, text + "\n\t")
 
     def insert_after(self, instruction: Instruction, text: str) -> None:
-        self.module.edit(instruction.end, instruction.end, "\n\t" + text)
+        self.insert_at(instruction.end, text)
 
     def insert_at(self, offset: int, text: str) -> None:
         self.module.edit(offset, offset, "\n\t" + text)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from lib.cli import Problem, suggestion
 from lib.mutations.subjects import Subject
-from lib.ptx import Instruction, Kernel, Module
+from lib.ptx import Instruction, Kernel, Module, Operands
 
 Policy = tuple[str, int]  # of the machine, with a seed
 Caught = dict[str, list[str]]
@@ -83,13 +83,37 @@ def parts(pattern: str, operand: str) -> re.Match[str]:
     return match
 
 
+def with_register(
+    kernel: Kernel, instruction: Instruction, register: str, value: str, operands: Operands
+) -> None:
+    """The instruction with a register of its own among its operands, which the instruction `value`
+    sets."""
+    changed = instruction.text(operands=operands)
+    kernel.replace_with(instruction, f"{{ .reg {register}; {value};\n\t  {changed} }}")
+
+
 def delete(opcode: str, at: str | None = None) -> Edit:
     return lambda kernel: kernel.delete(kernel.one(opcode, at))
 
 
-def operands(new: list[str] | dict[int, str], opcode: str, at: str | None = None) -> Edit:
-    """Other operands, all of them or {index: text}."""
+def delete_all(opcode: str, at: str | None = None) -> Edit:
+    def edit(kernel: Kernel) -> None:
+        for instruction in kernel.find(opcode, at):
+            kernel.delete(instruction)
+
+    return edit
+
+
+def operands(new: Operands, opcode: str, at: str | None = None) -> Edit:
     return lambda kernel: kernel.replace(kernel.one(opcode, at), operands=new)
+
+
+def operands_of_all(new: Operands, opcode: str, at: str | None = None) -> Edit:
+    def edit(kernel: Kernel) -> None:
+        for instruction in kernel.find(opcode, at):
+            kernel.replace(instruction, operands=new)
+
+    return edit
 
 
 def opcode(new: str, old: str, at: str | None = None) -> Edit:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from lib.cli import Problem
 from lib.mutations.core import (
-    GROUPS, POLICIES, RACE_WGMMA_TMA, RANDOM, always_true, at_once, delete, mutation, opcode,
+    GROUPS, POLICIES, RACE_WGMMA_TMA, RANDOM, Edit, always_true, at_once, delete, delete_all, mutation,
+    opcode, parts, with_register,
 )  # fmt: skip
 from lib.mutations.subjects import (
     AUTOTUNED, BULK_STORE, EPILOGUE, FP32_OUT, MIXED, MN_MAJOR, TMA, WGMMA,
@@ -24,16 +23,12 @@ mutation(
     edit=delete("fence.proxy.async.*"),
 )  # fmt: skip
 
-
-@mutation(
+mutation(
     "fence-missing-after-decoding", MIXED, "fence.proxy.async between ld.shared and bulk copies deleted",
     "Packed weights are read by ld.shared, the generic proxy, and overwritten by the async one.",
     {"race": ["ld.shared", "cp.async.bulk", "fence.proxy.async", "Rule: proxy-war"]},
+    edit=delete_all("fence.proxy.async.*", at="overwrite what ld.shared has read"),
 )  # fmt: skip
-def fence_missing_after_decoding(kernel: Kernel) -> None:
-    for fence in kernel.find("fence.proxy.async.*", at="overwrite what ld.shared has read"):
-        kernel.delete(fence)
-
 
 mutation(
     "fence-missing-before-tma-store", EPILOGUE,
@@ -116,32 +111,32 @@ GROUPS.append("Layouts")
 LEADING_OFFSET_BIT, STRIDE_OFFSET_BIT, SWIZZLE_BIT = 16, 32, 62  # of a matrix descriptor; offsets in units of 16 bytes
 
 
-def change_a_descriptors(kernel: Kernel, change: Callable[[int], int]) -> None:
-    """Applies change() to the constant part of A's descriptor and of those advanced from it."""
-    first = kernel.find("or.b64", at="a_desc = tile::k_major_128b")[0]
-    for i in kernel.find("or.b64"):
-        if i.operands[1] == first.operands[1] and i.operands[2].isdigit():
-            kernel.replace(i, operands={2: hex(change(int(i.operands[2])))})
+def add_to_a_descriptors(bits: int) -> Edit:
+    """To the constant part of A's descriptor and of those advanced from it."""
+
+    def edit(kernel: Kernel) -> None:
+        first = kernel.find("or.b64", at="a_desc = tile::k_major_128b")[0]
+        for i in kernel.find("or.b64"):
+            if i.operands[1] == first.operands[1] and i.operands[2].isdigit():
+                kernel.replace(i, operands={2: hex(int(i.operands[2]) + bits)})
+
+    return edit
 
 
-@mutation(
+mutation(
     "descriptor-sbo", WGMMA, "A's descriptor has a stride offset of 512 bytes in place of 1024",
     "The stride offset leads from one group of eight rows to the next: half of it reads half the "
     "rows twice.",
     {"wrong result": []}, gpu="wrong result",
+    edit=add_to_a_descriptors(-(32 << STRIDE_OFFSET_BIT)),
 )  # fmt: skip
-def descriptor_sbo(kernel: Kernel) -> None:
-    change_a_descriptors(kernel, lambda bits: bits - (32 << STRIDE_OFFSET_BIT))
 
-
-@mutation(
+mutation(
     "descriptor-swizzle", WGMMA, "A's descriptor says 64-byte swizzle, but TMA wrote 128-byte",
     "TMA and wgmma each apply the swizzle that they are told; nothing checks that they agree.",
     {"wrong result": []}, gpu="wrong result",
+    edit=add_to_a_descriptors(1 << SWIZZLE_BIT),
 )  # fmt: skip
-def descriptor_swizzle(kernel: Kernel) -> None:
-    change_a_descriptors(kernel, lambda bits: bits + (1 << SWIZZLE_BIT))
-
 
 # Of an operand whose panel is 8192 bytes and whose groups of eight rows are 1024 apart.
 MN_MAJOR_OFFSETS = (8192 >> 4) << LEADING_OFFSET_BIT | (1024 >> 4) << STRIDE_OFFSET_BIT
@@ -188,10 +183,10 @@ def scale_of_the_next_block(kernel: Kernel) -> None:
     if not copies:
         raise Problem("nobody loads scales")
     for copy in copies:
-        row = copy.operands[1].strip("[]").split(",")[-1].strip(" {}")
-        moved = copy.text().replace(f"{row}}}]", "next_block}]")
-        kernel.replace_with(copy, f"{{ .reg .b32 next_block; add.s32 next_block, {row}, 1;\n"
-                                  f"  {moved} }}")  # fmt: skip
+        row = parts(r"(\[.*, )(%\w+)(\}\])", copy.operands[1])
+        next_block = f"add.s32 next_block, {row[2]}, 1"
+        moved = {1: f"{row[1]}next_block{row[3]}"}
+        with_register(kernel, copy, ".b32 next_block", next_block, moved)
 
 
 @mutation(
@@ -228,18 +223,15 @@ def slot_misaligned(kernel: Kernel) -> None:
 )  # fmt: skip
 def tma_destination_misaligned(kernel: Kernel) -> None:
     for copy in kernel.find("cp.async.bulk.tensor.*", at="smem.a[slot]"):
-        address = copy.operands[0].strip("[]")
-        moved = ["[moved]"] + copy.operands[1:]
-        kernel.replace_with(copy, f"{{ .reg .b32 moved; add.u32 moved, {address}, 64;\n"
-                                  f"\t  {copy.text(operands=moved)} }}")  # fmt: skip
+        moved = f"add.u32 moved, {copy.operands[0].strip('[]')}, 64"
+        with_register(kernel, copy, ".b32 moved", moved, {0: "[moved]"})
 
 
-@mutation(
+mutation(
     "descriptor-leaves-slot", WGMMA, "A's descriptor has a stride offset of 4096 bytes in place of 1024",
     "A stride that is too long leads out of the slot, to a tile that is not there yet or there no "
     "more: a wait for it would be the wrong cure.",
     {"race": ["the descriptor of A leaves its slot", "start 0x.*SBO 4096, 128-byte swizzle",
               "spans shared", "order them: nothing should"]},
+    edit=add_to_a_descriptors(192 << STRIDE_OFFSET_BIT),
 )  # fmt: skip
-def descriptor_leaves_slot(kernel: Kernel) -> None:
-    change_a_descriptors(kernel, lambda bits: bits + (192 << STRIDE_OFFSET_BIT))

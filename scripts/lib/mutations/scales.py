@@ -6,7 +6,8 @@ import re
 
 from lib.cli import Problem
 from lib.mutations.core import (
-    EMPTY, GROUPS, POLICIES, RANDOM, READS_TOO_EARLY, at_once, delete, mutation, operands, parts,
+    EMPTY, GROUPS, POLICIES, RANDOM, READS_TOO_EARLY, at_once, delete, mutation, operands,
+    operands_of_all, parts, with_register,
 )  # fmt: skip
 from lib.mutations.subjects import (
     AUTOTUNED, BLOCK_SCALED, FUSED, GROUPED, GROUPED_SCALED, IN_TURNS, PERSISTENT, REPLACED,
@@ -25,10 +26,8 @@ GROUPS.append("Block scales")
 def scales_of_another_block(kernel: Kernel) -> None:
     copy = kernel.one("cp.async.bulk.tensor.*", at="&map_scale")
     row = parts(r"(\[.*, \{.*, )(%\w+)(\}\])", copy.operands[1])
-    assert row
-    moved = copy.operands[:1] + [row[1] + "next_row" + row[3]] + copy.operands[2:]
-    kernel.replace_with(copy, f"{{ .reg .b32 next_row; add.s32 next_row, {row[2]}, 1;\n"
-                              f"\t  {copy.text(operands=moved)} }}")  # fmt: skip
+    next_row = f"add.s32 next_row, {row[2]}, 1"
+    with_register(kernel, copy, ".b32 next_row", next_row, {1: f"{row[1]}next_row{row[3]}"})
 
 
 mutation(
@@ -167,16 +166,13 @@ mutation(
     edit=delete("fence.proxy.async.*", at="TMA will write C where"),
 )  # fmt: skip
 
-
-@mutation(
+mutation(
     "c-not-counted", FUSED, "the storer expects the bias' 512 bytes, without C's 32,768",
     "One barrier tells of the bias and of C: it must count both.",
     {"race": [r"ldmatrix", r"cp\.async\.bulk\.tensor"],
      "hang": ["bytes more than expected", "expect_tx asks for fewer bytes"]},
+    edit=operands_of_all({2: "512"}, "mbarrier.arrive.expect_tx.*", at="offer(smem, ahead"),
 )  # fmt: skip
-def c_not_counted(kernel: Kernel) -> None:
-    for arrive in kernel.find("mbarrier.arrive.expect_tx.*", at="offer(smem, ahead"):
-        kernel.replace(arrive, operands={2: "512"})
 
 
 @mutation(
@@ -188,9 +184,9 @@ def c_not_counted(kernel: Kernel) -> None:
 def bias_of_the_next_tile(kernel: Kernel) -> None:
     for copy in kernel.find("cp.async.bulk.tensor.2d.shared*", at="map_bias, col"):
         column = parts(r"(\[.*, \{)(%\w+)(, .*\}\])", copy.operands[1])
-        moved = copy.operands[:1] + [column[1] + "next_tile" + column[3]] + copy.operands[2:]
-        kernel.replace_with(copy, f"{{ .reg .b32 next_tile; add.s32 next_tile, {column[2]}, 256;\n"
-                                  f"\t  {copy.text(operands=moved)} }}")  # fmt: skip
+        next_tile = f"add.s32 next_tile, {column[2]}, 256"
+        moved = {1: f"{column[1]}next_tile{column[3]}"}
+        with_register(kernel, copy, ".b32 next_tile", next_tile, moved)
 
 
 GROUPS.append("Dependent launches")
@@ -234,9 +230,8 @@ GROUPS.append("Groups")
 def store_not_cut_off(kernel: Kernel) -> None:
     store = kernel.one("cp.async.bulk.tensor.3d.global.*")
     at = parts(r"(\[.*, \{%\w+, )(%\w+), (%\w+)(\}\])", store.operands[0])
-    moved = [at[1] + "0, whole" + at[4]] + store.operands[1:]
-    kernel.replace_with(store, f"{{ .reg .b32 whole; add.s32 whole, {at[2]}, {at[3]};\n"
-                               f"\t  {store.text(operands=moved)} }}")  # fmt: skip
+    whole = f"add.s32 whole, {at[2]}, {at[3]}"
+    with_register(kernel, store, ".b32 whole", whole, {0: f"{at[1]}0, whole{at[4]}"})
 
 
 @mutation(
@@ -248,9 +243,8 @@ def store_not_cut_off(kernel: Kernel) -> None:
 def tile_given_to_two_groups(kernel: Kernel) -> None:
     for store in kernel.find("st.shared.*", at="table.group[at++]"):
         tile = parts(r"\{(%\w+), (%\w+), (%\w+), (%\w+)\}", store.operands[1])
-        early = [store.operands[0], f"{{{tile[1]}, {tile[2]}, early, {tile[4]}}}"]
-        kernel.replace_with(store, f"{{ .reg .b32 early; sub.s32 early, {tile[3]}, 1;\n"
-                                   f"\t  {store.text(operands=early)} }}")  # fmt: skip
+        early, listed = f"sub.s32 early, {tile[3]}, 1", f"{tile[1]}, {tile[2]}, early, {tile[4]}"
+        with_register(kernel, store, ".b32 early", early, {1: f"{{{listed}}}"})
 
 
 mutation(
@@ -306,9 +300,8 @@ def weights_of_the_first_group(kernel: Kernel) -> None:
 def scales_of_aligned_rows(kernel: Kernel) -> None:
     for copy in kernel.find("cp.async.bulk.tensor.2d.shared*", at="&map_scale"):
         row = parts(r"(\[.*, \{)(%\w+)(, .*)", copy.operands[1])
-        moved = copy.operands[:1] + [row[1] + "later" + row[3]] + copy.operands[2:]
-        kernel.replace_with(copy, f"{{ .reg .b32 later; add.s32 later, {row[2]}, 4;\n"
-                                  f"\t  {copy.text(operands=moved)} }}")  # fmt: skip
+        later = f"add.s32 later, {row[2]}, 4"
+        with_register(kernel, copy, ".b32 later", later, {1: f"{row[1]}later{row[3]}"})
 
 
 mutation(

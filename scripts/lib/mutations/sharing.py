@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lib.mutations.core import (
-    EMPTY, GROUPS, RACE_WGMMA_TMA, at_once, delete, mutation, opcode, operands,
+    EMPTY, GROUPS, RACE_WGMMA_TMA, at_once, delete, mutation, opcode, operands, operands_of_all,
+    with_register,
 )  # fmt: skip
 from lib.mutations.subjects import ADD_UP, BOTH_WAYS, CLUSTER, SPLIT_K, STREAM_K
 from lib.ptx import Kernel
@@ -38,9 +39,8 @@ mutation(
 )  # fmt: skip
 def multicast_mask(kernel: Kernel) -> None:
     copy = kernel.one("cp.async.bulk.tensor.*multicast*")
-    masked = copy.operands[:-1] + ["mask"]
-    kernel.replace_with(copy, f"{{ .reg .b16 mask; mov.u16 mask, 1;\n"
-                              f"\t  {copy.text(operands=masked)} }}")  # fmt: skip
+    masked = [*copy.operands[:-1], "mask"]
+    with_register(kernel, copy, ".b16 mask", "mov.u16 mask, 1", masked)
 
 
 @mutation(
@@ -74,15 +74,12 @@ mutation(
     edit=delete("fence.release.*"),
 )  # fmt: skip
 
-
-@mutation(
+mutation(
     "cluster-empty-count", CLUSTER, "empty mbarriers expect 8 arrivals, not the cluster's 16",
     "A multicast lands in both CTAs: the consumers of both must have released the slot.",
     RACE_WGMMA_TMA | {"fault": ["more than are expected"]},
+    edit=operands_of_all({1: "8"}, "mbarrier.init.*", at=EMPTY),
 )  # fmt: skip
-def cluster_empty_count(kernel: Kernel) -> None:
-    for init in kernel.find("mbarrier.init.*", at=EMPTY):
-        kernel.replace(init, operands={1: "8"})
 
 
 GROUPS.append("Shared K")
@@ -160,12 +157,9 @@ mutation(
     edit=at_once("mbarrier_wait_cluster(summands"),
 )  # fmt: skip
 
-
-@mutation(
+mutation(
     "barrier-of-two-warpgroups", STREAM_K, "barrier.sync expects 256 threads, and has 128",
     "A named barrier's count is of threads that come, not of threads that there are.",
     {"hang": ["128 of 256 threads have arrived, of warps"]}, gpu="hang",
+    edit=operands({1: "256"}, "barrier.sync", at="before one speaks for all"),
 )  # fmt: skip
-def barrier_of_two_warpgroups(kernel: Kernel) -> None:
-    barrier = kernel.one("barrier.sync", at="before one speaks for all")
-    kernel.replace_with(barrier, f"{barrier.opcode} {barrier.operands[0]}, 256;")

@@ -29,10 +29,10 @@ class Subject:
 
 
 def rung(
-    stem: str, variant: str, kernel: str, shape: tuple[int, int, int], grid: int | None = None
+    stem: str, variant: str, kernel: str, shape: tuple[int, int, int], *options: str
 ) -> Subject:
     arguments = [f"--{name}={size}" for name, size in zip("mnk", shape)]
-    arguments += ["--check", "--data=ints"] + ([f"--grid={grid}"] if grid else [])
+    arguments += ["--check", "--data=ints", *options]
     number = stem.split("_")[0]
     return Subject(f"build/stage-{number}", f"build/ptx/{stem}.ptx", variant, kernel, arguments,
                    f"rung {int(number)}, {variant}")  # fmt: skip
@@ -46,20 +46,23 @@ TMA = rung("04_tma_mbarrier", "depth3", "TileILi3E", (128, 128, 448))
 WGMMA = rung("05_wgmma", "bn256", "TileILi256ELi0E", (128, 256, 640))
 SPECIALIZED = rung("06_warp_specialized", "2consumers", "TileILi2ELb1E", (128, 256, 640))
 # Five k tiles, so that the second tile starts in slot 1 and at the other parity.
-PERSISTENT = rung("07_persistent", "group16", "TileILi16E", (256, 512, 320), grid=1)
-CLUSTER = rung("08_cluster_multicast", "2x1", "TileILi2ELi1E", (256, 256, 640), grid=2)
+PERSISTENT = rung("07_persistent", "group16", "TileILi16E", (256, 512, 320), "--grid=1")
+CLUSTER = rung("08_cluster_multicast", "2x1", "TileILi2ELi1E", (256, 256, 640), "--grid=2")
 # Three tiles, so that boxes are used again; D's rows end with half a chunk.
-EPILOGUE = rung("09_async_epilogue", "overlapped", "StoreE2E", (256, 764, 256), grid=2)
+EPILOGUE = rung("09_async_epilogue", "overlapped", "StoreE2E", (256, 764, 256), "--grid=2")
 # Ten k tiles: a consumer's slots are laps behind the other's.
-PINGPONG = rung("10_pingpong", "64x256", "TileILi1ELi256E", (256, 512, 640), grid=2)
+PINGPONG = rung("10_pingpong", "64x256", "TileILi1ELi256E", (256, 512, 640), "--grid=2")
 # Consumers, blocks, columns, cluster_m, cluster_n. Its one CTA fills the grid, so it starts early.
-AUTOTUNED = rung("11_autotuned", "128x256", "TileILi2ELi1ELi256ELi1ELi1E", (128, 256, 640), grid=1)
+AUTOTUNED = rung("11_autotuned", "128x256", "TileILi2ELi1ELi256ELi1ELi1E", (128, 256, 640),
+                 "--grid=1")  # fmt: skip
 # Consumers, blocks, columns, cluster_m, cluster_n, split, CTAs of an SM. Three clusters share two
 # tiles of twelve k tiles, so that the middle one has a part of both; eight share one of 32, which
 # takes a second kernel; and four CTAs of a cluster share a tile.
 STREAM_K_TILE = "TileILi1ELi1ELi8ELi1ELi1ELi1ELi2E"
-STREAM_K = rung("12_stream_k", "64x8_x2_all", "4gemmINS_4" + STREAM_K_TILE, (8, 128, 768), grid=3)
-ADD_UP = rung("12_stream_k", "64x8_x2_cut", "6add_upINS_4" + STREAM_K_TILE, (8, 64, 2048), grid=8)
+STREAM_K = rung("12_stream_k", "64x8_x2_all", "4gemmINS_4" + STREAM_K_TILE, (8, 128, 768),
+                "--grid=3")  # fmt: skip
+ADD_UP = rung("12_stream_k", "64x8_x2_cut", "6add_upINS_4" + STREAM_K_TILE, (8, 64, 2048),
+              "--grid=8")  # fmt: skip
 SPLIT_K = rung("12_stream_k", "64x8_x2_k4", "4gemmINS_4TileILi1ELi1ELi8ELi1ELi1ELi4ELi2E",
                (8, 64, 768))  # fmt: skip
 # A cluster of eight: four CTAs share the columns, two the rows.
@@ -68,37 +71,31 @@ BOTH_WAYS = rung("12_stream_k", "64x160_4x2", "4gemmINS_4TileILi1ELi1ELi160ELi4E
 # Operands of bf16, both MN-major and in the 128-byte swizzle; and a D of fp32, which leaves in two
 # parts.
 MN_MAJOR = rung("13_layouts", "bf16_NT", "TileI13__nv_bfloat16S2_LN4tile5MajorE1ELS4_1ELi128E",
-                (256, 256, 320), grid=2)  # fmt: skip
-MN_MAJOR.arguments += ["--layout=NT"]
+                (256, 256, 320), "--grid=2", "--layout=NT")  # fmt: skip
 FP32_OUT = rung("13_layouts", "bf16_fp32_TN", "TileI13__nv_bfloat16fLN4tile5MajorE0ELS4_0ELi128E",
-                (256, 764, 256), grid=2)  # fmt: skip
-FP32_OUT.arguments += ["--type=bf16_fp32"]
+                (256, 764, 256), "--grid=2", "--type=bf16_fp32")  # fmt: skip
 # Two tiles of five k tiles: the ring of four comes round in both, and the columns of each tile lie
 # in two blocks of 128, of which the second begins with another group.
 BLOCK_SCALED = rung("14_block_scaled", "e4m3_128x192", "e4m3ELb1ELi2ELi1ELi192E", (128, 384, 640),
-                    grid=1)  # fmt: skip
+                    "--grid=1")  # fmt: skip
 IN_TURNS = rung("14_block_scaled", "s8_128x192", "TileIaLb1ELi2ELi1ELi192E", (128, 384, 640),
-                grid=1)  # fmt: skip
-IN_TURNS.arguments += ["--type=s8"]
+                "--grid=1", "--type=s8")  # fmt: skip
 # One CTA, which goes round its ring of packed weights.
-MIXED = rung("15_mixed_input", "w4_64x8_s4", "TileILi4ELi1ELi8ELi1ELi4E", (8, 64, 4736), grid=1)
-MIXED.arguments += ["--bits=4"]
+MIXED = rung("15_mixed_input", "w4_64x8_s4", "TileILi4ELi1ELi8ELi1ELi4E", (8, 64, 4736),
+             "--grid=1", "--bits=4")  # fmt: skip
 # Three groups of 32, 60 and 58 rows, in two CTAs: short groups leave half a tile to nobody, and
 # scales begin at rows that are no multiples of four.
 GROUPED = rung("16_grouped", "bf16_128x128", "TileI13__nv_bfloat16Li2ELi1ELi128E", (150, 256, 640),
-               grid=2)  # fmt: skip
-GROUPED.arguments += ["--groups=3", "--rows=unequal"]
+               "--grid=2", "--groups=3", "--rows=unequal")  # fmt: skip
 # One CTA, which comes from each group to the next and makes a map of D for it.
-REPLACED = rung("16_grouped", "bf16_128x256_replace", "Li2ELi1ELi256ELb1E", (150, 256, 640), grid=1)
-REPLACED.arguments += ["--groups=3", "--rows=unequal"]
+REPLACED = rung("16_grouped", "bf16_128x256_replace", "Li2ELi1ELi256ELb1E", (150, 256, 640),
+                "--grid=1", "--groups=3", "--rows=unequal")  # fmt: skip
 GROUPED_SCALED = rung("16_grouped", "e4m3_128x128", "e4m3ELi2ELi1ELi128E", (150, 256, 640),
-                      grid=2)  # fmt: skip
-GROUPED_SCALED.arguments += ["--groups=3", "--rows=unequal", "--type=e4m3"]
+                      "--grid=2", "--groups=3", "--rows=unequal", "--type=e4m3")  # fmt: skip
 # Its one CTA has six tiles, so that boxes are used again, for D and then for C, those too that have the end
 # of D's rows, half a chunk.
 FUSED = rung("17_fused_epilogue", "none_128x256", "IdentityE13__nv_bfloat16Li2ELi1ELi256E",
-             (256, 764, 256), grid=1)  # fmt: skip
-FUSED.arguments += ["--add=bias_c"]
+             (256, 764, 256), "--grid=1", "--add=bias_c")  # fmt: skip
 BULK_STORE = Subject(
     "build/tests/kernels/bulk_store", "build/obj/tests/machine/kernels/bulk_store.ptx", "",
     "10store_rowsE", [], "bulk_store")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lib.mutations.core import (
-    EMPTY, FULL, GROUPS, POLICIES, RACE_WGMMA_TMA, RANDOM, READS_TOO_EARLY, at_once, delete,
-    mutation, operands,
+    EMPTY, FULL, GROUPS, POLICIES, RACE_WGMMA_TMA, RANDOM, READS_TOO_EARLY, at_once, delete, delete_all,
+    mutation, operands, operands_of_all,
 )  # fmt: skip
 from lib.mutations.subjects import (
     CP_ASYNC, CP_ASYNC_MBARRIER, MIXED, PERSISTENT, PINGPONG, SMEM_TILED, SPECIALIZED, TMA, WGMMA,
@@ -21,28 +21,21 @@ mutation(
     edit=delete("fence.mbarrier_init.*"),
 )  # fmt: skip
 
-
-@mutation(
+mutation(
     "init-count", SPECIALIZED, "empty mbarriers expect 9 arrivals, but 8 warps arrive",
     "A barrier whose count is too high never completes: the ring stops when it first comes round.",
     {"hang": ["mbarrier.try_wait", "pending arrivals 1 of 9"]}, gpu="hang",
+    edit=operands_of_all({1: "9"}, "mbarrier.init.*", at=EMPTY),
 )  # fmt: skip
-def init_count(kernel: Kernel) -> None:
-    for init in kernel.find("mbarrier.init.*", at=EMPTY):
-        kernel.replace(init, operands={1: "9"})
 
-
-@mutation(
+mutation(
     "init-count-low", SPECIALIZED, "empty mbarriers expect 4 arrivals, one warpgroup's",
     "A barrier whose count is too low frees the slot while another warpgroup still multiplies it; "
     "and as eight arrivals complete two phases of four, its parity may be the old one again.",
     {"race": ["wgmma", "cp.async.bulk.tensor", "waited:  warp 0", "whose count is 4", "is not among them"],
      "hang": ["pending arrivals 4 of 4"]}, policies=RANDOM + POLICIES[:2],
+    edit=operands_of_all({1: "4"}, "mbarrier.init.*", at=EMPTY),
 )  # fmt: skip
-def init_count_low(kernel: Kernel) -> None:
-    for init in kernel.find("mbarrier.init.*", at=EMPTY):
-        kernel.replace(init, operands={1: "4"})
-
 
 mutation(
     "expect-bytes-more", SPECIALIZED, "the producer expects 16 bytes more than TMA brings",
@@ -139,16 +132,13 @@ mutation(
     edit=at_once("smem.turn["),
 )  # fmt: skip
 
-
-@mutation(
+mutation(
     "full-count", SPECIALIZED, "full mbarriers expect 2 arrivals, but only the producer's thread arrives",
     "The bytes are there, and an arrival is still missing: the count is of arrivals alone, and TMA "
     "makes none.",
     {"hang": ["pending arrivals 1 of 2", "Arrived: 1, by warp 0", "count of mbarrier.init"]}, gpu="hang",
+    edit=operands_of_all({1: "2"}, "mbarrier.init.*", at=FULL),
 )  # fmt: skip
-def full_count(kernel: Kernel) -> None:
-    for init in kernel.find("mbarrier.init.*", at=FULL):
-        kernel.replace(init, operands={1: "2"})
 
 
 @mutation(
@@ -228,15 +218,12 @@ mutation(
     edit=operands(["2"], "cp.async.wait_group"),
 )  # fmt: skip
 
-
-@mutation(
+mutation(
     "cp-async-commit-missing", CP_ASYNC, "cp.async.commit_group in the main loop deleted",
     "wait_group counts committed groups: copies that were never committed are not waited for.",
     {"race": ["cp.async", "ldmatrix", "order them: cp.async.commit_group"]},
+    edit=delete_all("cp.async.commit_group"),
 )  # fmt: skip
-def cp_async_commit_missing(kernel: Kernel) -> None:
-    for commit in kernel.find("cp.async.commit_group"):
-        kernel.delete(commit)
 
 
 GROUPS.append("Registers")
@@ -299,17 +286,14 @@ def registers_of_two_warps(kernel: Kernel) -> None:
 
 GROUPS.append("Barriers of a CTA")
 
-
-@mutation(
+mutation(
     "bar-sync-before-reading", SMEM_TILED, "bar.sync between st.shared and ld.shared deleted",
     "A thread reads what other threads store: without the barrier they may not have stored it yet.",
     {"race": [r"ld.shared\S* reads .*, which (nothing has|st.shared\S* has) written|"
               r"ld.shared\S* reads .* before st.shared\S* writes it|"
               r"st.shared\S* writes .*, which ld.shared\S* reads", "order them: bar.sync"]},
+    edit=lambda kernel: kernel.delete(kernel.find("bar.sync")[0]),
 )  # fmt: skip
-def bar_sync_before_reading(kernel: Kernel) -> None:
-    kernel.delete(kernel.find("bar.sync")[0])
-
 
 mutation(
     "bar-sync-before-refilling", TMA, "bar.sync at the end of the main loop deleted",

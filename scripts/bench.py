@@ -43,16 +43,7 @@ from lib.cli import command, measuring_parser
 from lib.measure import Runner
 from lib.registry import Today
 from lib.rows import (
-    REGIMES,
-    Row,
-    by_size,
-    groups,
-    parse_row,
-    places,
-    row_name,
-    row_of,
-    row_text,
-    select,
+    REGIMES, Row, by_size, groups, parse_row, places, row_name, row_of, row_text, select,
     shape_of,
 )  # fmt: skip
 from lib.store import Document, Journal

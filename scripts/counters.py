@@ -17,14 +17,13 @@ Exit codes: 0 ok, 1 a row failed, 2 usage or no ncu, 3 no usable device, 130 sto
 from __future__ import annotations
 
 import csv
-import subprocess
 import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lib import registry, rows, store
+from lib import registry, rows, store, tools
 from lib.cli import Problem, command, parser_of
 from lib.measure import duration, exit_code, show_failures, show_result, show_running
 from lib.registry import Today
@@ -132,10 +131,7 @@ def count(ncu: str, program: str, kernel: str, launch: Launch) -> dict[str, int]
     command += ["--metrics", ",".join(metric for metric, _, _ in METRICS.values())]
     command += [program, "--check", f"--variant={launch.variant}"]
     command += [f"--{name}={getattr(launch, name)}" for name in "mnk"]
-    run = subprocess.run(
-        command, env=tool_environment(), stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
-    )  # fmt: skip
+    run = tools.run(command, tool_environment(), errors="replace")
     if run.returncode != 0:
         raise Failed(last_words(run.stdout))
     try:

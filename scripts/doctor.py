@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 
+from lib import tools
 from lib.tools import GET, find_tool
 
 Version = tuple[int, ...]
@@ -34,10 +35,7 @@ def say(mark: str, what: str, text: str) -> None:
 def output(command: list[str]) -> str | None:
     """A command's output, or None if it cannot be run or fails."""
     try:
-        run = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60,
-            check=False,
-        )
+        run = tools.run(command, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return run.stdout.strip() if run.returncode == 0 else None

@@ -38,24 +38,9 @@ from typing import Any, NamedTuple
 
 from lib import registry, store
 from lib.cli import (
-    HANG,
-    NO_DEVICE,
-    REFUSED,
-    STOPPED,
-    WRONG,
-    Problem,
-    command,
-    measuring_parser,
-    suggestion,
+    HANG, NO_DEVICE, REFUSED, STOPPED, WRONG, Problem, command, measuring_parser, suggestion,
 )  # fmt: skip
-from lib.measure import (
-    Process,
-    duration,
-    exit_code,
-    show_failures,
-    show_result,
-    show_running,
-)  # fmt: skip
+from lib.measure import Process, duration, exit_code, show_failures, show_result, show_running
 from lib.registry import Variant
 from lib.store import Document, Journal
 

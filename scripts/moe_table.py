@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import serve_table
 from lib import generated

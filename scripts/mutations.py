@@ -26,7 +26,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
+from lib import tools
 from lib.cli import OK, ROOT, Problem, command, parser_of
 from lib.markdown import table, with_block
 from lib.mutations.core import GROUPS, MUTATIONS, Mutation, Policy, find_mutation
@@ -68,13 +71,13 @@ class Ended:
     def missing(self, words: list[str]) -> list[str]:
         return [word for word in words if not re.search(word, self.report)]
 
+    def show(self) -> None:
+        print("    " + self.report.strip().replace("\n", "\n    "), flush=True)
+
 
 def run(words: list[str], environment: dict[str, str], limit_s: float) -> Ended:
     try:
-        ended = subprocess.run(
-            words, env=dict(os.environ, **environment), stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, check=False, timeout=limit_s, cwd=ROOT,
-        )  # fmt: skip
+        ended = tools.run(words, environment, timeout=limit_s, cwd=ROOT)
     except subprocess.TimeoutExpired:
         return Ended(4, f"The program had not ended after {limit_s} s.")
     except OSError as error:
@@ -90,30 +93,16 @@ def run_on_machine(subject: Subject, policy: str, seed: int, ptx: str | None = N
     return run(words, environment, TIMEOUT_S)
 
 
-class Clean:
-    """Runs of the kernels without bugs, each once, by whichever thread is first."""
-
-    def __init__(self, pool: concurrent.futures.Executor) -> None:
-        self.pool = pool
-        self.runs: dict[tuple[str, str, str, int], concurrent.futures.Future[Ended]] = {}
-
-    def start(self, subject: Subject, policy: str, seed: int) -> None:
-        key = (subject.program, subject.variant, policy, seed)
-        if key not in self.runs:
-            self.runs[key] = self.pool.submit(run_on_machine, subject, policy, seed)
-
-
 def write_ptx(
     subject: Subject, path: str, edit: Callable[[Module], None], sleep: int | None = None
 ) -> str:
     """The path of PTX with that edit; with `sleep`, a seed, with sleeps as well."""
-    module = load_module(os.path.join(ROOT, subject.ptx))
+    module = load_module(ROOT / subject.ptx)
     edit(module)
     if sleep is not None:
         module = Module(module.rewritten())
         add_sleeps(subject.find_kernel(module), sleep)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(module.rewritten())
+    Path(path).write_text(module.rewritten(), encoding="utf-8")
     return path
 
 
@@ -122,9 +111,11 @@ def write_mutated(mutation: Mutation, folder: str) -> str:
     return write_ptx(mutation.subject, path, mutation.apply)
 
 
-class Verdict:
-    def __init__(self, caught: bool, text: str, policy: Policy, ended: Ended) -> None:
-        self.caught, self.text, self.policy, self.ended = caught, text, policy, ended
+class Verdict(NamedTuple):
+    caught: bool
+    text: str
+    policy: Policy
+    ended: Ended
 
 
 def judge(mutation: Mutation, policy: Policy, ended: Ended) -> Verdict:
@@ -171,11 +162,11 @@ def run_all(mutations: list[Mutation]) -> int:
     cores = os.cpu_count() or 1
     with tempfile.TemporaryDirectory() as folder, \
             concurrent.futures.ThreadPoolExecutor(cores) as pool:  # fmt: skip
-        clean = Clean(pool)
         tries = [pool.submit(try_on_machine, mutation, folder) for mutation in mutations]
-        for mutation in mutations:
-            for policy, seed in mutation.policies:
-                clean.start(mutation.subject, policy, seed)
+        subjects = {(m.subject.program, m.subject.variant, *policy): m.subject
+                    for m in mutations for policy in m.policies}  # fmt: skip
+        clean = {key: pool.submit(run_on_machine, subject, *key[2:])
+                 for key, subject in subjects.items()}  # fmt: skip
         for mutation, future in zip(mutations, tries):
             verdict = future.result()
             caught += verdict.caught
@@ -183,16 +174,16 @@ def run_all(mutations: list[Mutation]) -> int:
             print_row([mutation.name, mutation.subject.what, mutation.what, said,
                        policy_text(*verdict.policy)], widths)  # fmt: skip
             if not verdict.caught:
-                print("    " + verdict.ended.report.strip().replace("\n", "\n    "), flush=True)
-        for (program, variant, policy, seed), run_of in clean.runs.items():
+                verdict.ended.show()
+        for (program, variant, policy, seed), run_of in clean.items():
             ended = run_of.result()
             if ended.kind == "clean":
                 continue
             false_reports += 1
             print(f"FALSE REPORT without a bug: {ended.kind}, {program} {variant}, "
                   f"{policy_text(policy, seed)}")  # fmt: skip
-            print("    " + ended.report.strip().replace("\n", "\n    "), flush=True)
-    print(f"clean without a bug: {len(clean.runs) - false_reports} of {len(clean.runs)} runs")
+            ended.show()
+    print(f"clean without a bug: {len(clean) - false_reports} of {len(clean)} runs")
     print(f"caught {caught} of {len(mutations)}")
     return 0 if caught == len(mutations) and false_reports == 0 else 1
 
@@ -266,9 +257,8 @@ def run_all_on_gpu(mutations: list[Mutation], csv: str) -> int:
             if ended.kind != "clean":
                 wrong.append(f"{kernel.subject.what} without a bug: {ended.kind}\n{ended.report}")
     if csv != "-":
-        with open(csv, "w", encoding="utf-8") as file:
-            for name, cells in said.items():
-                print(name, *cells, sep=",", file=file)
+        rows = [",".join([name, *cells]) + "\n" for name, cells in said.items()]
+        Path(csv).write_text("".join(rows), encoding="utf-8")
     print(*wrong, sep="\n", end="\n" if wrong else "")
     print(f"passed unseen {len(unseen)} of {len(mutations)}; not as it must be: {len(wrong)}")
     return 1 if wrong else 0
@@ -310,7 +300,7 @@ def source_of(mutation: Mutation, module: Module) -> str:
 
 
 def show(mutation: Mutation) -> int:
-    module = load_module(os.path.join(ROOT, mutation.subject.ptx))
+    module = load_module(ROOT / mutation.subject.ptx)
     mutation.apply(module)
     print(f"{mutation.name} ({mutation.subject.what})\n")
     print(f"The line    {source_of(mutation, module)}")
@@ -329,16 +319,14 @@ def show(mutation: Mutation) -> int:
 
 # --- docs/failures.md ----------------------------------------------------------------------------
 
-PAGE = os.path.join(ROOT, "docs", "failures.md")
-
-
-RECORDED = os.path.join(ROOT, "docs", "results", "h200.mutations.csv")
+PAGE = ROOT / "docs/failures.md"
+RECORDED = ROOT / "docs/results/h200.mutations.csv"
 
 
 def recorded() -> dict[str, list[str]]:
     """By name: what an H200 did without sleeps, in how many runs, and the same with sleeps."""
-    with open(RECORDED, encoding="utf-8") as file:
-        rows = [line.rstrip("\n").split(",") for line in file if not line.startswith("#")]
+    lines = RECORDED.read_text(encoding="utf-8").splitlines()
+    rows = [line.split(",") for line in lines if not line.startswith("#")]
     return {row[0]: row[1:] for row in rows}
 
 
@@ -358,12 +346,9 @@ def page_tables() -> list[str]:
              f"{unseen - len(slept)} passed unseen with sleeps as well.", ""]  # fmt: skip
     header = ["name", "kernel", "what was changed", "the machine says", "an H200", "the lesson"]
     for group in GROUPS:
-        rows = [
-            [f"`{m.name}`", m.subject.what, m.what, " or ".join(m.caught),
-             did.get(m.name, "not run"), m.lesson]
-            for m in MUTATIONS.values()
-            if m.group == group
-        ]  # fmt: skip
+        rows = [[f"`{m.name}`", m.subject.what, m.what, " or ".join(m.caught),
+                 did.get(m.name, "not run"), m.lesson]
+                for m in MUTATIONS.values() if m.group == group]  # fmt: skip
         lines += [f"### {group}", "", *table(header, rows), ""]
     return lines
 
@@ -373,11 +358,8 @@ def page_with_tables(page: str) -> str:
 
 
 def write_page() -> int:
-    with open(PAGE, encoding="utf-8") as file:
-        page = page_with_tables(file.read())
-    with open(PAGE, "w", encoding="utf-8") as file:
-        file.write(page)
-    return 0
+    PAGE.write_text(page_with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    return OK
 
 
 def list_mutations() -> int:

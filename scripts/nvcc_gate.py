@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 from lib.ptx import entries, source_line
 
@@ -54,9 +55,7 @@ STACK = (
 
 CODE = re.compile(r"\((C75\d\d|C7602)\)")
 PTX_LINE = re.compile(r"around line (\d+)")
-FRAME = re.compile(
-    r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
-)
+FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 PROPERTIES = re.compile(r"Function properties for (\S+)")
 
 
@@ -80,15 +79,12 @@ def findings(log: str, ptx: str, compiled: bool = True) -> list[tuple[str, str]]
         if frame:
             seen.add(function)
             stack, stores, loads = map(int, frame.groups())
-            if stores or loads:
-                found.append((f"{function}: {line.strip()}", SPILL))
-            elif stack:
-                found.append((f"{function}: {line.strip()}", STACK))
+            if stack or stores or loads:
+                meaning = SPILL if stores or loads else STACK
+                found.append((f"{function}: {line.strip()}", meaning))
     for entry in entries(ptx):
         if compiled and entry not in seen:
-            found.append(
-                (f"{entry}: the log says nothing about it", "nvcc needs -Xptxas -v.")
-            )
+            found.append((f"{entry}: the log says nothing about it", "nvcc needs -Xptxas -v."))
     return found
 
 
@@ -105,12 +101,9 @@ def compile_into(directory: str, source: str, compiler: list[str]) -> tuple[int,
     command += ["-o", os.path.join(directory, "object.o")]
     command += ["-MMD", "-MF", os.path.join(directory, "object.d")]
     run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    ptx = ""
-    path = os.path.join(directory, stem(source) + ".ptx")
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            ptx = file.read()
-    return run.returncode, run.stdout, ptx
+    ptx = Path(directory, stem(source) + ".ptx")
+    text = ptx.read_text(encoding="utf-8") if ptx.exists() else ""
+    return run.returncode, run.stdout, text
 
 
 def stem(path: str) -> str:
@@ -140,13 +133,10 @@ def main() -> int:
             return 1
 
         made = os.path.join(directory, "object")
-        with open(made + ".d", encoding="utf-8") as file:
-            needed = dependencies(file.read())
-        with open(made + ".d", "w", encoding="utf-8") as file:
-            file.write(f"{made_object}: {' '.join(needed)}\n")
-            file.writelines(f"{name}:\n" for name in needed)
-        with open(made + ".log", "w", encoding="utf-8") as file:
-            file.write(log)
+        needed = dependencies(Path(made + ".d").read_text(encoding="utf-8"))
+        rules = [f"{made_object}: {' '.join(needed)}\n", *(f"{name}:\n" for name in needed)]
+        Path(made + ".d").write_text("".join(rules), encoding="utf-8")
+        Path(made + ".log").write_text(log, encoding="utf-8")
         os.replace(made + ".log", prefix + ".log")
         os.replace(os.path.join(directory, stem(source) + ".ptx"), prefix + ".ptx")
         os.replace(os.path.join(directory, stem(source) + ".sm_90a.cubin"), prefix + ".cubin")

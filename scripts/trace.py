@@ -49,9 +49,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
+from pathlib import Path
 
+from lib import tools
 from lib.cli import ROOT, WRONG, Problem, command
 from lib.ptx import load_module
 from lib.registry import Variant
@@ -60,7 +61,7 @@ from lib.stamped import read_gpu
 from lib.stamps import add_stamps
 from lib.timeline import Document, Event, busy, read_document, read_written, write_document
 from lib.timeline_svg import PUBLISHED_SPAN, captions, cut, draw, window
-from lib.tools import DEFAULT_SIZE, chosen, given, toolkit
+from lib.tools import DEFAULT_SIZE, chosen, given, toolkit, with_defaults
 
 SMALL = {"--m": "256", "--n": "512", "--k": "640"}
 PERSISTENT_GRID = "--grid=2"  # CTAs, so that each has more than one tile, and a cluster fits
@@ -76,22 +77,19 @@ def kernel_hash(kernel: str) -> str | None:
 
 def keep(path: str, results: str) -> None:
     """Puts the piece of a written trace into the results, in place of one of the same variant."""
-    with open(path, encoding="utf-8") as file:
-        document = json.load(file)
+    document = json.loads(Path(path).read_text(encoding="utf-8"))
     head = document["otherData"]
     if head["clock"] != "gpu":
         raise Problem(f"{path} is of the PTX machine: only what a GPU did is kept")
     row = cut(read_written(document), head)
     row["kernel_hash"] = kernel_hash(row["kernel"])
     row["toolkit"] = toolkit()
-    rows = []
-    if os.path.exists(results):
-        with open(results, encoding="utf-8") as file:
-            rows = json.load(file)["rows"]
+    kept = Path(results)
+    rows = json.loads(kept.read_text(encoding="utf-8"))["rows"] if kept.exists() else []
     rows = [r for r in rows if (r["stage"], r["variant"]) != (row["stage"], row["variant"])] + [row]
     rows.sort(key=lambda r: (r["stage"], r["variant"]))
-    with open(results, "w", encoding="utf-8") as file:
-        file.write('{"rows": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]}\n")
+    listed = ",\n".join(map(json.dumps, rows))
+    kept.write_text(f'{{"rows": [\n{listed}\n]}}\n', encoding="utf-8")
     print(f"{results}: {row['what']}, {len(row['events'])} events; make figures draws it")
 
 
@@ -103,29 +101,23 @@ def traced_options(
 ) -> tuple[Variant, list[str], Document]:
     """The program's options with one variant and a shape, and what they say in words."""
     variant = chosen(program, options)
-    defaults = dict.fromkeys(SMALL, DEFAULT_SIZE) if on_gpu else SMALL
-    for name, value in list(defaults.items()) + [("--variant", variant["variant"])]:
-        if given(options, name) is None:
-            options = options + [f"{name}={value}"]
+    sizes = dict.fromkeys(SMALL, DEFAULT_SIZE) if on_gpu else SMALL
+    options = with_defaults(options, {**sizes, "--variant": variant["variant"]})
     if variant["persistent"] and given(options, "--grid") is None and not on_gpu:
         options = options + [PERSISTENT_GRID]
     variant = chosen(program, options)  # again: what a chooser runs depends on the shape
-    sizes = {letter: int(given(options, f"--{letter}") or 0) for letter in "mnk"}
-    shape = "×".join(str(size) for size in sizes.values())
+    shape = {letter: int(given(options, f"--{letter}") or 0) for letter in "mnk"}
+    size = "×".join(map(str, shape.values()))
     head = {"kernel": variant["kernel"], "stage": variant["stage"], "variant": variant["variant"],
-            "what": f"{variant['name']} {variant['variant']}, {shape}", **sizes}  # fmt: skip
+            "what": f"{variant['name']} {variant['variant']}, {size}", **shape}  # fmt: skip
     return variant, options if on_gpu else options + ["--check"], head
 
 
 def run(words: list[str], environment: dict[str, str]) -> str:
-    ended = subprocess.run(
-        words, env=dict(os.environ, **environment), stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, check=False,
-    )  # fmt: skip
+    ended = tools.run(words, environment)
     if ended.returncode != 0:
-        raise Problem(
-            f"{words[0]} ended with exit code {ended.returncode}:\n{ended.stdout}", WRONG
-        )
+        said = f"{words[0]} ended with exit code {ended.returncode}:\n{ended.stdout}"
+        raise Problem(said, WRONG)
     return ended.stdout
 
 
@@ -135,8 +127,7 @@ def trace_on_machine(program: str, options: list[str], out: str) -> tuple[list[E
     environment["MACHINE_TRACE"] = os.path.abspath(events)
     environment["MACHINE_POLICY"] = "eager"  # the one that is traced
     run(words, environment)
-    with open(events, encoding="utf-8") as file:
-        document = json.load(file)
+    document = json.loads(Path(events).read_text(encoding="utf-8"))
     os.remove(events)
     return read_document(document), document["otherData"]
 
@@ -166,15 +157,13 @@ def trace_on_gpu(
     add_stamps(module, [module.kernel(variant["kernel"])], first_cta(variant, head))
     stamped = out + ".stamped.ptx"
     text = module.rewritten()
-    with open(stamped, "w", encoding="utf-8") as file:
-        file.write(text)
+    Path(stamped).write_text(text, encoding="utf-8")
     plain = run([program] + options, {"LADDER_DEVICE": "gpu"})
     words, environment = gpu_run([program] + options, stamped)
     dump = out + ".stamps"
     environment["REPLACE_TRACE"] = os.path.abspath(dump)
     said = run(words, environment)
-    with open(dump, "rb") as file:
-        events, _ = read_gpu(text, file.read())
+    events, _ = read_gpu(text, Path(dump).read_bytes())
     os.remove(dump)
     return events, dict(gpu_head(events), device=said.split(",")[0].strip(),
                         us=microseconds(said), plain_us=microseconds(plain))  # fmt: skip
@@ -193,17 +182,14 @@ def trace(program: str, ptx: str, out: str, options: list[str]) -> None:
         events, more = trace_on_gpu(program, ptx, variant, options, out, head)
     else:
         events, more = trace_on_machine(program, options, out)
-    head = {**more, **head}
-    write(events, head, out)
+    write(events, {**more, **head}, out)
 
 
 def write(events: list[Event], head: Document, out: str) -> None:
-    with open(out + ".json", "w", encoding="utf-8") as file:
-        json.dump(write_document(events, head), file)
+    Path(out + ".json").write_text(json.dumps(write_document(events, head)), encoding="utf-8")
     cta = min(e.cta for e in events)
     piece = (window(events, cta), PUBLISHED_SPAN) if head["clock"] == "gpu" else ()
-    with open(out + ".svg", "w", encoding="utf-8") as file:
-        file.write(draw(events, head, cta, *piece).svg())
+    Path(out + ".svg").write_text(draw(events, head, cta, *piece).svg(), encoding="utf-8")
     print(f"{head['what']}: {len(events)} events")
     for line in captions(head, cta):
         print(line)
@@ -212,17 +198,16 @@ def write(events: list[Event], head: Document, out: str) -> None:
 
 def redraw(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description="Draws a trace again.")
-    parser.add_argument("json")
-    parser.add_argument("svg")
+    parser.add_argument("json", type=Path)
+    parser.add_argument("svg", type=Path)
     parser.add_argument("--cta", type=int, default=0)
     parser.add_argument("--start", type=float)
     parser.add_argument("--span", type=float)
     options = parser.parse_args(arguments)
-    with open(options.json, encoding="utf-8") as file:
-        document = json.load(file)
+    document = json.loads(options.json.read_text(encoding="utf-8"))
     events, head = read_written(document), document["otherData"]
-    with open(options.svg, "w", encoding="utf-8") as file:
-        file.write(draw(events, head, options.cta, options.start, options.span).svg())
+    drawing = draw(events, head, options.cta, options.start, options.span)
+    options.svg.write_text(drawing.svg(), encoding="utf-8")
 
 
 @command("trace")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import subprocess
 import tempfile
 
+from lib import tools
 from lib.cli import ROOT, Problem
-from lib.tools import find_tool
 
 TOOLKIT = "it comes with the CUDA toolkit; put its bin folder on PATH or set CUDA_HOME"
 Run = tuple[list[str], dict[str, str]]  # a command, and what its environment has more
@@ -17,12 +16,10 @@ Run = tuple[list[str], dict[str, str]]  # a command, and what its environment ha
 
 def run_tool(name: str, ptx: str, *arguments: str) -> str:
     """What a tool of the toolkit says about a file; raises Problem if it refuses it."""
-    tool = find_tool(name)
+    tool = tools.find_tool(name)
     if tool is None:
         raise Problem(f"{name} is neither on PATH nor in CUDA_HOME: {TOOLKIT}")
-    run = subprocess.run(
-        [tool, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    run = tools.run([tool, *arguments])
     if run.returncode != 0:
         raise Problem(f"{name} refused {ptx}: {run.stdout.strip()}")
     return run.stdout
@@ -38,10 +35,8 @@ def make_fatbin(ptx: str, out: str) -> str:
     with tempfile.TemporaryDirectory() as scratch:
         cubin = os.path.join(scratch, "module.cubin")
         said = assemble(ptx, cubin)
-        images = [
-            f"--image3=kind={kind},sm=90a,file={file}"
-            for kind, file in (("elf", cubin), ("ptx", ptx))
-        ]
+        images = [f"--image3=kind={kind},sm=90a,file={file}"
+                  for kind, file in (("elf", cubin), ("ptx", ptx))]  # fmt: skip
         run_tool("fatbinary", ptx, "-64", "--compress=false", f"--create={out}", *images)
     return said
 

@@ -10,6 +10,9 @@ import shutil
 import site
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from lib import registry
 from lib.cli import Problem
@@ -81,6 +84,16 @@ def with_defaults(options: list[str], defaults: dict[str, str]) -> list[str]:
 
 def tool_environment() -> dict[str, str]:
     return dict(os.environ, LADDER_TIMEOUT="0")
+
+
+def run(
+    words: Sequence[str | Path], environment: Mapping[str, str] | None = None, **more: Any
+) -> subprocess.CompletedProcess[str]:
+    """A program with more in its environment. All that it prints is in stdout."""
+    return subprocess.run(
+        words, env={**os.environ, **(environment or {})}, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, **more,
+    )  # fmt: skip
 
 
 def chosen(program: str, options: list[str]) -> Variant:

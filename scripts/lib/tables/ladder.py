@@ -8,18 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lib.markdown import DASH, cell, not_measured, percent, table, tflops
-from lib.results import (
-    PROBLEM,
-    Results,
-    Row,
-    grown_from,
-    is_cube,
-    is_of_ladder,
-    problem_of,
-    read_rows,
-    rungs,
-    solving,
-)  # fmt: skip
+from lib.results import Results, Row, grown_from, is_cube, is_of_ladder, read_rows, rungs, solving
 from lib.rows import REGIMES, SIZES, shape_of
 from lib.tables import limits as ceilings
 

@@ -61,9 +61,11 @@ Result = dict[str, Any]
 
 def journal_of(path: Path, env: Document, today: Today) -> Journal:
     """Right rows of this machine and of today's kernels and choices."""
-    return Journal(
-        path, env, row_of, lambda rows: today.still(row for row in rows if row["verified"])
-    )
+
+    def still(rows: list[Result]) -> list[Result]:
+        return today.still(row for row in rows if row["verified"])
+
+    return Journal(path, env, row_of, still)
 
 
 class Bench(Runner):
@@ -102,11 +104,10 @@ class Bench(Runner):
     def expected_s(rows: Iterable[Row]) -> float:
         rows = list(rows)
         shapes = {(shape_of(row), row.regime) for row in rows}
-        per_group = sum(
-            GROUP_S[group[0].regime] + ROW_S[group[0].regime] * len(group) for group in groups(rows)
-        )
+        of_groups = sum(GROUP_S[group[0].regime] for group in groups(rows))
+        of_rows = sum(ROW_S[row.regime] for row in rows)
         alone = BASELINE_S * len({shape for shape, _ in shapes})
-        return per_group + SHAPE_S * len(shapes) + alone
+        return of_groups + of_rows + SHAPE_S * len(shapes) + alone
 
     def name(self, row: Row) -> str:
         return row_name(row)
@@ -121,32 +122,29 @@ class Bench(Runner):
 def publish(path: Path, env: Document, results: list[Result], today: Today) -> None:
     """Replaces the results file: these results and what still holds of its earlier rows."""
     measured = {row_of(result): result for result in results}
-    old = store.read_document(path, "rows", "measurements", "bench")
-    if old and store.same_machine(path, old, env, ENV_KEYS):
-        others = [result for result in old["rows"] if row_of(result) not in measured]
-        measured.update((row_of(result), result) for result in today.still(others))
-    place = places(today.variants.values())
-    order = sorted(
-        measured,
-        key=lambda row: (
-            place[row.stage, row.variant], REGIMES.index(row.regime), by_size(shape_of(row)), row
-        ),
-    )  # fmt: skip
+    document = store.read_document(path, "rows", "measurements", "bench")
+    old = store.rows_of_machine(path, document, env, ENV_KEYS)
+    others = [result for result in old if row_of(result) not in measured]
+    measured.update((row_of(result), result) for result in today.still(others))
+    place = places(today.listed)
+
+    def order(row: Row) -> Any:
+        return place[row[:2]], REGIMES.index(row.regime), by_size(shape_of(row)), row
+
     head = store.head_of(env, ENV_KEYS)
-    store.write_document(path, head, rows=[measured[row] for row in order])
+    store.write_document(path, head, rows=[measured[row] for row in sorted(measured, key=order)])
 
 
 def measure(options: Any) -> int:
-    variants = registry.read(options.program, stage_0=True)
-    today = Today(options.program, variants, registry.read_hashes(options.hashes, variants))
-    rows = select(options.rows, variants)
+    today = Today(options.program, options.hashes, stage_0=True)
+    rows = select(options.rows, today.listed)
     env = registry.environment(options.program, Bench.MODE)
     stem = store.file_stem(env["gpu"])
     path = options.results / f"{stem}.json"
     bench = Bench(today, journal_of(options.partial / f"{stem}.partial.jsonl", env, today))
     head = (
-        f"{env['gpu']}, driver {env['driver']}, nvcc {env['toolkit']}, cuBLASLt {env['cublas']}; "
-        f"{env['data']} data, seed {env['seed']}"
+        f"{store.machine_text(env)}, cuBLASLt {env['cublas']}; {env['data']} data, "
+        f"seed {env['seed']}"
     )
     return bench.measure(rows, head, path, lambda results: publish(path, env, results, today))
 

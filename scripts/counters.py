@@ -21,12 +21,13 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from lib import registry, rows, store, tools
 from lib.cli import Problem, command, parser_of
 from lib.measure import duration, exit_code, show_failures, show_result, show_running
 from lib.registry import Today
+from lib.rows import Row
 from lib.store import Document
 from lib.tools import ncu_command, need, tool_environment
 
@@ -43,6 +44,7 @@ METRICS = {
     "instructions": ("smsp__inst_executed.sum", "inst", 1),
 }
 SIZE = 8192
+REGIME = rows.REGIMES[0]  # of a launch as a Row; counters have none
 ROW_KEYS = {"kernel_hash", *METRICS}
 ENV_KEYS = ("gpu", "driver", "toolkit", "seed")
 FIRST_ROW_S = 15  # a guess, until there is a row to tell by
@@ -50,19 +52,11 @@ FIRST_ROW_S = 15  # a guess, until there is a row to tell by
 Counts = dict[str, Any]  # a row of the file
 
 
-class Launch(NamedTuple):
-    stage: int
-    variant: str
-    m: int
-    n: int
-    k: int
-
-
 class Failed(Exception):
     """Why a row has no counts, in one line."""
 
 
-def select(rows_text: str, variants: list[dict[str, Any]]) -> list[Launch]:
+def select(rows_text: str, variants: list[dict[str, Any]]) -> list[Row]:
     """The launches that --rows selects (all by default), in order of registration."""
     selectors = rows.selectors(rows_text)
     for selector in selectors:
@@ -78,21 +72,21 @@ def select(rows_text: str, variants: list[dict[str, Any]]) -> list[Launch]:
         for row in rows.select_one(selector, variants):
             size = rows.SMALL_SIZE if simt[row.stage, row.variant] else SIZE
             if "@" in selector or rows.shape_of(row) == (size,) * 3:
-                launches.add(Launch(*row[:5]))
+                launches.add(Row(*row[:5], REGIME))
     return in_order(launches, variants)
 
 
-def in_order(launches: Iterable[Launch], variants: list[dict[str, Any]]) -> list[Launch]:
+def in_order(launches: Iterable[Row], variants: list[dict[str, Any]]) -> list[Row]:
     place = rows.places(variants)
     return sorted(launches, key=lambda one: (place[one[:2]], rows.by_size(rows.shape_of(one))))
 
 
-def launch_of(row: Counts) -> Launch:
-    return Launch(*(row[key] for key in Launch._fields))
+def launch_of(row: Counts) -> Row:
+    return rows.row_of({**row, "regime": REGIME})
 
 
-def launch_name(launch: Launch) -> str:
-    return f"{launch.stage}:{launch.variant}@{rows.shape_name(rows.shape_of(launch))}"
+def launch_name(launch: Row) -> str:
+    return rows.row_name(launch).removesuffix("/" + REGIME)
 
 
 # --- Nsight Compute ------------------------------------------------------------------------------
@@ -124,7 +118,7 @@ def last_words(output: str) -> str:
     return (errors or lines or ["ncu printed nothing"])[-1]
 
 
-def count(ncu: str, program: str, kernel: str, launch: Launch) -> dict[str, int]:
+def count(ncu: str, program: str, kernel: str, launch: Row) -> dict[str, int]:
     """{key: count} of the kernel's first launch, in a run that also checks the result."""
     command = ncu_command(ncu, kernel)
     command += ["--csv", "--print-units", "base"]
@@ -143,26 +137,24 @@ def count(ncu: str, program: str, kernel: str, launch: Launch) -> dict[str, int]
 # --- the file ------------------------------------------------------------------------------------
 
 
-def what_runs(today: Today, launches: Iterable[Launch]) -> dict[Launch, dict[str, Any]]:
+def what_runs(today: Today, launches: Iterable[Row]) -> dict[Row, dict[str, Any]]:
     """Of each its kernel, and the configuration if it is a chooser that chose one."""
-    of_launch = {one: rows.Row(*one, rows.REGIMES[0]) for one in launches}
-    variants = today.variants
-    chosen = today.choices([r for r in of_launch.values() if variants[r[:2]]["chooses"]])
+    of_launch = {one: today.variants[one[:2]] for one in launches}
+    chosen = today.choices([one for one, variant in of_launch.items() if variant["chooses"]])
     return {
         one: {
-            "configuration": chosen.get(row, {}).get("configuration"),
-            "kernel": chosen.get(row, variants[row[:2]])["kernel"],
+            "configuration": chosen.get(one, {}).get("configuration"),
+            "kernel": chosen.get(one, variant)["kernel"],
         }
-        for one, row in of_launch.items()
+        for one, variant in of_launch.items()
     }
 
 
-def read_rows(path: Path, env: Document, today: Today) -> dict[Launch, Counts]:
+def read_rows(path: Path, env: Document, today: Today) -> dict[Row, Counts]:
     """Rows of an earlier run that still hold: same machine and versions, same kernel."""
-    old = store.read_document(path, "rows", "counters", "counters")
-    if not store.same_machine(path, old, env, ENV_KEYS, were="was counted"):
-        return {}
-    complete = {launch_of(row): row for row in old.get("rows", ()) if row.keys() >= ROW_KEYS}
+    document = store.read_document(path, "rows", "counters", "counters")
+    old = store.rows_of_machine(path, document, env, ENV_KEYS, were="was counted")
+    complete = {launch_of(row): row for row in old if row.keys() >= ROW_KEYS}
     known = {launch: row for launch, row in complete.items() if launch[:2] in today.variants}
     runs = what_runs(today, known)
     return {
@@ -173,7 +165,7 @@ def read_rows(path: Path, env: Document, today: Today) -> dict[Launch, Counts]:
 
 
 def write(
-    path: Path, env: Document, found: dict[Launch, Counts], variants: list[dict[str, Any]]
+    path: Path, env: Document, found: dict[Row, Counts], variants: list[dict[str, Any]]
 ) -> None:
     head = {**store.head_of(env, ("gpu", "driver", "toolkit")), "seed": env["seed"]}
     store.write_document(path, head, rows=[found[one] for one in in_order(found, variants)])
@@ -184,20 +176,18 @@ def write(
 
 def count_all(options: Any) -> int:
     program = str(options.build / "ladder")
-    variants = registry.read(program)
-    hashes = registry.read_hashes(options.build / "ptx/hashes.json", variants)
-    selected = select(options.rows, variants)
+    today = Today(program, options.build / "ptx/hashes.json")
+    selected = select(options.rows, today.listed)
     ncu = need("ncu")
     env = registry.environment(program, "--bench-rows")
     path = options.results / f"{store.file_stem(env['gpu'])}.counters.json"
 
-    today = Today(program, variants, hashes)
     found = read_rows(path, env, today)
     to_do = [one for one in selected if options.force or one not in found]
     runs = what_runs(today, to_do)
     kept = len(selected) - len(to_do)
     print(
-        f"{env['gpu']}, driver {env['driver']}, nvcc {env['toolkit']}; seed {env['seed']}\n"
+        f"{store.machine_text(env)}; seed {env['seed']}\n"
         f"{len(to_do)} rows" + (f"; {kept} more are there already" if kept else ""),
         flush=True,
     )
@@ -214,9 +204,9 @@ def count_all(options: Any) -> int:
                 "stage": launch.stage, "name": variant["name"], "variant": launch.variant,
                 "result": variant["result"], "m": launch.m, "n": launch.n, "k": launch.k,
                 **(runs[launch] if runs[launch]["configuration"] else {}), **counts,
-                "kernel_hash": hashes[kernel],
+                "kernel_hash": today.hashes[kernel],
             }  # fmt: skip
-            write(path, env, found, variants)
+            write(path, env, found, today.listed)
             what = f"{counts['cycles'] / 1e6:8.3f} million cycles"
         except Failed as why:
             failures[name] = str(why)

@@ -36,12 +36,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lib import registry, store
+from lib import store
 from lib.cli import (
     HANG, NO_DEVICE, REFUSED, STOPPED, WRONG, Problem, command, measuring_parser, suggestion,
 )  # fmt: skip
 from lib.measure import Process, duration, exit_code, show_failures, show_result, show_running
-from lib.registry import Variant
+from lib.registry import Today, Variant
 from lib.store import Document, Journal
 
 SIZE = 8192
@@ -75,10 +75,14 @@ def contestant(variant: Variant, data: str = "normal", label: str | None = None)
     return Contestant(name, variant["stage"], variant["variant"], data, variant["persistent"])
 
 
-def of_rung(
-    variants: list[Variant], rung: int, accept: Callable[[Variant], bool] = lambda variant: True
-) -> list[Contestant]:
-    return [contestant(v) for v in variants if v["stage"] == rung and accept(v)]
+def of_rung(variants: list[Variant], rung: int, *names: str) -> list[Contestant]:
+    """Its variants of these names, `result` being the one that stands for it, or all."""
+    return [
+        contestant(v)
+        for v in variants
+        if v["stage"] == rung
+        and (not names or v["variant"] in names or v["result"] and "result" in names)
+    ]
 
 
 def data_experiment(variants: list[Variant]) -> list[Contestant]:
@@ -86,32 +90,14 @@ def data_experiment(variants: list[Variant]) -> list[Contestant]:
     return [contestant(v, data, data) for v in best for data in DATA]
 
 
-def tile_experiment(variants: list[Variant]) -> list[Contestant]:
-    by_n = ("bn64", "bn128", "bn256")
-    large = ("128x128", "128x256", "192x192", "256x192", "256x192_1x2")
-    return of_rung(variants, 5, lambda v: v["variant"] in by_n) + of_rung(
-        variants, 11, lambda v: v["variant"] in large
-    )
-
-
-def multicast_experiment(variants: list[Variant]) -> list[Contestant]:
-    return of_rung(variants, 8)
-
-
-def raster_experiment(variants: list[Variant]) -> list[Contestant]:
-    return of_rung(variants, 7)
-
-
-def epilogue_experiment(variants: list[Variant]) -> list[Contestant]:
-    return of_rung(variants, 8, lambda v: v["result"]) + of_rung(variants, 9)
-
-
-EXPERIMENTS = {
+BY_N = ("bn64", "bn128", "bn256")
+LARGE = ("128x128", "128x256", "192x192", "256x192", "256x192_1x2")
+EXPERIMENTS: dict[str, Callable[[list[Variant]], list[Contestant]]] = {
     "data": data_experiment,
-    "tile": tile_experiment,
-    "multicast": multicast_experiment,
-    "raster": raster_experiment,
-    "epilogue": epilogue_experiment,
+    "tile": lambda variants: of_rung(variants, 5, *BY_N) + of_rung(variants, 11, *LARGE),
+    "multicast": lambda variants: of_rung(variants, 8),
+    "raster": lambda variants: of_rung(variants, 7),
+    "epilogue": lambda variants: of_rung(variants, 8, "result") + of_rung(variants, 9),
 }
 
 
@@ -120,10 +106,8 @@ def select(text: str, variants: list[Variant]) -> dict[str, list[Contestant]]:
     chosen = {}
     for name in text.split(",") if text else EXPERIMENTS:
         if name not in EXPERIMENTS:
-            raise Problem(
-                f"--experiment: there is no '{name}'; the experiments are {', '.join(EXPERIMENTS)}"
-                + suggestion(name, list(EXPERIMENTS))
-            )
+            listed = ", ".join(EXPERIMENTS) + suggestion(name, EXPERIMENTS)
+            raise Problem(f"--experiment: there is no '{name}'; the experiments are {listed}")
         contestants = EXPERIMENTS[name](variants)
         if len(contestants) > 1:
             chosen[name] = contestants
@@ -144,9 +128,7 @@ def part_grids(sms: int) -> list[int]:
 
 def parse_rounds(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise Problem(
-            f"--rounds is '{text}' but must be a whole number from 1; try {ROUNDS}."
-        )
+        raise Problem(f"--rounds is '{text}' but must be a whole number from 1; try {ROUNDS}.")
     return int(text)
 
 
@@ -228,12 +210,10 @@ def publish(
 ) -> None:
     """Replaces an experiment's rows in the results file; keeps what still holds of the others: of
     the same machine and versions, and the same kernels."""
-    old = store.read_document(path, "rows", "readings", "energy")
-    if not store.same_machine(path, old, env, ENV_KEYS):
-        old = {}
+    document = store.read_document(path, "rows", "readings", "energy")
     kept = [
         row
-        for row in old.get("rows", ())
+        for row in store.rows_of_machine(path, document, env, ENV_KEYS)
         if row["experiment"] != experiment
         and row["verified"]
         and hashes.get(row["kernel"]) == row["kernel_hash"]
@@ -340,9 +320,8 @@ class Run:
             found = self.rounds_at(experiment, contestants, self.grids[0], least)
             if found is not None:
                 return self.grids[0], found
-            print(
-                f"{self.grids[0]} SMs draw too much for the highest clock; on {self.grids[1]} now."
-            )
+            most, fewer = self.grids[:2]
+            print(f"{most} SMs draw too much for the highest clock; on {fewer} now.")
             self.grids = self.grids[1:]
 
     def experiment(self, name: str, contestants: list[Contestant]) -> list[Reading]:
@@ -351,12 +330,11 @@ class Run:
         rows = []
         for chip in CHIPS:
             those = persistent if chip == "part" else contestants
-            grid, found = 0, None
-            if chip == "part" and those:
-                grid, found = self.on_part(name, those)
-            elif chip == "whole":
-                found = self.rounds_at(name, those, 0, 0)
-            of_chip = [self.row(name, chip, grid, *pair) for pair in zip(those, found or [])]
+            if chip == "whole":
+                grid, found = 0, self.rounds_at(name, those, 0, 0) or []
+            else:
+                grid, found = self.on_part(name, those) if those else (0, [])
+            of_chip = [self.row(name, chip, grid, *pair) for pair in zip(those, found)]
             mark_clocks(of_chip)
             rows += of_chip
         place = [one.label for one in contestants]
@@ -375,19 +353,17 @@ class Run:
 
 
 def count(experiments: dict[str, list[Contestant]], rounds: int) -> int:
-    return rounds * sum(
-        len(those) + sum(one.persistent for one in those) for those in experiments.values()
-    )
+    """Readings: of a persistent kernel on a part of the chip and on all of it."""
+    return rounds * sum(1 + one.persistent for those in experiments.values() for one in those)
 
 
 def measure(options: Any) -> int:
     rounds = parse_rounds(options.rounds)
-    variants = registry.read(options.program)
-    hashes = registry.read_hashes(options.hashes, variants)
-    experiments = select(options.experiment, variants)
+    today = Today(options.program, options.hashes)
+    experiments = select(options.experiment, today.listed)
     meter = Meter(options.program)
     try:
-        return measure_with(meter, options, rounds, experiments, hashes)
+        return measure_with(meter, options, rounds, experiments, today.hashes)
     finally:
         meter.process.stop()
 
@@ -408,7 +384,7 @@ def measure_with(
     kept = sum(key[0] in experiments and key[3] < rounds for key in journal.rows)
     to_do = max(0, run.planned - kept)
     print(
-        f"{env['gpu']}, driver {env['driver']}, nvcc {env['toolkit']}; seed {env['seed']}; "
+        f"{store.machine_text(env)}; seed {env['seed']}; "
         f"{env['idle_watts']:.0f} W at rest, counter refreshed every {env['refresh_ms']:.0f} ms\n"
         f"{', '.join(experiments)}: {to_do} readings, about "
         f"{duration(run.reading_s() * to_do)}"

@@ -23,7 +23,7 @@ import fnmatch
 import json
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,10 +57,8 @@ def select(rows_text: str, entries: list[Result]) -> list[Row]:
         name, slash, regime = selector.partition("/")
         found = fnmatch.filter(names, name)
         if not found:
-            raise Problem(
-                f"--rows: there is no limit '{name}', only {', '.join(names)}"
-                + suggestion(name, names)
-            )
+            close = suggestion(name, names)
+            raise Problem(f"--rows: there is no limit '{name}', only {', '.join(names)}{close}")
         if slash and regime not in REGIMES:
             raise Problem(
                 f"--rows: the regime '{regime}' of '{selector}' must be burst or sustained"
@@ -88,13 +86,17 @@ def hashes_of(entries: list[Result], folder: Path) -> dict[str, str]:
     paths = sorted(folder.glob("*.ptx"))
     if not paths:
         raise Problem(f"{folder} has no PTX; make limits builds it.")
-    found = {}
-    for path in paths:
-        found.update(kernel_hashes(path.read_text(encoding="utf-8")))
+    found = of_files(paths, kernel_hashes)
     for entry in entries:
         if entry["kernel"] not in found:
             raise Problem(f"{folder} has no kernel {entry['kernel']}; make limits builds it.")
     return {entry["name"]: found[entry["kernel"]] for entry in entries}
+
+
+def of_files(paths: list[Path], read: Callable[[str], dict[str, str]]) -> dict[str, str]:
+    """What is read of each, in one."""
+    texts = (path.read_text(encoding="utf-8") for path in paths)
+    return {kernel: found for text in texts for kernel, found in read(text).items()}
 
 
 # --- the rungs' tiles ----------------------------------------------------------------------------
@@ -127,9 +129,7 @@ def tiles(program: str, hashes_path: Path, ptx_folder: Path) -> list[Result]:
     its kernel reads."""
     variants = registry.read(program)
     hashes = registry.read_hashes(hashes_path, variants)
-    texts = {}
-    for path in sorted(ptx_folder.glob("[0-9]*_*.ptx")):
-        texts.update(kernel_texts(path.read_text(encoding="utf-8")))
+    texts = of_files(sorted(ptx_folder.glob("[0-9]*_*.ptx")), kernel_texts)
     found = []
     for v in variants:
         if v["chooses"] or v.get("problem", PROBLEM) != PROBLEM:
@@ -161,10 +161,8 @@ def kept_rows(
     path: Path, env: Document, measured: Iterable[Row], hashes: dict[str, str]
 ) -> list[Result]:
     """Rows of an earlier run that still hold: same machine and versions, same kernel."""
-    old = read_file(path)
-    if not old or not store.same_machine(path, old, env, ENV_KEYS):
-        return []
-    others = [row for row in old["limits"] if row_of(row) not in measured]
+    old = store.rows_of_machine(path, read_file(path), env, ENV_KEYS, key="limits")
+    others = [row for row in old if row_of(row) not in measured]
     gone = [row_text(row_of(row)) for row in others if not holds(row, hashes)]
     if gone:
         print(f"{path}: dropped, since their kernels have changed: {', '.join(gone)}")
@@ -259,8 +257,7 @@ def measure(options: Any) -> int:
         store.write_document(path, head, tiles=tiles_now, limits=ordered)
 
     runner = Limits(options.program, entries, hashes, journal)
-    head = f"{env['gpu']}, driver {env['driver']}, nvcc {env['toolkit']}"
-    return runner.measure(rows, head, path, publish)
+    return runner.measure(rows, store.machine_text(env), path, publish)
 
 
 @command(stopped="Stopped before the first row.")

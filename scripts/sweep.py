@@ -84,10 +84,7 @@ class Contestants:
 
     def ask(self, today: Today, keys: Iterable[Key]) -> dict[Key, Said]:
         """What the program as it is says."""
-        asked = {}
-        for key in keys:
-            shape, regime = key
-            asked[key] = [*self.rows(key, self.variants), Row(*CHOOSER, *shape, regime)]
+        asked = {key: [*self.rows(key, self.variants), Row(*CHOOSER, *key[0], key[1])] for key in keys}
         answers = today.choices(list(itertools.chain.from_iterable(asked.values())))
         said = {}
         for key, (*configurations, chooser) in asked.items():
@@ -252,10 +249,10 @@ def measure(options: Any, today: Today, contestants: Contestants) -> int:
     env = registry.environment(today.program, Sweep.MODE)
     stem = store.file_stem(env["gpu"])
     path = options.results / f"{stem}{SWEEP}"
-    old = read_entries(path)
-    if not store.same_machine(path, old, env, bench.ENV_KEYS, what="shapes"):
-        old = {}
-    entries = {key_of(e): e for e in old.get("shapes", ()) if contestants.still(e)}
+    old = store.rows_of_machine(
+        path, read_entries(path), env, bench.ENV_KEYS, key="shapes", what="shapes"
+    )
+    entries = {key_of(e): e for e in old if contestants.still(e)}
     journal = bench.journal_of(options.partial / f"{stem}.partial.jsonl", env, today)
     wanted = [(shape, options.regime) for shape in select(options.shapes)]
     said = contestants.ask(today, {*wanted, *entries, *map(key_of, journal.rows)})
@@ -272,8 +269,8 @@ def measure(options: Any, today: Today, contestants: Contestants) -> int:
     kept = len(wanted) - len(to_do)
     stages = sorted({stage for stage, _ in contestants.variants.values()})
     print(
-        f"{env['gpu']}, driver {env['driver']}, nvcc {env['toolkit']}; {env['data']} data, seed "
-        f"{env['seed']}\n{len(contestants.variants)} configurations of rungs "
+        f"{store.machine_text(env)}; {env['data']} data, seed {env['seed']}\n"
+        f"{len(contestants.variants)} configurations of rungs "
         f"{', '.join(map(str, stages))}; {len(rows)} times at {len(to_do)} shapes, "
         f"{options.regime}, about {duration(Sweep.expected_s(rows))}"
         + (f"; {kept} more shapes are there already" if kept else ""),
@@ -332,11 +329,9 @@ def main() -> int:
     select(options.shapes)  # refuses what is no shape before anything runs
     if options.regime not in REGIMES:
         raise Problem(f"--regime is '{options.regime}' but must be burst or sustained.")
-    variants = registry.read(options.program, stage_0=True)
-    hashes = registry.read_hashes(options.hashes, variants)
-    today = Today(options.program, variants, hashes)
+    today = Today(options.program, options.hashes, stage_0=True)
     run = pick_again if options.picks else measure
-    return run(options, today, Contestants(variants, hashes))
+    return run(options, today, Contestants(today.listed, today.hashes))
 
 
 if __name__ == "__main__":

@@ -35,11 +35,9 @@ def ran(row: Mapping[str, Any]) -> tuple[int, str]:
 
 
 def ask(
-    program: str | Path,
-    *arguments: str,
-    rows: Iterable[Row] = (),
+    program: str | Path, *arguments: str, rows: Iterable[Row] = (),
     environment: Mapping[str, str] | None = None,
-) -> str:
+) -> str:  # fmt: skip
     """stdout of a short run of the program over rows; its exit code, if not 0, is passed on."""
     lines = "".join(row_text(row) + "\n" for row in rows)
     variables = {**os.environ, **(environment or {})}
@@ -73,17 +71,13 @@ def read_hashes(path: Path, variants: list[Variant]) -> dict[str, str]:
 
 
 class Today:
-    """What the program is now, to judge earlier results by."""
+    """What the program is now, to judge earlier results by. hashes: {kernel: fingerprint}"""
 
-    def __init__(
-        self, program: str | Path, variants: list[Variant], hashes: dict[str, str]
-    ) -> None:
+    def __init__(self, program: str | Path, hashes: Path, stage_0: bool = False) -> None:
         self.program = program
-        self.variants = {(v["stage"], v["variant"]): v for v in variants}
-        self.hashes = hashes
-
-    def variant(self, row: Row) -> Variant | None:
-        return self.variants.get((row.stage, row.variant))
+        self.listed = read(program, stage_0)
+        self.variants = {(v["stage"], v["variant"]): v for v in self.listed}
+        self.hashes = read_hashes(hashes, self.listed)
 
     def kernel_hash(self, result: Result) -> str | None:
         """Of the kernel that stands today for what made that result; None if nothing does."""
@@ -97,19 +91,16 @@ class Today:
 
     def still(self, results: Iterable[Result]) -> list[Result]:
         """Those whose kernel is the same, and whose variant would choose the same again."""
-        results = [
-            result
+        same = {
+            row_of(result): result
             for result in results
-            if self.variant(row_of(result))
+            if (result["stage"], result["variant"]) in self.variants
             and result["kernel_hash"] is not None
             and self.kernel_hash(result) == result["kernel_hash"]
-        ]
-        chosen = self.choices(
-            [row_of(r) for r in results if self.variants[r["stage"], r["variant"]]["chooses"]]
-        )
+        }
+        chosen = self.choices([row for row in same if self.variants[row[:2]]["chooses"]])
         return [
             result
-            for result in results
-            if row_of(result) not in chosen
-            or chosen[row_of(result)]["configuration"] == result.get("configuration")
+            for row, result in same.items()
+            if row not in chosen or chosen[row]["configuration"] == result.get("configuration")
         ]

@@ -87,9 +87,8 @@ def parse_rungs(text: str, known: list[int]) -> tuple[list[int], bool]:
         first, last = int(numbers.group(1)), int(numbers.group(2) or numbers.group(1))
         chosen = [rung for rung in known if first <= rung <= last]
     if not chosen:
-        raise Problem(
-            f"--rows: there is no rung '{text}'; the rungs are {', '.join(map(str, known))}."
-        )
+        rungs = ", ".join(map(str, known))
+        raise Problem(f"--rows: there is no rung '{text}'; the rungs are {rungs}.")
     return chosen, True
 
 
@@ -101,9 +100,10 @@ def parse_shapes(text: str | None, option: str = "--rows") -> list[Shape]:
     sizes = [int(size) for size in text.split("x")] if re.fullmatch(r"\d+(x\d+x\d+)?", text) else []
     if not sizes or min(sizes) < 1:
         hint = suggestion(text, shape_lists.NAMED) if text[:1].isalpha() else "."
+        *names, last = shape_lists.NAMED
         raise Problem(
-            f"{option}: the shape '{text}' must be a size such as 4096, MxNxK, "
-            f"{', '.join([*shape_lists.NAMED][:-1])} or {[*shape_lists.NAMED][-1]}{hint}"
+            f"{option}: the shape '{text}' must be a size such as 4096, MxNxK, {', '.join(names)} or "
+            f"{last}{hint}"
         )
     m, n, k = sizes if len(sizes) == 3 else sizes * 3
     return [(m, n, k)]
@@ -127,16 +127,15 @@ def select_one(selector: str, variants: list[dict[str, Any]]) -> set[Row]:
     rungs, named = parse_rungs(parts["rung"], sorted({v["stage"] for v in variants}))
     wanted, regime = parts["variant"], parts["regime"]
     of_rungs = [v for v in variants if v["stage"] in rungs]
-    chosen = [
-        v
-        for v in of_rungs
-        if wanted in ("*", v["variant"])
-        or (wanted == "result" and v["result"])
-        or (wanted is None and not v["configuration"])
-    ]
+    if wanted is None:
+        chosen = [v for v in of_rungs if not v["configuration"]]
+    elif wanted == "result":
+        chosen = [v for v in of_rungs if v["result"] or v["variant"] == wanted]
+    else:
+        chosen = [v for v in of_rungs if wanted in ("*", v["variant"])]
     if not chosen:
-        names = [v["variant"] for v in of_rungs]
-        raise Problem(f"--rows: '{selector}' names no variant{suggestion(wanted, names)}")
+        close = suggestion(wanted, [v["variant"] for v in of_rungs])
+        raise Problem(f"--rows: '{selector}' names no variant{close}")
     if regime not in (None, *REGIMES):
         raise Problem(f"--rows: the regime '{regime}' must be burst or sustained.")
     shape_named = named and parts["shape"] is not None
@@ -157,15 +156,11 @@ def places(variants: Iterable[dict[str, Any]]) -> dict[tuple[int, str], int]:
 def in_order(rows: Iterable[Row], variants: list[dict[str, Any]]) -> list[Row]:
     """Rows as they are measured: burst first, while the chip is cool, then shape by shape."""
     place = places(variants)
-    return sorted(
-        rows,
-        key=lambda row: (
-            REGIMES.index(row.regime),
-            by_size(shape_of(row)),
-            row.args,
-            place[row.stage, row.variant],
-        ),
-    )
+
+    def order(row: Row) -> Any:
+        return REGIMES.index(row.regime), by_size(shape_of(row)), row.args, place[row[:2]]
+
+    return sorted(rows, key=order)
 
 
 def select(rows_text: str, variants: list[dict[str, Any]]) -> list[Row]:

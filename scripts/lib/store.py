@@ -82,15 +82,20 @@ def read_document(path: Path, key: str, what: str, make: str) -> Document:
     raise Problem(f"{path} is not a file of {what}; remove it and run make {make}.")
 
 
-def same_machine(
+def rows_of_machine(
     path: Path, document: Document, env: Document, keys: Iterable[str],
-    were: str = "was measured", what: str = "rows",
-) -> bool:  # fmt: skip
-    """Whether the file is of this machine and versions; says it if it is not. So is none."""
-    same = not document or all(document.get(key) == env[key] for key in keys)
-    if not same:
+    were: str = "was measured", key: str = "rows", what: str = "rows",
+) -> list[Row]:  # fmt: skip
+    """The file's rows by that key. If it is of another machine or versions, it says so: none."""
+    if all(document.get(each) == env[each] for each in keys):
+        return document[key]
+    if document:
         print(f"{path} {were} with another machine or versions; its {what} are dropped.")
-    return same
+    return []
+
+
+def machine_text(env: Document) -> str:
+    return f"{env['gpu']}, driver {env['driver']}, nvcc {env['toolkit']}"
 
 
 class Journal:

@@ -56,11 +56,8 @@ def fences(text: str) -> list[Fence]:
     for number, line in enumerate(text.split("\n"), 1):
         match = FENCE.match(line)
         if match and opened is None:
-            opened, body, indent = (
-                (number, match.group(1).strip()),
-                [],
-                len(line) - len(line.lstrip()),
-            )
+            opened, body = (number, match.group(1).strip()), []
+            indent = len(line) - len(line.lstrip())
         elif match and opened:
             found.append(Fence(*opened, body, follows))
             opened, follows = None, True
@@ -72,8 +69,7 @@ def fences(text: str) -> list[Fence]:
 
 
 def marked(text: str, marker: re.Pattern[str]) -> list[tuple[int, str, list[str] | None]]:
-    """[(line number, what the marker names, lines of the fence right behind it, None without
-    one)]"""
+    """[(line number, what the marker names, lines of the fence right behind it or None)]"""
     behind = {fence.number: fence.lines for fence in fences(text)}
     found = ((number, marker.match(line)) for number, line in prose(text))
     return [(number, m.group(1), behind.get(number + 1)) for number, m in found if m]
@@ -120,6 +116,11 @@ def percent(value: float | None) -> str:
 def tflops(value: float | None) -> str:
     """Three significant digits are more than the spread of a measurement leaves."""
     return DASH if value is None else format(value, ".1f" if value < 100 else ".0f")
+
+
+def ratio_cell(ratio: float, is_below: bool) -> str:
+    """One that falls short stands out."""
+    return f"**{ratio:.3f}** ↓" if is_below else f"{ratio:.3f}"
 
 
 def shape_text(shape: Shape) -> str:

@@ -26,18 +26,8 @@ PROBLEMS = {
 }  # fmt: skip
 HEAD_KEYS = ("gpu", "driver", "toolkit", "cublas", "revision", "date", "data", "seed", "rows")
 ROW_KEYS = (
-    "stage",
-    "name",
-    "problem",
-    "variant",
-    "result",
-    "m",
-    "n",
-    "k",
-    "regime",
-    "tflops",
-    "verified",
-)
+    "stage", "name", "problem", "variant", "result", "m", "n", "k", "regime", "tflops", "verified",
+)  # fmt: skip
 COUNTERS = ".counters.json"
 COUNTER_HEAD_KEYS = ("gpu", "driver", "toolkit", "revision", "date", "seed", "rows")
 COUNTER_KEYS = (
@@ -72,10 +62,8 @@ class Results:
         self, stage: int, variant: str, shape: Shape, regime: str | None = None, args: str = ""
     ) -> Row | None:
         """The same for any shape, (M, N, K)."""
-        for row in self.of_variant(stage, variant, args):
-            if row.get("regime") == regime and shape_of(row) == shape:
-                return row
-        return None
+        rows = (row for row in self.of_variant(stage, variant, args) if shape_of(row) == shape)
+        return next((row for row in rows if row.get("regime") == regime), None)
 
     def of_variant(self, stage: int, variant: str, args: str = "") -> list[Row]:
         """Every row of that variant; 'result' is the marked one. args: of a rung whose problem has
@@ -181,9 +169,8 @@ def load(path: Path) -> Results:
 
 def paths(root: Path) -> tuple[list[Path], list[Path]]:
     """(the files of our own, that behind the tables first; the files sent by others)."""
-    found = [
-        path for path in sorted((root / "docs/results").glob("*.json")) if "." not in path.stem
-    ]
+    files = sorted((root / "docs/results").glob("*.json"))
+    found = [path for path in files if "." not in path.stem]
     own = sorted((p for p in found if "-" not in p.stem), key=lambda path: path.stem != MAIN)
     return own, [path for path in found if "-" in path.stem]
 
@@ -192,11 +179,6 @@ def load_all(root: Path) -> tuple[Results | None, list[Results]]:
     """(the file behind the tables or None, the files sent by others)."""
     own, others = paths(root)
     return (load(own[0]) if own else None), [load(path) for path in others]
-
-
-def load_chips(root: Path) -> list[Results]:
-    """The files of other chips that we measured on."""
-    return [load(path) for path in paths(root)[0][1:]]
 
 
 def load_chip(root: Path, name: str) -> Results | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from lib import shape_lists
 from lib.cli import Problem
-from lib.markdown import DASH, cell, not_measured, shape_text, tflops
+from lib.markdown import DASH, not_measured, ratio_cell, shape_text, tflops
 from lib.markdown import table as table_of
 from lib.results import PROBLEM, Results, Row
 from lib.rows import REGIMES, shape_of
@@ -85,13 +85,8 @@ def shape_line(name: str, row: Row) -> list[str]:
     line = [shape_text(shape_of(row)), name, row["configuration"] or DASH]
     if not row["verified"]:
         return line + ["FAIL"] * 2 + [tflops(row.get("baseline_tflops")), "FAIL"]
-    ratio = f"{row['ratio']:.3f}"
-    speed = [tflops(row["tflops"]), tflops(row["baseline_tflops"])]
-    return line + [
-        cell(us(row), ".1f"),
-        *speed,
-        f"**{ratio}** ↓" if row["ratio"] < LIMITS[0] else ratio,
-    ]
+    speed = [f"{us(row):.1f}", tflops(row["tflops"]), tflops(row["baseline_tflops"])]
+    return [*line, *speed, ratio_cell(row["ratio"], row["ratio"] < LIMITS[0])]
 
 
 def shapes_table(results: Results | None, regime: str, with_workspace: bool) -> list[str]:
@@ -113,7 +108,7 @@ def table(results: Results | None, name: str | None) -> list[str]:
     """The lines of table `best NAME`."""
     if name is None:
         return summary_table(results)
-    regime = name[: -len(NO_WORKSPACE)] if name.endswith(NO_WORKSPACE) else name
+    regime = name.removesuffix(NO_WORKSPACE)
     if regime not in REGIMES:
         raise Problem(
             f'no table is called "best {name}"; there are best, best burst and best sustained, '

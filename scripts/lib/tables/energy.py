@@ -19,15 +19,11 @@ CHIPS = ("part", "whole")
 PJ = {"part": "pj_above_idle", "whole": "pj_per_flop"}
 SPREAD = {"part": ("above_min", "above_max"), "whole": ("pj_min", "pj_max")}
 NOT_MEASURED = not_measured("make energy")
+WHOLE = ("watts", "idle_watts", "power_limit_watts", "max_mhz", "refresh_ms")
+PRECISE = ("pj_per_flop", "pj_above_idle", "pj_min", "pj_max", "above_min", "above_max")
 FORMATS: dict[str, Callable[[float], str]] = {
-    **dict.fromkeys(
-        ("watts", "idle_watts", "power_limit_watts", "max_mhz", "refresh_ms"),
-        lambda value: f"{value:.0f}",
-    ),
-    **dict.fromkeys(
-        ("pj_per_flop", "pj_above_idle", "pj_min", "pj_max", "above_min", "above_max"),
-        lambda value: f"{value:.3f}",
-    ),
+    **dict.fromkeys(WHOLE, lambda value: f"{value:.0f}"),
+    **dict.fromkeys(PRECISE, lambda value: f"{value:.3f}"),
 }
 
 
@@ -127,19 +123,14 @@ def rungs(results: Results | None) -> list[str]:
     header = [
         "rung", "at", "W", "pJ/FLOP", "cuBLASLt: W", "pJ/FLOP", "rung to cuBLASLt", "at rest, W"
     ]  # fmt: skip
-    lines = [
-        [
-            str(row["stage"]),
-            f"{row['m']}³",
-            f"{row['watts']:.0f}",
-            f"{row['pj_per_flop']:.3f}",
-            f"{row['baseline_watts']:.0f}",
-            f"{row['baseline_pj_per_flop']:.3f}",
-            f"{row['pj_per_flop'] / row['baseline_pj_per_flop']:.3f}",
+    lines = []
+    for row in metered:
+        pj, baseline_pj = row["pj_per_flop"], row["baseline_pj_per_flop"]
+        lines.append([
+            str(row["stage"]), f"{row['m']}³", f"{row['watts']:.0f}", f"{pj:.3f}",
+            f"{row['baseline_watts']:.0f}", f"{baseline_pj:.3f}", f"{pj / baseline_pj:.3f}",
             f"{row['idle_watts']:.0f}",
-        ]
-        for row in metered
-    ]
+        ])  # fmt: skip
     caption = "Sustained: the best cuBLASLt algorithm, and right after it the rung's result."
     return table_of(header, lines, caption)
 

@@ -28,18 +28,13 @@ class Limits:
 
     def find(self, name: str, regime: str) -> Row | None:
         """The row; None if it was not measured or is wrong."""
-        for row in self.rows:
-            if (row["name"], row["regime"]) == (name, regime) and row["verified"]:
-                return row
-        return None
+        rows = (row for row in self.rows if row["verified"])
+        return next((r for r in rows if (r["name"], r["regime"]) == (name, regime)), None)
 
     def highest(self, group: str, regime: str, key: str) -> float | None:
         """The largest of a group's values; None if there is none."""
-        found = [
-            row[key] for row in self.rows
-            if (row["group"], row["regime"]) == (group, regime) and row.get(key) is not None
-        ]  # fmt: skip
-        return max(found, default=None)
+        rows = [row for row in self.rows if (row["group"], row["regime"]) == (group, regime)]
+        return max((row[key] for row in rows if row.get(key) is not None), default=None)
 
     def multiplier(self, instruction: str, regime: str) -> Row | None:
         """The row of what multiplies: of a wgmma whose N was not measured, the next smaller one."""
@@ -148,19 +143,12 @@ FORMATS: dict[str, Callable[[float], str]] = {
 
 # --- where a rung is below them ------------------------------------------------------------------
 
-RESOURCES = {  # name: (its column, format of a value)
-    "multiply": ("FLOP", ".0f"),
-    "smem": ("shared memory, B", ".1f"),
-    "l2": ("L2→SM, TB/s", ".1f"),
-    "l2_read": ("L2 reads, TB/s", ".1f"),
-    "dram": ("DRAM, TB/s", ".2f"),
-}
-NAMES = {
-    "multiply": "",  # of the instruction
-    "smem": "shared memory",
-    "l2": "L2→SM",
-    "l2_read": "L2 reads",
-    "dram": "DRAM",
+RESOURCES = {  # name: (in a cell, its column, format of a value)
+    "multiply": ("", "FLOP", ".0f"),  # in a cell the instruction
+    "smem": ("shared memory", "shared memory, B", ".1f"),
+    "l2": ("L2→SM", "L2→SM, TB/s", ".1f"),
+    "l2_read": ("L2 reads", "L2 reads, TB/s", ".1f"),
+    "dram": ("DRAM", "DRAM, TB/s", ".2f"),
 }
 
 
@@ -218,7 +206,7 @@ class Use:
     def cell(self, resource: str) -> str:
         if resource not in self.of:
             return DASH
-        spec = RESOURCES[resource][1]
+        _, _, spec = RESOURCES[resource]
         use, ceiling = self.of[resource]
         text = f"{use:{spec}} of {ceiling:{spec}}"
         return f"**{text}**" if resource == self.binding() else text
@@ -227,7 +215,7 @@ class Use:
         resource = self.binding()
         if resource is None:
             return DASH
-        name = NAMES[resource]
+        name, _, _ = RESOURCES[resource]
         if resource == "multiply" and self.tile:
             name = f"`{self.tile['instruction'].replace(' n', ', N = ')}`"
         return f"{name}, {percent(self.share(resource))}"
@@ -275,7 +263,7 @@ def table_of_uses(
     limits: Limits, results: Results, what: str, named: list[tuple[str, int, str]]
 ) -> list[str]:
     """named: [(label, rung, variant)]"""
-    header = [what] + [title for title, _ in RESOURCES.values()]
+    header = [what, *(title for _, title, _ in RESOURCES.values())]
     header += ["closest ceiling", "of the instruction alone, burst / sustained"]
     lines: list[list[str]] = []
     sizes: dict[str, int] = {}
@@ -302,8 +290,6 @@ def table_of_uses(
         "memory and L2→SM are derived from the tile, L2 reads and DRAM are counted."
     )
     if changed:
-        caption += (
-            " A kernel has changed since its tile was written down: `python3 scripts/limits.py "
-            "--tiles`."
-        )
+        caption += " A kernel has changed since its tile was written down: "
+        caption += "`python3 scripts/limits.py --tiles`."
     return table(header, lines, caption)

@@ -28,10 +28,8 @@ def class_of(row: Row) -> str:
 
 def rows_of(results: Results | None, stage: int) -> list[Row]:
     """A rung's own choices in burst, by arguments and shape."""
-    rows = [
-        row for row in (results.rows if results else [])
-        if row["stage"] == stage and row["result"] and row["regime"] == "burst"
-    ]  # fmt: skip
+    own = [row for row in (results.rows if results else []) if row["stage"] == stage]
+    rows = [row for row in own if row["result"] and row["regime"] == "burst"]
     return sorted(rows, key=lambda row: (row.get("args") or "", shape_of(row)))
 
 
@@ -67,11 +65,8 @@ def means_table(results: Results | None, stage: int) -> list[str]:
     lines = []
     for args in sorted({row.get("args") or "" for row in rows}):
         for name, _ in CLASSES:
-            ratios = [
-                row["ratio"]
-                for row in rows
-                if (row.get("args") or "") == args and class_of(row) == name
-            ]
+            of_args = [row for row in rows if (row.get("args") or "") == args]
+            ratios = [row["ratio"] for row in of_args if class_of(row) == name]
             if ratios:
                 mean = statistics.geometric_mean(ratios)
                 below = sum(ratio < 1 for ratio in ratios)

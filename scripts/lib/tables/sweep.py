@@ -9,7 +9,9 @@ from typing import Any
 
 from lib import shape_lists
 from lib.cli import Problem
-from lib.markdown import DASH, cell, not_measured, percent, shape_text, table, tflops
+from lib.markdown import (
+    DASH, cell, not_measured, percent, ratio_cell, shape_text, table, tflops,
+)  # fmt: skip
 from lib.results import Results, Row, read_rows
 from lib.rows import REGIMES, shape_of
 from lib.shape_lists import Shape
@@ -39,20 +41,15 @@ class Shapes:
 
     def there(self, list_name: str) -> list[Shape]:
         """The shapes of a list that were measured."""
-        return [
-            shape
-            for shape in shape_lists.LISTS[list_name]
-            if any(self.row(shape, regime) for regime in REGIMES)
-        ]
+        shapes = shape_lists.LISTS[list_name]
+        return [shape for shape in shapes if any(self.row(shape, regime) for regime in REGIMES)]
 
     def right(
         self, list_name: str, regime: str, large_only: bool = False, plain: bool = False
     ) -> list[Row]:
         rows = (self.row(shape, regime, plain) for shape in shape_lists.LISTS[list_name])
-        return [
-            row for row in rows
-            if row and row["verified"] and (row["m"] >= LARGE_M or not large_only)
-        ]  # fmt: skip
+        right = [row for row in rows if row and row["verified"]]
+        return [row for row in right if row["m"] >= LARGE_M or not large_only]
 
 
 def is_below(row: Row) -> bool:
@@ -71,12 +68,8 @@ def regime_cells(shapes: Shapes, shape: Shape, regime: str) -> list[str]:
     elif not row["verified"]:
         cells = ["FAIL"] * 3
     else:
-        ratio = f"{row['ratio']:.3f}"
-        cells = [
-            tflops(row["tflops"]),
-            tflops(row["baseline_tflops"]),
-            f"**{ratio}** ↓" if is_below(row) else ratio,
-        ]
+        cells = [tflops(row["tflops"]), tflops(row["baseline_tflops"])]
+        cells += [ratio_cell(row["ratio"], is_below(row))]
     return cells + [tflops(plain["tflops"]) if plain and plain["verified"] else DASH]
 
 
@@ -150,15 +143,11 @@ def lists_of(entry: Row) -> list[str]:
     return [name for name, shapes in shape_lists.LISTS.items() if shape_of(entry) in shapes]
 
 
-def judged(
-    entries: Iterable[Row] | None, regime: str, list_name: str | None = None
-) -> list[Row]:
-    return [
-        entry for entry in entries or []
-        if entry["regime"] == regime
-        and entry["distance"] is not None
-        and (list_name is None or list_name in lists_of(entry))
-    ]  # fmt: skip
+def judged(entries: Iterable[Row] | None, regime: str, list_name: str | None) -> list[Row]:
+    """Those with a distance, of one list or of all."""
+    of_regime = [entry for entry in entries or [] if entry["regime"] == regime]
+    timed = [entry for entry in of_regime if entry["distance"] is not None]
+    return [entry for entry in timed if list_name is None or list_name in lists_of(entry)]
 
 
 def sweep_line(entry: Row) -> list[str]:
@@ -220,9 +209,7 @@ def sweep_operand(results: Results | None, text: str) -> tuple[Any, str]:
 
 
 FORMATS: dict[str, Callable[[float], str]] = {
-    "geomean": lambda v: f"{v:.3f}",
-    "geomean_large": lambda v: f"{v:.3f}",
-    "lowest": lambda v: f"{v:.3f}",
+    **dict.fromkeys(("geomean", "geomean_large", "lowest"), lambda v: f"{v:.3f}"),
     "below": str,
     "sweep_mean": lambda v: f"{100 * v:.2f} %",
     "sweep_worst": percent,

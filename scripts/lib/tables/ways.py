@@ -62,11 +62,11 @@ def shape_line(results: Results, shape: Shape, ways: dict[str, list[Row]]) -> li
     cells = []
     for way in ORDER:
         row = ways.get(way, [None])[0]
-        time = f"{us(row):.1f}" if row else DASH
-        bold = row is not None and us(row) == least
-        cells.append(
-            (f"**{time}** " if bold else f"{time} ") + f"`{row['variant']}`" if row else DASH
-        )
+        if row is None:
+            cells.append(DASH)
+            continue
+        time = f"**{us(row):.1f}**" if us(row) == least else f"{us(row):.1f}"
+        cells.append(f"{time} `{row['variant']}`")
     baselines = [
         us({**row, "tflops": row["baseline_tflops"]})
         for rows in ways.values() for row in rows if row.get("baseline_tflops")

@@ -21,8 +21,9 @@ import figures
 import mutations
 import tables
 from lib.cli import ROOT, Problem, command, parser_of, project
-from lib.markdown import END, LINK, Fence, fences, files, marked, prose, slug, squeezed
+from lib.markdown import END, LINK, fences, files, marked, prose, slug, squeezed
 from lib.published import Skipped, check_choices, check_hashes
+from lib.tools import has_machine
 
 FROM = re.compile(r"^<!-- from (\S+) -->$")
 REPORT = re.compile(r"^<!-- report of (\S+) -->$")  # NAME of make failure-NAME
@@ -35,21 +36,15 @@ MAKE = re.compile(r"\bmake ([a-z]+(?:-[a-z]+)*)(-(?:NN?|\d+))?(?![\w-])(?!\.[M\d
 EXERCISE = re.compile(r"\bmake exercise-(\w+\.\d+)")
 FAILURE = "failure-"  # make failure-NAME
 COMMAND_FILES = re.compile(r"(?<![\w/.-])(?:scripts|common|docs|stages|tests)/[\w./-]*\w")
-GENERATED = re.compile(
-    r"<!-- (?:value|counter|energy|shapes|sweep|limit): [^>]+? -->.*?<!-- end -->"
-)
 
 # Numbers that several pages use: each comes from docs/results where it stands, so that no page can
 # say another one. A link's words, and words that a number follows.
 MEASURED_PAGES = re.compile(r"\[([^\]]*)\]\((?:docs/)?(?:hopper_numbers|limits)\.md[^)]*\)")
-NAMED_NUMBERS = (
-    (
-        "what mma.sync reaches",
-        re.compile(r"`mma\.sync`,? (?:(?:works|does|needs|at|about) )*(\d[\d.]*)"),
-    ),
-    ("what mma.sync takes", re.compile(r"^\| `mma\.sync`[^|]*\|.*\| *(\d[\d.]*) *\|$")),
-    ("what a ceiling allows", re.compile(r"\bat most (\d[\d.]* %)(?= of the (?:rate|tensor))")),
-)
+NAMED_NUMBERS = {
+    "what mma.sync reaches": r"`mma\.sync`,? (?:(?:works|does|needs|at|about) )*(\d[\d.]*)",
+    "what mma.sync takes": r"^\| `mma\.sync`[^|]*\|.*\| *(\d[\d.]*) *\|$",
+    "what a ceiling allows": r"\bat most (\d[\d.]* %)(?= of the (?:rate|tensor))",
+}
 
 # Terms that have to be looked up, with the pages' own that are easily taken for everyday words.
 GLOSSARY = """GPC SBO LBO scale-d acquire release relaxed scope proxy swizzle atom chunk descriptor rung
@@ -67,18 +62,12 @@ SECTIONS = "The idea,New instructions,Measured,Pitfalls,Break it,How others do i
 EXCERPTS = 4  # at least, of a page
 
 # What no text of the project may contain, each with the reason.
-FORBIDDEN = (
-    (re.compile(r"(?<![\w.])/(?:home|root|tmp|work|Users|mnt)/\w"), "a path of one machine"),
-    (re.compile(r"\b(?:TODO|FIXME|XXX)\b"), "a note of something unfinished"),
-    (
-        re.compile(
-            r"\b(?:blazing|cutting-edge|state-of-the-art|game-chang\w+|effortless\w*|seamless\w*"
-            r"|revolutionary|supercharge\w*|unleash\w*)\b",
-            re.IGNORECASE,
-        ),
-        "advertising",
-    ),
-)
+FORBIDDEN = {
+    r"(?<![\w.])/(?:home|root|tmp|work|Users|mnt)/\w": "a path of one machine",
+    r"\b(?:TODO|FIXME|XXX)\b": "a note of something unfinished",
+    r"(?i)\b(?:blazing|cutting-edge|state-of-the-art|game-chang\w+|effortless\w*|seamless\w*"
+    r"|revolutionary|supercharge\w*|unleash\w*)\b": "advertising",
+}
 
 
 Problems = Iterator[str]  # that a check finds, one sentence each
@@ -99,6 +88,28 @@ def lines(root: Path) -> Iterator[tuple[Path, str, str]]:
             yield path, f"{name}:{number}", line
 
 
+def links(root: Path) -> Iterator[tuple[Path, str, str]]:
+    """(path, page:line, target) of all links."""
+    for path, where, line in lines(root):
+        for _, target in LINK.findall(line):
+            yield path, where, target
+
+
+def shown(root: Path, marker: re.Pattern[str]) -> Iterator[tuple[str, str, list[str] | None]]:
+    """(page:line, what the marker names, lines of the fence right behind it or None)"""
+    for _, page, text in pages(root):
+        for number, name, body in marked(text, marker):
+            yield f"{page}:{number}", name, body
+
+
+def rungs(root: Path) -> Iterator[tuple[Path, str, str]]:
+    """(stage, name of its page, the page's text) of the rungs that have a page."""
+    for stage in sorted((root / "stages").glob("[0-9]*_*.cu")):
+        page = root / f"docs/{stage.stem}.md"
+        if page.exists():
+            yield stage, f"docs/{page.name}", page.read_text(encoding="utf-8")
+
+
 def typed_lines(root: Path) -> Iterator[tuple[str, str]]:
     """(page:line, line) of the prose that nobody generated: no tables, numbers in it left out."""
     for _, name, text in pages(root):
@@ -106,7 +117,7 @@ def typed_lines(root: Path) -> Iterator[tuple[str, str]]:
         for number, line in prose(text):
             inside = bool(tables.TABLE.match(line)) or inside and line != END
             if not inside:
-                yield f"{name}:{number}", GENERATED.sub("·", line)
+                yield f"{name}:{number}", tables.VALUE.sub("·", line)
 
 
 def slugs(text: str) -> set[str]:
@@ -208,17 +219,16 @@ def check_tables(root: Path) -> Problems:
 
 
 def check_links(root: Path) -> Problems:
-    for path, where, line in lines(root):
-        for _, target in LINK.findall(line):
-            if re.match(r"[a-z]+:", target):
-                continue
-            name, _, anchor = target.partition("#")
-            found = (path.parent / name).resolve() if name else path
-            if not found.exists():
-                yield f"{where}: {target} does not exist"
-            elif anchor and found.suffix == ".md":
-                if anchor not in slugs(found.read_text(encoding="utf-8")):
-                    yield f"{where}: {target}: no such heading"
+    for path, where, target in links(root):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        found = (path.parent / name).resolve() if name else path
+        if not found.exists():
+            yield f"{where}: {target} does not exist"
+        elif anchor and found.suffix == ".md":
+            if anchor not in slugs(found.read_text(encoding="utf-8")):
+                yield f"{where}: {target}: no such heading"
 
 
 def check_reachable(root: Path) -> Problems:
@@ -237,34 +247,26 @@ def check_reachable(root: Path) -> Problems:
 
 
 def check_isa_links(root: Path) -> Problems:
-    for _, where, line in lines(root):
-        for _, target in LINK.findall(line):
-            if "parallel-thread-execution" in target and not ISA_LINK.fullmatch(target):
-                yield f"{where}: {target} is not {ISA}#anchor"
+    for _, where, target in links(root):
+        if "parallel-thread-execution" in target and not ISA_LINK.fullmatch(target):
+            yield f"{where}: {target} is not {ISA}#anchor"
 
 
 def check_excerpts(root: Path) -> Problems:
-    for _, name, text in pages(root):
-        for number, source, body in marked(text, FROM):
-            where = f"{name}:{number}"
-            if body is None:
-                yield f"{where}: no code fence follows"
-            elif not (root / source).is_file():
-                yield f"{where}: {source} does not exist"
-            elif not contains((root / source).read_text(encoding="utf-8"), body):
-                yield f"{where}: the excerpt does not stand in {source}"
+    for where, source, body in shown(root, FROM):
+        if body is None:
+            yield f"{where}: no code fence follows"
+        elif not (root / source).is_file():
+            yield f"{where}: {source} does not exist"
+        elif not contains((root / source).read_text(encoding="utf-8"), body):
+            yield f"{where}: the excerpt does not stand in {source}"
 
 
 def check_reports(root: Path) -> Problems:
     """Reports of the PTX machine on a page are what it says; lines may end elsewhere."""
-    shown = [
-        (f"{page}:{number}", name, body)
-        for _, page, text in pages(root)
-        for number, name, body in marked(text, REPORT)
-    ]
-    if shown and not list((root / "build/machine").glob("libcudart.so.*")):
-        raise Skipped("the PTX machine is not built (make machine builds it)")
-    for where, name, body in shown:
+    for where, name, body in shown(root, REPORT):
+        if not has_machine(root):
+            raise Skipped("the PTX machine is not built (make machine builds it)")
         words = [sys.executable, str(root / "scripts/mutations.py"), "--show", name]
         said = squeezed(subprocess.run(words, capture_output=True, text=True).stdout)
         parts = [part.strip() for part in squeezed(" ".join(body or [])).split(ELISION)]
@@ -274,12 +276,11 @@ def check_reports(root: Path) -> Problems:
 
 def check_figures(root: Path) -> Problems:
     """Figures are what the code computes today, and no text in one lies on another."""
-    machine = next(
-        (root / "build/machine").glob("libcudart.so.*"), Path("build/machine/libcudart.so")
-    )
-    for name in ("build/maps", "build/ladder", f"build/stage-{figures.MODELLED:02}", machine):
-        if not (root / name).exists():
-            raise Skipped(f"{name} is not built (make figures builds it)")
+    needed = ("build/maps", "build/ladder", f"build/stage-{figures.MODELLED:02}")
+    missing = [name for name in needed if not (root / name).exists()]
+    missing += [] if has_machine(root) else ["build/machine/libcudart.so"]
+    if missing:
+        raise Skipped(f"{missing[0]} is not built (make figures builds it)")
     try:
         drawn = figures.drawings(root)
     except Problem as problem:
@@ -293,16 +294,15 @@ def check_figures(root: Path) -> Problems:
 
 def check_explored(root: Path) -> Problems:
     """What make explore prints on a page is what it prints."""
-    for _, name, text in pages(root):
-        for number, words, shown in marked(text, EXPLORED):
-            if not (root / "build/maps").exists():
-                raise Skipped("build/maps is not built (make build/maps builds it)")
-            try:
-                printed = explore.explore(words.split())
-            except Problem as refused:
-                printed = [f"explore: {refused}"]
-            if shown != printed:
-                yield f"{name}:{number}: make explore {words} prints something else"
+    for where, words, body in shown(root, EXPLORED):
+        if not (root / "build/maps").exists():
+            raise Skipped("build/maps is not built (make build/maps builds it)")
+        try:
+            printed = explore.explore(words.split())
+        except Problem as refused:
+            printed = [f"explore: {refused}"]
+        if body != printed:
+            yield f"{where}: make explore {words} prints something else"
 
 
 def check_pages(root: Path) -> Problems:
@@ -316,38 +316,33 @@ def check_pages(root: Path) -> Problems:
 
 def check_shapes(root: Path) -> Problems:
     """A rung's page has the sections of the others, excerpts to walk through, and exercises."""
-    for path in sorted((root / "stages").glob("[0-9]*_*.cu")):
-        page = root / f"docs/{path.stem}.md"
-        text = page.read_text(encoding="utf-8") if page.exists() else ""
+    for _, page, text in rungs(root):
         heads = [line[3:] for _, line in prose(text) if line.startswith("## ")]
-        for head in SECTIONS if text else ():
+        for head in SECTIONS:
             if head not in heads:
-                yield f"docs/{page.name} has no section \"{head}\""
-        if text and len(marked(text, FROM)) < EXCERPTS:
-            yield f"docs/{page.name} walks through fewer than {EXCERPTS} excerpts"
-        if text and len(exercises.of_page(page)) < 2:
-            yield f"docs/{page.name} has fewer than two exercises"
+                yield f"{page} has no section \"{head}\""
+        if len(marked(text, FROM)) < EXCERPTS:
+            yield f"{page} walks through fewer than {EXCERPTS} excerpts"
+        if len(exercises.of_page(root / page)) < 2:
+            yield f"{page} has fewer than two exercises"
 
 
 def check_instruction_tables(root: Path) -> Problems:
     known = wrappers(root)
-    for path in sorted((root / "stages").glob("[0-9]*_*.cu")):
-        page = root / f"docs/{path.stem}.md"
-        if not page.exists():
-            continue
-        rows = instruction_rows(page.read_text(encoding="utf-8"))
+    for stage, page, text in rungs(root):
+        rows = instruction_rows(text)
         if not rows:
-            yield f"docs/{page.name}: no table with columns PTX and wrapper"
-        used = used_by(with_blocks(path, root), known)
+            yield f"{page}: no table with columns PTX and wrapper"
+        used = used_by(with_blocks(stage, root), known)
         for number, names, anchors in rows:
-            where = f"docs/{page.name}:{number}"
+            where = f"{page}:{number}"
             if not anchors:
                 yield f"{where}: no ISA link"
             for name in names:
                 if name not in known:
                     yield f"{where}: {name} is not in common/ptx"
                 elif name not in used:
-                    yield f"{where}: {name} is not used in stages/{path.name}"
+                    yield f"{where}: {name} is not used in stages/{stage.name}"
                 elif known[name][0] and known[name][0] not in anchors:
                     yield f"{where}: common/ptx gives {name} the anchor #{known[name][0]}"
 
@@ -355,8 +350,8 @@ def check_instruction_tables(root: Path) -> Problems:
 def check_words(root: Path) -> Problems:
     for _, name, text in pages(root):
         for number, line in enumerate(text.split("\n"), 1):
-            for pattern, reason in FORBIDDEN:
-                match = pattern.search(line)
+            for pattern, reason in FORBIDDEN.items():
+                match = re.search(pattern, line)
                 if match:
                     yield f"{name}:{number}: \"{match.group()}\": {reason}"
 
@@ -375,8 +370,8 @@ def check_named_numbers(root: Path) -> Problems:
         for words in MEASURED_PAGES.findall(line):
             if re.search(r"(?<!\w)\d", words):
                 yield f"{where}: \"{words}\" is typed, and links to a page of measured numbers"
-        for name, pattern in NAMED_NUMBERS:
-            match = pattern.search(line)
+        for name, pattern in NAMED_NUMBERS.items():
+            match = re.search(pattern, line)
             if match:
                 yield f"{where}: {match.group(1)}, {name}, is typed"
 
@@ -388,8 +383,7 @@ def check_glossary(root: Path) -> Problems:
     heads = [line.split("|")[1] for line in rows.split("\n") if line.startswith("| ")]
     defined = {word.strip(" `") for head in heads for word in head.split(",")}
     for _, name, text in pages(root):
-        text = "\n".join(line for _, line in prose(text))
-        text = re.sub(r"`[^`\n]*`", "", text)
+        text = re.sub(r"`[^`\n]*`", "", "\n".join(line for _, line in prose(text)))
         for word in GLOSSARY:
             if word not in defined and re.search(rf"\b{re.escape(word)}\b", text):
                 yield f"{name}: \"{word}\" has no row in docs/glossary.md"
@@ -404,17 +398,13 @@ def check_make_targets(root: Path) -> Problems:
     single |= {FAILURE + name for name in mutations.MUTATIONS}
     per_stage = set(" ".join(re.findall(r"^PER_STAGE := (.*)$", makefile, re.MULTILINE)).split())
     for _, page, text in pages(root):
-        shell = {n for f in fences(text) if f.language == "sh" for n in lines_in(f)}
+        shell = {fence.number + i for fence in fences(text) if fence.language == "sh"
+                 for i, _ in enumerate(fence.lines, 1)}  # fmt: skip
         for number, line in enumerate(text.split("\n"), 1):
             code = line if number in shell else " ".join(re.findall(r"`([^`]*)`", line))
             for name, rung in MAKE.findall(code):
                 if name not in (per_stage if rung else single):
                     yield f"{page}:{number}: make {name}{rung} is no target"
-
-
-def lines_in(fence: Fence) -> range:
-    """The numbers of its lines."""
-    return range(fence.number + 1, fence.number + 1 + len(fence.lines))
 
 
 def check_commands(root: Path) -> Problems:

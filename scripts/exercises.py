@@ -40,6 +40,7 @@ from pathlib import Path
 
 from lib.cli import OK, ROOT, Problem, command, parser_of
 from lib.markdown import Fence, fences, numbered, squeezed
+from lib.tools import has_machine
 
 SECTIONS = ("## Break it", "## The list")
 MISCONCEPTIONS = "misconceptions.md"
@@ -294,7 +295,7 @@ def run_all(exercises: list[Exercise], workers: int) -> int:
         tries = [(e, pool.submit(try_exercise, e, ROOT, folder)) for e in exercises]
         for exercise, future in tries:
             wrong = future.result()
-            passed, failed = passed + (wrong is None), failed + (wrong is not None)
+            passed, failed = passed + (not wrong), failed + bool(wrong)
             ran = "its answer runs" if exercise.steps() else "nothing to run"
             print(f"  {exercise.name:5} {wrong or ran}", flush=True)
     if not exercises:
@@ -330,7 +331,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(textwrap.fill(" ".join(known), 100))
     if options.list or options.known:
         return OK
-    if not list((ROOT / "build/machine").glob("libcudart.so.*")):
+    if not has_machine(ROOT):
         raise Problem("The PTX machine is not built: make machine builds it.")
     if options.show:
         return show(known[options.show])

@@ -34,14 +34,11 @@ class Number:
         try:
             value = int(text, 0)
         except ValueError:
-            raise Problem(
-                f"{name}={text} is no whole number: try {name}={self.standard}."
-            ) from None
+            raise Problem(f"{name}={text} is no whole number: try {name}={self.standard}.")
         if not self.least <= value <= self.most:
             near = min(max(value, self.least), self.most)
-            raise Problem(
-                f"{name}={text}: it is from {self.least} to {self.most}; the nearest is {near}."
-            )
+            limits = f"from {self.least} to {self.most}"
+            raise Problem(f"{name}={text}: it is {limits}; the nearest is {near}.")
         return value
 
 
@@ -71,9 +68,8 @@ class Bits:
         except ValueError:
             value = -1
         if not 0 <= value < 2**64:
-            raise Problem(
-                f"{name}={text} is no 64-bit number in hexadecimal: try {name}=0x4000004000000040."
-            )
+            near = f"{name}=0x4000004000000040"
+            raise Problem(f"{name}={text} is no 64-bit number in hexadecimal: try {near}.")
         return value
 
 
@@ -105,6 +101,11 @@ def table(rows: Sequence[Sequence[object]]) -> Iterator[str]:
         yield "  ".join(cells + [str(c).rjust(w) for c, w in zip(row[1:], widths[1:])]).rstrip()
 
 
+def numbered(what: str, heads: Iterable[object], rows: Iterable[Iterable[object]]) -> Iterator[str]:
+    """The same with the number of each row in front."""
+    yield from table([[what, *heads], *([i, *row] for i, row in enumerate(rows))])
+
+
 # --- swizzle -------------------------------------------------------------------------------------
 
 
@@ -119,9 +120,7 @@ def swizzle(SPAN: A[int, One(128, 64, 32, 16)], ROWS: A[int, Number(8, 1, 64)]) 
         lines.append([f"+{line}", *(where.get(line + place * CHUNK, "") for place in range(8))])
     yield from table(lines)
     if ROWS >= 8:
-        stored = max(
-            passes([offsets[row][chunk] for row in range(8)]) for chunk in range(SPAN // CHUNK)
-        )
+        stored = max(map(passes, zip(*offsets[:8])))
         plain = passes([row * SPAN for row in range(8)])
         yield (
             "Eight rows of one chunk column, as ldmatrix and wgmma read them:"
@@ -170,10 +169,8 @@ def descriptor(
         yield from decoded(BITS)
         return
     if START % 1024:
-        near = round(START / 1024) * 1024
-        raise Problem(
-            f"START={START}: a tile begins on a multiple of 1024 bytes; the nearest is {near}."
-        )
+        rule = f"a tile begins on a multiple of 1024 bytes; the nearest is {round(START / 1024) * 1024}"
+        raise Problem(f"START={START}: {rule}.")
     if MAJOR == "MN" and BYTES != 2:
         raise Problem(
             f"BYTES={BYTES}: wgmma reads MN-major operands of 2 bytes an element only; try BYTES=2."
@@ -212,12 +209,10 @@ def fragment(
             f"  accumulator, 16 x 8 block: c0 {row},{col}  c1 {row},{col + 1}  c2 {row8},{col}  "
             f"c3 {row8},{col + 1}  (row,column)"
         )
-        yield "  ldmatrix.x4 of A: points at row {}, k {} to {}".format(
-            *span_of(said["ldmatrix_a"][LANE])
-        )
-        yield "  ldmatrix.x4 of B: points at row {}, k {} to {}".format(
-            *span_of(said["ldmatrix_b"][LANE])
-        )
+        for of in "AB":
+            row, chunk = said[f"ldmatrix_{of.lower()}"][LANE]
+            k = 8 * chunk
+            yield f"  ldmatrix.x4 of {of}: points at row {row}, k {k} to {k + 7}"
         yield "  wgmma: register 4j + i of the lane is its c_i in the j-th block of 8 columns"
         return
     if OF == "acc":
@@ -227,24 +222,15 @@ def fragment(
                 for i in range(2):
                     grid[row][col + i] = f"{lane}:c{2 * half + i}"
         yield "Accumulator, 16 x 8 of a warp: lane:register"
-        yield from table([["row", *range(8)]] + [[row, *cells] for row, cells in enumerate(grid)])
+        yield from numbered("row", range(8), grid)
     else:
         grid = [[""] * 2 for _ in range(16)]
         for lane, (row, chunk) in enumerate(said[f"ldmatrix_{OF}"]):
             grid[row][chunk] = lane
-        what = {
-            "a": "one 16 x 16 A operand",
-            "b": "two 8 x 16 B operands, rows 0 to 7 and 8 to 15",
-        }[OF]
+        operands = "two 8 x 16 B operands, rows 0 to 7 and 8 to 15"
+        what = "one 16 x 16 A operand" if OF == "a" else operands
         yield f"ldmatrix.x4 for {what}: the lane that points at the 16 bytes"
-        yield from table(
-            [["row", "k 0-7", "k 8-15"]] + [[row, *cells] for row, cells in enumerate(grid)]
-        )
-
-
-def span_of(place: tuple[int, int]) -> tuple[int, int, int]:
-    row, chunk = place
-    return row, chunk * 8, chunk * 8 + 7
+        yield from numbered("row", ["k 0-7", "k 8-15"], grid)
 
 
 # --- raster, multicast ---------------------------------------------------------------------------
@@ -282,7 +268,7 @@ def raster(
             for turn, (m, n) in enumerate(visited):
                 grid[m][n] = f"{cta}/{turn}"
         yield "CTA/round of each tile:"
-        yield from table([["", *range(tiles_n)]] + [[m, *cells] for m, cells in enumerate(grid)])
+        yield from numbered("", range(tiles_n), grid)
     rounds = max(map(len, ctas))
     for turn in range(min(rounds, 2)):
         at_once = [visited[turn] for visited in ctas if turn < len(visited)]
@@ -367,15 +353,12 @@ def box(WARP: A[int, Number(0, 0, 3)]) -> Iterator[str]:
         f"Warp {WARP} of a consumer stages 16 rows of 64 columns with {len(lanes[0])} stmatrix.x4;"
         " byte offsets in the box"
     )
-    heads = [f"stmatrix {i}" for i in range(len(lanes[0]))]
-    yield from table(
-        [["lane", *heads]]
-        + [[lane, *(s["offset"] for s in stores)] for lane, stores in enumerate(lanes)]
-    )
+    offsets = [[store["offset"] for store in stores] for stores in lanes]
+    yield from numbered("lane", [f"stmatrix {i}" for i in range(len(lanes[0]))], offsets)
     worst = max(
-        passes([lanes[lane][i]["offset"] for lane in range(first, first + 8)])
-        for i in range(len(heads))
+        passes(of_lanes)
         for first in range(0, 32, 8)
+        for of_lanes in zip(*offsets[first : first + 8])
     )
     yield f"Eight lanes at a time, as one 8 x 8 matrix: {count(worst, 'pass')} at most."
 
@@ -398,17 +381,14 @@ def explore(arguments: list[str]) -> list[str]:
     what = given.pop("WHAT", None)
     listed = ", ".join(WHATS)
     if what is None:
-        raise Problem(
-            f"Say what to explore, such as make explore WHAT=swizzle; there are {listed}."
-        )
+        raise Problem(f"Say what to explore, such as make explore WHAT=swizzle; there are {listed}.")
     if what not in WHATS:
         raise Problem(f"WHAT={what}: there is no such map; there are {listed}.")
     options = options_of(what)
     for name in given:
         if name not in options:
-            raise Problem(
-                f"{name}={given[name]}: make explore WHAT={what} takes {', '.join(options)}."
-            )
+            taken = ", ".join(options)
+            raise Problem(f"{name}={given[name]}: make explore WHAT={what} takes {taken}.")
     values = {
         name: option.read(name, given[name]) if name in given else option.standard
         for name, option in options.items()

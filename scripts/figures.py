@@ -29,6 +29,7 @@ from lib.figures.rings import banks, mma_fragments, phases, reuse, ring
 from lib.figures.schedules import barriers_17, multicast, raster, rounds, rows_of_a_group, shares
 from lib.svg import Drawing
 from lib.timeline_svg import cut, draw_row
+from lib.tools import has_machine
 
 FOLDER = Path("docs/img")
 
@@ -54,7 +55,7 @@ def timelines(code: Code) -> dict[str, Drawing]:
             result = code.rung(row["stage"])["variant"] == row["variant"]
             found[trace_name(row, result)] = draw_row(row)
     program = code.root / f"build/stage-{MODELLED:02}"
-    if not program.exists() or not list((code.root / "build/machine").glob("libcudart.so.*")):
+    if not program.exists() or not has_machine(code.root):
         raise Problem(
             f"{program.name} or the PTX machine is not built: make build/{program.name} machine"
             " builds them"

@@ -57,6 +57,11 @@ def need(name: str) -> str:
     return tool
 
 
+def has_machine(root: Path) -> bool:
+    """Whether the PTX machine is built."""
+    return any((root / "build/machine").glob("libcudart.so.*"))
+
+
 def toolkit() -> str | None:
     """nvcc's version as the results have it, such as 13.0.88; None without nvcc."""
     home = os.environ.get("CUDA_HOME")

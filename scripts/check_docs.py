@@ -48,10 +48,9 @@ NAMED_NUMBERS = {
 
 # Terms that have to be looked up, with the pages' own that are easily taken for everyday words.
 GLOSSARY = """GPC SBO LBO scale-d acquire release relaxed scope proxy swizzle atom chunk descriptor rung
-variant warpgroup producer consumer cluster raster slot parity epilogue policy race deadlock""".split()
-GLOSSARY += """GEMM SM TMA lane warp grid CTA phase wave panel box fence barrier bank sector epilogue
-tile slot ring workspace mbarrier""".split()
-GLOSSARY += """multicast persistent fragment spill""".split()
+variant warpgroup producer consumer cluster raster slot parity epilogue policy race deadlock GEMM SM
+TMA lane warp grid CTA phase wave panel box fence barrier bank sector tile ring workspace mbarrier
+multicast persistent fragment spill""".split()
 GLOSSARY += [
     "core matrix", "tensor map", "tensor memory", "tensor core", "CTA pair", "block scaling",
     "stream-K", "ping-pong", "dependent launch", "register trading", "pending count", "tx-count",

@@ -16,6 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 from lib import tools
 from lib.tools import GET, find_tool
@@ -48,33 +49,30 @@ def version(text: str | None, pattern: str) -> Version | None:
 
 def check_build(args: argparse.Namespace) -> tuple[bool, Version | None]:
     """Compilers, toolkit, make, Python. Returns whether the ladder can be built."""
-    good = True
-    nvcc = output([args.nvcc, "--version"])
-    number = version(nvcc, r"release (\d+)\.(\d+)")
-    if number is None:
-        say(NO, "nvcc", f"none at {args.nvcc}: install CUDA 12.8 or newer, or set CUDA_HOME")
-        good = False
-    elif number < MIN_NVCC:
-        say(NO, "nvcc", f"{number[0]}.{number[1]}: CUDA 12.8 or newer is needed")
-        good = False
+    needed = []
+
+    def need(found: object, what: str, right: str, wrong: str) -> None:
+        say(OK if found else NO, what, right if found else wrong)
+        needed.append(bool(found))
+
+    number = version(output([args.nvcc, "--version"]), r"release (\d+)\.(\d+)")
+    if number:
+        name = f"{number[0]}.{number[1]}"
+        wrong = f"{name}: CUDA 12.8 or newer is needed"
+        need(number >= MIN_NVCC, "nvcc", f"{name}, {args.nvcc}", wrong)
     else:
-        say(OK, "nvcc", f"{number[0]}.{number[1]}, {args.nvcc}")
+        wrong = f"none at {args.nvcc}: install CUDA 12.8 or newer, or set CUDA_HOME"
+        need(False, "nvcc", "", wrong)
     compiler = output([args.cxx, "--version"]) if args.cxx else None
-    if compiler:
-        say(OK, "host compiler", compiler.splitlines()[0])
-    else:
-        say(NO, "host compiler", f"no {args.cxx}: install g++ 11 or newer, or say make CXX=...")
-        good = False
+    need(compiler, "host compiler", compiler.splitlines()[0] if compiler else "",
+         f"no {args.cxx}: install g++ 11 or newer, or say make CXX=...")  # fmt: skip
     for what, pattern, package in (
         ("CUDA runtime", "libcudart.so*", "cuda-cudart-dev"),
         ("cuBLASLt", "libcublasLt.so*", "libcublas-dev"),
     ):
         found = glob.glob(os.path.join(args.cuda_lib, pattern))
-        if found:
-            say(OK, what, min(found, key=len))
-        else:
-            say(NO, what, f"no {pattern} in {args.cuda_lib}: install {package} of the toolkit")
-            good = False
+        wrong = f"no {pattern} in {args.cuda_lib}: install {package} of the toolkit"
+        need(found, what, min(found, key=len, default=""), wrong)
     say(OK if sys.version_info >= (3, 9) else NO, "Python", platform.python_version())
     if output([args.cxx, "-E", "-x", "c++", "-include", "doctest/doctest.h", os.devnull]) or (
         os.path.exists("build/doctest/doctest/doctest.h")
@@ -84,7 +82,7 @@ def check_build(args: argparse.Namespace) -> tuple[bool, Version | None]:
         say(NOTE, "doctest", "make test will unpack the package doctest-dev into build/, no root")
     else:
         say(NO, "doctest", "for make test only: install it, or say make test DOCTEST_DIR=...")
-    return good, number
+    return all(needed), number
 
 
 def query_driver() -> str | tuple[int, list[Device]]:
@@ -155,7 +153,7 @@ def no_gpu() -> str:
 
 
 def check_machine() -> None:
-    if glob.glob("build/machine/libcudart.so.*"):
+    if tools.has_machine(Path()):
         say(OK, "PTX machine", "in build/machine; build/ptx-machine PROGRAM runs others on it")
     else:
         say(NOTE, "PTX machine", "not built yet: make machine, make ladder and make stage-N build it")
@@ -191,12 +189,11 @@ def check_tools(gpu: bool) -> None:
             say(NO, target, f"{tool} is here, a GPU is not")
         else:
             say(OK, target, tool)
-    path = "/proc/driver/nvidia/params"
-    if gpu and find_tool("ncu") and os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            if "RmProfilingAdminOnly: 1" in file.read() and os.geteuid() != 0:
-                say(NO, "make ncu-N", "the driver keeps counters for root (RmProfilingAdminOnly: 1): "
-                    "run as root, or load the module with NVreg_RestrictProfilingToAdminUsers=0")
+    path = Path("/proc/driver/nvidia/params")
+    if gpu and find_tool("ncu") and path.exists() and os.geteuid() != 0:
+        if "RmProfilingAdminOnly: 1" in path.read_text(encoding="utf-8"):
+            say(NO, "make ncu-N", "the driver keeps counters for root (RmProfilingAdminOnly: 1): "
+                "run as root, or load the module with NVreg_RestrictProfilingToAdminUsers=0")
 
 
 def main() -> int:
@@ -216,12 +213,12 @@ def main() -> int:
     if not builds:
         print("The ladder cannot be built here: see the lines marked NO.")
         return 1
-    if not gpu:
+    if gpu:
+        print("Everything that make ladder needs is here.")
+    else:
         print("No usable GPU: make ladder runs every rung on the PTX machine, which checks results, races")
         print("and hangs and measures nothing. docs/machine.md says how it works. All that this needs is")
         print("here.")
-        return 0
-    print("Everything that make ladder needs is here.")
     return 0
 
 

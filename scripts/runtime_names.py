@@ -17,6 +17,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TextIO
 
 MAX_ERROR = 10000
@@ -32,44 +33,44 @@ def errors(args: argparse.Namespace) -> None:
     library = ctypes.CDLL(args.cudart)
     for call in (library.cudaGetErrorName, library.cudaGetErrorString):
         call.restype = ctypes.c_char_p
-    with open(args.header, encoding="utf-8") as file:
-        found = re.findall(r"\b(CUDA_SUCCESS|CUDA_ERROR_\w+)\s*=\s*(\d+)", file.read())
+    header = Path(args.header).read_text(encoding="utf-8")
+    found = re.findall(r"\b(CUDA_SUCCESS|CUDA_ERROR_\w+)\s*=\s*(\d+)", header)
     driver = {int(status): name for name, status in found}
     unknown = library.cudaGetErrorName(MAX_ERROR + 1)
     for status in range(MAX_ERROR + 1):
         name = library.cudaGetErrorName(status)
         if name == unknown and status not in driver:
             continue
-        text = library.cudaGetErrorString(status).decode()
-        runtime_name = None if name == unknown else name.decode()
-        if runtime_name is None:  # the driver's alone
-            text = driver[status]
+        if name == unknown:  # the driver's alone
+            runtime_name, text = None, driver[status]
+        else:
+            runtime_name, text = name.decode(), library.cudaGetErrorString(status).decode()
         names = map(c_string, (runtime_name, text, driver.get(status)))
         print("{%d, %s}," % (status, ", ".join(names)))
 
 
+def rows_of(nm: str, *arguments: str) -> list[list[str]]:
+    """The words of each line that nm prints of what is defined."""
+    command = [nm, "--defined-only", *arguments]
+    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return [line.split() for line in ended.stdout.splitlines()]
+
+
 def exported(nm: str, path: str) -> tuple[set[str], str | None]:
     """(names of functions and data, version node or None) of a shared library."""
-    text = subprocess.run(
-        [nm, "-D", "--defined-only", path], stdout=subprocess.PIPE, text=True, check=True
-    ).stdout
-    rows = [line.split()[-2:] for line in text.splitlines()]
+    rows = [words[-2:] for words in rows_of(nm, "-D", path)]
     nodes = [name.split("@")[0] for kind, name in rows if kind == "A"]
     names = {name.split("@")[0] for kind, name in rows if kind != "A"}
     return names, nodes[0] if nodes else None
 
 
 def defined(nm: str, paths: list[str]) -> set[str]:
-    text = subprocess.run(
-        [nm, "-g", "--defined-only", *paths], stdout=subprocess.PIPE, text=True, check=True
-    ).stdout
-    return {line.split()[-1] for line in text.splitlines() if len(line.split()) == 3}
+    return {words[-1] for words in rows_of(nm, "-g", *paths) if len(words) == 3}
 
 
 def renames(header: str) -> list[tuple[str, ...]]:
     """(documented name, exported name) of each `#define cuMemAlloc cuMemAlloc_v2` of cuda.h."""
-    with open(header, encoding="utf-8") as file:
-        lines = file.read().splitlines()
+    lines = Path(header).read_text(encoding="utf-8").splitlines()
     found = [re.fullmatch(r"#define (cu[A-Z]\w*)\s+(cu[A-Z]\w*)", line) for line in lines]
     return sorted({match.groups() for match in found if match})
 
@@ -117,15 +118,12 @@ def stubs(args: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(required=True)
-    one = commands.add_parser("errors")
-    one.set_defaults(run=errors)
-    one.add_argument("--cudart", required=True, help="the toolkit's libcudart")
-    one.add_argument("--header", required=True, help="the toolkit's cuda.h")
-    one = commands.add_parser("stubs")
-    one.set_defaults(run=stubs)
-    one.add_argument("--cudart", required=True, help="the toolkit's libcudart")
+    for run in (errors, stubs):
+        one = commands.add_parser(run.__name__)
+        one.set_defaults(run=run)
+        one.add_argument("--cudart", required=True, help="the toolkit's libcudart")
+        one.add_argument("--header", required=True, help="the toolkit's cuda.h")
     one.add_argument("--cuda", help="the toolkit's stub of libcuda; without it none of its names")
-    one.add_argument("--header", required=True, help="the toolkit's cuda.h")
     one.add_argument("--nm", default="nm")
     one.add_argument("--out", required=True, help="folder for stubs.c, aliases.rsp, exports.map")
     one.add_argument("objects", nargs="+", help="the stand-in's objects")

@@ -39,6 +39,7 @@ PARTS = (
     ("Look it up", "your_program serving building ptxas glossary"),
 )  # fmt: skip
 LAST = "More"
+UNLISTED = "---\norphan: true\nnosearch: true\n---\n\n"  # how a page of a source begins
 
 CONF = '''project = "A ladder of Hopper GEMM kernels"
 html_title = project
@@ -126,18 +127,13 @@ def source_page(root: Path, path: Path) -> str:
     language = LANGUAGES.get(path.suffix, "text")
     text = path.read_text(encoding="utf-8").rstrip("\n")
     ticks = "`" * (max([3] + [len(run) + 1 for run in re.findall("`{3,}", text)]))
-    return (
-        f"---\norphan: true\nnosearch: true\n---\n\n# {path.relative_to(root)}\n\n"
-        f"{ticks}{{code-block}} {language}\n:linenos:\n\n{text}\n{ticks}\n"
-    )
+    code = f"{ticks}{{code-block}} {language}\n:linenos:\n\n{text}\n{ticks}\n"
+    return f"{UNLISTED}# {path.relative_to(root)}\n\n{code}"
 
 
 def files_page(root: Path, folder: Path, shown: list[Path]) -> str:
-    lines = [f"- [{path.name}]({path.relative_to(folder).as_posix()}.md)" for path in shown]
-    return (
-        f"---\norphan: true\nnosearch: true\n---\n\n# {folder.relative_to(root)}\n\n"
-        + "\n".join(lines) + "\n"
-    )  # fmt: skip
+    lines = [f"- [{path.name}]({path.relative_to(folder).as_posix()}.md)\n" for path in shown]
+    return f"{UNLISTED}# {folder.relative_to(root)}\n\n" + ("".join(lines) or "\n")
 
 
 def files_of(root: Path, folder: Path) -> list[Path]:

@@ -25,18 +25,17 @@ def check_hashes(root: Path) -> Iterator[str]:
     results, _ = load_all(root)
     if results is None:
         raise Skipped("docs/results has no results yet")
-    files = [results] + ([results.counters] if results.counters else [])
-    here = toolkit()
-    for file in files + ([results.energy] if results.energy else []):
-        if here != file.head["toolkit"]:
-            raise Skipped(
-                f"nvcc here is {here or 'missing'}, {file.path.name} is from {file.head['toolkit']}"
-            )
-    if not (root / "build/ptx/hashes.json").exists() or not (root / "build/ladder").exists():
+    here, hashes_path = toolkit(), root / "build/ptx/hashes.json"
+    for file in filter(None, (results, results.counters, results.energy)):
+        theirs = file.head["toolkit"]
+        if here != theirs:
+            raise Skipped(f"nvcc here is {here or 'missing'}, {file.path.name} is from {theirs}")
+    if not hashes_path.exists() or not (root / "build/ladder").exists():
         raise Skipped("build/ladder or build/ptx/hashes.json is not built (make test builds them)")
-    hashes = json.loads((root / "build/ptx/hashes.json").read_text(encoding="utf-8"))
-    kernels = listed_kernels(root)
-    for file in files:
+    hashes = json.loads(hashes_path.read_text(encoding="utf-8"))
+    listed = registry.read(root / "build/ladder", stage_0=True)
+    kernels = {(v["stage"], v["variant"]): v["kernel"] for v in listed}  # None of a chooser
+    for file in filter(None, (results, results.counters)):
         again = "counters" if file is results.counters else "bench"
         for stage, variant in dict.fromkeys((row["stage"], row["variant"]) for row in file.rows):
             found = file.of_variant(stage, variant)
@@ -49,36 +48,31 @@ def check_hashes(root: Path) -> Iterator[str]:
                     f"{file.path.name}: rung {stage}, {variant}: the kernel has changed since it "
                     f"was measured; run make {again}"
                 )
-    for row in traces(root):
+    traces = root / f"docs/results/{MAIN}{TRACES}"
+    for row in read(traces)["rows"] if traces.exists() else []:
         if here == row["toolkit"] and hashes.get(row["kernel"]) != row["kernel_hash"]:
             yield (
                 f"{MAIN}{TRACES}: rung {row['stage']}, {row['variant']}: the kernel has changed since "
                 "it was recorded; run make trace-N on a Hopper GPU, then scripts/trace.py --keep"
             )
-    for energy in [results.energy] if results.energy else []:
-        told = energy.head.get("changed_since", {})  # rungs; the page says what has changed
-        stale = [
-            row
-            for row in energy.rows
-            if hashes.get(row.get("kernel")) != row.get("kernel_hash")
-            and str(row["stage"]) not in told
-        ]
-        for name, label in dict.fromkeys((row["experiment"], row["label"]) for row in stale):
+    if results.energy:
+        name = results.energy.path.name
+        told = results.energy.head.get("changed_since", {})  # rungs; the page says what has changed
+        rows_to_judge = [row for row in results.energy.rows if str(row["stage"]) not in told]
+        stale = [r for r in rows_to_judge if hashes.get(r.get("kernel")) != r.get("kernel_hash")]
+        for what, label in dict.fromkeys((row["experiment"], row["label"]) for row in stale):
             yield (
-                f"{energy.path.name}: {name}, {label}: the kernel has changed since it was measured; "
+                f"{name}: {what}, {label}: the kernel has changed since it was measured; "
                 "run make energy"
             )
     for entry in read_rows(results, sweep.SWEEP, "shapes") or []:
         for name, one in entry["configurations"].items():
             if hashes.get(kernels.get(registry.ran({"configuration": name}))) != one["kernel_hash"]:
-                shape = "x".join(str(entry[key]) for key in "mnk")
-                yield f"the sweep: {name} at {shape}: the kernel has changed; run make sweep"
+                yield f"the sweep: {name} at {shape(entry)}: the kernel has changed; run make sweep"
 
 
-def traces(root: Path) -> list[Row]:
-    """The rows of timelines that were recorded on a GPU."""
-    path = root / f"docs/results/{MAIN}{TRACES}"
-    return read(path)["rows"] if path.exists() else []
+def shape(entry: Row) -> str:
+    return "x".join(map(str, rows.shape_of(entry)))
 
 
 def check_choices(root: Path) -> Iterator[str]:
@@ -94,19 +88,15 @@ def check_choices(root: Path) -> Iterator[str]:
         of_chooser = {**entry, "stage": stage, "variant": variant}
         said.setdefault(rows.row_of(of_chooser), entry["pick"])
         if entry["pick"] not in entry["configurations"]:
-            shape = "x".join(str(entry[key]) for key in "mnk")
-            yield f"the sweep: at {shape} the pick {entry['pick']} was not timed; run make sweep"
+            pick = entry["pick"]
+            yield f"the sweep: at {shape(entry)} the pick {pick} was not timed; run make sweep"
     if results is None or not said:
         return
     if not (root / "build/ladder").exists() or not (root / "build/machine").exists():
         raise Skipped("build/ladder or the PTX machine is not built (make test builds them)")
     try:
         today = ask_choices(root, results, list(said))
-        others = {
-            row: published
-            for row, published in said.items()
-            if today[row]["configuration"] != published
-        }
+        others = {row: of for row, of in said.items() if today[row]["configuration"] != of}
         by_name = {row: configuration_row(row, published) for row, published in others.items()}
         of_published = ask_choices(root, results, list(by_name.values()))
     except Problem as problem:
@@ -143,9 +133,3 @@ def configuration_row(row: rows.Row, published: str) -> rows.Row:
     stem, _, variant = published.rpartition("/")
     stage = int(stem.split("_")[0]) if stem else row.stage
     return row._replace(stage=stage, variant=variant)
-
-
-def listed_kernels(root: Path) -> dict[tuple[int, str], str | None]:
-    """{(rung, variant): mangled kernel name, None of a chooser} of build/ladder."""
-    variants = registry.read(root / "build/ladder", stage_0=True)
-    return {(v["stage"], v["variant"]): v["kernel"] for v in variants}

@@ -26,10 +26,6 @@ class Event(NamedTuple):
 # --- the file ------------------------------------------------------------------------------------
 
 
-def number(value: int | str) -> int:
-    return int(value, 0) if isinstance(value, str) else value
-
-
 def read_document(document: Document) -> list[Event]:
     """Events of a file in the form above, times in clocks."""
     events = []
@@ -37,8 +33,8 @@ def read_document(document: Document) -> list[Event]:
         if e["ph"] in "Xi":
             args = dict(e.get("args", {}))
             for key in ("mbarrier", "smem"):
-                if args.get(key) is not None:
-                    args[key] = number(args[key])
+                if isinstance(args.get(key), str):
+                    args[key] = int(args[key], 0)
             begin = e["ts"] * PER_TS
             tid = args.pop("warp", e["tid"])
             events.append(
@@ -55,13 +51,11 @@ class Slots:
         loaders = {(e.cta, e.warp) for e in events if e.name == "TMA load"}
         for event in events:
             barrier = self.barrier(event)
-            if barrier is not None and (event.name == "TMA load" or "tx" in event.args):
+            if barrier is None:
+                continue
+            if event.name == "TMA load" or "tx" in event.args:
                 full[event.cta].add(barrier)
-            elif (
-                barrier is not None
-                and event.name == "wait mbarrier"
-                and (event.cta, event.warp) in loaders
-            ):
+            elif event.name == "wait mbarrier" and (event.cta, event.warp) in loaders:
                 awaited[event.cta].add(barrier)
         self.names: dict[tuple[int, int | None], tuple[str, int]] = {}
         for cta in set(full) | set(awaited):

@@ -161,16 +161,15 @@ def captions(head: Document, cta: int) -> list[str]:
             f"need {need:.0f} % of them at the tensor cores' peak."
         )
     if head.get("plain_us"):
-        lines.append(
-            f"With stamps a launch took {head['us']:,.1f} µs, without {head['plain_us']:,.1f} µs."
-        )
+        us, plain_us = head["us"], head["plain_us"]
+        lines.append(f"With stamps a launch took {us:,.1f} µs, without {plain_us:,.1f} µs.")
     return lines
 
 
 def clock_words(head: Document) -> str:
     if head["clock"] == "model":
         return f"cycles of an illustrative model clock, {head['device']}; no measurement"
-    return (f"SM clocks, stamps on one {head['device']}; a copy ends where it was waited for")
+    return f"SM clocks, stamps on one {head['device']}; a copy ends where it was waited for"
 
 
 def mark(
@@ -229,19 +228,15 @@ def cut(events: list[Event], head: Document) -> Document:
     cta = min(e.cta for e in events)
     start = window(events, cta)
     shown: list[list[Any]] = []
-    warps = drawn_warps(events, cta)
-    for e in events:
-        if e.cta == cta and e.warp in warps and e.end >= start and e.begin < start + PUBLISHED_SPAN:
+    own = [e for e in events if e.cta == cta]
+    warps = {warp for _, warp in roles(own)}
+    for e in own:
+        if e.warp in warps and e.end >= start and e.begin < start + PUBLISHED_SPAN:
             args = {key: e.args[key] for key in EVENT_KEYS if e.args.get(key) is not None}
             times = [round(time) - start for time in (e.begin, e.end)]
             shown.append([e.name, e.warp, *times, args])
     known = {key: head.get(key) for key in HEAD_KEYS}
     return {**known, "cta": cta, "start": start, "events": shown}
-
-
-def drawn_warps(events: list[Event], cta: int) -> set[int]:
-    own = [e for e in events if e.cta == cta]
-    return {warp for _, warp in roles(own)}
 
 
 def draw_row(row: Document) -> Drawing:

@@ -249,17 +249,11 @@ def environment(results: Results | None) -> list[str]:
     if results is None:
         return NOT_MEASURED
     head = results.head
-    rows = [
-        ["GPU", head["gpu"]],
-        ["driver", head["driver"]],
-        ["CUDA toolkit", head["toolkit"]],
-        ["cuBLASLt", head["cublas"]],
-        ["date", head["date"]],
-        ["revision", head["revision"]],
-        ["data, seed", f"{head['data']}, {head['seed']}"],
-    ]
-    header = ["", f"`docs/results/{results.path.name}`"]
-    return table(header, [[name, str(what)] for name, what in rows])
+    named = {"GPU": "gpu", "driver": "driver", "CUDA toolkit": "toolkit", "cuBLASLt": "cublas",
+             "date": "date", "revision": "revision"}  # fmt: skip
+    rows = [[name, str(head[key])] for name, key in named.items()]
+    rows += [["data, seed", f"{head['data']}, {head['seed']}"]]
+    return table(["", f"`docs/results/{results.path.name}`"], rows)
 
 
 def baseline(results: Results | None) -> list[str]:
@@ -300,9 +294,7 @@ def traces(results: Results | None) -> list[str]:
     """What recorded timelines say of the tensor cores, beside what make bench does."""
     recorded = read_rows(results, TRACES, "rows")
     if results is None or recorded is None:
-        return [
-            "*Not recorded yet: `make trace-N` on a Hopper GPU, then `scripts/trace.py --keep`.*"
-        ]
+        return ["*Not recorded yet: `make trace-N` on a Hopper GPU, then `scripts/trace.py --keep`.*"]
     header = ["rung", "variant", "some wgmma in flight", "products at peak", "of the whole launch", "`make bench`",
               "a launch with stamps, µs", "without"]  # fmt: skip
     lines = []

@@ -99,9 +99,7 @@ def is_shown(path: Path) -> bool:
     return path.suffix in LANGUAGES or path.name in ("LICENSE", "Makefile") or path.suffix == ".txt"
 
 
-def rewritten(
-    root: Path, known: dict[Path, Path], to: Path, path: Path, linked: set[Path]
-) -> str:
+def rewritten(root: Path, known: dict[Path, Path], to: Path, path: Path, linked: set[Path]) -> str:
     """The Markdown of a page with links that hold in the site. linked: gets what needs a page."""
 
     def replace(match: re.Match[str]) -> str:

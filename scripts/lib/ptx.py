@@ -215,9 +215,7 @@ class Kernel:
     def comes_from(self, instruction: Instruction, at: str) -> bool:
         return any(at in self.module.sources.line(*place) for place in instruction.places)
 
-    def one(
-        self, opcode: str = "*", at: str | None = None, nth: int | None = None
-    ) -> Instruction:
+    def one(self, opcode: str = "*", at: str | None = None, nth: int | None = None) -> Instruction:
         """The only such instruction, or the n-th, from 0."""
         found = self.find(opcode, at)
         if nth is None and len(found) == 1:

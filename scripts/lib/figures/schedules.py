@@ -204,9 +204,7 @@ def rows_of_a_group(code: Code) -> Drawing:
     top = 90
     first = row + count - box  # of D, in the matrix that ends with the group
 
-    def rows(
-        kind: str, x: float, start: int, how_many: int, words: str, wide: float = 150
-    ) -> None:
+    def rows(kind: str, x: float, start: int, how_many: int, words: str, wide: float = 150) -> None:
         d.cell(kind, x, top + (start - first) * step, wide, how_many * step - 1, words)
 
     d.text("D", 60, 28, kind="title")

@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 from lib.cli import Problem, command, parser_of
 
@@ -38,8 +39,7 @@ GLUE = ("setp.", "selp.")  # predicates in and out of an asm statement
 
 
 def read(path: str) -> str:
-    with open(path, encoding="utf-8") as file:
-        return file.read()
+    return Path(path).read_text(encoding="utf-8")
 
 
 def before(path: str) -> str | None:
@@ -104,11 +104,6 @@ class Change:
         return added + in_headers, removed, changed + in_headers
 
 
-def changed_lines(old: str, new: str, root: str = ".") -> tuple[int, int, int]:
-    """Lines (added, removed, changed) between the files of two rungs."""
-    return Change(old, new, root).lines()
-
-
 def reachable(path: str, root: str = ".") -> set[str]:
     """Headers under `root` that a file includes, directly or not, by their path in the tree."""
     found, todo = set(), [path]
@@ -135,7 +130,7 @@ def functions(text: str) -> dict[str, str]:
     for head in re.finditer(r"\b(\w+)\s*\([^;{}]*\)\s*(?:const\s*)?\{", text):
         depth, i = 1, head.end()
         while depth and i < len(text):
-            depth += {"{": 1, "}": -1}.get(text[i], 0)
+            depth += (text[i] == "{") - (text[i] == "}")
             i += 1
         bodies[head.group(1)] = bodies.get(head.group(1), "") + text[head.end() : i]
     return bodies
@@ -192,8 +187,7 @@ def show_diff(old: str, new: str, change: Change) -> None:
             names = [os.path.join("stages", os.path.basename(path)) for path in (old, new)]
             os.mkdir(os.path.join(folder, "stages"))
             for name, text in zip(names, (change.old, change.new)):
-                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-                    file.write(text)
+                Path(folder, name).write_text(text, encoding="utf-8")
             subprocess.run(command + names, check=False, cwd=folder)
         for header in change.added:
             sys.stdout.flush()

@@ -17,7 +17,6 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import trace
 from lib import generated
@@ -41,10 +40,6 @@ MODELLED = 10
 MODELLED_OPTIONS = ["--m=512", "--n=1024", "--k=1024", "--grid=2"]
 
 
-def trace_name(row: dict[str, Any], is_result: bool) -> str:
-    return f"trace_{row['stage']:02}" + ("" if is_result else f"_{row['variant']}")
-
-
 def timelines(code: Code) -> dict[str, Drawing]:
     """{name: Drawing} of what was recorded on a GPU, and of the rung that the machine tells."""
     found: dict[str, Drawing] = {}
@@ -52,8 +47,9 @@ def timelines(code: Code) -> dict[str, Drawing]:
         for row in json.loads((code.root / TRACES).read_text(encoding="utf-8"))["rows"]:
             if row["stage"] == MODELLED:
                 continue
-            result = code.rung(row["stage"])["variant"] == row["variant"]
-            found[trace_name(row, result)] = draw_row(row)
+            is_result = code.rung(row["stage"])["variant"] == row["variant"]
+            name = f"trace_{row['stage']:02}" + ("" if is_result else f"_{row['variant']}")
+            found[name] = draw_row(row)
     program = code.root / f"build/stage-{MODELLED:02}"
     if not program.exists() or not has_machine(code.root):
         raise Problem(

@@ -26,7 +26,7 @@ from typing import Any
 
 from lib.cli import command, parser_of
 from lib.mutations.core import find_mutation
-from lib.ptx import Module, chosen_kernels, load_module
+from lib.ptx import load_module
 from lib.replace import gpu_run, has_gpu, machine_run, make_fatbin
 from lib.stamps import TRACE_CTAS, add_sleeps, add_stamps
 
@@ -37,21 +37,18 @@ def run_with(words: list[str], ptx: str) -> int:
     return subprocess.run(words, env=dict(os.environ, **environment), check=False).returncode
 
 
-def mutate(module: Module, name: str) -> str:
-    mutation = find_mutation(name)
-    mutation.apply(module)
-    return mutation.what
-
-
 def rewrite(options: Any) -> None:
     module = load_module(options.input)
+    names = [options.kernel] if options.kernel else module.names
     if options.mutate:
-        done = mutate(module, options.mutate)
+        mutation = find_mutation(options.mutate)
+        mutation.apply(module)
+        done = mutation.what
     elif options.stamp:
-        kernels = chosen_kernels(module, options.kernel)
+        kernels = [module.kernel(name) for name in names]
         done = f"{add_stamps(module, kernels, options.first_cta)} clock stamps"
     else:
-        kernels = chosen_kernels(module, options.kernel)
+        kernels = [module.kernel(name) for name in names]
         done = f"{sum(add_sleeps(kernel, options.sleep) for kernel in kernels)} sleeps"
     output = Path(options.output)
     output.parent.mkdir(parents=True, exist_ok=True)

@@ -215,17 +215,14 @@ class Kernel:
     def comes_from(self, instruction: Instruction, at: str) -> bool:
         return any(at in self.module.sources.line(*place) for place in instruction.places)
 
-    def one(self, opcode: str = "*", at: str | None = None, nth: int | None = None) -> Instruction:
-        """The only such instruction, or the n-th, from 0."""
+    def one(self, opcode: str = "*", at: str | None = None) -> Instruction:
+        """The only such instruction."""
         found = self.find(opcode, at)
-        if nth is None and len(found) == 1:
+        if len(found) == 1:
             return found[0]
-        if nth is not None and -len(found) <= nth < len(found):
-            return found[nth]
-        where = f' from "{at}"' if at else ""
-        which = "exactly one" if nth is None else f"a number {nth}"
+        what = opcode + (f' from "{at}"' if at else "")
         raise Problem(
-            f"{self.name} has {len(found)} instructions {opcode}{where}, where {which} is needed"
+            f"{self.name} has {len(found)} instructions {what}, where exactly one is needed"
         )
 
     def after(self, instruction: Instruction) -> list[Instruction]:
@@ -262,9 +259,6 @@ class Kernel:
     def insert_at(self, offset: int, text: str) -> None:
         self.module.edit(offset, offset, "\n\t" + text)
 
-    def insert_at_entry(self, text: str) -> None:
-        self.insert_at(self.body, text)
-
     def move_after(self, instruction: Instruction, other: Instruction) -> None:
         self.delete(instruction)
         self.insert_after(other, instruction.text())
@@ -279,7 +273,7 @@ class Module:
         self.sources = Sources()
         self.edits: list[tuple[int, int, str]] = []
         self.read: dict[str, Kernel] = {}
-        self.entries = {f.name: f for f in functions(text) if f.kind == "entry"}
+        self.entries = {one.name: one for one in functions(text) if one.kind == "entry"}
         self.names = list(self.entries)
 
     def kernel(self, name: str) -> Kernel:
@@ -313,7 +307,3 @@ class Module:
 
 def load_module(path: str | Path) -> Module:
     return Module(Path(path).read_text(encoding="utf-8"))
-
-
-def chosen_kernels(module: Module, name: str | None) -> list[Kernel]:
-    return [module.kernel(each) for each in ([name] if name else module.names)]

@@ -45,7 +45,8 @@ def add_sleeps(kernel: Kernel, seed: int) -> int:
         if any(fnmatch.fnmatchcase(i.opcode, pattern) for pattern in SLEEP_BEFORE)
     ]
     if sites:
-        kernel.insert_at_entry(SLEEP_STATE.replace("SEED", str(seed * 2654435761 % 2**32)))
+        state = SLEEP_STATE.replace("SEED", str(seed * 2654435761 % 2**32))
+        kernel.insert_at(kernel.body, state)
     for site in sites:
         kernel.insert_before(site, SLEEP)
     return len(sites)
@@ -157,6 +158,13 @@ def address_of(operand: str) -> str:
     return f"{move}; add.u32 trace_x, trace_x, SITE + {offset};"
 
 
+def filled(stamp: str, number: int, argument: str, done: str) -> str:
+    """STAMP or HOLD for a site; only if `done`, a predicate, is true."""
+    text = stamp.replace("ARGUMENT", argument).replace("SITE", str(number << TRACE_ARGUMENT_BITS))
+    text = text.replace("GUARD", f"@{done} " if done else "").replace("NUMBER", str(number))
+    return text.replace("WHEN", f"and.pred traced, traced, {done};" if done else "")
+
+
 def reaches(kernel: Kernel, targets: list[Instruction]) -> list[Instruction]:
     """The instructions from which control can come to one of `targets`, without these."""
     order = {id(i): n for n, i in enumerate(kernel.instructions)}
@@ -202,15 +210,9 @@ class Stamps:
             raise Problem(f"{kernel.name} needs more than {TRACE_SITES} stamps: name one kernel")
         return len(self.sites)
 
-    def stamp(
-        self, kernel: Kernel, event: str, instruction: Instruction, argument: str = constant(0),
-        done: str = "",
-    ) -> str:  # fmt: skip
-        """A record where it stands, if `done`, a predicate, is true."""
-        number = self.new_site(kernel, event, instruction)
-        argument = argument.replace("SITE", str(number << TRACE_ARGUMENT_BITS))
-        text = STAMP.replace("GUARD", f"@{done} " if done else "").replace("ARGUMENT", argument)
-        return text.replace("WHEN", f"and.pred traced, traced, {done};" if done else "")
+    def stamp(self, kernel: Kernel, event: str, instruction: Instruction) -> str:
+        """A record where it stands."""
+        return filled(STAMP, self.new_site(kernel, event, instruction), constant(0), "")
 
     def add(self, kernel: Kernel, first_cta: int = 0) -> int:
         """Stamps for what scripts/trace.py draws; returns how many."""
@@ -226,15 +228,10 @@ class Stamps:
             i: Instruction, event: str, behind: bool, argument: str = constant(0), done: str = ""
         ) -> None:
             """A stamp beside an instruction, if `done`, a predicate, is true."""
+            number = self.new_site(kernel, event, i)
             if id(i) in multiplies:
-                number = self.new_site(kernel, event, i)
                 held.append((number, i))
-                site = str(number << TRACE_ARGUMENT_BITS)
-                text = HOLD.replace("ARGUMENT", argument).replace("SITE", site)
-                text = text.replace("GUARD", f"@{done} " if done else "")
-                text = text.replace("NUMBER", str(number))
-            else:
-                text = self.stamp(kernel, event, i, argument, done)
+            text = filled(HOLD if id(i) in multiplies else STAMP, number, argument, done)
             (kernel.insert_after if behind else kernel.insert_before)(i, text)
 
         for i in kernel.instructions:
@@ -277,7 +274,7 @@ class Stamps:
         state = TRACE_BEGIN.replace("FIRST", str(first_cta))
         state += "".join(f"\n\t.reg .b32 %trace_c{n}, %trace_x{n};\n\tmov.u32 %trace_c{n}, 0;"
                          f"\n\tmov.u32 %trace_x{n}, 0;" for n, _ in held)  # fmt: skip
-        kernel.insert_at_entry(state)
+        kernel.insert_at(kernel.body, state)
         return len(self.sites) - before
 
     def add_epilogue(self, kernel: Kernel, is_async: bool, held: list[Held]) -> None:

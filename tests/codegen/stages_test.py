@@ -8,7 +8,7 @@ import unittest
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
-from diff import COMMENT, STRING, before, changed_lines, read  # noqa: E402
+from diff import COMMENT, STRING, Change, before, read  # noqa: E402
 
 FILE_LINES, KERNEL_LINES, CHANGED_LINES, COLUMNS = 260, 120, 150, 100
 LATE, LATE_FILE_LINES, LATE_KERNEL_LINES = 13, 300, 140  # of rungs from 13 on
@@ -116,7 +116,7 @@ class Stages(unittest.TestCase):
             old = before(path)
             if old is None:
                 continue
-            changed = changed_lines(old, path, ROOT)[2]
+            _, _, changed = Change(old, path, ROOT).lines()
             if not has_section(page_of(path), LONG_DIFF):
                 self.assertLessEqual(
                     changed, CHANGED_LINES, f'{path}: explain it under "{LONG_DIFF}" in its page')

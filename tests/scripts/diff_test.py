@@ -87,7 +87,7 @@ class Diff(unittest.TestCase):
 
     def test_changed_lines_ignore_white_space_and_count_a_replaced_line_once(self):
         # Added: the include, "if", "copy", "}", "wait"; replaced: "multiply" by "divide".
-        self.assertEqual(diff.changed_lines(self.one, self.two), (6, 1, 6))
+        self.assertEqual(diff.Change(self.one, self.two).lines(), (6, 1, 6))
 
     def test_instructions_are_found_through_helpers_and_split_literals(self):
         known = diff.instructions(self.one, str(self.root))
@@ -181,7 +181,7 @@ __device__ inline void copy_and_multiply(float* d) {
         self.assertEqual(list(change.added), ["common/block/stage.cuh"])
         # One call became two; two includes and the five lines of stage() are new.
         self.assertEqual(change.lines(), (9, 1, 9))
-        self.assertEqual(diff.changed_lines(three, four, str(self.root)), (2, 2, 2))
+        self.assertEqual(diff.Change(three, four, str(self.root)).lines(), (2, 2, 2))
         self.write("common/block/multiply.cuh", header(MULTIPLY.replace("bar_sync", "copy")))
         change = diff.Change(two, three, str(self.root))
         self.assertEqual(change.moved, {})

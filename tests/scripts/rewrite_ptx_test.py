@@ -112,7 +112,7 @@ class Reading(unittest.TestCase):
             self.kernel.one("bra")
         with self.assertRaisesRegex(Problem, 'has 0 instructions ldmatrix.\\* from "x"'):
             self.kernel.one("ldmatrix.*", at="x")
-        self.assertEqual(self.kernel.one("bra", nth=1).operands, ["$L_2"])
+        self.assertEqual(self.kernel.find("bra")[1].operands, ["$L_2"])
         with self.assertRaisesRegex(Problem, "no kernel k_three, only k_one, k_two"):
             self.module.kernel("k_three")
 

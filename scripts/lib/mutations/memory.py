@@ -196,8 +196,8 @@ def scale_of_the_next_block(kernel: Kernel) -> None:
     {"race": [r"st\.shared\.v2\.f32", "cp.async.bulk.tensor"]}, policies=RANDOM + POLICIES[:2],
 )  # fmt: skip
 def part_staged_too_early(kernel: Kernel) -> None:
-    wait = kernel.one("mbarrier.try_wait.*", at="mbarrier_wait(&smem.stored[group]", nth=1)
-    always_true(kernel, wait)
+    waits = kernel.find("mbarrier.try_wait.*", at="mbarrier_wait(&smem.stored[group]")
+    always_true(kernel, waits[1])
 
 
 @mutation(

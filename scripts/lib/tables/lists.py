@@ -22,10 +22,6 @@ CLASSES = (
 )
 
 
-def class_of(row: Row) -> str:
-    return next(name for name, holds in CLASSES if holds(row["m"], row["k"]))
-
-
 def rows_of(results: Results | None, stage: int) -> list[Row]:
     """A rung's own choices in burst, by arguments and shape."""
     own = [row for row in (results.rows if results else []) if row["stage"] == stage]
@@ -63,15 +59,14 @@ def means_table(results: Results | None, stage: int) -> list[str]:
     if not rows:
         return not_measured(f"make bench ROWS={stage}:result@tuning")
     lines = []
-    for args in sorted({row.get("args") or "" for row in rows}):
-        for name, _ in CLASSES:
-            of_args = [row for row in rows if (row.get("args") or "") == args]
-            ratios = [row["ratio"] for row in of_args if class_of(row) == name]
-            if ratios:
-                mean = statistics.geometric_mean(ratios)
-                below = sum(ratio < 1 for ratio in ratios)
-                lines.append([args_text(args), name, str(len(ratios)), f"{mean:.3f}",
-                              f"{min(ratios):.3f}", str(below)])  # fmt: skip
+    found: dict[tuple[str, int], list[float]] = {}  # (arguments, number of a class) -> ratios
+    for row in rows:
+        first = next(i for i, (_, holds) in enumerate(CLASSES) if holds(row["m"], row["k"]))
+        found.setdefault((row.get("args") or "", first), []).append(row["ratio"])
+    for (args, number), ratios in sorted(found.items()):
+        mean, below = statistics.geometric_mean(ratios), sum(ratio < 1 for ratio in ratios)
+        lines.append([args_text(args), CLASSES[number][0], str(len(ratios)), f"{mean:.3f}",
+                      f"{min(ratios):.3f}", str(below)])  # fmt: skip
     header = ["which", "shapes", "how many", "mean ratio", "lowest", "below 1"]
     caption = "Burst. Ratio as in the table of shapes; mean: geometric."
     return table_of(header, lines, caption)

@@ -26,10 +26,6 @@ WAYS = {
 ORDER = ("whole tiles", "split in a cluster", "cut", "stream-K")
 
 
-def way_of(variant: str) -> str:
-    return next(way for way, end in WAYS.items() if end.search(variant))
-
-
 def dram_us(results: Results, m: int, n: int, k: int) -> float | None:
     """What A, B and D alone take of DRAM, read at its ceiling; None if that was not measured."""
     tbps, _ = limits.operand(results, "dram_read.burst.value")
@@ -53,7 +49,8 @@ def of_shape(results: Results, stage: int, shape: Shape) -> dict[str, list[Row]]
         at = (shape_of(row), row["regime"])
         name = configuration_of(row, stage)
         if at == (shape, "burst") and row["verified"] and name:
-            found.setdefault(way_of(name), []).append({**row, "variant": name})
+            way = next(way for way, end in WAYS.items() if end.search(name))
+            found.setdefault(way, []).append({**row, "variant": name})
     return {way: sorted(rows, key=us) for way, rows in found.items()}
 
 

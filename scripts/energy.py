@@ -177,32 +177,22 @@ def summarize(readings: list[Reading]) -> Reading:
     """The medians of one contestant's readings, and how far its pJ/FLOP spread."""
     pj = [r["watts"] / r["tflops"] for r in readings]
     above = [(r["watts"] - r["idle_watts"]) / r["tflops"] for r in readings]
-    median = {
-        key: statistics.median(r[key] for r in readings)
-        for key in ("watts", "idle_watts", "tflops", "sm_mhz")
-    }
+    keys = ("watts", "idle_watts", "tflops", "sm_mhz")
     return {
-        **median,
-        "pj_per_flop": statistics.median(pj),
-        "pj_min": min(pj),
-        "pj_max": max(pj),
-        "pj_above_idle": statistics.median(above),
-        "above_min": min(above),
-        "above_max": max(above),
-        "rounds": len(readings),
-        "verified": True,
-        "kernel": readings[0]["kernel"],
-        "kernel_hash": readings[0]["kernel_hash"],
-    }
+        **{key: statistics.median(r[key] for r in readings) for key in keys},
+        "pj_per_flop": statistics.median(pj), "pj_min": min(pj), "pj_max": max(pj),
+        "pj_above_idle": statistics.median(above), "above_min": min(above), "above_max": max(above),
+        "rounds": len(readings), "verified": True,
+        "kernel": readings[0]["kernel"], "kernel_hash": readings[0]["kernel_hash"],
+    }  # fmt: skip
 
 
 def mark_clocks(rows: list[Reading]) -> None:
     """Whether each row's clock is that of the others, those of one experiment and chip."""
-    clocks = [row["sm_mhz"] for row in rows if row["verified"]]
-    for row in rows:
-        if row["verified"]:
-            off = abs(row["sm_mhz"] / statistics.median(clocks) - 1)
-            row["equal_clock"] = off <= SAME_CLOCK
+    right = [row for row in rows if row["verified"]]
+    for row in right:
+        usual = statistics.median(each["sm_mhz"] for each in right)
+        row["equal_clock"] = abs(row["sm_mhz"] / usual - 1) <= SAME_CLOCK
 
 
 def publish(
@@ -211,13 +201,9 @@ def publish(
     """Replaces an experiment's rows in the results file; keeps what still holds of the others: of
     the same machine and versions, and the same kernels."""
     document = store.read_document(path, "rows", "readings", "energy")
-    kept = [
-        row
-        for row in store.rows_of_machine(path, document, env, ENV_KEYS)
-        if row["experiment"] != experiment
-        and row["verified"]
-        and hashes.get(row["kernel"]) == row["kernel_hash"]
-    ]
+    old = store.rows_of_machine(path, document, env, ENV_KEYS)
+    others = [row for row in old if row["experiment"] != experiment and row["verified"]]
+    kept = [row for row in others if hashes.get(row["kernel"]) == row["kernel_hash"]]
     order = list(EXPERIMENTS)  # stable: contestants stay in order
     rows = sorted(kept + rows, key=lambda row: order.index(row["experiment"]))
     head_keys = (*ENV_KEYS, "max_mhz", "power_limit_watts", "refresh_ms", "idle_watts")
@@ -279,11 +265,9 @@ class Run:
         reading["kernel_hash"] = self.hashes[reading["kernel"]]
         reading["idle_watts"] = self.meter.env["idle_watts"]
         self.journal.add({"key": key, **reading})
-        self.show(
-            what,
-            f"{answer['watts']:4.0f} W, {answer['tflops']:5.1f} TFLOPS, "
-            f"{answer['watts'] / answer['tflops']:.3f} pJ/FLOP, {answer['sm_mhz']:.0f} MHz",
-        )
+        watts, tflops, mhz = answer["watts"], answer["tflops"], answer["sm_mhz"]
+        pj = watts / tflops
+        self.show(what, f"{watts:4.0f} W, {tflops:5.1f} TFLOPS, {pj:.3f} pJ/FLOP, {mhz:.0f} MHz")
         return self.journal.rows[key]
 
     def show(self, what: str, result: str) -> None:
@@ -386,8 +370,7 @@ def measure_with(
     print(
         f"{store.machine_text(env)}; seed {env['seed']}; "
         f"{env['idle_watts']:.0f} W at rest, counter refreshed every {env['refresh_ms']:.0f} ms\n"
-        f"{', '.join(experiments)}: {to_do} readings, about "
-        f"{duration(run.reading_s() * to_do)}"
+        f"{', '.join(experiments)}: {to_do} readings, about {duration(run.reading_s() * to_do)}"
         + (f"; {kept} more are there from a run that was stopped" if kept else ""),
         flush=True,
     )

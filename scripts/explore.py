@@ -133,22 +133,22 @@ def swizzle(SPAN: A[int, One(128, 64, 32, 16)], ROWS: A[int, Number(8, 1, 64)]) 
 
 def decoded(bits: int | str) -> Iterator[str]:
     said = fields(bits)
-    offsets = ("start", "lbo", "sbo")
-    sixteenths = {key: f"{said[key] // 16:,} = {said[key]:,} bytes" for key in offsets}
+    keys = ("start", "lbo", "sbo")
+    start, lbo, sbo = (f"{said[key] // 16:,} = {said[key]:,} bytes" for key in keys)
     for bits_of, field, value in (
         ("bits", "field", "value"),
-        ("0-13", "start address / 16", sixteenths["start"]),
-        ("16-29", "leading byte offset / 16", sixteenths["lbo"]),
-        ("32-45", "stride byte offset / 16", sixteenths["sbo"]),
+        ("0-13", "start address / 16", start),
+        ("16-29", "leading byte offset / 16", lbo),
+        ("32-45", "stride byte offset / 16", sbo),
         ("49-51", "base offset", said["base"]),
         ("62-63", "swizzle", f"{said['swizzle']} = {SWIZZLES[said['swizzle']]}"),
     ):
         yield f"{bits_of:6} {field:25} {value}"
-    span = {0: CHUNK, 1: 128, 2: 64, 3: 32}[said["swizzle"]]
-    if said["start"] % (8 * span) and said["swizzle"] and not said["base"]:
-        inside = said["start"] % (8 * span)
+    pattern = 8 * {0: CHUNK, 1: 128, 2: 64, 3: 32}[said["swizzle"]]
+    inside = said["start"] % pattern
+    if inside and said["swizzle"] and not said["base"]:
         yield (
-            f"The start lies {inside:,} bytes behind a multiple of {8 * span:,}, where the pattern"
+            f"The start lies {inside:,} bytes behind a multiple of {pattern:,}, where the pattern"
             " begins: right for a step along K, if the tile begins there."
         )
     if said["start"] >= SMEM_BYTES:
@@ -311,10 +311,8 @@ def multicast(
         rows.append(row)
     yield from table(rows)
     alone, shared = BM + BN, BM // cluster_n + BN // cluster_m
-    yield (
-        f"A CTA asks L2 for {shared} rows a step instead of {alone}; its full barrier counts the"
-        f" bytes of all {alone}."
-    )
+    less = f"A CTA asks L2 for {shared} rows a step instead of {alone}"
+    yield f"{less}; its full barrier counts the bytes of all {alone}."
 
 
 # --- ring, shares, box ---------------------------------------------------------------------------
@@ -338,10 +336,8 @@ def shares(
     SHARE: A[str, One("all", "none", "last", "cut")],
 ) -> Iterator[str]:
     said = ask_maps("shares", share=SHARE, tiles=TILES, k_tiles=STEPS_EACH, clusters=CLUSTERS)
-    yield (
-        f"{count(TILES, 'tile')} of {count(STEPS_EACH, 'K step')} on {count(CLUSTERS, 'cluster')}; "
-        f"{said['whole']} taken whole"
-    )
+    tiles = f"{count(TILES, 'tile')} of {count(STEPS_EACH, 'K step')}"
+    yield f"{tiles} on {count(CLUSTERS, 'cluster')}; {said['whole']} taken whole"
     for cluster, pieces in enumerate(said["clusters"]):
         words = [f"tile {tile} steps {first}-{first + steps - 1}" for tile, first, steps in pieces]
         yield f"cluster {cluster}: {sum(piece[2] for piece in pieces)} steps: {', '.join(words)}"
@@ -349,10 +345,8 @@ def shares(
 
 def box(WARP: A[int, Number(0, 0, 3)]) -> Iterator[str]:
     lanes = ask_maps("box", warp=WARP)["lanes"]
-    yield (
-        f"Warp {WARP} of a consumer stages 16 rows of 64 columns with {len(lanes[0])} stmatrix.x4;"
-        " byte offsets in the box"
-    )
+    what = f"stages 16 rows of 64 columns with {len(lanes[0])} stmatrix.x4"
+    yield f"Warp {WARP} of a consumer {what}; byte offsets in the box"
     offsets = [[store["offset"] for store in stores] for stores in lanes]
     yield from numbered("lane", [f"stmatrix {i}" for i in range(len(lanes[0]))], offsets)
     worst = max(

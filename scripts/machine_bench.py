@@ -33,8 +33,7 @@ def measure(
 ) -> tuple[float, float]:
     """(warp instructions a second, products a second) of the fastest of some runs."""
     environment = {
-        **os.environ, "LADDER_DEVICE": "machine", "MACHINE_STATS": "1",
-        "MACHINE_POLICY": "eager",
+        **os.environ, "LADDER_DEVICE": "machine", "MACHINE_STATS": "1", "MACHINE_POLICY": "eager",
         "MACHINE_CHECK": str(check), "MACHINE_THREADS": str(threads),
     }  # fmt: skip
     command = [program, "--check", f"--variant={variant}", "--data=zeros"]
@@ -52,9 +51,8 @@ def measure(
 
 def main() -> None:
     cores = os.cpu_count() or 1
-    print(
-        f"{'':38} {'M warp instructions/s':>24} {'GMAC/s of wgmma':>18}   checker   {cores} threads"
-    )
+    heads = f"{'M warp instructions/s':>24} {'GMAC/s of wgmma':>18}"
+    print(f"{'':38} {heads}   checker   {cores} threads")
     for what, program, variant, shape in LOADS:
         instructions, products = measure(program, variant, shape, 0, 1)
         checked, _ = measure(program, variant, shape, 1, 1)

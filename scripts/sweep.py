@@ -126,9 +126,8 @@ def entry_of(
     configurations = {}
     for name, row in zip(names, contestants.rows(key, names)):
         result = results[row]
-        configurations[name] = {
-            key: result.get(key) for key in ("tflops", "us", "sm_mhz", "kernel_hash")
-        }
+        keys = ("tflops", "us", "sm_mhz", "kernel_hash")
+        configurations[name] = {key: result.get(key) for key in keys}
         if not result["verified"]:
             configurations[name]["error"] = bench.Bench.why(result)
     (m, n, k), regime = key
@@ -181,8 +180,7 @@ def summary(entries: list[Entry]) -> list[str]:
         worst = max(judged, key=lambda entry: entry["distance"])
         lines.append(
             f"{regime}: over {len(far)} shapes the pick is {100 * statistics.mean(far):.2f} % off "
-            f"on average, {100 * worst['distance']:.1f} % at worst, at "
-            f"{shape_name(shape_of(worst))}; "
+            f"on average, {100 * max(far):.1f} % at worst, at {shape_name(shape_of(worst))}; "
             f"{sum(d > FAR for d in far)} shapes above {100 * FAR:.0f} %, "
             f"{sum(d > VERY_FAR for d in far)} above {100 * VERY_FAR:.0f} %"
         )

@@ -78,6 +78,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lib import generated
 from lib.cli import ROOT, Problem, command, parser_of, project
 from lib.markdown import DASH, END, FENCE, cell, files, percent, tflops
 from lib.results import COUNTER_KEYS, MAIN, PROBLEM, Results, load_all, load_chip, solving, value_of
@@ -170,12 +171,8 @@ def table(kind: str, asked: Asked) -> list[str]:
 NUMBER = re.compile(r"\d+(\.\d+)?(e\d+)?")
 OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 FORMATS: dict[str, Callable[[Any], str]] = {
-    "tflops": tflops,
-    "p10": tflops,
-    "p90": tflops,
-    "baseline_tflops": tflops,
-    "ratio": percent,
-    "tensor_share": percent,
+    **dict.fromkeys(("tflops", "p10", "p90", "baseline_tflops"), tflops),
+    **dict.fromkeys(("ratio", "tensor_share"), percent),
     "sm_mhz": lambda v: cell(v, ".0f"),
     "host_us": lambda v: cell(v, ".1f"),
     **energy.FORMATS,
@@ -322,11 +319,8 @@ def outdated(root: Path) -> list[tuple[Path, str, list[str]]]:
         if new != old:
             found.append((path, new, changed))
     points = roofline.roofline(results, solving(root, results))
-    for name, drawing in ((PLOT, plot.ladder(root, results)), (ROOFLINE, points)):
-        path, new = root / name, drawing.svg()
-        if not path.exists() or path.read_text(encoding="utf-8") != new:
-            found.append((path, new, ["plot"]))
-    return found
+    plots = {PLOT: plot.ladder(root, results).svg(), ROOFLINE: points.svg()}
+    return found + [(root / path, new, ["plot"]) for path, new in generated.outdated(root, plots)]
 
 
 @command("tables")
@@ -338,13 +332,11 @@ def main(arguments: list[str] | None = None) -> int:
     found = outdated(options.root)
     for path, new, changed in found:
         name = path.relative_to(options.root)
-        if options.check:
-            what = ", ".join(changed)
-            print(f"tables: {name}: {what} differs from docs/results; run make tables")
-        else:
+        if not options.check:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(new, encoding="utf-8")
-            print(f"tables: {name}: {', '.join(changed)}")
+        advice = " differs from docs/results; run make tables" if options.check else ""
+        print(f"tables: {name}: {', '.join(changed)}{advice}")
     if not found:
         print("tables: everything is up to date")
     return 1 if options.check and found else 0

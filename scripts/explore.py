@@ -169,7 +169,8 @@ def descriptor(
         yield from decoded(BITS)
         return
     if START % 1024:
-        rule = f"a tile begins on a multiple of 1024 bytes; the nearest is {round(START / 1024) * 1024}"
+        near = round(START / 1024) * 1024
+        rule = f"a tile begins on a multiple of 1024 bytes; the nearest is {near}"
         raise Problem(f"START={START}: {rule}.")
     if MAJOR == "MN" and BYTES != 2:
         raise Problem(
@@ -375,7 +376,8 @@ def explore(arguments: list[str]) -> list[str]:
     what = given.pop("WHAT", None)
     listed = ", ".join(WHATS)
     if what is None:
-        raise Problem(f"Say what to explore, such as make explore WHAT=swizzle; there are {listed}.")
+        example = "make explore WHAT=swizzle"
+        raise Problem(f"Say what to explore, such as {example}; there are {listed}.")
     if what not in WHATS:
         raise Problem(f"WHAT={what}: there is no such map; there are {listed}.")
     options = options_of(what)

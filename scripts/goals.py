@@ -10,18 +10,17 @@ from __future__ import annotations
 import re
 import sys
 
-from lib.cli import Problem, command, parser_of, suggestion
+from lib.cli import Problem, command, nearest, parser_of
 
 
-def nearest(goal: str, names: list[str]) -> str:
+def meant(goal: str, names: list[str]) -> str:
     """Of stag-3 and stage_3 stage-3, of diff diff-N, of tset test; "" if none is near."""
     placeholders = {name.partition("-")[0]: name for name in names if not name.islower()}
     word = re.sub(r"[\d.]*$", "", goal)
     number = goal.removeprefix(word)
     word = word.rstrip("-_ ").lower()
     others = [] if number else [name for name in names if name.islower()]
-    said = suggestion(word, [*placeholders, *others])
-    near = said.removeprefix("; did you mean ").removesuffix("?") if said.endswith("?") else ""
+    near = nearest(word, [*placeholders, *others])
     if near not in placeholders:
         return near
     return f"{near}-{number}" if number else placeholders[near]
@@ -33,7 +32,7 @@ def main() -> int:
     parser.add_argument("goal")
     parser.add_argument("names", nargs="+", metavar="NAME")
     options = parser.parse_args()
-    near = nearest(options.goal, options.names)
+    near = meant(options.goal, options.names)
     hint = f"; did you mean {near}? make" if near else "; make"
     raise Problem(f"There is no {options.goal} to make{hint} help lists what there is.")
 

@@ -84,7 +84,8 @@ class Contestants:
 
     def ask(self, today: Today, keys: Iterable[Key]) -> dict[Key, Said]:
         """What the program as it is says."""
-        asked = {key: [*self.rows(key, self.variants), Row(*CHOOSER, *key[0], key[1])] for key in keys}
+        asked = {key: [*self.rows(key, self.variants), Row(*CHOOSER, *key[0], key[1])]
+                 for key in keys}  # fmt: skip
         answers = today.choices(list(itertools.chain.from_iterable(asked.values())))
         said = {}
         for key, (*configurations, chooser) in asked.items():

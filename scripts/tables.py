@@ -132,7 +132,8 @@ def problems_table(asked: Asked) -> list[str]:
 # What a table is called: (what may stand behind its name, how that is written, who makes it).
 TABLES: dict[str, tuple[str, str, Callable[[Asked], list[str]]]] = {
     "ladder": (r"\w*", " [PROBLEM]", lambda a: ladder.ladder(a.root, a.results, a.link, a.name or PROBLEM)),
-    "chips": (r"[a-z]+\d+", " CHIP", lambda a: ladder.chips(a.root, a.results, load_chip(a.root, a.name))),
+    "chips": (r"[a-z]+\d+", " CHIP",
+              lambda a: ladder.chips(a.root, a.results, load_chip(a.root, a.name))),
     "problems": (r"\d*", " [N]", problems_table),
     "rung": (r"\d+", " N", lambda a: ladder.rung(a.root, a.results, a.number)),
     "short": (r"\d+", " N", lambda a: ladder.short(a.root, a.results, a.number)),

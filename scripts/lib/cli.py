@@ -83,7 +83,12 @@ def measuring_parser(
     return parser
 
 
+def nearest(word: str, candidates: Iterable[str]) -> str:
+    """The one that is most like the word; "" if none is near."""
+    return next(iter(difflib.get_close_matches(word, list(candidates), 1, 0.65)), "")
+
+
 def suggestion(word: str, candidates: Iterable[str]) -> str:
-    """The nearest, if it is near."""
-    close = difflib.get_close_matches(word, list(candidates), 1, 0.65)
-    return f"; did you mean {close[0]}?" if close else "."
+    """The end of a sentence about a word that is not among the candidates."""
+    near = nearest(word, candidates)
+    return f"; did you mean {near}?" if near else "."

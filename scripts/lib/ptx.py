@@ -79,11 +79,9 @@ class Sources:
 
     def line(self, path: str, number: int) -> str:
         if path not in self.files:
-            try:
-                with open(path, encoding="utf-8") as file:
-                    self.files[path] = file.read().splitlines()
-            except OSError:
-                self.files[path] = []
+            there = os.path.isfile(path)
+            text = Path(path).read_text(encoding="utf-8") if there else ""
+            self.files[path] = text.splitlines()
         lines = self.files[path]
         text = lines[number - 1].strip() if 0 < number <= len(lines) else ""
         return f"{os.path.relpath(path)}:{number}  {text}"

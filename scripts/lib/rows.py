@@ -102,8 +102,8 @@ def parse_shapes(text: str | None, option: str = "--rows") -> list[Shape]:
         hint = suggestion(text, shape_lists.NAMED) if text[:1].isalpha() else "."
         *names, last = shape_lists.NAMED
         raise Problem(
-            f"{option}: the shape '{text}' must be a size such as 4096, MxNxK, {', '.join(names)} or "
-            f"{last}{hint}"
+            f"{option}: the shape '{text}' must be a size such as 4096, MxNxK, "
+            f"{', '.join(names)} or {last}{hint}"
         )
     m, n, k = sizes if len(sizes) == 3 else sizes * 3
     return [(m, n, k)]

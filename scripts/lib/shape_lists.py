@@ -15,8 +15,8 @@ Shape = tuple[int, int, int]
 TUNING_SHAPES: list[Shape] = [(size,) * 3 for size in (1024, 2048, 4096, 6144, 8192, 16384)] + [
     (m, n, k)
     for m in (64, 128, 4096)
-    for n, k in ((2112, 7168), (576, 7168), (24576, 1536), (32768, 512), (7168, 16384), (4096, 7168),
-                 (7168, 2048))
+    for n, k in ((2112, 7168), (576, 7168), (24576, 1536), (32768, 512), (7168, 16384),
+                 (4096, 7168), (7168, 2048))
 ]  # fmt: skip
 # Projections of Llama 3 8B and 70B, Qwen2.5 7B and Mixtral, odd sizes, and 132 tiles of 128x256 or
 # a few more: one wave on an H100 or H200, or two.

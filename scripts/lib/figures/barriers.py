@@ -12,8 +12,8 @@ def expect(code: Code, number: int, names: Sequence[str]) -> dict[str, int]:
     """The rung's barriers; refuses if they are not the ones that the figure shows."""
     found = code.barriers(number)
     if set(found) != set(names):
-        shown = ", ".join(names)
-        raise Problem(f"rung {number} has the barriers {', '.join(found)}; the figure shows {shown}")
+        there, shown = ", ".join(found), ", ".join(names)
+        raise Problem(f"rung {number} has the barriers {there}; the figure shows {shown}")
     return found
 
 
@@ -36,10 +36,8 @@ def barriers_04(code: Code) -> Drawing:
     d.arrow("gray", [(745, 150), (745, 200), (115, 200), (115, 150)])
     d.text(
         "fence.proxy.async, then bar.sync: every warp has read the slot, it may be written again",
-        430,
-        192,
-        "middle",
-    )
+        430, 192, "middle",
+    )  # fmt: skip
     d.note("Blue: data. Green: an mbarrier. Gray: a barrier of all threads.", 30, 228)
     return d
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,8 @@ class Code:
         self.root = root
 
     @functools.lru_cache(maxsize=None)
-    def read_map(self, name: str, options: tuple[tuple[str, object], ...]) -> Any:
-        return maps.ask(self.root, name, dict(options))
-
     def map(self, name: str, **options: object) -> Any:
-        return self.read_map(name, tuple(options.items()))
+        return maps.ask(self.root, name, options)
 
     @functools.lru_cache(maxsize=None)
     def rung(self, number: int, variant: str | None = None) -> dict[str, Any]:
@@ -48,13 +46,10 @@ class Code:
             "T::CLUSTER": row["cluster_m"] * row["cluster_n"],
         }
         found = {}
-        for name, count in re.findall(
-            r"ptx::mbarrier_init\(&smem\.(\w+)\[\w+\], ([^)]+)\)", path.read_text(encoding="utf-8")
-        ):
-            total = 1
-            for factor in count.split(" * "):
-                total *= known[factor] if factor in known else int(factor)
-            found[name] = total
+        inits = r"ptx::mbarrier_init\(&smem\.(\w+)\[\w+\], ([^)]+)\)"
+        for name, count in re.findall(inits, path.read_text(encoding="utf-8")):
+            factors = count.split(" * ")
+            found[name] = math.prod(known[f] if f in known else int(f) for f in factors)
         return found
 
     def constant(self, path: str, name: str) -> int:

@@ -96,7 +96,8 @@ def wgmma_fragment(code: Code) -> Drawing:
     lane = 5
     (row, col), (row8, _) = fragment["acc"][lane]
     d.text(f"Lane {lane} of a warp has rows {row} and {row8} of the warp's 16, and of each block"
-           f" columns {col} and {col + 1}: a row of D is spread over four lanes.", 20, 384)  # fmt: skip
+           f" columns {col} and {col + 1}: a row of D is spread over four lanes.",
+           20, 384)  # fmt: skip
     return d
 
 

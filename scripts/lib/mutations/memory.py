@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lib.cli import Problem
 from lib.mutations.core import (
-    GROUPS, POLICIES, RACE_WGMMA_TMA, RANDOM, Edit, always_true, at_once, delete, delete_all, mutation,
-    opcode, parts, with_register,
+    GROUPS, POLICIES, RACE_WGMMA_TMA, RANDOM, Edit, always_true, at_once, delete, delete_all,
+    mutation, opcode, parts, with_register,
 )  # fmt: skip
 from lib.mutations.subjects import (
     AUTOTUNED, BULK_STORE, EPILOGUE, FP32_OUT, MIXED, MN_MAJOR, TMA, WGMMA,

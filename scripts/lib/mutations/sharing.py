@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from lib.mutations.core import (
-    EMPTY, GROUPS, RACE_WGMMA_TMA, at_once, delete, mutation, opcode, operands, operands_of_all,
-    with_register,
+    EMPTY, GROUPS, RACE_WGMMA_TMA, at_once, delete, delete_all, mutation, opcode, operands,
+    operands_of_all, with_register,
 )  # fmt: skip
 from lib.mutations.subjects import ADD_UP, BOTH_WAYS, CLUSTER, SPLIT_K, STREAM_K
 from lib.ptx import Kernel
 
 GROUPS.append("Clusters")
 
-
-@mutation(
+mutation(
     "cluster-exit-unsynchronised", CLUSTER, "the last barrier.cluster deleted",
     "A CTA's shared memory goes when it exits: its peer must not arrive or multicast there later.",
     {"race": ["exit"], "fault": ["exit"]},
+    edit=delete_all("barrier.cluster.*", at="no CTA exits"),
 )  # fmt: skip
-def cluster_exit_unsynchronised(kernel: Kernel) -> None:
-    for half in ("arrive", "wait"):
-        kernel.delete(kernel.one(f"barrier.cluster.{half}.*", at="no CTA exits"))
-
 
 mutation(
     "remote-arrive-wrong-rank", CLUSTER, "consumer warps arrive twice at CTA 0, never at CTA 1",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lib.mutations.core import (
-    EMPTY, FULL, GROUPS, POLICIES, RACE_WGMMA_TMA, RANDOM, READS_TOO_EARLY, at_once, delete, delete_all,
-    mutation, operands, operands_of_all,
+    EMPTY, FULL, GROUPS, POLICIES, RACE_WGMMA_TMA, RANDOM, READS_TOO_EARLY, at_once, delete,
+    delete_all, mutation, operands, operands_of_all,
 )  # fmt: skip
 from lib.mutations.subjects import (
     CP_ASYNC, CP_ASYNC_MBARRIER, MIXED, PERSISTENT, PINGPONG, SMEM_TILED, SPECIALIZED, TMA, WGMMA,

@@ -294,7 +294,8 @@ def traces(results: Results | None) -> list[str]:
     """What recorded timelines say of the tensor cores, beside what make bench does."""
     recorded = read_rows(results, TRACES, "rows")
     if results is None or recorded is None:
-        return ["*Not recorded yet: `make trace-N` on a Hopper GPU, then `scripts/trace.py --keep`.*"]
+        how = "`make trace-N` on a Hopper GPU, then `scripts/trace.py --keep`"
+        return [f"*Not recorded yet: {how}.*"]
     header = ["rung", "variant", "some wgmma in flight", "products at peak", "of the whole launch", "`make bench`",
               "a launch with stamps, µs", "without"]  # fmt: skip
     lines = []

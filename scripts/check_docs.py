@@ -21,6 +21,7 @@ import figures
 import mutations
 import tables
 from lib.cli import ROOT, Problem, command, parser_of, project
+from lib.closure import closure
 from lib.markdown import END, LINK, fences, files, marked, prose, slug, squeezed
 from lib.published import Skipped, check_choices, check_hashes
 from lib.tools import has_machine
@@ -30,7 +31,6 @@ REPORT = re.compile(r"^<!-- report of (\S+) -->$")  # NAME of make failure-NAME
 EXPLORED = re.compile(r"^<!-- make explore (.+) -->$")  # what stands in the fence behind it
 ISA = "https://docs.nvidia.com/cuda/parallel-thread-execution/"
 ISA_LINK = re.compile(re.escape(ISA) + r"#[a-z0-9-]+")
-ELISION = "…"
 SPEED = re.compile(r"\d[\d.,]*\s*(?:TFLOPS|TFLOP/s|GFLOPS|GFLOP/s)")
 MAKE = re.compile(r"\bmake ([a-z]+(?:-[a-z]+)*)(-(?:NN?|\d+))?(?![\w-])(?!\.[M\d])")
 EXERCISE = re.compile(r"\bmake exercise-(\w+\.\d+)")
@@ -168,14 +168,11 @@ def wrappers(root: Path) -> dict[str, tuple[str | None, str]]:
 
 def used_by(stage_text: str, known: dict[str, tuple[str | None, str]]) -> set[str]:
     """Names of wrappers that the stage calls, itself or through a composite."""
-    reached: set[str] = set()
-    pending = [stage_text]
-    while pending:
-        for name in re.findall(r"\w+", pending.pop()):
-            if name in known and name not in reached:
-                reached.add(name)
-                pending.append(known[name][1])
-    return reached
+
+    def named(text: str) -> set[str]:
+        return set(re.findall(r"\w+", text)) & known.keys()
+
+    return closure(named(stage_text), lambda name: named(known[name][1]))
 
 
 def with_blocks(stage: Path, root: Path) -> str:
@@ -193,7 +190,7 @@ def contains(source: str, body: list[str]) -> bool:
     position = 0
     parts: list[list[str]] = [[]]
     for line in map(squeezed, body):
-        if line in (ELISION, f"// {ELISION}"):
+        if line in (exercises.ELISION, f"// {exercises.ELISION}"):
             parts.append([])
         else:
             parts[-1].append(line)
@@ -233,14 +230,13 @@ def check_links(root: Path) -> Problems:
 def check_reachable(root: Path) -> Problems:
     """Who starts at README.md gets to every page."""
     to_see = {path.resolve() for path in files(root)}
-    reached, pending = set(), [(root / "README.md").resolve()]
-    while pending:
-        path = pending.pop()
-        if path in to_see and path not in reached:
-            reached.add(path)
-            for _, line in prose(path.read_text(encoding="utf-8")):
-                targets = [target.partition("#")[0] for _, target in LINK.findall(line)]
-                pending += [(path.parent / target).resolve() for target in targets]
+
+    def linked(page: Path) -> set[Path]:
+        prose_lines = (line for _, line in prose(page.read_text(encoding="utf-8")))
+        targets = [target for line in prose_lines for _, target in LINK.findall(line)]
+        return {(page.parent / target.partition("#")[0]).resolve() for target in targets} & to_see
+
+    reached = closure(to_see & {(root / "README.md").resolve()}, linked)
     for path in sorted(to_see - reached):
         yield f"{path.relative_to(root.resolve())}: no link leads from README.md to this page"
 
@@ -267,9 +263,8 @@ def check_reports(root: Path) -> Problems:
         if not has_machine(root):
             raise Skipped("the PTX machine is not built (make machine builds it)")
         words = [sys.executable, str(root / "scripts/mutations.py"), "--show", name]
-        said = squeezed(subprocess.run(words, capture_output=True, text=True).stdout)
-        parts = [part.strip() for part in squeezed(" ".join(body or [])).split(ELISION)]
-        if not body or not re.search(".*".join(map(re.escape, parts)), said):
+        said = subprocess.run(words, capture_output=True, text=True).stdout
+        if not any(body or []) or not exercises.says(said, body or []):
             yield f"{where}: make failure-{name} does not say so"
 
 

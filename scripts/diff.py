@@ -21,6 +21,7 @@ import tempfile
 from pathlib import Path
 
 from lib.cli import Problem, command, parser_of
+from lib.closure import closure
 
 INCLUDE = re.compile(r'^\s*#include\s+["<]([^">]+)[">]', re.MULTILINE)
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -106,14 +107,12 @@ class Change:
 
 def reachable(path: str, root: str = ".") -> set[str]:
     """Headers under `root` that a file includes, directly or not, by their path in the tree."""
-    found, todo = set(), [path]
-    while todo:
-        for name in INCLUDE.findall(read(todo.pop())):
-            full = os.path.join(root, name)
-            if name not in found and os.path.isfile(full):
-                found.add(name)
-                todo.append(full)
-    return found
+
+    def included(path: str) -> list[str]:
+        names = INCLUDE.findall(read(path))
+        return [name for name in names if os.path.isfile(os.path.join(root, name))]
+
+    return closure(included(path), lambda name: included(os.path.join(root, name)))
 
 
 def of_any_width(text: str) -> str:
@@ -162,16 +161,15 @@ def instructions(path: str, root: str = ".") -> dict[str, str]:
         text = COMMENT.sub("", read(os.path.join(root, header)))
         for name, body in functions(text).items():
             bodies[name] = bodies.get(name, "") + body
+
+    def called(text: str) -> set[str]:
+        return set(CALL.findall(text)) & set(bodies)
+
+    own = called(of_any_width(COMMENT.sub("", read(path))))
     found: dict[str, str] = {}
-    seen: set[str] = set()
-    todo = set(CALL.findall(of_any_width(COMMENT.sub("", read(path))))) & set(bodies)
-    while todo:
-        name = todo.pop()
-        seen.add(name)
-        body = bodies[name]
-        for mnemonic in mnemonics(body) or of_macro(name):
+    for name in sorted(closure(own, lambda name: called(bodies[name]))):
+        for mnemonic in mnemonics(bodies[name]) or of_macro(name):
             found.setdefault(mnemonic, name)
-        todo |= (set(CALL.findall(body)) & set(bodies)) - seen
     return found
 
 

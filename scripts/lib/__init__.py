@@ -5,6 +5,7 @@ What every script needs
     tools        programs of the CUDA toolkit, and the options of a stage program
     markdown     what stands in a page: fences, markers, tables
     svg          drawings
+    closure      what can be come to, step by step
     figures/     the figures of the pages
 
 What is measured

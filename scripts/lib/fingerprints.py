@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 
+from lib.closure import closure
 from lib.ptx import functions
 
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -83,15 +84,11 @@ def kernel_texts(ptx: str) -> dict[str, str]:
     for variable in VARIABLE.finditer("".join(outside)):
         texts[variable.group(1)] = canonical(variable.group())
 
-    def closure(name: str, seen: set[str]) -> set[str]:
-        seen.add(name)
-        for word in WORD.findall(texts[name]):
-            if word in texts and word not in seen:
-                closure(word, seen)
-        return seen
+    def named(name: str) -> list[str]:
+        return [word for word in WORD.findall(texts[name]) if word in texts]
 
     def text_of(entry: str) -> str:
-        names = [entry] + sorted(closure(entry, set()) - {entry})
+        names = [entry] + sorted(closure([entry], named) - {entry})
         return "\n".join(nameless(texts[name], entry) for name in names)
 
     return {

@@ -3,11 +3,14 @@ events come in another order."""
 
 from __future__ import annotations
 
+import bisect
+import collections
 import fnmatch
 import re
 from typing import Any
 
 from lib.cli import Problem
+from lib.closure import closure
 from lib.ptx import Instruction, Kernel, Module
 
 # --- sleeps --------------------------------------------------------------------------------------
@@ -168,27 +171,16 @@ def filled(stamp: str, number: int, argument: str, done: str) -> str:
 def reaches(kernel: Kernel, targets: list[Instruction]) -> list[Instruction]:
     """The instructions from which control can come to one of `targets`, without these."""
     order = {id(i): n for n, i in enumerate(kernel.instructions)}
-    starts = sorted((i.start, n) for n, i in enumerate(kernel.instructions))
-    at_label: dict[str, int | None] = {}
-    for label, offset in kernel.labels.items():
-        at_label[label] = next((n for start, n in starts if start >= offset), None)
-    before: dict[int, list[int]] = {n: [] for n in order.values()}
+    starts = [i.start for i in kernel.instructions]  # in order
+    before: dict[int, list[int]] = collections.defaultdict(list)
     for n, i in enumerate(kernel.instructions):
-        leaves = i.opcode in ("ret", "exit") or i.opcode.startswith("bra") and not i.guard
-        following: list[int | None] = [] if leaves else [n + 1]
-        if i.opcode.startswith("bra"):
-            following.append(at_label[i.operands[0]])
-        for other in following:
-            if other is not None and other in before:
-                before[other].append(n)
-    found: set[int] = set()
-    pending = [order[id(i)] for i in targets]
-    while pending:
-        for n in before[pending.pop()]:
-            if n not in found:
-                found.add(n)
-                pending.append(n)
-    return [kernel.instructions[n] for n in sorted(found)]
+        jumps = i.opcode.startswith("bra")
+        if not (i.opcode in ("ret", "exit") or jumps and not i.guard):
+            before[n + 1].append(n)
+        if jumps:
+            before[bisect.bisect_left(starts, kernel.labels[i.operands[0]])].append(n)
+    last = [n for i in targets for n in before[order[id(i)]]]
+    return [kernel.instructions[n] for n in sorted(closure(last, before.__getitem__))]
 
 
 class Stamps:

@@ -43,10 +43,10 @@ from lib.cli import (
 from lib.measure import Process, duration, exit_code, show_failures, show_result, show_running
 from lib.registry import Today, Variant
 from lib.store import Document, Journal
+from lib.tables.energy import CHIPS
 
 SIZE = 8192
 DATA = ("normal", "uniform", "ints", "zeros")
-CHIPS = ("part", "whole")
 ROUNDS = 3
 SAME_CLOCK = 0.01  # by how much clocks may differ and still be called equal
 # Of a reading, beside the window of 20 refresh periods or half a second: lead-in, checks, and how

@@ -128,8 +128,6 @@ def ask_choices(
 
 
 def configuration_row(row: rows.Row, published: str) -> rows.Row:
-    """The row of what a chooser is published to have chosen: a variant of its own rung, or stage
-    0's stem/variant."""
-    stem, _, variant = published.rpartition("/")
-    stage = int(stem.split("_")[0]) if stem else row.stage
+    """The row of what a chooser is published to have chosen."""
+    stage, variant = registry.ran({"stage": row.stage, "configuration": published})
     return row._replace(stage=stage, variant=variant)

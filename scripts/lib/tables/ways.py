@@ -9,6 +9,7 @@ import statistics
 from lib import shape_lists
 from lib.markdown import DASH, cell, not_measured
 from lib.markdown import table as table_of
+from lib.registry import ran
 from lib.results import Results, Row
 from lib.rows import shape_of
 from lib.shape_lists import Shape
@@ -32,23 +33,12 @@ def dram_us(results: Results, m: int, n: int, k: int) -> float | None:
     return 2 * (m * k + n * k + m * n) / tbps * 1e-6 if isinstance(tbps, float) else None
 
 
-def configuration_of(row: Row, stage: int) -> str | None:
-    """The rung's configuration that a row ran, by its name or by the choice of the rung or of stage
-    0; None if it is another rung's."""
-    chosen = row.get("configuration")
-    if row["stage"] == stage:
-        return chosen or row["variant"]
-    rung, _, name = (chosen or "").partition("/")
-    return name if row["stage"] == 0 and rung.startswith(f"{stage}_") else None
-
-
 def of_shape(results: Results, stage: int, shape: Shape) -> dict[str, list[Row]]:
     """{way: right rows, the fastest first} of a shape's configurations, in burst."""
     found: dict[str, list[Row]] = {}
     for row in results.rows:
-        at = (shape_of(row), row["regime"])
-        name = configuration_of(row, stage)
-        if at == (shape, "burst") and row["verified"] and name:
+        rung, name = ran(row)
+        if (rung, shape_of(row), row["regime"]) == (stage, shape, "burst") and row["verified"]:
             way = next(way for way, end in WAYS.items() if end.search(name))
             found.setdefault(way, []).append({**row, "variant": name})
     return {way: sorted(rows, key=us) for way, rows in found.items()}

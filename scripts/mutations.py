@@ -107,8 +107,7 @@ def write_ptx(
 
 
 def write_mutated(mutation: Mutation, folder: str) -> str:
-    path = os.path.join(folder, mutation.name + ".ptx")
-    return write_ptx(mutation.subject, path, mutation.apply)
+    return write_ptx(mutation.subject, f"{folder}/{mutation.name}.ptx", mutation.apply)
 
 
 class Verdict(NamedTuple):
@@ -203,7 +202,7 @@ class OnGpu:
         self.pool, self.folder = pool, folder
 
     def assemble(self, sleep: int | None) -> tuple[list[str], dict[str, str]]:
-        path = os.path.join(self.folder, f"{self.name}.{sleep}.ptx")
+        path = f"{self.folder}/{self.name}.{sleep}.ptx"
         ptx = write_ptx(self.subject, path, self.edit, sleep)
         words, environment = gpu_run(self.subject.command(), ptx)
         environment["LADDER_TIMEOUT"] = str(GPU_TIMEOUT_S)

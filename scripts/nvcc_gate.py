@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -95,19 +94,14 @@ def dependencies(text: str) -> list[str]:
     return [name for name in names if not os.path.isabs(name)]
 
 
-def compile_into(directory: str, source: str, compiler: list[str]) -> tuple[int, str, str]:
+def compile_into(folder: Path, source: str, compiler: list[str]) -> tuple[int, str, str]:
     """Compiles with every intermediate file kept. Returns nvcc's exit status, the log, the PTX."""
-    command = compiler + ["--keep", "--keep-dir", directory, "-c", source]
-    command += ["-o", os.path.join(directory, "object.o")]
-    command += ["-MMD", "-MF", os.path.join(directory, "object.d")]
+    command = [*compiler, "--keep", "--keep-dir", str(folder), "-c", source]
+    command += ["-o", str(folder / "object.o"), "-MMD", "-MF", str(folder / "object.d")]
     run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    ptx = Path(directory, stem(source) + ".ptx")
+    ptx = folder / f"{Path(source).stem}.ptx"
     text = ptx.read_text(encoding="utf-8") if ptx.exists() else ""
     return run.returncode, run.stdout, text
-
-
-def stem(path: str) -> str:
-    return os.path.splitext(os.path.basename(path))[0]
 
 
 def main() -> int:
@@ -116,10 +110,10 @@ def main() -> int:
         return 2
     source, made_object, prefix = sys.argv[1:4]
     for path in (made_object, prefix):
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    directory = tempfile.mkdtemp(prefix="gate-", dir=os.path.dirname(made_object) or ".")
-    try:
-        status, log, ptx = compile_into(directory, source, sys.argv[5:])
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="gate-", dir=Path(made_object).parent) as scratch:
+        folder = Path(scratch)
+        status, log, ptx = compile_into(folder, source, sys.argv[5:])
         bad = findings(log, ptx, compiled=status == 0)
         if status != 0:
             sys.stderr.write(log)
@@ -132,19 +126,19 @@ def main() -> int:
         if status != 0 or bad:
             return 1
 
-        made = os.path.join(directory, "object")
-        needed = dependencies(Path(made + ".d").read_text(encoding="utf-8"))
+        needed = dependencies((folder / "object.d").read_text(encoding="utf-8"))
         rules = [f"{made_object}: {' '.join(needed)}\n", *(f"{name}:\n" for name in needed)]
-        Path(made + ".d").write_text("".join(rules), encoding="utf-8")
-        Path(made + ".log").write_text(log, encoding="utf-8")
-        os.replace(made + ".log", prefix + ".log")
-        os.replace(os.path.join(directory, stem(source) + ".ptx"), prefix + ".ptx")
-        os.replace(os.path.join(directory, stem(source) + ".sm_90a.cubin"), prefix + ".cubin")
-        os.replace(made + ".d", os.path.splitext(made_object)[0] + ".d")
-        os.replace(made + ".o", made_object)  # last: its date is what make looks at
+        (folder / "object.d").write_text("".join(rules), encoding="utf-8")
+        (folder / "object.log").write_text(log, encoding="utf-8")
+        stem = Path(source).stem
+        for name, place in (
+            ("object.log", prefix + ".log"), (f"{stem}.ptx", prefix + ".ptx"),
+            (f"{stem}.sm_90a.cubin", prefix + ".cubin"),
+            ("object.d", Path(made_object).with_suffix(".d")),
+            ("object.o", made_object),  # last: its date is what make looks at
+        ):  # fmt: skip
+            os.replace(folder / name, place)
         return 0
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 if __name__ == "__main__":

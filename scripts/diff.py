@@ -44,8 +44,7 @@ def read(path: str) -> str:
 
 
 def before(path: str) -> str | None:
-    """The file of the rung that `path` says it has grown from, else the one before it; None for the
-    first."""
+    """The file of the rung that `path` has grown from, else the one before it; None for the first."""
     said = GROWN.search(read(path))
     if said:
         return os.path.normpath(os.path.join(os.path.dirname(path), said.group(1)))

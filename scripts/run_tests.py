@@ -120,8 +120,7 @@ def run_suite(name: str, command: list[str], logs: str = "") -> Ended:
 
 
 def run_all(chosen: list[Suite], workers: int) -> Iterator[tuple[str, Ended]]:
-    """Runs the suites, those in ALONE after all others. Yields (name, run_suite's result) in
-    order."""
+    """Runs the suites, those in ALONE last. Yields (name, run_suite's result) in order."""
     beside = [suite for suite in chosen if suite[0] not in ALONE]
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         running = [(name, pool.submit(run_suite, name, command)) for name, command in beside]

@@ -103,8 +103,7 @@ class Contestants:
 
 
 def worth_timing(said: Said) -> list[str]:
-    """The names of those that are timed at a shape; the pick, which is the least, is one of
-    them."""
+    """The names of those that are timed at a shape, among them the pick, which is the least."""
     limit_us = MOST * min(said.predicted_us.values())
     return [name for name, us in said.predicted_us.items() if us <= limit_us]
 

@@ -6,6 +6,7 @@ rows that it is at, and a result a row. What it says on stderr last is why it en
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -69,13 +70,12 @@ class Process:
 
     def send(self, text: str, last: bool = False) -> None:
         assert self.process.stdin
-        try:
+        # If it ended early, its exit code and last words say why.
+        with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(text)
             self.process.stdin.flush()
             if last:
                 self.process.stdin.close()
-        except BrokenPipeError:
-            pass  # it ended early; its exit code and last words say why
 
     def events(self) -> Iterator[Any]:
         """What it prints, until it ends or nobody asks for more."""
@@ -88,11 +88,9 @@ class Process:
         code = self.process.wait()
         self.listener.join(timeout=5)
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
-            try:
+            with contextlib.suppress(BrokenPipeError):  # a row that it did not read
                 if stream:
                     stream.close()
-            except BrokenPipeError:
-                pass  # a row that it did not read
         return code
 
     def stop(self) -> int:
@@ -234,8 +232,7 @@ class Runner:
     def measure(
         self, rows: list[Any], head: str, path: Path, publish: Callable[[list[Result]], None]
     ) -> int:
-        """Measures what the journal does not have, and publishes all of it. Returns the exit
-        code."""
+        """Measures what the journal lacks, and publishes all of it. Returns the exit code."""
         before = {row: self.journal.rows[row] for row in rows if row in self.journal.rows}
         to_do = [row for row in rows if row not in before]
         print(

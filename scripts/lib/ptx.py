@@ -49,8 +49,7 @@ def functions(text: str) -> list[Function]:
 
 
 def body_end(text: str, start: int) -> int:
-    """Index past the function whose head is at start: its closing brace, or the ';' of a
-    declaration."""
+    """Index past the function whose head is at start: its brace, or the ';' of a declaration."""
     depth = 0
     for match in BRACE.finditer(text, start):
         mark = match.group(1)

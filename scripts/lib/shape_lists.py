@@ -90,8 +90,7 @@ def is_measurable(shape: Shape) -> bool:
 
 
 def draw_classes() -> dict[str, list[Shape]]:
-    """{name: shapes} of CLASSES. What breaks a rule of its class, or was there before, is drawn
-    again."""
+    """{name: shapes} of CLASSES. What breaks its class's rule, or was there, is drawn again."""
     draw = Draw()
     taken = set(TUNING_SHAPES + HELDOUT_SHAPES)
     classes: dict[str, list[Shape]] = {}

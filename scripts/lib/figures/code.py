@@ -37,8 +37,7 @@ class Code:
 
     @functools.lru_cache(maxsize=None)
     def barriers(self, number: int) -> dict[str, int]:
-        """{name: arrivals that it waits for} of a rung's mbarriers, by its variant that stands for
-        it."""
+        """{name: arrivals that it waits for} of the mbarriers of a rung's result."""
         [path] = (self.root / "stages").glob(f"{number:02}_*.cu")
         row = self.rung(number)
         known = {

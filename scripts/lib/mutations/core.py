@@ -86,8 +86,7 @@ def parts(pattern: str, operand: str) -> re.Match[str]:
 def with_register(
     kernel: Kernel, instruction: Instruction, register: str, value: str, operands: Operands
 ) -> None:
-    """The instruction with a register of its own among its operands, which the instruction `value`
-    sets."""
+    """The instruction with a register of its own among its operands, set by `value`."""
     changed = instruction.text(operands=operands)
     kernel.replace_with(instruction, f"{{ .reg {register}; {value};\n\t  {changed} }}")
 

@@ -112,8 +112,7 @@ def chips(root: Path, results: Results | None, other: Results | None) -> list[st
 def of_variants(
     root: Path, results: Results, stage: int, line: Callable[[str, int, str], list[str]]
 ) -> list[list[str]]:
-    """line(label, rung, variant) of the rung that a rung grew from, then of each of its
-    variants."""
+    """line(label, rung, variant) of the rung that a rung grew from, then of each variant."""
     lines = []
     earlier = grown_from(root, stage)
     before = results.any_row(earlier, "result") if earlier > 0 else None

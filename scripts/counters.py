@@ -164,13 +164,6 @@ def read_rows(path: Path, env: Document, today: Today) -> dict[Row, Counts]:
     }
 
 
-def write(
-    path: Path, env: Document, found: dict[Row, Counts], variants: list[dict[str, Any]]
-) -> None:
-    head = {**store.head_of(env, ("gpu", "driver", "toolkit")), "seed": env["seed"]}
-    store.write_document(path, head, rows=[found[one] for one in in_order(found, variants)])
-
-
 # --- main ----------------------------------------------------------------------------------------
 
 
@@ -206,7 +199,9 @@ def count_all(options: Any) -> int:
                 **(runs[launch] if runs[launch]["configuration"] else {}), **counts,
                 "kernel_hash": today.hashes[kernel],
             }  # fmt: skip
-            write(path, env, found, today.listed)
+            head = {**store.head_of(env, ("gpu", "driver", "toolkit")), "seed": env["seed"]}
+            ordered = [found[one] for one in in_order(found, today.listed)]
+            store.write_document(path, head, rows=ordered)
             what = f"{counts['cycles'] / 1e6:8.3f} million cycles"
         except Failed as why:
             failures[name] = str(why)

@@ -204,18 +204,14 @@ def copy_tree(root: Path, tree: Path) -> None:
 # --- running -------------------------------------------------------------------------------------
 
 
-def environment() -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(SETTINGS)}
-    return {**kept, "LADDER_DEVICE": "machine", "PYTHONDONTWRITEBYTECODE": "1"}
-
-
 def run(line: str, tree: Path) -> str:
     """All that the command prints, the make that runs it left out of its environment."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(SETTINGS)}
+    settings = {**kept, "LADDER_DEVICE": "machine", "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         ended = subprocess.run(
-            ["bash", "-c", line], cwd=tree, env=environment(), stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-            timeout=TIMEOUT_S,
+            ["bash", "-c", line], cwd=tree, env=settings, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT_S,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return f"The command had not ended after {TIMEOUT_S} s.\n"

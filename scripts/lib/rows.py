@@ -134,7 +134,7 @@ def select_one(selector: str, variants: list[dict[str, Any]]) -> set[Row]:
     else:
         chosen = [v for v in of_rungs if wanted in ("*", v["variant"])]
     if not chosen:
-        close = suggestion(wanted, [v["variant"] for v in of_rungs])
+        close = suggestion(wanted or "", [v["variant"] for v in of_rungs])
         raise Problem(f"--rows: '{selector}' names no variant{close}")
     if regime not in (None, *REGIMES):
         raise Problem(f"--rows: the regime '{regime}' must be burst or sustained.")

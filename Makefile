@@ -296,7 +296,8 @@ build/obj/%.o: %.cpp build/flags
 	$(call say,CXX,$<)
 	$(Q)$(call compile,$(CXXFLAGS) $(if $(filter tests/%,$<),-isystem build/doctest))
 
-$(HASHES): $(STAGE_OBJECTS) build/objects scripts/kernel_hashes.py scripts/lib/fingerprints.py
+$(HASHES): $(STAGE_OBJECTS) build/objects scripts/kernel_hashes.py \
+    $(addprefix scripts/lib/,closure.py fingerprints.py ptx.py)
 	$(Q)$(PYTHON) scripts/kernel_hashes.py $(STEMS:%=build/ptx/%.ptx) >$(NEW) $(move)
 
 -include $(wildcard build/obj/*/*.d build/obj/*/*/*.d)

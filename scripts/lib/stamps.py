@@ -295,16 +295,12 @@ class Stamps:
 def held_near(kernel: Kernel, instruction: Instruction, held: list[Held]) -> list[Held]:
     """Of the stamps that are held, those of the innermost of two or more loops around an
     instruction; else all: outside of the loop over K there is time."""
-    loops = []
-    for i in kernel.find("bra*"):
-        begin = kernel.labels[i.operands[0]]
-        if begin <= instruction.start < i.end:
-            loops.append((begin, i.end))
-    if not loops:
+    spans = [(kernel.labels[i.operands[0]], i.end) for i in kernel.find("bra*")]
+    loops = [(begin, end) for begin, end in spans if begin <= instruction.start < end]
+    if len(loops) < 2:
         return held
     begin, end = min(loops, key=lambda loop: loop[1] - loop[0])
-    inside = [one for one in held if begin <= one[1].start < end]
-    return inside if len(loops) > 1 else held
+    return [one for one in held if begin <= one[1].start < end]
 
 
 def flush(held: list[Held]) -> str:

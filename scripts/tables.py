@@ -24,7 +24,7 @@ A table stands between two lines of its own:
   means N        means of these, by rows of D
   ways N         rung N, whose configurations share K in different ways, at shapes of few rows
   sweep          the best configuration and the pick of stage 0 at the tuning and held-out shapes
-  limits         what the GPU can do at most, by make limits
+  limits [CHIP]  what the GPU can do at most, by make limits; another chip beside it
   ceilings [N]   what the result of each rung, or each variant of rung N, takes of that
   best           stage 0, the choice among all rungs, by list of shapes; with a regime behind it,
                  and perhaps _no_workspace (best burst_no_workspace), a line a shape; best h100: of
@@ -117,6 +117,12 @@ def best_table(asked: Asked) -> list[str]:
     return best.table(asked.results, asked.name or None)
 
 
+def limits_table(asked: Asked) -> list[str]:
+    if asked.name:
+        return limits.chips_table(asked.results, load_chip(asked.root, asked.name))
+    return limits.limits_table(asked.results)
+
+
 def ceilings_table(asked: Asked) -> list[str]:
     if asked.name:
         return limits.ceilings_table(asked.results, asked.number)
@@ -148,7 +154,7 @@ TABLES: dict[str, tuple[str, str, Callable[[Asked], list[str]]]] = {
     "ways": (r"\d+", " N", lambda a: ways.table(a.results, a.number)),
     "sums": ("", "", lambda a: sums.table(sums.load(a.root / f"docs/results/{MAIN}{sums.SUFFIX}"))),
     "sweep": ("", "", lambda a: sweep.sweep_table(a.results)),
-    "limits": ("", "", lambda a: limits.limits_table(a.results)),
+    "limits": (r"([a-z]+\d+)?", " [CHIP]", limits_table),
     "ceilings": (r"\d*", " [N]", ceilings_table),
     "traces": ("", "", lambda a: ladder.traces(a.results)),
     "best": (r"\w*", " [REGIME | CHIP]", best_table),

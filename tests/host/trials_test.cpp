@@ -235,6 +235,29 @@ TEST_CASE("trials: the pick on an H100 is near the fastest that was timed there"
   }
 }
 
+// The numbers of docs/sharing_k.md, "The cost model", of what the model never picks.
+TEST_CASE("trials: tiles for rows inside sectors are the fastest hardly anywhere else") {
+  int timed = 0, fastest = 0;
+  for (const Shape& s : read_h100_trials()) {
+    if (tile::begin_inside_sectors(s.k)) continue;
+    double own = NOT_TIMED, others = NOT_TIMED;
+    for (const Trial& trial : s.trials) {
+      const auto config = std::find_if(std::begin(tile::SHARED_K), std::end(tile::SHARED_K),
+                                       [&](const tile::SharedK& row) {
+                                         return trial.rung == 12 && trial.configuration == row.name;
+                                       });
+      const bool is_own =
+          config != std::end(tile::SHARED_K) && tile::for_rows_inside_sectors(*config);
+      double& least = is_own ? own : others;
+      least = std::min(least, trial.plain_us);
+    }
+    timed += own != NOT_TIMED;
+    fastest += own < others;
+  }
+  CHECK(timed == 133);
+  CHECK(fastest == 3);
+}
+
 // The numbers of docs/11_autotuned.md, "One consumer".
 TEST_CASE("trials: what rung 11's tiles of 64 rows gain at small shapes") {
   double sum = 0, least = 1;  // of logarithms

@@ -3,7 +3,6 @@ interrupted, fails, crashes or hangs."""
 
 import json
 import os
-import re
 import stat
 import sys
 import tempfile
@@ -493,23 +492,6 @@ class Names(unittest.TestCase):
             gpu = json.loads(path.read_text(encoding="utf-8")).get("gpu")
             if gpu and "-" not in path.name:
                 self.assertEqual(path.name.partition(".")[0], store.file_stem(gpu), path.name)
-
-    def test_rows_whose_file_was_lost_are_those_that_were_printed(self):
-        results = ROOT / "docs/results"
-        line = re.compile(
-            r"\[ *\d+/\d+\] (\S+) +(\S+) TFLOPS, +(\S+) % of cuBLASLt(?:, (\S+))?; about "
-        )
-        printed = {
-            name: (float(tflops), round(float(share) / 100, 3), chosen or None)
-            for name, tflops, share, chosen in line.findall(
-                (results / "h100.bench.log").read_text(encoding="utf-8")
-            )
-        }
-        self.assertEqual(len(printed), 98)
-        for row in json.loads((results / "h100.json").read_text(encoding="utf-8"))["rows"]:
-            if row["p10"] is None:
-                was = (row["tflops"], row["ratio"], row["configuration"])
-                self.assertEqual(was, printed[row_name(row_of(row))])
 
 
 if __name__ == "__main__":

@@ -112,6 +112,31 @@ def limits_table(results: Results | None) -> list[str]:
     return table(header, lines, caption)
 
 
+def chips_table(results: Results | None, other: Results | None) -> list[str]:
+    """The ceilings of another chip beside those of the tables' own, in burst."""
+    here, there = load(results), load(other)
+    if here is None or there is None:
+        return NOT_MEASURED
+    header = ["limit", "unit"]
+    for limits in (there, here):
+        header += [limits.path.name.removesuffix(SUFFIX).upper(), "a clock and SM"]
+    lines = []
+    for row in there.rows:
+        mine = here.find(row["name"], "burst")
+        if row["regime"] != "burst" or not row["verified"] or mine is None:
+            continue
+        cells = [f"`{row['name']}`", "TFLOPS, FLOP" if row["unit"] == "TFLOPS" else "TB/s, bytes"]
+        for one in (row, mine):
+            cells += [rate(one), per_clock(one)]
+        lines.append([*cells, f"{row['per_clock'] / mine['per_clock']:.2f}"])
+    head = there.head
+    caption = (
+        f"Burst. {head['gpu']}: {head['date']}, revision {head['revision'][:7]}. The last column is the "
+        "ratio of the two a clock and SM."
+    )
+    return table([*header, "ratio"], lines, caption)
+
+
 NAMED = re.compile(rf"[a-z]\w*\.(?:{'|'.join(REGIMES)})\.\w+")
 
 

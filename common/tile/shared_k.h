@@ -141,11 +141,9 @@ struct FittedSharedK {
   double store_clocks = 2100;    // until a box is stored that the next block waits for
   double cut_dram = 1.17;        // times longer DRAM takes for tiles that are cut
   double cut_shared = 1.27;      // the same, if CTAs share operands: the slowest decides
-  double cut_inside =
-      1.12;  // times longer a step takes, if four share rows that begin inside sectors
-  double split_apart = 0.03;  // longer, of its time, for each CTA of those that split K by four or
-                              // eight, where tiles lie side by side: these are at different places
-  double dram_share = 1.05;   // of the DRAM ceiling
+  double cut_inside = 1.12;      // the same of a step, if four share rows that begin inside sectors
+  double split_apart = 1.08;     // the same if K is split by 4 or 8 and D has several tiles down
+  double dram_share = 1.05;      // of the DRAM ceiling
 };
 
 // What is not to be chosen for a shape, whatever else there is.
@@ -241,8 +239,7 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
                         (config.sharers() > 1 ? FITTED.sharing_clocks : 0);
     const bool rows_by_four = schedule.cut > 0 && config.sharers() == 4 && config.cluster_m < 4;
     const double slower = rows_by_four && inside_sectors ? FITTED.cut_inside : 1;
-    const double apart =
-        config.split >= 4 && tiles_n > 1 ? 1 + FITTED.split_apart * config.split : 1;
+    const double apart = config.split >= 4 && tiles_n > 1 ? FITTED.split_apart : 1;
     return apart * overlapped(steps / config.split * step * slower, steps * l2 * clusters,
                               steps * from_dram * clusters);
   };

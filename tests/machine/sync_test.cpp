@@ -282,6 +282,18 @@ TEST_CASE("shfl, vote, match, redux and elect under member masks") {
   }
   program.body = "bar.warp.sync 0x7fffffff;";
   CHECK(contains(program.report(), "Lane 31 executes it, but is not in its member mask"));
+  program.body = "setp.lt.u32 %p1, %t, 16;\nselp.b32 %r1, 0xffff, -1, %p1;\nbar.warp.sync %r1;";
+  CHECK(contains(program.report(), "lanes that meet must name the same"));
+  // A lane outside of the mask, or one that has exited, gives no value to rely on.
+  program.body =
+      "mul.wide.u32 %rd1, %t, 4;\nadd.u64 %rd1, %out, %rd1;\nsetp.ge.u32 %p1, %t, 30;\n"
+      "@%p1 ret;\nsetp.ge.u32 %p1, %t, 16;\n@%p1 bra HIGH;\n"
+      "shfl.sync.down.b32 %r2, %t, 8, 31, 0xffff;\nbra STORE;\nHIGH:\n"
+      "shfl.sync.idx.b32 %r2, %t, 31, 31, 0xffff0000;\nSTORE:\nst.global.u32 [%rd1], %r2;";
+  const Words partly = results(program, 32);
+  for (uint32_t lane = 0; lane < 30; ++lane) {
+    CHECK(partly[lane] == (lane < 8 ? lane + 8 : 0xffff7fff));
+  }
 }
 
 TEST_CASE("setmaxnreg counts") {

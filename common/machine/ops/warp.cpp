@@ -25,6 +25,9 @@ Step elect(Warp& warp, const Inst& inst, uint32_t mask) {
 
 enum class Shuffle : uint8_t { up, down, bfly, idx };
 
+// Of a lane that is not there, or not in the member mask: a NaN, that whoever uses it may see.
+constexpr uint32_t UNDEFINED = 0xffff7fff;
+
 // d|p, a, b, c, members. c: clamp in bits 0-4, mask of the lane's segment in bits 8-12.
 template <Shuffle MODE>
 Step shuffle(Warp& warp, const Inst& inst, uint32_t mask) {
@@ -45,7 +48,8 @@ Step shuffle(Warp& warp, const Inst& inst, uint32_t mask) {
       if constexpr (MODE == Shuffle::bfly) from = static_cast<int32_t>(lane ^ by);
       if constexpr (MODE == Shuffle::idx) from = first | static_cast<int32_t>(by & ~segment);
       inside[lane] = MODE == Shuffle::up ? from >= bound : from <= bound;
-      moved[lane] = a[(inside[lane] ? static_cast<uint32_t>(from) : lane) & 31];
+      const uint32_t source = (inside[lane] ? static_cast<uint32_t>(from) : lane) & 31;
+      moved[lane] = lanes >> source & 1 ? a[source] : UNDEFINED;
     };
     for (uint32_t lane = 0; lane < LANES; ++lane) one(lane);
     for_lanes(lanes, [&](uint32_t lane) { d[lane] = moved[lane]; });

@@ -19,6 +19,13 @@ Step for_members(Warp& warp, const Slot& members, uint32_t mask, F&& f) {
       stop(warp, 1u << lane, "Lane ", lane, " executes it, but is not in its member mask ",
            hex(masks[lane]), ".");
     }
+    const auto agrees = [&](uint32_t other) { return masks[other] == masks[lane]; };
+    if (const uint32_t others = masks[lane] & mask & ~lanes_where(FULL, agrees)) {
+      const uint32_t other = first_lane(others);
+      stop(warp, 1u << lane, "Lane ", lane, " has the member mask ", hex(masks[lane]),
+           ", and lane ", other, ", which is in it, ", hex(masks[other]),
+           ": lanes that meet must name the same.");
+    }
     if (masks[lane] & warp.live & ~warp.current->mask) {
       warp.current->wait = WaitFor::other_lanes;
       return Step::wait;

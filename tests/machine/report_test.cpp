@@ -1,6 +1,7 @@
 // How reports name kernels and warps.
 #include <doctest/doctest.h>
 
+#include "common/machine/check/reports.h"
 #include "common/machine/run/state.h"
 
 namespace {
@@ -28,6 +29,15 @@ TEST_CASE("kernels: the name without return type and parameters") {
   std::string arguments;
   for (int i = 0; i < 40; ++i) arguments += "Li" + std::to_string(i) + "E";
   CHECK(named(("_ZN4gemm3runIJ" + arguments + "EEEvPf").c_str()) == "gemm::run<...>");
+}
+
+TEST_CASE("json: the advice of a report that names a likely cause is that cause") {
+  const machine::Error report(machine::Error::Kind::hang,
+                              "Deadlock in kernel f: no thread can go on.\n  warp 0\n"
+                              "    waits.\n    Likely: the count is wrong\n  Rule: deadlock",
+                              machine::rule::DEADLOCK);
+  const std::string json = machine::json_of(report);
+  CHECK(json.find("\"advice\": \"the count is wrong\"") != std::string::npos);
 }
 
 TEST_CASE("warps: neighbours of one role stand together") {

@@ -30,9 +30,10 @@ std::string quoted(const std::string& text) {
   return made + "\"";
 }
 
-// What stands behind "What would order them: " or "What is missing: ".
+// What stands behind "What would order them: ", "What is missing: " or the first "Likely: ".
 std::string advice_in(const std::string& text) {
-  const size_t line = text.find("\n  What ");
+  size_t line = text.find("\n  What ");
+  if (line == std::string::npos) line = text.find("\n    Likely: ");
   if (line == std::string::npos) return "";
   const size_t begin = text.find(": ", line) + 2;
   return text.substr(begin, text.find('\n', begin) - begin);

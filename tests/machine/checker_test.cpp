@@ -632,6 +632,10 @@ TEST_CASE("wait_group completes the groups of the whole warpgroup") {
   CHECK(said([&] { rig.store(0, DATA, ONE); }) != "");
   rig.wgmma_wait(0, 1);
   CHECK(said([&] { rig.store(0, DATA, ONE); }) == "");
+  // Who names its registers has waited itself, as all four must.
+  rig.barrier(ALL);
+  CHECK(said([&] { rig.touch(0, 9); }) == "");
+  CHECK(contains(said([&] { rig.touch(1, 9); }), "by every warp of the warpgroup"));
 }
 
 TEST_CASE("registers of wgmma rest from mma_async to wait_group") {
@@ -1065,6 +1069,11 @@ TEST_CASE("what a TMA store writes is read behind wait_group, not .read; reducti
       const Checker::Copy reduce = rig.issue(i, "cp.reduce.async.bulk", 0, 1);
       CHECK(said([&] { rig.checker().copy_writes_global(reduce, address + 512, 64, true); }) == "");
     }
+    const Checker::Copy store = rig.issue(2, "cp.async.bulk.tensor.2d.global", 0, 2);
+    const std::string same_lane =
+        said([&] { rig.checker().copy_writes_global(store, address + 512, 64, false); });
+    CHECK(contains(same_lane, "cp.async.bulk.wait_group (without .read)"));
+    CHECK(contains(same_lane, "Rule: global-race"));
   }
 }
 
@@ -1080,7 +1089,30 @@ TEST_CASE("TMA reads what was stored to global memory behind a proxy fence of th
     const std::string report =
         said([&] { rig.checker().copy_reads_global(copy, reinterpret_cast<uint64_t>(data), 128); });
     CHECK((report == "") == right_space);
+    if (!right_space) CHECK(contains(report, "for the async proxy"));
     if (!right_space) CHECK(contains(report, "fence.proxy.async.global"));
+  }
+}
+
+TEST_CASE("between clusters: the proxy fence before a TMA read is the writer's or the reader's") {
+  alignas(4096) static uint32_t data[2048];
+  for (const int fenced : {0, 1, 2}) {
+    const auto shared = std::make_shared<Shared>();
+    Rig writer(1, 1, 0, shared), reader(1, 2, 5, shared);
+    writer.global(0, data, Access::write);
+    if (fenced == 1) writer.proxy_fence(0, FULL, Proxy::all);
+    writer.sync_lanes(0);
+    writer.global(0, data + 1024, Access::write, ONE, Order::release);
+    reader.set_up({FULL_BARRIER}, {0, 1});
+    reader.global(0, data + 1024, Access::read, ONE, Order::acquire);
+    if (fenced == 2) reader.proxy_fence(0, ONE, Proxy::all);
+    const Checker::Copy copy = reader.issue(0, "cp.async.bulk.tensor.2d.shared", FULL_BARRIER);
+    const std::string report = said(
+        [&] { reader.checker().copy_reads_global(copy, reinterpret_cast<uint64_t>(data), 128); });
+    CHECK((report == "") == (fenced != 0));
+    if (fenced != 0) continue;
+    CHECK(contains(report, "What would order them: fence.proxy.async.global behind st.global"));
+    CHECK(contains(report, "Rule: proxy-raw"));
   }
 }
 

@@ -118,6 +118,7 @@ void Checker::wgmma_fence(Warp& warp, uint32_t) {
 void Checker::wgmma_wait(Warp& warp, const uint64_t groups[4]) {
   WarpState& state = state_of(warp);
   const uint32_t first = warp.in_cluster - warp.index % 4;
+  state.wgmma_waited = std::max(state.wgmma_waited, groups[warp.index % 4]);
   for (uint32_t i = 0; i < 4; ++i) {
     state.knows.learn(FULL, (first + i) * AGENTS_OF_WARP + WGMMA_READS, groups[i]);
   }
@@ -125,13 +126,11 @@ void Checker::wgmma_wait(Warp& warp, const uint64_t groups[4]) {
 
 void Checker::touch_registers(Warp& warp, const Inst& inst, uint32_t mask) {
   WarpState& state = state_of(warp);
-  const uint32_t complete =
-      clock_of(state.knows.of_warp().views[GENERIC], state.knows.agent(WGMMA_READS));
   for (uint32_t i = 0; i < inst.slot_count; ++i) {
     if (inst.slots[i].width != Width::w32) continue;
     WgmmaRegister& reg = register_at(state, inst.slots[i].row);
     // What is only an operand of wgmma may be read.
-    if (reg.group > complete && (reg.accumulator || i == 0)) {
+    if (reg.group > state.wgmma_waited && (reg.accumulator || i == 0)) {
       report_.registers(state, mask, reg);
     }
     reg.touched = state.wgmma_fences + 1;

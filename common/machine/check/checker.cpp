@@ -56,7 +56,8 @@ void Checker::fence_proxy_async(Warp& warp, uint32_t mask, Proxy proxy) {
 void Checker::fence_tensor_map(Warp& warp, uint32_t mask, Order order) {
   WarpKnowledge& knows = state_of(warp).knows;
   if (is_release(order)) knows.publish(mask, {MAPS_RELEASED});
-  if (is_acquire(order)) knows.teach(mask, [](Knowledge& known) { known.acquire_maps(); });
+  if (is_acquire(order))
+    knows.teach(mask, [](Knowledge& known) { known.publish(MAPS_RELEASED, MAPS); });
 }
 
 void Checker::fence_mbarrier_init(Warp& warp, uint32_t mask) {

@@ -67,6 +67,7 @@ struct WarpState {
   uint32_t cp_async_in_part = 0;
   uint32_t waited_for = 0;  // mbarrier, the last one: its address
   uint32_t wgmma_fences = 0;
+  uint64_t wgmma_waited = 0;  // group, by the warp itself
   uint32_t init_fences = 0;
 };
 

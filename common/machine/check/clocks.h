@@ -116,17 +116,25 @@ struct Knowledge {
     seen.fill(nullptr);
   }
 
-  // What was released to reads of tensor maps is known to those from now on.
-  void acquire_maps() {
-    machine::join(views[MAPS], views[MAPS_RELEASED]);
+  // What is in the view `from` is in `to`, too, from now on: also what other clusters did.
+  void publish(View from, View to) {
+    machine::join(views[to], views[from]);
     if (!others) return;
-    auto acquired = std::make_shared<Others>(*others);
-    for (auto& [cluster, what] : *acquired) {
+    auto published = std::make_shared<Others>(*others);
+    for (auto& [cluster, what] : *published) {
       auto theirs = std::make_shared<Knowledge>(*what);
-      machine::join(theirs->views[MAPS], theirs->views[MAPS_RELEASED]);
+      machine::join(theirs->views[to], theirs->views[from]);
       what = theirs;
     }
-    others = acquired;
+    others = published;
+  }
+
+  // What is known of a cluster's accesses, or null; `own`: whether it is the one that knows this.
+  const Knowledge* of_cluster(uint64_t cluster, bool own) const {
+    if (own) return this;
+    if (!others) return nullptr;
+    const auto found = others->find(cluster);
+    return found == others->end() ? nullptr : found->second.get();
   }
 
   bool covers(const Knowledge& other) const {

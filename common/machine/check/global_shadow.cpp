@@ -47,15 +47,10 @@ bool is_by_same(const GlobalRecord& a, const GlobalRecord& b) {
 
 // Whether `bytes` of what was recorded happened before the access.
 bool is_before(const GlobalAccess& access, const GlobalRecord& before, uint32_t bytes) {
-  const Knowledge* known = access.known;
-  if (before.cluster != access.as.cluster) {
-    if (!known->others) return false;
-    const auto found = known->others->find(before.cluster);
-    if (found == known->others->end()) return false;
-    known = found->second.get();
-  }
+  const Knowledge* const known =
+      access.known->of_cluster(before.cluster, before.cluster == access.as.cluster);
   const View view = in_generic_proxy(before.agent, access.warps) ? access.of_generic : GENERIC;
-  return is_ordered(*known, view, before.record(), bytes, access.warps);
+  return known && is_ordered(*known, view, before.record(), bytes, access.warps);
 }
 
 bool are_strong_to_each_other(const GlobalAccess& access, const GlobalRecord& before) {

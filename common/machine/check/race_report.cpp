@@ -184,15 +184,23 @@ std::string RaceReport::name_of_global(uint64_t address) const {
                 allocation.what, ")");
 }
 
-// A tensor map that is written before, but not for TMA's reads of it, is the proxies' affair.
+bool RaceReport::is_before(const Attempt& attempt, View view,
+                           const GlobalShadow::Conflict& conflict) const {
+  const GlobalRecord& with = conflict.with;
+  const Knowledge* const known = attempt.known->of_cluster(with.cluster, with.cluster == state_.id);
+  return known && is_ordered(*known, view, with.record(), conflict.bytes, state_.warp_count());
+}
+
+// What is written before, but not for the proxy of who reads or overwrites it, is the proxies' affair.
 const Rule& RaceReport::global_rule(const Attempt& attempt,
                                     const GlobalShadow::Conflict& conflict) const {
   const GlobalRecord& with = conflict.with;
-  if (with.cluster != state_.id) return rule::GLOBAL_RACE;
-  if (with.agent == attempt.agent) return rule::LANE_RACE;
-  const bool before =
-      is_ordered(*attempt.known, GENERIC, with.record(), conflict.bytes, state_.warp_count());
-  return attempt.reads_map && before ? rule::PROXY_RAW : rule::GLOBAL_RACE;
+  const bool by_same = with.cluster == state_.id && with.agent == attempt.agent;
+  if (by_same && kind_of(with.agent) == ALL_LANES) return rule::LANE_RACE;
+  const bool proxies =
+      attempt.async_proxy && with.write && in_generic_proxy(with.agent, state_.warp_count());
+  return proxies && is_before(attempt, GENERIC, conflict) ? proxy_rule(attempt, with.record())
+                                                          : rule::GLOBAL_RACE;
 }
 
 void RaceReport::global_memory(const Attempt& attempt,
@@ -210,15 +218,23 @@ std::string RaceReport::text_of_global(const Attempt& attempt,
       line_of("earlier: ", role_in(with.cluster, with.agent), does(with.write), with.pc) +
       later_line(attempt);
   const Rule& rule = global_rule(attempt, conflict);
-  const std::string what =
-      describe_pair(attempt, with.write, with.pc, where,
-                    rule == rule::PROXY_RAW ? " for the proxy of tensor maps" : "");
-  if (with.cluster != state_.id) {
-    return text(rule::GLOBAL_RACE, what, lines, remedy_between_clusters(attempt, with));
+  const bool proxies = rule == rule::PROXY_RAW || rule == rule::PROXY_WAW;
+  const std::string what = describe_pair(attempt, with.write, with.pc, where,
+                                         !proxies            ? ""
+                                         : attempt.reads_map ? " for the proxy of tensor maps"
+                                                             : " for the async proxy");
+  if (proxies) {
+    return text(rule, what, lines,
+                proxy_fence(attempt, with.pc, role_in(with.cluster, with.agent),
+                            attempt.reads_map ? MAPS : ASYNC_GLOBAL,
+                            is_before(attempt, MAPS_RELEASED, conflict)));
   }
-  if (with.agent == attempt.agent) {
+  if (with.cluster != state_.id) {
+    return text(rule, what, lines, remedy_between_clusters(attempt, with));
+  }
+  if (rule == rule::LANE_RACE) {
     return text(
-        rule::LANE_RACE, what + " They are by different lanes of one warp.", lines,
+        rule, what + " They are by different lanes of one warp.", lines,
         "bar.warp.sync (__syncwarp) between the two, or atomics where several lanes change one "
         "place: lanes of a warp need not run together.");
   }
@@ -377,8 +393,8 @@ void RaceReport::registers(const WarpState& by, uint32_t mask, const WgmmaRegist
                 line_of("earlier: ", describe_role(by.warp), ", which started ", reg.pc) +
                     "\n  later:   " + describe(by.warp, mask) + ": " + state_.program.text(pc) +
                     state_.program.where(pc, "\n           "),
-                "wgmma.wait_group (0, or as many as may stay in flight) between the two, with "
-                "wgmma.commit_group before it.");
+                "wgmma.wait_group (0, or as many as may stay in flight) between the two, by every "
+                "warp of the warpgroup, with wgmma.commit_group before it.");
   });
 }
 

@@ -39,6 +39,8 @@ class RaceReport {
  private:
   std::string text(const Rule& rule, const std::string& what, const std::string& lines,
                    const std::string& remedy) const;
+  // Whether the earlier access of a conflict in global memory is known in this view.
+  bool is_before(const Attempt& attempt, View view, const GlobalShadow::Conflict& conflict) const;
   const Rule& global_rule(const Attempt& attempt, const GlobalShadow::Conflict& conflict) const;
   std::string name_of_shared(uint32_t address) const;
   std::string name_of_global(uint64_t address) const;
@@ -67,7 +69,8 @@ class RaceReport {
   std::string slot_that_is_left(const WarpState& reader, uint32_t pc, const Shadow& shadow,
                                 uint32_t index) const;
   std::string too_few_bytes(const MbarrierState& mbarrier) const;
-  std::string map_fence(const Attempt& attempt, const std::string& write, bool released) const;
+  std::string proxy_fence(const Attempt& attempt, uint32_t earlier_pc, const std::string& earlier,
+                          View view, bool released) const;
   std::string waited_line(const Attempt& attempt, const Record& record) const;
   std::string empty_wait(const WarpState& by) const;
   bool others_touch(const Attempt& attempt) const;

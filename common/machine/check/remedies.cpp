@@ -20,14 +20,8 @@ std::string RaceReport::remedy(const Attempt& attempt, const Record& record, uin
   };
   const std::string earlier = role_of(record.agent), behind = state_.opcode_at(record.pc);
   if (attempt.strong && record.strong) return wider_scope(attempt, record.pc, Scope::cluster);
-  if (view == MAPS && known_in(*attempt.known, GENERIC)) {
-    return map_fence(attempt, behind, known_in(*attempt.known, MAPS_RELEASED));
-  }
   if (view != GENERIC && known_in(*attempt.known, GENERIC)) {
-    return std::string("fence.proxy.async") + (async == ASYNC_SHARED ? ".shared::cta" : ".global") +
-           " behind " + behind + ", executed by each thread of " + earlier +
-           " before its barrier or arrive. That one orders ordinary accesses (the generic proxy); "
-           "TMA and wgmma (the async proxy) need the fence as well.";
+    return proxy_fence(attempt, record.pc, earlier, view, false);
   }
   if (kind_of(record.agent) == ALL_LANES &&
       clock_of(attempt.known->views[view], record.agent + SOME_LANES) >= record.clock) {
@@ -179,9 +173,16 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
   return text + ".";
 }
 
-// A tensor map was written before, and TMA is not told.
-std::string RaceReport::map_fence(const Attempt& attempt, const std::string& write,
-                                  bool released) const {
+// Who accessed it earlier has not told the proxy of this view. `released`: to that of tensor maps.
+std::string RaceReport::proxy_fence(const Attempt& attempt, uint32_t earlier_pc,
+                                    const std::string& earlier, View view, bool released) const {
+  const std::string before = state_.opcode_at(earlier_pc);
+  if (view != MAPS) {
+    return std::string("fence.proxy.async") + (view == ASYNC_SHARED ? ".shared::cta" : ".global") +
+           " behind " + before + ", executed by each thread of " + earlier +
+           " before its barrier or arrive. That one orders ordinary accesses (the generic proxy); "
+           "TMA and wgmma (the async proxy) need the fence as well.";
+  }
   const std::string acquire = "fence.proxy.tensormap::generic.acquire.gpu on these 128 bytes in " +
                               describe_role(attempt.by->warp) + ", before " +
                               state_.opcode_at(attempt.pc);
@@ -189,7 +190,7 @@ std::string RaceReport::map_fence(const Attempt& attempt, const std::string& wri
       " TMA reads tensor maps through a proxy and a cache of its own, and may find an older one "
       "there.";
   if (released) return acquire + ". The other half, the release, is there." + why;
-  return "tensormap.cp_fenceproxy in place of " + write +
+  return "tensormap.cp_fenceproxy in place of " + before +
          ", or fence.proxy.tensormap::generic.release.gpu behind it; and " + acquire + "." + why;
 }
 
@@ -300,10 +301,8 @@ std::string RaceReport::remedy_between_clusters(const Attempt& attempt,
   const std::string reader = describe_role(attempt.by->warp);
   if (attempt.strong && with.strong) return wider_scope(attempt, with.pc, Scope::gpu);
   const auto knows = [&](const Knowledge& known) {
-    if (!known.others) return false;
-    const auto found = known.others->find(with.cluster);
-    return found != known.others->end() &&
-           is_ordered(*found->second, GENERIC, with.record(), with.bytes, state_.warp_count());
+    const Knowledge* const of = known.of_cluster(with.cluster, false);
+    return of && is_ordered(*of, GENERIC, with.record(), with.bytes, state_.warp_count());
   };
   for (const Snapshot& seen : attempt.known->seen) {
     if (!seen || !knows(*seen)) continue;

@@ -177,7 +177,11 @@ void WarpKnowledge::publish(uint32_t lanes, const std::vector<View>& views) {
     for (const View view : views) {
       Clocks& clocks = known.views[view];
       const uint32_t before = clock_of(clocks, all);
-      machine::join(clocks, known.views[GENERIC]);
+      if (view == ASYNC_GLOBAL || view == MAPS_RELEASED) {
+        known.publish(GENERIC, view);
+      } else {
+        machine::join(clocks, known.views[GENERIC]);  // other clusters' are kept whole
+      }
       clocks[all] = std::max(before, whole ? clock_ : synced_);
       if (!whole) raise(clocks, some, clock_);
     }

@@ -548,6 +548,46 @@ TEST_CASE("tensor maps: a copy reads what all lanes have written, behind bar.war
       PUBLISH + "MADE:\n");
   CHECK(contains(report, "tensormap.cp_fenceproxy"));
   CHECK(contains(report, "bar.warp.sync"));
+  // One lane changes the map: any other may be the one that copies it.
+  const std::string change =
+      "setp.eq.u32 %p2, %t, 0;\n"
+      "@%p2 tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%r9], 1, 5;\n";
+  CHECK(contains(report_of_map(store_through_new_map(change + PUBLISH + ACQUIRE, "", 0, WAIT_READ)),
+                 "bar.warp.sync"));
+}
+
+TEST_CASE("tensor maps: an acquire that another CTA lacks is named") {
+  const std::string flag =
+      "add.u64 %rd5, %in, 256;\nmov.u32 %r20, %ctaid.x;\n"
+      "setp.ne.u32 %p5, %r20, 0;\n@%p5 bra WAIT;\n";
+  const auto report = [&](const std::string& acquire) {
+    Tensor tensor{{32, 8}, {4, 1}, {}};
+    tensor.encode(reinterpret_cast<void*>(4096));
+    Buffer<uint32_t> out(tensor.words()), maps(128);
+    const TensorMap map = tensor.encode(out.data());
+    std::memcpy(maps.data(), &map, sizeof map);
+    std::memcpy(maps.data() + 32, &map, sizeof map);
+    Program program;
+    program.grid = {2, 1, 1};
+    program.body = flag +
+                   "add.u64 %rd3, %in, 128;\nsetp.ne.u32 %p2, %t, 0;\n@%p2 bra DONE;\n"
+                   "tensormap.replace.tile.global_dim.global.b1024.b32 [%rd3], 1, 4;\n"
+                   "fence.proxy.tensormap::generic.release.gpu;\nfence.acq_rel.gpu;\n"
+                   "st.relaxed.gpu.global.u32 [%rd5], 1;\nbra DONE;\n"
+                   "WAIT:\nadd.u64 %rd3, %in, 128;\nsetp.ne.u32 %p2, %t, 0;\n@%p2 bra DONE;\n"
+                   "AGAIN:\nld.relaxed.gpu.global.u32 %r21, [%rd5];\nsetp.eq.u32 %p6, %r21, 0;\n"
+                   "@%p6 bra AGAIN;\nfence.acq_rel.gpu;\n" +
+                   acquire +
+                   "st.shared.v4.u32 [%smem+1024], {%r9, %r9, %r9, %r9};\n"
+                   "fence.proxy.async.shared::cta;\nadd.u32 %r10, %smem, 1024;\n"
+                   "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd3, {0, 0}], "
+                   "[%r10];\ncp.async.bulk.commit_group;\n" +
+                   WAIT_READ + "DONE:\n";
+    return program.report(out.data(), maps.data());
+  };
+  CHECK(report(ACQUIRE) == "");
+  CHECK(contains(report(""), "What would order them: fence.proxy.tensormap::generic.acquire.gpu"));
+  CHECK(contains(report(""), "The other half, the release, is there."));
 }
 
 TEST_CASE("copies that PTX forbids are faults") {
@@ -570,6 +610,9 @@ TEST_CASE("copies that PTX forbids are faults") {
   CHECK(contains(report_of(tensor + "[%smem+64], [%map, {96, 0}], [%smem];", map),
                  "shared address 0x440 is not a multiple of 128"));
   CHECK(contains(report_of(tensor + "[%smem+1024], [%map, {0, 0}], [%smem];"), "is no tensor map"));
+  CHECK(contains(report_of(".local .align 64 .b8 copied[128];\nmov.b64 %rd5, copied;\n"
+                           "cvta.local.u64 %rd5, %rd5;\nprefetch.tensormap [%rd5];"),
+                 "that is not __grid_constant__"));
   CHECK(contains(report_of(tensor + "[%smem+1024], [%map, {-2, 0}], [%smem];", map),
                  "begins at element -2 of its rows"));
   const std::string store = "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group ";

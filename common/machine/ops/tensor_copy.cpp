@@ -21,7 +21,10 @@ std::byte* map_bytes(Warp& warp, uint32_t lane, uint64_t address, const char* wh
     return reinterpret_cast<std::byte*>(address);
   }
   stop(warp, 1u << lane, what, ": the tensor map at ", hex(address),
-       " is not in global, constant or parameter memory.");
+       " is not in global, constant or parameter memory.",
+       (address & WINDOW_MASK) == LOCAL_WINDOW
+           ? " It is in local memory, as a copy of a parameter that is not __grid_constant__ is."
+           : "");
 }
 
 namespace {

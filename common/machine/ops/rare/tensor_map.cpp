@@ -135,7 +135,8 @@ Handler pick_map_replace(Opcode& opcode) {
 }
 
 // [d], [a], 128: a tensor map from shared to global memory, by the whole warp. Which lane copies it
-// PTX leaves open; here it is the first. The others know of the copy, and release it too.
+// PTX leaves open; here it is the first, and the checker's reads are by two, so that what one lane has
+// written is not taken for the reader's own. The others know of the copy, and release it too.
 Step map_publish(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "tensormap.cp_fenceproxy";
   const uint32_t lane = first_lane(mask);
@@ -144,7 +145,9 @@ Step map_publish(Warp& warp, const Inst& inst, uint32_t mask) {
   check_alignment(warp, lane, from, TENSOR_MAP_BYTES, what, "address of the tensor map");
   std::byte* const target = map_bytes(warp, lane, to, what);
   const std::byte* const source = shared_bytes(warp, mask, from, TENSOR_MAP_BYTES, what);
-  access_shared_map(warp, lane, from, Access::read);
+  for (const uint32_t reader : {static_cast<uint32_t>(std::bit_width(mask)) - 1, lane}) {
+    access_shared_map(warp, reader, from, Access::read);
+  }
   access_global_map(warp, lane, to, Access::write);
   std::memcpy(target, source, TENSOR_MAP_BYTES);
   const Observer observer = observer_of(warp);

@@ -243,12 +243,14 @@ void Checker::hear(WarpState& state, uint32_t lanes, const Channel& channel, boo
     if (of_cluster) least = part.rank == state.warp.cta->rank ? Scope::cta : Scope::cluster;
     if (of_cluster) state.knows.hear_own(*part.what);
     const bool unfenced = part.reach == Reach::nowhere;
-    if (unfenced || scope < least ||
-        static_cast<size_t>(part.reach) <= static_cast<size_t>(least)) {
-      Knowledge& missed = unfenced ? state.unfenced : state.unscoped;
-      missed.join(of_cluster ? *part.what : *from_cluster(part.cluster, part.what));
-    } else if (of_cluster || is_news(state, lanes, part.what, acquires)) {
-      const Snapshot what = of_cluster ? part.what : from_cluster(part.cluster, part.what);
+    const bool is_missed =
+        unfenced || scope < least || static_cast<size_t>(part.reach) <= static_cast<size_t>(least);
+    // Who polls sees the same again and again.
+    if (!of_cluster && !is_news(state, {part.what, is_missed}, lanes, acquires)) continue;
+    const Snapshot what = of_cluster ? part.what : from_cluster(part.cluster, part.what);
+    if (is_missed) {
+      (unfenced ? state.unfenced : state.unscoped).join(*what);
+    } else {
       state.knows.teach(lanes, [&](Knowledge& known) {
         acquires ? known.join(*what) : known.see(static_cast<size_t>(least), what);
       });
@@ -256,18 +258,13 @@ void Checker::hear(WarpState& state, uint32_t lanes, const Channel& channel, boo
   }
 }
 
-bool Checker::is_news(WarpState& state, uint32_t lanes, const std::shared_ptr<Knowledge>& what,
-                      bool acquires) {
-  const auto found = state.seen_releases.find(what.get());
-  if (found != state.seen_releases.end()) {
-    SeenRelease& before = found->second;
-    if (before.acquired == acquires && !(lanes & ~before.lanes)) return false;
-    before = {lanes, acquires, what};
-    return true;
-  }
+bool Checker::is_news(WarpState& state, const SeenRelease& release, uint32_t lanes, bool acquires) {
   constexpr size_t REMEMBERED = 1024;
   if (state.seen_releases.size() >= REMEMBERED) state.seen_releases.clear();
-  state.seen_releases.emplace(what.get(), SeenRelease{lanes, acquires, what});
+  const auto [before, is_new] = state.seen_releases.try_emplace(release);
+  auto& [of_lanes, acquired] = before->second;
+  if (!is_new && acquired == acquires && !(lanes & ~of_lanes)) return false;
+  before->second = {lanes, acquires};
   return true;
 }
 

@@ -136,9 +136,7 @@ class Checker {
   // A wait or load has seen what was released there: the lanes learn it if it acquires; else a later
   // fence makes them do so.
   void hear(WarpState& state, uint32_t lanes, const Channel& channel, bool acquires, Scope scope);
-  // A poll sees the same again and again.
-  static bool is_news(WarpState& state, uint32_t lanes, const std::shared_ptr<Knowledge>& what,
-                      bool acquires);
+  static bool is_news(WarpState& state, const SeenRelease& release, uint32_t lanes, bool acquires);
   // As this cluster knows it: its own clocks, and those of the others by cluster.
   std::shared_ptr<Knowledge> from_cluster(uint64_t cluster, const Snapshot& what) const;
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "common/machine/check/access.h"
@@ -39,12 +41,9 @@ struct WgmmaRegister {
   bool accumulator = false;
 };
 
-// What lanes have seen released by another cluster. It is held, so that it does not change.
-struct SeenRelease {
-  uint32_t lanes;
-  bool acquired;
-  std::shared_ptr<Knowledge> what;
-};
+// What was released by another cluster, held so that it does not change, and whether a scope or a
+// missing fence keeps it from who saw it.
+using SeenRelease = std::pair<std::shared_ptr<Knowledge>, bool>;
 
 struct WarpState {
   explicit WarpState(Warp& warp) : warp(warp), knows(warp) { known_keys.fill(~0ull); }
@@ -52,7 +51,7 @@ struct WarpState {
   Warp& warp;
   WarpKnowledge knows;
   std::vector<Load> loads;
-  std::unordered_map<const Knowledge*, SeenRelease> seen_releases;
+  std::map<SeenRelease, std::pair<uint32_t, bool>> seen_releases;  // by which lanes, if acquired
   // What would be known but for a scope, or for a fence before a relaxed operation: for reports.
   Knowledge unscoped, unfenced;
 

@@ -499,6 +499,31 @@ TEST_CASE("what TMA brings is read behind a wait for its phase") {
   CHECK(said([&] { rig.load(1, DATA); }) != "");
 }
 
+TEST_CASE(
+    "a copy that meets an ordinary access: whether it, or what it brings, was to come first") {
+  // A store over what TMA brings waits where the copy lands.
+  Rig writer;
+  writer.set_up({FULL_BARRIER, EMPTY_BARRIER}, ALL);
+  writer.tma_load(0, DATA, FULL_BARRIER);
+  CHECK(contains(said([&] { writer.store(1, DATA); }),
+                 "mbarrier.try_wait by warp 1 of CTA (0,0,0) on the mbarrier at shared 0x4400, for "
+                 "its phase 0"));
+  // Who reads what is then overwritten has waited for the copies of that mbarrier, or not.
+  for (const bool waits : {false, true}) {
+    Rig reader;
+    reader.store(1, DATA);
+    reader.proxy_fence(1);
+    reader.set_up({FULL_BARRIER}, ALL);
+    reader.tma_load(0, DATA + 1024, FULL_BARRIER);
+    reader.complete(FULL_BARRIER);
+    if (waits) reader.wait(1, FULL_BARRIER);
+    reader.load(1, DATA);
+    const std::string report = said([&] { reader.tma_load(0, DATA, FULL_BARRIER); });
+    CHECK(contains(report, "bar.sync between the two"));
+    CHECK((report.find("is to read what the copy brings") == std::string::npos) == waits);
+  }
+}
+
 TEST_CASE("who refills a slot waits until it is empty, and not for the phase before the first") {
   for (const bool waits : {false, true}) {
     Rig rig;

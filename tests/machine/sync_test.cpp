@@ -284,6 +284,10 @@ TEST_CASE("shfl, vote, match, redux and elect under member masks") {
   CHECK(contains(program.report(), "Lane 31 executes it, but is not in its member mask"));
   program.body = "setp.lt.u32 %p1, %t, 16;\nselp.b32 %r1, 0xffff, -1, %p1;\nbar.warp.sync %r1;";
   CHECK(contains(program.report(), "lanes that meet must name the same"));
+  program.body =
+      "setp.lt.u32 %p1, %t, 16;\n@%p1 bra LOW;\nbar.warp.sync -1;\nbra DONE;\nLOW:\n"
+      "vote.sync.ballot.b32 %r1, %p1, -1;\nDONE:";
+  CHECK(contains(program.report(), "Likely: lanes of one warp wait for each other in two places"));
   // A lane outside of the mask, or one that has exited, gives no value to rely on.
   program.body =
       "mul.wide.u32 %rd1, %t, 4;\nadd.u64 %rd1, %out, %rd1;\nsetp.ge.u32 %p1, %t, 30;\n"

@@ -192,6 +192,7 @@ void Checker::mbarrier_wait(Warp& warp, uint32_t mask, uint32_t address, bool ac
                             Scope scope) {
   use(warp, mask, address);
   state_of(warp).waited_for = address;
+  mbarrier_at(address).waited |= 1ull << warp.in_cluster % 64;
   hear(state_of(warp), mask, mbarrier_at(address).completed, acquires, scope);
 }
 

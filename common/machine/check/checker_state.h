@@ -82,6 +82,7 @@ struct MbarrierState {
   bool outrun = false;     // a phase was complete before a copy had landed that was issued in it
   uint64_t arrived = 0,
            arriving = 0;  // warps of the cluster, by bit: in the last phase, in this one
+  uint64_t waited = 0;    // warps that have waited for any phase
 };
 
 struct BarrierState {

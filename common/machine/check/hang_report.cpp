@@ -1,6 +1,7 @@
 // Who waits where, and for what. It looks at a state that nothing changes any more, and changes nothing.
 #include "common/machine/check/hang_report.h"
 
+#include <algorithm>
 #include <map>
 
 #include "common/machine/ops/barrier.h"
@@ -20,9 +21,16 @@ std::string waits_for(Warp& warp, const Fragment& fragment) {
     case WaitFor::cluster_barrier:
       return joined("at the cluster's barrier, which ", warp.cta->cluster->barrier_arrived, " of ",
                     warp.cta->cluster->live_threads, " threads have reached");
-    case WaitFor::other_lanes:
-      return "for the other lanes of the warp, which are elsewhere, at an instruction that all "
-             "must execute together";
+    case WaitFor::other_lanes: {
+      const auto count = std::ranges::count(warp.fragments, WaitFor::other_lanes, &Fragment::wait);
+      return std::string(
+                 "for the other lanes of the warp, which are elsewhere, at an instruction ") +
+             "that all must execute together" +
+             (count < 2 ? ""
+                        : ".\n    Likely: lanes of one warp wait for each other in two places: all "
+                          "that a member mask names, or of an .aligned instruction, must come to "
+                          "the same one");
+    }
     case WaitFor::wgmma:
       return "for wgmma operations that other warps of its warpgroup have not issued";
     case WaitFor::cp_async:

@@ -274,7 +274,8 @@ void RaceReport::grids_before(const Attempt& attempt, uint64_t address) const {
             "it itself (programmatic stream serialization).",
         line_of("later:   ", now, does(attempt.write), attempt.pc),
         some_lanes ? "bar.warp.sync (__syncwarp) in " + now +
-                         ", behind griddepcontrol.wait: only some of its lanes have waited."
+                         ", behind griddepcontrol.wait (bar.sync if other warps rely on it, too): "
+                         "only some of its lanes have waited."
                    : "griddepcontrol.wait by " + now + " before " + opcode +
                          ", or by a thread whose arrive or copy (on a barrier or an mbarrier) " +
                          now + " then waits for.");

@@ -138,7 +138,7 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
                       "barrier behind it that ", now, " waits for before ",
                       state_.opcode_at(attempt.pc), ": the copy has read its source then.");
       }
-      if (attempt.write) {
+      if (attempt.write && state_.is_mbarrier(attempt.agent)) {
         return "mbarrier.try_wait by " + now + " before " + state_.opcode_at(attempt.pc) +
                ", on an mbarrier on which each warp arrives that has read what the earlier copy "
                "brought (by wgmma, ldmatrix, ld.shared): its slot is empty then." +
@@ -163,6 +163,14 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
                : "barrier.cluster.arrive.release behind " + behind +
                      " and barrier.cluster.wait.acquire before " + state_.opcode_at(attempt.pc);
   if (attempt.async_proxy) text += ", with fence.proxy.async before the arrive";
+  // Who reads what a copy then overwrites may have wanted what it brings.
+  const MbarrierState* const brought = attempt.write ? mbarrier_of(attempt.agent) : nullptr;
+  if (brought != nullptr && !record.write && kind_of(record.agent) == ALL_LANES &&
+      !(brought->waited >> record.agent / AGENTS_OF_WARP % 64 & 1)) {
+    text += joined(". If ", behind, " is to read what the copy brings, mbarrier.try_wait by ",
+                   earlier, " on the mbarrier at shared ", hex(brought->address),
+                   " before it, where that warp has not waited yet");
+  }
   // A source that a bulk copy reads late has been written before or after the copy was started.
   if (kind_of(attempt.agent) == BULK_READS) {
     const std::string copy = state_.opcode_at(attempt.pc);

@@ -80,7 +80,8 @@ uint64_t mbarrier_bits(Warp& warp, uint32_t mask, uint32_t address, const char* 
   std::memcpy(&bits, shared_bytes(warp, mask, address, 8, what), 8);
   if (cta_of(cluster, address)->live_threads == 0) {
     stop(warp, mask, what, " on ", name_of(cluster, address),
-         ", all threads of whose CTA have exited: its shared memory may be another's now.");
+         ", all threads of whose CTA have exited: its shared memory may be another's now. "
+         "barrier.cluster.arrive and .wait by all of the cluster's threads keep it until then.");
   }
   return bits;
 }
@@ -92,7 +93,8 @@ Mbarrier& find_mbarrier(Warp& warp, uint32_t mask, uint32_t address, const char*
   const auto found = cluster.mbarriers.find(address);
   if (found == cluster.mbarriers.end()) {
     stop(warp, mask, what, " on ", name_of(cluster, address),
-         ": no mbarrier.init was executed for it.");
+         ": no mbarrier.init was executed for it, or not yet: a barrier keeps others from it until "
+         "then.");
   }
   if (bits != found->second.bits) {
     stop(warp, mask, what, " on ", name_of(cluster, address),

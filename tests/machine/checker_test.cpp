@@ -499,6 +499,47 @@ TEST_CASE("what TMA brings is read behind a wait for its phase") {
   CHECK(said([&] { rig.load(1, DATA); }) != "");
 }
 
+TEST_CASE("lanes access together what each has waited for alone") {
+  for (const uint32_t waits : {FULL, FULL & ~(1u << 9)}) {
+    Rig rig;
+    const auto barrier_of = [](uint32_t lane) { return FULL_BARRIER + 8 * lane; };
+    for (uint32_t lane = 0; lane < LANES; ++lane) rig.init(0, barrier_of(lane), 1u << lane);
+    rig.init_fence(0, FULL);
+    rig.sync_lanes(0);
+    for (uint32_t lane = 0; lane < LANES; ++lane) {
+      rig.tma_load(0, DATA + 16 * lane, barrier_of(lane), 16, 1u << lane);
+      rig.complete(barrier_of(lane));
+    }
+    for_lanes(waits, [&](uint32_t lane) { rig.wait(0, barrier_of(lane), 1u << lane); });
+    CHECK((said([&] { rig.load(0, DATA, FULL, 16); }) == "") == (waits == FULL));
+  }
+  // Two lanes, each with the flag of another cluster.
+  alignas(4096) static uint32_t data[2048];
+  for (const uint32_t acquires : {3u, 1u}) {
+    const auto shared = std::make_shared<Shared>();
+    Rig first(1, 1, 0, shared), second(1, 1, 1, shared), reader(1, 1, 5, shared);
+    first.global(0, data, Access::write, 1);
+    first.global(0, data + 1024, Access::write, 1, Order::release);
+    second.global(0, data, Access::write, 2);
+    second.global(0, data + 1026, Access::write, 2, Order::release);
+    if (acquires & 1) reader.global(0, data + 1024, Access::read, 1, Order::acquire);
+    if (acquires & 2) reader.global(0, data + 1026, Access::read, 2, Order::acquire);
+    const std::string report = said([&] { reader.global(0, data, Access::read, 3); });
+    CHECK((report == "") == (acquires == 3));
+  }
+}
+
+TEST_CASE("what TMA reads of global memory is overwritten behind a wait for the copy") {
+  alignas(4096) static uint32_t data[2048];
+  Rig rig;
+  rig.set_up({FULL_BARRIER}, ALL);
+  rig.global(1, data, Access::write);
+  const Checker::Copy copy = rig.issue(0, "cp.async.bulk.tensor.2d.shared", FULL_BARRIER);
+  CHECK(contains(
+      said([&] { rig.checker().copy_reads_global(copy, reinterpret_cast<uint64_t>(data), 128); }),
+      "What would order them: a wait for the copy on the mbarrier at shared 0x4400"));
+}
+
 TEST_CASE(
     "a copy that meets an ordinary access: whether it, or what it brings, was to come first") {
   // A store over what TMA brings waits where the copy lands.

@@ -34,6 +34,12 @@ void Checker::shared_strong(Warp& warp, uint32_t mask, const uint32_t* addresses
 
 void Checker::global_access(Warp& warp, uint32_t mask, const uint64_t* addresses, uint32_t bytes,
                             Access access, Order order, Scope scope, Store* store) {
+  if (state_of(warp).knows.differs_among(mask)) {
+    for_lanes(mask, [&](uint32_t lane) {
+      global_access(warp, 1u << lane, addresses, bytes, access, order, scope, store);
+    });
+    return;
+  }
   Attempt attempt = generic_access(warp, mask, access != Access::read);
   attempt.strong = access == Access::atomic || order != Order::weak;
   attempt.scope = scope;
@@ -301,8 +307,13 @@ void Checker::access_shared(Attempt& attempt, uint32_t mask, const uint32_t* add
   for (uint32_t lane = 0; lane < LANES; ++lane) {
     differs |= mask >> lane & 1 ? addresses[lane] ^ first : 0;
   }
-  if (differs >> RANK_SHIFT != 0) {  // lanes in several CTAs
-    for_lanes(mask, [&](uint32_t lane) { access_shared(attempt, 1u << lane, addresses, bytes); });
+  WarpKnowledge& knows = state_of(attempt.by->warp).knows;
+  if (differs >> RANK_SHIFT != 0 || knows.differs_among(mask)) {  // lanes in several CTAs
+    for_lanes(mask, [&](uint32_t lane) {
+      Attempt of_lane = attempt;
+      of_lane.known = &knows.of(1u << lane);
+      access_shared(of_lane, 1u << lane, addresses, bytes);
+    });
     return;
   }
   if (!enter(attempt, first)) return;

@@ -171,12 +171,16 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
                    earlier, " on the mbarrier at shared ", hex(brought->address),
                    " before it, where that warp has not waited yet");
   }
-  // A source that a bulk copy reads late has been written before or after the copy was started.
-  if (kind_of(attempt.agent) == BULK_READS) {
-    const std::string copy = state_.opcode_at(attempt.pc);
-    text = "cp.async.bulk.wait_group.read by the thread of " + now + " that committed " + copy +
-           ", then a barrier, before " + behind + ", if the copy is to come first. If " + behind +
-           " writes what is to be copied, " + text;
+  // A source that a copy reads late has been written before or after the copy was started.
+  const AgentKind kind = kind_of(attempt.agent);
+  if (!attempt.write && (kind == BULK_READS || (kind == MBARRIER && mbarrier_of(attempt.agent)))) {
+    const std::string wait = kind == BULK_READS
+                                 ? "cp.async.bulk.wait_group.read by the thread of " + now +
+                                       " that committed " + state_.opcode_at(attempt.pc)
+                                 : joined("a wait for the copy on the mbarrier at shared ",
+                                          hex(mbarrier_of(attempt.agent)->address));
+    text = wait + ", then a barrier, before " + behind + ", if the copy is to come first. If " +
+           behind + " writes what is to be copied, " + text;
   }
   return text + ".";
 }

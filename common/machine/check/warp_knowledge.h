@@ -29,6 +29,12 @@ class WarpKnowledge {
     Knowledge known;
   };
   const std::vector<Extra>& extras() const { return extras_; }
+  // Whether some of these lanes know more than the others.
+  bool differs_among(uint32_t lanes) const {
+    return std::ranges::any_of(extras_, [lanes](const Extra& extra) {
+      return (extra.lanes & lanes) != 0 && (lanes & ~extra.lanes) != 0;
+    });
+  }
 
   // Changes what these lanes know: f(Knowledge&).
   template <class F>

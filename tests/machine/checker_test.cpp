@@ -238,10 +238,10 @@ class Rig {
     checker_->touch_registers(at(i, "add.f32"), inst, FULL);
   }
 
-  void exit_warp(uint32_t i, bool last_of_cta) {
-    warp(i).live = 0;
+  void exit_warp(uint32_t i, bool last_of_cta, uint32_t lanes = FULL) {
+    warp(i).live &= ~lanes;
     if (last_of_cta) warp(i).cta->live_threads = 0;
-    checker_->exited(at(i, "exit"), last_of_cta);
+    checker_->exited(at(i, "exit"), lanes, last_of_cta);
   }
 
  private:
@@ -872,6 +872,15 @@ TEST_CASE("a CTA does not exit before copies into it have landed") {
     if (waits) rig.wait(0, FULL_BARRIER);
     CHECK((said([&] { rig.exit_warp(0, true); }) == "") == waits);
   }
+  // The lane that has waited exits, and the others meet without it.
+  Rig rig(1, 1);
+  rig.set_up({FULL_BARRIER}, {0});
+  rig.tma_load(0, DATA, FULL_BARRIER);
+  rig.complete(FULL_BARRIER);
+  rig.wait(0, FULL_BARRIER, ONE);
+  rig.exit_warp(0, false, ONE);
+  rig.sync_lanes(0, FULL & ~ONE);
+  CHECK(said([&] { rig.exit_warp(0, true, FULL & ~ONE); }) == "");
 }
 
 TEST_CASE("a CTA does not exit before TMA stores have read its shared memory") {

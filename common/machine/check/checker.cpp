@@ -119,9 +119,9 @@ void Checker::cluster_wait(Warp& warp, uint32_t mask) {
   pass(warp, mask, cluster_barrier_);
 }
 
-void Checker::exited(Warp& warp, bool last_of_cta) {
+void Checker::exited(Warp& warp, uint32_t mask, bool last_of_cta) {
   Shadow& shadow = state_.shadows[warp.cta->rank];
-  shadow.at_exit.join(*state_of(warp).knows.release(FULL));
+  shadow.at_exit.join(*state_of(warp).knows.release(mask));
   if (!last_of_cta) return;
   shadow.last_exit = {state_of(warp).knows.agent(ALL_LANES), 0, warp.pc()};
   if (!shadow.early.empty()) {

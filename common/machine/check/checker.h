@@ -63,9 +63,9 @@ class Checker {
   void cluster_arrive(Warp& warp, uint32_t mask, bool release);
   void cluster_complete();
   void cluster_wait(Warp& warp, uint32_t mask);  // PTX has acquiring ones only
-  // The last live lane of the warp has exited; of the CTA, when `last_of_cta`. A CTA must not exit
-  // while peers, or bulk copies, can still access its shared memory.
-  void exited(Warp& warp, bool last_of_cta);
+  // Lanes have exited; the last ones of the CTA, when `last_of_cta`. A CTA must not exit while peers,
+  // or bulk copies, can still access its shared memory.
+  void exited(Warp& warp, uint32_t mask, bool last_of_cta);
 
   // ---- mbarrier objects; addresses are shared::cluster
   void mbarrier_init(Warp& warp, uint32_t mask, uint32_t address);

@@ -352,7 +352,8 @@ std::string RaceReport::remedy_between_clusters(const Attempt& attempt,
          state_.opcode_at(attempt.pc) +
          (attempt.reads_map     ? "; fence.proxy.tensormap, releasing and acquiring, too."
           : attempt.async_proxy ? "; fence.proxy.async.global, too."
-                                : ".");
+                                : ".") +
+         (with.write ? "" : " The other way round, if " + write + " is to read what that stores.");
 }
 
 }  // namespace machine

@@ -310,7 +310,7 @@ void threads_exited(Warp& warp, uint32_t mask) {
   cta.live_threads -= lane_count(mask);
   cluster.live_threads -= lane_count(mask);
   if (warp.live == 0) check_warpgroup_sets_registers(warp, mask);
-  if (warp.live == 0) observer_of(cluster).tell(&Checker::exited, warp, cta.live_threads == 0);
+  observer_of(cluster).tell(&Checker::exited, warp, mask, cta.live_threads == 0);
   cluster.barrier_arrived -= lane_count(mask & warp.cluster_arrived);
   warp.cluster_arrived &= ~mask;
   warp.cluster_passed &= ~mask;

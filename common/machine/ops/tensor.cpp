@@ -380,9 +380,9 @@ Step wgmma_wait_group(Warp& warp, const Inst& inst, uint32_t) {
   const uint64_t pending = warp.row<uint32_t>(inst.op[0])[0];
   const uint64_t committed = group.committed[member];
   const uint64_t wanted = committed > pending ? committed - pending : 0;
-  uint64_t end = group.first;  // operations that must be complete
-  uint64_t ends = 0;           // when they are, on the timeline's clock
-  uint64_t groups[WARPS] = {};
+  uint64_t end = group.first;   // operations that must be complete
+  uint64_t ends = 0;            // when they are, on the timeline's clock
+  uint64_t groups[WARPS] = {};  // of which these are
   for (size_t i = 0; i < group.ops.size(); ++i) {
     const WgmmaOp& op = group.ops[i];
     if (!(op.issued >> member & 1) || op.group[member] > wanted) break;
@@ -392,10 +392,10 @@ Step wgmma_wait_group(Warp& warp, const Inst& inst, uint32_t) {
     }
     end = group.first + i + 1;
     ends = op.ends;
+    std::copy_n(op.group, WARPS, groups);
   }
   finish_wgmma(cta, index, end);
-  for (uint32_t i = 0; i < WARPS; ++i) groups[i] = group.completed[i];
-  groups[member] = std::max(groups[member], wanted);
+  groups[member] = wanted;
   observer_of(warp).wgmma_wait(warp, groups, ends);
   // Those that every warp has waited for are dropped.
   group.waited[member] = std::max(group.waited[member], end);
@@ -447,9 +447,6 @@ void finish_wgmma(Cta& cta, uint32_t index, uint64_t end) {
   for (uint64_t number = group.first; number < end; ++number) {
     WgmmaOp& op = group.ops[number - group.first];
     if (!op.done) run_wgmma(cta, index, op);
-    for (uint32_t i = 0; i < WARPS; ++i) {
-      group.completed[i] = std::max(group.completed[i], op.group[i]);
-    }
   }
 }
 

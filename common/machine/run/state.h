@@ -242,7 +242,6 @@ struct Warpgroup {
   uint64_t first = 0;          // number of ops.front()
   uint64_t issued[4] = {};     // mma_async that warp i issued
   uint64_t committed[4] = {};  // groups that warp i committed
-  uint64_t completed[4] = {};  // the last of them that is complete
   uint64_t waited[4] = {};     // operations that warp i has waited for
 };
 

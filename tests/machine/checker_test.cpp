@@ -619,6 +619,30 @@ TEST_CASE("a fence that every lane of a warp executes, if not all at once, is th
   }
 }
 
+TEST_CASE("lanes that have parted meet at a barrier when the first of them goes on") {
+  constexpr uint32_t REST = FULL & ~ONE;
+  Rig rig(1, 1);
+  Checker& checker = rig.checker();
+  const auto arrive = [&](uint32_t lanes, uint32_t id) {
+    checker.barrier_arrive(rig.at(0, "barrier.sync"), lanes, id);
+  };
+  const auto write = [&](uint32_t lanes) {
+    rig.store(0, DATA, lanes);
+    rig.proxy_fence(0, lanes);
+    arrive(lanes, 2);
+  };
+  arrive(ONE, 1);
+  arrive(REST, 1);
+  checker.barrier_complete(rig.cta(), 1);
+  checker.barrier_wait(rig.warp(0), ONE, 1);
+  write(ONE);
+  checker.barrier_wait(rig.warp(0), REST, 1);  // late
+  write(REST);
+  checker.barrier_complete(rig.cta(), 2);
+  checker.barrier_wait(rig.warp(0), ONE, 2);
+  CHECK(said([&] { rig.tma_store(0, DATA, 1); }) == "");
+}
+
 TEST_CASE("wgmma and TMA stores read what was stored behind fence.proxy.async and a barrier") {
   for (const bool tma : {false, true}) {
     for (const int kept : {0, 1, 2, 3}) {

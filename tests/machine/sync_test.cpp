@@ -184,6 +184,13 @@ TEST_CASE("bar.sync does not wait for threads that have exited") {
       "setp.lt.u32 %p1, %t, 40;\n@%p1 ret;\nbar.sync 0;\nbarrier.sync 0;\n"
       "atom.global.add.u32 %r1, [%out], 1;";
   CHECK(results(program, 1)[0] == 60);
+  // Lanes arrive for themselves and exit; the one that is left arrives for itself alone.
+  program.block = {64, 1, 1};
+  program.body =
+      "setp.ge.u32 %p1, %t, 32;\n@%p1 bra WAIT;\nsetp.eq.u32 %p2, %t, 0;\n@%p2 bra ONE;\n"
+      "barrier.arrive 1, 64;\nret;\nONE:\nbarrier.arrive 1, 64;\nret;\nWAIT:\n"
+      "barrier.sync 1, 64;\natom.global.add.u32 %r1, [%out], 1;";
+  CHECK(results(program, 1)[0] == 32);
 }
 
 TEST_CASE("bar.red") {

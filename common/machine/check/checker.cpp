@@ -304,10 +304,12 @@ void Checker::tell_of_grids_before(const Copy& copy) {
       .pending.raise(state_.id, copy.mbarrier >> RANK_SHIFT, state_.grids_before(), 1);
 }
 
-void Checker::pass(Warp& warp, uint32_t mask, const BarrierState& barrier) {
+void Checker::pass(Warp& warp, uint32_t mask, BarrierState& barrier) {
+  const uint32_t lanes = std::exchange(barrier.completed_lanes[warp.in_cluster], 0);
+  if (lanes == 0) return;
   WarpKnowledge& knows = state_of(warp).knows;
-  knows.learn(mask, barrier.completed);
-  knows.meet(mask | barrier.completed_lanes[warp.in_cluster]);
+  knows.learn(mask | lanes, barrier.completed);
+  knows.meet(mask | lanes);
 }
 
 // ---- Accesses ------------------------------------------------------------------------------------

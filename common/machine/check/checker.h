@@ -155,8 +155,9 @@ class Checker {
   static void for_each_address(uint32_t mask, const T* addresses, F&& f) {
     for_groups(mask, [addresses](uint32_t lane) { return addresses[lane]; }, f);
   }
-  // Lanes of a warp that have parted may come one by one: they meet all the same.
-  void pass(Warp& warp, uint32_t mask, const BarrierState& barrier);
+  // Lanes of a warp that have parted may come one by one: they meet all the same, when the first of
+  // them goes on.
+  void pass(Warp& warp, uint32_t mask, BarrierState& barrier);
 
   // ---- Accesses
   Attempt generic_access(Warp& warp, uint32_t mask, bool write);

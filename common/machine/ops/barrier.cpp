@@ -69,9 +69,10 @@ void arrive_at_barrier(Warp& warp, uint32_t mask, uint32_t id, uint32_t count, b
   barrier.everyone = barrier.everyone && everyone;
   observer_of(warp).barrier_arrive(warp, mask, id);
   barrier.reduction += reduction;
+  // A count is in whole warps, lanes that have exited included, unless these came before they did.
+  const bool came = barrier.warps >> warp.index & 1;
+  const bool whole_warp = aligned || (mask == warp.live && !came);
   barrier.warps |= 1u << warp.index;
-  // A count is in whole warps, lanes that have exited included.
-  const bool whole_warp = aligned || mask == warp.live;
   barrier.arrived += everyone || !whole_warp ? lane_count(mask) : LANES;
   ++cta.cluster->changes;
   if (barrier.everyone) {

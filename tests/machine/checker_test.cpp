@@ -619,6 +619,18 @@ TEST_CASE("a fence that every lane of a warp executes, if not all at once, is th
   }
 }
 
+TEST_CASE("a warp that goes on late from a barrier that others have used since knows of its own") {
+  Rig rig;
+  rig.store(2, DATA);
+  for (const uint32_t i : {2u, 3u}) rig.checker().barrier_arrive(rig.at(i, "bar.sync"), FULL, 1);
+  rig.checker().barrier_complete(rig.cta(), 1);
+  rig.checker().barrier_wait(rig.warp(2), FULL, 1);
+  rig.barrier({0, 1, 2}, 2);
+  rig.barrier({0, 1}, 1);
+  rig.checker().barrier_wait(rig.warp(3), FULL, 1);
+  CHECK(said([&] { rig.load(3, DATA); }) == "");
+}
+
 TEST_CASE("lanes that have parted meet at a barrier when the first of them goes on") {
   constexpr uint32_t REST = FULL & ~ONE;
   Rig rig(1, 1);

@@ -305,11 +305,12 @@ void Checker::tell_of_grids_before(const Copy& copy) {
 }
 
 void Checker::pass(Warp& warp, uint32_t mask, BarrierState& barrier) {
-  const uint32_t lanes = std::exchange(barrier.completed_lanes[warp.in_cluster], 0);
-  if (lanes == 0) return;
+  const uint32_t lanes = barrier.take_lanes(warp);
   WarpKnowledge& knows = state_of(warp).knows;
+  // Without lanes others have used the barrier since, or lanes of this warp have taught these.
+  if (lanes == 0 && knows.of(mask).covers(barrier.completed)) return;
   knows.learn(mask | lanes, barrier.completed);
-  knows.meet(mask | lanes);
+  if (lanes != 0) knows.meet(mask | lanes);
 }
 
 // ---- Accesses ------------------------------------------------------------------------------------

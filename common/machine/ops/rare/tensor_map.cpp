@@ -72,7 +72,8 @@ void replace_field(TensorMap& map, Field field, uint32_t index, uint64_t value) 
   }
 }
 
-// The checker's part of a lane's accesses to a whole map, 16 bytes at a time.
+// The checker's part of a lane's accesses to a whole map, 16 bytes at a time. A change of a field is a
+// write of all of it, which conflicts with what a read does.
 constexpr uint32_t PART_BYTES = 16;
 
 void access_shared_map(Warp& warp, uint32_t lane, uint32_t address, Access access) {
@@ -84,12 +85,12 @@ void access_shared_map(Warp& warp, uint32_t lane, uint32_t address, Access acces
   }
 }
 
-void access_global_map(Warp& warp, uint32_t lane, uint64_t address, Access access) {
+void access_global_map(Warp& warp, uint32_t lane, uint64_t address) {
   for (uint32_t at = 0; at < TENSOR_MAP_BYTES; at += PART_BYTES) {
     uint64_t addresses[LANES] = {};
     addresses[lane] = address + at;
-    observer_of(warp).tell(&Checker::global_access, warp, 1u << lane, addresses, PART_BYTES, access,
-                           Order::weak, Scope::gpu, nullptr);
+    observer_of(warp).tell(&Checker::global_access, warp, 1u << lane, addresses, PART_BYTES,
+                           Access::write, Order::weak, Scope::gpu, nullptr);
   }
 }
 
@@ -103,15 +104,11 @@ Step map_replace(Warp& warp, const Inst& inst, uint32_t mask) {
       const uint32_t address = shared_address(warp, inst.slots[0], lane, SharedSpace::cta, what);
       check_alignment(warp, lane, address, TENSOR_MAP_BYTES, what, "address of the tensor map");
       bytes = shared_bytes(warp, 1u << lane, address, TENSOR_MAP_BYTES, what);
-      for (const Access access : {Access::read, Access::write}) {
-        access_shared_map(warp, lane, address, access);
-      }
+      access_shared_map(warp, lane, address, Access::write);
     } else {
       const uint64_t address = global_address(warp, inst.slots[0], lane);
       bytes = map_bytes(warp, lane, address, what);
-      for (const Access access : {Access::read, Access::write}) {
-        access_global_map(warp, lane, address, access);
-      }
+      access_global_map(warp, lane, address);
     }
     const Slot* const last = inst.slots + inst.slot_count - 1;
     const uint64_t index = inst.slot_count > 2 ? value_of(warp, inst.slots[1], lane) : 0;
@@ -148,7 +145,7 @@ Step map_publish(Warp& warp, const Inst& inst, uint32_t mask) {
   for (const uint32_t reader : {static_cast<uint32_t>(std::bit_width(mask)) - 1, lane}) {
     access_shared_map(warp, reader, from, Access::read);
   }
-  access_global_map(warp, lane, to, Access::write);
+  access_global_map(warp, lane, to);
   std::memcpy(target, source, TENSOR_MAP_BYTES);
   const Observer observer = observer_of(warp);
   observer.tell(&Checker::warp_sync, warp, mask);

@@ -39,8 +39,8 @@ struct Gpu {
   // counters, rungs 7 and 8: l2_read_bytes and l2_to_sm_bytes).
   double l2_bytes_per_clock = 64;
   double dram_bytes_per_clock = 2400;  // a clock, all SMs: make limits, dram_read, at mhz
-  // What a row that begins between lines costs L2, beside an H200's: nothing is merged there, so that
-  // all of it comes from L2's slices, of which a smaller L2 has fewer.
+  // What a row that begins between lines costs L2, an H200's being 1: little is merged of such rows, so
+  // that they come from L2's slices, of which a smaller L2 has fewer.
   double between_lines = 1;
 };
 
@@ -48,10 +48,10 @@ struct Gpu {
 // 1800 of 1980 MHz (make sweep), and 4.32 of 4.92 TB/s (make limits, dram_read).
 constexpr double CLOCK_SHARE = 1800.0 / 1980, DRAM_SHARE = 0.88;
 
-// How much dearer rows between lines are, for each part by which L2 is smaller than an H200's. An H100's
-// delivers 0.83 of the bytes a clock (make limits, l2_rows_* of both), which is 1; the rest is fitted to
+// Such a row costs 1 + UNMERGED_COST * (an H200's L2 / this L2 - 1). At 1.0 it would cost what L2's bytes
+// a clock say, which go with its size (make limits, l2_rows_* of an H200 and an H100). 1.5 is fitted to
 // what tiles take at 454 shapes on an H100.
-constexpr double DEARER = 1.5;
+constexpr double UNMERGED_COST = 1.5;
 
 // A GPU by its nominal numbers, as the CUDA runtime has them: SMs, highest SM clock, L2's capacity,
 // DRAM's bytes a second.
@@ -61,7 +61,7 @@ constexpr Gpu gpu_of(int sms, double max_mhz, double l2_bytes, double dram_bytes
   gpu.mhz = max_mhz * CLOCK_SHARE;
   gpu.l2_bytes = l2_bytes;
   gpu.dram_bytes_per_clock = dram_bytes_per_second * DRAM_SHARE / (gpu.mhz * 1e6);
-  gpu.between_lines = 1 + DEARER * std::max(0.0, Gpu{}.l2_bytes / l2_bytes - 1);
+  gpu.between_lines = 1 + UNMERGED_COST * std::max(0.0, Gpu{}.l2_bytes / l2_bytes - 1);
   return gpu;
 }
 

@@ -58,31 +58,18 @@ std::vector<std::vector<std::string>> read_rows(const std::string& name) {
   return rows;
 }
 
-std::vector<Shape> read_trials() {
+// Of an H200 both launches were timed, of an H100 the one that the rule says.
+std::vector<Shape> read_trials(const std::string& chip = "h200") {
+  const size_t times = chip == "h200" ? 2 : 1;
   std::vector<Shape> shapes;
-  for (const std::vector<std::string>& cell : read_rows("h200.trials.csv")) {
-    REQUIRE(cell.size() == 8);
+  for (const std::vector<std::string>& cell : read_rows(chip + ".trials.csv")) {
+    REQUIRE(cell.size() == 6 + times);
     const int m = std::stoi(cell[1]), n = std::stoi(cell[2]), k = std::stoi(cell[3]);
     const bool same = !shapes.empty() && std::tie(shapes.back().m, shapes.back().n,
                                                   shapes.back().k) == std::tie(m, n, k);
     if (!same) shapes.push_back({cell[0], m, n, k, {}});
     shapes.back().trials.push_back(
-        {std::stoi(cell[4]), cell[5], microseconds(cell[6]), microseconds(cell[7])});
-  }
-  return shapes;
-}
-
-// The same of an H100, where all were launched as the rule says.
-std::vector<Shape> read_h100_trials() {
-  std::vector<Shape> shapes;
-  for (const std::vector<std::string>& cell : read_rows("h100.trials.csv")) {
-    REQUIRE(cell.size() == 7);
-    const int m = std::stoi(cell[1]), n = std::stoi(cell[2]), k = std::stoi(cell[3]);
-    const bool same = !shapes.empty() && std::tie(shapes.back().m, shapes.back().n,
-                                                  shapes.back().k) == std::tie(m, n, k);
-    if (!same) shapes.push_back({cell[0], m, n, k, {}});
-    const double us = microseconds(cell[6]);
-    shapes.back().trials.push_back({std::stoi(cell[4]), cell[5], us, us});
+        {std::stoi(cell[4]), cell[5], microseconds(cell[6]), microseconds(cell.back())});
   }
   return shapes;
 }
@@ -211,7 +198,7 @@ TEST_CASE("trials: the pick of rungs 11 and 12 is near the fastest that was time
 
 // The numbers of docs/sharing_k.md, "The cost model", of an H100.
 TEST_CASE("trials: the pick on an H100 is near the fastest that was timed there") {
-  const std::vector<Shape> trials = read_h100_trials();
+  const std::vector<Shape> trials = read_trials("h100");
   CHECK(trials.size() == 534);
   const Gpu h100 = tile::gpu_of(132, 1980, 50 << 20, 3.35e12);
   struct {
@@ -233,12 +220,41 @@ TEST_CASE("trials: the pick on an H100 is near the fastest that was timed there"
     CHECK(std::lround(1000 * found.mean()) == said.thousandths);
     CHECK(std::lround(100 * found.worst) == said.worst_hundredths);
   }
+  // The first pass: D of at most 1024 x 1024 and a long K.
+  std::vector<Shape> long_k;
+  std::copy_if(trials.begin(), trials.end(), std::back_inserter(long_k), [](const Shape& s) {
+    return std::max(s.m, s.n) <= 1024 && std::min(s.m, s.n) >= 128 && s.k > 16384 &&
+           s.k % 64 == 0 && s.list != "batch" && s.list != "any";
+  });
+  CHECK(long_k.size() == 80);
+  const Distance found = distance(long_k, {"trial", "later", "long_k"}, h100);
+  CHECK(found.shapes == 78);
+  CHECK(std::lround(1000 * found.mean()) == 7);
+}
+
+// The example of docs/cost_model.md, "The terms".
+TEST_CASE("trials: rows on sectors, a tile that asks L2 for much, and two chips") {
+  const auto us = [](const std::string& chip, const std::string& configuration) {
+    for (const Shape& s : read_trials(chip)) {
+      if (std::tie(s.m, s.n, s.k) != std::make_tuple(1664, 1672, 39904)) continue;
+      for (const Trial& trial : s.trials) {
+        if (trial.rung == 11 && trial.configuration == configuration) {
+          return std::lround(trial.plain_us);
+        }
+      }
+    }
+    return 0l;
+  };
+  CHECK(us("h200", "128x176") == 292);
+  CHECK(us("h100", "128x176") == 377);
+  CHECK(us("h200", "128x192") == 302);
+  CHECK(us("h100", "128x192") == 307);
 }
 
 // The numbers of docs/sharing_k.md, "The cost model", of what the model never picks.
 TEST_CASE("trials: tiles for rows inside sectors are the fastest hardly anywhere else") {
   int timed = 0, fastest = 0;
-  for (const Shape& s : read_h100_trials()) {
+  for (const Shape& s : read_trials("h100")) {
     if (tile::begin_inside_sectors(s.k)) continue;
     double own = NOT_TIMED, others = NOT_TIMED;
     for (const Trial& trial : s.trials) {

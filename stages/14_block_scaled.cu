@@ -64,7 +64,7 @@ struct Tile {
   static constexpr int DEPTH = tile::scaled_ring_slots(C, BUFFERS);  // what then fits
   static constexpr int SCALE_BLOCK = ladder::SCALE_BLOCK, SPAN = std::gcd(BN, SCALE_BLOCK);
   // s8 takes longer to promote: consumers take turns, one multiplies while another promotes.
-  static constexpr bool TURNS = PROMOTE && CONSUMERS > 1 && INTEGERS;
+  static constexpr bool TURNS = PROMOTE && INTEGERS && CONSUMERS > 1 && BLOCKS == 1;
   static constexpr bool WIDE = (BLOCKS + 1) * BN / 2 == 192;  // registers of accumulators and sums
   static constexpr bool EVEN = BM == 64 && !WIDE;  // tiles have as many rows each, perhaps fewer
   static constexpr int PRODUCER_REGS = WIDE ? 48 : 56;
@@ -165,6 +165,8 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     const int group = T::SLICES > 1 ? 0 : warpgroup, slice = T::SLICES > 1 ? warpgroup : 0;
     const int group_m = group * T::BLOCKS * T::WM;  // its first row
     const int thread_m = group_m + threadIdx.x / 32 % 4 * 16 + tile::acc_row(lane, 0);
+    // False, which ptxas does not know: sums that may be added to are not converted where they are.
+    const bool kept = T::INTEGERS && ld_scale_b < 0;
     float acc[T::BLOCKS][T::BN / 2];  // D [BLOCKS][64][BN] of the warpgroup
     typename T::Sum sum[T::BN / 2];   // of a block, over 128 of K or, without promotion, over all
     tile::RingState<T::DEPTH> ring;
@@ -184,7 +186,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
         for (int i = 0; i < T::BLOCKS; ++i) {
           if (T::TURNS) ptx::barrier_sync(1 + group, 256);  // until the one before has started
           block::multiply_scaled<T>(sum, smem.a[slot][slice].from_row(group_m + i * T::WM),
-                                    smem.b[slot][slice].bytes, !T::PROMOTE && k_tile > 0);
+                                    smem.b[slot][slice].bytes, T::PROMOTE ? kept : k_tile > 0);
           if (T::TURNS) ptx::barrier_arrive(1 + (group + 1) % T::CONSUMERS, 256);
           if (i == 0) {  // meanwhile
             block::load_scales<T>(of_a, smem.scale_a[slot][slice], thread_m);

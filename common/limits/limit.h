@@ -61,6 +61,7 @@ struct Entry {
 };
 
 std::vector<Entry> tensor_limits();  // tensor.cu: FLOP, and what wgmma and ldmatrix read
+std::vector<Entry> beside_limits();  // beside.cu: FLOP of CUDA cores and tensor cores together
 std::vector<Entry> copy_limits();    // copy.cu: L2 and DRAM by TMA
 
 // Prints on which SMs, and in which GPCs, the CTAs of plain and of cluster launches run.

@@ -46,7 +46,9 @@ enum class Mode { measure, env, check, list, places, help };
 
 std::vector<Entry> all_limits() {
   std::vector<Entry> entries = tensor_limits();
-  for (Entry& entry : copy_limits()) entries.push_back(std::move(entry));
+  for (const auto& others : {beside_limits(), copy_limits()}) {
+    entries.insert(entries.end(), others.begin(), others.end());
+  }
   return entries;
 }
 

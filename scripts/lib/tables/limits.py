@@ -123,12 +123,12 @@ def chips_table(results: Results | None, other: Results | None) -> list[str]:
     lines = []
     for row in there.rows:
         mine = here.find(row["name"], "burst")
-        if row["regime"] != "burst" or not row["verified"] or mine is None:
+        if row["regime"] != "burst" or not row["verified"]:
             continue
         cells = [f"`{row['name']}`", "TFLOPS, FLOP" if row["unit"] == "TFLOPS" else "TB/s, bytes"]
         for one in (row, mine):
-            cells += [rate(one), per_clock(one)]
-        lines.append([*cells, f"{row['per_clock'] / mine['per_clock']:.2f}"])
+            cells += [rate(one), per_clock(one)] if one else [DASH] * 2
+        lines.append([*cells, f"{row['per_clock'] / mine['per_clock']:.2f}" if mine else DASH])
     head = there.head
     caption = (
         f"Burst. {head['gpu']}: {head['date']}, revision {head['revision'][:7]}. The last column is the "

@@ -63,8 +63,8 @@ operands [list.]regime.key such as burst.mean (or worst, shapes).
 is the same for what make limits found, with operands name.regime.key, such as
 wgmma_n256.burst.per_clock.
 
-The numbers come from h200.json, or the first file whose name has no '-'; the tables that name
-another chip, such as best h100, come from that chip's file. <gpu>-<who>.json are runs sent by
+The numbers come from h200.json, or the first file whose name has no '-'; the tables and values that
+name another chip, such as best h100 and <!-- limit h100: EXPRESSION -->, come from that chip's file. <gpu>-<who>.json are runs sent by
 others. Counters and energy come from the files beside it (h200.counters.json, h200.energy.json). A
 row that was not measured shows as a dash, one whose result was wrong as FAIL.
 """
@@ -84,9 +84,10 @@ from lib.markdown import DASH, END, FENCE, cell, files, percent, tflops
 from lib.results import COUNTER_KEYS, MAIN, PROBLEM, Results, load_all, load_chip, solving, value_of
 from lib.tables import best, energy, ladder, limits, lists, plot, roofline, sums, sweep, ways
 
-TABLE = re.compile(r"^<!-- table: ([a-z]+)(?: (\w+))? -->$")
-VALUE = re.compile(r"<!-- (value|counter|energy|shapes|sweep|limit): ([^>]+?) -->(.*?)<!-- end -->")
+TABLE = re.compile(r"^<!-- table: ([a-z]+)(?: (\w+(?: \w+)?))? -->$")
 CHIP = re.compile(r"[a-z]+\d+")
+MARKER = re.compile(rf"<!-- (value|counter|energy|shapes|sweep|limit)(?: ({CHIP.pattern}))?:")
+VALUE = re.compile(MARKER.pattern + r" ([^>]+?) -->(.*?)<!-- end -->")
 PLOT = Path("docs/img/ladder.svg")
 ROOFLINE = Path("docs/img/roofline.svg")
 
@@ -129,6 +130,11 @@ def ceilings_table(asked: Asked) -> list[str]:
     return limits.rungs_table(asked.results, solving(asked.root, asked.results))
 
 
+def means_table(asked: Asked) -> list[str]:
+    number, _, chip = asked.name.partition(" ")
+    return lists.means_table(load_chip(asked.root, chip) if chip else asked.results, int(number))
+
+
 def problems_table(asked: Asked) -> list[str]:
     if asked.name:
         return ladder.problems(asked.root, asked.results, asked.number)
@@ -150,7 +156,7 @@ TABLES: dict[str, tuple[str, str, Callable[[Asked], list[str]]]] = {
     "energy": (r"\w+", " NAME", lambda a: energy.table(a.results, a.name)),
     "shapes": (r"\d+", " N", lambda a: sweep.shapes_table(a.results, a.number)),
     "list": (r"\d+", " N", lambda a: lists.table(a.results, a.number)),
-    "means": (r"\d+", " N", lambda a: lists.means_table(a.results, a.number)),
+    "means": (r"\d+( [a-z]+\d+)?", " N [CHIP]", means_table),
     "ways": (r"\d+", " N", lambda a: ways.table(a.results, a.number)),
     "sums": ("", "", lambda a: sums.table(sums.load(a.root / f"docs/results/{MAIN}{sums.SUFFIX}"))),
     "sweep": ("", "", lambda a: sweep.sweep_table(a.results)),
@@ -234,7 +240,6 @@ OPERANDS = {
     "sweep": sweep.sweep_operand,
     "limit": limits.operand,
 }
-MARKERS = tuple(f"<!-- {kind}:" for kind in OPERANDS)
 
 
 def value(results: Results | None, expression: str, kind: str = "value") -> str:
@@ -278,7 +283,7 @@ def regenerate(
         match = TABLE.match(line)
         if fenced or not match:
             if not fenced:
-                line = regenerate_values(results, f"{where}:{index + 1}", line, changed)
+                line = regenerate_values(root, results, f"{where}:{index + 1}", line, changed)
             out.append(line)
             index += 1
             continue
@@ -294,24 +299,26 @@ def regenerate(
     return "\n".join(out), changed
 
 
-def regenerate_values(results: Results | None, where: str, line: str, changed: list[str]) -> str:
-    if line.startswith(MARKERS):
+def regenerate_values(
+    root: Path, results: Results | None, where: str, line: str, changed: list[str]
+) -> str:
+    if MARKER.match(line):
         raise Problem(
             f"{where}: a value marker starts the line, so Markdown would take the line as "
             "HTML; put a word before it"
         )
-    if sum(map(line.count, MARKERS)) != len(VALUE.findall(line)):
+    if len(MARKER.findall(line)) != len(VALUE.findall(line)):
         raise Problem(f"{where}: a value marker is not closed by {END} on its line")
 
     def replace(match: re.Match[str]) -> str:
-        kind, expression, old = match.groups()
+        kind, chip, expression, old = match.groups()
         try:
-            new = value(results, expression, kind)
+            new = value(load_chip(root, chip) if chip else results, expression, kind)
         except (Problem, TypeError, ValueError, ZeroDivisionError) as error:
             raise Problem(f"{where}: {error}")
         if new != old:
             changed.append(f"{kind} {expression}")
-        return f"<!-- {kind}: {expression} -->{new}{END}"
+        return f"{match.group(0)[: match.start(4) - match.start()]}{new}{END}"
 
     return VALUE.sub(replace, line)
 

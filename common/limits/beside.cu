@@ -31,7 +31,11 @@ constexpr uint32_t ONES = 0x3f803f80;            // two bf16
 constexpr int PHASES = 8;                        // passes, after which numbers come again
 
 enum class Adds { fma, promotion };
-enum class Counts { wgmma_beside, adding, adding_beside };  // whose work, and whether beside the other's
+enum class Counts {
+  wgmma_beside,
+  adding,
+  adding_beside
+};  // whose work, and whether beside the other's
 
 struct alignas(1024) BesideSmem {
   unsigned char a[2][64 * BK * 2];  // A [2][64][64] bf16

@@ -138,9 +138,23 @@ class Tables(Project):
         text = self.regenerated("<!-- table: ladder -->\n<!-- end -->\n<!-- table: best h100 -->\n<!-- end -->\n")
         self.assertIn("12.3 at 2048³", text)  # h200.json's
         self.assertIn("| heldout | yes | 1 of 25 | 0.876 | 0.876 | 1 | 1 |", text)
-        for kind in ("best", "chips"):
+        for kind in ("best", "chips", "means 1"):
             text = self.regenerated(f"<!-- table: {kind} b200 -->\n<!-- end -->\n")
             self.assertIn("Not measured yet", text)
+
+    def test_a_number_and_means_of_a_second_chip(self):
+        own = {"result": True, "regime": "burst", "verified": True, "ratio": 0.876, "tflops": 9.5}
+        other = {**RESULTS, "gpu": "H100", "rows": [{**RESULTS["rows"][0], **own}]}
+        self.results(name="h200.json")
+        self.results(other, "h100.json")
+        text = self.regenerated("<!-- table: means 1 h100 -->\n<!-- end -->\n")
+        self.assertIn(" | 1 | 0.876 | 0.876 | 1 |", text)
+        row = RESULTS["rows"][0]
+        which = f"1.{row['variant']}.{row['m']}.burst.tflops"
+        line = f"A <!-- value h100: {which} -->{{}}<!-- end -->, B <!-- value: {which} -->{{}}<!-- end -->.\n"
+        self.assertEqual(self.regenerated(line.format("", "")), line.format("9.5", "12.3"))
+        self.assertEqual(self.regenerated(line.replace("h100", "b200").format("", "")),
+                         line.replace("h100", "b200").format("–", "12.3"))  # fmt: skip
 
     def test_the_rungs_of_two_chips_stand_side_by_side(self):
         other = {**RESULTS, "gpu": "NVIDIA H100", "rows": [{**RESULTS["rows"][0], "tflops": 9.5}]}
@@ -431,6 +445,16 @@ class Limits(Project):
             self.assertEqual(self.limit("wgmma_n256.burst.value"), "–")
             self.assertIn("not measured yet", self.read("docs/img/roofline.svg"))
             self.results()
+
+    def test_a_limit_of_a_second_chip_alone_stands_in_its_table(self):
+        self.results(name="h200.json")
+        self.results(name="h100.json")
+        self.results(LIMITS, "h100.limits.json")
+        less = [row for row in LIMITS["limits"] if row["name"] != "smem_ldmatrix"]
+        self.results({**LIMITS, "limits": less}, "h200.limits.json")
+        text = self.regenerated("<!-- table: limits h100 -->\n<!-- end -->\n")
+        self.assertIn("| `smem_ldmatrix` | TB/s, bytes | 20.00 | 128.0 | – | – | – |", text)
+        self.assertIn("| `dram_read` | TB/s, bytes | 4.00 | 25.0 | 4.00 | 25.0 | 1.00 |", text)
 
     def test_the_table_has_both_regimes_and_no_number_of_a_wrong_kernel(self):
         self.limits()

@@ -124,8 +124,8 @@ def problems_table(root: Path, results: Results | None, link: str) -> list[str]:
         return not_measured("make bench")
     caption = (
         "Speed as a multiple of the fastest way to the same result that cuBLASLt or cuBLAS has, timed in turns, "
-        "burst: geometric mean, and from lowest to highest. For rung 15 that is bf16 on decoded weights, for s8 a "
-        "product without scales. A problem is a shape with its layout, groups or activation; one that cuBLASLt "
-        f"refuses has no part in a mean. All of them: [results]({link}results.md); one {results.head['gpu']}."
+        "burst: geometric mean, and from lowest to highest. For rung 15 that is bf16 on decoded weights. A problem "
+        "is a shape with its layout, groups or activation; one that cuBLASLt refuses has no part in a mean. All of "
+        f"them: [results]({link}results.md); one {results.head['gpu']}."
     )
     return table_of(["rung", "operands", "problems", "TFLOPS at most", *heights], lines, caption)

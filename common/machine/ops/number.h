@@ -3,9 +3,9 @@
 // #data-movement-and-conversion-instructions-cvt; FP8 codes: OCP 8-bit floating point, E4M3 has no
 // infinities and one NaN magnitude.
 //
-// A code is the number's bits in the low end of a uint32_t, tf32 apart, which PTX keeps in a .b32:
-// see tf32_from_f32. All functions are free of tables and, but for encode(), of branches, so that
-// loops over the 32 lanes of a row vectorise.
+// A code is the number's bits in the low end of a uint32_t; PTX keeps tf32 in a .b32, 13 bits higher. All
+// functions are free of tables and, but for encode(), of branches, so that loops over the 32 lanes of a
+// row vectorise.
 #pragma once
 
 #include <bit>
@@ -144,20 +144,10 @@ constexpr uint32_t f16_from_f32(float value) {
   return magnitude > 0x7f800000 ? F16.nan() : code;
 }
 
-// cvt.{rna,rn,rz}{.satfinite}{.relu}.tf32.f32: a .b32 that is a float with the low 13 bits zero.
-constexpr uint32_t tf32_from_f32(float value, Rounding rounding = Rounding::NEAREST_AWAY,
-                                 bool satfinite = false, bool relu = false) {
-  if (value != value) return F32_NAN;
-  return encode<TF32>(value, rounding, satfinite, relu) << 13;
-}
-
 // --- Packing: cvt's x2 forms put their first source into the upper half --------------------------
 
 constexpr uint32_t pack_x2(uint32_t upper, uint32_t lower) {
   return upper << 16 | lower;
-}
-constexpr uint32_t pack_f8x2(uint32_t upper, uint32_t lower) {
-  return upper << 8 | lower;
 }
 constexpr uint32_t lower_half(uint32_t packed) {
   return packed & 0xffff;

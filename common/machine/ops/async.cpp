@@ -263,8 +263,6 @@ Handler pick_cp_async_arrive(Opcode& opcode) {
   return opcode.has(".noinc") ? NO_INCREMENT : INCREMENT;
 }
 
-#define HINT "{.L2::cache_hint,}"
-
 const Row ROWS[] = {
     {"cp.async{.ca,.cg}{.shared,.shared::cta}.global" HINT "{.L2::64B,.L2::128B,.L2::256B,}",
      "[d], [a], bytes:32, *", pick_cp_async,

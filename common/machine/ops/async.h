@@ -98,11 +98,16 @@ struct CopyQualifiers {
   bool multicast : 1, to_own_cta : 1;  // the destination is .shared::cta
   uint8_t rank : 4;                    // of a tensor copy
   Reduction reduction;
-  TensorType type;  // of a reduction's elements, but for a tensor's
+  TensorType type;        // of a reduction's elements, but for a tensor's
+  uint8_t element_bytes;  // of st.async
 };
 
-Reducer reducer_in(const Inst& inst, uint32_t* step);
 CopyQualifiers copy_qualifiers(const Opcode& opcode);
+template <Handler F>
+Handler pick_copy(Opcode& opcode) {
+  opcode.set(copy_qualifiers(opcode));
+  return F;
+}
 
 struct Target {
   uint32_t address = 0, mbarrier = 0;
@@ -161,7 +166,26 @@ void start_in_group(Warp& warp, uint32_t lanes, uint32_t from, uint32_t bytes, R
   start_copy(flight.cluster(), copy);
 }
 
+// The size of a copy that is no tensor's; its addresses are checked with it.
+uint32_t bulk_bytes(Warp& warp, const Slot& slot, uint32_t lane, uint64_t to, uint64_t from,
+                    const char* what);
+// cp.async.bulk to global memory, and st.async; with a reducer their elements, of `step` bytes, are
+// combined with what is there.
+Step bulk_store(Warp& warp, const Inst& inst, uint32_t mask, Reducer reducer, uint32_t step);
+Step store_async(Warp& warp, const Inst& inst, uint32_t mask, Reducer reducer, uint32_t step);
+
+// The same of a tensor copy: its elements' type is the map's.
+using ReducerOfMap = Reducer(Warp&, uint32_t lane, const Inst&, TensorType);
+Step tensor_store(Warp& warp, const Inst& inst, uint32_t mask, ReducerOfMap* reducer_of);
+
 // The bytes of a tensor map where the machine keeps it; `address` is generic.
 std::byte* map_bytes(Warp& warp, uint32_t lane, uint64_t address, const char* what);
+
+// ---- Patterns of rows ----------------------------------------------------------------------------
+
+#define HINT "{.L2::cache_hint,}"
+#define BYTES_TO_MBARRIER ".mbarrier::complete_tx::bytes"
+#define RANKS "{.1d,.2d,.3d,.4d,.5d}"
+#define REDUCTION "{.add,.min,.max,.inc,.dec,.and,.or,.xor}"
 
 }  // namespace machine

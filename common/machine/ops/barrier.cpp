@@ -199,10 +199,11 @@ Step cluster_wait(Warp& warp, const Inst&, uint32_t mask) {
   return Step::next;
 }
 
-Handler pick_cluster_arrive(Opcode& opcode) {
+template <Handler F>
+Handler pick_cluster(Opcode& opcode) {
   opcode.convergent = opcode.has(".aligned");
-  opcode.set(!opcode.has(".relaxed"));  // whether it releases
-  return cluster_arrive;
+  opcode.set(!opcode.has(".relaxed"));  // whether an arrive releases
+  return F;
 }
 
 // ---- Fences -------------------------------------------------------------------------------------
@@ -273,9 +274,9 @@ const Row ROWS[] = {
      pick_barrier<barrier_reduce<Reduce::logical_and>>, "as bar.red.and"},
     {"barrier{.cta,}.red.or{.aligned,}.pred", "d:p, a:32, *",
      pick_barrier<barrier_reduce<Reduce::logical_or>>, "as bar.red.or"},
-    {"barrier.cluster.arrive{.release,.relaxed,}{.aligned,}", "", pick_cluster_arrive,
+    {"barrier.cluster.arrive{.release,.relaxed,}{.aligned,}", "", pick_cluster<cluster_arrive>,
      "arrive at the cluster's barrier, and go on"},
-    {"barrier.cluster.wait{.acquire,}{.aligned,}", "", if_aligned_together<cluster_wait>,
+    {"barrier.cluster.wait{.acquire,}{.aligned,}", "", pick_cluster<cluster_wait>,
      "wait until all threads of the cluster have arrived, or exited"},
     {"fence{.sc,.acq_rel,.acquire,.release,}{.cta,.cluster,.gpu,.sys}", "", pick_fence,
      "order memory accesses"},
@@ -289,8 +290,6 @@ const Row ROWS[] = {
     {"fence.proxy.async::generic{.acquire.sync_restrict::shared::cluster,"
      ".release.sync_restrict::shared::cta}.cluster",
      "", pick_fence_proxy, "the same, one way"},
-    {"fence.proxy.alias", "", always<no_operation>, "nothing: memory has one address"},
-    {"membar.proxy.alias", "", always<no_operation>, "nothing: memory has one address"},
     {"fence.proxy.tensormap::generic.release{.cta,.cluster,.gpu,.sys}", "", pick_fence_tensor_map,
      "order writes to tensor maps before what follows"},
     {"fence.proxy.tensormap::generic.acquire{.cta,.cluster,.gpu,.sys}", "[a], bytes:32",

@@ -1,22 +1,9 @@
 // cvt: between any two types of numbers. The rounding itself is number.h's. It knows nothing of memory
 // or of other lanes.
-#include "common/machine/ops/elementwise.h"
+#include "common/machine/ops/convert.h"
 
 namespace machine {
 namespace elementwise {
-namespace {
-
-// Registers may be wider than their types: results are extended by the type's sign.
-struct Conversion {
-  Type to, from;
-  Rounding rounding : 4;
-  bool ftz : 1, sat : 1, relu : 1, satfinite : 1;
-  bool integral;  // .rni and its like
-
-  bool is_plain() const {
-    return rounding == Rounding::NEAREST && !ftz && !sat && !relu && !satfinite && !integral;
-  }
-};
 
 Conversion conversion_of(const Opcode& opcode) {
   const auto has = [&opcode](const char* a, const char* b) {
@@ -37,6 +24,8 @@ Conversion conversion_of(const Opcode& opcode) {
   how.integral = has(".rni", ".rzi") || has(".rmi", ".rpi");
   return how;
 }
+
+namespace {
 
 double round_integral(double value, Rounding rounding) {
   switch (rounding) {
@@ -72,13 +61,6 @@ uint32_t narrow_nan(Type type, double value) {
   return type == bf16 ? code >> 16 : (code >> 16 & 0x8000) | 0x7c00 | (code >> 13 & 0x3ff);
 }
 
-// sm_90 does this with integers: infinities and NaN are not told from numbers.
-uint32_t tf32_nearest_away(uint32_t bits, bool satfinite) {
-  const auto is_top = [](uint32_t x) { return (x & 0x7f800000) == 0x7f800000; };
-  const uint32_t code = (is_top(bits) ? bits : bits + 0x1000) & 0xffffe000;
-  return satfinite && is_top(code) ? code - 0x2000 : code;
-}
-
 uint64_t bits_of(double value, const Conversion& how) {
   switch (how.to) {
     case f64:
@@ -87,8 +69,6 @@ uint64_t bits_of(double value, const Conversion& how) {
       return encode<F16>(value, how.rounding, how.satfinite, how.relu);
     case bf16:
       return encode<BF16>(value, how.rounding, how.satfinite, how.relu);
-    case tf32:
-      return encode<TF32>(value, how.rounding, how.satfinite, how.relu) << 13;
     default: {
       const uint32_t bits = encode<F32>(value, how.rounding);
       return how.ftz ? flush_f32(bits) : bits;
@@ -153,9 +133,6 @@ uint64_t from_integer(uint64_t bits, const Conversion& how) {
 }
 
 uint64_t from_float(uint64_t bits, const Conversion& how) {
-  if (how.rounding == Rounding::NEAREST_AWAY) {
-    return tf32_nearest_away(static_cast<uint32_t>(bits), how.satfinite);
-  }
   double value = value_of(how.from, bits, how.ftz);
   if (!is_float(how.to)) return to_integer(how.to, how.from, value, how.rounding);
   if (how.integral) value = round_integral(value, how.rounding);
@@ -240,26 +217,12 @@ Handler pick_cvt(Opcode& opcode) {
   return is_signed(from) ? convert_integer<false, true> : convert_integer<false, false>;
 }
 
-// Packed: the first source becomes the upper half.
-template <Format F, uint32_t SHIFT>
-constexpr auto PACK = [](Conversion how, float a, float b) {
-  const auto code = [how](float x) { return encode<F>(x, how.rounding, how.satfinite, how.relu); };
-  return code(a) << SHIFT | code(b);
-};
 constexpr auto PACK_BF16 = [](float a, float b) {
   return pack_x2(bf16_from_f32(a), bf16_from_f32(b));
 };
 constexpr auto PACK_F16 = [](float a, float b) {
   return pack_x2(f16_from_f32(a), f16_from_f32(b));
 };
-template <Format F>
-constexpr auto F16X2_TO_F8X2 = [](Conversion how, uint32_t a) {
-  return PACK<F, 8>(how, f32_from_f16(upper_half(a)), f32_from_f16(lower_half(a)));
-};
-template <Format F>
-constexpr auto F8X2_TO_F16X2 =
-    [](Conversion how, uint32_t a) { return PACK<F16, 16>(how, decode<F>(a >> 8), decode<F>(a)); };
-
 Handler pick_cvt_x2(Opcode& opcode) {
   const Conversion how = conversion_of(opcode);
   const bool plain = how.is_plain();
@@ -275,26 +238,11 @@ Handler pick_cvt_x2(Opcode& opcode) {
       return apply<PACK<E5M2, 8>, 0, u32, f32, f32>;
   }
 }
-Handler pick_cvt_f8(Opcode& opcode) {
-  opcode.set(conversion_of(opcode));
-  if (opcode.type(0) == e4m3x2) return apply<F16X2_TO_F8X2<E4M3>, 0, u32, u32>;
-  if (opcode.type(0) == e5m2x2) return apply<F16X2_TO_F8X2<E5M2>, 0, u32, u32>;
-  return opcode.type(1) == e4m3x2 ? apply<F8X2_TO_F16X2<E4M3>, 0, u32, u32>
-                                  : apply<F8X2_TO_F16X2<E5M2>, 0, u32, u32>;
-}
-
 const Row ROWS[] = {
     {"cvt{.rn,.rz,}{.relu,}{.satfinite,}{.f16x2,.bf16x2}.f32", "d:32, a:32, b:32", pick_cvt_x2,
      "d = {a, b} converted; a becomes the upper half"},
     {"cvt.rn.satfinite{.relu,}{.e4m3x2,.e5m2x2}.f32", "d:16, a:32, b:32", pick_cvt_x2,
      "d = {a, b} converted; a becomes the upper half"},
-    {"cvt.rn.satfinite{.relu,}{.e4m3x2,.e5m2x2}.f16x2", "d:16, a:32", pick_cvt_f8,
-     "d = both halves of a converted"},
-    {"cvt.rn{.relu,}.f16x2{.e4m3x2,.e5m2x2}", "d:32, a:16", pick_cvt_f8,
-     "d = both bytes of a converted"},
-    {"cvt{.rn,.rz}{.satfinite,}{.relu,}.tf32.f32", "d:32, a:32", pick_cvt,
-     "d = a with 10 bits of mantissa"},
-    {"cvt.rna{.satfinite,}.tf32.f32", "d:32, a:32", pick_cvt, "d = a with 10 bits of mantissa"},
     {"cvt{.rn,.rz}{.relu,}{.satfinite,}{.f16,.bf16}.f32", "d:t, a:s", pick_cvt,
      "d = a converted; .relu: not below 0; .satfinite: never infinite"},
     {"cvt{.sat,}" SMALL_INTEGERS SMALL_INTEGERS, "d:x, a:x", pick_cvt,

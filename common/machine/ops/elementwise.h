@@ -340,6 +340,4 @@ Handler pick_shift(Opcode& opcode) {
   "{.eq,.ne,.lt,.le,.gt,.ge,.equ,.neu,.ltu,.leu,.gtu,.geu,.num,.nan}{.and,.or,.xor,}{.ftz,}"
 #define COMPARED "{.b16,.b32,.b64,.s16,.u16,.s32,.u32,.s64,.u64}"
 
-#define APPROXIMATE ", approximately on a GPU"
-
 }  // namespace machine::elementwise

@@ -5,23 +5,12 @@
 #include <algorithm>
 #include <map>
 
-#include "common/machine/ops/operands.h"
+#include "common/machine/ops/mbarrier_counts.h"
 #include "common/machine/run/observer.h"
 
 namespace machine {
-namespace {
 
-constexpr uint32_t COUNT_BITS = 20, TX_BITS = 21;
-constexpr uint32_t MAX_COUNT = (1u << COUNT_BITS) - 1;  // of arrivals and of bytes
-constexpr uint64_t TOKEN_MARK = 1ull << 63;             // pending 20 bits | phase 43 | mark
-
-// What the 8 bytes hold: pending 20 bits | expected 20 | tx 21, signed | phase 1, its parity.
-struct Counts {
-  uint32_t pending = 0, expected = 0;
-  int32_t tx = 0;  // bytes that are still to come
-};
-
-Counts unpack(uint64_t bits) {
+Counts counts_of(uint64_t bits) {
   Counts counts;
   counts.pending = bits & MAX_COUNT;
   counts.expected = bits >> COUNT_BITS & MAX_COUNT;
@@ -29,6 +18,8 @@ Counts unpack(uint64_t bits) {
   counts.tx = static_cast<int32_t>(tx) >> (32 - TX_BITS);
   return counts;
 }
+
+namespace {
 
 uint64_t pack(const Counts& counts, uint64_t phase) {
   const uint64_t tx = static_cast<uint32_t>(counts.tx) & ((1u << TX_BITS) - 1);
@@ -61,7 +52,7 @@ std::string arrivals_text(const Mbarrier& mbarrier) {
 }
 
 std::string text_of(const Cluster& cluster, uint32_t address, const Mbarrier& mbarrier) {
-  const Counts counts = unpack(mbarrier.bits);
+  const Counts counts = counts_of(mbarrier.bits);
   const std::string text = joined(name_of(cluster, address), ": phase ", mbarrier.phase,
                                   ", pending arrivals ", counts.pending, " of ", counts.expected);
   if (counts.tx == 0) return text;
@@ -86,7 +77,8 @@ uint64_t mbarrier_bits(Warp& warp, uint32_t mask, uint32_t address, const char* 
   return bits;
 }
 
-// The bytes at the address must be an mbarrier, and as its operations left them.
+}  // namespace
+
 Mbarrier& find_mbarrier(Warp& warp, uint32_t mask, uint32_t address, const char* what) {
   Cluster& cluster = *warp.cta->cluster;
   const uint64_t bits = mbarrier_bits(warp, mask, address, what);
@@ -103,14 +95,17 @@ Mbarrier& find_mbarrier(Warp& warp, uint32_t mask, uint32_t address, const char*
   return found->second;
 }
 
+namespace {
+
 void store(Warp& warp, uint32_t address, Mbarrier& mbarrier, const Counts& counts) {
   mbarrier.bits = pack(counts, mbarrier.phase);
   Cta& owner = *cta_of(*warp.cta->cluster, address);
   std::memcpy(owner.smem + ((address & OFFSET_MASK) - SMEM_BASE), &mbarrier.bits, 8);
 }
 
-// Stores new counts; a phase is complete with no arrival and no byte to come.
-void update(Warp& warp, uint32_t address, Mbarrier& mbarrier, Counts counts) {
+}  // namespace
+
+void update_mbarrier(Warp& warp, uint32_t address, Mbarrier& mbarrier, Counts counts) {
   Cluster& cluster = *warp.cta->cluster;
   if (counts.pending == 0 && counts.tx == 0) {
     observer_of(cluster).mbarrier_phase_complete(address);
@@ -135,6 +130,8 @@ void add_tx(Warp& warp, uint32_t mask, uint32_t address, const Mbarrier& mbarrie
   counts->tx = static_cast<int32_t>(tx);
 }
 
+namespace {
+
 void take_arrivals(Warp& warp, uint32_t mask, uint32_t address, Mbarrier& mbarrier, Counts* counts,
                    uint64_t arrivals, const char* what) {
   if (arrivals > counts->pending) {
@@ -151,23 +148,15 @@ void take_arrivals(Warp& warp, uint32_t mask, uint32_t address, Mbarrier& mbarri
   counts->pending -= static_cast<uint32_t>(arrivals);
 }
 
-// What takes only the executing CTA's mbarriers, and what to do instead.
-enum class Own : uint8_t { any, wait, made, state, no_complete };
+// By Own.
 constexpr const char* INSTEAD[] = {
     "", "wait on an mbarrier of its own, at which the peer arrives",
     "each CTA does this to its own mbarriers", "a remote arrive has no state: write _ in its place",
     "a remote arrive is one without .noComplete and without a state"};
 
-struct Qualifiers {
-  SharedSpace space;
-  Own own;
-  bool relaxed : 1, cta_scope : 1, expect_tx : 1, no_complete : 1, drop : 1;
-  bool try_wait : 1, parity : 1, complete_tx : 1;
-};
-
 // PTX says .cta where no scope is written. CUTLASS and Triton write none to arrive at a peer's
 // mbarrier and to wait for it, so that only a .cta that is written counts as one.
-Scope scope_of(const Qualifiers& qualifiers) {
+Scope scope_of(const MbarrierQualifiers& qualifiers) {
   return qualifiers.cta_scope ? Scope::cta : Scope::cluster;
 }
 
@@ -179,12 +168,12 @@ Own own_of(const Opcode& opcode) {
   return arrives && (*opcode.operands)[0].kind != Operand::Kind::sink ? Own::state : Own::any;
 }
 
-template <Handler F>
-Handler pick_mbarrier(Opcode& opcode) {
-  Qualifiers qualifiers{};
+}  // namespace
+
+bool set_mbarrier_qualifiers(Opcode& opcode) {
+  MbarrierQualifiers qualifiers{};
   qualifiers.own = own_of(opcode);
-  if (qualifiers.own != Own::any && opcode.has(".shared::cluster"))
-    return nullptr;  // as ptxas does
+  if (qualifiers.own != Own::any && opcode.has(".shared::cluster")) return false;  // as ptxas does
   qualifiers.space = shared_space(opcode);
   qualifiers.relaxed = opcode.has(".relaxed");
   qualifiers.cta_scope = opcode.has(".cta");
@@ -195,12 +184,12 @@ Handler pick_mbarrier(Opcode& opcode) {
   qualifiers.parity = opcode.has(".parity");
   qualifiers.complete_tx = opcode.has(".complete_tx");
   opcode.set(qualifiers);
-  return F;
+  return true;
 }
 
-uint32_t address_at(Warp& warp, const Inst& inst, const Slot& slot, uint32_t lane,
-                    const char* what) {
-  const auto qualifiers = inst.as<Qualifiers>();
+uint32_t mbarrier_at(Warp& warp, const Inst& inst, const Slot& slot, uint32_t lane,
+                     const char* what) {
+  const auto qualifiers = inst.as<MbarrierQualifiers>();
   const uint32_t address = shared_address(warp, slot, lane, qualifiers.space, what);
   if (qualifiers.own != Own::any) {
     check_own_shared(warp, lane, address, what, INSTEAD[static_cast<size_t>(qualifiers.own)]);
@@ -208,20 +197,22 @@ uint32_t address_at(Warp& warp, const Inst& inst, const Slot& slot, uint32_t lan
   return address;
 }
 
+namespace {
+
 // [a], count
 Step mbarrier_init(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "mbarrier.init";
   Cluster& cluster = *warp.cta->cluster;
   for_lanes(mask, [&](uint32_t lane) {
     const uint32_t bit = 1u << lane;
-    const uint32_t address = address_at(warp, inst, inst.slots[0], lane, what);
+    const uint32_t address = mbarrier_at(warp, inst, inst.slots[0], lane, what);
     const uint32_t count = warp.row<uint32_t>(inst.slots[1].row)[lane];
     const uint64_t bits = mbarrier_bits(warp, bit, address, what);
     if (count == 0 || count > MAX_COUNT) {
       stop(warp, bit, what, " with ", count, " arrivals: it must be from 1 to ", MAX_COUNT, ".");
     }
     Mbarrier& mbarrier = cluster.mbarriers[address];
-    const Counts old = unpack(mbarrier.bits);
+    const Counts old = counts_of(mbarrier.bits);
     if (bits == mbarrier.bits && (old.pending != old.expected || old.tx != 0)) {
       stop(warp, bit, what, " in the middle of a phase of ", text_of(cluster, address, mbarrier),
            ".");
@@ -234,22 +225,10 @@ Step mbarrier_init(Warp& warp, const Inst& inst, uint32_t mask) {
   return Step::next;
 }
 
-// [a]
-Step mbarrier_inval(Warp& warp, const Inst& inst, uint32_t mask) {
-  const char* const what = "mbarrier.inval";
-  for_lanes(mask, [&](uint32_t lane) {
-    const uint32_t address = address_at(warp, inst, inst.slots[0], lane, what);
-    find_mbarrier(warp, 1u << lane, address, what);
-    observer_of(warp).tell(&Checker::mbarrier_inval, warp, 1u << lane, address);
-    warp.cta->cluster->mbarriers.erase(address);
-  });
-  return Step::next;
-}
-
 // state, [a], count? -- or bytes, of .expect_tx. Lanes that arrive at one mbarrier do so at once,
 // as far as its phase takes them.
 Step mbarrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
-  const auto qualifiers = inst.as<Qualifiers>();
+  const auto qualifiers = inst.as<MbarrierQualifiers>();
   const bool expects_tx = qualifiers.expect_tx, drops = qualifiers.drop;
   const char* const what = expects_tx ? "mbarrier.arrive.expect_tx"
                            : drops    ? "mbarrier.arrive_drop"
@@ -258,9 +237,9 @@ Step mbarrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint32_t* const values =
       inst.slot_count > 2 ? warp.row<uint32_t>(inst.slots[2].row) : nullptr;
   while (mask != 0) {
-    const uint32_t address = address_at(warp, inst, inst.slots[1], first_lane(mask), what);
+    const uint32_t address = mbarrier_at(warp, inst, inst.slots[1], first_lane(mask), what);
     Mbarrier& mbarrier = find_mbarrier(warp, mask & -mask, address, what);
-    Counts counts = unpack(mbarrier.bits);
+    Counts counts = counts_of(mbarrier.bits);
     uint32_t lanes = 0;
     uint64_t arrivals = 0, bytes = 0;
     for (uint32_t rest = lanes_that_agree(warp, inst.slots[1], mask);
@@ -293,24 +272,8 @@ Step mbarrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
     }
     observer_of(warp).mbarrier_arrive(warp, lanes, address, !qualifiers.relaxed,
                                       scope_of(qualifiers), static_cast<uint32_t>(bytes));
-    update(warp, address, mbarrier, counts);
+    update_mbarrier(warp, address, mbarrier, counts);
   }
-  return Step::next;
-}
-
-// [a], bytes
-Step mbarrier_tx(Warp& warp, const Inst& inst, uint32_t mask) {
-  const bool completes = inst.as<Qualifiers>().complete_tx;
-  const char* const what = completes ? "mbarrier.complete_tx" : "mbarrier.expect_tx";
-  for_lanes(mask, [&](uint32_t lane) {
-    const uint32_t address = address_at(warp, inst, inst.slots[0], lane, what);
-    Mbarrier& mbarrier = find_mbarrier(warp, 1u << lane, address, what);
-    Counts counts = unpack(mbarrier.bits);
-    const int64_t bytes = warp.row<uint32_t>(inst.slots[1].row)[lane];
-    add_tx(warp, 1u << lane, address, mbarrier, &counts, completes ? -bytes : bytes, what);
-    observer_of(warp).tell(&Checker::mbarrier_use, warp, 1u << lane, address);
-    update(warp, address, mbarrier, counts);
-  });
   return Step::next;
 }
 
@@ -332,13 +295,13 @@ uint64_t phase_of_state(Warp& warp, uint32_t lane, uint32_t address, const Mbarr
 // done, [a], state or parity, time limit?. A try_wait parks until every lane's phase is complete, or
 // the scheduler has its time run out.
 Step mbarrier_wait(Warp& warp, const Inst& inst, uint32_t mask) {
-  const auto qualifiers = inst.as<Qualifiers>();
+  const auto qualifiers = inst.as<MbarrierQualifiers>();
   const bool tries = qualifiers.try_wait;
   const char* const what = tries ? "mbarrier.try_wait" : "mbarrier.test_wait";
   Fragment& fragment = *warp.current;
   uint32_t complete = 0;
   for (uint32_t rest = mask; rest != 0;) {
-    const uint32_t address = address_at(warp, inst, inst.slots[1], first_lane(rest), what);
+    const uint32_t address = mbarrier_at(warp, inst, inst.slots[1], first_lane(rest), what);
     const Mbarrier& mbarrier = find_mbarrier(warp, rest & -rest, address, what);
     const uint32_t lanes = lanes_that_agree(warp, inst.slots[1], rest);
     rest &= ~lanes;
@@ -365,7 +328,7 @@ Step mbarrier_wait(Warp& warp, const Inst& inst, uint32_t mask) {
   for (uint32_t rest = mask; rest != 0;) {
     const uint32_t lane = first_lane(rest);
     const uint32_t lanes = lanes_that_agree(warp, inst.slots[1], rest);
-    const uint32_t address = address_at(warp, inst, inst.slots[1], lane, what);
+    const uint32_t address = mbarrier_at(warp, inst, inst.slots[1], lane, what);
     rest &= ~lanes;
     const uint32_t passed = lanes & complete, failed = lanes & ~complete;
     if (passed != 0) {
@@ -379,38 +342,20 @@ Step mbarrier_wait(Warp& warp, const Inst& inst, uint32_t mask) {
   return Step::next;
 }
 
-// count, state
-Step mbarrier_pending_count(Warp& warp, const Inst& inst, uint32_t mask) {
-  const uint64_t* const state = warp.row<uint64_t>(inst.slots[1].row);
-  uint32_t* const count = warp.row<uint32_t>(inst.slots[0].row);
-  for_lanes(mask, [&](uint32_t lane) { count[lane] = state[lane] & MAX_COUNT; });
-  return Step::next;
-}
-
-#define SHARED_SPACES "{.shared::cta,.shared::cluster,.shared,}"
-#define SEM_SCOPE "{.release,.acquire,.relaxed,}{.cta,.cluster,}"
-#define MBARRIER_QUALIFIERS SEM_SCOPE SHARED_SPACES ".b64"
-
 const Row ROWS[] = {
     {"mbarrier.init" SHARED_SPACES ".b64", "[a], count:32", pick_mbarrier<mbarrier_init>,
      "make an mbarrier whose phases take count arrivals"},
-    {"mbarrier.inval" SHARED_SPACES ".b64", "[a]", pick_mbarrier<mbarrier_inval>,
-     "its bytes are no mbarrier any more"},
     {"mbarrier{.arrive,.arrive_drop}" MBARRIER_QUALIFIERS, "state:64, [a], count:32?",
      pick_mbarrier<mbarrier_arrive>, "arrive; drop: now and in all phases to come"},
     {"mbarrier{.arrive,.arrive_drop}.expect_tx" MBARRIER_QUALIFIERS, "state:64, [a], bytes:32",
      pick_mbarrier<mbarrier_arrive>, "expect bytes in this phase, then arrive"},
     {"mbarrier{.arrive,.arrive_drop}.noComplete" MBARRIER_QUALIFIERS, "state:64, [a], count:32",
      pick_mbarrier<mbarrier_arrive>, "arrive, but not as the last"},
-    {"mbarrier{.expect_tx,.complete_tx}" MBARRIER_QUALIFIERS, "[a], bytes:32",
-     pick_mbarrier<mbarrier_tx>, "expect bytes in this phase; count them as come"},
     {"mbarrier{.test_wait,.try_wait}" MBARRIER_QUALIFIERS, "done:p, [a], state:64, limit:32?",
      pick_mbarrier<mbarrier_wait>, "whether the phase of the state is complete"},
     {"mbarrier{.test_wait,.try_wait}.parity" MBARRIER_QUALIFIERS,
      "done:p, [a], parity:32, limit:32?", pick_mbarrier<mbarrier_wait>,
      "whether the last phase of this parity is complete"},
-    {"mbarrier.pending_count.b64", "count:32, state:64", always<mbarrier_pending_count>,
-     "the arrivals that were pending when the state was made"},
 };
 
 }  // namespace
@@ -422,14 +367,14 @@ void complete_tx(Warp& issuer, uint32_t address, uint32_t bytes) {
   const char* const what = "complete_tx by a copy that has landed";
   const uint32_t mask = issuer.current->mask;
   Mbarrier& mbarrier = find_mbarrier(issuer, mask, address, what);
-  Counts counts = unpack(mbarrier.bits);
+  Counts counts = counts_of(mbarrier.bits);
   add_tx(issuer, mask, address, mbarrier, &counts, -int64_t{bytes}, what);
-  update(issuer, address, mbarrier, counts);
+  update_mbarrier(issuer, address, mbarrier, counts);
 }
 
 void expect_arrivals(Warp& warp, uint32_t lanes, uint32_t address, uint32_t count) {
   Mbarrier& mbarrier = find_mbarrier(warp, lanes, address, "cp.async.mbarrier.arrive");
-  Counts counts = unpack(mbarrier.bits);
+  Counts counts = counts_of(mbarrier.bits);
   counts.pending += count;
   if (counts.pending > MAX_COUNT) {
     stop(warp, lanes, "cp.async.mbarrier.arrive: too many pending arrivals on ",
@@ -441,17 +386,17 @@ void expect_arrivals(Warp& warp, uint32_t lanes, uint32_t address, uint32_t coun
 void arrive_async(Warp& warp, uint32_t lanes, uint32_t address, uint32_t count) {
   const char* const what = "cp.async.mbarrier.arrive";
   Mbarrier& mbarrier = find_mbarrier(warp, lanes, address, what);
-  Counts counts = unpack(mbarrier.bits);
+  Counts counts = counts_of(mbarrier.bits);
   take_arrivals(warp, lanes, address, mbarrier, &counts, count, what);
-  update(warp, address, mbarrier, counts);
+  update_mbarrier(warp, address, mbarrier, counts);
 }
 
 int64_t bytes_to_come(const Mbarrier& mbarrier) {
-  return unpack(mbarrier.bits).tx;
+  return counts_of(mbarrier.bits).tx;
 }
 
 uint32_t arrivals_expected(const Mbarrier& mbarrier) {
-  return unpack(mbarrier.bits).expected;
+  return counts_of(mbarrier.bits).expected;
 }
 
 std::string mbarrier_text(Cluster& cluster, uint32_t address, uint32_t parity) {
@@ -460,7 +405,7 @@ std::string mbarrier_text(Cluster& cluster, uint32_t address, uint32_t parity) {
   if (found == cluster.mbarriers.end()) return name_of(cluster, address) + waited;
   const std::string text =
       text_of(cluster, address, found->second) + waited + arrivals_text(found->second);
-  const Counts counts = unpack(found->second.bits);
+  const Counts counts = counts_of(found->second.bits);
   if (counts.tx < 0) {
     return text + ".\n    Likely: expect_tx asks for fewer bytes than the copies of a phase bring";
   }

@@ -16,12 +16,7 @@ template <Handler F>
 Handler always(Opcode&) {
   return F;
 }
-// The lanes of the warp come together first, where the opcode says .aligned; and where it always is.
-template <Handler F>
-Handler if_aligned_together(Opcode& opcode) {
-  opcode.convergent = opcode.has(".aligned");
-  return F;
-}
+// The lanes of the warp come together first.
 template <Handler F>
 Handler together(Opcode& opcode) {
   opcode.convergent = true;

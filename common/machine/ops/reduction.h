@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 #include <type_traits>
 
@@ -70,6 +71,13 @@ using Reducer = void (*)(std::byte* to, const std::byte* from);
 Reducer reducer_of(Reduction op, TensorType type);
 
 // Writes, or with a reducer combines, `bytes` bytes of elements of `step` bytes.
-void put(std::byte* to, const std::byte* from, size_t bytes, Reducer reducer, uint32_t step);
+inline void put(std::byte* to, const std::byte* from, size_t bytes, Reducer reducer,
+                uint32_t step) {
+  if (reducer == nullptr) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  for (size_t at = 0; at < bytes; at += step) reducer(to + at, from + at);
+}
 
 }  // namespace machine

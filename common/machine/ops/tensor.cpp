@@ -1,4 +1,4 @@
-// ldmatrix, stmatrix, movmatrix, mma and wgmma: operands, groups and waits. Arithmetic and layouts are
+// ldmatrix, stmatrix, mma and wgmma: operands, groups and waits. Arithmetic and layouts are
 // matrix.h's; it knows nothing of how a product is made.
 #include <algorithm>
 #include <bit>
@@ -21,7 +21,7 @@ bool looks_for_poison(const Warp& warp) {
   return checker != nullptr && checker->poison_in_shared;
 }
 
-// ---- ldmatrix, stmatrix, movmatrix --------------------------------------------------------------
+// ---- ldmatrix, stmatrix -------------------------------------------------------------------------
 
 struct MatrixQualifiers {
   uint8_t count;
@@ -89,11 +89,6 @@ Handler pick_matrices(Opcode& opcode) {
   opcode.convergent = true;
   opcode.set(MatrixQualifiers{matrix_count(opcode), opcode.has(".trans")});
   return F;
-}
-
-Step movmatrix(Warp& warp, const Inst& inst, uint32_t) {
-  transpose_matrix(warp.row<uint32_t>(inst.op[1]), warp.row<uint32_t>(inst.op[0]));
-  return Step::next;
 }
 
 // ---- mma.sync -----------------------------------------------------------------------------------
@@ -421,8 +416,6 @@ const Row ROWS[] = {
      pick_matrices<ldmatrix>, "load 8x8 matrices; lanes 8i to 8i+7 point to the rows of matrix i"},
     {"stmatrix.sync.aligned.m8n8{.x1,.x2,.x4}{.trans,}{.shared,.shared::cta}.b16", "[a], {s:32}",
      pick_matrices<stmatrix>, "store 8x8 matrices"},
-    {"movmatrix.sync.aligned.m8n8.trans.b16", "d:32, a:32", together<movmatrix>,
-     "transpose an 8x8 matrix between lanes"},
     {"mma.sync.aligned{.m16n8k4,.m16n8k8,.m16n8k16,.m16n8k32}.row.col{.satfinite,}{.f32,.f16,.s32}"
      "{.bf16,.f16,.tf32,.e4m3,.e5m2,.s8,.u8}{.bf16,.f16,.tf32,.e4m3,.e5m2,.s8,.u8}{.f32,.f16,.s32}",
      "{d:32}, {a:32}, {b:32}, {c:32}", pick_mma, "D = A * B + C on one warp"},

@@ -7,7 +7,6 @@
 
 namespace machine {
 
-// The bytes of a tensor map where the machine keeps it; `address` is generic.
 std::byte* map_bytes(Warp& warp, uint32_t lane, uint64_t address, const char* what) {
   Grid& grid = *warp.cta->cluster->grid;
   check_alignment(warp, lane, address, 64, what, "address of the tensor map");
@@ -158,25 +157,22 @@ Step tensor_load(Warp& warp, const Inst& inst, uint32_t mask) {
   return Step::next;
 }
 
+}  // namespace
+
 // [map, {coordinates}], [a]: writes or reduces what is inside the tensor, in a bulk group.
 // Lanes with the same operands start one copy together: ptxas makes one of it, and CUTLASS lets a
 // whole warp execute its stores.
-Step tensor_store(Warp& warp, const Inst& inst, uint32_t mask) {
+Step tensor_store(Warp& warp, const Inst& inst, uint32_t mask, ReducerOfMap* reducer_of) {
   const char* const what = "cp.async.bulk.tensor";
   warp.stores_bulk = true;
   const uint32_t rank = inst.as<CopyQualifiers>().rank;
-  const auto op = inst.as<CopyQualifiers>().reduction;
   while (mask != 0) {
     const uint32_t lane = first_lane(mask);
     uint32_t lanes = mask;
     for (uint32_t i = 0; i < 2 + rank; ++i) lanes = lanes_that_agree(warp, inst.slots[i], lanes);
     mask &= ~lanes;
     const auto box = std::make_shared<const Box>(stored_box(warp, inst, lane, what));
-    const Reducer reducer = op == Reduction::none ? nullptr : reducer_of(op, box->map.type);
-    if (op != Reduction::none && reducer == nullptr) {
-      stop(warp, 1u << lane, "cp.reduce.async.bulk.tensor: there is no ",
-           REDUCTIONS[static_cast<size_t>(op)], " of the tensor's element type.");
-    }
+    const Reducer reducer = reducer_of ? reducer_of(warp, lane, inst, box->map.type) : nullptr;
     const uint32_t from = shared_address(warp, inst.slots[1 + rank], lane, SharedSpace::cta, what);
     check_alignment(warp, lane, from, TENSOR_ALIGNMENT, what, "shared address");
     const std::byte* const source = shared_bytes(warp, 1u << lane, from, box->shared_bytes(), what);
@@ -210,6 +206,12 @@ Step tensor_store(Warp& warp, const Inst& inst, uint32_t mask) {
   return Step::next;
 }
 
+namespace {
+
+Step store_tensor(Warp& warp, const Inst& inst, uint32_t mask) {
+  return tensor_store(warp, inst, mask, nullptr);
+}
+
 // [map, {coordinates}]
 Step tensor_prefetch(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "cp.async.bulk.prefetch.tensor";
@@ -227,28 +229,14 @@ Step map_prefetch(Warp& warp, const Inst& inst, uint32_t mask) {
   return Step::next;
 }
 
-template <Handler F>
-Handler pick_tensor_copy(Opcode& opcode) {
-  opcode.set(copy_qualifiers(opcode));
-  return F;
-}
-
-#define HINT "{.L2::cache_hint,}"
-#define BYTES_TO_MBARRIER ".mbarrier::complete_tx::bytes"
-#define RANKS "{.1d,.2d,.3d,.4d,.5d}"
-#define REDUCTION "{.add,.min,.max,.inc,.dec,.and,.or,.xor}"
-
 const Row ROWS[] = {
     {"cp.async.bulk.tensor" RANKS "{.shared::cluster,.shared::cta}.global{.tile,}" BYTES_TO_MBARRIER
      "{.multicast::cluster,}" HINT,
-     "[d], [map, {x}], [mbarrier], *", pick_tensor_copy<tensor_load>,
-     "copy a box to shared memory"},
+     "[d], [map, {x}], [mbarrier], *", pick_copy<tensor_load>, "copy a box to shared memory"},
     {"cp.async.bulk.tensor" RANKS ".global.shared::cta{.tile,}.bulk_group" HINT,
-     "[map, {x}], [a], *", pick_tensor_copy<tensor_store>, "copy a box to global memory"},
-    {"cp.reduce.async.bulk.tensor" RANKS ".global.shared::cta" REDUCTION "{.tile,}.bulk_group" HINT,
-     "[map, {x}], [a], *", pick_tensor_copy<tensor_store>, "combine a box with global memory"},
+     "[map, {x}], [a], *", pick_copy<store_tensor>, "copy a box to global memory"},
     {"cp.async.bulk.prefetch.tensor" RANKS ".L2.global{.tile,}" HINT, "[map, {x}], *",
-     pick_tensor_copy<tensor_prefetch>, "nothing, but the box must be legal"},
+     pick_copy<tensor_prefetch>, "nothing, but the box must be legal"},
     {"prefetch{.param,.const,}.tensormap", "[map]", always<map_prefetch>,
      "nothing, but the map must be there"},
 };

@@ -130,7 +130,6 @@ const Row ROWS[] = {
      "d = a of lane b of the segment"},
     {"setmaxnreg{.inc,.dec}.sync.aligned.u32", "n:32", pick_set_max_registers,
      "take n registers a thread from the CTA's pool, or give back all but n"},
-    {"nanosleep.u32", "t:32", always<no_operation>, "nothing"},
     {"mapa{.u32,.u64}", "d:t, a:t, rank:32", always<map_address<true>>,
      "the generic address a in the CTA of this rank"},
     {"mapa.shared::cluster{.u32,.u64}", "d:t, a:t, rank:32", always<map_address<false>>,

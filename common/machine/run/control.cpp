@@ -1,5 +1,5 @@
-// Branches and exits: what moves the lanes of a warp to other places of the kernel. Calls are in
-// ops/rare/calls.cpp. It knows nothing of when a warp runs.
+// Branches and exits: what moves the lanes of a warp to other places of the kernel. Those that send
+// each lane where it says are in ops/rare, as calls are. It knows nothing of when a warp runs.
 #include "common/machine/run/control.h"
 
 #include "common/machine/ops/barrier.h"
@@ -21,38 +21,11 @@ void go(Warp& warp, uint32_t mask, uint32_t pc) {
   warp.current = nullptr;
 }
 
-void go_by_lane(Warp& warp, uint32_t mask, const uint32_t* targets) {
-  const Fragment from = *warp.current;
-  warp.fragments.erase(warp.fragments.begin() + (warp.current - warp.fragments.data()));
-  warp.current = nullptr;
-  const auto add = [&warp](uint32_t pc, uint32_t lanes) {
-    Fragment& part = warp.fragments.emplace_back();
-    part.pc = pc;
-    part.mask = lanes;
-  };
-  if (from.mask != mask) add(from.pc + 1, from.mask & ~mask);
-  for_groups(mask, [targets](uint32_t lane) { return targets[lane]; }, add);
-}
-
 namespace {
 
 Step branch(Warp& warp, const Inst& inst, uint32_t mask) {
   if (mask != warp.current->mask) ++warp.current->pc;  // of the lanes that do not take it
   go(warp, mask, inst.target);
-  return Step::jump;
-}
-
-// brx.idx: slots behind the index are the targets.
-Step branch_table(Warp& warp, const Inst& inst, uint32_t mask) {
-  const uint32_t* const index = warp.row<uint32_t>(inst.op[0]);
-  uint32_t targets[LANES] = {};
-  for_lanes(mask, [&](uint32_t lane) {
-    if (index[lane] + 1 >= inst.slot_count) {
-      stop(warp, 1u << lane, "brx.idx has no target ", index[lane], ".");
-    }
-    targets[lane] = inst.slots[1 + index[lane]].row;
-  });
-  go_by_lane(warp, mask, targets);
   return Step::jump;
 }
 
@@ -74,13 +47,10 @@ Step trap(Warp& warp, const Inst&, uint32_t mask) {
 
 const Row ROWS[] = {
     {"bra{.uni,}", "*", always<branch>, "go to a label"},
-    {"brx.idx{.uni,}", "*", always<branch_table>, "go to the label that the index picks"},
     {"exit", "", always<leave_warp>, "end the thread"},
     {"ret{.uni,}", "", always<leave_warp>, "return; of an entry: end the thread"},
     {"call{.uni,}", "*", always<no_operation>, "call a function, or what a register points to"},
     {"trap", "", always<trap>, "end the launch in a fault"},
-    {"brkpt", "", always<no_operation>, "nothing: no debugger is attached"},
-    {"pmevent{.mask,}", "*", always<no_operation>, "nothing: no counters"},
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Arithmetic of integers and bits that no kernel of this repository has, but other people's do. It
-// knows nothing of memory or of other lanes.
+// Arithmetic of integers and bits that few kernels of this repository have, or none. It knows
+// nothing of memory or of other lanes.
 #include "common/machine/ops/elementwise.h"
 
 #include <limits>

@@ -125,6 +125,8 @@ const Row ROWS[] = {
     {"prefetchu.L1", "[a]", always<no_operation>, "nothing"},
     {"applypriority{.global,}.L2::evict_normal", "[a], *", always<no_operation>, "nothing"},
     {"discard{.global,}.L2", "[a], *", always<no_operation>, "nothing"},
+    {"fence.proxy.alias", "", always<no_operation>, "nothing: memory has one address"},
+    {"membar.proxy.alias", "", always<no_operation>, "nothing: memory has one address"},
     {"createpolicy{.fractional,.range,}{.global,}{.cvt.L2,.L2::evict_last,.L2::evict_normal,"
      ".L2::evict_first,.L2::evict_unchanged}{.L2::evict_first,.L2::evict_unchanged,}.b64",
      "d:t, *", always<create_policy>, "d = a policy, which is ignored"},

@@ -1,4 +1,4 @@
-// Functions of real numbers that no kernel of this repository has, but other people's do. It knows
+// Functions of real numbers that few kernels of this repository have, or none. It knows
 // nothing of memory or of other lanes.
 #include "common/machine/ops/elementwise.h"
 
@@ -66,6 +66,8 @@ Handler pick_testp(Opcode& opcode) {
   opcode.mods = static_cast<uint32_t>(test - std::begin(TESTS));
   return opcode.type() == f64 ? testp<double> : testp<float>;
 }
+
+#define APPROXIMATE ", approximately on a GPU"
 
 const Row ROWS[] = {
     {"fma.rn{.ftz,}{.sat,.relu,}{" HALVES, "d:t, a:t, b:t, c:t",

@@ -1,6 +1,8 @@
-// Instructions of a warp's lanes together that no kernel of this repository has, but other people's do.
-
+// Instructions of a warp's lanes together that few kernels of this repository have, or none. It knows
+// nothing of memory.
 #include "common/machine/ops/warp.h"
+
+#include "common/machine/ops/matrix.h"
 #include "common/machine/ops/reduction.h"
 
 namespace machine {
@@ -82,6 +84,11 @@ Step get_rank(Warp& warp, const Inst& inst, uint32_t mask) {
   return Step::next;
 }
 
+Step movmatrix(Warp& warp, const Inst& inst, uint32_t) {
+  transpose_matrix(warp.row<uint32_t>(inst.op[1]), warp.row<uint32_t>(inst.op[0]));
+  return Step::next;
+}
+
 const Row ROWS[] = {
     {"vote.sync.all.pred", "d:p, a:p, members:32", always<vote<Vote::all>>, "whether all are true"},
     {"vote.sync.any.pred", "d:p, a:p, members:32", always<vote<Vote::any>>, "whether any is true"},
@@ -106,6 +113,8 @@ const Row ROWS[] = {
      "the rank of the CTA whose memory is at generic address a"},
     {"getctarank.shared::cluster{.u32,.u64}", "d:32, a:t", always<get_rank<false>>,
      "the rank of the CTA whose memory is at shared address a"},
+    {"movmatrix.sync.aligned.m8n8.trans.b16", "d:32, a:32", together<movmatrix>,
+     "transpose an 8x8 matrix between lanes"},
 };
 
 }  // namespace

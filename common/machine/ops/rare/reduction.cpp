@@ -1,4 +1,5 @@
-// Reductions of single elements in memory. It knows nothing of who asks for them.
+// Reductions of single elements in memory, by bulk and tensor copies and red.async. It knows nothing of
+// who asks for them.
 #include "common/machine/ops/reduction.h"
 
 #include <algorithm>
@@ -105,14 +106,6 @@ Reducer reducer_of(Reduction op, TensorType type) {
     default:
       return nullptr;
   }
-}
-
-void put(std::byte* to, const std::byte* from, size_t bytes, Reducer reducer, uint32_t step) {
-  if (reducer == nullptr) {
-    std::memcpy(to, from, bytes);
-    return;
-  }
-  for (size_t at = 0; at < bytes; at += step) reducer(to + at, from + at);
 }
 
 }  // namespace machine

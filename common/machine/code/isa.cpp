@@ -13,32 +13,6 @@ std::string_view base_of(std::string_view opcode) {
   return opcode.substr(0, opcode.find_first_of(".{"));
 }
 
-// Whether the pattern matches the whole text; `groups` gets what its braces matched.
-bool match(std::string_view pattern, std::string_view text, std::vector<std::string_view>* groups) {
-  while (!pattern.empty() && pattern[0] != '{') {
-    if (text.empty() || text[0] != pattern[0]) return false;
-    pattern.remove_prefix(1);
-    text.remove_prefix(1);
-  }
-  if (pattern.empty()) return text.empty();
-  const size_t close = pattern.find('}');
-  const std::string_view rest = pattern.substr(close + 1);
-  std::string_view choices = pattern.substr(1, close - 1);
-  for (bool more = true; more;) {
-    const size_t comma = choices.find(',');
-    const std::string_view choice = choices.substr(0, comma);
-    more = comma != std::string_view::npos;
-    if (more) choices.remove_prefix(comma + 1);
-    if (!text.starts_with(choice)) continue;
-    const std::string_view left = text.substr(choice.size());
-    if (!left.empty() && left[0] != '.') continue;  // .s3 is not the start of .s32
-    groups->push_back(choice);
-    if (match(rest, left, groups)) return true;
-    groups->pop_back();
-  }
-  return false;
-}
-
 using Words = std::vector<std::string_view>;
 
 Words words_of(std::string_view text) {
@@ -80,8 +54,9 @@ bool take(std::string_view part, Words* words) {
   return true;
 }
 
-// As match(), but the words may come in any order, as ptxas takes them; types keep theirs.
-bool match_words(std::string_view pattern, Words words, std::vector<std::string_view>* groups) {
+// Whether the pattern has all the words, and no others; `groups` gets what its braces matched. The words
+// may come in any order, as ptxas takes them; types keep theirs.
+bool match(std::string_view pattern, Words words, std::vector<std::string_view>* groups) {
   const size_t open = pattern.find('{');
   if (!take(pattern.substr(0, open), &words)) return false;
   if (open == std::string_view::npos) return words.empty();
@@ -96,7 +71,7 @@ bool match_words(std::string_view pattern, Words words, std::vector<std::string_
     Words left = words;
     if (!take(choice, &left)) continue;
     groups->push_back(choice);
-    if (match_words(rest, left, groups)) return true;
+    if (match(rest, left, groups)) return true;
     groups->pop_back();
   }
   return false;
@@ -123,19 +98,14 @@ const Row* find_row(std::string_view text, Opcode* opcode) {
     return made;
   }();
   const auto [first, last] = index->equal_range(base_of(text));
-  for (const bool any_order : {false, true}) {
-    const Words words = any_order ? words_of(text) : Words{};
-    for (auto at = first; at != last; ++at) {
-      std::vector<std::string_view> groups;
-      const char* const pattern = at->second->opcode;
-      if (any_order ? !match_words(pattern, words, &groups) : !match(pattern, text, &groups)) {
-        continue;
-      }
-      opcode->text = text;
-      opcode->group = std::move(groups);
-      opcode->types = types_of(text);
-      return at->second;
-    }
+  const Words words = words_of(text);
+  for (auto at = first; at != last; ++at) {
+    std::vector<std::string_view> groups;
+    if (!match(at->second->opcode, words, &groups)) continue;
+    opcode->text = text;
+    opcode->group = std::move(groups);
+    opcode->types = types_of(text);
+    return at->second;
   }
   return nullptr;
 }

@@ -2,7 +2,6 @@
 // who asks for them.
 #include "common/machine/ops/reduction.h"
 
-#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstring>

@@ -9,17 +9,11 @@
 #include "common/machine/code/rows.h"
 #include "common/machine/code/shared_layout.h"
 #include "common/machine/run/control.h"
+#include "common/machine/run/module.h"
 #include "common/machine/text/source.h"
 
 namespace machine {
 namespace {
-
-const Variable* find_variable(const std::vector<Variable>& variables, const std::string& name) {
-  for (const Variable& variable : variables) {
-    if (variable.name == name) return &variable;
-  }
-  return nullptr;
-}
 
 class Decoder {
  public:
@@ -56,7 +50,8 @@ class Decoder {
     auto& offsets = locals_[&function];
     const auto add = [&](const Variable& variable) {
       local_bytes_ = align_up(local_bytes_, std::max(variable.align, 8u));
-      offsets[variable.name] = {local_bytes_, static_cast<uint32_t>(variable.bytes)};
+      offsets[variable.name] = {local_bytes_, static_cast<uint32_t>(variable.bytes),
+                                variable.space != Space::local};
       local_bytes_ += static_cast<uint32_t>(variable.bytes);
     };
     const uint32_t begin = align_up(local_bytes_, 8);
@@ -103,7 +98,7 @@ class Decoder {
     pcs.push_back(static_cast<uint32_t>(program_->code.size()));
     const Statement* const last = function.statements.empty() ? nullptr : statement_;
     if (last == nullptr || (last->opcode != "ret" && last->opcode != "exit") || last->guard >= 0) {
-      add_return();  // execution may run past the last statement
+      add_return({});  // execution may run past the last statement
     }
     for (size_t i = first_branch; i < branches_.size(); ++i) {
       Branch& branch = branches_[i];
@@ -165,9 +160,8 @@ class Decoder {
     program_->statements.push_back(statement_);
   }
 
-  void add_return() {
+  void add_return(Inst inst) {
     Opcode opcode;
-    Inst inst;
     if (function_->entry) {
       inst.run = find_row("exit", &opcode)->pick(opcode);
     } else {
@@ -180,13 +174,7 @@ class Decoder {
   void add_statement() {
     const Statement& statement = *statement_;
     if (is_call(statement)) return add_call();
-    if (statement.opcode == "ret" || statement.opcode == "ret.uni") {
-      add_return();
-      const Inst guarded = new_inst();
-      program_->code.back().guard = guarded.guard;
-      program_->code.back().guard_not = guarded.guard_not;
-      return;
-    }
+    if (statement.opcode == "ret" || statement.opcode == "ret.uni") return add_return(new_inst());
     Opcode opcode;
     opcode.operands = &statement.operands;
     const Row* const row = find_row(statement.opcode, &opcode);
@@ -338,6 +326,7 @@ class Decoder {
 
   struct Local {
     uint32_t offset = 0, bytes = 0;
+    bool is_param = false;
   };
 
   Local param(const Operand& operand) const {
@@ -381,14 +370,11 @@ class Decoder {
           break;
         case Spec::Kind::address: {
           if (!is_address) wrong_operands(row);
-          const Slot slot = address(operand);
           if (first_address) {
-            inst->offset = slot.offset;
-            inst->wide_address = slot.width == Width::w64;
             inst->variable = shared_variable(operand.parts[0]);
             first_address = false;
           }
-          slots.push_back(slot);
+          slots.push_back(address(operand));
           for (size_t i = 1; i < operand.parts.size(); ++i) {
             slots.push_back(scalar(operand.parts[i], 'x'));
           }
@@ -547,13 +533,11 @@ class Decoder {
     const auto param = entry_params_.find(operand.name);
     uint64_t address = 0;
     if (local != locals.end()) {
-      const Variable* variable = find_variable(function_->variables, operand.name);
-      const bool is_local = variable != nullptr && variable->space == Space::local;
-      address = local->second.offset | (is_local ? 0 : LOCAL_WINDOW);
+      address = local->second.offset | (local->second.is_param ? LOCAL_WINDOW : 0);
     } else if (function_->entry && param != entry_params_.end()) {
       address = param->second | PARAM_WINDOW;
     } else {
-      address = variable_address(module_, operand.name);
+      address = module_.variable(operand.name);
       if (address == 0) address = function_address(ptx_, operand.name);
       if (address == 0) {
         refuse_statement(ptx_, *statement_, "there is no '" + operand.name + "' in this module.");

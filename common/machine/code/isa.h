@@ -134,7 +134,5 @@ std::shared_ptr<Program> decode(const Module& module, const Ptx& ptx, const Func
 Kernel describe_kernel(const Ptx& ptx, const Function& entry);
 // What a pointer to a module's function holds; 0 if there is none.
 uint64_t function_address(const Ptx& ptx, const std::string& name);
-// Address of a module's .global or .const variable; 0 if there is none.
-uint64_t variable_address(const Module& module, const std::string& name);
 
 }  // namespace machine

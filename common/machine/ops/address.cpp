@@ -288,7 +288,6 @@ void resolve_computed(Warp& warp, Where where, uint32_t mask, uint32_t bytes, Ac
   to_host(warp, mask, where, {bytes, access, Order::weak, Scope::gpu, what}, a);
 }
 
-// Host addresses of an access of `bytes` bytes a lane at the address in a slot.
 void resolve(Warp& warp, const Inst& inst, const Slot& slot, uint32_t mask, uint32_t bytes,
              Access access, const char* what, Addresses& a, Store* store, uint64_t* host_delta) {
   const auto qualifiers = inst.as<AccessQualifiers>();

@@ -153,8 +153,7 @@ Step cp_async(Warp& warp, const Inst& inst, uint32_t mask) {
     check_alignment(warp, lane, shared, lanes.bytes, what, "shared address");
     lanes.shared[lane] = shared;
     lanes.to[lane] = shared_bytes(warp, 1u << lane, shared, lanes.bytes, what);
-    lanes.from[lane] =
-        value_of(warp, inst.slots[1], lane) + static_cast<uint64_t>(inst.slots[1].offset);
+    lanes.from[lane] = global_address(warp, inst.slots[1], lane);
     lanes.source_bytes[lane] = lanes.bytes;
   });
   for (uint32_t i = 3; i < inst.slot_count; ++i) {
@@ -257,10 +256,9 @@ Step cp_async_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
   return Step::next;
 }
 
-template <Handler INCREMENT, Handler NO_INCREMENT>
 Handler pick_cp_async_arrive(Opcode& opcode) {
   opcode.set(shared_space(opcode));
-  return opcode.has(".noinc") ? NO_INCREMENT : INCREMENT;
+  return opcode.has(".noinc") ? cp_async_arrive<true> : cp_async_arrive<false>;
 }
 
 const Row ROWS[] = {
@@ -270,8 +268,7 @@ const Row ROWS[] = {
     {"cp.async.commit_group", "", always<cp_async_commit_group>, "a group of what was issued"},
     {"cp.async.wait_group", "n:32", always<cp_async_wait_group>, "wait for all but n groups"},
     {"cp.async.wait_all", "", always<cp_async_wait_all>, "wait for all cp.async"},
-    {"cp.async.mbarrier.arrive{.noinc,}{.shared,.shared::cta,}.b64", "[a]",
-     (pick_cp_async_arrive<cp_async_arrive<false>, cp_async_arrive<true>>),
+    {"cp.async.mbarrier.arrive{.noinc,}{.shared,.shared::cta,}.b64", "[a]", pick_cp_async_arrive,
      "arrive once all cp.async of the thread have landed"},
 };
 

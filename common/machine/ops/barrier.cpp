@@ -103,8 +103,7 @@ bool pass_barrier(Warp& warp, uint32_t mask, uint32_t id, uint32_t count, bool a
 
 // a, b?
 uint32_t barrier_count(Warp& warp, const Inst& inst, uint32_t mask) {
-  if (inst.slot_count < 2) return 0;
-  return warp.row<uint32_t>(inst.slots[1].row)[first_lane(mask)];
+  return inst.slot_count < 2 ? 0 : immediate(warp, inst.slots[1], mask);
 }
 
 Step barrier_sync(Warp& warp, const Inst& inst, uint32_t mask) {
@@ -126,9 +125,7 @@ template <Reduce REDUCE>
 Step barrier_reduce(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint32_t id = barrier_id(warp, inst.slots[1], mask);
   uint32_t count = inst.as<BarrierQualifiers>().literal_count;
-  if (count == 0 && inst.slot_count > 3) {
-    count = warp.row<uint32_t>(inst.slots[2].row)[first_lane(mask)];
-  }
+  if (count == 0 && inst.slot_count > 3) count = immediate(warp, inst.slots[2], mask);
   // Of .and the lanes that are false are counted.
   const uint32_t c = get_pred(warp, inst.slots[inst.slot_count - 1]);
   const uint32_t counted = lane_count((REDUCE == Reduce::logical_and ? ~c : c) & mask);

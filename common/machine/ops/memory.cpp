@@ -1,7 +1,6 @@
 // Loads, stores, and cvta. Addresses are address.h's. It knows nothing of order: what a load acquires
 // is told to the checker with its address.
 #include <atomic>
-#include <type_traits>
 
 #include "common/machine/ops/address.h"
 

@@ -2,7 +2,6 @@
 // matrix.h's; it knows nothing of how a product is made.
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -27,10 +26,6 @@ struct MatrixQualifiers {
   uint8_t count;
   bool transposed;
 };
-
-uint8_t matrix_count(const Opcode& opcode) {
-  return opcode.has(".x4") ? 4 : opcode.has(".x2") ? 2 : 1;
-}
 
 // The rows' host addresses, of the lanes whose addresses count.
 void matrix_rows(Warp& warp, const Slot& base, uint32_t count, Access access, const char* what,
@@ -87,7 +82,8 @@ Step stmatrix(Warp& warp, const Inst& inst, uint32_t) {
 template <Handler F>
 Handler pick_matrices(Opcode& opcode) {
   opcode.convergent = true;
-  opcode.set(MatrixQualifiers{matrix_count(opcode), opcode.has(".trans")});
+  const uint8_t count = opcode.has(".x4") ? 4 : opcode.has(".x2") ? 2 : 1;
+  opcode.set(MatrixQualifiers{count, opcode.has(".trans")});
   return F;
 }
 
@@ -204,7 +200,7 @@ void run_wgmma(Cta& cta, uint32_t group, WgmmaOp& op) {
   thread_local OperandA a;
   thread_local OperandB b;
   Warp* const warps = &cta.warps[group * WARPS];
-  const ProductQualifiers& product = inst.as<ProductQualifiers>();
+  const auto product = inst.as<ProductQualifiers>();
   const int n = product.size;
   const bool cut_off = product.a == MatrixType::E4M3 && product.b == MatrixType::E4M3 &&
                        product.accumulator == AccumulatorType::F32;
@@ -216,10 +212,10 @@ void run_wgmma(Cta& cta, uint32_t group, WgmmaOp& op) {
     Warp& warp = warps[i];
     const bool negate =
         negative(warp, at, inst, at.scale_a) != negative(warp, at, inst, at.scale_b);
-    if (inst.as<ProductQualifiers>().a_in_registers) {
+    if (product.a_in_registers) {
       const uint32_t* rows[4] = {};
       for (uint32_t r = 0; r < 4; ++r) rows[r] = row_of(warp, inst.slots[at.a + r]);
-      decode_a(rows, inst.as<ProductQualifiers>().a, negate, a);
+      decode_a(rows, product.a, negate, a);
     } else {
       const int row = static_cast<int>(i) * 16;
       if (looks)
@@ -238,7 +234,7 @@ void run_wgmma(Cta& cta, uint32_t group, WgmmaOp& op) {
     }
   }
   op.done = true;
-  cta.cluster->products += uint64_t{64} * n * wgmma_k(inst.as<ProductQualifiers>().a);
+  cta.cluster->products += uint64_t{64} * n * wgmma_k(product.a);
 }
 
 // What an instruction reads of `count` values of mn from `first` on, by what its descriptor says.
@@ -409,8 +405,6 @@ Step wgmma_wait_group(Warp& warp, const Inst& inst, uint32_t) {
   ",.m64n168" k ",.m64n176" k ",.m64n184" k ",.m64n192" k ",.m64n200" k ",.m64n208" k          \
   ",.m64n216" k ",.m64n224" k ",.m64n232" k ",.m64n240" k ",.m64n248" k ",.m64n256" k
 
-const char WGMMA_OPERANDS[] = "*";
-
 const Row ROWS[] = {
     {"ldmatrix.sync.aligned.m8n8{.x1,.x2,.x4}{.trans,}{.shared,.shared::cta}.b16", "{d:32}, [a]",
      pick_matrices<ldmatrix>, "load 8x8 matrices; lanes 8i to 8i+7 point to the rows of matrix i"},
@@ -419,14 +413,14 @@ const Row ROWS[] = {
     {"mma.sync.aligned{.m16n8k4,.m16n8k8,.m16n8k16,.m16n8k32}.row.col{.satfinite,}{.f32,.f16,.s32}"
      "{.bf16,.f16,.tf32,.e4m3,.e5m2,.s8,.u8}{.bf16,.f16,.tf32,.e4m3,.e5m2,.s8,.u8}{.f32,.f16,.s32}",
      "{d:32}, {a:32}, {b:32}, {c:32}", pick_mma, "D = A * B + C on one warp"},
-    {"wgmma.mma_async.sync.aligned{" SHAPES_N("k16") "}{.f32,.f16}{.bf16,.f16}{.bf16,.f16}",
-     WGMMA_OPERANDS, pick_wgmma, "D = A * B + D on a warpgroup, asynchronously"},
-    {"wgmma.mma_async.sync.aligned{" SHAPES_N("k8") "}.f32.tf32.tf32", WGMMA_OPERANDS, pick_wgmma,
+    {"wgmma.mma_async.sync.aligned{" SHAPES_N("k16") "}{.f32,.f16}{.bf16,.f16}{.bf16,.f16}", "*",
+     pick_wgmma, "D = A * B + D on a warpgroup, asynchronously"},
+    {"wgmma.mma_async.sync.aligned{" SHAPES_N("k8") "}.f32.tf32.tf32", "*", pick_wgmma,
      "the same in tf32"},
-    {"wgmma.mma_async.sync.aligned{" SHAPES_N("k32") "}{.f32,.f16}{.e4m3,.e5m2}{.e4m3,.e5m2}",
-     WGMMA_OPERANDS, pick_wgmma, "the same in fp8"},
-    {"wgmma.mma_async.sync.aligned{" SHAPES_N("k32") "}{.satfinite,}.s32{.s8,.u8}{.s8,.u8}",
-     WGMMA_OPERANDS, pick_wgmma, "the same in integers"},
+    {"wgmma.mma_async.sync.aligned{" SHAPES_N("k32") "}{.f32,.f16}{.e4m3,.e5m2}{.e4m3,.e5m2}", "*",
+     pick_wgmma, "the same in fp8"},
+    {"wgmma.mma_async.sync.aligned{" SHAPES_N("k32") "}{.satfinite,}.s32{.s8,.u8}{.s8,.u8}", "*",
+     pick_wgmma, "the same in integers"},
     {"wgmma.fence.sync.aligned", "", together<tells<&Checker::wgmma_fence>>,
      "order accesses to registers before wgmma.mma_async"},
     {"wgmma.commit_group.sync.aligned", "", together<wgmma_commit_group>,

@@ -2,9 +2,9 @@
 #include "common/machine/ops/tensor_map.h"
 
 #include <algorithm>
-#include <cstdarg>
-#include <cstdio>
 #include <iterator>
+
+#include "common/machine/ops/operands.h"
 
 namespace machine {
 namespace {
@@ -16,38 +16,28 @@ constexpr uint64_t ADDRESS_LIMIT = 1ull << 57;
 // limit here is what an mbarrier can count.
 constexpr uint64_t BOX_LIMIT_BYTES = 1ull << 20;
 constexpr uint32_t MAX_BOX = 256, MAX_ELEMENT_STRIDE = 8;
-constexpr uint32_t TYPES = 13;  // those of compute capability 9.0
+constexpr uint32_t TENSOR_TYPES = 13;  // those of compute capability 9.0
 constexpr uint32_t INTERLEAVES = 3, SWIZZLES = 4, PROMOTIONS = 4, FILLS = 2;
 
-[[gnu::format(printf, 1, 2)]] std::string say(const char* format, ...) {
-  char sentence[512];
-  va_list values;
-  va_start(values, format);
-  std::vsnprintf(sentence, sizeof sentence, format, values);
-  va_end(values);
-  return sentence;
-}
-
-using Long = unsigned long long;  // of a uint64_t in a sentence
-
 std::string check_enumerators(const TensorMapArgs& args) {
-  if (args.type >= TYPES) {
-    return say("the data type is %u: on compute capability 9.0 it must be from 0 to %u.", args.type,
-               TYPES - 1);
+  if (args.type >= TENSOR_TYPES) {
+    return joined("the data type is ", args.type,
+                  ": on compute capability 9.0 it must be from 0 to ", TENSOR_TYPES - 1, ".");
   }
   if (args.interleave >= INTERLEAVES) {
-    return say("the interleave is %u: it must be from 0 to %u.", args.interleave, INTERLEAVES - 1);
+    return joined("the interleave is ", args.interleave, ": it must be from 0 to ", INTERLEAVES - 1,
+                  ".");
   }
   if (args.swizzle >= SWIZZLES) {
-    return say("the swizzle is %u: on compute capability 9.0 it must be from 0 to %u.",
-               args.swizzle, SWIZZLES - 1);
+    return joined("the swizzle is ", args.swizzle,
+                  ": on compute capability 9.0 it must be from 0 to ", SWIZZLES - 1, ".");
   }
   if (args.l2_promotion >= PROMOTIONS) {
-    return say("the L2 promotion is %u: it must be from 0 to %u.", args.l2_promotion,
-               PROMOTIONS - 1);
+    return joined("the L2 promotion is ", args.l2_promotion, ": it must be from 0 to ",
+                  PROMOTIONS - 1, ".");
   }
   if (args.oob_fill >= FILLS) {
-    return say("the out-of-bounds fill is %u: it must be 0 or 1.", args.oob_fill);
+    return joined("the out-of-bounds fill is ", args.oob_fill, ": it must be 0 or 1.");
   }
   const auto type = static_cast<TensorType>(args.type);
   if (args.oob_fill != 0 && (type <= TensorType::s64)) {
@@ -59,27 +49,26 @@ std::string check_enumerators(const TensorMapArgs& args) {
 std::string check_base(uint64_t base, TensorInterleave interleave) {
   const uint64_t alignment = interleave == TensorInterleave::by_32_bytes ? 32 : 16;
   if (base >= ADDRESS_LIMIT) {
-    return say("the global address is 0x%llx: it must be below 2^57.", Long{base});
+    return joined("the global address is ", hex(base), ": it must be below 2^57.");
   }
   if (base % alignment == 0) return "";
-  return say("the global address is 0x%llx: it must be a multiple of %llu bytes.", Long{base},
-             Long{alignment});
+  return joined("the global address is ", hex(base), ": it must be a multiple of ", alignment,
+                " bytes.");
 }
 
 std::string check_tensor(const TensorMapArgs& args) {
   const bool by_32 = args.interleave == static_cast<uint32_t>(TensorInterleave::by_32_bytes);
   for (uint32_t i = 0; i < args.rank; ++i) {
     if (args.dims[i] >= 1 && args.dims[i] <= MAX_DIM) continue;
-    return say("dimension %u is %llu: it must be from 1 to 2^32.", i, Long{args.dims[i]});
+    return joined("dimension ", i, " is ", args.dims[i], ": it must be from 1 to 2^32.");
   }
   for (uint32_t i = 0; i + 1 < args.rank; ++i) {
     const uint64_t multiple = by_32 ? 32 : 16;
     if (args.strides_bytes[i] % multiple == 0 && args.strides_bytes[i] < STRIDE_LIMIT_BYTES) {
       continue;
     }
-    return say(
-        "the stride of dimension %u is %llu bytes: it must be a multiple of %llu below 2^40.",
-        i + 1, Long{args.strides_bytes[i]}, Long{multiple});
+    return joined("the stride of dimension ", i + 1, " is ", args.strides_bytes[i],
+                  " bytes: it must be a multiple of ", multiple, " below 2^40.");
   }
   return "";
 }
@@ -88,20 +77,22 @@ std::string check_box(const TensorMapArgs& args) {
   uint64_t box_bytes = element_bytes(static_cast<TensorType>(args.type));
   for (uint32_t i = 0; i < args.rank; ++i) {
     if (args.box[i] < 1 || args.box[i] > MAX_BOX) {
-      return say("side %u of the box is %u: it must be from 1 to %u.", i, args.box[i], MAX_BOX);
+      return joined("side ", i, " of the box is ", args.box[i], ": it must be from 1 to ", MAX_BOX,
+                    ".");
     }
     if (args.element_strides[i] < 1 || args.element_strides[i] > MAX_ELEMENT_STRIDE) {
-      return say("element stride %u is %u: it must be from 1 to %u.", i, args.element_strides[i],
-                 MAX_ELEMENT_STRIDE);
+      return joined("element stride ", i, " is ", args.element_strides[i],
+                    ": it must be from 1 to ", MAX_ELEMENT_STRIDE, ".");
     }
     box_bytes *= args.box[i];
   }
   if (box_bytes >= BOX_LIMIT_BYTES) {
-    return say("the box is %llu bytes: it must be below 2^20.", Long{box_bytes});
+    return joined("the box is ", box_bytes, " bytes: it must be below 2^20.");
   }
   const uint32_t inner_bytes = args.box[0] * element_bytes(static_cast<TensorType>(args.type));
   if (inner_bytes % 16 != 0) {
-    return say("the inner side of the box is %u bytes: it must be a multiple of 16.", inner_bytes);
+    return joined("the inner side of the box is ", inner_bytes,
+                  " bytes: it must be a multiple of 16.");
   }
   // With an interleave the driver takes every swizzle, though it documents the one of 32 bytes for
   // 32 bytes, and every width (tests/golden: encode/interleave).
@@ -109,15 +100,15 @@ std::string check_box(const TensorMapArgs& args) {
   const auto swizzle = static_cast<TensorSwizzle>(args.swizzle);
   const uint32_t span_bytes = 16u << args.swizzle;
   if (swizzle != TensorSwizzle::none && inner_bytes > span_bytes) {
-    return say("the inner side of the box is %u bytes: this swizzle allows at most %u.",
-               inner_bytes, span_bytes);
+    return joined("the inner side of the box is ", inner_bytes,
+                  " bytes: this swizzle allows at most ", span_bytes, ".");
   }
   return "";
 }
 
 std::string check(const TensorMapArgs& args) {
   if (args.rank < 1 || args.rank > MAX_TENSOR_RANK) {
-    return say("the rank is %u: it must be from 1 to %d.", args.rank, MAX_TENSOR_RANK);
+    return joined("the rank is ", args.rank, ": it must be from 1 to ", MAX_TENSOR_RANK, ".");
   }
   if (args.dims == nullptr || args.box == nullptr || args.element_strides == nullptr ||
       (args.rank > 1 && args.strides_bytes == nullptr)) {
@@ -126,8 +117,8 @@ std::string check(const TensorMapArgs& args) {
   if (std::string wrong = check_enumerators(args); !wrong.empty()) return wrong;
   const auto interleave = static_cast<TensorInterleave>(args.interleave);
   if (interleave != TensorInterleave::none && args.rank < 3) {
-    return say("the rank is %u: with an interleave it must be from 3 to %d.", args.rank,
-               MAX_TENSOR_RANK);
+    return joined("the rank is ", args.rank, ": with an interleave it must be from 3 to ",
+                  MAX_TENSOR_RANK, ".");
   }
   if (std::string wrong = check_base(args.base, interleave); !wrong.empty()) return wrong;
   if (std::string wrong = check_tensor(args); !wrong.empty()) return wrong;
@@ -137,7 +128,7 @@ std::string check(const TensorMapArgs& args) {
 }  // namespace
 
 uint32_t element_bytes(TensorType type) {
-  constexpr uint8_t BYTES[TYPES] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
+  constexpr uint8_t BYTES[TENSOR_TYPES] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
   return BYTES[static_cast<uint32_t>(type)];
 }
 

@@ -65,7 +65,7 @@ Step shuffle(Warp& warp, const Inst& inst, uint32_t mask) {
 // less those that its warps have. Without a limit at the kernel's start ptxas ignores it.
 template <bool INCREASES>
 Step set_max_registers(Warp& warp, const Inst& inst, uint32_t mask) {
-  const uint32_t count = warp.row<uint32_t>(inst.slots[0].row)[first_lane(mask)];
+  const uint32_t count = immediate(warp, inst.slots[0], mask);
   if (count < 24 || count > 256 || count % 8 != 0) {
     stop(warp, mask, "setmaxnreg to ", count,
          " registers: it must be a multiple of 8 from 24 to 256.");

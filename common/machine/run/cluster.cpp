@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/machine/check/checker.h"
+#include "common/machine/ops/operands.h"
 #include "common/machine/run/settings.h"
 
 namespace machine {
@@ -83,10 +84,6 @@ const SpecialRegister SPECIALS[] = {
     UNIFORM("%globaltimer_hi", 0),
 };
 
-void fill_row(Warp& warp, uint32_t row, Width width, uint32_t lane, uint64_t value) {
-  with_row(warp, row, width, [=]<class T>(T* d) { d[lane] = static_cast<T>(value); });
-}
-
 void set_up_warp(Warp& warp) {
   const Grid& grid = grid_of(warp);
   const Program& program = *grid.program;
@@ -99,17 +96,15 @@ void set_up_warp(Warp& warp) {
     if (callable.function != nullptr) std::memset(warp.rows + callable.return_row, 0, LANES * 4);
   }
   for (const Program::Special& special : program.specials) {
-    uint64_t value = special.what->value(warp, 0);
-    for (uint32_t lane = 0; lane < LANES; ++lane) {
-      if (special.what->by_lane) value = special.what->value(warp, lane);
-      fill_row(warp, special.row, special.width, lane, value);
+    const Slot slot{special.row, 0, special.width};
+    if (!special.what->by_lane) set_value(warp, slot, FULL, special.what->value(warp, 0));
+    for (uint32_t lane = 0; special.what->by_lane && lane < LANES; ++lane) {
+      set_value(warp, slot, 1u << lane, special.what->value(warp, lane));
     }
   }
   for (const Program::SharedSymbol& symbol : program.shared_symbols) {
     const uint32_t address = symbol.address | warp.cta->rank << RANK_SHIFT;
-    for (uint32_t lane = 0; lane < LANES; ++lane) {
-      fill_row(warp, symbol.row, symbol.width, lane, address);
-    }
+    set_value(warp, {symbol.row, 0, symbol.width}, FULL, address);
   }
 }
 

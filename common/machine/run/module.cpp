@@ -22,7 +22,7 @@ Module::Module(std::string_view text) : ptx_(parse(text)) {
       auto* const at = static_cast<std::byte*>(variables_.at(variable.name).base) + offset;
       uint64_t address = 0;
       std::memcpy(&address, at, sizeof address);
-      const uint64_t of_variable = this->variable(name, nullptr);
+      const uint64_t of_variable = this->variable(name);
       address += of_variable != 0 ? of_variable : function_address(ptx_, name);
       std::memcpy(at, &address, sizeof address);
     }
@@ -62,10 +62,6 @@ std::shared_ptr<const Program> Module::program(const Kernel& kernel) const {
     }
   }
   return program;
-}
-
-uint64_t variable_address(const Module& module, const std::string& name) {
-  return module.variable(name, nullptr);
 }
 
 std::shared_ptr<Module> load_module(std::string_view ptx) {

@@ -17,7 +17,8 @@ class Module {
 
   const Ptx& ptx() const { return ptx_; }
   const std::vector<Kernel>& kernels() const { return kernels_; }
-  uint64_t variable(const std::string& name, size_t* bytes) const;  // 0: none
+  // Address of a .global or .const variable; 0 if there is none.
+  uint64_t variable(const std::string& name, size_t* bytes = nullptr) const;
   // Thread-safe. Throws Error (refused).
   std::shared_ptr<const Program> program(const Kernel& kernel) const;
 

@@ -2,7 +2,6 @@
 // handler need not know which it has, nor what they make of it.
 #pragma once
 
-#include <algorithm>
 #include <utility>
 
 #include "common/machine/check/checker.h"

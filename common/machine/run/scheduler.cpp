@@ -60,7 +60,7 @@ class Runner {
       const uint64_t ran = run_warps();
       executed += ran;
       if (cluster_.live_threads == 0) {
-        drain();
+        while (land_one()) continue;
         return Outcome::done;
       }
       if (cluster_.changes != changes) {
@@ -220,11 +220,6 @@ class Runner {
     while (!cluster_.in_flight.empty() && cluster_.random() % 2 == 0) land_one();
     for (Cta& cta : cluster_.ctas) {
       if (cluster_.random() % 2 == 0) finish_next_wgmma(cta);
-    }
-  }
-
-  void drain() {
-    while (land_one()) {
     }
   }
 

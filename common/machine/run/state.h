@@ -69,11 +69,9 @@ struct Slot {
 struct Inst {
   Handler run = nullptr;
   uint32_t op[4] = {};  // rows of the first four slots
-  int32_t offset = 0;   // of the first address operand, bytes
   uint32_t mods = 0;    // the qualifiers: as<…>(), where Opcode::set() has put a struct
   uint32_t guard = 0;   // row of a predicate; 0: none
   bool guard_not = false;
-  bool wide_address = false;    // the first address operand's base is a 64-bit row
   bool convergent = false;      // .aligned: waits for the warp's other live lanes
   bool touches_async = false;   // names a register that some wgmma.mma_async names too
   uint16_t variable = 0;        // 1 + index into Program::shared_variables: the address is in it

@@ -3,7 +3,6 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
-#include <memory>
 #include <optional>
 
 #include "common/machine/run/error.h"
@@ -78,13 +77,13 @@ class Parser {
       while (lex_.accept(",")) lex_.take();
     } else if (lex_.accept(".address_size")) {
       if (lex_.take() != "64") lex_.fail("only .address_size 64 is supported");
-    } else if (lex_.is(".file")) {
+    } else if (lex_.accept(".file")) {
       file();
     } else if (lex_.accept(".section")) {
       lex_.skip_definition();  // debug sections have a syntax of their own
     } else if (lex_.accept(".pragma")) {
       skip_statement();
-    } else if (lex_.is(".loc")) {
+    } else if (lex_.accept(".loc")) {
       location();
     } else {
       declaration();
@@ -92,7 +91,6 @@ class Parser {
   }
 
   void file() {
-    lex_.expect(".file");
     const uint32_t index = static_cast<uint32_t>(lex_.number());
     std::string name(lex_.take());
     ptx_.files[index] = name.size() >= 2 ? name.substr(1, name.size() - 2) : name;
@@ -101,7 +99,6 @@ class Parser {
 
   // .loc file line column [, function_name label [+ offset], inlined_at file line column]
   void location() {
-    lex_.expect(".loc");
     Place place;
     place.file = static_cast<uint32_t>(lex_.number());
     place.line = static_cast<uint32_t>(lex_.number());
@@ -138,10 +135,7 @@ class Parser {
       }
     }
     if (lex_.is(".entry") || lex_.is(".func")) return function();
-    if (lex_.accept(".alias")) {
-      skip_statement();
-      return;
-    }
+    if (lex_.accept(".alias")) return skip_statement();
     const std::optional<Space> space = space_of(lex_.token());
     if (!space) lex_.fail("expected a directive");
     for (Variable& made : variables(external)) ptx_.variables.push_back(std::move(made));
@@ -320,7 +314,7 @@ class Parser {
       if (lex_.at_end()) lex_.fail("a function has no end");
       if (lex_.accept("{")) {
         block();
-      } else if (lex_.is(".loc")) {
+      } else if (lex_.accept(".loc")) {
         location();
       } else if (lex_.accept(".pragma")) {
         skip_statement();
@@ -406,9 +400,8 @@ class Parser {
   }
 
   void statement() {
-    const uint32_t line = lex_.line();
     Statement made;
-    made.ptx_line = line;
+    made.ptx_line = lex_.line();
     made.place = static_cast<uint32_t>(ptx_.places.size() - 1);
     if (lex_.accept("@")) {
       made.guard_not = lex_.accept("!");
@@ -435,10 +428,7 @@ class Parser {
       lex_.expect(";");
       return;
     }
-    if (lex_.accept(".callprototype")) {
-      skip_statement();
-      return;
-    }
+    if (lex_.accept(".callprototype")) return skip_statement();
     std::string unique = name;
     if (scopes_.size() > 1) unique += "@" + std::to_string(unique_++);
     scopes_.back().renamed[name] = unique;
@@ -462,9 +452,7 @@ class Parser {
 
   Operand operand() {
     Operand made = simple_operand();
-    if (lex_.accept("|")) {
-      return pair(std::move(made), simple_operand());
-    }
+    if (lex_.accept("|")) return pair(std::move(made), simple_operand());
     if (lex_.accept("+")) made.offset = static_cast<int64_t>(lex_.number());
     return made;
   }

@@ -60,8 +60,9 @@ constexpr auto BFI = [](auto a, auto b, uint32_t c, uint32_t d) {
 
 template <auto OP, auto SATURATED>
 Handler pick_sum(Opcode& opcode) {
-  const bool saturates = opcode.type() == s32 && opcode.has(".sat");
-  return saturates ? apply<SATURATED, 0, s32, s32, s32> : pick_any<OP, 2, F32_FLAGS>(opcode);
+  if (is_float(opcode.type())) return pick_real<OP, 2, F32_FLAGS>(opcode);
+  if (opcode.type() == s32 && opcode.has(".sat")) return apply<SATURATED, 0, s32, s32, s32>;
+  return flags_of(opcode) == 0 ? pick_bits<OP, 2>(opcode) : nullptr;
 }
 Handler pick_mul_wide(Opcode& opcode) {
   return for_type<s16, u16, s32, u32>(

@@ -159,12 +159,10 @@ Step cp_async(Warp& warp, const Inst& inst, uint32_t mask) {
   for (uint32_t i = 3; i < inst.slot_count; ++i) {
     const Slot& slot = inst.slots[i];
     if (slot.width == Width::w64) continue;
-    const uint32_t ignored = slot.negated ? ~warp.pred(slot.row) : warp.pred(slot.row);
+    const uint32_t ignored = slot.width == Width::pred ? get_pred(warp, slot) : 0;
     for_lanes(mask, [&](uint32_t lane) {
-      if (slot.width == Width::pred) {
-        if (ignored >> lane & 1) lanes.source_bytes[lane] = 0;
-        return;
-      }
+      if (ignored >> lane & 1) lanes.source_bytes[lane] = 0;
+      if (slot.width == Width::pred) return;
       lanes.source_bytes[lane] = warp.row<uint32_t>(slot.row)[lane];
       if (lanes.source_bytes[lane] > lanes.bytes) {
         stop(warp, 1u << lane, "cp.async of ", lanes.bytes, " bytes with a source of ",
@@ -185,7 +183,7 @@ Step cp_async(Warp& warp, const Inst& inst, uint32_t mask) {
   flight.check.group = warp.cp_async.count + 1;
   const auto copy = std::make_shared<AsyncCopy>();
   copy->pc = flight.at.pc;
-  copy->bytes = uint64_t{lanes.bytes} * static_cast<uint32_t>(std::popcount(mask));
+  copy->bytes = uint64_t{lanes.bytes} * lane_count(mask);
   copy->write = [flight, lanes] { land(flight, lanes); };
   warp.cp_async.open.emplace_back(mask, copy);
   start_copy(*warp.cta->cluster, copy);
@@ -236,7 +234,7 @@ Step cp_async_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
       }
     }
     for (const AsyncCopyPtr& copy : before) copy->arriving |= lanes;
-    const auto count = static_cast<uint32_t>(std::popcount(lanes));
+    const uint32_t count = lane_count(lanes);
     if (!NO_INCREMENT) expect_arrivals(warp, lanes, address, count);
     Flight flight(warp, lanes, false);
     flight.check.mbarrier = address;

@@ -268,12 +268,6 @@ Handler pick_real(Opcode& opcode) {
   const bool wide = opcode.type() == f32 || opcode.type() == f64;
   return wide ? pick_wide<OP, N, ALLOWED>(opcode) : pick_half<OP, N, ALLOWED>(opcode);
 }
-// Integers too.
-template <auto OP, int N, uint32_t ALLOWED>
-Handler pick_any(Opcode& opcode) {
-  if (is_float(opcode.type())) return pick_real<OP, N, ALLOWED>(opcode);
-  return flags_of(opcode) == 0 ? pick_bits<OP, N>(opcode) : nullptr;
-}
 
 // ---- Integers -----------------------------------------------------------------------------------
 

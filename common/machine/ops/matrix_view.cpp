@@ -1,30 +1,25 @@
 // Where the elements of a wgmma operand lie in shared memory, by its descriptor. It reads none of them.
 #include <algorithm>
 #include <bit>
-#include <cstdio>
 
 #include "common/machine/ops/matrix.h"
+#include "common/machine/ops/operands.h"
 
 namespace machine {
+
+std::string descriptor_text(uint64_t descriptor) {
+  const auto field = [descriptor](uint32_t shift) { return (descriptor >> shift & 0x3fff) << 4; };
+  constexpr const char* SWIZZLES[] = {"no swizzle", "128-byte swizzle", "64-byte swizzle",
+                                      "32-byte swizzle"};
+  return joined(hex(descriptor), ": start ", hex(field(0)), ", LBO ", field(16), ", SBO ",
+                field(32), ", ", SWIZZLES[descriptor >> 62]);
+}
 
 // Canonical layouts, offsets of element (mn, k) in bytes before the swizzle, width W = 32, 64, 128:
 //   K-major,  none   mn % 8 * 16 + mn / 8 * SBO + k bytes % 16 + k bytes / 16 * LBO
 //   K-major,  W      mn % 8 * W  + mn / 8 * SBO + k bytes
 //   MN-major, none   mn bytes % 16 + mn / 8 * SBO + k % 8 * 16 + k / 8 * LBO
 //   MN-major, W      mn bytes % W  + mn bytes / W * LBO + k % 8 * W + k / 8 * SBO
-std::string descriptor_text(uint64_t descriptor) {
-  const auto field = [descriptor](uint32_t shift) { return (descriptor >> shift & 0x3fff) << 4; };
-  constexpr const char* SWIZZLES[] = {"no swizzle", "128-byte swizzle", "64-byte swizzle",
-                                      "32-byte swizzle"};
-  char text[160];
-  std::snprintf(text, sizeof text, "0x%llx: start 0x%llx, LBO %llu, SBO %llu, %s",
-                static_cast<unsigned long long>(descriptor),
-                static_cast<unsigned long long>(field(0)),
-                static_cast<unsigned long long>(field(16)),
-                static_cast<unsigned long long>(field(32)), SWIZZLES[descriptor >> 62]);
-  return text;
-}
-
 MatrixView::MatrixView(uint64_t descriptor, MatrixType type, bool mn_major)
     : type_(type), mn_major_(mn_major) {
   const auto field = [&](int first_bit) {

@@ -1,6 +1,8 @@
 // Modules: variables are placed at once, kernels decoded when first launched. It runs nothing.
 #include "common/machine/run/module.h"
 
+#include <algorithm>
+
 #include "common/machine/code/isa.h"
 
 namespace machine {
@@ -46,22 +48,18 @@ uint64_t Module::variable(const std::string& name, size_t* bytes) const {
 std::shared_ptr<const Program> Module::program(const Kernel& kernel) const {
   const std::lock_guard lock(mutex_);
   std::shared_ptr<const Program>& program = programs_[kernel.name];
-  if (program == nullptr) {
-    for (const Function& function : ptx_.functions) {
-      if (function.entry && function.name == kernel.name) {
-        try {
-          program = decode(*this, ptx_, function, kernel);
-        } catch (const Error& error) {
-          Origin origin = error.origin;
-          origin.kernel = kernel_text(kernel);
-          throw Error(error.kind,
-                      "PTX machine: kernel " + origin.kernel + " cannot run: " + error.what(),
-                      error.rule, origin);
-        }
-      }
-    }
+  if (program != nullptr) return program;
+  const auto entry =
+      std::find_if(ptx_.functions.begin(), ptx_.functions.end(),
+                   [&](auto& function) { return function.entry && function.name == kernel.name; });
+  try {
+    return program = decode(*this, ptx_, *entry, kernel);
+  } catch (const Error& error) {
+    Origin origin = error.origin;
+    origin.kernel = kernel_text(kernel);
+    throw Error(error.kind, "PTX machine: kernel " + origin.kernel + " cannot run: " + error.what(),
+                error.rule, origin);
   }
-  return program;
 }
 
 std::shared_ptr<Module> load_module(std::string_view ptx) {

@@ -12,18 +12,6 @@
 namespace machine {
 namespace {
 
-std::optional<Width> width_of(std::string_view type) {
-  if (type == ".pred") return Width::pred;
-  for (const char* narrow : {".b8", ".u8", ".s8", ".b16", ".u16", ".s16", ".f16", ".bf16", ".b32",
-                             ".u32", ".s32", ".f32", ".f16x2", ".bf16x2"}) {
-    if (type == narrow) return Width::w32;
-  }
-  for (const char* wide : {".b64", ".u64", ".s64", ".f64"}) {
-    if (type == wide) return Width::w64;
-  }
-  return std::nullopt;
-}
-
 // Bytes of a type's element in memory; 0 if it is no type.
 uint32_t bytes_of(std::string_view type) {
   if (type == ".f16x2" || type == ".bf16x2") return 4;
@@ -32,6 +20,13 @@ uint32_t bytes_of(std::string_view type) {
   uint32_t bits = 0;
   const auto [end, error] = std::from_chars(type.data() + 2, type.data() + type.size(), bits);
   return end == type.data() + type.size() && error == std::errc() ? bits / 8 : 0;
+}
+
+std::optional<Width> width_of(std::string_view type) {
+  if (type == ".pred") return Width::pred;
+  const uint32_t bytes = bytes_of(type);
+  if (bytes == 0 || bytes > 8) return std::nullopt;
+  return bytes == 8 ? Width::w64 : Width::w32;
 }
 
 std::optional<Space> space_of(std::string_view word) {
@@ -154,12 +149,6 @@ class Parser {
     return list;
   }
 
-  Variable parameter() {
-    std::string_view type;
-    const Variable head = type_of_variable(&type);
-    return declarator(head, type);
-  }
-
   // What stands before the names; its bytes are those of one element.
   Variable type_of_variable(std::string_view* type) {
     Variable made;
@@ -277,7 +266,9 @@ class Parser {
     lex_.expect("(");
     while (!lex_.accept(")")) {
       if (lex_.is(".reg")) lex_.fail("register parameters of functions are not supported");
-      list.push_back(parameter());
+      std::string_view type;
+      const Variable head = type_of_variable(&type);
+      list.push_back(declarator(head, type));
       lex_.accept(",");
     }
     return list;

@@ -49,7 +49,7 @@ uint32_t barrier_id(Warp& warp, const Slot& slot, uint32_t mask) {
 }
 
 // `count`: of threads, 0 if none was given. `reduction`: what the lanes add to a bar.red.
-void arrive_at_barrier(Warp& warp, uint32_t mask, uint32_t id, uint32_t count, bool aligned,
+void arrive_at_barrier(Warp& warp, const Inst& inst, uint32_t mask, uint32_t id, uint32_t count,
                        uint32_t reduction) {
   Cta& cta = *warp.cta;
   NamedBarrier& barrier = cta.barriers[id];
@@ -71,7 +71,7 @@ void arrive_at_barrier(Warp& warp, uint32_t mask, uint32_t id, uint32_t count, b
   barrier.reduction += reduction;
   // A count is in whole warps, lanes that have exited included, unless these came before they did.
   const bool came = barrier.warps >> warp.index & 1;
-  const bool whole_warp = aligned || (mask == warp.live && !came);
+  const bool whole_warp = inst.as<BarrierQualifiers>().aligned || (mask == warp.live && !came);
   barrier.warps |= 1u << warp.index;
   barrier.arrived += everyone || !whole_warp ? lane_count(mask) : LANES;
   ++cta.cluster->changes;
@@ -86,7 +86,7 @@ void arrive_at_barrier(Warp& warp, uint32_t mask, uint32_t id, uint32_t count, b
 }
 
 // True once the barrier is complete; arrives on the first try.
-bool pass_barrier(Warp& warp, uint32_t mask, uint32_t id, uint32_t count, bool aligned,
+bool pass_barrier(Warp& warp, const Inst& inst, uint32_t mask, uint32_t id, uint32_t count,
                   uint32_t reduction) {
   Fragment& fragment = *warp.current;
   const NamedBarrier& barrier = warp.cta->barriers[id];
@@ -94,7 +94,7 @@ bool pass_barrier(Warp& warp, uint32_t mask, uint32_t id, uint32_t count, bool a
     fragment.wait = WaitFor::named_barrier;
     fragment.wait_address = id;
     fragment.wait_ticket = barrier.generation;
-    arrive_at_barrier(warp, mask, id, count, aligned, reduction);
+    arrive_at_barrier(warp, inst, mask, id, count, reduction);
   }
   if (barrier.generation == fragment.wait_ticket) return false;
   observer_of(warp).barrier_wait(warp, mask, id);
@@ -109,14 +109,12 @@ uint32_t barrier_count(Warp& warp, const Inst& inst, uint32_t mask) {
 Step barrier_sync(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint32_t id = barrier_id(warp, inst.slots[0], mask);
   const uint32_t count = barrier_count(warp, inst, mask);
-  return pass_barrier(warp, mask, id, count, inst.as<BarrierQualifiers>().aligned, 0) ? Step::next
-                                                                                      : Step::wait;
+  return pass_barrier(warp, inst, mask, id, count, 0) ? Step::next : Step::wait;
 }
 
 Step barrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint32_t id = barrier_id(warp, inst.slots[0], mask);
-  arrive_at_barrier(warp, mask, id, barrier_count(warp, inst, mask),
-                    inst.as<BarrierQualifiers>().aligned, 0);
+  arrive_at_barrier(warp, inst, mask, id, barrier_count(warp, inst, mask), 0);
   return Step::next;
 }
 
@@ -129,8 +127,7 @@ Step barrier_reduce(Warp& warp, const Inst& inst, uint32_t mask) {
   // Of .and the lanes that are false are counted.
   const uint32_t c = get_pred(warp, inst.slots[inst.slot_count - 1]);
   const uint32_t counted = lane_count((REDUCE == Reduce::logical_and ? ~c : c) & mask);
-  if (!pass_barrier(warp, mask, id, count, inst.as<BarrierQualifiers>().aligned, counted))
-    return Step::wait;
+  if (!pass_barrier(warp, inst, mask, id, count, counted)) return Step::wait;
   const uint32_t total = warp.cta->barriers[id].last_reduction;
   if constexpr (REDUCE == Reduce::popc) {
     set_value(warp, inst.slots[0], mask, total);

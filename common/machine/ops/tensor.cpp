@@ -250,13 +250,12 @@ const std::vector<Segment>& segments_of(const MatrixView& view, uint64_t descrip
   return at->second;
 }
 
-void check_operands(Warp& warp, const Inst& inst, uint64_t group) {
-  const WgmmaSlots at = wgmma_slots(inst);
+void check_operands(Warp& warp, const Inst& inst, const WgmmaSlots& at, uint64_t group,
+                    const WgmmaDescriptors& descriptors) {
   const int row = static_cast<int>(warp.index % WARPS * 16);
   const int n = inst.as<ProductQualifiers>().size;
   const bool a_in_memory = !inst.as<ProductQualifiers>().a_in_registers;
-  const uint64_t descriptor_a = a_in_memory ? uniform64(warp, inst.slots[at.a]) : 0;
-  const uint64_t descriptor_b = uniform64(warp, inst.slots[at.b]);
+  const auto [descriptor_a, descriptor_b] = descriptors;
   const MatrixView a = view_of_a(warp, inst, at, descriptor_a);
   const MatrixView b = view_of_b(warp, inst, at, descriptor_b);
   if (a_in_memory) check_inside(warp, a, descriptor_a, row, 16, "A");
@@ -268,7 +267,7 @@ void check_operands(Warp& warp, const Inst& inst, uint64_t group) {
   Checker::WgmmaReads reads;
   if (a_in_memory) reads.a = segments_of(a, descriptor_a, row, 16);
   reads.b = segments_of(b, descriptor_b, 0, n);
-  checker->wgmma_issue(warp, inst, group, reads, {descriptor_a, descriptor_b});
+  checker->wgmma_issue(warp, inst, group, reads, descriptors);
 }
 
 // The lanes that add to D: of a predicate, or of a 0 or 1 in its place.
@@ -301,7 +300,11 @@ Step wgmma_mma_async(Warp& warp, const Inst& inst, uint32_t mask) {
   Warpgroup& group = cta.warpgroups[index];
   warp.multiplies = true;
   check_uniform(warp, inst, mask);
-  check_operands(warp, inst, group.committed[member] + 1);
+  const WgmmaSlots at = wgmma_slots(inst);
+  const bool a_in_memory = !inst.as<ProductQualifiers>().a_in_registers;
+  const uint64_t a = a_in_memory ? uniform64(warp, inst.slots[at.a]) : 0;
+  const uint64_t b = uniform64(warp, inst.slots[at.b]);
+  check_operands(warp, inst, at, group.committed[member] + 1, {a, b});
   const uint64_t number = group.issued[member]++;
   if (number - group.first >= group.ops.size()) {
     WgmmaOp& made = group.ops.emplace_back();
@@ -315,11 +318,7 @@ Step wgmma_mma_async(Warp& warp, const Inst& inst, uint32_t mask) {
          "at ",
          cta.cluster->grid->program->place(op.pc), ".");
   }
-  const WgmmaSlots at = wgmma_slots(inst);
   const uint32_t scale_d = adding_lanes(warp, inst.slots[at.scale_d], mask) != 0;
-  const uint64_t b = uniform64(warp, inst.slots[at.b]);
-  const bool a_in_memory = !inst.as<ProductQualifiers>().a_in_registers;
-  const uint64_t a = a_in_memory ? uniform64(warp, inst.slots[at.a]) : 0;
   if (op.issued != 0) {  // by another warp, which gave the same
     const int other = std::countr_zero(uint32_t{op.issued});
     const auto check = [&](bool same, const char* operand) {

@@ -28,11 +28,10 @@ std::byte* map_bytes(Warp& warp, uint32_t lane, uint64_t address, const char* wh
 
 namespace {
 
-// `coordinates`: as many slots as the opcode's rank.
-Box box_of(Warp& warp, const Inst& inst, uint32_t lane, const Slot& map_slot,
-           const Slot* coordinates, const char* what) {
+// `map_slot`: of the map; behind it are as many coordinates as the opcode's rank.
+Box box_of(Warp& warp, const Inst& inst, uint32_t lane, const Slot* map_slot, const char* what) {
   Box box;
-  const uint64_t address = global_address(warp, map_slot, lane);
+  const uint64_t address = global_address(warp, *map_slot, lane);
   std::memcpy(&box.map, map_bytes(warp, lane, address, what), sizeof box.map);
   if ((address & WINDOW_MASK) == 0) box.map_address = address;
   const TensorMap& map = box.map;
@@ -55,7 +54,7 @@ Box box_of(Warp& warp, const Inst& inst, uint32_t lane, const Slot& map_slot,
     return std::clamp(value, int64_t{0}, most);
   };
   for (uint32_t d = 0; d < rank; ++d) {
-    box.at[d] = static_cast<int32_t>(value_of(warp, coordinates[d], lane));
+    box.at[d] = static_cast<int32_t>(value_of(warp, map_slot[1 + d], lane));
     box.step[d] = d == 0 ? 1 : map.element_strides[d];
     box.extent[d] = (map.box[d] + box.step[d] - 1) / box.step[d];
     if (d > 0) box.rows *= static_cast<uint32_t>(box.extent[d]);
@@ -100,7 +99,7 @@ void check_box(Warp& warp, uint32_t lane, const Box& box, const char* what) {
 // was only asked with a negative inner coordinate; that the others must not be negative either is in
 // the CUDA C++ Programming Guide.
 Box stored_box(Warp& warp, const Inst& inst, uint32_t lane, const char* what) {
-  Box box = box_of(warp, inst, lane, inst.slots[0], inst.slots + 1, what);
+  Box box = box_of(warp, inst, lane, inst.slots, what);
   for (uint32_t d = 0; d < box.map.rank; ++d) {
     if (box.at[d] >= 0) continue;
     stop(warp, 1u << lane, what, ": coordinate ", d, " is ", box.at[d],
@@ -132,8 +131,7 @@ Step tensor_load(Warp& warp, const Inst& inst, uint32_t mask) {
   const Slot* const mbarrier = inst.slots + 2 + (inst.as<CopyQualifiers>().rank);
   const Slot* const multicast = inst.as<CopyQualifiers>().multicast ? mbarrier + 1 : nullptr;
   for_lanes(mask, [&](uint32_t lane) {
-    const auto box =
-        std::make_shared<const Box>(box_of(warp, inst, lane, inst.slots[1], inst.slots + 2, what));
+    const auto box = std::make_shared<const Box>(box_of(warp, inst, lane, inst.slots + 1, what));
     check_box(warp, lane, *box, what);
     const Flight flight(warp, 1u << lane, true);
     for (const Target& target :
@@ -216,7 +214,7 @@ Step store_tensor(Warp& warp, const Inst& inst, uint32_t mask) {
 Step tensor_prefetch(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "cp.async.bulk.prefetch.tensor";
   for_lanes(mask, [&](uint32_t lane) {
-    check_box(warp, lane, box_of(warp, inst, lane, inst.slots[0], inst.slots + 1, what), what);
+    check_box(warp, lane, box_of(warp, inst, lane, inst.slots, what), what);
   });
   return Step::next;
 }

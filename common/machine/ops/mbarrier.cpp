@@ -19,22 +19,20 @@ Counts counts_of(uint64_t bits) {
   return counts;
 }
 
-namespace {
-
-uint64_t pack(const Counts& counts, uint64_t phase) {
+static uint64_t pack(const Counts& counts, uint64_t phase) {
   const uint64_t tx = static_cast<uint32_t>(counts.tx) & ((1u << TX_BITS) - 1);
   return counts.pending | uint64_t{counts.expected} << COUNT_BITS | tx << 2 * COUNT_BITS |
          (phase & 1) << (2 * COUNT_BITS + TX_BITS);
 }
 
-std::string name_of(const Cluster& cluster, uint32_t address) {
+static std::string name_of(const Cluster& cluster, uint32_t address) {
   const std::string text = "the mbarrier at shared " + hex(address);
   if (cluster.ctas.size() == 1) return text;
   return joined(text, " (CTA rank ", address >> RANK_SHIFT, ")");
 }
 
 // ".\n    Arrived: 3, by warps 4 to 6 (consumer) of CTA (0,0,0)": in the phase under way.
-std::string arrivals_text(const Mbarrier& mbarrier) {
+static std::string arrivals_text(const Mbarrier& mbarrier) {
   if (mbarrier.arrived.empty()) return "";
   std::map<const Cta*, std::vector<const Warp*>> by_cta;
   uint32_t made = 0;
@@ -51,7 +49,7 @@ std::string arrivals_text(const Mbarrier& mbarrier) {
   return text;
 }
 
-std::string text_of(const Cluster& cluster, uint32_t address, const Mbarrier& mbarrier) {
+std::string counts_text(const Cluster& cluster, uint32_t address, const Mbarrier& mbarrier) {
   const Counts counts = counts_of(mbarrier.bits);
   const std::string text = joined(name_of(cluster, address), ": phase ", mbarrier.phase,
                                   ", pending arrivals ", counts.pending, " of ", counts.expected);
@@ -62,7 +60,7 @@ std::string text_of(const Cluster& cluster, uint32_t address, const Mbarrier& mb
 }
 
 // The 8 bytes at the address, which may be an mbarrier's.
-uint64_t mbarrier_bits(Warp& warp, uint32_t mask, uint32_t address, const char* what) {
+static uint64_t mbarrier_bits(Warp& warp, uint32_t mask, uint32_t address, const char* what) {
   Cluster& cluster = *warp.cta->cluster;
   if (address % 8 != 0) {
     stop(warp, mask, what, " at shared ", hex(address), ": an mbarrier is aligned to 8 bytes.");
@@ -76,8 +74,6 @@ uint64_t mbarrier_bits(Warp& warp, uint32_t mask, uint32_t address, const char* 
   }
   return bits;
 }
-
-}  // namespace
 
 Mbarrier& find_mbarrier(Warp& warp, uint32_t mask, uint32_t address, const char* what) {
   Cluster& cluster = *warp.cta->cluster;
@@ -95,15 +91,11 @@ Mbarrier& find_mbarrier(Warp& warp, uint32_t mask, uint32_t address, const char*
   return found->second;
 }
 
-namespace {
-
-void store(Warp& warp, uint32_t address, Mbarrier& mbarrier, const Counts& counts) {
+static void store(Warp& warp, uint32_t address, Mbarrier& mbarrier, const Counts& counts) {
   mbarrier.bits = pack(counts, mbarrier.phase);
   Cta& owner = *cta_of(*warp.cta->cluster, address);
   std::memcpy(owner.smem + ((address & OFFSET_MASK) - SMEM_BASE), &mbarrier.bits, 8);
 }
-
-}  // namespace
 
 void update_mbarrier(Warp& warp, uint32_t address, Mbarrier& mbarrier, Counts counts) {
   Cluster& cluster = *warp.cta->cluster;
@@ -124,19 +116,17 @@ void add_tx(Warp& warp, uint32_t mask, uint32_t address, const Mbarrier& mbarrie
   const int64_t tx = counts->tx + bytes;
   if (tx > int64_t{MAX_COUNT} || tx < -int64_t{MAX_COUNT}) {
     stop(warp, mask, what, " of ", bytes < 0 ? -bytes : bytes, " bytes on ",
-         text_of(*warp.cta->cluster, address, mbarrier), ": the tx-count must stay within ",
+         counts_text(*warp.cta->cluster, address, mbarrier), ": the tx-count must stay within ",
          MAX_COUNT, " bytes.");
   }
   counts->tx = static_cast<int32_t>(tx);
 }
 
-namespace {
-
-void take_arrivals(Warp& warp, uint32_t mask, uint32_t address, Mbarrier& mbarrier, Counts* counts,
-                   uint64_t arrivals, const char* what) {
+static void take_arrivals(Warp& warp, uint32_t mask, uint32_t address, Mbarrier& mbarrier,
+                          Counts* counts, uint64_t arrivals, const char* what) {
   if (arrivals > counts->pending) {
     stop(warp, mask, what, " makes ", arrivals, (arrivals == 1 ? " arrival" : " arrivals"),
-         ", more than are expected, on ", text_of(*warp.cta->cluster, address, mbarrier),
+         ", more than are expected, on ", counts_text(*warp.cta->cluster, address, mbarrier),
          arrivals_text(mbarrier),
          ".\n    Likely: the count of mbarrier.init is too low, or somebody arrives who has not "
          "waited for the phase before.");
@@ -156,19 +146,17 @@ constexpr const char* INSTEAD[] = {
 
 // PTX says .cta where no scope is written. CUTLASS and Triton write none to arrive at a peer's
 // mbarrier and to wait for it, so that only a .cta that is written counts as one.
-Scope scope_of(const MbarrierQualifiers& qualifiers) {
+static Scope scope_of(const MbarrierQualifiers& qualifiers) {
   return qualifiers.cta_scope ? Scope::cta : Scope::cluster;
 }
 
-Own own_of(const Opcode& opcode) {
+static Own own_of(const Opcode& opcode) {
   if (opcode.has(".try_wait") || opcode.has(".test_wait")) return Own::wait;
   if (opcode.has(".init") || opcode.has(".inval")) return Own::made;
   if (opcode.has(".noComplete")) return Own::no_complete;
   const bool arrives = opcode.has(".arrive") || opcode.has(".arrive_drop");
   return arrives && (*opcode.operands)[0].kind != Operand::Kind::sink ? Own::state : Own::any;
 }
-
-}  // namespace
 
 bool set_mbarrier_qualifiers(Opcode& opcode) {
   MbarrierQualifiers qualifiers{};
@@ -197,10 +185,8 @@ uint32_t mbarrier_at(Warp& warp, const Inst& inst, const Slot& slot, uint32_t la
   return address;
 }
 
-namespace {
-
 // [a], count
-Step mbarrier_init(Warp& warp, const Inst& inst, uint32_t mask) {
+static Step mbarrier_init(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "mbarrier.init";
   Cluster& cluster = *warp.cta->cluster;
   for_lanes(mask, [&](uint32_t lane) {
@@ -214,8 +200,8 @@ Step mbarrier_init(Warp& warp, const Inst& inst, uint32_t mask) {
     Mbarrier& mbarrier = cluster.mbarriers[address];
     const Counts old = counts_of(mbarrier.bits);
     if (bits == mbarrier.bits && (old.pending != old.expected || old.tx != 0)) {
-      stop(warp, bit, what, " in the middle of a phase of ", text_of(cluster, address, mbarrier),
-           ".");
+      stop(warp, bit, what, " in the middle of a phase of ",
+           counts_text(cluster, address, mbarrier), ".");
     }
     observer_of(warp).tell(&Checker::mbarrier_init, warp, bit, address);
     mbarrier.phase = 0;
@@ -227,7 +213,7 @@ Step mbarrier_init(Warp& warp, const Inst& inst, uint32_t mask) {
 
 // state, [a], count? -- or bytes, of .expect_tx. Lanes that arrive at one mbarrier do so at once,
 // as far as its phase takes them.
-Step mbarrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
+static Step mbarrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
   const auto qualifiers = inst.as<MbarrierQualifiers>();
   const bool expects_tx = qualifiers.expect_tx, drops = qualifiers.drop;
   const char* const what = expects_tx ? "mbarrier.arrive.expect_tx"
@@ -261,12 +247,12 @@ Step mbarrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
     take_arrivals(warp, lanes, address, mbarrier, &counts, arrivals, what);
     if (qualifiers.no_complete && counts.pending == 0) {
       stop(warp, lanes, what, ".noComplete makes the last arrival of the phase of ",
-           text_of(*warp.cta->cluster, address, mbarrier), ".");
+           counts_text(*warp.cta->cluster, address, mbarrier), ".");
     }
     if (drops) {
       if (arrivals > counts.expected) {
         stop(warp, lanes, what, " drops more than all arrivals of ",
-             text_of(*warp.cta->cluster, address, mbarrier), ".");
+             counts_text(*warp.cta->cluster, address, mbarrier), ".");
       }
       counts.expected -= static_cast<uint32_t>(arrivals);
     }
@@ -275,21 +261,6 @@ Step mbarrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
     update_mbarrier(warp, address, mbarrier, counts);
   }
   return Step::next;
-}
-
-// The phase that a state was made in.
-uint64_t phase_of_state(Warp& warp, uint32_t lane, uint32_t address, const Mbarrier& mbarrier,
-                        uint64_t state) {
-  const uint64_t phase = (state & ~TOKEN_MARK) >> COUNT_BITS;
-  if (!(state & TOKEN_MARK)) {
-    stop(warp, 1u << lane, "The state ", hex(state), " comes from no mbarrier.arrive.");
-  }
-  if (phase > mbarrier.phase || phase + 1 < mbarrier.phase) {
-    stop(warp, 1u << lane, "The state is of phase ", phase, " of ",
-         text_of(*warp.cta->cluster, address, mbarrier),
-         ": only this phase and the one before can be waited for.");
-  }
-  return phase;
 }
 
 // done, [a], state or parity, time limit?. A try_wait parks until every lane's phase is complete, or
@@ -351,14 +322,10 @@ const Row ROWS[] = {
      pick_mbarrier<mbarrier_arrive>, "expect bytes in this phase, then arrive"},
     {"mbarrier{.arrive,.arrive_drop}.noComplete" MBARRIER_QUALIFIERS, "state:64, [a], count:32",
      pick_mbarrier<mbarrier_arrive>, "arrive, but not as the last"},
-    {"mbarrier{.test_wait,.try_wait}" MBARRIER_QUALIFIERS, "done:p, [a], state:64, limit:32?",
-     pick_mbarrier<mbarrier_wait>, "whether the phase of the state is complete"},
     {"mbarrier{.test_wait,.try_wait}.parity" MBARRIER_QUALIFIERS,
      "done:p, [a], parity:32, limit:32?", pick_mbarrier<mbarrier_wait>,
      "whether the last phase of this parity is complete"},
 };
-
-}  // namespace
 
 const Section sections::MBARRIER{"mbarriers", ROWS};
 
@@ -378,7 +345,7 @@ void expect_arrivals(Warp& warp, uint32_t lanes, uint32_t address, uint32_t coun
   counts.pending += count;
   if (counts.pending > MAX_COUNT) {
     stop(warp, lanes, "cp.async.mbarrier.arrive: too many pending arrivals on ",
-         text_of(*warp.cta->cluster, address, mbarrier), ".");
+         counts_text(*warp.cta->cluster, address, mbarrier), ".");
   }
   store(warp, address, mbarrier, counts);
 }
@@ -404,7 +371,7 @@ std::string mbarrier_text(Cluster& cluster, uint32_t address, uint32_t parity) {
   const std::string waited = joined(", parity waited for ", parity);
   if (found == cluster.mbarriers.end()) return name_of(cluster, address) + waited;
   const std::string text =
-      text_of(cluster, address, found->second) + waited + arrivals_text(found->second);
+      counts_text(cluster, address, found->second) + waited + arrivals_text(found->second);
   const Counts counts = counts_of(found->second.bits);
   if (counts.tx < 0) {
     return text + ".\n    Likely: expect_tx asks for fewer bytes than the copies of a phase bring";

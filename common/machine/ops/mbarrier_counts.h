@@ -21,6 +21,8 @@ Counts counts_of(uint64_t bits);
 Mbarrier& find_mbarrier(Warp& warp, uint32_t mask, uint32_t address, const char* what);
 // Stores new counts; a phase is complete with no arrival and no byte to come.
 void update_mbarrier(Warp& warp, uint32_t address, Mbarrier& mbarrier, Counts counts);
+// "the mbarrier at shared 0x30400: phase 3, pending arrivals 1 of 2"
+std::string counts_text(const Cluster& cluster, uint32_t address, const Mbarrier& mbarrier);
 // Of bytes that are expected, or less than 0 that have come.
 void add_tx(Warp& warp, uint32_t mask, uint32_t address, const Mbarrier& mbarrier, Counts* counts,
             int64_t bytes, const char* what);
@@ -38,6 +40,11 @@ struct MbarrierQualifiers {
 uint32_t mbarrier_at(Warp& warp, const Inst& inst, const Slot& slot, uint32_t lane,
                      const char* what);
 
+Step mbarrier_wait(Warp& warp, const Inst& inst, uint32_t mask);
+// The phase that a state was made in.
+uint64_t phase_of_state(Warp& warp, uint32_t lane, uint32_t address, const Mbarrier& mbarrier,
+                        uint64_t state);
+
 bool set_mbarrier_qualifiers(Opcode& opcode);  // false: ptxas refuses them
 template <Handler F>
 Handler pick_mbarrier(Opcode& opcode) {
@@ -47,7 +54,6 @@ Handler pick_mbarrier(Opcode& opcode) {
 // ---- Patterns of rows ----------------------------------------------------------------------------
 
 #define SHARED_SPACES "{.shared::cta,.shared::cluster,.shared,}"
-#define SEM_SCOPE "{.release,.acquire,.relaxed,}{.cta,.cluster,}"
-#define MBARRIER_QUALIFIERS SEM_SCOPE SHARED_SPACES ".b64"
+#define MBARRIER_QUALIFIERS "{.release,.acquire,.relaxed,}{.cta,.cluster,}" SHARED_SPACES ".b64"
 
 }  // namespace machine

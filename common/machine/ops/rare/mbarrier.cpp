@@ -1,9 +1,24 @@
 // What no kernel of this repository does to an mbarrier: invalidate it, change its bytes to come without
-// an arrival, look into a state. It knows nothing of who waits.
+// an arrival, use a state. It knows nothing of who waits.
 #include "common/machine/ops/mbarrier_counts.h"
 #include "common/machine/run/observer.h"
 
 namespace machine {
+
+uint64_t phase_of_state(Warp& warp, uint32_t lane, uint32_t address, const Mbarrier& mbarrier,
+                        uint64_t state) {
+  const uint64_t phase = (state & ~TOKEN_MARK) >> COUNT_BITS;
+  if (!(state & TOKEN_MARK)) {
+    stop(warp, 1u << lane, "The state ", hex(state), " comes from no mbarrier.arrive.");
+  }
+  if (phase > mbarrier.phase || phase + 1 < mbarrier.phase) {
+    stop(warp, 1u << lane, "The state is of phase ", phase, " of ",
+         counts_text(*warp.cta->cluster, address, mbarrier),
+         ": only this phase and the one before can be waited for.");
+  }
+  return phase;
+}
+
 namespace {
 
 // [a]
@@ -47,6 +62,8 @@ const Row ROWS[] = {
      "its bytes are no mbarrier any more"},
     {"mbarrier{.expect_tx,.complete_tx}" MBARRIER_QUALIFIERS, "[a], bytes:32",
      pick_mbarrier<mbarrier_tx>, "expect bytes in this phase; count them as come"},
+    {"mbarrier{.test_wait,.try_wait}" MBARRIER_QUALIFIERS, "done:p, [a], state:64, limit:32?",
+     pick_mbarrier<mbarrier_wait>, "whether the phase of the state is complete"},
     {"mbarrier.pending_count.b64", "count:32, state:64", always<mbarrier_pending_count>,
      "the arrivals that were pending when the state was made"},
 };

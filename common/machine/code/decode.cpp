@@ -2,6 +2,7 @@
 // knows of an instruction only what its row of the table says.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "common/machine/code/calls.h"
 #include "common/machine/code/isa.h"
@@ -226,17 +227,12 @@ class Decoder {
 
   // mov %rd, %clock64: the row would be stale.
   void read_clock(Inst* inst) const {
-    static const std::map<std::string, Clock> CLOCKS = {
-        {"%clock", Clock::clock},
-        {"%clock64", Clock::clock64},
-        {"%globaltimer", Clock::globaltimer},
-        {"%globaltimer_lo", Clock::globaltimer_lo},
-        {"%globaltimer_hi", Clock::globaltimer_hi},
-    };
-    const auto found = CLOCKS.find(operand_name(1));
-    if (found == CLOCKS.end()) return;
+    static const std::set<std::string> CLOCKS = {"%clock", "%clock64", "%globaltimer",
+                                                 "%globaltimer_lo", "%globaltimer_hi"};
+    const std::string name = operand_name(1);
+    if (!CLOCKS.contains(name)) return;
     inst->run = Control::read_clock;
-    inst->mods = static_cast<uint32_t>(found->second);
+    inst->mods = name == "%globaltimer_hi";
   }
 
   bool is_async(const Operand& operand) const {

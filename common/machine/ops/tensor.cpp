@@ -140,26 +140,19 @@ WgmmaSlots wgmma_slots(const Inst& inst) {
 // Completes the operations of a warpgroup before number `end`, which all its warps have issued.
 void finish_wgmma(Cta& cta, uint32_t index, uint64_t end);
 
-uint64_t uniform64(Warp& warp, const Slot& slot) {
-  return warp.row<uint64_t>(slot.row)[0];
-}
-
-bool is_set(Warp& warp, const WgmmaSlots& at, const Inst& inst, uint32_t slot) {
-  return slot < at.end && warp.row<uint32_t>(inst.slots[slot].row)[0] == 1;
-}
-
-bool negative(Warp& warp, const WgmmaSlots& at, const Inst& inst, uint32_t slot) {
-  return slot < at.end && static_cast<int32_t>(warp.row<uint32_t>(inst.slots[slot].row)[0]) < 0;
+// An immediate operand; 0 where it is left out.
+int32_t setting(Warp& warp, const WgmmaSlots& at, const Inst& inst, uint32_t slot) {
+  return slot < at.end ? static_cast<int32_t>(value_of(warp, inst.slots[slot], 0)) : 0;
 }
 
 MatrixView view_of_a(Warp& warp, const Inst& inst, const WgmmaSlots& at, uint64_t descriptor) {
   return MatrixView(descriptor, inst.as<ProductQualifiers>().a,
-                    is_set(warp, at, inst, at.transpose_a));
+                    setting(warp, at, inst, at.transpose_a) == 1);
 }
 
 MatrixView view_of_b(Warp& warp, const Inst& inst, const WgmmaSlots& at, uint64_t descriptor) {
   return MatrixView(descriptor, inst.as<ProductQualifiers>().b,
-                    is_set(warp, at, inst, at.transpose_b));
+                    setting(warp, at, inst, at.transpose_b) == 1);
 }
 
 void check_inside(Warp& warp, const MatrixView& view, uint64_t descriptor, int first, int count,
@@ -211,7 +204,7 @@ void run_wgmma(Cta& cta, uint32_t group, WgmmaOp& op) {
   for (uint32_t i = 0; i < WARPS; ++i) {
     Warp& warp = warps[i];
     const bool negate =
-        negative(warp, at, inst, at.scale_a) != negative(warp, at, inst, at.scale_b);
+        (setting(warp, at, inst, at.scale_a) < 0) != (setting(warp, at, inst, at.scale_b) < 0);
     if (product.a_in_registers) {
       const uint32_t* rows[4] = {};
       for (uint32_t r = 0; r < 4; ++r) rows[r] = row_of(warp, inst.slots[at.a + r]);
@@ -302,8 +295,8 @@ Step wgmma_mma_async(Warp& warp, const Inst& inst, uint32_t mask) {
   check_uniform(warp, inst, mask);
   const WgmmaSlots at = wgmma_slots(inst);
   const bool a_in_memory = !inst.as<ProductQualifiers>().a_in_registers;
-  const uint64_t a = a_in_memory ? uniform64(warp, inst.slots[at.a]) : 0;
-  const uint64_t b = uniform64(warp, inst.slots[at.b]);
+  const uint64_t a = a_in_memory ? value_of(warp, inst.slots[at.a], 0) : 0;
+  const uint64_t b = value_of(warp, inst.slots[at.b], 0);
   check_operands(warp, inst, at, group.committed[member] + 1, {a, b});
   const uint64_t number = group.issued[member]++;
   if (number - group.first >= group.ops.size()) {

@@ -59,9 +59,8 @@ const Section sections::CONTROL{"Control", ROWS};
 
 // A clock that moves with the warp's instructions: loops with time limits end, runs repeat.
 Step Control::read_clock(Warp& warp, const Inst& inst, uint32_t mask) {
-  const Clock which = inst.as<Clock>();
   uint64_t now = warp.executed + ++warp.clock_readings;
-  if (which == Clock::globaltimer_hi) now >>= 32;
+  if (inst.mods != 0) now >>= 32;
   set_value(warp, inst.slots[0], mask, now);
   return Step::next;
 }

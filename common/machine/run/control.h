@@ -20,8 +20,8 @@ struct Control {
   static Step leave(Warp&, const Inst&, uint32_t);  // ret of callables[op[0]]
   // A function that CUDA has for kernels: vprintf, __assertfail, malloc, free; nullptr: another.
   static Handler system_call(const std::string& name);
-  static Step read_clock(Warp&, const Inst&, uint32_t);  // mov d, %clock64 …; mods: which
+  // mov d, %clock64 …; mods: 1 of %globaltimer_hi
+  static Step read_clock(Warp&, const Inst&, uint32_t);
 };
-enum class Clock : uint32_t { clock, clock64, globaltimer, globaltimer_lo, globaltimer_hi };
 
 }  // namespace machine

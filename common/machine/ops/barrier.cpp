@@ -213,6 +213,7 @@ Step fence(Warp& warp, const Inst& inst, uint32_t mask) {
   return Step::next;
 }
 
+template <Handler F>
 Handler pick_fence(Opcode& opcode) {
   const Order order = opcode.has(".acquire")   ? Order::acquire
                       : opcode.has(".release") ? Order::release
@@ -221,18 +222,13 @@ Handler pick_fence(Opcode& opcode) {
                       : opcode.has(".cluster") ? Scope::cluster
                                                : Scope::gpu;
   opcode.set(FenceQualifiers{order, scope});
-  return fence;
+  return F;
 }
 
 Step fence_tensor_map(Warp& warp, const Inst& inst, uint32_t mask) {
   fence(warp, inst, mask);
   observer_of(warp).tell(&Checker::fence_tensor_map, warp, mask, inst.as<FenceQualifiers>().order);
   return Step::next;
-}
-
-Handler pick_fence_tensor_map(Opcode& opcode) {
-  pick_fence(opcode);
-  return fence_tensor_map;
 }
 
 Step fence_proxy(Warp& warp, const Inst& inst, uint32_t mask) {
@@ -272,11 +268,11 @@ const Row ROWS[] = {
      "arrive at the cluster's barrier, and go on"},
     {"barrier.cluster.wait{.acquire,}{.aligned,}", "", pick_cluster<cluster_wait>,
      "wait until all threads of the cluster have arrived, or exited"},
-    {"fence{.sc,.acq_rel,.acquire,.release,}{.cta,.cluster,.gpu,.sys}", "", pick_fence,
+    {"fence{.sc,.acq_rel,.acquire,.release,}{.cta,.cluster,.gpu,.sys}", "", pick_fence<fence>,
      "order memory accesses"},
     {"fence{.acquire.sync_restrict::shared::cluster,.release.sync_restrict::shared::cta}.cluster",
-     "", pick_fence, "the same, for what synchronises through mbarriers"},
-    {"membar{.cta,.gl,.sys}", "", pick_fence, "fence.sc"},
+     "", pick_fence<fence>, "the same, for what synchronises through mbarriers"},
+    {"membar{.cta,.gl,.sys}", "", pick_fence<fence>, "fence.sc"},
     {"fence.mbarrier_init.release.cluster", "", always<tells<&Checker::fence_mbarrier_init>>,
      "make mbarrier.init known to the cluster and to the async proxy"},
     {"fence.proxy.async{.global,.shared::cta,.shared::cluster,}", "", pick_fence_proxy,
@@ -284,10 +280,10 @@ const Row ROWS[] = {
     {"fence.proxy.async::generic{.acquire.sync_restrict::shared::cluster,"
      ".release.sync_restrict::shared::cta}.cluster",
      "", pick_fence_proxy, "the same, one way"},
-    {"fence.proxy.tensormap::generic.release{.cta,.cluster,.gpu,.sys}", "", pick_fence_tensor_map,
-     "order writes to tensor maps before what follows"},
+    {"fence.proxy.tensormap::generic.release{.cta,.cluster,.gpu,.sys}", "",
+     pick_fence<fence_tensor_map>, "order writes to tensor maps before what follows"},
     {"fence.proxy.tensormap::generic.acquire{.cta,.cluster,.gpu,.sys}", "[a], bytes:32",
-     pick_fence_tensor_map, "see tensor maps that were written"},
+     pick_fence<fence_tensor_map>, "see tensor maps that were written"},
     {"griddepcontrol.wait", "", always<tells<&Checker::grid_wait>>,
      "wait until the grids before are complete; they are"},
     {"griddepcontrol.launch_dependents", "", always<no_operation>,

@@ -38,7 +38,7 @@ Step shuffle(Warp& warp, const Inst& inst, uint32_t mask) {
     const uint32_t* const c = warp.row<uint32_t>(last[-1].row);
     uint32_t a[LANES], inside[LANES], moved[LANES];
     std::memcpy(a, warp.row<uint32_t>(last[-3].row), sizeof a);
-    const auto one = [&](uint32_t lane) {
+    for (uint32_t lane = 0; lane < LANES; ++lane) {
       const uint32_t by = b[lane] & 31, clamp = c[lane] & 31, segment = c[lane] >> 8 & 31;
       const int32_t first = static_cast<int32_t>(lane & segment);
       const int32_t bound = first | static_cast<int32_t>(clamp & ~segment);
@@ -50,8 +50,7 @@ Step shuffle(Warp& warp, const Inst& inst, uint32_t mask) {
       inside[lane] = MODE == Shuffle::up ? from >= bound : from <= bound;
       const uint32_t source = (inside[lane] ? static_cast<uint32_t>(from) : lane) & 31;
       moved[lane] = lanes >> source & 1 ? a[source] : UNDEFINED;
-    };
-    for (uint32_t lane = 0; lane < LANES; ++lane) one(lane);
+    }
     for_lanes(lanes, [&](uint32_t lane) { d[lane] = moved[lane]; });
     if (inst.slot_count > 5) {
       uint32_t result = 0;

@@ -204,9 +204,6 @@ Step lop3(Warp& warp, const Inst& inst, uint32_t mask) {
   });
   return Step::next;
 }
-Handler pick_lop3(Opcode&) {
-  return lop3;
-}
 
 // ---- The carry flag -----------------------------------------------------------------------------
 
@@ -299,7 +296,7 @@ const Row ROWS[] = {
     {"madc{.lo,.hi}{.cc,}{.s32,.u32,.s64,.u64}", "d:t, a:t, b:t, c:t", pick_carry,
      "d = half of a * b, + c + carry"},
     {"cnot{.b16,.b32,.b64}", "d:t, a:t", pick_bits<CNOT, 1>, "d = 1 if a is 0, else 0"},
-    {"lop3.b32", "d:t, a:t, b:t, c:t, table:32", pick_lop3,
+    {"lop3.b32", "d:t, a:t, b:t, c:t, table:32", always<lop3>,
      "d = for each bit, bit 4a + 2b + c of the table"},
     {"shf{.l,.r}{.clamp,.wrap}.b32", "d:t, a:t, b:t, n:t", pick_shf,
      "d = the upper half of {b, a} << n, or the lower half of {b, a} >> n"},

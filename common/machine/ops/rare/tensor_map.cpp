@@ -155,11 +155,6 @@ Step map_publish(Warp& warp, const Inst& inst, uint32_t mask) {
   return Step::next;
 }
 
-Handler pick_map_publish(Opcode& opcode) {
-  opcode.convergent = true;
-  return map_publish;
-}
-
 const Row ROWS[] = {
     {"tensormap.replace.tile{.global_address,.rank,.box_dim,.global_dim,.global_stride,"
      ".element_stride,.elemtype,.interleave_layout,.swizzle_mode,.fill_mode}"
@@ -167,7 +162,7 @@ const Row ROWS[] = {
      "[map], *", pick_map_replace, "change a field of a tensor map"},
     {"tensormap.cp_fenceproxy.global{.shared,.shared::cta}.tensormap::generic.release"
      "{.cta,.cluster,.gpu,.sys}.sync.aligned",
-     "[d], [a], bytes:32", pick_map_publish, "copy a tensor map, for TMA to see"},
+     "[d], [a], bytes:32", together<map_publish>, "copy a tensor map, for TMA to see"},
 };
 
 }  // namespace

@@ -54,8 +54,8 @@ bool take(std::string_view part, Words* words) {
   return true;
 }
 
-// Whether the pattern has all the words, and no others; `groups` gets what its braces matched. The words
-// may come in any order, as ptxas takes them; types keep theirs.
+// Whether the pattern has all the words, and no others; `groups` gets what its braces matched. The
+// words may come in any order, as ptxas takes them; types keep theirs.
 bool match(std::string_view pattern, Words words, std::vector<std::string_view>* groups) {
   const size_t open = pattern.find('{');
   if (!take(pattern.substr(0, open), &words)) return false;

@@ -181,7 +181,7 @@ Step tensor_store(Warp& warp, const Inst& inst, uint32_t mask, ReducerOfMap* red
 // The bytes of a tensor map where the machine keeps it; `address` is generic.
 std::byte* map_bytes(Warp& warp, uint32_t lane, uint64_t address, const char* what);
 
-// ---- Patterns of rows ----------------------------------------------------------------------------
+// ---- Patterns of rows ---------------------------------------------------------------------------
 
 #define HINT "{.L2::cache_hint,}"
 #define BYTES_TO_MBARRIER ".mbarrier::complete_tx::bytes"

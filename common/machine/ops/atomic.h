@@ -1,5 +1,6 @@
-// The loop of atom and red. Lanes update one after the other, each by a compare and swap of the host: CTAs
-// run on several threads. It knows nothing of addresses (address.h) or of order (the checker).
+// The loop of atom and red. Lanes update one after the other, each by a compare and swap of the
+// host: CTAs run on several threads. It knows nothing of addresses (address.h) or of order (the
+// checker).
 #pragma once
 
 #include <atomic>
@@ -10,8 +11,8 @@
 
 namespace machine {
 
-// atom: d, [a], b, c; red, without d: [a], b. Vectors element by element. What takes the place of `old` is
-// UPDATED(op, old, b, c, whether it is in global memory).
+// atom: d, [a], b, c; red, without d: [a], b. Vectors element by element. What takes the place of
+// `old` is UPDATED(op, old, b, c, whether it is in global memory).
 template <auto UPDATED, class Word, bool RETURNS>
 Step atomic(Warp& warp, const Inst& inst, uint32_t mask) {
   using Row = std::conditional_t<sizeof(Word) == 8, uint64_t, uint32_t>;
@@ -60,7 +61,7 @@ inline bool updates_integers(Reduction op, Type type) {
   return bits != (op == add || op == min || op == max);
 }
 
-// ---- Patterns of rows ----------------------------------------------------------------------------
+// ---- Patterns of rows ---------------------------------------------------------------------------
 
 #define UPDATES "{.add,.min,.max,.inc,.dec,.and,.or,.xor,.exch}"
 

@@ -51,7 +51,7 @@ Handler pick_mbarrier(Opcode& opcode) {
   return set_mbarrier_qualifiers(opcode) ? F : nullptr;
 }
 
-// ---- Patterns of rows ----------------------------------------------------------------------------
+// ---- Patterns of rows ---------------------------------------------------------------------------
 
 #define SHARED_SPACES "{.shared::cta,.shared::cluster,.shared,}"
 #define MBARRIER_QUALIFIERS "{.release,.acquire,.relaxed,}{.cta,.cluster,}" SHARED_SPACES ".b64"

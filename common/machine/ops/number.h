@@ -3,9 +3,9 @@
 // #data-movement-and-conversion-instructions-cvt; FP8 codes: OCP 8-bit floating point, E4M3 has no
 // infinities and one NaN magnitude.
 //
-// A code is the number's bits in the low end of a uint32_t; PTX keeps tf32 in a .b32, 13 bits higher. All
-// functions are free of tables and, but for encode(), of branches, so that loops over the 32 lanes of a
-// row vectorise.
+// A code is the number's bits in the low end of a uint32_t; PTX keeps tf32 in a .b32, 13 bits
+// higher. All functions are free of tables and, but for encode(), of branches, so that loops over
+// the 32 lanes of a row vectorise.
 #pragma once
 
 #include <bit>

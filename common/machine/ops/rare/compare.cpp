@@ -1,5 +1,5 @@
-// Comparisons into numbers, and selections by a sign or of predicates, that no kernel of this repository
-// has, but other people's do. It knows nothing of memory or of other lanes.
+// Comparisons into numbers, and selections by a sign or of predicates, that no kernel of this
+// repository has, but other people's do. It knows nothing of memory or of other lanes.
 #include "common/machine/ops/compare.h"
 
 namespace machine {

@@ -1,5 +1,5 @@
-// Branches that each lane picks the target of, and control instructions that do nothing here: no kernel
-// of this repository has them. It knows nothing of when a warp runs.
+// Branches that each lane picks the target of, and control instructions that do nothing here: no
+// kernel of this repository has them. It knows nothing of when a warp runs.
 #include "common/machine/run/control.h"
 
 #include "common/machine/ops/operands.h"

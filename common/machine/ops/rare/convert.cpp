@@ -1,5 +1,5 @@
-// Conversions to tf32, and between pairs of f16 and of fp8, that no kernel of this repository has, but
-// other people's do. It knows nothing of memory or of other lanes.
+// Conversions to tf32, and between pairs of f16 and of fp8, that no kernel of this repository has,
+// but other people's do. It knows nothing of memory or of other lanes.
 #include "common/machine/ops/convert.h"
 
 namespace machine {

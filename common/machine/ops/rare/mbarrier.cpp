@@ -1,5 +1,5 @@
-// What no kernel of this repository does to an mbarrier: invalidate it, change its bytes to come without
-// an arrival, use a state. It knows nothing of who waits.
+// What no kernel of this repository does to an mbarrier: invalidate it, change its bytes to come
+// without an arrival, use a state. It knows nothing of who waits.
 #include "common/machine/ops/mbarrier_counts.h"
 #include "common/machine/run/observer.h"
 

@@ -1,5 +1,5 @@
-// Reductions of single elements in memory, by bulk and tensor copies and red.async. It knows nothing of
-// who asks for them.
+// Reductions of single elements in memory, by bulk and tensor copies and red.async. It knows
+// nothing of who asks for them.
 #include "common/machine/ops/reduction.h"
 
 #include <atomic>

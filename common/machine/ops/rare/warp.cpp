@@ -1,5 +1,5 @@
-// Instructions of a warp's lanes together that few kernels of this repository have, or none. It knows
-// nothing of memory.
+// Instructions of a warp's lanes together that few kernels of this repository have, or none. It
+// knows nothing of memory.
 #include "common/machine/ops/warp.h"
 
 #include "common/machine/ops/matrix.h"

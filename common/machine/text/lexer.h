@@ -42,7 +42,8 @@ class Lexer {
     if (!accept(expected)) fail("expected '" + std::string(expected) + "'");
   }
 
-  uint64_t number() {
+  template <class T = uint64_t>
+  T number() {
     const bool minus = accept("-");
     std::string_view word = token_;
     if (word.ends_with('U')) word.remove_suffix(1);
@@ -61,7 +62,7 @@ class Lexer {
       fail("expected a number");
     }
     advance();
-    return minus ? -value : value;
+    return static_cast<T>(minus ? -value : value);
   }
 
   // Up to the end of { ... }, or of what ends with a semicolon before any brace.
@@ -76,8 +77,8 @@ class Lexer {
   }
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw Error(Error::Kind::refused, "PTX line " + std::to_string(token_line_) + ": " + what +
-                                          ", found '" + std::string(token_) + "'");
+    throw Error(Error::Kind::refused,
+                joined("PTX line ", token_line_, ": ", what, ", found '", token_, "'"));
   }
 
  private:

@@ -86,7 +86,7 @@ class Parser {
   }
 
   void file() {
-    const uint32_t index = static_cast<uint32_t>(lex_.number());
+    const auto index = lex_.number<uint32_t>();
     std::string name(lex_.take());
     ptx_.files[index] = name.size() >= 2 ? name.substr(1, name.size() - 2) : name;
     while (lex_.accept(",")) lex_.take();
@@ -95,44 +95,35 @@ class Parser {
   // .loc file line column [, function_name label [+ offset], inlined_at file line column]
   void location() {
     Place place;
-    place.file = static_cast<uint32_t>(lex_.number());
-    place.line = static_cast<uint32_t>(lex_.number());
-    const auto own_column = static_cast<uint32_t>(lex_.number());
+    place.file = lex_.number<uint32_t>();
+    place.line = lex_.number<uint32_t>();
+    const auto own_column = lex_.number<uint32_t>();
     if (lex_.accept(",")) {
       lex_.expect("function_name");
       lex_.take();
       if (lex_.accept("+")) lex_.number();
       lex_.expect(",");
       lex_.expect("inlined_at");
-      const auto file = static_cast<uint32_t>(lex_.number()),
-                 line = static_cast<uint32_t>(lex_.number());
-      const auto column = static_cast<uint32_t>(lex_.number());
+      const auto file = lex_.number<uint32_t>(), line = lex_.number<uint32_t>(),
+                 column = lex_.number<uint32_t>();
       // The call may itself be inlined: its own place was given by the .loc before this one.
-      const auto caller = call_places_.find({file, line, column});
-      if (caller != call_places_.end()) {
-        place.caller = caller->second;
-      } else {
-        place.caller = static_cast<uint32_t>(ptx_.places.size());
-        ptx_.places.push_back({file, line, 0});
-      }
+      const auto [caller, is_new] = call_places_.try_emplace({file, line, column}, next_place());
+      place.caller = caller->second;
+      if (is_new) ptx_.places.push_back({file, line, 0});
     }
-    call_places_[{place.file, place.line, own_column}] = static_cast<uint32_t>(ptx_.places.size());
+    call_places_[{place.file, place.line, own_column}] = next_place();
     ptx_.places.push_back(place);
   }
+  uint32_t next_place() const { return static_cast<uint32_t>(ptx_.places.size()); }
 
   void declaration() {
     bool external = false;
-    for (;;) {
-      if (lex_.accept(".extern")) {
-        external = true;
-      } else if (!lex_.accept(".visible") && !lex_.accept(".weak") && !lex_.accept(".common")) {
-        break;
-      }
+    while (lex_.is(".extern") || lex_.is(".visible") || lex_.is(".weak") || lex_.is(".common")) {
+      if (lex_.take() == ".extern") external = true;
     }
     if (lex_.is(".entry") || lex_.is(".func")) return function();
     if (lex_.accept(".alias")) return skip_statement();
-    const std::optional<Space> space = space_of(lex_.token());
-    if (!space) lex_.fail("expected a directive");
+    if (!space_of(lex_.token())) lex_.fail("expected a directive");
     for (Variable& made : variables(external)) ptx_.variables.push_back(std::move(made));
   }
 
@@ -157,7 +148,7 @@ class Parser {
     while (element == 0) {
       const std::string_view word = *type = lex_.take();
       if (word == ".align") {
-        made.align = static_cast<uint32_t>(lex_.number());
+        made.align = lex_.number<uint32_t>();
       } else if (word == ".v2" || word == ".v4") {
         count = word == ".v2" ? 2 : 4;
       } else if (word == ".ptr" || word == ".attribute") {
@@ -182,7 +173,7 @@ class Parser {
     Variable made = head;
     made.name = lex_.take();
     while (lex_.accept("[")) {
-      made.bytes *= lex_.is("]") ? 0 : static_cast<uint64_t>(lex_.number());
+      made.bytes *= lex_.is("]") ? 0 : lex_.number();
       lex_.expect("]");
     }
     if (lex_.accept("=")) initial(&made, type);
@@ -200,14 +191,12 @@ class Parser {
     const size_t at = made->initial.size(), element = bytes_of(type);
     made->initial.resize(at + element);
     uint64_t bits = 0;
-    if (lex_.accept("generic")) {
-      lex_.expect("(");
+    const bool generic = lex_.accept("generic");
+    if (generic) lex_.expect("(");
+    if (generic || (!std::isdigit(lex_.token()[0]) && !lex_.is("-"))) {
       made->addresses.emplace_back(at, lex_.take());
       if (lex_.accept("+")) bits = lex_.number();
-      lex_.expect(")");
-    } else if (!std::isdigit(lex_.token()[0]) && !lex_.is("-")) {
-      made->addresses.emplace_back(at, lex_.take());
-      if (lex_.accept("+")) bits = lex_.number();
+      if (generic) lex_.expect(")");
     } else {
       const Operand value = literal();
       bits = value.bits;
@@ -278,7 +267,7 @@ class Parser {
     const std::string word(lex_.take());
     std::vector<uint32_t> numbers;
     while (std::isdigit(lex_.token()[0])) {
-      numbers.push_back(static_cast<uint32_t>(lex_.number()));
+      numbers.push_back(lex_.number<uint32_t>());
       lex_.accept(",");
     }
     if (word == ".maxntid" || word == ".reqntid") {
@@ -334,7 +323,7 @@ class Parser {
     do {
       const std::string name(lex_.take());
       if (lex_.accept("<")) {
-        const auto count = static_cast<int>(lex_.number());
+        const auto count = lex_.number<int>();
         lex_.expect(">");
         for (const char* suffix : suffixes) {
           ranges_.push_back({scopes_.size(), name, suffix, *width, count});
@@ -381,11 +370,7 @@ class Parser {
 
   void body_variable() {
     for (Variable& made : variables(false)) {
-      if (scopes_.size() > 1) {
-        std::string unique = made.name + "@" + std::to_string(unique_++);
-        scopes_.back().renamed[made.name] = unique;
-        made.name = unique;
-      }
+      made.name = name_in_function(made.name);
       function_->variables.push_back(std::move(made));
     }
   }
@@ -420,10 +405,14 @@ class Parser {
       return;
     }
     if (lex_.accept(".callprototype")) return skip_statement();
-    std::string unique = name;
-    if (scopes_.size() > 1) unique += "@" + std::to_string(unique_++);
-    scopes_.back().renamed[name] = unique;
-    function_->labels[unique] = static_cast<uint32_t>(function_->statements.size());
+    const auto next = static_cast<uint32_t>(function_->statements.size());
+    function_->labels[name_in_function(name)] = next;
+  }
+
+  // Of what the block under way declares: unique, where it is not the function's outermost one.
+  std::string name_in_function(const std::string& name) {
+    if (scopes_.size() == 1) return name;
+    return scopes_.back().renamed[name] = name + "@" + std::to_string(unique_++);
   }
 
   // Labels may be used before they are declared, so that names become those of the function when the
@@ -444,7 +433,7 @@ class Parser {
   Operand operand() {
     Operand made = simple_operand();
     if (lex_.accept("|")) return pair(std::move(made), simple_operand());
-    if (lex_.accept("+")) made.offset = static_cast<int64_t>(lex_.number());
+    if (lex_.accept("+")) made.offset = lex_.number<int64_t>();
     return made;
   }
 
@@ -508,8 +497,8 @@ class Parser {
     Operand made;
     made.kind = Operand::Kind::address;
     made.parts.push_back(simple_operand());
-    if (lex_.accept("+")) made.offset = static_cast<int64_t>(lex_.number());
-    if (lex_.is("-")) made.offset = static_cast<int64_t>(lex_.number());
+    if (lex_.accept("+")) made.offset = lex_.number<int64_t>();
+    if (lex_.is("-")) made.offset = lex_.number<int64_t>();
     while (lex_.accept(",")) {
       Operand more = operand();
       if (more.kind == Operand::Kind::vector) {

@@ -27,16 +27,12 @@ Origin::Place source_of(const Ptx& ptx, uint32_t place) {
 
 void refuse_statement(const Ptx& ptx, const Statement& statement, const std::string& why) {
   const Origin::Place place = source_of(ptx, outermost(ptx, statement));
-  const std::string line = "PTX line " + std::to_string(statement.ptx_line);
+  std::string where = joined("PTX line ", statement.ptx_line);
+  if (place.line != 0) where = joined(place.file, ":", place.line, " (", where, ")");
   Origin origin;
   origin.place = place;
-  throw Error(
-      Error::Kind::refused,
-      "'" + statement.opcode + "' at " +
-          (place.line == 0 ? line
-                           : place.file + ":" + std::to_string(place.line) + " (" + line + ")") +
-          ": " + why,
-      rule::REFUSED, origin);
+  throw Error(Error::Kind::refused, joined("'", statement.opcode, "' at ", where, ": ", why),
+              rule::REFUSED, origin);
 }
 
 }  // namespace machine

@@ -72,9 +72,8 @@ class Decoder {
     const SpecialRegister* const what = find_special(name);
     if (what == nullptr) {
       const bool selects = statement_->opcode[0] == 'v' && name.find('.') != std::string::npos;
-      refuse_statement(ptx_, *statement_,
-                       selects ? "video instructions take whole registers only, not " + name + "."
-                               : "there is no special register " + name + ".");
+      refuse(selects ? "video instructions take whole registers only, not " + name + "."
+                     : "there is no special register " + name + ".");
     }
     return rows_.special(what, width);
   }
@@ -93,10 +92,10 @@ class Decoder {
     const size_t first_branch = branches_.size();
     for (const Statement& statement : function.statements) {
       statement_ = &statement;
-      pcs.push_back(static_cast<uint32_t>(program_->code.size()));
+      pcs.push_back(next_pc());
       add_statement();
     }
-    pcs.push_back(static_cast<uint32_t>(program_->code.size()));
+    pcs.push_back(next_pc());
     const Statement* const last = function.statements.empty() ? nullptr : statement_;
     if (last == nullptr || (last->opcode != "ret" && last->opcode != "exit") || last->guard >= 0) {
       add_return({});  // execution may run past the last statement
@@ -124,7 +123,7 @@ class Decoder {
   void make_callable(const Function& function) {
     Callable& made = callable(function);
     made.function = &function;
-    made.start = static_cast<uint32_t>(program_->code.size());
+    made.start = next_pc();
     for (size_t i = 0; i < function.registers.size(); ++i) {
       Slot& slot = made.registers.emplace_back();
       slot.row = register_row(static_cast<int>(i));
@@ -156,6 +155,13 @@ class Decoder {
     return inst;
   }
 
+  uint32_t next_pc() const { return static_cast<uint32_t>(program_->code.size()); }
+  uint32_t next_copy() const { return static_cast<uint32_t>(program_->param_copies.size()); }
+
+  [[noreturn]] void refuse(const std::string& why) const {
+    refuse_statement(ptx_, *statement_, why);
+  }
+
   void add(const Inst& inst) {
     program_->code.push_back(inst);
     program_->statements.push_back(statement_);
@@ -179,20 +185,15 @@ class Decoder {
     Opcode opcode;
     opcode.operands = &statement.operands;
     const Row* const row = find_row(statement.opcode, &opcode);
-    if (row == nullptr) {
-      refuse_statement(ptx_, statement, "no instruction of this spelling is supported.");
-    }
+    if (row == nullptr) refuse("no instruction of this spelling is supported.");
     Inst inst = new_inst();
     inst.run = row->pick(opcode);
-    if (inst.run == nullptr) {
-      refuse_statement(ptx_, statement, "this combination of qualifiers is not supported.");
-    }
+    if (inst.run == nullptr) refuse("this combination of qualifiers is not supported.");
     inst.mods = opcode.mods;
     inst.convergent = opcode.convergent;
     opcode_ = &opcode;
     if (statement.opcode == "bra" || statement.opcode == "bra.uni") {
-      branches_.push_back(
-          {static_cast<uint32_t>(program_->code.size()), operand_name(0), &statement, nullptr, 0});
+      branches_.push_back({next_pc(), operand_name(0), &statement, nullptr, 0});
     } else if (statement.opcode.starts_with("brx.idx")) {
       add_branch_table(&inst);
     } else {
@@ -212,15 +213,13 @@ class Decoder {
   // brx.idx %r, targets: the slots behind the index are pcs.
   void add_branch_table(Inst* inst) {
     const auto found = function_->branch_targets.find(operand_name(1));
-    if (found == function_->branch_targets.end()) {
-      refuse_statement(ptx_, *statement_, "it has no list of targets.");
-    }
+    if (found == function_->branch_targets.end()) refuse("it has no list of targets.");
     std::vector<Slot>& slots = program_->slots.emplace_back();
     slots.push_back(scalar(statement_->operands[0], '3'));
     slots.resize(1 + found->second.size());
     for (size_t i = 0; i < found->second.size(); ++i) {
-      branches_.push_back({static_cast<uint32_t>(program_->code.size()), found->second[i],
-                           statement_, &slots, static_cast<uint32_t>(i + 1)});
+      branches_.push_back(
+          {next_pc(), found->second[i], statement_, &slots, static_cast<uint32_t>(i + 1)});
     }
     set_slots(inst, slots);
   }
@@ -256,13 +255,11 @@ class Decoder {
     if (is_indirect(statement)) return add_indirect_call(arguments, results);
     const Function* const callee = find_function(ptx_, name);
     Inst inst = new_inst();
-    inst.mods = static_cast<uint32_t>(program_->param_copies.size());
+    inst.mods = next_copy();
     inst.slot_count = static_cast<uint32_t>(arguments.size());
     if (callee == nullptr) {
       inst.run = Control::system_call(name);
-      if (inst.run == nullptr) {
-        refuse_statement(ptx_, statement, "there is no function '" + name + "'.");
-      }
+      if (inst.run == nullptr) refuse("there is no function '" + name + "'.");
       for (const Operand& argument : arguments) copy_param(param(argument), {});
       for (const Operand& result : results) copy_param({}, param(result));
       return add(inst);
@@ -274,7 +271,7 @@ class Decoder {
 
     Inst back = new_inst();
     back.run = Control::results;
-    back.mods = static_cast<uint32_t>(program_->param_copies.size());
+    back.mods = next_copy();
     back.slot_count = static_cast<uint32_t>(results.size());
     copy_results(results, *callee);
     add(back);
@@ -296,9 +293,9 @@ class Decoder {
       if (callee->params.size() != arguments.size() || callee->results.size() != results.size()) {
         continue;
       }
-      given[index_of(*callee)] = static_cast<uint32_t>(program_->param_copies.size());
+      given[index_of(*callee)] = next_copy();
       copy_arguments(arguments, *callee);
-      taken[index_of(*callee)] = static_cast<uint32_t>(program_->param_copies.size());
+      taken[index_of(*callee)] = next_copy();
       copy_results(results, *callee);
     }
     call.target = static_cast<uint32_t>(program_->indirect_copies.size());
@@ -328,9 +325,7 @@ class Decoder {
   Local param(const Operand& operand) const {
     const auto& offsets = locals_.at(function_);
     const auto found = offsets.find(operand.name);
-    if (found == offsets.end()) {
-      refuse_statement(ptx_, *statement_, "'" + operand.name + "' is no .param variable.");
-    }
+    if (found == offsets.end()) refuse("'" + operand.name + "' is no .param variable.");
     return found->second;
   }
 
@@ -408,7 +403,7 @@ class Decoder {
   }
 
   [[noreturn]] void wrong_operands(const Row& row) const {
-    refuse_statement(ptx_, *statement_, std::string("its operands are not ") + row.operands + ".");
+    refuse(std::string("its operands are not ") + row.operands + ".");
   }
 
   uint32_t register_row(int reg) const { return registers_[static_cast<size_t>(reg)]; }
@@ -420,21 +415,12 @@ class Decoder {
   }
 
   Width width_of_code(char code) const {
-    switch (code) {
-      case 'p':
-        return Width::pred;
-      case '3':
-        return Width::w32;
-      case '6':
-        return Width::w64;
-      case 'w':
-        return bytes_of(type_of_code('t')) >= 4 ? Width::w64 : Width::w32;
-      default: {
-        const Type type = type_of_code(code);
-        if (type == Type::pred) return Width::pred;
-        return bytes_of(type) == 8 ? Width::w64 : Width::w32;
-      }
-    }
+    if (code == 'p') return Width::pred;
+    if (code == '3') return Width::w32;
+    if (code == '6') return Width::w64;
+    const Type type = type_of_code(code);
+    if (type == Type::pred) return Width::pred;
+    return bytes_of(type) * (code == 'w' ? 2 : 1) == 8 ? Width::w64 : Width::w32;
   }
 
   Slot scalar(const Operand& operand, char code) {
@@ -446,12 +432,9 @@ class Decoder {
       case Operand::Kind::reg: {
         const Width declared = function_->registers[operand.reg].width;
         if (code != 'x' && declared != slot.width) {
-          refuse_statement(ptx_, *statement_,
-                           "register " + operand.name + " is of another width than the operand.");
+          refuse("register " + operand.name + " is of another width than the operand.");
         }
-        if (operand.negated && declared != Width::pred) {
-          refuse_statement(ptx_, *statement_, "only predicates can be negated.");
-        }
+        if (operand.negated && declared != Width::pred) refuse("only predicates can be negated.");
         slot.width = declared;
         slot.row = register_row(operand.reg);
         return slot;
@@ -481,7 +464,7 @@ class Decoder {
         return slot;
       }
       default:
-        refuse_statement(ptx_, *statement_, "an operand has a form that is not supported.");
+        refuse("an operand has a form that is not supported.");
     }
   }
 
@@ -507,7 +490,7 @@ class Decoder {
       slot.width = Width::w64;
       slot.row = rows_.constant(Width::w64, base.bits);
     } else {
-      refuse_statement(ptx_, *statement_, "an address has a form that is not supported.");
+      refuse("an address has a form that is not supported.");
     }
     slot.offset = static_cast<int32_t>(operand.offset);
     return slot;
@@ -535,9 +518,7 @@ class Decoder {
     } else {
       address = module_.variable(operand.name);
       if (address == 0) address = function_address(ptx_, operand.name);
-      if (address == 0) {
-        refuse_statement(ptx_, *statement_, "there is no '" + operand.name + "' in this module.");
-      }
+      if (address == 0) refuse("there is no '" + operand.name + "' in this module.");
     }
     slot.row = rows_.constant(width, address + offset);
     return slot;

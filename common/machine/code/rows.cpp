@@ -3,9 +3,14 @@
 
 namespace machine {
 
+// Of a lane.
+static uint32_t bytes_of(Width width) {
+  return width == Width::w64 ? 8 : 4;
+}
+
 uint32_t Rows::add(Width width) {
   const uint32_t row = static_cast<uint32_t>(image_.size());
-  image_.resize(row + LANES * (width == Width::w64 ? 8 : 4));
+  image_.resize(row + LANES * bytes_of(width));
   return row;
 }
 
@@ -18,9 +23,8 @@ uint32_t Rows::constant(Width width, uint64_t bits) {
     std::memcpy(&image_[row], &mask, 4);
     return row;
   }
-  const uint32_t bytes = width == Width::w64 ? 8 : 4;
   for (uint32_t lane = 0; lane < LANES; ++lane) {
-    std::memcpy(&image_[row + lane * bytes], &bits, bytes);
+    std::memcpy(&image_[row + lane * bytes_of(width)], &bits, bytes_of(width));
   }
   return row;
 }
@@ -49,15 +53,12 @@ uint32_t Rows::add_register(Width width) {
 void Rows::place() {
   std::vector<uint32_t> rows(registers_.size());
   uint32_t end = align_up(static_cast<uint32_t>(image_.size()), 128);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (registers_[i] == Width::pred) continue;
-    rows[i] = end;
-    end += LANES * (registers_[i] == Width::w64 ? 8 : 4);
-  }
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (registers_[i] != Width::pred) continue;
-    rows[i] = end;
-    end += 4;
+  for (const bool predicates : {false, true}) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if ((registers_[i] == Width::pred) != predicates) continue;
+      rows[i] = end;
+      end += predicates ? 4 : LANES * bytes_of(registers_[i]);
+    }
   }
   program_.rows_bytes = align_up(end, 256);
   const auto place = [&rows](uint32_t& row) {

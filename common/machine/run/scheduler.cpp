@@ -27,20 +27,12 @@ constexpr uint64_t IDLE_SLICE = 1 << 13;    // and of one that meanwhile changes
 constexpr uint64_t LAND_AFTER = 1 << 16;    // without a change: someone may probe for a copy
 constexpr uint64_t IDLE_LIMIT = 200 << 20;  // of a cluster without a change: a livelock
 constexpr uint64_t ROUNDS_LIMIT = 1 << 15;  // of probes that all return false
-
-constexpr uint64_t CYCLE_AFTER =
-    1 << 16;  // without a change: registers may come back to what they were
+constexpr uint64_t CYCLE_AFTER = 1 << 16;   // without a change: registers may come back
 
 bool may_run(const Warp& warp, const Fragment& fragment, uint64_t events) {
-  if (fragment.give_up) return true;
-  switch (fragment.wait) {
-    case WaitFor::nothing:
-      return true;
-    case WaitFor::other_lanes:
-      return fragment.mask == warp.live || fragment.seen_events != events;
-    default:
-      return fragment.seen_events != events;
-  }
+  if (fragment.give_up || fragment.wait == WaitFor::nothing) return true;
+  if (fragment.wait == WaitFor::other_lanes && fragment.mask == warp.live) return true;
+  return fragment.seen_events != events;
 }
 
 // Runs one cluster. What a warp does between two looks at the others is at most a quantum.

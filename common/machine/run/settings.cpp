@@ -16,12 +16,17 @@ namespace {
 
 constexpr int EXIT_USAGE = 2;
 
-uint64_t number_from(const char* name, uint64_t fallback, uint64_t least, uint64_t most) {
+std::string text_from(const char* name) {  // "": it is not set
   const char* const text = std::getenv(name);
-  if (text == nullptr || *text == '\0') return fallback;
+  return text == nullptr ? "" : text;
+}
+
+uint64_t number_from(const char* name, uint64_t fallback, uint64_t least, uint64_t most) {
+  const std::string text = text_from(name);
+  if (text.empty()) return fallback;
   uint64_t value = 0;
-  const char* const end = text + std::strlen(text);
-  const auto [stop, error] = std::from_chars(text, end, value);
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (stop != end || error != std::errc() || value < least || value > most) {
     throw Error(Error::Kind::refused,
                 joined(name, " is '", text, "' but must be a whole number from ", least, " to ",
@@ -32,8 +37,8 @@ uint64_t number_from(const char* name, uint64_t fallback, uint64_t least, uint64
 
 Policy policy_from(const char* name) {
   Policy policy = Policy::eager;
-  const char* const text = std::getenv(name);
-  if (text == nullptr || *text == '\0' || find_policy(text, &policy)) return policy;
+  const std::string text = text_from(name);
+  if (text.empty() || find_policy(text, &policy)) return policy;
   throw Error(Error::Kind::refused,
               joined(name, " is '", text, "' but must be eager, lazy or random."));
 }
@@ -57,17 +62,15 @@ void check_names() {
 }
 
 bool reports_all(const char* name) {
-  const char* const text = std::getenv(name);
-  const std::string which = text == nullptr || *text == '\0' ? "first" : text;
-  if (which == "all" || which == "first") return which == "all";
-  throw Error(Error::Kind::refused, joined(name, " is '", which, "' but must be first or all."));
+  const std::string text = text_from(name);
+  if (text.empty() || text == "first" || text == "all") return text == "all";
+  throw Error(Error::Kind::refused, joined(name, " is '", text, "' but must be first or all."));
 }
 
 // "proxy-war,never-written"
 std::set<std::string> rules_from(const char* name) {
-  const char* const text = std::getenv(name);
   std::set<std::string> rules;
-  std::istringstream words(text == nullptr ? "" : text);
+  std::istringstream words(text_from(name));
   for (std::string word; std::getline(words, word, ',');) {
     std::string known;
     for (const Rule& rule : rule::IGNORABLE) {
@@ -76,7 +79,7 @@ std::set<std::string> rules_from(const char* name) {
     }
     if (rules.contains(word)) continue;
     throw Error(Error::Kind::refused,
-                std::string(name) + ": there is no rule '" + word + "'; there are " + known + ".");
+                joined(name, ": there is no rule '", word, "'; there are ", known, "."));
   }
   return rules;
 }
@@ -94,8 +97,8 @@ Settings read() {
   made.sms = static_cast<uint32_t>(number_from("MACHINE_SMS", 132, 1, 1024));
   const uint64_t cores = std::max(1u, std::thread::hardware_concurrency());
   made.threads = static_cast<uint32_t>(number_from("MACHINE_THREADS", cores, 1, 1024));
-  if (const char* json = std::getenv("MACHINE_JSON")) made.json = json;
-  if (const char* trace = std::getenv("MACHINE_TRACE")) made.trace = trace;
+  made.json = text_from("MACHINE_JSON");
+  made.trace = text_from("MACHINE_TRACE");
   return made;
 }
 

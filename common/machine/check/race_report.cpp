@@ -10,6 +10,7 @@
 #include "common/machine/ops/mbarrier.h"
 #include "common/machine/ops/operands.h"
 #include "common/machine/run/allocations.h"
+#include "common/machine/run/cluster.h"
 #include "common/machine/run/error.h"
 
 namespace machine {
@@ -67,12 +68,8 @@ std::string RaceReport::role_in(uint32_t cluster, uint32_t agent) const {
   if (cluster == state_.id) return role_of(agent);
   if (state_.is_mbarrier(agent)) return "a copy of cluster " + std::to_string(cluster);
   const Grid& grid = *state_.cluster.grid;
-  const Dim3 &size = grid.clusters, &inside = grid.config.cluster;
-  const uint32_t rank = agent / AGENTS_OF_WARP / grid.warps_per_cta;
-  const Dim3 cta = {cluster % size.x * inside.x + rank % inside.x,
-                    cluster / size.x % size.y * inside.y + rank / inside.x % inside.y,
-                    cluster / size.x / size.y * inside.z + rank / inside.x / inside.y};
-  return joined("warp ", agent / AGENTS_OF_WARP % grid.warps_per_cta, " of CTA ", text_of(cta));
+  const uint32_t warp = agent / AGENTS_OF_WARP, warps = grid.warps_per_cta;
+  return joined("warp ", warp % warps, " of CTA ", text_of(cta_at(grid, cluster, warp / warps)));
 }
 
 std::string RaceReport::line_of(const char* name, const std::string& role, const char* does,

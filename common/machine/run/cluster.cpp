@@ -26,15 +26,11 @@ Dim3 in_cluster(const Warp& warp) {
   return unravel(warp.cta->rank, grid_of(warp).config.cluster);
 }
 
-#define EACH_AXIS(name, by_lane, dim3)                                                 \
-  {name ".x", by_lane,                                                                 \
-   [](const Warp& w, uint32_t lane) -> uint64_t { return (void)lane, (dim3).x; }},     \
-      {name ".y", by_lane,                                                             \
-       [](const Warp& w, uint32_t lane) -> uint64_t { return (void)lane, (dim3).y; }}, \
-  {                                                                                    \
-    name ".z", by_lane,                                                                \
-        [](const Warp& w, uint32_t lane) -> uint64_t { return (void)lane, (dim3).z; }  \
-  }
+#define AXIS(name, by_lane, of) \
+  {name, by_lane, [](const Warp& w, uint32_t lane) -> uint64_t { return (void)lane, of; }}
+#define EACH_AXIS(name, by_lane, dim3)                                    \
+  AXIS(name ".x", by_lane, (dim3).x), AXIS(name ".y", by_lane, (dim3).y), \
+      AXIS(name ".z", by_lane, (dim3).z)
 #define UNIFORM(name, expression) \
   {name, false, [](const Warp& w, uint32_t) -> uint64_t { return (void)w, (expression); }}
 #define BY_LANE(name, expression) \
@@ -114,6 +110,12 @@ size_t round_up(size_t bytes) {
 
 }  // namespace
 
+Dim3 cta_at(const Grid& grid, uint64_t id, uint32_t rank) {
+  const Dim3& size = grid.config.cluster;
+  const Dim3 outer = unravel(id, grid.clusters), inner = unravel(rank, size);
+  return {outer.x * size.x + inner.x, outer.y * size.y + inner.y, outer.z * size.z + inner.z};
+}
+
 std::unique_ptr<Cluster> make_cluster(Grid& grid, uint64_t id, std::vector<std::byte> memory,
                                       const std::shared_ptr<GlobalShadow>& shadow) {
   auto cluster = std::make_unique<Cluster>();
@@ -130,16 +132,12 @@ std::unique_ptr<Cluster> make_cluster(Grid& grid, uint64_t id, std::vector<std::
   cluster->memory = std::move(memory);
   auto* at =
       reinterpret_cast<std::byte*>(round_up(reinterpret_cast<size_t>(cluster->memory.data())));
-  const Dim3 origin = unravel(id, grid.clusters);
   cluster->ctas.resize(grid.ctas_per_cluster);
   for (uint32_t rank = 0; rank < grid.ctas_per_cluster; ++rank) {
     Cta& cta = cluster->ctas[rank];
     cta.cluster = cluster.get();
     cta.rank = rank;
-    const Dim3 inside = unravel(rank, grid.config.cluster);
-    cta.id = {origin.x * grid.config.cluster.x + inside.x,
-              origin.y * grid.config.cluster.y + inside.y,
-              origin.z * grid.config.cluster.z + inside.z};
+    cta.id = cta_at(grid, id, rank);
     cta.smem_bytes = smem_bytes;
     cta.dynamic_smem = SMEM_BASE + grid.kernel->static_smem_bytes;
     cta.smem = at;

@@ -33,9 +33,7 @@ void Checker::fence(Warp& warp, uint32_t mask, Order order, Scope scope) {
   if (is_acquire(order)) {
     state.knows.teach(mask, [scope](Knowledge& known) {
       for (size_t level = 0; level <= static_cast<size_t>(scope); ++level) {
-        const Snapshot seen = std::move(known.seen[level]);
-        known.seen[level] = nullptr;
-        if (seen) known.join(*seen);
+        if (const Snapshot seen = std::exchange(known.seen[level], nullptr)) known.join(*seen);
       }
     });
   }
@@ -253,7 +251,7 @@ void Checker::hear(WarpState& state, uint32_t lanes, const Channel& channel, boo
       (unfenced ? state.unfenced : state.unscoped).join(*what);
     } else {
       state.knows.teach(lanes, [&](Knowledge& known) {
-        acquires ? known.join(*what) : known.see(static_cast<size_t>(least), what);
+        acquires ? known.join(*what) : known.add(known.seen[static_cast<size_t>(least)], what);
       });
     }
   }

@@ -91,18 +91,19 @@ struct Knowledge {
     if (lanes.size() < from.lanes.size()) lanes.resize(from.lanes.size());
     for (size_t i = 0; i < from.lanes.size(); ++i) lanes[i] |= from.lanes[i];
     join_others(from.others);
-    for (size_t level = 0; level < seen.size(); ++level) see(level, from.seen[level]);
+    for (size_t level = 0; level < seen.size(); ++level) add(seen[level], from.seen[level]);
   }
 
-  void see(size_t level, const Snapshot& what) {
-    if (!what || seen[level] == what) return;
-    if (!seen[level]) {
-      seen[level] = what;
+  // Others may hold what is there: it is not changed.
+  static void add(Snapshot& to, const Snapshot& what) {
+    if (!what || to == what) return;
+    if (!to) {
+      to = what;
       return;
     }
-    auto both = std::make_shared<Knowledge>(*seen[level]);
+    auto both = std::make_shared<Knowledge>(*to);
     both->join(*what);
-    seen[level] = both;
+    to = both;
   }
 
   void meet(const Knowledge& with) {
@@ -155,16 +156,7 @@ struct Knowledge {
       return;
     }
     auto merged = std::make_shared<Others>(*others);
-    for (const auto& [cluster, what] : *from) {
-      Snapshot& mine = (*merged)[cluster];
-      if (!mine) {
-        mine = what;
-      } else if (mine != what) {
-        auto both = std::make_shared<Knowledge>(*mine);
-        both->join(*what);
-        mine = both;
-      }
-    }
+    for (const auto& [cluster, what] : *from) add((*merged)[cluster], what);
     others = merged;
   }
 };
@@ -236,14 +228,9 @@ class Channel {
 
   // For what the owner of an mbarrier hears from copies that complete there.
   void raise(uint64_t cluster, uint32_t rank, uint32_t agent, uint32_t clock) {
-    for (Part& part : parts) {
-      if (part.cluster == cluster && part.rank == rank && part.reach == Reach::cta) {
-        machine::raise(own(part).views[GENERIC], agent, clock);
-        return;
-      }
-    }
-    parts.push_back({cluster, rank, Reach::cta, std::make_shared<Knowledge>()});
-    machine::raise(parts.back().what->views[GENERIC], agent, clock);
+    const auto what = std::make_shared<Knowledge>();
+    machine::raise(what->views[GENERIC], agent, clock);
+    add(cluster, rank, Reach::cta, what);
   }
 
   void join(const Channel& from) {

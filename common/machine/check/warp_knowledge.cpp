@@ -136,12 +136,12 @@ uint32_t WarpKnowledge::met_by(uint32_t lanes) const {
 
 std::shared_ptr<Knowledge> WarpKnowledge::release(uint32_t lanes) {
   if (!changed_ && released_by_ == lanes) return released_;
-  if (is_whole(lanes)) raise_published();  // each may have fenced for itself
+  const bool whole = is_whole(lanes);
+  if (whole) raise_published();  // each may have fenced for itself
   auto made = std::make_shared<Knowledge>(known_);
   for (const Extra& extra : extras_) {
     if (extra.lanes & lanes) made->join(extra.known);
   }
-  const bool whole = is_whole(lanes);
   const uint32_t all = agent(ALL_LANES), some = agent(SOME_LANES);
   for (uint32_t view = 0; view < VIEWS; ++view) {
     Clocks& clocks = made->views[view];

@@ -187,14 +187,10 @@ bool Checker::is_other_lane(const Attempt& attempt, const Record& record, uint32
 
 bool Checker::is_narrow(uint32_t pc) const {
   const std::string opcode = state_.opcode_at(pc);
-  for (const char* const type : {"8", "16", "f16", "bf16"}) {
-    if (opcode.ends_with(std::string(".b") + type) || opcode.ends_with(std::string(".u") + type) ||
-        opcode.ends_with(std::string(".s") + type)) {
-      return opcode.find(".v") == std::string::npos && !opcode.starts_with("ldmatrix") &&
-             !opcode.starts_with("stmatrix");
-    }
-  }
-  return false;
+  const auto has_type = [&opcode](const char* type) { return opcode.ends_with(type); };
+  constexpr const char* TYPES[] = {".b8", ".u8", ".s8", ".b16", ".u16", ".s16", ".bf16"};
+  return std::ranges::any_of(TYPES, has_type) && opcode.find(".v") == std::string::npos &&
+         !opcode.starts_with("ldmatrix") && !opcode.starts_with("stmatrix");
 }
 
 void Checker::check_write_before(Attempt& attempt, const Cell& cell, uint32_t index, uint32_t bytes,

@@ -32,26 +32,26 @@ void Checker::copy_writes_shared(const Copy& copy, Segment segment) {
 }
 
 void Checker::copy_reads_global(const Copy& copy, uint64_t address, uint64_t bytes) {
-  Attempt attempt = copy_access(copy, CP_ASYNC, false);
+  const Attempt attempt = copy_access(copy, CP_ASYNC, false);
   check_grids_before(attempt, address);
-  if (auto conflict = global_->access(as_global(attempt), address, bytes)) {
-    report_.global_memory(attempt, *conflict);
-  }
+  access_global(attempt, address, bytes);
 }
 
 void Checker::copy_reads_map(const Copy& copy, uint64_t address) {
   Attempt attempt = copy_access(copy, BULK_READS, false);
   attempt.reads_map = true;
-  if (auto conflict = global_->access(as_global(attempt), address, TENSOR_MAP_BYTES)) {
-    report_.global_memory(attempt, *conflict);
-  }
+  access_global(attempt, address, TENSOR_MAP_BYTES);
 }
 
 void Checker::copy_writes_global(const Copy& copy, uint64_t address, uint64_t bytes, bool reduces) {
   Attempt attempt = copy_access(copy, BULK_WRITES, true);
   attempt.strong = reduces;
   check_grids_before(attempt, address);
-  if (auto conflict = global_->access(as_global(attempt), address, bytes)) {
+  access_global(attempt, address, bytes);
+}
+
+void Checker::access_global(const Attempt& attempt, uint64_t address, uint64_t bytes) {
+  if (const auto conflict = global_->access(as_global(attempt), address, bytes)) {
     report_.global_memory(attempt, *conflict);
   }
 }

@@ -163,6 +163,7 @@ class Checker {
   Attempt generic_access(Warp& warp, uint32_t mask, bool write);
   // `kind`: of a copy that completes in a group.
   Attempt copy_access(const Copy& copy, AgentKind kind, bool write);
+  void access_global(const Attempt& attempt, uint64_t address, uint64_t bytes);  // of a copy
   // A plain load before a loop of atom.cas, as the CUDA C++ Programming Guide has it, may see any
   // value: one that races with atomics is reported only if its warp executes none there itself.
   void check_conflict(const Attempt& attempt, const GlobalAccess& access,

@@ -15,9 +15,12 @@ namespace {
 constexpr uint32_t PAGE_SHIFT = 12, LEVEL_BITS = 12;
 constexpr uint64_t PAGE_BYTES = 1ull << PAGE_SHIFT;
 
+bool is_by_same(const GlobalRecord& a, const GlobalRecord& b) {
+  return a.cluster == b.cluster && a.agent == b.agent;
+}
+
 bool same_moment(const GlobalRecord& a, const GlobalRecord& b) {
-  return a.cluster == b.cluster && a.agent == b.agent && a.clock == b.clock &&
-         a.strong == b.strong && a.scope == b.scope;
+  return is_by_same(a, b) && a.clock == b.clock && a.strong == b.strong && a.scope == b.scope;
 }
 
 void put(GlobalRecord& into, const GlobalRecord& record) {
@@ -34,15 +37,10 @@ void put(GlobalRecord& into, const GlobalRecord& record) {
 // Accesses by different lanes of a warp, by different instructions, since the lanes last met.
 bool is_other_lane(const GlobalAccess& access, const GlobalRecord& before, uint32_t bytes) {
   if (before.clock <= access.lanes_met_at || before.pc == access.as.pc || before.strong ||
-      access.as.strong || before.narrow || access.as.narrow || before.agent != access.as.agent ||
-      before.cluster != access.as.cluster) {
+      access.as.strong || before.narrow || access.as.narrow || !is_by_same(before, access.as)) {
     return false;
   }
   return ((before.lanes ^ access.as.lanes) & lanes_of(bytes)) != 0;
-}
-
-bool is_by_same(const GlobalRecord& a, const GlobalRecord& b) {
-  return a.cluster == b.cluster && a.agent == b.agent;
 }
 
 // Whether `bytes` of what was recorded happened before the access.

@@ -16,10 +16,6 @@
 namespace machine {
 namespace {
 
-std::string text_of(const Dim3& at) {
-  return joined("(", at.x, ",", at.y, ",", at.z, ")");
-}
-
 // A wait for another slot's copy would put the two in order, and leave the result wrong.
 const std::string STAY_IN_SLOT =
     "nothing should: they are of two slots. Mend the start, LBO or SBO of the descriptor "
@@ -33,8 +29,8 @@ const char* does(bool write) {
 
 std::string RaceReport::name_of_shared(uint32_t address) const {
   const Cta& cta = state_.cluster.ctas[address >> RANK_SHIFT];
-  return joined("shared ", hex(address), " (byte ", (address & OFFSET_MASK) - SMEM_BASE, " of CTA ",
-                text_of(cta.id), "'s shared memory)");
+  return joined("shared ", hex(address), " (byte ", (address & OFFSET_MASK) - SMEM_BASE,
+                " of CTA (", text_of(cta.id), ")'s shared memory)");
 }
 
 std::string RaceReport::name_of_cell(const Shadow& shadow, uint32_t index, uint32_t bytes) const {
@@ -50,18 +46,11 @@ const MbarrierState* RaceReport::mbarrier_of(uint32_t agent) const {
 }
 
 const Warp& RaceReport::warp_behind(uint32_t agent) const {
-  if (!state_.is_mbarrier(agent)) return state_.warp_of(agent).warp;
-  const MbarrierState* const mbarrier = mbarrier_of(agent);
-  return mbarrier != nullptr && mbarrier->issuer != nullptr ? *mbarrier->issuer
-                                                            : state_.warps.front().warp;
+  return state_.is_mbarrier(agent) ? *mbarrier_of(agent)->issuer : state_.warp_of(agent).warp;
 }
 
 std::string RaceReport::role_of(uint32_t agent) const {
-  if (!state_.is_mbarrier(agent)) {
-    return describe_role(state_.warp_of(agent).warp);
-  }
-  const MbarrierState* const mbarrier = mbarrier_of(agent);
-  return mbarrier && mbarrier->issuer ? describe_role(*mbarrier->issuer) : "a warp";
+  return describe_role(warp_behind(agent));
 }
 
 std::string RaceReport::role_in(uint32_t cluster, uint32_t agent) const {
@@ -69,7 +58,8 @@ std::string RaceReport::role_in(uint32_t cluster, uint32_t agent) const {
   if (state_.is_mbarrier(agent)) return "a copy of cluster " + std::to_string(cluster);
   const Grid& grid = *state_.cluster.grid;
   const uint32_t warp = agent / AGENTS_OF_WARP, warps = grid.warps_per_cta;
-  return joined("warp ", warp % warps, " of CTA ", text_of(cta_at(grid, cluster, warp / warps)));
+  return joined("warp ", warp % warps, " of CTA (", text_of(cta_at(grid, cluster, warp / warps)),
+                ")");
 }
 
 std::string RaceReport::line_of(const char* name, const std::string& role, const char* does,
@@ -371,7 +361,7 @@ void RaceReport::exit(const Shadow& shadow, const Shadow::Visit& visit) const {
   report_race(warp_behind(last.agent), rule, record.pc, record.pc, [&] {
     return text(
         rule,
-        "CTA " + text_of(shadow.cta->id) + " exits, but " + state_.opcode_at(record.pc) +
+        "CTA (" + text_of(shadow.cta->id) + ") exits, but " + state_.opcode_at(record.pc) +
             (record.write ? " may still write " : " may still read ") +
             name_of_shared(visit.address) + ": its shared memory may be another's by then.",
         line_of("access:  ", role_of(record.agent), does(record.write), record.pc) +

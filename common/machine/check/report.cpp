@@ -12,10 +12,6 @@
 namespace machine {
 namespace {
 
-std::string text_of(const Dim3& at) {
-  return std::to_string(at.x) + "," + std::to_string(at.y) + "," + std::to_string(at.z);
-}
-
 // "lane 3", "lanes 0-31", "lanes 0-3,8"
 std::string text_of_lanes(uint32_t mask) {
   std::string ranges;
@@ -93,17 +89,23 @@ std::string demangled(const std::string& name) {
   return text;
 }
 
-std::string report(const char* kind, Warp& warp, uint32_t mask, const std::string& what,
-                   const Rule& rule) {
-  const Grid& grid = grid_of(warp);
-  const Program& program = *grid.program;
-  const uint32_t pc = warp.current->pc;
-  return kind + (" in kernel " + kernel_text(*grid.kernel)) + ": " + what + "\n  by " +
-         describe(warp, mask) + program.where(pc, "\n  ") + "\n  PTX " + program.text(pc) +
-         report_end(program, rule);
+[[noreturn]] void end(Error::Kind kind, Warp& warp, uint32_t mask, const std::string& what,
+                      const Rule& rule) {
+  const Program& program = program_of(warp);
+  const uint32_t pc = warp.pc();
+  throw Error(
+      kind,
+      joined(kind == Error::Kind::fault ? "Fault" : "Refused", " in kernel ",
+             kernel_text(*program.kernel), ": ", what, "\n  by ", describe(warp, mask),
+             program.where(pc, "\n  "), "\n  PTX ", program.text(pc), report_end(program, rule)),
+      rule, origin_of(warp, pc, pc));
 }
 
 }  // namespace
+
+std::string text_of(const Dim3& at) {
+  return joined(at.x, ",", at.y, ",", at.z);
+}
 
 Origin::Place Program::source(uint32_t pc) const {
   return source_of(module->ptx(), outermost(module->ptx(), *statements[pc]));
@@ -233,8 +235,7 @@ const char* role_of(const Warp& warp) {
 }
 
 std::string describe_role(const Warp& warp) {
-  return "warp " + std::to_string(warp.index) + role_of(warp) + " of CTA (" +
-         text_of(warp.cta->id) + ")";
+  return joined("warp ", warp.index, role_of(warp), " of CTA (", text_of(warp.cta->id), ")");
 }
 
 std::string describe_roles(const std::vector<const Warp*>& warps) {
@@ -265,14 +266,11 @@ Origin origin_of(const Warp& warp, uint32_t pc, uint32_t earlier_pc) {
 }
 
 void fault(Warp& warp, uint32_t mask, const std::string& what, const Rule& rule) {
-  throw Error(Error::Kind::fault, report("Fault", warp, mask, what, rule), rule,
-              origin_of(warp, warp.current->pc, warp.current->pc));
+  end(Error::Kind::fault, warp, mask, what, rule);
 }
 
 void refuse(Warp& warp, const std::string& what) {
-  throw Error(Error::Kind::refused,
-              report("Refused", warp, warp.current->mask, what, rule::REFUSED), rule::REFUSED,
-              origin_of(warp, warp.current->pc, warp.current->pc));
+  end(Error::Kind::refused, warp, warp.current->mask, what, rule::REFUSED);
 }
 
 }  // namespace machine

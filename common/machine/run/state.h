@@ -419,6 +419,7 @@ std::string kernel_text(const Kernel& kernel);
 // How every report ends: the rule, the name of the kernel where kernel_text() has shortened it, and
 // how to get source lines where there are none.
 std::string report_end(const Program& program, const Rule& rule);
+std::string text_of(const Dim3& at);  // "1,0,0"
 // Of an instruction of a warp, and of an earlier one.
 Origin origin_of(const Warp& warp, uint32_t pc, uint32_t earlier_pc);
 // "warp 4 (consumer) of CTA (1,0,0), lanes 0-31"

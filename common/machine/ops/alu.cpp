@@ -135,18 +135,6 @@ Handler pick_extreme(Opcode& opcode) {
 
 // ---- Moves --------------------------------------------------------------------------------------
 
-template <class T>
-Step move(Warp& warp, const Inst& inst, uint32_t mask) {
-  lanes(mask, [d = warp.row<T>(inst.op[0]), a = warp.row<T>(inst.op[1])](uint32_t lane) {
-    d[lane] = a[lane];
-  });
-  return Step::next;
-}
-Step move_predicate(Warp& warp, const Inst& inst, uint32_t mask) {
-  set_pred(warp, inst.op[0], mask, get_pred(warp, inst.slots[1]));
-  return Step::next;
-}
-
 // mov d, {a, b, …} and mov {d, e, …}, a: the first part is the lowest. mods: bits of a part.
 template <class T>
 Step pack(Warp& warp, const Inst& inst, uint32_t mask) {
@@ -180,10 +168,7 @@ Handler pick_mov(Opcode& opcode) {
   const Operand &d = opcode.operands->at(0), &a = opcode.operands->at(1);
   const bool wide = bytes_of(opcode.type()) == 8;
   const bool packs = a.kind == Operand::Kind::vector, unpacks = d.kind == Operand::Kind::vector;
-  if (!packs && !unpacks) {
-    if (opcode.type() == pred) return move_predicate;
-    return wide ? move<uint64_t> : move<uint32_t>;
-  }
+  if (!packs && !unpacks) return pick_logic<SAME, 1>(opcode);
   const auto parts = static_cast<uint32_t>(packs ? a.parts.size() : d.parts.size());
   if ((packs && unpacks) || bytes_of(opcode.type()) < parts || (parts != 2 && parts != 4)) {
     return nullptr;

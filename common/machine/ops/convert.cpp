@@ -28,16 +28,9 @@ Conversion conversion_of(const Opcode& opcode) {
 namespace {
 
 double round_integral(double value, Rounding rounding) {
-  switch (rounding) {
-    case Rounding::ZERO:
-      return std::trunc(value);
-    case Rounding::DOWN:
-      return std::floor(value);
-    case Rounding::UP:
-      return std::ceil(value);
-    default:
-      return std::nearbyint(value);
-  }
+  if (rounding == Rounding::ZERO) return std::trunc(value);
+  if (rounding == Rounding::DOWN) return std::floor(value);
+  return rounding == Rounding::UP ? std::ceil(value) : std::nearbyint(value);
 }
 
 double value_of(Type type, uint64_t bits, bool ftz) {
@@ -62,18 +55,11 @@ uint32_t narrow_nan(Type type, double value) {
 }
 
 uint64_t bits_of(double value, const Conversion& how) {
-  switch (how.to) {
-    case f64:
-      return std::bit_cast<uint64_t>(value);
-    case f16:
-      return encode<F16>(value, how.rounding, how.satfinite, how.relu);
-    case bf16:
-      return encode<BF16>(value, how.rounding, how.satfinite, how.relu);
-    default: {
-      const uint32_t bits = encode<F32>(value, how.rounding);
-      return how.ftz ? flush_f32(bits) : bits;
-    }
-  }
+  if (how.to == f64) return std::bit_cast<uint64_t>(value);
+  if (how.to == f16) return encode<F16>(value, how.rounding, how.satfinite, how.relu);
+  if (how.to == bf16) return encode<BF16>(value, how.rounding, how.satfinite, how.relu);
+  const uint32_t bits = encode<F32>(value, how.rounding);
+  return how.ftz ? flush_f32(bits) : bits;
 }
 
 struct Range {
@@ -175,7 +161,6 @@ Step convert_integer(Warp& warp, const Inst& inst, uint32_t mask) {
   return Step::next;
 }
 
-constexpr auto SAME = [](auto a) { return a; };
 constexpr auto BF16_TO_F32 = [](uint32_t a) { return a << 16; };  // NaN keeps its payload
 constexpr auto TO_S32 = [](float a) {
   constexpr float LIMIT = 0x1p31f, LARGEST = 0x1.fffffep30f;  // the largest below the limit
@@ -226,17 +211,14 @@ constexpr auto PACK_F16 = [](float a, float b) {
 Handler pick_cvt_x2(Opcode& opcode) {
   const Conversion how = conversion_of(opcode);
   const bool plain = how.is_plain();
+  const Type type = opcode.type();
   opcode.set(how);
-  switch (opcode.type()) {
-    case bf16x2:
-      return plain ? apply<PACK_BF16, 0, u32, f32, f32> : apply<PACK<BF16, 16>, 0, u32, f32, f32>;
-    case f16x2:
-      return plain ? apply<PACK_F16, 0, u32, f32, f32> : apply<PACK<F16, 16>, 0, u32, f32, f32>;
-    case e4m3x2:
-      return apply<PACK<E4M3, 8>, 0, u32, f32, f32>;
-    default:
-      return apply<PACK<E5M2, 8>, 0, u32, f32, f32>;
-  }
+  if (type == bf16x2 && plain) return apply<PACK_BF16, 0, u32, f32, f32>;
+  if (type == f16x2 && plain) return apply<PACK_F16, 0, u32, f32, f32>;
+  if (type == bf16x2) return apply<PACK<BF16, 16>, 0, u32, f32, f32>;
+  if (type == f16x2) return apply<PACK<F16, 16>, 0, u32, f32, f32>;
+  return type == e4m3x2 ? apply<PACK<E4M3, 8>, 0, u32, f32, f32>
+                        : apply<PACK<E5M2, 8>, 0, u32, f32, f32>;
 }
 const Row ROWS[] = {
     {"cvt{.rn,.rz,}{.relu,}{.satfinite,}{.f16x2,.bf16x2}.f32", "d:32, a:32, b:32", pick_cvt_x2,

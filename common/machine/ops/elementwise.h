@@ -300,6 +300,7 @@ auto with_payload(auto result, auto a, auto b, auto c) {
   }
   return result;
 }
+constexpr auto SAME = [](auto a) { return a; };
 constexpr auto MUL_WIDE = [](auto a, auto b) { return Twice<decltype(a)>{a} * b; };
 constexpr auto MUL_HI = [](auto a, auto b) { return MUL_WIDE(a, b) >> BITS<decltype(a)>; };
 

@@ -83,22 +83,10 @@ constexpr uint32_t encode(double value, Rounding rounding = Rounding::NEAREST,
   const uint64_t rest = significand & ((1ull << dropped_bits) - 1);
   const uint64_t half = 1ull << (dropped_bits - 1);
   uint64_t kept = significand >> dropped_bits;
-  switch (rounding) {
-    case Rounding::NEAREST:
-      kept += rest > half || (rest == half && (kept & 1) != 0);
-      break;
-    case Rounding::NEAREST_AWAY:
-      kept += rest >= half;
-      break;
-    case Rounding::ZERO:
-      break;
-    case Rounding::DOWN:
-      kept += rest != 0 && negative;
-      break;
-    case Rounding::UP:
-      kept += rest != 0 && !negative;
-      break;
-  }
+  if (rounding == Rounding::NEAREST) kept += rest > half || (rest == half && (kept & 1) != 0);
+  if (rounding == Rounding::NEAREST_AWAY) kept += rest >= half;
+  if (rounding == Rounding::DOWN) kept += rest != 0 && negative;
+  if (rounding == Rounding::UP) kept += rest != 0 && !negative;
   // The hidden bit, if kept has it, counts as one exponent step.
   uint64_t code =
       kept + (static_cast<uint64_t>(result_exponent - SMALLEST_EXPONENT) << F.mantissa_bits);
@@ -131,8 +119,7 @@ constexpr uint32_t bf16_from_f32(float value) {
 
 // cvt.rn.f16.f32, as encode<F16>
 constexpr uint32_t f16_from_f32(float value) {
-  constexpr uint32_t HALF =
-      0x3f000000;  // 0.5f: its last bit weighs as much as f16's smallest number
+  constexpr uint32_t HALF = 0x3f000000;  // 0.5f: its last bit weighs as f16's smallest number
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t magnitude = bits & 0x7fffffff;
   const uint32_t normal = (magnitude - (112u << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;

@@ -170,11 +170,7 @@ void to_shared(Warp& warp, uint32_t mask, Where where, const Use& use, Addresses
   if (!own) {
     for_lanes(mask, [&](uint32_t lane) {
       const auto address = static_cast<uint32_t>(a.at[lane]);
-      if (where == Where::shared_cta && address >> RANK_SHIFT != cta.rank) {
-        stop(warp, 1u << lane, use.what, ": shared ", hex(address),
-             " is not in the executing CTA (rank ", cta.rank,
-             "), and .shared::cta names only its memory.");
-      }
+      if (where == Where::shared_cta) check_names_own(warp, lane, address, use.what);
       bytes[lane] = shared_bytes(warp, 1u << lane, address, use.bytes, use.what);
     });
   }

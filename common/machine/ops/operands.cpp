@@ -29,11 +29,14 @@ uint32_t shared_address(Warp& warp, const Slot& slot, uint32_t lane, SharedSpace
   if (space == SharedSpace::generic && (value & WINDOW_MASK) != SHARED_WINDOW) {
     stop(warp, 1u << lane, what, ": the generic address ", hex(value), " is not in shared memory.");
   }
-  if (space == SharedSpace::cta && address >> RANK_SHIFT != warp.cta->rank) {
-    stop(warp, 1u << lane, what, ": shared ", hex(address), " is not in the executing CTA (rank ",
-         warp.cta->rank, "), and .shared::cta names only its memory.");
-  }
+  if (space == SharedSpace::cta) check_names_own(warp, lane, address, what);
   return address;
+}
+
+void check_names_own(Warp& warp, uint32_t lane, uint32_t address, const char* what) {
+  if (address >> RANK_SHIFT == warp.cta->rank) return;
+  stop(warp, 1u << lane, what, ": shared ", hex(address), " is not in the executing CTA (rank ",
+       warp.cta->rank, "), and .shared::cta names only its memory.");
 }
 
 void check_own_shared(Warp& warp, uint32_t lane, uint32_t address, const char* what,

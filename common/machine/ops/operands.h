@@ -70,6 +70,8 @@ SharedSpace shared_space(const Opcode& opcode);
 uint32_t shared_address(Warp& warp, const Slot& slot, uint32_t lane, SharedSpace space,
                         const char* what);
 
+// Of .shared::cta: a fault if the address is a peer CTA's.
+void check_names_own(Warp& warp, uint32_t lane, uint32_t address, const char* what);
 // Of what only .shared::cta memory can be given: a fault if the address, which a generic one may
 // have brought, is a peer CTA's. `instead`: what to do, ends the sentence.
 void check_own_shared(Warp& warp, uint32_t lane, uint32_t address, const char* what,

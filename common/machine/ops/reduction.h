@@ -9,7 +9,6 @@
 #include <type_traits>
 
 #include "common/machine/code/isa.h"
-
 #include "common/machine/ops/tensor_map.h"
 
 namespace machine {
@@ -40,28 +39,16 @@ inline Reduction reduction_of(const Opcode& opcode) {
 // Of integers: what takes the place of `old`, but for cas.
 template <class T>
 inline T reduced(Reduction op, T old, T operand) {
-  switch (op) {
-    case Reduction::add: {  // wraps around
-      using Wrapping = std::make_unsigned_t<T>;
-      return static_cast<T>(static_cast<Wrapping>(old) + static_cast<Wrapping>(operand));
-    }
-    case Reduction::min:
-      return std::min(old, operand);
-    case Reduction::max:
-      return std::max(old, operand);
-    case Reduction::inc:
-      return old >= operand ? T{0} : static_cast<T>(old + 1);
-    case Reduction::dec:
-      return old == 0 || old > operand ? operand : static_cast<T>(old - 1);
-    case Reduction::bit_and:
-      return old & operand;
-    case Reduction::bit_or:
-      return old | operand;
-    case Reduction::bit_xor:
-      return old ^ operand;
-    default:
-      return operand;
-  }
+  using Wrapping = std::make_unsigned_t<T>;
+  const auto sum = static_cast<T>(static_cast<Wrapping>(old) + static_cast<Wrapping>(operand));
+  if (op == Reduction::add) return sum;
+  if (op == Reduction::min) return std::min(old, operand);
+  if (op == Reduction::max) return std::max(old, operand);
+  if (op == Reduction::inc) return old >= operand ? T{0} : static_cast<T>(old + 1);
+  if (op == Reduction::dec) return old == 0 || old > operand ? operand : static_cast<T>(old - 1);
+  if (op == Reduction::bit_and) return old & operand;
+  if (op == Reduction::bit_or) return old | operand;
+  return op == Reduction::bit_xor ? old ^ operand : operand;
 }
 
 // Combines one element at `to` with the one at `from`; atomic, since CTAs run on several threads.

@@ -20,21 +20,17 @@ constexpr uint32_t TENSOR_TYPES = 13;  // those of compute capability 9.0
 constexpr uint32_t INTERLEAVES = 3, SWIZZLES = 4, PROMOTIONS = 4, FILLS = 2;
 
 std::string check_enumerators(const TensorMapArgs& args) {
-  if (args.type >= TENSOR_TYPES) {
-    return joined("the data type is ", args.type,
-                  ": on compute capability 9.0 it must be from 0 to ", TENSOR_TYPES - 1, ".");
-  }
-  if (args.interleave >= INTERLEAVES) {
-    return joined("the interleave is ", args.interleave, ": it must be from 0 to ", INTERLEAVES - 1,
+  const struct {
+    const char *name, *where;
+    uint32_t value, count;
+  } enumerators[] = {{"data type", "on compute capability 9.0 ", args.type, TENSOR_TYPES},
+                     {"interleave", "", args.interleave, INTERLEAVES},
+                     {"swizzle", "on compute capability 9.0 ", args.swizzle, SWIZZLES},
+                     {"L2 promotion", "", args.l2_promotion, PROMOTIONS}};
+  for (const auto& [name, where, value, count] : enumerators) {
+    if (value < count) continue;
+    return joined("the ", name, " is ", value, ": ", where, "it must be from 0 to ", count - 1,
                   ".");
-  }
-  if (args.swizzle >= SWIZZLES) {
-    return joined("the swizzle is ", args.swizzle,
-                  ": on compute capability 9.0 it must be from 0 to ", SWIZZLES - 1, ".");
-  }
-  if (args.l2_promotion >= PROMOTIONS) {
-    return joined("the L2 promotion is ", args.l2_promotion, ": it must be from 0 to ",
-                  PROMOTIONS - 1, ".");
   }
   if (args.oob_fill >= FILLS) {
     return joined("the out-of-bounds fill is ", args.oob_fill, ": it must be 0 or 1.");

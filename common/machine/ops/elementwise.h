@@ -249,25 +249,19 @@ constexpr uint32_t allowed_flags(Type type, uint32_t allowed) {
   if (type == f64) return allowed & DIRECTED;
   return half_of(type) == f16 ? allowed & ~DIRECTED : allowed & (FTZ | RELU);
 }
-template <auto OP, int N, uint32_t ALLOWED>
-Handler pick_wide(Opcode& opcode) {
+template <auto OP, int N, uint32_t ALLOWED, Type... CHOICES>
+Handler pick_flagged(Opcode& opcode) {
   const uint32_t flags = flags_of(opcode);
-  return for_type<f32, f64>(opcode.type(), [flags]<Type T>() -> Handler {
+  return for_type<CHOICES...>(opcode.type(), [flags]<Type T>() -> Handler {
     return by_flags<OP, N, T, allowed_flags(T, ALLOWED)>(flags);
   });
 }
 template <auto OP, int N, uint32_t ALLOWED>
-Handler pick_half(Opcode& opcode) {
-  const uint32_t flags = flags_of(opcode);
-  return for_type<f16, f16x2, bf16, bf16x2>(opcode.type(), [flags]<Type T>() -> Handler {
-    return by_flags<OP, N, T, allowed_flags(T, ALLOWED)>(flags);
-  });
-}
+constexpr auto pick_wide = pick_flagged<OP, N, ALLOWED, f32, f64>;
 template <auto OP, int N, uint32_t ALLOWED>
-Handler pick_real(Opcode& opcode) {
-  const bool wide = opcode.type() == f32 || opcode.type() == f64;
-  return wide ? pick_wide<OP, N, ALLOWED>(opcode) : pick_half<OP, N, ALLOWED>(opcode);
-}
+constexpr auto pick_half = pick_flagged<OP, N, ALLOWED, f16, f16x2, bf16, bf16x2>;
+template <auto OP, int N, uint32_t ALLOWED>
+constexpr auto pick_real = pick_flagged<OP, N, ALLOWED, f32, f64, f16, f16x2, bf16, bf16x2>;
 
 // ---- Integers -----------------------------------------------------------------------------------
 

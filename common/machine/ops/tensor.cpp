@@ -170,6 +170,7 @@ void check_inside(Warp& warp, const MatrixView& view, uint64_t descriptor, int f
 // What a warp's part of an operation reads; before it does.
 void look_for_poison(Warp& warp, uint32_t pc, const MatrixView& view, int first, int count,
                      const uint8_t* window) {
+  if (!looks_for_poison(warp)) return;
   thread_local std::vector<Segment> segments;
   segments.clear();
   view.append_segments(first, count, segments);
@@ -197,10 +198,9 @@ void run_wgmma(Cta& cta, uint32_t group, WgmmaOp& op) {
   const int n = product.size;
   const bool cut_off = product.a == MatrixType::E4M3 && product.b == MatrixType::E4M3 &&
                        product.accumulator == AccumulatorType::F32;
-  const bool looks = looks_for_poison(warps[0]);
-  if (looks)
-    look_for_poison(warps[0], op.pc, view_of_b(warps[0], inst, at, op.descriptor_b), 0, n, window);
-  decode_b(view_of_b(warps[0], inst, at, op.descriptor_b), n, window, b);
+  const MatrixView view_b = view_of_b(warps[0], inst, at, op.descriptor_b);
+  look_for_poison(warps[0], op.pc, view_b, 0, n, window);
+  decode_b(view_b, n, window, b);
   for (uint32_t i = 0; i < WARPS; ++i) {
     Warp& warp = warps[i];
     const bool negate =
@@ -210,12 +210,9 @@ void run_wgmma(Cta& cta, uint32_t group, WgmmaOp& op) {
       for (uint32_t r = 0; r < 4; ++r) rows[r] = row_of(warp, inst.slots[at.a + r]);
       decode_a(rows, product.a, negate, a);
     } else {
-      const int row = static_cast<int>(i) * 16;
-      if (looks)
-        look_for_poison(warp, op.pc, view_of_a(warp, inst, at, op.descriptor_a[i]), row, 16,
-                        window);
-      decode_a(view_of_a(warp, inst, at, op.descriptor_a[i]), static_cast<int>(i), window, negate,
-               a);
+      const MatrixView view_a = view_of_a(warp, inst, at, op.descriptor_a[i]);
+      look_for_poison(warp, op.pc, view_a, static_cast<int>(i) * 16, 16, window);
+      decode_a(view_a, static_cast<int>(i), window, negate, a);
     }
     uint32_t* d[128] = {};
     for (uint32_t r = 0; r < at.a; ++r) d[r] = row_of(warp, inst.slots[r]);

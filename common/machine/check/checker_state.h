@@ -80,9 +80,8 @@ struct MbarrierState {
   Channel pending, completed;
   Warp* issuer = nullptr;  // of the last copy that completes here
   bool outrun = false;     // a phase was complete before a copy had landed that was issued in it
-  uint64_t arrived = 0,
-           arriving = 0;  // warps of the cluster, by bit: in the last phase, in this one
-  uint64_t waited = 0;    // warps that have waited for any phase
+  // Warps of the cluster, by bit: that arrived in the last phase, in this one, that ever waited.
+  uint64_t arrived = 0, arriving = 0, waited = 0;
 };
 
 struct BarrierState {

@@ -85,9 +85,8 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
       const WarpState& owner = state_.warp_of(record.agent);
       if (clock_of(owner.knows.of_warp().views[GENERIC], record.agent) < record.clock) {
         const Warp& issuer = owner.warp;
-        const bool committed =
-            issuer.cta->warpgroups[issuer.index / 4].committed[issuer.index % 4] >= record.clock;
-        if (!committed) {
+        const Warpgroup& group = issuer.cta->warpgroups[issuer.index / 4];
+        if (group.committed[issuer.index % 4] < record.clock) {
           return "wgmma.commit_group behind " + behind + " in " + earlier +
                  ", before its wgmma.wait_group: what was never committed is not waited for.";
         }
@@ -104,17 +103,16 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
     }
     case BULK_READS:
     case BULK_WRITES: {
-      const bool reads = kind_of(record.agent) == BULK_READS;
-      const bool committed = state_.warp_of(record.agent).warp.bulk.count >= record.clock;
-      if (!committed) {
+      const std::string wait = kind_of(record.agent) == BULK_READS
+                                   ? "cp.async.bulk.wait_group.read"
+                                   : "cp.async.bulk.wait_group (without .read)";
+      if (state_.warp_of(record.agent).warp.bulk.count < record.clock) {
         return "cp.async.bulk.commit_group behind " + behind + " by the thread of " + earlier +
-               " that issued it, before its cp.async.bulk.wait_group" +
-               (reads ? ".read" : " (without .read)") +
+               " that issued it, before its " + wait +
                (same_warp ? "" : " and a barrier with " + now) +
                ": what was never committed is not waited for.";
       }
-      return std::string("cp.async.bulk.wait_group") + (reads ? ".read" : " (without .read)") +
-             " by the thread of " + earlier + " that committed " + behind +
+      return wait + " by the thread of " + earlier + " that committed " + behind +
              (same_warp ? "" : ", then a barrier with " + now) + ".";
     }
     case CP_ASYNC:

@@ -28,28 +28,20 @@ std::string text_of_lanes(uint32_t mask) {
 }
 
 std::string text_of_operand(const Operand& operand) {
+  using enum Operand::Kind;
+  const uint64_t bits = operand.bits;
+  if (operand.kind == integer) return std::to_string(static_cast<int64_t>(bits));
+  if (operand.kind == f32) return std::to_string(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  if (operand.kind == f64) return std::to_string(std::bit_cast<double>(bits));
   std::string text = operand.negated ? "!" : "";
-  switch (operand.kind) {
-    case Operand::Kind::integer:
-      return std::to_string(static_cast<int64_t>(operand.bits));
-    case Operand::Kind::f32:
-      return std::to_string(std::bit_cast<float>(static_cast<uint32_t>(operand.bits)));
-    case Operand::Kind::f64:
-      return std::to_string(std::bit_cast<double>(operand.bits));
-    case Operand::Kind::vector:
-    case Operand::Kind::address: {
-      const bool address = operand.kind == Operand::Kind::address;
-      constexpr size_t SHOWN = 4;  // of wgmma's hundred registers
-      for (size_t i = 0; i < operand.parts.size() && i < SHOWN; ++i) {
-        text += (i > 0 ? ", " : "") + text_of_operand(operand.parts[i]);
-        if (i == 0 && operand.offset != 0) text += "+" + std::to_string(operand.offset);
-      }
-      if (operand.parts.size() > SHOWN) text += ", ...";
-      return address ? "[" + text + "]" : "{" + text + "}";
-    }
-    default:
-      return text + operand.name;
+  if (operand.kind != vector && operand.kind != address) return text + operand.name;
+  constexpr size_t SHOWN = 4;  // of wgmma's hundred registers
+  for (size_t i = 0; i < operand.parts.size() && i < SHOWN; ++i) {
+    text += (i > 0 ? ", " : "") + text_of_operand(operand.parts[i]);
+    if (i == 0 && operand.offset != 0) text += "+" + std::to_string(operand.offset);
   }
+  if (operand.parts.size() > SHOWN) text += ", ...";
+  return operand.kind == address ? "[" + text + "]" : "{" + text + "}";
 }
 
 // "cutlass::device_kernel<...>" of a mangled name that the library cannot read; one of extern "C" as it

@@ -152,9 +152,8 @@ struct GlobalAccess {
   uint32_t warps = 0, warps_of_cta = 0;  // of a cluster, and of each of its CTAs
   // Accesses of other lanes of the same warp that are not known to be ordered are later than this.
   uint32_t lanes_met_at = UINT32_MAX;
-  Store* store = nullptr;  // of a plain store
-  bool stores_at_once =
-      false;  // it is made while the record is, so that nobody sees one of them alone
+  Store* store = nullptr;       // of a plain store
+  bool stores_at_once = false;  // while the record is made: nobody sees one of them alone
 };
 
 // The shadow of a launch's global memory: pages are added when first written. Thread-safe.

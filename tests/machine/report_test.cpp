@@ -45,11 +45,11 @@ TEST_CASE("warps: neighbours of one role stand together") {
   cta.id = {1, 2, 0};
   cta.warps.resize(4);
   std::vector<machine::Warp>& warps = cta.warps;
-  std::vector<const machine::Warp*> all;
+  std::set<const machine::Warp*> all;
   for (uint32_t i = 0; i < 4; ++i) {
     warps[i].cta = &cta;
     warps[i].index = i + 4;
-    all.push_back(&warps[i]);
+    all.insert(&warps[i]);
   }
   CHECK(machine::describe_roles(all) == "warps 4 to 7 of CTA (1,2,0)");
   warps[2].multiplies = warps[3].multiplies = true;
@@ -58,5 +58,5 @@ TEST_CASE("warps: neighbours of one role stand together") {
   CHECK(machine::describe_roles(all) == "warps 4 (producer), 5, 6 to 7 (consumer) of CTA (1,2,0)");
   CHECK(machine::describe_roles({&warps[3]}) == "warp 7 (consumer) of CTA (1,2,0)");
   CHECK(machine::describe_roles({&warps[2], &warps[0]}) ==
-        "warps 6 (consumer), 4 (producer) of CTA (1,2,0)");
+        "warps 4 (producer), 6 (consumer) of CTA (1,2,0)");
 }

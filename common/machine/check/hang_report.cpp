@@ -52,7 +52,7 @@ std::string hang_report(const std::vector<Cluster*>& stuck, bool* is_livelock) {
   bool& spins = *is_livelock = false;
   for (Cta& cta : cluster.ctas) {
     struct Waiting {
-      std::vector<const Warp*> warps;
+      std::set<const Warp*> warps;
       uint32_t lanes = 0;
     };
     std::map<std::pair<std::string, uint32_t>, Waiting> waiting;  // by what for, and where: a pc
@@ -60,7 +60,7 @@ std::string hang_report(const std::vector<Cluster*>& stuck, bool* is_livelock) {
       for (const Fragment& fragment : warp.fragments) {
         spins = spins || fragment.wait == WaitFor::nothing;
         Waiting& same = waiting[{waits_for(warp, fragment), fragment.pc}];
-        if (same.warps.empty() || same.warps.back() != &warp) same.warps.push_back(&warp);
+        same.warps.insert(&warp);
         same.lanes += static_cast<uint32_t>(std::popcount(fragment.mask));
       }
     }

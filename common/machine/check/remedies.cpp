@@ -1,8 +1,7 @@
 // What would order two accesses, and what is likely wrong: the instruction that is missing, by who made
 // the accesses and by what is known. It decides nothing.
 #include <bit>
-#include <map>
-#include <vector>
+#include <set>
 
 #include "common/machine/check/race_report.h"
 #include "common/machine/ops/mbarrier.h"
@@ -263,17 +262,14 @@ std::string RaceReport::waited_line(const Attempt& attempt, const Record& record
       found->second.arrived == 0 || reader >= 64 || (found->second.arrived >> reader & 1)) {
     return "";
   }
-  std::map<const Cta*, std::vector<const Warp*>> arrived;
+  std::set<const Warp*> arrived;
   for (uint32_t i = 0; i < state_.warp_count() && i < 64; ++i) {
-    const Warp& warp = state_.warps[i].warp;
-    if (found->second.arrived >> i & 1) arrived[warp.cta].push_back(&warp);
+    if (found->second.arrived >> i & 1) arrived.insert(&state_.warps[i].warp);
   }
-  std::string who;
-  for (const auto& [cta, warps] : arrived) who += (who.empty() ? "" : ", ") + describe_roles(warps);
   return joined("\n  waited:  ", describe_role(attempt.by->warp), ", for phase ",
                 found->second.phase - 1, " of the mbarrier at shared ", hex(found->first),
-                ", whose count is ", arrivals_expected(object->second), " and on which ", who,
-                " arrived: ", role_of(record.agent), " is not among them");
+                ", whose count is ", arrivals_expected(object->second), " and on which ",
+                describe_roles(arrived), " arrived: ", role_of(record.agent), " is not among them");
 }
 
 // One access is strong: it may be a flag that the other should have been strong at, too.

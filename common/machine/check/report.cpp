@@ -117,13 +117,10 @@ std::string Program::place(uint32_t pc) const {
 }
 
 std::string Program::source_line(uint32_t pc) const {
-  const Ptx& ptx = module->ptx();
-  const uint32_t at = outermost(ptx, *statements[pc]);
-  const auto found = ptx.files.find(ptx.places[at].file);
-  if (found == ptx.files.end()) return "";
-  std::ifstream file(found->second);
+  const Origin::Place at = source(pc);
+  std::ifstream file(at.file);
   std::string line;
-  for (uint32_t i = 0; i < ptx.places[at].line; ++i) {
+  for (uint32_t i = 0; i < at.line; ++i) {
     if (!std::getline(file, line)) return "";
   }
   const size_t start = line.find_first_not_of(" \t");
@@ -230,7 +227,8 @@ std::string describe_role(const Warp& warp) {
   return joined("warp ", warp.index, role_of(warp), " of CTA (", text_of(warp.cta->id), ")");
 }
 
-std::string describe_roles(const std::vector<const Warp*>& warps) {
+// Of warps of one CTA, in order.
+static std::string roles_in_cta(const std::vector<const Warp*>& warps) {
   std::string text = warps.size() == 1 ? "warp " : "warps ";
   for (size_t i = 0; i < warps.size();) {
     const Warp& first = *warps[i];
@@ -245,6 +243,16 @@ std::string describe_roles(const std::vector<const Warp*>& warps) {
     i = end;
   }
   return text + " of CTA (" + text_of(warps.front()->cta->id) + ")";
+}
+
+std::string describe_roles(const std::set<const Warp*>& warps) {
+  std::map<const Cta*, std::vector<const Warp*>> by_cta;  // both lie in memory in order
+  for (const Warp* warp : warps) by_cta[warp->cta].push_back(warp);
+  std::string text;
+  for (const auto& [cta, of_cta] : by_cta) {
+    text += (text.empty() ? "" : ", ") + roles_in_cta(of_cta);
+  }
+  return text;
 }
 
 std::string describe(const Warp& warp, uint32_t mask) {

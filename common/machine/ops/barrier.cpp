@@ -17,7 +17,7 @@ struct BarrierQualifiers {
   bool aligned;
   uint16_t literal_count;  // of threads, of a bar.red with a literal one; else 0
 };
-enum class Reduce : uint8_t { none, popc, logical_and, logical_or };
+enum class Reduce : uint8_t { popc, logical_and, logical_or };
 
 void complete_barrier(Cta& cta, uint32_t id) {
   NamedBarrier& barrier = cta.barriers[id];
@@ -314,9 +314,9 @@ void threads_exited(Warp& warp, uint32_t mask) {
 std::string barrier_text(Cta& cta, uint32_t id) {
   const NamedBarrier& barrier = cta.barriers[id];
   const uint32_t expected = barrier.everyone ? cta.live_threads : barrier.expected;
-  std::vector<const Warp*> warps;
+  std::set<const Warp*> warps;
   for (const Warp& warp : cta.warps) {
-    if (barrier.warps >> warp.index & 1) warps.push_back(&warp);
+    if (barrier.warps >> warp.index & 1) warps.insert(&warp);
   }
   return joined("barrier ", id, ": ", barrier.arrived, " of ", expected,
                 " threads have arrived, of ", describe_roles(warps));

@@ -3,7 +3,7 @@
 #include "common/machine/ops/mbarrier.h"
 
 #include <algorithm>
-#include <map>
+#include <set>
 
 #include "common/machine/ops/mbarrier_counts.h"
 #include "common/machine/run/observer.h"
@@ -34,19 +34,13 @@ static std::string name_of(const Cluster& cluster, uint32_t address) {
 // ".\n    Arrived: 3, by warps 4 to 6 (consumer) of CTA (0,0,0)": in the phase under way.
 static std::string arrivals_text(const Mbarrier& mbarrier) {
   if (mbarrier.arrived.empty()) return "";
-  std::map<const Cta*, std::vector<const Warp*>> by_cta;
+  std::set<const Warp*> warps;
   uint32_t made = 0;
   for (const auto& [warp, count] : mbarrier.arrived) {
-    by_cta[warp->cta].push_back(warp);
+    warps.insert(warp);
     made += count;
   }
-  std::string text = joined(".\n    Arrived: ", made, ", by");
-  for (auto& [cta, warps] : by_cta) {
-    std::sort(warps.begin(), warps.end(), [](auto* a, auto* b) { return a->index < b->index; });
-    warps.erase(std::unique(warps.begin(), warps.end()), warps.end());
-    text += (cta == by_cta.begin()->first ? " " : ", ") + describe_roles(warps);
-  }
-  return text;
+  return joined(".\n    Arrived: ", made, ", by ", describe_roles(warps));
 }
 
 std::string counts_text(const Cluster& cluster, uint32_t address, const Mbarrier& mbarrier) {

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -426,8 +427,8 @@ Origin origin_of(const Warp& warp, uint32_t pc, uint32_t earlier_pc);
 std::string describe(const Warp& warp, uint32_t mask);
 // "warp 4 (consumer) of CTA (1,0,0)"
 std::string describe_role(const Warp& warp);
-// "warps 4 to 11 (consumer) of CTA (1,0,0)"; they are of one CTA, in order.
-std::string describe_roles(const std::vector<const Warp*>& warps);
+// "warps 4 to 11 (consumer) of CTA (1,0,0), warp 3 of CTA (2,0,0)"
+std::string describe_roles(const std::set<const Warp*>& warps);
 
 // The host bytes behind `bytes` bytes at a shared::cluster address; ends in a fault if they are not
 // all inside a CTA's shared memory. `what` names the access, as "ld.shared".

@@ -16,16 +16,10 @@ namespace {
 std::string quoted(const std::string& text) {
   std::string made = "\"";
   for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      made += '\\';
-      made += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      char code[8];
-      std::snprintf(code, sizeof code, "\\u%04x", c);
-      made += code;
-    } else {
-      made += c;
-    }
+    if (c == '"' || c == '\\') made += '\\';
+    char code[8] = {c};
+    if (static_cast<unsigned char>(c) < 0x20) std::snprintf(code, sizeof code, "\\u%04x", c);
+    made += code;
   }
   return made + "\"";
 }

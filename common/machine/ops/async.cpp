@@ -49,19 +49,15 @@ Waited wait_for_groups(CopyGroups& groups, uint32_t mask, uint32_t pending, bool
 
 namespace {
 
-void commit_cp_async(Warp& warp, uint32_t mask) {
+Step cp_async_commit_group(Warp& warp, const Inst&, uint32_t mask) {
   commit_group(warp.cp_async, mask);
   Trace* const trace = warp.cta->cluster->trace;
   const auto& copies = warp.cp_async.committed.back().copies;
-  if (trace == nullptr || copies.empty()) return;
+  if (trace == nullptr || copies.empty()) return Step::next;
   uint64_t bytes = 0;
   for (const AsyncCopyPtr& copy : copies) bytes += copy->bytes;
   const uint64_t lands = trace->copy(warp, "cp.async", 0, bytes, 0);
   for (const AsyncCopyPtr& copy : copies) copy->lands = lands;
-}
-
-Step cp_async_commit_group(Warp& warp, const Inst&, uint32_t mask) {
-  commit_cp_async(warp, mask);
   return Step::next;
 }
 
@@ -73,21 +69,20 @@ uint64_t waited_by_all(const CopyGroups& groups) {
   return groups.count;
 }
 
-void cp_async_wait(Warp& warp, uint32_t mask, uint32_t pending) {
+Step cp_async_wait(Warp& warp, uint32_t mask, uint32_t pending) {
   const Waited waited = wait_for_groups(warp.cp_async, mask, pending, false);
   const uint64_t by_all = waited_by_all(warp.cp_async);
   observer_of(warp).cp_async_wait(warp, mask, waited.last, by_all, waited.lands);
+  return Step::next;
 }
 
 Step cp_async_wait_group(Warp& warp, const Inst& inst, uint32_t mask) {
-  cp_async_wait(warp, mask, immediate(warp, inst.slots[0], mask));
-  return Step::next;
+  return cp_async_wait(warp, mask, immediate(warp, inst.slots[0], mask));
 }
 
-Step cp_async_wait_all(Warp& warp, const Inst&, uint32_t mask) {
-  commit_cp_async(warp, mask);
-  cp_async_wait(warp, mask, 0);
-  return Step::next;
+Step cp_async_wait_all(Warp& warp, const Inst& inst, uint32_t mask) {
+  cp_async_commit_group(warp, inst, mask);
+  return cp_async_wait(warp, mask, 0);
 }
 
 // ---- cp.async: 4, 8 or 16 bytes a lane ----------------------------------------------------------

@@ -176,8 +176,7 @@ void look_for_poison(Warp& warp, uint32_t pc, const MatrixView& view, int first,
   view.append_segments(first, count, segments);
   for (const Segment& segment : segments) {
     if (!has_poison(window + segment.address, segment.bytes)) continue;
-    Fragment at;
-    at.pc = pc;
+    Fragment at{pc};
     Fragment* const before = std::exchange(warp.current, &at);
     observer_of(warp).tell(&Checker::never_written, warp, FULL,
                            SHARED_WINDOW | warp.cta->rank << RANK_SHIFT | segment.address);

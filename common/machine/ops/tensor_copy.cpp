@@ -50,9 +50,6 @@ Box box_of(Warp& warp, const Inst& inst, uint32_t lane, const Slot* map_slot, co
   if (map.interleave != TensorInterleave::none) {
     refuse(warp, "Tensor maps with an interleave are not supported.");
   }
-  const auto inside = [](int64_t value, int64_t most) {
-    return std::clamp(value, int64_t{0}, most);
-  };
   for (uint32_t d = 0; d < rank; ++d) {
     box.at[d] = static_cast<int32_t>(value_of(warp, map_slot[1 + d], lane));
     box.step[d] = d == 0 ? 1 : map.element_strides[d];
@@ -70,8 +67,9 @@ Box box_of(Warp& warp, const Inst& inst, uint32_t lane, const Slot* map_slot, co
   if (map.swizzle != TensorSwizzle::none) {
     box.pitch_bytes = std::max(box.row_bytes, 16u << static_cast<uint32_t>(map.swizzle));
   }
-  box.low = inside(-box.at[0], box.extent[0]);
-  box.high = inside(static_cast<int64_t>(map.dims[0]) - box.at[0], box.extent[0]);
+  const int64_t behind = static_cast<int64_t>(map.dims[0]) - box.at[0];
+  box.low = std::clamp<int64_t>(-box.at[0], 0, box.extent[0]);
+  box.high = std::clamp<int64_t>(behind, 0, box.extent[0]);
   return box;
 }
 

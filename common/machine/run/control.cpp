@@ -14,10 +14,7 @@ void go(Warp& warp, uint32_t mask, uint32_t pc) {
     return;
   }
   fragment.mask &= ~mask;
-  Fragment part;
-  part.pc = pc;
-  part.mask = mask;
-  warp.fragments.push_back(part);
+  warp.fragments.push_back({pc, mask});
   warp.current = nullptr;
 }
 

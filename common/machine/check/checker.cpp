@@ -349,13 +349,9 @@ bool Checker::knows_init(const Knowledge& known, View view, const MbarrierState&
 }
 
 void Checker::use(Warp& warp, uint32_t mask, uint32_t address) {
-  WarpState& state = state_of(warp);
   const MbarrierState& mbarrier = mbarrier_at(address);
-  if (!mbarrier.living || knows_init(state.knows.of(mask), GENERIC, mbarrier)) return;
-  Attempt attempt{
-      &state, &state.knows.of(mask), warp.pc(), state.knows.agent(ALL_LANES), state.knows.clock(),
-      true};
-  report_.init(attempt, mbarrier);
+  if (!mbarrier.living || knows_init(state_of(warp).knows.of(mask), GENERIC, mbarrier)) return;
+  report_.init(generic_access(warp, mask, true), mbarrier);
 }
 
 void Checker::use_by_copy(const Copy& copy) {

@@ -71,7 +71,7 @@ class Reads {
  public:
   void add(uint64_t index, const GlobalAccess& access) {
     GlobalRecord& last = last_[index];
-    if (!beside_.empty()) forget(index, access.as);
+    forget(index, access.as);
     if (last.clock != 0 && !is_by_same(last, access.as) && !is_before(access, last, last.bytes)) {
       std::vector<GlobalRecord>& others = beside_[index];
       if (others.size() < MOST_BESIDE) others.push_back(last);
@@ -81,12 +81,11 @@ class Reads {
   // What a warp has read it updates now: others race with that at the most.
   void update(uint64_t index, const GlobalRecord& by) {
     if (is_by_same(last_[index], by)) last_[index] = {};
-    if (!beside_.empty()) forget(index, by);
+    forget(index, by);
   }
   // One that conflicts with the access, or null.
   const GlobalRecord* find_conflict(uint64_t index, const GlobalAccess& access) const {
     if (conflicts(access, last_[index])) return &last_[index];
-    if (beside_.empty()) return nullptr;
     const auto found = beside_.find(index);
     if (found == beside_.end()) return nullptr;
     for (const GlobalRecord& read : found->second) {

@@ -32,11 +32,10 @@ uint16_t origin(const Operand& operand, const std::vector<uint16_t>& registers,
 
 // Whether the result's address is in the variable that one of the operands is in.
 bool keeps_variable(const std::string& opcode) {
-  for (const char* kept : {"mov.u32", "mov.b32", "mov.u64", "mov.b64", "add.s32", "add.u32",
-                           "add.s64", "add.u64", "mad.lo.s32", "mad.lo.u32", "cvt.u64.u32"}) {
-    if (opcode == kept) return true;
-  }
-  return false;
+  static const std::set<std::string_view> KEPT = {
+      "mov.u32", "mov.b32", "mov.u64",    "mov.b64",    "add.s32",    "add.u32",
+      "add.s64", "add.u64", "mad.lo.s32", "mad.lo.u32", "cvt.u64.u32"};
+  return KEPT.contains(opcode);
 }
 
 }  // namespace
@@ -59,22 +58,20 @@ SharedLayout lay_out_shared(const Ptx& ptx, const std::vector<const Function*>& 
   }
   SharedLayout layout;
   uint32_t end = SMEM_BASE, dynamic_align = 16;
+  const auto add = [&](const std::string& name, uint32_t align, uint32_t bytes) {
+    const uint32_t address = layout.address[name] = align_up(end, align);
+    layout.variables.push_back({name, address, bytes});
+    end = address + bytes;
+  };
   for (const Variable* variable : variables) {
     if (variable->external) {
       dynamic_align = std::max(dynamic_align, variable->align);
-      continue;
+    } else {
+      add(variable->name, variable->align, static_cast<uint32_t>(variable->bytes));
     }
-    end = align_up(end, variable->align);
-    layout.address[variable->name] = end;
-    layout.variables.push_back({variable->name, end, static_cast<uint32_t>(variable->bytes)});
-    end += static_cast<uint32_t>(variable->bytes);
   }
   for (const char* name : RESERVED_MEMORY) {
-    if (!names.count(name)) continue;
-    end = align_up(end, RESERVED_ALIGN);
-    layout.address[name] = end;
-    layout.variables.push_back({name, end, RESERVED_BYTES});
-    end += RESERVED_BYTES;
+    if (names.contains(name)) add(name, RESERVED_ALIGN, RESERVED_BYTES);
   }
   // Static memory is a multiple of 1024 bytes, whatever the alignment of what follows, as on an H200
   // (tests/golden: special/dynamic_base).

@@ -1,22 +1,18 @@
 // What mma.sync and wgmma.mma_async say of their product, read from an opcode.
 #pragma once
 
-#include <utility>
-
 #include "common/machine/ops/matrix.h"
 #include "common/machine/ops/operands.h"
 
 namespace machine {
 
 inline MatrixType matrix_type(Type type) {
-  constexpr std::pair<Type, MatrixType> TYPES[] = {
-      {Type::f16, MatrixType::F16},   {Type::tf32, MatrixType::TF32},
-      {Type::e4m3, MatrixType::E4M3}, {Type::e5m2, MatrixType::E5M2},
-      {Type::s8, MatrixType::S8},     {Type::u8, MatrixType::U8}};
-  for (const auto& [from, to] : TYPES) {
-    if (from == type) return to;
-  }
-  return MatrixType::BF16;
+  if (type == Type::f16) return MatrixType::F16;
+  if (type == Type::tf32) return MatrixType::TF32;
+  if (type == Type::e4m3) return MatrixType::E4M3;
+  if (type == Type::e5m2) return MatrixType::E5M2;
+  if (type == Type::s8) return MatrixType::S8;
+  return type == Type::u8 ? MatrixType::U8 : MatrixType::BF16;
 }
 
 inline AccumulatorType accumulator_type(Type type) {

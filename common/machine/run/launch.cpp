@@ -111,10 +111,7 @@ class Launch {
     if (changed || outcome == Outcome::done) {  // what others wait for may be there now
       idle_turns_ = 0;
       ++generation_;
-      while (!stuck_.empty()) {
-        ready_.push_back(std::move(stuck_.front()));
-        stuck_.pop_front();
-      }
+      ready_.splice(ready_.end(), stuck_);
     }
     if (outcome == Outcome::done) {
       --alive_;
@@ -146,9 +143,8 @@ class Launch {
     bool is_livelock = false;
     std::string report = hang_report(stuck, &is_livelock);
     if (next_ < clusters_) {
-      report += "\n  " + std::to_string(clusters_ - next_) +
-                " clusters have not begun: no more than " + std::to_string(resident_) +
-                " are resident together.";
+      report += joined("\n  ", clusters_ - next_, " clusters have not begun: no more than ",
+                       resident_, " are resident together.");
     }
     const Rule& rule = is_livelock ? rule::LIVELOCK : rule::DEADLOCK;
     throw Error(Error::Kind::hang, report + report_end(*grid_.program, rule), rule,

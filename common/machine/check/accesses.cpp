@@ -43,7 +43,7 @@ void Checker::global_access(Warp& warp, uint32_t mask, const uint64_t* addresses
   Attempt attempt = generic_access(warp, mask, access != Access::read);
   attempt.strong = access == Access::atomic || order != Order::weak;
   attempt.scope = scope;
-  check_grids_before(attempt, addresses[std::countr_zero(mask)]);
+  check_grids_before(attempt, addresses[first_lane(mask)]);
   WarpState& by = state_of(warp);
   GlobalAccess as = as_global(attempt);
   as.as.atomic = access == Access::atomic;
@@ -298,7 +298,7 @@ void Checker::find_suspects(Attempt& attempt, uint32_t index) {
 
 void Checker::access_shared(Attempt& attempt, uint32_t mask, const uint32_t* addresses,
                             uint32_t bytes) {
-  const uint32_t first = addresses[std::countr_zero(mask)];
+  const uint32_t first = addresses[first_lane(mask)];
   uint32_t differs = 0;
   for (uint32_t lane = 0; lane < LANES; ++lane) {
     differs |= mask >> lane & 1 ? addresses[lane] ^ first : 0;
@@ -346,7 +346,7 @@ void Checker::read_lanes(Attempt& attempt, uint32_t mask, const Touched& touched
   WarpState& by = state_.warps[attempt.by->warp.in_cluster];
   uint64_t known_key = attempt.strong ? ~0ull : attempt.known_key;
   for (; mask != 0; mask &= mask - 1) {
-    const auto lane = static_cast<uint32_t>(std::countr_zero(mask));
+    const uint32_t lane = first_lane(mask);
     const uint32_t index = touched.index[lane];
     const uint64_t key = cells[index].key;
     if (key != known_key && key == known_key_at(by, key) && !attempt.strong) known_key = key;

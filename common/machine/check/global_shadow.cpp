@@ -281,7 +281,7 @@ std::optional<GlobalShadow::Conflict> GlobalShadow::access(GlobalAccess access, 
 std::optional<GlobalShadow::Conflict> GlobalShadow::access(GlobalAccess access, uint32_t mask,
                                                            const uint64_t* addresses,
                                                            uint32_t bytes) {
-  const uint64_t first = addresses[std::countr_zero(mask)];
+  const uint64_t first = addresses[first_lane(mask)];
   if (!access.as.write && find(first, false) == nullptr) {  // mostly all lanes read one page
     uint64_t other = 0;
     for_lanes(mask, [&](uint32_t lane) { other |= (addresses[lane] + bytes - 1) ^ first; });
@@ -294,7 +294,7 @@ std::optional<GlobalShadow::Conflict> GlobalShadow::access(GlobalAccess access, 
     recorded = 0;
   };
   for (; mask != 0; mask &= mask - 1) {
-    const auto lane = static_cast<uint32_t>(std::countr_zero(mask));
+    const uint32_t lane = first_lane(mask);
     access.as.lanes = lane_pair(lane, lane);
     if (!cursor.write_first(addresses[lane], bytes)) {
       if (!cursor.is_on_page_of(addresses[lane])) store();

@@ -61,7 +61,7 @@ std::string hang_report(const std::vector<Cluster*>& stuck, bool* is_livelock) {
         spins = spins || fragment.wait == WaitFor::nothing;
         Waiting& same = waiting[{waits_for(warp, fragment), fragment.pc}];
         same.warps.insert(&warp);
-        same.lanes += static_cast<uint32_t>(std::popcount(fragment.mask));
+        same.lanes += lane_count(fragment.mask);
       }
     }
     for (const auto& [what, who] : waiting) {

@@ -3,7 +3,6 @@
 #include "common/machine/check/checker.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace machine {
 

@@ -12,7 +12,6 @@
 #include <bit>
 #include <memory>
 #include <span>
-#include <string>
 #include <unordered_map>
 #include <vector>
 

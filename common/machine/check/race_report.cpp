@@ -3,11 +3,8 @@
 #include "common/machine/check/race_report.h"
 
 #include <bit>
-#include <map>
-#include <vector>
 
 #include "common/machine/check/reports.h"
-#include "common/machine/ops/mbarrier.h"
 #include "common/machine/ops/operands.h"
 #include "common/machine/run/allocations.h"
 #include "common/machine/run/cluster.h"

@@ -3,7 +3,6 @@
 // go on.
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "common/machine/check/checker_state.h"

@@ -1,6 +1,5 @@
 // What would order two accesses, and what is likely wrong: the instruction that is missing, by who made
 // the accesses and by what is known. It decides nothing.
-#include <bit>
 #include <set>
 
 #include "common/machine/check/race_report.h"

@@ -2,11 +2,9 @@
 #pragma once
 
 #include <atomic>
-#include <bit>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <tuple>
 #include <unordered_map>
 #include <vector>

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "common/machine/code/isa.h"
 #include "common/machine/run/state.h"

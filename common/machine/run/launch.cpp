@@ -11,7 +11,6 @@
 
 #include "common/machine/check/checker.h"
 #include "common/machine/check/hang_report.h"
-#include "common/machine/code/isa.h"
 #include "common/machine/run/cluster.h"
 #include "common/machine/run/module.h"
 #include "common/machine/run/scheduler.h"

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <string>
 
 #include "common/machine/run/allocations.h"
 #include "common/machine/runtime/status.h"

@@ -4,7 +4,6 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include "common/machine/run/settings.h"

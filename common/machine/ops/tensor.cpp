@@ -120,7 +120,7 @@ constexpr uint32_t WARPS = 4;  // of a warpgroup
 
 // Where the operands of wgmma.mma_async stand among the slots.
 struct WgmmaSlots {
-  uint32_t a, b, scale_d, scale_a, scale_b, transpose_a, transpose_b, end;
+  uint32_t a, b, scale_d, scale_a, scale_b, transpose_a, transpose_b;
 };
 
 WgmmaSlots wgmma_slots(const Inst& inst) {
@@ -133,7 +133,6 @@ WgmmaSlots wgmma_slots(const Inst& inst) {
   at.scale_b = at.scale_a + 1;
   at.transpose_a = at.scale_b + 1;
   at.transpose_b = of.a_in_registers ? at.transpose_a : at.transpose_a + 1;
-  at.end = inst.slot_count;
   return at;
 }
 
@@ -141,18 +140,18 @@ WgmmaSlots wgmma_slots(const Inst& inst) {
 void finish_wgmma(Cta& cta, uint32_t index, uint64_t end);
 
 // An immediate operand; 0 where it is left out.
-int32_t setting(Warp& warp, const WgmmaSlots& at, const Inst& inst, uint32_t slot) {
-  return slot < at.end ? static_cast<int32_t>(value_of(warp, inst.slots[slot], 0)) : 0;
+int32_t setting(Warp& warp, const Inst& inst, uint32_t slot) {
+  return slot < inst.slot_count ? static_cast<int32_t>(value_of(warp, inst.slots[slot], 0)) : 0;
 }
 
 MatrixView view_of_a(Warp& warp, const Inst& inst, const WgmmaSlots& at, uint64_t descriptor) {
   return MatrixView(descriptor, inst.as<ProductQualifiers>().a,
-                    setting(warp, at, inst, at.transpose_a) == 1);
+                    setting(warp, inst, at.transpose_a) == 1);
 }
 
 MatrixView view_of_b(Warp& warp, const Inst& inst, const WgmmaSlots& at, uint64_t descriptor) {
   return MatrixView(descriptor, inst.as<ProductQualifiers>().b,
-                    setting(warp, at, inst, at.transpose_b) == 1);
+                    setting(warp, inst, at.transpose_b) == 1);
 }
 
 void check_inside(Warp& warp, const MatrixView& view, uint64_t descriptor, int first, int count,
@@ -203,7 +202,7 @@ void run_wgmma(Cta& cta, uint32_t group, WgmmaOp& op) {
   for (uint32_t i = 0; i < WARPS; ++i) {
     Warp& warp = warps[i];
     const bool negate =
-        (setting(warp, at, inst, at.scale_a) < 0) != (setting(warp, at, inst, at.scale_b) < 0);
+        (setting(warp, inst, at.scale_a) < 0) != (setting(warp, inst, at.scale_b) < 0);
     if (product.a_in_registers) {
       const uint32_t* rows[4] = {};
       for (uint32_t r = 0; r < 4; ++r) rows[r] = row_of(warp, inst.slots[at.a + r]);

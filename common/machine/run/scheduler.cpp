@@ -75,8 +75,7 @@ class Runner {
       if (land_one()) continue;
       // Nothing runs and nothing is in flight: probes that may time out do so, once a round. A round
       // that changes neither memory nor a register is followed by others like it.
-      if (!time_out_probes()) return Outcome::stuck;
-      if (++rounds > ROUNDS_LIMIT) return Outcome::stuck;
+      if (!time_out_probes() || ++rounds > ROUNDS_LIMIT) return Outcome::stuck;
       if (std::has_single_bit(rounds)) {
         fingerprint = hash_registers();
       } else if (std::has_single_bit(rounds - 1) && hash_registers() == fingerprint) {

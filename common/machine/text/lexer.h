@@ -47,15 +47,10 @@ class Lexer {
     const bool minus = accept("-");
     std::string_view word = token_;
     if (word.ends_with('U')) word.remove_suffix(1);
-    int base = 10;
-    if (word.starts_with("0x") || word.starts_with("0X")) {
-      base = 16;
-    } else if (word.starts_with("0b") || word.starts_with("0B")) {
-      base = 2;
-    } else if (word.size() > 1 && word[0] == '0') {
-      base = 8;
-    }
-    if (base == 16 || base == 2) word.remove_prefix(2);
+    const bool hex = word.starts_with("0x") || word.starts_with("0X");
+    const bool binary = word.starts_with("0b") || word.starts_with("0B");
+    const int base = hex ? 16 : binary ? 2 : word.size() > 1 && word[0] == '0' ? 8 : 10;
+    if (hex || binary) word.remove_prefix(2);
     uint64_t value = 0;
     const char* end = word.data() + word.size();
     if (std::from_chars(word.data(), end, value, base).ptr != end || word.empty()) {

@@ -27,7 +27,7 @@ uint32_t f16(int value) {
   return machine::f16_from_f32(static_cast<float>(value));
 }
 int of_f16(uint32_t code) {
-  return static_cast<int>(machine::f32_from_f16(code));
+  return static_cast<int>(machine::decode<machine::F16>(code));
 }
 
 // Small numbers that differ from place to place.

@@ -362,7 +362,7 @@ TEST_CASE("tensor: sums of random data stay within the bound of float addition")
   for (Matrix* matrix : {&a, &b}) {
     for (int i = 0; i < matrix->mn * k; ++i) {
       const uint32_t code = bf16_from_f32(normal(random_bits()));
-      matrix->numbers.push_back({code, f32_from_bf16(code)});
+      matrix->numbers.push_back({code, decode<BF16>(code)});
     }
   }
   Rows d(4);

@@ -38,10 +38,10 @@ double value_of(Type type, uint64_t bits, bool ftz) {
   if (type == f64) return std::bit_cast<double>(bits);
   if (type == f16) {
     const uint64_t nan = bits << 48 >> 63 << 63 | 0x7ff8ull << 48 | bits << 54 >> 12;
-    const float value = f32_from_f16(low);
+    const float value = decode<F16>(low);
     return value != value ? std::bit_cast<double>(nan) : value;
   }
-  if (type == bf16) return f32_from_bf16(low);
+  if (type == bf16) return decode<BF16>(low);
   const float value = std::bit_cast<float>(ftz ? flush_f32(low) : low);
   return ftz && value != value ? std::bit_cast<float>(F32_NAN) : value;
 }

@@ -76,7 +76,7 @@ Value<T> get(Bits<T> bits) {
     return std::bit_cast<double>(bits);
   } else if constexpr (T == f16) {
     // A NaN's sign counts too: .xorsign.
-    const float magnitude = f32_from_f16((FLAGS & FTZ ? flush_f16(bits) : bits) & 0x7fff);
+    const float magnitude = decode<F16>((FLAGS & FTZ ? flush_f16(bits) : bits) & 0x7fff);
     return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | (bits & F16.sign()) << 16);
   } else if constexpr (T == bf16) {
     return std::bit_cast<float>(FLAGS & FTZ ? flush_f32(bits << 16) : bits << 16);

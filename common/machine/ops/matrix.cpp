@@ -67,7 +67,7 @@ constexpr int WIDTH = sizeof(Vector) / sizeof(float);
 // --- Fragments -----------------------------------------------------------------------------------
 
 // A fragment from its eight rows of 16 bytes; `transpose`: as 16-bit elements.
-inline void read_rows(const void* const chunks[8], bool transpose, uint32_t* fragment) {
+inline void read_rows(const uint8_t* const chunks[8], bool transpose, uint32_t* fragment) {
   if (!transpose) {
     for (int r = 0; r < 8; ++r) std::memcpy(fragment + 4 * r, chunks[r], 16);
     return;
@@ -75,7 +75,8 @@ inline void read_rows(const void* const chunks[8], bool transpose, uint32_t* fra
 #if defined(__SSE2__)
   // Each round interleaves rows i and i + 4; three of them transpose.
   __m128i rows[8], next[8];
-  for (int r = 0; r < 8; ++r) rows[r] = _mm_loadu_si128(static_cast<const __m128i*>(chunks[r]));
+  for (int r = 0; r < 8; ++r)
+    rows[r] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(chunks[r]));
   for (int round = 0; round < 3; ++round) {
     for (int i = 0; i < 4; ++i) {
       next[2 * i] = _mm_unpacklo_epi16(rows[i], rows[i + 4]);
@@ -98,7 +99,7 @@ inline void read_rows(const void* const chunks[8], bool transpose, uint32_t* fra
 // The fragment of an operand in shared memory, its rows along K whatever the major.
 inline void read_fragment(const MatrixView& view, int group, int half, const uint8_t* window,
                           uint32_t* fragment) {
-  const void* chunks[8];
+  const uint8_t* chunks[8];
   for (int r = 0; r < 8; ++r) chunks[r] = window + view.chunk_address(group, half, r);
   read_rows(chunks, view.mn_major(), fragment);
 }
@@ -195,8 +196,8 @@ inline Sum begin_sum(const uint32_t* const c[], int i, int lane) {
   } else {
     float even[WIDTH], odd[WIDTH];
     for (int l = 0; l < WIDTH; ++l) {
-      even[l] = f32_from_f16(lower_half(c[i][lane + l]));
-      odd[l] = f32_from_f16(upper_half(c[i][lane + l]));
+      even[l] = decode<F16>(lower_half(c[i][lane + l]));
+      odd[l] = decode<F16>(upper_half(c[i][lane + l]));
     }
     return {load(even), load(odd)};
   }
@@ -472,28 +473,23 @@ void mma(const Mma& shape, uint32_t* const d[], const uint32_t* const a[],
 // --- ldmatrix, stmatrix, movmatrix ---------------------------------------------------------------
 
 void load_matrices(int count, bool transpose, const uint8_t* const chunks[], uint32_t* const d[]) {
-  for (int i = 0; i < count; ++i) {
-    const void* rows[8];
-    std::copy_n(chunks + 8 * i, 8, rows);
-    read_rows(rows, transpose, d[i]);
-  }
+  for (int i = 0; i < count; ++i) read_rows(chunks + 8 * i, transpose, d[i]);
 }
 
 void store_matrices(int count, bool transpose, uint8_t* const chunks[], const uint32_t* const s[]) {
   for (int i = 0; i < count; ++i) {
-    uint32_t fragment[32];
-    const void* rows[8];
-    for (int r = 0; r < 8; ++r) rows[r] = s[i] + 4 * r;
-    read_rows(rows, transpose, fragment);
+    uint32_t transposed[32];
+    if (transpose) transpose_matrix(s[i], transposed);
+    const uint32_t* const fragment = transpose ? transposed : s[i];
     for (int r = 0; r < 8; ++r) std::memcpy(chunks[8 * i + r], fragment + 4 * r, 16);
   }
 }
 
 void transpose_matrix(const uint32_t* s, uint32_t* d) {
-  uint32_t copy[32];
+  uint8_t copy[8][16];
   std::memcpy(copy, s, sizeof copy);
-  const void* rows[8];
-  for (int r = 0; r < 8; ++r) rows[r] = copy + 4 * r;
+  const uint8_t* rows[8];
+  for (int r = 0; r < 8; ++r) rows[r] = copy[r];
   read_rows(rows, true, d);
 }
 

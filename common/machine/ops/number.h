@@ -103,13 +103,6 @@ constexpr uint32_t encode(double value, Rounding rounding = Rounding::NEAREST,
 
 // --- The conversions that kernels do by the million ----------------------------------------------
 
-constexpr float f32_from_bf16(uint32_t code) {
-  return decode<BF16>(code);
-}
-constexpr float f32_from_f16(uint32_t code) {
-  return decode<F16>(code);
-}
-
 // cvt.rn.bf16.f32, as encode<BF16>
 constexpr uint32_t bf16_from_f32(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);

@@ -27,9 +27,9 @@ Word combine(Reduction op, Word a, Word b, bool global) {
     if (global) return y != y ? b : a;
     return (x != x ? a : b) | QUIET;
   } else if constexpr (T == Type::f16) {
-    return static_cast<Word>(f16_from_f32(pick(f32_from_f16(a), f32_from_f16(b))));
+    return static_cast<Word>(f16_from_f32(pick(decode<F16>(a), decode<F16>(b))));
   } else if constexpr (T == Type::bf16) {
-    return static_cast<Word>(bf16_from_f32(pick(f32_from_bf16(a), f32_from_bf16(b))));
+    return static_cast<Word>(bf16_from_f32(pick(decode<BF16>(a), decode<BF16>(b))));
   } else if constexpr (T == Type::f16x2 || T == Type::bf16x2) {
     constexpr Type HALF = T == Type::f16x2 ? Type::f16 : Type::bf16;
     return pack_x2(combine<HALF>(op, upper_half(a), upper_half(b), global),

@@ -8,7 +8,7 @@ namespace {
 
 template <Format F>
 constexpr auto F16X2_TO_F8X2 = [](Conversion how, uint32_t a) {
-  return PACK<F, 8>(how, f32_from_f16(upper_half(a)), f32_from_f16(lower_half(a)));
+  return PACK<F, 8>(how, decode<F16>(upper_half(a)), decode<F16>(lower_half(a)));
 };
 template <Format F>
 constexpr auto F8X2_TO_F16X2 =

@@ -189,7 +189,7 @@ void take_tile(AccumulatorType type, uint32_t* const c[], uint32_t halves,
     for (uint32_t lane = 0; lane < LANES; ++lane) {
       const uint32_t both = c[i / 2][lane];
       tile[i][lane] =
-          std::bit_cast<uint32_t>(f32_from_f16(i % 2 == 0 ? lower_half(both) : upper_half(both)));
+          std::bit_cast<uint32_t>(decode<F16>(i % 2 == 0 ? lower_half(both) : upper_half(both)));
     }
   }
 }

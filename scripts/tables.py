@@ -12,7 +12,8 @@ A table stands between two lines of its own:
   ladder [PROBLEM]  one row a rung that solves it (bf16), its result variant at 8192^3
   chips CHIP     the same rungs on another chip beside those here, such as chips h100
   problems [N]   the result of each rung that solves another problem than the ladder's (of rung N
-                 alone), a row for each of the types, layouts, … that were measured
+                 alone), a row for each of the types, layouts, … that were measured; problems h100:
+                 of another chip
   rung N         every variant of rung N, below the result of the rung that it grew from
   short N        the same in few columns, and which ceiling is closest: what the rung's page has
   counters N     what Nsight Compute counted of each, at the largest of the usual cubes
@@ -21,7 +22,7 @@ A table stands between two lines of its own:
   submitted      runs that others have sent, one row a file
   shapes N       rung N, which chooses, at the tuning and the held-out shapes
   list N         the choice of rung N, for a problem of its own, at every shape that was measured
-  means N        means of these, by rows of D
+  means N        means of these, by rows of D; means N h100: of another chip
   ways N         rung N, whose configurations share K in different ways, at shapes of few rows
   sweep          the best configuration and the pick of stage 0 at the tuning and held-out shapes
   limits [CHIP]  what the GPU can do at most, by make limits; another chip beside it
@@ -136,9 +137,10 @@ def means_table(asked: Asked) -> list[str]:
 
 
 def problems_table(asked: Asked) -> list[str]:
-    if asked.name:
+    if asked.name.isdigit():
         return ladder.problems(asked.root, asked.results, asked.number)
-    return lists.problems_table(asked.root, asked.results, asked.link)
+    results = load_chip(asked.root, asked.name) if asked.name else asked.results
+    return lists.problems_table(asked.root, results, asked.link)
 
 
 # What a table is called: (what may stand behind its name, how that is written, who makes it).
@@ -146,7 +148,7 @@ TABLES: dict[str, tuple[str, str, Callable[[Asked], list[str]]]] = {
     "ladder": (r"\w*", " [PROBLEM]", lambda a: ladder.ladder(a.root, a.results, a.link, a.name or PROBLEM)),
     "chips": (r"[a-z]+\d+", " CHIP",
               lambda a: ladder.chips(a.root, a.results, load_chip(a.root, a.name))),
-    "problems": (r"\d*", " [N]", problems_table),
+    "problems": (r"\d*|[a-z]+\d+", " [N | CHIP]", problems_table),
     "rung": (r"\d+", " N", lambda a: ladder.rung(a.root, a.results, a.number)),
     "short": (r"\d+", " N", lambda a: ladder.short(a.root, a.results, a.number)),
     "counters": (r"\d+", " N", lambda a: ladder.counters(a.root, a.results, a.number)),

@@ -138,7 +138,7 @@ class Tables(Project):
         text = self.regenerated("<!-- table: ladder -->\n<!-- end -->\n<!-- table: best h100 -->\n<!-- end -->\n")
         self.assertIn("12.3 at 2048³", text)  # h200.json's
         self.assertIn("| heldout | yes | 1 of 25 | 0.876 | 0.876 | 1 | 1 |", text)
-        for kind in ("best", "chips", "means 1"):
+        for kind in ("best", "chips", "means 1", "problems"):
             text = self.regenerated(f"<!-- table: {kind} b200 -->\n<!-- end -->\n")
             self.assertIn("Not measured yet", text)
 

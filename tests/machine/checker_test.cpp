@@ -275,6 +275,23 @@ const std::vector<uint32_t> ALL = {0, 1, 2, 3};
 
 }  // namespace
 
+TEST_CASE("of other clusters all lanes know only what each of them knows") {
+  const auto told = [](uint64_t cluster, uint32_t clock) {
+    auto what = std::make_shared<Knowledge>();
+    raise(what->views[GENERIC], 0, clock);
+    Knowledge known;
+    known.others = std::make_shared<Others>(Others{{cluster, what}});
+    return known;
+  };
+  Knowledge least = told(1, 5);
+  least.meet(told(2, 5));
+  CHECK(least.of_cluster(1, false) == nullptr);
+  CHECK(least.of_cluster(2, false) == nullptr);
+  least = told(1, 5);
+  least.meet(told(1, 3));
+  CHECK(clock_of(least.of_cluster(1, false)->views[GENERIC], 0) == 3);
+}
+
 TEST_CASE("a load of another warp's store needs a barrier") {
   for (const bool ordered : {false, true}) {
     Rig rig;

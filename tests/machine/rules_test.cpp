@@ -181,6 +181,26 @@ TEST_CASE("of the two fences of the last block the one that is missing is named"
               ALL);
 }
 
+TEST_CASE("of one statement that several threads execute no barrier is advised first") {
+  check_fault(with("add.u32 %r1, %r40, 1;\nst.global.u32 [%out], %r1;", 1, 2),
+              {RACE, {"order them: a place of its own for each thread", "Rule: global-race"}}, ALL);
+}
+
+TEST_CASE("an atomic on shared memory that nothing has written is reported") {
+  const Fault fault{RACE, {"updates shared", "nothing has written", "Rule: never-written"}};
+  check_fault(with("atom.shared.add.u32 %r1, [%smem], 1;", 32), fault, ALL);
+  check_fault(with("red.shared.max.u32 [%smem], %t;", 32), fault, ALL);
+  check_legal(with("setp.eq.u32 %p1, %t, 0;\n@%p1 st.shared.u32 [%smem], 0;\nbar.sync 0;\n"
+                   "atom.shared.add.u32 %r1, [%smem], 1;\nbar.sync 0;\n"
+                   "ld.shared.u32 %r2, [%smem];\nst.global.u32 [%out], %r2;",
+                   64),
+              {64});
+  check_legal(with("setp.ne.u32 %p1, %t, 0;\n@%p1 bra END;\natom.shared.exch.b32 %r1, [%smem], 7;\n"
+                   "ld.shared.u32 %r2, [%smem];\nst.global.u32 [%out], %r2;\nEND:",
+                   32),
+              {7});
+}
+
 TEST_CASE("memory that nothing has written is reported by who reads it, through copies too") {
   const auto reads = [](const std::string& body) {
     Program program = with(body, 32);

@@ -3,6 +3,8 @@
 #include "common/machine/check/checker.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace machine {
 
@@ -11,7 +13,7 @@ namespace machine {
 void Checker::shared_access(Warp& warp, uint32_t mask, const uint32_t* addresses, uint32_t bytes,
                             Access access, Store* store) {
   Attempt attempt = generic_access(warp, mask, access != Access::read);
-  attempt.strong = access == Access::atomic;
+  attempt.strong = attempt.updates = access == Access::atomic;
   attempt.store = store;
   access_shared(attempt, mask, addresses, bytes);
 }
@@ -20,6 +22,7 @@ void Checker::shared_strong(Warp& warp, uint32_t mask, const uint32_t* addresses
                             Access access, Order order, Scope scope) {
   Attempt attempt = generic_access(warp, mask, access != Access::read);
   attempt.strong = true;
+  attempt.updates = access == Access::atomic;
   attempt.scope = scope;
   access_shared(attempt, mask, addresses, bytes);
   WarpState& state = state_of(warp);
@@ -34,9 +37,14 @@ void Checker::shared_strong(Warp& warp, uint32_t mask, const uint32_t* addresses
 void Checker::global_access(Warp& warp, uint32_t mask, const uint64_t* addresses, uint32_t bytes,
                             Access access, Order order, Scope scope, Store* store) {
   if (state_of(warp).knows.differs_among(mask)) {
+    // What the lanes read is read behind this: another worker may release there until then.
+    std::vector<Load> loads;
     for_lanes(mask, [&](uint32_t lane) {
       global_access(warp, 1u << lane, addresses, bytes, access, order, scope, store);
+      std::ranges::move(std::exchange(state_.warps[warp.in_cluster].loads, {}),
+                        std::back_inserter(loads));
     });
+    state_.warps[warp.in_cluster].loads = std::move(loads);
     return;
   }
   Attempt attempt = generic_access(warp, mask, access != Access::read);
@@ -243,6 +251,10 @@ void Checker::write_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint3
   Cell& cell = attempt.shadow->cells[index];
   attempt.shadow->uniform[index / Plane::BLOCK_CELLS] = 0;
   if (cell.mbarrier()) report_.mbarrier_overwritten(attempt, index);
+  const uint32_t missing = attempt.updates ? bytes & ~cell.written() : 0;
+  if (missing != 0) [[unlikely]] {
+    report_.updated(*attempt.shadow, index, attempt, missing);
+  }
   if (!attempt.shadow->early.empty()) check_early(attempt, index, bytes);
   if (index / Plane::BLOCK_CELLS != attempt.block) find_suspects(attempt, index);
   for (const Plane* plane : suspects_) {

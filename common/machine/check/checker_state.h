@@ -114,6 +114,7 @@ struct Attempt {
   uint32_t pc, agent, clock;
   bool write;
   bool async_proxy = false, strong = false;
+  bool updates = false;                // an atomic: it writes, and reads what was there
   Scope scope = Scope::gpu;            // of a strong one
   bool reads_map = false;              // a tensor map, which TMA does in a proxy of its own
   Store* store = nullptr;              // of a store

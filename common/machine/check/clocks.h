@@ -108,6 +108,11 @@ struct Knowledge {
 
   void meet(const Knowledge& with) {
     for (uint32_t view = 0; view < VIEWS; ++view) machine::meet(views[view], with.views[view]);
+    for (size_t i = 0; i < lanes.size(); ++i) lanes[i] &= clock_of(with.lanes, i);
+    meet_others(with.others);
+    for (size_t level = 0; level < seen.size(); ++level) {
+      if (seen[level] != with.seen[level]) seen[level] = nullptr;
+    }
   }
 
   void clear() {
@@ -149,6 +154,29 @@ struct Knowledge {
   }
 
  private:
+  // Of other clusters, too, both know only what each of them does.
+  void meet_others(const std::shared_ptr<const Others>& with) {
+    if (others == with || !others) return;
+    auto common = std::make_shared<Others>();
+    for (const auto& [cluster, what] : *others) {
+      const Knowledge* const theirs = with ? find_in(*with, cluster) : nullptr;
+      if (theirs == nullptr) continue;
+      if (theirs == what.get()) {
+        (*common)[cluster] = what;
+      } else {
+        auto both = std::make_shared<Knowledge>(*what);
+        both->meet(*theirs);
+        (*common)[cluster] = both;
+      }
+    }
+    others = common;
+  }
+
+  static const Knowledge* find_in(const Others& among, uint64_t cluster) {
+    const auto found = among.find(cluster);
+    return found == among.end() ? nullptr : found->second.get();
+  }
+
   void join_others(const std::shared_ptr<const Others>& from) {
     if (!from || from == others) return;
     if (!others) {

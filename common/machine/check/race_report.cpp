@@ -222,9 +222,9 @@ std::string RaceReport::text_of_global(const Attempt& attempt,
         "bar.warp.sync (__syncwarp) between the two, or atomics where several lanes change one "
         "place: lanes of a warp need not run together.");
   }
-  return text(
-      rule, what, lines,
-      remedy(attempt, with.record(), conflict.bytes, attempt.reads_map ? MAPS : ASYNC_GLOBAL));
+  return text(rule, what, lines,
+              one_statement(attempt, with) + remedy(attempt, with.record(), conflict.bytes,
+                                                    attempt.reads_map ? MAPS : ASYNC_GLOBAL));
 }
 
 void RaceReport::never_written(const Attempt& attempt, uint64_t address) const {
@@ -241,6 +241,20 @@ void RaceReport::never_written(const Attempt& attempt, uint64_t address) const {
         "a kernel, cudaMemcpy or cudaMemset that writes it first, or, where other threads of "
         "this launch write it, a barrier or a flag before it is read; or the address is "
         "wrong. MACHINE_POISON=0 makes new memory 0.");
+  });
+}
+
+void RaceReport::updated(const Shadow& shadow, uint32_t index, const Attempt& attempt,
+                         uint32_t bytes) const {
+  const std::string opcode = state_.opcode_at(attempt.pc);
+  if (opcode.find(".exch") != std::string::npos) return;  // what it reads may well be dropped
+  report_race(attempt.by->warp, rule::NEVER_WRITTEN, attempt.pc, attempt.pc, [&] {
+    return text(
+        rule::NEVER_WRITTEN,
+        opcode + " updates " + name_of_cell(shadow, index, bytes) + ", which nothing has written.",
+        later_line(attempt),
+        "a store of its first value by some thread, and a barrier before " + opcode +
+            "; or the address is wrong.");
   });
 }
 
@@ -280,7 +294,7 @@ void RaceReport::early(const Shadow& shadow, uint32_t index, const Record& recor
       return text(
           rule::NEVER_WRITTEN, slot + read + ", which nothing has written.", reader,
           "a write of every byte that is read, of zeros where a matrix ends; or the address "
-          "is wrong.");
+          "is wrong. If what is read is dropped: MACHINE_IGNORE=never-written.");
     });
   }
   report_race(writer->by->warp, rule::SHARED_RACE, writer->pc, record.pc, [&] {

@@ -19,6 +19,8 @@ class RaceReport {
   void lanes(const Attempt& attempt, const Record& record, uint32_t bytes, uint32_t index) const;
   void global_memory(const Attempt& attempt, const GlobalShadow::Conflict& conflict) const;
   std::string text_of_global(const Attempt& attempt, const GlobalShadow::Conflict& conflict) const;
+  // An atomic on shared memory that nothing has written.
+  void updated(const Shadow& shadow, uint32_t index, const Attempt& attempt, uint32_t bytes) const;
   // Global memory is read, and nobody has written it in this process.
   void never_written(const Attempt& attempt, uint64_t address) const;
   // Global memory is accessed, and nobody has waited for the grids before this one.
@@ -61,6 +63,7 @@ class RaceReport {
   std::string remedy_by_kind(const Attempt& attempt, const Record& record,
                              const std::string& behind) const;
   std::string wider_scope(const Attempt& attempt, uint32_t earlier_pc, Scope least) const;
+  std::string one_statement(const Attempt& attempt, const GlobalRecord& with) const;
   std::string flag_itself(const Attempt& attempt, const GlobalRecord& with) const;
   std::string remedy_at_exit(const Record& record) const;
   std::string remedy_between_clusters(const Attempt& attempt, const GlobalRecord& with) const;

@@ -271,6 +271,19 @@ std::string RaceReport::waited_line(const Attempt& attempt, const Record& record
                 describe_roles(arrived), " arrived: ", role_of(record.agent), " is not among them");
 }
 
+// Both are of one statement, which several threads execute on one place: no barrier can stand between.
+std::string RaceReport::one_statement(const Attempt& attempt, const GlobalRecord& with) const {
+  if (attempt.strong || with.strong || attempt.async_proxy) return "";
+  if (attempt.pc == with.pc && attempt.write && with.write) {
+    return "a place of its own for each thread: its address leaves out the thread or the CTA, if "
+           "it "
+           "was to have one. Else: ";
+  }
+  const std::string place = state_.program.place(attempt.pc);
+  if (place.empty() || place != state_.program.place(with.pc)) return "";
+  return "an atomic in place of the two, if this line changes a counter or a sum. Else: ";
+}
+
 // One access is strong: it may be a flag that the other should have been strong at, too.
 std::string RaceReport::flag_itself(const Attempt& attempt, const GlobalRecord& with) const {
   if (attempt.strong == with.strong || attempt.async_proxy) return "";
@@ -336,7 +349,7 @@ std::string RaceReport::remedy_between_clusters(const Attempt& attempt,
              " has seen: it is that fence, the writer's, that is missing.";
     }
   }
-  return flag_itself(attempt, with) +
+  return one_statement(attempt, with) + flag_itself(attempt, with) +
          std::string(in_generic_proxy(with.agent, state_.warp_count()) || !with.write
                          ? ""
                          : "cp.async.bulk.wait_group (without .read) by who committed it; ") +

@@ -7,6 +7,11 @@
 #include "common/machine/ops/operands.h"
 
 namespace machine {
+namespace {
+
+constexpr char SMALLER_N[] = " (if there is one, its N is too large)";  // of a wait for groups
+
+}  // namespace
 
 std::string RaceReport::remedy(const Attempt& attempt, const Record& record, uint32_t bytes,
                                View async) const {
@@ -88,7 +93,7 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
           return "wgmma.commit_group behind " + behind + " in " + earlier +
                  ", before its wgmma.wait_group: what was never committed is not waited for.";
         }
-        return "wgmma.wait_group in " + earlier + ", so that the group of " + behind +
+        return "wgmma.wait_group in " + earlier + SMALLER_N + ", so that the group of " + behind +
                " is complete" +
                (same_warp ? "."
                           : ", and behind it an arrive (or barrier) that " + now +
@@ -110,7 +115,7 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
                (same_warp ? "" : " and a barrier with " + now) +
                ": what was never committed is not waited for.";
       }
-      return wait + " by the thread of " + earlier + " that committed " + behind +
+      return wait + " by the thread of " + earlier + " that committed " + behind + SMALLER_N +
              (same_warp ? "" : ", then a barrier with " + now) + ".";
     }
     case CP_ASYNC:
@@ -123,7 +128,7 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
              std::string(state_.warp_of(record.agent).cp_async_in_part >= record.clock
                              ? "by every lane that has issued copies, not by some of them, in "
                              : "in ") +
-             earlier + (same_warp ? "" : ", then a barrier with " + now) +
+             earlier + SMALLER_N + (same_warp ? "" : ", then a barrier with " + now) +
              (attempt.async_proxy ? ", and fence.proxy.async between the two." : ".");
     case MBARRIER: {
       const MbarrierState& mbarrier = *mbarrier_of(record.agent);

@@ -9,7 +9,7 @@
 namespace machine {
 namespace {
 
-constexpr char SMALLER_N[] = " (if there is one, its N is too large)";  // of a wait for groups
+constexpr char SMALLER_N[] = " (if one stands between the two, its N is too large)";
 
 }  // namespace
 
@@ -93,7 +93,7 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
           return "wgmma.commit_group behind " + behind + " in " + earlier +
                  ", before its wgmma.wait_group: what was never committed is not waited for.";
         }
-        return "wgmma.wait_group in " + earlier + SMALLER_N + ", so that the group of " + behind +
+        return "wgmma.wait_group in " + earlier + ", so that the group of " + behind +
                " is complete" +
                (same_warp ? "."
                           : ", and behind it an arrive (or barrier) that " + now +

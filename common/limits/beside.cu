@@ -31,11 +31,8 @@ constexpr uint32_t ONES = 0x3f803f80;            // two bf16
 constexpr int PHASES = 8;                        // passes, after which numbers come again
 
 enum class Adds { fma, promotion };
-enum class Counts {
-  wgmma_beside,
-  adding,
-  adding_beside
-};  // whose work, and whether beside the other's
+// Whose work, and whether beside the other's.
+enum class Counts { wgmma_beside, adding, adding_beside };
 
 struct alignas(1024) BesideSmem {
   unsigned char a[2][64 * BK * 2];  // A [2][64][64] bf16
@@ -59,7 +56,9 @@ __host__ __device__ inline float number_of(float sum) {
 #endif
 }
 
-// What a pass adds: a thread's own, and not the same in two passes that follow each other.
+// What a pass adds: a thread's own, and not the same in two passes that follow each other. Promoted bits
+// forget what came before (a float's bits change less than it does), so that their check sees the last
+// pass alone: whether it is the right one of PHASES.
 __host__ __device__ inline float step_of(int thread, int pass) {
   return static_cast<float>(1 + thread % 3 + pass % PHASES);
 }

@@ -212,8 +212,8 @@ WarpState& Checker::state_of(const Warp& warp) {
 std::shared_ptr<Knowledge> Checker::fenced(const Knowledge& all, View view) {
   auto part = std::make_shared<Knowledge>(all);
   for (Clocks& clocks : part->views) machine::meet(clocks, all.views[view]);
-  part->seen.fill(
-      nullptr);  // no fence has acquired it: a chain of relaxed operations hands on nothing
+  // What no fence has acquired: a chain of relaxed operations hands on nothing.
+  part->seen.fill(nullptr);
   return part;
 }
 

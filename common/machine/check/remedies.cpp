@@ -281,8 +281,7 @@ std::string RaceReport::one_statement(const Attempt& attempt, const GlobalRecord
   if (attempt.strong || with.strong || attempt.async_proxy) return "";
   if (attempt.pc == with.pc && attempt.write && with.write) {
     return "a place of its own for each thread: its address leaves out the thread or the CTA, if "
-           "it "
-           "was to have one. Else: ";
+           "it was to have one. Else: ";
   }
   const std::string place = state_.program.place(attempt.pc);
   if (place.empty() || place != state_.program.place(with.pc)) return "";

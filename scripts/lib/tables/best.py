@@ -71,7 +71,7 @@ def summary_table(results: Results | None, of_another_chip: bool = False) -> lis
         f"{MOST} counted as {MOST}."
     )
     if of_another_chip and results:  # whose kernels and choices nobody holds to today's
-        revision, date = results.head["revision"], results.head["date"]
+        revision, date = results.head["revision"][:7], results.head["date"]
         caption += f" Last measured on {date}, with the kernels and choices of revision {revision}."
     return table_of(header, lines, caption)
 

@@ -65,8 +65,8 @@ struct Tile {
   static constexpr int SCALE_BLOCK = ladder::SCALE_BLOCK, SPAN = std::gcd(BN, SCALE_BLOCK);
   // s8 takes longer to promote: consumers take turns, one multiplies while another promotes.
   static constexpr bool TURNS = PROMOTE && INTEGERS && CONSUMERS > 1 && BLOCKS == 1;
-  static constexpr bool WIDE = (BLOCKS + 1) * BN / 2 == 192;  // registers of accumulators and sums
-  static constexpr bool EVEN = BM == 64 && !WIDE;  // tiles have as many rows each, perhaps fewer
+  static constexpr bool WIDE = tile::scaled_sum_registers(C) == 192;
+  static constexpr bool EVEN = tile::scaled_rows_are_even(C);  // tiles may have fewer rows than BM
   static constexpr int PRODUCER_REGS = WIDE ? 48 : 56;
   static constexpr int CONSUMER_REGS =
       std::min(WIDE ? 232 : 224, tile::consumer_regs(THREADS, 1, PRODUCER_REGS));
@@ -74,8 +74,10 @@ struct Tile {
   static_assert(BN % 16 == 0, "stmatrix.x4 stages 16 columns");
   static_assert(BN <= SCALE_BLOCK + SPAN, "a tile lies in two blocks of columns");
   static_assert(SLICES == 1 || BM == 64, "where rows are few");
+  static_assert(!EVEN || BLOCKS == 1, "a consumer's rows lie one behind the other");
   static_assert(PROMOTE || BLOCKS == 1, "all blocks of a consumer have the same registers of sums");
-  static_assert((BLOCKS + 1) * BN / 2 + 22 <= CONSUMER_REGS, "accumulators, sums, 22 registers");
+  static_assert(tile::scaled_sum_registers(C) + 22 <= CONSUMER_REGS,
+                "accumulators, sums, 22 registers");
   static_assert(128 * PRODUCER_REGS + WARPGROUPS * 128 * CONSUMER_REGS <= 65536,
                 "an SM has 65,536 registers: 128 * 48 + 256 * 232, 128 * 56 + 384 * 152, or less");
 };
@@ -105,6 +107,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
   Smem<T>& smem = *reinterpret_cast<Smem<T>*>(ptx::mov_b64(smem_bytes));
   const int k_blocks = tile::ceil_div(k, T::BK), k_tiles = tile::ceil_div(k_blocks, T::SLICES);
   const int rows = T::EVEN ? tile_rows : T::BM;  // of a tile
+  const int own_rows = T::EVEN && T::CONSUMERS > 1 ? rows / T::CONSUMERS : T::BLOCKS * T::WM;
   const auto first_row = [&](const auto& t) { return T::EVEN ? t.m0() / T::BM * rows : t.m0(); };
   const tile::ClusterTiles<T> tiles(m, n, blockIdx.x, gridDim.x, 0, raster_group);
   if (threadIdx.x == 0) {
@@ -146,8 +149,8 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     if (storer >= 0 && storer < T::CONSUMERS) {
       tile::RingState<T::BUFFERS> out;
       for (auto t = tiles; t.has(); t.next()) {
-        const int m0 = first_row(t) + storer * T::BLOCKS * T::WM, n0 = t.n0();
-        const int end_row = T::EVEN ? min(m, m0 + rows) : m;
+        const int m0 = first_row(t) + storer * own_rows, n0 = t.n0();
+        const int end_row = T::EVEN ? min(m, m0 + rows / T::CONSUMERS) : m;
 #pragma unroll 1
         for (int i = 0; i < T::BLOCKS; ++i, out.advance()) {
           ptx::mbarrier_wait(&smem.staged[storer][out.slot], out.parity);
@@ -163,7 +166,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     ptx::setmaxnreg_inc<T::CONSUMER_REGS>();
     const int warpgroup = block::consumer_of_warp<T>(), lane = threadIdx.x % 32;
     const int group = T::SLICES > 1 ? 0 : warpgroup, slice = T::SLICES > 1 ? warpgroup : 0;
-    const int group_m = group * T::BLOCKS * T::WM;  // its first row
+    const int group_m = group * own_rows;  // its first row
     const int thread_m = group_m + threadIdx.x / 32 % 4 * 16 + tile::acc_row(lane, 0);
     // False, which ptxas does not know: sums that may be added to are not converted where they are.
     const bool kept = T::INTEGERS && ld_scale_b < 0;
@@ -230,14 +233,15 @@ template <class T>
 void launch(const BlockScaledArgs& g) {
   const auto* const a = static_cast<const typename T::In*>(g.a);
   const auto* const b = static_cast<const typename T::In*>(g.b);
-  const int rows = T::EVEN ? tile::scaled_tile_rows(g.m) : T::BM;
+  const int rows = tile::scaled_tile_rows(T::C, g.m);
   const CUtensorMap map_a = ladder::tensor_map_2d(a, g.m, g.k, g.lda, rows, T::BK);
   const CUtensorMap map_b = ladder::tensor_map_2d(b, g.n, g.k, g.ldb, T::BN, T::BK);
   const CUtensorMap map_scale =
       ladder::tensor_map_2d(g.scale_a, tile::ceil_div(g.k, T::BK), g.m, g.ld_scale_a, 1, rows);
   const int whole = std::max(1, g.n / 8 * 8);  // TMA must not write beyond column n
   const auto map_of_boxes = [&](int columns) {
-    return ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, std::min(rows, 64), columns);
+    return ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, std::min(rows / T::CONSUMERS, 64),
+                                 columns);
   };
   using Block = typename T::Block;
   const CUtensorMap map_d = map_of_boxes(Block::WIDE > 0 ? 64 : Block::NARROW);

@@ -22,10 +22,21 @@ constexpr int scaled_parts_bytes(const GemmConfig& config) {
   return (config.slices - 1) * config.bm() * config.bn * 4;
 }
 
-// Rows of A and D in a tile of at most 64: as many in each, in eights, since TMA takes longer for a row
-// that is not there than for one that is.
-constexpr int scaled_tile_rows(int m) {
-  return ceil_div(ceil_div(m, ceil_div(m, 64)), 8) * 8;
+// Registers of a consumer's accumulators and sums: of all its blocks, and of one.
+constexpr int scaled_sum_registers(const GemmConfig& config) {
+  return (config.blocks + 1) * config.bn / 2;
+}
+
+// Rows of A and D in a tile: as many in each tile, and in each of its blocks, in eights, since TMA takes
+// longer for a row that is not there than for one that is. Of the two tiles that large products take all
+// rows: their number is then known when the kernel is compiled.
+constexpr bool scaled_rows_are_even(const GemmConfig& config) {
+  return config.bm() == 64 || scaled_sum_registers(config) < 192;
+}
+constexpr int scaled_tile_rows(const GemmConfig& config, int m) {
+  if (!scaled_rows_are_even(config)) return config.bm();
+  const int blocks = config.bm() / 64, rows = ceil_div(m, ceil_div(m, config.bm()));
+  return ceil_div(rows, 8 * blocks) * 8 * blocks;
 }
 
 // Slots of a ring that fit into shared memory beside the staged results, of which each consumer has
@@ -65,26 +76,26 @@ constexpr GemmConfig SCALED_CONFIGURATIONS[] = {
 // The one that also comes without promotion, "128x192".
 constexpr int UNPROMOTED = 2;
 
-// What no ceiling gives, as Fitted of the cost model: fitted to trials on an H200
-// (docs/results/h200.scaled.csv).
+// What no ceiling gives, as Fitted of the cost model: fitted to trials on an H200 and an H100
+// (docs/results/h200.scaled.csv, h100.scaled.csv).
 struct FittedScaled {
-  double start_clocks = 4210;    // of a launch: until the first bytes land, and after the last
-  double beside_clocks = 760;    // less, if the next grid fits beside it
-  double latency_clocks = 226;   // of a block: from the end of its products to the next ones
-  double promote_clocks = 0.41;  // a column of a 64-row block, which the tensor cores wait
-  double smem_clocks = 1.19;     // of 128 bytes that wgmma reads or TMA writes
-  double epilogue_clocks = 5.9;  // a column of a 64-row block: to round and to stage it
-  double turn_clocks = 55;       // of a tile, for each two consumers
-  double store_clocks = 203;     // of a box that TMA stores
-  double outside_lines = 3.8;    // requests to L2 that are as slow as a row outside of the matrix
-  double slice_clocks = 524;     // of a tile, to add up each slice of K but one
+  double start_clocks = 4200;     // of a launch: until the first bytes land, and after the last
+  double beside_clocks = 940;     // less, if the next grid fits beside it
+  double latency_clocks = 217;    // of a block: from the end of its products to the next ones
+  double promote_clocks = 0.43;   // a column of a 64-row block, which the tensor cores wait
+  double smem_clocks = 1.125;     // of 128 bytes that wgmma reads or TMA writes
+  double epilogue_clocks = 5.94;  // a column of a 64-row block: to round and to stage it
+  double turn_clocks = 124;       // of a tile, for each two consumers
+  double store_clocks = 400;      // of a box that TMA stores
+  double outside_lines = 4.2;     // requests to L2 that are as slow as a row outside of the matrix
+  double slice_clocks = 533;      // of a tile, to add up each slice of K but one
 };
 
 // Expected clocks, as predicted_clocks(): of D [m][n] of K = k bytes, by CTAs of which `resident` run
 // at a time. lda, ldb: bytes from row to row of A and B; 0: k. Five terms differ. A step is 128 of K
 // of each slice, in the bytes and the tensor clocks that 64 of bf16 take. Its sums are promoted
 // meanwhile, which costs the tensor cores a part of that time. Shared memory may be slower than
-// either: tiles of few columns read A again for little. Tiles of 64 rows have none outside of A. And a
+// either: tiles of few columns read A again for little. Even tiles have few rows outside of A. And a
 // launch takes less where the next one's CTAs find SMs that are free.
 inline double scaled_clocks(const GemmConfig& config, int m, int n, int k, int resident,
                             const Gpu& gpu, long long lda = 0, long long ldb = 0) {
@@ -105,12 +116,12 @@ inline double scaled_clocks(const GemmConfig& config, int m, int n, int k, int r
   // L2 and DRAM, as there.
   const double row_lines = lines_per_row((lda > 0 ? lda : k) / 2);
   const double col_lines = lines_per_row((ldb > 0 ? ldb : k) / 2);
-  const int there = bm > 64 ? bm : scaled_tile_rows(m);  // rows that a tile asks for
-  const double lines = lines_of_block(rows, row_lines, blocks_m, there, FITTED.outside_lines) +
-                       lines_of_block(cols, col_lines, blocks_n, bn, FITTED.outside_lines);
+  const double lines =
+      lines_of_block(rows, row_lines, blocks_m, scaled_tile_rows(config, m), FITTED.outside_lines) +
+      lines_of_block(cols, col_lines, blocks_n, bn, FITTED.outside_lines);
   const double l2 = slices * lines * 128 / (gpu.l2_bytes_per_clock * gpu.sms);
   const int group = raster_group(bm, bn, resident);
-  const double dram = bytes_of_dram(rows, cols, k, 1, blocks_m, blocks_n, group, gpu, 1) / blocks /
+  const double dram = bytes_of_dram(rows, cols, k, 1, blocks_m, blocks_n, group, gpu, 0) / blocks /
                       gpu.dram_bytes_per_clock;
 
   const double store = FITTED.store_clocks * bn / std::gcd(bn, 64);  // of a block

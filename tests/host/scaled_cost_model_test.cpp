@@ -194,11 +194,13 @@ TEST_CASE("scaled cost model: another GPU, another pick") {
   const Gpu h200 = tile::gpu_of(132, 1980, 60 << 20, 4.917e12);
   const Gpu h100 = tile::gpu_of(132, 1980, 50 << 20, 3.35e12);
   const Gpu small = tile::gpu_of(78, 1980, 60 << 20, 4.917e12);
-  // Many rounds on each.
-  for (const Gpu& gpu : {h200, h100, small}) CHECK(pick({8192, 8192, 8192}, gpu) == "128x192");
-  // 384 rows of 28672 columns: where DRAM is slower, tiles whose columns are asked for less often.
-  CHECK(pick({384, 28672, 4096}, h200) == "128x192");
-  CHECK(pick({384, 28672, 4096}, h100) == "192x128");
+  // Many rounds: 78 SMs are filled better by 256x128.
+  CHECK(pick({8192, 8192, 8192}, h200) == "128x192");
+  CHECK(pick({8192, 8192, 8192}, h100) == "128x192");
+  CHECK(pick({8192, 8192, 8192}, small) == "256x128");
+  // Where DRAM takes longer anyhow, the grid that fits beside the next one.
+  CHECK(pick({64, 7168, 2048}, h200) == "64x64_s2");
+  CHECK(pick({64, 7168, 2048}, h100) == "64x128_s2");
   // 128 tiles of 64x32 fill an H200 once; 78 SMs would need two rounds, and 64 of 64x64 fill them.
   CHECK(pick({64, 4096, 14336}, h200) == "64x32_s4");
   CHECK(pick({64, 4096, 14336}, small) == "64x64_s2");

@@ -644,33 +644,63 @@ TEST_CASE("trials: the pick of rung 16, which knows no group's rows, is near the
   check("drawn", true, 56, 14, 11);
 }
 
+// The numbers of docs/cost_model.md, "Rows that are not there".
+TEST_CASE("trials: tiles that have as many rows each take less time") {
+  std::map<std::string, std::vector<double>> logs;  // of before / after, by tile
+  double most = 0;
+  for (const std::vector<std::string>& cell : read_rows("h100.even_rows.csv")) {
+    REQUIRE(cell.size() == 6);
+    const auto is_tile = [&](const tile::GemmConfig& config) { return config.name == cell[3]; };
+    const auto config = std::find_if(std::begin(tile::SCALED_CONFIGURATIONS),
+                                     std::end(tile::SCALED_CONFIGURATIONS), is_tile);
+    REQUIRE(config != std::end(tile::SCALED_CONFIGURATIONS));
+    CHECK(tile::scaled_tile_rows(*config, std::stoi(cell[0])) < config->bm());
+    const double ratio = std::stod(cell[4]) / std::stod(cell[5]);
+    logs[cell[3]].push_back(std::log(ratio));
+    most = std::max(most, ratio);
+  }
+  const auto mean_percent = [&](const char* tile, size_t shapes) {
+    const std::vector<double>& all = logs[tile];
+    CHECK(all.size() == shapes);
+    return std::lround(100 * std::exp(std::accumulate(all.begin(), all.end(), 0.0) / shapes));
+  };
+  CHECK(mean_percent("128x128", 40) == 110);
+  CHECK(mean_percent("128x160", 40) == 104);
+  CHECK(mean_percent("192x128", 68) == 112);
+  CHECK(std::lround(100 * most) == 156);
+}
+
 // The numbers of docs/cost_model.md, "Rung 14".
 TEST_CASE("trials: the pick of rung 14 is near the fastest tile") {
-  std::map<std::string, std::map<std::vector<int>, std::map<std::string, double>>> lists;
-  for (const std::vector<std::string>& cell : read_rows("h200.scaled.csv")) {
-    REQUIRE(cell.size() == 6);
-    const std::vector<int> shape = {std::stoi(cell[1]), std::stoi(cell[2]), std::stoi(cell[3])};
-    lists[cell[0]][shape][cell[4]] = std::stod(cell[5]);
-  }
-  const Gpu gpu;
+  using Times = std::map<std::string, double>;  // us of tiles
+  const Gpu h200, h100 = tile::gpu_of(132, 1980, 50 << 20, 3.35e12);
   double of_table = 0;  // over the fastest, where tiles that are not in the table were timed too
   int with_others = 0;
-  const auto check = [&](const char* list, size_t shapes, int mean, int worst) {
+  const auto check = [&](const char* file, const Gpu& gpu, const char* list, size_t shapes,
+                         int mean, int worst) {
+    CAPTURE(file);
     CAPTURE(list);
-    CHECK(lists[list].size() == shapes);
+    std::map<std::vector<int>, Times> all;
+    for (const std::vector<std::string>& cell : read_rows(file)) {
+      REQUIRE(cell.size() == 6);
+      const std::vector<int> shape = {std::stoi(cell[1]), std::stoi(cell[2]), std::stoi(cell[3])};
+      if (cell[0] == list) all[shape][cell[4]] = std::stod(cell[5]);
+    }
+    CHECK(all.size() == shapes);
     Distance distance;
-    for (const auto& [shape, us] : lists[list]) {
+    for (const auto& [shape, us] : all) {
       double least = NOT_TIMED, picked = NOT_TIMED, in_table = NOT_TIMED, fastest = NOT_TIMED;
       for (const auto& [tile, each] : us) fastest = std::min(fastest, each);
       for (const tile::GemmConfig& config : tile::SCALED_CONFIGURATIONS) {
+        if (!us.contains(config.name)) continue;
+        in_table = std::min(in_table, us.at(config.name));
         const double clocks =
             tile::scaled_clocks(config, shape[0], shape[1], shape[2], gpu.sms, gpu);
-        if (us.contains(config.name)) in_table = std::min(in_table, us.at(config.name));
         if (clocks >= least) continue;
         least = clocks;
-        picked = us.contains(config.name) ? us.at(config.name) : NOT_TIMED;
+        picked = us.at(config.name);
       }
-      if (us.size() > std::size(tile::SCALED_CONFIGURATIONS)) {
+      if (us.contains("64x64")) {  // not in the table
         of_table += in_table / fastest - 1;
         ++with_others;
       }
@@ -679,8 +709,10 @@ TEST_CASE("trials: the pick of rung 14 is near the fastest tile") {
     CHECK(std::lround(1000 * distance.mean()) == mean);
     CHECK(std::lround(100 * distance.worst) == worst);
   };
-  check("fit", 58, 15, 11);
-  check("drawn", 30, 14, 9);
+  check("h200.scaled.csv", h200, "fit", 58, 13, 11);
+  check("h200.scaled.csv", h200, "drawn", 30, 9, 4);
+  check("h100.scaled.csv", h100, "fit", 157, 6, 8);
+  check("h100.scaled.csv", h100, "drawn", 60, 10, 10);
   CHECK(with_others == 49);
   CHECK(std::lround(1000 * of_table / with_others) == 5);
 }

@@ -10,7 +10,8 @@ from lib.mutations.core import (
     operands_of_all, parts, with_register,
 )  # fmt: skip
 from lib.mutations.subjects import (
-    AUTOTUNED, BLOCK_SCALED, FUSED, GROUPED, GROUPED_SCALED, IN_TURNS, PERSISTENT, REPLACED,
+    AUTOTUNED, BLOCK_SCALED, EVEN_ROWS, FUSED, GROUPED, GROUPED_SCALED, IN_TURNS, PERSISTENT,
+    REPLACED,
 )  # fmt: skip
 from lib.ptx import Kernel
 
@@ -123,6 +124,14 @@ mutation(
     "test_wait never waits, and no is an answer: whoever gets it has to wait after all.",
     READS_TOO_EARLY,
     edit=at_once(opcode="mbarrier.test_wait.*"),
+)  # fmt: skip
+
+mutation(
+    "rows-of-a-full-tile", EVEN_ROWS, "the second consumer begins at row 64, as if all rows were there",
+    "Where a tile has fewer rows than it has room for, they are dealt out to the consumers anew, and "
+    "everybody must reckon with as many: boxes, products, scales and stores.",
+    {"wrong result": []}, gpu="wrong result",
+    edit=operands({1: "64"}, "selp.b32", at="group * own_rows"),
 )  # fmt: skip
 
 mutation(

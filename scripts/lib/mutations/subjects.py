@@ -80,6 +80,9 @@ BLOCK_SCALED = rung("14_block_scaled", "e4m3_128x192", "e4m3ELb1ELi2ELi1ELi192E"
                     "--grid=1")  # fmt: skip
 IN_TURNS = rung("14_block_scaled", "s8_128x192", "TileIaLb1ELi2ELi1ELi192E", (128, 384, 640),
                 "--grid=1", "--type=s8")  # fmt: skip
+# 140 rows are two tiles of 80, 40 of each consumer.
+EVEN_ROWS = rung("14_block_scaled", "e4m3_128x128", "e4m3ELb1ELi2ELi1ELi128E", (140, 256, 640),
+                 "--grid=1")  # fmt: skip
 # One CTA, which goes round its ring of packed weights.
 MIXED = rung("15_mixed_input", "w4_64x8_s4", "TileILi4ELi1ELi8ELi1ELi4E", (8, 64, 4736),
              "--grid=1", "--bits=4")  # fmt: skip

@@ -88,21 +88,20 @@ constexpr MixedTile MIXED_TILES[] = {
     // clang-format on
 };
 
-// What no ceiling gives: fitted to trials of these rows on an H200, at weights of 4 to 235 million and
-// 1 to 1024 tokens; beside_clocks and second_clocks by hand, to 42 calls of 1 to 32 tokens.
+// What no ceiling gives: fitted to trials of these rows on an H100 (docs/results/h100.mixed.csv) and to
+// the published times of an H200.
 struct FittedMixed {
-  double start_clocks = 6130;    // of a launch: until the first bytes land, and after the last
-  double beside_clocks = 1600;   // less, if the next grid fits beside it
-  double second_clocks = 2700;   // and more, if two CTAs share an SM
-  double cluster_clocks = 400;   // of one whose CTAs share K: to meet and add up
-  double restart_clocks = 6300;  // and of each round of clusters behind the first: they start anew
-  double block_clocks_8 = 502, block_clocks_4 = 365;  // 128 of K of two warpgroups of an SM: to
+  double start_clocks = 6400;     // of a launch: until the first bytes land, and after the last
+  double beside_clocks = 1710;    // less, if the next grid fits beside it
+  double cluster_clocks = 870;    // of one whose CTAs share K: to meet and add up
+  double restart_clocks = 10000;  // and of each round of clusters behind the first: they start anew
+  double block_clocks_8 = 468, block_clocks_4 = 367;  // 128 of K of two warpgroups of an SM: to
                                                       // decode, and for one to wait for the other
-  double column_clocks_8 = 6.9, column_clocks_4 = 7;  // and of each column of the tile
-  double crowded = 1.79;                              // times longer, of four warpgroups of an SM
-  double epilogue_clocks = 8.2;                       // a column: to round, stage and store it
-  double slices_clocks = 4.3;                         // and to add it up among warpgroups
-  double idle_power = 0.034;  // DRAM delivers (share of SMs that have a CTA) ^ this of its rate
+  double column_clocks_8 = 6.91, column_clocks_4 = 6.98;  // and of each column of the tile
+  double crowded = 1.89;         // times longer, of four warpgroups of an SM
+  double epilogue_clocks = 7.9;  // a column: to round, stage and store it
+  double slices_clocks = 9.3;    // and to add it up among warpgroups
+  double idle_power = 0.013;     // DRAM delivers (share of SMs that have a CTA) ^ this of its rate
 };
 
 // Expected clocks, at gpu.mhz, of one launch: D [m][n] of K = k, all > 0, of weights of so many
@@ -133,8 +132,7 @@ inline double predicted_clocks(const MixedTile& config, int bits, int m, int n, 
   const double cluster = FITTED.cluster_clocks + FITTED.restart_clocks * (rounds - 1);
   const bool beside = 2 * tiles_m * tiles_n <= at_once;
   return FITTED.start_clocks - (beside ? FITTED.beside_clocks : 0) +
-         (on_sm > 1 ? FITTED.second_clocks : 0) + (config.split > 1 ? cluster : 0) +
-         overlapped(compute, dram, 0);
+         (config.split > 1 ? cluster : 0) + overlapped(compute, dram, 0);
 }
 
 }  // namespace tile

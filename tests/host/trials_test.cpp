@@ -20,6 +20,7 @@
 #include "common/tile/configurations.h"
 #include "common/tile/cost_model.h"
 #include "common/tile/grouped.h"
+#include "common/tile/mixed_tiles.h"
 #include "common/tile/shared_k.h"
 
 using tile::Gpu;
@@ -715,4 +716,42 @@ TEST_CASE("trials: the pick of rung 14 is near the fastest tile") {
   check("h100.scaled.csv", h100, "drawn", 60, 10, 10);
   CHECK(with_others == 49);
   CHECK(std::lround(1000 * of_table / with_others) == 5);
+}
+
+// The numbers of docs/cost_model.md, "Rung 15".
+TEST_CASE("trials: the pick of rung 15 is near the fastest tile") {
+  const Gpu h100 = tile::gpu_of(132, 1980, 50 << 20, 3.35e12);
+  using Times = std::map<std::string, double>;                     // us of tiles
+  std::map<std::string, std::map<std::vector<int>, Times>> lists;  // by bits, m, n and k
+  for (const std::vector<std::string>& cell : read_rows("h100.mixed.csv")) {
+    REQUIRE(cell.size() == 7);
+    const std::vector<int> call = {std::stoi(cell[1]), std::stoi(cell[2]), std::stoi(cell[3]),
+                                   std::stoi(cell[4])};
+    lists[cell[0]][call][cell[5]] = std::stod(cell[6]);
+  }
+  const auto check = [&](const char* list, size_t calls, int mean, int worst) {
+    CAPTURE(list);
+    CHECK(lists[list].size() == calls);
+    Distance distance;
+    for (const auto& [call, us] : lists[list]) {
+      double least = NOT_TIMED, picked = NOT_TIMED, fastest = NOT_TIMED;
+      for (const auto& [tile, each] : us) fastest = std::min(fastest, each);
+      for (const tile::MixedTile& config : tile::MIXED_TILES) {
+        const std::string name = std::string(config.name_8).substr(3);
+        if (!us.contains(name)) continue;
+        const int at_once = resident(config.split) / config.split * config.ctas;
+        const double clocks =
+            tile::predicted_clocks(config, call[0], call[1], call[2], call[3], at_once, h100);
+        if (clocks >= least) continue;
+        least = clocks;
+        picked = us.at(name);
+      }
+      distance.add(picked, fastest);
+    }
+    CHECK(std::lround(1000 * distance.mean()) == mean);
+    CHECK(std::lround(100 * distance.worst) == worst);
+  };
+  check("fit", 112, 5, 12);
+  check("drawn", 60, 12, 11);
+  check("few", 42, 10, 9);
 }

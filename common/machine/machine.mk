@@ -111,7 +111,7 @@ isa: $(ISA)
 # Programs that run on the machine, and one that was built in ways that it refuses.
 PROGRAM_NVCC = $(NVCC) -std=c++20 -O3 -lineinfo -ccbin $(CXX)
 MACHINE_PROGRAMS := $(addprefix build/tests/programs/,calls dependent driver errors \
-  functions hello \
+  functions graphs hello \
   out_of_bounds hello_static hello_compressed hello_no_ptx hello_rpath registers.cubin)
 
 build/tests/machine: build/obj/common/machine/runtime/fatbin.o | $(MACHINE_PROGRAMS)

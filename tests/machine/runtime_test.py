@@ -140,6 +140,17 @@ class Calls(unittest.TestCase):
         ended = on_machine(PROGRAMS / "driver")
         self.assertEqual((ended.returncode, ended.stdout), (0, "ok\n"), ended.stderr)
 
+    def test_graphs_are_taken_apart_and_have_memory(self):
+        ended = on_machine(PROGRAMS / "graphs")
+        self.assertEqual((ended.returncode, ended.stdout), (0, "ok\n"), ended.stderr)
+        self.assertIn("a node for cudaGraphAddMemAllocNode allocates, has not been freed since",
+                      ended.stderr)
+        for how, said in (("freed", "have been freed: 4000 bytes from cudaMallocAsync"),
+                          ("unwritten", "of cudaMallocAsync), which nothing has written")):
+            ended = on_machine(PROGRAMS / "graphs", how)
+            self.assertEqual(ended.returncode, 1, how)
+            self.assertIn(said, ended.stderr)
+
     def test_functions_are_called_by_pointer_and_by_themselves(self):
         ended = on_machine(PROGRAMS / "functions")
         self.assertEqual((ended.returncode, ended.stdout), (0, "ok\n"), ended.stderr)

@@ -186,10 +186,26 @@ bool release(void* base) {
   allocation.freed = true;
   heap().living_bytes -= allocation.bytes;
   ++heap().generation;
-  if (allocation.reserved != 0) {
+  if (allocation.reserved != 0 && !allocation.kept) {
     count_gap(heap(), allocation.reserved - mapped_bytes(allocation.bytes), false);
     retire(heap(), {allocation.base, allocation.reserved});
   }
+  return true;
+}
+
+void keep(void* base) {
+  const std::lock_guard lock(heap().mutex);
+  heap().by_base.at(reinterpret_cast<uint64_t>(base)).kept = true;
+}
+
+bool revive(void* base, bool poisoned) {
+  const std::lock_guard lock(heap().mutex);
+  Allocation& allocation = heap().by_base.at(reinterpret_cast<uint64_t>(base));
+  if (!allocation.freed) return false;
+  if (poisoned) poison(static_cast<std::byte*>(base), allocation.bytes);
+  allocation.freed = false;
+  heap().living_bytes += allocation.bytes;
+  ++heap().generation;
   return true;
 }
 

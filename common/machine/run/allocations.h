@@ -13,6 +13,7 @@ struct Allocation {
   std::string what;  // the call that made it, as "cudaMalloc"
   bool freed = false;
   uint64_t reserved = 0;  // bytes of address space, with the gap behind it; 0: not owned
+  bool kept = false;      // revive() may allocate it again
   bool contains(uint64_t address, uint64_t size) const {
     return address >= base && size <= bytes && address - base <= bytes - size;
   }
@@ -42,6 +43,11 @@ void adopt(void* base, size_t bytes, const std::string& what);
 // False if `base` is not the start of a living allocation. The range is remembered as freed until
 // it is allocated again, which is not soon.
 bool release(void* base);
+
+// From now on the allocation keeps its addresses when it is freed, as memory of a graph does.
+void keep(void* base);
+// Allocates a kept one again; false if it lives.
+bool revive(void* base, bool poisoned);
 
 // The allocation, living or freed, that holds the address; false if there is none.
 bool find_allocation(uint64_t address, Allocation* found);

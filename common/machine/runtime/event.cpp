@@ -18,13 +18,12 @@ void record_event(cudaEvent_t handle, cudaStream_t stream_handle, unsigned flags
     event.time = Clock::now();
   };
   if (stream.capture != nullptr && (flags & cudaEventRecordExternal) != 0) {
-    note_operation(stream);
-    stream.capture->graph->add(cudaGraphNodeTypeEventRecord, record_now);
-    return;
+    return capture_node(stream, cudaGraphNodeTypeEventRecord, record_now);
   }
   event.capture = stream.capture;
   event.captured_in = &stream;
   event.captured_at = stream.captured;
+  event.last = stream.last;
   if (stream.capture != nullptr) return;
   record_now();
   check_implicit(stream);
@@ -45,6 +44,11 @@ void wait_event(cudaStream_t stream_handle, cudaEvent_t handle, unsigned flags) 
   require(stream.capture == event.capture, cudaErrorStreamCaptureMerge);
   if (event.captured_in == &stream) return;
   note_operation(stream);
+  for (Node* node : event.last) {
+    if (std::find(stream.last.begin(), stream.last.end(), node) == stream.last.end()) {
+      stream.last.push_back(node);
+    }
+  }
   if (event.captured_at == event.captured_in->captured) event.captured_in->is_joined = true;
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/machine/run/allocations.h"
 #include "common/machine/runtime/status.h"
 
 namespace machine::runtime {
@@ -16,7 +17,8 @@ namespace {
 void add_step(const Node* node, std::set<const Node*>* there, std::vector<Step>* steps) {
   if (!there->insert(node).second) return;
   for (const Node* before : node->after) add_step(before, there, steps);
-  steps->push_back({node, node->work, node->kernel});
+  const bool allocates = node->type == cudaGraphNodeTypeMemAlloc;
+  steps->push_back({node, node->work, node->kernel, allocates ? node->memory : nullptr});
 }
 
 }  // namespace
@@ -32,6 +34,15 @@ void run_steps(const std::vector<Step>& steps) {
   for (const Step& step : steps) step.work();
 }
 
+void give_nodes(const std::vector<Node*>& found, cudaGraphNode_t* nodes, size_t* count) {
+  require(count != nullptr);
+  if (nodes == nullptr) return void(*count = found.size());
+  for (size_t i = 0; i < *count; ++i) {
+    nodes[i] = i < found.size() ? reinterpret_cast<cudaGraphNode_t>(found[i]) : nullptr;
+  }
+  *count = std::min(*count, found.size());
+}
+
 }  // namespace machine::runtime
 
 using namespace machine::runtime;
@@ -44,20 +55,21 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 }
 
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
-  const auto& all = graph_of(graph)->nodes;
-  if (nodes != nullptr) {
-    for (size_t i = 0; i < *count; ++i) {
-      nodes[i] = i < all.size() ? reinterpret_cast<cudaGraphNode_t>(all[i].get()) : nullptr;
-    }
-  }
-  *count = nodes == nullptr ? all.size() : std::min(*count, all.size());
-  return cudaSuccess;
+  return attempt([&] {
+    require(graph != nullptr);
+    std::vector<Node*> all;
+    for (const auto& node : graph_of(graph)->nodes) all.push_back(node.get());
+    give_nodes(all, nodes, count);
+  });
 }
 
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                 unsigned long long flags) {
   return on_device([&] {
     require(exec != nullptr && graph != nullptr);
-    *exec = reinterpret_cast<cudaGraphExec_t>(new GraphExec{steps_of(*graph_of(graph))});
+    const bool auto_free = (flags & cudaGraphInstantiateFlagAutoFreeOnLaunch) != 0;
+    const auto made = new GraphExec{steps_of(*graph_of(graph)), auto_free};
+    *exec = reinterpret_cast<cudaGraphExec_t>(made);
   });
 }
 
@@ -68,7 +80,12 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   return on_device([&] {
     require(exec != nullptr);
-    submit(stream, cudaGraphNodeTypeGraph, [steps = exec_of(exec)->steps] { run_steps(steps); });
+    submit(stream, cudaGraphNodeTypeGraph, [made = *exec_of(exec)] {
+      for (const Step& step : made.steps) {
+        if (made.auto_free && step.allocates != nullptr) machine::release(step.allocates);
+      }
+      run_steps(made.steps);
+    });
   });
 }
 

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "common/machine/runtime/stream.h"
+
 namespace machine::runtime {
 
 // `height` rows of `width` bytes, pitches in bytes.
@@ -48,6 +50,10 @@ void free_device(const char* call, void* base);
 // The same as calls, of which a capture that is going on allows none.
 cudaError_t allocate_as(const char* call, void** base, size_t bytes);
 cudaError_t free_as(const char* call, void* base);
+
+// The work of a graph's nodes that allocate and free its memory. What is to be freed must be such memory.
+Work allocating(const char* call, void* base);
+Work freeing(const char* call, void* base);
 
 constexpr char REGISTERED[] = "cudaHostRegister";
 

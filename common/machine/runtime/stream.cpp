@@ -3,13 +3,17 @@
 
 #include <cuda_runtime_api.h>
 
+#include <utility>
+
 #include "common/machine/runtime/status.h"
 #include "common/machine/runtime/stream_state.h"
 
 namespace machine::runtime {
 
-Node* Graph::add(cudaGraphNodeType type, Work work, std::shared_ptr<const KernelNode> kernel) {
-  nodes.push_back(std::make_unique<Node>(Node{type, std::move(work), std::move(kernel), {}}));
+Node* Graph::add(cudaGraphNodeType type, Work work, std::shared_ptr<const KernelNode> kernel,
+                 void* memory) {
+  nodes.push_back(
+      std::make_unique<Node>(Node{type, std::move(work), std::move(kernel), this, {}, memory}));
   return nodes.back().get();
 }
 
@@ -47,6 +51,13 @@ void note_operation(Stream& stream) {
   stream.is_joined = stream.capture->origin == &stream;
 }
 
+void capture_node(Stream& stream, cudaGraphNodeType type, Work work,
+                  std::shared_ptr<const KernelNode> kernel, void* memory) {
+  note_operation(stream);
+  Node* const made = stream.capture->graph->add(type, std::move(work), std::move(kernel), memory);
+  made->after = std::exchange(stream.last, {made});
+}
+
 thread_local cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
 thread_local cudaStream_t working = nullptr;
 
@@ -56,19 +67,21 @@ cudaError_t create_stream(cudaStream_t* stream, unsigned flags, int priority) {
   }
   return on_device([&] {
     const std::lock_guard lock(state().mutex);
-    const auto made = new Stream{flags, priority, ++state().last_id, nullptr, 0, true};
+    const auto made = new Stream{flags, priority, ++state().last_id, nullptr, 0, true, {}};
     state().streams.insert(made);
     *stream = reinterpret_cast<cudaStream_t>(made);
   });
 }
 
-void begin_capture(cudaStream_t handle, Graph* graph, cudaStreamCaptureMode mode) {
+void begin_capture(cudaStream_t handle, Graph* graph, cudaStreamCaptureMode mode,
+                   std::vector<Node*> last) {
   const std::lock_guard lock(state().mutex);
   Stream& stream = find(handle);
   require(&stream != &state().legacy, cudaErrorStreamCaptureUnsupported);
   require(stream.capture == nullptr, cudaErrorIllegalState);
   stream.capture = std::make_shared<Capture>(
       Capture{graph, &stream, mode, std::this_thread::get_id(), ++state().last_id, false});
+  stream.last = std::move(last);
   state().captures.insert(stream.capture);
 }
 
@@ -92,6 +105,7 @@ Graph* end_capture(cudaStream_t handle) {
     all_joined = all_joined && (&member == &stream || member.is_joined);
     member.capture = nullptr;
     member.captured = 0;
+    member.last.clear();
     member.is_joined = true;
   };
   for (Stream* member : state().streams) leave(*member);
@@ -105,23 +119,23 @@ Graph* end_capture(cudaStream_t handle) {
 }  // namespace
 
 void submit(cudaStream_t handle, cudaGraphNodeType type, Work work,
-            std::shared_ptr<const KernelNode> kernel) {
+            std::shared_ptr<const KernelNode> kernel, void* memory) {
   {
     const std::lock_guard lock(state().mutex);
     Stream& stream = find(handle);
     check_implicit(stream);
     if (stream.capture != nullptr) {
       require(!stream.capture->is_spoilt, cudaErrorStreamCaptureInvalidated);
-      note_operation(stream);
-      Graph& graph = *stream.capture->graph;
-      const Node* const before = graph.nodes.empty() ? nullptr : graph.nodes.back().get();
-      Node* const made = graph.add(type, std::move(work), std::move(kernel));
-      if (before != nullptr) made->after.push_back(before);
-      return;
+      return capture_node(stream, type, std::move(work), std::move(kernel), memory);
     }
   }
   working = handle;
   work();
+}
+
+bool is_capturing(cudaStream_t handle) {
+  const std::lock_guard lock(state().mutex);
+  return find(handle).capture != nullptr;
 }
 
 cudaStream_t working_stream() {

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <vector>
 
 #include "common/machine/runtime/stream.h"
 
@@ -31,6 +32,7 @@ struct Stream {
   std::shared_ptr<Capture> capture;  // the one that this stream is part of
   long long captured = 0;            // operations submitted or waited for in the capture
   bool is_joined = true;             // another stream waits for all of them
+  std::vector<Node*> last;           // nodes that the next one depends on
 };
 
 struct Event {
@@ -40,6 +42,7 @@ struct Event {
   std::shared_ptr<Capture> capture;  // set by a record in a capture
   Stream* captured_in = nullptr;
   long long captured_at = 0;  // Stream::captured at that time
+  std::vector<Node*> last;    // Stream::last at that time
 };
 
 struct State {
@@ -63,10 +66,14 @@ void check_implicit(const Stream& stream);
 
 // Counts an operation that is captured in the stream.
 void note_operation(Stream& stream);
+// Adds a node behind the stream's last ones.
+void capture_node(Stream& stream, cudaGraphNodeType type, Work work,
+                  std::shared_ptr<const KernelNode> kernel = nullptr, void* memory = nullptr);
 
 // What cudaStreamCreate and its like do.
 cudaError_t create_stream(cudaStream_t* stream, unsigned flags, int priority);
-void begin_capture(cudaStream_t stream, Graph* graph, cudaStreamCaptureMode mode);
+void begin_capture(cudaStream_t stream, Graph* graph, cudaStreamCaptureMode mode,
+                   std::vector<Node*> last = {});
 // Of the thread: cudaThreadExchangeStreamCaptureMode.
 extern thread_local cudaStreamCaptureMode thread_mode;
 

@@ -64,6 +64,7 @@ cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit limit) {
   static_assert(true, "a call that changes nothing")
 
 CHANGES_NOTHING(cudaDeviceReset);
+CHANGES_NOTHING(cudaDeviceGraphMemTrim, int);
 CHANGES_NOTHING(cudaSetDeviceFlags, unsigned);
 CHANGES_NOTHING(cudaProfilerStart);
 CHANGES_NOTHING(cudaProfilerStop);

@@ -3,7 +3,10 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+#include <fstream>
 #include <map>
+#include <string>
 #include <utility>
 
 #include "common/machine/runtime/launch.h"
@@ -26,9 +29,9 @@ struct Target {
 };
 
 void add_node(cudaGraphNode_t* handle, const Target& target, cudaGraphNodeType type, Work work,
-              std::shared_ptr<const KernelNode> kernel = nullptr) {
+              std::shared_ptr<const KernelNode> kernel = nullptr, void* memory = nullptr) {
   require(handle != nullptr && target.graph != nullptr);
-  Node* const made = graph_of(target.graph)->add(type, std::move(work), std::move(kernel));
+  Node* const made = graph_of(target.graph)->add(type, std::move(work), std::move(kernel), memory);
   for (size_t i = 0; i < target.count; ++i) made->after.push_back(node_of(target.after[i]));
   *handle = reinterpret_cast<cudaGraphNode_t>(made);
 }
@@ -50,14 +53,42 @@ dim3 from_dim3(const machine::Dim3& size) {
   return {size.x, size.y, size.z};
 }
 
-void add_dependencies(const cudaGraphNode_t* from, const cudaGraphNode_t* to, size_t count) {
-  for (size_t i = 0; i < count; ++i) node_of(to[i])->after.push_back(node_of(from[i]));
+// Graphs with memory of their own are not copied, nested or cut, by CUDA's rules.
+void require_no_memory(const char* call, const Graph& graph) {
+  for (const auto& node : graph.nodes) {
+    if (node->memory == nullptr) continue;
+    refuse(cudaErrorNotSupported, "%s of a graph whose nodes allocate or free memory.", call);
+  }
+}
+
+// Adds edges that are not there, or removes edges that are.
+void change_edges(const cudaGraphNode_t* from, const cudaGraphNode_t* to, size_t count, bool add) {
+  for (size_t i = 0; i < count; ++i) {
+    auto& after = node_of(to[i])->after;
+    const auto found = std::find(after.begin(), after.end(), node_of(from[i]));
+    require((found == after.end()) == add);
+    add ? after.push_back(node_of(from[i])) : void(after.erase(found));
+  }
+}
+
+std::string label(const Node& node) {
+  static const char* const TYPES[] = {
+      "kernel",       "copy",   "fill",      "host function", "graph", "empty",        "event wait",
+      "event record", "signal", "semaphore", "allocation",    "free",  "write or wait"};
+  if (node.kernel != nullptr) return node.kernel->function->name;
+  return static_cast<size_t>(node.type) < std::size(TYPES) ? TYPES[node.type] : "node";
 }
 
 }  // namespace
 }  // namespace machine::runtime
 
 using namespace machine::runtime;
+
+#if CUDART_VERSION >= 13000
+#define EDGE_DATA(CONST) [[maybe_unused]] CONST cudaGraphEdgeData *edge_data,
+#else
+#define EDGE_DATA(CONST)
+#endif
 
 extern "C" {
 
@@ -67,18 +98,20 @@ cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned) {
 }
 
 cudaError_t cudaGraphClone(cudaGraph_t* clone, cudaGraph_t original) {
-  const auto copy = new Graph;
-  std::map<const Node*, const Node*> copies;
-  for (const auto& node : graph_of(original)->nodes) {
-    copies[node.get()] = copy->add(node->type, node->work, node->kernel);
-  }
-  for (size_t i = 0; i < copy->nodes.size(); ++i) {
-    for (const Node* before : graph_of(original)->nodes[i]->after) {
-      copy->nodes[i]->after.push_back(copies[before]);
+  return attempt([&] {
+    require_no_memory("cudaGraphClone", *graph_of(original));
+    const auto copy = new Graph;
+    std::map<const Node*, Node*> copies;
+    for (const auto& node : graph_of(original)->nodes) {
+      copies[node.get()] = copy->add(node->type, node->work, node->kernel);
     }
-  }
-  *clone = reinterpret_cast<cudaGraph_t>(copy);
-  return cudaSuccess;
+    for (size_t i = 0; i < copy->nodes.size(); ++i) {
+      for (const Node* before : graph_of(original)->nodes[i]->after) {
+        copy->nodes[i]->after.push_back(copies[before]);
+      }
+    }
+    *clone = reinterpret_cast<cudaGraph_t>(copy);
+  });
 }
 
 cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) {
@@ -142,26 +175,129 @@ cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph,
   });
 }
 
+cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                     const cudaGraphNode_t* after, size_t count,
+                                     cudaMemAllocNodeParams* params) {
+  return on_device([&] {
+    constexpr const char* CALL = "cudaGraphAddMemAllocNode";
+    require(params != nullptr);
+    void* const base = params->dptr = allocate_device(CALL, params->bytesize);
+    add_node(node, {graph, after, count}, cudaGraphNodeTypeMemAlloc, allocating(CALL, base),
+             nullptr, base);
+  });
+}
+
+cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t* node, cudaGraph_t graph,
+                                    const cudaGraphNode_t* after, size_t count, void* base) {
+  return on_device([&] {
+    add_node(node, {graph, after, count}, cudaGraphNodeTypeMemFree,
+             freeing("cudaGraphAddMemFreeNode", base), nullptr, base);
+  });
+}
+
 cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph,
                                        const cudaGraphNode_t* after, size_t count,
                                        cudaGraph_t child) {
   return attempt([&] {
     require(child != nullptr);
+    require_no_memory("cudaGraphAddChildGraphNode", *graph_of(child));
     add_node(node, {graph, after, count}, cudaGraphNodeTypeGraph,
              [steps = steps_of(*graph_of(child))] { run_steps(steps); });
   });
 }
 
-#if CUDART_VERSION >= 13000
 cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t* from,
-                                     const cudaGraphNode_t* to, const cudaGraphEdgeData*,
-                                     size_t count) {
-#else
-cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t* from,
-                                     const cudaGraphNode_t* to, size_t count) {
-#endif
-  return attempt([&] { add_dependencies(from, to, count); });
+                                     const cudaGraphNode_t* to, EDGE_DATA(const) size_t count) {
+  return attempt([&] { change_edges(from, to, count, /*add=*/true); });
 }
+
+cudaError_t cudaGraphRemoveDependencies(cudaGraph_t graph, const cudaGraphNode_t* from,
+                                        const cudaGraphNode_t* to, EDGE_DATA(const) size_t count) {
+  return attempt([&] {
+    require(graph != nullptr);
+    require_no_memory("cudaGraphRemoveDependencies", *graph_of(graph));
+    change_edges(from, to, count, /*add=*/false);
+  });
+}
+
+cudaError_t cudaGraphDestroyNode(cudaGraphNode_t handle) {
+  return attempt([&] {
+    const Node* const gone = node_of(handle);
+    require_no_memory("cudaGraphDestroyNode", *gone->graph);
+    auto& nodes = gone->graph->nodes;
+    for (const auto& node : nodes) std::erase(node->after, gone);
+    std::erase_if(nodes, [gone](const auto& node) { return node.get() == gone; });
+  });
+}
+
+// ---- questions ----------------------------------------------------------------------------------
+
+cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
+  return attempt([&] {
+    require(graph != nullptr);
+    std::vector<Node*> roots;
+    for (const auto& node : graph_of(graph)->nodes) {
+      if (node->after.empty()) roots.push_back(node.get());
+    }
+    give_nodes(roots, nodes, count);
+  });
+}
+
+cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to,
+                              EDGE_DATA() size_t* count) {
+  return attempt([&] {
+    require(graph != nullptr && count != nullptr && (from == nullptr) == (to == nullptr));
+    std::vector<Node*> begins, ends;
+    for (const auto& node : graph_of(graph)->nodes) {
+      for (Node* before : node->after) {
+        begins.push_back(before);
+        ends.push_back(node.get());
+      }
+    }
+    size_t room = *count;
+    give_nodes(begins, from, &room);
+    give_nodes(ends, to, count);
+#if CUDART_VERSION >= 13000
+    if (from != nullptr && edge_data != nullptr)
+      std::fill_n(edge_data, *count, cudaGraphEdgeData{});
+#endif
+  });
+}
+
+cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t* nodes,
+                                         EDGE_DATA() size_t* count) {
+  return attempt([&] { give_nodes(node_of(node)->after, nodes, count); });
+}
+
+cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphNode_t* nodes,
+                                           EDGE_DATA() size_t* count) {
+  return attempt([&] {
+    std::vector<Node*> behind;
+    for (const auto& other : node_of(node)->graph->nodes) {
+      const auto& after = other->after;
+      if (std::count(after.begin(), after.end(), node_of(node)) != 0) behind.push_back(other.get());
+    }
+    give_nodes(behind, nodes, count);
+  });
+}
+
+cudaError_t cudaGraphDebugDotPrint(cudaGraph_t graph, const char* path, unsigned) {
+  return attempt([&] {
+    require(graph != nullptr && path != nullptr);
+    std::ofstream file(path);
+    file << "digraph graph_1 {\n";
+    for (const auto& node : graph_of(graph)->nodes) {
+      file << "\"" << node.get() << "\" [label=\"" << label(*node) << "\"];\n";
+      for (const Node* before : node->after) {
+        file << "\"" << before << "\" -> \"" << node.get() << "\";\n";
+      }
+    }
+    file << "}\n";
+    require(file.flush().good(), cudaErrorOperatingSystem);
+  });
+}
+
+// ---- kernel nodes -------------------------------------------------------------------------------
 
 cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, cudaKernelNodeParams* params) {
   return attempt([&] {

@@ -1,7 +1,10 @@
 // Memory as other people's programs ask for it: of the host, managed, in rows, from pools, by symbol.
 #include <cuda_runtime_api.h>
 
+#include <memory>
+
 #include "common/machine/run/allocations.h"
+#include "common/machine/run/settings.h"
 #include "common/machine/runtime/memory_api.h"
 #include "common/machine/runtime/modules.h"
 #include "common/machine/runtime/status.h"
@@ -14,13 +17,6 @@ constexpr size_t PITCH_BYTES = 512;  // what cudaMallocPitch rounds rows up to
 
 bool find(const void* pointer, Allocation* allocation) {
   return find_allocation(reinterpret_cast<uint64_t>(pointer), allocation);
-}
-
-void refuse_capture(cudaStream_t stream, const char* call) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  if (cudaStreamIsCapturing(stream, &status) != cudaSuccess) return;
-  if (status == cudaStreamCaptureStatusNone) return;
-  refuse(cudaErrorNotSupported, "%s in a stream capture.", call);
 }
 
 // Of cudaMemcpyToSymbol and its kin: the address of the variable's byte `offset`.
@@ -37,6 +33,30 @@ char* symbol_address(const void* symbol, size_t bytes, size_t offset) {
 }
 
 }  // namespace
+
+// The address is the graph's from now on. Until the first launch the memory lives, so that copies to it
+// can be captured.
+Work allocating(const char* call, void* base) {
+  require(base != nullptr);
+  keep(base);
+  return [call, base, launched = std::make_shared<bool>(false)] {
+    if (!revive(base, settings().poison) && *launched) {
+      refuse(cudaErrorInvalidValue,
+             "launch of a graph: %p, which a node for %s allocates, has not been freed since the "
+             "launch before; cudaGraphInstantiateFlagAutoFreeOnLaunch frees it.",
+             base, call);
+    }
+    *launched = true;
+  };
+}
+
+Work freeing(const char* call, void* base) {
+  Allocation allocation;
+  if (!find(base, &allocation) || !allocation.kept) {
+    refuse(cudaErrorInvalidValue, "%s: %p was not allocated by a node of a graph.", call, base);
+  }
+  return [call, base] { free_device(call, base); };
+}
 
 std::vector<Rows> slices_of(const char* call, const cudaMemcpy3DParms& params) {
   if (params.srcArray != nullptr || params.dstArray != nullptr) {
@@ -93,16 +113,21 @@ cudaError_t cudaFreeHost(void* base) {
 
 cudaError_t cudaMallocAsync(void** base, size_t bytes, cudaStream_t stream) {
   return on_device([&] {
-    refuse_capture(stream, "cudaMallocAsync");
-    *base = nullptr;
-    *base = allocate_device("cudaMallocAsync", bytes);
+    constexpr const char* CALL = "cudaMallocAsync";
+    require(base != nullptr);
+    const bool captured = is_capturing(stream);
+    *base = allocate_device(CALL, bytes);
+    if (captured) {
+      submit(stream, cudaGraphNodeTypeMemAlloc, allocating(CALL, *base), nullptr, *base);
+    }
   });
 }
 
 cudaError_t cudaFreeAsync(void* base, cudaStream_t stream) {
   return on_device([&] {
-    refuse_capture(stream, "cudaFreeAsync");
-    free_device("cudaFreeAsync", base);
+    constexpr const char* CALL = "cudaFreeAsync";
+    if (!is_capturing(stream)) return free_device(CALL, base);
+    submit(stream, cudaGraphNodeTypeMemFree, freeing(CALL, base), nullptr, base);
   });
 }
 

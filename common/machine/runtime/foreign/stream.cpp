@@ -70,9 +70,12 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatu
   if (capture == nullptr) return cudaSuccess;
   if (id != nullptr) *id = capture->id;
   if (graph != nullptr) *graph = reinterpret_cast<cudaGraph_t>(capture->graph);
-  if (dependencies != nullptr) *dependencies = nullptr;
+  const auto& last = find(handle).last;
+  if (dependencies != nullptr) {
+    *dependencies = reinterpret_cast<const cudaGraphNode_t*>(last.data());
+  }
   if (edges != nullptr) *edges = nullptr;
-  if (dependency_count != nullptr) *dependency_count = 0;
+  if (dependency_count != nullptr) *dependency_count = last.size();
   return cudaSuccess;
 }
 #endif
@@ -87,9 +90,12 @@ cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t call
 }
 
 cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph,
-                                          const cudaGraphNode_t*, const cudaGraphEdgeData*, size_t,
-                                          cudaStreamCaptureMode mode) {
-  return on_device([&] { begin_capture(stream, reinterpret_cast<Graph*>(graph), mode); });
+                                          const cudaGraphNode_t* after, const cudaGraphEdgeData*,
+                                          size_t count, cudaStreamCaptureMode mode) {
+  return on_device([&] {
+    const auto nodes = reinterpret_cast<Node* const*>(after);
+    begin_capture(stream, reinterpret_cast<Graph*>(graph), mode, {nodes, nodes + count});
+  });
 }
 
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {

@@ -1,0 +1,268 @@
+// Graphs as programs take them apart and give them memory: roots, edges, nodes that go, what a capture
+// of two streams depends on, and nodes that allocate and free. Prints the first thing that is not as it
+// should be and exits 1, or "ok". With an argument it does what a graph's memory does not allow.
+#include <cuda_runtime.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#define CHECK(condition)                                           \
+  do {                                                             \
+    if (!(condition)) {                                            \
+      std::printf("line %d is wrong: %s\n", __LINE__, #condition); \
+      std::exit(1);                                                \
+    }                                                              \
+  } while (false)
+#define OK(call) CHECK((call) == cudaSuccess)
+#if CUDART_VERSION >= 13000
+#define NO_DATA nullptr,
+#else
+#define NO_DATA
+#endif
+
+__global__ void add(int* out, const int* value) {
+  *out += *value;
+}
+
+__global__ void set(int* out, int value) {
+  *out = value;
+}
+
+// The second time it reads what nobody has written since.
+__global__ void take_turns(int* out, int* memory) {
+  if (*out != 0) *out = memory[0];
+  memory[0] = 1;
+  *out = 1;
+}
+
+namespace {
+
+using Node = cudaGraphNode_t;
+constexpr size_t INTS = 1000;
+
+std::vector<std::pair<Node, Node>> edges_of(cudaGraph_t graph) {
+  size_t count = 0;
+  OK(cudaGraphGetEdges(graph, nullptr, nullptr, NO_DATA & count));
+  std::vector<Node> from(count + 1), to(count + 1);
+  size_t room = count + 1;
+  OK(cudaGraphGetEdges(graph, from.data(), to.data(), NO_DATA & room));
+  CHECK(room == count && from[count] == nullptr && to[count] == nullptr);
+  std::vector<std::pair<Node, Node>> edges;
+  for (size_t i = 0; i < count; ++i) edges.push_back({from[i], to[i]});
+  return edges;
+}
+
+std::vector<Node> roots_of(cudaGraph_t graph) {
+  size_t count = 0;
+  OK(cudaGraphGetRootNodes(graph, nullptr, &count));
+  std::vector<Node> roots(count);
+  OK(cudaGraphGetRootNodes(graph, roots.data(), &count));
+  return roots;
+}
+
+bool has(const std::vector<std::pair<Node, Node>>& edges, Node from, Node to) {
+  return std::count(edges.begin(), edges.end(), std::pair(from, to)) == 1;
+}
+
+cudaGraphExec_t instantiate(cudaGraph_t graph, unsigned long long flags = 0) {
+  cudaGraphExec_t exec = nullptr;
+  OK(cudaGraphInstantiate(&exec, graph, flags));
+  return exec;
+}
+
+int read_back(const int* device) {
+  int value = 0;
+  OK(cudaMemcpy(&value, device, sizeof value, cudaMemcpyDeviceToHost));
+  return value;
+}
+
+// a -> b -> d, a -> c -> d
+void check_edges() {
+  cudaGraph_t graph = nullptr;
+  Node a, b, c, d;
+  OK(cudaGraphCreate(&graph, 0));
+  OK(cudaGraphAddEmptyNode(&a, graph, nullptr, 0));
+  OK(cudaGraphAddEmptyNode(&b, graph, &a, 1));
+  OK(cudaGraphAddEmptyNode(&c, graph, &a, 1));
+  const Node both[] = {b, c};
+  OK(cudaGraphAddEmptyNode(&d, graph, both, 2));
+  CHECK(roots_of(graph) == std::vector<Node>{a});
+  auto edges = edges_of(graph);
+  CHECK(edges.size() == 4 && has(edges, a, b) && has(edges, a, c));
+  CHECK(has(edges, b, d) && has(edges, c, d));
+  Node found[2];
+  size_t count = 2;
+  OK(cudaGraphNodeGetDependencies(d, found, NO_DATA & count));
+  CHECK(count == 2 && found[0] == b && found[1] == c);
+  OK(cudaGraphNodeGetDependentNodes(c, nullptr, NO_DATA & count));
+  CHECK(count == 1);
+
+  OK(cudaGraphRemoveDependencies(graph, &a, &c, NO_DATA 1));
+  CHECK(cudaGraphRemoveDependencies(graph, &a, &c, NO_DATA 1) == cudaErrorInvalidValue);
+  CHECK(cudaGraphAddDependencies(graph, &a, &b, NO_DATA 1) == cudaErrorInvalidValue);
+  CHECK((roots_of(graph) == std::vector<Node>{a, c}));
+  OK(cudaGraphDestroyNode(b));
+  edges = edges_of(graph);
+  CHECK(edges.size() == 1 && has(edges, c, d));
+  OK(cudaGraphGetNodes(graph, nullptr, &count));
+  CHECK(count == 3);
+  CHECK(cudaGraphDestroyNode(nullptr) == cudaErrorInvalidValue);
+  OK(cudaGraphDestroy(graph));
+}
+
+// A fork is two edges, its end another two: as events order them, not as they were captured.
+void check_captured_edges(int* data) {
+  cudaStream_t stream = nullptr, other = nullptr;
+  cudaEvent_t fork = nullptr, join = nullptr;
+  cudaGraph_t graph = nullptr;
+  OK(cudaStreamCreate(&stream));
+  OK(cudaStreamCreate(&other));
+  OK(cudaEventCreate(&fork));
+  OK(cudaEventCreate(&join));
+  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  set<<<1, 1, 0, stream>>>(data, 1);
+  OK(cudaEventRecord(fork, stream));
+  OK(cudaStreamWaitEvent(other, fork, 0));
+  set<<<1, 1, 0, other>>>(data + 1, 2);
+  set<<<1, 1, 0, stream>>>(data + 2, 3);
+  OK(cudaEventRecord(join, other));
+  OK(cudaStreamWaitEvent(stream, join, 0));
+  add<<<1, 1, 0, stream>>>(data + 2, data + 1);
+  OK(cudaStreamEndCapture(stream, &graph));
+  Node nodes[4];
+  size_t count = 4;
+  OK(cudaGraphGetNodes(graph, nodes, &count));
+  const auto edges = edges_of(graph);
+  CHECK(count == 4 && edges.size() == 4 && roots_of(graph) == std::vector<Node>{nodes[0]});
+  CHECK(has(edges, nodes[0], nodes[1]) && has(edges, nodes[0], nodes[2]));
+  CHECK(has(edges, nodes[1], nodes[3]) && has(edges, nodes[2], nodes[3]));
+  OK(cudaGraphLaunch(instantiate(graph), stream));
+  CHECK(read_back(data + 2) == 5);
+
+  char path[] = "/tmp/graphXXXXXX";
+  CHECK(close(mkstemp(path)) == 0);
+  OK(cudaGraphDebugDotPrint(graph, path, cudaGraphDebugDotFlagsVerbose));
+  std::FILE* const file = std::fopen(path, "r");
+  CHECK(file != nullptr);
+  std::string text(10000, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  std::fclose(file);
+  std::remove(path);
+  CHECK(text.starts_with("digraph ") && std::count(text.begin(), text.end(), '>') == 4);
+  CHECK(text.find("_Z3set") != text.npos && text.find("_Z3add") != text.npos);
+  CHECK(cudaGraphDebugDotPrint(graph, "/no/folder", 0) == cudaErrorOperatingSystem);
+}
+
+// Memory that a capture allocates has one address, and is new in each launch.
+void check_captured_memory(cudaStream_t stream, int* data) {
+  cudaGraph_t graph = nullptr, copy = nullptr;
+  int* memory = nullptr;
+  OK(cudaMemset(data, 0, sizeof(int)));
+  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  OK(cudaMallocAsync(&memory, INTS * sizeof(int), stream));
+  OK(cudaMemsetAsync(memory, 0, INTS * sizeof(int), stream));
+  set<<<1, 1, 0, stream>>>(memory + INTS - 1, 7);
+  add<<<1, 1, 0, stream>>>(data, memory + INTS - 1);
+  OK(cudaFreeAsync(memory, stream));
+  OK(cudaStreamEndCapture(stream, &graph));
+  Node nodes[5];
+  size_t count = 5;
+  cudaGraphNodeType first, last;
+  OK(cudaGraphGetNodes(graph, nodes, &count));
+  OK(cudaGraphNodeGetType(nodes[0], &first));
+  OK(cudaGraphNodeGetType(nodes[4], &last));
+  CHECK(count == 5 && first == cudaGraphNodeTypeMemAlloc && last == cudaGraphNodeTypeMemFree);
+  const cudaGraphExec_t exec = instantiate(graph);
+  for (int i = 0; i < 3; ++i) OK(cudaGraphLaunch(exec, stream));
+  OK(cudaStreamSynchronize(stream));
+  CHECK(read_back(data) == 21);
+  CHECK(cudaGraphClone(&copy, graph) == cudaErrorNotSupported);
+  CHECK(cudaGraphDestroyNode(nodes[2]) == cudaErrorNotSupported);
+  CHECK(cudaGraphRemoveDependencies(graph, nodes, nodes + 1, NO_DATA 1) == cudaErrorNotSupported);
+  CHECK(cudaMemset(memory, 0, sizeof(int)) == cudaErrorInvalidValue);  // it is free
+}
+
+// What a graph leaves can be used behind it; before the next launch somebody frees it.
+void check_memory_that_stays(cudaStream_t stream) {
+  cudaGraph_t graph = nullptr;
+  Node allocation = nullptr, kernel = nullptr;
+  OK(cudaGraphCreate(&graph, 0));
+  cudaMemAllocNodeParams params{};
+  params.poolProps.allocType = cudaMemAllocationTypePinned;
+  params.poolProps.location = {cudaMemLocationTypeDevice, {}};
+  params.bytesize = sizeof(int);
+  OK(cudaGraphAddMemAllocNode(&allocation, graph, nullptr, 0, &params));
+  int* const memory = static_cast<int*>(params.dptr);
+  int value = 5;
+  void* arguments[] = {&params.dptr, &value};
+  cudaKernelNodeParams launch{};
+  launch.func = reinterpret_cast<void*>(set);
+  launch.gridDim = launch.blockDim = dim3(1);
+  launch.kernelParams = arguments;
+  OK(cudaGraphAddKernelNode(&kernel, graph, &allocation, 1, &launch));
+  cudaGraphExec_t exec = instantiate(graph);
+  OK(cudaGraphLaunch(exec, stream));
+  CHECK(read_back(memory) == 5);
+  CHECK(cudaGraphLaunch(exec, stream) == cudaErrorInvalidValue);
+  OK(cudaFreeAsync(memory, stream));
+  OK(cudaGraphLaunch(exec, stream));
+  OK(cudaFree(memory));
+  OK(cudaGraphExecDestroy(exec));
+
+  exec = instantiate(graph, cudaGraphInstantiateFlagAutoFreeOnLaunch);
+  OK(cudaGraphLaunch(exec, stream));
+  OK(cudaGraphLaunch(exec, stream));
+  CHECK(read_back(memory) == 5);
+
+  cudaGraph_t freeing = nullptr;
+  Node free_node = nullptr;
+  OK(cudaGraphCreate(&freeing, 0));
+  OK(cudaGraphAddMemFreeNode(&free_node, freeing, nullptr, 0, memory));
+  OK(cudaGraphLaunch(instantiate(freeing), stream));
+  CHECK(cudaMemset(memory, 0, sizeof(int)) == cudaErrorInvalidValue);
+  int* other = nullptr;
+  OK(cudaMallocAsync(&other, sizeof(int), stream));
+  CHECK(cudaGraphAddMemFreeNode(&free_node, freeing, nullptr, 0, other) == cudaErrorInvalidValue);
+  OK(cudaDeviceGraphMemTrim(0));
+}
+
+// Reads memory of a graph behind the launch that has freed it; or, in the second launch, what the first
+// has written there.
+void misuse(const std::string& how, cudaStream_t stream, int* data) {
+  cudaGraph_t graph = nullptr;
+  int* memory = nullptr;
+  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  OK(cudaMallocAsync(&memory, INTS * sizeof(int), stream));
+  take_turns<<<1, 1, 0, stream>>>(data, memory);
+  OK(cudaFreeAsync(memory, stream));
+  OK(cudaStreamEndCapture(stream, &graph));
+  const cudaGraphExec_t exec = instantiate(graph);
+  OK(cudaGraphLaunch(exec, stream));
+  if (how == "freed") add<<<1, 1, 0, stream>>>(data, memory);
+  if (how == "unwritten") cudaGraphLaunch(exec, stream);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cudaStream_t stream = nullptr;
+  OK(cudaStreamCreate(&stream));
+  int* data = nullptr;
+  OK(cudaMalloc(&data, 4 * sizeof(int)));
+  OK(cudaMemset(data, 0, 4 * sizeof(int)));
+  if (argc > 1) {
+    misuse(argv[1], stream, data);
+    return 0;
+  }
+  check_edges();
+  check_captured_edges(data);
+  check_captured_memory(stream, data);
+  check_memory_that_stays(stream);
+  std::printf("ok\n");
+  return 0;
+}

@@ -145,8 +145,8 @@ class Calls(unittest.TestCase):
         self.assertEqual((ended.returncode, ended.stdout), (0, "ok\n"), ended.stderr)
         self.assertIn("a node for cudaGraphAddMemAllocNode allocates, has not been freed since",
                       ended.stderr)
-        for how, said in (("freed", "have been freed: 4000 bytes from cudaMallocAsync"),
-                          ("unwritten", "of cudaMallocAsync), which nothing has written")):
+        for how, said in (("freed", "have been freed: 4000 bytes from a graph's cudaMallocAsync"),
+                          ("unwritten", "of a graph's cudaMallocAsync), which nothing has written")):
             ended = on_machine(PROGRAMS / "graphs", how)
             self.assertEqual(ended.returncode, 1, how)
             self.assertIn(said, ended.stderr)

@@ -37,6 +37,7 @@ struct Heap {
   uint64_t gap_bytes = 0;
   uint32_t gaps = 0;
   uint64_t living_bytes = 0;
+  std::map<std::string, Usage> usage;  // by Allocation::what
   std::atomic<uint64_t> generation{1};
 };
 
@@ -67,6 +68,16 @@ size_t gap_behind(const Heap& heap, size_t bytes) {
 void count_gap(Heap& heap, uint64_t gap, bool is_there) {
   heap.gaps += gap == 0 ? 0 : is_there ? 1 : -1;
   heap.gap_bytes += is_there ? gap : -gap;
+}
+
+// Behind a change of the allocation.
+void count_bytes(Heap& heap, const Allocation& allocation) {
+  Usage& usage = heap.usage[allocation.what];
+  const uint64_t change = allocation.freed ? -allocation.bytes : allocation.bytes;
+  heap.living_bytes += change;
+  usage.bytes += change;
+  usage.most = std::max(usage.most, usage.bytes);
+  ++heap.generation;
 }
 
 std::byte* reserve(size_t bytes, size_t gap) {
@@ -119,8 +130,7 @@ void insert(Heap& heap, const Allocation& made) {
     next = heap.by_base.erase(next);
   }
   heap.by_base[made.base] = made;
-  heap.living_bytes += made.bytes;
-  ++heap.generation;
+  count_bytes(heap, made);
 }
 
 // A file of poison: its pages are mapped again and again, and cost nothing before they are written.
@@ -184,8 +194,7 @@ bool release(void* base) {
   if (found == heap().by_base.end() || found->second.freed) return false;
   Allocation& allocation = found->second;
   allocation.freed = true;
-  heap().living_bytes -= allocation.bytes;
-  ++heap().generation;
+  count_bytes(heap(), allocation);
   if (allocation.reserved != 0 && !allocation.kept) {
     count_gap(heap(), allocation.reserved - mapped_bytes(allocation.bytes), false);
     retire(heap(), {allocation.base, allocation.reserved});
@@ -204,8 +213,7 @@ bool revive(void* base, bool poisoned) {
   if (!allocation.freed) return false;
   if (poisoned) poison(static_cast<std::byte*>(base), allocation.bytes);
   allocation.freed = false;
-  heap().living_bytes += allocation.bytes;
-  ++heap().generation;
+  count_bytes(heap(), allocation);
   return true;
 }
 
@@ -241,6 +249,16 @@ uint64_t allocation_generation() {
 uint64_t allocated_bytes() {
   const std::lock_guard lock(heap().mutex);
   return heap().living_bytes;
+}
+
+Usage usage_of(const std::string& what) {
+  const std::lock_guard lock(heap().mutex);
+  return heap().usage[what];
+}
+
+void forget_most(const std::string& what) {
+  const std::lock_guard lock(heap().mutex);
+  heap().usage[what].most = heap().usage[what].bytes;
 }
 
 }  // namespace machine

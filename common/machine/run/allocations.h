@@ -61,4 +61,11 @@ uint64_t allocation_generation();
 // Bytes that are allocated now.
 uint64_t allocated_bytes();
 
+// Of what one call made: bytes now, and the most that they were since forget_most().
+struct Usage {
+  uint64_t bytes = 0, most = 0;
+};
+Usage usage_of(const std::string& what);
+void forget_most(const std::string& what);
+
 }  // namespace machine

@@ -54,22 +54,16 @@ constexpr Attribute ATTRIBUTES[] = {
     {cudaDevAttrMaxAccessPolicyWindowSize, 128 << 20},
     {cudaDevAttrMemSyncDomainCount, 4},
 };
-constexpr cudaDeviceAttr YES[] = {cudaDevAttrGpuOverlap,
-                                  cudaDevAttrCanMapHostMemory,
-                                  cudaDevAttrConcurrentKernels,
-                                  cudaDevAttrEccEnabled,
-                                  cudaDevAttrUnifiedAddressing,
-                                  cudaDevAttrStreamPrioritiesSupported,
-                                  cudaDevAttrGlobalL1CacheSupported,
-                                  cudaDevAttrLocalL1CacheSupported,
-                                  cudaDevAttrManagedMemory,
-                                  cudaDevAttrConcurrentManagedAccess,
-                                  cudaDevAttrComputePreemptionSupported,
-                                  cudaDevAttrCanUseHostPointerForRegisteredMem,
-                                  cudaDevAttrCooperativeLaunch,
-                                  cudaDevAttrHostRegisterSupported,
-                                  cudaDevAttrMemoryPoolsSupported,
-                                  cudaDevAttrClusterLaunch};
+constexpr cudaDeviceAttr YES[] = {
+    cudaDevAttrGpuOverlap, cudaDevAttrCanMapHostMemory, cudaDevAttrConcurrentKernels,
+    cudaDevAttrEccEnabled, cudaDevAttrUnifiedAddressing, cudaDevAttrStreamPrioritiesSupported,
+    cudaDevAttrGlobalL1CacheSupported, cudaDevAttrLocalL1CacheSupported, cudaDevAttrManagedMemory,
+    cudaDevAttrConcurrentManagedAccess, cudaDevAttrComputePreemptionSupported,
+    cudaDevAttrCanUseHostPointerForRegisteredMem, cudaDevAttrCooperativeLaunch,
+    cudaDevAttrHostRegisterSupported, cudaDevAttrMemoryPoolsSupported, cudaDevAttrClusterLaunch,
+    // cuStreamWriteValue32 and its kin, as two versions ask for it
+    cudaDevAttrReserved92, cudaDevAttrReserved93, cudaDevAttrReserved94, cudaDevAttrReserved122,
+    cudaDevAttrReserved123};
 // What the machine does not do, and a place on a bus.
 constexpr cudaDeviceAttr NO[] = {cudaDevAttrComputeCapabilityMinor,
                                  cudaDevAttrKernelExecTimeout,
@@ -224,8 +218,20 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 
 cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device) {
   if (device != 0) return record(cudaErrorInvalidDevice);
+  if (id == nullptr || length <= 0) return record(cudaErrorInvalidValue);
   std::snprintf(id, static_cast<size_t>(length), "0000:00:00.0");
   return cudaSuccess;
+}
+
+// "domain:bus:device.function"; domain and function may be missing.
+cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* id) {
+  if (device == nullptr || id == nullptr) return record(cudaErrorInvalidValue);
+  unsigned part[4] = {};
+  const int parts = std::sscanf(id, "%x:%x:%x.%x", part, part + 1, part + 2, part + 3);
+  if (parts < 2) return record(cudaErrorInvalidValue);
+  *device = 0;
+  const bool is_mine = (part[0] | part[1] | part[2] | part[3]) == 0;
+  return record(is_mine ? cudaSuccess : cudaErrorInvalidDevice);
 }
 
 }  // extern "C"

@@ -228,14 +228,112 @@ void check_memory() {
   CHECK(attributes.type == cudaMemoryTypeHost);
   OK(cudaPointerGetAttributes(&attributes, managed));
   CHECK(attributes.type == cudaMemoryTypeManaged);
+  unsigned flags = 9;
+  OK(cudaHostGetFlags(&flags, pinned));
+  CHECK(flags == cudaHostAllocDefault);
+  CHECK(cudaHostGetFlags(&flags, managed) == cudaErrorInvalidValue);
+  OK(cudaFreeHost(pinned));
+  OK(cudaHostAlloc(&pinned, 16, cudaHostAllocMapped | cudaHostAllocWriteCombined));
+  OK(cudaHostGetFlags(&flags, pinned + 1));
+  CHECK(flags == (cudaHostAllocMapped | cudaHostAllocWriteCombined));
   OK(cudaFreeHost(pinned));
   OK(cudaFree(managed));
 
-  int* async = nullptr;
+  char id[16];
+  int device = -1;
+  OK(cudaDeviceGetPCIBusId(id, sizeof id, 0));
+  OK(cudaDeviceGetByPCIBusId(&device, id));
+  CHECK(device == 0);
+  CHECK(cudaDeviceGetByPCIBusId(&device, "0000:ff:1f.7") == cudaErrorInvalidDevice);
+  CHECK(cudaDeviceGetByPCIBusId(&device, "the first") == cudaErrorInvalidValue);
+}
+
+int range_attribute(const void* begin, size_t bytes, cudaMemRangeAttribute attribute) {
+  int value = -9;
+  OK(cudaMemRangeGetAttribute(&value, sizeof value, attribute, begin, bytes));
+  return value;
+}
+
+// What is said of managed memory is remembered, and of no other memory.
+void check_advice() {
+#if CUDART_VERSION >= 13000
+  const cudaMemLocation device{cudaMemLocationTypeDevice, 0}, host{cudaMemLocationTypeHost, 0};
+#else
+  const int device = 0, host = cudaCpuDeviceId;
+#endif
+  const size_t bytes = 1 << 16;
+  char *managed = nullptr, *plain = nullptr;
+  OK(cudaMallocManaged(&managed, bytes));
+  OK(cudaMalloc(&plain, bytes));
+  CHECK(range_attribute(managed, bytes, cudaMemRangeAttributeReadMostly) == 0);
+  CHECK(range_attribute(managed, bytes, cudaMemRangeAttributePreferredLocation) ==
+        cudaInvalidDeviceId);
+  CHECK(range_attribute(managed, bytes, cudaMemRangeAttributeLastPrefetchLocation) ==
+        cudaInvalidDeviceId);
+  OK(cudaMemAdvise(managed, bytes, cudaMemAdviseSetReadMostly, device));
+  OK(cudaMemAdvise(managed, bytes, cudaMemAdviseSetPreferredLocation, host));
+  OK(cudaMemAdvise(managed, bytes, cudaMemAdviseSetAccessedBy, device));
+#if CUDART_VERSION >= 13000
+  OK(cudaMemPrefetchAsync(managed, bytes, device, 0, nullptr));
+#else
+  OK(cudaMemPrefetchAsync(managed, bytes, device, nullptr));
+#endif
+  CHECK(range_attribute(managed, bytes, cudaMemRangeAttributeReadMostly) == 1);
+  CHECK(range_attribute(managed, 1, cudaMemRangeAttributePreferredLocation) == cudaCpuDeviceId);
+  CHECK(range_attribute(managed, bytes, cudaMemRangeAttributeLastPrefetchLocation) == 0);
+  int devices[2] = {-9, -9};
+  OK(cudaMemRangeGetAttribute(devices, sizeof devices, cudaMemRangeAttributeAccessedBy, managed,
+                              bytes));
+  CHECK(devices[0] == 0 && devices[1] == cudaInvalidDeviceId);
+  CHECK(cudaMemRangeGetAttribute(devices, sizeof devices, cudaMemRangeAttributeReadMostly, managed,
+                                 bytes) == cudaErrorInvalidValue);
+  CHECK(cudaMemAdvise(plain, bytes, cudaMemAdviseSetReadMostly, device) == cudaErrorInvalidValue);
+  CHECK(cudaMemAdvise(managed, bytes + 1, cudaMemAdviseSetReadMostly, device) ==
+        cudaErrorInvalidValue);
+  OK(cudaFree(managed));
+  OK(cudaFree(plain));
+}
+
+uint64_t pool_attribute(cudaMemPool_t pool, cudaMemPoolAttr attribute) {
+  uint64_t value = 0;
+  OK(cudaMemPoolGetAttribute(pool, attribute, &value));
+  return value;
+}
+
+void check_pools() {
+  int *async = nullptr, *other = nullptr;
+  cudaMemPool_t pool = nullptr, made = nullptr, current = nullptr;
+  OK(cudaDeviceGetDefaultMemPool(&pool, 0));
+  CHECK(pool_attribute(pool, cudaMemPoolAttrReleaseThreshold) == 0);
+  CHECK(pool_attribute(pool, cudaMemPoolReuseAllowOpportunistic) == 1);
+  uint64_t value = UINT64_MAX;
+  OK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &value));
+  CHECK(pool_attribute(pool, cudaMemPoolAttrReleaseThreshold) == UINT64_MAX);
   OK(cudaMallocAsync(&async, 64, nullptr));
   OK(cudaMemsetAsync(async, 0xff, 64, nullptr));
   CHECK(download(async, 1)[0] == -1);
+  CHECK(pool_attribute(pool, cudaMemPoolAttrUsedMemCurrent) == 64);
+  cudaMemPoolProps props{};
+  OK(cudaMemPoolCreate(&made, &props));
+  OK(cudaMallocFromPoolAsync(&other, 128, made, nullptr));
   OK(cudaFreeAsync(async, nullptr));
+  CHECK(pool_attribute(pool, cudaMemPoolAttrUsedMemCurrent) == 0);
+  CHECK(pool_attribute(pool, cudaMemPoolAttrUsedMemHigh) == 64);
+  CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &value) == cudaErrorInvalidValue);
+  value = 0;
+  OK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &value));
+  CHECK(pool_attribute(pool, cudaMemPoolAttrUsedMemHigh) == 0);
+  OK(cudaDeviceSetMemPool(0, made));
+  OK(cudaDeviceGetMemPool(&current, 0));
+  CHECK(current == made && made != pool);
+  OK(cudaMallocAsync(&async, 64, nullptr));
+  CHECK(pool_attribute(made, cudaMemPoolAttrUsedMemCurrent) == 192);
+  OK(cudaFree(async));
+  OK(cudaFreeAsync(other, nullptr));
+  CHECK(pool_attribute(made, cudaMemPoolAttrReservedMemCurrent) == 0);
+  OK(cudaMemPoolDestroy(made));
+  OK(cudaDeviceGetMemPool(&current, 0));
+  CHECK(current == pool && cudaMemPoolDestroy(pool) == cudaErrorInvalidValue);
   size_t free_bytes = 0, total_bytes = 0;
   OK(cudaMemGetInfo(&free_bytes, &total_bytes));
   CHECK(free_bytes > 0 && free_bytes <= total_bytes);
@@ -382,6 +480,8 @@ int main() {
   check_launches();
   check_variables();
   check_memory();
+  check_advice();
+  check_pools();
   check_graphs();
   check_nodes_read_back();
   check_fork_in_capture();

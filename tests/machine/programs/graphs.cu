@@ -169,6 +169,8 @@ void check_captured_memory(cudaStream_t stream, int* data) {
   set<<<1, 1, 0, stream>>>(memory + INTS - 1, 7);
   add<<<1, 1, 0, stream>>>(data, memory + INTS - 1);
   OK(cudaFreeAsync(memory, stream));
+  const auto callback = [](cudaStream_t, cudaError_t, void*) {};
+  CHECK(cudaStreamAddCallback(stream, callback, nullptr, 0) == cudaErrorStreamCaptureUnsupported);
   OK(cudaStreamEndCapture(stream, &graph));
   Node nodes[5];
   size_t count = 5;

@@ -75,18 +75,7 @@ CHANGES_NOTHING(cudaCtxResetPersistingL2Cache);
 CHANGES_NOTHING(cudaStreamSetAttribute, cudaStream_t, cudaStreamAttrID, const cudaStreamAttrValue*);
 CHANGES_NOTHING(cudaStreamCopyAttributes, cudaStream_t, cudaStream_t);
 CHANGES_NOTHING(cudaStreamAttachMemAsync, cudaStream_t, void*, size_t, unsigned);
-// Where memory is, and from which pool: there is one memory.
-#if CUDART_VERSION >= 13000
-using Location = cudaMemLocation;
-CHANGES_NOTHING(cudaMemPrefetchAsync, const void*, size_t, Location, unsigned, cudaStream_t);
-#else
-using Location = int;
-CHANGES_NOTHING(cudaMemPrefetchAsync, const void*, size_t, Location, cudaStream_t);
-#endif
-CHANGES_NOTHING(cudaMemAdvise, const void*, size_t, cudaMemoryAdvise, Location);
-CHANGES_NOTHING(cudaDeviceSetMemPool, int, cudaMemPool_t);
-CHANGES_NOTHING(cudaMemPoolDestroy, cudaMemPool_t);
-CHANGES_NOTHING(cudaMemPoolSetAttribute, cudaMemPool_t, cudaMemPoolAttr, void*);
+// A pool holds nothing that is not in use.
 CHANGES_NOTHING(cudaMemPoolTrimTo, cudaMemPool_t, size_t);
 
 }  // extern "C"

@@ -1,10 +1,10 @@
-// Memory as other people's programs ask for it: of the host, managed, in rows, from pools, by symbol.
+// Memory as other people's programs ask for it: of the host, in rows, by symbol.
 #include <cuda_runtime_api.h>
 
-#include <memory>
+#include <map>
+#include <mutex>
 
 #include "common/machine/run/allocations.h"
-#include "common/machine/run/settings.h"
 #include "common/machine/runtime/memory_api.h"
 #include "common/machine/runtime/modules.h"
 #include "common/machine/runtime/status.h"
@@ -14,6 +14,9 @@ namespace machine::runtime {
 namespace {
 
 constexpr size_t PITCH_BYTES = 512;  // what cudaMallocPitch rounds rows up to
+
+std::mutex host_flags_mutex;
+std::map<const void*, unsigned> host_flags;  // of cudaHostAlloc, by the start of what it made
 
 bool find(const void* pointer, Allocation* allocation) {
   return find_allocation(reinterpret_cast<uint64_t>(pointer), allocation);
@@ -33,30 +36,6 @@ char* symbol_address(const void* symbol, size_t bytes, size_t offset) {
 }
 
 }  // namespace
-
-// The address is the graph's from now on. Until the first launch the memory lives, so that copies to it
-// can be captured.
-Work allocating(const char* call, void* base) {
-  require(base != nullptr);
-  keep(base);
-  return [call, base, launched = std::make_shared<bool>(false)] {
-    if (!revive(base, settings().poison) && *launched) {
-      refuse(cudaErrorInvalidValue,
-             "launch of a graph: %p, which a node for %s allocates, has not been freed since the "
-             "launch before; cudaGraphInstantiateFlagAutoFreeOnLaunch frees it.",
-             base, call);
-    }
-    *launched = true;
-  };
-}
-
-Work freeing(const char* call, void* base) {
-  Allocation allocation;
-  if (!find(base, &allocation) || !allocation.kept) {
-    refuse(cudaErrorInvalidValue, "%s: %p was not allocated by a node of a graph.", call, base);
-  }
-  return [call, base] { free_device(call, base); };
-}
 
 std::vector<Rows> slices_of(const char* call, const cudaMemcpy3DParms& params) {
   if (params.srcArray != nullptr || params.dstArray != nullptr) {
@@ -88,13 +67,22 @@ cudaError_t cudaMallocHost(void** base, size_t bytes) {
   return allocate_as("cudaMallocHost", base, bytes);
 }
 
-cudaError_t cudaHostAlloc(void** base, size_t bytes, unsigned) {
-  return allocate_as("cudaHostAlloc", base, bytes);
+cudaError_t cudaHostAlloc(void** base, size_t bytes, unsigned flags) {
+  const cudaError_t status = allocate_as("cudaHostAlloc", base, bytes);
+  const std::lock_guard lock(host_flags_mutex);
+  if (status == cudaSuccess) host_flags[*base] = flags;
+  return status;
 }
 
-cudaError_t cudaMallocManaged(void** base, size_t bytes, unsigned) {
-  if (bytes == 0) return record(cudaErrorInvalidValue);
-  return allocate_as("cudaMallocManaged", base, bytes);
+cudaError_t cudaHostGetFlags(unsigned* flags, void* base) {
+  Allocation allocation;
+  return attempt([&] {
+    require(flags != nullptr && find(base, &allocation) && !allocation.freed);
+    const bool is_plain = allocation.what == "cudaMallocHost";
+    require(is_plain || allocation.what == "cudaHostAlloc");
+    const std::lock_guard lock(host_flags_mutex);
+    *flags = is_plain ? cudaHostAllocDefault : host_flags[reinterpret_cast<void*>(allocation.base)];
+  });
 }
 
 cudaError_t cudaMallocPitch(void** base, size_t* pitch, size_t width, size_t height) {
@@ -109,30 +97,6 @@ cudaError_t cudaMalloc3D(cudaPitchedPtr* made, cudaExtent extent) {
 
 cudaError_t cudaFreeHost(void* base) {
   return free_as("cudaFreeHost", base);
-}
-
-cudaError_t cudaMallocAsync(void** base, size_t bytes, cudaStream_t stream) {
-  return on_device([&] {
-    constexpr const char* CALL = "cudaMallocAsync";
-    require(base != nullptr);
-    const bool captured = is_capturing(stream);
-    *base = allocate_device(CALL, bytes);
-    if (captured) {
-      submit(stream, cudaGraphNodeTypeMemAlloc, allocating(CALL, *base), nullptr, *base);
-    }
-  });
-}
-
-cudaError_t cudaFreeAsync(void* base, cudaStream_t stream) {
-  return on_device([&] {
-    constexpr const char* CALL = "cudaFreeAsync";
-    if (!is_capturing(stream)) return free_device(CALL, base);
-    submit(stream, cudaGraphNodeTypeMemFree, freeing(CALL, base), nullptr, base);
-  });
-}
-
-cudaError_t cudaMallocFromPoolAsync(void** base, size_t bytes, cudaMemPool_t, cudaStream_t stream) {
-  return cudaMallocAsync(base, bytes, stream);
 }
 
 cudaError_t cudaHostRegister(void* base, size_t bytes, unsigned) {
@@ -156,21 +120,6 @@ cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
   Allocation allocation;
   *device = find(host, &allocation) && !allocation.freed ? host : nullptr;
   return record(*device == nullptr ? cudaErrorInvalidValue : cudaSuccess);
-}
-
-// A pool is a name for the one heap that there is.
-cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) {
-  static char the_pool;
-  *pool = reinterpret_cast<cudaMemPool_t>(&the_pool);
-  return cudaSuccess;
-}
-
-cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) {
-  return cudaDeviceGetDefaultMemPool(pool, device);
-}
-
-cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) {
-  return cudaDeviceGetDefaultMemPool(pool, 0);
 }
 
 // ---- variables ----------------------------------------------------------------------------------

@@ -19,10 +19,6 @@ cudaError_t answer(cudaStream_t handle, T* result, F value) {
   });
 }
 
-cudaError_t run_on_stream(cudaStream_t stream, Work work) {
-  return on_device([&] { submit(stream, cudaGraphNodeTypeHost, std::move(work)); });
-}
-
 }  // namespace
 }  // namespace machine::runtime
 
@@ -81,12 +77,19 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatu
 #endif
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
-  return run_on_stream(stream, [=] { function(data); });
+  return on_device([&] { submit(stream, cudaGraphNodeTypeHost, [=] { function(data); }); });
 }
 
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data,
-                                  unsigned) {
-  return run_on_stream(stream, [=] { callback(stream, cudaSuccess, data); });
+                                  unsigned flags) {
+  return on_device([&] {
+    require(callback != nullptr && flags == 0);
+    if (is_capturing(stream)) {
+      refuse(cudaErrorStreamCaptureUnsupported,
+             "cudaStreamAddCallback in a stream capture, which takes cudaLaunchHostFunc.");
+    }
+    submit(stream, cudaGraphNodeTypeHost, [=] { callback(stream, cudaSuccess, data); });
+  });
 }
 
 cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph,

@@ -3,6 +3,7 @@
 #include <cuda.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -41,6 +42,71 @@ const char CODE[] = R"(
 )";
 
 }  // namespace
+
+void CUDA_CB count_call(CUstream, CUresult status, void* data) {
+  *static_cast<int*>(data) += status == CUDA_SUCCESS ? 1 : 100;
+}
+
+void check_streams(CUcontext context) {
+  CUstream stream = nullptr;
+  CUcontext of_stream = nullptr;
+  int calls = 0;
+  OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  OK(cuStreamGetCtx(stream, &of_stream));
+  CHECK(of_stream == context);
+  OK(cuStreamAddCallback(stream, count_call, &calls, 0));
+  CHECK(cuStreamAddCallback(stream, count_call, &calls, 1) == CUDA_ERROR_INVALID_VALUE);
+  OK(cuStreamSynchronize(stream));
+  CHECK(calls == 1);
+
+  CUdeviceptr words = 0, copy = 0;
+  OK(cuMemAlloc(&words, 16));
+  OK(cuMemAlloc(&copy, 16));
+  OK(cuStreamWriteValue32(stream, words, 5, CU_STREAM_WRITE_VALUE_DEFAULT));
+  OK(cuStreamWriteValue64(stream, words + 8, uint64_t{1} << 40, CU_STREAM_WRITE_VALUE_DEFAULT));
+  OK(cuStreamWaitValue32(stream, words, 5, CU_STREAM_WAIT_VALUE_EQ));
+  OK(cuStreamWaitValue32(stream, words, 4, CU_STREAM_WAIT_VALUE_GEQ));
+  OK(cuStreamWaitValue32(stream, words, 6, CU_STREAM_WAIT_VALUE_AND));
+  OK(cuStreamWaitValue64(stream, words + 8, 3, CU_STREAM_WAIT_VALUE_NOR));
+  CHECK(cuStreamWaitValue32(stream, words, 6, CU_STREAM_WAIT_VALUE_GEQ) ==
+        CUDA_ERROR_NOT_SUPPORTED);
+  CHECK(cuStreamWriteValue32(stream, words + 2, 5, 0) == CUDA_ERROR_INVALID_VALUE);
+  OK(cuMemcpyPeer(copy, context, words, context, 4));
+  OK(cuMemcpyPeerAsync(copy + 8, context, words + 8, context, 8, stream));
+  uint64_t read[2] = {};
+  OK(cuMemcpyDtoH(read, copy + 8, 8));
+  OK(cuMemcpyDtoH(read + 1, copy, 4));
+  CHECK(read[0] == uint64_t{1} << 40 && read[1] == 5);
+  OK(cuStreamDestroy(stream));
+}
+
+// A box of 2 x 2 bytes in each of two slices, to the second half of a smaller one.
+void check_copy_3d() {
+  char from[36], to[32] = {};
+  for (int i = 0; i < 36; ++i) from[i] = static_cast<char>(i);
+  CUdeviceptr box = 0;
+  OK(cuMemAlloc(&box, sizeof from));
+  OK(cuMemcpyHtoD(box, from, sizeof from));
+  CUDA_MEMCPY3D part{};
+  part.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+  part.srcDevice = box;
+  part.srcPitch = 4;
+  part.srcHeight = 3;
+  part.srcXInBytes = part.srcY = part.srcZ = 1;
+  part.dstMemoryType = CU_MEMORYTYPE_HOST;
+  part.dstHost = to;
+  part.dstPitch = 4;
+  part.dstHeight = 2;
+  part.dstXInBytes = 2;
+  part.WidthInBytes = part.Height = part.Depth = 2;
+  OK(cuMemcpy3D(&part));
+  CHECK(to[1] == 0 && to[2] == 17 && to[3] == 18 && to[6] == 21 && to[10] == 29 && to[15] == 34);
+  part.Depth = 3;  // one more than there is
+  CHECK(cuMemcpy3D(&part) == CUDA_ERROR_INVALID_VALUE);
+  part.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+  CHECK(cuMemcpy3D(&part) == CUDA_ERROR_NOT_SUPPORTED);
+  OK(cuMemFree(box));
+}
 
 int main() {
   int devices = 0, major = 0;
@@ -119,6 +185,8 @@ int main() {
   CHECK(row[0] == 9 && row[2] == 9 && row[3] == 1);
   OK(cuMemFree(rows));
 
+  check_streams(context);
+  check_copy_3d();
   CHECK(cuLaunchKernel(add, 1, 1, 1, 2000, 1, 1, 0, nullptr, arguments, nullptr) ==
         CUDA_ERROR_INVALID_VALUE);
   const char* text = nullptr;

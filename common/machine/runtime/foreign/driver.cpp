@@ -189,6 +189,12 @@ CUresult cuCtxSynchronize() {
   return forward([] { return cudaDeviceSynchronize(); });
 }
 
+CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
+  unsigned flags = 0;
+  *context = the_context();
+  return forward([&] { return cudaStreamGetFlags(stream, &flags); });
+}
+
 CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   return to_driver(cudaDeviceGetStreamPriorityRange(least, greatest));
 }

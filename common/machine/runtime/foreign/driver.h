@@ -40,6 +40,9 @@ inline cudaLibrary_t as_runtime(CUlibrary library) {
 inline cudaKernel_t* as_runtime(CUkernel* kernel) {
   return reinterpret_cast<cudaKernel_t*>(kernel);
 }
+inline cudaStreamCallback_t as_runtime(CUstreamCallback callback) {
+  return reinterpret_cast<cudaStreamCallback_t>(callback);
+}
 inline const void* as_runtime(CUfunction function) {
   return reinterpret_cast<const void*>(function);
 }

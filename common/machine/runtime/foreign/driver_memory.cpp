@@ -1,4 +1,6 @@
 // The driver's calls for memory, streams and events.
+#include <type_traits>
+
 #include "common/machine/run/allocations.h"
 #include "common/machine/runtime/foreign/driver.h"
 #include "common/machine/runtime/memory_api.h"
@@ -10,6 +12,92 @@ CUresult fill_memory(CUdeviceptr dst, unsigned value, unsigned element_bytes, si
                      CUstream stream) {
   const Fill what{as_runtime(dst), count * element_bytes, value, element_bytes, count, 1};
   return forward([&] { return on_device([&] { fill("cuMemset", what, stream); }); });
+}
+
+// One side of a box, in z: where it begins, and how many rows a slice has.
+struct Slices {
+  size_t begin = 0, rows = 0;
+};
+
+// cuMemcpy2D and cuMemcpy3D, whose parameters have the same names. Arrays are refused.
+template <class Params>
+CUresult copy_box(const char* call, const Params& box, Slices src, Slices dst, size_t depth,
+                  CUstream stream) {
+  const auto side = [&](CUmemorytype type, const void* host, CUdeviceptr device) {
+    if (type == CU_MEMORYTYPE_ARRAY) refuse(cudaErrorNotSupported, "%s of an array.", call);
+    return type == CU_MEMORYTYPE_HOST ? reinterpret_cast<CUdeviceptr>(host) : device;
+  };
+  return forward([&] {
+    return on_device([&] {
+      const CUdeviceptr from = side(box.srcMemoryType, box.srcHost, box.srcDevice);
+      const CUdeviceptr to = side(box.dstMemoryType, box.dstHost, box.dstDevice);
+      const auto kind = static_cast<cudaMemcpyKind>(  // of what is said to be the device's
+          2 * (box.srcMemoryType == CU_MEMORYTYPE_DEVICE) +
+          (box.dstMemoryType == CU_MEMORYTYPE_DEVICE));
+      static_assert(cudaMemcpyHostToDevice == 1 && cudaMemcpyDeviceToHost == 2);
+      for (size_t z = 0; z < depth; ++z) {
+        const size_t src_row = (src.begin + z) * src.rows + box.srcY;
+        const size_t dst_row = (dst.begin + z) * dst.rows + box.dstY;
+        copy(call,
+             {as_runtime(to + dst_row * box.dstPitch + box.dstXInBytes), box.dstPitch,
+              as_runtime(from + src_row * box.srcPitch + box.srcXInBytes), box.srcPitch,
+              box.WidthInBytes, box.Height},
+             kind, stream);
+      }
+    });
+  });
+}
+
+// A value in memory that a stream writes, or that it waits for.
+template <class T>
+T& word_at(const char* call, CUdeviceptr address) {
+  machine::Allocation allocation;
+  const bool is_there = machine::find_allocation(address, &allocation) && !allocation.freed;
+  if (!is_there || !allocation.contains(address, sizeof(T)) || address % sizeof(T) != 0) {
+    refuse(cudaErrorInvalidValue, "%s: there are no %zu aligned bytes of device memory at 0x%llx.",
+           call, sizeof(T), address);
+  }
+  return *reinterpret_cast<T*>(address);
+}
+
+// In a capture both are nodes of the driver's own type.
+constexpr auto BATCH_MEM_OP = static_cast<cudaGraphNodeType>(CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
+
+template <class T>
+CUresult write_value(const char* call, CUstream stream, CUdeviceptr address, T value) {
+  return forward([&] {
+    return on_device([&] {
+      submit(stream, BATCH_MEM_OP, [&word = word_at<T>(call, address), value] { word = value; });
+    });
+  });
+}
+
+// Nothing runs side by side that could write the value while the stream waits.
+template <class T>
+CUresult wait_value(const char* call, CUstream stream, CUdeviceptr address, T value,
+                    unsigned flags) {
+  return forward([&] {
+    return on_device([&] {
+      if (flags > CU_STREAM_WAIT_VALUE_NOR) {
+        refuse(cudaErrorNotSupported,
+               "%s: flags 0x%x; CU_STREAM_WAIT_VALUE_GEQ, _EQ, _AND and _NOR work alone.", call,
+               flags);
+      }
+      const T& word = word_at<T>(call, address);
+      submit(stream, BATCH_MEM_OP, [=, &word] {
+        const bool is_over[] = {static_cast<std::make_signed_t<T>>(word - value) >= 0,
+                                word == value, (word & value) != 0,
+                                static_cast<T>(~(word | value)) != 0};
+        if (is_over[flags]) return;
+        refuse(
+            cudaErrorNotSupported,
+            "%s: 0x%llx at 0x%llx is not what is waited for (0x%llx, flags %u), and streams take "
+            "turns here: submit what writes it first.",
+            call, static_cast<unsigned long long>(word), address,
+            static_cast<unsigned long long>(value), flags);
+      });
+    });
+  });
 }
 
 }  // namespace
@@ -104,24 +192,18 @@ COPY_ASYNC(cuMemcpyHtoDAsync, cudaMemcpyHostToDevice, CUdeviceptr, const void*);
 COPY_ASYNC(cuMemcpyDtoHAsync, cudaMemcpyDeviceToHost, void*, CUdeviceptr);
 COPY_ASYNC(cuMemcpyDtoDAsync, cudaMemcpyDeviceToDevice, CUdeviceptr, CUdeviceptr);
 
-// Arrays are refused.
+// Of one context.
+CUresult cuMemcpyPeer(CUdeviceptr dst, CUcontext, CUdeviceptr src, CUcontext, size_t bytes) {
+  return cuMemcpyDtoD(dst, src, bytes);
+}
+
+CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext, CUdeviceptr src, CUcontext, size_t bytes,
+                           CUstream stream) {
+  return cuMemcpyDtoDAsync(dst, src, bytes, stream);
+}
+
 CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* what, CUstream stream) {
-  const CUDA_MEMCPY2D& c = *what;
-  return forward([&] {
-    return on_device([&] {
-      const auto side = [](CUmemorytype type, const void* host, CUdeviceptr device) {
-        if (type == CU_MEMORYTYPE_ARRAY) refuse(cudaErrorNotSupported, "cuMemcpy2D of an array.");
-        return type == CU_MEMORYTYPE_HOST ? reinterpret_cast<CUdeviceptr>(host) : device;
-      };
-      const CUdeviceptr src = side(c.srcMemoryType, c.srcHost, c.srcDevice);
-      const CUdeviceptr dst = side(c.dstMemoryType, c.dstHost, c.dstDevice);
-      copy("cuMemcpy2D",
-           {as_runtime(dst + c.dstY * c.dstPitch + c.dstXInBytes), c.dstPitch,
-            as_runtime(src + c.srcY * c.srcPitch + c.srcXInBytes), c.srcPitch, c.WidthInBytes,
-            c.Height},
-           cudaMemcpyDefault, stream);
-    });
-  });
+  return copy_box("cuMemcpy2D", *what, {}, {}, 1, stream);
 }
 
 CUresult cuMemcpy2D(const CUDA_MEMCPY2D* what) {
@@ -130,6 +212,15 @@ CUresult cuMemcpy2D(const CUDA_MEMCPY2D* what) {
 
 CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D* what) {
   return cuMemcpy2DAsync(what, nullptr);
+}
+
+CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D* what, CUstream stream) {
+  return copy_box("cuMemcpy3D", *what, {what->srcZ, what->srcHeight}, {what->dstZ, what->dstHeight},
+                  what->Depth, stream);
+}
+
+CUresult cuMemcpy3D(const CUDA_MEMCPY3D* what) {
+  return cuMemcpy3DAsync(what, nullptr);
 }
 
 CUresult cuMemAllocPitch(CUdeviceptr* base, size_t* pitch, size_t width, size_t height, unsigned) {
@@ -151,6 +242,19 @@ FILL(cuMemsetD8, cuMemsetD8Async, unsigned char);
 FILL(cuMemsetD16, cuMemsetD16Async, unsigned short);
 FILL(cuMemsetD32, cuMemsetD32Async, unsigned);
 
+// cuStreamWriteValue32 and cuStreamWaitValue32, and those of 64 bits. A write's flags are of fences.
+#define VALUES(write, wait, T)                                                   \
+  CUresult write(CUstream stream, CUdeviceptr address, T value, unsigned) {      \
+    return write_value<T>(#write, stream, address, value);                       \
+  }                                                                              \
+  CUresult wait(CUstream stream, CUdeviceptr address, T value, unsigned flags) { \
+    return wait_value<T>(#wait, stream, address, value, flags);                  \
+  }                                                                              \
+  static_assert(true)
+
+VALUES(cuStreamWriteValue32, cuStreamWaitValue32, cuuint32_t);
+VALUES(cuStreamWriteValue64, cuStreamWaitValue64, cuuint64_t);
+
 // ---- streams and events -------------------------------------------------------------------------
 
 FORWARD2(cuStreamCreate, cudaStreamCreateWithFlags, CUstream*, unsigned);
@@ -159,6 +263,7 @@ FORWARD1(cuStreamDestroy, cudaStreamDestroy, CUstream);
 FORWARD1(cuStreamSynchronize, cudaStreamSynchronize, CUstream);
 FORWARD1(cuStreamQuery, cudaStreamQuery, CUstream);
 FORWARD3(cuStreamWaitEvent, cudaStreamWaitEvent, CUstream, CUevent, unsigned);
+FORWARD4(cuStreamAddCallback, cudaStreamAddCallback, CUstream, CUstreamCallback, void*, unsigned);
 FORWARD2(cuEventCreate, cudaEventCreateWithFlags, CUevent*, unsigned);
 FORWARD2(cuEventRecord, cudaEventRecord, CUevent, CUstream);
 FORWARD1(cuEventSynchronize, cudaEventSynchronize, CUevent);

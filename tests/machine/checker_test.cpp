@@ -421,7 +421,10 @@ TEST_CASE("cp.async comes behind the warp's own loads, not behind other warps'")
   rig.checker().cp_async_wait(rig.at(0, "cp.async.wait_group"), FULL, 2);
   rig.barrier(ALL);
   rig.load(1, DATA, 0xff);
-  CHECK(contains(said([&] { rig.cp_async(0, DATA, 3); }), "which ld.shared reads"));
+  const std::string report = said([&] { rig.cp_async(0, DATA, 3); });
+  CHECK(contains(report, "which ld.shared reads"));
+  CHECK(contains(report,
+                 "If ld.shared is to read what the copy brings, cp.async.wait_group in warp 0"));
 }
 
 TEST_CASE("part of a warp synchronises") {
@@ -543,6 +546,18 @@ TEST_CASE("lanes access together what each has waited for alone") {
     if (acquires & 2) reader.global(0, data + 1026, Access::read, 2, Order::acquire);
     const std::string report = said([&] { reader.global(0, data, Access::read, 3); });
     CHECK((report == "") == (acquires == 3));
+  }
+}
+
+TEST_CASE("st.async counts on an mbarrier of another warp or CTA behind its init") {
+  for (const bool waits : {false, true}) {
+    Rig rig;
+    rig.init(0, FULL_BARRIER);
+    if (waits) rig.barrier(ALL);
+    const Checker::Copy copy = rig.issue(1, "st.async.shared", FULL_BARRIER, 0, ONE, false);
+    const std::string report = said([&] { rig.checker().copy_writes_shared(copy, {DATA, 8}); });
+    CHECK((report == "") == waits);
+    CHECK(contains(report, "whose mbarrier.init is not ordered before that") == !waits);
   }
 }
 

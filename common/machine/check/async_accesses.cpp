@@ -25,8 +25,10 @@ void Checker::copy_reads_shared(const Copy& copy, Segment segment) {
 }
 
 void Checker::copy_writes_shared(const Copy& copy, Segment segment) {
-  if (copy.mbarrier != 0 && copy.async_proxy) use_by_copy(copy);
-  if (copy.mbarrier != 0) tell_of_grids_before(copy);
+  if (copy.mbarrier != 0) {
+    use_by_copy(copy);
+    tell_of_grids_before(copy);
+  }
   Attempt attempt = copy_access(copy, CP_ASYNC, true);
   access_segment(attempt, segment);
 }

@@ -358,7 +358,8 @@ void Checker::use(Warp& warp, uint32_t mask, uint32_t address) {
 
 void Checker::use_by_copy(const Copy& copy) {
   const MbarrierState& mbarrier = mbarrier_at(copy.mbarrier);
-  if (!mbarrier.living || knows_init(*copy.issued, ASYNC_SHARED, mbarrier)) return;
+  const View view = copy.async_proxy ? ASYNC_SHARED : GENERIC;  // GENERIC: st.async
+  if (!mbarrier.living || knows_init(*copy.issued, view, mbarrier)) return;
   report_.init(copy_access(copy, CP_ASYNC, true), mbarrier);
 }
 

@@ -172,8 +172,12 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
                    earlier, " on the mbarrier at shared ", hex(brought->address),
                    " before it, where that warp has not waited yet");
   }
-  // A source that a copy reads late has been written before or after the copy was started.
   const AgentKind kind = kind_of(attempt.agent);
+  if (kind == CP_ASYNC && attempt.write && !record.write) {
+    text += ". If " + behind + " is to read what the copy brings, cp.async.wait_group in " + now +
+            SMALLER_N + (same_warp ? "" : ", then a barrier with " + earlier);
+  }
+  // A source that a copy reads late has been written before or after the copy was started.
   if (!attempt.write && (kind == BULK_READS || (kind == MBARRIER && mbarrier_of(attempt.agent)))) {
     const std::string wait = kind == BULK_READS
                                  ? "cp.async.bulk.wait_group.read by the thread of " + now +

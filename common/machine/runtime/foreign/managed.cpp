@@ -43,7 +43,8 @@ cudaError_t with_advice(const char* call, const void* begin, size_t bytes, Use u
     Allocation found;
     const auto address = reinterpret_cast<uint64_t>(begin);
     const bool is_there = find_allocation(address, &found) && !found.freed && bytes != 0;
-    const bool is_managed = found.what == "cudaMallocManaged" || found.what.starts_with("variable ");
+    const bool is_managed =
+        found.what == "cudaMallocManaged" || found.what.starts_with("variable ");
     if (!is_there || !is_managed || !found.contains(address, bytes)) {
       refuse(cudaErrorInvalidValue, "%s: the %zu bytes at %p are no managed memory.", call, bytes,
              begin);
@@ -73,8 +74,7 @@ cudaError_t cudaMallocManaged(void** base, size_t bytes, unsigned) {
 cudaError_t cudaMemPrefetchAsync(const void* begin, size_t bytes, Location place, unsigned,
                                  cudaStream_t) {
 #else
-cudaError_t cudaMemPrefetchAsync(const void* begin, size_t bytes, Location place,
-                                 cudaStream_t) {
+cudaError_t cudaMemPrefetchAsync(const void* begin, size_t bytes, Location place, cudaStream_t) {
 #endif
   return with_advice("cudaMemPrefetchAsync", begin, bytes, [&](Advice& advice) {
     require(device_of(place) <= 0, cudaErrorInvalidDevice);

@@ -153,9 +153,9 @@ cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attrib
     }
     const Usage usage = usage_of(pool->name);
     const bool is_threshold = attribute == cudaMemPoolAttrReleaseThreshold;
-    *static_cast<uint64_t*>(value) = is_threshold ? pool->release_threshold
+    *static_cast<uint64_t*>(value) = is_threshold         ? pool->release_threshold
                                      : is_high(attribute) ? usage.most
-                                                  : usage.bytes;
+                                                          : usage.bytes;
   });
 }
 

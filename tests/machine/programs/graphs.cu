@@ -158,6 +158,36 @@ void check_captured_edges(int* data) {
   CHECK(cudaGraphDebugDotPrint(graph, "/no/folder", 0) == cudaErrorOperatingSystem);
 }
 
+// A node that is put into a capture by hand, between two launches.
+void check_node_put_into_a_capture(cudaStream_t stream, int* data) {
+#if CUDART_VERSION >= 13000
+  cudaGraph_t graph = nullptr, captured = nullptr;
+  cudaStreamCaptureStatus status;
+  unsigned long long id = 0;
+  const Node* last = nullptr;
+  size_t count = 0;
+  Node middle = nullptr;
+  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  set<<<1, 1, 0, stream>>>(data, 1);
+  OK(cudaStreamGetCaptureInfo(stream, &status, &id, &captured, &last, nullptr, &count));
+  CHECK(count == 1);
+  const Node first = last[0];
+  OK(cudaGraphAddEmptyNode(&middle, captured, last, count));
+  OK(cudaStreamUpdateCaptureDependencies(stream, &middle, nullptr, 1,
+                                         cudaStreamSetCaptureDependencies));
+  set<<<1, 1, 0, stream>>>(data, 2);
+  OK(cudaStreamEndCapture(stream, &graph));
+  Node nodes[3];
+  count = 3;
+  OK(cudaGraphGetNodes(graph, nodes, &count));
+  const auto edges = edges_of(graph);
+  CHECK(count == 3 && edges.size() == 2 && has(edges, first, middle));
+  CHECK(has(edges, middle, nodes[2]));
+  CHECK(cudaStreamUpdateCaptureDependencies(stream, &middle, nullptr, 1, 0) ==
+        cudaErrorIllegalState);
+#endif
+}
+
 // Memory that a capture allocates has one address, and is new in each launch.
 void check_captured_memory(cudaStream_t stream, int* data) {
   cudaGraph_t graph = nullptr, copy = nullptr;
@@ -263,6 +293,7 @@ int main(int argc, char** argv) {
   }
   check_edges();
   check_captured_edges(data);
+  check_node_put_into_a_capture(stream, data);
   check_captured_memory(stream, data);
   check_memory_that_stays(stream);
   std::printf("ok\n");

@@ -77,5 +77,6 @@ CHANGES_NOTHING(cudaStreamCopyAttributes, cudaStream_t, cudaStream_t);
 CHANGES_NOTHING(cudaStreamAttachMemAsync, cudaStream_t, void*, size_t, unsigned);
 // A pool holds nothing that is not in use.
 CHANGES_NOTHING(cudaMemPoolTrimTo, cudaMemPool_t, size_t);
+CHANGES_NOTHING(cudaMemPoolSetAccess, cudaMemPool_t, const cudaMemAccessDesc*, size_t);
 
 }  // extern "C"

@@ -126,6 +126,9 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
   });
 }
 
+FORWARD3(cuDeviceGetPCIBusId, cudaDeviceGetPCIBusId, char*, int, CUdevice);
+FORWARD2(cuDeviceGetByPCIBusId, cudaDeviceGetByPCIBusId, CUdevice*, const char*);
+
 // ---- contexts -----------------------------------------------------------------------------------
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
@@ -168,7 +171,10 @@ CUresult cuCtxCreate_v4(CUcontext* context, CUctxCreateParams*, unsigned, CUdevi
 CHANGES_NOTHING(cuCtxDestroy, CUcontext);
 CHANGES_NOTHING(cuCtxSetCurrent, CUcontext);
 CHANGES_NOTHING(cuCtxPushCurrent, CUcontext);
-CHANGES_NOTHING(cuCtxSetLimit, CUlimit, size_t);
+
+FORWARD2(cuCtxGetLimit, cudaDeviceGetLimit, size_t*, CUlimit);
+FORWARD2(cuCtxSetLimit, cudaDeviceSetLimit, CUlimit, size_t);
+FORWARD1(cuCtxGetFlags, cudaGetDeviceFlags, unsigned*);
 
 CUresult cuCtxGetCurrent(CUcontext* context) {
   *context = the_context();

@@ -43,6 +43,9 @@ inline cudaKernel_t* as_runtime(CUkernel* kernel) {
 inline cudaStreamCallback_t as_runtime(CUstreamCallback callback) {
   return reinterpret_cast<cudaStreamCallback_t>(callback);
 }
+inline cudaLimit as_runtime(CUlimit limit) {
+  return static_cast<cudaLimit>(limit);
+}
 inline const void* as_runtime(CUfunction function) {
   return reinterpret_cast<const void*>(function);
 }

@@ -121,6 +121,10 @@ FORWARD2(cuMemFreeAsync, cudaFreeAsync, CUdeviceptr, CUstream);
 FORWARD2(cuMemAllocHost, cudaMallocHost, void**, size_t);
 FORWARD3(cuMemHostAlloc, cudaHostAlloc, void**, size_t, unsigned);
 FORWARD1(cuMemFreeHost, cudaFreeHost, void*);
+FORWARD2(cuMemHostGetFlags, cudaHostGetFlags, unsigned*, void*);
+FORWARD3(cuMemHostGetDevicePointer, cudaHostGetDevicePointer, CUdeviceptr*, void*, unsigned);
+FORWARD3(cuMemHostRegister, cudaHostRegister, void*, size_t, unsigned);
+FORWARD1(cuMemHostUnregister, cudaHostUnregister, void*);
 FORWARD2(cuMemGetInfo, cudaMemGetInfo, size_t*, size_t*);
 
 CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
@@ -262,6 +266,8 @@ FORWARD3(cuStreamCreateWithPriority, cudaStreamCreateWithPriority, CUstream*, un
 FORWARD1(cuStreamDestroy, cudaStreamDestroy, CUstream);
 FORWARD1(cuStreamSynchronize, cudaStreamSynchronize, CUstream);
 FORWARD1(cuStreamQuery, cudaStreamQuery, CUstream);
+FORWARD2(cuStreamGetFlags, cudaStreamGetFlags, CUstream, unsigned*);
+FORWARD2(cuStreamGetPriority, cudaStreamGetPriority, CUstream, int*);
 FORWARD3(cuStreamWaitEvent, cudaStreamWaitEvent, CUstream, CUevent, unsigned);
 FORWARD4(cuStreamAddCallback, cudaStreamAddCallback, CUstream, CUstreamCallback, void*, unsigned);
 FORWARD2(cuEventCreate, cudaEventCreateWithFlags, CUevent*, unsigned);

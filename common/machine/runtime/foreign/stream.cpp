@@ -74,6 +74,19 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatu
   if (dependency_count != nullptr) *dependency_count = last.size();
   return cudaSuccess;
 }
+
+cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t handle, cudaGraphNode_t* nodes,
+                                                const cudaGraphEdgeData*, size_t count,
+                                                unsigned flags) {
+  return attempt([&] {
+    const std::lock_guard lock(state().mutex);
+    Stream& stream = find(handle);
+    require(stream.capture != nullptr, cudaErrorIllegalState);
+    require(flags <= cudaStreamSetCaptureDependencies && (count == 0 || nodes != nullptr));
+    if (flags == cudaStreamSetCaptureDependencies) stream.last.clear();
+    for (size_t i = 0; i < count; ++i) stream.last.push_back(reinterpret_cast<Node*>(nodes[i]));
+  });
+}
 #endif
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {

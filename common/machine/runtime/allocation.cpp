@@ -7,7 +7,6 @@
 #include <cstring>
 #include <string_view>
 
-#include "common/machine/run/allocations.h"
 #include "common/machine/run/settings.h"
 #include "common/machine/runtime/memory_api.h"
 #include "common/machine/runtime/status.h"
@@ -15,10 +14,6 @@
 
 namespace machine::runtime {
 namespace {
-
-bool find(const void* pointer, Allocation* allocation) {
-  return find_allocation(reinterpret_cast<uint64_t>(pointer), allocation);
-}
 
 // Bytes of a line "MemAvailable:   123 kB" of /proc/meminfo; 0 if it has none.
 size_t meminfo_bytes(const char* name) {
@@ -49,6 +44,10 @@ size_t free_bytes() {
 
 }  // namespace
 
+bool find_living(const void* pointer, Allocation* found) {
+  return find_allocation(reinterpret_cast<uint64_t>(pointer), found) && !found->freed;
+}
+
 // What the host uses too begins as 0, as pages of a host do.
 void* allocate_device(const char* call, size_t bytes) {
   if (bytes == 0) return nullptr;
@@ -63,7 +62,8 @@ void* allocate_device(const char* call, size_t bytes) {
 void free_device(const char* call, void* base) {
   if (base == nullptr || release(base)) return;
   Allocation allocation;
-  const bool was_freed = find(base, &allocation) && allocation.freed;
+  const bool was_freed =
+      find_allocation(reinterpret_cast<uint64_t>(base), &allocation) && allocation.freed;
   refuse(cudaErrorInvalidValue, "%s: %p %s.", call, base,
          was_freed ? "has been freed before" : "is not the start of an allocation");
 }
@@ -112,7 +112,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   attributes->device = -2;  // what CUDA says of host memory that it does not know
   attributes->hostPointer = const_cast<void*>(pointer);
   Allocation allocation;
-  if (!find(pointer, &allocation) || allocation.freed) return cudaSuccess;
+  if (!find_living(pointer, &allocation)) return cudaSuccess;
   attributes->device = 0;
   attributes->devicePointer = const_cast<void*>(pointer);
   if (allocation.what == "cudaMallocManaged") {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "common/machine/run/allocations.h"
 #include "common/machine/runtime/stream.h"
 
 namespace machine::runtime {
@@ -43,6 +44,9 @@ struct Fill {
 void check_fill(const char* call, const Fill& fill);
 void fill_rows(const Fill& fill);
 void fill(const char* call, const Fill& what, cudaStream_t stream);
+
+// Finds the living allocation that holds the address; false if there is none.
+bool find_living(const void* pointer, Allocation* found);
 
 // nullptr for 0 bytes.
 void* allocate_device(const char* call, size_t bytes);

@@ -1,7 +1,6 @@
 // The driver's calls for memory, streams and events.
 #include <type_traits>
 
-#include "common/machine/run/allocations.h"
 #include "common/machine/runtime/foreign/driver.h"
 #include "common/machine/runtime/memory_api.h"
 
@@ -52,7 +51,7 @@ CUresult copy_box(const char* call, const Params& box, Slices src, Slices dst, s
 template <class T>
 T& word_at(const char* call, CUdeviceptr address) {
   machine::Allocation allocation;
-  const bool is_there = machine::find_allocation(address, &allocation) && !allocation.freed;
+  const bool is_there = find_living(as_runtime(address), &allocation);
   if (!is_there || !allocation.contains(address, sizeof(T)) || address % sizeof(T) != 0) {
     refuse(cudaErrorInvalidValue, "%s: there are no %zu aligned bytes of device memory at 0x%llx.",
            call, sizeof(T), address);
@@ -129,9 +128,7 @@ FORWARD2(cuMemGetInfo, cudaMemGetInfo, size_t*, size_t*);
 
 CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
   machine::Allocation allocation;
-  if (!machine::find_allocation(address, &allocation) || allocation.freed) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (!find_living(as_runtime(address), &allocation)) return CUDA_ERROR_INVALID_VALUE;
   cudaPointerAttributes found;
   cudaPointerGetAttributes(&found, as_runtime(address));
   switch (attribute) {
@@ -166,9 +163,7 @@ CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdev
 
 CUresult cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) {
   machine::Allocation allocation;
-  if (!machine::find_allocation(address, &allocation) || allocation.freed) {
-    return CUDA_ERROR_NOT_FOUND;
-  }
+  if (!find_living(as_runtime(address), &allocation)) return CUDA_ERROR_NOT_FOUND;
   if (base != nullptr) *base = allocation.base;
   if (bytes != nullptr) *bytes = allocation.bytes;
   return CUDA_SUCCESS;

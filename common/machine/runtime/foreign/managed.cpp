@@ -8,7 +8,6 @@
 #include <set>
 #include <vector>
 
-#include "common/machine/run/allocations.h"
 #include "common/machine/runtime/memory_api.h"
 #include "common/machine/runtime/status.h"
 
@@ -41,11 +40,9 @@ template <class Use>
 cudaError_t with_advice(const char* call, const void* begin, size_t bytes, Use use) {
   return attempt([&] {
     Allocation found;
-    const auto address = reinterpret_cast<uint64_t>(begin);
-    const bool is_there = find_allocation(address, &found) && !found.freed && bytes != 0;
-    const bool is_managed =
-        found.what == "cudaMallocManaged" || found.what.starts_with("variable ");
-    if (!is_there || !is_managed || !found.contains(address, bytes)) {
+    const bool is_there = find_living(begin, &found) && bytes != 0 &&
+                          found.contains(reinterpret_cast<uint64_t>(begin), bytes);
+    if (!is_there || (found.what != "cudaMallocManaged" && !found.what.starts_with("variable "))) {
       refuse(cudaErrorInvalidValue, "%s: the %zu bytes at %p are no managed memory.", call, bytes,
              begin);
     }

@@ -4,7 +4,6 @@
 #include <map>
 #include <mutex>
 
-#include "common/machine/run/allocations.h"
 #include "common/machine/runtime/memory_api.h"
 #include "common/machine/runtime/modules.h"
 #include "common/machine/runtime/status.h"
@@ -17,10 +16,6 @@ constexpr size_t PITCH_BYTES = 512;  // what cudaMallocPitch rounds rows up to
 
 std::mutex host_flags_mutex;
 std::map<const void*, unsigned> host_flags;  // of cudaHostAlloc, by the start of what it made
-
-bool find(const void* pointer, Allocation* allocation) {
-  return find_allocation(reinterpret_cast<uint64_t>(pointer), allocation);
-}
 
 // Of cudaMemcpyToSymbol and its kin: the address of the variable's byte `offset`.
 char* symbol_address(const void* symbol, size_t bytes, size_t offset) {
@@ -77,7 +72,7 @@ cudaError_t cudaHostAlloc(void** base, size_t bytes, unsigned flags) {
 cudaError_t cudaHostGetFlags(unsigned* flags, void* base) {
   Allocation allocation;
   return attempt([&] {
-    require(flags != nullptr && find(base, &allocation) && !allocation.freed);
+    require(flags != nullptr && find_living(base, &allocation));
     const bool is_plain = allocation.what == "cudaMallocHost";
     require(is_plain || allocation.what == "cudaHostAlloc");
     const std::lock_guard lock(host_flags_mutex);
@@ -102,23 +97,21 @@ cudaError_t cudaFreeHost(void* base) {
 cudaError_t cudaHostRegister(void* base, size_t bytes, unsigned) {
   if (base == nullptr || bytes == 0) return record(cudaErrorInvalidValue);
   Allocation allocation;
-  if (find(base, &allocation) && !allocation.freed) {
-    return record(cudaErrorHostMemoryAlreadyRegistered);
-  }
+  if (find_living(base, &allocation)) return record(cudaErrorHostMemoryAlreadyRegistered);
   adopt(base, bytes, REGISTERED);
   return cudaSuccess;
 }
 
 cudaError_t cudaHostUnregister(void* base) {
   Allocation allocation;
-  const bool is_registered = find(base, &allocation) && allocation.what == REGISTERED;
+  const bool is_registered = find_living(base, &allocation) && allocation.what == REGISTERED;
   if (!is_registered || !release(base)) return record(cudaErrorHostMemoryNotRegistered);
   return cudaSuccess;
 }
 
 cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
   Allocation allocation;
-  *device = find(host, &allocation) && !allocation.freed ? host : nullptr;
+  *device = find_living(host, &allocation) ? host : nullptr;
   return record(*device == nullptr ? cudaErrorInvalidValue : cudaSuccess);
 }
 

@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 
-#include "common/machine/run/allocations.h"
 #include "common/machine/run/settings.h"
 #include "common/machine/runtime/memory_api.h"
 #include "common/machine/runtime/status.h"

@@ -118,6 +118,12 @@ void retire(Heap& heap, const Range& range) {
   }
 }
 
+void give_back(Heap& heap, const Allocation& allocation) {
+  if (allocation.reserved == 0) return;
+  count_gap(heap, allocation.reserved - mapped_bytes(allocation.bytes), false);
+  retire(heap, {allocation.base, allocation.reserved});
+}
+
 // Forgets freed ranges that overlap a new one or lie in its gap.
 void insert(Heap& heap, const Allocation& made) {
   const uint64_t end = made.base + std::max(made.bytes, made.reserved);
@@ -195,16 +201,15 @@ bool release(void* base) {
   Allocation& allocation = found->second;
   allocation.freed = true;
   count_bytes(heap(), allocation);
-  if (allocation.reserved != 0 && !allocation.kept) {
-    count_gap(heap(), allocation.reserved - mapped_bytes(allocation.bytes), false);
-    retire(heap(), {allocation.base, allocation.reserved});
-  }
+  if (!allocation.kept) give_back(heap(), allocation);
   return true;
 }
 
-void keep(void* base) {
+void keep(void* base, bool kept) {
   const std::lock_guard lock(heap().mutex);
-  heap().by_base.at(reinterpret_cast<uint64_t>(base)).kept = true;
+  Allocation& allocation = heap().by_base.at(reinterpret_cast<uint64_t>(base));
+  allocation.kept = kept;
+  if (!kept && allocation.freed) give_back(heap(), allocation);
 }
 
 bool revive(void* base, bool poisoned) {

@@ -44,8 +44,8 @@ void adopt(void* base, size_t bytes, const std::string& what);
 // it is allocated again, which is not soon.
 bool release(void* base);
 
-// From now on the allocation keeps its addresses when it is freed, as memory of a graph does.
-void keep(void* base);
+// Whether the allocation keeps its addresses when it is freed, as memory of a graph does.
+void keep(void* base, bool kept);
 // Allocates a kept one again; false if it lives.
 bool revive(void* base, bool poisoned);
 

@@ -217,6 +217,18 @@ void check_captured_memory(cudaStream_t stream, int* data) {
   CHECK(cudaGraphDestroyNode(nodes[2]) == cudaErrorNotSupported);
   CHECK(cudaGraphRemoveDependencies(graph, nodes, nodes + 1, NO_DATA 1) == cudaErrorNotSupported);
   CHECK(cudaMemset(memory, 0, sizeof(int)) == cudaErrorInvalidValue);  // it is free
+  OK(cudaGraphDestroy(graph));
+  OK(cudaGraphLaunch(exec, stream));
+  CHECK(read_back(data) == 28);
+  OK(cudaGraphExecDestroy(exec));
+
+  // What was never launched goes with its graph.
+  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  OK(cudaMallocAsync(&memory, INTS * sizeof(int), stream));
+  OK(cudaStreamEndCapture(stream, &graph));
+  OK(cudaMemset(memory, 0, sizeof(int)));
+  OK(cudaGraphDestroy(graph));
+  CHECK(cudaMemset(memory, 0, sizeof(int)) == cudaErrorInvalidValue);
 }
 
 // What a graph leaves can be used behind it; before the next launch somebody frees it.
@@ -244,6 +256,7 @@ void check_memory_that_stays(cudaStream_t stream) {
   OK(cudaFreeAsync(memory, stream));
   OK(cudaGraphLaunch(exec, stream));
   OK(cudaFree(memory));
+  OK(cudaGraphLaunch(exec, stream));
   OK(cudaGraphExecDestroy(exec));
 
   exec = instantiate(graph, cudaGraphInstantiateFlagAutoFreeOnLaunch);

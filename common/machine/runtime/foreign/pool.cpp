@@ -54,28 +54,32 @@ void allocate_async(void** base, size_t bytes, const Pool& pool, cudaStream_t st
   }
 }
 
-// One of the pool's attributes: `numbers` for bytes and `flags` for the rest, of which one is used.
-template <class T>
-T& as(void* value) {
-  require(value != nullptr);
-  return *static_cast<T*>(value);
-}
+// Of a graph and what is instantiated from it, whose address it is. Until the first launch the memory
+// lives, so that copies to it can be captured; what a launch has left lives on behind the last of them.
+struct GraphMemory {
+  explicit GraphMemory(void* address) : base(address) { keep(base, true); }
+  GraphMemory(const GraphMemory&) = delete;
+  GraphMemory& operator=(const GraphMemory&) = delete;
+  ~GraphMemory() {
+    if (!is_launched) release(base);
+    keep(base, false);
+  }
+  void* base;
+  bool is_launched = false;
+};
 
 }  // namespace
 
-// The address is the graph's from now on. Until the first launch the memory lives, so that copies to it
-// can be captured.
 Work allocating(const char* call, void* base) {
   require(base != nullptr);
-  keep(base);
-  return [call, base, launched = std::make_shared<bool>(false)] {
-    if (!revive(base, settings().poison) && *launched) {
+  return [call, base, memory = std::make_shared<GraphMemory>(base)] {
+    if (!revive(base, settings().poison) && memory->is_launched) {
       refuse(cudaErrorInvalidValue,
              "launch of a graph: %p, which a node for %s allocates, has not been freed since the "
              "launch before; cudaGraphInstantiateFlagAutoFreeOnLaunch frees it.",
              base, call);
     }
-    *launched = true;
+    memory->is_launched = true;
   };
 }
 

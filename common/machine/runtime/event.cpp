@@ -40,6 +40,12 @@ void wait_event(cudaStream_t stream_handle, cudaEvent_t handle, unsigned flags) 
     refuse(cudaErrorStreamCaptureIsolation,
            "a captured stream waits for an event that was recorded outside the capture.");
   }
+  if (!state().captures.contains(event.capture)) {
+    refuse(
+        cudaErrorCapturedEvent,
+        "a stream waits for an event that was last recorded in a capture, which has ended: record "
+        "it again.");
+  }
   if (stream.capture == nullptr) stream.capture = event.capture;  // a fork joins the capture
   require(stream.capture == event.capture, cudaErrorStreamCaptureMerge);
   if (event.captured_in == &stream) return;

@@ -141,6 +141,9 @@ void check_captured_edges(int* data) {
   CHECK(count == 4 && edges.size() == 4 && roots_of(graph) == std::vector<Node>{nodes[0]});
   CHECK(has(edges, nodes[0], nodes[1]) && has(edges, nodes[0], nodes[2]));
   CHECK(has(edges, nodes[1], nodes[3]) && has(edges, nodes[2], nodes[3]));
+  CHECK(cudaStreamWaitEvent(other, fork, 0) ==
+        cudaErrorCapturedEvent);  // of a capture that is over
+  OK(cudaStreamSynchronize(other));
   OK(cudaGraphLaunch(instantiate(graph), stream));
   CHECK(read_back(data + 2) == 5);
 

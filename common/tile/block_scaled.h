@@ -92,11 +92,12 @@ struct FittedScaled {
 };
 
 // Expected clocks, as predicted_clocks(): of D [m][n] of K = k bytes, by CTAs of which `resident` run
-// at a time. lda, ldb: bytes from row to row of A and B; 0: k. Five terms differ. A step is 128 of K
+// at a time. lda, ldb: bytes from row to row of A and B; 0: k. Six terms differ. A step is 128 of K
 // of each slice, in the bytes and the tensor clocks that 64 of bf16 take. Its sums are promoted
 // meanwhile, which costs the tensor cores a part of that time. Shared memory may be slower than
-// either: tiles of few columns read A again for little. Even tiles have few rows outside of A. And a
-// launch takes less where the next one's CTAs find SMs that are free.
+// either: tiles of few columns read A again for little. Most tiles have few rows outside of A. DRAM
+// is read once for both halves of L2. And a launch takes less where the next one's CTAs find SMs that
+// are free.
 inline double scaled_clocks(const GemmConfig& config, int m, int n, int k, int resident,
                             const Gpu& gpu, long long lda = 0, long long ldb = 0) {
   constexpr FittedScaled FITTED;

@@ -165,7 +165,8 @@ $(call refuse,exercises,$(call goals,exercise))
 # ---- Help ---------------------------------------------------------------------------------------
 define HELP
 make ladder        builds every rung, runs and checks it, prints one table
-make stage-N       the same for rung N, one row a variant, then what to read and run next
+make stage-N       the same for rung N, one row a variant, then what to read and run next;
+                   from rung 13 on the tiles that it chooses from run by VARIANT=
                    [M= N= K= VARIANT= DATA=normal|uniform|ints|zeros|index SEED= GRID= WORKSPACE=0]
                    [rung 13: TYPE=bf16|bf16_fp32|bf16_fp16|fp16|fp16_fp32|fp16_bf16|tf32|tf32_bf16|
                     tf32_fp16 LAYOUT=TN|NN|NT|TT]

@@ -79,7 +79,7 @@ struct Tile {
   static_assert(tile::scaled_sum_registers(C) + 22 <= CONSUMER_REGS,
                 "accumulators, sums, 22 registers");
   static_assert(128 * PRODUCER_REGS + WARPGROUPS * 128 * CONSUMER_REGS <= 65536,
-                "an SM has 65,536 registers: 128 * 48 + 256 * 232, 128 * 56 + 384 * 152, or less");
+                "an SM has 65,536 registers: 128 * 56 + 384 * 152, or less");
 };
 
 template <class T>

@@ -250,7 +250,11 @@ std::string next_stem(const Stage& stage) {
 std::string stage_advice(const Stage& stage) {
   if (stage.number == 0) return "\n* stands for stage 0. Next: make ladder runs all rungs.\n";
   const std::string next = next_stem(stage);
-  std::string text = "\n* stands for the rung. Read docs/" + stage.stem + ".md";
+  std::string text = "\n* stands for the rung. ";
+  int tiles = 0;  // that run only by their names
+  for (const Variant& variant : stage.variants) tiles += variant.configuration && variant.takes;
+  if (tiles > 0) text += format("It chooses from %d tiles: VARIANT= runs one. ", tiles);
+  text += "Read docs/" + stage.stem + ".md";
   if (stage.number > 1) {
     text += format("; make diff-%d shows what the rung changed", stage.number);
   }

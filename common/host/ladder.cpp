@@ -82,10 +82,14 @@ const Stage& stage_for_call(int number) {
   }
   if (stage == nullptr) {
     const int last = ladder_stage_count();
+    int nearest = number < 0 ? 0 : last;  // of those that compute this
+    const auto computes_this = [](const Stage* each) {
+      return each != nullptr && &each->kind() == &Args::kind();
+    };
+    while (nearest > 0 && !computes_this(find_stage(nearest))) --nearest;
     throw ladder::Refused("stage is " + std::to_string(number) +
                           ": it must be from 0, the best, to " + std::to_string(last) +
-                          "; the nearest that works is " + std::to_string(number < 0 ? 0 : last) +
-                          ".");
+                          "; the nearest that works is " + std::to_string(nearest) + ".");
   }
   if (&stage->kind() != &Args::kind()) {
     const char* const function = stage->kind().c_function();

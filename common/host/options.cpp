@@ -325,8 +325,8 @@ Options parse_options(const std::vector<std::string>& arguments, const std::vect
       std::vector<std::string> numbers;
       for (const int number : rungs) numbers.push_back(std::to_string(number));
       throw Refused(name + " is '" + (has_value ? argument.substr(equals + 1) : "") +
-                    "' but no rung that is linked in has it; try make stage-N of rung " +
-                    join(numbers, " or ") + ".");
+                    "' but no rung that is linked in has it; try make stage-" +
+                    join(numbers, " or make stage-") + ".");
     }
     if (!takes_value && !is_one_of(name, FLAGS)) {
       std::vector<std::string> names = VALUED;
@@ -376,9 +376,15 @@ std::string usage(const std::string& program) {
          "bf16,\n"
          "                  bf16_fp32, fp16, fp16_fp32, tf32 and others; a wrong one lists them\n"
          "  --layout=L      TN (both operands K-major), NN, NT or TT, as BLAS calls them\n"
+         "  --scales=S      blocks or tensor, where operands have scales\n"
          "  --bits=B        of a weight, 8 or 4, where a rung takes packed ones\n"
-         "  --act=A         none, relu, gelu, gelu_tanh, silu or swiglu, where a rung has "
-         "epilogues\n"
+         "  --groups=G      of rows, --rows=HOW (equal, unequal, sparse) and --kind=KIND "
+         "(contiguous,\n"
+         "                  masked), where a rung takes groups\n"
+         "  --act=A         none, relu, gelu, gelu_tanh, silu or swiglu (N a multiple of 16), "
+         "where "
+         "a rung\n"
+         "                  has epilogues\n"
          "  --add=WHAT      bias, bias_c, c or nothing: what is added there\n"
          "  --data=KIND     normal (default), uniform, ints (checked bit for bit), zeros, or "
          "index: "

@@ -75,6 +75,8 @@ constexpr GemmConfig SCALED_CONFIGURATIONS[] = {
 
 // The one that also comes without promotion, "128x192".
 constexpr int UNPROMOTED = 2;
+static_assert(SCALED_CONFIGURATIONS[UNPROMOTED].bm() == 128 &&
+              SCALED_CONFIGURATIONS[UNPROMOTED].bn == 192);
 
 // What no ceiling gives, as Fitted of the cost model: fitted to trials on an H200 and an H100
 // (docs/results/h200.scaled.csv, h100.scaled.csv).

@@ -233,7 +233,7 @@ TEST_CASE("parameters of a kind of problem are options, with the values that it 
   CHECK(refused({"--flavour=abcdefg"}) ==
         "--flavour is 'abcdefg' but must be one of plain, sweet, sour; try plain.");
   CHECK(refused({"--act=relu"}) ==
-        "--act is 'relu' but no rung that is linked in has it; try make stage-N of rung 17.");
+        "--act is 'relu' but no rung that is linked in has it; try make stage-17.");
   CHECK(refused({"--xyzxyz"}) == "There is no option '--xyzxyz'; --help lists them.");
 }
 

@@ -79,6 +79,7 @@ void for_all(Check check) {
 int consumer_registers(const GemmConfig& config) {
   const int warpgroups = config.consumers * config.slices;
   if (warpgroups >= 3) return warpgroups == 3 ? 152 : 104;  // more would not fit into an SM
+  if (warpgroups == 2) return 224;
   return (config.blocks + 1) * config.bn / 2 == 192 ? 232 : 224;
 }
 

@@ -145,14 +145,16 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
                "brought (by wgmma, ldmatrix, ld.shared): its slot is empty then." +
                empty_wait(*attempt.by);
       }
-      return joined("mbarrier.try_wait by ", now, " on the mbarrier at shared ",
-                    hex(mbarrier.address), ", for its phase ", record.clock - 1, " (parity ",
-                    (record.clock - 1) & 1, "), before ", state_.opcode_at(attempt.pc), ".",
-                    attempt.by->waited_for == mbarrier.address
-                        ? " The wait that it made there was for another phase: look at its "
-                          "parity, or for an arrive in front of its expect_tx, which ends a phase "
-                          "that no bytes are expected in."
-                        : "");
+      return joined(
+          "mbarrier.try_wait by ", now, " on the mbarrier at shared ", hex(mbarrier.address),
+          ", for its phase ", record.clock - 1, " (parity ", (record.clock - 1) & 1, "), before ",
+          state_.opcode_at(attempt.pc), ".",
+          attempt.by->waited_for == mbarrier.address
+              ? " The wait that it made there was for another phase: look at its "
+                "parity, for an arrive in front of its expect_tx, or for a count of "
+                "mbarrier.init that is less than arrive: either ends a phase that not all "
+                "bytes are expected in."
+              : "");
     }
     default:
       break;

@@ -87,6 +87,10 @@ std::string where_it_is(uint64_t address, uint64_t bytes) {
     return joined(text, " begin ", end - address, " bytes before the end of ", range(a), ".");
   }
   const bool behind = address >= end;
+  constexpr uint64_t FAR = 1ull << 40;
+  if ((behind ? address - end : a.base - address) > FAR) {
+    return text + " are in no allocation, nor near one: a pointer of the host?";
+  }
   return joined(text, " are in no allocation; they begin ",
                 behind ? address - end : a.base - address, " bytes ",
                 behind ? "behind the end" : "before the start", " of the nearest: ", range(a), ".");

@@ -380,6 +380,12 @@ std::string mbarrier_text(Cluster& cluster, uint32_t address, uint32_t parity) {
                   " is over and no wait has asked for it: a wrong parity, here or in front of its "
                   "arrivals, or more arrivals than the count of mbarrier.init");
   }
+  if (counts.pending == counts.expected && found->second.phase == 0 && parity == 0) {
+    return text +
+           ".\n    Likely, if this waits for a buffer to be free: its first wait must be for "
+           "parity 1, "
+           "which is over before anybody has arrived";
+  }
   if (counts.pending == counts.expected) return text;
   return text +
          ".\n    Likely: the count of mbarrier.init is more than arrive, or who has not arrived "

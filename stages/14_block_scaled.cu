@@ -107,6 +107,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
   Smem<T>& smem = *reinterpret_cast<Smem<T>*>(ptx::mov_b64(smem_bytes));
   const int k_blocks = tile::ceil_div(k, T::BK), k_tiles = tile::ceil_div(k_blocks, T::SLICES);
   const int rows = T::EVEN ? tile_rows : T::BM;  // of a tile
+  // Of one consumer.
   const int own_rows = T::EVEN && T::CONSUMERS > 1 ? rows / T::CONSUMERS : T::BLOCKS * T::WM;
   const auto first_row = [&](const auto& t) { return T::EVEN ? t.m0() / T::BM * rows : t.m0(); };
   const tile::ClusterTiles<T> tiles(m, n, blockIdx.x, gridDim.x, 0, raster_group);

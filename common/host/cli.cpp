@@ -251,9 +251,9 @@ std::string stage_advice(const Stage& stage) {
   if (stage.number == 0) return "\n* stands for stage 0. Next: make ladder runs all rungs.\n";
   const std::string next = next_stem(stage);
   std::string text = "\n* stands for the rung. ";
-  int tiles = 0;  // that run only by their names
-  for (const Variant& variant : stage.variants) tiles += variant.configuration && variant.takes;
-  if (tiles > 0) text += format("It chooses from %d tiles: VARIANT= runs one. ", tiles);
+  int others = 0;  // that run only by their names
+  for (const Variant& variant : stage.variants) others += variant.configuration && variant.takes;
+  if (others > 0) text += format("%d others run by VARIANT=; a wrong name lists them. ", others);
   text += "Read docs/" + stage.stem + ".md";
   if (stage.number > 1) {
     text += format("; make diff-%d shows what the rung changed", stage.number);

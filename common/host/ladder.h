@@ -93,10 +93,11 @@ int ladder_quantize(int type, int block_rows, int rows, int cols, const void* x,
 // of the weights as they are, q times scale: nothing but D is rounded to bf16.
 //
 // w: bf16 [n][ldw]; q: 8 bits [n][ldq], or 4 bits, two a byte, the lower half first, ldq in weights, a
-// multiple of 16, of 4 bits of 32; scale: bf16 [ceil(k/128)][ld_scale], ld_scale >= n, a multiple of 8. scale =
-// amax/127 or amax/7, amax over the group's finite weights, rounded to bf16, or 1 if that is 0; q = w /
-// scale in fp32, to nearest even, from -127 to 127 or -7 to 7; NaN becomes 0. Any n, k >= 0; for the
-// rest as above. ladder_packed_bytes() is 0, with a last error, for sizes that are refused.
+// multiple of 16, of 4 bits of 32; scale: bf16 [ceil(k/128)][ld_scale], ld_scale >= n, a multiple of
+// 8. scale = amax/127 or amax/7, amax over the group's finite weights, rounded to bf16, or 1 if that
+// is 0; q = w / scale in fp32, to nearest even, from -127 to 127 or -7 to 7; NaN becomes 0. Any n,
+// k >= 0; for the rest as above. ladder_packed_bytes() is 0, with a last error, for sizes that are
+// refused.
 size_t ladder_packed_bytes(int bits, int n, int k);
 int ladder_quantize_weights(int bits, int n, int k, const void* w, long long ldw, void* q,
                             long long ldq, void* scale, long long ld_scale, void* stream);

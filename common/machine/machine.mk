@@ -136,6 +136,7 @@ build/tests/programs/%.cubin: tests/machine/programs/%.cu
 	@mkdir -p $(@D)
 	$(Q)$(PROGRAM_NVCC) -cubin -gencode arch=compute_90a,code=sm_90a $< -o $(NEW) $(move)
 
+$(addprefix build/tests/programs/,calls driver graphs): tests/machine/programs/check.h
 build/tests/programs/%: tests/machine/programs/%.cu
 	@mkdir -p $(@D)
 	$(call say,NVCC,$@)

@@ -421,6 +421,9 @@ TEST_CASE("a hang names who has arrived, and what is likely wrong") {
               {Error::Kind::hang, {"Likely: expect_tx asks for more bytes"}}, ALL);
   check_fault(waits("mbarrier.complete_tx.shared::cta.b64 [%smem], 32;\n"),
               {Error::Kind::hang, {"Likely: expect_tx asks for fewer bytes"}}, ALL);
+  check_fault(
+      waits("bra WAIT;\n"),
+      {Error::Kind::hang, {"pending arrivals 4 of 4", "its first wait must be for parity 1"}}, ALL);
   check_fault(with("setp.lt.u32 %p1, %t, 32;\n@%p1 bra END;\nbar.sync 1, 128;\nEND:", 128),
               {Error::Kind::hang, {"96 of 128 threads have arrived, of warps 1 to 3"}}, ALL);
 }

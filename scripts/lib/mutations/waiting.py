@@ -141,6 +141,15 @@ mutation(
 )  # fmt: skip
 
 
+mutation(
+    "full-count-of-fewer", MIXED, "full mbarriers expect 3 arrivals, but four producers arrive",
+    "A phase ends with the arrivals that were counted: the bytes of who comes last belong to the "
+    "next one.",
+    {"race": ["a count of mbarrier.init that is less than arrive"]},
+    edit=operands_of_all({1: "3"}, "mbarrier.init.*", at="block::PACKED_PRODUCERS"),
+)  # fmt: skip
+
+
 @mutation(
     "arrives-twice", SPECIALIZED, "the consumers arrive twice on the empty barrier",
     "An arrival too many completes a phase before its time, or is one that the phase has no room "

@@ -10,13 +10,8 @@
 #include <cstring>
 #include <vector>
 
-#define CHECK(condition)                                           \
-  do {                                                             \
-    if (!(condition)) {                                            \
-      std::printf("line %d is wrong: %s\n", __LINE__, #condition); \
-      std::exit(1);                                                \
-    }                                                              \
-  } while (false)
+#include "check.h"
+
 #define OK(call) CHECK((call) == cudaSuccess)
 
 struct Mixed {

@@ -8,13 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#define CHECK(condition)                                           \
-  do {                                                             \
-    if (!(condition)) {                                            \
-      std::printf("line %d is wrong: %s\n", __LINE__, #condition); \
-      std::exit(1);                                                \
-    }                                                              \
-  } while (false)
+#include "check.h"
+
 #define OK(call) CHECK((call) == CUDA_SUCCESS)
 
 namespace {

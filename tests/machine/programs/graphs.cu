@@ -11,13 +11,8 @@
 #include <utility>
 #include <vector>
 
-#define CHECK(condition)                                           \
-  do {                                                             \
-    if (!(condition)) {                                            \
-      std::printf("line %d is wrong: %s\n", __LINE__, #condition); \
-      std::exit(1);                                                \
-    }                                                              \
-  } while (false)
+#include "check.h"
+
 #define OK(call) CHECK((call) == cudaSuccess)
 #if CUDART_VERSION >= 13000
 #define NO_DATA nullptr,

@@ -1,59 +1,59 @@
 // Rung 10: two consumers work on two tiles in turn.
 //
 // Idea       each consumer warpgroup has a tile of its own. While one multiplies, the other rounds
-//            and stages its results: the tensor cores change hands instead of standing still.
+//            and stages its results: the tensor cores change hands instead of standing still. What
+//            is hidden may be slow, so results pass through two boxes, not through a whole tile.
 // Limited by the epilogue: both consumers end their tile at about the same time and multiply
 //            nothing while they stage it.
-// New PTX    none
-// Tile       128x128x64 a consumer, clusters of 2 CTAs, 384 threads, 5 slots, 64 KB for D: 230,400
-//            bytes
+// New PTX    vote.sync; griddepcontrol, for which see rung 11
+// Tile       128x176x64 a consumer, 384 threads, 5 slots, 32 KB for D: 228,352 bytes
 // Read       docs/10_pingpong.md
 #include <algorithm>
+#include <vector>
 
-#include "common/block/load_slice.cuh"
+#include "common/block/consumer_of_warp.cuh"
 #include "common/block/multiply_tile.cuh"
-#include "common/block/stage_tile.cuh"
-#include "common/block/store_last_columns.cuh"
-#include "common/host/device.h"
+#include "common/block/staged_box.cuh"
+#include "common/host/configurations.h"
 #include "common/host/error.h"
+#include "common/host/launch.h"
 #include "common/host/registry.h"
 #include "common/host/tensor_map.h"
 #include "common/ptx/barrier.cuh"
-#include "common/ptx/cluster.cuh"
 #include "common/ptx/fence.cuh"
+#include "common/ptx/griddepcontrol.cuh"
 #include "common/ptx/mbarrier.cuh"
 #include "common/ptx/tma.cuh"
-#include "common/ptx/tma_store.cuh"
 #include "common/ptx/warp.cuh"
 #include "common/ptx/wgmma.cuh"
+#include "common/tile/configurations.h"
+#include "common/tile/cost_model.h"
 #include "common/tile/math.h"
 #include "common/tile/ring.h"
 #include "common/tile/schedule.h"
 #include "common/tile/smem_tile.h"
-#include "common/tile/swizzle.h"
 
 namespace pingpong {
 
 using ladder::bf16;
 
-template <int BLOCKS_, int BN_, int DEPTH_>
+template <int BLOCKS_, int BN_>
 struct Tile {
+  static constexpr tile::GemmConfig C = {"", 2, BLOCKS_, BN_, 1, 1, 1, true};
   static constexpr int CONSUMERS = 2;              // warpgroups that multiply
   static constexpr int WM = 64, BLOCKS = BLOCKS_;  // a consumer's tile: BLOCKS of 64 x BN
-  static constexpr int BM = BLOCKS * WM, BN = BN_, BK = 64;
+  static constexpr int BM = C.bm(), BN = BN_, BK = 64;
   static constexpr int THREADS = 128 + CONSUMERS * 128;  // warpgroup 0: producer, storers
-  static constexpr int DEPTH = DEPTH_;                   // slots in the ring
   static constexpr int TX_BYTES = (BM + BN) * BK * int{sizeof(bf16)};  // TMA brings one slot
-  static constexpr int CLUSTER_M = 2, CLUSTER_N = 1;                   // CTAs along M and N
-  static constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
-  static constexpr int SLICE_A = BM / CLUSTER_N;    // rows of A that one CTA loads for its row
-  static constexpr int SLICE_B = BN / CLUSTER_M;    // rows of B that one CTA loads for its column
-  static constexpr int GROUP = 16 / CLUSTER_M;      // rows of clusters that are swept together
-  static constexpr int BOX = 64, BOXES = BN / BOX;  // a block is stored 64 x BOX by box
+  static constexpr int CLUSTER_M = 1, CLUSTER_N = 1, CLUSTER = 1;      // nothing is shared
+  using Box = block::StagedBox<BN>;                                    // of D, as TMA stores it
+  static constexpr int BUFFERS = tile::PINGPONG_BOXES;   // boxes that a consumer stages at a time
+  static constexpr int DEPTH = tile::pingpong_slots(C);  // slots in the ring: what then fits
   static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = 224;
   static_assert(BK * 2 == tile::SWIZZLE_ROW_BYTES, "a row of the tile is a row of the swizzle");
-  static_assert(BOX * 2 == tile::SWIZZLE_ROW_BYTES, "so is a row of a box");
-  static_assert(SLICE_A % 8 == 0 && SLICE_B % 8 == 0, "a slice starts on a swizzle atom");
+  static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
+  static_assert(BN % 16 == 0, "stmatrix.x4 stages 16 columns");
+  static_assert(BLOCKS * BN / 2 + 32 <= CONSUMER_REGS, "accumulators and 32 registers beside them");
   static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= 65536,
                 "an SM has 65,536 registers: 128 * 56 + 256 * 224 = 64,512");
 };
@@ -62,99 +62,89 @@ template <class T>
 struct alignas(1024) Smem {
   tile::SmemTile<bf16, T::BM, T::BK> a[T::DEPTH];
   tile::SmemTile<bf16, T::BN, T::BK> b[T::DEPTH];
-  tile::SmemTile<bf16, T::WM, T::BOX> d[T::CONSUMERS][T::BLOCKS][T::BOXES];
-  uint64_t full[T::DEPTH];        // the producer's arrival, and TX_BYTES
-  uint64_t empty[T::DEPTH];       // one arrival a warp of one consumer of each CTA
-  uint64_t turn[T::CONSUMERS];    // this consumer may multiply: one arrival a warp of the other
-  uint64_t staged[T::CONSUMERS];  // boxes are written: one arrival a warp
-  uint64_t stored[T::CONSUMERS];  // TMA has read them: the storer's arrival
+  typename T::Box d[T::CONSUMERS][T::BUFFERS];
+  uint64_t full[T::DEPTH];                    // the producer's arrival, and TX_BYTES
+  uint64_t empty[T::DEPTH];                   // one arrival a warp of one consumer
+  uint64_t turn[T::CONSUMERS];                // this consumer may multiply: a warp's of the other
+  uint64_t staged[T::CONSUMERS][T::BUFFERS];  // a box is written: one arrival a warp
+  uint64_t stored[T::CONSUMERS][T::BUFFERS];  // TMA has read it: the storer's arrival
 };
 
 template <class T>
-__global__ __cluster_dims__(T::CLUSTER, 1, 1)
-    __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CUtensorMap map_a,
-                                               const __grid_constant__ CUtensorMap map_b,
-                                               const __grid_constant__ CUtensorMap map_d, bf16* d,
-                                               long long ldd, int m, int n, int k) {
+__global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CUtensorMap map_a,
+                                                      const __grid_constant__ CUtensorMap map_b,
+                                                      const __grid_constant__ CUtensorMap map_d,
+                                                      const __grid_constant__ CUtensorMap map_last,
+                                                      bf16* d, long long ldd, int m, int n, int k,
+                                                      int raster_group) {
   // --- setup -------------------------------------------------------------------------------------
   extern __shared__ __align__(1024) unsigned char smem_bytes[];
   Smem<T>& smem = *reinterpret_cast<Smem<T>*>(smem_bytes);
   const int k_tiles = tile::ceil_div(k, T::BK);
-  const int clusters = gridDim.x / T::CLUSTER, cluster = blockIdx.x / T::CLUSTER;
-  const int rank = ptx::cluster_ctarank();
-  const int rank_m = rank / T::CLUSTER_N, rank_n = rank % T::CLUSTER_N;
-  const tile::ClusterTiles<T> tiles(m, n, cluster, clusters, rank);
+  const tile::ClusterTiles<T> tiles(m, n, blockIdx.x, gridDim.x, 0, raster_group);
   if (threadIdx.x == 0) {
     ptx::prefetch_tensormap(&map_a);
     ptx::prefetch_tensormap(&map_b);
     ptx::prefetch_tensormap(&map_d);
+    ptx::prefetch_tensormap(&map_last);
     for (int slot = 0; slot < T::DEPTH; ++slot) {
       ptx::mbarrier_init(&smem.full[slot], 1);
-      ptx::mbarrier_init(&smem.empty[slot], 4 * T::CLUSTER);
+      ptx::mbarrier_init(&smem.empty[slot], 4);
     }
     for (int i = 0; i < T::CONSUMERS; ++i) {
       ptx::mbarrier_init(&smem.turn[i], 4);
-      ptx::mbarrier_init(&smem.staged[i], 4);
-      ptx::mbarrier_init(&smem.stored[i], 1);
+      for (int box = 0; box < T::BUFFERS; ++box) {
+        ptx::mbarrier_init(&smem.staged[i][box], 4);
+        ptx::mbarrier_init(&smem.stored[i][box], 1);
+      }
     }
-    ptx::fence_mbarrier_init();  // before TMA counts bytes, and peers arrive, on them
+    ptx::fence_mbarrier_init();  // before TMA counts bytes on them
   }
-  ptx::barrier_cluster_sync();  // before any thread of the cluster uses them
+  ptx::bar_sync();             // before any thread uses the barriers
+  ptx::griddepcontrol_wait();  // A, B and D may be in use by the kernel before until here
 
   if (threadIdx.x < 128) {
     // --- producer: one thread of warp 0 fills the ring -------------------------------------------
     ptx::setmaxnreg_dec<T::PRODUCER_REGS>();
     if (threadIdx.x < 32 && ptx::elect_sync()) {
-      // A is shared by the CTAs of a cluster row, B by those of a cluster column.
-      const uint16_t mask_a = ((1 << T::CLUSTER_N) - 1) << (rank_m * T::CLUSTER_N);
-      uint16_t mask_b = 0;
-      for (int i = 0; i < T::CLUSTER_M; ++i) mask_b |= 1 << (i * T::CLUSTER_N + rank_n);
-      const int slice_a = rank_n * T::SLICE_A, slice_b = rank_m * T::SLICE_B;  // first row of ours
       tile::RingState<T::DEPTH> ring;
       for (auto t = tiles; t.has(); t.next()) {
         const int m0 = t.m0(), n0 = t.n0();
         for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
           uint64_t* full = &smem.full[ring.slot];
-          // Our copies land in the peer too: its consumers must have released the slot as well.
-          ptx::mbarrier_wait_cluster(&smem.empty[ring.slot], ring.parity ^ 1);
-          ptx::mbarrier_arrive_expect_tx(full, T::TX_BYTES);  // from both CTAs' copies
-          block::load_slice<T::CLUSTER_N>(smem.a[ring.slot].from_row(slice_a), &map_a,
-                                          k_tile * T::BK, m0 + slice_a, full, mask_a);
-          block::load_slice<T::CLUSTER_M>(smem.b[ring.slot].from_row(slice_b), &map_b,
-                                          k_tile * T::BK, n0 + slice_b, full, mask_b);
+          ptx::mbarrier_wait(&smem.empty[ring.slot], ring.parity ^ 1);
+          ptx::mbarrier_arrive_expect_tx(full, T::TX_BYTES);
+          ptx::cp_async_bulk_tensor_2d_g2s(smem.a[ring.slot].bytes, &map_a, k_tile * T::BK, m0,
+                                           full);
+          ptx::cp_async_bulk_tensor_2d_g2s(smem.b[ring.slot].bytes, &map_b, k_tile * T::BK, n0,
+                                           full);
         }
       }
+      ptx::griddepcontrol_launch_dependents();  // the next kernel may take SMs as they fall free
     }
     // --- storers: warp 1 + i sends what consumer i has staged ------------------------------------
     const int storer = threadIdx.x / 32 - 1;
     if (storer >= 0 && storer < T::CONSUMERS) {
-      const bool leader = threadIdx.x % 32 == 0;  // starts the copies and waits for them
-      uint32_t parity = 0;
-      for (auto t = tiles.every(T::CONSUMERS, storer); t.has(); t.next(), parity ^= 1) {
+      tile::RingState<T::BUFFERS> out;
+      for (auto t = tiles.every(T::CONSUMERS, storer); t.has(); t.next()) {
         const int m0 = t.m0(), n0 = t.n0();
-        ptx::mbarrier_wait(&smem.staged[storer], parity);
 #pragma unroll 1
-        for (int i = 0; i < T::BLOCKS * T::BOXES; ++i) {
-          const int row = m0 + i / T::BOXES * T::WM, col = n0 + i % T::BOXES * T::BOX;
-          const auto& box = smem.d[storer][i / T::BOXES][i % T::BOXES];
-          if (leader && row < m && col < n / 8 * 8) {
-            ptx::cp_async_bulk_tensor_2d_s2g(&map_d, col, row, box.bytes);
-            ptx::cp_async_bulk_commit_group();
-            ptx::cp_async_bulk_wait_group_read<0>();  // one at a time: loads pass in between
-          }
-          block::store_last_columns(box, d, ldd, row, col, m, n);
+        for (int i = 0; i < T::BLOCKS * T::Box::COUNT; ++i, out.advance()) {
+          ptx::mbarrier_wait(&smem.staged[storer][out.slot], out.parity);
+          block::store_box(smem.d[storer][out.slot], i % T::Box::COUNT, &map_d, &map_last, d, ldd,
+                           m0 + i / T::Box::COUNT * T::WM, n0, m, n);
+          ptx::bar_warp_sync();  // the leader speaks for all
+          if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&smem.stored[storer][out.slot]);
         }
-        ptx::bar_warp_sync();  // the leader speaks for all
-        if (leader) ptx::mbarrier_arrive(&smem.stored[storer]);
       }
     }
   } else {
     // --- consumers: each warpgroup multiplies every other tile of the CTA ------------------------
     ptx::setmaxnreg_inc<T::CONSUMER_REGS>();
-    const int group = threadIdx.x / 128 - 1;
-    const int lane = threadIdx.x % 32;  // lane r speaks to CTA r of the cluster
-    float acc[T::BLOCKS][T::BN / 2];    // D [BLOCKS][64][BN] of the warpgroup
+    const int group = block::consumer_of_warp<T>(), lane = threadIdx.x % 32;
+    float acc[T::BLOCKS][T::BN / 2];  // D [BLOCKS][64][BN] of the warpgroup
     tile::RingState<T::DEPTH> ring;
+    tile::RingState<T::BUFFERS> out;
     uint32_t parity = 0;
     ring.advance(group * k_tiles);  // the other consumer's slots
     for (auto t = tiles.every(T::CONSUMERS, group); t.has();
@@ -163,65 +153,97 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
       ptx::mbarrier_wait(&smem.turn[group], group == 0 ? parity ^ 1 : parity);
       int last_slot = 0;
       for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
-        ptx::mbarrier_wait_cluster(&smem.full[ring.slot], ring.parity);  // the tile has landed
+        ptx::mbarrier_wait(&smem.full[ring.slot], ring.parity);  // the tile has landed
 #pragma unroll
         for (int i = 0; i < T::BLOCKS; ++i) {
           block::multiply_tile<T>(acc[i], smem.a[ring.slot].from_row(i * T::WM),
                                   smem.b[ring.slot].bytes, k_tile > 0);
         }
         ptx::wgmma_wait_group<T::BLOCKS>();  // the next products queue up: nobody else's would
-        if (k_tile > 0 && lane < T::CLUSTER) {
-          ptx::mbarrier_arrive_cluster(&smem.empty[last_slot], lane);
-        }
+        if (k_tile > 0 && lane == 0) ptx::mbarrier_arrive(&smem.empty[last_slot]);
         last_slot = ring.slot;
       }
       if (lane == 0) ptx::mbarrier_arrive(&smem.turn[1 - group]);
       ptx::wgmma_wait_group<0>();  // meanwhile the other warpgroup's first products queue up
-      if (lane < T::CLUSTER) ptx::mbarrier_arrive_cluster(&smem.empty[last_slot], lane);
+      if (lane == 0) ptx::mbarrier_arrive(&smem.empty[last_slot]);
 
       // --- epilogue ------------------------------------------------------------------------------
-      ptx::mbarrier_wait(&smem.stored[group], parity ^ 1);  // the last tile's boxes are read
+      constexpr int BOXES = T::BLOCKS * T::Box::COUNT;  // of the tile
 #pragma unroll
-      for (int i = 0; i < T::BLOCKS; ++i) block::stage_tile(acc[i], smem.d[group][i]);
-      ptx::fence_proxy_async_shared_cta();  // TMA will read what stmatrix wrote
-      ptx::bar_warp_sync();
-      if (lane == 0) ptx::mbarrier_arrive(&smem.staged[group]);
+      for (int i = 0; i < BOXES; ++i, out.advance()) {
+        ptx::mbarrier_wait(&smem.stored[group][out.slot], out.parity ^ 1);  // its last box is read
+        block::stage_box(acc[i / T::Box::COUNT], smem.d[group][out.slot], i % T::Box::COUNT);
+        ptx::fence_proxy_async_shared_cta();  // TMA will read what stmatrix wrote
+        ptx::bar_warp_sync();
+        if (lane == 0) ptx::mbarrier_arrive(&smem.staged[group][out.slot]);
+      }
     }
   }
-  ptx::barrier_cluster_sync();  // no CTA exits while its peer can still write or arrive there
 }
 
-template <class T>
+// PLAIN: never before the kernel in front has ended.
+template <class T, bool PLAIN>
 void launch(const ladder::GemmArgs& g) {
-  const CUtensorMap map_a = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, T::SLICE_A, T::BK);
-  const CUtensorMap map_b = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::SLICE_B, T::BK);
+  const CUtensorMap map_a = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, T::BM, T::BK);
+  const CUtensorMap map_b = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::BN, T::BK);
   const int whole = std::max(1, g.n / 8 * 8);  // TMA must not write beyond column n
-  const CUtensorMap map_d = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, T::WM, T::BOX);
+  const CUtensorMap map_d = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, T::WM, T::Box::WIDTH);
+  const CUtensorMap map_last = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, T::WM, T::Box::LAST);
+  ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
+  const int blocks = tile::ceil_div(g.m, T::BM) * tile::ceil_div(g.n, T::BN);
+  const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
+  const bool early = !PLAIN && ladder::starts_early_behind_loads<T>(blocks, at_once, g.m, g.n, g.k);
+  const ladder::Launch config(std::min(blocks, at_once), T::THREADS, sizeof(Smem<T>), T::CLUSTER,
+                              early, g.stream);
   ladder::check_cuda(
-      cudaFuncSetAttribute(gemm<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Smem<T>)),
-      "shared memory of pingpong::gemm");
-  const int blocks = tile::ceil_div(g.m, T::BM * T::CLUSTER_M) *  // of one cluster each
-                     tile::ceil_div(g.n, T::BN * T::CLUSTER_N);
-  const int max_clusters =
-      g.max_ctas > 0 ? g.max_ctas / T::CLUSTER
-                     : ladder::max_active_clusters(reinterpret_cast<const void*>(gemm<T>),
-                                                   T::THREADS, sizeof(Smem<T>), T::CLUSTER);
-  gemm<T><<<std::min(blocks, max_clusters) * T::CLUSTER, T::THREADS, sizeof(Smem<T>), g.stream>>>(
-      map_a, map_b, map_d, g.d, g.ldd, g.m, g.n, g.k);
-  ladder::check_cuda(cudaGetLastError(), "launch of pingpong::gemm");
+      cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_d, map_last, g.d, g.ldd, g.m,
+                         g.n, g.k, ladder::raster_group<T>(at_once, g.m, g.n, 2LL * g.k)),
+      "launch of pingpong::gemm");
 }
 
-template <class T>
+template <int BLOCKS, int BN>
 ladder::Variant variant(const char* name, const char* what) {
+  using T = Tile<BLOCKS, BN>;
   return {.name = name,
           .what = what,
-          .kernel = ladder::persistent_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>))};
+          .kernel = ladder::persistent_kernel<T>(launch<T, true>, gemm<T>, sizeof(Smem<T>))};
 }
 
-static const ladder::Registrar registrar(
-    __FILE__, "one consumer's epilogue runs under the other's products",
-    {variant<Tile<1, 128, 4>>("64x128", "tiles of 64x128"),
-     variant<Tile<1, 256, 4>>("64x256", "tiles of 64x256"),
-     variant<Tile<2, 128, 5>>("128x128", "tiles of 128x128").as_result()});
+// By rung 11's cost model, in microseconds.
+template <class T>
+double predicted_us(const ladder::GemmArgs& g) {
+  const tile::Gpu gpu = ladder::gpu();
+  const int ctas = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
+  return tile::predicted_clocks(T::C, g.m, g.n, g.k, ctas, gpu, g.lda, g.ldb) / gpu.mhz;
+}
+
+// What stage 0 chooses from beside the tiles of rung 11, launched as those are.
+template <int ROW>
+ladder::Variant early_variant() {
+  constexpr tile::GemmConfig C = tile::PINGPONG[ROW];
+  using T = Tile<C.blocks, C.bn>;
+  return {.name = C.name,
+          .what = "launched early where that pays",
+          .kernel = ladder::persistent_kernel<T>(launch<T, false>, gemm<T>, sizeof(Smem<T>)),
+          .configuration = true,
+          .predicted_us = predicted_us<T>};
+}
+
+std::vector<ladder::Variant> variants() {
+  std::vector<ladder::Variant> all = {variant<1, 256>("64x256", "tiles of 64x256"),
+                                      variant<2, 128>("128x128", "tiles of 128x128"),
+                                      variant<2, 144>("128x144", "tiles of 128x144"),
+                                      variant<2, 160>("128x160", "tiles of 128x160"),
+                                      variant<2, 176>("128x176", "tiles of 128x176").as_result()};
+  for (auto& early : ladder::variant_of_each<std::size(tile::PINGPONG)>(
+           [](auto row) { return early_variant<row>(); })) {
+    all.push_back(early);
+  }
+  return all;
+}
+
+static const ladder::Registrar registrar(__FILE__,
+                                         "one consumer's epilogue runs under the other's products",
+                                         variants());
 
 }  // namespace pingpong

@@ -216,8 +216,7 @@ void launch(const ladder::GemmArgs& g) {
                               T::CLUSTER, early, g.stream);
   ladder::check_cuda(
       cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_d, map_narrow, g.d, g.ldd, g.m,
-                         g.n, g.k,
-                         tile::raster_group(block_m, block_n, at_once, g.m, g.n, T::CLUSTER)),
+                         g.n, g.k, ladder::raster_group<T>(at_once, g.m, g.n, 2LL * g.k)),
       "launch of autotuned::gemm");
 }
 

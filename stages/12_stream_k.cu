@@ -326,7 +326,7 @@ Work work_of(const ladder::GemmArgs& g, int at_once) {
       .tiles_m = tiles_m,
       .tiles_n = tiles_n,
       .raster_group = tile::raster_group(T::BM * T::CLUSTER_M, rows * T::CLUSTER_N, at_once, g.n,
-                                         g.m, T::CLUSTER),
+                                         g.m, T::CLUSTER, 2LL * g.k, ladder::gpu()),
       .schedule = schedule,
       .partials = {.sums = static_cast<float4*>(g.scratch()),
                    .arrived = schedule.cut > 0 ? nullptr : static_cast<uint32_t*>(g.workspace)}};

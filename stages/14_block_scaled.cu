@@ -253,11 +253,10 @@ void launch(const BlockScaledArgs& g) {
   const bool early = ladder::starts_early_behind_loads<T>(blocks, at_once, g.m, g.n, g.k, 1);
   const ladder::Launch config(std::min(blocks, at_once), T::THREADS, sizeof(Smem<T>), T::CLUSTER,
                               early, g.stream);
-  ladder::check_cuda(
-      cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_scale, map_d, map_narrow,
-                         g.scale_b, g.ld_scale_b, g.d, g.ldd, g.m, g.n, g.k, rows,
-                         tile::raster_group(T::BM, T::BN, at_once, g.m, g.n, T::CLUSTER)),
-      "launch of block_scaled::gemm");
+  ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_scale, map_d,
+                                        map_narrow, g.scale_b, g.ld_scale_b, g.d, g.ldd, g.m, g.n,
+                                        g.k, rows, ladder::raster_group<T>(at_once, g.m, g.n, g.k)),
+                     "launch of block_scaled::gemm");
 }
 
 // By the cost model, in microseconds.

@@ -260,11 +260,10 @@ void launch(const FusedArgs& g) {
   const bool early = ladder::starts_early_behind_loads<T>(blocks, at_once, g.m, g.n, g.k);
   const ladder::Launch config(std::min(blocks, at_once), T::THREADS, sizeof(Smem<T>), 1, early,
                               g.stream);
-  ladder::check_cuda(
-      cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_c, map_bias, map_d, d, g.ldd,
-                         g.m, g.n, g.k, epilogue,
-                         tile::raster_group(T::BM, T::BN, at_once, g.m, g.n, T::CLUSTER)),
-      "launch of fused_epilogue::gemm");
+  ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_c, map_bias,
+                                        map_d, d, g.ldd, g.m, g.n, g.k, epilogue,
+                                        ladder::raster_group<T>(at_once, g.m, g.n, 2LL * g.k)),
+                     "launch of fused_epilogue::gemm");
 }
 
 // By rung 11's cost model, in microseconds.

@@ -1,5 +1,5 @@
 // Which of the warpgroups that multiply a warp belongs to.
-// Introduced by stages/14_block_scaled.cu
+// Introduced by stages/10_pingpong.cu
 #pragma once
 
 #include "common/ptx/warp.cuh"

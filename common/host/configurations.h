@@ -33,6 +33,14 @@ int clusters_at_once(void (*kernel)(Parameters...), int smem_bytes, const Call& 
   return std::max(1, ctas / T::CLUSTER);
 }
 
+// Rows of blocks that a kernel with tile T sweeps together, of D [m][n], whose rows' operand has so many
+// bytes a row.
+template <class T>
+int raster_group(int at_once, int m, int n, long long row_bytes) {
+  return tile::raster_group(T::BM * T::CLUSTER_M, T::BN * T::CLUSTER_N, at_once, m, n, T::CLUSTER,
+                            row_bytes, gpu());
+}
+
 // Whether a launch of `blocks` clusters, `at_once` at a time, starts early: of a kernel with tile T,
 // one CTA an SM, that multiplies [m][k] by [k][n] of so many bytes an element, and loses as much by
 // an early start as `crowding` says.

@@ -24,8 +24,8 @@ Encode find_encode() {
   return reinterpret_cast<Encode>(function);
 }
 
-// Rows of the box in shared memory are as wide as the swizzle's; a box of one row has nothing to
-// swizzle.
+// Rows of the box in shared memory are as wide as the swizzle's, or have none; a box of one row has
+// nothing to swizzle.
 CUtensorMapSwizzle swizzle_of(int row_bytes, int rows) {
   if (rows == 1 && row_bytes % 16 == 0) return CU_TENSOR_MAP_SWIZZLE_NONE;
   switch (row_bytes) {
@@ -35,16 +35,18 @@ CUtensorMapSwizzle swizzle_of(int row_bytes, int rows) {
       return CU_TENSOR_MAP_SWIZZLE_64B;
     case 32:
       return CU_TENSOR_MAP_SWIZZLE_32B;
+    case 96:
     case 16:
       return CU_TENSOR_MAP_SWIZZLE_NONE;
     default:
       if (rows == 1 && row_bytes > 128 && row_bytes % 16 == 0) return CU_TENSOR_MAP_SWIZZLE_NONE;
-      throw CudaError("A row of a box has " + std::to_string(row_bytes) +
-                      " bytes: tensor_map_2d makes boxes with rows of 128, 64, 32 or 16, and boxes "
-                      "of one longer row; the nearest that works is 128" +
-                      (row_bytes % 128 == 0
-                           ? ", in " + std::to_string(row_bytes / 128) + " copies side by side."
-                           : "."));
+      throw CudaError(
+          "A row of a box has " + std::to_string(row_bytes) +
+          " bytes: tensor_map_2d makes boxes with rows of 128, 96, 64, 32 or 16, and boxes "
+          "of one longer row; the nearest that works is 128" +
+          (row_bytes % 128 == 0
+               ? ", in " + std::to_string(row_bytes / 128) + " copies side by side."
+               : "."));
   }
 }
 

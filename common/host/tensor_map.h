@@ -17,8 +17,8 @@ constexpr int l2_promotion_bytes(long long row_bytes) {
 }
 
 // A map of the row-major matrix base[rows][cols], rows ld elements apart, whose box is
-// box_rows x box_cols elements, swizzled by the width of the box (128, 64 or 32 bytes; not if it is 16,
-// nor a single row of more than 128). The inner dimension of the map is cols, so everything from
+// box_rows x box_cols elements, swizzled by the width of the box (128, 64 or 32 bytes; not if it is 96
+// or 16, nor a single row of more than 128). The inner dimension of the map is cols, so everything from
 // column `cols` on, padding or not, arrives in shared memory as zero. Throws CudaError with every
 // argument if cuTensorMapEncodeTiled refuses.
 // Limits: base 16-byte aligned, ld a multiple of 16 bytes, box_rows <= 256.

@@ -1,4 +1,4 @@
-// The tiles that rung 11 instantiates and its cost model chooses from.
+// The tiles that rungs 10 and 11 instantiate and the cost model chooses from.
 #pragma once
 
 #include "common/tile/cost_model.h"
@@ -49,6 +49,17 @@ constexpr GemmConfig CONFIGURATIONS[] = {
     {"64x160_4x1",   1, 1, 160, 4, 1},
     {"64x192_4x1",   1, 1, 192, 4, 1},
     {"64x128_2x4",   1, 1, 128, 2, 4},
+    // clang-format on
+};
+
+// The tiles of rung 10, each of one of two consumers that take turns: 128 rows of each.
+constexpr GemmConfig PINGPONG[] = {
+    // clang-format off
+    // name             consumers, blocks, bn, cluster_m, cluster_n, slices, in_turn
+    {"128x176_early",   2, 2, 176, 1, 1, 1, true},
+    {"128x160_early",   2, 2, 160, 1, 1, 1, true},
+    {"128x144_early",   2, 2, 144, 1, 1, 1, true},
+    {"128x128_early",   2, 2, 128, 1, 1, 1, true},
     // clang-format on
 };
 

@@ -23,8 +23,9 @@ struct GemmConfig {
   int cluster_m = 1;  // CTAs one above the other, which share B
   int cluster_n = 1;  // CTAs side by side, which share A
   int slices = 1;     // warpgroups that share the rows and K of each consumer, of rungs 14 and up
+  bool in_turn = false;  // each consumer has a tile of its own: rung 10
 
-  constexpr int bm() const { return 64 * blocks * consumers; }
+  constexpr int bm() const { return 64 * blocks * (in_turn ? 1 : consumers); }
   constexpr int cluster() const { return cluster_m * cluster_n; }
 };
 
@@ -78,6 +79,7 @@ struct Fitted {
   double epilogue_clocks = 2.85;  // a column of a 64-row block: to round and to stage it
   double turn_clocks = 134;       // of a tile, for each consumer and each other one: until products
   double store_clocks = 838;      // of a box, until it is read: a consumer's go one after the other
+  double hand_over_clocks = 100;  // from one consumer's last product to the other's first: rung 10
   double drain_bytes = 30.9;      // a clock and SM, of the last results on their way to L2
   double again = 0.224;           // of what one half of L2 has, DRAM reads for the other
   double outside_lines = 4.74;    // requests to L2 that are as slow as a row outside of the matrix
@@ -91,14 +93,38 @@ constexpr int raster_group(int bm, int bn, int tiles_at_once) {
   return group;
 }
 
-// The same, of D [rows][cols], for a kernel. Tiles of a group are taken downwards, so that neighbours
-// read the same of the columns' operand. If the rows' operand is the larger one they should share that:
-// where whole rows of tiles fit into the block, they are taken row by row, and the block stays the same.
-// Neighbours among clusters are not neighbours on the chip, so that this changes nothing for them.
-constexpr int raster_group(int bm, int bn, int tiles_at_once, int rows, int cols, int cluster) {
-  const int group = raster_group(bm, bn, tiles_at_once);
-  const bool fits = group * ceil_div(cols, bn) <= tiles_at_once;
-  return rows > cols && fits && cluster == 1 ? 1 : group;
+// The same, of D that has so many `rows`, of row_bytes each in the rows' operand. Each sweep reads the
+// columns' operand anew, so that higher ones read it less often. A sweep comes back to its rows for each
+// column of tiles: it may be higher as long as they take at most a quarter of L2, and as long as the
+// block, higher than wide now, asks for at most 1.4 times as many rows as the square one. And no sweep is
+// left with a few rows of tiles.
+constexpr int raster_group(int bm, int bn, int tiles_at_once, int rows, long long row_bytes,
+                           const Gpu& gpu) {
+  int group = raster_group(bm, bn, tiles_at_once);
+  const double area =
+      1.0 * tiles_at_once * bm * bn;  // a square asks for rows and columns of its root
+  const auto may_be = [&](double high) {
+    const double asked = high + area / high;
+    return high * row_bytes <= gpu.l2_bytes / 4 && asked * asked <= 1.4 * 1.4 * (4 * area);
+  };
+  while (may_be((group + 1.0) * bm)) ++group;
+  const int tiles = ceil_div(rows, bm);
+  return ceil_div(tiles, ceil_div(tiles, group));
+}
+
+// Tiles of a group are taken downwards, so that neighbours read the same of the columns' operand. If the
+// rows' operand is the larger one they should share that: where whole rows of tiles fit into the block,
+// they are taken row by row, and the block stays the same.
+constexpr bool goes_row_by_row(int bm, int bn, int tiles_at_once, int rows, int cols) {
+  return rows > cols && raster_group(bm, bn, tiles_at_once) * ceil_div(cols, bn) <= tiles_at_once;
+}
+
+// The same, of D [rows][cols], for a kernel. Neighbours among clusters are not neighbours on the chip, so
+// that they may as well go downwards.
+constexpr int raster_group(int bm, int bn, int tiles_at_once, int rows, int cols, int cluster,
+                           long long row_bytes, const Gpu& gpu) {
+  if (cluster == 1 && goes_row_by_row(bm, bn, tiles_at_once, rows, cols)) return 1;
+  return raster_group(bm, bn, tiles_at_once, rows, row_bytes, gpu);
 }
 
 // Slots of a ring that fit into shared memory beside the staged results, of which each consumer has
@@ -112,6 +138,14 @@ constexpr int ring_slots(const GemmConfig& config, int buffers) {
 // Blocks that each consumer stages at a time: all, unless that leaves too few slots.
 constexpr int staging_buffers(const GemmConfig& config) {
   return ring_slots(config, config.blocks) >= 3 ? config.blocks : 1;
+}
+
+// The same of rung 10: a consumer stages box by box, 64 columns of 64 rows, two at a time.
+constexpr int PINGPONG_BOXES = 2;
+constexpr int pingpong_slots(const GemmConfig& config) {
+  constexpr int BARRIERS_AND_PADDING = 1024;
+  const int staged = config.consumers * PINGPONG_BOXES * 64 * 64 * 2;
+  return (MAX_SMEM_BYTES - BARRIERS_AND_PADDING - staged) / ((config.bm() + config.bn) * 128);
 }
 
 // Lines of 128 bytes that 128 bytes of a row touch, on average of the rows: what they count for an SM.
@@ -247,11 +281,13 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
   const double steps = ceil_div(k, 64);
 
   // An SM multiplies. The tensor cores take turns among the consumers. One whose products are short
-  // waits longer for them than the others' last; one by itself has two steps' products in flight.
+  // waits longer for them than the others' last; one by itself has two steps' products in flight. One
+  // that has them for a whole tile keeps its next products behind its last.
   // What wgmma reads of shared memory takes less time than either, in every configuration.
   const double tensor = 2.0 * bm * bn * 64 / gpu.tensor_flop;
-  const double own = config.consumers == 1 ? FITTED.alone_clocks + tensor / 2
-                                           : FITTED.latency_clocks + tensor / config.consumers;
+  const double own = config.in_turn          ? 0
+                     : config.consumers == 1 ? FITTED.alone_clocks + tensor / 2
+                                             : FITTED.latency_clocks + tensor / config.consumers;
 
   // L2, of a block's k step: each CTA of a cluster asks for its slice of what all of them get.
   const auto asked = [&](double of_row, double of_col) {  // bytes, by what a row and a column cost
@@ -265,7 +301,7 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
   const double step =
       std::max({tensor, own, sm_l2}) + (config.cluster() > 1 ? FITTED.sharing_clocks : 0);
 
-  const int group = raster_group(block_m, block_n, clusters);
+  const int group = raster_group(block_m, block_n, clusters, m, 2LL * k, gpu);
   const double dram =
       bytes_of_dram(rows, cols, k, 2, blocks_m, blocks_n, group, gpu, FITTED.again) / blocks /
       gpu.dram_bytes_per_clock;
@@ -276,15 +312,21 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
   const int rest = bn % 64;
   const double store = FITTED.store_clocks * (bn / 64 + rest / std::gcd(rest, 64));  // of a block
   const bool waits = staging_buffers(config) < config.blocks;
-  const double epilogue = FITTED.turn_clocks * config.consumers * (config.consumers - 1) +
-                          FITTED.epilogue_clocks * config.blocks * bn + (waits ? store : 0);
-  const double stores = epilogue + store * (waits ? 1 : config.blocks);
+  double epilogue = FITTED.turn_clocks * config.consumers * (config.consumers - 1) +
+                    FITTED.epilogue_clocks * config.blocks * bn + (waits ? store : 0);
+  double stores = epilogue + store * (waits ? 1 : config.blocks);
+  double last = 0;
+  if (config.in_turn) {  // all of that box by box, while the other consumer multiplies
+    last = FITTED.epilogue_clocks * config.blocks * bn;
+    epilogue = FITTED.hand_over_clocks;
+    stores = FITTED.store_clocks * config.blocks * ceil_div(bn, 64);
+  }
   const double drain = 2.0 * bm * bn / FITTED.drain_bytes;
   const double together = (config.cluster() > 1 ? FITTED.cluster_clocks : 0) +
                           (config.cluster() == 8 ? FITTED.eight_clocks : 0);
   const double clocks = clocks_of_rounds(FITTED.start_clocks + together, blocks, clusters,
                                          {steps * step, steps * l2, dram, epilogue, stores}) +
-                        drain;
+                        last + drain;
   return launched(clocks, crowding_behind_loads(blocks * config.cluster(),
                                                 clusters * config.cluster(), config.cluster(), 2));
 }

@@ -196,18 +196,49 @@ TEST_CASE("cost model: slots and staging buffers are as many as fit") {
 }
 
 TEST_CASE("cost model: neighbouring tiles share the larger operand") {
-  using tile::raster_group;
-  CHECK(raster_group(128, 256, 132) == 16);
-  CHECK(raster_group(128, 256, 132, 8192, 8192, 1) == 16);
+  // Of 128x256, 132 at a time; rows of 16 KiB, of which L2 keeps too few for higher sweeps.
+  const auto group = [](int bm, int bn, int at_once, int rows, int cols, int cluster) {
+    return tile::raster_group(bm, bn, at_once, rows, cols, cluster, 16384, Gpu{});
+  };
+  CHECK(tile::raster_group(128, 256, 132) == 16);
+  CHECK(group(128, 256, 132, 8192, 8192, 1) == 16);
   // Eight tiles across and 16 down are 128 of 132: row by row, if D is higher than wide.
-  CHECK(raster_group(128, 256, 132, 8192, 2048, 1) == 1);
-  CHECK(raster_group(128, 256, 132, 8192, 2049, 1) == 16);  // nine would be 144
-  CHECK(raster_group(128, 256, 132, 2048, 2048, 1) == 16);
-  CHECK(raster_group(128, 256, 132, 2049, 2048, 1) == 1);
-  CHECK(raster_group(128, 128, 132, 256, 8192, 1) == 11);
-  CHECK(raster_group(128, 128, 132, 8192, 256, 1) == 1);
-  CHECK(raster_group(128, 128, 66, 8192, 256, 2) == 8);  // clusters
-  CHECK(raster_group(128, 128, 132, LARGEST, LARGEST - 1, 1) == 11);
+  CHECK(group(128, 256, 132, 8192, 2048, 1) == 1);
+  CHECK(group(128, 256, 132, 8192, 2049, 1) == 16);  // nine would be 144
+  CHECK(group(128, 256, 132, 2048, 2048, 1) == 16);
+  CHECK(group(128, 256, 132, 2049, 2048, 1) == 1);
+  CHECK(group(128, 128, 132, 256, 8192, 1) == 2);  // there are no more
+  CHECK(group(128, 128, 132, 8192, 256, 1) == 1);
+  CHECK(group(128, 128, 66, 8192, 256, 2) == 8);  // clusters
+  CHECK(group(128, 128, 132, LARGEST, LARGEST - 1, 1) == 11);
+}
+
+TEST_CASE(
+    "cost model: a sweep is as high as L2 has room for its rows, and not much more than square") {
+  const auto group = [](int rows, long long k, double l2_mb = 60) {
+    Gpu gpu;
+    gpu.l2_bytes = l2_mb * (1 << 20);
+    return tile::raster_group(128, 176, 132, rows, 2 * k, gpu);
+  };
+  CHECK(tile::raster_group(128, 176, 132) == 13);
+  CHECK(group(4096, 512) == 32);       // one sweep, of 4 MiB of A
+  CHECK(group(4096, 1536) == 32);      // of 12 MiB
+  CHECK(group(4096, 2048) == 16);      // 16 MiB are more than a quarter of 60: two sweeps
+  CHECK(group(4096, 1536, 40) == 16);  // of a smaller L2 as well
+  CHECK(group(16384, 512) == 32);      // 33 and more would ask for 1.4 times as many rows
+  CHECK(group(8192, 8192) == 13);      // rows of 16 KiB: no higher than square
+  CHECK(group(5632, 8192) ==
+        11);  // 44 rows of tiles are four sweeps of 11, not three of 13 and one of 5
+  for (const int rows : {1, 128, 129, 1000, 4096, 100000, LARGEST}) {
+    for (const long long k : {1, 64, 512, 4096, 100000}) {
+      const int tiles = tile::ceil_div(rows, 128), high = group(rows, k);
+      CHECK(high >= 1);
+      CHECK(high <= tiles);
+      // As few sweeps as can be of the highest that may be, and the last is not left with little.
+      CHECK(tile::ceil_div(tiles, high) <= tile::ceil_div(tiles, std::min(13, tiles)));
+      CHECK((tile::ceil_div(tiles, high) - 1) * high < tiles);
+    }
+  }
 }
 
 TEST_CASE("cost model: the kind of configuration that it picks") {

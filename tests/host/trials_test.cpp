@@ -453,7 +453,7 @@ Walk walk_of(int rung, const std::string& name, int m, int n) {
     clusters = resident(cluster) * row.ctas / cluster;
   }
   if (rows <= cols) return NOT_HIGHER;
-  if (tile::raster_group(height, width, clusters, rows, cols, 1) > 1) return TOO_WIDE;
+  if (!tile::goes_row_by_row(height, width, clusters, rows, cols)) return TOO_WIDE;
   return cluster > 1 ? IN_CLUSTERS : ROW_BY_ROW;
 }
 

@@ -15,7 +15,7 @@ A table stands between two lines of its own:
                  alone), a row for each of the types, layouts, … that were measured; problems h100:
                  of another chip
   rung N         every variant of rung N, below the result of the rung that it grew from
-  short N        the same in few columns, and which ceiling is closest: what the rung's page has
+  short N [CHIP] the same in few columns, and which ceiling is closest: what the rung's page has
   counters N     what Nsight Compute counted of each, at the largest of the usual cubes
   environment    the machine and the versions behind the numbers
   baseline       which cuBLASLt algorithm won for each of the usual cubes
@@ -136,6 +136,12 @@ def means_table(asked: Asked) -> list[str]:
     return lists.means_table(load_chip(asked.root, chip) if chip else asked.results, int(number))
 
 
+def short_table(asked: Asked) -> list[str]:
+    number, _, chip = asked.name.partition(" ")
+    results = load_chip(asked.root, chip) if chip else asked.results
+    return ladder.short(asked.root, results, int(number), of_another_chip=bool(chip))
+
+
 def problems_table(asked: Asked) -> list[str]:
     if asked.name.isdigit():
         return ladder.problems(asked.root, asked.results, asked.number)
@@ -150,7 +156,7 @@ TABLES: dict[str, tuple[str, str, Callable[[Asked], list[str]]]] = {
               lambda a: ladder.chips(a.root, a.results, load_chip(a.root, a.name))),
     "problems": (r"\d*|[a-z]+\d+", " [N | CHIP]", problems_table),
     "rung": (r"\d+", " N", lambda a: ladder.rung(a.root, a.results, a.number)),
-    "short": (r"\d+", " N", lambda a: ladder.short(a.root, a.results, a.number)),
+    "short": (r"\d+(?: [a-z]+\d+)?", " N [CHIP]", short_table),
     "counters": (r"\d+", " N", lambda a: ladder.counters(a.root, a.results, a.number)),
     "environment": ("", "", lambda a: ladder.environment(a.results)),
     "baseline": ("", "", lambda a: ladder.baseline(a.results)),

@@ -123,7 +123,7 @@ inline double scaled_clocks(const GemmConfig& config, int m, int n, int k, int r
       lines_of_block(rows, row_lines, blocks_m, scaled_tile_rows(config, m), FITTED.outside_lines) +
       lines_of_block(cols, col_lines, blocks_n, bn, FITTED.outside_lines);
   const double l2 = slices * lines * 128 / (gpu.l2_bytes_per_clock * gpu.sms);
-  const int group = raster_group(bm, bn, resident, m, k, gpu);
+  const int group = raster_group(bm, bn, resident, m, n, k, gpu);
   const double dram = bytes_of_dram(rows, cols, k, 1, blocks_m, blocks_n, group, gpu, 0) / blocks /
                       gpu.dram_bytes_per_clock;
 

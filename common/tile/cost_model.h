@@ -93,19 +93,21 @@ constexpr int raster_group(int bm, int bn, int tiles_at_once) {
   return group;
 }
 
-// The same, of D that has so many `rows`, of row_bytes each in the rows' operand. Each sweep reads the
-// columns' operand anew, so that higher ones read it less often. A sweep comes back to its rows for each
-// column of tiles: it may be higher as long as they take at most a quarter of L2, and as long as the
-// block, higher than wide now, asks for at most 1.4 times as many rows as the square one. And no sweep is
-// left with a few rows of tiles.
-constexpr int raster_group(int bm, int bn, int tiles_at_once, int rows, long long row_bytes,
-                           const Gpu& gpu) {
+// The same, of D [rows][cols] and operands of so many bytes a row, on a chip. Each sweep reads the
+// columns' operand anew, from L2 if one sweep's bytes are no more than one of its halves has room for,
+// and else from DRAM: the less often, the higher the sweeps. A sweep comes back to its rows for each column
+// of tiles. It may be higher as long as they take at most half of such a half, and as long as the block,
+// higher than wide now, asks for at most 1.4 times as many rows as the square one. And no sweep is left
+// with a few rows of tiles.
+constexpr int raster_group(int bm, int bn, int tiles_at_once, int rows, int cols,
+                           long long row_bytes, const Gpu& gpu) {
   int group = raster_group(bm, bn, tiles_at_once);
-  const double area =
-      1.0 * tiles_at_once * bm * bn;  // a square asks for rows and columns of its root
+  const double swept = std::min(group * bm, rows), half = gpu.l2_bytes / 2;
+  if ((swept + cols) * row_bytes + 2 * swept * cols <= half) return group;
+  const double area = 1.0 * tiles_at_once * bm * bn;  // of the block that runs at one time
   const auto may_be = [&](double high) {
     const double asked = high + area / high;
-    return high * row_bytes <= gpu.l2_bytes / 4 && asked * asked <= 1.4 * 1.4 * (4 * area);
+    return high * row_bytes <= half / 2 && asked * asked <= 1.4 * 1.4 * (4 * area);
   };
   while (may_be((group + 1.0) * bm)) ++group;
   const int tiles = ceil_div(rows, bm);
@@ -124,7 +126,7 @@ constexpr bool goes_row_by_row(int bm, int bn, int tiles_at_once, int rows, int 
 constexpr int raster_group(int bm, int bn, int tiles_at_once, int rows, int cols, int cluster,
                            long long row_bytes, const Gpu& gpu) {
   if (cluster == 1 && goes_row_by_row(bm, bn, tiles_at_once, rows, cols)) return 1;
-  return raster_group(bm, bn, tiles_at_once, rows, row_bytes, gpu);
+  return raster_group(bm, bn, tiles_at_once, rows, cols, row_bytes, gpu);
 }
 
 // Slots of a ring that fit into shared memory beside the staged results, of which each consumer has
@@ -301,7 +303,7 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
   const double step =
       std::max({tensor, own, sm_l2}) + (config.cluster() > 1 ? FITTED.sharing_clocks : 0);
 
-  const int group = raster_group(block_m, block_n, clusters, m, 2LL * k, gpu);
+  const int group = raster_group(block_m, block_n, clusters, m, n, 2LL * k, gpu);
   const double dram =
       bytes_of_dram(rows, cols, k, 2, blocks_m, blocks_n, group, gpu, FITTED.again) / blocks /
       gpu.dram_bytes_per_clock;

@@ -214,7 +214,7 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
       asked(lines_per_row(lda), lines_per_row(ldb)) / config.sharers() / FITTED.sm_bytes;
   const double flight = FITTED.flight_clocks / config.ring_slots();  // all of them are on their way
   const int group = raster_group(bm * config.cluster_m, static_cast<int>(rows) * config.cluster_n,
-                                 at_once, n, 2LL * k, gpu);
+                                 at_once, n, m, 2LL * k, gpu);
   const double dram_rate = gpu.dram_bytes_per_clock * FITTED.dram_share;
   // Cut tiles that take the same part of K start one after the other, so that most lie in one GPC, at
   // one half of L2: nothing is read again for the other.

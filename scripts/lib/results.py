@@ -18,6 +18,7 @@ from lib.shape_lists import Shape
 Row = dict[str, Any]
 
 MAIN = "h200"  # the chip whose file is behind the tables
+ELSEWHERE = "h100"  # where a rung was measured that the main one has not
 PROBLEM = "bf16"  # of the ladder
 # Of rungs that were not measured, by the type of a call; else PROBLEM.
 PROBLEMS = {

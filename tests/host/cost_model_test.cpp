@@ -207,7 +207,8 @@ TEST_CASE("cost model: neighbouring tiles share the larger operand") {
   CHECK(group(128, 256, 132, 8192, 2049, 1) == 16);  // nine would be 144
   CHECK(group(128, 256, 132, 2048, 2048, 1) == 16);
   CHECK(group(128, 256, 132, 2049, 2048, 1) == 1);
-  CHECK(group(128, 128, 132, 256, 8192, 1) == 2);  // there are no more
+  CHECK(group(128, 128, 132, 256, 8192, 1) == 2);   // there are no more
+  CHECK(group(128, 128, 132, 256, 1024, 1) == 11);  // half of L2 has room for all
   CHECK(group(128, 128, 132, 8192, 256, 1) == 1);
   CHECK(group(128, 128, 66, 8192, 256, 2) == 8);  // clusters
   CHECK(group(128, 128, 132, LARGEST, LARGEST - 1, 1) == 11);
@@ -218,25 +219,27 @@ TEST_CASE(
   const auto group = [](int rows, long long k, double l2_mb = 60) {
     Gpu gpu;
     gpu.l2_bytes = l2_mb * (1 << 20);
-    return tile::raster_group(128, 176, 132, rows, 2 * k, gpu);
+    return tile::raster_group(128, 176, 132, rows, 32768, 2 * k, gpu);
   };
   CHECK(tile::raster_group(128, 176, 132) == 13);
-  CHECK(group(4096, 512) == 32);       // one sweep, of 4 MiB of A
-  CHECK(group(4096, 1536) == 32);      // of 12 MiB
+  CHECK(group(4096, 512) == 32);  // one sweep, of 4 MiB of A
+  CHECK(tile::raster_group(128, 176, 132, 4096, 4096, 1024, Gpu{}) == 13);  // 19 MiB a sweep
+  CHECK(group(4096, 1536) == 32);                                           // of 12 MiB
   CHECK(group(4096, 2048) == 16);      // 16 MiB are more than a quarter of 60: two sweeps
   CHECK(group(4096, 1536, 40) == 16);  // of a smaller L2 as well
   CHECK(group(16384, 512) == 32);      // 33 and more would ask for 1.4 times as many rows
   CHECK(group(8192, 8192) == 13);      // rows of 16 KiB: no higher than square
   CHECK(group(5632, 8192) ==
         11);  // 44 rows of tiles are four sweeps of 11, not three of 13 and one of 5
-  for (const int rows : {1, 128, 129, 1000, 4096, 100000, LARGEST}) {
+  for (const int rows :
+       {1000, 4096, 5000, 11392, 100000, LARGEST}) {  // D alone is more than L2 has
     for (const long long k : {1, 64, 512, 4096, 100000}) {
+      CAPTURE(rows);
+      CAPTURE(k);
       const int tiles = tile::ceil_div(rows, 128), high = group(rows, k);
-      CHECK(high >= 1);
-      CHECK(high <= tiles);
-      // As few sweeps as can be of the highest that may be, and the last is not left with little.
-      CHECK(tile::ceil_div(tiles, high) <= tile::ceil_div(tiles, std::min(13, tiles)));
-      CHECK((tile::ceil_div(tiles, high) - 1) * high < tiles);
+      const int sweeps = tile::ceil_div(tiles, high);
+      CHECK(sweeps <= tile::ceil_div(tiles, 13));
+      CHECK(tiles - (sweeps - 1) * high >= high - (sweeps - 1));  // the last sweep
     }
   }
 }

@@ -760,3 +760,113 @@ TEST_CASE("trials: the pick of rung 15 is near the fastest tile") {
   check("drawn", 60, 2, 11, 11);
   check("few", 42, 0, 10, 9);
 }
+
+// docs/scheduling.md, "How high a sweep?".
+TEST_CASE("trials: a sweep as high as L2 allows") {
+  const Gpu h100 = tile::gpu_of(132, 1980, 50 << 20, 3.35e12);
+  using Call = std::tuple<int, int, int, int, std::string>;  // m, n, k, rung, tile
+  std::map<Call, std::map<int, double>> tflops;              // by rows of tiles
+  int counted = 0;
+  for (const std::vector<std::string>& cell : read_rows("h100.sweeps.csv")) {
+    REQUIRE(cell.size() == 11);
+    const int m = std::stoi(cell[0]), n = std::stoi(cell[1]), k = std::stoi(cell[2]);
+    const int high = std::stoi(cell[5]);
+    if (cell[7].empty()) {
+      tflops[{m, n, k, std::stoi(cell[3]), cell[4]}][high] = std::stod(cell[6]);
+    } else if (n == 24576 && !cell[10].empty()) {  // B once a sweep, and A once
+      const double sweeps = tile::ceil_div(tile::ceil_div(m, 128), high);
+      const double megabytes = 2e-6 * k * (sweeps * n + m);
+      CHECK(std::stod(cell[10]) > 0.99 * megabytes);
+      CHECK(std::stod(cell[10]) < 1.13 * megabytes);
+      ++counted;
+    }
+  }
+  CHECK(counted == 5);
+  const auto nearest = [](const std::map<int, double>& timed, int high) {
+    return std::min_element(timed.begin(), timed.end(),
+                            [&](const auto& a, const auto& b) {
+                              const auto far = [&](int rows) {
+                                return std::abs(std::log(1.0 * rows / high));
+                              };
+                              return far(a.first) < far(b.first);
+                            })
+        ->second;
+  };
+  int changed = 0;
+  double gain = 0, least = NOT_TIMED, most = 0, behind = 0;
+  for (const auto& [call, timed] : tflops) {
+    const auto& [m, n, k, rung, name] = call;
+    const tile::GemmConfig& config =
+        rung == 10 ? tile::PINGPONG[0]
+        : rung == 14
+            ? *std::find_if(std::begin(tile::SCALED_CONFIGURATIONS),
+                            std::end(tile::SCALED_CONFIGURATIONS),
+                            [](const auto& row) { return row.name == std::string("256x128"); })
+            : tile_of(name);
+    const int square = tile::raster_group(config.bm(), config.bn, 132);
+    const int high =
+        tile::raster_group(config.bm(), config.bn, 132, m, n, (rung == 14 ? 1LL : 2LL) * k, h100);
+    const double best =
+        std::max_element(timed.begin(), timed.end(), [](const auto& a, const auto& b) {
+          return a.second < b.second;
+        })->second;
+    const double ratio = nearest(timed, high) / nearest(timed, square);
+    behind += std::log(best / nearest(timed, high));
+    if (ratio == 1) continue;
+    ++changed;
+    gain += std::log(ratio);
+    least = std::min(least, ratio);
+    most = std::max(most, ratio);
+  }
+  CHECK(tflops.size() == 44);
+  CHECK(changed == 24);
+  CHECK(std::lround(1000 * std::exp(gain / changed)) == 1016);
+  CHECK(std::lround(1000 * least) == 992);
+  CHECK(std::lround(1000 * most) == 1069);
+  CHECK(std::lround(1000 * behind / 44) == 3);
+}
+
+// docs/cost_model.md: what stage 0 picks with rung 10, and would without.
+TEST_CASE("trials: tiles that take turns are picked where they are the fastest") {
+  const Gpu h100 = tile::gpu_of(132, 1980, 50 << 20, 3.35e12);
+  struct Timed {
+    int rung;
+    double us, clocks;
+  };
+  std::map<std::tuple<int, int, int>, std::vector<Timed>> calls;
+  for (const std::vector<std::string>& cell : read_rows("h100.pingpong.csv")) {
+    REQUIRE(cell.size() == 6);
+    const Shape s = {"", std::stoi(cell[0]), std::stoi(cell[1]), std::stoi(cell[2]), {}};
+    const int rung = std::stoi(cell[3]);
+    double clocks = NOT_TIMED;
+    if (rung == 12) {
+      clocks = say(row_of(tile::SHARED_K, cell[4]), s, h100).clocks;
+    } else if (rung == 11) {
+      clocks = say(tile_of(cell[4]), s, h100).clocks;
+    } else {
+      for (const tile::GemmConfig& row : tile::PINGPONG) {
+        if (row.name == cell[4]) clocks = say(row, s, h100).clocks;
+      }
+    }
+    calls[{s.m, s.n, s.k}].push_back({rung, std::stod(cell[5]), clocks});
+  }
+  double with = 0, without = 0;
+  int picked = 0;
+  for (const auto& [shape, timed] : calls) {
+    const auto pick = [&](bool all) {
+      return *std::min_element(timed.begin(), timed.end(), [&](const Timed& a, const Timed& b) {
+        const auto of = [&](const Timed& t) { return t.rung == 10 && !all ? NOT_TIMED : t.clocks; };
+        return of(a) < of(b);
+      });
+    };
+    const auto us = [](const Timed& a, const Timed& b) { return a.us < b.us; };
+    const double best = std::min_element(timed.begin(), timed.end(), us)->us;
+    with += std::log(pick(true).us / best);
+    without += std::log(pick(false).us / best);
+    picked += pick(true).rung == 10;
+  }
+  CHECK(calls.size() == 134);
+  CHECK(std::lround(1000 * without / 134) == 13);
+  CHECK(std::lround(1000 * with / 134) == 8);
+  CHECK(picked == 16);
+}

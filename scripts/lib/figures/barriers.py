@@ -138,7 +138,7 @@ def barriers_10(code: Code) -> Drawing:
     d.text(f"full: {arrivals(found['full'])}, bytes", 412, 104, "end")
     d.arrow("orange", [(500, 50), (95, 50), (95, 110)])
     d.arrow("orange", [(500, 248), (95, 248), (95, 186)])
-    d.text(f"empty: {arrivals(found['empty'])}, of the warps of one consumer of each CTA",
+    d.text(f"empty: {arrivals(found['empty'])}, of the warps of one consumer",
            292, 43, "middle")  # fmt: skip
     d.arrow("red", [(550, 112), (550, 186)])
     d.arrow("red", [(600, 186), (600, 112)])

@@ -45,7 +45,7 @@ class Code:
             "T::CLUSTER": row["cluster_m"] * row["cluster_n"],
         }
         found = {}
-        inits = r"ptx::mbarrier_init\(&smem\.(\w+)\[\w+\], ([^)]+)\)"
+        inits = r"ptx::mbarrier_init\(&smem\.(\w+)(?:\[\w+\])+, ([^)]+)\)"
         for name, count in re.findall(inits, path.read_text(encoding="utf-8")):
             factors = count.split(" * ")
             found[name] = math.prod(known[f] if f in known else int(f) for f in factors)

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lib.markdown import DASH, cell, not_measured, percent, table, tflops
-from lib.results import Results, Row, grown_from, is_cube, is_of_ladder, read_rows, rungs, solving
+from lib.results import (
+    ELSEWHERE, Results, Row, grown_from, is_cube, is_of_ladder, load_chip, read_rows, rungs, solving,
+)  # fmt: skip
 from lib.rows import REGIMES, SIZES, shape_of
 from lib.tables import limits as ceilings
 
@@ -67,6 +69,7 @@ def ladder(root: Path, results: Results | None, link: str, problem: str) -> list
     header += ["TFLOPS, sustained", "share", "registers"]
     rows = []
     stems = rungs(root)
+    elsewhere = load_chip(root, ELSEWHERE)  # for a rung that was not measured here
     for number in solving(root, results, problem):
         stem, idea = stems[number]
         cells = [DASH] * 5
@@ -74,6 +77,9 @@ def ladder(root: Path, results: Results | None, link: str, problem: str) -> list
             size = results.detail_size(number) or 8192
             rows_at = in_regimes(results, number, "result", size)
             note = "" if size == 8192 else f" at {size}³"
+            if elsewhere and not results.any_row(number, "result"):
+                rows_at = in_regimes(elsewhere, number, "result", size)
+                note += f" on an {elsewhere.path.stem.upper()}"
             cells = []
             for row in rows_at:
                 speed = measured(row, lambda r: tflops(r["tflops"]))
@@ -154,7 +160,9 @@ def rung(root: Path, results: Results | None, stage: int) -> list[str]:
     return table(header, rows, f"{IN_BRACKETS} the variant that stands for the rung.")
 
 
-def short(root: Path, results: Results | None, stage: int) -> list[str]:
+def short(
+    root: Path, results: Results | None, stage: int, of_another_chip: bool = False
+) -> list[str]:
     """What a page needs of rung(): one size, and which limit is closest."""
     if results is None or not results.variants(stage):
         return NOT_MEASURED
@@ -179,7 +187,11 @@ def short(root: Path, results: Results | None, stage: int) -> list[str]:
     rows = [*of_variants(root, results, stage, line), ["*best cuBLASLt*", *opponent, *[DASH] * 3]]
     caption = (
         f"{IN_BRACKETS} the variant that stands for the rung. Tensor share and closest ceiling: burst. "
-        f"Other sizes, clocks, counters: [results](results.md#rung-{stage})."
+        + (
+            f"One {results.head['gpu']}."
+            if of_another_chip
+            else f"Other sizes, clocks, counters: [results](results.md#rung-{stage})."
+        )
     )
     return table(header, rows, caption)
 

@@ -8,7 +8,7 @@ from lib.mutations.core import (
     mutation, opcode, parts, with_register,
 )  # fmt: skip
 from lib.mutations.subjects import (
-    AUTOTUNED, BULK_STORE, EPILOGUE, FP32_OUT, MIXED, MN_MAJOR, TMA, WGMMA,
+    AUTOTUNED, BULK_STORE, EPILOGUE, FP32_OUT, MIXED, MN_MAJOR, PINGPONG, TMA, WGMMA,
 )  # fmt: skip
 from lib.ptx import Kernel
 
@@ -187,6 +187,17 @@ def scale_of_the_next_block(kernel: Kernel) -> None:
         next_block = f"add.s32 next_block, {row[2]}, 1"
         moved = {1: f"{row[1]}next_block{row[3]}"}
         with_register(kernel, copy, ".b32 next_block", next_block, moved)
+
+
+@mutation(
+    "third-box-too-early", PINGPONG, "the third box of a tile is staged without a wait",
+    "Two places hold the first two boxes at once. The third is the first that must wait: until TMA "
+    "has read what is in its place.",
+    {"race": ["stmatrix", "cp.async.bulk.tensor"]}, policies=RANDOM + POLICIES[:2],
+)  # fmt: skip
+def third_box_too_early(kernel: Kernel) -> None:
+    waits = kernel.find("mbarrier.try_wait.*", at="mbarrier_wait(&smem.stored[group]")
+    always_true(kernel, waits[2])
 
 
 @mutation(

@@ -99,18 +99,14 @@ constexpr int raster_group(int bm, int bn, int tiles_at_once) {
 // of tiles. It may be higher as long as they take at most half of such a half, and as long as the block,
 // higher than wide now, asks for at most 1.4 times as many rows as the square one. And no sweep is left
 // with a few rows of tiles.
-constexpr int raster_group(int bm, int bn, int tiles_at_once, int rows, int cols,
-                           long long row_bytes, const Gpu& gpu) {
-  int group = raster_group(bm, bn, tiles_at_once);
-  const double swept = std::min(group * bm, rows), half = gpu.l2_bytes / 2;
-  if ((swept + cols) * row_bytes + 2 * swept * cols <= half) return group;
-  const double area = 1.0 * tiles_at_once * bm * bn;  // of the block that runs at one time
-  const auto may_be = [&](double high) {
-    const double asked = high + area / high;
-    return high * row_bytes <= half / 2 && asked * asked <= 1.4 * 1.4 * (4 * area);
-  };
-  while (may_be((group + 1.0) * bm)) ++group;
-  const int tiles = ceil_div(rows, bm);
+inline int raster_group(int bm, int bn, int tiles_at_once, int rows, int cols, long long row_bytes,
+                        const Gpu& gpu) {
+  const int square = raster_group(bm, bn, tiles_at_once);
+  const double swept = std::min(square * bm, rows), half = gpu.l2_bytes / 2;
+  if ((swept + cols) * row_bytes + 2 * swept * cols <= half) return square;
+  const double side = std::sqrt(1.0 * tiles_at_once * bm * bn);
+  const double highest = std::min(half / 2 / row_bytes, 2.38 * side);  // 2.38 + 1 / 2.38 = 2 * 1.4
+  const int tiles = ceil_div(rows, bm), group = std::max(square, static_cast<int>(highest / bm));
   return ceil_div(tiles, ceil_div(tiles, group));
 }
 
@@ -123,8 +119,8 @@ constexpr bool goes_row_by_row(int bm, int bn, int tiles_at_once, int rows, int 
 
 // The same, of D [rows][cols], for a kernel. Neighbours among clusters are not neighbours on the chip, so
 // that they may as well go downwards.
-constexpr int raster_group(int bm, int bn, int tiles_at_once, int rows, int cols, int cluster,
-                           long long row_bytes, const Gpu& gpu) {
+inline int raster_group(int bm, int bn, int tiles_at_once, int rows, int cols, int cluster,
+                        long long row_bytes, const Gpu& gpu) {
   if (cluster == 1 && goes_row_by_row(bm, bn, tiles_at_once, rows, cols)) return 1;
   return raster_group(bm, bn, tiles_at_once, rows, cols, row_bytes, gpu);
 }

@@ -267,6 +267,10 @@ void prepare_for_machine(const DeviceInfo& device, Options* options) {
   print(machine_line());
   print(format("%d SMs (MACHINE_SMS)\n", device.sm_count));
   options->check_only = true;
+  const auto act = options->parameters.find("act");
+  if (options->shape.n == 0 && act != options->parameters.end() && act->second == "swiglu") {
+    options->shape.n = MACHINE_COLUMNS_BY_16;
+  }
   for (int Shape::*size : {&Shape::m, &Shape::n, &Shape::k}) {
     if (options->shape.*size == 0) options->shape.*size = MACHINE_SHAPE.*size;
   }

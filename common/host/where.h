@@ -33,6 +33,8 @@ void choose_device(const std::string& program, const std::vector<std::string>& a
 // The shape of a run on the machine whose options give none: several tiles each way for every
 // rung, several for a CTA of a persistent one, and nothing that is a multiple of anything.
 inline constexpr Shape MACHINE_SHAPE{301, 557, 331};
+// Columns where they come by 16, as SwiGLU has them.
+inline constexpr int MACHINE_COLUMNS_BY_16 = 560;
 
 // The machine's policies that a run goes through, one after the other: the one that MACHINE_POLICY
 // names, or else all. On a GPU one that is called "".

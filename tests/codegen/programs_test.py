@@ -28,9 +28,10 @@ def stage_programs():
     return [os.path.join(ROOT, "build", "stage-" + stem[:2]) for stem in stems]
 
 
-def run(*options, program=LADDER):
-    """Runs a program that is to see neither a GPU nor the PTX machine, on whatever computer."""
-    environment = dict(os.environ, CUDA_VISIBLE_DEVICES="", LADDER_DEVICE="gpu")
+def run(*options, program=LADDER, device="gpu"):
+    """Runs a program that is to see no GPU, nor the PTX machine unless `device` says so, on whatever
+    computer."""
+    environment = dict(os.environ, CUDA_VISIBLE_DEVICES="", LADDER_DEVICE=device)
     return subprocess.run(
         [program, *options], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, check=False, timeout=600,
@@ -69,6 +70,17 @@ class Binaries(unittest.TestCase):
     def test_library_path_comes_before_the_run_path(self):
         for path in self.binaries():
             self.assertTrue(dynamic(read_bytes(path))["runpath"], f"{path} has no RUNPATH")
+
+
+class Defaults(unittest.TestCase):
+    def test_columns_that_come_by_16_get_such_a_default_on_the_machine(self):
+        for options, shape in (((), "301x557x331"), (("--act=swiglu",), "301x560x331")):
+            ended = run("--stage=17", *options, device="machine")
+            self.assertEqual(ended.returncode, 0, ended.stderr)
+            self.assertIn(shape, ended.stdout)
+        refused = run("--stage=17", "--act=swiglu", "--n=557", device="machine")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("n must be a multiple of 16", refused.stderr)
 
 
 class ExitCodes(unittest.TestCase):

@@ -6,7 +6,7 @@
 namespace tile {
 
 // ROWS x COLS of Element. A row is 128, 64 or 32 bytes, in chunks of 16 that are swizzled with as
-// many bytes. Tiles start where the swizzle's pattern does.
+// many bytes, or 96, which are not. Tiles start where the swizzle's pattern does.
 template <class Element, int ROWS, int COLS>
 struct alignas(SWIZZLE_ATOM_BYTES) SmemTile {
   static constexpr int ROW_BYTES = COLS * int{sizeof(Element)};

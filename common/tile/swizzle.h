@@ -21,11 +21,11 @@ constexpr int swizzle_128b(int row, int chunk) {
 
 // The same for rows of 128, 64 or 32 bytes, with the 128-, 64- or 32-byte swizzle: always address
 // bits 7 and up that are XORed into bits 4 and up, as many as a row has chunk bits. chunk counts
-// from 0 within the row. The 64-byte pattern repeats after 512 bytes, the 32-byte one after 256. No
-// swizzle is as wide as a row of 96 bytes, whose chunks stay where they are.
+// from 0 within the row. The 64-byte pattern repeats after 512 bytes, the 32-byte one after 256. Of
+// rows that no swizzle is as wide as, such as 96 bytes, chunks stay where they are.
 constexpr int swizzle_offset(int row_bytes, int row, int chunk) {
   const int chunks = row_bytes / CHUNK_BYTES;
-  if (row_bytes == 96) return row * row_bytes + chunk * CHUNK_BYTES;
+  if (SWIZZLE_ROW_BYTES % row_bytes != 0) return row * row_bytes + chunk * CHUNK_BYTES;
   return row * row_bytes + (chunk ^ (row * row_bytes / 128 % chunks)) * CHUNK_BYTES;
 }
 

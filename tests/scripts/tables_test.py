@@ -156,6 +156,21 @@ class Tables(Project):
         self.assertEqual(self.regenerated(line.replace("h100", "b200").format("", "")),
                          line.replace("h100", "b200").format("–", "12.3"))  # fmt: skip
 
+    def test_a_rung_that_the_main_chip_has_not_is_shown_of_the_other(self):
+        rows = RESULTS["rows"]
+        without = [row for row in rows if row["stage"] != 2]
+        self.results({**RESULTS, "rows": without}, "h200.json")
+        self.results({**RESULTS, "gpu": "NVIDIA H100"}, "h100.json")
+        text = self.regenerated("<!-- table: ladder -->\n<!-- end -->\n")
+        self.assertIn("| 12.3 at 2048³ |", text)
+        self.assertIn("| 440 on an H100 | 55.0 % | 396 on an H100 | 49.5 % | 168 → 40/232 |", text)
+        text = self.regenerated("<!-- table: short 2 -->\n<!-- end -->\n")
+        self.assertIn("Not measured yet", text)
+        text = self.regenerated("<!-- table: short 2 h100 -->\n<!-- end -->\n")
+        self.assertIn("| **deep** | 440 (55.0 %) | 396 (49.5 %) | 50.0 % |", text)
+        self.assertIn("One NVIDIA H100.", text)
+        self.assertNotIn("results.md", text)
+
     def test_the_rungs_of_two_chips_stand_side_by_side(self):
         other = {**RESULTS, "gpu": "NVIDIA H100", "rows": [{**RESULTS["rows"][0], "tflops": 9.5}]}
         self.results(name="h200.json")

@@ -33,7 +33,8 @@ def color(event: Event, slots: Slots) -> str:
 
 
 def roles(events: Iterable[Event]) -> list[tuple[str, int]]:
-    """[(label, first warp)] of the warps to draw: one of each run of neighbours alike."""
+    """[(label, first warp)] of the warps to draw: one of each run of neighbours alike, and each
+    storer, since it serves a consumer of its own."""
     done: dict[int, set[str]] = collections.defaultdict(set)
     for event in events:
         done[event.warp].add("wait" if event.name.startswith("wait") else event.name)
@@ -42,7 +43,8 @@ def roles(events: Iterable[Event]) -> list[tuple[str, int]]:
     for warp in sorted(done):
         group = warp // 4 if "wgmma" in done[warp - warp % 4] else -1
         copies = done[warp] & {"TMA load", "TMA store"} if group < 0 else ()
-        key = (group, warp in idle, sorted(copies))
+        storer = warp if "TMA store" in copies else -1
+        key = (group, warp in idle, sorted(copies), storer)
         if found and found[-1]["key"] == key and found[-1]["last"] == warp - 1:
             found[-1]["last"] = warp
         else:
@@ -79,12 +81,12 @@ def layers(intervals: Iterable[Event]) -> list[Placed]:
 
 
 def rows_to_draw(
-    events: list[Event], seen: list[Event], slots: Slots
+    events: list[Event], seen: list[Event], slots: Slots, named: list[tuple[str, int]] | None = None
 ) -> list[tuple[str, list[Placed]]]:
     """[(label, [(event, layer)])] of the events seen: the warps of each role that there is, each
-    with its wgmma groups, and the slots."""
+    with its wgmma groups, and the slots. `named`: the roles, where the events do not tell."""
     rows: list[tuple[str, list[Placed]]] = []
-    for label, warp in roles(events):
+    for label, warp in named or roles(events):
         own = [e for e in seen if e.warp == warp]
         does = [e for e in own if e.name.startswith("wait") or e.name in ("bar", "epilogue")]
         rows.append((label, [(e, 0) for e in does] + [(e, 0) for e in own if e.name == "arrive"]))
@@ -122,7 +124,7 @@ def draw(
     last = max(e.end for e in events)
     end = last if span is None else first + span
     seen = [e for e in events if e.end >= first and e.begin < end]
-    rows = rows_to_draw(events, seen, slots)
+    rows = rows_to_draw(events, seen, slots, head.get("roles"))
     at_once = [Event("peak", cta, 0, *times, {}) for times in at_peak(events)]
     peak = [(e, 0) for e in at_once if e.end >= first and e.begin < end]
     if peak:
@@ -229,14 +231,15 @@ def cut(events: list[Event], head: Document) -> Document:
     start = window(events, cta)
     shown: list[list[Any]] = []
     own = [e for e in events if e.cta == cta]
-    warps = {warp for _, warp in roles(own)}
+    named = roles(own)  # here, since a storer may store nothing in the piece
+    warps = {warp for _, warp in named}
     for e in own:
         if e.warp in warps and e.end >= start and e.begin < start + PUBLISHED_SPAN:
             args = {key: e.args[key] for key in EVENT_KEYS if e.args.get(key) is not None}
             times = [round(time) - start for time in (e.begin, e.end)]
             shown.append([e.name, e.warp, *times, args])
     known = {key: head.get(key) for key in HEAD_KEYS}
-    return {**known, "cta": cta, "start": start, "events": shown}
+    return {**known, "cta": cta, "start": start, "roles": named, "events": shown}
 
 
 def draw_row(row: Document) -> Drawing:

@@ -276,6 +276,18 @@ class Busy(unittest.TestCase):
             with self.assertRaisesRegex(Problem, "only what a GPU did is kept"):
                 trace.keep(str(path), str(results))
 
+    def test_each_storer_has_a_row_and_is_one_where_it_stores_nothing(self):
+        events = steady()
+        for warp, begin in ((1, 0), (2, 20 * 1100)):  # one before the piece, one in it
+            events.append(event("wait mbarrier", warp, begin, begin + 24000, mbarrier=64))
+            events.append(event("TMA store", warp, begin, begin + 90, smem=A))
+        labels = ["warp 1, storer", "warp 2, storer", "warps 4–7", "warps 8–11"]
+        self.assertEqual([label for label, _ in timeline_svg.roles(events)], labels)
+        row = timeline_svg.cut(events, dict(MODEL, clock="model", device="machine"))
+        text = timeline_svg.draw_row(row).svg()
+        for label in [*labels, "stores"]:
+            self.assertIn(f">{label}<", text)
+
     def test_which_ctas_are_recorded(self):
         tile = {"persistent": False, "bm": 128, "bn": 256}
         self.assertEqual(trace.first_cta(tile, {"m": 8192, "n": 8192}), 1024)

@@ -187,8 +187,8 @@ def shares(code: Code) -> Drawing:
                 d.cell(colour(tile), x, y, steps * step - 1, high - 3, words)
                 x += steps * step
     d.note(
-        "A bar is a K step. Where clusters have parts of one tile, one of them adds up the others'"
-        " partial sums.",
+        "A bar is as long as its K steps. Who adds up the parts of a tile: the cluster that comes"
+        " last; of cut tiles a second kernel.",
         12, 364,
     )  # fmt: skip
     return d
@@ -219,7 +219,7 @@ def rows_of_a_group(code: Code) -> Drawing:
     d.text(f"the one that ends before row {row + count}", 320, 60)
     rows("c5", 320, first, box, f"{box} rows")
     d.note("0", 314, top + 6, "end")
-    d.note(box - count, 314, top + (row - first) * step + 6, "end")
+    d.note(box - count, 314, top + (row - first) * step + 13, "end")  # below the dashed line
     d.text("The box in shared memory", 580, 28, kind="title")
     d.text(f"{box} rows, put at row {box - count} of that matrix", 580, 46)
     rows("c0", 580, row, count, f"{count} inside: stored")

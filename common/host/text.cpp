@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 namespace ladder {
 namespace {
@@ -81,9 +82,12 @@ std::string format(const char* pattern, ...) {
 
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
   std::string best;
-  size_t fewest = std::numeric_limits<size_t>::max();
+  std::pair fewest = {std::numeric_limits<size_t>::max(), size_t{0}};
   for (const std::string& candidate : candidates) {
-    const size_t distance = edits(word, candidate);
+    const size_t longer = std::max(word.size(), candidate.size());
+    // Of two that begin alike, the one that differs least in length.
+    const std::pair distance = {edits(word, candidate),
+                                longer - std::min(word.size(), candidate.size())};
     if (distance < fewest) {
       fewest = distance;
       best = candidate;

@@ -450,6 +450,23 @@ TEST_CASE("a hang says that a phase is over for which nobody has waited") {
   CHECK(!contains(seen, likely));
 }
 
+TEST_CASE("a hang of which one wait has a cause makes no guess about the others") {
+  // Warp 0 waits for two arrivals, of which it makes one, and warp 1 for one that nobody makes.
+  const Program program = with(
+      "setp.ne.u32 %p1, %t, 0;\n@%p1 bra MADE;\nmbarrier.init.shared::cta.b64 [%smem], 2;\n"
+      "mbarrier.init.shared::cta.b64 [%smem + 8], 1;\n"
+      "mbarrier.arrive.shared::cta.b64 _, [%smem];\nMADE:\nbar.sync 0;\n"
+      "setp.ge.u32 %p3, %r41, 1;\n@%p3 bra OTHER;\n"
+      "WAIT:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem], 0;\n@!%p2 bra WAIT;\nexit;\n"
+      "OTHER:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem + 8], 0;\n@!%p2 bra OTHER;",
+      64);
+  Buffer<uint32_t> out(64);
+  const std::string seen = program.report(out.data());
+  CHECK(contains(seen, "Likely: the count of mbarrier.init"));
+  CHECK(contains(seen, "pending arrivals 1 of 1, parity waited for 0\n"));
+  CHECK(!contains(seen, "its first wait must be for parity 1"));
+}
+
 TEST_CASE("a livelock behind a barrier is found") {
   // Warp 0 looks for a flag that warp 1 would set behind the barrier that warp 0 does not reach.
   const Program program = with(

@@ -50,26 +50,37 @@ std::string hang_report(const std::vector<Cluster*>& stuck, bool* is_livelock) {
   const Program& program = *cluster.grid->program;
   std::string lines;
   bool& spins = *is_livelock = false;
+  bool has_cause = false;
+  struct Waiting {
+    std::set<const Warp*> warps;
+    uint32_t lanes = 0;
+  };
+  using Waits = std::map<std::pair<std::string, uint32_t>, Waiting>;  // by what for, and where: a pc
+  std::vector<Waits> of_ctas;
   for (Cta& cta : cluster.ctas) {
-    struct Waiting {
-      std::set<const Warp*> warps;
-      uint32_t lanes = 0;
-    };
-    std::map<std::pair<std::string, uint32_t>, Waiting> waiting;  // by what for, and where: a pc
+    Waits& waiting = of_ctas.emplace_back();
     for (Warp& warp : cta.warps) {
       for (const Fragment& fragment : warp.fragments) {
         spins = spins || fragment.wait == WaitFor::nothing;
-        Waiting& same = waiting[{waits_for(warp, fragment), fragment.pc}];
+        const std::string what = waits_for(warp, fragment);
+        has_cause = has_cause || what.find(CAUSE) != std::string::npos;
+        Waiting& same = waiting[{what, fragment.pc}];
         same.warps.insert(&warp);
         same.lanes += lane_count(fragment.mask);
       }
     }
+  }
+  for (const Waits& waiting : of_ctas) {
     for (const auto& [what, who] : waiting) {
+      std::string what_for = what.first;
+      if (has_cause && what_for.ends_with(PARITY_GUESS)) {
+        what_for.resize(what_for.size() - PARITY_GUESS.size());
+      }
       const bool whole = who.lanes == who.warps.size() * LANES;
       lines += "\n  " + describe_roles(who.warps);
       if (!whole) lines += joined(", ", who.lanes, who.lanes == 1 ? " lane" : " lanes");
       lines +=
-          joined("\n    ", who.warps.size() == 1 ? "waits " : "wait ", what.first,
+          joined("\n    ", who.warps.size() == 1 ? "waits " : "wait ", what_for,
                  program.where(what.second, "\n    "), "\n    PTX ", program.text(what.second));
     }
   }

@@ -381,10 +381,7 @@ std::string mbarrier_text(Cluster& cluster, uint32_t address, uint32_t parity) {
                   "arrivals, or more arrivals than the count of mbarrier.init");
   }
   if (counts.pending == counts.expected && found->second.phase == 0 && parity == 0) {
-    return text +
-           ".\n    Likely, if this waits for a buffer to be free: its first wait must be for "
-           "parity 1, "
-           "which is over before anybody has arrived";
+    return text + std::string(PARITY_GUESS);
   }
   if (counts.pending == counts.expected) return text;
   return text +

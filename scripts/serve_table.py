@@ -255,7 +255,7 @@ def sizes_table() -> list[str]:
 def changes(results: Result) -> list[str]:
     """What of the kernels has changed since."""
     return [
-        f"Of rung {rung} has changed since: {what}."
+        f"Of rung {rung} this has changed since: {what}."
         for rung, what in results.get("changed_since", {}).items()
     ]
 

@@ -138,7 +138,7 @@ class Page(unittest.TestCase):
     def test_what_has_changed_since_is_said(self):
         head = {"gpu": "a", "driver": "1", "toolkit": "2", "cublas": "3", "revision": "4"}
         said = serve_table.environment({**head, "changed_since": {"11": "how it stores"}})
-        self.assertEqual(said[1:], ["Of rung 11 has changed since: how it stores."])
+        self.assertEqual(said[1:], ["Of rung 11 this has changed since: how it stores."])
 
     def test_the_kernels_are_those_that_were_measured(self):
         results = serve_table.load(ROOT)

@@ -55,7 +55,8 @@ std::string hang_report(const std::vector<Cluster*>& stuck, bool* is_livelock) {
     std::set<const Warp*> warps;
     uint32_t lanes = 0;
   };
-  using Waits = std::map<std::pair<std::string, uint32_t>, Waiting>;  // by what for, and where: a pc
+  // By what for, and where: a pc.
+  using Waits = std::map<std::pair<std::string, uint32_t>, Waiting>;
   std::vector<Waits> of_ctas;
   for (Cta& cta : cluster.ctas) {
     Waits& waiting = of_ctas.emplace_back();

@@ -25,8 +25,8 @@ std::string mbarrier_text(Cluster& cluster, uint32_t address, uint32_t parity);
 // How it ends where nobody has arrived in the first phase, and how a cause begins elsewhere. Where any
 // wait has such a cause, the others only follow from it, and the guess misleads.
 inline constexpr std::string_view PARITY_GUESS =
-    ".\n    Likely, if this waits for a buffer to be free: its first wait must be for parity 1, which "
-    "is over before anybody has arrived";
+    ".\n    Likely, if this waits for a buffer to be free: its first wait must be for "
+    "parity 1, which is over before anybody has arrived";
 inline constexpr std::string_view CAUSE = "\n    Likely: ";
 
 }  // namespace machine

@@ -9,10 +9,13 @@
 // Tile       128x176x64 a consumer, 384 threads, 5 slots, 32 KB for D: 228,352 bytes
 // Read       docs/10_pingpong.md
 #include <algorithm>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "common/block/consumer_of_warp.cuh"
 #include "common/block/multiply_tile.cuh"
+#include "common/block/sideways_box.cuh"
 #include "common/block/staged_box.cuh"
 #include "common/host/configurations.h"
 #include "common/host/error.h"
@@ -52,10 +55,15 @@ struct Tile {
   static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = 224;
   static_assert(BK * 2 == tile::SWIZZLE_ROW_BYTES, "a row of the tile is a row of the swizzle");
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
-  static_assert(BN % 16 == 0, "stmatrix.x4 stages 16 columns");
   static_assert(BLOCKS * BN / 2 + 32 <= CONSUMER_REGS, "accumulators and 32 registers beside them");
   static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= 65536,
                 "an SM has 65,536 registers: 128 * 56 + 256 * 224 = 64,512");
+};
+
+// The same of D^T = B · A^T: rows of a tile are columns of D, and its columns, any 8, rows of D.
+template <int BN_>
+struct Sideways : Tile<2, BN_> {
+  using Box = block::SidewaysBox<BN_>;
 };
 
 template <class T>
@@ -181,14 +189,26 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
   }
 }
 
+// D^T = B · A^T: the operands change places.
+ladder::GemmArgs transposed(ladder::GemmArgs g) {
+  std::swap(g.a, g.b);
+  std::swap(g.lda, g.ldb);
+  std::swap(g.m, g.n);
+  return g;
+}
+
 // PLAIN: never before the kernel in front has ended.
 template <class T, bool PLAIN>
-void launch(const ladder::GemmArgs& g) {
+void launch(const ladder::GemmArgs& args) {
+  ladder::GemmArgs g = args;
+  if constexpr (T::Box::SIDEWAYS) g = transposed(args);
   const CUtensorMap map_a = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, T::BM, T::BK);
   const CUtensorMap map_b = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::BN, T::BK);
-  const int whole = std::max(1, g.n / 8 * 8);  // TMA must not write beyond column n
-  const CUtensorMap map_d = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, T::WM, T::Box::WIDTH);
-  const CUtensorMap map_last = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, T::WM, T::Box::LAST);
+  const int whole = std::max(1, args.n / 8 * 8);  // TMA must not write beyond column n
+  const CUtensorMap map_d =
+      ladder::tensor_map_2d(g.d, args.m, whole, g.ldd, T::Box::ROWS, T::Box::WIDTH);
+  const CUtensorMap map_last =
+      ladder::tensor_map_2d(g.d, args.m, whole, g.ldd, T::Box::LAST_ROWS, T::Box::LAST);
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
   const int blocks = tile::ceil_div(g.m, T::BM) * tile::ceil_div(g.n, T::BN);
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
@@ -210,23 +230,27 @@ ladder::Variant variant(const char* name, const char* what) {
 }
 
 // By rung 11's cost model, in microseconds.
-template <class T>
-double predicted_us(const ladder::GemmArgs& g) {
+template <class T, int ROW>
+double predicted_us(const ladder::GemmArgs& args) {
+  constexpr tile::GemmConfig C = tile::PINGPONG[ROW];
+  const ladder::GemmArgs g = C.sideways ? transposed(args) : args;
   const tile::Gpu gpu = ladder::gpu();
   const int ctas = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
-  return tile::predicted_clocks(T::C, g.m, g.n, g.k, ctas, gpu, g.lda, g.ldb) / gpu.mhz;
+  return tile::predicted_clocks(C, g.m, g.n, g.k, ctas, gpu, g.lda, g.ldb) / gpu.mhz;
 }
 
-// What stage 0 chooses from beside the tiles of rung 11, launched as those are.
+// What stage 0 chooses from beside the tiles of rungs 11 and 12, launched as those are.
 template <int ROW>
 ladder::Variant early_variant() {
   constexpr tile::GemmConfig C = tile::PINGPONG[ROW];
-  using T = Tile<C.blocks, C.bn>;
+  using T = std::conditional_t<C.sideways, Sideways<C.bn>, Tile<C.blocks, C.bn>>;
+  ladder::Kernel kernel = ladder::persistent_kernel<T>(launch<T, false>, gemm<T>, sizeof(Smem<T>));
+  if (C.sideways) std::swap(kernel.bm, kernel.bn);
   return {.name = C.name,
-          .what = "launched early where that pays",
-          .kernel = ladder::persistent_kernel<T>(launch<T, false>, gemm<T>, sizeof(Smem<T>)),
+          .what = C.sideways ? "on its side, launched early" : "launched early where that pays",
+          .kernel = kernel,
           .configuration = true,
-          .predicted_us = predicted_us<T>};
+          .predicted_us = predicted_us<T, ROW>};
 }
 
 std::vector<ladder::Variant> variants() {

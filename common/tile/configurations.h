@@ -52,14 +52,21 @@ constexpr GemmConfig CONFIGURATIONS[] = {
     // clang-format on
 };
 
-// The tiles of rung 10, each of one of two consumers that take turns: 128 rows of each.
+// The tiles of rung 10, each of one of two consumers that take turns: 128 rows of each, of D or, on
+// its side, of D^T.
 constexpr GemmConfig PINGPONG[] = {
     // clang-format off
-    // name             consumers, blocks, bn, cluster_m, cluster_n, slices, in_turn
+    // name             consumers, blocks, bn, cluster_m, cluster_n, slices, in_turn, sideways
     {"128x176_early",   2, 2, 176, 1, 1, 1, true},
     {"128x160_early",   2, 2, 160, 1, 1, 1, true},
     {"128x144_early",   2, 2, 144, 1, 1, 1, true},
     {"128x128_early",   2, 2, 128, 1, 1, 1, true},
+    {"128x176_side",    2, 2, 176, 1, 1, 1, true, true},
+    {"128x168_side",    2, 2, 168, 1, 1, 1, true, true},
+    {"128x160_side",    2, 2, 160, 1, 1, 1, true, true},
+    {"128x152_side",    2, 2, 152, 1, 1, 1, true, true},
+    {"128x144_side",    2, 2, 144, 1, 1, 1, true, true},
+    {"128x136_side",    2, 2, 136, 1, 1, 1, true, true},
     // clang-format on
 };
 

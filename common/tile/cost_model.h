@@ -23,7 +23,8 @@ struct GemmConfig {
   int cluster_m = 1;  // CTAs one above the other, which share B
   int cluster_n = 1;  // CTAs side by side, which share A
   int slices = 1;     // warpgroups that share the rows and K of each consumer, of rungs 14 and up
-  bool in_turn = false;  // each consumer has a tile of its own: rung 10
+  bool in_turn = false;   // each consumer has a tile of its own: rung 10
+  bool sideways = false;  // of D^T: the same, and its columns are any 8 rows of D
 
   constexpr int bm() const { return 64 * blocks * (in_turn ? 1 : consumers); }
   constexpr int cluster() const { return cluster_m * cluster_n; }
@@ -80,10 +81,14 @@ struct Fitted {
   double turn_clocks = 134;       // of a tile, for each consumer and each other one: until products
   double store_clocks = 838;      // of a box, until it is read: a consumer's go one after the other
   double hand_over_clocks = 100;  // from one consumer's last product to the other's first: rung 10
+  double sideways = 0.97;         // times as long, of its tiles that lie on their side
   double drain_bytes = 30.9;      // a clock and SM, of the last results on their way to L2
   double again = 0.224;           // of what one half of L2 has, DRAM reads for the other
   double outside_lines = 4.74;    // requests to L2 that are as slow as a row outside of the matrix
 };
+
+// What is not to be chosen for a shape, whatever else there is.
+constexpr double NEVER = 1e30;
 
 // Rows of tiles that the raster sweeps together: the block of D that runs at one time is then about
 // as high as wide, in elements.
@@ -271,6 +276,7 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
   const double rows = m, cols = n;  // m * n * k would overflow integers
   if (lda == 0) lda = k;
   if (ldb == 0) ldb = k;
+  if (config.sideways && lines_per_row(lda) + lines_per_row(ldb) > 2) return NEVER;
   const int bm = config.bm(), bn = config.bn;
   const int block_m = bm * config.cluster_m, block_n = bn * config.cluster_n;  // of a cluster
   const double blocks_m = std::ceil(rows / block_m), blocks_n = std::ceil(cols / block_n);
@@ -325,8 +331,9 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
   const double clocks = clocks_of_rounds(FITTED.start_clocks + together, blocks, clusters,
                                          {steps * step, steps * l2, dram, epilogue, stores}) +
                         last + drain;
-  return launched(clocks, crowding_behind_loads(blocks * config.cluster(),
-                                                clusters * config.cluster(), config.cluster(), 2));
+  return launched(clocks * (config.sideways ? FITTED.sideways : 1),
+                  crowding_behind_loads(blocks * config.cluster(), clusters * config.cluster(),
+                                        config.cluster(), 2));
 }
 
 }  // namespace tile

@@ -57,6 +57,7 @@ constexpr SharedK SHARED_K[] = {
     {"64x8_x2",         1, 1,   8, 1, 1, 1, 2},
     {"64x16_x2",        1, 1,  16, 1, 1, 1, 2},
     {"64x32_x2",        1, 1,  32, 1, 1, 1, 2},
+    {"64x40_x2",        1, 1,  40, 1, 1, 1, 2},
     {"64x64_x2",        1, 1,  64, 1, 1, 1, 2},
     {"64x128",          1, 1, 128},
     {"128x16_x2",       1, 2,  16, 1, 1, 1, 2},
@@ -88,6 +89,7 @@ constexpr SharedK SHARED_K[] = {
     {"64x8_x2_k4",      1, 1,   8, 1, 1, 4, 2},
     {"64x16_x2_k2",     1, 1,  16, 1, 1, 2, 2},
     {"64x32_x2_k2",     1, 1,  32, 1, 1, 2, 2},
+    {"64x32_x2_k4",     1, 1,  32, 1, 1, 4, 2},
     {"64x64_k2",        1, 1,  64, 1, 1, 2},
     {"64x64_k4",        1, 1,  64, 1, 1, 4},
     {"64x128_k2",       1, 1, 128, 1, 1, 2},
@@ -145,9 +147,6 @@ struct FittedSharedK {
   double split_apart = 1.08;     // the same if K is split by 4 or 8 and D has several tiles down
   double dram_share = 1.05;      // of the DRAM ceiling
 };
-
-// What is not to be chosen for a shape, whatever else there is.
-constexpr double NEVER = 1e30;
 
 // Tiles that ask L2 for little: in clusters of 2x2, cut ones in 2x1, and those of three consumers in
 // any. Where rows begin on sectors others are as fast, and the model expects too much of these.

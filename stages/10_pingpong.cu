@@ -3,14 +3,12 @@
 // Idea       each consumer warpgroup has a tile of its own. While one multiplies, the other rounds
 //            and stages its results: the tensor cores change hands instead of standing still. What
 //            is hidden may be slow, so results pass through two boxes, not through a whole tile.
-// Limited by the epilogue: both consumers end their tile at about the same time and multiply
-//            nothing while they stage it.
+// Limited by the epilogue: both consumers stage at about the same time, and nobody multiplies.
 // New PTX    vote.sync; griddepcontrol, for which see rung 11
 // Tile       128x176x64 a consumer, 384 threads, 5 slots, 32 KB for D: 228,352 bytes
 // Read       docs/10_pingpong.md
 #include <algorithm>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "common/block/consumer_of_warp.cuh"
@@ -53,6 +51,7 @@ struct Tile {
   static constexpr int BUFFERS = tile::PINGPONG_BOXES;   // boxes that a consumer stages at a time
   static constexpr int DEPTH = tile::pingpong_slots(C);  // slots in the ring: what then fits
   static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = 224;
+  static constexpr bool SIDEWAYS = false;  // a tile of D, not of D^T
   static_assert(BK * 2 == tile::SWIZZLE_ROW_BYTES, "a row of the tile is a row of the swizzle");
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(BLOCKS * BN / 2 + 32 <= CONSUMER_REGS, "accumulators and 32 registers beside them");
@@ -64,6 +63,7 @@ struct Tile {
 template <int BN_>
 struct Sideways : Tile<2, BN_> {
   using Box = block::SidewaysBox<BN_>;
+  static constexpr bool SIDEWAYS = true;
 };
 
 template <class T>
@@ -189,19 +189,9 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
   }
 }
 
-// D^T = B · A^T: the operands change places.
-ladder::GemmArgs transposed(ladder::GemmArgs g) {
-  std::swap(g.a, g.b);
-  std::swap(g.lda, g.ldb);
-  std::swap(g.m, g.n);
-  return g;
-}
-
-// PLAIN: never before the kernel in front has ended.
-template <class T, bool PLAIN>
+template <class T, bool PLAIN>  // PLAIN: never before the kernel in front has ended
 void launch(const ladder::GemmArgs& args) {
-  ladder::GemmArgs g = args;
-  if constexpr (T::Box::SIDEWAYS) g = transposed(args);
+  const ladder::GemmArgs g = T::SIDEWAYS ? args.on_its_side() : args;
   const CUtensorMap map_a = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, T::BM, T::BK);
   const CUtensorMap map_b = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::BN, T::BK);
   const int whole = std::max(1, args.n / 8 * 8);  // TMA must not write beyond column n
@@ -233,7 +223,7 @@ ladder::Variant variant(const char* name, const char* what) {
 template <class T, int ROW>
 double predicted_us(const ladder::GemmArgs& args) {
   constexpr tile::GemmConfig C = tile::PINGPONG[ROW];
-  const ladder::GemmArgs g = C.sideways ? transposed(args) : args;
+  const ladder::GemmArgs g = T::SIDEWAYS ? args.on_its_side() : args;
   const tile::Gpu gpu = ladder::gpu();
   const int ctas = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
   return tile::predicted_clocks(C, g.m, g.n, g.k, ctas, gpu, g.lda, g.ldb) / gpu.mhz;
@@ -244,11 +234,9 @@ template <int ROW>
 ladder::Variant early_variant() {
   constexpr tile::GemmConfig C = tile::PINGPONG[ROW];
   using T = std::conditional_t<C.sideways, Sideways<C.bn>, Tile<C.blocks, C.bn>>;
-  ladder::Kernel kernel = ladder::persistent_kernel<T>(launch<T, false>, gemm<T>, sizeof(Smem<T>));
-  if (C.sideways) std::swap(kernel.bm, kernel.bn);
   return {.name = C.name,
-          .what = C.sideways ? "on its side, launched early" : "launched early where that pays",
-          .kernel = kernel,
+          .what = T::SIDEWAYS ? "on its side, launched early" : "launched early where that pays",
+          .kernel = ladder::persistent_kernel<T>(launch<T, false>, gemm<T>, sizeof(Smem<T>)),
           .configuration = true,
           .predicted_us = predicted_us<T, ROW>};
 }
@@ -259,10 +247,9 @@ std::vector<ladder::Variant> variants() {
                                       variant<2, 144>("128x144", "tiles of 128x144"),
                                       variant<2, 160>("128x160", "tiles of 128x160"),
                                       variant<2, 176>("128x176", "tiles of 128x176").as_result()};
-  for (auto& early : ladder::variant_of_each<std::size(tile::PINGPONG)>(
-           [](auto row) { return early_variant<row>(); })) {
-    all.push_back(early);
-  }
+  const auto early = ladder::variant_of_each<std::size(tile::PINGPONG)>(
+      [](auto row) { return early_variant<row>(); });
+  all.insert(all.end(), early.begin(), early.end());
   return all;
 }
 

@@ -3,8 +3,6 @@
 // Introduced by stages/10_pingpong.cu
 #pragma once
 
-#include <algorithm>
-
 #include "common/block/stage_transposed.cuh"
 #include "common/block/store_last_columns.cuh"
 #include "common/ptx/tma_store.cuh"
@@ -15,7 +13,6 @@ namespace block {
 // As StagedBox, of a tile of D^T that has BN columns, which are rows of D.
 template <int BN>
 struct alignas(1024) SidewaysBox {
-  static constexpr bool SIDEWAYS = true;
   static constexpr int COUNT = (BN + 63) / 64;                  // boxes one above the other
   static constexpr int LAST_ROWS = BN % 64 > 0 ? BN % 64 : 64;  // rows of the last one
   static constexpr int ROWS = 64, WIDTH = 64, LAST = 64;        // the others' rows, and columns
@@ -39,13 +36,13 @@ __device__ void store_box(SidewaysBox<BN>& box, int i, const CUtensorMap* map_d,
                           int m, int n) {
   using Box = SidewaysBox<BN>;
   const bool last = i == Box::COUNT - 1;
-  const int d_row = n0 + i * Box::ROWS, rows = last ? Box::LAST_ROWS : Box::ROWS;
+  const int d_row = n0 + i * Box::ROWS, end = d_row + (last ? Box::LAST_ROWS : Box::ROWS);
   if (threadIdx.x % 32 == 0 && d_row < n && row < m / 8 * 8) {
     ptx::cp_async_bulk_tensor_2d_s2g(last ? map_last : map_d, row, d_row, box.staged.bytes);
     ptx::cp_async_bulk_commit_group();
     ptx::cp_async_bulk_wait_group_read<0>();
   }
-  store_last_columns(box.staged, d, ldd, d_row, row, std::min(n, d_row + rows), m);
+  store_last_columns(box.staged, d, ldd, d_row, row, end < n ? end : n, m);
 }
 
 }  // namespace block

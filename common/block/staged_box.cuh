@@ -12,7 +12,6 @@ namespace block {
 
 template <int BN>
 struct alignas(1024) StagedBox {
-  static constexpr bool SIDEWAYS = false;                  // a tile of D, not of D^T
   static constexpr int COUNT = (BN + 63) / 64;             // boxes side by side in a tile
   static constexpr int LAST = BN % 64 > 0 ? BN % 64 : 64;  // columns of the last one
   static constexpr int WIDTH = COUNT > 1 ? 64 : LAST;      // of the others, if there are any

@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <utility>
 
 namespace ladder {
 
@@ -47,6 +48,15 @@ struct MatmulArgs : Call {
   // The other layout of an operand: A is [k][lda], lda >= m; B is [k][ldb], ldb >= n. Of references
   // and cuBLASLt; rungs 1 to 12 have no use for it.
   bool mn_major_a = false, mn_major_b = false;
+
+  // As a kernel has it whose tiles are of D^T = B · A^T. d and ldd are still D's.
+  MatmulArgs on_its_side() const {
+    MatmulArgs side = *this;
+    std::swap(side.m, side.n);
+    std::swap(side.a, side.b);
+    std::swap(side.lda, side.ldb);
+    return side;
+  }
 
   static const ProblemKind& kind();
 };

@@ -76,7 +76,7 @@ Kernel kernel_of(void (*launch)(const Args&), void (*function)(Parameters...), i
           .regs_inc = T::CONSUMER_REGS};
 }
 
-// Of a persistent one, in clusters along M and N.
+// Of a persistent one, in clusters along M and N. Rows of a tile on its side are columns of D.
 template <class T, class Args, class... Parameters>
 Kernel persistent_kernel(void (*launch)(const Args&), void (*function)(Parameters...),
                          int smem_bytes) {
@@ -84,6 +84,9 @@ Kernel persistent_kernel(void (*launch)(const Args&), void (*function)(Parameter
   kernel.persistent = true;
   kernel.cluster_m = T::CLUSTER_M;
   kernel.cluster_n = T::CLUSTER_N;
+  if constexpr (requires { T::SIDEWAYS; }) {
+    if (T::SIDEWAYS) std::swap(kernel.bm, kernel.bn);
+  }
   return kernel;
 }
 

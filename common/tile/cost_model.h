@@ -81,7 +81,6 @@ struct Fitted {
   double turn_clocks = 134;       // of a tile, for each consumer and each other one: until products
   double store_clocks = 838;      // of a box, until it is read: a consumer's go one after the other
   double hand_over_clocks = 100;  // from one consumer's last product to the other's first: rung 10
-  double sideways = 0.97;         // times as long, of its tiles that lie on their side
   double drain_bytes = 30.9;      // a clock and SM, of the last results on their way to L2
   double again = 0.224;           // of what one half of L2 has, DRAM reads for the other
   double outside_lines = 4.74;    // requests to L2 that are as slow as a row outside of the matrix
@@ -331,9 +330,8 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
   const double clocks = clocks_of_rounds(FITTED.start_clocks + together, blocks, clusters,
                                          {steps * step, steps * l2, dram, epilogue, stores}) +
                         last + drain;
-  return launched(clocks * (config.sideways ? FITTED.sideways : 1),
-                  crowding_behind_loads(blocks * config.cluster(), clusters * config.cluster(),
-                                        config.cluster(), 2));
+  return launched(clocks, crowding_behind_loads(blocks * config.cluster(),
+                                                clusters * config.cluster(), config.cluster(), 2));
 }
 
 }  // namespace tile

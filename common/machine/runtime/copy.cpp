@@ -77,7 +77,7 @@ void copy_rows(const Rows& rows) {
 
 void copy(const char* call, const Rows& rows, cudaMemcpyKind kind, cudaStream_t stream) {
   check_copy(call, rows, kind);
-  submit(stream, cudaGraphNodeTypeMemcpy, [rows] { copy_rows(rows); });
+  submit(stream, {cudaGraphNodeTypeMemcpy, [rows] { copy_rows(rows); }});
 }
 
 void check_fill(const char* call, const Fill& fill) {
@@ -103,7 +103,7 @@ void fill_rows(const Fill& fill) {
 
 void fill(const char* call, const Fill& what, cudaStream_t stream) {
   check_fill(call, what);
-  submit(stream, cudaGraphNodeTypeMemset, [what] { fill_rows(what); });
+  submit(stream, {cudaGraphNodeTypeMemset, [what] { fill_rows(what); }});
 }
 
 }  // namespace machine::runtime

@@ -18,7 +18,7 @@ void record_event(cudaEvent_t handle, cudaStream_t stream_handle, unsigned flags
     event.time = Clock::now();
   };
   if (stream.capture != nullptr && (flags & cudaEventRecordExternal) != 0) {
-    return capture_node(stream, cudaGraphNodeTypeEventRecord, record_now);
+    return capture_node(stream, {cudaGraphNodeTypeEventRecord, record_now});
   }
   event.capture = stream.capture;
   event.captured_in = &stream;

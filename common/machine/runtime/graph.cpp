@@ -17,8 +17,7 @@ namespace {
 void add_step(const Node* node, std::set<const Node*>* there, std::vector<Step>* steps) {
   if (!there->insert(node).second) return;
   for (const Node* before : node->after) add_step(before, there, steps);
-  const bool allocates = node->type == cudaGraphNodeTypeMemAlloc;
-  steps->push_back({node, node->work, node->kernel, allocates ? node->memory : nullptr});
+  steps->push_back({*node, node});
 }
 
 }  // namespace
@@ -31,7 +30,14 @@ std::vector<Step> steps_of(const Graph& graph) {
 }
 
 void run_steps(const std::vector<Step>& steps) {
-  for (const Step& step : steps) step.work();
+  for (const Step& step : steps) {
+    if (step.enabled) step.work();
+  }
+}
+
+bool has_memory(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                     [](const auto& node) { return node->memory != nullptr; });
 }
 
 void give_nodes(const std::vector<Node*>& found, cudaGraphNode_t* nodes, size_t* count) {
@@ -67,9 +73,17 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
                                  unsigned long long flags) {
   return on_device([&] {
     require(exec != nullptr && graph != nullptr);
-    const bool auto_free = (flags & cudaGraphInstantiateFlagAutoFreeOnLaunch) != 0;
-    const auto made = new GraphExec{steps_of(*graph_of(graph)), auto_free};
-    *exec = reinterpret_cast<cudaGraphExec_t>(made);
+    Graph& from = *graph_of(graph);
+    std::shared_ptr<void> instance;
+    if (has_memory(from)) {
+      if (!from.instance.expired()) {
+        refuse(cudaErrorNotSupported,
+               "cudaGraphInstantiate of a graph whose nodes allocate or free memory, and which has "
+               "an instance: cudaGraphExecDestroy that one first.");
+      }
+      from.instance = instance = std::make_shared<int>();
+    }
+    *exec = reinterpret_cast<cudaGraphExec_t>(new GraphExec{steps_of(from), flags, instance});
   });
 }
 
@@ -80,12 +94,15 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   return on_device([&] {
     require(exec != nullptr);
-    submit(stream, cudaGraphNodeTypeGraph, [made = *exec_of(exec)] {
-      for (const Step& step : made.steps) {
-        if (made.auto_free && step.allocates != nullptr) machine::release(step.allocates);
+    const auto launch = [steps = exec_of(exec)->steps, flags = exec_of(exec)->flags] {
+      const bool auto_free = (flags & cudaGraphInstantiateFlagAutoFreeOnLaunch) != 0;
+      for (const Step& step : steps) {
+        const bool allocates = step.type == cudaGraphNodeTypeMemAlloc;
+        if (auto_free && allocates) machine::release(step.memory);
       }
-      run_steps(made.steps);
-    });
+      run_steps(steps);
+    };
+    submit(stream, {cudaGraphNodeTypeGraph, launch});
   });
 }
 

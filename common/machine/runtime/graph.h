@@ -5,16 +5,15 @@
 
 namespace machine::runtime {
 
-struct Step {
+struct Step : Content {
   const Node* node;  // which it is made of; it may be gone
-  Work work;
-  std::shared_ptr<const KernelNode> kernel;
-  void* allocates;  // or nullptr
+  bool enabled = true;
 };
 
 struct GraphExec {
   std::vector<Step> steps;
-  bool auto_free = false;  // each launch frees first what the one before has left
+  unsigned long long flags = 0;
+  std::shared_ptr<void> instance = nullptr;  // of a graph that may have one at a time
 };
 
 inline Graph* graph_of(cudaGraph_t handle) {
@@ -26,6 +25,8 @@ inline GraphExec* exec_of(cudaGraphExec_t handle) {
 // How lists of nodes are given: as many as `nodes` has room for, then null; without it, their number.
 void give_nodes(const std::vector<Node*>& found, cudaGraphNode_t* nodes, size_t* count);
 std::vector<Step> steps_of(const Graph& graph);
+// Whether nodes allocate or free memory.
+bool has_memory(const Graph& graph);
 void run_steps(const std::vector<Step>& steps);
 
 }  // namespace machine::runtime

@@ -233,7 +233,7 @@ std::shared_ptr<const KernelNode> make_node(Function* function, const LaunchRequ
 void launch(Function* function, const LaunchRequest& request, void* const* arguments,
             cudaStream_t stream) {
   const auto node = make_node(function, request, arguments);
-  submit(stream, cudaGraphNodeTypeKernel, make_work(*node), node);
+  submit(stream, {cudaGraphNodeTypeKernel, make_work(*node), node});
 }
 
 Dim3 to_dim3(const dim3& size) {

@@ -10,10 +10,8 @@
 
 namespace machine::runtime {
 
-Node* Graph::add(cudaGraphNodeType type, Work work, std::shared_ptr<const KernelNode> kernel,
-                 void* memory) {
-  nodes.push_back(
-      std::make_unique<Node>(Node{type, std::move(work), std::move(kernel), this, {}, memory}));
+Node* Graph::add(Content content, std::vector<Node*> after) {
+  nodes.push_back(std::make_unique<Node>(Node{std::move(content), this, std::move(after)}));
   return nodes.back().get();
 }
 
@@ -51,11 +49,9 @@ void note_operation(Stream& stream) {
   stream.is_joined = stream.capture->origin == &stream;
 }
 
-void capture_node(Stream& stream, cudaGraphNodeType type, Work work,
-                  std::shared_ptr<const KernelNode> kernel, void* memory) {
+void capture_node(Stream& stream, Content content) {
   note_operation(stream);
-  Node* const made = stream.capture->graph->add(type, std::move(work), std::move(kernel), memory);
-  made->after = std::exchange(stream.last, {made});
+  stream.last = {stream.capture->graph->add(std::move(content), std::move(stream.last))};
 }
 
 thread_local cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
@@ -67,7 +63,7 @@ cudaError_t create_stream(cudaStream_t* stream, unsigned flags, int priority) {
   }
   return on_device([&] {
     const std::lock_guard lock(state().mutex);
-    const auto made = new Stream{flags, priority, ++state().last_id, nullptr, 0, true, {}};
+    const auto made = new Stream{flags, priority, ++state().last_id, nullptr, 0, true, {}, {}};
     state().streams.insert(made);
     *stream = reinterpret_cast<cudaStream_t>(made);
   });
@@ -118,19 +114,18 @@ Graph* end_capture(cudaStream_t handle) {
 
 }  // namespace
 
-void submit(cudaStream_t handle, cudaGraphNodeType type, Work work,
-            std::shared_ptr<const KernelNode> kernel, void* memory) {
+void submit(cudaStream_t handle, Content content) {
   {
     const std::lock_guard lock(state().mutex);
     Stream& stream = find(handle);
     check_implicit(stream);
     if (stream.capture != nullptr) {
       require(!stream.capture->is_spoilt, cudaErrorStreamCaptureInvalidated);
-      return capture_node(stream, type, std::move(work), std::move(kernel), memory);
+      return capture_node(stream, std::move(content));
     }
   }
   working = handle;
-  work();
+  content.work();
 }
 
 bool is_capturing(cudaStream_t handle) {

@@ -4,6 +4,7 @@
 
 #include <driver_types.h>
 
+#include <any>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -15,25 +16,29 @@ using Work = std::function<void()>;
 struct KernelNode;  // the launch that a kernel node is made of
 struct Graph;
 
-struct Node {
+// What a node does.
+struct Content {
   cudaGraphNodeType type;
   Work work;
-  std::shared_ptr<const KernelNode> kernel;
+  std::shared_ptr<const KernelNode> kernel = nullptr;
+  void* memory = nullptr;  // that it allocates or frees
+  std::any params = {};    // of a copy, a fill or a host function that a call has added
+};
+
+struct Node : Content {
   Graph* graph;
   std::vector<Node*> after;  // nodes that it depends on
-  void* memory = nullptr;    // that it allocates or frees
 };
 
 // Nodes in the order of capture, or of addition.
 struct Graph {
   std::vector<std::unique_ptr<Node>> nodes;
-  Node* add(cudaGraphNodeType type, Work work, std::shared_ptr<const KernelNode> kernel = nullptr,
-            void* memory = nullptr);
+  std::weak_ptr<void> instance = {};  // of one with memory of its own: it may have one at a time
+  Node* add(Content content, std::vector<Node*> after = {});
 };
 
 // Runs the work now, or records it if the stream is being captured. What it throws passes through.
-void submit(cudaStream_t stream, cudaGraphNodeType type, Work work,
-            std::shared_ptr<const KernelNode> kernel = nullptr, void* memory = nullptr);
+void submit(cudaStream_t stream, Content content);
 // Whether the stream is being captured.
 bool is_capturing(cudaStream_t stream);
 // Of the work that this thread is doing.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -33,6 +34,7 @@ struct Stream {
   long long captured = 0;            // operations submitted or waited for in the capture
   bool is_joined = true;             // another stream waits for all of them
   std::vector<Node*> last;           // nodes that the next one depends on
+  std::map<cudaStreamAttrID, cudaStreamAttrValue> attributes;  // that were set
 };
 
 struct Event {
@@ -67,8 +69,7 @@ void check_implicit(const Stream& stream);
 // Counts an operation that is captured in the stream.
 void note_operation(Stream& stream);
 // Adds a node behind the stream's last ones.
-void capture_node(Stream& stream, cudaGraphNodeType type, Work work,
-                  std::shared_ptr<const KernelNode> kernel = nullptr, void* memory = nullptr);
+void capture_node(Stream& stream, Content content);
 
 // What cudaStreamCreate and its like do.
 cudaError_t create_stream(cudaStream_t* stream, unsigned flags, int priority);

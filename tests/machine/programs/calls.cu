@@ -280,6 +280,15 @@ void check_advice() {
   OK(cudaMemRangeGetAttribute(devices, sizeof devices, cudaMemRangeAttributeAccessedBy, managed,
                               bytes));
   CHECK(devices[0] == 0 && devices[1] == cudaInvalidDeviceId);
+  int found[2] = {-9, -9};
+  void* places[] = {found, found + 1};
+  size_t place_bytes[] = {sizeof(int), sizeof(int)};
+  cudaMemRangeAttribute asked[] = {cudaMemRangeAttributeReadMostly,
+                                   cudaMemRangeAttributePreferredLocation};
+  OK(cudaMemRangeGetAttributes(places, place_bytes, asked, 2, managed, bytes));
+  CHECK(found[0] == 1 && found[1] == cudaCpuDeviceId);
+  CHECK(cudaMemRangeGetAttributes(places, place_bytes, asked, 0, managed, bytes) ==
+        cudaErrorInvalidValue);
   CHECK(cudaMemRangeGetAttribute(devices, sizeof devices, cudaMemRangeAttributeReadMostly, managed,
                                  bytes) == cudaErrorInvalidValue);
   CHECK(cudaMemAdvise(plain, bytes, cudaMemAdviseSetReadMostly, device) == cudaErrorInvalidValue);
@@ -310,6 +319,10 @@ void check_pools() {
   CHECK(pool_attribute(pool, cudaMemPoolAttrUsedMemCurrent) == 64);
   cudaMemPoolProps props{};
   OK(cudaMemPoolCreate(&made, &props));
+  cudaMemLocation place{cudaMemLocationTypeDevice, 0};
+  cudaMemAccessFlags access = cudaMemAccessFlagsProtNone;
+  OK(cudaMemPoolGetAccess(&access, made, &place));
+  CHECK(access == cudaMemAccessFlagsProtReadWrite);
   OK(cudaMallocFromPoolAsync(&other, 128, made, nullptr));
   OK(cudaFreeAsync(async, nullptr));
   CHECK(pool_attribute(pool, cudaMemPoolAttrUsedMemCurrent) == 0);
@@ -332,6 +345,29 @@ void check_pools() {
   size_t free_bytes = 0, total_bytes = 0;
   OK(cudaMemGetInfo(&free_bytes, &total_bytes));
   CHECK(free_bytes > 0 && free_bytes <= total_bytes);
+}
+
+// What is set of a stream can be read, and is copied.
+void check_stream_attributes() {
+  cudaStream_t stream = nullptr, other = nullptr;
+  cudaStreamAttrValue value{}, found{};
+  OK(cudaStreamCreateWithPriority(&stream, cudaStreamDefault, -2));
+  OK(cudaStreamCreate(&other));
+  OK(cudaStreamGetAttribute(stream, cudaStreamAttributePriority, &found));
+  CHECK(found.priority == -2);
+  OK(cudaStreamGetAttribute(stream, cudaStreamAttributeAccessPolicyWindow, &found));
+  CHECK(found.accessPolicyWindow.num_bytes == 0);
+  value.accessPolicyWindow.num_bytes = 4096;
+  OK(cudaStreamSetAttribute(stream, cudaStreamAttributeAccessPolicyWindow, &value));
+  OK(cudaStreamCopyAttributes(other, stream));
+  OK(cudaStreamGetAttribute(other, cudaStreamAttributeAccessPolicyWindow, &found));
+  CHECK(found.accessPolicyWindow.num_bytes == 4096);
+  CHECK(cudaStreamGetAttribute(stream, cudaLaunchAttributeClusterDimension, &found) ==
+        cudaErrorInvalidValue);
+  cudaDeviceProp properties{};
+  int device = -1;
+  OK(cudaChooseDevice(&device, &properties));
+  CHECK(device == 0);
 }
 
 void check_graphs() {
@@ -477,6 +513,7 @@ int main() {
   check_memory();
   check_advice();
   check_pools();
+  check_stream_attributes();
   check_graphs();
   check_nodes_read_back();
   check_fork_in_capture();

@@ -106,6 +106,35 @@ void check_copy_3d() {
   OK(cuMemFree(box));
 }
 
+void check_pools(CUdevice device) {
+  CUmemPoolProps properties{};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  CUmemLocation place{};
+  place.type = properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  CUmemoryPool pool = nullptr, current = nullptr, first = nullptr;
+  OK(cuMemPoolCreate(&pool, &properties));
+  OK(cuDeviceGetDefaultMemPool(&first, device));
+  OK(cuDeviceSetMemPool(device, pool));
+  OK(cuDeviceGetMemPool(&current, device));
+  CHECK(current == pool && first != pool);
+  CUmemAccess_flags access = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  OK(cuMemPoolGetAccess(&access, pool, &place));
+  CHECK(access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  cuuint64_t threshold = 1 << 20, found = 0;
+  OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
+  OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &found));
+  CHECK(found == threshold);
+  CUdeviceptr memory = 0;
+  OK(cuMemAllocFromPoolAsync(&memory, 64, pool, nullptr));
+  OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &found));
+  CHECK(found == 64);
+  OK(cuMemFreeAsync(memory, nullptr));
+  OK(cuMemPoolTrimTo(pool, 0));
+  OK(cuMemPoolDestroy(pool));
+  OK(cuDeviceGetMemPool(&current, device));
+  CHECK(current == first);
+}
+
 int main() {
   int devices = 0, major = 0;
   char name[100] = "";
@@ -132,7 +161,9 @@ int main() {
   CUdeviceptr out = 0, offset = 0;
   size_t bytes = 0;
   OK(cuModuleGetGlobal(&offset, &bytes, module, "offset"));
-  CHECK(bytes == 4);
+  const char* name_of_add = nullptr;
+  OK(cuFuncGetName(&name_of_add, add));
+  CHECK(bytes == 4 && std::strcmp(name_of_add, "add") == 0);
   OK(cuMemAlloc(&out, 4));
   OK(cuMemsetD32(out, 100, 1));
 
@@ -185,6 +216,7 @@ int main() {
 
   check_streams(context);
   check_copy_3d();
+  check_pools(device);
   CHECK(cuLaunchKernel(add, 1, 1, 1, 2000, 1, 1, 0, nullptr, arguments, nullptr) ==
         CUDA_ERROR_INVALID_VALUE);
   const char* text = nullptr;

@@ -1,5 +1,5 @@
-// Graphs as programs take them apart and give them memory: roots, edges, nodes that go, what a capture
-// of two streams depends on, and nodes that allocate and free. Prints the first thing that is not as it
+// Graphs as programs take them apart, change them and give them memory: roots, edges, nodes that go,
+// what a capture of two streams depends on, new parameters, and nodes that allocate and free. Prints the first thing that is not as it
 // should be and exits 1, or "ok". With an argument it does what a graph's memory does not allow.
 #include <cuda_runtime.h>
 #include <unistd.h>
@@ -186,6 +186,110 @@ void check_node_put_into_a_capture(cudaStream_t stream, int* data) {
 #endif
 }
 
+Node node_behind(cudaGraph_t graph, Node before, cudaGraphNodeParams params) {
+  Node made = nullptr;
+  OK(cudaGraphAddNode(&made, graph, &before, NO_DATA before == nullptr ? 0 : 1, &params));
+  return made;
+}
+
+void count_calls(void* calls) {
+  ++*static_cast<int*>(calls);
+}
+
+void run(cudaGraphExec_t exec, cudaStream_t stream) {
+  OK(cudaGraphLaunch(exec, stream));
+  OK(cudaStreamSynchronize(stream));
+}
+
+// data[0] = fill + value, copied to the host; then a call; then data[0] = what a child graph sets.
+void check_changed_nodes(cudaStream_t stream, int* data) {
+  cudaGraph_t graph = nullptr, child = nullptr, other_child = nullptr;
+  OK(cudaGraphCreate(&graph, 0));
+  OK(cudaGraphCreate(&child, 0));
+  OK(cudaGraphCreate(&other_child, 0));
+  int first = 3, second = 30, host[2] = {}, calls = 0, other_calls = 0;
+  OK(cudaMemcpy(data + 1, &first, sizeof(int), cudaMemcpyHostToDevice));
+  OK(cudaMemcpy(data + 2, &second, sizeof(int), cudaMemcpyHostToDevice));
+  int* const value = data + 1;
+  void* arguments[] = {&data, const_cast<int**>(&value)};
+  void* of_child[] = {&data, &first};
+
+  cudaGraphNodeParams fill{cudaGraphNodeTypeMemset};
+  fill.memset.dst = data;
+  fill.memset.elementSize = sizeof(int);
+  fill.memset.width = fill.memset.height = 1;
+  fill.memset.value = 100;
+  cudaGraphNodeParams kernel{cudaGraphNodeTypeKernel};
+  kernel.kernel.func = reinterpret_cast<void*>(add);
+  kernel.kernel.gridDim = kernel.kernel.blockDim = dim3(1);
+  kernel.kernel.kernelParams = arguments;
+  cudaGraphNodeParams copy{cudaGraphNodeTypeMemcpy};
+  copy.memcpy.copyParams.srcPtr = make_cudaPitchedPtr(data, sizeof(int), sizeof(int), 1);
+  copy.memcpy.copyParams.dstPtr = make_cudaPitchedPtr(host, sizeof(int), sizeof(int), 1);
+  copy.memcpy.copyParams.extent = make_cudaExtent(sizeof(int), 1, 1);
+  copy.memcpy.copyParams.kind = cudaMemcpyDeviceToHost;
+  cudaGraphNodeParams call{cudaGraphNodeTypeHost};
+  call.host.fn = count_calls;
+  call.host.userData = &calls;
+  const Node fill_node = node_behind(graph, nullptr, fill);
+  const Node kernel_node = node_behind(graph, fill_node, kernel);
+  const Node copy_node = node_behind(graph, kernel_node, copy);
+  const Node call_node = node_behind(graph, copy_node, call);
+  kernel.kernel.func = reinterpret_cast<void*>(set);
+  kernel.kernel.kernelParams = of_child;
+  node_behind(child, nullptr, kernel);
+  first = 4;
+  node_behind(other_child, nullptr, kernel);
+  cudaGraphNodeParams nested{cudaGraphNodeTypeGraph};
+  nested.graph.graph = child;
+  const Node empty = node_behind(graph, call_node, {cudaGraphNodeTypeEmpty});
+  const Node child_node = node_behind(graph, empty, nested);
+  const cudaGraphExec_t exec = instantiate(graph);
+  run(exec, stream);
+  CHECK(host[0] == 103 && calls == 1 && read_back(data) == 3);
+
+  // Each node of the executable graph, but none of the graph.
+  cudaMemsetParams filled{};
+  OK(cudaGraphMemsetNodeGetParams(fill_node, &filled));
+  CHECK(filled.dst == data && filled.value == 100 && filled.width == 1);
+  filled.value = 200;
+  OK(cudaGraphExecMemsetNodeSetParams(exec, fill_node, &filled));
+  const int* const second_value = data + 2;
+  arguments[1] = const_cast<const int**>(&second_value);
+  kernel.kernel.func = reinterpret_cast<void*>(add);
+  kernel.kernel.kernelParams = arguments;
+  OK(cudaGraphExecNodeSetParams(exec, kernel_node, &kernel));
+  OK(cudaGraphExecMemcpyNodeSetParams1D(exec, copy_node, host + 1, data, sizeof(int),
+                                        cudaMemcpyDeviceToHost));
+  cudaHostNodeParams called{};
+  OK(cudaGraphHostNodeGetParams(call_node, &called));
+  CHECK(called.userData == &calls);
+  called.userData = &other_calls;
+  OK(cudaGraphExecHostNodeSetParams(exec, call_node, &called));
+  OK(cudaGraphExecChildGraphNodeSetParams(exec, child_node, other_child));
+  run(exec, stream);
+  CHECK(host[0] == 103 && host[1] == 230 && read_back(data) == 4);
+  CHECK(calls == 1 && other_calls == 1);
+  run(instantiate(graph), stream);
+  CHECK(host[0] == 103 && calls == 2 && read_back(data) == 3);
+
+  unsigned enabled = 1;
+  OK(cudaGraphNodeSetEnabled(exec, kernel_node, 0));
+  OK(cudaGraphNodeGetEnabled(exec, kernel_node, &enabled));
+  run(exec, stream);
+  CHECK(enabled == 0 && host[1] == 200);
+  CHECK(cudaGraphNodeSetEnabled(exec, call_node, 0) == cudaErrorInvalidValue);
+  CHECK(cudaGraphExecHostNodeSetParams(exec, fill_node, &called) == cudaErrorInvalidValue);
+  CHECK(cudaGraphNodeSetParams(fill_node, &call) == cudaErrorInvalidValue);
+  OK(cudaGraphMemsetNodeSetParams(fill_node, &filled));
+  run(instantiate(graph), stream);
+  CHECK(host[0] == 203);
+  Node conditional = nullptr;
+  cudaGraphNodeParams condition{cudaGraphNodeTypeConditional};
+  CHECK(cudaGraphAddNode(&conditional, graph, nullptr, NO_DATA 0, &condition) ==
+        cudaErrorNotSupported);
+}
+
 // Memory that a capture allocates has one address, and is new in each launch.
 void check_captured_memory(cudaStream_t stream, int* data) {
   cudaGraph_t graph = nullptr, copy = nullptr;
@@ -208,6 +312,8 @@ void check_captured_memory(cudaStream_t stream, int* data) {
   OK(cudaGraphNodeGetType(nodes[4], &last));
   CHECK(count == 5 && first == cudaGraphNodeTypeMemAlloc && last == cudaGraphNodeTypeMemFree);
   const cudaGraphExec_t exec = instantiate(graph);
+  cudaGraphExec_t second = nullptr;
+  CHECK(cudaGraphInstantiate(&second, graph, 0) == cudaErrorNotSupported);
   for (int i = 0; i < 3; ++i) OK(cudaGraphLaunch(exec, stream));
   OK(cudaStreamSynchronize(stream));
   CHECK(read_back(data) == 21);
@@ -305,6 +411,7 @@ int main(int argc, char** argv) {
   check_edges();
   check_captured_edges(data);
   check_node_put_into_a_capture(stream, data);
+  check_changed_nodes(stream, data);
   check_captured_memory(stream, data);
   check_memory_that_stays(stream);
   std::printf("ok\n");

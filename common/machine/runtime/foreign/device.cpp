@@ -14,6 +14,11 @@ cudaError_t cudaGetDeviceCount(int* count) {
   return cudaSuccess;
 }
 
+cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp* properties) {
+  if (device == nullptr || properties == nullptr) return record(cudaErrorInvalidValue);
+  return cudaGetDevice(device);
+}
+
 cudaError_t cudaInitDevice(int device, unsigned, unsigned) {
   return cudaSetDevice(device);
 }
@@ -71,9 +76,9 @@ CHANGES_NOTHING(cudaProfilerStop);
 // Caches, access windows and priorities cost time alone.
 CHANGES_NOTHING(cudaDeviceSetCacheConfig, cudaFuncCache);
 CHANGES_NOTHING(cudaFuncSetCacheConfig, const void*, cudaFuncCache);
+CHANGES_NOTHING(cudaDeviceSetSharedMemConfig, cudaSharedMemConfig);
+CHANGES_NOTHING(cudaFuncSetSharedMemConfig, const void*, cudaSharedMemConfig);
 CHANGES_NOTHING(cudaCtxResetPersistingL2Cache);
-CHANGES_NOTHING(cudaStreamSetAttribute, cudaStream_t, cudaStreamAttrID, const cudaStreamAttrValue*);
-CHANGES_NOTHING(cudaStreamCopyAttributes, cudaStream_t, cudaStream_t);
 CHANGES_NOTHING(cudaStreamAttachMemAsync, cudaStream_t, void*, size_t, unsigned);
 // A pool holds nothing that is not in use.
 CHANGES_NOTHING(cudaMemPoolTrimTo, cudaMemPool_t, size_t);

@@ -126,6 +126,12 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
   });
 }
 
+CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice device) {
+  *major = COMPUTE_CAPABILITY / 10;
+  *minor = COMPUTE_CAPABILITY % 10;
+  return check_device(device);
+}
+
 FORWARD3(cuDeviceGetPCIBusId, cudaDeviceGetPCIBusId, char*, int, CUdevice);
 FORWARD2(cuDeviceGetByPCIBusId, cudaDeviceGetByPCIBusId, CUdevice*, const char*);
 
@@ -171,6 +177,7 @@ CUresult cuCtxCreate_v4(CUcontext* context, CUctxCreateParams*, unsigned, CUdevi
 CHANGES_NOTHING(cuCtxDestroy, CUcontext);
 CHANGES_NOTHING(cuCtxSetCurrent, CUcontext);
 CHANGES_NOTHING(cuCtxPushCurrent, CUcontext);
+CHANGES_NOTHING(cuCtxResetPersistingL2Cache);
 
 FORWARD2(cuCtxGetLimit, cudaDeviceGetLimit, size_t*, CUlimit);
 FORWARD2(cuCtxSetLimit, cudaDeviceSetLimit, CUlimit, size_t);

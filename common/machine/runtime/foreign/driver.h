@@ -49,6 +49,24 @@ inline cudaLimit as_runtime(CUlimit limit) {
 inline const void* as_runtime(CUfunction function) {
   return reinterpret_cast<const void*>(function);
 }
+inline cudaStreamCaptureStatus* as_runtime(CUstreamCaptureStatus* status) {
+  return reinterpret_cast<cudaStreamCaptureStatus*>(status);
+}
+inline cudaMemPoolAttr as_runtime(CUmemPool_attribute attribute) {
+  return static_cast<cudaMemPoolAttr>(attribute);
+}
+inline const cudaMemPoolProps* as_runtime(const CUmemPoolProps* properties) {
+  return reinterpret_cast<const cudaMemPoolProps*>(properties);
+}
+inline const cudaMemAccessDesc* as_runtime(const CUmemAccessDesc* access) {
+  return reinterpret_cast<const cudaMemAccessDesc*>(access);
+}
+inline cudaMemAccessFlags* as_runtime(CUmemAccess_flags* flags) {
+  return reinterpret_cast<cudaMemAccessFlags*>(flags);
+}
+inline cudaMemLocation* as_runtime(CUmemLocation* place) {
+  return reinterpret_cast<cudaMemLocation*>(place);
+}
 
 // FORWARD3(cuX, cudaX, A, B, C): cuX is cudaX, with operands of these types.
 #define FORWARD1(call, to, A)                          \

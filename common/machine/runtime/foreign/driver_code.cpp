@@ -36,8 +36,8 @@ CUresult launch_function(CUfunction handle, const LaunchRequest& request, CUstre
     return on_device([&] {
       Function* const function = find_function(as_runtime(handle));
       if (extra == nullptr) return launch(function, request, arguments, stream);
-      submit(stream, cudaGraphNodeTypeKernel,
-             make_work(function, request, read_extra(*code_of(function).kernel, extra)));
+      submit(stream, {cudaGraphNodeTypeKernel,
+                      make_work(function, request, read_extra(*code_of(function).kernel, extra))});
     });
   });
 }
@@ -172,6 +172,8 @@ CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkern
                               CUdevice) {
   return cuFuncGetAttribute(value, attribute, reinterpret_cast<CUfunction>(kernel));
 }
+
+FORWARD2(cuFuncGetName, cudaFuncGetName, const char**, CUfunction);
 
 CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) {
   return CUDA_SUCCESS;

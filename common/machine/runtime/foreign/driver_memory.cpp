@@ -66,7 +66,7 @@ template <class T>
 CUresult write_value(const char* call, CUstream stream, CUdeviceptr address, T value) {
   return forward([&] {
     return on_device([&] {
-      submit(stream, BATCH_MEM_OP, [&word = word_at<T>(call, address), value] { word = value; });
+      submit(stream, {BATCH_MEM_OP, [&word = word_at<T>(call, address), value] { word = value; }});
     });
   });
 }
@@ -83,7 +83,7 @@ CUresult wait_value(const char* call, CUstream stream, CUdeviceptr address, T va
                flags);
       }
       const T& word = word_at<T>(call, address);
-      submit(stream, BATCH_MEM_OP, [=, &word] {
+      const auto wait = [=, &word] {
         const bool is_over[] = {static_cast<std::make_signed_t<T>>(word - value) >= 0,
                                 word == value, (word & value) != 0,
                                 static_cast<T>(~(word | value)) != 0};
@@ -94,7 +94,8 @@ CUresult wait_value(const char* call, CUstream stream, CUdeviceptr address, T va
             "turns here: submit what writes it first.",
             call, static_cast<unsigned long long>(word), address,
             static_cast<unsigned long long>(value), flags);
-      });
+      };
+      submit(stream, {BATCH_MEM_OP, wait});
     });
   });
 }
@@ -125,6 +126,20 @@ FORWARD3(cuMemHostGetDevicePointer, cudaHostGetDevicePointer, CUdeviceptr*, void
 FORWARD3(cuMemHostRegister, cudaHostRegister, void*, size_t, unsigned);
 FORWARD1(cuMemHostUnregister, cudaHostUnregister, void*);
 FORWARD2(cuMemGetInfo, cudaMemGetInfo, size_t*, size_t*);
+
+FORWARD4(cuMemAllocFromPoolAsync, cudaMallocFromPoolAsync, CUdeviceptr*, size_t, CUmemoryPool,
+         CUstream);
+FORWARD2(cuMemPoolCreate, cudaMemPoolCreate, CUmemoryPool*, const CUmemPoolProps*);
+FORWARD1(cuMemPoolDestroy, cudaMemPoolDestroy, CUmemoryPool);
+FORWARD2(cuMemPoolTrimTo, cudaMemPoolTrimTo, CUmemoryPool, size_t);
+FORWARD3(cuMemPoolGetAttribute, cudaMemPoolGetAttribute, CUmemoryPool, CUmemPool_attribute, void*);
+FORWARD3(cuMemPoolSetAttribute, cudaMemPoolSetAttribute, CUmemoryPool, CUmemPool_attribute, void*);
+FORWARD3(cuMemPoolGetAccess, cudaMemPoolGetAccess, CUmemAccess_flags*, CUmemoryPool,
+         CUmemLocation*);
+FORWARD3(cuMemPoolSetAccess, cudaMemPoolSetAccess, CUmemoryPool, const CUmemAccessDesc*, size_t);
+FORWARD2(cuDeviceGetDefaultMemPool, cudaDeviceGetDefaultMemPool, CUmemoryPool*, CUdevice);
+FORWARD2(cuDeviceGetMemPool, cudaDeviceGetMemPool, CUmemoryPool*, CUdevice);
+FORWARD2(cuDeviceSetMemPool, cudaDeviceSetMemPool, CUdevice, CUmemoryPool);
 
 CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
   machine::Allocation allocation;
@@ -263,10 +278,12 @@ FORWARD1(cuStreamSynchronize, cudaStreamSynchronize, CUstream);
 FORWARD1(cuStreamQuery, cudaStreamQuery, CUstream);
 FORWARD2(cuStreamGetFlags, cudaStreamGetFlags, CUstream, unsigned*);
 FORWARD2(cuStreamGetPriority, cudaStreamGetPriority, CUstream, int*);
+FORWARD2(cuStreamIsCapturing, cudaStreamIsCapturing, CUstream, CUstreamCaptureStatus*);
 FORWARD3(cuStreamWaitEvent, cudaStreamWaitEvent, CUstream, CUevent, unsigned);
 FORWARD4(cuStreamAddCallback, cudaStreamAddCallback, CUstream, CUstreamCallback, void*, unsigned);
 FORWARD2(cuEventCreate, cudaEventCreateWithFlags, CUevent*, unsigned);
 FORWARD2(cuEventRecord, cudaEventRecord, CUevent, CUstream);
+FORWARD3(cuEventRecordWithFlags, cudaEventRecordWithFlags, CUevent, CUstream, unsigned);
 FORWARD1(cuEventSynchronize, cudaEventSynchronize, CUevent);
 FORWARD1(cuEventQuery, cudaEventQuery, CUevent);
 FORWARD3(cuEventElapsedTime, cudaEventElapsedTime, float*, CUevent, CUevent);

@@ -21,6 +21,12 @@ Node* node_of(cudaGraphNode_t handle) {
   return reinterpret_cast<Node*>(handle);
 }
 
+// Graphs with memory of their own are not copied, nested or cut, by CUDA's rules.
+void require_no_memory(const char* call, const Graph& graph) {
+  if (!has_memory(graph)) return;
+  refuse(cudaErrorNotSupported, "%s of a graph whose nodes allocate or free memory.", call);
+}
+
 // Where a node is put: the graph, and the nodes that it depends on.
 struct Target {
   cudaGraph_t graph;
@@ -28,37 +34,116 @@ struct Target {
   size_t count;
 };
 
-void add_node(cudaGraphNode_t* handle, const Target& target, cudaGraphNodeType type, Work work,
-              std::shared_ptr<const KernelNode> kernel = nullptr, void* memory = nullptr) {
+void add_node(cudaGraphNode_t* handle, const Target& target, Content content) {
   require(handle != nullptr && target.graph != nullptr);
-  Node* const made = graph_of(target.graph)->add(type, std::move(work), std::move(kernel), memory);
-  for (size_t i = 0; i < target.count; ++i) made->after.push_back(node_of(target.after[i]));
+  std::vector<Node*> after;
+  for (size_t i = 0; i < target.count; ++i) after.push_back(node_of(target.after[i]));
+  Node* const made = graph_of(target.graph)->add(std::move(content), std::move(after));
   *handle = reinterpret_cast<cudaGraphNode_t>(made);
 }
 
+Step& step_of(cudaGraphExec_t exec, cudaGraphNode_t node) {
+  require(exec != nullptr);
+  auto& steps = exec_of(exec)->steps;
+  const auto found = std::find_if(steps.begin(), steps.end(),
+                                  [&](const Step& step) { return step.node == node_of(node); });
+  require(found != steps.end());
+  return *found;
+}
+
+void change(Content& before, Content content) {
+  require(before.type == content.type);
+  before = std::move(content);
+}
+
+const auto& given(const auto* params) {
+  require(params != nullptr);
+  return *params;
+}
+
+// What a node does, by the parameters of its kind, which have two types each with the same members.
+// `before` is what it did.
+
 // Attributes of the launch before, as its cluster, stay.
-std::shared_ptr<const KernelNode> kernel_node(const cudaKernelNodeParams& params,
-                                              const KernelNode* before = nullptr) {
-  LaunchRequest request = before == nullptr ? LaunchRequest{} : before->request;
+Content kernel_node(const char* call, const auto& params, const Content* before = nullptr) {
+  const bool was_kernel = before != nullptr && before->kernel != nullptr;
+  LaunchRequest request = was_kernel ? before->kernel->request : LaunchRequest{};
   request.grid = to_dim3(params.gridDim);
   request.block = to_dim3(params.blockDim);
   request.dynamic_smem_bytes = params.sharedMemBytes;
   if (params.kernelParams == nullptr) {
-    refuse(cudaErrorNotSupported, "kernel nodes take their parameters from kernelParams.");
+    refuse(cudaErrorNotSupported, "%s: kernel nodes take their parameters from kernelParams.",
+           call);
   }
-  return make_node(find_function(params.func), request, params.kernelParams);
+  const auto kernel = make_node(find_function(params.func), request, params.kernelParams);
+  return {cudaGraphNodeTypeKernel, make_work(*kernel), kernel};
+}
+
+Content memcpy_node(const char* call, const cudaMemcpy3DParms& params, const Content* = nullptr) {
+  const auto copy = [slices = slices_of(call, params)] {
+    for (const Rows& slice : slices) copy_rows(slice);
+  };
+  return {cudaGraphNodeTypeMemcpy, copy, nullptr, nullptr, params};
+}
+
+Content memset_node(const char* call, const auto& params, const Content* = nullptr) {
+  const Fill fill{params.dst,         params.pitch, params.value,
+                  params.elementSize, params.width, params.height};
+  check_fill(call, fill);
+  const cudaMemsetParams kept{fill.dst,           fill.pitch, fill.value,
+                              fill.element_bytes, fill.width, fill.height};
+  return {cudaGraphNodeTypeMemset, [fill] { fill_rows(fill); }, nullptr, nullptr, kept};
+}
+
+Content host_node(const char*, const auto& params, const Content* = nullptr) {
+  const cudaHostNodeParams kept{params.fn, params.userData};
+  require(kept.fn != nullptr);
+  return {cudaGraphNodeTypeHost, [kept] { kept.fn(kept.userData); }, nullptr, nullptr, kept};
+}
+
+Content child_node(const char* call, cudaGraph_t child) {
+  require(child != nullptr);
+  require_no_memory(call, *graph_of(child));
+  return {cudaGraphNodeTypeGraph, [steps = steps_of(*graph_of(child))] { run_steps(steps); }};
+}
+
+Content allocating_node(const char* call, auto* params) {
+  require(params != nullptr);
+  params->dptr = allocate_device(call, params->bytesize);
+  return allocating(call, params->dptr);
+}
+
+Content any_node(const char* call, const cudaGraphNodeParams& params,
+                 const Content* before = nullptr) {
+  switch (params.type) {
+    case cudaGraphNodeTypeKernel:
+      return kernel_node(call, params.kernel, before);
+    case cudaGraphNodeTypeMemcpy:
+      return memcpy_node(call, params.memcpy.copyParams);
+    case cudaGraphNodeTypeMemset:
+      return memset_node(call, params.memset);
+    case cudaGraphNodeTypeHost:
+      return host_node(call, params.host);
+    case cudaGraphNodeTypeGraph:
+      return child_node(call, params.graph.graph);
+    default:
+      refuse(cudaErrorNotSupported,
+             "%s: a node of type %d; kernels, copies, fills, host functions and graphs work.", call,
+             static_cast<int>(params.type));
+  }
+}
+
+cudaMemcpy3DParms line_params(void* dst, const void* src, size_t bytes, cudaMemcpyKind kind) {
+  cudaMemcpy3DParms params{};
+  params.srcPtr = {const_cast<void*>(src), bytes, bytes, 1};
+  params.dstPtr = {dst, bytes, bytes, 1};
+  params.extent = {bytes, 1, 1};
+  params.kind = kind;
+  return params;
 }
 
 dim3 from_dim3(const machine::Dim3& size) {
   return {size.x, size.y, size.z};
-}
-
-// Graphs with memory of their own are not copied, nested or cut, by CUDA's rules.
-void require_no_memory(const char* call, const Graph& graph) {
-  for (const auto& node : graph.nodes) {
-    if (node->memory == nullptr) continue;
-    refuse(cudaErrorNotSupported, "%s of a graph whose nodes allocate or free memory.", call);
-  }
 }
 
 // Adds edges that are not there, or removes edges that are.
@@ -103,7 +188,7 @@ cudaError_t cudaGraphClone(cudaGraph_t* clone, cudaGraph_t original) {
     const auto copy = new Graph;
     std::map<const Node*, Node*> copies;
     for (const auto& node : graph_of(original)->nodes) {
-      copies[node.get()] = copy->add(node->type, node->work, node->kernel);
+      copies[node.get()] = copy->add(*node);
     }
     for (size_t i = 0; i < copy->nodes.size(); ++i) {
       for (const Node* before : graph_of(original)->nodes[i]->after) {
@@ -120,90 +205,148 @@ cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) 
 }
 
 // ---- nodes --------------------------------------------------------------------------------------
+
 cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph,
                                   const cudaGraphNode_t* after, size_t count) {
-  return attempt([&] { add_node(node, {graph, after, count}, cudaGraphNodeTypeEmpty, [] {}); });
+  return attempt([&] { add_node(node, {graph, after, count}, {cudaGraphNodeTypeEmpty, [] {}}); });
 }
 
-cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                   const cudaGraphNode_t* after, size_t count,
-                                   const cudaKernelNodeParams* params) {
-  return on_device([&] {
-    const auto kernel = kernel_node(*params);
-    add_node(node, {graph, after, count}, cudaGraphNodeTypeKernel, make_work(*kernel), kernel);
-  });
-}
+// Of a kind: the calls that add a node, and that change one or what it became in an executable graph.
+#define NODE(KIND, PARAMS, make)                                                               \
+  cudaError_t cudaGraphAdd##KIND##Node(cudaGraphNode_t* node, cudaGraph_t graph,               \
+                                       const cudaGraphNode_t* after, size_t count,             \
+                                       const PARAMS* params) {                                 \
+    return on_device([&] {                                                                     \
+      add_node(node, {graph, after, count}, make("cudaGraphAdd" #KIND "Node", given(params))); \
+    });                                                                                        \
+  }                                                                                            \
+  cudaError_t cudaGraph##KIND##NodeSetParams(cudaGraphNode_t node, const PARAMS* params) {     \
+    return on_device([&] {                                                                     \
+      Content& before = *node_of(node);                                                        \
+      change(before, make("cudaGraph" #KIND "NodeSetParams", given(params), &before));         \
+    });                                                                                        \
+  }                                                                                            \
+  cudaError_t cudaGraphExec##KIND##NodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,   \
+                                                 const PARAMS* params) {                       \
+    return on_device([&] {                                                                     \
+      Content& before = step_of(exec, node);                                                   \
+      change(before, make("cudaGraphExec" #KIND "NodeSetParams", given(params), &before));     \
+    });                                                                                        \
+  }                                                                                            \
+  static_assert(true)
 
-cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                 const cudaGraphNode_t* after, size_t count,
-                                 const cudaHostNodeParams* params) {
-  return attempt([&] {
-    add_node(node, {graph, after, count}, cudaGraphNodeTypeHost,
-             [params = *params] { params.fn(params.userData); });
-  });
-}
+// And the one that reads what was given.
+#define GIVEN(KIND, PARAMS)                                                                    \
+  cudaError_t cudaGraph##KIND##NodeGetParams(cudaGraphNode_t node, PARAMS* params) {           \
+    return attempt([&] {                                                                       \
+      const auto* const given = std::any_cast<PARAMS>(&node_of(node)->params);                 \
+      require(params != nullptr && node_of(node)->type == cudaGraphNodeType##KIND);            \
+      if (given == nullptr) {                                                                  \
+        refuse(cudaErrorNotSupported,                                                          \
+               "cudaGraph" #KIND                                                               \
+               "NodeGetParams of a node that was captured; of one that was added, it works."); \
+      }                                                                                        \
+      *params = *given;                                                                        \
+    });                                                                                        \
+  }                                                                                            \
+  static_assert(true)
+
+NODE(Kernel, cudaKernelNodeParams, kernel_node);
+NODE(Memcpy, cudaMemcpy3DParms, memcpy_node);
+NODE(Memset, cudaMemsetParams, memset_node);
+NODE(Host, cudaHostNodeParams, host_node);
+GIVEN(Memcpy, cudaMemcpy3DParms);
+GIVEN(Memset, cudaMemsetParams);
+GIVEN(Host, cudaHostNodeParams);
 
 cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGraph_t graph,
                                      const cudaGraphNode_t* after, size_t count, void* dst,
                                      const void* src, size_t bytes, cudaMemcpyKind kind) {
-  return on_device([&] {
-    const Rows rows = line(dst, src, bytes);
-    check_copy("cudaGraphAddMemcpyNode1D", rows, kind);
-    add_node(node, {graph, after, count}, cudaGraphNodeTypeMemcpy, [rows] { copy_rows(rows); });
-  });
+  const auto params = line_params(dst, src, bytes, kind);
+  return cudaGraphAddMemcpyNode(node, graph, after, count, &params);
 }
 
-cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                   const cudaGraphNode_t* after, size_t count,
-                                   const cudaMemcpy3DParms* params) {
-  return on_device([&] {
-    add_node(node, {graph, after, count}, cudaGraphNodeTypeMemcpy,
-             [slices = slices_of("cudaGraphAddMemcpyNode", *params)] {
-               for (const Rows& slice : slices) copy_rows(slice);
-             });
-  });
+cudaError_t cudaGraphMemcpyNodeSetParams1D(cudaGraphNode_t node, void* dst, const void* src,
+                                           size_t bytes, cudaMemcpyKind kind) {
+  const auto params = line_params(dst, src, bytes, kind);
+  return cudaGraphMemcpyNodeSetParams(node, &params);
 }
 
-cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                   const cudaGraphNode_t* after, size_t count,
-                                   const cudaMemsetParams* params) {
-  return on_device([&] {
-    const Fill fill{params->dst,         params->pitch, params->value,
-                    params->elementSize, params->width, params->height};
-    check_fill("cudaGraphAddMemsetNode", fill);
-    add_node(node, {graph, after, count}, cudaGraphNodeTypeMemset, [fill] { fill_rows(fill); });
-  });
+cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                               void* dst, const void* src, size_t bytes,
+                                               cudaMemcpyKind kind) {
+  const auto params = line_params(dst, src, bytes, kind);
+  return cudaGraphExecMemcpyNodeSetParams(exec, node, &params);
 }
 
 cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t* node, cudaGraph_t graph,
                                      const cudaGraphNode_t* after, size_t count,
                                      cudaMemAllocNodeParams* params) {
   return on_device([&] {
-    constexpr const char* CALL = "cudaGraphAddMemAllocNode";
-    require(params != nullptr);
-    void* const base = params->dptr = allocate_device(CALL, params->bytesize);
-    add_node(node, {graph, after, count}, cudaGraphNodeTypeMemAlloc, allocating(CALL, base),
-             nullptr, base);
+    add_node(node, {graph, after, count}, allocating_node("cudaGraphAddMemAllocNode", params));
   });
 }
 
 cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t* node, cudaGraph_t graph,
                                     const cudaGraphNode_t* after, size_t count, void* base) {
-  return on_device([&] {
-    add_node(node, {graph, after, count}, cudaGraphNodeTypeMemFree,
-             freeing("cudaGraphAddMemFreeNode", base), nullptr, base);
-  });
+  return on_device(
+      [&] { add_node(node, {graph, after, count}, freeing("cudaGraphAddMemFreeNode", base)); });
 }
 
 cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph,
                                        const cudaGraphNode_t* after, size_t count,
                                        cudaGraph_t child) {
   return attempt([&] {
-    require(child != nullptr);
-    require_no_memory("cudaGraphAddChildGraphNode", *graph_of(child));
-    add_node(node, {graph, after, count}, cudaGraphNodeTypeGraph,
-             [steps = steps_of(*graph_of(child))] { run_steps(steps); });
+    add_node(node, {graph, after, count}, child_node("cudaGraphAddChildGraphNode", child));
   });
+}
+
+cudaError_t cudaGraphExecChildGraphNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                                 cudaGraph_t child) {
+  return attempt([&] {
+    change(step_of(exec, node), child_node("cudaGraphExecChildGraphNodeSetParams", child));
+  });
+}
+
+cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after,
+                             EDGE_DATA(const) size_t count, cudaGraphNodeParams* params) {
+  return on_device([&] {
+    constexpr const char* CALL = "cudaGraphAddNode";
+    const auto content = [&]() -> Content {
+      if (given(params).type == cudaGraphNodeTypeEmpty) return {params->type, [] {}};
+      if (params->type == cudaGraphNodeTypeMemAlloc) return allocating_node(CALL, &params->alloc);
+      if (params->type == cudaGraphNodeTypeMemFree) return freeing(CALL, params->free.dptr);
+      return any_node(CALL, *params);
+    };
+    add_node(node, {graph, after, count}, content());
+  });
+}
+
+cudaError_t cudaGraphNodeSetParams(cudaGraphNode_t node, cudaGraphNodeParams* params) {
+  return on_device([&] {
+    Content& before = *node_of(node);
+    change(before, any_node("cudaGraphNodeSetParams", given(params), &before));
+  });
+}
+
+cudaError_t cudaGraphExecNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                       cudaGraphNodeParams* params) {
+  return on_device([&] {
+    Content& before = step_of(exec, node);
+    change(before, any_node("cudaGraphExecNodeSetParams", given(params), &before));
+  });
+}
+
+// Of kernels, copies and fills.
+cudaError_t cudaGraphNodeSetEnabled(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned enabled) {
+  return attempt([&] {
+    require(step_of(exec, node).type <= cudaGraphNodeTypeMemset);
+    step_of(exec, node).enabled = enabled != 0;
+  });
+}
+
+cudaError_t cudaGraphNodeGetEnabled(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned* enabled) {
+  return attempt([&] { *enabled = step_of(exec, node).enabled ? 1 : 0; });
 }
 
 cudaError_t cudaGraphAddDependencies(cudaGraph_t, const cudaGraphNode_t* from,
@@ -313,16 +456,6 @@ cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, cudaKernelNodePar
   });
 }
 
-cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelNodeParams* params) {
-  return on_device([&] {
-    Node* const changed = node_of(node);
-    require(changed->kernel != nullptr);
-    const auto kernel = kernel_node(*params, changed->kernel.get());
-    changed->work = make_work(*kernel);
-    changed->kernel = kernel;
-  });
-}
-
 // ---- execution ----------------------------------------------------------------------------------
 
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph,
@@ -347,17 +480,9 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
   return cudaSuccess;
 }
 
-cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                             const cudaKernelNodeParams* params) {
-  return on_device([&] {
-    for (Step& step : exec_of(exec)->steps) {
-      if (step.node != node_of(node)) continue;
-      step.kernel = kernel_node(*params, step.kernel.get());
-      step.work = make_work(*step.kernel);
-      return;
-    }
-    fail(cudaErrorInvalidValue);
-  });
+cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t exec, unsigned long long* flags) {
+  *flags = exec_of(exec)->flags;
+  return cudaSuccess;
 }
 
 }  // extern "C"

@@ -117,4 +117,17 @@ cudaError_t cudaMemRangeGetAttribute(void* data, size_t data_bytes, cudaMemRange
   });
 }
 
+cudaError_t cudaMemRangeGetAttributes(void** data, size_t* data_bytes,
+                                      cudaMemRangeAttribute* attributes, size_t count,
+                                      const void* begin, size_t bytes) {
+  if (data == nullptr || data_bytes == nullptr || attributes == nullptr || count == 0) {
+    return record(cudaErrorInvalidValue);
+  }
+  cudaError_t status = cudaSuccess;
+  for (size_t i = 0; i < count && status == cudaSuccess; ++i) {
+    status = cudaMemRangeGetAttribute(data[i], data_bytes[i], attributes[i], begin, bytes);
+  }
+  return status;
+}
+
 }  // extern "C"

@@ -50,7 +50,7 @@ void allocate_async(void** base, size_t bytes, const Pool& pool, cudaStream_t st
   const char* const call = captured ? "a graph's cudaMallocAsync" : pool.name.c_str();
   *base = allocate_device(call, bytes);
   if (captured) {
-    submit(stream, cudaGraphNodeTypeMemAlloc, allocating("cudaMallocAsync", *base), nullptr, *base);
+    submit(stream, allocating("cudaMallocAsync", *base));
   }
 }
 
@@ -70,9 +70,9 @@ struct GraphMemory {
 
 }  // namespace
 
-Work allocating(const char* call, void* base) {
+Content allocating(const char* call, void* base) {
   require(base != nullptr);
-  return [call, base, memory = std::make_shared<GraphMemory>(base)] {
+  const auto allocate = [call, base, memory = std::make_shared<GraphMemory>(base)] {
     if (!revive(base, settings().poison) && memory->is_launched) {
       refuse(cudaErrorInvalidValue,
              "launch of a graph: %p, which a node for %s allocates, has not been freed since the "
@@ -81,14 +81,15 @@ Work allocating(const char* call, void* base) {
     }
     memory->is_launched = true;
   };
+  return {cudaGraphNodeTypeMemAlloc, allocate, nullptr, base};
 }
 
-Work freeing(const char* call, void* base) {
+Content freeing(const char* call, void* base) {
   Allocation allocation;
   if (!find_allocation(reinterpret_cast<uint64_t>(base), &allocation) || !allocation.kept) {
     refuse(cudaErrorInvalidValue, "%s: %p was not allocated by a node of a graph.", call, base);
   }
-  return [call, base] { free_device(call, base); };
+  return {cudaGraphNodeTypeMemFree, [call, base] { free_device(call, base); }, nullptr, base};
 }
 
 }  // namespace machine::runtime
@@ -111,7 +112,7 @@ cudaError_t cudaFreeAsync(void* base, cudaStream_t stream) {
   return on_device([&] {
     constexpr const char* CALL = "cudaFreeAsync";
     if (!is_capturing(stream)) return free_device(CALL, base);
-    submit(stream, cudaGraphNodeTypeMemFree, freeing(CALL, base), nullptr, base);
+    submit(stream, freeing(CALL, base));
   });
 }
 
@@ -159,6 +160,17 @@ cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attrib
     *static_cast<uint64_t*>(value) = is_threshold         ? pool->release_threshold
                                      : is_high(attribute) ? usage.most
                                                           : usage.bytes;
+  });
+}
+
+cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t pool,
+                                 cudaMemLocation* place) {
+  return attempt([&] {
+    pool_of(pool);
+    require(flags != nullptr && place != nullptr);
+    const bool is_mine = place->type == cudaMemLocationTypeDevice;
+    require(!is_mine || place->id == 0, cudaErrorInvalidDevice);
+    *flags = is_mine ? cudaMemAccessFlagsProtReadWrite : cudaMemAccessFlagsProtNone;
   });
 }
 

@@ -19,6 +19,29 @@ cudaError_t answer(cudaStream_t handle, T* result, F value) {
   });
 }
 
+// What a GPU says of a stream's attribute before it is set. Others it refuses.
+cudaStreamAttrValue attribute_of(const Stream& stream, cudaStreamAttrID id) {
+  const auto set = stream.attributes.find(id);
+  if (set != stream.attributes.end()) return set->second;
+  cudaStreamAttrValue value{};
+  switch (id) {
+    case cudaStreamAttributeAccessPolicyWindow:
+    case cudaStreamAttributeMemSyncDomain:
+      return value;
+    case cudaStreamAttributeSynchronizationPolicy:
+      value.priority = -1;  // the policy's place: none of them
+      return value;
+    case cudaStreamAttributePriority:
+      value.priority = stream.priority;
+      return value;
+    case cudaStreamAttributeMemSyncDomainMap:
+      value.memSyncDomainMap = {0, 1};
+      return value;
+    default:
+      fail(cudaErrorInvalidValue);
+  }
+}
+
 }  // namespace
 }  // namespace machine::runtime
 
@@ -44,6 +67,30 @@ cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned* flags) {
 
 cudaError_t cudaStreamGetPriority(cudaStream_t handle, int* priority) {
   return answer(handle, priority, [](const Stream& stream) { return stream.priority; });
+}
+
+cudaError_t cudaStreamGetAttribute(cudaStream_t handle, cudaStreamAttrID id,
+                                   cudaStreamAttrValue* value) {
+  return answer(handle, value, [id](const Stream& stream) { return attribute_of(stream, id); });
+}
+
+// They cost time alone.
+cudaError_t cudaStreamSetAttribute(cudaStream_t handle, cudaStreamAttrID id,
+                                   const cudaStreamAttrValue* value) {
+  return attempt([&] {
+    const std::lock_guard lock(state().mutex);
+    Stream& stream = find(handle);
+    attribute_of(stream, id);
+    stream.attributes[id] = *value;
+    if (id == cudaStreamAttributePriority) stream.priority = value->priority;
+  });
+}
+
+cudaError_t cudaStreamCopyAttributes(cudaStream_t to, cudaStream_t from) {
+  return attempt([&] {
+    const std::lock_guard lock(state().mutex);
+    find(to).attributes = find(from).attributes;
+  });
 }
 
 cudaError_t cudaStreamGetId(cudaStream_t handle, unsigned long long* id) {
@@ -90,7 +137,7 @@ cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t handle, cudaGraphNo
 #endif
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
-  return on_device([&] { submit(stream, cudaGraphNodeTypeHost, [=] { function(data); }); });
+  return on_device([&] { submit(stream, {cudaGraphNodeTypeHost, [=] { function(data); }}); });
 }
 
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data,
@@ -101,7 +148,7 @@ cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t call
       refuse(cudaErrorStreamCaptureUnsupported,
              "cudaStreamAddCallback in a stream capture, which takes cudaLaunchHostFunc.");
     }
-    submit(stream, cudaGraphNodeTypeHost, [=] { callback(stream, cudaSuccess, data); });
+    submit(stream, {cudaGraphNodeTypeHost, [=] { callback(stream, cudaSuccess, data); }});
   });
 }
 

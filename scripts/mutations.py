@@ -46,8 +46,8 @@ UNSEEN = "passes unseen"
 # --- runs ----------------------------------------------------------------------------------------
 
 # How the first sentence of a report of the machine begins.
-KINDS = {"Race": "race", "Undefined": "race", "Deadlock": "hang", "Livelock": "hang", "Fault": "fault",
-         "Refused": "refused"}  # fmt: skip
+KINDS = {"Race": "race", "Undefined": "race", "Unwritten": "race", "Deadlock": "hang",
+         "Livelock": "hang", "Fault": "fault", "Refused": "refused"}  # fmt: skip
 REPORT = re.compile(rf"^({'|'.join(KINDS)}) in kernel ", re.MULTILINE)
 
 

@@ -187,7 +187,8 @@ TEST_CASE("of one statement that several threads execute no barrier is advised f
 }
 
 TEST_CASE("an atomic on shared memory that nothing has written is reported") {
-  const Fault fault{RACE, {"updates shared", "nothing has written", "Rule: never-written"}};
+  const Fault fault{RACE,
+                    {"Unwritten in kernel", "access:  ", "updates shared", "Rule: never-written"}};
   check_fault(with("atom.shared.add.u32 %r1, [%smem], 1;", 32), fault, ALL);
   check_fault(with("red.shared.max.u32 [%smem], %t;", 32), fault, ALL);
   check_legal(with("setp.eq.u32 %p1, %t, 0;\n@%p1 st.shared.u32 [%smem], 0;\nbar.sync 0;\n"
@@ -199,6 +200,11 @@ TEST_CASE("an atomic on shared memory that nothing has written is reported") {
                    "ld.shared.u32 %r2, [%smem];\nst.global.u32 [%out], %r2;\nEND:",
                    32),
               {7});
+  // Its first values are those that each warp's bits get.
+  check_legal(with("red.shared.and.b32 [%smem], 0;\nbar.sync 0;\nred.shared.or.b32 [%smem], 5;\n"
+                   "bar.sync 0;\nld.shared.u32 %r2, [%smem];\nst.global.u32 [%out], %r2;",
+                   64),
+              {5});
 }
 
 TEST_CASE("memory that nothing has written is reported by who reads it, through copies too") {

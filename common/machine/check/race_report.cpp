@@ -18,6 +18,8 @@ const std::string STAY_IN_SLOT =
     "nothing should: they are of two slots. Mend the start, LBO or SBO of the descriptor "
     "(docs/descriptors.md).";
 
+constexpr char ONLY[] = "access:  ";  // where there is one
+
 const char* does(bool write) {
   return write ? ", which writes it by " : ", which reads it by ";
 }
@@ -65,8 +67,8 @@ std::string RaceReport::line_of(const char* name, const std::string& role, const
                 state_.program.where(pc, "\n           "));
 }
 
-std::string RaceReport::later_line(const Attempt& attempt) const {
-  return line_of("later:   ", describe_role(attempt.by->warp), does(attempt.write), attempt.pc);
+std::string RaceReport::later_line(const Attempt& attempt, const char* name) const {
+  return line_of(name, describe_role(attempt.by->warp), does(attempt.write), attempt.pc);
 }
 
 std::string RaceReport::mbarrier_line(uint32_t agent) const {
@@ -79,11 +81,13 @@ std::string RaceReport::mbarrier_line(uint32_t agent) const {
 
 std::string RaceReport::text(const Rule& rule, const std::string& what, const std::string& lines,
                              const std::string& remedy) const {
-  return joined(
-      rule.severity == Severity::race ? "Race in kernel " : "Undefined in kernel ",
-      kernel_text(*state_.cluster.grid->kernel), ": ", what, lines,
-      rule == rule::NEVER_WRITTEN ? "\n  What is missing: " : "\n  What would order them: ", remedy,
-      report_end(state_.program, rule));
+  const bool unwritten = rule == rule::NEVER_WRITTEN;
+  return joined(unwritten                         ? "Unwritten"
+                : rule.severity == Severity::race ? "Race"
+                                                  : "Undefined",
+                " in kernel ", kernel_text(*state_.cluster.grid->kernel), ": ", what, lines,
+                unwritten ? "\n  What is missing: " : "\n  What would order them: ", remedy,
+                report_end(state_.program, rule));
 }
 
 namespace {
@@ -237,7 +241,7 @@ void RaceReport::never_written(const Attempt& attempt, uint64_t address) const {
                              ", to which a copy has brought global memory that nothing has "
                              "written."
                        : name_of_global(address) + ", which nothing has written."),
-        later_line(attempt),
+        later_line(attempt, ONLY),
         "a kernel, cudaMemcpy or cudaMemset that writes it first, or, where other threads of "
         "this launch write it, a barrier or a flag before it is read; or the address is "
         "wrong. MACHINE_POISON=0 makes new memory 0.");
@@ -247,12 +251,14 @@ void RaceReport::never_written(const Attempt& attempt, uint64_t address) const {
 void RaceReport::updated(const Shadow& shadow, uint32_t index, const Attempt& attempt,
                          uint32_t bytes) const {
   const std::string opcode = state_.opcode_at(attempt.pc);
-  if (opcode.find(".exch") != std::string::npos) return;  // what it reads may well be dropped
+  const auto has = [&](const char* part) { return opcode.find(part) != opcode.npos; };
+  if (has(".exch")) return;  // what it reads may well be dropped
+  if (opcode.starts_with("red.") && (has(".and.") || has(".or."))) return;  // it gives bits values
   report_race(attempt.by->warp, rule::NEVER_WRITTEN, attempt.pc, attempt.pc, [&] {
     return text(
         rule::NEVER_WRITTEN,
         opcode + " updates " + name_of_cell(shadow, index, bytes) + ", which nothing has written.",
-        later_line(attempt),
+        later_line(attempt, ONLY),
         "a store of its first value by some thread, and a barrier before " + opcode +
             "; or the address is wrong.");
   });
@@ -270,7 +276,7 @@ void RaceReport::grids_before(const Attempt& attempt, uint64_t address) const {
         opcode + (attempt.write ? " writes " : " reads ") + name_of_global(address) +
             ", but the grid before may still be running: the launch says that this one waits for "
             "it itself (programmatic stream serialization).",
-        line_of("later:   ", now, does(attempt.write), attempt.pc),
+        later_line(attempt, ONLY),
         some_lanes ? "bar.warp.sync (__syncwarp) in " + now +
                          ", behind griddepcontrol.wait (bar.sync if other warps rely on it, too): "
                          "only some of its lanes have waited."
@@ -284,7 +290,8 @@ void RaceReport::early(const Shadow& shadow, uint32_t index, const Record& recor
                        const Attempt* writer) const {
   const std::string read =
       state_.opcode_at(record.pc) + " reads " + name_of_cell(shadow, index, record.bytes);
-  const std::string reader = line_of("earlier: ", role_of(record.agent), does(false), record.pc);
+  const std::string reader = line_of(writer == nullptr ? ONLY : "earlier: ", role_of(record.agent),
+                                     does(false), record.pc);
   const std::string slot =
       state_.is_mbarrier(record.agent)
           ? ""
@@ -375,7 +382,7 @@ void RaceReport::exit(const Shadow& shadow, const Shadow::Visit& visit) const {
         "CTA (" + text_of(shadow.cta->id) + ") exits, but " + state_.opcode_at(record.pc) +
             (record.write ? " may still write " : " may still read ") +
             name_of_shared(visit.address) + ": its shared memory may be another's by then.",
-        line_of("access:  ", role_of(record.agent), does(record.write), record.pc) +
+        line_of(ONLY, role_of(record.agent), does(record.write), record.pc) +
             mbarrier_line(record.agent) +
             line_of("exit:    ", role_of(last.agent), ", the last one of its CTA, by ", last.pc),
         remedy_at_exit(record));

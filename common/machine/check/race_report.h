@@ -53,7 +53,7 @@ class RaceReport {
   std::string role_in(uint32_t cluster, uint32_t agent) const;
   std::string line_of(const char* name, const std::string& role, const char* does,
                       uint32_t pc) const;
-  std::string later_line(const Attempt& attempt) const;
+  std::string later_line(const Attempt& attempt, const char* name = "later:   ") const;
   std::string mbarrier_line(uint32_t agent) const;
   std::string describe_pair(const Attempt& attempt, bool earlier_write, uint32_t earlier_pc,
                             const std::string& where, const std::string& for_whom = "") const;

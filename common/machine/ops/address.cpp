@@ -87,7 +87,7 @@ std::string where_it_is(uint64_t address, uint64_t bytes) {
     return joined(text, " begin ", end - address, " bytes before the end of ", range(a), ".");
   }
   const bool behind = address >= end;
-  constexpr uint64_t FAR = 1ull << 40;
+  constexpr uint64_t FAR = 1ull << 37;
   if ((behind ? address - end : a.base - address) > FAR) {
     return text + " are in no allocation, nor near one: a pointer of the host?";
   }

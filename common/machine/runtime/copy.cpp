@@ -54,8 +54,6 @@ size_t span_bytes(size_t pitch, size_t width, size_t height) {
   return width == 0 || height == 0 ? 0 : (height - 1) * pitch + width;
 }
 
-}  // namespace
-
 void check_copy(const char* call, const Rows& rows, cudaMemcpyKind kind) {
   require(kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault,
           cudaErrorInvalidMemcpyDirection);
@@ -75,35 +73,65 @@ void copy_rows(const Rows& rows) {
   }
 }
 
-void copy(const char* call, const Rows& rows, cudaMemcpyKind kind, cudaStream_t stream) {
-  check_copy(call, rows, kind);
-  submit(stream, {cudaGraphNodeTypeMemcpy, [rows] { copy_rows(rows); }});
-}
-
-void check_fill(const char* call, const Fill& fill) {
-  require(fill.element_bytes == 1 || fill.element_bytes == 2 || fill.element_bytes == 4);
-  const size_t width = fill.width * fill.element_bytes;
-  require(fill.height <= 1 || width <= fill.pitch, cudaErrorInvalidPitchValue);
-  check_side(call, "destination", fill.dst, span_bytes(fill.pitch, width, fill.height),
-             /*is_device=*/true);
-}
-
-void fill_rows(const Fill& fill) {
+void fill_rows(const cudaMemsetParams& fill) {
   for (size_t row = 0; row < fill.height; ++row) {
     char* const begin = static_cast<char*>(fill.dst) + row * fill.pitch;
-    if (fill.element_bytes == 1) {
+    if (fill.elementSize == 1) {
       std::memset(begin, static_cast<int>(fill.value), fill.width);
       continue;
     }
     for (size_t i = 0; i < fill.width; ++i) {
-      std::memcpy(begin + i * fill.element_bytes, &fill.value, fill.element_bytes);
+      std::memcpy(begin + i * fill.elementSize, &fill.value, fill.elementSize);
     }
   }
 }
 
-void fill(const char* call, const Fill& what, cudaStream_t stream) {
-  check_fill(call, what);
-  submit(stream, {cudaGraphNodeTypeMemset, [what] { fill_rows(what); }});
+}  // namespace
+
+cudaMemcpy3DParms params_of(const Rows& rows, cudaMemcpyKind kind) {
+  cudaMemcpy3DParms params{};
+  params.srcPtr = {const_cast<void*>(rows.src), rows.src_pitch, rows.width, rows.height};
+  params.dstPtr = {rows.dst, rows.dst_pitch, rows.width, rows.height};
+  params.extent = {rows.width, rows.height, 1};
+  params.kind = kind;
+  return params;
+}
+
+Content copying(const char* call, const cudaMemcpy3DParms& params) {
+  if (params.srcArray != nullptr || params.dstArray != nullptr) {
+    refuse(cudaErrorNotSupported, "%s: arrays are not supported.", call);
+  }
+  const auto begin = [](const cudaPitchedPtr& of, const cudaPos& at, size_t z) {
+    return static_cast<char*>(of.ptr) + ((at.z + z) * of.ysize + at.y) * of.pitch + at.x;
+  };
+  std::vector<Rows> slices;
+  for (size_t z = 0; z < params.extent.depth; ++z) {
+    slices.push_back({begin(params.dstPtr, params.dstPos, z), params.dstPtr.pitch,
+                      begin(params.srcPtr, params.srcPos, z), params.srcPtr.pitch,
+                      params.extent.width, params.extent.height});
+    check_copy(call, slices.back(), params.kind);
+  }
+  const auto copy_slices = [slices] {
+    for (const Rows& slice : slices) copy_rows(slice);
+  };
+  return {cudaGraphNodeTypeMemcpy, copy_slices, nullptr, nullptr, params};
+}
+
+Content filling(const char* call, const cudaMemsetParams& params) {
+  const size_t width = params.width * params.elementSize;
+  require(params.elementSize == 1 || params.elementSize == 2 || params.elementSize == 4);
+  require(params.height <= 1 || width <= params.pitch, cudaErrorInvalidPitchValue);
+  check_side(call, "destination", params.dst, span_bytes(params.pitch, width, params.height),
+             /*is_device=*/true);
+  return {cudaGraphNodeTypeMemset, [params] { fill_rows(params); }, nullptr, nullptr, params};
+}
+
+void copy(const char* call, const Rows& rows, cudaMemcpyKind kind, cudaStream_t stream) {
+  submit(stream, copying(call, params_of(rows, kind)));
+}
+
+void fill(const char* call, const cudaMemsetParams& params, cudaStream_t stream) {
+  submit(stream, filling(call, params));
 }
 
 }  // namespace machine::runtime

@@ -23,27 +23,15 @@ inline Rows line(void* dst, const void* src, size_t bytes) {
   return {dst, bytes, src, bytes, bytes, 1};
 }
 
-// Refuses, in one sentence that starts with `call`, what leaves an allocation, and what should be
-// device memory and is not.
-void check_copy(const char* call, const Rows& rows, cudaMemcpyKind kind);
-void copy_rows(const Rows& rows);
-// Checks and runs, or records in a capture. A synchronous call passes the legacy stream.
+cudaMemcpy3DParms params_of(const Rows& rows, cudaMemcpyKind kind);
+
+// Refuse, in one sentence that starts with `call`, what leaves an allocation, what should be device
+// memory and is not, and arrays.
+Content copying(const char* call, const cudaMemcpy3DParms& params);
+Content filling(const char* call, const cudaMemsetParams& params);
+// The same at once, or recorded in a capture. A synchronous call passes the legacy stream.
 void copy(const char* call, const Rows& rows, cudaMemcpyKind kind, cudaStream_t stream);
-
-// The slices of a copy of three dimensions. Arrays are refused.
-std::vector<Rows> slices_of(const char* call, const cudaMemcpy3DParms& params);
-
-// `height` rows of `width` elements of 1, 2 or 4 bytes, `pitch` bytes apart.
-struct Fill {
-  void* dst;
-  size_t pitch;
-  unsigned value;
-  unsigned element_bytes;
-  size_t width, height;
-};
-void check_fill(const char* call, const Fill& fill);
-void fill_rows(const Fill& fill);
-void fill(const char* call, const Fill& what, cudaStream_t stream);
+void fill(const char* call, const cudaMemsetParams& params, cudaStream_t stream);
 
 // Finds the living allocation that holds the address; false if there is none.
 bool find_living(const void* pointer, Allocation* found);

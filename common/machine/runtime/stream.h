@@ -22,8 +22,11 @@ struct Content {
   Work work;
   std::shared_ptr<const KernelNode> kernel = nullptr;
   void* memory = nullptr;  // that it allocates or frees
-  std::any params = {};    // of a copy, a fill or a host function that a call has added
+  std::any params = {};    // of a copy, a fill or a host function
 };
+
+// A host function.
+Content calling(const cudaHostNodeParams& params);
 
 struct Node : Content {
   Graph* graph;

@@ -311,6 +311,10 @@ void check_captured_memory(cudaStream_t stream, int* data) {
   OK(cudaGraphNodeGetType(nodes[0], &first));
   OK(cudaGraphNodeGetType(nodes[4], &last));
   CHECK(count == 5 && first == cudaGraphNodeTypeMemAlloc && last == cudaGraphNodeTypeMemFree);
+  cudaMemsetParams fill{};
+  OK(cudaGraphMemsetNodeGetParams(nodes[1], &fill));
+  CHECK(fill.dst == memory && fill.elementSize == 1 && fill.width == INTS * sizeof(int));
+  CHECK(cudaGraphMemsetNodeGetParams(nodes[2], &fill) == cudaErrorInvalidValue);
   const cudaGraphExec_t exec = instantiate(graph);
   cudaGraphExec_t second = nullptr;
   CHECK(cudaGraphInstantiate(&second, graph, 0) == cudaErrorNotSupported);

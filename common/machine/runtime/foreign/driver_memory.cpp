@@ -9,7 +9,8 @@ namespace {
 
 CUresult fill_memory(CUdeviceptr dst, unsigned value, unsigned element_bytes, size_t count,
                      CUstream stream) {
-  const Fill what{as_runtime(dst), count * element_bytes, value, element_bytes, count, 1};
+  const cudaMemsetParams what{
+      as_runtime(dst), count * element_bytes, value, element_bytes, count, 1};
   return forward([&] { return on_device([&] { fill("cuMemset", what, stream); }); });
 }
 

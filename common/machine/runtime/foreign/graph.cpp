@@ -80,25 +80,16 @@ Content kernel_node(const char* call, const auto& params, const Content* before 
 }
 
 Content memcpy_node(const char* call, const cudaMemcpy3DParms& params, const Content* = nullptr) {
-  const auto copy = [slices = slices_of(call, params)] {
-    for (const Rows& slice : slices) copy_rows(slice);
-  };
-  return {cudaGraphNodeTypeMemcpy, copy, nullptr, nullptr, params};
+  return copying(call, params);
 }
 
 Content memset_node(const char* call, const auto& params, const Content* = nullptr) {
-  const Fill fill{params.dst,         params.pitch, params.value,
-                  params.elementSize, params.width, params.height};
-  check_fill(call, fill);
-  const cudaMemsetParams kept{fill.dst,           fill.pitch, fill.value,
-                              fill.element_bytes, fill.width, fill.height};
-  return {cudaGraphNodeTypeMemset, [fill] { fill_rows(fill); }, nullptr, nullptr, kept};
+  return filling(call, {params.dst, params.pitch, params.value, params.elementSize, params.width,
+                        params.height});
 }
 
 Content host_node(const char*, const auto& params, const Content* = nullptr) {
-  const cudaHostNodeParams kept{params.fn, params.userData};
-  require(kept.fn != nullptr);
-  return {cudaGraphNodeTypeHost, [kept] { kept.fn(kept.userData); }, nullptr, nullptr, kept};
+  return calling({params.fn, params.userData});
 }
 
 Content child_node(const char* call, cudaGraph_t child) {
@@ -131,15 +122,6 @@ Content any_node(const char* call, const cudaGraphNodeParams& params,
              "%s: a node of type %d; kernels, copies, fills, host functions and graphs work.", call,
              static_cast<int>(params.type));
   }
-}
-
-cudaMemcpy3DParms line_params(void* dst, const void* src, size_t bytes, cudaMemcpyKind kind) {
-  cudaMemcpy3DParms params{};
-  params.srcPtr = {const_cast<void*>(src), bytes, bytes, 1};
-  params.dstPtr = {dst, bytes, bytes, 1};
-  params.extent = {bytes, 1, 1};
-  params.kind = kind;
-  return params;
 }
 
 dim3 from_dim3(const machine::Dim3& size) {
@@ -235,20 +217,15 @@ cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph,
   }                                                                                            \
   static_assert(true)
 
-// And the one that reads what was given.
-#define GIVEN(KIND, PARAMS)                                                                    \
-  cudaError_t cudaGraph##KIND##NodeGetParams(cudaGraphNode_t node, PARAMS* params) {           \
-    return attempt([&] {                                                                       \
-      const auto* const given = std::any_cast<PARAMS>(&node_of(node)->params);                 \
-      require(params != nullptr && node_of(node)->type == cudaGraphNodeType##KIND);            \
-      if (given == nullptr) {                                                                  \
-        refuse(cudaErrorNotSupported,                                                          \
-               "cudaGraph" #KIND                                                               \
-               "NodeGetParams of a node that was captured; of one that was added, it works."); \
-      }                                                                                        \
-      *params = *given;                                                                        \
-    });                                                                                        \
-  }                                                                                            \
+// And the one that reads them.
+#define GIVEN(KIND, PARAMS)                                                          \
+  cudaError_t cudaGraph##KIND##NodeGetParams(cudaGraphNode_t node, PARAMS* params) { \
+    return attempt([&] {                                                             \
+      const auto* const kept = std::any_cast<PARAMS>(&node_of(node)->params);        \
+      require(params != nullptr && kept != nullptr);                                 \
+      *params = *kept;                                                               \
+    });                                                                              \
+  }                                                                                  \
   static_assert(true)
 
 NODE(Kernel, cudaKernelNodeParams, kernel_node);
@@ -262,20 +239,20 @@ GIVEN(Host, cudaHostNodeParams);
 cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGraph_t graph,
                                      const cudaGraphNode_t* after, size_t count, void* dst,
                                      const void* src, size_t bytes, cudaMemcpyKind kind) {
-  const auto params = line_params(dst, src, bytes, kind);
+  const auto params = params_of(line(dst, src, bytes), kind);
   return cudaGraphAddMemcpyNode(node, graph, after, count, &params);
 }
 
 cudaError_t cudaGraphMemcpyNodeSetParams1D(cudaGraphNode_t node, void* dst, const void* src,
                                            size_t bytes, cudaMemcpyKind kind) {
-  const auto params = line_params(dst, src, bytes, kind);
+  const auto params = params_of(line(dst, src, bytes), kind);
   return cudaGraphMemcpyNodeSetParams(node, &params);
 }
 
 cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec, cudaGraphNode_t node,
                                                void* dst, const void* src, size_t bytes,
                                                cudaMemcpyKind kind) {
-  const auto params = line_params(dst, src, bytes, kind);
+  const auto params = params_of(line(dst, src, bytes), kind);
   return cudaGraphExecMemcpyNodeSetParams(exec, node, &params);
 }
 

@@ -32,23 +32,6 @@ char* symbol_address(const void* symbol, size_t bytes, size_t offset) {
 
 }  // namespace
 
-std::vector<Rows> slices_of(const char* call, const cudaMemcpy3DParms& params) {
-  if (params.srcArray != nullptr || params.dstArray != nullptr) {
-    refuse(cudaErrorNotSupported, "%s: arrays are not supported.", call);
-  }
-  const auto begin = [](const cudaPitchedPtr& of, const cudaPos& at, size_t z) {
-    return static_cast<char*>(of.ptr) + ((at.z + z) * of.ysize + at.y) * of.pitch + at.x;
-  };
-  std::vector<Rows> slices;
-  for (size_t z = 0; z < params.extent.depth; ++z) {
-    slices.push_back({begin(params.dstPtr, params.dstPos, z), params.dstPtr.pitch,
-                      begin(params.srcPtr, params.srcPos, z), params.srcPtr.pitch,
-                      params.extent.width, params.extent.height});
-    check_copy(call, slices.back(), params.kind);
-  }
-  return slices;
-}
-
 }  // namespace machine::runtime
 
 using namespace machine;
@@ -171,19 +154,13 @@ cudaError_t cudaMemcpyPeerAsync(void* dst, int dst_device, const void* src, int 
 }
 
 cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* params, cudaStream_t stream) {
-  return on_device([&] {
-    for (const Rows& slice : slices_of("cudaMemcpy3D", *params)) {
-      copy("cudaMemcpy3D", slice, params->kind, stream);
-    }
-  });
+  return on_device([&] { submit(stream, copying("cudaMemcpy3D", *params)); });
 }
 
 cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* params) {
   return on_device([&] {
     check_no_capture();
-    for (const Rows& slice : slices_of("cudaMemcpy3D", *params)) {
-      copy("cudaMemcpy3D", slice, params->kind, nullptr);
-    }
+    submit(nullptr, copying("cudaMemcpy3D", *params));
   });
 }
 

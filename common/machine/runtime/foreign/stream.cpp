@@ -43,6 +43,13 @@ cudaStreamAttrValue attribute_of(const Stream& stream, cudaStreamAttrID id) {
 }
 
 }  // namespace
+
+Content calling(const cudaHostNodeParams& params) {
+  require(params.fn != nullptr);
+  return {cudaGraphNodeTypeHost, [params] { params.fn(params.userData); }, nullptr, nullptr,
+          params};
+}
+
 }  // namespace machine::runtime
 
 using namespace machine::runtime;
@@ -137,7 +144,7 @@ cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t handle, cudaGraphNo
 #endif
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
-  return on_device([&] { submit(stream, {cudaGraphNodeTypeHost, [=] { function(data); }}); });
+  return on_device([&] { submit(stream, calling({function, data})); });
 }
 
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data,

@@ -87,6 +87,31 @@ TEST_CASE("lanes of a warp race in global memory, too") {
   check_fault(through(""), {RACE, {"ld.global.u32 reads global", "Rule: lane-race"}}, ALL);
 }
 
+TEST_CASE("lanes that write halves of words race with one that reads a word") {
+  const auto words = [](const char* space, const std::string& between) {
+    const std::string at = std::string(space) == "shared" ? "%r1" : "%rd1";
+    return with(
+        "st.global.u32 [%rd20], 0;\nst.global.u32 [%rd20+128], 0;\nbar.warp.sync -1;\n"
+        "shl.b32 %r1, %t, 1;\ncvt.u64.u32 %rd1, %r1;\nadd.u64 %rd1, %out, %rd1;\n"
+        "add.u32 %r1, %r1, %smem;\nst." +
+            std::string(space) + ".u16 [" + at + "], %t;\n" + between +
+            "and.b32 %r1, %t, 15;\nshl.b32 %r1, %r1, 2;\ncvt.u64.u32 %rd1, %r1;\n"
+            "add.u64 %rd1, %out, %rd1;\nadd.u32 %r1, %r1, %smem;\nld." +
+            space + ".u32 %r3, [" + at + "];\nst.global.u32 [%rd20+128], %r3;",
+        32);
+  };
+  for (const char* space : {"shared", "global"}) {
+    Words expected(64);
+    for (uint32_t i = 0; i < 64; ++i) {
+      const bool is_there = i >= 32 || (i < 16 && space[0] == 'g');
+      expected[i] = is_there ? 2 * (i % 16) | (2 * (i % 16) + 1) << 16 : 0;
+    }
+    check_legal(words(space, "bar.warp.sync -1;\n"), expected);
+    check_fault(words(space, ""), {RACE, {".u32 reads", ".u16 has written", "Rule: lane-race"}},
+                ALL);
+  }
+}
+
 TEST_CASE("a proxy fence counts for a warp whose lanes have parted, once each has executed it") {
   // Each lane stores a word and fences; lane 0 copies them all.
   const auto stored = [](const std::string& fence) {

@@ -184,12 +184,15 @@ bool Checker::is_other_lane(const Attempt& attempt, const Record& record, uint32
   const WarpKnowledge& knows = attempt.by->knows;
   if (record.agent != attempt.agent || record.agent != knows.agent(ALL_LANES)) return false;
   if (record.clock <= attempt.lanes_met_at || record.pc == attempt.pc) return false;
-  const auto part = [&](uint32_t half, uint32_t shift) {
-    const uint32_t before = record.lanes >> shift & (LANES - 1), now = lanes >> shift & (LANES - 1);
-    return (bytes & half) != 0 && !knows.have_met(before, now);
+  const auto differ = [&](uint32_t of) {
+    const auto part = [&](uint32_t half, uint32_t shift) {
+      const uint32_t before = record.lanes >> shift & (LANES - 1);
+      return (of & half) != 0 && !knows.have_met(before, lanes >> shift & (LANES - 1));
+    };
+    return part(0x0f, 0) || part(0xf0, LANE_BITS);
   };
-  if (!part(0x0f, 0) && !part(0xf0, LANE_BITS)) return false;
-  return !is_narrow(record.pc) && !is_narrow(attempt.pc);
+  if (!differ(bytes)) return false;
+  return differ(whole_words(bytes)) || (!is_narrow(record.pc) && !is_narrow(attempt.pc));
 }
 
 bool Checker::is_narrow(uint32_t pc) const {

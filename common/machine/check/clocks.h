@@ -211,6 +211,12 @@ inline uint32_t lanes_of(uint32_t bytes) {
   return (bytes & 0x0f ? LANES - 1 : 0) | (bytes & 0xf0 ? (LANES - 1) << LANE_BITS : 0);
 }
 
+// Those of words that are touched as a whole: whoever touched a part of one last is known to have, though
+// of accesses to less than a word the other lanes are not.
+inline uint32_t whole_words(uint32_t bytes) {
+  return ((bytes & 0x0f) == 0x0f ? 0x0f : 0) | ((bytes & 0xf0) == 0xf0 ? 0xf0 : 0);
+}
+
 // The one of a pair, or the first, that touched these bytes.
 inline uint32_t lane_in(uint32_t lanes, uint32_t bytes) {
   return (bytes & 0x0f ? lanes : lanes >> LANE_BITS) & (LANES - 1);

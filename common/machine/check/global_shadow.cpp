@@ -37,10 +37,11 @@ void put(GlobalRecord& into, const GlobalRecord& record) {
 // Accesses by different lanes of a warp, by different instructions, since the lanes last met.
 bool is_other_lane(const GlobalAccess& access, const GlobalRecord& before, uint32_t bytes) {
   if (before.clock <= access.lanes_met_at || before.pc == access.as.pc || before.strong ||
-      access.as.strong || before.narrow || access.as.narrow || !is_by_same(before, access.as)) {
+      access.as.strong || !is_by_same(before, access.as)) {
     return false;
   }
-  return ((before.lanes ^ access.as.lanes) & lanes_of(bytes)) != 0;
+  const bool narrow = before.narrow || access.as.narrow;
+  return ((before.lanes ^ access.as.lanes) & lanes_of(narrow ? whole_words(bytes) : bytes)) != 0;
 }
 
 // Whether `bytes` of what was recorded happened before the access.

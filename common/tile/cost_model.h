@@ -82,7 +82,7 @@ struct Fitted {
   double store_clocks = 838;      // of a box, until it is read: a consumer's go one after the other
   double hand_over_clocks = 100;  // from one consumer's last product to the other's first: rung 10
   double drain_bytes = 30.9;      // a clock and SM, of the last results on their way to L2
-  double again = 0.224;           // of what one half of L2 has, DRAM reads for the other
+  double again = 0.224;           // of what one half of L2 passes on to the other, as if read anew
   double outside_lines = 4.74;    // requests to L2 that are as slow as a row outside of the matrix
 };
 
@@ -168,7 +168,7 @@ inline double reads_per_row(long long ld, const Gpu& gpu) {
 }
 
 // Times that DRAM is read for what `readers` CTAs read: once, and if they are on both halves of the
-// GPU, a share `again` for the half of L2 that has it not.
+// GPU, a share `again` for the way to the half of L2 that has it not.
 inline double reads_of_dram(double readers, double again) {
   return 1 + again * (1 - std::exp2(1 - readers));
 }

@@ -922,6 +922,28 @@ TEST_CASE("trials: tiles on their side are picked where they are the fastest") {
   CHECK(picks.us.at({1664, 1536, 832}) == Us{8.935, 9.292});
 }
 
+// docs/cost_model.md, "The terms": what DRAM reads, and what goes from one half of L2 to the other.
+TEST_CASE("trials: DRAM reads what few tiles ask for once, and halves of L2 pass it on") {
+  double least_read = 10, most_read = 0, least_passed = 10, most_passed = 0;  // of A and B
+  int launches = 0;
+  for (const std::vector<std::string>& cell : read_rows("h100.reads.csv")) {
+    REQUIRE(cell.size() == 10);
+    if (std::stoi(cell[0]) >= 1000) continue;
+    const double operands = std::stod(cell[5]);
+    const double read = std::stod(cell[6]) / operands, passed = std::stod(cell[8]) / operands;
+    least_read = std::min(least_read, read);
+    most_read = std::max(most_read, read);
+    least_passed = std::min(least_passed, passed);
+    most_passed = std::max(most_passed, passed);
+    ++launches;
+  }
+  CHECK(launches == 17);
+  CHECK(std::lround(100 * least_read) == 100);
+  CHECK(std::lround(100 * most_read) == 102);
+  CHECK(std::lround(100 * least_passed) == 79);
+  CHECK(std::lround(100 * most_passed) == 106);
+}
+
 // docs/10_pingpong.md, "Who am I?".
 TEST_CASE("trials: what a vote saves") {
   std::map<std::pair<int, std::string>, std::vector<std::string>>

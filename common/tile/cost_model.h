@@ -82,7 +82,7 @@ struct Fitted {
   double store_clocks = 838;      // of a box, until it is read: a consumer's go one after the other
   double hand_over_clocks = 100;  // from one consumer's last product to the other's first: rung 10
   double drain_bytes = 30.9;      // a clock and SM, of the last results on their way to L2
-  double again = 0.224;           // of what one half of L2 passes on to the other, as if read anew
+  double again = 0.1;             // of what one half of L2 passes on to the other, as if read anew
   double outside_lines = 4.74;    // requests to L2 that are as slow as a row outside of the matrix
 };
 

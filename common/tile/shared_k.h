@@ -141,8 +141,8 @@ struct FittedSharedK {
   double sm_bytes = 88.6;        // a clock, that L2 delivers to one SM
   double apart = 1.05;           // times longer, where clusters are at different places of K
   double store_clocks = 2100;    // until a box is stored that the next block waits for
-  double cut_dram = 1.17;        // times longer DRAM takes for tiles that are cut
-  double cut_shared = 1.27;      // the same, if CTAs share operands: the slowest decides
+  double cut_dram = 1.12;        // times longer DRAM takes for tiles that are cut
+  double cut_shared = 1.22;      // the same, if CTAs share operands: the slowest decides
   double cut_inside = 1.12;      // the same of a step, if four share rows that begin inside sectors
   double split_apart = 1.08;     // the same if K is split by 4 or 8 and D has several tiles down
   double dram_share = 1.05;      // of the DRAM ceiling

@@ -189,14 +189,14 @@ TEST_CASE("trials: the pick of rungs 11 and 12 is near the fastest that was time
   struct {
     std::set<std::string> lists;
     int shapes, thousandths, worst_hundredths;
-  } const SAID[] = {{{"trial", "tuning", "heldout"}, 318, 11, 32},
+  } const SAID[] = {{{"trial", "tuning", "heldout"}, 318, 12, 32},
                     {{"rounds", "between", "long_k", "decode", "ragged"}, 60, 8, 6},
                     {{"later"}, 57, 18, 18},
                     {{"small"}, 61, 18, 16},
-                    {{"small_later"}, 73, 19, 17},
+                    {{"small_later"}, 73, 19, 16},
                     {{"any"}, 14, 19, 11},
-                    {{"batch"}, 80, 18, 13},
-                    {{"batch_later"}, 60, 17, 17},
+                    {{"batch"}, 80, 17, 13},
+                    {{"batch_later"}, 60, 18, 17},
                     {{"odd"}, 45, 15, 17}};
   for (const auto& said : SAID) {
     CAPTURE(*said.lists.begin());
@@ -216,10 +216,10 @@ TEST_CASE("trials: the pick on an H100 is near the fastest that was timed there"
   struct {
     std::set<std::string> lists;
     int shapes, not_timed, thousandths, worst_hundredths;
-  } const SAID[] = {{{"trial", "tuning", "heldout"}, 216, 2, 12, 11},
-                    {{"rounds", "between", "decode", "ragged"}, 48, 0, 5, 6},
-                    {{"long_k"}, 12, 0, 19, 11},
-                    {{"later"}, 57, 0, 11, 7},
+  } const SAID[] = {{{"trial", "tuning", "heldout"}, 217, 1, 12, 11},
+                    {{"rounds", "between", "decode", "ragged"}, 48, 0, 7, 11},
+                    {{"long_k"}, 12, 0, 18, 11},
+                    {{"later"}, 57, 0, 11, 8},
                     {{"any"}, 14, 0, 33, 16},
                     {{"small", "small_later"}, 70, 0, 21, 18},
                     {{"batch", "batch_later"}, 90, 0, 19, 21},
@@ -240,8 +240,8 @@ TEST_CASE("trials: the pick on an H100 is near the fastest that was timed there"
   });
   CHECK(long_k.size() == 80);
   const Distance found = distance(long_k, {"trial", "later", "long_k"}, &h100);
-  CHECK(found.shapes == 78);
-  CHECK(std::lround(1000 * found.mean()) == 7);
+  CHECK(found.shapes == 79);
+  CHECK(std::lround(1000 * found.mean()) == 8);
 }
 
 // The example of docs/cost_model.md, "The terms".
@@ -903,7 +903,7 @@ TEST_CASE("trials: tiles that take turns are picked where they are the fastest")
   CHECK(picks.shapes == 134);
   CHECK(std::lround(1000 * picks.without / picks.shapes) == 13);
   CHECK(std::lround(1000 * picks.with / picks.shapes) == 8);
-  CHECK(picks.picked == 16);
+  CHECK(picks.picked == 18);
 }
 
 // docs/10_pingpong.md, "On its side".
@@ -912,7 +912,7 @@ TEST_CASE("trials: tiles on their side are picked where they are the fastest") {
     return configuration.ends_with("_side");
   });
   CHECK(picks.shapes == 107);
-  CHECK(std::lround(10000 * (picks.without - picks.with) / picks.shapes) == 35);
+  CHECK(std::lround(10000 * (picks.without - picks.with) / picks.shapes) == 36);
   CHECK(picks.picked == 16);
   using Us = std::pair<double, double>;
   CHECK(picks.us.at({351, 64256, 2816}) == Us{196.1, 185.0});
@@ -920,6 +920,27 @@ TEST_CASE("trials: tiles on their side are picked where they are the fastest") {
   CHECK(picks.us.at({14592, 768, 2176}) == Us{71.42, 65.47});
   CHECK(picks.us.at({11648, 2432, 384}) == Us{37.66, 34.43});
   CHECK(picks.us.at({1664, 1536, 832}) == Us{8.935, 9.292});
+}
+
+// docs/cost_model.md, "The terms": picks that changed when `again` did, at shapes that were in no fit.
+TEST_CASE("trials: a smaller share that L2 passes on chooses faster tiles") {
+  double sum = 0, of_projections = 0, worst = 0;  // logarithms of before / now
+  int shapes = 0, projections = 0;
+  for (const std::vector<std::string>& cell : read_rows("h100.again.csv")) {
+    REQUIRE(cell.size() == 10);
+    const double gain = std::log(std::stod(cell[6]) / std::stod(cell[9]));
+    sum += gain;
+    worst = std::min(worst, gain);
+    ++shapes;
+    if (cell[0] != "projection") continue;
+    of_projections += gain;
+    ++projections;
+  }
+  CHECK(shapes == 60);
+  CHECK(std::lround(1000 * std::exp(sum / shapes)) == 1033);
+  CHECK(projections == 10);
+  CHECK(std::lround(100 * std::exp(of_projections / projections)) == 111);
+  CHECK(std::lround(100 * std::exp(worst)) == 84);
 }
 
 // docs/cost_model.md, "The terms": what DRAM reads, and what goes from one half of L2 to the other.

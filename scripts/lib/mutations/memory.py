@@ -8,7 +8,7 @@ from lib.mutations.core import (
     mutation, opcode, parts, with_register,
 )  # fmt: skip
 from lib.mutations.subjects import (
-    AUTOTUNED, BULK_STORE, EPILOGUE, FP32_OUT, MIXED, MN_MAJOR, PINGPONG, TMA, WGMMA,
+    AUTOTUNED, BULK_STORE, EPILOGUE, FP32_OUT, MIXED, MN_MAJOR, ON_ITS_SIDE, PINGPONG, TMA, WGMMA,
 )  # fmt: skip
 from lib.ptx import Kernel
 
@@ -198,6 +198,17 @@ def scale_of_the_next_block(kernel: Kernel) -> None:
 def third_box_too_early(kernel: Kernel) -> None:
     waits = kernel.find("mbarrier.try_wait.*", at="mbarrier_wait(&smem.stored[group]")
     always_true(kernel, waits[2])
+
+
+@mutation(
+    "last-box-too-high", ON_ITS_SIDE, "the last box of a tile has 64 rows, as the others",
+    "A tile of 176 rows of D leaves 48 for its last box. The map of the others would write 16 rows of "
+    "the tile below, with what was in the box before.",
+    {"race": ["cp.async.bulk.tensor", "Rule: global-race"]},
+)  # fmt: skip
+def last_box_too_high(kernel: Kernel) -> None:
+    choice = kernel.one("selp.b64")
+    kernel.replace(choice, operands={1: choice.operands[2]})
 
 
 @mutation(

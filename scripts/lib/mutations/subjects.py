@@ -52,6 +52,8 @@ CLUSTER = rung("08_cluster_multicast", "2x1", "TileILi2ELi1E", (256, 256, 640), 
 EPILOGUE = rung("09_async_epilogue", "overlapped", "StoreE2E", (256, 764, 256), "--grid=2")
 # Ten k tiles: a consumer's slots are laps behind the other's.
 PINGPONG = rung("10_pingpong", "64x256", "TileILi1ELi256E", (256, 512, 640), "--grid=2")
+# Two tiles of D^T side by side, each of 176 rows of D.
+ON_ITS_SIDE = rung("10_pingpong", "128x176_side", "SidewaysILi176E", (352, 128, 128), "--grid=2")
 # Consumers, blocks, columns, cluster_m, cluster_n. Its one CTA fills the grid, so it starts early.
 AUTOTUNED = rung("11_autotuned", "128x256", "TileILi2ELi1ELi256ELi1ELi1E", (128, 256, 640),
                  "--grid=1")  # fmt: skip

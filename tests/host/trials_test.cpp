@@ -965,6 +965,28 @@ TEST_CASE("trials: DRAM reads what few tiles ask for once, and halves of L2 pass
   CHECK(std::lround(100 * most_passed) == 106);
 }
 
+// docs/measuring.md, "Stage 0, and many shapes": shapes that were drawn when all else was done.
+TEST_CASE("trials: stage 0 at drawn shapes, by where rows begin") {
+  struct Mean {
+    double sum = 0;  // logarithms of shares of cuBLASLt, at most 1.25
+    int shapes = 0, below = 0;
+  } on_lines, between;
+  for (const std::vector<std::string>& cell : read_rows("h100.drawn.csv")) {
+    REQUIRE(cell.size() == 9);
+    const double ratio = std::stod(cell[7]);
+    Mean& mean = std::stoi(cell[3]) % 64 == 0 ? on_lines : between;
+    mean.sum += std::log(std::min(1.25, ratio));
+    mean.below += ratio < 0.95;
+    ++mean.shapes;
+  }
+  CHECK(on_lines.shapes == 55);
+  CHECK(between.shapes == 17);
+  CHECK(std::lround(1000 * std::exp(on_lines.sum / on_lines.shapes)) == 1023);
+  CHECK(std::lround(1000 * std::exp(between.sum / between.shapes)) == 918);
+  CHECK(on_lines.below == 2);
+  CHECK(between.below == 11);
+}
+
 // docs/10_pingpong.md, "Who am I?".
 TEST_CASE("trials: what a vote saves") {
   std::map<std::pair<int, std::string>, std::vector<std::string>>

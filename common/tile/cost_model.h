@@ -24,7 +24,7 @@ struct GemmConfig {
   int cluster_n = 1;  // CTAs side by side, which share A
   int slices = 1;     // warpgroups that share the rows and K of each consumer, of rungs 14 and up
   bool in_turn = false;   // each consumer has a tile of its own: rung 10
-  bool sideways = false;  // of D^T: the same, and its columns are any 8 rows of D
+  bool sideways = false;  // a tile of D^T: its columns, by eights, are rows of D
 
   constexpr int bm() const { return 64 * blocks * (in_turn ? 1 : consumers); }
   constexpr int cluster() const { return cluster_m * cluster_n; }

@@ -985,6 +985,27 @@ TEST_CASE("trials: stage 0 at drawn shapes, by where rows begin") {
   CHECK(std::lround(1000 * std::exp(between.sum / between.shapes)) == 918);
   CHECK(on_lines.below == 2);
   CHECK(between.below == 11);
+  // And what more tiles in clusters of eight would take off there.
+  std::map<std::tuple<int, int, int>, std::pair<double, double>> fastest;  // all, those there are
+  for (const std::vector<std::string>& cell : read_rows("h100.eights.csv")) {
+    REQUIRE(cell.size() == 7);
+    const int k = std::stoi(cell[2]);
+    CHECK(k % 64 != 0);
+    auto& [of_all, of_table] =
+        fastest.insert({{std::stoi(cell[0]), std::stoi(cell[1]), k}, {NOT_TIMED, NOT_TIMED}})
+            .first->second;
+    of_all = std::min(of_all, std::stod(cell[6]));
+    if (cell[5] == "1") of_table = std::min(of_table, std::stod(cell[6]));
+  }
+  double sum = 0;
+  int faster = 0;
+  for (const auto& [shape, us] : fastest) {
+    sum += std::log(us.second / us.first);
+    faster += us.second > 1.005 * us.first;
+  }
+  CHECK(fastest.size() == 59);
+  CHECK(std::lround(1000 * sum / fastest.size()) == 9);
+  CHECK(faster == 11);
 }
 
 // docs/10_pingpong.md, "Who am I?".

@@ -59,7 +59,7 @@ struct Tile {
                 "an SM has 65,536 registers: 128 * 56 + 256 * 224 = 64,512");
 };
 
-// The same of D^T = B · A^T: rows of a tile are columns of D, and its columns, by eights, rows of D.
+// The same of D^T = B · A^T: rows of a tile are columns of D, its columns, by eights, rows of D.
 template <int BN_>
 struct Sideways : Tile<2, BN_> {
   using Box = block::SidewaysBox<BN_>;

@@ -49,15 +49,19 @@ struct Tile {
   static constexpr int TX_BYTES = (BM + BN) * BK * int{sizeof(bf16)};   // TMA brings one slot
   static constexpr int CLUSTER_M = CLUSTER_M_, CLUSTER_N = CLUSTER_N_;  // CTAs along M and N
   static constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
-  static constexpr int SLICE_A = BM / CLUSTER_N;    // rows of A that one CTA loads for its row
-  static constexpr int SLICE_B = BN / CLUSTER_M;    // rows of B that one CTA loads for its column
-  using Block = block::StagedBlock<BN>;             // of D, as TMA stores it
-  static constexpr int IN_FLIGHT = CONSUMERS == 1;  // groups, where none else multiply
+  static constexpr bool PASSES_ON = CLUSTER == 8;  // releases: a warp of the producer's does it
+  static constexpr int SLICE_A = BM / CLUSTER_N;   // rows of A that one CTA loads for its row
+  static constexpr int SLICE_B = BN / CLUSTER_M;   // rows of B that one CTA loads for its column
+  using Block = block::StagedBlock<BN>;            // of D, as TMA stores it
+  // Arrivals by which a slot falls free: of each consumer warp of the cluster, or of its CTAs.
+  static constexpr int RELEASES = PASSES_ON ? CLUSTER : CONSUMERS * 4 * CLUSTER;
+  static constexpr int IN_FLIGHT = CONSUMERS == 1;            // groups, where none else multiply
   static constexpr int BUFFERS = tile::staging_buffers(C);    // blocks a consumer stages at a time
   static constexpr int DEPTH = tile::ring_slots(C, BUFFERS);  // what then fits
   static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = CONSUMERS == 2 ? 224 : 152;
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(BN % 16 == 0, "stmatrix.x4 stages 16 columns");
+  static_assert(!PASSES_ON || CONSUMERS < 3, "warp 3 would be a storer");
   static_assert(SLICE_A % 8 == 0 && SLICE_B % 8 == 0, "a slice starts on a swizzle atom");
   static_assert(BLOCKS * BN / 2 + 32 <= CONSUMER_REGS, "accumulators and 32 registers beside them");
   static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= 65536,
@@ -69,10 +73,11 @@ struct alignas(1024) Smem {
   tile::SmemTile<bf16, T::BM, T::BK> a[T::DEPTH];
   tile::SmemTile<bf16, T::BN, T::BK> b[T::DEPTH];
   typename T::Block d[T::CONSUMERS][T::BUFFERS];
-  uint64_t full[T::DEPTH];                    // the producer's arrival, and TX_BYTES
-  uint64_t empty[T::DEPTH];                   // one arrival a consumer warp of the cluster
-  uint64_t staged[T::CONSUMERS][T::BUFFERS];  // boxes are written: one arrival a warp
-  uint64_t stored[T::CONSUMERS][T::BUFFERS];  // TMA has read them: the storer's arrival
+  uint64_t full[T::DEPTH];                     // the producer's arrival, and TX_BYTES
+  uint64_t empty[T::DEPTH];                    // RELEASES
+  uint64_t staged[T::CONSUMERS][T::BUFFERS];   // boxes are written: one arrival a warp
+  uint64_t stored[T::CONSUMERS][T::BUFFERS];   // TMA has read them: the storer's arrival
+  uint64_t done[T::PASSES_ON ? T::DEPTH : 1];  // one arrival a consumer warp
 };
 
 // Waits for a barrier of the ring, and releases a slot: a CTA by itself needs no cluster scope.
@@ -82,9 +87,12 @@ __device__ void wait(uint64_t* bar, uint32_t parity) {
   if constexpr (T::CLUSTER > 1) ptx::mbarrier_wait_cluster(bar, parity);
 }
 template <class T>
-__device__ void release(uint64_t* empty, int lane) {
-  if (T::CLUSTER == 1 && lane == 0) ptx::mbarrier_arrive(empty);
-  if (T::CLUSTER > 1 && lane < T::CLUSTER) ptx::mbarrier_arrive_cluster(empty, lane);
+__device__ void release(Smem<T>& smem, int slot, int lane) {
+  if (T::CLUSTER == 1 && lane == 0) ptx::mbarrier_arrive(&smem.empty[slot]);
+  if (T::PASSES_ON && lane == 0) ptx::mbarrier_arrive(&smem.done[slot]);
+  if (T::CLUSTER > 1 && !T::PASSES_ON && lane < T::CLUSTER) {
+    ptx::mbarrier_arrive_cluster(&smem.empty[slot], lane);
+  }
 }
 
 template <class T>
@@ -107,11 +115,13 @@ __global__ __launch_bounds__(T::THREADS,
     ptx::prefetch_tensormap(&map_b);
     ptx::prefetch_tensormap(&map_d);
     ptx::prefetch_tensormap(&map_narrow);
-    block::init_barriers<T>(smem.full, smem.empty, T::CONSUMERS * 4 * T::CLUSTER, smem.staged,
-                            smem.stored);
+    if (T::PASSES_ON) {
+      for (uint64_t& bar : smem.done) ptx::mbarrier_init(&bar, T::CONSUMERS * 4);
+    }
+    block::init_barriers<T>(smem.full, smem.empty, T::RELEASES, smem.staged, smem.stored);
   }
   if constexpr (T::CLUSTER == 1) ptx::bar_sync();  // before any thread uses the barriers
-  if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync();
+  if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync_shared();
   ptx::griddepcontrol_wait();  // A, B and D may be in use by the kernel before until here
 
   if (threadIdx.x < 128) {
@@ -138,6 +148,20 @@ __global__ __launch_bounds__(T::THREADS,
         }
       }
       ptx::griddepcontrol_launch_dependents();  // the next kernel may take SMs as they fall free
+      // No CTA exits while its peers can still arrive there: once every slot is released they have.
+      for (int i = 0; i < T::DEPTH && T::CLUSTER > 1; ++i, ring.advance()) {
+        wait<T>(&smem.empty[ring.slot], ring.parity ^ 1);
+      }
+    }
+    // --- warp 3, in large clusters: lane r tells CTA r what our consumers have released ----------
+    if (T::PASSES_ON && threadIdx.x >= 96 && threadIdx.x < 96 + T::CLUSTER) {
+      tile::RingState<T::DEPTH> ring;
+      for (auto t = tiles; t.has(); t.next()) {
+        for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
+          ptx::mbarrier_wait(&smem.done[ring.slot], ring.parity);
+          ptx::mbarrier_arrive_cluster(&smem.empty[ring.slot], threadIdx.x - 96);
+        }
+      }
     }
     // --- storers: warp 1 + i sends what consumer i has staged ------------------------------------
     const int storer = threadIdx.x / 32 - 1;
@@ -173,13 +197,13 @@ __global__ __launch_bounds__(T::THREADS,
                                   smem.b[ring.slot].bytes, k_tile > 0);
         }
         ptx::wgmma_wait_group<T::IN_FLIGHT * T::BLOCKS>();  // 0: the others' products run meanwhile
-        if (T::IN_FLIGHT == 0) release<T>(&smem.empty[ring.slot], lane);
-        if (T::IN_FLIGHT == 1 && k_tile > 0) release<T>(&smem.empty[last_slot], lane);
+        if (T::IN_FLIGHT == 0) release<T>(smem, ring.slot, lane);
+        if (T::IN_FLIGHT == 1 && k_tile > 0) release<T>(smem, last_slot, lane);
         last_slot = ring.slot;
       }
       if constexpr (T::IN_FLIGHT == 1) {
         ptx::wgmma_wait_group<0>();
-        release<T>(&smem.empty[last_slot], lane);
+        release<T>(smem, last_slot, lane);
       }
 
       // --- epilogue ------------------------------------------------------------------------------
@@ -193,8 +217,6 @@ __global__ __launch_bounds__(T::THREADS,
       }
     }
   }
-  // No CTA exits while its peer can still write or arrive there.
-  if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync();
 }
 
 // PLAIN: never before the kernel in front has ended.

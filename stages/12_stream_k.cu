@@ -152,7 +152,7 @@ __global__ __launch_bounds__(T::THREADS,
   ptx::bar_warp_sync();                            // lanes may have parted in the loop
   ptx::fence_proxy_async_shared_cta();             // before wgmma reads them
   if constexpr (T::CLUSTER == 1) ptx::bar_sync();  // before any thread uses the barriers
-  if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync();
+  if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync_shared();
   ptx::griddepcontrol_wait();  // until here the kernel before may use A, B, D and the workspace
   ptx::griddepcontrol_launch_dependents();  // only now: three kernels would crowd each other
 
@@ -185,6 +185,10 @@ __global__ __launch_bounds__(T::THREADS,
           block::load_slice<T::CLUSTER_M>(smem.b[ring.slot].from_row(slice_b), &map_b,
                                           k_tile * T::BK, n0 + slice_b, full, mask_b);
         }
+      }
+      // No CTA exits while its peers can still arrive there: once every slot is released they have.
+      for (int i = 0; i < T::DEPTH && T::SHARERS > 1; ++i, ring.advance()) {
+        wait<T>(&smem.empty[ring.slot], ring.parity ^ 1);
       }
     }
   } else {
@@ -254,8 +258,6 @@ __global__ __launch_bounds__(T::THREADS,
     }
     if (stores) ptx::cp_async_bulk_wait_group_read<0>();  // before shared memory is gone
   }
-  // No CTA exits while a peer can still write or arrive there.
-  if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync();
 }
 
 // Adds up the parts of tiles that are cut, in the order of K, so that the bits are the same in each

@@ -127,7 +127,7 @@ __global__ __launch_bounds__(T::THREADS,
   // Rows that a tile does not have are not fetched. wgmma reads them all the same: zeros.
   block::clear_missing_rows_of_x<T>(smem.slots, work.rows);
   if constexpr (T::CLUSTER == 1) ptx::bar_sync();  // before any thread uses the barriers
-  if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync();
+  if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync_shared();
   ptx::griddepcontrol_wait();  // until here the kernel before may use what this one does
   ptx::griddepcontrol_launch_dependents();  // only now: three kernels would crowd each other
 
@@ -232,8 +232,6 @@ __global__ __launch_bounds__(T::THREADS,
     }
     if (stores) ptx::cp_async_bulk_wait_group_read<0>();  // before shared memory is gone
   }
-  // No CTA exits while a peer can still write or arrive there.
-  if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync();
 }
 
 template <class T>

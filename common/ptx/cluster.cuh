@@ -27,6 +27,14 @@ __device__ inline void barrier_cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release;" ::: "memory");
 }
 
+// barrier.cluster.arrive.relaxed;
+//   issued by : as above
+//   orders    : nothing: a fence comes first
+//   ISA       : #parallel-synchronization-and-communication-instructions-barrier-cluster
+__device__ inline void barrier_cluster_arrive_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+}
+
 // barrier.cluster.wait.acquire;
 //   issued by : all threads of all CTAs of the cluster, after their arrive
 //   orders    : acquire.cluster: what any thread of the cluster did before its arrive
@@ -139,6 +147,13 @@ __device__ inline void mbarrier_wait_cluster(uint64_t* bar, uint32_t parity) {
 // All threads of all CTAs of the cluster meet.
 __device__ inline void barrier_cluster_sync() {
   barrier_cluster_arrive();
+  barrier_cluster_wait();
+}
+
+// The same, but each releases only what it did to its own CTA's shared memory.
+__device__ inline void barrier_cluster_sync_shared() {
+  fence_release_shared_cta_cluster();
+  barrier_cluster_arrive_relaxed();
   barrier_cluster_wait();
 }
 

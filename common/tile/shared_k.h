@@ -75,7 +75,6 @@ constexpr SharedK SHARED_K[] = {
     {"128x160_4x1",     2, 1, 160, 4},
     {"128x192_4x1",     2, 1, 192, 4},
     {"128x224_2x1",     2, 1, 224, 2},
-    {"64x160_4x2",      1, 1, 160, 4, 2},
     {"192x136_1x2",     3, 1, 136, 1, 2},
     {"192x112_2x2",     3, 1, 112, 2, 2},
     {"192x128_2x2",     3, 1, 128, 2, 2},
@@ -107,7 +106,6 @@ constexpr SharedK SHARED_K[] = {
     {"192x128_cut",     3, 1, 128, 1, 1, 1, 1, Share::cut},
     {"128x160_1x2_cut", 2, 1, 160, 1, 2, 1, 1, Share::cut},
     {"64x160_4x1_cut",  1, 1, 160, 4, 1, 1, 1, Share::cut},
-    {"128x64_1x4_cut",  2, 1,  64, 1, 4, 1, 1, Share::cut},
     {"192x136_1x2_cut", 3, 1, 136, 1, 2, 1, 1, Share::cut},
     {"192x104_1x4_cut", 3, 1, 104, 1, 4, 1, 1, Share::cut},
     {"128x112_2x2_cut", 2, 1, 112, 2, 2, 1, 1, Share::cut},
@@ -123,14 +121,13 @@ constexpr SharedK SHARED_K[] = {
 struct FittedSharedK {
   double start_clocks = 3060;    // of a launch: until the first bytes land, and after the last
   double beside_clocks = 2200;   // less, if the next grid fits beside it
-  double cluster_clocks = 1590;  // of a launch of clusters, which begin and end together
-  double eight_clocks = 800;     // the same, more, of clusters of eight that share an operand
+  double cluster_clocks = 1050;  // of a launch of clusters, which begin together
   double latency_clocks = 207;   // two consumers: from the end of products to the next ones
   double alone_clocks = 67.4;    // one consumer: a step, beside its products
   double block_clocks = 99.4;    // the same, for each block
-  double sharing_clocks = 83.8;  // a step, for the slowest of the CTAs that share operands
+  double sharing_clocks = 108;   // a step, for the slowest of the CTAs that share operands
   double epilogue_clocks = 5.2;  // a column of a block: to round, stage and store it
-  double exchange_bytes = 8.4;   // a clock, of partial sums that a CTA sends to its peers
+  double exchange_bytes = 18.3;  // a clock, of partial sums that a CTA sends to its peers
   double cta_clocks = 4840;      // until the next CTA has an SM's place
   double left_bytes = 9.11;      // a clock, of partial sums that a CTA leaves in the workspace
   double sum_bytes = 134;        // a clock and SM, of those that the second kernel adds up
@@ -249,8 +246,7 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
   const bool shares = schedule.whole < schedule.tiles;
   const bool beside = !shares && 2 * tiles <= at_once;
   double total = FITTED.start_clocks - (beside ? FITTED.beside_clocks : 0) +
-                 (cluster > 1 ? FITTED.cluster_clocks : 0) +
-                 (config.sharers() == 8 ? FITTED.eight_clocks : 0) + epilogue;
+                 (cluster > 1 ? FITTED.cluster_clocks : 0) + epilogue;
   if (whole > 0) {
     const double between = one_tile ? FITTED.cta_clocks : epilogue;
     total += full * (clocks(k_tiles, at_once, dram) + between) +

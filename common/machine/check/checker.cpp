@@ -126,8 +126,12 @@ void Checker::exited(Warp& warp, uint32_t mask, bool last_of_cta) {
     const auto& [index, record] = *shadow.early.begin();
     report_.early(shadow, index, record, nullptr);
   }
-  for (const auto& [agent, visit] : shadow.visits) {
-    if (!is_ordered(shadow.at_exit, GENERIC, visit.record, 0xff, state_.warp_count())) {
+  for (const auto& [key, visit] : shadow.visits) {
+    const bool is_counted =
+        visit.phase > 0 &&
+        clock_of(shadow.at_exit.views[GENERIC], mbarrier_at(visit.address).agent) >= visit.phase;
+    if (!is_counted &&
+        !is_ordered(shadow.at_exit, GENERIC, visit.record, 0xff, state_.warp_count())) {
       report_.exit(shadow, visit);
     }
   }
@@ -160,7 +164,7 @@ void Checker::mbarrier_arrive(Warp& warp, uint32_t mask, uint32_t address, bool 
                               Scope scope) {
   use(warp, mask, address);
   WarpState& state = state_of(warp);
-  visit(state, mask, address);  // first: who sees the phase complete knows that it is over
+  visit(state, mask, address, mbarrier_at(address).phase + 1);
   // All who wait are in one CTA: a relaxed arrive is heard by its own, or at its scope.
   const bool own = address >> RANK_SHIFT == warp.cta->rank;
   if (!release && own) scope = Scope::cta;
@@ -331,14 +335,15 @@ MbarrierState& Checker::mbarrier_at(uint32_t address) {
   return mbarrier;
 }
 
-void Checker::visit(WarpState& state, uint32_t mask, uint32_t address) {
+void Checker::visit(WarpState& state, uint32_t mask, uint32_t address, uint32_t phase) {
   const uint32_t rank = address >> RANK_SHIFT;
   if (rank == state.warp.cta->rank || rank >= state_.shadows.size()) return;
   const uint32_t agent = state.knows.agent(ALL_LANES);
   const uint32_t lane = last_lane(mask);
   const Record record{agent, state.knows.clock(), state.warp.pc(), lane_pair(lane, lane), 0xff,
                       true};
-  state_.shadows[rank].visits[agent] = {record, address};
+  const uint64_t mbarrier = phase > 0 ? address : 0;
+  state_.shadows[rank].visits[mbarrier << 32 | agent] = {record, address, phase};
   state.knows.note_access();
 }
 

@@ -181,7 +181,7 @@ class Checker {
   }
   bool enter_cta(Attempt& attempt, uint32_t address);
   // An mbarrier of a peer is used.
-  void visit(WarpState& state, uint32_t mask, uint32_t address);
+  void visit(WarpState& state, uint32_t mask, uint32_t address, uint32_t phase = 0);
   static uint64_t& known_key_at(WarpState& state, uint64_t key) {
     return state.known_keys[(key ^ key >> 32) % state.known_keys.size()];
   }

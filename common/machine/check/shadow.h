@@ -101,8 +101,9 @@ struct Shadow {
   struct Visit {
     Record record;
     uint32_t address;
+    uint32_t phase = 0;  // of an arrival: of the mbarrier there, which it is known to be over with
   };
-  std::map<uint32_t, Visit> visits;
+  std::map<uint64_t, Visit> visits;  // by agent, and of arrivals by mbarrier
   // By cell: who read it before it was written.
   std::unordered_map<uint32_t, Record> early;
   Knowledge at_exit;  // of its warps that have exited

@@ -71,18 +71,18 @@ constexpr Gpu gpu_of(int sms, double max_mhz, double l2_bytes, double dram_bytes
 // include the tuning and the held-out ones and none of the drawn ones.
 struct Fitted {
   double start_clocks = 202;      // of a launch: until the first bytes land, and after the last
-  double cluster_clocks = 691;    // of a launch of clusters, which begin together
+  double cluster_clocks = 814;    // of a launch of clusters, which begin together
   double latency_clocks = 219;    // from the end of a consumer's products to its next ones
-  double alone_clocks = 101;      // of a consumer by itself: a step, beside half of its products
+  double alone_clocks = 106;      // of a consumer by itself: a step, beside half of its products
   double sm_bytes = 100;          // a clock, that one SM gets of L2
-  double sharing_clocks = 76.2;   // a step, for the slower of the CTAs that share operands
+  double sharing_clocks = 78.5;   // a step, for the slower of the CTAs that share operands
   double epilogue_clocks = 2.85;  // a column of a 64-row block: to round and to stage it
   double turn_clocks = 134;       // of a tile, for each consumer and each other one: until products
   double store_clocks = 838;      // of a box, until it is read: a consumer's go one after the other
   double hand_over_clocks = 100;  // from one consumer's last product to the other's first: rung 10
   double drain_bytes = 30.9;      // a clock and SM, of the last results on their way to L2
   double again = 0.1;             // of what one half of L2 passes on to the other, as if read anew
-  double outside_lines = 6.71;    // requests to L2 that are as slow as a row outside of the matrix
+  double outside_lines = 7.04;    // requests to L2 that are as slow as a row outside of the matrix
 };
 
 // What is not to be chosen for a shape, whatever else there is.

@@ -121,13 +121,13 @@ constexpr SharedK SHARED_K[] = {
 struct FittedSharedK {
   double start_clocks = 3060;    // of a launch: until the first bytes land, and after the last
   double beside_clocks = 2200;   // less, if the next grid fits beside it
-  double cluster_clocks = 1050;  // of a launch of clusters, which begin together
+  double cluster_clocks = 768;   // of a launch of clusters, which begin together
   double latency_clocks = 207;   // two consumers: from the end of products to the next ones
   double alone_clocks = 67.4;    // one consumer: a step, beside its products
   double block_clocks = 99.4;    // the same, for each block
-  double sharing_clocks = 108;   // a step, for the slowest of the CTAs that share operands
+  double sharing_clocks = 122;   // a step, for the slowest of the CTAs that share operands
   double epilogue_clocks = 5.2;  // a column of a block: to round, stage and store it
-  double exchange_bytes = 18.3;  // a clock, of partial sums that a CTA sends to its peers
+  double exchange_bytes = 15.6;  // a clock, of partial sums that a CTA sends to its peers
   double cta_clocks = 4840;      // until the next CTA has an SM's place
   double left_bytes = 9.11;      // a clock, of partial sums that a CTA leaves in the workspace
   double sum_bytes = 134;        // a clock and SM, of those that the second kernel adds up
@@ -141,7 +141,7 @@ struct FittedSharedK {
   double cut_dram = 1.12;        // times longer DRAM takes for tiles that are cut
   double cut_shared = 1.22;      // the same, if CTAs share operands: the slowest decides
   double cut_inside = 1.12;      // the same of a step, if four share rows that begin inside sectors
-  double split_apart = 1.08;     // the same if K is split by 4 or 8 and D has several tiles down
+  double split_apart = 1.13;     // the same if a cluster splits K and D has several tiles down
   double dram_share = 1.05;      // of the DRAM ceiling
 };
 
@@ -235,7 +235,7 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
                         (config.sharers() > 1 ? FITTED.sharing_clocks : 0);
     const bool rows_by_four = schedule.cut > 0 && config.sharers() == 4 && config.cluster_m < 4;
     const double slower = rows_by_four && inside_sectors ? FITTED.cut_inside : 1;
-    const double apart = config.split >= 4 && tiles_n > 1 ? FITTED.split_apart : 1;
+    const double apart = config.split > 1 && tiles_n > 1 ? FITTED.split_apart : 1;
     return apart * overlapped(steps / config.split * step * slower, steps * l2 * clusters,
                               steps * from_dram * clusters);
   };

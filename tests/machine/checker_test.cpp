@@ -931,6 +931,83 @@ TEST_CASE("a CTA does not exit before a peer's access to it is over") {
   }
 }
 
+TEST_CASE(
+    "a CTA may exit once it has seen a peer's arrivals counted, though they release nothing") {
+  // Three relaxed arrivals at two barriers, a fence before each.
+  const auto arrives = [](Rig& rig) {
+    for (const uint32_t barrier : {FULL_BARRIER, EMPTY_BARRIER}) {
+      rig.init(0, barrier);
+      rig.init_fence(0);
+    }
+    rig.cluster_barrier();
+    for (const uint32_t barrier : {FULL_BARRIER, EMPTY_BARRIER, FULL_BARRIER}) {
+      rig.fence(2, Order::release, Scope::cluster, ONE);
+      rig.arrive(2, barrier, ONE, false, Scope::cluster);
+      rig.complete(barrier);
+    }
+  };
+  const auto exits = [](Rig& rig) {
+    rig.exit_warp(0, false);
+    return said([&] { rig.exit_warp(1, true); });
+  };
+  for (const bool acquires : {false, true}) {  // by any warp of the CTA
+    Rig rig(2, 2);
+    arrives(rig);
+    rig.wait(0, FULL_BARRIER, ONE, acquires, Scope::cluster);
+    rig.wait(1, EMPTY_BARRIER, FULL, acquires, Scope::cluster);
+    CHECK(exits(rig) == "");
+  }
+  {  // a wait at another one knows of what came before the last fence
+    Rig rig(2, 2);
+    arrives(rig);
+    rig.wait(0, EMPTY_BARRIER, ONE, true, Scope::cluster);
+    const std::string report = exits(rig);
+    CHECK(contains(report, "mbarrier.arrive may still write shared 0x4400"));
+    CHECK(contains(report, "order them: a wait for that phase of the mbarrier (1, parity 1) by"));
+    CHECK(contains(report, "or barrier.cluster.arrive and barrier.cluster.wait by all threads"));
+    CHECK(contains(report, "Rule: cta-exit"));
+  }
+  {  // the phase before that of the last arrival
+    Rig rig(2, 2);
+    arrives(rig);
+    for (const uint32_t barrier : {FULL_BARRIER, EMPTY_BARRIER}) rig.wait(0, barrier);
+    rig.arrive(2, FULL_BARRIER, ONE, false, Scope::cluster);
+    rig.complete(FULL_BARRIER);
+    const std::string report = exits(rig);
+    CHECK(contains(report, "order them: a wait for that phase of the mbarrier (2, parity 0) by"));
+    CHECK(contains(report, "Rule: cta-exit"));
+  }
+  {  // what the peer has written behind its fence is another matter
+    Rig rig(2, 2);
+    arrives(rig);
+    rig.store(2, DATA);
+    rig.arrive(2, FULL_BARRIER, ONE, false, Scope::cluster);
+    rig.complete(FULL_BARRIER);
+    for (const uint32_t barrier : {FULL_BARRIER, EMPTY_BARRIER}) rig.wait(0, barrier);
+    CHECK(contains(exits(rig), "st.shared may still write shared"));
+  }
+}
+
+TEST_CASE("a phase of an mbarrier that was made anew counts no arrival from before") {
+  for (const bool counted : {false, true}) {
+    Rig rig(2, 2);
+    rig.init(0, FULL_BARRIER);
+    rig.init_fence(0);
+    rig.cluster_barrier();
+    rig.arrive(2, FULL_BARRIER, ONE, false, Scope::cluster);
+    if (counted) rig.complete(FULL_BARRIER);
+    rig.checker().mbarrier_inval(rig.at(0, "mbarrier.inval"), ONE, FULL_BARRIER);
+    rig.init(0, FULL_BARRIER);
+    rig.arrive(0, FULL_BARRIER);
+    rig.complete(FULL_BARRIER);
+    rig.wait(0, FULL_BARRIER, ONE);
+    rig.exit_warp(0, false);
+    const std::string report = said([&] { rig.exit_warp(1, true); });
+    CHECK((report == "") == counted);
+    if (!counted) CHECK(contains(report, "Rule: cta-exit"));
+  }
+}
+
 TEST_CASE("a CTA does not exit before copies into it have landed") {
   for (const bool waits : {false, true}) {
     Rig rig(1, 1);

@@ -432,6 +432,52 @@ TEST_CASE("a CTA exits behind the reads of its bulk copies, whichever thread com
               {RACE, {"order them: cp.async.bulk.commit_group behind", "Rule: bulk-exit"}}, ALL);
 }
 
+TEST_CASE("a CTA exits behind a wait for the arrivals of its peer") {
+  // CTA 1 arrives at CTA 0's mbarrier, then sets a flag. Flags order nothing here.
+  const auto exits = [](const std::string& arrive, const std::string& wait) {
+    return with(
+        "setp.ne.u32 %p1, %r40, 0;\n@%p1 bra MADE;\nmbarrier.init.shared::cta.b64 [%smem], 1;\n"
+        "fence.mbarrier_init.release.cluster;\nMADE:\nbarrier.cluster.arrive.aligned;\n"
+        "barrier.cluster.wait.aligned;\nmapa.shared::cluster.u32 %r3, %smem, 0;\n"
+        "@!%p1 bra WAIT;\n" +
+            arrive + "st.relaxed.gpu.global.u32 [%out], 1;\nbra END;\nWAIT:\n" + wait + "END:",
+        1, 2, 2);
+  };
+  const std::string arrive = "mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%r3];\n";
+  const std::string fence = "fence.acq_rel.cluster;\n";
+  const auto look = [](const std::string& flag) {
+    return "LOOK:\nld.relaxed.gpu.global.u32 %r1, " + flag + ";\nsetp.eq.u32 %p2, %r1, 0;\n" +
+           "@%p2 bra LOOK;\n";
+  };
+  const auto wait = [](const std::string& order) {
+    return "AGAIN:\nmbarrier.try_wait.parity" + order +
+           ".cluster.shared::cta.b64 %p3, [%smem], 0;\n@!%p3 bra AGAIN;\n";
+  };
+  check_legal(exits(fence + arrive, wait(".acquire")), {1});
+  check_legal(exits(arrive, wait(".relaxed")), {1});
+  const auto exit_of_0 = [](const std::string& phase) {
+    return Fault{
+        RACE,
+        {"CTA (0,0,0) exits, but mbarrier.arrive", "may still write shared",
+         "order them: a wait for that phase of the mbarrier (" + phase + ") by", "Rule: cta-exit"}};
+  };
+  check_fault(exits(fence + arrive, look("[%out]")), exit_of_0("0, parity 0"), ALL);
+  // It has waited for the first of two arrivals.
+  const std::string again = replaced(look("[%out+4]"), "LOOK", "SECOND") + fence + arrive;
+  check_fault(exits(fence + arrive + again,
+                    wait(".acquire") + "st.relaxed.gpu.global.u32 [%out+4], 1;\n" + look("[%out]")),
+              exit_of_0("1, parity 1"), ALL);
+  // It comes when CTA 0 is gone.
+  const std::string later =
+      "mov.u32 %r1, 0;\nLATER:\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p2, %r1, 20000;\n"
+      "@%p2 bra LATER;\n";
+  check_fault(
+      exits(later + fence + arrive, ""),
+      {Error::Kind::fault,
+       {"all threads of whose CTA have exited", "A wait for the phase by a thread of that"}},
+      ALL);
+}
+
 TEST_CASE("a hang names who has arrived, and what is likely wrong") {
   const auto waits = [](const std::string& arrive) {
     return with(

@@ -2,6 +2,7 @@
 // where accesses are kept.
 #include "common/machine/check/checker.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/machine/check/reports.h"
@@ -127,13 +128,7 @@ void Checker::exited(Warp& warp, uint32_t mask, bool last_of_cta) {
     report_.early(shadow, index, record, nullptr);
   }
   for (const auto& [key, visit] : shadow.visits) {
-    const bool is_counted =
-        visit.phase > 0 &&
-        clock_of(shadow.at_exit.views[GENERIC], mbarrier_at(visit.address).agent) >= visit.phase;
-    if (!is_counted &&
-        !is_ordered(shadow.at_exit, GENERIC, visit.record, 0xff, state_.warp_count())) {
-      report_.exit(shadow, visit);
-    }
+    if (!is_over(shadow.at_exit, visit)) report_.exit(shadow, visit);
   }
 }
 
@@ -148,6 +143,10 @@ void Checker::mbarrier_init(Warp& warp, uint32_t mask, uint32_t address) {
   if (enter(attempt, address)) write_cell(attempt, index_of(address), 0xff, lane_pair(lane, lane));
   cell->rest |= Cell::MBARRIER;
   MbarrierState& mbarrier = mbarrier_at(address);
+  // An arrival that no phase has counted is not one of the phases to come.
+  for (auto& [key, visit] : state_.shadows[address >> RANK_SHIFT].visits) {
+    if (visit.address == address && visit.phase > mbarrier.phase) visit.phase = 0;
+  }
   mbarrier.living = true;
   mbarrier.init = cell->record();
   mbarrier.init_fence = 0;
@@ -164,15 +163,15 @@ void Checker::mbarrier_arrive(Warp& warp, uint32_t mask, uint32_t address, bool 
                               Scope scope) {
   use(warp, mask, address);
   WarpState& state = state_of(warp);
-  visit(state, mask, address, mbarrier_at(address).phase + 1);
+  MbarrierState& mbarrier = mbarrier_at(address);
+  visit(state, mask, address, mbarrier.phase + 1);
   // All who wait are in one CTA: a relaxed arrive is heard by its own, or at its scope.
   const bool own = address >> RANK_SHIFT == warp.cta->rank;
   if (!release && own) scope = Scope::cta;
-  mbarrier_at(address).arriving |= 1ull << warp.in_cluster % 64;
-  Channel& pending = mbarrier_at(address).pending;
-  add_release(state, mask, &pending, release, scope, scope);
+  mbarrier.arriving |= 1ull << warp.in_cluster % 64;
+  add_release(state, mask, &mbarrier.pending, release, scope, scope);
   if (!release) {
-    pending.add(state_.id, warp.cta->rank, Reach::nowhere, state.knows.release(mask));
+    mbarrier.pending.add(state_.id, warp.cta->rank, Reach::nowhere, state.knows.release(mask));
   }
 }
 
@@ -345,6 +344,18 @@ void Checker::visit(WarpState& state, uint32_t mask, uint32_t address, uint32_t 
   const uint64_t mbarrier = phase > 0 ? address : 0;
   state_.shadows[rank].visits[mbarrier << 32 | agent] = {record, address, phase};
   state.knows.note_access();
+}
+
+bool Checker::is_over(const Knowledge& known, const Shadow::Visit& visit) const {
+  if (is_ordered(known, GENERIC, visit.record, 0xff, state_.warp_count())) return true;
+  if (visit.phase == 0) return false;
+  const uint32_t agent = state_.mbarriers.at(visit.address).agent;
+  const auto has_seen = [&](const Knowledge& of) {
+    return clock_of(of.views[GENERIC], agent) >= visit.phase;
+  };
+  return has_seen(known) || std::ranges::any_of(known.seen, [&](const Snapshot& relaxed) {
+           return relaxed && has_seen(*relaxed);
+         });
 }
 
 // ---- mbarriers -----------------------------------------------------------------------------------

@@ -180,8 +180,11 @@ class Checker {
     return rank < state_.shadows.size() && enter_cta(attempt, address);
   }
   bool enter_cta(Attempt& attempt, uint32_t address);
-  // An mbarrier of a peer is used.
+  // An mbarrier of a peer is used; `phase`: of an arrival, how many are complete once its own is.
   void visit(WarpState& state, uint32_t mask, uint32_t address, uint32_t phase = 0);
+  // Whether who knows this knows that it is over. An arrival is so once its phase is complete, also
+  // one that orders nothing.
+  bool is_over(const Knowledge& known, const Shadow::Visit& visit) const;
   static uint64_t& known_key_at(WarpState& state, uint64_t key) {
     return state.known_keys[(key ^ key >> 32) % state.known_keys.size()];
   }

@@ -385,7 +385,7 @@ void RaceReport::exit(const Shadow& shadow, const Shadow::Visit& visit) const {
         line_of(ONLY, role_of(record.agent), does(record.write), record.pc) +
             mbarrier_line(record.agent) +
             line_of("exit:    ", role_of(last.agent), ", the last one of its CTA, by ", last.pc),
-        remedy_at_exit(record));
+        remedy_at_exit(visit));
   });
 }
 

@@ -65,7 +65,7 @@ class RaceReport {
   std::string wider_scope(const Attempt& attempt, uint32_t earlier_pc, Scope least) const;
   std::string one_statement(const Attempt& attempt, const GlobalRecord& with) const;
   std::string flag_itself(const Attempt& attempt, const GlobalRecord& with) const;
-  std::string remedy_at_exit(const Record& record) const;
+  std::string remedy_at_exit(const Shadow::Visit& visit) const;
   std::string remedy_between_clusters(const Attempt& attempt, const GlobalRecord& with) const;
   // Causes that are named where they can be seen; "" if it is another one.
   std::string slot_that_is_left(const WarpState& reader, uint32_t pc, const Shadow& shadow,

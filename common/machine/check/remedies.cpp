@@ -303,10 +303,15 @@ std::string RaceReport::flag_itself(const Attempt& attempt, const GlobalRecord& 
                 ", if this is the counter or flag itself. Else: ");
 }
 
-std::string RaceReport::remedy_at_exit(const Record& record) const {
+std::string RaceReport::remedy_at_exit(const Shadow::Visit& visit) const {
+  const Record& record = visit.record;
   const std::string cluster =
       "barrier.cluster.arrive and barrier.cluster.wait by all threads of the cluster before they "
       "exit";
+  if (visit.phase > 0) {
+    return joined("a wait for that phase of the mbarrier (", visit.phase - 1, ", parity ",
+                  (visit.phase - 1) & 1, ") by the CTA that exits, or ", cluster, ".");
+  }
   if (kind_of(record.agent) == MBARRIER) {
     return record.write ? "an mbarrier wait for the copy before the CTA exits, or, where a peer "
                           "waits for it, " +

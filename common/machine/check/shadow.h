@@ -97,13 +97,14 @@ struct Shadow {
   std::vector<uint64_t> uniform;  // by block: the key of all its cells; 0: they may differ
   std::vector<std::unique_ptr<Plane>> planes;  // of the agents that have read
   // Accesses that must be over before the CTA exits: the last one of each agent of other CTAs, and
-  // of the copies that complete on each mbarrier, and of the bulk copies of each warp in groups.
+  // of the copies that complete on each mbarrier, and of the bulk copies of each warp in groups. Of
+  // arrivals the last one of each agent at each mbarrier.
   struct Visit {
     Record record;
     uint32_t address;
-    uint32_t phase = 0;  // of an arrival: of the mbarrier there, which it is known to be over with
+    uint32_t phase = 0;  // of an arrival: it is over once so many of its mbarrier's are complete
   };
-  std::map<uint64_t, Visit> visits;  // by agent, and of arrivals by mbarrier
+  std::map<uint64_t, Visit> visits;  // by agent; of arrivals the address is in the upper half
   // By cell: who read it before it was written.
   std::unordered_map<uint32_t, Record> early;
   Knowledge at_exit;  // of its warps that have exited

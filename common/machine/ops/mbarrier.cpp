@@ -64,7 +64,8 @@ static uint64_t mbarrier_bits(Warp& warp, uint32_t mask, uint32_t address, const
   if (cta_of(cluster, address)->live_threads == 0) {
     stop(warp, mask, what, " on ", name_of(cluster, address),
          ", all threads of whose CTA have exited: its shared memory may be another's now. "
-         "barrier.cluster.arrive and .wait by all of the cluster's threads keep it until then.");
+         "A wait for the phase by a thread of that CTA keeps it until then, or "
+         "barrier.cluster.arrive and .wait by all of the cluster's threads.");
   }
   return bits;
 }

@@ -67,9 +67,9 @@ ADD_UP = rung("12_stream_k", "64x8_x2_cut", "6add_upINS_4" + STREAM_K_TILE, (8, 
               "--grid=8")  # fmt: skip
 SPLIT_K = rung("12_stream_k", "64x8_x2_k4", "4gemmINS_4TileILi1ELi1ELi8ELi1ELi1ELi4ELi2E",
                (8, 64, 768))  # fmt: skip
-# A cluster of eight: four CTAs share the columns, two the rows.
-BOTH_WAYS = rung("12_stream_k", "64x160_4x2", "4gemmINS_4TileILi1ELi1ELi160ELi4ELi2ELi1ELi1E",
-                 (320, 256, 320))  # fmt: skip
+# A cluster of four: two CTAs share the columns, two the rows.
+BOTH_WAYS = rung("12_stream_k", "64x144_2x2_cut", "4gemmINS_4TileILi1ELi1ELi144ELi2ELi2ELi1ELi1E",
+                 (288, 128, 640))  # fmt: skip
 # Operands of bf16, both MN-major and in the 128-byte swizzle; and a D of fp32, which leaves in two
 # parts.
 MN_MAJOR = rung("13_layouts", "bf16_NT", "TileI13__nv_bfloat16S2_LN4tile5MajorE1ELS4_1ELi128E",

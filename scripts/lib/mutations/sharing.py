@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from lib.mutations.core import (
-    EMPTY, GROUPS, RACE_WGMMA_TMA, at_once, delete, delete_all, mutation, opcode, operands,
-    operands_of_all, with_register,
+    EMPTY, FULL, GROUPS, RACE_WGMMA_TMA, always_true, at_once, delete, delete_all, mutation, opcode,
+    operands, operands_of_all, with_register,
 )  # fmt: skip
-from lib.mutations.subjects import ADD_UP, BOTH_WAYS, CLUSTER, SPLIT_K, STREAM_K
-from lib.ptx import Kernel
+from lib.mutations.subjects import ADD_UP, BOTH_WAYS, CLUSTER, EIGHT, SPLIT_K, STREAM_K
+from lib.ptx import Instruction, Kernel
 
 GROUPS.append("Clusters")
 
@@ -75,6 +75,37 @@ mutation(
     RACE_WGMMA_TMA | {"fault": ["more than are expected"]},
     edit=operands_of_all({1: "8"}, "mbarrier.init.*", at=EMPTY),
 )  # fmt: skip
+
+
+@mutation(
+    "exit-without-the-tail", EIGHT, "the producer does not wait for the last slots to be released",
+    "Where no barrier.cluster ends a cluster, a CTA stays until all that come to it have come: the "
+    "arrivals that release the last slots are the last, and nothing else needs them.",
+    {"race": [r"exits, but mbarrier.arrive\S* may still write", "a wait for that phase of the mbarrier"],
+     "fault": ["all threads of whose CTA have exited"]},
+)  # fmt: skip
+def exit_without_the_tail(kernel: Kernel) -> None:
+    for instruction in kernel.after(kernel.one("griddepcontrol.launch_dependents")):
+        if instruction.opcode.startswith("mbarrier.try_wait") and kernel.comes_from(instruction, EMPTY):
+            always_true(kernel, instruction)
+
+
+@mutation(
+    "passed-on-unread", EIGHT, "warp 3 releases a slot when its bytes are there, not when it is read",
+    "Who releases a slot for others must have heard from them: the arrivals count all the same, and "
+    "TMA overwrites what wgmma still reads.",
+    RACE_WGMMA_TMA,
+)  # fmt: skip
+def passed_on_unread(kernel: Kernel) -> None:
+    def address(wait: Instruction) -> Instruction:
+        register = wait.operands[1].strip("[]")
+        return next(i for i in kernel.before(wait) if i.operands[:1] == [register])
+
+    wait = kernel.one("mbarrier.try_wait.*", at="smem.done[")
+    done, full = address(wait), address(kernel.one("mbarrier.try_wait.*", at=FULL))
+    bytes_between = int(done.operands[2]) - int(full.operands[2])
+    with_register(kernel, wait, ".b32 landed", f"sub.u32 landed, {done.operands[0]}, {bytes_between}",
+                  {1: "[landed]"})  # fmt: skip
 
 
 GROUPS.append("Shared K")

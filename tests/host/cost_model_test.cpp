@@ -325,7 +325,18 @@ std::vector<GemmConfig> candidates() {
     }
     if (bn <= 128) all.push_back({"", 1, 1, bn, 1, 4});
   }
+  // Clusters of eight that were timed at drawn shapes.
+  all.push_back({"", 1, 1, 48, 2, 4});
+  for (int bn = 64; bn <= 128; bn += 32) {
+    all.push_back({"", 2, 1, bn, 2, 4});
+    all.push_back({"", 2, 1, bn, 4, 2});
+  }
   return all;
+}
+
+bool same(const GemmConfig& a, const GemmConfig& b) {
+  return a.consumers == b.consumers && a.blocks == b.blocks && a.bn == b.bn &&
+         a.cluster_m == b.cluster_m && a.cluster_n == b.cluster_n;
 }
 
 struct Sample {
@@ -342,7 +353,7 @@ template <class DrawShape>
 Sample sample(DrawShape draw_shape) {
   constexpr int ROWS = std::size(CONFIGURATIONS);
   const std::vector<GemmConfig> others = candidates();
-  REQUIRE(others.size() == 121);
+  REQUIRE(others.size() == 128);
   Sample sample;
   double without[ROWS] = {};
   int picked[ROWS] = {};
@@ -388,6 +399,15 @@ Sample sample(DrawShape draw_shape) {
 // By the model on an H200. Large shapes: log-uniform in M 256 to 16384, N 512 to 65536, K 256 to
 // 16384, of which one in ten has rows that begin between 128-byte lines. Small ones: M 64 to 3000, N
 // 64 to 6000, K 256 to 8192, of which every other has, and D of at most a round of the largest tile.
+TEST_CASE("cost model: every row of the table was a candidate") {
+  const std::vector<GemmConfig> all = candidates();
+  for (const GemmConfig& config : CONFIGURATIONS) {
+    CAPTURE(std::string(config.name));
+    CHECK(std::count_if(all.begin(), all.end(),
+                        [&](const GemmConfig& other) { return same(config, other); }) == 1);
+  }
+}
+
 TEST_CASE("cost model: the table is as good as all candidates, and has no row too many") {
   ladder_test::Draw draw;
   const Sample large = sample([&] {
@@ -401,15 +421,15 @@ TEST_CASE("cost model: the table is as good as all candidates, and has no row to
       if (1.0 * m * n <= 132 * 128 * 256) return Shape{m, n, k};
     }
   });
-  CHECK(std::lround(1000 * large.of_table) == 15);
-  CHECK(std::lround(1000 * small.of_table) == 43);
-  CHECK(std::lround(1000 * large.of_singles) == 29);
-  CHECK(std::lround(100 * small.of_singles) == 9);
+  CHECK(std::lround(1000 * large.of_table) == 16);
+  CHECK(std::lround(1000 * small.of_table) == 19);
+  CHECK(std::lround(1000 * large.of_singles) == 45);
+  CHECK(std::lround(100 * small.of_singles) == 24);
   CHECK(std::string(CONFIGURATIONS[0].name) == "128x256");
-  CHECK(std::lround(100 * large.of_one) == 46);
-  CHECK(std::lround(100 * small.of_one) == 286);
-  CHECK(std::lround(10.0 * large.in_clusters / large.between) == 6);
-  CHECK(std::lround(10.0 * large.aligned_in_clusters / large.aligned) == 1);
+  CHECK(std::lround(100 * large.of_one) == 49);
+  CHECK(std::lround(100 * small.of_one) == 365);
+  CHECK(std::lround(10.0 * large.in_clusters / large.between) == 7);
+  CHECK(std::lround(10.0 * large.aligned_in_clusters / large.aligned) == 2);
   for (int row = 0; row < int{std::size(CONFIGURATIONS)}; ++row) {
     CAPTURE(std::string(CONFIGURATIONS[row].name));
     CAPTURE(large.share[row]);
@@ -417,10 +437,23 @@ TEST_CASE("cost model: the table is as good as all candidates, and has no row to
     CAPTURE(small.share[row]);
     CAPTURE(small.without[row]);
     const auto has_its_place = [&](const Sample& s) {
-      return s.share[row] > 0.004 && s.without[row] > 0.0115;
+      return s.share[row] > 0.005 && s.without[row] > 0.013;
     };
-    CHECK((has_its_place(large) || has_its_place(small)));
+    // By trials, before there were tiles in clusters of eight: the model picks either for hardly a shape.
+    const std::string name = CONFIGURATIONS[row].name;
+    const bool by_trials = name == "128x64" || name == "128x128_2x2";
+    CHECK((has_its_place(large) || has_its_place(small)) != by_trials);
   }
+}
+
+// Line 10 of the table of docs/11_autotuned.md, "Which tile for which shape".
+TEST_CASE("cost model: the example that is worked out by hand") {
+  const Shape example = {4096, 2112, 7168};
+  const auto expected = [&](std::string_view tile) {
+    return std::lround(clocks(named(tile), example, Gpu{}.sms));
+  };
+  CHECK(expected("128x256") == 399853);
+  CHECK(expected("192x176") == 265033);
 }
 
 // The numbers of docs/cost_model.md, "The tiles of rung 17".
@@ -452,11 +485,11 @@ TEST_CASE("cost model: what rung 17's nine tiles lose against all of rung 11's")
     worst_large = std::max(worst_large, lost);
     above_large += lost > 0.03;
   }
-  CHECK(sum / SAMPLES < 0.011);
+  CHECK(sum / SAMPLES < 0.012);
   CHECK(above < 0.11 * SAMPLES);
-  CHECK(worst < 0.39);
+  CHECK(worst < 0.37);
   CHECK(large > SAMPLES / 2);
-  CHECK(above_large < 0.05 * large);
+  CHECK(above_large < 0.06 * large);
   CHECK(worst_large < 0.11);
-  CHECK(std::lround(100 * loss({1024, 1024, 14336})) == 35);
+  CHECK(std::lround(100 * loss({1024, 1024, 14336})) == 31);
 }

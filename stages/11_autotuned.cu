@@ -4,7 +4,7 @@
 //            of them takes the fewest clocks, and launches that.
 // Limited by one tile for all shapes: rounds of tiles that do not fill the SMs, bytes that a larger
 //            tile would not move, and the gap between two launches.
-// New PTX    griddepcontrol
+// New PTX    griddepcontrol, barrier.cluster.arrive.relaxed
 // Tile       per shape: the table in common/tile/configurations.h
 // Read       docs/11_autotuned.md
 #include <algorithm>

@@ -68,7 +68,8 @@ constexpr Gpu gpu_of(int sms, double max_mhz, double l2_bytes, double dram_bytes
 }
 
 // What no ceiling gives: fitted to trials on an H200 (docs/results/h200.trials.csv), at shapes that
-// include the tuning and the held-out ones and none of the drawn ones.
+// include the tuning and the held-out ones and none of the drawn ones. What clusters take, and with it
+// alone_clocks and outside_lines: to trials on an H100, later (h100.trials.csv, h100.drawn_trials.csv).
 struct Fitted {
   double start_clocks = 202;      // of a launch: until the first bytes land, and after the last
   double cluster_clocks = 814;    // of a launch of clusters, which begin together

@@ -1192,6 +1192,29 @@ TEST_CASE("trials: the pick on an H200 is near the fastest at shapes that were d
   }
 }
 
+// docs/cost_model.md, "The terms".
+TEST_CASE("trials: what rows outside of the matrix cost") {
+  std::map<std::pair<std::string, int>, double> us;  // by configuration and M
+  for (const std::vector<std::string>& cell : read_rows("h100.outside.csv")) {
+    REQUIRE(cell.size() == 4);
+    us[{cell[2], std::stoi(cell[0])}] = microseconds(cell[3]);
+  }
+  const auto tenths = [&](const char* name, int m) { return std::lround(10 * us.at({name, m})); };
+  CHECK(tenths("64x128_k2", 256) == 203);
+  CHECK(tenths("64x128_k2", 160) == 291);
+  CHECK(tenths("64x128", 256) == 205);
+  CHECK(tenths("64x128", 160) == 196);
+  // Two CTAs share a tile's 112 steps; of the second tile's 128 rows 32 are there.
+  const double a_step = (us.at({"64x128_k2", 160}) - us.at({"64x128_k2", 256})) / 56;
+  CHECK(std::lround(100 * a_step) == 16);
+  CHECK(std::lround(a_step * 1800 / 96) == 3);
+  // The fewer are outside, the less it takes.
+  for (const int m : {160, 176, 192, 208, 224}) {
+    const int next = m == 224 ? 256 : m + 16;
+    CHECK(us.at({"64x128_k2", next}) < us.at({"64x128_k2", m}));
+  }
+}
+
 // docs/10_pingpong.md, "Who am I?".
 TEST_CASE("trials: what a vote saves") {
   std::map<std::pair<int, std::string>, std::vector<std::string>>

@@ -396,9 +396,7 @@ Sample sample(DrawShape draw_shape) {
 
 }  // namespace
 
-// By the model on an H200. Large shapes: log-uniform in M 256 to 16384, N 512 to 65536, K 256 to
-// 16384, of which one in ten has rows that begin between 128-byte lines. Small ones: M 64 to 3000, N
-// 64 to 6000, K 256 to 8192, of which every other has, and D of at most a round of the largest tile.
+// docs/cost_model.md, "How the table was made".
 TEST_CASE("cost model: every row of the table was a candidate") {
   const std::vector<GemmConfig> all = candidates();
   for (const GemmConfig& config : CONFIGURATIONS) {
@@ -408,6 +406,9 @@ TEST_CASE("cost model: every row of the table was a candidate") {
   }
 }
 
+// By the model on an H200. Large shapes: log-uniform in M 256 to 16384, N 512 to 65536, K 256 to
+// 16384, of which one in ten has rows that begin between 128-byte lines. Small ones: M 64 to 3000, N
+// 64 to 6000, K 256 to 8192, of which every other has, and D of at most a round of the largest tile.
 TEST_CASE("cost model: the table is as good as all candidates, and has no row too many") {
   ladder_test::Draw draw;
   const Sample large = sample([&] {

@@ -109,6 +109,8 @@ class Tools(unittest.TestCase):
         for run in runs:
             self.assertIn("kernel_name=k_fast --kernel-name kernel_name=k_slow", run)
             self.assertIn("--k=8 --check --m=200 --n=264", run)
+        enough = ["--num-cuda-barriers 1024" in run for run in runs]
+        self.assertEqual(enough, [False, False, True])
 
 
 if __name__ == "__main__":

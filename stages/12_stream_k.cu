@@ -5,10 +5,11 @@
 //            kernel.
 // Limited by tiles that are too few for the SMs or leave most of them idle in the last round, and
 //            by tiles of 64 rows and more where M is less and only bytes of DRAM count.
-// New PTX    stmatrix .trans, st.async, ld.acquire, atom.acq_rel, barrier.red
+// New PTX    stmatrix .trans, st.async, ld.acquire, atom.acq_rel, barrier.red, createpolicy
 // Tile       of D^T, 64 to 256 columns of D x 8 to 256 rows: common/tile/shared_k.h
 // Read       docs/12_stream_k.md
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
 #include "common/block/exchange_sums.cuh"
@@ -61,6 +62,7 @@ struct Tile {
   static constexpr int SPLIT = SPLIT_;  // CTAs of a cluster that share a tile's K
   static constexpr int CLUSTER = SHARERS * SPLIT;
   static constexpr int CTAS = CTAS_;  // of an SM, at a time
+  static constexpr bool CUT = false;
   static constexpr int SLICE = BM / CLUSTER_N, ROW_BYTES = BK * int{sizeof(bf16)};
   static constexpr int IN_FLIGHT = CONSUMERS == 1;  // groups, where none else multiply
   // Of a tile that the cluster splits, CTA i finishes SHARE columns, from i * SHARE on.
@@ -76,6 +78,12 @@ struct Tile {
   static_assert(SPLIT == 1 || CLUSTER_M == 1, "a tile that is finished by columns is whole");
   static_assert(SPLIT == 1 || (BLOCKS == 1 && SHARE % 8 == 0), "sums are exchanged 8 columns wide");
   static_assert(BLOCKS * BN / 2 + AT_ONCE / 2 <= CONSUMER_REGS, "accumulators and sums of some");
+};
+
+// A tile that is cut: by a kernel of its own, of which all parts are left for the second one.
+template <class Whole>
+struct Cut : Whole {
+  static constexpr bool CUT = true;
 };
 
 template <class T>
@@ -112,6 +120,21 @@ template <class T>
 __device__ void release(uint64_t* empty, int lane, int first_rank) {
   if (T::SHARERS == 1 && lane == 0) ptx::mbarrier_arrive(empty);
   if (T::SHARERS > 1 && lane < T::SHARERS) ptx::mbarrier_arrive_cluster(empty, first_rank + lane);
+}
+
+// Loads a slice of an operand. Those of cut tiles leave L2 first: nobody reads them again, but the parts.
+template <class T, int SHARERS>
+__device__ void load(void* dst, const CUtensorMap* map, int col, int row, uint64_t* full,
+                     uint16_t mask) {
+  if constexpr (!T::CUT) {
+    block::load_slice<SHARERS>(dst, map, col, row, full, mask);
+  } else if constexpr (SHARERS == 1) {
+    ptx::cp_async_bulk_tensor_2d_g2s_hint(dst, map, col, row, full,
+                                          ptx::createpolicy_evict_first());
+  } else {
+    ptx::cp_async_bulk_tensor_2d_g2s_multicast_hint(dst, map, col, row, full, mask,
+                                                    ptx::createpolicy_evict_first());
+  }
 }
 
 // D^T [d_cols][d_rows], or partial sums of it.
@@ -180,10 +203,10 @@ __global__ __launch_bounds__(T::THREADS,
           // Our copies land in the peers too: their consumers must have released the slot as well.
           wait<T>(&smem.empty[ring.slot], ring.parity ^ 1);
           ptx::mbarrier_arrive_expect_tx(full, tx_bytes);  // from all sharers' copies
-          block::load_slice<T::CLUSTER_N>(smem.a[ring.slot].from_row(slice_a), &map_a,
-                                          k_tile * T::BK, m0 + slice_a, full, mask_a);
-          block::load_slice<T::CLUSTER_M>(smem.b[ring.slot].from_row(slice_b), &map_b,
-                                          k_tile * T::BK, n0 + slice_b, full, mask_b);
+          load<T, T::CLUSTER_N>(smem.a[ring.slot].from_row(slice_a), &map_a, k_tile * T::BK,
+                                m0 + slice_a, full, mask_a);
+          load<T, T::CLUSTER_M>(smem.b[ring.slot].from_row(slice_b), &map_b, k_tile * T::BK,
+                                n0 + slice_b, full, mask_b);
         }
       }
       // No CTA exits while its peers can still arrive there: once every slot is released they have.
@@ -372,7 +395,8 @@ double predicted_us(const ladder::GemmArgs& g) {
 template <int ROW>
 ladder::Variant variant() {
   constexpr tile::SharedK C = tile::SHARED_K[ROW];
-  using T = Tile<C.consumers, C.blocks, C.bn, C.cluster_m, C.cluster_n, C.split, C.ctas>;
+  using Whole = Tile<C.consumers, C.blocks, C.bn, C.cluster_m, C.cluster_n, C.split, C.ctas>;
+  using T = std::conditional_t<C.share == tile::Share::cut, Cut<Whole>, Whole>;
   ladder::Kernel kernel =
       ladder::transposed_kernel<T>(launch<T, C.share>, gemm<T>, sizeof(Smem<T>));
   if (C.share != tile::Share::none) kernel.workspace_bytes = 2 * T::CTAS * T::PARTIAL_BYTES;

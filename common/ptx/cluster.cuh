@@ -127,6 +127,22 @@ __device__ inline void cp_async_bulk_tensor_2d_g2s_multicast(void* dst, const CU
       : "memory");
 }
 
+// cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes
+//     .multicast::cluster.L2::cache_hint  [dst], [map, {col, row}], [bar], cta_mask, policy;
+//   issued by : one thread     orders : as without the hint
+//   ISA       : #data-movement-and-conversion-instructions-cp-async-bulk-tensor
+__device__ inline void cp_async_bulk_tensor_2d_g2s_multicast_hint(void* dst, const CUtensorMap* map,
+                                                                  int col, int row, uint64_t* bar,
+                                                                  uint16_t cta_mask,
+                                                                  uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      ".multicast::cluster.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5, %6;" ::"r"(
+          cvta_to_shared(dst)),
+      "l"(map), "r"(col), "r"(row), "r"(cvta_to_shared(bar)), "h"(cta_mask), "l"(policy)
+      : "memory");
+}
+
 // --- Composites (more than one PTX instruction) --------------------------------------------------
 
 // Arrives on the mbarrier that CTA `rank` has where `bar` is in this one. Release.cluster for

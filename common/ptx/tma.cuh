@@ -31,4 +31,27 @@ __device__ inline void cp_async_bulk_tensor_2d_g2s(void* dst, const CUtensorMap*
       : "memory");
 }
 
+// createpolicy.fractional.L2::evict_first.b64  policy, 1.0;
+//   issued by : any thread
+//   orders    : nothing: lines that are fetched with this policy leave L2 before others
+//   ISA       : #data-movement-and-conversion-instructions-createpolicy
+__device__ inline uint64_t createpolicy_evict_first() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+
+// cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes
+//     .L2::cache_hint  [dst], [map, {col, row}], [bar], policy;
+//   issued by : one thread     orders : as without the hint
+//   ISA       : #data-movement-and-conversion-instructions-cp-async-bulk-tensor
+__device__ inline void cp_async_bulk_tensor_2d_g2s_hint(void* dst, const CUtensorMap* map, int col,
+                                                        int row, uint64_t* bar, uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      ".L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(cvta_to_shared(dst)),
+      "l"(map), "r"(col), "r"(row), "r"(cvta_to_shared(bar)), "l"(policy)
+      : "memory");
+}
+
 }  // namespace ptx

@@ -130,18 +130,18 @@ struct FittedSharedK {
   double epilogue_clocks = 5.2;  // a column of a block: to round, stage and store it
   double exchange_bytes = 15.6;  // a clock, of partial sums that a CTA sends to its peers
   double cta_clocks = 4840;      // until the next CTA has an SM's place
-  double left_bytes = 9.11;      // a clock, of partial sums that a CTA leaves in the workspace
-  double sum_bytes = 134;        // a clock and SM, of those that the second kernel adds up
-  double cut_clocks = 300;       // of the second kernel, whatever it adds up
-  double part_clocks = 96.1;     // of it, for each part of a tile
+  double left_bytes = 11.6;      // a clock, of partial sums that a CTA leaves in the workspace
+  double sum_bytes = 175;        // a clock and SM, of those that the second kernel adds up
+  double cut_clocks = 800;       // of the second kernel, whatever it adds up
+  double part_clocks = 60;       // of it, for each part of a tile
   double last_clocks = 9080;     // of the last cluster to come, beside the bytes
   double last_bytes = 23.2;      // a clock, of partial sums that it adds up
   double flight_clocks = 1940;   // from asking for a slot's bytes until they are here
   double sm_bytes = 88.6;        // a clock, that L2 delivers to one SM
   double apart = 1.05;           // times longer, where clusters are at different places of K
   double store_clocks = 2100;    // until a box is stored that the next block waits for
-  double cut_dram = 1.09;        // times longer DRAM takes for tiles that are cut
-  double cut_inside = 1.12;      // the same of a step, if four share rows that begin inside sectors
+  double cut_l2 = 0.86;          // of the time that L2 takes, for tiles that are cut
+  double cut_inside = 1.12;      // times longer a step of these, if four share rows inside sectors
   double split_apart = 1.13;     // the same if a cluster splits K and D has several tiles down
   double dram_share = 1.05;      // of the DRAM ceiling
 };
@@ -205,8 +205,8 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
     return 128 * (lines_of_block(n, of_b, tiles_m, bm * config.cluster_m, OUTSIDE_LINES) +
                   rows * config.cluster_n * of_a);
   };
-  const double l2 =
-      asked(reads_per_row(lda, gpu), reads_per_row(ldb, gpu)) / (gpu.l2_bytes_per_clock * gpu.sms);
+  const double l2 = asked(reads_per_row(lda, gpu), reads_per_row(ldb, gpu)) /
+                    (gpu.l2_bytes_per_clock * gpu.sms) * (schedule.cut > 0 ? FITTED.cut_l2 : 1);
   const double sm_l2 =  // of one CTA
       asked(lines_per_row(lda), lines_per_row(ldb)) / config.sharers() / FITTED.sm_bytes;
   const double flight = FITTED.flight_clocks / config.ring_slots();  // all of them are on their way
@@ -260,8 +260,8 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
     const double shared = tiles - whole, sharers = schedule.sharers;
     const double parts = schedule.cut > 0 ? sharers : std::min(2 * sharers, sharers + shared);
     const double part_bytes = 4.0 * bm * bn;  // of a CTA
-    const double shared_clocks = clocks(shared * k_tiles / sharers, sharers,
-                                        schedule.cut > 0 ? dram * FITTED.cut_dram : shared_dram);
+    const double shared_clocks =
+        clocks(shared * k_tiles / sharers, sharers, schedule.cut > 0 ? dram : shared_dram);
     total += shared_clocks * (schedule.cut > 0 ? 1 : FITTED.apart);
     if (schedule.cut == 0) {
       total += FITTED.last_clocks + (parts / shared - 1) * part_bytes / FITTED.last_bytes;

@@ -122,7 +122,8 @@ __device__ void release(uint64_t* empty, int lane, int first_rank) {
   if (T::SHARERS > 1 && lane < T::SHARERS) ptx::mbarrier_arrive_cluster(empty, first_rank + lane);
 }
 
-// Loads a slice of an operand. Those of cut tiles leave L2 first: nobody reads them again, but the parts.
+// Loads a slice of an operand. Those of cut tiles leave L2 first: nobody reads them again, as the
+// parts are.
 template <class T, int SHARERS>
 __device__ void load(void* dst, const CUtensorMap* map, int col, int row, uint64_t* full,
                      uint16_t mask) {

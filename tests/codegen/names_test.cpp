@@ -27,9 +27,11 @@ std::string mangled_tile(const tile::GemmConfig& c) {
   return mangled_tile({c.consumers, c.blocks, c.bn, c.cluster_m, c.cluster_n});
 }
 
-// Rows that differ in what they share are the same kernel.
+// Rows that differ in what they share are the same kernel, but for those of cut tiles.
 std::string mangled_tile(const tile::SharedK& c) {
-  return mangled_tile({c.consumers, c.blocks, c.bn, c.cluster_m, c.cluster_n, c.split, c.ctas});
+  const std::string whole =
+      mangled_tile({c.consumers, c.blocks, c.bn, c.cluster_m, c.cluster_n, c.split, c.ctas});
+  return (c.share == tile::Share::cut ? "CutINS_4" : "gemmINS_4") + whole;
 }
 
 template <class Table>

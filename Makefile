@@ -444,7 +444,7 @@ machine-bench: $(STAGE_PROGRAMS) machine
 
 ifeq ($(SANITIZE),1)
 test: $(SANITIZED_PROGRAMS) $(SANITIZED_LIBS)
-	$(Q)$(PYTHON) scripts/run_sanitized.py
+	$(Q)$(PYTHON) scripts/run_tests.py --sanitized
 else
 test: $(PROGRAMS) $(TEST_PROGRAMS) $(KERNEL_PROGRAMS) $(GOLDEN_TESTS) $(HASHES) machine \
     $(ISA) build/machine/libreplace_ptx.so $(TEST_NEEDS)

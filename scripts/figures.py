@@ -1,9 +1,6 @@
 #!/usr/bin/env python3
 """Draws the figures of the pages into docs/img. Python standard library only.
 
-    figures.py          draws them
-    figures.py --check  draws nothing; 1 if a figure is not what would be drawn
-
 Where an element goes is asked of build/maps, which computes it with common/tile as the kernels do;
 how many arrivals a barrier waits for is read from the stage file; tiles and depths come from
 build/ladder --list; timelines from docs/results. So a figure that no longer is what the code does
@@ -19,13 +16,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import trace
-from lib import generated
-from lib.cli import ROOT, Problem, command, parser_of, project
+from lib.cli import OK, ROOT, Problem, command, parser_of, project
 from lib.figures.barriers import barriers_04, barriers_06, barriers_08, barriers_09, barriers_10
 from lib.figures.code import Code
 from lib.figures.layouts import majors, packed, scales, store_box, swizzle_atom, wgmma_fragment
 from lib.figures.rings import banks, mma_fragments, phases, reuse, ring
 from lib.figures.schedules import barriers_17, multicast, raster, rounds, rows_of_a_group, shares
+from lib.store import outdated_files, update_files
 from lib.svg import Drawing
 from lib.timeline_svg import cut, draw_row
 from lib.tools import has_machine
@@ -99,20 +96,19 @@ def drawings(root: Path) -> dict[Path, Drawing]:
 
 def outdated(root: Path, drawn: dict[Path, Drawing]) -> list[tuple[Path, str]]:
     """[(path, text)] of figures that are not what was drawn."""
-    return generated.outdated(root, {path: drawing.svg() for path, drawing in drawn.items()})
+    return outdated_files(root, {path: drawing.svg() for path, drawing in drawn.items()})
 
 
 @command("figures")
 def main(arguments: list[str] | None = None) -> int:
     parser = parser_of("Draw the figures of the pages.")
-    parser.add_argument("--check", action="store_true", help="change nothing; 1 if something would")
     parser.add_argument("--root", type=project, default=ROOT, help="the project's folder")
-    options = parser.parse_args(arguments)
-    found = outdated(options.root, drawings(options.root))
+    root = parser.parse_args(arguments).root
+    found = outdated(root, drawings(root))
+    update_files(root, found, "figures")
     if not found:
         print("figures: everything is up to date")
-    advice = "is not what the code says; run make figures"
-    return generated.update("figures", options.root, found, options.check, advice)
+    return OK
 
 
 if __name__ == "__main__":

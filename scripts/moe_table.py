@@ -3,7 +3,7 @@
 standard library only.
 
   moe_table.py --take FILE  publishes what it printed into docs/results/<gpu>.moe.json
-  moe_table.py              writes table and timeline; --check changes nothing: 1 if it would
+  moe_table.py              writes table and timeline
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import sys
 from pathlib import Path
 
 import serve_table
-from lib import generated
 from lib.cli import OK, ROOT, WRONG, Problem, command, parser_of
+from lib.markdown import rewritten
 from lib.markdown import table as markdown
+from lib.store import outdated_files, update_files
 from lib.svg import Drawing
 from serve_table import Result
 
@@ -151,21 +152,19 @@ def outdated(root: Path) -> list[tuple[Path, str]]:
     """(path, new text) of what is not what the results say."""
     results = load(root)
     old = (root / PAGE).read_text(encoding="utf-8")
-    page = serve_table.rewritten(old, MARKER, lambda match: written(results, match[1]))
-    return generated.outdated(root, {PLOT: timeline(results).svg(), PAGE: page})
+    page = rewritten(old, MARKER, lambda match, _: written(results, match[1]), PAGE)
+    return outdated_files(root, {PLOT: timeline(results).svg(), PAGE: page})
 
 
 @command()
 def main() -> int:
     parser = parser_of(__doc__)
-    either = parser.add_mutually_exclusive_group()
-    either.add_argument("--take", type=Path, metavar="FILE", help="publish what moe_layer printed")
-    either.add_argument("--check", action="store_true", help="change nothing")
-    options = parser.parse_args()
-    if options.take:
-        return publish(ROOT, options.take.read_text(encoding="utf-8", errors="replace"))
-    advice = "differs from docs/results; run make tables"
-    return generated.update("moe_table", ROOT, outdated(ROOT), options.check, advice)
+    parser.add_argument("--take", type=Path, metavar="FILE", help="publish what moe_layer printed")
+    taken = parser.parse_args().take
+    if taken:
+        return publish(ROOT, taken.read_text(encoding="utf-8", errors="replace"))
+    update_files(ROOT, outdated(ROOT), "moe_table")
+    return OK
 
 
 if __name__ == "__main__":

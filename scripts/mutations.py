@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 from lib import tools
 from lib.cli import OK, ROOT, Problem, command, parser_of
-from lib.markdown import table, with_block
+from lib.markdown import rewritten, table
 from lib.mutations.core import GROUPS, MUTATIONS, Mutation, Policy, find_mutation
 from lib.mutations.subjects import Subject
 from lib.ptx import Module, load_module
@@ -319,6 +319,7 @@ def show(mutation: Mutation) -> int:
 # --- docs/failures.md ----------------------------------------------------------------------------
 
 PAGE = ROOT / "docs/failures.md"
+MARKER = re.compile("^<!-- failures -->$", re.MULTILINE)
 RECORDED = ROOT / "docs/results/h200.mutations.csv"
 
 
@@ -340,7 +341,7 @@ def page_tables() -> list[str]:
     did = on_h200()
     unseen = sum(said.startswith(UNSEEN) for said in did.values())
     slept = [f"`{name}`" for name, said in did.items() if "with sleeps" in said]
-    lines = ["", f"Of the {len(did)} that ran on the H200, {unseen} passed unseen there, each "
+    lines = [f"Of the {len(did)} that ran on the H200, {unseen} passed unseen there, each "
              f"{GPU_RUNS} times. Sleeps showed {len(slept)} of these: {', '.join(slept)}. The other "
              f"{unseen - len(slept)} passed unseen with sleeps as well.", ""]  # fmt: skip
     header = ["name", "kernel", "what was changed", "the machine says", "an H200", "the lesson"]
@@ -349,11 +350,13 @@ def page_tables() -> list[str]:
                  did.get(m.name, "not run"), m.lesson]
                 for m in MUTATIONS.values() if m.group == group]  # fmt: skip
         lines += [f"### {group}", "", *table(header, rows), ""]
-    return lines
+    return lines[:-1]
 
 
 def page_with_tables(page: str) -> str:
-    return with_block(page, "<!-- failures -->", page_tables(), "docs/failures.md")
+    if not MARKER.search(page):
+        raise Problem("docs/failures.md needs one line <!-- failures -->")
+    return rewritten(page, MARKER, lambda *_: page_tables(), "docs/failures.md")
 
 
 def write_page() -> int:

@@ -26,7 +26,8 @@ from lib.cli import OK, Problem, command, parser_of, suggestion
 
 Suite = tuple[str, list[str]]  # name and command
 Ended = tuple[int, str, float]  # exit code, output and seconds
-LOGS = os.path.join("build", "test-logs")
+LOGS, SANITIZED = os.path.join("build", "test-logs"), os.path.join("build", "sanitize")
+GOLDEN = ("check", "build/golden", "tests/golden/recorded")
 TIMEOUT_S = 1800  # of a suite that is stuck; a hung kernel is the business of its own watchdog
 LINE = re.compile(r"^(\w+): (\d+) passed, (\d+) failed, (\d+) skipped$")
 SKIPPED = re.compile(r"^(?:\w+: )?SKIPPED .*: (.*)$", re.MULTILINE)
@@ -43,13 +44,25 @@ def rungs(policy: str, seed: int = 1) -> list[str]:
     return on_machine("build/tests/rungs", MACHINE_POLICY=policy, MACHINE_SEED=seed, MACHINE_SMS=8)
 
 
+def sanitized() -> list[Suite]:
+    """Those of `make test SANITIZE=1`. A finding of a sanitizer ends its suite, and counts as a
+    failure."""
+    settings = ["env", "UBSAN_OPTIONS=print_stacktrace=1"]
+    # The machine stands in for the GPU in `golden` alone.
+    golden = [f"LD_LIBRARY_PATH={SANITIZED}/machine", f"{SANITIZED}/golden", *GOLDEN]
+    return [
+        ("host", [*settings, f"{SANITIZED}/host"]),
+        ("machine_test", [*settings, f"{SANITIZED}/machine_test"]),
+        ("golden", [*settings, *golden]),
+    ]
+
+
 ALONE = ("seam", "called", "gpu")  # what needs a GPU, in part or all of it
 
 
 def suites() -> list[Suite]:
     """(name, command) of every suite: a few quick ones, then those that take longest."""
     me = [sys.executable, os.path.abspath(__file__), "--unittest"]
-    golden = ["build/golden/golden", "check", "build/golden", "tests/golden/recorded"]
     return [
         ("host", ["build/tests/host"]),
         ("scripts", me + ["scripts", "tests/scripts"]),
@@ -63,7 +76,7 @@ def suites() -> list[Suite]:
         ("calls", on_machine("build/tests/calls", MACHINE_SMS=6)),
         ("machine", ["build/tests/machine"]),
         ("programs", me + ["programs", "tests/machine"]),
-        ("golden", on_machine(*golden)),
+        ("golden", on_machine("build/golden/golden", *GOLDEN)),
         ("seam", me + ["seam", "tests/seam"]),
         ("called", me + ["called", "tests/programs"]),
         ("gpu", ["build/tests/gpu"]),
@@ -119,11 +132,13 @@ def run_suite(name: str, command: list[str], logs: str = "") -> Ended:
     return status, output, time.monotonic() - start
 
 
-def run_all(chosen: list[Suite], workers: int) -> Iterator[tuple[str, Ended]]:
+def run_all(
+    chosen: list[Suite], workers: int, logs: str = ""
+) -> Iterator[tuple[str, Ended]]:
     """Runs the suites, those in ALONE last. Yields (name, run_suite's result) in order."""
     beside = [suite for suite in chosen if suite[0] not in ALONE]
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-        running = [(name, pool.submit(run_suite, name, command)) for name, command in beside]
+        running = [(name, pool.submit(run_suite, name, command, logs)) for name, command in beside]
         try:
             for name, run in running:
                 yield name, run.result()
@@ -131,7 +146,7 @@ def run_all(chosen: list[Suite], workers: int) -> Iterator[tuple[str, Ended]]:
             pool.shutdown(cancel_futures=True)  # of a run that is interrupted
     for name, command in chosen:
         if name in ALONE:
-            yield name, run_suite(name, command)
+            yield name, run_suite(name, command, logs)
 
 
 def report(results: Iterable[tuple[str, Ended]], logs: str, require_gpu: bool = False) -> int:
@@ -167,10 +182,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("suites", nargs="*", metavar="SUITE")
     parser.add_argument("--unittest", nargs=2, metavar=("NAME", "FOLDER"),
                         help="run the *_test.py of a folder as a suite of that name")  # fmt: skip
+    parser.add_argument("--sanitized", action="store_true", help="those of make test SANITIZE=1")
     parser.add_argument("--known", action="store_true", help="run nothing; refuse unknown names")
     asked = parser.parse_args(arguments)
     if asked.unittest:
         return run_unittests(*asked.unittest)
+    if asked.sanitized:
+        return report(run_all(sanitized(), 1, SANITIZED), SANITIZED)
     chosen = named(asked.suites)
     if asked.known:
         return OK

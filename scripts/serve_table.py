@@ -6,7 +6,7 @@ and writes docs/serving.md's tables and its plot from there. Python standard lib
   serve_table.py --take FILE…  takes what build/serve printed elsewhere; of a shape that is there
                                twice the last
   serve_table.py --shapes      prints what build/serve reads
-  serve_table.py --tables      writes the page and the plot; --check changes nothing: 1 if it would
+  serve_table.py --tables      writes the page and the plot
 
 Exit codes: 0 ok, 1 wrong result, 2 usage, 3 no usable device, 4 hang.
 """
@@ -19,15 +19,17 @@ import re
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from lib import generated, registry
+from lib import registry
 from lib.cli import OK, ROOT, WRONG, Problem, command, parser_of
-from lib.markdown import DASH, END, cell
+from lib.markdown import DASH, cell, rewritten
 from lib.markdown import table as markdown
-from lib.store import file_stem, own_files, revision, write_document
+from lib.store import (
+    file_stem, outdated_files, own_files, revision, update_files, write_document,
+)  # fmt: skip
 from lib.svg import Drawing
 
 BATCHES = (1, 16, 128, 1024, 4096)
@@ -276,19 +278,6 @@ def written(results: Result | None, kind: str, name: str | None) -> list[str]:
     return {"means": means_table, "environment": environment}[kind](results)
 
 
-def rewritten(text: str, marker: re.Pattern[str], written: Callable[[re.Match[str]], list[str]]) -> str:
-    """A page with what stands between its markers and their ends written anew."""
-    out, lines, index = [], text.split("\n"), 0
-    while index < len(lines):
-        out.append(lines[index])
-        match = marker.match(lines[index])
-        index += 1
-        if match:
-            index = lines.index(END, index)
-            out += ["", *written(match), ""]
-    return "\n".join(out)
-
-
 # --- the plot ------------------------------------------------------------------------------------
 
 MARKS = {"bf16": "blue", "fp8": "orange", "int4": "green"}
@@ -336,8 +325,8 @@ def plot(results: Result | None) -> Drawing:
 def outdated(root: Path) -> list[tuple[Path, str]]:
     """(path, new text) of what is not what the results say."""
     results, old = load(root), (root / PAGE).read_text(encoding="utf-8")
-    page = rewritten(old, MARKER, lambda match: written(results, match[1], match[2]))
-    return generated.outdated(root, {PLOT: plot(results).svg(), PAGE: page})
+    page = rewritten(old, MARKER, lambda match, _: written(results, match[1], match[2]), PAGE)
+    return outdated_files(root, {PLOT: plot(results).svg(), PAGE: page})
 
 
 @command()
@@ -347,14 +336,13 @@ def main() -> int:
                         help="publish what build/serve printed")  # fmt: skip
     parser.add_argument("--shapes", action="store_true", help="print what build/serve reads")
     parser.add_argument("--tables", action="store_true", help="write the page and the plot")
-    parser.add_argument("--check", action="store_true", help="with --tables: change nothing")
     options = parser.parse_args()
     if options.shapes:
         print(shape_lines(), end="")
         return OK
     if options.tables:
-        advice = "differs from docs/results; run make tables"
-        return generated.update("serve_table", ROOT, outdated(ROOT), options.check, advice)
+        update_files(ROOT, outdated(ROOT), "serve_table")
+        return OK
     if options.take:
         texts = [path.read_text(encoding="utf-8", errors="replace") for path in options.take]
         return publish(ROOT, "".join(texts))

@@ -79,10 +79,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lib import generated
 from lib.cli import ROOT, Problem, command, parser_of, project
-from lib.markdown import DASH, END, FENCE, cell, files, percent, tflops
+from lib.markdown import DASH, END, cell, files, percent, rewritten, tflops
 from lib.results import COUNTER_KEYS, MAIN, PROBLEM, Results, load_all, load_chip, solving, value_of
+from lib.store import outdated_files, write_atomically
 from lib.tables import best, energy, ladder, limits, lists, plot, roofline, sums, sweep, ways
 
 TABLE = re.compile(r"^<!-- table: ([a-z]+)(?: (\w+(?: \w+)?))? -->$")
@@ -282,29 +282,19 @@ def regenerate(
     root: Path, results: Results | None, others: list[Results], where: Path, text: str
 ) -> tuple[str, list[str]]:
     """(new text, names of the tables and values that differ) of one Markdown file."""
-    out: list[str] = []
     changed: list[str] = []
-    lines, index, fenced = text.split("\n"), 0, False
-    while index < len(lines):
-        line = lines[index]
-        fenced ^= bool(FENCE.match(line))
-        match = TABLE.match(line)
-        if fenced or not match:
-            if not fenced:
-                line = regenerate_values(root, results, f"{where}:{index + 1}", line, changed)
-            out.append(line)
-            index += 1
-            continue
-        if END not in lines[index:]:
-            raise Problem(f'{where}:{index + 1}: "{line}" has no line {END} after it')
-        end = lines.index(END, index)
+
+    def body(match: re.Match[str], old: list[str]) -> list[str]:
         kind, name = match.groups()
-        body = ["", *table(kind, Asked(root, results, others, where, name or "")), ""]
-        if body != lines[index + 1 : end]:
+        new = table(kind, Asked(root, results, others, where, name or ""))
+        if new != old:
             changed.append(f"table {kind} {name or ''}".rstrip())
-        out += [line, *body, END]
-        index = end + 1
-    return "\n".join(out), changed
+        return new
+
+    def line_of(number: int, line: str) -> str:
+        return regenerate_values(root, results, f"{where}:{number}", line, changed)
+
+    return rewritten(text, TABLE, body, where, line_of), changed
 
 
 def regenerate_values(
@@ -342,7 +332,7 @@ def outdated(root: Path) -> list[tuple[Path, str, list[str]]]:
             found.append((path, new, changed))
     points = roofline.roofline(results, solving(root, results))
     plots = {PLOT: plot.ladder(root, results).svg(), ROOFLINE: points.svg()}
-    return found + [(root / path, new, ["plot"]) for path, new in generated.outdated(root, plots)]
+    return found + [(root / path, new, ["plot"]) for path, new in outdated_files(root, plots)]
 
 
 @command("tables")
@@ -355,8 +345,7 @@ def main(arguments: list[str] | None = None) -> int:
     for path, new, changed in found:
         name = path.relative_to(options.root)
         if not options.check:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(new, encoding="utf-8")
+            write_atomically(path, new)
         advice = " differs from docs/results; run make tables" if options.check else ""
         print(f"tables: {name}: {', '.join(changed)}{advice}")
     if not found:

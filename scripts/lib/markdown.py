@@ -9,7 +9,7 @@ marker, generated blocks and numbers, and the tables that are written into them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,13 +85,24 @@ def slug(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
-def with_block(text: str, marker: str, body: Sequence[str], page: str) -> str:
-    """The text with another body between the line `marker` and the next line END."""
-    lines = text.split("\n")
-    if lines.count(marker) != 1 or END not in lines[lines.index(marker) :]:
-        raise Problem(f"{page} needs one line {marker} and one {END}")
-    start = lines.index(marker)
-    return "\n".join([*lines[: start + 1], *body, *lines[lines.index(END, start) :]])
+def rewritten(
+    text: str, marker: re.Pattern[str], body: Callable[[re.Match[str], list[str]], list[str]],
+    page: object, line_of: Callable[[int, str], str] = lambda number, line: line,
+) -> str:  # fmt: skip
+    """The text with another body between each line that is a marker and the next line END:
+    body(match, old body). line_of(number, line) is what becomes of other lines outside of fences."""
+    out, lines, end = [], text.split("\n"), 0
+    for number, line, fenced in numbered(text):
+        match = None if fenced else marker.match(line)
+        if number <= end:
+            continue
+        out.append(line if fenced or match else line_of(number, line))
+        if match:
+            if END not in lines[number:]:
+                raise Problem(f'{page}:{number}: "{line}" has no line {END} after it')
+            end = lines.index(END, number)
+            out += ["", *body(match, lines[number + 1 : end - 1]), ""]
+    return "\n".join(out)
 
 
 # --- tables --------------------------------------------------------------------------------------

@@ -37,6 +37,20 @@ def write_atomically(path: Path, text: str) -> None:
     os.replace(new, path)
 
 
+def outdated_files(root: Path, texts: dict[Path, str]) -> list[tuple[Path, str]]:
+    """[(path, text)] of the files below root that are not there or have another text."""
+    return [
+        (path, text) for path, text in texts.items()
+        if not (root / path).exists() or (root / path).read_text(encoding="utf-8") != text
+    ]  # fmt: skip
+
+
+def update_files(root: Path, found: list[tuple[Path, str]], tool: str) -> None:
+    for path, text in found:
+        write_atomically(root / path, text)
+        print(f"{tool}: {path}")
+
+
 def revision() -> str:
     """REVISION, or git's, marked if the sources differ from it."""
     if os.environ.get("REVISION"):

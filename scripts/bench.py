@@ -61,11 +61,7 @@ Result = dict[str, Any]
 
 def journal_of(path: Path, env: Document, today: Today) -> Journal:
     """Right rows of this machine and of today's kernels and choices."""
-
-    def still(rows: list[Result]) -> list[Result]:
-        return today.still(row for row in rows if row["verified"])
-
-    return Journal(path, env, row_of, still)
+    return Journal(path, env, row_of, lambda rows: today.still(r for r in rows if r["verified"]))
 
 
 class Bench(Runner):
@@ -122,8 +118,7 @@ class Bench(Runner):
 def publish(path: Path, env: Document, results: list[Result], today: Today) -> None:
     """Replaces the results file: these results and what still holds of its earlier rows."""
     measured = {row_of(result): result for result in results}
-    document = store.read_document(path, "rows", "measurements", "bench")
-    old = store.rows_of_machine(path, document, env, ENV_KEYS)
+    old = store.rows_of_machine(path, env, ENV_KEYS, "measurements", "bench")
     others = [result for result in old if row_of(result) not in measured]
     measured.update((row_of(result), result) for result in today.still(others))
     place = places(today.listed)
@@ -135,7 +130,11 @@ def publish(path: Path, env: Document, results: list[Result], today: Today) -> N
     store.write_document(path, head, rows=[measured[row] for row in sorted(measured, key=order)])
 
 
-def measure(options: Any) -> int:
+@command()
+def main() -> int:
+    parser = measuring_parser(__doc__, "build/bench")
+    parser.add_argument("--rows", default="", help="selectors, see above; default all")
+    options = parser.parse_args()
     today = Today(options.program, options.hashes, stage_0=True)
     rows = select(options.rows, today.listed)
     env = registry.environment(options.program, Bench.MODE)
@@ -147,13 +146,6 @@ def measure(options: Any) -> int:
         f"seed {env['seed']}"
     )
     return bench.measure(rows, head, path, lambda results: publish(path, env, results, today))
-
-
-@command()
-def main() -> int:
-    parser = measuring_parser(__doc__, "build/bench")
-    parser.add_argument("--rows", default="", help="selectors, see above; default all")
-    return measure(parser.parse_args())
 
 
 if __name__ == "__main__":

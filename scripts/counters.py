@@ -58,22 +58,14 @@ class Failed(Exception):
 
 def select(rows_text: str, variants: list[dict[str, Any]]) -> list[Row]:
     """The launches that --rows selects (all by default), in order of registration."""
-    selectors = rows.selectors(rows_text)
-    for selector in selectors:
+    for selector in rows.selectors(rows_text):
         if "/" in selector:
             raise Problem(
                 f"--rows: '{selector}' names a regime, which counters do not have; "
                 f"say {selector.split('/')[0] or '*'}."
             )
-    rows.select(rows_text, variants)  # refuses what selects nothing
-    simt = {(v["stage"], v["variant"]): v["simt"] for v in variants}
-    launches = set()
-    for selector in selectors:
-        for row in rows.select_one(selector, variants):
-            size = rows.SMALL_SIZE if simt[row.stage, row.variant] else SIZE
-            if "@" in selector or rows.shape_of(row) == (size,) * 3:
-                launches.add(Row(*row[:5], REGIME))
-    return in_order(launches, variants)
+    selected = rows.select(rows_text, variants, (SIZE,))
+    return in_order({Row(*row[:5], REGIME) for row in selected}, variants)
 
 
 def in_order(launches: Iterable[Row], variants: list[dict[str, Any]]) -> list[Row]:
@@ -152,8 +144,7 @@ def what_runs(today: Today, launches: Iterable[Row]) -> dict[Row, dict[str, Any]
 
 def read_rows(path: Path, env: Document, today: Today) -> dict[Row, Counts]:
     """Rows of an earlier run that still hold: same machine and versions, same kernel."""
-    document = store.read_document(path, "rows", "counters", "counters")
-    old = store.rows_of_machine(path, document, env, ENV_KEYS, were="was counted")
+    old = store.rows_of_machine(path, env, ENV_KEYS, "counters", "counters")
     complete = {launch_of(row): row for row in old if row.keys() >= ROW_KEYS}
     known = {launch: row for launch, row in complete.items() if launch[:2] in today.variants}
     runs = what_runs(today, known)
@@ -167,7 +158,14 @@ def read_rows(path: Path, env: Document, today: Today) -> dict[Row, Counts]:
 # --- main ----------------------------------------------------------------------------------------
 
 
-def count_all(options: Any) -> int:
+@command(stopped="Stopped. What was counted is kept; make counters goes on from there.")
+def main() -> int:
+    parser = parser_of(__doc__)
+    parser.add_argument("--rows", default="", help="selectors, see above; default all")
+    parser.add_argument("--force", action="store_true", help="count again what is there already")
+    parser.add_argument("--build", type=Path, default=Path("build"), metavar="DIR")
+    parser.add_argument("--results", type=Path, default=Path("docs/results"), metavar="DIR")
+    options = parser.parse_args()
     program = str(options.build / "ladder")
     today = Today(program, options.build / "ptx/hashes.json")
     selected = select(options.rows, today.listed)
@@ -199,9 +197,8 @@ def count_all(options: Any) -> int:
                 **(runs[launch] if runs[launch]["configuration"] else {}), **counts,
                 "kernel_hash": today.hashes[kernel],
             }  # fmt: skip
-            head = {**store.head_of(env, ("gpu", "driver", "toolkit")), "seed": env["seed"]}
             ordered = [found[one] for one in in_order(found, today.listed)]
-            store.write_document(path, head, rows=ordered)
+            store.write_document(path, store.head_of(env, ENV_KEYS), rows=ordered)
             what = f"{counts['cycles'] / 1e6:8.3f} million cycles"
         except Failed as why:
             failures[name] = str(why)
@@ -213,16 +210,6 @@ def count_all(options: Any) -> int:
     print(f"{path}: {counted} rows counted, {len(failures)} failed. Next: make tables.")
     show_failures(failures)
     return exit_code(failures, hung=False)
-
-
-@command(stopped="Stopped. What was counted is kept; make counters goes on from there.")
-def main() -> int:
-    parser = parser_of(__doc__)
-    parser.add_argument("--rows", default="", help="selectors, see above; default all")
-    parser.add_argument("--force", action="store_true", help="count again what is there already")
-    parser.add_argument("--build", type=Path, default=Path("build"), metavar="DIR")
-    parser.add_argument("--results", type=Path, default=Path("docs/results"), metavar="DIR")
-    return count_all(parser.parse_args())
 
 
 if __name__ == "__main__":

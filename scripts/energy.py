@@ -85,15 +85,14 @@ def of_rung(variants: list[Variant], rung: int, *names: str) -> list[Contestant]
     ]
 
 
-def data_experiment(variants: list[Variant]) -> list[Contestant]:
-    best = [v for v in variants if v["result"] and v["persistent"]][-1:]
-    return [contestant(v, data, data) for v in best for data in DATA]
-
-
 BY_N = ("bn64", "bn128", "bn256")
 LARGE = ("128x128", "128x256", "192x192", "256x192", "256x192_1x2")
 EXPERIMENTS: dict[str, Callable[[list[Variant]], list[Contestant]]] = {
-    "data": data_experiment,
+    "data": lambda variants: [
+        contestant(v, data, data)
+        for v in [v for v in variants if v["result"] and v["persistent"]][-1:]
+        for data in DATA
+    ],
     "tile": lambda variants: of_rung(variants, 5, *BY_N) + of_rung(variants, 11, *LARGE),
     "multicast": lambda variants: of_rung(variants, 8),
     "raster": lambda variants: of_rung(variants, 7),
@@ -135,14 +134,6 @@ def parse_rounds(text: str) -> int:
 # --- readings ------------------------------------------------------------------------------------
 
 
-class Died(Exception):
-    """The program ended before it had answered."""
-
-    def __init__(self, code: int, why: str) -> None:
-        super().__init__(why)
-        self.code = code
-
-
 class Meter:
     """build/ladder --energy-rows, started again if it dies."""
 
@@ -153,19 +144,20 @@ class Meter:
     def start(self) -> None:
         self.process = Process(self.command, "energy")
         self.events = self.process.events()
-        try:
-            self.env = self.answer()["env"]
-        except Died as died:
-            raise Problem(died, died.code if died.code > 0 else WRONG)
+        said, code = self.answer()
+        if code is not None:
+            raise Problem(said["error"], code if code > 0 else WRONG)
+        self.env = said["env"]
 
-    def answer(self) -> Document:
+    def answer(self) -> tuple[Document, int | None]:
+        """What the program says next; if it has ended, its last words as an error, and its code."""
         for event in self.events:
-            return event
+            return event, None
         code = self.process.end()
-        raise Died(code, self.process.why(code))
+        return {"error": self.process.why(code)}, code
 
-    def read(self, one: Contestant, grid: int) -> Document:
-        """What the program says to one row. Dies with it."""
+    def read(self, one: Contestant, grid: int) -> tuple[Document, int | None]:
+        """What it says to one row."""
         self.process.send(f"{one.stage} {one.variant} {SIZE} {SIZE} {SIZE} {one.data} {grid}\n")
         return self.answer()
 
@@ -200,8 +192,7 @@ def publish(
 ) -> None:
     """Replaces an experiment's rows in the results file; keeps what still holds of the others: of
     the same machine and versions, and the same kernels."""
-    document = store.read_document(path, "rows", "readings", "energy")
-    old = store.rows_of_machine(path, document, env, ENV_KEYS)
+    old = store.rows_of_machine(path, env, ENV_KEYS, "readings", "energy")
     others = [row for row in old if row["experiment"] != experiment and row["verified"]]
     kept = [row for row in others if hashes.get(row["kernel"]) == row["kernel_hash"]]
     order = list(EXPERIMENTS)  # stable: contestants stay in order
@@ -247,13 +238,11 @@ class Run:
         what = f"{experiment} {one.label}, " + (f"{grid} SMs" if grid else "whole chip")
         show_running(what, self.left())
         start_s = time.monotonic()
-        try:
-            answer = self.meter.read(one, grid)
-        except Died as died:
-            if died.code in (REFUSED, NO_DEVICE):
-                raise Problem(str(died), died.code)
-            self.hung |= died.code == HANG
-            answer = {"error": str(died)}
+        answer, code = self.meter.read(one, grid)
+        if code in (REFUSED, NO_DEVICE):
+            raise Problem(answer["error"], code)
+        if code is not None:
+            self.hung |= code == HANG
             self.meter.start()
         self.taken += 1
         self.taken_s += time.monotonic() - start_s
@@ -285,12 +274,10 @@ class Run:
             for index, one in reversed(turn) if number % 2 else turn:
                 reading = self.take(experiment, one, grid, number)
                 self.done += 1
-                if reading is None:
-                    continue
-                if reading["sm_mhz"] < slowest_mhz:
+                if reading and reading["sm_mhz"] < slowest_mhz:
                     self.done = before
                     return None
-                found[index].append(reading)
+                found[index] += [reading] if reading else []
         return found
 
     def on_part(
@@ -341,18 +328,23 @@ def count(experiments: dict[str, list[Contestant]], rounds: int) -> int:
     return rounds * sum(1 + one.persistent for those in experiments.values() for one in those)
 
 
-def measure(options: Any) -> int:
+@command(stopped="Stopped before the first reading.")
+def main() -> int:
+    parser = measuring_parser(__doc__, "build/energy")
+    parser.add_argument("--experiment", default="", help="names, see above; default all")
+    parser.add_argument("--rounds", default=str(ROUNDS), help="default %(default)s")
+    options = parser.parse_args()
     rounds = parse_rounds(options.rounds)
     today = Today(options.program, options.hashes)
     experiments = select(options.experiment, today.listed)
     meter = Meter(options.program)
     try:
-        return measure_with(meter, options, rounds, experiments, today.hashes)
+        return take_all(meter, options, rounds, experiments, today.hashes)
     finally:
         meter.process.stop()
 
 
-def measure_with(
+def take_all(
     meter: Meter, options: Any, rounds: int, experiments: dict[str, list[Contestant]],
     hashes: dict[str, str],
 ) -> int:  # fmt: skip
@@ -387,14 +379,6 @@ def measure_with(
           "Next: make tables.")
     show_failures({" ".join(who): why for who, why in run.failed.items()})
     return exit_code(run.failed, run.hung)
-
-
-@command(stopped="Stopped before the first reading.")
-def main() -> int:
-    parser = measuring_parser(__doc__, "build/energy")
-    parser.add_argument("--experiment", default="", help="names, see above; default all")
-    parser.add_argument("--rounds", default=str(ROUNDS), help="default %(default)s")
-    return measure(parser.parse_args())
 
 
 if __name__ == "__main__":

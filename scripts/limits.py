@@ -124,10 +124,10 @@ def instruction(ptx: str) -> tuple[str, float | None]:
     return "fma", None
 
 
-def tiles(program: str, hashes_path: Path, ptx_folder: Path) -> list[Result]:
+def tiles(program: str, hashes_path: Path) -> list[Result]:
     """One dictionary a variant of the ladder's own problem that is no chooser: its tile, and what
     its kernel reads."""
-    variants = registry.read(program)
+    variants, ptx_folder = registry.read(program), hashes_path.parent
     hashes = registry.read_hashes(hashes_path, variants)
     texts = of_files(sorted(ptx_folder.glob("[0-9]*_*.ptx")), kernel_texts)
     found = []
@@ -155,21 +155,6 @@ def holds(row: Result, hashes: dict[str, str]) -> bool:
 
 def read_file(path: Path) -> Document:
     return store.read_document(path, "limits", "limits", "limits")
-
-
-def kept_rows(
-    path: Path, env: Document, measured: Iterable[Row], hashes: dict[str, str]
-) -> list[Result]:
-    """Rows of an earlier run that still hold: same machine and versions, same kernel."""
-    old = store.rows_of_machine(path, read_file(path), env, ENV_KEYS, key="limits")
-    others = [row for row in old if row_of(row) not in measured]
-    gone = [row_text(row_of(row)) for row in others if not holds(row, hashes)]
-    if gone:
-        print(f"{path}: dropped, since their kernels have changed: {', '.join(gone)}")
-    return [row for row in others if holds(row, hashes)]
-
-
-# --- the program ---------------------------------------------------------------------------------
 
 
 class Limits(Runner):
@@ -214,13 +199,6 @@ class Limits(Runner):
         )
 
 
-# --- main ----------------------------------------------------------------------------------------
-
-
-def of_tiles(options: Any) -> list[Result]:
-    return tiles(options.ladder, options.hashes, options.hashes.parent)
-
-
 def only_tiles(options: Any) -> int:
     paths = store.own_files(options.results, SUFFIX)
     if not paths:
@@ -228,7 +206,7 @@ def only_tiles(options: Any) -> int:
     for path in paths:
         document = read_file(path)
         head = {k: value for k, value in document.items() if k not in ("tiles", "limits")}
-        store.write_document(path, head, tiles=of_tiles(options), limits=document["limits"])
+        store.write_document(path, head, tiles=tiles(options.ladder, options.hashes), limits=document["limits"])
         print(f"{path}: tiles written anew. Next: make tables.")
     return OK
 
@@ -241,7 +219,7 @@ def measure(options: Any) -> int:
     hashes = hashes_of(entries, options.ptx)
     stem = store.file_stem(env["gpu"])
     path = options.results / (stem + SUFFIX)
-    tiles_now = of_tiles(options)
+    tiles_now = tiles(options.ladder, options.hashes)
     read_file(path)  # refused before anything is measured, not after
     journal = Journal(
         options.partial / f"{stem}.partial.jsonl", env, row_of,
@@ -249,9 +227,14 @@ def measure(options: Any) -> int:
     )  # fmt: skip
 
     def publish(results: list[Result]) -> None:
-        measured = {row_of(result): result for result in results}
-        kept = kept_rows(path, env, measured, hashes)
-        measured.update((row_of(result), result) for result in kept)
+        """These and the rows of an earlier run that still hold: same machine, versions, kernel."""
+        old = store.rows_of_machine(path, env, ENV_KEYS, "limits", "limits", key="limits")
+        there = {row_of(result): result for result in old}
+        measured = {row: result for row, result in there.items() if holds(result, hashes)}
+        measured.update((row_of(result), result) for result in results)
+        gone = [row_text(row) for row in there if row not in measured]
+        if gone:
+            print(f"{path}: dropped, since their kernels have changed: {', '.join(gone)}")
         head = store.head_of(env, ENV_KEYS)
         ordered = [measured[row] for row in in_order(measured, entries)]
         store.write_document(path, head, tiles=tiles_now, limits=ordered)

@@ -44,6 +44,7 @@ from lib.store import Document, Journal
 from lib.tables.sweep import CHOOSER, SWEEP
 
 LISTS = ("tuning", "heldout")
+FILE = ("a sweep", "sweep")  # what it is of, and what makes it
 # Seconds, for the time left: a configuration's rounds and checks, and what a shape costs beside
 # them.
 ROW_S = {"burst": 0.06, "sustained": 0.22}
@@ -234,10 +235,6 @@ def timed_in_turns(
     return found
 
 
-def read_entries(path: Path) -> Document:
-    return store.read_document(path, "shapes", "a sweep", "sweep")
-
-
 def write(path: Path, head: Document, entries: Iterable[Entry]) -> None:
     order = sorted(entries, key=lambda e: (REGIMES.index(e["regime"]), by_size(shape_of(e))))
     store.write_document(path, head, shapes=order)
@@ -247,9 +244,7 @@ def measure(options: Any, today: Today, contestants: Contestants) -> int:
     env = registry.environment(today.program, Sweep.MODE)
     stem = store.file_stem(env["gpu"])
     path = options.results / f"{stem}{SWEEP}"
-    old = store.rows_of_machine(
-        path, read_entries(path), env, bench.ENV_KEYS, key="shapes", what="shapes"
-    )
+    old = store.rows_of_machine(path, env, bench.ENV_KEYS, *FILE, key="shapes")
     entries = {key_of(e): e for e in old if contestants.still(e)}
     journal = bench.journal_of(options.partial / f"{stem}.partial.jsonl", env, today)
     wanted = [(shape, options.regime) for shape in select(options.shapes)]
@@ -298,7 +293,7 @@ def pick_again(options: Any, today: Today, contestants: Contestants) -> int:
     if not paths:
         raise Problem(f"{options.results} has no file of a sweep; make sweep on a GPU writes one.")
     path = paths[0]
-    document = read_entries(path)
+    document = store.read_document(path, "shapes", *FILE)
     os.environ.setdefault("MACHINE_SMS", str(document["sms"]))  # in case it is the PTX machine
     entries = document.pop("shapes")
     known = [e for e in entries if e["configurations"].keys() <= contestants.variants.keys()]

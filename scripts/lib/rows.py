@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from lib import shape_lists
@@ -92,9 +92,7 @@ def parse_rungs(text: str, known: list[int]) -> tuple[list[int], bool]:
     return chosen, True
 
 
-def parse_shapes(text: str | None, option: str = "--rows") -> list[Shape]:
-    if text is None:
-        return [(size,) * 3 for size in SIZES]
+def parse_shapes(text: str, option: str = "--rows") -> list[Shape]:
     if text in shape_lists.NAMED:
         return shape_lists.NAMED[text]
     sizes = [int(size) for size in text.split("x")] if re.fullmatch(r"\d+(x\d+x\d+)?", text) else []
@@ -109,15 +107,10 @@ def parse_shapes(text: str | None, option: str = "--rows") -> list[Shape]:
     return [(m, n, k)]
 
 
-def regimes_at(shape: Shape, named: str | None) -> Collection[str]:
-    """The regimes of a row, of which its selector has named one or none."""
-    if named:
-        return [named]
-    return REGIMES[:1] if shape in shape_lists.DRAWN else REGIMES
-
-
-def select_one(selector: str, variants: list[dict[str, Any]]) -> set[Row]:
-    """The rows of one selector, in no particular order."""
+def select_one(
+    selector: str, variants: list[dict[str, Any]], sizes: Iterable[int] = SIZES
+) -> set[Row]:
+    """The rows of one selector, in no particular order; sizes: the cubes of one without a shape."""
     parts = SELECTOR.fullmatch(selector)
     if not selector or not parts:
         raise Problem(
@@ -138,14 +131,17 @@ def select_one(selector: str, variants: list[dict[str, Any]]) -> set[Row]:
         raise Problem(f"--rows: '{selector}' names no variant{close}")
     if regime not in (None, *REGIMES):
         raise Problem(f"--rows: the regime '{regime}' must be burst or sustained.")
-    shape_named = named and parts["shape"] is not None
-    return {
-        Row(v["stage"], v["variant"], *shape, each, (parts["args"] or "").replace("+", ","))
-        for v in chosen
-        for shape in parse_shapes(parts["shape"])
-        for each in regimes_at(shape, regime)
-        if not v["simt"] or shape == (SMALL_SIZE,) * 3 or shape_named
-    }
+    args = (parts["args"] or "").replace("+", ",")
+    shapes = parse_shapes(parts["shape"]) if parts["shape"] else []
+    rows = set()
+    for v in chosen:
+        usual = (SMALL_SIZE,) if v["simt"] else sizes
+        for shape in shapes or [(size,) * 3 for size in usual]:
+            if v["simt"] and shape != (SMALL_SIZE,) * 3 and not named:
+                continue
+            regimes = [regime] if regime else REGIMES[: 1 if shape in shape_lists.DRAWN else 2]
+            rows |= {Row(v["stage"], v["variant"], *shape, each, args) for each in regimes}
+    return rows
 
 
 def places(variants: Iterable[dict[str, Any]]) -> dict[tuple[int, str], int]:
@@ -163,11 +159,11 @@ def in_order(rows: Iterable[Row], variants: list[dict[str, Any]]) -> list[Row]:
     return sorted(rows, key=order)
 
 
-def select(rows_text: str, variants: list[dict[str, Any]]) -> list[Row]:
+def select(
+    rows_text: str, variants: list[dict[str, Any]], sizes: Iterable[int] = SIZES
+) -> list[Row]:
     """The rows that --rows selects (all by default), in the order of measuring."""
-    rows: set[Row] = set()
-    for selector in selectors(rows_text):
-        rows |= select_one(selector, variants)
+    rows = set().union(*(select_one(one, variants, sizes) for one in selectors(rows_text)))
     if not rows:
         raise Problem(
             f"--rows: '{rows_text}' leaves nothing: a rung without tensor cores runs at {SMALL_SIZE} "

@@ -97,14 +97,14 @@ def read_document(path: Path, key: str, what: str, make: str) -> Document:
 
 
 def rows_of_machine(
-    path: Path, document: Document, env: Document, keys: Iterable[str],
-    were: str = "was measured", key: str = "rows", what: str = "rows",
-) -> list[Row]:  # fmt: skip
-    """The file's rows by that key. If it is of another machine or versions, it says so: none."""
+    path: Path, env: Document, keys: Iterable[str], what: str, make: str, key: str = "rows"
+) -> list[Row]:
+    """The rows of read_document(). If they are of another machine or versions, it says so: none."""
+    document = read_document(path, key, what, make)
     if all(document.get(each) == env[each] for each in keys):
         return document[key]
     if document:
-        print(f"{path} {were} with another machine or versions; its {what} are dropped.")
+        print(f"{path} was measured with another machine or versions; its rows are dropped.")
     return []
 
 

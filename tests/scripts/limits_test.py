@@ -372,7 +372,7 @@ class Published(unittest.TestCase):
             others = [row for row in document["limits"] if not limits.holds(row, hashes)]
             self.assertEqual([limits.row_text(limits.row_of(row)) for row in others], [],
                              "run make limits with these ROWS")  # fmt: skip
-            tiles = limits.tiles(str(built[1]), built[2], ROOT / "build/ptx")
+            tiles = limits.tiles(str(built[1]), built[2])
             self.assertEqual(document["tiles"], tiles, "run python3 scripts/limits.py --tiles")
 
 

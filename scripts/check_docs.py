@@ -74,6 +74,12 @@ Problems = Iterator[str]  # that a check finds, one sentence each
 # --- reading Markdown ----------------------------------------------------------------------------
 
 
+def need(root: Path, *names: str, make: str) -> None:
+    for name in names:
+        if not (root / name).exists():
+            raise Skipped(f"{name} is not built (make {make} builds it)")
+
+
 def pages(root: Path) -> Iterator[tuple[Path, str, str]]:
     """(path, its name for a reader, text) of every page."""
     for path in files(root):
@@ -166,21 +172,17 @@ def wrappers(root: Path) -> dict[str, tuple[str | None, str]]:
     return found
 
 
-def used_by(stage_text: str, known: dict[str, tuple[str | None, str]]) -> set[str]:
-    """Names of wrappers that the stage calls, itself or through a composite."""
+def used_by(stage: Path, root: Path, known: dict[str, tuple[str | None, str]]) -> set[str]:
+    """Names of wrappers that the stage and what it includes of common/block call, themselves or
+    through a composite."""
 
     def named(text: str) -> set[str]:
         return set(re.findall(r"\w+", text)) & known.keys()
 
-    return closure(named(stage_text), lambda name: named(known[name][1]))
-
-
-def with_blocks(stage: Path, root: Path) -> str:
-    """A stage's text and that of the headers of common/block that it includes."""
     text = stage.read_text(encoding="utf-8")
     for name in re.findall(r'^#include "(common/block/[^"]+)"', text, re.MULTILINE):
         text += (root / name).read_text(encoding="utf-8")
-    return text
+    return closure(named(text), lambda name: named(known[name][1]))
 
 
 def contains(source: str, body: list[str]) -> bool:
@@ -231,12 +233,12 @@ def check_reachable(root: Path) -> Problems:
     """Who starts at README.md gets to every page."""
     to_see = {path.resolve() for path in files(root)}
 
-    def linked(page: Path) -> set[Path]:
-        prose_lines = (line for _, line in prose(page.read_text(encoding="utf-8")))
-        targets = [target for line in prose_lines for _, target in LINK.findall(line)]
-        return {(page.parent / target.partition("#")[0]).resolve() for target in targets} & to_see
+    found: dict[Path, set[Path]] = {path: set() for path in to_see}
+    for path, _, target in links(root):
+        found[path.resolve()].add((path.parent / target.partition("#")[0]).resolve())
 
-    reached = closure(to_see & {(root / "README.md").resolve()}, linked)
+    start = to_see & {(root / "README.md").resolve()}
+    reached = closure(start, lambda page: found[page] & to_see)
     for path in sorted(to_see - reached):
         yield f"{path.relative_to(root.resolve())}: no link leads from README.md to this page"
 
@@ -270,11 +272,8 @@ def check_reports(root: Path) -> Problems:
 
 def check_figures(root: Path) -> Problems:
     """Figures are what the code computes today, and no text in one lies on another."""
-    needed = ("build/maps", "build/ladder", f"build/stage-{figures.MODELLED:02}")
-    missing = [name for name in needed if not (root / name).exists()]
-    missing += [] if has_machine(root) else ["build/machine/libcudart.so"]
-    if missing:
-        raise Skipped(f"{missing[0]} is not built (make figures builds it)")
+    stage = f"build/stage-{figures.MODELLED:02}"
+    need(root, "build/maps", "build/ladder", stage, "build/machine", make="figures")
     try:
         drawn = figures.drawings(root)
     except Problem as problem:
@@ -289,8 +288,7 @@ def check_figures(root: Path) -> Problems:
 def check_explored(root: Path) -> Problems:
     """What make explore prints on a page is what it prints."""
     for where, words, body in shown(root, EXPLORED):
-        if not (root / "build/maps").exists():
-            raise Skipped("build/maps is not built (make build/maps builds it)")
+        need(root, "build/maps", make="build/maps")
         try:
             printed = explore.explore(words.split())
         except Problem as refused:
@@ -327,7 +325,7 @@ def check_instruction_tables(root: Path) -> Problems:
         rows = instruction_rows(text)
         if not rows:
             yield f"{page}: no table with columns PTX and wrapper"
-        used = used_by(with_blocks(stage, root), known)
+        used = used_by(stage, root, known)
         for number, names, anchors in rows:
             where = f"{page}:{number}"
             if not anchors:
@@ -434,8 +432,7 @@ def check_exercises(root: Path) -> Problems:
 def check_isa(root: Path) -> Problems:
     """docs/isa.md is what the program prints that `make isa` runs."""
     program = root / "build/machine/isa"
-    if not program.exists():
-        raise Skipped("build/machine/isa is not built (make isa builds it)")
+    need(root, "build/machine/isa", make="isa")
     printed = subprocess.run([program], capture_output=True, text=True, check=True).stdout
     page = root / "docs/isa.md"
     if not page.exists() or page.read_text(encoding="utf-8") != printed:

@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 from lib import tools
 from lib.cli import OK, ROOT, Problem, command, parser_of
-from lib.markdown import rewritten, table
+from lib.markdown import rewritten, squeezed, table
 from lib.mutations.core import GROUPS, MUTATIONS, Mutation, Policy, find_mutation
 from lib.mutations.subjects import Subject
 from lib.ptx import Module, load_module
@@ -141,22 +141,16 @@ def policy_text(policy: str, seed: int) -> str:
     return f"random, seed {seed}" if policy == "random" else policy
 
 
-def print_row(cells: Sequence[str], widths: Sequence[int]) -> None:
-    line = "  ".join(cell.ljust(width) for cell, width in zip(cells, widths))
-    print(line.rstrip(), flush=True)
-
-
-def print_head(mutations: list[Mutation], last: list[str]) -> list[int]:
-    """Prints the table's head. Returns the widths of its columns but the last."""
-    rows = [("mutation", "kernel", "what was changed")]
-    rows += [(m.name, m.subject.what, m.what) for m in mutations]
-    widths = [max(map(len, column)) for column in zip(*rows)] + [len("wrong result"), 0]
-    print_row(list(rows[0]) + last, widths)
-    return widths
-
-
 def run_all(mutations: list[Mutation]) -> int:
-    widths = print_head(mutations, ["caught as", "policy"])
+    head = ("mutation", "kernel", "what was changed")
+    rows = [head, *((m.name, m.subject.what, m.what) for m in mutations)]
+    widths = [max(map(len, column)) for column in zip(*rows)] + [len("wrong result"), 0]
+
+    def print_row(*cells: str) -> None:
+        line = "  ".join(cell.ljust(width) for cell, width in zip(cells, widths))
+        print(line.rstrip(), flush=True)
+
+    print_row(*head, "caught as", "policy")
     caught = false_reports = 0
     cores = os.cpu_count() or 1
     with tempfile.TemporaryDirectory() as folder, \
@@ -166,12 +160,11 @@ def run_all(mutations: list[Mutation]) -> int:
                     for m in mutations for policy in m.policies}  # fmt: skip
         clean = {key: pool.submit(run_on_machine, subject, *key[2:])
                  for key, subject in subjects.items()}  # fmt: skip
-        for mutation, future in zip(mutations, tries):
+        for row, future in zip(rows[1:], tries):
             verdict = future.result()
             caught += verdict.caught
             said = verdict.text if verdict.caught else f"NOT CAUGHT: {verdict.text}"
-            print_row([mutation.name, mutation.subject.what, mutation.what, said,
-                       policy_text(*verdict.policy)], widths)  # fmt: skip
+            print_row(*row, said, policy_text(*verdict.policy))
             if not verdict.caught:
                 verdict.ended.show()
         for (program, variant, policy, seed), run_of in clean.items():
@@ -272,17 +265,14 @@ def on_gpu(ended: Ended) -> str:
 SHOWN_EDITS, SHOWN_CHARS = 4, 150
 
 
-def shorten(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + " ..."
-
-
 def changed_lines(module: Module) -> list[str]:
     """The edits as "- old" and "+ new" lines."""
     out: list[str] = []
     for start, end, new in sorted(module.edits)[:SHOWN_EDITS]:
-        out += [f"- {shorten(module.text[start:end])}"] if end > start else []
-        out += [f"+ {shorten(new)}"] if new.strip() else []
+        for sign, text in (("-", module.text[start:end]), ("+", new)):
+            text = squeezed(text)
+            cut = text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + " ..."
+            out += [f"{sign} {cut}"] if text else []
     more = len(module.edits) - SHOWN_EDITS
     return out + ([f"  and {more} more"] if more > 0 else [])
 
@@ -359,18 +349,6 @@ def page_with_tables(page: str) -> str:
     return rewritten(page, MARKER, lambda *_: page_tables(), "docs/failures.md")
 
 
-def write_page() -> int:
-    PAGE.write_text(page_with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-    return OK
-
-
-def list_mutations() -> int:
-    width = max(map(len, MUTATIONS))
-    for each in MUTATIONS.values():
-        print(f"{each.name:{width}}  {each.subject.what}: {each.what}")
-    return 0
-
-
 @command("mutations")
 def main(arguments: list[str] | None = None) -> int:
     parser = parser_of(__doc__)
@@ -381,13 +359,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--gpu", metavar="CSV")
     parser.add_argument("--only", metavar="NAME,NAME")
     options = parser.parse_args(arguments)
-    if options.list:
-        return list_mutations()
-    if options.page:
-        return write_page()
     for name in options.known:
         find_mutation(name)
-    if options.known:
+    if options.list:
+        width = max(map(len, MUTATIONS))
+        for each in MUTATIONS.values():
+            print(f"{each.name:{width}}  {each.subject.what}: {each.what}")
+    if options.page:
+        PAGE.write_text(page_with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    if options.list or options.page or options.known:
         return OK
     if options.show:
         return show(find_mutation(options.show))

@@ -94,8 +94,7 @@ ROOFLINE = Path("docs/img/roofline.svg")
 
 
 class Asked(NamedTuple):
-    """For a table: of what, and where it is to stand. The words behind its name are `name`, and
-    `number` if they are one."""
+    """For a table: of what, and where it is to stand. `name` are the words behind its kind."""
 
     root: Path
     results: Results | None
@@ -105,7 +104,17 @@ class Asked(NamedTuple):
 
     @property
     def number(self) -> int:
-        return int(self.name)
+        return int(self.name.split()[0])
+
+    @property
+    def chip(self) -> str:
+        """The chip that the last word names, or none."""
+        last = self.name.split(" ")[-1]
+        return last if CHIP.fullmatch(last) else ""
+
+    @property
+    def of_chip(self) -> Results | None:
+        return load_chip(self.root, self.chip) if self.chip else self.results
 
     @property
     def link(self) -> str:
@@ -113,50 +122,16 @@ class Asked(NamedTuple):
         return "" if self.where.parent.name == "docs" else "docs/"
 
 
-def best_table(asked: Asked) -> list[str]:
-    if CHIP.fullmatch(asked.name):
-        return best.summary_table(load_chip(asked.root, asked.name), of_another_chip=True)
-    return best.table(asked.results, asked.name or None)
-
-
-def limits_table(asked: Asked) -> list[str]:
-    if asked.name:
-        return limits.chips_table(asked.results, load_chip(asked.root, asked.name))
-    return limits.limits_table(asked.results)
-
-
-def ceilings_table(asked: Asked) -> list[str]:
-    if asked.name:
-        return limits.ceilings_table(asked.results, asked.number)
-    return limits.rungs_table(asked.results, solving(asked.root, asked.results))
-
-
-def means_table(asked: Asked) -> list[str]:
-    number, _, chip = asked.name.partition(" ")
-    return lists.means_table(load_chip(asked.root, chip) if chip else asked.results, int(number))
-
-
-def short_table(asked: Asked) -> list[str]:
-    number, _, chip = asked.name.partition(" ")
-    results = load_chip(asked.root, chip) if chip else asked.results
-    return ladder.short(asked.root, results, int(number), of_another_chip=bool(chip))
-
-
-def problems_table(asked: Asked) -> list[str]:
-    if asked.name.isdigit():
-        return ladder.problems(asked.root, asked.results, asked.number)
-    results = load_chip(asked.root, asked.name) if asked.name else asked.results
-    return lists.problems_table(asked.root, results, asked.link)
-
-
 # What a table is called: (what may stand behind its name, how that is written, who makes it).
 TABLES: dict[str, tuple[str, str, Callable[[Asked], list[str]]]] = {
     "ladder": (r"\w*", " [PROBLEM]", lambda a: ladder.ladder(a.root, a.results, a.link, a.name or PROBLEM)),
-    "chips": (r"[a-z]+\d+", " CHIP",
-              lambda a: ladder.chips(a.root, a.results, load_chip(a.root, a.name))),
-    "problems": (r"\d*|[a-z]+\d+", " [N | CHIP]", problems_table),
+    "chips": (r"[a-z]+\d+", " CHIP", lambda a: ladder.chips(a.root, a.results, a.of_chip)),
+    "problems": (r"\d*|[a-z]+\d+", " [N | CHIP]",
+                 lambda a: ladder.problems(a.root, a.results, a.number) if a.name.isdigit()
+                 else lists.problems_table(a.root, a.of_chip, a.link)),
     "rung": (r"\d+", " N", lambda a: ladder.rung(a.root, a.results, a.number)),
-    "short": (r"\d+(?: [a-z]+\d+)?", " N [CHIP]", short_table),
+    "short": (r"\d+(?: [a-z]+\d+)?", " N [CHIP]",
+              lambda a: ladder.short(a.root, a.of_chip, a.number, bool(a.chip))),
     "counters": (r"\d+", " N", lambda a: ladder.counters(a.root, a.results, a.number)),
     "environment": ("", "", lambda a: ladder.environment(a.results)),
     "baseline": ("", "", lambda a: ladder.baseline(a.results)),
@@ -164,25 +139,30 @@ TABLES: dict[str, tuple[str, str, Callable[[Asked], list[str]]]] = {
     "energy": (r"\w+", " NAME", lambda a: energy.table(a.results, a.name)),
     "shapes": (r"\d+", " N", lambda a: sweep.shapes_table(a.results, a.number)),
     "list": (r"\d+", " N", lambda a: lists.table(a.results, a.number)),
-    "means": (r"\d+( [a-z]+\d+)?", " N [CHIP]", means_table),
+    "means": (r"\d+( [a-z]+\d+)?", " N [CHIP]", lambda a: lists.means_table(a.of_chip, a.number)),
     "ways": (r"\d+", " N", lambda a: ways.table(a.results, a.number)),
     "sums": ("", "", lambda a: sums.table(sums.load(a.root / f"docs/results/{MAIN}{sums.SUFFIX}"))),
     "sweep": ("", "", lambda a: sweep.sweep_table(a.results)),
-    "limits": (r"([a-z]+\d+)?", " [CHIP]", limits_table),
-    "ceilings": (r"\d*", " [N]", ceilings_table),
+    "limits": (r"([a-z]+\d+)?", " [CHIP]",
+               lambda a: limits.chips_table(a.results, a.of_chip) if a.chip
+               else limits.limits_table(a.results)),
+    "ceilings": (r"\d*", " [N]",
+                 lambda a: limits.ceilings_table(a.results, a.number) if a.name
+                 else limits.rungs_table(a.results, solving(a.root, a.results))),
     "traces": ("", "", lambda a: ladder.traces(a.results)),
-    "best": (r"\w*", " [REGIME | CHIP]", best_table),
+    "best": (r"\w*", " [REGIME | CHIP]",
+             lambda a: best.summary_table(a.of_chip, of_another_chip=True) if a.chip
+             else best.table(a.results, a.name or None)),
 }  # fmt: skip
 
 
 def table(kind: str, asked: Asked) -> list[str]:
-    pattern, _, make = TABLES.get(kind, ("(?!)", "", best_table))
-    if not re.fullmatch(pattern, asked.name):
+    if kind not in TABLES or not re.fullmatch(TABLES[kind][0], asked.name):
         known = ", ".join(name + words for name, (_, words, _) in TABLES.items())
         name = f"{kind} {asked.name}".strip()
         raise Problem(f'{asked.where}: no table is called "{name}"; there are {known}')
     try:
-        return make(asked)
+        return TABLES[kind][2](asked)
     except Problem as problem:
         raise Problem(f"{asked.where}: {problem}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 
 from lib.cli import Problem, suggestion
 from lib.mutations.subjects import Subject
@@ -19,20 +20,16 @@ MUTATIONS: dict[str, Mutation] = {}
 GROUPS: list[str] = []  # headings; a mutation belongs to the last one before it
 
 
-class Mutation:
-    """name: as in `make failure-NAME`. subject: the kernel. what: the change. lesson: what a reader
-    should take from it. edit(kernel) makes the change. caught: {kind: words}, each kind of report
-    that is right for it, with regular expressions that the report must contain. policies: those
-    that show it, tried in order. gpu: how a run on a GPU must end, if that is certain: "hang",
-    "wrong result" or "fault". group: a heading of docs/failures.md."""
-
-    def __init__(
-        self, name: str, subject: Subject, what: str, lesson: str, caught: Caught,
-        policies: list[Policy], gpu: str | None, edit: Edit,
-    ) -> None:  # fmt: skip
-        self.group = GROUPS[-1]
-        self.name, self.subject, self.what, self.lesson = name, subject, what, lesson
-        self.caught, self.policies, self.gpu, self.edit = caught, policies, gpu, edit
+class Mutation(NamedTuple):
+    name: str  # as in `make failure-NAME`
+    subject: Subject  # the kernel
+    what: str  # the change
+    lesson: str  # what a reader should take from it
+    caught: Caught  # kinds of report that are right, with expressions that the report must contain
+    policies: list[Policy]  # those that show it, tried in order
+    gpu: str | None  # how a run on a GPU must end, if that is certain: a kind of report
+    edit: Edit  # makes the change
+    group: str  # a heading of docs/failures.md
 
     def apply(self, module: Module) -> None:
         self.edit(self.subject.find_kernel(module))
@@ -45,7 +42,8 @@ def mutation(
     """With `edit`, the function that makes the change; without, it decorates that."""
 
     def register(change: Edit) -> Edit:
-        MUTATIONS[name] = Mutation(name, subject, what, lesson, caught, policies, gpu, change)
+        MUTATIONS[name] = Mutation(
+            name, subject, what, lesson, caught, policies, gpu, change, GROUPS[-1])
         return change
 
     if edit:
@@ -95,12 +93,23 @@ def delete(opcode: str, at: str | None = None) -> Edit:
     return lambda kernel: kernel.delete(kernel.one(opcode, at))
 
 
-def delete_all(opcode: str, at: str | None = None) -> Edit:
+def each(
+    change: Callable[[Kernel, Instruction], None], opcode: str, at: str | None = None
+) -> Edit:
+    """The same change of all such instructions; there must be some."""
+
     def edit(kernel: Kernel) -> None:
-        for instruction in kernel.find(opcode, at):
-            kernel.delete(instruction)
+        found = kernel.find(opcode, at)
+        if not found:
+            raise Problem(f"{kernel.name} has no {opcode} from {at}")
+        for instruction in found:
+            change(kernel, instruction)
 
     return edit
+
+
+def delete_all(opcode: str, at: str | None = None) -> Edit:
+    return each(Kernel.delete, opcode, at)
 
 
 def operands(new: Operands, opcode: str, at: str | None = None) -> Edit:
@@ -108,11 +117,7 @@ def operands(new: Operands, opcode: str, at: str | None = None) -> Edit:
 
 
 def operands_of_all(new: Operands, opcode: str, at: str | None = None) -> Edit:
-    def edit(kernel: Kernel) -> None:
-        for instruction in kernel.find(opcode, at):
-            kernel.replace(instruction, operands=new)
-
-    return edit
+    return each(lambda kernel, i: kernel.replace(i, operands=new), opcode, at)
 
 
 def opcode(new: str, old: str, at: str | None = None) -> Edit:
@@ -122,4 +127,21 @@ def opcode(new: str, old: str, at: str | None = None) -> Edit:
 def at_once(at: str | None = None, opcode: str = "mbarrier.try_wait.*") -> Edit:
     """A wait that returns at once."""
     return lambda kernel: always_true(kernel, kernel.one(opcode, at))
+
+
+def at_once_of_several(number: int, at: str) -> Edit:
+    """The same of one of several waits, numbered from 0."""
+    return lambda kernel: always_true(kernel, kernel.find("mbarrier.try_wait.*", at)[number])
+
+
+def coordinate_moved(opcode: str, at: str, pattern: str, by: int) -> Edit:
+    """Copies that begin further on: pattern takes their second operand apart, what stands before a
+    coordinate, its register, and what stands behind."""
+
+    def move(kernel: Kernel, copy: Instruction) -> None:
+        before, register, behind = parts(pattern, copy.operands[1]).groups()
+        value = f"add.s32 moved, {register}, {by}"
+        with_register(kernel, copy, ".b32 moved", value, {1: f"{before}moved{behind}"})
+
+    return each(move, opcode, at)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lib.cli import Problem
 from lib.mutations.core import (
-    GROUPS, POLICIES, RACE_WGMMA_TMA, RANDOM, Edit, always_true, at_once, delete, delete_all,
-    mutation, opcode, parts, with_register,
+    GROUPS, POLICIES, RACE_WGMMA_TMA, RANDOM, Edit, at_once, at_once_of_several, coordinate_moved,
+    delete, delete_all, each, mutation, opcode, with_register,
 )  # fmt: skip
 from lib.mutations.subjects import (
     AUTOTUNED, BULK_STORE, EPILOGUE, FP32_OUT, MIXED, MN_MAJOR, ON_ITS_SIDE, PINGPONG, TMA, WGMMA,
@@ -173,53 +173,38 @@ def k_advance_of_k_major(kernel: Kernel) -> None:
         kernel.replace(i, operands={2: advances[i.operands[2]]})
 
 
-@mutation(
+mutation(
     "scale-of-the-next-block", MIXED, "sums are scaled with what belongs to the next 128 of K",
     "A scale of another block is no race, and is about as large as it should be.",
     {"wrong result": []}, gpu="wrong result",
+    edit=coordinate_moved("cp.async.bulk.tensor.2d.shared*", "load_scales<T>(head",
+                          r"(\[.*, )(%\w+)(\}\])", 1),
 )  # fmt: skip
-def scale_of_the_next_block(kernel: Kernel) -> None:
-    copies = kernel.find("cp.async.bulk.tensor.2d.shared*", at="load_scales<T>(head")
-    if not copies:
-        raise Problem("nobody loads scales")
-    for copy in copies:
-        row = parts(r"(\[.*, )(%\w+)(\}\])", copy.operands[1])
-        next_block = f"add.s32 next_block, {row[2]}, 1"
-        moved = {1: f"{row[1]}next_block{row[3]}"}
-        with_register(kernel, copy, ".b32 next_block", next_block, moved)
 
-
-@mutation(
+mutation(
     "third-box-too-early", PINGPONG, "the third box of a tile is staged without a wait",
     "Two places hold the first two boxes at once. The third is the first that must wait: until TMA "
     "has read what is in its place.",
     {"race": ["stmatrix", "cp.async.bulk.tensor"]}, policies=RANDOM + POLICIES[:2],
+    edit=at_once_of_several(2, "mbarrier_wait(&smem.stored[group]"),
 )  # fmt: skip
-def third_box_too_early(kernel: Kernel) -> None:
-    waits = kernel.find("mbarrier.try_wait.*", at="mbarrier_wait(&smem.stored[group]")
-    always_true(kernel, waits[2])
 
 
-@mutation(
+mutation(
     "last-box-too-high", ON_ITS_SIDE, "the last box of a tile has 64 rows, as the others",
     "A tile of 176 rows of D leaves 48 for its last box. The map of the others would write 16 rows of "
     "the tile below, with what was in the box before.",
     {"race": ["cp.async.bulk.tensor", "Rule: global-race"]},
+    edit=each(lambda kernel, i: kernel.replace(i, operands={1: i.operands[2]}), "selp.b64"),
 )  # fmt: skip
-def last_box_too_high(kernel: Kernel) -> None:
-    choice = kernel.one("selp.b64")
-    kernel.replace(choice, operands={1: choice.operands[2]})
 
-
-@mutation(
+mutation(
     "part-staged-too-early", FP32_OUT, "the second part of a tile is staged without a wait",
     "Boxes that are used twice a tile are free when TMA has read what was there, not when the "
     "accumulators are.",
     {"race": [r"st\.shared\.v2\.f32", "cp.async.bulk.tensor"]}, policies=RANDOM + POLICIES[:2],
+    edit=at_once_of_several(1, "mbarrier_wait(&smem.stored[group]"),
 )  # fmt: skip
-def part_staged_too_early(kernel: Kernel) -> None:
-    waits = kernel.find("mbarrier.try_wait.*", at="mbarrier_wait(&smem.stored[group]")
-    always_true(kernel, waits[1])
 
 
 @mutation(

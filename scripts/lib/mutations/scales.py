@@ -6,8 +6,8 @@ import re
 
 from lib.cli import Problem
 from lib.mutations.core import (
-    EMPTY, GROUPS, POLICIES, RANDOM, READS_TOO_EARLY, at_once, delete, mutation, operands,
-    operands_of_all, parts, with_register,
+    EMPTY, GROUPS, POLICIES, RANDOM, READS_TOO_EARLY, at_once, coordinate_moved, delete, mutation,
+    operands, operands_of_all, parts, with_register,
 )  # fmt: skip
 from lib.mutations.subjects import (
     AUTOTUNED, BLOCK_SCALED, EVEN_ROWS, FUSED, GROUPED, GROUPED_SCALED, IN_TURNS, PERSISTENT,
@@ -17,19 +17,13 @@ from lib.ptx import Kernel
 
 GROUPS.append("Block scales")
 
-
-@mutation(
+mutation(
     "scales-of-another-block", BLOCK_SCALED, "the box of A's scales is that of the next 128 of K",
     "The bytes come, the barrier completes, nothing races: only a check with scales that differ "
     "from block to block finds that these belong to other products.",
     {"wrong result": []}, gpu="wrong result",
+    edit=coordinate_moved("cp.async.bulk.tensor.*", "&map_scale", r"(\[.*, \{.*, )(%\w+)(\}\])", 1),
 )  # fmt: skip
-def scales_of_another_block(kernel: Kernel) -> None:
-    copy = kernel.one("cp.async.bulk.tensor.*", at="&map_scale")
-    row = parts(r"(\[.*, \{.*, )(%\w+)(\}\])", copy.operands[1])
-    next_row = f"add.s32 next_row, {row[2]}, 1"
-    with_register(kernel, copy, ".b32 next_row", next_row, {1: f"{row[1]}next_row{row[3]}"})
-
 
 mutation(
     "scales-not-counted", BLOCK_SCALED,
@@ -184,18 +178,14 @@ mutation(
 )  # fmt: skip
 
 
-@mutation(
+mutation(
     "bias-of-the-next-tile", FUSED, "the bias is loaded 256 columns further on",
     "What lies behind the last column arrives as zeros, so that the last tile has no bias, and the others "
     "another one's: nothing races, and sums are about as large.",
     {"wrong result": []}, gpu="wrong result",
+    edit=coordinate_moved("cp.async.bulk.tensor.2d.shared*", "map_bias, col",
+                          r"(\[.*, \{)(%\w+)(, .*\}\])", 256),
 )  # fmt: skip
-def bias_of_the_next_tile(kernel: Kernel) -> None:
-    for copy in kernel.find("cp.async.bulk.tensor.2d.shared*", at="map_bias, col"):
-        column = parts(r"(\[.*, \{)(%\w+)(, .*\}\])", copy.operands[1])
-        next_tile = f"add.s32 next_tile, {column[2]}, 256"
-        moved = {1: f"{column[1]}next_tile{column[3]}"}
-        with_register(kernel, copy, ".b32 next_tile", next_tile, moved)
 
 
 GROUPS.append("Dependent launches")
@@ -300,18 +290,14 @@ def weights_of_the_first_group(kernel: Kernel) -> None:
     kernel.replace(copy, operands={1: copied})
 
 
-@mutation(
+mutation(
     "scales-of-aligned-rows", GROUPED_SCALED, "a tile's scales come from four rows further on",
     "TMA copies from a multiple of 16 bytes on, and a group begins at any row: up to three scales of "
     "the group before come first.",
     {"wrong result": []}, gpu="wrong result",
+    edit=coordinate_moved("cp.async.bulk.tensor.2d.shared*", "&map_scale",
+                          r"(\[.*, \{)(%\w+)(, .*)", 4),
 )  # fmt: skip
-def scales_of_aligned_rows(kernel: Kernel) -> None:
-    for copy in kernel.find("cp.async.bulk.tensor.2d.shared*", at="&map_scale"):
-        row = parts(r"(\[.*, \{)(%\w+)(, .*)", copy.operands[1])
-        later = f"add.s32 later, {row[2]}, 4"
-        with_register(kernel, copy, ".b32 later", later, {1: f"{row[1]}later{row[3]}"})
-
 
 mutation(
     "map-used-without-its-fence", REPLACED, "fence.proxy.tensormap deleted",

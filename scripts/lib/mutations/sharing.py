@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lib.mutations.core import (
-    EMPTY, FULL, GROUPS, RACE_WGMMA_TMA, always_true, at_once, delete, delete_all, mutation, opcode,
-    operands, operands_of_all, with_register,
+    EMPTY, FULL, GROUPS, RACE_WGMMA_TMA, always_true, at_once, delete, delete_all, each, mutation,
+    opcode, operands, operands_of_all, with_register,
 )  # fmt: skip
 from lib.mutations.subjects import ADD_UP, BOTH_WAYS, CLUSTER, EIGHT, SPLIT_K, STREAM_K
 from lib.ptx import Instruction, Kernel
@@ -123,16 +123,14 @@ def share_overlaps_the_one_before(kernel: Kernel) -> None:
     kernel.insert_after(begin, f"sub.s32 {step}, {step}, 1; max.s32 {step}, {step}, 0;")
 
 
-@mutation(
+mutation(
     "last-share-lost", STREAM_K, "the last to come looks for one arrival more than there are",
     "Nobody waits, so nobody hangs: each leaves its part to a cluster that never comes, and the "
     "tile is not stored.",
     {"wrong result": []}, gpu="wrong result",
+    edit=each(lambda kernel, i: kernel.insert_after(i, f"add.s32 {i.operands[0]}, {i.operands[0]}, 1;"),
+              "sub.s32", at="others = by.end - by.first - 1"),
 )  # fmt: skip
-def last_share_lost(kernel: Kernel) -> None:
-    for others in kernel.find("sub.s32", at="others = by.end - by.first - 1"):
-        kernel.insert_after(others, f"add.s32 {others.operands[0]}, {others.operands[0]}, 1;")
-
 
 mutation(
     "counters-not-reset", STREAM_K, "the last to come leaves the counter as it is",

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from lib.cli import ROOT, Problem
 from lib.ptx import Kernel, Module
 
 
-class Subject:
+class Subject(NamedTuple):
     """A program and variant, if it has any, its PTX, and the arguments of a run that is small but
     goes round the ring at least once."""
 
-    def __init__(
-        self, program: str, ptx: str, variant: str, kernel: str, arguments: list[str], what: str
-    ) -> None:
-        self.program, self.ptx, self.variant = program, ptx, variant
-        self.kernel = kernel  # a part of the mangled name that only this variant's has
-        self.arguments = ([f"--variant={variant}"] if variant else []) + arguments
-        self.what = what  # "rung 6, 2consumers"
+    program: str
+    ptx: str
+    variant: str
+    kernel: str  # a part of the mangled name that only this variant's has
+    arguments: list[str]
+    what: str  # "rung 6, 2consumers"
 
     def find_kernel(self, module: Module) -> Kernel:
         found = [name for name in module.names if self.kernel in name]
@@ -31,7 +32,7 @@ class Subject:
 def rung(
     stem: str, variant: str, kernel: str, shape: tuple[int, int, int], *options: str
 ) -> Subject:
-    arguments = [f"--{name}={size}" for name, size in zip("mnk", shape)]
+    arguments = [f"--variant={variant}", *(f"--{x}={size}" for x, size in zip("mnk", shape))]
     arguments += ["--check", "--data=ints", *options]
     number = stem.split("_")[0]
     return Subject(f"build/stage-{number}", f"build/ptx/{stem}.ptx", variant, kernel, arguments,

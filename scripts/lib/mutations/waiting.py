@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lib.mutations.core import (
     EMPTY, FULL, GROUPS, POLICIES, RACE_WGMMA_TMA, RANDOM, READS_TOO_EARLY, at_once, delete,
-    delete_all, mutation, operands, operands_of_all,
+    delete_all, each, mutation, operands, operands_of_all,
 )  # fmt: skip
 from lib.mutations.subjects import (
     CP_ASYNC, CP_ASYNC_MBARRIER, MIXED, PERSISTENT, PINGPONG, SMEM_TILED, SPECIALIZED, TMA, WGMMA,
@@ -90,17 +90,14 @@ mutation(
     edit=delete("mbarrier.arrive.shared::cta.b64", at=EMPTY),
 )  # fmt: skip
 
-
-@mutation(
+mutation(
     "copy-arrives-early", CP_ASYNC_MBARRIER,
     "mbarrier.arrive in place of cp.async.mbarrier.arrive.noinc",
     "An ordinary arrive speaks for what the thread has done, not for copies that it has started.",
     {"race": ["cp.async", "ldmatrix"]},
+    edit=each(lambda kernel, i: kernel.replace_with(
+        i, f"mbarrier.arrive.shared::cta.b64 _, {i.operands[0]};"), "cp.async.mbarrier.arrive.noinc.*"),
 )  # fmt: skip
-def copy_arrives_early(kernel: Kernel) -> None:
-    for arrive in kernel.find("cp.async.mbarrier.arrive.noinc.*"):
-        kernel.replace_with(arrive, f"mbarrier.arrive.shared::cta.b64 _, {arrive.operands[0]};")
-
 
 mutation(
     "elected-arrive-without-syncwarp", CP_ASYNC_MBARRIER, "bar.warp.sync before the arrive deleted",
@@ -140,7 +137,6 @@ mutation(
     edit=operands_of_all({1: "2"}, "mbarrier.init.*", at=FULL),
 )  # fmt: skip
 
-
 mutation(
     "full-count-of-fewer", MIXED, "full mbarriers expect 3 arrivals, but four producers arrive",
     "A phase ends with the arrivals that were counted: the bytes of who comes last belong to the "
@@ -149,18 +145,15 @@ mutation(
     edit=operands_of_all({1: "3"}, "mbarrier.init.*", at="block::PACKED_PRODUCERS"),
 )  # fmt: skip
 
-
-@mutation(
+mutation(
     "arrives-twice", SPECIALIZED, "the consumers arrive twice on the empty barrier",
     "An arrival too many completes a phase before its time, or is one that the phase has no room "
     "for.",
     {"fault": ["more than are expected", "Likely: the count of mbarrier.init is too low"]}
     | RACE_WGMMA_TMA | {"hang": ["mbarrier.try_wait"]},
+    edit=each(lambda kernel, i: kernel.insert_after(i, i.text()),
+              "mbarrier.arrive.shared::cta.b64", at=EMPTY),
 )  # fmt: skip
-def arrives_twice(kernel: Kernel) -> None:
-    arrive = kernel.one("mbarrier.arrive.shared::cta.b64", at=EMPTY)
-    kernel.insert_after(arrive, arrive.text())
-
 
 mutation(
     "init-without-barrier", SPECIALIZED, "bar.sync behind mbarrier.init deleted",

@@ -8,7 +8,6 @@ line says; 1 the build lacks something.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import glob
 import os
 import platform
@@ -19,10 +18,9 @@ import sys
 from pathlib import Path
 
 from lib import tools
-from lib.tools import GET, find_tool
+from lib.tools import GET, find_tool, query_driver
 
 Version = tuple[int, ...]
-Device = tuple[str, int, int, int]  # name, compute capability, SMs
 OK, NO, NOTE = "ok  ", "NO  ", "note"
 MIN_NVCC = (12, 8)
 # The oldest driver that runs programs of a toolkit, by the toolkit's major version.
@@ -42,11 +40,6 @@ def output(command: list[str]) -> str | None:
     return run.stdout.strip() if run.returncode == 0 else None
 
 
-def version(text: str | None, pattern: str) -> Version | None:
-    found = re.search(pattern, text or "")
-    return tuple(int(part) for part in found.groups()) if found else None
-
-
 def check_build(args: argparse.Namespace) -> tuple[bool, Version | None]:
     """Compilers, toolkit, make, Python. Returns whether the ladder can be built."""
     needed = []
@@ -55,14 +48,12 @@ def check_build(args: argparse.Namespace) -> tuple[bool, Version | None]:
         say(OK if found else NO, what, right if found else wrong)
         needed.append(bool(found))
 
-    number = version(output([args.nvcc, "--version"]), r"release (\d+)\.(\d+)")
-    if number:
-        name = f"{number[0]}.{number[1]}"
-        wrong = f"{name}: CUDA 12.8 or newer is needed"
-        need(number >= MIN_NVCC, "nvcc", f"{name}, {args.nvcc}", wrong)
-    else:
-        wrong = f"none at {args.nvcc}: install CUDA 12.8 or newer, or set CUDA_HOME"
-        need(False, "nvcc", "", wrong)
+    release = re.search(r"release (\d+)\.(\d+)", output([args.nvcc, "--version"]) or "")
+    number = (int(release[1]), int(release[2])) if release else None
+    name = f"{release[1]}.{release[2]}" if release else ""
+    need(number and number >= MIN_NVCC, "nvcc", f"{name}, {args.nvcc}",
+         f"{name}: CUDA 12.8 or newer is needed" if number else
+         f"none at {args.nvcc}: install CUDA 12.8 or newer, or set CUDA_HOME")  # fmt: skip
     compiler = output([args.cxx, "--version"]) if args.cxx else None
     need(compiler, "host compiler", compiler.splitlines()[0] if compiler else "",
          f"no {args.cxx}: install g++ 11 or newer, or say make CXX=...")  # fmt: skip
@@ -83,33 +74,6 @@ def check_build(args: argparse.Namespace) -> tuple[bool, Version | None]:
     else:
         say(NO, "doctest", "for make test only: install it, or say make test DOCTEST_DIR=...")
     return all(needed), number
-
-
-def query_driver() -> str | tuple[int, list[Device]]:
-    """(CUDA version of the driver, [(name, major, minor, SMs)]) or a sentence why there is none."""
-    try:
-        cuda = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return "no NVIDIA driver (libcuda.so.1) on this machine"
-    status = cuda.cuInit(0)
-    if status != 0:
-        return f"the driver is installed, but cuInit fails with error {status}"
-    number, count = ctypes.c_int(), ctypes.c_int()
-    cuda.cuDriverGetVersion(ctypes.byref(number))
-    cuda.cuDeviceGetCount(ctypes.byref(count))
-    devices = []
-    sm_count, major, minor = 16, 75, 76  # CUdevice_attribute of cuda.h
-    for i in range(count.value):
-        device, name = ctypes.c_int(), ctypes.create_string_buffer(128)
-        cuda.cuDeviceGet(ctypes.byref(device), i)
-        cuda.cuDeviceGetName(name, len(name), device)
-        values = []
-        for attribute in (major, minor, sm_count):
-            value = ctypes.c_int()
-            cuda.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
-            values.append(value.value)
-        devices.append((name.value.decode(), values[0], values[1], values[2]))
-    return number.value, devices
 
 
 def check_gpu(toolkit: Version | None) -> bool:

@@ -364,12 +364,6 @@ MAPS: tuple[Callable[..., Iterator[str]], ...] = (
 WHATS = {function.__name__: function for function in MAPS}
 
 
-def options_of(what: str) -> dict[str, Any]:
-    """{name: how it is read} of a map's options."""
-    hints = get_type_hints(WHATS[what], include_extras=True)
-    return {name: hint.__metadata__[0] for name, hint in hints.items() if name != "return"}
-
-
 def explore(arguments: list[str]) -> list[str]:
     """Lines for words KEY=VALUE, of which one is WHAT."""
     given = dict(word.split("=", 1) for word in arguments)
@@ -380,7 +374,8 @@ def explore(arguments: list[str]) -> list[str]:
         raise Problem(f"Say what to explore, such as {example}; there are {listed}.")
     if what not in WHATS:
         raise Problem(f"WHAT={what}: there is no such map; there are {listed}.")
-    options = options_of(what)
+    hints = get_type_hints(WHATS[what], include_extras=True)
+    options = {name: hint.__metadata__[0] for name, hint in hints.items() if name != "return"}
     for name in given:
         if name not in options:
             taken = ", ".join(options)

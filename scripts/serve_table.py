@@ -17,7 +17,6 @@ import json
 import math
 import re
 import statistics
-import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -27,6 +26,7 @@ from lib import registry
 from lib.cli import OK, ROOT, WRONG, Problem, command, parser_of
 from lib.markdown import DASH, cell, rewritten
 from lib.markdown import table as markdown
+from lib.measure import Process
 from lib.store import (
     file_stem, outdated_files, own_files, revision, update_files, write_document,
 )  # fmt: skip
@@ -108,12 +108,12 @@ def hashes_of_kernels(root: Path) -> dict[str, str | None]:
     }
 
 
-def no_number(text: str) -> None:
-    raise ValueError(f"{text} is no number")
-
-
 def objects_of(lines: list[str], program: str) -> list[Result]:
     """What a program printed, an object of JSON a line, first the machine it ran on."""
+
+    def no_number(text: str) -> None:
+        raise ValueError(f"{text} is no number")
+
     found = []
     for line in lines:
         try:
@@ -174,20 +174,16 @@ def write(root: Path, head: Result, rows: list[Result], suffix: str) -> Path:
 
 
 def measure(root: Path) -> int:
-    pipe = subprocess.PIPE
-    program = subprocess.Popen([root / "build/serve"], stdin=pipe, stdout=pipe, text=True)
-    assert program.stdin is not None and program.stdout is not None
-    program.stdin.write(shape_lines())
-    program.stdin.close()
-    total, lines = len(weights()) * len(BATCHES), []
-    for line in program.stdout:
-        lines.append(line)
-        row = json.loads(line)
+    program = Process([str(root / "build/serve")], "serve-table", echo=True)
+    program.send(shape_lines(), last=True)
+    total, rows = len(weights()) * len(BATCHES), []
+    for row in program.events():
+        rows.append(row)
         if "m" in row:
-            print(f"[{len(lines) - 1:2}/{total}] M = {row['m']}, N = {row['n']}, K = {row['k']}",
+            print(f"[{len(rows) - 1:2}/{total}] M = {row['m']}, N = {row['n']}, K = {row['k']}",
                   flush=True)  # fmt: skip
-    code = program.wait()
-    return publish(root, "".join(lines)) if code == 0 else code
+    code = program.end()
+    return publish(root, "\n".join(map(json.dumps, rows))) if code == 0 else code
 
 
 def load(root: Path, suffix: str = SUFFIX) -> Result | None:
@@ -275,7 +271,7 @@ def written(results: Result | None, kind: str, name: str | None) -> list[str]:
         return NOT_MEASURED
     if kind == "model":
         return model_table(results, name or "")
-    return {"means": means_table, "environment": environment}[kind](results)
+    return means_table(results) if kind == "means" else environment(results)
 
 
 # --- the plot ------------------------------------------------------------------------------------

@@ -76,14 +76,6 @@ def pages(root: Path) -> dict[Path, Path]:
     return {Path("index.md"): readme, **found} if readme else found
 
 
-def target_of(root: Path, path: Path, target: str) -> Path | None:
-    """Where a link of the page at `path` leads: a path in the project, or None if it leaves it."""
-    if re.match(r"[a-z]+:|#", target):
-        return None
-    found = (path.parent / target.partition("#")[0]).resolve()
-    return found if root in found.parents or found == root else None
-
-
 def site_path(root: Path, known: dict[Path, Path], path: Path) -> Path:
     """The page of the site that stands for a file of the project, or for a folder."""
     by_path = {value: key for key, value in known.items()}
@@ -103,19 +95,21 @@ def rewritten(root: Path, known: dict[Path, Path], to: Path, path: Path, linked:
     """The Markdown of a page with links that hold in the site. linked: gets what needs a page."""
 
     def replace(match: re.Match[str]) -> str:
-        found = target_of(root, path, match.group(2))
-        if found is None or match.group(1).startswith("!"):
+        label, target = match.groups()
+        name, _, anchor = target.partition("#")
+        found = (path.parent / name).resolve()
+        inside = root in found.parents or found == root
+        if label.startswith("!") or re.match(r"[a-z]+:|#", target) or not inside:
             return match.group(0)
         if not found.exists():
-            raise Problem(f"{path.relative_to(root)}: {match.group(2)} does not exist.")
+            raise Problem(f"{path.relative_to(root)}: {target} does not exist.")
         page = site_path(root, known, found)
         if page.parts[0] == "source":
             if not (found.is_dir() or is_shown(found)):
                 return match.group(0)  # a file to be had as it is
             linked.add(found)
-        anchor = match.group(2).partition("#")[2]
         up = Path(*[".."] * len(to.parent.parts))
-        return f"{match.group(1)}({(up / page).as_posix()}{'#' + anchor if anchor else ''})"
+        return f"{label}({(up / page).as_posix()}{'#' + anchor if anchor else ''})"
 
     read = numbered(path.read_text(encoding="utf-8"))
     return "\n".join(line if fenced else LINK.sub(replace, line) for _, line, fenced in read)
@@ -129,16 +123,13 @@ def source_page(root: Path, path: Path) -> str:
     return f"{UNLISTED}# {path.relative_to(root)}\n\n{code}"
 
 
-def files_page(root: Path, folder: Path, shown: list[Path]) -> str:
-    lines = [f"- [{path.name}]({path.relative_to(folder).as_posix()}.md)\n" for path in shown]
-    return f"{UNLISTED}# {folder.relative_to(root)}\n\n" + ("".join(lines) or "\n")
-
-
-def files_of(root: Path, folder: Path) -> list[Path]:
-    """The files of a folder that the project has and that are shown."""
+def files_page(root: Path, folder: Path) -> tuple[str, list[Path]]:
+    """The page of a folder, and its files that the project has and that are shown."""
     listed = subprocess.run([*LISTED, folder], cwd=root, capture_output=True, text=True)
-    names = [root / name for name in listed.stdout.split("\0") if name]
-    return [path for path in sorted(names) if is_shown(path) and path.is_file()]
+    names = sorted(root / name for name in listed.stdout.split("\0") if name)
+    shown = [path for path in names if is_shown(path) and path.is_file()]
+    lines = [f"- [{path.name}]({path.relative_to(folder).as_posix()}.md)\n" for path in shown]
+    return f"{UNLISTED}# {folder.relative_to(root)}\n\n" + ("".join(lines) or "\n"), shown
 
 
 def contents(known: dict[Path, Path]) -> list[tuple[str, list[str]]]:
@@ -178,8 +169,8 @@ def write_source(root: Path, folder: Path) -> None:
         write(to, text + (trees(known) if to == Path("index.md") else ""))
     for path in sorted(linked):
         if path.is_dir():
-            shown = files_of(root, path)
-            write(site_path(root, known, path), files_page(root, path, shown))
+            text, shown = files_page(root, path)
+            write(site_path(root, known, path), text)
             linked = linked | set(shown)
     for path in sorted(path for path in linked if path.is_file()):
         write(site_path(root, known, path), source_page(root, path))

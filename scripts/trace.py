@@ -182,10 +182,7 @@ def trace(program: str, ptx: str, out: str, options: list[str]) -> None:
         events, more = trace_on_gpu(program, ptx, variant, options, out, head)
     else:
         events, more = trace_on_machine(program, options, out)
-    write(events, {**more, **head}, out)
-
-
-def write(events: list[Event], head: Document, out: str) -> None:
+    head = {**more, **head}
     Path(out + ".json").write_text(json.dumps(write_document(events, head)), encoding="utf-8")
     cta = min(e.cta for e in events)
     piece = (window(events, cta), PUBLISHED_SPAN) if head["clock"] == "gpu" else ()

@@ -34,14 +34,6 @@ def canonical(text: str) -> str:
     return "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip())
 
 
-def nameless(text: str, kernel: str) -> str:
-    """The text with KERNEL for the kernel's name, also where a parameter's name begins with it or
-    that of a variable inside of it."""
-    own, inside = re.escape(kernel), re.escape(kernel.removeprefix("_Z"))
-    names = rf"(?<![\w$])(?:{own}(?=_param_|[^\w$]|$)|_ZZ{inside}(?=E))"
-    return re.sub(names, "KERNEL", text)
-
-
 def name_parts(mangled: str) -> tuple[str, str, str] | None:
     """(namespace, function, template arguments) of a function template's name in a namespace; None
     if it is no such name."""
@@ -89,7 +81,10 @@ def kernel_texts(ptx: str) -> dict[str, str]:
 
     def text_of(entry: str) -> str:
         names = [entry] + sorted(closure([entry], named) - {entry})
-        return "\n".join(nameless(texts[name], entry) for name in names)
+        # KERNEL for its name, also where a parameter's begins with it or that of a variable in it.
+        own, inside = re.escape(entry), re.escape(entry.removeprefix("_Z"))
+        name = re.compile(rf"(?<![\w$])(?:{own}(?=_param_|[^\w$]|$)|_ZZ{inside}(?=E))")
+        return "\n".join(name.sub("KERNEL", texts[one]) for one in names)
 
     return {
         entry: "\n".join(text_of(name) for name in [entry, *launched_behind(entry, entries)])

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from lib import registry, rows
 from lib.cli import Problem
-from lib.results import MAIN, Results, Row, load_all, read, read_rows
+from lib.results import MAIN, Row, load_all, read, read_rows
 from lib.tables import sweep
 from lib.tables.ladder import TRACES
 from lib.tools import toolkit
@@ -94,11 +93,16 @@ def check_choices(root: Path) -> Iterator[str]:
         return
     if not (root / "build/ladder").exists() or not (root / "build/machine").exists():
         raise Skipped("build/ladder or the PTX machine is not built (make test builds them)")
+    # On a chip with as many SMs as the results'.
+    environment = {"LADDER_DEVICE": "machine", "MACHINE_SMS": str(results.head["sms"])}
     try:
-        today = ask_choices(root, results, list(said))
+        today = registry.choices(root / "build/ladder", said, environment)
         others = {row: of for row, of in said.items() if today[row]["configuration"] != of}
-        by_name = {row: configuration_row(row, published) for row, published in others.items()}
-        of_published = ask_choices(root, results, list(by_name.values()))
+        by_name = {}  # row -> that of what is published as chosen for it
+        for row, published in others.items():
+            stage, variant = registry.ran({"stage": row.stage, "configuration": published})
+            by_name[row] = row._replace(stage=stage, variant=variant)
+        of_published = registry.choices(root / "build/ladder", by_name.values(), environment)
     except Problem as problem:
         yield f"build/ladder --choices: {problem}"
         return
@@ -115,19 +119,3 @@ def check_choices(root: Path) -> Iterator[str]:
 # DRAM bounds than on the PTX machine, so that of two configurations that it thinks as fast as each
 # other the one may choose this and the other that.
 NEAR_TIE = 1.02
-
-
-def ask_choices(
-    root: Path, results: Results, asked: list[rows.Row]
-) -> dict[rows.Row, dict[str, Any]]:
-    """{row: what build/ladder --choices says} on a chip with as many SMs as the results'."""
-    environment = {"LADDER_DEVICE": "machine", "MACHINE_SMS": str(results.head["sms"])}
-    program = str(root / "build/ladder")
-    said = registry.ask(program, "--choices", rows=asked, environment=environment) if asked else ""
-    return {row: json.loads(line) for row, line in zip(asked, said.splitlines())}
-
-
-def configuration_row(row: rows.Row, published: str) -> rows.Row:
-    """The row of what a chooser is published to have chosen."""
-    stage, variant = registry.ran({"stage": row.stage, "configuration": published})
-    return row._replace(stage=stage, variant=variant)

@@ -70,6 +70,15 @@ def read_hashes(path: Path, variants: list[Variant]) -> dict[str, str]:
     return hashes
 
 
+def choices(
+    program: str | Path, rows: Iterable[Row], environment: Mapping[str, str] | None = None
+) -> dict[Row, dict[str, Any]]:
+    """{Row: what the program says of it}: configuration, kernel, predicted_us."""
+    asked = list(rows)
+    said = ask(program, "--choices", rows=asked, environment=environment) if asked else ""
+    return dict(zip(asked, map(json.loads, said.splitlines())))
+
+
 class Today:
     """What the program is now, to judge earlier results by. hashes: {kernel: fingerprint}"""
 
@@ -85,9 +94,7 @@ class Today:
         return self.hashes.get(of_result["kernel"]) if of_result else None
 
     def choices(self, rows: list[Row]) -> dict[Row, dict[str, Any]]:
-        """{Row: what the program says of it}: configuration, kernel, predicted_us."""
-        said = ask(self.program, "--choices", rows=rows).splitlines() if rows else []
-        return dict(zip(rows, map(json.loads, said)))
+        return choices(self.program, rows)
 
     def still(self, results: Iterable[Result]) -> list[Result]:
         """Those whose kernel is the same, and whose variant would choose the same again."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import tempfile
@@ -46,13 +45,8 @@ def has_gpu() -> bool:
     wish = os.environ.get("LADDER_DEVICE")
     if wish:
         return wish == "gpu"
-    try:
-        count = ctypes.c_int(0)
-        driver = ctypes.CDLL("libcuda.so.1")
-        works = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
-    except OSError:
-        return False
-    return works and count.value > 0
+    found = tools.query_driver()
+    return not isinstance(found, str) and bool(found[1])
 
 
 def machine_run(command: list[str], ptx: str | None) -> Run:

@@ -155,7 +155,12 @@ def draw(
 
 
 def captions(head: Document, cta: int) -> list[str]:
-    lines = [f"{head.get('what', head['kernel'])}, CTA {cta}: {clock_words(head)}"]
+    clock = (
+        f"cycles of an illustrative model clock, {head['device']}; no measurement"
+        if head["clock"] == "model" else
+        f"SM clocks, stamps on one {head['device']}; a copy ends where it was waited for"
+    )  # fmt: skip
+    lines = [f"{head.get('what', head['kernel'])}, CTA {cta}: {clock}"]
     if head.get("span") and head.get("need"):
         under, need = (100 * head[key] / head["span"] for key in ("under", "need"))
         lines.append(
@@ -166,12 +171,6 @@ def captions(head: Document, cta: int) -> list[str]:
         us, plain_us = head["us"], head["plain_us"]
         lines.append(f"With stamps a launch took {us:,.1f} µs, without {plain_us:,.1f} µs.")
     return lines
-
-
-def clock_words(head: Document) -> str:
-    if head["clock"] == "model":
-        return f"cycles of an illustrative model clock, {head['device']}; no measurement"
-    return f"SM clocks, stamps on one {head['device']}; a copy ends where it was waited for"
 
 
 def mark(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import glob
 import json
 import os
@@ -19,6 +20,7 @@ from lib.cli import Problem
 from lib.registry import Variant
 from lib.rows import Row
 
+Device = tuple[str, int, int, int]  # name, compute capability, SMs
 GET = {
     "nvdisasm": "it comes with the CUDA toolkit (package cuda-nvdisasm-<version>), or by "
     "pip install nvidia-cuda-nvdisasm",
@@ -36,18 +38,15 @@ PARAMETERS = (
 )  # fmt: skip
 
 
-def pip_folders() -> list[str]:
-    """Where packages of pip, nvidia-cuda-nvdisasm for one, have their programs: nvidia/*/bin."""
-    roots = site.getsitepackages() + [site.getusersitepackages()] + sys.path
-    return [path for root in dict.fromkeys(roots)
-            for path in sorted(glob.glob(os.path.join(glob.escape(root), "nvidia", "*", "bin")))]
-
-
 def find_tool(name: str) -> str | None:
-    """Path of a tool of the toolkit, on PATH, in CUDA_HOME or from pip; or None."""
+    """Path of a tool of the toolkit, on PATH, in CUDA_HOME or from pip, whose packages have their
+    programs in nvidia/*/bin; or None."""
     home = os.environ.get("CUDA_HOME", "")
-    inside = [os.path.join(home, part) for part in ("bin", "compute-sanitizer") if home]
-    return shutil.which(name) or shutil.which(name, path=os.pathsep.join(inside + pip_folders()))
+    folders = [os.path.join(home, part) for part in ("bin", "compute-sanitizer") if home]
+    roots = site.getsitepackages() + [site.getusersitepackages()] + sys.path
+    for root in dict.fromkeys(roots):
+        folders += sorted(glob.glob(os.path.join(glob.escape(root), "nvidia", "*", "bin")))
+    return shutil.which(name) or shutil.which(name, path=os.pathsep.join(folders))
 
 
 def need(name: str) -> str:
@@ -55,6 +54,33 @@ def need(name: str) -> str:
     if tool is None:
         raise Problem(f"{name} is neither on PATH nor in CUDA_HOME nor from pip: {GET[name]}.")
     return tool
+
+
+def query_driver() -> str | tuple[int, list[Device]]:
+    """(CUDA version of the driver, its devices) or a sentence why there is none."""
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return "no NVIDIA driver (libcuda.so.1) on this machine"
+    status = cuda.cuInit(0)
+    if status != 0:
+        return f"the driver is installed, but cuInit fails with error {status}"
+    number, count = ctypes.c_int(), ctypes.c_int()
+    cuda.cuDriverGetVersion(ctypes.byref(number))
+    cuda.cuDeviceGetCount(ctypes.byref(count))
+    devices = []
+    sm_count, major, minor = 16, 75, 76  # CUdevice_attribute of cuda.h
+    for i in range(count.value):
+        device, name = ctypes.c_int(), ctypes.create_string_buffer(128)
+        cuda.cuDeviceGet(ctypes.byref(device), i)
+        cuda.cuDeviceGetName(name, len(name), device)
+        values = []
+        for attribute in (major, minor, sm_count):
+            value = ctypes.c_int()
+            cuda.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
+            values.append(value.value)
+        devices.append((name.value.decode(), values[0], values[1], values[2]))
+    return number.value, devices
 
 
 def has_machine(root: Path) -> bool:

@@ -261,33 +261,27 @@ def use_of(
 
 def ceilings_table(results: Results | None, stage: int) -> list[str]:
     """Every variant of a rung, at the size of its details."""
-    limits = load(results)
-    if results is None or limits is None:
-        return NOT_MEASURED
     named = []
-    for variant in results.variants(stage):
+    for variant in results.variants(stage) if results else []:
         is_result = results.of_variant(stage, variant)[0]["result"]
         named.append((f"**{variant}**" if is_result else variant, stage, variant))
-    return table_of_uses(limits, results, "variant", named)
+    return table_of_uses(results, "variant", named)
 
 
 def rungs_table(results: Results | None, numbers: list[int]) -> list[str]:
     """The result variant of every rung, likewise."""
-    limits = load(results)
-    if results is None or limits is None:
-        return NOT_MEASURED
-    named = []
-    for number in numbers:
-        row = results.any_row(number, "result")
-        if row:
-            named.append((f"{number} `{row['variant']}`", number, "result"))
-    return table_of_uses(limits, results, "rung", named)
+    rows = {number: results.any_row(number, "result") for number in numbers} if results else {}
+    named = [(f"{number} `{row['variant']}`", number, "result") for number, row in rows.items() if row]
+    return table_of_uses(results, "rung", named)
 
 
 def table_of_uses(
-    limits: Limits, results: Results, what: str, named: list[tuple[str, int, str]]
+    results: Results | None, what: str, named: list[tuple[str, int, str]]
 ) -> list[str]:
     """named: [(label, rung, variant)]"""
+    limits = load(results)
+    if results is None or limits is None:
+        return NOT_MEASURED
     header = [what, *(title for _, title, _ in RESOURCES.values())]
     header += ["closest ceiling", "of the instruction alone, burst / sustained"]
     lines: list[list[str]] = []

@@ -27,8 +27,6 @@ ROWS is one or more selectors, joined by commas:  RUNG[:VARIANT][(ARGS)][@SHAPE]
 A row is written to build/bench/ as soon as it is measured, so that a run that was stopped goes on
 from there: rows whose kernel, choice of a configuration and machine are still the same are not
 measured again. When all rows are there, docs/results/<gpu>.json is replaced.
-
-Exit codes: 0 ok, 1 wrong result, 2 usage, 3 no usable device, 4 hang, 130 stopped.
 """
 
 from __future__ import annotations

@@ -22,9 +22,6 @@ so that what the chip's temperature does cancels. Each is measured twice over:
 
 A reading is written to build/energy/ as soon as it is taken, so that a run that was stopped goes on
 from there. docs/results/<gpu>.energy.json is replaced after each experiment.
-
-Exit codes: 0 ok, 1 wrong result, 2 usage, 3 no usable device or no counter of joules, 4 hang, 130
-stopped.
 """
 
 from __future__ import annotations
@@ -280,52 +277,34 @@ class Run:
                 found[index] += [reading] if reading else []
         return found
 
-    def on_part(
-        self, experiment: str, contestants: list[Contestant]
-    ) -> tuple[int, list[list[Reading]]]:
-        """(grid, readings): the largest part of the chip on which nobody loses clock. A smaller one
-        is kept for the experiments that follow."""
-        while True:
-            smallest = len(self.grids) == 1
-            least = 0 if smallest else (1 - SAME_CLOCK) * self.meter.env["max_mhz"]
-            found = self.rounds_at(experiment, contestants, self.grids[0], least)
-            if found is not None:
-                return self.grids[0], found
-            most, fewer = self.grids[:2]
-            print(f"{most} SMs draw too much for the highest clock; on {fewer} now.")
-            self.grids = self.grids[1:]
-
     def experiment(self, name: str, contestants: list[Contestant]) -> list[Reading]:
-        """Its rows, contestants in order, part and whole."""
-        persistent = [one for one in contestants if one.persistent]
+        """Its rows, contestants in order, part and whole. The part is the largest on which nobody
+        loses clock; a smaller one is kept for the experiments that follow."""
         rows = []
         for chip in CHIPS:
-            those = persistent if chip == "part" else contestants
-            if chip == "whole":
-                grid, found = 0, self.rounds_at(name, those, 0, 0) or []
-            else:
-                grid, found = self.on_part(name, those) if those else (0, [])
-            of_chip = [self.row(name, chip, grid, *pair) for pair in zip(those, found)]
+            those = [one for one in contestants if one.persistent or chip == "whole"]
+            for grid in list(self.grids) if chip == "part" else [0]:
+                is_last = grid in (0, self.grids[-1])
+                least = 0 if is_last else (1 - SAME_CLOCK) * self.meter.env["max_mhz"]
+                found = self.rounds_at(name, those, grid, least)
+                if found is not None:
+                    break
+                self.grids.remove(grid)
+                print(f"{grid} SMs draw too much for the highest clock; on {self.grids[0]} now.")
+            of_chip = []
+            for one, readings in zip(those, found or []):
+                row = {
+                    "experiment": name, "label": one.label, "chip": chip, "grid": grid,
+                    "stage": one.stage, "variant": one.variant, "data": one.data,
+                    "m": SIZE, "n": SIZE, "k": SIZE,
+                }  # fmt: skip
+                why = self.failed.get((name, one.label))
+                row.update({"verified": False, "error": why} if why else summarize(readings))
+                of_chip.append(row)
             mark_clocks(of_chip)
             rows += of_chip
         place = [one.label for one in contestants]
         return sorted(rows, key=lambda row: (place.index(row["label"]), CHIPS.index(row["chip"])))
-
-    def row(
-        self, experiment: str, chip: str, grid: int, one: Contestant, readings: list[Reading]
-    ) -> Reading:
-        row = {
-            "experiment": experiment, "label": one.label, "chip": chip, "grid": grid,
-            "stage": one.stage, "variant": one.variant, "data": one.data,
-            "m": SIZE, "n": SIZE, "k": SIZE,
-        }  # fmt: skip
-        why = self.failed.get((experiment, one.label))
-        return {**row, **({"verified": False, "error": why} if why else summarize(readings))}
-
-
-def count(experiments: dict[str, list[Contestant]], rounds: int) -> int:
-    """Readings: of a persistent kernel on a part of the chip and on all of it."""
-    return rounds * sum(1 + one.persistent for those in experiments.values() for one in those)
 
 
 @command(stopped="Stopped before the first reading.")
@@ -356,7 +335,9 @@ def take_all(
         lambda reading: tuple(reading["key"]),  # experiment, label, grid, round
         lambda found: [one for one in found if hashes.get(one["kernel"]) == one["kernel_hash"]],
     )  # fmt: skip
-    run = Run(meter, journal, hashes, rounds, count(experiments, rounds))
+    # A persistent kernel runs on a part of the chip and on all of it.
+    planned = rounds * sum(1 + one.persistent for those in experiments.values() for one in those)
+    run = Run(meter, journal, hashes, rounds, planned)
     kept = sum(key[0] in experiments and key[3] < rounds for key in journal.rows)
     to_do = max(0, run.planned - kept)
     print(

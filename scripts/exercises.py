@@ -35,8 +35,9 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from lib.cli import OK, ROOT, Problem, command, parser_of
 from lib.markdown import Fence, fences, numbered, squeezed
@@ -58,16 +59,13 @@ SETTINGS = ("MACHINE_", "LADDER_", "REPLACE_PTX", "MAKE", "MFLAGS")  # of the ca
 Step = tuple[str, list[str], list[str]]  # kind, lines, what they print
 
 
-class Exercise:
-    """name: "5.2". gpu: whether it is marked as one for a GPU."""
-
-    def __init__(self, page: Path, which: int | str, number: str, lines: list[str]) -> None:
-        self.page = page.name
-        self.name = f"{which}.{number}"
-        self.lines = lines
-        mark = MARK.match(lines[0])
-        self.gpu = mark.group(1) == "GPU" if mark else None
-        self.fences = fences("\n".join(lines))
+class Exercise(NamedTuple):
+    page: str
+    name: str  # "5.2"; of an example, a command and what it prints, "mbarrier.1"
+    lines: list[str]
+    fences: list[Fence]
+    gpu: bool | None  # whether it is marked as one for a GPU; None without a mark
+    is_example: bool = False
 
     def steps(self) -> list[Step]:
         """What is done: ("diff", lines, []) and ("run", commands, expected lines)."""
@@ -81,6 +79,8 @@ class Exercise:
 
     def form(self) -> Iterator[str]:
         """What its text lacks, one sentence each."""
+        if self.is_example:
+            return
         text = "\n".join(self.lines)
         if self.gpu is None:
             yield "begins with neither *(GPU)* nor *(no GPU)*"
@@ -93,18 +93,6 @@ class Exercise:
             yield "is for a machine without a GPU, but its answer has no ```sh with a ```text"
 
 
-class Example(Exercise):
-    """Of a guide: a command, and what it prints. name: "mbarrier.1"."""
-
-    def __init__(self, page: Path, number: int, block: list[Fence]) -> None:
-        self.page, self.name = page.name, f"{page.stem}.{number}"
-        self.gpu, self.fences = False, block
-        self.lines = [line for f in block for line in (f"```{f.language}", *f.lines, "```")]
-
-    def form(self) -> Iterator[str]:
-        return iter(())
-
-
 def examples(page: Path) -> list[Exercise]:
     """The examples of a page: runs of fences that stand one behind the other and end in ```text."""
     found: list[Exercise] = []
@@ -112,7 +100,9 @@ def examples(page: Path) -> list[Exercise]:
     for fence in fences(page.read_text(encoding="utf-8")):
         block = [*(block if fence.follows else []), fence]
         if fence.language == "text" and len(block) > 1 and block[-2].language == "sh":
-            found.append(Example(page, len(found) + 1, block))
+            lines = [line for f in block for line in (f"```{f.language}", *f.lines, "```")]
+            name = f"{page.stem}.{len(found) + 1}"
+            found.append(Exercise(page.name, name, lines, block, False, is_example=True))
             block = []
     return found
 
@@ -143,7 +133,13 @@ def of_section(page: Path, which: int | str, lines: list[str]) -> list[Exercise]
             found[-1][1].append(line)
         elif found and line:
             break  # behind the list
-    return [Exercise(page, which, number, body) for number, body in found]
+    exercises = []
+    for number, body in found:
+        mark = MARK.match(body[0])
+        gpu = mark.group(1) == "GPU" if mark else None
+        read = fences("\n".join(body))
+        exercises.append(Exercise(page.name, f"{which}.{number}", body, read, gpu))
+    return exercises
 
 
 def all_exercises(root: Path = ROOT) -> list[Exercise]:
@@ -233,10 +229,9 @@ def says(printed: str, expected: list[str]) -> bool:
 
 
 def try_exercise(
-    exercise: Exercise, root: Path = ROOT, folder: str = "",
-    show: Callable[[str, str], None] | None = None,
-) -> str | None:  # fmt: skip
-    """None, or what is wrong. `show` is called with each command and with what it prints."""
+    exercise: Exercise, root: Path = ROOT, folder: str = "", shown: bool = False
+) -> str | None:
+    """None, or what is wrong. shown: prints each command and what it prints."""
     problems = list(exercise.form())
     if problems:
         return "; ".join(problems)
@@ -253,8 +248,8 @@ def try_exercise(
             printed = ""
             for line in lines:
                 output = run(line, tree)
-                if show:
-                    show(line, output)
+                if shown:
+                    print(f"$ {line}\n{output}", flush=True)
                 printed += output
             if not says(printed, expected):
                 end = "\n".join(printed.rstrip().split("\n")[-SHOWN_LINES:])
@@ -273,30 +268,25 @@ def copies() -> tempfile.TemporaryDirectory[str]:
 
 
 def show(exercise: Exercise) -> int:
-    def print_run(line: str, output: str) -> None:
-        print(f"$ {line}\n{output}", flush=True)
-
     print("\n".join(exercise.lines).rstrip() + "\n", flush=True)
     with copies() as folder:
-        wrong = try_exercise(exercise, ROOT, folder, print_run)
+        wrong = try_exercise(exercise, ROOT, folder, shown=True)
     if wrong:
         print(f"exercise {exercise.name}: {wrong}", file=sys.stderr)
     return 1 if wrong else 0
 
 
 def run_all(exercises: list[Exercise], workers: int) -> int:
-    passed = failed = 0
+    failed = 0
     with copies() as folder, \
             concurrent.futures.ThreadPoolExecutor(workers) as pool:  # fmt: skip
         tries = [(e, pool.submit(try_exercise, e, ROOT, folder)) for e in exercises]
         for exercise, future in tries:
             wrong = future.result()
-            passed, failed = passed + (not wrong), failed + bool(wrong)
+            failed += bool(wrong)
             ran = "its answer runs" if exercise.steps() else "nothing to run"
             print(f"  {exercise.name:5} {wrong or ran}", flush=True)
-    if not exercises:
-        failed = 1
-    print(f"exercises: {passed} passed, {failed} failed, 0 skipped")
+    print(f"exercises: {len(exercises) - failed} passed, {failed} failed, 0 skipped")
     return 1 if failed else 0
 
 

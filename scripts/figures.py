@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import trace
-from lib.cli import OK, ROOT, Problem, command, parser_of, project
+from lib.cli import OK, ROOT, Problem, command, parser_of
 from lib.figures.barriers import barriers_04, barriers_06, barriers_08, barriers_09, barriers_10
 from lib.figures.code import Code
 from lib.figures.layouts import majors, packed, scales, store_box, swizzle_atom, wgmma_fragment
@@ -100,12 +100,10 @@ def outdated(root: Path, drawn: dict[Path, Drawing]) -> list[tuple[Path, str]]:
 
 
 @command("figures")
-def main(arguments: list[str] | None = None) -> int:
-    parser = parser_of("Draw the figures of the pages.")
-    parser.add_argument("--root", type=project, default=ROOT, help="the project's folder")
-    root = parser.parse_args(arguments).root
-    found = outdated(root, drawings(root))
-    update_files(root, found, "figures")
+def main() -> int:
+    parser_of(__doc__).parse_args()
+    found = outdated(ROOT, drawings(ROOT))
+    update_files(ROOT, found, "figures")
     if not found:
         print("figures: everything is up to date")
     return OK

@@ -13,8 +13,6 @@ ROWS is one or more selectors NAME[/REGIME], joined by commas. NAME may have * f
 
 A row is written to build/limits-partial/ as soon as it is measured, so that a run that was stopped
 goes on from there. When all are there, docs/results/<gpu>.limits.json is replaced.
-
-Exit codes: 0 ok, 1 wrong result, 2 usage, 3 no usable device, 4 hang, 130 stopped.
 """
 
 from __future__ import annotations

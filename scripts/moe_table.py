@@ -111,12 +111,6 @@ def steps_table(results: Result) -> list[str]:
     return markdown(header, lines)
 
 
-def written(results: Result | None, kind: str) -> list[str]:
-    if results is None:
-        return NOT_MEASURED
-    return {"table": table, "steps": steps_table}[kind](results)
-
-
 COLOURS = dict(zip(STEPS, ("gray", "green", "blue", "orange", "teal", "purple")))
 
 
@@ -152,7 +146,9 @@ def outdated(root: Path) -> list[tuple[Path, str]]:
     """(path, new text) of what is not what the results say."""
     results = load(root)
     old = (root / PAGE).read_text(encoding="utf-8")
-    page = rewritten(old, MARKER, lambda match, _: written(results, match[1]), PAGE)
+    tables = {"table": table, "steps": steps_table}
+    page = rewritten(
+        old, MARKER, lambda match, _: tables[match[1]](results) if results else NOT_MEASURED, PAGE)
     return outdated_files(root, {PLOT: timeline(results).svg(), PAGE: page})
 
 

@@ -2,7 +2,6 @@
 """Makes static HTML of README.md, CONTRIBUTING.md and docs/*.md, with Sphinx.
 
     site_pages.py --sphinx PYTHON OUTPUT    PYTHON has Sphinx, MyST and Furo, by make site
-    site_pages.py --source-only FOLDER      only writes what Sphinx would read
 
 Markdown goes as it is but for its links: those to sources become pages with numbered, highlighted
 lines. Every link of the result is then followed, so that a page that is built is a page that works.
@@ -225,11 +224,17 @@ def foreign(site: Path) -> Iterator[str]:
                 yield f"{path.relative_to(site)}: {found.group()}"
 
 
-def build(python: Path, output: Path) -> None:
-    source, site = output.parent / f"{output.name}-source", output
+@command("site")
+def main() -> int:
+    parser = parser_of("README and docs as static HTML.")
+    parser.add_argument("--sphinx", type=Path, metavar="PYTHON", required=True)
+    parser.add_argument("output", type=Path)
+    options = parser.parse_args()
+    site = options.output
+    source = site.parent / f"{site.name}-source"
     write_source(ROOT, source)
     shutil.rmtree(site, ignore_errors=True)
-    words = [python, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going", "-j", "2",
+    words = [options.sphinx, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going", "-j", "2",
                "-d", source / ".doctrees", source, site]  # fmt: skip
     if subprocess.run([str(word) for word in words]).returncode:
         raise Problem("Sphinx takes something else than it was given: the lines above say what.")
@@ -238,21 +243,6 @@ def build(python: Path, output: Path) -> None:
         raise Problem("links of the site that lead nowhere, or out of it:\n  " + "\n  ".join(wrong))
     count = sum(1 for _ in site.rglob("*.html"))
     print(f"site: {count} pages, open {site / 'index.html'}")
-
-
-@command("site")
-def main(arguments: list[str] | None = None) -> int:
-    parser = parser_of("README and docs as static HTML.")
-    parser.add_argument("--sphinx", type=Path, metavar="PYTHON")
-    parser.add_argument("--source-only", action="store_true")
-    parser.add_argument("output", type=Path)
-    options = parser.parse_args(arguments)
-    if options.source_only:
-        write_source(ROOT, options.output)
-    elif options.sphinx is None:
-        parser.error("--sphinx PYTHON is missing; make site has one")
-    else:
-        build(options.sphinx, options.output)
     return 0
 
 

@@ -19,8 +19,6 @@ one that it expects to be the fastest. The file says how many were left out.
 A shape is one resumable unit: all that are timed there are timed in turns, and kept in build/sweep/
 when the shape is done. A configuration's time holds as long as its kernel does. The picks are asked
 for anew every time: a change of the model alone measures only where it adds to what was timed.
-
-Exit codes: 0 ok, 1 wrong result, 2 usage, 3 no usable device, 4 hang, 130 stopped.
 """
 
 from __future__ import annotations

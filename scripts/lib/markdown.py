@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lib.cli import Problem
 from lib.shape_lists import Shape
@@ -118,6 +118,15 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "
 
 def cell(value: float | None, spec: str) -> str:
     return DASH if value is None else format(value, spec)
+
+
+def row_cells(
+    row: dict[str, Any] | None, count: int, show: Callable[[dict[str, Any]], list[str]]
+) -> list[str]:
+    """The cells of a row of docs/results: dashes if it is not there, FAIL if it is wrong."""
+    if row is None:
+        return [DASH] * count
+    return show(row) if row["verified"] else ["FAIL"] * count
 
 
 def percent(value: float | None) -> str:

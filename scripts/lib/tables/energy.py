@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from lib.cli import Problem
-from lib.markdown import DASH, not_measured, percent
+from lib.markdown import DASH, not_measured, percent, row_cells
 from lib.markdown import table as table_of
 from lib.results import ENERGY_HEAD_KEYS, Results, Row, value_of
 
@@ -83,12 +83,13 @@ def experiment(energy: Results, name: str) -> list[str]:
         "", f"{part}: MHz", "tensor share", "W", "pJ/FLOP above rest", "min–max", "to the first",
         "whole chip: MHz", "tensor share", "TFLOPS", "W", "pJ/FLOP", "min–max", "to the first",
     ]  # fmt: skip
-    lines = [
-        [row["label"]]
-        + cells(by_label["part"].get(row["label"]), first["part"], "part", sms)
-        + cells(row, first["whole"], "whole", energy.head["sms"])
-        for row in of_chip["whole"]
-    ]
+    lines = []
+    for row in of_chip["whole"]:
+        line = [row["label"]]
+        for chip, count, of_sms in (("part", 6, sms), ("whole", 7, energy.head["sms"])):
+            line += row_cells(by_label[chip].get(row["label"]), count,
+                              lambda each: cells(each, first[chip], chip, of_sms))  # fmt: skip
+        lines.append(line)
     caption = (
         "Medians over the rounds. W: the whole board. Above rest: less what the board draws at "
         "rest. To the first: pJ/FLOP by those of the first line. A clock in italics is more than "
@@ -97,12 +98,7 @@ def experiment(energy: Results, name: str) -> list[str]:
     return table_of(header, lines, caption)
 
 
-def cells(row: Row | None, first: Row | None, chip: str, sms: int) -> list[str]:
-    count = 7 if chip == "whole" else 6
-    if row is None:
-        return [DASH] * count
-    if not row["verified"] or first is None:
-        return ["FAIL"] * count
+def cells(row: Row, first: Row, chip: str, sms: int) -> list[str]:
     least, most = SPREAD[chip]
     # At the power limit every contestant has a clock of its own: only equal ones are remarkable.
     odd = chip == "part" and not row["equal_clock"]

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable
 from pathlib import Path
 
-from lib.markdown import DASH, cell, not_measured, percent, table, tflops
+from lib.markdown import DASH, cell, not_measured, percent, row_cells, table, tflops
 from lib.results import (
     ELSEWHERE, Results, Row, grown_from, is_cube, is_of_ladder, load_chip, read_rows, rungs, solving,
 )  # fmt: skip
@@ -26,9 +26,7 @@ IN_BRACKETS = (
 
 def measured(row: Row | None, show: Callable[[Row], str]) -> str:
     """show(row), a dash for a row that is not there, FAIL for a wrong result."""
-    if row is None:
-        return DASH
-    return show(row) if row["verified"] else "FAIL"
+    return row_cells(row, 1, lambda right: [show(right)])[0]
 
 
 def with_share(row: Row | None) -> str:
@@ -47,9 +45,8 @@ def registers(row: Row | None) -> str:
 
 
 def shared_memory(row: Row | None) -> str:
-    if row is None or row.get("smem_bytes") is None:
-        return DASH
-    return f"{row['smem_bytes'] / 1024:.0f} KiB"
+    smem = row.get("smem_bytes") if row else None
+    return DASH if smem is None else f"{smem / 1024:.0f} KiB"
 
 
 def both(burst: Row | None, sustained: Row | None, show: Callable[[Row], str]) -> str:

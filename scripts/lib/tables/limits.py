@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lib.cli import Problem
-from lib.markdown import DASH, not_measured, percent, table, tflops
+from lib.markdown import DASH, not_measured, percent, row_cells, table, tflops
 from lib.results import Results, Row, read, value_of
 from lib.rows import REGIMES
 
@@ -96,13 +96,8 @@ def limits_table(results: Results | None) -> list[str]:
         unit = "TFLOPS, FLOP" if one["unit"] == "TFLOPS" else "TB/s, bytes"
         cells = [f"`{name}`", one["what"], one["data"], unit]
         for regime in REGIMES:
-            row = of_name.get(regime)
-            if row is None:
-                cells += [DASH] * 3
-            elif not row["verified"]:
-                cells += ["FAIL"] * 3
-            else:
-                cells += [rate(row), per_clock(row), f"{row['sm_mhz']:.0f}"]
+            cells += row_cells(of_name.get(regime), 3, lambda row: [
+                rate(row), per_clock(row), f"{row['sm_mhz']:.0f}"])  # fmt: skip
         lines.append(cells)
     head = limits.head
     caption = (

@@ -10,7 +10,7 @@ from typing import Any
 from lib import shape_lists
 from lib.cli import Problem
 from lib.markdown import (
-    DASH, cell, not_measured, percent, ratio_cell, shape_text, table, tflops,
+    DASH, cell, not_measured, percent, ratio_cell, row_cells, shape_text, table, tflops,
 )  # fmt: skip
 from lib.results import Results, Row, read_rows
 from lib.rows import REGIMES, shape_of
@@ -62,14 +62,10 @@ def geomean(rows: Iterable[Row]) -> float | None:
 
 
 def regime_cells(shapes: Shapes, shape: Shape, regime: str) -> list[str]:
-    row, plain = shapes.row(shape, regime), shapes.row(shape, regime, plain=True)
-    if row is None:
-        cells = [DASH] * 3
-    elif not row["verified"]:
-        cells = ["FAIL"] * 3
-    else:
-        cells = [tflops(row["tflops"]), tflops(row["baseline_tflops"])]
-        cells += [ratio_cell(row["ratio"], is_below(row))]
+    plain = shapes.row(shape, regime, plain=True)
+    cells = row_cells(shapes.row(shape, regime), 3, lambda row: [
+        tflops(row["tflops"]), tflops(row["baseline_tflops"]),
+        ratio_cell(row["ratio"], is_below(row))])  # fmt: skip
     return cells + [tflops(plain["tflops"]) if plain and plain["verified"] else DASH]
 
 

@@ -81,9 +81,6 @@ def launch_name(launch: Row) -> str:
     return rows.row_name(launch).removesuffix("/" + REGIME)
 
 
-# --- Nsight Compute ------------------------------------------------------------------------------
-
-
 def parse_counts(output: str) -> dict[str, int]:
     """{key: count} of METRICS. The program's lines stand between ncu's; those of the table begin
     with a quote, and its numbers have commas."""
@@ -126,9 +123,6 @@ def count(ncu: str, program: str, kernel: str, launch: Row) -> dict[str, int]:
         raise Failed(f"{why}: {last_words(run.stdout)}")
 
 
-# --- the file ------------------------------------------------------------------------------------
-
-
 def what_runs(today: Today, launches: Iterable[Row]) -> dict[Row, dict[str, Any]]:
     """Of each its kernel, and the configuration if it is a chooser that chose one."""
     of_launch = {one: today.variants[one[:2]] for one in launches}
@@ -153,9 +147,6 @@ def read_rows(path: Path, env: Document, today: Today) -> dict[Row, Counts]:
         for launch, row in known.items()
         if today.hashes[runs[launch]["kernel"]] == row["kernel_hash"]
     }
-
-
-# --- main ----------------------------------------------------------------------------------------
 
 
 @command(stopped="Stopped. What was counted is kept; make counters goes on from there.")

@@ -64,9 +64,6 @@ class Contestant(NamedTuple):
     persistent: bool
 
 
-# --- what to measure -----------------------------------------------------------------------------
-
-
 def contestant(variant: Variant, data: str = "normal", label: str | None = None) -> Contestant:
     name = label or f"{variant['stage']}:{variant['variant']}"
     return Contestant(name, variant["stage"], variant["variant"], data, variant["persistent"])
@@ -128,9 +125,6 @@ def parse_rounds(text: str) -> int:
     return int(text)
 
 
-# --- readings ------------------------------------------------------------------------------------
-
-
 class Meter:
     """build/ladder --energy-rows, started again if it dies."""
 
@@ -157,9 +151,6 @@ class Meter:
         """What it says to one row."""
         self.process.send(f"{one.stage} {one.variant} {SIZE} {SIZE} {SIZE} {one.data} {grid}\n")
         return self.answer()
-
-
-# --- rows ----------------------------------------------------------------------------------------
 
 
 def summarize(readings: list[Reading]) -> Reading:
@@ -196,9 +187,6 @@ def publish(
     rows = sorted(kept + rows, key=lambda row: order.index(row["experiment"]))
     head_keys = (*ENV_KEYS, "max_mhz", "power_limit_watts", "refresh_ms", "idle_watts")
     store.write_document(path, store.head_of(env, head_keys), rows=rows)
-
-
-# --- the program ---------------------------------------------------------------------------------
 
 
 class Run:

@@ -151,9 +151,6 @@ def all_exercises(root: Path = ROOT) -> list[Exercise]:
     return known + [example for page in guides for example in examples(page)]
 
 
-# --- changing the source -------------------------------------------------------------------------
-
-
 def apply(lines: list[str], tree: Path) -> None:
     """Makes the change of a ```diff in the tree."""
     path: Path | None = None
@@ -195,9 +192,6 @@ def copy_tree(root: Path, tree: Path) -> None:
     (tree / "docs").symlink_to(root / "docs")
     leave = shutil.ignore_patterns(COPIES.name, "test-logs", "clang-format-*", "trace", "tmp*")
     shutil.copytree(root / "build", tree / "build", copy_function=os.link, ignore=leave)
-
-
-# --- running -------------------------------------------------------------------------------------
 
 
 def run(line: str, tree: Path) -> str:

@@ -23,9 +23,6 @@ SWIZZLES = {0: "none", 1: "128 bytes", 2: "64 bytes", 3: "32 bytes"}
 SMEM_BYTES = 227 * 1024
 
 
-# --- options -------------------------------------------------------------------------------------
-
-
 class Number:
     def __init__(self, standard: int | None, least: int, most: int) -> None:
         self.standard, self.least, self.most = standard, least, most
@@ -106,9 +103,6 @@ def numbered(what: str, heads: Iterable[object], rows: Iterable[Iterable[object]
     yield from table([[what, *heads], *([i, *row] for i, row in enumerate(rows))])
 
 
-# --- swizzle -------------------------------------------------------------------------------------
-
-
 def swizzle(SPAN: A[int, One(128, 64, 32, 16)], ROWS: A[int, Number(8, 1, 64)]) -> Iterator[str]:
     offsets = ask_maps("swizzle", span=SPAN, rows=ROWS)["offsets"]
     where = {o: f"{row}.{chunk}" for o, (row, chunk) in maps.chunks_at(offsets).items()}
@@ -126,9 +120,6 @@ def swizzle(SPAN: A[int, One(128, 64, 32, 16)], ROWS: A[int, Number(8, 1, 64)]) 
             "Eight rows of one chunk column, as ldmatrix and wgmma read them:"
             f" {count(stored, 'pass')}; without a swizzle {count(plain, 'pass')}."
         )
-
-
-# --- descriptor ----------------------------------------------------------------------------------
 
 
 def decoded(bits: int | str) -> Iterator[str]:
@@ -196,9 +187,6 @@ def descriptor(
         yield f"  k {step['k']:3}  start + {step['offset']:6,}  {step['bits']}"
 
 
-# --- fragment ------------------------------------------------------------------------------------
-
-
 def fragment(
     OF: A[str, One("acc", "a", "b")], LANE: A[Optional[int], Number(None, 0, 31)]
 ) -> Iterator[str]:
@@ -232,9 +220,6 @@ def fragment(
         what = "one 16 x 16 A operand" if OF == "a" else operands
         yield f"ldmatrix.x4 for {what}: the lane that points at the 16 bytes"
         yield from numbered("row", ["k 0-7", "k 8-15"], grid)
-
-
-# --- raster, multicast ---------------------------------------------------------------------------
 
 
 def raster(
@@ -314,9 +299,6 @@ def multicast(
     alone, shared = BM + BN, BM // cluster_n + BN // cluster_m
     less = f"A CTA asks L2 for {shared} rows a step instead of {alone}"
     yield f"{less}; its full barrier counts the bytes of all {alone}."
-
-
-# --- ring, shares, box ---------------------------------------------------------------------------
 
 
 def ring(DEPTH: A[int, Number(4, 1, 8)], STEPS: A[int, Number(12, 1, 64)]) -> Iterator[str]:

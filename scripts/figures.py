@@ -29,8 +29,6 @@ from lib.tools import has_machine
 
 FOLDER = Path("docs/img")
 
-# --- timelines -----------------------------------------------------------------------------------
-
 TRACES = Path("docs/results/h200.traces.json")
 # Stamps cost this one too much (docs/traces.md), so the PTX machine's model clock tells it.
 MODELLED = 10

@@ -44,9 +44,6 @@ class Row(NamedTuple):
     regime: str
 
 
-# --- what to measure -----------------------------------------------------------------------------
-
-
 def select(rows_text: str, entries: list[Result]) -> list[Row]:
     """The rows that --rows selects (all by default), burst first, while the chip is cool."""
     names = [entry["name"] for entry in entries]
@@ -141,9 +138,6 @@ def tiles(program: str, hashes_path: Path) -> list[Result]:
             "smem_read_per_flop": read, "kernel_hash": hashes[v["kernel"]],
         })  # fmt: skip
     return found
-
-
-# --- the file ------------------------------------------------------------------------------------
 
 
 def holds(row: Result, hashes: dict[str, str]) -> bool:

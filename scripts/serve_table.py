@@ -273,9 +273,6 @@ def written(results: Result | None, kind: str, name: str | None) -> list[str]:
         return model_table(results, name or "")
     return means_table(results) if kind == "means" else environment(results)
 
-
-# --- the plot ------------------------------------------------------------------------------------
-
 MARKS = {"bf16": "blue", "fp8": "orange", "int4": "green"}
 LABELS = {kind: f"{kind} / cuBLASLt {BASELINES[kind].split('_')[0]}" for kind in KINDS}
 

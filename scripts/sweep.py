@@ -33,8 +33,8 @@ from typing import Any, NamedTuple
 
 import bench
 from lib import registry, store
-from lib.cli import OK, STOPPED, Problem, command, measuring_parser
-from lib.measure import duration, exit_code, show_failures, show_result
+from lib.cli import OK, Problem, command, measuring_parser
+from lib.measure import show_result
 from lib.registry import Today
 from lib.rows import REGIMES, Row, by_size, parse_shapes, shape_name, shape_of
 from lib.shape_lists import Shape
@@ -115,9 +115,6 @@ def select(shapes_text: str) -> list[Shape]:
     return sorted(shapes, key=by_size)
 
 
-# --- one shape -----------------------------------------------------------------------------------
-
-
 def entry_of(
     contestants: Contestants, key: Key, names: list[str], results: dict[Row, Entry], said: Said
 ) -> Entry:
@@ -186,9 +183,6 @@ def summary(entries: list[Entry]) -> list[str]:
     return lines
 
 
-# --- measuring -----------------------------------------------------------------------------------
-
-
 class Sweep(bench.Bench):
     """Runs the program over what is timed of a shape, shape by shape."""
 
@@ -200,8 +194,19 @@ class Sweep(bench.Bench):
         self, today: Today, journal: Journal, contestants: Contestants, said: dict[Key, Said]
     ) -> None:
         super().__init__(today, journal)
-        self.contestants = contestants
-        self.said = said  # of the shapes that it runs
+        self.contestants, self.said = contestants, said
+
+    def timed_in_turns(self) -> dict[Key, Entry]:
+        """The entries of the shapes of which all that is timed is there."""
+        found, results = {}, {**self.journal.rows, **self.results}
+        for key, of_key in self.said.items():
+            names = worth_timing(of_key)
+            if all(row in results for row in self.contestants.rows(key, names)):
+                found[key] = entry_of(self.contestants, key, names, results, of_key)
+        return found
+
+    def kept(self) -> str:
+        return f"{len(self.timed_in_turns())} shapes"
 
     @staticmethod
     def expected_s(rows: Iterable[Row]) -> float:
@@ -212,25 +217,12 @@ class Sweep(bench.Bench):
     def show_result(self, row: Row, result: Entry) -> None:
         """One line a shape, when its last row is there."""
         key = key_of(row)
-        left = set(map(key_of, self.pending))
+        left, done = set(map(key_of, self.pending)), set(map(key_of, self.results))
         if key in left:
             return
-        said = self.said[key]
-        entry = entry_of(self.contestants, key, worth_timing(said), self.results, said)
-        name, total = f"{shape_name(key[0])}/{key[1]}", len(self.said)
-        show_result(total - len(left), total, f"{name:28}", verdict(entry), self.left())
-
-
-def timed_in_turns(
-    contestants: Contestants, said: dict[Key, Said], results: dict[Row, Entry]
-) -> dict[Key, Entry]:
-    """The entries of the shapes of which all that is timed is there."""
-    found = {}
-    for key, of_key in said.items():
-        names = worth_timing(of_key)
-        if all(row in results for row in contestants.rows(key, names)):
-            found[key] = entry_of(contestants, key, names, results, of_key)
-    return found
+        name, total = f"{shape_name(key[0])}/{key[1]}", len(left | done)
+        what = verdict(self.timed_in_turns()[key])
+        show_result(total - len(left), total, f"{name:28}", what, self.left())
 
 
 def write(path: Path, head: Document, entries: Iterable[Entry]) -> None:
@@ -249,40 +241,31 @@ def measure(options: Any, today: Today, contestants: Contestants) -> int:
     said = contestants.ask(today, {*wanted, *entries, *map(key_of, journal.rows)})
     for key, entry in entries.items():
         judge(entry, said[key])
-    whole = timed_in_turns(contestants, said, journal.rows)
+    sweep = Sweep(today, journal, contestants, said)
+    whole = sweep.timed_in_turns()
+    journal.drop([row for row in journal.rows if key_of(row) not in whole])
 
     def is_there(key: Key) -> bool:
         there = entries[key]["configurations"] if key in entries else {}
         return there.keys() >= {*worth_timing(said[key])}
 
-    to_do = [key for key in wanted if key not in whole and (options.force or not is_there(key))]
+    def publish(results: list[Entry]) -> None:
+        entries.update(sweep.timed_in_turns())
+        write(path, store.head_of(env, bench.ENV_KEYS), entries.values())
+        journal.drop(list(journal.rows))  # of shapes that were not asked for, too
+        print("\n".join(summary([entries[key] for key in wanted])))
+
+    to_do = [key for key in wanted if key in whole or options.force or not is_there(key)]
     rows = [row for key in to_do for row in contestants.rows(key, worth_timing(said[key]))]
     kept = len(wanted) - len(to_do)
     stages = sorted({stage for stage, _ in contestants.variants.values()})
-    print(
+    head = (
         f"{store.machine_text(env)}; {env['data']} data, seed {env['seed']}\n"
         f"{len(contestants.variants)} configurations of rungs "
-        f"{', '.join(map(str, stages))}; {len(rows)} times at {len(to_do)} shapes, "
-        f"{options.regime}, about {duration(Sweep.expected_s(rows))}"
-        + (f"; {kept} more shapes are there already" if kept else ""),
-        flush=True,
+        f"{', '.join(map(str, stages))}; {len(rows)} times at {len(to_do)} shapes, {options.regime}"
+        + (f"; {kept} more shapes are there already" if kept else "")
     )
-    sweep = Sweep(today, journal, contestants, {key: said[key] for key in to_do})
-    try:
-        sweep.run(rows)
-    except KeyboardInterrupt:
-        kept = len(timed_in_turns(contestants, said, journal.rows))
-        print(f"\nStopped. {kept} shapes are kept; make sweep goes on from there.")
-        return STOPPED
-    entries.update(timed_in_turns(contestants, said, {**journal.rows, **sweep.results}))
-    write(path, store.head_of(env, bench.ENV_KEYS), entries.values())
-    journal.drop(list(journal.rows))
-
-    print("\n".join(summary([entries[key] for key in wanted])))
-    print(f"{path}: {len(to_do)} shapes measured, {len(wanted)} in all. Next: make tables.")
-    wrong = sweep.failures()
-    show_failures(wrong)
-    return exit_code(wrong, sweep.hung)
+    return sweep.measure(rows, head, path, publish)
 
 
 def pick_again(options: Any, today: Today, contestants: Contestants) -> int:

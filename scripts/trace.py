@@ -66,8 +66,6 @@ from lib.tools import DEFAULT_SIZE, chosen, given, toolkit, with_defaults
 SMALL = {"--m": "256", "--n": "512", "--k": "640"}
 PERSISTENT_GRID = "--grid=2"  # CTAs, so that each has more than one tile, and a cluster fits
 
-# --- what is published ---------------------------------------------------------------------------
-
 
 def kernel_hash(kernel: str) -> str | None:
     """That of the kernel's PTX as it was built, None if it was not; `make test` builds all."""
@@ -91,9 +89,6 @@ def keep(path: str, results: str) -> None:
     listed = ",\n".join(map(json.dumps, rows))
     kept.write_text(f'{{"rows": [\n{listed}\n]}}\n', encoding="utf-8")
     print(f"{results}: {row['what']}, {len(row['events'])} events; make figures draws it")
-
-
-# --- runs ----------------------------------------------------------------------------------------
 
 
 def traced_options(

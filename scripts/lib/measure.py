@@ -225,9 +225,9 @@ class Runner:
     def why(result: Result) -> str:
         return result.get("error", "wrong result")
 
-    def failures(self) -> dict[str, str]:
-        """{name: why} of the rows that are wrong."""
-        return {self.name(row): self.why(r) for row, r in self.results.items() if not r["verified"]}
+    def kept(self) -> str:
+        """What a run that is stopped has in its journal."""
+        return f"{len(self.journal.rows)} rows"
 
     def measure(
         self, rows: list[Any], head: str, path: Path, publish: Callable[[list[Result]], None]
@@ -243,13 +243,12 @@ class Runner:
         try:
             self.run(to_do)
         except KeyboardInterrupt:
-            kept = len(self.journal.rows)
-            print(f"\nStopped. {kept} rows are kept; make {self.MAKE} goes on from there.")
+            print(f"\nStopped. {self.kept()} are kept; make {self.MAKE} goes on from there.")
             return STOPPED
         results = [*before.values(), *self.results.values()]
         publish(results)
         self.journal.drop(rows)
-        wrong = self.failures()
+        wrong = {self.name(row): self.why(r) for row, r in self.results.items() if not r["verified"]}
         print(f"{path}: {len(results)} rows measured, {len(wrong)} failed. Next: make tables.")
         show_failures(wrong)
         return exit_code(wrong, self.hung)

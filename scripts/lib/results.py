@@ -187,9 +187,6 @@ def load_chip(root: Path, name: str) -> Results | None:
     return next((load(path) for path in paths(root)[0] if path.stem == name), None)
 
 
-# --- operands of numbers in prose ----------------------------------------------------------------
-
-
 def value_of(row: Row | None, key: str, text: str) -> tuple[Any, str]:
     """(what the row has by the key of an operand `text`, the key): None if there is no row, FAIL if
     it is wrong."""
@@ -200,9 +197,6 @@ def value_of(row: Row | None, key: str, text: str) -> tuple[Any, str]:
     if key not in row:
         raise Problem(f'"{text}": a row has no key "{key}"')
     return row[key], key
-
-
-# --- rungs ---------------------------------------------------------------------------------------
 
 REGISTRAR = re.compile(r'Registrar\s+\w+\s*[({]\s*__FILE__\s*,\s*((?:"[^"]*"\s*)+),')
 LAUNCH = re.compile(r"void launch\(const (?:\w+::)*(\w+)& ")

@@ -69,9 +69,6 @@ def by_size(shape: Shape) -> tuple[int, Shape]:
     return shape[0] * shape[1] * shape[2], shape
 
 
-# --- selectors -----------------------------------------------------------------------------------
-
-
 def selectors(text: str) -> list[str]:
     """Those of an option's value; all if it is empty."""
     return (text or "*").replace(" ", ",").split(",")

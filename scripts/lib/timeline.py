@@ -23,9 +23,6 @@ class Event(NamedTuple):
     args: dict[str, Any]
 
 
-# --- the file ------------------------------------------------------------------------------------
-
-
 def read_document(document: Document) -> list[Event]:
     """Events of a file in the form above, times in clocks."""
     events = []
@@ -128,9 +125,6 @@ def read_written(document: Document) -> list[Event]:
         if e["ph"] in "Xi":
             e["name"] = e["args"].pop("event")
     return read_document(document)
-
-
-# --- how busy the tensor cores are ---------------------------------------------------------------
 
 
 def busy(events: list[Event], cta: int) -> tuple[float, float, float]:

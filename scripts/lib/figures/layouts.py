@@ -8,8 +8,6 @@ from lib.svg import Drawing
 
 Places = list[list[tuple[int, int]]]  # (row, column) of the first elements that each lane holds
 
-# --- rung 5: the atom and the accumulator --------------------------------------------------------
-
 
 def swizzle_atom(code: Code) -> Drawing:
     offsets = code.map("swizzle", span=128, rows=16)["offsets"]
@@ -116,9 +114,6 @@ def accumulator(
         d.note(col, x + col * wide + 22, top + 16 * high + 13, "middle")
 
 
-# --- rung 9: the store box -----------------------------------------------------------------------
-
-
 def store_box(code: Code) -> Drawing:
     lanes = code.map("box", warp=0)["lanes"]
     d = Drawing(WIDTH, 420, "Where stmatrix puts a warp's 16 rows in the box that TMA stores")
@@ -146,9 +141,6 @@ def store_box(code: Code) -> Drawing:
     d.text("Above the box: banks. Eight lanes of one stmatrix, such as 0 to 7 of one colour, lie in"
            " eight places: all 32 banks once, no conflict.", 16, 398)  # fmt: skip
     return d
-
-
-# --- rung 13: majors -----------------------------------------------------------------------------
 
 
 def majors(code: Code) -> Drawing:
@@ -201,9 +193,6 @@ def majors(code: Code) -> Drawing:
     d.note("A block is an atom: eight rows of 128 bytes, 1,024 bytes. Colours: the 16 of K that one"
            " wgmma takes.", 20, 430)  # fmt: skip
     return d
-
-
-# --- rung 14: scales -----------------------------------------------------------------------------
 
 
 def scales(code: Code) -> Drawing:

@@ -7,8 +7,6 @@ from lib.figures.layouts import accumulator
 from lib.maps import CHUNK, chunks_at
 from lib.svg import Drawing
 
-# --- rung 1: reuse -------------------------------------------------------------------------------
-
 
 def reuse(code: Code) -> Drawing:
     row = code.rung(1)
@@ -53,9 +51,6 @@ def reuse(code: Code) -> Drawing:
     for index, (words, kind) in enumerate(lines):
         d.text(words, side, top + 14 + 18 * index, kind=kind)
     return d
-
-
-# --- rung 2: fragments and banks -----------------------------------------------------------------
 
 
 def mma_fragments(code: Code) -> Drawing:
@@ -117,9 +112,6 @@ def banks(code: Code) -> Drawing:
         30, 44,
     )  # fmt: skip
     return d
-
-
-# --- rings and phases ----------------------------------------------------------------------------
 
 
 def ring(code: Code) -> Drawing:

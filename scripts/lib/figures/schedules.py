@@ -9,8 +9,6 @@ from lib.figures.barriers import arrivals
 from lib.figures.code import MB, WIDTH, Code, colour
 from lib.svg import Drawing
 
-# --- rungs 7, 8: raster and clusters -------------------------------------------------------------
-
 
 def raster(code: Code) -> Drawing:
     gpu = code.map("gpu")
@@ -113,9 +111,6 @@ def multicast(code: Code) -> Drawing:
     d.text(f"A CTA asks L2 for {shared // 1024} KB a step instead of {alone // 1024} KB, and still"
            f" gets {alone // 1024} KB: what its full barrier counts.", x0, 308)  # fmt: skip
     return d
-
-
-# --- rungs 11, 12: shapes and shares -------------------------------------------------------------
 
 
 def rounds(code: Code) -> Drawing:

@@ -36,9 +36,6 @@ def right(rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if row["verified"]]
 
 
-# --- tables --------------------------------------------------------------------------------------
-
-
 def table(results: Results | None, name: str) -> list[str]:
     """The table called "energy NAME"."""
     if name == "rungs":
@@ -129,9 +126,6 @@ def rungs(results: Results | None) -> list[str]:
         ])  # fmt: skip
     caption = "Sustained: the best cuBLASLt algorithm, and right after it the rung's result."
     return table_of(header, lines, caption)
-
-
-# --- numbers in prose ----------------------------------------------------------------------------
 
 
 def operand(results: Results | None, text: str) -> tuple[Any, str]:

@@ -21,8 +21,6 @@ IN_BRACKETS = (
     "TFLOPS, in brackets the share of the best cuBLASLt algorithm timed in turns with it; bold:"
 )
 
-# --- cells ---------------------------------------------------------------------------------------
-
 
 def measured(row: Row | None, show: Callable[[Row], str]) -> str:
     """show(row), a dash for a row that is not there, FAIL for a wrong result."""
@@ -56,9 +54,6 @@ def both(burst: Row | None, sustained: Row | None, show: Callable[[Row], str]) -
 
 def in_regimes(results: Results, stage: int, variant: str, size: int) -> list[Row | None]:
     return [results.find(stage, variant, size, regime) for regime in REGIMES]
-
-
-# --- rungs ---------------------------------------------------------------------------------------
 
 
 def ladder(root: Path, results: Results | None, link: str, problem: str) -> list[str]:

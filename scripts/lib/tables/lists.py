@@ -72,9 +72,6 @@ def means_table(results: Results | None, stage: int) -> list[str]:
     caption = "Burst. Ratio as in the table of shapes; mean: geometric."
     return table_of(header, lines, caption)
 
-
-# --- all of them, a line for each type of operands ------------------------------------------------
-
 # What a rung multiplies where its arguments name neither a type nor bits.
 DEFAULTS = {13: "bf16", 14: "e4m3", 15: "int8 weights, bf16", 16: "bf16", 17: "bf16"}
 TYPES = {"type": "{}", "bits": "int{} weights, bf16"}

@@ -25,7 +25,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,6 +42,7 @@ TIMEOUT_S = 120  # of one run, which takes a second or two
 GPU_TIMEOUT_S = 4  # of the program's own watchdog, for a kernel of some microseconds
 GPU_RUNS = 3
 UNSEEN = "passes unseen"
+Assembled = tuple[list[str], dict[str, str]]  # a command for a GPU, and what its environment has more
 
 # --- runs ----------------------------------------------------------------------------------------
 
@@ -183,71 +184,60 @@ def run_all(mutations: list[Mutation]) -> int:
 # --- on a GPU ------------------------------------------------------------------------------------
 
 
-class OnGpu:
-    """Runs of one kernel, with a bug or without, on a GPU. What they need is assembled by as many
-    threads as there are cores; a GPU itself runs one program after another."""
+def assemble(
+    subject: Subject, path: str, edit: Callable[[Module], None], sleep: int | None
+) -> Assembled:
+    words, environment = gpu_run(subject.command(), write_ptx(subject, path, edit, sleep))
+    return words, {**environment, "LADDER_TIMEOUT": str(GPU_TIMEOUT_S)}
 
-    def __init__(
-        self, name: str, subject: Subject, edit: Callable[[Module], None],
-        pool: concurrent.futures.Executor, folder: str,
-    ) -> None:  # fmt: skip
-        self.name, self.subject, self.edit = name, subject, edit
-        self.pool, self.folder = pool, folder
 
-    def assemble(self, sleep: int | None) -> tuple[list[str], dict[str, str]]:
-        path = f"{self.folder}/{self.name}.{sleep}.ptx"
-        ptx = write_ptx(self.subject, path, self.edit, sleep)
-        words, environment = gpu_run(self.subject.command(), ptx)
-        environment["LADDER_TIMEOUT"] = str(GPU_TIMEOUT_S)
-        return words, environment
-
-    def start(self, sleeps: Sequence[int | None]) -> None:
-        """Assembles, for a run without sleeps or one for each seed."""
-        self.made = [self.pool.submit(self.assemble, sleep) for sleep in sleeps]
-
-    def ended(self) -> tuple[Ended, int]:
-        """How the first run that showed something ended, or else the last; and how many ran."""
-        for i in range(GPU_RUNS):
-            words, environment = self.made[i % len(self.made)].result()
-            ended = run(words, environment, 3 * GPU_TIMEOUT_S)
-            if ended.kind != "clean":
-                break
-        return ended, i + 1
+def first_shown(made: list[concurrent.futures.Future[Assembled]]) -> tuple[Ended, int]:
+    """How the first run that showed something ended, or else the last; and how many ran."""
+    for i in range(GPU_RUNS):
+        ended = run(*made[i % len(made)].result(), 3 * GPU_TIMEOUT_S)
+        if ended.kind != "clean":
+            break
+    return ended, i + 1
 
 
 def run_all_on_gpu(mutations: list[Mutation], csv: str) -> int:
-    """Each mutation without sleeps; those that pass unseen, and the kernels without a bug, with."""
-    seeds = range(1, GPU_RUNS + 1)
+    """Each mutation without sleeps; those that pass unseen, and the kernels without a bug, with.
+    As many threads assemble as there are cores; a GPU itself runs one program after another."""
     said: dict[str, list[str]] = {}
-    wrong = []
+    unseen, wrong = [], []
     subjects = {(m.subject.program, m.subject.variant): m.subject for m in mutations}
+    seeds = range(1, GPU_RUNS + 1)
     with tempfile.TemporaryDirectory() as folder, \
             concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:  # fmt: skip
-        unseen = []
-        kernels = [OnGpu(m.name, m.subject, m.apply, pool, folder) for m in mutations]
-        for kernel in kernels:
-            kernel.start([None])
-        for kernel, mutation in zip(kernels, mutations):
-            ended, runs = kernel.ended()
-            said[kernel.name] = [on_gpu(ended), str(runs), "", ""]
+
+        def start(
+            name: str, subject: Subject, edit: Callable[[Module], None], sleeps: Iterable[int | None]
+        ) -> list[concurrent.futures.Future[Assembled]]:
+            """Assembles, for a run without sleeps or one for each seed."""
+            return [pool.submit(assemble, subject, f"{folder}/{name}.{sleep}.ptx", edit, sleep)
+                    for sleep in sleeps]  # fmt: skip
+
+        plain = [start(m.name, m.subject, m.apply, [None]) for m in mutations]
+        for mutation, made in zip(mutations, plain):
+            name, (ended, runs) = mutation.name, first_shown(made)
+            said[name] = [on_gpu(ended), str(runs), "", ""]
             if mutation.gpu not in (None, ended.kind):
-                wrong.append(f"{kernel.name}: {ended.kind}, not {mutation.gpu}\n{ended.report}")
+                wrong.append(f"{name}: {ended.kind}, not {mutation.gpu}\n{ended.report}")
             if ended.kind == "clean":
-                unseen.append(kernel)
+                unseen.append(mutation)
             else:
-                print(kernel.name, *said[kernel.name][:2], sep=",", flush=True)
-        sound = [OnGpu(f"sound{i}", subject, lambda module: None, pool, folder)
+                print(name, *said[name][:2], sep=",", flush=True)
+        slept = [start(m.name, m.subject, m.apply, seeds) for m in unseen]
+        sound = [start(f"sound{i}", subject, lambda module: None, seeds)
                  for i, subject in enumerate(subjects.values())]  # fmt: skip
-        for kernel in unseen + sound:
-            kernel.start(list(seeds))
-        for kernel in unseen:
-            ended, runs = kernel.ended()
-            said[kernel.name][2:] = [on_gpu(ended), str(runs)]
-            print(kernel.name, *said[kernel.name], sep=",", flush=True)
-        for kernel in sound:
-            ended, _ = kernel.ended()
+        for mutation, made in zip(unseen, slept):
+            ended, runs = first_shown(made)
+            said[mutation.name][2:] = [on_gpu(ended), str(runs)]
+            print(mutation.name, *said[mutation.name], sep=",", flush=True)
+        for subject, made in zip(subjects.values(), sound):
+            ended, _ = first_shown(made)
             if ended.kind != "clean":
-                wrong.append(f"{kernel.subject.what} without a bug: {ended.kind}\n{ended.report}")
+                wrong.append(f"{subject.what} without a bug: {ended.kind}\n{ended.report}")
     if csv != "-":
         rows = [",".join([name, *cells]) + "\n" for name, cells in said.items()]
         Path(csv).write_text("".join(rows), encoding="utf-8")

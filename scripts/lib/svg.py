@@ -145,6 +145,14 @@ class Drawing:
             self.texts.append((words, left, y - 0.75 * size, left + wide, y + 0.2 * size))
         self.element("text", kind, attributes, html.escape(words, quote=False))
 
+    def heading(
+        self, x: float, words: str, *lines: str, first: float = 42, step: float = 14
+    ) -> None:
+        """A title at the top, and lines of text below it, the first at that height."""
+        self.text(words, x, 24, kind="title")
+        for index, line in enumerate(lines):
+            self.text(line, x, first + step * index)
+
     def note(self, words: object, x: float, y: float, anchor: str = "start") -> None:
         """Text that says less than the others."""
         self.text(words, x, y, anchor, "small muted")

@@ -181,8 +181,8 @@ class OnAGpu(unittest.TestCase):
     def run_all(self, answer):
         chosen = [MUTATIONS["parity"], MUTATIONS["init-fence"], MUTATIONS["raster-skips-a-tile"]]
         out, csv = io.StringIO(), tempfile.NamedTemporaryFile("r", encoding="utf-8")
-        with csv, mock.patch.object(mutations.OnGpu, "assemble", lambda self, sleep:
-                                    ([self.name, str(sleep)], {})), \
+        with csv, mock.patch.object(mutations, "assemble", lambda subject, path, edit, sleep:
+                                    ([Path(path).name.split(".")[0], str(sleep)], {})), \
                 mock.patch.object(mutations, "run", lambda words, environment, limit:
                                   answer(*words)), \
                 contextlib.redirect_stdout(out):  # fmt: skip

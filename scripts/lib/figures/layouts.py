@@ -21,8 +21,7 @@ def swizzle_atom(code: Code) -> Drawing:
         return top + line * high + (10 if line >= 8 else 0)
 
     left = 40
-    d.text("The matrix: row r, chunk c", left, 24, kind="title")
-    d.text("64 elements of K, 16 bytes a chunk", left, 42)
+    d.heading(left, "The matrix: row r, chunk c", "64 elements of K, 16 bytes a chunk")
     for row in range(16):
         for chunk in range(8):
             x = left + chunk * wide
@@ -31,8 +30,7 @@ def swizzle_atom(code: Code) -> Drawing:
     for chunk in range(8):
         d.note(f"c {chunk}", left + chunk * wide + wide / 2, top - 6, "middle")
     left = 430
-    d.text("Shared memory: where it lies", left, 24, kind="title")
-    d.text("banks", left, 42)
+    d.heading(left, "Shared memory: where it lies", "banks")
     for place in range(8):
         d.note(f"{place * 4}–{place * 4 + 3}", left + place * wide + wide / 2, top - 6, "middle")
     for offset, (row, chunk) in chunks_at(offsets).items():
@@ -75,8 +73,7 @@ def wgmma_fragment(code: Code) -> Drawing:
     fragment = code.map("fragment")
     d = Drawing(WIDTH, 400, "Which thread holds which element of a wgmma accumulator")
     left, top, high = 60, 70, 62
-    d.text("64 x N of a warpgroup", left - 40, 24, kind="title")
-    d.text("blocks of 16 x 8; in each, the register", left - 40, 42)
+    d.heading(left - 40, "64 x N of a warpgroup", "blocks of 16 x 8; in each, the register")
     blocks = 4
     for warp in range(4):
         y = top + warp * (high + 4)
@@ -88,8 +85,7 @@ def wgmma_fragment(code: Code) -> Drawing:
     d.text("… N / 8 blocks", left + blocks * 62 + 4, top + high / 2 + 4)
     for block in range(blocks):
         d.note(f"{8 * block}–{8 * block + 7}", left + block * 62 + 30, top - 6, "middle")
-    d.text("One block, of warp 0", 470, 24, kind="title")
-    d.text("lane, and its register 4j + i of block j: i", 470, 42)
+    d.heading(470, "One block, of warp 0", "lane, and its register 4j + i of block j: i")
     accumulator(d, fragment["acc"], 470, top, 45, 17, "+")
     lane = 5
     (row, col), (row8, _) = fragment["acc"][lane]
@@ -120,12 +116,10 @@ def store_box(code: Code) -> Drawing:
     wide, high, top = 44, 18, 84
     where = chunks_at(code.map("swizzle", span=128, rows=64)["offsets"])
     left = 40
-    d.text("The warp's rows of D", left, 24, kind="title")
-    d.text("64 columns; colour: which stmatrix; number: the lane", left, 42)
-    d.text("that points at these 8 columns of the row", left, 56)
+    d.heading(left, "The warp's rows of D", "64 columns; colour: which stmatrix; number: the lane",
+              "that points at these 8 columns of the row")  # fmt: skip
     right = 460
-    d.text("The box in shared memory", right, 24, kind="title")
-    d.text("rows of 128 bytes, swizzled as TMA will read them", right, 42)
+    d.heading(right, "The box in shared memory", "rows of 128 bytes, swizzled as TMA will read them")
     for lane, stores in enumerate(lanes):
         for index, store in enumerate(stores):
             row, chunk = where[store["offset"]]
@@ -153,16 +147,15 @@ def majors(code: Code) -> Drawing:
         panels = found["bytes"] // found["panel_bytes"]
         atoms = found["panel_bytes"] // first["sbo"]
         wide, high = 118, 15
-        d.text(f"{major}-major, {mn} x {bk} of bf16", left - 40, 24, kind="title")
         along = "K" if major == "K" else "M or N"
-        d.text(f"{panels} panel{'s' if panels > 1 else ''} of {found['rows']} rows; a row:"
-               f" {found['width']} elements along {along}", left - 40, 44)  # fmt: skip
-        d.text(
-            f"LBO {first['lbo']:,}, SBO {first['sbo']:,}, swizzle {first['swizzle']} (128 bytes)",
-            left - 40, 60,
-        )  # fmt: skip
         move = second["start"] - first["start"]
-        d.text(f"the next 16 of K: start + {move:,}", left - 40, 76)
+        d.heading(
+            left - 40, f"{major}-major, {mn} x {bk} of bf16",
+            f"{panels} panel{'s' if panels > 1 else ''} of {found['rows']} rows; a row:"
+            f" {found['width']} elements along {along}",
+            f"LBO {first['lbo']:,}, SBO {first['sbo']:,}, swizzle {first['swizzle']} (128 bytes)",
+            f"the next 16 of K: start + {move:,}", first=44, step=16,
+        )  # fmt: skip
         for panel in range(panels):
             x = left + panel * (wide + 26)
             d.note(f"+{panel * found['panel_bytes']:,}", x, top - 6)
@@ -253,8 +246,8 @@ def packed(code: Code) -> Drawing:
     d = Drawing(WIDTH, 452, "Where the weights of a thread lie")
     # The fragment: which lane wants which weight.
     left, top, wide, high = 40, 68, 23, 18
-    d.text("16 rows of W, 16 of K, for one wgmma", left, 24, kind="title")
-    d.text("each number is the lane of the warp that has the weight", left, 40)
+    d.heading(left, "16 rows of W, 16 of K, for one wgmma",
+              "each number is the lane of the warp that has the weight", first=40)  # fmt: skip
     shown = {}  # (bits, word of the piece, shift) -> (row, k, colour) of the lane that is shown
     for bits in (4, 8):
         for row in range(16):

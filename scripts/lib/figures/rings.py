@@ -63,9 +63,7 @@ def mma_fragments(code: Code) -> Drawing:
         (240, "B, two of 8 x 16", "the same: rows 0 to 7 feed one", "mma.sync, rows 8 to 15 the next",
          "ldmatrix_b"),
     ):  # fmt: skip
-        d.text(title, x, 24, kind="title")
-        d.text(what, x, 40)
-        d.text(which, x, 53)
+        d.heading(x, title, what, which, first=40, step=13)
         for lane, (row, chunk) in enumerate(fragment[lanes]):
             d.cell(colour(lane // 8), x + chunk * 70, top + row * high, 69, high - 1, f"lane {lane}")
         for row in range(16):
@@ -74,9 +72,8 @@ def mma_fragments(code: Code) -> Drawing:
         d.note("k 8–15", x + 105, top + 16 * high + 13, "middle")
     # accumulator
     x = 456
-    d.text("Accumulator, 16 x 8", x, 24, kind="title")
-    d.text("lane, and which of its four registers", x, 40)
-    d.text("has this element", x, 53)
+    d.heading(x, "Accumulator, 16 x 8", "lane, and which of its four registers", "has this element",
+              first=40, step=13)  # fmt: skip
     accumulator(d, fragment["acc"], x, top, 46, high, "c")
     d.note("Colours: left and middle the four 8 x 8 matrices, of which each goes to one register;"
            " right the lane in its group of four, above and below.", 40, 388)  # fmt: skip

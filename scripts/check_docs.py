@@ -9,6 +9,7 @@ N skipped". Exit code 1 if anything failed. Python standard library only.
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
@@ -188,21 +189,12 @@ def used_by(stage: Path, root: Path, known: dict[str, tuple[str | None, str]]) -
 def contains(source: str, body: list[str]) -> bool:
     """Whether an excerpt's lines stand in the source, in this order and next to each other but for
     a line '…', which stands for any number of lines. White space is squeezed on both sides."""
-    lines = [squeezed(line) for line in source.split("\n")]
-    position = 0
-    parts: list[list[str]] = [[]]
-    for line in map(squeezed, body):
-        if line in (exercises.ELISION, f"// {exercises.ELISION}"):
-            parts.append([])
-        else:
-            parts[-1].append(line)
-    for part in filter(None, parts):
-        starts = range(position, len(lines) - len(part) + 1)
-        start = next((i for i in starts if lines[i : i + len(part)] == part), None)
-        if start is None:
-            return False
-        position = start + len(part)
-    return any(parts)
+    left_out = (exercises.ELISION, f"// {exercises.ELISION}")
+    by_kind = itertools.groupby(map(squeezed, body), lambda line: line in left_out)
+    parts = ["\n".join(map(re.escape, part)) for is_left_out, part in by_kind if not is_left_out]
+    pattern = re.compile("^" + r"\n(?:.*\n)*?".join(parts) + "$", re.MULTILINE)
+    text = "\n".join(map(squeezed, source.split("\n")))
+    return bool(parts) and pattern.search(text) is not None
 
 
 # --- checks: each yields problems, or raises Skipped ---------------------------------------------

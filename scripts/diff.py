@@ -22,6 +22,7 @@ from pathlib import Path
 
 from lib.cli import Problem, command, parser_of
 from lib.closure import closure
+from lib.ptx import body_end
 
 INCLUDE = re.compile(r'^\s*#include\s+["<]([^">]+)[">]', re.MULTILINE)
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -126,11 +127,8 @@ def functions(text: str) -> dict[str, str]:
     bodies: dict[str, str] = {}
     text = of_any_width(text)
     for head in re.finditer(r"\b(\w+)\s*\([^;{}]*\)\s*(?:const\s*)?\{", text):
-        depth, i = 1, head.end()
-        while depth and i < len(text):
-            depth += (text[i] == "{") - (text[i] == "}")
-            i += 1
-        bodies[head.group(1)] = bodies.get(head.group(1), "") + text[head.end() : i]
+        body = text[head.end() : body_end(text, head.end() - 1)]
+        bodies[head.group(1)] = bodies.get(head.group(1), "") + body
     return bodies
 
 

@@ -28,6 +28,7 @@ The last line is "exercises: N passed, N failed, N skipped". Python standard lib
 from __future__ import annotations
 
 import concurrent.futures
+import itertools
 import os
 import re
 import shutil
@@ -154,28 +155,25 @@ def all_exercises(root: Path = ROOT) -> list[Exercise]:
 def apply(lines: list[str], tree: Path) -> None:
     """Makes the change of a ```diff in the tree."""
     path: Path | None = None
-    hunk: list[tuple[str, str]] = []
-    for line in lines + ["@@"]:
-        if line.startswith(("--- ", "@@")) and hunk:
-            change(path, hunk)
-            hunk = []
-        if line.startswith("--- "):
-            path = tree / line[4:].strip()
-            if not path.is_file():
-                raise Problem(f"{line[4:]} does not exist")
-        elif line.startswith("@@"):
+    by_kind = itertools.groupby(lines, lambda line: line.startswith(("--- ", "@@")))
+    for is_head, some in by_kind:
+        if not is_head:
+            change(path, list(some))
             continue
-        elif line[:1] not in ("", " ", "+", "-"):
-            raise Problem(f'"{line}" is no line of a diff')
-        else:
-            hunk.append((line[:1] or " ", line[1:]))
+        for line in some:
+            path = tree / line[4:].strip() if line.startswith("--- ") else path
+            if path and not path.is_file():
+                raise Problem(f"{line[4:]} does not exist")
 
 
-def change(path: Path | None, hunk: list[tuple[str, str]]) -> None:
+def change(path: Path | None, hunk: list[str]) -> None:
     if path is None:
         raise Problem("a diff begins with --- FILE")
-    old = "".join(text + "\n" for sign, text in hunk if sign != "+")
-    new = "".join(text + "\n" for sign, text in hunk if sign != "-")
+    for line in hunk:
+        if line[:1] not in ("", " ", "+", "-"):
+            raise Problem(f'"{line}" is no line of a diff')
+    old = "".join(line[1:] + "\n" for line in hunk if line[:1] != "+")
+    new = "".join(line[1:] + "\n" for line in hunk if line[:1] != "-")
     source = path.read_text(encoding="utf-8")
     count = len(re.findall("^" + re.escape(old), source, re.MULTILINE))
     if count != 1 or old == new:
@@ -210,16 +208,10 @@ def run(line: str, tree: Path) -> str:
 
 def says(printed: str, expected: list[str]) -> bool:
     """Whether the parts of `expected` between elisions stand in `printed`, in this order."""
-    position, text = 0, squeezed(printed)
     parts = [squeezed(part) for part in "\n".join(expected).split(ELISION)]
     if not any(parts):
         raise Problem("the answer's ```text is empty")
-    for part in parts:
-        position = text.find(part, position)
-        if position < 0:
-            return False
-        position += len(part)
-    return True
+    return re.search(".*?".join(map(re.escape, parts)), squeezed(printed)) is not None
 
 
 def try_exercise(

@@ -158,14 +158,13 @@ class Drawing:
         self.text(words, x, y, anchor, "small muted")
 
     def cell(
-        self, kind: str, x: float, y: float, width: float, height: float, words: object = "",
-        text_kind: str = "small",
-    ) -> None:  # fmt: skip
+        self, kind: str, x: float, y: float, width: float, height: float, words: object = ""
+    ) -> None:
         """A filled box with words in its middle."""
         self.rect(kind, x, y, width, height)
         if words != "":
-            size = TEXT_SIZES.get(text_kind.split()[0], 10)
-            self.text(words, x + width / 2, y + height / 2 + 0.36 * size, "middle", text_kind)
+            middle = y + height / 2 + 0.36 * TEXT_SIZES["small"]
+            self.text(words, x + width / 2, middle, "middle")
 
     def box(self, x: float, y: float, width: float, height: float, lines: Sequence[str]) -> None:
         """A frame with lines of words in its middle, the first as its title."""

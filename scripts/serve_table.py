@@ -242,14 +242,6 @@ def means_table(results: Result) -> list[str]:
                      "lowest, below 1", "fastest of the three"], lines)  # fmt: skip
 
 
-def sizes_table() -> list[str]:
-    lines = [
-        [name, ", ".join(f"`{field}` {value}" for field, value in fields.items())]
-        for name, fields in CONFIGURATIONS.items()
-    ]
-    return markdown(["model", "fields of its config.json"], lines)
-
-
 def changes(results: Result) -> list[str]:
     """What of the kernels has changed since."""
     return [
@@ -266,7 +258,11 @@ def environment(results: Result) -> list[str]:
 
 def written(results: Result | None, kind: str, name: str | None) -> list[str]:
     if kind == "sizes":
-        return sizes_table()
+        lines = [
+            [name, ", ".join(f"`{field}` {value}" for field, value in fields.items())]
+            for name, fields in CONFIGURATIONS.items()
+        ]
+        return markdown(["model", "fields of its config.json"], lines)
     if results is None:
         return NOT_MEASURED
     if kind == "model":

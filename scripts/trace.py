@@ -59,7 +59,7 @@ from lib.registry import Variant
 from lib.replace import gpu_run, has_gpu, machine_run
 from lib.stamped import read_gpu
 from lib.stamps import add_stamps
-from lib.timeline import Document, Event, busy, read_document, read_written, write_document
+from lib.timeline import Document, Event, busy, read_document, write_document
 from lib.timeline_svg import PUBLISHED_SPAN, captions, cut, draw, window
 from lib.tools import DEFAULT_SIZE, chosen, given, toolkit, with_defaults
 
@@ -79,7 +79,7 @@ def keep(path: str, results: str) -> None:
     head = document["otherData"]
     if head["clock"] != "gpu":
         raise Problem(f"{path} is of the PTX machine: only what a GPU did is kept")
-    row = cut(read_written(document), head)
+    row = cut(read_document(document), head)
     row["kernel_hash"] = kernel_hash(row["kernel"])
     row["toolkit"] = toolkit()
     kept = Path(results)
@@ -197,7 +197,7 @@ def redraw(arguments: list[str]) -> None:
     parser.add_argument("--span", type=float)
     options = parser.parse_args(arguments)
     document = json.loads(options.json.read_text(encoding="utf-8"))
-    events, head = read_written(document), document["otherData"]
+    events, head = read_document(document), document["otherData"]
     drawing = draw(events, head, options.cta, options.start, options.span)
     options.svg.write_text(drawing.svg(), encoding="utf-8")
 

@@ -71,7 +71,7 @@ def check_hashes(root: Path) -> Iterator[str]:
 
 
 def shape(entry: Row) -> str:
-    return "x".join(map(str, rows.shape_of(entry)))
+    return rows.shape_name(rows.shape_of(entry))
 
 
 def check_choices(root: Path) -> Iterator[str]:

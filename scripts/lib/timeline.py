@@ -24,7 +24,7 @@ class Event(NamedTuple):
 
 
 def read_document(document: Document) -> list[Event]:
-    """Events of a file in the form above, times in clocks."""
+    """Events of a file that the PTX machine or write_document() made, times in clocks."""
     events = []
     for e in document["traceEvents"]:
         if e["ph"] in "Xi":
@@ -34,8 +34,9 @@ def read_document(document: Document) -> list[Event]:
                     args[key] = int(args[key], 0)
             begin = e["ts"] * PER_TS
             tid = args.pop("warp", e["tid"])
-            events.append(
-                Event(e["name"], e["pid"], tid, begin, begin + e.get("dur", 0) * PER_TS, args))
+            name = args.pop("event", e["name"])
+            end = begin + e.get("dur", 0) * PER_TS
+            events.append(Event(name, e["pid"], tid, begin, end, args))
     return events
 
 
@@ -117,14 +118,6 @@ def write_document(events: list[Event], head: Document) -> Document:
     for cta in sorted({e.cta for e in events}):
         out.append({"ph": "M", "name": "process_name", "pid": cta, "args": {"name": f"CTA {cta}"}})
     return {"traceEvents": out, "otherData": head, "displayTimeUnit": "ns"}
-
-
-def read_written(document: Document) -> list[Event]:
-    """Events of a file that write_document() made."""
-    for e in document["traceEvents"]:
-        if e["ph"] in "Xi":
-            e["name"] = e["args"].pop("event")
-    return read_document(document)
 
 
 def busy(events: list[Event], cta: int) -> tuple[float, float, float]:

@@ -240,10 +240,6 @@ class Use:
             name = f"`{self.tile['instruction'].replace(' n', ', N = ')}`"
         return f"{name}, {percent(self.share(resource))}"
 
-    def alone_cell(self) -> str:
-        """The share of what the instruction does alone, with the clock that it has alone."""
-        return percent(self.row["tflops"] / self.alone["value"]) if self.alone else DASH
-
 
 def use_of(
     limits: Limits, results: Results, stage: int, variant: str, size: int, regime: str
@@ -290,7 +286,9 @@ def table_of_uses(
         burst = uses[0]
         cells = [burst.cell(one) if burst else DASH for one in RESOURCES]
         cells += [burst.binding_cell() if burst else DASH]
-        cells += [" / ".join(use.alone_cell() if use else DASH for use in uses)]
+        # The share of what the instruction does alone, with the clock that it has alone.
+        alone = [use.row["tflops"] / use.alone["value"] if use and use.alone else None for use in uses]
+        cells += [" / ".join(map(percent, alone))]
         lines.append([label] + cells)
         sizes[label] = size
         changed |= any(use and use.tile is None for use in uses)

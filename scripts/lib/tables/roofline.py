@@ -10,7 +10,6 @@ from lib.rows import REGIMES
 from lib.svg import Drawing, text_width
 from lib.tables.limits import Limits, Use, load, use_of
 
-Point = tuple[float, float]
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 PANELS = {"smem": "shared memory", "l2": "L2 to the SMs", "dram": "DRAM"}
@@ -109,15 +108,11 @@ class Panel:
             if begin < end:
                 ends = [(self.x(place), self.y(place * value)) for place in (begin, end)]
                 drawing.line("line-orange", *ends[0], *ends[1])
-                self.tilted(drawing, label, ends, below=label.endswith("distinct"))
-
-    def tilted(self, drawing: Drawing, words: str, ends: list[Point], below: bool) -> None:
-        """Words along a slope, at its lower end."""
-        (x1, y1), (x2, y2) = ends
-        angle = math.degrees(math.atan2(y2 - y1, x2 - x1))
-        share = 0.06
-        x, y = x1 + (x2 - x1) * share, y1 + (y2 - y1) * share
-        drawing.text(words, x, y + (11 if below else -4), turn=angle)
+                # Words along the slope, at its lower end.
+                (x1, y1), (x2, y2) = ends
+                x, y = x1 + (x2 - x1) * 0.06, y1 + (y2 - y1) * 0.06
+                angle = math.degrees(math.atan2(y2 - y1, x2 - x1))
+                drawing.text(label, x, y + (11 if label.endswith("distinct") else -4), turn=angle)
 
     def marks(self, drawing: Drawing) -> None:
         """A point a rung, the number beside it; points in one place share their numbers."""

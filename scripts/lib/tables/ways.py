@@ -27,12 +27,6 @@ WAYS = {
 ORDER = ("whole tiles", "split in a cluster", "cut", "stream-K")
 
 
-def dram_us(results: Results, m: int, n: int, k: int) -> float | None:
-    """What A, B and D alone take of DRAM, read at its ceiling; None if that was not measured."""
-    tbps, _ = limits.operand(results, "dram_read.burst.value")
-    return 2 * (m * k + n * k + m * n) / tbps * 1e-6 if isinstance(tbps, float) else None
-
-
 def of_shape(results: Results, stage: int, shape: Shape) -> dict[str, list[Row]]:
     """{way: right rows, the fastest first} of a shape's configurations, in burst."""
     found: dict[str, list[Row]] = {}
@@ -59,7 +53,9 @@ def shape_line(results: Results, shape: Shape, ways: dict[str, list[Row]]) -> li
         for rows in ways.values() for row in rows if row.get("baseline_tflops")
     ]  # fmt: skip
     median = statistics.median(baselines) if baselines else None
-    dram = dram_us(results, *shape)
+    # What A, B and D alone take of DRAM, read at its ceiling.
+    (m, n, k), (tbps, _) = shape, limits.operand(results, "dram_read.burst.value")
+    dram = 2 * (m * k + n * k + m * n) / tbps * 1e-6 if isinstance(tbps, float) else None
     return [", ".join(map(str, shape)), cell(dram, ".1f"), *cells, cell(median, ".1f")]
 
 

@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from lib import registry, rows, store, tools
 from lib.cli import Problem, command, parser_of
@@ -84,19 +84,23 @@ def launch_name(launch: Row) -> str:
 def parse_counts(output: str) -> dict[str, int]:
     """{key: count} of METRICS. The program's lines stand between ncu's; those of the table begin
     with a quote, and its numbers have commas."""
+
+    def refuse(why: str) -> NoReturn:
+        raise Failed(f"ncu printed {why}: {last_words(output)}")
+
     table = csv.DictReader(line for line in output.splitlines() if line.startswith('"'))
     found = {row["Metric Name"]: row for row in table}
     counts = {}
     for key, (metric, unit, scale) in METRICS.items():
         if metric not in found:
-            raise Failed(f"ncu printed no {metric}")
+            refuse(f"no {metric}")
         value, printed_unit = found[metric]["Metric Value"], found[metric]["Metric Unit"]
         try:
             counts[key] = round(float(value.replace(",", "")) * scale)
         except ValueError:
-            raise Failed(f"ncu printed '{value}' for {metric}")
+            refuse(f"'{value}' for {metric}")
         if printed_unit != unit:
-            raise Failed(f"ncu printed {metric} in '{printed_unit}', not in '{unit}'")
+            refuse(f"{metric} in '{printed_unit}', not in '{unit}'")
     return counts
 
 
@@ -117,10 +121,7 @@ def count(ncu: str, program: str, kernel: str, launch: Row) -> dict[str, int]:
     run = tools.run(command, tool_environment(), errors="replace")
     if run.returncode != 0:
         raise Failed(last_words(run.stdout))
-    try:
-        return parse_counts(run.stdout)
-    except Failed as why:
-        raise Failed(f"{why}: {last_words(run.stdout)}")
+    return parse_counts(run.stdout)
 
 
 def what_runs(today: Today, launches: Iterable[Row]) -> dict[Row, dict[str, Any]]:

@@ -198,7 +198,8 @@ def only_tiles(options: Any) -> int:
     for path in paths:
         document = read_file(path)
         head = {k: value for k, value in document.items() if k not in ("tiles", "limits")}
-        store.write_document(path, head, tiles=tiles(options.ladder, options.hashes), limits=document["limits"])
+        anew = tiles(options.ladder, options.hashes)
+        store.write_document(path, head, tiles=anew, limits=document["limits"])
         print(f"{path}: tiles written anew. Next: make tables.")
     return OK
 

@@ -35,14 +35,13 @@ from lib.markdown import rewritten, squeezed, table
 from lib.mutations.core import GROUPS, MUTATIONS, Mutation, Policy, find_mutation
 from lib.mutations.subjects import Subject
 from lib.ptx import Module, load_module
-from lib.replace import gpu_run, machine_run
+from lib.replace import Run, gpu_run, machine_run
 from lib.stamps import add_sleeps
 
 TIMEOUT_S = 120  # of one run, which takes a second or two
 GPU_TIMEOUT_S = 4  # of the program's own watchdog, for a kernel of some microseconds
 GPU_RUNS = 3
 UNSEEN = "passes unseen"
-Assembled = tuple[list[str], dict[str, str]]  # a command for a GPU, and what its environment has more
 
 # --- runs ----------------------------------------------------------------------------------------
 
@@ -186,12 +185,12 @@ def run_all(mutations: list[Mutation]) -> int:
 
 def assemble(
     subject: Subject, path: str, edit: Callable[[Module], None], sleep: int | None
-) -> Assembled:
+) -> Run:
     words, environment = gpu_run(subject.command(), write_ptx(subject, path, edit, sleep))
     return words, {**environment, "LADDER_TIMEOUT": str(GPU_TIMEOUT_S)}
 
 
-def first_shown(made: list[concurrent.futures.Future[Assembled]]) -> tuple[Ended, int]:
+def first_shown(made: list[concurrent.futures.Future[Run]]) -> tuple[Ended, int]:
     """How the first run that showed something ended, or else the last; and how many ran."""
     for i in range(GPU_RUNS):
         ended = run(*made[i % len(made)].result(), 3 * GPU_TIMEOUT_S)
@@ -211,11 +210,11 @@ def run_all_on_gpu(mutations: list[Mutation], csv: str) -> int:
             concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:  # fmt: skip
 
         def start(
-            name: str, subject: Subject, edit: Callable[[Module], None], sleeps: Iterable[int | None]
-        ) -> list[concurrent.futures.Future[Assembled]]:
-            """Assembles, for a run without sleeps or one for each seed."""
-            return [pool.submit(assemble, subject, f"{folder}/{name}.{sleep}.ptx", edit, sleep)
-                    for sleep in sleeps]  # fmt: skip
+            name: str, subject: Subject, edit: Callable[[Module], None], seeds: Iterable[int | None]
+        ) -> list[concurrent.futures.Future[Run]]:
+            """Assembles, for a run without sleeps, None, or with those of a seed."""
+            return [pool.submit(assemble, subject, f"{folder}/{name}.{seed}.ptx", edit, seed)
+                    for seed in seeds]  # fmt: skip
 
         plain = [start(m.name, m.subject, m.apply, [None]) for m in mutations]
         for mutation, made in zip(mutations, plain):

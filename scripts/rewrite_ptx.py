@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Rewrites the PTX of a rung, so that its source stays untouched. Python standard library only.
 
-    rewrite_ptx.py --sleep SEED IN.ptx OUT.ptx    seeded sleeps, so that events come in another order
-    rewrite_ptx.py --mutate NAME IN.ptx OUT.ptx   a bug from scripts/mutations.py
-    rewrite_ptx.py --fatbin OUT.fatbin IN.ptx     assembles, for a run on a GPU
+    rewrite_ptx.py --sleep SEED IN.ptx OUT.ptx   seeded sleeps, for events in another order
+    rewrite_ptx.py --mutate NAME IN.ptx OUT.ptx  a bug from scripts/mutations.py
+    rewrite_ptx.py --fatbin OUT.fatbin IN.ptx    assembles, for a run on a GPU
 
 IN.ptx is what `nvcc -lineinfo` wrote: its .loc lines lead from an instruction to the stage file, so
 that a place is found by what the source says there, not by a number that the next edit changes.

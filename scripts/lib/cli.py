@@ -76,7 +76,7 @@ def measuring_parser(
 ) -> argparse.ArgumentParser:
     """With the paths that every measurement has; partial is where it keeps what it was stopped at."""
     parser = parser_of(description)
-    parser.epilog = "Exit codes: 0 ok, 1 wrong result, 2 usage, 3 no usable device, 4 hang, 130 stopped."
+    parser.epilog = "Exit codes: 0 ok, 1 wrong result, 2 usage, 3 no device, 4 hang, 130 stopped."
     parser.add_argument("--program", default=program)
     parser.add_argument("--hashes", type=Path, default=Path("build/ptx/hashes.json"))
     parser.add_argument("--results", type=Path, default=Path("docs/results"), metavar="DIR")

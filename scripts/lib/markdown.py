@@ -89,8 +89,8 @@ def rewritten(
     text: str, marker: re.Pattern[str], body: Callable[[re.Match[str], list[str]], list[str]],
     page: object, line_of: Callable[[int, str], str] = lambda number, line: line,
 ) -> str:  # fmt: skip
-    """The text with another body between each line that is a marker and the next line END:
-    body(match, old body). line_of(number, line) is what becomes of other lines outside of fences."""
+    """The text with another body between each line that is a marker and the next line END, made by
+    body(match, old body); line_of(number, line) makes the other lines outside of fences."""
     out, lines, end = [], text.split("\n"), 0
     for number, line, fenced in numbered(text):
         match = None if fenced else marker.match(line)

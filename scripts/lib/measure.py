@@ -248,7 +248,8 @@ class Runner:
         results = [*before.values(), *self.results.values()]
         publish(results)
         self.journal.drop(rows)
-        wrong = {self.name(row): self.why(r) for row, r in self.results.items() if not r["verified"]}
+        failed = {row: result for row, result in self.results.items() if not result["verified"]}
+        wrong = {self.name(row): self.why(result) for row, result in failed.items()}
         print(f"{path}: {len(results)} rows measured, {len(wrong)} failed. Next: make tables.")
         show_failures(wrong)
         return exit_code(wrong, self.hung)

@@ -119,7 +119,8 @@ def store_box(code: Code) -> Drawing:
     d.heading(left, "The warp's rows of D", "64 columns; colour: which stmatrix; number: the lane",
               "that points at these 8 columns of the row")  # fmt: skip
     right = 460
-    d.heading(right, "The box in shared memory", "rows of 128 bytes, swizzled as TMA will read them")
+    d.heading(right, "The box in shared memory",
+              "rows of 128 bytes, swizzled as TMA will read them")  # fmt: skip
     for lane, stores in enumerate(lanes):
         for index, store in enumerate(stores):
             row, chunk = where[store["offset"]]

@@ -128,7 +128,7 @@ mutation(
     "Nobody waits, so nobody hangs: each leaves its part to a cluster that never comes, and the "
     "tile is not stored.",
     {"wrong result": []}, gpu="wrong result",
-    edit=each(lambda kernel, i: kernel.insert_after(i, f"add.s32 {i.operands[0]}, {i.operands[0]}, 1;"),
+    edit=each(lambda kernel, i: kernel.insert_after(i, "add.s32 {0}, {0}, 1;".format(*i.operands)),
               "sub.s32", at="others = by.end - by.first - 1"),
 )  # fmt: skip
 

@@ -262,7 +262,7 @@ def ceilings_table(results: Results | None, stage: int) -> list[str]:
 def rungs_table(results: Results | None, numbers: list[int]) -> list[str]:
     """The result variant of every rung, likewise."""
     rows = {number: results.any_row(number, "result") for number in numbers} if results else {}
-    named = [(f"{number} `{row['variant']}`", number, "result") for number, row in rows.items() if row]
+    named = [(f"{n} `{row['variant']}`", n, "result") for n, row in rows.items() if row]
     return table_of_uses(results, "rung", named)
 
 
@@ -287,8 +287,8 @@ def table_of_uses(
         cells = [burst.cell(one) if burst else DASH for one in RESOURCES]
         cells += [burst.binding_cell() if burst else DASH]
         # The share of what the instruction does alone, with the clock that it has alone.
-        alone = [use.row["tflops"] / use.alone["value"] if use and use.alone else None for use in uses]
-        cells += [" / ".join(map(percent, alone))]
+        shares = [u.row["tflops"] / u.alone["value"] if u and u.alone else None for u in uses]
+        cells += [" / ".join(map(percent, shares))]
         lines.append([label] + cells)
         sizes[label] = size
         changed |= any(use and use.tile is None for use in uses)

@@ -11,14 +11,12 @@ stubs   writes, for every name that the toolkit's libcudart and libcuda export a
 from __future__ import annotations
 
 import argparse
-import contextlib
 import ctypes
-import os
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TextIO
+
+from lib.store import write_atomically
 
 MAX_ERROR = 10000
 ALIAS = re.compile(r"_(ptsz|ptds)$")
@@ -75,16 +73,6 @@ def renames(header: str) -> list[tuple[str, ...]]:
     return sorted({match.groups() for match in found if match})
 
 
-@contextlib.contextmanager
-def written(folder: str, name: str) -> Iterator[TextIO]:
-    """A file that takes its name when it is whole: another make may be reading the one before."""
-    path = os.path.join(folder, name)
-    new = f"{path}.{os.getpid()}"
-    with open(new, "w", encoding="utf-8") as file:
-        yield file
-    os.replace(new, path)
-
-
 def stubs(args: argparse.Namespace) -> None:
     names, node = exported(args.nm, args.cudart)
     if args.cuda:
@@ -97,22 +85,18 @@ def stubs(args: argparse.Namespace) -> None:
             aliases.append(f"-Wl,--defsym={name}={plain}")
         else:
             refused.append(name)
-    with written(args.out, "stubs.c") as file:
-        file.write("int ptx_machine_refuse(const char* name);\n")
-        for name in refused:
-            file.write(f"int {name}(void);\n")
-            file.write(f'int {name}(void) {{ return ptx_machine_refuse("{name}"); }}\n')
-        file.write("extern const char* const ptx_machine_renamed[];\n")
-        file.write("const char* const ptx_machine_renamed[] = {\n")
-        for name, renamed in renames(args.header):
-            if renamed in names:
-                file.write(f'    "{name}", "{renamed}",\n')
-        file.write("    0};\n")
-    with written(args.out, "aliases.rsp") as file:
-        file.write("\n".join(aliases) + "\n")
-    with written(args.out, "exports.map") as file:
-        kept = "cuda*; __cuda*; cu[A-Z]*; ptx_machine; ptx_machine_set_policy"
-        file.write(f"{node} {{ global: {kept}; local: *; }};\n")
+    lines = ["int ptx_machine_refuse(const char* name);"]
+    for name in refused:
+        lines.append(f"int {name}(void);")
+        lines.append(f'int {name}(void) {{ return ptx_machine_refuse("{name}"); }}')
+    lines.append("extern const char* const ptx_machine_renamed[];")
+    lines.append("const char* const ptx_machine_renamed[] = {")
+    found = [(name, renamed) for name, renamed in renames(args.header) if renamed in names]
+    lines += [f'    "{name}", "{renamed}",' for name, renamed in found] + ["    0};"]
+    kept = "cuda*; __cuda*; cu[A-Z]*; ptx_machine; ptx_machine_set_policy"
+    write_atomically(args.out / "stubs.c", "\n".join(lines) + "\n")
+    write_atomically(args.out / "aliases.rsp", "\n".join(aliases) + "\n")
+    write_atomically(args.out / "exports.map", f"{node} {{ global: {kept}; local: *; }};\n")
 
 
 def main() -> None:
@@ -125,7 +109,7 @@ def main() -> None:
         one.add_argument("--header", required=True, help="the toolkit's cuda.h")
     one.add_argument("--cuda", help="the toolkit's stub of libcuda; without it none of its names")
     one.add_argument("--nm", default="nm")
-    one.add_argument("--out", required=True, help="folder for stubs.c, aliases.rsp, exports.map")
+    one.add_argument("--out", type=Path, required=True, help="folder for stubs.c, aliases.rsp, exports.map")
     one.add_argument("objects", nargs="+", help="the stand-in's objects")
     args = parser.parse_args()
     args.run(args)

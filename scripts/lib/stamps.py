@@ -284,13 +284,6 @@ class Stamps:
         else:
             kernel.insert_at(kernel.next_label(stores[-1]), end)
 
-    def listed(self) -> str:
-        return "".join(
-            f"// trace site: {number}|{s['kernel']}|{s['event']}|{','.join(map(str, s['clocks']))}"
-            f"|{s['source']}\n"
-            for number, s in enumerate(self.sites, 1)
-        )  # fmt: skip
-
 
 def held_near(kernel: Kernel, instruction: Instruction, held: list[Held]) -> list[Held]:
     """Of the stamps that are held, those of the innermost of two or more loops around an
@@ -311,6 +304,10 @@ def add_stamps(module: Module, kernels: list[Kernel], first_cta: int = 0) -> int
     stamps = Stamps(module)
     module.add_global(f".visible .global .align 32 .b8 {TRACE_VARIABLE}[{TRACE_BYTES}];")
     counts = [stamps.add(kernel, first_cta) for kernel in kernels]
+    listed = f"\n// trace first CTA: {first_cta}\n"
+    for number, site in enumerate(stamps.sites, 1):
+        clocks = ",".join(map(str, site["clocks"]))
+        listed += f"// trace site: {number}|{site['kernel']}|{site['event']}|{clocks}|{site['source']}\n"
     end = len(module.text)
-    module.edit(end, end, f"\n// trace first CTA: {first_cta}\n" + stamps.listed())
+    module.edit(end, end, listed)
     return sum(counts)

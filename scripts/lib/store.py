@@ -31,8 +31,9 @@ def own_files(folder: Path, suffix: str) -> list[Path]:
 
 
 def write_atomically(path: Path, text: str) -> None:
+    """Who reads meanwhile, another make perhaps, gets the file before or the file after."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(path.name + ".new")
+    new = path.with_name(f"{path.name}.{os.getpid()}")
     new.write_text(text, encoding="utf-8")
     os.replace(new, path)
 

@@ -132,12 +132,13 @@ def select_one(
     shapes = parse_shapes(parts["shape"]) if parts["shape"] else []
     rows = set()
     for v in chosen:
-        usual = (SMALL_SIZE,) if v["simt"] else sizes
-        for shape in shapes or [(size,) * 3 for size in usual]:
+        usual_sizes = (SMALL_SIZE,) if v["simt"] else sizes
+        for shape in shapes or [(size,) * 3 for size in usual_sizes]:
             if v["simt"] and shape != (SMALL_SIZE,) * 3 and not named:
                 continue
-            regimes = [regime] if regime else REGIMES[: 1 if shape in shape_lists.DRAWN else 2]
-            rows |= {Row(v["stage"], v["variant"], *shape, each, args) for each in regimes}
+            usual_regimes = REGIMES[:1] if shape in shape_lists.DRAWN else REGIMES
+            for each in (regime,) if regime else usual_regimes:
+                rows.add(Row(v["stage"], v["variant"], *shape, each, args))
     return rows
 
 

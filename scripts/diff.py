@@ -95,14 +95,10 @@ class Change:
         and counts as one changed."""
         old, new = squeezed(self.old), squeezed(self.new)
         matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-        added = removed = changed = 0
-        for tag, i, j, k, l in matcher.get_opcodes():
-            if tag != "equal":
-                added += l - k
-                removed += j - i
-                changed += max(j - i, l - k)
         in_headers = sum(map(len, self.added.values()))
-        return added + in_headers, removed, changed + in_headers
+        edits = [(l - k, j - i) for tag, i, j, k, l in matcher.get_opcodes() if tag != "equal"]
+        edits.append((in_headers, 0))
+        return sum(new for new, _ in edits), sum(old for _, old in edits), sum(map(max, edits))
 
 
 def reachable(path: str, root: str = ".") -> set[str]:

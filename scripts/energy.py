@@ -21,8 +21,8 @@ so that what the chip's temperature does cancels. Each is measured twice over:
   whole  on all SMs, where the power limit decides on the clock
 
 A reading is written to build/energy/ as soon as it is taken, so that a run that was stopped goes on
-from there. docs/results/<gpu>.energy.json is replaced after each experiment. A GPU without a counter
-of joules counts as no usable device.
+from there. docs/results/<gpu>.energy.json is replaced after each experiment. A GPU without a
+counter of joules counts as no usable device.
 """
 
 from __future__ import annotations

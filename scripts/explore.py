@@ -92,10 +92,10 @@ def count(number: int, word: str) -> str:
 
 def table(rows: Sequence[Sequence[object]]) -> Iterator[str]:
     """Rows of cells in columns, right-aligned but the first."""
-    widths = [max(len(str(row[i])) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        cells = [str(row[0]).ljust(widths[0])]
-        yield "  ".join(cells + [str(c).rjust(w) for c, w in zip(row[1:], widths[1:])]).rstrip()
+    first, *others = (max(len(str(cell)) for cell in column) for column in zip(*rows))
+    for head, *row in rows:
+        cells = [str(cell).rjust(width) for cell, width in zip(row, others)]
+        yield "  ".join([str(head).ljust(first), *cells]).rstrip()
 
 
 def numbered(what: str, heads: Iterable[object], rows: Iterable[Iterable[object]]) -> Iterator[str]:

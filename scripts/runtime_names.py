@@ -109,7 +109,8 @@ def main() -> None:
         one.add_argument("--header", required=True, help="the toolkit's cuda.h")
     one.add_argument("--cuda", help="the toolkit's stub of libcuda; without it none of its names")
     one.add_argument("--nm", default="nm")
-    one.add_argument("--out", type=Path, required=True, help="folder for stubs.c, aliases.rsp, exports.map")
+    one.add_argument("--out", required=True, type=Path,
+                     help="folder for stubs.c, aliases.rsp, exports.map")  # fmt: skip
     one.add_argument("objects", nargs="+", help="the stand-in's objects")
     args = parser.parse_args()
     args.run(args)

@@ -138,14 +138,14 @@ INSTRUCTION = re.compile(r"(@!?[\w$%]+\s+)?([a-z][\w.:]*)\s*(.*);", re.DOTALL)
 
 def split_operands(text: str) -> list[str]:
     """Operands of an instruction: split at the commas outside brackets."""
-    parts, depth, start = [], 0, 0
-    for at, char in enumerate(text):
+    parts, depth = [""], 0
+    for char in text:
         depth += (char in "[{(") - (char in "]})")
         if char == "," and depth == 0:
-            parts.append(text[start:at].strip())
-            start = at + 1
-    last = text[start:].strip()
-    return parts + [last] if last else parts
+            parts.append("")
+        else:
+            parts[-1] += char
+    return [part.strip() for part in parts if part.strip()]
 
 
 class Instruction:

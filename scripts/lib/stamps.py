@@ -307,7 +307,8 @@ def add_stamps(module: Module, kernels: list[Kernel], first_cta: int = 0) -> int
     listed = f"\n// trace first CTA: {first_cta}\n"
     for number, site in enumerate(stamps.sites, 1):
         clocks = ",".join(map(str, site["clocks"]))
-        listed += f"// trace site: {number}|{site['kernel']}|{site['event']}|{clocks}|{site['source']}\n"
+        parts = (str(number), site["kernel"], site["event"], clocks, site["source"])
+        listed += f"// trace site: {'|'.join(parts)}\n"
     end = len(module.text)
     module.edit(end, end, listed)
     return sum(counts)

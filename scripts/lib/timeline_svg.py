@@ -4,6 +4,7 @@ show."""
 from __future__ import annotations
 
 import collections
+import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -39,21 +40,21 @@ def roles(events: Iterable[Event]) -> list[tuple[str, int]]:
     for event in events:
         done[event.warp].add("wait" if event.name.startswith("wait") else event.name)
     idle = {warp for warp, names in done.items() if names == {"bar"}}
-    found: list[dict[str, Any]] = []
-    for warp in sorted(done):
+
+    def alike(place: tuple[int, int]) -> object:
+        """The same for neighbours of one role; of a run of them warp - index is the same, too."""
+        index, warp = place
         group = warp // 4 if "wgmma" in done[warp - warp % 4] else -1
         copies = done[warp] & {"TMA load", "TMA store"} if group < 0 else ()
         storer = warp if "TMA store" in copies else -1
-        key = (group, warp in idle, sorted(copies), storer)
-        if found and found[-1]["key"] == key and found[-1]["last"] == warp - 1:
-            found[-1]["last"] = warp
-        else:
-            found.append({"key": key, "first": warp, "last": warp})
-    return [(role_name(r, done), r["first"]) for r in found if r["first"] not in idle]
+        return group, warp in idle, sorted(copies), storer, warp - index
+
+    by_role = itertools.groupby(enumerate(sorted(done)), alike)
+    runs = [[warp for _, warp in run] for _, run in by_role]
+    return [(role_name(run[0], run[-1], done), run[0]) for run in runs if run[0] not in idle]
 
 
-def role_name(role: dict[str, Any], done: dict[int, set[str]]) -> str:
-    first, last = role["first"], role["last"]
+def role_name(first: int, last: int, done: dict[int, set[str]]) -> str:
     if "wgmma" in done[first]:
         last = max(last, first // 4 * 4 + 3)  # a warpgroup, of which one warp may stand for all
     warps = f"warp {first}" if first == last else f"warps {first}–{last}"

@@ -95,8 +95,8 @@ mutation(
     "mbarrier.arrive in place of cp.async.mbarrier.arrive.noinc",
     "An ordinary arrive speaks for what the thread has done, not for copies that it has started.",
     {"race": ["cp.async", "ldmatrix"]},
-    edit=each(lambda kernel, i: kernel.replace(i, "mbarrier.arrive.shared::cta.b64", ["_", *i.operands]),
-              "cp.async.mbarrier.arrive.noinc.*"),
+    edit=each(lambda kernel, i: kernel.replace(
+        i, "mbarrier.arrive.shared::cta.b64", ["_", *i.operands]), "cp.async.mbarrier.arrive.noinc.*"),
 )  # fmt: skip
 
 mutation(

@@ -15,11 +15,9 @@ BARS = {"burst": "blue", "sustained": "orange"}
 def two_lines(name: str) -> tuple[str, str]:
     """Words of a name in two lines, about as long as each other if it does not fit into one."""
     words = name.split(" ")
-    if len(name) <= 11:
-        return name, ""
     cuts = range(1, len(words) + 1)
-    best = min(cuts, key=lambda cut: max(len(" ".join(words[:cut])), len(" ".join(words[cut:]))))
-    return " ".join(words[:best]), " ".join(words[best:])
+    lines = [(" ".join(words[:cut]), " ".join(words[cut:])) for cut in cuts]
+    return min(lines, key=lambda pair: max(map(len, pair))) if len(name) > 11 else (name, "")
 
 
 def ladder(root: Path, results: Results | None) -> Drawing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 
@@ -36,16 +37,11 @@ def slopes(limits: Limits, panel: str, clocks: float) -> list[tuple[str, float]]
 
 def number_list(numbers: Iterable[int]) -> str:
     """ "1, 3, 4, 6–8" of these numbers in any order."""
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and runs[-1][1] == number - 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
     texts: list[str] = []
-    for first, last in runs:
-        is_long = last - first > 1
-        texts += [f"{first}–{last}"] if is_long else map(str, range(first, last + 1))
+    # Numbers of one run are as far from their places as each other.
+    for _, run in itertools.groupby(enumerate(sorted(numbers)), lambda pair: pair[1] - pair[0]):
+        found = [number for _, number in run]
+        texts += [f"{found[0]}–{found[-1]}"] if len(found) > 2 else map(str, found)
     return ", ".join(texts)
 
 

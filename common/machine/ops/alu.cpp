@@ -69,7 +69,7 @@ Handler pick_mul_wide(Opcode& opcode) {
       opcode.type(), []<Type T>() -> Handler { return apply<MUL_WIDE, 0, twice(T), T, T>; });
 }
 Handler pick_bfi(Opcode& opcode) {
-  return for_type<u32, u64>(unsigned_of(opcode.type()),
+  return for_type<u32, u64>(opcode.type(),
                             []<Type T>() -> Handler { return apply<BFI, 0, T, T, T, u32, u32>; });
 }
 template <auto OP, int N>

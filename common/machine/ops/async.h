@@ -98,8 +98,7 @@ struct CopyQualifiers {
   bool multicast : 1, to_own_cta : 1;  // the destination is .shared::cta
   uint8_t rank : 4;                    // of a tensor copy
   Reduction reduction;
-  TensorType type;        // of a reduction's elements, but for a tensor's
-  uint8_t element_bytes;  // of st.async
+  TensorType type;  // of elements, but for a tensor's
 };
 
 CopyQualifiers copy_qualifiers(const Opcode& opcode);
@@ -166,18 +165,6 @@ void start_in_group(Warp& warp, uint32_t lanes, uint32_t from, uint32_t bytes, R
   start_copy(flight.cluster(), copy);
 }
 
-// The size of a copy that is no tensor's; its addresses are checked with it.
-uint32_t bulk_bytes(Warp& warp, const Slot& slot, uint32_t lane, uint64_t to, uint64_t from,
-                    const char* what);
-// cp.async.bulk to global memory, and st.async; with a reducer their elements, of `step` bytes, are
-// combined with what is there.
-Step bulk_store(Warp& warp, const Inst& inst, uint32_t mask, Reducer reducer, uint32_t step);
-Step store_async(Warp& warp, const Inst& inst, uint32_t mask, Reducer reducer, uint32_t step);
-
-// The same of a tensor copy: its elements' type is the map's.
-using ReducerOfMap = Reducer(Warp&, uint32_t lane, const Inst&, TensorType);
-Step tensor_store(Warp& warp, const Inst& inst, uint32_t mask, ReducerOfMap* reducer_of);
-
 // The bytes of a tensor map where the machine keeps it; `address` is generic.
 std::byte* map_bytes(Warp& warp, uint32_t lane, uint64_t address, const char* what);
 
@@ -185,7 +172,6 @@ std::byte* map_bytes(Warp& warp, uint32_t lane, uint64_t address, const char* wh
 
 #define HINT "{.L2::cache_hint,}"
 #define BYTES_TO_MBARRIER ".mbarrier::complete_tx::bytes"
-#define RANKS "{.1d,.2d,.3d,.4d,.5d}"
 #define REDUCTION "{.add,.min,.max,.inc,.dec,.and,.or,.xor}"
 
 }  // namespace machine

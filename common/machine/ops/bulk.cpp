@@ -1,6 +1,7 @@
 // Bulk copies and st.async: runs of bytes that complete on an mbarrier or in a bulk group, and what
 // they share with tensor copies. It knows nothing of boxes.
 #include <array>
+#include <utility>
 
 #include "common/machine/ops/async.h"
 
@@ -16,10 +17,21 @@ uint64_t global_address(Warp& warp, const Slot& slot, uint32_t lane) {
   return value_of(warp, slot, lane) + static_cast<uint64_t>(slot.offset);
 }
 
+static TensorType tensor_type(Type type) {
+  constexpr std::pair<Type, TensorType> TYPES[] = {
+      {Type::b32, TensorType::u32}, {Type::u32, TensorType::u32},   {Type::s32, TensorType::s32},
+      {Type::b64, TensorType::u64}, {Type::u64, TensorType::u64},   {Type::s64, TensorType::s64},
+      {Type::f16, TensorType::f16}, {Type::bf16, TensorType::bf16}, {Type::f32, TensorType::f32}};
+  for (const auto& [from, to] : TYPES) {
+    if (from == type) return to;
+  }
+  return TensorType::f64;
+}
+
 CopyQualifiers copy_qualifiers(const Opcode& opcode) {
   CopyQualifiers qualifiers{};
   qualifiers.reduction = reduction_of(opcode);
-  qualifiers.element_bytes = static_cast<uint8_t>(bytes_of(opcode.type()));
+  qualifiers.type = tensor_type(opcode.type());
   qualifiers.multicast = opcode.has(".multicast::cluster");
   qualifiers.to_own_cta = opcode.has(".shared::cta") && !opcode.has(".shared::cluster");
   constexpr const char* RANK_NAMES[] = {"", ".1d", ".2d", ".3d", ".4d", ".5d"};
@@ -54,6 +66,16 @@ std::vector<Target> targets_of(Warp& warp, const Inst& inst, uint32_t lane, cons
   return targets;
 }
 
+namespace {
+
+template <Handler F>
+Handler pick_reduction(Opcode& opcode) {
+  const CopyQualifiers of = copy_qualifiers(opcode);
+  opcode.set(of);
+  return has_reduction(of.reduction, of.type) ? F : nullptr;
+}
+
+// The size of a copy; its addresses are checked with it.
 uint32_t bulk_bytes(Warp& warp, const Slot& slot, uint32_t lane, uint64_t to, uint64_t from,
                     const char* what) {
   const uint32_t bytes = warp.row<uint32_t>(slot.row)[lane];
@@ -64,8 +86,10 @@ uint32_t bulk_bytes(Warp& warp, const Slot& slot, uint32_t lane, uint64_t to, ui
 }
 
 // [d], value or {values}, [mbarrier]: registers to another CTA's shared memory
-Step store_async(Warp& warp, const Inst& inst, uint32_t mask, Reducer reducer, uint32_t step) {
+Step store_async(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "st.async or red.async";
+  const auto of = inst.as<CopyQualifiers>();
+  const uint32_t step = element_bytes(of.type);
   const Slot& mbarrier = inst.slots[inst.slot_count - 1];
   const uint32_t bytes = step * (inst.slot_count - 2);
   for_lanes(mask, [&](uint32_t lane) {
@@ -79,15 +103,16 @@ Step store_async(Warp& warp, const Inst& inst, uint32_t mask, Reducer reducer, u
     }
     start({warp, 1u << lane, false}, target, bytes, [=](const Flight& at_issue) {
       at_issue.writes_shared(target.address, bytes);
-      put(to, value.data(), bytes, reducer, step);
+      put(to, value.data(), bytes, of.reduction, of.type);
     });
   });
   return Step::next;
 }
 
 // [d], [a], bytes: to global memory, in a bulk group
-Step bulk_store(Warp& warp, const Inst& inst, uint32_t mask, Reducer reducer, uint32_t step) {
+Step bulk_store(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "cp.async.bulk";
+  const auto of = inst.as<CopyQualifiers>();
   warp.stores_bulk = true;
   for_lanes(mask, [&](uint32_t lane) {
     const uint64_t to = global_address(warp, inst.slots[0], lane);
@@ -102,14 +127,12 @@ Step bulk_store(Warp& warp, const Inst& inst, uint32_t mask, Reducer reducer, ui
           staged.assign(source, source + bytes);
         },
         [=](const Flight& at_issue, const Staged& staged) {
-          at_issue.writes_global(to, bytes, reducer != nullptr);
-          put(reinterpret_cast<std::byte*>(to), staged.data(), bytes, reducer, step);
+          at_issue.writes_global(to, bytes, of.reduction != Reduction::none);
+          put(reinterpret_cast<std::byte*>(to), staged.data(), bytes, of.reduction, of.type);
         });
   });
   return Step::next;
 }
-
-namespace {
 
 // [d], [a], bytes, [mbarrier], multicast?
 Step bulk_load(Warp& warp, const Inst& inst, uint32_t mask) {
@@ -135,12 +158,37 @@ Step bulk_load(Warp& warp, const Inst& inst, uint32_t mask) {
   return Step::next;
 }
 
-Step store_bulk(Warp& warp, const Inst& inst, uint32_t mask) {
-  return bulk_store(warp, inst, mask, nullptr, 1);
+// [d], [a], bytes, [mbarrier]: from this CTA's shared memory to another's
+Step bulk_pass(Warp& warp, const Inst& inst, uint32_t mask) {
+  const char* const what = "cp.async.bulk";
+  warp.loads_bulk = true;
+  const auto of = inst.as<CopyQualifiers>();
+  for_lanes(mask, [&](uint32_t lane) {
+    const Target target =
+        targets_of(warp, inst, lane, inst.slots[0], inst.slots[3], nullptr, what)[0];
+    const uint32_t from = shared_address(warp, inst.slots[1], lane, SharedSpace::cta, what);
+    const uint32_t bytes = bulk_bytes(warp, inst.slots[2], lane, target.address, from, what);
+    std::byte* const to = shared_bytes(warp, 1u << lane, target.address, bytes, what);
+    const std::byte* const source = shared_bytes(warp, 1u << lane, from, bytes, what);
+    start({warp, 1u << lane, true}, target, bytes, [=](const Flight& at_issue) {
+      at_issue.reads_shared(from, bytes);
+      at_issue.writes_shared(target.address, bytes);
+      put(to, source, bytes, of.reduction, of.type);
+      at_issue.has_written(to, bytes);
+    });
+  });
+  return Step::next;
 }
 
-Step store_registers(Warp& warp, const Inst& inst, uint32_t mask) {
-  return store_async(warp, inst, mask, nullptr, inst.as<CopyQualifiers>().element_bytes);
+// [a], bytes
+Step bulk_prefetch(Warp& warp, const Inst& inst, uint32_t mask) {
+  const char* const what = "cp.async.bulk.prefetch";
+  for_lanes(mask, [&](uint32_t lane) {
+    const uint64_t from = global_address(warp, inst.slots[0], lane);
+    const uint32_t bytes = bulk_bytes(warp, inst.slots[1], lane, 0, from, what);
+    check_global(warp, lane, from, bytes, what);
+  });
+  return Step::next;
 }
 
 Step bulk_commit_group(Warp& warp, const Inst&, uint32_t mask) {
@@ -165,13 +213,27 @@ const Row ROWS[] = {
      "{.multicast::cluster,}" HINT,
      "[d], [a], bytes:32, [mbarrier], *", pick_copy<bulk_load>, "copy to shared memory"},
     {"cp.async.bulk.global.shared::cta.bulk_group" HINT, "[d], [a], bytes:32, *",
-     pick_copy<store_bulk>, "copy to global memory"},
+     pick_copy<bulk_store>, "copy to global memory"},
     {"st.async{.weak,}.shared::cluster" BYTES_TO_MBARRIER
      "{.v2,.v4,}{.b32,.u32,.s32,.f32,.b64,.u64,.s64,.f64}",
-     "[d], *", pick_copy<store_registers>, "store to a CTA of the cluster"},
+     "[d], *", pick_copy<store_async>, "store to a CTA of the cluster"},
     {"cp.async.bulk.commit_group", "", always<bulk_commit_group>, "a group of what was issued"},
     {"cp.async.bulk.wait_group{.read,}", "n:32", pick_bulk_wait,
      "wait for all but n groups; read: until their sources may change"},
+    {"cp.async.bulk.shared::cluster.shared::cta" BYTES_TO_MBARRIER,
+     "[d], [a], bytes:32, [mbarrier]", pick_copy<bulk_pass>, "copy to a CTA of the cluster"},
+    {"cp.reduce.async.bulk.shared::cluster.shared::cta" BYTES_TO_MBARRIER REDUCTION
+     "{.b32,.u32,.s32,.b64,.u64,.s64}",
+     "[d], [a], bytes:32, [mbarrier]", pick_reduction<bulk_pass>,
+     "combine with another CTA's memory"},
+    {"cp.reduce.async.bulk.global.shared::cta.bulk_group" HINT REDUCTION
+     "{.noftz,}{.b32,.u32,.s32,.b64,.u64,.s64,.f16,.bf16,.f32,.f64}",
+     "[d], [a], bytes:32, *", pick_reduction<bulk_store>, "combine with global memory"},
+    {"red.async{.relaxed,}{.cluster,}.shared::cluster" BYTES_TO_MBARRIER REDUCTION
+     "{.b32,.u32,.s32,.u64}",
+     "[d], a:t, [mbarrier]", pick_reduction<store_async>, "combine with a CTA's memory"},
+    {"cp.async.bulk.prefetch.L2.global" HINT, "[a], bytes:32, *", always<bulk_prefetch>,
+     "nothing, but the addresses must be legal"},
 };
 
 }  // namespace

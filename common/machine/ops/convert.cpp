@@ -1,9 +1,22 @@
 // cvt: between any two types of numbers. The rounding itself is number.h's. It knows nothing of memory
 // or of other lanes.
-#include "common/machine/ops/convert.h"
+#include "common/machine/ops/elementwise.h"
 
 namespace machine {
 namespace elementwise {
+namespace {
+
+// Registers may be wider than their types: results are extended by the type's sign.
+struct Conversion {
+  Type to, from;
+  Rounding rounding : 4;
+  bool ftz : 1, sat : 1, relu : 1, satfinite : 1;
+  bool integral;  // .rni and its like
+
+  bool is_plain() const {
+    return rounding == Rounding::NEAREST && !ftz && !sat && !relu && !satfinite && !integral;
+  }
+};
 
 Conversion conversion_of(const Opcode& opcode) {
   const auto has = [&opcode](const char* a, const char* b) {
@@ -24,8 +37,6 @@ Conversion conversion_of(const Opcode& opcode) {
   how.integral = has(".rni", ".rzi") || has(".rmi", ".rpi");
   return how;
 }
-
-namespace {
 
 double round_integral(double value, Rounding rounding) {
   if (rounding == Rounding::ZERO) return std::trunc(value);
@@ -202,6 +213,13 @@ Handler pick_cvt(Opcode& opcode) {
   return is_signed(from) ? convert_integer<false, true> : convert_integer<false, false>;
 }
 
+// Packed: the first source becomes the upper half.
+template <Format F, uint32_t SHIFT>
+constexpr auto PACK = [](Conversion how, float a, float b) {
+  const auto code = [how](float x) { return encode<F>(x, how.rounding, how.satfinite, how.relu); };
+  return code(a) << SHIFT | code(b);
+};
+
 constexpr auto PACK_BF16 = [](float a, float b) {
   return pack_x2(bf16_from_f32(a), bf16_from_f32(b));
 };
@@ -220,6 +238,38 @@ Handler pick_cvt_x2(Opcode& opcode) {
   return type == e4m3x2 ? apply<PACK<E4M3, 8>, 0, u32, f32, f32>
                         : apply<PACK<E5M2, 8>, 0, u32, f32, f32>;
 }
+
+template <Format F>
+constexpr auto F16X2_TO_F8X2 = [](Conversion how, uint32_t a) {
+  return PACK<F, 8>(how, decode<F16>(upper_half(a)), decode<F16>(lower_half(a)));
+};
+template <Format F>
+constexpr auto F8X2_TO_F16X2 =
+    [](Conversion how, uint32_t a) { return PACK<F16, 16>(how, decode<F>(a >> 8), decode<F>(a)); };
+
+constexpr auto TO_TF32 = [](Conversion how, float a) {
+  return encode<TF32>(a, how.rounding, how.satfinite, how.relu) << 13;
+};
+// sm_90 does this with integers: infinities and NaN are not told from numbers.
+constexpr auto TO_TF32_AWAY = [](Conversion how, uint32_t a) {
+  const auto is_top = [](uint32_t x) { return (x & 0x7f800000) == 0x7f800000; };
+  const uint32_t code = (is_top(a) ? a : a + 0x1000) & 0xffffe000;
+  return how.satfinite && is_top(code) ? code - 0x2000 : code;
+};
+
+template <auto OP, Type FROM>
+Handler pick_conversion(Opcode& opcode) {
+  opcode.set(conversion_of(opcode));
+  return apply<OP, 0, u32, FROM>;
+}
+Handler pick_cvt_f8(Opcode& opcode) {
+  opcode.set(conversion_of(opcode));
+  if (opcode.type(0) == e4m3x2) return apply<F16X2_TO_F8X2<E4M3>, 0, u32, u32>;
+  if (opcode.type(0) == e5m2x2) return apply<F16X2_TO_F8X2<E5M2>, 0, u32, u32>;
+  return opcode.type(1) == e4m3x2 ? apply<F8X2_TO_F16X2<E4M3>, 0, u32, u32>
+                                  : apply<F8X2_TO_F16X2<E5M2>, 0, u32, u32>;
+}
+
 const Row ROWS[] = {
     {"cvt{.rn,.rz,}{.relu,}{.satfinite,}{.f16x2,.bf16x2}.f32", "d:32, a:32, b:32", pick_cvt_x2,
      "d = {a, b} converted; a becomes the upper half"},
@@ -236,6 +286,14 @@ const Row ROWS[] = {
     {"cvt{.rn,.rz,.rm,.rp,.rni,.rzi,.rmi,.rpi,}{.ftz,}{.sat,}{.f16,.bf16,.f32,.f64}"
      "{.f16,.bf16,.f32,.f64}",
      "d:t, a:s", pick_cvt, "d = a; .rni and its like: rounded to an integer"},
+    {"cvt.rn.satfinite{.relu,}{.e4m3x2,.e5m2x2}.f16x2", "d:16, a:32", pick_cvt_f8,
+     "d = both halves of a converted"},
+    {"cvt.rn{.relu,}.f16x2{.e4m3x2,.e5m2x2}", "d:32, a:16", pick_cvt_f8,
+     "d = both bytes of a converted"},
+    {"cvt{.rn,.rz}{.satfinite,}{.relu,}.tf32.f32", "d:32, a:32", pick_conversion<TO_TF32, f32>,
+     "d = a with 10 bits of mantissa"},
+    {"cvt.rna{.satfinite,}.tf32.f32", "d:32, a:32", pick_conversion<TO_TF32_AWAY, u32>,
+     "d = a with 10 bits of mantissa"},
 };
 
 }  // namespace

@@ -192,11 +192,13 @@ template <auto OP, uint32_t FLAGS, Type D, Type... S>
 
 // ---- Choosing handlers --------------------------------------------------------------------------
 
-// make<T>() for the one of CHOICES that `type` is.
+// make<T>() for the one of CHOICES that `type` is, else for the unsigned one of as many bits.
 template <Type... CHOICES>
 Handler for_type(Type type, auto make) {
   Handler found = nullptr;
-  ((type == CHOICES ? void(found = make.template operator()<CHOICES>()) : void()), ...);
+  for (const Type wanted : {unsigned_of(type), type}) {
+    ((wanted == CHOICES ? void(found = make.template operator()<CHOICES>()) : void()), ...);
+  }
   return found;
 }
 
@@ -207,17 +209,16 @@ constexpr Handler same_type() {  // of N sources
   if constexpr (N == 3) return apply<OP, FLAGS, T, T, T, T>;
 }
 
+template <auto OP, int N, Type... CHOICES>
+Handler pick_same(Opcode& opcode) {
+  return for_type<CHOICES...>(opcode.type(),
+                              []<Type T>() -> Handler { return same_type<OP, N, 0, T>(); });
+}
 // Operations that are the same for signed and unsigned, and those that are not.
 template <auto OP, int N>
-Handler pick_bits(Opcode& opcode) {
-  return for_type<u16, u32, u64>(unsigned_of(opcode.type()),
-                                 []<Type T>() -> Handler { return same_type<OP, N, 0, T>(); });
-}
+constexpr auto pick_bits = pick_same<OP, N, u16, u32, u64>;
 template <auto OP, int N>
-Handler pick_signed(Opcode& opcode) {
-  return for_type<s16, u16, s32, u32, s64, u64>(
-      opcode.type(), []<Type T>() -> Handler { return same_type<OP, N, 0, T>(); });
-}
+constexpr auto pick_signed = pick_same<OP, N, s16, u16, s32, u32, s64, u64>;
 // One form only.
 template <auto OP, Type D, Type... S>
 Handler pick(Opcode&) {
@@ -309,9 +310,8 @@ struct Shift {
 // The second source is a number of bits.
 template <auto OP, Type... CHOICES>
 Handler pick_shift(Opcode& opcode) {
-  const Type type = opcode.type();
   opcode.set(Shift{opcode.has(".wrap"), opcode.has(".l")});
-  return for_type<CHOICES...>(is_signed(type) ? type : unsigned_of(type),
+  return for_type<CHOICES...>(opcode.type(),
                               []<Type T>() -> Handler { return apply<OP, 0, T, T, u32>; });
 }
 

@@ -5,10 +5,21 @@
 #include <algorithm>
 #include <set>
 
-#include "common/machine/ops/mbarrier_counts.h"
+#include "common/machine/ops/operands.h"
 #include "common/machine/run/observer.h"
 
 namespace machine {
+namespace {
+
+constexpr uint32_t COUNT_BITS = 20, TX_BITS = 21;
+constexpr uint32_t MAX_COUNT = (1u << COUNT_BITS) - 1;  // of arrivals and of bytes
+constexpr uint64_t TOKEN_MARK = 1ull << 63;             // pending 20 bits | phase 43 | mark
+
+// What the 8 bytes hold: pending 20 bits | expected 20 | tx 21, signed | phase 1, its parity.
+struct Counts {
+  uint32_t pending = 0, expected = 0;
+  int32_t tx = 0;  // bytes that are still to come
+};
 
 Counts counts_of(uint64_t bits) {
   Counts counts;
@@ -19,20 +30,20 @@ Counts counts_of(uint64_t bits) {
   return counts;
 }
 
-static uint64_t pack(const Counts& counts, uint64_t phase) {
+uint64_t pack(const Counts& counts, uint64_t phase) {
   const uint64_t tx = static_cast<uint32_t>(counts.tx) & ((1u << TX_BITS) - 1);
   return counts.pending | uint64_t{counts.expected} << COUNT_BITS | tx << 2 * COUNT_BITS |
          (phase & 1) << (2 * COUNT_BITS + TX_BITS);
 }
 
-static std::string name_of(const Cluster& cluster, uint32_t address) {
+std::string name_of(const Cluster& cluster, uint32_t address) {
   const std::string text = "the mbarrier at shared " + hex(address);
   if (cluster.ctas.size() == 1) return text;
   return joined(text, " (CTA rank ", address >> RANK_SHIFT, ")");
 }
 
 // ".\n    Arrived: 3, by warps 4 to 6 (consumer) of CTA (0,0,0)": in the phase under way.
-static std::string arrivals_text(const Mbarrier& mbarrier) {
+std::string arrivals_text(const Mbarrier& mbarrier) {
   if (mbarrier.arrived.empty()) return "";
   std::set<const Warp*> warps;
   uint32_t made = 0;
@@ -43,6 +54,7 @@ static std::string arrivals_text(const Mbarrier& mbarrier) {
   return joined(".\n    Arrived: ", made, ", by ", describe_roles(warps));
 }
 
+// "the mbarrier at shared 0x30400: phase 3, pending arrivals 1 of 2"
 std::string counts_text(const Cluster& cluster, uint32_t address, const Mbarrier& mbarrier) {
   const Counts counts = counts_of(mbarrier.bits);
   const std::string text = joined(name_of(cluster, address), ": phase ", mbarrier.phase,
@@ -54,7 +66,7 @@ std::string counts_text(const Cluster& cluster, uint32_t address, const Mbarrier
 }
 
 // The 8 bytes at the address, which may be an mbarrier's.
-static uint64_t mbarrier_bits(Warp& warp, uint32_t mask, uint32_t address, const char* what) {
+uint64_t mbarrier_bits(Warp& warp, uint32_t mask, uint32_t address, const char* what) {
   Cluster& cluster = *warp.cta->cluster;
   if (address % 8 != 0) {
     stop(warp, mask, what, " at shared ", hex(address), ": an mbarrier is aligned to 8 bytes.");
@@ -70,6 +82,7 @@ static uint64_t mbarrier_bits(Warp& warp, uint32_t mask, uint32_t address, const
   return bits;
 }
 
+// The bytes at the address must be an mbarrier, and as its operations left them.
 Mbarrier& find_mbarrier(Warp& warp, uint32_t mask, uint32_t address, const char* what) {
   Cluster& cluster = *warp.cta->cluster;
   const uint64_t bits = mbarrier_bits(warp, mask, address, what);
@@ -86,12 +99,13 @@ Mbarrier& find_mbarrier(Warp& warp, uint32_t mask, uint32_t address, const char*
   return found->second;
 }
 
-static void store(Warp& warp, uint32_t address, Mbarrier& mbarrier, const Counts& counts) {
+void store(Warp& warp, uint32_t address, Mbarrier& mbarrier, const Counts& counts) {
   mbarrier.bits = pack(counts, mbarrier.phase);
   Cta& owner = *cta_of(*warp.cta->cluster, address);
   std::memcpy(owner.smem + ((address & OFFSET_MASK) - SMEM_BASE), &mbarrier.bits, 8);
 }
 
+// Stores new counts; a phase is complete with no arrival and no byte to come.
 void update_mbarrier(Warp& warp, uint32_t address, Mbarrier& mbarrier, Counts counts) {
   Cluster& cluster = *warp.cta->cluster;
   if (counts.pending == 0 && counts.tx == 0) {
@@ -106,6 +120,7 @@ void update_mbarrier(Warp& warp, uint32_t address, Mbarrier& mbarrier, Counts co
   store(warp, address, mbarrier, counts);
 }
 
+// Of bytes that are expected, or less than 0 that have come.
 void add_tx(Warp& warp, uint32_t mask, uint32_t address, const Mbarrier& mbarrier, Counts* counts,
             int64_t bytes, const char* what) {
   const int64_t tx = counts->tx + bytes;
@@ -117,8 +132,8 @@ void add_tx(Warp& warp, uint32_t mask, uint32_t address, const Mbarrier& mbarrie
   counts->tx = static_cast<int32_t>(tx);
 }
 
-static void take_arrivals(Warp& warp, uint32_t mask, uint32_t address, Mbarrier& mbarrier,
-                          Counts* counts, uint64_t arrivals, const char* what) {
+void take_arrivals(Warp& warp, uint32_t mask, uint32_t address, Mbarrier& mbarrier, Counts* counts,
+                   uint64_t arrivals, const char* what) {
   if (arrivals > counts->pending) {
     stop(warp, mask, what, " makes ", arrivals, (arrivals == 1 ? " arrival" : " arrivals"),
          ", more than are expected, on ", counts_text(*warp.cta->cluster, address, mbarrier),
@@ -133,6 +148,15 @@ static void take_arrivals(Warp& warp, uint32_t mask, uint32_t address, Mbarrier&
   counts->pending -= static_cast<uint32_t>(arrivals);
 }
 
+// What takes only the executing CTA's mbarriers, and what to do instead.
+enum class Own : uint8_t { any, wait, made, state, no_complete };
+struct MbarrierQualifiers {
+  SharedSpace space;
+  Own own;
+  bool relaxed : 1, cta_scope : 1, expect_tx : 1, no_complete : 1, drop : 1;
+  bool try_wait : 1, parity : 1, complete_tx : 1;
+};
+
 // By Own.
 constexpr const char* INSTEAD[] = {
     "", "wait on an mbarrier of its own, at which the peer arrives",
@@ -141,11 +165,11 @@ constexpr const char* INSTEAD[] = {
 
 // PTX says .cta where no scope is written. CUTLASS and Triton write none to arrive at a peer's
 // mbarrier and to wait for it, so that only a .cta that is written counts as one.
-static Scope scope_of(const MbarrierQualifiers& qualifiers) {
+Scope scope_of(const MbarrierQualifiers& qualifiers) {
   return qualifiers.cta_scope ? Scope::cta : Scope::cluster;
 }
 
-static Own own_of(const Opcode& opcode) {
+Own own_of(const Opcode& opcode) {
   if (opcode.has(".try_wait") || opcode.has(".test_wait")) return Own::wait;
   if (opcode.has(".init") || opcode.has(".inval")) return Own::made;
   if (opcode.has(".noComplete")) return Own::no_complete;
@@ -153,10 +177,12 @@ static Own own_of(const Opcode& opcode) {
   return arrives && (*opcode.operands)[0].kind != Operand::Kind::sink ? Own::state : Own::any;
 }
 
-bool set_mbarrier_qualifiers(Opcode& opcode) {
+template <Handler F>
+Handler pick_mbarrier(Opcode& opcode) {
   MbarrierQualifiers qualifiers{};
   qualifiers.own = own_of(opcode);
-  if (qualifiers.own != Own::any && opcode.has(".shared::cluster")) return false;  // as ptxas does
+  if (qualifiers.own != Own::any && opcode.has(".shared::cluster"))
+    return nullptr;  // as ptxas does
   qualifiers.space = shared_space(opcode);
   qualifiers.relaxed = opcode.has(".relaxed");
   qualifiers.cta_scope = opcode.has(".cta");
@@ -167,9 +193,10 @@ bool set_mbarrier_qualifiers(Opcode& opcode) {
   qualifiers.parity = opcode.has(".parity");
   qualifiers.complete_tx = opcode.has(".complete_tx");
   opcode.set(qualifiers);
-  return true;
+  return F;
 }
 
+// The address that the slot holds.
 uint32_t mbarrier_at(Warp& warp, const Inst& inst, const Slot& slot, uint32_t lane,
                      const char* what) {
   const auto qualifiers = inst.as<MbarrierQualifiers>();
@@ -181,7 +208,7 @@ uint32_t mbarrier_at(Warp& warp, const Inst& inst, const Slot& slot, uint32_t la
 }
 
 // [a], count
-static Step mbarrier_init(Warp& warp, const Inst& inst, uint32_t mask) {
+Step mbarrier_init(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "mbarrier.init";
   Cluster& cluster = *warp.cta->cluster;
   for_lanes(mask, [&](uint32_t lane) {
@@ -208,7 +235,7 @@ static Step mbarrier_init(Warp& warp, const Inst& inst, uint32_t mask) {
 
 // state, [a], count? -- or bytes, of .expect_tx. Lanes that arrive at one mbarrier do so at once,
 // as far as its phase takes them.
-static Step mbarrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
+Step mbarrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
   const auto qualifiers = inst.as<MbarrierQualifiers>();
   const bool expects_tx = qualifiers.expect_tx, drops = qualifiers.drop;
   const char* const what = expects_tx ? "mbarrier.arrive.expect_tx"
@@ -256,6 +283,21 @@ static Step mbarrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
     update_mbarrier(warp, address, mbarrier, counts);
   }
   return Step::next;
+}
+
+// The phase that a state was made in.
+uint64_t phase_of_state(Warp& warp, uint32_t lane, uint32_t address, const Mbarrier& mbarrier,
+                        uint64_t state) {
+  const uint64_t phase = (state & ~TOKEN_MARK) >> COUNT_BITS;
+  if (!(state & TOKEN_MARK)) {
+    stop(warp, 1u << lane, "The state ", hex(state), " comes from no mbarrier.arrive.");
+  }
+  if (phase > mbarrier.phase || phase + 1 < mbarrier.phase) {
+    stop(warp, 1u << lane, "The state is of phase ", phase, " of ",
+         counts_text(*warp.cta->cluster, address, mbarrier),
+         ": only this phase and the one before can be waited for.");
+  }
+  return phase;
 }
 
 // done, [a], state or parity, time limit?. A try_wait parks until every lane's phase is complete, or
@@ -308,6 +350,45 @@ Step mbarrier_wait(Warp& warp, const Inst& inst, uint32_t mask) {
   return Step::next;
 }
 
+// [a]
+Step mbarrier_inval(Warp& warp, const Inst& inst, uint32_t mask) {
+  const char* const what = "mbarrier.inval";
+  for_lanes(mask, [&](uint32_t lane) {
+    const uint32_t address = mbarrier_at(warp, inst, inst.slots[0], lane, what);
+    find_mbarrier(warp, 1u << lane, address, what);
+    observer_of(warp).tell(&Checker::mbarrier_inval, warp, 1u << lane, address);
+    warp.cta->cluster->mbarriers.erase(address);
+  });
+  return Step::next;
+}
+
+// [a], bytes
+Step mbarrier_tx(Warp& warp, const Inst& inst, uint32_t mask) {
+  const bool completes = inst.as<MbarrierQualifiers>().complete_tx;
+  const char* const what = completes ? "mbarrier.complete_tx" : "mbarrier.expect_tx";
+  for_lanes(mask, [&](uint32_t lane) {
+    const uint32_t address = mbarrier_at(warp, inst, inst.slots[0], lane, what);
+    Mbarrier& mbarrier = find_mbarrier(warp, 1u << lane, address, what);
+    Counts counts = counts_of(mbarrier.bits);
+    const int64_t bytes = warp.row<uint32_t>(inst.slots[1].row)[lane];
+    add_tx(warp, 1u << lane, address, mbarrier, &counts, completes ? -bytes : bytes, what);
+    observer_of(warp).tell(&Checker::mbarrier_use, warp, 1u << lane, address);
+    update_mbarrier(warp, address, mbarrier, counts);
+  });
+  return Step::next;
+}
+
+// count, state
+Step mbarrier_pending_count(Warp& warp, const Inst& inst, uint32_t mask) {
+  const uint64_t* const state = warp.row<uint64_t>(inst.slots[1].row);
+  uint32_t* const count = warp.row<uint32_t>(inst.slots[0].row);
+  for_lanes(mask, [&](uint32_t lane) { count[lane] = state[lane] & MAX_COUNT; });
+  return Step::next;
+}
+
+#define SHARED_SPACES "{.shared::cta,.shared::cluster,.shared,}"
+#define MBARRIER_QUALIFIERS "{.release,.acquire,.relaxed,}{.cta,.cluster,}" SHARED_SPACES ".b64"
+
 const Row ROWS[] = {
     {"mbarrier.init" SHARED_SPACES ".b64", "[a], count:32", pick_mbarrier<mbarrier_init>,
      "make an mbarrier whose phases take count arrivals"},
@@ -320,7 +401,17 @@ const Row ROWS[] = {
     {"mbarrier{.test_wait,.try_wait}.parity" MBARRIER_QUALIFIERS,
      "done:p, [a], parity:32, limit:32?", pick_mbarrier<mbarrier_wait>,
      "whether the last phase of this parity is complete"},
+    {"mbarrier.inval" SHARED_SPACES ".b64", "[a]", pick_mbarrier<mbarrier_inval>,
+     "its bytes are no mbarrier any more"},
+    {"mbarrier{.expect_tx,.complete_tx}" MBARRIER_QUALIFIERS, "[a], bytes:32",
+     pick_mbarrier<mbarrier_tx>, "expect bytes in this phase; count them as come"},
+    {"mbarrier{.test_wait,.try_wait}" MBARRIER_QUALIFIERS, "done:p, [a], state:64, limit:32?",
+     pick_mbarrier<mbarrier_wait>, "whether the phase of the state is complete"},
+    {"mbarrier.pending_count.b64", "count:32, state:64", always<mbarrier_pending_count>,
+     "the arrivals that were pending when the state was made"},
 };
+
+}  // namespace
 
 const Section sections::MBARRIER{"mbarriers", ROWS};
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
 #include <type_traits>
 
@@ -51,20 +50,11 @@ inline T reduced(Reduction op, T old, T operand) {
   return op == Reduction::bit_xor ? old ^ operand : operand;
 }
 
-// Combines one element at `to` with the one at `from`; atomic, since CTAs run on several threads.
-using Reducer = void (*)(std::byte* to, const std::byte* from);
+// Whether there is such a reduction by a copy.
+bool has_reduction(Reduction op, TensorType type);
 
-// nullptr: there is no such reduction.
-Reducer reducer_of(Reduction op, TensorType type);
-
-// Writes, or with a reducer combines, `bytes` bytes of elements of `step` bytes.
-inline void put(std::byte* to, const std::byte* from, size_t bytes, Reducer reducer,
-                uint32_t step) {
-  if (reducer == nullptr) {
-    std::memcpy(to, from, bytes);
-    return;
-  }
-  for (size_t at = 0; at < bytes; at += step) reducer(to + at, from + at);
-}
+// Writes `bytes` bytes of elements, or with a reduction combines each with what is there; atomic,
+// since CTAs run on several threads.
+void put(std::byte* to, const std::byte* from, size_t bytes, Reduction op, TensorType type);
 
 }  // namespace machine

@@ -153,22 +153,25 @@ Step tensor_load(Warp& warp, const Inst& inst, uint32_t mask) {
   return Step::next;
 }
 
-}  // namespace
-
 // [map, {coordinates}], [a]: writes or reduces what is inside the tensor, in a bulk group.
 // Lanes with the same operands start one copy together: ptxas makes one of it, and CUTLASS lets a
 // whole warp execute its stores.
-Step tensor_store(Warp& warp, const Inst& inst, uint32_t mask, ReducerOfMap* reducer_of) {
+Step tensor_store(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "cp.async.bulk.tensor";
   warp.stores_bulk = true;
   const uint32_t rank = inst.as<CopyQualifiers>().rank;
+  const Reduction op = inst.as<CopyQualifiers>().reduction;
+  const bool reduces = op != Reduction::none;
   while (mask != 0) {
     const uint32_t lane = first_lane(mask);
     uint32_t lanes = mask;
     for (uint32_t i = 0; i < 2 + rank; ++i) lanes = lanes_that_agree(warp, inst.slots[i], lanes);
     mask &= ~lanes;
     const auto box = std::make_shared<const Box>(stored_box(warp, inst, lane, what));
-    const Reducer reducer = reducer_of ? reducer_of(warp, lane, inst, box->map.type) : nullptr;
+    if (reduces && !has_reduction(op, box->map.type)) {
+      stop(warp, 1u << lane, "cp.reduce.async.bulk.tensor: there is no ",
+           REDUCTIONS[static_cast<size_t>(op)], " of the tensor's element type.");
+    }
     const uint32_t from = shared_address(warp, inst.slots[1 + rank], lane, SharedSpace::cta, what);
     check_alignment(warp, lane, from, TENSOR_ALIGNMENT, what, "shared address");
     const std::byte* const source = shared_bytes(warp, 1u << lane, from, box->shared_bytes(), what);
@@ -187,25 +190,18 @@ Step tensor_store(Warp& warp, const Inst& inst, uint32_t mask, ReducerOfMap* red
         [=](const Flight& at_issue, const Staged& staged) {
           if (at_issue.checker()) {
             for_global_runs(*box, [&](uint64_t address, uint64_t bytes) {
-              at_issue.writes_global(address, bytes, reducer != nullptr);
+              at_issue.writes_global(address, bytes, reduces);
             });
           }
-          const uint32_t step = box->element;
-          const size_t first = static_cast<size_t>(box->low) * step;
+          const size_t first = static_cast<size_t>(box->low) * box->element;
           box->for_rows([&](uint32_t row, uint64_t address) {
             if (address == 0) return;
             put(reinterpret_cast<std::byte*>(address), staged.data() + row * box->row_bytes + first,
-                box->inside_bytes(), reducer, step);
+                box->inside_bytes(), op, box->map.type);
           });
         });
   }
   return Step::next;
-}
-
-namespace {
-
-Step store_tensor(Warp& warp, const Inst& inst, uint32_t mask) {
-  return tensor_store(warp, inst, mask, nullptr);
 }
 
 // [map, {coordinates}]
@@ -225,12 +221,16 @@ Step map_prefetch(Warp& warp, const Inst& inst, uint32_t mask) {
   return Step::next;
 }
 
+#define RANKS "{.1d,.2d,.3d,.4d,.5d}"
+
 const Row ROWS[] = {
     {"cp.async.bulk.tensor" RANKS "{.shared::cluster,.shared::cta}.global{.tile,}" BYTES_TO_MBARRIER
      "{.multicast::cluster,}" HINT,
      "[d], [map, {x}], [mbarrier], *", pick_copy<tensor_load>, "copy a box to shared memory"},
     {"cp.async.bulk.tensor" RANKS ".global.shared::cta{.tile,}.bulk_group" HINT,
-     "[map, {x}], [a], *", pick_copy<store_tensor>, "copy a box to global memory"},
+     "[map, {x}], [a], *", pick_copy<tensor_store>, "copy a box to global memory"},
+    {"cp.reduce.async.bulk.tensor" RANKS ".global.shared::cta" REDUCTION "{.tile,}.bulk_group" HINT,
+     "[map, {x}], [a], *", pick_copy<tensor_store>, "combine a box with global memory"},
     {"cp.async.bulk.prefetch.tensor" RANKS ".L2.global{.tile,}" HINT, "[map, {x}], *",
      pick_copy<tensor_prefetch>, "nothing, but the box must be legal"},
     {"prefetch{.param,.const,}.tensormap", "[map]", always<map_prefetch>,

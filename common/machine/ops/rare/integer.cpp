@@ -44,11 +44,6 @@ constexpr auto MIN = [](auto a, auto b) { return std::min(a, b); };
 constexpr auto MAX = [](auto a, auto b) { return std::max(a, b); };
 constexpr auto MIN_RELU = [](auto a, auto b) { return std::max(std::min(a, b), decltype(a){0}); };
 constexpr auto MAX_RELU = [](auto a, auto b) { return std::max({a, b, decltype(a){0}}); };
-template <auto OP, Type... CHOICES>
-Handler pick_pair(Opcode& opcode) {
-  return for_type<CHOICES...>(opcode.type(),
-                              []<Type T>() -> Handler { return same_type<OP, 2, 0, T>(); });
-}
 constexpr auto CNOT = [](auto a) { return a == 0 ? 1 : 0; };
 constexpr auto SHF = [](Shift how, uint32_t a, uint32_t b, uint32_t c) {
   const uint64_t both = uint64_t{b} << 32 | a;
@@ -159,8 +154,7 @@ Handler pick_mad_wide(Opcode& opcode) {
 template <auto OP, int N>
 Handler pick_24(Opcode& opcode) {
   opcode.set(Half{opcode.has(".hi")});
-  return for_type<s32, u32>(opcode.type(),
-                            []<Type T>() -> Handler { return same_type<OP, N, 0, T>(); });
+  return pick_same<OP, N, s32, u32>(opcode);
 }
 Handler pick_shf(Opcode& opcode) {
   opcode.set(Shift{opcode.has(".wrap"), opcode.has(".l")});
@@ -169,8 +163,7 @@ Handler pick_shf(Opcode& opcode) {
 template <auto OP>
 Handler pick_count(Opcode& opcode) {
   opcode.set(Find{opcode.has(".shiftamt")});
-  const Type type = is_signed(opcode.type()) ? opcode.type() : unsigned_of(opcode.type());
-  return for_type<s32, u32, s64, u64>(type,
+  return for_type<s32, u32, s64, u64>(opcode.type(),
                                       []<Type T>() -> Handler { return apply<OP, 0, u32, T>; });
 }
 Handler pick_bfe(Opcode& opcode) {
@@ -277,14 +270,15 @@ const Row ROWS[] = {
     {"mad24.hi.sat.s32", "d:t, a:t, b:t, c:t", pick<MAD24_HI_SAT, s32, s32, s32, s32>,
      "d = mul24.hi(a, b) + c, saturated"},
     {"sad" INTEGERS, "d:t, a:t, b:t, c:t", pick_signed<SAD, 3>, "d = c + |a - b|"},
-    {"min.relu{.s32,.s16x2}", "d:t, a:t, b:t", pick_pair<MIN_RELU, s32, s16x2>,
+    {"min.relu{.s32,.s16x2}", "d:t, a:t, b:t", pick_same<MIN_RELU, 2, s32, s16x2>,
      "d = max(min(a, b), 0)"},
-    {"max.relu{.s32,.s16x2}", "d:t, a:t, b:t", pick_pair<MAX_RELU, s32, s16x2>, "d = max(a, b, 0)"},
-    {"add{.s16x2,.u16x2}", "d:t, a:t, b:t", pick_pair<ADD_PAIR, s16x2, u16x2>,
+    {"max.relu{.s32,.s16x2}", "d:t, a:t, b:t", pick_same<MAX_RELU, 2, s32, s16x2>,
+     "d = max(a, b, 0)"},
+    {"add{.s16x2,.u16x2}", "d:t, a:t, b:t", pick_same<ADD_PAIR, 2, s16x2, u16x2>,
      "d = a + b, half by half"},
-    {"min{.s16x2,.u16x2}", "d:t, a:t, b:t", pick_pair<MIN, s16x2, u16x2>,
+    {"min{.s16x2,.u16x2}", "d:t, a:t, b:t", pick_same<MIN, 2, s16x2, u16x2>,
      "d = min(a, b), half by half"},
-    {"max{.s16x2,.u16x2}", "d:t, a:t, b:t", pick_pair<MAX, s16x2, u16x2>,
+    {"max{.s16x2,.u16x2}", "d:t, a:t, b:t", pick_same<MAX, 2, s16x2, u16x2>,
      "d = max(a, b), half by half"},
     {"add.cc{.s32,.u32,.s64,.u64}", "d:t, a:t, b:t", pick_carry, "d = a + b, sets the carry flag"},
     {"addc{.cc,}{.s32,.u32,.s64,.u64}", "d:t, a:t, b:t", pick_carry, "d = a + b + carry"},

@@ -12,6 +12,9 @@
 namespace machine {
 namespace {
 
+// Combines the element at `to` with the one at `from`.
+using Reducer = void (*)(std::byte* to, const std::byte* from);
+
 template <class T, class F>
 void combine(std::byte* to, const std::byte* from, F&& f) {
   T operand;
@@ -80,8 +83,7 @@ Reducer integer_reducer(Reduction op) {
   return wraps && !std::is_same_v<T, uint32_t> ? nullptr : REDUCERS[static_cast<size_t>(op)];
 }
 
-}  // namespace
-
+// nullptr: there is none.
 Reducer reducer_of(Reduction op, TensorType type) {
   switch (type) {
     case TensorType::u32:
@@ -105,6 +107,19 @@ Reducer reducer_of(Reduction op, TensorType type) {
     default:
       return nullptr;
   }
+}
+
+}  // namespace
+
+bool has_reduction(Reduction op, TensorType type) {
+  return reducer_of(op, type) != nullptr;
+}
+
+void put(std::byte* to, const std::byte* from, size_t bytes, Reduction op, TensorType type) {
+  if (op == Reduction::none) return void(std::memcpy(to, from, bytes));
+  const Reducer reducer = reducer_of(op, type);
+  const uint32_t step = element_bytes(type);
+  for (size_t at = 0; at < bytes; at += step) reducer(to + at, from + at);
 }
 
 }  // namespace machine

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <string_view>
 
 #include "common/machine/run/settings.h"
 #include "common/machine/runtime/memory_api.h"
+#include "common/machine/runtime/modules.h"
 #include "common/machine/runtime/status.h"
 #include "common/machine/runtime/stream.h"
 
@@ -41,6 +44,11 @@ size_t free_bytes() {
   }();
   return at_start - std::min(at_start, static_cast<size_t>(allocated_bytes()));
 }
+
+constexpr size_t PITCH_BYTES = 512;  // what cudaMallocPitch rounds rows up to
+
+std::mutex host_flags_mutex;
+std::map<const void*, unsigned> host_flags;  // of cudaHostAlloc, by the start of what it made
 
 }  // namespace
 
@@ -95,8 +103,78 @@ cudaError_t cudaMalloc(void** base, size_t bytes) {
   return allocate_as("cudaMalloc", base, bytes);
 }
 
+cudaError_t cudaMallocHost(void** base, size_t bytes) {
+  return allocate_as("cudaMallocHost", base, bytes);
+}
+
+cudaError_t cudaHostAlloc(void** base, size_t bytes, unsigned flags) {
+  const cudaError_t status = allocate_as("cudaHostAlloc", base, bytes);
+  const std::lock_guard lock(host_flags_mutex);
+  if (status == cudaSuccess) host_flags[*base] = flags;
+  return status;
+}
+
+cudaError_t cudaHostGetFlags(unsigned* flags, void* base) {
+  Allocation allocation;
+  return attempt([&] {
+    require(flags != nullptr && find_living(base, &allocation));
+    const bool is_plain = allocation.what == "cudaMallocHost";
+    require(is_plain || allocation.what == "cudaHostAlloc");
+    const std::lock_guard lock(host_flags_mutex);
+    *flags = is_plain ? cudaHostAllocDefault : host_flags[reinterpret_cast<void*>(allocation.base)];
+  });
+}
+
+cudaError_t cudaMallocPitch(void** base, size_t* pitch, size_t width, size_t height) {
+  *pitch = (width + PITCH_BYTES - 1) / PITCH_BYTES * PITCH_BYTES;
+  return allocate_as("cudaMallocPitch", base, *pitch * height);
+}
+
+cudaError_t cudaMalloc3D(cudaPitchedPtr* made, cudaExtent extent) {
+  *made = {nullptr, 0, extent.width, extent.height};
+  return cudaMallocPitch(&made->ptr, &made->pitch, extent.width, extent.height * extent.depth);
+}
+
 cudaError_t cudaFree(void* base) {
   return free_as("cudaFree", base);
+}
+
+cudaError_t cudaFreeHost(void* base) {
+  return free_as("cudaFreeHost", base);
+}
+
+cudaError_t cudaHostRegister(void* base, size_t bytes, unsigned) {
+  if (base == nullptr || bytes == 0) return record(cudaErrorInvalidValue);
+  Allocation allocation;
+  if (find_living(base, &allocation)) return record(cudaErrorHostMemoryAlreadyRegistered);
+  adopt(base, bytes, REGISTERED);
+  return cudaSuccess;
+}
+
+cudaError_t cudaHostUnregister(void* base) {
+  Allocation allocation;
+  const bool is_registered = find_living(base, &allocation) && allocation.what == REGISTERED;
+  if (!is_registered || !release(base)) return record(cudaErrorHostMemoryNotRegistered);
+  return cudaSuccess;
+}
+
+cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
+  Allocation allocation;
+  *device = find_living(host, &allocation) ? host : nullptr;
+  return record(*device == nullptr ? cudaErrorInvalidValue : cudaSuccess);
+}
+
+cudaError_t cudaGetSymbolAddress(void** address, const void* symbol) {
+  return on_device([&] {
+    size_t bytes = 0;
+    *address = find_variable(symbol, &bytes);
+    require(*address != nullptr, cudaErrorInvalidSymbol);
+  });
+}
+
+cudaError_t cudaGetSymbolSize(size_t* bytes, const void* symbol) {
+  return on_device(
+      [&] { require(find_variable(symbol, bytes) != nullptr, cudaErrorInvalidSymbol); });
 }
 
 // Of this computer, whose memory it is.

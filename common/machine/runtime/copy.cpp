@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "common/machine/run/allocations.h"
+#include "common/machine/runtime/modules.h"
 #include "common/machine/runtime/status.h"
 #include "common/machine/runtime/stream.h"
 
@@ -84,6 +85,19 @@ void fill_rows(const cudaMemsetParams& fill) {
       std::memcpy(begin + i * fill.elementSize, &fill.value, fill.elementSize);
     }
   }
+}
+
+// Of cudaMemcpyToSymbol and its kin: the address of the variable's byte `offset`.
+char* symbol_address(const void* symbol, size_t bytes, size_t offset) {
+  size_t size = 0;
+  char* const address = static_cast<char*>(find_variable(symbol, &size));
+  require(address != nullptr, cudaErrorInvalidSymbol);
+  if (offset > size || bytes > size - offset) {
+    refuse(cudaErrorInvalidValue,
+           "copy of %zu bytes at offset %zu of a device variable that has %zu bytes.", bytes,
+           offset, size);
+  }
+  return address + offset;
 }
 
 }  // namespace
@@ -185,6 +199,85 @@ cudaError_t cudaMemset2DAsync(void* dst, size_t pitch, int value, size_t width, 
                               cudaStream_t stream) {
   return on_device([&] {
     fill("cudaMemset2DAsync", {dst, pitch, static_cast<unsigned>(value), 1, width, height}, stream);
+  });
+}
+
+// ---- variables ----------------------------------------------------------------------------------
+
+cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* src, size_t bytes,
+                                    size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {
+  return on_device([&] {
+    char* const address = symbol_address(symbol, bytes, offset);
+    copy("cudaMemcpyToSymbol", line(address, src, bytes), kind, stream);
+  });
+}
+
+cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* src, size_t bytes, size_t offset,
+                               cudaMemcpyKind kind) {
+  return cudaMemcpyToSymbolAsync(symbol, src, bytes, offset, kind, nullptr);
+}
+
+cudaError_t cudaMemcpyFromSymbolAsync(void* dst, const void* symbol, size_t bytes, size_t offset,
+                                      cudaMemcpyKind kind, cudaStream_t stream) {
+  return on_device([&] {
+    char* const address = symbol_address(symbol, bytes, offset);
+    copy("cudaMemcpyFromSymbol", line(dst, address, bytes), kind, stream);
+  });
+}
+
+cudaError_t cudaMemcpyFromSymbol(void* dst, const void* symbol, size_t bytes, size_t offset,
+                                 cudaMemcpyKind kind) {
+  return cudaMemcpyFromSymbolAsync(dst, symbol, bytes, offset, kind, nullptr);
+}
+
+// ---- copies and fills -----------------------------------------------------------------------------
+
+cudaError_t cudaMemcpyPeer(void* dst, int dst_device, const void* src, int src_device,
+                           size_t bytes) {
+  if (dst_device != 0 || src_device != 0) return record(cudaErrorInvalidDevice);
+  return cudaMemcpy(dst, src, bytes, cudaMemcpyDeviceToDevice);
+}
+
+cudaError_t cudaMemcpyPeerAsync(void* dst, int dst_device, const void* src, int src_device,
+                                size_t bytes, cudaStream_t stream) {
+  if (dst_device != 0 || src_device != 0) return record(cudaErrorInvalidDevice);
+  return cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, stream);
+}
+
+cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* params, cudaStream_t stream) {
+  return on_device([&] { submit(stream, copying("cudaMemcpy3D", *params)); });
+}
+
+cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* params) {
+  return on_device([&] {
+    check_no_capture();
+    submit(nullptr, copying("cudaMemcpy3D", *params));
+  });
+}
+
+cudaError_t cudaMemset2D(void* dst, size_t pitch, int value, size_t width, size_t height) {
+  return on_device([&] {
+    check_no_capture();
+    fill("cudaMemset2D", {dst, pitch, static_cast<unsigned>(value), 1, width, height}, nullptr);
+  });
+}
+
+cudaError_t cudaMemset3DAsync(cudaPitchedPtr dst, int value, cudaExtent extent,
+                              cudaStream_t stream) {
+  return on_device([&] {
+    for (size_t z = 0; z < extent.depth; ++z) {
+      char* const slice = static_cast<char*>(dst.ptr) + z * dst.pitch * dst.ysize;
+      fill("cudaMemset3D",
+           {slice, dst.pitch, static_cast<unsigned>(value), 1, extent.width, extent.height},
+           stream);
+    }
+  });
+}
+
+cudaError_t cudaMemset3D(cudaPitchedPtr dst, int value, cudaExtent extent) {
+  return on_device([&] {
+    check_no_capture();
+    if (const cudaError_t status = cudaMemset3DAsync(dst, value, extent, nullptr)) fail(status);
   });
 }
 

@@ -307,6 +307,16 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
   });
 }
 
+cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block,
+                                        void** arguments, size_t dynamic_smem_bytes,
+                                        cudaStream_t stream) {
+  return on_device([&] {
+    launch(find_function(function),
+           {to_dim3(grid), to_dim3(block), NO_CLUSTER, dynamic_smem_bytes, true}, arguments,
+           stream);
+  });
+}
+
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function,
                                 void** arguments) {
   return on_device([&] {
@@ -321,6 +331,10 @@ cudaError_t cudaGetKernel(cudaKernel_t* kernel, const void* function) {
   Function* const found = find_function(function);
   *kernel = reinterpret_cast<cudaKernel_t>(found);
   return record(found == nullptr ? cudaErrorInvalidDeviceFunction : cudaSuccess);
+}
+
+cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, const void* symbol) {
+  return cudaGetKernel(reinterpret_cast<cudaKernel_t*>(function), symbol);
 }
 
 cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* function) {

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "common/machine/check/reports.h"
+#include "common/machine/run/settings.h"
 
 namespace machine::runtime {
 namespace {
@@ -148,6 +149,13 @@ int ptx_machine_refuse(const char* name) {
 // By this name a program knows that it runs on the machine.
 extern const char ptx_machine[];
 const char ptx_machine[] = "PTX machine";
+
+// By this one it chooses the policy of its next launches, so that one process can run a kernel under
+// several. Not while a kernel runs. Returns whether `name` is eager, lazy or random.
+bool ptx_machine_set_policy(const char* name);
+bool ptx_machine_set_policy(const char* name) {
+  return machine::find_policy(name, &machine::settings().policy);
+}
 
 const char* cudaGetErrorName(cudaError_t status) {
   const ErrorName* const error = find_error(status);

@@ -71,11 +71,4 @@ void note_operation(Stream& stream);
 // Adds a node behind the stream's last ones.
 void capture_node(Stream& stream, Content content);
 
-// What cudaStreamCreate and its like do.
-cudaError_t create_stream(cudaStream_t* stream, unsigned flags, int priority);
-void begin_capture(cudaStream_t stream, Graph* graph, cudaStreamCaptureMode mode,
-                   std::vector<Node*> last = {});
-// Of the thread: cudaThreadExchangeStreamCaptureMode.
-extern thread_local cudaStreamCaptureMode thread_mode;
-
 }  // namespace machine::runtime

@@ -1,5 +1,5 @@
 // The driver's calls that concern no work: errors, devices, contexts, tensor maps, entry points.
-#include "common/machine/runtime/foreign/driver.h"
+#include "common/machine/runtime/driver.h"
 
 #include <dlfcn.h>
 
@@ -18,14 +18,15 @@ extern const char* const ptx_machine_renamed[];
 namespace machine::runtime {
 namespace {
 
-// The one context that there is, current in every thread.
-CUcontext the_context() {
-  static char context;
-  return reinterpret_cast<CUcontext>(&context);
-}
-
 CUresult check_device(CUdevice device) {
   return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+// The one context that there is, current in every thread.
+CUresult give_context(CUcontext* context, CUdevice device = 0) {
+  static char the_context;
+  *context = reinterpret_cast<CUcontext>(&the_context);
+  return check_device(device);
 }
 
 // By the name in the documentation, as a program that was compiled for `version` calls it.
@@ -120,11 +121,7 @@ CUresult cuDeviceTotalMem(size_t* bytes, CUdevice device) {
   return check_device(device);
 }
 
-CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
-  return forward([&] {
-    return cudaDeviceGetAttribute(value, static_cast<cudaDeviceAttr>(attribute), device);
-  });
-}
+FORWARD3(cuDeviceGetAttribute, cudaDeviceGetAttribute, int*, CUdevice_attribute, CUdevice);
 
 CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice device) {
   *major = COMPUTE_CAPABILITY / 10;
@@ -138,8 +135,7 @@ FORWARD2(cuDeviceGetByPCIBusId, cudaDeviceGetByPCIBusId, CUdevice*, const char*)
 // ---- contexts -----------------------------------------------------------------------------------
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
-  *context = the_context();
-  return check_device(device);
+  return give_context(context, device);
 }
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
@@ -157,14 +153,12 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* activ
 }
 
 CUresult cuCtxCreate_v2(CUcontext* context, unsigned, CUdevice device) {
-  *context = the_context();
-  return check_device(device);
+  return give_context(context, device);
 }
 
 #if CUDA_VERSION >= 13000
 CUresult cuCtxCreate_v4(CUcontext* context, CUctxCreateParams*, unsigned, CUdevice device) {
-  *context = the_context();
-  return check_device(device);
+  return give_context(context, device);
 }
 #endif
 
@@ -183,14 +177,14 @@ FORWARD2(cuCtxGetLimit, cudaDeviceGetLimit, size_t*, CUlimit);
 FORWARD2(cuCtxSetLimit, cudaDeviceSetLimit, CUlimit, size_t);
 FORWARD1(cuCtxGetFlags, cudaGetDeviceFlags, unsigned*);
 
+FORWARD2(cuCtxGetStreamPriorityRange, cudaDeviceGetStreamPriorityRange, int*, int*);
+
 CUresult cuCtxGetCurrent(CUcontext* context) {
-  *context = the_context();
-  return CUDA_SUCCESS;
+  return give_context(context);
 }
 
 CUresult cuCtxPopCurrent(CUcontext* context) {
-  if (context != nullptr) *context = the_context();
-  return CUDA_SUCCESS;
+  return context == nullptr ? CUDA_SUCCESS : give_context(context);
 }
 
 CUresult cuCtxGetDevice(CUdevice* device) {
@@ -199,17 +193,13 @@ CUresult cuCtxGetDevice(CUdevice* device) {
 }
 
 CUresult cuCtxSynchronize() {
-  return forward([] { return cudaDeviceSynchronize(); });
+  return forward(cudaDeviceSynchronize);
 }
 
 CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
   unsigned flags = 0;
-  *context = the_context();
-  return forward([&] { return cudaStreamGetFlags(stream, &flags); });
-}
-
-CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
-  return to_driver(cudaDeviceGetStreamPriorityRange(least, greatest));
+  give_context(context);
+  return forward(cudaStreamGetFlags, stream, &flags);
 }
 
 CUresult cuCtxGetApiVersion(CUcontext, unsigned* version) {
@@ -230,18 +220,17 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuui
     return refuse_argument("cuTensorMapEncodeTiled",
                            "the tensor map must lie at a multiple of 64 bytes.");
   }
-  TensorMapArgs args;
-  args.type = type;
-  args.rank = rank;
-  args.base = reinterpret_cast<uint64_t>(base);
-  args.dims = dims;
-  args.strides_bytes = strides;
-  args.box = box;
-  args.element_strides = element_strides;
-  args.interleave = interleave;
-  args.swizzle = swizzle;
-  args.l2_promotion = l2_promotion;
-  args.oob_fill = oob_fill;
+  const TensorMapArgs args{type,
+                           rank,
+                           reinterpret_cast<uint64_t>(base),
+                           dims,
+                           strides,
+                           box,
+                           element_strides,
+                           interleave,
+                           swizzle,
+                           l2_promotion,
+                           oob_fill};
   TensorMap made;
   const std::string wrong = encode_tiled(args, &made);
   if (!wrong.empty()) return refuse_argument("cuTensorMapEncodeTiled", wrong);

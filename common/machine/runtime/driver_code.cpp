@@ -2,7 +2,7 @@
 #include <iterator>
 #include <vector>
 
-#include "common/machine/runtime/foreign/driver.h"
+#include "common/machine/runtime/driver.h"
 #include "common/machine/runtime/function.h"
 #include "common/machine/runtime/launch.h"
 
@@ -34,7 +34,7 @@ CUresult launch_function(CUfunction handle, const LaunchRequest& request, CUstre
                          void** arguments, void** extra) {
   return forward([&] {
     return on_device([&] {
-      Function* const function = find_function(as_runtime(handle));
+      Function* const function = find_function(handle);
       if (extra == nullptr) return launch(function, request, arguments, stream);
       submit(stream, {cudaGraphNodeTypeKernel,
                       make_work(function, request, read_extra(*code_of(function).kernel, extra))});
@@ -67,29 +67,11 @@ extern "C" {
 
 CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, void**, unsigned,
                            CUlibraryOption*, void**, unsigned) {
-  return forward([&] {
-    return cudaLibraryLoadData(reinterpret_cast<cudaLibrary_t*>(library), code, nullptr, nullptr, 0,
-                               nullptr, nullptr, 0);
-  });
-}
-
-FORWARD1(cuLibraryUnload, cudaLibraryUnload, CUlibrary);
-FORWARD3(cuLibraryGetKernel, cudaLibraryGetKernel, CUkernel*, CUlibrary, const char*);
-FORWARD4(cuLibraryGetGlobal, cudaLibraryGetGlobal, CUdeviceptr*, size_t*, CUlibrary, const char*);
-
-CUresult cuLibraryGetModule(CUmodule* module, CUlibrary library) {
-  *module = reinterpret_cast<CUmodule>(library);
-  return CUDA_SUCCESS;
-}
-
-CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
-  *function = reinterpret_cast<CUfunction>(kernel);
-  return CUDA_SUCCESS;
+  return forward(cudaLibraryLoadData, library, code, nullptr, nullptr, 0, nullptr, nullptr, 0);
 }
 
 CUresult cuModuleLoadData(CUmodule* module, const void* code) {
-  return cuLibraryLoadData(reinterpret_cast<CUlibrary*>(module), code, nullptr, nullptr, 0, nullptr,
-                           nullptr, 0);
+  return forward(cudaLibraryLoadData, module, code, nullptr, nullptr, 0, nullptr, nullptr, 0);
 }
 
 CUresult cuModuleLoadDataEx(CUmodule* module, const void* code, unsigned, CUjit_option*, void**) {
@@ -101,19 +83,24 @@ CUresult cuModuleLoadFatBinary(CUmodule* module, const void* code) {
 }
 
 CUresult cuModuleLoad(CUmodule* module, const char* path) {
-  return forward([&] {
-    return cudaLibraryLoadFromFile(reinterpret_cast<cudaLibrary_t*>(module), path, nullptr, nullptr,
-                                   0, nullptr, nullptr, 0);
-  });
+  return forward(cudaLibraryLoadFromFile, module, path, nullptr, nullptr, 0, nullptr, nullptr, 0);
 }
 
-CUresult cuModuleUnload(CUmodule module) {
-  return cuLibraryUnload(reinterpret_cast<CUlibrary>(module));
+FORWARD1(cuLibraryUnload, cudaLibraryUnload, CUlibrary);
+FORWARD1(cuModuleUnload, cudaLibraryUnload, CUmodule);
+FORWARD3(cuLibraryGetKernel, cudaLibraryGetKernel, CUkernel*, CUlibrary, const char*);
+FORWARD3(cuModuleGetFunction, cudaLibraryGetKernel, CUfunction*, CUmodule, const char*);
+FORWARD4(cuLibraryGetGlobal, cudaLibraryGetGlobal, CUdeviceptr*, size_t*, CUlibrary, const char*);
+FORWARD4(cuModuleGetGlobal, cudaLibraryGetGlobal, CUdeviceptr*, size_t*, CUmodule, const char*);
+
+CUresult cuLibraryGetModule(CUmodule* module, CUlibrary library) {
+  *module = reinterpret_cast<CUmodule>(library);
+  return CUDA_SUCCESS;
 }
 
-CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
-  return cuLibraryGetKernel(reinterpret_cast<CUkernel*>(function),
-                            reinterpret_cast<CUlibrary>(module), name);
+CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
+  *function = reinterpret_cast<CUfunction>(kernel);
+  return CUDA_SUCCESS;
 }
 
 CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
@@ -121,28 +108,19 @@ CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuModuleGetGlobal(CUdeviceptr* address, size_t* bytes, CUmodule module, const char* name) {
-  return cuLibraryGetGlobal(address, bytes, reinterpret_cast<CUlibrary>(module), name);
-}
-
 // ---- functions ----------------------------------------------------------------------------------
 
-CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
-  return forward([&] {
-    return cudaFuncSetAttribute(as_runtime(function), static_cast<cudaFuncAttribute>(attribute),
-                                value);
-  });
-}
+FORWARD3(cuFuncSetAttribute, cudaFuncSetAttribute, CUfunction, CUfunction_attribute, int);
 
 CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel,
                               CUdevice) {
-  return cuFuncSetAttribute(reinterpret_cast<CUfunction>(kernel), attribute, value);
+  return forward(cudaFuncSetAttribute, kernel, attribute, value);
 }
 
 CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction function) {
   return forward([&] {
     cudaFuncAttributes all;
-    const cudaError_t status = cudaFuncGetAttributes(&all, as_runtime(function));
+    const cudaError_t status = cudaFuncGetAttributes(&all, function);
     if (status != cudaSuccess) return status;
     const int values[] = {all.maxThreadsPerBlock,
                           static_cast<int>(all.sharedSizeBytes),
@@ -185,15 +163,13 @@ FORWARD4(cuOccupancyMaxActiveBlocksPerMultiprocessor, cudaOccupancyMaxActiveBloc
 CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction function,
                                       const CUlaunchConfig* config) {
   const cudaLaunchConfig_t made = to_runtime(*config);
-  return forward(
-      [&] { return cudaOccupancyMaxActiveClusters(clusters, as_runtime(function), &made); });
+  return forward(cudaOccupancyMaxActiveClusters, clusters, function, &made);
 }
 
 CUresult cuOccupancyMaxPotentialClusterSize(int* size, CUfunction function,
                                             const CUlaunchConfig* config) {
   const cudaLaunchConfig_t made = to_runtime(*config);
-  return forward(
-      [&] { return cudaOccupancyMaxPotentialClusterSize(size, as_runtime(function), &made); });
+  return forward(cudaOccupancyMaxPotentialClusterSize, size, function, &made);
 }
 
 // ---- launches -----------------------------------------------------------------------------------

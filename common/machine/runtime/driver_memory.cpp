@@ -1,7 +1,7 @@
 // The driver's calls for memory, streams and events.
 #include <type_traits>
 
-#include "common/machine/runtime/foreign/driver.h"
+#include "common/machine/runtime/driver.h"
 #include "common/machine/runtime/memory_api.h"
 
 namespace machine::runtime {
@@ -10,7 +10,7 @@ namespace {
 CUresult fill_memory(CUdeviceptr dst, unsigned value, unsigned element_bytes, size_t count,
                      CUstream stream) {
   const cudaMemsetParams what{
-      as_runtime(dst), count * element_bytes, value, element_bytes, count, 1};
+      reinterpret_cast<void*>(dst), count * element_bytes, value, element_bytes, count, 1};
   return forward([&] { return on_device([&] { fill("cuMemset", what, stream); }); });
 }
 
@@ -39,9 +39,9 @@ CUresult copy_box(const char* call, const Params& box, Slices src, Slices dst, s
         const size_t src_row = (src.begin + z) * src.rows + box.srcY;
         const size_t dst_row = (dst.begin + z) * dst.rows + box.dstY;
         copy(call,
-             {as_runtime(to + dst_row * box.dstPitch + box.dstXInBytes), box.dstPitch,
-              as_runtime(from + src_row * box.srcPitch + box.srcXInBytes), box.srcPitch,
-              box.WidthInBytes, box.Height},
+             {reinterpret_cast<void*>(to + dst_row * box.dstPitch + box.dstXInBytes), box.dstPitch,
+              reinterpret_cast<void*>(from + src_row * box.srcPitch + box.srcXInBytes),
+              box.srcPitch, box.WidthInBytes, box.Height},
              kind, stream);
       }
     });
@@ -52,7 +52,7 @@ CUresult copy_box(const char* call, const Params& box, Slices src, Slices dst, s
 template <class T>
 T& word_at(const char* call, CUdeviceptr address) {
   machine::Allocation allocation;
-  const bool is_there = find_living(as_runtime(address), &allocation);
+  const bool is_there = find_living(reinterpret_cast<void*>(address), &allocation);
   if (!is_there || !allocation.contains(address, sizeof(T)) || address % sizeof(T) != 0) {
     refuse(cudaErrorInvalidValue, "%s: there are no %zu aligned bytes of device memory at 0x%llx.",
            call, sizeof(T), address);
@@ -112,7 +112,7 @@ extern "C" {
 
 CUresult cuMemAlloc(CUdeviceptr* base, size_t bytes) {
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  return forward([&] { return cudaMalloc(reinterpret_cast<void**>(base), bytes); });
+  return forward(cudaMalloc, base, bytes);
 }
 
 FORWARD3(cuMemAllocAsync, cudaMallocAsync, CUdeviceptr*, size_t, CUstream);
@@ -144,29 +144,26 @@ FORWARD2(cuDeviceSetMemPool, cudaDeviceSetMemPool, CUdevice, CUmemoryPool);
 
 CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
   machine::Allocation allocation;
-  if (!find_living(as_runtime(address), &allocation)) return CUDA_ERROR_INVALID_VALUE;
+  if (!find_living(reinterpret_cast<void*>(address), &allocation)) return CUDA_ERROR_INVALID_VALUE;
   cudaPointerAttributes found;
-  cudaPointerGetAttributes(&found, as_runtime(address));
+  cudaPointerGetAttributes(&found, reinterpret_cast<void*>(address));
+  const auto give = [value]<class T>(T answer) {
+    *static_cast<T*>(value) = answer;
+    return CUDA_SUCCESS;
+  };
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-      *static_cast<CUmemorytype*>(value) =
-          found.type == cudaMemoryTypeHost ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-      return CUDA_SUCCESS;
+      return give(found.type == cudaMemoryTypeHost ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-      *static_cast<CUdeviceptr*>(value) = address;
-      return CUDA_SUCCESS;
+      return give(address);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-      *static_cast<unsigned*>(value) = found.type == cudaMemoryTypeManaged ? 1 : 0;
-      return CUDA_SUCCESS;
+      return give(unsigned{found.type == cudaMemoryTypeManaged});
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      *static_cast<int*>(value) = 0;
-      return CUDA_SUCCESS;
+      return give(0);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-      *static_cast<CUdeviceptr*>(value) = allocation.base;
-      return CUDA_SUCCESS;
+      return give(CUdeviceptr{allocation.base});
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-      *static_cast<size_t*>(value) = allocation.bytes;
-      return CUDA_SUCCESS;
+      return give(size_t{allocation.bytes});
     default:
       return forward([&] {
         return attempt([&] {
@@ -179,33 +176,26 @@ CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdev
 
 CUresult cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) {
   machine::Allocation allocation;
-  if (!find_living(as_runtime(address), &allocation)) return CUDA_ERROR_NOT_FOUND;
+  if (!find_living(reinterpret_cast<void*>(address), &allocation)) return CUDA_ERROR_NOT_FOUND;
   if (base != nullptr) *base = allocation.base;
   if (bytes != nullptr) *bytes = allocation.bytes;
   return CUDA_SUCCESS;
 }
 
 // cuMemcpyX and cuMemcpyXAsync.
-#define COPY(call, KIND, TO, FROM)                                                             \
-  CUresult call(TO dst, FROM src, size_t bytes) {                                              \
-    return forward([&] { return cudaMemcpy(as_runtime(dst), as_runtime(src), bytes, KIND); }); \
-  }                                                                                            \
-  static_assert(true)
-#define COPY_ASYNC(call, KIND, TO, FROM)                                                         \
-  CUresult call(TO dst, FROM src, size_t bytes, CUstream stream) {                               \
-    return forward(                                                                              \
-        [&] { return cudaMemcpyAsync(as_runtime(dst), as_runtime(src), bytes, KIND, stream); }); \
-  }                                                                                              \
+#define COPY(call, KIND, TO, FROM)                                        \
+  CUresult call(TO dst, FROM src, size_t bytes) {                         \
+    return forward(cudaMemcpy, dst, src, bytes, KIND);                    \
+  }                                                                       \
+  CUresult call##Async(TO dst, FROM src, size_t bytes, CUstream stream) { \
+    return forward(cudaMemcpyAsync, dst, src, bytes, KIND, stream);       \
+  }                                                                       \
   static_assert(true)
 
 COPY(cuMemcpy, cudaMemcpyDefault, CUdeviceptr, CUdeviceptr);
 COPY(cuMemcpyHtoD, cudaMemcpyHostToDevice, CUdeviceptr, const void*);
 COPY(cuMemcpyDtoH, cudaMemcpyDeviceToHost, void*, CUdeviceptr);
 COPY(cuMemcpyDtoD, cudaMemcpyDeviceToDevice, CUdeviceptr, CUdeviceptr);
-COPY_ASYNC(cuMemcpyAsync, cudaMemcpyDefault, CUdeviceptr, CUdeviceptr);
-COPY_ASYNC(cuMemcpyHtoDAsync, cudaMemcpyHostToDevice, CUdeviceptr, const void*);
-COPY_ASYNC(cuMemcpyDtoHAsync, cudaMemcpyDeviceToHost, void*, CUdeviceptr);
-COPY_ASYNC(cuMemcpyDtoDAsync, cudaMemcpyDeviceToDevice, CUdeviceptr, CUdeviceptr);
 
 // Of one context.
 CUresult cuMemcpyPeer(CUdeviceptr dst, CUcontext, CUdeviceptr src, CUcontext, size_t bytes) {
@@ -239,23 +229,22 @@ CUresult cuMemcpy3D(const CUDA_MEMCPY3D* what) {
 }
 
 CUresult cuMemAllocPitch(CUdeviceptr* base, size_t* pitch, size_t width, size_t height, unsigned) {
-  return forward(
-      [&] { return cudaMallocPitch(reinterpret_cast<void**>(base), pitch, width, height); });
+  return forward(cudaMallocPitch, base, pitch, width, height);
 }
 
 // cuMemsetD8 and its like, with a type of so many bits.
-#define FILL(call, call_async, ELEMENT)                                                \
-  CUresult call(CUdeviceptr dst, ELEMENT value, size_t count) {                        \
-    return fill_memory(dst, value, sizeof(ELEMENT), count, nullptr);                   \
-  }                                                                                    \
-  CUresult call_async(CUdeviceptr dst, ELEMENT value, size_t count, CUstream stream) { \
-    return fill_memory(dst, value, sizeof(ELEMENT), count, stream);                    \
-  }                                                                                    \
+#define FILL(call, ELEMENT)                                                             \
+  CUresult call(CUdeviceptr dst, ELEMENT value, size_t count) {                         \
+    return fill_memory(dst, value, sizeof(ELEMENT), count, nullptr);                    \
+  }                                                                                     \
+  CUresult call##Async(CUdeviceptr dst, ELEMENT value, size_t count, CUstream stream) { \
+    return fill_memory(dst, value, sizeof(ELEMENT), count, stream);                     \
+  }                                                                                     \
   static_assert(true)
 
-FILL(cuMemsetD8, cuMemsetD8Async, unsigned char);
-FILL(cuMemsetD16, cuMemsetD16Async, unsigned short);
-FILL(cuMemsetD32, cuMemsetD32Async, unsigned);
+FILL(cuMemsetD8, unsigned char);
+FILL(cuMemsetD16, unsigned short);
+FILL(cuMemsetD32, unsigned);
 
 // cuStreamWriteValue32 and cuStreamWaitValue32, and those of 64 bits. A write's flags are of fences.
 #define VALUES(write, wait, T)                                                   \

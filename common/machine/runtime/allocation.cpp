@@ -52,8 +52,10 @@ std::map<const void*, unsigned> host_flags;  // of cudaHostAlloc, by the start o
 
 }  // namespace
 
-bool find_living(const void* pointer, Allocation* found) {
-  return find_allocation(reinterpret_cast<uint64_t>(pointer), found) && !found->freed;
+std::optional<Allocation> find_living(const void* pointer) {
+  Allocation found;
+  const bool lives = find_allocation(reinterpret_cast<uint64_t>(pointer), &found) && !found.freed;
+  return lives ? std::optional(found) : std::nullopt;
 }
 
 // What the host uses too begins as 0, as pages of a host do.
@@ -78,18 +80,14 @@ void free_device(const char* call, void* base) {
 
 cudaError_t allocate_as(const char* call, void** base, size_t bytes) {
   if (base == nullptr) return record(cudaErrorInvalidValue);
-  return on_device([&] {
-    check_no_capture();
+  return outside_capture([&] {
     *base = nullptr;
     *base = allocate_device(call, bytes);
   });
 }
 
 cudaError_t free_as(const char* call, void* base) {
-  return on_device([&] {
-    check_no_capture();
-    free_device(call, base);
-  });
+  return outside_capture([&] { free_device(call, base); });
 }
 
 }  // namespace machine::runtime
@@ -115,13 +113,13 @@ cudaError_t cudaHostAlloc(void** base, size_t bytes, unsigned flags) {
 }
 
 cudaError_t cudaHostGetFlags(unsigned* flags, void* base) {
-  Allocation allocation;
   return attempt([&] {
-    require(flags != nullptr && find_living(base, &allocation));
-    const bool is_plain = allocation.what == "cudaMallocHost";
-    require(is_plain || allocation.what == "cudaHostAlloc");
+    const auto found = find_living(base);
+    require(flags != nullptr && found);
+    const bool is_plain = found->what == "cudaMallocHost";
+    require(is_plain || found->what == "cudaHostAlloc");
     const std::lock_guard lock(host_flags_mutex);
-    *flags = is_plain ? cudaHostAllocDefault : host_flags[reinterpret_cast<void*>(allocation.base)];
+    *flags = is_plain ? cudaHostAllocDefault : host_flags[reinterpret_cast<void*>(found->base)];
   });
 }
 
@@ -145,22 +143,20 @@ cudaError_t cudaFreeHost(void* base) {
 
 cudaError_t cudaHostRegister(void* base, size_t bytes, unsigned) {
   if (base == nullptr || bytes == 0) return record(cudaErrorInvalidValue);
-  Allocation allocation;
-  if (find_living(base, &allocation)) return record(cudaErrorHostMemoryAlreadyRegistered);
+  if (find_living(base)) return record(cudaErrorHostMemoryAlreadyRegistered);
   adopt(base, bytes, REGISTERED);
   return cudaSuccess;
 }
 
 cudaError_t cudaHostUnregister(void* base) {
-  Allocation allocation;
-  const bool is_registered = find_living(base, &allocation) && allocation.what == REGISTERED;
-  if (!is_registered || !release(base)) return record(cudaErrorHostMemoryNotRegistered);
+  const auto found = find_living(base);
+  if (!found || found->what != REGISTERED || !release(base))
+    return record(cudaErrorHostMemoryNotRegistered);
   return cudaSuccess;
 }
 
 cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
-  Allocation allocation;
-  *device = find_living(host, &allocation) ? host : nullptr;
+  *device = find_living(host) ? host : nullptr;
   return record(*device == nullptr ? cudaErrorInvalidValue : cudaSuccess);
 }
 
@@ -189,14 +185,14 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   *attributes = {};
   attributes->device = -2;  // what CUDA says of host memory that it does not know
   attributes->hostPointer = const_cast<void*>(pointer);
-  Allocation allocation;
-  if (!find_living(pointer, &allocation)) return cudaSuccess;
+  const auto found = find_living(pointer);
+  if (!found) return cudaSuccess;
   attributes->device = 0;
   attributes->devicePointer = const_cast<void*>(pointer);
-  if (allocation.what == "cudaMallocManaged") {
+  if (found->what == "cudaMallocManaged") {
     attributes->type = cudaMemoryTypeManaged;
-  } else if (allocation.what == "cudaMallocHost" || allocation.what == "cudaHostAlloc" ||
-             allocation.what == REGISTERED) {
+  } else if (found->what == "cudaMallocHost" || found->what == "cudaHostAlloc" ||
+             found->what == REGISTERED) {
     attributes->type = cudaMemoryTypeHost;
   } else {
     attributes->type = cudaMemoryTypeDevice;

@@ -156,8 +156,7 @@ extern "C" {
 
 cudaError_t cudaMemcpy2D(void* dst, size_t dst_pitch, const void* src, size_t src_pitch,
                          size_t width, size_t height, cudaMemcpyKind kind) {
-  return on_device([&] {
-    check_no_capture();
+  return outside_capture([&] {
     copy("cudaMemcpy2D", {dst, dst_pitch, src, src_pitch, width, height}, kind, nullptr);
   });
 }
@@ -171,10 +170,7 @@ cudaError_t cudaMemcpy2DAsync(void* dst, size_t dst_pitch, const void* src, size
 }
 
 cudaError_t cudaMemcpy(void* dst, const void* src, size_t bytes, cudaMemcpyKind kind) {
-  return on_device([&] {
-    check_no_capture();
-    copy("cudaMemcpy", line(dst, src, bytes), kind, nullptr);
-  });
+  return outside_capture([&] { copy("cudaMemcpy", line(dst, src, bytes), kind, nullptr); });
 }
 
 cudaError_t cudaMemcpyAsync(void* dst, const void* src, size_t bytes, cudaMemcpyKind kind,
@@ -183,8 +179,7 @@ cudaError_t cudaMemcpyAsync(void* dst, const void* src, size_t bytes, cudaMemcpy
 }
 
 cudaError_t cudaMemset(void* dst, int value, size_t bytes) {
-  return on_device([&] {
-    check_no_capture();
+  return outside_capture([&] {
     fill("cudaMemset", {dst, bytes, static_cast<unsigned>(value), 1, bytes, 1}, nullptr);
   });
 }
@@ -199,6 +194,50 @@ cudaError_t cudaMemset2DAsync(void* dst, size_t pitch, int value, size_t width, 
                               cudaStream_t stream) {
   return on_device([&] {
     fill("cudaMemset2DAsync", {dst, pitch, static_cast<unsigned>(value), 1, width, height}, stream);
+  });
+}
+
+cudaError_t cudaMemcpyPeer(void* dst, int dst_device, const void* src, int src_device,
+                           size_t bytes) {
+  if (dst_device != 0 || src_device != 0) return record(cudaErrorInvalidDevice);
+  return cudaMemcpy(dst, src, bytes, cudaMemcpyDeviceToDevice);
+}
+
+cudaError_t cudaMemcpyPeerAsync(void* dst, int dst_device, const void* src, int src_device,
+                                size_t bytes, cudaStream_t stream) {
+  if (dst_device != 0 || src_device != 0) return record(cudaErrorInvalidDevice);
+  return cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, stream);
+}
+
+cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* params, cudaStream_t stream) {
+  return on_device([&] { submit(stream, copying("cudaMemcpy3D", *params)); });
+}
+
+cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* params) {
+  return outside_capture([&] { submit(nullptr, copying("cudaMemcpy3D", *params)); });
+}
+
+cudaError_t cudaMemset2D(void* dst, size_t pitch, int value, size_t width, size_t height) {
+  return outside_capture([&] {
+    fill("cudaMemset2D", {dst, pitch, static_cast<unsigned>(value), 1, width, height}, nullptr);
+  });
+}
+
+cudaError_t cudaMemset3DAsync(cudaPitchedPtr dst, int value, cudaExtent extent,
+                              cudaStream_t stream) {
+  return on_device([&] {
+    for (size_t z = 0; z < extent.depth; ++z) {
+      char* const slice = static_cast<char*>(dst.ptr) + z * dst.pitch * dst.ysize;
+      fill("cudaMemset3D",
+           {slice, dst.pitch, static_cast<unsigned>(value), 1, extent.width, extent.height},
+           stream);
+    }
+  });
+}
+
+cudaError_t cudaMemset3D(cudaPitchedPtr dst, int value, cudaExtent extent) {
+  return outside_capture([&] {
+    if (const cudaError_t status = cudaMemset3DAsync(dst, value, extent, nullptr)) fail(status);
   });
 }
 
@@ -228,57 +267,6 @@ cudaError_t cudaMemcpyFromSymbolAsync(void* dst, const void* symbol, size_t byte
 cudaError_t cudaMemcpyFromSymbol(void* dst, const void* symbol, size_t bytes, size_t offset,
                                  cudaMemcpyKind kind) {
   return cudaMemcpyFromSymbolAsync(dst, symbol, bytes, offset, kind, nullptr);
-}
-
-// ---- copies and fills -----------------------------------------------------------------------------
-
-cudaError_t cudaMemcpyPeer(void* dst, int dst_device, const void* src, int src_device,
-                           size_t bytes) {
-  if (dst_device != 0 || src_device != 0) return record(cudaErrorInvalidDevice);
-  return cudaMemcpy(dst, src, bytes, cudaMemcpyDeviceToDevice);
-}
-
-cudaError_t cudaMemcpyPeerAsync(void* dst, int dst_device, const void* src, int src_device,
-                                size_t bytes, cudaStream_t stream) {
-  if (dst_device != 0 || src_device != 0) return record(cudaErrorInvalidDevice);
-  return cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, stream);
-}
-
-cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* params, cudaStream_t stream) {
-  return on_device([&] { submit(stream, copying("cudaMemcpy3D", *params)); });
-}
-
-cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* params) {
-  return on_device([&] {
-    check_no_capture();
-    submit(nullptr, copying("cudaMemcpy3D", *params));
-  });
-}
-
-cudaError_t cudaMemset2D(void* dst, size_t pitch, int value, size_t width, size_t height) {
-  return on_device([&] {
-    check_no_capture();
-    fill("cudaMemset2D", {dst, pitch, static_cast<unsigned>(value), 1, width, height}, nullptr);
-  });
-}
-
-cudaError_t cudaMemset3DAsync(cudaPitchedPtr dst, int value, cudaExtent extent,
-                              cudaStream_t stream) {
-  return on_device([&] {
-    for (size_t z = 0; z < extent.depth; ++z) {
-      char* const slice = static_cast<char*>(dst.ptr) + z * dst.pitch * dst.ysize;
-      fill("cudaMemset3D",
-           {slice, dst.pitch, static_cast<unsigned>(value), 1, extent.width, extent.height},
-           stream);
-    }
-  });
-}
-
-cudaError_t cudaMemset3D(cudaPitchedPtr dst, int value, cudaExtent extent) {
-  return on_device([&] {
-    check_no_capture();
-    if (const cudaError_t status = cudaMemset3DAsync(dst, value, extent, nullptr)) fail(status);
-  });
 }
 
 }  // extern "C"

@@ -13,6 +13,11 @@
 #include "common/machine/runtime/stream.h"
 
 namespace machine::runtime {
+int sm_count() {
+  static const auto count = static_cast<int>(settings().sms);
+  return count;
+}
+
 namespace {
 
 constexpr int L2_BYTES = 60 << 20;
@@ -96,23 +101,7 @@ constexpr cudaDeviceAttr NO[] = {cudaDevAttrComputeCapabilityMinor,
                                  cudaDevAttrMpsEnabled,
                                  cudaDevAttrHostNumaId};
 
-// The machine's buffers have no limits that a program could raise; what it sets it can read.
-std::map<cudaLimit, size_t>& limits() {
-  static std::map<cudaLimit, size_t> values = {{cudaLimitStackSize, 1024},
-                                               {cudaLimitPrintfFifoSize, size_t{1} << 20},
-                                               {cudaLimitMallocHeapSize, size_t{8} << 20},
-                                               {cudaLimitMaxL2FetchGranularity, 64},
-                                               {cudaLimitPersistingL2CacheSize, 0}};
-  return values;
-}
-
-}  // namespace
-
-int sm_count() {
-  static const auto count = static_cast<int>(settings().sms);
-  return count;
-}
-
+// -1 for an attribute that the machine does not know.
 int device_attribute(int attribute) {
   if (attribute == cudaDevAttrMultiProcessorCount) return sm_count();
   for (const auto& [id, value] : ATTRIBUTES) {
@@ -126,6 +115,18 @@ int device_attribute(int attribute) {
   }
   return -1;
 }
+
+// The machine's buffers have no limits that a program could raise; what it sets it can read.
+std::map<cudaLimit, size_t>& limits() {
+  static std::map<cudaLimit, size_t> values = {{cudaLimitStackSize, 1024},
+                                               {cudaLimitPrintfFifoSize, size_t{1} << 20},
+                                               {cudaLimitMallocHeapSize, size_t{8} << 20},
+                                               {cudaLimitMaxL2FetchGranularity, 64},
+                                               {cudaLimitPersistingL2CacheSize, 0}};
+  return values;
+}
+
+}  // namespace
 
 }  // namespace machine::runtime
 

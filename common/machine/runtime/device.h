@@ -17,7 +17,4 @@ constexpr int MAX_PORTABLE_CLUSTER = 8, MAX_CLUSTER = 16;  // CTAs
 // MACHINE_SMS. Ends the process with exit code 2 if a setting of the machine makes no sense.
 int sm_count();
 
-// -1 for an attribute that the machine does not know.
-int device_attribute(int attribute);
-
 }  // namespace machine::runtime

@@ -26,6 +26,12 @@ CUresult forward(Body body) {
   return to_driver(status);
 }
 
+// Runs what the runtime's calls are made of.
+template <class Body>
+CUresult forward_work(Body body) {
+  return forward([&] { return on_device(body); });
+}
+
 // A driver's operand as the runtime has it: where they are of other types, of the same bits.
 template <class To, class From>
 To as_runtime(From operand) {

@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "common/machine/runtime/driver.h"
-#include "common/machine/runtime/function.h"
 #include "common/machine/runtime/launch.h"
 
 namespace machine::runtime {
@@ -32,13 +31,11 @@ std::vector<std::byte> read_extra(const Kernel& kernel, void** extra) {
 
 CUresult launch_function(CUfunction handle, const LaunchRequest& request, CUstream stream,
                          void** arguments, void** extra) {
-  return forward([&] {
-    return on_device([&] {
-      Function* const function = find_function(handle);
-      if (extra == nullptr) return launch(function, request, arguments, stream);
-      submit(stream, {cudaGraphNodeTypeKernel,
-                      make_work(function, request, read_extra(*code_of(function).kernel, extra))});
-    });
+  return forward_work([&] {
+    Function* const function = find_function(handle);
+    if (extra == nullptr) return launch(function, request, arguments, stream);
+    submit(stream, {cudaGraphNodeTypeKernel,
+                    make_work(function, request, read_extra(*code_of(function).kernel, extra))});
   });
 }
 

@@ -11,7 +11,7 @@ CUresult fill_memory(CUdeviceptr dst, unsigned value, unsigned element_bytes, si
                      CUstream stream) {
   const cudaMemsetParams what{
       reinterpret_cast<void*>(dst), count * element_bytes, value, element_bytes, count, 1};
-  return forward([&] { return on_device([&] { fill("cuMemset", what, stream); }); });
+  return forward_work([&] { fill("cuMemset", what, stream); });
 }
 
 // One side of a box, in z: where it begins, and how many rows a slice has.
@@ -27,33 +27,30 @@ CUresult copy_box(const char* call, const Params& box, Slices src, Slices dst, s
     if (type == CU_MEMORYTYPE_ARRAY) refuse(cudaErrorNotSupported, "%s of an array.", call);
     return type == CU_MEMORYTYPE_HOST ? reinterpret_cast<CUdeviceptr>(host) : device;
   };
-  return forward([&] {
-    return on_device([&] {
-      const CUdeviceptr from = side(box.srcMemoryType, box.srcHost, box.srcDevice);
-      const CUdeviceptr to = side(box.dstMemoryType, box.dstHost, box.dstDevice);
-      const auto kind = static_cast<cudaMemcpyKind>(  // of what is said to be the device's
-          2 * (box.srcMemoryType == CU_MEMORYTYPE_DEVICE) +
-          (box.dstMemoryType == CU_MEMORYTYPE_DEVICE));
-      static_assert(cudaMemcpyHostToDevice == 1 && cudaMemcpyDeviceToHost == 2);
-      for (size_t z = 0; z < depth; ++z) {
-        const size_t src_row = (src.begin + z) * src.rows + box.srcY;
-        const size_t dst_row = (dst.begin + z) * dst.rows + box.dstY;
-        copy(call,
-             {reinterpret_cast<void*>(to + dst_row * box.dstPitch + box.dstXInBytes), box.dstPitch,
-              reinterpret_cast<void*>(from + src_row * box.srcPitch + box.srcXInBytes),
-              box.srcPitch, box.WidthInBytes, box.Height},
-             kind, stream);
-      }
-    });
+  return forward_work([&] {
+    const CUdeviceptr from = side(box.srcMemoryType, box.srcHost, box.srcDevice);
+    const CUdeviceptr to = side(box.dstMemoryType, box.dstHost, box.dstDevice);
+    const auto kind = static_cast<cudaMemcpyKind>(  // of what is said to be the device's
+        2 * (box.srcMemoryType == CU_MEMORYTYPE_DEVICE) +
+        (box.dstMemoryType == CU_MEMORYTYPE_DEVICE));
+    static_assert(cudaMemcpyHostToDevice == 1 && cudaMemcpyDeviceToHost == 2);
+    for (size_t z = 0; z < depth; ++z) {
+      const size_t src_row = (src.begin + z) * src.rows + box.srcY;
+      const size_t dst_row = (dst.begin + z) * dst.rows + box.dstY;
+      copy(call,
+           {reinterpret_cast<void*>(to + dst_row * box.dstPitch + box.dstXInBytes), box.dstPitch,
+            reinterpret_cast<void*>(from + src_row * box.srcPitch + box.srcXInBytes), box.srcPitch,
+            box.WidthInBytes, box.Height},
+           kind, stream);
+    }
   });
 }
 
 // A value in memory that a stream writes, or that it waits for.
 template <class T>
 T& word_at(const char* call, CUdeviceptr address) {
-  machine::Allocation allocation;
-  const bool is_there = find_living(reinterpret_cast<void*>(address), &allocation);
-  if (!is_there || !allocation.contains(address, sizeof(T)) || address % sizeof(T) != 0) {
+  const auto found = find_living(reinterpret_cast<void*>(address));
+  if (!found || !found->contains(address, sizeof(T)) || address % sizeof(T) != 0) {
     refuse(cudaErrorInvalidValue, "%s: there are no %zu aligned bytes of device memory at 0x%llx.",
            call, sizeof(T), address);
   }
@@ -65,10 +62,8 @@ constexpr auto BATCH_MEM_OP = static_cast<cudaGraphNodeType>(CU_GRAPH_NODE_TYPE_
 
 template <class T>
 CUresult write_value(const char* call, CUstream stream, CUdeviceptr address, T value) {
-  return forward([&] {
-    return on_device([&] {
-      submit(stream, {BATCH_MEM_OP, [&word = word_at<T>(call, address), value] { word = value; }});
-    });
+  return forward_work([&] {
+    submit(stream, {BATCH_MEM_OP, [&word = word_at<T>(call, address), value] { word = value; }});
   });
 }
 
@@ -76,28 +71,24 @@ CUresult write_value(const char* call, CUstream stream, CUdeviceptr address, T v
 template <class T>
 CUresult wait_value(const char* call, CUstream stream, CUdeviceptr address, T value,
                     unsigned flags) {
-  return forward([&] {
-    return on_device([&] {
-      if (flags > CU_STREAM_WAIT_VALUE_NOR) {
-        refuse(cudaErrorNotSupported,
-               "%s: flags 0x%x; CU_STREAM_WAIT_VALUE_GEQ, _EQ, _AND and _NOR work alone.", call,
-               flags);
-      }
-      const T& word = word_at<T>(call, address);
-      const auto wait = [=, &word] {
-        const bool is_over[] = {static_cast<std::make_signed_t<T>>(word - value) >= 0,
-                                word == value, (word & value) != 0,
-                                static_cast<T>(~(word | value)) != 0};
-        if (is_over[flags]) return;
-        refuse(
-            cudaErrorNotSupported,
-            "%s: 0x%llx at 0x%llx is not what is waited for (0x%llx, flags %u), and streams take "
-            "turns here: submit what writes it first.",
-            call, static_cast<unsigned long long>(word), address,
-            static_cast<unsigned long long>(value), flags);
-      };
-      submit(stream, {BATCH_MEM_OP, wait});
-    });
+  return forward_work([&] {
+    if (flags > CU_STREAM_WAIT_VALUE_NOR) {
+      refuse(cudaErrorNotSupported,
+             "%s: flags 0x%x; CU_STREAM_WAIT_VALUE_GEQ, _EQ, _AND and _NOR work alone.", call,
+             flags);
+    }
+    const T& word = word_at<T>(call, address);
+    const auto wait = [=, &word] {
+      const bool is_over[] = {static_cast<std::make_signed_t<T>>(word - value) >= 0, word == value,
+                              (word & value) != 0, static_cast<T>(~(word | value)) != 0};
+      if (is_over[flags]) return;
+      refuse(cudaErrorNotSupported,
+             "%s: 0x%llx at 0x%llx is not what is waited for (0x%llx, flags %u), and streams take "
+             "turns here: submit what writes it first.",
+             call, static_cast<unsigned long long>(word), address,
+             static_cast<unsigned long long>(value), flags);
+    };
+    submit(stream, {BATCH_MEM_OP, wait});
   });
 }
 
@@ -143,8 +134,8 @@ FORWARD2(cuDeviceGetMemPool, cudaDeviceGetMemPool, CUmemoryPool*, CUdevice);
 FORWARD2(cuDeviceSetMemPool, cudaDeviceSetMemPool, CUdevice, CUmemoryPool);
 
 CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
-  machine::Allocation allocation;
-  if (!find_living(reinterpret_cast<void*>(address), &allocation)) return CUDA_ERROR_INVALID_VALUE;
+  const auto allocation = find_living(reinterpret_cast<void*>(address));
+  if (!allocation) return CUDA_ERROR_INVALID_VALUE;
   cudaPointerAttributes found;
   cudaPointerGetAttributes(&found, reinterpret_cast<void*>(address));
   const auto give = [value]<class T>(T answer) {
@@ -161,9 +152,9 @@ CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdev
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       return give(0);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-      return give(CUdeviceptr{allocation.base});
+      return give(CUdeviceptr{allocation->base});
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-      return give(size_t{allocation.bytes});
+      return give(size_t{allocation->bytes});
     default:
       return forward([&] {
         return attempt([&] {
@@ -175,10 +166,10 @@ CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdev
 }
 
 CUresult cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) {
-  machine::Allocation allocation;
-  if (!find_living(reinterpret_cast<void*>(address), &allocation)) return CUDA_ERROR_NOT_FOUND;
-  if (base != nullptr) *base = allocation.base;
-  if (bytes != nullptr) *bytes = allocation.bytes;
+  const auto allocation = find_living(reinterpret_cast<void*>(address));
+  if (!allocation) return CUDA_ERROR_NOT_FOUND;
+  if (base != nullptr) *base = allocation->base;
+  if (bytes != nullptr) *bytes = allocation->bytes;
   return CUDA_SUCCESS;
 }
 

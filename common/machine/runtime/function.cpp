@@ -1,6 +1,4 @@
 // Functions: attributes, occupancy, libraries. It launches nothing.
-#include "common/machine/runtime/function.h"
-
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -68,49 +66,6 @@ int max_dynamic_smem_bytes(const Function& function, const Code& code) {
   return std::max(0, CTA_SMEM_BYTES - static_cast<int>(code.kernel->static_smem_bytes));
 }
 
-void set_function_attribute(Function& function, int attribute, int value) {
-  const Kernel& kernel = *code_of(&function).kernel;
-  const std::string text = kernel_text(kernel);
-  const char* const name = text.c_str();
-  const int most = CTA_SMEM_OPTIN_BYTES - static_cast<int>(kernel.static_smem_bytes);
-  switch (attribute) {
-    case cudaFuncAttributeMaxDynamicSharedMemorySize:
-      if (value < 0 || value > most) {
-        refuse(cudaErrorInvalidValue,
-               "cudaFuncSetAttribute: %d bytes of dynamic shared memory for %s, which has "
-               "%u of its own; at most %d fit.",
-               value, name, kernel.static_smem_bytes, most);
-      }
-      function.max_dynamic_smem_bytes = value;
-      return;
-    case cudaFuncAttributePreferredSharedMemoryCarveout:
-      require(value >= -1 && value <= 100);
-      function.smem_carveout = value;
-      return;
-    case cudaFuncAttributeNonPortableClusterSizeAllowed:
-      function.non_portable_cluster = value != 0;
-      return;
-    case cudaFuncAttributeClusterDimMustBeSet:
-      function.cluster_must_be_set = value != 0;
-      return;
-    case cudaFuncAttributeRequiredClusterWidth:
-    case cudaFuncAttributeRequiredClusterHeight:
-    case cudaFuncAttributeRequiredClusterDepth: {
-      require(value >= 0 && !kernel.has_required_cluster);
-      Dim3& required = function.required_cluster;
-      const auto side = static_cast<uint32_t>(value);
-      if (attribute == cudaFuncAttributeRequiredClusterWidth) required.x = side;
-      if (attribute == cudaFuncAttributeRequiredClusterHeight) required.y = side;
-      if (attribute == cudaFuncAttributeRequiredClusterDepth) required.z = side;
-      return;
-    }
-    case cudaFuncAttributeClusterSchedulingPolicyPreference:
-      return;
-    default:
-      fail(cudaErrorInvalidValue);
-  }
-}
-
 const Code& code_of(Function* function) {
   require(function != nullptr, cudaErrorInvalidResourceHandle);
   const Code* const code = function->code();
@@ -152,8 +107,44 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* sy
 cudaError_t cudaFuncSetAttribute(const void* symbol, cudaFuncAttribute attribute, int value) {
   return on_device([&] {
     auto* const function = find_function(symbol);
-    require(function != nullptr, cudaErrorInvalidResourceHandle);
-    set_function_attribute(*function, attribute, value);
+    const Kernel& kernel = *code_of(function).kernel;
+    const int most = CTA_SMEM_OPTIN_BYTES - static_cast<int>(kernel.static_smem_bytes);
+    switch (attribute) {
+      case cudaFuncAttributeMaxDynamicSharedMemorySize:
+        if (value < 0 || value > most) {
+          refuse(cudaErrorInvalidValue,
+                 "cudaFuncSetAttribute: %d bytes of dynamic shared memory for %s, which has "
+                 "%u of its own; at most %d fit.",
+                 value, kernel_text(kernel).c_str(), kernel.static_smem_bytes, most);
+        }
+        function->max_dynamic_smem_bytes = value;
+        return;
+      case cudaFuncAttributePreferredSharedMemoryCarveout:
+        require(value >= -1 && value <= 100);
+        function->smem_carveout = value;
+        return;
+      case cudaFuncAttributeNonPortableClusterSizeAllowed:
+        function->non_portable_cluster = value != 0;
+        return;
+      case cudaFuncAttributeClusterDimMustBeSet:
+        function->cluster_must_be_set = value != 0;
+        return;
+      case cudaFuncAttributeRequiredClusterWidth:
+      case cudaFuncAttributeRequiredClusterHeight:
+      case cudaFuncAttributeRequiredClusterDepth: {
+        require(value >= 0 && !kernel.has_required_cluster);
+        Dim3& required = function->required_cluster;
+        const auto side = static_cast<uint32_t>(value);
+        if (attribute == cudaFuncAttributeRequiredClusterWidth) required.x = side;
+        if (attribute == cudaFuncAttributeRequiredClusterHeight) required.y = side;
+        if (attribute == cudaFuncAttributeRequiredClusterDepth) required.z = side;
+        return;
+      }
+      case cudaFuncAttributeClusterSchedulingPolicyPreference:
+        return;
+      default:
+        fail(cudaErrorInvalidValue);
+    }
   });
 }
 

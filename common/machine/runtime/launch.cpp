@@ -12,7 +12,6 @@
 #include "common/machine/check/reports.h"
 #include "common/machine/run/module.h"
 #include "common/machine/runtime/device.h"
-#include "common/machine/runtime/function.h"
 #include "common/machine/runtime/status.h"
 
 namespace machine::runtime {

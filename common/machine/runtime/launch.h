@@ -30,6 +30,13 @@ struct KernelNode {
   std::vector<void*> arguments = {};  // where in `parameters` each one is
 };
 
+// How many CTAs of a kernel fit on an SM at the same time.
+int ctas_per_sm(const Code& code, int threads, size_t dynamic_smem_bytes);
+// The largest dynamic shared memory that a launch of the function may ask for.
+int max_dynamic_smem_bytes(const Function& function, const Code& code);
+// The code of what find_function() found, which may be nullptr.
+const Code& code_of(Function* function);
+
 // Fills in the cluster, and refuses as a GPU does, in one sentence, before anything runs.
 void check_launch(const Function& function, const Code& code, LaunchRequest* request);
 

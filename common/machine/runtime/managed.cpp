@@ -39,15 +39,16 @@ std::map<uint64_t, Advice> advice_by_base;
 template <class Use>
 cudaError_t with_advice(const char* call, const void* begin, size_t bytes, Use use) {
   return attempt([&] {
-    Allocation found;
-    const bool is_there = find_living(begin, &found) && bytes != 0 &&
-                          found.contains(reinterpret_cast<uint64_t>(begin), bytes);
-    if (!is_there || (found.what != "cudaMallocManaged" && !found.what.starts_with("variable "))) {
+    const auto found = find_living(begin);
+    const bool is_managed =
+        found && bytes != 0 && found->contains(reinterpret_cast<uint64_t>(begin), bytes) &&
+        (found->what == "cudaMallocManaged" || found->what.starts_with("variable "));
+    if (!is_managed) {
       refuse(cudaErrorInvalidValue, "%s: the %zu bytes at %p are no managed memory.", call, bytes,
              begin);
     }
     const std::lock_guard lock(mutex);
-    use(advice_by_base[found.base]);
+    use(advice_by_base[found->base]);
   });
 }
 

@@ -4,6 +4,7 @@
 #include <driver_types.h>
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "common/machine/run/allocations.h"
@@ -33,8 +34,8 @@ Content filling(const char* call, const cudaMemsetParams& params);
 void copy(const char* call, const Rows& rows, cudaMemcpyKind kind, cudaStream_t stream);
 void fill(const char* call, const cudaMemsetParams& params, cudaStream_t stream);
 
-// Finds the living allocation that holds the address; false if there is none.
-bool find_living(const void* pointer, Allocation* found);
+// The living allocation that holds the address, if there is one.
+std::optional<Allocation> find_living(const void* pointer);
 
 // nullptr for 0 bytes.
 void* allocate_device(const char* call, size_t bytes);

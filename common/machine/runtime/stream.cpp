@@ -1,26 +1,74 @@
-// Streams, and what they capture: work runs when it is submitted. It knows nothing of what work is.
+// Streams, events, and captures: work runs when it is submitted, so that everything before an event is
+// over when it is recorded. It knows nothing of what work is.
 #include "common/machine/runtime/stream.h"
 
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "common/machine/runtime/status.h"
-#include "common/machine/runtime/stream_state.h"
 
 namespace machine::runtime {
+namespace {
 
-Node* Graph::add(Content content, std::vector<Node*> after) {
-  nodes.push_back(std::make_unique<Node>(Node{std::move(content), this, std::move(after)}));
-  return nodes.back().get();
-}
+using Clock = std::chrono::steady_clock;
 
+struct Stream;
+
+struct Capture {
+  Graph* graph = nullptr;
+  Stream* origin = nullptr;
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+  std::thread::id thread;
+  unsigned long long id = 0;
+  bool is_spoilt = false;
+};
+
+struct Stream {
+  unsigned flags = cudaStreamDefault;
+  int priority = 0;
+  unsigned long long id = 0;
+  std::shared_ptr<Capture> capture;  // the one that this stream is part of
+  long long captured = 0;            // operations submitted or waited for in the capture
+  bool is_joined = true;             // another stream waits for all of them
+  std::vector<Node*> last;           // nodes that the next one depends on
+  std::map<cudaStreamAttrID, cudaStreamAttrValue> attributes;  // that were set
+};
+
+struct Event {
+  unsigned flags = cudaEventDefault;
+  bool is_recorded = false;
+  Clock::time_point time;
+  std::shared_ptr<Capture> capture;  // set by a record in a capture
+  Stream* captured_in = nullptr;
+  long long captured_at = 0;  // Stream::captured at that time
+  std::vector<Node*> last;    // Stream::last at that time
+};
+
+struct State {
+  std::mutex mutex;
+  Stream legacy, per_thread;
+  std::set<Stream*> streams;
+  std::set<Event*> events;
+  std::set<std::shared_ptr<Capture>> captures;
+  unsigned long long last_id = 2;
+};
+
+// The one instance; everything below is called with its mutex held.
 State& state() {
   static State* const instance = new State;
   return *instance;
 }
 
+// Fail if there is no such stream or event.
 Stream& find(cudaStream_t handle) {
   if (handle == nullptr || handle == cudaStreamLegacy) return state().legacy;
   if (handle == cudaStreamPerThread) return state().per_thread;
@@ -35,6 +83,7 @@ Event& find(cudaEvent_t handle) {
   return *event;
 }
 
+// Refuses work in the legacy stream, which waits for every blocking stream, while one is captured.
 void check_implicit(const Stream& stream) {
   if (&stream != &state().legacy) return;
   for (const auto& capture : state().captures) {
@@ -45,20 +94,21 @@ void check_implicit(const Stream& stream) {
   }
 }
 
+// Counts an operation that is captured in the stream.
 void note_operation(Stream& stream) {
   ++stream.captured;
   stream.is_joined = stream.capture->origin == &stream;
 }
 
+// Adds a node behind the stream's last ones.
 void capture_node(Stream& stream, Content content) {
   note_operation(stream);
   stream.last = {stream.capture->graph->add(std::move(content), std::move(stream.last))};
 }
 
+// Of the thread: cudaThreadExchangeStreamCaptureMode.
 thread_local cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
 thread_local cudaStream_t working = nullptr;
-
-namespace {
 
 cudaError_t create_stream(cudaStream_t* stream, unsigned flags, int priority) {
   if (stream == nullptr || (flags & ~unsigned{cudaStreamNonBlocking}) != 0) {
@@ -145,7 +195,61 @@ cudaStreamAttrValue attribute_of(const Stream& stream, cudaStreamAttrID id) {
   }
 }
 
+void record_event(cudaEvent_t handle, cudaStream_t stream_handle, unsigned flags) {
+  const std::lock_guard lock(state().mutex);
+  Event& event = find(handle);
+  Stream& stream = find(stream_handle);
+  const auto record_now = [&event] {
+    event.is_recorded = true;
+    event.time = Clock::now();
+  };
+  if (stream.capture != nullptr && (flags & cudaEventRecordExternal) != 0) {
+    return capture_node(stream, {cudaGraphNodeTypeEventRecord, record_now});
+  }
+  event.capture = stream.capture;
+  event.captured_in = &stream;
+  event.captured_at = stream.captured;
+  event.last = stream.last;
+  if (stream.capture != nullptr) return;
+  record_now();
+  check_implicit(stream);
+}
+
+void wait_event(cudaStream_t stream_handle, cudaEvent_t handle, unsigned flags) {
+  const std::lock_guard lock(state().mutex);
+  Event& event = find(handle);
+  Stream& stream = find(stream_handle);
+  const bool is_external = (flags & cudaEventWaitExternal) != 0;
+  if (event.capture == nullptr || is_external) {
+    if (stream.capture == nullptr || is_external) return;
+    stream.capture->is_spoilt = true;
+    refuse(cudaErrorStreamCaptureIsolation,
+           "a captured stream waits for an event that was recorded outside the capture.");
+  }
+  if (!state().captures.contains(event.capture)) {
+    refuse(
+        cudaErrorCapturedEvent,
+        "a stream waits for an event that was last recorded in a capture, which has ended: record "
+        "it again.");
+  }
+  if (stream.capture == nullptr) stream.capture = event.capture;  // a fork joins the capture
+  require(stream.capture == event.capture, cudaErrorStreamCaptureMerge);
+  if (event.captured_in == &stream) return;
+  note_operation(stream);
+  for (Node* node : event.last) {
+    if (std::find(stream.last.begin(), stream.last.end(), node) == stream.last.end()) {
+      stream.last.push_back(node);
+    }
+  }
+  if (event.captured_at == event.captured_in->captured) event.captured_in->is_joined = true;
+}
+
 }  // namespace
+
+Node* Graph::add(Content content, std::vector<Node*> after) {
+  nodes.push_back(std::make_unique<Node>(Node{std::move(content), this, std::move(after)}));
+  return nodes.back().get();
+}
 
 Content calling(const cudaHostNodeParams& params) {
   require(params.fn != nullptr);
@@ -363,6 +467,67 @@ cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
   std::swap(*mode, thread_mode);
   return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  return on_device([&] {
+    require(event != nullptr);
+    const auto made = new Event;
+    made->flags = flags;
+    const std::lock_guard lock(state().mutex);
+    state().events.insert(made);
+    *event = reinterpret_cast<cudaEvent_t>(made);
+  });
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t handle) {
+  const std::lock_guard lock(state().mutex);
+  const auto event = reinterpret_cast<Event*>(handle);
+  if (state().events.erase(event) == 0) return record(cudaErrorInvalidResourceHandle);
+  delete event;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
+  return on_device([&] { record_event(event, stream, flags); });
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
+  return on_device([&] {
+    const std::lock_guard lock(state().mutex);
+    require(find(handle).capture == nullptr, cudaErrorCapturedEvent);
+  });
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return cudaEventSynchronize(event);
+}
+
+// Time of this computer, which says nothing about a GPU; more than 0, so that rates can be formed.
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) {
+  return on_device([&] {
+    const std::lock_guard lock(state().mutex);
+    const Event &first = find(start), &last = find(end);
+    for (const Event* event : {&first, &last}) {
+      const bool timed = event->is_recorded && (event->flags & cudaEventDisableTiming) == 0;
+      require(timed, cudaErrorInvalidResourceHandle);
+    }
+    constexpr float LEAST_MS = 0.0005f;  // the resolution of events on a GPU
+    const std::chrono::duration<float, std::milli> between = last.time - first.time;
+    *ms = std::max(between.count(), LEAST_MS);
+  });
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+  return on_device([&] { wait_event(stream, event, flags); });
 }
 
 }  // extern "C"

@@ -9,6 +9,8 @@
 #include <memory>
 #include <vector>
 
+#include "common/machine/runtime/status.h"
+
 namespace machine::runtime {
 
 using Work = std::function<void()>;
@@ -50,5 +52,13 @@ cudaStream_t working_stream();
 // Fails with cudaErrorStreamCaptureUnsupported, and spoils the capture, if this thread may not make an
 // unsafe call now (allocate, free, wait for the device) because of a capture that is going on.
 void check_no_capture();
+// Runs the body of a call that is unsafe so.
+template <class Body>
+cudaError_t outside_capture(Body body) {
+  return on_device([&] {
+    check_no_capture();
+    body();
+  });
+}
 
 }  // namespace machine::runtime

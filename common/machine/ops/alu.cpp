@@ -2,8 +2,7 @@
 // below says which instructions it is. It knows nothing of memory or of other lanes.
 #include "common/machine/ops/elementwise.h"
 
-namespace machine {
-namespace elementwise {
+namespace machine::elementwise {
 namespace {
 
 // ---- Integers -----------------------------------------------------------------------------------
@@ -216,8 +215,7 @@ const Row ROWS[] = {
 };
 
 }  // namespace
-}  // namespace elementwise
+}  // namespace machine::elementwise
 
-const Section sections::ALU{"Moves, arithmetic and logic", elementwise::ROWS};
-
-}  // namespace machine
+const machine::Section machine::sections::ALU{"Moves, arithmetic and logic",
+                                              machine::elementwise::ROWS};

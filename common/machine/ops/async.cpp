@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "common/machine/ops/async.h"
-#include "common/machine/ops/tensor_box.h"
 
 namespace machine {
 

@@ -71,6 +71,28 @@ class AsIssued {
   Fragment at_;
 };
 
+// Calls f(start, bytes) for each run of pieces that touch: add() them in order, then flush().
+template <class F>
+class Runs {
+ public:
+  explicit Runs(F f) : f_(std::move(f)) {}
+  void add(uint64_t start, uint64_t bytes) {
+    if (start != start_ + bytes_) {
+      flush();
+      start_ = start;
+    }
+    bytes_ += bytes;
+  }
+  void flush() {
+    if (bytes_ != 0) f_(start_, bytes_);
+    bytes_ = 0;
+  }
+
+ private:
+  F f_;
+  uint64_t start_ = 0, bytes_ = 0;
+};
+
 [[noreturn]] void misaligned(Warp& warp, uint32_t lane, uint64_t value, uint32_t alignment,
                              const char* what, const char* of);
 inline void check_alignment(Warp& warp, uint32_t lane, uint64_t value, uint32_t alignment,

@@ -1,8 +1,7 @@
 // Comparison and selection: setp, set, selp, slct. It knows nothing of memory or of other lanes.
 #include "common/machine/ops/elementwise.h"
 
-namespace machine {
-namespace elementwise {
+namespace machine::elementwise {
 namespace {
 
 // A relation is a set of these.
@@ -167,8 +166,7 @@ const Row ROWS[] = {
 };
 
 }  // namespace
-}  // namespace elementwise
+}  // namespace machine::elementwise
 
-const Section sections::COMPARE{"Comparison and selection", elementwise::ROWS};
-
-}  // namespace machine
+const machine::Section machine::sections::COMPARE{"Comparison and selection",
+                                                  machine::elementwise::ROWS};

@@ -2,8 +2,7 @@
 // or of other lanes.
 #include "common/machine/ops/elementwise.h"
 
-namespace machine {
-namespace elementwise {
+namespace machine::elementwise {
 namespace {
 
 // Registers may be wider than their types: results are extended by the type's sign.
@@ -297,8 +296,6 @@ const Row ROWS[] = {
 };
 
 }  // namespace
-}  // namespace elementwise
+}  // namespace machine::elementwise
 
-const Section sections::CONVERT{"Conversion", elementwise::ROWS};
-
-}  // namespace machine
+const machine::Section machine::sections::CONVERT{"Conversion", machine::elementwise::ROWS};

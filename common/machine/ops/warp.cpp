@@ -104,22 +104,20 @@ Step match_all(Warp& warp, const Inst& inst, uint32_t mask) {
 }
 
 // d, a, members
-template <Reduction OP, class T>
+template <class T>
 Step redux(Warp& warp, const Inst& inst, uint32_t mask) {
   return for_members(warp, inst.slots[2], mask, [&](uint32_t lanes) {
     const T* const a = warp.row<T>(inst.slots[1].row);
     T total = a[first_lane(lanes)];
-    for_lanes(lanes & (lanes - 1), [&](uint32_t lane) { total = reduced(OP, total, a[lane]); });
+    for_lanes(lanes & (lanes - 1),
+              [&](uint32_t lane) { total = reduced(inst.as<Reduction>(), total, a[lane]); });
     set_value(warp, inst.slots[0], lanes, static_cast<uint32_t>(total));
   });
 }
 
 Handler pick_redux(Opcode& opcode) {
-  const bool is_signed = opcode.type() == Type::s32;
-  if (opcode.has(".add")) return redux<Reduction::add, uint32_t>;
-  if (opcode.has(".min"))
-    return is_signed ? redux<Reduction::min, int32_t> : redux<Reduction::min, uint32_t>;
-  return is_signed ? redux<Reduction::max, int32_t> : redux<Reduction::max, uint32_t>;
+  opcode.set(reduction_of(opcode));
+  return is_signed(opcode.type()) ? redux<int32_t> : redux<uint32_t>;
 }
 
 Step active_mask(Warp& warp, const Inst& inst, uint32_t mask) {
@@ -222,12 +220,8 @@ const Row ROWS[] = {
      "all lanes, if all have the same a"},
     {"redux.sync{.add,.min,.max}{.u32,.s32}", "d:32, a:32, members:32", pick_redux,
      "sum, least or greatest of the lanes"},
-    {"redux.sync.and.b32", "d:32, a:32, members:32", always<redux<Reduction::bit_and, uint32_t>>,
-     "and of the lanes"},
-    {"redux.sync.or.b32", "d:32, a:32, members:32", always<redux<Reduction::bit_or, uint32_t>>,
-     "or of the lanes"},
-    {"redux.sync.xor.b32", "d:32, a:32, members:32", always<redux<Reduction::bit_xor, uint32_t>>,
-     "xor of the lanes"},
+    {"redux.sync{.and,.or,.xor}.b32", "d:32, a:32, members:32", pick_redux,
+     "and, or, xor of the lanes"},
     {"activemask.b32", "d:32", always<active_mask>, "the lanes that execute together"},
     {"movmatrix.sync.aligned.m8n8.trans.b16", "d:32, a:32", together<movmatrix>,
      "transpose an 8x8 matrix between lanes"},

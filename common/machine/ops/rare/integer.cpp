@@ -4,8 +4,7 @@
 
 #include <limits>
 
-namespace machine {
-namespace elementwise {
+namespace machine::elementwise {
 namespace {
 
 constexpr auto MAD_HI = [](auto a, auto b, auto c) {
@@ -319,8 +318,7 @@ const Row ROWS[] = {
 };
 
 }  // namespace
-}  // namespace elementwise
+}  // namespace machine::elementwise
 
-const Section sections::RARE_INTEGER{"Rarer: integers and bits", elementwise::ROWS};
-
-}  // namespace machine
+const machine::Section machine::sections::RARE_INTEGER{"Rarer: integers and bits",
+                                                       machine::elementwise::ROWS};

@@ -2,8 +2,7 @@
 // nothing of memory or of other lanes.
 #include "common/machine/ops/elementwise.h"
 
-namespace machine {
-namespace elementwise {
+namespace machine::elementwise {
 namespace {
 
 // The product is exact; the sum is rounded to odd.
@@ -101,8 +100,7 @@ const Row ROWS[] = {
 };
 
 }  // namespace
-}  // namespace elementwise
+}  // namespace machine::elementwise
 
-const Section sections::RARE_REAL{"Rarer: real numbers", elementwise::ROWS};
-
-}  // namespace machine
+const machine::Section machine::sections::RARE_REAL{"Rarer: real numbers",
+                                                    machine::elementwise::ROWS};

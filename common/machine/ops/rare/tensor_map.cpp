@@ -2,7 +2,6 @@
 // people do.
 #include <algorithm>
 #include <iterator>
-#include <limits>
 
 #include "common/machine/ops/async.h"
 #include "common/machine/ops/tensor_map.h"
@@ -10,67 +9,39 @@
 namespace machine {
 namespace {
 
-enum class Field : uint8_t {
-  global_address,
-  rank,
-  box_dim,
-  global_dim,
-  global_stride,
-  element_stride,
-  elemtype,
-  interleave_layout,
-  swizzle_mode,
-  fill_mode,
-};
-constexpr const char* FIELDS[] = {
-    ".global_address", ".rank",     ".box_dim",           ".global_dim",   ".global_stride",
-    ".element_stride", ".elemtype", ".interleave_layout", ".swizzle_mode", ".fill_mode"};
-
 // What does not fit becomes the field's largest value, which breaks a rule where the map is used.
 template <class T>
-T fitting(uint64_t value) {
-  return static_cast<T>(std::min<uint64_t>(value, std::numeric_limits<T>::max()));
+void fit(T& field, uint64_t value) {
+  constexpr uint64_t LARGEST = (uint64_t{1} << 8 * sizeof(T)) - 1;
+  field = static_cast<T>(std::min(value, LARGEST));
 }
 
-void replace_field(TensorMap& map, Field field, uint32_t index, uint64_t value) {
-  // elemtype's numbers are not those of cuTensorMapEncodeTiled.
-  constexpr TensorType TYPES[] = {
-      TensorType::u8,   TensorType::u16,  TensorType::u32,     TensorType::s32,     TensorType::u64,
-      TensorType::s64,  TensorType::f16,  TensorType::f32,     TensorType::f32_ftz, TensorType::f64,
-      TensorType::bf16, TensorType::tf32, TensorType::tf32_ftz};
-  switch (field) {
-    case Field::global_address:
-      map.base = value;
-      break;
-    case Field::rank:
-      map.rank = fitting<uint8_t>(value + 1);
-      break;
-    case Field::box_dim:
-      map.box[index] = fitting<uint16_t>(value);
-      break;
-    case Field::global_dim:
-      map.dims[index] = value;
-      break;
-    case Field::global_stride:
-      map.strides_bytes[index] = value;
-      break;
-    case Field::element_stride:
-      map.element_strides[index] = fitting<uint8_t>(value);
-      break;
-    case Field::elemtype:
-      map.type = value < std::size(TYPES) ? TYPES[value] : static_cast<TensorType>(UINT8_MAX);
-      break;
-    case Field::interleave_layout:
-      map.interleave = static_cast<TensorInterleave>(fitting<uint8_t>(value));
-      break;
-    case Field::swizzle_mode:
-      map.swizzle = static_cast<TensorSwizzle>(fitting<uint8_t>(value));
-      break;
-    case Field::fill_mode:
-      map.nan_fill = fitting<uint8_t>(value);
-      break;
-  }
+// elemtype's numbers, which are not those of cuTensorMapEncodeTiled.
+constexpr TensorType TYPES[] = {
+    TensorType::u8,   TensorType::u16,  TensorType::u32,     TensorType::s32,     TensorType::u64,
+    TensorType::s64,  TensorType::f16,  TensorType::f32,     TensorType::f32_ftz, TensorType::f64,
+    TensorType::bf16, TensorType::tf32, TensorType::tf32_ftz};
+TensorType type_of(uint64_t value) {
+  return value < std::size(TYPES) ? TYPES[value] : static_cast<TensorType>(UINT8_MAX);
 }
+
+// What becomes of a map by a field's value, of dimension i.
+struct Field {
+  const char* name;
+  void (*replace)(TensorMap& map, uint32_t i, uint64_t value);
+};
+constexpr Field FIELDS[] = {
+    {".global_address", [](auto& map, auto, auto value) { map.base = value; }},
+    {".rank", [](auto& map, auto, auto value) { fit(map.rank, value + 1); }},
+    {".box_dim", [](auto& map, auto i, auto value) { fit(map.box[i], value); }},
+    {".global_dim", [](auto& map, auto i, auto value) { map.dims[i] = value; }},
+    {".global_stride", [](auto& map, auto i, auto value) { map.strides_bytes[i] = value; }},
+    {".element_stride", [](auto& map, auto i, auto value) { fit(map.element_strides[i], value); }},
+    {".elemtype", [](auto& map, auto, auto value) { map.type = type_of(value); }},
+    {".interleave_layout", [](auto& map, auto, auto value) { fit(map.interleave, value); }},
+    {".swizzle_mode", [](auto& map, auto, auto value) { fit(map.swizzle, value); }},
+    {".fill_mode", [](auto& map, auto, auto value) { fit(map.nan_fill, value); }},
+};
 
 // The checker's part of a lane's accesses to a whole map, 16 bytes at a time. A change of a field is a
 // write of all of it, which conflicts with what a read does.
@@ -117,7 +88,7 @@ Step map_replace(Warp& warp, const Inst& inst, uint32_t mask) {
     }
     TensorMap map;
     std::memcpy(&map, bytes, sizeof map);
-    replace_field(map, inst.as<Field>(), static_cast<uint32_t>(index), value_of(warp, *last, lane));
+    FIELDS[inst.mods].replace(map, static_cast<uint32_t>(index), value_of(warp, *last, lane));
     std::memcpy(bytes, &map, sizeof map);
   });
   ++warp.cta->cluster->changes;
@@ -126,7 +97,7 @@ Step map_replace(Warp& warp, const Inst& inst, uint32_t mask) {
 
 Handler pick_map_replace(Opcode& opcode) {
   for (uint32_t i = 0; i < std::size(FIELDS); ++i) {
-    if (opcode.has(FIELDS[i])) opcode.set(static_cast<Field>(i));
+    if (opcode.has(FIELDS[i].name)) opcode.mods = i;
   }
   return opcode.has(".global") ? map_replace<false> : map_replace<true>;
 }

@@ -7,18 +7,16 @@
 
 #include "common/machine/ops/elementwise.h"
 
-namespace machine {
-namespace elementwise {
+namespace machine::elementwise {
 namespace {
 
-enum class Verb : uint8_t { add, sub, absdiff, avrg, min, max, shl, shr, set };
 constexpr std::string_view VERBS[] = {"vadd", "vsub", "vabsdiff", "vavrg", "vmin",
                                       "vmax", "vshl", "vshr",     "vset"};
 constexpr std::string_view RELATIONS[] = {".eq", ".ne", ".lt", ".le", ".gt", ".ge"};
 enum class Then : uint8_t { nothing, add, min, max };  // what is done with the third operand
 
 struct Video {
-  Verb verb : 4;
+  uint8_t verb : 4;   // index into VERBS
   uint8_t parts : 3;  // 1, 2, 4
   bool signed_d : 1, signed_a : 1, signed_b : 1;
   bool saturates : 1, wraps : 1;
@@ -28,28 +26,12 @@ struct Video {
 
   int64_t of(int64_t a, int64_t b) const {
     const int64_t n = wraps ? b & 31 : std::min<int64_t>(static_cast<uint32_t>(b), 32);
-    const bool results[] = {a == b, a != b, a<b, a <= b, a> b, a >= b};
-    switch (verb) {
-      case Verb::add:
-        return a + b;
-      case Verb::sub:
-        return a - b;
-      case Verb::absdiff:
-        return std::abs(a - b);
-      case Verb::avrg:
-        return (a + b + (a + b >= 0)) >> 1;
-      case Verb::min:
-        return std::min(a, b);
-      case Verb::max:
-        return std::max(a, b);
-      case Verb::shl:
-        return a << n;
-      case Verb::shr:
-        return a >> n;
-      case Verb::set:
-        return results[relation];
-    }
-    return 0;
+    const int64_t relations[] = {a == b, a != b, a<b, a <= b, a> b, a >= b};
+    const int64_t average = (a + b + (a + b >= 0)) >> 1;
+    const int64_t results[] = {a + b,   a - b,          std::abs(a - b),
+                               average, std::min(a, b), std::max(a, b),
+                               a << n,  a >> n,         relations[relation]};
+    return results[verb];
   }
   // The nearest that `bits` bits of the result's sign can hold.
   int64_t clamped(int64_t value, uint32_t bits) const {
@@ -99,8 +81,8 @@ Video video_of(const Opcode& opcode) {
   how.parts = last == '2' || last == '4' ? static_cast<uint8_t>(last - '0') : 1;
   const std::string_view verb = base.substr(0, base.size() - (how.parts != 1));
   const auto* const found = std::find(std::begin(VERBS), std::end(VERBS), verb);
-  how.verb = static_cast<Verb>(found - std::begin(VERBS));
-  const bool compares = how.verb == Verb::set;  // it has no type of the result
+  how.verb = static_cast<uint8_t>((found - std::begin(VERBS)) & 15);
+  const bool compares = verb == "vset";  // it has no type of the result
   how.signed_d = is_signed(opcode.type(0));
   how.signed_a = is_signed(opcode.type(compares ? 0 : 1));
   how.signed_b = is_signed(opcode.type(compares ? 1 : 2));
@@ -166,8 +148,6 @@ const Row ROWS[] = {
 };
 
 }  // namespace
-}  // namespace elementwise
+}  // namespace machine::elementwise
 
-const Section sections::RARE_VIDEO{"Rarer: video", elementwise::ROWS};
-
-}  // namespace machine
+const machine::Section machine::sections::RARE_VIDEO{"Rarer: video", machine::elementwise::ROWS};

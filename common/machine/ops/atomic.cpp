@@ -1,7 +1,9 @@
-// atom and red. Lanes update one after the other, each by a compare and swap of the host: CTAs run on
-// several threads. It knows nothing of addresses (address.h) or of order (the checker).
+// What changes an element in memory by what is there: atom, red, and copies that reduce. Each is a
+// compare and swap of the host, since CTAs run on several threads. It knows nothing of addresses
+// (address.h) or of order (the checker).
 #include <atomic>
 #include <type_traits>
+#include <utility>
 
 #include "common/machine/ops/address.h"
 #include "common/machine/ops/elementwise.h"
@@ -9,82 +11,94 @@
 namespace machine {
 namespace {
 
-// Sums and extremes of two numbers of a type, as bits. Global memory has adders of its own: they
-// flush f32 and pass on a NaN of f64 as it is.
-template <Type T, class Word>
-Word combine(Reduction op, Word a, Word b, bool global) {
-  const auto pick = [op](auto x, auto y) {
-    if (op == Reduction::add) return static_cast<decltype(x)>(x + y);
-    if (x != x) return y;
-    return (op == Reduction::min) == (y < x) ? y : x;
+template <Type T>
+using Word = std::conditional_t<bytes_of(T) == 2, uint16_t, elementwise::Bits<T>>;
+
+// Of two numbers one that is NaN loses, and -0 is below 0.
+float smaller(float a, float b) {
+  if (a != a || b != b) return a != a ? b : a;
+  if (a == b) return std::signbit(a) ? a : b;
+  return a < b ? a : b;
+}
+
+// Sums and extremes of two real numbers, as bits. `flushes`: by the adders that global memory has of
+// its own: they flush f32 and pass on a NaN of f64 as it is.
+template <Type T>
+Word<T> combine(Reduction op, Word<T> a, Word<T> b, bool flushes) {
+  const auto of_floats = [op](float x, float y) {
+    return op == Reduction::add ? x + y : op == Reduction::min ? smaller(x, y) : -smaller(-x, -y);
   };
   if constexpr (T == Type::f32) {
-    const auto tiny = [global](uint32_t x) {
-      return global && (x & 0x7f800000) == 0 ? x >> 31 << 31 : x;
-    };
-    const float sum = pick(std::bit_cast<float>(tiny(a)), std::bit_cast<float>(tiny(b)));
+    const auto tiny = [flushes](uint32_t x) { return flushes ? elementwise::flush_f32(x) : x; };
+    const float sum = std::bit_cast<float>(tiny(a)) + std::bit_cast<float>(tiny(b));
     return sum != sum ? F32_NAN : tiny(std::bit_cast<uint32_t>(sum));
   } else if constexpr (T == Type::f64) {
     const double x = std::bit_cast<double>(a), y = std::bit_cast<double>(b);
     constexpr uint64_t QUIET = 1ull << 51;
     if (x == x && y == y) return std::bit_cast<uint64_t>(x + y);
-    if (global) return y != y ? b : a;
+    if (flushes) return y != y ? b : a;
     return (x != x ? a : b) | QUIET;
   } else if constexpr (T == Type::f16) {
-    return static_cast<Word>(f16_from_f32(pick(decode<F16>(a), decode<F16>(b))));
+    return static_cast<uint16_t>(f16_from_f32(of_floats(decode<F16>(a), decode<F16>(b))));
   } else if constexpr (T == Type::bf16) {
-    return static_cast<Word>(bf16_from_f32(pick(decode<BF16>(a), decode<BF16>(b))));
+    return static_cast<uint16_t>(bf16_from_f32(of_floats(decode<BF16>(a), decode<BF16>(b))));
   } else {
     constexpr Type HALF = elementwise::half_of(T);
-    return pack_x2(combine<HALF>(op, upper_half(a), upper_half(b), global),
-                   combine<HALF>(op, lower_half(a), lower_half(b), global));
+    const auto of_half = [&](uint32_t x, uint32_t y) {
+      return combine<HALF>(op, static_cast<uint16_t>(x), static_cast<uint16_t>(y), flushes);
+    };
+    return pack_x2(of_half(upper_half(a), upper_half(b)), of_half(a, b));
   }
 }
 
-// What takes the place of `old`. `global`: it is in global memory.
-template <Type T, class Word>
-Word updated(Reduction op, Word old, Word b, Word c, bool global) {
-  if constexpr (is_float(T)) {
-    return combine<T>(op, old, b, global);
-  } else {
-    using Value = elementwise::Value<T>;
-    if (op == Reduction::cas) return old == b ? c : old;
-    return static_cast<Word>(reduced(op, static_cast<Value>(old), static_cast<Value>(b)));
-  }
+// Puts op(what is there, b) in its place, or of cas c if b is there. Returns what was there, and
+// whether it is another value now.
+template <Type T>
+std::pair<Word<T>, bool> update(Word<T>* at, Reduction op, Word<T> b, Word<T> c, bool flushes) {
+  std::atomic_ref<Word<T>> cell(*at);
+  Word<T> old = cell.load(), made;
+  do {
+    if constexpr (is_float(T)) {
+      made = combine<T>(op, old, b, flushes);
+    } else {
+      using Value = elementwise::Value<T>;
+      made =
+          op == Reduction::cas
+              ? (old == b ? c : old)
+              : static_cast<Word<T>>(reduced(op, static_cast<Value>(old), static_cast<Value>(b)));
+    }
+  } while (!cell.compare_exchange_weak(old, made));
+  return {old, made != old};
 }
 
 // atom: d, [a], b, c; red, without d: [a], b. Vectors element by element.
-template <Type T, class Word, bool RETURNS>
+template <Type T, bool RETURNS>
 Step atomic(Warp& warp, const Inst& inst, uint32_t mask) {
-  using Row = std::conditional_t<sizeof(Word) == 8, uint64_t, uint32_t>;
-  const uint32_t count = element_count(inst);
+  using Row = elementwise::Bits<T>;
+  const uint32_t count = element_count(inst), bytes = count * sizeof(Word<T>);
   const uint32_t address = RETURNS ? count : 0, b = address + 1;
   const Reduction op = inst.as<AccessQualifiers>().reduction;
   Addresses a;
-  resolve(warp, inst, inst.slots[address], mask, count * sizeof(Word), Access::atomic,
-          RETURNS ? "atom" : "red", a);
-  if (op != Reduction::exch) look_for_poison(warp, where_of(inst), mask, a, count * sizeof(Word));
+  resolve(warp, inst, inst.slots[address], mask, bytes, Access::atomic, RETURNS ? "atom" : "red",
+          a);
+  if (op != Reduction::exch) look_for_poison(warp, where_of(inst), mask, a, bytes);
   const auto& memory = warp.cta->cluster->memory;  // with all shared memory of the cluster
-  bool changed = false;
+  const auto operand = [&](uint32_t slot, uint32_t lane) {
+    return static_cast<Word<T>>(warp.row<Row>(inst.slots[slot].row)[lane]);
+  };
+  bool any_changed = false;
   for_lanes(mask, [&](uint32_t lane) {
     for (uint32_t i = 0; i < count; ++i) {
-      Word* const at = reinterpret_cast<Word*>(a.at[lane]) + i;
+      auto* const at = reinterpret_cast<Word<T>*>(a.at[lane]) + i;
       const auto* const byte = reinterpret_cast<const std::byte*>(at);
       const bool global = byte < memory.data() || byte >= memory.data() + memory.size();
-      const auto x = static_cast<Word>(warp.row<Row>(inst.slots[b + i].row)[lane]);
-      const auto y = op == Reduction::cas
-                         ? static_cast<Word>(warp.row<Row>(inst.slots[b + 1].row)[lane])
-                         : Word{0};
-      std::atomic_ref<Word> cell(*at);
-      Word old = cell.load(), made;
-      do {
-        made = updated<T>(op, old, x, y, global);
-      } while (!cell.compare_exchange_weak(old, made));
-      changed = changed || made != old;
+      const auto c = op == Reduction::cas ? operand(b + 1, lane) : Word<T>{0};
+      const auto [old, changed] = update<T>(at, op, operand(b + i, lane), c, global);
+      any_changed = any_changed || changed;
       if (RETURNS) warp.row<Row>(inst.slots[i].row)[lane] = old;
     }
   });
-  if (changed) ++warp.cta->cluster->changes;
+  if (any_changed) ++warp.cta->cluster->changes;
   return Step::next;
 }
 
@@ -109,11 +123,37 @@ Handler pick_atomic(Opcode& opcode) {
   const bool is_vector = is_float(type) && type != f64 && is_vector_allowed(opcode, count);
   if ((count > 1 && !is_vector) || !is_legal(qualifiers.reduction, type, count)) return nullptr;
   return elementwise::for_type<s32, s64, u16, u32, u64, f16, bf16, f16x2, bf16x2, f32, f64>(
-      type, []<Type T>() -> Handler {
-        using Word = std::conditional_t<bytes_of(T) == 2, uint16_t, elementwise::Bits<T>>;
-        return atomic<T, Word, RETURNS>;
-      });
+      type, []<Type T>() -> Handler { return atomic<T, RETURNS>; });
 }
+
+// ---- Copies that reduce -------------------------------------------------------------------------
+
+template <Type T, bool FLUSHES = true>
+void reduce(std::byte* to, const std::byte* from, size_t bytes, Reduction op) {
+  for (size_t at = 0; at < bytes; at += sizeof(Word<T>)) {
+    Word<T> operand;
+    std::memcpy(&operand, from + at, sizeof operand);
+    update<T>(reinterpret_cast<Word<T>*>(to + at), op, operand, 0, FLUSHES);
+  }
+}
+
+using Reducer = void (*)(std::byte* to, const std::byte* from, size_t bytes, Reduction op);
+// By TensorType; null: there is no reduction of such elements.
+constexpr Reducer REDUCERS[] = {nullptr,
+                                nullptr,
+                                reduce<Type::u32>,
+                                reduce<Type::s32>,
+                                reduce<Type::u64>,
+                                reduce<Type::s64>,
+                                reduce<Type::f16>,
+                                reduce<Type::f32, false>,
+                                reduce<Type::f64>,
+                                reduce<Type::bf16>,
+                                reduce<Type::f32>,
+                                nullptr,
+                                nullptr};
+
+// ---- Instructions -------------------------------------------------------------------------------
 
 #define UPDATES "{.add,.min,.max,.inc,.dec,.and,.or,.xor,.exch}"
 #define ATOMIC_TYPES "{.b16,.b32,.u32,.s32,.b64,.u64,.s64,.f16,.bf16,.f16x2,.bf16x2,.f32,.f64}"
@@ -132,6 +172,19 @@ const Row ROWS[] = {
 };
 
 }  // namespace
+
+bool has_reduction(Reduction op, TensorType type) {
+  using enum Reduction;
+  if (REDUCERS[static_cast<size_t>(type)] == nullptr) return false;
+  if (op == inc || op == dec) return type == TensorType::u32;
+  if (type < TensorType::f16 || op == add) return true;
+  return (op == min || op == max) && (type == TensorType::f16 || type == TensorType::bf16);
+}
+
+void put(std::byte* to, const std::byte* from, size_t bytes, Reduction op, TensorType type) {
+  if (op == Reduction::none) return void(std::memcpy(to, from, bytes));
+  REDUCERS[static_cast<size_t>(type)](to, from, bytes, op);
+}
 
 const Section sections::ATOMIC{"Atomics", ROWS};
 

@@ -3,6 +3,7 @@
 #include "common/machine/ops/mbarrier.h"
 
 #include <algorithm>
+#include <bit>
 #include <set>
 
 #include "common/machine/ops/operands.h"
@@ -11,29 +12,20 @@
 namespace machine {
 namespace {
 
-constexpr uint32_t COUNT_BITS = 20, TX_BITS = 21;
+constexpr uint32_t COUNT_BITS = 20;
 constexpr uint32_t MAX_COUNT = (1u << COUNT_BITS) - 1;  // of arrivals and of bytes
 constexpr uint64_t TOKEN_MARK = 1ull << 63;             // pending 20 bits | phase 43 | mark
 
-// What the 8 bytes hold: pending 20 bits | expected 20 | tx 21, signed | phase 1, its parity.
+// What the 8 bytes hold.
 struct Counts {
-  uint32_t pending = 0, expected = 0;
-  int32_t tx = 0;  // bytes that are still to come
+  uint64_t pending : COUNT_BITS, expected : COUNT_BITS;
+  int64_t tx : COUNT_BITS + 1;  // bytes that are still to come
+  uint64_t parity : 1;          // of the phase
+  uint64_t unused : 2;
 };
 
 Counts counts_of(uint64_t bits) {
-  Counts counts;
-  counts.pending = bits & MAX_COUNT;
-  counts.expected = bits >> COUNT_BITS & MAX_COUNT;
-  const uint32_t tx = static_cast<uint32_t>(bits >> 2 * COUNT_BITS) << (32 - TX_BITS);
-  counts.tx = static_cast<int32_t>(tx) >> (32 - TX_BITS);
-  return counts;
-}
-
-uint64_t pack(const Counts& counts, uint64_t phase) {
-  const uint64_t tx = static_cast<uint32_t>(counts.tx) & ((1u << TX_BITS) - 1);
-  return counts.pending | uint64_t{counts.expected} << COUNT_BITS | tx << 2 * COUNT_BITS |
-         (phase & 1) << (2 * COUNT_BITS + TX_BITS);
+  return std::bit_cast<Counts>(bits);
 }
 
 std::string name_of(const Cluster& cluster, uint32_t address) {
@@ -99,8 +91,9 @@ Mbarrier& find_mbarrier(Warp& warp, uint32_t mask, uint32_t address, const char*
   return found->second;
 }
 
-void store(Warp& warp, uint32_t address, Mbarrier& mbarrier, const Counts& counts) {
-  mbarrier.bits = pack(counts, mbarrier.phase);
+void store(Warp& warp, uint32_t address, Mbarrier& mbarrier, Counts counts) {
+  counts.parity = mbarrier.phase & 1;
+  mbarrier.bits = std::bit_cast<uint64_t>(counts);
   Cta& owner = *cta_of(*warp.cta->cluster, address);
   std::memcpy(owner.smem + ((address & OFFSET_MASK) - SMEM_BASE), &mbarrier.bits, 8);
 }
@@ -129,7 +122,7 @@ void add_tx(Warp& warp, uint32_t mask, uint32_t address, const Mbarrier& mbarrie
          counts_text(*warp.cta->cluster, address, mbarrier), ": the tx-count must stay within ",
          MAX_COUNT, " bytes.");
   }
-  counts->tx = static_cast<int32_t>(tx);
+  counts->tx = tx;
 }
 
 void take_arrivals(Warp& warp, uint32_t mask, uint32_t address, Mbarrier& mbarrier, Counts* counts,
@@ -227,7 +220,7 @@ Step mbarrier_init(Warp& warp, const Inst& inst, uint32_t mask) {
     }
     observer_of(warp).tell(&Checker::mbarrier_init, warp, bit, address);
     mbarrier.phase = 0;
-    store(warp, address, mbarrier, {count, count, 0});
+    store(warp, address, mbarrier, {count, count, 0, 0, 0});
   });
   ++cluster.changes;
   return Step::next;

@@ -31,22 +31,18 @@ void Trace::add(const Warp& warp, const char* name, uint64_t begin, uint64_t end
 }
 
 void Trace::arrive(Warp& warp, uint32_t address, uint32_t tx_bytes) {
-  uint64_t& pending = mbarriers_[address].pending;
-  pending = std::max(pending, warp.clock);
+  mbarriers_[address].reach(warp.clock);
   std::string args = number("mbarrier", address);
   if (tx_bytes > 0) args += number("tx", tx_bytes);
   add(warp, "arrive", warp.clock, warp.clock, true, args);
 }
 
 void Trace::bytes_land(uint32_t address, uint64_t time) {
-  uint64_t& pending = mbarriers_[address].pending;
-  pending = std::max(pending, time);
+  mbarriers_[address].reach(time);
 }
 
 void Trace::phase_complete(uint32_t address) {
-  Barrier& barrier = mbarriers_[address];
-  barrier.complete = barrier.pending;
-  barrier.pending = 0;
+  mbarriers_[address].end_phase();
 }
 
 void Trace::wait_mbarrier(Warp& warp, uint32_t address, uint32_t parity) {
@@ -58,14 +54,11 @@ void Trace::wait_mbarrier(Warp& warp, uint32_t address, uint32_t parity) {
 }
 
 void Trace::barrier_arrive(Warp& warp, uint64_t key) {
-  uint64_t& pending = barriers_[key].pending;
-  pending = std::max(pending, warp.clock);
+  barriers_[key].reach(warp.clock);
 }
 
 void Trace::barrier_complete(uint64_t key) {
-  Barrier& barrier = barriers_[key];
-  barrier.complete = barrier.pending;
-  barrier.pending = 0;
+  barriers_[key].end_phase();
 }
 
 void Trace::barrier_wait(Warp& warp, uint64_t key) {

@@ -2,8 +2,10 @@
 // figures, that shows who waits for whom. The events are those of scripts/trace.py.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/machine/run/state.h"
@@ -58,6 +60,8 @@ class Trace {
  private:
   struct Barrier {
     uint64_t pending = 0, complete = 0;
+    void reach(uint64_t time) { pending = std::max(pending, time); }
+    void end_phase() { complete = std::exchange(pending, 0); }
   };
   struct Epilogue {
     uint64_t begin = 0, end = 0;

@@ -21,26 +21,14 @@
 #include <string>
 #include <vector>
 
+#include "common/machine/runtime/fatbin.h"
+
 namespace {
+
+using machine::runtime::Container, machine::runtime::CONTAINER_MAGIC, machine::runtime::Wrapper;
 
 constexpr int EXIT_USAGE = 2;
 const char TRACE_VARIABLE[] = "ladder_trace";
-
-// fatbinary_section.h of the toolkit.
-struct Wrapper {
-  uint32_t magic;
-  uint32_t version;
-  const void* data;
-  const void* filename_or_fatbins;
-};
-// As fatbinary writes it.
-struct Container {
-  uint32_t magic;
-  uint16_t version;
-  uint16_t header_bytes;
-  uint64_t body_bytes;
-};
-constexpr uint32_t CONTAINER_MAGIC = 0xba55ed50;
 
 [[noreturn]] void give_up(const std::string& sentence) {
   std::fprintf(stderr, "replace_ptx: %s\n", sentence.c_str());

@@ -10,25 +10,6 @@
 namespace machine::runtime {
 namespace {
 
-// fatbinary_section.h of the toolkit.
-constexpr uint32_t WRAPPER_MAGIC = 0x466243b1;
-struct Wrapper {
-  uint32_t magic;
-  uint32_t version;  // 2: code that nvlink has linked, which has no PTX
-  const void* data;
-  const void* filename_or_fatbins;
-};
-
-// The layout that fatbinary writes, as read from its output: a header, then entries.
-constexpr uint32_t CONTAINER_MAGIC = 0xba55ed50;
-struct Container {
-  uint32_t magic;
-  uint16_t version;
-  uint16_t header_bytes;
-  uint64_t body_bytes;
-};
-static_assert(sizeof(Container) == 16);
-
 enum Kind : uint16_t { KIND_PTX = 1, KIND_CUBIN = 2 };
 constexpr uint64_t FLAG_LZ4 = 0x2000, FLAG_ZSTD = 0x8000;
 constexpr uint64_t FLAG_ARCH_SPECIFIC = 0x100000;  // the a of sm_90a

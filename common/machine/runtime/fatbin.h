@@ -1,11 +1,31 @@
 // What a program hands to the runtime as device code: a fat binary, or PTX text.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
 
 namespace machine::runtime {
+
+// fatbinary_section.h of the toolkit.
+constexpr uint32_t WRAPPER_MAGIC = 0x466243b1;
+struct Wrapper {
+  uint32_t magic;
+  uint32_t version;  // 2: code that nvlink has linked, which has no PTX
+  const void* data;
+  const void* filename_or_fatbins;
+};
+
+// The layout that fatbinary writes, as read from its output: a header, then entries.
+constexpr uint32_t CONTAINER_MAGIC = 0xba55ed50;
+struct Container {
+  uint32_t magic;
+  uint16_t version;
+  uint16_t header_bytes;
+  uint64_t body_bytes;
+};
+static_assert(sizeof(Container) == 16);
 
 // What ptxas decided for a kernel.
 struct KernelResources {

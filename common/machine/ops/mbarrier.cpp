@@ -74,8 +74,61 @@ uint64_t mbarrier_bits(Warp& warp, uint32_t mask, uint32_t address, const char* 
   return bits;
 }
 
+// What lanes of a warp do to an mbarrier by the instruction `what`: its counts change here first.
+struct Use {
+  Warp& warp;
+  uint32_t mask, address;
+  const char* what;
+  Mbarrier& mbarrier;
+  Counts counts = counts_of(mbarrier.bits);
+
+  std::string text() const { return counts_text(*warp.cta->cluster, address, mbarrier); }
+
+  // Of bytes that are expected, or less than 0 that have come.
+  void add_tx(int64_t bytes) {
+    const int64_t tx = counts.tx + bytes;
+    if (tx > int64_t{MAX_COUNT} || tx < -int64_t{MAX_COUNT}) {
+      stop(warp, mask, what, " of ", bytes < 0 ? -bytes : bytes, " bytes on ", text(),
+           ": the tx-count must stay within ", MAX_COUNT, " bytes.");
+    }
+    counts.tx = tx;
+  }
+  void take_arrivals(uint64_t arrivals) {
+    if (arrivals > counts.pending) {
+      stop(warp, mask, what, " makes ", arrivals, (arrivals == 1 ? " arrival" : " arrivals"),
+           ", more than are expected, on ", text(), arrivals_text(mbarrier),
+           ".\n    Likely: the count of mbarrier.init is too low, or somebody arrives who has not "
+           "waited for the phase before.");
+    }
+    if (mbarrier.arrived.empty() || mbarrier.arrived.back().first != &warp) {
+      mbarrier.arrived.emplace_back(&warp, 0);
+    }
+    mbarrier.arrived.back().second += static_cast<uint32_t>(arrivals);
+    counts.pending -= arrivals;
+  }
+  void store() {
+    counts.parity = mbarrier.phase & 1;
+    mbarrier.bits = std::bit_cast<uint64_t>(counts);
+    Cta& owner = *cta_of(*warp.cta->cluster, address);
+    std::memcpy(owner.smem + ((address & OFFSET_MASK) - SMEM_BASE), &mbarrier.bits, 8);
+    ++warp.cta->cluster->changes;
+  }
+  // Stores the counts; a phase is complete with no arrival and no byte to come.
+  void end() {
+    if (counts.pending == 0 && counts.tx == 0) {
+      observer_of(warp).mbarrier_phase_complete(address);
+      ++mbarrier.phase;
+      mbarrier.seen = false;
+      mbarrier.arrived.clear();
+      counts.pending = counts.expected;
+      signal(*warp.cta->cluster);
+    }
+    store();
+  }
+};
+
 // The bytes at the address must be an mbarrier, and as its operations left them.
-Mbarrier& find_mbarrier(Warp& warp, uint32_t mask, uint32_t address, const char* what) {
+Use use_of(Warp& warp, uint32_t mask, uint32_t address, const char* what) {
   Cluster& cluster = *warp.cta->cluster;
   const uint64_t bits = mbarrier_bits(warp, mask, address, what);
   const auto found = cluster.mbarriers.find(address);
@@ -88,57 +141,7 @@ Mbarrier& find_mbarrier(Warp& warp, uint32_t mask, uint32_t address, const char*
     stop(warp, mask, what, " on ", name_of(cluster, address),
          ": its 8 bytes were overwritten; they hold ", hex(bits), ".");
   }
-  return found->second;
-}
-
-void store(Warp& warp, uint32_t address, Mbarrier& mbarrier, Counts counts) {
-  counts.parity = mbarrier.phase & 1;
-  mbarrier.bits = std::bit_cast<uint64_t>(counts);
-  Cta& owner = *cta_of(*warp.cta->cluster, address);
-  std::memcpy(owner.smem + ((address & OFFSET_MASK) - SMEM_BASE), &mbarrier.bits, 8);
-}
-
-// Stores new counts; a phase is complete with no arrival and no byte to come.
-void update_mbarrier(Warp& warp, uint32_t address, Mbarrier& mbarrier, Counts counts) {
-  Cluster& cluster = *warp.cta->cluster;
-  if (counts.pending == 0 && counts.tx == 0) {
-    observer_of(cluster).mbarrier_phase_complete(address);
-    ++mbarrier.phase;
-    mbarrier.seen = false;
-    mbarrier.arrived.clear();
-    counts.pending = counts.expected;
-    signal(cluster);
-  }
-  ++cluster.changes;
-  store(warp, address, mbarrier, counts);
-}
-
-// Of bytes that are expected, or less than 0 that have come.
-void add_tx(Warp& warp, uint32_t mask, uint32_t address, const Mbarrier& mbarrier, Counts* counts,
-            int64_t bytes, const char* what) {
-  const int64_t tx = counts->tx + bytes;
-  if (tx > int64_t{MAX_COUNT} || tx < -int64_t{MAX_COUNT}) {
-    stop(warp, mask, what, " of ", bytes < 0 ? -bytes : bytes, " bytes on ",
-         counts_text(*warp.cta->cluster, address, mbarrier), ": the tx-count must stay within ",
-         MAX_COUNT, " bytes.");
-  }
-  counts->tx = tx;
-}
-
-void take_arrivals(Warp& warp, uint32_t mask, uint32_t address, Mbarrier& mbarrier, Counts* counts,
-                   uint64_t arrivals, const char* what) {
-  if (arrivals > counts->pending) {
-    stop(warp, mask, what, " makes ", arrivals, (arrivals == 1 ? " arrival" : " arrivals"),
-         ", more than are expected, on ", counts_text(*warp.cta->cluster, address, mbarrier),
-         arrivals_text(mbarrier),
-         ".\n    Likely: the count of mbarrier.init is too low, or somebody arrives who has not "
-         "waited for the phase before.");
-  }
-  if (mbarrier.arrived.empty() || mbarrier.arrived.back().first != &warp) {
-    mbarrier.arrived.emplace_back(&warp, 0);
-  }
-  mbarrier.arrived.back().second += static_cast<uint32_t>(arrivals);
-  counts->pending -= static_cast<uint32_t>(arrivals);
+  return {warp, mask, address, what, found->second};
 }
 
 // What takes only the executing CTA's mbarriers, and what to do instead.
@@ -203,7 +206,6 @@ uint32_t mbarrier_at(Warp& warp, const Inst& inst, const Slot& slot, uint32_t la
 // [a], count
 Step mbarrier_init(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "mbarrier.init";
-  Cluster& cluster = *warp.cta->cluster;
   for_lanes(mask, [&](uint32_t lane) {
     const uint32_t bit = 1u << lane;
     const uint32_t address = mbarrier_at(warp, inst, inst.slots[0], lane, what);
@@ -212,17 +214,16 @@ Step mbarrier_init(Warp& warp, const Inst& inst, uint32_t mask) {
     if (count == 0 || count > MAX_COUNT) {
       stop(warp, bit, what, " with ", count, " arrivals: it must be from 1 to ", MAX_COUNT, ".");
     }
-    Mbarrier& mbarrier = cluster.mbarriers[address];
-    const Counts old = counts_of(mbarrier.bits);
-    if (bits == mbarrier.bits && (old.pending != old.expected || old.tx != 0)) {
-      stop(warp, bit, what, " in the middle of a phase of ",
-           counts_text(cluster, address, mbarrier), ".");
+    Use use{warp, bit, address, what, warp.cta->cluster->mbarriers[address]};
+    const Counts& old = use.counts;
+    if (bits == use.mbarrier.bits && (old.pending != old.expected || old.tx != 0)) {
+      stop(warp, bit, what, " in the middle of a phase of ", use.text(), ".");
     }
     observer_of(warp).tell(&Checker::mbarrier_init, warp, bit, address);
-    mbarrier.phase = 0;
-    store(warp, address, mbarrier, {count, count, 0, 0, 0});
+    use.mbarrier.phase = 0;
+    use.counts = {count, count, 0, 0, 0};
+    use.store();
   });
-  ++cluster.changes;
   return Step::next;
 }
 
@@ -239,8 +240,8 @@ Step mbarrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
       inst.slot_count > 2 ? warp.row<uint32_t>(inst.slots[2].row) : nullptr;
   while (mask != 0) {
     const uint32_t address = mbarrier_at(warp, inst, inst.slots[1], first_lane(mask), what);
-    Mbarrier& mbarrier = find_mbarrier(warp, mask & -mask, address, what);
-    Counts counts = counts_of(mbarrier.bits);
+    Use use = use_of(warp, mask & -mask, address, what);
+    Counts& counts = use.counts;
     uint32_t lanes = 0;
     uint64_t arrivals = 0, bytes = 0;
     for (uint32_t rest = lanes_that_agree(warp, inst.slots[1], mask);
@@ -252,42 +253,40 @@ Step mbarrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
              MAX_COUNT, ".");
       }
       const uint64_t pending = counts.pending - std::min<uint64_t>(arrivals, counts.pending);
-      state[lane] = TOKEN_MARK | mbarrier.phase << COUNT_BITS | pending;
+      state[lane] = TOKEN_MARK | use.mbarrier.phase << COUNT_BITS | pending;
       lanes |= 1u << lane;
       arrivals += count;
       if (expects_tx) bytes += values[lane];
     }
     mask &= ~lanes;
-    add_tx(warp, lanes, address, mbarrier, &counts, static_cast<int64_t>(bytes), what);
-    take_arrivals(warp, lanes, address, mbarrier, &counts, arrivals, what);
+    use.mask = lanes;
+    use.add_tx(static_cast<int64_t>(bytes));
+    use.take_arrivals(arrivals);
     if (qualifiers.no_complete && counts.pending == 0) {
-      stop(warp, lanes, what, ".noComplete makes the last arrival of the phase of ",
-           counts_text(*warp.cta->cluster, address, mbarrier), ".");
+      stop(warp, lanes, what, ".noComplete makes the last arrival of the phase of ", use.text(),
+           ".");
     }
     if (drops) {
       if (arrivals > counts.expected) {
-        stop(warp, lanes, what, " drops more than all arrivals of ",
-             counts_text(*warp.cta->cluster, address, mbarrier), ".");
+        stop(warp, lanes, what, " drops more than all arrivals of ", use.text(), ".");
       }
-      counts.expected -= static_cast<uint32_t>(arrivals);
+      counts.expected -= arrivals;
     }
     observer_of(warp).mbarrier_arrive(warp, lanes, address, !qualifiers.relaxed,
                                       scope_of(qualifiers), static_cast<uint32_t>(bytes));
-    update_mbarrier(warp, address, mbarrier, counts);
+    use.end();
   }
   return Step::next;
 }
 
 // The phase that a state was made in.
-uint64_t phase_of_state(Warp& warp, uint32_t lane, uint32_t address, const Mbarrier& mbarrier,
-                        uint64_t state) {
+uint64_t phase_of_state(const Use& use, uint32_t lane, uint64_t state) {
   const uint64_t phase = (state & ~TOKEN_MARK) >> COUNT_BITS;
   if (!(state & TOKEN_MARK)) {
-    stop(warp, 1u << lane, "The state ", hex(state), " comes from no mbarrier.arrive.");
+    stop(use.warp, 1u << lane, "The state ", hex(state), " comes from no mbarrier.arrive.");
   }
-  if (phase > mbarrier.phase || phase + 1 < mbarrier.phase) {
-    stop(warp, 1u << lane, "The state is of phase ", phase, " of ",
-         counts_text(*warp.cta->cluster, address, mbarrier),
+  if (phase > use.mbarrier.phase || phase + 1 < use.mbarrier.phase) {
+    stop(use.warp, 1u << lane, "The state is of phase ", phase, " of ", use.text(),
          ": only this phase and the one before can be waited for.");
   }
   return phase;
@@ -303,14 +302,14 @@ Step mbarrier_wait(Warp& warp, const Inst& inst, uint32_t mask) {
   uint32_t complete = 0;
   for (uint32_t rest = mask; rest != 0;) {
     const uint32_t address = mbarrier_at(warp, inst, inst.slots[1], first_lane(rest), what);
-    const Mbarrier& mbarrier = find_mbarrier(warp, rest & -rest, address, what);
+    const Use use = use_of(warp, rest & -rest, address, what);
     const uint32_t lanes = lanes_that_agree(warp, inst.slots[1], rest);
     rest &= ~lanes;
     uint32_t passed = 0, parity = 0;
     for_lanes(lanes, [&](uint32_t lane) {
       uint64_t phase = value_of(warp, inst.slots[2], lane);
-      if (!qualifiers.parity) phase = phase_of_state(warp, lane, address, mbarrier, phase);
-      if ((phase & 1) == (mbarrier.phase & 1)) {
+      if (!qualifiers.parity) phase = phase_of_state(use, lane, phase);
+      if ((phase & 1) == (use.mbarrier.phase & 1)) {
         parity = phase & 1;
       } else {
         passed |= 1u << lane;
@@ -348,7 +347,7 @@ Step mbarrier_inval(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "mbarrier.inval";
   for_lanes(mask, [&](uint32_t lane) {
     const uint32_t address = mbarrier_at(warp, inst, inst.slots[0], lane, what);
-    find_mbarrier(warp, 1u << lane, address, what);
+    use_of(warp, 1u << lane, address, what);
     observer_of(warp).tell(&Checker::mbarrier_inval, warp, 1u << lane, address);
     warp.cta->cluster->mbarriers.erase(address);
   });
@@ -361,12 +360,11 @@ Step mbarrier_tx(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = completes ? "mbarrier.complete_tx" : "mbarrier.expect_tx";
   for_lanes(mask, [&](uint32_t lane) {
     const uint32_t address = mbarrier_at(warp, inst, inst.slots[0], lane, what);
-    Mbarrier& mbarrier = find_mbarrier(warp, 1u << lane, address, what);
-    Counts counts = counts_of(mbarrier.bits);
+    Use use = use_of(warp, 1u << lane, address, what);
     const int64_t bytes = warp.row<uint32_t>(inst.slots[1].row)[lane];
-    add_tx(warp, 1u << lane, address, mbarrier, &counts, completes ? -bytes : bytes, what);
+    use.add_tx(completes ? -bytes : bytes);
     observer_of(warp).tell(&Checker::mbarrier_use, warp, 1u << lane, address);
-    update_mbarrier(warp, address, mbarrier, counts);
+    use.end();
   });
   return Step::next;
 }
@@ -410,31 +408,24 @@ const Section sections::MBARRIER{"mbarriers", ROWS};
 
 void complete_tx(Warp& issuer, uint32_t address, uint32_t bytes) {
   if (bytes == 0) return;  // nobody can have waited for it
-  const char* const what = "complete_tx by a copy that has landed";
-  const uint32_t mask = issuer.current->mask;
-  Mbarrier& mbarrier = find_mbarrier(issuer, mask, address, what);
-  Counts counts = counts_of(mbarrier.bits);
-  add_tx(issuer, mask, address, mbarrier, &counts, -int64_t{bytes}, what);
-  update_mbarrier(issuer, address, mbarrier, counts);
+  Use use = use_of(issuer, issuer.current->mask, address, "complete_tx by a copy that has landed");
+  use.add_tx(-int64_t{bytes});
+  use.end();
 }
 
 void expect_arrivals(Warp& warp, uint32_t lanes, uint32_t address, uint32_t count) {
-  Mbarrier& mbarrier = find_mbarrier(warp, lanes, address, "cp.async.mbarrier.arrive");
-  Counts counts = counts_of(mbarrier.bits);
-  counts.pending += count;
-  if (counts.pending > MAX_COUNT) {
-    stop(warp, lanes, "cp.async.mbarrier.arrive: too many pending arrivals on ",
-         counts_text(*warp.cta->cluster, address, mbarrier), ".");
+  Use use = use_of(warp, lanes, address, "cp.async.mbarrier.arrive");
+  if (use.counts.pending + count > MAX_COUNT) {
+    stop(warp, lanes, use.what, ": too many pending arrivals on ", use.text(), ".");
   }
-  store(warp, address, mbarrier, counts);
+  use.counts.pending += count;
+  use.store();
 }
 
 void arrive_async(Warp& warp, uint32_t lanes, uint32_t address, uint32_t count) {
-  const char* const what = "cp.async.mbarrier.arrive";
-  Mbarrier& mbarrier = find_mbarrier(warp, lanes, address, what);
-  Counts counts = counts_of(mbarrier.bits);
-  take_arrivals(warp, lanes, address, mbarrier, &counts, count, what);
-  update_mbarrier(warp, address, mbarrier, counts);
+  Use use = use_of(warp, lanes, address, "cp.async.mbarrier.arrive");
+  use.take_arrivals(count);
+  use.end();
 }
 
 int64_t bytes_to_come(const Mbarrier& mbarrier) {

@@ -86,109 +86,94 @@ uint32_t bulk_bytes(Warp& warp, const Slot& slot, uint32_t lane, uint64_t to, ui
 }
 
 // [d], value or {values}, [mbarrier]: registers to another CTA's shared memory
-Step store_async(Warp& warp, const Inst& inst, uint32_t mask) {
+void store_async(Warp& warp, const Inst& inst, uint32_t lane) {
   const char* const what = "st.async or red.async";
   const auto of = inst.as<CopyQualifiers>();
   const uint32_t step = element_bytes(of.type);
   const Slot& mbarrier = inst.slots[inst.slot_count - 1];
   const uint32_t bytes = step * (inst.slot_count - 2);
-  for_lanes(mask, [&](uint32_t lane) {
-    const Target target = targets_of(warp, inst, lane, inst.slots[0], mbarrier, nullptr, what)[0];
-    check_alignment(warp, lane, target.address, bytes, what, "destination");
-    std::byte* const to = shared_bytes(warp, 1u << lane, target.address, bytes, what);
-    std::array<std::byte, 32> value{};
-    for (uint32_t i = 0; i < inst.slot_count - 2; ++i) {
-      const uint64_t bits = value_of(warp, inst.slots[1 + i], lane);
-      std::memcpy(&value[i * step], &bits, step);
-    }
-    start({warp, 1u << lane, false}, target, bytes, [=](const Flight& at_issue) {
-      at_issue.writes_shared(target.address, bytes);
-      put(to, value.data(), bytes, of.reduction, of.type);
-    });
+  const Target target = targets_of(warp, inst, lane, inst.slots[0], mbarrier, nullptr, what)[0];
+  check_alignment(warp, lane, target.address, bytes, what, "destination");
+  std::byte* const to = shared_bytes(warp, 1u << lane, target.address, bytes, what);
+  std::array<std::byte, 32> value{};
+  for (uint32_t i = 0; i < inst.slot_count - 2; ++i) {
+    const uint64_t bits = value_of(warp, inst.slots[1 + i], lane);
+    std::memcpy(&value[i * step], &bits, step);
+  }
+  start({warp, 1u << lane, false}, target, bytes, [=](const Flight& at_issue) {
+    at_issue.writes_shared(target.address, bytes);
+    put(to, value.data(), bytes, of.reduction, of.type);
   });
-  return Step::next;
 }
 
 // [d], [a], bytes: to global memory, in a bulk group
-Step bulk_store(Warp& warp, const Inst& inst, uint32_t mask) {
+void bulk_store(Warp& warp, const Inst& inst, uint32_t lane) {
   const char* const what = "cp.async.bulk";
   const auto of = inst.as<CopyQualifiers>();
   warp.stores_bulk = true;
-  for_lanes(mask, [&](uint32_t lane) {
-    const uint64_t to = global_address(warp, inst.slots[0], lane);
-    const uint32_t from = shared_address(warp, inst.slots[1], lane, SharedSpace::cta, what);
-    const uint32_t bytes = bulk_bytes(warp, inst.slots[2], lane, to, from, what);
-    check_global(warp, lane, to, bytes, what);
-    const std::byte* const source = shared_bytes(warp, 1u << lane, from, bytes, what);
-    start_in_group(
-        warp, 1u << lane, from, bytes,
-        [=](const Flight& at_issue, Staged& staged) {
-          at_issue.reads_shared(from, bytes);
-          staged.assign(source, source + bytes);
-        },
-        [=](const Flight& at_issue, const Staged& staged) {
-          at_issue.writes_global(to, bytes, of.reduction != Reduction::none);
-          put(reinterpret_cast<std::byte*>(to), staged.data(), bytes, of.reduction, of.type);
-        });
-  });
-  return Step::next;
+  const uint64_t to = global_address(warp, inst.slots[0], lane);
+  const uint32_t from = shared_address(warp, inst.slots[1], lane, SharedSpace::cta, what);
+  const uint32_t bytes = bulk_bytes(warp, inst.slots[2], lane, to, from, what);
+  check_global(warp, lane, to, bytes, what);
+  const std::byte* const source = shared_bytes(warp, 1u << lane, from, bytes, what);
+  start_in_group(
+      warp, 1u << lane, from, bytes,
+      [=](const Flight& at_issue, Staged& staged) {
+        at_issue.reads_shared(from, bytes);
+        staged.assign(source, source + bytes);
+      },
+      [=](const Flight& at_issue, const Staged& staged) {
+        at_issue.writes_global(to, bytes, of.reduction != Reduction::none);
+        put(reinterpret_cast<std::byte*>(to), staged.data(), bytes, of.reduction, of.type);
+      });
 }
 
 // [d], [a], bytes, [mbarrier], multicast?
-Step bulk_load(Warp& warp, const Inst& inst, uint32_t mask) {
+void bulk_load(Warp& warp, const Inst& inst, uint32_t lane) {
   const char* const what = "cp.async.bulk";
   warp.loads_bulk = true;
-  for_lanes(mask, [&](uint32_t lane) {
-    const Slot* const multicast = inst.as<CopyQualifiers>().multicast ? &inst.slots[4] : nullptr;
-    const uint64_t from = global_address(warp, inst.slots[1], lane);
-    const Flight flight(warp, 1u << lane, true);
-    for (const Target& target :
-         targets_of(warp, inst, lane, inst.slots[0], inst.slots[3], multicast, what)) {
-      const uint32_t bytes = bulk_bytes(warp, inst.slots[2], lane, target.address, from, what);
-      check_global(warp, lane, from, bytes, what);
-      std::byte* const to = shared_bytes(warp, 1u << lane, target.address, bytes, what);
-      start(flight, target, bytes, [=](const Flight& at_issue) {
-        at_issue.reads_global(from, bytes);
-        at_issue.writes_shared(target.address, bytes);
-        std::memcpy(to, reinterpret_cast<const std::byte*>(from), bytes);
-        at_issue.has_written(to, bytes);
-      });
-    }
-  });
-  return Step::next;
+  const Slot* const multicast = inst.as<CopyQualifiers>().multicast ? &inst.slots[4] : nullptr;
+  const uint64_t from = global_address(warp, inst.slots[1], lane);
+  const Flight flight(warp, 1u << lane, true);
+  for (const Target& target :
+       targets_of(warp, inst, lane, inst.slots[0], inst.slots[3], multicast, what)) {
+    const uint32_t bytes = bulk_bytes(warp, inst.slots[2], lane, target.address, from, what);
+    check_global(warp, lane, from, bytes, what);
+    std::byte* const to = shared_bytes(warp, 1u << lane, target.address, bytes, what);
+    start(flight, target, bytes, [=](const Flight& at_issue) {
+      at_issue.reads_global(from, bytes);
+      at_issue.writes_shared(target.address, bytes);
+      std::memcpy(to, reinterpret_cast<const std::byte*>(from), bytes);
+      at_issue.has_written(to, bytes);
+    });
+  }
 }
 
 // [d], [a], bytes, [mbarrier]: from this CTA's shared memory to another's
-Step bulk_pass(Warp& warp, const Inst& inst, uint32_t mask) {
+void bulk_pass(Warp& warp, const Inst& inst, uint32_t lane) {
   const char* const what = "cp.async.bulk";
   warp.loads_bulk = true;
   const auto of = inst.as<CopyQualifiers>();
-  for_lanes(mask, [&](uint32_t lane) {
-    const Target target =
-        targets_of(warp, inst, lane, inst.slots[0], inst.slots[3], nullptr, what)[0];
-    const uint32_t from = shared_address(warp, inst.slots[1], lane, SharedSpace::cta, what);
-    const uint32_t bytes = bulk_bytes(warp, inst.slots[2], lane, target.address, from, what);
-    std::byte* const to = shared_bytes(warp, 1u << lane, target.address, bytes, what);
-    const std::byte* const source = shared_bytes(warp, 1u << lane, from, bytes, what);
-    start({warp, 1u << lane, true}, target, bytes, [=](const Flight& at_issue) {
-      at_issue.reads_shared(from, bytes);
-      at_issue.writes_shared(target.address, bytes);
-      put(to, source, bytes, of.reduction, of.type);
-      at_issue.has_written(to, bytes);
-    });
+  const Target target =
+      targets_of(warp, inst, lane, inst.slots[0], inst.slots[3], nullptr, what)[0];
+  const uint32_t from = shared_address(warp, inst.slots[1], lane, SharedSpace::cta, what);
+  const uint32_t bytes = bulk_bytes(warp, inst.slots[2], lane, target.address, from, what);
+  std::byte* const to = shared_bytes(warp, 1u << lane, target.address, bytes, what);
+  const std::byte* const source = shared_bytes(warp, 1u << lane, from, bytes, what);
+  start({warp, 1u << lane, true}, target, bytes, [=](const Flight& at_issue) {
+    at_issue.reads_shared(from, bytes);
+    at_issue.writes_shared(target.address, bytes);
+    put(to, source, bytes, of.reduction, of.type);
+    at_issue.has_written(to, bytes);
   });
-  return Step::next;
 }
 
 // [a], bytes
-Step bulk_prefetch(Warp& warp, const Inst& inst, uint32_t mask) {
+void bulk_prefetch(Warp& warp, const Inst& inst, uint32_t lane) {
   const char* const what = "cp.async.bulk.prefetch";
-  for_lanes(mask, [&](uint32_t lane) {
-    const uint64_t from = global_address(warp, inst.slots[0], lane);
-    const uint32_t bytes = bulk_bytes(warp, inst.slots[1], lane, 0, from, what);
-    check_global(warp, lane, from, bytes, what);
-  });
-  return Step::next;
+  const uint64_t from = global_address(warp, inst.slots[0], lane);
+  const uint32_t bytes = bulk_bytes(warp, inst.slots[1], lane, 0, from, what);
+  check_global(warp, lane, from, bytes, what);
 }
 
 Step bulk_commit_group(Warp& warp, const Inst&, uint32_t mask) {
@@ -211,28 +196,29 @@ Handler pick_bulk_wait(Opcode& opcode) {
 const Row ROWS[] = {
     {"cp.async.bulk{.shared::cluster,.shared::cta}.global" BYTES_TO_MBARRIER
      "{.multicast::cluster,}" HINT,
-     "[d], [a], bytes:32, [mbarrier], *", pick_copy<bulk_load>, "copy to shared memory"},
+     "[d], [a], bytes:32, [mbarrier], *", pick_copy<each_lane<bulk_load>>, "copy to shared memory"},
     {"cp.async.bulk.global.shared::cta.bulk_group" HINT, "[d], [a], bytes:32, *",
-     pick_copy<bulk_store>, "copy to global memory"},
+     pick_copy<each_lane<bulk_store>>, "copy to global memory"},
     {"st.async{.weak,}.shared::cluster" BYTES_TO_MBARRIER
      "{.v2,.v4,}{.b32,.u32,.s32,.f32,.b64,.u64,.s64,.f64}",
-     "[d], *", pick_copy<store_async>, "store to a CTA of the cluster"},
+     "[d], *", pick_copy<each_lane<store_async>>, "store to a CTA of the cluster"},
     {"cp.async.bulk.commit_group", "", always<bulk_commit_group>, "a group of what was issued"},
     {"cp.async.bulk.wait_group{.read,}", "n:32", pick_bulk_wait,
      "wait for all but n groups; read: until their sources may change"},
     {"cp.async.bulk.shared::cluster.shared::cta" BYTES_TO_MBARRIER,
-     "[d], [a], bytes:32, [mbarrier]", pick_copy<bulk_pass>, "copy to a CTA of the cluster"},
+     "[d], [a], bytes:32, [mbarrier]", pick_copy<each_lane<bulk_pass>>,
+     "copy to a CTA of the cluster"},
     {"cp.reduce.async.bulk.shared::cluster.shared::cta" BYTES_TO_MBARRIER REDUCTION
      "{.b32,.u32,.s32,.b64,.u64,.s64}",
-     "[d], [a], bytes:32, [mbarrier]", pick_reduction<bulk_pass>,
+     "[d], [a], bytes:32, [mbarrier]", pick_reduction<each_lane<bulk_pass>>,
      "combine with another CTA's memory"},
     {"cp.reduce.async.bulk.global.shared::cta.bulk_group" HINT REDUCTION
      "{.noftz,}{.b32,.u32,.s32,.b64,.u64,.s64,.f16,.bf16,.f32,.f64}",
-     "[d], [a], bytes:32, *", pick_reduction<bulk_store>, "combine with global memory"},
+     "[d], [a], bytes:32, *", pick_reduction<each_lane<bulk_store>>, "combine with global memory"},
     {"red.async{.relaxed,}{.cluster,}.shared::cluster" BYTES_TO_MBARRIER REDUCTION
      "{.b32,.u32,.s32,.u64}",
-     "[d], a:t, [mbarrier]", pick_reduction<store_async>, "combine with a CTA's memory"},
-    {"cp.async.bulk.prefetch.L2.global" HINT, "[a], bytes:32, *", always<bulk_prefetch>,
+     "[d], a:t, [mbarrier]", pick_reduction<each_lane<store_async>>, "combine with a CTA's memory"},
+    {"cp.async.bulk.prefetch.L2.global" HINT, "[a], bytes:32, *", always<each_lane<bulk_prefetch>>,
      "nothing, but the addresses must be legal"},
 };
 

@@ -204,27 +204,24 @@ uint32_t mbarrier_at(Warp& warp, const Inst& inst, const Slot& slot, uint32_t la
 }
 
 // [a], count
-Step mbarrier_init(Warp& warp, const Inst& inst, uint32_t mask) {
+void mbarrier_init(Warp& warp, const Inst& inst, uint32_t lane) {
   const char* const what = "mbarrier.init";
-  for_lanes(mask, [&](uint32_t lane) {
-    const uint32_t bit = 1u << lane;
-    const uint32_t address = mbarrier_at(warp, inst, inst.slots[0], lane, what);
-    const uint32_t count = warp.row<uint32_t>(inst.slots[1].row)[lane];
-    const uint64_t bits = mbarrier_bits(warp, bit, address, what);
-    if (count == 0 || count > MAX_COUNT) {
-      stop(warp, bit, what, " with ", count, " arrivals: it must be from 1 to ", MAX_COUNT, ".");
-    }
-    Use use{warp, bit, address, what, warp.cta->cluster->mbarriers[address]};
-    const Counts& old = use.counts;
-    if (bits == use.mbarrier.bits && (old.pending != old.expected || old.tx != 0)) {
-      stop(warp, bit, what, " in the middle of a phase of ", use.text(), ".");
-    }
-    observer_of(warp).tell(&Checker::mbarrier_init, warp, bit, address);
-    use.mbarrier.phase = 0;
-    use.counts = {count, count, 0, 0, 0};
-    use.store();
-  });
-  return Step::next;
+  const uint32_t bit = 1u << lane;
+  const uint32_t address = mbarrier_at(warp, inst, inst.slots[0], lane, what);
+  const uint32_t count = warp.row<uint32_t>(inst.slots[1].row)[lane];
+  const uint64_t bits = mbarrier_bits(warp, bit, address, what);
+  if (count == 0 || count > MAX_COUNT) {
+    stop(warp, bit, what, " with ", count, " arrivals: it must be from 1 to ", MAX_COUNT, ".");
+  }
+  Use use{warp, bit, address, what, warp.cta->cluster->mbarriers[address]};
+  const Counts& old = use.counts;
+  if (bits == use.mbarrier.bits && (old.pending != old.expected || old.tx != 0)) {
+    stop(warp, bit, what, " in the middle of a phase of ", use.text(), ".");
+  }
+  observer_of(warp).tell(&Checker::mbarrier_init, warp, bit, address);
+  use.mbarrier.phase = 0;
+  use.counts = {count, count, 0, 0, 0};
+  use.store();
 }
 
 // state, [a], count? -- or bytes, of .expect_tx. Lanes that arrive at one mbarrier do so at once,
@@ -343,30 +340,24 @@ Step mbarrier_wait(Warp& warp, const Inst& inst, uint32_t mask) {
 }
 
 // [a]
-Step mbarrier_inval(Warp& warp, const Inst& inst, uint32_t mask) {
+void mbarrier_inval(Warp& warp, const Inst& inst, uint32_t lane) {
   const char* const what = "mbarrier.inval";
-  for_lanes(mask, [&](uint32_t lane) {
-    const uint32_t address = mbarrier_at(warp, inst, inst.slots[0], lane, what);
-    use_of(warp, 1u << lane, address, what);
-    observer_of(warp).tell(&Checker::mbarrier_inval, warp, 1u << lane, address);
-    warp.cta->cluster->mbarriers.erase(address);
-  });
-  return Step::next;
+  const uint32_t address = mbarrier_at(warp, inst, inst.slots[0], lane, what);
+  use_of(warp, 1u << lane, address, what);
+  observer_of(warp).tell(&Checker::mbarrier_inval, warp, 1u << lane, address);
+  warp.cta->cluster->mbarriers.erase(address);
 }
 
 // [a], bytes
-Step mbarrier_tx(Warp& warp, const Inst& inst, uint32_t mask) {
+void mbarrier_tx(Warp& warp, const Inst& inst, uint32_t lane) {
   const bool completes = inst.as<MbarrierQualifiers>().complete_tx;
   const char* const what = completes ? "mbarrier.complete_tx" : "mbarrier.expect_tx";
-  for_lanes(mask, [&](uint32_t lane) {
-    const uint32_t address = mbarrier_at(warp, inst, inst.slots[0], lane, what);
-    Use use = use_of(warp, 1u << lane, address, what);
-    const int64_t bytes = warp.row<uint32_t>(inst.slots[1].row)[lane];
-    use.add_tx(completes ? -bytes : bytes);
-    observer_of(warp).tell(&Checker::mbarrier_use, warp, 1u << lane, address);
-    use.end();
-  });
-  return Step::next;
+  const uint32_t address = mbarrier_at(warp, inst, inst.slots[0], lane, what);
+  Use use = use_of(warp, 1u << lane, address, what);
+  const int64_t bytes = warp.row<uint32_t>(inst.slots[1].row)[lane];
+  use.add_tx(completes ? -bytes : bytes);
+  observer_of(warp).tell(&Checker::mbarrier_use, warp, 1u << lane, address);
+  use.end();
 }
 
 // count, state
@@ -381,7 +372,7 @@ Step mbarrier_pending_count(Warp& warp, const Inst& inst, uint32_t mask) {
 #define MBARRIER_QUALIFIERS "{.release,.acquire,.relaxed,}{.cta,.cluster,}" SHARED_SPACES ".b64"
 
 const Row ROWS[] = {
-    {"mbarrier.init" SHARED_SPACES ".b64", "[a], count:32", pick_mbarrier<mbarrier_init>,
+    {"mbarrier.init" SHARED_SPACES ".b64", "[a], count:32", pick_mbarrier<each_lane<mbarrier_init>>,
      "make an mbarrier whose phases take count arrivals"},
     {"mbarrier{.arrive,.arrive_drop}" MBARRIER_QUALIFIERS, "state:64, [a], count:32?",
      pick_mbarrier<mbarrier_arrive>, "arrive; drop: now and in all phases to come"},
@@ -392,10 +383,10 @@ const Row ROWS[] = {
     {"mbarrier{.test_wait,.try_wait}.parity" MBARRIER_QUALIFIERS,
      "done:p, [a], parity:32, limit:32?", pick_mbarrier<mbarrier_wait>,
      "whether the last phase of this parity is complete"},
-    {"mbarrier.inval" SHARED_SPACES ".b64", "[a]", pick_mbarrier<mbarrier_inval>,
+    {"mbarrier.inval" SHARED_SPACES ".b64", "[a]", pick_mbarrier<each_lane<mbarrier_inval>>,
      "its bytes are no mbarrier any more"},
     {"mbarrier{.expect_tx,.complete_tx}" MBARRIER_QUALIFIERS, "[a], bytes:32",
-     pick_mbarrier<mbarrier_tx>, "expect bytes in this phase; count them as come"},
+     pick_mbarrier<each_lane<mbarrier_tx>>, "expect bytes in this phase; count them as come"},
     {"mbarrier{.test_wait,.try_wait}" MBARRIER_QUALIFIERS, "done:p, [a], state:64, limit:32?",
      pick_mbarrier<mbarrier_wait>, "whether the phase of the state is complete"},
     {"mbarrier.pending_count.b64", "count:32, state:64", always<mbarrier_pending_count>,

@@ -21,6 +21,12 @@ Handler together(Opcode& opcode) {
   opcode.convergent = true;
   return F;
 }
+// Of a function of one lane.
+template <void F(Warp&, const Inst&, uint32_t lane)>
+Step each_lane(Warp& warp, const Inst& inst, uint32_t mask) {
+  for_lanes(mask, [&](uint32_t lane) { F(warp, inst, lane); });
+  return Step::next;
+}
 inline Step no_operation(Warp&, const Inst&, uint32_t) {
   return Step::next;
 }

@@ -267,34 +267,29 @@ void read_map(Flight flight, const Box& box, uint32_t mbarrier, uint64_t group) 
 constexpr uint32_t TENSOR_ALIGNMENT = 128;  // of its place in shared memory
 
 // [d], [map, {coordinates}], [mbarrier], multicast?
-Step tensor_load(Warp& warp, const Inst& inst, uint32_t mask) {
+void tensor_load(Warp& warp, const Inst& inst, uint32_t lane) {
   const char* const what = "cp.async.bulk.tensor";
   warp.loads_bulk = true;
   const Slot* const mbarrier = inst.slots + 2 + (inst.as<CopyQualifiers>().rank);
   const Slot* const multicast = inst.as<CopyQualifiers>().multicast ? mbarrier + 1 : nullptr;
-  for_lanes(mask, [&](uint32_t lane) {
-    const auto box = std::make_shared<const Box>(box_of(warp, inst, lane, inst.slots + 1, what));
-    check_box(warp, lane, *box, what);
-    const Flight flight(warp, 1u << lane, true);
-    for (const Target& target :
-         targets_of(warp, inst, lane, inst.slots[0], *mbarrier, multicast, what)) {
-      read_map(flight, *box, target.mbarrier, 0);
-      check_alignment(warp, lane, target.address, TENSOR_ALIGNMENT, what, "shared address");
-      std::byte* const to =
-          shared_bytes(warp, 1u << lane, target.address, box->shared_bytes(), what);
-      start(flight, target, box->bytes, [=](const Flight& at_issue) {
-        if (at_issue.checker()) {
-          for_global_runs(*box, [&](uint64_t address, uint64_t bytes) {
-            at_issue.reads_global(address, bytes);
-          });
-          at_issue.writes_shared(target.address, box->shared_bytes());
-        }
-        load_box(*box, target.address, to);
-        at_issue.has_written(to, box->shared_bytes());
-      });
-    }
-  });
-  return Step::next;
+  const auto box = std::make_shared<const Box>(box_of(warp, inst, lane, inst.slots + 1, what));
+  check_box(warp, lane, *box, what);
+  const Flight flight(warp, 1u << lane, true);
+  for (const Target& target :
+       targets_of(warp, inst, lane, inst.slots[0], *mbarrier, multicast, what)) {
+    read_map(flight, *box, target.mbarrier, 0);
+    check_alignment(warp, lane, target.address, TENSOR_ALIGNMENT, what, "shared address");
+    std::byte* const to = shared_bytes(warp, 1u << lane, target.address, box->shared_bytes(), what);
+    start(flight, target, box->bytes, [=](const Flight& at_issue) {
+      if (at_issue.checker()) {
+        for_global_runs(
+            *box, [&](uint64_t address, uint64_t bytes) { at_issue.reads_global(address, bytes); });
+        at_issue.writes_shared(target.address, box->shared_bytes());
+      }
+      load_box(*box, target.address, to);
+      at_issue.has_written(to, box->shared_bytes());
+    });
+  }
 }
 
 // [map, {coordinates}], [a]: writes or reduces what is inside the tensor, in a bulk group.
@@ -349,20 +344,14 @@ Step tensor_store(Warp& warp, const Inst& inst, uint32_t mask) {
 }
 
 // [map, {coordinates}]
-Step tensor_prefetch(Warp& warp, const Inst& inst, uint32_t mask) {
+void tensor_prefetch(Warp& warp, const Inst& inst, uint32_t lane) {
   const char* const what = "cp.async.bulk.prefetch.tensor";
-  for_lanes(mask, [&](uint32_t lane) {
-    check_box(warp, lane, box_of(warp, inst, lane, inst.slots, what), what);
-  });
-  return Step::next;
+  check_box(warp, lane, box_of(warp, inst, lane, inst.slots, what), what);
 }
 
 // [map]
-Step map_prefetch(Warp& warp, const Inst& inst, uint32_t mask) {
-  for_lanes(mask, [&](uint32_t lane) {
-    map_bytes(warp, lane, global_address(warp, inst.slots[0], lane), "prefetch.tensormap");
-  });
-  return Step::next;
+void map_prefetch(Warp& warp, const Inst& inst, uint32_t lane) {
+  map_bytes(warp, lane, global_address(warp, inst.slots[0], lane), "prefetch.tensormap");
 }
 
 #define RANKS "{.1d,.2d,.3d,.4d,.5d}"
@@ -370,14 +359,15 @@ Step map_prefetch(Warp& warp, const Inst& inst, uint32_t mask) {
 const Row ROWS[] = {
     {"cp.async.bulk.tensor" RANKS "{.shared::cluster,.shared::cta}.global{.tile,}" BYTES_TO_MBARRIER
      "{.multicast::cluster,}" HINT,
-     "[d], [map, {x}], [mbarrier], *", pick_copy<tensor_load>, "copy a box to shared memory"},
+     "[d], [map, {x}], [mbarrier], *", pick_copy<each_lane<tensor_load>>,
+     "copy a box to shared memory"},
     {"cp.async.bulk.tensor" RANKS ".global.shared::cta{.tile,}.bulk_group" HINT,
      "[map, {x}], [a], *", pick_copy<tensor_store>, "copy a box to global memory"},
     {"cp.reduce.async.bulk.tensor" RANKS ".global.shared::cta" REDUCTION "{.tile,}.bulk_group" HINT,
      "[map, {x}], [a], *", pick_copy<tensor_store>, "combine a box with global memory"},
     {"cp.async.bulk.prefetch.tensor" RANKS ".L2.global{.tile,}" HINT, "[map, {x}], *",
-     pick_copy<tensor_prefetch>, "nothing, but the box must be legal"},
-    {"prefetch{.param,.const,}.tensormap", "[map]", always<map_prefetch>,
+     pick_copy<each_lane<tensor_prefetch>>, "nothing, but the box must be legal"},
+    {"prefetch{.param,.const,}.tensormap", "[map]", always<each_lane<map_prefetch>>,
      "nothing, but the map must be there"},
 };
 

@@ -170,31 +170,25 @@ Handler pick_set_max_registers(Opcode& opcode) {
 
 // d, a, rank: the same place in another CTA's shared memory
 template <bool GENERIC>
-Step map_address(Warp& warp, const Inst& inst, uint32_t mask) {
+void map_address(Warp& warp, const Inst& inst, uint32_t lane) {
   const uint64_t ctas = warp.cta->cluster->ctas.size();
   const uint32_t* const ranks = warp.row<uint32_t>(inst.slots[2].row);
-  for_lanes(mask, [&](uint32_t lane) {
-    if (ranks[lane] >= ctas) {
-      stop(warp, 1u << lane, "mapa to rank ", ranks[lane], " of a cluster of ", ctas,
-           (ctas == 1 ? " CTA." : " CTAs."));
-    }
-    const SharedSpace space = GENERIC ? SharedSpace::generic : SharedSpace::cluster;
-    const uint32_t address = shared_address(warp, inst.slots[1], lane, space, "mapa");
-    const uint64_t mapped =
-        (address & OFFSET_MASK) | ranks[lane] << RANK_SHIFT | (GENERIC ? SHARED_WINDOW : 0);
-    set_value(warp, inst.slots[0], 1u << lane, mapped);
-  });
-  return Step::next;
+  if (ranks[lane] >= ctas) {
+    stop(warp, 1u << lane, "mapa to rank ", ranks[lane], " of a cluster of ", ctas,
+         (ctas == 1 ? " CTA." : " CTAs."));
+  }
+  const SharedSpace space = GENERIC ? SharedSpace::generic : SharedSpace::cluster;
+  const uint32_t address = shared_address(warp, inst.slots[1], lane, space, "mapa");
+  const uint64_t mapped =
+      (address & OFFSET_MASK) | ranks[lane] << RANK_SHIFT | (GENERIC ? SHARED_WINDOW : 0);
+  set_value(warp, inst.slots[0], 1u << lane, mapped);
 }
 // d, a
 template <bool GENERIC>
-Step get_rank(Warp& warp, const Inst& inst, uint32_t mask) {
+void get_rank(Warp& warp, const Inst& inst, uint32_t lane) {
   const SharedSpace space = GENERIC ? SharedSpace::generic : SharedSpace::cluster;
-  for_lanes(mask, [&](uint32_t lane) {
-    const uint32_t address = shared_address(warp, inst.slots[1], lane, space, "getctarank");
-    set_value(warp, inst.slots[0], 1u << lane, address >> RANK_SHIFT);
-  });
-  return Step::next;
+  const uint32_t address = shared_address(warp, inst.slots[1], lane, space, "getctarank");
+  set_value(warp, inst.slots[0], 1u << lane, address >> RANK_SHIFT);
 }
 
 const Row ROWS[] = {
@@ -227,13 +221,13 @@ const Row ROWS[] = {
      "transpose an 8x8 matrix between lanes"},
     {"setmaxnreg{.inc,.dec}.sync.aligned.u32", "n:32", pick_set_max_registers,
      "take n registers a thread from the CTA's pool, or give back all but n"},
-    {"mapa{.u32,.u64}", "d:t, a:t, rank:32", always<map_address<true>>,
+    {"mapa{.u32,.u64}", "d:t, a:t, rank:32", always<each_lane<map_address<true>>>,
      "the generic address a in the CTA of this rank"},
-    {"mapa.shared::cluster{.u32,.u64}", "d:t, a:t, rank:32", always<map_address<false>>,
+    {"mapa.shared::cluster{.u32,.u64}", "d:t, a:t, rank:32", always<each_lane<map_address<false>>>,
      "the shared address a in the CTA of this rank"},
-    {"getctarank{.u32,.u64}", "d:32, a:t", always<get_rank<true>>,
+    {"getctarank{.u32,.u64}", "d:32, a:t", always<each_lane<get_rank<true>>>,
      "the rank of the CTA whose memory is at generic address a"},
-    {"getctarank.shared::cluster{.u32,.u64}", "d:32, a:t", always<get_rank<false>>,
+    {"getctarank.shared::cluster{.u32,.u64}", "d:32, a:t", always<each_lane<get_rank<false>>>,
      "the rank of the CTA whose memory is at shared address a"},
 };
 

@@ -116,6 +116,13 @@ T argument(Warp& warp, const Inst& inst, uint32_t lane, uint32_t i) {
   return value;
 }
 
+// The result of a call of a function that CUDA has.
+template <class T>
+void give_result(Warp& warp, const Inst& inst, uint32_t lane, T value) {
+  const uint32_t to = program_of(warp).param_copies[inst.mods + inst.slot_count].to;
+  std::memcpy(local_of(warp, lane, to), &value, sizeof value);
+}
+
 const char* text_at(Warp& warp, uint32_t lane, uint64_t address) {
   check_global(warp, lane, address, 1, "the text of printf or assert");
   return reinterpret_cast<const char*>(address);
@@ -208,47 +215,43 @@ Step Control::leave(Warp& warp, const Inst& inst, uint32_t mask) {
 
 // vprintf(format, values): each value is aligned to its size; a float comes as a double. It returns
 // how many values the format has.
-static Step call_printf(Warp& warp, const Inst& inst, uint32_t mask) {
-  const uint32_t result = program_of(warp).param_copies[inst.mods + inst.slot_count].to;
-  for_lanes(mask, [&](uint32_t lane) {
-    const char* at = text_at(warp, lane, argument<uint64_t>(warp, inst, lane, 0));
-    uint64_t values = argument<uint64_t>(warp, inst, lane, 1) & ~WINDOW_MASK;
-    std::string text;
-    uint32_t count = 0;
-    while (*at != '\0') {
-      if (*at != '%' || at[1] == '%') {
-        text += *at;
-        at += *at == '%' ? 2 : 1;
-        continue;
-      }
-      const size_t length = std::strcspn(at, "diouxXeEfFgGaAcsp") + 1;
-      std::string spec(at, std::min(length, std::strlen(at)));
-      at += spec.size();
-      const auto next = [&](uint32_t bytes) {
-        values = (values + bytes - 1) / bytes * bytes;
-        uint64_t bits = 0;
-        std::memcpy(&bits, local_of(warp, lane, static_cast<uint32_t>(values)), bytes);
-        values += bytes;
-        ++count;
-        return bits;
-      };
-      for (size_t star; (star = spec.find('*')) != std::string::npos;) {
-        spec.replace(star, 1, std::to_string(static_cast<int32_t>(next(4))));
-      }
-      const char kind = spec.back();
-      const bool is_double = std::strchr("eEfFgGaA", kind) != nullptr;
-      const bool wide = is_double || kind == 's' || kind == 'p' ||
-                        spec.find('l') != std::string::npos || spec.find('z') != std::string::npos;
-      const uint64_t bits = next(wide ? 8 : 4);
-      text += is_double     ? formatted(spec, std::bit_cast<double>(bits))
-              : kind == 's' ? formatted(spec, text_at(warp, lane, bits))
-              : wide        ? formatted(spec, bits)
-                            : formatted(spec, static_cast<uint32_t>(bits));
+static void call_printf(Warp& warp, const Inst& inst, uint32_t lane) {
+  const char* at = text_at(warp, lane, argument<uint64_t>(warp, inst, lane, 0));
+  uint64_t values = argument<uint64_t>(warp, inst, lane, 1) & ~WINDOW_MASK;
+  std::string text;
+  uint32_t count = 0;
+  while (*at != '\0') {
+    if (*at != '%' || at[1] == '%') {
+      text += *at;
+      at += *at == '%' ? 2 : 1;
+      continue;
     }
-    std::fputs(text.c_str(), stdout);
-    std::memcpy(local_of(warp, lane, result), &count, sizeof count);
-  });
-  return Step::next;
+    const size_t length = std::strcspn(at, "diouxXeEfFgGaAcsp") + 1;
+    std::string spec(at, std::min(length, std::strlen(at)));
+    at += spec.size();
+    const auto next = [&](uint32_t bytes) {
+      values = (values + bytes - 1) / bytes * bytes;
+      uint64_t bits = 0;
+      std::memcpy(&bits, local_of(warp, lane, static_cast<uint32_t>(values)), bytes);
+      values += bytes;
+      ++count;
+      return bits;
+    };
+    for (size_t star; (star = spec.find('*')) != std::string::npos;) {
+      spec.replace(star, 1, std::to_string(static_cast<int32_t>(next(4))));
+    }
+    const char kind = spec.back();
+    const bool is_double = std::strchr("eEfFgGaA", kind) != nullptr;
+    const bool wide = is_double || kind == 's' || kind == 'p' ||
+                      spec.find('l') != std::string::npos || spec.find('z') != std::string::npos;
+    const uint64_t bits = next(wide ? 8 : 4);
+    text += is_double     ? formatted(spec, std::bit_cast<double>(bits))
+            : kind == 's' ? formatted(spec, text_at(warp, lane, bits))
+            : wide        ? formatted(spec, bits)
+                          : formatted(spec, static_cast<uint32_t>(bits));
+  }
+  std::fputs(text.c_str(), stdout);
+  give_result(warp, inst, lane, count);
 }
 
 // __assertfail(message, file, line, function, char size)
@@ -263,34 +266,25 @@ static Step call_assert_failed(Warp& warp, const Inst& inst, uint32_t mask) {
 // The heap of kernels is the device's memory: each block is an allocation, of which accesses are checked.
 constexpr char HEAP[] = "malloc by a kernel";
 
-static Step call_malloc(Warp& warp, const Inst& inst, uint32_t mask) {
-  const uint32_t result = program_of(warp).param_copies[inst.mods + inst.slot_count].to;
-  for_lanes(mask, [&](uint32_t lane) {
-    const auto bytes = argument<uint64_t>(warp, inst, lane, 0);
-    const auto base =
-        reinterpret_cast<uint64_t>(bytes == 0 ? nullptr : allocate(bytes, HEAP, settings().poison));
-    std::memcpy(local_of(warp, lane, result), &base, sizeof base);
-  });
-  return Step::next;
+static void call_malloc(Warp& warp, const Inst& inst, uint32_t lane) {
+  const auto bytes = argument<uint64_t>(warp, inst, lane, 0);
+  give_result(warp, inst, lane, bytes == 0 ? nullptr : allocate(bytes, HEAP, settings().poison));
 }
 
-static Step call_free(Warp& warp, const Inst& inst, uint32_t mask) {
-  for_lanes(mask, [&](uint32_t lane) {
-    const auto base = argument<uint64_t>(warp, inst, lane, 0);
-    Allocation block;
-    const bool is_known = find_allocation(base, &block) && block.what == HEAP;
-    if (base == 0 || (is_known && release(reinterpret_cast<void*>(base)))) return;
-    stop(warp, 1u << lane, "free: ", hex(base),
-         is_known && block.freed ? " has been freed before." : " is nothing that malloc returned.");
-  });
-  return Step::next;
+static void call_free(Warp& warp, const Inst& inst, uint32_t lane) {
+  const auto base = argument<uint64_t>(warp, inst, lane, 0);
+  Allocation block;
+  const bool is_known = find_allocation(base, &block) && block.what == HEAP;
+  if (base == 0 || (is_known && release(reinterpret_cast<void*>(base)))) return;
+  stop(warp, 1u << lane, "free: ", hex(base),
+       is_known && block.freed ? " has been freed before." : " is nothing that malloc returned.");
 }
 
 Handler Control::system_call(const std::string& name) {
-  return name == "vprintf"        ? call_printf
+  return name == "vprintf"        ? each_lane<call_printf>
          : name == "__assertfail" ? call_assert_failed
-         : name == "malloc"       ? call_malloc
-         : name == "free"         ? call_free
+         : name == "malloc"       ? each_lane<call_malloc>
+         : name == "free"         ? each_lane<call_free>
                                   : nullptr;
 }
 

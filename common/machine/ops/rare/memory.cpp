@@ -60,10 +60,8 @@ void set_wide(Warp& warp, const Inst& inst, uint32_t slot, uint32_t lane, const 
   set_value(warp, inst.slots[slot + 1], 1u << lane, value.upper);
 }
 
-Step move_wide(Warp& warp, const Inst& inst, uint32_t mask) {
-  for_lanes(mask,
-            [&](uint32_t lane) { set_wide(warp, inst, 0, lane, wide_of(warp, inst, 2, lane)); });
-  return Step::next;
+void move_wide(Warp& warp, const Inst& inst, uint32_t lane) {
+  set_wide(warp, inst, 0, lane, wide_of(warp, inst, 2, lane));
 }
 Step load_wide(Warp& warp, const Inst& inst, uint32_t mask) {
   Addresses a;
@@ -113,8 +111,7 @@ Handler pick_wide_access(Opcode& opcode) {
 }
 
 Step create_policy(Warp& warp, const Inst& inst, uint32_t mask) {
-  uint64_t* const d = warp.row<uint64_t>(inst.op[0]);
-  for_lanes(mask, [d](uint32_t lane) { d[lane] = 0; });
+  set_value(warp, inst.slots[0], mask, 0);
   return Step::next;
 }
 const Row ROWS[] = {
@@ -130,7 +127,8 @@ const Row ROWS[] = {
     {"createpolicy{.fractional,.range,}{.global,}{.cvt.L2,.L2::evict_last,.L2::evict_normal,"
      ".L2::evict_first,.L2::evict_unchanged}{.L2::evict_first,.L2::evict_unchanged,}.b64",
      "d:t, *", always<create_policy>, "d = a policy, which is ignored"},
-    {"mov.b128", "{d:64}, {a:64}", always<move_wide>, "d = a; either may be {lower, upper}"},
+    {"mov.b128", "{d:64}, {a:64}", always<each_lane<move_wide>>,
+     "d = a; either may be {lower, upper}"},
     {"ld" LOAD ".b128", "{d:64}, [a], policy:64?", pick_wide_access<load_wide>, "d = memory at a"},
     {"st" STORE ".b128", "[a], {b:64}, policy:64?", pick_wide_access<store_wide>,
      "memory at a = b"},

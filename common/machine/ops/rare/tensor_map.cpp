@@ -67,39 +67,36 @@ void access_global_map(Warp& warp, uint32_t lane, uint64_t address) {
 
 // [map], index?, value
 template <bool SHARED>
-Step map_replace(Warp& warp, const Inst& inst, uint32_t mask) {
+void map_replace(Warp& warp, const Inst& inst, uint32_t lane) {
   const char* const what = "tensormap.replace";
-  for_lanes(mask, [&](uint32_t lane) {
-    std::byte* bytes;
-    if constexpr (SHARED) {
-      const uint32_t address = shared_address(warp, inst.slots[0], lane, SharedSpace::cta, what);
-      check_alignment(warp, lane, address, TENSOR_MAP_BYTES, what, "address of the tensor map");
-      bytes = shared_bytes(warp, 1u << lane, address, TENSOR_MAP_BYTES, what);
-      access_shared_map(warp, lane, address, Access::write);
-    } else {
-      const uint64_t address = global_address(warp, inst.slots[0], lane);
-      bytes = map_bytes(warp, lane, address, what);
-      access_global_map(warp, lane, address);
-    }
-    const Slot* const last = inst.slots + inst.slot_count - 1;
-    const uint64_t index = inst.slot_count > 2 ? value_of(warp, inst.slots[1], lane) : 0;
-    if (index >= MAX_TENSOR_RANK) {
-      stop(warp, 1u << lane, what, ": there is no dimension ", index, ".");
-    }
-    TensorMap map;
-    std::memcpy(&map, bytes, sizeof map);
-    FIELDS[inst.mods].replace(map, static_cast<uint32_t>(index), value_of(warp, *last, lane));
-    std::memcpy(bytes, &map, sizeof map);
-  });
+  std::byte* bytes;
+  if constexpr (SHARED) {
+    const uint32_t address = shared_address(warp, inst.slots[0], lane, SharedSpace::cta, what);
+    check_alignment(warp, lane, address, TENSOR_MAP_BYTES, what, "address of the tensor map");
+    bytes = shared_bytes(warp, 1u << lane, address, TENSOR_MAP_BYTES, what);
+    access_shared_map(warp, lane, address, Access::write);
+  } else {
+    const uint64_t address = global_address(warp, inst.slots[0], lane);
+    bytes = map_bytes(warp, lane, address, what);
+    access_global_map(warp, lane, address);
+  }
+  const Slot* const last = inst.slots + inst.slot_count - 1;
+  const uint64_t index = inst.slot_count > 2 ? value_of(warp, inst.slots[1], lane) : 0;
+  if (index >= MAX_TENSOR_RANK) {
+    stop(warp, 1u << lane, what, ": there is no dimension ", index, ".");
+  }
+  TensorMap map;
+  std::memcpy(&map, bytes, sizeof map);
+  FIELDS[inst.mods].replace(map, static_cast<uint32_t>(index), value_of(warp, *last, lane));
+  std::memcpy(bytes, &map, sizeof map);
   ++warp.cta->cluster->changes;
-  return Step::next;
 }
 
 Handler pick_map_replace(Opcode& opcode) {
   for (uint32_t i = 0; i < std::size(FIELDS); ++i) {
     if (opcode.has(FIELDS[i].name)) opcode.mods = i;
   }
-  return opcode.has(".global") ? map_replace<false> : map_replace<true>;
+  return opcode.has(".global") ? each_lane<map_replace<false>> : each_lane<map_replace<true>>;
 }
 
 // [d], [a], 128: a tensor map from shared to global memory, by the whole warp. Which lane copies it

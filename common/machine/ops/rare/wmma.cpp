@@ -75,11 +75,15 @@ Place accumulator_place(const FragmentQualifiers& of, uint32_t index, uint32_t l
           tile % columns * 8 + lane % 4 * 2 + in_tile % elements};
 }
 
-// Calls visit(register, addresses, first bit, bytes) for each part of a fragment that is accessed at
-// once: a whole register where its elements lie side by side, else an element.
-template <class Visit>
-void for_each_part(Warp& warp, const FragmentQualifiers& of, const Slot& base, const Slot* stride,
-                   uint32_t registers, Visit&& visit) {
+// {d}, [p], stride? or [p], {s}, stride?: at once what lies side by side of a register, all of its
+// elements or one.
+template <bool STORES>
+Step wmma_access(Warp& warp, const Inst& inst, uint32_t mask) {
+  const auto of = inst.as<FragmentQualifiers>();
+  const Slot* const values = inst.slots + (STORES ? 1 : 0);
+  const Slot& base = inst.slots[STORES ? 0 : of.registers];
+  const Slot* const stride = inst.slots + of.registers + 1;
+  const bool has_stride = inst.slot_count > of.registers + 1u;
   const bool sums = of.matrix == Matrix::accumulator, is_a = of.matrix == Matrix::a;
   const uint32_t rows = size_of(of.shape, is_a || sums ? 'm' : 'k');
   const uint32_t columns = size_of(of.shape, is_a ? 'k' : 'n');
@@ -87,81 +91,49 @@ void for_each_part(Warp& warp, const FragmentQualifiers& of, const Slot& base, c
   const bool along_rows = is_a || sums;  // a register's elements are neighbours in a row
   const bool together = along_rows != of.by_column;
   const uint32_t parts = together ? 1 : packed, step = together ? packed : 1;
-  for (uint32_t r = 0; r < registers; ++r) {
-    for (uint32_t part = 0; part < parts; ++part) {
-      Addresses a;
-      a.fill(FULL, [&](uint32_t lane) {
-        Place at = sums ? accumulator_place(of, r, lane) : operand_place(of, r, lane);
-        (along_rows ? at.column : at.row) += part;
-        const uint64_t pitch = stride != nullptr ? value_of(warp, *stride, lane)
-                               : of.by_column    ? rows
-                                                 : columns;
-        const uint64_t element =
-            of.by_column ? at.column * pitch + at.row : at.row * pitch + at.column;
-        return value_of(warp, base, lane) + static_cast<uint64_t>(int64_t{base.offset}) +
-               element * of.bits / 8;
-      });
-      visit(r, a, part * of.bits, step * of.bits / 8);
-    }
+  const uint32_t bytes = step * of.bits / 8;
+  for (uint32_t i = 0; i < of.registers * parts; ++i) {
+    const uint32_t r = i / parts, part = i % parts, bit = part * of.bits;
+    Addresses a;
+    a.fill(FULL, [&](uint32_t lane) {
+      Place at = sums ? accumulator_place(of, r, lane) : operand_place(of, r, lane);
+      (along_rows ? at.column : at.row) += part;
+      const uint64_t pitch = has_stride     ? value_of(warp, *stride, lane)
+                             : of.by_column ? rows
+                                            : columns;
+      const uint64_t element =
+          of.by_column ? at.column * pitch + at.row : at.row * pitch + at.column;
+      return value_of(warp, base, lane) + static_cast<uint64_t>(int64_t{base.offset}) +
+             element * of.bits / 8;
+    });
+    resolve_computed(warp, of.where, mask, bytes, STORES ? Access::write : Access::read,
+                     STORES ? "wmma.store" : "wmma.load", a);
+    if (!STORES) look_for_poison(warp, of.where, mask, a, bytes);
+    for_lanes(mask, [&](uint32_t lane) {
+      auto* const memory = reinterpret_cast<void*>(a.at[lane]);
+      const uint64_t before = STORES || bit != 0 ? value_of(warp, values[r], lane) : 0;
+      uint64_t value = STORES ? before >> bit : 0;
+      STORES ? std::memcpy(memory, &value, bytes) : std::memcpy(&value, memory, bytes);
+      if (!STORES) set_value(warp, values[r], 1u << lane, before | value << bit);
+    });
   }
-}
-
-uint64_t read_bytes(uint64_t address, uint32_t bytes) {
-  uint64_t value = 0;
-  std::memcpy(&value, reinterpret_cast<const void*>(address), bytes);
-  return value;
-}
-
-// {d}, [p], stride?
-Step wmma_load(Warp& warp, const Inst& inst, uint32_t mask) {
-  const auto of = inst.as<FragmentQualifiers>();
-  const uint32_t registers = of.registers;
-  const Slot* const stride = inst.slot_count > registers + 1 ? &inst.slots[registers + 1] : nullptr;
-  for_each_part(warp, of, inst.slots[registers], stride, registers,
-                [&](uint32_t r, Addresses& a, uint32_t bit, uint32_t bytes) {
-                  resolve_computed(warp, of.where, mask, bytes, Access::read, "wmma.load", a);
-                  look_for_poison(warp, of.where, mask, a, bytes);
-                  with_row(warp, inst.slots[r].row, inst.slots[r].width, [&]<class T>(T* d) {
-                    for_lanes(mask, [&](uint32_t lane) {
-                      const T value = static_cast<T>(read_bytes(a.at[lane], bytes));
-                      d[lane] = bit == 0 ? value : d[lane] | value << bit;
-                    });
-                  });
-                });
   return Step::next;
 }
 
-// [p], {s}, stride?
-Step wmma_store(Warp& warp, const Inst& inst, uint32_t mask) {
-  const auto of = inst.as<FragmentQualifiers>();
-  const uint32_t registers = of.registers;
-  const Slot* const stride = inst.slot_count > registers + 1 ? &inst.slots[registers + 1] : nullptr;
-  for_each_part(warp, of, inst.slots[0], stride, registers,
-                [&](uint32_t r, Addresses& a, uint32_t bit, uint32_t bytes) {
-                  resolve_computed(warp, of.where, mask, bytes, Access::write, "wmma.store", a);
-                  for_lanes(mask, [&](uint32_t lane) {
-                    const uint64_t value = value_of(warp, inst.slots[1 + r], lane) >> bit;
-                    std::memcpy(reinterpret_cast<void*>(a.at[lane]), &value, bytes);
-                  });
-                });
-  return Step::next;
-}
-
-template <Handler F>
+template <bool STORES>
 Handler pick_fragment(Opcode& opcode) {
   opcode.convergent = true;
-  const bool stores = opcode.text.starts_with("wmma.store");
   const std::vector<Operand>& operands = *opcode.operands;
-  if (operands.size() <= stores) return nullptr;
+  if (operands.size() <= STORES) return nullptr;
   FragmentQualifiers of{};
   of.where = where(opcode);
   of.shape = shape_index(opcode) & 15;
   of.matrix = opcode.has(".a") ? Matrix::a : opcode.has(".b") ? Matrix::b : Matrix::accumulator;
   of.by_column = opcode.has(".col");
   of.bits = element_bits(opcode.type());
-  of.registers = static_cast<uint8_t>(operands[stores].parts.size());
+  of.registers = static_cast<uint8_t>(operands[STORES].parts.size());
   opcode.set(of);
-  return F;
+  return wmma_access<STORES>;
 }
 
 // ---- The product --------------------------------------------------------------------------------
@@ -272,11 +244,11 @@ Handler pick_wmma(Opcode& opcode) {
 const Row ROWS[] = {
     {"wmma.load{.a,.b}.sync.aligned" LAYOUT WMMA_SHAPE WMMA_SPACE
      "{.f16,.bf16,.tf32,.f64,.s8,.u8,.s4,.u4,.b1}",
-     "{d:x}, [p], stride:32?", pick_fragment<wmma_load>, "load A or B of a warp's product"},
+     "{d:x}, [p], stride:32?", pick_fragment<false>, "load A or B of a warp's product"},
     {"wmma.load.c.sync.aligned" LAYOUT WMMA_SHAPE WMMA_SPACE "{.f16,.f32,.f64,.s32}",
-     "{d:x}, [p], stride:32?", pick_fragment<wmma_load>, "load C"},
+     "{d:x}, [p], stride:32?", pick_fragment<false>, "load C"},
     {"wmma.store.d.sync.aligned" LAYOUT WMMA_SHAPE WMMA_SPACE "{.f16,.f32,.f64,.s32}",
-     "[p], {s:x}, stride:32?", pick_fragment<wmma_store>, "store D"},
+     "[p], {s:x}, stride:32?", pick_fragment<true>, "store D"},
     {"wmma.mma.sync.aligned" LAYOUT LAYOUT FULL_SHAPE "{.f16,.f32}{.f16,.f32}{.satfinite,}",
      "{d:x}, {a:32}, {b:32}, {c:x}", pick_wmma, "D = A * B + C of f16"},
     {"wmma.mma.sync.aligned" LAYOUT LAYOUT FULL_SHAPE ".f32.bf16.bf16.f32",

@@ -138,14 +138,11 @@ uint64_t from_float(uint64_t bits, const Conversion& how) {
 }
 
 // Any conversion of one value; those that matter for speed have handlers of their own.
-Step convert(Warp& warp, const Inst& inst, uint32_t mask) {
+void convert(Warp& warp, const Inst& inst, uint32_t lane) {
   const auto how = inst.as<Conversion>();
-  for_lanes(mask, [&](uint32_t lane) {
-    const uint64_t a = machine::value_of(warp, inst.slots[1], lane);
-    const uint64_t d = is_float(how.from) ? from_float(a, how) : from_integer(a, how);
-    set_value(warp, inst.slots[0], 1u << lane, d);
-  });
-  return Step::next;
+  const uint64_t a = machine::value_of(warp, inst.slots[1], lane);
+  const uint64_t d = is_float(how.from) ? from_float(a, how) : from_integer(a, how);
+  set_value(warp, inst.slots[0], 1u << lane, d);
 }
 
 // Between integers: drops the bits that the source's type has not, then those of the destination's.
@@ -203,9 +200,9 @@ Handler pick_cvt(Opcode& opcode) {
   opcode.set(how);
   if (is_float(to) || is_float(from)) {
     const Handler fast = pick_fast(how);
-    return fast != nullptr ? fast : convert;
+    return fast != nullptr ? fast : each_lane<convert>;
   }
-  if (opcode.has(".sat")) return convert;
+  if (opcode.has(".sat")) return each_lane<convert>;
   if (is_signed(to)) {
     return is_signed(from) ? convert_integer<true, true> : convert_integer<true, false>;
   }

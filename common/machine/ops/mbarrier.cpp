@@ -361,11 +361,9 @@ void mbarrier_tx(Warp& warp, const Inst& inst, uint32_t lane) {
 }
 
 // count, state
-Step mbarrier_pending_count(Warp& warp, const Inst& inst, uint32_t mask) {
-  const uint64_t* const state = warp.row<uint64_t>(inst.slots[1].row);
-  uint32_t* const count = warp.row<uint32_t>(inst.slots[0].row);
-  for_lanes(mask, [&](uint32_t lane) { count[lane] = state[lane] & MAX_COUNT; });
-  return Step::next;
+void mbarrier_pending_count(Warp& warp, const Inst& inst, uint32_t lane) {
+  const uint64_t state = value_of(warp, inst.slots[1], lane);
+  set_value(warp, inst.slots[0], 1u << lane, state & MAX_COUNT);
 }
 
 #define SHARED_SPACES "{.shared::cta,.shared::cluster,.shared,}"
@@ -389,7 +387,7 @@ const Row ROWS[] = {
      pick_mbarrier<each_lane<mbarrier_tx>>, "expect bytes in this phase; count them as come"},
     {"mbarrier{.test_wait,.try_wait}" MBARRIER_QUALIFIERS, "done:p, [a], state:64, limit:32?",
      pick_mbarrier<mbarrier_wait>, "whether the phase of the state is complete"},
-    {"mbarrier.pending_count.b64", "count:32, state:64", always<mbarrier_pending_count>,
+    {"mbarrier.pending_count.b64", "count:32, state:64", always<each_lane<mbarrier_pending_count>>,
      "the arrivals that were pending when the state was made"},
 };
 

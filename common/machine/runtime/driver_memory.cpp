@@ -14,35 +14,32 @@ CUresult fill_memory(CUdeviceptr dst, unsigned value, unsigned element_bytes, si
   return forward_work([&] { fill("cuMemset", what, stream); });
 }
 
-// One side of a box, in z: where it begins, and how many rows a slice has.
+// cuMemcpy2D and cuMemcpy3D, whose parameters have the same names, but for those in z: where a side
+// begins, and how many rows a slice has. Arrays are refused.
 struct Slices {
   size_t begin = 0, rows = 0;
 };
-
-// cuMemcpy2D and cuMemcpy3D, whose parameters have the same names. Arrays are refused.
 template <class Params>
 CUresult copy_box(const char* call, const Params& box, Slices src, Slices dst, size_t depth,
                   CUstream stream) {
   const auto side = [&](CUmemorytype type, const void* host, CUdeviceptr device) {
     if (type == CU_MEMORYTYPE_ARRAY) refuse(cudaErrorNotSupported, "%s of an array.", call);
-    return type == CU_MEMORYTYPE_HOST ? reinterpret_cast<CUdeviceptr>(host) : device;
+    return type == CU_MEMORYTYPE_HOST ? const_cast<void*>(host) : reinterpret_cast<void*>(device);
   };
   return forward_work([&] {
-    const CUdeviceptr from = side(box.srcMemoryType, box.srcHost, box.srcDevice);
-    const CUdeviceptr to = side(box.dstMemoryType, box.dstHost, box.dstDevice);
-    const auto kind = static_cast<cudaMemcpyKind>(  // of what is said to be the device's
+    cudaMemcpy3DParms params{};
+    params.srcPtr = {side(box.srcMemoryType, box.srcHost, box.srcDevice), box.srcPitch, 0,
+                     src.rows};
+    params.srcPos = {box.srcXInBytes, box.srcY, src.begin};
+    params.dstPtr = {side(box.dstMemoryType, box.dstHost, box.dstDevice), box.dstPitch, 0,
+                     dst.rows};
+    params.dstPos = {box.dstXInBytes, box.dstY, dst.begin};
+    params.extent = {box.WidthInBytes, box.Height, depth};
+    params.kind = static_cast<cudaMemcpyKind>(  // of what is said to be the device's
         2 * (box.srcMemoryType == CU_MEMORYTYPE_DEVICE) +
         (box.dstMemoryType == CU_MEMORYTYPE_DEVICE));
     static_assert(cudaMemcpyHostToDevice == 1 && cudaMemcpyDeviceToHost == 2);
-    for (size_t z = 0; z < depth; ++z) {
-      const size_t src_row = (src.begin + z) * src.rows + box.srcY;
-      const size_t dst_row = (dst.begin + z) * dst.rows + box.dstY;
-      copy(call,
-           {reinterpret_cast<void*>(to + dst_row * box.dstPitch + box.dstXInBytes), box.dstPitch,
-            reinterpret_cast<void*>(from + src_row * box.srcPitch + box.srcXInBytes), box.srcPitch,
-            box.WidthInBytes, box.Height},
-           kind, stream);
-    }
+    submit(stream, copying(call, params));
   });
 }
 

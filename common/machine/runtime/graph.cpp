@@ -61,6 +61,15 @@ bool has_memory(const Graph& graph) {
                      [](const auto& node) { return node->memory != nullptr; });
 }
 
+std::vector<Node*> nodes_where(const Graph* graph, auto condition) {
+  require(graph != nullptr);
+  std::vector<Node*> found;
+  for (const auto& node : graph->nodes) {
+    if (condition(*node)) found.push_back(node.get());
+  }
+  return found;
+}
+
 // How lists of nodes are given: as many as `nodes` has room for, then null; without it, their number.
 void give_nodes(const std::vector<Node*>& found, cudaGraphNode_t* nodes, size_t* count) {
   require(count != nullptr);
@@ -414,21 +423,14 @@ cudaError_t cudaGraphDestroyNode(cudaGraphNode_t handle) {
 
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
   return attempt([&] {
-    require(graph != nullptr);
-    std::vector<Node*> all;
-    for (const auto& node : graph_of(graph)->nodes) all.push_back(node.get());
-    give_nodes(all, nodes, count);
+    give_nodes(nodes_where(graph_of(graph), [](const Node&) { return true; }), nodes, count);
   });
 }
 
 cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
   return attempt([&] {
-    require(graph != nullptr);
-    std::vector<Node*> roots;
-    for (const auto& node : graph_of(graph)->nodes) {
-      if (node->after.empty()) roots.push_back(node.get());
-    }
-    give_nodes(roots, nodes, count);
+    give_nodes(nodes_where(graph_of(graph), [](const Node& node) { return node.after.empty(); }),
+               nodes, count);
   });
 }
 
@@ -461,12 +463,10 @@ cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t* 
 cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphNode_t* nodes,
                                            EDGE_DATA() size_t* count) {
   return attempt([&] {
-    std::vector<Node*> behind;
-    for (const auto& other : node_of(node)->graph->nodes) {
-      const auto& after = other->after;
-      if (std::count(after.begin(), after.end(), node_of(node)) != 0) behind.push_back(other.get());
-    }
-    give_nodes(behind, nodes, count);
+    const auto depends = [before = node_of(node)](const Node& other) {
+      return std::count(other.after.begin(), other.after.end(), before) != 0;
+    };
+    give_nodes(nodes_where(node_of(node)->graph, depends), nodes, count);
   });
 }
 

@@ -4,10 +4,12 @@
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <mutex>
 #include <set>
 #include <string>
@@ -33,11 +35,12 @@ const ErrorName ERRORS[] = {
 #include "errors.inc"
 };
 
-const ErrorName* find_error(int status) {
-  for (const ErrorName& error : ERRORS) {
-    if (error.status == status) return &error;
-  }
-  return nullptr;
+const ErrorName& find_error(int status) {
+  static constexpr ErrorName NONE{};
+  const auto* const found =
+      std::find_if(std::begin(ERRORS), std::end(ERRORS),
+                   [status](const ErrorName& error) { return error.status == status; });
+  return found == std::end(ERRORS) ? NONE : *found;
 }
 
 thread_local cudaError_t last_error = cudaSuccess;
@@ -120,13 +123,11 @@ void spoil_exit() {
 }
 
 const char* driver_error_name(int status) {
-  const ErrorName* const error = find_error(status);
-  return error == nullptr ? nullptr : error->driver_name;
+  return find_error(status).driver_name;
 }
 
 const char* error_text(int status) {
-  const ErrorName* const error = find_error(status);
-  return error == nullptr ? nullptr : error->text;
+  return find_error(status).text;
 }
 
 }  // namespace machine::runtime
@@ -158,8 +159,8 @@ bool ptx_machine_set_policy(const char* name) {
 }
 
 const char* cudaGetErrorName(cudaError_t status) {
-  const ErrorName* const error = find_error(status);
-  return error == nullptr || error->name == nullptr ? UNKNOWN : error->name;
+  const char* const name = find_error(status).name;
+  return name == nullptr ? UNKNOWN : name;
 }
 
 const char* cudaGetErrorString(cudaError_t status) {

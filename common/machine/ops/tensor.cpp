@@ -118,41 +118,39 @@ Handler pick_mma(Opcode& opcode) {
 
 constexpr uint32_t WARPS = 4;  // of a warpgroup
 
-// Where the operands of wgmma.mma_async stand among the slots.
-struct WgmmaSlots {
-  uint32_t a, b, scale_d, scale_a, scale_b, transpose_a, transpose_b;
-};
-
-WgmmaSlots wgmma_slots(const Inst& inst) {
-  const auto of = inst.as<ProductQualifiers>();
-  WgmmaSlots at;
-  at.a = accumulator_registers(of.accumulator, of.size);
-  at.b = at.a + (of.a_in_registers ? 4 : 1);
-  at.scale_d = at.b + 1;
-  at.scale_a = at.scale_d + 1;
-  at.scale_b = at.scale_a + 1;
-  at.transpose_a = at.scale_b + 1;
-  at.transpose_b = of.a_in_registers ? at.transpose_a : at.transpose_a + 1;
-  return at;
-}
-
 // Completes the operations of a warpgroup before number `end`, which all its warps have issued.
 void finish_wgmma(Cta& cta, uint32_t index, uint64_t end);
 
-// An immediate operand; 0 where it is left out.
-int32_t setting(Warp& warp, const Inst& inst, uint32_t slot) {
-  return slot < inst.slot_count ? static_cast<int32_t>(value_of(warp, inst.slots[slot], 0)) : 0;
-}
+// A wgmma.mma_async, as a warp executes it: where its operands stand among the slots, and what they
+// say.
+struct Wgmma {
+  Warp& warp;
+  const Inst& inst;
+  ProductQualifiers of = inst.as<ProductQualifiers>();
+  bool a_in_memory = !of.a_in_registers;
+  int n = of.size;
+  uint32_t a = accumulator_registers(of.accumulator, n), b = a + (a_in_memory ? 1 : 4);
+  uint32_t scale_d = b + 1, scale_a = b + 2, scale_b = b + 3, transpose_a = b + 4;
+  uint32_t transpose_b = a_in_memory ? transpose_a + 1 : transpose_a;
 
-MatrixView view_of_a(Warp& warp, const Inst& inst, const WgmmaSlots& at, uint64_t descriptor) {
-  return MatrixView(descriptor, inst.as<ProductQualifiers>().a,
-                    setting(warp, inst, at.transpose_a) == 1);
-}
-
-MatrixView view_of_b(Warp& warp, const Inst& inst, const WgmmaSlots& at, uint64_t descriptor) {
-  return MatrixView(descriptor, inst.as<ProductQualifiers>().b,
-                    setting(warp, inst, at.transpose_b) == 1);
-}
+  // An immediate operand; 0 where it is left out.
+  int32_t setting(uint32_t slot) const {
+    return slot < inst.slot_count ? static_cast<int32_t>(value_of(warp, inst.slots[slot], 0)) : 0;
+  }
+  bool negates() const { return (setting(scale_a) < 0) != (setting(scale_b) < 0); }
+  MatrixView view_of_a(uint64_t descriptor) const {
+    return MatrixView(descriptor, of.a, setting(transpose_a) == 1);
+  }
+  MatrixView view_of_b(uint64_t descriptor) const {
+    return MatrixView(descriptor, of.b, setting(transpose_b) == 1);
+  }
+  // The lanes that add to D: of a predicate, or of a 0 or 1 in its place.
+  uint32_t adding_lanes(uint32_t mask) const {
+    const Slot& slot = inst.slots[scale_d];
+    if (slot.width == Width::pred) return get_pred(warp, slot) & mask;
+    return value_of(warp, slot, first_lane(mask)) != 0 ? mask : 0;
+  }
+};
 
 void check_inside(Warp& warp, const MatrixView& view, uint64_t descriptor, int first, int count,
                   const char* operand) {
@@ -186,43 +184,40 @@ void look_for_poison(Warp& warp, uint32_t pc, const MatrixView& view, int first,
 
 // Multiplies for the four warps: B is decoded once.
 void run_wgmma(Cta& cta, uint32_t group, WgmmaOp& op) {
-  const Inst& inst = *op.inst;
-  const WgmmaSlots at = wgmma_slots(inst);
   const uint8_t* const window = reinterpret_cast<const uint8_t*>(cta.smem) - SMEM_BASE;
   thread_local OperandA a;
   thread_local OperandB b;
   Warp* const warps = &cta.warps[group * WARPS];
-  const auto product = inst.as<ProductQualifiers>();
-  const int n = product.size;
-  const bool cut_off = product.a == MatrixType::E4M3 && product.b == MatrixType::E4M3 &&
-                       product.accumulator == AccumulatorType::F32;
-  const MatrixView view_b = view_of_b(warps[0], inst, at, op.descriptor_b);
-  look_for_poison(warps[0], op.pc, view_b, 0, n, window);
-  decode_b(view_b, n, window, b);
+  const Wgmma first{warps[0], *op.inst};
+  const ProductQualifiers of = first.of;
+  const bool cut_off = of.a == MatrixType::E4M3 && of.b == MatrixType::E4M3 &&
+                       of.accumulator == AccumulatorType::F32;
+  const MatrixView view_b = first.view_of_b(op.descriptor_b);
+  look_for_poison(warps[0], op.pc, view_b, 0, first.n, window);
+  decode_b(view_b, first.n, window, b);
   for (uint32_t i = 0; i < WARPS; ++i) {
-    Warp& warp = warps[i];
-    const bool negate =
-        (setting(warp, inst, at.scale_a) < 0) != (setting(warp, inst, at.scale_b) < 0);
-    if (product.a_in_registers) {
-      const uint32_t* rows[4] = {};
-      for (uint32_t r = 0; r < 4; ++r) rows[r] = row_of(warp, inst.slots[at.a + r]);
-      decode_a(rows, product.a, negate, a);
+    const Wgmma mine{warps[i], *op.inst};
+    const Slot* const slots = op.inst->slots;
+    if (mine.a_in_memory) {
+      const MatrixView view_a = mine.view_of_a(op.descriptor_a[i]);
+      look_for_poison(mine.warp, op.pc, view_a, static_cast<int>(i) * 16, 16, window);
+      decode_a(view_a, static_cast<int>(i), window, mine.negates(), a);
     } else {
-      const MatrixView view_a = view_of_a(warp, inst, at, op.descriptor_a[i]);
-      look_for_poison(warp, op.pc, view_a, static_cast<int>(i) * 16, 16, window);
-      decode_a(view_a, static_cast<int>(i), window, negate, a);
+      const uint32_t* rows[4] = {};
+      for (uint32_t r = 0; r < 4; ++r) rows[r] = row_of(mine.warp, slots[mine.a + r]);
+      decode_a(rows, of.a, mine.negates(), a);
     }
     uint32_t* d[128] = {};
-    for (uint32_t r = 0; r < at.a; ++r) d[r] = row_of(warp, inst.slots[r]);
+    for (uint32_t r = 0; r < mine.a; ++r) d[r] = row_of(mine.warp, slots[r]);
     const bool scale_d = (op.scale_d >> i & 1) != 0;
     if (cut_off) {
       multiply_e4m3(a, b, scale_d, d);
     } else {
-      multiply(a, b, product.accumulator, scale_d, product.saturates, d);
+      multiply(a, b, of.accumulator, scale_d, of.saturates, d);
     }
   }
   op.done = true;
-  cta.cluster->products += uint64_t{64} * n * wgmma_k(product.a);
+  cta.cluster->products += uint64_t{64} * first.n * wgmma_k(of.a);
 }
 
 // What an instruction reads of `count` values of mn from `first` on, by what its descriptor says.
@@ -238,43 +233,35 @@ const std::vector<Segment>& segments_of(const MatrixView& view, uint64_t descrip
   return at->second;
 }
 
-void check_operands(Warp& warp, const Inst& inst, const WgmmaSlots& at, uint64_t group,
-                    const WgmmaDescriptors& descriptors) {
+void check_operands(const Wgmma& mine, uint64_t group, const WgmmaDescriptors& descriptors) {
+  Warp& warp = mine.warp;
   const int row = static_cast<int>(warp.index % WARPS * 16);
-  const int n = inst.as<ProductQualifiers>().size;
-  const bool a_in_memory = !inst.as<ProductQualifiers>().a_in_registers;
   const auto [descriptor_a, descriptor_b] = descriptors;
-  const MatrixView a = view_of_a(warp, inst, at, descriptor_a);
-  const MatrixView b = view_of_b(warp, inst, at, descriptor_b);
-  if (a_in_memory) check_inside(warp, a, descriptor_a, row, 16, "A");
-  check_inside(warp, b, descriptor_b, 0, n, "B");
+  const MatrixView a = mine.view_of_a(descriptor_a), b = mine.view_of_b(descriptor_b);
+  if (mine.a_in_memory) check_inside(warp, a, descriptor_a, row, 16, "A");
+  check_inside(warp, b, descriptor_b, 0, mine.n, "B");
   Checker* const checker = warp.cta->cluster->checker.get();
   if (checker == nullptr) return;
   constexpr size_t REMEMBERED = 4096;
   if (known_segments.size() > REMEMBERED) known_segments.clear();
   Checker::WgmmaReads reads;
-  if (a_in_memory) reads.a = segments_of(a, descriptor_a, row, 16);
-  reads.b = segments_of(b, descriptor_b, 0, n);
-  checker->wgmma_issue(warp, inst, group, reads, descriptors);
-}
-
-// The lanes that add to D: of a predicate, or of a 0 or 1 in its place.
-uint32_t adding_lanes(Warp& warp, const Slot& slot, uint32_t mask) {
-  if (slot.width == Width::pred) return get_pred(warp, slot) & mask;
-  return value_of(warp, slot, first_lane(mask)) != 0 ? mask : 0;
+  if (mine.a_in_memory) reads.a = segments_of(a, descriptor_a, row, 16);
+  reads.b = segments_of(b, descriptor_b, 0, mine.n);
+  checker->wgmma_issue(warp, mine.inst, group, reads, descriptors);
 }
 
 // Descriptors and scale-d are one value for the whole warpgroup; here of a warp's lanes.
-void check_uniform(Warp& warp, const Inst& inst, uint32_t mask) {
-  const WgmmaSlots at = wgmma_slots(inst);
+void check_uniform(const Wgmma& mine, uint32_t mask) {
   const auto check = [&](bool same, const char* operand) {
-    if (!same) stop(warp, mask, "The lanes of a warp give wgmma different ", operand, ".");
+    if (!same) stop(mine.warp, mask, "The lanes of a warp give wgmma different ", operand, ".");
   };
-  const uint32_t scale_d = adding_lanes(warp, inst.slots[at.scale_d], mask);
-  check(scale_d == 0 || scale_d == mask, "values of scale-d");
-  check(lanes_that_agree(warp, inst.slots[at.b], mask) == mask, "descriptors of B");
-  if (inst.as<ProductQualifiers>().a_in_registers) return;
-  check(lanes_that_agree(warp, inst.slots[at.a], mask) == mask, "descriptors of A");
+  const auto agree = [&](uint32_t slot) {
+    return lanes_that_agree(mine.warp, mine.inst.slots[slot], mask) == mask;
+  };
+  const uint32_t adding = mine.adding_lanes(mask);
+  check(adding == 0 || adding == mask, "values of scale-d");
+  check(agree(mine.b), "descriptors of B");
+  check(!mine.a_in_memory || agree(mine.a), "descriptors of A");
 }
 
 // Each warp issues; when the fourth has, the operation can run.
@@ -287,12 +274,11 @@ Step wgmma_mma_async(Warp& warp, const Inst& inst, uint32_t mask) {
   }
   Warpgroup& group = cta.warpgroups[index];
   warp.multiplies = true;
-  check_uniform(warp, inst, mask);
-  const WgmmaSlots at = wgmma_slots(inst);
-  const bool a_in_memory = !inst.as<ProductQualifiers>().a_in_registers;
-  const uint64_t a = a_in_memory ? value_of(warp, inst.slots[at.a], 0) : 0;
-  const uint64_t b = value_of(warp, inst.slots[at.b], 0);
-  check_operands(warp, inst, at, group.committed[member] + 1, {a, b});
+  const Wgmma mine{warp, inst};
+  check_uniform(mine, mask);
+  const uint64_t a = mine.a_in_memory ? value_of(warp, inst.slots[mine.a], 0) : 0;
+  const uint64_t b = value_of(warp, inst.slots[mine.b], 0);
+  check_operands(mine, group.committed[member] + 1, {a, b});
   const uint64_t number = group.issued[member]++;
   if (number - group.first >= group.ops.size()) {
     WgmmaOp& made = group.ops.emplace_back();
@@ -306,7 +292,7 @@ Step wgmma_mma_async(Warp& warp, const Inst& inst, uint32_t mask) {
          "at ",
          cta.cluster->grid->program->place(op.pc), ".");
   }
-  const uint32_t scale_d = adding_lanes(warp, inst.slots[at.scale_d], mask) != 0;
+  const uint32_t scale_d = mine.adding_lanes(mask) != 0;
   if (op.issued != 0) {  // by another warp, which gave the same
     const int other = std::countr_zero(uint32_t{op.issued});
     const auto check = [&](bool same, const char* operand) {
@@ -314,7 +300,7 @@ Step wgmma_mma_async(Warp& warp, const Inst& inst, uint32_t mask) {
     };
     check((op.scale_d >> other & 1) == scale_d, "values of scale-d");
     check(op.descriptor_b == b, "descriptors of B");
-    check(!a_in_memory || op.descriptor_a[other] == a, "descriptors of A");
+    check(!mine.a_in_memory || op.descriptor_a[other] == a, "descriptors of A");
   }
   op.issued |= 1u << member;
   op.group[member] = group.committed[member] + 1;
@@ -323,8 +309,7 @@ Step wgmma_mma_async(Warp& warp, const Inst& inst, uint32_t mask) {
   op.descriptor_a[member] = a;
   if (op.issued == 15) {
     ++cta.cluster->events;
-    if (Trace* trace = cta.cluster->trace)
-      op.ends = trace->wgmma(warp, inst.as<ProductQualifiers>().size);
+    if (Trace* trace = cta.cluster->trace) op.ends = trace->wgmma(warp, mine.of.size);
     if (cta.cluster->grid->policy == Policy::eager) finish_wgmma(cta, index, number + 1);
   }
   return Step::next;
@@ -428,14 +413,11 @@ void finish_wgmma(Cta& cta, uint32_t index, uint64_t end) {
 
 std::vector<WgmmaOperand> wgmma_operands(Warp& warp, const Inst& inst,
                                          const WgmmaDescriptors& descriptors) {
-  const WgmmaSlots at = wgmma_slots(inst);
+  const Wgmma mine{warp, inst};
   const auto [a, b] = descriptors;
-  const int n = inst.as<ProductQualifiers>().size;
   std::vector<WgmmaOperand> operands;
-  if (!inst.as<ProductQualifiers>().a_in_registers) {
-    operands.push_back({'A', a, view_of_a(warp, inst, at, a).extent(0, 64)});
-  }
-  operands.push_back({'B', b, view_of_b(warp, inst, at, b).extent(0, n)});
+  if (mine.a_in_memory) operands.push_back({'A', a, mine.view_of_a(a).extent(0, 64)});
+  operands.push_back({'B', b, mine.view_of_b(b).extent(0, mine.n)});
   return operands;
 }
 

@@ -14,12 +14,6 @@
 namespace machine::runtime {
 namespace {
 
-// Whether cuda.h of CUDA 13.0 knows this attribute, of a launch or of a stream.
-bool is_known(cudaLaunchAttributeID id) {
-  constexpr int NVLINK_UTIL_CENTRIC_SCHEDULING = 16;  // the last one
-  return static_cast<int>(id) >= 0 && static_cast<int>(id) <= NVLINK_UTIL_CENTRIC_SCHEDULING;
-}
-
 // How many clusters of so many CTAs fit, one or more CTAs an SM. A cluster lies in one GPC, whose SMs
 // it need not divide evenly. What an H200 of 132 SMs says, with one CTA an SM and with two, and
 // otherwise eight GPCs of about as many pairs of SMs.
@@ -222,7 +216,7 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* symbol,
     LaunchRequest request = request_of(*config);
     for (unsigned i = 0; i < config->numAttrs; ++i) {
       const cudaLaunchAttribute& attribute = config->attrs[i];
-      require(is_known(attribute.id));
+      require(attribute.id >= 0 && attribute.id <= NVLINK_UTIL_CENTRIC_SCHEDULING);
       if (attribute.id == cudaLaunchAttributeClusterDimension) {
         apply_attributes(&attribute, 1, &request);
       }

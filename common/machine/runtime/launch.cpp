@@ -40,10 +40,6 @@ void check_shape(const char* name, const Dim3& grid, const Dim3& block) {
   }
 }
 
-bool same(const Dim3& one, const Dim3& other) {
-  return one.x == other.x && one.y == other.y && one.z == other.z;
-}
-
 // Decides on the cluster: the launch's attribute, the kernel's own, or none.
 void check_cluster(const char* name, const Function& function, const Kernel& kernel,
                    LaunchRequest* request) {
@@ -52,7 +48,7 @@ void check_cluster(const char* name, const Function& function, const Kernel& ker
   if (kernel.has_required_cluster) required = kernel.required_cluster;
   if (function.required_cluster.count() != 0) required = function.required_cluster;
   const bool is_required = required.count() != 0;
-  if (given && is_required && !same(request->cluster, required)) {
+  if (given && is_required && request->cluster != required) {
     refuse(cudaErrorInvalidClusterSize,
            "launch of %s: the cluster is %u x %u x %u, but the kernel requires %u x %u x %u.", name,
            request->cluster.x, request->cluster.y, request->cluster.z, required.x, required.y,
@@ -153,9 +149,6 @@ void check_launch(const Function& function, const Code& code, LaunchRequest* req
   check_cluster(name, function, *code.kernel, request);
   check_resources(name, function, code, *request);
 }
-
-// cudaLaunchAttributeNvlinkUtilCentricScheduling, which CUDA 13.0 brought.
-constexpr auto NVLINK_UTIL_CENTRIC_SCHEDULING = static_cast<cudaLaunchAttributeID>(16);
 
 void apply_attributes(const cudaLaunchAttribute* attributes, unsigned count,
                       LaunchRequest* request) {

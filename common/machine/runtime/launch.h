@@ -14,6 +14,9 @@ namespace machine::runtime {
 
 constexpr Dim3 NO_CLUSTER{0, 0, 0};  // what the kernel itself says
 
+// cudaLaunchAttributeNvlinkUtilCentricScheduling, which CUDA 13.0 brought.
+constexpr auto NVLINK_UTIL_CENTRIC_SCHEDULING = static_cast<cudaLaunchAttributeID>(16);
+
 struct LaunchRequest {
   Dim3 grid, block;
   Dim3 cluster = NO_CLUSTER;

@@ -19,6 +19,11 @@ Where where(const Opcode& opcode) {
   return param ? Where::param : Where::generic;
 }
 
+Scope scope_of(const Opcode& opcode) {
+  constexpr Scope FOUND[] = {Scope::gpu, Scope::cta, Scope::cluster};
+  return FOUND[which(opcode, {".cta", ".cluster"})];
+}
+
 AccessQualifiers access_qualifiers(const Opcode& opcode, Order unsaid) {
   AccessQualifiers made{};
   made.where = where(opcode);
@@ -27,10 +32,8 @@ AccessQualifiers access_qualifiers(const Opcode& opcode, Order unsaid) {
                : opcode.has(".release")                          ? Order::release
                : opcode.has(".acq_rel")                          ? Order::acq_rel
                                                                  : unsaid;
-  made.scope = opcode.has(".cta")       ? Scope::cta
-               : opcode.has(".cluster") ? Scope::cluster
-                                        : Scope::gpu;
-  made.count = opcode.has(".v2") ? 2 : opcode.has(".v4") ? 4 : opcode.has(".v8") ? 8 : 1;
+  made.scope = scope_of(opcode);
+  made.count = (1u << which(opcode, {".v2", ".v4", ".v8"})) & 15;
   return made;
 }
 

@@ -31,6 +31,8 @@ inline uint32_t element_count(const Inst& inst) {
 }
 
 Where where(const Opcode& opcode);
+// .gpu where none is given.
+Scope scope_of(const Opcode& opcode);
 // Vectors have 16 bytes at the most.
 inline bool is_vector_allowed(const Opcode& opcode, uint32_t count) {
   return count * bytes_of(opcode.type()) <= 16;

@@ -2,7 +2,7 @@
 // checker. It knows nothing of memory: what order means for accesses is the checker's.
 #include "common/machine/ops/barrier.h"
 
-#include "common/machine/ops/operands.h"
+#include "common/machine/ops/address.h"
 #include "common/machine/ops/warp.h"
 #include "common/machine/run/observer.h"
 
@@ -218,10 +218,7 @@ Handler pick_fence(Opcode& opcode) {
   const Order order = opcode.has(".acquire")   ? Order::acquire
                       : opcode.has(".release") ? Order::release
                                                : Order::acq_rel;
-  const Scope scope = opcode.has(".cta")       ? Scope::cta
-                      : opcode.has(".cluster") ? Scope::cluster
-                                               : Scope::gpu;
-  opcode.set(FenceQualifiers{order, scope});
+  opcode.set(FenceQualifiers{order, scope_of(opcode)});
   return F;
 }
 

@@ -34,10 +34,7 @@ CopyQualifiers copy_qualifiers(const Opcode& opcode) {
   qualifiers.type = tensor_type(opcode.type());
   qualifiers.multicast = opcode.has(".multicast::cluster");
   qualifiers.to_own_cta = opcode.has(".shared::cta") && !opcode.has(".shared::cluster");
-  constexpr const char* RANK_NAMES[] = {"", ".1d", ".2d", ".3d", ".4d", ".5d"};
-  for (uint32_t rank = 1; rank <= MAX_TENSOR_RANK; ++rank) {
-    if (opcode.has(RANK_NAMES[rank])) qualifiers.rank = static_cast<uint8_t>(rank);
-  }
+  qualifiers.rank = which(opcode, {".1d", ".2d", ".3d", ".4d", ".5d"}) & 15;
   return qualifiers;
 }
 

@@ -31,10 +31,7 @@ uint32_t relation_of(std::string_view name) {
 Comparison comparison_of(const Opcode& opcode) {
   Comparison made{};
   made.relation = static_cast<uint8_t>(relation_of(opcode.group[0]));
-  made.combine = opcode.has(".and")   ? Combine::with_and
-                 : opcode.has(".or")  ? Combine::with_or
-                 : opcode.has(".xor") ? Combine::with_xor
-                                      : Combine::none;
+  made.combine = static_cast<Combine>(which(opcode, {".and", ".or", ".xor"}));
   made.ftz = opcode.has(".ftz");
   return made;
 }

@@ -18,22 +18,17 @@ struct Conversion {
 };
 
 Conversion conversion_of(const Opcode& opcode) {
-  const auto has = [&opcode](const char* a, const char* b) {
-    return opcode.has(a) || opcode.has(b);
-  };
   Conversion how{};
   how.to = opcode.type(0);
   how.from = opcode.type(1);
-  how.rounding = has(".rz", ".rzi")   ? Rounding::ZERO
-                 : has(".rm", ".rmi") ? Rounding::DOWN
-                 : has(".rp", ".rpi") ? Rounding::UP
-                 : opcode.has(".rna") ? Rounding::NEAREST_AWAY
-                                      : Rounding::NEAREST;
+  const uint32_t integral = which(opcode, {".rni", ".rzi", ".rmi", ".rpi"});
+  how.integral = integral != 0;
+  how.rounding = static_cast<Rounding>(how.integral ? integral - 1
+                                                    : which(opcode, {".rz", ".rm", ".rp", ".rna"}));
   how.ftz = opcode.has(".ftz");
   how.sat = opcode.has(".sat");
   how.relu = opcode.has(".relu");
   how.satfinite = opcode.has(".satfinite");
-  how.integral = has(".rni", ".rzi") || has(".rmi", ".rpi");
   return how;
 }
 

@@ -226,10 +226,8 @@ Handler pick(Opcode&) {
 }
 
 inline uint32_t flags_of(Opcode& opcode) {
-  const int mode = opcode.has(".rz")   ? FE_TOWARDZERO
-                   : opcode.has(".rm") ? FE_DOWNWARD
-                   : opcode.has(".rp") ? FE_UPWARD
-                                       : FE_TONEAREST;
+  constexpr int MODES[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD};
+  const int mode = MODES[which(opcode, {".rz", ".rm", ".rp"})];
   opcode.set(mode);
   return (opcode.has(".ftz") ? FTZ : 0) | (opcode.has(".sat") ? SAT : 0) |
          (opcode.has(".relu") ? RELU : 0) | (mode != FE_TONEAREST ? DIRECTED : 0);

@@ -5,6 +5,13 @@
 
 namespace machine {
 
+uint32_t which(const Opcode& opcode, std::span<const std::string_view> qualifiers) {
+  for (uint32_t i = 0; i < qualifiers.size(); ++i) {
+    if (opcode.has(qualifiers[i])) return i + 1;
+  }
+  return 0;
+}
+
 SharedSpace shared_space(const Opcode& opcode) {
   if (opcode.has(".shared::cluster")) return SharedSpace::cluster;
   const bool named = opcode.has(".shared") || opcode.has(".shared::cta");

@@ -2,7 +2,10 @@
 // nothing of what an instruction does.
 #pragma once
 
+#include <initializer_list>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "common/machine/code/isa.h"
 #include "common/machine/run/state.h"
@@ -29,6 +32,12 @@ Step each_lane(Warp& warp, const Inst& inst, uint32_t mask) {
 }
 inline Step no_operation(Warp&, const Inst&, uint32_t) {
   return Step::next;
+}
+
+// 1 if the opcode has the first of these qualifiers, 2 for the second …; 0 if it has none.
+uint32_t which(const Opcode& opcode, std::span<const std::string_view> qualifiers);
+inline uint32_t which(const Opcode& opcode, std::initializer_list<std::string_view> qualifiers) {
+  return which(opcode, std::span(qualifiers.begin(), qualifiers.size()));
 }
 
 // ---- Lanes --------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "common/machine/code/isa.h"
+#include "common/machine/ops/operands.h"
 #include "common/machine/ops/tensor_map.h"
 
 namespace machine {
@@ -25,14 +25,11 @@ enum class Reduction : uint8_t {
   exch,
   cas
 };
-constexpr std::string_view REDUCTIONS[] = {"",     ".add", ".min", ".max",  ".inc", ".dec",
+constexpr std::string_view REDUCTIONS[] = {".add", ".min", ".max", ".inc",  ".dec",
                                            ".and", ".or",  ".xor", ".exch", ".cas"};
 // The one that the opcode names.
 inline Reduction reduction_of(const Opcode& opcode) {
-  for (size_t i = 1; i < std::size(REDUCTIONS); ++i) {
-    if (opcode.has(REDUCTIONS[i])) return static_cast<Reduction>(i);
-  }
-  return Reduction::none;
+  return static_cast<Reduction>(which(opcode, REDUCTIONS));
 }
 
 // Of integers: what takes the place of `old`, but for cas.

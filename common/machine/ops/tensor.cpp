@@ -82,7 +82,7 @@ Step stmatrix(Warp& warp, const Inst& inst, uint32_t) {
 template <Handler F>
 Handler pick_matrices(Opcode& opcode) {
   opcode.convergent = true;
-  const uint8_t count = opcode.has(".x4") ? 4 : opcode.has(".x2") ? 2 : 1;
+  const auto count = static_cast<uint8_t>(1 << which(opcode, {".x2", ".x4"}));
   opcode.set(MatrixQualifiers{count, opcode.has(".trans")});
   return F;
 }

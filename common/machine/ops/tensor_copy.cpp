@@ -309,7 +309,7 @@ Step tensor_store(Warp& warp, const Inst& inst, uint32_t mask) {
     const auto box = std::make_shared<const Box>(stored_box(warp, inst, lane, what));
     if (reduces && !has_reduction(op, box->map.type)) {
       stop(warp, 1u << lane, "cp.reduce.async.bulk.tensor: there is no ",
-           REDUCTIONS[static_cast<size_t>(op)], " of the tensor's element type.");
+           REDUCTIONS[static_cast<size_t>(op) - 1], " of the tensor's element type.");
     }
     const uint32_t from = shared_address(warp, inst.slots[1 + rank], lane, SharedSpace::cta, what);
     check_alignment(warp, lane, from, TENSOR_ALIGNMENT, what, "shared address");

@@ -170,10 +170,10 @@ Handler pick_bfe(Opcode& opcode) {
       opcode.type(), []<Type T>() -> Handler { return apply<BFE, 0, T, T, u32, u32>; });
 }
 Handler pick_prmt(Opcode& opcode) {
-  const auto* const mode = std::find(std::begin(PRMT_MODES), std::end(PRMT_MODES), opcode.group[0]);
-  opcode.set(Mode{static_cast<uint8_t>(mode - std::begin(PRMT_MODES))});
-  return mode == std::end(PRMT_MODES) ? apply<PRMT, 0, u32, u32, u32, u32>
-                                      : apply<PRMT_MODE, 0, u32, u32, u32, u32>;
+  const uint32_t mode = which(opcode, PRMT_MODES);
+  if (mode == 0) return apply<PRMT, 0, u32, u32, u32, u32>;
+  opcode.set(Mode{static_cast<uint8_t>(mode - 1)});
+  return apply<PRMT_MODE, 0, u32, u32, u32, u32>;
 }
 template <auto OP>
 Handler pick_dot(Opcode& opcode) {

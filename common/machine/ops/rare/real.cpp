@@ -44,15 +44,13 @@ constexpr auto COPYSIGN = [](auto a, auto b) {
   return (a & SIGN) | (b & ~SIGN);
 };
 
-constexpr std::string_view TESTS[] = {".finite",     ".infinite", ".number",
-                                      ".notanumber", ".normal",   ".subnormal"};
-
 template <class T>
 Step testp(Warp& warp, const Inst& inst, uint32_t mask) {
   const T* const a = warp.row<T>(inst.op[1]);
   const uint32_t result = lanes_where(mask, [&](uint32_t lane) {
     const int kind = std::fpclassify(a[lane]);
     const bool answers[] = {
+        // the first: of .finite
         kind != FP_NAN && kind != FP_INFINITE, kind == FP_INFINITE, kind != FP_NAN, kind == FP_NAN,
         kind == FP_NORMAL || kind == FP_ZERO,  kind == FP_SUBNORMAL};
     return answers[inst.mods];
@@ -61,8 +59,7 @@ Step testp(Warp& warp, const Inst& inst, uint32_t mask) {
   return Step::next;
 }
 Handler pick_testp(Opcode& opcode) {
-  const auto* const test = std::find(std::begin(TESTS), std::end(TESTS), opcode.group[0]);
-  opcode.mods = static_cast<uint32_t>(test - std::begin(TESTS));
+  opcode.mods = which(opcode, {".infinite", ".number", ".notanumber", ".normal", ".subnormal"});
   return opcode.type() == f64 ? testp<double> : testp<float>;
 }
 

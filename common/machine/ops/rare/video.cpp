@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::string_view VERBS[] = {"vadd", "vsub", "vabsdiff", "vavrg", "vmin",
                                       "vmax", "vshl", "vshr",     "vset"};
-constexpr std::string_view RELATIONS[] = {".eq", ".ne", ".lt", ".le", ".gt", ".ge"};
 enum class Then : uint8_t { nothing, add, min, max };  // what is done with the third operand
 
 struct Video {
@@ -88,13 +87,8 @@ Video video_of(const Opcode& opcode) {
   how.signed_b = is_signed(opcode.type(compares ? 1 : 2));
   how.saturates = opcode.has(".sat");
   how.wraps = opcode.has(".wrap");
-  how.then = opcode.has(".add")   ? Then::add
-             : opcode.has(".min") ? Then::min
-             : opcode.has(".max") ? Then::max
-                                  : Then::nothing;
-  for (uint8_t i = 0; i < std::size(RELATIONS); ++i) {
-    if (opcode.has(RELATIONS[i])) how.relation = i;
-  }
+  how.then = static_cast<Then>(which(opcode, {".add", ".min", ".max"}));
+  how.relation = which(opcode, {".ne", ".lt", ".le", ".gt", ".ge"}) & 7;  // 0: .eq
   how.shift = opcode.has(".shr15") ? 15 : opcode.has(".shr7") ? 7 : 0;
   return how;
 }

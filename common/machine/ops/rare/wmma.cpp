@@ -3,7 +3,6 @@
 // Source: PTX ISA #warp-level-matrix-instructions-wmma-load, -wmma-store, -wmma-mma
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 
 #include "common/machine/ops/address.h"
 #include "common/machine/ops/number.h"
@@ -15,9 +14,7 @@ namespace {
 constexpr std::string_view SHAPES[] = {".m16n16k16", ".m8n32k16", ".m32n8k16", ".m16n16k8",
                                        ".m8n8k4",    ".m8n8k32",  ".m8n8k128"};
 uint8_t shape_index(const Opcode& opcode) {
-  const auto* const found = std::find_if(std::begin(SHAPES), std::end(SHAPES),
-                                         [&](std::string_view shape) { return opcode.has(shape); });
-  return static_cast<uint8_t>(found - std::begin(SHAPES));
+  return (which(opcode, SHAPES) - 1) & 15;
 }
 uint32_t size_of(uint8_t shape, char letter) {
   return extent(SHAPES[shape], letter);

@@ -116,6 +116,11 @@ Handler pick_cvta(Opcode& opcode) {
   return convert_address;
 }
 
+Step create_policy(Warp& warp, const Inst& inst, uint32_t mask) {
+  set_value(warp, inst.slots[0], mask, 0);
+  return Step::next;
+}
+
 #define MEMORY_TYPES "{.b8,.u8,.s8,.b16,.u16,.s16,.b32,.u32,.s32,.f32,.b64,.u64,.s64,.f64}"
 
 const Row ROWS[] = {
@@ -130,6 +135,9 @@ const Row ROWS[] = {
     {"cvta{.to,}{.global,.shared,.shared::cta,.shared::cluster,.local,.param,.param::entry,.const}"
      ".u64",
      "d:t, a:t", pick_cvta, "d = the generic address of a, or back"},
+    {"createpolicy{.fractional,.range,}{.global,}{.cvt.L2,.L2::evict_last,.L2::evict_normal,"
+     ".L2::evict_first,.L2::evict_unchanged}{.L2::evict_first,.L2::evict_unchanged,}.b64",
+     "d:t, *", always<create_policy>, "d = a policy, which is ignored"},
 };
 
 }  // namespace

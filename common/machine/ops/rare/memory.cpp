@@ -109,11 +109,6 @@ Handler pick_wide_access(Opcode& opcode) {
   opcode.set(qualifiers);
   return F;
 }
-
-Step create_policy(Warp& warp, const Inst& inst, uint32_t mask) {
-  set_value(warp, inst.slots[0], mask, 0);
-  return Step::next;
-}
 const Row ROWS[] = {
     {"isspacep{.global,.shared,.shared::cta,.shared::cluster,.local,.const,.param,.param::entry}",
      "p:p, a:x", pick_isspacep, "p = whether the generic address a is in the space"},
@@ -124,9 +119,6 @@ const Row ROWS[] = {
     {"discard{.global,}.L2", "[a], *", always<no_operation>, "nothing"},
     {"fence.proxy.alias", "", always<no_operation>, "nothing: memory has one address"},
     {"membar.proxy.alias", "", always<no_operation>, "nothing: memory has one address"},
-    {"createpolicy{.fractional,.range,}{.global,}{.cvt.L2,.L2::evict_last,.L2::evict_normal,"
-     ".L2::evict_first,.L2::evict_unchanged}{.L2::evict_first,.L2::evict_unchanged,}.b64",
-     "d:t, *", always<create_policy>, "d = a policy, which is ignored"},
     {"mov.b128", "{d:64}, {a:64}", always<each_lane<move_wide>>,
      "d = a; either may be {lower, upper}"},
     {"ld" LOAD ".b128", "{d:64}, [a], policy:64?", pick_wide_access<load_wide>, "d = memory at a"},

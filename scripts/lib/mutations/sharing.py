@@ -46,9 +46,10 @@ def multicast_mask(kernel: Kernel) -> None:
     {"race": [r"cp.async.bulk.tensor\S* writes shared .*, which cp.async.bulk.tensor\S* has written"]},
 )  # fmt: skip
 def columns_mask_of_the_rows(kernel: Kernel) -> None:
-    rows = kernel.one("cp.async.bulk.tensor.*multicast*", at="load_slice<T::CLUSTER_N>")
-    columns = kernel.one("cp.async.bulk.tensor.*multicast*", at="load_slice<T::CLUSTER_M>")
-    kernel.replace(columns, operands={len(columns.operands) - 1: rows.operands[-1]})
+    rows = kernel.one("cp.async.bulk.tensor.*multicast*", at="load<T, T::CLUSTER_N>")
+    columns = kernel.one("cp.async.bulk.tensor.*multicast*", at="load<T, T::CLUSTER_M>")
+    mask = len(columns.operands) - 2  # in front of the policy
+    kernel.replace(columns, operands={mask: rows.operands[mask]})
 
 
 @mutation(

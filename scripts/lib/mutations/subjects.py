@@ -66,13 +66,13 @@ EIGHT = rung("11_autotuned", "64x64_4x2", "TileILi1ELi1ELi64ELi4ELi2E", (256, 12
 STREAM_K_TILE = "TileILi1ELi1ELi8ELi1ELi1ELi1ELi2E"
 STREAM_K = rung("12_stream_k", "64x8_x2_all", "4gemmINS_4" + STREAM_K_TILE, (8, 128, 768),
                 "--grid=3")  # fmt: skip
-ADD_UP = rung("12_stream_k", "64x8_x2_cut", "6add_upINS_4" + STREAM_K_TILE, (8, 64, 2048),
+ADD_UP = rung("12_stream_k", "64x8_x2_cut", "6add_upINS_3CutINS_4" + STREAM_K_TILE, (8, 64, 2048),
               "--grid=8")  # fmt: skip
 SPLIT_K = rung("12_stream_k", "64x8_x2_k4", "4gemmINS_4TileILi1ELi1ELi8ELi1ELi1ELi4ELi2E",
                (8, 64, 768))  # fmt: skip
 # A cluster of four: two CTAs share the columns, two the rows.
-BOTH_WAYS = rung("12_stream_k", "64x144_2x2_cut", "4gemmINS_4TileILi1ELi1ELi144ELi2ELi2ELi1ELi1E",
-                 (288, 128, 640))  # fmt: skip
+BOTH_WAYS = rung("12_stream_k", "64x144_2x2_cut",
+                 "4gemmINS_3CutINS_4TileILi1ELi1ELi144ELi2ELi2ELi1ELi1E", (288, 128, 640))  # fmt: skip
 # Operands of bf16, both MN-major and in the 128-byte swizzle; and a D of fp32, which leaves in two
 # parts.
 MN_MAJOR = rung("13_layouts", "bf16_NT", "TileI13__nv_bfloat16S2_LN4tile5MajorE1ELS4_1ELi128E",

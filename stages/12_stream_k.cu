@@ -80,7 +80,7 @@ struct Tile {
   static_assert(BLOCKS * BN / 2 + AT_ONCE / 2 <= CONSUMER_REGS, "accumulators and sums of some");
 };
 
-// A tile that is cut: by a kernel of its own, of which all parts are left for the second one.
+// Tiles that are cut have a kernel of their own, since what it reads leaves L2 first.
 template <class Whole>
 struct Cut : Whole {
   static constexpr bool CUT = true;
@@ -122,8 +122,8 @@ __device__ void release(uint64_t* empty, int lane, int first_rank) {
   if (T::SHARERS > 1 && lane < T::SHARERS) ptx::mbarrier_arrive_cluster(empty, first_rank + lane);
 }
 
-// Loads a slice of an operand. Those of cut tiles leave L2 first: nobody reads them again, as the
-// parts are.
+// Loads a slice of an operand. Those of cut tiles leave L2 first, so that the parts, which are read
+// again, stay.
 template <class T, int SHARERS>
 __device__ void load(void* dst, const CUtensorMap* map, int col, int row, uint64_t* full,
                      uint16_t mask) {

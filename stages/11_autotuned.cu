@@ -8,12 +8,15 @@
 // Tile       per shape: the table in common/tile/configurations.h
 // Read       docs/11_autotuned.md
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
 #include "common/block/init_barriers.cuh"
 #include "common/block/load_slice.cuh"
 #include "common/block/multiply_tile.cuh"
+#include "common/block/sideways_box.cuh"
 #include "common/block/staged_block.cuh"
+#include "common/block/staged_box.cuh"
 #include "common/host/configurations.h"
 #include "common/host/error.h"
 #include "common/host/launch.h"
@@ -52,11 +55,18 @@ struct Tile {
   static constexpr bool PASSES_ON = CLUSTER == 8;  // releases: a warp of the producer's does it
   static constexpr int SLICE_A = BM / CLUSTER_N;   // rows of A that one CTA loads for its row
   static constexpr int SLICE_B = BN / CLUSTER_M;   // rows of B that one CTA loads for its column
-  using Block = block::StagedBlock<BN>;            // of D, as TMA stores it
+  static constexpr int COPIES_B = BN > 256 ? 2 : 1, BOX_B = SLICE_B / COPIES_B;  // a box: 256 rows
+  static constexpr int HALVES = C.halves();  // products side by side in a block
+  struct Half {                              // what one of them multiplies
+    static constexpr int BN = BN_ / HALVES, BK = 64;
+  };
+  // Of D, as TMA stores it: a block, or a box of one.
+  static constexpr bool BOX_BY_BOX = C.box_by_box(), SIDEWAYS = false;
+  using Staged = std::conditional_t<BOX_BY_BOX, block::StagedBox<BN>, block::StagedBlock<BN>>;
   // Arrivals by which a slot falls free: of each consumer warp of the cluster, or of its CTAs.
   static constexpr int RELEASES = PASSES_ON ? CLUSTER : CONSUMERS * 4 * CLUSTER;
   static constexpr int IN_FLIGHT = CONSUMERS == 1;            // groups, where none else multiply
-  static constexpr int BUFFERS = tile::staging_buffers(C);    // blocks a consumer stages at a time
+  static constexpr int BUFFERS = tile::staging_buffers(C);    // of these that a consumer has
   static constexpr int DEPTH = tile::ring_slots(C, BUFFERS);  // what then fits
   static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = CONSUMERS == 2 ? 224 : 152;
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
@@ -68,11 +78,21 @@ struct Tile {
                 "an SM has 65,536 registers: 128 * 56 + 256 * 224 or 128 * 56 + 384 * 152");
 };
 
+// The same of D^T = B · A^T: rows of a tile are columns of D, its columns rows of D.
+template <class Upright>
+struct Sideways : Upright {
+  static constexpr tile::GemmConfig C = {
+      "", Upright::CONSUMERS, Upright::BLOCKS, Upright::BN, 1, 1, 1, false, true};
+  static constexpr bool BOX_BY_BOX = true, SIDEWAYS = true;
+  using Staged = block::SidewaysBox<Upright::BN>;
+  static constexpr int BUFFERS = tile::staging_buffers(C), DEPTH = tile::ring_slots(C, BUFFERS);
+};
+
 template <class T>
 struct alignas(1024) Smem {
   tile::SmemTile<bf16, T::BM, T::BK> a[T::DEPTH];
   tile::SmemTile<bf16, T::BN, T::BK> b[T::DEPTH];
-  typename T::Block d[T::CONSUMERS][T::BUFFERS];
+  typename T::Staged d[T::CONSUMERS][T::BUFFERS];
   uint64_t full[T::DEPTH];                     // the producer's arrival, and TX_BYTES
   uint64_t empty[T::DEPTH];                    // RELEASES
   uint64_t staged[T::CONSUMERS][T::BUFFERS];   // boxes are written: one arrival a warp
@@ -143,8 +163,12 @@ __global__ __launch_bounds__(T::THREADS,
           ptx::mbarrier_arrive_expect_tx(full, T::TX_BYTES);  // from the copies of all CTAs
           block::load_slice<T::CLUSTER_N>(smem.a[ring.slot].from_row(slice_a), &map_a,
                                           k_tile * T::BK, m0 + slice_a, full, mask_a);
-          block::load_slice<T::CLUSTER_M>(smem.b[ring.slot].from_row(slice_b), &map_b,
-                                          k_tile * T::BK, n0 + slice_b, full, mask_b);
+#pragma unroll
+          for (int i = 0; i < T::COPIES_B; ++i) {
+            block::load_slice<T::CLUSTER_M>(smem.b[ring.slot].from_row(slice_b + i * T::BOX_B),
+                                            &map_b, k_tile * T::BK, n0 + slice_b + i * T::BOX_B,
+                                            full, mask_b);
+          }
         }
       }
       ptx::griddepcontrol_launch_dependents();  // the next kernel may take SMs as they fall free
@@ -170,10 +194,15 @@ __global__ __launch_bounds__(T::THREADS,
       for (auto t = tiles; t.has(); t.next()) {
         const int m0 = t.m0() + storer * T::BLOCKS * T::WM, n0 = t.n0();
 #pragma unroll 1
-        for (int i = 0; i < T::BLOCKS; ++i, out.advance()) {
+        for (int i = 0; i < T::BLOCKS * T::Staged::COUNT; ++i, out.advance()) {
           ptx::mbarrier_wait(&smem.staged[storer][out.slot], out.parity);
-          block::store_block(smem.d[storer][out.slot], &map_d, &map_narrow, d, ldd, m0 + i * T::WM,
-                             n0, m, n, !t.is_last());
+          if constexpr (T::BOX_BY_BOX) {
+            block::store_box(smem.d[storer][out.slot], i % T::Staged::COUNT, &map_d, &map_narrow, d,
+                             ldd, m0 + i / T::Staged::COUNT * T::WM, n0, m, n);
+          } else {
+            block::store_block(smem.d[storer][out.slot], &map_d, &map_narrow, d, ldd,
+                               m0 + i * T::WM, n0, m, n, !t.is_last());
+          }
           ptx::bar_warp_sync();  // the leader speaks for all
           if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&smem.stored[storer][out.slot]);
         }
@@ -184,7 +213,7 @@ __global__ __launch_bounds__(T::THREADS,
     ptx::setmaxnreg_inc<T::CONSUMER_REGS>();
     const int group = threadIdx.x / 128 - 1, group_m = group * T::BLOCKS * T::WM;  // its first row
     const int lane = threadIdx.x % 32;  // lane r speaks to CTA r of the cluster
-    float acc[T::BLOCKS][T::BN / 2];    // D [BLOCKS][64][BN] of the warpgroup
+    float acc[T::BLOCKS][T::HALVES][T::BN / T::HALVES / 2];  // D [BLOCKS][64][BN] of the warpgroup
     tile::RingState<T::DEPTH> ring;
     tile::RingState<T::BUFFERS> out;
     for (auto t = tiles; t.has(); t.next()) {
@@ -192,9 +221,12 @@ __global__ __launch_bounds__(T::THREADS,
       for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
         wait<T>(&smem.full[ring.slot], ring.parity);  // the tile has landed
 #pragma unroll
-        for (int i = 0; i < T::BLOCKS; ++i) {
-          block::multiply_tile<T>(acc[i], smem.a[ring.slot].from_row(group_m + i * T::WM),
-                                  smem.b[ring.slot].bytes, k_tile > 0);
+        for (int i = 0; i < T::BLOCKS * T::HALVES; ++i) {
+          using Half = typename T::Half;
+          block::multiply_tile<Half>(acc[i / T::HALVES][i % T::HALVES],
+                                     smem.a[ring.slot].from_row(group_m + i / T::HALVES * T::WM),
+                                     smem.b[ring.slot].from_row(i % T::HALVES * Half::BN),
+                                     k_tile > 0);
         }
         ptx::wgmma_wait_group<T::IN_FLIGHT * T::BLOCKS>();  // 0: the others' products run meanwhile
         if (T::IN_FLIGHT == 0) release<T>(smem, ring.slot, lane);
@@ -208,9 +240,14 @@ __global__ __launch_bounds__(T::THREADS,
 
       // --- epilogue ------------------------------------------------------------------------------
 #pragma unroll
-      for (int i = 0; i < T::BLOCKS; ++i, out.advance()) {
+      for (int i = 0; i < T::BLOCKS * T::Staged::COUNT; ++i, out.advance()) {
         ptx::mbarrier_wait(&smem.stored[group][out.slot], out.parity ^ 1);  // its boxes are read
-        block::stage_block(acc[i], smem.d[group][out.slot]);
+        if constexpr (T::BOX_BY_BOX) {
+          block::stage_box(acc[i / T::Staged::COUNT][0], smem.d[group][out.slot],
+                           i % T::Staged::COUNT);
+        } else {
+          block::stage_block(acc[i][0], smem.d[group][out.slot]);
+        }
         ptx::fence_proxy_async_shared_cta();  // TMA will read what stmatrix wrote
         ptx::bar_warp_sync();
         if (lane == 0) ptx::mbarrier_arrive(&smem.staged[group][out.slot]);
@@ -221,14 +258,16 @@ __global__ __launch_bounds__(T::THREADS,
 
 // PLAIN: never before the kernel in front has ended.
 template <class T, bool PLAIN>
-void launch(const ladder::GemmArgs& g) {
+void launch(const ladder::GemmArgs& args) {
+  const ladder::GemmArgs g = T::SIDEWAYS ? args.on_its_side() : args;
+  using Staged = typename T::Staged;
   const CUtensorMap map_a = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, T::SLICE_A, T::BK);
-  const CUtensorMap map_b = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::SLICE_B, T::BK);
-  const int whole = std::max(1, g.n / 8 * 8);  // TMA must not write beyond column n
-  const CUtensorMap map_d = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, T::WM, 64);
+  const CUtensorMap map_b = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::BOX_B, T::BK);
+  const int whole = std::max(1, args.n / 8 * 8);  // TMA must not write beyond column n
+  const CUtensorMap map_d =
+      ladder::tensor_map_2d(g.d, args.m, whole, g.ldd, Staged::ROWS, Staged::WIDTH);
   const CUtensorMap map_narrow =
-      T::Block::REST > 0 ? ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, T::WM, T::Block::NARROW)
-                         : map_d;
+      ladder::tensor_map_2d(g.d, args.m, whole, g.ldd, Staged::LAST_ROWS, Staged::LAST);
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
   const int block_m = T::BM * T::CLUSTER_M, block_n = T::BN * T::CLUSTER_N;  // of one cluster
   const int blocks = tile::ceil_div(g.m, block_m) * tile::ceil_div(g.n, block_n);
@@ -244,7 +283,8 @@ void launch(const ladder::GemmArgs& g) {
 
 // By the cost model, in microseconds.
 template <class T>
-double predicted_us(const ladder::GemmArgs& g) {
+double predicted_us(const ladder::GemmArgs& args) {
+  const ladder::GemmArgs g = T::SIDEWAYS ? args.on_its_side() : args;
   const tile::Gpu gpu = ladder::gpu();
   const int ctas = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g) * T::CLUSTER;
   return tile::predicted_clocks(T::C, g.m, g.n, g.k, ctas, gpu, g.lda, g.ldb) / gpu.mhz;
@@ -253,9 +293,12 @@ double predicted_us(const ladder::GemmArgs& g) {
 template <bool PLAIN, int ROW>
 ladder::Variant variant() {
   constexpr tile::GemmConfig C = tile::CONFIGURATIONS[ROW];
-  using T = Tile<C.consumers, C.blocks, C.bn, C.cluster_m, C.cluster_n>;
+  using Upright = Tile<C.consumers, C.blocks, C.bn, C.cluster_m, C.cluster_n>;
+  using T = std::conditional_t<C.sideways, Sideways<Upright>, Upright>;
   return {.name = C.name,
-          .what = T::CLUSTER > 1 ? "multicast in a cluster" : "one CTA by itself",
+          .what = T::CLUSTER > 1 ? "multicast in a cluster"
+                  : T::SIDEWAYS  ? "one CTA by itself, on its side"
+                                 : "one CTA by itself",
           .kernel = ladder::persistent_kernel<T>(launch<T, PLAIN>, gemm<T>, sizeof(Smem<T>)),
           .configuration = true,
           .predicted_us = predicted_us<T>};

@@ -16,6 +16,9 @@ struct alignas(1024) StagedBlock {
   static constexpr int WIDE = BN / 64, REST = BN % 64;  // boxes, and columns behind them
   static constexpr int NARROW = REST & -REST;           // columns of a box there: 16 or 32
   static constexpr int FIRST_REST = WIDE * 64;          // first of them
+  // As StagedBox has them: a block is staged as one, and stored in boxes of 64 columns and the last.
+  static constexpr int COUNT = 1, ROWS = 64, WIDTH = 64;
+  static constexpr int LAST_ROWS = 64, LAST = REST > 0 ? NARROW : 64;
   unsigned char bytes[64 * BN * 2];
 
   template <int BOXES, int BOX>

@@ -28,6 +28,12 @@ struct GemmConfig {
 
   constexpr int bm() const { return 64 * blocks * (in_turn ? 1 : consumers); }
   constexpr int cluster() const { return cluster_m * cluster_n; }
+  // Products side by side that a block takes. An instruction names a register for each two of its
+  // columns and some more, and ptxas lets it have no more than the launch gives a thread: 168 with
+  // two consumers, which are 256 columns, and 128 with three: 192.
+  constexpr int halves() const { return bn > (consumers == 3 ? 192 : 256) ? 2 : 1; }
+  // Whether results leave box by box, 64 x 64, and not a block at a time.
+  constexpr bool box_by_box() const { return in_turn || sideways || halves() == 2; }
 };
 
 // What the model knows of a GPU. The defaults are an H200.
@@ -80,6 +86,7 @@ struct Fitted {
   double epilogue_clocks = 2.85;  // a column of a 64-row block: to round and to stage it
   double turn_clocks = 134;       // of a tile, for each consumer and each other one: until products
   double store_clocks = 838;      // of a box, until it is read: a consumer's go one after the other
+  double box_clocks = 400;        // of a box behind the first two, until one of those is read
   double hand_over_clocks = 100;  // from one consumer's last product to the other's first: rung 10
   double drain_bytes = 30.9;      // a clock and SM, of the last results on their way to L2
   double again = 0.1;             // of what one half of L2 passes on to the other, as if read anew
@@ -130,24 +137,17 @@ inline int raster_group(int bm, int bn, int tiles_at_once, int rows, int cols, i
 }
 
 // Slots of a ring that fit into shared memory beside the staged results, of which each consumer has
-// `buffers` blocks of 64 rows.
+// `buffers` blocks of 64 rows, or boxes of 64 x 64.
 constexpr int ring_slots(const GemmConfig& config, int buffers) {
   constexpr int BARRIERS_AND_PADDING = 1024;
-  const int staged = config.consumers * buffers * 64 * config.bn * 2;
+  const int staged = config.consumers * buffers * 64 * (config.box_by_box() ? 64 : config.bn) * 2;
   return (MAX_SMEM_BYTES - BARRIERS_AND_PADDING - staged) / ((config.bm() + config.bn) * 128);
 }
 
-// Blocks that each consumer stages at a time: all, unless that leaves too few slots.
+// What each consumer stages at a time: two boxes, or all its blocks, unless that leaves too few slots.
 constexpr int staging_buffers(const GemmConfig& config) {
+  if (config.box_by_box()) return 2;
   return ring_slots(config, config.blocks) >= 3 ? config.blocks : 1;
-}
-
-// The same of rung 10: a consumer stages box by box, 64 columns of 64 rows, two at a time.
-constexpr int PINGPONG_BOXES = 2;
-constexpr int pingpong_slots(const GemmConfig& config) {
-  constexpr int BARRIERS_AND_PADDING = 1024;
-  const int staged = config.consumers * PINGPONG_BOXES * 64 * 64 * 2;
-  return (MAX_SMEM_BYTES - BARRIERS_AND_PADDING - staged) / ((config.bm() + config.bn) * 128);
 }
 
 // Lines of 128 bytes that 128 bytes of a row touch, on average of the rows: what they count for an SM.
@@ -275,7 +275,8 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
   const double rows = m, cols = n;  // m * n * k would overflow integers
   if (lda == 0) lda = k;
   if (ldb == 0) ldb = k;
-  if (config.sideways && lines_per_row(lda) + lines_per_row(ldb) > 2) return NEVER;
+  if (config.sideways && config.in_turn && lines_per_row(lda) + lines_per_row(ldb) > 2)
+    return NEVER;
   const int bm = config.bm(), bn = config.bn;
   const int block_m = bm * config.cluster_m, block_n = bn * config.cluster_n;  // of a cluster
   const double blocks_m = std::ceil(rows / block_m), blocks_n = std::ceil(cols / block_n);
@@ -319,6 +320,12 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
                     FITTED.epilogue_clocks * config.blocks * bn + (waits ? store : 0);
   double stores = epilogue + store * (waits ? 1 : config.blocks);
   double last = 0;
+  if (config
+          .box_by_box()) {  // two boxes are staged at a time: each other one waits until one is read
+    const int boxes = config.blocks * ceil_div(bn, 64);
+    epilogue += FITTED.box_clocks * (boxes - 2);
+    stores = FITTED.store_clocks * boxes;
+  }
   if (config.in_turn) {  // all of that box by box, while the other consumer multiplies
     last = FITTED.epilogue_clocks * config.blocks * bn;
     epilogue = FITTED.hand_over_clocks;

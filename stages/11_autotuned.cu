@@ -290,9 +290,9 @@ double predicted_us(const ladder::GemmArgs& args) {
   return tile::predicted_clocks(T::C, g.m, g.n, g.k, ctas, gpu, g.lda, g.ldb) / gpu.mhz;
 }
 
-template <bool PLAIN, int ROW>
+template <bool PLAIN, const auto& TABLE, int ROW>
 ladder::Variant variant() {
-  constexpr tile::GemmConfig C = tile::CONFIGURATIONS[ROW];
+  constexpr tile::GemmConfig C = TABLE[ROW];
   using Upright = Tile<C.consumers, C.blocks, C.bn, C.cluster_m, C.cluster_n>;
   using T = std::conditional_t<C.sideways, Sideways<Upright>, Upright>;
   return {.name = C.name,
@@ -304,10 +304,20 @@ ladder::Variant variant() {
           .predicted_us = predicted_us<T>};
 }
 
+template <bool PLAIN, const auto& TABLE>
+std::vector<ladder::Variant> variants() {
+  return ladder::variant_of_each<std::size(TABLE)>(
+      [](auto row) { return variant<PLAIN, TABLE, row>(); });
+}
+
 template <bool PLAIN>
 const std::vector<ladder::Variant>& configurations() {
-  static const auto all = ladder::variant_of_each<std::size(tile::CONFIGURATIONS)>(
-      [](auto row) { return variant<PLAIN, row>(); });
+  static const auto all = [] {
+    auto all = variants<PLAIN, tile::CONFIGURATIONS>();
+    const auto boxed = variants<PLAIN, tile::BOX_BY_BOX>();
+    all.insert(all.end(), boxed.begin(), boxed.end());
+    return all;
+  }();
   return all;
 }
 

@@ -60,13 +60,20 @@ constexpr GemmConfig CONFIGURATIONS[] = {
     {"128x96_2x4",   2, 1,  96, 2, 4},
     {"128x128_2x4",  2, 1, 128, 2, 4},
     {"128x128_4x2",  2, 1, 128, 4, 2},
-    // Two products side by side in each block: staged box by box.
+    // clang-format on
+};
+
+// The tiles of rung 11 that came later, whose results leave box by box: those whose blocks are two
+// products side by side, and those on their side, whose rows are columns of D. What they are worth:
+// tests/host/trials_test.cpp.
+constexpr GemmConfig BOX_BY_BOX[] = {
+    // clang-format off
+    // name          consumers, blocks, bn, cluster_m, cluster_n, slices, in_turn, sideways
     {"128x272",      2, 1, 272},
     {"128x288",      2, 1, 288},
     {"192x208",      3, 1, 208},
     {"192x224",      3, 1, 224},
     {"192x240",      3, 1, 240},
-    // On their side: consumers, blocks, bn, cluster_m, cluster_n, slices, in_turn, sideways
     {"128x272_side", 2, 1, 272, 1, 1, 1, false, true},
     {"128x304_side", 2, 1, 304, 1, 1, 1, false, true},
     {"192x144_side", 3, 1, 144, 1, 1, 1, false, true},

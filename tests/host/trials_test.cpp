@@ -877,6 +877,17 @@ TEST_CASE("trials: a sweep as high as L2 allows") {
   CHECK(std::lround(1000 * behind / 44) == 3);
 }
 
+// A row of rung 11's tables, or nullptr.
+const tile::GemmConfig* in_table(const std::string& name) {
+  for (const tile::GemmConfig& config : tile::CONFIGURATIONS) {
+    if (name == config.name) return &config;
+  }
+  for (const tile::GemmConfig& config : tile::BOX_BY_BOX) {
+    if (name == config.name) return &config;
+  }
+  return nullptr;
+}
+
 // At the shapes of a file, what an H100 takes by what the model picks, with some tiles and without.
 struct Picks {
   int shapes = 0, picked = 0;    // picked: one of those tiles
@@ -898,7 +909,9 @@ Picks picks_of(const std::string& file, Is is_one) {
     if (rung == 12) {
       clocks = say(row_of(tile::SHARED_K, cell[4]), s, H100).clocks;
     } else if (rung == 11) {
-      clocks = say(tile_of(cell[4]), s, H100).clocks;
+      const tile::GemmConfig* config = in_table(cell[4]);
+      if (config == nullptr) continue;  // a candidate
+      clocks = say(*config, s, H100).clocks;
     } else {
       clocks = say(row_of(tile::PINGPONG, cell[4]), s, H100).clocks;
     }
@@ -947,6 +960,31 @@ TEST_CASE("trials: tiles on their side are picked where they are the fastest") {
   CHECK(picks.us.at({14592, 768, 2176}) == Us{71.4, 65.47});
   CHECK(picks.us.at({11648, 2432, 384}) == Us{37.66, 34.43});
   CHECK(picks.us.at({1664, 1536, 832}) == Us{8.935, 9.292});
+}
+
+// docs/11_autotuned.md, "Two products side by side".
+TEST_CASE("trials: tiles whose results leave box by box are picked where they are the fastest") {
+  const Picks picks = picks_of("h100.box_by_box.csv", [](int rung, const std::string& name) {
+    return rung == 11 && in_table(name)->box_by_box();
+  });
+  CHECK(picks.shapes == 121);
+  CHECK(picks.picked == 39);
+  CHECK(std::lround(1000 * picks.without / picks.shapes) == 18);
+  CHECK(std::lround(1000 * picks.with / picks.shapes) == 8);
+  double gain = 0, least = 0, most = 0;  // logarithms
+  for (const auto& [shape, us] : picks.us) {
+    const double one = std::log(us.first / us.second);
+    gain += one, least = std::min(least, one), most = std::max(most, one);
+  }
+  CHECK(std::lround(1000 * gain / picks.picked) == 29);
+  CHECK(std::lround(1000 * least) == -26);
+  CHECK(std::lround(1000 * most) == 122);
+  using Us = std::pair<double, double>;
+  CHECK(picks.us.at({1920, 2880, 4032}) == Us{62.21, 57.6});
+  CHECK(picks.us.at({2368, 2432, 3584}) == Us{59.09, 54.61});
+  CHECK(picks.us.at({170, 25600, 8832}) == Us{179, 163.3});
+  CHECK(picks.us.at({6208, 832, 8512}) == Us{118.2, 111.6});
+  CHECK(picks.us.at({2048, 14336, 4096}) == Us{294.1, 301.8});
 }
 
 // docs/cost_model.md, "The terms": picks that changed when `again` did, at shapes that were in no fit.
@@ -1228,6 +1266,9 @@ TEST_CASE("trials: cut tiles take less time if what they read leaves L2 first") 
                     {"h100.evict_first.csv", 6, 4, true, 125, 957, 90, 101},  // parts last, too
                     {"h100.evict_first.csv", 7, 4, true, 125, 980, 93, 105},  // parts discarded
                     {"h100.evict_first.csv", 5, 4, false, 61, 1015, 95, 197},
+                    {"h100.evict_first_24.csv", 5, 4, true, 42, 972, 92, 101},
+                    {"h100.evict_first_24.csv", 7, 6, true, 42, 967, 92, 100},   // 24 times L2
+                    {"h100.evict_first_24.csv", 6, 4, true, 42, 1002, 100, 101},
                     {"h200.evict_first.csv", 5, 4, true, 59, 984, 94, 103},
                     {"h200.evict_first.csv", 6, 4, true, 59, 1005, 97, 108},  // discarded
                     {"h200.evict_first.csv", 8, 7, true, 59, 983, 93, 102},   // 24 times L2

@@ -58,6 +58,9 @@ ON_ITS_SIDE = rung("10_pingpong", "128x176_side", "SidewaysILi176E", (352, 128, 
 # Consumers, blocks, columns, cluster_m, cluster_n. Its one CTA fills the grid, so it starts early.
 AUTOTUNED = rung("11_autotuned", "128x256", "TileILi2ELi1ELi256ELi1ELi1E", (128, 256, 640),
                  "--grid=1")  # fmt: skip
+# Two products side by side in each block; its ring of three slots comes round.
+SIDE_BY_SIDE = rung("11_autotuned", "192x208", "4gemmINS_4TileILi3ELi1ELi208E", (192, 208, 640),
+                    "--grid=1")  # fmt: skip
 # The same, of one cluster of eight; its ring of thirteen slots comes round.
 EIGHT = rung("11_autotuned", "64x64_4x2", "TileILi1ELi1ELi64ELi4ELi2E", (256, 128, 1024))
 # Consumers, blocks, columns, cluster_m, cluster_n, split, CTAs of an SM. Three clusters share two

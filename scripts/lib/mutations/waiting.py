@@ -7,7 +7,8 @@ from lib.mutations.core import (
     delete_all, each, mutation, operands, operands_of_all,
 )  # fmt: skip
 from lib.mutations.subjects import (
-    CP_ASYNC, CP_ASYNC_MBARRIER, MIXED, PERSISTENT, PINGPONG, SMEM_TILED, SPECIALIZED, TMA, WGMMA,
+    CP_ASYNC, CP_ASYNC_MBARRIER, MIXED, PERSISTENT, PINGPONG, SIDE_BY_SIDE, SMEM_TILED,
+    SPECIALIZED, TMA, WGMMA,
 )  # fmt: skip
 from lib.ptx import Kernel
 
@@ -177,6 +178,14 @@ def released_before_wait_group(kernel: Kernel) -> None:
     kernel.delete(wait)
     kernel.insert_at(kernel.next_label(arrive), wait.text())
 
+
+mutation(
+    "half-still-reads", SIDE_BY_SIDE, "wgmma.wait_group leaves one of two groups in flight",
+    "Each half of a block is a group of its own. Behind the wait the left one is done; the right one still "
+    "reads the slot that is released.",
+    {"race": ["wgmma", "cp.async.bulk.tensor", "wait_group"]},
+    edit=operands_of_all({0: "1"}, "wgmma.wait_group.*"),
+)  # fmt: skip
 
 mutation(
     "wait-group-too-lax", WGMMA, "wgmma.wait_group 1 in place of 0 in the main loop",

@@ -48,8 +48,7 @@ struct Tile {
   static constexpr int TX_BYTES = (BM + BN) * BK * int{sizeof(bf16)};  // TMA brings one slot
   static constexpr int CLUSTER_M = 1, CLUSTER_N = 1, CLUSTER = 1;      // nothing is shared
   using Box = block::StagedBox<BN>;                                    // of D, as TMA stores it
-  static constexpr int BUFFERS =
-      tile::staging_buffers(C);  // boxes that a consumer stages at a time
+  static constexpr int BUFFERS = tile::staging_buffers(C);    // boxes a consumer stages at a time
   static constexpr int DEPTH = tile::ring_slots(C, BUFFERS);  // slots in the ring: what then fits
   static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = 224;
   static constexpr bool SIDEWAYS = false;  // a tile of D, not of D^T

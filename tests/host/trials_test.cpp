@@ -1267,7 +1267,7 @@ TEST_CASE("trials: cut tiles take less time if what they read leaves L2 first") 
                     {"h100.evict_first.csv", 7, 4, true, 125, 980, 93, 105},  // parts discarded
                     {"h100.evict_first.csv", 5, 4, false, 61, 1015, 95, 197},
                     {"h100.evict_first_24.csv", 5, 4, true, 42, 972, 92, 101},
-                    {"h100.evict_first_24.csv", 7, 6, true, 42, 967, 92, 100},   // 24 times L2
+                    {"h100.evict_first_24.csv", 7, 6, true, 42, 967, 92, 100},  // 24 times L2
                     {"h100.evict_first_24.csv", 6, 4, true, 42, 1002, 100, 101},
                     {"h200.evict_first.csv", 5, 4, true, 59, 984, 94, 103},
                     {"h200.evict_first.csv", 6, 4, true, 59, 1005, 97, 108},  // discarded

@@ -109,11 +109,9 @@ void Checker::check_conflict(const Attempt& attempt, const GlobalAccess& access,
   const bool updates_read = access.as.atomic && !with.write;
   if (!reads_atomic && !updates_read) return report_.global_memory(attempt, conflict);
   const GlobalRecord& reader = reads_atomic ? access.as : with;
-  global_->suspect(
-      {conflict.address / CELL_BYTES, reader.cluster, reader.agent}, {with.pc, attempt.pc}, [&] {
-        return Error(Error::Kind::race, report_.text_of_global(attempt, conflict),
-                     rule::GLOBAL_RACE, origin_of(attempt.by->warp, attempt.pc, with.pc));
-      });
+  global_->suspect({conflict.address / CELL_BYTES, reader.cluster, reader.agent},
+                   {with.pc, attempt.pc},
+                   [&] { return report_.error_of_global(attempt, conflict); });
 }
 
 GlobalAccess Checker::as_global(const Attempt& attempt) const {

@@ -3,11 +3,16 @@
 // go on.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "common/machine/check/checker_state.h"
 
 namespace machine {
+
+// The fence that is missing where who accessed memory earlier has not told the proxy of this view.
+// `released`: to that of tensor maps.
+std::string proxy_fence(View view, bool released);
 
 class RaceReport {
  public:
@@ -18,7 +23,8 @@ class RaceReport {
   // The same, by two lanes of one warp.
   void lanes(const Attempt& attempt, const Record& record, uint32_t bytes, uint32_t index) const;
   void global_memory(const Attempt& attempt, const GlobalShadow::Conflict& conflict) const;
-  std::string text_of_global(const Attempt& attempt, const GlobalShadow::Conflict& conflict) const;
+  // The same, of a conflict that may turn out to be none.
+  Error error_of_global(const Attempt& attempt, const GlobalShadow::Conflict& conflict) const;
   // An atomic on shared memory that nothing has written.
   void updated(const Shadow& shadow, uint32_t index, const Attempt& attempt, uint32_t bytes) const;
   // Global memory is read, and nobody has written it in this process.
@@ -38,44 +44,55 @@ class RaceReport {
   void wgmma_fence(const WarpState& by, const WgmmaRegister& reg) const;
 
  private:
-  std::string text(const Rule& rule, const std::string& what, const std::string& lines,
-                   const std::string& remedy) const;
+  // Who executes an instruction, ", which reads it by ", and the instruction.
+  struct Side {
+    std::string role, does, op;
+    uint32_t pc;
+  };
+  // What is said: without a role of `earlier` of one access only. In its sentences {earlier} stands for
+  // the role of that side and {earlier_op} for its instruction, {later} and {later_op} for the other's.
+  struct Said {
+    Side earlier, later;
+    std::string what = {}, remedy = {}, more_lines = {};
+
+    std::string filled(std::string text) const;
+  };
+  std::string line_of(const char* name, const Side& side) const;
+  Error error(const Warp& warp, const Rule& rule, uint32_t pc, uint32_t other_pc,
+              const Said& said) const;
+  // Of an instruction of `warp` at `pc`; other_pc is of what came before, or the same.
+  void report(const Warp& warp, const Rule& rule, uint32_t pc, uint32_t other_pc,
+              const std::function<Said()>& say) const;
+
   // Whether the earlier access of a conflict in global memory is known in this view.
-  bool is_before(const Attempt& attempt, View view, const GlobalShadow::Conflict& conflict) const;
+  bool is_known(const Knowledge& known, View view, const GlobalShadow::Conflict& conflict) const;
   const Rule& global_rule(const Attempt& attempt, const GlobalShadow::Conflict& conflict) const;
   std::string name_of_shared(uint32_t address) const;
-  std::string name_of_global(uint64_t address) const;
   std::string name_of_cell(const Shadow& shadow, uint32_t index, uint32_t bytes) const;
   const MbarrierState* mbarrier_of(uint32_t agent) const;
   AgentKind kind_of(uint32_t agent) const;
   const Warp& warp_behind(uint32_t agent) const;  // of this cluster
-  std::string role_of(uint32_t agent) const;
-  std::string role_in(uint32_t cluster, uint32_t agent) const;
-  std::string line_of(const char* name, const std::string& role, const char* does,
-                      uint32_t pc) const;
-  std::string later_line(const Attempt& attempt, const char* name = "later:   ") const;
+  Side side_of(const Warp& warp, const char* does, uint32_t pc) const;
+  Side side_of(const Attempt& attempt) const;
+  Side side_of(const Record& record) const;
+  Side side_in(uint32_t cluster, const Record& record) const;
   std::string mbarrier_line(uint32_t agent) const;
-  std::string describe_pair(const Attempt& attempt, bool earlier_write, uint32_t earlier_pc,
-                            const std::string& where, const std::string& for_whom = "") const;
   // The instruction that is missing between two accesses of this cluster.
   std::string remedy(const Attempt& attempt, const Record& record, uint32_t bytes,
                      View async) const;
-  std::string remedy_by_kind(const Attempt& attempt, const Record& record,
-                             const std::string& behind) const;
-  std::string wider_scope(const Attempt& attempt, uint32_t earlier_pc, Scope least) const;
-  std::string one_statement(const Attempt& attempt, const GlobalRecord& with) const;
-  std::string flag_itself(const Attempt& attempt, const GlobalRecord& with) const;
+  std::string remedy_by_kind(const Attempt& attempt, const Record& record) const;
+  std::string remedy_by_barrier(const Attempt& attempt, const Record& record) const;
+  std::string remedy_between_clusters(const Attempt& attempt,
+                                      const GlobalShadow::Conflict& conflict) const;
   std::string remedy_at_exit(const Shadow::Visit& visit) const;
-  std::string remedy_between_clusters(const Attempt& attempt, const GlobalRecord& with) const;
+  std::string wider_scope(const Attempt& attempt, uint32_t earlier_pc, const char* least) const;
+  std::string one_statement(const Attempt& attempt, const GlobalRecord& with) const;
   // Causes that are named where they can be seen; "" if it is another one.
   std::string slot_that_is_left(const WarpState& reader, uint32_t pc, const Shadow& shadow,
                                 uint32_t index) const;
   std::string too_few_bytes(const MbarrierState& mbarrier) const;
-  std::string proxy_fence(const Attempt& attempt, uint32_t earlier_pc, const std::string& earlier,
-                          View view, bool released) const;
-  std::string waited_line(const Attempt& attempt, const Record& record) const;
   std::string empty_wait(const WarpState& by) const;
-  bool others_touch(const Attempt& attempt) const;
+  std::string waited_line(const Attempt& attempt, const Record& record) const;
 
   const CheckerState& state_;
 };

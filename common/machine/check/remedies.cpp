@@ -9,100 +9,117 @@
 namespace machine {
 namespace {
 
-constexpr char SMALLER_N[] = " (if one stands between the two, its N is too large)";
+const std::string SMALLER_N = " (if one stands between the two, its N is too large)";
+const std::string NOT_COMMITTED = ": what was never committed is not waited for.";
+
+std::string text_of(const MbarrierState& mbarrier) {
+  return "the mbarrier at shared " + hex(mbarrier.address);
+}
+
+// One access is strong: it may be a flag that the other should have been strong at, too.
+std::string flag_itself(const Attempt& attempt, const GlobalRecord& with) {
+  if (attempt.strong == with.strong || attempt.async_proxy) return "";
+  const bool writes = attempt.strong ? with.write : attempt.write;
+  return joined(writes ? "st.relaxed" : "ld.relaxed", " (or volatile) in place of ",
+                attempt.strong ? "{earlier_op}" : "{later_op}",
+                ", if this is the counter or flag itself. Else: ");
+}
 
 }  // namespace
+
+std::string proxy_fence(View view, bool released) {
+  if (view != MAPS) {
+    return std::string("fence.proxy.async") + (view == ASYNC_SHARED ? ".shared::cta" : ".global") +
+           " behind {earlier_op}, executed by each thread of {earlier} before its barrier or "
+           "arrive. That one orders ordinary accesses (the generic proxy); TMA and wgmma (the "
+           "async proxy) need the fence as well.";
+  }
+  const std::string acquire =
+      "fence.proxy.tensormap::generic.acquire.gpu on these 128 bytes in {later}, before {later_op}";
+  return (released ? acquire + ". The other half, the release, is there"
+                   : "tensormap.cp_fenceproxy in place of {earlier_op}, or "
+                     "fence.proxy.tensormap::generic.release.gpu behind it; and " +
+                         acquire) +
+         ". TMA reads tensor maps through a proxy and a cache of its own, and may find an older "
+         "one there.";
+}
+
+// Two strong accesses, one of them of too narrow a scope.
+std::string RaceReport::wider_scope(const Attempt& attempt, uint32_t earlier_pc,
+                                    const char* least) const {
+  const bool alike = state_.opcode_at(earlier_pc) == state_.opcode_at(attempt.pc);
+  return joined("scope ", least, ", or a wider one, in {earlier_op}",
+                alike ? "" : " and {later_op}",
+                ": to threads outside of its scope an atomic, relaxed or volatile access is an "
+                "ordinary one.");
+}
 
 std::string RaceReport::remedy(const Attempt& attempt, const Record& record, uint32_t bytes,
                                View async) const {
   const uint32_t warps = state_.warp_count();
-  const bool generic = in_generic_proxy(record.agent, warps);
-  const View view = attempt.async_proxy && generic ? async : GENERIC;
-  const auto known_in = [&](const Knowledge& known, View in) {
-    return is_ordered(known, in, record, bytes, warps);
+  const View view = attempt.async_proxy && in_generic_proxy(record.agent, warps) ? async : GENERIC;
+  const auto is_in = [&](const Knowledge& known) {
+    return is_ordered(known, view, record, bytes, warps);
   };
-  const std::string earlier = role_of(record.agent), behind = state_.opcode_at(record.pc);
-  if (attempt.strong && record.strong) return wider_scope(attempt, record.pc, Scope::cluster);
-  if (view != GENERIC && known_in(*attempt.known, GENERIC)) {
-    return proxy_fence(attempt, record.pc, earlier, view, false);
+  if (attempt.strong && record.strong) return wider_scope(attempt, record.pc, ".cluster");
+  if (view != GENERIC && is_ordered(*attempt.known, GENERIC, record, bytes, warps)) {
+    return proxy_fence(view, false);
   }
   if (kind_of(record.agent) == ALL_LANES &&
       clock_of(attempt.known->views[view], record.agent + SOME_LANES) >= record.clock) {
     const Warp& now = attempt.by->warp;
     if (record.agent / AGENTS_OF_WARP == now.in_cluster && now.cta->warps.size() > 1) {
-      return "bar.sync (__syncthreads) between " + behind + " and " + state_.opcode_at(attempt.pc) +
-             ", or an mbarrier in its place on which every warp arrives that makes such an access. "
-             "If this warp alone does, bar.warp.sync (__syncwarp) is enough: the lane that starts "
-             "the copy waits for no other by itself.";
+      return "bar.sync (__syncthreads) between {earlier_op} and {later_op}, or an mbarrier in its "
+             "place on which every warp arrives that makes such an access. If this warp alone "
+             "does, bar.warp.sync (__syncwarp) is enough: the lane that starts the copy waits for "
+             "no other by itself.";
     }
-    return "bar.warp.sync (__syncwarp) in " + earlier + ", behind " + behind +
-           " and before one lane's arrive or copy: a lane releases only what it did itself.";
+    return "bar.warp.sync (__syncwarp) in {earlier}, behind {earlier_op} and before one lane's "
+           "arrive or copy: a lane releases only what it did itself.";
   }
   for (const WarpKnowledge::Extra& extra : attempt.by->knows.extras()) {
-    if (known_in(extra.known, view)) {
-      return "bar.warp.sync (__syncwarp) in " + describe_role(attempt.by->warp) +
-             ", behind the wait: only some of its lanes have waited.";
+    if (is_in(extra.known)) {
+      return "bar.warp.sync (__syncwarp) in {later}, behind the wait: only some of its lanes have "
+             "waited.";
     }
   }
   for (const Snapshot& seen : attempt.known->seen) {
-    if (seen && known_in(*seen, view)) {
-      return "fence.acquire (or fence.acq_rel) behind the relaxed wait or load of " +
-             describe_role(attempt.by->warp) + ".";
+    if (seen && is_in(*seen)) {
+      return "fence.acquire (or fence.acq_rel) behind the relaxed wait or load of {later}.";
     }
   }
-  if (known_in(attempt.by->unscoped, view)) {
-    return "scope .cluster: mbarrier.arrive.release.cluster by " + earlier +
-           ", and mbarrier.try_wait.acquire.cluster by " + describe_role(attempt.by->warp) +
-           ". Scope .cta does not reach another CTA.";
+  if (is_in(attempt.by->unscoped)) {
+    return "scope .cluster: mbarrier.arrive.release.cluster by {earlier}, and "
+           "mbarrier.try_wait.acquire.cluster by {later}. Scope .cta does not reach another CTA.";
   }
-  if (known_in(attempt.by->unfenced, view)) {
+  if (is_in(attempt.by->unfenced)) {
     const bool same_cta = state_.warp_of(record.agent).warp.cta == attempt.by->warp.cta;
-    return "fence.release (or fence.acq_rel)" +
-           std::string(same_cta ? "" : " of scope .cluster or a wider one") +
-           " before the relaxed arrive or store of " + earlier + ".";
+    return joined("fence.release (or fence.acq_rel)",
+                  same_cta ? "" : " of scope .cluster or a wider one",
+                  " before the relaxed arrive or store of {earlier}.");
   }
-  return remedy_by_kind(attempt, record, behind);
+  return remedy_by_kind(attempt, record);
 }
 
-// Two strong accesses, one of them of too narrow a scope.
-std::string RaceReport::wider_scope(const Attempt& attempt, uint32_t earlier_pc,
-                                    Scope least) const {
-  const std::string earlier = state_.opcode_at(earlier_pc), later = state_.opcode_at(attempt.pc);
-  return joined("scope .", least == Scope::cluster ? "cluster" : "gpu", ", or a wider one, in ",
-                earlier, earlier == later ? "" : " and " + later,
-                ": to threads outside of its scope an atomic, relaxed or volatile access is an "
-                "ordinary one.");
-}
-
-AgentKind RaceReport::kind_of(uint32_t agent) const {
-  return !state_.is_mbarrier(agent) ? static_cast<AgentKind>(agent % AGENTS_OF_WARP) : MBARRIER;
-}
-
-std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& record,
-                                       const std::string& behind) const {
-  const std::string earlier = role_of(record.agent);
-  const std::string now = describe_role(attempt.by->warp);
+std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& record) const {
   const bool same_warp = record.agent / AGENTS_OF_WARP == attempt.by->warp.in_cluster;
+  const std::string then_barrier = same_warp ? "" : ", then a barrier with {later}";
   switch (kind_of(record.agent)) {
     case WGMMA_READS: {
       const WarpState& owner = state_.warp_of(record.agent);
-      if (clock_of(owner.knows.of_warp().views[GENERIC], record.agent) < record.clock) {
-        const Warp& issuer = owner.warp;
-        const Warpgroup& group = issuer.cta->warpgroups[issuer.index / 4];
-        if (group.committed[issuer.index % 4] < record.clock) {
-          return "wgmma.commit_group behind " + behind + " in " + earlier +
-                 ", before its wgmma.wait_group: what was never committed is not waited for.";
-        }
-        return "wgmma.wait_group in " + earlier + ", so that the group of " + behind +
-               " is complete" +
-               (same_warp ? "."
-                          : ", and behind it an arrive (or barrier) that " + now +
-                                " waits for before " + state_.opcode_at(attempt.pc) + ".");
+      const Warp& issuer = owner.warp;
+      if (clock_of(owner.knows.of_warp().views[GENERIC], record.agent) >= record.clock) {
+        return "an arrive of {earlier} behind its wgmma.wait_group, on an mbarrier (or barrier) "
+               "that {later} waits for before {later_op}.";
       }
-      return "an arrive of " + earlier +
-             " behind its wgmma.wait_group, on an mbarrier (or "
-             "barrier) that " +
-             now + " waits for before " + state_.opcode_at(attempt.pc) + ".";
+      if (issuer.cta->warpgroups[issuer.index / 4].committed[issuer.index % 4] < record.clock) {
+        return "wgmma.commit_group behind {earlier_op} in {earlier}, before its wgmma.wait_group" +
+               NOT_COMMITTED;
+      }
+      return joined("wgmma.wait_group in {earlier}, so that the group of {earlier_op} is complete",
+                    same_warp ? "."
+                              : ", and behind it an arrive (or barrier) that {later} waits for "
+                                "before {later_op}.");
     }
     case BULK_READS:
     case BULK_WRITES: {
@@ -110,107 +127,92 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
                                    ? "cp.async.bulk.wait_group.read"
                                    : "cp.async.bulk.wait_group (without .read)";
       if (state_.warp_of(record.agent).warp.bulk.count < record.clock) {
-        return "cp.async.bulk.commit_group behind " + behind + " by the thread of " + earlier +
-               " that issued it, before its " + wait +
-               (same_warp ? "" : " and a barrier with " + now) +
-               ": what was never committed is not waited for.";
+        return "cp.async.bulk.commit_group behind {earlier_op} by the thread of {earlier} that "
+               "issued it, before its " +
+               wait + (same_warp ? "" : " and a barrier with {later}") + NOT_COMMITTED;
       }
-      return wait + " by the thread of " + earlier + " that committed " + behind + SMALLER_N +
-             (same_warp ? "" : ", then a barrier with " + now) + ".";
+      return wait + " by the thread of {earlier} that committed {earlier_op}" + SMALLER_N +
+             then_barrier + ".";
     }
-    case CP_ASYNC:
-      if (state_.warp_of(record.agent).warp.cp_async.count < record.clock) {
-        return "cp.async.commit_group behind " + behind + " in " + earlier +
-               ", before its cp.async.wait_group (or cp.async.mbarrier.arrive.noinc in place of "
-               "both): what was never committed is not waited for.";
+    case CP_ASYNC: {
+      const WarpState& owner = state_.warp_of(record.agent);
+      if (owner.warp.cp_async.count < record.clock) {
+        return "cp.async.commit_group behind {earlier_op} in {earlier}, before its "
+               "cp.async.wait_group (or cp.async.mbarrier.arrive.noinc in place of both)" +
+               NOT_COMMITTED;
       }
-      return "cp.async.wait_group (or cp.async.mbarrier.arrive.noinc) " +
-             std::string(state_.warp_of(record.agent).cp_async_in_part >= record.clock
-                             ? "by every lane that has issued copies, not by some of them, in "
-                             : "in ") +
-             earlier + SMALLER_N + (same_warp ? "" : ", then a barrier with " + now) +
-             (attempt.async_proxy ? ", and fence.proxy.async between the two." : ".");
+      return joined("cp.async.wait_group (or cp.async.mbarrier.arrive.noinc) ",
+                    owner.cp_async_in_part >= record.clock
+                        ? "by every lane that has issued copies, not by some of them, "
+                        : "",
+                    "in {earlier}", SMALLER_N, then_barrier,
+                    attempt.async_proxy ? ", and fence.proxy.async between the two." : ".");
+    }
     case MBARRIER: {
       const MbarrierState& mbarrier = *mbarrier_of(record.agent);
       if (const std::string bytes = too_few_bytes(mbarrier); !bytes.empty()) return bytes;
+      const uint32_t phase = record.clock - 1;
       if (!record.write) {
-        return joined("a wait for the copy where it lands, on the mbarrier at shared ",
-                      hex(mbarrier.address), " (phase ", record.clock - 1, "), and an arrive or ",
-                      "barrier behind it that ", now, " waits for before ",
-                      state_.opcode_at(attempt.pc), ": the copy has read its source then.");
+        return joined("a wait for the copy where it lands, on ", text_of(mbarrier), " (phase ",
+                      phase,
+                      "), and an arrive or barrier behind it that {later} waits for before "
+                      "{later_op}: the copy has read its source then.");
       }
       if (attempt.write && state_.is_mbarrier(attempt.agent)) {
-        return "mbarrier.try_wait by " + now + " before " + state_.opcode_at(attempt.pc) +
-               ", on an mbarrier on which each warp arrives that has read what the earlier copy "
-               "brought (by wgmma, ldmatrix, ld.shared): its slot is empty then." +
+        return "mbarrier.try_wait by {later} before {later_op}, on an mbarrier on which each warp "
+               "arrives that has read what the earlier copy brought (by wgmma, ldmatrix, "
+               "ld.shared): its slot is empty then." +
                empty_wait(*attempt.by);
       }
-      return joined(
-          "mbarrier.try_wait by ", now, " on the mbarrier at shared ", hex(mbarrier.address),
-          ", for its phase ", record.clock - 1, " (parity ", (record.clock - 1) & 1, "), before ",
-          state_.opcode_at(attempt.pc), ".",
-          attempt.by->waited_for == mbarrier.address
-              ? " The wait that it made there was for another phase: look at its "
-                "parity, for an arrive in front of its expect_tx, or for a count of "
-                "mbarrier.init that is less than arrive: either ends a phase that not all "
-                "bytes are expected in."
-              : "");
+      return joined("mbarrier.try_wait by {later} on ", text_of(mbarrier), ", for its phase ",
+                    phase, " (parity ", phase & 1, "), before {later_op}.",
+                    attempt.by->waited_for == mbarrier.address
+                        ? " The wait that it made there was for another phase: look at its parity, "
+                          "for an arrive in front of its expect_tx, or for a count of "
+                          "mbarrier.init that is less than arrive: either ends a phase that not "
+                          "all bytes are expected in."
+                        : "");
     }
     default:
-      break;
+      return remedy_by_barrier(attempt, record);
   }
-  const bool same_cta = state_.warp_of(record.agent).warp.cta == attempt.by->warp.cta;
-  std::string text =
-      same_cta ? "bar.sync between the two, or an mbarrier.arrive behind " + behind +
-                     " and an mbarrier.try_wait before " + state_.opcode_at(attempt.pc)
-               : "barrier.cluster.arrive.release behind " + behind +
-                     " and barrier.cluster.wait.acquire before " + state_.opcode_at(attempt.pc);
-  if (attempt.async_proxy) text += ", with fence.proxy.async before the arrive";
-  // Who reads what a copy then overwrites may have wanted what it brings.
-  const MbarrierState* const brought = attempt.write ? mbarrier_of(attempt.agent) : nullptr;
-  if (brought != nullptr && !record.write && kind_of(record.agent) == ALL_LANES &&
-      !(brought->waited >> record.agent / AGENTS_OF_WARP % 64 & 1)) {
-    text += joined(". If ", behind, " is to read what the copy brings, mbarrier.try_wait by ",
-                   earlier, " on the mbarrier at shared ", hex(brought->address),
-                   " before it, where that warp has not waited yet");
-  }
-  const AgentKind kind = kind_of(attempt.agent);
-  if (kind == CP_ASYNC && attempt.write && !record.write) {
-    text += ". If " + behind + " is to read what the copy brings, cp.async.wait_group in " + now +
-            SMALLER_N + (same_warp ? "" : ", then a barrier with " + earlier);
-  }
-  // A source that a copy reads late has been written before or after the copy was started.
-  if (!attempt.write && (kind == BULK_READS || (kind == MBARRIER && mbarrier_of(attempt.agent)))) {
-    const std::string wait = kind == BULK_READS
-                                 ? "cp.async.bulk.wait_group.read by the thread of " + now +
-                                       " that committed " + state_.opcode_at(attempt.pc)
-                                 : joined("a wait for the copy on the mbarrier at shared ",
-                                          hex(mbarrier_of(attempt.agent)->address));
-    text = wait + ", then a barrier, before " + behind + ", if the copy is to come first. If " +
-           behind + " writes what is to be copied, " + text;
-  }
-  return text + ".";
 }
 
-// Who accessed it earlier has not told the proxy of this view. `released`: to that of tensor maps.
-std::string RaceReport::proxy_fence(const Attempt& attempt, uint32_t earlier_pc,
-                                    const std::string& earlier, View view, bool released) const {
-  const std::string before = state_.opcode_at(earlier_pc);
-  if (view != MAPS) {
-    return std::string("fence.proxy.async") + (view == ASYNC_SHARED ? ".shared::cta" : ".global") +
-           " behind " + before + ", executed by each thread of " + earlier +
-           " before its barrier or arrive. That one orders ordinary accesses (the generic proxy); "
-           "TMA and wgmma (the async proxy) need the fence as well.";
+// Behind an access of the generic proxy, that is over as soon as something orders it.
+std::string RaceReport::remedy_by_barrier(const Attempt& attempt, const Record& record) const {
+  const Warp &earlier = state_.warp_of(record.agent).warp, &later = attempt.by->warp;
+  std::string text = earlier.cta == later.cta
+                         ? "bar.sync between the two, or an mbarrier.arrive behind {earlier_op} "
+                           "and an mbarrier.try_wait before {later_op}"
+                         : "barrier.cluster.arrive.release behind {earlier_op} and "
+                           "barrier.cluster.wait.acquire before {later_op}";
+  if (attempt.async_proxy) text += ", with fence.proxy.async before the arrive";
+  const MbarrierState* const mbarrier = mbarrier_of(attempt.agent);
+  const AgentKind kind = kind_of(attempt.agent);
+  // Who reads what a copy then overwrites may have wanted what it brings.
+  const bool wants_copy = attempt.write && !record.write;
+  if (wants_copy && mbarrier != nullptr && kind_of(record.agent) == ALL_LANES &&
+      !(mbarrier->waited >> record.agent / AGENTS_OF_WARP % 64 & 1)) {
+    text +=
+        ". If {earlier_op} is to read what the copy brings, mbarrier.try_wait by {earlier} on " +
+        text_of(*mbarrier) + " before it, where that warp has not waited yet";
   }
-  const std::string acquire = "fence.proxy.tensormap::generic.acquire.gpu on these 128 bytes in " +
-                              describe_role(attempt.by->warp) + ", before " +
-                              state_.opcode_at(attempt.pc);
-  const std::string why =
-      " TMA reads tensor maps through a proxy and a cache of its own, and may find an older one "
-      "there.";
-  if (released) return acquire + ". The other half, the release, is there." + why;
-  return "tensormap.cp_fenceproxy in place of " + before +
-         ", or fence.proxy.tensormap::generic.release.gpu behind it; and " + acquire + "." + why;
+  if (wants_copy && kind == CP_ASYNC) {
+    text += ". If {earlier_op} is to read what the copy brings, cp.async.wait_group in {later}" +
+            SMALLER_N + (&earlier == &later ? "" : ", then a barrier with {earlier}");
+  }
+  // A source that a copy reads late has been written before or after the copy was started.
+  if (!attempt.write && (kind == BULK_READS || mbarrier != nullptr)) {
+    const std::string wait = mbarrier != nullptr
+                                 ? "a wait for the copy on " + text_of(*mbarrier)
+                                 : "cp.async.bulk.wait_group.read by the thread of {later} that "
+                                   "committed {later_op}";
+    text = wait +
+           ", then a barrier, before {earlier_op}, if the copy is to come first. If {earlier_op} "
+           "writes what is to be copied, " +
+           text;
+  }
+  return text + ".";
 }
 
 // The latest wait of who fills a slot found no phase complete: it asked for the parity of the phase
@@ -218,7 +220,7 @@ std::string RaceReport::proxy_fence(const Attempt& attempt, uint32_t earlier_pc,
 std::string RaceReport::empty_wait(const WarpState& by) const {
   const auto found = state_.mbarriers.find(by.waited_for);
   if (found == state_.mbarriers.end() || found->second.phase > 0) return "";
-  return " Its latest wait, on the mbarrier at shared " + hex(found->first) +
+  return " Its latest wait, on " + text_of(found->second) +
          ", returned at once: no phase of that one is complete, and it asked for parity 1, as only "
          "the first lap may.";
 }
@@ -243,8 +245,7 @@ std::string RaceReport::slot_that_is_left(const WarpState& reader, uint32_t pc,
     }
     return joined("the descriptor of ", std::string(1, operand.name), " leaves its slot. ",
                   descriptor_text(operand.descriptor), " spans shared ", hex(begin), " to ",
-                  hex(end), "; the copies that complete on the mbarrier at shared ",
-                  hex(mbarrier_of(came.agent)->address),
+                  hex(end), "; the copies that complete on ", text_of(*mbarrier_of(came.agent)),
                   " brought its first bytes, but not those from ", hex(offset), " on.\n  ");
   }
   return "";
@@ -255,8 +256,7 @@ std::string RaceReport::too_few_bytes(const MbarrierState& mbarrier) const {
   const bool more_came =
       found != state_.cluster.mbarriers.end() && bytes_to_come(found->second) < 0;
   if (!more_came && !mbarrier.outrun) return "";
-  return "expect_tx with the bytes of all copies of a phase. On the mbarrier at shared " +
-         hex(mbarrier.address) +
+  return "expect_tx with the bytes of all copies of a phase. On " + text_of(mbarrier) +
          " too few bytes were expected, so that a phase was complete, and its wait returned, "
          "before all of them had landed.";
 }
@@ -276,10 +276,9 @@ std::string RaceReport::waited_line(const Attempt& attempt, const Record& record
   for (uint32_t i = 0; i < state_.warp_count() && i < 64; ++i) {
     if (found->second.arrived >> i & 1) arrived.insert(&state_.warps[i].warp);
   }
-  return joined("\n  waited:  ", describe_role(attempt.by->warp), ", for phase ",
-                found->second.phase - 1, " of the mbarrier at shared ", hex(found->first),
-                ", whose count is ", arrivals_expected(object->second), " and on which ",
-                describe_roles(arrived), " arrived: ", role_of(record.agent), " is not among them");
+  return joined("\n  waited:  {later}, for phase ", found->second.phase - 1, " of ",
+                text_of(found->second), ", whose count is ", arrivals_expected(object->second),
+                " and on which ", describe_roles(arrived), " arrived: {earlier} is not among them");
 }
 
 // Both are of one statement, which several threads execute on one place: no barrier can stand between.
@@ -294,87 +293,75 @@ std::string RaceReport::one_statement(const Attempt& attempt, const GlobalRecord
   return "an atomic in place of the two, if this line changes a counter or a sum. Else: ";
 }
 
-// One access is strong: it may be a flag that the other should have been strong at, too.
-std::string RaceReport::flag_itself(const Attempt& attempt, const GlobalRecord& with) const {
-  if (attempt.strong == with.strong || attempt.async_proxy) return "";
-  const bool writes = attempt.strong ? with.write : attempt.write;
-  return joined(writes ? "st.relaxed" : "ld.relaxed", " (or volatile) in place of ",
-                state_.opcode_at(attempt.strong ? with.pc : attempt.pc),
-                ", if this is the counter or flag itself. Else: ");
-}
-
 std::string RaceReport::remedy_at_exit(const Shadow::Visit& visit) const {
   const Record& record = visit.record;
   const std::string cluster =
       "barrier.cluster.arrive and barrier.cluster.wait by all threads of the cluster before they "
-      "exit";
+      "exit.";
   if (visit.phase > 0) {
     return joined("a wait for that phase of the mbarrier (", visit.phase - 1, ", parity ",
-                  (visit.phase - 1) & 1, ") by the CTA that exits, or ", cluster, ".");
+                  (visit.phase - 1) & 1, ") by the CTA that exits, or ", cluster);
   }
   if (kind_of(record.agent) == MBARRIER) {
-    return record.write ? "an mbarrier wait for the copy before the CTA exits, or, where a peer "
-                          "waits for it, " +
-                              cluster + "."
-                        : "an mbarrier wait for the copy where it lands, then " + cluster + ".";
+    return (record.write ? "an mbarrier wait for the copy before the CTA exits, or, where a peer "
+                           "waits for it, "
+                         : "an mbarrier wait for the copy where it lands, then ") +
+           cluster;
   }
-  if (kind_of(record.agent) != BULK_READS) return cluster + ".";
-  const bool committed = state_.warp_of(record.agent).warp.bulk.count >= record.clock;
-  const std::string copy = state_.opcode_at(record.pc), thread = role_of(record.agent);
-  return committed ? "cp.async.bulk.wait_group.read by the thread of " + thread +
-                         " that committed " + copy + ", before its CTA exits."
-                   : "cp.async.bulk.commit_group behind " + copy + " by the thread of " + thread +
-                         " that issued it, then cp.async.bulk.wait_group.read, before its CTA "
-                         "exits: what was never committed is not waited for.";
+  if (kind_of(record.agent) != BULK_READS) return cluster;
+  if (state_.warp_of(record.agent).warp.bulk.count >= record.clock) {
+    return "cp.async.bulk.wait_group.read by the thread of {later} that committed {later_op}, "
+           "before its CTA exits.";
+  }
+  return "cp.async.bulk.commit_group behind {later_op} by the thread of {later} that issued "
+         "it, then cp.async.bulk.wait_group.read, before its CTA exits" +
+         NOT_COMMITTED;
 }
 
 std::string RaceReport::remedy_between_clusters(const Attempt& attempt,
-                                                const GlobalRecord& with) const {
-  const std::string fence = "fence.acq_rel.gpu (__threadfence)", write = state_.opcode_at(with.pc);
-  const std::string reader = describe_role(attempt.by->warp);
-  if (attempt.strong && with.strong) return wider_scope(attempt, with.pc, Scope::gpu);
-  const auto knows = [&](const Knowledge& known) {
-    const Knowledge* const of = known.of_cluster(with.cluster, false);
-    return of && is_ordered(*of, GENERIC, with.record(), with.bytes, state_.warp_count());
-  };
+                                                const GlobalShadow::Conflict& conflict) const {
+  const GlobalRecord& with = conflict.with;
+  if (attempt.strong && with.strong) return wider_scope(attempt, with.pc, ".gpu");
+  const std::string fence = "fence.acq_rel.gpu (__threadfence)";
   for (const Snapshot& seen : attempt.known->seen) {
-    if (!seen || !knows(*seen)) continue;
-    return fence + " in " + reader +
-           ", behind the atomic or load that saw the counter or flag and " + "before " +
-           state_.opcode_at(attempt.pc) + ". The other fence, behind " + write + ", is there.";
+    if (!seen || !is_known(*seen, GENERIC, conflict)) continue;
+    return fence +
+           " in {later}, behind the atomic or load that saw the counter or flag and before "
+           "{later_op}. The other fence, behind {earlier_op}, is there.";
   }
   for (const WarpKnowledge::Extra& extra : attempt.by->knows.extras()) {
-    if (!knows(extra.known)) continue;
-    return "bar.sync (__syncthreads), or bar.warp.sync, in " + reader +
-           " behind the fence: only some of its lanes have seen the counter or flag.";
+    if (!is_known(extra.known, GENERIC, conflict)) continue;
+    return "bar.sync (__syncthreads), or bar.warp.sync, in {later} behind the fence: only some of "
+           "its lanes have seen the counter or flag.";
   }
   // One thread may have seen the flag for its CTA.
   for (const WarpState& of : state_.warps) {
     if (of.warp.cta != attempt.by->warp.cta) continue;
-    const std::string seer = describe_role(of.warp), writer = role_in(with.cluster, with.agent);
-    if (knows(of.unscoped)) {
-      return "scope .gpu, or a wider one, in all that hands it on: " + seer +
-             " has seen the counter or flag behind " + write + " of " + writer +
-             ", but the release (or fence and store) there or the acquire here is of scope .cta or "
-             ".cluster, which leaves the other out.";
+    if (is_known(of.unscoped, GENERIC, conflict)) {
+      return "scope .gpu, or a wider one, in all that hands it on: " + describe_role(of.warp) +
+             " has seen the counter or flag behind {earlier_op} of {earlier}, but the release (or "
+             "fence and store) there or the acquire here is of scope .cta or .cluster, which "
+             "leaves the other out.";
     }
-    if (knows(of.unfenced)) {
-      return fence + " behind " + write + " in " + writer +
-             ", and before its atomic on the counter or store of the flag, which " + seer +
-             " has seen: it is that fence, the writer's, that is missing.";
+    if (is_known(of.unfenced, GENERIC, conflict)) {
+      return fence +
+             " behind {earlier_op} in {earlier}, and before its atomic on the counter or "
+             "store of the flag, which " +
+             describe_role(of.warp) + " has seen: it is that fence, the writer's, that is missing.";
     }
   }
-  return one_statement(attempt, with) + flag_itself(attempt, with) +
-         std::string(in_generic_proxy(with.agent, state_.warp_count()) || !with.write
-                         ? ""
-                         : "cp.async.bulk.wait_group (without .read) by who committed it; ") +
-         fence + " behind " + write + " and an atomic or store of a flag; " +
-         "a load or atomic that sees the flag, and " + fence + ", before " +
-         state_.opcode_at(attempt.pc) +
-         (attempt.reads_map     ? "; fence.proxy.tensormap, releasing and acquiring, too."
-          : attempt.async_proxy ? "; fence.proxy.async.global, too."
-                                : ".") +
-         (with.write ? "" : " The other way round, if " + write + " is to read what that stores.");
+  const bool is_copy = !in_generic_proxy(with.agent, state_.warp_count());
+  return joined(
+      one_statement(attempt, with), flag_itself(attempt, with),
+      is_copy && with.write ? "cp.async.bulk.wait_group (without .read) by who committed it; " : "",
+      fence,
+      " behind {earlier_op} and an atomic or store of a flag; a load or atomic that sees "
+      "the flag, and ",
+      fence, ", before {later_op}",
+      attempt.reads_map     ? "; fence.proxy.tensormap, releasing and acquiring, too."
+      : attempt.async_proxy ? "; fence.proxy.async.global, too."
+                            : ".",
+      with.write ? "" : " The other way round, if {earlier_op} is to read what that stores.");
 }
 
 }  // namespace machine

@@ -118,11 +118,4 @@ void report_once(const std::string& kernel, const Rule& rule, uint32_t pc, uint3
   if (reports().is_new(kernel, rule, pc, other_pc)) reports().add(make());
 }
 
-void report_race(const Warp& warp, const Rule& rule, uint32_t pc, uint32_t other_pc,
-                 const std::function<std::string()>& text) {
-  report_once(grid_of(warp).kernel->name, rule, pc, other_pc, [&] {
-    return Error(Error::Kind::race, text(), rule, origin_of(warp, pc, other_pc));
-  });
-}
-
 }  // namespace machine

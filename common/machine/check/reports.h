@@ -41,8 +41,5 @@ std::string json_of(const Error& report);
 // if it is wanted.
 void report_once(const std::string& kernel, const Rule& rule, uint32_t pc, uint32_t other_pc,
                  const std::function<Error()>& make);
-// The same of an instruction of `warp` at `pc`; other_pc is of what came before, or the same.
-void report_race(const Warp& warp, const Rule& rule, uint32_t pc, uint32_t other_pc,
-                 const std::function<std::string()>& text);
 
 }  // namespace machine

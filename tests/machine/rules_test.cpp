@@ -288,7 +288,7 @@ TEST_CASE("data that is a part of what unwritten memory holds is data") {
 
 TEST_CASE("all reports of a run, each pair of instructions once, and rules that are left out") {
   const Settings restored;
-  machine::reports().clear();
+  machine::forget_reports();
   Program program = neighbours("");
   program.body += "\nst.shared.u32 [%smem+512], %r41;\nst.shared.u32 [%smem+520], %r41;";
   machine::settings().all_reports = true;
@@ -296,19 +296,19 @@ TEST_CASE("all reports of a run, each pair of instructions once, and rules that 
   CHECK(program.report(out.data()) == "");
   CHECK(Words(out.data(), out.data() + 64) == numbers(64, [](uint32_t i) { return i ^ 1; }));
   std::map<std::string, int> rules;
-  for (const std::string& text : machine::reports().texts()) {
+  for (const std::string& text : machine::reports_so_far()) {
     ++rules[contains(text, "Rule: lane-race")     ? "lane"
             : contains(text, "Rule: shared-race") ? "shared"
                                                   : "other"];
   }
   CHECK(rules == std::map<std::string, int>{{"lane", 1}, {"shared", 2}});
-  machine::reports().clear();
+  machine::forget_reports();
   machine::settings().all_reports = false;
   machine::settings().ignored = {"lane-race"};
   CHECK(contains(program.report(out.data()), "Rule: shared-race"));
   machine::settings().ignored = {"lane-race", "shared-race"};
   CHECK(program.report(out.data()) == "");
-  CHECK(machine::reports().texts().empty());
+  CHECK(machine::reports_so_far().empty());
 }
 
 TEST_CASE("undefined by PTX only: ordered, but not for the async proxy that overwrites") {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "common/machine/ops/barrier.h"
 #include "common/machine/ops/mbarrier.h"
@@ -45,64 +46,50 @@ std::string waits_for(Warp& warp, const Fragment& fragment) {
 
 }  // namespace
 
-std::string hang_report(const std::vector<Cluster*>& stuck, bool* is_livelock) {
+Error hang_report(const std::vector<Cluster*>& stuck, const std::string& not_begun) {
   Cluster& cluster = *stuck.front();
   const Program& program = *cluster.grid->program;
-  std::string lines;
-  bool& spins = *is_livelock = false;
-  bool has_cause = false;
   struct Waiting {
     std::set<const Warp*> warps;
     uint32_t lanes = 0;
   };
-  // By what for, and where: a pc.
-  using Waits = std::map<std::pair<std::string, uint32_t>, Waiting>;
-  std::vector<Waits> of_ctas;
+  std::map<std::tuple<uint32_t, std::string, uint32_t>, Waiting> waits;  // by CTA, what for, and pc
+  Origin origin;
+  bool spins = false, has_cause = false;
   for (Cta& cta : cluster.ctas) {
-    Waits& waiting = of_ctas.emplace_back();
     for (Warp& warp : cta.warps) {
       for (const Fragment& fragment : warp.fragments) {
-        spins = spins || fragment.wait == WaitFor::nothing;
-        const std::string what = waits_for(warp, fragment);
-        has_cause = has_cause || what.find(CAUSE) != std::string::npos;
-        Waiting& same = waiting[{what, fragment.pc}];
+        if (origin.warp < 0) origin = origin_of(warp, fragment.pc, fragment.pc);
+        spins |= fragment.wait == WaitFor::nothing;
+        const std::string what_for = waits_for(warp, fragment);
+        has_cause |= what_for.find(CAUSE) != std::string::npos;
+        Waiting& same = waits[{cta.rank, what_for, fragment.pc}];
         same.warps.insert(&warp);
         same.lanes += lane_count(fragment.mask);
       }
     }
   }
-  for (const Waits& waiting : of_ctas) {
-    for (const auto& [what, who] : waiting) {
-      std::string what_for = what.first;
-      if (has_cause && what_for.ends_with(PARITY_GUESS)) {
-        what_for.resize(what_for.size() - PARITY_GUESS.size());
-      }
-      const bool whole = who.lanes == who.warps.size() * LANES;
-      lines += "\n  " + describe_roles(who.warps);
-      if (!whole) lines += joined(", ", who.lanes, who.lanes == 1 ? " lane" : " lanes");
-      lines +=
-          joined("\n    ", who.warps.size() == 1 ? "waits " : "wait ", what_for,
-                 program.where(what.second, "\n    "), "\n    PTX ", program.text(what.second));
+  std::string text =
+      joined(spins ? "Livelock" : "Deadlock", " in kernel ", kernel_text(*cluster.grid->kernel),
+             spins ? ": threads run, but nothing that they do changes memory or a "
+                     "barrier"
+                   : ": no thread can go on");
+  if (stuck.size() > 1) text += joined(", in this cluster and ", stuck.size() - 1, " more");
+  text += ".";
+  for (const auto& [what, who] : waits) {
+    auto [rank, what_for, pc] = what;
+    if (has_cause && what_for.ends_with(PARITY_GUESS)) {
+      what_for.resize(what_for.size() - PARITY_GUESS.size());
     }
-  }
-  const std::string others =
-      stuck.size() > 1 ? joined(", in this cluster and ", stuck.size() - 1, " more") : "";
-  return joined(spins ? "Livelock in kernel " : "Deadlock in kernel ",
-                kernel_text(*cluster.grid->kernel),
-                spins ? ": threads run, but nothing that they do changes memory or a barrier"
-                      : ": no thread can go on",
-                others, ".", lines);
-}
-
-Origin hang_origin(const Cluster& stuck) {
-  for (const Cta& cta : stuck.ctas) {
-    for (const Warp& warp : cta.warps) {
-      if (warp.fragments.empty()) continue;
-      const uint32_t pc = warp.fragments.front().pc;
-      return origin_of(warp, pc, pc);
+    text += "\n  " + describe_roles(who.warps);
+    if (who.lanes != who.warps.size() * LANES) {
+      text += joined(", ", who.lanes, who.lanes == 1 ? " lane" : " lanes");
     }
+    text += joined("\n    ", who.warps.size() == 1 ? "waits " : "wait ", what_for,
+                   program.where(pc, "\n    "), "\n    PTX ", program.text(pc));
   }
-  return {};
+  const Rule& rule = spins ? rule::LIVELOCK : rule::DEADLOCK;
+  return Error(Error::Kind::hang, text + not_begun + report_end(program, rule), rule, origin);
 }
 
 }  // namespace machine

@@ -8,10 +8,7 @@
 
 namespace machine {
 
-// `is_livelock` gets whether some threads run all the same.
-std::string hang_report(const std::vector<Cluster*>& stuck, bool* is_livelock);
-
-// Of one that waits.
-Origin hang_origin(const Cluster& stuck);
+// Of clusters none of which can go on; it tells of the first. `not_begun`: what there is to say of others.
+Error hang_report(const std::vector<Cluster*>& stuck, const std::string& not_begun);
 
 }  // namespace machine

@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <mutex>
+#include <set>
+#include <tuple>
 
 #include "common/machine/run/settings.h"
 #include "common/machine/run/state.h"
@@ -31,6 +34,17 @@ std::string advice_in(const std::string& text) {
   if (line == std::string::npos) return "";
   const size_t begin = text.find(": ", line) + 2;
   return text.substr(begin, text.find('\n', begin) - begin);
+}
+
+struct Shown {
+  std::mutex mutex;
+  std::set<std::tuple<std::string, std::string, uint32_t, uint32_t>> pairs;
+  std::vector<std::string> texts;
+};
+
+Shown& shown() {
+  static Shown* const instance = new Shown;  // never destroyed: programs launch from destructors
+  return *instance;
 }
 
 constexpr const char* SEVERITIES[] = {"race", "undefined", "fatal"};
@@ -83,39 +97,27 @@ void show(const Error& report) {
   if (!json.empty()) append(json, line);
 }
 
-bool Reports::is_new(const std::string& kernel, const Rule& rule, uint32_t pc, uint32_t other_pc) {
-  const std::lock_guard lock(mutex_);
-  return known_.emplace(kernel, rule.name, std::min(pc, other_pc), std::max(pc, other_pc)).second;
-}
-
-void Reports::add(const Error& report) {
-  const std::lock_guard lock(mutex_);
-  texts_.emplace_back(report.what());
-  show(report);
-}
-
-std::vector<std::string> Reports::texts() {
-  const std::lock_guard lock(mutex_);
-  return texts_;
-}
-
-void Reports::clear() {
-  const std::lock_guard lock(mutex_);
-  known_.clear();
-  texts_.clear();
-}
-
-Reports& reports() {
-  static Reports* const instance =
-      new Reports;  // never destroyed: programs launch from destructors
-  return *instance;
-}
-
 void report_once(const std::string& kernel, const Rule& rule, uint32_t pc, uint32_t other_pc,
                  const std::function<Error()>& make) {
   if (settings().ignored.contains(rule.name)) return;
   if (!settings().all_reports) throw make();
-  if (reports().is_new(kernel, rule, pc, other_pc)) reports().add(make());
+  const std::lock_guard lock(shown().mutex);
+  const auto [low, high] = std::minmax(pc, other_pc);
+  if (!shown().pairs.emplace(kernel, rule.name, low, high).second) return;
+  const Error report = make();
+  shown().texts.emplace_back(report.what());
+  show(report);
+}
+
+std::vector<std::string> reports_so_far() {
+  const std::lock_guard lock(shown().mutex);
+  return shown().texts;
+}
+
+void forget_reports() {
+  const std::lock_guard lock(shown().mutex);
+  shown().pairs.clear();
+  shown().texts.clear();
 }
 
 }  // namespace machine

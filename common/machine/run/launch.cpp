@@ -139,15 +139,10 @@ class Launch {
   [[noreturn]] void report_hang() {
     std::vector<Cluster*> stuck;
     for (const Owned& cluster : stuck_) stuck.push_back(cluster.get());
-    bool is_livelock = false;
-    std::string report = hang_report(stuck, &is_livelock);
-    if (next_ < clusters_) {
-      report += joined("\n  ", clusters_ - next_, " clusters have not begun: no more than ",
-                       resident_, " are resident together.");
-    }
-    const Rule& rule = is_livelock ? rule::LIVELOCK : rule::DEADLOCK;
-    throw Error(Error::Kind::hang, report + report_end(*grid_.program, rule), rule,
-                hang_origin(*stuck.front()));
+    throw hang_report(stuck, next_ == clusters_ ? ""
+                                                : joined("\n  ", clusters_ - next_,
+                                                         " clusters have not begun: no more than ",
+                                                         resident_, " are resident together."));
   }
 
   Grid& grid_;

@@ -137,7 +137,7 @@ void run(const Code& code, LaunchConfig config, const std::vector<std::byte>& pa
   lets = has_opcode(code, "griddepcontrol.launch_dependents") ||
          (config.programmatic && !has_opcode(code, "griddepcontrol.wait"));
   machine::launch(*code.module, *code.kernel, config, parameters.data());
-  if (!reports().texts().empty()) spoil_exit();
+  if (!reports_so_far().empty()) spoil_exit();
 }
 
 }  // namespace

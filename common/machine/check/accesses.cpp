@@ -7,6 +7,52 @@
 #include <utility>
 
 namespace machine {
+namespace {
+
+bool reduces(const std::string& opcode) {
+  return opcode.starts_with("red.async") || opcode.starts_with("cp.reduce");
+}
+
+// Of less than 4 bytes a record has not every lane.
+bool is_narrow(const std::string& opcode) {
+  constexpr std::string_view TYPES[] = {".b8", ".u8", ".s8", ".b16", ".u16", ".s16", ".bf16"};
+  return std::ranges::any_of(TYPES,
+                             [&](std::string_view type) { return opcode.ends_with(type); }) &&
+         opcode.find(".v") == std::string::npos && !opcode.starts_with("ldmatrix") &&
+         !opcode.starts_with("stmatrix");
+}
+
+// Whether another lane of the same warp made the earlier access, by another instruction, since the
+// two lanes last met.
+bool is_other_lane(const Attempt& attempt, const Program& program, const Record& record,
+                   uint32_t bytes, uint32_t lanes) {
+  const WarpKnowledge& knows = attempt.by->knows;
+  if (record.agent != attempt.agent || record.agent != knows.agent(ALL_LANES)) return false;
+  if (record.clock <= attempt.lanes_met_at || record.pc == attempt.pc) return false;
+  const auto differ = [&](uint32_t of) {
+    const auto part = [&](uint32_t half, uint32_t shift) {
+      const uint32_t before = record.lanes >> shift & (LANES - 1);
+      return (of & half) != 0 && !knows.have_met(before, lanes >> shift & (LANES - 1));
+    };
+    return part(0x0f, 0) || part(0xf0, LANE_BITS);
+  };
+  if (!differ(bytes)) return false;
+  return differ(whole_words(bytes)) ||
+         (!is_narrow(program.opcode(record.pc)) && !is_narrow(program.opcode(attempt.pc)));
+}
+
+bool stores_the_same(const Attempt& attempt, uint32_t lanes, uint32_t bytes) {
+  return attempt.store != nullptr && attempt.store->is_same(lane_in(lanes, bytes));
+}
+
+// A lane may access what its own copies have brought, when it has waited for them. Whose copies they
+// were is not kept.
+bool has_waited(const Attempt& attempt, const Record& record, uint32_t lane) {
+  return record.agent == attempt.by->knows.agent(CP_ASYNC) && !attempt.async_proxy &&
+         attempt.by->cp_async_waited[lane] >= record.clock;
+}
+
+}  // namespace
 
 // ---- Generic accesses ----------------------------------------------------------------------------
 
@@ -76,17 +122,12 @@ void Checker::global_access(Warp& warp, uint32_t mask, const uint64_t* addresses
   add_release(by, mask, &released, is_release(order), scope);
   // Of one lane's counter or flag what it would release: for reports.
   if (!is_release(order) && std::has_single_bit(mask)) {
-    released.add(state_.id, warp.cta->rank, Reach::nowhere, by.knows.release(mask));
+    released.add(state_.id, warp.cta->rank, NOWHERE, by.knows.release(mask));
   }
-  const bool stores = access == Access::write && global_->has_released();
-  if (released.parts.empty() && !stores) return;
+  const bool stores = access == Access::write;
+  if (released.parts.empty() && !(stores && global_->has_released())) return;
   for_each_address(mask, addresses, [&](uint64_t address, uint32_t) {
-    const GlobalShadow::Writer writer{as.as.cluster, as.as.agent};
-    if (access == Access::atomic) {
-      global_->release(address, released, writer);
-    } else {
-      global_->release_by_store(address, released, writer);
-    }
+    global_->release(address, released, {as.as.cluster, as.as.agent}, stores);
   });
 }
 
@@ -162,55 +203,17 @@ bool Checker::is_before(const Attempt& attempt, const Record& record, uint32_t b
          clock_of(attempt.known->views[GENERIC], first + SOME_LANES) >= record.clock;
 }
 
-bool Checker::both_reduce(const Attempt& attempt, const Record& record) const {
-  const auto reduces = [this](uint32_t pc) {
-    const std::string opcode = state_.opcode_at(pc);
-    return opcode.starts_with("red.async") || opcode.starts_with("cp.reduce");
-  };
-  return reduces(attempt.pc) && reduces(record.pc);
-}
-
-bool Checker::are_strong_to_each_other(const Attempt& attempt, const Cell& cell) const {
-  if (!cell.strong() || !attempt.strong) return false;
-  const Warp& writer = state_.warp_of(cell.record().agent).warp;
-  return std::min(cell.scope(), attempt.scope) >=
-         least_scope(true, writer.cta == attempt.by->warp.cta);
-}
-
-bool Checker::is_other_lane(const Attempt& attempt, const Record& record, uint32_t bytes,
-                            uint32_t lanes) const {
-  const WarpKnowledge& knows = attempt.by->knows;
-  if (record.agent != attempt.agent || record.agent != knows.agent(ALL_LANES)) return false;
-  if (record.clock <= attempt.lanes_met_at || record.pc == attempt.pc) return false;
-  const auto differ = [&](uint32_t of) {
-    const auto part = [&](uint32_t half, uint32_t shift) {
-      const uint32_t before = record.lanes >> shift & (LANES - 1);
-      return (of & half) != 0 && !knows.have_met(before, lanes >> shift & (LANES - 1));
-    };
-    return part(0x0f, 0) || part(0xf0, LANE_BITS);
-  };
-  if (!differ(bytes)) return false;
-  return differ(whole_words(bytes)) || (!is_narrow(record.pc) && !is_narrow(attempt.pc));
-}
-
-bool Checker::is_narrow(uint32_t pc) const {
-  const std::string opcode = state_.opcode_at(pc);
-  const auto has_type = [&opcode](const char* type) { return opcode.ends_with(type); };
-  constexpr const char* TYPES[] = {".b8", ".u8", ".s8", ".b16", ".u16", ".s16", ".bf16"};
-  return std::ranges::any_of(TYPES, has_type) && opcode.find(".v") == std::string::npos &&
-         !opcode.starts_with("ldmatrix") && !opcode.starts_with("stmatrix");
-}
-
 void Checker::check_write_before(Attempt& attempt, const Cell& cell, uint32_t index, uint32_t bytes,
                                  uint32_t lanes) {
   const Record record = cell.record();
+  const uint32_t both = record.bytes & bytes;
   const Clocks& clocks = attempt.known->views[view_of(attempt, record.agent)];
   if (clock_of(clocks, record.agent) >= record.clock) {  // whichever lane it was
     if (record.agent == attempt.agent && record.clock > attempt.lanes_met_at &&
         record.agent == attempt.by->knows.agent(ALL_LANES)) {
-      const uint32_t both = record.bytes & bytes;
       if (both != 0 && !cell.strong() && !attempt.strong &&
-          is_other_lane(attempt, record, both, lanes) && !stores_the_same(attempt, lanes, both)) {
+          is_other_lane(attempt, state_.program, record, both, lanes) &&
+          !stores_the_same(attempt, lanes, both)) {
         report_.lanes(attempt, record, both, index);
       }
       return;
@@ -222,10 +225,16 @@ void Checker::check_write_before(Attempt& attempt, const Cell& cell, uint32_t in
     }
     return;
   }
-  const uint32_t both = record.bytes & bytes;
-  if (both == 0 || are_strong_to_each_other(attempt, cell) || is_before(attempt, record, both) ||
-      both_reduce(attempt, record) || stores_the_same(attempt, lanes, both) ||
-      has_waited(attempt, record, lane_in(lanes, both))) {
+  const auto both_strong = [&] {
+    if (!cell.strong() || !attempt.strong) return false;
+    const bool same_cta = state_.warp_of(record.agent).warp.cta == attempt.by->warp.cta;
+    return std::min(cell.scope(), attempt.scope) >= least_scope(true, same_cta);
+  };
+  const auto both_reduce = [&] {
+    return reduces(state_.opcode_at(record.pc)) && reduces(state_.opcode_at(attempt.pc));
+  };
+  if (both == 0 || both_strong() || is_before(attempt, record, both) || both_reduce() ||
+      stores_the_same(attempt, lanes, both) || has_waited(attempt, record, lane_in(lanes, both))) {
     return;
   }
   report_.shared(attempt, record, both, index);
@@ -266,7 +275,8 @@ void Checker::write_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint3
   if (attempt.own_reads != nullptr && !attempt.strong &&
       attempt.own_reads->newest[index / Plane::BLOCK_CELLS] > attempt.lanes_met_at) {
     const Record read = PackedRead::unpack(attempt.agent, attempt.own_reads->reads[index]);
-    if ((read.bytes & bytes) && is_other_lane(attempt, read, read.bytes & bytes, lanes)) {
+    if ((read.bytes & bytes) &&
+        is_other_lane(attempt, state_.program, read, read.bytes & bytes, lanes)) {
       report_.lanes(attempt, read, read.bytes & bytes, index);
     }
   }
@@ -344,7 +354,13 @@ void Checker::access_shared(Attempt& attempt, uint32_t mask, const uint32_t* add
   attempt.lanes = mask;
   attempt.cells = touched.index;
   for (uint32_t i = 0; i < count; ++i) {
-    attempt.write ? write_lanes(attempt, mask, touched, i) : read_lanes(attempt, mask, touched, i);
+    if (!attempt.write) {
+      read_lanes(attempt, mask, touched, i);
+      continue;
+    }
+    for_lanes(mask, [&](uint32_t lane) {
+      write_cell(attempt, touched.index[lane] + i, touched.bytes[lane], touched.lanes[lane]);
+    });
   }
   attempt.cells = nullptr;
 }
@@ -370,12 +386,6 @@ void Checker::read_lanes(Attempt& attempt, uint32_t mask, const Touched& touched
     reads[index] = PackedRead::add(reads[index], read, touched.bytes[lane], touched.lanes[lane]);
     newest[(index + step) / Plane::BLOCK_CELLS] = clock;
   }
-}
-
-void Checker::write_lanes(Attempt& attempt, uint32_t mask, const Touched& touched, uint32_t step) {
-  for_lanes(mask, [&](uint32_t lane) {
-    write_cell(attempt, touched.index[lane] + step, touched.bytes[lane], touched.lanes[lane]);
-  });
 }
 
 void Checker::access_segment(Attempt& attempt, const Segment& segment) {

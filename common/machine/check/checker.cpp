@@ -9,6 +9,32 @@
 #include "common/machine/run/settings.h"
 
 namespace machine {
+namespace {
+
+View fenced_at(Scope scope) {
+  return static_cast<View>(FENCED_CTA + static_cast<uint32_t>(scope));
+}
+
+// What a relaxed operation releases of it.
+std::shared_ptr<Knowledge> fenced(const Knowledge& all, View view) {
+  auto part = std::make_shared<Knowledge>(all);
+  for (Clocks& clocks : part->views) meet(clocks, all.views[view]);
+  // What no fence has acquired: a chain of relaxed operations hands on nothing.
+  part->seen.fill(nullptr);
+  return part;
+}
+
+bool is_news(WarpState& state, const SeenRelease& release, uint32_t lanes, bool acquires) {
+  constexpr size_t REMEMBERED = 1024;
+  if (state.seen_releases.size() >= REMEMBERED) state.seen_releases.clear();
+  const auto [before, is_new] = state.seen_releases.try_emplace(release);
+  auto& [of_lanes, acquired] = before->second;
+  if (!is_new && acquired == acquires && !(lanes & ~of_lanes)) return false;
+  before->second = {lanes, acquires};
+  return true;
+}
+
+}  // namespace
 
 Checker::Checker(Cluster& cluster, std::shared_ptr<GlobalShadow> global)
     : state_{cluster, *cluster.grid->program, static_cast<uint32_t>(cluster.id), {}, {}, {}},
@@ -39,9 +65,8 @@ void Checker::fence(Warp& warp, uint32_t mask, Order order, Scope scope) {
     });
   }
   if (!is_release(order)) return;
-  std::vector<View> views = {FENCED_CTA};
-  if (scope != Scope::cta) views.push_back(FENCED_CLUSTER);
-  if (scope == Scope::gpu) views.push_back(FENCED_GPU);
+  std::vector<View> views = {FENCED_CTA, FENCED_CLUSTER, FENCED_GPU};
+  views.resize(static_cast<size_t>(scope) + 1);
   state.knows.publish(mask, views);
 }
 
@@ -171,7 +196,7 @@ void Checker::mbarrier_arrive(Warp& warp, uint32_t mask, uint32_t address, bool 
   mbarrier.arriving |= 1ull << warp.in_cluster % 64;
   add_release(state, mask, &mbarrier.pending, release, scope, scope);
   if (!release) {
-    mbarrier.pending.add(state_.id, warp.cta->rank, Reach::nowhere, state.knows.release(mask));
+    mbarrier.pending.add(state_.id, warp.cta->rank, NOWHERE, state.knows.release(mask));
   }
 }
 
@@ -212,29 +237,17 @@ WarpState& Checker::state_of(const Warp& warp) {
   return state;
 }
 
-std::shared_ptr<Knowledge> Checker::fenced(const Knowledge& all, View view) {
-  auto part = std::make_shared<Knowledge>(all);
-  for (Clocks& clocks : part->views) machine::meet(clocks, all.views[view]);
-  // What no fence has acquired: a chain of relaxed operations hands on nothing.
-  part->seen.fill(nullptr);
-  return part;
-}
-
 void Checker::add_release(WarpState& state, uint32_t lanes, Channel* to, bool release, Scope scope,
                           Scope least) {
   const uint32_t rank = state.warp.cta->rank;
-  constexpr Reach REACH[] = {Reach::cta, Reach::cluster, Reach::gpu};
-  constexpr View VIEW[] = {FENCED_CTA, FENCED_CLUSTER, FENCED_GPU};
-  if (release) {
-    to->add(state_.id, rank, REACH[static_cast<size_t>(scope)], state.knows.release(lanes));
-    return;
-  }
+  if (release) return to->add(state_.id, rank, scope, state.knows.release(lanes));
   const auto& views = state.knows.of(lanes).views;
-  const auto last = static_cast<size_t>(scope);
-  for (size_t s = static_cast<size_t>(least); s <= last; ++s) {
-    const bool reaches_further = s < last && views[VIEW[s]] == views[VIEW[s + 1]];
-    if (views[VIEW[s]].empty() || reaches_further) continue;
-    to->add(state_.id, rank, REACH[s], fenced(*state.knows.release(lanes), VIEW[s]));
+  const View last = fenced_at(scope);
+  for (View view = fenced_at(least); view <= last; view = static_cast<View>(view + 1)) {
+    const bool reaches_further = view < last && views[view] == views[view + 1];
+    if (views[view].empty() || reaches_further) continue;
+    to->add(state_.id, rank, static_cast<Scope>(view - FENCED_CTA),
+            fenced(*state.knows.release(lanes), view));
   }
 }
 
@@ -246,30 +259,18 @@ void Checker::hear(WarpState& state, uint32_t lanes, const Channel& channel, boo
     Scope least = Scope::gpu;
     if (of_cluster) least = part.rank == state.warp.cta->rank ? Scope::cta : Scope::cluster;
     if (of_cluster) state.knows.hear_own(*part.what);
-    const bool unfenced = part.reach == Reach::nowhere;
-    const bool is_missed =
-        unfenced || scope < least || static_cast<size_t>(part.reach) <= static_cast<size_t>(least);
+    const bool is_missed = scope < least || part.reach < least;
     // Who polls sees the same again and again.
     if (!of_cluster && !is_news(state, {part.what, is_missed}, lanes, acquires)) continue;
     const Snapshot what = of_cluster ? part.what : from_cluster(part.cluster, part.what);
     if (is_missed) {
-      (unfenced ? state.unfenced : state.unscoped).join(*what);
+      (part.reach ? state.unscoped : state.unfenced).join(*what);
     } else {
       state.knows.teach(lanes, [&](Knowledge& known) {
         acquires ? known.join(*what) : known.add(known.seen[static_cast<size_t>(least)], what);
       });
     }
   }
-}
-
-bool Checker::is_news(WarpState& state, const SeenRelease& release, uint32_t lanes, bool acquires) {
-  constexpr size_t REMEMBERED = 1024;
-  if (state.seen_releases.size() >= REMEMBERED) state.seen_releases.clear();
-  const auto [before, is_new] = state.seen_releases.try_emplace(release);
-  auto& [of_lanes, acquired] = before->second;
-  if (!is_new && acquired == acquires && !(lanes & ~of_lanes)) return false;
-  before->second = {lanes, acquires};
-  return true;
 }
 
 std::shared_ptr<Knowledge> Checker::from_cluster(uint64_t cluster, const Snapshot& what) const {

@@ -127,15 +127,12 @@ class Checker {
   }
   // Of a warp that executes something, or a copy of it.
   WarpState& state_of(const Warp& warp);
-  // What a relaxed operation releases of it.
-  static std::shared_ptr<Knowledge> fenced(const Knowledge& all, View view);
   // A relaxed operation releases what fences of the scopes from `least` to `scope` have prepared.
   void add_release(WarpState& state, uint32_t lanes, Channel* to, bool release, Scope scope,
                    Scope least = Scope::cta);
   // A wait or load has seen what was released there: the lanes learn it if it acquires; else a later
   // fence makes them do so.
   void hear(WarpState& state, uint32_t lanes, const Channel& channel, bool acquires, Scope scope);
-  static bool is_news(WarpState& state, const SeenRelease& release, uint32_t lanes, bool acquires);
   // As this cluster knows it: its own clocks, and those of the others by cluster.
   std::shared_ptr<Knowledge> from_cluster(uint64_t cluster, const Snapshot& what) const;
 
@@ -194,24 +191,8 @@ class Checker {
                                                                                : GENERIC;
   }
   bool is_before(const Attempt& attempt, const Record& record, uint32_t bytes) const;
-  bool both_reduce(const Attempt& attempt, const Record& record) const;
-  bool are_strong_to_each_other(const Attempt& attempt, const Cell& cell) const;
-  // Whether another lane of the same warp made the earlier access, by another instruction, since the
-  // two lanes last met. Of less than 4 bytes the record has not every lane.
-  bool is_other_lane(const Attempt& attempt, const Record& record, uint32_t bytes,
-                     uint32_t lanes) const;
-  bool is_narrow(uint32_t pc) const;
   void check_write_before(Attempt& attempt, const Cell& cell, uint32_t index, uint32_t bytes,
                           uint32_t lanes);
-  // A lane may access what its own copies have brought, when it has waited for them. Whose copies
-  // they were is not kept.
-  static bool has_waited(const Attempt& attempt, const Record& record, uint32_t lane) {
-    return record.agent == attempt.by->knows.agent(CP_ASYNC) && !attempt.async_proxy &&
-           attempt.by->cp_async_waited[lane] >= record.clock;
-  }
-  static bool stores_the_same(const Attempt& attempt, uint32_t lanes, uint32_t bytes) {
-    return attempt.store != nullptr && attempt.store->is_same(lane_in(lanes, bytes));
-  }
   // `lanes`: a pair, of the parts that `bytes` stand for.
   void read_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint32_t lanes);
   void write_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint32_t lanes);
@@ -225,7 +206,6 @@ class Checker {
     uint32_t index[LANES], bytes[LANES], lanes[LANES];
   };
   void read_lanes(Attempt& attempt, uint32_t mask, const Touched& touched, uint32_t step);
-  void write_lanes(Attempt& attempt, uint32_t mask, const Touched& touched, uint32_t step);
   // Of copies and wgmma.
   void access_segment(Attempt& attempt, const Segment& segment);
   void write_cells(Attempt& attempt, uint32_t first, uint32_t end);

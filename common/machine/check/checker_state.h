@@ -90,14 +90,11 @@ struct BarrierState {
 
   void arrive(const Warp& warp, uint32_t lanes, const Knowledge& what) {
     pending.join(what);
-    if (pending_lanes.size() <= warp.in_cluster) pending_lanes.resize(warp.in_cluster + 1);
-    pending_lanes[warp.in_cluster] |= lanes;
+    entry(pending_lanes, warp.in_cluster) |= lanes;
   }
   // Those of the warp that arrived, once.
   uint32_t take_lanes(const Warp& warp) {
-    return warp.in_cluster < completed_lanes.size()
-               ? std::exchange(completed_lanes[warp.in_cluster], 0)
-               : 0;
+    return std::exchange(entry(completed_lanes, warp.in_cluster), 0);
   }
   void complete() {
     std::swap(pending, completed);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "common/machine/check/access.h"
@@ -54,9 +55,14 @@ inline uint32_t clock_of(const Clocks& clocks, size_t agent) {
   return agent < clocks.size() ? clocks[agent] : 0;
 }
 
-inline void raise(Clocks& clocks, size_t agent, uint32_t clock) {
+inline uint32_t& entry(Clocks& clocks, size_t agent) {
   if (agent >= clocks.size()) clocks.resize(agent + 1);
-  clocks[agent] = std::max(clocks[agent], clock);
+  return clocks[agent];
+}
+
+inline void raise(Clocks& clocks, size_t agent, uint32_t clock) {
+  uint32_t& known = entry(clocks, agent);
+  known = std::max(known, clock);
 }
 
 inline void join(Clocks& into, const Clocks& from) {
@@ -137,10 +143,7 @@ struct Knowledge {
 
   // What is known of a cluster's accesses, or null; `own`: whether it is the one that knows this.
   const Knowledge* of_cluster(uint64_t cluster, bool own) const {
-    if (own) return this;
-    if (!others) return nullptr;
-    const auto found = others->find(cluster);
-    return found == others->end() ? nullptr : found->second.get();
+    return own ? this : find_in(others, cluster);
   }
 
   bool covers(const Knowledge& other) const {
@@ -159,7 +162,7 @@ struct Knowledge {
     if (others == with || !others) return;
     auto common = std::make_shared<Others>();
     for (const auto& [cluster, what] : *others) {
-      const Knowledge* const theirs = with ? find_in(*with, cluster) : nullptr;
+      const Knowledge* const theirs = find_in(with, cluster);
       if (theirs == nullptr) continue;
       if (theirs == what.get()) {
         (*common)[cluster] = what;
@@ -172,9 +175,10 @@ struct Knowledge {
     others = common;
   }
 
-  static const Knowledge* find_in(const Others& among, uint64_t cluster) {
-    const auto found = among.find(cluster);
-    return found == among.end() ? nullptr : found->second.get();
+  static const Knowledge* find_in(const std::shared_ptr<const Others>& among, uint64_t cluster) {
+    if (!among) return nullptr;
+    const auto found = among->find(cluster);
+    return found == among->end() ? nullptr : found->second.get();
   }
 
   void join_others(const std::shared_ptr<const Others>& from) {
@@ -236,12 +240,12 @@ inline bool is_ordered(const Knowledge& known, View view, const Record& record, 
   return low && high;
 }
 
-// How far a release is heard: by its own CTA, its cluster, everyone; `nowhere`: no fence was there.
-enum class Reach : uint8_t { nowhere, cta, cluster, gpu };
+// How far a release is heard; nowhere, where the fence before it is missing.
+using Reach = std::optional<Scope>;
+constexpr Reach NOWHERE;
 
 // What was released at an mbarrier or an address, by whom and how far.
-class Channel {
- public:
+struct Channel {
   struct Part {
     uint64_t cluster;
     uint32_t rank;
@@ -254,7 +258,9 @@ class Channel {
     for (Part& part : parts) {
       if (part.cluster != cluster || part.rank != rank || part.reach != reach) continue;
       if (part.what == what) return;
-      own(part).join(*what);
+      // What others hold too is copied before it changes.
+      if (part.what.use_count() > 1) part.what = std::make_shared<Knowledge>(*part.what);
+      part.what->join(*what);
       return;
     }
     parts.push_back({cluster, rank, reach, what});
@@ -264,18 +270,11 @@ class Channel {
   void raise(uint64_t cluster, uint32_t rank, uint32_t agent, uint32_t clock) {
     const auto what = std::make_shared<Knowledge>();
     machine::raise(what->views[GENERIC], agent, clock);
-    add(cluster, rank, Reach::cta, what);
+    add(cluster, rank, Scope::cta, what);
   }
 
   void join(const Channel& from) {
     for (const Part& part : from.parts) add(part.cluster, part.rank, part.reach, part.what);
-  }
-
- private:
-  // What others hold too is copied before it changes.
-  static Knowledge& own(Part& part) {
-    if (part.what.use_count() > 1) part.what = std::make_shared<Knowledge>(*part.what);
-    return *part.what;
   }
 };
 

@@ -118,19 +118,39 @@ struct GlobalShadow::Page {
   std::unique_ptr<Reads> reads;
 };
 
-// Memory for pages, of zeros: in slabs, each larger than the one before, large ones of huge pages, for
-// a launch may write much or little.
+// Three levels of tables, the last one of pages; entries are added, never changed.
+struct GlobalShadow::Table {
+  std::array<std::atomic<void*>, 1 << LEVEL_BITS> next{};
+};
+
+// Memory for pages and tables, of zeros: in slabs, each larger than the one before, large ones of huge
+// pages, for a launch may write much or little.
 class GlobalShadow::Slabs {
  public:
   ~Slabs() {
+    for (Page* page : pages_) page->~Page();
     for (const auto& [memory, bytes] : all_) munmap(memory, bytes);
   }
 
-  Page* take() {
+  // What the entry has, or gets; if another thread makes it at the same time, one of the two is unused.
+  template <class T>
+  T* follow(std::atomic<void*>& entry, bool may_make) {
+    void* found = entry.load(std::memory_order_acquire);
+    if (found == nullptr && may_make) {
+      T* const made = make<T>();
+      if (entry.compare_exchange_strong(found, made, std::memory_order_acq_rel)) return made;
+    }
+    return static_cast<T*>(found);
+  }
+
+  template <class T>
+  T* make() {
     const std::lock_guard lock(mutex_);
-    if (left_ < sizeof(Page)) grow();
-    left_ -= sizeof(Page);
-    return new (std::exchange(next_, next_ + sizeof(Page))) Page;
+    if (left_ < sizeof(T)) grow();
+    left_ -= sizeof(T);
+    T* const made = new (std::exchange(next_, next_ + sizeof(T))) T;
+    if constexpr (std::is_same_v<T, Page>) pages_.push_back(made);
+    return made;
   }
 
  private:
@@ -148,14 +168,10 @@ class GlobalShadow::Slabs {
   }
 
   std::mutex mutex_;
+  std::vector<Page*> pages_;
   std::vector<std::pair<void*, size_t>> all_;
   std::byte* next_ = nullptr;
   size_t left_ = 0;
-};
-
-// Three levels of tables, the last one of pages; entries are added, never changed.
-struct GlobalShadow::Table {
-  std::array<std::atomic<void*>, 1 << LEVEL_BITS> next{};
 };
 
 // Walks over memory; holds the lock of the page that it is on.
@@ -229,49 +245,19 @@ class GlobalShadow::Cursor {
   Page* page_ = nullptr;
 };
 
-GlobalShadow::GlobalShadow()
-    : root_(std::make_unique<Table>()), slabs_(std::make_unique<Slabs>()) {}
-
-GlobalShadow::~GlobalShadow() {
-  for (auto& middle : root_->next) {
-    auto* const tables = static_cast<Table*>(middle.load());
-    if (tables == nullptr) continue;
-    for (auto& last : tables->next) {
-      auto* const pages = static_cast<Table*>(last.load());
-      if (pages == nullptr) continue;
-      for (auto& page : pages->next) {
-        if (page.load() != nullptr) static_cast<Page*>(page.load())->~Page();
-      }
-      delete pages;
-    }
-    delete tables;
-  }
-}
+GlobalShadow::GlobalShadow() : slabs_(std::make_unique<Slabs>()), root_(slabs_->make<Table>()) {}
+GlobalShadow::~GlobalShadow() = default;
 
 GlobalShadow::Page* GlobalShadow::find(uint64_t address, bool make) {
-  // The entry; another thread may make it at the same time.
-  const auto follow = [make](std::atomic<void*>& entry, auto&& fresh, auto&& drop) {
-    void* found = entry.load(std::memory_order_acquire);
-    if (found == nullptr && make) {
-      void* const made = fresh();
-      if (entry.compare_exchange_strong(found, made, std::memory_order_acq_rel)) return made;
-      drop(made);
-    }
-    return found;
-  };
-  const auto table = [&](std::atomic<void*>& entry) {
-    return static_cast<Table*>(follow(
-        entry, [] { return new Table; }, [](void* made) { delete static_cast<Table*>(made); }));
-  };
   const auto part = [&](uint32_t level) {
     return address >> (PAGE_SHIFT + LEVEL_BITS * level) & ((1u << LEVEL_BITS) - 1);
   };
-  Table* const middle = table(root_->next[part(2)]);
-  if (middle == nullptr) return nullptr;
-  Table* const last = table(middle->next[part(1)]);
-  if (last == nullptr) return nullptr;
-  return static_cast<Page*>(
-      follow(last->next[part(0)], [this] { return slabs_->take(); }, [](void*) {}));
+  Table* table = root_;
+  for (const uint32_t level : {2, 1}) {
+    table = slabs_->follow<Table>(table->next[part(level)], make);
+    if (table == nullptr) return nullptr;
+  }
+  return slabs_->follow<Page>(table->next[part(0)], make);
 }
 
 std::optional<GlobalShadow::Conflict> GlobalShadow::access(GlobalAccess access, uint64_t address,
@@ -304,7 +290,6 @@ std::optional<GlobalShadow::Conflict> GlobalShadow::access(GlobalAccess access, 
                            access.store->is_same(lane);
       if (conflict && !is_same) {
         store();
-        conflict->lane = lane;
         return conflict;
       }
     }
@@ -314,31 +299,24 @@ std::optional<GlobalShadow::Conflict> GlobalShadow::access(GlobalAccess access, 
   return {};
 }
 
-void GlobalShadow::release(uint64_t address, const Channel& what, const Writer& writer) {
+void GlobalShadow::release(uint64_t address, const Channel& what, const Writer& writer,
+                           bool stores) {
   const std::lock_guard lock(mutex_);
-  const auto is_heard = [](const Channel::Part& part) { return part.reach != Reach::nowhere; };
-  if (std::ranges::any_of(what.parts, is_heard)) writers_[address] = writer;
-  channels_[address].join(what);
-  has_released_.store(true, std::memory_order_release);
-}
-
-// What others have released there is seen through atomics alone: who reads this store reads none of
-// theirs. The same thread's earlier release counts for its later stores.
-void GlobalShadow::release_by_store(uint64_t address, const Channel& what, const Writer& writer) {
-  const std::lock_guard lock(mutex_);
-  const auto found = channels_.find(address);
-  if (found == channels_.end() && what.parts.empty()) return;
-  const auto [last, is_first] = writers_.try_emplace(address, writer);
-  if (found != channels_.end() && (is_first || last->second != writer)) found->second = Channel();
-  last->second = writer;
-  channels_[address].join(what);
+  if (what.parts.empty() && !released_.contains(address)) return;
+  Released& here = released_[address];
+  // What others have released there is seen through atomics alone: who reads this store reads none
+  // of theirs. The same thread's earlier release counts for its later stores.
+  if (stores && here.last != writer) here.what = Channel();
+  const auto is_heard = [](const Channel::Part& part) { return part.reach != NOWHERE; };
+  if (stores || std::ranges::any_of(what.parts, is_heard)) here.last = writer;
+  here.what.join(what);
   has_released_.store(true, std::memory_order_release);
 }
 
 Channel GlobalShadow::released(uint64_t address) {
   const std::lock_guard lock(mutex_);
-  const auto found = channels_.find(address);
-  return found == channels_.end() ? Channel() : found->second;
+  const auto found = released_.find(address);
+  return found == released_.end() ? Channel() : found->second.what;
 }
 
 }  // namespace machine

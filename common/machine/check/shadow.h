@@ -164,9 +164,8 @@ class GlobalShadow {
 
   struct Conflict {
     GlobalRecord with;
-    uint64_t address;   // of its cell
-    uint32_t bytes;     // mask
-    uint32_t lane = 0;  // that makes the access
+    uint64_t address;  // of its cell
+    uint32_t bytes;    // mask
   };
   // Checks the access against those before it and records it.
   std::optional<Conflict> access(GlobalAccess access, uint64_t address, uint64_t bytes);
@@ -195,11 +194,10 @@ class GlobalShadow {
     return left;
   }
 
-  using Writer = std::pair<uint32_t, uint16_t>;  // cluster and agent
   // Strong accesses of a warp that release to, and acquire from, an address: an atomic adds to what
-  // is there; a store begins anew where another warp was the last to release.
-  void release(uint64_t address, const Channel& what, const Writer& writer);
-  void release_by_store(uint64_t address, const Channel& what, const Writer& writer);
+  // is there; a store begins anew where another warp was the last to release or store.
+  using Writer = std::pair<uint32_t, uint16_t>;  // cluster and agent
+  void release(uint64_t address, const Channel& what, const Writer& writer, bool stores);
   Channel released(uint64_t address);
   bool has_released() const { return has_released_.load(std::memory_order_acquire); }
 
@@ -207,15 +205,18 @@ class GlobalShadow {
   struct Page;
   struct Table;
   class Slabs;
-  Page* find(uint64_t address, bool make);
   class Cursor;
+  struct Released {
+    Channel what;
+    std::optional<Writer> last;
+  };
+  Page* find(uint64_t address, bool make);
 
-  std::unique_ptr<Table> root_;
   std::unique_ptr<Slabs> slabs_;
+  Table* const root_;
   std::atomic<bool> has_released_{false};
   std::mutex mutex_;  // of what follows
-  std::unordered_map<uint64_t, Channel> channels_;
-  std::unordered_map<uint64_t, Writer> writers_;  // of a channel: who released or stored last
+  std::unordered_map<uint64_t, Released> released_;
   std::atomic<bool> has_suspects_{false};
   std::map<Place, Pair> suspects_;
   std::map<Pair, Error> reports_;

@@ -153,17 +153,12 @@ std::shared_ptr<Knowledge> WarpKnowledge::release(uint32_t lanes) {
       clocks[all] = synced_;
     }
   }
-  if (!whole) released_lanes(*made) = met_by(lanes);
+  if (!whole) entry(made->lanes, warp_.in_cluster) = met_by(lanes);
   tick();
   released_ = made;
   released_by_ = lanes;
   changed_ = false;
   return made;
-}
-
-uint32_t& WarpKnowledge::released_lanes(Knowledge& known) const {
-  if (known.lanes.size() <= warp_.in_cluster) known.lanes.resize(warp_.in_cluster + 1);
-  return known.lanes[warp_.in_cluster];
 }
 
 void WarpKnowledge::publish(uint32_t lanes, const std::vector<View>& views) {
@@ -185,7 +180,7 @@ void WarpKnowledge::publish(uint32_t lanes, const std::vector<View>& views) {
       clocks[all] = std::max(before, whole ? clock_ : synced_);
       if (!whole) raise(clocks, some, clock_);
     }
-    if (!whole) released_lanes(known) |= together;
+    if (!whole) entry(known.lanes, warp_.in_cluster) |= together;
   });
   tick();
 }

@@ -80,7 +80,6 @@ class WarpKnowledge {
   void learn_what_all_know();
   void raise_published();
   uint32_t met_by(uint32_t lanes) const;
-  uint32_t& released_lanes(Knowledge& known) const;
   void tick();
 
   const Warp& warp_;

@@ -1,10 +1,7 @@
 // The shadow of global memory: pages that appear when they are first written. It knows nothing of
 // what is done about a conflict.
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <atomic>
-#include <new>
 #include <utility>
 
 #include "common/machine/check/shadow.h"
@@ -114,64 +111,13 @@ class Reads {
 // one on.
 struct GlobalShadow::Page {
   std::mutex mutex;
-  std::array<GlobalRecord, PAGE_BYTES / CELL_BYTES> writes;
+  std::array<GlobalRecord, PAGE_BYTES / CELL_BYTES> writes{};
   std::unique_ptr<Reads> reads;
 };
 
 // Three levels of tables, the last one of pages; entries are added, never changed.
 struct GlobalShadow::Table {
   std::array<std::atomic<void*>, 1 << LEVEL_BITS> next{};
-};
-
-// Memory for pages and tables, of zeros: in slabs, each larger than the one before, large ones of huge
-// pages, for a launch may write much or little.
-class GlobalShadow::Slabs {
- public:
-  ~Slabs() {
-    for (Page* page : pages_) page->~Page();
-    for (const auto& [memory, bytes] : all_) munmap(memory, bytes);
-  }
-
-  // What the entry has, or gets; if another thread makes it at the same time, one of the two is unused.
-  template <class T>
-  T* follow(std::atomic<void*>& entry, bool may_make) {
-    void* found = entry.load(std::memory_order_acquire);
-    if (found == nullptr && may_make) {
-      T* const made = make<T>();
-      if (entry.compare_exchange_strong(found, made, std::memory_order_acq_rel)) return made;
-    }
-    return static_cast<T*>(found);
-  }
-
-  template <class T>
-  T* make() {
-    const std::lock_guard lock(mutex_);
-    if (left_ < sizeof(T)) grow();
-    left_ -= sizeof(T);
-    T* const made = new (std::exchange(next_, next_ + sizeof(T))) T;
-    if constexpr (std::is_same_v<T, Page>) pages_.push_back(made);
-    return made;
-  }
-
- private:
-  static constexpr size_t FIRST = 1 << 17, HUGE_PAGE = 1 << 21, LARGEST = 1 << 23;
-
-  void grow() {
-    const size_t bytes = all_.empty() ? FIRST : std::min(2 * all_.back().second, LARGEST);
-    void* const memory =
-        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) throw std::bad_alloc();
-    if (bytes > HUGE_PAGE) madvise(memory, bytes, MADV_HUGEPAGE);
-    all_.emplace_back(memory, bytes);
-    next_ = static_cast<std::byte*>(memory);
-    left_ = bytes;
-  }
-
-  std::mutex mutex_;
-  std::vector<Page*> pages_;
-  std::vector<std::pair<void*, size_t>> all_;
-  std::byte* next_ = nullptr;
-  size_t left_ = 0;
 };
 
 // Walks over memory; holds the lock of the page that it is on.
@@ -245,19 +191,28 @@ class GlobalShadow::Cursor {
   Page* page_ = nullptr;
 };
 
-GlobalShadow::GlobalShadow() : slabs_(std::make_unique<Slabs>()), root_(slabs_->make<Table>()) {}
+GlobalShadow::GlobalShadow() : tables_(1) {}
 GlobalShadow::~GlobalShadow() = default;
+
+template <class T>
+T* GlobalShadow::follow(std::atomic<void*>& entry, std::deque<T>& all, bool make) {
+  if (entry.load(std::memory_order_acquire) == nullptr && make) {
+    const std::lock_guard lock(mutex_);  // another thread may have made it by now
+    if (entry.load() == nullptr) entry.store(&all.emplace_back(), std::memory_order_release);
+  }
+  return static_cast<T*>(entry.load(std::memory_order_acquire));
+}
 
 GlobalShadow::Page* GlobalShadow::find(uint64_t address, bool make) {
   const auto part = [&](uint32_t level) {
     return address >> (PAGE_SHIFT + LEVEL_BITS * level) & ((1u << LEVEL_BITS) - 1);
   };
-  Table* table = root_;
+  Table* table = &tables_.front();
   for (const uint32_t level : {2, 1}) {
-    table = slabs_->follow<Table>(table->next[part(level)], make);
+    table = follow(table->next[part(level)], tables_, make);
     if (table == nullptr) return nullptr;
   }
-  return slabs_->follow<Page>(table->next[part(0)], make);
+  return follow(table->next[part(0)], pages_, make);
 }
 
 std::optional<GlobalShadow::Conflict> GlobalShadow::access(GlobalAccess access, uint64_t address,

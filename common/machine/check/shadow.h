@@ -2,11 +2,13 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "common/machine/check/access.h"
@@ -89,10 +91,12 @@ struct Plane {
 // Of one CTA's shared memory. Its arrays are large: they are taken from a CTA that is done, and made
 // empty, rather than made anew.
 struct Shadow {
-  static Shadow take(Cta& cta);
-  static void give_back(Shadow&& shadow);
+  explicit Shadow(Cta& cta)
+      : cta(&cta),
+        cells((cta.smem_bytes + CELL_BYTES - 1) / CELL_BYTES),
+        uniform(cells.size() / Plane::BLOCK_CELLS + 1) {}
 
-  Cta* cta = nullptr;
+  Cta* cta;
   std::vector<Cell> cells;
   std::vector<uint64_t> uniform;  // by block: the key of all its cells; 0: they may differ
   std::vector<std::unique_ptr<Plane>> planes;  // of the agents that have read
@@ -122,9 +126,24 @@ struct Shadow {
     return *by_agent[agent];
   }
 
- private:
-  void clear();
+  // What has not been read is still empty.
+  void clear() {
+    std::ranges::fill(cells, Cell());
+    std::ranges::fill(uniform, 0);
+    for (const auto& plane : planes) {
+      for (size_t block = 0; block < plane->newest.size(); ++block) {
+        if (std::exchange(plane->newest[block], 0) == 0) continue;
+        const size_t first = block * Plane::BLOCK_CELLS;
+        std::fill_n(plane->reads.data() + first,
+                    std::min<size_t>(Plane::BLOCK_CELLS, plane->reads.size() - first), 0);
+      }
+    }
+    visits.clear();
+    early.clear();
+    at_exit.clear();
+  }
 
+ private:
   std::vector<Plane*> by_agent;
 };
 
@@ -167,6 +186,21 @@ class GlobalShadow {
     uint64_t address;  // of its cell
     uint32_t bytes;    // mask
   };
+  // Of the shared memory of a CTA of the launch, whose CTAs all have as much; and back when it is done.
+  Shadow take_shadow(Cta& cta) {
+    const std::lock_guard lock(mutex_);
+    if (spare_.empty()) return Shadow(cta);
+    Shadow shadow = std::move(spare_.back());
+    spare_.pop_back();
+    shadow.cta = &cta;
+    return shadow;
+  }
+  void give_back(Shadow&& shadow) {
+    shadow.clear();
+    const std::lock_guard lock(mutex_);
+    spare_.push_back(std::move(shadow));
+  }
+
   // Checks the access against those before it and records it.
   std::optional<Conflict> access(GlobalAccess access, uint64_t address, uint64_t bytes);
   // The same of `bytes` bytes by each lane.
@@ -204,18 +238,20 @@ class GlobalShadow {
  private:
   struct Page;
   struct Table;
-  class Slabs;
   class Cursor;
   struct Released {
     Channel what;
     std::optional<Writer> last;
   };
   Page* find(uint64_t address, bool make);
+  template <class T>
+  T* follow(std::atomic<void*>& entry, std::deque<T>& all, bool make);
 
-  std::unique_ptr<Slabs> slabs_;
-  Table* const root_;
   std::atomic<bool> has_released_{false};
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;          // of what follows
+  std::deque<Table> tables_;  // the first is the root
+  std::deque<Page> pages_;
+  std::vector<Shadow> spare_;
   std::unordered_map<uint64_t, Released> released_;
   std::atomic<bool> has_suspects_{false};
   std::map<Place, Pair> suspects_;

@@ -30,11 +30,10 @@ bool is_other_lane(const Attempt& attempt, const Program& program, const Record&
   if (record.agent != attempt.agent || record.agent != knows.agent(ALL_LANES)) return false;
   if (record.clock <= attempt.lanes_met_at || record.pc == attempt.pc) return false;
   const auto differ = [&](uint32_t of) {
-    const auto part = [&](uint32_t half, uint32_t shift) {
+    return any_half(of, [&](uint32_t shift) {
       const uint32_t before = record.lanes >> shift & (LANES - 1);
-      return (of & half) != 0 && !knows.have_met(before, lanes >> shift & (LANES - 1));
-    };
-    return part(0x0f, 0) || part(0xf0, LANE_BITS);
+      return !knows.have_met(before, lanes >> shift & (LANES - 1));
+    });
   };
   if (!differ(bytes)) return false;
   return differ(whole_words(bytes)) ||

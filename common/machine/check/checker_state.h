@@ -1,6 +1,7 @@
 // What the checker of a cluster remembers, for its rules and its reports.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <unordered_map>
@@ -142,7 +143,19 @@ struct CheckerState {
   uint32_t grids_before() const { return warp_count() * AGENTS_OF_WARP; }
   // Whether the agent is an mbarrier, and so the access that of a copy which completes there.
   bool is_mbarrier(uint32_t agent) const { return agent > grids_before(); }
+  const MbarrierState* mbarrier_of(uint32_t agent) const {  // or null
+    const auto found = std::ranges::find_if(
+        mbarriers, [agent](const auto& each) { return each.second.agent == agent; });
+    return found == mbarriers.end() ? nullptr : &found->second;
+  }
   const WarpState& warp_of(uint32_t agent) const { return warps[agent / AGENTS_OF_WARP]; }
+  AgentKind kind_of(uint32_t agent) const {
+    return is_mbarrier(agent) ? MBARRIER : static_cast<AgentKind>(agent % AGENTS_OF_WARP);
+  }
+  // Who executes, or has issued what completes at the mbarrier.
+  const Warp& warp_behind(uint32_t agent) const {
+    return is_mbarrier(agent) ? *mbarrier_of(agent)->issuer : warp_of(agent).warp;
+  }
   std::string opcode_at(uint32_t pc) const { return program.opcode(pc); }
 };
 

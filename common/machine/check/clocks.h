@@ -226,6 +226,12 @@ inline uint32_t lane_in(uint32_t lanes, uint32_t bytes) {
   return (bytes & 0x0f ? lanes : lanes >> LANE_BITS) & (LANES - 1);
 }
 
+// Whether is(shift) for a half of the cell that some of the bytes are in, whose lane is at this shift.
+template <class F>
+bool any_half(uint32_t bytes, F&& is) {
+  return (bytes & 0x0f && is(0)) || (bytes & 0xf0 && is(LANE_BITS));
+}
+
 // Whether `bytes` of the recorded access happened before, in this view.
 inline bool is_ordered(const Knowledge& known, View view, const Record& record, uint32_t bytes,
                        uint32_t warps) {
@@ -235,9 +241,8 @@ inline bool is_ordered(const Knowledge& known, View view, const Record& record, 
   if (record.agent % AGENTS_OF_WARP != ALL_LANES) return false;
   if (clock_of(clocks, record.agent + SOME_LANES) < record.clock) return false;
   const uint32_t lanes = clock_of(known.lanes, record.agent / AGENTS_OF_WARP);
-  const bool low = !(bytes & 0x0f) || (lanes >> (record.lanes & (LANES - 1)) & 1);
-  const bool high = !(bytes & 0xf0) || (lanes >> (record.lanes >> LANE_BITS & (LANES - 1)) & 1);
-  return low && high;
+  return !any_half(
+      bytes, [&](uint32_t shift) { return !(lanes >> (record.lanes >> shift & (LANES - 1)) & 1); });
 }
 
 // How far a release is heard; nowhere, where the fence before it is missing.

@@ -105,21 +105,6 @@ static std::string name_of_global(uint64_t address) {
                 allocation.what, ")");
 }
 
-const MbarrierState* RaceReport::mbarrier_of(uint32_t agent) const {
-  for (const auto& [address, mbarrier] : state_.mbarriers) {
-    if (mbarrier.agent == agent) return &mbarrier;
-  }
-  return nullptr;
-}
-
-AgentKind RaceReport::kind_of(uint32_t agent) const {
-  return !state_.is_mbarrier(agent) ? static_cast<AgentKind>(agent % AGENTS_OF_WARP) : MBARRIER;
-}
-
-const Warp& RaceReport::warp_behind(uint32_t agent) const {
-  return state_.is_mbarrier(agent) ? *mbarrier_of(agent)->issuer : state_.warp_of(agent).warp;
-}
-
 RaceReport::Side RaceReport::side_of(const Warp& warp, const char* does, uint32_t pc) const {
   return {describe_role(warp), does, state_.opcode_at(pc), pc};
 }
@@ -129,7 +114,7 @@ RaceReport::Side RaceReport::side_of(const Attempt& attempt) const {
 }
 
 RaceReport::Side RaceReport::side_of(const Record& record) const {
-  return side_of(warp_behind(record.agent), does(record.write), record.pc);
+  return side_of(state_.warp_behind(record.agent), does(record.write), record.pc);
 }
 
 RaceReport::Side RaceReport::side_in(uint32_t cluster, const Record& record) const {
@@ -144,7 +129,7 @@ RaceReport::Side RaceReport::side_in(uint32_t cluster, const Record& record) con
 }
 
 std::string RaceReport::mbarrier_line(uint32_t agent) const {
-  const MbarrierState* const mbarrier = mbarrier_of(agent);
+  const MbarrierState* const mbarrier = state_.mbarrier_of(agent);
   if (mbarrier == nullptr) return "";
   return joined("\n  mbarrier: that copy completes on the one at ",
                 name_of_shared(mbarrier->address), ", of which ", mbarrier->phase,
@@ -207,7 +192,7 @@ void RaceReport::early(const Shadow& shadow, uint32_t index, const Record& recor
     return state_.opcode_at(record.pc) + " reads " + name_of_cell(shadow, index, record.bytes);
   };
   if (writer == nullptr) {
-    return report(warp_behind(record.agent), rule::NEVER_WRITTEN, record.pc, record.pc, [&] {
+    return report(state_.warp_behind(record.agent), rule::NEVER_WRITTEN, record.pc, record.pc, [&] {
       return Said{{},
                   side_of(record),
                   slot() + read() + NEVER_WRITTEN,
@@ -225,7 +210,7 @@ void RaceReport::early(const Shadow& shadow, uint32_t index, const Record& recor
     read.pc = record.pc;
     read.known = &writer->by->knows.of_warp();
     const Record write{writer->agent, writer->clock, writer->pc, 0, 0xff, true};
-    const bool only_issued = kind_of(write.agent) == CP_ASYNC &&
+    const bool only_issued = state_.kind_of(write.agent) == CP_ASYNC &&
                              state_.warp_of(write.agent).warp.cp_async.count < write.clock;
     said.remedy = Said{side_of(write), side_of(read)}.filled(
         only_issued ? "cp.async.wait_group (or cp.async.mbarrier.arrive.noinc) in {earlier} behind "
@@ -256,7 +241,7 @@ void RaceReport::mbarrier_overwritten(const Attempt& attempt, uint32_t index) co
       (attempt.shadow->cta->rank << RANK_SHIFT) + SMEM_BASE + index * CELL_BYTES;
   const Record& init = state_.mbarriers.at(address).init;
   report(attempt.by->warp, rule::MBARRIER_OVERWRITTEN, attempt.pc, init.pc, [&] {
-    return Said{side_of(warp_behind(init.agent), MADE_IT, init.pc), side_of(attempt),
+    return Said{side_of(state_.warp_behind(init.agent), MADE_IT, init.pc), side_of(attempt),
                 "{later_op} writes over the living mbarrier at " + name_of_shared(address) + ".",
                 "mbarrier.inval and a barrier before its bytes hold data; or the data is in the "
                 "wrong place."};
@@ -289,9 +274,9 @@ void RaceReport::init(const Attempt& attempt, const MbarrierState& mbarrier) con
 
 void RaceReport::exit(const Shadow& shadow, const Shadow::Visit& visit) const {
   const Record &record = visit.record, &last = shadow.last_exit;
-  const bool copy_reads = !record.write && kind_of(record.agent) != ALL_LANES;
+  const bool copy_reads = !record.write && state_.kind_of(record.agent) != ALL_LANES;
   const Rule& rule = copy_reads ? rule::BULK_EXIT : rule::CTA_EXIT;
-  const Warp& exits = warp_behind(last.agent);
+  const Warp& exits = state_.warp_behind(last.agent);
   report(exits, rule, record.pc, record.pc, [&] {
     return Said{
         {},
@@ -319,7 +304,7 @@ const Rule& RaceReport::global_rule(const Attempt& attempt,
                                     const GlobalShadow::Conflict& conflict) const {
   const GlobalRecord& with = conflict.with;
   const bool by_same = with.cluster == state_.id && with.agent == attempt.agent;
-  if (by_same && kind_of(with.agent) == ALL_LANES) return rule::LANE_RACE;
+  if (by_same && state_.kind_of(with.agent) == ALL_LANES) return rule::LANE_RACE;
   const bool proxies =
       attempt.async_proxy && with.write && in_generic_proxy(with.agent, state_.warp_count());
   return proxies && is_known(*attempt.known, GENERIC, conflict) ? proxy_rule(attempt, true)

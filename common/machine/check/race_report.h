@@ -69,9 +69,6 @@ class RaceReport {
   const Rule& global_rule(const Attempt& attempt, const GlobalShadow::Conflict& conflict) const;
   std::string name_of_shared(uint32_t address) const;
   std::string name_of_cell(const Shadow& shadow, uint32_t index, uint32_t bytes) const;
-  const MbarrierState* mbarrier_of(uint32_t agent) const;
-  AgentKind kind_of(uint32_t agent) const;
-  const Warp& warp_behind(uint32_t agent) const;  // of this cluster
   Side side_of(const Warp& warp, const char* does, uint32_t pc) const;
   Side side_of(const Attempt& attempt) const;
   Side side_of(const Record& record) const;
@@ -81,17 +78,13 @@ class RaceReport {
   std::string remedy(const Attempt& attempt, const Record& record, uint32_t bytes,
                      View async) const;
   std::string remedy_by_kind(const Attempt& attempt, const Record& record) const;
-  std::string remedy_by_barrier(const Attempt& attempt, const Record& record) const;
   std::string remedy_between_clusters(const Attempt& attempt,
                                       const GlobalShadow::Conflict& conflict) const;
   std::string remedy_at_exit(const Shadow::Visit& visit) const;
-  std::string wider_scope(const Attempt& attempt, uint32_t earlier_pc, const char* least) const;
   std::string one_statement(const Attempt& attempt, const GlobalRecord& with) const;
   // Causes that are named where they can be seen; "" if it is another one.
   std::string slot_that_is_left(const WarpState& reader, uint32_t pc, const Shadow& shadow,
                                 uint32_t index) const;
-  std::string too_few_bytes(const MbarrierState& mbarrier) const;
-  std::string empty_wait(const WarpState& by) const;
   std::string waited_line(const Attempt& attempt, const Record& record) const;
 
   const CheckerState& state_;

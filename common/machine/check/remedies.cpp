@@ -25,6 +25,74 @@ std::string flag_itself(const Attempt& attempt, const GlobalRecord& with) {
                 ", if this is the counter or flag itself. Else: ");
 }
 
+// Two strong accesses, one of them of too narrow a scope.
+std::string wider_scope(const CheckerState& state, const Attempt& attempt, uint32_t earlier_pc,
+                        const char* least) {
+  const bool alike = state.opcode_at(earlier_pc) == state.opcode_at(attempt.pc);
+  return joined("scope ", least, ", or a wider one, in {earlier_op}",
+                alike ? "" : " and {later_op}",
+                ": to threads outside of its scope an atomic, relaxed or volatile access is an "
+                "ordinary one.");
+}
+
+// Behind an access of the generic proxy, that is over as soon as something orders it.
+std::string remedy_by_barrier(const CheckerState& state, const Attempt& attempt,
+                              const Record& record) {
+  const Warp &earlier = state.warp_of(record.agent).warp, &later = attempt.by->warp;
+  std::string text = earlier.cta == later.cta
+                         ? "bar.sync between the two, or an mbarrier.arrive behind {earlier_op} "
+                           "and an mbarrier.try_wait before {later_op}"
+                         : "barrier.cluster.arrive.release behind {earlier_op} and "
+                           "barrier.cluster.wait.acquire before {later_op}";
+  if (attempt.async_proxy) text += ", with fence.proxy.async before the arrive";
+  const MbarrierState* const mbarrier = state.mbarrier_of(attempt.agent);
+  const AgentKind kind = state.kind_of(attempt.agent);
+  // Who reads what a copy then overwrites may have wanted what it brings.
+  const bool wants_copy = attempt.write && !record.write;
+  if (wants_copy && mbarrier != nullptr && state.kind_of(record.agent) == ALL_LANES &&
+      !(mbarrier->waited >> record.agent / AGENTS_OF_WARP % 64 & 1)) {
+    text +=
+        ". If {earlier_op} is to read what the copy brings, mbarrier.try_wait by {earlier} on " +
+        text_of(*mbarrier) + " before it, where that warp has not waited yet";
+  }
+  if (wants_copy && kind == CP_ASYNC) {
+    text += ". If {earlier_op} is to read what the copy brings, cp.async.wait_group in {later}" +
+            SMALLER_N + (&earlier == &later ? "" : ", then a barrier with {earlier}");
+  }
+  // A source that a copy reads late has been written before or after the copy was started.
+  if (!attempt.write && (kind == BULK_READS || mbarrier != nullptr)) {
+    const std::string wait = mbarrier != nullptr
+                                 ? "a wait for the copy on " + text_of(*mbarrier)
+                                 : "cp.async.bulk.wait_group.read by the thread of {later} that "
+                                   "committed {later_op}";
+    text = wait +
+           ", then a barrier, before {earlier_op}, if the copy is to come first. If {earlier_op} "
+           "writes what is to be copied, " +
+           text;
+  }
+  return text + ".";
+}
+
+// The latest wait of who fills a slot found no phase complete: it asked for the parity of the phase
+// before the first, as the first lap of a ring does.
+std::string empty_wait(const CheckerState& state, const WarpState& by) {
+  const auto found = state.mbarriers.find(by.waited_for);
+  if (found == state.mbarriers.end() || found->second.phase > 0) return "";
+  return " Its latest wait, on " + text_of(found->second) +
+         ", returned at once: no phase of that one is complete, and it asked for parity 1, as only "
+         "the first lap may.";
+}
+
+// Bytes have come to the mbarrier that were not expected; "" if not.
+std::string too_few_bytes(const CheckerState& state, const MbarrierState& mbarrier) {
+  const auto found = state.cluster.mbarriers.find(mbarrier.address);
+  const bool more_came = found != state.cluster.mbarriers.end() && bytes_to_come(found->second) < 0;
+  if (!more_came && !mbarrier.outrun) return "";
+  return "expect_tx with the bytes of all copies of a phase. On " + text_of(mbarrier) +
+         " too few bytes were expected, so that a phase was complete, and its wait returned, "
+         "before all of them had landed.";
+}
+
 }  // namespace
 
 std::string proxy_fence(View view, bool released) {
@@ -44,16 +112,6 @@ std::string proxy_fence(View view, bool released) {
          "one there.";
 }
 
-// Two strong accesses, one of them of too narrow a scope.
-std::string RaceReport::wider_scope(const Attempt& attempt, uint32_t earlier_pc,
-                                    const char* least) const {
-  const bool alike = state_.opcode_at(earlier_pc) == state_.opcode_at(attempt.pc);
-  return joined("scope ", least, ", or a wider one, in {earlier_op}",
-                alike ? "" : " and {later_op}",
-                ": to threads outside of its scope an atomic, relaxed or volatile access is an "
-                "ordinary one.");
-}
-
 std::string RaceReport::remedy(const Attempt& attempt, const Record& record, uint32_t bytes,
                                View async) const {
   const uint32_t warps = state_.warp_count();
@@ -61,11 +119,11 @@ std::string RaceReport::remedy(const Attempt& attempt, const Record& record, uin
   const auto is_in = [&](const Knowledge& known) {
     return is_ordered(known, view, record, bytes, warps);
   };
-  if (attempt.strong && record.strong) return wider_scope(attempt, record.pc, ".cluster");
+  if (attempt.strong && record.strong) return wider_scope(state_, attempt, record.pc, ".cluster");
   if (view != GENERIC && is_ordered(*attempt.known, GENERIC, record, bytes, warps)) {
     return proxy_fence(view, false);
   }
-  if (kind_of(record.agent) == ALL_LANES &&
+  if (state_.kind_of(record.agent) == ALL_LANES &&
       clock_of(attempt.known->views[view], record.agent + SOME_LANES) >= record.clock) {
     const Warp& now = attempt.by->warp;
     if (record.agent / AGENTS_OF_WARP == now.in_cluster && now.cta->warps.size() > 1) {
@@ -104,7 +162,7 @@ std::string RaceReport::remedy(const Attempt& attempt, const Record& record, uin
 std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& record) const {
   const bool same_warp = record.agent / AGENTS_OF_WARP == attempt.by->warp.in_cluster;
   const std::string then_barrier = same_warp ? "" : ", then a barrier with {later}";
-  switch (kind_of(record.agent)) {
+  switch (state_.kind_of(record.agent)) {
     case WGMMA_READS: {
       const WarpState& owner = state_.warp_of(record.agent);
       const Warp& issuer = owner.warp;
@@ -123,7 +181,7 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
     }
     case BULK_READS:
     case BULK_WRITES: {
-      const std::string wait = kind_of(record.agent) == BULK_READS
+      const std::string wait = state_.kind_of(record.agent) == BULK_READS
                                    ? "cp.async.bulk.wait_group.read"
                                    : "cp.async.bulk.wait_group (without .read)";
       if (state_.warp_of(record.agent).warp.bulk.count < record.clock) {
@@ -149,8 +207,8 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
                     attempt.async_proxy ? ", and fence.proxy.async between the two." : ".");
     }
     case MBARRIER: {
-      const MbarrierState& mbarrier = *mbarrier_of(record.agent);
-      if (const std::string bytes = too_few_bytes(mbarrier); !bytes.empty()) return bytes;
+      const MbarrierState& mbarrier = *state_.mbarrier_of(record.agent);
+      if (const std::string bytes = too_few_bytes(state_, mbarrier); !bytes.empty()) return bytes;
       const uint32_t phase = record.clock - 1;
       if (!record.write) {
         return joined("a wait for the copy where it lands, on ", text_of(mbarrier), " (phase ",
@@ -162,7 +220,7 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
         return "mbarrier.try_wait by {later} before {later_op}, on an mbarrier on which each warp "
                "arrives that has read what the earlier copy brought (by wgmma, ldmatrix, "
                "ld.shared): its slot is empty then." +
-               empty_wait(*attempt.by);
+               empty_wait(state_, *attempt.by);
       }
       return joined("mbarrier.try_wait by {later} on ", text_of(mbarrier), ", for its phase ",
                     phase, " (parity ", phase & 1, "), before {later_op}.",
@@ -174,55 +232,8 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
                         : "");
     }
     default:
-      return remedy_by_barrier(attempt, record);
+      return remedy_by_barrier(state_, attempt, record);
   }
-}
-
-// Behind an access of the generic proxy, that is over as soon as something orders it.
-std::string RaceReport::remedy_by_barrier(const Attempt& attempt, const Record& record) const {
-  const Warp &earlier = state_.warp_of(record.agent).warp, &later = attempt.by->warp;
-  std::string text = earlier.cta == later.cta
-                         ? "bar.sync between the two, or an mbarrier.arrive behind {earlier_op} "
-                           "and an mbarrier.try_wait before {later_op}"
-                         : "barrier.cluster.arrive.release behind {earlier_op} and "
-                           "barrier.cluster.wait.acquire before {later_op}";
-  if (attempt.async_proxy) text += ", with fence.proxy.async before the arrive";
-  const MbarrierState* const mbarrier = mbarrier_of(attempt.agent);
-  const AgentKind kind = kind_of(attempt.agent);
-  // Who reads what a copy then overwrites may have wanted what it brings.
-  const bool wants_copy = attempt.write && !record.write;
-  if (wants_copy && mbarrier != nullptr && kind_of(record.agent) == ALL_LANES &&
-      !(mbarrier->waited >> record.agent / AGENTS_OF_WARP % 64 & 1)) {
-    text +=
-        ". If {earlier_op} is to read what the copy brings, mbarrier.try_wait by {earlier} on " +
-        text_of(*mbarrier) + " before it, where that warp has not waited yet";
-  }
-  if (wants_copy && kind == CP_ASYNC) {
-    text += ". If {earlier_op} is to read what the copy brings, cp.async.wait_group in {later}" +
-            SMALLER_N + (&earlier == &later ? "" : ", then a barrier with {earlier}");
-  }
-  // A source that a copy reads late has been written before or after the copy was started.
-  if (!attempt.write && (kind == BULK_READS || mbarrier != nullptr)) {
-    const std::string wait = mbarrier != nullptr
-                                 ? "a wait for the copy on " + text_of(*mbarrier)
-                                 : "cp.async.bulk.wait_group.read by the thread of {later} that "
-                                   "committed {later_op}";
-    text = wait +
-           ", then a barrier, before {earlier_op}, if the copy is to come first. If {earlier_op} "
-           "writes what is to be copied, " +
-           text;
-  }
-  return text + ".";
-}
-
-// The latest wait of who fills a slot found no phase complete: it asked for the parity of the phase
-// before the first, as the first lap of a ring does.
-std::string RaceReport::empty_wait(const WarpState& by) const {
-  const auto found = state_.mbarriers.find(by.waited_for);
-  if (found == state_.mbarriers.end() || found->second.phase > 0) return "";
-  return " Its latest wait, on " + text_of(found->second) +
-         ", returned at once: no phase of that one is complete, and it asked for parity 1, as only "
-         "the first lap may.";
 }
 
 std::string RaceReport::slot_that_is_left(const WarpState& reader, uint32_t pc,
@@ -245,20 +256,11 @@ std::string RaceReport::slot_that_is_left(const WarpState& reader, uint32_t pc,
     }
     return joined("the descriptor of ", std::string(1, operand.name), " leaves its slot. ",
                   descriptor_text(operand.descriptor), " spans shared ", hex(begin), " to ",
-                  hex(end), "; the copies that complete on ", text_of(*mbarrier_of(came.agent)),
+                  hex(end), "; the copies that complete on ",
+                  text_of(*state_.mbarrier_of(came.agent)),
                   " brought its first bytes, but not those from ", hex(offset), " on.\n  ");
   }
   return "";
-}
-
-std::string RaceReport::too_few_bytes(const MbarrierState& mbarrier) const {
-  const auto found = state_.cluster.mbarriers.find(mbarrier.address);
-  const bool more_came =
-      found != state_.cluster.mbarriers.end() && bytes_to_come(found->second) < 0;
-  if (!more_came && !mbarrier.outrun) return "";
-  return "expect_tx with the bytes of all copies of a phase. On " + text_of(mbarrier) +
-         " too few bytes were expected, so that a phase was complete, and its wait returned, "
-         "before all of them had landed.";
 }
 
 // Who overwrites has waited for an mbarrier, on which who read has not arrived: a count that is too
@@ -302,13 +304,13 @@ std::string RaceReport::remedy_at_exit(const Shadow::Visit& visit) const {
     return joined("a wait for that phase of the mbarrier (", visit.phase - 1, ", parity ",
                   (visit.phase - 1) & 1, ") by the CTA that exits, or ", cluster);
   }
-  if (kind_of(record.agent) == MBARRIER) {
+  if (state_.kind_of(record.agent) == MBARRIER) {
     return (record.write ? "an mbarrier wait for the copy before the CTA exits, or, where a peer "
                            "waits for it, "
                          : "an mbarrier wait for the copy where it lands, then ") +
            cluster;
   }
-  if (kind_of(record.agent) != BULK_READS) return cluster;
+  if (state_.kind_of(record.agent) != BULK_READS) return cluster;
   if (state_.warp_of(record.agent).warp.bulk.count >= record.clock) {
     return "cp.async.bulk.wait_group.read by the thread of {later} that committed {later_op}, "
            "before its CTA exits.";
@@ -321,7 +323,7 @@ std::string RaceReport::remedy_at_exit(const Shadow::Visit& visit) const {
 std::string RaceReport::remedy_between_clusters(const Attempt& attempt,
                                                 const GlobalShadow::Conflict& conflict) const {
   const GlobalRecord& with = conflict.with;
-  if (attempt.strong && with.strong) return wider_scope(attempt, with.pc, ".gpu");
+  if (attempt.strong && with.strong) return wider_scope(state_, attempt, with.pc, ".gpu");
   const std::string fence = "fence.acq_rel.gpu (__threadfence)";
   for (const Snapshot& seen : attempt.known->seen) {
     if (!seen || !is_known(*seen, GENERIC, conflict)) continue;

@@ -65,23 +65,24 @@ void append(const std::string& path, const std::string& line) {
 std::string json_of(const Error& report) {
   const std::string text = report.what();
   const Origin& of = report.origin;
+  const std::pair<const char*, std::string> fields[] = {
+      {"rule", quoted(report.rule.name)},
+      {"severity", quoted(SEVERITIES[static_cast<size_t>(report.rule.severity)])},
+      {"message", quoted(text.substr(0, text.find('\n')))},
+      {"advice", quoted(advice_in(text))},
+      {"file", quoted(of.place.file)},
+      {"line", std::to_string(of.place.line)},
+      {"earlier_file", quoted(of.earlier.file)},
+      {"earlier_line", std::to_string(of.earlier.line)},
+      {"kernel", quoted(of.kernel)},
+      {"cta", "[" + of.cta + "]"},
+      {"warp", of.warp < 0 ? "null" : std::to_string(of.warp)},
+      {"policy", quoted(POLICIES[static_cast<size_t>(settings().policy)])},
+      {"text", quoted(text)}};
   std::string json;
-  const auto add = [&json](const char* name, const std::string& value) {
-    json += (json.empty() ? "{\"" : ", \"") + std::string(name) + "\": " + value;
-  };
-  add("rule", quoted(report.rule.name));
-  add("severity", quoted(SEVERITIES[static_cast<size_t>(report.rule.severity)]));
-  add("message", quoted(text.substr(0, text.find('\n'))));
-  add("advice", quoted(advice_in(text)));
-  add("file", quoted(of.place.file));
-  add("line", std::to_string(of.place.line));
-  add("earlier_file", quoted(of.earlier.file));
-  add("earlier_line", std::to_string(of.earlier.line));
-  add("kernel", quoted(of.kernel));
-  add("cta", "[" + of.cta + "]");
-  add("warp", of.warp < 0 ? "null" : std::to_string(of.warp));
-  add("policy", quoted(POLICIES[static_cast<size_t>(settings().policy)]));
-  add("text", quoted(text));
+  for (const auto& [name, value] : fields) {
+    json += joined(json.empty() ? "{" : ", ", quoted(name), ": ", value);
+  }
   return json + "}";
 }
 

@@ -2,6 +2,8 @@
 #include "common/machine/check/warp_knowledge.h"
 
 #include <bit>
+#include <climits>
+#include <optional>
 
 #include "common/machine/check/shadow.h"
 #include "common/machine/run/error.h"
@@ -67,24 +69,19 @@ void WarpKnowledge::learn(uint32_t lanes, uint32_t agent, uint64_t clock) {
 
 // Every lane knows more than the warp: the least of it is the warp's.
 void WarpKnowledge::learn_what_all_know() {
-  Knowledge least;
-  bool first = true;
+  std::optional<Knowledge> least;
   for_lanes(warp_.live, [&](uint32_t lane) {
-    const Extra* best = nullptr;  // the narrowest one has learned most
-    for (const Extra& extra : extras_) {
-      if (!(extra.lanes >> lane & 1)) continue;
-      if (best == nullptr || std::popcount(extra.lanes) < std::popcount(best->lanes)) {
-        best = &extra;
-      }
-    }
-    if (first) {
-      least = best->known;
+    const auto breadth = [lane](const Extra& extra) {  // the narrowest one has learned most
+      return extra.lanes >> lane & 1 ? std::popcount(extra.lanes) : INT_MAX;
+    };
+    const Knowledge& most = std::ranges::min_element(extras_, {}, breadth)->known;
+    if (least) {
+      least->meet(most);
     } else {
-      least.meet(best->known);
+      least = most;
     }
-    first = false;
   });
-  known_.join(least);
+  known_.join(*least);
   std::erase_if(extras_, [&](const Extra& extra) { return known_.covers(extra.known); });
 }
 

@@ -135,9 +135,9 @@ void Checker::global_access(Warp& warp, uint32_t mask, const uint64_t* addresses
 Attempt Checker::generic_access(Warp& warp, uint32_t mask, bool write) {
   WarpState& state = state_of(warp);
   state.knows.note_access();
-  Attempt attempt{
-      &state, &state.knows.of(mask), warp.pc(), state.knows.agent(ALL_LANES), state.knows.clock(),
-      write};
+  Attempt attempt{{state.knows.agent(ALL_LANES), state.knows.clock(), warp.pc(), 0, 0xff, write},
+                  &state,
+                  &state.knows.of(mask)};
   attempt.lanes_met_at = state.knows.lanes_met_at();
   return attempt;
 }
@@ -186,10 +186,9 @@ bool Checker::enter_cta(Attempt& attempt, uint32_t address) {
   const bool of_bulk_copy =
       state_.is_mbarrier(attempt.agent) || attempt.agent == attempt.by->knows.agent(BULK_READS);
   if (!of_peer && !of_bulk_copy) return true;
-  const Record record{attempt.agent, attempt.clock, attempt.pc, 0, 0xff, attempt.write};
-  if (shadow.cta->live_threads == 0) report_.exit(shadow, {record, address});
+  if (shadow.cta->live_threads == 0) report_.exit(shadow, {attempt, address});
   Shadow::Visit& last = shadow.visits[attempt.agent];  // copies may run in any order
-  if (last.record.clock <= attempt.clock) last = {record, address};
+  if (last.record.clock <= attempt.clock) last = {attempt, address};
   return true;
 }
 
@@ -252,8 +251,7 @@ void Checker::read_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint32
   if (attempt.strong) return;
   uint64_t& read = attempt.plane->reads[index];
   read = PackedRead::add(read, attempt.read, bytes, lanes);
-  uint32_t& newest = attempt.plane->newest[index / Plane::BLOCK_CELLS];
-  newest = std::max(newest, attempt.clock);
+  attempt.plane->note(index / Plane::BLOCK_CELLS, attempt.clock);
 }
 
 void Checker::write_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint32_t lanes) {
@@ -350,7 +348,7 @@ void Checker::access_shared(Attempt& attempt, uint32_t mask, const uint32_t* add
     outside |= touched.index[lane] + count > cells ? mask >> lane & 1 : 0;
   }
   if (outside != 0) return;
-  attempt.lanes = mask;
+  attempt.mask = mask;
   attempt.cells = touched.index;
   for (uint32_t i = 0; i < count; ++i) {
     if (!attempt.write) {
@@ -443,8 +441,7 @@ void Checker::read_cells(Attempt& attempt, uint32_t first, uint32_t end) {
     for (; first < stop; ++first) reads[first] = read;
     if (block == attempt.block) continue;
     attempt.block = block;
-    uint32_t& newest = attempt.plane->newest[block];
-    newest = std::max(newest, attempt.clock);
+    attempt.plane->note(block, attempt.clock);
   }
 }
 
@@ -476,7 +473,7 @@ void Checker::read_operand(Attempt& attempt, std::span<const Segment> segments, 
     std::fill_n(reads + index_of(segment.address), segment.bytes / CELL_BYTES, read);
   }
   for (uint32_t block = first / BLOCK; block <= (end - 1) / BLOCK; ++block) {
-    attempt.plane->newest[block] = std::max(attempt.plane->newest[block], attempt.clock);
+    attempt.plane->note(block, attempt.clock);
   }
 }
 

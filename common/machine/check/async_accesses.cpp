@@ -100,8 +100,8 @@ void Checker::wgmma_issue(Warp& warp, const Inst& inst, uint64_t group, const Wg
   state.descriptors[warp.pc()] = descriptors;
   const auto clock = static_cast<uint32_t>(group);
   use_registers(state, inst, clock);
-  Attempt attempt{&state, &state.knows.of(FULL), warp.pc(), state.knows.agent(WGMMA_READS), clock,
-                  false};
+  Attempt attempt{
+      {state.knows.agent(WGMMA_READS), clock, warp.pc(), 0, 0xff}, &state, &state.knows.of(FULL)};
   attempt.async_proxy = true;
   if (!enter(attempt, warp.cta->rank << RANK_SHIFT)) return;
   // The four warps of a warpgroup read the same B, together: one of them stands for all.
@@ -144,7 +144,7 @@ void Checker::touch_registers(Warp& warp, const Inst& inst, uint32_t mask) {
 
 Attempt Checker::copy_access(const Copy& copy, AgentKind kind, bool write) {
   WarpState& state = state_of(*copy.warp);
-  Attempt attempt{&state, copy.issued.get(), copy.pc, 0, 0, write};
+  Attempt attempt{{0, 0, copy.pc, 0, 0xff, write}, &state, copy.issued.get()};
   attempt.async_proxy = copy.async_proxy;
   if (copy.mbarrier != 0) {
     MbarrierState& mbarrier = mbarrier_at(copy.mbarrier);

@@ -105,19 +105,17 @@ struct BarrierState {
   }
 };
 
-// The access that is being checked.
-struct Attempt {
+// The access that is being checked; the record of it, but for its lanes and bytes.
+struct Attempt : Record {
   const WarpState* by;
   const Knowledge* known;
-  uint32_t pc, agent, clock;
-  bool write;
-  bool async_proxy = false, strong = false;
+  bool async_proxy = false;
   bool updates = false;                // an atomic: it writes, and reads what was there
   Scope scope = Scope::gpu;            // of a strong one
   bool reads_map = false;              // a tensor map, which TMA does in a proxy of its own
   Store* store = nullptr;              // of a store
   uint32_t lanes_met_at = UINT32_MAX;  // of a generic access: WarpKnowledge::lanes_met_at()
-  uint32_t lanes = 0;                  // of the instruction, and the cells that they touch
+  uint32_t mask = 0;                   // lanes of the instruction, and the cells that they touch
   const uint32_t* cells = nullptr;
 
   // As it is recorded, without the bytes.

@@ -93,8 +93,7 @@ std::string RaceReport::name_of_shared(uint32_t address) const {
 }
 
 std::string RaceReport::name_of_cell(const Shadow& shadow, uint32_t index, uint32_t bytes) const {
-  return name_of_shared((shadow.cta->rank << RANK_SHIFT) + SMEM_BASE + index * CELL_BYTES +
-                        static_cast<uint32_t>(std::countr_zero(bytes)));
+  return name_of_shared(shadow.address_of(index) + static_cast<uint32_t>(std::countr_zero(bytes)));
 }
 
 static std::string name_of_global(uint64_t address) {
@@ -161,7 +160,7 @@ void RaceReport::lanes(const Attempt& attempt, const Record& record, uint32_t by
   report(attempt.by->warp, rule::LANE_RACE, attempt.pc, record.pc, [&] {
     // Whether some lanes of the instruction read what their warp has not written since its lanes met.
     bool others_write = false;
-    for_lanes(attempt.cells == nullptr || attempt.write ? 0 : attempt.lanes, [&](uint32_t lane) {
+    for_lanes(attempt.cells == nullptr || attempt.write ? 0 : attempt.mask, [&](uint32_t lane) {
       const Record last = attempt.shadow->cells[attempt.cells[lane]].record();
       others_write |= last.agent != attempt.agent || last.clock <= attempt.lanes_met_at;
     });
@@ -209,7 +208,7 @@ void RaceReport::early(const Shadow& shadow, uint32_t index, const Record& recor
     read.by = by_warp ? &state_.warp_of(record.agent) : writer->by;
     read.pc = record.pc;
     read.known = &writer->by->knows.of_warp();
-    const Record write{writer->agent, writer->clock, writer->pc, 0, 0xff, true};
+    const Record& write = *writer;
     const bool only_issued = state_.kind_of(write.agent) == CP_ASYNC &&
                              state_.warp_of(write.agent).warp.cp_async.count < write.clock;
     said.remedy = Said{side_of(write), side_of(read)}.filled(
@@ -237,8 +236,7 @@ void RaceReport::updated(const Shadow& shadow, uint32_t index, const Attempt& at
 }
 
 void RaceReport::mbarrier_overwritten(const Attempt& attempt, uint32_t index) const {
-  const uint32_t address =
-      (attempt.shadow->cta->rank << RANK_SHIFT) + SMEM_BASE + index * CELL_BYTES;
+  const uint32_t address = attempt.shadow->address_of(index);
   const Record& init = state_.mbarriers.at(address).init;
   report(attempt.by->warp, rule::MBARRIER_OVERWRITTEN, attempt.pc, init.pc, [&] {
     return Said{side_of(state_.warp_behind(init.agent), MADE_IT, init.pc), side_of(attempt),

@@ -83,6 +83,8 @@ struct Plane {
   Plane(uint32_t agent, size_t cells)
       : agent(agent), reads(cells), newest((cells + BLOCK_CELLS - 1) / BLOCK_CELLS) {}
 
+  void note(uint32_t block, uint32_t clock) { newest[block] = std::max(newest[block], clock); }
+
   uint32_t agent;
   std::vector<uint64_t> reads;   // by cell
   std::vector<uint32_t> newest;  // greatest clock in a block of cells
@@ -114,6 +116,9 @@ struct Shadow {
   Knowledge at_exit;  // of its warps that have exited
   Record last_exit;   // of its last warp: who, and where
 
+  uint32_t address_of(uint32_t index) const {
+    return (cta->rank << RANK_SHIFT) + SMEM_BASE + index * CELL_BYTES;
+  }
   Plane* find_plane(uint32_t agent) const {
     return agent < by_agent.size() ? by_agent[agent] : nullptr;
   }

@@ -194,6 +194,7 @@ class GlobalShadow::Cursor {
 GlobalShadow::GlobalShadow() : tables_(1) {}
 GlobalShadow::~GlobalShadow() = default;
 
+// What the entry points to, which `all` keeps; null if it is not there and is not to be made.
 template <class T>
 T* GlobalShadow::follow(std::atomic<void*>& entry, std::deque<T>& all, bool make) {
   if (entry.load(std::memory_order_acquire) == nullptr && make) {

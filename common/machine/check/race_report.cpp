@@ -204,18 +204,18 @@ void RaceReport::early(const Shadow& shadow, uint32_t index, const Record& recor
               STAY_IN_SLOT, mbarrier_line(writer->agent)};
     if (!slot().empty()) return said;
     // The write is to come first.
-    Attempt read{};
-    read.by = by_warp ? &state_.warp_of(record.agent) : writer->by;
-    read.pc = record.pc;
-    read.known = &writer->by->knows.of_warp();
+    Attempt reader{};
+    reader.by = by_warp ? &state_.warp_of(record.agent) : writer->by;
+    reader.pc = record.pc;
+    reader.known = &writer->by->knows.of_warp();
     const Record& write = *writer;
     const bool only_issued = state_.kind_of(write.agent) == CP_ASYNC &&
                              state_.warp_of(write.agent).warp.cp_async.count < write.clock;
-    said.remedy = Said{side_of(write), side_of(read)}.filled(
+    said.remedy = Said{side_of(write), side_of(reader)}.filled(
         only_issued ? "cp.async.wait_group (or cp.async.mbarrier.arrive.noinc) in {earlier} behind "
                       "{earlier_op} and its cp.async.commit_group, then a barrier with {later} "
                       "before {later_op}."
-                    : remedy_by_kind(read, write));
+                    : remedy_by_kind(reader, write));
     return said;
   });
 }

@@ -2,6 +2,7 @@
 // knows nothing of rules.
 #include <cxxabi.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
@@ -157,9 +158,8 @@ std::string Program::opcode(uint32_t pc) const {
   return text;
 }
 
-constexpr size_t LONG_NAME = 80;
-
 std::string kernel_text(const Kernel& kernel) {
+  constexpr size_t LONG_NAME = 80;
   const std::string text = demangled(kernel.name);
   const size_t open = text.find('<', 1), close = text.rfind('>');
   if (text.size() <= LONG_NAME || open == std::string::npos || close < open) return text;
@@ -203,11 +203,9 @@ bool leads_to_product(const Program& program, uint32_t pc) {
 }
 
 bool multiplies(const Warp& warp) {
-  if (warp.multiplies) return true;
-  for (const Fragment& fragment : warp.fragments) {
-    if (leads_to_product(program_of(warp), fragment.pc)) return true;
-  }
-  return false;
+  return warp.multiplies || std::ranges::any_of(warp.fragments, [&](const Fragment& fragment) {
+           return leads_to_product(program_of(warp), fragment.pc);
+         });
 }
 
 // By what the warp has done and can still do. Where no warp of the CTA copies for others, nobody

@@ -134,6 +134,7 @@ struct FittedSharedK {
   double sum_bytes = 175;        // a clock and SM, of those that the second kernel adds up
   double cut_clocks = 800;       // of the second kernel, whatever it adds up
   double part_clocks = 60;       // of it, for each part of a tile
+  double sum_elements = 210;     // of D a clock, that it writes
   double last_clocks = 9080;     // of the last cluster to come, beside the bytes
   double last_bytes = 23.2;      // a clock, of partial sums that it adds up
   double flight_clocks = 1940;   // from asking for a slot's bytes until they are here
@@ -143,6 +144,7 @@ struct FittedSharedK {
   double cut_l2 = 0.86;          // of the time that L2 takes, for tiles that are cut
   double cut_inside = 1.12;      // times longer a step of these, if four share rows inside sectors
   double split_apart = 1.13;     // the same if a cluster splits K and D has several tiles down
+  double split_by_eight = 1.04;  // the same of clusters of eight that split K
   double dram_share = 1.05;      // of the DRAM ceiling
 };
 
@@ -236,7 +238,8 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
                         (config.sharers() > 1 ? FITTED.sharing_clocks : 0);
     const bool rows_by_four = schedule.cut > 0 && config.sharers() == 4 && config.cluster_m < 4;
     const double slower = rows_by_four && inside_sectors ? FITTED.cut_inside : 1;
-    const double apart = config.split > 1 && tiles_n > 1 ? FITTED.split_apart : 1;
+    const double apart = (config.split > 1 && tiles_n > 1 ? FITTED.split_apart : 1) *
+                         (config.split == 8 ? FITTED.split_by_eight : 1);
     return apart * overlapped(steps / config.split * step * slower, steps * l2 * clusters,
                               steps * from_dram * clusters);
   };
@@ -266,8 +269,8 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
     if (schedule.cut == 0) {
       total += FITTED.last_clocks + (parts / shared - 1) * part_bytes / FITTED.last_bytes;
     } else {
-      total += FITTED.cut_clocks + FITTED.part_clocks * parts / shared +
-               part_bytes * config.ctas / FITTED.left_bytes +
+      total += FITTED.cut_clocks + 1.0 * m * n / FITTED.sum_elements +
+               FITTED.part_clocks * parts / shared + part_bytes * config.ctas / FITTED.left_bytes +
                parts * config.sharers() * part_bytes / (FITTED.sum_bytes * gpu.sms);
     }
   }

@@ -314,8 +314,8 @@ template <bool PLAIN>
 const std::vector<ladder::Variant>& configurations() {
   static const auto all = [] {
     auto all = variants<PLAIN, tile::CONFIGURATIONS>();
-    const auto boxed = variants<PLAIN, tile::BOX_BY_BOX>();
-    all.insert(all.end(), boxed.begin(), boxed.end());
+    const auto later = variants<PLAIN, tile::LATER>();
+    all.insert(all.end(), later.begin(), later.end());
     return all;
   }();
   return all;

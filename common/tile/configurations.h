@@ -63,12 +63,15 @@ constexpr GemmConfig CONFIGURATIONS[] = {
     // clang-format on
 };
 
-// The tiles of rung 11 that came later, whose results leave box by box: those whose blocks are two
-// products side by side, and those on their side, whose rows are columns of D. What they are worth:
-// tests/host/trials_test.cpp.
-constexpr GemmConfig BOX_BY_BOX[] = {
+// The tiles of rung 11 that came later, each by trials of its own (tests/host/trials_test.cpp): clusters
+// for rows that begin between lines of L2, and those whose results leave box by box: their blocks are
+// two products side by side, or they lie on their side, so that their rows are columns of D.
+constexpr GemmConfig LATER[] = {
     // clang-format off
     // name          consumers, blocks, bn, cluster_m, cluster_n, slices, in_turn, sideways
+    {"128x208_2x2",  2, 1, 208, 2, 2},
+    {"128x256_2x2",  2, 1, 256, 2, 2},
+    {"128x144_2x4",  2, 1, 144, 2, 4},
     {"128x272",      2, 1, 272},
     {"128x288",      2, 1, 288},
     {"192x208",      3, 1, 208},

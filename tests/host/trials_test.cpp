@@ -882,7 +882,7 @@ const tile::GemmConfig* in_table(const std::string& name) {
   for (const tile::GemmConfig& config : tile::CONFIGURATIONS) {
     if (name == config.name) return &config;
   }
-  for (const tile::GemmConfig& config : tile::BOX_BY_BOX) {
+  for (const tile::GemmConfig& config : tile::LATER) {
     if (name == config.name) return &config;
   }
   return nullptr;

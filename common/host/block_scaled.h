@@ -77,6 +77,7 @@ std::vector<Variant> scaled_choosers() {
         if (kernel != nullptr) return *kernel;
         throw Refused("Without promotion, all scales of an operand must be one: SCALES=tensor.");
       });
+  by_type.args = "scales=tensor";
   by_type.takes =
       +[](const BlockScaledArgs& g) { return first_that_takes(UNPROMOTED(), g) != nullptr; };
   std::vector<Variant> all = {by_model.as_result(), by_type};

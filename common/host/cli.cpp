@@ -53,6 +53,7 @@ void print_list() {
       }
       line.add("configuration", v.configuration).add("chooses", v.chooses());
       line.add("workspace_bytes", std::max(k.workspace_bytes, v.chooser.workspace_bytes));
+      line.add("args", v.args);
       line.add("what", v.what);
       lines.push_back("  " + line.line());
     }

@@ -138,7 +138,7 @@ def select_one(
                 continue
             usual_regimes = REGIMES[:1] if shape in shape_lists.DRAWN else REGIMES
             for each in (regime,) if regime else usual_regimes:
-                rows.add(Row(v["stage"], v["variant"], *shape, each, args))
+                rows.add(Row(v["stage"], v["variant"], *shape, each, args or v.get("args", "")))
     return rows
 
 

@@ -11,6 +11,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
 sys.path[:0] = [HERE, os.path.join(ROOT, "scripts")]
 from lib import registry  # noqa: E402
+from lib.rows import row_name, row_text, select  # noqa: E402
 from binaries import CUBIN, PTX, dynamic, fat_binaries, sections  # noqa: E402
 
 LADDER = os.path.join(ROOT, "build", "ladder")
@@ -28,13 +29,13 @@ def stage_programs():
     return [os.path.join(ROOT, "build", "stage-" + stem[:2]) for stem in stems]
 
 
-def run(*options, program=LADDER, device="gpu"):
+def run(*options, program=LADDER, device="gpu", stdin=None):
     """Runs a program that is to see no GPU, nor the PTX machine unless `device` says so, on whatever
     computer."""
     environment = dict(os.environ, CUDA_VISIBLE_DEVICES="", LADDER_DEVICE=device)
     return subprocess.run(
-        [program, *options], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, check=False, timeout=600,
+        [program, *options], env=environment, input=stdin, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, check=False, timeout=600,
     )
 
 
@@ -81,6 +82,13 @@ class Defaults(unittest.TestCase):
         refused = run("--stage=17", "--act=swiglu", "--n=557", device="machine")
         self.assertEqual(refused.returncode, 2)
         self.assertIn("n must be a multiple of 16", refused.stderr)
+
+    def test_make_bench_asks_each_variant_for_a_call_that_it_takes(self):
+        rows = select("@2048/burst", registry.read(LADDER))
+        self.assertIn("14:unpromoted(scales=tensor)@2048/burst", map(row_name, rows))
+        asked = "".join(row_text(row) + "\n" for row in rows)
+        ended = run("--choices", device="machine", stdin=asked)
+        self.assertEqual(ended.returncode, 0, ended.stderr)
 
 
 class ExitCodes(unittest.TestCase):

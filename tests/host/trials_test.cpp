@@ -987,6 +987,20 @@ TEST_CASE("trials: tiles whose results leave box by box are picked where they ar
   CHECK(picks.us.at({2048, 14336, 4096}) == Us{294.1, 301.8});
 }
 
+// docs/cost_model.md, "How the table was made".
+TEST_CASE("trials: three later tiles in clusters are picked where they are the fastest") {
+  const Picks picks = picks_of("h100.later_clusters.csv", [](int rung, const std::string& name) {
+    return rung == 11 && (name == "128x208_2x2" || name == "128x256_2x2" || name == "128x144_2x4");
+  });
+  CHECK(picks.shapes == 72);
+  CHECK(picks.picked == 17);
+  CHECK(std::lround(1000 * picks.without / picks.shapes) == 17);
+  CHECK(std::lround(1000 * picks.with / picks.shapes) == 11);
+  using Us = std::pair<double, double>;
+  CHECK(picks.us.at({3607, 808, 984}) == Us{15.4, 12.83});
+  CHECK(picks.us.at({1786, 1544, 1576}) == Us{19.9, 16.9});
+}
+
 // docs/cost_model.md, "The terms": picks that changed when `again` did, at shapes that were in no fit.
 TEST_CASE("trials: a smaller share that L2 passes on chooses faster tiles") {
   double sum = 0, of_projections = 0, worst = 0;  // logarithms of before / now

@@ -137,6 +137,11 @@ class Select(unittest.TestCase):
         self.assertEqual(len(selected("6@tuning/burst")), 27)
         self.assertEqual(len(selected("6@heldout/burst")), 25)
 
+    def test_arguments_of_a_variant_that_takes_no_others(self):
+        listed = [{**v, "args": "scales=tensor"} if v["stage"] == 6 else v for v in variants()]
+        self.assertEqual([row_name(row) for row in select("5-6:result@4096/burst", listed)],
+                         ["5:bn256@4096/burst", "6:one(scales=tensor)@4096/burst"])  # fmt: skip
+
     def test_arguments_of_a_rung_that_has_some(self):
         rows = select("6(type=fp16+layout=NT)@4096/burst,6@4096/burst", variants())
         self.assertEqual([row_name(row) for row in rows],

@@ -70,7 +70,6 @@ constexpr GemmConfig LATER[] = {
     // clang-format off
     // name          consumers, blocks, bn, cluster_m, cluster_n, slices, in_turn, sideways
     {"128x208_2x2",  2, 1, 208, 2, 2},
-    {"128x256_2x2",  2, 1, 256, 2, 2},
     {"128x144_2x4",  2, 1, 144, 2, 4},
     {"128x272",      2, 1, 272},
     {"128x288",      2, 1, 288},

@@ -72,6 +72,8 @@ struct Tile {
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(BN % 16 == 0, "stmatrix.x4 stages 16 columns");
   static_assert(!PASSES_ON || CONSUMERS < 3, "warp 3 would be a storer");
+  static_assert(HALVES == 1 || IN_FLIGHT == 0,
+                "a group of each block stays in flight, not of halves");
   static_assert(SLICE_A % 8 == 0 && SLICE_B % 8 == 0, "a slice starts on a swizzle atom");
   static_assert(BLOCKS * BN / 2 + 32 <= CONSUMER_REGS, "accumulators and 32 registers beside them");
   static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= 65536,

@@ -125,8 +125,8 @@ struct Variant {
   CallFunction<double> predicted_us = {};  // what a cost model expects; empty: there is none
   CallFunction<bool> takes =
       {};  // for a part of its kind's calls, whatever their sizes; empty: for all
-  const char* args =
-      "";  // of a call that it takes, where it takes none of the default: "scales=tensor"
+  // Of a call that it takes, if it takes none without: "scales=tensor".
+  const char* args = "";
 
   bool chooses() const { return static_cast<bool>(chooser.choose); }
   GridRules rules() const;

@@ -320,8 +320,7 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
                     FITTED.epilogue_clocks * config.blocks * bn + (waits ? store : 0);
   double stores = epilogue + store * (waits ? 1 : config.blocks);
   double last = 0;
-  if (config
-          .box_by_box()) {  // two boxes are staged at a time: each other one waits until one is read
+  if (config.box_by_box()) {  // two are staged at a time: each other one waits until one is read
     const int boxes = config.blocks * ceil_div(bn, 64);
     epilogue += FITTED.box_clocks * (boxes - 2);
     stores = FITTED.store_clocks * boxes;

@@ -996,8 +996,8 @@ TEST_CASE("trials: two later tiles in clusters are picked where they are the fas
   CHECK(picks.picked == 13);
   CHECK(std::lround(1000 * picks.without / picks.shapes) == 17);
   CHECK(std::lround(1000 * picks.with / picks.shapes) == 11);
-  std::map<std::string, std::pair<double, int>>
-      with;  // logarithms of with over without, and how many
+  // Logarithms of the time with them over that without, and how many.
+  std::map<std::string, std::pair<double, int>> with;
   for (const std::vector<std::string>& cell : read_rows("h100.later_clusters_after.csv")) {
     REQUIRE(cell.size() == 8);
     auto& [sum, shapes] = with[cell[6]];

@@ -68,7 +68,8 @@ def publish(root: Path, printed: str) -> int:
 
 
 def load(root: Path) -> Result | None:
-    return serve_table.load(root, SUFFIX)
+    """What the page shows."""
+    return serve_table.load(root, "h200", SUFFIX)
 
 
 def best_baseline(row: Result) -> str:

@@ -28,7 +28,7 @@ from lib.markdown import DASH, cell, rewritten
 from lib.markdown import table as markdown
 from lib.measure import Process
 from lib.store import (
-    file_stem, outdated_files, own_files, revision, update_files, write_document,
+    file_stem, outdated_files, revision, update_files, write_document,
 )  # fmt: skip
 from lib.svg import Drawing
 
@@ -38,7 +38,9 @@ SUFFIX = ".serve.json"
 KINDS = ("bf16", "fp8", "int4")
 BASELINES = {"bf16": "bf16_cublas", "fp8": "fp8_cublas", "int4": "bf16_cublas"}
 Result = dict[str, Any]  # of one object of JSON
-MARKER = re.compile(r"^<!-- served: (\w+)(?: (.+))? -->$")
+# What of a GPU's results, by the stem of their file: <!-- served: model h100 DeepSeek-V3 -->
+MARKER = re.compile(r"^<!-- served: (\w+)(?: (\w+))?(?: (.+))? -->$")
+GPUS, PLOTTED = ("h100", "h200"), "h100"
 
 # name: what its config.json says, by the names of its fields.
 CONFIGURATIONS: dict[str, dict[str, int]] = {
@@ -186,10 +188,10 @@ def measure(root: Path) -> int:
     return publish(root, "\n".join(map(json.dumps, rows))) if code == 0 else code
 
 
-def load(root: Path, suffix: str = SUFFIX) -> Result | None:
-    """The results that the page shows: of the GPU in the file without a dash in its name."""
-    files = own_files(root / "docs/results", suffix)
-    return json.loads(files[0].read_text(encoding="utf-8")) if files else None
+def load(root: Path, gpu: str, suffix: str = SUFFIX) -> Result | None:
+    """The results of a GPU, if there are some."""
+    path = root / "docs/results" / (gpu + suffix)
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
 def ratio(row: Result, kind: str) -> float | None:
@@ -313,9 +315,10 @@ def plot(results: Result | None) -> Drawing:
 
 def outdated(root: Path) -> list[tuple[Path, str]]:
     """(path, new text) of what is not what the results say."""
-    results, old = load(root), (root / PAGE).read_text(encoding="utf-8")
-    page = rewritten(old, MARKER, lambda match, _: written(results, match[1], match[2]), PAGE)
-    return outdated_files(root, {PLOT: plot(results).svg(), PAGE: page})
+    old = (root / PAGE).read_text(encoding="utf-8")
+    found = {gpu: load(root, gpu) for gpu in GPUS}
+    page = rewritten(old, MARKER, lambda m, _: written(found.get(m[2]), m[1], m[3]), PAGE)
+    return outdated_files(root, {PLOT: plot(found[PLOTTED]).svg(), PAGE: page})
 
 
 @command()

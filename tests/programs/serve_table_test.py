@@ -106,7 +106,7 @@ class Taken(unittest.TestCase):
         def text(head, rows):
             return "".join(json.dumps(each) + "\n" for each in [head, *rows])
 
-        results = serve_table.load(ROOT)
+        results = serve_table.load(ROOT, "h200")
         head, rows = {"gpu": "NVIDIA H999"}, results["rows"]
         for key, value, says in (
             ("bf16_us", math.nan, "is no line of build/serve"), ("bf16_us", -1, "bf16_us is -1"),
@@ -132,7 +132,8 @@ class Page(unittest.TestCase):
             self.assertEqual([str(path) for path, _ in script.outdated(ROOT)], [])
 
     def test_no_words_of_a_plot_lie_on_each_other(self):
-        self.assertEqual(list(serve_table.plot(serve_table.load(ROOT)).problems()), [])
+        results = serve_table.load(ROOT, serve_table.PLOTTED)
+        self.assertEqual(list(serve_table.plot(results).problems()), [])
         self.assertEqual(list(moe_table.timeline(moe_table.load(ROOT)).problems()), [])
 
     def test_what_has_changed_since_is_said(self):
@@ -141,15 +142,14 @@ class Page(unittest.TestCase):
         self.assertEqual(said[1:], ["Of rung 11 this has changed since: how it stores."])
 
     def test_the_kernels_are_those_that_were_measured(self):
-        results = serve_table.load(ROOT)
-        if results is None:
-            self.skipTest("docs/results has no such results yet")
         now = serve_table.hashes_of_kernels(ROOT)
-        for row in results["rows"]:
-            for kind in serve_table.KINDS:
-                if row[kind + "_kernel"].split("_")[0] in results.get("changed_since", {}):
-                    continue  # the page says what has changed
-                self.assertEqual(row[kind + "_hash"], now.get(row[kind + "_kernel"]), row)
+        for gpu in serve_table.GPUS:
+            results = serve_table.load(ROOT, gpu)
+            for row in results["rows"]:
+                for kind in serve_table.KINDS:
+                    if row[kind + "_kernel"].split("_")[0] in results.get("changed_since", {}):
+                        continue  # the page says what has changed
+                    self.assertEqual(row[kind + "_hash"], now.get(row[kind + "_kernel"]), row)
 
 
 if __name__ == "__main__":

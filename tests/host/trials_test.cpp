@@ -1056,16 +1056,58 @@ TEST_CASE("trials: DRAM reads what few tiles ask for once, and halves of L2 pass
   CHECK(std::lround(100 * most_passed) == 106);
 }
 
+// docs/pipelines.md, "A ring can be too deep".
+TEST_CASE("trials: rings of rung 12 with fewer slots than there is room for") {
+  std::map<std::pair<std::string, std::string>, std::map<int, double>> times;  // shape, tile: slots
+  std::map<std::string, int> columns;                                          // of D
+  for (const std::vector<std::string>& cell : read_rows("h100.depths.csv")) {
+    REQUIRE(cell.size() == 6);
+    const std::string shape = cell[0] + ", " + cell[1] + ", " + cell[2];
+    times[{shape, cell[3]}][std::stoi(cell[4])] = std::stod(cell[5]);
+    columns[shape] = std::stoi(cell[1]);
+  }
+  constexpr int ANY = 1 << 20;
+  struct {
+    std::string tile;
+    int least_tiles, most_tiles, shapes;
+    std::map<int, int> thousandths;  // by slots
+  } const SAID[] = {
+      {"64x8_x2", 133, 230, 5, {{3, 1138}, {4, 1010}, {6, 970}, {8, 980}, {10, 995}, {12, 1000}}},
+      {"64x8_x2", 231, ANY, 5, {{3, 1170}, {4, 1038}, {6, 1005}, {8, 998}, {10, 998}, {12, 1000}}},
+      {"64x16_x2", 133, 230, 8, {{3, 1156}, {4, 1027}, {6, 979}, {8, 980}, {10, 1000}}},
+      {"64x16_x2", 231, ANY, 7, {{3, 1166}, {4, 1037}, {6, 1005}, {8, 999}, {10, 1000}}},
+      {"64x96_cut", 1, ANY, 14, {{4, 1124}, {6, 981}, {8, 973}, {10, 1000}}}};
+  for (const auto& said : SAID) {
+    CAPTURE(said.tile);
+    CAPTURE(said.least_tiles);
+    const int most_slots = said.thousandths.rbegin()->first;
+    std::map<int, double> sums;  // logarithms
+    int shapes = 0;
+    for (const auto& [of, by_slots] : times) {
+      const int tiles = tile::ceil_div(columns[of.first], 64);
+      if (of.second != said.tile || tiles < said.least_tiles || tiles > said.most_tiles) continue;
+      ++shapes;
+      for (const auto& [slots, us] : by_slots)
+        sums[slots] += std::log(us / by_slots.at(most_slots));
+    }
+    CHECK(shapes == said.shapes);
+    for (const auto& [slots, thousandths] : said.thousandths) {
+      CAPTURE(slots);
+      CHECK(std::lround(1000 * std::exp(sums[slots] / shapes)) == thousandths);
+    }
+  }
+}
+
 // docs/measuring.md, "Stage 0, and many shapes": shapes that were drawn when all else was done.
 TEST_CASE("trials: stage 0 at drawn shapes, by where rows begin") {
   struct {
     std::string file;
     bool on_lines;
     int shapes, thousandths, below;
-  } const SAID[] = {{"h100.drawn.csv", true, 55, 1023, 2},
-                    {"h100.drawn.csv", false, 17, 918, 11},
-                    {"h100.drawn_later.csv", true, 56, 1013, 5},
-                    {"h100.drawn_later.csv", false, 12, 970, 4}};
+  } const SAID[] = {
+      {"h100.drawn.csv", true, 55, 1023, 2},       {"h100.drawn.csv", false, 17, 918, 11},
+      {"h100.drawn_later.csv", true, 56, 1013, 5}, {"h100.drawn_later.csv", false, 12, 970, 4},
+      {"h100.drawn_last.csv", true, 54, 1033, 4},  {"h100.drawn_last.csv", false, 12, 965, 4}};
   for (const auto& said : SAID) {
     CAPTURE(said.file);
     double sum = 0;  // logarithms of shares of cuBLASLt, at most 1.25

@@ -22,7 +22,8 @@ from serve_table import Result
 
 PAGE, PLOT = Path("docs/your_program.md"), Path("docs/img/moe_layer.svg")
 SUFFIX = ".moe.json"
-MARKER = re.compile(r"^<!-- layer: (table|steps) -->$")
+MARKER = re.compile(r"^<!-- layer: (table|steps) (\w+) -->$")  # of the GPU of this file's stem
+DRAWN = "h200"  # whose timeline the page has
 NOT_MEASURED = ["*Not measured yet: `build/programs/moe_layer` on a Hopper GPU fills this in.*"]
 STEPS = ("place", "gather", "gate_up", "swiglu", "down", "combine")
 WAYS = {
@@ -67,9 +68,8 @@ def publish(root: Path, printed: str) -> int:
     return OK
 
 
-def load(root: Path) -> Result | None:
-    """What the page shows."""
-    return serve_table.load(root, "h200", SUFFIX)
+def load(root: Path, gpu: str = DRAWN) -> Result | None:
+    return serve_table.load(root, gpu, SUFFIX)
 
 
 def best_baseline(row: Result) -> str:
@@ -145,12 +145,15 @@ def timeline(results: Result | None) -> Drawing:
 
 def outdated(root: Path) -> list[tuple[Path, str]]:
     """(path, new text) of what is not what the results say."""
-    results = load(root)
     old = (root / PAGE).read_text(encoding="utf-8")
     tables = {"table": table, "steps": steps_table}
-    page = rewritten(
-        old, MARKER, lambda match, _: tables[match[1]](results) if results else NOT_MEASURED, PAGE)
-    return outdated_files(root, {PLOT: timeline(results).svg(), PAGE: page})
+
+    def written(kind: str, gpu: str) -> list[str]:
+        results = load(root, gpu)
+        return tables[kind](results) if results else NOT_MEASURED
+
+    page = rewritten(old, MARKER, lambda match, _: written(match[1], match[2]), PAGE)
+    return outdated_files(root, {PLOT: timeline(load(root)).svg(), PAGE: page})
 
 
 @command()

@@ -64,25 +64,34 @@ constexpr GemmConfig CONFIGURATIONS[] = {
 };
 
 // The tiles of rung 11 that came later, each by trials of its own (tests/host/trials_test.cpp): clusters
-// for rows that begin between lines of L2, and those whose results leave box by box: their blocks are
-// two products side by side, or they lie on their side, so that their rows are columns of D.
+// for rows that begin between lines of L2, upright and on their side; and those whose results leave box
+// by box: their blocks are two products side by side, or they lie on their side, so that their rows are
+// columns of D.
 constexpr GemmConfig LATER[] = {
     // clang-format off
-    // name          consumers, blocks, bn, cluster_m, cluster_n, slices, in_turn, sideways
-    {"128x208_2x2",  2, 1, 208, 2, 2},
-    {"128x144_2x4",  2, 1, 144, 2, 4},
-    {"128x272",      2, 1, 272},
-    {"128x288",      2, 1, 288},
-    {"192x208",      3, 1, 208},
-    {"192x224",      3, 1, 224},
-    {"192x240",      3, 1, 240},
-    {"128x272_side", 2, 1, 272, 1, 1, 1, false, true},
-    {"128x304_side", 2, 1, 304, 1, 1, 1, false, true},
-    {"192x144_side", 3, 1, 144, 1, 1, 1, false, true},
-    {"192x160_side", 3, 1, 160, 1, 1, 1, false, true},
-    {"192x208_side", 3, 1, 208, 1, 1, 1, false, true},
-    {"192x224_side", 3, 1, 224, 1, 1, 1, false, true},
-    {"192x240_side", 3, 1, 240, 1, 1, 1, false, true},
+    // name              consumers, blocks, bn, cluster_m, cluster_n, slices, in_turn, sideways
+    {"128x208_2x2",      2, 1, 208, 2, 2},
+    {"128x144_2x4",      2, 1, 144, 2, 4},
+    {"128x272",          2, 1, 272},
+    {"128x288",          2, 1, 288},
+    {"192x208",          3, 1, 208},
+    {"192x224",          3, 1, 224},
+    {"192x240",          3, 1, 240},
+    {"128x272_side",     2, 1, 272, 1, 1, 1, false, true},
+    {"128x304_side",     2, 1, 304, 1, 1, 1, false, true},
+    {"192x144_side",     3, 1, 144, 1, 1, 1, false, true},
+    {"192x160_side",     3, 1, 160, 1, 1, 1, false, true},
+    {"192x208_side",     3, 1, 208, 1, 1, 1, false, true},
+    {"192x224_side",     3, 1, 224, 1, 1, 1, false, true},
+    {"192x240_side",     3, 1, 240, 1, 1, 1, false, true},
+    {"128x176_side_2x2", 2, 1, 176, 2, 2, 1, false, true},
+    {"128x176_side_2x4", 2, 1, 176, 2, 4, 1, false, true},
+    {"128x208_side_2x2", 2, 1, 208, 2, 2, 1, false, true},
+    {"128x240_side_2x2", 2, 1, 240, 2, 2, 1, false, true},
+    {"192x160_side_2x2", 3, 1, 160, 2, 2, 1, false, true},
+    {"192x176_side_2x2", 3, 1, 176, 2, 2, 1, false, true},
+    {"192x208_side_2x1", 3, 1, 208, 2, 1, 1, false, true},
+    {"256x160_side_1x2", 2, 2, 160, 1, 2, 1, false, true},
     // clang-format on
 };
 

@@ -275,7 +275,10 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
   const double rows = m, cols = n;  // m * n * k would overflow integers
   if (lda == 0) lda = k;
   if (ldb == 0) ldb = k;
-  if (config.sideways && config.in_turn && lines_per_row(lda) + lines_per_row(ldb) > 2)
+  // Of tiles on their side those that take turns are not for rows that begin between lines, and those in
+  // clusters for no others.
+  const bool between_lines = lines_per_row(lda) + lines_per_row(ldb) > 2;
+  if (config.sideways && (config.in_turn ? between_lines : config.cluster() > 1 && !between_lines))
     return NEVER;
   const int bm = config.bm(), bn = config.bn;
   const int block_m = bm * config.cluster_m, block_n = bn * config.cluster_n;  // of a cluster

@@ -987,6 +987,25 @@ TEST_CASE("trials: tiles whose results leave box by box are picked where they ar
   CHECK(picks.us.at({2048, 14336, 4096}) == Us{294.1, 301.8});
 }
 
+// How many calls of a file take a tile, by its name, and thousandths of the time that they take without
+// it, as a geometric mean. "": all.
+std::map<std::string, std::pair<int, long>> with_over_without(const std::string& file) {
+  std::map<std::string, std::pair<int, double>> logarithms;
+  for (const std::vector<std::string>& cell : read_rows(file)) {
+    REQUIRE(cell.size() == 8);
+    for (const std::string& name : {cell[6], std::string()}) {
+      auto& [calls, sum] = logarithms[name];
+      ++calls;
+      sum += std::log(std::stod(cell[7]) / std::stod(cell[5]));
+    }
+  }
+  std::map<std::string, std::pair<int, long>> with;
+  for (const auto& [name, of] : logarithms) {
+    with[name] = {of.first, std::lround(1000 * std::exp(of.second / of.first))};
+  }
+  return with;
+}
+
 // docs/cost_model.md, "How the table was made".
 TEST_CASE("trials: two later tiles in clusters are picked where they are the fastest") {
   const Picks picks = picks_of("h100.later_clusters.csv", [](int rung, const std::string& name) {
@@ -996,21 +1015,32 @@ TEST_CASE("trials: two later tiles in clusters are picked where they are the fas
   CHECK(picks.picked == 13);
   CHECK(std::lround(1000 * picks.without / picks.shapes) == 17);
   CHECK(std::lround(1000 * picks.with / picks.shapes) == 11);
-  // Logarithms of the time with them over that without, and how many.
-  std::map<std::string, std::pair<double, int>> with;
-  for (const std::vector<std::string>& cell : read_rows("h100.later_clusters_after.csv")) {
-    REQUIRE(cell.size() == 8);
-    auto& [sum, shapes] = with[cell[6]];
-    sum += std::log(std::stod(cell[7]) / std::stod(cell[5]));
-    ++shapes;
-  }
-  const auto check = [&](const char* name, int shapes, int thousandths) {
-    CHECK(with.at(name).second == shapes);
-    CHECK(std::lround(1000 * std::exp(with.at(name).first / shapes)) == thousandths);
-  };
-  check("128x208_2x2", 22, 982);
-  check("128x144_2x4", 42, 969);
-  check("128x256_2x2", 26, 1028);
+  const auto with = with_over_without("h100.later_clusters_after.csv");
+  CHECK(with.at("128x208_2x2") == std::pair(22, 982L));
+  CHECK(with.at("128x144_2x4") == std::pair(42, 969L));
+  CHECK(with.at("128x256_2x2") == std::pair(26, 1028L));
+}
+
+// The same.
+TEST_CASE("trials: tiles on their side in clusters are picked where they are the fastest") {
+  const Picks picks = picks_of("h100.sideways_clusters.csv", [](int rung, const std::string& name) {
+    return rung == 11 && name.find("_side_") != std::string::npos;
+  });
+  CHECK(picks.shapes == 110);
+  CHECK(picks.picked == 30);
+  CHECK(std::lround(1000 * picks.without / picks.shapes) == 26);
+  CHECK(std::lround(1000 * picks.with / picks.shapes) == 6);
+  CHECK(picks.us.at({4956, 4192, 1224}) == std::pair(89.34, 75.81));
+  const auto with = with_over_without("h100.sideways_clusters_after.csv");
+  CHECK(with.at("") == std::pair(52, 962L));
+  CHECK(with.at("128x176_side_2x2") == std::pair(3, 990L));
+  CHECK(with.at("128x176_side_2x4") == std::pair(2, 959L));
+  CHECK(with.at("128x208_side_2x2") == std::pair(8, 950L));
+  CHECK(with.at("128x240_side_2x2") == std::pair(4, 959L));
+  CHECK(with.at("192x160_side_2x2") == std::pair(9, 949L));
+  CHECK(with.at("192x176_side_2x2") == std::pair(8, 983L));
+  CHECK(with.at("192x208_side_2x1") == std::pair(8, 972L));
+  CHECK(with.at("256x160_side_1x2") == std::pair(10, 951L));
 }
 
 // docs/cost_model.md, "The terms": picks that changed when `again` did, at shapes that were in no fit.

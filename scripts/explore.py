@@ -228,7 +228,7 @@ def raster(
     BM: A[int, Number(128, 8, 1024)],
     BN: A[int, Number(256, 8, 1024)],
     GROUP: A[int, Number(1, 1, 1024)],
-    CLUSTER: A[str, One("1x1", "2x1", "1x2", "2x2", "4x1", "1x4")],
+    CLUSTER: A[str, One("1x1", "2x1", "1x2", "2x2", "4x1", "1x4", "4x2", "2x4")],
     CTAS: A[int, Number(132, 1, 1024)],
 ) -> Iterator[str]:
     cluster_m, cluster_n = map(int, CLUSTER.split("x"))
@@ -268,7 +268,7 @@ def raster(
 
 
 def multicast(
-    CLUSTER: A[str, One("2x1", "1x1", "1x2", "2x2", "4x1", "1x4")],
+    CLUSTER: A[str, One("2x1", "1x1", "1x2", "2x2", "4x1", "1x4", "4x2", "2x4")],
     BM: A[int, Number(128, 8, 1024)],
     BN: A[int, Number(256, 8, 1024)],
 ) -> Iterator[str]:
@@ -301,7 +301,7 @@ def multicast(
     yield f"{less}; its full barrier counts the bytes of all {alone}."
 
 
-def ring(DEPTH: A[int, Number(4, 1, 8)], STEPS: A[int, Number(12, 1, 64)]) -> Iterator[str]:
+def ring(DEPTH: A[int, Number(4, 1, 16)], STEPS: A[int, Number(12, 1, 64)]) -> Iterator[str]:
     states = ask_maps("ring", depth=DEPTH, steps=STEPS)
     rows: list[list[object]] = [
         ["k tile", "slot", "consumer waits full, parity", "producer waits empty, parity", "returns"]

@@ -248,15 +248,16 @@ std::string ring(Options& options) {
   const int depth = options.number("depth", 4), steps = options.number("steps", 12);
   options.none_left();
   std::string out;
-  with_value<1, 2, 3, 4, 5, 6, 7, 8>("depth", depth, [&]<int DEPTH>() {
-    tile::RingState<DEPTH> state;
-    out = array_of(steps, [&](int) {
-      const std::string step =
-          object({{"slot", number(state.slot)}, {"parity", number(state.parity)}});
-      state.advance();
-      return step;
-    });
-  });
+  with_value<1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16>(
+      "depth", depth, [&]<int DEPTH>() {
+        tile::RingState<DEPTH> state;
+        out = array_of(steps, [&](int) {
+          const std::string step =
+              object({{"slot", number(state.slot)}, {"parity", number(state.parity)}});
+          state.advance();
+          return step;
+        });
+      });
   return out;
 }
 

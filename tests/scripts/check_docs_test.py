@@ -343,7 +343,7 @@ class Drawn(Project):
         self.write("docs/guide.md", page.replace("at once", "at last", 1))
         self.fails("docs/guide.md:1: make explore WHAT=ring DEPTH=2 STEPS=2 prints something else")
         refused = "<!-- make explore WHAT=ring DEPTH=99 -->\n```text\nexplore: {}.\n```\n"
-        self.write("docs/guide.md", refused.format("DEPTH=99: it is from 1 to 8; the nearest is 8"))
+        self.write("docs/guide.md", refused.format("DEPTH=99: it is from 1 to 16; the nearest is 16"))
         self.assertEqual(list(check_docs.check_explored(self.root)), [])
         self.write("docs/guide.md", "<!-- make explore WHAT=ring -->\nno fence\n")
         self.fails("docs/guide.md:1: make explore WHAT=ring prints something else")

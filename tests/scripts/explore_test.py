@@ -62,6 +62,8 @@ class Explore(unittest.TestCase):
             covered = [n for row in table for n in range(*map(int, row[column].split("-")))]
             self.assertEqual(len(set(covered)), most - 4)  # range leaves out the last row of each
         self.assertIn("asks L2 for 192 rows a step instead of 384", lines[-1])
+        of_eight = explore.explore(["WHAT=multicast", "CLUSTER=4x2", "BM=64", "BN=64"])
+        self.assertEqual([line.split()[-1] for line in of_eight[2:10]], ["0x55", "0xaa"] * 4)
 
     def test_refusals_name_the_value_the_rule_and_what_works(self):
         for words, sentence in {
@@ -75,7 +77,7 @@ class Explore(unittest.TestCase):
             ("WHAT=descriptor", "MAJOR=MN", "BYTES=4"): "of 2 bytes an element only; try BYTES=2",
             ("WHAT=descriptor", "BK=32"): "a row of 64; try SPAN=64",
             ("WHAT=descriptor", "BITS=hello"): "no 64-bit number in hexadecimal",
-            ("WHAT=raster", "CLUSTER=3x1"): "one of 1x1, 2x1, 1x2, 2x2, 4x1 or 1x4; try CLUSTER=1x1",
+            ("WHAT=raster", "CLUSTER=3x1"): "4x1, 1x4, 4x2 or 2x4; try CLUSTER=1x1",
             ("WHAT=raster", "CLUSTER=2x2", "CTAS=3"): "a cluster of 2x2 has 4; the fewest is CTAS=4",
             ("WHAT=multicast", "BN=72"): "multiples of 8; try BM=128 BN=256",
         }.items():  # fmt: skip

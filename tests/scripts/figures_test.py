@@ -91,7 +91,7 @@ class Maps(unittest.TestCase):
             self.assertEqual(words, {piece + i for piece in pieces for i in range(128)})
 
     def test_what_it_does_not_know_is_refused(self):
-        for words in (["nothing"], ["swizzle", "span=100"], ["swizzle", "rows"], ["ring", "depth=9"], ["packed", "bits=6"],
+        for words in (["nothing"], ["swizzle", "span=100"], ["swizzle", "rows"], ["ring", "depth=17"], ["packed", "bits=6"],
                       ["operand", "major=MN", "bytes=4"], ["ring", "lane=3"], ["ring", "steps=x"]):  # fmt: skip
             ended = subprocess.run([MAPS, *words], capture_output=True, text=True, check=False)
             self.assertEqual((ended.returncode, ended.stdout), (2, ""), words)

@@ -14,9 +14,9 @@ ROWS is one or more selectors, joined by commas:  RUNG[:VARIANT][(ARGS)][@SHAPE]
            too
   ARGS     of a rung that takes several types, layouts, …, those that are not the default, by +:
            13:result(type=fp16+layout=NT)
-  SHAPE    4096 for a cube, MxNxK, `tuning` for the tuning shapes, `heldout` for shapes that nobody
-           tunes for, `rounds`, `between`, `long_k`, `decode` or `ragged` for a class of drawn
-           shapes (scripts/lib/shape_lists.py), `classes` for all five, `all` for all of these;
+  SHAPE    4096 for a cube, MxNxK, `tuning` for the tuning shapes, `heldout` for the held-out ones,
+           `rounds`, `between`, `long_k`, `decode` or `ragged` for a class of drawn shapes
+           (scripts/lib/shape_lists.py), `classes` for all five, `all` for all of these;
            default 2048, 4096 and 8192. Rung 1 runs at 2048 only, unless a selector has both its
            number and a shape
   REGIME   burst or sustained; default both, but burst only for drawn shapes

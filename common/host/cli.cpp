@@ -64,7 +64,8 @@ void print_list() {
 // Before anything runs: the limit on the grid, types and layout are all that options can get wrong for
 // a variant. Where no variant takes them, the rung's result says why.
 void refuse_bad_calls(const Options& options) {
-  std::vector<std::string> sentences, of_one_tile;  // stems of rungs whose CTAs have a tile each
+  std::vector<std::string> sentences, of_grid;
+  std::vector<std::string> of_one_tile;  // stems of rungs whose CTAs have a tile each
   for (const Stage* stage : chosen_stages(options, all_stages())) {
     std::vector<const Variant*> variants = chosen_variants(options, *stage);
     if (variants.empty() && options.variant.empty()) variants.push_back(&stage->result());
@@ -79,22 +80,26 @@ void refuse_bad_calls(const Options& options) {
       Shape none = shape_of_run(options, *stage);
       none.m = none.n = none.k = 0;
       const auto empty = stage->kind().sizes_of(none);
-      empty->max_ctas = options.grid;
       const std::string found = argument_violations(*variant, *empty);
       if (!found.empty()) sentences.push_back(stage->stem + ": " + found);
+      empty->max_ctas = options.grid;
+      const std::string limited = argument_violations(*variant, *empty);
+      if (found.empty() && !limited.empty()) of_grid.push_back(stage->stem + ": " + limited);
     }
   }
   if (!of_one_tile.empty()) {
-    sentences.insert(
-        sentences.begin(),
+    of_grid.insert(
+        of_grid.begin(),
         join(of_one_tile) + (of_one_tile.size() == 1 ? " has" : " have") +
             " variants that start one CTA for each tile. Only persistent kernels, whose "
             "CTAs take tile after tile, have a limit, such as those of 07_persistent; the "
             "nearest that works is 0, no limit.");
   }
-  if (sentences.empty()) return;
-  const std::string grid = "--grid is " + std::to_string(options.grid) + ", which is refused:\n";
-  throw Refused((options.grid > 0 ? grid : "") + join(sentences, "\n"));
+  if (!of_grid.empty()) {
+    sentences.push_back("--grid is " + std::to_string(options.grid) + ", which is refused:\n" +
+                        join(of_grid, "\n"));
+  }
+  if (!sentences.empty()) throw Refused(join(sentences, "\n"));
 }
 
 std::string check_text(const Outcome& outcome, bool with_cublas) {

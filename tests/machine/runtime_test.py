@@ -357,6 +357,12 @@ class Ladder(unittest.TestCase):
         self.assertIn("Only persistent kernels", said[1])
         self.assertIn("the nearest that works is 2.", run("build/stage-08", "--grid=1").stderr)
 
+    def test_a_limit_on_the_grid_is_not_blamed_for_another_rule(self):
+        ended = run("build/ladder", "--stage=17", "--variant=none_128x256", "--act=relu", "--grid=1")
+        self.assertEqual(ended.returncode, 2)
+        self.assertIn("17_fused_epilogue: none_128x256", ended.stderr)
+        self.assertNotIn("--grid", ended.stderr)
+
     def test_nothing_is_measured_on_the_machine(self):
         for ended in (
             run("build/ladder", "--bench-rows", LADDER_DEVICE="machine"),

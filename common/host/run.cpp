@@ -36,8 +36,8 @@ std::string argument_violations(const Variant& variant, const Call& call) {
   if (text.empty() && variant.takes && !variant.takes(call)) {
     const std::string taken = taken_call(variant);
     text = format(
-        "%s (%s) does not take calls of this type, layout or scales; the nearest that works is "
-        "%s%s%s.",
+        "%s (%s) does not take calls of this type, layout, scales or activation; the nearest that "
+        "works is %s%s%s.",
         variant.name, variant.what, taken.c_str(), taken.empty() || variant.result ? "" : ", or ",
         variant.result ? "" : "the variant that stands for its rung");
   }

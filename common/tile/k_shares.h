@@ -71,19 +71,19 @@ struct KSchedule {
 };
 
 // The schedule of a grid of at most `at_once` clusters. A part has at least MIN_STEPS steps, where
-// there are as many. The steps of all tiles must not overflow.
+// there are as many. Nothing is shared of tiles whose steps are more than an int counts.
 constexpr KSchedule share_k(Share share, int tiles, int k_tiles, int at_once) {
-  constexpr int MIN_STEPS = 4;
+  constexpr int MIN_STEPS = 4, MOST = std::numeric_limits<int>::max();
   const int rounds = ceil_div(tiles, at_once);
   const int parts = share == Share::cut ? at_once / tiles : 1;
   // begin() and cluster_of() multiply steps of a tile by its parts.
-  const int cut = std::min({parts, k_tiles / MIN_STEPS, std::numeric_limits<int>::max() / k_tiles});
+  const int cut = std::min({parts, k_tiles / MIN_STEPS, MOST / k_tiles});
   if (cut > 1) return {tiles, k_tiles, tiles * cut, 0, tiles * cut, cut};
   const bool even = tiles == rounds * at_once;
-  if (share == Share::none || share == Share::cut || even) {
+  const int whole = share == Share::last_round ? (rounds - 1) * at_once : 0;
+  if (share == Share::none || share == Share::cut || even || tiles - whole > MOST / k_tiles) {
     return {tiles, k_tiles, tiles < at_once ? tiles : at_once, tiles, 1, 0};
   }
-  const int whole = share == Share::last_round ? (rounds - 1) * at_once : 0;
   const int enough = std::max(1, (tiles - whole) * k_tiles / MIN_STEPS);
   const int sharers = std::min(enough, at_once);
   return {tiles, k_tiles, whole > 0 ? at_once : sharers, whole, sharers, 0};

@@ -295,3 +295,15 @@ TEST_CASE("K shares: the longest K does not overflow") {
   }
   CHECK(cut > 0);
 }
+
+// 46336 x 46336, K = 46336, in tiles of 64x8.
+TEST_CASE("K shares: tiles whose steps do not fit an int are taken whole") {
+  const int tiles = 724 * 5792, k_tiles = 724;
+  const KSchedule all = share_k(Share::all_rounds, tiles, k_tiles, 264);
+  CHECK(all.whole == tiles);
+  CHECK(all.clusters == 264);
+  CHECK(share_k(Share::all_rounds, LARGEST / k_tiles, k_tiles, 264).whole == 0);
+  const KSchedule last = share_k(Share::last_round, tiles, k_tiles, 264);
+  CHECK(last.whole == tiles / 264 * 264);
+  CHECK(last.begin(last.sharers) == tiles % 264 * k_tiles);
+}

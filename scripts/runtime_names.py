@@ -67,10 +67,13 @@ def defined(nm: str, paths: list[str]) -> set[str]:
 
 
 def renames(header: str) -> list[tuple[str, ...]]:
-    """(documented name, exported name) of each `#define cuMemAlloc cuMemAlloc_v2` of cuda.h."""
-    lines = Path(header).read_text(encoding="utf-8").splitlines()
-    found = [re.fullmatch(r"#define (cu[A-Z]\w*)\s+(cu[A-Z]\w*)", line) for line in lines]
-    return sorted({match.groups() for match in found if match})
+    """(documented name, exported name) of each `#define cuMemAlloc cuMemAlloc_v2` of cuda.h.
+
+    Those that differ by the default stream are __CUDA_API_PTDS(cuMemcpyHtoD_v2) there.
+    """
+    text = Path(header).read_text(encoding="utf-8")
+    define = r"^#define (cu[A-Z]\w*)\s+(?:__CUDA_API_PT(?:DS|SZ)\()?(cu[A-Z]\w*)\)?$"
+    return sorted({pair for pair in re.findall(define, text, re.M) if pair[0] != pair[1]})
 
 
 def stubs(args: argparse.Namespace) -> None:

@@ -66,6 +66,20 @@ class Names(unittest.TestCase):
         mine = {name.split("@")[0] for name in exported(next(MACHINE.glob("libcudart.so.*")))}
         self.assertEqual(theirs - mine, set())
 
+    def test_an_entry_point_is_of_the_version_that_the_header_gives_its_name(self):
+        code = (
+            "import ctypes; "
+            "library = ctypes.CDLL('libcuda.so.1'); "
+            "found = ctypes.c_void_p(); "
+            "address = lambda call: ctypes.cast(call, ctypes.c_void_p).value; "
+            "ask = lambda name: library.cuGetProcAddress_v2("
+            "name, ctypes.byref(found), 13000, ctypes.c_uint64(0), None); "
+            "print(ask(b'cuMemAlloc'), found.value == address(library.cuMemAlloc_v2)); "
+            "print(ask(b'cuMemcpyHtoD'), found.value == address(library.cuMemcpyHtoD_v2))"
+        )
+        ended = on_machine(sys.executable, "-c", code)
+        self.assertEqual(ended.stdout, "0 True\n0 True\n", ended.stderr)
+
     def test_what_is_not_supported_is_refused_by_name_once(self):
         code = (
             "import ctypes, glob; "

@@ -180,6 +180,17 @@ TEST_CASE("atomics and relaxed accesses race where a scope leaves out the other'
               ALL);
 }
 
+TEST_CASE("who counts last may set the counter back without a fence") {
+  // Threads of the machine count at the same moment.
+  const std::string rounds =
+      "mov.u32 %r1, 0;\nROUND:\natom.global.add.u32 %r2, [%out], 1;\nsetp.eq.u32 %p1, %r2, 1;\n"
+      "@%p1 st.global.u32 [%out], 0;\n@%p1 st.relaxed.gpu.global.u32 [%out+8], 1;\nWAIT:\n"
+      "ld.relaxed.gpu.global.u32 %r3, [%out+8];\nsetp.eq.u32 %p2, %r3, 0;\n@%p2 bra WAIT;\n"
+      "add.u64 %out, %out, 16;\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p3, %r1, 500;\n"
+      "@%p3 bra ROUND;";
+  check_legal(with(rounds, 1, 2), numbers(2000, [](uint32_t i) { return uint32_t{i % 4 == 2}; }));
+}
+
 TEST_CASE("stores of the same value do not race with each other") {
   check_legal(with("st.global.u32 [%out], 5;", 64, 6), Words{5});
   // Threads of the machine do so at the same moment.

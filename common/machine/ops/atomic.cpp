@@ -2,11 +2,13 @@
 // compare and swap of the host, since CTAs run on several threads. It knows nothing of addresses
 // (address.h) or of order (the checker).
 #include <atomic>
+#include <mutex>
 #include <type_traits>
 #include <utility>
 
 #include "common/machine/ops/address.h"
 #include "common/machine/ops/elementwise.h"
+#include "common/machine/run/observer.h"
 
 namespace machine {
 namespace {
@@ -71,6 +73,15 @@ std::pair<Word<T>, bool> update(Word<T>* at, Reduction op, Word<T> b, Word<T> c,
   return {old, made != old};
 }
 
+// The checker keeps the last atomic of a place, so it is told of them in the order in which they
+// happen. Shared memory is its cluster's alone, and so one thread's of the machine.
+std::unique_lock<std::mutex> take_turn(const Warp& warp, Where where) {
+  static std::mutex mutex;
+  const bool alone = where == Where::shared_cta || where == Where::shared_cluster ||
+                     observer_of(warp).checker == nullptr;
+  return alone ? std::unique_lock<std::mutex>() : std::unique_lock(mutex);
+}
+
 // atom: d, [a], b, c; red, without d: [a], b. Vectors element by element.
 template <Type T, bool RETURNS>
 Step atomic(Warp& warp, const Inst& inst, uint32_t mask) {
@@ -79,6 +90,7 @@ Step atomic(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint32_t address = RETURNS ? count : 0, b = address + 1;
   const Reduction op = inst.as<AccessQualifiers>().reduction;
   Addresses a;
+  const auto turn = take_turn(warp, where_of(inst));
   resolve(warp, inst, inst.slots[address], mask, bytes, Access::atomic, RETURNS ? "atom" : "red",
           a);
   if (op != Reduction::exch) look_for_poison(warp, where_of(inst), mask, a, bytes);

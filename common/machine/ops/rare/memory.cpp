@@ -86,9 +86,9 @@ Step store_wide(Warp& warp, const Inst& inst, uint32_t mask) {
 Step atomic_wide(Warp& warp, const Inst& inst, uint32_t mask) {
   const bool compares = inst.as<AccessQualifiers>().reduction == Reduction::cas;
   Addresses a;
+  const std::lock_guard lock(wide_turn());  // the checker is told of atomics in their order
   resolve(warp, inst, inst.slots[2], mask, WIDE_BYTES, Access::atomic, "atom", a);
   if (compares) look_for_poison(warp, where_of(inst), mask, a, WIDE_BYTES);
-  const std::lock_guard lock(wide_turn());
   for_lanes(mask, [&](uint32_t lane) {
     auto* const at = reinterpret_cast<Wide*>(a.at[lane]);
     const Wide old = *at;

@@ -236,6 +236,22 @@ TEST_CASE("many allocations live at once, and may be made and freed for ever") {
   }
 }
 
+TEST_CASE("ldmatrix and stmatrix without a state space take generic addresses") {
+  Program program;
+  program.body =
+      "cvt.u64.u32 %rd1, %smem;\ncvta.shared.u64 %rd1, %rd1;\nmul.wide.u32 %rd2, %t, 4;\n"
+      "add.u64 %rd3, %rd1, %rd2;\nst.u32 [%rd3], %t;\nbar.sync 0;\nand.b32 %r1, %t, 7;\n"
+      "mul.wide.u32 %rd4, %r1, 16;\nadd.u64 %rd4, %rd4, %rd1;\n"
+      "ldmatrix.sync.aligned.m8n8.x1.b16 {%r2}, [%rd4];\n"
+      "stmatrix.sync.aligned.m8n8.x1.b16 [%rd4+512], {%r2};\nbar.sync 0;\n"
+      "ld.u32 %r3, [%rd3+512];\nadd.u64 %rd5, %out, %rd2;\nst.global.u32 [%rd5], %r3;\n";
+  const Words words = results(program, 32);
+  for (uint32_t i = 0; i < 32; ++i) CHECK(words[i] == i);
+  Buffer<uint32_t> out(100);
+  CHECK(contains(report("ldmatrix.sync.aligned.m8n8.x1.b16 {%r2}, [%out];\n", out.data()),
+                 "is not in shared memory"));
+}
+
 TEST_CASE("misaligned accesses, shared memory's end, read-only parameters") {
   Buffer<uint32_t> out(100);
   CHECK(contains(report("ld.global.v2.u32 {%r1, %r2}, [%out+4];\n", out.data()),

@@ -24,18 +24,18 @@ bool looks_for_poison(const Warp& warp) {
 
 struct MatrixQualifiers {
   uint8_t count;
-  bool transposed;
+  bool transposed, generic;
 };
 
 // The rows' host addresses, of the lanes whose addresses count.
-void matrix_rows(Warp& warp, const Slot& base, uint32_t count, Access access, const char* what,
-                 uint8_t* chunks[LANES]) {
+void matrix_rows(Warp& warp, const Slot& base, const MatrixQualifiers& of, Access access,
+                 const char* what, uint8_t* chunks[LANES]) {
   constexpr uint32_t ROW_BYTES = 16;
-  const uint32_t lanes = count == 4 ? FULL : (1u << 8 * count) - 1;
+  const uint32_t lanes = of.count == 4 ? FULL : (1u << 8 * of.count) - 1;
   uint32_t addresses[LANES] = {};
+  const SharedSpace space = of.generic ? SharedSpace::generic : SharedSpace::cluster;
   for_lanes(lanes, [&](uint32_t lane) {
-    addresses[lane] =
-        static_cast<uint32_t>(value_of(warp, base, lane)) + static_cast<uint32_t>(base.offset);
+    addresses[lane] = shared_address(warp, base, lane, space, what);
     check_own_shared(warp, lane, addresses[lane], what,
                      "a peer's rows take ld or st.shared::cluster");
   });
@@ -58,22 +58,22 @@ void matrix_rows(Warp& warp, const Slot& base, uint32_t count, Access access, co
 }
 
 Step ldmatrix(Warp& warp, const Inst& inst, uint32_t) {
-  const auto [count, transposed] = inst.as<MatrixQualifiers>();
+  const auto of = inst.as<MatrixQualifiers>();
   uint8_t* chunks[LANES] = {};
-  matrix_rows(warp, inst.slots[count], count, Access::read, "ldmatrix", chunks);
+  matrix_rows(warp, inst.slots[of.count], of, Access::read, "ldmatrix", chunks);
   uint32_t* rows[4] = {};
-  for (uint32_t i = 0; i < count; ++i) rows[i] = row_of(warp, inst.slots[i]);
-  load_matrices(count, transposed, chunks, rows);
+  for (uint32_t i = 0; i < of.count; ++i) rows[i] = row_of(warp, inst.slots[i]);
+  load_matrices(of.count, of.transposed, chunks, rows);
   return Step::next;
 }
 
 Step stmatrix(Warp& warp, const Inst& inst, uint32_t) {
-  const auto [count, transposed] = inst.as<MatrixQualifiers>();
+  const auto of = inst.as<MatrixQualifiers>();
   uint8_t* chunks[LANES] = {};
-  matrix_rows(warp, inst.slots[0], count, Access::write, "stmatrix", chunks);
+  matrix_rows(warp, inst.slots[0], of, Access::write, "stmatrix", chunks);
   const uint32_t* rows[4] = {};
-  for (uint32_t i = 0; i < count; ++i) rows[i] = row_of(warp, inst.slots[1 + i]);
-  store_matrices(count, transposed, chunks, rows);
+  for (uint32_t i = 0; i < of.count; ++i) rows[i] = row_of(warp, inst.slots[1 + i]);
+  store_matrices(of.count, of.transposed, chunks, rows);
   observer_of(warp).store(warp);
   ++warp.cta->cluster->changes;
   return Step::next;
@@ -83,7 +83,8 @@ template <Handler F>
 Handler pick_matrices(Opcode& opcode) {
   opcode.convergent = true;
   const auto count = static_cast<uint8_t>(1 << which(opcode, {".x2", ".x4"}));
-  opcode.set(MatrixQualifiers{count, opcode.has(".trans")});
+  const bool generic = shared_space(opcode) == SharedSpace::generic;
+  opcode.set(MatrixQualifiers{count, opcode.has(".trans"), generic});
   return F;
 }
 
@@ -378,9 +379,9 @@ Step wgmma_wait_group(Warp& warp, const Inst& inst, uint32_t) {
   ",.m64n216" k ",.m64n224" k ",.m64n232" k ",.m64n240" k ",.m64n248" k ",.m64n256" k
 
 const Row ROWS[] = {
-    {"ldmatrix.sync.aligned.m8n8{.x1,.x2,.x4}{.trans,}{.shared,.shared::cta}.b16", "{d:32}, [a]",
+    {"ldmatrix.sync.aligned.m8n8{.x1,.x2,.x4}{.trans,}{.shared,.shared::cta,}.b16", "{d:32}, [a]",
      pick_matrices<ldmatrix>, "load 8x8 matrices; lanes 8i to 8i+7 point to the rows of matrix i"},
-    {"stmatrix.sync.aligned.m8n8{.x1,.x2,.x4}{.trans,}{.shared,.shared::cta}.b16", "[a], {s:32}",
+    {"stmatrix.sync.aligned.m8n8{.x1,.x2,.x4}{.trans,}{.shared,.shared::cta,}.b16", "[a], {s:32}",
      pick_matrices<stmatrix>, "store 8x8 matrices"},
     {"mma.sync.aligned{.m16n8k4,.m16n8k8,.m16n8k16,.m16n8k32}.row.col{.satfinite,}{.f32,.f16,.s32}"
      "{.bf16,.f16,.tf32,.e4m3,.e5m2,.s8,.u8}{.bf16,.f16,.tf32,.e4m3,.e5m2,.s8,.u8}{.f32,.f16,.s32}",

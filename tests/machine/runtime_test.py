@@ -92,6 +92,11 @@ class Names(unittest.TestCase):
             ended.stderr, "cuTensorMapEncodeIm2col is not supported by the PTX machine.\n"
         )
 
+    def test_a_runtime_that_a_library_was_linked_with_is_told(self):
+        code = "import ctypes; ctypes.CDLL('libcuda.so.1').cuGetExportTable(None, None)"
+        ended = on_machine(sys.executable, "-c", code)
+        self.assertIn("a CUDA runtime that is linked statically", ended.stderr)
+
 
 class Runner(unittest.TestCase):
     def refused(self, *command):

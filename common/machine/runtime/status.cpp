@@ -13,6 +13,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "common/machine/check/reports.h"
@@ -142,7 +143,9 @@ int ptx_machine_refuse(const char* name) {
   static std::set<std::string> named;
   const std::lock_guard lock(mutex);
   if (named.insert(name).second) {
-    std::fprintf(stderr, "%s is not supported by the PTX machine.\n", name);
+    const bool of_runtimes = std::string_view(name) == "cuGetExportTable";
+    std::fprintf(stderr, "%s is not supported by the PTX machine%s.\n", name,
+                 of_runtimes ? "; a CUDA runtime that is linked statically needs it" : "");
   }
   return record(cudaErrorNotSupported);
 }

@@ -77,6 +77,7 @@ void Checker::shared_strong(Warp& warp, uint32_t mask, const uint32_t* addresses
     if (access == Access::write) flag.parts.clear();
     if (access != Access::read) add_release(state, lanes, &flag, is_release(order), scope);
   });
+  state.knows.settle();
 }
 
 void Checker::global_access(Warp& warp, uint32_t mask, const uint64_t* addresses, uint32_t bytes,

@@ -219,7 +219,9 @@ void Checker::mbarrier_wait(Warp& warp, uint32_t mask, uint32_t address, bool ac
   use(warp, mask, address);
   state_of(warp).waited_for = address;
   mbarrier_at(address).waited |= 1ull << warp.in_cluster % 64;
-  hear(state_of(warp), mask, mbarrier_at(address).completed, acquires, scope);
+  WarpState& state = state_of(warp);
+  hear(state, mask, mbarrier_at(address).completed, acquires, scope);
+  state.knows.settle();
 }
 
 // ---- Who knows what ------------------------------------------------------------------------------
@@ -233,6 +235,7 @@ WarpState& Checker::state_of(const Warp& warp) {
         hear(state, lanes, global_->released(address), load.acquires, load.scope);
       });
     }
+    state.knows.settle();
   }
   return state;
 }
@@ -266,7 +269,7 @@ void Checker::hear(WarpState& state, uint32_t lanes, const Channel& channel, boo
     if (is_missed) {
       (part.reach ? state.unscoped : state.unfenced).join(*what);
     } else {
-      state.knows.teach(lanes, [&](Knowledge& known) {
+      state.knows.teach_next(lanes, [&](Knowledge& known) {
         acquires ? known.join(*what) : known.add(known.seen[static_cast<size_t>(least)], what);
       });
     }

@@ -131,7 +131,7 @@ class Checker {
   void add_release(WarpState& state, uint32_t lanes, Channel* to, bool release, Scope scope,
                    Scope least = Scope::cta);
   // A wait or load has seen what was released there: the lanes learn it if it acquires; else a later
-  // fence makes them do so.
+  // fence makes them do so. Behind the last, what the warp knows is to be settled.
   void hear(WarpState& state, uint32_t lanes, const Channel& channel, bool acquires, Scope scope);
   // As this cluster knows it: its own clocks, and those of the others by cluster.
   std::shared_ptr<Knowledge> from_cluster(uint64_t cluster, const Snapshot& what) const;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/machine/check/clocks.h"
@@ -39,6 +40,12 @@ class WarpKnowledge {
   // Changes what these lanes know: f(Knowledge&).
   template <class F>
   void teach(uint32_t lanes, F&& f) {
+    teach_next(lanes, f);
+    settle();
+  }
+  // The same of lanes that are taught one after the other: settle() comes behind the last.
+  template <class F>
+  void teach_next(uint32_t lanes, F&& f) {
     changed_ = true;
     if (is_whole(lanes)) {
       f(known_);
@@ -51,7 +58,10 @@ class WarpKnowledge {
       if (!(extra.lanes & ~lanes)) f(extra.known);
       all |= extra.lanes;
     }
-    if (is_whole(all)) learn_what_all_know();
+    all_learned_ = is_whole(all);
+  }
+  void settle() {
+    if (std::exchange(all_learned_, false)) learn_what_all_know();
   }
   void learn(uint32_t lanes, const Knowledge& what);
   void learn(uint32_t lanes, uint32_t agent, uint64_t clock);  // the agent's accesses up to it
@@ -91,6 +101,7 @@ class WarpKnowledge {
   std::vector<uint32_t> met_;  // by lane: those that it met since then; empty: none
   Knowledge known_;
   std::vector<Extra> extras_;
+  bool all_learned_ = false;  // every lane knows more than the warp, maybe
 
   // The last release, for as long as nothing has changed.
   std::shared_ptr<Knowledge> released_;

@@ -83,15 +83,11 @@ struct Tile {
 // The same of D^T = B · A^T: rows of a tile are columns of D, its columns rows of D.
 template <class Upright>
 struct Sideways : Upright {
-  static constexpr tile::GemmConfig C = {"",
-                                         Upright::CONSUMERS,
-                                         Upright::BLOCKS,
-                                         Upright::BN,
-                                         Upright::CLUSTER_M,
-                                         Upright::CLUSTER_N,
-                                         1,
-                                         false,
-                                         true};
+  static constexpr tile::GemmConfig C = [] {
+    tile::GemmConfig config = Upright::C;
+    config.sideways = true;
+    return config;
+  }();
   static constexpr bool BOX_BY_BOX = true, SIDEWAYS = true;
   using Staged = block::SidewaysBox<Upright::BN>;
   static constexpr int BUFFERS = tile::staging_buffers(C), DEPTH = tile::ring_slots(C, BUFFERS);

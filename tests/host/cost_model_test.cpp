@@ -158,6 +158,18 @@ TEST_CASE("cost model: rows outside of the matrix and rows between lines are slo
         predicted_clocks(named("128x64"), 2048, 4096, 4104, RESIDENT, Gpu{}));
 }
 
+TEST_CASE("cost model: tiles on their side, by where rows begin") {
+  const GemmConfig alone = {"", 3, 1, 208, 1, 1, 1, false, true};
+  const GemmConfig in_cluster = {"", 3, 1, 208, 2, 1, 1, false, true};
+  const GemmConfig in_turn = {"", 2, 2, 160, 1, 1, 1, true, true};
+  const Shape on_lines = {4096, 4096, 4096}, between_lines = {4096, 4096, 4104};
+  for (const Shape& s : {on_lines, between_lines}) CHECK(clocks(alone, s) < tile::NEVER);
+  CHECK(clocks(in_cluster, on_lines) == tile::NEVER);
+  CHECK(clocks(in_cluster, between_lines) < tile::NEVER);
+  CHECK(clocks(in_turn, on_lines) < tile::NEVER);
+  CHECK(clocks(in_turn, between_lines) == tile::NEVER);
+}
+
 TEST_CASE("cost model: CTAs that share operands win where L2 is slow, and lose elsewhere") {
   CHECK(clocks(named("256x192_1x2"), {3000, 3000, 3000}) <
         clocks(named("256x192"), {3000, 3000, 3000}));

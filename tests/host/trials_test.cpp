@@ -1112,15 +1112,23 @@ TEST_CASE("trials: rings of rung 12 with fewer slots than there is room for") {
     CAPTURE(said.least_tiles);
     const int most_slots = said.thousandths.rbegin()->first;
     std::map<int, double> sums;  // logarithms
+    double least = 2, most = 0;  // with eight slots
     int shapes = 0;
     for (const auto& [of, by_slots] : times) {
       const int tiles = tile::ceil_div(columns[of.first], 64);
       if (of.second != said.tile || tiles < said.least_tiles || tiles > said.most_tiles) continue;
       ++shapes;
-      for (const auto& [slots, us] : by_slots)
+      for (const auto& [slots, us] : by_slots) {
         sums[slots] += std::log(us / by_slots.at(most_slots));
+      }
+      least = std::min(least, by_slots.at(8) / by_slots.at(most_slots));
+      most = std::max(most, by_slots.at(8) / by_slots.at(most_slots));
     }
     CHECK(shapes == said.shapes);
+    if (said.tile == "64x96_cut") {
+      CHECK(std::lround(100 * least) == 90);
+      CHECK(std::lround(100 * most) == 102);
+    }
     for (const auto& [slots, thousandths] : said.thousandths) {
       CAPTURE(slots);
       CHECK(std::lround(1000 * std::exp(sums[slots] / shapes)) == thousandths);
@@ -1134,10 +1142,13 @@ TEST_CASE("trials: stage 0 at drawn shapes, by where rows begin") {
     std::string file;
     bool on_lines;
     int shapes, thousandths, below;
-  } const SAID[] = {
-      {"h100.drawn.csv", true, 55, 1023, 2},       {"h100.drawn.csv", false, 17, 918, 11},
-      {"h100.drawn_later.csv", true, 56, 1013, 5}, {"h100.drawn_later.csv", false, 12, 970, 4},
-      {"h100.drawn_last.csv", true, 54, 1033, 4},  {"h100.drawn_last.csv", false, 12, 965, 4}};
+  } const SAID[] = {{"h100.drawn.csv", true, 55, 1023, 2},
+                    {"h100.drawn.csv", false, 17, 918, 11},
+                    {"h100.drawn_later.csv", true, 56, 1013, 5},
+                    {"h100.drawn_later.csv", false, 12, 970, 4},
+                    {"h100.drawn_last.csv", true, 54, 1033, 4},
+                    {"h100.drawn_last.csv", false, 12, 965, 4},
+                    {"h100.drawn_between_lines.csv", false, 30, 961, 11}};
   for (const auto& said : SAID) {
     CAPTURE(said.file);
     double sum = 0;  // logarithms of shares of cuBLASLt, at most 1.25
@@ -1154,6 +1165,44 @@ TEST_CASE("trials: stage 0 at drawn shapes, by where rows begin") {
     CHECK(std::lround(1000 * std::exp(sum / shapes)) == said.thousandths);
     CHECK(below == said.below);
   }
+}
+
+// The same: the last of them together, the lowest shares, and what else was timed at the two lowest.
+TEST_CASE("trials: stage 0 at drawn shapes, the lowest") {
+  const auto shares = [](const std::string& file) {
+    std::vector<double> shares;
+    for (const std::vector<std::string>& cell : read_rows(file)) {
+      shares.push_back(std::stod(cell[7]));
+    }
+    std::sort(shares.begin(), shares.end());
+    return shares;
+  };
+  const std::vector<double> last = shares("h100.drawn_last.csv");
+  double sum = 0;
+  for (const double share : last) sum += std::log(std::min(1.25, share));
+  CHECK(last.size() == 66);
+  CHECK(std::lround(1000 * std::exp(sum / 66)) == 1020);
+  CHECK(std::vector(last.begin(), last.begin() + 2) == std::vector{0.895, 0.895});
+  const std::vector<double> between = shares("h100.drawn_between_lines.csv");
+  CHECK(std::vector(between.begin(), between.begin() + 2) == std::vector{0.623, 0.710});
+
+  std::map<std::string, std::map<std::string, double>> us;  // by shape and tile
+  for (const std::vector<std::string>& cell : read_rows("h100.full_clusters.csv")) {
+    REQUIRE(cell.size() == 6);
+    us[cell[0] + ", " + cell[1] + ", " + cell[2]][cell[4]] = std::stod(cell[5]);
+  }
+  const auto tenths = [&](const char* shape, const char* tile) {
+    return std::lround(10 * us.at(shape).at(tile));
+  };
+  const auto expected = [](const char* tile, int m, int n, int k) {
+    return say(*in_table(tile), {"", m, n, k, {}}, H100).clocks / H100.gpu.mhz;
+  };
+  CHECK(tenths("1335, 1000, 5008", "128x112_2x2") == 365);
+  CHECK(tenths("1335, 1000, 5008", "128x128_2x4") == 266);
+  CHECK(expected("128x112_2x2", 1335, 1000, 5008) < 36.5 / 1.25);
+  CHECK(tenths("368, 2216, 6504", "64x128_2x4") == 352);
+  CHECK(tenths("368, 2216, 6504", "128x96_2x4") == 290);
+  CHECK(expected("64x128_2x4", 368, 2216, 6504) < 35.2 / 1.25);
 }
 
 namespace {

@@ -141,7 +141,7 @@ TEST_CASE("a plain load before a loop of atom.cas is legal; one that only looks 
       "atom.global.cas.b32 %r3, [%out], %r1, %r2;\nsetp.ne.u32 %p1, %r3, %r1;\nmov.u32 %r1, %r3;\n"
       "@%p1 bra AGAIN;\n";
   check_legal(with(loop, 4, 6), Words{24});
-  // Once the others have counted: of what many CTAs read the shadow keeps the last.
+  // Once the others have counted: a read before the first write to a page is not recorded.
   const std::string look =
       "setp.eq.u32 %p3, %r40, 3;\n@!%p3 bra COUNT;\nWAIT:\nld.relaxed.gpu.global.u32 %r4, [%out];\n"
       "setp.ne.u32 %p2, %r4, 5;\n@%p2 bra WAIT;\nld.global.u32 %r4, [%out];\n"

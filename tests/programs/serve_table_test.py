@@ -143,7 +143,7 @@ class Page(unittest.TestCase):
 
     def test_the_kernels_are_those_that_were_measured(self):
         now = serve_table.hashes_of_kernels(ROOT)
-        for gpu in serve_table.GPUS:
+        for gpu in ("h100", "h200"):
             results = serve_table.load(ROOT, gpu)
             for row in results["rows"]:
                 for kind in serve_table.KINDS:

@@ -215,13 +215,17 @@ std::vector<std::pair<int, int>> last_boxes(Walk walk, int boxes, int how_many) 
   return last;
 }
 
+// Which of the boxes the tensor map's matrix has. What lies outside arrives as zeros.
+enum class Inside { all, first };
+
 template <class T>
 class ReadLimit : public Limit {
  public:
-  ReadLimit(long long bytes, int ld, cudaStream_t stream)
+  ReadLimit(long long bytes, int ld, Inside inside, cudaStream_t stream)
       : count_(static_cast<int>(footprint(bytes) / T::BOX_BYTES)),
+        inside_(inside == Inside::all ? count_ : 1),
         matrix_(count_ * T::BOX_ROWS, ld, Data::normal, SEED, stream),
-        map_(ladder::tensor_map_2d(matrix_.get(), count_ * T::BOX_ROWS, COLS, ld, T::SLICE_ROWS,
+        map_(ladder::tensor_map_2d(matrix_.get(), inside_ * T::BOX_ROWS, COLS, ld, T::SLICE_ROWS,
                                    COLS)) {
     check_cuda(cudaFuncSetAttribute(tma_read<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     sizeof(Smem)),
@@ -269,12 +273,13 @@ class ReadLimit : public Limit {
   using Smem = RingSmem<T::DEPTH, T::BOX_BYTES>;
 
   uint32_t sum_of_box(int box) const {
+    if (box >= inside_) return 0;
     const long long row0 = static_cast<long long>(box) * T::BOX_ROWS;
     return weighted_sum(T::BOX_ROWS, 0, 1,
                         [&](int row, int col) { return matrix_.word(row0 + row, col); });
   }
 
-  int count_, ctas_ = 0;
+  int count_, inside_, ctas_ = 0;
   Operand matrix_;  // [count_ * BOX_ROWS][ld]
   CUtensorMap map_;
   DeviceBuffer sums_;      // uint32_t [ctas][DEPTH][THREADS]
@@ -550,17 +555,19 @@ class WriteLimit : public Limit {
 // ld: elements from row to row, at least COLS.
 template <int BOX_ROWS, int CLUSTER = 1, Sharing SHARING = Sharing::multicast,
           bool MULTIPLIES = false>
-Entry read(const char* name, const char* what, Group group, int ld = COLS) {
+Entry read(const char* name, const char* what, Group group, int ld = COLS,
+           Inside inside = Inside::all) {
   using Tile = ReadTile<BOX_ROWS, CLUSTER, SHARING, MULTIPLIES>;
   const long long bytes = group == Group::l2 ? L2_FOOTPRINT : DRAM_FOOTPRINT;
-  const bool l2_share_known = group == Group::l2 && (CLUSTER == 1 || Tile::MULTICAST);
+  const bool l2_share_known =
+      group == Group::l2 && (CLUSTER == 1 || Tile::MULTICAST) && inside == Inside::all;
   return {name,
           what,
           group,
           Data::normal,
           reinterpret_cast<const void*>(tma_read<Tile>),
-          [bytes, ld](cudaStream_t stream) {
-            return std::make_unique<ReadLimit<Tile>>(bytes, ld, stream);
+          [bytes, ld, inside](cudaStream_t stream) {
+            return std::make_unique<ReadLimit<Tile>>(bytes, ld, inside, stream);
           },
           l2_share_known ? 1.0 / CLUSTER : 0};
 }
@@ -593,6 +600,13 @@ std::vector<Entry> copy_limits() {
                            COLS + 8),
       read<256, 4>("l2_multicast_4_rows_16", "multicast to four CTAs, rows begin on 16 bytes",
                    Group::l2, COLS + 8),
+      read<256, 4>("l2_multicast_4", "boxes of 256 rows, multicast to four CTAs", Group::l2),
+      read<128>("l2_outside", "l2_tma_128, rows outside of the matrix", Group::l2, COLS,
+                Inside::first),
+      read<256, 2>("l2_outside_multicast_2", "l2_multicast_2, rows outside of the matrix",
+                   Group::l2, COLS, Inside::first),
+      read<256, 4>("l2_outside_multicast_4", "l2_multicast_4, rows outside of the matrix",
+                   Group::l2, COLS, Inside::first),
       {"l2_gemm", "no multicast, boxes in the order of rung 7", Group::l2, Data::normal,
        reinterpret_cast<const void*>(gemm_read),
        [](cudaStream_t stream) { return std::make_unique<GemmReadLimit>(stream); }},

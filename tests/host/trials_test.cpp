@@ -889,13 +889,15 @@ const tile::GemmConfig* in_table(const std::string& name) {
 }
 
 // At the shapes of a file, what an H100 takes by what the model picks, with some tiles and without.
+// left_out: as if the table did not have these.
 struct Picks {
   int shapes = 0, picked = 0;    // picked: one of those tiles
   double with = 0, without = 0;  // logarithms of how much slower than the fastest, summed up
   std::map<std::tuple<int, int, int>, std::pair<double, double>> us;  // without and with
 };
 template <class Is>
-Picks picks_of(const std::string& file, Is is_one) {
+Picks picks_of(const std::string& file, Is is_one,
+               bool (*left_out)(int, const std::string&) = nullptr) {
   struct Timed {
     bool is_one;
     double us, clocks;
@@ -905,6 +907,7 @@ Picks picks_of(const std::string& file, Is is_one) {
     REQUIRE(cell.size() == 6);
     const Shape s = {"", std::stoi(cell[0]), std::stoi(cell[1]), std::stoi(cell[2]), {}};
     const int rung = std::stoi(cell[3]);
+    if (left_out && left_out(rung, cell[4])) continue;
     double clocks = NOT_TIMED;
     if (rung == 12) {
       clocks = say(row_of(tile::SHARED_K, cell[4]), s, H100).clocks;
@@ -1021,11 +1024,22 @@ TEST_CASE("trials: two later tiles in clusters are picked where they are the fas
   CHECK(with.at("128x256_2x2") == std::pair(26, 1028L));
 }
 
-// The same.
+// Of rung 11's tiles on their side in clusters the seven that came last.
+bool is_smaller_sideways(int rung, const std::string& name) {
+  constexpr const char* SEVEN[] = {"64x96_side_4x2",   "128x96_side_4x2",  "128x112_side_2x4",
+                                   "128x144_side_2x2", "128x144_side_2x4", "128x160_side_2x4",
+                                   "128x160_side_4x2"};
+  return rung == 11 && std::find(std::begin(SEVEN), std::end(SEVEN), name) != std::end(SEVEN);
+}
+
+// The same. What some of the seven take was timed there as well.
 TEST_CASE("trials: tiles on their side in clusters are picked where they are the fastest") {
-  const Picks picks = picks_of("h100.sideways_clusters.csv", [](int rung, const std::string& name) {
-    return rung == 11 && name.find("_side_") != std::string::npos;
-  });
+  const Picks picks = picks_of(
+      "h100.sideways_clusters.csv",
+      [](int rung, const std::string& name) {
+        return rung == 11 && name.find("_side_") != std::string::npos;
+      },
+      is_smaller_sideways);
   CHECK(picks.shapes == 110);
   CHECK(picks.picked == 30);
   CHECK(std::lround(1000 * picks.without / picks.shapes) == 26);
@@ -1041,6 +1055,35 @@ TEST_CASE("trials: tiles on their side in clusters are picked where they are the
   CHECK(with.at("192x176_side_2x2") == std::pair(8, 983L));
   CHECK(with.at("192x208_side_2x1") == std::pair(8, 972L));
   CHECK(with.at("256x160_side_1x2") == std::pair(10, 951L));
+}
+
+// docs/11_autotuned.md, "Two products side by side".
+TEST_CASE("trials: smaller tiles on their side in clusters are picked where they are the fastest") {
+  const Picks picks = picks_of("h100.smaller_sideways.csv", is_smaller_sideways);
+  CHECK(picks.shapes == 120);
+  CHECK(picks.picked == 51);
+  CHECK(std::lround(1000 * picks.without / picks.shapes) == 30);
+  CHECK(std::lround(1000 * picks.with / picks.shapes) == 11);
+  const auto with = with_over_without("h100.smaller_sideways_after.csv");
+  CHECK(with.at("") == std::pair(64, 949L));
+  CHECK(with.size() == 8);
+  for (const auto& [name, of] : with) CHECK(of.second < 1000);
+  for (const std::vector<std::string>& cell : read_rows("h100.smaller_sideways_after.csv")) {
+    if (cell[0] != "779" || cell[1] != "1304" || cell[2] != "2648") continue;
+    CHECK(cell[4] == "128x112_2x2");
+    CHECK(cell[5] == "19.34");
+    CHECK(cell[6] == "128x112_side_2x4");
+    CHECK(cell[7] == "14.55");
+  }
+  CHECK(779 - 3 * 256 == 11);  // rows of the last blocks
+}
+
+// docs/cost_model.md, "The terms".
+TEST_CASE("trials: the pick on an H100 at fresh shapes whose rows begin between lines") {
+  const Picks picks =
+      picks_of("h100.between_lines.csv", [](int, const std::string&) { return false; });
+  CHECK(picks.shapes == 90);
+  CHECK(std::lround(1000 * picks.with / picks.shapes) == 19);
 }
 
 // docs/cost_model.md, "The terms": picks that changed when `again` did, at shapes that were in no fit.
@@ -1148,7 +1191,8 @@ TEST_CASE("trials: stage 0 at drawn shapes, by where rows begin") {
                     {"h100.drawn_later.csv", false, 12, 970, 4},
                     {"h100.drawn_last.csv", true, 54, 1033, 4},
                     {"h100.drawn_last.csv", false, 12, 965, 4},
-                    {"h100.drawn_between_lines.csv", false, 30, 961, 11}};
+                    {"h100.drawn_between_lines.csv", false, 30, 961, 11},
+                    {"h100.drawn_between_lines_2.csv", false, 30, 996, 5}};
   for (const auto& said : SAID) {
     CAPTURE(said.file);
     double sum = 0;  // logarithms of shares of cuBLASLt, at most 1.25
@@ -1185,6 +1229,8 @@ TEST_CASE("trials: stage 0 at drawn shapes, the lowest") {
   CHECK(std::vector(last.begin(), last.begin() + 2) == std::vector{0.895, 0.895});
   const std::vector<double> between = shares("h100.drawn_between_lines.csv");
   CHECK(std::vector(between.begin(), between.begin() + 2) == std::vector{0.623, 0.710});
+  const std::vector<double> again = shares("h100.drawn_between_lines_2.csv");
+  CHECK(std::vector(again.begin(), again.begin() + 3) == std::vector{0.852, 0.881, 0.893});
 
   std::map<std::string, std::map<std::string, double>> us;  // by shape and tile
   for (const std::vector<std::string>& cell : read_rows("h100.full_clusters.csv")) {
@@ -1203,6 +1249,9 @@ TEST_CASE("trials: stage 0 at drawn shapes, the lowest") {
   CHECK(tenths("368, 2216, 6504", "64x128_2x4") == 352);
   CHECK(tenths("368, 2216, 6504", "128x96_2x4") == 290);
   CHECK(expected("64x128_2x4", 368, 2216, 6504) < 35.2 / 1.25);
+  CHECK(5 * 2 * 112 - 1000 == 120);  // columns of the last blocks that are not there
+  CHECK(5 * 4 * 128 - 2216 == 344);
+  CHECK(expected("128x96_side_4x2", 1335, 1000, 5008) < expected("128x112_2x2", 1335, 1000, 5008));
 }
 
 namespace {
@@ -1469,6 +1518,22 @@ TEST_CASE("trials: what rows outside of the matrix cost") {
   for (const int m : {160, 176, 192, 208, 224}) {
     const int next = m == 224 ? 256 : m + 16;
     CHECK(us.at({"64x128_k2", next}) < us.at({"64x128_k2", m}));
+  }
+  CHECK(tile::ceil_div(2112, 128) * 2 == 34);    // CTAs that have 96 rows outside
+  CHECK(std::lround(a_step * 1755 / 10) == 28);  // tens of clocks
+
+  std::map<int, double> wide;  // microseconds of 64x128_2x4 at M = 640, K = 4096, by N
+  for (const std::vector<std::string>& cell : read_rows("h100.outside_clusters.csv")) {
+    REQUIRE(cell.size() == 6);
+    if (cell[0] == "640" && cell[2] == "4096" && cell[4] == "64x128_2x4") {
+      wide[std::stoi(cell[1])] = std::stod(cell[5]);
+    }
+  }
+  CHECK(std::lround(10 * wide.at(1536)) == 143);
+  CHECK(std::lround(10 * wide.at(1032)) == 283);
+  CHECK(wide.size() == 9);
+  for (auto n = std::next(wide.begin()); n != wide.end(); ++n) {
+    CHECK(n->second < std::prev(n)->second);  // the more columns there are
   }
 }
 

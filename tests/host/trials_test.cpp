@@ -1530,6 +1530,9 @@ TEST_CASE("trials: what rows outside of the matrix cost") {
     }
   }
   CHECK(std::lround(10 * wide.at(1536)) == 143);
+  CHECK(std::lround(10 * wide.at(1408)) == 175);
+  CHECK(std::lround(10 * wide.at(1280)) == 202);
+  CHECK(std::lround(10 * wide.at(1152)) == 236);
   CHECK(std::lround(10 * wide.at(1032)) == 283);
   CHECK(wide.size() == 9);
   for (auto n = std::next(wide.begin()); n != wide.end(); ++n) {

@@ -49,12 +49,14 @@ struct Tile {
   static constexpr int CONSUMERS = CONSUMERS_, BLOCKS = BLOCKS_;  // warpgroups, 64 rows of each
   static constexpr int WM = 64, BM = C.bm(), BN = BN_, BK = 64;   // WM: rows of a block
   static constexpr int THREADS = 128 + CONSUMERS * 128;           // warpgroup 0: producer, storers
-  static constexpr int TX_BYTES = (BM + BN) * BK * int{sizeof(bf16)};   // TMA brings one slot
+  static constexpr int ROW_BYTES = BK * int{sizeof(bf16)};        // of A or of B, in a slot
+  static constexpr int TX_BYTES = (BM + BN) * ROW_BYTES;          // TMA brings one slot
   static constexpr int CLUSTER_M = CLUSTER_M_, CLUSTER_N = CLUSTER_N_;  // CTAs along M and N
   static constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
   static constexpr bool PASSES_ON = CLUSTER == 8;  // releases: a warp of the producer's does it
-  static constexpr int SLICE_A = BM / CLUSTER_N;   // rows of A that one CTA loads for its row
-  static constexpr int SLICE_B = BN / CLUSTER_M;   // rows of B that one CTA loads for its column
+  static constexpr bool LEAVES_OUT = CLUSTER_M > 1 && CLUSTER_N > 1;  // what is outside of A and B
+  static constexpr int SLICE_A = BM / CLUSTER_N;  // rows of A that one CTA loads for its row
+  static constexpr int SLICE_B = BN / CLUSTER_M;  // rows of B that one CTA loads for its column
   static constexpr int COPIES_B = BN > 256 ? 2 : 1, BOX_B = SLICE_B / COPIES_B;  // a box: 256 rows
   static constexpr int HALVES = C.halves();  // products side by side in a block
   struct Half {                              // what one of them multiplies
@@ -120,6 +122,11 @@ __device__ void release(Smem<T>& smem, int slot, int lane) {
   }
 }
 
+// Of a tile's `count` slices of an operand those that begin inside of it: `left` rows are there.
+__device__ int slices_inside(int left, int rows, int count) {
+  return min(count, tile::ceil_div(max(0, left), rows));
+}
+
 template <class T>
 __global__ __launch_bounds__(T::THREADS,
                              1) void gemm(const __grid_constant__ CUtensorMap map_a,
@@ -159,17 +166,26 @@ __global__ __launch_bounds__(T::THREADS,
       for (int i = 0; i < T::CLUSTER_M; ++i) mask_b |= 1 << (i * T::CLUSTER_N + rank_n);
       const int slice_a = rank_n * T::SLICE_A, slice_b = rank_m * T::SLICE_B;  // first row of ours
       tile::RingState<T::DEPTH> ring;
+      int filled = 0;  // slots, those that are filled again counted again
       for (auto t = tiles; t.has(); t.next()) {
         const int m0 = t.m0(), n0 = t.n0();
+        const int in_a = slices_inside(m - m0, T::SLICE_A, T::CLUSTER_N);
+        const int in_b = slices_inside(n - n0, T::SLICE_B, T::CLUSTER_M);
+        const int bytes = (in_a * T::SLICE_A + in_b * T::SLICE_B) * T::ROW_BYTES;
         for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
           uint64_t* full = &smem.full[ring.slot];
           // Our copies land in the peers too: their consumers must have released the slot as well.
           wait<T>(&smem.empty[ring.slot], ring.parity ^ 1);
-          ptx::mbarrier_arrive_expect_tx(full, T::TX_BYTES);  // from the copies of all CTAs
-          block::load_slice<T::CLUSTER_N>(smem.a[ring.slot].from_row(slice_a), &map_a,
-                                          k_tile * T::BK, m0 + slice_a, full, mask_a);
+          // Multicast, a slice of zeros holds all SMs up. One that lies outside is asked for once, so
+          // that wgmma finds something in the slot.
+          const bool all = !T::LEAVES_OUT || filled++ < T::DEPTH;
+          ptx::mbarrier_arrive_expect_tx(full, all ? T::TX_BYTES : bytes);  // of all CTAs' copies
+          if (all || rank_n < in_a) {
+            block::load_slice<T::CLUSTER_N>(smem.a[ring.slot].from_row(slice_a), &map_a,
+                                            k_tile * T::BK, m0 + slice_a, full, mask_a);
+          }
 #pragma unroll
-          for (int i = 0; i < T::COPIES_B; ++i) {
+          for (int i = 0; i < T::COPIES_B && (all || rank_m < in_b); ++i) {
             block::load_slice<T::CLUSTER_M>(smem.b[ring.slot].from_row(slice_b + i * T::BOX_B),
                                             &map_b, k_tile * T::BK, n0 + slice_b + i * T::BOX_B,
                                             full, mask_b);

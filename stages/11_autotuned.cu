@@ -54,7 +54,7 @@ struct Tile {
   static constexpr int CLUSTER_M = CLUSTER_M_, CLUSTER_N = CLUSTER_N_;  // CTAs along M and N
   static constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
   static constexpr bool PASSES_ON = CLUSTER == 8;  // releases: a warp of the producer's does it
-  static constexpr bool LEAVES_OUT = CLUSTER_M > 1 && CLUSTER_N > 1;  // what is outside of A and B
+  static constexpr bool LEAVES_OUT = CLUSTER_M > 1 && CLUSTER_N > 1;  // slices outside of A, B
   static constexpr int SLICE_A = BM / CLUSTER_N;  // rows of A that one CTA loads for its row
   static constexpr int SLICE_B = BN / CLUSTER_M;  // rows of B that one CTA loads for its column
   static constexpr int COPIES_B = BN > 256 ? 2 : 1, BOX_B = SLICE_B / COPIES_B;  // a box: 256 rows
@@ -176,8 +176,8 @@ __global__ __launch_bounds__(T::THREADS,
           uint64_t* full = &smem.full[ring.slot];
           // Our copies land in the peers too: their consumers must have released the slot as well.
           wait<T>(&smem.empty[ring.slot], ring.parity ^ 1);
-          // Multicast, a slice of zeros holds all SMs up. One that lies outside is asked for once, so
-          // that wgmma finds something in the slot.
+          // Multicast, a slice of zeros holds all SMs up. One that lies outside is asked for once,
+          // so that wgmma finds something in the slot.
           const bool all = !T::LEAVES_OUT || filled++ < T::DEPTH;
           ptx::mbarrier_arrive_expect_tx(full, all ? T::TX_BYTES : bytes);  // of all CTAs' copies
           if (all || rank_n < in_a) {

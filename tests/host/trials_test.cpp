@@ -1546,8 +1546,8 @@ TEST_CASE("trials: what rows outside of the matrix cost") {
 
 // docs/11_autotuned.md, "Clusters".
 TEST_CASE("trials: clusters that leave out slices outside of the matrix take less time") {
-  double sums[2] = {}, least = 1,
-         most = 1;  // logarithms; of calls with all slices, and without some
+  double sums[2] = {};  // logarithms: of calls with all slices, and without some
+  double least = 1, most = 1;
   int calls[2] = {};
   std::set<std::tuple<int, int, int>> shapes;
   for (const std::vector<std::string>& cell : read_rows("h100.left_out.csv")) {
@@ -1583,6 +1583,21 @@ TEST_CASE("trials: clusters that leave out slices outside of the matrix take les
     shapes.erase({std::stoi(cell[0]), std::stoi(cell[1]), std::stoi(cell[2])});
   }
   for (const auto& [m, n, k] : shapes) CHECK((k == 4096 || k == 4104 || k == 4112));  // made for it
+}
+
+// docs/measuring.md, "Stage 0, and many shapes"; docs/11_autotuned.md, "Measured".
+TEST_CASE("trials: what an H200 took where it has not timed what is taken today") {
+  std::map<std::pair<std::string, std::string>, double> shares;  // by variant and shape
+  for (const std::vector<std::string>& cell : read_rows("h200.before.csv")) {
+    REQUIRE(cell.size() == 10);
+    if (cell[5] != "burst") continue;
+    shares[{cell[1], cell[2] + ", " + cell[3] + ", " + cell[4]}] = std::stod(cell[9]);
+  }
+  CHECK(shares.at({"best", "555, 2424, 1528"}) == 0.933);
+  CHECK(shares.at({"best", "1083, 616, 528"}) == 1.065);
+  CHECK(shares.at({"best", "128, 7168, 2048"}) == 1.011);
+  CHECK(shares.at({"best", "128, 7168, 16384"}) == 1.129);
+  CHECK(shares.at({"auto", "8, 3584, 18944"}) == 0.562);
 }
 
 // docs/10_pingpong.md, "Who am I?".

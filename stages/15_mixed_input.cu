@@ -58,11 +58,12 @@ struct Tile {
   static constexpr int BK = tile::PACKED_K, STEPS = BK / 16;  // K of a scale; wgmma
   static constexpr int CLUSTER_M = 1, CLUSTER_N = 1, SHARERS = 1, SPLIT = SPLIT_, CLUSTER = SPLIT;
   static constexpr int SLICES = SLICES_;                  // warpgroups of a CTA that share it
+  static constexpr int BLOCKS = C.blocks(BITS), HELD = SLICES * BLOCKS;  // of BK: its, the slot's
   static constexpr int WARPGROUPS = CONSUMERS * SLICES;   // that multiply
   static constexpr int THREADS = 128 + WARPGROUPS * 128;  // warpgroup 0: producers
   static constexpr int W_BYTES = tile::packed_block_bytes(BITS), X_BYTES = 2 * BN * 128;
   static constexpr int PIECES = W_BYTES / 128 / 16;  // of a thread, 16 bytes each
-  static constexpr int UNIT = C.unit(), UNITS = STEPS / UNIT, SETS = C.sets();
+  static constexpr int UNIT = C.unit(), UNITS = STEPS / UNIT, SETS = C.sets(BITS);
   static constexpr bool AHEAD = C.ahead();
   // Of a tile that the cluster splits, CTA i finishes SHARE columns, from i * SHARE on.
   static constexpr int FINISHERS = C.finishers(), SHARE = C.columns_each();
@@ -108,7 +109,7 @@ __global__ __launch_bounds__(T::THREADS,
   Smem<T>& smem = *reinterpret_cast<Smem<T>*>(smem_bytes);
   const int rank = T::CLUSTER > 1 ? ptx::cluster_ctarank() : 0;
   const int clusters = gridDim.x / T::CLUSTER, tiles = work.tiles_m * work.tiles_n;
-  const int slots = tile::ceil_div(work.k_blocks, T::SLICES);  // of 128 of K for each slice
+  const int slots = tile::ceil_div(work.k_blocks, T::HELD);
   const int begin = tile::share_begin(slots, rank, T::SPLIT);
   const int end = tile::share_begin(slots, rank + 1, T::SPLIT);
   if (threadIdx.x < T::DEPTH) {  // a thread each, since there may be many slots
@@ -142,7 +143,7 @@ __global__ __launch_bounds__(T::THREADS,
         for (int i = begin; i < end; ++i, ring.advance()) {
           auto& slot = smem.slots[ring.slot];
           auto& head = smem.heads[ring.slot];
-          const int block = i * T::SLICES;  // the slot's first 128 of K
+          const int block = i * T::HELD;  // the slot's first 128 of K
           ptx::mbarrier_wait(&head.empty, ring.parity ^ 1);
           if (warp == 0) {
             block::load_weights<T>(slot, head, work.packed, row_blocks, work.k_blocks, at.m, block);
@@ -160,7 +161,7 @@ __global__ __launch_bounds__(T::THREADS,
     const bool stores = threadIdx.x % 128 == 0;  // starts the copies and waits for them
     // In a slot. Kept in registers: the compiler would work them out anew for each.
     const int own_piece =
-        ptx::mov_b32((consumer * T::SLICES + slice) * T::PIECES * 128 + threadIdx.x % 128);
+        ptx::mov_b32((consumer * T::HELD + slice * T::BLOCKS) * T::PIECES * 128 + threadIdx.x % 128);
     const int own_row =
         ptx::mov_b32(consumer * T::WM + threadIdx.x % 128 / 32 * 16 + tile::acc_row(lane, 0));
     const uint64_t x_desc = tile::k_major_128b(ptx::cvta_to_shared(smem.slots[0].x));
@@ -168,40 +169,53 @@ __global__ __launch_bounds__(T::THREADS,
     block::Fragments<T> fragments;
     for (int t = blockIdx.x / T::CLUSTER; t < tiles; t += clusters) {
       const auto at = tile::grouped_raster(t, work.tiles_m, work.tiles_n, work.raster_group);
-      float sum[T::BN / 2] = {}, part[T::BN / 2] = {};  // D^T [64][BN]; of 128 of K, not scaled
-      float scale[2] = {};                              // of rows r and r + 8 of part
+      float sum[T::BN / 2] = {}, part[T::BLOCKS][T::BN / 2] = {};  // D^T; of 128 of K, not scaled
+      float scale[T::BLOCKS][2] = {};                              // of rows r and r + 8 of part
       int last_slot = 0;
-      bool releases = false;     // no slot yet: then there are zeros to add
+      bool releases = false;              // no slot yet: then there are zeros to add
+      const auto add = [&](int block) {
+#pragma unroll
+        for (int i = 0; i < T::BN / 2; ++i) {
+          sum[i] = ptx::fma_rn_f32(part[block][i], scale[block][i % 4 / 2], sum[i]);
+        }
+      };
       const auto finish = [&] {  // the products of the last slot
         ptx::wgmma_wait_group<0>();
         ptx::fence_proxy_async_shared_cta();  // TMA will overwrite what ld.shared has read
         ptx::bar_warp_sync();
         if (releases) ptx::mbarrier_arrive(&smem.heads[last_slot].empty);
         releases = lane == 0;
-#pragma unroll
-        for (int i = 0; i < T::BN / 2; ++i) {
-          sum[i] = ptx::fma_rn_f32(part[i], scale[i % 4 / 2], sum[i]);
-        }
+        add(T::BLOCKS - 1);
       };
       const auto pieces = [&](int slot) { return smem.slots[slot].w[0][0][0] + own_piece; };
       const auto begin_slot = [&] {
         ptx::mbarrier_wait(&smem.heads[ring.slot].full, ring.parity);  // it has landed
         fragments.load(pieces(ring.slot), 0);
-        if (T::AHEAD) fragments.decode(0);
+        if (T::AHEAD) fragments.decode(0, 0);
       };
       if (begin < end) begin_slot();
       for (int i = begin; i < end; ++i) {
         const int slot = ring.slot;
-        const uint64_t desc =
-            tile::advance(x_desc, slot * int{sizeof(smem.slots[0])} + slice * T::X_BYTES);
+        const uint64_t desc = tile::advance(
+            x_desc, slot * int{sizeof(smem.slots[0])} + slice * T::BLOCKS * T::X_BYTES);
         finish();
-        fragments.multiply_slot(part, pieces(slot), desc);
-        block::scales_of_rows<T>(scale, smem.heads[slot], slice, own_row);
+#pragma unroll
+        for (int block = 0; block < T::BLOCKS; ++block) {
+          fragments.multiply_block(part[block], pieces(slot), desc, block);
+          block::scales_of_rows<T>(scale[block], smem.heads[slot], slice * T::BLOCKS + block,
+                                   own_row);
+        }
+        if constexpr (T::BLOCKS > 1) {
+          ptx::wgmma_wait_group<T::UNITS>();
+          add(0);
+        }
         last_slot = slot;
         ring.advance();
         if (i + 1 < end) begin_slot();  // while the last unit is multiplied
       }
       finish();
+#pragma unroll
+      for (float& each : sum) each *= block::WEIGHT_UNIT;
 
       // --- epilogue ------------------------------------------------------------------------------
       if constexpr (T::SLICES > 1) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "common/ptx/bits.cuh"
+#include "common/ptx/fma.cuh"
 #include "common/ptx/memory.cuh"
 #include "common/ptx/wgmma.cuh"
 #include "common/ptx/wgmma_rs.cuh"
@@ -13,39 +14,43 @@
 
 namespace block {
 
+// A decoded weight is so many times smaller than its integer: fma's factor has no larger power of 2.
+constexpr float WEIGHT_UNIT = 64;
+
 // The fragments of two wgmma, 32 of K, from 4 words of 8-bit weights or 2 of 4-bit ones, in the
-// order of common/tile/packed_weights.h. Exact: a bf16 with the exponent of 128 counts in ones.
+// order of common/tile/packed_weights.h, over WEIGHT_UNIT. Exact: u = 0 to 255 alone in the 16 bits of
+// a bf16 is the subnormal number u * 2^-133, and one fma takes it to (u - excess) * 2^-6.
 template <int BITS>
 __device__ void decode_weights(uint32_t* a, const uint32_t* words) {
-  constexpr uint32_t ONES = 0x43004300;  // 128 in either half: its lowest bit is worth 1
-  constexpr int AND_OR = (0xf0 & 0xcc) | 0xaa;
+  constexpr uint32_t P127 = 0x7f007f00, P123 = 0x7d007d00;  // 2^127 and 2^123, in either half
   if constexpr (BITS == 8) {
+    constexpr uint32_t EXCESS = 0xc000c000;  // -128 / 64
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {  // w = (128 + its lower 7 bits) - (128, or 256 if it is negative)
-      const uint32_t pair = words[i / 2] >> i % 2 * 8;
-      a[i] = ptx::sub_rn_bf16x2(ptx::lop3_b32<AND_OR>(pair, 0x007f007f, ONES),
-                                ptx::lop3_b32<AND_OR>(pair, 0x00800080, ONES));
+    for (int i = 0; i < 4; ++i) {  // bytes 0 and 2, then 1 and 3, each before a byte of zeros
+      a[2 * i] = ptx::fma_rn_bf16x2(words[i] & 0x00ff00ff, P127, EXCESS);
+      a[2 * i + 1] = ptx::fma_rn_bf16x2(ptx::prmt_b32<0x4341>(words[i], 0), P127, EXCESS);
     }
   } else {
-    constexpr uint32_t EXCESS = 0x43084308;  // 128 + 8
+    constexpr uint32_t EXCESS = 0xbe00be00;  // -8 / 64
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {  // w = (128 + w + 8) - (128 + 8)
-      const uint32_t pair = words[i / 4] >> i % 4 * 4;
-      a[i] = ptx::sub_rn_bf16x2(ptx::lop3_b32<AND_OR>(pair, 0x000f000f, ONES), EXCESS);
+    for (int i = 0; i < 4; ++i) {  // a nibble, and one four bits further up, which is worth 16 times
+      const uint32_t bytes = words[i / 2] >> i % 2 * 8;
+      a[2 * i] = ptx::fma_rn_bf16x2(bytes & 0x000f000f, P127, EXCESS);
+      a[2 * i + 1] = ptx::fma_rn_bf16x2(bytes & 0x00f000f0, P123, EXCESS);
     }
   }
 }
 
-// A warpgroup's 64 rows of W and 128 of K, a unit of wgmma at a time. While one unit is multiplied,
-// the registers of others are filled.
+// A warpgroup's 64 rows of W and BLOCKS times 128 of K, a unit of wgmma at a time. While one unit is
+// multiplied, the registers of others are filled.
 template <class T>
 struct Fragments {
   static constexpr int WORDS = T::UNIT * T::BITS / 4;  // of a thread, of a unit
   uint4 pieces[T::PIECES];                             // packed: only those on their way live
   uint32_t a[T::SETS][T::UNIT * 4];                    // fragments of unit, unit + SETS, ...
 
-  // Loads, of this thread's pieces of a slot's weights, 128 pieces apart, those that a unit is the first
-  // to need.
+  // Loads, of this thread's pieces of a block's weights, 128 pieces apart, those that a unit is the
+  // first to need.
   __device__ void load(const uint4* own, int unit) {
 #pragma unroll
     for (int i = 0; i < T::PIECES; ++i) {
@@ -54,7 +59,7 @@ struct Fragments {
     }
   }
 
-  __device__ void decode(int unit) {
+  __device__ void decode(int block, int unit) {
     uint32_t words[T::PIECES * 4];
 #pragma unroll
     for (int i = 0; i < T::PIECES; ++i) {
@@ -64,33 +69,42 @@ struct Fragments {
     ptx::wgmma_wait_group<T::SETS - 1>();  // nobody reads these registers any more
 #pragma unroll
     for (int i = 0; i < T::UNIT / 2; ++i) {
-      decode_weights<T::BITS>(&a[unit % T::SETS][i * 8], &words[unit * WORDS + i * T::BITS / 2]);
+      decode_weights<T::BITS>(&a[set(block, unit)][i * 8], &words[unit * WORDS + i * T::BITS / 2]);
     }
   }
 
   // Starts part += W · X^T for a unit, the first of which begins with 0.
-  __device__ void multiply(float (&part)[T::BN / 2], uint64_t x_desc, int unit) {
+  __device__ void multiply(float (&part)[T::BN / 2], uint64_t x_desc, int block, int unit) {
     ptx::wgmma_fence();
 #pragma unroll
     for (int i = 0; i < T::UNIT; ++i) {
       const int step = unit * T::UNIT + i;
-      const uint64_t desc = tile::advance(x_desc, step / 4 * (T::X_BYTES / 2) + step % 4 * 32);
-      ptx::wgmma_rs_m64k16<T::BN>(part, &a[unit % T::SETS][i * 4], desc, step > 0);
+      const uint64_t desc = tile::advance(
+          x_desc, block * T::X_BYTES + step / 4 * (T::X_BYTES / 2) + step % 4 * 32);
+      ptx::wgmma_rs_m64k16<T::BN>(part, &a[set(block, unit)][i * 4], desc, step > 0);
     }
     ptx::wgmma_commit_group();
   }
 
-  // Starts part = W · X^T for a slot, whose first unit is loaded and, AHEAD, decoded.
-  __device__ void multiply_slot(float (&part)[T::BN / 2], const uint4* own, uint64_t x_desc) {
-    if (!T::AHEAD) decode(0);
+  // Starts part = W · X^T for a block of a slot. The first one's first unit is loaded and, AHEAD,
+  // decoded.
+  __device__ void multiply_block(float (&part)[T::BN / 2], const uint4* own, uint64_t x_desc,
+                                 int block) {
+    own += block * T::PIECES * 128;
+    if (!T::AHEAD) decode(block, 0);
     load(own, 1);
-    multiply(part, x_desc, 0);
+    multiply(part, x_desc, block, 0);
 #pragma unroll
     for (int unit = 1; unit < T::UNITS; ++unit) {
       if (unit + 1 < T::UNITS) load(own, unit + 1);
-      decode(unit);
-      multiply(part, x_desc, unit);
+      decode(block, unit);
+      if (unit + 1 == T::UNITS && block + 1 < T::BLOCKS) load(own + T::PIECES * 128, 0);
+      multiply(part, x_desc, block, unit);
     }
+  }
+
+  __device__ static constexpr int set(int block, int unit) {
+    return (block * T::UNITS + unit) % T::SETS;
   }
 };
 

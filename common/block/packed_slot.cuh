@@ -15,17 +15,18 @@
 
 namespace block {
 
-// SLICES times 128 of K: of 64 rows of W each of the CONSUMERS, and of the tile's rows of X.
+// BLOCKS times 128 of K for each of the slices, HELD together: of 64 rows of W each of the CONSUMERS,
+// and of the tile's rows of X.
 template <class T>
 struct PackedSlot {
-  tile::SmemTile<__nv_bfloat16, T::BN, 64> x[T::SLICES][2];  // 64 of K each
-  uint4 w[T::CONSUMERS][T::SLICES][T::PIECES][128];          // a thread's pieces
+  tile::SmemTile<__nv_bfloat16, T::BN, 64> x[T::HELD][2];  // 64 of K each
+  uint4 w[T::CONSUMERS][T::HELD][T::PIECES][128];          // a thread's pieces
 };
 
 // Beside it. With its barriers, so that a consumer works out two addresses a slot.
 template <class T>
 struct alignas(128) PackedSlotHead {
-  __nv_bfloat16 scale[T::SLICES][T::BM];
+  __nv_bfloat16 scale[T::HELD][T::BM];
   uint64_t full;   // the producers' arrivals, and the slot's bytes
   uint64_t empty;  // one arrival a consumer warp
 };
@@ -34,10 +35,10 @@ struct alignas(128) PackedSlotHead {
 template <class T>
 __device__ void clear_missing_rows_of_x(PackedSlot<T>* slots, int rows) {
   const int missing = (T::BN - rows) * 128 / 16;  // chunks of a box
-  for (int i = threadIdx.x; i < missing * 2 * T::SLICES * T::DEPTH; i += T::THREADS) {
+  for (int i = threadIdx.x; i < missing * 2 * T::HELD * T::DEPTH; i += T::THREADS) {
     const int box = i / missing;
-    auto& slot = slots[box / (2 * T::SLICES)];
-    unsigned char* first = slot.x[box / 2 % T::SLICES][box % 2].bytes + rows * 128;
+    auto& slot = slots[box / (2 * T::HELD)];
+    unsigned char* first = slot.x[box / 2 % T::HELD][box % 2].bytes + rows * 128;
     ptx::st_shared_v4_b32(first + i % missing * 16, uint4{});
   }
   ptx::bar_warp_sync();                 // lanes may have parted in the loop
@@ -52,14 +53,14 @@ template <class T>
 __device__ void load_weights(PackedSlot<T>& slot, PackedSlotHead<T>& head,
                              const unsigned char* packed, int row_blocks, int k_blocks, int tile_m,
                              int k_block) {
-  const int there = min(T::SLICES, k_blocks - k_block);
+  const int there = min(T::HELD, k_blocks - k_block);
   ptx::mbarrier_arrive_expect_tx(&head.full, sizeof(slot.w));
   for (int i = 0; i < T::CONSUMERS; ++i) {
     // Instead of a row block that is not there the last one again: nobody stores it.
     const int row_block = min(tile_m * T::CONSUMERS + i, row_blocks - 1);
     const unsigned char* from = packed + (1LL * row_block * k_blocks + k_block) * T::W_BYTES;
     ptx::cp_async_bulk_g2s(slot.w[i], from, there * T::W_BYTES, &head.full);
-    for (int slice = there; slice < T::SLICES; ++slice) {  // beyond K: its X and scales are 0
+    for (int slice = there; slice < T::HELD; ++slice) {  // beyond K: its X and scales are 0
       ptx::cp_async_bulk_g2s(slot.w[i][slice], from, T::W_BYTES, &head.full);
     }
   }
@@ -69,7 +70,7 @@ template <class T>
 __device__ void load_scales(PackedSlotHead<T>& head, const CUtensorMap* map, int tile_m,
                             int k_block) {
   ptx::mbarrier_arrive_expect_tx(&head.full, sizeof(head.scale));
-  for (int i = 0; i < T::SLICES; ++i) {
+  for (int i = 0; i < T::HELD; ++i) {
     ptx::cp_async_bulk_tensor_2d_g2s(head.scale[i], map, tile_m * T::BM, k_block + i, &head.full);
   }
 }
@@ -77,8 +78,8 @@ __device__ void load_scales(PackedSlotHead<T>& head, const CUtensorMap* map, int
 template <class T>
 __device__ void load_x(PackedSlot<T>& slot, PackedSlotHead<T>& head, const CUtensorMap* map,
                        int rows, int tile_n, int k_block, int half) {
-  ptx::mbarrier_arrive_expect_tx(&head.full, T::SLICES * rows * 128);
-  for (int i = 0; i < T::SLICES; ++i) {
+  ptx::mbarrier_arrive_expect_tx(&head.full, T::HELD * rows * 128);
+  for (int i = 0; i < T::HELD; ++i) {
     ptx::cp_async_bulk_tensor_2d_g2s(slot.x[i][half].bytes, map, (k_block + i) * T::BK + half * 64,
                                      tile_n * rows, &head.full);
   }

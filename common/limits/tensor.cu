@@ -17,6 +17,7 @@
 #include "common/ptx/mma.cuh"
 #include "common/ptx/tma.cuh"
 #include "common/ptx/wgmma.cuh"
+#include "common/ptx/wgmma_rs.cuh"
 #include "common/tile/descriptor.h"
 #include "common/tile/fragment.h"
 #include "common/tile/swizzle.h"
@@ -104,7 +105,8 @@ struct alignas(1024) WgmmaSmem {
 };
 
 // wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16  d, {a0, a1, a2, a3}, b_desc, ...;
-// A [64][16] in the warpgroup's registers. No rung uses it, so it is no wrapper of common/ptx.
+// A [64][16] in the warpgroup's registers. No rung uses it with this N, so it is no wrapper of
+// common/ptx.
 __device__ inline void wgmma_m64n256k16_a_in_registers(float (&d)[128], const uint32_t (&a)[4],
                                                        uint64_t b_desc, bool accumulate) {
   asm volatile(
@@ -163,9 +165,11 @@ __global__ __launch_bounds__(T::THREADS,
 #pragma unroll
       for (int kk = 0; kk < T::BK / 16; ++kk) {
         const bool accumulate = slot > 0 || kk > 0 || !anew;
-        if constexpr (T::A_IN_REGISTERS) {
+        if constexpr (T::A_IN_REGISTERS && T::N == 256) {
           wgmma_m64n256k16_a_in_registers(acc, a_frag[kk], tile::advance(b_desc, kk * 32),
                                           accumulate);
+        } else if constexpr (T::A_IN_REGISTERS) {
+          ptx::wgmma_rs_m64k16<T::N>(acc, a_frag[kk], tile::advance(b_desc, kk * 32), accumulate);
         } else {
           ptx::wgmma_m64k16<T::N>(acc, tile::advance(a_desc, kk * 32),
                                   tile::advance(b_desc, kk * 32), accumulate);
@@ -568,6 +572,10 @@ std::vector<Entry> tensor_limits() {
       wgmma<128, 2>("wgmma_n128_zeros", "wgmma m64n128k16, two warpgroups", Data::zeros),
       wgmma<64, 2>("wgmma_n64_zeros", "wgmma m64n64k16, two warpgroups", Data::zeros),
       wgmma<256, 2, true>("wgmma_n256_areg", "wgmma m64n256k16, A from registers"),
+      wgmma<64, 2, true>("wgmma_n64_areg", "wgmma m64n64k16, A from registers"),
+      wgmma<32, 2, true>("wgmma_n32_areg", "wgmma m64n32k16, A from registers"),
+      wgmma<16, 2, true>("wgmma_n16_areg", "wgmma m64n16k16, A from registers"),
+      wgmma<8, 2, true>("wgmma_n8_areg", "wgmma m64n8k16, A from registers"),
       {"mma_sync", "mma.sync m16n8k16, operands in registers", Group::tensor, normal,
        reinterpret_cast<const void*>(mma_rate),
        [](cudaStream_t stream) { return std::make_unique<MmaLimit>(Data::normal, stream); }},

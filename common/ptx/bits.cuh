@@ -18,12 +18,14 @@ __device__ inline uint32_t lop3_b32(uint32_t a, uint32_t b, uint32_t c) {
   return d;
 }
 
-// sub.rn.bf16x2  d, a, b;
-//   issued by : any thread     returns: a - b in either half, rounded to nearest even
-//   ISA       : #half-precision-floating-point-instructions-sub
-__device__ inline uint32_t sub_rn_bf16x2(uint32_t a, uint32_t b) {
+// prmt.b32  d, a, b, selector;
+//   issued by : any thread     returns: four bytes, the lowest first, each that of a (0 to 3) or b
+//               (4 to 7) which a nibble of the selector numbers
+//   ISA       : #data-movement-and-conversion-instructions-prmt
+template <int SELECTOR>
+__device__ inline uint32_t prmt_b32(uint32_t a, uint32_t b) {
   uint32_t d;
-  asm("sub.rn.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "n"(SELECTOR));
   return d;
 }
 

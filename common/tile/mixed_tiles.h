@@ -32,7 +32,9 @@ struct MixedTile {
   // block's first is decoded before the block in front has been added up, for which narrow tiles
   // have other warps.
   constexpr int unit() const { return bn <= 16 ? 4 : 2; }
-  constexpr int sets() const { return bn > 64 || consumers * slices > 2 ? 2 : 4; }
+  constexpr int sets(int bits) const {
+    return bn > 64 || consumers * slices > 2 || blocks(bits) > 1 ? 2 : 4;
+  }
   constexpr bool ahead() const { return bn >= 64; }
 
   // Of a tile whose K a cluster splits, each of so many CTAs finishes as many columns: a multiple
@@ -45,16 +47,23 @@ struct MixedTile {
   constexpr int exchange_bytes() const { return split > 1 ? split * bm() * columns_each() * 4 : 0; }
   constexpr int parts_bytes() const { return (slices - 1) * bm() * bn * 4; }
   constexpr int boxes_bytes() const { return bm() * columns_each() * 2; }
-  constexpr int slot_bytes(int bits) const {
-    return slices * (consumers * packed_block_bytes(bits) + bn * 256 + bm() * 2) + 128;
+  constexpr int slot_bytes(int bits, int blocks) const {
+    return slices * blocks * (consumers * packed_block_bytes(bits) + bn * 256 + bm() * 2) + 128;
   }
-  constexpr int ring_slots(int bits) const {
+  constexpr int slots_of(int bits, int blocks) const {
     constexpr int BARRIERS_AND_PADDING = 1024, MOST = 24;
     constexpr int RESERVED = 1024;  // of a CTA
     const int others = exchange_bytes() + parts_bytes() + boxes_bytes() + BARRIERS_AND_PADDING;
     const int smem_bytes = (MAX_SMEM_BYTES + RESERVED) / ctas - RESERVED;
-    return std::min(MOST, (smem_bytes - others) / slot_bytes(bits));
+    return std::min(MOST, (smem_bytes - others) / slot_bytes(bits, blocks));
   }
+  // Blocks of 128 of K that a warpgroup has of a slot. Two, so that one is multiplied while the other
+  // is added up, where decoding is what takes the time, four such slots fit, and they are not too
+  // much of K.
+  constexpr int blocks(int bits) const {
+    return bits == 4 && bn <= 32 && slices <= 2 && slots_of(bits, 2) >= 4 ? 2 : 1;
+  }
+  constexpr int ring_slots(int bits) const { return slots_of(bits, blocks(bits)); }
 };
 
 // Rows x columns of a tile of D^T; s2, s4: so many warpgroups share a tile's K; k2, k4: so many CTAs

@@ -7,8 +7,8 @@
 // 512 bytes in a row. Of 8 bits a piece is two fragments, of 4 bits four.
 //
 // A fragment is four registers of two bf16. Of 8 bits a word has the weights of two registers, in
-// two's complement: bytes 0 and 2 those of the first, 1 and 3 those of the second. Of 4 bits a word
-// has a fragment: nibbles i and i + 4 are those of register i, in excess of 8: w + 8.
+// excess of 128: bytes 0 and 2 those of the first, w + 128, 1 and 3 those of the second. Of 4 bits a
+// word has a fragment: nibbles i and i + 4 are those of register i, in excess of 8: w + 8.
 #pragma once
 
 #include <cstddef>
@@ -60,10 +60,14 @@ constexpr PackedWeight packed_weight(int bits, int word, int shift) {
           fragment * 16 + reg / 2 * 8 + thread % 4 * 2 + element};
 }
 
+// So that no weight is negative.
+constexpr int packed_excess(int bits) {
+  return bits == 8 ? 128 : 8;
+}
+
 // A word's bits for a weight q.
 constexpr uint32_t packed_bits(int bits, int q, int shift) {
-  const uint32_t code = bits == 8 ? static_cast<uint32_t>(q) & 0xff : static_cast<uint32_t>(q + 8);
-  return code << shift;
+  return static_cast<uint32_t>(q + packed_excess(bits)) << shift;
 }
 
 static_assert(packed_bytes(8, 64, 128) == 8192 && packed_bytes(4, 65, 129) == 4 * 4096);

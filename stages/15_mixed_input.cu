@@ -27,7 +27,6 @@
 #include "common/ptx/barrier.cuh"
 #include "common/ptx/cluster.cuh"
 #include "common/ptx/fence.cuh"
-#include "common/ptx/fma.cuh"
 #include "common/ptx/griddepcontrol.cuh"
 #include "common/ptx/mbarrier.cuh"
 #include "common/ptx/memory.cuh"
@@ -57,13 +56,13 @@ struct Tile {
   static constexpr int WM = tile::PACKED_ROWS, BM = CONSUMERS * WM, BN = BN_;
   static constexpr int BK = tile::PACKED_K, STEPS = BK / 16;  // K of a scale; wgmma
   static constexpr int CLUSTER_M = 1, CLUSTER_N = 1, SHARERS = 1, SPLIT = SPLIT_, CLUSTER = SPLIT;
-  static constexpr int SLICES = SLICES_;                  // warpgroups of a CTA that share it
+  static constexpr int SLICES = SLICES_;  // warpgroups of a CTA that share it
   static constexpr int BLOCKS = C.blocks(BITS), HELD = SLICES * BLOCKS;  // of BK: its, the slot's
-  static constexpr int WARPGROUPS = CONSUMERS * SLICES;   // that multiply
-  static constexpr int THREADS = 128 + WARPGROUPS * 128;  // warpgroup 0: producers
+  static constexpr int WARPGROUPS = CONSUMERS * SLICES;                  // that multiply
+  static constexpr int THREADS = 128 + WARPGROUPS * 128;                 // warpgroup 0: producers
   static constexpr int W_BYTES = tile::packed_block_bytes(BITS), X_BYTES = 2 * BN * 128;
   static constexpr int PIECES = W_BYTES / 128 / 16;  // of a thread, 16 bytes each
-  static constexpr int UNIT = C.unit(), UNITS = STEPS / UNIT, SETS = C.sets(BITS);
+  static constexpr int UNIT = C.unit(), UNITS = STEPS / UNIT, SETS = 2;
   static constexpr bool AHEAD = C.ahead();
   // Of a tile that the cluster splits, CTA i finishes SHARE columns, from i * SHARE on.
   static constexpr int FINISHERS = C.finishers(), SHARE = C.columns_each();
@@ -160,8 +159,8 @@ __global__ __launch_bounds__(T::THREADS,
     const int consumer = warpgroup % T::CONSUMERS, slice = warpgroup / T::CONSUMERS;
     const bool stores = threadIdx.x % 128 == 0;  // starts the copies and waits for them
     // In a slot. Kept in registers: the compiler would work them out anew for each.
-    const int own_piece =
-        ptx::mov_b32((consumer * T::HELD + slice * T::BLOCKS) * T::PIECES * 128 + threadIdx.x % 128);
+    const int own_piece = ptx::mov_b32((consumer * T::HELD + slice * T::BLOCKS) * T::PIECES * 128 +
+                                       threadIdx.x % 128);
     const int own_row =
         ptx::mov_b32(consumer * T::WM + threadIdx.x % 128 / 32 * 16 + tile::acc_row(lane, 0));
     const uint64_t x_desc = tile::k_major_128b(ptx::cvta_to_shared(smem.slots[0].x));
@@ -171,21 +170,15 @@ __global__ __launch_bounds__(T::THREADS,
       const auto at = tile::grouped_raster(t, work.tiles_m, work.tiles_n, work.raster_group);
       float sum[T::BN / 2] = {}, part[T::BLOCKS][T::BN / 2] = {};  // D^T; of 128 of K, not scaled
       float scale[T::BLOCKS][2] = {};                              // of rows r and r + 8 of part
-      int last_slot = 0;
-      bool releases = false;              // no slot yet: then there are zeros to add
-      const auto add = [&](int block) {
-#pragma unroll
-        for (int i = 0; i < T::BN / 2; ++i) {
-          sum[i] = ptx::fma_rn_f32(part[block][i], scale[block][i % 4 / 2], sum[i]);
-        }
-      };
-      const auto finish = [&] {  // the products of the last slot
+      auto* last = &smem.heads[0];                                 // of the slot before
+      bool releases = false;     // no slot yet: then there are zeros to add
+      const auto finish = [&] {  // the products of the last slot's last block
         ptx::wgmma_wait_group<0>();
         ptx::fence_proxy_async_shared_cta();  // TMA will overwrite what ld.shared has read
         ptx::bar_warp_sync();
-        if (releases) ptx::mbarrier_arrive(&smem.heads[last_slot].empty);
+        if (releases) ptx::mbarrier_arrive(&last->empty);
         releases = lane == 0;
-        add(T::BLOCKS - 1);
+        block::add_scaled<T>(sum, part[T::BLOCKS - 1], scale[T::BLOCKS - 1]);
       };
       const auto pieces = [&](int slot) { return smem.slots[slot].w[0][0][0] + own_piece; };
       const auto begin_slot = [&] {
@@ -206,10 +199,10 @@ __global__ __launch_bounds__(T::THREADS,
                                    own_row);
         }
         if constexpr (T::BLOCKS > 1) {
-          ptx::wgmma_wait_group<T::UNITS>();
-          add(0);
+          ptx::wgmma_wait_group<T::UNITS>();  // the first block's
+          block::add_scaled<T>(sum, part[0], scale[0]);
         }
-        last_slot = slot;
+        last = &smem.heads[slot];
         ring.advance();
         if (i + 1 < end) begin_slot();  // while the last unit is multiplied
       }

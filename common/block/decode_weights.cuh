@@ -33,7 +33,8 @@ __device__ void decode_weights(uint32_t* a, const uint32_t* words) {
   } else {
     constexpr uint32_t EXCESS = 0xbe00be00;  // -8 / 64
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {  // a nibble, and one four bits further up, which is worth 16 times
+    for (int i = 0; i < 4;
+         ++i) {  // a nibble, and one four bits further up, which is worth 16 times
       const uint32_t bytes = words[i / 2] >> i % 2 * 8;
       a[2 * i] = ptx::fma_rn_bf16x2(bytes & 0x000f000f, P127, EXCESS);
       a[2 * i + 1] = ptx::fma_rn_bf16x2(bytes & 0x00f000f0, P123, EXCESS);
@@ -79,8 +80,8 @@ struct Fragments {
 #pragma unroll
     for (int i = 0; i < T::UNIT; ++i) {
       const int step = unit * T::UNIT + i;
-      const uint64_t desc = tile::advance(
-          x_desc, block * T::X_BYTES + step / 4 * (T::X_BYTES / 2) + step % 4 * 32);
+      const uint64_t desc =
+          tile::advance(x_desc, block * T::X_BYTES + step / 4 * (T::X_BYTES / 2) + step % 4 * 32);
       ptx::wgmma_rs_m64k16<T::BN>(part, &a[set(block, unit)][i * 4], desc, step > 0);
     }
     ptx::wgmma_commit_group();

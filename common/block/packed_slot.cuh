@@ -7,6 +7,7 @@
 #include "common/ptx/barrier.cuh"
 #include "common/ptx/bulk.cuh"
 #include "common/ptx/fence.cuh"
+#include "common/ptx/fma.cuh"
 #include "common/ptx/mbarrier.cuh"
 #include "common/ptx/memory.cuh"
 #include "common/ptx/tma.cuh"
@@ -85,12 +86,22 @@ __device__ void load_x(PackedSlot<T>& slot, PackedSlotHead<T>& head, const CUten
   }
 }
 
-// Of a slice of a slot, the scales of a thread's rows of W: of `row` and of the one 8 further on.
+// Of a block of a slot, the scales of a thread's rows of W: of `row` and of the one 8 further on.
 template <class T>
-__device__ void scales_of_rows(float (&scale)[2], const PackedSlotHead<T>& head, int slice,
+__device__ void scales_of_rows(float (&scale)[2], const PackedSlotHead<T>& head, int block,
                                int row) {
   for (int i = 0; i < 2; ++i) {
-    scale[i] = ptx::cvt_f32_bf16(ptx::ld_shared_b16(&head.scale[slice][row + i * 8]));
+    scale[i] = ptx::cvt_f32_bf16(ptx::ld_shared_b16(&head.scale[block][row + i * 8]));
+  }
+}
+
+// sum += scale * part, of a thread's elements of D^T [64][BN].
+template <class T>
+__device__ void add_scaled(float (&sum)[T::BN / 2], const float (&part)[T::BN / 2],
+                           const float (&scale)[2]) {
+#pragma unroll
+  for (int i = 0; i < T::BN / 2; ++i) {
+    sum[i] = ptx::fma_rn_f32(part[i], scale[i % 4 / 2], sum[i]);
   }
 }
 

@@ -28,13 +28,9 @@ struct MixedTile {
 
   constexpr int bm() const { return 64 * consumers; }
 
-  // wgmma whose weights are decoded at a time; registers for so many of these units; and whether a
-  // block's first is decoded before the block in front has been added up, for which narrow tiles
-  // have other warps.
-  constexpr int unit() const { return bn <= 16 ? 4 : 2; }
-  constexpr int sets(int bits) const {
-    return bn > 64 || consumers * slices > 2 || blocks(bits) > 1 ? 2 : 4;
-  }
+  // wgmma whose weights are decoded at a time; and whether a block's first are decoded before the
+  // block in front has been added up, for which narrow tiles have other warps.
+  constexpr int unit() const { return bn <= 64 ? 4 : 2; }
   constexpr bool ahead() const { return bn >= 64; }
 
   // Of a tile whose K a cluster splits, each of so many CTAs finishes as many columns: a multiple
@@ -97,20 +93,23 @@ constexpr MixedTile MIXED_TILES[] = {
     // clang-format on
 };
 
-// What no ceiling gives: fitted to trials of these rows on an H100 (docs/results/h100.mixed.csv) and to
-// the published times of an H200.
+// What no ceiling gives: fitted to trials of these tiles on an H200 and an H100
+// (docs/results/h200.mixed.csv, h100.mixed.csv).
 struct FittedMixed {
-  double start_clocks = 6400;     // of a launch: until the first bytes land, and after the last
-  double beside_clocks = 1710;    // less, if the next grid fits beside it
-  double cluster_clocks = 870;    // of one whose CTAs share K: to meet and add up
-  double restart_clocks = 10000;  // and of each round of clusters behind the first: they start anew
-  double block_clocks_8 = 468, block_clocks_4 = 367;  // 128 of K of two warpgroups of an SM: to
-                                                      // decode, and for one to wait for the other
-  double column_clocks_8 = 6.91, column_clocks_4 = 6.98;  // and of each column of the tile
-  double crowded = 1.89;         // times longer, of four warpgroups of an SM
-  double epilogue_clocks = 7.9;  // a column: to round, stage and store it
-  double slices_clocks = 9.3;    // and to add it up among warpgroups
-  double idle_power = 0.013;     // DRAM delivers (share of SMs that have a CTA) ^ this of its rate
+  double start_clocks = 5490;     // of a launch: until the first bytes land, and after the last
+  double beside_clocks = 690;     // less, if the next grid fits beside it
+  double cluster_clocks = 150;    // of one whose CTAs share K: to meet and add up
+  double restart_clocks = 7970;   // and of each round of clusters behind the first: they start anew
+  double block_clocks = 338;      // 128 of K of two warpgroups of an SM: to decode, and for one to
+                                  // wait for the other
+  double column_clocks = 6.2;     // and of each column of the tile
+  double paired = 0.886;          // times as long, if slots have two blocks
+  double crowded = 1.89;          // times longer, of four warpgroups of an SM
+  double epilogue_clocks = 22.9;  // a column: to add it up among warpgroups, stage and store it
+  double idle_power = 0.079;    // DRAM delivers (share of SMs that have a CTA) ^ this of its rate,
+  double uneven_power = 0.192;  // or (CTAs / those that its rounds have room for) ^ this
+  // A clock and SM, of rows outside of X. L2 delivers them slowly: make limits, l2_outside.
+  double outside_bytes_per_clock = 28;
 };
 
 // Expected clocks, at gpu.mhz, of one launch: D [m][n] of K = k, all > 0, of weights of so many
@@ -119,27 +118,31 @@ inline double predicted_clocks(const MixedTile& config, int bits, int m, int n, 
                                const Gpu& gpu) {
   constexpr FittedMixed FITTED;
   const int tiles_m = ceil_div(n, config.bm()), tiles_n = ceil_div(m, config.bn);
-  const int rounds = ceil_div(tiles_m * tiles_n, at_once);
-  const int slots = ceil_div(ceil_div(k, 128), config.split * config.slices);
+  const int tiles = tiles_m * tiles_n, rounds = ceil_div(tiles, at_once);
+  const int slots = ceil_div(ceil_div(k, 128), config.split * config.slices * config.blocks(bits));
 
   // What a slot takes: its products, or its bytes on their way from L2.
-  const double alone = bits == 8 ? FITTED.block_clocks_8 + FITTED.column_clocks_8 * config.bn
-                                 : FITTED.block_clocks_4 + FITTED.column_clocks_4 * config.bn;
-  const int on_sm = config.ctas > 1 && tiles_m * tiles_n > gpu.sms ? config.ctas : 1;
+  const int on_sm = config.ctas > 1 && tiles > gpu.sms ? config.ctas : 1;
   const bool crowded = config.consumers * config.slices * on_sm > 2;
-  const double block = alone * (crowded ? FITTED.crowded : 1);
+  const double block = (FITTED.block_clocks + FITTED.column_clocks * config.bn) *
+                       (crowded ? FITTED.crowded : 1) *
+                       (config.blocks(bits) > 1 ? FITTED.paired : 1);
   const int rows = rows_of_tile(m, config.bn, tiles_n, config.split);
-  const int slot_bytes = config.slices * (config.bm() * 16 * bits + rows * 256);
-  const double slot = std::max(block, slot_bytes * on_sm / gpu.l2_bytes_per_clock);
+  const int block_bytes = config.slices * (config.bm() * 16 * bits + rows * 256);
+  const double slot =
+      config.blocks(bits) * std::max(block, block_bytes * on_sm / gpu.l2_bytes_per_clock);
 
-  const double column = FITTED.epilogue_clocks + (config.slices > 1 ? FITTED.slices_clocks : 0);
-  const double compute = rounds * (slots * slot + column * config.bn);
+  const double outside =
+      2.0 * k * tiles_m * (tiles_n * rows - m) / (FITTED.outside_bytes_per_clock * gpu.sms);
+  const double compute = rounds * (slots * slot + FITTED.epilogue_clocks * config.bn) + outside;
   const double bytes =
       1.0 * n * k * bits / 8 + 2.0 * m * k * reads_of_dram(tiles_m, 1) + 2.0 * m * n;
-  const double busy = std::min(1.0, 1.0 * tiles_m * tiles_n * config.split / gpu.sms);
-  const double dram = bytes / gpu.dram_bytes_per_clock / std::pow(busy, FITTED.idle_power);
+  const double busy = 1.0 * tiles * config.split / gpu.sms;  // SMs that have a CTA, of all
+  const double rate = busy < 1 ? std::pow(busy, FITTED.idle_power)
+                               : std::pow(1.0 * tiles / (rounds * at_once), FITTED.uneven_power);
+  const double dram = bytes / gpu.dram_bytes_per_clock / std::min(1.0, rate);
   const double cluster = FITTED.cluster_clocks + FITTED.restart_clocks * (rounds - 1);
-  const bool beside = 2 * tiles_m * tiles_n <= at_once;
+  const bool beside = 2 * tiles <= at_once;
   return FITTED.start_clocks - (beside ? FITTED.beside_clocks : 0) +
          (config.split > 1 ? cluster : 0) + overlapped(compute, dram, 0);
 }

@@ -199,7 +199,7 @@ __global__ __launch_bounds__(T::THREADS,
                                    own_row);
         }
         if constexpr (T::BLOCKS > 1) {
-          ptx::wgmma_wait_group<T::UNITS>();  // the first block's
+          ptx::wgmma_wait_group<T::UNITS>();  // all but the second block's
           block::add_scaled<T>(sum, part[0], scale[0]);
         }
         last = &smem.heads[slot];

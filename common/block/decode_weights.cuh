@@ -14,12 +14,12 @@
 
 namespace block {
 
-// A decoded weight is so many times smaller than its integer: fma's factor has no larger power of 2.
+// A decoded weight is so many times smaller than its integer: no factor of fma is larger.
 constexpr float WEIGHT_UNIT = 64;
 
 // The fragments of two wgmma, 32 of K, from 4 words of 8-bit weights or 2 of 4-bit ones, in the
-// order of common/tile/packed_weights.h, over WEIGHT_UNIT. Exact: u = 0 to 255 alone in the 16 bits of
-// a bf16 is the subnormal number u * 2^-133, and one fma takes it to (u - excess) * 2^-6.
+// order of common/tile/packed_weights.h, over WEIGHT_UNIT. Exact: u = 0 to 255 alone in the 16 bits
+// of a bf16 is the subnormal number u * 2^-133, and one fma takes it to (u - excess) * 2^-6.
 template <int BITS>
 __device__ void decode_weights(uint32_t* a, const uint32_t* words) {
   constexpr uint32_t P127 = 0x7f007f00, P123 = 0x7d007d00;  // 2^127 and 2^123, in either half
@@ -33,8 +33,7 @@ __device__ void decode_weights(uint32_t* a, const uint32_t* words) {
   } else {
     constexpr uint32_t EXCESS = 0xbe00be00;  // -8 / 64
 #pragma unroll
-    for (int i = 0; i < 4;
-         ++i) {  // a nibble, and one four bits further up, which is worth 16 times
+    for (int i = 0; i < 4; ++i) {  // nibbles in bits 0 to 3, then 4 to 7, worth 16 times
       const uint32_t bytes = words[i / 2] >> i % 2 * 8;
       a[2 * i] = ptx::fma_rn_bf16x2(bytes & 0x000f000f, P127, EXCESS);
       a[2 * i + 1] = ptx::fma_rn_bf16x2(bytes & 0x00f000f0, P123, EXCESS);
@@ -42,8 +41,8 @@ __device__ void decode_weights(uint32_t* a, const uint32_t* words) {
   }
 }
 
-// A warpgroup's 64 rows of W and BLOCKS times 128 of K, a unit of wgmma at a time. While one unit is
-// multiplied, the registers of others are filled.
+// A warpgroup's 64 rows of W and BLOCKS times 128 of K, a unit of wgmma at a time. While one unit
+// is multiplied, the registers of the next are filled.
 template <class T>
 struct Fragments {
   static constexpr int WORDS = T::UNIT * T::BITS / 4;  // of a thread, of a unit

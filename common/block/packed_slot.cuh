@@ -16,8 +16,8 @@
 
 namespace block {
 
-// BLOCKS times 128 of K for each of the slices, HELD together: of 64 rows of W each of the CONSUMERS,
-// and of the tile's rows of X.
+// BLOCKS times 128 of K for each of the slices, HELD together: of 64 rows of W each of the
+// CONSUMERS, and of the tile's rows of X.
 template <class T>
 struct PackedSlot {
   tile::SmemTile<__nv_bfloat16, T::BN, 64> x[T::HELD][2];  // 64 of K each
@@ -61,8 +61,8 @@ __device__ void load_weights(PackedSlot<T>& slot, PackedSlotHead<T>& head,
     const int row_block = min(tile_m * T::CONSUMERS + i, row_blocks - 1);
     const unsigned char* from = packed + (1LL * row_block * k_blocks + k_block) * T::W_BYTES;
     ptx::cp_async_bulk_g2s(slot.w[i], from, there * T::W_BYTES, &head.full);
-    for (int slice = there; slice < T::HELD; ++slice) {  // beyond K: its X and scales are 0
-      ptx::cp_async_bulk_g2s(slot.w[i][slice], from, T::W_BYTES, &head.full);
+    for (int block = there; block < T::HELD; ++block) {  // beyond K: its X and scales are 0
+      ptx::cp_async_bulk_g2s(slot.w[i][block], from, T::W_BYTES, &head.full);
     }
   }
 }

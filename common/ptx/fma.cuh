@@ -15,7 +15,8 @@ __device__ inline float fma_rn_f32(float a, float b, float c) {
 }
 
 // fma.rn.bf16x2  d, a, b, c;
-//   issued by : any thread     returns: a * b + c in either half, rounded once; subnormal numbers count
+//   issued by : any thread     returns: a * b + c in either half, rounded once; subnormal numbers
+//               are taken and given as they are
 //   ISA       : #half-precision-floating-point-instructions-fma
 __device__ inline uint32_t fma_rn_bf16x2(uint32_t a, uint32_t b, uint32_t c) {
   uint32_t d;

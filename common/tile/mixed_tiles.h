@@ -53,8 +53,8 @@ struct MixedTile {
     const int smem_bytes = (MAX_SMEM_BYTES + RESERVED) / ctas - RESERVED;
     return std::min(MOST, (smem_bytes - others) / slot_bytes(bits, blocks));
   }
-  // Blocks of 128 of K that a warpgroup has of a slot. Two, so that one is multiplied while the other
-  // is added up, where decoding is what takes the time, four such slots fit, and they are not too
+  // Blocks of 128 of K that a warpgroup has of a slot. Two, so that one is added up while the other
+  // is multiplied, where decoding is what takes the time, four such slots fit, and they are not too
   // much of K.
   constexpr int blocks(int bits) const {
     return bits == 4 && bn <= 32 && slices <= 2 && slots_of(bits, 2) >= 4 ? 2 : 1;

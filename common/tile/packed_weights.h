@@ -7,8 +7,8 @@
 // 512 bytes in a row. Of 8 bits a piece is two fragments, of 4 bits four.
 //
 // A fragment is four registers of two bf16. Of 8 bits a word has the weights of two registers, in
-// excess of 128: bytes 0 and 2 those of the first, w + 128, 1 and 3 those of the second. Of 4 bits a
-// word has a fragment: nibbles i and i + 4 are those of register i, in excess of 8: w + 8.
+// excess of 128: bytes 0 and 2 those of the first, w + 128, 1 and 3 those of the second. Of 4 bits
+// a word has a fragment: nibbles i and i + 4 are those of register i, in excess of 8: w + 8.
 #pragma once
 
 #include <cstddef>

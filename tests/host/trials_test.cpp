@@ -760,28 +760,27 @@ TEST_CASE("trials: the pick of rung 14 is near the fastest tile") {
 
 // The numbers of docs/cost_model.md, "Rung 15".
 TEST_CASE("trials: the pick of rung 15 is near the fastest tile") {
-  const Gpu h100 = tile::gpu_of(132, 1980, 50 << 20, 3.35e12);
-  using Times = std::map<std::string, double>;                     // us of tiles
-  std::map<std::string, std::map<std::vector<int>, Times>> lists;  // by bits, m, n and k
-  for (const std::vector<std::string>& cell : read_rows("h100.mixed.csv")) {
-    REQUIRE(cell.size() == 7);
-    const std::vector<int> call = {std::stoi(cell[1]), std::stoi(cell[2]), std::stoi(cell[3]),
-                                   std::stoi(cell[4])};
-    lists[cell[0]][call][cell[5]] = std::stod(cell[6]);
-  }
-  const auto check = [&](const std::string& list, size_t calls, int not_timed, int mean,
-                         int worst) {
+  const auto check = [&](const char* file, const Gpu& gpu, const std::string& list, size_t calls,
+                         int not_timed, int mean, int worst) {
+    CAPTURE(file);
     CAPTURE(list);
-    CHECK(lists[list].size() == calls);
+    std::map<std::vector<int>, std::map<std::string, double>> timed;  // by bits, m, n, k; by tile
+    for (const std::vector<std::string>& cell : read_rows(file)) {
+      REQUIRE(cell.size() == 7);
+      if (cell[0] != list) continue;
+      timed[{std::stoi(cell[1]), std::stoi(cell[2]), std::stoi(cell[3]), std::stoi(cell[4])}]
+           [cell[5]] = std::stod(cell[6]);
+    }
+    CHECK(timed.size() == calls);
     Distance distance;
-    for (const auto& [call, us] : lists[list]) {
+    for (const auto& [call, us] : timed) {
       double least = NOT_TIMED, picked = NOT_TIMED, fastest = NOT_TIMED;
       for (const auto& [tile, each] : us) fastest = std::min(fastest, each);
       for (const tile::MixedTile& config : tile::MIXED_TILES) {
         const std::string name = std::string(config.name_8).substr(3);
         const int at_once = resident(config.split) / config.split * config.ctas;
         const double clocks =
-            tile::predicted_clocks(config, call[0], call[1], call[2], call[3], at_once, h100);
+            tile::predicted_clocks(config, call[0], call[1], call[2], call[3], at_once, gpu);
         if (clocks >= least) continue;
         least = clocks;
         picked = us.contains(name) ? us.at(name) : NOT_TIMED;
@@ -792,9 +791,40 @@ TEST_CASE("trials: the pick of rung 15 is near the fastest tile") {
     CHECK(std::lround(1000 * distance.mean()) == mean);
     CHECK(std::lround(100 * distance.worst) == worst);
   };
-  check("fit", 112, 0, 5, 12);
-  check("drawn", 60, 2, 11, 11);
-  check("few", 42, 0, 10, 9);
+  const Gpu h200 = tile::gpu_of(132, 1980, 60 << 20, 4.917e12);
+  const Gpu h100 = tile::gpu_of(132, 1980, 50 << 20, 3.35e12);
+  check("h200.mixed.csv", h200, "fit", 206, 0, 5, 15);
+  check("h200.mixed.csv", h200, "drawn", 60, 0, 9, 13);
+  check("h100.mixed.csv", h100, "fit", 206, 0, 7, 19);
+  check("h100.mixed.csv", h100, "drawn", 60, 0, 12, 8);
+}
+
+// docs/15_mixed_input.md, "What it brought".
+TEST_CASE("trials: clocks that tiles of rung 15 take for 128 of K") {
+  std::map<std::vector<std::string>, std::map<int, double>> clocks;  // by how, bits, tile; by k
+  for (const std::vector<std::string>& cell : read_rows("h200.mixed_clocks.csv")) {
+    REQUIRE(cell.size() == 8);
+    clocks[{cell[0], cell[1], cell[5]}][std::stoi(cell[4])] =
+        std::stod(cell[6]) * std::stod(cell[7]);
+  }
+  const auto check = [&](const char* bits, const char* tile, int exponent, int subnormal,
+                         int two_blocks) {
+    CAPTURE(bits);
+    CAPTURE(tile);
+    const auto of = [&](const char* how) {
+      const std::map<int, double>& by_k = clocks.at({how, bits, tile});
+      return std::lround((by_k.at(32768) - by_k.at(8192)) / (32768 - 8192) * 128);
+    };
+    CHECK(of("exponent") == exponent);
+    CHECK(of("subnormal") == subnormal);
+    if (two_blocks > 0) CHECK(of("two_blocks") == two_blocks);
+  };
+  check("8", "256x8", 1022, 823, 0);
+  check("8", "64x64_s2", 502, 391, 0);
+  check("8", "128x128", 1279, 1146, 0);
+  check("4", "256x8", 877, 869, 675);
+  check("4", "128x16_x2", 548, 514, 456);
+  check("4", "64x64_s2", 418, 383, 0);
 }
 
 // docs/scheduling.md, "How high a sweep?".
@@ -1586,7 +1616,7 @@ TEST_CASE("trials: clusters that leave out slices outside of the matrix take les
 }
 
 // docs/measuring.md, "Stage 0, and many shapes"; docs/11_autotuned.md, "Measured".
-TEST_CASE("trials: what an H200 took where it has not timed what is taken today") {
+TEST_CASE("trials: what an H200 took before clusters left out what lies outside") {
   std::map<std::pair<std::string, std::string>, double> shares;  // by variant and shape
   for (const std::vector<std::string>& cell : read_rows("h200.before.csv")) {
     REQUIRE(cell.size() == 10);

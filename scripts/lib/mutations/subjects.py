@@ -58,6 +58,10 @@ ON_ITS_SIDE = rung("10_pingpong", "128x176_side", "SidewaysILi176E", (352, 128, 
 # Consumers, blocks, columns, cluster_m, cluster_n. Its one CTA fills the grid, so it starts early.
 AUTOTUNED = rung("11_autotuned", "128x256", "TileILi2ELi1ELi256ELi1ELi1E", (128, 256, 640),
                  "--grid=1")  # fmt: skip
+# Of the cluster's four slices of A the last one lies outside of A's 140 rows, and is left out once the
+# ring has come round.
+LEAVES_OUT = rung("11_autotuned", "128x128_2x2", "4gemmINS_4TileILi2ELi1ELi128ELi2ELi2E",
+                  (140, 256, 640), "--grid=4")  # fmt: skip
 # Two products side by side in each block; its ring of three slots comes round.
 SIDE_BY_SIDE = rung("11_autotuned", "192x208", "4gemmINS_4TileILi3ELi1ELi208E", (192, 208, 640),
                     "--grid=1")  # fmt: skip

@@ -7,8 +7,8 @@ from lib.mutations.core import (
     delete_all, each, mutation, operands, operands_of_all,
 )  # fmt: skip
 from lib.mutations.subjects import (
-    CP_ASYNC, CP_ASYNC_MBARRIER, MIXED, PERSISTENT, PINGPONG, SIDE_BY_SIDE, SMEM_TILED,
-    SPECIALIZED, TMA, WGMMA,
+    CP_ASYNC, CP_ASYNC_MBARRIER, LEAVES_OUT, MIXED, PERSISTENT, PINGPONG,
+    SIDE_BY_SIDE, SMEM_TILED, SPECIALIZED, TMA, WGMMA,
 )  # fmt: skip
 from lib.ptx import Kernel
 
@@ -53,6 +53,14 @@ mutation(
     {"race": ["wgmma", "cp.async.bulk.tensor", "too few bytes were expected"],
      "hang": ["bytes more than expected", "expect_tx asks for fewer bytes"]}, gpu="hang",
     edit=operands({2: "16384"}, "mbarrier.arrive.expect_tx.*"),
+)  # fmt: skip
+
+mutation(
+    "expect-bytes-left-out", LEAVES_OUT, "a slice that is left out, outside of A, is expected all the same",
+    "What nobody asks for does not come: where a slice is left out, its bytes are no part of what is "
+    "expected, in no CTA that it would have gone to.",
+    {"hang": ["mbarrier.try_wait", "8192 bytes"]}, gpu="hang",
+    edit=operands({2: "32768"}, "mbarrier.arrive.expect_tx.*", at="of all CTAs' copies"),
 )  # fmt: skip
 
 

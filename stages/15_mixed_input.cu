@@ -58,12 +58,10 @@ struct Tile {
   static constexpr int CLUSTER_M = 1, CLUSTER_N = 1, SHARERS = 1, SPLIT = SPLIT_, CLUSTER = SPLIT;
   static constexpr int SLICES = SLICES_;  // warpgroups of a CTA that share it
   static constexpr int BLOCKS = C.blocks(BITS), HELD = SLICES * BLOCKS;  // of BK: its, the slot's
-  static constexpr int WARPGROUPS = CONSUMERS * SLICES;                  // that multiply
-  static constexpr int THREADS = 128 + WARPGROUPS * 128;                 // warpgroup 0: producers
+  static constexpr int WARPGROUPS = CONSUMERS * SLICES, THREADS = 128 + WARPGROUPS * 128;
   static constexpr int W_BYTES = tile::packed_block_bytes(BITS), X_BYTES = 2 * BN * 128;
   static constexpr int PIECES = W_BYTES / 128 / 16;  // of a thread, 16 bytes each
   static constexpr int UNIT = C.unit(), UNITS = STEPS / UNIT, SETS = 2;
-  static constexpr bool AHEAD = C.ahead();
   // Of a tile that the cluster splits, CTA i finishes SHARE columns, from i * SHARE on.
   static constexpr int FINISHERS = C.finishers(), SHARE = C.columns_each();
   static constexpr int EXCHANGE_BYTES = C.exchange_bytes(), PARTS_BYTES = C.parts_bytes();
@@ -157,10 +155,11 @@ __global__ __launch_bounds__(T::THREADS,
     ptx::setmaxnreg_inc<T::CONSUMER_REGS>();
     const int warpgroup = block::consumer_of_warp<T>(), lane = ptx::mov_b32(threadIdx.x % 32);
     const int consumer = warpgroup % T::CONSUMERS, slice = warpgroup / T::CONSUMERS;
+    const int first = slice * T::BLOCKS;         // of a slot's blocks: its own
     const bool stores = threadIdx.x % 128 == 0;  // starts the copies and waits for them
     // In a slot. Kept in registers: the compiler would work them out anew for each.
-    const int own_piece = ptx::mov_b32((consumer * T::HELD + slice * T::BLOCKS) * T::PIECES * 128 +
-                                       threadIdx.x % 128);
+    const int own_piece =
+        ptx::mov_b32((consumer * T::HELD + first) * T::PIECES * 128 + threadIdx.x % 128);
     const int own_row =
         ptx::mov_b32(consumer * T::WM + threadIdx.x % 128 / 32 * 16 + tile::acc_row(lane, 0));
     const uint64_t x_desc = tile::k_major_128b(ptx::cvta_to_shared(smem.slots[0].x));
@@ -184,31 +183,27 @@ __global__ __launch_bounds__(T::THREADS,
       const auto begin_slot = [&] {
         ptx::mbarrier_wait(&smem.heads[ring.slot].full, ring.parity);  // it has landed
         fragments.load(pieces(ring.slot), 0);
-        if (T::AHEAD) fragments.decode(0, 0);
+        if (T::C.ahead()) fragments.decode(0, 0);
       };
       if (begin < end) begin_slot();
       for (int i = begin; i < end; ++i) {
         const int slot = ring.slot;
-        const uint64_t desc = tile::advance(
-            x_desc, slot * int{sizeof(smem.slots[0])} + slice * T::BLOCKS * T::X_BYTES);
+        const uint64_t desc =
+            tile::advance(x_desc, slot * int{sizeof(smem.slots[0])} + first * T::X_BYTES);
         finish();
 #pragma unroll
         for (int block = 0; block < T::BLOCKS; ++block) {
           fragments.multiply_block(part[block], pieces(slot), desc, block);
-          block::scales_of_rows<T>(scale[block], smem.heads[slot], slice * T::BLOCKS + block,
-                                   own_row);
+          block::scales_of_rows<T>(scale[block], smem.heads[slot], first + block, own_row);
         }
-        if constexpr (T::BLOCKS > 1) {
-          ptx::wgmma_wait_group<T::UNITS>();  // all but the second block's
-          block::add_scaled<T>(sum, part[0], scale[0]);
-        }
+        if (T::BLOCKS > 1) ptx::wgmma_wait_group<T::UNITS>();  // all but the second block's
+        if (T::BLOCKS > 1) block::add_scaled<T>(sum, part[0], scale[0]);
         last = &smem.heads[slot];
         ring.advance();
         if (i + 1 < end) begin_slot();  // while the last unit is multiplied
       }
       finish();
-#pragma unroll
-      for (float& each : sum) each *= block::WEIGHT_UNIT;
+      block::times_unit<T>(sum);
 
       // --- epilogue ------------------------------------------------------------------------------
       if constexpr (T::SLICES > 1) {

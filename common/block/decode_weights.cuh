@@ -17,6 +17,13 @@ namespace block {
 // A decoded weight is so many times smaller than its integer: no factor of fma is larger.
 constexpr float WEIGHT_UNIT = 64;
 
+// Of sums of such weights.
+template <class T>
+__device__ void times_unit(float (&sum)[T::BN / 2]) {
+#pragma unroll
+  for (float& each : sum) each *= WEIGHT_UNIT;
+}
+
 // The fragments of two wgmma, 32 of K, from 4 words of 8-bit weights or 2 of 4-bit ones, in the
 // order of common/tile/packed_weights.h, over WEIGHT_UNIT. Exact: u = 0 to 255 alone in the 16 bits
 // of a bf16 is the subnormal number u * 2^-133, and one fma takes it to (u - excess) * 2^-6.
@@ -86,12 +93,12 @@ struct Fragments {
     ptx::wgmma_commit_group();
   }
 
-  // Starts part = W · X^T for a block of a slot. The first one's first unit is loaded and, AHEAD,
-  // decoded.
+  // Starts part = W · X^T for a block of a slot. The first one's first unit is loaded and, in wide
+  // tiles, decoded.
   __device__ void multiply_block(float (&part)[T::BN / 2], const uint4* own, uint64_t x_desc,
                                  int block) {
     own += block * T::PIECES * 128;
-    if (!T::AHEAD) decode(block, 0);
+    if (!T::C.ahead()) decode(block, 0);
     load(own, 1);
     multiply(part, x_desc, block, 0);
 #pragma unroll

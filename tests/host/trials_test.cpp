@@ -797,6 +797,13 @@ TEST_CASE("trials: the pick of rung 15 is near the fastest tile") {
   check("h200.mixed.csv", h200, "drawn", 60, 0, 9, 13);
   check("h100.mixed.csv", h100, "fit", 206, 0, 7, 19);
   check("h100.mixed.csv", h100, "drawn", 60, 0, 12, 8);
+  std::map<std::string, double> us;  // of 8 bits, 1, 28672, 8192 on an H200
+  for (const std::vector<std::string>& cell : read_rows("h200.mixed.csv")) {
+    const std::vector<std::string> call(cell.begin() + 1, cell.begin() + 5);
+    if (call == std::vector<std::string>{"8", "1", "28672", "8192"})
+      us[cell[5]] = std::stod(cell[6]);
+  }
+  CHECK(std::lround(100 * (1 - us.at("64x8_s4") / us.at("256x8"))) == 6);
 }
 
 // docs/15_mixed_input.md, "What it brought".
@@ -1617,16 +1624,20 @@ TEST_CASE("trials: clusters that leave out slices outside of the matrix take les
 
 // docs/measuring.md, "Stage 0, and many shapes"; docs/11_autotuned.md, "Measured".
 TEST_CASE("trials: what an H200 took before clusters left out what lies outside") {
-  std::map<std::pair<std::string, std::string>, double> shares;  // by variant and shape
+  std::map<std::pair<std::string, std::string>, double> shares, tflops;  // by variant and shape
   for (const std::vector<std::string>& cell : read_rows("h200.before.csv")) {
     REQUIRE(cell.size() == 10);
     if (cell[5] != "burst") continue;
-    shares[{cell[1], cell[2] + ", " + cell[3] + ", " + cell[4]}] = std::stod(cell[9]);
+    const std::string shape = cell[2] + ", " + cell[3] + ", " + cell[4];
+    shares[{cell[1], shape}] = std::stod(cell[9]);
+    tflops[{cell[1], shape}] = std::stod(cell[7]);
+    if (cell[1] == "best" && shape == "1083, 616, 528") CHECK(std::stod(cell[8]) == 146.5);
   }
   CHECK(shares.at({"best", "555, 2424, 1528"}) == 0.933);
   CHECK(shares.at({"best", "1083, 616, 528"}) == 1.065);
-  CHECK(shares.at({"best", "128, 7168, 2048"}) == 1.011);
-  CHECK(shares.at({"best", "128, 7168, 16384"}) == 1.129);
+  CHECK(tflops.at({"best", "1083, 616, 528"}) == 156.1);
+  CHECK(tflops.at({"best", "128, 7168, 2048"}) == 359.5);
+  CHECK(tflops.at({"best", "128, 7168, 16384"}) == 488.4);
   CHECK(shares.at({"auto", "8, 3584, 18944"}) == 0.562);
 }
 

@@ -191,7 +191,7 @@ make energy        where the joules go, by experiment, into docs/results/ [EXPER
 make tables        every table and plot from docs/results/
 make figures       the pages' figures, drawn from what the code computes
 make explore WHAT=swizzle   where the kernels put each element; descriptor, fragment, raster and more
-make diff-N        what rung N changed against the rung before it
+make diff-N        what rung N changed against the rung that it has grown from
 make ptx-N sass-N  the kernel's PTX and SASS, with source lines [VARIANT=]
 make trace-N       a timeline of who waited on what, Perfetto JSON and SVG [VARIANT= M= N= K= GRID=]
 make mutations     bugs put into the rungs, and how the PTX machine reports each

@@ -53,6 +53,7 @@ ITEM = re.compile(r"^(\d+)\. ")
 MARK = re.compile(r"^\d+\. \*\((GPU|no GPU)\)\* ")
 ELISION = "…"
 SHOWN_LINES = 25  # of what a command prints, where it is not what the answer says
+MARKUP = re.compile(r"<!--.*?-->|</?(?:details|summary)>")  # of a page, not for a terminal
 TIMEOUT_S = 900  # of one command: a rung is compiled, linked and run
 SETTINGS = ("MACHINE_", "LADDER_", "REPLACE_PTX", "MAKE", "MFLAGS")  # of the caller
 
@@ -254,7 +255,7 @@ def copies() -> tempfile.TemporaryDirectory[str]:
 
 
 def show(exercise: Exercise) -> int:
-    print("\n".join(exercise.lines).rstrip() + "\n", flush=True)
+    print(MARKUP.sub("", "\n".join(exercise.lines)).rstrip() + "\n", flush=True)
     with copies() as folder:
         wrong = try_exercise(exercise, ROOT, folder, shown=True)
     if wrong:

@@ -67,7 +67,7 @@ struct Tile {
   using Staged = std::conditional_t<BOX_BY_BOX, block::StagedBox<BN>, block::StagedBlock<BN>>;
   // Arrivals by which a slot falls free: of each consumer warp of the cluster, or of its CTAs.
   static constexpr int RELEASES = PASSES_ON ? CLUSTER : CONSUMERS * 4 * CLUSTER;
-  static constexpr int IN_FLIGHT = CONSUMERS == 1;            // groups, where none else multiply
+  static constexpr int IN_FLIGHT = CONSUMERS == 1 ? 1 : 0;    // K steps, if no other multiplies
   static constexpr int BUFFERS = tile::staging_buffers(C);    // of these that a consumer has
   static constexpr int DEPTH = tile::ring_slots(C, BUFFERS);  // what then fits
   static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = CONSUMERS == 2 ? 224 : 152;

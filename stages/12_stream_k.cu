@@ -64,7 +64,7 @@ struct Tile {
   static constexpr int CTAS = CTAS_;  // of an SM, at a time
   static constexpr bool CUT = false;
   static constexpr int SLICE = BM / CLUSTER_N, ROW_BYTES = BK * int{sizeof(bf16)};
-  static constexpr int IN_FLIGHT = CONSUMERS == 1;  // groups, where none else multiply
+  static constexpr int IN_FLIGHT = CONSUMERS == 1 ? 1 : 0;  // K steps, if no other multiplies
   // Of a tile that the cluster splits, CTA i finishes SHARE columns, from i * SHARE on.
   static constexpr int FINISHERS = C.finishers(), SHARE = C.columns_each();
   static constexpr int EXCHANGE_BYTES = C.exchange_bytes();
@@ -300,7 +300,7 @@ __global__ __launch_bounds__(ADD_UP_THREADS) void add_up(const __grid_constant__
   const int quarter = threadIdx.x / 128, thread = threadIdx.x % 128, lane = thread % 32;
   const int in_partials =
       ((block % T::BLOCKS * VECTORS + vector) * T::CONSUMERS + block / T::BLOCKS) * 128 + thread;
-  ptx::griddepcontrol_launch_dependents();  // only now: three kernels would crowd each other
+  ptx::griddepcontrol_launch_dependents();  // at once: our CTAs are short, and the next ones wait
   ptx::griddepcontrol_wait();               // until gemm has left its partial sums
 
   float4 sum = {-0.0f, -0.0f, -0.0f, -0.0f};  // what is added to it stays as it is

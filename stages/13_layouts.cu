@@ -13,7 +13,7 @@
 #include <type_traits>
 
 #include "common/block/load_slice.cuh"
-#include "common/block/stage_box.cuh"
+#include "common/block/stage_typed_box.cuh"
 #include "common/block/store_last_elements.cuh"
 #include "common/host/device.h"
 #include "common/host/error.h"
@@ -223,7 +223,7 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
         ptx::mbarrier_wait(&smem.stored[group], parity ^ 1);  // the boxes of the last part are read
 #pragma unroll
         for (int i = 0; i < T::BOXES; ++i) {
-          block::stage_box(&acc[(part * T::BOXES + i) * T::BOX / 2], smem.d[group][i]);
+          block::stage_typed_box(&acc[(part * T::BOXES + i) * T::BOX / 2], smem.d[group][i]);
         }
         ptx::fence_proxy_async_shared_cta();  // TMA will read what stmatrix wrote
         ptx::bar_warp_sync();

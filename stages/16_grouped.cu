@@ -159,13 +159,13 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
           block::replace_rows(own, d + at.m0 * ldd, at.end - at.m0);  // while products run
           ptx::mbarrier_wait(&smem.staged[storer][out.slot], out.parity);
 #pragma unroll 1
-          for (int i = 0; leader && i < T::BOXES && at.n0 + i * T::BOX < n / 8 * 8; ++i) {
+          for (int box = 0; leader && box < T::BOXES && at.n0 + box * T::BOX < n / 8 * 8; ++box) {
+            const int col = at.n0 + box * T::BOX;
             if constexpr (T::REPLACES) {
-              ptx::cp_async_bulk_tensor_2d_s2g(own.map, at.n0 + i * T::BOX, row - at.m0,
-                                               boxes[i].bytes);
+              ptx::cp_async_bulk_tensor_2d_s2g(own.map, col, row - at.m0, boxes[box].bytes);
             } else {
-              ptx::cp_async_bulk_tensor_3d_s2g(&map_d, at.n0 + i * T::BOX, T::WM - rows, row + rows,
-                                               boxes[i].bytes);
+              ptx::cp_async_bulk_tensor_3d_s2g(&map_d, col, T::WM - rows, row + rows,
+                                               boxes[box].bytes);
             }
             ptx::cp_async_bulk_commit_group();
             ptx::cp_async_bulk_wait_group_read<0>();  // one at a time: loads pass in between

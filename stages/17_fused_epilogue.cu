@@ -16,6 +16,7 @@
 #include "common/block/activation.cuh"
 #include "common/block/finish_box.cuh"
 #include "common/block/init_barriers.cuh"
+#include "common/block/load_slice.cuh"
 #include "common/block/multiply_tile.cuh"
 #include "common/block/store_last_elements.cuh"
 #include "common/host/configurations.h"
@@ -25,6 +26,7 @@
 #include "common/host/registry.h"
 #include "common/host/tensor_map.h"
 #include "common/ptx/barrier.cuh"
+#include "common/ptx/cluster.cuh"
 #include "common/ptx/fence.cuh"
 #include "common/ptx/griddepcontrol.cuh"
 #include "common/ptx/mbarrier.cuh"
@@ -45,17 +47,18 @@ using ladder::bf16;
 using ladder::FusedArgs;
 
 // Numbers, so that a kernel is named by what it computes: F of sums; C, bias and D are of Out.
-template <block::Activation F_, class Out_, int CONSUMERS_, int BLOCKS_, int BN_>
+template <block::Activation F_, class Out_, int CONSUMERS_, int BLOCKS_, int BN_, int CLUSTER_N_>
 struct Tile {
   using F = F_;
   using Out = Out_;
-  static constexpr tile::GemmConfig C = {"", CONSUMERS_, BLOCKS_, BN_};
+  static constexpr tile::GemmConfig C = {"", CONSUMERS_, BLOCKS_, BN_, 1, CLUSTER_N_};
   static constexpr tile::FusedParts P = {C, F::INPUTS, sizeof(Out)};
   static constexpr int CONSUMERS = CONSUMERS_, BLOCKS = BLOCKS_;  // warpgroups, 64 rows of each
   static constexpr int WM = 64, BM = C.bm(), BN = BN_, BK = 64;   // WM: rows of a block
   static constexpr int THREADS = 128 + CONSUMERS * 128;           // warpgroup 0: producer, storers
   static constexpr int TX_BYTES = (BM + BN) * BK * int{sizeof(bf16)};  // TMA brings one slot
-  static constexpr int CLUSTER_M = 1, CLUSTER_N = 1, CLUSTER = 1;      // a CTA by itself
+  static constexpr int CLUSTER_M = 1, CLUSTER_N = CLUSTER_N_, CLUSTER = CLUSTER_N;
+  static constexpr int SLICE_A = BM / CLUSTER_N;  // rows of A that one CTA loads for its row
   // A block leaves in parts of 64 x PART, which are of 64 x BOX each; its SUMS are a thread's.
   static constexpr int PARTS = P.of_block(), PART = P.part_columns(), BIAS = PART * F::INPUTS;
   static constexpr int BOX = std::gcd(PART, 128 / int{sizeof(Out)}), BOXES = PART / BOX;
@@ -81,10 +84,22 @@ struct alignas(1024) Smem {
     typename T::Out of[T::BIAS];
   } bias[T::CONSUMERS][T::BUFFERS];
   uint64_t full[T::DEPTH];                    // the producer's arrival, and TX_BYTES
-  uint64_t empty[T::DEPTH];                   // one arrival a consumer warp
+  uint64_t empty[T::DEPTH];                   // one arrival a consumer warp of the cluster
   uint64_t staged[T::CONSUMERS][T::BUFFERS];  // boxes are written: one arrival a warp
   uint64_t ready[T::CONSUMERS][T::BUFFERS];   // D is read from them: the storer's arrival; C, bias
 };
+
+// Waits for a barrier of the ring, and releases a slot: a CTA by itself needs no cluster scope.
+template <class T>
+__device__ void wait(uint64_t* bar, uint32_t parity) {
+  if constexpr (T::CLUSTER == 1) ptx::mbarrier_wait(bar, parity);
+  if constexpr (T::CLUSTER > 1) ptx::mbarrier_wait_cluster(bar, parity);
+}
+template <class T>
+__device__ void release(Smem<T>& smem, int slot, int lane) {
+  if (T::CLUSTER == 1 && lane == 0) ptx::mbarrier_arrive(&smem.empty[slot]);
+  if (T::CLUSTER > 1 && lane < T::CLUSTER) ptx::mbarrier_arrive_cluster(&smem.empty[slot], lane);
+}
 
 // What a call adds to its product.
 struct Epilogue {
@@ -137,37 +152,48 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
   extern __shared__ __align__(1024) unsigned char smem_bytes[];
   Smem<T>& smem = *reinterpret_cast<Smem<T>*>(smem_bytes);
   const int k_tiles = tile::ceil_div(k, T::BK);
-  const tile::ClusterTiles<T> tiles(m, n, blockIdx.x, gridDim.x, 0, raster_group);
+  const int clusters = gridDim.x / T::CLUSTER, cluster = blockIdx.x / T::CLUSTER;
+  const int rank = T::CLUSTER > 1 ? ptx::cluster_ctarank() : 0;
+  const tile::ClusterTiles<T> tiles(m, n, cluster, clusters, rank, raster_group);
   if (threadIdx.x == 0) {
     ptx::prefetch_tensormap(&map_a);
     ptx::prefetch_tensormap(&map_b);
     ptx::prefetch_tensormap(&map_d);
-    block::init_barriers<T>(smem.full, smem.empty, T::CONSUMERS * 4, smem.staged, smem.ready);
+    block::init_barriers<T>(smem.full, smem.empty, T::CONSUMERS * 4 * T::CLUSTER, smem.staged,
+                            smem.ready);
   }
   for (int i = threadIdx.x; !epilogue.bias && i < sizeof smem.bias / 4; i += T::THREADS) {
     ptx::st_shared_f32(reinterpret_cast<float*>(smem.bias) + i, 0);  // no bias: one of zeros
   }
-  ptx::bar_sync();             // before any thread uses the barriers
+  if constexpr (T::CLUSTER == 1) ptx::bar_sync();  // before any thread uses the barriers
+  if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync_shared();
   ptx::griddepcontrol_wait();  // A, B, C and D may be in use by the kernel before until here
 
   if (threadIdx.x < 128) {
     // --- producer: one thread of warp 0 fills the ring -------------------------------------------
     ptx::setmaxnreg_dec<T::PRODUCER_REGS>();
     if (threadIdx.x < 32 && ptx::elect_sync()) {
+      const uint16_t mask_a = (1 << T::CLUSTER) - 1;  // A is shared by all CTAs of a cluster
+      const int slice_a = rank * T::SLICE_A;          // first row of ours
       tile::RingState<T::DEPTH> ring;
       for (auto t = tiles; t.has(); t.next()) {
         const int m0 = t.m0(), n0 = t.n0();
         for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
           uint64_t* full = &smem.full[ring.slot];
-          ptx::mbarrier_wait(&smem.empty[ring.slot], ring.parity ^ 1);
-          ptx::mbarrier_arrive_expect_tx(full, T::TX_BYTES);
-          ptx::cp_async_bulk_tensor_2d_g2s(smem.a[ring.slot].bytes, &map_a, k_tile * T::BK, m0,
-                                           full);
+          // Our copies land in the peers too: their consumers must have released the slot as well.
+          wait<T>(&smem.empty[ring.slot], ring.parity ^ 1);
+          ptx::mbarrier_arrive_expect_tx(full, T::TX_BYTES);  // of all CTAs' copies
+          block::load_slice<T::CLUSTER_N>(smem.a[ring.slot].from_row(slice_a), &map_a,
+                                          k_tile * T::BK, m0 + slice_a, full, mask_a);
           ptx::cp_async_bulk_tensor_2d_g2s(smem.b[ring.slot].bytes, &map_b, k_tile * T::BK, n0,
                                            full);
         }
       }
       ptx::griddepcontrol_launch_dependents();  // the next kernel may take SMs as they fall free
+      // No CTA exits while its peers can still arrive there: once every slot is released they have.
+      for (int i = 0; i < T::DEPTH && T::CLUSTER > 1; ++i, ring.advance()) {
+        wait<T>(&smem.empty[ring.slot], ring.parity ^ 1);
+      }
     }
     // --- storers: warp 1 + i sends what consumer i has staged, and asks for C --------------------
     const int storer = threadIdx.x / 32 - 1;
@@ -202,20 +228,20 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     // --- consumers: each warpgroup multiplies its blocks of 64 rows ------------------------------
     ptx::setmaxnreg_inc<T::CONSUMER_REGS>();
     const int group = threadIdx.x / 128 - 1, group_m = group * T::BLOCKS * T::WM;  // its first row
-    const int lane = threadIdx.x % 32;
-    float acc[T::BLOCKS][T::BN / 2];  // A·B^T [BLOCKS][64][BN] of the warpgroup
+    const int lane = threadIdx.x % 32;  // lane r speaks to CTA r of the cluster
+    float acc[T::BLOCKS][T::BN / 2];    // A·B^T [BLOCKS][64][BN] of the warpgroup
     tile::RingState<T::DEPTH> ring;
     tile::RingState<T::BUFFERS> out;
     for (auto t = tiles; t.has(); t.next()) {
       for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
-        ptx::mbarrier_wait(&smem.full[ring.slot], ring.parity);  // the tile has landed
+        wait<T>(&smem.full[ring.slot], ring.parity);  // the tile has landed
 #pragma unroll
         for (int i = 0; i < T::BLOCKS; ++i) {
           block::multiply_tile<T>(acc[i], smem.a[ring.slot].from_row(group_m + i * T::WM),
                                   smem.b[ring.slot].bytes, k_tile > 0);
         }
         ptx::wgmma_wait_group<0>();  // meanwhile the other warpgroups' products run
-        if (lane == 0) ptx::mbarrier_arrive(&smem.empty[ring.slot]);
+        release<T>(smem, ring.slot, lane);
       }
 
       // --- epilogue ------------------------------------------------------------------------------
@@ -241,7 +267,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
 template <class T>
 void launch(const FusedArgs& g) {
   using Out = typename T::Out;
-  const CUtensorMap map_a = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, T::BM, T::BK);
+  const CUtensorMap map_a = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, T::SLICE_A, T::BK);
   const CUtensorMap map_b = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::BN, T::BK);
   auto* const d = static_cast<Out*>(g.d);
   const int whole = std::max(1, g.columns() / T::CHUNK * T::CHUNK);  // TMA writes none beyond
@@ -255,11 +281,11 @@ void launch(const FusedArgs& g) {
   const CUtensorMap map_bias =
       epilogue.bias ? ladder::tensor_map_2d(bias, 1, g.n, (g.n + 7LL) / 8 * 8, 1, T::BIAS) : map_d;
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
-  const int blocks = tile::ceil_div(g.m, T::BM) * tile::ceil_div(g.n, T::BN);
+  const int blocks = tile::ceil_div(g.m, T::BM) * tile::ceil_div(g.n, T::BN * T::CLUSTER_N);
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
   const bool early = ladder::starts_early_behind_loads<T>(blocks, at_once, g.m, g.n, g.k);
-  const ladder::Launch config(std::min(blocks, at_once), T::THREADS, sizeof(Smem<T>), 1, early,
-                              g.stream);
+  const ladder::Launch config(std::min(blocks, at_once) * T::CLUSTER, T::THREADS, sizeof(Smem<T>),
+                              T::CLUSTER, early, g.stream);
   ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_c, map_bias,
                                         map_d, d, g.ldd, g.m, g.n, g.k, epilogue,
                                         ladder::raster_group<T>(at_once, g.m, g.n, 2LL * g.k)),
@@ -270,14 +296,14 @@ void launch(const FusedArgs& g) {
 template <class T>
 double predicted_us(const FusedArgs& g) {
   const tile::Gpu gpu = ladder::gpu();
-  const int ctas = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
+  const int ctas = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g) * T::CLUSTER;
   return tile::predicted_clocks(T::C, g.m, g.n, g.k, ctas, gpu, g.lda, g.ldb) / gpu.mhz;
 }
 
 template <class Row>
 ladder::Variant variant(const char* name) {
   constexpr tile::GemmConfig C = tile::FUSED_CONFIGURATIONS[Row::ROW];
-  using T = Tile<typename Row::F, typename Row::Out, C.consumers, C.blocks, C.bn>;
+  using T = Tile<typename Row::F, typename Row::Out, C.consumers, C.blocks, C.bn, C.cluster_n>;
   return {.name = name,
           .what = "one activation, type and tile",
           .kernel = ladder::persistent_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>)),

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "common/block/activation.cuh"
-#include "common/block/stage_box.cuh"
+#include "common/block/stage_typed_box.cuh"
 #include "common/ptx/fma.cuh"
 #include "common/ptx/memory.cuh"
 #include "common/ptx/mma.cuh"
@@ -76,7 +76,7 @@ __device__ void finish_box(const float* acc, tile::SmemTile<Out, 64, BOX>& box, 
                        pack<Out>(y[i + 1][0], y[i + 1][1]), pack<Out>(y[i + 1][2], y[i + 1][3]));
     }
   } else {
-    const bool other = tile::fp32_block(lane, 0) != 0;  // as stage_box() has it
+    const bool other = tile::fp32_block(lane, 0) != 0;  // as stage_typed_box() has it
     const auto at = [&](int i, int half) {  // rows 0 to 7, then 8 to 15; two columns each
       const int chunk = tile::fp32_block(lane, i) * 2 + tile::acc_col(lane) / 4;
       return box.at(row0 + tile::acc_row(lane, half), chunk) + lane % 2 * 8;

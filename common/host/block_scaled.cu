@@ -20,11 +20,6 @@ MatmulArgs<In, bf16> call_as_matmul(const Call& call) {
 
 // --- the problem ---------------------------------------------------------------------------------
 
-// A scale of test data whose products and sums are exact in fp32: 1/4, 1/2, 1 or 2.
-float power_of_two(uint64_t seed, uint64_t index) {
-  return std::ldexp(1.0f, static_cast<int>(hash64(hash64(seed) ^ index) >> 40 & 3) - 2);
-}
-
 constexpr float TENSOR_SCALE = 6.0f / 448;  // normal data are from -6 to 6
 
 // Operands are quantized from bf16; those of Data::ints are integers, their scales powers of two. What

@@ -253,12 +253,15 @@ std::string next_stem(const Stage& stage) {
   return "";
 }
 
-std::string stage_advice(const Stage& stage) {
+std::string stage_advice(const Options& options, const Stage& stage) {
   if (stage.number == 0) return "\n* stands for stage 0. Next: make ladder runs all rungs.\n";
   const std::string next = next_stem(stage);
-  std::string text = "\n* stands for the rung. ";
+  std::string text = options.variant.empty() ? "\n* stands for the rung. " : "\n";
   int others = 0;  // that run only by their names
-  for (const Variant& variant : stage.variants) others += variant.configuration && variant.takes;
+  const auto sizes = stage.kind().sizes_of(shape_of_run(options, stage));
+  for (const Variant& variant : stage.variants) {
+    others += variant.configuration && variant.takes && variant.takes(*sizes);
+  }
   if (others > 0) text += format("%d others run by VARIANT=; a wrong name lists them. ", others);
   text += "Read docs/" + stage.stem + ".md";
   if (stage.number > 1) {
@@ -313,7 +316,7 @@ int run_stages(const std::string& program, const std::vector<std::string>& argum
     right = run_stage(workbench, options, *stage, &ladder_rows) && right;
   }
   if (asked.size() == 1) {
-    print(stage_advice(*asked.front()));
+    print(stage_advice(options, *asked.front()));
   } else {
     const char* const next =
         on_machine() ? "docs/machine.md says what was checked." : "make bench measures at length.";

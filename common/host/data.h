@@ -1,6 +1,7 @@
 // Test data: a pure function of (seed, index), the same bits on the CPU and on the GPU.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #ifdef __CUDACC__
@@ -21,6 +22,11 @@ LADDER_HOST_DEVICE inline uint64_t hash64(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
   return x ^ (x >> 31);
+}
+
+// A scale of test data whose products and sums are exact in fp32: 1/4, 1/2, 1 or 2.
+inline float power_of_two(uint64_t seed, uint64_t index) {
+  return std::ldexp(1.0f, static_cast<int>(hash64(hash64(seed) ^ index) >> 40 & 3) - 2);
 }
 
 // Element `index` of the stream `seed`, before rounding to bf16.

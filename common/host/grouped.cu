@@ -46,11 +46,6 @@ __global__ void zero_groups(GroupedArgs g) {
 
 // --- the problem ---------------------------------------------------------------------------------
 
-// A scale of test data whose products and sums are exact in fp32: 1/4, 1/2, 1 or 2.
-float power_of_two(uint64_t seed, uint64_t index) {
-  return std::ldexp(1.0f, static_cast<int>(hash64(hash64(seed) ^ index) >> 40 & 3) - 2);
-}
-
 // Padding, and rows that are no group's, are NaN.
 template <class In>
 class GroupedProblem : public Problem {

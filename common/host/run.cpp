@@ -35,11 +35,10 @@ std::string argument_violations(const Variant& variant, const Call& call) {
   std::string text = kind.violations(variant.rules(), call);
   if (text.empty() && variant.takes && !variant.takes(call)) {
     const std::string taken = taken_call(variant);
-    text = format(
-        "%s (%s) does not take calls of this type, layout, scales or activation; the nearest that "
-        "works is %s%s%s.",
-        variant.name, variant.what, taken.c_str(), taken.empty() || variant.result ? "" : ", or ",
-        variant.result ? "" : "the variant that stands for its rung");
+    text =
+        format("%s (%s) does not take this call; the nearest that works is %s%s%s.", variant.name,
+               variant.what, taken.c_str(), taken.empty() || variant.result ? "" : ", or ",
+               variant.result ? "" : "the variant that stands for its rung");
   }
   const int scratch_bytes = variant.kernel.workspace_bytes;
   if (scratch_bytes > 0 && call.workspace == nullptr && kind.needs_kernel(call)) {

@@ -5,11 +5,11 @@
 
 namespace tile {
 
-// Rows x columns of a tile of A·B^T: seven of rung 11's, 128x224 and 256x160. How they were chosen:
+// Rows x columns of a tile of A·B^T: nine of rung 11's, 128x224 and 256x160. How they were chosen:
 // docs/cost_model.md.
 constexpr GemmConfig FUSED_CONFIGURATIONS[] = {
     // clang-format off
-    // name     consumers, blocks, bn
+    // name     consumers, blocks, bn, cluster_m, cluster_n
     {"128x256",      2, 1, 256},
     {"128x224",      2, 1, 224},
     {"128x192",      2, 1, 192},
@@ -19,6 +19,8 @@ constexpr GemmConfig FUSED_CONFIGURATIONS[] = {
     {"192x176",      3, 1, 176},
     {"192x160",      3, 1, 160},
     {"256x160",      2, 2, 160},
+    {"256x160_1x2",  2, 2, 160, 1, 2},
+    {"192x96_1x4",   3, 1,  96, 1, 4},
     // clang-format on
 };
 

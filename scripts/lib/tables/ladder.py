@@ -178,7 +178,9 @@ def short(
               "closest ceiling"]  # fmt: skip
     rows = [*of_variants(root, results, stage, line), ["*best cuBLASLt*", *opponent, *[DASH] * 3]]
     caption = (
-        f"{IN_BRACKETS} the variant that stands for the rung. Tensor share and closest ceiling: burst. "
+        f"{IN_BRACKETS} the variant that stands for the rung. "
+        "[Tensor share](glossary.md#the-ladder), of the tensor cores' clocks, and "
+        "[closest ceiling](limits.md#where-the-rungs-are), the limit that it is nearest to: burst. "
         + (
             f"One {results.head['gpu']}."
             if of_another_chip

@@ -24,7 +24,7 @@ __device__ uint32_t pack(float lo, float hi) {
 
 // Puts the warp's 16 rows of a box into shared memory. acc: the accumulators from its first column on.
 template <class Out, int BOX>
-__device__ void stage_box(const float* acc, tile::SmemTile<Out, 64, BOX>& box) {
+__device__ void stage_typed_box(const float* acc, tile::SmemTile<Out, 64, BOX>& box) {
   const int lane = threadIdx.x % 32, row0 = threadIdx.x / 32 % 4 * 16;
   if constexpr (sizeof(Out) == 2) {
 #pragma unroll

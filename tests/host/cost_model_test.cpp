@@ -470,39 +470,55 @@ TEST_CASE("cost model: the example that is worked out by hand") {
 }
 
 // The numbers of docs/cost_model.md, "The tiles of rung 17".
-TEST_CASE("cost model: what rung 17's nine tiles lose against all of rung 11's") {
+TEST_CASE("cost model: what rung 17's twelve tiles lose against all of rung 11's") {
   using tile::FUSED_CONFIGURATIONS;
   constexpr int SAMPLES = 20000;
-  const auto loss = [](const Shape& s) {
-    const auto least = [&](const auto& table) {
-      double best = std::numeric_limits<double>::infinity();
-      for (const GemmConfig& config : table) {
-        best = std::min(best, clocks(config, s, resident(config, Gpu{})));
-      }
-      return best;
-    };
-    const double fused = least(FUSED_CONFIGURATIONS);
-    return fused / std::min(fused, least(CONFIGURATIONS)) - 1;
+  const auto least = [](const auto& table, const Shape& s, bool in_clusters) {
+    double best = std::numeric_limits<double>::infinity();
+    for (const GemmConfig& config : table) {
+      if (config.cluster() > 1 && !in_clusters) continue;
+      best = std::min(best, clocks(config, s, resident(config, Gpu{})));
+    }
+    return best;
+  };
+  const auto loss = [&](const Shape& s, bool in_clusters = true) {
+    const double fused = least(FUSED_CONFIGURATIONS, s, in_clusters);
+    return fused / std::min(fused, least(CONFIGURATIONS, s, true)) - 1;
+  };
+  struct Losses {
+    double sum = 0, worst = 0, without = 0;  // without: clusters
+    int above = 0;                           // 3 % and more
+    void add(double lost, double lost_without) {
+      sum += lost;
+      worst = std::max(worst, lost);
+      without += lost_without;
+      above += lost > 0.03;
+    }
   };
   ladder_test::Draw draw;
-  double sum = 0, worst = 0, worst_large = 0;
-  int above = 0, above_large = 0, large = 0;  // above: 3 % and more
-  for (int i = 0; i < SAMPLES; ++i) {
-    const int m = draw.between(1024, 65536, 64), n = draw.between(1024, 65536, 64);
-    const double lost = loss({m, n, draw.between(4096, 16384, 64)});
-    sum += lost;
-    worst = std::max(worst, lost);
-    above += lost > 0.03;
-    if (1.0 * m * n < 16e6) continue;
-    ++large;
-    worst_large = std::max(worst_large, lost);
-    above_large += lost > 0.03;
+  for (const int multiple : {64, 8}) {  // of N and K: 8, rows mostly begin between lines of L2
+    Losses all, of_large;
+    int large = 0;
+    for (int i = 0; i < SAMPLES; ++i) {
+      const int m = draw.between(1024, 65536, 64), n = draw.between(1024, 65536, 64);
+      const Shape s = {m, n, draw.between(4096, 16384, multiple)};
+      const double lost = loss(s), without = loss(s, false);
+      all.add(lost, without);
+      if (1.0 * m * n < 16e6) continue;
+      ++large;
+      of_large.add(lost, without);
+    }
+    const auto tenths = [](double share) { return std::lround(1000 * share); };  // of a per cent
+    const bool on_lines = multiple == 64;
+    CHECK(tenths(all.sum / SAMPLES) == (on_lines ? 11 : 26));
+    CHECK(tenths(all.without / SAMPLES) == (on_lines ? 11 : 81));
+    CHECK(std::lround(100.0 * all.above / SAMPLES) == (on_lines ? 11 : 26));
+    CHECK(std::lround(100 * all.worst) == (on_lines ? 36 : 55));
+    CHECK(large > SAMPLES / 2);
+    CHECK(tenths(of_large.sum / large) == (on_lines ? 6 : 18));
+    CHECK(tenths(of_large.without / large) == (on_lines ? 6 : 77));
+    CHECK(std::lround(100.0 * of_large.above / large) == (on_lines ? 5 : 21));
+    CHECK(std::lround(100 * of_large.worst) == (on_lines ? 10 : 22));
   }
-  CHECK(sum / SAMPLES < 0.012);
-  CHECK(above < 0.11 * SAMPLES);
-  CHECK(worst < 0.37);
-  CHECK(large > SAMPLES / 2);
-  CHECK(above_large < 0.06 * large);
-  CHECK(worst_large < 0.11);
   CHECK(std::lround(100 * loss({1024, 1024, 14336})) == 31);
 }

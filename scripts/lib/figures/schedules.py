@@ -238,7 +238,7 @@ def barriers_17(code: Code) -> Drawing:
     text = (code.root / "stages/17_fused_epilogue.cu").read_text(encoding="utf-8")
     header = (code.root / "common/block/init_barriers.cuh").read_text(encoding="utf-8")
     counts = re.findall(r"mbarrier_init\(&(?:staged|stored)\[[^;]*\], (\d+)\)", header)
-    names = re.search(r"init_barriers<T>\([^;]*smem\.(staged), smem\.(ready)\);", text)
+    names = re.search(r"init_barriers<T>\([^;]*smem\.(staged),\s+smem\.(ready)\);", text)
     found = dict(zip(names.groups() if names else (), map(int, counts)))
     if len(counts) != 2 or len(found) != 2:
         raise Problem("rung 17 has no barriers staged and ready, which the figure shows")

@@ -66,7 +66,6 @@ class Decoder {
   }
 
   uint32_t special_row(const std::string& name, Width width) {
-    if (name == "WARP_SZ") return rows_.constant(width, LANES);
     const auto reserved = shared_.address.find(name);
     if (reserved != shared_.address.end()) return rows_.shared(reserved->second, width);
     const SpecialRegister* const what = find_special(name);

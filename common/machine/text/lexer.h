@@ -16,7 +16,8 @@ inline bool is_word(char c) {
 }
 
 // Words are identifiers with their dots (%tid.x, add.s32); one that begins with a dot ends before the
-// next, since .reg.b32 says the same as .reg .b32. Everything else is one character or a string.
+// next, since .reg.b32 says the same as .reg .b32. Everything else is one character, an operator of
+// two, or a string.
 class Lexer {
  public:
   explicit Lexer(std::string_view text) : text_(text) { advance(); }
@@ -105,6 +106,8 @@ class Lexer {
         at_ = std::min(at_ + 1, text_.size());
       } else if (is_word(c) || c == '.') {
         while (at_ < text_.size() && (continues_word(c) || is_exponent(start))) ++at_;
+      } else if (at_ < text_.size() && is_operator(text_.substr(start, 2))) {
+        ++at_;
       }
     }
     token_ = text_.substr(start, at_ - start);
@@ -120,11 +123,17 @@ class Lexer {
     return text_.substr(at_, 2) == "::";
   }
 
-  // The sign in 2.5e-3.
+  // The sign in 2.5e-3; there is none in 0x1e-3.
   bool is_exponent(size_t start) const {
+    if (text_[at_] != '-' && text_[at_] != '+') return false;
     const std::string_view word = text_.substr(start, at_ - start);
-    return (text_[at_] == '-' || text_[at_] == '+') && word[0] >= '0' && word[0] <= '9' &&
-           word.find('.') != std::string_view::npos && (word.back() == 'e' || word.back() == 'E');
+    return (word.back() == 'e' || word.back() == 'E') &&
+           word.find_first_not_of("0123456789.") == word.size() - 1;
+  }
+
+  static bool is_operator(std::string_view two) {
+    if (two[0] == two[1]) return std::string_view("<>=&|").find(two[0]) != std::string_view::npos;
+    return two[1] == '=' && std::string_view("<>!").find(two[0]) != std::string_view::npos;
   }
 
   std::string_view text_;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "common/machine/run/error.h"
+#include "common/machine/text/constant.h"
 #include "common/machine/text/lexer.h"
 #include "common/machine/text/ptx.h"
 
@@ -193,12 +194,12 @@ class Parser {
     uint64_t bits = 0;
     const bool generic = lex_.accept("generic");
     if (generic) lex_.expect("(");
-    if (generic || (!std::isdigit(lex_.token()[0]) && !lex_.is("-"))) {
+    if (generic || !at_constant(lex_)) {
       made->addresses.emplace_back(at, lex_.take());
-      if (lex_.accept("+")) bits = lex_.number();
       if (generic) lex_.expect(")");
+      if (lex_.accept("+")) bits = take_integer(&lex_);
     } else {
-      const Operand value = literal();
+      const Operand value = take_constant(&lex_);
       bits = value.bits;
       if (type == ".f32" && value.kind == Operand::Kind::f64) {
         bits = std::bit_cast<uint32_t>(static_cast<float>(std::bit_cast<double>(bits)));
@@ -389,8 +390,9 @@ class Parser {
     if (lex_.accept(":")) return label(word);
     while (lex_.token().starts_with('.')) word += lex_.take();  // lop3 .b32
     made.opcode = word;
+    const bool call = word.starts_with("call");  // elsewhere (3) is a number
     while (!lex_.accept(";")) {
-      made.operands.push_back(operand());
+      made.operands.push_back(call && lex_.accept("(") ? list(")") : operand());
       if (!lex_.is(";")) lex_.expect(",");
     }
     function_->statements.push_back(std::move(made));
@@ -433,7 +435,7 @@ class Parser {
   Operand operand() {
     Operand made = simple_operand();
     if (lex_.accept("|")) return pair(std::move(made), simple_operand());
-    if (lex_.accept("+")) made.offset = lex_.number<int64_t>();
+    if (lex_.accept("+")) made.offset = static_cast<int64_t>(take_integer(&lex_));
     return made;
   }
 
@@ -453,8 +455,9 @@ class Parser {
   }
 
   Operand simple_operand() {
-    if (lex_.is("{") || lex_.is("(")) return list(lex_.take() == "{" ? "}" : ")");
+    if (lex_.accept("{")) return list("}");
     if (lex_.accept("[")) return address();
+    if (at_constant(lex_)) return take_constant(&lex_);
     Operand made;
     if (lex_.accept("!")) {
       made = simple_operand();
@@ -463,7 +466,6 @@ class Parser {
     }
     const std::string_view word = lex_.token();
     if (word.empty()) lex_.fail("expected an operand");
-    if (std::isdigit(word[0]) || word[0] == '-') return literal();
     made.reg = find_register(word);
     if (made.reg < 0 && has_wide_ && find_register(std::string(word) + LOWER) >= 0) {
       const std::string name(lex_.take());
@@ -473,7 +475,7 @@ class Parser {
       made.kind = Operand::Kind::reg;
     } else if (word == "_") {
       made.kind = Operand::Kind::sink;
-    } else if (word[0] == '%' || word == "WARP_SZ") {
+    } else if (word[0] == '%') {
       made.kind = Operand::Kind::special;
     } else {
       made.kind = Operand::Kind::symbol;
@@ -497,8 +499,7 @@ class Parser {
     Operand made;
     made.kind = Operand::Kind::address;
     made.parts.push_back(simple_operand());
-    if (lex_.accept("+")) made.offset = lex_.number<int64_t>();
-    if (lex_.is("-")) made.offset = lex_.number<int64_t>();
+    if (lex_.accept("+") || lex_.is("-")) made.offset = static_cast<int64_t>(take_integer(&lex_));
     while (lex_.accept(",")) {
       Operand more = operand();
       if (more.kind == Operand::Kind::vector) {
@@ -508,26 +509,6 @@ class Parser {
       }
     }
     lex_.expect("]");
-    return made;
-  }
-
-  Operand literal() {
-    Operand made;
-    const bool minus = lex_.accept("-");
-    const std::string_view word = lex_.token();
-    const bool hex_float = word.size() > 2 && word[0] == '0' && std::strchr("fFdD", word[1]);
-    if (hex_float) {
-      made.kind = word[1] == 'f' || word[1] == 'F' ? Operand::Kind::f32 : Operand::Kind::f64;
-      const char* end = word.data() + word.size();
-      if (std::from_chars(word.data() + 2, end, made.bits, 16).ptr != end) lex_.fail("bad number");
-      lex_.take();
-    } else if (word.find('.') != std::string_view::npos) {
-      made.kind = Operand::Kind::f64;
-      const double value = std::strtod(std::string(lex_.take()).c_str(), nullptr);
-      made.bits = std::bit_cast<uint64_t>(minus ? -value : value);
-    } else {
-      made.bits = minus ? -lex_.number() : lex_.number();
-    }
     return made;
   }
 

@@ -108,14 +108,18 @@ TEST_CASE("reports name every call that was inlined, or how to get lines, and th
 
 TEST_CASE("what cannot run refuses its own kernels, at their launch, by name, file and line") {
   const std::string text =
-      HEAD +
+      replaced(HEAD, ".file 1 \"gemm.cu\"\n", "\n") +
       ".func inner()\n{\n.loc 1 7 1\nmov.u32 %undeclared +;\nret;\n}\n"
       ".visible .entry good(.param .u64 out)\n{\n.reg .b64 %rd;\nld.param.u64 %rd, [out];\n"
       "st.global.u32 [%rd], 9;\nret;\n}\n"
       ".visible .entry strange(.param .u64 out)\n{\n.loc 1 12 1\ntxq.width.b32 %r, [t];\nret;\n}\n"
       ".visible .entry unparsable(.param .u64 out)\n{\n.reg .b32 %r;\n.loc 1 20 1\nret;\n"
       "@%q bra [;\n}\n"
-      ".visible .entry calls_inner(.param .u64 out)\n{\ncall inner, ();\nret;\n}\n";
+      ".visible .entry calls_inner(.param .u64 out)\n{\ncall inner, ();\nret;\n}\n"
+      ".visible .entry inlines(.param .u64 out)\n{\n.loc 1 30 1\n"
+      ".loc 2 5 1, function_name $L, inlined_at 1 30 1\nmov.u32 +;\nret;\n}\n"
+      ".visible .entry before_any_line(.param .u64 out)\n{\n.reg .b256 %r;\n}\n"
+      ".file 1 \"gemm.cu\"\n.file 2 \"tile.cuh\"\n";  // nvcc names files at the end
   const auto module = machine::load_module(text);
   Buffer<uint32_t> out(1);
   std::string report = launched(*module, "strange", out.data());
@@ -126,6 +130,11 @@ TEST_CASE("what cannot run refuses its own kernels, at their launch, by name, fi
   report = launched(*module, "calls_inner", out.data());
   CHECK(contains(report, "kernel calls_inner cannot run: PTX line 8"));
   CHECK(contains(report, "gemm.cu:7"));
+  report = launched(*module, "inlines", out.data());
+  CHECK(contains(report, "(behind gemm.cu:30)"));
+  report = launched(*module, "before_any_line", out.data());
+  CHECK(contains(report, "registers of type '.b256'"));
+  CHECK(!contains(report, "behind"));
   CHECK(launched(*module, "good", out.data()) == "");
   CHECK(out[0] == 9);
 }

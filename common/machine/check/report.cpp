@@ -101,7 +101,7 @@ std::string text_of(const Dim3& at) {
 }
 
 Origin::Place Program::source(uint32_t pc) const {
-  return source_of(module->ptx(), outermost(module->ptx(), *statements[pc]));
+  return source_of(module->ptx(), outermost(module->ptx(), statements[pc]->place));
 }
 
 std::string Program::place(uint32_t pc) const {

@@ -36,7 +36,7 @@ class Decoder {
 
   std::shared_ptr<Program> run() {
     for (const Function* function : functions_) {
-      if (!function->refusal.empty()) throw Error(Error::Kind::refused, function->refusal);
+      if (!function->refusal.empty()) refuse_function(ptx_, *function);
       lay_out_locals(*function);
     }
     for (const Function* function : functions_) add_function(*function);

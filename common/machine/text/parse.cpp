@@ -214,13 +214,15 @@ class Parser {
   // What cannot be parsed makes only this function one that is refused.
   void function() {
     const Lexer start = lex_;
+    const uint32_t first_place = next_place();
     Function made;
     made.ptx_line = lex_.line();
     try {
       if (!definition(&made)) return;
     } catch (const Error& error) {
       if (made.name.empty()) throw;
-      made.refusal = error.what() + last_line();
+      made.refusal = error.what();
+      if (next_place() > first_place) made.refusal_place = next_place() - 1;
       lex_ = start;
       lex_.skip_definition();
     }
@@ -241,14 +243,6 @@ class Parser {
     lex_.expect("{");
     block();
     return true;
-  }
-
-  // " (behind file.cu:12)": the last source line that was named.
-  std::string last_line() const {
-    const Place& place = ptx_.places.back();
-    const auto file = ptx_.files.find(place.file);
-    if (file == ptx_.files.end()) return "";
-    return " (behind " + file->second + ":" + std::to_string(place.line) + ")";
   }
 
   std::vector<Variable> parameters() {

@@ -83,7 +83,8 @@ struct Function {
   bool explicit_cluster = false;
   std::vector<uint32_t> required_cluster;  // .reqnctapercluster
   uint32_t ptx_line = 0;
-  std::string refusal;  // not empty: why it could not be parsed
+  std::string refusal;         // not empty: why it could not be parsed
+  uint32_t refusal_place = 0;  // the last that was named before; index into Ptx::places
 };
 
 struct Ptx {

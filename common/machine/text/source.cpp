@@ -5,10 +5,9 @@
 
 namespace machine {
 
-uint32_t outermost(const Ptx& ptx, const Statement& statement) {
-  uint32_t at = statement.place;
-  while (ptx.places[at].caller != 0) at = ptx.places[at].caller;
-  return at;
+uint32_t outermost(const Ptx& ptx, uint32_t place) {
+  while (ptx.places[place].caller != 0) place = ptx.places[place].caller;
+  return place;
 }
 
 Origin::Place source_of(const Ptx& ptx, uint32_t place) {
@@ -26,13 +25,23 @@ Origin::Place source_of(const Ptx& ptx, uint32_t place) {
 }
 
 void refuse_statement(const Ptx& ptx, const Statement& statement, const std::string& why) {
-  const Origin::Place place = source_of(ptx, outermost(ptx, statement));
+  const Origin::Place place = source_of(ptx, outermost(ptx, statement.place));
   std::string where = joined("PTX line ", statement.ptx_line);
   if (place.line != 0) where = joined(place.file, ":", place.line, " (", where, ")");
   Origin origin;
   origin.place = place;
   throw Error(Error::Kind::refused, joined("'", statement.opcode, "' at ", where, ": ", why),
               rule::REFUSED, origin);
+}
+
+void refuse_function(const Ptx& ptx, const Function& function) {
+  Origin origin;
+  origin.place = source_of(ptx, outermost(ptx, function.refusal_place));
+  std::string why = function.refusal;
+  if (origin.place.line != 0) {
+    why += joined(" (behind ", origin.place.file, ":", origin.place.line, ")");
+  }
+  throw Error(Error::Kind::refused, why, rule::REFUSED, origin);
 }
 
 }  // namespace machine

@@ -6,13 +6,15 @@
 
 namespace machine {
 
-// Of Ptx::places: where the outermost call stands that was inlined to make the statement.
-uint32_t outermost(const Ptx& ptx, const Statement& statement);
+// Of Ptx::places: where the outermost call stands that was inlined to make what is at this one.
+uint32_t outermost(const Ptx& ptx, uint32_t place);
 // The file is relative to where the program runs, if it is below.
 Origin::Place source_of(const Ptx& ptx, uint32_t place);
 
 // "'foo.b32' at a.cu:12 (PTX line 345): <why>"
 [[noreturn]] void refuse_statement(const Ptx& ptx, const Statement& statement,
                                    const std::string& why);
+// Of a function that could not be parsed: "PTX line 345: <why> (behind a.cu:12)"
+[[noreturn]] void refuse_function(const Ptx& ptx, const Function& function);
 
 }  // namespace machine

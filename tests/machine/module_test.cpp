@@ -139,6 +139,42 @@ TEST_CASE("what cannot run refuses its own kernels, at their launch, by name, fi
   CHECK(out[0] == 9);
 }
 
+TEST_CASE("variables of global and constant memory in a kernel's body, under the names of others") {
+  Program program;
+  program.declarations = ".global .u32 t[2] = {1, 2};\n";
+  program.body =
+      ".const .u32 c[2] = {3, 4};\n"
+      "{.global .align 4 .u32 t[3] = {5, 6, 7}; .global .u64 p = t+4;\n"
+      "ld.global.u32 %r0, [t+8];\nld.global.u64 %rd0, [p];\nld.u32 %r1, [%rd0];\n"
+      "{.global .u32 t = 8; .const .u32 c = 9;\n"
+      "ld.global.u32 %r2, [t];\nld.const.u32 %r3, [c];\natom.global.add.u32 %r5, [t], 1; }\n"
+      "st.global.u32 [t+8], 10; }\n"
+      "st.global.v4.u32 [%out], {%r0, %r1, %r2, %r3};\n"
+      "ld.global.u32 %r0, [t+4];\nld.const.u32 %r1, [c+4];\n"
+      "st.global.v2.u32 [%out+16], {%r0, %r1};";
+  program.block = {1, 1, 1};
+  CHECK(results(program, 6) == Words{7, 6, 8, 9, 2, 4});
+}
+
+TEST_CASE("tables of branches in blocks") {
+  Program program;
+  program.body =
+      "and.b32 %r0, %t, 1;\nshl.b32 %r4, %t, 4;\ncvt.u64.u32 %rd0, %r4;\n"
+      "add.u64 %rd0, %rd0, %out;\n"
+      "{TS: .branchtargets A, B;\nbrx.idx %r0, TS;\n"
+      "A: mov.u32 %r1, 1;\nbra E;\nB: mov.u32 %r1, 2;\nE: }\n"
+      "{TS: .branchtargets B, A;\n{brx.idx %r0, TS; B: }\n"
+      "A: mov.u32 %r2, 3;\nbra E;\nB: mov.u32 %r2, 4;\nE: }\n"
+      "mov.u32 %r3, 5;\n{{TS: .branchtargets OUT, IN;\nbrx.idx %r0, TS; }\n"
+      "IN: mov.u32 %r3, 6; }\nOUT:\n"
+      "st.global.v4.u32 [%rd0], {%r1, %r2, %r3, %t};";
+  const auto word = [](uint32_t i) {
+    const uint32_t of[2][3] = {{1, 4, 5}, {2, 3, 6}};
+    return i % 4 == 3 ? i / 4 : of[i / 4 % 2][i % 4];
+  };
+  CHECK(results(program, 128) == numbers(128, word));
+}
+
 TEST_CASE("pointers to functions, in registers and in tables") {
   Program program;
   program.declarations =

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstring>
 #include <optional>
+#include <ranges>
 
 #include "common/machine/run/error.h"
 #include "common/machine/text/constant.h"
@@ -58,6 +59,7 @@ class Parser {
     size_t first_statement = 0;
     std::map<std::string, int, std::less<>> registers;
     std::map<std::string, std::string, std::less<>> renamed;
+    std::vector<std::vector<std::string>*> branch_targets;  // of its lists and of those inside
   };
 
   void skip_statement() {
@@ -303,7 +305,11 @@ class Parser {
     }
     resolve_names(scopes_.back());
     std::erase_if(ranges_, [this](const Range& range) { return range.depth == scopes_.size(); });
+    const auto targets = std::move(scopes_.back().branch_targets);
     scopes_.pop_back();
+    if (scopes_.empty()) return;
+    auto& outer = scopes_.back().branch_targets;
+    outer.insert(outer.end(), targets.begin(), targets.end());
   }
 
   // Of .reg .v2 .f32 v come v.x and v.y, of .reg .b128 v its halves.
@@ -363,10 +369,19 @@ class Parser {
     return -1;
   }
 
+  // Of global and constant memory, a variable of the module under a name of its own.
   void body_variable() {
     for (Variable& made : variables(false)) {
-      made.name = name_in_function(made.name);
-      function_->variables.push_back(std::move(made));
+      if (made.space == Space::global || made.space == Space::constant) {
+        for (auto& [offset, name] : made.addresses) {
+          for (const Scope& scope : std::views::reverse(scopes_)) rename(scope, &name);
+        }
+        made.name = unique_name(made.name);
+        ptx_.variables.push_back(std::move(made));
+      } else {
+        made.name = name_in_function(made.name);
+        function_->variables.push_back(std::move(made));
+      }
     }
   }
 
@@ -394,7 +409,8 @@ class Parser {
 
   void label(const std::string& name) {
     if (lex_.accept(".branchtargets")) {
-      std::vector<std::string>& targets = function_->branch_targets[name];
+      std::vector<std::string>& targets = function_->branch_targets[name_in_function(name)];
+      scopes_.back().branch_targets.push_back(&targets);
       do targets.emplace_back(lex_.take());
       while (lex_.accept(","));
       lex_.expect(";");
@@ -407,13 +423,18 @@ class Parser {
 
   // Of what the block under way declares: unique, where it is not the function's outermost one.
   std::string name_in_function(const std::string& name) {
-    if (scopes_.size() == 1) return name;
+    return scopes_.size() == 1 ? name : unique_name(name);
+  }
+  std::string unique_name(const std::string& name) {
     return scopes_.back().renamed[name] = name + "@" + std::to_string(unique_++);
   }
 
   // Labels may be used before they are declared, so that names become those of the function when the
   // block that declares them ends.
   void resolve_names(const Scope& scope) {
+    for (std::vector<std::string>* const targets : scope.branch_targets) {
+      for (std::string& name : *targets) rename(scope, &name);
+    }
     for (size_t i = scope.first_statement; i < function_->statements.size(); ++i) {
       for (Operand& operand : function_->statements[i].operands) rename(scope, &operand);
     }
@@ -421,9 +442,11 @@ class Parser {
 
   void rename(const Scope& scope, Operand* operand) {
     for (Operand& part : operand->parts) rename(scope, &part);
-    if (operand->kind != Operand::Kind::symbol) return;
-    const auto found = scope.renamed.find(operand->name);
-    if (found != scope.renamed.end()) operand->name = found->second;
+    if (operand->kind == Operand::Kind::symbol) rename(scope, &operand->name);
+  }
+  static void rename(const Scope& scope, std::string* name) {
+    const auto found = scope.renamed.find(*name);
+    if (found != scope.renamed.end()) *name = found->second;
   }
 
   Operand operand() {

@@ -9,6 +9,7 @@
 
 #include "common/machine/ops/number.h"
 #include "tests/machine/ptx_run.h"
+#include "tests/machine/schedules.h"
 
 using namespace machine_test;
 
@@ -387,6 +388,30 @@ uint32_t one(const std::string& instruction, uint32_t a, uint32_t b, uint32_t c)
 }
 
 }  // namespace
+
+TEST_CASE("lop3 with a predicate") {
+  const auto test = [](const std::string& lop3, uint32_t q) {
+    return one("{ .reg .pred q, p;\nsetp.ne.u32 q, " + std::to_string(q) + ", 0;\n" + lop3 +
+                   "\nselp.u32 %r4, 0x100, 0, p;\nor.b32 %r0, %r0, %r4; }",
+               0xf0, 0xff, 0xaa);
+  };
+  const std::string some = ".b32 %r0|p, %r1, %r2, %r3, 0x96, ", none = replaced(some, "0x96", "0");
+  const std::string sink = "mov.u32 %r0, 7;\n";
+  CHECK(test("lop3.or" + some + "q;", 0) == 0x1a5);
+  CHECK(test("lop3.or" + none + "q;", 0) == 0);
+  CHECK(test("lop3.or" + none + "q;", 1) == 0x100);
+  CHECK(test("lop3.or" + none + "!q;", 0) == 0x100);
+  CHECK(test("lop3.and" + some + "q;", 0) == 0xa5);
+  CHECK(test("lop3.and" + some + "1;", 0) == 0x1a5);
+  CHECK(test("lop3.and" + none + "1;", 0) == 0);
+  CHECK(test(sink + replaced("lop3.and" + some, "%r0", "_") + "1;", 0) == 0x107);
+  Program wrong;
+  for (const char* const without :
+       {"lop3.or.b32 %r0, %r1, %r2, %r3, 0x96, 0;", "lop3.b32 %r0|%p0, %r1, %r2, %r3, 0x96, 0;"}) {
+    wrong.body = without;
+    CHECK(contains(wrong.report(), "cannot run: 'lop3"));
+  }
+}
 
 TEST_CASE("video instructions") {
   CHECK(one("vabsdiff4.u32.u32.u32 %r0, %r1, %r2, %r3;", 0x10ff0280, 0x20010300, 0) == 0x10fe0180);

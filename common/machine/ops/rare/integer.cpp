@@ -181,20 +181,38 @@ Handler pick_dot(Opcode& opcode) {
   return apply<OP, 0, u32, u32, u32, u32>;
 }
 
-// A tree of multiplexers over the table's eight bits.
-Step lop3(Warp& warp, const Inst& inst, uint32_t mask) {
-  const uint32_t table = warp.row<uint32_t>(inst.slots[4].row)[0];
+// A tree of multiplexers over the table's eight bits; `a` is the first of four operands.
+void look_up(Warp& warp, uint32_t d_row, const Slot* a_slot, uint32_t mask) {
+  const uint32_t table = warp.row<uint32_t>(a_slot[3].row)[0];
   const auto bit = [table](uint32_t i) { return 0u - (table >> i & 1); };
   const uint32_t m0 = bit(0), m2 = bit(2), m4 = bit(4), m6 = bit(6);
   const uint32_t d0 = m0 ^ bit(1), d2 = m2 ^ bit(3), d4 = m4 ^ bit(5), d6 = m6 ^ bit(7);
-  lanes(mask, [=, d = warp.row<uint32_t>(inst.op[0]), a = warp.row<uint32_t>(inst.op[1]),
-               b = warp.row<uint32_t>(inst.op[2]), c = warp.row<uint32_t>(inst.op[3])](uint32_t l) {
-    const uint32_t c0 = m0 ^ (c[l] & d0), c2 = m2 ^ (c[l] & d2);
-    const uint32_t c4 = m4 ^ (c[l] & d4), c6 = m6 ^ (c[l] & d6);
-    const uint32_t low = c0 ^ (b[l] & (c0 ^ c2)), high = c4 ^ (b[l] & (c4 ^ c6));
-    d[l] = low ^ (a[l] & (low ^ high));
-  });
+  lanes(mask,
+        [=, d = warp.row<uint32_t>(d_row), a = warp.row<uint32_t>(a_slot[0].row),
+         b = warp.row<uint32_t>(a_slot[1].row), c = warp.row<uint32_t>(a_slot[2].row)](uint32_t l) {
+          const uint32_t c0 = m0 ^ (c[l] & d0), c2 = m2 ^ (c[l] & d2);
+          const uint32_t c4 = m4 ^ (c[l] & d4), c6 = m6 ^ (c[l] & d6);
+          const uint32_t low = c0 ^ (b[l] & (c0 ^ c2)), high = c4 ^ (b[l] & (c4 ^ c6));
+          d[l] = low ^ (a[l] & (low ^ high));
+        });
+}
+Step lop3(Warp& warp, const Inst& inst, uint32_t mask) {
+  look_up(warp, inst.op[0], inst.slots + 1, mask);
   return Step::next;
+}
+// Of d|p, a, b, c, table, q. The predicate is that of the result, also where d is the sink.
+template <bool AND>
+Step lop3_test(Warp& warp, const Inst& inst, uint32_t mask) {
+  look_up(warp, inst.op[0], inst.slots + 2, mask);
+  const uint32_t* const d = warp.row<uint32_t>(inst.op[0]);
+  const uint32_t set = lanes_where(mask, [d](uint32_t lane) { return d[lane] != 0; });
+  const uint32_t q = get_pred(warp, inst.slots[6]);
+  set_pred(warp, inst.op[1], mask, AND ? set & q : set | q);
+  return Step::next;
+}
+Handler pick_lop3_test(Opcode& opcode) {
+  if (opcode.operands->at(0).kind != Operand::Kind::vector) return nullptr;
+  return opcode.has(".and") ? lop3_test<true> : lop3_test<false>;
 }
 
 // ---- The carry flag -----------------------------------------------------------------------------
@@ -291,6 +309,8 @@ const Row ROWS[] = {
     {"cnot{.b16,.b32,.b64}", "d:t, a:t", pick_bits<CNOT, 1>, "d = 1 if a is 0, else 0"},
     {"lop3.b32", "d:t, a:t, b:t, c:t, table:32", always<lop3>,
      "d = for each bit, bit 4a + 2b + c of the table"},
+    {"lop3{.or,.and}.b32", "d:t|p:p, a:t, b:t, c:t, table:32, q:p", pick_lop3_test,
+     "as lop3.b32; p = (d != 0) or, and q"},
     {"shf{.l,.r}{.clamp,.wrap}.b32", "d:t, a:t, b:t, n:t", pick_shf,
      "d = the upper half of {b, a} << n, or the lower half of {b, a} >> n"},
     {"bfe{.s32,.u32,.s64,.u64}", "d:t, a:t, at:32, length:32", pick_bfe, "d = a field of a"},

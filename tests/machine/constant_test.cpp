@@ -86,7 +86,7 @@ TEST_CASE("integer expressions") {
   Buffer<int64_t> out(std::size(cases));
   program.run(out.data());
   for (size_t i = 0; i < std::size(cases); ++i) {
-    INFO(cases[i].text);
+    INFO(std::string(cases[i].text));
     CHECK(out[i] == cases[i].value);
   }
 }
@@ -116,7 +116,7 @@ TEST_CASE("real expressions, and the forms of a real number") {
   Buffer<double> out(std::size(cases));
   program.run(out.data());
   for (size_t i = 0; i < std::size(cases); ++i) {
-    INFO(cases[i].first);
+    INFO(std::string(cases[i].first));
     CHECK(out[i] == cases[i].second);
   }
 }
@@ -163,7 +163,8 @@ TEST_CASE("expressions that ptxas refuses") {
                                  "1?2"}) {
     Program program;
     program.body = "mov.b64 %rd0, " + std::string(text) + ";";
-    INFO(text);
-    CHECK(contains(program.report(), "PTX line "));
+    const std::string report = program.report();
+    INFO(program.body);
+    CHECK(contains(report, "PTX line "));
   }
 }

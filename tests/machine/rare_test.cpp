@@ -375,6 +375,38 @@ TEST_CASE("registers of 128 bits: loads, stores, exchange, compare and swap") {
   CHECK(contains(odd.report(some.data()), "is not a multiple of 16"));
 }
 
+TEST_CASE("vectors of registers, whole and by their parts") {
+  Program program;
+  program.block = {1, 1, 1};
+  program.body =
+      ".reg .f32 v;\n"
+      "{.reg .v4 .f32 v, w, %v<3>; .reg .v2 .u32 pair; .reg .v2 .b64 wide;\n"
+      "mov.v4.f32 v, {1.0, 2.0, 3.0, 4.0};\nst.global.v4.f32 [%out], v;\n"
+      "add.f32 v.x, v.x, v.w;\nadd.f32 v.g, v.b, v.a;\nst.global.v4.f32 [%out+16], v;\n"
+      "ld.global.v4.f32 w, [%out];\nmov.v4.b32 %v2, w;\nmov.f32 %v1.r, %v2.z;\n"
+      "mov.v4.b32 {%r0, _, %r1, %r2}, %v2;\nst.global.v2.f32 [%out+32], {%v1.x, %r2};\n"
+      "mov.v2.u32 pair, {7, 8};\nmov.v2.u32 pair, {pair.y, pair.x};\n"
+      "mov.b64 wide.x, pair;\nmov.v2.b64 wide, {wide.y, wide.x};\nmov.b64 pair, wide.y;\n"
+      "st.global.v2.u32 [%out+40], pair;\n"
+      "{.reg .f32 v; mov.f32 v, 9.0; st.global.f32 [%out+48], v; } }\n"
+      "mov.f32 v, 10.0;\nst.global.f32 [%out+52], v;";
+  Buffer<float> out(14);
+  program.run(out.data());
+  const float expected[] = {1, 2, 3, 4, 5, 7, 3, 4, 3, 4};
+  for (size_t i = 0; i < std::size(expected); ++i) CHECK(out[i] == expected[i]);
+  CHECK(std::bit_cast<uint32_t>(out[10]) == 8);
+  CHECK(std::bit_cast<uint32_t>(out[11]) == 7);
+  CHECK(out[12] == 9);
+  CHECK(out[13] == 10);
+  for (const char* const wrong : {"mov.v2.f32 v, {%r0, %r1};", "ld.global.v2.f32 v, [%out];",
+                                  "st.global.v4.f32 [%out], {v, v};"}) {
+    program.body = ".reg .v4 .f32 v;\n" + std::string(wrong);
+    const std::string report = program.report(out.data());
+    INFO(report);
+    CHECK(contains(report, "cannot run: '"));
+  }
+}
+
 // ---- Integers ----------------------------------------------------------------------------------------
 
 namespace {

@@ -24,6 +24,13 @@ Scope scope_of(const Opcode& opcode) {
   return FOUND[which(opcode, {".cta", ".cluster"})];
 }
 
+bool is_vector_allowed(const Opcode& opcode, uint32_t count) {
+  for (const Operand& operand : *opcode.operands) {
+    if (operand.kind == Operand::Kind::vector && operand.parts.size() != count) return false;
+  }
+  return count * bytes_of(opcode.type()) <= 16;
+}
+
 AccessQualifiers access_qualifiers(const Opcode& opcode, Order unsaid) {
   AccessQualifiers made{};
   made.where = where(opcode);

@@ -33,10 +33,8 @@ inline uint32_t element_count(const Inst& inst) {
 Where where(const Opcode& opcode);
 // .gpu where none is given.
 Scope scope_of(const Opcode& opcode);
-// Vectors have 16 bytes at the most.
-inline bool is_vector_allowed(const Opcode& opcode, uint32_t count) {
-  return count * bytes_of(opcode.type()) <= 16;
-}
+// Vectors have as many registers as the opcode says, and 16 bytes at the most.
+bool is_vector_allowed(const Opcode& opcode, uint32_t count);
 // `unsaid`: the order that it has if none is given.
 AccessQualifiers access_qualifiers(const Opcode& opcode, Order unsaid);
 

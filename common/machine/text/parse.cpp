@@ -50,8 +50,8 @@ class Parser {
   }
 
  private:
-  // Of a register of 128 bits, which is made as two of 64: what is behind its name in theirs.
-  static constexpr const char *LOWER = ".lower", *UPPER = ".upper";
+  // Behind a register's name in those of its parts: four of a vector, and two of 64 bits of one of 128.
+  static constexpr const char* PARTS[] = {".x", ".y", ".z", ".w", ".lower", ".upper"};
 
   // Names that a block declares, hiding those outside: registers by index, labels and variables by
   // the name that they have in the function.
@@ -316,10 +316,11 @@ class Parser {
   void registers() {
     const size_t parts = lex_.accept(".v2") ? 2 : lex_.accept(".v4") ? 4 : 0;
     const std::string type(lex_.take());
-    const bool is_wide = type == ".b128";
-    has_wide_ = has_wide_ || is_wide;
+    const bool is_wide = type == ".b128" && parts == 0;
     const std::optional<Width> width = is_wide ? Width::w64 : width_of(type);
-    const std::vector<const char*> suffixes = is_wide ? std::vector{LOWER, UPPER} : std::vector{""};
+    std::vector<const char*> suffixes(PARTS, PARTS + parts);
+    if (parts == 0) suffixes = is_wide ? std::vector{PARTS[4], PARTS[5]} : std::vector{""};
+    has_parts_ = has_parts_ || suffixes.size() > 1;
     if (!width) lex_.fail("registers of type '" + type + "' are not supported");
     do {
       const std::string name(lex_.take());
@@ -329,13 +330,10 @@ class Parser {
         for (const char* suffix : suffixes) {
           ranges_.push_back({scopes_.size(), name, suffix, *width, count});
         }
-      } else if (parts == 0) {
+      } else {
         for (const char* suffix : suffixes) {
           add_register(scopes_.back(), name + suffix, *width);
         }
-      }
-      for (const char part : std::string_view("xyzw").substr(0, parts)) {
-        add_register(scopes_.back(), name + '.' + part, *width);
       }
     } while (lex_.accept(","));
     lex_.expect(";");
@@ -348,22 +346,40 @@ class Parser {
     return index;
   }
 
-  // A register that is used, by its innermost declaration; -1 if there is none. Of .reg .b32 %r<99>
-  // only those that the body names are made.
-  int find_register(std::string_view name) {
+  // What a name stands for by its innermost declaration: a register, or the parts of one.
+  std::vector<int> find_registers(std::string name) {
+    if (has_parts_ && name.size() > 2 && name[name.size() - 2] == '.') {
+      const size_t color = std::string_view("rgba").find(name.back());
+      if (color < 4) name.back() = "xyzw"[color];
+    }
     for (size_t depth = scopes_.size(); depth-- > 0;) {
-      const auto found = scopes_[depth].registers.find(name);
-      if (found != scopes_[depth].registers.end()) return found->second;
-      for (const Range& range : ranges_) {
-        if (range.depth != depth + 1 || !name.starts_with(range.prefix)) continue;
-        if (!name.ends_with(range.suffix)) continue;
-        int index = -1;
-        const char* digits = name.data() + range.prefix.size();
-        const char* end = name.data() + name.size() - range.suffix.size();
-        if (std::from_chars(digits, end, index).ptr != end || digits == end) continue;
-        if (index >= 0 && index < range.count) {
-          return add_register(scopes_[depth], std::string(name), range.width);
-        }
+      const int found = find_register(depth, name);
+      if (found >= 0) return {found};
+      if (!has_parts_) continue;
+      std::vector<int> parts;
+      for (const char* suffix : PARTS) {
+        const int part = find_register(depth, name + suffix);
+        if (part >= 0) parts.push_back(part);
+      }
+      if (!parts.empty()) return parts;
+    }
+    return {};
+  }
+
+  // In the block of this depth; -1 if there is none. Of .reg .b32 %r<99> only those that the body
+  // names are made.
+  int find_register(size_t depth, std::string_view name) {
+    const auto found = scopes_[depth].registers.find(name);
+    if (found != scopes_[depth].registers.end()) return found->second;
+    for (const Range& range : ranges_) {
+      if (range.depth != depth + 1 || !name.starts_with(range.prefix)) continue;
+      if (!name.ends_with(range.suffix)) continue;
+      int index = -1;
+      const char* digits = name.data() + range.prefix.size();
+      const char* end = name.data() + name.size() - range.suffix.size();
+      if (std::from_chars(digits, end, index).ptr != end || digits == end) continue;
+      if (index >= 0 && index < range.count) {
+        return add_register(scopes_[depth], std::string(name), range.width);
       }
     }
     return -1;
@@ -391,8 +407,9 @@ class Parser {
     made.place = static_cast<uint32_t>(ptx_.places.size() - 1);
     if (lex_.accept("@")) {
       made.guard_not = lex_.accept("!");
-      made.guard = find_register(lex_.token());
-      if (made.guard < 0) lex_.fail("expected a predicate");
+      const std::vector<int> found = find_registers(std::string(lex_.token()));
+      if (found.size() != 1) lex_.fail("expected a predicate");
+      made.guard = found[0];
       lex_.take();
     }
     std::string word(lex_.take());
@@ -456,11 +473,11 @@ class Parser {
     return made;
   }
 
-  Operand register_operand(const std::string& name) {
+  Operand register_operand(int reg) const {
     Operand made;
     made.kind = Operand::Kind::reg;
-    made.reg = find_register(name);
-    made.name = name;
+    made.reg = reg;
+    made.name = function_->registers[static_cast<size_t>(reg)].name;
     return made;
   }
 
@@ -483,14 +500,15 @@ class Parser {
     }
     const std::string_view word = lex_.token();
     if (word.empty()) lex_.fail("expected an operand");
-    made.reg = find_register(word);
-    if (made.reg < 0 && has_wide_ && find_register(std::string(word) + LOWER) >= 0) {
-      const std::string name(lex_.take());
-      return pair(register_operand(name + LOWER), register_operand(name + UPPER));
+    const std::vector<int> registers = find_registers(std::string(word));
+    if (!registers.empty()) {
+      lex_.take();
+      if (registers.size() == 1) return register_operand(registers[0]);
+      made.kind = Operand::Kind::vector;
+      for (const int part : registers) made.parts.push_back(register_operand(part));
+      return made;
     }
-    if (made.reg >= 0) {
-      made.kind = Operand::Kind::reg;
-    } else if (word == "_") {
+    if (word == "_") {
       made.kind = Operand::Kind::sink;
     } else if (word[0] == '%') {
       made.kind = Operand::Kind::special;
@@ -544,7 +562,7 @@ class Parser {
   std::vector<Range> ranges_;
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> call_places_;  // in Ptx::places
   int unique_ = 0;
-  bool has_wide_ = false;  // any register of 128 bits
+  bool has_parts_ = false;  // any register
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Tests of addresses, accesses of 16 bytes at once, and hints to caches, which do nothing here:
+// Tests of addresses, moves of vectors, accesses of 16 bytes at once, and hints to caches, which do nothing here:
 // instructions that no kernel of this repository has, but other people's do.
 #include <mutex>
 
@@ -37,6 +37,22 @@ Handler pick_isspacep(Opcode& opcode) {
   if (opcode.has(".const")) return is_in_const;
   opcode.set(where(opcode));
   return is_in_space;
+}
+
+// ---- Vectors of registers -----------------------------------------------------------------------
+
+void move_vector(Warp& warp, const Inst& inst, uint32_t lane) {
+  const uint32_t parts = inst.slot_count / 2;
+  uint64_t values[4];
+  for (uint32_t i = 0; i < parts; ++i) values[i] = value_of(warp, inst.slots[parts + i], lane);
+  for (uint32_t i = 0; i < parts; ++i) set_value(warp, inst.slots[i], 1u << lane, values[i]);
+}
+Handler pick_move_vector(Opcode& opcode) {
+  const size_t parts = opcode.has(".v2") ? 2 : 4;
+  for (const Operand& operand : *opcode.operands) {
+    if (operand.parts.size() != parts) return nullptr;
+  }
+  return each_lane<move_vector>;
 }
 
 // ---- 16 bytes at once: two registers of 64 bits. Threads of the machine take turns --------------
@@ -119,6 +135,8 @@ const Row ROWS[] = {
     {"discard{.global,}.L2", "[a], *", always<no_operation>, "nothing"},
     {"fence.proxy.alias", "", always<no_operation>, "nothing: memory has one address"},
     {"membar.proxy.alias", "", always<no_operation>, "nothing: memory has one address"},
+    {"mov{.v2,.v4}{.b16,.u16,.s16,.b32,.u32,.s32,.f32,.b64,.u64,.s64,.f64}", "{d:t}, {a:t}",
+     pick_move_vector, "d = a, part by part"},
     {"mov.b128", "{d:64}, {a:64}", always<each_lane<move_wide>>,
      "d = a; either may be {lower, upper}"},
     {"ld" LOAD ".b128", "{d:64}, [a], policy:64?", pick_wide_access<load_wide>, "d = memory at a"},

@@ -30,7 +30,7 @@ struct Kernel {
   uint32_t static_smem_bytes = 0;
   uint32_t local_bytes = 0;       // a thread
   uint32_t registers = 0;         // a thread; an estimate: ptxas decides on a GPU
-  bool limits_registers = false;  // .maxntid, .reqntid or .maxnreg: setmaxnreg has an effect
+  bool limits_registers = false;  // .minnctapersm or .maxnreg: setmaxnreg has an effect
   uint32_t max_threads = 1024;    // of .maxntid or .reqntid
   bool explicit_cluster = false;
   bool has_required_cluster = false;  // .reqnctapercluster

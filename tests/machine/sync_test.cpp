@@ -344,10 +344,23 @@ TEST_CASE("setmaxnreg takes from the CTA's pool, and waits where that is empty")
                    "(168 for each of 384 threads)"));
     CHECK(contains(report, "where a warp needs 2816 more"));
   }
-  // Without bounds at the kernel's start ptxas ignores it.
-  Program unbounded = warpgroups_trade_registers(256);
-  unbounded.directives = "";
-  CHECK(unbounded.report() == "");
+}
+
+TEST_CASE("setmaxnreg does nothing where ptxas ignores it (C7508)") {
+  Program program = warpgroups_trade_registers(256);
+  for (const char* directives :
+       {"", ".maxntid 384, 1, 1", ".reqntid 384, 1, 1", ".minnctapersm 1"}) {
+    program.directives = directives;
+    CAPTURE(directives);
+    CHECK(program.report() == "");
+  }
+  for (const char* directives :
+       {".maxntid 384, 1, 1\n.minnctapersm 1", ".reqntid 384, 1, 1\n.minnctapersm 1",
+        ".maxnreg 168", ".maxntid 384, 1, 1\n.maxnreg 168"}) {
+    program.directives = directives;
+    CAPTURE(directives);
+    CHECK(contains(program.report(), "for 256 registers a thread: it has 168"));
+  }
 }
 
 TEST_CASE("setmaxnreg is of a whole warpgroup") {

@@ -29,10 +29,16 @@ Kernel describe_kernel(const Ptx& ptx, const Function& entry) {
     }
   }
   if (entry.max_threads > 0) kernel.max_threads = std::min(entry.max_threads, 1024u);
-  const uint32_t threads = kernel.max_threads * entry.min_ctas;
+  // Without a number of threads ptxas ignores a minimum of CTAs.
+  const uint32_t min_ctas = entry.max_threads > 0 ? entry.min_ctas : 0;
+  const uint32_t threads = kernel.max_threads * std::max(min_ctas, 1u);
   kernel.registers = std::min(255u, SM_REGISTERS / std::max(threads, 1u) / 8 * 8);
-  if (entry.max_registers > 0) kernel.registers = std::min(kernel.registers, entry.max_registers);
-  kernel.limits_registers = entry.max_threads > 0 || entry.max_registers > 0;
+  if (entry.max_registers > 0 &&
+      (entry.max_threads == 0 || entry.max_registers < kernel.registers)) {
+    kernel.registers = entry.max_registers;
+  }
+  // Else ptxas ignores setmaxnreg, and says so (C7508).
+  kernel.limits_registers = min_ctas > 0 || entry.max_registers > 0;
   kernel.explicit_cluster = entry.explicit_cluster || !entry.required_cluster.empty();
   if (!entry.required_cluster.empty()) {
     kernel.has_required_cluster = true;

@@ -131,7 +131,8 @@ Step movmatrix(Warp& warp, const Inst& inst, uint32_t) {
 }
 
 // n. An increment waits until the CTA's pool has as many: the registers that it was launched with,
-// less those that its warps have. Without a limit at the kernel's start ptxas ignores it.
+// less those that its warps have. Where ptxas does not know how many registers a thread begins with, it
+// ignores it.
 template <bool INCREASES>
 Step set_max_registers(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint32_t count = immediate(warp, inst.slots[0], mask);

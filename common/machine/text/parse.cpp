@@ -271,7 +271,7 @@ class Parser {
       made->max_threads = 1;
       for (const uint32_t n : numbers) made->max_threads *= n;
     } else if (word == ".minnctapersm" && !numbers.empty()) {
-      made->min_ctas = std::max(numbers[0], 1u);
+      made->min_ctas = numbers[0];
     } else if (word == ".maxnreg" && !numbers.empty()) {
       made->max_registers = numbers[0];
     } else if (word == ".explicitcluster") {

@@ -78,8 +78,8 @@ struct Function {
   std::map<std::string, uint32_t> labels;  // statement index; scoped names are made unique
   std::map<std::string, std::vector<std::string>> branch_targets;  // of brx.idx
   uint32_t max_threads = 0;                                        // 0: not given
-  uint32_t min_ctas = 1;                                           // an SM, .minnctapersm
-  uint32_t max_registers = 0;                                      // .maxnreg; 0: not given
+  uint32_t min_ctas = 0;       // an SM, .minnctapersm; 0: not given
+  uint32_t max_registers = 0;  // .maxnreg; 0: not given
   bool explicit_cluster = false;
   std::vector<uint32_t> required_cluster;  // .reqnctapercluster
   uint32_t ptx_line = 0;

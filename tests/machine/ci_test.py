@@ -74,9 +74,11 @@ class Json(unittest.TestCase):
         self.assertEqual(reports[0]["kernel"], "strange")
 
     def test_without_a_file_it_takes_the_place_of_the_text(self):
-        ended = run(RUN, "--reports=all", "--json", RACES, "races")
-        self.assertEqual(ended.returncode, 1)
-        self.assertEqual([json.loads(line)["line"] for line in ended.stderr.splitlines()], [39, 40])
+        for option in ("--json", "--json=-"):
+            ended = run(RUN, "--reports=all", option, RACES, "races")
+            self.assertEqual(ended.returncode, 1)
+            lines = [json.loads(line)["line"] for line in ended.stderr.splitlines()]
+            self.assertEqual(lines, [39, 40], option)
 
     def test_a_file_that_cannot_be_written_is_said(self):
         below_a_file = f"{RACES}/reports"

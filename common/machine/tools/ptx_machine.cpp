@@ -146,7 +146,7 @@ Options read_options(int count, char** arguments) {
     } else if (name == "--json") {
       if (has_value && value.empty()) fail("--json= needs a file, as --json=reports.jsonl.");
       // Programs may change their folder.
-      set("MACHINE_JSON", has_value ? fs::absolute(value).string() : "-");
+      set("MACHINE_JSON", has_value && value != "-" ? fs::absolute(value).string() : "-");
     } else if (name == "--seed" || name == "--sms" || name == "--threads") {
       check_number(name, value);
       set(name == "--seed"  ? "MACHINE_SEED"

@@ -1,0 +1,87 @@
+// The checker's rules of copies, through small kernels: those in groups, and st.async.
+#include <doctest/doctest.h>
+
+#include "tests/machine/schedules.h"
+
+using namespace machine_test;
+
+namespace {
+
+constexpr auto RACE = Error::Kind::race;
+
+}  // namespace
+
+TEST_CASE("copies that were never committed are told from those that are not waited for") {
+  const auto copied = [](const std::string& commit) {
+    return with("cp.async.ca.shared.global [%smem], [%in], 4;\n" + commit +
+                    "cp.async.wait_group 0;\nld.shared.u32 %r1, [%smem];",
+                1);
+  };
+  Buffer<uint32_t> in(4);
+  check_legal(copied("cp.async.commit_group;\n"), Words(1), in.data());
+  check_fault(copied(""),
+              {RACE, {"cp.async.commit_group behind cp.async", "what was never committed"}},
+              {Policy::eager}, 4, in.data());
+}
+
+TEST_CASE("cp.async is waited for by every lane that has issued it, or by its arrival") {
+  Buffer<uint32_t> in(64);
+  for (uint32_t i = 0; i < 64; ++i) in[i] = i + 5;
+  const auto through = [](const std::string& between) {
+    return with(
+        "setp.eq.u32 %p1, %t, 0;\nsetp.eq.u32 %p2, %r42, 0;\nsetp.lt.u32 %p3, %r42, 16;\n"
+        "@%p1 mbarrier.init.shared::cta.b64 [%smem+512], COUNT;\nbar.sync 0;\n"
+        "shl.b32 %r1, %t, 2;\nadd.u32 %r1, %r1, %smem;\nmul.wide.u32 %rd1, %t, 4;\n"
+        "add.u64 %rd1, %in, %rd1;\n" +
+            replaced(between, "COPY", "cp.async.ca.shared.global [%r1], [%rd1], 4") +
+            "xor.b32 %r2, %t, 33;\nshl.b32 %r2, %r2, 2;\nadd.u32 %r2, %r2, %smem;\n"
+            "ld.shared.u32 %r3, [%r2];\nst.global.u32 [%rd20], %r3;",
+        64);
+  };
+  const auto arrived = [&](const std::string& arrive, const std::string& count) {
+    Program program =
+        through("COPY;\n" + arrive +
+                "cp.async.mbarrier.arrive.noinc.shared.b64 [%smem+512];\n"
+                "AGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 %p4, [%smem+512], 0;\n"
+                "@!%p4 bra AGAIN;\n");
+    program.body = replaced(program.body, "COUNT", count);
+    return program;
+  };
+  const auto waited = [&](const std::string& between) {
+    Program program = through(between + "bar.sync 0;\n");
+    program.body = replaced(program.body, "COUNT", "1");
+    return program;
+  };
+  const Words expected = numbers(64, [](uint32_t i) { return (i ^ 33) + 5; });
+  check_legal(waited("COPY;\ncp.async.commit_group;\ncp.async.wait_group 0;\n"), expected,
+              in.data());
+  check_legal(arrived("", "64"), expected, in.data());
+  // The halves of a warp part; each waits for its own copies, and reads them before the other has.
+  const std::string half = "COPY;\ncp.async.commit_group;\ncp.async.wait_group 0;\n";
+  const std::string own = "ON:\nld.shared.u32 %r4, [%r1];\n";
+  check_legal(waited("@%p3 bra LOW;\n" + half + "bra ON;\nLOW:\n" + half + own), expected,
+              in.data());
+  // Lanes without copies need not wait.
+  check_legal(waited("COPY;\ncp.async.commit_group;\ncp.async.wait_group 0;\n@%p3 COPY;\n"
+                     "cp.async.commit_group;\n@%p3 cp.async.wait_group 0;\n"),
+              expected, in.data());
+  const Fault fault{RACE,
+                    {"cp.async", "by every lane that has issued copies, not by some of them"}};
+  const std::vector<Policy> early = {Policy::eager};
+  check_fault(waited("COPY;\ncp.async.commit_group;\n@%p2 cp.async.wait_group 0;\n"), fault, early,
+              64, in.data());
+  check_fault(arrived("@%p2 ", "2"), fault, early, 64, in.data());
+}
+
+TEST_CASE("a copy that another warp has yet to start is not told to be never committed") {
+  // The second warp copies, the first reads without a barrier.
+  const Program early = with(
+      "setp.lt.u32 %p1, %t, 32;\n@%p1 bra READ;\n"
+      "cp.async.ca.shared.global [%smem], [%in], 4;\ncp.async.commit_group;\n"
+      "cp.async.wait_group 0;\nexit;\nREAD:\nld.shared.u32 %r1, [%smem];\n"
+      "st.global.u32 [%rd20], %r1;",
+      64);
+  Buffer<uint32_t> in(4);
+  check_fault(early, {RACE, {"ld.shared.u32 reads", "cp.async.wait_group", "then a barrier with"}},
+              ALL, 64, in.data());
+}

@@ -9,7 +9,33 @@ namespace {
 
 constexpr auto RACE = Error::Kind::race;
 
+// CTA 0 fills a slot of CTA 1 twice; each phase expects the bytes of one filling, or `expected`.
+Program filled_twice(const std::string& expected) {
+  return with(
+      "setp.ne.u32 %p1, %t, 0;\n@%p1 bra MADE;\nmbarrier.init.shared::cta.b64 [%smem], 1;\n"
+      "fence.mbarrier_init.release.cluster;\nMADE:\nbarrier.cluster.arrive;\n"
+      "barrier.cluster.wait;\nshl.b32 %r1, %t, 2;\nadd.u32 %r1, %r1, %smem;\n"
+      "setp.eq.u32 %p2, %r40, 1;\n@%p2 bra RECEIVE;\nmov.u32 %r4, 1;\n"
+      "mapa.shared::cluster.u32 %r2, %smem, %r4;\nmapa.shared::cluster.u32 %r3, %r1, %r4;\n"
+      "FILL:\nst.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r3+1024], %r4, [%r2];\n"
+      "add.u32 %r4, %r4, 1;\nsetp.lt.u32 %p3, %r4, 3;\n@%p3 bra FILL;\nbra END;\n"
+      "RECEIVE:\nmov.u32 %r5, 0;\nNEXT:\n"
+      "@!%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%smem], " +
+          expected +
+          ";\nWAIT:\nmbarrier.try_wait.parity.shared::cta.b64 %p4, [%smem], %r5;\n"
+          "@!%p4 bra WAIT;\nld.shared.u32 %r6, [%r1+1024];\nst.global.u32 [%rd20], %r6;\n"
+          "bar.sync 0;\nadd.u32 %r5, %r5, 1;\nsetp.lt.u32 %p5, %r5, 2;\n@%p5 bra NEXT;\nEND:\n"
+          "barrier.cluster.arrive;\nbarrier.cluster.wait;",
+      64, 2, 2);
+}
+
 }  // namespace
+
+TEST_CASE("bytes that come before they are expected, since nobody waits for the slot, are enough") {
+  const Fault fault{RACE, {"st.async", "its slot is empty then", "of which 0 phases are complete"}};
+  check_fault(filled_twice("256"), fault, {Policy::eager}, 256);
+  check_fault(filled_twice("256"), {RACE, {"st.async", "its slot is empty then"}}, ALL, 256);
+}
 
 TEST_CASE("copies that were never committed are told from those that are not waited for") {
   const auto copied = [](const std::string& commit) {

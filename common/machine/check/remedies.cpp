@@ -83,11 +83,17 @@ std::string empty_wait(const CheckerState& state, const WarpState& by) {
          "the first lap may.";
 }
 
-// Bytes have come to the mbarrier that were not expected; "" if not.
-std::string too_few_bytes(const CheckerState& state, const MbarrierState& mbarrier) {
+// Bytes have come to the mbarrier that were not expected; "" if not. That they have may also be since a
+// copy did not wait until its slot was empty: then who started it has waited for none of the phases.
+std::string too_few_bytes(const CheckerState& state, const MbarrierState& mbarrier,
+                          const Attempt& attempt) {
   const auto found = state.cluster.mbarriers.find(mbarrier.address);
   const bool more_came = found != state.cluster.mbarriers.end() && bytes_to_come(found->second) < 0;
-  if (!more_came && !mbarrier.outrun) return "";
+  const bool too_few =
+      state.is_mbarrier(attempt.agent)
+          ? mbarrier.outrun && clock_of(attempt.known->views[GENERIC], mbarrier.agent) != 0
+          : mbarrier.outrun || (more_came && mbarrier.phase > 0);
+  if (!too_few) return "";
   return "expect_tx with the bytes of all copies of a phase. On " + text_of(mbarrier) +
          " too few bytes were expected, so that a phase was complete, and its wait returned, "
          "before all of them had landed.";
@@ -208,7 +214,8 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
     }
     case MBARRIER: {
       const MbarrierState& mbarrier = *state_.mbarrier_of(record.agent);
-      if (const std::string bytes = too_few_bytes(state_, mbarrier); !bytes.empty()) return bytes;
+      const std::string bytes = too_few_bytes(state_, mbarrier, attempt);
+      if (!bytes.empty()) return bytes;
       const uint32_t phase = record.clock - 1;
       if (!record.write) {
         return joined("a wait for the copy where it lands, on ", text_of(mbarrier), " (phase ",

@@ -43,11 +43,21 @@ TEST_CASE("copies that were never committed are told from those that are not wai
                     "cp.async.wait_group 0;\nld.shared.u32 %r1, [%smem];",
                 1);
   };
-  Buffer<uint32_t> in(4);
+  Buffer<uint32_t> in(4), many(64);
   check_legal(copied("cp.async.commit_group;\n"), Words(1), in.data());
-  check_fault(copied(""),
-              {RACE, {"cp.async.commit_group behind cp.async", "what was never committed"}},
-              {Policy::eager}, 4, in.data());
+  const Fault never{RACE, {"cp.async.commit_group behind cp.async", "what was never committed"}};
+  check_fault(copied(""), never, ALL, 4, in.data());
+  // Another warp reads, behind a barrier; later the copy is waited for all the same, or not.
+  for (const char* late : {"", "cp.async.wait_all;\n", "cp.async.commit_group;\n"}) {
+    check_fault(with(std::string("shl.b32 %r1, %t, 2;\nadd.u32 %r1, %r1, %smem;\n"
+                                 "mul.wide.u32 %rd1, %t, 4;\nadd.u64 %rd1, %in, %rd1;\n"
+                                 "cp.async.ca.shared.global [%r1+1024], [%rd1], 4;\n"
+                                 "cp.async.wait_group 0;\nbar.sync 0;\nxor.b32 %r2, %r1, 128;\n"
+                                 "ld.shared.u32 %r3, [%r2+1024];\n") +
+                         late,
+                     64),
+                never, ALL, 64, many.data());
+  }
 }
 
 TEST_CASE("cp.async is waited for by every lane that has issued it, or by its arrival") {

@@ -243,10 +243,7 @@ void Checker::read_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint32
   const Cell& cell = attempt.shadow->cells[index];
   if (cell.key != attempt.known_key) [[unlikely]] {
     const uint32_t missing = bytes & ~cell.written();
-    if (missing != 0) {
-      attempt.shadow->early.try_emplace(
-          index, Record{attempt.agent, attempt.clock, attempt.pc, lanes, missing, false});
-    }
+    if (missing != 0) note_early(attempt, index, missing, lanes);
     check_write_before(attempt, cell, index, bytes, lanes);
   }
   if (attempt.strong) return;
@@ -296,11 +293,28 @@ void Checker::write_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint3
           attempt.rest | uint64_t{lanes} << Cell::LANES_SHIFT};
 }
 
+void Checker::note_early(const Attempt& attempt, uint32_t index, uint32_t bytes, uint32_t lanes) {
+  const Record read{attempt.agent, attempt.clock, attempt.pc, lanes, bytes, false};
+  const auto [at, is_first] = attempt.shadow->early.try_emplace(index, Shadow::Early{read, {}});
+  if (!is_first) return;
+  const uint32_t first = attempt.shadow->address_of(index) + std::countr_zero(bytes);
+  for (const WarpState& state : state_.warps) {
+    for (const CpAsync& copy : state.cp_async) {
+      const bool is_there = std::ranges::any_of(copy.to, [first](const Segment& segment) {
+        return first >= segment.address && first - segment.address < segment.bytes;
+      });
+      if (is_there && state_.lacks_commit(attempt, copy)) at->second.copy = copy.record;
+    }
+  }
+}
+
 void Checker::check_early(const Attempt& attempt, uint32_t index, uint32_t bytes) const {
   const auto found = attempt.shadow->early.find(index);
-  if (found == attempt.shadow->early.end() || !(found->second.bytes & bytes)) return;
+  if (found == attempt.shadow->early.end()) return;
+  const Record& read = found->second.read;
+  if (!(read.bytes & bytes)) return;
   // A read that is over has read what nobody wrote, whatever comes behind it.
-  const bool is_over = is_before(attempt, found->second, found->second.bytes & bytes);
+  const bool is_over = is_before(attempt, read, read.bytes & bytes);
   report_.early(*attempt.shadow, index, found->second, is_over ? nullptr : &attempt);
   attempt.shadow->early.erase(found);
 }

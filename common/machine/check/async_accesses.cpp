@@ -58,6 +58,23 @@ void Checker::access_global(const Attempt& attempt, uint64_t address, uint64_t b
   }
 }
 
+void Checker::cp_async_issued(const Copy& copy, std::vector<Segment> to) {
+  constexpr size_t REMEMBERED = 256;
+  WarpState& state = state_of(*copy.warp);
+  const Attempt attempt = copy_access(copy, CP_ASYNC, true);
+  const uint32_t issued = clock_of(copy.issued->views[GENERIC], state.knows.agent(SOME_LANES));
+  state.cp_async.push_back({attempt, issued, 0, std::move(to)});
+  if (state.cp_async.size() > REMEMBERED) state.cp_async.pop_front();
+}
+
+void Checker::cp_async_committed(Warp& warp, uint32_t) {
+  WarpState& state = state_of(warp);
+  state.knows.note_access();  // so that who is told of it is told of a later clock
+  for (CpAsync& copy : state.cp_async) {
+    if (copy.committed == 0) copy.committed = state.knows.clock();
+  }
+}
+
 // Groups are a lane's. One clock stands for those of all lanes, so that it has only what each of them
 // has waited for.
 void Checker::cp_async_wait(Warp& warp, uint32_t mask, uint64_t group, uint64_t by_all) {

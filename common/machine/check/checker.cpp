@@ -149,8 +149,8 @@ void Checker::exited(Warp& warp, uint32_t mask, bool last_of_cta) {
   if (!last_of_cta) return;
   shadow.last_exit = {state_of(warp).knows.agent(ALL_LANES), 0, warp.pc()};
   if (!shadow.early.empty()) {
-    const auto& [index, record] = *shadow.early.begin();
-    report_.early(shadow, index, record, nullptr);
+    const auto& [index, early] = *shadow.early.begin();
+    report_.early(shadow, index, early, nullptr);
   }
   for (const auto& [key, visit] : shadow.visits) {
     if (!is_over(shadow.at_exit, visit)) report_.exit(shadow, visit);

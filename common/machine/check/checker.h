@@ -95,6 +95,9 @@ class Checker {
   void copy_reads_global(const Copy& copy, uint64_t address, uint64_t bytes);
   void copy_reads_map(const Copy& copy, uint64_t address);  // a tensor map in global memory
   void copy_writes_global(const Copy& copy, uint64_t address, uint64_t bytes, bool reduces);
+  // `to`: where it will write, if it is in flight; then what ends its group.
+  void cp_async_issued(const Copy& copy, std::vector<Segment> to);
+  void cp_async_committed(Warp& warp, uint32_t mask);
   // cp.async.wait_group: all groups up to `group` are complete for these lanes, and those up to
   // `by_all` for every lane that has copies in them.
   void cp_async_wait(Warp& warp, uint32_t mask, uint64_t group, uint64_t by_all = UINT64_MAX);
@@ -196,6 +199,7 @@ class Checker {
   // `lanes`: a pair, of the parts that `bytes` stand for.
   void read_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint32_t lanes);
   void write_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint32_t lanes);
+  void note_early(const Attempt& attempt, uint32_t index, uint32_t bytes, uint32_t lanes);
   void check_early(const Attempt& attempt, uint32_t index, uint32_t bytes) const;
   // The agents one of whose reads of the cell's block may not be over.
   void find_suspects(Attempt& attempt, uint32_t index);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <map>
 #include <unordered_map>
 #include <utility>
@@ -46,6 +47,14 @@ struct WgmmaRegister {
 // missing fence keeps it from who saw it.
 using SeenRelease = std::pair<std::shared_ptr<Knowledge>, bool>;
 
+// A cp.async, for reports: clocks of its warp when it was issued, and when its group was closed.
+struct CpAsync {
+  Record record;
+  uint32_t issued;
+  uint32_t committed = 0;   // 0: not yet
+  std::vector<Segment> to;  // if it was in flight then
+};
+
 struct WarpState {
   explicit WarpState(Warp& warp) : warp(warp), knows(warp) { known_keys.fill(~0ull); }
 
@@ -65,7 +74,8 @@ struct WarpState {
   // have copies in it have waited for, or arrived behind.
   std::array<uint32_t, LANES> cp_async_waited{};
   uint32_t cp_async_in_part = 0;
-  uint32_t waited_for = 0;  // mbarrier, the last one: its address
+  std::deque<CpAsync> cp_async;  // the last ones
+  uint32_t waited_for = 0;       // mbarrier, the last one: its address
   uint32_t wgmma_fences = 0;
   uint64_t wgmma_waited = 0;  // group, by the warp itself
   uint32_t init_fences = 0;
@@ -153,6 +163,13 @@ struct CheckerState {
   // Who executes, or has issued what completes at the mbarrier.
   const Warp& warp_behind(uint32_t agent) const {
     return is_mbarrier(agent) ? *mbarrier_of(agent)->issuer : warp_of(agent).warp;
+  }
+  // Whether an access is behind a cp.async, but not behind the end of its group.
+  bool lacks_commit(const Attempt& attempt, const CpAsync& copy) const {
+    const WarpState& owner = warp_of(copy.record.agent);
+    if (&owner == attempt.by) return copy.committed == 0;
+    const uint32_t known = clock_of(attempt.known->views[GENERIC], owner.knows.agent(SOME_LANES));
+    return known >= copy.issued && (copy.committed == 0 || known < copy.committed);
   }
   std::string opcode_at(uint32_t pc) const { return program.opcode(pc); }
 };

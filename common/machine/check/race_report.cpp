@@ -180,8 +180,9 @@ void RaceReport::lanes(const Attempt& attempt, const Record& record, uint32_t by
   });
 }
 
-void RaceReport::early(const Shadow& shadow, uint32_t index, const Record& record,
+void RaceReport::early(const Shadow& shadow, uint32_t index, const Shadow::Early& early,
                        const Attempt* writer) const {
+  const Record& record = early.read;
   const bool by_warp = !state_.is_mbarrier(record.agent);
   const auto slot = [&]() -> std::string {
     if (!by_warp) return "";
@@ -190,6 +191,13 @@ void RaceReport::early(const Shadow& shadow, uint32_t index, const Record& recor
   const auto read = [&] {
     return state_.opcode_at(record.pc) + " reads " + name_of_cell(shadow, index, record.bytes);
   };
+  if (early.copy) {
+    const Record& copy = *early.copy;
+    return report(state_.warp_of(copy.agent).warp, rule::SHARED_RACE, copy.pc, record.pc, [&] {
+      return Said{side_of(record), side_of(copy), read() + " before {later_op} writes it.",
+                  Said{side_of(copy), side_of(record)}.filled(cp_async_commit())};
+    });
+  }
   if (writer == nullptr) {
     return report(state_.warp_behind(record.agent), rule::NEVER_WRITTEN, record.pc, record.pc, [&] {
       return Said{{},

@@ -13,6 +13,8 @@ namespace machine {
 // The fence that is missing where who accessed memory earlier has not told the proxy of this view.
 // `released`: to that of tensor maps.
 std::string proxy_fence(View view, bool released);
+// What is missing behind a cp.async that is in no group.
+std::string cp_async_commit();
 
 class RaceReport {
  public:
@@ -32,7 +34,7 @@ class RaceReport {
   // Global memory is accessed, and nobody has waited for the grids before this one.
   void grids_before(const Attempt& attempt, uint64_t address) const;
   // Bytes were read before anything had written them; now `writer` does, or nobody ever will.
-  void early(const Shadow& shadow, uint32_t index, const Record& record,
+  void early(const Shadow& shadow, uint32_t index, const Shadow::Early& early,
              const Attempt* writer) const;
   void mbarrier_overwritten(const Attempt& attempt, uint32_t index) const;
   // An mbarrier's init is not known to who uses it.

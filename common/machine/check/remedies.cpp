@@ -118,6 +118,12 @@ std::string proxy_fence(View view, bool released) {
          "one there.";
 }
 
+std::string cp_async_commit() {
+  return "cp.async.commit_group behind {earlier_op} in {earlier}, before its cp.async.wait_group "
+         "(or cp.async.mbarrier.arrive.noinc in place of both)" +
+         NOT_COMMITTED;
+}
+
 std::string RaceReport::remedy(const Attempt& attempt, const Record& record, uint32_t bytes,
                                View async) const {
   const uint32_t warps = state_.warp_count();
@@ -200,10 +206,11 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
     }
     case CP_ASYNC: {
       const WarpState& owner = state_.warp_of(record.agent);
-      if (owner.warp.cp_async.count < record.clock) {
-        return "cp.async.commit_group behind {earlier_op} in {earlier}, before its "
-               "cp.async.wait_group (or cp.async.mbarrier.arrive.noinc in place of both)" +
-               NOT_COMMITTED;
+      for (const CpAsync& copy : owner.cp_async) {
+        if (copy.record.clock == record.clock && copy.record.pc == record.pc &&
+            state_.lacks_commit(attempt, copy)) {
+          return cp_async_commit();
+        }
       }
       return joined("cp.async.wait_group (or cp.async.mbarrier.arrive.noinc) ",
                     owner.cp_async_in_part >= record.clock

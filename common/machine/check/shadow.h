@@ -111,8 +111,13 @@ struct Shadow {
     uint32_t phase = 0;  // of an arrival: it is over once so many of its mbarrier's are complete
   };
   std::map<uint64_t, Visit> visits;  // by agent; of arrivals the address is in the upper half
-  // By cell: who read it before it was written.
-  std::unordered_map<uint32_t, Record> early;
+  // By cell: who read it before it was written; and the cp.async that was to write it, if that had been
+  // issued by then, but not committed.
+  struct Early {
+    Record read;
+    std::optional<Record> copy;
+  };
+  std::unordered_map<uint32_t, Early> early;
   Knowledge at_exit;  // of its warps that have exited
   Record last_exit;   // of its last warp: who, and where
 

@@ -50,6 +50,7 @@ namespace {
 
 Step cp_async_commit_group(Warp& warp, const Inst&, uint32_t mask) {
   commit_group(warp.cp_async, mask);
+  observer_of(warp).tell(&Checker::cp_async_committed, warp, mask);
   Trace* const trace = warp.cta->cluster->trace;
   const auto& copies = warp.cp_async.committed.back().copies;
   if (trace == nullptr || copies.empty()) return Step::next;
@@ -181,6 +182,16 @@ Step cp_async(Warp& warp, const Inst& inst, uint32_t mask) {
   copy->write = [flight, lanes] { land(flight, lanes); };
   warp.cp_async.open.emplace_back(mask, copy);
   start_copy(*warp.cta->cluster, copy);
+  if (!flight.checker()) return Step::next;
+  std::vector<Segment> to;
+  Runs runs([&](uint64_t start, uint64_t bytes) {
+    to.push_back({static_cast<uint32_t>(start), static_cast<uint32_t>(bytes)});
+  });
+  if (!copy->done) {
+    for_lanes(mask, [&](uint32_t lane) { runs.add(lanes.shared[lane], lanes.bytes); });
+  }
+  runs.flush();
+  flight.tell(&Checker::cp_async_issued, to);
   return Step::next;
 }
 
@@ -211,6 +222,7 @@ Step cp_async_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint64_t group = ++groups.count;  // those issued from now on are of a later one
   const auto space = inst.as<SharedSpace>();
   const bool of_some_lanes = others_copy(groups, mask);
+  observer_of(warp).tell(&Checker::cp_async_committed, warp, mask);
   while (mask != 0) {
     const char* const what = "cp.async.mbarrier.arrive";
     const uint32_t address = shared_address(warp, inst.slots[0], first_lane(mask), space, what);

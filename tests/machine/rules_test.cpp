@@ -279,6 +279,8 @@ TEST_CASE("memory that nothing has written is reported by who reads it, through 
   CHECK(never(reads(copy + "ld.shared.u32 %r3, [%r2+1024];")));
   CHECK(contains(reads(copy + "ld.shared.u32 %r3, [%r2+1024];"),
                  "to which a copy has brought global memory that nothing has written"));
+  CHECK(contains(reads(copy + "ld.shared.u32 %r3, [%r2+1024];"),
+                 "earlier: warp 0 (producer) of CTA (0,0,0), which writes it by cp.async.bulk"));
   CHECK(never(reads(copy + "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r3, %r4, %r5, %r6}, "
                            "[%r2+1024];")));
 }

@@ -171,6 +171,10 @@ struct CheckerState {
     const uint32_t known = clock_of(attempt.known->views[GENERIC], owner.knows.agent(SOME_LANES));
     return known >= copy.issued && (copy.committed == 0 || known < copy.committed);
   }
+  // Of an address in shared memory that has been accessed.
+  const Cell& cell_at(uint32_t address) const {
+    return shadows[address >> RANK_SHIFT].cells[((address & OFFSET_MASK) - SMEM_BASE) / CELL_BYTES];
+  }
   std::string opcode_at(uint32_t pc) const { return program.opcode(pc); }
 };
 

@@ -353,10 +353,13 @@ Error RaceReport::error_of_global(const Attempt& attempt,
 }
 
 void RaceReport::never_written(const Attempt& attempt, uint64_t address) const {
-  report(attempt.by->warp, rule::NEVER_WRITTEN, attempt.pc, attempt.pc, [&] {
-    const bool in_shared = (address & WINDOW_MASK) == SHARED_WINDOW;
-    return Said{{},
-                side_of(attempt),
+  const bool in_shared = (address & WINDOW_MASK) == SHARED_WINDOW;
+  const Cell copied = in_shared ? state_.cell_at(static_cast<uint32_t>(address)) : Cell();
+  const bool has_copy = copied.written() != 0;
+  const Record copy = copied.record();
+  const uint32_t other_pc = has_copy ? copy.pc : attempt.pc;
+  report(attempt.by->warp, rule::NEVER_WRITTEN, attempt.pc, other_pc, [&] {
+    return Said{has_copy ? side_of(copy) : Side{}, side_of(attempt),
                 "{later_op} reads " +
                     (in_shared ? name_of_shared(static_cast<uint32_t>(address)) +
                                      ", to which a copy has brought global memory that nothing "

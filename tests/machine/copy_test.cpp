@@ -174,6 +174,18 @@ TEST_CASE("cp.async: sizes, source sizes, groups") {
   }
 }
 
+TEST_CASE("cp.async: of lanes that are out of bounds the first is named, with its bytes") {
+  Program program;
+  program.body =
+      "mul.wide.u32 %rd1, %t, 16;\nadd.u64 %rd1, %in, %rd1;\nshl.b32 %r1, %t, 4;\n"
+      "add.u32 %r1, %r1, %smem;\ncp.async.cg.shared.global [%r1], [%rd1], 16;";
+  Buffer<uint32_t> in(5 * 4);
+  const std::string report = program.report(nullptr, in.data());
+  CAPTURE(report);
+  CHECK(contains(report, "cp.async: the 16 bytes at"));
+  CHECK(contains(report, "lane 5"));
+}
+
 TEST_CASE("cp.async: what is not waited for has not landed, lazily") {
   Buffer<uint32_t> in(128);
   for (size_t i = 0; i < in.size(); ++i) in[i] = 5;

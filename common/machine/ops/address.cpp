@@ -46,17 +46,6 @@ AccessQualifiers access_qualifiers(const Opcode& opcode, Order unsaid) {
 
 namespace {
 
-struct Use {
-  uint32_t bytes;  // of a lane
-  Access access;
-  Order order;
-  Scope scope;
-  const char* what;
-  uint16_t variable = 0;           // Inst::variable
-  Store* store = nullptr;          // of a plain store
-  uint64_t* host_delta = nullptr;  // for it: what is added to an address
-};
-
 // Allocations that this thread has found lately.
 struct AllocationCache {
   Allocation ranges[8];
@@ -64,7 +53,8 @@ struct AllocationCache {
   uint64_t generation = 0;
 };
 
-// Whether `bytes` bytes at each address from low to high are in one living allocation.
+}  // namespace
+
 bool is_allocated(uint64_t low, uint64_t high, uint64_t bytes) {
   thread_local AllocationCache cache;
   const uint64_t generation = allocation_generation();
@@ -79,6 +69,19 @@ bool is_allocated(uint64_t low, uint64_t high, uint64_t bytes) {
   cache.ranges[cache.next++ % std::size(cache.ranges)] = found;
   return inside;
 }
+
+namespace {
+
+struct Use {
+  uint32_t bytes;  // of a lane
+  Access access;
+  Order order;
+  Scope scope;
+  const char* what;
+  uint16_t variable = 0;           // Inst::variable
+  Store* store = nullptr;          // of a plain store
+  uint64_t* host_delta = nullptr;  // for it: what is added to an address
+};
 
 // ": the 4 bytes at 0x7f… are …", of memory that must not be accessed.
 std::string where_it_is(uint64_t address, uint64_t bytes) {

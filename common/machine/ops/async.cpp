@@ -166,7 +166,11 @@ Step cp_async(Warp& warp, const Inst& inst, uint32_t mask) {
     });
   }
   Runs sources([&](uint64_t start, uint64_t bytes) {
-    check_global(warp, first_lane(mask), start, bytes, what);
+    if (is_allocated(start, start, bytes)) return;
+    for_lanes(mask, [&](uint32_t lane) {  // which of them it is
+      if (lanes.source_bytes[lane] == 0) return;
+      check_global(warp, lane, lanes.from[lane], lanes.source_bytes[lane], what);
+    });
   });
   for_lanes(mask, [&](uint32_t lane) {
     if (lanes.source_bytes[lane] == 0) return;

@@ -435,6 +435,8 @@ std::string describe_roles(const std::set<const Warp*>& warps);
 std::byte* shared_bytes(Warp& warp, uint32_t mask, uint32_t address, uint32_t bytes,
                         const char* what);
 Cta* cta_of(Cluster& cluster, uint32_t shared_address);  // nullptr: no such rank
+// Whether `bytes` bytes at each address from low to high are in one living allocation.
+bool is_allocated(uint64_t low, uint64_t high, uint64_t bytes);
 // Ends in a fault if the bytes are not all inside one living allocation.
 void check_global(Warp& warp, uint32_t lane, uint64_t address, uint64_t bytes, const char* what);
 

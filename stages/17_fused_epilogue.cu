@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "common/block/activation.cuh"
@@ -47,17 +48,17 @@ using ladder::bf16;
 using ladder::FusedArgs;
 
 // Numbers, so that a kernel is named by what it computes: F of sums; C, bias and D are of Out.
-template <block::Activation F_, class Out_, int CONSUMERS_, int BLOCKS_, int BN_, int CLUSTER_N_>
+template <block::Activation F_, class Out_, int CONSUMERS_, int BLOCKS_, int BN_>
 struct Tile {
   using F = F_;
   using Out = Out_;
-  static constexpr tile::GemmConfig C = {"", CONSUMERS_, BLOCKS_, BN_, 1, CLUSTER_N_};
+  static constexpr tile::GemmConfig C = {"", CONSUMERS_, BLOCKS_, BN_};
   static constexpr tile::FusedParts P = {C, F::INPUTS, sizeof(Out)};
   static constexpr int CONSUMERS = CONSUMERS_, BLOCKS = BLOCKS_;  // warpgroups, 64 rows of each
   static constexpr int WM = 64, BM = C.bm(), BN = BN_, BK = 64;   // WM: rows of a block
   static constexpr int THREADS = 128 + CONSUMERS * 128;           // warpgroup 0: producer, storers
   static constexpr int TX_BYTES = (BM + BN) * BK * int{sizeof(bf16)};  // TMA brings one slot
-  static constexpr int CLUSTER_M = 1, CLUSTER_N = CLUSTER_N_, CLUSTER = CLUSTER_N;
+  static constexpr int CLUSTER_M = 1, CLUSTER_N = 1, CLUSTER = 1;      // a CTA by itself
   static constexpr int SLICE_A = BM / CLUSTER_N;  // rows of A that one CTA loads for its row
   // A block leaves in parts of 64 x PART, which are of 64 x BOX each; its SUMS are a thread's.
   static constexpr int PARTS = P.of_block(), PART = P.part_columns(), BIAS = PART * F::INPUTS;
@@ -73,6 +74,18 @@ struct Tile {
   static_assert(BLOCKS * BN / 2 + 32 <= CONSUMER_REGS, "accumulators and 32 registers beside them");
   static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= 65536,
                 "an SM has 65,536 registers: 128 * 56 + 256 * 224 or 128 * 56 + 384 * 152");
+};
+
+// The same in a cluster of CTAs side by side, which multicast A.
+template <class Alone, int CLUSTER_N_>
+struct InCluster : Alone {
+  static constexpr tile::GemmConfig C = [] {
+    tile::GemmConfig config = Alone::C;
+    config.cluster_n = CLUSTER_N_;
+    return config;
+  }();
+  static constexpr int CLUSTER_N = CLUSTER_N_, CLUSTER = CLUSTER_N;
+  static constexpr int SLICE_A = Alone::BM / CLUSTER_N;
 };
 
 template <class T>
@@ -152,7 +165,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
   extern __shared__ __align__(1024) unsigned char smem_bytes[];
   Smem<T>& smem = *reinterpret_cast<Smem<T>*>(smem_bytes);
   const int k_tiles = tile::ceil_div(k, T::BK);
-  const int clusters = gridDim.x / T::CLUSTER, cluster = blockIdx.x / T::CLUSTER;
+  const int cluster = blockIdx.x / T::CLUSTER, clusters = gridDim.x / T::CLUSTER;
   const int rank = T::CLUSTER > 1 ? ptx::cluster_ctarank() : 0;
   const tile::ClusterTiles<T> tiles(m, n, cluster, clusters, rank, raster_group);
   if (threadIdx.x == 0) {
@@ -303,7 +316,8 @@ double predicted_us(const FusedArgs& g) {
 template <class Row>
 ladder::Variant variant(const char* name) {
   constexpr tile::GemmConfig C = tile::FUSED_CONFIGURATIONS[Row::ROW];
-  using T = Tile<typename Row::F, typename Row::Out, C.consumers, C.blocks, C.bn, C.cluster_n>;
+  using Alone = Tile<typename Row::F, typename Row::Out, C.consumers, C.blocks, C.bn>;
+  using T = std::conditional_t<C.cluster() == 1, Alone, InCluster<Alone, C.cluster_n>>;
   return {.name = name,
           .what = "one activation, type and tile",
           .kernel = ladder::persistent_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>)),

@@ -2,6 +2,7 @@
 #include "common/machine/check/checker.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "common/machine/ops/tensor_map.h"
 #include "common/machine/run/allocations.h"
@@ -70,8 +71,9 @@ void Checker::cp_async_issued(const Copy& copy, std::vector<Segment> to) {
 void Checker::cp_async_committed(Warp& warp, uint32_t) {
   WarpState& state = state_of(warp);
   state.knows.note_access();  // so that who is told of it is told of a later clock
-  for (CpAsync& copy : state.cp_async) {
-    if (copy.committed == 0) copy.committed = state.knows.clock();
+  for (CpAsync& copy : state.cp_async | std::views::reverse) {
+    if (copy.committed != 0) break;  // by the commit before, as were those in front of it
+    copy.committed = state.knows.clock();
   }
 }
 

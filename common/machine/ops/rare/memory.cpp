@@ -1,5 +1,5 @@
-// Tests of addresses, moves of vectors, accesses of 16 bytes at once, and hints to caches, which do nothing here:
-// instructions that no kernel of this repository has, but other people's do.
+// Tests of addresses, moves of vectors, accesses of 16 bytes at once, and hints to caches, which do
+// nothing here: instructions that no kernel of this repository has, but other people's do.
 #include <mutex>
 
 #include "common/machine/ops/address.h"

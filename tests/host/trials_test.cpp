@@ -1230,7 +1230,9 @@ TEST_CASE("trials: stage 0 at drawn shapes, by where rows begin") {
                     {"h100.drawn_last.csv", false, 12, 965, 4},
                     {"h100.drawn_between_lines.csv", false, 30, 961, 11},
                     {"h100.drawn_between_lines_2.csv", false, 30, 996, 5},
-                    {"h100.drawn_between_lines_3.csv", false, 30, 1008, 2}};
+                    {"h100.drawn_between_lines_3.csv", false, 30, 1008, 2},
+                    {"h200.drawn_eights.csv", true, 2, 979, 0},
+                    {"h200.drawn_eights.csv", false, 18, 962, 5}};
   for (const auto& said : SAID) {
     CAPTURE(said.file);
     double sum = 0;  // logarithms of shares of cuBLASLt, at most 1.25
@@ -1272,6 +1274,17 @@ TEST_CASE("trials: stage 0 at drawn shapes, the lowest") {
   CHECK(again[3] >= 0.9);
   const std::vector<double> left_out = shares("h100.drawn_between_lines_3.csv");
   CHECK(std::vector(left_out.begin(), left_out.begin() + 2) == std::vector{0.905, 0.927});
+  const std::vector<double> eights = shares("h200.drawn_eights.csv");
+  CHECK(std::vector(eights.begin(), eights.begin() + 3) == std::vector{0.785, 0.790, 0.850});
+  double sum_of_eights = 0;
+  for (const double share : eights) sum_of_eights += std::log(std::min(1.25, share));
+  CHECK(std::lround(1000 * std::exp(sum_of_eights / 20)) == 964);
+  for (const std::vector<std::string>& cell : read_rows("h200.drawn_eights.csv")) {
+    const std::string& theirs = cell[8];  // at the three a cluster of four, or of two, one way
+    if (std::stod(cell[7]) > 0.85) continue;
+    CHECK(
+        (theirs.find("cluster 4x1") < theirs.size() || theirs.find("cluster 1x2") < theirs.size()));
+  }
 
   std::map<std::string, std::map<std::string, double>> us;  // by shape and tile
   for (const std::vector<std::string>& cell : read_rows("h100.full_clusters.csv")) {

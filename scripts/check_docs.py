@@ -34,6 +34,7 @@ ISA = "https://docs.nvidia.com/cuda/parallel-thread-execution/"
 ISA_LINK = re.compile(re.escape(ISA) + r"#[a-z0-9-]+")
 SPEED = re.compile(r"\d[\d.,]*\s*(?:TFLOPS|TFLOP/s|GFLOPS|GFLOP/s)")
 MAKE = re.compile(r"\bmake ([a-z]+(?:-[a-z]+)*)(-(?:NN?|\d+))?(?![\w/-])(?!\.[M\d])")
+MAKE_FILE = re.compile(r"\bmake (?:-s )?(build/[\w./-]*\w)")
 EXERCISE = re.compile(r"\bmake exercise-(\w+\.\d+)")
 FAILURE = "failure-"  # make failure-NAME
 COMMAND_FILES = re.compile(r"(?<![\w/.-])(?:scripts|common|docs|stages|tests)/[\w./-]*\w")
@@ -389,6 +390,9 @@ def check_make_targets(root: Path) -> Problems:
             for name, rung in MAKE.findall(code):
                 if name not in (per_stage if rung else single):
                     yield f"{page}:{number}: make {name}{rung} is no target"
+            for built in MAKE_FILE.findall(code):
+                if not re.search(rf"{re.escape(built)}[ :)]", makefile):
+                    yield f"{page}:{number}: make {built} is no target"
 
 
 def check_commands(root: Path) -> Problems:

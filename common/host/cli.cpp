@@ -256,7 +256,10 @@ std::string next_stem(const Stage& stage) {
 std::string stage_advice(const Options& options, const Stage& stage) {
   if (stage.number == 0) return "\n* stands for stage 0. Next: make ladder runs all rungs.\n";
   const std::string next = next_stem(stage);
-  std::string text = options.variant.empty() ? "\n* stands for the rung. " : "\n";
+  const auto shown = chosen_variants(options, stage);
+  const bool has_star =
+      std::any_of(shown.begin(), shown.end(), [](const Variant* each) { return each->result; });
+  std::string text = has_star ? "\n* stands for the rung. " : "\n";
   int others = 0;  // that run only by their names
   const auto sizes = stage.kind().sizes_of(shape_of_run(options, stage));
   for (const Variant& variant : stage.variants) {

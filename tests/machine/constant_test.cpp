@@ -9,19 +9,25 @@ using namespace machine_test;
 
 namespace {
 
-struct Integer {
-  const char* text;
-  int64_t value;
-};
-
-std::string at(size_t i) {
-  return "[%out+8*" + std::to_string(i) + "]";
+template <class T, size_t COUNT>
+void check_values(const std::string& type, const std::pair<const char*, T> (&cases)[COUNT]) {
+  Program program;
+  for (size_t i = 0; i < COUNT; ++i) {
+    program.body +=
+        "st.global" + type + " [%out+8*" + std::to_string(i) + "], " + cases[i].first + ";\n";
+  }
+  Buffer<T> out(COUNT);
+  program.run(out.data());
+  for (size_t i = 0; i < COUNT; ++i) {
+    INFO(std::string(cases[i].first));
+    CHECK(out[i] == cases[i].second);
+  }
 }
 
 }  // namespace
 
 TEST_CASE("integer expressions") {
-  const Integer cases[] = {
+  const std::pair<const char*, int64_t> cases[] = {
       {"(1<<3)|2", 10},
       {"1<<3", 8},
       {"2*3+1", 7},
@@ -79,16 +85,7 @@ TEST_CASE("integer expressions") {
       {"(1U<2U)-2>>63", -1},
       {"(1?-1:0U)>>63", -1},
   };
-  Program program;
-  for (size_t i = 0; i < std::size(cases); ++i) {
-    program.body += "st.global.u64 " + at(i) + ", " + cases[i].text + ";\n";
-  }
-  Buffer<int64_t> out(std::size(cases));
-  program.run(out.data());
-  for (size_t i = 0; i < std::size(cases); ++i) {
-    INFO(std::string(cases[i].text));
-    CHECK(out[i] == cases[i].value);
-  }
+  check_values(".u64", cases);
 }
 
 TEST_CASE("real expressions, and the forms of a real number") {
@@ -109,16 +106,7 @@ TEST_CASE("real expressions, and the forms of a real number") {
       {"-0d3ff0000000000000", -1},
       {"0d3ff0000000000000+1.0", 2},
   };
-  Program program;
-  for (size_t i = 0; i < std::size(cases); ++i) {
-    program.body += "st.global.f64 " + at(i) + ", " + cases[i].first + ";\n";
-  }
-  Buffer<double> out(std::size(cases));
-  program.run(out.data());
-  for (size_t i = 0; i < std::size(cases); ++i) {
-    INFO(std::string(cases[i].first));
-    CHECK(out[i] == cases[i].second);
-  }
+  check_values(".f64", cases);
 }
 
 TEST_CASE("expressions in addresses, lists and initial values") {
@@ -166,5 +154,18 @@ TEST_CASE("expressions that ptxas refuses") {
     const std::string report = program.report();
     INFO(program.body);
     CHECK(contains(report, "PTX line "));
+  }
+}
+
+TEST_CASE("an expression that is nested without end is refused") {
+  const auto repeated = [](const std::string& part) {
+    std::string text;
+    for (int i = 0; i < 100000; ++i) text += part;
+    return text;
+  };
+  for (const char* const part : {"(", "-", "~", "1?2:"}) {
+    Program program;
+    program.body = "mov.b64 %rd0, " + repeated(part) + "1;";
+    CHECK(contains(program.report(), "nested too deeply"));
   }
 }

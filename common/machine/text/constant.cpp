@@ -3,6 +3,7 @@
 #include "common/machine/text/constant.h"
 
 #include <bit>
+#include <cctype>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -55,6 +56,7 @@ class Expression {
 
   // The result of ?: has the type of what is chosen.
   Value whole() {
+    const Nested one(*this);
     const Value value = binary(0);
     if (!lex_.accept("?")) return value;
     const Value a = whole();
@@ -121,6 +123,7 @@ class Expression {
   }
 
   Value unary() {
+    const Nested one(*this);
     if (lex_.is("+") || lex_.is("-")) {
       const bool minus = lex_.take() == "-";
       const Value value = unary();
@@ -162,7 +165,18 @@ class Expression {
     return {fits ? Type::s64 : Type::u64, bits};
   }
 
+  // A part in a part: as deep as this, or a text could exhaust the stack.
+  struct Nested {
+    explicit Nested(Expression& of) : depth(of.depth_) {
+      if (++depth > MOST_NESTED) of.lex_.fail("parts of an expression are nested too deeply");
+    }
+    ~Nested() { --depth; }
+    int& depth;
+  };
+  static constexpr int MOST_NESTED = 256;
+
   Lexer& lex_;
+  int depth_ = 0;
 };
 
 }  // namespace

@@ -68,8 +68,12 @@ def publish(root: Path, printed: str) -> int:
     return OK
 
 
+HEAD_KEYS = ("gpu", "cublas", "revision")
+ROW_KEYS = ("tokens", "rows", *(f"{way}_{what}" for way in WAYS for what in ("us", "error", "trace")))
+
+
 def load(root: Path, gpu: str = DRAWN) -> Result | None:
-    return serve_table.load(root, gpu, SUFFIX)
+    return serve_table.load(root, gpu, SUFFIX, HEAD_KEYS, ROW_KEYS)
 
 
 def best_baseline(row: Result) -> str:

@@ -27,6 +27,7 @@ from lib.cli import OK, ROOT, WRONG, Problem, command, parser_of
 from lib.markdown import DASH, cell, rewritten
 from lib.markdown import table as markdown
 from lib.measure import Process
+from lib.results import read
 from lib.store import (
     file_stem, outdated_files, revision, update_files, write_document,
 )  # fmt: skip
@@ -103,11 +104,9 @@ def shape_lines() -> str:
 
 def hashes_of_kernels(root: Path) -> dict[str, str | None]:
     """{stem/variant: the kernel's hash} of the library as it is built."""
-    hashes = json.loads((root / "build/ptx/hashes.json").read_text(encoding="utf-8"))
-    return {
-        f"{v['name']}/{v['variant']}": hashes.get(v["kernel"])
-        for v in registry.read(root / "build/ladder")
-    }
+    variants = registry.read(root / "build/ladder")
+    hashes = registry.read_hashes(root / "build/ptx/hashes.json", variants)
+    return {f"{v['name']}/{v['variant']}": hashes.get(v["kernel"]) for v in variants}
 
 
 def objects_of(lines: list[str], program: str) -> list[Result]:
@@ -188,10 +187,17 @@ def measure(root: Path) -> int:
     return publish(root, "\n".join(map(json.dumps, rows))) if code == 0 else code
 
 
-def load(root: Path, gpu: str, suffix: str = SUFFIX) -> Result | None:
+HEAD_KEYS = ("gpu", "driver", "toolkit", "cublas", "revision")
+ROW_KEYS = ("m", "n", "k", *(f"{kind}_us" for kind in KINDS))
+
+
+def load(
+    root: Path, gpu: str, suffix: str = SUFFIX, head_keys: Iterable[str] = HEAD_KEYS,
+    row_keys: Iterable[str] = ROW_KEYS,
+) -> Result | None:  # fmt: skip
     """The results of a GPU, if there are some."""
     path = root / "docs/results" / (gpu + suffix)
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    return read(path, head_keys, row_keys) if path.exists() else None
 
 
 def ratio(row: Result, kind: str) -> float | None:

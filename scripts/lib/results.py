@@ -139,7 +139,11 @@ def read(
     for key in (*head_keys, rows):
         if key not in document:
             raise Problem(f'{path}: key "{key}" is missing')
-    for index, row in enumerate(document[rows]):
+    if row_keys and not isinstance(document[rows], list):
+        raise Problem(f'{path}: "{rows}" must be a list')
+    for index, row in enumerate(document[rows] if isinstance(document[rows], list) else []):
+        if not isinstance(row, dict):
+            raise Problem(f"{path}: {rows[:-1]} {index} must be an object")
         for key in row_keys:
             if key not in row:
                 raise Problem(f'{path}: {rows[:-1]} {index}: key "{key}" is missing')

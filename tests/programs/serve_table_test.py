@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 import moe_table  # noqa: E402
 import serve_table  # noqa: E402
+from lib.cli import Problem  # noqa: E402
 
 
 def serve(shapes, *options, **variables):
@@ -130,6 +131,20 @@ class Page(unittest.TestCase):
     def test_it_is_what_the_results_say(self):
         for script in (serve_table, moe_table):
             self.assertEqual([str(path) for path, _ in script.outdated(ROOT)], [])
+
+    def test_a_broken_file_of_results_is_refused(self):
+        for script, suffix in ((serve_table, ".serve.json"), (moe_table, ".moe.json")):
+            for text, says in (
+                ("{", "not JSON"), ("{}", 'key "gpu" is missing'), ("[]", "must be an object"),
+                ('{"gpu": "", "driver": "", "toolkit": "", "cublas": "", "revision": "", "rows": [{}]}',
+                 "row 0: key .* is missing"),
+            ):  # fmt: skip
+                with tempfile.TemporaryDirectory() as folder:
+                    path = Path(folder, "docs/results/h999" + suffix)
+                    path.parent.mkdir(parents=True)
+                    path.write_text(text, encoding="utf-8")
+                    with self.assertRaisesRegex(Problem, says):
+                        script.load(Path(folder), "h999")
 
     def test_no_words_of_a_plot_lie_on_each_other(self):
         results = serve_table.load(ROOT, serve_table.PLOTTED)

@@ -626,6 +626,10 @@ class Refusals(Project):
         del broken["rows"][1]["tflops"]
         self.results(broken)
         self.refused("", 'row 1: key "tflops" is missing')
+        self.results({**RESULTS, "rows": 3})
+        self.refused("", '"rows" must be a list')
+        self.results({**RESULTS, "rows": [RESULTS["rows"][0], 3]})
+        self.refused("", "row 1 must be an object")
         self.write("docs/results/gpu.json", "{")
         self.refused("", "not JSON")
 

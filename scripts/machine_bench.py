@@ -14,6 +14,8 @@ import re
 import subprocess
 import sys
 
+from lib.cli import OK, WRONG, Problem, command, parser_of
+
 LINE = re.compile(
     r"^machine: (\S*gemm\S*): (\d+) warp instructions, (\d+) products of wgmma, ([\d.]+) s$", re.M
 )
@@ -36,20 +38,22 @@ def measure(
         **os.environ, "LADDER_DEVICE": "machine", "MACHINE_STATS": "1", "MACHINE_POLICY": "eager",
         "MACHINE_CHECK": str(check), "MACHINE_THREADS": str(threads),
     }  # fmt: skip
-    command = [program, "--check", f"--variant={variant}", "--data=zeros"]
-    command += [f"--{name}={size}" for name, size in zip("mnk", shape)]
+    words = [program, "--check", f"--variant={variant}", "--data=zeros"]
+    words += [f"--{name}={size}" for name, size in zip("mnk", shape)]
     runs = []
     for _ in range(ROUNDS):
-        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        run = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
         found = LINE.search(run.stderr)
         if run.returncode != 0 or found is None:
-            sys.exit(f"{' '.join(command)} failed:\n{run.stdout}{run.stderr}")
+            raise Problem(f"{' '.join(words)} failed:\n{run.stdout}{run.stderr}", WRONG)
         runs.append((float(found[4]), int(found[2]), int(found[3])))
     seconds, instructions, products = min(runs)
     return instructions / seconds, products / seconds
 
 
-def main() -> None:
+@command()
+def main() -> int:
+    parser_of(__doc__).parse_args()
     cores = os.cpu_count() or 1
     heads = f"{'M warp instructions/s':>24} {'GMAC/s of wgmma':>18}"
     print(f"{'':38} {heads}   checker   {cores} threads")
@@ -63,7 +67,8 @@ def main() -> None:
             flush=True,
         )
     print("one thread, checker off; then what the checker costs, and what all threads gain")
+    return OK
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

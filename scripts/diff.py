@@ -51,6 +51,8 @@ def before(path: str) -> str | None:
         return os.path.normpath(os.path.join(os.path.dirname(path), said.group(1)))
     files = sorted(glob.glob(os.path.join(os.path.dirname(path) or ".", "[0-9]*_*.cu")))
     files = [os.path.normpath(file) for file in files]
+    if os.path.normpath(path) not in files:
+        raise Problem(f"{path} is no file of a rung; make diff-N takes the number of one.")
     place = files.index(os.path.normpath(path))
     return files[place - 1] if place else None
 

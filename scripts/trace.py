@@ -48,6 +48,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 from pathlib import Path
@@ -73,13 +74,21 @@ def kernel_hash(kernel: str) -> str | None:
     return json.loads(path.read_text(encoding="utf-8")).get(kernel) if path.exists() else None
 
 
+def read_trace(path: str | Path) -> tuple[list[Event], Document]:
+    """Events and head of a file that this script, or the PTX machine, wrote."""
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+        return read_document(document), document["otherData"]
+    except (ValueError, KeyError, TypeError):
+        raise Problem(f"{path} is no trace; make trace-N writes build/trace/NN.json.")
+
+
 def keep(path: str, results: str) -> None:
     """Puts the piece of a written trace into the results, in place of one of the same variant."""
-    document = json.loads(Path(path).read_text(encoding="utf-8"))
-    head = document["otherData"]
+    events, head = read_trace(path)
     if head["clock"] != "gpu":
         raise Problem(f"{path} is of the PTX machine: only what a GPU did is kept")
-    row = cut(read_document(document), head)
+    row = cut(events, head)
     row["kernel_hash"] = kernel_hash(row["kernel"])
     row["toolkit"] = toolkit()
     kept = Path(results)
@@ -122,9 +131,9 @@ def trace_on_machine(program: str, options: list[str], out: str) -> tuple[list[E
     environment["MACHINE_TRACE"] = os.path.abspath(events)
     environment["MACHINE_POLICY"] = "eager"  # the one that is traced
     run(words, environment)
-    document = json.loads(Path(events).read_text(encoding="utf-8"))
+    found = read_trace(events)
     os.remove(events)
-    return read_document(document), document["otherData"]
+    return found
 
 
 def first_cta(variant: Variant, head: Document) -> int:
@@ -196,8 +205,9 @@ def redraw(arguments: list[str]) -> None:
     parser.add_argument("--start", type=float)
     parser.add_argument("--span", type=float)
     options = parser.parse_args(arguments)
-    document = json.loads(options.json.read_text(encoding="utf-8"))
-    events, head = read_document(document), document["otherData"]
+    if options.span is not None and not 0 < options.span < math.inf:
+        raise Problem(f"--span is {options.span}: it must be a number of clocks above 0.")
+    events, head = read_trace(options.json)
     drawing = draw(events, head, options.cta, options.start, options.span)
     options.svg.write_text(drawing.svg(), encoding="utf-8")
 

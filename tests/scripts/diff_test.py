@@ -217,6 +217,9 @@ __device__ inline void copy_and_multiply(float* d) {
         ended = self.run_diff("03_three.cu")
         self.assertEqual(ended.returncode, 2)
         self.assertIn("There is no file stages/03_three.cu", ended.stderr)
+        ended = self.run_diff("../common/tile/ring.h")
+        self.assertEqual(ended.returncode, 2)
+        self.assertIn("stages/../common/tile/ring.h is no file of a rung", ended.stderr)
 
 
 if __name__ == "__main__":

@@ -105,6 +105,19 @@ class Drawing(unittest.TestCase):
             trace.redraw([str(path), str(svg), "--cta", "1"])
             self.assertEqual(svg.read_text(encoding="utf-8"), timeline_svg.draw(events, MODEL, 1).svg())
 
+    def test_what_is_no_trace_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path, out = str(Path(folder, "t.json")), str(Path(folder, "out"))
+            for text in ("{", "{}", "[]", '{"traceEvents": [3], "otherData": {}}'):
+                Path(path).write_text(text, encoding="utf-8")
+                for refuse in (lambda: trace.redraw([path, out]), lambda: trace.keep(path, out)):
+                    with self.assertRaisesRegex(Problem, "t.json is no trace"):
+                        refuse()
+            for span in ("0", "-1", "nan", "inf"):
+                with self.assertRaisesRegex(Problem, "--span is"):
+                    trace.redraw([path, out, f"--span={span}"])
+            self.assertFalse(Path(out).exists())
+
     def test_hexadecimal_addresses_and_instants_are_read(self):
         document = {"traceEvents": [
             {"ph": "i", "name": "arrive", "ts": 0.5, "pid": 1, "tid": 3,

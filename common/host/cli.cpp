@@ -365,7 +365,9 @@ int fail(ExitCode code, const std::string& sentence) {
 int run_program(const std::string& program, const std::vector<std::string>& arguments) {
   try {
     check_settings();
-    return run_mode(program, arguments);
+    const int code = run_mode(program, arguments);
+    if (std::ferror(stdout) == 0) return code;
+    return fail(EXIT_REFUSED, "What the program prints cannot be written: is the disk full?");
   } catch (const Refused& error) {
     return fail(EXIT_REFUSED, error.what());
   } catch (const NoDevice& error) {

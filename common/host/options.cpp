@@ -192,7 +192,12 @@ void apply(Options* options, const std::string& name, const std::string& value,
     options->stage = static_cast<int>(parse_number(name, value, 0, INT_MAX, 1));
     check_stage(options->stage, stages);
   }
-  if (name == "--variant") options->variant = value;
+  if (name == "--variant") {
+    if (value.empty()) {
+      throw Refused("--variant is '' but must be a variant's name; without it all of them run.");
+    }
+    options->variant = value;
+  }
   if (name == "--data") options->data = parse_data(name, value);
   if (name == "--seed") options->seed = parse_number(name, value, 0, INT64_MAX, 1);
   if (name == "--grid")

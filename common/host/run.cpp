@@ -28,6 +28,14 @@ std::string taken_call(const Variant& variant) {
   }
 }
 
+// Of `variant`, which was chosen for a call that keeps the rules of `asked`.
+std::string chosen_violations(const Variant& asked, const Variant& variant, const Call& call,
+                              const DeviceInfo& device) {
+  const std::string arguments = &variant == &asked ? "" : argument_violations(variant, call);
+  const std::string hardware = device_violations(variant, device);
+  return arguments + (arguments.empty() || hardware.empty() ? "" : "\n") + hardware;
+}
+
 }  // namespace
 
 std::string argument_violations(const Variant& variant, const Call& call) {
@@ -74,10 +82,8 @@ std::string device_violations(const Variant& variant, const DeviceInfo& device) 
 std::string violations(const Variant& asked, const Call& call, const DeviceInfo& device) {
   const std::string own = argument_violations(asked, call);
   if (asked.chooses() && !own.empty()) return own;
-  const Variant& variant = chosen(asked, call);
-  const std::string arguments = argument_violations(variant, call);
-  const std::string hardware = device_violations(variant, device);
-  return arguments + (arguments.empty() || hardware.empty() ? "" : "\n") + hardware;
+  const std::string others = chosen_violations(asked, chosen(asked, call), call, device);
+  return own + (own.empty() || others.empty() ? "" : "\n") + others;
 }
 
 const Variant* run(const Variant& asked, const Call& call) {
@@ -86,8 +92,7 @@ const Variant* run(const Variant& asked, const Call& call) {
   if (!wrong.empty()) throw Refused(wrong);
   const DeviceInfo& device = query_device();
   const Variant& variant = chosen(asked, call);
-  if (&variant != &asked) wrong = argument_violations(variant, call);
-  if (wrong.empty()) wrong = device_violations(variant, device);
+  wrong = chosen_violations(asked, variant, call, device);
   if (!wrong.empty()) throw Refused(wrong);
 
   cudaGetLastError();  // an error that an earlier call left behind is not this launch's

@@ -39,7 +39,6 @@ CUtensorMapSwizzle swizzle_of(int row_bytes, int rows) {
     case 16:
       return CU_TENSOR_MAP_SWIZZLE_NONE;
     default:
-      if (rows == 1 && row_bytes > 128 && row_bytes % 16 == 0) return CU_TENSOR_MAP_SWIZZLE_NONE;
       throw CudaError(
           "A row of a box has " + std::to_string(row_bytes) +
           " bytes: tensor_map_2d makes boxes with rows of 128, 96, 64, 32 or 16, and boxes "
@@ -88,14 +87,16 @@ CUtensorMap encode_tiled(int rank, const char* type_name, CUtensorMapDataType ty
   const std::string dim = rank == 3 ? ", " + std::to_string(outer) : "";
   const std::string stride = rank == 3 ? ", " + std::to_string(outer_ld * element_bytes) : "";
   const char* const one = rank == 3 ? ", 1" : "";
+  const bool swizzled = swizzle != CU_TENSOR_MAP_SWIZZLE_NONE;
+  const std::string width = swizzled ? std::to_string(box_cols * element_bytes) + "B" : "none";
   char message[512];
   std::snprintf(message, sizeof message,
                 "cuTensorMapEncodeTiled failed with CUresult %d: %s, rank %d, base %p, dims {%d, "
                 "%d%s}, strides {%lld%s} bytes, box {%d, %d%s}, element strides {1, 1%s}, "
-                "interleave none, swizzle %dB, L2 promotion %dB, out of bounds zeros.",
+                "interleave none, swizzle %s, L2 promotion %dB, out of bounds zeros.",
                 static_cast<int>(status), type_name, rank, base, cols, rows, dim.c_str(),
-                ld * element_bytes, stride.c_str(), box_cols, box_rows, one, one,
-                box_cols * element_bytes, promoted_bytes);
+                ld * element_bytes, stride.c_str(), box_cols, box_rows, one, one, width.c_str(),
+                promoted_bytes);
   throw CudaError(message);
 }
 

@@ -47,9 +47,10 @@ constexpr double GRAPH_MS = 3;      // of launches in a timed graph, at least 3 
 constexpr double SCREENING_MS = 1;  // the same of cuBLASLt's algorithms, of which the best two stay
 constexpr double REST_MS = 15;
 constexpr size_t FINALISTS = 2;
-constexpr double L2_TURNS = 3;  // operand sets have so many times the bytes of L2
-constexpr int SAMPLES = 16;     // rows and columns of D that are checked
-constexpr int BLOCK = 128;      // of K, that have a scale
+constexpr double L2_TURNS = 3;     // operand sets have so many times the bytes of L2
+constexpr int SAMPLES = 16;        // rows and columns of D that are checked
+constexpr int BLOCK = 128;         // of K, that have a scale
+constexpr int MAX_SIZE = 1 << 30;  // that the calls take
 
 struct Size {
   int m, n, k;
@@ -495,16 +496,18 @@ std::vector<Size> read_sizes(std::istream& input) {
   for (std::string text; std::getline(input, text);) {
     std::istringstream words(text);
     Size size{};
-    if (!(words >> size.n >> size.k) || size.n < 16 || size.n % 16 != 0 || size.k < 128 ||
-        size.k % 128 != 0) {
+    const auto in_range = [](int one, int least) { return one >= least && one <= MAX_SIZE; };
+    if (!(words >> size.n >> size.k) || !in_range(size.n, 16) || size.n % 16 != 0 ||
+        !in_range(size.k, 128) || size.k % 128 != 0) {
       throw Refused(
           "The line '" + text +
-          "' must be N K M M ..., N a multiple of 16 and K of 128, such as 4096 7168 1 16.");
+          "' must be N K M M ..., N a multiple of 16 and K of 128, of at most 2^30, such as "
+          "4096 7168 1 16.");
     }
     const size_t before = sizes.size();
-    while (words >> size.m && size.m >= 1) sizes.push_back(size);
+    while (words >> size.m && in_range(size.m, 1)) sizes.push_back(size);
     if (!words.eof() || sizes.size() == before) {
-      throw Refused("The line '" + text + "' must end in batch sizes of 1 or more.");
+      throw Refused("The line '" + text + "' must end in batch sizes from 1 to 2^30.");
     }
   }
   return sizes;

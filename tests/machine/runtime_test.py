@@ -334,6 +334,16 @@ class Ladder(unittest.TestCase):
                 self.assertRegex(ended.stderr, said)
                 self.assertEqual(len(ended.stderr.splitlines()), 1)
 
+    def test_what_cannot_be_printed_is_no_success(self):
+        for arguments in (["--list"], ["--m=70", "--n=40", "--k=33"]):
+            with open("/dev/full", "w") as full:
+                ended = subprocess.run(
+                    ["build/stage-01", *arguments], env={**clean_environment(), "LADDER_DEVICE": "machine"},
+                    cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=600,
+                )  # fmt: skip
+            self.assertEqual(ended.returncode, 2, arguments)
+            self.assertIn("What the program prints cannot be written", ended.stderr)
+
     def test_numbers_to_choose_from_are_named_in_their_order(self):
         ended = run("build/ladder", "--groups=7")
         self.assertEqual(ended.returncode, 2)

@@ -292,7 +292,7 @@ def check_explored(root: Path) -> Problems:
 
 def check_pages(root: Path) -> Problems:
     stages = {path.stem for path in (root / "stages").glob("[0-9]*_*.cu")}
-    pages = {path.stem for path in (root / "docs").glob("[0-9]*_*.md")} - {"00_reading_guide"}
+    pages = {path.stem for path in (root / "docs").glob("[0-9]*_*.md")}
     for stem in sorted(stages - pages):
         yield f"stages/{stem}.cu has no page docs/{stem}.md"
     for stem in sorted(pages - stages):
@@ -412,8 +412,9 @@ def check_commands(root: Path) -> Problems:
 
 
 def check_exercises(root: Path) -> Problems:
-    """Each says whether it needs a GPU and has a folded answer; each `make exercise-N.M` is one.
-    What the answers say is the business of make test-docs."""
+    """Each says whether it needs a GPU and has a folded answer; each `make exercise-N.M` is one, and
+    a rung's page names those that stand elsewhere. What the answers say is the business of make
+    test-docs."""
     known = exercises.all_exercises(root)
     for exercise in known:
         for problem in exercise.form():
@@ -423,6 +424,12 @@ def check_exercises(root: Path) -> Problems:
         for name in EXERCISE.findall(text):
             if name not in names:
                 yield f"{page}: there is no exercise {name}"
+    for stage, page, text in rungs(root):
+        number, named = int(stage.stem.split("_")[0]), EXERCISE.findall(text)
+        for one in known:
+            elsewhere = one.page == exercises.MORE and one.name.split(".")[0] == str(number)
+            if elsewhere and one.name not in named:
+                yield f"{page} does not name exercise {one.name} of docs/{exercises.MORE}"
 
 
 def check_isa(root: Path) -> Problems:

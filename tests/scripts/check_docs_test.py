@@ -270,6 +270,16 @@ class Checks(Project):
         self.write("docs/01_name.md", PAGE.replace("<!-- from", "<!-- of", 1))
         self.fails("docs/01_name.md walks through fewer than 4 excerpts")
 
+    def test_exercises_that_stand_elsewhere_are_named(self):
+        self.write("docs/more_exercises.md", "# More\n\n## Rung 1\n\n3. *(GPU)* Three.\n\n"
+                   "   <details><summary>Answer</summary>\n\n   Three.\n   </details>\n")  # fmt: skip
+        more = "[Another](more_exercises.md#rung-1)"
+        self.page("## How others", f"{more}.\n\n## How others")
+        self.fails("docs/01_name.md does not name exercise 1.3 of docs/more_exercises.md")
+        self.page("## How others", f"{more}: `make exercise-1.3`.\n\n## How others")
+        code, printed = self.run_checks()
+        self.assertEqual(code, 0, printed)
+
     def test_commands(self):
         self.page("make stage-1 &&", "make stage-1 | (")
         self.fails("docs/01_name.md:21: bash does not take it")

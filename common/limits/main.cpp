@@ -251,7 +251,9 @@ int fail(int code, const std::string& sentence) {
 int main(int argc, char** argv) {
   try {
     ladder::check_settings();
-    return limits::run(argv[0], std::vector<std::string>(argv + 1, argv + argc));
+    const int code = limits::run(argv[0], std::vector<std::string>(argv + 1, argv + argc));
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+    return limits::fail(2, "What the program prints cannot be written: is the disk full?");
   } catch (const ladder::Refused& error) {
     return limits::fail(2, error.what());
   } catch (const ladder::NoDevice& error) {

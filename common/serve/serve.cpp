@@ -554,7 +554,9 @@ int main(int argc, char** argv) {
   try {
     ladder::check_settings();
     ladder::choose_device(argv[0], arguments);
-    return serve::run(check_only);
+    const int code = serve::run(check_only);
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+    throw ladder::Refused("What the program prints cannot be written: is the disk full?");
   } catch (const ladder::Refused& refused) {
     std::fprintf(stderr, "%s\n", refused.what());
     return 2;

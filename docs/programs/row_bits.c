@@ -70,18 +70,26 @@ static int differing(const Bf16* x, const Bf16* y, int n) {
   return count;
 }
 
+// -1 if the text is no number from 0 to 2^30.
+static int number(const char* text) {
+  char* end = NULL;
+  const long value = strtol(text, &end, 10);
+  return end == text || *end != 0 || value < 0 || value > 1 << 30 ? -1 : (int)value;
+}
+
 int main(int argc, char** argv) {
-  const int n = argc > 2 ? atoi(argv[1]) : 512, k = argc > 2 ? atoi(argv[2]) : 2048;
-  int stages[MOST_STAGES] = {0, 9}, stage_count = 2;
-  if (argc == 2 || argc > 3 + MOST_STAGES || n < 8 || n % 8 || k < 8 || k % 8) {
+  const int n = argc > 2 ? number(argv[1]) : 512, k = argc > 2 ? number(argv[2]) : 2048;
+  int stages[MOST_STAGES] = {0, 9}, stage_count = argc > 3 ? argc - 3 : 2;
+  int usable =
+      argc != 2 && stage_count <= MOST_STAGES && n >= 8 && n % 8 == 0 && k >= 8 && k % 8 == 0;
+  for (int i = 3; usable && i < argc; ++i) {
+    stages[i - 3] = number(argv[i]);
+    usable = stages[i - 3] >= 0;
+  }
+  if (!usable) {
     fprintf(stderr,
             "usage: row_bits [N K [STAGE...]], N and K multiples of 8, such as 512 2048 0 9\n");
     return 2;
-  }
-  if (argc > 3) {
-    for (stage_count = 0; 3 + stage_count < argc; ++stage_count) {
-      stages[stage_count] = atoi(argv[3 + stage_count]);
-    }
   }
 
   const size_t row_a = (size_t)k * sizeof(Bf16), row_d = (size_t)n * sizeof(Bf16);  // bytes

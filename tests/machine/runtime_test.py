@@ -335,13 +335,16 @@ class Ladder(unittest.TestCase):
                 self.assertEqual(len(ended.stderr.splitlines()), 1)
 
     def test_what_cannot_be_printed_is_no_success(self):
-        for arguments in (["--list"], ["--m=70", "--n=40", "--k=33"]):
+        for command in (
+            ["build/stage-01", "--list"], ["build/stage-01", "--m=70", "--n=40", "--k=33"],
+            ["build/limits", "--list"],
+        ):  # fmt: skip
             with open("/dev/full", "w") as full:
                 ended = subprocess.run(
-                    ["build/stage-01", *arguments], env={**clean_environment(), "LADDER_DEVICE": "machine"},
-                    cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=600,
+                    command, env={**clean_environment(), "LADDER_DEVICE": "machine"}, cwd=ROOT,
+                    stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=600,
                 )  # fmt: skip
-            self.assertEqual(ended.returncode, 2, arguments)
+            self.assertEqual(ended.returncode, 2, command)
             self.assertIn("What the program prints cannot be written", ended.stderr)
 
     def test_numbers_to_choose_from_are_named_in_their_order(self):

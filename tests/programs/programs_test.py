@@ -134,7 +134,7 @@ class OnTheMachine(Programs, unittest.TestCase):
                 self.succeeds(*command, MACHINE_POLICY=policy)
 
     def test_a_usage_that_makes_no_sense_is_2(self):
-        for words in (["256"], ["250", "64"], ["256", "0"]):
+        for words in (["256"], ["250", "64"], ["256", "0"], ["256x", "64"], ["256", "64", "x"]):
             ended = on_machine(PROGRAMS / "row_bits", *words)
             self.assertEqual(ended.returncode, 2, words)
             self.assertEqual(len(ended.stderr.splitlines()), 1)

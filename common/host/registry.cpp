@@ -200,7 +200,7 @@ const Stage& rung_of(const Variant& variant) {
 }
 
 size_t workspace_bytes(int sms) {
-  int most = 0;  // of one CTA
+  int most = 0;  // for each SM
   for (const Stage& stage : registered()) {
     for (const Variant& each : stage.variants) {
       most = std::max({most, each.kernel.workspace_bytes, each.chooser.workspace_bytes});

@@ -55,7 +55,7 @@ struct Kernel {
   int threads = 0;                   // per CTA
   int smem_bytes = 0;                // dynamic shared memory per CTA
   int regs_dec = 0, regs_inc = 0;    // setmaxnreg of producer and consumers; 0: not used
-  int workspace_bytes = 0;           // scratch of each CTA that runs at a time; 0: no workspace
+  int workspace_bytes = 0;           // scratch for each SM; 0: no workspace
   bool persistent = false;           // honours Call::max_ctas
   bool simt = false;                 // multiplies without tensor cores: small shapes by default
   int cluster_m = 1, cluster_n = 1;  // CTAs per cluster along M and along N

@@ -378,6 +378,11 @@ void print_choices(const Options& options, std::istream& input) {
   for (const std::vector<BenchRow>& rows :
        parse_bench_rows(read_lines(input), all_stages(), Together::rung)) {
     for (const BenchRow& row : rows) {
+      Shape none = row.shape;  // of no size, so that types and layout alone are judged
+      none.m = none.n = none.k = 0;
+      const std::string wrong =
+          argument_violations(*row.variant, *row.stage->kind().sizes_of(none));
+      if (!wrong.empty()) throw Refused("Row '" + row.text() + "': " + wrong);
       const auto sizes = call_to_judge(row.variant->kind(), row.shape, options.limits());
       const Variant& runs = chosen(*row.variant, *sizes);
       JsonObject line;

@@ -347,6 +347,15 @@ class Ladder(unittest.TestCase):
             self.assertEqual(ended.returncode, 2, command)
             self.assertIn("What the program prints cannot be written", ended.stderr)
 
+    def test_a_row_that_no_kernel_takes_is_named(self):
+        row = "13 swizzle128 64 64 64 burst type=tf32,layout=NT"
+        ended = subprocess.run(
+            ["build/stage-13", "--choices"], input=row + "\n", cwd=ROOT, text=True, timeout=600,
+            env={**clean_environment(), "LADDER_DEVICE": "machine"}, capture_output=True, check=False,
+        )  # fmt: skip
+        self.assertEqual((ended.returncode, ended.stdout), (2, ""))
+        self.assertIn(f"Row '{row}': mn_major_a is 1: it must be 0", ended.stderr)
+
     def test_numbers_to_choose_from_are_named_in_their_order(self):
         ended = run("build/ladder", "--groups=7")
         self.assertEqual(ended.returncode, 2)

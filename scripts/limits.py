@@ -18,7 +18,6 @@ goes on from there. When all are there, docs/results/<gpu>.limits.json is replac
 from __future__ import annotations
 
 import fnmatch
-import json
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -205,7 +204,7 @@ def only_tiles(options: Any) -> int:
 
 
 def measure(options: Any) -> int:
-    entries = json.loads(registry.ask(options.program, "--list"))
+    entries = registry.listed(registry.ask(options.program, "--list"))
     rows = select(options.rows, entries)
     said = registry.environment(options.program, "--env")
     env = {name: said[name] for name in ENV_KEYS}

@@ -19,7 +19,15 @@ Result = dict[str, Any]  # a row of docs/results
 
 def parse(text: str, stage_0: bool = False) -> list[Variant]:
     """The variants of the rungs, or of stage 0 too. A chooser has no kernel: None."""
-    return [variant for variant in json.loads(text) if variant["stage"] > 0 or stage_0]
+    return [variant for variant in listed(text) if variant["stage"] > 0 or stage_0]
+
+
+def listed(text: str) -> list[dict[str, Any]]:
+    """The objects that a program of this project prints with --list."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise Problem(f"What the program prints with --list is no JSON, but {text[:60]!r}.")
 
 
 def read(program: str | Path, stage_0: bool = False) -> list[Variant]:
@@ -63,6 +71,8 @@ def read_hashes(path: Path, variants: list[Variant]) -> dict[str, str]:
     try:
         hashes = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
+        hashes = None
+    if not isinstance(hashes, dict):
         raise Problem(f"{path} cannot be read; make bench writes it.")
     for variant in variants:
         if variant["kernel"] and variant["kernel"] not in hashes:

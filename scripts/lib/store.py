@@ -123,12 +123,13 @@ class Journal:
     ) -> None:  # fmt: skip
         self.path, self.env, self.key_of = path, env, key_of
         found = {}
-        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        for line in text.splitlines():
             try:
                 entry = json.loads(line)
             except ValueError:
                 continue  # the line that was being written when the run was stopped
-            if entry.get("env") == env and "row" in entry:
+            if isinstance(entry, dict) and entry.get("env") == env and "row" in entry:
                 found[key_of(entry["row"])] = entry["row"]
         self.rows = {key_of(row): row for row in still(list(found.values()))}
 

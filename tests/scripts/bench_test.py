@@ -333,7 +333,7 @@ class Run(unittest.TestCase):
                 self.bench(rows="5@2048/burst")
         path = self.root / "partial/h200.partial.jsonl"
         self.assertEqual(len(self.partial_lines()), 2)
-        path.write_text(path.read_text() + '{"env": {"gpu"')
+        path.write_text("3\n" + path.read_text() + '{"env": {"gpu"')
         self.hashes["k_5_bn128"] = "changed"
         self.assertEqual(self.bench(rows="5@2048/burst")[0], 0)
         self.assertEqual(self.given(), ["5 bn128 2048 2048 2048 burst"])
@@ -473,6 +473,18 @@ class Run(unittest.TestCase):
         code, _, err = self.bench()
         self.assertEqual(code, cli.REFUSED)
         self.assertIn("builds it", err)
+
+    def test_what_is_no_program_of_the_ladder_is_said(self):
+        (self.root / "list.txt").write_text("")
+        code, _, err = self.bench()
+        self.assertEqual(code, cli.REFUSED)
+        self.assertIn("--list is no JSON", err)
+
+    def test_hashes_that_are_none_are_refused(self):
+        self.hashes = []
+        code, _, err = self.bench()
+        self.assertEqual(code, cli.REFUSED)
+        self.assertIn("hashes.json cannot be read", err)
 
     def test_a_kernel_without_a_hash_is_refused(self):
         del self.hashes["k_6_one"]

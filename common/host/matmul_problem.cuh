@@ -191,13 +191,15 @@ class MatmulProblem : public Problem {
   static Args as_it_is(const Call& call) { return static_cast<const Args&>(call); }
 
   void refuse_if_too_large(size_t sets, size_t set_bytes) const {
-    // Two floats an element are a reference, the kept output is one Out.
-    const size_t elements = static_cast<size_t>(shape().m) * static_cast<size_t>(shape().n);
-    const size_t needed =
-        sets * (set_bytes + elements * 2 * sizeof(float)) + elements * sizeof(Out);
+    // Two floats an element are a reference, the kept output is one Out. Of 2^30 each way more than an
+    // integer holds.
+    const double elements = 1.0 * shape().m * shape().n;
+    const double needed = static_cast<double>(sets) *
+                              (static_cast<double>(set_bytes) + elements * 2 * sizeof(float)) +
+                          elements * sizeof(Out);
     size_t free = 0, total = 0;
     check_cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-    if (needed <= free) return;
+    if (needed <= static_cast<double>(free)) return;
     constexpr double BYTES_PER_SQUARE =
         2.0 * sizeof(In) + sizeof(Out) + 2.0 * sizeof(float) + sizeof(Out);
     const int largest =
@@ -205,7 +207,7 @@ class MatmulProblem : public Problem {
     throw Refused(
         format("%s needs %.1f GiB of device memory for operands and references but "
                "%.1f GiB are free; the largest cube that fits is about %d.",
-               to_string(shape()).c_str(), static_cast<double>(needed) / (1 << 30),
+               to_string(shape()).c_str(), needed / (1 << 30),
                static_cast<double>(free) / (1 << 30), largest));
   }
 

@@ -347,6 +347,12 @@ class Ladder(unittest.TestCase):
             self.assertEqual(ended.returncode, 2, command)
             self.assertIn("What the program prints cannot be written", ended.stderr)
 
+    def test_the_largest_sizes_are_refused_for_want_of_memory(self):
+        sizes = [f"--{name}={2**30}" for name in "mnk"]  # operands and references of 2^64 bytes
+        ended = run("build/stage-05", *sizes, LADDER_DEVICE="machine")
+        self.assertEqual(ended.returncode, 2)
+        self.assertRegex(ended.stderr, r"^1073741824x1073741824x1073741824 needs 17179869184\.0 GiB")
+
     def test_a_row_that_no_kernel_takes_is_named(self):
         row = "13 swizzle128 64 64 64 burst type=tf32,layout=NT"
         ended = subprocess.run(

@@ -29,6 +29,11 @@ HEAD_KEYS = ("gpu", "driver", "toolkit", "cublas", "revision", "date", "data", "
 ROW_KEYS = (
     "stage", "name", "problem", "variant", "result", "m", "n", "k", "regime", "tflops", "verified",
 )  # fmt: skip
+ROW_NUMBERS = (
+    "stage", "m", "n", "k", "tflops", "p10", "p90", "rounds", "baseline_tflops", "baseline_sm_mhz",
+    "baseline_tensor_share", "ratio", "sm_mhz", "tensor_share", "host_us", "watts", "pj_per_flop",
+    "baseline_watts", "baseline_pj_per_flop", "idle_watts", "smem_bytes",
+)  # fmt: skip
 COUNTERS = ".counters.json"
 COUNTER_HEAD_KEYS = ("gpu", "driver", "toolkit", "revision", "date", "seed", "rows")
 COUNTER_KEYS = (
@@ -162,6 +167,9 @@ def load(path: Path) -> Results:
     for index, row in enumerate(document["rows"]):
         if row["regime"] not in REGIMES:
             raise Problem(f"{path}: row {index}: regime must be burst or sustained")
+        for key in ROW_NUMBERS:
+            if not isinstance(row.get(key), (int, float, type(None))):
+                raise Problem(f'{path}: row {index}: "{key}" is {row[key]!r} but must be a number')
     results = Results(path, document)
     counters, energy = results.beside(COUNTERS), results.beside(ENERGY)
     if counters.exists():

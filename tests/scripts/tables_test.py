@@ -630,6 +630,11 @@ class Refusals(Project):
         self.refused("", '"rows" must be a list')
         self.results({**RESULTS, "rows": [RESULTS["rows"][0], 3]})
         self.refused("", "row 1 must be an object")
+        for key in ("tflops", "m"):
+            broken = copy.deepcopy(RESULTS)
+            broken["rows"][1][key] = "much"
+            self.results(broken)
+            self.refused("", f"row 1: \"{key}\" is 'much' but must be a number")
         self.write("docs/results/gpu.json", "{")
         self.refused("", "not JSON")
 

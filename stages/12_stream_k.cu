@@ -400,6 +400,7 @@ ladder::Variant variant() {
   using T = std::conditional_t<C.share == tile::Share::cut, Cut<Whole>, Whole>;
   ladder::Kernel kernel =
       ladder::transposed_kernel<T>(launch<T, C.share>, gemm<T>, sizeof(Smem<T>));
+  kernel.persistent = T::SPLIT == 1;  // a cluster that splits K has one tile
   if (C.share != tile::Share::none) kernel.workspace_bytes = 2 * T::CTAS * T::PARTIAL_BYTES;
   return {.name = C.name,
           .what = C.what(),

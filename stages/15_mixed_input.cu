@@ -78,7 +78,7 @@ struct alignas(1024) Smem {
   tile::SmemTile<bf16, T::SHARE, T::WM> d[T::CONSUMERS];
   float4 exchange[T::EXCHANGE_BYTES / 16 + 1];  // [SPLIT][SHARE / 8][CONSUMERS * 128]
   float4 parts[T::PARTS_BYTES / 16 + 1];        // [SLICES - 1][BN / 8][CONSUMERS * 128]
-  uint64_t summands;                            // they are here: EXCHANGE_BYTES
+  uint64_t summands, drained;  // they are here: EXCHANGE_BYTES; and read, wherever some went
 };
 
 // What the host has worked out for a call.
@@ -119,6 +119,7 @@ __global__ __launch_bounds__(T::THREADS,
     ptx::prefetch_tensormap(&map_scale);
     ptx::prefetch_tensormap(&map_d);
     ptx::mbarrier_init(&smem.summands, 1);
+    if (T::SPLIT > 1) ptx::mbarrier_init(&smem.drained, T::FINISHERS * T::CONSUMERS * 4);
     ptx::fence_mbarrier_init();  // before peers' bytes are counted on them
     if (T::SPLIT > 1) ptx::mbarrier_arrive_expect_tx(&smem.summands, T::EXCHANGE_BYTES);
   }
@@ -165,7 +166,7 @@ __global__ __launch_bounds__(T::THREADS,
     const uint64_t x_desc = tile::k_major_128b(ptx::cvta_to_shared(smem.slots[0].x));
     tile::RingState<T::DEPTH> ring;
     block::Fragments<T> fragments;
-    for (int t = blockIdx.x / T::CLUSTER; t < tiles; t += clusters) {
+    for (int t = blockIdx.x / T::CLUSTER, turn = 0; t < tiles; t += clusters, ++turn) {
       const auto at = tile::grouped_raster(t, work.tiles_m, work.tiles_n, work.raster_group);
       float sum[T::BN / 2] = {}, part[T::BLOCKS][T::BN / 2] = {};  // D^T; of 128 of K, not scaled
       float scale[T::BLOCKS][2] = {};                              // of rows r and r + 8 of part
@@ -206,12 +207,11 @@ __global__ __launch_bounds__(T::THREADS,
       block::times_unit<T>(sum);
 
       // --- epilogue ------------------------------------------------------------------------------
-      if constexpr (T::SLICES > 1) {
-        if (!block::add_slices<T>(sum, smem.parts, consumer, slice)) continue;
-      }
+      if (T::SLICES > 1 && !block::add_slices<T>(sum, smem.parts, consumer, slice)) continue;
       float share[T::SHARE / 2];
       if constexpr (T::SPLIT > 1) {
-        block::exchange_sums<T>(share, sum, smem.exchange, &smem.summands, rank);
+        block::exchange_sums_again<T>(share, sum, smem.exchange, &smem.summands, &smem.drained,
+                                      rank, turn, t + clusters < tiles);
         if (rank >= T::FINISHERS) continue;
       }
       const int col = at.m * T::BM + consumer * T::WM;  // of D: the first row of W
@@ -258,7 +258,7 @@ void launch(const MixedArgs& g) {
   const int whole = std::max(1, g.n / 8 * 8);  // TMA must not write beyond column n
   const CUtensorMap map_d = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, work.box_rows, T::WM);
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
-  const int tiles = tiles_m * tiles_n, clusters = T::SPLIT > 1 ? tiles : std::min(tiles, at_once);
+  const int tiles = tiles_m * tiles_n, clusters = std::min(tiles, at_once);
   // Wide tiles take about as long as bf16 weights would: what DRAM saves, decoding takes.
   const bool early = T::BN <= 64 || ladder::starts_early<T>(tiles, at_once, g.m, g.n, g.k);
   const ladder::Launch config(clusters * T::CLUSTER, T::THREADS, sizeof(Smem<T>), T::CLUSTER, early,

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 
+#include "common/ptx/barrier.cuh"
 #include "common/ptx/cluster.cuh"
+#include "common/ptx/mbarrier.cuh"
 #include "common/ptx/memory.cuh"
 
 namespace block {
@@ -12,10 +14,10 @@ namespace block {
 // CTA `rank` has the partial sums `acc` of a tile [BM][BN], rank / SHARERS being its place in the
 // order of K. Each of the first FINISHERS of these CTAs gets SHARE columns of all, in `exchange`
 // [SPLIT][SHARE / 8][threads], and adds them up in the order of K into `sum`. `summands` there has
-// been told to expect their bytes. All consumers of the cluster.
+// been told to expect their bytes, in a phase of this parity. All consumers of the cluster.
 template <class T>
 __device__ void exchange_sums(float (&sum)[T::SHARE / 2], const float (&acc)[T::BN / 2],
-                              float4* exchange, uint64_t* summands, int rank) {
+                              float4* exchange, uint64_t* summands, int rank, uint32_t parity = 0) {
   constexpr int VECTORS = T::SHARE / 8, THREADS = T::CONSUMERS * 128;  // a float4 of each thread
   const int thread = threadIdx.x - 128, rank_k = rank / T::SHARERS;
 #pragma unroll
@@ -31,7 +33,7 @@ __device__ void exchange_sums(float (&sum)[T::SHARE / 2], const float (&acc)[T::
     }
   }
   if (rank_k >= T::FINISHERS) return;
-  ptx::mbarrier_wait_cluster(summands, 0);
+  ptx::mbarrier_wait_cluster(summands, parity);
 #pragma unroll
   for (int from = 0; from < T::SPLIT; ++from) {
 #pragma unroll
@@ -44,6 +46,22 @@ __device__ void exchange_sums(float (&sum)[T::SHARE / 2], const float (&acc)[T::
       sum[i * 4 + 3] = from > 0 ? sum[i * 4 + 3] + v.w : v.w;
     }
   }
+}
+
+// The same for the cluster's tile number `turn`, where SHARERS is 1. Behind the first tile a CTA sends
+// once its peers have read what it sent them before: `drained` counts their warps. Who has read tells
+// all of them, and expects the next tile's sums, if there is one.
+template <class T>
+__device__ void exchange_sums_again(float (&sum)[T::SHARE / 2], const float (&acc)[T::BN / 2],
+                                    float4* exchange, uint64_t* summands, uint64_t* drained,
+                                    int rank, int turn, bool more) {
+  if (turn > 0) ptx::mbarrier_wait_cluster(drained, (turn - 1) % 2);
+  exchange_sums<T>(sum, acc, exchange, summands, rank, turn % 2);
+  if (rank >= T::FINISHERS || !more) return;  // behind its last tile a peer may have exited
+  if (threadIdx.x == 128) ptx::mbarrier_arrive_expect_tx(summands, T::EXCHANGE_BYTES);
+  ptx::bar_warp_sync();  // all lanes have read
+  const int lane = threadIdx.x % 32;
+  if (lane < T::SPLIT) ptx::mbarrier_arrive_cluster(drained, lane);
 }
 
 }  // namespace block

@@ -91,13 +91,13 @@ Kernel persistent_kernel(void (*launch)(const Args&), void (*function)(Parameter
 }
 
 // Of one whose tile T is one of D^T, its rows columns of D, and whose clusters share rows or columns
-// or split K: as rungs 12 and 15 have it. A CTA of a cluster that splits K has one tile.
+// or split K: as rungs 12 and 15 have it. Persistent, until told otherwise.
 template <class T, class Args, class... Parameters>
 Kernel transposed_kernel(void (*launch)(const Args&), void (*function)(Parameters...),
                          int smem_bytes) {
   Kernel kernel = kernel_of<T>(launch, function, smem_bytes);
   std::swap(kernel.bm, kernel.bn);
-  kernel.persistent = T::SPLIT == 1;
+  kernel.persistent = true;
   kernel.cluster_m = T::CLUSTER_N;
   kernel.cluster_n = T::CLUSTER_M * T::SPLIT;
   return kernel;

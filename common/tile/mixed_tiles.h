@@ -68,26 +68,26 @@ struct MixedTile {
 constexpr MixedTile MIXED_TILES[] = {
     // clang-format off
     // names                               consumers, bn, split, slices, ctas
-    {"w8_256x8",       "w4_256x8",       4,   8, 1, 1},
     {"w8_64x8_s4",     "w4_64x8_s4",     1,   8, 1, 4},
     {"w8_64x8_s4_k2",  "w4_64x8_s4_k2",  1,   8, 2, 4},
     {"w8_64x8_s4_k4",  "w4_64x8_s4_k4",  1,   8, 4, 4},
     {"w8_64x8_s2_x2",  "w4_64x8_s2_x2",  1,   8, 1, 2, 2},
-    {"w8_256x16",      "w4_256x16",      4,  16, 1, 1},
     {"w8_64x16_s4",    "w4_64x16_s4",    1,  16, 1, 4},
     {"w8_64x16_s4_k2", "w4_64x16_s4_k2", 1,  16, 2, 4},
-    {"w8_64x16_s4_k4", "w4_64x16_s4_k4", 1,  16, 4, 4},
     {"w8_64x16_s2_x2", "w4_64x16_s2_x2", 1,  16, 1, 2, 2},
     {"w8_128x16_x2",   "w4_128x16_x2",   2,  16, 1, 1, 2},
     {"w8_256x32",      "w4_256x32",      4,  32, 1, 1},
     {"w8_64x32_s4",    "w4_64x32_s4",    1,  32, 1, 4},
+    {"w8_64x32_s2_k2", "w4_64x32_s2_k2", 1,  32, 2, 2},
     {"w8_64x32_s2_k4", "w4_64x32_s2_k4", 1,  32, 4, 2},
     {"w8_128x32_x2",   "w4_128x32_x2",   2,  32, 1, 1, 2},
     {"w8_64x64_s2",    "w4_64x64_s2",    1,  64, 1, 2},
     {"w8_64x64_s2_k2", "w4_64x64_s2_k2", 1,  64, 2, 2},
     {"w8_128x64",      "w4_128x64",      2,  64, 1, 1},
+    {"w8_128x64_k2",   "w4_128x64_k2",   2,  64, 2, 1},
     {"w8_128x128",     "w4_128x128",     2, 128, 1, 1},
     {"w8_128x128_k2",  "w4_128x128_k2",  2, 128, 2, 1},
+    {"w8_128x128_k4",  "w4_128x128_k4",  2, 128, 4, 1},
     {"w8_128x160",     "w4_128x160",     2, 160, 1, 1},
     {"w8_128x176",     "w4_128x176",     2, 176, 1, 1},
     // clang-format on
@@ -96,18 +96,20 @@ constexpr MixedTile MIXED_TILES[] = {
 // What no ceiling gives: fitted to trials of these tiles on an H200 and an H100
 // (docs/results/h200.mixed.csv, h100.mixed.csv).
 struct FittedMixed {
-  double start_clocks = 5490;     // of a launch: until the first bytes land, and after the last
-  double beside_clocks = 690;     // less, if the next grid fits beside it
-  double cluster_clocks = 150;    // of one whose CTAs share K: to meet and add up
-  double restart_clocks = 7970;   // and of each round of clusters behind the first: they start anew
-  double block_clocks = 338;      // 128 of K of two warpgroups of an SM: to decode, and for one to
+  double start_clocks = 5360;     // of a launch: until the first bytes land, and after the last
+  double beside_clocks = 760;     // less, if the next grid fits beside it
+  double cluster_clocks = 280;    // of one whose CTAs share K: to meet;
+  double again_clocks = 465;      // and to meet again for each tile behind the first,
+  double exchange_clocks = 17;    // and of each column of a tile, to exchange its sums
+  double block_clocks = 333;      // 128 of K of two warpgroups of an SM: to decode, and for one to
                                   // wait for the other
-  double column_clocks = 6.2;     // and of each column of the tile
-  double paired = 0.886;          // times as long, if slots have two blocks
-  double crowded = 1.89;          // times longer, of four warpgroups of an SM
-  double epilogue_clocks = 22.9;  // a column: to add it up among warpgroups, stage and store it
-  double idle_power = 0.079;    // DRAM delivers (share of SMs that have a CTA) ^ this of its rate,
-  double uneven_power = 0.192;  // or (CTAs / those that its rounds have room for) ^ this
+  double column_clocks = 6.19;    // and of each column of the tile
+  double paired = 0.945;          // times as long, if slots have two blocks
+  double crowded = 2.02;          // times longer, of four warpgroups of an SM
+  double epilogue_clocks = 18.5;  // a column: to add it up among warpgroups, stage and store it
+  double idle_power = 0.045;    // DRAM delivers (share of SMs that have a CTA) ^ this of its rate,
+  double uneven_power = 0.182;  // or (CTAs / those that its rounds have room for) ^ this
+  double l2_bytes_per_clock = 54.7;  // and SM, of rows of X and of weights
   // A clock and SM, of rows outside of X. L2 delivers them slowly: make limits, l2_outside.
   double outside_bytes_per_clock = 28;
 };
@@ -130,21 +132,23 @@ inline double predicted_clocks(const MixedTile& config, int bits, int m, int n, 
   const int rows = rows_of_tile(m, config.bn, tiles_n, config.split);
   const int block_bytes = config.slices * (config.bm() * 16 * bits + rows * 256);
   const double slot =
-      config.blocks(bits) * std::max(block, block_bytes * on_sm / gpu.l2_bytes_per_clock);
+      config.blocks(bits) * std::max(block, block_bytes * on_sm / FITTED.l2_bytes_per_clock);
 
   const double outside =
       2.0 * k * tiles_m * (tiles_n * rows - m) / (FITTED.outside_bytes_per_clock * gpu.sms);
-  const double compute = rounds * (slots * slot + FITTED.epilogue_clocks * config.bn) + outside;
+  const bool shared = config.split > 1;
+  const double column = FITTED.epilogue_clocks + (shared ? FITTED.exchange_clocks : 0);
+  const double again = shared ? FITTED.again_clocks * (rounds - 1) : 0;
+  const double compute = rounds * (slots * slot + column * config.bn) + again + outside;
   const double bytes =
       1.0 * n * k * bits / 8 + 2.0 * m * k * reads_of_dram(tiles_m, 1) + 2.0 * m * n;
   const double busy = 1.0 * tiles * config.split / gpu.sms;  // SMs that have a CTA, of all
   const double rate = busy < 1 ? std::pow(busy, FITTED.idle_power)
                                : std::pow(1.0 * tiles / (rounds * at_once), FITTED.uneven_power);
   const double dram = bytes / gpu.dram_bytes_per_clock / std::min(1.0, rate);
-  const double cluster = FITTED.cluster_clocks + FITTED.restart_clocks * (rounds - 1);
   const bool beside = 2 * tiles <= at_once;
   return FITTED.start_clocks - (beside ? FITTED.beside_clocks : 0) +
-         (config.split > 1 ? cluster : 0) + overlapped(compute, dram, 0);
+         (shared ? FITTED.cluster_clocks : 0) + overlapped(compute, dram, 0);
 }
 
 }  // namespace tile

@@ -86,6 +86,14 @@ TEST_CASE("narrow loads extend to the register, narrow stores truncate, vectors 
                 300));
 }
 
+TEST_CASE("what is loaded or stored may stand in braces alone, as ptxas has it, a sum may not") {
+  CHECK(all_are(keep("ld.param.b64 {%rd1}, [in];\nmov.b32 %r3, 7;\nst.shared.b32 [%smem], {%r3};\n"
+                     "ld.volatile.shared.b32 {%r1}, [%smem];\n"),
+                7));
+  CHECK(contains(report("add.u32 %r1, {%r2}, 1;\n"), "its operands are not"));
+  CHECK(contains(report("ld.shared.b32 {%r1, %r2}, [%smem];\n"), "is not supported"));
+}
+
 TEST_CASE("variables of the module and parameters") {
   const auto module = machine::load_module(
       ".version 8.6\n.target sm_90a\n.address_size 64\n"

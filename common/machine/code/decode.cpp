@@ -346,8 +346,8 @@ class Decoder {
       const bool is_address = operand.kind == Operand::Kind::address;
       switch (spec.kind) {
         case Spec::Kind::scalar:
-          if (is_vector || is_address) wrong_operands(row);
-          slots.push_back(scalar(operand, spec.width));
+          if ((is_vector && !is_one_in_braces(operand)) || is_address) wrong_operands(row);
+          slots.push_back(scalar(is_vector ? operand.parts[0] : operand, spec.width));
           break;
         case Spec::Kind::pair:
           if (is_address) wrong_operands(row);
@@ -380,6 +380,12 @@ class Decoder {
       if (!specs[s].optional && specs[s].kind != Spec::Kind::rest) wrong_operands(row);
     }
     set_slots(inst, slots);
+  }
+
+  // ld.global.b32 {d}, [a]: what is loaded or stored may stand in braces, also alone.
+  bool is_one_in_braces(const Operand& operand) const {
+    return operand.parts.size() == 1 &&
+           (statement_->opcode.starts_with("ld") || statement_->opcode.starts_with("st"));
   }
 
   void add_any(const Operand& operand, std::vector<Slot>* slots) {

@@ -426,13 +426,15 @@ TEST_CASE("bulk groups: a source that changes before wait_group.read shows, lazi
   CHECK(results(program, 4)[0] == 1);
 }
 
-TEST_CASE("tensor maps: changed by tensormap.replace, published, used") {
-  Tensor tensor{{32, 8}, {32, 8}, {}};
-  tensor.encode(reinterpret_cast<void*>(4096));
-  Buffer<uint32_t> data(tensor.words()), other(tensor.words());
-  for (size_t i = 0; i < data.size(); ++i) other[i] = static_cast<uint32_t>(i);
+namespace {
+
+// Puts `map` into global memory. The kernel copies it into shared memory, changes its address, and as
+// `fields` says others, of the map at %r4, and publishes it; a box of 32 x 8 words by it must be zeros
+// from row 4 on.
+void check_changed_map(const TensorMap& map, const std::string& fields) {
+  Buffer<uint32_t> other(32 * 8);
+  for (size_t i = 0; i < other.size(); ++i) other[i] = static_cast<uint32_t>(i);
   Buffer<uint8_t> global(128);
-  const TensorMap map = tensor.encode(data.data());
   std::memcpy(global.data(), &map, sizeof map);
   const auto address = std::to_string(reinterpret_cast<uint64_t>(other.data()));
   const auto place = std::to_string(reinterpret_cast<uint64_t>(global.data()));
@@ -445,9 +447,9 @@ TEST_CASE("tensor maps: changed by tensormap.replace, published, used") {
       "setp.ne.u32 %p1, %t, 0;\n@%p1 bra READY;\nmov.b64 %rd5, " +
       address +
       ";\n"
-      "tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%r4], %rd5;\n"
-      "tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%r4], 1, 4;\nREADY:\n"
-      "bar.warp.sync -1;\n"
+      "tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%r4], %rd5;\n" +
+      fields +
+      "READY:\nbar.warp.sync -1;\n"
       "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned "
       "[%rd3], [%r4], 128;\n"
       "fence.proxy.tensormap::generic.acquire.gpu [%rd3], 128;\n" +
@@ -457,6 +459,27 @@ TEST_CASE("tensor maps: changed by tensormap.replace, published, used") {
       dump(256, 1024);
   const Words out = results(program, 256);
   for (uint32_t i = 0; i < 256; ++i) CHECK(out[i] == (i < 128 ? i : 0));
+}
+
+std::string replace(const std::string& field, const std::string& value, const char* width = "32") {
+  return "tensormap.replace.tile." + field + ".shared::cta.b1024.b" + width + " [%r4], " + value +
+         ";\n";
+}
+
+}  // namespace
+
+TEST_CASE("tensor maps: changed by tensormap.replace, published, used") {
+  Tensor tensor{{32, 8}, {32, 8}, {}};
+  Buffer<uint32_t> data(32 * 8);
+  check_changed_map(tensor.encode(data.data()), replace("global_dim", "1, 4"));
+}
+
+TEST_CASE("tensor maps: made from zeros by tensormap.replace alone") {
+  check_changed_map({}, replace("rank", "1") + replace("global_dim", "0, 32") +
+                            replace("global_dim", "1, 4") +
+                            replace("global_stride", "0, 128", "64") + replace("box_dim", "0, 32") +
+                            replace("box_dim", "1, 8") + replace("element_stride", "0, 1") +
+                            replace("element_stride", "1, 1") + replace("elemtype", "7"));
 }
 
 namespace {

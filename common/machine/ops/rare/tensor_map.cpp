@@ -43,6 +43,12 @@ constexpr Field FIELDS[] = {
     {".fill_mode", [](auto& map, auto, auto value) { fit(map.nan_fill, value); }},
 };
 
+// All of it 0: a map that a kernel makes from nothing, field by field, as Triton's do, begins so.
+bool is_blank(const std::byte* bytes) {
+  return std::all_of(bytes, bytes + TENSOR_MAP_BYTES,
+                     [](auto byte) { return byte == std::byte{}; });
+}
+
 // The checker's part of a lane's accesses to a whole map, 16 bytes at a time. A change of a field is a
 // write of all of it, which conflicts with what a read does.
 constexpr uint32_t PART_BYTES = 16;
@@ -87,6 +93,10 @@ void map_replace(Warp& warp, const Inst& inst, uint32_t lane) {
   }
   TensorMap map;
   std::memcpy(&map, bytes, sizeof map);
+  if (is_blank(bytes)) {
+    map.magic = TensorMap::MAGIC;
+    map.rank = 1;
+  }
   FIELDS[inst.mods].replace(map, static_cast<uint32_t>(index), value_of(warp, *last, lane));
   std::memcpy(bytes, &map, sizeof map);
   ++warp.cta->cluster->changes;

@@ -98,6 +98,11 @@ TEST_CASE("reports name every call that was inlined, or how to get lines, and th
              ".loc 3 9 1, function_name $L, inlined_at 2 7 5\ntrap;\n}\n");
   CHECK(contains(with_lines, "Fault in kernel gemm::run<...>: "));
   CHECK(contains(with_lines, "at gemm.cu:40 (in tile.cuh:7, in ptx.cuh:9)"));
+  const std::string beside =
+      report(HEAD + ".file 2 \"tile.cuh\"\n" + kernel +
+             ".loc 1 40 3\n.loc 1 20 5, function_name $L, inlined_at 1 40 3\n"
+             ".loc 2 9 1, function_name $L, inlined_at 1 20 5\ntrap;\n}\n");
+  CHECK(contains(beside, "at gemm.cu:20, called at gemm.cu:40 (in tile.cuh:9)"));
   CHECK(contains(with_lines, "Kernel: gemm::run<1, 2, 3, 4,"));
   CHECK(!contains(with_lines, "-lineinfo"));
   const std::string without =

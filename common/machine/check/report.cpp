@@ -101,20 +101,24 @@ std::string text_of(const Dim3& at) {
 }
 
 Origin::Place Program::source(uint32_t pc) const {
-  return source_of(module->ptx(), outermost(module->ptx(), statements[pc]->place));
+  return source_of(module->ptx(), own_line(module->ptx(), statements[pc]->place));
 }
 
 std::string Program::place(uint32_t pc) const {
   const Ptx& ptx = module->ptx();
-  const Statement& statement = *statements[pc];
-  std::string inner, outer;  // from the outermost call inwards
-  for (uint32_t at = statement.place; at != 0; at = ptx.places[at].caller) {
-    if (!outer.empty()) inner = (inner.empty() ? outer : outer + ", in " + inner);
+  uint32_t at = statements[pc]->place;
+  const auto step = [&](const char* word) {
     const Origin::Place here = source_of(ptx, at);
-    outer = here.line == 0 ? "" : here.file + ":" + std::to_string(here.line);
-  }
-  if (outer.empty()) return "PTX line " + std::to_string(statement.ptx_line);
-  return inner.empty() ? outer : outer + " (in " + inner + ")";
+    at = ptx.places[at].caller;
+    return joined(word, here.file, ":", here.line);
+  };
+  const uint32_t own = own_line(ptx, at);
+  if (source_of(ptx, own).line == 0) return joined("PTX line ", statements[pc]->ptx_line);
+  std::string inner;
+  while (at != own) inner = step("in ") + (inner.empty() ? "" : ", ") + inner;
+  std::string text = step("");
+  while (at != 0) text += step(", called at ");
+  return inner.empty() ? text : text + " (" + inner + ")";
 }
 
 std::string Program::source_line(uint32_t pc) const {

@@ -146,9 +146,9 @@ struct Program {
   std::vector<SharedVariable> shared_variables;  // by address
   std::vector<Special> specials;
   uint32_t local_bytes = 0;                 // a thread: .local variables, and .param ones of calls
-  Origin::Place source(uint32_t pc) const;  // of the outermost call that was inlined
-  // "stages/05_wgmma.cu:88, in common/ptx/wgmma.cuh:31"
-  std::string place(uint32_t pc) const;  // the outermost call first
+  Origin::Place source(uint32_t pc) const;  // own_line
+  // "stages/05_wgmma.cu:88, called at stages/05_wgmma.cu:130 (in common/ptx/wgmma.cuh:31)"
+  std::string place(uint32_t pc) const;
   // indent + "at …", and under it the line of source, if it can be read
   std::string where(uint32_t pc, const std::string& indent) const;
   std::string text(uint32_t pc) const;    // the PTX statement, opcode and operands

@@ -5,8 +5,10 @@
 
 namespace machine {
 
-uint32_t outermost(const Ptx& ptx, uint32_t place) {
-  while (ptx.places[place].caller != 0) place = ptx.places[place].caller;
+uint32_t own_line(const Ptx& ptx, uint32_t place) {
+  uint32_t outermost = place;
+  while (ptx.places[outermost].caller != 0) outermost = ptx.places[outermost].caller;
+  while (ptx.places[place].file != ptx.places[outermost].file) place = ptx.places[place].caller;
   return place;
 }
 
@@ -25,7 +27,7 @@ Origin::Place source_of(const Ptx& ptx, uint32_t place) {
 }
 
 void refuse_statement(const Ptx& ptx, const Statement& statement, const std::string& why) {
-  const Origin::Place place = source_of(ptx, outermost(ptx, statement.place));
+  const Origin::Place place = source_of(ptx, own_line(ptx, statement.place));
   std::string where = joined("PTX line ", statement.ptx_line);
   if (place.line != 0) where = joined(place.file, ":", place.line, " (", where, ")");
   Origin origin;
@@ -36,7 +38,7 @@ void refuse_statement(const Ptx& ptx, const Statement& statement, const std::str
 
 void refuse_function(const Ptx& ptx, const Function& function) {
   Origin origin;
-  origin.place = source_of(ptx, outermost(ptx, function.refusal_place));
+  origin.place = source_of(ptx, own_line(ptx, function.refusal_place));
   std::string why = function.refusal;
   if (origin.place.line != 0) {
     why += joined(" (behind ", origin.place.file, ":", origin.place.line, ")");

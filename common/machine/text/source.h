@@ -6,8 +6,9 @@
 
 namespace machine {
 
-// Of Ptx::places: where the outermost call stands that was inlined to make what is at this one.
-uint32_t outermost(const Ptx& ptx, uint32_t place);
+// Of the calls that were inlined to make what is at this one of Ptx::places, the innermost that stands
+// in the outermost's file: a kernel's only line may be a call of a function beside it.
+uint32_t own_line(const Ptx& ptx, uint32_t place);
 // The file is relative to where the program runs, if it is below.
 Origin::Place source_of(const Ptx& ptx, uint32_t place);
 

@@ -157,7 +157,7 @@ mutation(
     "c-overwrites-d", FUSED, "wait_group.read before C is asked for deleted",
     "The box that D leaves from is the one that C comes into: TMA may still read the one when it writes "
     "the other.",
-    {"race": [r"s2g\(&map_d", r"offer\(smem, ahead", r"cp\.async\.bulk\.wait_group\.read"]},
+    {"race": [r"s2g\(&map_d", r"g2s\(boxes", r"cp\.async\.bulk\.wait_group\.read"]},
     edit=delete("cp.async.bulk.wait_group.read"),
 )  # fmt: skip
 

@@ -6,7 +6,9 @@ from lib.mutations.core import (
     EMPTY, FULL, GROUPS, RACE_WGMMA_TMA, always_true, at_once, delete, delete_all, each, mutation,
     opcode, operands, operands_of_all, with_register,
 )  # fmt: skip
-from lib.mutations.subjects import ADD_UP, BOTH_WAYS, CLUSTER, EIGHT, SPLIT_K, STREAM_K
+from lib.mutations.subjects import (
+    ADD_UP, BOTH_WAYS, CLUSTER, EIGHT, MIXED_SPLIT, SPLIT_K, STREAM_K,
+)  # fmt: skip
 from lib.ptx import Instruction, Kernel
 
 GROUPS.append("Clusters")
@@ -180,6 +182,14 @@ mutation(
     "counts them says when a sum may begin.",
     {"race": [r"ld\.shared", r"st\.async"]},
     edit=at_once("mbarrier_wait_cluster(summands"),
+)  # fmt: skip
+
+mutation(
+    "sums-sent-before-read", MIXED_SPLIT, "nobody waits until the sums of the tile before are read",
+    "The buffer for partial sums is one: a peer that is a tile ahead overwrites what is still to be "
+    "added, unless who reads it has said so.",
+    {"race": [r"st\.async", r"ld\.shared"]},
+    edit=at_once("mbarrier_wait_cluster(drained"),
 )  # fmt: skip
 
 mutation(

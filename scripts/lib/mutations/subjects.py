@@ -98,6 +98,9 @@ EVEN_ROWS = rung("14_block_scaled", "e4m3_128x128", "e4m3ELb1ELi2ELi1ELi128E", (
 # One CTA, which goes round its ring of packed weights.
 MIXED = rung("15_mixed_input", "w4_64x8_s4", "TileILi4ELi1ELi8ELi1ELi4E", (8, 64, 4736),
              "--grid=1", "--bits=4")  # fmt: skip
+# The four CTAs of one cluster, which take three tiles and share the K of each.
+MIXED_SPLIT = rung("15_mixed_input", "w4_64x8_s4_k4", "TileILi4ELi1ELi8ELi4ELi4E", (8, 192, 4736),
+                   "--grid=4", "--bits=4")  # fmt: skip
 # Three groups of 32, 60 and 58 rows, in two CTAs: short groups leave half a tile to nobody, and
 # scales begin at rows that are no multiples of four.
 GROUPED = rung("16_grouped", "bf16_128x128", "TileI13__nv_bfloat16Li2ELi1ELi128E", (150, 256, 640),

@@ -273,11 +273,11 @@ std::string fastest_tile(int bits, int m, int n, int k) {
 TEST_CASE("mixed tiles: what the model takes on an H200") {
   CHECK(fastest_tile(8, 1, 8192, 8192) == "w8_64x8_s2_x2");
   CHECK(fastest_tile(4, 1, 8192, 8192) == "w4_64x8_s2_x2");
-  CHECK(fastest_tile(4, 1, 28672, 8192) == "w4_256x8");
-  CHECK(fastest_tile(8, 1, 28672, 8192) == "w8_256x8");  // w8_64x8_s4 takes 6 % less there
+  CHECK(fastest_tile(4, 1, 28672, 8192) == "w4_64x8_s2_x2");  // w4_64x8_s4_k2 takes 4 % less
+  CHECK(fastest_tile(8, 1, 28672, 8192) == "w8_64x8_s4_k2");
   CHECK(fastest_tile(4, 1, 4096, 4096) == "w4_64x8_s4_k2");
   CHECK(fastest_tile(4, 1, 576, 7168) == "w4_64x8_s4_k4");
-  CHECK(fastest_tile(4, 16, 7168, 16384) == "w4_64x16_s4");
+  CHECK(fastest_tile(4, 16, 7168, 16384) == "w4_64x16_s2_x2");
   CHECK(fastest_tile(8, 32, 8192, 8192) == "w8_64x32_s4");
   CHECK(fastest_tile(4, 32, 28672, 8192) == "w4_256x32");
   CHECK(fastest_tile(4, 64, 8192, 8192) == "w4_64x64_s2");

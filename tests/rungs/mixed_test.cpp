@@ -2,6 +2,7 @@
 // PTX machine and on a GPU as rungs_test.cpp.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "common/host/error.h"
@@ -121,12 +122,12 @@ TEST_CASE("packed weights: few CTAs take many tiles each") {
   for (const int bits : {8, 4}) {
     MixedProblem problem(bits, shape, Data::ints, PADDED);
     for (const int max_ctas : {1, on_machine() ? 4 : 78}) {
-      problem.args.max_ctas = max_ctas;
       for_each_kernel(bits, [&](const Variant& kernel) {
-        if (!kernel.rules().persistent) return;
+        problem.args.max_ctas = std::max(max_ctas, kernel.rules().cluster);
         check_variant(kernel, problem, true);
         ++runs;
       });
+      problem.args.max_ctas = max_ctas;
       check_variant(result(), problem, true);
     }
   }

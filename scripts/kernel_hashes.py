@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 from lib.cli import WRONG, Problem, command
 from lib.fingerprints import kernel_hashes
+from lib.ptx import read_ptx
 
 
 @command()
 def main() -> int:
     hashes: dict[str, str] = {}
-    for path in sys.argv[1:]:
-        for name, value in kernel_hashes(Path(path).read_text(encoding="utf-8")).items():
+    paths = sys.argv[1:]
+    if not paths:
+        raise Problem("No file of PTX is named; try kernel_hashes.py build/ptx/*.ptx.")
+    for path in paths:
+        for name, value in kernel_hashes(read_ptx(path)).items():
             if name in hashes:
                 raise Problem(f"{path}: a second kernel is named {name}.", WRONG)
             hashes[name] = value

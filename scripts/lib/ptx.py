@@ -302,5 +302,13 @@ class Module:
         return "".join(out + [self.text[at:]])
 
 
+def read_ptx(path: str | Path) -> str:
+    """A file's text; raises Problem if it is none."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise Problem(f"{path} is no PTX: byte {error.start} is not UTF-8; nvcc --keep writes PTX.")
+
+
 def load_module(path: str | Path) -> Module:
-    return Module(Path(path).read_text(encoding="utf-8"))
+    return Module(read_ptx(path))

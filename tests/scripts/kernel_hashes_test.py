@@ -1,10 +1,13 @@
 """kernel_hashes.py: a hash changes with the code and with nothing else."""
 
+import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+sys.path.insert(0, str(SCRIPTS))
 from lib.fingerprints import kernel_hashes, kernel_texts  # noqa: E402
 
 MODULE = """//
@@ -142,6 +145,25 @@ class Hashes(unittest.TestCase):
         self.assertIn(".param .u64 KERNEL_param_0", text)
         self.assertNotIn(".loc", text)
         self.assertNotIn("//", text)
+
+class CommandLine(unittest.TestCase):
+    def refused(self, *arguments):
+        """What it says on stderr."""
+        ended = subprocess.run([sys.executable, SCRIPTS / "kernel_hashes.py", *arguments],
+                               capture_output=True, text=True)  # fmt: skip
+        self.assertEqual((ended.returncode, ended.stdout), (2, ""), ended.stderr)
+        return ended.stderr
+
+    def test_no_file_is_refused(self):
+        said = self.refused()
+        self.assertEqual(said, "No file of PTX is named; try kernel_hashes.py build/ptx/*.ptx.\n")
+
+    def test_a_file_that_is_no_text_is_refused_with_the_place(self):
+        with tempfile.NamedTemporaryFile(suffix=".ptx") as file:
+            file.write(b"\x7fELF\xff")
+            file.flush()
+            said = self.refused(file.name)
+        self.assertRegex(said, r"^\S+\.ptx is no PTX: byte 4 is not UTF-8; .*PTX\.\n$")
 
 
 if __name__ == "__main__":

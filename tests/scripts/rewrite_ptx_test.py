@@ -194,6 +194,19 @@ class Reading(unittest.TestCase):
 
 
 @unittest.skipUnless(rungs(), "no PTX in build/ptx: run make")
+class CommandLine(unittest.TestCase):
+    def test_a_file_that_is_no_text_is_refused_with_the_place(self):
+        with tempfile.TemporaryDirectory() as folder:
+            image = Path(folder, "image.ptx")
+            image.write_bytes(b".version\xff")
+            ended = subprocess.run(
+                [sys.executable, ROOT / "scripts/rewrite_ptx.py", "--sleep=1", image, image],
+                capture_output=True, text=True,
+            )  # fmt: skip
+        self.assertEqual(ended.returncode, 2, ended.stderr)
+        self.assertRegex(ended.stderr, r"^rewrite_ptx: \S+ is no PTX: byte 8 is not .*\.\n$")
+
+
 class Rungs(unittest.TestCase):
     def test_every_rung_is_read_and_every_instruction_has_a_place(self):
         for path in rungs():

@@ -341,14 +341,17 @@ def page_with_tables(page: str) -> str:
 @command("mutations")
 def main(arguments: list[str] | None = None) -> int:
     parser = parser_of(__doc__)
-    parser.add_argument("--show", metavar="NAME")
-    parser.add_argument("--list", action="store_true")
-    parser.add_argument("--known", nargs="+", default=[], metavar="NAME")
-    parser.add_argument("--page", action="store_true")
-    parser.add_argument("--gpu", metavar="CSV")
+    verb = parser.add_mutually_exclusive_group()
+    verb.add_argument("--show", metavar="NAME")
+    verb.add_argument("--list", action="store_true")
+    verb.add_argument("--known", nargs="+", metavar="NAME")
+    verb.add_argument("--page", action="store_true")
+    verb.add_argument("--gpu", metavar="CSV")
     parser.add_argument("--only", metavar="NAME,NAME")
     options = parser.parse_args(arguments)
-    for name in options.known:
+    if options.only and (options.show or options.list or options.known or options.page):
+        raise Problem(f"--only={options.only} is for runs of all or with --gpu; leave it out here.")
+    for name in options.known or ():
         find_mutation(name)
     if options.list:
         width = max(map(len, MUTATIONS))

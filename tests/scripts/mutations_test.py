@@ -96,6 +96,24 @@ class Table(unittest.TestCase):
             mutations.find_mutation("wait")
 
 
+class CommandLine(unittest.TestCase):
+    def test_options_that_contradict_each_other_are_refused(self):
+        for given, why in ((["--list", "--page"], "--page: not allowed with argument --list"),
+                           (["--gpu=-", "--show=parity"], "--show: not allowed with argument --gpu"),
+                           (["--only=parity", "--show=parity"], "--only=parity is for runs of all")):  # fmt: skip
+            err = io.StringIO()
+            with self.subTest(given), contextlib.redirect_stderr(err), \
+                    mock.patch.object(mutations, "show", lambda mutation: 0), \
+                    mock.patch.object(mutations, "page_with_tables", lambda page: page), \
+                    contextlib.redirect_stdout(io.StringIO()):  # fmt: skip
+                try:
+                    code = mutations.main(given)
+                except SystemExit as ended:
+                    code = ended.code
+                self.assertEqual(code, 2)
+                self.assertIn(why, err.getvalue())
+
+
 class Verdicts(unittest.TestCase):
     def test_kinds_of_endings(self):
         for status, report, kind in (

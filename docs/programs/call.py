@@ -9,7 +9,10 @@ LIBRARY = sys.argv[1] if len(sys.argv) > 1 else "build/libladder.so"
 M, N, K = 40, 72, 104  # leading dimensions are multiples of 8
 
 # A handle also finds what the library itself is linked with, so that there is one CUDA runtime.
-ladder = ctypes.CDLL(LIBRARY)
+try:
+    ladder = ctypes.CDLL(LIBRARY)
+except OSError as error:
+    sys.exit(f"The library cannot be loaded ({error}); make lib builds build/libladder.so.")
 pointer, int_, long_long = ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong
 ladder.ladder_gemm_bf16.argtypes = [int_] * 4 + [pointer, long_long] * 3 + [pointer]
 ladder.ladder_last_error.restype = ctypes.c_char_p

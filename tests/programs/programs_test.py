@@ -127,6 +127,11 @@ class OnTheMachine(Programs, unittest.TestCase):
             self.assertEqual(run("sh", "-c", command).returncode, 0)
             self.assertIn("D is right", self.succeeds(f"{folder}/call"))
 
+    def test_a_missing_library_is_told_in_a_sentence(self):
+        ended = run(*PYTHON_PROGRAM, "/nonexistent.so")
+        self.assertEqual(ended.returncode, 1)
+        self.assertRegex(ended.stderr, r"^The library cannot be loaded \(/nonexistent.so: .*\.\n$")
+
     def test_under_other_policies(self):
         for policy in ("lazy", "random"):
             for command in ([PROGRAMS / "call"], [PROGRAMS / "graph"], PYTHON_PROGRAM,

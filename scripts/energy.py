@@ -7,7 +7,7 @@ docs/results/<gpu>.energy.json. Python standard library only.
                                 kernels are still the same
   energy.py --rounds=N          each contestant N times, default 3
 
-  data       one kernel on normal, uniform, small integer and zero operands
+  data       rung 13's swizzle128 on normal, uniform, small integer and zero operands
   tile       wgmma with N of 64, 128 and 256, and the large tiles of rung 11
   multicast  clusters without and with multicast: rung 8
   raster     the order of the tiles: rung 7
@@ -85,7 +85,8 @@ LARGE = ("128x128", "128x256", "192x192", "256x192", "256x192_1x2")
 EXPERIMENTS: dict[str, Callable[[list[Variant]], list[Contestant]]] = {
     "data": lambda variants: [
         contestant(v, data, data)
-        for v in [v for v in variants if v["result"] and v["persistent"]][-1:]
+        for v in variants
+        if (v["stage"], v["variant"]) == (13, "swizzle128")
         for data in DATA
     ],
     "tile": lambda variants: of_rung(variants, 5, *BY_N) + of_rung(variants, 11, *LARGE),

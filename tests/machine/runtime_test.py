@@ -270,10 +270,16 @@ class Calls(unittest.TestCase):
         unchecked = on_machine(PROGRAMS / "dependent", "0", "1", "0", "1", MACHINE_CHECK="0")
         self.assertEqual(unchecked.stdout, "cudaSuccess 3\n")
 
-    def test_replaced_ptx_must_be_there(self):
-        ended = on_machine(PROGRAMS / "hello", REPLACE_PTX="/nonexistent.ptx")
-        self.assertEqual(ended.returncode, 1)
-        self.assertIn("REPLACE_PTX is '/nonexistent.ptx'", ended.stderr)
+    def test_files_of_settings_are_refused_before_anything_is_launched(self):
+        for name, path, why in (("REPLACE_PTX", "/nonexistent.ptx", "cannot be read"),
+                                ("REPLACE_PTX", "/tmp", "cannot be read"),
+                                ("MACHINE_TRACE", "/nonexistent/trace.json", "cannot be written")):  # fmt: skip
+            for command in ([PROGRAMS / "hello"], ["build/stage-01", "--check"]):
+                ended = on_machine(*command, **{name: path})
+                self.assertEqual(ended.returncode, 2, ended.stderr)
+                self.assertIn(f"{name} is '{path}', which {why}", ended.stderr)
+                self.assertEqual(ended.stderr.count("\n"), 1, ended.stderr)
+                self.assertEqual(ended.stdout, "")
 
 
 # 2 x 3 x 16: A is ones, row i of B is all i.

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <iterator>
 #include <sstream>
 #include <thread>
@@ -84,8 +85,26 @@ std::set<std::string> rules_from(const char* name) {
   return rules;
 }
 
+// Files are refused here, not at the first launch that needs them.
+void check_input(const char* name) {
+  const std::string path = text_from(name);
+  if (path.empty() || std::ifstream(path).peek() != EOF) return;
+  throw Error(Error::Kind::refused, joined("PTX machine: ", name, " is '", path,
+                                           "', which cannot be read or is empty; name a file of "
+                                           "PTX, or none."));
+}
+
+std::string output_from(const char* name) {
+  const std::string path = text_from(name);
+  if (path.empty() || std::ofstream(path, std::ios::app)) return path;
+  throw Error(Error::Kind::refused, joined("PTX machine: ", name, " is '", path,
+                                           "', which cannot be written; name a file in a folder "
+                                           "that is there."));
+}
+
 Settings read() {
   check_names();
+  check_input("REPLACE_PTX");
   Settings made;
   made.policy = policy_from("MACHINE_POLICY");
   made.seed = number_from("MACHINE_SEED", 1, 0, UINT64_MAX);
@@ -98,7 +117,7 @@ Settings read() {
   const uint64_t cores = std::max(1u, std::thread::hardware_concurrency());
   made.threads = static_cast<uint32_t>(number_from("MACHINE_THREADS", cores, 1, 1024));
   made.json = text_from("MACHINE_JSON");
-  made.trace = text_from("MACHINE_TRACE");
+  made.trace = output_from("MACHINE_TRACE");
   return made;
 }
 

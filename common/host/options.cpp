@@ -4,6 +4,7 @@
 #include <charconv>
 #include <climits>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "common/host/error.h"
@@ -320,6 +321,7 @@ Options parse_options(const std::vector<std::string>& arguments, const std::vect
   for (const Stage& stage : stages) {
     for (const std::string& name : parameter_names({&stage})) parameters.push_back("--" + name);
   }
+  std::set<std::string> given;
   for (const std::string& argument : arguments) {
     const size_t equals = argument.find('=');
     const std::string name = argument.substr(0, equals);
@@ -346,6 +348,9 @@ Options parse_options(const std::vector<std::string>& arguments, const std::vect
     }
     if (!takes_value && has_value) {
       throw Refused(argument + ": " + name + " takes no value; write just " + name + ".");
+    }
+    if (!given.insert(name).second) {
+      throw Refused(name + " is given more than once, as " + argument + " too; give it once.");
     }
     if (is_parameter) {
       options.parameters[name.substr(2)] = argument.substr(equals + 1);

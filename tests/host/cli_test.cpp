@@ -110,6 +110,12 @@ TEST_CASE("every option is read") {
   CHECK(parse({"--help"}).mode == Options::Mode::help);
 }
 
+TEST_CASE("an option that is given twice is refused") {
+  CHECK(refusal({"--m=8", "--n=8", "--m=16"}) ==
+        "--m is given more than once, as --m=16 too; give it once.");
+  CHECK(contains(refusal({"--check", "--check"}), "--check is given more than once"));
+}
+
 TEST_CASE("the stages that are run are all rungs, or what --stage says") {
   const auto numbers = [](const std::vector<std::string>& arguments) {
     std::vector<int> found;

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 OK, WRONG, REFUSED, NO_DEVICE, HANG, STOPPED = 0, 1, 2, 3, 4, 130
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,10 +59,28 @@ def command(
     return decorate
 
 
+class Once(argparse.Action):
+    """Stores a value, and refuses a second one: argparse would take the last without a word."""
+
+    given = False
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any,
+        option_string: str | None = None,
+    ) -> None:  # fmt: skip
+        if self.given and option_string:
+            last = " ".join(map(str, values)) if isinstance(values, list) else values
+            raise Problem(f"{option_string} is given more than once, as {last} too; give it once.")
+        self.given = True
+        setattr(namespace, self.dest, values)
+
+
 def parser_of(description: str | None) -> argparse.ArgumentParser:
-    return argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.register("action", None, Once)
+    return parser
 
 
 def project(folder: str) -> Path:

@@ -113,8 +113,9 @@ class Bench(Runner):
         return f"{result['tflops']:7.1f} TFLOPS, {share}{chosen}"
 
 
-def publish(path: Path, env: Document, results: list[Result], today: Today) -> None:
-    """Replaces the results file: these results and what still holds of its earlier rows."""
+def publish(path: Path, env: Document, results: list[Result], today: Today) -> list[str]:
+    """Replaces the results file: these results and what still holds of its earlier rows. Returns
+    the names of those that do not."""
     measured = {row_of(result): result for result in results}
     old = store.rows_of_machine(path, env, ENV_KEYS, "measurements", "bench")
     others = [result for result in old if row_of(result) not in measured]
@@ -126,6 +127,7 @@ def publish(path: Path, env: Document, results: list[Result], today: Today) -> N
 
     head = store.head_of(env, ENV_KEYS)
     store.write_document(path, head, rows=[measured[row] for row in sorted(measured, key=order)])
+    return [row_name(row) for row in map(row_of, others) if row not in measured]
 
 
 @command()

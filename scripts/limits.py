@@ -218,18 +218,16 @@ def measure(options: Any) -> int:
         lambda found: [row for row in found if row["verified"] and holds(row, hashes)],
     )  # fmt: skip
 
-    def publish(results: list[Result]) -> None:
+    def publish(results: list[Result]) -> list[str]:
         """These and the rows of an earlier run that still hold: same machine, versions, kernel."""
         old = store.rows_of_machine(path, env, ENV_KEYS, "limits", "limits", key="limits")
         there = {row_of(result): result for result in old}
         measured = {row: result for row, result in there.items() if holds(result, hashes)}
         measured.update((row_of(result), result) for result in results)
-        gone = [row_text(row) for row in there if row not in measured]
-        if gone:
-            print(f"{path}: dropped, since their kernels have changed: {', '.join(gone)}")
         head = store.head_of(env, ENV_KEYS)
         ordered = [measured[row] for row in in_order(measured, entries)]
         store.write_document(path, head, tiles=tiles_now, limits=ordered)
+        return [row_text(row) for row in there if row not in measured]
 
     runner = Limits(options.program, entries, hashes, journal)
     return runner.measure(rows, store.machine_text(env), path, publish)

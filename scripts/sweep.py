@@ -249,11 +249,13 @@ def measure(options: Any, today: Today, contestants: Contestants) -> int:
         there = entries[key]["configurations"] if key in entries else {}
         return there.keys() >= {*worth_timing(said[key])}
 
-    def publish(results: list[Entry]) -> None:
+    def publish(results: list[Entry]) -> list[str]:
         entries.update(sweep.timed_in_turns())
         write(path, store.head_of(env, bench.ENV_KEYS), entries.values())
         journal.drop(list(journal.rows))  # of shapes that were not asked for, too
         print("\n".join(summary([entries[key] for key in wanted])))
+        gone = [key for key in map(key_of, old) if key not in entries]
+        return [f"{shape_name(shape)}/{regime}" for shape, regime in gone]
 
     to_do = [key for key in wanted if key in whole or options.force or not is_there(key)]
     rows = [row for key in to_do for row in contestants.rows(key, worth_timing(said[key]))]

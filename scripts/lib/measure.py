@@ -230,9 +230,10 @@ class Runner:
         return f"{len(self.journal.rows)} rows"
 
     def measure(
-        self, rows: list[Any], head: str, path: Path, publish: Callable[[list[Result]], None]
+        self, rows: list[Any], head: str, path: Path, publish: Callable[[list[Result]], list[str]]
     ) -> int:
-        """Measures what the journal lacks, and publishes all of it. Returns the exit code."""
+        """Measures what the journal lacks, and publishes all of it, which returns the names of
+        earlier rows that are dropped. Returns the exit code."""
         before = {row: self.journal.rows[row] for row in rows if row in self.journal.rows}
         to_do = [row for row in rows if row not in before]
         print(
@@ -246,10 +247,13 @@ class Runner:
             print(f"\nStopped. {self.kept()} are kept; make {self.MAKE} goes on from there.")
             return STOPPED
         results = [*before.values(), *self.results.values()]
-        publish(results)
+        dropped = publish(results)
         self.journal.drop(rows)
         failed = {row: result for row, result in self.results.items() if not result["verified"]}
         wrong = {self.name(row): self.why(result) for row, result in failed.items()}
-        print(f"{path}: {len(results)} rows measured, {len(wrong)} failed. Next: make tables.")
+        more = f", {len(dropped)} earlier ones dropped" if dropped else ""
+        print(f"{path}: {len(results)} rows measured, {len(wrong)} failed{more}. Next: make tables.")
+        if dropped:
+            print(f"Dropped, since their kernel is another today: {', '.join(dropped)}.")
         show_failures(wrong)
         return exit_code(wrong, self.hung)

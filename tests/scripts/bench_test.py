@@ -376,8 +376,12 @@ class Run(unittest.TestCase):
         self.bench(rows="6@2048/burst")
         self.assertIn("11:auto@2048/burst", self.published())
         self.plan(pick="tall", tflops=710.0)
-        self.bench(rows="6@2048/burst")
+        _, out, _ = self.bench(rows="6@2048/burst")
         self.assertNotIn("11:auto@2048/burst", self.published())
+        self.assertTrue(out.endswith(
+            " 1 rows measured, 0 failed, 1 earlier ones dropped. Next: make tables.\n"
+            "Dropped, since their kernel is another today: 11:auto@2048/burst.\n"), out)  # fmt: skip
+        self.assertNotIn("ropped", self.bench(rows="6@2048/burst")[1])
 
     def test_a_row_of_stage_0_is_that_of_the_rung_and_variant_it_chose(self):
         self.register(BEST + VARIANTS + CHOOSING)

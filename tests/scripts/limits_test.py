@@ -216,7 +216,8 @@ class Run(unittest.TestCase):
         self.plan(value=900.0)
         code, printed = self.main("--rows=ram/burst")
         self.assertEqual(code, 0)
-        self.assertIn("their kernels have changed: narrow/burst, narrow/sustained", printed)
+        self.assertIn("0 failed, 2 earlier ones dropped. Next", printed)
+        self.assertIn("their kernel is another today: narrow/burst, narrow/sustained.", printed)
         kept = {"wide/burst": 800.0, "ram/burst": 900.0, "wide/sustained": 800.0,
                 "ram/sustained": 800.0}  # fmt: skip
         self.assertEqual(self.values(), kept)

@@ -69,11 +69,14 @@ def publish(root: Path, printed: str) -> int:
 
 
 HEAD_KEYS = ("gpu", "cublas", "revision")
-ROW_KEYS = ("tokens", "rows", *(f"{way}_{what}" for way in WAYS for what in ("us", "error", "trace")))
+ROW_KEYS = ("tokens", "rows", *(f"{way}_{what}" for way in WAYS for what in ("us", "error")))
 
 
 def load(root: Path, gpu: str = DRAWN) -> Result | None:
-    return serve_table.load(root, gpu, SUFFIX, HEAD_KEYS, ROW_KEYS)
+    results = serve_table.load(root, gpu, SUFFIX, HEAD_KEYS, ROW_KEYS)
+    for row in results["rows"] if results else []:
+        check(row)
+    return results
 
 
 def best_baseline(row: Result) -> str:

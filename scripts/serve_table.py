@@ -193,11 +193,11 @@ ROW_KEYS = ("m", "n", "k", *(f"{kind}_us" for kind in KINDS))
 
 def load(
     root: Path, gpu: str, suffix: str = SUFFIX, head_keys: Iterable[str] = HEAD_KEYS,
-    row_keys: Iterable[str] = ROW_KEYS,
+    numbers: Iterable[str] = ROW_KEYS,
 ) -> Result | None:  # fmt: skip
-    """The results of a GPU, if there are some."""
+    """The results of a GPU, if there are some. numbers: that each row has."""
     path = root / "docs/results" / (gpu + suffix)
-    return read(path, head_keys, row_keys) if path.exists() else None
+    return read(path, head_keys, numbers, numbers=numbers) if path.exists() else None
 
 
 def ratio(row: Result, kind: str) -> float | None:
@@ -223,8 +223,11 @@ def model_table(results: Result, name: str) -> list[str]:
     lines = []
     for projection, (n, k) in MODELS[name].items():
         for m in BATCHES:
-            row, first = rows[m, n, k], m == BATCHES[0]
+            row, first = rows.get((m, n, k)), m == BATCHES[0]
             line = [projection if first else "", f"{n}, {k}" if first else "", str(m)]
+            if row is None:
+                lines.append(line + [DASH] * 8)
+                continue
             for kind in ("bf16", "fp8"):
                 line += [us(row[kind + "_us"]), us(row.get(kind + "_cublas_us"))]
                 line += [cell(ratio(row, kind), ".2f")]
@@ -307,7 +310,7 @@ def plot(results: Result | None) -> Drawing:
         if index:
             drawing.line("line-gray dashed", start, top, start, height - bottom)
         rows = [row for row in results["rows"] if row["m"] == m]
-        step = (panel - 16) / len(rows)
+        step = (panel - 16) / max(1, len(rows))
         for place, row in enumerate(rows):
             for kind in KINDS:
                 value = ratio(row, kind)

@@ -64,9 +64,10 @@ def check_hashes(root: Path) -> Iterator[str]:
                 f"{name}: {what}, {label}: the kernel has changed since it was measured; "
                 "run make energy"
             )
-    for entry in read_rows(results, sweep.SWEEP, "shapes") or []:
+    for entry in read_rows(results, sweep.SWEEP, "shapes", sweep.ENTRY_KEYS) or []:
         for name, one in entry["configurations"].items():
-            if hashes.get(kernels.get(registry.ran({"configuration": name}))) != one["kernel_hash"]:
+            ran = registry.ran({"configuration": name})
+            if hashes.get(kernels.get(ran)) != one.get("kernel_hash"):
                 yield f"the sweep: {name} at {shape(entry)}: the kernel has changed; run make sweep"
 
 
@@ -81,7 +82,7 @@ def check_choices(root: Path) -> Iterator[str]:
     for row in results.rows if results else []:
         if row.get("configuration"):
             said[rows.row_of(row)] = row["configuration"]
-    swept = read_rows(results, sweep.SWEEP, "shapes")
+    swept = read_rows(results, sweep.SWEEP, "shapes", sweep.ENTRY_KEYS)
     for entry in swept or []:
         stage, variant = sweep.CHOOSER
         of_chooser = {**entry, "stage": stage, "variant": variant}

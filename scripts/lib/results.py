@@ -29,11 +29,6 @@ HEAD_KEYS = ("gpu", "driver", "toolkit", "cublas", "revision", "date", "data", "
 ROW_KEYS = (
     "stage", "name", "problem", "variant", "result", "m", "n", "k", "regime", "tflops", "verified",
 )  # fmt: skip
-ROW_NUMBERS = (
-    "stage", "m", "n", "k", "tflops", "p10", "p90", "rounds", "baseline_tflops", "baseline_sm_mhz",
-    "baseline_tensor_share", "ratio", "sm_mhz", "tensor_share", "host_us", "watts", "pj_per_flop",
-    "baseline_watts", "baseline_pj_per_flop", "idle_watts", "smem_bytes",
-)  # fmt: skip
 COUNTERS = ".counters.json"
 COUNTER_HEAD_KEYS = ("gpu", "driver", "toolkit", "revision", "date", "seed", "rows")
 COUNTER_KEYS = (
@@ -46,6 +41,24 @@ ENERGY_HEAD_KEYS = (
     "revision", "date", "rows",
 )  # fmt: skip
 ENERGY_ROW_KEYS = ("experiment", "label", "chip", "stage", "variant", "verified")
+ENERGY_NUMBERS = (  # of a right row
+    "watts", "tflops", "sm_mhz", "pj_per_flop", "pj_above_idle", "pj_min", "pj_max", "above_min",
+    "above_max", "grid",
+)  # fmt: skip
+# What stands by a key, in whichever of the files. A number or a text is null where there is none;
+# the ones of PLACES are always there.
+PLACES = ("stage", "m", "n", "k", "sms", "refresh_ms", "grid", "bm", "bn", "promoted_every",
+          *COUNTER_KEYS)  # fmt: skip
+NUMBERS = {
+    *PLACES, *ENERGY_NUMBERS, "p10", "p90", "rounds", "baseline_tflops", "baseline_sm_mhz",
+    "baseline_tensor_share", "ratio", "tensor_share", "host_us", "baseline_watts",
+    "baseline_pj_per_flop", "idle_watts", "smem_bytes", "max_mhz", "power_limit_watts", "value",
+    "per_clock", "l2_read_value", "l2_read_per_clock", "smem_read_per_flop", "us", "predicted_us",
+    "distance", "left_out",
+}  # fmt: skip
+NAMES = ("gpu", "toolkit", "revision", "date", "name", "problem", "variant", "regime", "experiment",
+         "label", "chip", "what", "group", "unit", "instruction", "pick")  # fmt: skip
+TEXTS = {*NAMES, "args", "configuration", "best"}
 
 
 class Results:
@@ -132,9 +145,11 @@ def is_of_ladder(row: Row) -> bool:
 
 
 def read(
-    path: Path, head_keys: Iterable[str] = (), row_keys: Iterable[str] = (), rows: str = "rows"
-) -> dict[str, Any]:
-    """A file of docs/results as it stands there, with all these keys."""
+    path: Path, head_keys: Iterable[str] = (), row_keys: Iterable[str] = (), rows: str = "rows",
+    numbers: Iterable[str] = (),
+) -> dict[str, Any]:  # fmt: skip
+    """A file of docs/results as it stands there, with all these keys, and these numbers in each row
+    that is right."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -144,39 +159,82 @@ def read(
     for key in (*head_keys, rows):
         if key not in document:
             raise Problem(f'{path}: key "{key}" is missing')
-    if row_keys and not isinstance(document[rows], list):
-        raise Problem(f'{path}: "{rows}" must be a list')
-    for index, row in enumerate(document[rows] if isinstance(document[rows], list) else []):
-        if not isinstance(row, dict):
-            raise Problem(f"{path}: {rows[:-1]} {index} must be an object")
-        for key in row_keys:
-            if key not in row:
-                raise Problem(f'{path}: {rows[:-1]} {index}: key "{key}" is missing')
+    check_types(f"{path}: ", document)
+    if row_keys:
+        check_rows(path, document, row_keys, rows, numbers)
     return document
 
 
-def read_rows(results: Results | None, suffix: str, key: str) -> Any:
-    """What stands by a key in a file beside the results; None if there is no such file."""
+def check_rows(
+    path: Path, document: dict[str, Any], keys: Iterable[str], rows: str,
+    numbers: Iterable[str] = (),
+) -> None:  # fmt: skip
+    """Refuses a list of rows that has not what read() says."""
+    if not isinstance(document[rows], list):
+        raise Problem(f'{path}: "{rows}" must be a list')
+    for index, row in enumerate(document[rows]):
+        where = f"{path}: {rows[:-1]} {index}"
+        if not isinstance(row, dict):
+            raise Problem(f"{where} must be an object")
+        for key in (*keys, *(numbers if row.get("verified", True) else ())):
+            if key not in row:
+                raise Problem(f'{where}: key "{key}" is missing')
+        check_types(f"{where}: ", row)
+        for key in numbers if row.get("verified", True) else ():
+            check(where + ": ", row, key, is_number(row[key]), "a number")
+
+
+def is_number(value: Any) -> bool:
+    return type(value) in (int, float)
+
+
+def check(where: str, row: Row, key: str, holds: bool, kind: str) -> None:
+    if not holds:
+        raise Problem(f'{where}"{key}" is {row[key]!r} but must be {kind}')
+
+
+def check_types(where: str, row: Row) -> None:
+    """Refuses an object that has another kind of thing by a key than it must."""
+    for key, value in row.items():
+        is_null = value is None and key not in PLACES and key not in NAMES
+        if key in NUMBERS or key.endswith(("_us", "_error")):
+            check(where, row, key, is_null or is_number(value), "a number")
+        elif key in TEXTS:
+            check(where, row, key, is_null or isinstance(value, str), "a text")
+        elif key == "changed_since":
+            right = isinstance(value, dict) and all(isinstance(of, str) for of in value.values())
+            check(where, row, key, right, "an object of texts")
+        elif key == "configurations":
+            right = isinstance(value, dict) and all(isinstance(of, dict) for of in value.values())
+            check(where, row, key, right, "an object of objects")
+            for name, of in value.items():
+                check_types(f"{where}{name}: ", of)
+
+
+def read_rows(
+    results: Results | None, suffix: str, key: str, row_keys: Iterable[str] = (),
+    numbers: Iterable[str] = (),
+) -> Any:  # fmt: skip
+    """What stands by a key in a file beside the results, as read() checks it; None if there is no
+    such file."""
     path = results.beside(suffix) if results else None
-    return read(path, rows=key)[key] if path and path.exists() else None
+    return read(path, (), row_keys, key, numbers)[key] if path and path.exists() else None
 
 
 def load(path: Path) -> Results:
     """With what stands beside it, as <gpu>.counters.json does."""
-    document = read(path, HEAD_KEYS, ROW_KEYS)
+    document = read(path, HEAD_KEYS, ROW_KEYS, numbers=("tflops",))
     for index, row in enumerate(document["rows"]):
         if row["regime"] not in REGIMES:
             raise Problem(f"{path}: row {index}: regime must be burst or sustained")
-        for key in ROW_NUMBERS:
-            if not isinstance(row.get(key), (int, float, type(None))):
-                raise Problem(f'{path}: row {index}: "{key}" is {row[key]!r} but must be a number')
     results = Results(path, document)
     counters, energy = results.beside(COUNTERS), results.beside(ENERGY)
     if counters.exists():
         row_keys = ("stage", "name", "variant", "result", "m", "n", "k", *COUNTER_KEYS)
         results.counters = Results(counters, read(counters, COUNTER_HEAD_KEYS, row_keys))
     if energy.exists():
-        results.energy = Results(energy, read(energy, ENERGY_HEAD_KEYS, ENERGY_ROW_KEYS))
+        results.energy = Results(energy, read(
+            energy, ENERGY_HEAD_KEYS, ENERGY_ROW_KEYS, numbers=ENERGY_NUMBERS))  # fmt: skip
     return results
 
 

@@ -43,6 +43,13 @@ class Sizes(unittest.TestCase):
         self.assertEqual({tuple(map(int, line.split()[:2])) for line in lines}, of_models)
 
 
+class Missing(unittest.TestCase):
+    def test_a_shape_that_was_not_measured_shows_dashes(self):
+        lines = serve_table.model_table({"rows": []}, "Llama 3.1 8B")
+        self.assertEqual(lines[2], "| q, k, v | 6144, 4096 | 1 |" + " – |" * 8)
+        self.assertIn("batch 16", serve_table.plot({"rows": []}).svg())
+
+
 class Program(unittest.TestCase):
     def test_its_calls_are_right_on_the_machine(self):
         ended = serve("272 384 1 20\n16 128 5\n", "--check")

@@ -16,7 +16,7 @@ import check_docs  # noqa: E402
 import tables  # noqa: E402
 from lib import published  # noqa: E402
 from lib.tools import toolkit  # noqa: E402
-from lib.results import COUNTER_KEYS, ENERGY_HEAD_KEYS  # noqa: E402
+from lib.results import COUNTER_KEYS, ENERGY_HEAD_KEYS, ENERGY_NUMBERS  # noqa: E402
 from listing import listing  # noqa: E402
 
 CHECKS = len(check_docs.CHECKS)
@@ -429,9 +429,9 @@ class Hashes(Project):
 
     def test_energy_is_of_the_same_kernel(self):
         row = {"experiment": "raster", "label": "1:a", "chip": "whole", "stage": 1, "variant": "a",
-               "verified": True, "kernel": "kernel_name", "kernel_hash": "abcd"}  # fmt: skip
-        document = {**RESULTS, **dict.fromkeys(ENERGY_HEAD_KEYS, 1)}
-        document.update(toolkit=RESULTS["toolkit"], rows=[row])
+               "verified": True, "kernel": "kernel_name", "kernel_hash": "abcd",
+               **dict.fromkeys(ENERGY_NUMBERS, 1)}  # fmt: skip
+        document = {**dict.fromkeys(ENERGY_HEAD_KEYS, 1), **RESULTS, "rows": [row]}
         self.results(document, "gpu.energy.json")
         self.assertEqual(self.run_checks()[0], 0)
         self.results({**document, "rows": [{**row, "kernel_hash": "old"}]}, "gpu.energy.json")

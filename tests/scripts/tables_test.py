@@ -11,6 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 import tables  # noqa: E402
+from lib.results import ENERGY_HEAD_KEYS, ENERGY_NUMBERS  # noqa: E402
 from lib.tables import limits, roofline  # noqa: E402
 
 STAGE = """#include <x>
@@ -402,6 +403,49 @@ class Counters(Project):
         code, printed = self.main()
         self.assertEqual(code, 2)
         self.assertIn('gpu.counters.json: row 1: key "cycles" is missing', printed)
+
+
+class OddValues(Project):
+    """No value of a file ends in a traceback: it is shown, or refused with its place."""
+
+    MARKERS = "".join(f"<!-- table: {kind} -->\n<!-- end -->\n" for kind in
+                      ("counters 2", "energy data", "energy environment", "limits", "ceilings 2",
+                       "traces", "sweep", "sums", "shapes 2"))  # fmt: skip
+
+    def refused(self, name, document, where, *keys):
+        """Each of the keys of the object that `where` finds in a copy is odd in turn."""
+        self.results()
+        self.results(RESULTS, "h200.json")
+        self.write("README.md", self.MARKERS)
+        for key in keys:
+            for odd in (None, "odd", []) if key != "name" else (None, 5):
+                broken = copy.deepcopy(document)
+                where(broken)[key] = odd
+                self.results(broken, name)
+                code, printed = self.main("--check")
+                with self.subTest(key, odd=odd):
+                    self.assertEqual(code, 2, printed)
+                    self.assertRegex(printed, rf'{name}: .*"{key}" is .* but must be ')
+        (self.root / "docs/results" / name).unlink()
+
+    def test_they_are_refused_with_their_place(self):
+        self.refused("h200.counters.json", COUNTERS, lambda d: d["rows"][1], "cycles", "m", "name")
+        self.refused("h200.limits.json", LIMITS, lambda d: d["limits"][0], "per_clock", "name")
+        self.refused("h200.limits.json", LIMITS, lambda d: d["tiles"][0], "bm")
+        self.refused("h200.limits.json", LIMITS, lambda d: d, "sms")
+        traced = {"stage": 2, "variant": "deep", "m": 8, "n": 8, "k": 8, "need": 1, "span": 2,
+                  "under": 1, "us": 1.0, "plain_us": 1.0}  # fmt: skip
+        self.refused("h200.traces.json", {"rows": [traced]}, lambda d: d["rows"][0], "need", "us")
+        entry = {"m": 8, "n": 8, "k": 8, "regime": "burst", "best": "a", "pick": "a",
+                 "distance": 0.0, "left_out": 0, "configurations": {"a": {"tflops": 1.0}}}  # fmt: skip
+        self.refused("h200.sweep.json", {"shapes": [entry]}, lambda d: d["shapes"][0], "m",
+                     "configurations")  # fmt: skip
+        right = {"experiment": "data", "label": "ints", "chip": "whole", "stage": 2, "variant": "deep",
+                 "verified": True, **dict.fromkeys(ENERGY_NUMBERS, 1.0)}  # fmt: skip
+        head = {**dict.fromkeys(ENERGY_HEAD_KEYS, 1.0), "gpu": "Some GPU", "toolkit": "13.0",
+                "revision": "abc", "date": "2025-01-01", "rows": [right]}  # fmt: skip
+        self.refused("h200.energy.json", head, lambda d: d["rows"][0], "watts", "tflops")
+        self.refused("h200.energy.json", head, lambda d: d, "refresh_ms")
 
 
 def limit(name, group, regime, value, per_clock, **more):

@@ -74,7 +74,7 @@ def experiment(energy: Results, name: str) -> list[str]:
         return NOT_MEASURED
     first = {chip: next(iter(right(rows)), None) for chip, rows in of_chip.items()}
     by_label = {chip: {row["label"]: row for row in rows} for chip, rows in of_chip.items()}
-    sms = next((row["grid"] for row in of_chip["part"]), 0)
+    sms = next((row.get("grid", 0) for row in of_chip["part"]), 0)
     part = f"{sms} SMs" if sms else "part"
     header = [
         "", f"{part}: MHz", "tensor share", "W", "pJ/FLOP above rest", "min–max", "to the first",
@@ -98,7 +98,7 @@ def experiment(energy: Results, name: str) -> list[str]:
 def cells(row: Row, first: Row, chip: str, sms: int) -> list[str]:
     least, most = SPREAD[chip]
     # At the power limit every contestant has a clock of its own: only equal ones are remarkable.
-    odd = chip == "part" and not row["equal_clock"]
+    odd = chip == "part" and not row.get("equal_clock")
     mhz = f"*{row['sm_mhz']:.0f}*" if odd else f"{row['sm_mhz']:.0f}"
     speed = [f"{row['tflops']:.0f}"] if chip == "whole" else []
     pj = row[PJ[chip]]

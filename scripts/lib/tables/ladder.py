@@ -297,7 +297,8 @@ def submitted(root: Path, others: list[Results]) -> list[str]:
 
 def traces(results: Results | None) -> list[str]:
     """What recorded timelines say of the tensor cores, beside what make bench does."""
-    recorded = read_rows(results, TRACES, "rows")
+    keys = ("stage", "variant", "m", "n", "k")
+    recorded = read_rows(results, TRACES, "rows", keys, ("need", "span", "under", "us", "plain_us"))
     if results is None or recorded is None:
         how = "`make trace-N` on a Hopper GPU, then `scripts/trace.py --keep`"
         return [f"*Not recorded yet: {how}.*"]
@@ -312,7 +313,7 @@ def traces(results: Results | None) -> list[str]:
         bench = results.find_shape(row["stage"], row["variant"], shape_of(row), "burst")
         lines.append([
             str(row["stage"]), row["variant"], percent(row["under"] / row["span"]), percent(at_peak),
-            percent(at_peak * working), measured(bench, lambda b: percent(b["tensor_share"])),
+            percent(at_peak * working), measured(bench, lambda b: percent(b.get("tensor_share"))),
             f"{row['us']:,.1f}", f"{row['plain_us']:,.1f}",
         ])  # fmt: skip
     return table(header, lines)

@@ -9,12 +9,13 @@ from typing import Any
 
 from lib.cli import Problem
 from lib.markdown import DASH, not_measured, percent, row_cells, table, tflops
-from lib.results import Results, Row, read, value_of
+from lib.results import Results, Row, check_rows, read, value_of
 from lib.rows import REGIMES
 
 SUFFIX = ".limits.json"
 HEAD_KEYS = ("gpu", "driver", "toolkit", "sms", "revision", "date", "tiles", "limits")
 ROW_KEYS = ("name", "what", "group", "data", "regime", "unit", "verified")
+TILE_KEYS = ("stage", "variant", "bm", "bn", "instruction", "smem_read_per_flop", "kernel_hash")
 NOT_MEASURED = not_measured("make limits")
 
 
@@ -63,11 +64,8 @@ def load(results: Results | None) -> Limits | None:
     path = results.beside(SUFFIX) if results else None
     if path is None or not path.exists():
         return None
-    document = read(path, HEAD_KEYS, ROW_KEYS, rows="limits")
-    for index, row in enumerate(document["limits"]):
-        for key in ("value", "per_clock", "sm_mhz") if row["verified"] else ():
-            if key not in row:
-                raise Problem(f'{path}: limit {index}: key "{key}" is missing')
+    document = read(path, HEAD_KEYS, ROW_KEYS, "limits", ("value", "per_clock", "sm_mhz"))
+    check_rows(path, document, TILE_KEYS, "tiles")
     return Limits(path, document)
 
 
@@ -185,7 +183,7 @@ class Use:
         self.flop_per_clock = flop / (clocks * sms)  # a clock and SM
         self.of: dict[str, tuple[float, float]] = {}  # resource -> (use, ceiling)
         counted = counters.find(row["stage"], row["variant"], row["m"]) if counters else None
-        if counted and counted["kernel_hash"] != row.get("kernel_hash"):
+        if counted and counted.get("kernel_hash") != row.get("kernel_hash"):
             counted = None
 
         def take(

@@ -19,7 +19,7 @@ NOT_MEASURED = not_measured("build/golden/sums errors", "a Hopper GPU makes the 
 
 def load(path: Path) -> dict[str, Any] | None:
     """The file's contents; None if there is none."""
-    return read(path, KEYS, ROW_KEYS) if path.exists() else None
+    return read(path, KEYS, ROW_KEYS, numbers=ROW_KEYS) if path.exists() else None
 
 
 def percent(value: float) -> str:

@@ -18,6 +18,7 @@ from lib.shape_lists import Shape
 
 SWEEP = ".sweep.json"
 CHOOSER = (0, "best")  # whose picks a sweep judges
+ENTRY_KEYS = ("m", "n", "k", "regime", "configurations", "best", "pick", "distance", "left_out")
 NOTES = ".notes.json"
 LIST_NAMES = {"tuning": "tuning shapes", "heldout": "held-out shapes"}
 LARGE_M = 1024
@@ -74,6 +75,8 @@ def shapes_table(results: Results | None, stage: int) -> list[str]:
     if not shapes.rows:
         return not_measured(f"make bench ROWS={stage}@tuning,{stage}@heldout")
     notes = read_rows(results, NOTES, "shapes") or {}
+    if not (isinstance(notes, dict) and all(isinstance(why, str) for why in notes.values())):
+        raise Problem(f'{results.beside(NOTES)}: "shapes" must be an object of texts')
     header = ["M, N, K", "configuration"]
     for regime in REGIMES:
         header += [f"TFLOPS, {regime}", "cuBLASLt", "ratio", "plain launch"]
@@ -159,7 +162,7 @@ def sweep_line(entry: Row) -> list[str]:
 
 
 def sweep_table(results: Results | None) -> list[str]:
-    entries = read_rows(results, SWEEP, "shapes")
+    entries = read_rows(results, SWEEP, "shapes", ENTRY_KEYS)
     if not entries:
         return not_measured("make sweep")
     header = ["M, N, K", "regime", "best configuration", "TFLOPS", "pick", "TFLOPS", "off",
@@ -196,7 +199,7 @@ def sweep_operand(results: Results | None, text: str) -> tuple[Any, str]:
     if len(parts) != 2 or not known or parts[0] not in REGIMES:
         raise Problem(f'"{text}" is neither a number nor [list.]regime.key')
     regime, key = parts
-    entries = read_rows(results, SWEEP, "shapes")
+    entries = read_rows(results, SWEEP, "shapes", ENTRY_KEYS)
     found = [entry["distance"] for entry in judged(entries, regime, name)]
     values: dict[str, Any] = {"mean": statistics.mean, "worst": max, "shapes": len}
     if key not in values:

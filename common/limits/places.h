@@ -60,6 +60,7 @@ struct Spread {
   double neighbours_together = 0, gpcs_of_16 = 0;
 };
 
+// letters: the GPC of each CTA, as Gpcs::letter() names it, by CTA index.
 inline Spread spread_of(const std::string& letters) {
   Spread spread;
   size_t together = 0, windows = 0, gpcs = 0;

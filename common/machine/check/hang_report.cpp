@@ -34,8 +34,6 @@ std::string waits_for(Warp& warp, const Fragment& fragment) {
     }
     case WaitFor::wgmma:
       return "for wgmma operations that other warps of its warpgroup have not issued";
-    case WaitFor::cp_async:
-      return "for its copies";
     case WaitFor::registers:
       return "for " + registers_text(warp, fragment.wait_address);
     case WaitFor::nothing:

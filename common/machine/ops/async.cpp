@@ -181,7 +181,6 @@ Step cp_async(Warp& warp, const Inst& inst, uint32_t mask) {
   Flight flight(warp, mask, false);
   flight.check.group = warp.cp_async.count + 1;
   const auto copy = std::make_shared<AsyncCopy>();
-  copy->pc = flight.at.pc;
   copy->bytes = uint64_t{lanes.bytes} * lane_count(mask);
   copy->write = [flight, lanes] { land(flight, lanes); };
   warp.cp_async.open.emplace_back(mask, copy);
@@ -251,7 +250,6 @@ Step cp_async_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
     flight.check.group = group;
     flight.check.of_some_lanes = of_some_lanes;
     const auto arrival = std::make_shared<AsyncCopy>();
-    arrival->pc = flight.at.pc;
     arrival->write = [flight, before, address, count] {
       for (const AsyncCopyPtr& copy : before) copy->finish();
       const AsIssued as_issued(flight);

@@ -144,7 +144,6 @@ void start(Flight flight, const Target& target, uint32_t bytes, F write) {
   flight.check.mbarrier = target.mbarrier;
   if (flight.checker()) flight.check.phase = flight.checker()->phase_of(target.mbarrier);
   const auto copy = std::make_shared<AsyncCopy>();
-  copy->pc = flight.at.pc;
   if (Trace* const trace = flight.cluster().trace) {
     Warp& warp = *flight.warp;
     copy->lands = trace->copy(warp, "TMA load", target.address, bytes, target.mbarrier);
@@ -169,7 +168,6 @@ void start_in_group(Warp& warp, uint32_t lanes, uint32_t from, uint32_t bytes, R
   flight.check.group = warp.bulk.count + 1;
   const auto copy = std::make_shared<AsyncCopy>();
   const auto staged = std::make_shared<Staged>();
-  copy->pc = flight.at.pc;
   if (Trace* const trace = flight.cluster().trace) {
     copy->lands = trace->copy(warp, "TMA store", from, bytes, 0);
   }

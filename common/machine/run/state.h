@@ -166,8 +166,7 @@ enum class WaitFor : uint8_t {
   named_barrier,  // bar.sync: address = id
   cluster_barrier,
   other_lanes,  // a convergent instruction
-  wgmma,        // wgmma.wait_group, or mma_async behind a full queue
-  cp_async,     // cp.async.wait_group and cp.async.bulk.wait_group
+  wgmma,        // wgmma.wait_group, of operations that another warp has not issued
   registers,    // setmaxnreg.inc: wait_address = how many a thread
 };
 
@@ -191,7 +190,6 @@ struct Fragment {
 struct AsyncCopy {
   std::function<void()> read, write;
   bool has_read = false, done = false;
-  uint32_t pc = 0;
   uint32_t arriving = 0;  // lanes that arrive at an mbarrier when it is done
   uint64_t bytes = 0;
   uint64_t lands = 0;  // on the timeline's clock

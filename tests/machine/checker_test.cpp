@@ -92,7 +92,8 @@ class Rig {
               Access access) {
     uint32_t addresses[LANES];
     for (uint32_t lane = 0; lane < LANES; ++lane) addresses[lane] = address + lane * bytes;
-    checker_->shared_access(at(i, opcode), lanes, addresses, bytes, access);
+    checker_->shared_access(at(i, opcode), lanes, addresses, bytes, access, Order::weak,
+                            Scope::gpu);
   }
   void store(uint32_t i, uint32_t address, uint32_t lanes = FULL, uint32_t bytes = 4) {
     shared(i, "st.shared", lanes, address, bytes, Access::write);
@@ -104,7 +105,7 @@ class Rig {
               uint32_t lanes = ONE) {
     uint32_t addresses[LANES];
     for (uint32_t& each : addresses) each = address;
-    checker_->shared_strong(at(i, access == Access::read ? "ld.volatile.shared" : "atom.shared"),
+    checker_->shared_access(at(i, access == Access::read ? "ld.volatile.shared" : "atom.shared"),
                             lanes, addresses, 4, access, order, scope);
   }
 

@@ -56,20 +56,14 @@ bool has_waited(const Attempt& attempt, const Record& record, uint32_t lane) {
 // ---- Generic accesses ----------------------------------------------------------------------------
 
 void Checker::shared_access(Warp& warp, uint32_t mask, const uint32_t* addresses, uint32_t bytes,
-                            Access access, Store* store) {
+                            Access access, Order order, Scope scope, Store* store) {
   Attempt attempt = generic_access(warp, mask, access != Access::read);
-  attempt.strong = attempt.updates = access == Access::atomic;
-  attempt.store = store;
-  access_shared(attempt, mask, addresses, bytes);
-}
-
-void Checker::shared_strong(Warp& warp, uint32_t mask, const uint32_t* addresses, uint32_t bytes,
-                            Access access, Order order, Scope scope) {
-  Attempt attempt = generic_access(warp, mask, access != Access::read);
-  attempt.strong = true;
+  attempt.strong = order != Order::weak;
   attempt.updates = access == Access::atomic;
   attempt.scope = scope;
+  attempt.store = store;
   access_shared(attempt, mask, addresses, bytes);
+  if (order == Order::weak) return;
   WarpState& state = state_of(warp);
   for_each_address(mask, addresses, [&](uint32_t address, uint32_t lanes) {
     Channel& flag = flags_[address];

@@ -33,18 +33,15 @@ class Checker {
   bool looks_for_poison = false;
   bool poison_in_shared = false;  // a copy has brought it there
 
+  // Strong accesses, which are not weak, do not race with each other. They also acquire or release: at an
+  // address that a released store or atomic wrote, an acquiring load learns what the writer knew.
   // ---- Generic proxy; called before the access is made. 32 addresses, of which `mask` counts.
   void shared_access(Warp& warp, uint32_t mask, const uint32_t* addresses, uint32_t bytes,
-                     Access access, Store* store = nullptr);
-  // Also acquires or releases what a strong access does: at an address that a released store or
-  // atomic wrote, an acquiring load learns what the writer knew.
+                     Access access, Order order, Scope scope, Store* store = nullptr);
   void global_access(Warp& warp, uint32_t mask, const uint64_t* addresses, uint32_t bytes,
                      Access access, Order order, Scope scope, Store* store = nullptr);
   // A load brought what device memory begins with (allocations.h).
   void never_written(Warp& warp, uint32_t mask, uint64_t address);
-  // The same for strong accesses to shared memory (flags that are polled): they do not race.
-  void shared_strong(Warp& warp, uint32_t mask, const uint32_t* addresses, uint32_t bytes,
-                     Access access, Order order, Scope scope);
 
   // ---- Fences
   void fence(Warp& warp, uint32_t mask, Order order, Scope scope);  // fence, membar

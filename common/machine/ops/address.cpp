@@ -195,13 +195,9 @@ void to_shared(Warp& warp, uint32_t mask, Where where, const Use& use, Addresses
     uint32_t addresses[LANES];
     for (uint32_t lane = 0; lane < LANES; ++lane)
       addresses[lane] = static_cast<uint32_t>(a.at[lane]);
-    if (use.order == Order::weak) {
-      if (use.host_delta != nullptr) *use.host_delta = reinterpret_cast<uint64_t>(cta.smem) - first;
-      checker->shared_access(warp, mask, addresses, use.bytes, use.access,
-                             own ? use.store : nullptr);
-    } else {
-      checker->shared_strong(warp, mask, addresses, use.bytes, use.access, use.order, use.scope);
-    }
+    if (use.host_delta != nullptr) *use.host_delta = reinterpret_cast<uint64_t>(cta.smem) - first;
+    checker->shared_access(warp, mask, addresses, use.bytes, use.access, use.order, use.scope,
+                           own && use.order == Order::weak ? use.store : nullptr);
   }
   if (use.access == Access::write) ++cta.cluster->changes;
   if (own) {

@@ -39,9 +39,8 @@ void matrix_rows(Warp& warp, const Slot& base, const MatrixQualifiers& of, Acces
     check_own_shared(warp, lane, addresses[lane], what,
                      "a peer's rows take ld or st.shared::cluster");
   });
-  Store* const no_store = nullptr;
   observer_of(warp).tell(&Checker::shared_access, warp, lanes, addresses, ROW_BYTES, access,
-                         no_store);
+                         Order::weak, Scope::gpu, nullptr);
   for_lanes(lanes, [&](uint32_t lane) {
     if (addresses[lane] % ROW_BYTES != 0) {
       stop(warp, 1u << lane, what, " of a row that is not aligned to 16 bytes.");

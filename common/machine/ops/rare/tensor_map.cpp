@@ -58,7 +58,7 @@ void access_shared_map(Warp& warp, uint32_t lane, uint32_t address, Access acces
     uint32_t addresses[LANES] = {};
     addresses[lane] = address + at;
     observer_of(warp).tell(&Checker::shared_access, warp, 1u << lane, addresses, PART_BYTES, access,
-                           nullptr);
+                           Order::weak, Scope::gpu, nullptr);
   }
 }
 

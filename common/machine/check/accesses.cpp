@@ -176,7 +176,9 @@ bool Checker::enter_cta(Attempt& attempt, uint32_t address) {
                  uint64_t{static_cast<uint8_t>(attempt.scope)} << Cell::SCOPE_SHIFT;
   attempt.read = PackedRead::pack(attempt.clock, attempt.pc);
   const bool generic = attempt.agent == attempt.by->knows.agent(ALL_LANES);
-  attempt.own_reads = attempt.write && generic ? shadow.find_plane(attempt.agent) : nullptr;
+  const auto own = shadow.planes.find(attempt.agent);
+  attempt.own_reads =
+      attempt.write && generic && own != shadow.planes.end() ? &own->second : nullptr;
   const bool of_peer = attempt.by->warp.cta != shadow.cta;
   const bool of_bulk_copy =
       state_.is_mbarrier(attempt.agent) || attempt.agent == attempt.by->knows.agent(BULK_READS);
@@ -256,8 +258,8 @@ void Checker::write_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint3
   }
   if (!attempt.shadow->early.empty()) check_early(attempt, index, bytes);
   if (index / Plane::BLOCK_CELLS != attempt.block) find_suspects(attempt, index);
-  for (const Plane* plane : suspects_) {
-    const Record read = PackedRead::unpack(plane->agent, plane->reads[index]);
+  for (const auto& [agent, plane] : suspects_) {
+    const Record read = PackedRead::unpack(agent, plane->reads[index]);
     if (!(read.bytes & bytes) || is_before(attempt, read, read.bytes & bytes)) continue;
     report_.shared(attempt, read, read.bytes & bytes, index);
   }
@@ -316,10 +318,10 @@ void Checker::check_early(const Attempt& attempt, uint32_t index, uint32_t bytes
 void Checker::find_suspects(Attempt& attempt, uint32_t index) {
   attempt.block = index / Plane::BLOCK_CELLS;
   suspects_.clear();
-  for (const auto& plane : attempt.shadow->planes) {
-    const Clocks& clocks = attempt.known->views[view_of(attempt, plane->agent)];
-    if (clock_of(clocks, plane->agent) < plane->newest[attempt.block]) {
-      suspects_.push_back(plane.get());
+  for (const auto& [agent, plane] : attempt.shadow->planes) {
+    const Clocks& clocks = attempt.known->views[view_of(attempt, agent)];
+    if (clock_of(clocks, agent) < plane.newest[attempt.block]) {
+      suspects_.emplace_back(agent, &plane);
     }
   }
 }

@@ -43,14 +43,10 @@ Checker::Checker(Cluster& cluster, std::shared_ptr<GlobalShadow> global)
   looks_for_poison = settings().poison;
   state_.warps.reserve(cluster.ctas.size() * cluster.grid->warps_per_cta);
   for (Cta& cta : cluster.ctas) {
-    state_.shadows.push_back(global_->take_shadow(cta));
+    state_.shadows.emplace_back(cta);
     for (Warp& warp : cta.warps) state_.warps.emplace_back(warp);
   }
   barriers_.resize(cluster.ctas.size());
-}
-
-Checker::~Checker() {
-  for (Shadow& shadow : state_.shadows) global_->give_back(std::move(shadow));
 }
 
 // ---- Fences --------------------------------------------------------------------------------------

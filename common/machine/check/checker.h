@@ -25,7 +25,6 @@ namespace machine {
 class Checker {
  public:
   Checker(Cluster& cluster, std::shared_ptr<GlobalShadow> global);
-  ~Checker();
   Checker(const Checker&) = delete;
   Checker& operator=(const Checker&) = delete;
 
@@ -33,9 +32,9 @@ class Checker {
   bool looks_for_poison = false;
   bool poison_in_shared = false;  // a copy has brought it there
 
+  // ---- Generic proxy; called before the access is made. 32 addresses, of which `mask` counts.
   // Strong accesses, which are not weak, do not race with each other. They also acquire or release: at an
   // address that a released store or atomic wrote, an acquiring load learns what the writer knew.
-  // ---- Generic proxy; called before the access is made. 32 addresses, of which `mask` counts.
   void shared_access(Warp& warp, uint32_t mask, const uint32_t* addresses, uint32_t bytes,
                      Access access, Order order, Scope scope, Store* store = nullptr);
   void global_access(Warp& warp, uint32_t mask, const uint64_t* addresses, uint32_t bytes,
@@ -232,7 +231,7 @@ class Checker {
   BarrierState cluster_barrier_;
   Knowledge unreleased_;                         // by relaxed arrives at the cluster's barrier
   std::unordered_map<uint32_t, Channel> flags_;  // strong accesses to shared memory, by address
-  std::vector<Plane*> suspects_;                 // of the access under way
+  std::vector<std::pair<uint32_t, const Plane*>> suspects_;  // of the access under way
 };
 
 // At the end of a launch: what may have been legal up to then, and was not.

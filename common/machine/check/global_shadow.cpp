@@ -224,12 +224,6 @@ std::optional<GlobalShadow::Conflict> GlobalShadow::access(GlobalAccess access, 
 std::optional<GlobalShadow::Conflict> GlobalShadow::access(GlobalAccess access, uint32_t mask,
                                                            const uint64_t* addresses,
                                                            uint32_t bytes) {
-  const uint64_t first = addresses[first_lane(mask)];
-  if (!access.as.write && find(first, false) == nullptr) {  // mostly all lanes read one page
-    uint64_t other = 0;
-    for_lanes(mask, [&](uint32_t lane) { other |= (addresses[lane] + bytes - 1) ^ first; });
-    if (other >> PAGE_SHIFT == 0) return {};
-  }
   Cursor cursor(*this, access);
   uint32_t recorded = 0;  // on the cursor's page, and not stored yet
   const auto store = [&] {

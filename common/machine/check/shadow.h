@@ -80,18 +80,15 @@ class PackedRead {
 struct Plane {
   static constexpr uint32_t BLOCK_CELLS = 128;
 
-  Plane(uint32_t agent, size_t cells)
-      : agent(agent), reads(cells), newest((cells + BLOCK_CELLS - 1) / BLOCK_CELLS) {}
+  explicit Plane(size_t cells) : reads(cells), newest((cells + BLOCK_CELLS - 1) / BLOCK_CELLS) {}
 
   void note(uint32_t block, uint32_t clock) { newest[block] = std::max(newest[block], clock); }
 
-  uint32_t agent;
   std::vector<uint64_t> reads;   // by cell
   std::vector<uint32_t> newest;  // greatest clock in a block of cells
 };
 
-// Of one CTA's shared memory. Its arrays are large: they are taken from a CTA that is done, and made
-// empty, rather than made anew.
+// Of one CTA's shared memory.
 struct Shadow {
   explicit Shadow(Cta& cta)
       : cta(&cta),
@@ -100,8 +97,8 @@ struct Shadow {
 
   Cta* cta;
   std::vector<Cell> cells;
-  std::vector<uint64_t> uniform;  // by block: the key of all its cells; 0: they may differ
-  std::vector<std::unique_ptr<Plane>> planes;  // of the agents that have read
+  std::vector<uint64_t> uniform;     // by block: the key of all its cells; 0: they may differ
+  std::map<uint32_t, Plane> planes;  // by agent: of those that have read
   // Accesses that must be over before the CTA exits: the last one of each agent of other CTAs, and
   // of the copies that complete on each mbarrier, and of the bulk copies of each warp in groups. Of
   // arrivals the last one of each agent at each mbarrier.
@@ -124,37 +121,7 @@ struct Shadow {
   uint32_t address_of(uint32_t index) const {
     return (cta->rank << RANK_SHIFT) + SMEM_BASE + index * CELL_BYTES;
   }
-  Plane* find_plane(uint32_t agent) const {
-    return agent < by_agent.size() ? by_agent[agent] : nullptr;
-  }
-  Plane& plane(uint32_t agent) {
-    if (agent >= by_agent.size()) by_agent.resize(agent + 1);
-    if (by_agent[agent] == nullptr) {
-      planes.push_back(std::make_unique<Plane>(agent, cells.size()));
-      by_agent[agent] = planes.back().get();
-    }
-    return *by_agent[agent];
-  }
-
-  // What has not been read is still empty.
-  void clear() {
-    std::ranges::fill(cells, Cell());
-    std::ranges::fill(uniform, 0);
-    for (const auto& plane : planes) {
-      for (size_t block = 0; block < plane->newest.size(); ++block) {
-        if (std::exchange(plane->newest[block], 0) == 0) continue;
-        const size_t first = block * Plane::BLOCK_CELLS;
-        std::fill_n(plane->reads.data() + first,
-                    std::min<size_t>(Plane::BLOCK_CELLS, plane->reads.size() - first), 0);
-      }
-    }
-    visits.clear();
-    early.clear();
-    at_exit.clear();
-  }
-
- private:
-  std::vector<Plane*> by_agent;
+  Plane& plane(uint32_t agent) { return planes.try_emplace(agent, cells.size()).first->second; }
 };
 
 // An access to global memory as its shadow records it, in 16 bytes; all 0: none.
@@ -196,21 +163,6 @@ class GlobalShadow {
     uint64_t address;  // of its cell
     uint32_t bytes;    // mask
   };
-  // Of the shared memory of a CTA of the launch, whose CTAs all have as much; and back when it is done.
-  Shadow take_shadow(Cta& cta) {
-    const std::lock_guard lock(mutex_);
-    if (spare_.empty()) return Shadow(cta);
-    Shadow shadow = std::move(spare_.back());
-    spare_.pop_back();
-    shadow.cta = &cta;
-    return shadow;
-  }
-  void give_back(Shadow&& shadow) {
-    shadow.clear();
-    const std::lock_guard lock(mutex_);
-    spare_.push_back(std::move(shadow));
-  }
-
   // Checks the access against those before it and records it.
   std::optional<Conflict> access(GlobalAccess access, uint64_t address, uint64_t bytes);
   // The same of `bytes` bytes by each lane.
@@ -261,7 +213,6 @@ class GlobalShadow {
   std::mutex mutex_;          // of what follows
   std::deque<Table> tables_;  // the first is the root
   std::deque<Page> pages_;
-  std::vector<Shadow> spare_;
   std::unordered_map<uint64_t, Released> released_;
   std::atomic<bool> has_suspects_{false};
   std::map<Place, Pair> suspects_;

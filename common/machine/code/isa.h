@@ -111,30 +111,17 @@ struct Section {
 namespace sections {
 extern const Section ALU, COMPARE, CONVERT, CONTROL, MEMORY, ATOMIC, BARRIER, MBARRIER, WARP, ASYNC,
     BULK, TENSOR_COPY, TENSOR;
-extern const Section RARE_INTEGER, RARE_VIDEO, RARE_REAL, RARE_CONTROL, RARE_MEMORY,
-    RARE_TENSOR_MAP, RARE_MMA, RARE_WMMA;
+extern const Section RARE_INTEGER, RARE_VIDEO, RARE_REAL, RARE_CONTROL, RARE_MEMORY, RARE_WARP,
+    RARE_BULK, RARE_TENSOR_MAP, RARE_MMA, RARE_WMMA;
 // All of them, in the order of docs/isa.md.
-inline constexpr const Section* ALL[] = {&ALU,
-                                         &COMPARE,
-                                         &CONVERT,
-                                         &CONTROL,
-                                         &MEMORY,
-                                         &ATOMIC,
-                                         &BARRIER,
-                                         &MBARRIER,
-                                         &WARP,
-                                         &ASYNC,
-                                         &BULK,
-                                         &TENSOR_COPY,
-                                         &TENSOR,
-                                         &RARE_INTEGER,
-                                         &RARE_VIDEO,
-                                         &RARE_REAL,
-                                         &RARE_CONTROL,
-                                         &RARE_MEMORY,
-                                         &RARE_TENSOR_MAP,
-                                         &RARE_MMA,
-                                         &RARE_WMMA};
+inline constexpr const Section* ALL[] = {&ALU,       &COMPARE,      &CONVERT,
+                                         &CONTROL,   &MEMORY,       &ATOMIC,
+                                         &BARRIER,   &MBARRIER,     &WARP,
+                                         &ASYNC,     &BULK,         &TENSOR_COPY,
+                                         &TENSOR,    &RARE_INTEGER, &RARE_VIDEO,
+                                         &RARE_REAL, &RARE_CONTROL, &RARE_MEMORY,
+                                         &RARE_WARP, &RARE_BULK,    &RARE_TENSOR_MAP,
+                                         &RARE_MMA,  &RARE_WMMA};
 }  // namespace sections
 
 // Finds the row and fills `opcode`; nullptr if none matches.

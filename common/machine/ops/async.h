@@ -130,6 +130,17 @@ Handler pick_copy(Opcode& opcode) {
   return F;
 }
 
+template <Handler F>
+Handler pick_reduction(Opcode& opcode) {
+  const CopyQualifiers of = copy_qualifiers(opcode);
+  opcode.set(of);
+  return has_reduction(of.reduction, of.type) ? F : nullptr;
+}
+
+// The size of a copy; its addresses are checked with it.
+uint32_t bulk_bytes(Warp& warp, const Slot& slot, uint32_t lane, uint64_t to, uint64_t from,
+                    const char* what);
+
 struct Target {
   uint32_t address = 0, mbarrier = 0;
 };

@@ -463,6 +463,11 @@ TEST_CASE("illegal: a deadlock") {
                    "bar.sync 2, 96;\nEND:",
                    32, 2, 2),
               {Error::Kind::hang, {"CTA (1,0,0)"}}, ALL);
+  check_fault(
+      with("mov.u32 %r1, %cluster_ctarank;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra WAIT;\n"
+           "bar.sync 2, 96;\nWAIT:\nbarrier.cluster.arrive;\nbarrier.cluster.wait;",
+           32, 2, 2),
+      {Error::Kind::hang, {"at the cluster's barrier, which 32 of 64 threads have reached"}}, ALL);
 }
 
 TEST_CASE("illegal: a livelock") {

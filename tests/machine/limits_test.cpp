@@ -35,9 +35,10 @@ Program in_pair(const std::string& use, bool peer) {
 
 // A product of zeros with descriptors A and B, and with the predicate SCALE.
 std::string product(const std::string& change, const std::string& a = "%rd1",
-                    const std::string& b = "%rd2", const std::string& scale = "%p3") {
+                    const std::string& b = "%rd2", const std::string& scale = "%p3",
+                    uint32_t threads = 128) {
   Program program;
-  program.block = {128, 1, 1};
+  program.block = {threads, 1, 1};
   program.body =
       ".reg .b32 %f<4>;\nmov.u32 %r1, %t;\nFILL:\nshl.b32 %r2, %r1, 2;\nadd.u32 %r2, %r2, %smem;\n"
       "st.shared.u32 [%r2], 0;\nadd.u32 %r1, %r1, 128;\nsetp.lt.u32 %p1, %r1, 2048;\n"
@@ -144,6 +145,27 @@ TEST_CASE("descriptors and scale-d of wgmma are one value for the whole warpgrou
     CHECK(contains(product(who + "@%p4 setp.ne.u32 %p3, %t, %t;"),
                    "The " + std::string(of) + " give wgmma different values of scale-d."));
   }
+}
+
+TEST_CASE("wgmma is of a whole warpgroup, and reads inside of the CTA's shared memory") {
+  CHECK(contains(product("", "%rd1", "%rd2", "%p3", 96),
+                 "wgmma needs a whole warpgroup, but the CTA has only 3 warps"));
+  // Of 64 KiB that begin at 0x400. The last warp to come to a barrier goes on first: its rows of A.
+  CHECK(contains(product("mov.u64 %rd1, 0x0000001000081040;"),
+                 "wgmma reads A from shared offset 68096 to 68608, but"));
+  CHECK(contains(product("mov.u64 %rd2, 0x0000001000080000;"),
+                 "wgmma reads B from shared offset 0 to "));
+  Program program;
+  program.block = {128, 1, 1};
+  program.body =
+      "wgmma.fence.sync.aligned;\nsetp.lt.u32 %p1, %t, 32;\n@!%p1 bra WAIT;\n"
+      "mov.u64 %rd1, 0x0000001000080040;\n.reg .b32 %f<4>;\n"
+      "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd1, %rd1, "
+      "0, 1, 1, 0, 0;\nwgmma.commit_group.sync.aligned;\nWAIT:\n"
+      "wgmma.wait_group.sync.aligned 0;\n";
+  program.check = false;
+  CHECK(contains(program.report(),
+                 "for wgmma operations that other warps of its warpgroup have not issued"));
 }
 
 TEST_CASE("a tensor map keeps cuTensorMapEncodeTiled's rules when its fields are replaced") {

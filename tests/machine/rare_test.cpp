@@ -464,6 +464,25 @@ TEST_CASE("video instructions") {
   CHECK(contains(program.report(), "video instructions take whole registers only, not %r1.b0"));
 }
 
+TEST_CASE("selections of predicates, policies, masks and 24 bits") {
+  const std::string selp =
+      "{ .reg .pred a, b, c, d;\nsetp.eq.u32 a, %r1, 1;\nsetp.eq.u32 b, %r2, 1;\n"
+      "setp.eq.u32 c, %r3, 1;\nselp.pred d, a, b, c;\nselp.u32 %r0, 1, 0, d; }";
+  for (uint32_t bits = 0; bits < 8; ++bits) {
+    const uint32_t a = bits & 1, b = bits >> 1 & 1, c = bits >> 2;
+    CHECK(one(selp, a, b, c) == (c ? a : b));
+  }
+  CHECK(one("createpolicy.fractional.L2::evict_first.b64 %rd9, 0f3F800000;\n"
+            "cvt.u32.u64 %r0, %rd9;",
+            0, 0, 0) == 0);
+  CHECK(one("activemask.b32 %r0;", 0, 0, 0) == ~0u);
+  CHECK(one("setp.gt.u32 %p1, %t, 26;\n@%p1 activemask.b32 %r0;", 0, 0, 0) == 0xf8000000);
+  CHECK(one("mad24.hi.sat.s32 %r0, %r1, %r2, %r3;", 0x7fffff, 0x7fffff, 0x7fffffff) == 0x7fffffff);
+  CHECK(one("mad24.hi.sat.s32 %r0, %r1, %r2, %r3;", 0x10000, 0x100, 7) == 0x107);
+  CHECK(one("sin.approx.f32 %r0, %r1;", 0, 0, 0) == 0);
+  CHECK(one("cos.approx.f32 %r0, %r1;", 0, 0, 0) == 0x3f800000);
+}
+
 TEST_CASE("pairs of 16 bits, and qualifiers in another order") {
   CHECK(one("add.s16x2 %r0, %r1, %r2;", 0xffff8000, 0x00018001, 0) == 0x00000001);
   CHECK(one("min.s16x2 %r0, %r1, %r2;", 0xffff0005, 0x00010004, 0) == 0xffff0004);

@@ -260,26 +260,41 @@ struct Channel {
   std::vector<Part> parts;
 
   void add(uint64_t cluster, uint32_t rank, Reach reach, const std::shared_ptr<Knowledge>& what) {
-    for (Part& part : parts) {
-      if (part.cluster != cluster || part.rank != rank || part.reach != reach) continue;
-      if (part.what == what) return;
-      // What others hold too is copied before it changes.
-      if (part.what.use_count() > 1) part.what = std::make_shared<Knowledge>(*part.what);
-      part.what->join(*what);
-      return;
+    Part* const part = find(cluster, rank, reach);
+    if (part == nullptr) {
+      parts.push_back({cluster, rank, reach, what});
+    } else if (part->what != what) {
+      own(*part).join(*what);
     }
-    parts.push_back({cluster, rank, reach, what});
   }
 
   // For what the owner of an mbarrier hears from copies that complete there.
   void raise(uint64_t cluster, uint32_t rank, uint32_t agent, uint32_t clock) {
-    const auto what = std::make_shared<Knowledge>();
-    machine::raise(what->views[GENERIC], agent, clock);
-    add(cluster, rank, Scope::cta, what);
+    Part* part = find(cluster, rank, Scope::cta);
+    if (part == nullptr) {
+      parts.push_back({cluster, rank, Scope::cta, std::make_shared<Knowledge>()});
+      part = &parts.back();
+    }
+    if (clock_of(part->what->views[GENERIC], agent) >= clock) return;
+    machine::raise(own(*part).views[GENERIC], agent, clock);
   }
 
   void join(const Channel& from) {
     for (const Part& part : from.parts) add(part.cluster, part.rank, part.reach, part.what);
+  }
+
+ private:
+  Part* find(uint64_t cluster, uint32_t rank, Reach reach) {
+    for (Part& part : parts) {
+      if (part.cluster == cluster && part.rank == rank && part.reach == reach) return &part;
+    }
+    return nullptr;
+  }
+
+  // What others hold too is copied before it changes.
+  static Knowledge& own(Part& part) {
+    if (part.what.use_count() > 1) part.what = std::make_shared<Knowledge>(*part.what);
+    return *part.what;
   }
 };
 

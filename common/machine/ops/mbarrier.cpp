@@ -27,6 +27,7 @@ struct Counts {
 Counts counts_of(uint64_t bits) {
   return std::bit_cast<Counts>(bits);
 }
+constexpr uint64_t PARITY = std::bit_cast<uint64_t>(Counts{0, 0, 0, 1, 0});
 
 std::string name_of(const Cluster& cluster, uint32_t address) {
   const std::string text = "the mbarrier at shared " + hex(address);
@@ -317,6 +318,8 @@ Step mbarrier_wait(Warp& warp, const Inst& inst, uint32_t mask) {
       fragment.wait = WaitFor::mbarrier;
       fragment.wait_address = address;
       fragment.wait_parity = parity;
+      fragment.parked = {shared_bytes(warp, lanes, address, 8, what), PARITY,
+                         parity != 0 ? PARITY : 0};
       return Step::wait;
     }
   }

@@ -32,7 +32,8 @@ constexpr uint64_t CYCLE_AFTER = 1 << 16;   // without a change: registers may c
 bool may_run(const Warp& warp, const Fragment& fragment, uint64_t events) {
   if (fragment.give_up || fragment.wait == WaitFor::nothing) return true;
   if (fragment.wait == WaitFor::other_lanes && fragment.mask == warp.live) return true;
-  return fragment.seen_events != events;
+  if (fragment.seen_events == events) return false;
+  return fragment.wait != WaitFor::mbarrier || !fragment.parked.holds();
 }
 
 // Runs one cluster. What a warp does between two looks at the others is at most a quantum.

@@ -170,6 +170,17 @@ enum class WaitFor : uint8_t {
   registers,    // setmaxnreg.inc: wait_address = how many a thread
 };
 
+// Bits of 8 bytes of shared memory that stay as they are as long as there is nothing to try again.
+struct StaysParked {
+  const std::byte* word = nullptr;
+  uint64_t mask = 0, value = 0;
+  bool holds() const {
+    uint64_t bits = 0;
+    std::memcpy(&bits, word, sizeof(bits));
+    return (bits & mask) == value;
+  }
+};
+
 // Lanes of a warp that are at the same pc.
 struct Fragment {
   uint32_t pc = 0;
@@ -177,6 +188,7 @@ struct Fragment {
   WaitFor wait = WaitFor::nothing;
   uint32_t wait_address = 0;  // shared::cluster address of an mbarrier, or id of a barrier
   uint32_t wait_parity = 0;
+  StaysParked parked = {};   // of an mbarrier's phase: so that it is not tried in vain
   uint64_t wait_ticket = 0;  // of a barrier: the generation that was joined
   uint64_t seen_events = 0;  // Cluster::events when it was last tried
   bool give_up = false;      // the next try of a try_wait returns false

@@ -13,20 +13,27 @@ namespace {
 
 constexpr int LANES = 8, ALGORITHMS = 8;
 
+struct Event {
+  cudaEvent_t event = nullptr;
+
+  Event() {
+    check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event");
+  }
+  ~Event() { cudaEventDestroy(event); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+};
+
 // One of several streams, and what a library needs for its own there: a workspace.
 struct Lane {
   CublasLt cublas;
   cudaStream_t stream = nullptr;
-  cudaEvent_t done = nullptr;
+  Event done;
 
   Lane() {
     check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
-    check_cuda(cudaEventCreateWithFlags(&done, cudaEventDisableTiming), "creating an event");
   }
-  ~Lane() {
-    cudaEventDestroy(done);
-    cudaStreamDestroy(stream);
-  }
+  ~Lane() { cudaStreamDestroy(stream); }
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 };
@@ -96,8 +103,8 @@ void run_groups(const std::vector<std::unique_ptr<Lane>>& lanes, int count,
     lane = (lane + 1) % count;
   }
   for (int i = 0; count > 1 && i < count; ++i) {
-    check_cuda(cudaEventRecord(lanes[i]->done, lanes[i]->stream), "recording an event");
-    check_cuda(cudaStreamWaitEvent(stream, lanes[i]->done, 0), "waiting for an event");
+    check_cuda(cudaEventRecord(lanes[i]->done.event, lanes[i]->stream), "recording an event");
+    check_cuda(cudaStreamWaitEvent(stream, lanes[i]->done.event, 0), "waiting for an event");
   }
 }
 
@@ -109,7 +116,7 @@ std::vector<LibraryCandidate> grouped_library_candidates(const std::vector<Group
   const auto groups = std::make_shared<GroupCalls>(calls, rows);
   const auto lanes = std::make_shared<std::vector<std::unique_ptr<Lane>>>();
   for (int i = 0; i < LANES; ++i) lanes->push_back(std::make_unique<Lane>());
-  const auto start = std::make_shared<Lane>();  // its event
+  const auto start = std::make_shared<Event>();
   const auto algorithms = std::make_shared<std::map<int, Algorithms>>();
   size_t most = 0;
   for (const LibraryCall& call : groups->of(calls[0])) {
@@ -123,7 +130,7 @@ std::vector<LibraryCandidate> grouped_library_candidates(const std::vector<Group
     for (const int count : {1, LANES}) {
       const auto launch = [=](const Call& call) {
         run_groups(*lanes, count, groups->of(static_cast<const GroupedArgs&>(call)), *algorithms,
-                   rank, start->done, call.stream);
+                   rank, start->event, call.stream);
       };
       const std::string first = CublasLt::describe(
           *algorithms->begin()->second[std::min(rank, algorithms->begin()->second.size() - 1)]);

@@ -1154,6 +1154,26 @@ TEST_CASE("between clusters: release and acquire, handed on by a third") {
   CHECK(said([&] { first.global(0, data, Access::read, ONE); }) != "");
 }
 
+TEST_CASE("between clusters: a warp knows what each part of it has seen, and no more") {
+  alignas(4096) static uint32_t data[2048];
+  constexpr uint32_t LOW = 0xffff, HIGH = ~LOW;
+  const auto shared = std::make_shared<Shared>();
+  Rig first(1, 1, 0, shared), second(1, 1, 1, shared), reader(1, 1, 5, shared);
+  first.global(0, data, Access::write);
+  second.global(0, data + 512, Access::write);
+  for (Rig* rig : {&first, &second}) rig->sync_lanes(0);
+  first.global(0, data + 1024, Access::write, ONE, Order::release);
+  second.global(0, data + 1025, Access::write, ONE, Order::release);
+  for (uint32_t* const flag : {data + 1024, data + 1025}) {
+    reader.global(0, flag, Access::read, LOW, Order::acquire);
+  }
+  reader.global(0, data + 1024, Access::read, HIGH, Order::acquire);
+  CHECK(said([&] { reader.global(0, data, Access::read); }) == "");
+  CHECK(said([&] { reader.global(0, data + 512, Access::read, LOW); }) == "");
+  CHECK(contains(said([&] { reader.global(0, data + 512, Access::read, HIGH); }),
+                 "behind the fence: only some of its lanes have seen the counter or flag."));
+}
+
 TEST_CASE("between clusters: too narrow a scope orders nothing, atomics do not race") {
   alignas(4096) static uint32_t data[2048];
   const auto shared = std::make_shared<Shared>();

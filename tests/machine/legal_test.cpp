@@ -172,6 +172,28 @@ TEST_CASE("legal: an elected lane copies, and expects the bytes after it has") {
               expected, in.data());
 }
 
+// The lower half of a warp commits a group more than the upper one, and in front of all others.
+TEST_CASE("legal: lanes wait together for cp.async groups of their own, or have them arrive") {
+  const std::string copies =
+      "add.u32 %r1, %t, 5;\nst.global.u32 [%rd20+128], %r1;\nshl.b32 %r2, %t, 2;\n"
+      "add.u32 %r2, %r2, %smem;\nsetp.ge.u32 %p1, %t, 16;\n@%p1 bra BOTH;\n"
+      "cp.async.ca.shared.global [%r2+256], [%rd20+128], 4;\ncp.async.commit_group;\nBOTH:\n"
+      "cp.async.ca.shared.global [%r2+128], [%rd20+128], 4;\ncp.async.commit_group;\n";
+  const std::string result = "ld.shared.u32 %r3, [%r2+128];\nst.global.u32 [%rd20], %r3;\n";
+  Words expected(64);
+  for (uint32_t i = 0; i < 64; ++i) expected[i] = i % 32 + 5;
+  check_legal(with(copies + "cp.async.wait_group 0;\n" + result, 32), expected);
+  check_legal(with("setp.ne.u32 %p2, %t, 0;\n@%p2 bra MADE;\n"
+                   "mbarrier.init.shared::cta.b64 [%smem], 32;\nMADE:\nbar.warp.sync -1;\n" +
+                       copies +
+                       "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%smem];\nWAIT:\n"
+                       "mbarrier.try_wait.parity.shared::cta.b64 %p1, [%smem], 0;\n"
+                       "@!%p1 bra WAIT;\n" +
+                       result,
+                   32),
+              expected);
+}
+
 TEST_CASE("legal: arrive.noComplete, and others complete the phase") {
   check_legal(with("shl.b32 %r1, %t, 2;\nadd.u32 %r1, %r1, %smem;\nst.shared.u32 [%r1+64], %t;\n"
                    "setp.ne.u32 %p1, %t, 0;\n@%p1 bra MADE;\n"

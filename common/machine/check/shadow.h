@@ -1,9 +1,10 @@
 // What the checker remembers of shared memory, and what it asks of the shadow of global memory.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
-#include <memory>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <tuple>

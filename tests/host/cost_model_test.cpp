@@ -408,7 +408,7 @@ Sample sample(DrawShape draw_shape) {
 
 }  // namespace
 
-// docs/cost_model.md, "How the table was made".
+// docs/tile_tables.md, "The first 48".
 TEST_CASE("cost model: every row of the table was a candidate") {
   const std::vector<GemmConfig> all = candidates();
   for (const GemmConfig& config : CONFIGURATIONS) {

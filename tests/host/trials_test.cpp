@@ -113,7 +113,7 @@ struct Said {
   bool early;
 };
 
-// Tiles that were timed and went (docs/cost_model.md): of the first the model expects too much at a
+// Tiles that were timed and went (docs/tile_tables.md): of the first the model expects too much at a
 // short K, the second is never its pick since there are tiles of 64 rows, and the third has no place
 // since rows that begin on 32 bytes count as one for L2.
 const tile::GemmConfig NOT_IN_THE_TABLE[] = {
@@ -221,7 +221,7 @@ Distance distance(const std::vector<Shape>& shapes, const std::set<std::string>&
 
 }  // namespace
 
-// The numbers of docs/sharing_k.md, "The cost model".
+// The numbers of docs/sharing_k.md, "How far the picks are from the fastest".
 TEST_CASE("trials: the pick of rungs 11 and 12 is near the fastest that was timed") {
   const std::vector<Shape> trials = read_trials();
   struct {
@@ -246,7 +246,7 @@ TEST_CASE("trials: the pick of rungs 11 and 12 is near the fastest that was time
   }
 }
 
-// The numbers of docs/sharing_k.md, "The cost model", of an H100.
+// The numbers of docs/sharing_k.md, "How far the picks are from the fastest", of an H100.
 TEST_CASE("trials: the pick on an H100 is near the fastest that was timed there") {
   const std::vector<Shape> trials = read_trials("h100");
   CHECK(trials.size() == 534);
@@ -270,7 +270,7 @@ TEST_CASE("trials: the pick on an H100 is near the fastest that was timed there"
   }
 }
 
-// The example of docs/cost_model.md, "The terms".
+// The example of docs/cost_model.md, "Rows between lines".
 TEST_CASE("trials: rows on sectors, a tile that asks L2 for much, and two chips") {
   const auto us = [](const std::string& chip, const std::string& configuration) {
     for (const Shape& s : read_trials(chip)) {
@@ -289,7 +289,7 @@ TEST_CASE("trials: rows on sectors, a tile that asks L2 for much, and two chips"
   CHECK(us("h100", "128x192") == 333);
 }
 
-// The numbers of docs/sharing_k.md, "The cost model", of what the model never picks.
+// The numbers of docs/sharing_k.md, "What the model never picks".
 TEST_CASE("trials: tiles for rows inside sectors are the fastest hardly anywhere else") {
   int timed = 0, fastest = 0;
   for (const Shape& s : read_trials("h100")) {
@@ -983,7 +983,7 @@ Picks picks_of(const std::string& file, Is is_one,
   return picks;
 }
 
-// docs/cost_model.md: what stage 0 picks with rung 10, and would without.
+// docs/cost_model.md, "What else a tile takes": what stage 0 picks with rung 10, and would without.
 TEST_CASE("trials: tiles that take turns are picked where they are the fastest") {
   const Picks picks =
       picks_of("h100.pingpong.csv", [](int rung, const std::string&) { return rung == 10; });
@@ -1009,7 +1009,7 @@ TEST_CASE("trials: tiles on their side are picked where they are the fastest") {
   CHECK(picks.us.at({1664, 1536, 832}) == Us{8.935, 9.292});
 }
 
-// docs/11_autotuned.md, "Two products side by side".
+// docs/more_tiles.md, "On their side", and docs/tile_tables.md, "Tiles that came later".
 TEST_CASE("trials: tiles whose results leave box by box are picked where they are the fastest") {
   const Picks picks = picks_of("h100.box_by_box.csv", [](int rung, const std::string& name) {
     return rung == 11 && in_table(name)->box_by_box();
@@ -1053,7 +1053,7 @@ std::map<std::string, std::pair<int, long>> with_over_without(const std::string&
   return with;
 }
 
-// docs/cost_model.md, "How the table was made".
+// docs/tile_tables.md, "Tiles that came later".
 TEST_CASE("trials: two later tiles in clusters are picked where they are the fastest") {
   const Picks picks = picks_of("h100.later_clusters.csv", [](int rung, const std::string& name) {
     return rung == 11 && (name == "128x208_2x2" || name == "128x144_2x4");
@@ -1101,7 +1101,7 @@ TEST_CASE("trials: tiles on their side in clusters are picked where they are the
   CHECK(with.at("256x160_side_1x2") == std::pair(10, 951L));
 }
 
-// docs/11_autotuned.md, "Two products side by side".
+// docs/tile_tables.md, "Tiles that came later".
 TEST_CASE("trials: smaller tiles on their side in clusters are picked where they are the fastest") {
   const Picks picks = picks_of("h100.smaller_sideways.csv", is_smaller_sideways);
   CHECK(picks.shapes == 120);
@@ -1122,7 +1122,7 @@ TEST_CASE("trials: smaller tiles on their side in clusters are picked where they
   CHECK(779 - 3 * 256 == 11);  // rows of the last blocks
 }
 
-// docs/cost_model.md, "The terms".
+// docs/cost_model.md, "Rows outside of the matrix".
 TEST_CASE("trials: the pick on an H100 at fresh shapes whose rows begin between lines") {
   const Picks picks =
       picks_of("h100.between_lines.csv", [](int, const std::string&) { return false; });
@@ -1130,7 +1130,8 @@ TEST_CASE("trials: the pick on an H100 at fresh shapes whose rows begin between 
   CHECK(std::lround(1000 * picks.with / picks.shapes) == 19);
 }
 
-// docs/cost_model.md, "The terms": picks that changed when `again` did, at shapes that were in no fit.
+// docs/cost_model.md, "The bytes of DRAM": picks that changed when `again` did, at shapes that were in
+// no fit.
 TEST_CASE("trials: a smaller share that L2 passes on chooses faster tiles") {
   double sum = 0, of_projections = 0, worst = 0;  // logarithms of before / now
   int shapes = 0, projections = 0;
@@ -1151,7 +1152,8 @@ TEST_CASE("trials: a smaller share that L2 passes on chooses faster tiles") {
   CHECK(std::lround(100 * std::exp(worst)) == 84);
 }
 
-// docs/cost_model.md, "The terms": what DRAM reads, and what goes from one half of L2 to the other.
+// docs/cost_model.md, "The bytes of DRAM": what DRAM reads, and what goes from one half of L2 to the
+// other.
 TEST_CASE("trials: DRAM reads what few tiles ask for once, and halves of L2 pass it on") {
   double least_read = 10, most_read = 0, least_passed = 10, most_passed = 0;  // of A and B
   int launches = 0;
@@ -1223,7 +1225,7 @@ TEST_CASE("trials: rings of rung 12 with fewer slots than there is room for") {
   }
 }
 
-// docs/measuring.md, "Stage 0, and many shapes": shapes that were drawn when all else was done.
+// docs/measuring.md, "Shapes drawn anew".
 TEST_CASE("trials: stage 0 at drawn shapes, by where rows begin") {
   struct {
     std::string file;
@@ -1343,7 +1345,7 @@ void check_ratios(const Ratios& ratios, int rows, int mean_thousandths, int leas
 
 }  // namespace
 
-// docs/11_autotuned.md and docs/sharing_k.md: what clusters take that wait for global memory neither when
+// docs/more_tiles.md, "Clusters": what clusters take that wait for global memory neither when
 // they begin nor when they end, and in which a warp passes releases on.
 TEST_CASE("trials: clusters that begin and end without a wait for global memory take less time") {
   enum Step { BEFORE, BEGINNING, BEFORE_AGAIN, BOTH, PASSED_ON, STEPS };
@@ -1439,7 +1441,7 @@ Drawn drawn(const std::string& file, const Chip& chip, const std::set<std::strin
 
 }  // namespace
 
-// docs/cost_model.md, "How the table was made".
+// docs/tile_tables.md, "What the tiles in clusters of eight are worth".
 TEST_CASE("trials: what nine tiles in clusters of eight take off on an H100") {
   struct {
     std::set<std::string> classes;
@@ -1480,7 +1482,8 @@ TEST_CASE("trials: what nine tiles in clusters of eight take off on an H100") {
   CHECK(not_timed_without == 13);
 }
 
-// docs/sharing_k.md, "The cost model": on an H200, to whose drawn trials no constant is fitted.
+// docs/sharing_k.md, "How far the picks are from the fastest": on an H200, to whose drawn trials no
+// constant is fitted.
 TEST_CASE("trials: the pick on an H200 is near the fastest at shapes that were drawn later") {
   struct {
     std::string of;
@@ -1500,7 +1503,7 @@ TEST_CASE("trials: the pick on an H200 is near the fastest at shapes that were d
   }
 }
 
-// docs/sharing_k.md, "The cost model": at shapes that were drawn last, and timed on both chips.
+// docs/sharing_k.md, the same: at shapes that were drawn last, and timed on both chips.
 TEST_CASE("trials: the pick is near the fastest at shapes of which tiles were drawn as well") {
   struct {
     std::string of;
@@ -1559,7 +1562,7 @@ TEST_CASE("trials: cut tiles take less time if what they read leaves L2 first") 
   }
 }
 
-// docs/cost_model.md, "The terms".
+// docs/cost_model.md, "Rows outside of the matrix".
 TEST_CASE("trials: what rows outside of the matrix cost") {
   std::map<std::pair<std::string, int>, double> us;  // by configuration and M
   for (const std::vector<std::string>& cell : read_rows("h100.outside.csv")) {
@@ -1601,7 +1604,7 @@ TEST_CASE("trials: what rows outside of the matrix cost") {
   }
 }
 
-// docs/11_autotuned.md, "Clusters".
+// docs/more_tiles.md, "Clusters".
 TEST_CASE("trials: clusters that leave out slices outside of the matrix take less time") {
   double sums[2] = {};  // logarithms: of calls with all slices, and without some
   double least = 1, most = 1;
@@ -1642,7 +1645,7 @@ TEST_CASE("trials: clusters that leave out slices outside of the matrix take les
   for (const auto& [m, n, k] : shapes) CHECK((k == 4096 || k == 4104 || k == 4112));  // made for it
 }
 
-// docs/measuring.md, "Stage 0, and many shapes"; docs/11_autotuned.md, "Measured".
+// docs/measuring.md, "Shapes drawn anew"; docs/11_autotuned.md, "Measured".
 TEST_CASE("trials: what an H200 took before clusters left out what lies outside") {
   std::map<std::pair<std::string, std::string>, double> shares, tflops;  // by variant and shape
   for (const std::vector<std::string>& cell : read_rows("h200.before.csv")) {
@@ -1655,10 +1658,14 @@ TEST_CASE("trials: what an H200 took before clusters left out what lies outside"
   }
   CHECK(shares.at({"best", "555, 2424, 1528"}) == 0.933);
   CHECK(shares.at({"best", "1083, 616, 528"}) == 1.065);
+  CHECK(shares.at({"best", "128, 7168, 2048"}) == 1.011);
+  CHECK(shares.at({"best", "128, 7168, 16384"}) == 1.129);
+  CHECK(tflops.at({"best", "555, 2424, 1528"}) == 377.7);
   CHECK(tflops.at({"best", "1083, 616, 528"}) == 156.1);
   CHECK(tflops.at({"best", "128, 7168, 2048"}) == 359.5);
   CHECK(tflops.at({"best", "128, 7168, 16384"}) == 488.4);
   CHECK(shares.at({"auto", "8, 3584, 18944"}) == 0.562);
+  CHECK(tflops.at({"auto", "8, 3584, 18944"}) == 15.67);
 }
 
 // docs/10_pingpong.md, "Who am I?".

@@ -113,8 +113,8 @@ struct Said {
   bool early;
 };
 
-// Tiles that were timed and went (docs/tile_tables.md): of the first the model expects too much at a
-// short K, the second is never its pick since there are tiles of 64 rows, and the third has no place
+// Tiles that were timed and went (docs/tile_tables.md): of the first the model expects too much at
+// a short K, the second is never its pick since there are tiles of 64 rows, and the third has no place
 // since rows that begin on 32 bytes count as one for L2.
 const tile::GemmConfig NOT_IN_THE_TABLE[] = {
     {"128x224", 2, 1, 224}, {"128x96_2x2", 2, 1, 96, 2, 2}, {"192x192_2x2", 3, 1, 192, 2, 2}};
@@ -1130,8 +1130,8 @@ TEST_CASE("trials: the pick on an H100 at fresh shapes whose rows begin between 
   CHECK(std::lround(1000 * picks.with / picks.shapes) == 19);
 }
 
-// docs/cost_model.md, "The bytes of DRAM": picks that changed when `again` did, at shapes that were in
-// no fit.
+// docs/cost_model.md, "The bytes of DRAM": picks that changed when `again` did, at shapes that were
+// in no fit.
 TEST_CASE("trials: a smaller share that L2 passes on chooses faster tiles") {
   double sum = 0, of_projections = 0, worst = 0;  // logarithms of before / now
   int shapes = 0, projections = 0;
@@ -1152,8 +1152,8 @@ TEST_CASE("trials: a smaller share that L2 passes on chooses faster tiles") {
   CHECK(std::lround(100 * std::exp(worst)) == 84);
 }
 
-// docs/cost_model.md, "The bytes of DRAM": what DRAM reads, and what goes from one half of L2 to the
-// other.
+// docs/cost_model.md, "The bytes of DRAM": what DRAM reads, and what goes from one half of L2 to
+// the other.
 TEST_CASE("trials: DRAM reads what few tiles ask for once, and halves of L2 pass it on") {
   double least_read = 10, most_read = 0, least_passed = 10, most_passed = 0;  // of A and B
   int launches = 0;
@@ -1503,7 +1503,7 @@ TEST_CASE("trials: the pick on an H200 is near the fastest at shapes that were d
   }
 }
 
-// docs/sharing_k.md, the same: at shapes that were drawn last, and timed on both chips.
+// The same: at shapes that were drawn last, and timed on both chips.
 TEST_CASE("trials: the pick is near the fastest at shapes of which tiles were drawn as well") {
   struct {
     std::string of;

@@ -31,6 +31,7 @@
 #include "common/ptx/fence.cuh"
 #include "common/ptx/griddepcontrol.cuh"
 #include "common/ptx/mbarrier.cuh"
+#include "common/ptx/memory.cuh"
 #include "common/ptx/tma.cuh"
 #include "common/ptx/tma_store.cuh"
 #include "common/ptx/warp.cuh"
@@ -54,20 +55,22 @@ struct Tile {
   using Out = Out_;
   static constexpr tile::GemmConfig C = {"", CONSUMERS_, BLOCKS_, BN_};
   static constexpr tile::FusedParts P = {C, F::INPUTS, sizeof(Out)};
-  static constexpr int CONSUMERS = CONSUMERS_, BLOCKS = BLOCKS_;  // warpgroups, 64 rows of each
-  static constexpr int WM = 64, BM = C.bm(), BN = BN_, BK = 64;   // WM: rows of a block
-  static constexpr int THREADS = 128 + CONSUMERS * 128;           // warpgroup 0: producer, storers
-  static constexpr int TX_BYTES = (BM + BN) * BK * int{sizeof(bf16)};  // TMA brings one slot
-  static constexpr int CLUSTER_M = 1, CLUSTER_N = 1, CLUSTER = 1;      // a CTA by itself
+  static constexpr int CONSUMERS = CONSUMERS_, BLOCKS = BLOCKS_;   // warpgroups, 64 rows of each
+  static constexpr int WM = 64, BM = C.bm(), BN = BN_, BK = 64;    // WM: rows of a block
+  static constexpr int THREADS = 128 + CONSUMERS * 128;            // warpgroup 0: producer, storers
+  static constexpr int ROW_BYTES = BK * int{sizeof(bf16)};         // of A or of B, in a slot
+  static constexpr int CLUSTER_M = 1, CLUSTER_N = 1, CLUSTER = 1;  // a CTA by itself
   static constexpr int SLICE_A = BM / CLUSTER_N;  // rows of A that one CTA loads for its row
   // A block leaves in parts of 64 x PART, which are of 64 x BOX each; its SUMS are a thread's.
   static constexpr int PARTS = P.of_block(), PART = P.part_columns(), BIAS = PART * F::INPUTS;
   static constexpr int BOX = std::gcd(PART, 128 / int{sizeof(Out)}), BOXES = PART / BOX;
   static constexpr int SUMS = BOX * F::INPUTS / 2;     // accumulators of a thread for a box
   static constexpr int CHUNK = 16 / int{sizeof(Out)};  // elements of D that TMA writes at least
-  static constexpr int BUFFERS = P.buffers();          // parts a consumer stages at a time
-  static constexpr int DEPTH = P.ring_slots(BUFFERS);  // what then fits
-  static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = CONSUMERS == 2 ? 224 : 152;
+  static constexpr bool FEW = BM == 64;                // of a small M its rows alone are fetched
+  static constexpr int IN_FLIGHT = CONSUMERS == 1 ? 1 : 0;  // K steps, if no other multiplies
+  static constexpr int BUFFERS = P.buffers();               // parts a consumer stages at a time
+  static constexpr int DEPTH = P.ring_slots(BUFFERS);       // what then fits
+  static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = CONSUMERS == 3 ? 152 : 224;
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(BOX % 16 == 0, "stmatrix.x4 stages 16 columns");
   static_assert(sizeof(Out) == 2 || BOX == 32, "finish_box() swaps blocks of rows of 128 bytes");
@@ -175,6 +178,16 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     block::init_barriers<T>(smem.full, smem.empty, T::CONSUMERS * 4 * T::CLUSTER, smem.staged,
                             smem.ready);
   }
+  const int rows = tile::fetched_rows(T::BM, m);  // of A, in a slot
+  if constexpr (T::FEW) {                         // wgmma reads the others all the same: zeros
+    const int missing = (T::BM - rows) * T::ROW_BYTES / 16;  // chunks of a slot
+    for (int i = threadIdx.x; i < missing * T::DEPTH; i += T::THREADS) {
+      unsigned char* first = smem.a[i / missing].bytes + rows * T::ROW_BYTES;
+      ptx::st_shared_v4_b32(first + i % missing * 16, uint4{});
+    }
+    ptx::bar_warp_sync();                 // lanes may have parted in the loop
+    ptx::fence_proxy_async_shared_cta();  // before wgmma reads them
+  }
   for (int i = threadIdx.x; !epilogue.bias && i < sizeof smem.bias / 4; i += T::THREADS) {
     ptx::st_shared_f32(reinterpret_cast<float*>(smem.bias) + i, 0);  // no bias: one of zeros
   }
@@ -188,6 +201,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     if (threadIdx.x < 32 && ptx::elect_sync()) {
       const uint16_t mask_a = (1 << T::CLUSTER) - 1;  // A is shared by all CTAs of a cluster
       const int slice_a = rank * T::SLICE_A;          // first row of ours
+      const int tx_bytes = (rows + T::BN) * T::ROW_BYTES;
       tile::RingState<T::DEPTH> ring;
       for (auto t = tiles; t.has(); t.next()) {
         const int m0 = t.m0(), n0 = t.n0();
@@ -195,7 +209,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
           uint64_t* full = &smem.full[ring.slot];
           // Our copies land in the peers too: their consumers must have released the slot as well.
           wait<T>(&smem.empty[ring.slot], ring.parity ^ 1);
-          ptx::mbarrier_arrive_expect_tx(full, T::TX_BYTES);  // of all CTAs' copies
+          ptx::mbarrier_arrive_expect_tx(full, tx_bytes);  // of all CTAs' copies
           block::load_slice<T::CLUSTER_N>(smem.a[ring.slot].from_row(slice_a), &map_a,
                                           k_tile * T::BK, m0 + slice_a, full, mask_a);
           ptx::cp_async_bulk_tensor_2d_g2s(smem.b[ring.slot].bytes, &map_b, k_tile * T::BK, n0,
@@ -246,6 +260,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     tile::RingState<T::DEPTH> ring;
     tile::RingState<T::BUFFERS> out;
     for (auto t = tiles; t.has(); t.next()) {
+      int last_slot = 0;
       for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
         wait<T>(&smem.full[ring.slot], ring.parity);  // the tile has landed
 #pragma unroll
@@ -253,8 +268,14 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
           block::multiply_tile<T>(acc[i], smem.a[ring.slot].from_row(group_m + i * T::WM),
                                   smem.b[ring.slot].bytes, k_tile > 0);
         }
-        ptx::wgmma_wait_group<0>();  // meanwhile the other warpgroups' products run
-        release<T>(smem, ring.slot, lane);
+        ptx::wgmma_wait_group<T::IN_FLIGHT * T::BLOCKS>();  // 0: the others' products run meanwhile
+        if (T::IN_FLIGHT == 0) release<T>(smem, ring.slot, lane);
+        if (T::IN_FLIGHT == 1 && k_tile > 0) release<T>(smem, last_slot, lane);
+        last_slot = ring.slot;
+      }
+      if constexpr (T::IN_FLIGHT == 1) {
+        ptx::wgmma_wait_group<0>();
+        release<T>(smem, last_slot, lane);
       }
 
       // --- epilogue ------------------------------------------------------------------------------
@@ -280,7 +301,8 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
 template <class T>
 void launch(const FusedArgs& g) {
   using Out = typename T::Out;
-  const CUtensorMap map_a = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, T::SLICE_A, T::BK);
+  const CUtensorMap map_a = ladder::tensor_map_2d(
+      g.a, g.m, g.k, g.lda, tile::fetched_rows(T::BM, g.m) / T::CLUSTER_N, T::BK);
   const CUtensorMap map_b = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::BN, T::BK);
   auto* const d = static_cast<Out*>(g.d);
   const int whole = std::max(1, g.columns() / T::CHUNK * T::CHUNK);  // TMA writes none beyond
@@ -310,7 +332,9 @@ template <class T>
 double predicted_us(const FusedArgs& g) {
   const tile::Gpu gpu = ladder::gpu();
   const int ctas = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g) * T::CLUSTER;
-  return tile::predicted_clocks(T::C, g.m, g.n, g.k, ctas, gpu, g.lda, g.ldb) / gpu.mhz;
+  return tile::predicted_clocks(T::C, g.m, g.n, g.k, ctas, gpu, g.lda, g.ldb,
+                                tile::fetched_rows(T::BM, g.m)) /
+         gpu.mhz;
 }
 
 template <class Row>

@@ -270,7 +270,8 @@ inline double clocks_of_rounds(double start, double blocks, int clusters,
 // Power has no term. It pulls the clock down where tensor cores are busy, but about as far for each
 // configuration that is fast for a shape: two fits that had a term for it picked the same.
 inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, int resident,
-                               const Gpu& gpu, long long lda = 0, long long ldb = 0) {
+                               const Gpu& gpu, long long lda = 0, long long ldb = 0,
+                               int fetched_rows = 0) {
   constexpr Fitted FITTED;
   const double rows = m, cols = n;  // m * n * k would overflow integers
   if (lda == 0) lda = k;
@@ -298,7 +299,8 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
 
   // L2, of a block's k step: each CTA of a cluster asks for its slice of what all of them get.
   const auto asked = [&](double of_row, double of_col) {  // bytes, by what a row and a column cost
-    return 128 * (lines_of_block(rows, of_row, blocks_m, block_m, FITTED.outside_lines) +
+    return 128 * (lines_of_block(rows, of_row, blocks_m, fetched_rows > 0 ? fetched_rows : block_m,
+                                 FITTED.outside_lines) +
                   lines_of_block(cols, of_col, blocks_n, block_n, FITTED.outside_lines));
   };
   const double l2 =

@@ -5,8 +5,8 @@
 
 namespace tile {
 
-// Rows x columns of a tile of A·B^T: ten of rung 11's, 128x224 and 256x160. How they were chosen:
-// docs/cost_model.md.
+// Rows x columns of a tile of A·B^T: ten of rung 11's, 128x224, 256x160, and four for few rows. How
+// they were chosen: docs/cost_model.md.
 constexpr GemmConfig FUSED_CONFIGURATIONS[] = {
     // clang-format off
     // name     consumers, blocks, bn, cluster_m, cluster_n
@@ -15,6 +15,10 @@ constexpr GemmConfig FUSED_CONFIGURATIONS[] = {
     {"128x192",      2, 1, 192},
     {"128x160",      2, 1, 160},
     {"128x128",      2, 1, 128},
+    {"64x192",       1, 1, 192},
+    {"64x128",       1, 1, 128},
+    {"64x64",        1, 1,  64},
+    {"64x48",        1, 1,  48},
     {"192x192",      3, 1, 192},
     {"192x176",      3, 1, 176},
     {"192x160",      3, 1, 160},
@@ -24,6 +28,12 @@ constexpr GemmConfig FUSED_CONFIGURATIONS[] = {
     {"192x96_1x4",   3, 1,  96, 1, 4},
     // clang-format on
 };
+
+// Rows of A that a tile of bm rows fetches. TMA takes longer for a row that is not there than for one
+// that is: a tile of 64 rows leaves these out, where M is less.
+constexpr int fetched_rows(int bm, int m) {
+  return bm == 64 && m < bm ? m : bm;
+}
 
 // Whether a tile comes with activations of so many `inputs`, and D of so many `bytes` an element:
 // stmatrix stages 16 columns of D, and fp32 has three tiles only, so that the rung compiles sooner.

@@ -470,7 +470,7 @@ TEST_CASE("cost model: the example that is worked out by hand") {
 }
 
 // The numbers of docs/cost_model.md, "The tiles of rung 17".
-TEST_CASE("cost model: what rung 17's twelve tiles lose against all of rung 11's") {
+TEST_CASE("cost model: what rung 17's sixteen tiles lose against all of rung 11's") {
   using tile::FUSED_CONFIGURATIONS;
   constexpr int SAMPLES = 20000;
   const auto least = [](const auto& table, const Shape& s, bool in_clusters) {
@@ -513,12 +513,11 @@ TEST_CASE("cost model: what rung 17's twelve tiles lose against all of rung 11's
     CHECK(tenths(all.sum / SAMPLES) == (on_lines ? 11 : 26));
     CHECK(tenths(all.without / SAMPLES) == (on_lines ? 11 : 81));
     CHECK(std::lround(100.0 * all.above / SAMPLES) == (on_lines ? 11 : 26));
-    CHECK(std::lround(100 * all.worst) == (on_lines ? 36 : 55));
+    CHECK(std::lround(100 * all.worst) == (on_lines ? 31 : 55));
     CHECK(large > SAMPLES / 2);
     CHECK(tenths(of_large.sum / large) == (on_lines ? 6 : 18));
     CHECK(tenths(of_large.without / large) == (on_lines ? 6 : 77));
     CHECK(std::lround(100.0 * of_large.above / large) == (on_lines ? 5 : 21));
     CHECK(std::lround(100 * of_large.worst) == (on_lines ? 10 : 22));
   }
-  CHECK(std::lround(100 * loss({1024, 1024, 14336})) == 31);
 }

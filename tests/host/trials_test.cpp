@@ -19,6 +19,7 @@
 #include "common/tile/block_scaled.h"
 #include "common/tile/configurations.h"
 #include "common/tile/cost_model.h"
+#include "common/tile/fused_tiles.h"
 #include "common/tile/grouped.h"
 #include "common/tile/mixed_tiles.h"
 #include "common/tile/shared_k.h"
@@ -1687,4 +1688,80 @@ TEST_CASE("trials: what a vote saves") {
   CHECK(std::abs(std::stod(before[5]) - std::stod(now[5])) <= 0.0021);  // tensor share
   CHECK(before[6] == "1508");                                           // MHz
   CHECK(now[6] == "1516");
+}
+
+// docs/cost_model.md, "The tiles of rung 17", and docs/17_fused_epilogue.md, "Few rows".
+TEST_CASE("trials: rung 17's tiles of 64 rows where D has few rows") {
+  using Times = std::map<std::string, double>;                         // by tile
+  std::map<std::tuple<int, int, int>, Times> now, before, of_rung_12;  // by m, n, k
+  for (const std::vector<std::string>& cell : read_rows("h200.fused.csv")) {
+    REQUIRE(cell.size() == 7);
+    const std::tuple shape = {std::stoi(cell[0]), std::stoi(cell[1]), std::stoi(cell[2])};
+    (cell[3] == "12" ? of_rung_12 : now)[shape][cell[4]] = std::stod(cell[5]);
+    before[shape][cell[4]] = microseconds(cell[6]);
+  }
+  const auto few = [](const auto& timed) { return std::get<0>(timed.first) <= 128; };
+  CHECK(now.size() == 112);
+  CHECK(std::count_if(now.begin(), now.end(), few) == 91);
+
+  // With some of the seven tiles of 64 rows over all of them, at those of at most 128 rows.
+  const auto ratio = [&](const std::set<std::string>& tiles) {
+    double logarithms = 0;
+    int shapes = 0;
+    for (const auto& [shape, us] : now) {
+      if (std::get<0>(shape) > 128) continue;
+      double all = NOT_TIMED, some = NOT_TIMED;
+      for (const auto& [tile, time] : us) {
+        all = std::min(all, time);
+        if (!tile.starts_with("64x") || tiles.contains(tile)) some = std::min(some, time);
+      }
+      logarithms += std::log(some / all);
+      ++shapes;
+    }
+    return std::lround(1000 * std::exp(logarithms / shapes));
+  };
+  CHECK(ratio({}) == 1622);
+  CHECK(ratio({"64x64"}) == 1064);
+  CHECK(ratio({"64x48", "64x64", "64x128"}) == 1017);
+  CHECK(ratio({"64x48", "64x64", "64x128", "64x192"}) == 1012);
+
+  Distance distance;
+  for (const auto& [shape, us] : now) {
+    const auto [m, n, k] = shape;
+    double least = tile::NEVER, picked = NOT_TIMED, fastest = NOT_TIMED;
+    for (const tile::GemmConfig& config : tile::FUSED_CONFIGURATIONS) {
+      const double timed = us.contains(config.name) ? us.at(config.name) : NOT_TIMED;
+      const double clocks =
+          tile::predicted_clocks(config, m, n, k, resident(config.cluster()), H200.gpu, 0, 0,
+                                 tile::fetched_rows(config.bm(), m));
+      fastest = std::min(fastest, timed);
+      if (clocks < least) {
+        least = clocks;
+        picked = timed;
+      }
+    }
+    distance.add_if_timed(picked, fastest);
+  }
+  CHECK(distance.shapes == 103);
+  CHECK(distance.not_timed == 9);
+  CHECK(std::lround(1000 * distance.mean()) == 18);
+  CHECK(std::lround(100 * distance.worst) == 18);
+  CHECK(std::lround(10 * now[{80, 6144, 4096}]["64x128"]) == 231);
+  CHECK(std::lround(10 * now[{80, 6144, 4096}]["64x192"]) == 196);
+
+  const auto check = [&](int m, double with_neither, double small, double large, double largest,
+                         double shared) {
+    CAPTURE(m);
+    const std::tuple shape = {m, 4096, 14336};
+    const auto tenths = [](double us) { return std::lround(10 * us); };
+    CHECK(tenths(before[shape]["64x64"]) == tenths(with_neither));
+    CHECK(tenths(now[shape]["64x64"]) == tenths(small));
+    CHECK(tenths(now[shape]["128x128"]) == tenths(large));
+    CHECK(tenths(now[shape]["128x256"]) == tenths(largest));
+    CHECK(tenths(of_rung_12[shape]["auto"]) == tenths(shared));
+  };
+  check(1, 61.6, 32.3, 78.3, 133.3, 29.4);
+  check(16, 51.3, 32.6, 75.9, 133.2, 29.8);
+  check(64, 40.7, 32.8, 68.8, 133.6, 31.4);
+  check(128, 40.9, 34.5, 68.9, 133.8, 34.1);
 }

@@ -5,16 +5,19 @@
 //            MN-major, of bf16, fp16 or tf32, in any swizzle. D leaves in parts that fit the boxes.
 // Limited by its assumptions: rung 9 takes bf16 and K-major operands, and nothing else.
 // New PTX    wgmma with imm-trans, of .f16 and of .tf32; st.shared.v2
-// Tile       128x256x64 (tf32: 128x256x32) a CTA, clusters of 2, 384 threads, 3 slots, 64 KB for D
+// Tile       128x256x64 (tf32: 128x256x32) a CTA, clusters of 2, 384 threads, 3 slots, 64 KB for D;
+//            64x64x64, 256 threads and 12 slots where D has few tiles
 // Grown from stages/09_async_epilogue.cu
 // Read       docs/13_layouts.md
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <type_traits>
 
 #include "common/block/load_slice.cuh"
 #include "common/block/stage_typed_box.cuh"
 #include "common/block/store_last_elements.cuh"
+#include "common/host/configurations.h"
 #include "common/host/device.h"
 #include "common/host/error.h"
 #include "common/host/registry.h"
@@ -53,10 +56,9 @@ struct Tile {
   static constexpr int WK = 32 / int{sizeof(In)};      // of one wgmma, 32 bytes
   using TileA = tile::OperandTile<A, SPAN, sizeof(In), BM, BK>;
   using TileB = tile::OperandTile<B, SPAN, sizeof(In), BN, BK>;
-  static constexpr int THREADS = 128 + CONSUMERS * 128;           // warpgroup 0: producer, storers
-  static constexpr int DEPTH = 3;                                 // slots in the ring
-  static constexpr int TX_BYTES = sizeof(TileA) + sizeof(TileB);  // TMA brings one slot
-  static constexpr int CLUSTER_M = 2, CLUSTER_N = 1;              // CTAs along M and N
+  static constexpr int THREADS = 128 + CONSUMERS * 128;  // warpgroup 0: producer, storers
+  static constexpr int DEPTH = 3;                        // slots in the ring
+  static constexpr int CLUSTER_M = 2, CLUSTER_N = 1;     // CTAs along M and N
   static constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
   static constexpr int SLICE_A = BM / CLUSTER_N;  // rows of A that one CTA loads for its row
   static constexpr int SLICE_B = BN / CLUSTER_M;  // rows of B that one CTA loads for its column
@@ -64,6 +66,9 @@ struct Tile {
   // A consumer's block is stored 64 x BOX by box, as many boxes at a time as there is memory for.
   static constexpr int BOX = 128 / int{sizeof(Out)}, BOXES = 4, PARTS = BN / (BOX * BOXES);
   static constexpr int CHUNK = 16 / int{sizeof(Out)};  // elements of D that TMA writes at least
+  static constexpr int IN_FLIGHT = 0;                  // K steps: the other consumer multiplies
+  static constexpr bool FEW = false;                   // all rows of A are fetched
+  static constexpr int STEP_CLOCKS = 1250;             // of a K step, as measured
   static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = 224;
   static_assert(SLICE_A % TileA::WIDTH == 0 && SLICE_B % TileB::WIDTH == 0, "whole panels");
   static_assert(PARTS * BOXES * BOX == BN, "whole boxes");
@@ -71,12 +76,27 @@ struct Tile {
                 "an SM has 65,536 registers: 128 * 56 + 256 * 224 = 64,512");
 };
 
+// The same of 64x64, by a CTA alone, whose one consumer has two K steps in flight: for D of few rows.
+template <class Large>
+struct Small : Large {
+  static constexpr int CONSUMERS = 1, BM = 64, BN = 64, THREADS = 256, DEPTH = 12, IN_FLIGHT = 1;
+  using TileA = tile::OperandTile<Large::TileA::MAJOR, Large::TileA::SPAN,
+                                  sizeof(typename Large::In), BM, Large::BK>;
+  using TileB = tile::OperandTile<Large::TileB::MAJOR, Large::TileB::SPAN,
+                                  sizeof(typename Large::In), BN, Large::BK>;
+  static constexpr int CLUSTER_M = 1, CLUSTER = 1, GROUP = 16, SLICE_A = BM, SLICE_B = BN;
+  static constexpr int BOXES = BN / Large::BOX, PARTS = 1;
+  static constexpr bool FEW = TileA::MAJOR == Major::K;  // of a small M its rows alone are fetched
+  static constexpr int STEP_CLOCKS = 380;
+  static_assert(SLICE_A % TileA::WIDTH == 0 && SLICE_B % TileB::WIDTH == 0, "whole panels");
+};
+
 template <class T>
 struct alignas(1024) Smem {
   typename T::TileA a[T::DEPTH];
   typename T::TileB b[T::DEPTH];
   tile::SmemTile<typename T::Out, T::WM, T::BOX> d[T::CONSUMERS][T::BOXES];
-  uint64_t full[T::DEPTH];        // the producer's arrival, and TX_BYTES
+  uint64_t full[T::DEPTH];        // the producer's arrival, and a slot's bytes
   uint64_t empty[T::DEPTH];       // one arrival a consumer warp of the cluster
   uint64_t staged[T::CONSUMERS];  // boxes are written: one arrival a warp
   uint64_t stored[T::CONSUMERS];  // TMA has read them: the storer's arrival
@@ -108,11 +128,11 @@ __device__ void multiply_tile(float (&acc)[T::BN / 2], uint64_t a_desc, uint64_t
     const uint64_t b = tile::advance(b_desc, T::TileB::offset(0, k));
     const bool add = accumulate || k > 0;
     if constexpr (std::is_same_v<typename T::In, bf16>) {
-      ptx::wgmma_m64n256k16_f32_bf16_bf16<TRANS_A, TRANS_B>(acc, a, b, add);
+      ptx::wgmma_m64k16_f32_bf16_bf16<T::BN, TRANS_A, TRANS_B>(acc, a, b, add);
     } else if constexpr (std::is_same_v<typename T::In, ladder::fp16>) {
-      ptx::wgmma_m64n256k16_f32_f16_f16<TRANS_A, TRANS_B>(acc, a, b, add);
+      ptx::wgmma_m64k16_f32_f16_f16<T::BN, TRANS_A, TRANS_B>(acc, a, b, add);
     } else {
-      ptx::wgmma_m64n256k8_f32_tf32_tf32(acc, a, b, add);
+      ptx::wgmma_m64k8_f32_tf32_tf32<T::BN>(acc, a, b, add);
     }
   }
   ptx::wgmma_commit_group();
@@ -147,6 +167,15 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
     }
     ptx::fence_mbarrier_init();  // before TMA counts bytes, and peers arrive, on them
   }
+  const int rows = T::FEW ? min(m, T::BM) : T::BM;  // of A, in a slot
+  if constexpr (T::FEW) {                           // wgmma reads the others all the same: zeros
+    const int missing = (T::BM - rows) * 128 / 16;  // chunks of a slot
+    for (int i = threadIdx.x; i < missing * T::DEPTH; i += T::THREADS) {
+      ptx::st_shared_v4_b32(smem.a[i / missing].bytes + rows * 128 + i % missing * 16, uint4{});
+    }
+    ptx::bar_warp_sync();                 // lanes may have parted in the loop
+    ptx::fence_proxy_async_shared_cta();  // before wgmma reads them
+  }
   ptx::barrier_cluster_sync();  // before any thread of the cluster uses them
 
   if (threadIdx.x < 128) {
@@ -158,6 +187,7 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
       uint16_t mask_b = 0;
       for (int i = 0; i < T::CLUSTER_M; ++i) mask_b |= 1 << (i * T::CLUSTER_N + rank_n);
       const int slice_a = rank_n * T::SLICE_A, slice_b = rank_m * T::SLICE_B;  // first row of ours
+      const int tx_bytes = sizeof(typename T::TileA) / T::BM * rows + sizeof(typename T::TileB);
       tile::RingState<T::DEPTH> ring;
       for (auto t = tiles; t.has(); t.next()) {
         const int m0 = t.m0(), n0 = t.n0();
@@ -165,7 +195,7 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
           uint64_t* full = &smem.full[ring.slot];
           // Our copies land in the peer too: its consumers must have released the slot as well.
           ptx::mbarrier_wait_cluster(&smem.empty[ring.slot], ring.parity ^ 1);
-          ptx::mbarrier_arrive_expect_tx(full, T::TX_BYTES);  // from both CTAs' copies
+          ptx::mbarrier_arrive_expect_tx(full, tx_bytes);  // from all CTAs' copies
           load_operand<T::CLUSTER_N, T::SLICE_A>(smem.a[ring.slot], &map_a, m0, k_tile * T::BK,
                                                  slice_a, full, mask_a);
           load_operand<T::CLUSTER_M, T::SLICE_B>(smem.b[ring.slot], &map_b, n0, k_tile * T::BK,
@@ -205,16 +235,26 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
     const int group = threadIdx.x / 128 - 1, group_m = group * T::WM;  // its first row in the tile
     const int lane = threadIdx.x % 32;  // lane r speaks to CTA r of the cluster
     float acc[T::BN / 2];               // D [64][BN] of the warpgroup
+    const auto release = [&](int slot) {
+      if (lane < T::CLUSTER) ptx::mbarrier_arrive_cluster(&smem.empty[slot], lane);
+    };
     tile::RingState<T::DEPTH> ring;
     uint32_t parity = 0;
     for (auto t = tiles; t.has(); t.next()) {
+      int last_slot = 0;
       for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
         ptx::mbarrier_wait_cluster(&smem.full[ring.slot], ring.parity);  // the tile has landed
         multiply_tile<T>(
             acc, T::TileA::descriptor(ptx::cvta_to_shared(smem.a[ring.slot].at(group_m, 0))),
             T::TileB::descriptor(ptx::cvta_to_shared(smem.b[ring.slot].bytes)), k_tile > 0);
-        ptx::wgmma_wait_group<0>();  // meanwhile the other warpgroup's products run
-        if (lane < T::CLUSTER) ptx::mbarrier_arrive_cluster(&smem.empty[ring.slot], lane);
+        ptx::wgmma_wait_group<T::IN_FLIGHT>();  // 0: the other warpgroup's products run meanwhile
+        if (T::IN_FLIGHT == 0) release(ring.slot);
+        if (T::IN_FLIGHT == 1 && k_tile > 0) release(last_slot);
+        last_slot = ring.slot;
+      }
+      if constexpr (T::IN_FLIGHT == 1) {
+        ptx::wgmma_wait_group<0>();
+        release(last_slot);
       }
 
       // --- epilogue ------------------------------------------------------------------------------
@@ -247,7 +287,8 @@ CUtensorMap operand_map(const void* base, int mn, int k, long long ld, int slice
 template <class T>
 void launch(const TypedArgs& g) {
   using In = typename T::In;
-  const auto map_a = operand_map<typename T::TileA, In>(g.a, g.m, g.k, g.lda, T::SLICE_A);
+  const auto map_a = operand_map<typename T::TileA, In>(
+      g.a, g.m, g.k, g.lda, T::FEW ? std::min(g.m, int{T::BM}) : T::SLICE_A);
   const auto map_b = operand_map<typename T::TileB, In>(g.b, g.n, g.k, g.ldb, T::SLICE_B);
   const int whole = std::max(1, g.n / T::CHUNK * T::CHUNK);  // TMA must not write beyond column n
   auto* d = static_cast<typename T::Out*>(g.d);
@@ -266,27 +307,50 @@ void launch(const TypedArgs& g) {
   ladder::check_cuda(cudaGetLastError(), "launch of layouts::gemm");
 }
 
+// What a call takes of this tile and of the other size, in microseconds: rounds of clusters.
+template <class T>
+double predicted_us(const TypedArgs& g) {
+  const tile::Gpu gpu = ladder::gpu();
+  const double blocks =
+      1.0 * tile::ceil_div(g.m, T::BM * T::CLUSTER_M) * tile::ceil_div(g.n, T::BN * T::CLUSTER_N);
+  const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
+  return std::ceil(blocks / at_once) * tile::ceil_div(g.k, T::BK) * T::STEP_CLOCKS / gpu.mhz;
+}
+
 // The kernels with that swizzle: of 128 bytes for all types, others for bf16.
-template <int SPAN>
+template <int SPAN, bool SMALL = false>
 const std::vector<ladder::Variant>& kernels() {
   static const auto all = ladder::variants_of_types<SPAN == 128>(
-      SPAN == 128 ? "" : "_" + std::to_string(SPAN),
+      SMALL ? "_64x64" : SPAN == 128 ? "" : "_" + std::to_string(SPAN),
       [&]<class In, class Out, bool MN_A, bool MN_B>(const char* name) -> ladder::Variant {
-        using T = Tile<In, Out, MN_A ? Major::MN : Major::K, MN_B ? Major::MN : Major::K, SPAN>;
+        using Large = Tile<In, Out, MN_A ? Major::MN : Major::K, MN_B ? Major::MN : Major::K, SPAN>;
+        using T = std::conditional_t<SMALL, Small<Large>, Large>;
         return {.name = name,
                 .what = "one type and layout",
-                .kernel = ladder::persistent_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>))};
+                .kernel = ladder::persistent_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>)),
+                .predicted_us = predicted_us<T>};
       });
+  return all;
+}
+
+// Rows of 128 bytes, of both sizes.
+const std::vector<ladder::Variant>& both_sizes() {
+  static const auto all = [] {
+    auto both = kernels<128>();
+    const auto& small = kernels<128, true>();
+    both.insert(both.end(), small.begin(), small.end());
+    return both;
+  }();
   return all;
 }
 
 std::vector<ladder::Variant> variants() {
   std::vector<ladder::Variant> all = {
-      ladder::whichever_takes<kernels<128>>("swizzle128", "rows of 128 bytes").as_result(),
+      ladder::whichever_takes<both_sizes>("swizzle128", "rows of 128 bytes").as_result(),
       ladder::whichever_takes<kernels<64>>("swizzle64", "rows of 64 bytes, bf16"),
       ladder::whichever_takes<kernels<32>>("swizzle32", "rows of 32 bytes, bf16"),
       ladder::whichever_takes<kernels<16>>("no_swizzle", "rows of 16 bytes, bf16")};
-  for (const auto* each : {&kernels<128>(), &kernels<64>(), &kernels<32>(), &kernels<16>()}) {
+  for (const auto* each : {&both_sizes(), &kernels<64>(), &kernels<32>(), &kernels<16>()}) {
     all.insert(all.end(), each->begin(), each->end());
   }
   return all;

@@ -1,4 +1,4 @@
-// wgmma of other types than bf16, and of operands that are not K-major: 64 x 256 accumulators.
+// wgmma of other types than bf16, and of operands that are not K-major: 64 x 256 accumulators, or 64 x 64.
 #pragma once
 
 #include <cstdint>
@@ -60,6 +60,75 @@ __device__ inline void wgmma_m64n256k8_f32_tf32_tf32(float (&d)[128], uint64_t a
       : ACC32(d, 0), ACC32(d, 32), ACC32(d, 64), ACC32(d, 96)
       : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate))
       : "memory");
+}
+
+// wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16, .f32.f16.f16 and .m64n64k8.f32.tf32.tf32:
+//   The same for 64 columns.
+template <int TRANS_A, int TRANS_B>
+__device__ inline void wgmma_m64n64k16_f32_bf16_bf16(float (&d)[32], uint64_t a_desc,
+                                                     uint64_t b_desc, bool accumulate) {
+  asm volatile(
+      "{ .reg .pred p;  setp.ne.b32 p, %34, 0;\n"
+      "  wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16\n"
+      "  {" WGMMA_D_0_31 "}, %32, %33, p, 1, 1, %35, %36; }"
+      : ACC32(d, 0)
+      : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate)), "n"(TRANS_A), "n"(TRANS_B)
+      : "memory");
+}
+
+template <int TRANS_A, int TRANS_B>
+__device__ inline void wgmma_m64n64k16_f32_f16_f16(float (&d)[32], uint64_t a_desc, uint64_t b_desc,
+                                                   bool accumulate) {
+  asm volatile(
+      "{ .reg .pred p;  setp.ne.b32 p, %34, 0;\n"
+      "  wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16\n"
+      "  {" WGMMA_D_0_31 "}, %32, %33, p, 1, 1, %35, %36; }"
+      : ACC32(d, 0)
+      : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate)), "n"(TRANS_A), "n"(TRANS_B)
+      : "memory");
+}
+
+__device__ inline void wgmma_m64n64k8_f32_tf32_tf32(float (&d)[32], uint64_t a_desc,
+                                                    uint64_t b_desc, bool accumulate) {
+  asm volatile(
+      "{ .reg .pred p;  setp.ne.b32 p, %34, 0;\n"
+      "  wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32\n"
+      "  {" WGMMA_D_0_31 "}, %32, %33, p, 1, 1; }"
+      : ACC32(d, 0)
+      : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate))
+      : "memory");
+}
+
+// --- Composites: one of the above, by N ----------------------------------------------------------
+
+template <int N, int TRANS_A, int TRANS_B>
+__device__ inline void wgmma_m64k16_f32_bf16_bf16(float (&d)[N / 2], uint64_t a_desc,
+                                                  uint64_t b_desc, bool accumulate) {
+  if constexpr (N == 64) {
+    wgmma_m64n64k16_f32_bf16_bf16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
+  } else {
+    wgmma_m64n256k16_f32_bf16_bf16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
+  }
+}
+
+template <int N, int TRANS_A, int TRANS_B>
+__device__ inline void wgmma_m64k16_f32_f16_f16(float (&d)[N / 2], uint64_t a_desc, uint64_t b_desc,
+                                                bool accumulate) {
+  if constexpr (N == 64) {
+    wgmma_m64n64k16_f32_f16_f16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
+  } else {
+    wgmma_m64n256k16_f32_f16_f16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
+  }
+}
+
+template <int N>
+__device__ inline void wgmma_m64k8_f32_tf32_tf32(float (&d)[N / 2], uint64_t a_desc,
+                                                 uint64_t b_desc, bool accumulate) {
+  if constexpr (N == 64) {
+    wgmma_m64n64k8_f32_tf32_tf32(d, a_desc, b_desc, accumulate);
+  } else {
+    wgmma_m64n256k8_f32_tf32_tf32(d, a_desc, b_desc, accumulate);
+  }
 }
 
 }  // namespace ptx

@@ -25,13 +25,13 @@ namespace {
 
 constexpr Padding PADDED{8, 24, 16};  // words
 
-// The rung's variants but for its configurations, which these choose; how often `visit` was called.
+// The rung's kernels, which its other variants choose; how often `visit` was called.
 template <class Visit>
-int for_each_choice(const Visit& visit) {
+int for_each_kernel(const Visit& visit) {
   int count = 0;
   for (const Stage* stage : typed_rungs()) {
     for (const Variant& variant : stage->variants) {
-      if (variant.configuration) continue;
+      if (!variant.configuration) continue;
       visit(variant);
       ++count;
     }
@@ -39,14 +39,14 @@ int for_each_choice(const Visit& visit) {
   return count;
 }
 
-// Every variant on every type and layout that it takes, with the problem that `shape` makes of them.
+// Every kernel on the type and layout that it takes, with the problem that `shape` makes of them.
 // Returns how many runs there were.
 template <class MakeProblem>
 int check_all(bool exact, const MakeProblem& make) {
   int runs = 0;
   for (const TypeAndLayout& each : types_and_layouts()) {
     const std::unique_ptr<TypedProblem> problem = make(each, runs);
-    for_each_choice([&](const Variant& variant) {
+    for_each_kernel([&](const Variant& variant) {
       if (!variant.takes(problem->args)) return;
       check_variant(variant, *problem, exact);
       ++runs;
@@ -64,13 +64,16 @@ TEST_CASE("types and layouts: every kernel is one that some call gets") {
       CAPTURE(kernel.name);
       int calls = 0;
       for (const TypeAndLayout& each : types_and_layouts()) {
-        const auto sizes = stage->kind().sizes_of(typed_shape(8, 8, 8, each.type, each.layout));
-        for (const Variant& variant : stage->variants) {
-          if (variant.configuration || !variant.takes(*sizes)) continue;
-          calls += std::string(ladder::chosen(variant, *sizes).name) == kernel.name;
+        for (const int size : {8, 8192}) {
+          const auto sizes =
+              stage->kind().sizes_of(typed_shape(size, size, size, each.type, each.layout));
+          for (const Variant& variant : stage->variants) {
+            if (variant.configuration || !variant.takes(*sizes)) continue;
+            calls += std::string(ladder::chosen(variant, *sizes).name) == kernel.name;
+          }
         }
       }
-      CHECK(calls == 1);
+      CHECK(calls >= 1);
     }
   }
 }
@@ -112,19 +115,18 @@ TEST_CASE("integers: every type and layout is exact at odd shapes, tight and pad
 
 TEST_CASE("integers: every type and layout is exact at the edges of its tile and ring") {
   int runs = 0;
-  for_each_choice([&](const Variant& variant) {
+  for_each_kernel([&](const Variant& kernel) {
     for (const TypeAndLayout& each : types_and_layouts()) {
       const auto sizes = ladder_test::typed_rungs().front()->kind().sizes_of(
           typed_shape(8, 8, 8, each.type, each.layout));
-      if (!variant.takes(*sizes)) continue;
-      const Variant& kernel = ladder::chosen(variant, *sizes);
+      if (!kernel.takes(*sizes)) continue;
       int number = 0;
       for (const Shape& shape : ladder_test::edge_shapes(kernel)) {
         // On the machine every kernel gets some of them, and all of them together get each.
         if (on_machine() && (number++ + runs) % 3 != 0) continue;
         TypedProblem problem(typed_shape(shape.m, shape.n, shape.k, each.type, each.layout),
                              Data::ints, runs % 2 == 0 ? TIGHT : PADDED);
-        check_variant(variant, problem, true);
+        check_variant(kernel, problem, true);
         ++runs;
       }
     }

@@ -37,6 +37,8 @@ struct Kernel {
   Dim3 required_cluster;
 };
 
+class GridsBefore;
+
 struct LaunchConfig {
   Dim3 grid, block, cluster;
   uint32_t dynamic_smem_bytes = 0;
@@ -44,6 +46,9 @@ struct LaunchConfig {
   bool explicit_cluster = false;  // the launch gave the cluster, if only of one CTA
   bool programmatic = false;      // may begin before the grid before it has ended
   uint32_t registers = 0;         // a thread, as ptxas decided; 0: Kernel::registers
+  bool lets_next = false;         // a programmatic one behind it may begin before it has ended
+  // Of a programmatic one: what may still run when it begins; null: it is not known.
+  std::shared_ptr<const GridsBefore> before = {};
 };
 
 class Module;  // parsed and decoded PTX, with its variables
@@ -60,8 +65,9 @@ void* find_variable(const Module& module, const std::string& name, size_t* bytes
 // kernels of the module run all the same.
 void prepare(const Module& module, const Kernel& kernel);
 
-// Runs the grid to its end. `param_block` has kernel.param_bytes bytes. Throws Error.
-void launch(const Module& module, const Kernel& kernel, const LaunchConfig& config,
-            const void* param_block);
+// Runs the grid to its end. `param_block` has kernel.param_bytes bytes. Throws Error. Returns what may
+// still run when a programmatic launch behind it begins; null if that is not known.
+std::shared_ptr<const GridsBefore> launch(const Module& module, const Kernel& kernel, const LaunchConfig& config,
+                                          const void* param_block);
 
 }  // namespace machine

@@ -110,7 +110,7 @@ isa: $(ISA)
 # ---- Tests --------------------------------------------------------------------------------------
 # Programs that run on the machine, and one that was built in ways that it refuses.
 PROGRAM_NVCC = $(NVCC) -std=c++20 -O3 -lineinfo -ccbin $(CXX)
-MACHINE_PROGRAMS := $(addprefix build/tests/programs/,calls dependent driver errors \
+MACHINE_PROGRAMS := $(addprefix build/tests/programs/,calls chain dependent driver errors \
   functions graphs hello \
   out_of_bounds hello_static hello_compressed hello_no_ptx hello_rpath registers.cubin)
 

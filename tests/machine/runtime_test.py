@@ -270,6 +270,16 @@ class Calls(unittest.TestCase):
         unchecked = on_machine(PROGRAMS / "dependent", "0", "1", "0", "1", MACHINE_CHECK="0")
         self.assertEqual(unchecked.stdout, "cudaSuccess 3\n")
 
+    def test_a_dependent_launch_may_do_what_no_grid_beside_it_minds(self):
+        ended = on_machine(PROGRAMS / "chain", "beside")
+        self.assertEqual((ended.returncode, ended.stdout), (0, "cudaSuccess 131\n"), ended.stderr)
+        for how, said in (("table", "ld.global.u32 reads"), ("early", "ld.global.u32 reads"),
+                          ("store", "st.global.u32 writes")):  # fmt: skip
+            ended = on_machine(PROGRAMS / "chain", how)
+            self.assertEqual(ended.returncode, 1, how)
+            self.assertIn(f"Race in kernel use: {said}", ended.stderr)
+            self.assertIn("griddepcontrol.wait by warp 0", ended.stderr)
+
     def test_files_of_settings_are_refused_before_anything_is_launched(self):
         for name, path, why in (("REPLACE_PTX", "/nonexistent.ptx", "cannot be read"),
                                 ("REPLACE_PTX", "/tmp", "cannot be read"),

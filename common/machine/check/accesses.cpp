@@ -90,7 +90,9 @@ void Checker::global_access(Warp& warp, uint32_t mask, const uint64_t* addresses
   Attempt attempt = generic_access(warp, mask, access != Access::read);
   attempt.strong = access == Access::atomic || order != Order::weak;
   attempt.scope = scope;
-  check_grids_before(attempt, addresses[first_lane(mask)]);
+  if (is_programmatic() && !knows_grids_before(*attempt.known)) {
+    for_lanes(mask, [&](uint32_t lane) { check_grids_before(attempt, addresses[lane], bytes); });
+  }
   WarpState& by = state_of(warp);
   GlobalAccess as = as_global(attempt);
   as.as.atomic = access == Access::atomic;

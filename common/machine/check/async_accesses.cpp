@@ -36,7 +36,7 @@ void Checker::copy_writes_shared(const Copy& copy, Segment segment) {
 
 void Checker::copy_reads_global(const Copy& copy, uint64_t address, uint64_t bytes) {
   const Attempt attempt = copy_access(copy, CP_ASYNC, false);
-  check_grids_before(attempt, address);
+  check_grids_before(attempt, address, bytes);
   access_global(attempt, address, bytes);
 }
 
@@ -49,7 +49,7 @@ void Checker::copy_reads_map(const Copy& copy, uint64_t address) {
 void Checker::copy_writes_global(const Copy& copy, uint64_t address, uint64_t bytes, bool reduces) {
   Attempt attempt = copy_access(copy, BULK_WRITES, true);
   attempt.strong = reduces;
-  check_grids_before(attempt, address);
+  check_grids_before(attempt, address, bytes);
   access_global(attempt, address, bytes);
 }
 

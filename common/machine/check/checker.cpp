@@ -105,7 +105,13 @@ void Checker::never_written(Warp& warp, uint32_t mask, uint64_t address) {
 }
 
 void Checker::grid_wait(Warp& warp, uint32_t mask) {
-  if (is_programmatic()) state_of(warp).knows.learn(mask, state_.grids_before(), 1);
+  if (!is_programmatic()) return;
+  state_of(warp).knows.learn(mask, state_.grids_before(), 1);
+  global_->has_waited = true;
+}
+
+void Checker::grid_lets_next(Warp& warp, uint32_t mask) {
+  if (!knows_grids_before(state_of(warp).knows.of(mask))) global_->lets_early = true;
 }
 
 // ---- Barriers ------------------------------------------------------------------------------------
@@ -294,8 +300,10 @@ std::shared_ptr<Knowledge> Checker::from_cluster(uint64_t cluster, const Snapsho
 
 // ---- Programmatic dependent launch ---------------------------------------------------------------
 
-void Checker::check_grids_before(const Attempt& attempt, uint64_t address) const {
+void Checker::check_grids_before(const Attempt& attempt, uint64_t address, uint64_t bytes) const {
   if (!is_programmatic() || knows_grids_before(*attempt.known)) return;
+  const GridsBefore* const before = state_.cluster.grid->config.before.get();
+  if (before != nullptr && !before->conflicts(address, bytes, attempt.write)) return;
   Allocation at;
   if (find_allocation(address, &at) && at.what.starts_with("constant ")) return;
   report_.grids_before(attempt, address);

@@ -50,6 +50,7 @@ class Checker {
   void warp_sync(Warp& warp, uint32_t mask);                      // bar.warp.sync
   // griddepcontrol.wait. A launch with LaunchConfig::programmatic accesses no global memory before.
   void grid_wait(Warp& warp, uint32_t mask);
+  void grid_lets_next(Warp& warp, uint32_t mask);  // griddepcontrol.launch_dependents
 
   // ---- Barriers: every arrival, then once complete, then every wait that returns
   void barrier_arrive(Warp& warp, uint32_t mask, uint32_t id);
@@ -141,8 +142,9 @@ class Checker {
     return clock_of(known.views[GENERIC], state_.grids_before()) != 0;
   }
   // Whoever runs before this grid may still write what it reads, and read what it writes: what is
-  // not behind a griddepcontrol.wait is reported, wherever it is, but for constants.
-  void check_grids_before(const Attempt& attempt, uint64_t address) const;
+  // not behind a griddepcontrol.wait is reported, wherever it is, but for constants, unless
+  // those who may still run are known and did no such thing.
+  void check_grids_before(const Attempt& attempt, uint64_t address, uint64_t bytes) const;
   // A copy whose issuer has waited ends behind the grids before, and so do waits for its mbarrier.
   void tell_of_grids_before(const Copy& copy);
   // Calls f(address, lanes) for each address that some of the lanes have.

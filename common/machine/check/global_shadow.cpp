@@ -9,7 +9,7 @@
 namespace machine {
 namespace {
 
-constexpr uint32_t PAGE_SHIFT = 12, LEVEL_BITS = 12;
+constexpr uint32_t PAGE_SHIFT = GridsBefore::PAGE_SHIFT, LEVEL_BITS = 12;
 constexpr uint64_t PAGE_BYTES = 1ull << PAGE_SHIFT;
 
 bool is_by_same(const GlobalRecord& a, const GlobalRecord& b) {
@@ -113,6 +113,7 @@ struct GlobalShadow::Page {
   std::mutex mutex;
   std::array<GlobalRecord, PAGE_BYTES / CELL_BYTES> writes{};
   std::unique_ptr<Reads> reads;
+  std::bitset<GridsBefore::CELLS> read;  // by anyone
 };
 
 // Three levels of tables, the last one of pages; entries are added, never changed.
@@ -147,7 +148,7 @@ class GlobalShadow::Cursor {
       if (!is_on_page_of(address)) {
         leave();
         number_ = address >> PAGE_SHIFT;
-        page_ = shadow_.find(address, access_.as.write);
+        page_ = shadow_.find(address, access_.as.write || shadow_.keeps_reads_);
         if (page_ != nullptr) page_->mutex.lock();
       }
       const uint64_t offset = address % CELL_BYTES;
@@ -170,9 +171,12 @@ class GlobalShadow::Cursor {
           if (access_.as.atomic) page_->reads->update(index, access_.as);
         }
         put(write, access_.as);
-      } else if (!access_.as.strong) {
-        if (!page_->reads) page_->reads = std::make_unique<Reads>();
-        page_->reads->add(index, access_);
+      } else {
+        page_->read.set(index);
+        if (!access_.as.strong) {
+          if (!page_->reads) page_->reads = std::make_unique<Reads>();
+          page_->reads->add(index, access_);
+        }
       }
       address += size;
     }
@@ -191,7 +195,7 @@ class GlobalShadow::Cursor {
   Page* page_ = nullptr;
 };
 
-GlobalShadow::GlobalShadow() : tables_(1) {}
+GlobalShadow::GlobalShadow(bool keeps_reads) : keeps_reads_(keeps_reads), tables_(1) {}
 GlobalShadow::~GlobalShadow() = default;
 
 // What the entry points to, which `all` keeps; null if it is not there and is not to be made.
@@ -214,6 +218,29 @@ GlobalShadow::Page* GlobalShadow::find(uint64_t address, bool make) {
     if (table == nullptr) return nullptr;
   }
   return follow(table->next[part(0)], pages_, make);
+}
+
+void GlobalShadow::add_accesses(GridsBefore* to) const {
+  const auto for_entries = [](const Table& table, uint64_t number, auto&& f) {
+    for (const std::atomic<void*>& entry : table.next) {
+      if (const void* const next = entry.load()) f(next, number);
+      ++number;
+    }
+  };
+  for_entries(tables_.front(), 0, [&](const void* upper, uint64_t high) {
+    for_entries(*static_cast<const Table*>(upper), high << LEVEL_BITS, [&](const void* lower,
+                                                                           uint64_t middle) {
+      for_entries(*static_cast<const Table*>(lower), middle << LEVEL_BITS,
+                  [&](const void* page, uint64_t number) {
+                    const auto& from = *static_cast<const Page*>(page);
+                    GridsBefore::Page& into = to->page(number);
+                    into.read |= from.read;
+                    for (size_t i = 0; i < from.writes.size(); ++i) {
+                      if (from.writes[i].clock != 0) into.written.set(i);
+                    }
+                  });
+    });
+  });
 }
 
 std::optional<GlobalShadow::Conflict> GlobalShadow::access(GlobalAccess access, uint64_t address,

@@ -14,6 +14,7 @@
 
 #include "common/machine/check/access.h"
 #include "common/machine/check/clocks.h"
+#include "common/machine/check/grids_before.h"
 #include "common/machine/run/error.h"
 
 namespace machine {
@@ -153,10 +154,11 @@ struct GlobalAccess {
   bool stores_at_once = false;  // while the record is made: nobody sees one of them alone
 };
 
-// The shadow of a launch's global memory: pages are added when first written. Thread-safe.
+// The shadow of a launch's global memory: pages are added when first written, or with `keeps_reads`
+// when first accessed. Thread-safe.
 class GlobalShadow {
  public:
-  GlobalShadow();
+  explicit GlobalShadow(bool keeps_reads = false);
   ~GlobalShadow();
 
   struct Conflict {
@@ -196,6 +198,11 @@ class GlobalShadow {
   using Writer = std::pair<uint32_t, uint16_t>;  // cluster and agent
   void release(uint64_t address, const Channel& what, const Writer& writer, bool stores);
   Channel released(uint64_t address);
+  // Of a dependent launch: whether a thread has let the next one begin without knowing that the grids
+  // before have ended, and whether any has waited for them.
+  std::atomic<bool> lets_early{false}, has_waited{false};
+  void add_accesses(GridsBefore* to) const;  // all of them with `keeps_reads`
+
   bool has_released() const { return has_released_.load(std::memory_order_acquire); }
 
  private:
@@ -210,6 +217,7 @@ class GlobalShadow {
   template <class T>
   T* follow(std::atomic<void*>& entry, std::deque<T>& all, bool make);
 
+  const bool keeps_reads_;
   std::atomic<bool> has_released_{false};
   std::mutex mutex_;          // of what follows
   std::deque<Table> tables_;  // the first is the root

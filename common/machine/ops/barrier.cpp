@@ -283,8 +283,8 @@ const Row ROWS[] = {
      pick_fence<fence_tensor_map>, "see tensor maps that were written"},
     {"griddepcontrol.wait", "", always<tells<&Checker::grid_wait>>,
      "wait until the grids before are complete; they are"},
-    {"griddepcontrol.launch_dependents", "", always<no_operation>,
-     "nothing: grids run one after the other"},
+    {"griddepcontrol.launch_dependents", "", always<tells<&Checker::grid_lets_next>>,
+     "let the next grid begin; it runs behind this one all the same"},
 };
 
 }  // namespace

@@ -29,7 +29,7 @@ class Launch {
  public:
   Launch(Grid& grid, uint64_t clusters, uint64_t resident)
       : grid_(grid), clusters_(clusters), resident_(std::max<uint64_t>(resident, 1)) {
-    if (grid.check) shadow_ = std::make_shared<GlobalShadow>();
+    if (grid.check) shadow_ = std::make_shared<GlobalShadow>(grid.config.lets_next);
   }
 
   void run() {
@@ -43,6 +43,19 @@ class Launch {
     if (error_) std::rethrow_exception(error_);
     if (shadow_) report_suspects(*shadow_, *grid_.program);
     if (traced) write_trace(grid_, events_, settings().trace);
+  }
+
+  // What may still run when a dependent launch behind this one begins: this grid, and those that it
+  // ran beside, unless it has let the other one begin only when they had ended.
+  std::shared_ptr<const GridsBefore> may_still_run() const {
+    const LaunchConfig& config = grid_.config;
+    if (!config.lets_next || !shadow_) return nullptr;
+    const bool beside = config.programmatic && (shadow_->lets_early || !shadow_->has_waited);
+    if (beside && !config.before) return nullptr;
+    auto grids = beside ? std::make_shared<GridsBefore>(*config.before)
+                        : std::make_shared<GridsBefore>();
+    shadow_->add_accesses(grids.get());
+    return grids;
   }
 
  private:
@@ -165,8 +178,8 @@ class Launch {
 
 }  // namespace
 
-void launch(const Module& module, const Kernel& kernel, const LaunchConfig& config,
-            const void* param_block) {
+std::shared_ptr<const GridsBefore> launch(const Module& module, const Kernel& kernel,
+                                          const LaunchConfig& config, const void* param_block) {
   static std::atomic<uint32_t> launches{0};
   const std::shared_ptr<const Program> program = module.program(kernel);
   Grid grid;
@@ -193,12 +206,14 @@ void launch(const Module& module, const Kernel& kernel, const LaunchConfig& conf
   const auto start = std::chrono::steady_clock::now();
   const uint32_t smem_bytes = kernel.static_smem_bytes + config.dynamic_smem_bytes;
   const uint32_t resident = settings().sms * ctas_per_sm(grid.threads_per_cta, smem_bytes, 0);
-  Launch(grid, grid.clusters.count(), resident / grid.ctas_per_cluster).run();
-  if (!settings().stats) return;
+  Launch launch(grid, grid.clusters.count(), resident / grid.ctas_per_cluster);
+  launch.run();
+  if (!settings().stats) return launch.may_still_run();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   std::fprintf(stderr, "machine: %s: %llu warp instructions, %llu products of wgmma, %.6f s\n",
                kernel.name.c_str(), static_cast<unsigned long long>(grid.executed),
                static_cast<unsigned long long>(grid.products), seconds.count());
+  return launch.may_still_run();
 }
 
 }  // namespace machine

@@ -130,13 +130,19 @@ bool has_opcode(const Code& code, std::string_view opcode) {
 // not known.
 void run(const Code& code, LaunchConfig config, const std::vector<std::byte>& parameters) {
   static std::mutex mutex;
-  static std::map<cudaStream_t, bool> lets_next;
+  struct Before {
+    bool lets_next = true;
+    std::shared_ptr<const GridsBefore> grids;
+  };
+  static std::map<cudaStream_t, Before> before_in;
   const std::lock_guard lock(mutex);
-  bool& lets = lets_next.try_emplace(working_stream(), true).first->second;
-  config.programmatic = config.programmatic && lets;
-  lets = has_opcode(code, "griddepcontrol.launch_dependents") ||
-         (config.programmatic && !has_opcode(code, "griddepcontrol.wait"));
-  machine::launch(*code.module, *code.kernel, config, parameters.data());
+  Before& before = before_in[working_stream()];
+  config.programmatic = config.programmatic && before.lets_next;
+  config.before = before.grids;
+  config.lets_next = has_opcode(code, "griddepcontrol.launch_dependents") ||
+                     (config.programmatic && !has_opcode(code, "griddepcontrol.wait"));
+  before.lets_next = config.lets_next;
+  before.grids = machine::launch(*code.module, *code.kernel, config, parameters.data());
   if (!reports_so_far().empty()) spoil_exit();
 }
 

@@ -67,7 +67,7 @@ void prepare(const Module& module, const Kernel& kernel);
 
 // Runs the grid to its end. `param_block` has kernel.param_bytes bytes. Throws Error. Returns what may
 // still run when a programmatic launch behind it begins; null if that is not known.
-std::shared_ptr<const GridsBefore> launch(const Module& module, const Kernel& kernel, const LaunchConfig& config,
-                                          const void* param_block);
+std::shared_ptr<const GridsBefore> launch(const Module& module, const Kernel& kernel,
+                                          const LaunchConfig& config, const void* param_block);
 
 }  // namespace machine

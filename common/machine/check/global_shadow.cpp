@@ -228,18 +228,18 @@ void GlobalShadow::add_accesses(GridsBefore* to) const {
     }
   };
   for_entries(tables_.front(), 0, [&](const void* upper, uint64_t high) {
-    for_entries(*static_cast<const Table*>(upper), high << LEVEL_BITS, [&](const void* lower,
-                                                                           uint64_t middle) {
-      for_entries(*static_cast<const Table*>(lower), middle << LEVEL_BITS,
-                  [&](const void* page, uint64_t number) {
-                    const auto& from = *static_cast<const Page*>(page);
-                    GridsBefore::Page& into = to->page(number);
-                    into.read |= from.read;
-                    for (size_t i = 0; i < from.writes.size(); ++i) {
-                      if (from.writes[i].clock != 0) into.written.set(i);
-                    }
-                  });
-    });
+    for_entries(*static_cast<const Table*>(upper), high << LEVEL_BITS,
+                [&](const void* lower, uint64_t middle) {
+                  for_entries(*static_cast<const Table*>(lower), middle << LEVEL_BITS,
+                              [&](const void* page, uint64_t number) {
+                                const auto& from = *static_cast<const Page*>(page);
+                                GridsBefore::Page& into = to->page(number);
+                                into.read |= from.read;
+                                for (size_t i = 0; i < from.writes.size(); ++i) {
+                                  if (from.writes[i].clock != 0) into.written.set(i);
+                                }
+                              });
+                });
   });
 }
 

@@ -52,8 +52,8 @@ class Launch {
     if (!config.lets_next || !shadow_) return nullptr;
     const bool beside = config.programmatic && (shadow_->lets_early || !shadow_->has_waited);
     if (beside && !config.before) return nullptr;
-    auto grids = beside ? std::make_shared<GridsBefore>(*config.before)
-                        : std::make_shared<GridsBefore>();
+    auto grids =
+        beside ? std::make_shared<GridsBefore>(*config.before) : std::make_shared<GridsBefore>();
     shadow_->add_accesses(grids.get());
     return grids;
   }

@@ -9,8 +9,12 @@
 #include <cstdio>
 #include <cstring>
 
-__device__ void wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-__device__ void let_next() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+__device__ void wait() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+__device__ void let_next() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
 
 __global__ void make(int* data) {
   let_next();
@@ -53,8 +57,8 @@ int main(int argc, char** argv) {
   int *const table = data + 4096, *const zeros = data + 8192, *const out = data + 12288;
   make<<<1, 32>>>(data);
   launch(fill, table, const_cast<const int*>(zeros), is("early"));
-  launch(use, const_cast<const int*>(table), const_cast<const int*>(is("table") ? table : data), out,
-         is("store") ? zeros : nullptr);
+  launch(use, const_cast<const int*>(table), const_cast<const int*>(is("table") ? table : data),
+         out, is("store") ? zeros : nullptr);
   int last = 0;
   const cudaError_t status = cudaMemcpy(&last, out + 31, sizeof last, cudaMemcpyDeviceToHost);
   std::printf("%s %d\n", cudaGetErrorName(status), last);

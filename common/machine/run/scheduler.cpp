@@ -26,6 +26,7 @@ constexpr uint64_t SLICE = 1 << 20;         // of a cluster that polls global me
 constexpr uint64_t IDLE_SLICE = 1 << 13;    // and of one that meanwhile changes nothing
 constexpr uint64_t LAND_AFTER = 1 << 16;    // without a change: someone may probe for a copy
 constexpr uint64_t IDLE_LIMIT = 200 << 20;  // of a cluster without a change: a livelock
+constexpr uint64_t IN_WAITING = 8;          // as many count for one if all who run look at a clock
 constexpr uint64_t ROUNDS_LIMIT = 1 << 15;  // of probes that all return false
 constexpr uint64_t CYCLE_AFTER = 1 << 16;   // without a change: registers may come back
 
@@ -60,7 +61,7 @@ class Runner {
         changes = cluster_.changes;
         idle = rounds = 0;
       } else {
-        idle += ran;
+        idle += computes_ ? ran : ran * IN_WAITING;
       }
       if (grid_.policy == Policy::random) land_some();
       if (ran > 0) {
@@ -88,6 +89,7 @@ class Runner {
  private:
   uint64_t run_warps() {
     uint64_t ran = 0;
+    computes_ = false;
     if (grid_.policy != Policy::random) {
       for (Cta& cta : cluster_.ctas) {
         for (Warp& warp : cta.warps) ran += run_warp(warp, QUANTUM);
@@ -109,12 +111,14 @@ class Runner {
   // Instructions that it executed; 0 if no fragment can run.
   uint64_t run_warp(Warp& warp, uint64_t quantum) {
     uint64_t ran = 0;
+    const uint64_t readings = warp.clock_readings;
     while (ran < quantum) {
       Fragment* const fragment = pick(warp);
       if (fragment == nullptr) break;
       ran += run_fragment(warp, *fragment, quantum - ran);
     }
     warp.executed += ran;
+    computes_ |= ran > 0 && warp.clock_readings == readings;
     return ran;
   }
 
@@ -255,6 +259,7 @@ class Runner {
   const Grid& grid_;
   const Inst* const code_;
   const std::atomic<bool>& stop_;
+  bool computes_ = false;  // a warp ran that did not look at a clock
 };
 
 }  // namespace

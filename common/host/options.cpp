@@ -261,7 +261,11 @@ std::map<std::string, std::string> parse_assignments(const std::string& where,
     if (equals == std::string::npos) {
       throw Refused(where + "'" + word + "' must be name=value, as in layout=NT.");
     }
-    values[word.substr(0, equals)] = word.substr(equals + 1);
+    const std::string name = word.substr(0, equals);
+    if (!values.emplace(name, word.substr(equals + 1)).second) {
+      throw Refused(where + "'" + name + "' is given more than once, as " + word +
+                    " too; give it once.");
+    }
   }
   return values;
 }

@@ -277,6 +277,8 @@ TEST_CASE("a benchmark row has its kind's parameters behind it") {
     return "";
   };
   CHECK(contains(refused("7 any 1 2 3 burst flavour"), "'flavour' must be name=value"));
+  CHECK(contains(refused("7 any 1 2 3 burst size=one,size=two"),
+                 "'size' is given more than once, as size=two too; give it once."));
   CHECK(contains(refused("7 any 1 2 3 burst colour=red"),
                  "rung 7 has no 'colour', only flavour, size"));
   CHECK(

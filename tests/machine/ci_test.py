@@ -112,6 +112,8 @@ class Options(unittest.TestCase):
             (["--ignore=nothing"], "--ignore: there is no rule 'nothing'; there are shared-race, "),
             (["--seed=x"], "--seed is 'x' but must be a whole number"),
             (["--json="], "--json= needs a file"),
+            (["--seed=1", "--seed=2"],
+             "--seed is given more than once, as --seed=2 too; give it once."),
             (["--fast"], "there is no option --fast; --help lists them."),
         ):  # fmt: skip
             ended = run(RUN, *options, PROGRAMS / "hello")

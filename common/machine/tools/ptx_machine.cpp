@@ -14,6 +14,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -103,12 +104,15 @@ struct Options {
 // Sets the machine's variables; an option is stronger than a variable.
 Options read_options(int count, char** arguments) {
   Options options;
+  std::set<std::string> given;
   for (int& i = options.program; i < count && arguments[i][0] == '-'; ++i) {
     const std::string text = arguments[i];
     const size_t equals = text.find('=');
     const std::string name = text.substr(0, equals);
     const bool has_value = equals != std::string::npos;
     const std::string value = has_value ? text.substr(equals + 1) : "";
+    if (text != "--" && !given.insert(name).second)
+      fail(name + " is given more than once, as " + text + " too; give it once.");
     const auto set = [&](const char* variable, const std::string& to) {
       setenv(variable, to.c_str(), 1);
     };

@@ -151,6 +151,20 @@ TEST_CASE("a plain load before a loop of atom.cas is legal; one that only looks 
               ALL);
 }
 
+TEST_CASE("so it is in shared memory, where the counter is only looked at behind a barrier") {
+  const auto counts = [](const std::string& last) {
+    return with(
+        "setp.ne.u32 %p2, %t, 0;\n@!%p2 st.shared.u32 [%smem], 0;\nbar.sync 0;\n"
+        "ld.shared.u32 %r1, [%smem];\nAGAIN:\nadd.u32 %r2, %r1, 1;\n"
+        "atom.shared.cas.b32 %r3, [%smem], %r1, %r2;\nsetp.ne.u32 %p1, %r3, %r1;\n"
+        "mov.u32 %r1, %r3;\n@%p1 bra AGAIN;\n" +
+            last + "ld.shared.u32 %r4, [%smem];\n@!%p2 st.global.u32 [%out], %r4;",
+        96);
+  };
+  check_legal(counts("bar.sync 0;\n"), Words{96});
+  check_fault(counts(""), {RACE, {"ld.shared.u32", "atom.shared.cas", "Rule: shared-race"}}, ALL);
+}
+
 TEST_CASE("atomics and relaxed accesses race where a scope leaves out the other's thread") {
   const auto counts = [](const std::string& scope, const std::string& where, uint32_t cluster) {
     return with(

@@ -13,6 +13,14 @@ bool reduces(const std::string& opcode) {
   return opcode.starts_with("red.async") || opcode.starts_with("cp.reduce");
 }
 
+bool compares_and_swaps(const std::string& opcode) {
+  return opcode.starts_with("atom.") && opcode.find(".cas.") != opcode.npos;
+}
+
+uint64_t cell_of_shared(uint32_t address) {
+  return (SHARED_WINDOW | address) / CELL_BYTES;
+}
+
 // Of less than 4 bytes a record has not every lane.
 bool is_narrow(const std::string& opcode) {
   constexpr std::string_view TYPES[] = {".b8", ".u8", ".s8", ".b16", ".u16", ".s16", ".bf16"};
@@ -65,6 +73,12 @@ void Checker::shared_access(Warp& warp, uint32_t mask, const uint32_t* addresses
   access_shared(attempt, mask, addresses, bytes);
   if (order == Order::weak) return;
   WarpState& state = state_of(warp);
+  if (access == Access::atomic && global_->has_suspects() &&
+      compares_and_swaps(state_.opcode_at(attempt.pc))) {
+    for_each_address(mask, addresses, [&](uint32_t address, uint32_t) {
+      global_->excuse({cell_of_shared(address), state_.id, static_cast<uint16_t>(attempt.agent)});
+    });
+  }
   for_each_address(mask, addresses, [&](uint32_t address, uint32_t lanes) {
     Channel& flag = flags_[address];
     if (access != Access::write) hear(state, lanes, flag, is_acquire(order), scope);
@@ -151,6 +165,21 @@ void Checker::check_conflict(const Attempt& attempt, const GlobalAccess& access,
                    [&] { return report_.error_of_global(attempt, conflict); });
 }
 
+// A plain load before a loop of atom.cas may race with those of others: what it reads is compared.
+void Checker::check_conflict(const Attempt& attempt, const Record& with, uint32_t bytes,
+                             uint32_t index) {
+  const Record& reader = attempt.write ? with : attempt;
+  const Record& writer = attempt.write ? attempt : with;
+  const bool is_plain_load = !reader.write && state_.kind_of(reader.agent) == ALL_LANES;
+  if (!is_plain_load || !writer.write || !compares_and_swaps(state_.opcode_at(writer.pc))) {
+    return report_.shared(attempt, with, bytes, index);
+  }
+  global_->suspect({cell_of_shared(attempt.shadow->address_of(index)), state_.id,
+                    static_cast<uint16_t>(reader.agent)},
+                   {with.pc, attempt.pc},
+                   [&] { return report_.error_of_shared(attempt, with, bytes, index); });
+}
+
 GlobalAccess Checker::as_global(const Attempt& attempt) const {
   GlobalAccess access;
   access.as.cluster = state_.id;
@@ -234,7 +263,7 @@ void Checker::check_write_before(Attempt& attempt, const Cell& cell, uint32_t in
       stores_the_same(attempt, lanes, both) || has_waited(attempt, record, lane_in(lanes, both))) {
     return;
   }
-  report_.shared(attempt, record, both, index);
+  check_conflict(attempt, record, both, index);
 }
 
 void Checker::read_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint32_t lanes) {
@@ -263,7 +292,7 @@ void Checker::write_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint3
   for (const auto& [agent, plane] : suspects_) {
     const Record read = PackedRead::unpack(agent, plane->reads[index]);
     if (!(read.bytes & bytes) || is_before(attempt, read, read.bytes & bytes)) continue;
-    report_.shared(attempt, read, read.bytes & bytes, index);
+    check_conflict(attempt, read, read.bytes & bytes, index);
   }
   if (attempt.own_reads != nullptr && !attempt.strong &&
       attempt.own_reads->newest[index / Plane::BLOCK_CELLS] > attempt.lanes_met_at) {
@@ -272,6 +301,11 @@ void Checker::write_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint3
         is_other_lane(attempt, state_.program, read, read.bytes & bytes, lanes)) {
       report_.lanes(attempt, read, read.bytes & bytes, index);
     }
+  }
+  // What a warp has read it updates now: others race with that at the most.
+  if (attempt.updates && attempt.own_reads != nullptr && attempt.own_reads->reads[index] != 0 &&
+      compares_and_swaps(state_.opcode_at(attempt.pc))) {
+    attempt.own_reads->reads[index] = 0;
   }
   if (cell.key != attempt.known_key) check_write_before(attempt, cell, index, bytes, lanes);
   if (bytes == 0xff) {

@@ -165,6 +165,7 @@ class Checker {
   // value: one that races with atomics is reported only if its warp executes none there itself.
   void check_conflict(const Attempt& attempt, const GlobalAccess& access,
                       const GlobalShadow::Conflict& conflict);
+  void check_conflict(const Attempt& attempt, const Record& with, uint32_t bytes, uint32_t index);
   GlobalAccess as_global(const Attempt& attempt) const;
   static uint32_t index_of(uint32_t address) {
     return ((address & OFFSET_MASK) - SMEM_BASE) / CELL_BYTES;

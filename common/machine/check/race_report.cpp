@@ -137,22 +137,32 @@ std::string RaceReport::mbarrier_line(uint32_t agent) const {
 
 // ---- Shared memory ------------------------------------------------------------------------------
 
-void RaceReport::shared(const Attempt& attempt, const Record& record, uint32_t bytes,
-                        uint32_t index) const {
+const Rule& RaceReport::shared_rule(const Attempt& attempt, const Record& record,
+                                    uint32_t bytes) const {
   const uint32_t warps = state_.warp_count();
   const bool proxies = attempt.async_proxy && in_generic_proxy(record.agent, warps) &&
                        is_ordered(*attempt.known, GENERIC, record, bytes, warps);
-  const Rule& rule = proxies ? proxy_rule(attempt, record.write) : rule::SHARED_RACE;
-  report(attempt.by->warp, rule, attempt.pc, record.pc, [&] {
-    const std::string slot =
-        attempt.write ? "" : slot_that_is_left(*attempt.by, attempt.pc, *attempt.shadow, index);
-    const std::string where = name_of_cell(*attempt.shadow, index, bytes);
-    return Said{
-        side_of(record), side_of(attempt),
-        slot + what_of_pair(attempt, record.write, where, proxies ? " for the async proxy" : ""),
-        slot.empty() ? remedy(attempt, record, bytes, ASYNC_SHARED) : STAY_IN_SLOT,
-        mbarrier_line(record.agent) + waited_line(attempt, record)};
-  });
+  return proxies ? proxy_rule(attempt, record.write) : rule::SHARED_RACE;
+}
+
+void RaceReport::shared(const Attempt& attempt, const Record& record, uint32_t bytes,
+                        uint32_t index) const {
+  report_once(state_.cluster.grid->kernel->name, shared_rule(attempt, record, bytes), attempt.pc,
+              record.pc, [&] { return error_of_shared(attempt, record, bytes, index); });
+}
+
+Error RaceReport::error_of_shared(const Attempt& attempt, const Record& record, uint32_t bytes,
+                                  uint32_t index) const {
+  const Rule& rule = shared_rule(attempt, record, bytes);
+  const std::string slot =
+      attempt.write ? "" : slot_that_is_left(*attempt.by, attempt.pc, *attempt.shadow, index);
+  const std::string where = name_of_cell(*attempt.shadow, index, bytes);
+  const char* const for_whom = rule == rule::SHARED_RACE ? "" : " for the async proxy";
+  return error(attempt.by->warp, rule, attempt.pc, record.pc,
+               {side_of(record), side_of(attempt),
+                slot + what_of_pair(attempt, record.write, where, for_whom),
+                slot.empty() ? remedy(attempt, record, bytes, ASYNC_SHARED) : STAY_IN_SLOT,
+                mbarrier_line(record.agent) + waited_line(attempt, record)});
 }
 
 void RaceReport::lanes(const Attempt& attempt, const Record& record, uint32_t bytes,

@@ -22,6 +22,9 @@ class RaceReport {
 
   // `bytes`: a mask over the cell's, of what both touch.
   void shared(const Attempt& attempt, const Record& record, uint32_t bytes, uint32_t index) const;
+  // The same, of a conflict that may turn out to be none.
+  Error error_of_shared(const Attempt& attempt, const Record& record, uint32_t bytes,
+                        uint32_t index) const;
   // The same, by two lanes of one warp.
   void lanes(const Attempt& attempt, const Record& record, uint32_t bytes, uint32_t index) const;
   void global_memory(const Attempt& attempt, const GlobalShadow::Conflict& conflict) const;
@@ -68,6 +71,7 @@ class RaceReport {
 
   // Whether the earlier access of a conflict in global memory is known in this view.
   bool is_known(const Knowledge& known, View view, const GlobalShadow::Conflict& conflict) const;
+  const Rule& shared_rule(const Attempt& attempt, const Record& record, uint32_t bytes) const;
   const Rule& global_rule(const Attempt& attempt, const GlobalShadow::Conflict& conflict) const;
   std::string name_of_shared(uint32_t address) const;
   std::string name_of_cell(const Shadow& shadow, uint32_t index, uint32_t bytes) const;

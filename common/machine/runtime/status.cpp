@@ -144,8 +144,11 @@ int ptx_machine_refuse(const char* name) {
   const std::lock_guard lock(mutex);
   if (named.insert(name).second) {
     const bool of_runtimes = std::string_view(name) == "cuGetExportTable";
-    std::fprintf(stderr, "%s is not supported by the PTX machine%s.\n", name,
-                 of_runtimes ? "; a CUDA runtime that is linked statically needs it" : "");
+    std::fprintf(
+        stderr, "%s is not supported by the PTX machine%s.\n", name,
+        of_runtimes
+            ? "; a CUDA runtime that is linked statically needs it, while NVRTC does without"
+            : "");
   }
   return record(cudaErrorNotSupported);
 }

@@ -353,8 +353,9 @@ Error RaceReport::error_of_global(const Attempt& attempt,
   } else if (rule == rule::LANE_RACE) {
     what += BY_LANES;
     missing =
-        "bar.warp.sync (__syncwarp) between the two, or atomics where several lanes change one "
-        "place: lanes of a warp need not run together.";
+        "bar.warp.sync (__syncwarp) between the two, a barrier of the CTA or of the grid if others "
+        "touch the same places, or atomics where several lanes change one place: lanes of a warp "
+        "need not run together.";
   } else {
     missing = one_statement(attempt, with) + remedy(attempt, with.record(), conflict.bytes, view);
   }

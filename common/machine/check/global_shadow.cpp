@@ -107,12 +107,13 @@ class Reads {
 
 }  // namespace
 
-// What was written in this launch, page by page; reads are kept for such pages only, from the first
-// one on.
+// What was written in this launch, page by page; who reads is kept for such pages only, from the first
+// write on.
 struct GlobalShadow::Page {
   std::mutex mutex;
   std::array<GlobalRecord, PAGE_BYTES / CELL_BYTES> writes{};
   std::unique_ptr<Reads> reads;
+  bool written = false;
   std::bitset<GridsBefore::CELLS> read;  // by anyone
 };
 
@@ -149,12 +150,19 @@ class GlobalShadow::Cursor {
         leave();
         number_ = address >> PAGE_SHIFT;
         page_ = shadow_.find(address, access_.as.write || shadow_.keeps_reads_);
-        if (page_ != nullptr) page_->mutex.lock();
+        if (page_ != nullptr) {
+          page_->mutex.lock();
+          page_->written |= access_.as.write;
+        }
       }
       const uint64_t offset = address % CELL_BYTES;
       const uint64_t size = std::min(CELL_BYTES - offset, end - address);
-      if (page_ == nullptr) {  // skip it
-        address = std::min(end, (number_ + 1) << PAGE_SHIFT);
+      if (page_ == nullptr || !page_->written) {
+        const uint64_t next = std::min(end, (number_ + 1) << PAGE_SHIFT);
+        for (; page_ != nullptr && address < next; address += CELL_BYTES - address % CELL_BYTES) {
+          page_->read.set(address % PAGE_BYTES / CELL_BYTES);
+        }
+        address = next;
         continue;
       }
       access_.as.bytes = static_cast<uint8_t>(((1u << size) - 1) << offset);

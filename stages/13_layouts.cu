@@ -321,7 +321,9 @@ double predicted_us(const TypedArgs& g) {
 template <int SPAN, bool SMALL = false>
 const std::vector<ladder::Variant>& kernels() {
   static const auto all = ladder::variants_of_types<SPAN == 128>(
-      SMALL ? "_64x64" : SPAN == 128 ? "" : "_" + std::to_string(SPAN),
+      SMALL         ? "_64x64"
+      : SPAN == 128 ? ""
+                    : "_" + std::to_string(SPAN),
       [&]<class In, class Out, bool MN_A, bool MN_B>(const char* name) -> ladder::Variant {
         using Large = Tile<In, Out, MN_A ? Major::MN : Major::K, MN_B ? Major::MN : Major::K, SPAN>;
         using T = std::conditional_t<SMALL, Small<Large>, Large>;

@@ -1765,3 +1765,36 @@ TEST_CASE("trials: rung 17's tiles of 64 rows where D has few rows") {
   check(64, 40.7, 32.8, 68.8, 133.6, 31.4);
   check(128, 40.9, 34.5, 68.9, 133.8, 34.1);
 }
+
+// docs/13_layouts.md, "Few rows".
+TEST_CASE("trials: the pick of rung 13's two tiles is near the better one") {
+  // Kernel, m, n, k; the large tile and the small one.
+  std::map<std::tuple<std::string, int, int, int>, std::pair<double, double>> calls;
+  for (const std::vector<std::string>& cell : read_rows("h200.layouts.csv")) {
+    REQUIRE(cell.size() == 6);
+    auto& [large, small] =
+        calls[{cell[0], std::stoi(cell[1]), std::stoi(cell[2]), std::stoi(cell[3])}];
+    (cell[4] == "64x64" ? small : large) = std::stod(cell[5]);
+  }
+  Distance distance;
+  double gained = 0;
+  int few = 0;
+  for (const auto& [call, us] : calls) {
+    const auto [kernel, m, n, k] = call;
+    const auto [large, small] = us;
+    const auto rounds = [&](int bm, int bn, int at_once) {
+      return std::ceil(std::ceil(1.0 * m / bm) * std::ceil(1.0 * n / bn) / at_once);
+    };
+    const bool picks_small = rounds(64, 64, 132) * 380 < rounds(256, 256, 66) * 1250;
+    const double picked = picks_small ? small : large;
+    distance.add(picked, std::min(large, small));
+    if (m > 128) continue;
+    gained += std::log(large / picked);
+    ++few;
+  }
+  CHECK(distance.shapes == 240);
+  CHECK(std::lround(1000 * distance.mean()) == 1);
+  CHECK(std::lround(100 * distance.worst) == 7);
+  CHECK(few == 120);
+  CHECK(std::lround(100 * std::exp(gained / few)) == 215);
+}

@@ -97,7 +97,7 @@ struct MbarrierState {
 
 struct BarrierState {
   Knowledge pending, completed;
-  std::vector<uint32_t> pending_lanes, completed_lanes;  // that arrived, by warp of the cluster
+  Clocks pending_lanes, completed_lanes;  // that arrived, by warp of the cluster
 
   void arrive(const Warp& warp, uint32_t lanes, const Knowledge& what) {
     pending.join(what);
@@ -108,10 +108,8 @@ struct BarrierState {
     return std::exchange(entry(completed_lanes, warp.in_cluster), 0);
   }
   void complete() {
-    std::swap(pending, completed);
-    std::swap(pending_lanes, completed_lanes);
-    pending.clear();
-    pending_lanes.clear();
+    completed = std::exchange(pending, {});
+    completed_lanes = std::exchange(pending_lanes, {});
   }
 };
 

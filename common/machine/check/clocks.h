@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <new>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "common/machine/check/access.h"
@@ -49,32 +52,88 @@ enum View : uint32_t {
   VIEWS,
 };
 
-using Clocks = std::vector<uint32_t>;  // by agent; one that is not there is 0
+// By agent; one that is not there is 0. Copies share what they hold until one of them changes.
+class Clocks {
+ public:
+  Clocks() = default;
+  Clocks(const Clocks& other) : held_(other.held_) {
+    if (held_ != nullptr) ++held_->holders;
+  }
+  Clocks(Clocks&& other) noexcept : held_(std::exchange(other.held_, nullptr)) {}
+  Clocks& operator=(Clocks other) noexcept {
+    std::swap(held_, other.held_);
+    return *this;
+  }
+  ~Clocks() {
+    if (held_ != nullptr && --held_->holders == 0) ::operator delete(held_);
+  }
+
+  size_t size() const { return held_ == nullptr ? 0 : held_->size; }
+  bool empty() const { return size() == 0; }
+  uint32_t operator[](size_t agent) const { return held_->clocks()[agent]; }
+  bool operator==(const Clocks& other) const { return is_within(other) && other.is_within(*this); }
+  // Whether it is no longer, and none of its clocks is greater.
+  bool is_within(const Clocks& other) const {
+    if (held_ == other.held_ || empty()) return true;
+    if (size() > other.size()) return false;
+    uint32_t greater = 0;
+    for (size_t i = 0; i < held_->size; ++i) greater |= (*this)[i] > other[i];
+    return greater == 0;
+  }
+  // So many of them, to be changed: nobody else holds them.
+  uint32_t* own(size_t count) {
+    if (held_ != nullptr && held_->size == count && held_->holders == 1) return held_->clocks();
+    auto* const made =
+        new (::operator new(sizeof(Held) + count * sizeof(uint32_t))) Held{{1}, count};
+    const size_t kept = std::min(count, size());
+    if (kept != 0) std::copy_n(held_->clocks(), kept, made->clocks());
+    std::fill(made->clocks() + kept, made->clocks() + count, 0);
+    *this = Clocks();
+    held_ = made;
+    return made->clocks();
+  }
+
+ private:
+  struct Held {
+    std::atomic<size_t> holders;
+    size_t size;
+    uint32_t* clocks() { return reinterpret_cast<uint32_t*>(this + 1); }  // behind it
+  };
+  Held* held_ = nullptr;
+};
 
 inline uint32_t clock_of(const Clocks& clocks, size_t agent) {
   return agent < clocks.size() ? clocks[agent] : 0;
 }
 
 inline uint32_t& entry(Clocks& clocks, size_t agent) {
-  if (agent >= clocks.size()) clocks.resize(agent + 1);
-  return clocks[agent];
+  return clocks.own(std::max(clocks.size(), agent + 1))[agent];
 }
 
 inline void raise(Clocks& clocks, size_t agent, uint32_t clock) {
-  uint32_t& known = entry(clocks, agent);
-  known = std::max(known, clock);
+  if (agent >= clocks.size() || clocks[agent] < clock) entry(clocks, agent) = clock;
 }
 
 inline void join(Clocks& into, const Clocks& from) {
-  if (into.size() < from.size()) into.resize(from.size());
+  if (from.is_within(into)) return;
+  if (into.is_within(from)) {
+    into = from;
+    return;
+  }
   const size_t count = from.size();
-  for (size_t i = 0; i < count; ++i) into[i] = std::max(into[i], from[i]);
+  uint32_t* const clocks = into.own(std::max(into.size(), count));
+  for (size_t i = 0; i < count; ++i) clocks[i] = std::max(clocks[i], from[i]);
 }
 
 inline void meet(Clocks& into, const Clocks& with) {
-  if (into.size() > with.size()) into.resize(with.size());
-  const size_t count = into.size();
-  for (size_t i = 0; i < count; ++i) into[i] = std::min(into[i], with[i]);
+  if (into.is_within(with)) return;
+  if (with.is_within(into)) {
+    into = with;
+    return;
+  }
+  const size_t count = std::min(into.size(), with.size());
+  uint32_t* const clocks = into.own(count);
+  for (size_t i = 0; i < count; ++i) clocks[i] = std::min(clocks[i], with[i]);
 }
 
 // Whether it is of the generic proxy: after it, the async proxy needs a proxy fence.
@@ -94,8 +153,9 @@ struct Knowledge {
 
   void join(const Knowledge& from) {
     for (uint32_t view = 0; view < VIEWS; ++view) machine::join(views[view], from.views[view]);
-    if (lanes.size() < from.lanes.size()) lanes.resize(from.lanes.size());
-    for (size_t i = 0; i < from.lanes.size(); ++i) lanes[i] |= from.lanes[i];
+    for (size_t i = 0; i < from.lanes.size(); ++i) {
+      if (from.lanes[i] & ~clock_of(lanes, i)) entry(lanes, i) |= from.lanes[i];
+    }
     join_others(from.others);
     for (size_t level = 0; level < seen.size(); ++level) add(seen[level], from.seen[level]);
   }
@@ -114,18 +174,11 @@ struct Knowledge {
 
   void meet(const Knowledge& with) {
     for (uint32_t view = 0; view < VIEWS; ++view) machine::meet(views[view], with.views[view]);
-    for (size_t i = 0; i < lanes.size(); ++i) lanes[i] &= clock_of(with.lanes, i);
+    for (size_t i = 0; i < lanes.size(); ++i) entry(lanes, i) &= clock_of(with.lanes, i);
     meet_others(with.others);
     for (size_t level = 0; level < seen.size(); ++level) {
       if (seen[level] != with.seen[level]) seen[level] = nullptr;
     }
-  }
-
-  void clear() {
-    for (Clocks& clocks : views) clocks.clear();
-    lanes.clear();
-    others.reset();
-    seen.fill(nullptr);
   }
 
   // What is in the view `from` is in `to`, too, from now on: also what other clusters did.

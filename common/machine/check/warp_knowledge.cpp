@@ -144,10 +144,10 @@ std::shared_ptr<Knowledge> WarpKnowledge::release(uint32_t lanes) {
     Clocks& clocks = made->views[view];
     if (view == GENERIC) {
       raise(clocks, some, clock_);
-      clocks[all] = whole ? clock_ : synced_;
+      entry(clocks, all) = whole ? clock_ : synced_;
     } else if (!whole && clock_of(clocks, all) > synced_) {
       raise(clocks, some, clocks[all]);
-      clocks[all] = synced_;
+      entry(clocks, all) = synced_;
     }
   }
   if (!whole) entry(made->lanes, warp_.in_cluster) = met_by(lanes);
@@ -174,7 +174,7 @@ void WarpKnowledge::publish(uint32_t lanes, const std::vector<View>& views) {
       } else {
         machine::join(clocks, known.views[GENERIC]);  // other clusters' are kept whole
       }
-      clocks[all] = std::max(before, whole ? clock_ : synced_);
+      entry(clocks, all) = std::max(before, whole ? clock_ : synced_);
       if (!whole) raise(clocks, some, clock_);
     }
     if (!whole) entry(known.lanes, warp_.in_cluster) |= together;

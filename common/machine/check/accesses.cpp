@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <mutex>
 #include <utility>
 
 namespace machine {
@@ -59,7 +60,37 @@ bool has_waited(const Attempt& attempt, const Record& record, uint32_t lane) {
          attempt.by->cp_async_waited[lane] >= record.clock;
 }
 
+// Reads of planes that are no more, all 0, kept from launch to launch: the system clears what it gives.
+struct Spare {
+  std::mutex mutex;
+  std::vector<std::vector<uint64_t>> reads;
+};
+Spare& spare() {
+  static Spare& planes = *new Spare;  // for those, too, who still run when the process ends
+  return planes;
+}
+
 }  // namespace
+
+Plane::Plane(size_t cells) : newest((cells + BLOCK_CELLS - 1) / BLOCK_CELLS) {
+  {
+    const std::lock_guard lock(spare().mutex);
+    if (!spare().reads.empty()) {
+      reads = std::move(spare().reads.back());
+      spare().reads.pop_back();
+    }
+  }
+  reads.resize(cells);
+}
+
+Plane::~Plane() {
+  for (size_t block = 0; block < newest.size(); ++block) {
+    const size_t first = block * BLOCK_CELLS, count = reads.size() - first;
+    if (newest[block] != 0) std::fill_n(&reads[first], std::min<size_t>(count, BLOCK_CELLS), 0);
+  }
+  const std::lock_guard lock(spare().mutex);
+  spare().reads.push_back(std::move(reads));
+}
 
 // ---- Generic accesses ----------------------------------------------------------------------------
 

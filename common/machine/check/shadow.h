@@ -82,12 +82,15 @@ class PackedRead {
 struct Plane {
   static constexpr uint32_t BLOCK_CELLS = 128;
 
-  explicit Plane(size_t cells) : reads(cells), newest((cells + BLOCK_CELLS - 1) / BLOCK_CELLS) {}
+  explicit Plane(size_t cells);
+  Plane(const Plane&) = delete;
+  Plane& operator=(const Plane&) = delete;
+  ~Plane();
 
   void note(uint32_t block, uint32_t clock) { newest[block] = std::max(newest[block], clock); }
 
   std::vector<uint64_t> reads;   // by cell
-  std::vector<uint32_t> newest;  // greatest clock in a block of cells
+  std::vector<uint32_t> newest;  // greatest clock in a block of cells; 0: no read
 };
 
 // Of one CTA's shared memory.

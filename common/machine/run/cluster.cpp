@@ -162,6 +162,10 @@ std::unique_ptr<Cluster> make_cluster(Grid& grid, uint64_t id, std::vector<std::
   return cluster;
 }
 
+Cluster::~Cluster() {
+  for (AsyncCopy* const copy : in_flight) copy->itself.reset();
+}
+
 const SpecialRegister* find_special(const std::string& name) {
   for (const SpecialRegister& special : SPECIALS) {
     if (name == special.name) return &special;

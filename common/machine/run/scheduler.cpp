@@ -14,9 +14,11 @@ void start_copy(Cluster& cluster, const AsyncCopyPtr& copy) {
     copy->finish();
   } else {
     while (!cluster.in_flight.empty() && cluster.in_flight.front()->done) {
+      cluster.in_flight.front()->itself.reset();
       cluster.in_flight.pop_front();
     }
-    cluster.in_flight.push_back(copy);
+    cluster.in_flight.push_back(copy.get());
+    copy->itself = copy;
   }
 }
 
@@ -202,7 +204,7 @@ class Runner {
     while (!cluster_.in_flight.empty()) {
       size_t at = cluster_.in_flight.size() - 1;
       if (grid_.policy == Policy::random) at = cluster_.random() % cluster_.in_flight.size();
-      const AsyncCopyPtr copy = cluster_.in_flight[at];
+      const AsyncCopyPtr copy = std::move(cluster_.in_flight[at]->itself);
       cluster_.in_flight.erase(cluster_.in_flight.begin() + static_cast<long>(at));
       if (copy->done) continue;
       copy->finish();

@@ -204,7 +204,8 @@ struct AsyncCopy {
   bool has_read = false, done = false;
   uint32_t arriving = 0;  // lanes that arrive at an mbarrier when it is done
   uint64_t bytes = 0;
-  uint64_t lands = 0;  // on the timeline's clock
+  uint64_t lands = 0;                 // on the timeline's clock
+  std::shared_ptr<AsyncCopy> itself;  // for as long as Cluster::in_flight has it
   void finish_read() {
     if (has_read) return;
     has_read = true;
@@ -333,6 +334,8 @@ enum class Policy : uint8_t { eager, lazy, random };
 constexpr const char* POLICIES[] = {"eager", "lazy", "random"};
 
 struct Cluster {
+  ~Cluster();
+
   Grid* grid = nullptr;
   uint64_t id = 0;  // linear
   std::vector<Cta> ctas;
@@ -343,11 +346,11 @@ struct Cluster {
 
   std::unordered_map<uint32_t, Mbarrier> mbarriers;  // by shared::cluster address
 
-  std::deque<AsyncCopyPtr> in_flight;
-  uint64_t events = 1;         // rises with whatever a waiting fragment may wait for
-  uint64_t changes = 1;        // rises with every change of memory or barriers: progress
-  uint64_t products = 0;       // multiply-adds of wgmma
-  bool polled_global = false;  // read global memory in a way that may wait for another CTA
+  std::deque<AsyncCopy*> in_flight;  // pointers that are quick to move: each holds itself
+  uint64_t events = 1;               // rises with whatever a waiting fragment may wait for
+  uint64_t changes = 1;              // rises with every change of memory or barriers: progress
+  uint64_t products = 0;             // multiply-adds of wgmma
+  bool polled_global = false;        // read global memory in a way that may wait for another CTA
   std::mt19937_64 random;
   std::unique_ptr<Checker> checker;  // null: off
   Trace* trace = nullptr;            // null: off

@@ -112,13 +112,15 @@ void WarpKnowledge::meet(uint32_t lanes) {
 // published for the warp. If each has since they last met, that is up to the last one's fence, rather
 // than report what is no race.
 void WarpKnowledge::raise_published() {
+  if (warp_.live == 0) return;
   for (uint32_t view = GENERIC + 1; view < VIEWS; ++view) {
-    uint32_t least = UINT32_MAX, most = 0;
+    uint32_t least = published_[view][first_lane(warp_.live)], most = 0;
+    if (least == 0) continue;
     for_lanes(warp_.live, [&](uint32_t lane) {
       least = std::min(least, published_[view][lane]);
       most = std::max(most, published_[view][lane]);
     });
-    if (least == 0 || least == UINT32_MAX) continue;
+    if (least == 0) continue;
     raise(known_.views[view], agent(ALL_LANES), least > synced_ ? most : least);
   }
 }

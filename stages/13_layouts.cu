@@ -76,7 +76,7 @@ struct Tile {
                 "an SM has 65,536 registers: 128 * 56 + 256 * 224 = 64,512");
 };
 
-// The same of 64x64, by a CTA alone, whose one consumer has two K steps in flight: for D of few rows.
+// The same of 64x64, by a CTA alone, whose one consumer has two K steps in flight: for few rows.
 template <class Large>
 struct Small : Large {
   static constexpr int CONSUMERS = 1, BM = 64, BN = 64, THREADS = 256, DEPTH = 12, IN_FLIGHT = 1;

@@ -1,4 +1,4 @@
-// wgmma of other types than bf16, and of operands that are not K-major: 64 x 256 accumulators, or 64 x 64.
+// wgmma of other types than bf16, and of operands that are not K-major: 64 x 256 or 64 x 64 sums.
 #pragma once
 
 #include <cstdint>

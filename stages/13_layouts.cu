@@ -87,6 +87,7 @@ struct Small : Large {
   static constexpr int CLUSTER_M = 1, CLUSTER = 1, GROUP = 16, SLICE_A = BM, SLICE_B = BN;
   static constexpr int BOXES = BN / Large::BOX, PARTS = 1;
   static constexpr bool FEW = TileA::MAJOR == Major::K;  // of a small M its rows alone are fetched
+  static constexpr int ROW_BYTES = TileA::SPAN;          // of A in a slot, which is one panel then
   static constexpr int STEP_CLOCKS = 380;
   static_assert(SLICE_A % TileA::WIDTH == 0 && SLICE_B % TileB::WIDTH == 0, "whole panels");
 };
@@ -169,9 +170,10 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
   }
   const int rows = T::FEW ? min(m, T::BM) : T::BM;  // of A, in a slot
   if constexpr (T::FEW) {                           // wgmma reads the others all the same: zeros
-    const int missing = (T::BM - rows) * 128 / 16;  // chunks of a slot
+    const int missing = (T::BM - rows) * T::ROW_BYTES / 16;  // chunks of a slot
     for (int i = threadIdx.x; i < missing * T::DEPTH; i += T::THREADS) {
-      ptx::st_shared_v4_b32(smem.a[i / missing].bytes + rows * 128 + i % missing * 16, uint4{});
+      unsigned char* first = smem.a[i / missing].bytes + rows * T::ROW_BYTES;
+      ptx::st_shared_v4_b32(first + i % missing * 16, uint4{});
     }
     ptx::bar_warp_sync();                 // lanes may have parted in the loop
     ptx::fence_proxy_async_shared_cta();  // before wgmma reads them
@@ -307,7 +309,7 @@ void launch(const TypedArgs& g) {
   ladder::check_cuda(cudaGetLastError(), "launch of layouts::gemm");
 }
 
-// What a call takes of this tile and of the other size, in microseconds: rounds of clusters.
+// In microseconds, by rounds of clusters and clocks a K step: enough to choose one of two.
 template <class T>
 double predicted_us(const TypedArgs& g) {
   const tile::Gpu gpu = ladder::gpu();

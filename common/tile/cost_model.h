@@ -266,6 +266,7 @@ inline double clocks_of_rounds(double start, double blocks, int clusters,
 
 // Expected clocks, at gpu.mhz, of one launch in a stream of launches: D [m][n] of K = k, all > 0,
 // by CTAs of which `resident` run at a time. lda, ldb: elements from row to row of A and B; 0: k.
+// fetched_rows: those of A that a block asks for; 0: all, those outside of the matrix too.
 //
 // Power has no term. It pulls the clock down where tensor cores are busy, but about as far for each
 // configuration that is fast for a shape: two fits that had a term for it picked the same.

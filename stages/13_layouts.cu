@@ -6,7 +6,8 @@
 // Limited by its assumptions: rung 9 takes bf16 and K-major operands, and nothing else.
 // New PTX    wgmma with imm-trans, of .f16 and of .tf32; st.shared.v2
 // Tile       128x256x64 (tf32: 128x256x32) a CTA, clusters of 2, 384 threads, 3 slots, 64 KB for D;
-//            64x64x64, 256 threads and 12 slots where D has few tiles
+//            where D has fewer tiles 128x128x64, 6 slots; where it has few 64x64x64 by a CTA alone,
+//            256 threads, 12 slots
 // Grown from stages/09_async_epilogue.cu
 // Read       docs/13_layouts.md
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <string>
 #include <type_traits>
 
+#include "common/block/clear_rows.cuh"
 #include "common/block/load_slice.cuh"
 #include "common/block/stage_typed_box.cuh"
 #include "common/block/store_last_elements.cuh"
@@ -32,6 +34,7 @@
 #include "common/ptx/warp.cuh"
 #include "common/ptx/wgmma.cuh"
 #include "common/ptx/wgmma_typed.cuh"
+#include "common/tile/even_rows.h"
 #include "common/tile/math.h"
 #include "common/tile/operand_tile.h"
 #include "common/tile/ring.h"
@@ -67,13 +70,27 @@ struct Tile {
   static constexpr int BOX = 128 / int{sizeof(Out)}, BOXES = 4, PARTS = BN / (BOX * BOXES);
   static constexpr int CHUNK = 16 / int{sizeof(Out)};  // elements of D that TMA writes at least
   static constexpr int IN_FLIGHT = 0;                  // K steps: the other consumer multiplies
-  static constexpr bool FEW = false;                   // all rows of A are fetched
+  static constexpr bool EVEN = false;                  // tiles have BM rows
   static constexpr int STEP_CLOCKS = 1250;             // of a K step, as measured
   static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = 224;
   static_assert(SLICE_A % TileA::WIDTH == 0 && SLICE_B % TileB::WIDTH == 0, "whole panels");
   static_assert(PARTS * BOXES * BOX == BN, "whole boxes");
   static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= 65536,
                 "an SM has 65,536 registers: 128 * 56 + 256 * 224 = 64,512");
+};
+
+// The same of 128x128 by two CTAs side by side that share rows of A, each of whose consumers has two
+// K steps in flight: for some hundred rows.
+template <class Large>
+struct Medium : Large {
+  static constexpr int BN = 128, DEPTH = sizeof(typename Large::Out) == 4 ? 5 : 6, IN_FLIGHT = 1;
+  using TileB = tile::OperandTile<Large::TileB::MAJOR, Large::TileB::SPAN,
+                                  sizeof(typename Large::In), BN, Large::BK>;
+  static constexpr int CLUSTER_M = 1, CLUSTER_N = 2, GROUP = 16;
+  static constexpr int SLICE_A = Large::BM / CLUSTER_N, SLICE_B = BN;
+  static constexpr int BOXES = BN / Large::BOX, PARTS = 1;
+  static constexpr int STEP_CLOCKS = 690;
+  static_assert(SLICE_A % Large::TileA::WIDTH == 0 && SLICE_B % TileB::WIDTH == 0, "whole panels");
 };
 
 // The same of 64x64, by a CTA alone, whose one consumer has two K steps in flight: for few rows.
@@ -86,8 +103,8 @@ struct Small : Large {
                                   sizeof(typename Large::In), BN, Large::BK>;
   static constexpr int CLUSTER_M = 1, CLUSTER = 1, GROUP = 16, SLICE_A = BM, SLICE_B = BN;
   static constexpr int BOXES = BN / Large::BOX, PARTS = 1;
-  static constexpr bool FEW = TileA::MAJOR == Major::K;  // of a small M its rows alone are fetched
-  static constexpr int ROW_BYTES = TileA::SPAN;          // of A in a slot, which is one panel then
+  static constexpr bool EVEN = TileA::MAJOR == Major::K;  // tiles may have fewer rows than BM
+  static constexpr int ROW_BYTES = TileA::SPAN;           // of A in a slot, which is one panel then
   static constexpr int STEP_CLOCKS = 380;
   static_assert(SLICE_A % TileA::WIDTH == 0 && SLICE_B % TileB::WIDTH == 0, "whole panels");
 };
@@ -168,15 +185,9 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
     }
     ptx::fence_mbarrier_init();  // before TMA counts bytes, and peers arrive, on them
   }
-  const int rows = T::FEW ? min(m, T::BM) : T::BM;  // of A, in a slot
-  if constexpr (T::FEW) {                           // wgmma reads the others all the same: zeros
-    const int missing = (T::BM - rows) * T::ROW_BYTES / 16;  // chunks of a slot
-    for (int i = threadIdx.x; i < missing * T::DEPTH; i += T::THREADS) {
-      unsigned char* first = smem.a[i / missing].bytes + rows * T::ROW_BYTES;
-      ptx::st_shared_v4_b32(first + i % missing * 16, uint4{});
-    }
-    ptx::bar_warp_sync();                 // lanes may have parted in the loop
-    ptx::fence_proxy_async_shared_cta();  // before wgmma reads them
+  const int rows = T::EVEN ? tile::even_rows(T::BM, m) : T::BM;  // of a tile
+  if constexpr (T::EVEN) {  // wgmma reads the others all the same: zeros
+    block::clear_rows<T::ROW_BYTES, T::THREADS>(smem.a, T::DEPTH, rows);
   }
   ptx::barrier_cluster_sync();  // before any thread of the cluster uses them
 
@@ -192,7 +203,7 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
       const int tx_bytes = sizeof(typename T::TileA) / T::BM * rows + sizeof(typename T::TileB);
       tile::RingState<T::DEPTH> ring;
       for (auto t = tiles; t.has(); t.next()) {
-        const int m0 = t.m0(), n0 = t.n0();
+        const int m0 = tile::first_row(t, rows), n0 = t.n0();
         for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
           uint64_t* full = &smem.full[ring.slot];
           // Our copies land in the peer too: its consumers must have released the slot as well.
@@ -211,7 +222,8 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
       const bool leader = threadIdx.x % 32 == 0;  // starts the copies and waits for them
       uint32_t parity = 0;
       for (auto t = tiles; t.has(); t.next()) {
-        const int row = t.m0() + storer * T::WM, n0 = t.n0();
+        const int row = tile::first_row(t, rows) + storer * T::WM, n0 = t.n0();
+        const int end = T::EVEN ? min(m, row + rows) : m;
 #pragma unroll 1
         for (int part = 0; part < T::PARTS; ++part, parity ^= 1) {
           ptx::mbarrier_wait(&smem.staged[storer], parity);
@@ -219,12 +231,12 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
           for (int i = 0; i < T::BOXES; ++i) {
             const int col = n0 + (part * T::BOXES + i) * T::BOX;
             const auto& box = smem.d[storer][i];
-            if (leader && row < m && col < n / T::CHUNK * T::CHUNK) {
+            if (leader && row < end && col < n / T::CHUNK * T::CHUNK) {
               ptx::cp_async_bulk_tensor_2d_s2g(&map_d, col, row, box.bytes);
               ptx::cp_async_bulk_commit_group();
               ptx::cp_async_bulk_wait_group_read<0>();  // one at a time: loads pass in between
             }
-            block::store_last_elements(box, d, ldd, row, col, m, n);
+            block::store_last_elements(box, d, ldd, row, col, end, n);
           }
           ptx::bar_warp_sync();  // the leader speaks for all
           if (leader) ptx::mbarrier_arrive(&smem.stored[storer]);
@@ -289,12 +301,14 @@ CUtensorMap operand_map(const void* base, int mn, int k, long long ld, int slice
 template <class T>
 void launch(const TypedArgs& g) {
   using In = typename T::In;
-  const auto map_a = operand_map<typename T::TileA, In>(
-      g.a, g.m, g.k, g.lda, T::FEW ? std::min(g.m, int{T::BM}) : T::SLICE_A);
+  const int rows = tile::even_rows(T::BM, g.m);  // of a tile, if such
+  const auto map_a =
+      operand_map<typename T::TileA, In>(g.a, g.m, g.k, g.lda, T::EVEN ? rows : T::SLICE_A);
   const auto map_b = operand_map<typename T::TileB, In>(g.b, g.n, g.k, g.ldb, T::SLICE_B);
   const int whole = std::max(1, g.n / T::CHUNK * T::CHUNK);  // TMA must not write beyond column n
   auto* d = static_cast<typename T::Out*>(g.d);
-  const CUtensorMap map_d = ladder::tensor_map_2d(d, g.m, whole, g.ldd, T::WM, T::BOX);
+  const CUtensorMap map_d =
+      ladder::tensor_map_2d(d, g.m, whole, g.ldd, T::EVEN ? rows : T::WM, T::BOX);
   ladder::check_cuda(
       cudaFuncSetAttribute(gemm<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Smem<T>)),
       "shared memory of layouts::gemm");
@@ -309,26 +323,31 @@ void launch(const TypedArgs& g) {
   ladder::check_cuda(cudaGetLastError(), "launch of layouts::gemm");
 }
 
-// In microseconds, by rounds of clusters and clocks a K step: enough to choose one of two.
+// In microseconds, by rounds of clusters and clocks a K step, of which the rows that a tile has
+// outside of A cost some: enough to choose one of three.
 template <class T>
 double predicted_us(const TypedArgs& g) {
   const tile::Gpu gpu = ladder::gpu();
-  const double blocks =
-      1.0 * tile::ceil_div(g.m, T::BM * T::CLUSTER_M) * tile::ceil_div(g.n, T::BN * T::CLUSTER_N);
+  const int blocks_m = tile::ceil_div(g.m, T::BM * T::CLUSTER_M);
+  const double blocks = 1.0 * blocks_m * tile::ceil_div(g.n, T::BN * T::CLUSTER_N);
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
-  return std::ceil(blocks / at_once) * tile::ceil_div(g.k, T::BK) * T::STEP_CLOCKS / gpu.mhz;
+  const double outside = T::EVEN ? 0 : 1 - 1.0 * g.m / blocks_m / (T::BM * T::CLUSTER_M);
+  return std::ceil(blocks / at_once) * tile::ceil_div(g.k, T::BK) * T::STEP_CLOCKS *
+         (1 + outside / 4) / gpu.mhz;
 }
 
 // The kernels with that swizzle: of 128 bytes for all types, others for bf16.
-template <int SPAN, bool SMALL = false>
+template <int SPAN, int BN = 256>
 const std::vector<ladder::Variant>& kernels() {
   static const auto all = ladder::variants_of_types<SPAN == 128>(
-      SMALL         ? "_64x64"
+      BN == 64      ? "_64x64"
+      : BN == 128   ? "_128x128"
       : SPAN == 128 ? ""
                     : "_" + std::to_string(SPAN),
       [&]<class In, class Out, bool MN_A, bool MN_B>(const char* name) -> ladder::Variant {
         using Large = Tile<In, Out, MN_A ? Major::MN : Major::K, MN_B ? Major::MN : Major::K, SPAN>;
-        using T = std::conditional_t<SMALL, Small<Large>, Large>;
+        using Smaller = std::conditional_t<BN == 64, Small<Large>, Medium<Large>>;
+        using T = std::conditional_t<BN == 256, Large, Smaller>;
         return {.name = name,
                 .what = "one type and layout",
                 .kernel = ladder::persistent_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>)),
@@ -337,24 +356,25 @@ const std::vector<ladder::Variant>& kernels() {
   return all;
 }
 
-// Rows of 128 bytes, of both sizes.
-const std::vector<ladder::Variant>& both_sizes() {
+// Rows of 128 bytes, of all sizes.
+const std::vector<ladder::Variant>& all_sizes() {
   static const auto all = [] {
-    auto both = kernels<128>();
-    const auto& small = kernels<128, true>();
-    both.insert(both.end(), small.begin(), small.end());
-    return both;
+    auto sizes = kernels<128>();
+    for (const auto* smaller : {&kernels<128, 64>(), &kernels<128, 128>()}) {
+      sizes.insert(sizes.end(), smaller->begin(), smaller->end());
+    }
+    return sizes;
   }();
   return all;
 }
 
 std::vector<ladder::Variant> variants() {
   std::vector<ladder::Variant> all = {
-      ladder::whichever_takes<both_sizes>("swizzle128", "rows of 128 bytes").as_result(),
+      ladder::whichever_takes<all_sizes>("swizzle128", "rows of 128 bytes").as_result(),
       ladder::whichever_takes<kernels<64>>("swizzle64", "rows of 64 bytes, bf16"),
       ladder::whichever_takes<kernels<32>>("swizzle32", "rows of 32 bytes, bf16"),
       ladder::whichever_takes<kernels<16>>("no_swizzle", "rows of 16 bytes, bf16")};
-  for (const auto* each : {&both_sizes(), &kernels<64>(), &kernels<32>(), &kernels<16>()}) {
+  for (const auto* each : {&all_sizes(), &kernels<64>(), &kernels<32>(), &kernels<16>()}) {
     all.insert(all.end(), each->begin(), each->end());
   }
   return all;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "common/block/activation.cuh"
+#include "common/block/clear_rows.cuh"
 #include "common/block/finish_box.cuh"
 #include "common/block/init_barriers.cuh"
 #include "common/block/load_slice.cuh"
@@ -37,6 +38,7 @@
 #include "common/ptx/warp.cuh"
 #include "common/ptx/wgmma.cuh"
 #include "common/tile/cost_model.h"
+#include "common/tile/even_rows.h"
 #include "common/tile/fused_tiles.h"
 #include "common/tile/math.h"
 #include "common/tile/ring.h"
@@ -66,10 +68,10 @@ struct Tile {
   static constexpr int BOX = std::gcd(PART, 128 / int{sizeof(Out)}), BOXES = PART / BOX;
   static constexpr int SUMS = BOX * F::INPUTS / 2;     // accumulators of a thread for a box
   static constexpr int CHUNK = 16 / int{sizeof(Out)};  // elements of D that TMA writes at least
-  static constexpr bool FEW = BM == 64;                // of a small M its rows alone are fetched
-  static constexpr int IN_FLIGHT = CONSUMERS == 1 ? 1 : 0;  // K steps, if no other multiplies
-  static constexpr int BUFFERS = P.buffers();               // parts a consumer stages at a time
-  static constexpr int DEPTH = P.ring_slots(BUFFERS);       // what then fits
+  static constexpr bool EVEN = tile::fused_rows_are_even(C);  // tiles may have fewer than BM rows
+  static constexpr int IN_FLIGHT = CONSUMERS == 1 ? 1 : 0;    // K steps, if no other multiplies
+  static constexpr int BUFFERS = P.buffers();                 // parts a consumer stages at a time
+  static constexpr int DEPTH = P.ring_slots(BUFFERS);         // what then fits
   static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = CONSUMERS == 3 ? 152 : 224;
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(BOX % 16 == 0, "stmatrix.x4 stages 16 columns");
@@ -135,21 +137,26 @@ struct Parts {
     i = 0;
     tiles.next();
   }
-  __device__ int row() const { return tiles.m0() + (consumer * T::BLOCKS + i / T::PARTS) * T::WM; }
+  // Of tiles that have so many rows.
+  __device__ int row(int rows) const {
+    return tile::first_row(tiles, rows) + (consumer * T::BLOCKS + i / T::PARTS) * T::WM;
+  }
   __device__ int col() const { return tiles.n0() / T::F::INPUTS + i % T::PARTS * T::PART; }
 };
 
 // Hands a part's boxes to its consumer, with C in them and the bias beside them, once they have
 // landed.
 template <class T>
-__device__ void offer(Smem<T>& smem, const Parts<T>& part, int slot, const Epilogue& epilogue,
-                      const CUtensorMap* map_c, const CUtensorMap* map_bias) {
+__device__ void offer(Smem<T>& smem, const Parts<T>& part, int slot, int rows,
+                      const Epilogue& epilogue, const CUtensorMap* map_c,
+                      const CUtensorMap* map_bias) {
   auto& boxes = smem.d[part.consumer][slot];
   auto& bias = smem.bias[part.consumer][slot].of;
   uint64_t* ready = &smem.ready[part.consumer][slot];
-  const int row = part.row(), col = part.col();
-  ptx::mbarrier_arrive_expect_tx(
-      ready, (epilogue.c ? sizeof boxes : 0) + (epilogue.bias ? sizeof bias : 0));
+  const int row = part.row(rows), col = part.col();
+  const auto c_bytes = T::EVEN ? sizeof boxes / T::WM * rows : sizeof boxes;
+  ptx::mbarrier_arrive_expect_tx(ready,
+                                 (epilogue.c ? c_bytes : 0) + (epilogue.bias ? sizeof bias : 0));
   for (int i = 0; epilogue.c && i < T::BOXES; ++i) {
     ptx::cp_async_bulk_tensor_2d_g2s(boxes[i].bytes, map_c, col + i * T::BOX, row, ready);
   }
@@ -178,15 +185,11 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     block::init_barriers<T>(smem.full, smem.empty, T::CONSUMERS * 4 * T::CLUSTER, smem.staged,
                             smem.ready);
   }
-  const int rows = tile::fetched_rows(T::BM, m);  // of A, in a slot
-  if constexpr (T::FEW) {                         // wgmma reads the others all the same: zeros
-    const int missing = (T::BM - rows) * T::ROW_BYTES / 16;  // chunks of a slot
-    for (int i = threadIdx.x; i < missing * T::DEPTH; i += T::THREADS) {
-      unsigned char* first = smem.a[i / missing].bytes + rows * T::ROW_BYTES;
-      ptx::st_shared_v4_b32(first + i % missing * 16, uint4{});
-    }
-    ptx::bar_warp_sync();                 // lanes may have parted in the loop
-    ptx::fence_proxy_async_shared_cta();  // before wgmma reads them
+  const int rows = T::EVEN ? tile::even_rows(T::BM, m) : T::BM;  // of a tile
+  if constexpr (T::EVEN) {  // wgmma and the epilogue take 64 rows all the same: zeros
+    block::clear_rows<T::ROW_BYTES, T::THREADS>(smem.a, T::DEPTH, rows);
+    block::clear_rows<T::BOX * sizeof(typename T::Out), T::THREADS>(
+        smem.d[0][0], epilogue.c ? T::BUFFERS * T::BOXES : 0, rows);
   }
   for (int i = threadIdx.x; !epilogue.bias && i < sizeof smem.bias / 4; i += T::THREADS) {
     ptx::st_shared_f32(reinterpret_cast<float*>(smem.bias) + i, 0);  // no bias: one of zeros
@@ -204,7 +207,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
       const int tx_bytes = (rows + T::BN) * T::ROW_BYTES;
       tile::RingState<T::DEPTH> ring;
       for (auto t = tiles; t.has(); t.next()) {
-        const int m0 = t.m0(), n0 = t.n0();
+        const int m0 = tile::first_row(t, rows), n0 = t.n0();
         for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
           uint64_t* full = &smem.full[ring.slot];
           // Our copies land in the peers too: their consumers must have released the slot as well.
@@ -229,26 +232,27 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
       const int columns = n / T::F::INPUTS;           // of D
       Parts<T> part = {tiles, storer}, ahead = part;  // ahead: of what is offered next
       for (int slot = 0; slot < T::BUFFERS && ahead.has(); ++slot, ahead.next()) {
-        if (leader) offer(smem, ahead, slot, epilogue, &map_c, &map_bias);
+        if (leader) offer(smem, ahead, slot, rows, epilogue, &map_c, &map_bias);
       }
       tile::RingState<T::BUFFERS> out;
       for (; part.has(); part.next(), ahead.next(), out.advance()) {
-        const int row = part.row(), col0 = part.col();
+        const int row = part.row(rows), col0 = part.col();
+        const int end = T::EVEN ? min(m, row + rows) : m;
         ptx::mbarrier_wait(&smem.staged[storer][out.slot], out.parity);
 #pragma unroll 1
         for (int i = 0; i < T::BOXES; ++i) {
           const int col = col0 + i * T::BOX;
           const auto& box = smem.d[storer][out.slot][i];
-          if (leader && row < m && col < columns / T::CHUNK * T::CHUNK) {
+          if (leader && row < end && col < columns / T::CHUNK * T::CHUNK) {
             ptx::cp_async_bulk_tensor_2d_s2g(&map_d, col, row, box.bytes);
             ptx::cp_async_bulk_commit_group();
             ptx::cp_async_bulk_wait_group_read<0>();  // one at a time: loads pass in between
           }
-          block::store_last_elements(box, d, ldd, row, col, m, columns);
+          block::store_last_elements(box, d, ldd, row, col, end, columns);
         }
         ptx::fence_proxy_async_shared_cta();  // TMA will write C where the last columns were read
         ptx::bar_warp_sync();                 // the leader speaks for all
-        if (leader && ahead.has()) offer(smem, ahead, out.slot, epilogue, &map_c, &map_bias);
+        if (leader && ahead.has()) offer(smem, ahead, out.slot, rows, epilogue, &map_c, &map_bias);
       }
     }
   } else {
@@ -301,18 +305,18 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
 template <class T>
 void launch(const FusedArgs& g) {
   using Out = typename T::Out;
-  const CUtensorMap map_a = ladder::tensor_map_2d(
-      g.a, g.m, g.k, g.lda, tile::fetched_rows(T::BM, g.m) / T::CLUSTER_N, T::BK);
+  const int rows = tile::fused_rows(T::C, g.m), box_rows = T::EVEN ? rows : T::WM;
+  const CUtensorMap map_a = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, rows / T::CLUSTER_N, T::BK);
   const CUtensorMap map_b = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::BN, T::BK);
   auto* const d = static_cast<Out*>(g.d);
   const int whole = std::max(1, g.columns() / T::CHUNK * T::CHUNK);  // TMA writes none beyond
-  const CUtensorMap map_d = ladder::tensor_map_2d(d, g.m, whole, g.ldd, T::WM, T::BOX);
+  const CUtensorMap map_d = ladder::tensor_map_2d(d, g.m, whole, g.ldd, box_rows, T::BOX);
   const auto* const c = static_cast<const Out*>(g.c);
   const auto* const bias = static_cast<const Out*>(g.bias);
   const Epilogue epilogue = {g.alpha, g.beta, g.reads_c(), bias != nullptr};
   // A map that is not used is another one.
   const CUtensorMap map_c =
-      epilogue.c ? ladder::tensor_map_2d(c, g.m, g.n, g.ldc, T::WM, T::BOX) : map_d;
+      epilogue.c ? ladder::tensor_map_2d(c, g.m, g.n, g.ldc, box_rows, T::BOX) : map_d;
   const CUtensorMap map_bias =
       epilogue.bias ? ladder::tensor_map_2d(bias, 1, g.n, (g.n + 7LL) / 8 * 8, 1, T::BIAS) : map_d;
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
@@ -333,7 +337,7 @@ double predicted_us(const FusedArgs& g) {
   const tile::Gpu gpu = ladder::gpu();
   const int ctas = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g) * T::CLUSTER;
   return tile::predicted_clocks(T::C, g.m, g.n, g.k, ctas, gpu, g.lda, g.ldb,
-                                tile::fetched_rows(T::BM, g.m)) /
+                                tile::fused_rows(T::C, g.m)) /
          gpu.mhz;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/tile/cost_model.h"
+#include "common/tile/even_rows.h"
 
 namespace tile {
 
@@ -29,10 +30,14 @@ constexpr GemmConfig FUSED_CONFIGURATIONS[] = {
     // clang-format on
 };
 
-// Rows of A that a tile of bm rows fetches. TMA takes longer for a row that is not there than for one
-// that is: a tile of 64 rows leaves these out, where M is less.
-constexpr int fetched_rows(int bm, int m) {
-  return bm == 64 && m < bm ? m : bm;
+// Whether the tiles of a call have as many rows each: those that are for few rows.
+constexpr bool fused_rows_are_even(const GemmConfig& config) {
+  return config.bm() == 64;
+}
+
+// Rows of A that a tile fetches, and rows of D that it stores.
+constexpr int fused_rows(const GemmConfig& config, int m) {
+  return fused_rows_are_even(config) ? even_rows(config.bm(), m) : config.bm();
 }
 
 // Whether a tile comes with activations of so many `inputs`, and D of so many `bytes` an element:

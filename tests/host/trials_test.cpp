@@ -1731,9 +1731,8 @@ TEST_CASE("trials: rung 17's tiles of 64 rows where D has few rows") {
     double least = tile::NEVER, picked = NOT_TIMED, fastest = NOT_TIMED;
     for (const tile::GemmConfig& config : tile::FUSED_CONFIGURATIONS) {
       const double timed = us.contains(config.name) ? us.at(config.name) : NOT_TIMED;
-      const double clocks =
-          tile::predicted_clocks(config, m, n, k, resident(config.cluster()), H200.gpu, 0, 0,
-                                 tile::fetched_rows(config.bm(), m));
+      const double clocks = tile::predicted_clocks(config, m, n, k, resident(config.cluster()),
+                                                   H200.gpu, 0, 0, tile::fused_rows(config, m));
       fastest = std::min(fastest, timed);
       if (clocks < least) {
         least = clocks;

@@ -6,8 +6,8 @@
 // Limited by its assumptions: rung 9 takes bf16 and K-major operands, and nothing else.
 // New PTX    wgmma with imm-trans, of .f16 and of .tf32; st.shared.v2
 // Tile       128x256x64 (tf32: 128x256x32) a CTA, clusters of 2, 384 threads, 3 slots, 64 KB for D;
-//            where D has fewer tiles 128x128x64, 6 slots; where it has few 64x64x64 by a CTA alone,
-//            256 threads, 12 slots
+//            where D has fewer tiles 128x128x64, 6 slots; where it has few 64x128x64 and 64x64x64 by
+//            a CTA alone, 256 threads, 8 and 12 slots
 // Grown from stages/09_async_epilogue.cu
 // Read       docs/13_layouts.md
 #include <algorithm>
@@ -109,6 +109,15 @@ struct Small : Large {
   static_assert(SLICE_A % TileA::WIDTH == 0 && SLICE_B % TileB::WIDTH == 0, "whole panels");
 };
 
+// The same of 64x128.
+template <class Large>
+struct Wide : Small<Large> {
+  static constexpr int BN = 128, DEPTH = 8;
+  using TileB = typename Medium<Large>::TileB;
+  static constexpr int SLICE_B = BN, BOXES = BN / Large::BOX;
+  static constexpr int STEP_CLOCKS = 430;
+};
+
 template <class T>
 struct alignas(1024) Smem {
   typename T::TileA a[T::DEPTH];
@@ -119,6 +128,18 @@ struct alignas(1024) Smem {
   uint64_t staged[T::CONSUMERS];  // boxes are written: one arrival a warp
   uint64_t stored[T::CONSUMERS];  // TMA has read them: the storer's arrival
 };
+
+// Waits for a barrier of the ring, and releases a slot: a CTA by itself needs no cluster scope.
+template <class T>
+__device__ void wait(uint64_t* bar, uint32_t parity) {
+  if constexpr (T::CLUSTER == 1) ptx::mbarrier_wait(bar, parity);
+  if constexpr (T::CLUSTER > 1) ptx::mbarrier_wait_cluster(bar, parity);
+}
+template <class T>
+__device__ void release(Smem<T>& smem, int slot, int lane) {
+  if (T::CLUSTER == 1 && lane == 0) ptx::mbarrier_arrive(&smem.empty[slot]);
+  if (T::CLUSTER > 1 && lane < T::CLUSTER) ptx::mbarrier_arrive_cluster(&smem.empty[slot], lane);
+}
 
 // Loads this CTA's SLICE rows of an operand, from row `first` of its tile on, into every CTA that
 // shares them: a box a panel, or, if K-major, the part of a panel. The tile begins at [mn0][k0].
@@ -207,7 +228,7 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
         for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
           uint64_t* full = &smem.full[ring.slot];
           // Our copies land in the peer too: its consumers must have released the slot as well.
-          ptx::mbarrier_wait_cluster(&smem.empty[ring.slot], ring.parity ^ 1);
+          wait<T>(&smem.empty[ring.slot], ring.parity ^ 1);
           ptx::mbarrier_arrive_expect_tx(full, tx_bytes);  // from all CTAs' copies
           load_operand<T::CLUSTER_N, T::SLICE_A>(smem.a[ring.slot], &map_a, m0, k_tile * T::BK,
                                                  slice_a, full, mask_a);
@@ -249,26 +270,23 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
     const int group = threadIdx.x / 128 - 1, group_m = group * T::WM;  // its first row in the tile
     const int lane = threadIdx.x % 32;  // lane r speaks to CTA r of the cluster
     float acc[T::BN / 2];               // D [64][BN] of the warpgroup
-    const auto release = [&](int slot) {
-      if (lane < T::CLUSTER) ptx::mbarrier_arrive_cluster(&smem.empty[slot], lane);
-    };
     tile::RingState<T::DEPTH> ring;
     uint32_t parity = 0;
     for (auto t = tiles; t.has(); t.next()) {
       int last_slot = 0;
       for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
-        ptx::mbarrier_wait_cluster(&smem.full[ring.slot], ring.parity);  // the tile has landed
+        wait<T>(&smem.full[ring.slot], ring.parity);  // the tile has landed
         multiply_tile<T>(
             acc, T::TileA::descriptor(ptx::cvta_to_shared(smem.a[ring.slot].at(group_m, 0))),
             T::TileB::descriptor(ptx::cvta_to_shared(smem.b[ring.slot].bytes)), k_tile > 0);
         ptx::wgmma_wait_group<T::IN_FLIGHT>();  // 0: the other warpgroup's products run meanwhile
-        if (T::IN_FLIGHT == 0) release(ring.slot);
-        if (T::IN_FLIGHT == 1 && k_tile > 0) release(last_slot);
+        if (T::IN_FLIGHT == 0) release<T>(smem, ring.slot, lane);
+        if (T::IN_FLIGHT == 1 && k_tile > 0) release<T>(smem, last_slot, lane);
         last_slot = ring.slot;
       }
       if constexpr (T::IN_FLIGHT == 1) {
         ptx::wgmma_wait_group<0>();
-        release(last_slot);
+        release<T>(smem, last_slot, lane);
       }
 
       // --- epilogue ------------------------------------------------------------------------------
@@ -324,7 +342,7 @@ void launch(const TypedArgs& g) {
 }
 
 // In microseconds, by rounds of clusters and clocks a K step, of which the rows that a tile has
-// outside of A cost some: enough to choose one of three.
+// outside of A cost some: enough to choose one of four.
 template <class T>
 double predicted_us(const TypedArgs& g) {
   const tile::Gpu gpu = ladder::gpu();
@@ -336,18 +354,18 @@ double predicted_us(const TypedArgs& g) {
          (1 + outside / 4) / gpu.mhz;
 }
 
-// The kernels with that swizzle: of 128 bytes for all types, others for bf16.
-template <int SPAN, int BN = 256>
+// The kernels of that size, and with that swizzle: of 128 bytes for all types, others for bf16.
+template <int SPAN, int BM = 128, int BN = 256>
 const std::vector<ladder::Variant>& kernels() {
   static const auto all = ladder::variants_of_types<SPAN == 128>(
-      BN == 64      ? "_64x64"
-      : BN == 128   ? "_128x128"
-      : SPAN == 128 ? ""
-                    : "_" + std::to_string(SPAN),
+      BM < 128 || BN < 256 ? "_" + std::to_string(BM) + "x" + std::to_string(BN)
+      : SPAN < 128         ? "_" + std::to_string(SPAN)
+                           : "",
       [&]<class In, class Out, bool MN_A, bool MN_B>(const char* name) -> ladder::Variant {
         using Large = Tile<In, Out, MN_A ? Major::MN : Major::K, MN_B ? Major::MN : Major::K, SPAN>;
-        using Smaller = std::conditional_t<BN == 64, Small<Large>, Medium<Large>>;
-        using T = std::conditional_t<BN == 256, Large, Smaller>;
+        using OfTwo = std::conditional_t<BN == 256, Large, Medium<Large>>;  // consumers
+        using OfOne = std::conditional_t<BN == 128, Wide<Large>, Small<Large>>;
+        using T = std::conditional_t<BM == 128, OfTwo, OfOne>;
         return {.name = name,
                 .what = "one type and layout",
                 .kernel = ladder::persistent_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>)),
@@ -360,7 +378,8 @@ const std::vector<ladder::Variant>& kernels() {
 const std::vector<ladder::Variant>& all_sizes() {
   static const auto all = [] {
     auto sizes = kernels<128>();
-    for (const auto* smaller : {&kernels<128, 64>(), &kernels<128, 128>()}) {
+    for (const auto* smaller :
+         {&kernels<128, 128, 128>(), &kernels<128, 64, 128>(), &kernels<128, 64, 64>()}) {
       sizes.insert(sizes.end(), smaller->begin(), smaller->end());
     }
     return sizes;

@@ -178,12 +178,9 @@ __device__ void multiply_tile(float (&acc)[T::BN / 2], uint64_t a_desc, uint64_t
 }
 
 template <class T>
-__global__ __cluster_dims__(T::CLUSTER, 1, 1)
-    __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CUtensorMap map_a,
-                                               const __grid_constant__ CUtensorMap map_b,
-                                               const __grid_constant__ CUtensorMap map_d,
-                                               typename T::Out* d, long long ldd, int m, int n,
-                                               int k) {
+__device__ __forceinline__ void multiply(const CUtensorMap& map_a, const CUtensorMap& map_b,
+                                         const CUtensorMap& map_d, typename T::Out* d,
+                                         long long ldd, int m, int n, int k) {
   // --- setup -------------------------------------------------------------------------------------
   extern __shared__ __align__(1024) unsigned char smem_bytes[];
   Smem<T>& smem = *reinterpret_cast<Smem<T>*>(smem_bytes);
@@ -306,6 +303,30 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
   ptx::barrier_cluster_sync();  // no CTA exits while its peer can still write or arrive there
 }
 
+template <class T>
+__global__ __cluster_dims__(T::CLUSTER, 1, 1)
+    __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CUtensorMap map_a,
+                                               const __grid_constant__ CUtensorMap map_b,
+                                               const __grid_constant__ CUtensorMap map_d,
+                                               typename T::Out* d, long long ldd, int m, int n,
+                                               int k) {
+  multiply<T>(map_a, map_b, map_d, d, ldd, m, n, k);
+}
+
+// The same without an explicit cluster launch, whose CTAs would be dealt out to the GPCs in turn.
+template <class T>
+__global__ __launch_bounds__(T::THREADS, 1) void gemm_alone(
+    const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
+    const __grid_constant__ CUtensorMap map_d, typename T::Out* d, long long ldd, int m, int n,
+    int k) {
+  multiply<T>(map_a, map_b, map_d, d, ldd, m, n, k);
+}
+template <class T>
+constexpr auto KERNEL = [] {
+  if constexpr (T::CLUSTER > 1) return gemm<T>;
+  if constexpr (T::CLUSTER == 1) return gemm_alone<T>;
+}();
+
 // Of an operand [mn][k], or, MN-major, [k][mn]: boxes of a slice's panels.
 template <class Operand, class In>
 CUtensorMap operand_map(const void* base, int mn, int k, long long ld, int slice) {
@@ -328,15 +349,15 @@ void launch(const TypedArgs& g) {
   const CUtensorMap map_d =
       ladder::tensor_map_2d(d, g.m, whole, g.ldd, T::EVEN ? rows : T::WM, T::BOX);
   ladder::check_cuda(
-      cudaFuncSetAttribute(gemm<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Smem<T>)),
+      cudaFuncSetAttribute(KERNEL<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Smem<T>)),
       "shared memory of layouts::gemm");
   const int blocks = tile::ceil_div(g.m, T::BM * T::CLUSTER_M) *  // of one cluster each
                      tile::ceil_div(g.n, T::BN * T::CLUSTER_N);
   const int max_clusters =
       g.max_ctas > 0 ? g.max_ctas / T::CLUSTER
-                     : ladder::max_active_clusters(reinterpret_cast<const void*>(gemm<T>),
+                     : ladder::max_active_clusters(reinterpret_cast<const void*>(KERNEL<T>),
                                                    T::THREADS, sizeof(Smem<T>), T::CLUSTER);
-  gemm<T><<<std::min(blocks, max_clusters) * T::CLUSTER, T::THREADS, sizeof(Smem<T>), g.stream>>>(
+  KERNEL<T><<<std::min(blocks, max_clusters) * T::CLUSTER, T::THREADS, sizeof(Smem<T>), g.stream>>>(
       map_a, map_b, map_d, d, g.ldd, g.m, g.n, g.k);
   ladder::check_cuda(cudaGetLastError(), "launch of layouts::gemm");
 }
@@ -348,7 +369,7 @@ double predicted_us(const TypedArgs& g) {
   const tile::Gpu gpu = ladder::gpu();
   const int blocks_m = tile::ceil_div(g.m, T::BM * T::CLUSTER_M);
   const double blocks = 1.0 * blocks_m * tile::ceil_div(g.n, T::BN * T::CLUSTER_N);
-  const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
+  const int at_once = ladder::clusters_at_once<T>(KERNEL<T>, sizeof(Smem<T>), g);
   const double outside = T::EVEN ? 0 : 1 - 1.0 * g.m / blocks_m / (T::BM * T::CLUSTER_M);
   return std::ceil(blocks / at_once) * tile::ceil_div(g.k, T::BK) * T::STEP_CLOCKS *
          (1 + outside / 4) / gpu.mhz;
@@ -368,7 +389,7 @@ const std::vector<ladder::Variant>& kernels() {
         using T = std::conditional_t<BM == 128, OfTwo, OfOne>;
         return {.name = name,
                 .what = "one type and layout",
-                .kernel = ladder::persistent_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>)),
+                .kernel = ladder::persistent_kernel<T>(launch<T>, KERNEL<T>, sizeof(Smem<T>)),
                 .predicted_us = predicted_us<T>};
       });
   return all;

@@ -6,8 +6,7 @@
 // Limited by its assumptions: rung 9 takes bf16 and K-major operands, and nothing else.
 // New PTX    wgmma with imm-trans, of .f16 and of .tf32; st.shared.v2
 // Tile       128x256x64 (tf32: 128x256x32) a CTA, clusters of 2, 384 threads, 3 slots, 64 KB for D;
-//            where D has fewer tiles 128x128x64, 6 slots; where it has few 64x128x64 and 64x64x64 by
-//            a CTA alone, 256 threads, 8 and 12 slots
+//            128x128, 64x128 and 64x64 by a CTA alone, 5 to 13 slots, where D has few tiles
 // Grown from stages/09_async_epilogue.cu
 // Read       docs/13_layouts.md
 #include <algorithm>
@@ -79,43 +78,23 @@ struct Tile {
                 "an SM has 65,536 registers: 128 * 56 + 256 * 224 = 64,512");
 };
 
-// The same of 128x128 by two CTAs side by side that share rows of A, each of whose consumers has two
-// K steps in flight: for some hundred rows.
-template <class Large>
-struct Medium : Large {
-  static constexpr int BN = 128, DEPTH = sizeof(typename Large::Out) == 4 ? 5 : 6, IN_FLIGHT = 1;
-  using TileB = tile::OperandTile<Large::TileB::MAJOR, Large::TileB::SPAN,
-                                  sizeof(typename Large::In), BN, Large::BK>;
-  static constexpr int CLUSTER_M = 1, CLUSTER_N = 2, GROUP = 16;
-  static constexpr int SLICE_A = Large::BM / CLUSTER_N, SLICE_B = BN;
-  static constexpr int BOXES = BN / Large::BOX, PARTS = 1;
-  static constexpr int STEP_CLOCKS = 680;
-  static_assert(SLICE_A % Large::TileA::WIDTH == 0 && SLICE_B % TileB::WIDTH == 0, "whole panels");
-};
-
-// The same of 64x64, by a CTA alone, whose one consumer has two K steps in flight: for few rows.
-template <class Large>
-struct Small : Large {
-  static constexpr int CONSUMERS = 1, BM = 64, BN = 64, THREADS = 256, DEPTH = 12, IN_FLIGHT = 1;
+// The same by a CTA alone, each of whose consumers has two K steps in flight: for a D of few tiles.
+template <class Large, int CONSUMERS_, int BN_>
+struct Alone : Large {
+  static constexpr int CONSUMERS = CONSUMERS_, BM = Large::WM * CONSUMERS, BN = BN_;
   using TileA = tile::OperandTile<Large::TileA::MAJOR, Large::TileA::SPAN,
                                   sizeof(typename Large::In), BM, Large::BK>;
   using TileB = tile::OperandTile<Large::TileB::MAJOR, Large::TileB::SPAN,
                                   sizeof(typename Large::In), BN, Large::BK>;
-  static constexpr int CLUSTER_M = 1, CLUSTER = 1, GROUP = 16, SLICE_A = BM, SLICE_B = BN;
+  static constexpr int THREADS = 128 + CONSUMERS * 128, IN_FLIGHT = 1;
+  static constexpr int CLUSTER_M = 1, CLUSTER = 1, GROUP = 8, SLICE_A = BM, SLICE_B = BN;
   static constexpr int BOXES = BN / Large::BOX, PARTS = 1;
-  static constexpr bool EVEN = TileA::MAJOR == Major::K;  // tiles may have fewer rows than BM
-  static constexpr int ROW_BYTES = TileA::SPAN;           // of A in a slot, which is one panel then
-  static constexpr int STEP_CLOCKS = 380;
+  static constexpr int D_BYTES = BM * BN * int{sizeof(typename Large::Out)};
+  static constexpr int DEPTH = (226 * 1024 - D_BYTES) / int{sizeof(TileA) + sizeof(TileB)};
+  // Tiles of few rows may have fewer than BM: K-major, where a row more is a row more of a panel.
+  static constexpr bool EVEN = CONSUMERS == 1 && TileA::MAJOR == Major::K;
+  static constexpr int STEP_CLOCKS = CONSUMERS == 2 ? 680 : BN == 128 ? 400 : 280;
   static_assert(SLICE_A % TileA::WIDTH == 0 && SLICE_B % TileB::WIDTH == 0, "whole panels");
-};
-
-// The same of 64x128.
-template <class Large>
-struct Wide : Small<Large> {
-  static constexpr int BN = 128, DEPTH = 8;
-  using TileB = typename Medium<Large>::TileB;
-  static constexpr int SLICE_B = BN, BOXES = BN / Large::BOX;
-  static constexpr int STEP_CLOCKS = 430;
 };
 
 template <class T>
@@ -205,7 +184,7 @@ __device__ __forceinline__ void multiply(const CUtensorMap& map_a, const CUtenso
   }
   const int rows = T::EVEN ? tile::even_rows(T::BM, m) : T::BM;  // of a tile
   if constexpr (T::EVEN) {  // wgmma reads the others all the same: zeros
-    block::clear_rows<T::ROW_BYTES, T::THREADS>(smem.a, T::DEPTH, rows);
+    block::clear_rows<T::TileA::SPAN, T::THREADS>(smem.a, T::DEPTH, rows);
   }
   ptx::barrier_cluster_sync();  // before any thread of the cluster uses them
 
@@ -313,12 +292,15 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
   multiply<T>(map_a, map_b, map_d, d, ldd, m, n, k);
 }
 
-// The same without an explicit cluster launch, whose CTAs would be dealt out to the GPCs in turn.
+// The same for a CTA alone. In a cluster of one CTAs would be dealt out to the GPCs in turn, and those
+// that share rows would lie apart.
 template <class T>
-__global__ __launch_bounds__(T::THREADS, 1) void gemm_alone(
-    const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-    const __grid_constant__ CUtensorMap map_d, typename T::Out* d, long long ldd, int m, int n,
-    int k) {
+__global__ __launch_bounds__(T::THREADS,
+                             1) void gemm_alone(const __grid_constant__ CUtensorMap map_a,
+                                                const __grid_constant__ CUtensorMap map_b,
+                                                const __grid_constant__ CUtensorMap map_d,
+                                                typename T::Out* d, long long ldd, int m, int n,
+                                                int k) {
   multiply<T>(map_a, map_b, map_d, d, ldd, m, n, k);
 }
 template <class T>
@@ -384,9 +366,7 @@ const std::vector<ladder::Variant>& kernels() {
                            : "",
       [&]<class In, class Out, bool MN_A, bool MN_B>(const char* name) -> ladder::Variant {
         using Large = Tile<In, Out, MN_A ? Major::MN : Major::K, MN_B ? Major::MN : Major::K, SPAN>;
-        using OfTwo = std::conditional_t<BN == 256, Large, Medium<Large>>;  // consumers
-        using OfOne = std::conditional_t<BN == 128, Wide<Large>, Small<Large>>;
-        using T = std::conditional_t<BM == 128, OfTwo, OfOne>;
+        using T = std::conditional_t<BM == 128 && BN == 256, Large, Alone<Large, BM / 64, BN>>;
         return {.name = name,
                 .what = "one type and layout",
                 .kernel = ladder::persistent_kernel<T>(launch<T>, KERNEL<T>, sizeof(Smem<T>)),

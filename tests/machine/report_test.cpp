@@ -4,31 +4,25 @@
 #include "common/machine/check/reports.h"
 #include "common/machine/run/state.h"
 
-namespace {
-
-std::string named(const char* mangled) {
-  machine::Kernel kernel;
-  kernel.name = mangled;
-  return machine::kernel_text(kernel);
-}
-
-}  // namespace
-
 TEST_CASE("kernels: the name without return type and parameters") {
-  CHECK(named("_ZN5wgmma4gemmINS_4TileILi256ELi0EEEEEv14CUtensorMap_stS3_P13__nv_bfloat16xiii") ==
+  CHECK(machine::source_name(
+            "_ZN5wgmma4gemmINS_4TileILi256ELi0EEEEEv14CUtensorMap_stS3_P13__nv_bfloat16xiii") ==
         "wgmma::gemm<wgmma::Tile<256, 0>>");
-  CHECK(named("_ZN9tma_store10store_rowsEP13__nv_bfloat16xi") == "tma_store::store_rows");
-  CHECK(named("_ZN12_GLOBAL__N_13addEPfi") == "(anonymous namespace)::add");
-  CHECK(named("_ZN2ns12_GLOBAL__N_13addIiEEvPT_") == "ns::(anonymous namespace)::add<int>");
-  CHECK(named("saxpy") == "saxpy");
+  CHECK(machine::source_name("_ZN9tma_store10store_rowsEP13__nv_bfloat16xi") ==
+        "tma_store::store_rows");
+  CHECK(machine::source_name("_ZN12_GLOBAL__N_13addEPfi") == "(anonymous namespace)::add");
+  CHECK(machine::source_name("_ZN2ns12_GLOBAL__N_13addIiEEvPT_") ==
+        "ns::(anonymous namespace)::add<int>");
+  CHECK(machine::source_name("saxpy") == "saxpy");
   // What the host's library cannot read: up to the template arguments.
-  CHECK(named("_ZN7cutlass13device_kernelI?EEvT_") == "cutlass::device_kernel<...>");
-  CHECK(named("_Z4moveI?EvT_") == "move<...>");
-  CHECK(named("_ZN99x") == "_ZN99x");
+  CHECK(machine::source_name("_ZN7cutlass13device_kernelI?EEvT_") == "cutlass::device_kernel<...>");
+  CHECK(machine::source_name("_Z4moveI?EvT_") == "move<...>");
+  CHECK(machine::source_name("_ZN99x") == "_ZN99x");
   // Long ones are folded.
   std::string arguments;
   for (int i = 0; i < 40; ++i) arguments += "Li" + std::to_string(i) + "E";
-  CHECK(named(("_ZN4gemm3runIJ" + arguments + "EEEvPf").c_str()) == "gemm::run<...>");
+  CHECK(machine::source_name(("_ZN4gemm3runIJ" + arguments + "EEEvPf").c_str()) ==
+        "gemm::run<...>");
 }
 
 TEST_CASE("json: the advice of a report that names a likely cause is that cause") {

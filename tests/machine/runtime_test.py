@@ -124,10 +124,12 @@ class Runner(unittest.TestCase):
     def test_code_without_ptx_names_the_flag_at_the_launch(self):
         for program, flag in (
             ("hello_compressed", "--no-compress"), ("hello_no_ptx", "code=[sm_90a,compute_90a]"),
+            ("hello_rdc", "-rdc=true"),
         ):  # fmt: skip
             ended = on_machine(PROGRAMS / program)
             self.assertEqual(ended.returncode, 1)
             self.assertEqual(ended.stdout, "cudaErrorNoKernelImageForDevice 0\n")
+            self.assertIn("kernel write cannot run", ended.stderr)
             self.assertIn(flag, ended.stderr)
             self.assertEqual(len(ended.stderr.splitlines()), 1)
 

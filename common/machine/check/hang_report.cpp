@@ -67,11 +67,11 @@ Error hang_report(const std::vector<Cluster*>& stuck, const std::string& not_beg
       }
     }
   }
-  std::string text =
-      joined(spins ? "Livelock" : "Deadlock", " in kernel ", kernel_text(*cluster.grid->kernel),
-             spins ? ": threads run, but nothing that they do changes memory or a "
-                     "barrier"
-                   : ": no thread can go on");
+  std::string text = joined(spins ? "Livelock" : "Deadlock", " in kernel ",
+                            source_name(cluster.grid->kernel->name),
+                            spins ? ": threads run, but nothing that they do changes memory or a "
+                                    "barrier"
+                                  : ": no thread can go on");
   if (stuck.size() > 1) text += joined(", in this cluster and ", stuck.size() - 1, " more");
   text += ".";
   for (const auto& [what, who] : waits) {

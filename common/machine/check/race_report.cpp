@@ -72,7 +72,7 @@ Error RaceReport::error(const Warp& warp, const Rule& rule, uint32_t pc, uint32_
       unwritten                         ? "Unwritten"
       : rule.severity == Severity::race ? "Race"
                                         : "Undefined",
-      " in kernel ", kernel_text(*state_.cluster.grid->kernel), ": ", said.filled(said.what),
+      " in kernel ", source_name(state_.cluster.grid->kernel->name), ": ", said.filled(said.what),
       alone ? "" : line_of("earlier: ", said.earlier),
       line_of(alone ? "access:  " : "later:   ", said.later), said.filled(said.more_lines),
       unwritten ? "\n  What is missing: " : "\n  What would order them: ", said.filled(said.remedy),

@@ -89,7 +89,7 @@ std::string demangled(const std::string& name) {
   throw Error(
       kind,
       joined(kind == Error::Kind::fault ? "Fault" : "Refused", " in kernel ",
-             kernel_text(*program.kernel), ": ", what, "\n  by ", describe(warp, mask),
+             source_name(program.kernel->name), ": ", what, "\n  by ", describe(warp, mask),
              program.where(pc, "\n  "), "\n  PTX ", program.text(pc), report_end(program, rule)),
       rule, origin_of(warp, pc, pc));
 }
@@ -162,9 +162,9 @@ std::string Program::opcode(uint32_t pc) const {
   return text;
 }
 
-std::string kernel_text(const Kernel& kernel) {
+std::string source_name(const std::string& mangled) {
   constexpr size_t LONG_NAME = 80;
-  const std::string text = demangled(kernel.name);
+  const std::string text = demangled(mangled);
   const size_t open = text.find('<', 1), close = text.rfind('>');
   if (text.size() <= LONG_NAME || open == std::string::npos || close < open) return text;
   return text.substr(0, open) + "<...>" + text.substr(close + 1);
@@ -175,7 +175,7 @@ std::string report_end(const Program& program, const Rule& rule) {
   if (rule.severity == Severity::race) text += " (the values can differ)";
   if (rule.severity == Severity::undefined) text += " (undefined by PTX only)";
   const std::string full = demangled(program.kernel->name);
-  if (full != kernel_text(*program.kernel)) text += "\n  Kernel: " + full;
+  if (full != source_name(program.kernel->name)) text += "\n  Kernel: " + full;
   if (program.module->ptx().files.empty()) {
     text += "\n  Source lines: none; compile with -lineinfo.";
   }
@@ -263,7 +263,7 @@ std::string describe(const Warp& warp, uint32_t mask) {
 
 Origin origin_of(const Warp& warp, uint32_t pc, uint32_t earlier_pc) {
   const Program& program = program_of(warp);
-  return {kernel_text(*program.kernel), text_of(warp.cta->id), static_cast<int>(warp.index),
+  return {source_name(program.kernel->name), text_of(warp.cta->id), static_cast<int>(warp.index),
           program.source(pc), earlier_pc == pc ? Origin::Place{} : program.source(earlier_pc)};
 }
 

@@ -16,7 +16,7 @@ WarpKnowledge::WarpKnowledge(const Warp& warp) : warp_(warp) {
 
 void WarpKnowledge::tick() {
   if (++clock_ < PackedRead::MAX_CLOCK) return;
-  throw Error(Error::Kind::refused, "Kernel " + kernel_text(*grid_of(warp_).kernel) +
+  throw Error(Error::Kind::refused, "Kernel " + source_name(grid_of(warp_).kernel->name) +
                                         " runs too long to be checked; MACHINE_CHECK=0 runs it "
                                         "without checks.");
 }

@@ -56,7 +56,7 @@ std::shared_ptr<const Program> Module::program(const Kernel& kernel) const {
     return program = decode(*this, ptx_, *entry, kernel);
   } catch (const Error& error) {
     Origin origin = error.origin;
-    origin.kernel = kernel_text(kernel);
+    origin.kernel = source_name(kernel.name);
     throw Error(error.kind, "PTX machine: kernel " + origin.kernel + " cannot run: " + error.what(),
                 error.rule, origin);
   }

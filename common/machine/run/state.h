@@ -429,8 +429,8 @@ inline void for_groups(uint32_t mask, K&& key, F&& f) {
 
 // "wgmma::gemm<wgmma::Tile<256, 0>>": the name without return type and parameters; a long one's
 // template arguments are "<...>".
-std::string kernel_text(const Kernel& kernel);
-// How every report ends: the rule, the name of the kernel where kernel_text() has shortened it, and
+std::string source_name(const std::string& mangled);
+// How every report ends: the rule, the name of the kernel where source_name() has shortened it, and
 // how to get source lines where there are none.
 std::string report_end(const Program& program, const Rule& rule);
 std::string text_of(const Dim3& at);  // "1,0,0"

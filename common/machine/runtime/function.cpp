@@ -109,7 +109,7 @@ cudaError_t cudaFuncSetAttribute(const void* symbol, cudaFuncAttribute attribute
           refuse(cudaErrorInvalidValue,
                  "cudaFuncSetAttribute: %d bytes of dynamic shared memory for %s, which has "
                  "%u of its own; at most %d fit.",
-                 value, kernel_text(kernel).c_str(), kernel.static_smem_bytes, most);
+                 value, source_name(kernel.name).c_str(), kernel.static_smem_bytes, most);
         }
         function->max_dynamic_smem_bytes = value;
         return;

@@ -149,7 +149,7 @@ void run(const Code& code, LaunchConfig config, const std::vector<std::byte>& pa
 }  // namespace
 
 void check_launch(const Function& function, const Code& code, LaunchRequest* request) {
-  const std::string text = kernel_text(*code.kernel);
+  const std::string text = source_name(code.kernel->name);
   const char* const name = text.c_str();
   check_shape(name, request->grid, request->block);
   check_cluster(name, function, *code.kernel, request);

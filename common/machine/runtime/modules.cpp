@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 
+#include "common/machine/run/state.h"
 #include "common/machine/runtime/status.h"
 
 namespace machine::runtime {
@@ -106,7 +107,8 @@ const Code* Function::code() {
   if (code_.kernel != nullptr) return &code_;
   const Kernel* replaced = nullptr;
   if (replacement() != nullptr) replaced = find_kernel(*replacement(), name);
-  code_.module = replaced != nullptr ? replacement() : binary->module("kernel " + name);
+  code_.module =
+      replaced != nullptr ? replacement() : binary->module("kernel " + source_name(name));
   if (code_.module == nullptr) return nullptr;
   code_.kernel = replaced != nullptr ? replaced : find_kernel(*code_.module, name);
   if (code_.kernel == nullptr) return nullptr;
@@ -177,7 +179,7 @@ Function* find_function(const void* function) {
 
 Function* find_function(Binary* binary, const std::string& name) {
   const Lock lock(registry().mutex);
-  const auto& module = binary->module("kernel " + name);
+  const auto& module = binary->module("kernel " + source_name(name));
   if (module == nullptr || find_kernel(*module, name) == nullptr) return nullptr;
   return function_of(binary, name);
 }
@@ -212,7 +214,7 @@ void* find_variable(Binary* binary, const std::string& name, size_t* bytes) {
     void* const replaced = find_variable(*replacement(), name, bytes);
     if (replaced != nullptr) return replaced;
   }
-  const auto& module = binary->module("variable " + name);
+  const auto& module = binary->module("variable " + source_name(name));
   return module == nullptr ? nullptr : find_variable(*module, name, bytes);
 }
 

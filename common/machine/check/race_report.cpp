@@ -21,6 +21,8 @@ const std::string STAY_IN_SLOT =
 
 const std::string NEVER_WRITTEN = ", which nothing has written.";
 const std::string BY_LANES = " They are by different lanes of one warp.";
+constexpr char APART[] =
+    " Lanes of a warp need not run together, and shuffles and votes order no memory.";
 constexpr char MADE_IT[] = ", which made it by ";
 
 const char* does(bool write) {
@@ -179,11 +181,12 @@ void RaceReport::lanes(const Attempt& attempt, const Record& record, uint32_t by
         what_of_pair(attempt, record.write, name_of_cell(*attempt.shadow, index, bytes)) + BY_LANES,
         others_write
             ? "bar.sync (__syncthreads) between the two: other warps touch what these lanes do, "
-              "too. Lanes of a warp need not run together either."
+              "too."
         : attempt.by->warp.cta->warps.size() > 1
             ? "bar.warp.sync (__syncwarp) between the two, or bar.sync (__syncthreads) if other "
-              "warps touch the same places: lanes of a warp need not run together."
-            : "bar.warp.sync (__syncwarp) between the two: lanes of a warp need not run together."};
+              "warps touch the same places."
+            : "bar.warp.sync (__syncwarp) between the two."};
+    said.remedy += APART;
     said.earlier.role.insert(0, "a lane of ");
     said.later.role.insert(0, "another lane of ");
     return said;
@@ -354,8 +357,8 @@ Error RaceReport::error_of_global(const Attempt& attempt,
     what += BY_LANES;
     missing =
         "bar.warp.sync (__syncwarp) between the two, a barrier of the CTA or of the grid if others "
-        "touch the same places, or atomics where several lanes change one place: lanes of a warp "
-        "need not run together.";
+        "touch the same places, or atomics where several lanes change one place.";
+    missing += APART;
   } else {
     missing = one_statement(attempt, with) + remedy(attempt, with.record(), conflict.bytes, view);
   }

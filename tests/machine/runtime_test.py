@@ -268,9 +268,21 @@ class Calls(unittest.TestCase):
             self.assertNotIn("cudaSuccess", ended.stdout)
             self.assertIn("the grid before may still be running", ended.stderr)
             self.assertIn("griddepcontrol.wait", ended.stderr)
-            self.assertEqual(ended.stderr.count("dependent.cu:16"), 1, ended.stderr)
+            self.assertEqual(ended.stderr.count("dependent.cu:17"), 1, ended.stderr)
         unchecked = on_machine(PROGRAMS / "dependent", "0", "1", "0", "1", MACHINE_CHECK="0")
         self.assertEqual(unchecked.stdout, "cudaSuccess 3\n")
+
+    def test_what_comes_between_two_launches_may_end_the_first(self):
+        for captured in "01":
+            for between in ("memset", "memcpy", "function"):
+                ended = on_machine(PROGRAMS / "dependent", "0", "1", captured, "1", between)
+                self.assertEqual(ended.stdout, "cudaSuccess 3\n", between + ended.stderr)
+        for between in ("stream", "device", "wait", "legacy", "legacy kernel"):
+            ended = on_machine(PROGRAMS / "dependent", "0", "1", "0", "1", between)
+            self.assertEqual(ended.stdout, "cudaSuccess 3\n", between + ended.stderr)
+        for between in ("event", "allocation", "other stream"):
+            ended = on_machine(PROGRAMS / "dependent", "0", "1", "0", "1", between)
+            self.assertIn("the grid before may still be running", ended.stderr, between)
 
     def test_a_dependent_launch_may_do_what_no_grid_beside_it_minds(self):
         ended = on_machine(PROGRAMS / "chain", "beside")

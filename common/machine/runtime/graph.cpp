@@ -51,7 +51,7 @@ std::vector<Step> steps_of(const Graph& graph) {
 
 void run_steps(const std::vector<Step>& steps) {
   for (const Step& step : steps) {
-    if (step.enabled) step.work();
+    if (step.enabled) run(step);
   }
 }
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <mutex>
 #include <utility>
 
@@ -130,19 +129,14 @@ bool has_opcode(const Code& code, std::string_view opcode) {
 // not known.
 void run(const Code& code, LaunchConfig config, const std::vector<std::byte>& parameters) {
   static std::mutex mutex;
-  struct Before {
-    bool lets_next = true;
-    std::shared_ptr<const GridsBefore> grids;
-  };
-  static std::map<cudaStream_t, Before> before_in;
   const std::lock_guard lock(mutex);
-  Before& before = before_in[working_stream()];
+  const GridBefore before = grid_before();
   config.programmatic = config.programmatic && before.lets_next;
   config.before = before.grids;
   config.lets_next = has_opcode(code, "griddepcontrol.launch_dependents") ||
                      (config.programmatic && !has_opcode(code, "griddepcontrol.wait"));
-  before.lets_next = config.lets_next;
-  before.grids = machine::launch(*code.module, *code.kernel, config, parameters.data());
+  set_grid_before({before.number + 1, config.lets_next,
+                   machine::launch(*code.module, *code.kernel, config, parameters.data())});
   if (!reports_so_far().empty()) spoil_exit();
 }
 

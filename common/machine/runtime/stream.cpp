@@ -1,5 +1,5 @@
 // Streams, events, and captures: work runs when it is submitted, so that everything before an event is
-// over when it is recorded. It knows nothing of what work is.
+// over when it is recorded. What work is it knows only so far that some ends the grids before it.
 #include "common/machine/runtime/stream.h"
 
 #include <cuda_runtime_api.h>
@@ -41,11 +41,13 @@ struct Stream {
   bool is_joined = true;             // another stream waits for all of them
   std::vector<Node*> last;           // nodes that the next one depends on
   std::map<cudaStreamAttrID, cudaStreamAttrValue> attributes;  // that were set
+  GridBefore before;
 };
 
 struct Event {
   unsigned flags = cudaEventDefault;
   bool is_recorded = false;
+  unsigned long long grids = 0;  // in its stream at that time
   Clock::time_point time;
   std::shared_ptr<Capture> capture;  // set by a record in a capture
   Stream* captured_in = nullptr;
@@ -94,6 +96,19 @@ void check_implicit(const Stream& stream) {
   }
 }
 
+// The grids of the stream have ended before what comes next in it begins; of one that has had none it
+// is not known what was before.
+void end_grids(Stream& stream) {
+  if (stream.before.number != 0) stream.before.lets_next = false;
+}
+
+void end_grids_of_blocking_streams() {
+  for (Stream* stream : state().streams) {
+    if ((stream->flags & cudaStreamNonBlocking) == 0) end_grids(*stream);
+  }
+  end_grids(state().per_thread);
+}
+
 // Counts an operation that is captured in the stream.
 void note_operation(Stream& stream) {
   ++stream.captured;
@@ -116,7 +131,7 @@ cudaError_t create_stream(cudaStream_t* stream, unsigned flags, int priority) {
   }
   return on_device([&] {
     const std::lock_guard lock(state().mutex);
-    const auto made = new Stream{flags, priority, ++state().last_id, nullptr, 0, true, {}, {}};
+    const auto made = new Stream{flags, priority, ++state().last_id, nullptr, 0, true, {}, {}, {}};
     state().streams.insert(made);
     *stream = reinterpret_cast<cudaStream_t>(made);
   });
@@ -208,6 +223,7 @@ void record_event(cudaEvent_t handle, cudaStream_t stream_handle, unsigned flags
   }
   event.capture = stream.capture;
   event.captured_in = &stream;
+  event.grids = stream.before.number;
   event.captured_at = stream.captured;
   event.last = stream.last;
   if (stream.capture != nullptr) return;
@@ -268,7 +284,23 @@ void submit(cudaStream_t handle, Content content) {
     }
   }
   working = handle;
+  run(content);
+}
+
+void run(const Content& content) {
+  const bool ends = content.type == cudaGraphNodeTypeMemcpy ||
+                    content.type == cudaGraphNodeTypeMemset ||
+                    content.type == cudaGraphNodeTypeHost || content.type == cudaGraphNodeTypeGraph;
+  const auto end = [ends] {
+    const std::lock_guard lock(state().mutex);
+    Stream& stream = find(working);
+    if (ends) end_grids(stream);
+    if (&stream == &state().legacy) return end_grids_of_blocking_streams();
+    if ((stream.flags & cudaStreamNonBlocking) == 0) end_grids(state().legacy);
+  };
+  end();
   content.work();
+  if (ends) end();  // a graph's own
 }
 
 bool is_capturing(cudaStream_t handle) {
@@ -276,8 +308,21 @@ bool is_capturing(cudaStream_t handle) {
   return find(handle).capture != nullptr;
 }
 
-cudaStream_t working_stream() {
-  return working;
+GridBefore grid_before() {
+  const std::lock_guard lock(state().mutex);
+  return find(working).before;
+}
+
+void set_grid_before(GridBefore before) {
+  const std::lock_guard lock(state().mutex);
+  find(working).before = std::move(before);
+}
+
+void end_all_grids() {
+  const std::lock_guard lock(state().mutex);
+  for (Stream* stream : state().streams) end_grids(*stream);
+  end_grids(state().per_thread);
+  end_grids(state().legacy);
 }
 
 void check_no_capture() {
@@ -321,7 +366,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
     state().captures.erase(stream->capture);
   }
   for (Event* event : state().events) {
-    if (event->captured_in == stream) event->capture = nullptr;
+    if (event->captured_in == stream) event->capture = nullptr, event->captured_in = nullptr;
   }
   delete stream;
   return cudaSuccess;
@@ -332,7 +377,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   return on_device([&] {
     const std::lock_guard lock(state().mutex);
     Stream& stream = find(handle);
-    if (stream.capture == nullptr) return check_implicit(stream);
+    if (stream.capture == nullptr) return end_grids(stream), check_implicit(stream);
     stream.capture->is_spoilt = true;
     refuse(cudaErrorStreamCaptureUnsupported, "a stream is waited for during its capture.");
   });
@@ -503,7 +548,10 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   return on_device([&] {
     const std::lock_guard lock(state().mutex);
-    require(find(handle).capture == nullptr, cudaErrorCapturedEvent);
+    const Event& event = find(handle);
+    require(event.capture == nullptr, cudaErrorCapturedEvent);
+    Stream* const stream = event.captured_in;
+    if (stream != nullptr && stream->before.number == event.grids) end_grids(*stream);
   });
 }
 

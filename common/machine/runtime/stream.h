@@ -11,6 +11,10 @@
 
 #include "common/machine/runtime/status.h"
 
+namespace machine {
+class GridsBefore;
+}
+
 namespace machine::runtime {
 
 using Work = std::function<void()>;
@@ -46,8 +50,20 @@ struct Graph {
 void submit(cudaStream_t stream, Content content);
 // Whether the stream is being captured.
 bool is_capturing(cudaStream_t stream);
-// Of the work that this thread is doing.
-cudaStream_t working_stream();
+// Does what a node does, in the stream that this thread works in.
+void run(const Content& content);
+
+// The last grid of a stream, as a dependent launch behind it sees it.
+struct GridBefore {
+  unsigned long long number = 0;  // how many there have been
+  bool lets_next = true;          // it may still run then; one that is not known may
+  std::shared_ptr<const GridsBefore> grids = nullptr;  // LaunchConfig::before
+};
+// Of the stream that this thread works in.
+GridBefore grid_before();
+void set_grid_before(GridBefore before);
+// The host has waited for all that has been launched.
+void end_all_grids();
 
 // Fails with cudaErrorStreamCaptureUnsupported, and spoils the capture, if this thread may not make an
 // unsafe call now (allocate, free, wait for the device) because of a capture that is going on.

@@ -1280,6 +1280,15 @@ TEST_CASE("the source of a copy to a peer changes behind a wait where it lands")
       rig.issue(0, "cp.async.bulk.shared::cluster.shared::cta", PEER | FULL_BARRIER);
   rig.checker().copy_reads_shared(copy, {DATA, 128});
   CHECK(contains(said([&] { rig.store(0, DATA); }), "a wait for the copy where it lands, on the"));
+  // The peer has waited, and says so without a release.
+  rig.complete(PEER | FULL_BARRIER);
+  rig.wait(4, PEER | FULL_BARRIER);
+  rig.arrive(4, FULL_BARRIER, ONE, false, Scope::cluster);
+  rig.complete(FULL_BARRIER);
+  rig.wait(0, FULL_BARRIER, FULL, true, Scope::cluster);
+  CHECK(contains(said([&] { rig.store(0, DATA); }),
+                 "fence.release (or fence.acq_rel) of scope .cluster or a wider one before the "
+                 "relaxed arrive or store of who has waited for cp.async.bulk"));
 }
 
 TEST_CASE("global memory within a CTA needs a barrier, and a page that nobody writes none") {

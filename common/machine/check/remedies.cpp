@@ -163,10 +163,12 @@ std::string RaceReport::remedy(const Attempt& attempt, const Record& record, uin
            "mbarrier.try_wait.acquire.cluster by {later}. Scope .cta does not reach another CTA.";
   }
   if (is_in(attempt.by->unfenced)) {
-    const bool same_cta = state_.warp_of(record.agent).warp.cta == attempt.by->warp.cta;
+    const bool is_copy = state_.is_mbarrier(record.agent);
+    const bool same_cta = !is_copy && state_.warp_of(record.agent).warp.cta == attempt.by->warp.cta;
     return joined("fence.release (or fence.acq_rel)",
                   same_cta ? "" : " of scope .cluster or a wider one",
-                  " before the relaxed arrive or store of {earlier}.");
+                  " before the relaxed arrive or store of ",
+                  is_copy ? "who has waited for {earlier_op}." : "{earlier}.");
   }
   return remedy_by_kind(attempt, record);
 }

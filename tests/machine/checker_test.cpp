@@ -329,6 +329,39 @@ TEST_CASE("only bytes that both touch are a race") {
   CHECK(said([&] { rig.store(0, DATA, ONE, 2); }) == "");
 }
 
+TEST_CASE("what a write leaves of another to the same 8 bytes is kept: a flag behind its data") {
+  for (const bool by_another : {false, true}) {
+    for (const bool ordered : {false, true}) {
+      Rig rig;
+      rig.store(0, DATA, ONE);
+      by_another ? rig.store(2, DATA + 4, ONE)
+                 : rig.strong(0, DATA + 4, Access::write, Order::relaxed);
+      if (ordered) rig.barrier(ALL);
+      const std::string report = said([&] { rig.load(1, DATA, ONE); });
+      CHECK((report == "") == ordered);
+      if (!ordered) CHECK(contains(report, "earlier: warp 0 of CTA (0,0,0), which writes it"));
+    }
+  }
+  Rig rig;  // until it is overwritten
+  rig.store(0, DATA, ONE);
+  rig.store(2, DATA + 4, ONE);
+  rig.barrier({0, 1});
+  rig.store(1, DATA, ONE);
+  CHECK(said([&] { rig.load(1, DATA, ONE); }) == "");
+  CHECK(contains(said([&] { rig.store(1, DATA + 4, ONE); }), "earlier: warp 2"));
+
+  alignas(4096) static uint32_t data[2];
+  for (const Order order : {Order::relaxed, Order::release}) {
+    const auto shared = std::make_shared<Shared>();
+    Rig writer(1, 1, 0, shared), reader(1, 1, 5, shared);
+    writer.global(0, data, Access::write, ONE);
+    writer.global(0, data + 1, Access::write, ONE, order);
+    reader.global(0, data + 1, Access::read, ONE, Order::acquire);
+    const std::string report = said([&] { reader.global(0, data, Access::read, ONE); });
+    CHECK((report == "") == (order == Order::release));
+  }
+}
+
 TEST_CASE("another barrier, or another warp's, orders nothing") {
   Rig rig;
   rig.store(0, DATA);

@@ -297,12 +297,22 @@ void Checker::check_write_before(Attempt& attempt, const Cell& cell, uint32_t in
   check_conflict(attempt, record, both, index);
 }
 
+void Checker::check_writes_before(Attempt& attempt, uint32_t index, uint32_t bytes,
+                                  uint32_t lanes) {
+  Cell cell = attempt.shadow->cells[index];
+  if ((cell.key & Cell::LEFT) != 0) {
+    check_write_before(attempt, attempt.shadow->left.at(index), index, bytes, lanes);
+    cell.key &= ~Cell::LEFT;
+  }
+  check_write_before(attempt, cell, index, bytes, lanes);
+}
+
 void Checker::read_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint32_t lanes) {
   const Cell& cell = attempt.shadow->cells[index];
   if (cell.key != attempt.known_key) [[unlikely]] {
     const uint32_t missing = bytes & ~cell.written();
     if (missing != 0) note_early(attempt, index, missing, lanes);
-    check_write_before(attempt, cell, index, bytes, lanes);
+    check_writes_before(attempt, index, bytes, lanes);
   }
   if (attempt.strong) return;
   uint64_t& read = attempt.plane->reads[index];
@@ -338,18 +348,24 @@ void Checker::write_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint3
       compares_and_swaps(state_.opcode_at(attempt.pc))) {
     attempt.own_reads->reads[index] = 0;
   }
-  if (cell.key != attempt.known_key) check_write_before(attempt, cell, index, bytes, lanes);
+  if (cell.key != attempt.known_key) check_writes_before(attempt, index, bytes, lanes);
   if (bytes == 0xff) {
     cell = {attempt.key | Cell::WHOLE, attempt.rest | uint64_t{lanes} << Cell::LANES_SHIFT};
     return;
   }
-  // What remains of the write before: which bytes any write has touched, and if it is of this
-  // moment, all of it.
-  uint64_t kept = cell.key & uint64_t{0xff} << Cell::WRITTEN_SHIFT;
-  if (((cell.key ^ attempt.key) << 16) == 0 && cell.strong() == attempt.strong) {
-    kept = cell.key & Cell::WHOLE;
+  // What remains of the write before: which bytes any write has touched, and those of its own that are
+  // left, or if it is of this moment, all of it.
+  uint64_t kept = cell.key & (uint64_t{0xff} << Cell::WRITTEN_SHIFT | Cell::LEFT);
+  if (((cell.key ^ attempt.key) & Cell::MOMENT) == 0 && cell.strong() == attempt.strong) {
+    kept = cell.key & (Cell::WHOLE | Cell::LEFT);
     lanes |=
         static_cast<uint32_t>(cell.rest >> Cell::LANES_SHIFT) & LANE_PAIR_MASK & ~lanes_of(bytes);
+  } else if ((cell.bytes() & ~bytes) != 0) {
+    attempt.shadow->left[index] = cell;
+    kept |= Cell::LEFT;
+  }
+  if ((kept & Cell::LEFT) != 0) {
+    attempt.shadow->left[index].key &= ~(uint64_t{bytes} << Cell::BYTES_SHIFT | Cell::LEFT);
   }
   cell = {attempt.key | kept | uint64_t{bytes} << Cell::BYTES_SHIFT |
               uint64_t{bytes} << Cell::WRITTEN_SHIFT,

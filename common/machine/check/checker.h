@@ -195,6 +195,7 @@ class Checker {
   bool is_before(const Attempt& attempt, const Record& record, uint32_t bytes) const;
   void check_write_before(Attempt& attempt, const Cell& cell, uint32_t index, uint32_t bytes,
                           uint32_t lanes);
+  void check_writes_before(Attempt& attempt, uint32_t index, uint32_t bytes, uint32_t lanes);
   // `lanes`: a pair, of the parts that `bytes` stand for.
   void read_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint32_t lanes);
   void write_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint32_t lanes);

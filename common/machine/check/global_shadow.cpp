@@ -112,6 +112,7 @@ class Reads {
 struct GlobalShadow::Page {
   std::mutex mutex;
   std::array<GlobalRecord, PAGE_BYTES / CELL_BYTES> writes{};
+  std::unordered_map<uint64_t, GlobalRecord> left;  // by cell, of a write: bytes the last one left
   std::unique_ptr<Reads> reads;
   bool written = false;
   std::bitset<GridsBefore::CELLS> read;  // by anyone
@@ -132,6 +133,7 @@ class GlobalShadow::Cursor {
   // of the same write. False: nothing was done.
   bool write_first(uint64_t address, uint32_t bytes) {
     if (address >> PAGE_SHIFT != number_ || page_ == nullptr || page_->reads) return false;
+    if (!page_->left.empty()) return false;
     GlobalRecord& cell = page_->writes[address % PAGE_BYTES / CELL_BYTES];
     const uint32_t offset = address % CELL_BYTES, mask = ((1u << bytes) - 1) << offset;
     if (!access_.as.write || offset + bytes > CELL_BYTES) return false;
@@ -172,7 +174,15 @@ class GlobalShadow::Cursor {
         return Conflict{with, address - offset, uint32_t{with.bytes} & access_.as.bytes};
       };
       if (conflicts(access_, write)) return conflict(write);
+      const auto left = page_->left.find(index);
+      const bool has_left = left != page_->left.end();
+      if (has_left && conflicts(access_, left->second)) return conflict(left->second);
       if (access_.as.write) {
+        if (has_left) left->second.bytes &= static_cast<uint8_t>(~access_.as.bytes);
+        if ((write.bytes & ~access_.as.bytes) != 0 && !same_moment(write, access_.as)) {
+          GlobalRecord& kept = page_->left[index] = write;
+          kept.bytes &= static_cast<uint8_t>(~access_.as.bytes);
+        }
         if (page_->reads) {
           const GlobalRecord* const read = page_->reads->find_conflict(index, access_);
           if (read != nullptr) return conflict(*read);

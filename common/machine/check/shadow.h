@@ -22,12 +22,13 @@ namespace machine {
 constexpr uint32_t CELL_BYTES = 8;
 
 // Who wrote last to 8 bytes of shared memory, in two words, so that cells are compared and written
-// at once. Key: clock 32 bits, agent 16, bytes that the last write touched 8, bytes that any write
-// has touched 8. Rest: pc 32, lanes 16, whether the last write was strong 1, and whether the cell
+// at once. Key: clock 31 bits, whether an earlier write's bytes are in Shadow::left 1, agent 16, bytes
+// that the last write touched 8, bytes that any write has touched 8. Rest: pc 32, lanes 16, whether the last write was strong 1, and whether the cell
 // holds a living mbarrier 1, and the scope of a strong one 2.
 struct Cell {
   static constexpr uint32_t BYTES_SHIFT = 48, WRITTEN_SHIFT = 56, LANES_SHIFT = 32;
   static constexpr uint64_t WHOLE = uint64_t{0xffff} << BYTES_SHIFT;
+  static constexpr uint64_t LEFT = 1ull << 31, MOMENT = ~(WHOLE | LEFT);
   static constexpr uint64_t STRONG = 1ull << 48, MBARRIER = 1ull << 49;
   static constexpr uint32_t SCOPE_SHIFT = 50;
 
@@ -43,7 +44,7 @@ struct Cell {
   bool mbarrier() const { return rest & MBARRIER; }
   Record record() const {
     return {static_cast<uint32_t>(key >> 32) & 0xffff,
-            static_cast<uint32_t>(key),
+            static_cast<uint32_t>(key & ~LEFT),
             static_cast<uint32_t>(rest),
             static_cast<uint32_t>(rest >> LANES_SHIFT) & 0xffff,
             bytes(),
@@ -120,8 +121,9 @@ struct Shadow {
     std::optional<Record> copy;
   };
   std::unordered_map<uint32_t, Early> early;
-  Knowledge at_exit;  // of its warps that have exited
-  Record last_exit;   // of its last warp: who, and where
+  std::unordered_map<uint32_t, Cell> left;  // by cell, of a write: the bytes that the last one left
+  Knowledge at_exit;                        // of its warps that have exited
+  Record last_exit;                         // of its last warp: who, and where
 
   uint32_t address_of(uint32_t index) const {
     return (cta->rank << RANK_SHIFT) + SMEM_BASE + index * CELL_BYTES;

@@ -1324,6 +1324,31 @@ TEST_CASE("the source of a copy to a peer changes behind a wait where it lands")
                  "relaxed arrive or store of who has waited for cp.async.bulk"));
 }
 
+TEST_CASE("a reduction into a peer's shared memory races with what is no atomic of its scope") {
+  for (const auto& [scope, by_atomic, races] : {std::tuple{Scope::cluster, true, false},
+                                                {Scope::cta, true, true},
+                                                {Scope::cluster, false, true}}) {
+    Rig rig(2);
+    rig.init(4, PEER | FULL_BARRIER);
+    rig.init_fence(4);
+    rig.store(4, PEER | DATA, ONE);
+    rig.cluster_barrier();
+    if (by_atomic) {
+      rig.strong(4, PEER | DATA, Access::atomic, Order::relaxed, scope);
+    } else {
+      rig.store(4, PEER | DATA, ONE);
+    }
+    for (const uint32_t reducer : {0u, 1u}) {
+      const Checker::Copy reduce =
+          rig.issue(reducer, "red.async.relaxed.cluster", PEER | FULL_BARRIER, 0, ONE, false);
+      const std::string report =
+          said([&] { rig.checker().copy_writes_shared(reduce, {PEER | DATA, 4}, true); });
+      CHECK((report != "") == races);
+      if (races) break;
+    }
+  }
+}
+
 TEST_CASE("global memory within a CTA needs a barrier, and a page that nobody writes none") {
   alignas(4096) static uint32_t data[2048];
   Rig rig;

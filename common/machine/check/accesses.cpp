@@ -10,10 +10,6 @@
 namespace machine {
 namespace {
 
-bool reduces(const std::string& opcode) {
-  return opcode.starts_with("red.async") || opcode.starts_with("cp.reduce");
-}
-
 bool compares_and_swaps(const std::string& opcode) {
   return opcode.starts_with("atom.") && opcode.find(".cas.") != opcode.npos;
 }
@@ -284,13 +280,10 @@ void Checker::check_write_before(Attempt& attempt, const Cell& cell, uint32_t in
   }
   const auto both_strong = [&] {
     if (!cell.strong() || !attempt.strong) return false;
-    const bool same_cta = state_.warp_of(record.agent).warp.cta == attempt.by->warp.cta;
+    const bool same_cta = state_.warp_behind(record.agent).cta == attempt.by->warp.cta;
     return std::min(cell.scope(), attempt.scope) >= least_scope(true, same_cta);
   };
-  const auto both_reduce = [&] {
-    return reduces(state_.opcode_at(record.pc)) && reduces(state_.opcode_at(attempt.pc));
-  };
-  if (both == 0 || both_strong() || is_before(attempt, record, both) || both_reduce() ||
+  if (both == 0 || both_strong() || is_before(attempt, record, both) ||
       stores_the_same(attempt, lanes, both) || has_waited(attempt, record, lane_in(lanes, both))) {
     return;
   }

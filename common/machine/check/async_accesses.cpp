@@ -25,12 +25,13 @@ void Checker::copy_reads_shared(const Copy& copy, Segment segment) {
   access_segment(attempt, segment);
 }
 
-void Checker::copy_writes_shared(const Copy& copy, Segment segment) {
+void Checker::copy_writes_shared(const Copy& copy, Segment segment, bool reduces) {
   if (copy.mbarrier != 0) {
     use_by_copy(copy);
     tell_of_grids_before(copy);
   }
   Attempt attempt = copy_access(copy, CP_ASYNC, true);
+  attempt.strong = reduces;
   access_segment(attempt, segment);
 }
 

@@ -88,7 +88,7 @@ class Checker {
   };
   uint64_t phase_of(uint32_t mbarrier) const;
   void copy_reads_shared(const Copy& copy, Segment segment);
-  void copy_writes_shared(const Copy& copy, Segment segment);
+  void copy_writes_shared(const Copy& copy, Segment segment, bool reduces = false);
   void copy_reads_global(const Copy& copy, uint64_t address, uint64_t bytes);
   void copy_reads_map(const Copy& copy, uint64_t address);  // a tensor map in global memory
   void copy_writes_global(const Copy& copy, uint64_t address, uint64_t bytes, bool reduces);

@@ -32,8 +32,8 @@ struct Flight {
   void reads_shared(uint32_t address, uint32_t bytes) const {
     tell(&Checker::copy_reads_shared, Segment{address, bytes});
   }
-  void writes_shared(uint32_t address, uint32_t bytes) const {
-    tell(&Checker::copy_writes_shared, Segment{address, bytes});
+  void writes_shared(uint32_t address, uint32_t bytes, bool reduces = false) const {
+    tell(&Checker::copy_writes_shared, Segment{address, bytes}, reduces);
   }
   // Of what it has brought: poison is reported by who reads it.
   bool looks_for_poison() const {

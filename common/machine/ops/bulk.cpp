@@ -90,7 +90,7 @@ void store_async(Warp& warp, const Inst& inst, uint32_t lane) {
     std::memcpy(&value[i * step], &bits, step);
   }
   start({warp, 1u << lane, false}, target, bytes, [=](const Flight& at_issue) {
-    at_issue.writes_shared(target.address, bytes);
+    at_issue.writes_shared(target.address, bytes, of.reduction != Reduction::none);
     put(to, value.data(), bytes, of.reduction, of.type);
   });
 }

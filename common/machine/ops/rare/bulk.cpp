@@ -40,7 +40,7 @@ void bulk_pass(Warp& warp, const Inst& inst, uint32_t lane) {
   const std::byte* const source = shared_bytes(warp, 1u << lane, from, bytes, what);
   start({warp, 1u << lane, true}, target, bytes, [=](const Flight& at_issue) {
     at_issue.reads_shared(from, bytes);
-    at_issue.writes_shared(target.address, bytes);
+    at_issue.writes_shared(target.address, bytes, of.reduction != Reduction::none);
     put(to, source, bytes, of.reduction, of.type);
     at_issue.has_written(to, bytes);
   });

@@ -1122,6 +1122,26 @@ TEST_CASE("strong accesses to a flag in shared memory do not race, and synchroni
   }
 }
 
+TEST_CASE("of the lanes that count in one place the last is behind the others") {
+  for (const Order order : {Order::relaxed, Order::acq_rel}) {
+    for (const bool fenced : {false, true}) {
+      Rig rig;
+      rig.store(0, DATA + 256, ONE);
+      rig.barrier(ALL);
+      rig.store(0, DATA);
+      if (fenced) rig.fence(0, Order::acq_rel, Scope::cta);
+      rig.strong(0, DATA + 256, Access::atomic, order, Scope::cta, FULL);
+      if (fenced) rig.fence(0, Order::acq_rel, Scope::cta, ONE);
+      const std::string report = said([&] { rig.load(0, DATA + 4, ONE); });
+      CHECK((report == "") == (fenced || order == Order::acq_rel));
+      if (order == Order::relaxed) continue;
+      rig.strong(0, DATA + 264, Access::write, Order::release);
+      rig.strong(1, DATA + 264, Access::read, Order::acquire, Scope::cta, FULL);
+      CHECK(said([&] { rig.load(1, DATA); }) == "");
+    }
+  }
+}
+
 TEST_CASE("between clusters: stores, a fence, a barrier and a flag; a poll, a fence, a barrier") {
   alignas(4096) static uint32_t data[2048];
   for (const int kept : {0, 1, 2, 3}) {

@@ -111,6 +111,10 @@ void Checker::shared_access(Warp& warp, uint32_t mask, const uint32_t* addresses
     if (access != Access::write) hear(state, lanes, flag, is_acquire(order), scope);
     if (access == Access::write) flag.parts.clear();
     if (access != Access::read) add_release(state, lanes, &flag, is_release(order), scope);
+    if (access != Access::atomic || std::has_single_bit(lanes)) return;
+    // Of lanes that count the last is behind the others. Which one it is is not kept.
+    if (is_release(order) && is_acquire(order)) state.knows.meet(lanes);
+    hear(state, lanes, flag, is_acquire(order), scope);
   });
   state.knows.settle();
 }

@@ -17,7 +17,6 @@ struct Model {
   static constexpr uint64_t INSTRUCTION = 4;     // issue of a warp instruction
   static constexpr uint64_t COPY_LATENCY = 600;  // of a TMA or bulk copy
   static constexpr uint64_t COPY_BYTES = 64;     // a cycle, into or out of one SM
-  static constexpr uint64_t CP_ASYNC_LATENCY = 500;
   static constexpr uint64_t WGMMA_LATENCY = 64;  // on top of its N/2
 };
 

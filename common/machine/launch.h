@@ -32,9 +32,11 @@ struct Kernel {
   uint32_t registers = 0;         // a thread; an estimate: ptxas decides on a GPU
   bool limits_registers = false;  // .minnctapersm or .maxnreg: setmaxnreg has an effect
   uint32_t max_threads = 1024;    // of .maxntid or .reqntid
+  Dim3 required_block{0, 0, 0};   // .reqntid; 0: none
   bool explicit_cluster = false;
   bool has_required_cluster = false;  // .reqnctapercluster
   Dim3 required_cluster;
+  bool blocks_are_clusters = false;  // a launch gives the grid in clusters, and no block
 };
 
 class GridsBefore;

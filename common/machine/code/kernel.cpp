@@ -14,6 +14,12 @@ uint64_t function_address(const Ptx& ptx, const std::string& name) {
   return FUNCTION_WINDOW | (static_cast<uint64_t>(function - ptx.functions.data()) + 1);
 }
 
+// "4, 1" in a directive: those that are not given are 1.
+static Dim3 sizes(std::vector<uint32_t> given) {
+  given.resize(3, 1);
+  return {given[0], given[1], given[2]};
+}
+
 Kernel describe_kernel(const Ptx& ptx, const Function& entry) {
   Kernel kernel;
   kernel.name = entry.name;
@@ -42,10 +48,10 @@ Kernel describe_kernel(const Ptx& ptx, const Function& entry) {
   kernel.explicit_cluster = entry.explicit_cluster || !entry.required_cluster.empty();
   if (!entry.required_cluster.empty()) {
     kernel.has_required_cluster = true;
-    std::vector<uint32_t> sizes = entry.required_cluster;
-    sizes.resize(3, 1);
-    kernel.required_cluster = {sizes[0], sizes[1], sizes[2]};
+    kernel.required_cluster = sizes(entry.required_cluster);
   }
+  if (!entry.required_block.empty()) kernel.required_block = sizes(entry.required_block);
+  kernel.blocks_are_clusters = entry.blocks_are_clusters;
   return kernel;
 }
 

@@ -24,7 +24,17 @@ struct Configuration {
 // Of <<< >>>: pushed by the caller, popped by the kernel's stub.
 thread_local std::vector<Configuration> pushed;
 
-void check_shape(const char* name, const Dim3& grid, const Dim3& block) {
+// Of a kernel whose launch says how many clusters there are: how many CTAs, and of how many threads.
+void count_ctas(const Kernel& kernel, LaunchRequest* request) {
+  if (!kernel.blocks_are_clusters) return;
+  const Dim3& cluster = kernel.required_cluster;
+  request->grid.x *= cluster.x;
+  request->grid.y *= cluster.y;
+  request->grid.z *= cluster.z;
+  if (request->block == Dim3()) request->block = kernel.required_block;
+}
+
+void check_shape(const char* name, const Kernel& kernel, const Dim3& grid, const Dim3& block) {
   if (grid.count() == 0 || grid.x > MAX_GRID_X || grid.y > MAX_GRID_YZ || grid.z > MAX_GRID_YZ) {
     refuse(cudaErrorInvalidValue,
            "launch of %s: the grid is %u x %u x %u, but must be from 1 x 1 x 1 to %d x %d x "
@@ -36,6 +46,12 @@ void check_shape(const char* name, const Dim3& grid, const Dim3& block) {
            "launch of %s: the block is %u x %u x %u, but must have from 1 to %d threads, "
            "with z at most %d.",
            name, block.x, block.y, block.z, MAX_CTA_THREADS, MAX_CTA_Z);
+  }
+  const Dim3& required = kernel.required_block;
+  if (required.count() != 0 && block != required) {
+    refuse(cudaErrorInvalidValue,
+           "launch of %s: the block is %u x %u x %u, but the kernel requires %u x %u x %u.", name,
+           block.x, block.y, block.z, required.x, required.y, required.z);
   }
 }
 
@@ -145,7 +161,8 @@ void run(const Code& code, LaunchConfig config, const std::vector<std::byte>& pa
 void check_launch(const Function& function, const Code& code, LaunchRequest* request) {
   const std::string text = source_name(code.kernel->name);
   const char* const name = text.c_str();
-  check_shape(name, request->grid, request->block);
+  count_ctas(*code.kernel, request);
+  check_shape(name, *code.kernel, request->grid, request->block);
   check_cluster(name, function, *code.kernel, request);
   check_resources(name, function, code, *request);
 }

@@ -270,6 +270,7 @@ class Parser {
     if (word == ".maxntid" || word == ".reqntid") {
       made->max_threads = 1;
       for (const uint32_t n : numbers) made->max_threads *= n;
+      if (word == ".reqntid") made->required_block = numbers;
     } else if (word == ".minnctapersm" && !numbers.empty()) {
       made->min_ctas = numbers[0];
     } else if (word == ".maxnreg" && !numbers.empty()) {
@@ -278,8 +279,10 @@ class Parser {
       made->explicit_cluster = true;
     } else if (word == ".reqnctapercluster") {
       made->required_cluster = numbers;
+    } else if (word == ".blocksareclusters") {
+      made->blocks_are_clusters = true;
     } else if (word != ".maxclusterrank" && word != ".noreturn" && word != ".pragma" &&
-               word[0] != '"' && word != ";" && word != ".blocksareclusters") {
+               word[0] != '"' && word != ";") {
       lex_.fail("'" + word + "' is no attribute of a function that is supported");
     }
   }

@@ -81,7 +81,8 @@ struct Function {
   uint32_t min_ctas = 0;       // an SM, .minnctapersm; 0: not given
   uint32_t max_registers = 0;  // .maxnreg; 0: not given
   bool explicit_cluster = false;
-  std::vector<uint32_t> required_cluster;  // .reqnctapercluster
+  std::vector<uint32_t> required_block, required_cluster;  // .reqntid, .reqnctapercluster
+  bool blocks_are_clusters = false;
   uint32_t ptx_line = 0;
   std::string refusal;         // not empty: why it could not be parsed
   uint32_t refusal_place = 0;  // the last that was named before; index into Ptx::places

@@ -62,6 +62,13 @@ __global__ void cluster_rank(unsigned* out) {
   out[blockIdx.x] = rank;
 }
 
+// Its launch counts clusters.
+__block_size__((2, 1, 1), (4, 1, 1)) __global__ void cluster_rank_of_four(unsigned* out) {
+  unsigned rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  out[2 * blockIdx.x + threadIdx.x] = rank + 10 * gridDim.x;
+}
+
 namespace {
 
 std::vector<int> download(const int* data, size_t count) {
@@ -122,6 +129,12 @@ void check_launches() {
   OK(cudaLaunchKernelEx(&config, cluster_rank, ranks));
   const std::vector<int> found = download(reinterpret_cast<int*>(ranks), 8);
   CHECK(found == (std::vector<int>{0, 1, 2, 3, 0, 1, 2, 3}));
+
+  cluster_rank_of_four<<<1>>>(ranks);
+  const std::vector<int> of_four = download(reinterpret_cast<int*>(ranks), 8);
+  CHECK(of_four == (std::vector<int>{40, 40, 41, 41, 42, 42, 43, 43}));
+  cluster_rank_of_four<<<1, 3>>>(ranks);
+  CHECK(cudaGetLastError() == cudaErrorInvalidValue);
 
   int* const data = zeros<int>(4);
   const int numbers[] = {1, 2, 3, 4};

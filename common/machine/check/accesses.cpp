@@ -350,8 +350,8 @@ void Checker::write_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint3
     cell = {attempt.key | Cell::WHOLE, attempt.rest | uint64_t{lanes} << Cell::LANES_SHIFT};
     return;
   }
-  // What remains of the write before: which bytes any write has touched, and those of its own that are
-  // left, or if it is of this moment, all of it.
+  // What remains of the write before: which bytes any write has touched, and its own that are left;
+  // if it is of this moment, all of it.
   uint64_t kept = cell.key & (uint64_t{0xff} << Cell::WRITTEN_SHIFT | Cell::LEFT);
   if (((cell.key ^ attempt.key) & Cell::MOMENT) == 0 && cell.strong() == attempt.strong) {
     kept = cell.key & (Cell::WHOLE | Cell::LEFT);

@@ -22,9 +22,10 @@ namespace machine {
 constexpr uint32_t CELL_BYTES = 8;
 
 // Who wrote last to 8 bytes of shared memory, in two words, so that cells are compared and written
-// at once. Key: clock 31 bits, whether an earlier write's bytes are in Shadow::left 1, agent 16, bytes
-// that the last write touched 8, bytes that any write has touched 8. Rest: pc 32, lanes 16, whether the last write was strong 1, and whether the cell
-// holds a living mbarrier 1, and the scope of a strong one 2.
+// at once. Key: clock 31 bits, whether Shadow::left has bytes of an earlier one 1, agent 16, bytes
+// that the last write touched 8, bytes that any write has touched 8. Rest: pc 32, lanes 16, whether
+// the last write was strong 1, and whether the cell holds a living mbarrier 1, and the scope of a
+// strong one 2.
 struct Cell {
   static constexpr uint32_t BYTES_SHIFT = 48, WRITTEN_SHIFT = 56, LANES_SHIFT = 32;
   static constexpr uint64_t WHOLE = uint64_t{0xffff} << BYTES_SHIFT;

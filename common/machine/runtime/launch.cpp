@@ -24,7 +24,7 @@ struct Configuration {
 // Of <<< >>>: pushed by the caller, popped by the kernel's stub.
 thread_local std::vector<Configuration> pushed;
 
-// Of a kernel whose launch says how many clusters there are: how many CTAs, and of how many threads.
+// Of a kernel whose launch gives the number of clusters: how many CTAs, and of how many threads.
 void count_ctas(const Kernel& kernel, LaunchRequest* request) {
   if (!kernel.blocks_are_clusters) return;
   const Dim3& cluster = kernel.required_cluster;

@@ -96,8 +96,8 @@ void check_implicit(const Stream& stream) {
   }
 }
 
-// The grids of the stream have ended before what comes next in it begins; of one that has had none it
-// is not known what was before.
+// The grids of the stream have ended before what comes next in it begins; of one that has had none
+// it is not known what was before.
 void end_grids(Stream& stream) {
   if (stream.before.number != 0) stream.before.lets_next = false;
 }

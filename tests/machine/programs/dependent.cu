@@ -1,9 +1,9 @@
 // Two kernels, the second launched so that it may begin before the first has ended, and what they did:
 //
 //   dependent WAITS ALLOWED CAPTURED LETS [BETWEEN]
-//                each 0 or 1: whether the second kernel waits for the first, the value of the launch's
-//                attribute, whether both are captured and replayed as a graph, and whether the first
-//                lets the second begin before it has ended. BETWEEN: what the two have between them
+//       each 0 or 1: whether the second kernel waits for the first, the value of the launch's
+//       attribute, whether both are captured and replayed as a graph, and whether the first lets
+//       the second begin before it has ended. BETWEEN: what the two have between them
 #include <cuda_runtime.h>
 
 #include <cstdio>

@@ -93,7 +93,7 @@ struct Alone : Large {
   static constexpr int DEPTH = (226 * 1024 - D_BYTES) / int{sizeof(TileA) + sizeof(TileB)};
   // Tiles of few rows may have fewer than BM: K-major, where a row more is a row more of a panel.
   static constexpr bool EVEN = CONSUMERS == 1 && TileA::MAJOR == Major::K;
-  static constexpr int STEP_CLOCKS = CONSUMERS == 2 ? 680 : BN == 128 ? 400 : 280;
+  static constexpr int STEP_CLOCKS = CONSUMERS == 2 ? 600 : BN == 128 ? 420 : 260;
   static_assert(SLICE_A % TileA::WIDTH == 0 && SLICE_B % TileB::WIDTH == 0, "whole panels");
 };
 
@@ -344,8 +344,9 @@ void launch(const TypedArgs& g) {
   ladder::check_cuda(cudaGetLastError(), "launch of layouts::gemm");
 }
 
-// In microseconds, by rounds of clusters and clocks a K step, of which the rows that a tile has
-// outside of A cost some: enough to choose one of four.
+// In microseconds, by rounds of clusters and clocks a K step: enough to choose one of four. A step
+// takes longer where rows of a tile lie outside of A, and, unless a cluster shares them, where rows
+// of an operand begin between lines of L2.
 template <class T>
 double predicted_us(const TypedArgs& g) {
   const tile::Gpu gpu = ladder::gpu();
@@ -353,8 +354,10 @@ double predicted_us(const TypedArgs& g) {
   const double blocks = 1.0 * blocks_m * tile::ceil_div(g.n, T::BN * T::CLUSTER_N);
   const int at_once = ladder::clusters_at_once<T>(KERNEL<T>, sizeof(Smem<T>), g);
   const double outside = T::EVEN ? 0 : 1 - 1.0 * g.m / blocks_m / (T::BM * T::CLUSTER_M);
+  const auto between = [](long long ld) { return ld * sizeof(typename T::In) % 128 != 0; };
+  const int operands = T::CLUSTER == 1 ? between(g.lda) + between(g.ldb) : 0;
   return std::ceil(blocks / at_once) * tile::ceil_div(g.k, T::BK) * T::STEP_CLOCKS *
-         (1 + outside / 4) / gpu.mhz;
+         (1 + outside / 4) * (1 + operands / 5.0) / gpu.mhz;
 }
 
 // The kernels of that size, and with that swizzle: of 128 bytes for all types, others for bf16.

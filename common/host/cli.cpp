@@ -218,10 +218,11 @@ bool run_stage(Workbench& workbench, const Options& options, const Stage& stage,
 
   Rows rows = {{"variant", "knob", "registers", "smem bytes", "us", "TFLOPS", "of cuBLASLt", "MHz",
                 "host us", "check"}};
+  const CallLimits limits = options.limits();
   bool right = true;
   for (size_t i = 0; i < variants.size(); ++i) {
     const Outcome& outcome = group.variants[i];
-    const Variant& runs = chosen_for(*variants[i], shape, options.limits());
+    const Variant& runs = chosen_for(*variants[i], shape, limits);
     rows.push_back(variant_row(stage, *variants[i], runs, outcome, timed));
     right = right && outcome.check.ok();
     if (!variants[i]->result) continue;

@@ -93,7 +93,8 @@ Metered meter_row(Problems& problems, const EnergyRow& row, const EnergyMeter& m
 }
 
 JsonObject result_line(const EnergyRow& row, const Metered& metered) {
-  const Variant& runs = chosen_for(*row.variant, row.shape, {row.grid});
+  const CallLimits limits = {row.grid};
+  const Variant& runs = chosen_for(*row.variant, row.shape, limits);
   JsonObject line;
   line.add("row", row.text).add("kernel", kernel_name(runs.kernel.function));
   if (!metered.power) return line.add("error", metered.failure);

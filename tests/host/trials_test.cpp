@@ -1744,30 +1744,41 @@ TEST_CASE("trials: rung 17's tiles of 64 rows where D has few rows") {
 
 // docs/cost_model.md, "The tiles of rung 17".
 TEST_CASE("trials: the pick of rung 17's tiles where D has few rows") {
-  std::map<std::tuple<int, int, int>, std::map<std::string, double>> calls;  // by m, n, k; tile
-  for (const std::vector<std::string>& cell : read_rows("h100.fused.csv")) {
-    REQUIRE(cell.size() == 5);
-    calls[{std::stoi(cell[0]), std::stoi(cell[1]), std::stoi(cell[2])}][cell[3]] =
-        std::stod(cell[4]);
-  }
-  Distance distance;
-  for (const auto& [shape, us] : calls) {
-    const auto [m, n, k] = shape;
-    double least = tile::NEVER, picked = NOT_TIMED, fastest = NOT_TIMED;
-    for (const tile::GemmConfig& config : tile::FUSED_CONFIGURATIONS) {
-      const double timed = us.contains(config.name) ? us.at(config.name) : NOT_TIMED;
-      const double clocks = tile::predicted_clocks(config, m, n, k, resident(config.cluster()),
-                                                   H100.gpu, 0, 0, tile::fused_rows(config, m));
-      fastest = std::min(fastest, timed);
-      if (clocks < least) picked = timed;
-      least = std::min(least, clocks);
+  using Calls =
+      std::map<std::tuple<int, int, int>, std::map<std::string, double>>;  // m, n, k; tile
+  const auto read = [](const char* file) {
+    Calls calls;
+    for (const std::vector<std::string>& cell : read_rows(file)) {
+      REQUIRE(cell.size() == 5);
+      calls[{std::stoi(cell[0]), std::stoi(cell[1]), std::stoi(cell[2])}][cell[3]] =
+          std::stod(cell[4]);
     }
-    distance.add_if_timed(picked, fastest);
-  }
-  CHECK(distance.shapes == 156);
-  CHECK(distance.not_timed == 0);
-  CHECK(std::lround(1000 * distance.mean()) == 13);
-  CHECK(std::lround(100 * distance.worst) == 20);
+    return calls;
+  };
+  // In tenths of a percent, slower than the fastest: on average, and at worst.
+  const auto check = [](const Calls& calls, const Chip& chip, long mean, long worst) {
+    Distance distance;
+    for (const auto& [shape, us] : calls) {
+      const auto [m, n, k] = shape;
+      double least = tile::NEVER, picked = NOT_TIMED, fastest = NOT_TIMED;
+      for (const tile::GemmConfig& config : tile::FUSED_CONFIGURATIONS) {
+        const double timed = us.contains(config.name) ? us.at(config.name) : NOT_TIMED;
+        const double clocks = tile::predicted_clocks(config, m, n, k, resident(config.cluster()),
+                                                     chip.gpu, 0, 0, tile::fused_rows(config, m));
+        fastest = std::min(fastest, timed);
+        if (clocks < least) picked = timed;
+        least = std::min(least, clocks);
+      }
+      distance.add_if_timed(picked, fastest);
+    }
+    CHECK(distance.shapes == 156);
+    CHECK(distance.not_timed == 0);
+    CHECK(std::lround(1000 * distance.mean()) == mean);
+    CHECK(std::lround(1000 * distance.worst) == worst);
+  };
+  const Calls calls = read("h100.fused.csv");
+  check(calls, H100, 13, 201);
+  check(read("h200.fused_again.csv"), H200, 17, 168);
   const auto tenths = [&](int m, int n, int k, const char* tile) {
     return std::lround(10 * calls.at({m, n, k}).at(tile));
   };
@@ -1777,13 +1788,6 @@ TEST_CASE("trials: the pick of rung 17's tiles where D has few rows") {
 
 // docs/13_layouts.md, "Few tiles".
 TEST_CASE("trials: the pick of rung 13's four tiles is near the best one") {
-  using Times = std::map<std::string, double>;                    // by tile
-  std::map<std::tuple<std::string, int, int, int>, Times> calls;  // by kernel, m, n, k
-  for (const std::vector<std::string>& cell : read_rows("h100.layouts.csv")) {
-    REQUIRE(cell.size() == 6);
-    calls[{cell[0], std::stoi(cell[1]), std::stoi(cell[2]), std::stoi(cell[3])}][cell[4]] =
-        std::stod(cell[5]);
-  }
   struct Tile {
     const char* name;
     int bm, bn, at_once, step_clocks;  // of a cluster, if there is one
@@ -1792,45 +1796,61 @@ TEST_CASE("trials: the pick of rung 13's four tiles is near the best one") {
                         {"128x128", 128, 128, 132, 600},
                         {"64x128", 64, 128, 132, 420},
                         {"64x64", 64, 64, 132, 260}};
-  Distance distance;
-  double gained = 0, with_64x64 = 0, with_128x128 = 0;
-  int few = 0;
-  for (const auto& [call, us] : calls) {
-    const auto& [kernel, m, n, k] = call;
-    REQUIRE(us.size() == std::size(tiles));
-    const int bytes = kernel.starts_with("tf32") ? 4 : 2, bk = 128 / bytes;
-    const std::string layout = kernel.substr(kernel.size() - 2);
-    const bool mn_a = layout[0] == 'N', mn_b = layout[1] == 'T';
-    const auto between = [&](int ld) { return ld * bytes % 128 != 0; };
-    const int operands = between(mn_a ? m : k) + between(mn_b ? n : k);
-    double least = tile::NEVER, fastest = NOT_TIMED;
-    const Tile* pick = nullptr;
-    for (const Tile& tile : tiles) {
-      const double blocks_m = std::ceil(1.0 * m / tile.bm), blocks_n = std::ceil(1.0 * n / tile.bn);
-      const bool even = tile.bm == 64 && !mn_a, alone = tile.bm < 256;
-      const double outside = even ? 0 : 1 - m / (blocks_m * tile.bm);
-      const double clocks = std::ceil(blocks_m * blocks_n / tile.at_once) *
-                            std::ceil(1.0 * k / bk) * tile.step_clocks * (1 + outside / 4) *
-                            (alone ? 1 + operands / 5.0 : 1);
-      if (clocks < least) pick = &tile;
-      least = std::min(least, clocks);
-      fastest = std::min(fastest, us.at(tile.name));
+  // In thousandths: the pick over the fastest, on average and at worst; of few rows what the large
+  // tile takes over the pick; what the fastest of the large tile and 64x64 takes over that of all,
+  // and with 128x128 too.
+  const auto check = [&](const char* file, long mean, long worst, long few_rows, long without_two,
+                         long without_one) {
+    using Times = std::map<std::string, double>;                    // by tile
+    std::map<std::tuple<std::string, int, int, int>, Times> calls;  // by kernel, m, n, k
+    for (const std::vector<std::string>& cell : read_rows(file)) {
+      REQUIRE(cell.size() == 6);
+      calls[{cell[0], std::stoi(cell[1]), std::stoi(cell[2]), std::stoi(cell[3])}][cell[4]] =
+          std::stod(cell[5]);
     }
-    distance.add(us.at(pick->name), fastest);
-    const double two = std::min(us.at("128x256"), us.at("64x64"));
-    with_64x64 += std::log(two / fastest);
-    with_128x128 += std::log(std::min(two, us.at("128x128")) / fastest);
-    if (m > 128) continue;
-    gained += std::log(us.at("128x256") / us.at(pick->name));
-    ++few;
-  }
-  CHECK(distance.shapes == 241);
-  CHECK(std::lround(1000 * distance.mean()) == 13);
-  CHECK(std::lround(100 * distance.worst) == 36);
-  CHECK(few == 107);
-  CHECK(std::lround(100 * std::exp(gained / few)) == 190);
-  CHECK(std::lround(1000 * std::exp(with_64x64 / 241)) == 1095);
-  CHECK(std::lround(1000 * std::exp(with_128x128 / 241)) == 1031);
+    Distance distance;
+    double gained = 0, with_64x64 = 0, with_128x128 = 0;
+    int few = 0;
+    for (const auto& [call, us] : calls) {
+      const auto& [kernel, m, n, k] = call;
+      REQUIRE(us.size() == std::size(tiles));
+      const int bytes = kernel.starts_with("tf32") ? 4 : 2, bk = 128 / bytes;
+      const std::string layout = kernel.substr(kernel.size() - 2);
+      const bool mn_a = layout[0] == 'N', mn_b = layout[1] == 'T';
+      const auto between = [&](int ld) { return ld * bytes % 128 != 0; };
+      const int operands = between(mn_a ? m : k) + between(mn_b ? n : k);
+      double least = tile::NEVER, fastest = NOT_TIMED;
+      const Tile* pick = nullptr;
+      for (const Tile& tile : tiles) {
+        const double blocks_m = std::ceil(1.0 * m / tile.bm),
+                     blocks_n = std::ceil(1.0 * n / tile.bn);
+        const bool even = tile.bm == 64 && !mn_a, alone = tile.bm < 256;
+        const double outside = even ? 0 : 1 - m / (blocks_m * tile.bm);
+        const double clocks = std::ceil(blocks_m * blocks_n / tile.at_once) *
+                              std::ceil(1.0 * k / bk) * tile.step_clocks * (1 + outside / 4) *
+                              (alone ? 1 + operands / 5.0 : 1);
+        if (clocks < least) pick = &tile;
+        least = std::min(least, clocks);
+        fastest = std::min(fastest, us.at(tile.name));
+      }
+      distance.add(us.at(pick->name), fastest);
+      const double two = std::min(us.at("128x256"), us.at("64x64"));
+      with_64x64 += std::log(two / fastest);
+      with_128x128 += std::log(std::min(two, us.at("128x128")) / fastest);
+      if (m > 128) continue;
+      gained += std::log(us.at("128x256") / us.at(pick->name));
+      ++few;
+    }
+    CHECK(distance.shapes == 241);
+    CHECK(few == 107);
+    CHECK(std::lround(1000 * distance.mean()) == mean);
+    CHECK(std::lround(1000 * distance.worst) == worst);
+    CHECK(std::lround(1000 * std::exp(gained / few)) == few_rows);
+    CHECK(std::lround(1000 * std::exp(with_64x64 / 241)) == without_two);
+    CHECK(std::lround(1000 * std::exp(with_128x128 / 241)) == without_one);
+  };
+  check("h100.layouts.csv", 13, 358, 1900, 1095, 1031);
+  check("h200.layouts.csv", 13, 265, 2333, 1111, 1041);
 }
 
 // docs/13_layouts.md, "Few tiles".

@@ -70,7 +70,7 @@ struct Tile {
   static constexpr int CHUNK = 16 / int{sizeof(Out)};  // elements of D that TMA writes at least
   static constexpr int IN_FLIGHT = 0;                  // K steps: the other consumer multiplies
   static constexpr bool EVEN = false;                  // tiles have BM rows
-  static constexpr int STEP_CLOCKS = 1150;             // of a K step, as measured
+  static constexpr int STEP_CLOCKS = 1150;             // of a K step, fitted to trials
   static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = 224;
   static_assert(SLICE_A % TileA::WIDTH == 0 && SLICE_B % TileB::WIDTH == 0, "whole panels");
   static_assert(PARTS * BOXES * BOX == BN, "whole boxes");
@@ -90,7 +90,9 @@ struct Alone : Large {
   static constexpr int CLUSTER_M = 1, CLUSTER = 1, GROUP = 8, SLICE_A = BM, SLICE_B = BN;
   static constexpr int BOXES = BN / Large::BOX, PARTS = 1;
   static constexpr int D_BYTES = BM * BN * int{sizeof(typename Large::Out)};
-  static constexpr int DEPTH = (226 * 1024 - D_BYTES) / int{sizeof(TileA) + sizeof(TileB)};
+  static constexpr int BARRIERS_AND_PADDING = 1024;
+  static constexpr int DEPTH =
+      (tile::MAX_SMEM_BYTES - BARRIERS_AND_PADDING - D_BYTES) / int{sizeof(TileA) + sizeof(TileB)};
   // Tiles of few rows may have fewer than BM: K-major, where a row more is a row more of a panel.
   static constexpr bool EVEN = CONSUMERS == 1 && TileA::MAJOR == Major::K;
   static constexpr int STEP_CLOCKS = CONSUMERS == 2 ? 600 : BN == 128 ? 420 : 260;

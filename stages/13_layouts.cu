@@ -95,7 +95,7 @@ struct Alone : Large {
       (tile::MAX_SMEM_BYTES - BARRIERS_AND_PADDING - D_BYTES) / int{sizeof(TileA) + sizeof(TileB)};
   // Tiles of few rows may have fewer than BM: K-major, where a row more is a row more of a panel.
   static constexpr bool EVEN = CONSUMERS == 1 && TileA::MAJOR == Major::K;
-  static constexpr int STEP_CLOCKS = CONSUMERS == 2 ? 600 : BN == 128 ? 420 : 260;
+  static constexpr int STEP_CLOCKS = CONSUMERS == 2 ? 640 : BN == 128 ? 440 : 300;
   static_assert(SLICE_A % TileA::WIDTH == 0 && SLICE_B % TileB::WIDTH == 0, "whole panels");
 };
 

@@ -34,8 +34,13 @@ namespace ptx {
 WGMMA_RS_M64K16(8, 4, 5, 6, 7, 8, 9, WGMMA_D_0_3, ACC4(d, 0))
 WGMMA_RS_M64K16(16, 8, 9, 10, 11, 12, 13, WGMMA_D_0_7, ACC8(d, 0))
 WGMMA_RS_M64K16(32, 16, 17, 18, 19, 20, 21, WGMMA_D_0_15, ACC16(d, 0))
+WGMMA_RS_M64K16(48, 24, 25, 26, 27, 28, 29, WGMMA_D_0_15 ", " WGMMA_D_16_23, ACC16(d, 0), ACC8(d, 16))
 WGMMA_RS_M64K16(64, 32, 33, 34, 35, 36, 37, WGMMA_D_0_31, ACC32(d, 0))
+WGMMA_RS_M64K16(80, 40, 41, 42, 43, 44, 45, WGMMA_D_0_31 ", " WGMMA_D_32_39, ACC32(d, 0), ACC8(d, 32))
+WGMMA_RS_M64K16(96, 48, 49, 50, 51, 52, 53, WGMMA_D_0_31 ", " WGMMA_D_32_47, ACC32(d, 0), ACC16(d, 32))
+WGMMA_RS_M64K16(112, 56, 57, 58, 59, 60, 61, WGMMA_D_0_31 ", " WGMMA_D_32_47 ", " WGMMA_D_48_55, ACC32(d, 0), ACC16(d, 32), ACC8(d, 48))
 WGMMA_RS_M64K16(128, 64, 65, 66, 67, 68, 69, WGMMA_D_0_31 ", " WGMMA_D_32_63, ACC32(d, 0), ACC32(d, 32))
+WGMMA_RS_M64K16(144, 72, 73, 74, 75, 76, 77, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_71, ACC32(d, 0), ACC32(d, 32), ACC8(d, 64))
 WGMMA_RS_M64K16(160, 80, 81, 82, 83, 84, 85, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_79, ACC32(d, 0), ACC32(d, 32), ACC16(d, 64))
 WGMMA_RS_M64K16(176, 88, 89, 90, 91, 92, 93, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_79 ", " WGMMA_D_80_87, ACC32(d, 0), ACC32(d, 32), ACC16(d, 64), ACC8(d, 80))
 #undef WGMMA_RS_M64K16
@@ -46,14 +51,19 @@ WGMMA_RS_M64K16(176, 88, 89, 90, 91, 92, 93, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", 
 template <int N>
 __device__ inline void wgmma_rs_m64k16(float (&d)[N / 2], const uint32_t* a, uint64_t b_desc,
                                        bool accumulate) {
-  static_assert(N == 8 || N == 16 || N == 32 || N == 64 || N == 128 || N == 160 || N == 176,
+  static_assert(N == 8 || (N >= 16 && N <= 176 && N % 16 == 0),
                 "the N that rungs use are written out");
   // clang-format off
   if constexpr (N == 8) wgmma_rs_m64n8k16(d, a, b_desc, accumulate);
   if constexpr (N == 16) wgmma_rs_m64n16k16(d, a, b_desc, accumulate);
   if constexpr (N == 32) wgmma_rs_m64n32k16(d, a, b_desc, accumulate);
+  if constexpr (N == 48) wgmma_rs_m64n48k16(d, a, b_desc, accumulate);
   if constexpr (N == 64) wgmma_rs_m64n64k16(d, a, b_desc, accumulate);
+  if constexpr (N == 80) wgmma_rs_m64n80k16(d, a, b_desc, accumulate);
+  if constexpr (N == 96) wgmma_rs_m64n96k16(d, a, b_desc, accumulate);
+  if constexpr (N == 112) wgmma_rs_m64n112k16(d, a, b_desc, accumulate);
   if constexpr (N == 128) wgmma_rs_m64n128k16(d, a, b_desc, accumulate);
+  if constexpr (N == 144) wgmma_rs_m64n144k16(d, a, b_desc, accumulate);
   if constexpr (N == 160) wgmma_rs_m64n160k16(d, a, b_desc, accumulate);
   if constexpr (N == 176) wgmma_rs_m64n176k16(d, a, b_desc, accumulate);
   // clang-format on

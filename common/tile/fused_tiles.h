@@ -41,7 +41,7 @@ constexpr int fused_rows(const GemmConfig& config, int m) {
 }
 
 // Whether a tile comes with activations of so many `inputs`, and D of so many `bytes` an element:
-// stmatrix stages 16 columns of D, and fp32 has three tiles only, so that the rung compiles sooner.
+// stmatrix stages 16 columns of D, and fp32 has four tiles only, so that the rung compiles sooner.
 constexpr bool has_fused_kernel(const GemmConfig& config, int inputs, int bytes) {
   return config.bn % (16 * inputs) == 0 && (bytes == 2 || config.bn % 128 == 0);
 }

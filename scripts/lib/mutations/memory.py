@@ -225,7 +225,7 @@ def slot_misaligned(kernel: Kernel) -> None:
 
 @mutation(
     "tma-destination-misaligned", TMA, "the copies of A go 64 bytes further",
-    "TMA's destination must be 128-byte aligned when it swizzles.",
+    "The destination of a tensor copy must be 128-byte aligned, swizzled or not.",
     {"fault": ["cp.async.bulk.tensor", "not a multiple of 128"]}, gpu="fault",
 )  # fmt: skip
 def tma_destination_misaligned(kernel: Kernel) -> None:

@@ -802,6 +802,7 @@ TEST_CASE("trials: the pick of rung 15 is near the fastest tile") {
   check("h200.mixed.csv", h200, "drawn", 60, 0, 13, 11);
   check("h200.mixed.csv", h200, "widths", 100, 0, 3, 9);
   check("h200.mixed.csv", h200, "narrower", 72, 0, 8, 12);
+  check("h200.mixed.csv", h200, "shared", 80, 0, 11, 12);
   check("h100.mixed.csv", h100, "fit", 206, 0, 10, 16);
   check("h100.mixed.csv", h100, "drawn", 60, 0, 13, 14);
   check("h100.mixed.csv", h100, "later", 200, 0, 8, 12);
@@ -839,6 +840,9 @@ TEST_CASE("trials: the pick of rung 15 is near the fastest tile") {
   check_gain("h100.mixed.csv", "widths", 4, wide, 2500, 50, 1066, 1297);
   check_gain("h200.mixed.csv", "narrower", 8, of_48, 48, 23, 1083, 1204);
   check_gain("h200.mixed.csv", "narrower", 4, of_48, 48, 23, 1165, 1213);
+  const std::set<std::string> shared = {"128x80_k2", "128x96_k2", "128x96_k4", "128x112_k2"};
+  check_gain("h200.mixed.csv", "shared", 8, shared, 448, 40, 1041, 1250);
+  check_gain("h200.mixed.csv", "shared", 4, shared, 448, 40, 1046, 1364);
   // docs/sums.md, "Tile after tile": of an H200, the split tile and the fastest of the others.
   const auto check_split = [](const std::vector<std::string>& call, const char* split,
                               double split_us, double whole_us) {

@@ -19,6 +19,9 @@ struct Allocation {
   }
 };
 
+// What a variable that the host sees too is of, before its name.
+inline constexpr char MANAGED_VARIABLE[] = "managed variable ";
+
 // What memory that nobody has written holds, again and again: NaN as a number of any format, and in
 // no data that means something: not four of the NaN that conversions to bf16 make, no half of it the
 // largest int. Copies carry it along; who reads it is reported.

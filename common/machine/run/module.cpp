@@ -10,9 +10,10 @@ namespace machine {
 Module::Module(std::string_view text) : ptx_(parse(text)) {
   for (const Variable& variable : ptx_.variables) {
     if (variable.space == Space::shared) continue;
-    const bool constant = variable.space == Space::constant;
-    void* const base =
-        allocate(variable.bytes, (constant ? "constant " : "variable ") + variable.name);
+    const char* const kind = variable.space == Space::constant ? "constant "
+                             : variable.managed                ? MANAGED_VARIABLE
+                                                               : "variable ";
+    void* const base = allocate(variable.bytes, kind + variable.name);
     if (base == nullptr) {
       throw Error(Error::Kind::refused, "There is no memory for variable " + variable.name + ".");
     }

@@ -189,7 +189,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   if (!found) return cudaSuccess;
   attributes->device = 0;
   attributes->devicePointer = const_cast<void*>(pointer);
-  if (found->what == "cudaMallocManaged") {
+  if (is_managed(*found)) {
     attributes->type = cudaMemoryTypeManaged;
   } else if (found->what == "cudaMallocHost" || found->what == "cudaHostAlloc" ||
              found->what == REGISTERED) {

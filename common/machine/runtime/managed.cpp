@@ -40,10 +40,9 @@ template <class Use>
 cudaError_t with_advice(const char* call, const void* begin, size_t bytes, Use use) {
   return attempt([&] {
     const auto found = find_living(begin);
-    const bool is_managed =
-        found && bytes != 0 && found->contains(reinterpret_cast<uint64_t>(begin), bytes) &&
-        (found->what == "cudaMallocManaged" || found->what.starts_with("variable "));
-    if (!is_managed) {
+    const bool known = found && bytes != 0 && is_managed(*found) &&
+                       found->contains(reinterpret_cast<uint64_t>(begin), bytes);
+    if (!known) {
       refuse(cudaErrorInvalidValue, "%s: the %zu bytes at %p are no managed memory.", call, bytes,
              begin);
     }

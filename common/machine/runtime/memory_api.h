@@ -37,6 +37,10 @@ void fill(const char* call, const cudaMemsetParams& params, cudaStream_t stream)
 // The living allocation that holds the address, if there is one.
 std::optional<Allocation> find_living(const void* pointer);
 
+inline bool is_managed(const Allocation& memory) {
+  return memory.what == "cudaMallocManaged" || memory.what.starts_with(MANAGED_VARIABLE);
+}
+
 // nullptr for 0 bytes.
 void* allocate_device(const char* call, size_t bytes);
 void free_device(const char* call, void* base);

@@ -156,7 +156,7 @@ class Parser {
         count = word == ".v2" ? 2 : 4;
       } else if (word == ".ptr" || word == ".attribute") {
         if (word == ".attribute")
-          while (!lex_.accept(")")) lex_.take();
+          while (!lex_.accept(")")) made.managed |= lex_.take() == ".managed";
         if (space_of(lex_.token())) lex_.take();
       } else {
         element = bytes_of(word);

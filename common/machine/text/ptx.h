@@ -57,8 +57,9 @@ struct Variable {
   Space space = Space::global;
   uint32_t align = 1;
   uint64_t bytes = 0;
-  bool external = false;         // .extern .shared: the launch's dynamic shared memory
-  std::vector<uint8_t> initial;  // may be shorter than bytes
+  bool external = false;  // .extern .shared: the launch's dynamic shared memory
+  bool managed = false;
+  std::vector<uint8_t> initial;                             // may be shorter than bytes
   std::vector<std::pair<uint64_t, std::string>> addresses;  // (offset, symbol) in `initial`
 };
 

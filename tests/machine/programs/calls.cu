@@ -236,6 +236,8 @@ void check_memory() {
   CHECK(attributes.type == cudaMemoryTypeHost);
   OK(cudaPointerGetAttributes(&attributes, managed));
   CHECK(attributes.type == cudaMemoryTypeManaged);
+  OK(cudaPointerGetAttributes(&attributes, &shared_with_host));
+  CHECK(attributes.type == cudaMemoryTypeManaged);
   unsigned flags = 9;
   OK(cudaHostGetFlags(&flags, pinned));
   CHECK(flags == cudaHostAllocDefault);

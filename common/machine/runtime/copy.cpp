@@ -213,6 +213,26 @@ cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* params, cudaStream_t stre
   return on_device([&] { submit(stream, copying("cudaMemcpy3D", *params)); });
 }
 
+#if CUDART_VERSION >= 13000
+// What attributes say changes nothing here: each source is read in the order of the stream.
+cudaError_t cudaMemcpyBatchAsync(void* const* to, const void* const* from, const size_t* sizes,
+                                 size_t count, cudaMemcpyAttributes* attributes, size_t* firsts,
+                                 size_t kinds, cudaStream_t stream) {
+  return on_device([&] {
+    require(stream != nullptr && stream != cudaStreamLegacy && kinds != 0 && kinds <= count &&
+            attributes != nullptr && firsts != nullptr && firsts[0] == 0);
+    for (size_t i = 0; i < kinds; ++i) {
+      const auto order = attributes[i].srcAccessOrder;
+      require(order > cudaMemcpySrcAccessOrderInvalid && order <= cudaMemcpySrcAccessOrderAny &&
+              firsts[i] < count && (i == 0 || firsts[i - 1] < firsts[i]));
+    }
+    for (size_t i = 0; i < count; ++i) {
+      copy("cudaMemcpyBatchAsync", line(to[i], from[i], sizes[i]), cudaMemcpyDefault, stream);
+    }
+  });
+}
+#endif
+
 cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* params) {
   return outside_capture([&] { submit(nullptr, copying("cudaMemcpy3D", *params)); });
 }

@@ -258,6 +258,37 @@ void check_memory() {
   CHECK(cudaDeviceGetByPCIBusId(&device, "the first") == cudaErrorInvalidValue);
 }
 
+void check_batch() {
+#if CUDART_VERSION >= 13000
+  int from[2] = {5, 6}, back[2] = {}, *device = nullptr;
+  cudaStream_t stream = nullptr;
+  OK(cudaStreamCreate(&stream));
+  OK(cudaMalloc(&device, sizeof from));
+  cudaMemcpyAttributes attributes[2] = {};
+  attributes[0].srcAccessOrder = cudaMemcpySrcAccessOrderDuringApiCall;
+  attributes[1].srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+  void* const to[] = {device + 1, device, back};
+  const void* const sources[] = {from, from + 1, device};
+  const size_t sizes[] = {4, 4, 8};
+  size_t firsts[] = {0, 1};
+  const auto copies = [&](size_t first, size_t count, size_t kinds, cudaStream_t in) {
+    return cudaMemcpyBatchAsync(to + first, sources + first, sizes + first, count, attributes,
+                                firsts, kinds, in);
+  };
+  OK(copies(0, 2, 2, stream));
+  OK(copies(2, 1, 1, stream));
+  OK(cudaStreamSynchronize(stream));
+  CHECK(back[0] == 6 && back[1] == 5);
+  CHECK(copies(0, 1, 2, stream) == cudaErrorInvalidValue);
+  CHECK(copies(0, 2, 0, stream) == cudaErrorInvalidValue);
+  CHECK(copies(0, 2, 2, nullptr) == cudaErrorInvalidValue);
+  attributes[1].srcAccessOrder = cudaMemcpySrcAccessOrderInvalid;
+  CHECK(copies(0, 2, 2, stream) == cudaErrorInvalidValue);
+  OK(cudaFree(device));
+  OK(cudaStreamDestroy(stream));
+#endif
+}
+
 int range_attribute(const void* begin, size_t bytes, cudaMemRangeAttribute attribute) {
   int value = -9;
   OK(cudaMemRangeGetAttribute(&value, sizeof value, attribute, begin, bytes));
@@ -526,6 +557,7 @@ int main() {
   check_launches();
   check_variables();
   check_memory();
+  check_batch();
   check_advice();
   check_pools();
   check_stream_attributes();

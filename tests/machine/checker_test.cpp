@@ -329,6 +329,24 @@ TEST_CASE("only bytes that both touch are a race") {
   CHECK(said([&] { rig.store(0, DATA, ONE, 2); }) == "");
 }
 
+TEST_CASE("an atomic of who gave its place a first value does not order that for the others") {
+  for (const uint32_t bytes : {4u, 8u}) {
+    for (const bool ordered : {false, true}) {
+      Rig rig;
+      rig.store(0, DATA, ONE, bytes);
+      if (ordered) rig.barrier(ALL);
+      rig.strong(0, DATA, Access::atomic, Order::relaxed);
+      const std::string report = said([&] { rig.strong(1, DATA, Access::atomic, Order::relaxed); });
+      CHECK((report == "") == ordered);
+      if (!ordered)
+        CHECK(contains(report, "earlier: warp 0 of CTA (0,0,0), which writes it by st"));
+      rig.strong(0, DATA, Access::atomic, Order::relaxed);
+      rig.store(0, DATA + 4, ONE);
+      CHECK((said([&] { rig.strong(2, DATA, Access::atomic, Order::relaxed); }) == "") == ordered);
+    }
+  }
+}
+
 TEST_CASE("what a write leaves of another to the same 8 bytes is kept: a flag behind its data") {
   for (const bool by_another : {false, true}) {
     for (const bool ordered : {false, true}) {

@@ -298,7 +298,9 @@ void Checker::check_writes_before(Attempt& attempt, uint32_t index, uint32_t byt
                                   uint32_t lanes) {
   Cell cell = attempt.shadow->cells[index];
   if ((cell.key & Cell::LEFT) != 0) {
-    check_write_before(attempt, attempt.shadow->left.at(index), index, bytes, lanes);
+    for (const Cell& left : attempt.shadow->left.at(index)) {
+      check_write_before(attempt, left, index, bytes, lanes);
+    }
     cell.key &= ~Cell::LEFT;
   }
   check_write_before(attempt, cell, index, bytes, lanes);
@@ -346,23 +348,33 @@ void Checker::write_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint3
     attempt.own_reads->reads[index] = 0;
   }
   if (cell.key != attempt.known_key) check_writes_before(attempt, index, bytes, lanes);
-  if (bytes == 0xff) {
+  if (bytes == 0xff && !attempt.updates) {
     cell = {attempt.key | Cell::WHOLE, attempt.rest | uint64_t{lanes} << Cell::LANES_SHIFT};
     return;
   }
-  // What remains of the write before: which bytes any write has touched, and its own that are left;
-  // if it is of this moment, all of it.
+  // What remains of the writes before: which bytes any of them has touched, and their own that are
+  // left; if the last is of this moment, all of it. Atomics leave what gave the place its first
+  // value: all of them come behind that.
+  const bool is_same =
+      ((cell.key ^ attempt.key) & Cell::MOMENT) == 0 && cell.strong() == attempt.strong;
+  const bool remains =
+      !is_same && ((cell.bytes() & ~bytes) != 0 || (attempt.updates && !cell.strong()));
   uint64_t kept = cell.key & (uint64_t{0xff} << Cell::WRITTEN_SHIFT | Cell::LEFT);
-  if (((cell.key ^ attempt.key) & Cell::MOMENT) == 0 && cell.strong() == attempt.strong) {
+  if (is_same) {
     kept = cell.key & (Cell::WHOLE | Cell::LEFT);
     lanes |=
         static_cast<uint32_t>(cell.rest >> Cell::LANES_SHIFT) & LANE_PAIR_MASK & ~lanes_of(bytes);
-  } else if ((cell.bytes() & ~bytes) != 0) {
-    attempt.shadow->left[index] = cell;
-    kept |= Cell::LEFT;
   }
-  if ((kept & Cell::LEFT) != 0) {
-    attempt.shadow->left[index].key &= ~(uint64_t{bytes} << Cell::BYTES_SHIFT | Cell::LEFT);
+  if (remains || (kept & Cell::LEFT) != 0) {
+    std::vector<Cell>& left = attempt.shadow->left[index];
+    if ((kept & Cell::LEFT) == 0) left.clear();  // what has been overwritten as a whole
+    if (remains) left.push_back(cell);
+    for (Cell& each : left) {
+      const bool stays = attempt.updates && !each.strong();
+      each.key &= ~((stays ? 0 : uint64_t{bytes} << Cell::BYTES_SHIFT) | Cell::LEFT);
+    }
+    std::erase_if(left, [](const Cell& each) { return each.bytes() == 0; });
+    kept = left.empty() ? kept & ~Cell::LEFT : kept | Cell::LEFT;
   }
   cell = {attempt.key | kept | uint64_t{bytes} << Cell::BYTES_SHIFT |
               uint64_t{bytes} << Cell::WRITTEN_SHIFT,

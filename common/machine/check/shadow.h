@@ -22,7 +22,7 @@ namespace machine {
 constexpr uint32_t CELL_BYTES = 8;
 
 // Who wrote last to 8 bytes of shared memory, in two words, so that cells are compared and written
-// at once. Key: clock 31 bits, whether Shadow::left has bytes of an earlier one 1, agent 16, bytes
+// at once. Key: clock 31 bits, whether Shadow::left has bytes of earlier ones 1, agent 16, bytes
 // that the last write touched 8, bytes that any write has touched 8. Rest: pc 32, lanes 16, whether
 // the last write was strong 1, and whether the cell holds a living mbarrier 1, and the scope of a
 // strong one 2.
@@ -122,9 +122,10 @@ struct Shadow {
     std::optional<Record> copy;
   };
   std::unordered_map<uint32_t, Early> early;
-  std::unordered_map<uint32_t, Cell> left;  // by cell, of a write: the bytes that the last one left
-  Knowledge at_exit;                        // of its warps that have exited
-  Record last_exit;                         // of its last warp: who, and where
+  // By cell whose key says so: earlier writes, with the bytes that later ones left.
+  std::unordered_map<uint32_t, std::vector<Cell>> left;
+  Knowledge at_exit;  // of its warps that have exited
+  Record last_exit;   // of its last warp: who, and where
 
   uint32_t address_of(uint32_t index) const {
     return (cta->rank << RANK_SHIFT) + SMEM_BASE + index * CELL_BYTES;

@@ -1136,7 +1136,10 @@ TEST_CASE("strong accesses to a flag in shared memory do not race, and synchroni
     rig.strong(1, DATA + 256, Access::read, Order::relaxed, Scope::cta, FULL);
     rig.strong(2, DATA + 256, Access::atomic, Order::relaxed);
     if (kept & 2) rig.fence(1, Order::acq_rel, Scope::cta);
-    CHECK((said([&] { rig.load(1, DATA); }) == "") == (kept == 3));
+    const std::string report = said([&] { rig.load(1, DATA); });
+    CHECK((report == "") == (kept == 3));
+    if (kept == 1) CHECK(contains(report, "fence.acquire (or fence.acq_rel) behind the relaxed"));
+    if (kept == 2) CHECK(contains(report, "fence.release (or fence.acq_rel) before the relaxed"));
   }
 }
 

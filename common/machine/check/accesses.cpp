@@ -111,6 +111,10 @@ void Checker::shared_access(Warp& warp, uint32_t mask, const uint32_t* addresses
     if (access != Access::write) hear(state, lanes, flag, is_acquire(order), scope);
     if (access == Access::write) flag.parts.clear();
     if (access != Access::read) add_release(state, lanes, &flag, is_release(order), scope);
+    // Of one lane's counter or flag what it would release: for reports.
+    if (access != Access::read && !is_release(order) && std::has_single_bit(mask)) {
+      flag.add(state_.id, warp.cta->rank, NOWHERE, state.knows.release(mask));
+    }
     if (access != Access::atomic || std::has_single_bit(lanes)) return;
     // Of lanes that count the last is behind the others. Which one it is is not kept.
     if (is_release(order) && is_acquire(order)) state.knows.meet(lanes);

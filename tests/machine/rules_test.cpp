@@ -459,6 +459,22 @@ TEST_CASE("a hang names who has arrived, and what is likely wrong") {
               {Error::Kind::hang, {"96 of 128 threads have arrived, of warps 1 to 3"}}, ALL);
 }
 
+TEST_CASE("an mbarrier that one lane has made is another lane's behind bar.warp.sync") {
+  const auto used = [](const char* lane, const char* between) {
+    return with(
+        "setp.ne.u32 %p1, %t, 0;\n@%p1 bra MADE;\n"
+        "mbarrier.init.shared::cta.b64 [%smem], 1;\nMADE:\n" +
+            std::string(between) + "setp.ne.u32 %p1, %t, " + lane +
+            ";\n@%p1 bra END;\nmbarrier.arrive.shared::cta.b64 _, [%smem];\nEND:\n"
+            "bar.sync 0;\nst.global.u32 [%rd20], %t;",
+        32);
+  };
+  const auto legal = numbers(32, [](uint32_t i) { return i; });
+  check_legal(used("0", ""), legal);
+  check_legal(used("5", "bar.warp.sync -1;\n"), legal);
+  check_fault(used("5", ""), {RACE, {"mbarrier.init is not ordered", "bar.warp.sync"}}, ALL);
+}
+
 TEST_CASE("a hang says that a phase is over for which nobody has waited") {
   // A phase that lane 0 ends by itself; `first`: a wait for it.
   const auto waits = [](const std::string& first) {

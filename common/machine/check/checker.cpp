@@ -376,7 +376,15 @@ bool Checker::knows_init(const Knowledge& known, View view, const MbarrierState&
 
 void Checker::use(Warp& warp, uint32_t mask, uint32_t address) {
   const MbarrierState& mbarrier = mbarrier_at(address);
-  if (!mbarrier.living || knows_init(state_of(warp).knows.of(mask), GENERIC, mbarrier)) return;
+  const Record& init = mbarrier.init;
+  WarpKnowledge& knows = state_of(warp).knows;
+  if (!mbarrier.living) return;
+  bool by_other_lane = false;
+  if (init.agent == knows.agent(ALL_LANES) && init.clock > knows.lanes_met_at()) {
+    for_lanes(mask,
+              [&](uint32_t lane) { by_other_lane |= !knows.have_met(init.lanes % LANES, lane); });
+  }
+  if (!by_other_lane && knows_init(knows.of(mask), GENERIC, mbarrier)) return;
   report_.init(generic_access(warp, mask, true), mbarrier);
 }
 

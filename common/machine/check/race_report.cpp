@@ -269,7 +269,8 @@ void RaceReport::mbarrier_overwritten(const Attempt& attempt, uint32_t index) co
 
 void RaceReport::init(const Attempt& attempt, const MbarrierState& mbarrier) const {
   const Record& init = mbarrier.init;
-  const bool ordered = is_ordered(*attempt.known, GENERIC, init, 0xff, state_.warp_count());
+  const bool ordered =
+      attempt.async_proxy && is_ordered(*attempt.known, GENERIC, init, 0xff, state_.warp_count());
   // The toolkit's own cuda::barrier has no such fence, and no GPU is known on which that matters.
   const Rule rule{rule::MBARRIER_INIT.name, ordered ? Severity::undefined : Severity::race};
   report(attempt.by->warp, rule, attempt.pc, init.pc, [&] {

@@ -107,6 +107,13 @@ TEST_CASE("cp.async is waited for by every lane that has issued it, or by its ar
   check_fault(waited("COPY;\ncp.async.commit_group;\n@%p2 cp.async.wait_group 0;\n"), fault, early,
               64, in.data());
   check_fault(arrived("@%p2 ", "2"), fault, early, 64, in.data());
+  // Nobody waits for the arrival.
+  Program unheard =
+      through("COPY;\ncp.async.mbarrier.arrive.noinc.shared.b64 [%smem+512];\nbar.sync 0;\n");
+  unheard.body = replaced(unheard.body, "COUNT", "64");
+  check_fault(unheard,
+              {RACE, {"mbarrier.try_wait by warp", "on which cp.async.mbarrier.arrive of warp"}},
+              early, 64, in.data());
 }
 
 TEST_CASE("a copy that another warp has yet to start is not told to be never committed") {

@@ -65,7 +65,7 @@ void Checker::cp_async_issued(const Copy& copy, std::vector<Segment> to) {
   WarpState& state = state_of(*copy.warp);
   const Attempt attempt = copy_access(copy, CP_ASYNC, true);
   const uint32_t issued = clock_of(copy.issued->views[GENERIC], state.knows.agent(SOME_LANES));
-  state.cp_async.push_back({attempt, issued, 0, std::move(to)});
+  state.cp_async.push_back({attempt, issued, 0, false, std::move(to)});
   if (state.cp_async.size() > REMEMBERED) state.cp_async.pop_front();
 }
 
@@ -76,6 +76,11 @@ void Checker::cp_async_committed(Warp& warp, uint32_t) {
     if (copy.committed != 0) break;  // by the commit before, as were those in front of it
     copy.committed = state.knows.clock();
   }
+}
+
+void Checker::cp_async_closed(Warp& warp, uint32_t mask) {
+  for (CpAsync& copy : state_of(warp).cp_async) copy.arrives |= copy.committed == 0;
+  cp_async_committed(warp, mask);
 }
 
 // Groups are a lane's. One clock stands for those of all lanes, so that it has only what each of them

@@ -97,6 +97,7 @@ class Checker {
   void cp_async_committed(Warp& warp, uint32_t mask);
   // cp.async.wait_group: all groups up to `group` are complete for these lanes, and those up to
   // `by_all` for every lane that has copies in them.
+  void cp_async_closed(Warp& warp, uint32_t mask);  // by cp.async.mbarrier.arrive
   void cp_async_wait(Warp& warp, uint32_t mask, uint64_t group, uint64_t by_all = UINT64_MAX);
   // cp.async.mbarrier.arrive, at copy.mbarrier: the warp's cp.async up to copy.group are complete when
   // the phase is.

@@ -47,11 +47,13 @@ struct WgmmaRegister {
 // missing fence keeps it from who saw it.
 using SeenRelease = std::pair<std::shared_ptr<Knowledge>, bool>;
 
-// A cp.async, for reports: clocks of its warp when it was issued, and when its group was closed.
+// A cp.async, for reports: clocks of its warp when it was issued, and when its group was closed, by
+// a commit or by cp.async.mbarrier.arrive.
 struct CpAsync {
   Record record;
   uint32_t issued;
   uint32_t committed = 0;   // 0: not yet
+  bool arrives = false;     // by the latter
   std::vector<Segment> to;  // if it was in flight then
 };
 
@@ -164,6 +166,7 @@ struct CheckerState {
   }
   // Whether an access is behind a cp.async, but not behind the end of its group.
   bool lacks_commit(const Attempt& attempt, const CpAsync& copy) const {
+    if (copy.arrives) return false;
     const WarpState& owner = warp_of(copy.record.agent);
     if (&owner == attempt.by) return copy.committed == 0;
     const uint32_t known = clock_of(attempt.known->views[GENERIC], owner.knows.agent(SOME_LANES));

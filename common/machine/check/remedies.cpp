@@ -209,10 +209,11 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
     case CP_ASYNC: {
       const WarpState& owner = state_.warp_of(record.agent);
       for (const CpAsync& copy : owner.cp_async) {
-        if (copy.record.clock == record.clock && copy.record.pc == record.pc &&
-            state_.lacks_commit(attempt, copy)) {
-          return cp_async_commit();
-        }
+        if (copy.record.clock != record.clock || copy.record.pc != record.pc) continue;
+        if (state_.lacks_commit(attempt, copy)) return cp_async_commit();
+        if (!copy.arrives || owner.cp_async_in_part >= record.clock) continue;
+        return "mbarrier.try_wait by {later} before {later_op}, on the mbarrier on which "
+               "cp.async.mbarrier.arrive of {earlier} arrives once the copy has landed.";
       }
       return joined("cp.async.wait_group (or cp.async.mbarrier.arrive.noinc) ",
                     owner.cp_async_in_part >= record.clock

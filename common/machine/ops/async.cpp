@@ -225,7 +225,7 @@ Step cp_async_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint64_t group = ++groups.count;  // those issued from now on are of a later one
   const auto space = inst.as<SharedSpace>();
   const bool of_some_lanes = others_copy(groups, mask);
-  observer_of(warp).tell(&Checker::cp_async_committed, warp, mask);
+  observer_of(warp).tell(&Checker::cp_async_closed, warp, mask);
   while (mask != 0) {
     const char* const what = "cp.async.mbarrier.arrive";
     const uint32_t address = shared_address(warp, inst.slots[0], first_lane(mask), space, what);

@@ -475,6 +475,20 @@ TEST_CASE("an mbarrier that one lane has made is another lane's behind bar.warp.
   check_fault(used("5", ""), {RACE, {"mbarrier.init is not ordered", "bar.warp.sync"}}, ALL);
 }
 
+TEST_CASE("a hang says what was read before anybody wrote it") {
+  const Program program = with(
+      "setp.ne.u32 %p1, %t, 0;\n@%p1 bra MADE;\nmbarrier.init.shared::cta.b64 [%smem], 1;\n"
+      "MADE:\nbar.sync 0;\nsetp.lt.u32 %p1, %t, 32;\n@%p1 bra WAIT;\n"
+      "ld.shared.u32 %r1, [%smem+64];\nexit;\n"
+      "WAIT:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem], 0;\n@!%p2 bra WAIT;",
+      64);
+  check_fault(program,
+              {Error::Kind::hang,
+               {"Read before: shared 0x440 (byte 64 of", "which nothing has written yet",
+                "access:  warp 1 of CTA (0,0,0), which reads it by ld.shared.u32"}},
+              ALL);
+}
+
 TEST_CASE("a hang says that a phase is over for which nobody has waited") {
   // A phase that lane 0 ends by itself; `first`: a wait for it.
   const auto waits = [](const std::string& first) {

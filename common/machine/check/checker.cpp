@@ -159,6 +159,15 @@ void Checker::exited(Warp& warp, uint32_t mask, bool last_of_cta) {
   }
 }
 
+std::string Checker::read_early() const {
+  for (const Shadow& shadow : state_.shadows) {
+    if (shadow.early.empty()) continue;
+    const auto& [index, early] = *shadow.early.begin();
+    return report_.read_early(shadow, index, early.read);
+  }
+  return "";
+}
+
 // ---- mbarriers -----------------------------------------------------------------------------------
 
 void Checker::mbarrier_init(Warp& warp, uint32_t mask, uint32_t address) {

@@ -62,6 +62,8 @@ class Checker {
   // Lanes have exited; the last ones of the CTA, when `last_of_cta`. A CTA must not exit while peers,
   // or bulk copies, can still access its shared memory.
   void exited(Warp& warp, uint32_t mask, bool last_of_cta);
+  // Of a hang, "" if there is none: a read of what nobody has written up to now.
+  std::string read_early() const;
 
   // ---- mbarrier objects; addresses are shared::cluster
   void mbarrier_init(Warp& warp, uint32_t mask, uint32_t address);
@@ -95,9 +97,9 @@ class Checker {
   // `to`: where it will write, if it is in flight; then what ends its group.
   void cp_async_issued(const Copy& copy, std::vector<Segment> to);
   void cp_async_committed(Warp& warp, uint32_t mask);
+  void cp_async_closed(Warp& warp, uint32_t mask);  // by cp.async.mbarrier.arrive
   // cp.async.wait_group: all groups up to `group` are complete for these lanes, and those up to
   // `by_all` for every lane that has copies in them.
-  void cp_async_closed(Warp& warp, uint32_t mask);  // by cp.async.mbarrier.arrive
   void cp_async_wait(Warp& warp, uint32_t mask, uint64_t group, uint64_t by_all = UINT64_MAX);
   // cp.async.mbarrier.arrive, at copy.mbarrier: the warp's cp.async up to copy.group are complete when
   // the phase is.

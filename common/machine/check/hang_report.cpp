@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "common/machine/check/checker.h"
 #include "common/machine/ops/barrier.h"
 #include "common/machine/ops/mbarrier.h"
 #include "common/machine/ops/warp.h"
@@ -86,6 +87,7 @@ Error hang_report(const std::vector<Cluster*>& stuck, const std::string& not_beg
     text += joined("\n    ", who.warps.size() == 1 ? "waits " : "wait ", what_for,
                    program.where(pc, "\n    "), "\n    PTX ", program.text(pc));
   }
+  if (cluster.checker) text += cluster.checker->read_early();
   const Rule& rule = spins ? rule::LIVELOCK : rule::DEADLOCK;
   return Error(Error::Kind::hang, text + not_begun + report_end(program, rule), rule, origin);
 }

@@ -39,6 +39,11 @@ class RaceReport {
   // Bytes were read before anything had written them; now `writer` does, or nobody ever will.
   void early(const Shadow& shadow, uint32_t index, const Shadow::Early& early,
              const Attempt* writer) const;
+  // Of a hang: that these were, and nobody has.
+  std::string read_early(const Shadow& shadow, uint32_t index, const Record& read) const {
+    return "\n  Read before: " + name_of_cell(shadow, index, read.bytes) +
+           ", which nothing has written yet" + line_of("access:  ", side_of(read));
+  }
   void mbarrier_overwritten(const Attempt& attempt, uint32_t index) const;
   // An mbarrier's init is not known to who uses it.
   void init(const Attempt& attempt, const MbarrierState& mbarrier) const;

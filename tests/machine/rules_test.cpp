@@ -489,6 +489,15 @@ TEST_CASE("a hang says what was read before anybody wrote it") {
               ALL);
 }
 
+TEST_CASE("a hang says of a buffer that was free once that an arrival is missing") {
+  const Program program = with(
+      "setp.ne.u32 %p1, %t, 0;\n@%p1 bra END;\nmbarrier.init.shared::cta.b64 [%smem], 1;\n"
+      "FIRST:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem], 1;\n@!%p2 bra FIRST;\n"
+      "WAIT:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem], 0;\n@!%p2 bra WAIT;\nEND:",
+      32);
+  check_fault(program, {Error::Kind::hang, {"Likely: an arrive is missing"}}, ALL);
+}
+
 TEST_CASE("a hang says that a phase is over for which nobody has waited") {
   // A phase that lane 0 ends by itself; `first`: a wait for it.
   const auto waits = [](const std::string& first) {

@@ -222,6 +222,7 @@ void mbarrier_init(Warp& warp, const Inst& inst, uint32_t lane) {
   observer_of(warp).tell(&Checker::mbarrier_init, warp, bit, address);
   use.mbarrier.phase = 0;
   use.counts = {count, count, 0, 0, 0};
+  use.mbarrier.seen = false;
   use.store();
 }
 
@@ -449,7 +450,8 @@ std::string mbarrier_text(Cluster& cluster, uint32_t address, uint32_t parity) {
                   "arrivals, or more arrivals than the count of mbarrier.init");
   }
   if (counts.pending == counts.expected && found->second.phase == 0 && parity == 0) {
-    return text + std::string(PARITY_GUESS);
+    if (!found->second.seen) return text + std::string(PARITY_GUESS);
+    return text + ".\n    Likely: an arrive is missing, or who is to arrive waits elsewhere";
   }
   if (counts.pending == counts.expected) return text;
   return text +

@@ -26,7 +26,7 @@ std::string mbarrier_text(Cluster& cluster, uint32_t address, uint32_t parity);
 // wait has such a cause, the others only follow from it, and the guess misleads.
 inline constexpr std::string_view PARITY_GUESS =
     ".\n    Likely, if this waits for a buffer to be free: its first wait must be for "
-    "parity 1, which is over before anybody has arrived";
+    "parity 1, which is over before anybody has arrived; else an arrive is missing";
 inline constexpr std::string_view CAUSE = "\n    Likely: ";
 
 }  // namespace machine

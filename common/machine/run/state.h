@@ -326,7 +326,7 @@ struct Cta {
 struct Mbarrier {
   uint64_t bits = 0;
   uint64_t phase = 0;
-  bool seen = false;  // a wait has found the latest complete phase complete
+  bool seen = false;  // a wait has found the latest complete phase, or none yet, complete
   std::vector<std::pair<const Warp*, uint32_t>> arrived;  // in the phase under way, and how often
 };
 

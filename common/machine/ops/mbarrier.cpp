@@ -135,8 +135,9 @@ Use use_of(Warp& warp, uint32_t mask, uint32_t address, const char* what) {
   const auto found = cluster.mbarriers.find(address);
   if (found == cluster.mbarriers.end()) {
     stop(warp, mask, what, " on ", name_of(cluster, address),
-         ": no mbarrier.init was executed for it, or not yet: a barrier keeps others from it until "
-         "then.");
+         ": no mbarrier.init was executed for it, or not yet, or mbarrier.inval was: a barrier "
+         "keeps "
+         "others from it until the one, and until they are done before the other.");
   }
   if (bits != found->second.bits) {
     stop(warp, mask, what, " on ", name_of(cluster, address),
@@ -221,8 +222,8 @@ void mbarrier_init(Warp& warp, const Inst& inst, uint32_t lane) {
   }
   observer_of(warp).tell(&Checker::mbarrier_init, warp, bit, address);
   use.mbarrier.phase = 0;
-  use.counts = {count, count, 0, 0, 0};
   use.mbarrier.seen = false;
+  use.counts = {count, count, 0, 0, 0};
   use.store();
 }
 

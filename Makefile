@@ -210,6 +210,7 @@ make machine-bench how fast it is here
 make isa           docs/isa.md, which instructions it runs
 make golden        what a GPU does with single instructions, recorded for make test; needs a GPU
 make format        formats the sources, format-check only looks, clang-format gets the formatter
+make nvdisasm      gets nvdisasm with pip, into build/, for make sass-N and tests that read SASS
 make compile_commands.json  for clangd and editors
 make site          README and docs as static HTML in build/site; gets Sphinx with pip, into build/
 make clean         removes build/

@@ -1,4 +1,5 @@
-# For editors and formatters: compile_commands.json and one version of clang-format.
+# For editors and formatters, and what pip gets for them and for tests: compile_commands.json, one
+# version of clang-format, nvdisasm.
 
 # ---- clangd -------------------------------------------------------------------------------------
 # What nvcc compiles stands there in clang's words, as its host half, which needs no device library.
@@ -41,3 +42,11 @@ format:
 format-check:
 	@$(has_formatter)
 	$(Q)$(FORMAT) --dry-run -Werror
+
+# ---- nvdisasm -----------------------------------------------------------------------------------
+# For make sass-N and the tests that read SASS, where the toolkit was installed without it.
+.PHONY: nvdisasm
+nvdisasm:
+	$(Q)[ -e build/nvdisasm/nvidia ] || { $(PYTHON) -m pip install --quiet --no-deps \
+	  --disable-pip-version-check --root-user-action=ignore --target build/nvdisasm \
+	  'nvidia-cuda-nvdisasm>=13.0,<14'; }

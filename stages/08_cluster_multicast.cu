@@ -22,6 +22,7 @@
 #include "common/tile/descriptor.h"
 #include "common/tile/fragment.h"
 #include "common/tile/math.h"
+#include "common/tile/registers.h"
 #include "common/tile/ring.h"
 #include "common/tile/schedule.h"
 #include "common/tile/swizzle.h"
@@ -46,8 +47,8 @@ struct Tile {
   static constexpr int PRODUCER_REGS = 40, CONSUMER_REGS = 232;
   static_assert(BK * 2 == tile::SWIZZLE_ROW_BYTES, "a row of the tile is a row of the swizzle");
   static_assert(SLICE_A % 8 == 0 && SLICE_B % 8 == 0, "a slice starts on a swizzle atom");
-  static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= 65536,
-                "an SM has 65,536 registers: 128 * 40 + 256 * 232 = 64,512");
+  static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= tile::launch_regs(THREADS),
+                "the launch gives 384 threads 168 each: 128 * 40 + 256 * 232 = 64,512");
 };
 
 template <class T>

@@ -27,6 +27,7 @@
 #include "common/ptx/warp.cuh"
 #include "common/ptx/wgmma.cuh"
 #include "common/tile/math.h"
+#include "common/tile/registers.h"
 #include "common/tile/ring.h"
 #include "common/tile/schedule.h"
 #include "common/tile/smem_tile.h"
@@ -57,8 +58,8 @@ struct Tile {
   static_assert(BK * 2 == tile::SWIZZLE_ROW_BYTES, "a row of the tile is a row of the swizzle");
   static_assert(BOX * 2 == tile::SWIZZLE_ROW_BYTES, "so is a row of a box");
   static_assert(SLICE_A % 8 == 0 && SLICE_B % 8 == 0, "a slice starts on a swizzle atom");
-  static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= 65536,
-                "an SM has 65,536 registers: 128 * 56 + 256 * 224 = 64,512");
+  static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= tile::launch_regs(THREADS),
+                "the launch gives 384 threads 168 each: 128 * 56 + 256 * 224 = 64,512");
 };
 
 template <class T>

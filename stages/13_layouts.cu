@@ -36,6 +36,7 @@
 #include "common/tile/even_rows.h"
 #include "common/tile/math.h"
 #include "common/tile/operand_tile.h"
+#include "common/tile/registers.h"
 #include "common/tile/ring.h"
 #include "common/tile/schedule.h"
 #include "common/tile/smem_tile.h"
@@ -74,8 +75,8 @@ struct Tile {
   static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = 224;
   static_assert(SLICE_A % TileA::WIDTH == 0 && SLICE_B % TileB::WIDTH == 0, "whole panels");
   static_assert(PARTS * BOXES * BOX == BN, "whole boxes");
-  static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= 65536,
-                "an SM has 65,536 registers: 128 * 56 + 256 * 224 = 64,512");
+  static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= tile::launch_regs(THREADS),
+                "the launch gives 384 threads 168 each: 128 * 56 + 256 * 224 = 64,512");
 };
 
 // The same by a CTA alone, each of whose consumers has two K steps in flight: for a D of few tiles.

@@ -36,6 +36,7 @@
 #include "common/tile/fragment.h"
 #include "common/tile/grouped.h"
 #include "common/tile/math.h"
+#include "common/tile/registers.h"
 #include "common/tile/ring.h"
 #include "common/tile/schedule.h"
 #include "common/tile/smem_tile.h"
@@ -73,8 +74,8 @@ struct Tile {
   static_assert(BN % 16 == 0, "stmatrix.x4 stages 16 columns");
   static_assert(!SCALED || BN <= SCALE_BLOCK + SPAN, "a tile lies in two blocks of columns");
   static_assert(ACCUMULATORS + 22 <= CONSUMER_REGS, "accumulators, sums, 22 registers");
-  static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= 65536,
-                "an SM has 65,536 registers: 128 * 40 + 256 * 232, 128 * 56 + 384 * 152, or less");
+  static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= tile::launch_regs(THREADS),
+                "the launch gives 64,512 or 65,536: 128 * 40 + 256 * 232, 128 * 56 + 384 * 152");
 };
 
 template <class T>

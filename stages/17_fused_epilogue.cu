@@ -41,6 +41,7 @@
 #include "common/tile/even_rows.h"
 #include "common/tile/fused_tiles.h"
 #include "common/tile/math.h"
+#include "common/tile/registers.h"
 #include "common/tile/ring.h"
 #include "common/tile/schedule.h"
 #include "common/tile/smem_tile.h"
@@ -77,8 +78,8 @@ struct Tile {
   static_assert(BOX % 16 == 0, "stmatrix.x4 stages 16 columns");
   static_assert(sizeof(Out) == 2 || BOX == 32, "finish_box() swaps blocks of rows of 128 bytes");
   static_assert(BLOCKS * BN / 2 + 32 <= CONSUMER_REGS, "accumulators and 32 registers beside them");
-  static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= 65536,
-                "an SM has 65,536 registers: 128 * 56 + 256 * 224 or 128 * 56 + 384 * 152");
+  static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= tile::launch_regs(THREADS),
+                "the launch gives 64,512 or 65,536: 128 * 56 + 256 * 224, 128 * 56 + 384 * 152");
 };
 
 // The same in a cluster of CTAs side by side, which multicast A.

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from lib import registry
-from lib.cli import Problem
+from lib.cli import ROOT, Problem
 from lib.registry import Variant
 from lib.rows import Row
 
 Device = tuple[str, int, int, int]  # name, compute capability, SMs
 GET = {
-    "nvdisasm": "it comes with the CUDA toolkit (package cuda-nvdisasm-<version>), or by "
-    "pip install nvidia-cuda-nvdisasm",
+    "nvdisasm": "it comes with the CUDA toolkit (package cuda-nvdisasm-<version>); make nvdisasm "
+    "gets it with pip",
     "ncu": "it comes with the CUDA toolkit (package cuda-nsight-compute-<version>) or from "
     "https://developer.nvidia.com/nsight-compute",
     "compute-sanitizer": "it comes with the CUDA toolkit (package cuda-sanitizer-<version>)",
@@ -40,10 +40,11 @@ PARAMETERS = (
 
 def find_tool(name: str) -> str | None:
     """Path of a tool of the toolkit, on PATH, in CUDA_HOME or from pip, whose packages have their
-    programs in nvidia/*/bin; or None."""
+    programs in nvidia/*/bin, in build/nvdisasm too; or None."""
     home = os.environ.get("CUDA_HOME", "")
     folders = [os.path.join(home, part) for part in ("bin", "compute-sanitizer") if home]
     roots = site.getsitepackages() + [site.getusersitepackages()] + sys.path
+    roots.append(str(ROOT / "build/nvdisasm"))
     for root in dict.fromkeys(roots):
         folders += sorted(glob.glob(os.path.join(glob.escape(root), "nvidia", "*", "bin")))
     return shutil.which(name) or shutil.which(name, path=os.pathsep.join(folders))

@@ -11,7 +11,7 @@ from lib.mutations.core import (
 )  # fmt: skip
 from lib.mutations.subjects import (
     AUTOTUNED, BLOCK_SCALED, EVEN_ROWS, FUSED, GROUPED, GROUPED_SCALED, IN_TURNS, PERSISTENT,
-    REPLACED,
+    REPLACED, TILES_OF_50,
 )  # fmt: skip
 from lib.ptx import Kernel
 
@@ -186,6 +186,17 @@ mutation(
     edit=coordinate_moved("cp.async.bulk.tensor.2d.shared*", "map_bias, col",
                           r"(\[.*, \{)(%\w+)(, .*\}\])", 256),
 )  # fmt: skip
+
+
+@mutation(
+    "rows-of-the-tile-below", TILES_OF_50, "the last columns are stored as far as the box has rows",
+    "Where rows are shared out evenly a box has more rows than its tile. TMA stores as many as its map "
+    "says; who stores the rest must know where the tile ends, and not only where D does.",
+    {"race": [r"st\.global", "two CTAs|another CTA|CTA"]},
+)  # fmt: skip
+def rows_of_the_tile_below(kernel: Kernel) -> None:
+    end = kernel.one("min.s32", at="min(m, row + rows)")
+    kernel.replace(end, operands={1: end.operands[2]})
 
 
 GROUPS.append("Dependent launches")

@@ -78,9 +78,6 @@ struct Tile {
   static_assert(PROMOTE || BLOCKS == 1, "all blocks of a consumer have the same registers of sums");
   static_assert(tile::scaled_sum_registers(C) + 22 <= CONSUMER_REGS,
                 "accumulators, sums, 22 registers");
-  static_assert(128 * PRODUCER_REGS + WARPGROUPS * 128 * CONSUMER_REGS <=
-                    tile::launch_regs(THREADS),
-                "the launch gives 64,512 or 65,536: 128 * 56 + 256 * 224, 128 * 56 + 384 * 152");
 };
 
 template <class T>

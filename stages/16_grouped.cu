@@ -69,13 +69,11 @@ struct Tile {
   static constexpr int ACCUMULATORS = (BLOCKS + SCALED) * BN / 2;                // and sums
   static constexpr bool WIDE = ACCUMULATORS == 192;
   static constexpr int PRODUCER_REGS = WIDE ? 40 : 56;
-  static constexpr int CONSUMER_REGS = WIDE ? 232 : CONSUMERS == 3 ? 152 : 224;
+  static constexpr int CONSUMER_REGS = tile::consumer_regs(THREADS, 1, PRODUCER_REGS);
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(BN % 16 == 0, "stmatrix.x4 stages 16 columns");
   static_assert(!SCALED || BN <= SCALE_BLOCK + SPAN, "a tile lies in two blocks of columns");
   static_assert(ACCUMULATORS + 22 <= CONSUMER_REGS, "accumulators, sums, 22 registers");
-  static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= tile::launch_regs(THREADS),
-                "the launch gives 64,512 or 65,536: 128 * 40 + 256 * 232, 128 * 56 + 384 * 152");
 };
 
 template <class T>

@@ -1,8 +1,7 @@
 // Rung 10: two consumers work on two tiles in turn.
 //
-// Idea       each consumer warpgroup has a tile of its own. While one multiplies, the other rounds
-//            and stages its results: the tensor cores change hands instead of standing still. What
-//            is hidden may be slow, so results pass through two boxes, not through a whole tile.
+// Idea       each consumer has a tile of its own, and stages it while the other one multiplies: the
+//            tensor cores change hands. What is hidden may be slow: two boxes do, not a whole tile.
 // Limited by the epilogue: both consumers stage at about the same time, and nobody multiplies.
 // New PTX    vote.sync; griddepcontrol, for which see rung 11
 // Tile       128x176x64 a consumer, 384 threads, 5 slots, 32 KB for D: 228,352 bytes
@@ -51,12 +50,13 @@ struct Tile {
   using Box = block::StagedBox<BN>;                                    // of D, as TMA stores it
   static constexpr int BUFFERS = tile::staging_buffers(C);    // boxes a consumer stages at a time
   static constexpr int DEPTH = tile::ring_slots(C, BUFFERS);  // slots in the ring: what then fits
-  static constexpr int PRODUCER_REGS = 56;
-  static constexpr int CONSUMER_REGS = tile::consumer_regs(THREADS, 1, PRODUCER_REGS);  // 224
+  static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = 224;
   static constexpr bool SIDEWAYS = false;  // a tile of D, not of D^T
   static_assert(BK * 2 == tile::SWIZZLE_ROW_BYTES, "a row of the tile is a row of the swizzle");
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(BLOCKS * BN / 2 + 32 <= CONSUMER_REGS, "accumulators and 32 registers beside them");
+  static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= tile::launch_regs(THREADS),
+                "the launch gives 384 threads 168 each: 128 * 56 + 256 * 224 = 64,512");
 };
 
 // The same of D^T = B · A^T: rows of a tile are columns of D, its columns, by eights, rows of D.

@@ -192,7 +192,7 @@ mutation(
     "rows-of-the-tile-below", TILES_OF_50, "the last columns are stored as far as the box has rows",
     "Where rows are shared out evenly a box has more rows than its tile. TMA stores as many as its map "
     "says; who stores the rest must know where the tile ends, and not only where D does.",
-    {"race": [r"st\.global", "two CTAs|another CTA|CTA"]},
+    {"race": [r"earlier: .*CTA \(0,0,0\)", r"later: .*CTA \(1,0,0\)", "store_last_elements"]},
 )  # fmt: skip
 def rows_of_the_tile_below(kernel: Kernel) -> None:
     end = kernel.one("min.s32", at="min(m, row + rows)")

@@ -72,7 +72,7 @@ def summary_table(results: Results | None, of_another_chip: bool = False) -> lis
     )
     if of_another_chip and results:  # whose kernels and choices nobody holds to today's
         revision, date = results.head["revision"][:7], results.head["date"]
-        caption += f" Last measured on {date}, with the kernels and choices of revision {revision}."
+        caption += f" Last run into the file: {date}, revision {revision}; other rows are of earlier runs."
     return table_of(header, lines, caption)
 
 

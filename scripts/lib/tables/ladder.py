@@ -102,7 +102,7 @@ def chips(root: Path, results: Results | None, other: Results | None) -> list[st
         rows.append([rungs(root)[number][0], *map(with_share, at)])
     caption = (
         "TFLOPS at 8192³ (rung 1: 2048³), in brackets the share of the best cuBLASLt algorithm timed "
-        f"in turns with it. {other.head['gpu']}: {other.head['date']}, revision {other.head['revision'][:7]}."
+        f"in turns with it. {other.head['gpu']}, last run {other.head['date']}, revision {other.head['revision'][:7]}."
     )
     return table(header, rows, caption)
 

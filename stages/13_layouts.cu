@@ -5,8 +5,9 @@
 //            MN-major, of bf16, fp16 or tf32, in any swizzle. D leaves in parts that fit the boxes.
 // Limited by its assumptions: rung 9 takes bf16 and K-major operands, and nothing else.
 // New PTX    wgmma with imm-trans, of .f16 and of .tf32; st.shared.v2
-// Tile       128x256x64 (tf32: 128x256x32) a CTA, clusters of 2, 384 threads, 3 slots, 64 KB for D;
-//            128x128, 64x128 and 64x64 by a CTA alone, 5 to 13 slots, where D has few tiles
+// Tile       128x256x64 (tf32: 128x256x32) a CTA, 384 threads, 3 slots, 64 KB for D, in clusters of
+//            2 CTAs, 256x256 or 128x512; 128x128, 64x128 and 64x64 by a CTA alone, 5 to 13 slots,
+//            where D has few tiles
 // Grown from stages/09_async_epilogue.cu
 // Read       docs/13_layouts.md
 #include <algorithm>
@@ -19,14 +20,15 @@
 #include "common/block/stage_typed_box.cuh"
 #include "common/block/store_last_elements.cuh"
 #include "common/host/configurations.h"
-#include "common/host/device.h"
 #include "common/host/error.h"
+#include "common/host/launch.h"
 #include "common/host/registry.h"
 #include "common/host/tensor_map.h"
 #include "common/host/typed.h"
 #include "common/ptx/barrier.cuh"
 #include "common/ptx/cluster.cuh"
 #include "common/ptx/fence.cuh"
+#include "common/ptx/griddepcontrol.cuh"
 #include "common/ptx/mbarrier.cuh"
 #include "common/ptx/memory.cuh"
 #include "common/ptx/tma_store.cuh"
@@ -79,7 +81,15 @@ struct Tile {
                 "the launch gives 384 threads 168 each: 128 * 56 + 256 * 224 = 64,512");
 };
 
-// The same by a CTA alone, each of whose consumers has two K steps in flight: for a D of few tiles.
+// The two CTAs side by side, 128x512, so that A is what they share: rows of tiles are half as high.
+template <class Large>
+struct Beside : Large {
+  static constexpr int CLUSTER_M = 1, CLUSTER_N = 2, GROUP = 16 / CLUSTER_M;
+  static constexpr int SLICE_A = Large::BM / CLUSTER_N, SLICE_B = Large::BN / CLUSTER_M;
+  static_assert(SLICE_A % Large::TileA::WIDTH == 0, "whole panels");
+};
+
+// By a CTA alone, each of whose consumers has two K steps in flight: for a D of few tiles.
 template <class Large, int CONSUMERS_, int BN_>
 struct Alone : Large {
   static constexpr int CONSUMERS = CONSUMERS_, BM = Large::WM * CONSUMERS, BN = BN_;
@@ -160,15 +170,17 @@ __device__ void multiply_tile(float (&acc)[T::BN / 2], uint64_t a_desc, uint64_t
 }
 
 template <class T>
-__device__ __forceinline__ void multiply(const CUtensorMap& map_a, const CUtensorMap& map_b,
-                                         const CUtensorMap& map_d, typename T::Out* d,
-                                         long long ldd, int m, int n, int k) {
+__global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CUtensorMap map_a,
+                                                      const __grid_constant__ CUtensorMap map_b,
+                                                      const __grid_constant__ CUtensorMap map_d,
+                                                      typename T::Out* d, long long ldd, int m,
+                                                      int n, int k) {
   // --- setup -------------------------------------------------------------------------------------
   extern __shared__ __align__(1024) unsigned char smem_bytes[];
   Smem<T>& smem = *reinterpret_cast<Smem<T>*>(smem_bytes);
   const int k_tiles = tile::ceil_div(k, T::BK);
   const int clusters = gridDim.x / T::CLUSTER, cluster = blockIdx.x / T::CLUSTER;
-  const int rank = ptx::cluster_ctarank();
+  const int rank = T::CLUSTER > 1 ? ptx::cluster_ctarank() : 0;
   const int rank_m = rank / T::CLUSTER_N, rank_n = rank % T::CLUSTER_N;
   const tile::ClusterTiles<T> tiles(m, n, cluster, clusters, rank);
   if (threadIdx.x == 0) {
@@ -189,7 +201,9 @@ __device__ __forceinline__ void multiply(const CUtensorMap& map_a, const CUtenso
   if constexpr (T::EVEN) {  // wgmma reads the others all the same: zeros
     block::clear_rows<T::TileA::SPAN, T::THREADS>(smem.a, T::DEPTH, rows);
   }
-  ptx::barrier_cluster_sync();  // before any thread of the cluster uses them
+  if constexpr (T::CLUSTER == 1) ptx::bar_sync();  // before any thread uses the barriers
+  if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync();
+  ptx::griddepcontrol_wait();  // A, B and D may be in use by the kernel before until here
 
   if (threadIdx.x < 128) {
     // --- producer: one thread of warp 0 fills the ring -------------------------------------------
@@ -215,6 +229,7 @@ __device__ __forceinline__ void multiply(const CUtensorMap& map_a, const CUtenso
                                                  slice_b, full, mask_b);
         }
       }
+      ptx::griddepcontrol_launch_dependents();  // the next kernel may take SMs as they fall free
     }
     // --- storers: warp 1 + i sends what consumer i has staged ------------------------------------
     const int storer = threadIdx.x / 32 - 1;
@@ -282,35 +297,9 @@ __device__ __forceinline__ void multiply(const CUtensorMap& map_a, const CUtenso
       }
     }
   }
-  ptx::barrier_cluster_sync();  // no CTA exits while its peer can still write or arrive there
+  // No CTA exits while its peer can still write or arrive there.
+  if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync();
 }
-
-template <class T>
-__global__ __cluster_dims__(T::CLUSTER, 1, 1)
-    __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CUtensorMap map_a,
-                                               const __grid_constant__ CUtensorMap map_b,
-                                               const __grid_constant__ CUtensorMap map_d,
-                                               typename T::Out* d, long long ldd, int m, int n,
-                                               int k) {
-  multiply<T>(map_a, map_b, map_d, d, ldd, m, n, k);
-}
-
-// The same for a CTA alone: in a cluster of one, CTAs would be dealt out to the GPCs in turn, and
-// those that share rows would lie apart.
-template <class T>
-__global__ __launch_bounds__(T::THREADS,
-                             1) void gemm_alone(const __grid_constant__ CUtensorMap map_a,
-                                                const __grid_constant__ CUtensorMap map_b,
-                                                const __grid_constant__ CUtensorMap map_d,
-                                                typename T::Out* d, long long ldd, int m, int n,
-                                                int k) {
-  multiply<T>(map_a, map_b, map_d, d, ldd, m, n, k);
-}
-template <class T>
-constexpr auto KERNEL = [] {
-  if constexpr (T::CLUSTER > 1) return gemm<T>;
-  if constexpr (T::CLUSTER == 1) return gemm_alone<T>;
-}();
 
 // Of an operand [mn][k], or, MN-major, [k][mn]: boxes of a slice's panels.
 template <class Operand, class In>
@@ -333,21 +322,20 @@ void launch(const TypedArgs& g) {
   auto* d = static_cast<typename T::Out*>(g.d);
   const CUtensorMap map_d =
       ladder::tensor_map_2d(d, g.m, whole, g.ldd, T::EVEN ? rows : T::WM, T::BOX);
-  ladder::check_cuda(
-      cudaFuncSetAttribute(KERNEL<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Smem<T>)),
-      "shared memory of layouts::gemm");
+  ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
   const int blocks = tile::ceil_div(g.m, T::BM * T::CLUSTER_M) *  // of one cluster each
                      tile::ceil_div(g.n, T::BN * T::CLUSTER_N);
-  const int max_clusters =
-      g.max_ctas > 0 ? g.max_ctas / T::CLUSTER
-                     : ladder::max_active_clusters(reinterpret_cast<const void*>(KERNEL<T>),
-                                                   T::THREADS, sizeof(Smem<T>), T::CLUSTER);
-  KERNEL<T><<<std::min(blocks, max_clusters) * T::CLUSTER, T::THREADS, sizeof(Smem<T>), g.stream>>>(
-      map_a, map_b, map_d, d, g.ldd, g.m, g.n, g.k);
-  ladder::check_cuda(cudaGetLastError(), "launch of layouts::gemm");
+  const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
+  const bool early =
+      ladder::starts_early_behind_loads<T>(blocks, at_once, g.m, g.n, g.k, sizeof(In));
+  const ladder::Launch config(std::min(blocks, at_once) * T::CLUSTER, T::THREADS, sizeof(Smem<T>),
+                              T::CLUSTER, early, g.stream);
+  ladder::check_cuda(
+      cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_d, d, g.ldd, g.m, g.n, g.k),
+      "launch of layouts::gemm");
 }
 
-// In microseconds, by rounds of clusters and clocks a K step: enough to choose one of four. A step
+// In microseconds, by rounds of clusters and clocks a K step: enough to choose one of five. A step
 // takes longer where rows of a tile lie outside of A, and, unless a cluster shares them, where rows
 // of an operand begin between lines of L2.
 template <class T>
@@ -355,7 +343,7 @@ double predicted_us(const TypedArgs& g) {
   const tile::Gpu gpu = ladder::gpu();
   const int blocks_m = tile::ceil_div(g.m, T::BM * T::CLUSTER_M);
   const double blocks = 1.0 * blocks_m * tile::ceil_div(g.n, T::BN * T::CLUSTER_N);
-  const int at_once = ladder::clusters_at_once<T>(KERNEL<T>, sizeof(Smem<T>), g);
+  const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
   const double outside = T::EVEN ? 0 : 1 - 1.0 * g.m / blocks_m / (T::BM * T::CLUSTER_M);
   const auto between = [](long long ld) { return ld * sizeof(typename T::In) % 128 != 0; };
   const int operands = T::CLUSTER == 1 ? between(g.lda) + between(g.ldb) : 0;
@@ -363,19 +351,21 @@ double predicted_us(const TypedArgs& g) {
          (1 + outside / 4) * (1 + operands / 5.0) / gpu.mhz;
 }
 
-// The kernels of that size, and with that swizzle: of 128 bytes for all types, others for bf16.
+// The kernels of that size, 512 columns for two CTAs, and with that swizzle: of 128 bytes for all
+// types, others for bf16.
 template <int SPAN, int BM = 128, int BN = 256>
 const std::vector<ladder::Variant>& kernels() {
   static const auto all = ladder::variants_of_types<SPAN == 128>(
-      BM < 128 || BN < 256 ? "_" + std::to_string(BM) + "x" + std::to_string(BN)
-      : SPAN < 128         ? "_" + std::to_string(SPAN)
-                           : "",
+      BM < 128 || BN != 256 ? "_" + std::to_string(BM) + "x" + std::to_string(BN)
+      : SPAN < 128          ? "_" + std::to_string(SPAN)
+                            : "",
       [&]<class In, class Out, bool MN_A, bool MN_B>(const char* name) -> ladder::Variant {
         using Large = Tile<In, Out, MN_A ? Major::MN : Major::K, MN_B ? Major::MN : Major::K, SPAN>;
-        using T = std::conditional_t<BM == 128 && BN == 256, Large, Alone<Large, BM / 64, BN>>;
+        using Pair = std::conditional_t<BN == 512, Beside<Large>, Large>;
+        using T = std::conditional_t<BM == 128 && BN >= 256, Pair, Alone<Large, BM / 64, BN>>;
         return {.name = name,
                 .what = "one type and layout",
-                .kernel = ladder::persistent_kernel<T>(launch<T>, KERNEL<T>, sizeof(Smem<T>)),
+                .kernel = ladder::persistent_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>)),
                 .predicted_us = predicted_us<T>};
       });
   return all;
@@ -385,9 +375,9 @@ const std::vector<ladder::Variant>& kernels() {
 const std::vector<ladder::Variant>& all_sizes() {
   static const auto all = [] {
     auto sizes = kernels<128>();
-    for (const auto* smaller :
-         {&kernels<128, 128, 128>(), &kernels<128, 64, 128>(), &kernels<128, 64, 64>()}) {
-      sizes.insert(sizes.end(), smaller->begin(), smaller->end());
+    for (const auto* others : {&kernels<128, 128, 512>(), &kernels<128, 128, 128>(),
+                               &kernels<128, 64, 128>(), &kernels<128, 64, 64>()}) {
+      sizes.insert(sizes.end(), others->begin(), others->end());
     }
     return sizes;
   }();

@@ -84,7 +84,7 @@ struct Tile {
 // The two CTAs side by side, 128x512, so that A is what they share: rows of tiles are half as high.
 template <class Large>
 struct Beside : Large {
-  static constexpr int CLUSTER_M = 1, CLUSTER_N = 2, GROUP = 16 / CLUSTER_M;
+  static constexpr int CLUSTER_M = 1, CLUSTER_N = 2, GROUP = 16 / CLUSTER_M, STEP_CLOCKS = 1230;
   static constexpr int SLICE_A = Large::BM / CLUSTER_N, SLICE_B = Large::BN / CLUSTER_M;
   static_assert(SLICE_A % Large::TileA::WIDTH == 0, "whole panels");
 };
@@ -106,7 +106,7 @@ struct Alone : Large {
       (tile::MAX_SMEM_BYTES - BARRIERS_AND_PADDING - D_BYTES) / int{sizeof(TileA) + sizeof(TileB)};
   // Tiles of few rows may have fewer than BM: K-major, where a row more is a row more of a panel.
   static constexpr bool EVEN = CONSUMERS == 1 && TileA::MAJOR == Major::K;
-  static constexpr int STEP_CLOCKS = CONSUMERS == 2 ? 640 : BN == 128 ? 440 : 300;
+  static constexpr int STEP_CLOCKS = CONSUMERS == 2 ? 640 : BN == 128 ? 440 : 400;
   static_assert(SLICE_A % TileA::WIDTH == 0 && SLICE_B % TileB::WIDTH == 0, "whole panels");
 };
 
@@ -336,19 +336,24 @@ void launch(const TypedArgs& g) {
 }
 
 // In microseconds, by rounds of clusters and clocks a K step: enough to choose one of five. A step
-// takes longer where rows of a tile lie outside of A, and, unless a cluster shares them, where rows
-// of an operand begin between lines of L2.
+// takes longer by rows of A's boxes that do not lie in A whole, where few SMs are idle; and, without
+// a cluster, where rows of an operand begin between lines of L2.
 template <class T>
 double predicted_us(const TypedArgs& g) {
+  constexpr double OUTSIDE_CLOCKS = 4;
   const tile::Gpu gpu = ladder::gpu();
   const int blocks_m = tile::ceil_div(g.m, T::BM * T::CLUSTER_M);
   const double blocks = 1.0 * blocks_m * tile::ceil_div(g.n, T::BN * T::CLUSTER_N);
-  const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
-  const double outside = T::EVEN ? 0 : 1 - 1.0 * g.m / blocks_m / (T::BM * T::CLUSTER_M);
+  const double full = blocks / ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
+  const int across = T::TileA::MAJOR == Major::K ? 1 : T::TileA::WIDTH;  // of M, along a box's row
+  const int inside = T::EVEN ? blocks_m * T::BM : g.m / across * across;
+  const double outside =  // such rows, of a CTA
+      1.0 * (blocks_m * T::BM * T::CLUSTER_M - inside) / (blocks_m * T::CLUSTER);
   const auto between = [](long long ld) { return ld * sizeof(typename T::In) % 128 != 0; };
   const int operands = T::CLUSTER == 1 ? between(g.lda) + between(g.ldb) : 0;
-  return std::ceil(blocks / at_once) * tile::ceil_div(g.k, T::BK) * T::STEP_CLOCKS *
-         (1 + outside / 4) * (1 + operands / 5.0) / gpu.mhz;
+  const double step =
+      T::STEP_CLOCKS * (1 + operands / 5.0) + OUTSIDE_CLOCKS * outside * std::min(1.0, full);
+  return std::ceil(full) * tile::ceil_div(g.k, T::BK) * step / gpu.mhz;
 }
 
 // The kernels of that size, 512 columns for two CTAs, and with that swizzle: of 128 bytes for all

@@ -1628,7 +1628,7 @@ TEST_CASE("trials: what rows outside of the matrix cost") {
     const int next = m == 224 ? 256 : m + 16;
     CHECK(us.at({"64x128_k2", next}) < us.at({"64x128_k2", m}));
   }
-  CHECK(tile::ceil_div(2112, 128) * 2 == 34);    // CTAs that have 96 rows outside
+  CHECK(tile::ceil_div(2112, 64) * 2 == 66);     // CTAs that have 96 rows outside
   CHECK(std::lround(a_step * 1755 / 10) == 28);  // tens of clocks
 
   std::map<int, double> wide;  // microseconds of 64x128_2x4 at M = 640, K = 4096, by N

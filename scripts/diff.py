@@ -30,6 +30,7 @@ CALL = re.compile(r"\b([a-z]\w*)\s*(?:<[^;(){}]*>)?\s*\(")
 ASM = re.compile(r'\basm(?:\s+volatile)?\s*\(\s*((?:"(?:[^"\\]|\\.)*"|\s|\w)*)')
 INSTANCE = re.compile(r"^[A-Z][A-Z_0-9]*\(.*\)$", re.MULTILINE)  # a macro that makes a function
 DEFINE = re.compile(r"^#define \w+\([^)]*\)|\\$", re.MULTILINE)
+HEAD = re.compile(r"\b(?!(?:if|for|while|switch)\b)(\w+)\s*\([^;{}]*\)\s*(?:const\s*)?\{")
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 MNEMONIC = re.compile(r"^[\s{]*([a-z]\w*(?:\.\w+(?:::\w+)*)+)")
 WGMMA = re.compile(r"wgmma_(m64nNk\d+_\w+)")
@@ -124,7 +125,7 @@ def functions(text: str) -> dict[str, str]:
     """{name: body} of the functions defined in a header, overloads taken together."""
     bodies: dict[str, str] = {}
     text = of_any_width(text)
-    for head in re.finditer(r"\b(\w+)\s*\([^;{}]*\)\s*(?:const\s*)?\{", text):
+    for head in HEAD.finditer(text):
         body = text[head.end() : body_end(text, head.end() - 1)]
         bodies[head.group(1)] = bodies.get(head.group(1), "") + body
     return bodies

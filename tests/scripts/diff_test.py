@@ -99,6 +99,19 @@ class Diff(unittest.TestCase):
              "mbarrier.try_wait.parity.shared::cta.b64"],
         )  # fmt: skip
 
+    def test_a_branch_in_a_wrapper_is_no_function(self):
+        (self.root / "common/ptx/all.cuh").write_text(WRAPPERS + """
+__device__ inline void store_four(void* dst) { asm volatile("st.global.v2.b32 [%0];" ::"l"(dst)); }
+__device__ inline void store(void* dst, int count) {
+  if (count >= 4) {
+    store_four(dst);
+  }
+}
+""", encoding="utf-8")  # fmt: skip
+        self.assertNotIn("st.global.v2.b32", diff.instructions(self.two, str(self.root)))
+        Path(self.two).write_text(SECOND.replace("divide()", "ptx::store(d, 4)"), encoding="utf-8")
+        self.assertIn("st.global.v2.b32", diff.instructions(self.two, str(self.root)))
+
     def test_an_instruction_of_any_width_that_a_macro_makes_is_found_once(self):
         (self.root / "common/ptx/all.cuh").write_text(
             WRAPPERS

@@ -3,7 +3,7 @@
 // Idea       cp.async copies from global to shared memory without passing through registers and
 //            without waiting, so the next DEPTH-1 tiles travel while this one is multiplied.
 // Limited by waiting: every tile was loaded, then multiplied, then the next one was asked for.
-// New PTX    cp.async.cg, cp.async.commit_group, cp.async.wait_group; in the second kernel
+// New PTX    cp.async.cg, cp.async.commit_group, .wait_group; in the second kernel bar.warp.sync,
 //            cp.async.mbarrier.arrive.noinc, mbarrier.init, mbarrier.arrive, mbarrier.try_wait
 // Tile       128x128x64 a CTA, 64x64 a warp, 128 threads, 3 slots: 99,328 bytes of shared memory
 // Read       docs/03_cp_async_multistage.md

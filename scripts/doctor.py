@@ -18,6 +18,7 @@ import sys
 from pathlib import Path
 
 from lib import tools
+from lib.cli import command
 from lib.tools import GET, find_tool, query_driver
 
 Version = tuple[int, ...]
@@ -160,6 +161,7 @@ def check_tools(gpu: bool) -> None:
                 "run as root, or load the module with NVreg_RestrictProfilingToAdminUsers=0")
 
 
+@command()
 def main() -> int:
     if sys.argv[1:] == ["--no-gpu"]:  # for the Makefile
         print(no_gpu())

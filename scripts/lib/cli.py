@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import functools
+import io
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -27,7 +28,8 @@ def command(
     name: str = "", stopped: str = ""
 ) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Decorates main(): a Problem is printed, with the script's name in front of it if there is
-    one. So is `stopped` when it is interrupted. Who reads no further, as head does, ends it."""
+    one. So is `stopped` when it is interrupted; without one nothing is. Who reads no further, as
+    head does, ends it."""
 
     def say(words: object) -> None:
         print(f"{name}: {words}" if name else words, file=sys.stderr)
@@ -35,6 +37,11 @@ def command(
     def decorate(main: Callable[..., int]) -> Callable[..., int]:
         @functools.wraps(main)
         def run(*arguments: object) -> int:
+            if sys.stdout is None:
+                say("What the script prints cannot be written: its output is closed.")
+                return REFUSED
+            if isinstance(sys.stdout, io.TextIOWrapper):  # for what a locale lacks, such as ×
+                sys.stdout.reconfigure(errors="replace")
             try:
                 status = main(*arguments)
                 sys.stdout.flush()
@@ -50,6 +57,7 @@ def command(
                 return REFUSED
             except KeyboardInterrupt:
                 if not stopped:
+                    sys.excepthook = lambda *unseen: None  # Python then ends by the signal
                     raise
                 print(f"\n{stopped}")
                 return STOPPED

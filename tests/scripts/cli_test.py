@@ -2,12 +2,16 @@
 
 import contextlib
 import io
+import os
+import signal
+import subprocess
 import sys
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
-from lib.cli import OK, REFUSED, command, parser_of  # noqa: E402
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+from lib.cli import OK, REFUSED, STOPPED, command, parser_of  # noqa: E402
 
 
 @command()
@@ -46,6 +50,40 @@ class Options(unittest.TestCase):
         self.assertEqual(code, OK)
         self.assertEqual(out, "{'rows': '5', 'known': None, 'count': 3, 'force': True, "
                               "'files': ['a', 'b']}\n")  # fmt: skip
+
+
+def run_script(body, stopped="", before="", **variables):
+    """(exit code, stdout, stderr) of a script whose main() has that body."""
+    script = (
+        f"import os, signal, sys, time\nsys.path.insert(0, {str(ROOT / 'scripts')!r})\n"
+        f"from lib.cli import command\n{before}\n@command(stopped={stopped!r})\n"
+        f"def main():\n    {body}\n    return 0\nsys.exit(main())\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False,
+        env={**os.environ, **variables},
+    )  # fmt: skip
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+class Ends(unittest.TestCase):
+    """However a script ends, nobody reads a traceback."""
+
+    def test_interrupted(self):
+        stop = "os.kill(os.getpid(), signal.SIGINT); time.sleep(60)"
+        self.assertEqual(run_script(stop), (-signal.SIGINT, "", ""))
+        self.assertEqual(run_script(stop, "Stopped."), (STOPPED, "\nStopped.\n", ""))
+
+    def test_with_its_output_closed(self):
+        self.assertEqual(
+            run_script("print(1)", before="sys.stdout = None"),  # as Python has it then
+            (REFUSED, "", "What the script prints cannot be written: its output is closed.\n"),
+        )
+
+    def test_where_the_locale_lacks_a_sign(self):
+        self.assertEqual(
+            run_script("print('2 \\u00d7 3')", PYTHONIOENCODING="ascii"), (OK, "2 ? 3\n", "")
+        )
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@
 .DELETE_ON_ERROR:
 .SUFFIXES:
 SHELL := /bin/bash
+$(if $(wildcard scripts/goals.py),,$(error make runs in the folder of this Makefile: say \
+  make -C $(dir $(lastword $(MAKEFILE_LIST)))))
 comma := ,
 space := $() $()
 
@@ -124,6 +126,12 @@ OPTIONS = $(strip $(call option,M,m) $(call option,N,n) $(call option,K,k) \
   $(call option,GROUPS,groups) $(call option,ROWS,rows) $(call option,KIND,kind) \
   $(call option,ACT,act) $(call option,ADD,add))
 
+given = $(filter command,$(origin $(1)))
+# A switch is 1, or 0 as if it were not there.
+on = $(if $(call given,$(1)),$(filter 1,$($(1))))
+$(foreach name,V WERROR SANITIZE FORCE PICKS REQUIRE_GPU,$(if $(call given,$(name)),$(if \
+  $(filter-out 0 1,$($(name))),$(error $(name)=$($(name)): it must be 1$(comma) or 0 for off))))
+
 # Make takes any name; one that nothing here reads would do nothing. Programs read MACHINE_ and
 # LADDER_ themselves, and packagers set FLAGS.
 READ := $(sort $(shell grep -ohE '[A-Z][A-Z0-9_]*' $(MAKEFILE_LIST))) MACHINE_% LADDER_% %FLAGS
@@ -143,7 +151,7 @@ $(call instead,DTYPE,TYPE=$(comma) as in make stage-13 TYPE=fp16)
 
 # What measures does so on a Hopper; without one, say it before a compiler starts.
 MEASURING := $(filter limits golden bench counters energy serve-table \
-  $(if $(filter command,$(origin PICKS)),,sweep),$(MAKECMDGOALS))
+  $(if $(call on,PICKS),,sweep),$(MAKECMDGOALS))
 ifneq ($(MEASURING),)
   ifeq ($(DRY),)
     NO_GPU := $(shell $(PYTHON) scripts/doctor.py --no-gpu)
@@ -395,14 +403,13 @@ bench: build/ladder $(HASHES)
 	$(Q)$(PYTHON) scripts/bench.py $(call option,ROWS,rows)
 
 # PICKS=1 measures nothing and needs no GPU, but then the PTX machine.
-given = $(filter command,$(origin $(1)))
-sweep: build/ladder $(HASHES) $(if $(call given,PICKS),machine)
+sweep: build/ladder $(HASHES) $(if $(call on,PICKS),machine)
 	$(Q)$(PYTHON) scripts/sweep.py $(call option,SHAPES,shapes) $(call option,REGIME,regime) \
-	  $(if $(call given,FORCE),--force) $(if $(call given,PICKS),--picks)
+	  $(if $(call on,FORCE),--force) $(if $(call on,PICKS),--picks)
 
 counters: build/ladder $(STAGE_PROGRAMS) $(HASHES)
 	$(Q)$(PYTHON) scripts/counters.py $(call option,ROWS,rows) \
-	  $(if $(filter command,$(origin FORCE)),--force)
+	  $(if $(call on,FORCE),--force)
 
 energy: build/ladder $(HASHES)
 	$(Q)$(PYTHON) scripts/energy.py $(call option,EXPERIMENT,experiment) \
@@ -422,6 +429,8 @@ lib: build/libladder.so
 # The library and its header, below PREFIX; DESTDIR is where a package is put together.
 PREFIX ?= /usr/local
 INSTALLED := $(DESTDIR)$(PREFIX)
+$(if $(filter install install-machine,$(MAKECMDGOALS)),$(if $(filter /%,$(firstword $(PREFIX))),, \
+  $(error PREFIX=$(PREFIX): it must begin with /$(comma) as $(abspath .)/installed does)))
 install: build/libladder.so
 	$(Q)install -d '$(INSTALLED)/lib' '$(INSTALLED)/include'
 	$(Q)install -m 755 build/libladder.so '$(INSTALLED)/lib/'
@@ -473,3 +482,26 @@ THERE := $(TARGETS) FORCE Makefile $(filter-out %-,$(filter $(addsuffix -%,$(PER
   exercise),$(MAKECMDGOALS)))
 $(foreach goal,$(filter-out $(THERE),$(MAKECMDGOALS)),$(if \
   $(findstring /,$(goal))$(wildcard $(goal)),,$(call no_goal,$(goal))))
+
+# takers_NAME: the goals that read a variable. To others it would do nothing, and what is empty
+# would be everything.
+$(foreach name,M N K VARIANT DATA SEED GRID WORKSPACE TYPE LAYOUT SCALES BITS GROUPS ROWS KIND ACT \
+  ADD,$(eval takers_$(name) := ladder $(filter-out diff-%,$(PER_STAGE:%=%-%))))
+$(foreach name,$(EXPLORE_KEYS),$(eval takers_$(name) += explore))
+takers_ROWS += bench counters limits
+takers_SHAPES := sweep
+takers_REGIME := sweep
+takers_PICKS := sweep
+takers_FORCE := sweep counters
+takers_EXPERIMENT := energy
+takers_ROUNDS := energy
+takers_SUITES := test
+takers_SANITIZE := test
+takers_REQUIRE_GPU := test
+listed = $(subst $(space),$(comma) ,$(subst %,N,$(strip $(1))))
+# taken(name)
+taken = $(if $(filter $(takers_$(1)),$(or $(MAKECMDGOALS),help)),$(if $($(1)),,$(error $(1)= is \
+  empty: say $(1)=...$(comma) or leave it out)),$(error $(1)=$($(1)): make \
+  $(or $(MAKECMDGOALS),help) reads no $(1); it is for make $(call listed,$(takers_$(1)))))
+$(foreach name,$(patsubst takers_%,%,$(filter takers_%,$(.VARIABLES))),$(if \
+  $(call given,$(name)),$(call taken,$(name))))

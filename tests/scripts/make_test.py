@@ -92,6 +92,51 @@ class Make(unittest.TestCase):
         for known in ("MACHINE_SMS=8", "LADDER_DEVICE=machine", "CFLAGS=-O1", "WERROR=1"):
             self.assertEqual(make("-n", "stage-1", known).returncode, 0, known)
 
+    def test_a_variable_that_no_goal_reads_is_refused_and_so_is_one_without_a_value(self):
+        for words, sentence in {
+            ("bench", "M=4096"):
+                "M=4096: make bench reads no M; it is for make ladder, stage-N, ptx-N, sass-N, ",
+            ("tables", "ROWS=3"): "ROWS=3: make tables reads no ROWS; it is for make ladder, ",
+            ("stage-1", "SUITES=host"): "make stage-1 reads no SUITES; it is for make test.",
+            ("stage-1", "WHAT=box"): "make stage-1 reads no WHAT; it is for make explore.",
+            ("diff-2", "list", "VARIANT=x"): "VARIANT=x: make diff-2 list reads no VARIANT; it is ",
+            ("N=5",): "N=5: make help reads no N; it is for make ladder, ",
+            ("test", "SUITES="): "SUITES= is empty: say SUITES=..., or leave it out.",
+            ("stage-1", "M="): "M= is empty: say M=..., or leave it out.",
+        }.items():
+            ended = make("-n", *words)
+            self.assertEqual((ended.returncode, ended.stdout), (2, ""), words)
+            self.assertIn(sentence, ended.stderr)
+        for words in (("stage-1", "list", "M=5"), ("explore", "GROUP=3"), ("ptx-2", "VARIANT=x"),
+                      ("limits", "ROWS=x"), ("lib", "PREFIX=/usr", "DESTDIR=")):  # fmt: skip
+            self.assertEqual(make("-n", *words).returncode, 0, words)
+
+    def test_a_switch_is_0_or_1(self):
+        for switch in ("FORCE=yes", "PICKS=2", "SANITIZE=on", "REQUIRE_GPU=true", "V=11"):
+            ended = make("-n", "help", switch)
+            self.assertEqual((ended.returncode, ended.stdout), (2, ""), switch)
+            self.assertIn(f"{switch}: it must be 1, or 0 for off.", ended.stderr)
+        for words, given in {("FORCE=0", "PICKS=0"): [], ("FORCE=1",): ["--force"],
+                             ("FORCE=1", "PICKS=1"): ["--force", "--picks"]}.items():  # fmt: skip
+            lines = make("-n", "sweep", *words).stdout
+            self.assertIn("scripts/sweep.py", lines)
+            self.assertEqual(re.findall("--(?:force|picks)", lines), given)
+        self.assertNotIn("--force", make("-n", "counters", "FORCE=0").stdout)
+
+    def test_a_prefix_is_an_absolute_path(self):
+        for prefix in ("", "relative", "~/.local"):
+            ended = make("-n", "install", f"PREFIX={prefix}")
+            self.assertEqual((ended.returncode, ended.stdout), (2, ""), prefix)
+            self.assertIn(f"PREFIX={prefix}: it must begin with /, as {ROOT}/", ended.stderr)
+        self.assertIn("'/a b/lib'", make("-n", "install", "PREFIX=/a b").stdout)
+
+    def test_another_folder_is_told_how_to_call_this_one(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ended = make("-C", folder, "-f", str(ROOT / "Makefile"), "help")
+        self.assertEqual(ended.returncode, 2)
+        said = f"make runs in the folder of this Makefile: say make -C {ROOT}/."
+        self.assertIn(said, ended.stderr)
+
     def test_a_suite_that_there_is_not_is_refused_before_anything_is_compiled(self):
         ended = make("-n", "test", "SUITES=host nonsense")
         self.assertEqual(ended.returncode, 2)

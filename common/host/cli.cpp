@@ -367,6 +367,9 @@ int run_program(const std::string& program, const std::vector<std::string>& argu
   try {
     check_settings();
     const int code = run_mode(program, arguments);
+    if (std::ferror(stdin) != 0) {
+      return fail(EXIT_REFUSED, "The rows on standard input cannot be read: is it a folder?");
+    }
     if (std::ferror(stdout) == 0) return code;
     return fail(EXIT_REFUSED, "What the program prints cannot be written: is the disk full?");
   } catch (const Refused& error) {

@@ -87,25 +87,6 @@ void check_variant(const Options& options, const std::vector<Stage>& stages) {
                 "; " + suggestion(options.variant, names));
 }
 
-void check_stage(int number, const std::vector<Stage>& stages) {
-  std::vector<std::string> numbers;
-  for (const Stage& stage : stages) {
-    if (stage.number == number) return;
-    const std::string text = std::to_string(stage.number);
-    if (!is_one_of(text, numbers)) numbers.push_back(text);
-  }
-  throw Refused("--stage is " + std::to_string(number) + " but the stages here are " +
-                join(numbers) + ".");
-}
-
-void set_mode(Options* options, Options::Mode mode, const std::string& name) {
-  if (options->mode != Options::Mode::run) {
-    throw Refused(name + " stands beside another of " + join({FLAGS.begin() + 1, FLAGS.end()}) +
-                  "; give one.");
-  }
-  options->mode = mode;
-}
-
 bool is_number(const std::string& text) {
   return !text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == text.npos;
 }
@@ -115,6 +96,44 @@ std::string nearest_number(const std::string& text, const std::vector<std::strin
     return std::abs(std::stoi(one) - std::stoi(text)) <
            std::abs(std::stoi(other) - std::stoi(text));
   });
+}
+
+void check_stage(int number, const std::vector<Stage>& stages) {
+  std::vector<std::string> numbers;
+  for (const Stage& stage : stages) {
+    if (stage.number == number) return;
+    const std::string text = std::to_string(stage.number);
+    if (!is_one_of(text, numbers)) numbers.push_back(text);
+  }
+  const std::string text = std::to_string(number);
+  throw Refused("--stage is " + text + " but the stages here are " + join(numbers) +
+                "; the nearest that works is " + nearest_number(text, numbers) + ".");
+}
+
+// Rows say for themselves what to run: an option that they leave no use for would be ignored.
+void check_beside_rows(const Options& options, const std::set<std::string>& given) {
+  static const std::map<Options::Mode, std::vector<std::string>> READ = {
+      {Options::Mode::choices, {"--choices", "--grid", "--workspace"}},
+      {Options::Mode::bench_rows, {"--bench-rows", "--data", "--seed", "--grid", "--workspace"}},
+      {Options::Mode::sweep_rows, {"--sweep-rows", "--data", "--seed", "--grid", "--workspace"}},
+      {Options::Mode::energy_rows, {"--energy-rows", "--seed"}}};
+  const auto mode = READ.find(options.mode);
+  if (mode == READ.end()) return;
+  const std::vector<std::string>& read = mode->second;
+  for (const std::string& name : given) {
+    if (is_one_of(name, read)) continue;
+    throw Refused(name + " stands beside " + read.front() +
+                  ", whose rows say what runs; beside it work " +
+                  join({read.begin() + 1, read.end()}) + ".");
+  }
+}
+
+void set_mode(Options* options, Options::Mode mode, const std::string& name) {
+  if (options->mode != Options::Mode::run) {
+    throw Refused(name + " stands beside another of " + join({FLAGS.begin() + 1, FLAGS.end()}) +
+                  "; give one.");
+  }
+  options->mode = mode;
 }
 
 // As a message lists them: numbers in their order, and not the default first.
@@ -190,7 +209,9 @@ void apply(Options* options, const std::string& name, const std::string& value,
   if (name == "--n") options->shape.n = parse_size(name, value);
   if (name == "--k") options->shape.k = parse_size(name, value);
   if (name == "--stage") {
-    options->stage = static_cast<int>(parse_number(name, value, 0, INT_MAX, 1));
+    int last = 1;
+    for (const Stage& stage : stages) last = std::max(last, stage.number);
+    options->stage = static_cast<int>(parse_number(name, value, 0, static_cast<uint64_t>(last), 1));
     check_stage(options->stage, stages);
   }
   if (name == "--variant") {
@@ -362,6 +383,7 @@ Options parse_options(const std::vector<std::string>& arguments, const std::vect
       apply(&options, name, has_value ? argument.substr(equals + 1) : "", stages);
     }
   }
+  check_beside_rows(options, given);
   check_variant(options, stages);
   check_parameters(options, stages);
   return options;

@@ -116,6 +116,23 @@ TEST_CASE("an option that is given twice is refused") {
   CHECK(contains(refusal({"--check", "--check"}), "--check is given more than once"));
 }
 
+TEST_CASE("beside rows, what a row says for itself is refused") {
+  CHECK(refusal({"--bench-rows", "--m=4096"}) ==
+        "--m stands beside --bench-rows, whose rows say what runs; beside it work --data, --seed, "
+        "--grid, --workspace.");
+  for (const char* const mode : {"--choices", "--bench-rows", "--sweep-rows", "--energy-rows"}) {
+    for (const char* const option : {"--m=8", "--stage=1", "--variant=bn128", "--check"}) {
+      CHECK(contains(refusal({option, mode}), std::string(" stands beside ") + mode));
+    }
+    CHECK(refusal({mode}) == "");
+  }
+  CHECK(refusal({"--sweep-rows", "--data=ints", "--seed=2", "--grid=8", "--workspace=0"}) == "");
+  CHECK(refusal({"--choices", "--grid=8", "--workspace=0"}) == "");
+  CHECK(contains(refusal({"--choices", "--seed=2"}), "beside it work --grid, --workspace."));
+  CHECK(contains(refusal({"--energy-rows", "--data=ints"}), "beside it work --seed."));
+  CHECK(refusal({"--list", "--m=8"}) == "");  // as make ptx-N has it checked
+}
+
 TEST_CASE("the stages that are run are all rungs, or what --stage says") {
   const auto numbers = [](const std::vector<std::string>& arguments) {
     std::vector<int> found;
@@ -127,7 +144,13 @@ TEST_CASE("the stages that are run are all rungs, or what --stage says") {
   CHECK(numbers({}) == std::vector<int>{1, 5});
   CHECK(numbers({"--stage=5"}) == std::vector<int>{5});
   CHECK(numbers({"--stage=0"}) == std::vector<int>{0, 0});
-  CHECK(refusal({"--stage=2"}) == "--stage is 2 but the stages here are 0, 1, 5.");
+  CHECK(refusal({"--stage=2"}) ==
+        "--stage is 2 but the stages here are 0, 1, 5; the nearest that works is 1.");
+  for (const char* const number : {"6", "99999999999"}) {
+    CHECK(refusal({std::string("--stage=") + number}) ==
+          std::string("--stage is ") + number +
+              " but must be a whole number from 0 to 5; the nearest that works is 5.");
+  }
   CHECK(contains(refusal({"--stage=-1"}), "the nearest that works is 0"));
   CHECK(refusal({"--stage=0", "--variant=best"}) == "");
   CHECK(contains(refusal({"--variant=best"}), "the variants here are small, large, bn128, bn256"));

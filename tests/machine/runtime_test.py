@@ -377,6 +377,17 @@ class Ladder(unittest.TestCase):
             self.assertEqual(ended.returncode, 2, command)
             self.assertIn("What the program prints cannot be written", ended.stderr)
 
+    def test_rows_that_cannot_be_read_are_no_success(self):
+        folder = os.open(ROOT, os.O_RDONLY)
+        self.addCleanup(os.close, folder)
+        ended = subprocess.run(
+            ["build/stage-01", "--choices"], cwd=ROOT, stdin=folder, capture_output=True, text=True,
+            env={**clean_environment(), "LADDER_DEVICE": "machine"}, check=False, timeout=600,
+        )  # fmt: skip
+        self.assertEqual((ended.returncode, ended.stdout), (2, ""))
+        said = "The rows on standard input cannot be read: is it a folder?\n"
+        self.assertEqual(ended.stderr, said)
+
     def test_the_largest_sizes_are_refused_for_want_of_memory(self):
         sizes = [f"--{name}={2**30}" for name in "mnk"]  # operands and references of 2^64 bytes
         ended = run("build/stage-05", *sizes, LADDER_DEVICE="machine")

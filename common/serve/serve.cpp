@@ -513,14 +513,31 @@ std::vector<Size> read_sizes(std::istream& input) {
   return sizes;
 }
 
+// What a product of bf16 occupies at the least.
+void check_memory(const Size& size) {
+  const double m = size.m, n = size.n, k = size.k, needed = 2 * (m * k + n * k + m * n);
+  size_t free = 0, total = 0;
+  check_cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  if (needed <= static_cast<double>(free)) return;
+  const int cube = static_cast<int>(std::sqrt(static_cast<double>(free) / 6)) / 128 * 128;
+  throw Refused(format(
+      "N %d, K %d and M %d need more than %.1f GiB of device memory but %.1f GiB are free; "
+      "the largest cube that fits is less than %d.",
+      size.n, size.k, size.m, needed / (1 << 30), static_cast<double>(free) / (1 << 30), cube));
+}
+
 int run(bool check_only) {
   const std::vector<Size> sizes = read_sizes(std::cin);
+  if (std::ferror(stdin) != 0) {
+    throw Refused("The shapes on standard input cannot be read: is it a folder?");
+  }
   if (!check_only && on_machine()) {
     throw NoDevice(
         "build/serve measures, and the PTX machine says nothing about time; --check runs "
         "there.");
   }
   const DeviceInfo& device = query_device();
+  for (const Size& size : sizes) check_memory(size);
   cudaStream_t stream = nullptr;
   check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
   const DeviceBuffer workspace(ladder_workspace_bytes());

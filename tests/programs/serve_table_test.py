@@ -73,6 +73,23 @@ class Program(unittest.TestCase):
             self.assertEqual(ended.returncode, 2, line)
             self.assertIn(line, ended.stderr)
 
+    def test_shapes_that_no_memory_holds_are_refused_before_any_is_run(self):
+        ended = serve(f"16 128 5\n{2**30} {2**30} 8\n", "--check")
+        self.assertEqual((ended.returncode, ended.stdout), (2, ""))
+        said = (r"^N 1073741824, K 1073741824 and M 8 need more than 2147483\d+\.\d GiB of device "
+                r"memory but \d+\.\d GiB are free; the largest cube that fits is less than \d+\.$")
+        self.assertRegex(ended.stderr, said)
+
+    def test_shapes_that_cannot_be_read_are_refused(self):
+        folder = os.open(ROOT, os.O_RDONLY)
+        self.addCleanup(os.close, folder)
+        ended = subprocess.run(
+            ["build/serve", "--check"], stdin=folder, cwd=ROOT, text=True, capture_output=True,
+            env={**os.environ, "LADDER_DEVICE": "machine"}, check=False, timeout=600,
+        )  # fmt: skip
+        self.assertEqual((ended.returncode, ended.stdout), (2, ""))
+        self.assertIn("The shapes on standard input cannot be read", ended.stderr)
+
 
 HEAD = '{"gpu": "NVIDIA H999", "cublas": "1"}\n'
 MEASURED = HEAD + "grouped   1 tokens, 1 rows: every step is right, error 5.17 %\n"

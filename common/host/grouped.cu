@@ -56,7 +56,7 @@ class GroupedProblem : public Problem {
     rows_ = good_rows({sizes_.data(), sizes.groups, sizes.m, sizes.masked != 0}).rows;
     const GroupBuffers needs = bytes_of(sizes);
     const int count = operand_sets(needs.operands(), device);
-    refuse_if_too_large(needs, count, sizes);
+    refuse_if_too_large(count, sizes);
     for (int i = 0; i < count; ++i) sets_.push_back(make_set(sizes, needs, seed + 2 * i));
     poison_outputs();
     check_cuda(cudaStreamSynchronize(stream()), "filling of the operands");
@@ -153,19 +153,32 @@ class GroupedProblem : public Problem {
             dense_bytes<bf16>(g.all_rows(), g.ldd)};
   }
 
-  static void refuse_if_too_large(const GroupBuffers& needs, int sets, const GroupedArgs& g) {
+  static double bytes_needed(int sets, const GroupedArgs& g) {
     const double elements = 1.0 * g.all_rows() * g.n;
-    const double needed = sets * (1.0 * needs.operands() + elements * 2 * sizeof(float)) +
-                          elements * sizeof(bf16) + (SCALED ? 0 : 2.0 * g.k * g.n);
+    return sets * (1.0 * bytes_of(g).operands() + elements * 2 * sizeof(float)) +
+           elements * sizeof(bf16) + (SCALED ? 0 : 2.0 * g.k * g.n);
+  }
+
+  static void refuse_if_too_large(int sets, const GroupedArgs& g) {
+    const double needed = bytes_needed(sets, g);
     size_t free = 0, total = 0;
     check_cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
     if (needed <= static_cast<double>(free)) return;
+    GroupedArgs fits = g;  // the largest size halved until it does
+    while (bytes_needed(1, fits) > static_cast<double>(free)) {
+      int& wider = fits.n > fits.k ? fits.n : fits.k;
+      int& largest = fits.m > wider ? fits.m : wider;
+      if (largest <= 1) break;
+      largest /= 2;
+      fits.lda = fits.ldb = smallest_ld<In>(fits.k);
+      fits.ld_scale_a = smallest_ld<float>(static_cast<int>(fits.all_rows()));
+      fits.ldd = smallest_ld<bf16>(fits.n);
+    }
     throw Refused(format(
         "%d groups of %d x %d weights and %lld rows need %.1f GiB of device memory but %.1f GiB "
-        "are "
-        "free; about %d groups would fit.",
+        "are free; %d x %d weights and %lld rows would fit.",
         g.groups, g.n, g.k, g.all_rows(), needed / (1 << 30), static_cast<double>(free) / (1 << 30),
-        static_cast<int>(g.groups * static_cast<double>(free) / needed)));
+        fits.n, fits.k, fits.all_rows()));
   }
 
   Set make_set(const GroupedArgs& sizes, const GroupBuffers& needs, uint64_t seed) const {

@@ -394,6 +394,21 @@ class Ladder(unittest.TestCase):
         self.assertEqual(ended.returncode, 2)
         self.assertRegex(ended.stderr, r"^1073741824x1073741824x1073741824 needs 17179869184\.0 GiB")
 
+    def test_of_groups_sizes_that_would_fit_are_named(self):
+        said = (r"^8 groups of (\d+) x (\d+) weights and (\d+) rows need [\d.]+ GiB of device "
+                r"memory but ([\d.]+) GiB are free; (\d+) x (\d+) weights and (\d+) rows would fit\.$")
+        for m, n, k in ((2**30, 2**30, 2**30), (2**20, 2**20, 1), (1, 2**30, 2**10)):
+            sizes = [f"--m={m}", f"--n={n}", f"--k={k}"]
+            ended = run("build/stage-16", *sizes, LADDER_DEVICE="machine")
+            self.assertEqual(ended.returncode, 2)
+            self.assertRegex(ended.stderr, said)
+            numbers = re.match(said, ended.stderr).groups()
+            self.assertEqual(tuple(map(int, numbers[:3])), (n, k, m))
+            fits_n, fits_k, rows = map(int, numbers[4:])
+            self.assertGreaterEqual(min(fits_n, fits_k, rows), 1)
+            of_b_and_d = 2 * (8 * fits_n * fits_k + rows * fits_n)
+            self.assertLessEqual(of_b_and_d, float(numbers[3]) * 2**30)
+
     def test_a_row_that_no_kernel_takes_is_named(self):
         row = "13 swizzle128 64 64 64 burst type=tf32,layout=NT"
         ended = subprocess.run(

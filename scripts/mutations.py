@@ -37,6 +37,7 @@ from lib.mutations.subjects import Subject
 from lib.ptx import Module, load_module
 from lib.replace import Run, gpu_run, machine_run
 from lib.stamps import add_sleeps
+from lib.store import write_atomically
 
 TIMEOUT_S = 120  # of one run, which takes a second or two
 GPU_TIMEOUT_S = 4  # of the program's own watchdog, for a kernel of some microseconds
@@ -358,7 +359,7 @@ def main(arguments: list[str] | None = None) -> int:
         for each in MUTATIONS.values():
             print(f"{each.name:{width}}  {each.subject.what}: {each.what}")
     if options.page:
-        PAGE.write_text(page_with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+        write_atomically(PAGE, page_with_tables(PAGE.read_text(encoding="utf-8")))
     if options.list or options.page or options.known:
         return OK
     if options.show:

@@ -53,7 +53,7 @@ import os
 import sys
 from pathlib import Path
 
-from lib import tools
+from lib import store, tools
 from lib.cli import ROOT, WRONG, Problem, command
 from lib.ptx import load_module
 from lib.registry import Variant
@@ -92,11 +92,11 @@ def keep(path: str, results: str) -> None:
     row["kernel_hash"] = kernel_hash(row["kernel"])
     row["toolkit"] = toolkit()
     kept = Path(results)
-    rows = json.loads(kept.read_text(encoding="utf-8"))["rows"] if kept.exists() else []
+    rows = store.read_document(kept, "rows", "timelines", "trace-N").get("rows", [])
     rows = [r for r in rows if (r["stage"], r["variant"]) != (row["stage"], row["variant"])] + [row]
     rows.sort(key=lambda r: (r["stage"], r["variant"]))
     listed = ",\n".join(map(json.dumps, rows))
-    kept.write_text(f'{{"rows": [\n{listed}\n]}}\n', encoding="utf-8")
+    store.write_atomically(kept, f'{{"rows": [\n{listed}\n]}}\n')
     print(f"{results}: {row['what']}, {len(row['events'])} events; make figures draws it")
 
 

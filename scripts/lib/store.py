@@ -31,11 +31,16 @@ def own_files(folder: Path, suffix: str) -> list[Path]:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Who reads meanwhile, another make perhaps, gets the file before or the file after."""
+    """Who reads meanwhile, another make perhaps, gets the file before or the file after. Where it
+    cannot be written, or is interrupted, the file stays as it was, with nothing beside it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f"{path.name}.{os.getpid()}")
-    new.write_text(text, encoding="utf-8")
-    os.replace(new, path)
+    try:
+        new.write_text(text, encoding="utf-8")
+        os.replace(new, path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
 
 
 def outdated_files(root: Path, texts: dict[Path, str]) -> list[tuple[Path, str]]:

@@ -285,6 +285,11 @@ class Busy(unittest.TestCase):
             self.assertEqual(text, whole)
             self.assertIn("need 82 % of them", text)
             self.assertIn("With stamps a launch took 10.5 µs, without 10.0 µs.", text)
+            for broken in ("", "{", '{"rows": 3}'):
+                results.write_text(broken, encoding="utf-8")
+                with self.assertRaisesRegex(Problem, "r.json is not a file of timelines; remove it"):
+                    trace.keep(str(path), str(results))
+                self.assertEqual(results.read_text(encoding="utf-8"), broken)
             path.write_text(json.dumps(timeline.write_document(ring(), MODEL)), encoding="utf-8")
             with self.assertRaisesRegex(Problem, "only what a GPU did is kept"):
                 trace.keep(str(path), str(results))

@@ -14,8 +14,10 @@ import argparse
 import ctypes
 import re
 import subprocess
+import sys
 from pathlib import Path
 
+from lib.cli import OK, Problem, command
 from lib.store import write_atomically
 
 MAX_ERROR = 10000
@@ -102,7 +104,19 @@ def stubs(args: argparse.Namespace) -> None:
     write_atomically(args.out / "exports.map", f"{node} {{ global: {kept}; local: *; }};\n")
 
 
-def main() -> None:
+def check_toolkit(args: argparse.Namespace) -> None:
+    """A toolkit that was installed in parts can have nvcc and lack these."""
+    for path, what in ((args.cudart, "libcudart.so.NN"), (args.header, "cuda.h")):
+        if not Path(path).is_file():
+            where = f" at {path}" if path else ""
+            raise Problem(
+                f"The toolkit has no {what}{where}, which the PTX machine is built from: install "
+                "the package cuda-cudart-dev-<version>, or say make CUDA_HOME=..."
+            )
+
+
+@command()
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(required=True)
     for run in (errors, stubs):
@@ -116,8 +130,10 @@ def main() -> None:
                      help="folder for stubs.c, aliases.rsp, exports.map")  # fmt: skip
     one.add_argument("objects", nargs="+", help="the stand-in's objects")
     args = parser.parse_args()
+    check_toolkit(args)
     args.run(args)
+    return OK
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -18,6 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from lib.cli import command
 from lib.ptx import entries, source_line
 
 # What ptxas' codes mean to the author of a kernel. Other C75xx codes are refused as well. C7602 is
@@ -104,6 +105,7 @@ def compile_into(folder: Path, source: str, compiler: list[str]) -> tuple[int, s
     return run.returncode, run.stdout, text
 
 
+@command()
 def main() -> int:
     if sys.argv[4:5] != ["--"] or len(sys.argv) < 6:
         print("usage: nvcc_gate.py SOURCE OBJECT PREFIX -- nvcc FLAGS...", file=sys.stderr)

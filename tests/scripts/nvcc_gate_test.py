@@ -1,10 +1,13 @@
 """nvcc_gate.py on logs of ptxas whose verdict is known."""
 
+import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
 import nvcc_gate  # noqa: E402
 
 PTX = """.visible .entry gemm(
@@ -84,6 +87,20 @@ class Dependencies(unittest.TestCase):
         self.assertEqual(
             nvcc_gate.dependencies(text), ["stages/05_wgmma.cu", "common/ptx/tma.cuh"]
         )
+
+
+class Compiler(unittest.TestCase):
+    def test_one_that_is_not_there_or_makes_nothing_is_one_sentence(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for compiler, said in (("/nonexistent/nvcc", "/nvcc"), ("true", "object.d")):
+                ended = subprocess.run(
+                    [sys.executable, "scripts/nvcc_gate.py", "stages/01_smem_tiled.cu",
+                     f"{folder}/k.o", f"{folder}/k", "--", compiler], cwd=ROOT, text=True,
+                    capture_output=True, check=False,
+                )  # fmt: skip
+                self.assertEqual((ended.returncode, ended.stdout), (2, ""))
+                self.assertRegex(ended.stderr, f"^[^\\n]*No such file or directory: .*{said}'\\n$")
+                self.assertEqual(list(Path(folder).iterdir()), [])
 
 
 if __name__ == "__main__":

@@ -160,6 +160,13 @@ ifneq ($(MEASURING),)
   endif
 endif
 
+# All but these goals run scripts.
+ifneq ($(filter-out help clean,$(or $(MAKECMDGOALS),help)),)
+  ifneq ($(shell '$(PYTHON)' -c 'import sys; print(sys.version_info >= (3, 9))' 2>&1 || :),True)
+    $(error $(PYTHON) is no Python of 3.9 or newer: install one$(comma) or say make PYTHON=...)
+  endif
+endif
+
 # refuse(script, names): stops with what the script says of names that it does not know, before a
 # compiler starts. Make itself ends the sentence.
 refuse = $(if $(strip $(2)),$(call stop_with,$(shell $(PYTHON) scripts/$(1).py --known \
@@ -259,8 +266,6 @@ tools-are-there:
 	  "or move away what is called build" >&2; exit 1; }
 	@$(CXX) --version >/dev/null 2>&1 || { echo "No C++ compiler $(CXX): install g++ 11 to 14 or" \
 	  "clang 16 to 19, or say make CXX=..." >&2; exit 1; }
-	@command -v '$(PYTHON)' >/dev/null || { echo "No $(PYTHON): install Python 3.9 or newer, or say" \
-	  "make PYTHON=..." >&2; exit 1; }
 
 build/flags: $(ALWAYS) | build/objects tools-are-there $(MACHINE_FLAGS)
 	@mkdir -p build

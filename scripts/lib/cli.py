@@ -15,6 +15,11 @@ from typing import Any
 OK, WRONG, REFUSED, NO_DEVICE, HANG, STOPPED = 0, 1, 2, 3, 4, 130
 ROOT = Path(__file__).resolve().parents[2]
 
+if sys.version_info < (3, 9):
+    print(f"{sys.executable} is Python {sys.version.split()[0]}: 3.9 or newer is needed; say make "
+          "PYTHON=...", file=sys.stderr)  # fmt: skip
+    sys.exit(REFUSED)
+
 
 class Problem(Exception):
     """Something the user must mend; the message is one sentence, code the exit code."""

@@ -74,6 +74,16 @@ class Ends(unittest.TestCase):
         self.assertEqual(run_script(stop), (-signal.SIGINT, "", ""))
         self.assertEqual(run_script(stop, "Stopped."), (STOPPED, "\nStopped.\n", ""))
 
+    def test_under_an_old_python(self):
+        old = "sys.version_info, sys.version = (3, 8, 1), '3.8.1 (default)'"
+        script = f"import sys; {old}; sys.path.insert(0, 'scripts'); import tables"
+        ended = subprocess.run(
+            [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        self.assertEqual((ended.returncode, ended.stdout), (REFUSED, ""))
+        said = f"{sys.executable} is Python 3.8.1: 3.9 or newer is needed; say make PYTHON=...\n"
+        self.assertEqual(ended.stderr, said)
+
     def test_with_its_output_closed(self):
         self.assertEqual(
             run_script("print(1)", before="sys.stdout = None"),  # as Python has it then

@@ -192,12 +192,26 @@ class Make(unittest.TestCase):
         before = [path.read_text() if path.exists() else None for path in flags]
         for setting, sentence in {
             "CXX=/nonexistent/g++": "No C++ compiler /nonexistent/g++: install g++ 11 to 14 or clang",
-            "PYTHON=/nonexistent/python": "No /nonexistent/python: install Python 3.9 or newer",
+            "PYTHON=/nonexistent/python": "/nonexistent/python is no Python of 3.9 or newer: install",
         }.items():
             ended = make("lib", setting)
             self.assertEqual(ended.returncode, 2)
             self.assertEqual(ended.stderr.count(sentence), 1, ended.stderr)
         self.assertEqual([path.read_text() if path.exists() else None for path in flags], before)
+
+    def test_a_missing_or_an_old_python_is_one_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            old = Path(folder, "python3")
+            old.write_text("#!/bin/sh\necho False\n")
+            old.chmod(0o755)
+            for python in (str(old), "/nonexistent/python", "/bin/false"):
+                for goal in ("diff-2", "tables", "failure-x", "xyz"):
+                    ended = make(goal, f"PYTHON={python}")
+                    self.assertEqual((ended.returncode, ended.stdout), (2, ""))
+                    self.assertEqual(len(ended.stderr.splitlines()), 1, ended.stderr)
+                    said = f"{python} is no Python of 3.9 or newer: install one, or say make PYTHON="
+                    self.assertIn(said, ended.stderr)
+                self.assertEqual(make("help", f"PYTHON={python}").returncode, 0)
 
     def test_names_that_other_tools_have_are_answered_with_those_of_here(self):
         for setting, there_is in {"SHAPE=1x2x3": "say M= N= K=",

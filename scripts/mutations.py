@@ -203,6 +203,8 @@ def first_shown(made: list[concurrent.futures.Future[Run]]) -> tuple[Ended, int]
 def run_all_on_gpu(mutations: list[Mutation], csv: str) -> int:
     """Each mutation without sleeps; those that pass unseen, and the kernels without a bug, with.
     As many threads assemble as there are cores; a GPU itself runs one program after another."""
+    if csv != "-" and not Path(csv).parent.is_dir():  # before anything is measured for it
+        raise Problem(f"--gpu is {csv}, whose folder {Path(csv).parent} is not there; make it.")
     said: dict[str, list[str]] = {}
     unseen, wrong = [], []
     subjects = {(m.subject.program, m.subject.variant): m.subject for m in mutations}

@@ -97,10 +97,11 @@ class Table(unittest.TestCase):
 
 
 class CommandLine(unittest.TestCase):
-    def test_options_that_contradict_each_other_are_refused(self):
+    def test_options_that_contradict_each_other_or_lead_nowhere_are_refused(self):
         for given, why in ((["--list", "--page"], "--page: not allowed with argument --list"),
                            (["--gpu=-", "--show=parity"], "--show: not allowed with argument --gpu"),
-                           (["--only=parity", "--show=parity"], "--only=parity is for runs of all")):  # fmt: skip
+                           (["--only=parity", "--show=parity"], "--only=parity is for runs of all"),
+                           (["--gpu=/nonexistent/x.csv"], "whose folder /nonexistent is not there")):  # fmt: skip
             err = io.StringIO()
             with self.subTest(given), contextlib.redirect_stderr(err), \
                     mock.patch.object(mutations, "show", lambda mutation: 0), \

@@ -13,7 +13,7 @@ namespace ptx {
 
 // mbarrier.init.shared::cta.b64  [bar], count;
 //   issued by : one thread; bar 8-byte aligned, not in use
-//   orders    : nothing: fence_mbarrier_init and a barrier must follow
+//   orders    : nothing: a barrier must follow, and before it, for TMA and peers, the fence below
 //   ISA       : #parallel-synchronization-and-communication-instructions-mbarrier-init
 __device__ inline void mbarrier_init(uint64_t* bar, uint32_t count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(cvta_to_shared(bar)), "r"(count)

@@ -1901,6 +1901,28 @@ TEST_CASE("trials: the pick of rung 13's five tiles is near the best one") {
 }
 
 // docs/13_layouts.md, "Few tiles".
+TEST_CASE("trials: what rung 13 gains by two CTAs side by side") {
+  std::map<std::tuple<std::string, int, int, int>, std::map<std::string, double>> calls;
+  for (const std::vector<std::string>& cell : read_rows("h200.layouts_beside.csv")) {
+    REQUIRE(cell.size() == 6);
+    calls[{cell[0], std::stoi(cell[1]), std::stoi(cell[2]), std::stoi(cell[3])}][cell[4]] =
+        std::stod(cell[5]);
+  }
+  Distance without;
+  for (const auto& [call, us] : calls) {
+    double others = us.at("128x256");
+    if (us.contains("128x128")) others = std::min(others, us.at("128x128"));
+    without.add(others, std::min(others, us.at("128x512")));
+  }
+  CHECK(without.shapes == 350);
+  CHECK(std::lround(1000 * without.mean()) == 28);
+  CHECK(std::lround(100 * without.worst) == 37);
+  const auto& call = calls.at({"fp16_TN", 1350, 6144, 4096});
+  CHECK(std::lround(call.at("128x256")) == 128);
+  CHECK(std::lround(call.at("128x512")) == 91);
+}
+
+// docs/13_layouts.md, "Few tiles".
 TEST_CASE("trials: what rung 13 gains by early starts") {
   struct Times {
     double logarithms = 0, least = tile::NEVER, most = 0;

@@ -39,7 +39,7 @@ struct Kernel {
   bool blocks_are_clusters = false;  // a launch gives the grid in clusters, and no block
 };
 
-class GridsBefore;
+class Footprint;
 
 struct LaunchConfig {
   Dim3 grid, block, cluster;
@@ -50,7 +50,9 @@ struct LaunchConfig {
   uint32_t registers = 0;         // a thread, as ptxas decided; 0: Kernel::registers
   bool lets_next = false;         // a programmatic one behind it may begin before it has ended
   // Of a programmatic one: what may still run when it begins; null: it is not known.
-  std::shared_ptr<const GridsBefore> before = {};
+  std::shared_ptr<const Footprint> before = {};
+  Footprint* accesses =
+      nullptr;  // what the grid accesses is added here, if it is given and checked
 };
 
 class Module;  // parsed and decoded PTX, with its variables
@@ -69,7 +71,7 @@ void prepare(const Module& module, const Kernel& kernel);
 
 // Runs the grid to its end. `param_block` has kernel.param_bytes bytes. Throws Error. Returns what may
 // still run when a programmatic launch behind it begins; null if that is not known.
-std::shared_ptr<const GridsBefore> launch(const Module& module, const Kernel& kernel,
-                                          const LaunchConfig& config, const void* param_block);
+std::shared_ptr<const Footprint> launch(const Module& module, const Kernel& kernel,
+                                        const LaunchConfig& config, const void* param_block);
 
 }  // namespace machine

@@ -112,7 +112,7 @@ isa: $(ISA)
 PROGRAM_NVCC = $(NVCC) -std=c++20 -O3 -lineinfo -ccbin $(CXX)
 MACHINE_PROGRAMS := $(addprefix build/tests/programs/,calls chain dependent driver errors \
   functions graphs hello \
-  out_of_bounds hello_static hello_compressed hello_no_ptx hello_rdc \
+  out_of_bounds streams hello_static hello_compressed hello_no_ptx hello_rdc \
   hello_rpath registers.cubin)
 
 build/tests/machine: build/obj/common/machine/runtime/fatbin.o | $(MACHINE_PROGRAMS)
@@ -138,7 +138,7 @@ build/tests/programs/%.cubin: tests/machine/programs/%.cu
 	@mkdir -p $(@D)
 	$(Q)$(PROGRAM_NVCC) -cubin -gencode arch=compute_90a,code=sm_90a $< -o $(NEW) $(move)
 
-$(addprefix build/tests/programs/,calls driver graphs): tests/machine/programs/check.h
+$(addprefix build/tests/programs/,calls driver graphs streams): tests/machine/programs/check.h
 build/tests/programs/%: tests/machine/programs/%.cu
 	@mkdir -p $(@D)
 	$(call say,NVCC,$@)

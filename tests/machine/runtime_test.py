@@ -294,6 +294,30 @@ class Calls(unittest.TestCase):
             self.assertIn(f"Race in kernel use: {said}", ended.stderr)
             self.assertIn("griddepcontrol.wait by warp 0", ended.stderr)
 
+    def test_work_of_several_streams_needs_an_order_where_it_shares_memory(self):
+        add, fill = "Race in kernel add: it reads global", "Race in kernel fill: it writes global"
+        for case, said in (
+            ("event", add), ("again", fill), ("early", add), ("nonblocking", add), ("host", add),
+            ("copy", "Race in cudaMemcpy: it reads global"), ("graph", add), ("launches", fill),
+            ("pool", "Race in cudaFreeAsync: it frees global"), ("apart", ""), ("told", ""),
+        ):  # fmt: skip
+            ended = on_machine(PROGRAMS / "streams", case, "right")
+            self.assertEqual((ended.returncode, ended.stdout), (0, "ok\n"), case + ended.stderr)
+            if not said:
+                continue
+            ended = on_machine(PROGRAMS / "streams", case, "wrong")
+            self.assertEqual(ended.returncode, 1, case)
+            self.assertIn(said, ended.stderr, case)
+            self.assertEqual(ended.stderr.count("Rule: stream-race"), 1, ended.stderr)
+            ended = on_machine(PROGRAMS / "streams", case, "wrong", MACHINE_IGNORE="stream-race")
+            self.assertEqual((ended.returncode, ended.stderr), (0, ""), case)
+        ended = on_machine(PROGRAMS / "streams", "nonblocking", "wrong")
+        self.assertIn("cudaEventRecord in the default stream behind kernel fill, and "
+                      "cudaStreamWaitEvent in stream 4 (non-blocking) before kernel add", ended.stderr)
+        self.assertIn("cudaStreamNonBlocking does not wait for the default stream", ended.stderr)
+        ended = on_machine(PROGRAMS / "streams", "graph", "wrong")
+        self.assertIn("What would order them: an edge of the graph", ended.stderr)
+
     def test_files_of_settings_are_refused_before_anything_is_launched(self):
         for name, path, why in (("REPLACE_PTX", "/nonexistent.ptx", "cannot be read"),
                                 ("REPLACE_PTX", "/tmp", "cannot be read"),

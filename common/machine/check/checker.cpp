@@ -311,8 +311,8 @@ std::shared_ptr<Knowledge> Checker::from_cluster(uint64_t cluster, const Snapsho
 
 void Checker::check_grids_before(const Attempt& attempt, uint64_t address, uint64_t bytes) const {
   if (!is_programmatic() || knows_grids_before(*attempt.known)) return;
-  const GridsBefore* const before = state_.cluster.grid->config.before.get();
-  if (before != nullptr && !before->conflicts(address, bytes, attempt.write)) return;
+  const Footprint* const before = state_.cluster.grid->config.before.get();
+  if (before != nullptr && !before->conflict({address, address + bytes, attempt.write})) return;
   Allocation at;
   if (find_allocation(address, &at) && at.what.starts_with("constant ")) return;
   report_.grids_before(attempt, address);

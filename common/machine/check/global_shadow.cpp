@@ -9,7 +9,7 @@
 namespace machine {
 namespace {
 
-constexpr uint32_t PAGE_SHIFT = GridsBefore::PAGE_SHIFT, LEVEL_BITS = 12;
+constexpr uint32_t PAGE_SHIFT = Footprint::PAGE_SHIFT, LEVEL_BITS = 12;
 constexpr uint64_t PAGE_BYTES = 1ull << PAGE_SHIFT;
 
 bool is_by_same(const GlobalRecord& a, const GlobalRecord& b) {
@@ -115,7 +115,8 @@ struct GlobalShadow::Page {
   std::unordered_map<uint64_t, GlobalRecord> left;  // by cell, of a write: bytes the last one left
   std::unique_ptr<Reads> reads;
   bool written = false;
-  std::bitset<GridsBefore::CELLS> read;  // by anyone
+  Footprint::Bytes read{};               // by anyone
+  std::bitset<Footprint::CELLS> strong;  // read by who is strong
 };
 
 // Three levels of tables, the last one of pages; entries are added, never changed.
@@ -161,13 +162,13 @@ class GlobalShadow::Cursor {
       const uint64_t size = std::min(CELL_BYTES - offset, end - address);
       if (page_ == nullptr || !page_->written) {
         const uint64_t next = std::min(end, (number_ + 1) << PAGE_SHIFT);
-        for (; page_ != nullptr && address < next; address += CELL_BYTES - address % CELL_BYTES) {
-          page_->read.set(address % PAGE_BYTES / CELL_BYTES);
+        for (; page_ != nullptr && address < next; address = (address | (CELL_BYTES - 1)) + 1) {
+          note_read(address, std::min(CELL_BYTES - address % CELL_BYTES, next - address));
         }
         address = next;
         continue;
       }
-      access_.as.bytes = static_cast<uint8_t>(((1u << size) - 1) << offset);
+      access_.as.bytes = mask_of(offset, size);
       const uint64_t index = address % PAGE_BYTES / CELL_BYTES;
       GlobalRecord& write = page_->writes[index];
       const auto conflict = [&](const GlobalRecord& with) {
@@ -190,7 +191,7 @@ class GlobalShadow::Cursor {
         }
         put(write, access_.as);
       } else {
-        page_->read.set(index);
+        note_read(address, size);
         if (!access_.as.strong) {
           if (!page_->reads) page_->reads = std::make_unique<Reads>();
           page_->reads->add(index, access_);
@@ -202,6 +203,15 @@ class GlobalShadow::Cursor {
   }
 
  private:
+  static uint8_t mask_of(uint64_t offset, uint64_t size) {
+    return static_cast<uint8_t>(((1u << size) - 1) << offset);
+  }
+  // Of bytes in one cell of the page.
+  void note_read(uint64_t address, uint64_t size) {
+    const uint64_t index = address % PAGE_BYTES / CELL_BYTES;
+    page_->read[index] |= mask_of(address % CELL_BYTES, size);
+    if (access_.as.strong) page_->strong.set(index);
+  }
   void leave() {
     if (page_ != nullptr) page_->mutex.unlock();
     page_ = nullptr;
@@ -238,7 +248,7 @@ GlobalShadow::Page* GlobalShadow::find(uint64_t address, bool make) {
   return follow(table->next[part(0)], pages_, make);
 }
 
-void GlobalShadow::add_accesses(GridsBefore* to) const {
+void GlobalShadow::add_accesses(Footprint* to) const {
   const auto for_entries = [](const Table& table, uint64_t number, auto&& f) {
     for (const std::atomic<void*>& entry : table.next) {
       if (const void* const next = entry.load()) f(next, number);
@@ -251,10 +261,15 @@ void GlobalShadow::add_accesses(GridsBefore* to) const {
                   for_entries(*static_cast<const Table*>(lower), middle << LEVEL_BITS,
                               [&](const void* page, uint64_t number) {
                                 const auto& from = *static_cast<const Page*>(page);
-                                GridsBefore::Page& into = to->page(number);
-                                into.read |= from.read;
+                                Footprint::Page& into = to->page(number);
+                                into.strong |= from.strong;
                                 for (size_t i = 0; i < from.writes.size(); ++i) {
-                                  if (from.writes[i].clock != 0) into.written.set(i);
+                                  into.read[i] |= from.read[i];
+                                  into.written[i] |= from.writes[i].bytes;
+                                  if (from.writes[i].strong) into.strong.set(i);
+                                }
+                                for (const auto& [i, left] : from.left) {
+                                  into.written[i] |= left.bytes;
                                 }
                               });
                 });

@@ -98,7 +98,7 @@ std::string RaceReport::name_of_cell(const Shadow& shadow, uint32_t index, uint3
   return name_of_shared(shadow.address_of(index) + static_cast<uint32_t>(std::countr_zero(bytes)));
 }
 
-static std::string name_of_global(uint64_t address) {
+std::string name_of_global(uint64_t address) {
   Allocation allocation;
   const std::string name = "global " + hex(address);
   if (!find_allocation(address, &allocation)) return name;

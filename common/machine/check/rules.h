@@ -32,6 +32,7 @@ inline constexpr Rule BULK_EXIT{"bulk-exit"};
 inline constexpr Rule WGMMA_REGISTERS{"wgmma-registers"};
 inline constexpr Rule WGMMA_FENCE{"wgmma-fence"};
 inline constexpr Rule GRID_WAIT{"grid-wait"};
+inline constexpr Rule STREAM_RACE{"stream-race"};
 inline constexpr Rule ILLEGAL{"illegal", Severity::fatal};
 inline constexpr Rule OUT_OF_BOUNDS{"out-of-bounds", Severity::fatal};
 inline constexpr Rule MISALIGNED{"misaligned", Severity::fatal};
@@ -46,7 +47,7 @@ inline constexpr Rule IGNORABLE[] = {SHARED_RACE,   GLOBAL_RACE,   LANE_RACE,
                                      PROXY_RAW,     PROXY_WAW,     PROXY_WAR,
                                      NEVER_WRITTEN, MBARRIER_INIT, MBARRIER_OVERWRITTEN,
                                      CTA_EXIT,      BULK_EXIT,     WGMMA_REGISTERS,
-                                     WGMMA_FENCE,   GRID_WAIT};
+                                     WGMMA_FENCE,   GRID_WAIT,     STREAM_RACE};
 }  // namespace rule
 
 inline bool operator==(const Rule& one, const Rule& other) {

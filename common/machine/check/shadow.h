@@ -14,7 +14,7 @@
 
 #include "common/machine/check/access.h"
 #include "common/machine/check/clocks.h"
-#include "common/machine/check/grids_before.h"
+#include "common/machine/check/footprint.h"
 #include "common/machine/run/error.h"
 
 namespace machine {
@@ -208,7 +208,7 @@ class GlobalShadow {
   // Of a dependent launch: whether a thread has let the next one begin without knowing that the grids
   // before have ended, and whether any has waited for them.
   std::atomic<bool> lets_early{false}, has_waited{false};
-  void add_accesses(GridsBefore* to) const;  // all of them with `keeps_reads`
+  void add_accesses(Footprint* to) const;  // all of them with `keeps_reads`
 
   bool has_released() const { return has_released_.load(std::memory_order_acquire); }
 

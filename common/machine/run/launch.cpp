@@ -29,7 +29,8 @@ class Launch {
  public:
   Launch(Grid& grid, uint64_t clusters, uint64_t resident)
       : grid_(grid), clusters_(clusters), resident_(std::max<uint64_t>(resident, 1)) {
-    if (grid.check) shadow_ = std::make_shared<GlobalShadow>(grid.config.lets_next);
+    const bool keeps_reads = grid.config.lets_next || grid.config.accesses != nullptr;
+    if (grid.check) shadow_ = std::make_shared<GlobalShadow>(keeps_reads);
   }
 
   void run() {
@@ -42,18 +43,19 @@ class Launch {
     for (std::thread& worker : workers) worker.join();
     if (error_) std::rethrow_exception(error_);
     if (shadow_) report_suspects(*shadow_, *grid_.program);
+    if (shadow_ && grid_.config.accesses) shadow_->add_accesses(grid_.config.accesses);
     if (traced) write_trace(grid_, events_, settings().trace);
   }
 
   // What may still run when a dependent launch behind this one begins: this grid, and those that it
   // ran beside, unless it has let the other one begin only when they had ended.
-  std::shared_ptr<const GridsBefore> may_still_run() const {
+  std::shared_ptr<const Footprint> may_still_run() const {
     const LaunchConfig& config = grid_.config;
     if (!config.lets_next || !shadow_) return nullptr;
     const bool beside = config.programmatic && (shadow_->lets_early || !shadow_->has_waited);
     if (beside && !config.before) return nullptr;
     auto grids =
-        beside ? std::make_shared<GridsBefore>(*config.before) : std::make_shared<GridsBefore>();
+        beside ? std::make_shared<Footprint>(*config.before) : std::make_shared<Footprint>();
     shadow_->add_accesses(grids.get());
     return grids;
   }
@@ -178,8 +180,8 @@ class Launch {
 
 }  // namespace
 
-std::shared_ptr<const GridsBefore> launch(const Module& module, const Kernel& kernel,
-                                          const LaunchConfig& config, const void* param_block) {
+std::shared_ptr<const Footprint> launch(const Module& module, const Kernel& kernel,
+                                        const LaunchConfig& config, const void* param_block) {
   static std::atomic<uint32_t> launches{0};
   const std::shared_ptr<const Program> program = module.program(kernel);
   Grid grid;

@@ -430,6 +430,7 @@ inline void for_groups(uint32_t mask, K&& key, F&& f) {
 // "wgmma::gemm<wgmma::Tile<256, 0>>": the name without return type and parameters; a long one's
 // template arguments are "<...>".
 std::string source_name(const std::string& mangled);
+std::string name_of_global(uint64_t address);  // with the allocation that it lies in
 // How every report ends: the rule, the name of the kernel where source_name() has shortened it, and
 // how to get source lines where there are none.
 std::string report_end(const Program& program, const Rule& rule);

@@ -87,7 +87,10 @@ cudaError_t allocate_as(const char* call, void** base, size_t bytes) {
 }
 
 cudaError_t free_as(const char* call, void* base) {
-  return outside_capture([&] { free_device(call, base); });
+  return outside_capture([&] {
+    free_device(call, base);
+    end_all_grids();
+  });
 }
 
 }  // namespace machine::runtime

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "common/machine/run/allocations.h"
+#include "common/machine/runtime/beside.h"
 #include "common/machine/runtime/modules.h"
 #include "common/machine/runtime/status.h"
 #include "common/machine/runtime/stream.h"
@@ -67,16 +68,20 @@ void check_copy(const char* call, const Rows& rows, cudaMemcpyKind kind) {
              from_device);
 }
 
-void copy_rows(const Rows& rows) {
+void copy_rows(const char* call, const Rows& rows) {
   for (size_t row = 0; row < rows.height; ++row) {
-    std::memmove(static_cast<char*>(rows.dst) + row * rows.dst_pitch,
-                 static_cast<const char*>(rows.src) + row * rows.src_pitch, rows.width);
+    char* const to = static_cast<char*>(rows.dst) + row * rows.dst_pitch;
+    const char* const from = static_cast<const char*>(rows.src) + row * rows.src_pitch;
+    if (find_living(from)) note_access(call, from, rows.width, false);
+    if (find_living(to)) note_access(call, to, rows.width, true);
+    std::memmove(to, from, rows.width);
   }
 }
 
-void fill_rows(const cudaMemsetParams& fill) {
+void fill_rows(const char* call, const cudaMemsetParams& fill) {
   for (size_t row = 0; row < fill.height; ++row) {
     char* const begin = static_cast<char*>(fill.dst) + row * fill.pitch;
+    note_access(call, begin, fill.width * fill.elementSize, true);
     if (fill.elementSize == 1) {
       std::memset(begin, static_cast<int>(fill.value), fill.width);
       continue;
@@ -125,8 +130,8 @@ Content copying(const char* call, const cudaMemcpy3DParms& params) {
                       params.extent.width, params.extent.height});
     check_copy(call, slices.back(), params.kind);
   }
-  const auto copy_slices = [slices] {
-    for (const Rows& slice : slices) copy_rows(slice);
+  const auto copy_slices = [call, slices] {
+    for (const Rows& slice : slices) copy_rows(call, slice);
   };
   return {cudaGraphNodeTypeMemcpy, copy_slices, nullptr, nullptr, params};
 }
@@ -137,11 +142,17 @@ Content filling(const char* call, const cudaMemsetParams& params) {
   require(params.height <= 1 || width <= params.pitch, cudaErrorInvalidPitchValue);
   check_side(call, "destination", params.dst, span_bytes(params.pitch, width, params.height),
              /*is_device=*/true);
-  return {cudaGraphNodeTypeMemset, [params] { fill_rows(params); }, nullptr, nullptr, params};
+  return {cudaGraphNodeTypeMemset, [call, params] { fill_rows(call, params); }, nullptr, nullptr,
+          params};
 }
 
 void copy(const char* call, const Rows& rows, cudaMemcpyKind kind, cudaStream_t stream) {
-  submit(stream, copying(call, params_of(rows, kind)));
+  Content content = copying(call, params_of(rows, kind));
+  // Pageable memory is read when the call before has ended, and written when this one returns.
+  if (!find_living(rows.src)) host_waits(stream);
+  submit(stream, std::move(content));
+  const bool is_async = std::string_view(call).ends_with("Async");
+  if (!is_async || !find_living(rows.dst)) host_waits(stream);
 }
 
 void fill(const char* call, const cudaMemsetParams& params, cudaStream_t stream) {
@@ -210,7 +221,7 @@ cudaError_t cudaMemcpyPeerAsync(void* dst, int dst_device, const void* src, int 
 }
 
 cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* params, cudaStream_t stream) {
-  return on_device([&] { submit(stream, copying("cudaMemcpy3D", *params)); });
+  return on_device([&] { submit(stream, copying("cudaMemcpy3DAsync", *params)); });
 }
 
 #if CUDART_VERSION >= 13000
@@ -234,7 +245,10 @@ cudaError_t cudaMemcpyBatchAsync(void* const* to, const void* const* from, const
 #endif
 
 cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* params) {
-  return outside_capture([&] { submit(nullptr, copying("cudaMemcpy3D", *params)); });
+  return outside_capture([&] {
+    submit(nullptr, copying("cudaMemcpy3D", *params));
+    host_waits(nullptr);
+  });
 }
 
 cudaError_t cudaMemset2D(void* dst, size_t pitch, int value, size_t width, size_t height) {
@@ -267,7 +281,7 @@ cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* src, size_t 
                                     size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {
   return on_device([&] {
     char* const address = symbol_address(symbol, bytes, offset);
-    copy("cudaMemcpyToSymbol", line(address, src, bytes), kind, stream);
+    copy("cudaMemcpyToSymbolAsync", line(address, src, bytes), kind, stream);
   });
 }
 
@@ -280,7 +294,7 @@ cudaError_t cudaMemcpyFromSymbolAsync(void* dst, const void* symbol, size_t byte
                                       cudaMemcpyKind kind, cudaStream_t stream) {
   return on_device([&] {
     char* const address = symbol_address(symbol, bytes, offset);
-    copy("cudaMemcpyFromSymbol", line(dst, address, bytes), kind, stream);
+    copy("cudaMemcpyFromSymbolAsync", line(dst, address, bytes), kind, stream);
   });
 }
 

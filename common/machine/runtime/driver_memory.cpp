@@ -1,6 +1,7 @@
 // The driver's calls for memory, streams and events.
 #include <type_traits>
 
+#include "common/machine/runtime/beside.h"
 #include "common/machine/runtime/driver.h"
 #include "common/machine/runtime/memory_api.h"
 
@@ -43,6 +44,11 @@ CUresult copy_box(const char* call, const Params& box, Slices src, Slices dst, s
   });
 }
 
+// The host waits for what a call has begun in the default stream.
+CUresult wait_for(CUresult begun) {
+  return begun != CUDA_SUCCESS ? begun : forward(cudaStreamSynchronize, nullptr);
+}
+
 // A value in memory that a stream writes, or that it waits for.
 template <class T>
 T& word_at(const char* call, CUdeviceptr address) {
@@ -60,7 +66,10 @@ constexpr auto BATCH_MEM_OP = static_cast<cudaGraphNodeType>(CU_GRAPH_NODE_TYPE_
 template <class T>
 CUresult write_value(const char* call, CUstream stream, CUdeviceptr address, T value) {
   return forward_work([&] {
-    submit(stream, {BATCH_MEM_OP, [&word = word_at<T>(call, address), value] { word = value; }});
+    submit(stream, {BATCH_MEM_OP, [=, &word = word_at<T>(call, address)] {
+                      note_access(call, &word, sizeof word, true);
+                      word = value;
+                    }});
   });
 }
 
@@ -78,7 +87,7 @@ CUresult wait_value(const char* call, CUstream stream, CUdeviceptr address, T va
     const auto wait = [=, &word] {
       const bool is_over[] = {static_cast<std::make_signed_t<T>>(word - value) >= 0, word == value,
                               (word & value) != 0, static_cast<T>(~(word | value)) != 0};
-      if (is_over[flags]) return;
+      if (is_over[flags]) return end_all_grids();  // whoever has written it
       refuse(cudaErrorNotSupported,
              "%s: 0x%llx at 0x%llx is not what is waited for (0x%llx, flags %u), and streams take "
              "turns here: submit what writes it first.",
@@ -200,11 +209,11 @@ CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* what, CUstream stream) {
 }
 
 CUresult cuMemcpy2D(const CUDA_MEMCPY2D* what) {
-  return cuMemcpy2DAsync(what, nullptr);
+  return wait_for(cuMemcpy2DAsync(what, nullptr));
 }
 
 CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D* what) {
-  return cuMemcpy2DAsync(what, nullptr);
+  return cuMemcpy2D(what);
 }
 
 CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D* what, CUstream stream) {
@@ -213,7 +222,7 @@ CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D* what, CUstream stream) {
 }
 
 CUresult cuMemcpy3D(const CUDA_MEMCPY3D* what) {
-  return cuMemcpy3DAsync(what, nullptr);
+  return wait_for(cuMemcpy3DAsync(what, nullptr));
 }
 
 CUresult cuMemAllocPitch(CUdeviceptr* base, size_t* pitch, size_t width, size_t height, unsigned) {

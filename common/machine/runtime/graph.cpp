@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -19,15 +18,12 @@
 namespace machine::runtime {
 namespace {
 
-struct Step : Content {
-  const Node* node;  // which it is made of; it may be gone
-  bool enabled = true;
-};
-
 struct GraphExec {
   std::vector<Step> steps;
   unsigned long long flags = 0;
   std::shared_ptr<void> instance = nullptr;  // of a graph that may have one at a time
+  // What a launch is behind, whatever its stream: the launch before.
+  std::shared_ptr<Pieces> last = std::make_shared<Pieces>(0);
 };
 
 Graph* graph_of(cudaGraph_t handle) {
@@ -36,23 +32,20 @@ Graph* graph_of(cudaGraph_t handle) {
 GraphExec* exec_of(cudaGraphExec_t handle) {
   return reinterpret_cast<GraphExec*>(handle);
 }
-void add_step(const Node* node, std::set<const Node*>* there, std::vector<Step>* steps) {
-  if (!there->insert(node).second) return;
-  for (const Node* before : node->after) add_step(before, there, steps);
-  steps->push_back({*node, node});
+size_t add_step(const Node* node, std::map<const Node*, size_t>* there, std::vector<Step>* steps) {
+  const auto found = there->find(node);
+  if (found != there->end()) return found->second;
+  std::vector<size_t> after;
+  for (const Node* before : node->after) after.push_back(add_step(before, there, steps));
+  steps->push_back({*node, node, std::move(after)});
+  return (*there)[node] = steps->size() - 1;
 }
 
 std::vector<Step> steps_of(const Graph& graph) {
-  std::set<const Node*> there;
+  std::map<const Node*, size_t> there;
   std::vector<Step> steps;
   for (const auto& node : graph.nodes) add_step(node.get(), &there, &steps);
   return steps;
-}
-
-void run_steps(const std::vector<Step>& steps) {
-  for (const Step& step : steps) {
-    if (step.enabled) run(step);
-  }
 }
 
 // Whether nodes allocate or free memory.
@@ -159,7 +152,7 @@ Content host_node(const char*, const auto& params, const Content* = nullptr) {
 Content child_node(const char* call, cudaGraph_t child) {
   require(child != nullptr);
   require_no_memory(call, *graph_of(child));
-  return {cudaGraphNodeTypeGraph, [steps = steps_of(*graph_of(child))] { run_steps(steps); }};
+  return {cudaGraphNodeTypeGraph, [steps = steps_of(*graph_of(child))] { run(steps); }};
 }
 
 Content allocating_node(const char* call, auto* params) {
@@ -529,13 +522,14 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   return on_device([&] {
     require(exec != nullptr);
-    const auto launch = [steps = exec_of(exec)->steps, flags = exec_of(exec)->flags] {
+    const auto launch = [steps = exec_of(exec)->steps, flags = exec_of(exec)->flags,
+                         last = exec_of(exec)->last] {
       const bool auto_free = (flags & cudaGraphInstantiateFlagAutoFreeOnLaunch) != 0;
       for (const Step& step : steps) {
         const bool allocates = step.type == cudaGraphNodeTypeMemAlloc;
         if (auto_free && allocates) machine::release(step.memory);
       }
-      run_steps(steps);
+      *last = run(steps, *last);
     };
     submit(stream, {cudaGraphNodeTypeGraph, launch});
   });

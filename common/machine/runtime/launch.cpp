@@ -10,6 +10,7 @@
 
 #include "common/machine/check/reports.h"
 #include "common/machine/run/module.h"
+#include "common/machine/runtime/beside.h"
 #include "common/machine/runtime/device.h"
 #include "common/machine/runtime/status.h"
 
@@ -149,6 +150,12 @@ void run(const Code& code, LaunchConfig config, const std::vector<std::byte>& pa
   const GridBefore before = grid_before();
   config.programmatic = config.programmatic && before.lets_next;
   config.before = before.grids;
+  Piece* const piece = piece_under_way();
+  if (piece != nullptr) {
+    piece->what = KERNEL;
+    piece->what += source_name(code.kernel->name);
+    config.accesses = &piece->accesses;
+  }
   config.lets_next = has_opcode(code, "griddepcontrol.launch_dependents") ||
                      (config.programmatic && !has_opcode(code, "griddepcontrol.wait"));
   set_grid_before({before.number + 1, config.lets_next,

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/machine/run/settings.h"
+#include "common/machine/runtime/beside.h"
 #include "common/machine/runtime/memory_api.h"
 #include "common/machine/runtime/status.h"
 
@@ -49,9 +50,9 @@ void allocate_async(void** base, size_t bytes, const Pool& pool, cudaStream_t st
   const bool captured = is_capturing(stream);
   const char* const call = captured ? "a graph's cudaMallocAsync" : pool.name.c_str();
   *base = allocate_device(call, bytes);
-  if (captured) {
-    submit(stream, allocating("cudaMallocAsync", *base));
-  }
+  if (captured) return submit(stream, allocating("cudaMallocAsync", *base));
+  const auto note = [base = *base, bytes] { note_access("cudaMallocAsync", base, bytes, true); };
+  submit(stream, {cudaGraphNodeTypeMemAlloc, note});
 }
 
 // Of a graph and what is instantiated from it, whose address it is. Until the first launch the memory
@@ -111,8 +112,13 @@ cudaError_t cudaMallocFromPoolAsync(void** base, size_t bytes, cudaMemPool_t poo
 cudaError_t cudaFreeAsync(void* base, cudaStream_t stream) {
   return on_device([&] {
     constexpr const char* CALL = "cudaFreeAsync";
-    if (!is_capturing(stream)) return free_device(CALL, base);
-    submit(stream, freeing(CALL, base));
+    if (is_capturing(stream)) return submit(stream, freeing(CALL, base));
+    const auto free = [base] {
+      const auto freed = find_living(base);
+      free_device(CALL, base);
+      if (freed) note_access(CALL, base, freed->bytes, true);
+    };
+    submit(stream, {cudaGraphNodeTypeMemFree, free});
   });
 }
 

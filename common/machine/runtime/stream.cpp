@@ -1,5 +1,6 @@
 // Streams, events, and captures: work runs when it is submitted, so that everything before an event is
 // over when it is recorded. What work is it knows only so far that some ends the grids before it.
+// What each piece of work waits for it keeps all the same: one that lacks a wait is reported.
 #include "common/machine/runtime/stream.h"
 
 #include <cuda_runtime_api.h>
@@ -14,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/machine/run/settings.h"
+#include "common/machine/runtime/beside.h"
 #include "common/machine/runtime/status.h"
 
 namespace machine::runtime {
@@ -36,18 +39,20 @@ struct Stream {
   unsigned flags = cudaStreamDefault;
   int priority = 0;
   unsigned long long id = 0;
-  std::shared_ptr<Capture> capture;  // the one that this stream is part of
-  long long captured = 0;            // operations submitted or waited for in the capture
-  bool is_joined = true;             // another stream waits for all of them
-  std::vector<Node*> last;           // nodes that the next one depends on
-  std::map<cudaStreamAttrID, cudaStreamAttrValue> attributes;  // that were set
-  GridBefore before;
+  std::shared_ptr<Capture> capture = {};  // the one that this stream is part of
+  long long captured = 0;                 // operations submitted or waited for in the capture
+  bool is_joined = true;                  // another stream waits for all of them
+  std::vector<Node*> last = {};           // nodes that the next one depends on
+  std::map<cudaStreamAttrID, cudaStreamAttrValue> attributes = {};  // that were set
+  GridBefore before = {};
+  Pieces known = 0;  // what comes next in it is behind these
 };
 
 struct Event {
   unsigned flags = cudaEventDefault;
   bool is_recorded = false;
   unsigned long long grids = 0;  // in its stream at that time
+  Pieces known = 0;              // Stream::known at that time
   Clock::time_point time;
   std::shared_ptr<Capture> capture;  // set by a record in a capture
   Stream* captured_in = nullptr;
@@ -57,7 +62,8 @@ struct Event {
 
 struct State {
   std::mutex mutex;
-  Stream legacy, per_thread;
+  Stream legacy{.id = 1}, per_thread{.id = 2};
+  PiecesBeside beside;
   std::set<Stream*> streams;
   std::set<Event*> events;
   std::set<std::shared_ptr<Capture>> captures;
@@ -109,6 +115,39 @@ void end_grids_of_blocking_streams() {
   end_grids(state().per_thread);
 }
 
+// The streams' pieces that what comes next in this one waits for without being told.
+Pieces known_to(Stream& stream) {
+  const auto is_blocking = [](const Stream& other) {
+    return (other.flags & cudaStreamNonBlocking) == 0;
+  };
+  Stream& legacy = state().legacy;
+  if (&stream == &legacy) {
+    for (const Stream* other : state().streams) {
+      if (is_blocking(*other)) legacy.known |= other->known;
+    }
+    legacy.known |= state().per_thread.known;
+  } else if (is_blocking(stream)) {
+    stream.known |= legacy.known;
+  }
+  return stream.known;
+}
+
+// The host has waited for these, or they are too many.
+void forget(Pieces gone) {
+  state().beside.forget(gone);
+  for (Stream* stream : state().streams) stream->known &= ~gone;
+  for (Event* event : state().events) event->known &= ~gone;
+  state().legacy.known &= ~gone;
+  state().per_thread.known &= ~gone;
+}
+
+std::string name_of(const Stream& stream) {
+  if (&stream == &state().legacy) return DEFAULT_STREAM;
+  if (&stream == &state().per_thread) return "the per-thread default stream";
+  const bool blocks = (stream.flags & cudaStreamNonBlocking) == 0;
+  return joined("stream ", stream.id, blocks ? "" : " (non-blocking)");
+}
+
 // Counts an operation that is captured in the stream.
 void note_operation(Stream& stream) {
   ++stream.captured;
@@ -125,13 +164,32 @@ void capture_node(Stream& stream, Content content) {
 thread_local cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
 thread_local cudaStream_t working = nullptr;
 
+// Whether there may be work beside it: in another stream, or of its graph.
+bool can_be_beside(const Content& content) {
+  if (!settings().check || settings().ignored.contains(rule::STREAM_RACE.name)) return false;
+  const std::lock_guard lock(state().mutex);
+  return !state().streams.empty() || working == cudaStreamPerThread ||
+         content.type == cudaGraphNodeTypeGraph || piece_under_way() != nullptr;
+}
+
+class UnderWay {
+ public:
+  explicit UnderWay(Piece* piece) : outer_(std::exchange(piece_under_way(), piece)) {}
+  ~UnderWay() { piece_under_way() = outer_; }
+  UnderWay(const UnderWay&) = delete;
+  UnderWay& operator=(const UnderWay&) = delete;
+
+ private:
+  Piece* const outer_;
+};
+
 cudaError_t create_stream(cudaStream_t* stream, unsigned flags, int priority) {
   if (stream == nullptr || (flags & ~unsigned{cudaStreamNonBlocking}) != 0) {
     return record(cudaErrorInvalidValue);
   }
   return on_device([&] {
     const std::lock_guard lock(state().mutex);
-    const auto made = new Stream{flags, priority, ++state().last_id, nullptr, 0, true, {}, {}, {}};
+    const auto made = new Stream{.flags = flags, .priority = priority, .id = ++state().last_id};
     state().streams.insert(made);
     *stream = reinterpret_cast<cudaStream_t>(made);
   });
@@ -224,6 +282,7 @@ void record_event(cudaEvent_t handle, cudaStream_t stream_handle, unsigned flags
   event.capture = stream.capture;
   event.captured_in = &stream;
   event.grids = stream.before.number;
+  event.known = known_to(stream);
   event.captured_at = stream.captured;
   event.last = stream.last;
   if (stream.capture != nullptr) return;
@@ -237,6 +296,7 @@ void wait_event(cudaStream_t stream_handle, cudaEvent_t handle, unsigned flags) 
   Stream& stream = find(stream_handle);
   const bool is_external = (flags & cudaEventWaitExternal) != 0;
   if (event.capture == nullptr || is_external) {
+    stream.known |= event.known;
     if (stream.capture == nullptr || is_external) return;
     stream.capture->is_spoilt = true;
     refuse(cudaErrorStreamCaptureIsolation,
@@ -273,6 +333,32 @@ Content calling(const cudaHostNodeParams& params) {
           params};
 }
 
+// Does what a node does, in the stream that this thread works in.
+static void run(const Content& content) {
+  const bool ends = content.type == cudaGraphNodeTypeMemcpy ||
+                    content.type == cudaGraphNodeTypeMemset ||
+                    content.type == cudaGraphNodeTypeHost || content.type == cudaGraphNodeTypeGraph;
+  const auto end = [ends] {
+    const std::lock_guard lock(state().mutex);
+    Stream& stream = find(working);
+    if (ends) end_grids(stream);
+    if (&stream == &state().legacy) return end_grids_of_blocking_streams();
+    if ((stream.flags & cudaStreamNonBlocking) == 0) end_grids(state().legacy);
+  };
+  end();
+  Piece piece;
+  const UnderWay under_way(can_be_beside(content) ? &piece : nullptr);
+  content.work();
+  if (ends) end();                                                 // a graph's own
+  if (content.type == cudaGraphNodeTypeHost) host_waits(working);  // it may tell the host
+  if (piece.accesses.empty()) return;
+  const std::lock_guard lock(state().mutex);
+  Stream& stream = find(working);
+  piece.stream = name_of(stream);
+  const Pieces known = known_to(stream);
+  stream.known |= state().beside.add(std::move(piece), known, forget);
+}
+
 void submit(cudaStream_t handle, Content content) {
   {
     const std::lock_guard lock(state().mutex);
@@ -287,20 +373,22 @@ void submit(cudaStream_t handle, Content content) {
   run(content);
 }
 
-void run(const Content& content) {
-  const bool ends = content.type == cudaGraphNodeTypeMemcpy ||
-                    content.type == cudaGraphNodeTypeMemset ||
-                    content.type == cudaGraphNodeTypeHost || content.type == cudaGraphNodeTypeGraph;
-  const auto end = [ends] {
+Pieces run(const std::vector<Step>& steps, Pieces behind) {
+  const auto exchange = [](Pieces known) {
     const std::lock_guard lock(state().mutex);
-    Stream& stream = find(working);
-    if (ends) end_grids(stream);
-    if (&stream == &state().legacy) return end_grids_of_blocking_streams();
-    if ((stream.flags & cudaStreamNonBlocking) == 0) end_grids(state().legacy);
+    return std::exchange(find(working).known, known);
   };
-  end();
-  content.work();
-  if (ends) end();  // a graph's own
+  const Pieces before = exchange(0) | behind;
+  Pieces all = before;
+  std::vector<Pieces> known(steps.size(), before);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    for (const size_t step : steps[i].after) known[i] |= known[step];
+    exchange(known[i]);
+    if (steps[i].enabled) run(steps[i]);
+    all |= known[i] = exchange(0);
+  }
+  exchange(all);
+  return all;
 }
 
 bool is_capturing(cudaStream_t handle) {
@@ -323,6 +411,12 @@ void end_all_grids() {
   for (Stream* stream : state().streams) end_grids(*stream);
   end_grids(state().per_thread);
   end_grids(state().legacy);
+  forget(~Pieces{0});
+}
+
+void host_waits(cudaStream_t handle) {
+  const std::lock_guard lock(state().mutex);
+  forget(known_to(find(handle)));
 }
 
 void check_no_capture() {
@@ -368,6 +462,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   for (Event* event : state().events) {
     if (event->captured_in == stream) event->capture = nullptr, event->captured_in = nullptr;
   }
+  if ((stream->flags & cudaStreamNonBlocking) == 0) state().legacy.known |= stream->known;
   delete stream;
   return cudaSuccess;
 }
@@ -377,7 +472,11 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   return on_device([&] {
     const std::lock_guard lock(state().mutex);
     Stream& stream = find(handle);
-    if (stream.capture == nullptr) return end_grids(stream), check_implicit(stream);
+    if (stream.capture == nullptr) {
+      end_grids(stream);
+      forget(known_to(stream));
+      return check_implicit(stream);
+    }
     stream.capture->is_spoilt = true;
     refuse(cudaErrorStreamCaptureUnsupported, "a stream is waited for during its capture.");
   });
@@ -552,6 +651,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
     require(event.capture == nullptr, cudaErrorCapturedEvent);
     Stream* const stream = event.captured_in;
     if (stream != nullptr && stream->before.number == event.grids) end_grids(*stream);
+    forget(event.known);
   });
 }
 

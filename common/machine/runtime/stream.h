@@ -12,12 +12,14 @@
 #include "common/machine/runtime/status.h"
 
 namespace machine {
-class GridsBefore;
+class Footprint;
 }
 
 namespace machine::runtime {
 
 using Work = std::function<void()>;
+// Pieces of work that the host has not waited for yet, a bit each.
+using Pieces = uint64_t;
 
 struct KernelNode;  // the launch that a kernel node is made of
 struct Graph;
@@ -50,20 +52,28 @@ struct Graph {
 void submit(cudaStream_t stream, Content content);
 // Whether the stream is being captured.
 bool is_capturing(cudaStream_t stream);
-// Does what a node does, in the stream that this thread works in.
-void run(const Content& content);
 
 // The last grid of a stream, as a dependent launch behind it sees it.
 struct GridBefore {
   unsigned long long number = 0;  // how many there have been
   bool lets_next = true;          // it may still run then; one that is not known may
-  std::shared_ptr<const GridsBefore> grids = nullptr;  // LaunchConfig::before
+  std::shared_ptr<const Footprint> grids = nullptr;  // LaunchConfig::before
 };
 // Of the stream that this thread works in.
 GridBefore grid_before();
 void set_grid_before(GridBefore before);
-// The host has waited for all that has been launched.
+// The host has waited for all that has been launched; for what has been submitted to the stream.
 void end_all_grids();
+void host_waits(cudaStream_t stream);
+// What a graph is made of, when it runs.
+struct Step : Content {
+  const Node* node;           // which it is made of; it may be gone
+  std::vector<size_t> after;  // steps in front of it
+  bool enabled = true;
+};
+// Runs them in the stream that this thread works in, behind some pieces. Returns what the next
+// launch is behind.
+Pieces run(const std::vector<Step>& steps, Pieces behind = 0);
 
 // Fails with cudaErrorStreamCaptureUnsupported, and spoils the capture, if this thread may not make an
 // unsafe call now (allocate, free, wait for the device) because of a capture that is going on.

@@ -71,6 +71,7 @@ void check_streams(CUcontext context) {
   CHECK(cuStreamWriteValue32(stream, words + 2, 5, 0) == CUDA_ERROR_INVALID_VALUE);
   OK(cuMemcpyPeer(copy, context, words, context, 4));
   OK(cuMemcpyPeerAsync(copy + 8, context, words + 8, context, 8, stream));
+  OK(cuStreamSynchronize(stream));
   uint64_t read[2] = {};
   OK(cuMemcpyDtoH(read, copy + 8, 8));
   OK(cuMemcpyDtoH(read + 1, copy, 4));

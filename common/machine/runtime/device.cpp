@@ -121,6 +121,7 @@ std::map<cudaLimit, size_t>& limits() {
   static std::map<cudaLimit, size_t> values = {{cudaLimitStackSize, 1024},
                                                {cudaLimitPrintfFifoSize, size_t{1} << 20},
                                                {cudaLimitMallocHeapSize, size_t{8} << 20},
+                                               {cudaLimitDevRuntimePendingLaunchCount, 2048},
                                                {cudaLimitMaxL2FetchGranularity, 64},
                                                {cudaLimitPersistingL2CacheSize, 0}};
   return values;
@@ -278,6 +279,7 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
 }
 
 cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
+  if (!limits().contains(limit)) return record(cudaErrorUnsupportedLimit);
   limits()[limit] = value;
   return cudaSuccess;
 }

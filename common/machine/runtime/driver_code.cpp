@@ -1,7 +1,9 @@
 // The driver's calls that load code and launch it.
+#include <algorithm>
 #include <iterator>
 #include <vector>
 
+#include "common/machine/runtime/device.h"
 #include "common/machine/runtime/driver.h"
 #include "common/machine/runtime/launch.h"
 
@@ -34,6 +36,7 @@ CUresult launch_function(CUfunction handle, const LaunchRequest& request, CUstre
   return forward_work([&] {
     Function* const function = find_function(handle);
     if (extra == nullptr) return launch(function, request, arguments, stream);
+    require(arguments == nullptr);
     submit(stream, {cudaGraphNodeTypeKernel,
                     make_work(function, request, read_extra(*code_of(function).kernel, extra))});
   });
@@ -149,6 +152,9 @@ CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkern
 }
 
 FORWARD2(cuFuncGetName, cudaFuncGetName, const char**, CUfunction);
+FORWARD4(cuFuncGetParamInfo, cudaFuncGetParamInfo, CUfunction, size_t, size_t*, size_t*);
+FORWARD2(cuKernelGetName, cudaFuncGetName, const char**, CUkernel);
+FORWARD4(cuKernelGetParamInfo, cudaFuncGetParamInfo, CUkernel, size_t, size_t*, size_t*);
 
 CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) {
   return CUDA_SUCCESS;
@@ -156,6 +162,47 @@ CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) {
 
 FORWARD4(cuOccupancyMaxActiveBlocksPerMultiprocessor, cudaOccupancyMaxActiveBlocksPerMultiprocessor,
          int*, CUfunction, int, size_t);
+
+FORWARD4(cuOccupancyAvailableDynamicSMemPerBlock, cudaOccupancyAvailableDynamicSMemPerBlock,
+         size_t*, CUfunction, int, int);
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* ctas, CUfunction function,
+                                                              int threads, size_t smem_bytes,
+                                                              unsigned flags) {
+  return forward(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, ctas, function, threads,
+                 smem_bytes, flags);
+}
+
+// The block with which most threads fit on an SM, the largest one of them, and a grid that fills
+// the device.
+CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* ctas, int* threads, CUfunction function,
+                                                   CUoccupancyB2DSize smem_of, size_t smem_bytes,
+                                                   int limit, unsigned flags) {
+  int largest = 0, best = 0;
+  const CUresult status =
+      cuFuncGetAttribute(&largest, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function);
+  if (status != CUDA_SUCCESS) return status;
+  if (limit > 0) largest = std::min(largest, limit);
+  constexpr int WARP = 32;
+  for (int block = largest; block > 0; block = (block - 1) / WARP * WARP) {
+    int fit = 0;
+    const CUresult asked = cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        &fit, function, block, smem_of != nullptr ? smem_of(block) : smem_bytes, flags);
+    if (asked != CUDA_SUCCESS) return asked;
+    if (fit * block <= best) continue;
+    best = fit * block;
+    *threads = block;
+    *ctas = fit * sm_count();
+  }
+  return best == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxPotentialBlockSize(int* ctas, int* threads, CUfunction function,
+                                          CUoccupancyB2DSize smem_of, size_t smem_bytes,
+                                          int limit) {
+  return cuOccupancyMaxPotentialBlockSizeWithFlags(ctas, threads, function, smem_of, smem_bytes,
+                                                   limit, CU_OCCUPANCY_DEFAULT);
+}
 
 CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction function,
                                       const CUlaunchConfig* config) {

@@ -8,11 +8,20 @@
 namespace machine::runtime {
 namespace {
 
-CUresult fill_memory(CUdeviceptr dst, unsigned value, unsigned element_bytes, size_t count,
-                     CUstream stream) {
+CUresult fill_memory(CUdeviceptr dst, size_t pitch, unsigned value, unsigned element_bytes,
+                     size_t width, size_t height, CUstream stream) {
   const cudaMemsetParams what{
-      reinterpret_cast<void*>(dst), count * element_bytes, value, element_bytes, count, 1};
-  return forward_work([&] { fill("cuMemset", what, stream); });
+      reinterpret_cast<void*>(dst), pitch, value, element_bytes, width, height};
+  return forward_work([&] {
+    const bool is_aligned = dst % element_bytes == 0 && (height <= 1 || pitch % element_bytes == 0);
+    if (!is_aligned) {
+      refuse(cudaErrorInvalidValue,
+             "cuMemset: the destination 0x%llx and the pitch %zu must be multiples of the %u bytes "
+             "of an element.",
+             dst, pitch, element_bytes);
+    }
+    fill("cuMemset", what, stream);
+  });
 }
 
 // cuMemcpy2D and cuMemcpy3D, whose parameters have the same names, but for those in z: where a side
@@ -225,23 +234,34 @@ CUresult cuMemcpy3D(const CUDA_MEMCPY3D* what) {
   return wait_for(cuMemcpy3DAsync(what, nullptr));
 }
 
-CUresult cuMemAllocPitch(CUdeviceptr* base, size_t* pitch, size_t width, size_t height, unsigned) {
+CUresult cuMemAllocPitch(CUdeviceptr* base, size_t* pitch, size_t width, size_t height,
+                         unsigned element_bytes) {
+  if (element_bytes != 4 && element_bytes != 8 && element_bytes != 16) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   return forward(cudaMallocPitch, base, pitch, width, height);
 }
 
-// cuMemsetD8 and its like, with a type of so many bits.
-#define FILL(call, ELEMENT)                                                             \
-  CUresult call(CUdeviceptr dst, ELEMENT value, size_t count) {                         \
-    return fill_memory(dst, value, sizeof(ELEMENT), count, nullptr);                    \
-  }                                                                                     \
-  CUresult call##Async(CUdeviceptr dst, ELEMENT value, size_t count, CUstream stream) { \
-    return fill_memory(dst, value, sizeof(ELEMENT), count, stream);                     \
-  }                                                                                     \
+// cuMemsetD8 and its like, of rows, too, with a type of so many bits.
+#define FILL(call, rows, ELEMENT)                                                                 \
+  CUresult call##Async(CUdeviceptr dst, ELEMENT value, size_t count, CUstream stream) {           \
+    return fill_memory(dst, 0, value, sizeof(ELEMENT), count, 1, stream);                         \
+  }                                                                                               \
+  CUresult call(CUdeviceptr dst, ELEMENT value, size_t count) {                                   \
+    return call##Async(dst, value, count, nullptr);                                               \
+  }                                                                                               \
+  CUresult rows##Async(CUdeviceptr dst, size_t pitch, ELEMENT value, size_t width, size_t height, \
+                       CUstream stream) {                                                         \
+    return fill_memory(dst, pitch, value, sizeof(ELEMENT), width, height, stream);                \
+  }                                                                                               \
+  CUresult rows(CUdeviceptr dst, size_t pitch, ELEMENT value, size_t width, size_t height) {      \
+    return rows##Async(dst, pitch, value, width, height, nullptr);                                \
+  }                                                                                               \
   static_assert(true)
 
-FILL(cuMemsetD8, unsigned char);
-FILL(cuMemsetD16, unsigned short);
-FILL(cuMemsetD32, unsigned);
+FILL(cuMemsetD8, cuMemsetD2D8, unsigned char);
+FILL(cuMemsetD16, cuMemsetD2D16, unsigned short);
+FILL(cuMemsetD32, cuMemsetD2D32, unsigned);
 
 // cuStreamWriteValue32 and cuStreamWaitValue32, and those of 64 bits. A write's flags are of fences.
 #define VALUES(write, wait, T)                                                   \

@@ -236,6 +236,7 @@ Work make_work(const KernelNode& node) {
 std::shared_ptr<const KernelNode> make_node(Function* function, const LaunchRequest& request,
                                             void* const* arguments) {
   const Kernel& kernel = *code_of(function).kernel;
+  require(arguments != nullptr || kernel.params.empty());
   const auto node = std::make_shared<KernelNode>(
       KernelNode{function, request, std::vector<std::byte>(kernel.param_bytes)});
   for (size_t i = 0; i < kernel.params.size(); ++i) {

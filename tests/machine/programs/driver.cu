@@ -107,6 +107,41 @@ void check_copy_3d() {
   OK(cuMemFree(box));
 }
 
+// What calls take, and wrong operands of theirs.
+void check_operands(CUfunction add) {
+  size_t at = 0, bytes = 0;
+  OK(cuFuncGetParamInfo(add, 1, &at, &bytes));
+  CHECK(at == 8 && bytes == 4);
+  CHECK(cuFuncGetParamInfo(add, 2, &at, &bytes) == CUDA_ERROR_INVALID_VALUE);
+  int ctas = 0, threads = 0;
+  OK(cuOccupancyMaxPotentialBlockSize(&ctas, &threads, add, nullptr, 0, 0));
+  CHECK(threads == 1024 && ctas > 0);
+  OK(cuOccupancyMaxPotentialBlockSize(&ctas, &threads, add, nullptr, 0, 200));
+  CHECK(threads == 128);  // 16 x 128, more than 9 x 200 and 10 x 192
+  OK(cuOccupancyMaxPotentialBlockSize(
+      &ctas, &threads, add, [](int block) { return block > 512 ? size_t{1} << 20 : 0; }, 0, 0));
+  CHECK(threads == 512);
+  OK(cuOccupancyAvailableDynamicSMemPerBlock(&bytes, add, 2, 128));
+  CHECK(bytes > 100 << 10 && bytes < 114 << 10);
+  CHECK(cuLaunchKernel(add, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr) ==
+        CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuCtxSetLimit(static_cast<CUlimit>(77), 1) == CUDA_ERROR_UNSUPPORTED_LIMIT);
+
+  CUdeviceptr words = 0;
+  uint32_t read[16] = {};
+  OK(cuMemAlloc(&words, sizeof read));
+  OK(cuMemsetD8(words, 0, sizeof read));
+  OK(cuMemsetD2D32(words + 4, 16, 7, 2, 3));  // words 1 and 2 of the first three rows of 4
+  OK(cuMemsetD2D16Async(words + 48, 4, 9, 1, 4, nullptr));
+  OK(cuMemcpyDtoH(read, words, sizeof read));
+  for (int i = 0; i < 16; ++i) CHECK(read[i] == (i >= 12 ? 9 : i % 4 == 1 || i % 4 == 2 ? 7 : 0));
+  CHECK(cuMemsetD32(words + 2, 0, 1) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuMemsetD2D16(words, 3, 0, 1, 2) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuMemsetD2D8(words, 4, 0, 5, 2) == CUDA_ERROR_INVALID_VALUE);
+  OK(cuMemFree(words));
+  CHECK(cuMemAllocPitch(&words, &bytes, 100, 3, 5) == CUDA_ERROR_INVALID_VALUE);
+}
+
 void check_pools(CUdevice device) {
   CUmemPoolProps properties{};
   properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -164,6 +199,7 @@ int main() {
   OK(cuModuleGetGlobal(&offset, &bytes, module, "offset"));
   const char* name_of_add = nullptr;
   OK(cuFuncGetName(&name_of_add, add));
+  check_operands(add);
   CHECK(bytes == 4 && std::strcmp(name_of_add, "add") == 0);
   OK(cuMemAlloc(&out, 4));
   OK(cuMemsetD32(out, 100, 1));

@@ -176,6 +176,11 @@ class Calls(unittest.TestCase):
         ended = on_machine(PROGRAMS / "functions")
         self.assertEqual((ended.returncode, ended.stdout), (0, "ok\n"), ended.stderr)
 
+    def test_printf_takes_texts_of_all_kinds_of_memory(self):
+        ended = on_machine(PROGRAMS / "functions", SAY="1")
+        self.assertEqual((ended.returncode, ended.stdout), (0, "bcd cta all -1 0.500000 %\nok\n"),
+                         ended.stderr)
+
     def test_a_kernels_second_free_is_named(self):
         ended = on_machine(PROGRAMS / "functions", FREE_AGAIN="1")
         self.assertEqual((ended.returncode, ended.stdout), (1, "1 wrong\n"), ended.stderr)

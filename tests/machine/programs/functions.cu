@@ -97,6 +97,22 @@ int check_heap(int* results) {
   return wrong + (cudaDeviceSynchronize() != cudaSuccess);
 }
 
+// What a thread, a CTA and all threads have as text; and a format that ends too soon.
+__constant__ char of_all[] = "all";
+
+__global__ void say() {
+  __shared__ char of_cta[4];
+  char of_thread[8];
+  for (int i = 0; i < 3; ++i) of_thread[i] = static_cast<char>('a' + (threadIdx.x + i) % 26);
+  of_thread[3] = '\0';
+  if (threadIdx.x < 4) of_cta[threadIdx.x] = "cta"[threadIdx.x];
+  __syncthreads();
+  if (threadIdx.x == 1) {
+    printf("%s %s %s %td %Lf %", of_thread, of_cta, of_all, static_cast<ptrdiff_t>(-1), 0.5);
+    printf("\n");
+  }
+}
+
 int main() {
   const Node nodes[5] = {{1, 1, 2}, {2, 3, -1}, {3, -1, 4}, {4, -1, -1}, {5, -1, -1}};
   float* numbers = nullptr;
@@ -106,6 +122,7 @@ int main() {
   cudaMallocManaged(&results, 3 * LANES * sizeof(int));
   cudaMallocManaged(&tree, sizeof nodes);
   for (int i = 0; i < 5; ++i) tree[i] = nodes[i];
+  if (std::getenv("SAY") != nullptr) say<<<1, LANES>>>();
   call<<<1, LANES>>>(numbers, results, tree);
   if (cudaDeviceSynchronize() != cudaSuccess) return 1;
   int wrong = 0;

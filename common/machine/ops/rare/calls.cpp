@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "common/machine/ops/address.h"
 #include "common/machine/ops/operands.h"
 #include "common/machine/run/control.h"
 #include "common/machine/run/settings.h"
@@ -123,14 +124,22 @@ void give_result(Warp& warp, const Inst& inst, uint32_t lane, T value) {
   std::memcpy(local_of(warp, lane, to), &value, sizeof value);
 }
 
-const char* text_at(Warp& warp, uint32_t lane, uint64_t address) {
-  check_global(warp, lane, address, 1, "the text of printf or assert");
-  return reinterpret_cast<const char*>(address);
+// The text that a generic address points to.
+std::string text_at(Warp& warp, uint32_t lane, uint64_t address) {
+  for (std::string text;; ++address) {
+    Addresses a;
+    a.fill(1u << lane, [address](uint32_t) { return address; });
+    resolve_computed(warp, Where::generic, 1u << lane, 1, Access::read,
+                     "the text of printf or assert", a);
+    const char next = *reinterpret_cast<const char*>(a.at[lane]);
+    if (next == '\0') return text;
+    text += next;
+  }
 }
 
 template <class T>
 std::string formatted(const std::string& spec, T value) {
-  std::string text(std::snprintf(nullptr, 0, spec.c_str(), value), '\0');
+  std::string text(std::max(std::snprintf(nullptr, 0, spec.c_str(), value), 0), '\0');
   std::snprintf(text.data(), text.size() + 1, spec.c_str(), value);
   return text;
 }
@@ -216,7 +225,8 @@ Step Control::leave(Warp& warp, const Inst& inst, uint32_t mask) {
 // vprintf(format, values): each value is aligned to its size; a float comes as a double. It returns
 // how many values the format has.
 static void call_printf(Warp& warp, const Inst& inst, uint32_t lane) {
-  const char* at = text_at(warp, lane, argument<uint64_t>(warp, inst, lane, 0));
+  const std::string format = text_at(warp, lane, argument<uint64_t>(warp, inst, lane, 0));
+  const char* at = format.c_str();
   uint64_t values = argument<uint64_t>(warp, inst, lane, 1) & ~WINDOW_MASK;
   std::string text;
   uint32_t count = 0;
@@ -227,8 +237,12 @@ static void call_printf(Warp& warp, const Inst& inst, uint32_t lane) {
       continue;
     }
     const size_t length = std::strcspn(at, "diouxXeEfFgGaAcsp") + 1;
-    std::string spec(at, std::min(length, std::strlen(at)));
-    at += spec.size();
+    if (length > std::strlen(at)) {  // it converts nothing
+      text += at;
+      break;
+    }
+    std::string spec(at, length);
+    at += length;
     const auto next = [&](uint32_t bytes) {
       values = (values + bytes - 1) / bytes * bytes;
       uint64_t bits = 0;
@@ -242,11 +256,12 @@ static void call_printf(Warp& warp, const Inst& inst, uint32_t lane) {
     }
     const char kind = spec.back();
     const bool is_double = std::strchr("eEfFgGaA", kind) != nullptr;
-    const bool wide = is_double || kind == 's' || kind == 'p' ||
-                      spec.find('l') != std::string::npos || spec.find('z') != std::string::npos;
+    const bool wide =
+        is_double || kind == 's' || kind == 'p' || spec.find_first_of("lzjt") != std::string::npos;
+    std::erase(spec, 'L');  // of a long double, which is a double on a GPU
     const uint64_t bits = next(wide ? 8 : 4);
     text += is_double     ? formatted(spec, std::bit_cast<double>(bits))
-            : kind == 's' ? formatted(spec, text_at(warp, lane, bits))
+            : kind == 's' ? formatted(spec, text_at(warp, lane, bits).c_str())
             : wide        ? formatted(spec, bits)
                           : formatted(spec, static_cast<uint32_t>(bits));
   }

@@ -109,6 +109,19 @@ TEST_CASE("mbarrier: what is no mbarrier, or misused, is a fault") {
   CHECK(contains(outside.report(), "aligned to 8 bytes"));
 }
 
+TEST_CASE("mbarrier: what was one holds data behind a barrier only") {
+  const std::string body =
+      "setp.eq.u32 %p1, %t, 0;\n@%p1 mbarrier.init.shared::cta.b64 [%smem], 1;\nbar.sync 0;\n"
+      "@%p1 mbarrier.inval.shared::cta.b64 [%smem];\nBETWEEN\nsetp.eq.u32 %p2, %t, WHO;\n"
+      "@%p2 st.shared.u32 [%smem], 7;\n@%p2 ld.shared.u32 %r1, [%smem];\n"
+      "@%p2 st.global.u32 [%out], %r1;\n";
+  for (const char* const who : {"1", "32"}) {
+    const std::string data = replaced(body, "WHO", who);
+    check_legal(with(replaced(data, "BETWEEN", "bar.sync 0;"), 64), {7});
+    check_fault(with(replaced(data, "BETWEEN", ""), 64), {machine::Error::Kind::race, {}}, ALL);
+  }
+}
+
 TEST_CASE("mbarrier: lanes arrive together, also over several phases") {
   Program program;
   program.body =

@@ -192,7 +192,12 @@ void Checker::mbarrier_init(Warp& warp, uint32_t mask, uint32_t address) {
 void Checker::mbarrier_inval(Warp& warp, uint32_t mask, uint32_t address) {
   use(warp, mask, address);
   mbarrier_at(address).living = false;
-  if (Cell* const cell = cell_at(address)) cell->rest &= ~Cell::MBARRIER;
+  Cell* const cell = cell_at(address);
+  if (cell == nullptr) return;
+  cell->rest &= ~Cell::MBARRIER;
+  Attempt attempt = generic_access(warp, mask, true);
+  const uint32_t lane = last_lane(mask);
+  if (enter(attempt, address)) write_cell(attempt, index_of(address), 0xff, lane_pair(lane, lane));
 }
 
 void Checker::mbarrier_arrive(Warp& warp, uint32_t mask, uint32_t address, bool release,

@@ -122,6 +122,20 @@ TEST_CASE("mbarrier: what was one holds data behind a barrier only") {
   }
 }
 
+TEST_CASE("mbarrier: arrivals of cp.async that add to those of its init end no phase") {
+  const std::string body =
+      "setp.eq.u32 %p1, %t, 0;\n@%p1 mbarrier.init.shared::cta.b64 [%smem], 32;\nbar.sync 0;\n"
+      "shl.b32 %r1, %t, 2;\nadd.u32 %r1, %r1, %smem;\n"
+      "cp.async.ca.shared.global [%r1+64], [%rd20], 4;\n"
+      "cp.async.mbarrier.arriveHOW.shared::cta.b64 [%smem];\nWAIT:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem], 0;\n@!%p2 bra WAIT;\n"
+      "ld.shared.u32 %r2, [%r1+64];\nst.global.u32 [%rd20], %r2;\n";
+  check_legal(with(replaced(body, "HOW", ".noinc"), 32), Words(32));
+  check_fault(with(replaced(body, "HOW", ""), 32),
+              {machine::Error::Kind::hang, {"Likely: cp.async.mbarrier.arrive without .noinc"}},
+              ALL);
+}
+
 TEST_CASE("mbarrier: lanes arrive together, also over several phases") {
   Program program;
   program.body =

@@ -21,13 +21,14 @@ struct Counts {
   uint64_t pending : COUNT_BITS, expected : COUNT_BITS;
   int64_t tx : COUNT_BITS + 1;  // bytes that are still to come
   uint64_t parity : 1;          // of the phase
-  uint64_t unused : 2;
+  uint64_t raised : 1;          // its pending arrivals, by cp.async.mbarrier.arrive
+  uint64_t unused : 1;
 };
 
 Counts counts_of(uint64_t bits) {
   return std::bit_cast<Counts>(bits);
 }
-constexpr uint64_t PARITY = std::bit_cast<uint64_t>(Counts{0, 0, 0, 1, 0});
+constexpr uint64_t PARITY = std::bit_cast<uint64_t>(Counts{0, 0, 0, 1, 0, 0});
 
 std::string name_of(const Cluster& cluster, uint32_t address) {
   const std::string text = "the mbarrier at shared " + hex(address);
@@ -122,6 +123,7 @@ struct Use {
       mbarrier.seen = false;
       mbarrier.arrived.clear();
       counts.pending = counts.expected;
+      counts.raised = 0;
       signal(*warp.cta->cluster);
     }
     store();
@@ -223,7 +225,7 @@ void mbarrier_init(Warp& warp, const Inst& inst, uint32_t lane) {
   observer_of(warp).tell(&Checker::mbarrier_init, warp, bit, address);
   use.mbarrier.phase = 0;
   use.mbarrier.seen = false;
-  use.counts = {count, count, 0, 0, 0};
+  use.counts = {count, count, 0, 0, 0, 0};
   use.store();
 }
 
@@ -413,6 +415,7 @@ void expect_arrivals(Warp& warp, uint32_t lanes, uint32_t address, uint32_t coun
     stop(warp, lanes, use.what, ": too many pending arrivals on ", use.text(), ".");
   }
   use.counts.pending += count;
+  use.counts.raised = 1;
   use.store();
 }
 
@@ -444,6 +447,12 @@ std::string mbarrier_text(Cluster& cluster, uint32_t address, uint32_t parity) {
     return text +
            ".\n    Likely: expect_tx asks for more bytes than the copies bring, or one of them was "
            "not issued, or completes on another mbarrier";
+  }
+  if (counts.raised != 0) {
+    return text +
+           ".\n    Likely: cp.async.mbarrier.arrive without .noinc first adds to the pending "
+           "arrivals what it takes from them when the copies have landed, so that others must "
+           "make those of mbarrier.init. With .noinc its own arrivals are among them";
   }
   if (counts.pending == counts.expected && found->second.phase > 0 && !found->second.seen) {
     return joined(text, ".\n    Likely: its phase ", found->second.phase - 1,

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <variant>
 
 #include "common/machine/run/settings.h"
 #include "common/machine/runtime/status.h"
@@ -23,57 +24,72 @@ namespace {
 constexpr int L2_BYTES = 60 << 20;
 constexpr char NAME[] = "PTX machine (a model of an NVIDIA H200)";
 
-// As an H200 SXM reports them, but for the number of SMs.
+// As an H200 SXM reports them, but for the number of SMs; cudaDeviceProp has some of them too.
+using P = cudaDeviceProp;
 struct Attribute {
   cudaDeviceAttr id;
   int value;
+  std::variant<std::monostate, int P::*, size_t P::*> property = {};
 };
 constexpr Attribute ATTRIBUTES[] = {
-    {cudaDevAttrMaxThreadsPerBlock, MAX_CTA_THREADS},
+    {cudaDevAttrMaxThreadsPerBlock, MAX_CTA_THREADS, &P::maxThreadsPerBlock},
     {cudaDevAttrMaxBlockDimX, MAX_CTA_THREADS},
     {cudaDevAttrMaxBlockDimY, MAX_CTA_THREADS},
     {cudaDevAttrMaxBlockDimZ, MAX_CTA_Z},
     {cudaDevAttrMaxGridDimX, MAX_GRID_X},
-    {cudaDevAttrMaxPitch, MAX_GRID_X},
+    {cudaDevAttrMaxPitch, MAX_GRID_X, &P::memPitch},
     {cudaDevAttrMaxGridDimY, MAX_GRID_YZ},
     {cudaDevAttrMaxGridDimZ, MAX_GRID_YZ},
-    {cudaDevAttrMaxSharedMemoryPerBlock, CTA_SMEM_BYTES},
-    {cudaDevAttrTotalConstantMemory, 64 << 10},
-    {cudaDevAttrWarpSize, WARP_THREADS},
-    {cudaDevAttrMaxRegistersPerBlock, SM_REGISTERS},
-    {cudaDevAttrMaxRegistersPerMultiprocessor, SM_REGISTERS},
+    {cudaDevAttrMaxSharedMemoryPerBlock, CTA_SMEM_BYTES, &P::sharedMemPerBlock},
+    {cudaDevAttrTotalConstantMemory, 64 << 10, &P::totalConstMem},
+    {cudaDevAttrWarpSize, WARP_THREADS, &P::warpSize},
+    {cudaDevAttrMaxRegistersPerBlock, SM_REGISTERS, &P::regsPerBlock},
+    {cudaDevAttrMaxRegistersPerMultiprocessor, SM_REGISTERS, &P::regsPerMultiprocessor},
     {cudaDevAttrClockRate, 1980000},        // kHz
     {cudaDevAttrMemoryClockRate, 3201000},  // kHz
-    {cudaDevAttrGlobalMemoryBusWidth, 6144},
-    {cudaDevAttrTextureAlignment, 512},
-    {cudaDevAttrSurfaceAlignment, 512},
-    {cudaDevAttrTexturePitchAlignment, 32},
-    {cudaDevAttrL2CacheSize, L2_BYTES},
-    {cudaDevAttrMaxThreadsPerMultiProcessor, SM_THREADS},
-    {cudaDevAttrAsyncEngineCount, 3},
-    {cudaDevAttrComputeCapabilityMajor, COMPUTE_CAPABILITY / 10},
+    {cudaDevAttrGlobalMemoryBusWidth, 6144, &P::memoryBusWidth},
+    {cudaDevAttrTextureAlignment, 512, &P::textureAlignment},
+    {cudaDevAttrSurfaceAlignment, 512, &P::surfaceAlignment},
+    {cudaDevAttrTexturePitchAlignment, 32, &P::texturePitchAlignment},
+    {cudaDevAttrL2CacheSize, L2_BYTES, &P::l2CacheSize},
+    {cudaDevAttrMaxThreadsPerMultiProcessor, SM_THREADS, &P::maxThreadsPerMultiProcessor},
+    {cudaDevAttrAsyncEngineCount, 3, &P::asyncEngineCount},
+    {cudaDevAttrComputeCapabilityMajor, COMPUTE_CAPABILITY / 10, &P::major},
+    {cudaDevAttrComputeCapabilityMinor, COMPUTE_CAPABILITY % 10, &P::minor},
     {cudaDevAttrSingleToDoublePrecisionPerfRatio, 2},
-    {cudaDevAttrMaxSharedMemoryPerMultiprocessor, SM_SMEM_BYTES},
-    {cudaDevAttrMaxSharedMemoryPerBlockOptin, CTA_SMEM_OPTIN_BYTES},
-    {cudaDevAttrReservedSharedMemoryPerBlock, RESERVED_SMEM_BYTES},
-    {cudaDevAttrMaxBlocksPerMultiprocessor, SM_CTAS},
-    {cudaDevAttrMaxPersistingL2CacheSize, L2_BYTES * 5 / 8},
-    {cudaDevAttrMaxAccessPolicyWindowSize, 128 << 20},
+    {cudaDevAttrMaxSharedMemoryPerMultiprocessor, SM_SMEM_BYTES, &P::sharedMemPerMultiprocessor},
+    {cudaDevAttrMaxSharedMemoryPerBlockOptin, CTA_SMEM_OPTIN_BYTES, &P::sharedMemPerBlockOptin},
+    {cudaDevAttrReservedSharedMemoryPerBlock, RESERVED_SMEM_BYTES, &P::reservedSharedMemPerBlock},
+    {cudaDevAttrMaxBlocksPerMultiprocessor, SM_CTAS, &P::maxBlocksPerMultiProcessor},
+    {cudaDevAttrMaxPersistingL2CacheSize, L2_BYTES * 5 / 8, &P::persistingL2CacheMaxSize},
+    {cudaDevAttrMaxAccessPolicyWindowSize, 128 << 20, &P::accessPolicyMaxWindowSize},
     {cudaDevAttrMemSyncDomainCount, 4},
-};
-constexpr cudaDeviceAttr YES[] = {
-    cudaDevAttrGpuOverlap, cudaDevAttrCanMapHostMemory, cudaDevAttrConcurrentKernels,
-    cudaDevAttrEccEnabled, cudaDevAttrUnifiedAddressing, cudaDevAttrStreamPrioritiesSupported,
-    cudaDevAttrGlobalL1CacheSupported, cudaDevAttrLocalL1CacheSupported, cudaDevAttrManagedMemory,
-    cudaDevAttrConcurrentManagedAccess, cudaDevAttrComputePreemptionSupported,
-    cudaDevAttrCanUseHostPointerForRegisteredMem, cudaDevAttrCooperativeLaunch,
-    cudaDevAttrHostRegisterSupported, cudaDevAttrMemoryPoolsSupported, cudaDevAttrClusterLaunch,
+    // What it does.
+    {cudaDevAttrCanMapHostMemory, 1, &P::canMapHostMemory},
+    {cudaDevAttrConcurrentKernels, 1, &P::concurrentKernels},
+    {cudaDevAttrEccEnabled, 1, &P::ECCEnabled},
+    {cudaDevAttrUnifiedAddressing, 1, &P::unifiedAddressing},
+    {cudaDevAttrStreamPrioritiesSupported, 1, &P::streamPrioritiesSupported},
+    {cudaDevAttrGlobalL1CacheSupported, 1, &P::globalL1CacheSupported},
+    {cudaDevAttrLocalL1CacheSupported, 1, &P::localL1CacheSupported},
+    {cudaDevAttrManagedMemory, 1, &P::managedMemory},
+    {cudaDevAttrConcurrentManagedAccess, 1, &P::concurrentManagedAccess},
+    {cudaDevAttrComputePreemptionSupported, 1, &P::computePreemptionSupported},
+    {cudaDevAttrCanUseHostPointerForRegisteredMem, 1, &P::canUseHostPointerForRegisteredMem},
+    {cudaDevAttrCooperativeLaunch, 1, &P::cooperativeLaunch},
+    {cudaDevAttrHostRegisterSupported, 1, &P::hostRegisterSupported},
+    {cudaDevAttrMemoryPoolsSupported, 1, &P::memoryPoolsSupported},
+    {cudaDevAttrClusterLaunch, 1, &P::clusterLaunch},
+    {cudaDevAttrGpuOverlap, 1},
     // cuStreamWriteValue32 and its kin, as two versions ask for it
-    cudaDevAttrReserved92, cudaDevAttrReserved93, cudaDevAttrReserved94, cudaDevAttrReserved122,
-    cudaDevAttrReserved123};
+    {cudaDevAttrReserved92, 1},
+    {cudaDevAttrReserved93, 1},
+    {cudaDevAttrReserved94, 1},
+    {cudaDevAttrReserved122, 1},
+    {cudaDevAttrReserved123, 1},
+};
 // What the machine does not do, and a place on a bus.
-constexpr cudaDeviceAttr NO[] = {cudaDevAttrComputeCapabilityMinor,
-                                 cudaDevAttrKernelExecTimeout,
+constexpr cudaDeviceAttr NO[] = {cudaDevAttrKernelExecTimeout,
                                  cudaDevAttrIntegrated,
                                  cudaDevAttrComputeMode,
                                  cudaDevAttrPciBusId,
@@ -104,11 +120,8 @@ constexpr cudaDeviceAttr NO[] = {cudaDevAttrComputeCapabilityMinor,
 // -1 for an attribute that the machine does not know.
 int device_attribute(int attribute) {
   if (attribute == cudaDevAttrMultiProcessorCount) return sm_count();
-  for (const auto& [id, value] : ATTRIBUTES) {
-    if (id == attribute) return value;
-  }
-  for (const cudaDeviceAttr id : YES) {
-    if (id == attribute) return 1;
+  for (const Attribute& known : ATTRIBUTES) {
+    if (known.id == attribute) return known.value;
   }
   for (const cudaDeviceAttr id : NO) {
     if (id == attribute) return 0;
@@ -173,58 +186,27 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (device != 0) return record(cudaErrorInvalidDevice);
-  const auto value = [](cudaDeviceAttr attribute) { return device_attribute(attribute); };
-  cudaDeviceProp p{};
+  P p{};
+  for (const Attribute& known : ATTRIBUTES) {
+    if (const auto* const at = std::get_if<int P::*>(&known.property)) p.** at = known.value;
+    if (const auto* const at = std::get_if<size_t P::*>(&known.property)) {
+      p.** at = static_cast<size_t>(known.value);
+    }
+  }
   std::strcpy(p.name, NAME);
   size_t free_bytes = 0;
   cudaMemGetInfo(&free_bytes, &p.totalGlobalMem);
-  p.sharedMemPerBlock = CTA_SMEM_BYTES;
-  p.regsPerBlock = SM_REGISTERS;
-  p.warpSize = WARP_THREADS;
-  p.memPitch = MAX_GRID_X;
-  p.maxThreadsPerBlock = MAX_CTA_THREADS;
   p.maxThreadsDim[0] = p.maxThreadsDim[1] = MAX_CTA_THREADS;
   p.maxThreadsDim[2] = MAX_CTA_Z;
   p.maxGridSize[0] = MAX_GRID_X;
   p.maxGridSize[1] = p.maxGridSize[2] = MAX_GRID_YZ;
-  p.totalConstMem = static_cast<size_t>(value(cudaDevAttrTotalConstantMemory));
-  p.major = COMPUTE_CAPABILITY / 10;
-  p.minor = COMPUTE_CAPABILITY % 10;
-  p.textureAlignment = static_cast<size_t>(value(cudaDevAttrTextureAlignment));
-  p.texturePitchAlignment = static_cast<size_t>(value(cudaDevAttrTexturePitchAlignment));
-  p.surfaceAlignment = static_cast<size_t>(value(cudaDevAttrSurfaceAlignment));
   p.multiProcessorCount = sm_count();
-  p.canMapHostMemory = 1;
-  p.concurrentKernels = 1;
-  p.ECCEnabled = 1;
-  p.asyncEngineCount = value(cudaDevAttrAsyncEngineCount);
-  p.unifiedAddressing = 1;
-  p.memoryBusWidth = value(cudaDevAttrGlobalMemoryBusWidth);
-  p.l2CacheSize = L2_BYTES;
-  p.persistingL2CacheMaxSize = value(cudaDevAttrMaxPersistingL2CacheSize);
-  p.maxThreadsPerMultiProcessor = SM_THREADS;
-  p.streamPrioritiesSupported = 1;
-  p.globalL1CacheSupported = 1;
-  p.localL1CacheSupported = 1;
-  p.sharedMemPerMultiprocessor = SM_SMEM_BYTES;
-  p.regsPerMultiprocessor = SM_REGISTERS;
-  p.managedMemory = 1;
-  p.concurrentManagedAccess = 1;
-  p.computePreemptionSupported = 1;
-  p.canUseHostPointerForRegisteredMem = 1;
-  p.cooperativeLaunch = 1;
-  p.sharedMemPerBlockOptin = CTA_SMEM_OPTIN_BYTES;
-  p.maxBlocksPerMultiProcessor = SM_CTAS;
-  p.accessPolicyMaxWindowSize = value(cudaDevAttrMaxAccessPolicyWindowSize);
-  p.reservedSharedMemPerBlock = RESERVED_SMEM_BYTES;
-  p.hostRegisterSupported = 1;
-  p.memoryPoolsSupported = 1;
-  p.clusterLaunch = 1;
 #if CUDART_VERSION < 13000
-  p.clockRate = value(cudaDevAttrClockRate);
-  p.memoryClockRate = value(cudaDevAttrMemoryClockRate);
+  p.clockRate = device_attribute(cudaDevAttrClockRate);
+  p.memoryClockRate = device_attribute(cudaDevAttrMemoryClockRate);
   p.deviceOverlap = 1;
-  p.singleToDoublePrecisionPerfRatio = value(cudaDevAttrSingleToDoublePrecisionPerfRatio);
+  p.singleToDoublePrecisionPerfRatio =
+      device_attribute(cudaDevAttrSingleToDoublePrecisionPerfRatio);
 #endif
   *properties = p;
   return cudaSuccess;

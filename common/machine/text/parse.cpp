@@ -68,11 +68,9 @@ class Parser {
   }
 
   void directive() {
-    if (lex_.accept(".version")) {
-      ptx_.version = lex_.take();
-    } else if (lex_.accept(".target")) {
-      ptx_.target = lex_.take();
-      while (lex_.accept(",")) lex_.take();
+    if (lex_.accept(".version") || lex_.accept(".target")) {
+      do lex_.take();
+      while (lex_.accept(","));
     } else if (lex_.accept(".address_size")) {
       if (lex_.take() != "64") lex_.fail("only .address_size 64 is supported");
     } else if (lex_.accept(".file")) {
@@ -218,7 +216,6 @@ class Parser {
     const Lexer start = lex_;
     const uint32_t first_place = next_place();
     Function made;
-    made.ptx_line = lex_.line();
     try {
       if (!definition(&made)) return;
     } catch (const Error& error) {

@@ -84,13 +84,11 @@ struct Function {
   bool explicit_cluster = false;
   std::vector<uint32_t> required_block, required_cluster;  // .reqntid, .reqnctapercluster
   bool blocks_are_clusters = false;
-  uint32_t ptx_line = 0;
   std::string refusal;         // not empty: why it could not be parsed
   uint32_t refusal_place = 0;  // the last that was named before; index into Ptx::places
 };
 
 struct Ptx {
-  std::string version, target;
   std::map<uint32_t, std::string> files;  // .file
   std::vector<Place> places;              // [0]: unknown
   std::vector<Variable> variables;        // of the module

@@ -236,12 +236,12 @@ Graph* end_capture(cudaStream_t handle) {
   return capture->graph;
 }
 
-// One of the stream's numbers.
-template <class T, class F>
-cudaError_t answer(cudaStream_t handle, T* result, F value) {
+// Calls body(stream).
+template <class Body>
+cudaError_t with_stream(cudaStream_t handle, Body body) {
   return attempt([&] {
     const std::lock_guard lock(state().mutex);
-    *result = value(find(handle));
+    body(find(handle));
   });
 }
 
@@ -487,9 +487,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
-  return attempt([&] {
-    const std::lock_guard lock(state().mutex);
-    const Stream& stream = find(handle);
+  return with_stream(handle, [&](const Stream& stream) {
     *status = stream.capture == nullptr   ? cudaStreamCaptureStatusNone
               : stream.capture->is_spoilt ? cudaStreamCaptureStatusInvalidated
                                           : cudaStreamCaptureStatusActive;
@@ -509,24 +507,22 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
 }
 
 cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned* flags) {
-  return answer(handle, flags, [](const Stream& stream) { return stream.flags; });
+  return with_stream(handle, [=](const Stream& stream) { *flags = stream.flags; });
 }
 
 cudaError_t cudaStreamGetPriority(cudaStream_t handle, int* priority) {
-  return answer(handle, priority, [](const Stream& stream) { return stream.priority; });
+  return with_stream(handle, [=](const Stream& stream) { *priority = stream.priority; });
 }
 
 cudaError_t cudaStreamGetAttribute(cudaStream_t handle, cudaStreamAttrID id,
                                    cudaStreamAttrValue* value) {
-  return answer(handle, value, [id](const Stream& stream) { return attribute_of(stream, id); });
+  return with_stream(handle, [=](const Stream& stream) { *value = attribute_of(stream, id); });
 }
 
 // They cost time alone.
 cudaError_t cudaStreamSetAttribute(cudaStream_t handle, cudaStreamAttrID id,
                                    const cudaStreamAttrValue* value) {
-  return attempt([&] {
-    const std::lock_guard lock(state().mutex);
-    Stream& stream = find(handle);
+  return with_stream(handle, [=](Stream& stream) {
     attribute_of(stream, id);
     stream.attributes[id] = *value;
     if (id == cudaStreamAttributePriority) stream.priority = value->priority;
@@ -534,18 +530,15 @@ cudaError_t cudaStreamSetAttribute(cudaStream_t handle, cudaStreamAttrID id,
 }
 
 cudaError_t cudaStreamCopyAttributes(cudaStream_t to, cudaStream_t from) {
-  return attempt([&] {
-    const std::lock_guard lock(state().mutex);
-    find(to).attributes = find(from).attributes;
-  });
+  return with_stream(to, [=](Stream& stream) { stream.attributes = find(from).attributes; });
 }
 
 cudaError_t cudaStreamGetId(cudaStream_t handle, unsigned long long* id) {
-  return answer(handle, id, [](const Stream& stream) { return stream.id; });
+  return with_stream(handle, [=](const Stream& stream) { *id = stream.id; });
 }
 
 cudaError_t cudaStreamGetDevice(cudaStream_t handle, int* device) {
-  return answer(handle, device, [](const Stream&) { return 0; });
+  return with_stream(handle, [=](const Stream&) { *device = 0; });
 }
 
 #if CUDART_VERSION >= 13000
@@ -572,9 +565,7 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatu
 cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t handle, cudaGraphNode_t* nodes,
                                                 const cudaGraphEdgeData*, size_t count,
                                                 unsigned flags) {
-  return attempt([&] {
-    const std::lock_guard lock(state().mutex);
-    Stream& stream = find(handle);
+  return with_stream(handle, [=](Stream& stream) {
     require(stream.capture != nullptr, cudaErrorIllegalState);
     require(flags <= cudaStreamSetCaptureDependencies && (count == 0 || nodes != nullptr));
     if (flags == cudaStreamSetCaptureDependencies) stream.last.clear();

@@ -34,8 +34,7 @@ struct Kernel {
   uint32_t max_threads = 1024;    // of .maxntid or .reqntid
   Dim3 required_block{0, 0, 0};   // .reqntid; 0: none
   bool explicit_cluster = false;
-  bool has_required_cluster = false;  // .reqnctapercluster
-  Dim3 required_cluster;
+  Dim3 required_cluster{0, 0, 0};    // .reqnctapercluster; 0: none
   bool blocks_are_clusters = false;  // a launch gives the grid in clusters, and no block
 };
 
@@ -43,7 +42,7 @@ class Footprint;
 
 struct LaunchConfig {
   Dim3 grid, block, cluster;
-  uint32_t dynamic_smem_bytes = 0;
+  size_t dynamic_smem_bytes = 0;
   bool cooperative = false;
   bool explicit_cluster = false;  // the launch gave the cluster, if only of one CTA
   bool programmatic = false;      // may begin before the grid before it has ended

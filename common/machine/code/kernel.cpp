@@ -46,10 +46,7 @@ Kernel describe_kernel(const Ptx& ptx, const Function& entry) {
   // Else ptxas ignores setmaxnreg, and says so (C7508).
   kernel.limits_registers = min_ctas > 0 || entry.max_registers > 0;
   kernel.explicit_cluster = entry.explicit_cluster || !entry.required_cluster.empty();
-  if (!entry.required_cluster.empty()) {
-    kernel.has_required_cluster = true;
-    kernel.required_cluster = sizes(entry.required_cluster);
-  }
+  if (!entry.required_cluster.empty()) kernel.required_cluster = sizes(entry.required_cluster);
   if (!entry.required_block.empty()) kernel.required_block = sizes(entry.required_block);
   kernel.blocks_are_clusters = entry.blocks_are_clusters;
   return kernel;

@@ -124,7 +124,8 @@ std::unique_ptr<Cluster> make_cluster(Grid& grid, uint64_t id, std::vector<std::
   cluster->random.seed(grid.seed * 1000003 + id);
   cluster->live_threads = grid.ctas_per_cluster * grid.threads_per_cta;
   const Program& program = *grid.program;
-  const uint32_t smem_bytes = grid.kernel->static_smem_bytes + grid.config.dynamic_smem_bytes;
+  const auto smem_bytes =
+      static_cast<uint32_t>(grid.kernel->static_smem_bytes + grid.config.dynamic_smem_bytes);
   const size_t rows = round_up(program.rows_bytes);
   const size_t locals = round_up(size_t{LANES} * program.local_bytes);
   const size_t cta_bytes = (rows + locals) * grid.warps_per_cta + round_up(smem_bytes);

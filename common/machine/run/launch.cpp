@@ -206,7 +206,8 @@ std::shared_ptr<const Footprint> launch(const Module& module, const Kernel& kern
   if (workspace) std::memset(workspace.get(), 0, WORKSPACE_BYTES);
   grid.workspace = workspace.get();
   const auto start = std::chrono::steady_clock::now();
-  const uint32_t smem_bytes = kernel.static_smem_bytes + config.dynamic_smem_bytes;
+  const auto smem_bytes =
+      static_cast<uint32_t>(kernel.static_smem_bytes + config.dynamic_smem_bytes);
   const uint32_t resident = settings().sms * ctas_per_sm(grid.threads_per_cta, smem_bytes, 0);
   Launch launch(grid, grid.clusters.count(), resident / grid.ctas_per_cluster);
   launch.run();

@@ -31,7 +31,7 @@ std::vector<std::byte> read_extra(const Kernel& kernel, void** extra) {
   return {begin, begin + kernel.param_bytes};
 }
 
-CUresult launch_function(CUfunction handle, const LaunchRequest& request, CUstream stream,
+CUresult launch_function(CUfunction handle, const LaunchConfig& request, CUstream stream,
                          void** arguments, void** extra) {
   return forward_work([&] {
     Function* const function = find_function(handle);
@@ -58,6 +58,7 @@ cudaLaunchConfig_t to_runtime(const CUlaunchConfig& config) {
 }  // namespace
 }  // namespace machine::runtime
 
+using namespace machine;
 using namespace machine::runtime;
 
 extern "C" {
@@ -223,7 +224,7 @@ FORWARD3(cuLaunchHostFunc, cudaLaunchHostFunc, CUstream, CUhostFn, void*);
 CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned smem_bytes,
                         CUstream stream, void** arguments, void** extra) {
-  const LaunchRequest request{
+  const LaunchConfig request{
       {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, NO_CLUSTER, smem_bytes};
   return launch_function(function, request, stream, arguments, extra);
 }
@@ -232,7 +233,7 @@ CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigne
                                    unsigned grid_z, unsigned block_x, unsigned block_y,
                                    unsigned block_z, unsigned smem_bytes, CUstream stream,
                                    void** arguments) {
-  const LaunchRequest request{
+  const LaunchConfig request{
       {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, NO_CLUSTER, smem_bytes, true};
   return launch_function(function, request, stream, arguments, nullptr);
 }
@@ -240,7 +241,7 @@ CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigne
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** arguments,
                           void** extra) {
   const cudaLaunchConfig_t made = to_runtime(*config);
-  LaunchRequest request = request_of(made);
+  LaunchConfig request = request_of(made);
   const cudaError_t status =
       attempt([&] { apply_attributes(made.attrs, made.numAttrs, &request); });
   if (status != cudaSuccess) return to_driver(status);

@@ -60,6 +60,10 @@ int max_dynamic_smem_bytes(const Function& function, const Code& code) {
   return std::max(0, CTA_SMEM_BYTES - static_cast<int>(code.kernel->static_smem_bytes));
 }
 
+Dim3 required_cluster(const Function& function, const Kernel& kernel) {
+  return kernel.required_cluster.count() != 0 ? kernel.required_cluster : function.required_cluster;
+}
+
 const Code& code_of(Function* function) {
   require(function != nullptr, cudaErrorInvalidResourceHandle);
   const Code* const code = function->code();
@@ -89,8 +93,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* sy
     attributes->preferredShmemCarveout = function->smem_carveout;
     attributes->clusterDimMustBeSet =
         kernel.explicit_cluster || function->cluster_must_be_set ? 1 : 0;
-    const Dim3 required =
-        kernel.has_required_cluster ? kernel.required_cluster : function->required_cluster;
+    const Dim3 required = required_cluster(*function, kernel);
     attributes->requiredClusterWidth = static_cast<int>(required.x);
     attributes->requiredClusterHeight = static_cast<int>(required.y);
     attributes->requiredClusterDepth = static_cast<int>(required.z);
@@ -126,7 +129,7 @@ cudaError_t cudaFuncSetAttribute(const void* symbol, cudaFuncAttribute attribute
       case cudaFuncAttributeRequiredClusterWidth:
       case cudaFuncAttributeRequiredClusterHeight:
       case cudaFuncAttributeRequiredClusterDepth: {
-        require(value >= 0 && !kernel.has_required_cluster);
+        require(value >= 0 && kernel.required_cluster.count() == 0);
         Dim3& required = function->required_cluster;
         const auto side = static_cast<uint32_t>(value);
         if (attribute == cudaFuncAttributeRequiredClusterWidth) required.x = side;
@@ -213,7 +216,7 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* symbol,
   return on_device([&] {
     auto* const function = find_function(symbol);
     const Code& code = code_of(function);
-    LaunchRequest request = request_of(*config);
+    LaunchConfig request = request_of(*config);
     for (unsigned i = 0; i < config->numAttrs; ++i) {
       const cudaLaunchAttribute& attribute = config->attrs[i];
       require(attribute.id >= 0 && attribute.id <= NVLINK_UTIL_CENTRIC_SCHEDULING);

@@ -124,7 +124,7 @@ const auto& given(const auto* params) {
 // Attributes of the launch before, as its cluster, stay.
 Content kernel_node(const char* call, const auto& params, const Content* before = nullptr) {
   const bool was_kernel = before != nullptr && before->kernel != nullptr;
-  LaunchRequest request = was_kernel ? before->kernel->request : LaunchRequest{};
+  LaunchConfig request = was_kernel ? before->kernel->request : LaunchConfig{{}, {}, NO_CLUSTER};
   request.grid = to_dim3(params.gridDim);
   request.block = to_dim3(params.blockDim);
   request.dynamic_smem_bytes = params.sharedMemBytes;

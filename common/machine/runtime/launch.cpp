@@ -26,7 +26,7 @@ struct Configuration {
 thread_local std::vector<Configuration> pushed;
 
 // Of a kernel whose launch gives the number of clusters: how many CTAs, and of how many threads.
-void count_ctas(const Kernel& kernel, LaunchRequest* request) {
+void count_ctas(const Kernel& kernel, LaunchConfig* request) {
   if (!kernel.blocks_are_clusters) return;
   const Dim3& cluster = kernel.required_cluster;
   request->grid.x *= cluster.x;
@@ -58,11 +58,9 @@ void check_shape(const char* name, const Kernel& kernel, const Dim3& grid, const
 
 // Decides on the cluster: the launch's attribute, the kernel's own, or none.
 void check_cluster(const char* name, const Function& function, const Kernel& kernel,
-                   LaunchRequest* request) {
+                   LaunchConfig* request) {
   const bool given = request->cluster.count() != 0;
-  Dim3 required{0, 0, 0};
-  if (kernel.has_required_cluster) required = kernel.required_cluster;
-  if (function.required_cluster.count() != 0) required = function.required_cluster;
+  const Dim3 required = required_cluster(function, kernel);
   const bool is_required = required.count() != 0;
   if (given && is_required && request->cluster != required) {
     refuse(cudaErrorInvalidClusterSize,
@@ -93,7 +91,7 @@ void check_cluster(const char* name, const Function& function, const Kernel& ker
 }
 
 void check_resources(const char* name, const Function& function, const Code& code,
-                     const LaunchRequest& request) {
+                     const LaunchConfig& request) {
   const auto threads = static_cast<int>(request.block.count());
   const auto max_threads = static_cast<int>(code.kernel->max_threads);
   if (threads > max_threads) {
@@ -165,7 +163,7 @@ void run(const Code& code, LaunchConfig config, const std::vector<std::byte>& pa
 
 }  // namespace
 
-void check_launch(const Function& function, const Code& code, LaunchRequest* request) {
+void check_launch(const Function& function, const Code& code, LaunchConfig* request) {
   const std::string text = source_name(code.kernel->name);
   const char* const name = text.c_str();
   count_ctas(*code.kernel, request);
@@ -175,7 +173,7 @@ void check_launch(const Function& function, const Code& code, LaunchRequest* req
 }
 
 void apply_attributes(const cudaLaunchAttribute* attributes, unsigned count,
-                      LaunchRequest* request) {
+                      LaunchConfig* request) {
   const auto record_event = [](cudaEvent_t event) {
     if (const cudaError_t status = cudaEventRecord(event, nullptr)) fail(status);
   };
@@ -217,23 +215,21 @@ void apply_attributes(const cudaLaunchAttribute* attributes, unsigned count,
   }
 }
 
-Work make_work(Function* function, LaunchRequest request, std::vector<std::byte> parameters) {
+Work make_work(Function* function, LaunchConfig request, std::vector<std::byte> parameters) {
   const Code& code = code_of(function);
   require(can_run(function, code), cudaErrorNotSupported);
-  const bool given = request.cluster.count() != 0 || function->required_cluster.count() != 0;
+  request.explicit_cluster =
+      request.cluster.count() != 0 || function->required_cluster.count() != 0;
+  request.registers = static_cast<uint32_t>(code.resources.registers);
   check_launch(*function, code, &request);
-  const LaunchConfig config{request.grid,         request.block,
-                            request.cluster,      static_cast<uint32_t>(request.dynamic_smem_bytes),
-                            request.cooperative,  given,
-                            request.programmatic, static_cast<uint32_t>(code.resources.registers)};
-  return [&code, config, parameters = std::move(parameters)] { run(code, config, parameters); };
+  return [&code, request, parameters = std::move(parameters)] { run(code, request, parameters); };
 }
 
 Work make_work(const KernelNode& node) {
   return make_work(node.function, node.request, node.parameters);
 }
 
-std::shared_ptr<const KernelNode> make_node(Function* function, const LaunchRequest& request,
+std::shared_ptr<const KernelNode> make_node(Function* function, const LaunchConfig& request,
                                             void* const* arguments) {
   const Kernel& kernel = *code_of(function).kernel;
   require(arguments != nullptr || kernel.params.empty());
@@ -247,7 +243,7 @@ std::shared_ptr<const KernelNode> make_node(Function* function, const LaunchRequ
   return node;
 }
 
-void launch(Function* function, const LaunchRequest& request, void* const* arguments,
+void launch(Function* function, const LaunchConfig& request, void* const* arguments,
             cudaStream_t stream) {
   const auto node = make_node(function, request, arguments);
   submit(stream, {cudaGraphNodeTypeKernel, make_work(*node), node});
@@ -257,8 +253,7 @@ Dim3 to_dim3(const dim3& size) {
   return {size.x, size.y, size.z};
 }
 
-// But for the attributes.
-LaunchRequest request_of(const cudaLaunchConfig_t& config) {
+LaunchConfig request_of(const cudaLaunchConfig_t& config) {
   return {to_dim3(config.gridDim), to_dim3(config.blockDim), NO_CLUSTER, config.dynamicSmemBytes};
 }
 
@@ -338,7 +333,7 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* fu
                                 void** arguments) {
   return on_device([&] {
     require(config != nullptr);
-    LaunchRequest request = request_of(*config);
+    auto request = request_of(*config);
     apply_attributes(config->attrs, config->numAttrs, &request);
     launch(find_function(function), request, arguments, config->stream);
   });

@@ -13,11 +13,12 @@ namespace {
 
 constexpr uint32_t BARRIERS = 16;
 
+enum class Reduce : uint8_t { popc, logical_and, logical_or };
 struct BarrierQualifiers {
   bool aligned;
+  Reduce reduce;           // of bar.red
   uint16_t literal_count;  // of threads, of a bar.red with a literal one; else 0
 };
-enum class Reduce : uint8_t { popc, logical_and, logical_or };
 
 void complete_barrier(Cta& cta, uint32_t id) {
   NamedBarrier& barrier = cta.barriers[id];
@@ -119,20 +120,20 @@ Step barrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
 }
 
 // d, a, b?, c
-template <Reduce REDUCE>
 Step barrier_reduce(Warp& warp, const Inst& inst, uint32_t mask) {
+  const auto of = inst.as<BarrierQualifiers>();
   const uint32_t id = barrier_id(warp, inst.slots[1], mask);
-  uint32_t count = inst.as<BarrierQualifiers>().literal_count;
+  uint32_t count = of.literal_count;
   if (count == 0 && inst.slot_count > 3) count = immediate(warp, inst.slots[2], mask);
   // Of .and the lanes that are false are counted.
   const uint32_t c = get_pred(warp, inst.slots[inst.slot_count - 1]);
-  const uint32_t counted = lane_count((REDUCE == Reduce::logical_and ? ~c : c) & mask);
+  const uint32_t counted = lane_count((of.reduce == Reduce::logical_and ? ~c : c) & mask);
   if (!pass_barrier(warp, inst, mask, id, count, counted)) return Step::wait;
   const uint32_t total = warp.cta->barriers[id].last_reduction;
-  if constexpr (REDUCE == Reduce::popc) {
+  if (of.reduce == Reduce::popc) {
     set_value(warp, inst.slots[0], mask, total);
   } else {
-    const bool result = REDUCE == Reduce::logical_and ? total == 0 : total != 0;
+    const bool result = of.reduce == Reduce::logical_and ? total == 0 : total != 0;
     set_pred(warp, inst.slots[0].row, mask, result ? FULL : 0);
   }
   return Step::next;
@@ -142,7 +143,8 @@ Step barrier_reduce(Warp& warp, const Inst& inst, uint32_t mask) {
 template <Handler F>
 Handler pick_barrier(Opcode& opcode) {
   opcode.convergent = opcode.text.starts_with("bar.") || opcode.has(".aligned");
-  BarrierQualifiers qualifiers{opcode.convergent, 0};
+  const auto reduce = static_cast<Reduce>(which(opcode, {".and", ".or"}));
+  BarrierQualifiers qualifiers{opcode.convergent, reduce, 0};
   const std::vector<Operand>& operands = *opcode.operands;
   if (opcode.has(".red") && operands.size() == 4 && operands[2].kind == Operand::Kind::integer) {
     qualifiers.literal_count = static_cast<uint16_t>(operands[2].bits);
@@ -249,18 +251,14 @@ const Row ROWS[] = {
      "arrive at barrier a, and go on"},
     {"barrier{.cta,}.arrive{.aligned,}", "a:32, b:32", pick_barrier<barrier_arrive>,
      "as bar.arrive"},
-    {"bar{.cta,}.red.popc.u32", "d:32, a:32, *", pick_barrier<barrier_reduce<Reduce::popc>>,
+    {"bar{.cta,}.red.popc.u32", "d:32, a:32, *", pick_barrier<barrier_reduce>,
      "bar.sync; d = how many threads gave true"},
-    {"bar{.cta,}.red.and.pred", "d:p, a:32, *", pick_barrier<barrier_reduce<Reduce::logical_and>>,
-     "bar.sync; d = whether all gave true"},
-    {"bar{.cta,}.red.or.pred", "d:p, a:32, *", pick_barrier<barrier_reduce<Reduce::logical_or>>,
-     "bar.sync; d = whether any gave true"},
-    {"barrier{.cta,}.red.popc{.aligned,}.u32", "d:32, a:32, *",
-     pick_barrier<barrier_reduce<Reduce::popc>>, "as bar.red.popc"},
-    {"barrier{.cta,}.red.and{.aligned,}.pred", "d:p, a:32, *",
-     pick_barrier<barrier_reduce<Reduce::logical_and>>, "as bar.red.and"},
-    {"barrier{.cta,}.red.or{.aligned,}.pred", "d:p, a:32, *",
-     pick_barrier<barrier_reduce<Reduce::logical_or>>, "as bar.red.or"},
+    {"bar{.cta,}.red{.and,.or}.pred", "d:p, a:32, *", pick_barrier<barrier_reduce>,
+     "bar.sync; d = whether all, or any, gave true"},
+    {"barrier{.cta,}.red.popc{.aligned,}.u32", "d:32, a:32, *", pick_barrier<barrier_reduce>,
+     "as bar.red.popc"},
+    {"barrier{.cta,}.red{.and,.or}{.aligned,}.pred", "d:p, a:32, *", pick_barrier<barrier_reduce>,
+     "as bar.red"},
     {"barrier.cluster.arrive{.release,.relaxed,}{.aligned,}", "", pick_cluster<cluster_arrive>,
      "arrive at the cluster's barrier, and go on"},
     {"barrier.cluster.wait{.acquire,}{.aligned,}", "", pick_cluster<cluster_wait>,

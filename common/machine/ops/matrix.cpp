@@ -279,25 +279,16 @@ void multiply_block(const OperandA& a, const float (*b)[32], bool saturate, uint
 }
 
 // All blocks of eight columns; c null: zeros.
-template <AccumulatorType TYPE>
-void multiply_blocks(const OperandA& a, const OperandB& b, bool saturate, uint32_t* const d[],
-                     const uint32_t* const c[]) {
-  constexpr int REGISTERS = accumulator_registers(TYPE, 8);
-  for (int block = 0; block < b.n / 8; ++block) {
-    multiply_block<TYPE>(a, b.lanes[block], saturate, d + block * REGISTERS,
-                         c != nullptr ? c + block * REGISTERS : nullptr);
-  }
-}
-
 void multiply_add_rows(const OperandA& a, const OperandB& b, AccumulatorType type, bool saturate,
                        uint32_t* const d[], const uint32_t* const c[]) {
-  switch (type) {
-    case AccumulatorType::F32:
-      return multiply_blocks<AccumulatorType::F32>(a, b, saturate, d, c);
-    case AccumulatorType::F16:
-      return multiply_blocks<AccumulatorType::F16>(a, b, saturate, d, c);
-    case AccumulatorType::S32:
-      return multiply_blocks<AccumulatorType::S32>(a, b, saturate, d, c);
+  using enum AccumulatorType;
+  const auto multiply = type == F32   ? multiply_block<F32>
+                        : type == F16 ? multiply_block<F16>
+                                      : multiply_block<S32>;
+  const int registers = accumulator_registers(type, 8);
+  for (int block = 0; block < b.n / 8; ++block) {
+    multiply(a, b.lanes[block], saturate, d + block * registers,
+             c != nullptr ? c + block * registers : nullptr);
   }
 }
 

@@ -7,8 +7,6 @@ namespace machine {
 
 // Parts the fragment: `mask` goes on at pc. The current fragment is no more known afterwards.
 void go(Warp& warp, uint32_t mask, uint32_t pc);
-// Lanes go where their row says; those that agree stay together.
-void go_by_lane(Warp& warp, uint32_t mask, const uint32_t* targets);
 
 // The control instructions, whose operands are labels and functions.
 struct Control {

@@ -144,6 +144,20 @@ std::string formatted(const std::string& spec, T value) {
   return text;
 }
 
+// Lanes go where their row says; those that agree stay together.
+void go_by_lane(Warp& warp, uint32_t mask, const uint32_t* targets) {
+  const Fragment from = *warp.current;
+  warp.fragments.erase(warp.fragments.begin() + (warp.current - warp.fragments.data()));
+  warp.current = nullptr;
+  const auto add = [&warp](uint32_t pc, uint32_t lanes) {
+    Fragment& part = warp.fragments.emplace_back();
+    part.pc = pc;
+    part.mask = lanes;
+  };
+  if (from.mask != mask) add(from.pc + 1, from.mask & ~mask);
+  for_groups(mask, [targets](uint32_t lane) { return targets[lane]; }, add);
+}
+
 // brx.idx: slots behind the index are the targets.
 Step branch_table(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint32_t* const index = warp.row<uint32_t>(inst.op[0]);
@@ -168,19 +182,6 @@ const Row ROWS[] = {
 }  // namespace
 
 const Section sections::RARE_CONTROL{"Rarer: control", ROWS};
-
-void go_by_lane(Warp& warp, uint32_t mask, const uint32_t* targets) {
-  const Fragment from = *warp.current;
-  warp.fragments.erase(warp.fragments.begin() + (warp.current - warp.fragments.data()));
-  warp.current = nullptr;
-  const auto add = [&warp](uint32_t pc, uint32_t lanes) {
-    Fragment& part = warp.fragments.emplace_back();
-    part.pc = pc;
-    part.mask = lanes;
-  };
-  if (from.mask != mask) add(from.pc + 1, from.mask & ~mask);
-  for_groups(mask, [targets](uint32_t lane) { return targets[lane]; }, add);
-}
 
 Step Control::call(Warp& warp, const Inst& inst, uint32_t mask) {
   const Callable& callee = program_of(warp).callables[inst.op[0]];

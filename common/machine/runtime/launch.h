@@ -29,7 +29,7 @@ struct KernelNode {
 int ctas_per_sm(const Code& code, int threads, size_t dynamic_smem_bytes);
 // The largest dynamic shared memory that a launch of the function may ask for.
 int max_dynamic_smem_bytes(const Function& function, const Code& code);
-// By the launch attribute that the function has, or the kernel's own; 0: none.
+// The kernel's own, or what cudaFuncSetAttribute has set; 0: none.
 Dim3 required_cluster(const Function& function, const Kernel& kernel);
 // The code of what find_function() found, which may be nullptr.
 const Code& code_of(Function* function);

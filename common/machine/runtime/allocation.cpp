@@ -127,6 +127,7 @@ cudaError_t cudaHostGetFlags(unsigned* flags, void* base) {
 }
 
 cudaError_t cudaMallocPitch(void** base, size_t* pitch, size_t width, size_t height) {
+  if (base == nullptr || pitch == nullptr) return record(cudaErrorInvalidValue);
   *pitch = (width + PITCH_BYTES - 1) / PITCH_BYTES * PITCH_BYTES;
   return allocate_as("cudaMallocPitch", base, *pitch * height);
 }

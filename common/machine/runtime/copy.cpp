@@ -246,6 +246,7 @@ cudaError_t cudaMemcpyBatchAsync(void* const* to, const void* const* from, const
 
 cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* params) {
   return outside_capture([&] {
+    require(params != nullptr);
     submit(nullptr, copying("cudaMemcpy3D", *params));
     host_waits(nullptr);
   });
@@ -287,7 +288,10 @@ cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* src, size_t 
 
 cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* src, size_t bytes, size_t offset,
                                cudaMemcpyKind kind) {
-  return cudaMemcpyToSymbolAsync(symbol, src, bytes, offset, kind, nullptr);
+  return outside_capture([&] {
+    char* const address = symbol_address(symbol, bytes, offset);
+    copy("cudaMemcpyToSymbol", line(address, src, bytes), kind, nullptr);
+  });
 }
 
 cudaError_t cudaMemcpyFromSymbolAsync(void* dst, const void* symbol, size_t bytes, size_t offset,
@@ -300,7 +304,10 @@ cudaError_t cudaMemcpyFromSymbolAsync(void* dst, const void* symbol, size_t byte
 
 cudaError_t cudaMemcpyFromSymbol(void* dst, const void* symbol, size_t bytes, size_t offset,
                                  cudaMemcpyKind kind) {
-  return cudaMemcpyFromSymbolAsync(dst, symbol, bytes, offset, kind, nullptr);
+  return outside_capture([&] {
+    char* const address = symbol_address(symbol, bytes, offset);
+    copy("cudaMemcpyFromSymbol", line(dst, address, bytes), kind, nullptr);
+  });
 }
 
 }  // extern "C"

@@ -214,6 +214,7 @@ cudaError_t cudaOccupancyMaxPotentialClusterSize(int* size, const void* symbol,
 cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* symbol,
                                            const cudaLaunchConfig_t* config) {
   return on_device([&] {
+    require(clusters != nullptr && config != nullptr);
     auto* const function = find_function(symbol);
     const Code& code = code_of(function);
     LaunchConfig request = request_of(*config);

@@ -228,6 +228,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 
 cudaError_t cudaGraphClone(cudaGraph_t* clone, cudaGraph_t original) {
   return attempt([&] {
+    require(clone != nullptr && original != nullptr);
     require_no_memory("cudaGraphClone", *graph_of(original));
     const auto copy = new Graph;
     std::map<const Node*, Node*> copies;
@@ -244,8 +245,10 @@ cudaError_t cudaGraphClone(cudaGraph_t* clone, cudaGraph_t original) {
 }
 
 cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) {
-  *type = reinterpret_cast<Node*>(node)->type;
-  return cudaSuccess;
+  return attempt([&] {
+    require(node != nullptr && type != nullptr);
+    *type = reinterpret_cast<Node*>(node)->type;
+  });
 }
 
 // ---- nodes --------------------------------------------------------------------------------------
@@ -554,12 +557,21 @@ cudaError_t cudaGraphInstantiateWithParams(cudaGraphExec_t* exec, cudaGraph_t gr
 
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
                                 cudaGraphExecUpdateResultInfo* result) {
-  const bool fits = exec_of(exec)->steps.size() == graph_of(graph)->nodes.size();
-  *result = {fits ? cudaGraphExecUpdateSuccess : cudaGraphExecUpdateErrorTopologyChanged, nullptr,
-             nullptr};
-  if (!fits) return record(cudaErrorGraphExecUpdateFailure);
-  exec_of(exec)->steps = steps_of(*graph_of(graph));
-  return cudaSuccess;
+  return attempt([&] {
+    require(exec != nullptr && graph != nullptr && result != nullptr);
+    std::vector<Step>& steps = exec_of(exec)->steps;
+    std::vector<Step> others = steps_of(*graph_of(graph));
+    const bool same = std::equal(steps.begin(), steps.end(), others.begin(), others.end(),
+                                 [](const Step& a, const Step& b) { return a.after == b.after; });
+    *result = {same ? cudaGraphExecUpdateSuccess : cudaGraphExecUpdateErrorTopologyChanged, nullptr,
+               nullptr};
+    for (size_t i = 0; same && i < steps.size(); ++i) {
+      if (steps[i].type != others[i].type) result->result = cudaGraphExecUpdateErrorNodeTypeChanged;
+    }
+    require(result->result == cudaGraphExecUpdateSuccess, cudaErrorGraphExecUpdateFailure);
+    // They stay what the nodes of the first graph became, and enabled or not as they were.
+    for (size_t i = 0; i < steps.size(); ++i) static_cast<Content&>(steps[i]) = others[i];
+  });
 }
 
 cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t exec, unsigned long long* flags) {

@@ -594,6 +594,7 @@ cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph
                                           const cudaGraphNode_t* after, const cudaGraphEdgeData*,
                                           size_t count, cudaStreamCaptureMode mode) {
   return on_device([&] {
+    require(graph != nullptr);
     const auto nodes = reinterpret_cast<Node* const*>(after);
     begin_capture(stream, reinterpret_cast<Graph*>(graph), mode, {nodes, nodes + count});
   });

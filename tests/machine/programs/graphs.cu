@@ -290,6 +290,63 @@ void check_changed_nodes(cudaStream_t stream, int* data) {
         cudaErrorNotSupported);
 }
 
+// An executable graph takes what the nodes of another do, and nothing else of them.
+void check_updated_graph(cudaStream_t stream, int* data) {
+  const auto chain_of = [&](int first, int second, bool swapped) {
+    cudaGraph_t graph = nullptr;
+    OK(cudaGraphCreate(&graph, 0));
+    cudaGraphNodeParams fill{cudaGraphNodeTypeMemset}, kernel{cudaGraphNodeTypeKernel};
+    fill.memset.dst = data;
+    fill.memset.elementSize = sizeof(int);
+    fill.memset.width = fill.memset.height = 1;
+    fill.memset.value = first;
+    void* arguments[] = {&data, &second};
+    kernel.kernel.func = reinterpret_cast<void*>(set);
+    kernel.kernel.gridDim = kernel.kernel.blockDim = dim3(1);
+    kernel.kernel.kernelParams = arguments;
+    const Node before = node_behind(graph, nullptr, swapped ? kernel : fill);
+    return std::pair(graph, node_behind(graph, before, swapped ? fill : kernel));
+  };
+  const auto [graph, last] = chain_of(3, 4, false);
+  const cudaGraphExec_t exec = instantiate(graph);
+  const cudaGraph_t other = chain_of(5, 6, false).first, swapped = chain_of(7, 8, true).first;
+  cudaGraphExecUpdateResultInfo told{};
+  OK(cudaGraphExecUpdate(exec, other, &told));
+  CHECK(told.result == cudaGraphExecUpdateSuccess);
+  OK(cudaGraphDestroy(other));
+  run(exec, stream);
+  CHECK(read_back(data) == 6);
+  OK(cudaGraphNodeSetEnabled(exec, last, 0));  // by the node of the first graph
+  run(exec, stream);
+  CHECK(read_back(data) == 5);
+  OK(cudaGraphExecUpdate(exec, graph, &told));
+  run(exec, stream);
+  CHECK(read_back(data) == 3);  // it stays disabled
+  CHECK(cudaGraphExecUpdate(exec, swapped, &told) == cudaErrorGraphExecUpdateFailure);
+  CHECK(told.result == cudaGraphExecUpdateErrorNodeTypeChanged);
+  cudaGraphNodeParams empty{cudaGraphNodeTypeEmpty};
+  node_behind(swapped, nullptr, empty);
+  CHECK(cudaGraphExecUpdate(exec, swapped, &told) == cudaErrorGraphExecUpdateFailure);
+  CHECK(told.result == cudaGraphExecUpdateErrorTopologyChanged);
+  run(exec, stream);
+  CHECK(read_back(data) == 3);
+}
+
+// Null where something must be is an error.
+void check_null() {
+  cudaGraph_t graph = nullptr;
+  cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
+  void* base = nullptr;
+  int clusters = 0;
+  CHECK(cudaGraphNodeGetType(nullptr, &type) == cudaErrorInvalidValue);
+  CHECK(cudaGraphClone(&graph, nullptr) == cudaErrorInvalidValue);
+  CHECK(cudaGraphExecUpdate(nullptr, nullptr, nullptr) == cudaErrorInvalidValue);
+  CHECK(cudaMemcpy3D(nullptr) == cudaErrorInvalidValue);
+  CHECK(cudaMallocPitch(&base, nullptr, 4, 4) == cudaErrorInvalidValue);
+  CHECK(cudaOccupancyMaxActiveClusters(&clusters, reinterpret_cast<const void*>(set), nullptr) ==
+        cudaErrorInvalidValue);
+}
+
 // Memory that a capture allocates has one address, and is new in each launch.
 void check_captured_memory(cudaStream_t stream, int* data) {
   cudaGraph_t graph = nullptr, copy = nullptr;
@@ -416,6 +473,8 @@ int main(int argc, char** argv) {
   check_captured_edges(data);
   check_node_put_into_a_capture(stream, data);
   check_changed_nodes(stream, data);
+  check_updated_graph(stream, data);
+  check_null();
   check_captured_memory(stream, data);
   check_memory_that_stays(stream);
   std::printf("ok\n");

@@ -95,6 +95,18 @@ class Results:
             and (row["variant"] == variant or (variant == "result" and row["result"]))
         ]
 
+    def changed_since(self) -> dict[str, str]:
+        """By rung, what of its kernels has changed since: its rows are of those at the time."""
+        return self.head.get("changed_since", {})
+
+    def changes(self, *stages: int) -> str:
+        """The same in sentences of a caption, of these rungs or of all."""
+        return "".join(
+            f" Of rung {rung} this has changed since: {what}."
+            for rung, what in self.changed_since().items()
+            if not stages or int(rung) in stages
+        )
+
     def detail_size(self, stage: int) -> int | None:
         """Where details are shown: the largest of SIZES that was measured; None for none."""
         rows = (row for row in self.rows if row["stage"] == stage)

@@ -403,6 +403,13 @@ class Hashes(Project):
         self.built("ffff")
         self.fails("gpu.json: rung 1, a: the kernel has changed since it was measured")
 
+    def test_a_change_that_the_file_names(self):
+        self.built("ffff")
+        self.results({**RESULTS, "changed_since": {"2": "how it stores"}})
+        self.fails("gpu.json: rung 1, a: the kernel has changed since it was measured")
+        self.results({**RESULTS, "changed_since": {"1": "how it stores"}})
+        self.assertEqual(list(published.check_hashes(self.root)), [])
+
     def test_removed_variant(self):
         gone = copy.deepcopy(RESULTS)
         gone["rows"][0]["variant"] = "b"

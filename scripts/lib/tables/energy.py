@@ -62,7 +62,7 @@ def environment(energy: Results) -> list[str]:
         ["at rest", watts(head["idle_watts"])],
         ["the counter is refreshed every", f"{head['refresh_ms']:.0f} ms"],
         ["date, revision", f"{head['date']}, {head['revision']}"],
-        *([f"rung {rung}: changed since", what] for rung, what in head.get("changed_since", {}).items()),
+        *([f"rung {rung}: changed since", what] for rung, what in energy.changed_since().items()),
     ]
     return table_of(["", f"`docs/results/{energy.path.name}`"], rows)
 

@@ -149,7 +149,8 @@ def rung(root: Path, results: Results | None, stage: int) -> list[str]:
     opponent = ["*best cuBLASLt*", *(tflops(results.baseline(s, "burst", stage)) for s in SIZES)]
     opponent += [tflops(results.baseline(size, "sustained", stage)), *[DASH] * 6]
     rows = [*of_variants(root, results, stage, line), opponent]
-    return table(header, rows, f"{IN_BRACKETS} the variant that stands for the rung.")
+    caption = f"{IN_BRACKETS} the variant that stands for the rung.{results.changes(stage)}"
+    return table(header, rows, caption)
 
 
 def short(
@@ -186,6 +187,7 @@ def short(
             if of_another_chip
             else f"Other sizes, clocks, counters: [results](results.md#rung-{stage})."
         )
+        + results.changes(stage)
     )
     return table(header, rows, caption)
 
@@ -212,6 +214,7 @@ def problems(root: Path, results: Results | None, stage: int) -> list[str]:
     caption = (
         "TFLOPS, in brackets the share of the fastest cuBLASLt algorithm for the same types and layouts, "
         f"timed in turns with the rung; {results.head['data']} data, on one {results.head['gpu']}."
+        + results.changes(stage)
     )
     return table(header, rows, caption)
 
@@ -242,7 +245,7 @@ def counters(root: Path, results: Results | None, stage: int) -> list[str]:
               "L2→SM, B/clk/SM"]  # fmt: skip
     caption = (
         f"One launch at {size}³ under Nsight Compute, caches empty before it. M: 10⁶, GB: 10⁹ bytes. "
-        "L2→SM is derived: bytes delivered / (cycles · SMs)."
+        "L2→SM is derived: bytes delivered / (cycles · SMs)." + counted.changes(stage)
     )
     return table(header, of_variants(root, counted, stage, line), caption)
 
@@ -258,6 +261,7 @@ def environment(results: Results | None) -> list[str]:
              "date": "date", "revision": "revision"}  # fmt: skip
     rows = [[name, str(head[key])] for name, key in named.items()]
     rows += [["data, seed", f"{head['data']}, {head['seed']}"]]
+    rows += [[f"rung {rung}: changed since", what] for rung, what in results.changed_since().items()]
     return table(["", f"`docs/results/{results.path.name}`"], rows)
 
 

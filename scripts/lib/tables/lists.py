@@ -123,6 +123,6 @@ def problems_table(root: Path, results: Results | None, link: str) -> list[str]:
         "Speed as a multiple of the fastest way to the same result that cuBLASLt or cuBLAS has, timed in turns, "
         "burst: geometric mean, and from lowest to highest. For rung 15 that is bf16 on decoded weights. A problem "
         "is a shape with its layout, groups or activation; one that cuBLASLt refuses has no part in a mean. All of "
-        f"them: [results]({link}results.md); one {results.head['gpu']}."
+        f"them: [results]({link}results.md); one {results.head['gpu']}.{results.changes()}"
     )
     return table_of(["rung", "operands", "problems", "TFLOPS at most", *heights], lines, caption)

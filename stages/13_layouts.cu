@@ -336,8 +336,8 @@ void launch(const TypedArgs& g) {
 }
 
 // In microseconds, by rounds of clusters and clocks a K step: enough to choose one of five. A step
-// takes longer by rows of A's boxes that do not lie in A whole, where few SMs are idle; and, without
-// a cluster, where rows of an operand begin between lines of L2.
+// takes longer by rows of A's boxes that do not lie in A whole, where few SMs are idle; without
+// a cluster also where rows of an operand begin between lines of L2.
 template <class T>
 double predicted_us(const TypedArgs& g) {
   constexpr double OUTSIDE_CLOCKS = 4;

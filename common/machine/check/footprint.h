@@ -31,17 +31,24 @@ class Footprint {
     bool is_write, with_write;
   };
 
-  Page& page(uint64_t number) { return pages_[number]; }
+  // In order of their numbers. A page that is accessed whole becomes part of a range, which takes
+  // less room, unless there are many.
+  void add_page(uint64_t number, const Page& page) {
+    const auto is_all = [](const Bytes& bytes, uint8_t value) {
+      return std::all_of(bytes.begin(), bytes.end(), [=](uint8_t cell) { return cell == value; });
+    };
+    const bool reads = !is_all(page.read, 0), writes = !is_all(page.written, 0);
+    const bool whole =
+        (!reads || is_all(page.read, 0xff)) && (!writes || is_all(page.written, 0xff));
+    if (page.strong.any() || !whole || ranges_.size() + 2 > MOST_RANGES) {
+      return add(pages_[number], page);
+    }
+    if (reads) extend(number, false);
+    if (writes) extend(number, true);
+  }
   void add(const Range& range) { ranges_.push_back(range); }
   void add(const Footprint& other) {
-    for (const auto& [number, from] : other.pages_) {
-      Page& into = pages_[number];
-      for (uint32_t i = 0; i < CELLS; ++i) {
-        into.written[i] |= from.written[i];
-        into.read[i] |= from.read[i];
-      }
-      into.strong |= from.strong;
-    }
+    for (const auto& [number, from] : other.pages_) add(pages_[number], from);
     ranges_.insert(ranges_.end(), other.ranges_.begin(), other.ranges_.end());
   }
   bool empty() const { return pages_.empty() && ranges_.empty(); }
@@ -98,6 +105,25 @@ class Footprint {
   }
 
  private:
+  static constexpr size_t MOST_RANGES = 256;
+
+  static void add(Page& into, const Page& from) {
+    for (uint32_t i = 0; i < CELLS; ++i) {
+      into.written[i] |= from.written[i];
+      into.read[i] |= from.read[i];
+    }
+    into.strong |= from.strong;
+  }
+  void extend(uint64_t page_number, bool is_write) {
+    const uint64_t begin = page_number << PAGE_SHIFT, end = begin + (1 << PAGE_SHIFT);
+    for (size_t i = ranges_.size(), first = i < 2 ? 0 : i - 2; i-- > first;) {
+      if (ranges_[i].is_write != is_write || ranges_[i].end != begin) continue;
+      ranges_[i].end = end;
+      return;
+    }
+    ranges_.push_back({begin, end, is_write});
+  }
+
   std::unordered_map<uint64_t, Page> pages_;  // by number
   std::vector<Range> ranges_;
 };

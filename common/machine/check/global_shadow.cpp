@@ -261,16 +261,17 @@ void GlobalShadow::add_accesses(Footprint* to) const {
                   for_entries(*static_cast<const Table*>(lower), middle << LEVEL_BITS,
                               [&](const void* page, uint64_t number) {
                                 const auto& from = *static_cast<const Page*>(page);
-                                Footprint::Page& into = to->page(number);
-                                into.strong |= from.strong;
+                                Footprint::Page into;
+                                into.strong = from.strong;
                                 for (size_t i = 0; i < from.writes.size(); ++i) {
-                                  into.read[i] |= from.read[i];
+                                  into.read[i] = from.read[i];
                                   into.written[i] |= from.writes[i].bytes;
                                   if (from.writes[i].strong) into.strong.set(i);
                                 }
                                 for (const auto& [i, left] : from.left) {
                                   into.written[i] |= left.bytes;
                                 }
+                                to->add_page(number, into);
                               });
                 });
   });

@@ -1270,7 +1270,7 @@ TEST_CASE("trials: rings of rung 12 with fewer slots than there is room for") {
   }
 }
 
-// docs/measuring.md, "Shapes drawn anew".
+// docs/stage_0.md, "Shapes drawn anew".
 TEST_CASE("trials: stage 0 at drawn shapes, by where rows begin") {
   struct {
     std::string file;
@@ -1690,7 +1690,7 @@ TEST_CASE("trials: clusters that leave out slices outside of the matrix take les
   for (const auto& [m, n, k] : shapes) CHECK((k == 4096 || k == 4104 || k == 4112));  // made for it
 }
 
-// docs/measuring.md, "Shapes drawn anew"; docs/11_autotuned.md, "Measured".
+// docs/stage_0.md, "Shapes drawn anew"; docs/11_autotuned.md, "Measured".
 TEST_CASE("trials: what an H200 took before clusters left out what lies outside") {
   std::map<std::pair<std::string, std::string>, double> shares, tflops;  // by variant and shape
   for (const std::vector<std::string>& cell : read_rows("h200.before.csv")) {

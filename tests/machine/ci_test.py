@@ -82,7 +82,10 @@ class Json(unittest.TestCase):
 
     def test_a_file_that_cannot_be_written_is_said(self):
         below_a_file = f"{RACES}/reports"
-        ended = run(RUN, f"--json={below_a_file}", RACES, "races")
+        ended = run(RUN, f"--json={below_a_file}", PROGRAMS / "hello")  # which has no report
+        self.assertEqual((ended.returncode, ended.stdout), (2, ""))
+        self.assertIn(f"--json: {below_a_file} cannot be written: Not a directory.", ended.stderr)
+        ended = run(RUN, RACES, "races", MACHINE_JSON=below_a_file)
         self.assertIn(f"MACHINE_JSON is {below_a_file}, which cannot be written", ended.stderr)
 
 
@@ -108,6 +111,9 @@ class Options(unittest.TestCase):
     def test_what_makes_no_sense_is_2_and_one_sentence(self):
         for options, said in (
             (["--policy=late"], "--policy has 'late' but there are eager, lazy and random."),
+            (["--policy=eager,"], "--policy has '' but there are eager, lazy and random."),
+            (["--policy=lazy,eager,lazy"], "--policy has lazy twice."),
+            (["--ignore="], "--ignore names no rule; there are shared-race, "),
             (["--reports=some"], "--reports is 'some' but must be first or all."),
             (["--ignore=nothing"], "--ignore: there is no rule 'nothing'; there are shared-race, "),
             (["--seed=x"], "--seed is 'x' but must be a whole number"),

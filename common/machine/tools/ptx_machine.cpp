@@ -74,6 +74,7 @@ std::vector<std::string> split(const std::string& list) {
   std::vector<std::string> words;
   std::istringstream text(list);
   for (std::string word; std::getline(text, word, ',');) words.push_back(word);
+  if (list.ends_with(',')) words.emplace_back();
   return words;
 }
 
@@ -127,11 +128,12 @@ Options read_options(int count, char** arguments) {
       for (const std::string& rule : rule_names()) std::puts(rule.c_str());
       std::exit(0);
     } else if (name == "--policy" && has_value) {
-      options.policies = split(value);
-      for (const std::string& policy : options.policies) {
+      for (const std::string& policy : split(value)) {
         if (!is_one_of(policy, {"eager", "lazy", "random"})) {
           fail("--policy has '" + policy + "' but there are eager, lazy and random.");
         }
+        if (is_one_of(policy, options.policies)) fail("--policy has " + policy + " twice.");
+        options.policies.push_back(policy);
       }
       if (options.policies.empty()) fail("--policy names none; there are eager, lazy and random.");
     } else if (name == "--reports" && has_value) {
@@ -146,11 +148,16 @@ Options read_options(int count, char** arguments) {
                ".");
         }
       }
+      if (value.empty()) fail("--ignore names no rule; there are " + joined(rule_names()) + ".");
       set("MACHINE_IGNORE", value);
     } else if (name == "--json") {
       if (has_value && value.empty()) fail("--json= needs a file, as --json=reports.jsonl.");
+      const bool is_file = has_value && value != "-";
+      if (is_file && !std::ofstream(value, std::ios::app)) {
+        fail("--json: " + value + " cannot be written: " + std::strerror(errno) + ".");
+      }
       // Programs may change their folder.
-      set("MACHINE_JSON", has_value && value != "-" ? fs::absolute(value).string() : "-");
+      set("MACHINE_JSON", is_file ? fs::absolute(value).string() : "-");
     } else if (name == "--seed" || name == "--sms" || name == "--threads") {
       check_number(name, value);
       set(name == "--seed"  ? "MACHINE_SEED"

@@ -62,6 +62,7 @@ def run_script(body, stopped="", before="", **variables):
     ended = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False,
         env={**os.environ, **variables},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # "&" makes a shell ignore it
     )  # fmt: skip
     return ended.returncode, ended.stdout, ended.stderr
 

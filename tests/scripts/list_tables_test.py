@@ -2,23 +2,23 @@
 
 import sys
 import tempfile
-import types
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+from lib.results import Results  # noqa: E402
 from lib.tables import lists  # noqa: E402
 
 
 def row(m, n, k, ratio, **more):
     made = {"stage": 14, "variant": "auto", "result": True, "m": m, "n": n, "k": k, "regime": "burst",
             "tflops": 100.0, "baseline_tflops": 100.0 / ratio if ratio else None, "ratio": ratio,
-            "configuration": "e4m3_64x16", "verified": True, "args": ""}  # fmt: skip
+            "configuration": "e4m3_64x16", "verified": True, "args": "", "problem": "block_scaled"}
     return {**made, **more}
 
 
 def results(*rows):
-    return types.SimpleNamespace(rows=list(rows))
+    return Results(Path("gpu.json"), {"gpu": "Some GPU", "rows": list(rows)})
 
 
 class Tables(unittest.TestCase):
@@ -89,9 +89,11 @@ class Tables(unittest.TestCase):
                 row(63, 64, 128, 3.0, verified=False, tflops=1000.0),
                 row(4096, 64, 128, 1.25, args="layout=NT,type=s8", tflops=300.0),
             )
-            measured.head = {"gpu": "Some GPU"}
-            measured.problem = lambda stage: "block_scaled"
             lines = lists.problems_table(Path(root), measured, "docs/")
+            self.assertTrue(lines[-1].endswith("; one Some GPU."), lines[-1])
+            measured.head["changed_since"] = {"14": "how it stores"}
+            said = lists.problems_table(Path(root), measured, "docs/")[-1]
+            self.assertTrue(said.endswith(" Of rung 14 this has changed since: how it stores."), said)
         name = "[14_block_scaled](docs/14_block_scaled.md)"
         self.assertEqual(lines[2:4], [
             f"| {name} | e4m3 | 6 | 200 at 1023, 64, 128 | 2.00 | **0.25** (0.12 to 0.50) | 1.50 | FAIL |",

@@ -409,6 +409,10 @@ class Hashes(Project):
         self.fails("gpu.json: rung 1, a: the kernel has changed since it was measured")
         self.results({**RESULTS, "changed_since": {"1": "how it stores"}})
         self.assertEqual(list(published.check_hashes(self.root)), [])
+        anew = [{**row, "kernel": "kernel_name"} for row in RESULTS["rows"]]
+        self.results({**RESULTS, "rows": anew, "changed_since": {"1": "how it stores"}})
+        self.built("abcd")
+        self.fails("gpu.json: changed_since names rung 1, of which no row is of an older kernel")
 
     def test_removed_variant(self):
         gone = copy.deepcopy(RESULTS)

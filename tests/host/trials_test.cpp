@@ -1898,6 +1898,8 @@ TEST_CASE("trials: the pick of rung 13's five tiles is near the best one") {
   };
   check("h100.layouts.csv", 241, 107, 10, 296, 1973, 15, 442);
   check("h100.layouts_rows.csv", 109, 0, 21, 260, 0, 11, 311);
+  check("h200.layouts.csv", 241, 107, 15, 276, 2384, 18, 493);
+  check("h200.layouts_rows.csv", 109, 0, 19, 196, 0, 10, 175);
 }
 
 // docs/13_layouts.md, "Few tiles".

@@ -24,7 +24,7 @@ import tables
 from lib.cli import ROOT, Problem, command, parser_of, project
 from lib.closure import closure
 from lib.markdown import END, LINK, fences, files, marked, prose, slug, squeezed
-from lib.published import Skipped, check_choices, check_hashes
+from lib.published import Skipped, check_baselines, check_choices, check_hashes
 from lib.tools import has_machine
 
 FROM = re.compile(r"^<!-- from (\S+) -->$")
@@ -464,6 +464,7 @@ CHECKS: dict[str, Callable[[Path], Problems]] = {
     "docs/isa.md is the decode table": check_isa,
     "published kernels are unchanged": check_hashes,
     "published choices are the model's": check_choices,
+    "published baselines are right": check_baselines,
 }
 
 

@@ -359,7 +359,7 @@ GroupOutcome measure_group(Workbench& workbench, const Stage& stage,
   if (meter != nullptr && has_baseline) meter_group(problem, *meter, variants, &field, &group);
   group.variants = std::move(field.outcomes);
   if (!group.baseline.check.ok()) {
-    std::fprintf(stderr, "WARNING: cuBLASLt itself is wrong at %s with %s: %s\n",
+    std::fprintf(stderr, "WARNING: cuBLASLt itself is outside of the tolerance at %s with %s: %s\n",
                  to_string(shape).c_str(), group.algorithm.c_str(),
                  group.baseline.check.failure.c_str());
   }

@@ -182,9 +182,12 @@ struct Preference {
   explicit Preference(const LibraryCall& call) {
     check_lt(lt().MatmulPreferenceCreate(&handle), "cublasLtMatmulPreferenceCreate");
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{WORKSPACE_BYTES});
-    // No split-K that adds its parts in D's type: that would not be fp32 accumulation.
+    // No split-K that adds its parts in 16 bits: that would not be fp32 accumulation. In place they
+    // are added in D's type.
+    const bool wide = call.type_out == CUDA_R_32F || call.type_out == CUDA_R_32I;
+    const uint32_t in_place = wide ? CUBLASLT_REDUCTION_SCHEME_INPLACE : 0;
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-        uint32_t{CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+        in_place | uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(call.b));
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(call.a));
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,

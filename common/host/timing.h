@@ -103,7 +103,8 @@ MeteredRun measure_power(Problem& problem, const Contestant& contestant, const E
 
 // The fastest of cuBLASLt's candidates for a problem, found by burst measurement: every candidate
 // for about 3 ms, those within 10 % of the fastest once more, then the best three by full rounds
-// after shorter rests. Nothing if cuBLASLt has no algorithm for it that runs.
+// after shorter rests. Of these three it is the fastest whose result is within the tolerance, if one
+// is. Nothing if cuBLASLt has no algorithm for the problem that runs.
 std::optional<LibraryCandidate> choose_baseline(Problem& problem, CublasLt& cublas);
 
 // What measurements of one process share: the latest problem, and the baseline of each.

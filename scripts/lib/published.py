@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lib import registry, rows
 from lib.cli import Problem
-from lib.results import MAIN, Row, load_all, read, read_rows
+from lib.results import MAIN, Row, load, load_all, paths, read, read_rows
 from lib.tables import sweep
 from lib.tables.ladder import TRACES
 from lib.tools import toolkit
@@ -80,6 +80,17 @@ def check_hashes(root: Path) -> Iterator[str]:
             ran = registry.ran({"configuration": name})
             if hashes.get(kernels.get(ran)) != one.get("kernel_hash"):
                 yield f"the sweep: {name} at {shape(entry)}: the kernel has changed; run make sweep"
+
+
+def check_baselines(root: Path) -> Iterator[str]:
+    """Whatever a published ratio compares with is within the tolerance itself."""
+    for path in paths(root)[0]:
+        for row in load(path).rows:
+            if row.get("baseline_tflops") and not row.get("baseline_verified", True):
+                yield (
+                    f"{path.name}: {rows.row_name(rows.row_of(row))}: cuBLASLt's result was outside of "
+                    "the tolerance, so that the ratio says nothing; run make bench"
+                )
 
 
 def shape(entry: Row) -> str:

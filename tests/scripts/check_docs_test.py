@@ -414,6 +414,11 @@ class Hashes(Project):
         self.built("abcd")
         self.fails("gpu.json: changed_since names rung 1, of which no row is of an older kernel")
 
+    def test_a_baseline_that_was_wrong(self):
+        beside = {**RESULTS["rows"][0], "baseline_tflops": 1, "baseline_verified": False}
+        self.results({**RESULTS, "rows": [beside]})
+        self.fails("gpu.json: 1:a@", "cuBLASLt's result was outside of the tolerance")
+
     def test_removed_variant(self):
         gone = copy.deepcopy(RESULTS)
         gone["rows"][0]["variant"] = "b"

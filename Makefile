@@ -150,7 +150,7 @@ $(call instead,STAGE,make stage-$(STAGE))
 $(call instead,DTYPE,TYPE=$(comma) as in make stage-13 TYPE=fp16)
 
 # What measures does so on a Hopper; without one, say it before a compiler starts.
-MEASURING := $(filter limits golden bench counters energy serve-table \
+MEASURING := $(filter limits golden bench counters energy times serve-table \
   $(if $(call on,PICKS),,sweep),$(MAKECMDGOALS))
 ifneq ($(MEASURING),)
   ifeq ($(DRY),)
@@ -203,6 +203,7 @@ make sweep         configurations of all rungs at many shapes, and how far stage
 make counters      what Nsight Compute counts of each variant, into docs/results/ [ROWS= FORCE=1]
 make limits        the ceilings of this GPU, measured with small kernels, into docs/results/ [ROWS=]
 make energy        where the joules go, by experiment, into docs/results/ [EXPERIMENT= ROUNDS=]
+make times         what the changes of exercises cost, into docs/results/
 make tables        every table and plot from docs/results/
 make figures       the pages' figures, drawn from what the code computes
 make explore WHAT=swizzle   where the kernels put each element; descriptor, fragment, raster and more
@@ -238,7 +239,7 @@ Make reports a program's exit code as "Error N" and exits 2 itself.
 endef
 export HELP
 
-.PHONY: help list ladder bench sweep counters limits energy tables doctor lib install mutations machine-bench test test-docs clean FORCE
+.PHONY: help list ladder bench sweep counters limits energy times tables doctor lib install mutations machine-bench test test-docs clean FORCE
 help:
 	@echo "$$HELP"
 
@@ -420,6 +421,9 @@ energy: build/ladder $(HASHES)
 	$(Q)$(PYTHON) scripts/energy.py $(call option,EXPERIMENT,experiment) \
 	  $(call option,ROUNDS,rounds)
 
+times: build/ladder $(STAGE_PROGRAMS) $(HASHES)
+	$(Q)$(PYTHON) scripts/exercise_times.py
+
 tables:
 	$(Q)$(PYTHON) scripts/tables.py
 	$(Q)$(PYTHON) scripts/serve_table.py --tables
@@ -471,7 +475,7 @@ clean:
 	rm -rf build
 
 # What runs on the GPU runs alone: of several goals, each waits for the one before it.
-ON_GPU := $(filter ladder bench serve-table sweep counters limits energy test stage-% ncu-% sanitize-%,$(MAKECMDGOALS))
+ON_GPU := $(filter ladder bench serve-table sweep counters limits energy times test stage-% ncu-% sanitize-%,$(MAKECMDGOALS))
 define in_order
 $(if $(earlier),$(eval $(1): | $(earlier)))$(eval earlier := $(1))
 endef

@@ -25,6 +25,8 @@ from lib.cli import ROOT, Problem, command, parser_of, project
 from lib.closure import closure
 from lib.markdown import END, LINK, fences, files, marked, prose, slug, squeezed
 from lib.published import Skipped, check_baselines, check_choices, check_hashes
+from lib.results import load_all
+from lib.tables.exercises import rows as timed_rows
 from lib.tools import has_machine
 
 FROM = re.compile(r"^<!-- from (\S+) -->$")
@@ -430,6 +432,10 @@ def check_exercises(root: Path) -> Problems:
             elsewhere = one.page == exercises.MORE and one.name.split(".")[0] == str(number)
             if elsewhere and one.name not in named:
                 yield f"{page} does not name exercise {one.name} of docs/{exercises.MORE}"
+    changes = {one.name: exercises.digest(one.change()) for one in known}
+    for name, change in dict.fromkeys((r["exercise"], r["change"]) for r in timed_rows(load_all(root)[0])):
+        if changes.get(name) != change:
+            yield f"exercise {name}: its change is not the one that was timed; run make times"
 
 
 def check_isa(root: Path) -> Problems:

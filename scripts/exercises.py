@@ -28,6 +28,7 @@ The last line is "exercises: N passed, N failed, N skipped". Python standard lib
 from __future__ import annotations
 
 import concurrent.futures
+import hashlib
 import itertools
 import os
 import re
@@ -78,6 +79,10 @@ class Exercise(NamedTuple):
             elif fence.language == "sh" and behind and behind.language == "text":
                 found.append(("run", fence.lines, behind.lines))
         return found
+
+    def change(self) -> list[str]:
+        """The lines of its ```diff; none of one that only runs commands."""
+        return [line for kind, lines, _ in self.steps() if kind == "diff" for line in lines]
 
     def form(self) -> Iterator[str]:
         """What its text lacks, one sentence each."""
@@ -151,6 +156,10 @@ def all_exercises(root: Path = ROOT) -> list[Exercise]:
     known = [exercise for page in pages for exercise in of_page(page)]
     guides = sorted(set((root / "docs").glob("*.md")) - set(pages))
     return known + [example for page in guides for example in examples(page)]
+
+
+def digest(lines: list[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
 def apply(lines: list[str], tree: Path) -> None:

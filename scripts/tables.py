@@ -64,6 +64,11 @@ operands [list.]regime.key such as burst.mean (or worst, shapes).
 is the same for what make limits found, with operands name.regime.key, such as
 wgmma_n256.burst.per_clock.
 
+  <!-- exercise: EXPRESSION [: FORMAT] -->0.45<!-- end -->
+
+is the same for what make times found, with operands exercise.variant.size.key, such as
+1.1.64x64.2048.factor (or tflops, changed_tflops, sm_mhz, changed_sm_mhz).
+
 The numbers come from h200.json, or the first file whose name has no '-'; the tables and values that
 name another chip, such as best h100 and <!-- limit h100: EXPRESSION -->, come from that chip's file. <gpu>-<who>.json are runs sent by
 others. Counters and energy come from the files beside it (h200.counters.json, h200.energy.json). A
@@ -83,11 +88,11 @@ from lib.cli import ROOT, Problem, command, parser_of, project
 from lib.markdown import DASH, END, cell, files, percent, rewritten, tflops
 from lib.results import COUNTER_KEYS, MAIN, PROBLEM, Results, load_all, load_chip, solving, value_of
 from lib.store import outdated_files, write_atomically
-from lib.tables import best, energy, ladder, limits, lists, plot, roofline, sums, sweep, ways
+from lib.tables import best, energy, exercises, ladder, limits, lists, plot, roofline, sums, sweep, ways
 
 TABLE = re.compile(r"^<!-- table: ([a-z]+)(?: (\w+(?: \w+)?))? -->$")
 CHIP = re.compile(r"[a-z]+\d+")
-MARKER = re.compile(rf"<!-- (value|counter|energy|shapes|sweep|limit)(?: ({CHIP.pattern}))?:")
+MARKER = re.compile(rf"<!-- (value|counter|energy|shapes|sweep|limit|exercise)(?: ({CHIP.pattern}))?:")
 VALUE = re.compile(MARKER.pattern + r" ([^>]+?) -->(.*?)<!-- end -->")
 PLOT = Path("docs/img/ladder.svg")
 ROOFLINE = Path("docs/img/roofline.svg")
@@ -179,6 +184,7 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     **energy.FORMATS,
     **sweep.FORMATS,
     **limits.FORMATS,
+    **exercises.FORMATS,
 }
 
 
@@ -227,6 +233,7 @@ OPERANDS = {
     "shapes": sweep.shapes_operand,
     "sweep": sweep.sweep_operand,
     "limit": limits.operand,
+    "exercise": exercises.operand,
 }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from lib import registry, rows
 from lib.cli import Problem
 from lib.results import MAIN, Row, load, load_all, paths, read, read_rows
-from lib.tables import sweep
+from lib.tables import exercises, sweep
 from lib.tables.ladder import TRACES
 from lib.tools import toolkit
 
@@ -75,6 +75,10 @@ def check_hashes(root: Path) -> Iterator[str]:
                 f"{name}: {what}, {label}: the kernel has changed since it was measured; "
                 "run make energy"
             )
+    timed = [row for row in exercises.rows(results) if row["kernel"]]  # not of a new variant
+    stale = [row["exercise"] for row in timed if hashes.get(row["kernel"]) != row["kernel_hash"]]
+    for exercise in dict.fromkeys(stale):
+        yield f"exercise {exercise}: the kernel has changed since it was timed; run make times"
     for entry in read_rows(results, sweep.SWEEP, "shapes", sweep.ENTRY_KEYS) or []:
         for name, one in entry["configurations"].items():
             ran = registry.ran({"configuration": name})

@@ -399,6 +399,17 @@ class Hashes(Project):
         self.write("docs/results/h200.traces.json", json.dumps({"rows": [row]}))
         self.assertEqual(list(published.check_hashes(self.root)), [])
 
+    def test_an_exercise_that_was_timed_with_another_kernel_or_change(self):
+        row = {"exercise": "1.9", "change": "x", "stage": 1, "variant": "a", "m": 1, "n": 1, "k": 1,
+               "regime": "burst", "changed_tflops": 1, "factor": 1, "verified": True,
+               "kernel": "kernel_name", "kernel_hash": "abcd"}  # fmt: skip
+        self.write("docs/results/gpu.exercises.json", json.dumps({"gpu": "x", "rows": [row]}))
+        self.assertEqual(list(published.check_hashes(self.root)), [])
+        self.fails("exercise 1.9: its change is not the one that was timed")
+        row["kernel_hash"] = "old"
+        self.write("docs/results/gpu.exercises.json", json.dumps({"gpu": "x", "rows": [row]}))
+        self.fails("exercise 1.9: the kernel has changed since it was timed")
+
     def test_changed_kernel(self):
         self.built("ffff")
         self.fails("gpu.json: rung 1, a: the kernel has changed since it was measured")

@@ -175,7 +175,7 @@ class Make(unittest.TestCase):
             doctor = Path(folder, "python")
             doctor.write_text("#!/bin/sh\necho 'the driver is on holiday'\n")
             doctor.chmod(0o755)
-            for goal in ("limits", "golden", "bench", "counters", "energy"):
+            for goal in ("limits", "golden", "bench", "counters", "energy", "times"):
                 ended = make(goal, f"PYTHON={doctor}")
                 self.assertEqual((ended.returncode, ended.stdout), (2, ""))
                 self.assertIn(f"make {goal} runs on a GPU of compute capability 9.0 and there is "

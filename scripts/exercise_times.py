@@ -62,6 +62,9 @@ TIMED = {
     "10.3": Timed("10:64x256@8192x8192x512/burst,10:64x256@8192/burst"),
     "10.4": Timed("10:64x256@8192/burst"),
     "10.6": Timed("10@8192/burst"),
+    "12.4": Timed(
+        "12:64x8_x2_cut@8x4096x8192/burst,12:64x8_x2_cut@8x2048x8192/burst,"
+        "12:64x8_x2_cut@8x512x8192/burst"),
     "16.3": Timed("16:bf16_128x256@1536x4096x7168/burst,16:bf16_128x256@2048x4096x7168/burst"),
 }  # fmt: skip
 

@@ -94,7 +94,7 @@ def build(exercise: exercises.Exercise, hashes: Path) -> Path:
 
 
 def measure(program: str | Path, text: str, options: tuple[str, ...]) -> dict[Row, Result]:
-    """What the program's rows are, of those that the selectors name. Raises Problem if one is wrong."""
+    """The results of the rows that the selectors name. Raises Problem if one is missing or wrong."""
     asked = select(text, registry.read(program))
     done = subprocess.run(
         [program, "--bench-rows", *options], input="\n".join(map(row_text, asked)) + "\n",
@@ -104,7 +104,8 @@ def measure(program: str | Path, text: str, options: tuple[str, ...]) -> dict[Ro
     found = {parse_row(row_text(registry.row_of(one))): one for one in said if "tflops" in one}
     for row in asked:
         if row not in found or not found[row]["verified"]:
-            raise Problem(f"{row_name(row)}: {done.stderr.strip().splitlines()[-1:]}", WRONG)
+            words = done.stderr.strip() or f"{program} ended with {done.returncode}."
+            raise Problem(f"{row_name(row)}: {words.splitlines()[-1]}", done.returncode or WRONG)
     return found
 
 
@@ -121,7 +122,7 @@ def entry(name: str, change: str, row: Row, was: Result | None, now: Result, has
     }  # fmt: skip
 
 
-@command(stopped="Stopped; nothing is written.")
+@command(stopped="Stopped; the exercises before it are in the file.")
 def main() -> int:
     parser = measuring_parser(__doc__, "build/exercise-times")
     parser.add_argument("names", nargs="*", metavar="NAME", default=[])
@@ -153,8 +154,8 @@ def main() -> int:
             factor = f"{one['factor']:.3f} times as fast" if one["factor"] else "new"
             print(f"{name:5} {row_name(registry.row_of(one)):40} {one['changed_tflops']:7.1f} TFLOPS, {factor}",
                   flush=True)  # fmt: skip
-    listed = [one for name in TIMED for one in found.get(name, [])]
-    store.write_document(path, store.head_of(env, ENV_KEYS), rows=listed)
+        listed = [one for name in TIMED for one in found.get(name, [])]
+        store.write_document(path, store.head_of(env, ENV_KEYS), rows=listed)
     print(f"{path}: {len(names)} exercises timed. Next: make tables.")
     return OK
 

@@ -10,7 +10,7 @@ A rung is timed as it is, and then with the change of the exercise's answer, or 
 beside cuBLASLt in turns, as make bench does. Clocks differ from run to run. So what a change costs is
 told by the shares of cuBLASLt.
 
-Exit codes: 0 ok, 1 a result is wrong, 2 usage, 3 no usable device.
+Exit codes: 0 ok, 1 a result is wrong, 2 usage, 3 no usable device, 4 hang, 130 stopped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import exercises
 from bench import ENV_KEYS
 from lib import registry, store
-from lib.cli import OK, ROOT, WRONG, Problem, command, measuring_parser
+from lib.cli import OK, ROOT, WRONG, Problem, command, parser_of
 from lib.registry import Today
 from lib.rows import Row, parse_row, row_name, row_text, select
 
@@ -124,8 +124,11 @@ def entry(name: str, change: str, row: Row, was: Result | None, now: Result, has
 
 @command(stopped="Stopped; the exercises before it are in the file.")
 def main() -> int:
-    parser = measuring_parser(__doc__, "build/exercise-times")
-    parser.add_argument("names", nargs="*", metavar="NAME", default=[])
+    parser = parser_of(__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--program", default="build/ladder")
+    parser.add_argument("--hashes", type=Path, default=Path("build/ptx/hashes.json"))
+    parser.add_argument("--results", type=Path, default=Path("docs/results"), metavar="DIR")
     parser.add_argument("--build", action="store_true")
     options = parser.parse_args()
     known = {one.name: one for one in exercises.all_exercises()}

@@ -122,5 +122,80 @@ class Order(unittest.TestCase):
         self.assertEqual(lines[3].split()[0], "gpu")
 
 
+# What doctest says of a suite gpu of five cases. They meet through files, which say who has begun.
+FAKE = """#!/usr/bin/env python3
+import os, sys, time
+names = ["slow", "skips", "crashes", "fails", "hangs"]
+arguments = dict(word.split("=", 1) for word in sys.argv[1:] if "=" in word)
+def end(passed, failed=0, skipped=0):
+    print(f"gpu: {passed} passed, {failed} failed, {skipped} skipped")
+    sys.exit(failed)
+def wait_for(name):
+    while not os.path.exists(name): time.sleep(0.01)
+if "--test-case" in arguments:
+    end(GPU, 0, 1 - GPU)
+if "--list-test-cases" in sys.argv:
+    print("[doctest] listing", "=====", *names, "=====", "[doctest] 5", sep="\\n")
+    sys.exit()
+if not arguments:
+    print("all in one")
+    end(1, 0, 4)
+assert arguments["--first"] == arguments["--last"]
+name = names[int(arguments["--first"]) - 1]
+print("begin", name, flush=True)
+open(name, "w").close()
+if name == "skips":
+    wait_for("slow")  # which is beside it
+    print("SKIPPED skips: for fun")
+    end(0, 0, 1)
+elif name == "crashes":
+    os.abort()
+elif name == "fails":
+    wait_for("hangs")
+    print("FAILED fails")
+    end(0, 1)
+elif name == "hangs":
+    assert not os.path.exists("slow")  # which is listed first, and begins last
+    time.sleep(100)
+end(1)
+"""
+
+
+class Cases(unittest.TestCase):
+    def run_gpu(self, cpus, gpu):
+        """run_suite's status and lines of the suite gpu."""
+        with tempfile.TemporaryDirectory() as folder:
+            fake = Path(folder, "fake")
+            fake.write_text(FAKE.replace("GPU", str(gpu)))
+            fake.chmod(0o755)
+            command = ["env", "-C", folder, "./fake"]
+            with mock.patch.object(run_tests, "TIMEOUT_S", 5), \
+                 mock.patch.object(os, "sched_getaffinity", lambda _: range(cpus)):
+                status, output, _ = run_tests.run_suite("gpu", command, folder)
+            self.assertEqual(Path(folder, "gpu.log").read_text(), output)
+        return status, output.splitlines()
+
+    def test_on_a_gpu_each_is_a_process_and_all_are_reported_in_their_order(self):
+        status, lines = self.run_gpu(cpus=6, gpu=1)
+        self.assertEqual(status, 1)
+        self.assertEqual(
+            lines,
+            ["begin slow", "begin skips", "SKIPPED skips: for fun", "begin crashes",
+             "FAILED crashes: died of signal 6 without its last line", "begin fails", "FAILED fails",
+             "begin hangs", "FAILED hangs: exited 124 without its last line",
+             "gpu: 1 passed, 3 failed, 1 skipped"],
+        )  # fmt: skip
+
+    def test_without_a_gpu_or_with_few_cpus_all_are_one(self):
+        one = (0, ["all in one", "gpu: 1 passed, 0 failed, 4 skipped"])
+        self.assertEqual(self.run_gpu(cpus=16, gpu=0), one)
+        self.assertEqual(self.run_gpu(cpus=3, gpu=1), one)
+
+    def test_the_case_that_tells_is_there(self):
+        source = Path(__file__).resolve().parents[1] / "gpu" / "device_test.cpp"
+        name = run_tests.DEVICE.partition("=")[2]
+        self.assertIn(f'TEST_CASE("{name}") {{\n  NEEDS_GPU();', source.read_text())
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -104,8 +104,7 @@ $(ISA): build/obj/common/machine/tools/print_isa.o $(MACHINE_OBJECTS)
 
 .PHONY: isa
 isa: $(ISA)
-	$(Q)$(ISA) >docs/isa.md
-
+	$(Q)$(ISA) >docs/isa.md.$$$$ && mv -f docs/isa.md.$$$$ docs/isa.md || { rm -f docs/isa.md.$$$$; exit 1; }
 
 # ---- Tests --------------------------------------------------------------------------------------
 # Programs that run on the machine, and one that was built in ways that it refuses.

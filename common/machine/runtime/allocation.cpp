@@ -32,10 +32,6 @@ size_t meminfo_bytes(const char* name) {
   return kib * 1024;
 }
 
-size_t device_bytes() {
-  return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
-}
-
 // What the computer had at the first call, less what is allocated: memory is taken when it is written.
 size_t free_bytes() {
   static const size_t at_start = [] {
@@ -51,6 +47,10 @@ std::mutex host_flags_mutex;
 std::map<const void*, unsigned> host_flags;  // of cudaHostAlloc, by the start of what it made
 
 }  // namespace
+
+size_t device_bytes() {
+  return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
 
 std::optional<Allocation> find_living(const void* pointer) {
   Allocation found;

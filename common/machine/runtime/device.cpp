@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "common/machine/run/settings.h"
+#include "common/machine/runtime/memory_api.h"
 #include "common/machine/runtime/status.h"
 #include "common/machine/runtime/stream.h"
 
@@ -155,6 +156,7 @@ cudaError_t cudaGetDevice(int* device) {
 }
 
 cudaError_t cudaSetDevice(int device) {
+  if (device == 0) has_context();
   return record(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
 }
 
@@ -185,6 +187,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  initialise();
   if (device != 0) return record(cudaErrorInvalidDevice);
   P p{};
   for (const Attribute& known : ATTRIBUTES) {
@@ -194,8 +197,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
     }
   }
   std::strcpy(p.name, NAME);
-  size_t free_bytes = 0;
-  cudaMemGetInfo(&free_bytes, &p.totalGlobalMem);
+  p.totalGlobalMem = device_bytes();
   p.maxThreadsDim[0] = p.maxThreadsDim[1] = MAX_CTA_THREADS;
   p.maxThreadsDim[2] = MAX_CTA_Z;
   p.maxGridSize[0] = MAX_GRID_X;
@@ -231,6 +233,7 @@ cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* id) {
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
+  initialise();
   *count = 1;
   return cudaSuccess;
 }

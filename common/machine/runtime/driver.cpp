@@ -3,12 +3,16 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "common/machine/ops/tensor_map.h"
 #include "common/machine/runtime/device.h"
+#include "common/machine/runtime/memory_api.h"
 
 extern "C" {
 // Generated: pairs of names, as cuda.h renames cuMemAlloc to cuMemAlloc_v2; the last is null.
@@ -18,15 +22,25 @@ extern const char* const ptx_machine_renamed[];
 namespace machine::runtime {
 namespace {
 
+std::atomic<bool> is_initialised{false};
+thread_local bool in_driver = false;
+thread_local int contexts = 0;  // on this thread's stack, each of them the one that there is
+
 CUresult check_device(CUdevice device) {
+  if (const CUresult missing = check_initialised()) return missing;
   return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-// The one context that there is, current in every thread.
 CUresult give_context(CUcontext* context, CUdevice device = 0) {
   static char the_context;
   *context = reinterpret_cast<CUcontext>(&the_context);
   return check_device(device);
+}
+
+CUresult create_context(CUcontext* context, CUdevice device) {
+  const CUresult status = give_context(context, device);
+  if (status == CUDA_SUCCESS) ++contexts;
+  return status;
 }
 
 // By the name in the documentation, as a program that was compiled for `version` calls it.
@@ -59,6 +73,32 @@ CUresult refuse_argument(const char* call, const std::string& sentence) {
 }
 
 }  // namespace
+
+void initialise() {
+  is_initialised = true;
+}
+
+bool has_context() {
+  if (!in_driver) {
+    initialise();
+    contexts = std::max(contexts, 1);
+  }
+  return contexts > 0;
+}
+
+CUresult check_initialised() {
+  return is_initialised ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+}
+
+CUresult check_context() {
+  if (const CUresult missing = check_initialised()) return missing;
+  return contexts > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+bool exchange_in_driver(bool value) {
+  return std::exchange(in_driver, value);
+}
+
 }  // namespace machine::runtime
 
 using namespace machine;
@@ -69,7 +109,9 @@ extern "C" {
 // ---- errors and versions ------------------------------------------------------------------------
 
 CUresult cuInit(unsigned flags) {
-  return flags == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  initialise();
+  return CUDA_SUCCESS;
 }
 
 CUresult cuDriverGetVersion(int* version) {
@@ -91,7 +133,7 @@ CUresult cuGetErrorString(CUresult status, const char** text) {
 
 CUresult cuDeviceGetCount(int* count) {
   *count = 1;
-  return CUDA_SUCCESS;
+  return check_initialised();
 }
 
 CUresult cuDeviceGet(CUdevice* device, int ordinal) {
@@ -116,8 +158,7 @@ CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
 }
 
 CUresult cuDeviceTotalMem(size_t* bytes, CUdevice device) {
-  size_t free_bytes = 0;
-  cudaMemGetInfo(&free_bytes, bytes);
+  *bytes = device_bytes();
   return check_device(device);
 }
 
@@ -153,25 +194,41 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* activ
 }
 
 CUresult cuCtxCreate_v2(CUcontext* context, unsigned, CUdevice device) {
-  return give_context(context, device);
+  return create_context(context, device);
 }
 
 #if CUDA_VERSION >= 13000
 CUresult cuCtxCreate_v4(CUcontext* context, CUctxCreateParams*, unsigned, CUdevice device) {
-  return give_context(context, device);
+  return create_context(context, device);
 }
 #endif
 
-#define CHANGES_NOTHING(call, ...) \
-  CUresult call(__VA_ARGS__) {     \
-    return CUDA_SUCCESS;           \
-  }                                \
-  static_assert(true, "a call that changes nothing")
+CUresult cuCtxPushCurrent(CUcontext context) {
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  ++contexts;
+  return check_initialised();
+}
 
-CHANGES_NOTHING(cuCtxDestroy, CUcontext);
-CHANGES_NOTHING(cuCtxSetCurrent, CUcontext);
-CHANGES_NOTHING(cuCtxPushCurrent, CUcontext);
-CHANGES_NOTHING(cuCtxResetPersistingL2Cache);
+CUresult cuCtxPopCurrent(CUcontext* context) {
+  if (const CUresult missing = check_context()) return missing;
+  --contexts;
+  CUcontext popped;
+  return give_context(context == nullptr ? &popped : context);
+}
+
+// Takes the place of the last one on the stack.
+CUresult cuCtxSetCurrent(CUcontext context) {
+  contexts = std::max(contexts - 1, 0) + (context == nullptr ? 0 : 1);
+  return check_initialised();
+}
+
+CUresult cuCtxDestroy(CUcontext) {
+  return cuCtxSetCurrent(nullptr);
+}
+
+CUresult cuCtxResetPersistingL2Cache() {
+  return check_context();
+}
 
 FORWARD2(cuCtxGetLimit, cudaDeviceGetLimit, size_t*, CUlimit);
 FORWARD2(cuCtxSetLimit, cudaDeviceSetLimit, CUlimit, size_t);
@@ -180,16 +237,14 @@ FORWARD1(cuCtxGetFlags, cudaGetDeviceFlags, unsigned*);
 FORWARD2(cuCtxGetStreamPriorityRange, cudaDeviceGetStreamPriorityRange, int*, int*);
 
 CUresult cuCtxGetCurrent(CUcontext* context) {
-  return give_context(context);
-}
-
-CUresult cuCtxPopCurrent(CUcontext* context) {
-  return context == nullptr ? CUDA_SUCCESS : give_context(context);
+  const CUresult status = give_context(context);
+  if (contexts == 0) *context = nullptr;
+  return status;
 }
 
 CUresult cuCtxGetDevice(CUdevice* device) {
   *device = 0;
-  return CUDA_SUCCESS;
+  return check_context();
 }
 
 CUresult cuCtxSynchronize() {
@@ -216,6 +271,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuui
                                 CUtensorMapL2promotion l2_promotion,
                                 CUtensorMapFloatOOBfill oob_fill) {
   static_assert(sizeof(cuuint64_t) == 8 && sizeof(cuuint32_t) == 4);
+  if (const CUresult missing = check_context()) return missing;
   if (map == nullptr || reinterpret_cast<uint64_t>(map) % 64 != 0) {
     return refuse_argument("cuTensorMapEncodeTiled",
                            "the tensor map must lie at a multiple of 64 bytes.");
@@ -268,6 +324,7 @@ CUresult cuGetProcAddress(const char* name, void** function, int version, cuuint
 cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned version,
                                              unsigned long long,
                                              cudaDriverEntryPointQueryResult* result) {
+  initialise();
   return record(find_entry_point(name, function, version, result));
 }
 

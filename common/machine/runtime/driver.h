@@ -17,12 +17,23 @@ inline CUresult to_driver(cudaError_t status) {
   return static_cast<CUresult>(status);
 }
 
+// Whether cuInit has been called, by a call of the runtime perhaps; whether a context is current in
+// this thread, too.
+CUresult check_initialised();
+CUresult check_context();
+
+// Whether this thread is in a call of the driver. Returns what was so before.
+bool exchange_in_driver(bool in_driver);
+
 // Runs a call of the runtime, whose last error a call of the driver leaves alone.
 template <class Body>
 CUresult forward(Body body) {
+  if (const CUresult missing = check_initialised()) return missing;
+  const bool was_in_driver = exchange_in_driver(true);
   const cudaError_t before = exchange_last_error(cudaSuccess);
   const cudaError_t status = body();
   exchange_last_error(before);
+  exchange_in_driver(was_in_driver);
   return to_driver(status);
 }
 

@@ -72,6 +72,7 @@ CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, 
 }
 
 CUresult cuModuleLoadData(CUmodule* module, const void* code) {
+  if (const CUresult missing = check_context()) return missing;
   return forward(cudaLibraryLoadData, module, code, nullptr, nullptr, 0, nullptr, nullptr, 0);
 }
 
@@ -84,6 +85,7 @@ CUresult cuModuleLoadFatBinary(CUmodule* module, const void* code) {
 }
 
 CUresult cuModuleLoad(CUmodule* module, const char* path) {
+  if (const CUresult missing = check_context()) return missing;
   return forward(cudaLibraryLoadFromFile, module, path, nullptr, nullptr, 0, nullptr, nullptr, 0);
 }
 
@@ -242,9 +244,9 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
                           void** extra) {
   const cudaLaunchConfig_t made = to_runtime(*config);
   LaunchConfig request = request_of(made);
-  const cudaError_t status =
-      attempt([&] { apply_attributes(made.attrs, made.numAttrs, &request); });
-  if (status != cudaSuccess) return to_driver(status);
+  const CUresult status =
+      forward_work([&] { apply_attributes(made.attrs, made.numAttrs, &request); });
+  if (status != CUDA_SUCCESS) return status;
   return launch_function(function, request, made.stream, arguments, extra);
 }
 

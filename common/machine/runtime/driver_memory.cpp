@@ -1,4 +1,5 @@
 // The driver's calls for memory, streams and events.
+#include <optional>
 #include <type_traits>
 
 #include "common/machine/runtime/beside.h"
@@ -8,11 +9,13 @@
 namespace machine::runtime {
 namespace {
 
+// Without a stream it is a call that no capture allows; so it is below.
 CUresult fill_memory(CUdeviceptr dst, size_t pitch, unsigned value, unsigned element_bytes,
-                     size_t width, size_t height, CUstream stream) {
+                     size_t width, size_t height, std::optional<CUstream> stream = {}) {
   const cudaMemsetParams what{
       reinterpret_cast<void*>(dst), pitch, value, element_bytes, width, height};
   return forward_work([&] {
+    if (!stream) check_no_capture();
     const bool is_aligned = dst % element_bytes == 0 && (height <= 1 || pitch % element_bytes == 0);
     if (!is_aligned) {
       refuse(cudaErrorInvalidValue,
@@ -20,7 +23,7 @@ CUresult fill_memory(CUdeviceptr dst, size_t pitch, unsigned value, unsigned ele
              "of an element.",
              dst, pitch, element_bytes);
     }
-    fill("cuMemset", what, stream);
+    fill("cuMemset", what, stream.value_or(nullptr));
   });
 }
 
@@ -31,12 +34,13 @@ struct Slices {
 };
 template <class Params>
 CUresult copy_box(const char* call, const Params& box, Slices src, Slices dst, size_t depth,
-                  CUstream stream) {
+                  std::optional<CUstream> stream = {}) {
   const auto side = [&](CUmemorytype type, const void* host, CUdeviceptr device) {
     if (type == CU_MEMORYTYPE_ARRAY) refuse(cudaErrorNotSupported, "%s of an array.", call);
     return type == CU_MEMORYTYPE_HOST ? const_cast<void*>(host) : reinterpret_cast<void*>(device);
   };
   return forward_work([&] {
+    if (!stream) check_no_capture();
     cudaMemcpy3DParms params{};
     params.srcPtr = {side(box.srcMemoryType, box.srcHost, box.srcDevice), box.srcPitch, 0,
                      src.rows};
@@ -49,13 +53,9 @@ CUresult copy_box(const char* call, const Params& box, Slices src, Slices dst, s
         2 * (box.srcMemoryType == CU_MEMORYTYPE_DEVICE) +
         (box.dstMemoryType == CU_MEMORYTYPE_DEVICE));
     static_assert(cudaMemcpyHostToDevice == 1 && cudaMemcpyDeviceToHost == 2);
-    submit(stream, copying(call, params));
+    submit(stream.value_or(nullptr), copying(call, params));
+    if (!stream) host_waits(nullptr);
   });
-}
-
-// The host waits for what a call has begun in the default stream.
-CUresult wait_for(CUresult begun) {
-  return begun != CUDA_SUCCESS ? begun : forward(cudaStreamSynchronize, nullptr);
 }
 
 // A value in memory that a stream writes, or that it waits for.
@@ -218,7 +218,7 @@ CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* what, CUstream stream) {
 }
 
 CUresult cuMemcpy2D(const CUDA_MEMCPY2D* what) {
-  return wait_for(cuMemcpy2DAsync(what, nullptr));
+  return copy_box("cuMemcpy2D", *what, {}, {}, 1);
 }
 
 CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D* what) {
@@ -231,7 +231,8 @@ CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D* what, CUstream stream) {
 }
 
 CUresult cuMemcpy3D(const CUDA_MEMCPY3D* what) {
-  return wait_for(cuMemcpy3DAsync(what, nullptr));
+  return copy_box("cuMemcpy3D", *what, {what->srcZ, what->srcHeight}, {what->dstZ, what->dstHeight},
+                  what->Depth);
 }
 
 CUresult cuMemAllocPitch(CUdeviceptr* base, size_t* pitch, size_t width, size_t height,
@@ -248,14 +249,14 @@ CUresult cuMemAllocPitch(CUdeviceptr* base, size_t* pitch, size_t width, size_t 
     return fill_memory(dst, 0, value, sizeof(ELEMENT), count, 1, stream);                         \
   }                                                                                               \
   CUresult call(CUdeviceptr dst, ELEMENT value, size_t count) {                                   \
-    return call##Async(dst, value, count, nullptr);                                               \
+    return fill_memory(dst, 0, value, sizeof(ELEMENT), count, 1);                                 \
   }                                                                                               \
   CUresult rows##Async(CUdeviceptr dst, size_t pitch, ELEMENT value, size_t width, size_t height, \
                        CUstream stream) {                                                         \
     return fill_memory(dst, pitch, value, sizeof(ELEMENT), width, height, stream);                \
   }                                                                                               \
   CUresult rows(CUdeviceptr dst, size_t pitch, ELEMENT value, size_t width, size_t height) {      \
-    return rows##Async(dst, pitch, value, width, height, nullptr);                                \
+    return fill_memory(dst, pitch, value, sizeof(ELEMENT), width, height);                        \
   }                                                                                               \
   static_assert(true)
 

@@ -237,7 +237,7 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* symbol,
 cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJitOption*, void**,
                                 unsigned, cudaLibraryOption*, void**, unsigned) {
   if (library == nullptr || code == nullptr) return record(cudaErrorInvalidValue);
-  return on_device([&] { load(library, code); });
+  return on_device([&] { load(library, code); }, /*needs_context=*/false);
 }
 
 cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* library, const char* path, cudaJitOption*,
@@ -245,7 +245,7 @@ cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* library, const char* path, cu
   std::ifstream file(path, std::ios::binary);
   if (!file) return record(cudaErrorFileNotFound);
   const std::string code{std::istreambuf_iterator<char>(file), {}};
-  return on_device([&] { load(library, code.c_str()); });
+  return on_device([&] { load(library, code.c_str()); }, /*needs_context=*/false);
 }
 
 cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
@@ -253,11 +253,12 @@ cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
 }
 
 cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, const char* name) {
-  return on_device([&] {
+  const auto find = [&] {
     auto* const function = find_function(binary_of(library), name);
     *kernel = reinterpret_cast<cudaKernel_t>(function);
     require(function != nullptr, cudaErrorSymbolNotFound);
-  });
+  };
+  return on_device(find, /*needs_context=*/false);
 }
 
 cudaError_t cudaLibraryGetGlobal(void** address, size_t* bytes, cudaLibrary_t library,

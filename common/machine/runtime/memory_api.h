@@ -41,6 +41,8 @@ inline bool is_managed(const Allocation& memory) {
   return memory.what == "cudaMallocManaged" || memory.what.starts_with(MANAGED_VARIABLE);
 }
 
+// This computer's, which is the device's.
+size_t device_bytes();
 // nullptr for 0 bytes.
 void* allocate_device(const char* call, size_t bytes);
 void free_device(const char* call, void* base);

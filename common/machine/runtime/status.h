@@ -40,9 +40,15 @@ void show_refusal(const Error& error);
 // The process goes on, but exits non-zero.
 void spoil_exit();
 
+// A call of the runtime initialises the driver, and makes the device's context current in its thread. A
+// call of the driver does neither: what it needs must be there (driver.h). The second is whether it is.
+void initialise();
+bool has_context();
+
 // Runs `body`, and records what it fails with.
 template <class Body>
 cudaError_t attempt(Body body) {
+  has_context();
   try {
     body();
     return cudaSuccess;
@@ -54,10 +60,12 @@ cudaError_t attempt(Body body) {
     return record(cudaErrorMemoryAllocation);
   }
 }
-// The same, unless the process is lost.
+// The same, unless the process is lost, or a call of the driver is without a context.
 template <class Body>
-cudaError_t on_device(Body body) {
-  return lost() == cudaSuccess ? attempt(body) : record(lost());
+cudaError_t on_device(Body body, bool needs_context = true) {
+  if (lost() != cudaSuccess) return record(lost());
+  if (needs_context && !has_context()) return record(cudaErrorDeviceUninitialized);
+  return attempt(body);
 }
 
 // cuGetErrorName; nullptr for what is no driver error.

@@ -27,6 +27,7 @@ using Clock = std::chrono::steady_clock;
 struct Stream;
 
 struct Capture {
+  std::unique_ptr<Graph> made;  // for it, until it ends well
   Graph* graph = nullptr;
   Stream* origin = nullptr;
   cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
@@ -195,14 +196,17 @@ cudaError_t create_stream(cudaStream_t* stream, unsigned flags, int priority) {
   });
 }
 
+// Without a graph it makes one.
 void begin_capture(cudaStream_t handle, Graph* graph, cudaStreamCaptureMode mode,
                    std::vector<Node*> last = {}) {
   const std::lock_guard lock(state().mutex);
   Stream& stream = find(handle);
   require(&stream != &state().legacy, cudaErrorStreamCaptureUnsupported);
   require(stream.capture == nullptr, cudaErrorIllegalState);
-  stream.capture = std::make_shared<Capture>(
-      Capture{graph, &stream, mode, std::this_thread::get_id(), ++state().last_id, false});
+  auto made = graph == nullptr ? std::make_unique<Graph>() : nullptr;
+  if (made != nullptr) graph = made.get();
+  stream.capture = std::make_shared<Capture>(Capture{
+      std::move(made), graph, &stream, mode, std::this_thread::get_id(), ++state().last_id, false});
   stream.last = std::move(last);
   state().captures.insert(stream.capture);
 }
@@ -233,6 +237,7 @@ Graph* end_capture(cudaStream_t handle) {
   state().captures.erase(capture);
   require(!capture->is_spoilt, cudaErrorStreamCaptureInvalidated);
   require(all_joined, cudaErrorStreamCaptureUnjoined);
+  static_cast<void>(capture->made.release());  // the caller's
   return capture->graph;
 }
 
@@ -495,7 +500,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* 
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
-  return on_device([&] { begin_capture(stream, new Graph, mode); });
+  return on_device([&] { begin_capture(stream, nullptr, mode); });
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {

@@ -1,12 +1,14 @@
-// The driver's calls alone, linked with -lcuda: PTX text is loaded and launched in each of their
-// ways. Prints "ok", or which line is wrong.
+// The driver's calls, linked with -lcuda, and the runtime's only where the two meet: PTX text is
+// loaded and launched in each of their ways. Prints "ok", or which line is wrong.
 #include <cuda.h>
+#include <cuda_runtime_api.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "check.h"
 
@@ -77,6 +79,108 @@ void check_streams(CUcontext context) {
   OK(cuMemcpyDtoH(read + 1, copy, 4));
   CHECK(read[0] == uint64_t{1} << 40 && read[1] == 5);
   OK(cuStreamDestroy(stream));
+}
+
+// The tensor map is in host memory, but a context is needed.
+CUresult encode(void* base) {
+  alignas(64) static thread_local CUtensorMap map;
+  const cuuint64_t dims[] = {64}, strides[] = {0};
+  const cuuint32_t box[] = {64}, steps[] = {1};
+  return cuTensorMapEncodeTiled(&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 1, base, dims, strides, box,
+                                steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                                CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+
+// Nothing works before cuInit, but for what says something of the driver.
+void check_before_init() {
+  int number = 0;
+  CUdeviceptr memory = 0;
+  CUcontext context = nullptr;
+  const char* text = nullptr;
+  void* function = nullptr;
+  OK(cuDriverGetVersion(&number));
+  OK(cuGetErrorString(CUDA_ERROR_NOT_INITIALIZED, &text));
+  OK(cuGetProcAddress("cuMemAlloc", &function, 12000, 0, nullptr));
+  CHECK(cuDeviceGetCount(&number) == CUDA_ERROR_NOT_INITIALIZED);
+  CHECK(cuDeviceGet(&number, 0) == CUDA_ERROR_NOT_INITIALIZED);
+  CHECK(cuDeviceGetAttribute(&number, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0) ==
+        CUDA_ERROR_NOT_INITIALIZED);
+  CHECK(cuDevicePrimaryCtxRetain(&context, 0) == CUDA_ERROR_NOT_INITIALIZED);
+  CHECK(cuCtxGetCurrent(&context) == CUDA_ERROR_NOT_INITIALIZED);
+  CHECK(cuMemAlloc(&memory, 64) == CUDA_ERROR_NOT_INITIALIZED);
+}
+
+// Of a thread that has no context, gets one, puts it away, and has one by a call of the runtime.
+void check_contexts(CUcontext primary) {
+  int number = 0;
+  size_t memory_bytes = 0;
+  CUdeviceptr memory = 0;
+  CUcontext context = primary, made = nullptr;
+  CUmodule module = nullptr;
+  CUlibrary library = nullptr;
+  CUstream stream = nullptr;
+  OK(cuCtxGetCurrent(&context));
+  CHECK(context == nullptr);
+  OK(cuDeviceGetAttribute(&number, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0));
+  OK(cuDeviceTotalMem(&memory_bytes, 0));
+  OK(cuLibraryLoadData(&library, CODE, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  OK(cuLibraryUnload(library));
+  CHECK(cuCtxGetDevice(&number) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(cuCtxPopCurrent(&context) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(cuModuleLoadData(&module, CODE) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(cuStreamCreate(&stream, 0) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(cuMemAlloc(&memory, 64) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(encode(nullptr) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
+  OK(cuCtxPushCurrent(primary));
+  OK(cuMemAlloc(&memory, 64));
+  OK(encode(reinterpret_cast<void*>(memory)));
+  OK(cuCtxSetCurrent(primary));  // in place of the first
+  OK(cuCtxPopCurrent(&context));
+  CHECK(context == primary && cuMemFree(memory) == CUDA_ERROR_INVALID_CONTEXT);
+#if CUDA_VERSION >= 13000
+  OK(cuCtxCreate(&made, nullptr, 0, 0));
+#else
+  OK(cuCtxCreate(&made, 0, 0));
+#endif
+  OK(cuMemFree(memory));
+  OK(cuCtxDestroy(made));
+  CHECK(cuCtxSynchronize() == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(cudaFree(nullptr) == cudaSuccess);
+  OK(cuCtxSynchronize());
+}
+
+// Calls that wait, in a capture of a stream that the default one does not wait for.
+void check_captured() {
+  CUdeviceptr box = 0;
+  OK(cuMemAlloc(&box, 64));
+  CUDA_MEMCPY2D rows{};
+  CUDA_MEMCPY3D slices{};
+  rows.srcMemoryType = rows.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  rows.srcDevice = rows.dstDevice = box;
+  rows.srcPitch = rows.dstPitch = rows.WidthInBytes = rows.Height = 4;
+  slices.srcMemoryType = slices.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  slices.srcDevice = slices.dstDevice = box;
+  slices.srcPitch = slices.dstPitch = slices.srcHeight = slices.dstHeight = 4;
+  slices.WidthInBytes = slices.Height = slices.Depth = 4;
+  for (int call = 0; call < 4; ++call) {
+    CUstream stream = nullptr;
+    cudaGraph_t graph = nullptr;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
+    OK(cuMemcpy2DAsync(&rows, stream));
+    OK(cuMemsetD2D8Async(box, 4, 0, 4, 4, stream));
+    const CUresult status = call == 0   ? cuMemcpy2D(&rows)
+                            : call == 1 ? cuMemcpy3D(&slices)
+                            : call == 2 ? cuMemsetD8(box, 0, 4)
+                                        : cuMemsetD2D8(box, 4, 0, 4, 4);
+    CHECK(status == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    CHECK(cudaStreamEndCapture(stream, &graph) == cudaErrorStreamCaptureInvalidated);
+    CHECK(cudaGetLastError() == cudaErrorStreamCaptureInvalidated);
+    OK(cuStreamDestroy(stream));
+  }
+  OK(cuMemcpy2D(&rows));
+  OK(cuMemFree(box));
 }
 
 // A box of 2 x 2 bytes in each of two slices, to the second half of a smaller one.
@@ -176,6 +280,7 @@ int main() {
   char name[100] = "";
   CUdevice device = 0;
   CUcontext context = nullptr, current = nullptr;
+  check_before_init();
   OK(cuInit(0));
   OK(cuDeviceGetCount(&devices));
   CHECK(devices >= 1);
@@ -252,7 +357,9 @@ int main() {
   OK(cuMemFree(rows));
 
   check_streams(context);
+  std::thread(check_contexts, context).join();
   check_copy_3d();
+  check_captured();
   check_pools(device);
   CHECK(cuLaunchKernel(add, 1, 1, 1, 2000, 1, 1, 0, nullptr, arguments, nullptr) ==
         CUDA_ERROR_INVALID_VALUE);

@@ -41,6 +41,14 @@ size_t free_bytes() {
   return at_start - std::min(at_start, static_cast<size_t>(allocated_bytes()));
 }
 
+// Of the memory that `what` has made. cudaFree stands for all that take the device's.
+const char* freeing_call(const std::string& what) {
+  if (what == REGISTERED) return "cudaHostUnregister";
+  if (what == "cudaMallocHost" || what == "cudaHostAlloc") return "cudaFreeHost";
+  const bool is_kernels = what.find("cuda") == what.npos;  // a variable, or of its malloc
+  return is_kernels ? "no call of the host" : "cudaFree";
+}
+
 constexpr size_t PITCH_BYTES = 512;  // what cudaMallocPitch rounds rows up to
 
 std::mutex host_flags_mutex;
@@ -70,6 +78,14 @@ void* allocate_device(const char* call, size_t bytes) {
 }
 
 void free_device(const char* call, void* base) {
+  const auto living = find_living(base);
+  if (living && reinterpret_cast<uint64_t>(base) == living->base) {
+    const std::string_view freed_by = freeing_call(living->what), host = "cudaFreeHost";
+    if (freed_by == "cudaFree" ? call == host : call != freed_by) {
+      refuse(cudaErrorInvalidValue, "%s: %p is memory of %s, which %s frees.", call, base,
+             living->what.c_str(), freed_by.data());
+    }
+  }
   if (base == nullptr || release(base)) return;
   Allocation allocation;
   const bool was_freed =

@@ -170,6 +170,7 @@ CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice device) {
   return check_device(device);
 }
 
+FORWARD3(cuDeviceCanAccessPeer, cudaDeviceCanAccessPeer, int*, CUdevice, CUdevice);
 FORWARD3(cuDeviceGetPCIBusId, cudaDeviceGetPCIBusId, char*, int, CUdevice);
 FORWARD2(cuDeviceGetByPCIBusId, cudaDeviceGetByPCIBusId, CUdevice*, const char*);
 

@@ -91,6 +91,8 @@ CUresult cuModuleLoad(CUmodule* module, const char* path) {
 
 FORWARD1(cuLibraryUnload, cudaLibraryUnload, CUlibrary);
 FORWARD1(cuModuleUnload, cudaLibraryUnload, CUmodule);
+FORWARD2(cuLibraryGetKernelCount, cudaLibraryGetKernelCount, unsigned*, CUlibrary);
+FORWARD3(cuLibraryEnumerateKernels, cudaLibraryEnumerateKernels, CUkernel*, unsigned, CUlibrary);
 FORWARD3(cuLibraryGetKernel, cudaLibraryGetKernel, CUkernel*, CUlibrary, const char*);
 FORWARD3(cuModuleGetFunction, cudaLibraryGetKernel, CUfunction*, CUmodule, const char*);
 FORWARD4(cuLibraryGetGlobal, cudaLibraryGetGlobal, CUdeviceptr*, size_t*, CUlibrary, const char*);

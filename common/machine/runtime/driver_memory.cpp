@@ -158,6 +158,8 @@ CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdev
     return CUDA_SUCCESS;
   };
   switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+      return cuDevicePrimaryCtxRetain(static_cast<CUcontext*>(value), 0);
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
       return give(found.type == cudaMemoryTypeHost ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
@@ -285,6 +287,12 @@ FORWARD1(cuStreamDestroy, cudaStreamDestroy, CUstream);
 FORWARD1(cuStreamSynchronize, cudaStreamSynchronize, CUstream);
 FORWARD1(cuStreamQuery, cudaStreamQuery, CUstream);
 FORWARD2(cuStreamGetFlags, cudaStreamGetFlags, CUstream, unsigned*);
+FORWARD2(cuStreamGetId, cudaStreamGetId, CUstream, unsigned long long*);
+FORWARD3(cuStreamGetAttribute, cudaStreamGetAttribute, CUstream, CUstreamAttrID,
+         CUstreamAttrValue*);
+FORWARD3(cuStreamSetAttribute, cudaStreamSetAttribute, CUstream, CUstreamAttrID,
+         const CUstreamAttrValue*);
+FORWARD2(cuStreamCopyAttributes, cudaStreamCopyAttributes, CUstream, CUstream);
 FORWARD2(cuStreamGetPriority, cudaStreamGetPriority, CUstream, int*);
 FORWARD2(cuStreamIsCapturing, cudaStreamIsCapturing, CUstream, CUstreamCaptureStatus*);
 FORWARD3(cuStreamWaitEvent, cudaStreamWaitEvent, CUstream, CUevent, unsigned);

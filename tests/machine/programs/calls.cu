@@ -242,6 +242,13 @@ void check_memory() {
   OK(cudaHostGetFlags(&flags, pinned));
   CHECK(flags == cudaHostAllocDefault);
   CHECK(cudaHostGetFlags(&flags, managed) == cudaErrorInvalidValue);
+  CHECK(cudaFree(pinned) == cudaErrorInvalidValue);
+  CHECK(cudaFreeHost(managed) == cudaErrorInvalidValue);
+  static int mine[4];
+  OK(cudaHostRegister(mine, sizeof mine, cudaHostRegisterDefault));
+  CHECK(cudaFreeHost(mine) == cudaErrorInvalidValue);
+  OK(cudaHostUnregister(mine));
+  CHECK(cudaFree(&shared_with_host) == cudaErrorInvalidValue);  // a variable
   OK(cudaFreeHost(pinned));
   OK(cudaHostAlloc(&pinned, 16, cudaHostAllocMapped | cudaHostAllocWriteCombined));
   OK(cudaHostGetFlags(&flags, pinned + 1));

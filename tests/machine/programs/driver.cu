@@ -54,6 +54,15 @@ void check_streams(CUcontext context) {
   unsigned flags = 0;
   OK(cuStreamGetFlags(stream, &flags));
   CHECK(flags == CU_STREAM_NON_BLOCKING);
+  unsigned long long id = 0;
+  OK(cuStreamGetId(stream, &id));
+  CHECK(id != 0);
+  CUstreamAttrValue value{};
+  value.priority = -2;
+  OK(cuStreamSetAttribute(stream, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value));
+  OK(cuStreamCopyAttributes(stream, stream));
+  OK(cuStreamGetAttribute(stream, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value));
+  CHECK(value.priority == -2);
   OK(cuStreamAddCallback(stream, count_call, &calls, 0));
   CHECK(cuStreamAddCallback(stream, count_call, &calls, 1) == CUDA_ERROR_INVALID_VALUE);
   OK(cuStreamSynchronize(stream));
@@ -124,6 +133,12 @@ void check_contexts(CUcontext primary) {
   OK(cuDeviceGetAttribute(&number, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0));
   OK(cuDeviceTotalMem(&memory_bytes, 0));
   OK(cuLibraryLoadData(&library, CODE, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  unsigned count = 0;
+  CUkernel kernel = nullptr, same = nullptr;
+  OK(cuLibraryGetKernelCount(&count, library));
+  OK(cuLibraryEnumerateKernels(&kernel, 1, library));
+  OK(cuLibraryGetKernel(&same, library, "add"));
+  CHECK(count == 1 && kernel != nullptr && kernel == same);
   OK(cuLibraryUnload(library));
   CHECK(cuCtxGetDevice(&number) == CUDA_ERROR_INVALID_CONTEXT);
   CHECK(cuCtxPopCurrent(&context) == CUDA_ERROR_INVALID_CONTEXT);
@@ -135,6 +150,8 @@ void check_contexts(CUcontext primary) {
   OK(cuCtxPushCurrent(primary));
   OK(cuMemAlloc(&memory, 64));
   OK(encode(reinterpret_cast<void*>(memory)));
+  OK(cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT, memory));
+  CHECK(context == primary);
   OK(cuCtxSetCurrent(primary));  // in place of the first
   OK(cuCtxPopCurrent(&context));
   CHECK(context == primary && cuMemFree(memory) == CUDA_ERROR_INVALID_CONTEXT);

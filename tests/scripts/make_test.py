@@ -246,6 +246,9 @@ class Make(unittest.TestCase):
         self.assertGreater(len(steps), 20)
         self.assertEqual(steps, [(n, len(steps)) for n in range(1, len(steps) + 1)])
 
+    def test_a_page_that_is_printed_is_replaced_when_it_is_whole(self):
+        self.assertRegex(make("-n", "isa").stdout, r">(docs/isa\.md\.\S+) && mv -f \1 docs/isa\.md ")
+
     def test_warnings_are_errors_on_request_and_those_of_ptxas_always(self):
         compiles = {}
         for word in ("WERROR=", "WERROR=1"):

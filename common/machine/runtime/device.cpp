@@ -264,6 +264,7 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
 }
 
 cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
+  has_context();
   if (!limits().contains(limit)) return record(cudaErrorUnsupportedLimit);
   limits()[limit] = value;
   return cudaSuccess;

@@ -165,6 +165,9 @@ void check_contexts(CUcontext primary) {
   CHECK(cuCtxSynchronize() == CUDA_ERROR_INVALID_CONTEXT);
   CHECK(cudaFree(nullptr) == cudaSuccess);
   OK(cuCtxSynchronize());
+  OK(cuCtxSetCurrent(nullptr));
+  CHECK(cudaDeviceSetLimit(cudaLimitStackSize, 1024) == cudaSuccess);
+  OK(cuCtxSynchronize());
 }
 
 // Calls that wait, in a capture of a stream that the default one does not wait for.

@@ -108,7 +108,8 @@ __global__ void say() {
   if (threadIdx.x < 4) of_cta[threadIdx.x] = "cta"[threadIdx.x];
   __syncthreads();
   if (threadIdx.x == 1) {
-    printf("%s %s %s %td %Lf %", of_thread, of_cta, of_all, static_cast<ptrdiff_t>(-1), 0.5);
+    const char* const format = "%s %s %s %td %Lf %";  // which nvcc would warn of
+    printf(format, of_thread, of_cta, of_all, static_cast<ptrdiff_t>(-1), 0.5);
     printf("\n");
   }
 }

@@ -109,13 +109,16 @@ def measure(program: str | Path, text: str, options: tuple[str, ...]) -> dict[Ro
     return found
 
 
-def entry(name: str, change: str, row: Row, was: Result | None, now: Result, hashes: Any) -> Result:
+def entry(
+    exercise: exercises.Exercise, row: Row, was: Result | None, now: Result, hashes: Any
+) -> Result:
     """A row of the file. was: None of a variant that the change adds."""
     keys = ("tflops", "ratio", "tensor_share", "sm_mhz")
     before = {key: was[key] if was else None for key in keys}
     kernel = was["kernel"] if was else None
     return {
-        "exercise": name, "change": change, **row._asdict(), **before,
+        "exercise": exercise.name, "change": exercises.digest(exercise.change()),
+        "options": " ".join(TIMED[exercise.name].options), **row._asdict(), **before,
         **{f"changed_{key}": now[key] for key in keys},
         "factor": now["ratio"] / was["ratio"] if was else None,
         "verified": True, "kernel": kernel, "kernel_hash": hashes.get(kernel),
@@ -151,8 +154,7 @@ def main() -> int:
         text, others = TIMED[name]
         now = measure(programs.get(name, options.program), text, others)
         was = measure(options.program, text, ())
-        change = exercises.digest(known[name].change())
-        found[name] = [entry(name, change, r, was.get(r), now[r], today.hashes) for r in now]
+        found[name] = [entry(known[name], r, was.get(r), now[r], today.hashes) for r in now]
         for one in found[name]:
             factor = f"{one['factor']:.3f} times as fast" if one["factor"] else "new"
             print(f"{name:5} {row_name(registry.row_of(one)):40} {one['changed_tflops']:7.1f} TFLOPS, {factor}",

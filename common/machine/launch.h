@@ -50,8 +50,8 @@ struct LaunchConfig {
   bool lets_next = false;         // a programmatic one behind it may begin before it has ended
   // Of a programmatic one: what may still run when it begins; null: it is not known.
   std::shared_ptr<const Footprint> before = {};
-  Footprint* accesses =
-      nullptr;  // what the grid accesses is added here, if it is given and checked
+  // What the grid accesses is added here, if it is given and checked.
+  Footprint* accesses = nullptr;
 };
 
 class Module;  // parsed and decoded PTX, with its variables

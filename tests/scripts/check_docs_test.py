@@ -400,7 +400,7 @@ class Hashes(Project):
         self.assertEqual(list(published.check_hashes(self.root)), [])
 
     def test_an_exercise_that_was_timed_with_another_kernel_or_change(self):
-        row = {"exercise": "1.9", "change": "x", "stage": 1, "variant": "a", "m": 1, "n": 1, "k": 1,
+        row = {"exercise": "1.9", "change": "x", "options": "", "stage": 1, "variant": "a", "m": 1, "n": 1, "k": 1,
                "regime": "burst", "changed_tflops": 1, "factor": 1, "verified": True,
                "kernel": "kernel_name", "kernel_hash": "abcd"}  # fmt: skip
         self.write("docs/results/gpu.exercises.json", json.dumps({"gpu": "x", "rows": [row]}))

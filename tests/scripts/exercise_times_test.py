@@ -79,6 +79,7 @@ class Times(unittest.TestCase):
                                 ("7.3", "a", 80, 40, 0.5, "1234")])  # fmt: skip
         known = {one.name: exercises.digest(one.change()) for one in exercises.all_exercises()}
         self.assertEqual([r["change"] for r in self.rows()], [known["7.4"]] * 2 + [known["7.3"]])
+        self.assertEqual([r["options"] for r in self.rows()], ["", "", "--grid=66"])
         self.assertIn("0.750 times as fast", said)
 
         self.program("ladder", 120)  # one by name: the others stay
@@ -104,7 +105,7 @@ class Times(unittest.TestCase):
             self.assertEqual(bool(known[name].change()), not timed.options, name)
 
     def test_numbers_for_pages(self):
-        row = {"exercise": "7.4", "change": "x", "stage": 7, "variant": "a", "m": 8192, "n": 8192, "k": 512,
+        row = {"exercise": "7.4", "change": "x", "options": "", "stage": 7, "variant": "a", "m": 8192, "n": 8192, "k": 512,
                "regime": "burst", "changed_tflops": 60, "factor": 0.75, "verified": True, "kernel": "a",
                "kernel_hash": "1234"}  # fmt: skip
         results = Results(self.root / "test.json", {"rows": []})

@@ -61,7 +61,7 @@ def environment(energy: Results) -> list[str]:
         ["power limit", watts(head["power_limit_watts"])],
         ["at rest", watts(head["idle_watts"])],
         ["the counter is refreshed every", f"{head['refresh_ms']:.0f} ms"],
-        ["date, revision", f"{head['date']}, {head['revision']}"],
+        ["last run", f"{head['date']}, {head['revision']}"],
         *([f"rung {rung}: changed since", what] for rung, what in energy.changed_since().items()),
     ]
     return table_of(["", f"`docs/results/{energy.path.name}`"], rows)

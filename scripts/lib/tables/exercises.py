@@ -12,7 +12,7 @@ from lib.results import Results, Row, read, value_of
 from lib.rows import shape_name, shape_of
 
 SUFFIX = ".exercises.json"
-ROW_KEYS = ("exercise", "change", "stage", "variant", "m", "n", "k", "regime", "changed_tflops",
+ROW_KEYS = ("exercise", "change", "options", "stage", "variant", "m", "n", "k", "regime", "changed_tflops",
             "factor", "verified", "kernel", "kernel_hash")  # fmt: skip
 FORMATS: dict[str, Callable[[float], str]] = {
     "changed_tflops": tflops,

@@ -32,8 +32,14 @@ struct Tile {
   static constexpr int THREADS = BM / WM * WARPS_N * 32;
   static constexpr int CTAS_PER_SM = 2;
   static constexpr int DEPTH = DEPTH_;          // slots in the ring
+  static constexpr bool LATE = false;           // copies start behind the products
   static constexpr long long MAX_LD = 1 << 23;  // x 2 bytes x 128 rows fits 32 bits
   static_assert(BK * 2 == tile::SWIZZLE_ROW_BYTES, "a row of the tile is a row of the swizzle");
+};
+
+template <int DEPTH>
+struct Late : Tile<DEPTH> {
+  static constexpr bool LATE = true;
 };
 
 template <class T>
@@ -156,8 +162,9 @@ __global__ __launch_bounds__(T::THREADS, T::CTAS_PER_SM) void gemm(const bf16* a
   for (int k_tile = 0; k_tile < k_tiles; ++k_tile, use.advance()) {
     ptx::cp_async_wait_group<T::DEPTH - 2>();  // this thread's part of the tile has landed
     ptx::bar_sync();  // everyone's has, and everyone has read the slot that is refilled next
-    load_next();
+    if (!T::LATE) load_next();
     multiply_tile<T>(acc, smem.a[use.slot], smem.b[use.slot], warp_m, warp_n);
+    if (T::LATE) load_next();
   }
 
   // --- epilogue ----------------------------------------------------------------------------------
@@ -245,8 +252,11 @@ ladder::Variant variant(const char* name, const char* what) {
 static const ladder::Registrar registrar(
     __FILE__, "a ring of tiles: cp.async copies while mma.sync multiplies",
     {variant<gemm<Tile<2>>, Tile<2>>("depth2", "2 slots: one tile in flight"),
-     variant<gemm<Tile<3>>, Tile<3>>("depth3", "3 slots: two tiles in flight").as_result(),
+     variant<gemm<Tile<3>>, Tile<3>>("depth3", "3 slots: two tiles in flight"),
      variant<gemm<Tile<4>>, Tile<4>>("depth4", "4 slots, but only one CTA an SM"),
+     variant<gemm<Late<2>>, Late<2>>("depth2_late", "copies start behind the products"),
+     variant<gemm<Late<3>>, Late<3>>("depth3_late", "the same with 3 slots").as_result(),
+     variant<gemm<Late<4>>, Late<4>>("depth4_late", "and with 4"),
      variant<gemm_mbarrier<Tile<3>>, Tile<3>>("depth3_mbarrier",
                                               "3 slots, mbarriers in place of bar.sync")});
 

@@ -44,6 +44,7 @@ TIMED = {
     "1.3": Timed("1:128x128@2048/burst"),
     "2.1": Timed("2:swizzled@4096/burst"),
     "2.4": Timed("2:swizzled@4096/burst"),
+    "3.2": Timed("3:depth2@4096/burst,3:depth4@4096/burst"),
     "3.3": Timed("3:depth3@4096/burst"),
     "5.1": Timed("5@4096/burst"),
     "6.2": Timed("6@4096/burst"),

@@ -30,14 +30,12 @@ struct Tile {
   static constexpr int WM = 64, WN = 64;             // of a warp
   static constexpr int WARPS_N = BN / WN;
   static constexpr int THREADS = BM / WM * WARPS_N * 32;
-  static constexpr int CTAS_PER_SM = 2;
-  static constexpr int DEPTH = DEPTH_;          // slots in the ring
-  static constexpr bool LATE = false;           // copies start behind the products
-  static constexpr long long MAX_LD = 1 << 23;  // x 2 bytes x 128 rows fits 32 bits
+  static constexpr int CTAS_PER_SM = 2, DEPTH = DEPTH_;  // slots in the ring
+  static constexpr bool LATE = false;                    // copies start behind the products
+  static constexpr long long MAX_LD = 1 << 23;           // x 2 bytes x 128 rows fits 32 bits
   static_assert(BK * 2 == tile::SWIZZLE_ROW_BYTES, "a row of the tile is a row of the swizzle");
 };
 
-// They start where no warp waits to multiply, and have a turn less to land.
 template <int DEPTH>
 struct Late : Tile<DEPTH> {
   static constexpr bool LATE = true;
@@ -255,9 +253,7 @@ static const ladder::Registrar registrar(
     {variant<gemm<Tile<2>>, Tile<2>>("depth2", "2 slots: one tile in flight"),
      variant<gemm<Tile<3>>, Tile<3>>("depth3", "3 slots: two tiles in flight"),
      variant<gemm<Tile<4>>, Tile<4>>("depth4", "4 slots, but only one CTA an SM"),
-     variant<gemm<Late<2>>, Late<2>>("depth2_late", "2 slots, copies start behind the products"),
-     variant<gemm<Late<3>>, Late<3>>("depth3_late", "3 slots, the same").as_result(),
-     variant<gemm<Late<4>>, Late<4>>("depth4_late", "4 slots, the same"),
+     variant<gemm<Late<3>>, Late<3>>("depth3_late", "copies start behind the products").as_result(),
      variant<gemm_mbarrier<Tile<3>>, Tile<3>>("depth3_mbarrier",
                                               "3 slots, mbarriers in place of bar.sync")});
 

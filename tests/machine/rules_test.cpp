@@ -2,6 +2,7 @@
 // the cause, and how a run goes on behind one.
 #include <doctest/doctest.h>
 
+#include "common/machine/check/clocks.h"
 #include "common/machine/check/reports.h"
 #include "tests/machine/schedules.h"
 
@@ -554,4 +555,45 @@ TEST_CASE("a livelock behind a barrier is found") {
                    "st.volatile.shared.u32 [%smem], 1;",
                    64),
               {Error::Kind::hang, {"Livelock"}}, ALL);
+}
+
+// A grid's barrier makes each CTA hear of all others what all others have heard: that it is held once,
+// and not made anew for each, is what keeps a grid of hundreds of CTAs within seconds.
+TEST_CASE("what several have heard of a cluster is shared, where one of them has heard it all") {
+  using machine::GENERIC, machine::Knowledge, machine::Others, machine::Snapshot;
+  const auto knows = [](uint32_t agent, uint32_t clock) {
+    auto made = std::make_shared<Knowledge>();
+    machine::raise(made->views[GENERIC], agent, clock);
+    return made;
+  };
+  const Snapshot before = knows(0, 1), later = knows(0, 2), beside = knows(1, 1);
+  Snapshot heard = before;
+  Knowledge::add(heard, later);
+  CHECK(heard == later);
+  Knowledge::add(heard, before);
+  CHECK(heard == later);
+  Knowledge::add(heard, beside);
+  CHECK((heard != later && heard->covers(*later) && heard->covers(*beside)));
+
+  const auto lanes = std::make_shared<Knowledge>(*later);
+  machine::entry(lanes->lanes, 3) = 1;
+  heard = lanes;
+  Knowledge::add(heard, later);
+  CHECK(heard == lanes);
+
+  Knowledge one, all;
+  one.others = std::make_shared<Others>(Others{{2, before}, {7, beside}});
+  all.others = std::make_shared<Others>(Others{{1, beside}, {2, later}, {7, beside}});
+  const auto most = all.others;
+  all.join(one);
+  CHECK(all.others == most);
+  one.join(all);
+  CHECK(one.others == most);
+  Knowledge other;
+  other.others = std::make_shared<Others>(Others{{4, before}});
+  other.join(all);
+  CHECK(other.others->size() == 4);
+  CHECK(other.of_cluster(4, false) == before.get());
+  CHECK(other.of_cluster(2, false) == later.get());
+  CHECK(other.of_cluster(3, false) == nullptr);
 }

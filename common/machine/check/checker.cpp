@@ -248,7 +248,11 @@ WarpState& Checker::state_of(const Warp& warp) {
     for (const Load& load : std::exchange(state.loads, {})) {
       if (!global_->has_released()) continue;
       for_each_address(load.lanes, load.addresses.data(), [&](uint64_t address, uint32_t lanes) {
-        hear(state, lanes, global_->released(address), load.acquires, load.scope);
+        const Heard heard{global_->released(address), lanes, load.acquires, load.scope};
+        // Who polls sees the same again and again.
+        if (heard.channel == nullptr || heard == state.heard) return;
+        hear(state, lanes, *heard.channel, load.acquires, load.scope);
+        state.heard = heard;
       });
     }
     state.knows.settle();
@@ -279,9 +283,8 @@ void Checker::hear(WarpState& state, uint32_t lanes, const Channel& channel, boo
     if (of_cluster) least = part.rank == state.warp.cta->rank ? Scope::cta : Scope::cluster;
     if (of_cluster && part.reach) state.knows.hear_own(*part.what);
     const bool is_missed = scope < least || part.reach < least;
-    // Who polls sees the same again and again.
     if (!of_cluster && !is_news(state, {part.what, is_missed}, lanes, acquires)) continue;
-    const Snapshot what = of_cluster ? part.what : from_cluster(part.cluster, part.what);
+    const Snapshot what = of_cluster ? part.what : from_cluster(part);
     if (is_missed) {
       (part.reach ? state.unscoped : state.unfenced).join(*what);
     } else {
@@ -292,22 +295,24 @@ void Checker::hear(WarpState& state, uint32_t lanes, const Channel& channel, boo
   }
 }
 
-std::shared_ptr<Knowledge> Checker::from_cluster(uint64_t cluster, const Snapshot& what) const {
+std::shared_ptr<Knowledge> Checker::from_cluster(const Channel::Part& part) const {
   auto known = std::make_shared<Knowledge>();
   auto others = std::make_shared<Others>();
-  if (what->others) {
-    *others = *what->others;
-    const auto mine = others->find(state_.id);
-    if (mine != others->end()) {
-      *known = *mine->second;
-      others->erase(mine);
+  if (part.what->others) {
+    others->reserve(part.what->others->size() + 1);
+    for (const auto& [cluster, what] : *part.what->others) {
+      if (cluster == state_.id) {
+        *known = *what;
+      } else {
+        others->emplace_back(cluster, what);
+      }
     }
   }
-  if (knows_grids_before(*what)) machine::raise(known->views[GENERIC], state_.grids_before(), 1);
-  auto theirs = std::make_shared<Knowledge>(*what);
-  theirs->others.reset();  // which are in `others` now
-  theirs->seen.fill(nullptr);
-  (*others)[cluster] = theirs;
+  if (knows_grids_before(*part.what)) {
+    machine::raise(known->views[GENERIC], state_.grids_before(), 1);
+  }
+  const auto at = std::ranges::lower_bound(*others, part.cluster, {}, &Others::value_type::first);
+  others->emplace(at, part.cluster, part.alone);
   known->others = others;
   return known;
 }

@@ -47,6 +47,15 @@ struct WgmmaRegister {
 // missing fence keeps it from who saw it.
 using SeenRelease = std::pair<std::shared_ptr<Knowledge>, bool>;
 
+// What a load of global memory has heard at an address: held, so that it does not change.
+struct Heard {
+  std::shared_ptr<const Channel> channel;
+  uint32_t lanes = 0;
+  bool acquires = false;
+  Scope scope = Scope::gpu;
+  bool operator==(const Heard&) const = default;
+};
+
 // A cp.async, for reports: clocks of its warp when it was issued, and when its group was closed, by
 // a commit or by cp.async.mbarrier.arrive.
 struct CpAsync {
@@ -64,6 +73,7 @@ struct WarpState {
   WarpKnowledge knows;
   std::vector<Load> loads;
   std::map<SeenRelease, std::pair<uint32_t, bool>> seen_releases;  // by which lanes, if acquired
+  Heard heard;                                                     // the last
   // What would be known but for a scope, or for a fence before a relaxed operation: for reports.
   Knowledge unscoped, unfenced;
 

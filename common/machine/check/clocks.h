@@ -5,7 +5,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <new>
 #include <optional>
@@ -142,7 +141,7 @@ inline bool in_generic_proxy(uint32_t agent, uint32_t warps) {
   return agent < warps * AGENTS_OF_WARP && (kind == ALL_LANES || kind == CP_ASYNC);
 }
 
-using Others = std::map<uint64_t, Snapshot>;  // by cluster
+using Others = std::vector<std::pair<uint64_t, Snapshot>>;  // by cluster, in order
 
 struct Knowledge {
   std::array<Clocks, VIEWS> views;
@@ -160,13 +159,15 @@ struct Knowledge {
     for (size_t level = 0; level < seen.size(); ++level) add(seen[level], from.seen[level]);
   }
 
-  // Others may hold what is there: it is not changed.
+  // Others may hold what is there: it is not changed. Where one of the two has it all, nothing is made:
+  // then many hold the same.
   static void add(Snapshot& to, const Snapshot& what) {
     if (!what || to == what) return;
-    if (!to) {
+    if (!to || what->covers(*to)) {
       to = what;
       return;
     }
+    if (to->covers(*what)) return;
     auto both = std::make_shared<Knowledge>(*to);
     both->join(*what);
     to = both;
@@ -201,10 +202,10 @@ struct Knowledge {
 
   bool covers(const Knowledge& other) const {
     for (uint32_t view = 0; view < VIEWS; ++view) {
-      const Clocks& clocks = other.views[view];
-      for (size_t i = 0; i < clocks.size(); ++i) {
-        if (clock_of(views[view], i) < clocks[i]) return false;
-      }
+      if (!other.views[view].is_within(views[view])) return false;
+    }
+    for (size_t i = 0; i < other.lanes.size(); ++i) {
+      if (other.lanes[i] & ~clock_of(lanes, i)) return false;
     }
     return others == other.others && seen == other.seen;
   }
@@ -218,11 +219,11 @@ struct Knowledge {
       const Knowledge* const theirs = find_in(with, cluster);
       if (theirs == nullptr) continue;
       if (theirs == what.get()) {
-        (*common)[cluster] = what;
+        common->emplace_back(cluster, what);
       } else {
         auto both = std::make_shared<Knowledge>(*what);
         both->meet(*theirs);
-        (*common)[cluster] = both;
+        common->emplace_back(cluster, both);
       }
     }
     others = common;
@@ -230,8 +231,8 @@ struct Knowledge {
 
   static const Knowledge* find_in(const std::shared_ptr<const Others>& among, uint64_t cluster) {
     if (!among) return nullptr;
-    const auto found = among->find(cluster);
-    return found == among->end() ? nullptr : found->second.get();
+    const auto found = std::ranges::lower_bound(*among, cluster, {}, &Others::value_type::first);
+    return found == among->end() || found->first != cluster ? nullptr : found->second.get();
   }
 
   void join_others(const std::shared_ptr<const Others>& from) {
@@ -240,9 +241,22 @@ struct Knowledge {
       others = from;
       return;
     }
-    auto merged = std::make_shared<Others>(*others);
-    for (const auto& [cluster, what] : *from) add((*merged)[cluster], what);
-    others = merged;
+    auto merged = std::make_shared<Others>();
+    merged->reserve(std::max(others->size(), from->size()));
+    bool is_new = false, is_from = true;
+    auto mine = others->begin();
+    for (const auto& [cluster, what] : *from) {
+      for (; mine != others->end() && mine->first < cluster; ++mine) merged->push_back(*mine);
+      Snapshot& both = merged->emplace_back(cluster, nullptr).second;
+      const bool is_known = mine != others->end() && mine->first == cluster;
+      if (is_known) both = mine->second;
+      add(both, what);
+      is_new |= !is_known || both != mine->second;
+      is_from &= both == what;
+      if (is_known) ++mine;
+    }
+    merged->insert(merged->end(), mine, others->end());
+    if (is_new) others = is_from && merged->size() == from->size() ? from : merged;
   }
 };
 
@@ -309,13 +323,14 @@ struct Channel {
     uint32_t rank;
     Reach reach;
     std::shared_ptr<Knowledge> what;
+    Snapshot alone;  // of it what the cluster itself did, once other clusters may hear it
   };
   std::vector<Part> parts;
 
   void add(uint64_t cluster, uint32_t rank, Reach reach, const std::shared_ptr<Knowledge>& what) {
     Part* const part = find(cluster, rank, reach);
     if (part == nullptr) {
-      parts.push_back({cluster, rank, reach, what});
+      parts.push_back({cluster, rank, reach, what, nullptr});
     } else if (part->what != what) {
       own(*part).join(*what);
     }
@@ -325,7 +340,7 @@ struct Channel {
   void raise(uint64_t cluster, uint32_t rank, uint32_t agent, uint32_t clock) {
     Part* part = find(cluster, rank, Scope::cta);
     if (part == nullptr) {
-      parts.push_back({cluster, rank, Scope::cta, std::make_shared<Knowledge>()});
+      parts.push_back({cluster, rank, Scope::cta, std::make_shared<Knowledge>(), nullptr});
       part = &parts.back();
     }
     if (clock_of(part->what->views[GENERIC], agent) >= clock) return;
@@ -334,6 +349,16 @@ struct Channel {
 
   void join(const Channel& from) {
     for (const Part& part : from.parts) add(part.cluster, part.rank, part.reach, part.what);
+  }
+
+  void let_others_hear() {
+    for (Part& part : parts) {
+      if (part.alone) continue;
+      auto alone = std::make_shared<Knowledge>(*part.what);
+      alone->others.reset();
+      alone->seen.fill(nullptr);
+      part.alone = alone;
+    }
   }
 
  private:
@@ -346,6 +371,7 @@ struct Channel {
 
   // What others hold too is copied before it changes.
   static Knowledge& own(Part& part) {
+    part.alone.reset();
     if (part.what.use_count() > 1) part.what = std::make_shared<Knowledge>(*part.what);
     return *part.what;
   }

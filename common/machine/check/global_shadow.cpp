@@ -317,17 +317,21 @@ void GlobalShadow::release(uint64_t address, const Channel& what, const Writer& 
   Released& here = released_[address];
   // What others have released there is seen through atomics alone: who reads this store reads none
   // of theirs. The same thread's earlier release counts for its later stores.
-  if (stores && here.last != writer) here.what = Channel();
+  const bool begins_anew = stores && here.last != writer;
+  if (begins_anew || here.what.use_count() > 1) {  // who has heard holds it
+    here.what = std::make_shared<Channel>(begins_anew ? Channel() : *here.what);
+  }
   const auto is_heard = [](const Channel::Part& part) { return part.reach != NOWHERE; };
   if (stores || std::ranges::any_of(what.parts, is_heard)) here.last = writer;
-  here.what.join(what);
+  here.what->join(what);
+  here.what->let_others_hear();
   has_released_.store(true, std::memory_order_release);
 }
 
-Channel GlobalShadow::released(uint64_t address) {
+std::shared_ptr<const Channel> GlobalShadow::released(uint64_t address) {
   const std::lock_guard lock(mutex_);
   const auto found = released_.find(address);
-  return found == released_.end() ? Channel() : found->second.what;
+  return found == released_.end() ? nullptr : found->second.what;
 }
 
 }  // namespace machine

@@ -204,7 +204,7 @@ class GlobalShadow {
   // is there; a store begins anew where another warp was the last to release or store.
   using Writer = std::pair<uint32_t, uint16_t>;  // cluster and agent
   void release(uint64_t address, const Channel& what, const Writer& writer, bool stores);
-  Channel released(uint64_t address);
+  std::shared_ptr<const Channel> released(uint64_t address);  // null: nothing
   // Of a dependent launch: whether a thread has let the next one begin without knowing that the grids
   // before have ended, and whether any has waited for them.
   std::atomic<bool> lets_early{false}, has_waited{false};
@@ -217,7 +217,7 @@ class GlobalShadow {
   struct Table;
   class Cursor;
   struct Released {
-    Channel what;
+    std::shared_ptr<Channel> what = std::make_shared<Channel>();
     std::optional<Writer> last;
   };
   Page* find(uint64_t address, bool make);

@@ -2,6 +2,7 @@
 // nothing of memory or kernels.
 #include "common/machine/runtime/device.h"
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <cstdio>
@@ -24,6 +25,8 @@ namespace {
 
 constexpr int L2_BYTES = 60 << 20;
 constexpr char NAME[] = "PTX machine (a model of an NVIDIA H200)";
+
+constexpr int ATTRIBUTES_END = CU_DEVICE_ATTRIBUTE_MAX;
 
 // As an H200 SXM reports them, but for the number of SMs; cudaDeviceProp has some of them too.
 using P = cudaDeviceProp;
@@ -89,45 +92,13 @@ constexpr Attribute ATTRIBUTES[] = {
     {cudaDevAttrReserved122, 1},
     {cudaDevAttrReserved123, 1},
 };
-// What the machine does not do, and a place on a bus.
-constexpr cudaDeviceAttr NO[] = {cudaDevAttrKernelExecTimeout,
-                                 cudaDevAttrIntegrated,
-                                 cudaDevAttrComputeMode,
-                                 cudaDevAttrPciBusId,
-                                 cudaDevAttrPciDeviceId,
-                                 cudaDevAttrPciDomainId,
-                                 cudaDevAttrTccDriver,
-                                 cudaDevAttrIsMultiGpuBoard,
-                                 cudaDevAttrMultiGpuBoardGroupID,
-                                 cudaDevAttrHostNativeAtomicSupported,
-                                 cudaDevAttrPageableMemoryAccess,
-                                 cudaDevAttrCanFlushRemoteWrites,
-                                 cudaDevAttrPageableMemoryAccessUsesHostPageTables,
-                                 cudaDevAttrDirectManagedMemAccessFromHost,
-                                 cudaDevAttrSparseCudaArraySupported,
-                                 cudaDevAttrHostRegisterReadOnlySupported,
-                                 cudaDevAttrTimelineSemaphoreInteropSupported,
-                                 cudaDevAttrGPUDirectRDMASupported,
-                                 cudaDevAttrGPUDirectRDMAFlushWritesOptions,
-                                 cudaDevAttrGPUDirectRDMAWritesOrdering,
-                                 cudaDevAttrMemoryPoolSupportedHandleTypes,
-                                 cudaDevAttrDeferredMappingCudaArraySupported,
-                                 cudaDevAttrIpcEventSupport,
-                                 cudaDevAttrNumaConfig,
-                                 cudaDevAttrNumaId,
-                                 cudaDevAttrMpsEnabled,
-                                 cudaDevAttrHostNumaId};
-
-// -1 for an attribute that the machine does not know.
+// 0 for what the machine does not do, and for a place on a bus; -1 for what is no attribute.
 int device_attribute(int attribute) {
   if (attribute == cudaDevAttrMultiProcessorCount) return sm_count();
   for (const Attribute& known : ATTRIBUTES) {
     if (known.id == attribute) return known.value;
   }
-  for (const cudaDeviceAttr id : NO) {
-    if (id == attribute) return 0;
-  }
-  return -1;
+  return attribute >= cudaDevAttrMaxThreadsPerBlock && attribute < ATTRIBUTES_END ? 0 : -1;
 }
 
 // The machine's buffers have no limits that a program could raise; what it sets it can read.
@@ -249,6 +220,16 @@ cudaError_t cudaInitDevice(int device, unsigned, unsigned) {
 
 cudaError_t cudaGetDeviceFlags(unsigned* flags) {
   *flags = cudaDeviceScheduleAuto | cudaDeviceMapHost;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* config) {
+  *config = cudaFuncCachePreferNone;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig* config) {
+  *config = cudaSharedMemBankSizeFourByte;
   return cudaSuccess;
 }
 

@@ -231,6 +231,8 @@ CUresult cuCtxResetPersistingL2Cache() {
   return check_context();
 }
 
+FORWARD1(cuCtxGetCacheConfig, cudaDeviceGetCacheConfig, CUfunc_cache*);
+FORWARD1(cuCtxSetCacheConfig, cudaDeviceSetCacheConfig, CUfunc_cache);
 FORWARD2(cuCtxGetLimit, cudaDeviceGetLimit, size_t*, CUlimit);
 FORWARD2(cuCtxSetLimit, cudaDeviceSetLimit, CUlimit, size_t);
 FORWARD1(cuCtxGetFlags, cudaGetDeviceFlags, unsigned*);

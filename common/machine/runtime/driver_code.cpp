@@ -1,6 +1,8 @@
 // The driver's calls that load code and launch it.
 #include <algorithm>
+#include <fstream>
 #include <iterator>
+#include <string>
 #include <vector>
 
 #include "common/machine/runtime/device.h"
@@ -55,6 +57,19 @@ cudaLaunchConfig_t to_runtime(const CUlaunchConfig& config) {
   return made;
 }
 
+std::string& linked(CUlinkState state) {
+  return *reinterpret_cast<std::string*>(state);
+}
+
+// Nothing is said of code that was read.
+void empty_logs(unsigned count, const CUjit_option* options, void** values) {
+  for (unsigned i = 0; i < count; ++i) {
+    const bool is_log =
+        options[i] == CU_JIT_INFO_LOG_BUFFER || options[i] == CU_JIT_ERROR_LOG_BUFFER;
+    if (is_log && values[i] != nullptr) *static_cast<char*>(values[i]) = '\0';
+  }
+}
+
 }  // namespace
 }  // namespace machine::runtime
 
@@ -76,7 +91,9 @@ CUresult cuModuleLoadData(CUmodule* module, const void* code) {
   return forward(cudaLibraryLoadData, module, code, nullptr, nullptr, 0, nullptr, nullptr, 0);
 }
 
-CUresult cuModuleLoadDataEx(CUmodule* module, const void* code, unsigned, CUjit_option*, void**) {
+CUresult cuModuleLoadDataEx(CUmodule* module, const void* code, unsigned count,
+                            CUjit_option* options, void** values) {
+  empty_logs(count, options, values);
   return cuModuleLoadData(module, code);
 }
 
@@ -110,6 +127,51 @@ CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
 
 CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
   *mode = CU_MODULE_LAZY_LOADING;
+  return CUDA_SUCCESS;
+}
+
+// ---- linking ------------------------------------------------------------------------------------
+// One input is its own result: nothing is translated. Of a library's functions the launch says which
+// ones it misses.
+
+CUresult cuLinkCreate(unsigned count, CUjit_option* options, void** values, CUlinkState* state) {
+  if (const CUresult missing = check_context()) return missing;
+  empty_logs(count, options, values);
+  *state = reinterpret_cast<CUlinkState>(new std::string);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void* data, size_t bytes,
+                       const char*, unsigned, CUjit_option*, void**) {
+  return forward_work([&] {
+    require(state != nullptr && data != nullptr);
+    if (type == CU_JIT_INPUT_LIBRARY) return;
+    if (!linked(state).empty()) {
+      refuse(cudaErrorNotSupported,
+             "cuLinkAddData of a second module: modules are not linked with each other.");
+    }
+    linked(state).assign(static_cast<const char*>(data), bytes);
+  });
+}
+
+CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char* path, unsigned count,
+                       CUjit_option* options, void** values) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return CUDA_ERROR_FILE_NOT_FOUND;
+  std::string code{std::istreambuf_iterator<char>(file), {}};
+  return cuLinkAddData(state, type, code.data(), code.size(), path, count, options, values);
+}
+
+CUresult cuLinkComplete(CUlinkState state, void** code, size_t* bytes) {
+  return forward_work([&] {
+    require(state != nullptr && code != nullptr && !linked(state).empty());
+    *code = linked(state).data();
+    if (bytes != nullptr) *bytes = linked(state).size();
+  });
+}
+
+CUresult cuLinkDestroy(CUlinkState state) {
+  delete &linked(state);
   return CUDA_SUCCESS;
 }
 
@@ -162,6 +224,10 @@ FORWARD2(cuKernelGetName, cudaFuncGetName, const char**, CUkernel);
 FORWARD4(cuKernelGetParamInfo, cudaFuncGetParamInfo, CUkernel, size_t, size_t*, size_t*);
 
 CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) {
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncSetSharedMemConfig(CUfunction, CUsharedconfig) {
   return CUDA_SUCCESS;
 }
 

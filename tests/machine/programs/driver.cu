@@ -170,6 +170,44 @@ void check_contexts(CUcontext primary) {
   OK(cuCtxSynchronize());
 }
 
+// One module is what it was before; of several nothing is made.
+void check_linking() {
+  char log[8] = "xxxxxxx";
+  CUjit_option options[] = {CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_INFO_LOG_BUFFER};
+  void* values[] = {reinterpret_cast<void*>(sizeof log), log};
+  CUlinkState link = nullptr;
+  OK(cuLinkCreate(2, options, values, &link));
+  CHECK(log[0] == 0);
+  void* linked = nullptr;
+  size_t bytes = 0;
+  CHECK(cuLinkComplete(link, &linked, &bytes) == CUDA_ERROR_INVALID_VALUE);
+  char* const code = const_cast<char*>(CODE);
+  OK(cuLinkAddData(link, CU_JIT_INPUT_PTX, code, sizeof CODE, "add", 0, nullptr, nullptr));
+  CHECK(cuLinkAddData(link, CU_JIT_INPUT_PTX, code, sizeof CODE, "again", 0, nullptr, nullptr) ==
+        CUDA_ERROR_NOT_SUPPORTED);
+  CHECK(cuLinkAddFile(link, CU_JIT_INPUT_PTX, "/nowhere", 0, nullptr, nullptr) ==
+        CUDA_ERROR_FILE_NOT_FOUND);
+  OK(cuLinkComplete(link, &linked, &bytes));
+  CUmodule module = nullptr;
+  CUfunction add = nullptr;
+  OK(cuModuleLoadDataEx(&module, linked, 2, options, values));
+  OK(cuLinkDestroy(link));
+  OK(cuModuleGetFunction(&add, module, "add"));
+  OK(cuModuleUnload(module));
+}
+
+// What a program asks before it does without, and what changes nothing here.
+void check_questions(CUdevice device) {
+  int maps = 1;
+  OK(cuDeviceGetAttribute(&maps, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device));
+  CHECK(maps == 0);
+  CHECK(cuDeviceGetAttribute(&maps, CU_DEVICE_ATTRIBUTE_MAX, device) == CUDA_ERROR_INVALID_VALUE);
+  CUfunc_cache cache = CU_FUNC_CACHE_PREFER_L1;
+  OK(cuCtxSetCacheConfig(cache));
+  OK(cuCtxGetCacheConfig(&cache));
+  CHECK(cache == CU_FUNC_CACHE_PREFER_NONE);
+}
+
 // Calls that wait, in a capture of a stream that the default one does not wait for.
 void check_captured() {
   CUdeviceptr box = 0;
@@ -378,6 +416,8 @@ int main() {
 
   check_streams(context);
   std::thread(check_contexts, context).join();
+  check_linking();
+  check_questions(device);
   check_copy_3d();
   check_captured();
   check_pools(device);

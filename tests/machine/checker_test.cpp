@@ -1341,6 +1341,12 @@ TEST_CASE("between clusters: what is missing is named, whichever warp has seen t
   reader.global(0, data + 600, Access::write, ONE, Order::release);
   CHECK(contains(said([&] { writer.global(0, data + 600, Access::read, ONE); }),
                  "ld.relaxed (or volatile) in place of ld.global"));
+  // Also within a CTA, where a barrier would do too.
+  Rig both(1, 2);
+  both.global(0, data + 700, Access::write, ONE, Order::relaxed);
+  const std::string report = said([&] { both.global(1, data + 700, Access::read, ONE); });
+  CHECK(contains(report, "ld.relaxed (or volatile) in place of ld.global"));
+  CHECK(contains(report, "or if any value will do. Else: bar.sync between the two"));
 }
 
 TEST_CASE("the source of a copy to a peer changes behind a wait where it lands") {

@@ -596,4 +596,17 @@ TEST_CASE("what several have heard of a cluster is shared, where one of them has
   CHECK(other.of_cluster(4, false) == before.get());
   CHECK(other.of_cluster(2, false) == later.get());
   CHECK(other.of_cluster(3, false) == nullptr);
+
+  // But for the one that hears; and one at a time, in place.
+  Knowledge hearer;
+  hearer.join_others(most, 2);
+  CHECK(hearer.others->size() == 2);
+  CHECK(hearer.of_cluster(2, false) == nullptr);
+  const auto held = hearer.others;
+  hearer.join_other(3, before);
+  CHECK(held->size() == 2);
+  const auto* const own = hearer.others.get();
+  hearer.join_other(3, later);
+  CHECK(hearer.others.get() == own);
+  CHECK(hearer.of_cluster(3, false) == later.get());
 }

@@ -276,7 +276,15 @@ void Checker::add_release(WarpState& state, uint32_t lanes, Channel* to, bool re
 
 void Checker::hear(WarpState& state, uint32_t lanes, const Channel& channel, bool acquires,
                    Scope scope) {
-  for (const Channel::Part& part : channel.parts) {
+  const auto learn = [&](const std::shared_ptr<Knowledge>& what, Scope least) {
+    state.knows.teach_next(lanes, [&](Knowledge& known) {
+      acquires ? known.join(*what) : known.add(known.seen[static_cast<size_t>(least)], what);
+    });
+  };
+  std::shared_ptr<Knowledge> of_others;  // at once, the last first: it may tell of all before it
+  const size_t count = channel.parts.size();
+  for (size_t i = 0; i < count; ++i) {
+    const Channel::Part& part = channel.parts[(i + count - 1) % count];
     const bool of_cluster = part.cluster == state_.id;
     // The scope that both sides need.
     Scope least = Scope::gpu;
@@ -284,37 +292,28 @@ void Checker::hear(WarpState& state, uint32_t lanes, const Channel& channel, boo
     if (of_cluster && part.reach) state.knows.hear_own(*part.what);
     const bool is_missed = scope < least || part.reach < least;
     if (!of_cluster && !is_news(state, {part.what, is_missed}, lanes, acquires)) continue;
-    const Snapshot what = of_cluster ? part.what : from_cluster(part);
-    if (is_missed) {
-      (part.reach ? state.unscoped : state.unfenced).join(*what);
+    Knowledge& missed = part.reach ? state.unscoped : state.unfenced;
+    if (of_cluster) {
+      is_missed ? missed.join(*part.what) : learn(part.what, least);
+    } else if (is_missed) {
+      missed.join_other(part.cluster, part.alone);
     } else {
-      state.knows.teach_next(lanes, [&](Knowledge& known) {
-        acquires ? known.join(*what) : known.add(known.seen[static_cast<size_t>(least)], what);
-      });
+      if (!of_others) of_others = std::make_shared<Knowledge>();
+      join_from_cluster(of_others.get(), part);
     }
   }
+  if (of_others) learn(of_others, Scope::gpu);
 }
 
-std::shared_ptr<Knowledge> Checker::from_cluster(const Channel::Part& part) const {
-  auto known = std::make_shared<Knowledge>();
-  auto others = std::make_shared<Others>();
-  if (part.what->others) {
-    others->reserve(part.what->others->size() + 1);
-    for (const auto& [cluster, what] : *part.what->others) {
-      if (cluster == state_.id) {
-        *known = *what;
-      } else {
-        others->emplace_back(cluster, what);
-      }
-    }
-  }
+void Checker::join_from_cluster(Knowledge* to, const Channel::Part& part) const {
+  // Whoever knows of a release has heard with it what was known there.
+  if (to->of_cluster(part.cluster, false) == part.alone.get()) return;
+  if (const Knowledge* const mine = part.what->of_cluster(state_.id, false)) to->join(*mine);
+  to->join_others(part.what->others, state_.id);
+  to->join_other(part.cluster, part.alone);
   if (knows_grids_before(*part.what)) {
-    machine::raise(known->views[GENERIC], state_.grids_before(), 1);
+    machine::raise(to->views[GENERIC], state_.grids_before(), 1);
   }
-  const auto at = std::ranges::lower_bound(*others, part.cluster, {}, &Others::value_type::first);
-  others->emplace(at, part.cluster, part.alone);
-  known->others = others;
-  return known;
 }
 
 // ---- Programmatic dependent launch ---------------------------------------------------------------

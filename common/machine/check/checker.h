@@ -137,7 +137,7 @@ class Checker {
   // fence makes them do so. Behind the last, what the warp knows is to be settled.
   void hear(WarpState& state, uint32_t lanes, const Channel& channel, bool acquires, Scope scope);
   // As this cluster knows it: its own clocks, and those of the others by cluster.
-  std::shared_ptr<Knowledge> from_cluster(const Channel::Part& part) const;
+  void join_from_cluster(Knowledge* to, const Channel::Part& part) const;
 
   // ---- Programmatic dependent launch
   bool is_programmatic() const { return state_.cluster.grid->config.programmatic; }

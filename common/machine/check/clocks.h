@@ -159,6 +159,51 @@ struct Knowledge {
     for (size_t level = 0; level < seen.size(); ++level) add(seen[level], from.seen[level]);
   }
 
+  // What is known of another cluster.
+  void join_other(uint64_t cluster, const Snapshot& what) {
+    if (!others) {
+      others = std::make_shared<Others>();
+    } else if (others.use_count() > 1) {
+      others = std::make_shared<Others>(*others);
+    }
+    Others& own = const_cast<Others&>(*others);  // nobody else holds it
+    const auto at = std::ranges::lower_bound(own, cluster, {}, &Others::value_type::first);
+    if (at == own.end() || at->first != cluster) {
+      own.emplace(at, cluster, what);
+    } else {
+      add(at->second, what);
+    }
+  }
+
+  // But for one that is not another.
+  void join_others(const std::shared_ptr<const Others>& from, uint64_t but = UINT64_MAX) {
+    if (!from || from == others) return;
+    const bool is_whole = find_in(from, but) == nullptr;
+    if (!others && is_whole) {
+      others = from;
+      return;
+    }
+    auto merged = std::make_shared<Others>();
+    merged->reserve(std::max(others ? others->size() : 0, from->size()));
+    bool is_new = false, is_from = true;
+    static const Others NONE;
+    const Others& known = others ? *others : NONE;
+    auto mine = known.begin();
+    for (const auto& [cluster, what] : *from) {
+      if (cluster == but) continue;
+      for (; mine != known.end() && mine->first < cluster; ++mine) merged->push_back(*mine);
+      Snapshot& both = merged->emplace_back(cluster, nullptr).second;
+      const bool is_known = mine != known.end() && mine->first == cluster;
+      if (is_known) both = mine->second;
+      add(both, what);
+      is_new |= !is_known || both != mine->second;
+      is_from &= both == what;
+      if (is_known) ++mine;
+    }
+    merged->insert(merged->end(), mine, known.end());
+    if (is_new) others = is_from && merged->size() == from->size() ? from : merged;
+  }
+
   // Others may hold what is there: it is not changed. Where one of the two has it all, nothing is made:
   // then many hold the same.
   static void add(Snapshot& to, const Snapshot& what) {
@@ -233,30 +278,6 @@ struct Knowledge {
     if (!among) return nullptr;
     const auto found = std::ranges::lower_bound(*among, cluster, {}, &Others::value_type::first);
     return found == among->end() || found->first != cluster ? nullptr : found->second.get();
-  }
-
-  void join_others(const std::shared_ptr<const Others>& from) {
-    if (!from || from == others) return;
-    if (!others) {
-      others = from;
-      return;
-    }
-    auto merged = std::make_shared<Others>();
-    merged->reserve(std::max(others->size(), from->size()));
-    bool is_new = false, is_from = true;
-    auto mine = others->begin();
-    for (const auto& [cluster, what] : *from) {
-      for (; mine != others->end() && mine->first < cluster; ++mine) merged->push_back(*mine);
-      Snapshot& both = merged->emplace_back(cluster, nullptr).second;
-      const bool is_known = mine != others->end() && mine->first == cluster;
-      if (is_known) both = mine->second;
-      add(both, what);
-      is_new |= !is_known || both != mine->second;
-      is_from &= both == what;
-      if (is_known) ++mine;
-    }
-    merged->insert(merged->end(), mine, others->end());
-    if (is_new) others = is_from && merged->size() == from->size() ? from : merged;
   }
 };
 

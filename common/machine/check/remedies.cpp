@@ -17,12 +17,12 @@ std::string text_of(const MbarrierState& mbarrier) {
 }
 
 // One access is strong: it may be a flag that the other should have been strong at, too.
-std::string flag_itself(const Attempt& attempt, const GlobalRecord& with) {
+std::string flag_itself(const Attempt& attempt, const auto& with) {
   if (attempt.strong == with.strong || attempt.async_proxy) return "";
   const bool writes = attempt.strong ? with.write : attempt.write;
   return joined(writes ? "st.relaxed" : "ld.relaxed", " (or volatile) in place of ",
                 attempt.strong ? "{earlier_op}" : "{later_op}",
-                ", if this is the counter or flag itself. Else: ");
+                ", if this is the counter or flag itself, or if any value will do. Else: ");
 }
 
 // Two strong accesses, one of them of too narrow a scope.
@@ -39,11 +39,12 @@ std::string wider_scope(const CheckerState& state, const Attempt& attempt, uint3
 std::string remedy_by_barrier(const CheckerState& state, const Attempt& attempt,
                               const Record& record) {
   const Warp &earlier = state.warp_of(record.agent).warp, &later = attempt.by->warp;
-  std::string text = earlier.cta == later.cta
-                         ? "bar.sync between the two, or an mbarrier.arrive behind {earlier_op} "
-                           "and an mbarrier.try_wait before {later_op}"
-                         : "barrier.cluster.arrive.release behind {earlier_op} and "
-                           "barrier.cluster.wait.acquire before {later_op}";
+  std::string text = flag_itself(attempt, record);
+  text += earlier.cta == later.cta
+              ? "bar.sync between the two, or an mbarrier.arrive behind {earlier_op} "
+                "and an mbarrier.try_wait before {later_op}"
+              : "barrier.cluster.arrive.release behind {earlier_op} and "
+                "barrier.cluster.wait.acquire before {later_op}";
   if (attempt.async_proxy) text += ", with fence.proxy.async before the arrive";
   const MbarrierState* const mbarrier = state.mbarrier_of(attempt.agent);
   const AgentKind kind = state.kind_of(attempt.agent);

@@ -147,7 +147,8 @@ int ptx_machine_refuse(const char* name) {
     std::fprintf(
         stderr, "%s is not supported by the PTX machine%s.\n", name,
         of_runtimes
-            ? "; a CUDA runtime that is linked statically needs it, while NVRTC does without"
+            ? "; a CUDA runtime that is linked statically needs it, as in cuBLAS and cuFFT, while "
+              "NVRTC does without"
             : "");
   }
   return record(cudaErrorNotSupported);

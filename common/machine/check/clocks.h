@@ -183,6 +183,11 @@ struct Knowledge {
       others = from;
       return;
     }
+    const auto has = [this, but, at = size_t{0}](const auto& each) mutable {
+      while (at < others->size() && (*others)[at].first < each.first) ++at;
+      return each.first == but || (at < others->size() && (*others)[at] == each);
+    };
+    if (others && std::ranges::all_of(*from, has)) return;
     auto merged = std::make_shared<Others>();
     merged->reserve(std::max(others ? others->size() : 0, from->size()));
     bool is_new = false, is_from = true;

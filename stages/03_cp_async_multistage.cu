@@ -1,7 +1,7 @@
 // Rung 3: a ring of tiles in shared memory, filled by cp.async while older tiles are multiplied.
 //
 // Idea       cp.async copies from global to shared memory without passing through registers and
-//            without waiting, so the next DEPTH-1 tiles travel while this one is multiplied.
+//            without waiting, so the next tiles travel while this one is multiplied.
 // Limited by waiting: every tile was loaded, then multiplied, then the next one was asked for.
 // New PTX    cp.async.cg, cp.async.commit_group, .wait_group; in the second kernel bar.warp.sync,
 //            cp.async.mbarrier.arrive.noinc, mbarrier.init, mbarrier.arrive, mbarrier.try_wait

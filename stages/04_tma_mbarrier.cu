@@ -32,8 +32,7 @@ struct Tile {
   static constexpr int WM = 64, WN = 64;             // of a warp
   static constexpr int WARPS_N = BN / WN;
   static constexpr int THREADS = BM / WM * WARPS_N * 32;
-  static constexpr int CTAS_PER_SM = 2;
-  static constexpr int DEPTH = DEPTH_;                                 // slots in the ring
+  static constexpr int CTAS_PER_SM = 2, DEPTH = DEPTH_;                // slots in the ring
   static constexpr int TX_BYTES = (BM + BN) * BK * int{sizeof(bf16)};  // TMA brings one slot
   static_assert(BK * 2 == tile::SWIZZLE_ROW_BYTES, "a row of the tile is a row of the swizzle");
 };

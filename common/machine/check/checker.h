@@ -136,7 +136,8 @@ class Checker {
   // A wait or load has seen what was released there: the lanes learn it if it acquires; else a later
   // fence makes them do so. Behind the last, what the warp knows is to be settled.
   void hear(WarpState& state, uint32_t lanes, const Channel& channel, bool acquires, Scope scope);
-  // As this cluster knows it: its own clocks, and those of the others by cluster.
+  // Adds what another cluster has released, as this cluster knows it: its own clocks, and those of the
+  // others by cluster.
   void join_from_cluster(Knowledge* to, const Channel::Part& part) const;
 
   // ---- Programmatic dependent launch

@@ -136,6 +136,7 @@ CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
 
 CUresult cuLinkCreate(unsigned count, CUjit_option* options, void** values, CUlinkState* state) {
   if (const CUresult missing = check_context()) return missing;
+  if (state == nullptr) return CUDA_ERROR_INVALID_VALUE;
   empty_logs(count, options, values);
   *state = reinterpret_cast<CUlinkState>(new std::string);
   return CUDA_SUCCESS;
@@ -156,6 +157,7 @@ CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void* data, size_
 
 CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char* path, unsigned count,
                        CUjit_option* options, void** values) {
+  if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::ifstream file(path, std::ios::binary);
   if (!file) return CUDA_ERROR_FILE_NOT_FOUND;
   std::string code{std::istreambuf_iterator<char>(file), {}};
@@ -171,6 +173,7 @@ CUresult cuLinkComplete(CUlinkState state, void** code, size_t* bytes) {
 }
 
 CUresult cuLinkDestroy(CUlinkState state) {
+  if (state == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   delete &linked(state);
   return CUDA_SUCCESS;
 }

@@ -192,6 +192,10 @@ void check_linking() {
   CUfunction add = nullptr;
   OK(cuModuleLoadDataEx(&module, linked, 2, options, values));
   OK(cuLinkDestroy(link));
+  CHECK(cuLinkDestroy(nullptr) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(cuLinkCreate(0, nullptr, nullptr, nullptr) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuLinkAddFile(link, CU_JIT_INPUT_PTX, nullptr, 0, nullptr, nullptr) ==
+        CUDA_ERROR_INVALID_VALUE);
   OK(cuModuleGetFunction(&add, module, "add"));
   OK(cuModuleUnload(module));
 }

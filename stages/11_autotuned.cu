@@ -283,8 +283,8 @@ template <class T, bool PLAIN>
 void launch(const ladder::GemmArgs& args) {
   const ladder::GemmArgs g = T::SIDEWAYS ? args.on_its_side() : args;
   using Staged = typename T::Staged;
-  const CUtensorMap map_a = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, T::SLICE_A, T::BK);
-  const CUtensorMap map_b = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::BOX_B, T::BK);
+  const CUtensorMap map_a = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, T::SLICE_A, T::BK, g.n);
+  const CUtensorMap map_b = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::BOX_B, T::BK, g.m);
   const int whole = std::max(1, args.n / 8 * 8);  // TMA must not write beyond column n
   const CUtensorMap map_d =
       ladder::tensor_map_2d(g.d, args.m, whole, g.ldd, Staged::ROWS, Staged::WIDTH);

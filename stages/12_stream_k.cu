@@ -363,9 +363,9 @@ void launch(const ladder::GemmArgs& g) {
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
   const Work work = work_of<T, SHARE>(g, at_once);
   const tile::KSchedule& schedule = work.schedule;
-  const CUtensorMap map_a = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::SLICE, T::BK);
+  const CUtensorMap map_a = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::SLICE, T::BK, g.m);
   const int slice = work.rows / T::CLUSTER_M;
-  const CUtensorMap map_b = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, slice, T::BK);
+  const CUtensorMap map_b = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, slice, T::BK, g.n);
   const int whole = std::max(1, g.n / 8 * 8);  // TMA must not write beyond column n
   const CUtensorMap map_d = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, work.box_rows, T::WM);
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));

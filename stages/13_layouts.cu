@@ -303,12 +303,12 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
 
 // Of an operand [mn][k], or, MN-major, [k][mn]: boxes of a slice's panels.
 template <class Operand, class In>
-CUtensorMap operand_map(const void* base, int mn, int k, long long ld, int slice) {
+CUtensorMap operand_map(const void* base, int mn, int k, long long ld, int slice, int other_rows) {
   const In* elements = static_cast<const In*>(base);
   if (Operand::MAJOR == Major::K) {
-    return ladder::tensor_map_2d(elements, mn, k, ld, slice, Operand::WIDTH);
+    return ladder::tensor_map_2d(elements, mn, k, ld, slice, Operand::WIDTH, other_rows);
   }
-  return ladder::tensor_map_2d(elements, k, mn, ld, Operand::BK, Operand::WIDTH);
+  return ladder::tensor_map_2d(elements, k, mn, ld, Operand::BK, Operand::WIDTH, other_rows);
 }
 
 template <class T>
@@ -316,8 +316,8 @@ void launch(const TypedArgs& g) {
   using In = typename T::In;
   const int rows = tile::even_rows(T::BM, g.m);  // of a tile, if such
   const auto map_a =
-      operand_map<typename T::TileA, In>(g.a, g.m, g.k, g.lda, T::EVEN ? rows : T::SLICE_A);
-  const auto map_b = operand_map<typename T::TileB, In>(g.b, g.n, g.k, g.ldb, T::SLICE_B);
+      operand_map<typename T::TileA, In>(g.a, g.m, g.k, g.lda, T::EVEN ? rows : T::SLICE_A, g.n);
+  const auto map_b = operand_map<typename T::TileB, In>(g.b, g.n, g.k, g.ldb, T::SLICE_B, g.m);
   const int whole = std::max(1, g.n / T::CHUNK * T::CHUNK);  // TMA must not write beyond column n
   auto* d = static_cast<typename T::Out*>(g.d);
   const CUtensorMap map_d =

@@ -233,8 +233,8 @@ void launch(const BlockScaledArgs& g) {
   const auto* const a = static_cast<const typename T::In*>(g.a);
   const auto* const b = static_cast<const typename T::In*>(g.b);
   const int rows = tile::scaled_tile_rows(T::C, g.m);
-  const CUtensorMap map_a = ladder::tensor_map_2d(a, g.m, g.k, g.lda, rows, T::BK);
-  const CUtensorMap map_b = ladder::tensor_map_2d(b, g.n, g.k, g.ldb, T::BN, T::BK);
+  const CUtensorMap map_a = ladder::tensor_map_2d(a, g.m, g.k, g.lda, rows, T::BK, g.n);
+  const CUtensorMap map_b = ladder::tensor_map_2d(b, g.n, g.k, g.ldb, T::BN, T::BK, g.m);
   const CUtensorMap map_scale =
       ladder::tensor_map_2d(g.scale_a, tile::ceil_div(g.k, T::BK), g.m, g.ld_scale_a, 1, rows);
   const int whole = std::max(1, g.n / 8 * 8);  // TMA must not write beyond column n

@@ -307,8 +307,9 @@ template <class T>
 void launch(const FusedArgs& g) {
   using Out = typename T::Out;
   const int rows = tile::fused_rows(T::C, g.m), box_rows = T::EVEN ? rows : T::WM;
-  const CUtensorMap map_a = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, rows / T::CLUSTER_N, T::BK);
-  const CUtensorMap map_b = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::BN, T::BK);
+  const CUtensorMap map_a =
+      ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, rows / T::CLUSTER_N, T::BK, g.n);
+  const CUtensorMap map_b = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::BN, T::BK, g.m);
   auto* const d = static_cast<Out*>(g.d);
   const int whole = std::max(1, g.columns() / T::CHUNK * T::CHUNK);  // TMA writes none beyond
   const CUtensorMap map_d = ladder::tensor_map_2d(d, g.m, whole, g.ldd, box_rows, T::BOX);

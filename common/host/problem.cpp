@@ -38,9 +38,10 @@ Problem::~Problem() {
 }
 
 int operand_sets(size_t bytes, const DeviceInfo& device) {
+  if (on_machine()) return 1;
   constexpr size_t L2_MULTIPLE = 3, MAX_SETS = 64;
-  const size_t wanted = on_machine() ? 0 : L2_MULTIPLE * static_cast<size_t>(device.l2_bytes);
-  return static_cast<int>(std::clamp<size_t>((wanted + bytes - 1) / bytes, 1, MAX_SETS));
+  const size_t others = L2_MULTIPLE * static_cast<size_t>(device.l2_bytes);
+  return static_cast<int>(1 + std::clamp<size_t>((others + bytes - 1) / bytes, 1, MAX_SETS - 1));
 }
 
 std::string parameters_text(const ProblemKind& kind, const Shape& shape, bool defaults) {

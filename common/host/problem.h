@@ -88,7 +88,8 @@ class Problem {
   cudaStream_t stream_ = nullptr;
 };
 
-// How many sets of operands of so many bytes a problem has on this device.
+// How many sets of operands of so many bytes a problem has on this device: between two calls of one
+// set, those of the others bring at least three times what L2 holds.
 int operand_sets(size_t bytes, const DeviceInfo& device);
 
 // What a kernel's grid asks of a call.

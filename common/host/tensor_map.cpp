@@ -52,7 +52,8 @@ CUtensorMapSwizzle swizzle_of(int row_bytes, int rows) {
 // `outer_ld`: of a map of three dimensions.
 CUtensorMap encode_tiled(int rank, const char* type_name, CUtensorMapDataType type,
                          int element_bytes, const void* base, int outer, int rows, int cols,
-                         long long outer_ld, long long ld, int box_rows, int box_cols) {
+                         long long outer_ld, long long ld, int box_rows, int box_cols,
+                         int other_rows = MANY_ROWS) {
   static const Encode encode = find_encode();
   const CUtensorMapSwizzle swizzle = swizzle_of(box_cols * element_bytes, box_rows);
 
@@ -66,7 +67,8 @@ CUtensorMap encode_tiled(int rank, const char* type_name, CUtensorMapDataType ty
                              1};
   const cuuint32_t element_strides[3] = {1, 1, 1};
 
-  const int promoted_bytes = l2_promotion_bytes(ld * element_bytes);
+  const int promoted_bytes = l2_promotion_bytes(ld * element_bytes, box_cols * element_bytes,
+                                                other_rows, query_device().dram_bytes_per_second);
   const CUtensorMapL2promotion promotion = promoted_bytes == 256
                                                ? CU_TENSOR_MAP_L2_PROMOTION_L2_256B
                                                : CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
@@ -104,9 +106,9 @@ CUtensorMap encode_tiled(int rank, const char* type_name, CUtensorMapDataType ty
 
 CUtensorMap tensor_map_2d(const char* type_name, CUtensorMapDataType type, int element_bytes,
                           const void* base, int rows, int cols, long long ld, int box_rows,
-                          int box_cols) {
+                          int box_cols, int other_rows) {
   return encode_tiled(2, type_name, type, element_bytes, base, 1, rows, cols, 0, ld, box_rows,
-                      box_cols);
+                      box_cols, other_rows);
 }
 
 CUtensorMap tensor_map_3d(const char* type_name, CUtensorMapDataType type, int element_bytes,

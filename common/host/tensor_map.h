@@ -4,34 +4,45 @@
 #include <cuda.h>
 
 #include <cstdint>
+#include <limits>
 
 #include "common/host/element.h"
 
 namespace ladder {
 
-// How much L2 fetches where it misses what a map asks of it. Rows of row_bytes bytes that all begin
-// on lines of 128 bytes: 256, since the next K step asks for what is beside it. Others: 128, or half of
-// the boxes' lines would bring one that belongs to the next row, or was there before.
-constexpr int l2_promotion_bytes(long long row_bytes) {
-  return row_bytes % 128 == 0 ? 256 : 128;
+constexpr int MANY_ROWS = std::numeric_limits<int>::max();
+
+// How much L2 fetches where it misses what a map asks of it: 256 bytes, since the next K step asks for
+// what is beside a line. But only the line, 128 bytes,
+// - where rows of row_bytes bytes do not all begin on lines: what is beside one would belong to the
+//   next row, or was there before;
+// - where a box has at most 32 bytes of a row, so that a line is asked for four times or more;
+// - where the other operand has at most 64 rows, so that DRAM is the limit, and DRAM is an H200's: it
+//   is faster if each K step asks for its own lines. An H100's is slower (docs/tensor_maps.md). Which
+//   it is, this tells by the bytes a second: 4.9 and 3.4 of 10^12.
+constexpr int l2_promotion_bytes(long long row_bytes, int box_row_bytes, int other_rows,
+                                 double dram_bytes_per_second) {
+  const bool lines_only = other_rows <= 64 && dram_bytes_per_second > 4e12;
+  return row_bytes % 128 == 0 && box_row_bytes > 32 && !lines_only ? 256 : 128;
 }
 
 // A map of the row-major matrix base[rows][cols], rows ld elements apart, whose box is
 // box_rows x box_cols elements, swizzled by the width of the box (128, 64 or 32 bytes; not if it is 96
 // or 16, nor a single row of more than 128). The inner dimension of the map is cols, so everything from
-// column `cols` on, padding or not, arrives in shared memory as zero. Throws CudaError with every
-// argument if cuTensorMapEncodeTiled refuses.
+// column `cols` on, padding or not, arrives in shared memory as zero. other_rows: of the operand
+// that this one is multiplied with. Throws CudaError with every argument if cuTensorMapEncodeTiled
+// refuses.
 // Limits: base 16-byte aligned, ld a multiple of 16 bytes, box_rows <= 256.
 // Source: CUDA Driver API, "Tensor Map Object Management".
 CUtensorMap tensor_map_2d(const char* type_name, CUtensorMapDataType type, int element_bytes,
                           const void* base, int rows, int cols, long long ld, int box_rows,
-                          int box_cols);
+                          int box_cols, int other_rows);
 
 template <class T>
 CUtensorMap tensor_map_2d(const T* base, int rows, int cols, long long ld, int box_rows,
-                          int box_cols) {
+                          int box_cols, int other_rows = MANY_ROWS) {
   return tensor_map_2d(Element<T>::NAME, Element<T>::TENSOR_MAP_TYPE, sizeof(T), base, rows, cols,
-                       ld, box_rows, box_cols);
+                       ld, box_rows, box_cols, other_rows);
 }
 
 // The same of base[outer][rows][cols], matrices outer_ld elements apart, whose box lies in one of

@@ -67,8 +67,9 @@ CUtensorMap encode_tiled(int rank, const char* type_name, CUtensorMapDataType ty
                              1};
   const cuuint32_t element_strides[3] = {1, 1, 1};
 
-  const int promoted_bytes = l2_promotion_bytes(ld * element_bytes, box_cols * element_bytes,
-                                                other_rows, query_device().dram_bytes_per_second);
+  const int promoted_bytes =
+      l2_promotion_bytes(ld * element_bytes, box_rows, box_cols * element_bytes, other_rows,
+                         query_device().dram_bytes_per_second);
   const CUtensorMapL2promotion promotion = promoted_bytes == 256
                                                ? CU_TENSOR_MAP_L2_PROMOTION_L2_256B
                                                : CU_TENSOR_MAP_L2_PROMOTION_L2_128B;

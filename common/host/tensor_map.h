@@ -17,12 +17,13 @@ constexpr int MANY_ROWS = std::numeric_limits<int>::max();
 // - where rows of row_bytes bytes do not all begin on lines: what is beside one would belong to the
 //   next row, or was there before;
 // - where a box has at most 32 bytes of a row, so that a line is asked for four times or more;
-// - where the other operand has at most 64 rows, so that DRAM is the limit, and DRAM is an H200's: it
-//   is faster if each K step asks for its own lines. An H100's is slower (docs/tensor_maps.md). Which
-//   it is, this tells by the bytes a second: 4.9 and 3.4 of 10^12.
-constexpr int l2_promotion_bytes(long long row_bytes, int box_row_bytes, int other_rows,
-                                 double dram_bytes_per_second) {
-  const bool lines_only = other_rows <= 64 && dram_bytes_per_second > 4e12;
+// - where the other operand has at most 64 rows, so that DRAM is the limit, boxes have at most 128
+//   rows, so that the next K step asks soon, and DRAM is an H200's: then each K step had better ask
+//   for its own lines. An H100 is slower so (docs/tensor_maps.md). Which it is, this tells by DRAM's
+//   bytes a second: 4.9 and 3.4 of 10^12.
+constexpr int l2_promotion_bytes(long long row_bytes, int box_rows, int box_row_bytes,
+                                 int other_rows, double dram_bytes_per_second) {
+  const bool lines_only = other_rows <= 64 && box_rows <= 128 && dram_bytes_per_second > 4e12;
   return row_bytes % 128 == 0 && box_row_bytes > 32 && !lines_only ? 256 : 128;
 }
 

@@ -221,12 +221,12 @@ enum class Inside { all, first };
 template <class T>
 class ReadLimit : public Limit {
  public:
-  ReadLimit(long long bytes, int ld, Inside inside, int other_rows, cudaStream_t stream)
+  ReadLimit(long long bytes, int ld, Inside inside, cudaStream_t stream)
       : count_(static_cast<int>(footprint(bytes) / T::BOX_BYTES)),
         inside_(inside == Inside::all ? count_ : 1),
         matrix_(count_ * T::BOX_ROWS, ld, Data::normal, SEED, stream),
         map_(ladder::tensor_map_2d(matrix_.get(), inside_ * T::BOX_ROWS, COLS, ld, T::SLICE_ROWS,
-                                   COLS, other_rows)) {
+                                   COLS)) {
     check_cuda(cudaFuncSetAttribute(tma_read<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     sizeof(Smem)),
                "shared memory of limits::tma_read");
@@ -559,7 +559,6 @@ Entry read(const char* name, const char* what, Group group, int ld = COLS,
            Inside inside = Inside::all) {
   using Tile = ReadTile<BOX_ROWS, CLUSTER, SHARING, MULTIPLIES>;
   const long long bytes = group == Group::l2 ? L2_FOOTPRINT : DRAM_FOOTPRINT;
-  const int other_rows = group == Group::l2 ? ladder::MANY_ROWS : 1;  // weights that are read once
   const bool l2_share_known =
       group == Group::l2 && (CLUSTER == 1 || Tile::MULTICAST) && inside == Inside::all;
   return {name,
@@ -567,8 +566,8 @@ Entry read(const char* name, const char* what, Group group, int ld = COLS,
           group,
           Data::normal,
           reinterpret_cast<const void*>(tma_read<Tile>),
-          [bytes, ld, inside, other_rows](cudaStream_t stream) {
-            return std::make_unique<ReadLimit<Tile>>(bytes, ld, inside, other_rows, stream);
+          [bytes, ld, inside](cudaStream_t stream) {
+            return std::make_unique<ReadLimit<Tile>>(bytes, ld, inside, stream);
           },
           l2_share_known ? 1.0 / CLUSTER : 0};
 }

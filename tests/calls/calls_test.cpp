@@ -343,16 +343,17 @@ TEST_CASE("tensor map: what L2 fetches beside a line is of the same row, and ask
   constexpr double H100 = 3.35e12, H200 = 4.9e12;  // bytes of DRAM a second
   constexpr int MANY = ladder::MANY_ROWS;
   for (const double dram : {H100, H200}) {
-    CHECK(ladder::l2_promotion_bytes(8192, 128, MANY, dram) == 256);
-    CHECK(ladder::l2_promotion_bytes(128, 128, MANY, dram) == 256);
-    CHECK(ladder::l2_promotion_bytes(128 + 64, 128, MANY, dram) == 128);
-    CHECK(ladder::l2_promotion_bytes(6000, 128, MANY, dram) == 128);
-    CHECK(ladder::l2_promotion_bytes(8192, 64, MANY, dram) == 256);
-    CHECK(ladder::l2_promotion_bytes(8192, 32, MANY, dram) == 128);
-    CHECK(ladder::l2_promotion_bytes(8192, 128, 65, dram) == 256);
+    CHECK(ladder::l2_promotion_bytes(8192, 128, 128, MANY, dram) == 256);
+    CHECK(ladder::l2_promotion_bytes(128, 128, 128, MANY, dram) == 256);
+    CHECK(ladder::l2_promotion_bytes(128 + 64, 128, 128, MANY, dram) == 128);
+    CHECK(ladder::l2_promotion_bytes(6000, 128, 128, MANY, dram) == 128);
+    CHECK(ladder::l2_promotion_bytes(8192, 128, 64, MANY, dram) == 256);
+    CHECK(ladder::l2_promotion_bytes(8192, 128, 32, MANY, dram) == 128);
+    CHECK(ladder::l2_promotion_bytes(8192, 128, 128, 65, dram) == 256);
   }
-  CHECK(ladder::l2_promotion_bytes(8192, 128, 64, H200) == 128);
-  CHECK(ladder::l2_promotion_bytes(8192, 128, 64, H100) == 256);
+  CHECK(ladder::l2_promotion_bytes(8192, 128, 128, 64, H200) == 128);
+  CHECK(ladder::l2_promotion_bytes(8192, 256, 128, 64, H200) == 256);
+  CHECK(ladder::l2_promotion_bytes(8192, 128, 128, 64, H100) == 256);
 }
 
 TEST_CASE("threads: two threads on two streams at once, every variant exact") {

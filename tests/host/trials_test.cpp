@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -1571,6 +1572,86 @@ TEST_CASE("trials: the pick is near the fastest at shapes of which tiles were dr
     not_timed += h100.not_timed + h200.not_timed;
   }
   CHECK(not_timed == 1);
+}
+
+// docs/tensor_maps.md, "What L2 fetches beside a line".
+TEST_CASE("trials: lines only, where an H200's DRAM is the limit, or boxes are narrow") {
+  // Columns of the files: rung, variant, args, M, N, K, microseconds with 256 bytes and with 128.
+  const auto narrow = [](const std::vector<std::string>& row) {
+    return row[1] == "swizzle32" || row[1] == "no_swizzle";
+  };
+  // From a row of a file: whether it is in a line of the page's table.
+  using Row = std::vector<std::string>;
+  const auto few = [](const Row& row) { return std::stoi(row[3]) <= 64; };
+  const auto boxes_of = [&](const char* rows) {
+    return [&, rows](const Row& row) {
+      return few(row) && row[0] == "12" && row[1].starts_with(std::string(rows) + "x");
+    };
+  };
+  struct {
+    const char* file;
+    std::function<bool(const Row&)> has;
+    int calls, mean_thousandths, least_hundredths, most_hundredths;
+  } const SAID[] = {
+      {"h200.promotion.csv", boxes_of("64"), 245, 976, 93, 105},
+      {"h200.promotion.csv", boxes_of("128"), 73, 993, 95, 107},
+      {"h200.promotion.csv", boxes_of("256"), 35, 1012, 97, 109},
+      {"h200.promotion.csv",
+       [&](const Row& row) { return few(row) && std::stoi(row[0]) >= 13 && row[0] != "15"; }, 31,
+       983, 95, 101},
+      {"h200.promotion.csv", [&](const Row& row) { return !few(row) && !narrow(row); }, 309, 1000,
+       96, 105},
+      {"h200.promotion.csv", narrow, 4, 892, 88, 90},
+      {"h100.promotion.csv",
+       [&](const Row& row) { return few(row) && (row[0] == "11" || row[0] == "12"); }, 25, 1020, 99,
+       107},
+      {"h100.promotion.csv",
+       [&](const Row& row) { return few(row) && std::stoi(row[0]) >= 13 && row[0] != "15"; }, 31,
+       1009, 98, 104},
+      {"h100.promotion.csv", narrow, 4, 900, 88, 91},
+  };
+  for (const auto& said : SAID) {
+    CAPTURE(said.file);
+    Ratios found;
+    for (const Row& row : read_rows(said.file)) {
+      REQUIRE(row.size() == 8);
+      if (said.has(row)) found.add(microseconds(row[7]), microseconds(row[6]));
+    }
+    check_ratios(found, said.calls, said.mean_thousandths, said.least_hundredths,
+                 said.most_hundredths);
+  }
+}
+
+// docs/stage_0.md, "Where stage 0 is behind": microseconds of tiles at two calls of few rows.
+TEST_CASE("trials: tiles of 64 columns are the fastest at some calls, with lines only") {
+  std::map<std::string, double> with_256, with_128;  // of the first that were timed, on one chip
+  for (const std::vector<std::string>& row : read_rows("h200.promotion.csv")) {
+    const std::string call = row[1] + " at " + row[3] + ", " + row[4] + ", " + row[5];
+    with_256.emplace(call, microseconds(row[6]));
+    with_128.emplace(call, microseconds(row[7]));
+  }
+  const auto hundredths = [](double us) { return std::lround(100 * us); };
+  CHECK(hundredths(with_256.at("256x16_x2 at 4, 19712, 4992")) == 5133);
+  CHECK(hundredths(with_128.at("64x8_x2_k4 at 4, 19712, 4992")) == 4865);
+  CHECK(hundredths(with_256.at("256x16_x2 at 3, 33920, 10496")) == 17020);
+  CHECK(hundredths(with_128.at("64x8_x2_k4 at 3, 33920, 10496")) == 16080);
+}
+
+// docs/measuring.md, "What is timed".
+TEST_CASE("trials: how much a call gained that had one set of operands") {
+  // Columns: rung, variant, M, N, K, microseconds of a kernel and of cuBLASLt, and with more sets.
+  Ratios kernels, library;
+  for (const std::vector<std::string>& row : read_rows("h200.sets.csv")) {
+    REQUIRE(row.size() == 9);
+    if (row[1] == "auto") {  // cubes
+      CHECK(std::abs(std::stod(row[5]) / std::stod(row[7]) - 1) < 0.002);
+    } else if (row[0] == "0") {
+      kernels.add(std::stod(row[7]), std::stod(row[5]));
+      library.add(std::stod(row[8]), std::stod(row[6]));
+    }
+  }
+  check_ratios(kernels, 10, 998, 98, 101);
+  check_ratios(library, 10, 1012, 98, 109);
 }
 
 // docs/12_stream_k.md, "What leaves L2 first".

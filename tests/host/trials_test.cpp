@@ -1622,6 +1622,31 @@ TEST_CASE("trials: lines only, where an H200's DRAM is the limit, or boxes are n
   }
 }
 
+// The same, and docs/12_stream_k.md, "A line at a time".
+TEST_CASE("trials: what lines only are worth to fewer rows, and to boxes of 256 rows") {
+  Ratios up_to_8, from_33, wide, narrow, again, dram_at_more;
+  std::set<std::string> timed;  // calls of 256x16_x2: the second time on another chip
+  for (const std::vector<std::string>& row : read_rows("h200.promotion.csv")) {
+    const int m = std::stoi(row[3]), n = std::stoi(row[4]);
+    const auto add = [&](Ratios& to) { to.add(microseconds(row[7]), microseconds(row[6])); };
+    if (m > 64 && m <= 225 && !row[1].ends_with("swizzle")) add(dram_at_more);
+    if (row[0] != "12" || m > 64) continue;
+    if (row[1].starts_with("64x")) {
+      if (m <= 8) add(up_to_8);
+      if (m > 32) add(from_33);
+    } else if (row[1] == "256x16_x2") {
+      const bool first = timed.insert(row[3] + "," + row[4] + "," + row[5]).second;
+      add(!first ? again : n >= 18000 ? wide : narrow);
+    }
+  }
+  check_ratios(up_to_8, 153, 971, 93, 105);
+  check_ratios(from_33, 10, 996, 98, 104);
+  check_ratios(wide, 17, 985, 97, 101);
+  check_ratios(narrow, 15, 1042, 101, 109);
+  check_ratios(again, 3, 1012, 101, 102);
+  check_ratios(dram_at_more, 56, 1000, 97, 103);
+}
+
 // docs/stage_0.md, "Where stage 0 is behind": microseconds of tiles at two calls of few rows.
 TEST_CASE("trials: tiles of 64 columns are the fastest at some calls, with lines only") {
   std::map<std::string, double> with_256, with_128;  // of the first that were timed, on one chip
@@ -1640,7 +1665,7 @@ TEST_CASE("trials: tiles of 64 columns are the fastest at some calls, with lines
 // docs/measuring.md, "What is timed".
 TEST_CASE("trials: how much a call gained that had one set of operands") {
   // Columns: rung, variant, M, N, K, microseconds of a kernel and of cuBLASLt, and with more sets.
-  Ratios kernels, library;
+  Ratios kernels, library, but_for_one;
   for (const std::vector<std::string>& row : read_rows("h200.sets.csv")) {
     REQUIRE(row.size() == 9);
     if (row[1] == "auto") {  // cubes
@@ -1648,10 +1673,12 @@ TEST_CASE("trials: how much a call gained that had one set of operands") {
     } else if (row[0] == "0") {
       kernels.add(std::stod(row[7]), std::stod(row[5]));
       library.add(std::stod(row[8]), std::stod(row[6]));
+      if (row[3] != "43264") but_for_one.add(std::stod(row[8]), std::stod(row[6]));
     }
   }
   check_ratios(kernels, 10, 998, 98, 101);
   check_ratios(library, 10, 1012, 98, 109);
+  check_ratios(but_for_one, 9, 1004, 98, 103);
 }
 
 // docs/12_stream_k.md, "What leaves L2 first".

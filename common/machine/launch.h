@@ -58,15 +58,10 @@ class Module;  // parsed and decoded PTX, with its variables
 
 // Throws Error (refused) for what is not PTX, or not supported.
 std::shared_ptr<Module> load_module(std::string_view ptx);
-std::vector<std::string> kernel_names(const Module& module);
 // nullptr if there is none of this name.
 const Kernel* find_kernel(const Module& module, const std::string& name);
 // A .global or .const variable, allocated and initialised; nullptr if there is none.
 void* find_variable(const Module& module, const std::string& name, size_t* bytes);
-
-// Decodes the kernel. Throws Error (refused) for what it cannot run, by name, file and line; other
-// kernels of the module run all the same.
-void prepare(const Module& module, const Kernel& kernel);
 
 // Runs the grid to its end. `param_block` has kernel.param_bytes bytes. Throws Error. Returns what may
 // still run when a programmatic launch behind it begins; null if that is not known.

@@ -298,7 +298,7 @@ bool wgmma_is_right(MatrixType type, int n, bool a_mn_major, bool b_mn_major, Sw
     Tile c = random_tile(n, accumulator);
     Rows d = tile_rows(c, accumulator);
     if (from_registers) {
-      decode_a(a_rows(a, 16 * warp).data(), type, negate, left);
+      decode_a(a_rows(a, 16 * warp).data(), 2, type, negate, left);
     } else {
       decode_a(a_view, warp, window.data(), negate, left);
     }
@@ -346,7 +346,7 @@ TEST_CASE("tensor: scale-d 0 does not look at D") {
   write(layout, b, window);
   OperandA left;
   OperandB right;
-  decode_a(a_rows(a, 0).data(), MatrixType::BF16, false, left);
+  decode_a(a_rows(a, 0).data(), 2, MatrixType::BF16, false, left);
   decode_b(MatrixView(layout.descriptor(), MatrixType::BF16, false), 8, window.data(), right);
   Rows d(4);
   d.words.assign(4 * 32, F32_NAN);

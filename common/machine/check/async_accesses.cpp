@@ -16,10 +16,6 @@ uint64_t Checker::phase_of(uint32_t mbarrier) const {
   return found == state_.mbarriers.end() ? 0 : found->second.phase;
 }
 
-Snapshot Checker::snapshot(Warp& warp, uint32_t mask) {
-  return state_of(warp).knows.release(mask);
-}
-
 void Checker::copy_reads_shared(const Copy& copy, Segment segment) {
   Attempt attempt = copy_access(copy, BULK_READS, false);
   access_segment(attempt, segment);

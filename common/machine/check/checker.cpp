@@ -96,10 +96,6 @@ void Checker::fence_mbarrier_init(Warp& warp, uint32_t mask) {
   }
 }
 
-void Checker::warp_sync(Warp& warp, uint32_t mask) {
-  state_of(warp).knows.meet(mask);
-}
-
 void Checker::never_written(Warp& warp, uint32_t mask, uint64_t address) {
   report_.never_written(generic_access(warp, mask, false), address);
 }
@@ -121,10 +117,6 @@ void Checker::barrier_arrive(Warp& warp, uint32_t mask, uint32_t id) {
   barrier.arrive(warp, mask, *state_of(warp).knows.release(mask));
 }
 
-void Checker::barrier_complete(Cta& cta, uint32_t id) {
-  barriers_[cta.rank][id].complete();
-}
-
 void Checker::barrier_wait(Warp& warp, uint32_t mask, uint32_t id) {
   pass(warp, mask, barriers_[warp.cta->rank][id]);
 }
@@ -134,10 +126,6 @@ void Checker::cluster_arrive(Warp& warp, uint32_t mask, bool release) {
   const std::shared_ptr<Knowledge> all = state.knows.release(mask);
   cluster_barrier_.arrive(warp, mask, release ? *all : *fenced(*all, FENCED_CLUSTER));
   if (!release) unreleased_.join(*all);
-}
-
-void Checker::cluster_complete() {
-  cluster_barrier_.complete();
 }
 
 void Checker::cluster_wait(Warp& warp, uint32_t mask) {

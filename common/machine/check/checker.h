@@ -47,17 +47,17 @@ class Checker {
   void fence_proxy_async(Warp& warp, uint32_t mask, Proxy proxy);
   void fence_mbarrier_init(Warp& warp, uint32_t mask);
   void fence_tensor_map(Warp& warp, uint32_t mask, Order order);  // fence.proxy.tensormap
-  void warp_sync(Warp& warp, uint32_t mask);                      // bar.warp.sync
+  void warp_sync(Warp& warp, uint32_t mask) { state_of(warp).knows.meet(mask); }  // bar.warp.sync
   // griddepcontrol.wait. A launch with LaunchConfig::programmatic accesses no global memory before.
   void grid_wait(Warp& warp, uint32_t mask);
   void grid_lets_next(Warp& warp, uint32_t mask);  // griddepcontrol.launch_dependents
 
   // ---- Barriers: every arrival, then once complete, then every wait that returns
   void barrier_arrive(Warp& warp, uint32_t mask, uint32_t id);
-  void barrier_complete(Cta& cta, uint32_t id);
+  void barrier_complete(Cta& cta, uint32_t id) { barriers_[cta.rank][id].complete(); }
   void barrier_wait(Warp& warp, uint32_t mask, uint32_t id);
   void cluster_arrive(Warp& warp, uint32_t mask, bool release);
-  void cluster_complete();
+  void cluster_complete() { cluster_barrier_.complete(); }
   void cluster_wait(Warp& warp, uint32_t mask);  // PTX has acquiring ones only
   // Lanes have exited; the last ones of the CTA, when `last_of_cta`. A CTA must not exit while peers,
   // or bulk copies, can still access its shared memory.
@@ -77,7 +77,7 @@ class Checker {
   void mbarrier_wait(Warp& warp, uint32_t mask, uint32_t address, bool acquire, Scope scope);
 
   // ---- Asynchronous copies. At issue: a snapshot. When they run: what they access.
-  Snapshot snapshot(Warp& warp, uint32_t mask);
+  Snapshot snapshot(Warp& warp, uint32_t mask) { return state_of(warp).knows.release(mask); }
   struct Copy {
     Warp* warp = nullptr;  // the issuer
     uint32_t pc = 0;

@@ -2,7 +2,6 @@
 // what is done about a conflict.
 #include <algorithm>
 #include <atomic>
-#include <utility>
 
 #include "common/machine/check/shadow.h"
 

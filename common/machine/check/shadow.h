@@ -44,13 +44,9 @@ struct Cell {
   Scope scope() const { return static_cast<Scope>(rest >> SCOPE_SHIFT & 3); }
   bool mbarrier() const { return rest & MBARRIER; }
   Record record() const {
-    return {static_cast<uint32_t>(key >> 32) & 0xffff,
-            static_cast<uint32_t>(key & ~LEFT),
-            static_cast<uint32_t>(rest),
-            static_cast<uint32_t>(rest >> LANES_SHIFT) & 0xffff,
-            bytes(),
-            true,
-            strong()};
+    const uint32_t agent = key >> 32 & 0xffff, lanes = rest >> LANES_SHIFT & 0xffff;
+    const auto clock = static_cast<uint32_t>(key & ~LEFT), pc = static_cast<uint32_t>(rest);
+    return {agent, clock, pc, lanes, bytes(), true, strong()};
   }
 };
 
@@ -65,12 +61,9 @@ class PackedRead {
     return uint64_t{clock} << CLOCK_SHIFT | uint64_t{std::min(pc, MAX_PC)} << PC_SHIFT;
   }
   static Record unpack(uint32_t agent, uint64_t read) {
-    return {agent,
-            static_cast<uint32_t>(read >> CLOCK_SHIFT),
-            static_cast<uint32_t>(read >> PC_SHIFT) & MAX_PC,
-            static_cast<uint32_t>(read) & LANE_PAIR_MASK,
-            static_cast<uint32_t>(read >> BYTES_SHIFT) & 0xff,
-            false};
+    const auto clock = static_cast<uint32_t>(read >> CLOCK_SHIFT);
+    const uint32_t pc = read >> PC_SHIFT & MAX_PC, bytes = read >> BYTES_SHIFT & 0xff;
+    return {agent, clock, pc, static_cast<uint32_t>(read) & LANE_PAIR_MASK, bytes, false};
   }
   // The read `now`, of `bytes` by `lanes`, after `before`, of which remains what is of its moment.
   static uint64_t add(uint64_t before, uint64_t now, uint32_t bytes, uint32_t lanes) {

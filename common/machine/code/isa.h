@@ -11,52 +11,20 @@
 
 namespace machine {
 
-enum class Type : uint8_t {
-  none,
-  pred,
-  b1,  // of matrices, as the next two
-  u4,
-  s4,
-  b8,
-  b16,
-  b32,
-  b64,
-  b128,
-  u16x2,
-  s16x2,
-  u8,
-  u16,
-  u32,
-  u64,
-  s8,
-  s16,
-  s32,
-  s64,
-  f16,
-  f16x2,
-  bf16,
-  bf16x2,
-  tf32,
-  e4m3,
-  e5m2,
-  e4m3x2,
-  e5m2x2,
-  f32,
-  f64,
-};
-
+// Types and their bytes; b1, u4 and s4 are of matrices.
+#define MACHINE_TYPES(X)                                                                           \
+  X(none, 0), X(pred, 0), X(b1, 0), X(u4, 0), X(s4, 0), X(b8, 1), X(b16, 2), X(b32, 4), X(b64, 8), \
+      X(b128, 16), X(u16x2, 4), X(s16x2, 4), X(u8, 1), X(u16, 2), X(u32, 4), X(u64, 8), X(s8, 1),  \
+      X(s16, 2), X(s32, 4), X(s64, 8), X(f16, 2), X(f16x2, 4), X(bf16, 2), X(bf16x2, 4),           \
+      X(tf32, 4), X(e4m3, 1), X(e5m2, 1), X(e4m3x2, 2), X(e5m2x2, 2), X(f32, 4), X(f64, 8)
+#define TYPE_NAME(name, bytes) name
+#define TYPE_FACTS(name, bytes) {#name, bytes}
+enum class Type : uint8_t { MACHINE_TYPES(TYPE_NAME) };
 struct TypeFacts {
   std::string_view name;
   uint32_t bytes;
 };
-// By Type.
-inline constexpr TypeFacts TYPES[] = {
-    {"none", 0}, {"pred", 0}, {"b1", 0},   {"u4", 0},     {"s4", 0},     {"b8", 1},
-    {"b16", 2},  {"b32", 4},  {"b64", 8},  {"b128", 16},  {"u16x2", 4},  {"s16x2", 4},
-    {"u8", 1},   {"u16", 2},  {"u32", 4},  {"u64", 8},    {"s8", 1},     {"s16", 2},
-    {"s32", 4},  {"s64", 8},  {"f16", 2},  {"f16x2", 4},  {"bf16", 2},   {"bf16x2", 4},
-    {"tf32", 4}, {"e4m3", 1}, {"e5m2", 1}, {"e4m3x2", 2}, {"e5m2x2", 2}, {"f32", 4},
-    {"f64", 8}};
+inline constexpr TypeFacts TYPES[] = {MACHINE_TYPES(TYPE_FACTS)};  // by Type
 
 constexpr uint32_t bytes_of(Type type) {
   return TYPES[static_cast<size_t>(type)].bytes;
@@ -109,19 +77,16 @@ struct Section {
   std::span<const Row> rows;
 };
 namespace sections {
-extern const Section ALU, COMPARE, CONVERT, CONTROL, MEMORY, ATOMIC, BARRIER, MBARRIER, WARP, ASYNC,
-    BULK, TENSOR_COPY, TENSOR;
-extern const Section RARE_INTEGER, RARE_VIDEO, RARE_REAL, RARE_CONTROL, RARE_MEMORY, RARE_WARP,
-    RARE_BULK, RARE_TENSOR_MAP, RARE_MMA, RARE_WMMA;
 // All of them, in the order of docs/isa.md.
-inline constexpr const Section* ALL[] = {&ALU,       &COMPARE,      &CONVERT,
-                                         &CONTROL,   &MEMORY,       &ATOMIC,
-                                         &BARRIER,   &MBARRIER,     &WARP,
-                                         &ASYNC,     &BULK,         &TENSOR_COPY,
-                                         &TENSOR,    &RARE_INTEGER, &RARE_VIDEO,
-                                         &RARE_REAL, &RARE_CONTROL, &RARE_MEMORY,
-                                         &RARE_WARP, &RARE_BULK,    &RARE_TENSOR_MAP,
-                                         &RARE_MMA,  &RARE_WMMA};
+#define MACHINE_SECTIONS(X)                                                                  \
+  X(ALU), X(COMPARE), X(CONVERT), X(CONTROL), X(MEMORY), X(ATOMIC), X(BARRIER), X(MBARRIER), \
+      X(WARP), X(ASYNC), X(BULK), X(TENSOR_COPY), X(TENSOR), X(RARE_INTEGER), X(RARE_VIDEO), \
+      X(RARE_REAL), X(RARE_CONTROL), X(RARE_MEMORY), X(RARE_WARP), X(RARE_BULK),             \
+      X(RARE_TENSOR_MAP), X(RARE_MMA), X(RARE_WMMA)
+#define SECTION_NAME(name) name
+#define SECTION_ADDRESS(name) &name
+extern const Section MACHINE_SECTIONS(SECTION_NAME);
+inline constexpr const Section* ALL[] = {MACHINE_SECTIONS(SECTION_ADDRESS)};
 }  // namespace sections
 
 // Finds the row and fills `opcode`; nullptr if none matches.

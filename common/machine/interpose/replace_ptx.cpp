@@ -10,7 +10,6 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

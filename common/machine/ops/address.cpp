@@ -44,21 +44,15 @@ AccessQualifiers access_qualifiers(const Opcode& opcode, Order unsaid) {
   return made;
 }
 
-namespace {
-
-// Allocations that this thread has found lately.
-struct AllocationCache {
-  Allocation ranges[8];
-  uint32_t next = 0;
-  uint64_t generation = 0;
-};
-
-}  // namespace
-
 bool is_allocated(uint64_t low, uint64_t high, uint64_t bytes) {
-  thread_local AllocationCache cache;
+  struct Cache {  // of allocations that this thread has found lately
+    Allocation ranges[8];
+    uint32_t next = 0;
+    uint64_t generation = 0;
+  };
+  thread_local Cache cache;
   const uint64_t generation = allocation_generation();
-  if (cache.generation != generation) cache = AllocationCache{{}, 0, generation};
+  if (cache.generation != generation) cache = {{}, 0, generation};
   for (const Allocation& range : cache.ranges) {
     if (range.contains(low, bytes) && range.contains(high, bytes)) return true;
   }

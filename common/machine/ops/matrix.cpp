@@ -162,21 +162,6 @@ inline void with_type(MatrixType type, auto function) {
   with_one_of<BF16, F16, TF32, E4M3, E5M2, S8, U8>(type, function);
 }
 
-// rows[2 * h + i]: the fragment of matrix rows from 8 * i on, half h.
-void decode_a_halves(const uint32_t* const rows[], int halves, MatrixType type, bool negate,
-                     OperandA& a) {
-  a.steps = halves * per_word(type);
-  with_type(type, [&]<MatrixType TYPE>() {
-    for (int r = 0; r < 2 * halves; ++r) {
-      expand<TYPE>(rows[r], a.lanes[r / 2 * per_word(TYPE)][r % 2], 64);
-    }
-  });
-  if (!negate) return;
-  for (int s = 0; s < a.steps; ++s) {
-    for (int i = 0; i < 64; ++i) a.lanes[s][i / 32][i % 32] = -a.lanes[s][i / 32][i % 32];
-  }
-}
-
 // --- The product ---------------------------------------------------------------------------------
 
 // 16 x 8 accumulators: register 2 * i + j (F16: half j of register i) of lane l is row
@@ -403,6 +388,20 @@ void multiply_e4m3(const OperandA& a, const OperandB& b, bool scale_d, uint32_t*
   }
 }
 
+// rows[2 * h + i]: the fragment of matrix rows from 8 * i on, half h.
+void decode_a(const uint32_t* const rows[], int halves, MatrixType type, bool negate, OperandA& a) {
+  a.steps = halves * per_word(type);
+  with_type(type, [&]<MatrixType TYPE>() {
+    for (int r = 0; r < 2 * halves; ++r) {
+      expand<TYPE>(rows[r], a.lanes[r / 2 * per_word(TYPE)][r % 2], 64);
+    }
+  });
+  if (!negate) return;
+  for (int s = 0; s < a.steps; ++s) {
+    for (int i = 0; i < 64; ++i) a.lanes[s][i / 32][i % 32] = -a.lanes[s][i / 32][i % 32];
+  }
+}
+
 // --- wgmma ---------------------------------------------------------------------------------------
 
 void decode_a(const MatrixView& view, int warp, const uint8_t* window, bool negate, OperandA& a) {
@@ -412,11 +411,7 @@ void decode_a(const MatrixView& view, int warp, const uint8_t* window, bool nega
     read_fragment(view, 2 * warp + i % 2, i / 2, window, fragments[i]);
     rows[i] = fragments[i];
   }
-  decode_a(rows, view.type(), negate, a);
-}
-
-void decode_a(const uint32_t* const rows[4], MatrixType type, bool negate, OperandA& a) {
-  decode_a_halves(rows, 2, type, negate, a);
+  decode_a(rows, 2, view.type(), negate, a);
 }
 
 void decode_b(const MatrixView& view, int n, const uint8_t* window, OperandB& b) {
@@ -448,7 +443,7 @@ void mma(const Mma& shape, uint32_t* const d[], const uint32_t* const a[],
   const int halves = shape.k * element_bytes(shape.a_type) / 16;
   OperandA left;
   OperandB right;
-  decode_a_halves(a, halves, shape.a_type, false, left);
+  decode_a(a, halves, shape.a_type, false, left);
   right.steps = left.steps;
   right.n = 8;
   alignas(64) uint32_t words[2][32];

@@ -108,7 +108,7 @@ struct OperandB {
 // A of warp 0..3 of the warpgroup from shared memory, or from 4 rows. `negate`: the product of
 // imm-scale-a and imm-scale-b is -1.
 void decode_a(const MatrixView& view, int warp, const uint8_t* window, bool negate, OperandA& a);
-void decode_a(const uint32_t* const rows[4], MatrixType type, bool negate, OperandA& a);
+void decode_a(const uint32_t* const rows[], int halves, MatrixType type, bool negate, OperandA& a);
 
 // B of the warpgroup; n: a multiple of 8 up to 256.
 void decode_b(const MatrixView& view, int n, const uint8_t* window, OperandB& b);

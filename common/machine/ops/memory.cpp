@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "common/machine/ops/address.h"
+#include "common/machine/ops/elementwise.h"
 
 namespace machine {
 namespace {
@@ -72,27 +73,18 @@ Step store(Warp& warp, const Inst& inst, uint32_t mask) {
   return Step::next;
 }
 
-// make<T>() for the type of an element in memory.
-Handler for_element(Type type, auto make) {
-  if (type == Type::s8) return make.template operator()<int8_t>();
-  if (type == Type::s16) return make.template operator()<int16_t>();
-  if (type == Type::s32) return make.template operator()<int32_t>();
-  const uint32_t bytes = bytes_of(type);
-  return bytes == 1   ? make.template operator()<uint8_t>()
-         : bytes == 2 ? make.template operator()<uint16_t>()
-         : bytes == 4 ? make.template operator()<uint32_t>()
-                      : make.template operator()<uint64_t>();
-}
 // STORES: else it loads.
 template <bool STORES>
 Handler pick_access(Opcode& opcode) {
   const AccessQualifiers qualifiers = access_qualifiers(opcode, Order::weak);
   opcode.set(qualifiers);
   if (!is_vector_allowed(opcode, qualifiers.count)) return nullptr;
-  return for_element(opcode.type(), []<class T>() -> Handler {
-    if constexpr (STORES) return store<T>;
-    return load<T>;
-  });
+  using enum Type;
+  return elementwise::for_type<s8, u8, s16, u16, s32, u32, u64>(
+      opcode.type(), []<Type T>() -> Handler {
+        using Element = elementwise::Value<T>;
+        return STORES ? store<Element> : load<Element>;
+      });
 }
 
 struct ConversionQualifiers {

@@ -205,7 +205,7 @@ void run_wgmma(Cta& cta, uint32_t group, WgmmaOp& op) {
     } else {
       const uint32_t* rows[4] = {};
       for (uint32_t r = 0; r < 4; ++r) rows[r] = row_of(mine.warp, slots[mine.a + r]);
-      decode_a(rows, of.a, mine.negates(), a);
+      decode_a(rows, 2, of.a, mine.negates(), a);
     }
     uint32_t* d[128] = {};
     for (uint32_t r = 0; r < mine.a; ++r) d[r] = row_of(mine.warp, slots[r]);

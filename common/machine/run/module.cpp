@@ -67,16 +67,6 @@ std::shared_ptr<Module> load_module(std::string_view ptx) {
   return std::make_shared<Module>(ptx);
 }
 
-std::vector<std::string> kernel_names(const Module& module) {
-  std::vector<std::string> names;
-  for (const Kernel& kernel : module.kernels()) names.push_back(kernel.name);
-  return names;
-}
-
-void prepare(const Module& module, const Kernel& kernel) {
-  module.program(kernel);
-}
-
 const Kernel* find_kernel(const Module& module, const std::string& name) {
   for (const Kernel& kernel : module.kernels()) {
     if (kernel.name == name) return &kernel;

@@ -19,7 +19,8 @@ class Module {
   const std::vector<Kernel>& kernels() const { return kernels_; }
   // Address of a .global or .const variable; 0 if there is none.
   uint64_t variable(const std::string& name, size_t* bytes = nullptr) const;
-  // Thread-safe. Throws Error (refused).
+  // Decodes the kernel. Thread-safe. Throws Error (refused) for what it cannot run, by name, file and
+  // line; other kernels of the module run all the same.
   std::shared_ptr<const Program> program(const Kernel& kernel) const;
 
  private:

@@ -109,11 +109,6 @@ cudaError_t free_as(const char* call, void* base) {
   });
 }
 
-}  // namespace machine::runtime
-
-using namespace machine;
-using namespace machine::runtime;
-
 extern "C" {
 
 cudaError_t cudaMalloc(void** base, size_t bytes) {
@@ -223,3 +218,4 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 }
 
 }  // extern "C"
+}  // namespace machine::runtime

@@ -1,5 +1,4 @@
 // Stream captures: how they begin and end, what they refuse meanwhile, and what is told of them.
-#include <algorithm>
 #include <utility>
 
 #include "common/machine/runtime/stream_state.h"
@@ -86,10 +85,6 @@ void check_no_capture() {
   }
 }
 
-}  // namespace machine::runtime
-
-using namespace machine::runtime;
-
 extern "C" {
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
@@ -161,3 +156,4 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
 }
 
 }  // extern "C"
+}  // namespace machine::runtime

@@ -159,10 +159,6 @@ void fill(const char* call, const cudaMemsetParams& params, cudaStream_t stream)
   submit(stream, filling(call, params));
 }
 
-}  // namespace machine::runtime
-
-using namespace machine::runtime;
-
 extern "C" {
 
 cudaError_t cudaMemcpy2D(void* dst, size_t dst_pitch, const void* src, size_t src_pitch,
@@ -311,3 +307,4 @@ cudaError_t cudaMemcpyFromSymbol(void* dst, const void* symbol, size_t bytes, si
 }
 
 }  // extern "C"
+}  // namespace machine::runtime

@@ -114,11 +114,6 @@ std::map<cudaLimit, size_t>& limits() {
 
 }  // namespace
 
-}  // namespace machine::runtime
-
-using namespace machine;
-using namespace machine::runtime;
-
 extern "C" {
 
 cudaError_t cudaGetDevice(int* device) {
@@ -282,3 +277,4 @@ CHANGES_NOTHING(cudaMemPoolTrimTo, cudaMemPool_t, size_t);
 CHANGES_NOTHING(cudaMemPoolSetAccess, cudaMemPool_t, const cudaMemAccessDesc*, size_t);
 
 }  // extern "C"
+}  // namespace machine::runtime

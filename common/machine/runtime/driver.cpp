@@ -14,10 +14,8 @@
 #include "common/machine/runtime/device.h"
 #include "common/machine/runtime/memory_api.h"
 
-extern "C" {
 // Generated: pairs of names, as cuda.h renames cuMemAlloc to cuMemAlloc_v2; the last is null.
-extern const char* const ptx_machine_renamed[];
-}
+extern "C" const char* const ptx_machine_renamed[];
 
 namespace machine::runtime {
 namespace {
@@ -98,11 +96,6 @@ CUresult check_context() {
 bool exchange_in_driver(bool value) {
   return std::exchange(in_driver, value);
 }
-
-}  // namespace machine::runtime
-
-using namespace machine;
-using namespace machine::runtime;
 
 extern "C" {
 
@@ -279,19 +272,11 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuui
     return refuse_argument("cuTensorMapEncodeTiled",
                            "the tensor map must lie at a multiple of 64 bytes.");
   }
-  const TensorMapArgs args{type,
-                           rank,
-                           reinterpret_cast<uint64_t>(base),
-                           dims,
-                           strides,
-                           box,
-                           element_strides,
-                           interleave,
-                           swizzle,
-                           l2_promotion,
-                           oob_fill};
   TensorMap made;
-  const std::string wrong = encode_tiled(args, &made);
+  const std::string wrong =
+      encode_tiled({type, rank, reinterpret_cast<uint64_t>(base), dims, strides, box,
+                    element_strides, interleave, swizzle, l2_promotion, oob_fill},
+                   &made);
   if (!wrong.empty()) return refuse_argument("cuTensorMapEncodeTiled", wrong);
   std::memset(static_cast<void*>(map), 0, sizeof *map);
   std::memcpy(static_cast<void*>(map), &made, sizeof made);
@@ -337,3 +322,4 @@ cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned 
 }
 
 }  // extern "C"
+}  // namespace machine::runtime

@@ -71,10 +71,6 @@ void empty_logs(unsigned count, const CUjit_option* options, void** values) {
 }
 
 }  // namespace
-}  // namespace machine::runtime
-
-using namespace machine;
-using namespace machine::runtime;
 
 extern "C" {
 
@@ -322,3 +318,4 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
 }
 
 }  // extern "C"
+}  // namespace machine::runtime

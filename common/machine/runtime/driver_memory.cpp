@@ -108,9 +108,6 @@ CUresult wait_value(const char* call, CUstream stream, CUdeviceptr address, T va
 }
 
 }  // namespace
-}  // namespace machine::runtime
-
-using namespace machine::runtime;
 
 extern "C" {
 
@@ -306,3 +303,4 @@ FORWARD3(cuEventElapsedTime, cudaEventElapsedTime, float*, CUevent, CUevent);
 FORWARD1(cuEventDestroy, cudaEventDestroy, CUevent);
 
 }  // extern "C"
+}  // namespace machine::runtime

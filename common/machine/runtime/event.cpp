@@ -60,9 +60,6 @@ void wait_event(cudaStream_t stream_handle, cudaEvent_t handle, unsigned flags) 
 }
 
 }  // namespace
-}  // namespace machine::runtime
-
-using namespace machine::runtime;
 
 extern "C" {
 
@@ -132,3 +129,4 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 
 }  // extern "C"
+}  // namespace machine::runtime

@@ -71,11 +71,6 @@ const Code& code_of(Function* function) {
   return *code;
 }
 
-}  // namespace machine::runtime
-
-using namespace machine;
-using namespace machine::runtime;
-
 extern "C" {
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* symbol) {
@@ -287,3 +282,4 @@ cudaError_t cudaLibraryEnumerateKernels(cudaKernel_t* kernels, unsigned count,
 }
 
 }  // extern "C"
+}  // namespace machine::runtime

@@ -204,9 +204,6 @@ std::string label(const Node& node) {
 }
 
 }  // namespace
-}  // namespace machine::runtime
-
-using namespace machine::runtime;
 
 #if CUDART_VERSION >= 13000
 #define EDGE_DATA(CONST) [[maybe_unused]] CONST cudaGraphEdgeData *edge_data,
@@ -580,3 +577,4 @@ cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t exec, unsigned long long* flag
 }
 
 }  // extern "C"
+}  // namespace machine::runtime

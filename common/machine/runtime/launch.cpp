@@ -125,7 +125,7 @@ void check_resources(const char* name, const Function& function, const Code& cod
 // False if the machine cannot run the kernel: the process goes on, with its other kernels.
 bool can_run(Function* function, const Code& code) {
   try {
-    if (!function->is_refused) machine::prepare(*code.module, *code.kernel);
+    if (!function->is_refused) code.module->program(*code.kernel);
   } catch (const Error& error) {
     function->is_refused = true;
     show_refusal(error);
@@ -257,10 +257,6 @@ LaunchConfig request_of(const cudaLaunchConfig_t& config) {
   return {to_dim3(config.gridDim), to_dim3(config.blockDim), NO_CLUSTER, config.dynamicSmemBytes};
 }
 
-}  // namespace machine::runtime
-
-using namespace machine::runtime;
-
 extern "C" {
 
 void** __cudaRegisterFatBinary(void* fat_binary) {
@@ -359,3 +355,4 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void*
 }
 
 }  // extern "C"
+}  // namespace machine::runtime

@@ -52,10 +52,6 @@ cudaError_t with_advice(const char* call, const void* begin, size_t bytes, Use u
 }
 
 }  // namespace
-}  // namespace machine::runtime
-
-using namespace machine;
-using namespace machine::runtime;
 
 extern "C" {
 
@@ -131,3 +127,4 @@ cudaError_t cudaMemRangeGetAttributes(void** data, size_t* data_bytes,
 }
 
 }  // extern "C"
+}  // namespace machine::runtime

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <optional>
-#include <vector>
 
 #include "common/machine/run/allocations.h"
 #include "common/machine/runtime/stream.h"

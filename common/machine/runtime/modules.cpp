@@ -8,7 +8,7 @@
 #include <mutex>
 #include <set>
 
-#include "common/machine/run/state.h"
+#include "common/machine/run/module.h"
 #include "common/machine/runtime/status.h"
 
 namespace machine::runtime {
@@ -189,8 +189,8 @@ std::vector<Function*> all_functions(Binary* binary) {
   const auto& module = binary->module("a kernel of a library");
   std::vector<Function*> functions;
   if (module == nullptr) return functions;
-  for (const std::string& name : kernel_names(*module)) {
-    functions.push_back(function_of(binary, name));
+  for (const Kernel& kernel : module->kernels()) {
+    functions.push_back(function_of(binary, kernel.name));
   }
   return functions;
 }

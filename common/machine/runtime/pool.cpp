@@ -93,11 +93,6 @@ Content freeing(const char* call, void* base) {
   return {cudaGraphNodeTypeMemFree, [call, base] { free_device(call, base); }, nullptr, base};
 }
 
-}  // namespace machine::runtime
-
-using namespace machine;
-using namespace machine::runtime;
-
 extern "C" {
 
 cudaError_t cudaMallocAsync(void** base, size_t bytes, cudaStream_t stream) {
@@ -196,3 +191,4 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attrib
 }
 
 }  // extern "C"
+}  // namespace machine::runtime

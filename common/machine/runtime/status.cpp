@@ -131,10 +131,6 @@ const char* error_text(int status) {
   return find_error(status).text;
 }
 
-}  // namespace machine::runtime
-
-using namespace machine::runtime;
-
 extern "C" {
 
 // What the generated stubs of unsupported calls do.
@@ -186,3 +182,4 @@ cudaError_t cudaPeekAtLastError() {
 }
 
 }  // extern "C"
+}  // namespace machine::runtime

@@ -3,7 +3,6 @@
 
 #include <driver_types.h>
 
-#include <exception>
 #include <new>
 
 #include "common/machine/run/error.h"

@@ -235,10 +235,6 @@ void host_waits(cudaStream_t handle) {
   forget(known_to(find(handle)));
 }
 
-}  // namespace machine::runtime
-
-using namespace machine::runtime;
-
 extern "C" {
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
@@ -340,3 +336,4 @@ cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t call
 }
 
 }  // extern "C"
+}  // namespace machine::runtime

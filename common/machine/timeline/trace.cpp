@@ -37,32 +37,12 @@ void Trace::arrive(Warp& warp, uint32_t address, uint32_t tx_bytes) {
   add(warp, "arrive", warp.clock, warp.clock, true, args);
 }
 
-void Trace::bytes_land(uint32_t address, uint64_t time) {
-  mbarriers_[address].reach(time);
-}
-
-void Trace::phase_complete(uint32_t address) {
-  mbarriers_[address].end_phase();
-}
-
 void Trace::wait_mbarrier(Warp& warp, uint32_t address, uint32_t parity) {
   end_epilogue(warp);
   const uint64_t begin = warp.clock, end = std::max(begin, mbarriers_[address].complete);
   add(warp, "wait mbarrier", begin, end, false,
       number("mbarrier", address) + number("parity", parity));
   warp.clock = end;
-}
-
-void Trace::barrier_arrive(Warp& warp, uint64_t key) {
-  barriers_[key].reach(warp.clock);
-}
-
-void Trace::barrier_complete(uint64_t key) {
-  barriers_[key].end_phase();
-}
-
-void Trace::barrier_wait(Warp& warp, uint64_t key) {
-  wait(warp, "bar", barriers_[key].complete);
 }
 
 uint64_t Trace::copy(Warp& warp, const char* name, uint32_t smem, uint64_t bytes,

@@ -35,14 +35,14 @@ class Trace {
 
   // mbarriers: when the phase under way completes is when the last of its arrivals and bytes is.
   void arrive(Warp& warp, uint32_t address, uint32_t tx_bytes);
-  void bytes_land(uint32_t address, uint64_t time);
-  void phase_complete(uint32_t address);
+  void bytes_land(uint32_t address, uint64_t time) { mbarriers_[address].reach(time); }
+  void phase_complete(uint32_t address) { mbarriers_[address].end_phase(); }
   void wait_mbarrier(Warp& warp, uint32_t address, uint32_t parity);
 
   // Named barriers and the cluster's, by a key of the caller's.
-  void barrier_arrive(Warp& warp, uint64_t key);
-  void barrier_complete(uint64_t key);
-  void barrier_wait(Warp& warp, uint64_t key);
+  void barrier_arrive(Warp& warp, uint64_t key) { barriers_[key].reach(warp.clock); }
+  void barrier_complete(uint64_t key) { barriers_[key].end_phase(); }
+  void barrier_wait(Warp& warp, uint64_t key) { wait(warp, "bar", barriers_[key].complete); }
 
   // A copy that `warp` starts; returns when it is done. `name` as in scripts/trace.py.
   uint64_t copy(Warp& warp, const char* name, uint32_t smem, uint64_t bytes, uint32_t mbarrier);

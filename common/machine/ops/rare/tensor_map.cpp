@@ -53,21 +53,18 @@ bool is_blank(const std::byte* bytes) {
 // write of all of it, which conflicts with what a read does.
 constexpr uint32_t PART_BYTES = 16;
 
-void access_shared_map(Warp& warp, uint32_t lane, uint32_t address, Access access) {
+// By shared addresses, of 32 bits, or global ones.
+template <class Address>
+void access_map(Warp& warp, uint32_t lane, Address address, Access access) {
   for (uint32_t at = 0; at < TENSOR_MAP_BYTES; at += PART_BYTES) {
-    uint32_t addresses[LANES] = {};
+    Address addresses[LANES] = {};
     addresses[lane] = address + at;
-    observer_of(warp).tell(&Checker::shared_access, warp, 1u << lane, addresses, PART_BYTES, access,
-                           Order::weak, Scope::gpu, nullptr);
-  }
-}
-
-void access_global_map(Warp& warp, uint32_t lane, uint64_t address) {
-  for (uint32_t at = 0; at < TENSOR_MAP_BYTES; at += PART_BYTES) {
-    uint64_t addresses[LANES] = {};
-    addresses[lane] = address + at;
-    observer_of(warp).tell(&Checker::global_access, warp, 1u << lane, addresses, PART_BYTES,
-                           Access::write, Order::weak, Scope::gpu, nullptr);
+    const auto tell = [&](auto what) {
+      observer_of(warp).tell(what, warp, 1u << lane, addresses, PART_BYTES, access, Order::weak,
+                             Scope::gpu, nullptr);
+    };
+    if constexpr (sizeof address == 4) tell(&Checker::shared_access);
+    if constexpr (sizeof address == 8) tell(&Checker::global_access);
   }
 }
 
@@ -80,11 +77,11 @@ void map_replace(Warp& warp, const Inst& inst, uint32_t lane) {
     const uint32_t address = shared_address(warp, inst.slots[0], lane, SharedSpace::cta, what);
     check_alignment(warp, lane, address, TENSOR_MAP_BYTES, what, "address of the tensor map");
     bytes = shared_bytes(warp, 1u << lane, address, TENSOR_MAP_BYTES, what);
-    access_shared_map(warp, lane, address, Access::write);
+    access_map(warp, lane, address, Access::write);
   } else {
     const uint64_t address = global_address(warp, inst.slots[0], lane);
     bytes = map_bytes(warp, lane, address, what);
-    access_global_map(warp, lane, address);
+    access_map(warp, lane, address, Access::write);
   }
   const Slot* const last = inst.slots + inst.slot_count - 1;
   const uint64_t index = inst.slot_count > 2 ? value_of(warp, inst.slots[1], lane) : 0;
@@ -121,9 +118,9 @@ Step map_publish(Warp& warp, const Inst& inst, uint32_t mask) {
   std::byte* const target = map_bytes(warp, lane, to, what);
   const std::byte* const source = shared_bytes(warp, mask, from, TENSOR_MAP_BYTES, what);
   for (const uint32_t reader : {static_cast<uint32_t>(std::bit_width(mask)) - 1, lane}) {
-    access_shared_map(warp, reader, from, Access::read);
+    access_map(warp, reader, from, Access::read);
   }
-  access_global_map(warp, lane, to);
+  access_map(warp, lane, to, Access::write);
   std::memcpy(target, source, TENSOR_MAP_BYTES);
   const Observer observer = observer_of(warp);
   observer.tell(&Checker::warp_sync, warp, mask);

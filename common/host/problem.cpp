@@ -38,9 +38,9 @@ Problem::~Problem() {
 }
 
 int operand_sets(size_t bytes, const DeviceInfo& device) {
-  if (on_machine()) return 1;
-  constexpr size_t L2_MULTIPLE = 3, MAX_SETS = 64;
-  const size_t others = L2_MULTIPLE * static_cast<size_t>(device.l2_bytes);
+  constexpr size_t L2_MULTIPLE = 3, MAX_SETS = 64, LEAVES_NOTHING = 32;
+  const auto l2_bytes = static_cast<size_t>(device.l2_bytes), others = L2_MULTIPLE * l2_bytes;
+  if (on_machine() || bytes >= LEAVES_NOTHING * l2_bytes) return 1;
   return static_cast<int>(1 + std::clamp<size_t>((others + bytes - 1) / bytes, 1, MAX_SETS - 1));
 }
 

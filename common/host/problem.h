@@ -89,7 +89,8 @@ class Problem {
 };
 
 // How many sets of operands of so many bytes a problem has on this device: between two calls of one
-// set, those of the others bring at least three times what L2 holds.
+// set, those of the others bring at least three times what L2 holds. Only one, where it
+// is 32 times what L2 holds or more: little of it can be left, and memory may have no room for two.
 int operand_sets(size_t bytes, const DeviceInfo& device);
 
 // What a kernel's grid asks of a call.

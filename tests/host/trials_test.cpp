@@ -1647,6 +1647,32 @@ TEST_CASE("trials: what lines only are worth to fewer rows, and to boxes of 256 
   check_ratios(dram_at_more, 56, 1000, 97, 103);
 }
 
+// The same page: tenths of TB/s of a kernel that only copies.
+TEST_CASE(
+    "trials: DRAM gives most if two lines side by side are asked for at once, each by itself") {
+  struct Rates {
+    double least = 1e9, most = 0;
+    void check(int least_tenths, int most_tenths) const {
+      CHECK(std::lround(10 * least) == least_tenths);
+      CHECK(std::lround(10 * most) == most_tenths);
+    }
+  } rates[3][2];  // a row of the page's table; promotion 256
+  for (const std::vector<std::string>& row : read_rows("h200.copies.csv")) {
+    REQUIRE(row.size() == 8);
+    const size_t kind = row[1] != "64" ? 0 : row[3] != "1" ? 1 : 2;
+    Rates& of = rates[kind][row[6] == "256"];
+    const double rate = 33664.0 * 30848 * 2 / 1e6 / std::stod(row[7]);
+    of.least = std::min(of.least, rate);
+    of.most = std::max(of.most, rate);
+  }
+  rates[0][0].check(44, 46);
+  rates[0][1].check(42, 43);
+  rates[1][0].check(42, 44);
+  rates[1][1].check(42, 43);
+  rates[2][0].check(41, 43);
+  rates[2][1].check(43, 44);
+}
+
 // docs/stage_0.md, "Where stage 0 is behind": microseconds of tiles at two calls of few rows.
 TEST_CASE("trials: tiles of 64 columns are the fastest at some calls, with lines only") {
   std::map<std::string, double> with_256, with_128;  // of the first that were timed, on one chip
@@ -1662,7 +1688,7 @@ TEST_CASE("trials: tiles of 64 columns are the fastest at some calls, with lines
   CHECK(hundredths(with_128.at("64x8_x2_k4 at 3, 33920, 10496")) == 16080);
 }
 
-// docs/measuring.md, "What is timed".
+// docs/measuring.md, "The run behind these pages".
 TEST_CASE("trials: how much a call gained that had one set of operands") {
   // Columns: rung, variant, M, N, K, microseconds of a kernel and of cuBLASLt, and with more sets.
   Ratios kernels, library, but_for_one;

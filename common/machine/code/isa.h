@@ -25,6 +25,8 @@ struct TypeFacts {
   uint32_t bytes;
 };
 inline constexpr TypeFacts TYPES[] = {MACHINE_TYPES(TYPE_FACTS)};  // by Type
+#undef TYPE_NAME
+#undef TYPE_FACTS
 
 constexpr uint32_t bytes_of(Type type) {
   return TYPES[static_cast<size_t>(type)].bytes;
@@ -87,6 +89,8 @@ namespace sections {
 #define SECTION_ADDRESS(name) &name
 extern const Section MACHINE_SECTIONS(SECTION_NAME);
 inline constexpr const Section* ALL[] = {MACHINE_SECTIONS(SECTION_ADDRESS)};
+#undef SECTION_NAME
+#undef SECTION_ADDRESS
 }  // namespace sections
 
 // Finds the row and fills `opcode`; nullptr if none matches.

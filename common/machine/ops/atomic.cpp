@@ -151,12 +151,13 @@ void reduce(std::byte* to, const std::byte* from, size_t bytes, Reduction op) {
 
 using Reducer = void (*)(std::byte* to, const std::byte* from, size_t bytes, Reduction op);
 // By TensorType; null: there is no reduction of such elements.
-constexpr Reducer REDUCERS[13] = {nullptr,           nullptr,
-                                  reduce<Type::u32>, reduce<Type::s32>,
-                                  reduce<Type::u64>, reduce<Type::s64>,
-                                  reduce<Type::f16>, reduce<Type::f32, false>,
-                                  reduce<Type::f64>, reduce<Type::bf16>,
-                                  reduce<Type::f32>};
+constexpr Reducer REDUCERS[static_cast<size_t>(TensorType::tf32_ftz) + 1] = {
+    nullptr,           nullptr,
+    reduce<Type::u32>, reduce<Type::s32>,
+    reduce<Type::u64>, reduce<Type::s64>,
+    reduce<Type::f16>, reduce<Type::f32, false>,
+    reduce<Type::f64>, reduce<Type::bf16>,
+    reduce<Type::f32>};
 
 // ---- Instructions -------------------------------------------------------------------------------
 

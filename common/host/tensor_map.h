@@ -17,6 +17,7 @@ constexpr int MANY_ROWS = std::numeric_limits<int>::max();
 // - where rows of row_bytes bytes do not all begin on lines: what is beside one would belong to the
 //   next row, or was there before;
 // - where a box has at most 32 bytes of a row, so that a line is asked for four times or more;
+// - where a box has whole rows: it is one piece of memory and asks for all its lines by itself;
 // - where the other operand has at most 64 rows, so that DRAM is the limit, boxes have at most 128
 //   rows, so that the next K step asks soon, and DRAM is an H200's: then each K step had better ask
 //   for its own lines. An H100 is slower so (docs/tensor_maps.md). Which it is, this tells by DRAM's
@@ -24,7 +25,8 @@ constexpr int MANY_ROWS = std::numeric_limits<int>::max();
 constexpr int l2_promotion_bytes(long long row_bytes, int box_rows, int box_row_bytes,
                                  int other_rows, double dram_bytes_per_second) {
   const bool lines_only = other_rows <= 64 && box_rows <= 128 && dram_bytes_per_second > 4e12;
-  return row_bytes % 128 == 0 && box_row_bytes > 32 && !lines_only ? 256 : 128;
+  const bool one_piece = row_bytes == box_row_bytes;
+  return row_bytes % 128 == 0 && box_row_bytes > 32 && !one_piece && !lines_only ? 256 : 128;
 }
 
 // A map of the row-major matrix base[rows][cols], rows ld elements apart, whose box is

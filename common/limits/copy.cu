@@ -2,7 +2,7 @@
 //
 // Memory is a matrix of 64 columns of bf16, so that a box of rows is one piece, or of some more of
 // which 64 are read. CTAs, or groups of them, take its boxes in turns: at any time they are at
-// neighbouring ones.
+// neighbouring ones. Or of long rows, as weights are: then each CTA goes along rows of its own.
 #include <algorithm>
 #include <map>
 
@@ -39,17 +39,21 @@ constexpr int RING_BYTES = 192 * 1024;  // what is on its way to one SM
 constexpr long long L2_FOOTPRINT = 16ll << 20;        // stays in the L2 of every Hopper GPU
 constexpr long long DRAM_FOOTPRINT = 4ll << 30;       // many times what L2 holds
 constexpr long long MACHINE_FOOTPRINT = 512ll << 10;  // a CTA; the PTX machine has no cache
+constexpr int ROW_BOXES = 64;  // of a matrix of long rows: 64 · 64 elements, 8 KiB
 constexpr uint64_t SEED = 1;
 
-// The boxes that a CTA takes: of `count`, every `stride`th from `first`, over and over.
+// The boxes that a CTA takes: of `count`, every `stride`th run of SIDE_BY_SIDE from the `first` on,
+// over and over.
+template <int SIDE_BY_SIDE = 1>
 struct Walk {
   int index, stride, count;
 
   __host__ __device__ Walk(int first, int stride_, int count_)
-      : index(first % count_), stride(stride_), count(count_) {}
-  // Returns whether it has come round to where it began, if stride divides count.
+      : index(first * SIDE_BY_SIDE % count_), stride(stride_), count(count_) {}
+  // Returns whether it has come round to where it began, if stride divides the runs.
   __host__ __device__ bool advance() {
-    index += stride;
+    if (SIDE_BY_SIDE > 1 && ++index % SIDE_BY_SIDE > 0) return false;
+    index += SIDE_BY_SIDE > 1 ? (stride - 1) * SIDE_BY_SIDE : stride;
     if (index < count) return false;
     while (index >= count) index -= count;
     return true;
@@ -61,8 +65,9 @@ struct Walk {
 enum class Sharing { multicast, each_by_itself };
 
 template <int BOX_ROWS_, int CLUSTER_, Sharing SHARING = Sharing::multicast,
-          bool MULTIPLIES_ = false>
+          bool MULTIPLIES_ = false, int SIDE_BY_SIDE_ = 1>
 struct ReadTile {
+  static constexpr int SIDE_BY_SIDE = SIDE_BY_SIDE_;  // boxes in a row of the matrix
   static constexpr int BOX_ROWS = BOX_ROWS_, CLUSTER = CLUSTER_;
   static constexpr bool MULTICAST = CLUSTER > 1 && SHARING == Sharing::multicast;
   static constexpr bool MULTIPLIES = MULTIPLIES_;  // MMA_WARPS more warps, for their power
@@ -160,19 +165,20 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
   tile::RingState<T::DEPTH> ring;
   if (threadIdx.x == 0) {
     stamp(stamps, 0);
-    Walk walk(blockIdx.x / T::CLUSTER, gridDim.x / T::CLUSTER, count);
+    Walk<T::SIDE_BY_SIDE> walk(blockIdx.x / T::CLUSTER, gridDim.x / T::CLUSTER, count);
     for (int i = 0; i < boxes; ++i, ring.advance(), walk.advance()) {
       uint64_t* full = &smem.full[ring.slot];
       ptx::mbarrier_wait_cluster(&smem.empty[ring.slot], ring.parity ^ 1);
       ptx::mbarrier_arrive_expect_tx(full, T::BOX_BYTES);
       const int slice = T::MULTICAST ? rank * T::SLICE_ROWS : 0;  // the first row of ours
       unsigned char* dst = &smem.box[ring.slot][slice * ROW_BYTES];
-      const int row = walk.index * T::BOX_ROWS + slice;
+      const int col = walk.index % T::SIDE_BY_SIDE * COLS;
+      const int row = walk.index / T::SIDE_BY_SIDE * T::BOX_ROWS + slice;
       if constexpr (!T::MULTICAST) {
-        ptx::cp_async_bulk_tensor_2d_g2s(dst, &map, 0, row, full);
+        ptx::cp_async_bulk_tensor_2d_g2s(dst, &map, col, row, full);
       } else {
         constexpr uint16_t ALL = (1 << T::CLUSTER) - 1;
-        ptx::cp_async_bulk_tensor_2d_g2s_multicast(dst, &map, 0, row, full, ALL);
+        ptx::cp_async_bulk_tensor_2d_g2s_multicast(dst, &map, col, row, full, ALL);
       }
     }
   } else if (threadIdx.x == 32) {
@@ -207,7 +213,8 @@ uint32_t sum_of_slot(const std::vector<uint32_t>& sums, size_t slot) {
 }
 
 // The last boxes that a CTA took: {how many it had taken before, which}.
-std::vector<std::pair<int, int>> last_boxes(Walk walk, int boxes, int how_many) {
+template <class W>
+std::vector<std::pair<int, int>> last_boxes(W walk, int boxes, int how_many) {
   std::vector<std::pair<int, int>> last;
   for (int i = 0; i < boxes; ++i, walk.advance()) {
     if (i >= boxes - how_many) last.emplace_back(i, walk.index);
@@ -221,12 +228,12 @@ enum class Inside { all, first };
 template <class T>
 class ReadLimit : public Limit {
  public:
-  ReadLimit(long long bytes, int ld, Inside inside, cudaStream_t stream)
+  ReadLimit(long long bytes, int ld, Inside inside, int other_rows, cudaStream_t stream)
       : count_(static_cast<int>(footprint(bytes) / T::BOX_BYTES)),
         inside_(inside == Inside::all ? count_ : 1),
-        matrix_(count_ * T::BOX_ROWS, ld, Data::normal, SEED, stream),
-        map_(ladder::tensor_map_2d(matrix_.get(), inside_ * T::BOX_ROWS, COLS, ld, T::SLICE_ROWS,
-                                   COLS)) {
+        matrix_(count_ / T::SIDE_BY_SIDE * T::BOX_ROWS, ld, Data::normal, SEED, stream),
+        map_(ladder::tensor_map_2d(matrix_.get(), inside_ / T::SIDE_BY_SIDE * T::BOX_ROWS,
+                                   T::SIDE_BY_SIDE * COLS, ld, T::SLICE_ROWS, COLS, other_rows)) {
     check_cuda(cudaFuncSetAttribute(tma_read<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     sizeof(Smem)),
                "shared memory of limits::tma_read");
@@ -255,7 +262,7 @@ class ReadLimit : public Limit {
     const std::vector<uint32_t> sums = download<uint32_t>(sums_, stream);
     std::map<int, uint32_t> known;  // by box
     for (int cta = 0; cta < ctas_; ++cta) {
-      const Walk walk(cta / T::CLUSTER, ctas_ / T::CLUSTER, count_);
+      const Walk<T::SIDE_BY_SIDE> walk(cta / T::CLUSTER, ctas_ / T::CLUSTER, count_);
       for (const auto& [i, box] : last_boxes(walk, passes, T::DEPTH)) {
         const size_t slot = static_cast<size_t>(cta) * T::DEPTH + i % T::DEPTH;
         const uint32_t got = sum_of_slot(sums, slot);
@@ -274,13 +281,14 @@ class ReadLimit : public Limit {
 
   uint32_t sum_of_box(int box) const {
     if (box >= inside_) return 0;
-    const long long row0 = static_cast<long long>(box) * T::BOX_ROWS;
+    const long long row0 = static_cast<long long>(box / T::SIDE_BY_SIDE) * T::BOX_ROWS;
+    const int col0 = box % T::SIDE_BY_SIDE * COLS;
     return weighted_sum(T::BOX_ROWS, 0, 1,
-                        [&](int row, int col) { return matrix_.word(row0 + row, col); });
+                        [&](int row, int col) { return matrix_.word(row0 + row, col0 + col); });
   }
 
   int count_, inside_, ctas_ = 0;
-  Operand matrix_;  // [count_ * BOX_ROWS][ld]
+  Operand matrix_;  // [count_ / SIDE_BY_SIDE * BOX_ROWS][ld]
   CUtensorMap map_;
   DeviceBuffer sums_;      // uint32_t [ctas][DEPTH][THREADS]
   DeviceBuffer products_;  // float [ctas][MMA_WARPS][32]
@@ -440,7 +448,7 @@ __global__ __launch_bounds__(THREADS, 1) void tma_copy(const __grid_constant__ C
   ptx::bar_sync();  // before the other thread waits on them
 
   tile::RingState<T::DEPTH> ring;
-  Walk walk(blockIdx.x, gridDim.x, count);
+  Walk<> walk(blockIdx.x, gridDim.x, count);
   if (threadIdx.x == 0) {
     stamp(stamps, 0);
     for (int i = 0; i < boxes; ++i, ring.advance(), walk.advance()) {
@@ -479,7 +487,7 @@ __global__ __launch_bounds__(THREADS, 1) void tma_write(const __grid_constant__ 
   ptx::mbarrier_wait(&smem.full[0], 0);
 
   stamp(stamps, 0);
-  Walk walk(blockIdx.x, gridDim.x, count);
+  Walk<> walk(blockIdx.x, gridDim.x, count);
   for (int i = 0; i < boxes; ++i) {
     ptx::cp_async_bulk_tensor_2d_s2g(&to, 0, walk.index * T::BOX_ROWS, smem.box[0]);
     ptx::cp_async_bulk_commit_group();
@@ -525,7 +533,7 @@ class WriteLimit : public Limit {
     poison(to_, stream);
     launch(passes, stamps, stream);
     for (int cta = 0; cta < ctas(); ++cta) {
-      for (const auto& [i, box] : last_boxes(Walk(cta, ctas(), count_), passes, T::DEPTH)) {
+      for (const auto& [i, box] : last_boxes(Walk<>(cta, ctas(), count_), passes, T::DEPTH)) {
         const uint32_t* base = to_.as<uint32_t>() + static_cast<size_t>(box) * T::BOX_BYTES / 4;
         const auto words = download<uint32_t>(base, T::BOX_BYTES / 4, stream);
         const long long row0 = COPIES ? static_cast<long long>(box) * T::BOX_ROWS : 0;
@@ -552,13 +560,14 @@ class WriteLimit : public Limit {
 
 // --- the list ------------------------------------------------------------------------------------
 
-// ld: elements from row to row, at least COLS.
+// ld: elements from row to row, at least SIDE_BY_SIDE * COLS.
 template <int BOX_ROWS, int CLUSTER = 1, Sharing SHARING = Sharing::multicast,
-          bool MULTIPLIES = false>
-Entry read(const char* name, const char* what, Group group, int ld = COLS,
+          bool MULTIPLIES = false, int SIDE_BY_SIDE = 1>
+Entry read(const char* name, const char* what, Group group, int ld = SIDE_BY_SIDE * COLS,
            Inside inside = Inside::all) {
-  using Tile = ReadTile<BOX_ROWS, CLUSTER, SHARING, MULTIPLIES>;
+  using Tile = ReadTile<BOX_ROWS, CLUSTER, SHARING, MULTIPLIES, SIDE_BY_SIDE>;
   const long long bytes = group == Group::l2 ? L2_FOOTPRINT : DRAM_FOOTPRINT;
+  const int other_rows = group == Group::l2 ? ladder::MANY_ROWS : 1;  // DRAM is the limit
   const bool l2_share_known =
       group == Group::l2 && (CLUSTER == 1 || Tile::MULTICAST) && inside == Inside::all;
   return {name,
@@ -566,8 +575,8 @@ Entry read(const char* name, const char* what, Group group, int ld = COLS,
           group,
           Data::normal,
           reinterpret_cast<const void*>(tma_read<Tile>),
-          [bytes, ld, inside](cudaStream_t stream) {
-            return std::make_unique<ReadLimit<Tile>>(bytes, ld, inside, stream);
+          [bytes, ld, inside, other_rows](cudaStream_t stream) {
+            return std::make_unique<ReadLimit<Tile>>(bytes, ld, inside, other_rows, stream);
           },
           l2_share_known ? 1.0 / CLUSTER : 0};
 }
@@ -611,6 +620,8 @@ std::vector<Entry> copy_limits() {
        reinterpret_cast<const void*>(gemm_read),
        [](cudaStream_t stream) { return std::make_unique<GemmReadLimit>(stream); }},
       read<256>("dram_read", "DRAM to shared memory", Group::dram),
+      read<64, 1, Sharing::multicast, false, ROW_BOXES>(
+          "dram_rows", "the same, boxes of 64 rows of a matrix with K = 4096", Group::dram),
       write<true>("dram_copy", "DRAM to shared memory to DRAM, both counted"),
       write<false>("dram_write", "shared memory to DRAM"),
   };

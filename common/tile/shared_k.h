@@ -227,9 +227,9 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
   const double shared_dram =
       2 * (1.0 * n * k * b_once + 1.0 * m * k * a_once) / (tiles * k_tiles) / dram_rate;
 
-  // So many steps of so many clusters each.
+  // So many steps of so many clusters each, and `between` two tiles so many clocks without steps.
   const double tensor = 2.0 * bm * bn * 64 / gpu.tensor_flop;
-  const auto clocks = [&](double steps, double clusters, double from_dram) {
+  const auto clocks = [&](double steps, double clusters, double from_dram, double between = 0) {
     const double on_sm = std::ceil(std::min<double>(clusters, at_once) * cluster / gpu.sms);
     const double own = config.consumers == 1
                            ? FITTED.alone_clocks + FITTED.block_clocks * config.blocks + tensor / 2
@@ -240,7 +240,7 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
     const double slower = rows_by_four && inside_sectors ? FITTED.cut_inside : 1;
     const double apart = (config.split > 1 && tiles_n > 1 ? FITTED.split_apart : 1) *
                          (config.split == 8 ? FITTED.split_by_eight : 1);
-    return apart * overlapped(steps / config.split * step * slower, steps * l2 * clusters,
+    return apart * overlapped(steps / config.split * step * slower + between, steps * l2 * clusters,
                               steps * from_dram * clusters);
   };
   const double epilogue = FITTED.epilogue_clocks * config.blocks * bn / config.split +
@@ -253,7 +253,9 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
                  (cluster > 1 ? FITTED.cluster_clocks : 0) + epilogue;
   if (whole > 0) {
     const double between = one_tile ? FITTED.cta_clocks : epilogue;
-    total += full * (clocks(k_tiles, at_once, dram) + between) +
+    // Where an SM has two CTAs, the other one asks for bytes meanwhile.
+    const double hidden = config.ctas > 1 ? between : 0;
+    total += full * (clocks(k_tiles, at_once, dram, hidden) + between - hidden) +
              clocks(k_tiles, whole - full * at_once, dram);
   }
   if (one_tile) {

@@ -344,7 +344,8 @@ TEST_CASE("tensor map: what L2 fetches beside a line is of the same row, and ask
   constexpr int MANY = ladder::MANY_ROWS;
   for (const double dram : {H100, H200}) {
     CHECK(ladder::l2_promotion_bytes(8192, 128, 128, MANY, dram) == 256);
-    CHECK(ladder::l2_promotion_bytes(128, 128, 128, MANY, dram) == 256);
+    CHECK(ladder::l2_promotion_bytes(256, 128, 128, MANY, dram) == 256);
+    CHECK(ladder::l2_promotion_bytes(128, 256, 128, MANY, dram) == 128);  // one piece of memory
     CHECK(ladder::l2_promotion_bytes(128 + 64, 128, 128, MANY, dram) == 128);
     CHECK(ladder::l2_promotion_bytes(6000, 128, 128, MANY, dram) == 128);
     CHECK(ladder::l2_promotion_bytes(8192, 128, 64, MANY, dram) == 256);

@@ -41,7 +41,7 @@ std::string fused_violations(const GridRules& rules, const FusedArgs& args) {
   wrong.limit(rules, args.max_ctas);
   if (m == 0 || n == 0) return wrong.text();
 
-  std::vector<Operand> read;
+  std::vector<Operand> read = {Operand::workspace(args)};
   if (k > 0 && args.alpha != 0) {
     read.push_back(wrong.matrix("a", "lda", "m", "k", args.a, args.lda, 16, &m, k));
     read.push_back(

@@ -25,6 +25,7 @@ struct Call {
   // Device memory, 256-byte aligned, of workspace_bytes() (common/host/registry.h) for the current
   // device; null: kernels that need one cannot run. Calls that have the same run one after another.
   void* workspace = nullptr;
+  size_t workspace_bytes = 0;  // of it, of which D must share none; 0: they are not known
 
   // Of it, what lies behind the counters; null without one.
   void* scratch() const {

@@ -96,18 +96,16 @@ std::string grouped_violations(const GridRules& rules, const GroupedArgs& args) 
   }
 
   const long long count = groups + (masked ? 0 : 1);
-  SideMatrix sizes = {
-      masked ? "rows" : "offsets", "", "", "", nullptr, 1, count, count, sizeof(int), 4, 1};
+  SideMatrix sizes = {"offsets_or_rows", "", "", "", nullptr, 1, count, count, sizeof(int), 4, 1};
   if (groups > 0 && (touches_d || args.error_flag != nullptr)) {
     sizes.data =
         check_ints(&wrong, sizes.name, masked ? "groups" : "groups + 1", args.sizes, false);
   }
   SideMatrix flag = {"error_flag", "", "", "", nullptr, 1, 1, 1, sizeof(int), 4, 1};
   flag.data = check_ints(&wrong, flag.name, "1", args.error_flag, true);
-  check_side_overlap(&wrong, &flag, {sizes});  // it is written while others read them
 
   if (groups == 0) all.m = std::min(all.m, 0);  // no matrix is touched
-  std::vector<SideMatrix> beside;
+  std::vector<SideMatrix> beside, read = {sizes};
   if (touches_ab) {
     const long long lda = nearest_ld(args.lda, k, multiple, bytes);
     const long long rows =  // as the sentence about A's bytes will have them
@@ -121,14 +119,20 @@ std::string grouped_violations(const GridRules& rules, const GroupedArgs& args) 
            args.scale_b, groups * scale_blocks(n), blocks, args.ld_scale_b, sizeof(float), 4, 1}};
       for (SideMatrix& each : beside) check_side_matrix(&wrong, &each);
     }
-    if (groups > 1 && args.b != nullptr) {  // the first is an operand
-      const long long ldb = nearest_ld(args.ldb, k, multiple, bytes);
-      const uintptr_t b = reinterpret_cast<uintptr_t>(args.b) / 16 * 16;  // as it will be
-      const auto* const others = reinterpret_cast<const void*>(b + uintptr_t(n * ldb * bytes));
-      beside.push_back({"B's other groups", "ldb", "", "k", others, (groups - 1) * n, k, ldb, bytes,
-                        16, multiple});
+    // Addresses as they will be; the first of B's groups is an operand.
+    const auto aligned = [](const void* data) {
+      return reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(data) / 16 * 16);
+    };
+    const long long ldb = nearest_ld(args.ldb, k, multiple, bytes);
+    if (groups > 1 && args.b != nullptr) {
+      beside.push_back({"B's other groups", "ldb", "", "k", aligned(args.b) + n * ldb * bytes,
+                        (groups - 1) * n, k, ldb, bytes, 16, multiple});
     }
+    read.insert(read.end(), beside.begin(), beside.end());
+    read.push_back({"A", "lda", "", "k", aligned(args.a), rows, k, lda, bytes, 16, multiple});
+    read.push_back({"B", "ldb", "", "k", aligned(args.b), n, k, ldb, bytes, 16, multiple});
   }
+  check_side_overlap(&wrong, &flag, read);  // it is written while others read them
   if (touches_d) {
     beside.push_back(sizes);
     beside.push_back(flag);

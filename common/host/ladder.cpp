@@ -120,10 +120,13 @@ template <class Args>
 void run_stage(int number, Args args) {
   const Stage& stage = stage_for_call<Args>(number);
   const int limit = sm_limit;
-  args.workspace = ladder::workspace_of(args.stream);
+  const ladder::Workspace workspace = ladder::workspace_of(args.stream);
+  args.workspace = workspace.data;
+  args.workspace_bytes = workspace.bytes;
   // A wrong call is refused before a model judges it.
   std::string wrong = ladder::argument_violations(stage.result(), args);
-  const std::string limited = limit_violation(stage, limit);
+  const bool launches = Args::kind().needs_kernel(args);
+  const std::string limited = launches ? limit_violation(stage, limit) : "";
   if (!wrong.empty() && !limited.empty()) wrong += '\n';
   wrong += limited;
   if (!wrong.empty()) throw ladder::Refused(wrong);

@@ -50,9 +50,12 @@ int ladder_stage_count(void);
 const char* ladder_stage_name(int stage);
 
 // Device pointers, 16-byte aligned; leading dimensions in elements, multiples of 8, lda and ldb >=
-// k, ldd >= n; sizes from 0 to 2^30, where k = 0 makes D zeros. D must overlap neither A nor B. stage
-// 0: of all kernels whose time a cost model predicts, the one with the least for this shape. A rung
-// that solves another problem is refused.
+// k, ldd >= n; sizes from 0 to 2^30, where k = 0 makes D zeros, and, for rungs 1 to 6, N of at most
+// 65535 tiles. A matrix spans at most 2^40 bytes. From its first byte to its last, between its rows
+// too, D must share none with A, B and the stream's workspace. stage 0: of all kernels whose time a
+// cost model predicts, the one with the least for this shape. A rung that solves another problem is
+// refused. A call of any function here that is not refused forgets what cudaGetLastError() would say
+// of the calls before it.
 int ladder_gemm_bf16(int stage, int m, int n, int k, const void* a, long long lda, const void* b,
                      long long ldb, void* d, long long ldd, void* stream);
 
@@ -122,8 +125,8 @@ int ladder_gemm_mixed(int stage, int bits, int m, int n, int k, const void* a, l
 // Offsets are bad that decrease, are negative or larger than m, rows that are negative or larger
 // than m. Contiguous, the first bad group and all behind it are skipped; masked, bad groups are.
 // error_flag, one int in device memory or null, is written by every call: 0, or 1 + the first bad
-// group. It must be none of offsets_or_rows; both are 4-byte aligned, and D overlaps neither. Any
-// m, n, k >= 0 (k = 0: the groups' rows become zeros); for the rest as above.
+// group. It must be in nothing that the call reads. offsets_or_rows too are 4-byte aligned, and D
+// overlaps neither. Any m, n, k >= 0 (k = 0: the groups' rows become zeros); for the rest as above.
 int ladder_gemm_grouped(int stage, int type, int masked, int groups, int m, int n, int k,
                         const void* a, long long lda, const float* scale_a, long long ld_scale_a,
                         const void* b, long long ldb, const float* scale_b, long long ld_scale_b,
@@ -145,8 +148,9 @@ int ladder_gemm_fused(int stage, int activation, int type_d, int m, int n, int k
 
 // From now on the rungs' kernels occupy at most `sms` SMs of this process' devices and leave the
 // others to other work; 0, as at the start: all. Rungs 1 to 6, which launch a CTA for every tile,
-// cannot be limited and refuse while a limit is set; stage 0 always works. Quantizing, packing, and
-// what k = 0 leaves to do, take no limit. Refuses a negative one.
+// cannot be limited and refuse while a limit is set, of any size; so do rungs with clusters of more
+// CTAs than that. Stage 0 always works. Quantizing, packing, and what k = 0 leaves to do, take no
+// limit. Refuses a negative one.
 int ladder_set_sm_limit(int sms);
 
 // Bytes of a workspace with which every kernel can run on the current device; 0: none needs one, or
@@ -159,7 +163,7 @@ size_t ladder_workspace_bytes(void);
 // ended; nothing else may write to them until they are taken away: p null, bytes 0, which is to be
 // done before the stream is destroyed. Calls without a workspace run kernels that need none. A
 // captured graph keeps the workspace of its stream, and must not run beside other work that uses it.
-// Refused while the stream is being captured, and for cudaStreamPerThread.
+// While the stream is being captured, and for cudaStreamPerThread, one cannot be set.
 int ladder_set_workspace(void* p, size_t bytes, void* stream);
 
 // Which kernel this thread's latest ladder_gemm_... call launched: the rung's stem and the

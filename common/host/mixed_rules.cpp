@@ -19,7 +19,8 @@ std::string mixed_violations(const GridRules& rules, const MixedArgs& args) {
   wrong.limit(rules, args.max_ctas);
   if (args.m == 0 || args.n == 0) return wrong.text();
   if (args.k == 0) {
-    wrong.matrix("d", "ldd", "m", "n", args.d, args.ldd, 16, &m, n);
+    Operand d = wrong.matrix("d", "ldd", "m", "n", args.d, args.ldd, 16, &m, n);
+    wrong.apart(&d, {Operand::workspace(args)});
     return wrong.text();
   }
   int blocks = blocks_of(k);
@@ -29,7 +30,7 @@ std::string mixed_violations(const GridRules& rules, const MixedArgs& args) {
   Operand packed = wrong.memory("packed", "ladder_packed_bytes(bits, n, k) bytes", args.packed);
   Operand d = wrong.matrix("d", "ldd", "m", "n", args.d, args.ldd, 16, &m, n);
   packed.bytes = tile::packed_bytes(bits, n, k);
-  wrong.apart(&d, {a, packed, scale});
+  wrong.apart(&d, {a, packed, scale, Operand::workspace(args)});
   return wrong.text();
 }
 

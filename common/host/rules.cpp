@@ -107,7 +107,7 @@ void Rules::apart(Operand* out, const std::vector<Operand>& others, const Operan
   }
   add(format(
       "%s is 0x%llx, so that it ends at 0x%llx and overlaps %s: what is written must share no "
-      "byte with what is read; the next address that works is 0x%llx.",
+      "byte with anything else of the call; the next address that works is 0x%llx.",
       given.name, static_cast<unsigned long long>(given.begin),
       static_cast<unsigned long long>(given.end()), first.name,
       static_cast<unsigned long long>(out->begin)));

@@ -18,6 +18,10 @@ struct Operand {
   uintptr_t begin = 0;
 
   uintptr_t end() const { return begin + bytes; }
+  static Operand workspace(const Call& call) {
+    return {"the workspace", call.workspace, call.workspace_bytes,
+            reinterpret_cast<uintptr_t>(call.workspace)};
+  }
   bool overlaps(const Operand& other) const {
     return given != nullptr && other.given != nullptr && begin < other.end() && other.begin < end();
   }

@@ -160,11 +160,11 @@ void check_overlap(Report& report, const Operand& d, const Operand& a, const Ope
   std::string names;
   for (const Region& one : hit) names += (names.empty() ? "" : " and ") + std::string(one.name);
   report.add(
-      "d is 0x%llx, so that D ends at 0x%llx and overlaps %s: D must share no byte with A or "
-      "B%s; the next address that works is 0x%llx.",
+      "d is 0x%llx, so that D ends at 0x%llx and overlaps %s: from its first byte to its last, "
+      "between its rows too, D must share no byte with anything else of the call; the next "
+      "address that works is 0x%llx.",
       static_cast<unsigned long long>(d.begin), static_cast<unsigned long long>(d.end()),
-      names.c_str(), beside.empty() ? "" : " or their scales",
-      static_cast<unsigned long long>(moved.begin));
+      names.c_str(), static_cast<unsigned long long>(moved.begin));
 }
 
 void check_max_ctas(Report& report, const GridRules& rules, int max_ctas) {
@@ -257,7 +257,12 @@ void check_side_overlap(std::vector<std::string>* sentences, SideMatrix* written
 std::string matmul_violations(const GridRules& rules, const Call& call, const MatrixArg& of_a,
                               const MatrixArg& of_b, const MatrixArg& of_d,
                               const std::vector<std::string>& before,
-                              const std::vector<SideMatrix>& beside) {
+                              std::vector<SideMatrix> beside) {
+  const auto workspace_bytes = static_cast<long long>(call.workspace_bytes);
+  if (workspace_bytes > 0) {
+    beside.push_back({"the workspace", "", "", "", call.workspace, 1, workspace_bytes,
+                      workspace_bytes, 1, 1, 1});
+  }
   Report report;
   for (const std::string& sentence : before) report.add("%s", sentence.c_str());
   int m = call.m, n = call.n, k = call.k;

@@ -46,11 +46,11 @@ void check_side_overlap(std::vector<std::string>* sentences, SideMatrix* written
 
 // Of D[m,n] = A[m,k] · B[n,k]^T in call's sizes, all three row-major unless an operand says otherwise.
 // k == 0: A and B are not touched; m == 0 or n == 0: nothing is. `before`: sentences that come first.
-// `beside`: what D must not overlap either.
+// `beside`: what D must not overlap either, nor the call's workspace.
 std::string matmul_violations(const GridRules& rules, const Call& call, const MatrixArg& a,
                               const MatrixArg& b, const MatrixArg& d,
                               const std::vector<std::string>& before = {},
-                              const std::vector<SideMatrix>& beside = {});
+                              std::vector<SideMatrix> beside = {});
 
 // A number that is a choice among some, as the values of an enumeration are: itself if it is one of
 // them, else the nearest, and then a sentence more. `choices`: "0 (bf16), 1 (fp16) or 2 (tf32)".

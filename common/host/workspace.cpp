@@ -22,7 +22,7 @@ constexpr uintptr_t ALIGNMENT_BYTES = 256;  // as cudaMalloc has it
 // Changed seldom, read by every call.
 struct Table {
   std::shared_mutex mutex;
-  std::map<std::pair<int, cudaStream_t>, void*> workspaces;  // by device and stream
+  std::map<std::pair<int, cudaStream_t>, Workspace> workspaces;  // by device and stream
 };
 
 Table& table() {
@@ -109,16 +109,16 @@ void set_workspace(void* data, size_t bytes, cudaStream_t stream) {
   }
   const std::unique_lock lock(table().mutex);
   table().workspaces.erase(key);
-  if (!takes_away) table().workspaces.emplace(key, data);
+  if (!takes_away) table().workspaces.emplace(key, Workspace{data, bytes});
 }
 
-void* workspace_of(cudaStream_t stream) {
+Workspace workspace_of(cudaStream_t stream) {
   const std::shared_lock lock(table().mutex);
-  if (table().workspaces.empty()) return nullptr;  // without a device too
+  if (table().workspaces.empty()) return {};  // without a device too
   int device = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) return nullptr;
+  if (cudaGetDevice(&device) != cudaSuccess) return {};
   const auto found = table().workspaces.find({device, one_name(stream)});
-  return found == table().workspaces.end() ? nullptr : found->second;
+  return found == table().workspaces.end() ? Workspace{} : found->second;
 }
 
 }  // namespace ladder

@@ -12,7 +12,12 @@ namespace ladder {
 // broken, NoDevice, CudaError.
 void set_workspace(void* data, size_t bytes, cudaStream_t stream);
 
+struct Workspace {
+  void* data = nullptr;
+  size_t bytes = 0;
+};
+
 // That of a stream of the current device; null: none was set.
-void* workspace_of(cudaStream_t stream);
+Workspace workspace_of(cudaStream_t stream);
 
 }  // namespace ladder

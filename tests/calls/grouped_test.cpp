@@ -79,7 +79,7 @@ TEST_CASE("grouped C API: wrong arguments are refused, all of them in one messag
           "lda is 300", "scale_a is null",
           "ld_scale_a is 6: it must be at least groups * m = 4096 and a multiple of 4", "b is null",
           "ldb is 8", "scale_b is null", "ld_scale_b is 2: it must be at least ceil(k/128) = 3",
-          "d is null", "ldd is 9", "rows is null", "error_flag is 0x"}) {
+          "d is null", "ldd is 9", "offsets_or_rows is null", "error_flag is 0x"}) {
       CAPTURE(part);
       CHECK(error_has(part));
     }
@@ -107,7 +107,7 @@ TEST_CASE("grouped C API: D may share no byte with any group's B, nor with the s
   args = problem.args;
   args.sizes = reinterpret_cast<const int*>(args.d + 64);
   CHECK(call(0, args) == LADDER_REFUSED);
-  CHECK(error_has("overlaps offsets"));
+  CHECK(error_has("overlaps offsets_or_rows"));
 }
 
 TEST_CASE(

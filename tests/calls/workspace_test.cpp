@@ -145,6 +145,9 @@ TEST_CASE("child: workspaces of the C API" * doctest::skip()) {
     CHECK(call(0, args) == LADDER_OK);
     CHECK(last_kernel() == "99_made_up/split");
   }).join();
+  GemmArgs inside = args;
+  inside.d = reinterpret_cast<ladder::bf16*>(good + needed - 256);
+  refused(call(STAGE, inside), {"overlaps the workspace", "D must share no byte"});
 
   // Others have none; the default stream has one under both of its names.
   args.stream = other.handle;

@@ -115,7 +115,7 @@ void follow(const std::string& text, GroupedArgs* args) {
       args->scale_b = at<float>(address(0x1000000000000));
     } else if (name == "d") {
       args->d = at<bf16>(address(0x400000000000));
-    } else if (name == "offsets" || name == "rows") {
+    } else if (name == "offsets_or_rows") {
       args->sizes = at<int>(address(0x2000000000000));
     } else {
       REQUIRE(name == "error_flag");
@@ -375,7 +375,8 @@ TEST_CASE("grouped: rows and scales of all groups count") {
   args.error_flag = at<int>(0x39000001);
   refused(
       args,
-      {"rows is 0x38000002: it must be a multiple of 4 bytes; the nearest below is 0x38000000.",
+      {"offsets_or_rows is 0x38000002: it must be a multiple of 4 bytes; the nearest below is "
+       "0x38000000.",
        "error_flag is 0x39000001: it must be a multiple of 4 bytes; the nearest below is "
        "0x39000000.",
        "ld_scale_a is 498: it must be at least groups * m = 500 and a multiple of 4; the nearest "
@@ -391,7 +392,7 @@ TEST_CASE("grouped: rows and scales of all groups count") {
   refused(args,
           {"m is 16777216: the rows of all groups must be at most 2^30, and span at most 2^40 "
            "bytes; the nearest that works is 2097152.",
-           "rows is null: it must point to device memory for its groups ints."});
+           "offsets_or_rows is null: it must point to device memory for its groups ints."});
 }
 
 TEST_CASE("grouped: D shares no byte with operands of any group, scales, sizes or the flag") {
@@ -430,9 +431,21 @@ TEST_CASE("grouped: the flag is none of the sizes, which others read while it is
     CHECK(check(args) == "");
     args.error_flag = const_cast<int*>(args.sizes) + count - 1;
     const std::string text = check(args);
-    CHECK(text.find(masked != 0
-                        ? "overlaps rows: they must share no byte"
-                        : "overlaps offsets: they must share no byte") != std::string::npos);
+    CHECK(text.find("overlaps offsets_or_rows: they must share no byte") != std::string::npos);
+    follow(text, &args);
+    CHECK(check(args) == "");
+  }
+}
+
+TEST_CASE("grouped: the flag, which each call writes, is in none of what others read") {
+  for (const uintptr_t shared :
+       {uintptr_t{0x10000000}, uintptr_t{0x18000000}, uintptr_t{0x20000000},
+        uintptr_t{0x20000000} + 200 * 304 * 4, uintptr_t{0x28000000}}) {
+    CAPTURE(shared);
+    GroupedArgs args = good_call(LADDER_E4M3, 0);
+    args.error_flag = at<int>(shared);
+    const std::string text = check(args);
+    CHECK(text.find("error_flag is") != std::string::npos);
     follow(text, &args);
     CHECK(check(args) == "");
   }

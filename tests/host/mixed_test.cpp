@@ -182,7 +182,8 @@ TEST_CASE("mixed: each rule has its sentence") {
   args.d = static_cast<bf16*>(const_cast<void*>(at(0x20000000 + 0x18000 - 16)));
   refused(args,
           {"d is 0x20017ff0, so that it ends at 0x20021c30 and overlaps packed: what is written "
-           "must share no byte with what is read; the next address that works is 0x20018000."});
+           "must share no byte with anything else of the call; the next address that works is "
+           "0x20018000."});
 }
 
 TEST_CASE("mixed: what a call does not touch may be anything") {
@@ -241,9 +242,11 @@ TEST_CASE("weights: what is written shares no byte with what is read") {
   CHECK(lines(ladder::quantize_violations(args)) ==
         std::vector<std::string>{
             "q is 0x10000010, so that it ends at 0x10010010 and overlaps w: what is written must "
-            "share no byte with what is read; the next address that works is 0x10020000.",
+            "share no byte with anything else of the call; the next address that works is "
+            "0x10020000.",
             "scale is 0x10000010, so that it ends at 0x10000410 and overlaps w: what is written "
-            "must share no byte with what is read; the next address that works is 0x10030000."});
+            "must share no byte with anything else of the call; the next address that works is "
+            "0x10030000."});
   args.scale = static_cast<bf16*>(const_cast<void*>(at(0x30000000)));
   args.q = const_cast<void*>(at(0x20000000 + 16));
   CHECK(ladder::pack_violations(args).find("overlaps q") != std::string::npos);

@@ -216,6 +216,10 @@ TEST_CASE("fused: D may be C itself, and shares no byte with anything else") {
   CHECK(check(args).find("overlaps a") != std::string::npos);
   args.k = 0;
   CHECK(check(args) == "");
+  args = good_call();
+  args.workspace = args.d;
+  args.workspace_bytes = 1;
+  CHECK(check(args).find("overlaps the workspace") != std::string::npos);
 }
 
 TEST_CASE("fused: following suggestions works for any combination of mistakes") {

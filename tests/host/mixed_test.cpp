@@ -184,6 +184,15 @@ TEST_CASE("mixed: each rule has its sentence") {
           {"d is 0x20017ff0, so that it ends at 0x20021c30 and overlaps packed: what is written "
            "must share no byte with anything else of the call; the next address that works is "
            "0x20018000."});
+  for (const int k : {300, 0}) {
+    args = good_call();
+    args.k = k;
+    args.workspace = args.d;
+    CHECK(ladder::mixed_violations(PERSISTENT, args) == "");  // of which the size is not known
+    args.workspace_bytes = 1;
+    CHECK(ladder::mixed_violations(PERSISTENT, args).find("overlaps the workspace") !=
+          std::string::npos);
+  }
 }
 
 TEST_CASE("mixed: what a call does not touch may be anything") {

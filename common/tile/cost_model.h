@@ -46,14 +46,15 @@ struct Gpu {
   // since L2 reads less than it delivers when CTAs ask for the same rows at the same time (make
   // counters, rungs 7 and 8: l2_read_bytes and l2_to_sm_bytes).
   double l2_bytes_per_clock = 64;
-  double dram_bytes_per_clock = 2400;  // a clock, all SMs: make limits, dram_read, at mhz
+  double dram_bytes_per_clock = 2400;  // all SMs, at mhz
   // What a row that begins between lines costs L2, an H200's being 1: little is merged of such rows, so
   // that they come from L2's slices, of which a smaller L2 has fewer.
   double between_lines = 1;
 };
 
 // What a GPU reaches of its nominal clock and DRAM bytes a second where memory bounds. Of an H200:
-// 1800 of 1980 MHz (make sweep), and 4.32 of 4.92 TB/s (make limits, dram_read).
+// 1800 of 1980 MHz (make sweep), and 4.32 of 4.92 TB/s, what boxes read if L2 fetches 256 bytes where it
+// misses (h200.dram_read.csv): the terms of both models are fitted beside it.
 constexpr double CLOCK_SHARE = 1800.0 / 1980, DRAM_SHARE = 0.88;
 
 // Such a row costs 1 + UNMERGED_COST * (an H200's L2 / this L2 - 1). At 1.0 it would cost what L2's bytes

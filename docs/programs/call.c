@@ -7,7 +7,8 @@ enum { M = 104, N = 200, K = 104 };  // leading dimensions are multiples of 8
 
 static unsigned short a[M * K], b[N * K], d[M * N];  // bf16, as bits
 
-int main(void) {
+int main(int argc, char** argv) {
+  if (argc > 1) return fprintf(stderr, "call takes no arguments, such as %s.\n", argv[1]), 2;
   for (int i = 0; i < M; ++i) a[i * K + i] = 0x3f80;                          // 1
   for (int i = 0; i < N * K; ++i) b[i] = (unsigned short)(0x3f80 + i % 128);  // 1 to 2
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -425,13 +426,20 @@ bool run_layer(const Sizes& sizes) {
   return right;
 }
 
+// -1 if the text is no number from 0 to 2^30.
+int number(const char* text) {
+  char* end = nullptr;
+  const long value = std::strtol(text, &end, 10);
+  return end == text || *end != 0 || value < 0 || value > 1 << 30 ? -1 : static_cast<int>(value);
+}
+
 int main_of(int argc, char** argv) {
   const ladder::DeviceInfo& device = ladder::query_device();
   const bool machine = ladder::on_machine();
   std::vector<int> tokens = machine ? std::vector<int>{20} : std::vector<int>{512, 1024, 4096};
   Sizes sizes = machine ? Sizes{0, 256, 128} : Sizes{0, 7168, 2048};
-  if (argc > 1) tokens = {std::atoi(argv[1])};
-  if (argc > 3) sizes = {0, std::atoi(argv[2]), std::atoi(argv[3])};
+  if (argc > 1) tokens = {number(argv[1])};
+  if (argc > 3) sizes = {0, number(argv[2]), number(argv[3])};
   if (argc == 3 || argc > 4 || tokens[0] < 1 || sizes.hidden < BLOCK || sizes.hidden % BLOCK != 0 ||
       sizes.intermediate < BLOCK || sizes.intermediate % BLOCK != 0) {
     std::fprintf(stderr,

@@ -77,7 +77,8 @@ static void* e4m3_of(const void* from, int block_rows, int rows, float** scale) 
   return q;
 }
 
-int main(void) {
+int main(int argc, char** argv) {
+  if (argc > 1) return fprintf(stderr, "swiglu takes no arguments, such as %s.\n", argv[1]), 2;
   for (int i = 0; i < M * K; ++i) x[i] = (Bf16)(0x3e80 + rand() % 256 + rand() % 2 * 0x8000);
   for (int i = 0; i < N * K; ++i) {  // up is 16 times smaller, so that the scales matter
     weights[i] = (Bf16)((i < HALF * K ? 0x3d80 : 0x3b80) + rand() % 256 + rand() % 2 * 0x8000);

@@ -143,7 +143,12 @@ class OnTheMachine(Programs, unittest.TestCase):
             ended = on_machine(PROGRAMS / "row_bits", *words)
             self.assertEqual(ended.returncode, 2, words)
             self.assertEqual(len(ended.stderr.splitlines()), 1)
-        for words in (["20", "256"], ["0"], ["20", "250", "128"], ["20", "256", "0"]):
+        for program in ("call", "graph", "swiglu"):
+            ended = on_machine(PROGRAMS / program, "x")
+            self.assertEqual(ended.returncode, 2)
+            self.assertEqual(ended.stderr, f"{program} takes no arguments, such as x.\n")
+        for words in (["20", "256"], ["0"], ["20x"], ["20", "250", "128"], ["20", "256", "0"],
+                      ["20", "256x", "128"]):  # fmt: skip
             ended = on_machine(PROGRAMS / "moe_layer", *words)
             self.assertEqual(ended.returncode, 2, words)
             self.assertEqual(len(ended.stderr.splitlines()), 1)

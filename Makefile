@@ -132,6 +132,10 @@ on = $(if $(call given,$(1)),$(filter 1,$($(1))))
 $(foreach name,V WERROR SANITIZE FORCE PICKS REQUIRE_GPU,$(if $(call given,$(name)),$(if \
   $(filter-out 0 1,$($(name))),$(error $(name)=$($(name)): it must be 1$(comma) or 0 for off))))
 
+SANITIZED_ONLY := $(filter 1,$(SANITIZE))
+$(if $(SANITIZED_ONLY),$(if $(call on,REQUIRE_GPU),$(error REQUIRE_GPU=1: no suite of SANITIZE=1 \
+  uses a GPU; leave it out)))
+
 # Make takes any name; one that nothing here reads would do nothing. Programs read MACHINE_ and
 # LADDER_ themselves, and packagers set FLAGS.
 READ := $(sort $(shell grep -ohE '[A-Z][A-Z0-9_]*' $(MAKEFILE_LIST))) MACHINE_% LADDER_% %FLAGS
@@ -173,7 +177,8 @@ refuse = $(if $(strip $(2)),$(call stop_with,$(shell $(PYTHON) scripts/$(1).py -
   $(foreach name,$(2),$(call quoted,$(name))) 2>&1 | sed '$$s/\.$$//')))
 stop_with = $(if $(1),$(error $(1)))
 goals = $(patsubst $(1)-%,%,$(filter $(1)-%,$(MAKECMDGOALS)))
-$(call refuse,run_tests,$(if $(filter test,$(MAKECMDGOALS)),$(SUITES)))
+$(call refuse,run_tests,$(if $(filter test,$(MAKECMDGOALS)),$(SUITES) $(if \
+  $(SANITIZED_ONLY),--sanitized)))
 $(call refuse,mutations,$(call goals,failure))
 $(call refuse,exercises,$(call goals,exercise))
 
@@ -194,7 +199,8 @@ make stage-N       the same for rung N, one row a variant, then what to read and
 make stage-0       what is expected to be the fastest for a shape, of all rungs [the same]
 make test          everything that this machine can test [REQUIRE_GPU=1 DOCTEST_DIR=]
                    [SUITES="machine lazy ...": only these]
-                   [SANITIZE=1: host, machine and golden under address and undefined sanitizers]
+                   [SANITIZE=1: host, machine, golden, or SUITES of these, under address and
+                    undefined sanitizers]
 make test-docs     every exercise of the pages: does its answer print what it says? 10 minutes
 make bench         the measurement, resumable, into docs/results/ [ROWS=]
 make sweep         configurations of all rungs at many shapes, and how far stage 0's pick is off, into
@@ -461,9 +467,9 @@ test-docs: build/ladder $(STAGE_PROGRAMS) machine
 machine-bench: $(STAGE_PROGRAMS) machine
 	$(Q)$(PYTHON) scripts/machine_bench.py
 
-ifeq ($(SANITIZE),1)
+ifneq ($(SANITIZED_ONLY),)
 test: $(SANITIZED_PROGRAMS) $(SANITIZED_LIBS)
-	$(Q)$(PYTHON) scripts/run_tests.py --sanitized
+	$(Q)$(PYTHON) scripts/run_tests.py --sanitized $(SUITES)
 else
 test: $(PROGRAMS) $(TEST_PROGRAMS) $(KERNEL_PROGRAMS) $(GOLDEN_TESTS) $(HASHES) machine \
     $(ISA) build/machine/libreplace_ptx.so $(TEST_NEEDS)

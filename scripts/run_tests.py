@@ -53,7 +53,7 @@ def sanitized() -> list[Suite]:
     golden = [f"LD_LIBRARY_PATH={SANITIZED}/machine", f"{SANITIZED}/golden", *GOLDEN]
     return [
         ("host", [*settings, f"{SANITIZED}/host"]),
-        ("machine_test", [*settings, f"{SANITIZED}/machine_test"]),
+        ("machine", [*settings, f"{SANITIZED}/machine_test"]),
         ("golden", [*settings, *golden]),
     ]
 
@@ -195,14 +195,14 @@ def report(results: Iterable[tuple[str, Ended]], logs: str, require_gpu: bool = 
     return 1 if total[1] else 0
 
 
-def named(names: list[str]) -> list[Suite]:
-    """The suites of these names, or all where there are none, in the order of suites()."""
-    known = [name for name, _ in suites()]
+def named(names: list[str], there: list[Suite], kind: str = "suite") -> list[Suite]:
+    """Those of these names, or all where there are none, in their order."""
+    known = [name for name, _ in there]
     for name in names:
         if name not in known:
             close = suggestion(name, known)
-            raise Problem(f"there is no suite {name}; there are {', '.join(known)}{close}")
-    return [suite for suite in suites() if not names or suite[0] in names]
+            raise Problem(f"there is no {kind} {name}; there are {', '.join(known)}{close}")
+    return [suite for suite in there if not names or suite[0] in names]
 
 
 @command("run_tests")
@@ -216,11 +216,12 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     if asked.unittest:
         return run_unittests(*asked.unittest)
-    if asked.sanitized:
-        return report(run_all(sanitized(), 1, SANITIZED), SANITIZED)
-    chosen = named(asked.suites)
+    there = (sanitized(), "sanitized suite") if asked.sanitized else (suites(),)
+    chosen = named(asked.suites, *there)
     if asked.known:
         return OK
+    if asked.sanitized:
+        return report(run_all(chosen, 1, SANITIZED), SANITIZED)
     os.makedirs(LOGS, exist_ok=True)
     require_gpu = os.environ.get("REQUIRE_GPU") == "1"
     return report(run_all(chosen, len(os.sched_getaffinity(0))), LOGS, require_gpu)

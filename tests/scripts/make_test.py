@@ -143,6 +143,14 @@ class Make(unittest.TestCase):
         self.assertIn("there is no suite nonsense", ended.stderr)
         self.assertEqual(ended.stdout, "")
 
+    def test_sanitized_suites_are_those_that_are_named(self):
+        self.assertIn("--sanitized host\n", make("-n", "test", "SANITIZE=1", "SUITES=host").stdout)
+        for words, why in {("SUITES=lazy",): "there is no sanitized suite lazy; there are host, ",
+                           ("REQUIRE_GPU=1",): "no suite of SANITIZE=1 uses"}.items():  # fmt: skip
+            ended = make("-n", "test", "SANITIZE=1", *words)
+            self.assertEqual((ended.returncode, ended.stdout), (2, ""))
+            self.assertIn(why, ended.stderr)
+
     def test_a_bug_or_an_exercise_that_there_is_not_is_refused_before_anything_is_compiled(self):
         for goals, sentence in {
             ("failure-initfence",): "initfence; did you mean init-fence? docs/failures.md has all",

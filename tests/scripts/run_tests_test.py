@@ -49,7 +49,7 @@ class Verdict(unittest.TestCase):
 
 class Named(unittest.TestCase):
     def names(self, *names):
-        return [name for name, _ in run_tests.named(list(names))]
+        return [name for name, _ in run_tests.named(list(names), run_tests.suites())]
 
     def test_some_or_all(self):
         self.assertEqual(self.names("gpu", "host"), ["host", "gpu"])
@@ -60,6 +60,10 @@ class Named(unittest.TestCase):
             cli.Problem, "no suite mashine; there are host, .*did you mean machine"
         ):
             self.names("host", "mashine")
+        with self.assertRaisesRegex(
+            cli.Problem, "no sanitized suite lazy; there are host, machine, golden."
+        ):
+            run_tests.named(["host", "lazy"], run_tests.sanitized(), "sanitized suite")
 
 
 class Order(unittest.TestCase):

@@ -36,7 +36,8 @@ from typing import Any, NamedTuple
 
 from lib import store
 from lib.cli import (
-    HANG, NO_DEVICE, REFUSED, STOPPED, WRONG, Problem, command, measuring_parser, suggestion,
+    HANG, NO_DEVICE, REFUSED, STOPPED, WRONG, Problem, command, measuring_parser, number,
+    suggestion,
 )  # fmt: skip
 from lib.measure import Process, duration, exit_code, show_failures, show_result, show_running
 from lib.registry import Today, Variant
@@ -46,6 +47,8 @@ from lib.tables.energy import CHIPS
 SIZE = 8192
 DATA = ("normal", "uniform", "ints", "zeros")
 ROUNDS = 3
+parse_rounds = number("--rounds", 1, 1000, ROUNDS)
+READING = ("kernel", "watts", "tflops", "sm_mhz", "kernel_hash", "idle_watts")
 SAME_CLOCK = 0.01  # by how much clocks may differ and still be called equal
 # Of a reading, beside the window of 20 refresh periods or half a second: lead-in, checks, and how
 # much longer the first use of an operand takes. The pace of the run itself corrects them.
@@ -119,12 +122,6 @@ def part_grids(sms: int) -> list[int]:
     8192 cubed divide evenly, from about half of the SMs down to an eighth."""
     half = 1 << (sms // 2).bit_length() - 1
     return [half, half // 2, half // 4]
-
-
-def parse_rounds(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise Problem(f"--rounds is '{text}' but must be a whole number from 1; try {ROUNDS}.")
-    return int(text)
 
 
 class Meter:
@@ -237,7 +234,7 @@ class Run:
             self.failed[experiment, one.label] = answer["error"]
             self.show(what, "FAIL: " + answer["error"])
             return None
-        reading = {name: answer[name] for name in ("kernel", "watts", "tflops", "sm_mhz")}
+        reading = {name: answer[name] for name in READING[:4]}
         reading["kernel_hash"] = self.hashes[reading["kernel"]]
         reading["idle_watts"] = self.meter.env["idle_watts"]
         self.journal.add({"key": key, **reading})
@@ -301,14 +298,13 @@ class Run:
 def main() -> int:
     parser = measuring_parser(__doc__, "build/energy")
     parser.add_argument("--experiment", default="", help="names, see above; default all")
-    parser.add_argument("--rounds", default=str(ROUNDS), help="default %(default)s")
+    parser.add_argument("--rounds", type=parse_rounds, default=ROUNDS, help="default %(default)s")
     options = parser.parse_args()
-    rounds = parse_rounds(options.rounds)
     today = Today(options.program, options.hashes)
     experiments = select(options.experiment, today.listed)
     meter = Meter(options.program)
     try:
-        return take_all(meter, options, rounds, experiments, today.hashes)
+        return take_all(meter, options, options.rounds, experiments, today.hashes)
     finally:
         meter.process.stop()
 
@@ -324,6 +320,7 @@ def take_all(
         options.partial / f"{stem}.partial.jsonl", {key: env[key] for key in ENV_KEYS},
         lambda reading: tuple(reading["key"]),  # experiment, label, grid, round
         lambda found: [one for one in found if hashes.get(one["kernel"]) == one["kernel_hash"]],
+        READING,
     )  # fmt: skip
     # A persistent kernel runs on a part of the chip and on all of it.
     planned = rounds * sum(1 + one.persistent for those in experiments.values() for one in those)

@@ -16,7 +16,6 @@ Exit codes: 0 ok, 1 a result is wrong, 2 usage, 3 no usable device, 4 hang, 130 
 from __future__ import annotations
 
 import concurrent.futures
-import json
 import os
 import shutil
 import subprocess
@@ -100,7 +99,7 @@ def measure(program: str | Path, text: str, options: tuple[str, ...]) -> dict[Ro
         [program, "--bench-rows", *options], input="\n".join(map(row_text, asked)) + "\n",
         capture_output=True, text=True,
     )  # fmt: skip
-    said = [json.loads(line) for line in done.stdout.splitlines()]
+    said = registry.objects(done.stdout.splitlines(), program)
     found = {parse_row(row_text(registry.row_of(one))): one for one in said if "tflops" in one}
     for row in asked:
         if row not in found or not found[row]["verified"]:

@@ -301,21 +301,22 @@ def near(name: str, known: list[str]) -> str:
 def main(arguments: list[str] | None = None) -> int:
     parser = parser_of(__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--show", metavar="NAME")
-    parser.add_argument("--list", action="store_true")
-    parser.add_argument("--known", action="store_true")
+    verb = parser.add_mutually_exclusive_group()
+    verb.add_argument("--show", metavar="NAME")
+    verb.add_argument("--list", action="store_true")
+    verb.add_argument("--known", action="store_true")
     options = parser.parse_args(arguments)
     known = {exercise.name: exercise for exercise in all_exercises()}
-    for name in options.names + ([options.show] if options.show else []):
+    for name in options.names + ([] if options.show is None else [options.show]):
         if name not in known:
-            raise Problem(f"There is no exercise {name}; {near(name, list(known))}.")
+            raise Problem(f"There is no exercise {name or repr(name)}; {near(name, list(known))}.")
     if options.list:
         print(textwrap.fill(" ".join(known), 100))
     if options.list or options.known:
         return OK
     if not has_machine(ROOT):
         raise Problem("The PTX machine is not built: make machine builds it.")
-    if options.show:
+    if options.show is not None:
         return show(known[options.show])
     return run_all([known[n] for n in options.names] or list(known.values()), os.cpu_count() or 1)
 

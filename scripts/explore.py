@@ -16,7 +16,7 @@ from typing import Annotated as A
 from typing import Any, Optional, get_type_hints
 
 from lib import maps
-from lib.cli import ROOT, Problem, command
+from lib.cli import ROOT, Problem, command, whole
 from lib.maps import BANK, BANKS, CHUNK, fields
 
 SWIZZLES = {0: "none", 1: "128 bytes", 2: "64 bytes", 3: "32 bytes"}
@@ -28,9 +28,8 @@ class Number:
         self.standard, self.least, self.most = standard, least, most
 
     def read(self, name: str, text: str) -> Any:
-        try:
-            value = int(text, 0)
-        except ValueError:
+        value = whole(text, 0)
+        if value is None:
             raise Problem(f"{name}={text} is no whole number: try {name}={self.standard}.")
         if not self.least <= value <= self.most:
             near = min(max(value, self.least), self.most)
@@ -50,9 +49,9 @@ class One:
             if text.upper() == str(choice).upper():
                 return choice
         listed = ", ".join(map(str, self.choices[:-1])) + f" or {self.choices[-1]}"
-        near = self.standard
-        if all(isinstance(c, int) for c in self.choices) and text.isdigit():
-            near = min(self.choices, key=lambda choice: abs(choice - int(text)))
+        near, value = self.standard, whole(text)
+        if value is not None and all(isinstance(c, int) for c in self.choices):
+            near = min(self.choices, key=lambda choice: abs(choice - value))
         raise Problem(f"{name}={text}: it is one of {listed}; try {name}={near}.")
 
 
@@ -60,11 +59,8 @@ class Bits:
     standard = None
 
     def read(self, name: str, text: str) -> Any:
-        try:
-            value = int(text, 16)
-        except ValueError:
-            value = -1
-        if not 0 <= value < 2**64:
+        value = whole(text, 16)
+        if value is None or value >= 2**64:
             near = f"{name}=0x4000004000000040"
             raise Problem(f"{name}={text} is no 64-bit number in hexadecimal: try {near}.")
         return value
@@ -348,7 +344,11 @@ WHATS = {function.__name__: function for function in MAPS}
 
 def explore(arguments: list[str]) -> list[str]:
     """Lines for words KEY=VALUE, of which one is WHAT."""
-    given = dict(word.split("=", 1) for word in arguments)
+    given: dict[str, str] = {}
+    for name, _, value in (word.partition("=") for word in arguments):
+        if name in given:
+            raise Problem(f"{name} is given more than once, as {value} too; give it once.")
+        given[name] = value
     what = given.pop("WHAT", None)
     listed = ", ".join(WHATS)
     if what is None:

@@ -29,8 +29,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from doctor import no_gpu
 from lib import tools
-from lib.cli import OK, ROOT, Problem, command, parser_of
+from lib.cli import NO_DEVICE, OK, REFUSED, ROOT, Problem, command, parser_of
 from lib.markdown import rewritten, squeezed, table
 from lib.mutations.core import GROUPS, MUTATIONS, Mutation, Policy, find_mutation
 from lib.mutations.subjects import Subject
@@ -195,6 +196,8 @@ def first_shown(made: list[concurrent.futures.Future[Run]]) -> tuple[Ended, int]
     """How the first run that showed something ended, or else the last; and how many ran."""
     for i in range(GPU_RUNS):
         ended = run(*made[i % len(made)].result(), 3 * GPU_TIMEOUT_S)
+        if ended.status in (REFUSED, NO_DEVICE):  # of the program: no kernel has run
+            raise Problem(ended.report.strip(), ended.status)
         if ended.kind != "clean":
             break
     return ended, i + 1
@@ -205,6 +208,11 @@ def run_all_on_gpu(mutations: list[Mutation], csv: str) -> int:
     As many threads assemble as there are cores; a GPU itself runs one program after another."""
     if csv != "-" and not Path(csv).parent.is_dir():  # before anything is measured for it
         raise Problem(f"--gpu is {csv}, whose folder {Path(csv).parent} is not there; make it.")
+    if Path(csv).is_dir():
+        raise Problem(f"--gpu is '{csv}', a folder: name a file in it, or - for none.")
+    if why := no_gpu():
+        why = f"--gpu runs on a GPU of compute capability 9.0; there is none: {why}."
+        raise Problem(why, NO_DEVICE)
     said: dict[str, list[str]] = {}
     unseen, wrong = [], []
     subjects = {(m.subject.program, m.subject.variant): m.subject for m in mutations}
@@ -352,7 +360,8 @@ def main(arguments: list[str] | None = None) -> int:
     verb.add_argument("--gpu", metavar="CSV")
     parser.add_argument("--only", metavar="NAME,NAME")
     options = parser.parse_args(arguments)
-    if options.only and (options.show or options.list or options.known or options.page):
+    others = options.show is not None or options.list or options.known or options.page
+    if options.only is not None and others:
         raise Problem(f"--only={options.only} is for runs of all or with --gpu; leave it out here.")
     for name in options.known or ():
         find_mutation(name)
@@ -364,11 +373,11 @@ def main(arguments: list[str] | None = None) -> int:
         write_atomically(PAGE, page_with_tables(PAGE.read_text(encoding="utf-8")))
     if options.list or options.page or options.known:
         return OK
-    if options.show:
+    if options.show is not None:
         return show(find_mutation(options.show))
-    names = options.only.split(",") if options.only else list(MUTATIONS)
+    names = list(MUTATIONS) if options.only is None else options.only.split(",")
     chosen = [find_mutation(name) for name in names]
-    return run_all_on_gpu(chosen, options.gpu) if options.gpu else run_all(chosen)
+    return run_all(chosen) if options.gpu is None else run_all_on_gpu(chosen, options.gpu)
 
 
 if __name__ == "__main__":

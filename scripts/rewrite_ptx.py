@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from lib.cli import OK, command, parser_of
+from lib.cli import OK, command, number, parser_of
 from lib.mutations.core import find_mutation
 from lib.ptx import load_module
 from lib.replace import make_fatbin
@@ -25,7 +25,7 @@ from lib.stamps import add_sleeps
 def main() -> int:
     parser = parser_of(__doc__)
     verb = parser.add_mutually_exclusive_group(required=True)
-    verb.add_argument("--sleep", type=int, metavar="SEED")
+    verb.add_argument("--sleep", type=number("--sleep", 0, 10**9, 1), metavar="SEED")
     verb.add_argument("--mutate", metavar="NAME")
     verb.add_argument("--fatbin", metavar="OUT")
     parser.add_argument("input", metavar="IN.ptx")

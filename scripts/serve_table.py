@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from lib import registry
-from lib.cli import OK, ROOT, WRONG, Problem, command, parser_of
+from lib.cli import OK, REFUSED, ROOT, WRONG, Problem, command, parser_of
 from lib.markdown import DASH, cell, rewritten
 from lib.markdown import table as markdown
 from lib.measure import Process
@@ -111,18 +111,7 @@ def hashes_of_kernels(root: Path) -> dict[str, str | None]:
 
 def objects_of(lines: list[str], program: str) -> list[Result]:
     """What a program printed, an object of JSON a line, first the machine it ran on."""
-
-    def no_number(text: str) -> None:
-        raise ValueError(f"{text} is no number")
-
-    found = []
-    for line in lines:
-        try:
-            found.append(json.loads(line, parse_constant=no_number))
-        except ValueError:
-            found.append(None)
-        if not isinstance(found[-1], dict):
-            raise Problem(f"{line[:60]!r} is no line of {program}, which prints JSON.")
+    found = list(registry.objects(lines, program, REFUSED))
     if not found or not isinstance(found[0].get("gpu"), str):
         raise Problem(f"The first line does not say which GPU it was; take all of what {program} printed.")
     return found

@@ -298,10 +298,14 @@ def pick_again(options: Any, today: Today, contestants: Contestants) -> int:
 def main() -> int:
     parser = measuring_parser(__doc__, "build/sweep")
     parser.add_argument("--shapes", default="", help="see above; default tuning,heldout")
-    parser.add_argument("--regime", default="burst", help="burst (default) or sustained")
+    parser.add_argument("--regime", help="burst (default) or sustained")
     parser.add_argument("--force", action="store_true", help="measure again what is there already")
     parser.add_argument("--picks", action="store_true", help="measure nothing; ask the model again")
     options = parser.parse_args()
+    for name in ("shapes", "regime", "force"):
+        if options.picks and getattr(options, name) not in (None, "", False):
+            raise Problem(f"--{name} is for measuring, which --picks does not; leave one out.")
+    options.regime = REGIMES[0] if options.regime is None else options.regime
     select(options.shapes)  # refuses what is no shape before anything runs
     if options.regime not in REGIMES:
         raise Problem(f"--regime is '{options.regime}' but must be burst or sustained.")

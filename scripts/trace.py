@@ -48,15 +48,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import sys
 from pathlib import Path
 
-from lib import store, tools
-from lib.cli import ROOT, WRONG, Problem, command
+from lib import store
+from lib.cli import ROOT, Problem, command, number
 from lib.ptx import load_module
-from lib.registry import Variant
+from lib.registry import Variant, ask
 from lib.replace import gpu_run, has_gpu, machine_run
 from lib.stamped import read_gpu
 from lib.stamps import add_stamps
@@ -65,6 +64,7 @@ from lib.timeline_svg import PUBLISHED_SPAN, captions, cut, draw, window
 from lib.tools import DEFAULT_SIZE, chosen, given, toolkit, with_defaults
 
 SMALL = {"--m": "256", "--n": "512", "--k": "640"}
+MOST = 10**12  # of clocks, and of CTAs
 PERSISTENT_GRID = "--grid=2"  # CTAs, so that each has more than one tile, and a cluster fits
 
 
@@ -117,20 +117,12 @@ def traced_options(
     return variant, options if on_gpu else options + ["--check"], head
 
 
-def run(words: list[str], environment: dict[str, str]) -> str:
-    ended = tools.run(words, environment)
-    if ended.returncode != 0:
-        said = f"{words[0]} ended with exit code {ended.returncode}:\n{ended.stdout}"
-        raise Problem(said, WRONG)
-    return ended.stdout
-
-
 def trace_on_machine(program: str, options: list[str], out: str) -> tuple[list[Event], Document]:
     events = out + ".events.json"
     words, environment = machine_run([program] + options, None)
     environment["MACHINE_TRACE"] = os.path.abspath(events)
     environment["MACHINE_POLICY"] = "eager"  # the one that is traced
-    run(words, environment)
+    ask(*words, environment=environment)
     found = read_trace(events)
     os.remove(events)
     return found
@@ -162,11 +154,11 @@ def trace_on_gpu(
     stamped = out + ".stamped.ptx"
     text = module.rewritten()
     Path(stamped).write_text(text, encoding="utf-8")
-    plain = run([program] + options, {"LADDER_DEVICE": "gpu"})
+    plain = ask(program, *options, environment={"LADDER_DEVICE": "gpu"})
     words, environment = gpu_run([program] + options, stamped)
     dump = out + ".stamps"
     environment["REPLACE_TRACE"] = os.path.abspath(dump)
-    said = run(words, environment)
+    said = ask(*words, environment=environment)
     events, _ = read_gpu(text, Path(dump).read_bytes())
     os.remove(dump)
     return events, dict(gpu_head(events), device=said.split(",")[0].strip(),
@@ -201,12 +193,10 @@ def redraw(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description="Draws a trace again.")
     parser.add_argument("json", type=Path)
     parser.add_argument("svg", type=Path)
-    parser.add_argument("--cta", type=int, default=0)
-    parser.add_argument("--start", type=float)
-    parser.add_argument("--span", type=float)
+    parser.add_argument("--cta", type=number("--cta", 0, MOST, 0), default=0)
+    parser.add_argument("--start", type=number("--start", 0, MOST, 0))
+    parser.add_argument("--span", type=number("--span", 1, MOST, PUBLISHED_SPAN))
     options = parser.parse_args(arguments)
-    if options.span is not None and not 0 < options.span < math.inf:
-        raise Problem(f"--span is {options.span}: it must be a number of clocks above 0.")
     events, head = read_trace(options.json)
     drawing = draw(events, head, options.cta, options.start, options.span)
     options.svg.write_text(drawing.svg(), encoding="utf-8")

@@ -116,6 +116,28 @@ def measuring_parser(
     return parser
 
 
+def whole(text: str, base: int = 10) -> int | None:
+    """A number of a command line, as the programs read it; None of anything else, and of 4_0, +4
+    and digits of other scripts, which int() takes."""
+    try:
+        return int(text, base) if text.isascii() and text.isalnum() else None
+    except ValueError:
+        return None
+
+
+def number(option: str, least: int, most: int, near: int) -> Callable[[str], int]:
+    """Reads the value of an option, for argparse; near: one that works."""
+
+    def read(text: str) -> int:
+        value = whole(text)
+        if value is None or not least <= value <= most:
+            rule = f"a whole number from {least} to {most}"
+            raise Problem(f"{option} is '{text}' but must be {rule}; try {near}.")
+        return value
+
+    return read
+
+
 def nearest(word: str, candidates: Iterable[str]) -> str:
     """The one that is most like the word; "" if none is near."""
     return next(iter(difflib.get_close_matches(word, list(candidates), 1, 0.65)), "")

@@ -7,7 +7,6 @@ rows that it is at, and a result a row. What it says on stderr last is why it en
 from __future__ import annotations
 
 import contextlib
-import json
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lib.cli import HANG, NO_DEVICE, OK, REFUSED, STOPPED, WRONG, Problem
+from lib.registry import objects
 from lib.store import Journal
 
 Result = dict[str, Any]
@@ -54,7 +54,7 @@ class Process:
         try:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                text=True, bufsize=1,
+                text=True, errors="replace", bufsize=1,
             )  # fmt: skip
         except OSError as error:
             raise Problem(f"{command[0]} cannot be run ({error.strerror}); make {make} builds it.")
@@ -80,8 +80,7 @@ class Process:
     def events(self) -> Iterator[Any]:
         """What it prints, until it ends or nobody asks for more."""
         assert self.process.stdout
-        while line := self.process.stdout.readline():
-            yield json.loads(line)
+        yield from objects(iter(self.process.stdout.readline, ""), self.name)
 
     def end(self) -> int:
         """Waits for its end; returns its exit code."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,25 @@ def listed(text: str) -> list[dict[str, Any]]:
         return json.loads(text)
     except ValueError:
         raise Problem(f"What the program prints with --list is no JSON, but {text[:60]!r}.")
+
+
+def objects(
+    lines: Iterable[str], program: str | Path, code: int = WRONG
+) -> Iterator[dict[str, Any]]:
+    """What a program of this project prints, an object of JSON a line; code: of another line."""
+
+    def no_number(text: str) -> None:
+        raise ValueError(f"{text} is no number")
+
+    for line in filter(str.strip, lines):
+        try:
+            said = json.loads(line, parse_constant=no_number)
+        except ValueError:
+            said = None
+        if not isinstance(said, dict):
+            word = repr(line.strip()[:60])
+            raise Problem(f"{word} is no line of {program}, which prints JSON.", code)
+        yield said
 
 
 def read(program: str | Path, stage_0: bool = False) -> list[Variant]:
@@ -56,14 +75,19 @@ def ask(
     except OSError as error:
         raise Problem(f"{program} cannot be run ({error.strerror}); make build/{Path(program).name} builds it.")
     if done.returncode != 0:
-        why = done.stderr.strip() or f"{program} ended with {done.returncode}."
+        wrong = [line for line in done.stdout.splitlines() if " FAIL: " in line]
+        why = "\n".join([*wrong, done.stderr.strip()]).strip()
+        why = why or f"{program} ended with {done.returncode}."
         raise Problem(why, done.returncode if done.returncode > 0 else WRONG)
     return done.stdout
 
 
 def environment(program: str | Path, mode: str) -> dict[str, Any]:
     """GPU, versions and data of a measuring program, which it says before it reads rows."""
-    return json.loads(ask(program, mode).splitlines()[0])["env"]
+    for said in objects(ask(program, mode).splitlines(), program):
+        if "env" in said:
+            return said["env"]
+    raise Problem(f"{program} {mode} does not say what it runs on.", WRONG)
 
 
 def read_hashes(path: Path, variants: list[Variant]) -> dict[str, str]:
@@ -86,7 +110,7 @@ def choices(
     """{Row: what the program says of it}: configuration, kernel, predicted_us."""
     asked = list(rows)
     said = ask(program, "--choices", rows=asked, environment=environment) if asked else ""
-    return dict(zip(asked, map(json.loads, said.splitlines())))
+    return dict(zip(asked, objects(said.splitlines(), program)))
 
 
 class Today:

@@ -43,6 +43,9 @@ def make_fatbin(ptx: str, out: str) -> str:
 def has_gpu() -> bool:
     """Whether programs are to run on a GPU: LADDER_DEVICE decides, else whether there is one."""
     wish = os.environ.get("LADDER_DEVICE")
+    if wish not in (None, "", "gpu", "machine"):
+        raise Problem(f"LADDER_DEVICE is '{wish}': it must be gpu or machine; without it a GPU is "
+                      "used if there is one, else the PTX machine.")  # fmt: skip
     if wish:
         return wish == "gpu"
     found = tools.query_driver()

@@ -49,6 +49,7 @@ ENERGY_NUMBERS = (  # of a right row
 # the ones of PLACES are always there.
 PLACES = ("stage", "m", "n", "k", "sms", "refresh_ms", "grid", "bm", "bn", "promoted_every",
           *COUNTER_KEYS)  # fmt: skip
+ABOVE_0 = ("m", "n", "k", "sms", "need", "span")  # what is divided by
 NUMBERS = {
     *PLACES, *ENERGY_NUMBERS, "p10", "p90", "rounds", "baseline_tflops", "baseline_sm_mhz",
     "baseline_tensor_share", "ratio", "tensor_share", "host_us", "baseline_watts",
@@ -211,6 +212,8 @@ def check_types(where: str, row: Row) -> None:
         is_null = value is None and key not in PLACES and key not in NAMES
         if key in NUMBERS or key.endswith(("_us", "_error")):
             check(where, row, key, is_null or is_number(value), "a number")
+        if key in ABOVE_0:
+            check(where, row, key, is_number(value) and value > 0, "a number above 0")
         elif key in TEXTS:
             check(where, row, key, is_null or isinstance(value, str), "a text")
         elif key == "changed_since":

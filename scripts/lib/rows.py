@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from lib import shape_lists
-from lib.cli import Problem, suggestion
+from lib.cli import Problem, suggestion, whole
 from lib.shape_lists import Shape
 
 REGIMES = ("burst", "sustained")
@@ -78,11 +78,10 @@ def parse_rungs(text: str, known: list[int]) -> tuple[list[int], bool]:
     """(rung numbers, whether they were named) of a selector's RUNG."""
     if text in ("", "*"):
         return [rung for rung in known if rung > 0], False
-    numbers = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
+    ends = [whole(end) for end in text.split("-")]
     chosen = []
-    if numbers:
-        first, last = int(numbers.group(1)), int(numbers.group(2) or numbers.group(1))
-        chosen = [rung for rung in known if first <= rung <= last]
+    if len(ends) <= 2 and None not in ends:
+        chosen = [rung for rung in known if ends[0] <= rung <= ends[-1]]
     if not chosen:
         rungs = ", ".join(map(str, known))
         raise Problem(f"--rows: there is no rung '{text}'; the rungs are {rungs}.")
@@ -92,8 +91,8 @@ def parse_rungs(text: str, known: list[int]) -> tuple[list[int], bool]:
 def parse_shapes(text: str, option: str = "--rows") -> list[Shape]:
     if text in shape_lists.NAMED:
         return shape_lists.NAMED[text]
-    sizes = [int(size) for size in text.split("x")] if re.fullmatch(r"\d+(x\d+x\d+)?", text) else []
-    if not sizes or min(sizes) < 1:
+    sizes = [whole(size) or 0 for size in text.split("x")]
+    if len(sizes) not in (1, 3) or min(sizes) < 1:
         hint = suggestion(text, shape_lists.NAMED) if text[:1].isalpha() else "."
         *names, last = shape_lists.NAMED
         raise Problem(

@@ -120,11 +120,12 @@ def machine_text(env: Document) -> str:
 
 class Journal:
     """Rows measured so far, one JSON object a line, kept through an interruption: those of this
-    machine that `still` lets through."""
+    machine that `still` lets through. It sees none that lacks one of the keys."""
 
     def __init__(
         self, path: Path, env: Document, key_of: Callable[[Row], Any],
         still: Callable[[list[Row]], Iterable[Row]],
+        keys: Iterable[str] = ("verified", "kernel_hash"),
     ) -> None:  # fmt: skip
         self.path, self.env, self.key_of = path, env, key_of
         found = {}
@@ -132,10 +133,10 @@ class Journal:
         for line in text.splitlines():
             try:
                 entry = json.loads(line)
-            except ValueError:
-                continue  # the line that was being written when the run was stopped
-            if isinstance(entry, dict) and entry.get("env") == env and "row" in entry:
-                found[key_of(entry["row"])] = entry["row"]
+                if entry["env"] == env and entry["row"].keys() >= set(keys):
+                    found[key_of(entry["row"])] = entry["row"]
+            except (ValueError, KeyError, TypeError, AttributeError):
+                continue  # what was being written when the run was stopped, or is no row of today
         self.rows = {key_of(row): row for row in still(list(found.values()))}
 
     def _line(self, row: Row) -> str:

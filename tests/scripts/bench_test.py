@@ -205,6 +205,10 @@ class Select(unittest.TestCase):
             "5@long": "did you mean long_k?",
             "5@held": "did you mean heldout?",
             "5@0": "MxNxK",
+            "5@٤": "MxNxK",
+            "5@" + "9" * 5000: "MxNxK",
+            "9" * 5000: "the rungs are 1, 5, 6",
+            "٥": "the rungs are 1, 5, 6",
             "5@4096x4096": "MxNxK",
             "5/bursts": "burst or sustained",
             "5,,6": "RUNG[:VARIANT]",
@@ -333,6 +337,11 @@ class Run(unittest.TestCase):
                 self.bench(rows="5@2048/burst")
         path = self.root / "partial/h200.partial.jsonl"
         self.assertEqual(len(self.partial_lines()), 2)
+        line = json.loads(path.read_text().splitlines()[0])
+        old = [{k: v for k, v in line["row"].items() if k != key}
+               for key in ("verified", "kernel_hash")]  # fmt: skip
+        for row in ({"stage": 5}, None, 3, *old):
+            path.write_text(json.dumps({**line, "row": row}) + "\n" + path.read_text())
         path.write_text("3\n" + path.read_text() + '{"env": {"gpu"')
         self.hashes["k_5_bn128"] = "changed"
         self.assertEqual(self.bench(rows="5@2048/burst")[0], 0)
@@ -465,6 +474,17 @@ class Run(unittest.TestCase):
         self.assertTrue(rows["5:bn128@2048/burst"]["verified"])
         self.assertTrue(rows["6:one@2048/burst"]["verified"])
         self.assertIn("one by one", out)
+
+    def test_a_line_that_is_no_json_is_quoted_and_a_blank_one_passed_over(self):
+        warning = "Warning: " + "x" * 100
+        for text, code, said in (("", 0, ""), (warning, cli.WRONG, "'Warning: xxx")):
+            self.program.write_text(FAKE.format(python=sys.executable, here=str(self.root)).replace(
+                "rc = 0", f"rc = 0\nif groups: print({text!r})"))  # fmt: skip
+            ended, _, err = self.bench(rows="5@2048/burst")
+            self.assertEqual(ended, code, err)
+            self.assertTrue(err.startswith(said), err)
+        self.assertIn("is no line of", err)
+        self.assertLess(len(err), 200)
 
     def test_no_device_is_passed_on_with_its_sentence(self):
         self.plan(rc=3)

@@ -119,7 +119,7 @@ class Select(unittest.TestCase):
 
     def test_rounds(self):
         self.assertEqual(energy.parse_rounds("2"), 2)
-        for text in ("0", "-1", "x", ""):
+        for text in ("0", "-1", "x", "", "1_0", "٤", "1001", "9" * 5000):
             with self.subTest(text), self.assertRaises(cli.Problem) as raised:
                 energy.parse_rounds(text)
             self.assertIn(f"'{text}'", str(raised.exception))

@@ -1,6 +1,8 @@
 """exercises.py: how a page is read, what a change must be to be applied, when a text counts as
 printed, and that an answer that is wrong in any way fails."""
 
+import contextlib
+import io
 import sys
 import tempfile
 import unittest
@@ -146,6 +148,18 @@ class Pages(unittest.TestCase):
         known = ["1.1", "5.1", "5.2", "m.1", "5.10"]
         self.assertEqual(exercises.near("5.9", known), "of 5 there are 5.1, 5.2, 5.10")
         self.assertEqual(exercises.near("99.1", known), "there are some of 1, 5, m, such as 1.1")
+
+    def test_options_that_contradict_each_other_or_name_nothing_are_refused(self):
+        for given, why in ((["--list", "--show=5.1"], "--show: not allowed with argument --list"),
+                           (["--show="], "There is no exercise ''; there are ")):  # fmt: skip
+            err = io.StringIO()
+            with contextlib.redirect_stderr(err):
+                try:
+                    code = exercises.main(given)
+                except SystemExit as ended:
+                    code = ended.code
+            self.assertEqual(code, 2)
+            self.assertIn(why, err.getvalue())
 
     def test_the_pages_of_every_rung_have_exercises(self):
         pages = {exercise.page for exercise in exercises.all_exercises()}

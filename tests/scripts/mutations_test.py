@@ -101,6 +101,11 @@ class CommandLine(unittest.TestCase):
         for given, why in ((["--list", "--page"], "--page: not allowed with argument --list"),
                            (["--gpu=-", "--show=parity"], "--show: not allowed with argument --gpu"),
                            (["--only=parity", "--show=parity"], "--only=parity is for runs of all"),
+                           (["--only=", "--list"], "--only= is for runs of all"),
+                           (["--only="], "no mutation is called ''. docs/failures.md has all"),
+                           (["--show="], "no mutation is called ''. docs/failures.md has all"),
+                           (["--gpu=/tmp"], "--gpu is '/tmp', a folder: name a file in it, or -"),
+                           (["--gpu="], "--gpu is '', a folder"),
                            (["--gpu=/nonexistent/x.csv"], "whose folder /nonexistent is not there")):  # fmt: skip
             err = io.StringIO()
             with self.subTest(given), contextlib.redirect_stderr(err), \
@@ -113,6 +118,19 @@ class CommandLine(unittest.TestCase):
                     code = ended.code
                 self.assertEqual(code, 2)
                 self.assertIn(why, err.getvalue())
+
+
+    def test_without_a_gpu_nothing_runs_and_the_file_stays(self):
+        err = io.StringIO()
+        with tempfile.NamedTemporaryFile("w+", encoding="utf-8") as csv, \
+                mock.patch.object(mutations, "no_gpu", lambda: "no driver"), \
+                mock.patch.object(mutations, "assemble", None), \
+                contextlib.redirect_stderr(err):  # fmt: skip
+            csv.write("measured")
+            csv.flush()
+            self.assertEqual(mutations.main([f"--gpu={csv.name}"]), 3)
+            self.assertEqual(Path(csv.name).read_text(encoding="utf-8"), "measured")
+        self.assertIn("there is none: no driver.", err.getvalue())
 
 
 class Verdicts(unittest.TestCase):
@@ -205,6 +223,7 @@ class OnAGpu(unittest.TestCase):
                                     ([Path(path).name.split(".")[0], str(sleep)], {})), \
                 mock.patch.object(mutations, "run", lambda words, environment, limit:
                                   answer(*words)), \
+                mock.patch.object(mutations, "no_gpu", lambda: ""), \
                 contextlib.redirect_stdout(out):  # fmt: skip
             status = mutations.run_all_on_gpu(chosen, csv.name)
             return out.getvalue(), csv.read().splitlines(), status
@@ -230,6 +249,11 @@ class OnAGpu(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("raster-skips-a-tile: clean, not wrong result", out)
         self.assertEqual(rows[2], "raster-skips-a-tile,passes unseen,3,passes unseen,3")
+
+    def test_a_program_that_does_not_run_there_ends_it(self):
+        with self.assertRaisesRegex(Problem, "The driver is too old") as raised:
+            self.run_all(lambda name, sleep: Ended(3, "The driver is too old.\n"))
+        self.assertEqual(raised.exception.code, 3)
 
     def test_a_kernel_without_a_bug_must_pass_with_sleeps(self):
         out, _, status = self.run_all(

@@ -306,6 +306,9 @@ class Run(WithProgram):
             ("--shapes=big",): "--shapes: the shape 'big' must be a size such as 4096, MxNxK",
             ("--regime=cold",): "--regime is 'cold' but must be burst or sustained",
             ("--picks",): "has no file of a sweep",
+            ("--picks", "--shapes=64"): "--shapes is for measuring, which --picks does not",
+            ("--picks", "--regime=burst"): "--regime is for measuring",
+            ("--picks", "--force"): "--force is for measuring",
         }.items():
             with self.subTest(arguments):
                 code, _, err = self.sweep(*arguments)

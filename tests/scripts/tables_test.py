@@ -436,6 +436,14 @@ class OddValues(Project):
         traced = {"stage": 2, "variant": "deep", "m": 8, "n": 8, "k": 8, "need": 1, "span": 2,
                   "under": 1, "us": 1.0, "plain_us": 1.0}  # fmt: skip
         self.refused("h200.traces.json", {"rows": [traced]}, lambda d: d["rows"][0], "need", "us")
+        for head, m, said in (({}, 8, 'h200.json: key "sms" is missing'),
+                              ({"sms": 132}, -1, '"m" is -1 but must be a number above 0')):
+            self.results({**RESULTS, **head}, "h200.json")
+            self.results({"rows": [{**traced, "m": m}]}, "h200.traces.json")
+            code, printed = self.main("--check")
+            self.assertEqual(code, 2, printed)
+            self.assertIn(said, printed)
+        (self.root / "docs/results/h200.traces.json").unlink()
         entry = {"m": 8, "n": 8, "k": 8, "regime": "burst", "best": "a", "pick": "a",
                  "distance": 0.0, "left_out": 0, "configurations": {"a": {"tflops": 1.0}}}  # fmt: skip
         self.refused("h200.sweep.json", {"shapes": [entry]}, lambda d: d["shapes"][0], "m",

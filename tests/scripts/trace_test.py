@@ -9,6 +9,7 @@ import xml.etree.ElementTree
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "scripts"), str(Path(__file__).parent)]
@@ -113,9 +114,12 @@ class Drawing(unittest.TestCase):
                 for refuse in (lambda: trace.redraw([path, out]), lambda: trace.keep(path, out)):
                     with self.assertRaisesRegex(Problem, "t.json is no trace"):
                         refuse()
-            for span in ("0", "-1", "nan", "inf"):
-                with self.assertRaisesRegex(Problem, "--span is"):
-                    trace.redraw([path, out, f"--span={span}"])
+            for option, near in (("--span", trace.PUBLISHED_SPAN), ("--start", 0), ("--cta", 0)):
+                for text in ("-1", "nan", "inf", "1e3", "1_0", "٤", "9" * 5000):
+                    with self.assertRaisesRegex(Problem, f"{option} is '{text}' but .* try {near}"):
+                        trace.redraw([path, out, f"{option}={text}"])
+            with self.assertRaisesRegex(Problem, "--span is '0' but must be a whole number from 1"):
+                trace.redraw([path, out, "--span=0"])
             self.assertFalse(Path(out).exists())
 
     def test_hexadecimal_addresses_and_instants_are_read(self):
@@ -324,13 +328,19 @@ class Busy(unittest.TestCase):
 
 
 class CommandLine(unittest.TestCase):
+    def test_another_device_than_gpu_or_machine_is_refused(self):
+        for wish in ("nope", "GPU"):
+            with mock.patch.dict("os.environ", LADDER_DEVICE=wish), \
+                    self.assertRaisesRegex(Problem, f"LADDER_DEVICE is '{wish}': it must be gpu"):
+                trace.has_gpu()
+
     def test_a_failed_run_is_reported_not_drawn(self):
         with tempfile.TemporaryDirectory() as folder:
             program = Path(folder) / "stage-01"
             text = listing([{"stage": 1, "variant": "v", "result": 1, "kernel": "k"}])
             program.write_text(
                 "#!/bin/sh\n[ $1 = --list ] && printf '%s' '" + text + "' && exit\n"
-                "echo broken; exit 3\n", encoding="utf-8")
+                "echo banner; echo 'v  FAIL: 3 wrong'; echo broken >&2; exit 4\n", encoding="utf-8")
             program.chmod(0o755)
             ended = subprocess.run(
                 [sys.executable, str(ROOT / "scripts" / "trace.py"), str(program), "x.ptx",
@@ -338,8 +348,8 @@ class CommandLine(unittest.TestCase):
                 env={"LADDER_DEVICE": "machine", "PATH": "/usr/bin:/bin"}, stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE, text=True, check=False,
             )  # fmt: skip
-            self.assertEqual(ended.returncode, 1)
-            self.assertIn("ended with exit code 3:\nbroken", ended.stderr)
+            self.assertEqual(ended.returncode, 4)
+            self.assertEqual(ended.stderr, "trace: v  FAIL: 3 wrong\nbroken\n")
 
     def test_options_that_the_program_refuses_are_its_one_sentence(self):
         with tempfile.TemporaryDirectory() as folder:

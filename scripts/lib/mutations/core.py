@@ -53,7 +53,7 @@ def mutation(
 
 def find_mutation(name: str) -> Mutation:
     if name not in MUTATIONS:
-        raise Problem(f"no mutation is called {name}{suggestion(name, MUTATIONS)} "
+        raise Problem(f"no mutation is called {name or repr(name)}{suggestion(name, MUTATIONS)} "
                       "docs/failures.md has all of them.")  # fmt: skip
     return MUTATIONS[name]
 

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable
 from pathlib import Path
 
+from lib.cli import Problem
 from lib.markdown import DASH, cell, not_measured, percent, row_cells, table, tflops
 from lib.results import (
     ELSEWHERE, Results, Row, grown_from, is_cube, is_of_ladder, load_chip, read_rows, rungs, solving,
@@ -308,10 +309,11 @@ def traces(results: Results | None) -> list[str]:
         return [f"*Not recorded yet: {how}.*"]
     header = ["rung", "variant", "some wgmma in flight", "products at peak", "of the whole launch", "`make bench`",
               "a launch with stamps, µs", "without"]  # fmt: skip
-    lines = []
+    lines, sms = [], results.head.get("sms")
+    if sms is None:
+        raise Problem(f'{results.path}: key "sms" is missing')
     for row in recorded:
         ctas = 2 * row["m"] * row["n"] * row["k"] / PEAK_FLOP / row["need"]
-        sms = results.head["sms"]
         working = ctas / (math.ceil(ctas / sms) * sms)  # of the SMs, in all rounds
         at_peak = row["need"] / row["span"]
         bench = results.find_shape(row["stage"], row["variant"], shape_of(row), "burst")

@@ -291,7 +291,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
         for (int i = 0; i < T::BOXES; ++i) {
           block::stage_typed_box(&acc[(part * T::BOXES + i) * T::BOX / 2], smem.d[group][i]);
         }
-        ptx::fence_proxy_async_shared_cta();  // TMA will read what stmatrix wrote
+        ptx::fence_proxy_async_shared_cta();  // TMA will read what was staged
         ptx::bar_warp_sync();
         if (lane == 0) ptx::mbarrier_arrive(&smem.staged[group]);
       }

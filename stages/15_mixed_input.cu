@@ -2,7 +2,7 @@
 //
 // Idea       wgmma takes its A operand from registers: D^T = W · X^T, and a thread decodes its own
 //            fragments of W to bf16 by a mask and an fma for two, while the fragments before are
-//            multiplied. Sums of 128 of K are scaled in fp32, so that nothing is rounded.
+//            multiplied. Sums of 128 of K are scaled in fp32, so that no weight is rounded.
 // Limited by the bytes of bf16 weights, where tokens are few: twice or four times what is needed.
 // New PTX    wgmma with A in registers, cp.async.bulk of bytes in a row, fma.bf16x2, prmt
 // Tile       of D^T, 64 to 256 columns of D x 8 to 176 rows, 128 of K: common/tile/mixed_tiles.h

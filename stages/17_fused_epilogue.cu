@@ -102,7 +102,7 @@ struct alignas(1024) Smem {
   struct alignas(128) Bias {
     typename T::Out of[T::BIAS];
   } bias[T::CONSUMERS][T::BUFFERS];
-  uint64_t full[T::DEPTH];                    // the producer's arrival, and TX_BYTES
+  uint64_t full[T::DEPTH];                    // the producer's arrival, and a slot's bytes
   uint64_t empty[T::DEPTH];                   // one arrival a consumer warp of the cluster
   uint64_t staged[T::CONSUMERS][T::BUFFERS];  // boxes are written: one arrival a warp
   uint64_t ready[T::CONSUMERS][T::BUFFERS];   // D is read from them: the storer's arrival; C, bias
@@ -295,7 +295,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
               &smem.bias[group][out.slot].of[j * T::BOX * T::F::INPUTS], epilogue.alpha,
               epilogue.beta, epilogue.c);
         }
-        ptx::fence_proxy_async_shared_cta();  // TMA will read what stmatrix wrote
+        ptx::fence_proxy_async_shared_cta();  // TMA will read what was staged
         ptx::bar_warp_sync();
         if (lane == 0) ptx::mbarrier_arrive(&smem.staged[group][out.slot]);
       }

@@ -60,7 +60,7 @@ __device__ inline bool elect_sync() {
 
 // setmaxnreg.dec.sync.aligned.u32  REGISTERS;
 //   issued by : all warps of a warpgroup, once; gives registers back (24..256, a multiple of 8)
-//   needs     : __launch_bounds__(threads, 1), or ptxas ignores it (C7508)
+//   needs     : __launch_bounds__(threads, CTAs of an SM), or ptxas ignores it (C7508)
 //   ISA       : #miscellaneous-instructions-setmaxnreg
 template <int REGISTERS>
 __device__ inline void setmaxnreg_dec() {

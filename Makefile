@@ -226,11 +226,13 @@ make doctor        what will work on this machine and what will not, each with t
 make lib           build/libladder.so with the C API of common/host/ladder.h
 make programs      programs that call it, of docs/your_program.md, into build/programs
 make serve-table   times the projections of five models beside cuBLASLt into docs/results/
-make install       libladder.so, ladder.h and ptx-machine into PREFIX=, by default /usr/local [DESTDIR=]
+make install       libladder.so, ladder.h and ptx-machine into PREFIX=, by default /usr/local [DESTDIR=];
+                   install-machine: ptx-machine alone
 make machine       the PTX machine, for build/ptx-machine PROGRAM
 make machine-bench how fast it is here
 make isa           docs/isa.md, which instructions it runs
-make golden        what a GPU does with single instructions, recorded for make test; needs a GPU
+make golden        what a GPU does with single instructions, recorded for make test; needs a GPU;
+                   golden-questions and golden-sums ask more
 make format        formats the sources, format-check only looks, clang-format gets the formatter
 make nvdisasm      gets nvdisasm with pip, into build/, for make sass-N and tests that read SASS
 make compile_commands.json  for clangd and editors

@@ -1747,6 +1747,29 @@ TEST_CASE("trials: tiles of 64 columns are the fastest at some calls of few rows
   CHECK(std::lround(10 * us.at("64x8_x2_k4")) == 491);
 }
 
+// docs/sharing_k.md, "Does splitting K speed up GEMV and small-batch decoding?": several rounds of
+// tiles, some tile of either kind timed.
+TEST_CASE("trials: K split in a cluster where there are several rounds of tiles") {
+  std::map<std::string, std::pair<double, double>> fastest;  // whole tiles, split in a cluster
+  for (const std::vector<std::string>& row : read_rows("h200.few_rows.csv")) {
+    if (std::stoi(row[2]) <= 64 * 132 || is_cut(row[5])) continue;
+    auto& [whole, split] =
+        fastest.try_emplace(row[1] + "," + row[2] + "," + row[3], NOT_TIMED, NOT_TIMED)
+            .first->second;
+    double& us = row[5].find("_k") != std::string::npos ? split : whole;
+    us = std::min(us, (std::stod(row[6]) + std::stod(row[7])) / 2);
+  }
+  int both = 0;
+  Ratios gain;
+  for (const auto& [shape, us] : fastest) {
+    if (us.first == NOT_TIMED || us.second == NOT_TIMED) continue;
+    ++both;
+    if (us.second < us.first) gain.add(us.first, us.second);
+  }
+  CHECK(both == 39);
+  check_ratios(gain, 8, 1021, 101, 104);
+}
+
 // docs/measuring.md, "The run behind these pages".
 TEST_CASE("trials: how much a call gained that had one set of operands") {
   // Columns: rung, variant, M, N, K, microseconds of a kernel and of cuBLASLt, and with more sets.

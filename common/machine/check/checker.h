@@ -2,10 +2,10 @@
 // orders accesses (run/observer.h); it reports two that conflict and that nothing orders. It knows
 // nothing of how an instruction does what it does.
 //
-// What it knows is kept in clocks (one entry for each agent that accesses memory):
-//   generic: what happened before for the generic proxy
-//   async:   that part of it which a proxy fence has made known to the async proxy
-// and, for each 8 bytes of memory, who wrote last and who read since. docs/machine.md has the rules.
+// What it knows is kept in clocks (one entry for each agent that accesses memory), in several views
+// (clocks.h): what happened before, and the parts of it that fences have made known to the async proxy,
+// can be released at a scope, or are known to reads of tensor maps. And, for each 8 bytes of memory, who
+// wrote last and who read since. docs/machine.md has the rules.
 #pragma once
 
 #include <array>

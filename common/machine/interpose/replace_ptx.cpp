@@ -2,7 +2,7 @@
 // as it is; it must be linked with --cudart shared. scripts/rewrite_ptx.py makes the files.
 //
 //   REPLACE_PTX=file.ptx        whose kernels replace those of the same names
-//   REPLACE_FATBIN=file.fatbin  the same, assembled
+//   REPLACE_FATBIN=file.fatbin  the same, assembled: what is loaded. Both must be set
 //   REPLACE_TRACE=file          at exit, the file gets what the kernels left in ladder_trace
 //
 // A fat binary is replaced whole, so the PTX must hold all kernels of its translation unit.

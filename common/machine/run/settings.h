@@ -13,14 +13,14 @@ struct Settings {
   Policy policy = Policy::eager;  // MACHINE_POLICY: eager, lazy, random
   uint64_t seed = 1;              // MACHINE_SEED, of the random policy
   bool check = true;              // MACHINE_CHECK
-  uint32_t sms = 132;             // MACHINE_SMS: how many CTAs are resident together
+  uint32_t sms = 132;             // MACHINE_SMS; how many CTAs each holds, ctas_per_sm() says
   uint32_t threads = 1;           // MACHINE_THREADS; default: the host's cores
   bool stats = false;             // MACHINE_STATS: a line on stderr for each launch
   bool all_reports = false;       // MACHINE_REPORTS: first (the first one ends the launch), all
   std::set<std::string> ignored;  // MACHINE_IGNORE: names of rules, of rules.h
   bool poison = true;             // MACHINE_POISON: device memory begins as NaN, not as 0
   std::string json;   // MACHINE_JSON: file for reports as JSON; -: to stderr, not as text
-  std::string trace;  // MACHINE_TRACE: file for the timeline; empty: none
+  std::string trace;  // MACHINE_TRACE: file for the timeline, under eager; empty: none
 };
 
 // Throws Error (refused) at the first call if a variable has a value that it cannot have, or if there

@@ -157,7 +157,7 @@ cudaError_t cudaFreeHost(void* base) {
 }
 
 cudaError_t cudaHostRegister(void* base, size_t bytes, unsigned) {
-  has_context();
+  enter_context();
   if (base == nullptr || bytes == 0) return record(cudaErrorInvalidValue);
   if (find_living(base)) return record(cudaErrorHostMemoryAlreadyRegistered);
   adopt(base, bytes, REGISTERED);

@@ -122,7 +122,7 @@ cudaError_t cudaGetDevice(int* device) {
 }
 
 cudaError_t cudaSetDevice(int device) {
-  if (device == 0) has_context();
+  if (device == 0) enter_context();
   return record(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
 }
 
@@ -240,7 +240,7 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
 }
 
 cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
-  has_context();
+  enter_context();
   if (!limits().contains(limit)) return record(cudaErrorUnsupportedLimit);
   limits()[limit] = value;
   return cudaSuccess;

@@ -76,7 +76,7 @@ void initialise() {
   is_initialised = true;
 }
 
-bool has_context() {
+bool enter_context() {
   if (!in_driver) {
     initialise();
     contexts = std::max(contexts, 1);

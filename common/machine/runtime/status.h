@@ -40,14 +40,15 @@ void show_refusal(const Error& error);
 void spoil_exit();
 
 // A call of the runtime initialises the driver, and makes the device's context current in its thread. A
-// call of the driver does neither: what it needs must be there (driver.h). The second is whether it is.
+// call of the driver does neither: what it needs must be there (driver.h).
 void initialise();
-bool has_context();
+// Does the latter, but in a call of the driver. Whether the context is current then.
+bool enter_context();
 
 // Runs `body`, and records what it fails with.
 template <class Body>
 cudaError_t attempt(Body body) {
-  has_context();
+  enter_context();
   try {
     body();
     return cudaSuccess;
@@ -63,7 +64,7 @@ cudaError_t attempt(Body body) {
 template <class Body>
 cudaError_t on_device(Body body, bool needs_context = true) {
   if (lost() != cudaSuccess) return record(lost());
-  if (needs_context && !has_context()) return record(cudaErrorDeviceUninitialized);
+  if (needs_context && !enter_context()) return record(cudaErrorDeviceUninitialized);
   return attempt(body);
 }
 

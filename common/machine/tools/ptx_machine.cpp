@@ -36,7 +36,7 @@ Usage: ptx-machine [OPTIONS] PROGRAM [ARGUMENTS...]
   --ignore=RULE[,RULE...]           leave out reports of these rules: --rules lists them
   --json[=FILE]                     reports as JSON, one object a line: appended to FILE, or on stderr
                                     in place of the text
-  --sms=N                           SMs of the device (132): CTAs that are resident together
+  --sms=N                           SMs of the device (132); more CTAs than they hold wait
   --threads=N                       worker threads (all cores)
   --no-check                        run without looking for races
   --no-poison                       new device memory is 0, not NaN that is reported when it is read

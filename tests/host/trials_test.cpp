@@ -1583,6 +1583,7 @@ TEST_CASE("trials: the pick is near the fastest where D has few rows") {
   Ratios again;
   for (const std::vector<std::string>& row : read_rows("h200.few_rows.csv")) {
     REQUIRE(row.size() == 8);
+    if (row[0] == "shared") continue;
     const double first = std::stod(row[6]), second = std::stod(row[7]);
     shapes[{row[0], {std::stoi(row[1]), std::stoi(row[2]), std::stoi(row[3])}}]
           [{std::stoi(row[4]), row[5]}] = (first + second) / 2;
@@ -1740,7 +1741,7 @@ TEST_CASE("trials: tiles of 64 columns are the fastest at some calls of few rows
   CHECK(std::lround(us.at("64x8_x2_k4 at 146 tiles")) == 345);
   CHECK(tile::ceil_div(37248, 256) == 146);
   for (const std::vector<std::string>& row : read_rows("h200.few_rows.csv")) {
-    if (row[1] != "4" || row[2] != "19712") continue;
+    if (row[0] != "listed" || row[1] != "4") continue;
     us[row[5]] = (std::stod(row[6]) + std::stod(row[7])) / 2;
   }
   CHECK(std::lround(10 * us.at("256x16_x2")) == 514);
@@ -1752,7 +1753,7 @@ TEST_CASE("trials: tiles of 64 columns are the fastest at some calls of few rows
 TEST_CASE("trials: K split in a cluster where there are several rounds of tiles") {
   std::map<std::string, std::pair<double, double>> fastest;  // whole tiles, split in a cluster
   for (const std::vector<std::string>& row : read_rows("h200.few_rows.csv")) {
-    if (std::stoi(row[2]) <= 64 * 132 || is_cut(row[5])) continue;
+    if (std::stoi(row[2]) <= 64 * 132 || is_cut(row[5]) || row[0] == "shared") continue;
     auto& [whole, split] =
         fastest.try_emplace(row[1] + "," + row[2] + "," + row[3], NOT_TIMED, NOT_TIMED)
             .first->second;
@@ -1768,6 +1769,27 @@ TEST_CASE("trials: K split in a cluster where there are several rounds of tiles"
   }
   CHECK(both == 39);
   check_ratios(gain, 8, 1021, 101, 104);
+}
+
+// The same: stream-K, and clusters of four, over whole tiles.
+TEST_CASE("trials: stream-K's shares at calls of few rows") {
+  std::map<std::string, std::map<std::string, double>> calls;
+  for (const std::vector<std::string>& row : read_rows("h200.few_rows.csv")) {
+    if (row[0] != "shared") continue;
+    calls[row[1] + "," + row[2] + "," + row[3]][row[5]] = std::stod(row[6]) + std::stod(row[7]);
+  }
+  Ratios all, gained;
+  double furthest = 0;
+  for (const auto& [shape, us] : calls) {
+    const double whole = us.at("64x8_x2"), shares = us.at("64x8_x2_all");
+    all.add(shares, whole);
+    if (shares > 0.97 * whole) continue;
+    gained.add(shares, whole);
+    furthest = std::max(furthest, std::abs(us.at("64x8_x2_k4") - shares) / whole);
+  }
+  check_ratios(all, 25, 1006, 87, 112);
+  CHECK(gained.rows == 8);
+  CHECK(furthest < 0.035);
 }
 
 // docs/measuring.md, "The run behind these pages".

@@ -1271,6 +1271,140 @@ TEST_CASE("trials: rings of rung 12 with fewer slots than there is room for") {
   }
 }
 
+// The numbers of docs/sums.md, "A second kernel", of the shorter one.
+TEST_CASE("trials: a second kernel with more loads on their way is shorter where parts are many") {
+  double logs_5 = 0, logs_12 = 0, logs_many = 0, least = 9, most = 0;
+  int calls = 0, many = 0;
+  for (const std::vector<std::string>& cell : read_rows("h200.adding_up.csv")) {
+    REQUIRE(cell.size() == 10);
+    CHECK(cell[3].ends_with("_cut"));
+    const double us = std::stod(cell[5]), with_5 = std::stod(cell[6]) / us;
+    least = std::min(least, with_5);
+    most = std::max(most, with_5);
+    logs_5 += std::log(with_5);
+    logs_12 += std::log(std::stod(cell[8]) / us);
+    ++calls;
+    if (std::stoi(cell[4]) < 16) continue;
+    logs_many += std::log(with_5);
+    ++many;
+  }
+  REQUIRE(calls == 98);
+  REQUIRE(many == 23);
+  CHECK(std::lround(1000 * std::exp(logs_5 / calls)) == 978);
+  CHECK(std::lround(1000 * std::exp(logs_12 / calls)) == 1016);
+  CHECK(std::lround(1000 * std::exp(logs_many / many)) == 969);
+  CHECK(std::lround(100 * least) == 91);
+  CHECK(std::lround(100 * most) == 107);
+}
+
+// The numbers of docs/sharing_k.md, "Who ends when".
+TEST_CASE("trials: weights are read as fast as DRAM can where nobody waits for slower SMs") {
+  struct Run {
+    double us, first_end, last_end;
+  };
+  std::map<std::string, Run> runs;
+  for (const std::vector<std::string>& cell : read_rows("h200.dram_shares.csv")) {
+    REQUIRE(cell.size() == 12);
+    std::string key;
+    for (int i = 0; i < 8; ++i) key += cell[i] + (i < 7 ? "," : "");
+    runs[key] = {std::stod(cell[8]), std::stod(cell[9]), std::stod(cell[11])};
+  }
+  REQUIRE(runs.size() == 105);
+  const auto rate = [](double n, double k, const Run& run) {  // hundredths of TB/s
+    return std::lround(2 * n * k / (run.us - 3.5) / 1e4);
+  };
+  struct {
+    std::string how;
+    long us, first_end, last_end;       // tenths, at 11648x20224
+    long rate, rate_43264, rate_10240;  // hundredths of TB/s
+  } const SAID[] = {{"tiles in turns,0", 1144, 870, 1145, 425, 431, 392},
+                    {"equal shares,0", 1084, 782, 1052, 449, 453, 427},
+                    {"claimed in the order of memory,8", 1061, 980, 1036, 459, 460, 439}};
+  for (const auto& said : SAID) {
+    CAPTURE(said.how);
+    const std::string ring = "," + said.how + ",2,104,128,8";
+    const Run& run = runs.at("11648,20224" + ring);
+    CHECK(std::lround(10 * run.us) == said.us);
+    CHECK(std::lround(10 * run.first_end) == said.first_end);
+    CHECK(std::lround(10 * run.last_end) == said.last_end);
+    CHECK(rate(11648, 20224, run) == said.rate);
+    CHECK(rate(43264, 6016, runs.at("43264,6016" + ring)) == said.rate_43264);
+    CHECK(rate(10240, 8192, runs.at("10240,8192" + ring)) == said.rate_10240);
+  }
+  const double deep = runs.at("11648,20224,tiles in turns,0,2,104,128,0").us;
+  const double shallow = runs.at("11648,20224,tiles in turns,0,2,48,128,0").us;
+  CHECK(std::lround(100 * deep / shallow) == 103);
+
+  double us = 0, us_all = 0;  // of rung 12
+  for (const std::vector<std::string>& cell : read_rows("h200.few_rows.csv")) {
+    if (cell[0] != "shared" || cell[1] != "2" || cell[2] != "11648" || cell[3] != "20224") continue;
+    const double least = std::min(std::stod(cell[6]), std::stod(cell[7]));
+    if (cell[5] == "64x8_x2") us = least;
+    if (cell[5] == "64x8_x2_all") us_all = least;
+  }
+  CHECK(std::lround(10 * us) == 1177);
+  CHECK(std::lround(10 * us_all) == 1126);
+}
+
+// The same, "What else was tried for few rows".
+TEST_CASE("trials: a shorter ring, or one with fewer free slots, is slower") {
+  double logs[3] = {};
+  int rows = 0;
+  for (const std::vector<std::string>& cell : read_rows("h200.ring.csv")) {
+    REQUIRE(cell.size() == 9);
+    const auto us = [&](int i) { return std::stod(cell[i]); };
+    logs[0] += std::log(us(5) / us(4));
+    logs[1] += std::log(us(7) / us(6));
+    logs[2] += std::log(us(8) / us(6));
+    ++rows;
+  }
+  REQUIRE(rows == 536);
+  CHECK(std::lround(100 * std::exp(logs[0] / rows)) == 111);
+  CHECK(std::lround(100 * std::exp(logs[1] / rows)) == 103);
+  CHECK(std::lround(100 * std::exp(logs[2] / rows)) == 106);
+}
+
+// docs/stage_0.md, the hundred shapes on an H200.
+TEST_CASE("trials: stage 0 at a hundred drawn shapes, by class") {
+  struct Of {
+    double logs = 0, least = 9;
+    int shapes = 0, below_95 = 0, below_90 = 0;
+  };
+  std::map<std::string, Of> classes;
+  for (const std::vector<std::string>& cell : read_rows("h200.drawn.csv")) {
+    REQUIRE(cell.size() == 9);
+    const double ratio = std::stod(cell[7]);
+    for (const std::string& name : {cell[0], std::string("all")}) {
+      Of& of = classes[name];
+      of.logs += std::log(std::min(1.25, ratio));
+      of.least = std::min(of.least, ratio);
+      of.below_95 += ratio < 0.95;
+      of.below_90 += ratio < 0.90;
+      ++of.shapes;
+    }
+    const bool splits = cell[8].find("split-K") < cell[8].size();
+    if (cell[0] == "long_k" && ratio < 0.95) CHECK(splits);
+  }
+  struct {
+    std::string name;
+    int shapes;
+    long mean, least;  // thousandths
+    int below_95, below_90;
+  } const SAID[] = {{"rounds", 20, 1030, 981, 0, 0}, {"between", 20, 988, 874, 2, 1},
+                    {"long_k", 20, 970, 873, 7, 1},  {"decode", 20, 1037, 901, 1, 0},
+                    {"ragged", 20, 1044, 968, 0, 0}, {"all", 100, 1013, 873, 10, 2}};
+  CHECK(classes.size() == std::size(SAID));
+  for (const auto& said : SAID) {
+    CAPTURE(said.name);
+    const Of& of = classes[said.name];
+    CHECK(of.shapes == said.shapes);
+    CHECK(std::lround(1000 * std::exp(of.logs / of.shapes)) == said.mean);
+    CHECK(std::lround(1000 * of.least) == said.least);
+    CHECK(of.below_95 == said.below_95);
+    CHECK(of.below_90 == said.below_90);
+  }
+}
+
 // docs/stage_0.md, "Shapes drawn anew".
 TEST_CASE("trials: stage 0 at drawn shapes, by where rows begin") {
   struct {

@@ -2,7 +2,7 @@
 //
 // Idea       one thread names a box of a matrix; the tensor memory accelerator computes addresses,
 //            swizzles, fills what is out of bounds with zeros and counts bytes on an mbarrier.
-// Limited by instructions: 128 threads computed address, bound and swizzle of every 16 bytes.
+// Limited by instructions: 128 threads started a copy, with its address, for every 16 bytes.
 // New PTX    cp.async.bulk.tensor.2d, mbarrier.arrive.expect_tx, fence.mbarrier_init,
 //            fence.proxy.async, prefetch.tensormap
 // Tile       128x128x64 a CTA, 64x64 a warp, 128 threads, 3 slots: 99,328 bytes of shared memory

@@ -79,7 +79,7 @@ struct Tile {
   static_assert(sizeof(Out) == 2 || BOX == 32, "finish_box() swaps blocks of rows of 128 bytes");
   static_assert(BLOCKS * BN / 2 + 32 <= CONSUMER_REGS, "accumulators and 32 registers beside them");
   static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= tile::launch_regs(THREADS),
-                "the launch gives 64,512 or 65,536: 128 * 56 + 256 * 224, 128 * 56 + 384 * 152");
+                "at most what the launch gives: 128 * 56 + 256 * 224 or 128 * 56 + 384 * 152");
 };
 
 // The same in a cluster of CTAs side by side, which multicast A.

@@ -26,8 +26,9 @@ __device__ inline void wgmma_commit_group() {
 
 // wgmma.wait_group.sync.aligned  N;
 //   issued by : all threads of the warpgroup
-//   orders    : all but the latest N groups before what follows: their accumulators may be read,
-//               their shared-memory operands overwritten
+//   orders    : all but the latest N groups that this warp has issued before what follows: their
+//               accumulators may be read. Their operands in shared memory may be overwritten when
+//               all four warps have waited
 //   ISA       : #asynchronous-warpgroup-level-matrix-instructions-wgmma-wait-group
 template <int N>
 __device__ inline void wgmma_wait_group() {

@@ -5,8 +5,10 @@
 
 namespace tile {
 
-// Registers that the launch of a CTA of `threads`, of which an SM holds `ctas`, takes of an SM's
-// 65,536: as many for each thread. The CTA keeps them, and its warpgroups can share out no others.
+// Registers that the launch of a CTA of `threads`, of which an SM holds `ctas`, takes at most of an
+// SM's 65,536: as many for each thread. Where setmaxnreg gives consumers fewer, ptxas starts all
+// threads with the consumers' number. The CTA keeps what the launch took, and its warpgroups can
+// share out no others.
 constexpr int launch_regs(int threads, int ctas = 1) {
   return std::min(255, 65536 / (ctas * threads)) / 8 * 8 * threads;
 }

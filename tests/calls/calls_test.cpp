@@ -247,6 +247,25 @@ TEST_CASE("C API: a limit of SMs holds for every rung that takes one, others ref
   check_cuda(cudaStreamSynchronize(stream.handle), "waiting for the kernel");
 }
 
+TEST_CASE("C API: what needs no kernel takes no limit of SMs") {
+  const Problem problem({64, 64, 64}, Data::ints);
+  for (const int limit : {1, 2, 5, 100}) {
+    CHECK(ladder_set_sm_limit(limit) == LADDER_OK);
+    for (const Stage& stage : rungs()) {
+      for (const bool no_k : {true, false}) {
+        CAPTURE(limit);
+        CAPTURE(stage.stem);
+        CAPTURE(no_k);
+        GemmArgs args = problem.args;
+        (no_k ? args.k : args.m) = 0;
+        CHECK(call(stage.number, args) == LADDER_OK);
+      }
+    }
+  }
+  CHECK(ladder_set_sm_limit(0) == LADDER_OK);
+  check_cuda(cudaDeviceSynchronize(), "waiting for zeros");
+}
+
 TEST_CASE("C API: a failing launch is code 2 and says what CUDA says") {
   const Stream stream;
   Problem problem({64, 64, 64}, Data::ints, PADDED, stream.handle);

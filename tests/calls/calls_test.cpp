@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <thread>
 
 #include "common/host/device.h"
@@ -11,6 +12,7 @@
 #include "common/host/tensor_map.h"
 #include "common/host/watchdog.h"
 #include "common/host/where.h"
+#include "common/machine/ops/tensor_map.h"
 #include "tests/support/problem.h"
 
 using ladder::check_cuda;
@@ -67,6 +69,7 @@ TEST_CASE("C API: wrong arguments are refused") {
     CHECK(ladder_gemm_bf16(none, 8, 8, 8, nullptr, 8, nullptr, 8, nullptr, 8, nullptr) ==
           LADDER_REFUSED);
     CHECK(error_has(("stage is " + std::to_string(none)).c_str()));
+    CHECK(error_has("the nearest that works is 0.") == (none < 0));
   }
   std::string error_of_other_thread = "not set";
   std::thread([&] { error_of_other_thread = ladder_last_error(); }).join();
@@ -355,6 +358,17 @@ TEST_CASE("tensor map: a refusal lists every argument") {
       CAPTURE(part);
       CHECK(message.find(part) != std::string::npos);
     }
+  }
+}
+
+TEST_CASE("tensor map: it has what was chosen for L2") {
+  if (!on_machine()) return;
+  for (const auto& [cols, promotion] : {std::pair{4096, 3}, {64, 2}}) {  // 256 bytes, 128
+    const Problem problem({64, 64, cols}, Data::ints);
+    const CUtensorMap made = ladder::tensor_map_2d(problem.args.a, 64, cols, cols, 64, 64);
+    machine::TensorMap map;
+    std::memcpy(static_cast<void*>(&map), &made, sizeof map);
+    CHECK(map.l2_promotion == promotion);
   }
 }
 

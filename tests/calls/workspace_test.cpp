@@ -149,6 +149,16 @@ TEST_CASE("child: workspaces of the C API" * doctest::skip()) {
   inside.d = reinterpret_cast<ladder::bf16*>(good + needed - 256);
   refused(call(STAGE, inside), {"overlaps the workspace", "D must share no byte"});
 
+  // Memory that host and device share is one, too.
+  void* managed = nullptr;
+  check_cuda(cudaMallocManaged(&managed, needed, cudaMemAttachGlobal), "allocating");
+  CHECK(ladder_set_workspace(managed, needed, stream.handle) == LADDER_OK);
+  CHECK(call(STAGE, args) == LADDER_OK);
+  CHECK(launched.workspace == managed);
+  CHECK(ladder_set_workspace(good, needed, stream.handle) == LADDER_OK);
+  check_cuda(cudaStreamSynchronize(stream.handle), "zeroing counters");
+  check_cuda(cudaFree(managed), "freeing");
+
   // Others have none; the default stream has one under both of its names.
   args.stream = other.handle;
   CHECK(call(0, args) == LADDER_OK);

@@ -129,8 +129,12 @@ TEST_CASE("fused: right calls of every activation and type are accepted") {
       args.c = nullptr;
       args.ldc = 0;
       CHECK(check(args) == "");
-      args.k = 0;
       args.a = args.b = nullptr;
+      args.lda = args.ldb = -1;
+      args.alpha = 0;
+      CHECK(check(args) == "");
+      args.alpha = 1;
+      args.k = 0;
       CHECK(check(args) == "");
       args.m = 0;
       args.d = nullptr;
@@ -158,6 +162,8 @@ TEST_CASE("fused: a gate takes turns of 8 and no C, and gives half the columns")
   refused(args,
           {"n is 200: swiglu takes gate and up in turns of 8 rows of B, so n must be a multiple of "
            "16; the nearest that works is 192."});
+  args.n = 8;
+  CHECK(lines(check(args)).at(0).find("the nearest that works is 16.") != std::string::npos);
   args = good_gate();
   args.beta = 2;
   refused(args, {"beta is 2: swiglu adds no C; the nearest that works is 0."});
@@ -205,12 +211,23 @@ TEST_CASE("fused: D may be C itself, and shares no byte with anything else") {
   CHECK(check(args) == "");
   args = good_call();
   args.c = at(0x50000010);  // another place
-  CHECK(check(args).find("overlaps c") != std::string::npos);
+  for (const long long ldc : {args.ldc, args.ldd}) {
+    args.ldc = ldc;
+    CHECK(check(args).find("overlaps c") != std::string::npos);
+  }
   args.beta = 0;  // it is not read
   CHECK(check(args) == "");
   args = good_call();
   args.bias = args.d;
   CHECK(check(args).find("overlaps bias") != std::string::npos);
+  for (const int type : {LADDER_BF16, LADDER_FP32}) {
+    args.type_d = type;
+    const uintptr_t bytes = 208 * (type == LADDER_FP32 ? 4 : 2);
+    args.bias = at(0x50000000 - bytes);
+    CHECK(check(args) == "");
+    args.bias = at(0x50000000 - bytes + 16);
+    CHECK(check(args).find("overlaps bias") != std::string::npos);
+  }
   args = good_call();
   args.a = static_cast<const ladder::bf16*>(args.d);
   CHECK(check(args).find("overlaps a") != std::string::npos);

@@ -193,13 +193,16 @@ TEST_CASE("groups: how many blocks of a tile have rows, from any block on") {
   const auto blocks = [](int rows, int first, int most) {
     return tile::GroupedTile{1000, 0, 1000 + rows, 0}.blocks(first, most);
   };
-  CHECK(blocks(1, 0, 4) == 1);
-  CHECK(blocks(64, 0, 4) == 1);
-  CHECK(blocks(65, 0, 4) == 2);
+  for (int rows = 0; rows <= 300; ++rows) {
+    for (int first = 0; first <= 3; ++first) {
+      for (int most = 1; most <= 4; ++most) {
+        int with_rows = 0;
+        for (int block = first; block < first + most; ++block) with_rows += block * 64 < rows;
+        CHECK(blocks(rows, first, most) == with_rows);
+      }
+    }
+  }
   CHECK(blocks(1000, 0, 4) == 4);
-  CHECK(blocks(64, 1, 1) == 0);
-  CHECK(blocks(65, 1, 1) == 1);
-  CHECK(blocks(129, 2, 2) == 1);
   CHECK(blocks(1 << 30, 2, 2) == 2);
 }
 
@@ -410,6 +413,23 @@ TEST_CASE("grouped: D shares no byte with operands of any group, scales, sizes o
   }
 }
 
+TEST_CASE("grouped: D begins behind the last byte of the last group's B") {
+  GroupedArgs args = good_call(LADDER_BF16, 0);
+  const uintptr_t b_end = 0x20000000 + ((5 * 200 - 1) * 304 + 300) * 2;
+  args.d = at<bf16>((b_end + 15) / 16 * 16);
+  CHECK(check(args) == "");
+  args.d = at<bf16>((b_end - 1) / 16 * 16);
+  CHECK(check(args).find("overlaps B's other groups") != std::string::npos);
+}
+
+TEST_CASE("grouped: scales that are null overlap nothing") {
+  GroupedArgs args = good_call(LADDER_E4M3, 0);
+  args.scale_a = nullptr;
+  args.m = args.ld_scale_a = 1000;
+  args.d = at<bf16>(0x1000);
+  CHECK(lines(check(args)).size() == 1);
+}
+
 TEST_CASE("grouped: without K D shares no byte with sizes or the flag either") {
   for (const uintptr_t shared : {uintptr_t{0x38000000}, uintptr_t{0x39000000}}) {
     CAPTURE(shared);
@@ -429,12 +449,23 @@ TEST_CASE("grouped: the flag is none of the sizes, which others read while it is
     const int count = args.groups + (masked != 0 ? 0 : 1);
     args.error_flag = const_cast<int*>(args.sizes) + count;
     CHECK(check(args) == "");
+    args.error_flag = const_cast<int*>(args.sizes) - 1;
+    CHECK(check(args) == "");
     args.error_flag = const_cast<int*>(args.sizes) + count - 1;
     const std::string text = check(args);
     CHECK(text.find("overlaps offsets_or_rows: they must share no byte") != std::string::npos);
     follow(text, &args);
     CHECK(check(args) == "");
   }
+}
+
+TEST_CASE("grouped: without rows the sizes are needed for the flag alone") {
+  GroupedArgs args = good_call(LADDER_BF16, 0);
+  args.m = 0;
+  args.sizes = nullptr;
+  CHECK(check(args).find("offsets_or_rows is null") == 0);
+  args.error_flag = nullptr;
+  CHECK(check(args) == "");
 }
 
 TEST_CASE("grouped: the flag, which each call writes, is in none of what others read") {

@@ -195,6 +195,37 @@ TEST_CASE("mixed: each rule has its sentence") {
   }
 }
 
+TEST_CASE("mixed: a limit of the grid is a whole cluster, and of persistent kernels") {
+  MixedArgs args = good_call();
+  args.max_ctas = 2;
+  CHECK(ladder::mixed_violations({"pairs", 64, true, 2}, args) == "");
+  args.max_ctas = 1;
+  CHECK(ladder::mixed_violations({"pairs", 64, true, 2}, args) ==
+        "max_ctas is 1: it must be a whole cluster; the nearest that works is 2.");
+  args.max_ctas = 5;
+  CHECK(ladder::mixed_violations({"plain", 64, false, 1}, args) ==
+        "max_ctas is 5: only persistent variants take a limit; the nearest that works is 0.");
+}
+
+TEST_CASE("mixed: the longest rows, and the most of them") {
+  MixedArgs args = good_call();
+  args.d = static_cast<bf16*>(const_cast<void*>(at(0x400000000000)));
+  args.m = 1;
+  args.lda = (1LL << 39) - 8;
+  CHECK(ladder::mixed_violations(PERSISTENT, args) == "");
+  args.lda = 1LL << 39;
+  CHECK(ladder::mixed_violations(PERSISTENT, args) ==
+        "lda is 549755813888: it must be at most 549755813880 elements; the nearest that works is "
+        "549755813880.");
+  args.lda = 1LL << 38;
+  args.m = 2;
+  CHECK(ladder::mixed_violations(PERSISTENT, args) == "");
+  args.m = 3;
+  CHECK(ladder::mixed_violations(PERSISTENT, args) ==
+        "m is 3: with lda = 274877906944, a would span more than 2^40 bytes; the nearest that "
+        "works is 2.");
+}
+
 TEST_CASE("mixed: what a call does not touch may be anything") {
   MixedArgs args = good_call();
   args.a = args.scale = nullptr;
@@ -260,6 +291,14 @@ TEST_CASE("weights: what is written shares no byte with what is read") {
   args.q = const_cast<void*>(at(0x20000000 + 16));
   CHECK(ladder::pack_violations(args).find("overlaps q") != std::string::npos);
   args.bits = 4;
+  CHECK(ladder::pack_violations(args) == "");
+  args.n = 1;  // 33 weights end in half a byte
+  args.k = 33;
+  args.ldq = 64;
+  args.q = const_cast<void*>(at(0x20000000));
+  args.packed = const_cast<void*>(at(0x20000010));
+  CHECK(ladder::pack_violations(args).find("overlaps q") != std::string::npos);
+  args.packed = const_cast<void*>(at(0x20000020));
   CHECK(ladder::pack_violations(args) == "");
 }
 

@@ -224,6 +224,13 @@ TEST_CASE("validate: pointers") {
     args.d = nullptr;
     refused(args, {"d is null", "m x n elements"});
   }
+  SUBCASE("null b, which overlaps nothing") {
+    args.m = args.n = args.k = 4096;
+    args.lda = args.ldb = args.ldd = 4096;
+    args.b = nullptr;
+    args.d = at_mutable(0x1000);
+    refused(args, {"b is null"});
+  }
   SUBCASE("a off by one element") {
     args.a = at(0x10000002);
     refused(args, {"a is 0x10000002", "multiple of 16", "0x10000000"});

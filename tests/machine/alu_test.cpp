@@ -247,6 +247,10 @@ TEST_CASE("the carry flag goes from one instruction to the next") {
         [](auto a, auto b, auto c) {  // the flag says that nothing was borrowed
           return uint64_t{u32(c)} >= uint64_t{u32(b)} + (u32(a) < u32(b));
         });
+  check(  // of each lane
+      "add.cc.u32 A, A, B;\nsetp.lt.s32 %p1, C, 0;\n@%p1 add.cc.u32 B, 0, 0;\naddc.u32 D, 0, 0;",
+      INTEGERS,
+      [](auto a, auto b, auto c) { return s32(c) >= 0 && uint64_t{u32(a)} + u32(b) > UINT32_MAX; });
   check("mad.lo.cc.u32 A, B, C, A;\nmadc.hi.u32 D, B, C, 0;", INTEGERS,
         [](auto a, auto b, auto c) { return (uint64_t{u32(b)} * u32(c) + u32(a)) >> 32; });
 }
@@ -351,6 +355,8 @@ TEST_CASE("conversions at the limits") {
   });
   check("cvt.sat.s8.s32 D, A;", INTEGERS,
         [](auto a, auto, auto) { return u32(std::min(std::max(s32(a), -128), 127)); });
+  check("cvt.rn.sat.f32.s32 D, A;", INTEGERS,
+        [](auto a, auto, auto) { return bits(s32(a) > 0 ? 1 : 0); });
   check("cvt.s64.s8 DD, AA;", INTEGERS,
         [](auto a, auto, auto) { return static_cast<uint64_t>(static_cast<int8_t>(a)); });
   check("cvt.u16.s8 D, A;", INTEGERS,

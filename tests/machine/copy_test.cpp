@@ -410,22 +410,6 @@ TEST_CASE("tensor stores and reductions write what is inside, in whole 16 bytes"
   }
 }
 
-TEST_CASE("bulk groups: a source that changes before wait_group.read shows, lazily") {
-  Program program;
-  program.check = false;
-  program.policy = Policy::lazy;
-  program.block = {1, 1, 1};
-  const std::string store =
-      "cp.async.bulk.global.shared::cta.bulk_group [%out], [%smem], 16;\n"
-      "cp.async.bulk.commit_group;\n";
-  program.body = "st.shared.u32 [%smem], 1;\nfence.proxy.async;\n" + store +
-                 "cp.async.bulk.wait_group.read 1;\nst.shared.u32 [%smem], 2;";
-  CHECK(results(program, 4)[0] == 2);
-  program.body = "st.shared.u32 [%smem], 1;\nfence.proxy.async;\n" + store +
-                 "cp.async.bulk.wait_group.read 0;\nst.shared.u32 [%smem], 2;";
-  CHECK(results(program, 4)[0] == 1);
-}
-
 namespace {
 
 // Puts `map` into global memory. The kernel copies it into shared memory, changes its address, and as

@@ -128,6 +128,22 @@ TEST_CASE("what takes only one's own mbarriers cannot be spelled with .shared::c
   }
 }
 
+TEST_CASE("a copy lands in the CTA of its mbarrier, in one at least, at a multiple of its size") {
+  Buffer<uint32_t> in(16);
+  const auto report = [&in](const std::string& copy) {
+    Program program = in_pair("@%p1 bra USED;\n" + copy + "\nUSED:\nbar.warp.sync -1;", true);
+    return program.report(nullptr, in.data());
+  };
+  const std::string bulk = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes";
+  CHECK(contains(report(bulk + " [ROW+2048], [%in], 16, [%smem];"), "are in different CTAs"));
+  CHECK(contains(report(".reg .b16 %none;\nmov.u16 %none, 0;\n" + bulk +
+                        ".multicast::cluster [%smem+2048], [%in], 16, [%smem], %none;"),
+                 "the multicast mask 0x0 must name CTAs"));
+  CHECK(contains(report("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.u32 "
+                        "[%smem+2056], {%r1, %r1, %r1, %r1}, [%smem];"),
+                 "not a multiple of 16"));
+}
+
 TEST_CASE("descriptors and scale-d of wgmma are one value for the whole warpgroup") {
   CHECK(product("") == "");
   CHECK(product("", "%rd1", "%rd2", "1") == "");
@@ -166,6 +182,15 @@ TEST_CASE("wgmma is of a whole warpgroup, and reads inside of the CTA's shared m
   program.check = false;
   CHECK(contains(program.report(),
                  "for wgmma operations that other warps of its warpgroup have not issued"));
+  const std::string multiply =
+      "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd1, %rd1, "
+      "0, 1, 1, 0, 0;\n";
+  program.body =
+      ".reg .b32 %f<4>;\nmov.u64 %rd1, 0x0000001000080040;\nsetp.lt.u32 %p1, %t, 32;\n"
+      "wgmma.fence.sync.aligned;\n@%p1 bra OTHER;\n" +
+      multiply + "bra DONE;\nOTHER:\n" + multiply +
+      "DONE:\nwgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n";
+  CHECK(contains(program.report(), "must execute the same wgmma.mma_async"));
 }
 
 TEST_CASE("a tensor map keeps cuTensorMapEncodeTiled's rules when its fields are replaced") {

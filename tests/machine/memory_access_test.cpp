@@ -264,6 +264,13 @@ TEST_CASE("misaligned accesses, shared memory's end, read-only parameters") {
   Buffer<uint32_t> out(100);
   CHECK(contains(report("ld.global.v2.u32 {%r1, %r2}, [%out+4];\n", out.data()),
                  "is not a multiple of 8"));
+  const std::string row = "add.u32 %r1, %smem, 8;\n";
+  CHECK(contains(report(row + "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r2}, [%r1];\n"),
+                 "not aligned to 16 bytes"));
+  CHECK(contains(report(row + "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r1], {%t};\n"),
+                 "not aligned to 16 bytes"));
+  CHECK(contains(report("ld.global.v4.u64 {%rd1, %rd2, %rd3, %rd4}, [%out];\n", out.data()),
+                 "cannot run: 'ld.global.v4.u64"));
   CHECK(contains(report("add.u32 %r1, %smem, 65536;\nld.shared.u32 %r2, [%r1];\n"),
                  "are not all in the CTA's shared memory, 65536 bytes from 0x400"));
   CHECK(contains(report("st.shared.u32 [%smem-4], %t;\n"), "are not all in the CTA's"));

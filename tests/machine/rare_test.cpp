@@ -455,6 +455,10 @@ TEST_CASE("video instructions") {
   CHECK(one("vset4.s32.s32.ge %r0, %r1, %r2, %r3;", 0x80000102, 0x7f000201, 0) == 0x00010001);
   CHECK(one("vset.s32.s32.lt.add %r0, %r1, %r2, %r3;", ~0u, 0, 41) == 42);
   CHECK(one("vadd.s32.s32.s32.sat %r0, %r1, %r2;", 0x7fffffff, 1, 0) == 0x7fffffff);
+  CHECK(one("vadd.u32.u32.u32.sat %r0, %r1, %r2;", ~0u, 1, 0) == ~0u);
+  CHECK(one("vadd4.u32.u32.u32.sat %r0, %r1, %r2, %r3;", ~0u, 0x01010101, 0) == ~0u);
+  CHECK(one("vadd.s32.s32.s32.min %r0, %r1, %r2, %r3;", ~2u, 2, 5) == ~0u);
+  CHECK(one("vadd.s32.s32.s32.max %r0, %r1, %r2, %r3;", ~2u, 2, 5) == 5);
   CHECK(one("vmax.s32.s32.s32.min %r0, %r1, %r2, %r3;", 5, ~6u, ~2u) == ~2u);
   CHECK(one("vshl.u32.u32.u32.clamp %r0, %r1, %r2;", 3, 40, 0) == 0);
   CHECK(one("vshr.s32.s32.u32.wrap.add %r0, %r1, %r2, %r3;", ~15u, 34, 10) == 6);

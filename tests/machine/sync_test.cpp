@@ -66,6 +66,20 @@ std::string fault_of(const std::string& text) {
   return report;
 }
 
+// What one thread is told, without the checker, where copies are late.
+std::string told(const std::string& body) {
+  Program program;
+  program.check = false;
+  program.policy = Policy::lazy;
+  program.block = {1, 1, 1};
+  program.body = body;
+  Buffer<uint32_t> out(4);
+  return program.report(out.data());
+}
+
+const std::string INIT = "mbarrier.init.shared::cta.b64 [%smem], ";
+const std::string COPIES_ARRIVE = "cp.async.mbarrier.arrive.shared::cta.b64 [%smem];\n";
+
 }  // namespace
 
 TEST_CASE("mbarrier: phases, counts and parity") {
@@ -76,6 +90,7 @@ TEST_CASE("mbarrier: phases, counts and parity") {
   CHECK(script("init 3; drop; test 0; arrive 2; test 0; arrive 2; test 1") == Words{0, 1, 1});
   CHECK(script("init 4; early 1; pending; early 2; pending; test 0; arrive; test 0") ==
         Words{4, 3, 0, 1});
+  CHECK(script("init 1000000; early 1; pending") == Words{1000000});
   CHECK(script("init 1048575; arrive 1048574; test 0; arrive; test 0") == Words{0, 1});
   CHECK(script("init 1; arrive; inval; init 2; test 0; arrive 2; test 0") == Words{0, 1});
 }
@@ -88,6 +103,8 @@ TEST_CASE("mbarrier: bytes before and after they are expected") {
   CHECK(script("init 1; complete 64; expect 32; arrive_expect 32; test 0; arrive; test 1") ==
         Words{1, 1});
   CHECK(contains(fault_of("init 1; expect 1048575; expect 1"), "tx-count must stay within"));
+  CHECK(fault_of("init 1; complete 1048575") == "");
+  CHECK(contains(fault_of("init 1; complete 1048575; complete 1"), "tx-count must stay within"));
 }
 
 TEST_CASE("mbarrier: what is no mbarrier, or misused, is a fault") {
@@ -96,6 +113,7 @@ TEST_CASE("mbarrier: what is no mbarrier, or misused, is a fault") {
   CHECK(contains(fault_of("init 1; scribble 77; test 0"), "were overwritten"));
   CHECK(contains(fault_of("init 0"), "must be from 1 to 1048575"));
   CHECK(contains(fault_of("init 2; arrive; init 2"), "in the middle of a phase"));
+  CHECK(contains(fault_of("init 1; expect 16; init 1"), "in the middle of a phase"));
   const std::string late = fault_of("init 2; arrive_expect 16; arrive; arrive");
   CHECK(contains(late, "more than are expected"));
   CHECK(contains(late, "phase 0, pending arrivals 0 of 2, tx-count 16 bytes still to come"));
@@ -103,6 +121,14 @@ TEST_CASE("mbarrier: what is no mbarrier, or misused, is a fault") {
   CHECK(contains(fault_of("init 2; early 2"), "noComplete makes the last arrival"));
   CHECK(contains(fault_of("init 1; remember; arrive; recall"), "The state is of phase 0"));
   CHECK(contains(fault_of("init 1; recall"), "comes from no mbarrier.arrive"));
+  const std::string arrive = "mbarrier.arrive.shared::cta.b64 %rd1, [%smem];\n";
+  CHECK(contains(told(INIT + "1;\nmbarrier.init.shared::cta.b64 [%smem+8], 1;\n" + arrive + arrive +
+                      arrive + "mbarrier.test_wait.shared.b64 %p1, [%smem+8], %rd1;"),
+                 "The state is of phase 2"));
+  CHECK(contains(told(INIT + "1048575;\n" + COPIES_ARRIVE), "too many pending arrivals"));
+  CHECK(contains(told(INIT + "1;\ncp.async.ca.shared.global [%smem+64], [%out], 4;\n" +
+                      COPIES_ARRIVE + "mbarrier.arrive_drop.shared.b64 _, [%smem], 2;"),
+                 "drops more than all arrivals"));
   Program outside;
   outside.block = {1, 1, 1};
   outside.body = "add.u32 %r1, %smem, 4;\nmbarrier.init.shared.b64 [%r1], 1;";
@@ -146,6 +172,21 @@ TEST_CASE("mbarrier: lanes arrive together, also over several phases") {
       "add.u64 %rd2, %out, %rd2;\nst.global.u32 [%rd2], %r1;";
   const Words pending = results(program, 32);
   for (uint32_t lane = 0; lane < 32; ++lane) CHECK(pending[lane] == 8 - lane % 8);
+}
+
+TEST_CASE("mbarrier: lanes that expect bytes together expect their sum") {
+  const std::string complete =
+      "mbarrier.complete_tx.shared::cluster.relaxed.cluster.b64 [%smem], BYTES;\n"
+      "mbarrier.test_wait.parity.shared::cta.b64 %p1, [%smem], 0;\n";
+  Program program;
+  program.check = false;
+  program.body = "setp.ne.u32 %p2, %t, 0;\n@!%p2 " + INIT +
+                 "32;\nbar.warp.sync -1;\n"
+                 "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%smem], 16;\nbar.warp.sync -1;\n"
+                 "@%p2 ret;\n" +
+                 replaced(complete, "BYTES", "496") + keep(0) + replaced(complete, "BYTES", "16") +
+                 keep(1);
+  CHECK(results(program, 2) == Words{0, 1});
 }
 
 TEST_CASE("mbarrier: a failing try_wait parks, times out when nothing else runs, and hangs tell") {
@@ -202,6 +243,17 @@ TEST_CASE("named barriers: producers arrive, consumers wait; counts must agree")
   CHECK(contains(program.report(), "name different barriers"));
   program.body = "setp.ge.u32 %p1, %t, 64;\n@%p1 bra DONE;\nbar.sync 2, 96;\nDONE:";
   CHECK(contains(program.report(), "barrier 2: 64 of 96 threads have arrived"));
+  program.body = "bar.sync 1, 48;";
+  CHECK(contains(program.report(), "the count must be a multiple of 32"));
+  program.policy = Policy::eager;
+  // One warp counts on those that have exited, the other does not.
+  program.body =
+      "setp.ge.u32 %p1, %t, 64;\n@%p1 ret;\nsetp.ge.u32 %p2, %t, 32;\n@%p2 bra COUNTED;\n"
+      "bar.sync 1;\nbra DONE;\nCOUNTED:\nbar.sync 1, 96;\nDONE:";
+  CHECK(contains(program.report(), "barrier 1: 64 of 96 threads have arrived"));
+  program.block = {32, 1, 1};
+  program.body = "setp.lt.u32 %p1, %t, 16;\n@%p1 barrier.arrive 1, 32;\nbarrier.arrive 1, 32;";
+  CHECK(contains(program.report(), "Barrier 1 expects 32 threads, and 48 have arrived"));
 }
 
 TEST_CASE("bar.sync does not wait for threads that have exited") {
@@ -257,6 +309,7 @@ TEST_CASE("barrier.cluster and mbarriers of a peer") {
   CHECK(contains(program.report(), "mapa to rank 2 of a cluster of 2 CTAs"));
   program.body = "barrier.cluster.arrive;\nbarrier.cluster.arrive;";
   CHECK(contains(program.report(), "without a barrier.cluster.wait in between"));
+  CHECK(contains(told(program.body), "without a barrier.cluster.wait in between"));  // complete
   program.body = "barrier.cluster.wait;";
   CHECK(contains(program.report(), "without a barrier.cluster.arrive before it"));
   program.body =

@@ -331,10 +331,23 @@ class Run(unittest.TestCase):
         self.assertEqual(len(self.published()), 4)
         self.assertEqual(self.partial_lines(), [])
 
-    def test_a_row_cut_short_and_rows_of_old_kernels_are_measured_again(self):
+    def stopped(self):
+        """A run of two rows that have not been published."""
         with mock.patch.object(bench, "publish", side_effect=KeyboardInterrupt):
             with self.assertRaises(KeyboardInterrupt):
                 self.bench(rows="5@2048/burst")
+
+    def test_rows_of_another_machine_or_versions_are_measured_again(self):
+        self.stopped()
+        for key, other in (("driver", "1.3"), ("seed", 2), ("sms", 114)):
+            self.plan(env={**ENV, key: other})
+            self.stopped()
+            self.assertEqual(len(self.given()), 2, key)
+        self.assertEqual(self.bench(rows="5@2048/burst")[0], 0)
+        self.assertEqual(self.given(), [])
+
+    def test_a_row_cut_short_and_rows_of_old_kernels_are_measured_again(self):
+        self.stopped()
         path = self.root / "partial/h200.partial.jsonl"
         self.assertEqual(len(self.partial_lines()), 2)
         line = json.loads(path.read_text().splitlines()[0])

@@ -304,6 +304,13 @@ class Run(unittest.TestCase):
     def test_a_hang_costs_one_contestant_and_is_the_exit_code(self):
         self.assertIn("HANG", self.failing("hang", cli.HANG))
 
+    def test_a_failed_contestant_of_another_experiment_is_dropped(self):
+        self.failing("wrong", cli.WRONG)
+        self.plan()
+        self.assertEqual(self.energy("multicast", "1")[0], 0)
+        kept = {key for key in self.rows() if key[0] == "raster"}
+        self.assertEqual(kept, {("raster", "7:row_major", chip) for chip in energy.CHIPS})
+
     def test_no_counter_is_passed_on_with_its_sentence(self):
         self.plan(rc=3)
         code, _, err = self.energy()

@@ -81,6 +81,7 @@ class Hashes(unittest.TestCase):
         self.assertEqual(self.before, self.after(("inlined_at 1 34 5", "inlined_at 1 77 5")))
         self.assertEqual(self.before, self.after(("$L__BB0_", "$L__BB5_"), ("$L__tmp7", "$L__tmp8")))
         self.assertEqual(self.before, self.after(("// begin inline asm", ""), ("mov.u32 \t", "mov.u32 ")))
+        self.assertEqual(self.before, self.after(("\tld.global", "\t/* two\nlines */ ld.global")))
 
     def test_the_name_does_not_count(self):
         renamed = self.after((".entry first(", ".entry _Z5otherILi7EEvv("),
@@ -138,6 +139,24 @@ class Hashes(unittest.TestCase):
         changed = self.after(("7, 8}", "7, 9}"))
         self.assertNotEqual(changed["second"], self.before["second"])
         self.assertEqual(changed["first"], self.before["first"])
+
+    def test_a_function_that_a_called_function_calls_counts(self):
+        inner = ".func inner()\n{\n\tmov.u32 %r1, 1;\n}\n"
+        outer = ".func outer()\n{\n\tcall.uni inner;\n}\n"
+        calls = ("call.uni (retval0), helper, (param0);", "call.uni outer;")
+        entry = ".visible .entry first("
+        before = self.after((entry, inner + outer + entry), calls)
+        after = self.after((entry, inner.replace("1;", "2;") + outer + entry), calls)
+        self.assertNotEqual(before["first"], after["first"])
+        self.assertEqual(before["second"], after["second"])
+
+    def test_a_declaration_behind_a_function_does_not_stand_for_it(self):
+        hashes = []
+        for value in (1, 2):
+            helper = f".func  helper()\n{{\n\tmov.u32 %r1, {value};\n}}\n.func  helper()\n;\n"
+            after = self.after((".visible .entry first(", helper + ".visible .entry first("))
+            hashes.append(after["first"])
+        self.assertNotEqual(*hashes)
 
     def test_the_text_that_is_hashed_is_readable(self):
         text = kernel_texts(MODULE)["first"]

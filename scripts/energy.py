@@ -16,8 +16,9 @@ docs/results/<gpu>.energy.json. Python standard library only.
 All at 8192 cubed. Contestants of an experiment take turns, and the order is reversed every round,
 so that what the chip's temperature does cancels. Each is measured twice over:
 
-  part   on a part of the SMs, so few that the chip stays at its highest clock for every contestant:
-         half of them, or fewer if that draws too much. Only a persistent kernel can be told so.
+  part   on a part of the SMs, where the power limit is far: about half of them, or a quarter, if no
+         contestant's clock is more than 1 % below the chip's highest; else an eighth, at any clock,
+         as in all recorded runs. Only a persistent kernel can be told so.
   whole  on all SMs, where the power limit decides on the clock
 
 A reading is written to build/energy/ as soon as it is taken, so that a run that was stopped goes on
@@ -265,8 +266,8 @@ class Run:
         return found
 
     def experiment(self, name: str, contestants: list[Contestant]) -> list[Reading]:
-        """Its rows, contestants in order, part and whole. The part is the largest on which nobody
-        loses clock; a smaller one is kept for the experiments that follow."""
+        """Its rows, contestants in order, part and whole. The part is the largest on which all have
+        the highest clock, or the smallest; what is tried once is left out of later experiments."""
         rows = []
         for chip in CHIPS:
             those = [one for one in contestants if one.persistent or chip == "whole"]
@@ -277,7 +278,7 @@ class Run:
                 if found is not None:
                     break
                 self.grids.remove(grid)
-                print(f"{grid} SMs draw too much for the highest clock; on {self.grids[0]} now.")
+                print(f"{grid} SMs: a clock is below {least:.0f} MHz; on {self.grids[0]} now.")
             of_chip = []
             for one, readings in zip(those, found or []):
                 row = {

@@ -142,6 +142,15 @@ class Tables(Project):
         self.assertIn("| at rest | 112 W |", text)
         self.assertIn("| the counter is refreshed every | 100 ms |", text)
 
+    def test_what_is_drawn_at_rest_differs_by_run(self):
+        def at_rest(*watts):
+            rows = [row("raster", str(i), "whole", 1.5, idle_watts=w) for i, w in enumerate(watts)]
+            self.energy({**ENERGY, "rows": rows})
+            return self.table("environment")
+
+        self.assertIn("| at rest | 122 to 132 W, by run |", at_rest(128.1, 132.1, 121.9))
+        self.assertIn("| at rest | 128 W |", at_rest(128.1, 127.9))
+
     def test_rungs_come_from_make_bench(self):
         text = self.table("rungs")
         self.assertIn("| 2 | 8192³ | 698 | 1.100 | 699 | 1.000 | 1.100 | 112 |", text)

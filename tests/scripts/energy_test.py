@@ -218,7 +218,7 @@ class Run(unittest.TestCase):
         self.assertIn("left", out)
         self.assertEqual(self.partial(), [])
 
-    def test_what_draws_too_much_gets_fewer_sms_and_all_others_too(self):
+    def test_a_clock_below_the_highest_gets_fewer_sms_and_all_others_too(self):
         self.plan(mhz={"group16 64": 1900.0})
         self.assertEqual(self.energy("raster,multicast", "1")[0], 0)
         grids = [grid for _, grid in self.given()]

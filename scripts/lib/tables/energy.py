@@ -53,13 +53,22 @@ def watts(value: float | None) -> str:
     return DASH if value is None else f"{value:.0f} W"
 
 
+def at_rest(energy: Results) -> str:
+    """What the board drew at rest: measured whenever the program was started."""
+    found = {row["idle_watts"] for row in energy.rows if row.get("idle_watts") is not None}
+    texts = list(dict.fromkeys(map(watts, sorted(found))))
+    if len(texts) < 2:
+        return texts[0] if texts else watts(energy.head["idle_watts"])
+    return f"{texts[0].split()[0]} to {texts[-1]}, by run"
+
+
 def environment(energy: Results) -> list[str]:
     head = energy.head
     rows = [
         ["GPU", head["gpu"]],
         ["driver, toolkit", f"{head['driver']}, {head['toolkit']}"],
         ["power limit", watts(head["power_limit_watts"])],
-        ["at rest", watts(head["idle_watts"])],
+        ["at rest", at_rest(energy)],
         ["the counter is refreshed every", f"{head['refresh_ms']:.0f} ms"],
         ["last run", f"{head['date']}, {head['revision']}"],
         *([f"rung {rung}: changed since", what] for rung, what in energy.changed_since().items()),

@@ -30,7 +30,8 @@ class Number:
     def read(self, name: str, text: str) -> Any:
         value = whole(text, 0)
         if value is None:
-            raise Problem(f"{name}={text} is no whole number: try {name}={self.standard}.")
+            near = self.least if self.standard is None else self.standard
+            raise Problem(f"{name}={text} is no whole number: try {name}={near}.")
         if not self.least <= value <= self.most:
             near = min(max(value, self.least), self.most)
             limits = f"from {self.least} to {self.most}"

@@ -75,6 +75,7 @@ class Explore(unittest.TestCase):
             ("WHAT=swizzle", "ROWS=many"): "ROWS=many is no whole number: try ROWS=8",
             ("WHAT=swizzle", "SPAN=²"): "SPAN=²: it is one of 128, 64, 32 or 16; try SPAN=128",
             ("WHAT=swizzle", "SPAN=64", "SPAN=32"): "SPAN is given more than once, as 32 too",
+            ("WHAT=fragment", "LANE=x"): "LANE=x is no whole number: try LANE=0",
             ("WHAT=ring", "DEPTH=1_0"): "DEPTH=1_0 is no whole number: try DEPTH=4",
             ("WHAT=ring", "DEPTH=٤"): "DEPTH=٤ is no whole number: try DEPTH=4",
             ("WHAT=descriptor", "START=1000"): "multiple of 1024 bytes; the nearest is 1024",

@@ -86,13 +86,20 @@ DeviceInfo ask_device(int ordinal) {
   return device;
 }
 
-// find(), asked once a device, kernel and size. A thread takes a lock when it asks for the first time
+// What is asked of a kernel. 0: the answer is the same for any.
+struct Launched {
+  const void* kernel;
+  int smem_bytes, threads = 0, cluster_ctas = 0;
+};
+
+// find(), asked once a device and `launched`. A thread takes a lock when it asks for the first time
 // only. Each caller has facts of its own, since each lambda is a type of its own.
 template <class Find>
-int known(const void* kernel, int smem_bytes, const Find& find) {
-  using Facts = std::map<std::tuple<int, const void*, int>, int>;
+int known(const Launched& launched, const Find& find) {
+  using Facts = std::map<std::tuple<int, const void*, int, int, int>, int>;
   thread_local Facts of_thread;
-  const std::tuple key{query_device().ordinal, kernel, smem_bytes};
+  const std::tuple key{query_device().ordinal, launched.kernel, launched.smem_bytes,
+                       launched.threads, launched.cluster_ctas};
   const auto mine = of_thread.find(key);
   if (mine != of_thread.end()) return mine->second;
 
@@ -126,7 +133,7 @@ int sm_count() {
 }
 
 int max_active_clusters(const void* kernel, int threads, int smem_bytes, int cluster_ctas) {
-  return known(kernel, smem_bytes, [&] {
+  return known({kernel, smem_bytes, threads, cluster_ctas}, [&] {
     allow_smem(kernel, smem_bytes);
     cudaLaunchAttribute cluster{};
     cluster.id = cudaLaunchAttributeClusterDimension;
@@ -152,7 +159,7 @@ int resident_ctas(const void* kernel, int threads, int smem_bytes, int cluster_c
 }
 
 void allow_smem(const void* kernel, int smem_bytes) {
-  known(kernel, smem_bytes, [&] {
+  known({kernel, smem_bytes}, [&] {
     cudaFuncAttributes now;  // it must not be lowered
     check_cuda(cudaFuncGetAttributes(&now, kernel), "cudaFuncGetAttributes");
     if (now.maxDynamicSharedSizeBytes < smem_bytes) {

@@ -44,7 +44,46 @@ bool error_has(const char* part) {
   return std::string(ladder_last_error()).find(part) != std::string::npos;
 }
 
+// As the runtime says it.
+int clusters_of_runtime(const void* kernel, int threads, int smem_bytes, int cluster_ctas) {
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = cluster_ctas;
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(cluster_ctas);
+  config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = smem_bytes;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  int clusters = 0;
+  check_cuda(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config),
+             "cudaOccupancyMaxActiveClusters");
+  return clusters;
+}
+
 }  // namespace
+
+TEST_CASE("clusters at a time: of one kernel, for each size of cluster and CTA") {
+  for_each_variant([&](const Stage& stage, const Variant& variant) {
+    const ladder::Kernel& kernel = variant.kernel;
+    // Those of rung 8 and behind have a size of cluster of their own.
+    if (stage.number >= 8 || kernel.function == nullptr) return;
+    const std::string where = stage.stem + "/" + variant.name;
+    CAPTURE(where);
+    for (const int cluster : {2, 1, 4, 2}) {
+      for (const int threads : {kernel.threads, kernel.threads / 2}) {
+        CAPTURE(cluster);
+        CAPTURE(threads);
+        const int found =
+            ladder::max_active_clusters(kernel.function, threads, kernel.smem_bytes, cluster);
+        CHECK(found == clusters_of_runtime(kernel.function, threads, kernel.smem_bytes, cluster));
+      }
+    }
+    CHECK(ladder::max_active_clusters(kernel.function, kernel.threads, kernel.smem_bytes, 1) >
+          ladder::max_active_clusters(kernel.function, kernel.threads, kernel.smem_bytes, 2));
+  });
+}
 
 TEST_CASE("C API: rungs and their names") {
   CHECK(!rungs().empty());

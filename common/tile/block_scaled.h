@@ -127,7 +127,8 @@ inline double scaled_clocks(const GemmConfig& config, int m, int n, int k, int r
   const double dram = bytes_of_dram(rows, cols, k, 1, blocks_m, blocks_n, group, gpu, 0) / blocks /
                       gpu.dram_bytes_per_clock;
 
-  const double store = FITTED.store_clocks * bn / std::gcd(bn, 64);  // of a block
+  const int rest = bn % 64;
+  const double store = FITTED.store_clocks * (bn / 64 + rest / std::gcd(rest, 64));  // of a block
   const bool waits = scaled_staging_buffers(config) < config.blocks;
   // While one slice stages what all have added up, the others multiply.
   const double staged =

@@ -106,7 +106,8 @@ struct SlotWords {
 
 // mma.sync with each box of the ring, at about four fifths of the rate that the tensor cores could
 // keep while boxes arrive as fast as L2 gives them: less would leave the clock high, more would hold
-// the boxes up. One warp; the operands are 96 words of its part of the first box. products [32].
+// the boxes up. One warp; the operands are 768 words of its part of the first box, 24 of each lane.
+// products [32].
 template <int DEPTH, int BOX_BYTES>
 __device__ void multiply_meanwhile(RingSmem<DEPTH, BOX_BYTES>& smem, int boxes, float* products) {
   constexpr int REPEATS = 3;  // of 16 mma.sync a box and warp: 3 · 16 · 4096 FLOP

@@ -31,7 +31,7 @@ const char USAGE[] =
     "  --check-only  runs each kernel on data whose result is known and times nothing; without a\n"
     "                GPU on the PTX machine\n"
     "  --list        every limit as JSON: name, group, data, what it is and its kernel\n"
-    "  --places      on which SMs and GPCs the CTAs of a launch run, plain and in clusters\n"
+    "  --places      the SMs of each GPC, and the GPC of each CTA of some launches\n"
     "  --env         only the first line of a measurement: the GPU and the versions\n"
     "One JSON line a ceiling on stdout, progress on stderr. Exit codes: 0 ok, 1 wrong result, 2\n"
     "usage, 3 no usable device, 4 hang.\n";

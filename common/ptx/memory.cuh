@@ -55,11 +55,13 @@ __device__ inline uint4 ld_global_nc_v4_b32(const __nv_bfloat16* src) {
 }
 
 // ld.global.nc.f32  value, [src];
-//   issued by : any thread; src as above, 4-byte aligned
+//   issued by : any thread; src in global memory that nobody writes during the kernel or, if the
+//               load is behind griddepcontrol.wait, from that wait on; 4-byte aligned
+//   orders    : nothing; nvcc leaves it behind that wait
 //   ISA       : #data-movement-and-conversion-instructions-ld-global-nc
 __device__ inline float ld_global_nc_f32(const float* src) {
   float value;
-  asm("ld.global.nc.f32 %0, [%1];" : "=f"(value) : "l"(src));
+  asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(value) : "l"(src) : "memory");
   return value;
 }
 

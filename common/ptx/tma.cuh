@@ -18,7 +18,8 @@ __device__ inline void prefetch_tensormap(const CUtensorMap* map) {
 
 // cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes
 //     [dst], [map, {col, row}], [bar];
-//   issued by : one thread; dst in its own CTA, aligned as the map's swizzle asks (1024 bytes)
+//   issued by : one thread; dst in its own CTA, aligned as the map's swizzle asks (1024 bytes).
+//               col, times an element's bytes, is a multiple of 16. col and row may be negative.
 //   orders    : nothing by itself: complete_tx on bar, in the async proxy, counts the bytes of the
 //               whole box, those out of bounds (zeros) too
 //   ISA       : #data-movement-and-conversion-instructions-cp-async-bulk-tensor

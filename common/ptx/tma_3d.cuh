@@ -11,7 +11,8 @@ namespace ptx {
 
 // cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes
 //     [dst], [map, {col, row, outer}], [bar];
-//   issued by : one thread; as the one of two dimensions (common/ptx/tma.cuh)
+//   issued by : one thread; as the one of two dimensions (common/ptx/tma.cuh): col, times an
+//               element's bytes, is a multiple of 16
 //   orders    : nothing by itself: complete_tx on bar counts the bytes of the whole box
 //   ISA       : #data-movement-and-conversion-instructions-cp-async-bulk-tensor
 __device__ inline void cp_async_bulk_tensor_3d_g2s(void* dst, const CUtensorMap* map, int col,
@@ -25,7 +26,7 @@ __device__ inline void cp_async_bulk_tensor_3d_g2s(void* dst, const CUtensorMap*
 
 // cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group  [map, {col, row, outer}], [src];
 //   issued by : one thread; as the one of two dimensions (common/ptx/tma_store.cuh): no coordinate
-//               may be negative
+//               may be negative, and col, times an element's bytes, is a multiple of 16
 //   orders    : nothing; ends when the issuing thread has waited for its bulk group
 //   ISA       : #data-movement-and-conversion-instructions-cp-async-bulk-tensor
 __device__ inline void cp_async_bulk_tensor_3d_s2g(const CUtensorMap* map, int col, int row,

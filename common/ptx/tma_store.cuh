@@ -11,7 +11,8 @@ namespace ptx {
 
 // cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group  [map, {col, row}], [src];
 //   issued by : one thread; what lies outside the map's matrix is not written. Whole chunks of 16
-//               bytes are: the matrix's rows must end on one.
+//               bytes are: the matrix's rows must end on one. No coordinate may be negative, and
+//               col, times an element's bytes, is a multiple of 16.
 //   orders    : nothing. It reads shared memory in the async proxy: threads that wrote there by
 //               ordinary stores need fence.proxy.async and a barrier before it. Ends when the
 //               issuing thread has waited for its bulk group.

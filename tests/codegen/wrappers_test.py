@@ -17,7 +17,9 @@ ORDERING = (
     "wgmma.", "setmaxnreg.", "prefetch.", "griddepcontrol.", "nanosleep.", "tensormap.",
 )  # fmt: skip
 # Arithmetic and moves between registers, which the compiler may reorder and drop.
-PLAIN = ("fma.", "mul.", "add.", "cvt.", "cvta.", "mov.", "mapa.", "mma.", "ld.global.nc.", "selp.")
+PLAIN = ("fma.", "mul.", "add.", "cvt.", "cvta.", "mov.", "mapa.", "mma.", "selp.")
+# ld.global.nc may be either: one that must stay behind griddepcontrol.wait is as what orders.
+EITHER = "ld.global.nc."
 
 
 def statements(text):
@@ -44,6 +46,9 @@ def problems(text):
                 yield f"needs volatile and a memory clobber: {words[0]}"
         elif words and all(word.startswith(PLAIN) for word in words) and volatile:
             yield f"arithmetic needs no volatile: {words[0]}"
+        elif any(word.startswith(EITHER) for word in words):
+            if volatile != ('"memory"' in statement):
+                yield f"needs volatile and a memory clobber, or neither: {words[0]}"
 
 
 class Wrappers(unittest.TestCase):
@@ -62,6 +67,9 @@ class Wrappers(unittest.TestCase):
         hidden = 'asm("{ .reg .pred p;\\n mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; }");'
         self.assertEqual(len(list(problems(hidden))), 1)
         self.assertEqual(len(list(problems('asm volatile("fma.rn.f32 %0, %1, %2, %3;");'))), 1)
+        for volatile, clobber, count in (("", "", 0), (" volatile", ' : "memory"', 0), (" volatile", "", 1)):
+            load = f'asm{volatile}("ld.global.nc.f32 %0, [%1];" : "=f"(x) : "l"(y){clobber});'
+            self.assertEqual(len(list(problems(load))), count, load)
         self.assertEqual(list(problems('asm("cvt.f32.bf16 %0, %1;" : "=f"(x) : "h"(y));')), [])
 
     def files(self, *pattern):

@@ -266,7 +266,7 @@ const Row ROWS[] = {
     {"fence{.sc,.acq_rel,.acquire,.release,}{.cta,.cluster,.gpu,.sys}", "", pick_fence<fence>,
      "order memory accesses"},
     {"fence{.acquire.sync_restrict::shared::cluster,.release.sync_restrict::shared::cta}.cluster",
-     "", pick_fence<fence>, "the same, for what synchronises through mbarriers"},
+     "", pick_fence<fence>, "the same, one way, for accesses to shared memory only"},
     {"membar{.cta,.gl,.sys}", "", pick_fence<fence>, "fence.sc"},
     {"fence.mbarrier_init.release.cluster", "", always<tells<&Checker::fence_mbarrier_init>>,
      "make mbarrier.init known to the cluster and to the async proxy"},

@@ -908,6 +908,24 @@ TEST_CASE("in shared memory, too, a plain load races with another warp's atomic"
   CHECK(said([&] { rig.load(2, DATA, ONE); }) != "");
 }
 
+TEST_CASE("a fence by lanes that have polled different flags acquires what each of them has seen") {
+  constexpr uint32_t EVEN = 0x55555555, FLAGS = DATA + 256;
+  for (const bool fenced : {false, true}) {
+    Rig rig;
+    rig.store(0, FLAGS, 3);
+    rig.barrier(ALL);
+    for (const uint32_t lane : {1u, 2u}) {
+      rig.store(0, DATA, lane);
+      rig.strong(0, FLAGS + 4 * (lane - 1), Access::write, Order::release, Scope::cta, lane);
+      rig.strong(1, FLAGS + 4 * (lane - 1), Access::read, Order::relaxed, Scope::cta,
+                 lane == 1 ? EVEN : ~EVEN);
+    }
+    if (fenced) rig.fence(1, Order::acq_rel, Scope::cta, 3);
+    CHECK((said([&] { rig.load(1, DATA, 3); }) == "") == fenced);
+    CHECK(said([&] { rig.load(1, DATA - 8, 4); }) != "");  // a lane that has not fenced
+  }
+}
+
 TEST_CASE("of the lanes that count in one place the last is behind the others") {
   for (const Order order : {Order::relaxed, Order::acq_rel}) {
     for (const bool fenced : {false, true}) {

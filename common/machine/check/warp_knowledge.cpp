@@ -50,6 +50,16 @@ Knowledge& WarpKnowledge::extra_of(uint32_t lanes) {
   return extras_.emplace_back(std::move(made)).known;
 }
 
+// What some of these lanes know together with others is also theirs alone from here on.
+void WarpKnowledge::split_extras(uint32_t lanes) {
+  std::vector<uint32_t> parts;
+  for (const Extra& extra : extras_) {
+    const uint32_t part = extra.lanes & lanes;
+    if (part != 0 && part != lanes && part != extra.lanes) parts.push_back(part);
+  }
+  for (const uint32_t part : parts) extra_of(part);
+}
+
 void WarpKnowledge::hear_own(const Knowledge& what) {
   const Clocks& clocks = what.views[GENERIC];
   heard_own_ = std::max(

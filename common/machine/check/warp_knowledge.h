@@ -52,6 +52,7 @@ class WarpKnowledge {
       for (Extra& extra : extras_) f(extra.known);
       return;
     }
+    split_extras(lanes);
     extra_of(lanes);
     uint32_t all = 0;
     for (Extra& extra : extras_) {
@@ -87,6 +88,7 @@ class WarpKnowledge {
  private:
   bool is_whole(uint32_t lanes) const { return (warp_.live & ~lanes) == 0; }
   Knowledge& extra_of(uint32_t lanes);
+  void split_extras(uint32_t lanes);
   void learn_what_all_know();
   void raise_published();
   uint32_t met_by(uint32_t lanes) const;

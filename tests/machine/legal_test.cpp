@@ -97,6 +97,21 @@ TEST_CASE("legal: lanes part and meet again right before an instruction of the w
   }
 }
 
+TEST_CASE("legal: groups of a warp's lanes meet by masks of their own, one group at a time") {
+  // Of 8 lanes the first takes a lock, and they count. The others wait for theirs meanwhile.
+  const std::string count =
+      "and.b32 %r1, %t, 7;\nsetp.eq.u32 %p1, %r1, 0;\nand.b32 %r2, %t, 24;\n"
+      "mov.u32 %r3, 255;\nshl.b32 %r3, %r3, %r2;\n@!%p1 bra MEET;\nLOCK:\n"
+      "atom.global.cas.b32 %r4, [%out], 0, 1;\nsetp.ne.u32 %p2, %r4, 0;\n@%p2 bra LOCK;\n"
+      "membar.gl;\nMEET:\nWAIT\nmul.wide.u32 %rd1, %r1, 4;\nadd.u64 %rd1, %rd1, %out;\n"
+      "ld.global.u32 %r5, [%rd1+32];\nadd.u32 %r5, %r5, 1;\nst.global.u32 [%rd1+32], %r5;\n"
+      "membar.gl;\nbar.warp.sync %r3;\n@%p1 atom.global.exch.b32 %r6, [%out], 0;";
+  const Words expected = numbers(16, [](uint32_t i) { return i < 8 ? 0u : 4u; });
+  for (const std::string more : {"", "vote.sync.ballot.b32 %r7, %p1, %r3;\n"}) {
+    check_legal(with(replaced(count, "WAIT", more + "bar.warp.sync %r3;"), 32), expected);
+  }
+}
+
 TEST_CASE("legal: warps leave early; barriers go on without them, counted ones with who is left") {
   check_legal(with("setp.ge.u32 %p1, %r41, 2;\n@%p1 ret;\nshl.b32 %r1, %t, 2;\n"
                    "add.u32 %r1, %r1, %smem;\nst.shared.u32 [%r1], %t;\nbar.sync 1, 64;\n"

@@ -5,14 +5,17 @@
 #include <string>
 
 #include "common/machine/ops/operands.h"
+#include "common/machine/run/control.h"
 
 namespace machine {
 
-// Calls f(lanes) for the lanes of each member mask once they are all here. Lanes that have exited, or
-// that the guard keeps out, cannot come.
+// Calls f(lanes) for the lanes of each member mask once they are all here, and lets these go on. Lanes
+// that have exited, or that the guard keeps out, cannot come.
 template <class F>
 Step for_members(Warp& warp, const Slot& members, uint32_t mask, F&& f) {
   const uint32_t* const masks = warp.row<uint32_t>(members.row);
+  const uint32_t here = warp.current->mask;
+  uint32_t waiting = 0;  // for other lanes of their mask
   for (uint32_t rest = mask; rest != 0;) {
     const uint32_t lane = first_lane(rest);
     if (!(masks[lane] >> lane & 1)) {
@@ -26,18 +29,19 @@ Step for_members(Warp& warp, const Slot& members, uint32_t mask, F&& f) {
            ", and lane ", other, ", which is in it, ", hex(masks[other]),
            ": lanes that meet must name the same.");
     }
-    if (masks[lane] & warp.live & ~warp.current->mask) {
-      warp.current->wait = WaitFor::other_lanes;
-      return Step::wait;
-    }
+    if (masks[lane] & warp.live & ~here) waiting |= masks[lane] & here;
     rest &= ~masks[lane];
   }
-  while (mask != 0) {
-    const uint32_t lanes = mask & masks[first_lane(mask)];
+  for (uint32_t rest = mask & ~waiting; rest != 0;) {
+    const uint32_t lanes = rest & masks[first_lane(rest)];
     f(lanes);
-    mask &= ~lanes;
+    rest &= ~lanes;
   }
-  return Step::next;
+  if (waiting == 0) return Step::next;
+  warp.current->wait = WaitFor::other_lanes;
+  if (waiting == here) return Step::wait;
+  go(warp, here & ~waiting, warp.current->pc + 1);
+  return Step::jump;
 }
 
 // All warps of a warpgroup execute the same setmaxnreg; one that has exited never will.

@@ -997,6 +997,23 @@ TEST_CASE("between clusters: a release that comes between the call and the load 
   CHECK(said([&] { reader.global(0, data, Access::read, ONE); }) == "");
 }
 
+TEST_CASE("between clusters: lanes that release flags of their own by one instruction") {
+  alignas(4096) static uint32_t data[2048];
+  for (const bool met : {false, true}) {
+    for (const bool fenced : {false, true}) {
+      const auto shared = std::make_shared<Shared>();
+      Rig writer(1, 1, 0, shared), reader(1, 1, 5, shared);
+      writer.global(0, data, Access::write);
+      if (met) writer.sync_lanes(0);
+      if (fenced) writer.fence(0, Order::acq_rel, Scope::gpu);
+      writer.flags(0, data + 1024, fenced ? Order::relaxed : Order::release);
+      reader.global(0, data + 1027, Access::read, 8, Order::acquire);
+      CHECK(said([&] { reader.global(0, data, Access::read, 8); }) == "");
+      CHECK((said([&] { reader.global(0, data + 1, Access::read, 8); }) == "") == met);
+    }
+  }
+}
+
 TEST_CASE("between clusters: release and acquire, handed on by a third") {
   alignas(4096) static uint32_t data[2048];
   const auto shared = std::make_shared<Shared>();

@@ -124,6 +124,13 @@ class Rig {
                                                          : "atom.global";
     checker_->global_access(at(i, opcode), lanes, addresses, 4, access, order, scope);
   }
+  // Each lane its own, lane after lane.
+  void flags(uint32_t i, const uint32_t* first, Order order) {
+    uint64_t addresses[LANES];
+    for (uint64_t& each : addresses) each = reinterpret_cast<uint64_t>(first++);
+    checker_->global_access(at(i, "st.relaxed.gpu"), FULL, addresses, 4, Access::write, order,
+                            Scope::gpu);
+  }
   void fence(uint32_t i, Order order, Scope scope, uint32_t lanes = FULL) {
     checker_->fence(at(i, "fence"), lanes, order, scope);
   }

@@ -163,15 +163,17 @@ void Checker::global_access(Warp& warp, uint32_t mask, const uint64_t* addresses
     std::copy_n(addresses, LANES, by.loads.back().addresses.begin());
   }
   if (access == Access::read) return;
-  Channel released;
-  add_release(by, mask, &released, is_release(order), scope);
-  // Of one lane's counter or flag what it would release: for reports.
-  if (!is_release(order) && std::has_single_bit(mask)) {
-    released.add(state_.id, warp.cta->rank, NOWHERE, by.knows.release(mask));
-  }
-  const bool stores = access == Access::write;
-  if (released.parts.empty() && !(stores && global_->has_released())) return;
-  for_each_address(mask, addresses, [&](uint64_t address, uint32_t) {
+  const bool stores = access == Access::write, one_lane = std::has_single_bit(mask);
+  const bool releases =
+      is_release(order) || one_lane || !by.knows.of(mask).views[FENCED_CTA].empty();
+  if (!releases && !(stores && global_->has_released())) return;
+  for_each_address(mask, addresses, [&](uint64_t address, uint32_t lanes) {
+    Channel released;
+    add_release(by, lanes, &released, is_release(order), scope);
+    // Of one lane's counter or flag what it would release: for reports.
+    if (!is_release(order) && one_lane) {
+      released.add(state_.id, warp.cta->rank, NOWHERE, by.knows.release(mask));
+    }
     global_->release(address, released, {as.as.cluster, as.as.agent}, stores);
   });
 }

@@ -280,4 +280,7 @@ TEST_CASE("misaligned accesses, shared memory's end, read-only parameters") {
   CHECK(contains(report(".local .align 8 .b8 stack[16];\nmov.u64 %rd1, stack;\n"
                         "ld.local.u32 %r1, [%rd1+160];\n"),
                  "bytes of the thread's local memory"));
+  CHECK(contains(report(".local .align 8 .b8 stack[16];\nmov.u64 %rd1, stack;\n"
+                        "ld.local.u32 %r1, [%rd1+-4];\n"),
+                 "offset -4 is outside the 16 bytes"));
 }

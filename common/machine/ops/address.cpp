@@ -2,6 +2,7 @@
 // own shared memory; else lane by lane, and the lane that is outside is named.
 #include "common/machine/ops/address.h"
 
+#include <bit>
 #include <iterator>
 
 #include "common/machine/code/shared_layout.h"
@@ -209,7 +210,9 @@ void to_offsets(Warp& warp, uint32_t mask, const Use& use, Addresses& a, uint64_
   if (a.high + use.bytes <= limit) return;
   for_lanes(mask, [&](uint32_t lane) {
     if (a.at[lane] + use.bytes <= limit) return;
-    stop_as(rule::OUT_OF_BOUNDS, warp, 1u << lane, use.what, ": offset ", a.at[lane],
+    constexpr int WINDOW_BITS = std::popcount(WINDOW_MASK);
+    const int64_t offset = static_cast<int64_t>(a.at[lane] << WINDOW_BITS) >> WINDOW_BITS;
+    stop_as(rule::OUT_OF_BOUNDS, warp, 1u << lane, use.what, ": offset ", offset,
             " is outside the ", limit, " bytes of ", of, ".");
   });
 }

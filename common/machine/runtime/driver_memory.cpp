@@ -107,6 +107,42 @@ CUresult wait_value(const char* call, CUstream stream, CUdeviceptr address, T va
   });
 }
 
+// Of an address that is no memory's the answers are null.
+CUresult give_attribute(CUpointer_attribute attribute, CUdeviceptr address, void* value) {
+  const auto allocation = find_living(reinterpret_cast<void*>(address));
+  cudaPointerAttributes found{};
+  if (allocation) cudaPointerGetAttributes(&found, reinterpret_cast<void*>(address));
+  const auto give = [&]<class T>(T answer, T none = {}) {
+    *static_cast<T*>(value) = allocation ? answer : none;
+    return CUDA_SUCCESS;
+  };
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+      if (!allocation) return give(CUcontext{});
+      return cuDevicePrimaryCtxRetain(static_cast<CUcontext*>(value), 0);
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+      return give(unsigned{found.type == cudaMemoryTypeHost ? CU_MEMORYTYPE_HOST
+                                                            : CU_MEMORYTYPE_DEVICE});
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+      return give(address);
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+      return give(unsigned{found.type == cudaMemoryTypeManaged});
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      return give(0, CU_DEVICE_INVALID);
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      return give(allocation ? CUdeviceptr{allocation->base} : 0);
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      return give(allocation ? size_t{allocation->bytes} : 0);
+    default:
+      return forward([&] {
+        return attempt([&] {
+          refuse(cudaErrorNotSupported, "cuPointerGetAttribute: attribute %d.",
+                 static_cast<int>(attribute));
+        });
+      });
+  }
+}
+
 }  // namespace
 
 extern "C" {
@@ -146,37 +182,18 @@ FORWARD2(cuDeviceGetMemPool, cudaDeviceGetMemPool, CUmemoryPool*, CUdevice);
 FORWARD2(cuDeviceSetMemPool, cudaDeviceSetMemPool, CUdevice, CUmemoryPool);
 
 CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
-  const auto allocation = find_living(reinterpret_cast<void*>(address));
-  if (!allocation) return CUDA_ERROR_INVALID_VALUE;
-  cudaPointerAttributes found;
-  cudaPointerGetAttributes(&found, reinterpret_cast<void*>(address));
-  const auto give = [value]<class T>(T answer) {
-    *static_cast<T*>(value) = answer;
-    return CUDA_SUCCESS;
-  };
-  switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT:
-      return cuDevicePrimaryCtxRetain(static_cast<CUcontext*>(value), 0);
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-      return give(found.type == cudaMemoryTypeHost ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-      return give(address);
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-      return give(unsigned{found.type == cudaMemoryTypeManaged});
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      return give(0);
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-      return give(CUdeviceptr{allocation->base});
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-      return give(size_t{allocation->bytes});
-    default:
-      return forward([&] {
-        return attempt([&] {
-          refuse(cudaErrorNotSupported, "cuPointerGetAttribute: attribute %d.",
-                 static_cast<int>(attribute));
-        });
-      });
+  if (!find_living(reinterpret_cast<void*>(address))) return CUDA_ERROR_INVALID_VALUE;
+  return cuPointerGetAttributes(1, &attribute, &value, address);
+}
+
+CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** values,
+                                CUdeviceptr address) {
+  if (count == 0) return CUDA_ERROR_INVALID_VALUE;
+  CUresult result = CUDA_SUCCESS;
+  for (unsigned i = 0; i < count && result == CUDA_SUCCESS; ++i) {
+    result = give_attribute(attributes[i], address, values[i]);
   }
+  return result;
 }
 
 CUresult cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) {

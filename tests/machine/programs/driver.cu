@@ -100,6 +100,27 @@ CUresult encode(void* base) {
                                 CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
+// Of host memory that nobody has registered the answers are null.
+void check_pointer_attributes(CUdeviceptr memory) {
+  CUpointer_attribute what[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_CONTEXT};
+  unsigned type = 9, managed = 9;
+  int device = 9;
+  size_t bytes = 9;
+  CUcontext context = nullptr;
+  void* values[] = {&type, &managed, &device, &bytes, &context};
+  OK(cuPointerGetAttributes(5, what, values, memory));
+  CHECK(type == CU_MEMORYTYPE_DEVICE && managed == 0 && device == 0 && bytes == 64);
+  CHECK(context != nullptr);
+  OK(cuPointerGetAttributes(5, what, values, reinterpret_cast<CUdeviceptr>(values)));
+  CHECK(type == 0 && managed == 0 && device == CU_DEVICE_INVALID && bytes == 0);
+  CHECK(context == nullptr);
+  CHECK(cuPointerGetAttribute(&type, what[0], reinterpret_cast<CUdeviceptr>(values)) ==
+        CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuPointerGetAttributes(0, what, values, memory) == CUDA_ERROR_INVALID_VALUE);
+}
+
 // Nothing works before cuInit, but for what says something of the driver.
 void check_before_init() {
   int number = 0;
@@ -152,6 +173,7 @@ void check_contexts(CUcontext primary) {
   OK(encode(reinterpret_cast<void*>(memory)));
   OK(cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT, memory));
   CHECK(context == primary);
+  check_pointer_attributes(memory);
   OK(cuCtxSetCurrent(primary));  // in place of the first
   OK(cuCtxPopCurrent(&context));
   CHECK(context == primary && cuMemFree(memory) == CUDA_ERROR_INVALID_CONTEXT);

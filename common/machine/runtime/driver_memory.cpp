@@ -121,8 +121,8 @@ CUresult give_attribute(CUpointer_attribute attribute, CUdeviceptr address, void
       if (!allocation) return give(CUcontext{});
       return cuDevicePrimaryCtxRetain(static_cast<CUcontext*>(value), 0);
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-      return give(unsigned{found.type == cudaMemoryTypeHost ? CU_MEMORYTYPE_HOST
-                                                            : CU_MEMORYTYPE_DEVICE});
+      return give(
+          unsigned{found.type == cudaMemoryTypeHost ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE});
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
       return give(address);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/machine/ops/tensor_map.h"
+#include "common/machine/run/sm.h"
 #include "common/machine/runtime/fatbin.h"
 
 using namespace machine;
@@ -240,4 +241,15 @@ TEST_CASE("the registers of a kernel are read from its cubin") {
   CHECK(found.at("few_registers").local_bytes == 0);
   CHECK(found.at("frame").local_bytes >= 256);
   CHECK(runtime::read_cubin("").empty());
+}
+
+TEST_CASE("an SM's registers lie in four partitions, and a warp's in one of them") {
+  // 184 x 32 registers a warp: 2 warps in each 16384.
+  CHECK(ctas_per_sm(256, 0, 184) == 1);
+  CHECK(ctas_per_sm(288, 0, 184) == 0);
+  CHECK(ctas_per_sm(32, 0, 184) == 8);
+  CHECK(ctas_per_sm(384, 0, 168) == 1);
+  CHECK(ctas_per_sm(416, 0, 168) == 0);
+  CHECK(ctas_per_sm(1024, 0, 32) == 2);
+  CHECK(ctas_per_sm(1024, 0, 0) == 2);  // not known
 }

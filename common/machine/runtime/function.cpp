@@ -47,6 +47,11 @@ Binary* binary_of(cudaLibrary_t library) {
 
 }  // namespace
 
+uint32_t warps_per_partition(const Code& code) {
+  const int registers = code.exact_registers ? code.resources.registers : 0;
+  return machine::warps_per_partition(static_cast<uint32_t>(registers));
+}
+
 int ctas_per_sm(const Code& code, int threads, size_t dynamic_smem_bytes) {
   const auto smem_bytes =
       static_cast<uint32_t>(code.kernel->static_smem_bytes + dynamic_smem_bytes);
@@ -81,7 +86,8 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* sy
     *attributes = {};
     attributes->sharedSizeBytes = kernel.static_smem_bytes;
     attributes->localSizeBytes = static_cast<size_t>(code.resources.local_bytes);
-    attributes->maxThreadsPerBlock = static_cast<int>(kernel.max_threads);
+    attributes->maxThreadsPerBlock = static_cast<int>(
+        std::min(kernel.max_threads, SM_PARTITIONS * warps_per_partition(code) * WARP_THREADS));
     attributes->numRegs = code.resources.registers;
     attributes->ptxVersion = attributes->binaryVersion = COMPUTE_CAPABILITY;
     attributes->maxDynamicSharedSizeBytes = max_dynamic_smem_bytes(*function, code);

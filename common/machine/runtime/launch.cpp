@@ -109,9 +109,12 @@ void check_resources(const char* name, const Function& function, const Code& cod
   }
   const int resident = ctas_per_sm(code, threads, request.dynamic_smem_bytes);
   if (resident == 0) {
-    refuse(cudaErrorLaunchOutOfResources,
-           "launch of %s: %d threads of %d registers are more than the %d of an SM.", name, threads,
-           code.resources.registers, SM_REGISTERS);
+    refuse(
+        cudaErrorLaunchOutOfResources,
+        "launch of %s: %d threads of %d registers, but an SM holds at most %u warps of so many, %u "
+        "in each of its %u partitions of %u registers.",
+        name, threads, code.resources.registers, SM_PARTITIONS * warps_per_partition(code),
+        warps_per_partition(code), SM_PARTITIONS, SM_REGISTERS / SM_PARTITIONS);
   }
   const uint64_t room = static_cast<uint64_t>(resident) * static_cast<uint64_t>(sm_count());
   if (request.cooperative && request.grid.count() > room) {

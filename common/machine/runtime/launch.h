@@ -25,6 +25,8 @@ struct KernelNode {
   std::vector<void*> arguments = {};  // where in `parameters` each one is
 };
 
+// How many warps of a kernel have room in a quarter of an SM's registers.
+uint32_t warps_per_partition(const Code& code);
 // How many CTAs of a kernel fit on an SM at the same time.
 int ctas_per_sm(const Code& code, int threads, size_t dynamic_smem_bytes);
 // The largest dynamic shared memory that a launch of the function may ask for.

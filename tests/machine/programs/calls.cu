@@ -34,6 +34,16 @@ __global__ void parameters(int* out, char c, short s, Mixed mixed, long long l) 
   out[5] = static_cast<int>(l);
 }
 
+// Its values live in registers.
+__global__ void __maxnreg__(184) many_registers(float* data) {
+  float values[160];
+  for (int i = 0; i < 160; ++i) values[i] = data[i * 1024 + threadIdx.x];
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 160; ++i) values[i] = values[i] * values[(i + round + 1) % 160] + 1;
+  }
+  for (int i = 0; i < 160; ++i) data[i * 1024 + threadIdx.x] = values[i];
+}
+
 // Waits for the grids before, as a programmatic launch must.
 __global__ void add(int* out, int value) {
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -141,6 +151,25 @@ void check_launches() {
   OK(cudaMemcpy(data, numbers, sizeof numbers, cudaMemcpyHostToDevice));
   reverse<<<1, 4, 4 * sizeof(int)>>>(data);
   CHECK(download(data, 4) == (std::vector<int>{4, 3, 2, 1}));
+}
+
+// Each of an SM's four partitions has 16384.
+void check_registers() {
+  float* const data = zeros<float>(160 * 1024);
+  cudaFuncAttributes found;
+  OK(cudaFuncGetAttributes(&found, many_registers));
+  CHECK(found.numRegs > 168 && found.numRegs <= 184);  // 2 warps in each, not 11 in all
+  CHECK(found.maxThreadsPerBlock == 256);
+  many_registers<<<1, 256>>>(data);
+  OK(cudaGetLastError());
+  many_registers<<<1, 288>>>(data);
+  CHECK(cudaGetLastError() == cudaErrorLaunchOutOfResources);
+  int of_288 = -1, of_32 = -1;
+  OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&of_288, many_registers, 288, 0));
+  OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&of_32, many_registers, 32, 0));
+  CHECK(of_288 == 0 && of_32 == 8);
+  OK(cudaDeviceSynchronize());
+  OK(cudaFree(data));
 }
 
 void check_variables() {
@@ -562,6 +591,7 @@ void check_address_in_new_hands() {
 int main() {
   check_parameters();
   check_launches();
+  check_registers();
   check_variables();
   check_memory();
   check_batch();

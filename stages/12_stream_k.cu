@@ -285,51 +285,61 @@ __global__ __launch_bounds__(T::THREADS,
 }
 
 // Adds up the parts of tiles that are cut, in the order of K, so that the bits are the same in each
-// run. A CTA has 8 columns of 64 rows of a tile, and each of its quarters a quarter of the parts.
-constexpr int QUARTERS = 4, ADD_UP_THREADS = QUARTERS * 128;
+// run. A CTA has 8 columns of 64 rows of a tile, and each of its slices, of 128 threads, a share of
+// the parts: at most LOADS, if MOST_SLICES are enough, and all on their way at the same time.
+constexpr int LOADS = 8, MOST_SLICES = 8;
 
 template <class T>
-__global__ __launch_bounds__(ADD_UP_THREADS) void add_up(const __grid_constant__ Work work) {
-  __shared__ float4 sums[QUARTERS][128];
+__global__ __launch_bounds__(MOST_SLICES * 128) void add_up(const __grid_constant__ Work work) {
+  __shared__ float sums[4][MOST_SLICES][128];  // of each slice, by what a thread's float4 has
   constexpr int VECTORS = T::BN / 8, BLOCKS = T::BM / T::WM;
+  constexpr int APART = 2 * T::SHARERS * (T::PARTIAL_BYTES / 16);  // a tile's parts, in float4s
   const int vector = blockIdx.x % VECTORS, block = blockIdx.x / VECTORS % BLOCKS;
   const int rank_mn = blockIdx.x / (VECTORS * BLOCKS) % T::SHARERS;
   const int rank_m = rank_mn % T::CLUSTER_M, rank_n = rank_mn / T::CLUSTER_M;
   const int tile = blockIdx.x / (VECTORS * BLOCKS * T::SHARERS);
   const int parts = work.schedule.cut, first = tile * parts;  // the clusters that have them
-  const int quarter = threadIdx.x / 128, thread = threadIdx.x % 128, lane = thread % 32;
+  const int slice = threadIdx.x / 128, slices = blockDim.x / 128;
+  const int thread = threadIdx.x % 128, lane = thread % 32;
   const int in_partials =
       ((block % T::BLOCKS * VECTORS + vector) * T::CONSUMERS + block / T::BLOCKS) * 128 + thread;
+  const int begin = first + tile::share_begin(parts, slice, slices);
+  const int end = first + tile::share_begin(parts, slice + 1, slices);
+  // Where the sums go: worked out before the wait, since divisions take their time.
+  const tile::TileCoord at =
+      tile::grouped_raster(tile, work.tiles_m, work.tiles_n, work.raster_group);
+  const int in_tile = vector * 8 + tile::acc_col(lane);  // row of D
+  const int row = (at.n * T::CLUSTER_N + rank_n) * work.rows + in_tile;
+  const int col = (at.m * T::CLUSTER_M + rank_m) * T::BM + block * T::WM + thread / 32 * 16;
   ptx::griddepcontrol_launch_dependents();  // at once: our CTAs are short, and the next ones wait
   ptx::griddepcontrol_wait();               // until gemm has left its partial sums
 
   float4 sum = {-0.0f, -0.0f, -0.0f, -0.0f};  // what is added to it stays as it is
-  const int end = first + tile::share_begin(parts, quarter + 1, QUARTERS);
-#pragma unroll 8
-  for (int i = first + tile::share_begin(parts, quarter, QUARTERS); i < end; ++i) {
+  for (int i = begin; i < end; i += LOADS) {
     const block::Sharers by = {first, first + parts, i, rank_mn};
-    const float4 v =
-        ptx::ld_global_v4_f32(block::partials_of<T>(work.partials, by, i) + in_partials);
-    sum = {sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w};
-  }
-  ptx::st_shared_v4_f32(&sums[quarter][thread], sum);
-  ptx::bar_sync();
-  if (quarter > 0) return;
-  for (int i = 1; i < QUARTERS; ++i) {
-    const float4 v = ptx::ld_shared_v4_f32(&sums[i][thread].x);
-    sum = {sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w};
-  }
-  const tile::TileCoord at =
-      tile::grouped_raster(tile, work.tiles_m, work.tiles_n, work.raster_group);
-  const int in_tile = vector * 8 + tile::acc_col(lane);  // row of D
-  const int col = (at.m * T::CLUSTER_M + rank_m) * T::BM + block * T::WM + thread / 32 * 16;
-  const float v[4] = {sum.x, sum.y, sum.z, sum.w};
+    const float4* const second = block::partials_of<T>(work.partials, by, i + 1) + in_partials;
+    float4 v[LOADS];
+    v[0] = ptx::ld_global_v4_f32(block::partials_of<T>(work.partials, by, i) + in_partials);
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int row = (at.n * T::CLUSTER_N + rank_n) * work.rows + in_tile + i % 2;
-    const int c = col + tile::acc_row(lane, i / 2);
-    if (in_tile + i % 2 < work.rows && row < work.d_rows && c < work.d_cols) {
-      ptx::st_global_b16(work.d + row * work.ldd + c, ptx::cvt_rn_bf16_f32(v[i]));
+    for (int j = 1; j < LOADS; ++j) {
+      if (i + j < end) v[j] = ptx::ld_global_v4_f32(second + (j - 1) * APART);
+    }
+#pragma unroll
+    for (int j = 0; j < LOADS; ++j) {
+      if (i + j < end) sum = {sum.x + v[j].x, sum.y + v[j].y, sum.z + v[j].z, sum.w + v[j].w};
+    }
+  }
+  ptx::st_shared_f32(&sums[0][slice][thread], sum.x);
+  ptx::st_shared_f32(&sums[1][slice][thread], sum.y);
+  ptx::st_shared_f32(&sums[2][slice][thread], sum.z);
+  ptx::st_shared_f32(&sums[3][slice][thread], sum.w);
+  ptx::bar_sync();
+  for (int i = slice; i < 4; i += slices) {
+    float of_all = ptx::ld_shared_f32(&sums[i][0][thread]);
+    for (int j = 1; j < slices; ++j) of_all += ptx::ld_shared_f32(&sums[i][j][thread]);
+    const int r = row + i % 2, c = col + tile::acc_row(lane, i / 2);
+    if (in_tile + i % 2 < work.rows && r < work.d_rows && c < work.d_cols) {
+      ptx::st_global_b16(work.d + r * work.ldd + c, ptx::cvt_rn_bf16_f32(of_all));
     }
   }
 }
@@ -377,11 +387,14 @@ void launch(const ladder::GemmArgs& g) {
                               T::CLUSTER, early, g.stream);
   ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_d, work),
                      "launch of stream_k::gemm");
-  if (schedule.cut == 0) return;
-  const int blocks = schedule.tiles * T::SHARERS * (T::BM / T::WM) * (T::BN / 8);
-  const ladder::Launch then(blocks, ADD_UP_THREADS, 0, 1, true, g.stream);
-  ladder::check_cuda(cudaLaunchKernelEx(&then.config, add_up<T>, work),
-                     "launch of stream_k::add_up");
+  if constexpr (T::CUT) {
+    if (schedule.cut == 0) return;
+    const int blocks = schedule.tiles * T::SHARERS * (T::BM / T::WM) * (T::BN / 8);
+    const int slices = std::min(MOST_SLICES, tile::ceil_div(schedule.cut, LOADS));
+    const ladder::Launch then(blocks, slices * 128, 0, 1, true, g.stream);
+    ladder::check_cuda(cudaLaunchKernelEx(&then.config, add_up<T>, work),
+                       "launch of stream_k::add_up");
+  }
 }
 
 // By the cost model, in microseconds.

@@ -1272,7 +1272,9 @@ TEST_CASE("trials: rings of rung 12 with fewer slots than there is room for") {
 }
 
 // The numbers of docs/sums.md, "A second kernel", of what made it shorter.
-TEST_CASE("trials: the second kernel is shorter with all loads on their way and as many threads as parts need") {
+TEST_CASE(
+    "trials: the second kernel is shorter with all loads on their way and as many threads as parts "
+    "need") {
   double logs = 0, logs_many = 0, logs_one = 0, logs_eight = 0, logs_best = 0, least = 9, most = 0;
   int calls = 0, many = 0;
   for (const std::vector<std::string>& cell : read_rows("h200.adding_up.csv")) {

@@ -1354,6 +1354,32 @@ TEST_CASE("trials: weights are read as fast as DRAM can where nobody waits for s
   CHECK(std::lround(10 * us_all) == 1126);
 }
 
+// The numbers of docs/sharing_k.md, "Who ends when", of the trial.
+TEST_CASE("trials: K steps that are claimed cost more in sums than they gain") {
+  struct Fastest {
+    double tile = 1e9, claimed = 1e9;
+  };
+  std::map<std::string, Fastest> calls;
+  for (const std::vector<std::string>& cell : read_rows("h200.claimed.csv")) {
+    REQUIRE(cell.size() == 6);
+    CHECK(std::stoi(cell[0]) <= 32);
+    Fastest& fastest = calls[cell[0] + "," + cell[1] + "," + cell[2]];
+    double& us = cell[4] == "0" ? fastest.tile : fastest.claimed;
+    us = std::min(us, std::stod(cell[5]));
+  }
+  REQUIRE(calls.size() == 18);
+  double logs = 0, least = 9, most = 0;
+  for (const auto& [call, fastest] : calls) {
+    const double slower = fastest.claimed / fastest.tile;
+    logs += std::log(slower);
+    least = std::min(least, slower);
+    most = std::max(most, slower);
+  }
+  CHECK(std::lround(1000 * std::exp(logs / 18)) == 1036);
+  CHECK(std::lround(100 * least) == 100);
+  CHECK(std::lround(100 * most) == 109);
+}
+
 // The same, "What else was tried for few rows".
 TEST_CASE("trials: a shorter ring, or one with fewer free slots, is slower") {
   double logs[3] = {};

@@ -551,6 +551,10 @@ class Limits(Project):
             f"| **deep** | **{flop:.0f} of 4000** | {smem:.1f} of 128.0 | {l2:.1f} of 8.0 "
             f"| {read:.1f} of 5.5 | {dram:.2f} of 4.00 | `wgmma, N = 192`, 64.7 % | 55.0 % / 50.0 % |",
         )
+        self.assertIn(
+            " Not measured alone: `wgmma, N = 192`; there the FLOP ceiling is that of the next narrower",
+            "".join(lines),
+        )
         short = self.regenerated("<!-- table: short 2 -->\n<!-- end -->\n")
         self.assertIn("| `wgmma, N = 192`, 64.7 % |", short)
         # Its kernel is not the one whose tile was written down: what is counted holds all the same.

@@ -276,6 +276,7 @@ def table_of_uses(
     lines: list[list[str]] = []
     sizes: dict[str, int] = {}
     changed = False
+    not_alone: set[str] = set()  # such instructions as were not measured by themselves
     for label, stage, variant in named:
         size = results.detail_size(stage) or 0
         uses = [use_of(limits, results, stage, variant, size, regime) for regime in REGIMES]
@@ -290,6 +291,10 @@ def table_of_uses(
         lines.append([label] + cells)
         sizes[label] = size
         changed |= any(use and use.tile is None for use in uses)
+        for use in uses:
+            if use and use.tile and use.alone and use.tile["instruction"].startswith("wgmma n"):
+                if use.alone["name"] != use.tile["instruction"].replace(" ", "_"):
+                    not_alone.add(f"`{use.tile['instruction'].replace(' n', ', N = ')}`")
     if not lines:
         return not_measured("make bench")
     usual = max(sizes.values())
@@ -299,6 +304,9 @@ def table_of_uses(
         "clock and SM at its own clock, of L2 and DRAM a second; bold: the largest share. FLOP, shared "
         "memory and L2→SM are derived from the tile, L2 reads and DRAM are counted."
     )
+    if not_alone:
+        caption += f" Not measured alone: {', '.join(sorted(not_alone))}; there the FLOP ceiling is "
+        caption += "that of the next narrower one that was."
     if changed:
         caption += " A kernel has changed since its tile was written down: "
         caption += "`python3 scripts/limits.py --tiles`."

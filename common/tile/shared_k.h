@@ -215,8 +215,8 @@ inline double predicted_clocks(const SharedK& config, int m, int n, int k, int r
   const int group = raster_group(bm * config.cluster_m, static_cast<int>(rows) * config.cluster_n,
                                  at_once, n, m, 2LL * k, gpu);
   const double dram_rate = gpu.dram_bytes_per_clock * FITTED.dram_share;
-  // Cut tiles that take the same part of K start one after the other, so that most lie in one GPC, at
-  // one half of L2: nothing is read again for the other.
+  // Cut tiles that take the same part of K start one after the other, and without a cluster most lie
+  // in one GPC, at one half of L2. What they read does not count again for the other.
   const double again = schedule.cut > 0 ? 0 : AGAIN;
   const double dram = bytes_of_dram(n, m, k, 2, tiles_m, tiles_n, group, gpu, again) /
                       (tiles * k_tiles) / dram_rate;

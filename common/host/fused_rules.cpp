@@ -27,7 +27,7 @@ std::string fused_violations(const GridRules& rules, const FusedArgs& args) {
   int m = wrong.size("m", args.m), n = wrong.size("n", args.n);
   const int k = wrong.size("k", args.k);
   if (gated && n % TURNS != 0) {
-    const int nearest = std::max(TURNS, n / TURNS * TURNS);
+    const int nearest = std::max(TURNS, (n + TURNS / 2 - 1) / TURNS * TURNS);
     wrong.add(
         format("n is %d: swiglu takes gate and up in turns of 8 rows of B, so n must be a "
                "multiple of 16; the nearest that works is %d.",

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/host/fused.h"
@@ -162,8 +163,12 @@ TEST_CASE("fused: a gate takes turns of 8 and no C, and gives half the columns")
   refused(args,
           {"n is 200: swiglu takes gate and up in turns of 8 rows of B, so n must be a multiple of "
            "16; the nearest that works is 192."});
-  args.n = 8;
-  CHECK(lines(check(args)).at(0).find("the nearest that works is 16.") != std::string::npos);
+  for (const auto& [n, nearest] : {std::pair{8, "16."}, {31, "32."}, {24, "16."}, {25, "32."}}) {
+    CAPTURE(n);
+    args.n = n;
+    const std::string said = "the nearest that works is " + std::string(nearest);
+    CHECK(lines(check(args)).at(0).find(said) != std::string::npos);
+  }
   args = good_gate();
   args.beta = 2;
   refused(args, {"beta is 2: swiglu adds no C; the nearest that works is 0."});

@@ -38,10 +38,10 @@ struct CallLimits {
   bool workspace = true;  // whether Call::workspace is set
 };
 
-// The operands of one shape on the device, in as many sets as make all of them three times the L2
-// cache (at least 1, at most 64), so that launches that rotate over them find nothing in the cache
-// that a caller would not. On the PTX machine, which has no cache, there is one set, and the host
-// computes the reference.
+// The operands of one shape on the device, in as many sets as operand_sets() says, so that launches
+// that rotate over them find nothing in the cache that a caller would not, or little of it where one
+// set is so large that it is alone. On the PTX machine, which has no cache, there is one set, and the
+// host computes the reference.
 class Problem {
  public:
   Problem(const Shape& shape, const DeviceInfo& device);

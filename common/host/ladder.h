@@ -1,12 +1,17 @@
 // C API of build/libladder.so: every rung of the ladder, callable from any language.
 //
-// D[m,n] = A[m,k] · B[n,k]^T, bf16 in, fp32 accumulation, bf16 out, all row-major, with other types
-// and layouts by ladder_gemm_typed(), of 8 bits with scales by ladder_gemm_block_scaled(), by weights
-// of 8 or 4 bits by ladder_gemm_mixed(), of groups of rows by ladder_gemm_grouped(), with an epilogue
-// by ladder_gemm_fused(). Calls are asynchronous on `stream` (a cudaStream_t) of the current device,
-// allocate nothing, may be captured into a CUDA graph, and are safe from several threads on several
-// streams. None needs a workspace, but some shapes have a faster kernel that does: see
-// ladder_set_workspace().
+// D[m,n] = A[m,k] · B[n,k]^T, fp32 accumulation, row-major:
+//
+//   ladder_gemm_bf16()          bf16 in and out
+//   ladder_gemm_typed()         other types and layouts
+//   ladder_gemm_block_scaled()  operands of 8 bits, with scales
+//   ladder_gemm_mixed()         weights of 8 or 4 bits
+//   ladder_gemm_grouped()       groups of rows, each with a B of its own
+//   ladder_gemm_fused()         a bias, another matrix, an activation
+//
+// Calls are asynchronous on `stream` (a cudaStream_t) of the current device, allocate nothing, may be
+// captured into a CUDA graph, and are safe from several threads on several streams. None needs a
+// workspace, but some shapes have a faster kernel that does: see ladder_set_workspace().
 #pragma once
 
 #include <stddef.h>

@@ -360,9 +360,10 @@ TEST_CASE("what TMA reads of global memory is overwritten behind a wait for the 
   rig.set_up({FULL_BARRIER}, ALL);
   rig.global(1, data, Access::write);
   const Checker::Copy copy = rig.issue(0, "cp.async.bulk.tensor.2d.shared", FULL_BARRIER);
-  CHECK(contains(
-      said([&] { rig.checker().copy_reads_global(copy, reinterpret_cast<uint64_t>(data), 128); }),
-      "What would order them: a wait for the copy on the mbarrier at shared 0x4400"));
+  CHECK(contains(said([&] {
+                   rig.checker().copy_reads_global(copy, {{reinterpret_cast<uint64_t>(data), 128}});
+                 }),
+                 "What would order them: a wait for the copy on the mbarrier at shared 0x4400"));
 }
 
 TEST_CASE(
@@ -1225,7 +1226,7 @@ TEST_CASE("what a TMA store writes is read behind wait_group, not .read; reducti
   for (const bool only_read : {false, true}) {
     Rig rig;
     const Checker::Copy copy = rig.issue(0, "cp.async.bulk.tensor.2d.global", 0, 1);
-    rig.checker().copy_writes_global(copy, address, 256, false);
+    rig.checker().copy_writes_global(copy, {{address, 256}}, false);
     rig.checker().bulk_wait(rig.at(0, "cp.async.bulk.wait_group"), ONE, 1, only_read);
     rig.barrier(ALL);
     const std::string report = said([&] { rig.global(1, data, Access::read); });
@@ -1233,11 +1234,12 @@ TEST_CASE("what a TMA store writes is read behind wait_group, not .read; reducti
     if (only_read) CHECK(contains(report, "cp.async.bulk.wait_group (without .read)"));
     for (const uint32_t i : {1u, 2u}) {
       const Checker::Copy reduce = rig.issue(i, "cp.reduce.async.bulk", 0, 1);
-      CHECK(said([&] { rig.checker().copy_writes_global(reduce, address + 512, 64, true); }) == "");
+      CHECK(said([&] { rig.checker().copy_writes_global(reduce, {{address + 512, 64}}, true); }) ==
+            "");
     }
     const Checker::Copy store = rig.issue(2, "cp.async.bulk.tensor.2d.global", 0, 2);
     const std::string same_lane =
-        said([&] { rig.checker().copy_writes_global(store, address + 512, 64, false); });
+        said([&] { rig.checker().copy_writes_global(store, {{address + 512, 64}}, false); });
     CHECK(contains(same_lane, "cp.async.bulk.wait_group (without .read)"));
     CHECK(contains(same_lane, "Rule: global-race"));
   }
@@ -1252,8 +1254,8 @@ TEST_CASE("TMA reads what was stored to global memory behind a proxy fence of th
     rig.proxy_fence(0, FULL, right_space ? Proxy::all : Proxy::shared);
     rig.barrier(ALL);
     const Checker::Copy copy = rig.issue(1, "cp.async.bulk.tensor.2d.shared", FULL_BARRIER);
-    const std::string report =
-        said([&] { rig.checker().copy_reads_global(copy, reinterpret_cast<uint64_t>(data), 128); });
+    const std::string report = said(
+        [&] { rig.checker().copy_reads_global(copy, {{reinterpret_cast<uint64_t>(data), 128}}); });
     CHECK((report == "") == right_space);
     if (!right_space) CHECK(contains(report, "for the async proxy"));
     if (!right_space) CHECK(contains(report, "fence.proxy.async.global"));
@@ -1273,8 +1275,9 @@ TEST_CASE("between clusters: the proxy fence before a TMA read is the writer's o
     reader.global(0, data + 1024, Access::read, ONE, Order::acquire);
     if (fenced == 2) reader.proxy_fence(0, ONE, Proxy::all);
     const Checker::Copy copy = reader.issue(0, "cp.async.bulk.tensor.2d.shared", FULL_BARRIER);
-    const std::string report = said(
-        [&] { reader.checker().copy_reads_global(copy, reinterpret_cast<uint64_t>(data), 128); });
+    const std::string report = said([&] {
+      reader.checker().copy_reads_global(copy, {{reinterpret_cast<uint64_t>(data), 128}});
+    });
     CHECK((report == "") == (fenced != 0));
     if (fenced != 0) continue;
     CHECK(contains(report, "What would order them: fence.proxy.async.global behind st.global"));
@@ -1292,16 +1295,16 @@ TEST_CASE("a programmatic launch accesses global memory behind griddepcontrol.wa
       [](Rig& rig) { rig.global(0, data, Access::write); },
       [](Rig& rig) { rig.global(0, data, Access::atomic, ONE, Order::relaxed); },
       [&](Rig& rig) {
-        rig.checker().copy_reads_global(rig.issue(0, "cp.async.cg", 0, 1, FULL, false), address,
-                                        64);
+        rig.checker().copy_reads_global(rig.issue(0, "cp.async.cg", 0, 1, FULL, false),
+                                        {{address, 64}});
       },
       [&](Rig& rig) {
-        rig.checker().copy_reads_global(rig.issue(0, "cp.async.bulk.tensor", FULL_BARRIER), address,
-                                        64);
+        rig.checker().copy_reads_global(rig.issue(0, "cp.async.bulk.tensor", FULL_BARRIER),
+                                        {{address, 64}});
       },
       [&](Rig& rig) {
-        rig.checker().copy_writes_global(rig.issue(0, "cp.async.bulk.tensor", 0, 1), address, 64,
-                                         false);
+        rig.checker().copy_writes_global(rig.issue(0, "cp.async.bulk.tensor", 0, 1),
+                                         {{address, 64}}, false);
       },
   };
   for (const auto& access : accesses) {

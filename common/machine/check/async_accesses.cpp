@@ -31,27 +31,28 @@ void Checker::copy_writes_shared(const Copy& copy, Segment segment, bool reduces
   access_segment(attempt, segment);
 }
 
-void Checker::copy_reads_global(const Copy& copy, uint64_t address, uint64_t bytes) {
+void Checker::copy_reads_global(const Copy& copy, const std::vector<Run>& runs) {
   const Attempt attempt = copy_access(copy, CP_ASYNC, false);
-  check_grids_before(attempt, address, bytes);
-  access_global(attempt, address, bytes);
+  for (const Run& run : runs) check_grids_before(attempt, run.address, run.bytes);
+  access_global(attempt, runs);
 }
 
 void Checker::copy_reads_map(const Copy& copy, uint64_t address) {
   Attempt attempt = copy_access(copy, BULK_READS, false);
   attempt.reads_map = true;
-  access_global(attempt, address, TENSOR_MAP_BYTES);
+  const Run map = {address, TENSOR_MAP_BYTES};
+  access_global(attempt, {&map, 1});
 }
 
-void Checker::copy_writes_global(const Copy& copy, uint64_t address, uint64_t bytes, bool reduces) {
+void Checker::copy_writes_global(const Copy& copy, const std::vector<Run>& runs, bool reduces) {
   Attempt attempt = copy_access(copy, BULK_WRITES, true);
   attempt.strong = reduces;
-  check_grids_before(attempt, address, bytes);
-  access_global(attempt, address, bytes);
+  for (const Run& run : runs) check_grids_before(attempt, run.address, run.bytes);
+  access_global(attempt, runs);
 }
 
-void Checker::access_global(const Attempt& attempt, uint64_t address, uint64_t bytes) {
-  if (const auto conflict = global_->access(as_global(attempt), address, bytes)) {
+void Checker::access_global(const Attempt& attempt, std::span<const Run> runs) {
+  while (const auto conflict = global_->access(as_global(attempt), runs)) {
     report_.global_memory(attempt, *conflict);
   }
 }

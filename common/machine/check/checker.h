@@ -91,9 +91,9 @@ class Checker {
   uint64_t phase_of(uint32_t mbarrier) const;
   void copy_reads_shared(const Copy& copy, Segment segment);
   void copy_writes_shared(const Copy& copy, Segment segment, bool reduces = false);
-  void copy_reads_global(const Copy& copy, uint64_t address, uint64_t bytes);
+  void copy_reads_global(const Copy& copy, const std::vector<Run>& runs);
   void copy_reads_map(const Copy& copy, uint64_t address);  // a tensor map in global memory
-  void copy_writes_global(const Copy& copy, uint64_t address, uint64_t bytes, bool reduces);
+  void copy_writes_global(const Copy& copy, const std::vector<Run>& runs, bool reduces);
   // `to`: where it will write, if it is in flight; then what ends its group.
   void cp_async_issued(const Copy& copy, std::vector<Segment> to);
   void cp_async_committed(Warp& warp, uint32_t mask);
@@ -164,7 +164,7 @@ class Checker {
   Attempt generic_access(Warp& warp, uint32_t mask, bool write);
   // `kind`: of a copy that completes in a group.
   Attempt copy_access(const Copy& copy, AgentKind kind, bool write);
-  void access_global(const Attempt& attempt, uint64_t address, uint64_t bytes);  // of a copy
+  void access_global(const Attempt& attempt, std::span<const Run> runs);  // of a copy
   // A plain load before a loop of atom.cas, as the CUDA C++ Programming Guide has it, may see any
   // value: one that races with atomics is reported only if its warp executes none there itself.
   void check_conflict(const Attempt& attempt, const GlobalAccess& access,

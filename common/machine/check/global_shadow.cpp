@@ -11,6 +11,8 @@ namespace {
 constexpr uint32_t PAGE_SHIFT = Footprint::PAGE_SHIFT, LEVEL_BITS = 12;
 constexpr uint64_t PAGE_BYTES = 1ull << PAGE_SHIFT;
 
+using Writes = std::array<GlobalRecord, PAGE_BYTES / CELL_BYTES>;
+
 bool is_by_same(const GlobalRecord& a, const GlobalRecord& b) {
   return a.cluster == b.cluster && a.agent == b.agent;
 }
@@ -110,10 +112,9 @@ class Reads {
 // write on.
 struct GlobalShadow::Page {
   std::mutex mutex;
-  std::array<GlobalRecord, PAGE_BYTES / CELL_BYTES> writes{};
+  std::unique_ptr<Writes> writes;                   // null: only read so far
   std::unordered_map<uint64_t, GlobalRecord> left;  // by cell, of a write: bytes the last one left
   std::unique_ptr<Reads> reads;
-  bool written = false;
   Footprint::Bytes read{};               // by anyone
   std::bitset<Footprint::CELLS> strong;  // read by who is strong
 };
@@ -133,8 +134,8 @@ class GlobalShadow::Cursor {
   // of the same write. False: nothing was done.
   bool write_first(uint64_t address, uint32_t bytes) {
     if (address >> PAGE_SHIFT != number_ || page_ == nullptr || page_->reads) return false;
-    if (!page_->left.empty()) return false;
-    GlobalRecord& cell = page_->writes[address % PAGE_BYTES / CELL_BYTES];
+    if (!page_->writes || !page_->left.empty()) return false;
+    GlobalRecord& cell = (*page_->writes)[address % PAGE_BYTES / CELL_BYTES];
     const uint32_t offset = address % CELL_BYTES, mask = ((1u << bytes) - 1) << offset;
     if (!access_.as.write || offset + bytes > CELL_BYTES) return false;
     if (cell.clock != 0 && (!same_moment(cell, access_.as) || (cell.bytes & mask) != 0))
@@ -154,22 +155,20 @@ class GlobalShadow::Cursor {
         page_ = shadow_.find(address, access_.as.write || shadow_.keeps_reads_);
         if (page_ != nullptr) {
           page_->mutex.lock();
-          page_->written |= access_.as.write;
+          if (access_.as.write && !page_->writes) page_->writes = std::make_unique<Writes>();
         }
       }
       const uint64_t offset = address % CELL_BYTES;
       const uint64_t size = std::min(CELL_BYTES - offset, end - address);
-      if (page_ == nullptr || !page_->written) {
+      if (page_ == nullptr || !page_->writes) {
         const uint64_t next = std::min(end, (number_ + 1) << PAGE_SHIFT);
-        for (; page_ != nullptr && address < next; address = (address | (CELL_BYTES - 1)) + 1) {
-          note_read(address, std::min(CELL_BYTES - address % CELL_BYTES, next - address));
-        }
+        if (page_ != nullptr) note_reads(address, next);
         address = next;
         continue;
       }
       access_.as.bytes = mask_of(offset, size);
       const uint64_t index = address % PAGE_BYTES / CELL_BYTES;
-      GlobalRecord& write = page_->writes[index];
+      GlobalRecord& write = (*page_->writes)[index];
       const auto conflict = [&](const GlobalRecord& with) {
         return Conflict{with, address - offset, uint32_t{with.bytes} & access_.as.bytes};
       };
@@ -210,6 +209,20 @@ class GlobalShadow::Cursor {
     const uint64_t index = address % PAGE_BYTES / CELL_BYTES;
     page_->read[index] |= mask_of(address % CELL_BYTES, size);
     if (access_.as.strong) page_->strong.set(index);
+  }
+  // Up to `end`, on the page.
+  void note_reads(uint64_t address, uint64_t end) {
+    while (address < end) {
+      if (const uint64_t cells = (end - address) / CELL_BYTES;
+          cells != 0 && address % CELL_BYTES == 0 && !access_.as.strong) {
+        std::fill_n(&page_->read[address % PAGE_BYTES / CELL_BYTES], cells, uint8_t{0xff});
+        address += cells * CELL_BYTES;
+        continue;
+      }
+      const uint64_t size = std::min(CELL_BYTES - address % CELL_BYTES, end - address);
+      note_read(address, size);
+      address += size;
+    }
   }
   void leave() {
     if (page_ != nullptr) page_->mutex.unlock();
@@ -262,10 +275,11 @@ void GlobalShadow::add_accesses(Footprint* to) const {
                                 const auto& from = *static_cast<const Page*>(page);
                                 Footprint::Page into;
                                 into.strong = from.strong;
-                                for (size_t i = 0; i < from.writes.size(); ++i) {
-                                  into.read[i] = from.read[i];
-                                  into.written[i] |= from.writes[i].bytes;
-                                  if (from.writes[i].strong) into.strong.set(i);
+                                into.read = from.read;
+                                for (size_t i = 0; from.writes && i < from.writes->size(); ++i) {
+                                  const GlobalRecord& write = (*from.writes)[i];
+                                  into.written[i] |= write.bytes;
+                                  if (write.strong) into.strong.set(i);
                                 }
                                 for (const auto& [i, left] : from.left) {
                                   into.written[i] |= left.bytes;
@@ -276,9 +290,15 @@ void GlobalShadow::add_accesses(Footprint* to) const {
   });
 }
 
-std::optional<GlobalShadow::Conflict> GlobalShadow::access(GlobalAccess access, uint64_t address,
-                                                           uint64_t bytes) {
-  return Cursor(*this, access).step(address, bytes);
+std::optional<GlobalShadow::Conflict> GlobalShadow::access(GlobalAccess access,
+                                                           std::span<const Run>& runs) {
+  Cursor cursor(*this, access);
+  while (!runs.empty()) {
+    const Run run = runs.front();
+    runs = runs.subspan(1);
+    if (const auto conflict = cursor.step(run.address, run.bytes)) return conflict;
+  }
+  return {};
 }
 
 std::optional<GlobalShadow::Conflict> GlobalShadow::access(GlobalAccess access, uint32_t mask,

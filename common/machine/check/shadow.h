@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -126,6 +127,11 @@ struct Shadow {
   Plane& plane(uint32_t agent) { return planes.try_emplace(agent, cells.size()).first->second; }
 };
 
+// Bytes of global memory.
+struct Run {
+  uint64_t address, bytes;
+};
+
 // An access to global memory as its shadow records it, in 16 bytes; all 0: none.
 struct GlobalRecord {
   static constexpr uint32_t MAX_PC = (1u << 22) - 1;
@@ -166,8 +172,9 @@ class GlobalShadow {
     uint64_t address;  // of its cell
     uint32_t bytes;    // mask
   };
-  // Checks the access against those before it and records it.
-  std::optional<Conflict> access(GlobalAccess access, uint64_t address, uint64_t bytes);
+  // Checks the access to each run against those before it and records it, up to the first conflict:
+  // takes away the runs that it has been through.
+  std::optional<Conflict> access(GlobalAccess access, std::span<const Run>& runs);
   // The same of `bytes` bytes by each lane.
   std::optional<Conflict> access(GlobalAccess access, uint32_t mask, const uint64_t* addresses,
                                  uint32_t bytes);

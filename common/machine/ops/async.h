@@ -42,11 +42,11 @@ struct Flight {
   void has_written(const std::byte* shared, uint32_t bytes) const {
     if (looks_for_poison()) checker()->poison_in_shared = has_poison(shared, bytes);
   }
-  void reads_global(uint64_t address, uint64_t bytes) const {
-    tell(&Checker::copy_reads_global, address, bytes);
+  void reads_global(const std::vector<Run>& runs) const {
+    observer_of(*warp).tell(&Checker::copy_reads_global, check, runs);
   }
-  void writes_global(uint64_t address, uint64_t bytes, bool reduces) const {
-    tell(&Checker::copy_writes_global, address, bytes, reduces);
+  void writes_global(const std::vector<Run>& runs, bool reduces) const {
+    observer_of(*warp).tell(&Checker::copy_writes_global, check, runs, reduces);
   }
   template <class... Parameters>
   void tell(void (Checker::*what)(const Checker::Copy&, Parameters...), Parameters... of) const {

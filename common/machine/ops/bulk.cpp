@@ -108,7 +108,7 @@ void bulk_load(Warp& warp, const Inst& inst, uint32_t lane) {
     check_global(warp, lane, from, bytes, what);
     std::byte* const to = shared_bytes(warp, 1u << lane, target.address, bytes, what);
     start(flight, target, bytes, [=](const Flight& at_issue) {
-      at_issue.reads_global(from, bytes);
+      at_issue.reads_global({{from, bytes}});
       at_issue.writes_shared(target.address, bytes);
       std::memcpy(to, reinterpret_cast<const std::byte*>(from), bytes);
       at_issue.has_written(to, bytes);

@@ -107,14 +107,16 @@ void for_shared_runs(const Box& box, uint32_t shared, F&& f) {
   runs.flush();
 }
 
-// Calls f(address, bytes) for each run of global memory that the box touches.
-template <class F>
-void for_global_runs(const Box& box, F&& f) {
-  Runs runs(f);
+// The runs of global memory that the box touches.
+std::vector<Run> global_runs(const Box& box) {
+  std::vector<Run> touched;
+  touched.reserve(box.rows);
+  Runs runs([&](uint64_t address, uint64_t bytes) { touched.push_back({address, bytes}); });
   box.for_rows([&](uint32_t, uint64_t address) {
     if (address != 0) runs.add(address, box.inside_bytes());
   });
   runs.flush();
+  return touched;
 }
 
 // What a NaN fill writes for elements outside of the tensor, of any type (tests/golden: nan_fill).
@@ -282,8 +284,7 @@ void tensor_load(Warp& warp, const Inst& inst, uint32_t lane) {
     std::byte* const to = shared_bytes(warp, 1u << lane, target.address, box->shared_bytes(), what);
     start(flight, target, box->bytes, [=](const Flight& at_issue) {
       if (at_issue.checker()) {
-        for_global_runs(
-            *box, [&](uint64_t address, uint64_t bytes) { at_issue.reads_global(address, bytes); });
+        at_issue.reads_global(global_runs(*box));
         at_issue.writes_shared(target.address, box->shared_bytes());
       }
       load_box(*box, target.address, to);
@@ -327,11 +328,7 @@ Step tensor_store(Warp& warp, const Inst& inst, uint32_t mask) {
           gather_box(*box, from, source, staged.data());
         },
         [=](const Flight& at_issue, const Staged& staged) {
-          if (at_issue.checker()) {
-            for_global_runs(*box, [&](uint64_t address, uint64_t bytes) {
-              at_issue.writes_global(address, bytes, reduces);
-            });
-          }
+          if (at_issue.checker()) at_issue.writes_global(global_runs(*box), reduces);
           const size_t first = static_cast<size_t>(box->low) * box->element;
           box->for_rows([&](uint32_t row, uint64_t address) {
             if (address == 0) return;

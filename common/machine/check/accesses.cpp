@@ -523,9 +523,15 @@ void Checker::write_cells(Attempt& attempt, uint32_t first, uint32_t end) {
   uint64_t known_key = ~0ull;
   for (uint32_t i = first; i < end; ++i) {
     if (cells[i].key != known_key || cells[i].mbarrier() || i % BLOCK == 0) {
+      const uint64_t before = attempt.shadow->uniform[i / BLOCK];
       write_cell(attempt, i, 0xff, 0);
       const bool slow = !suspects_.empty() || !attempt.shadow->early.empty();
       known_key = slow ? ~0ull : attempt.known_key;
+      if (before != 0 && before == known_key) {  // no mbarrier is in such a block
+        const uint32_t stop = std::min(end, (i / BLOCK + 1) * BLOCK);
+        std::fill(cells + i + 1, cells + stop, made);
+        i = stop - 1;
+      }
     } else {
       cells[i] = made;
     }

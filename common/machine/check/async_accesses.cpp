@@ -150,9 +150,10 @@ void Checker::wgmma_wait(Warp& warp, const uint64_t groups[4]) {
 
 void Checker::touch_registers(Warp& warp, const Inst& inst, uint32_t mask) {
   WarpState& state = state_of(warp);
+  WgmmaRegister* const registers = registers_of(state);
   for (uint32_t i = 0; i < inst.slot_count; ++i) {
     if (inst.slots[i].width != Width::w32) continue;
-    WgmmaRegister& reg = register_at(state, inst.slots[i].row);
+    WgmmaRegister& reg = registers[inst.slots[i].row / ROW_BYTES];
     // What is only an operand of wgmma may be read.
     if (reg.group > state.wgmma_waited && (reg.accumulator || i == 0)) {
       report_.registers(state, mask, reg);
@@ -183,10 +184,9 @@ Attempt Checker::copy_access(const Copy& copy, AgentKind kind, bool write) {
 
 // ---- Registers of wgmma --------------------------------------------------------------------------
 
-WgmmaRegister& Checker::register_at(WarpState& state, uint32_t row) {
-  constexpr uint32_t ROW_BYTES = LANES * 4;
+WgmmaRegister* Checker::registers_of(WarpState& state) {
   if (state.registers.empty()) state.registers.resize(state_.program.rows_bytes / ROW_BYTES + 1);
-  return state.registers[row / ROW_BYTES];
+  return state.registers.data();
 }
 
 void Checker::use_registers(WarpState& state, const Inst& inst, uint32_t group) {
@@ -195,8 +195,9 @@ void Checker::use_registers(WarpState& state, const Inst& inst, uint32_t group) 
   const bool a_in_memory = count + 1 < inst.slot_count && inst.slots[count + 1].width == Width::w64;
   constexpr uint32_t REGISTERS_OF_A = 4;
   const uint32_t accumulators = a_in_memory ? count : count - REGISTERS_OF_A;
+  WgmmaRegister* const registers = registers_of(state);
   for (uint32_t i = 0; i < count; ++i) {
-    WgmmaRegister& reg = register_at(state, inst.slots[i].row);
+    WgmmaRegister& reg = registers[inst.slots[i].row / ROW_BYTES];
     if (state.wgmma_fences == 0 || reg.touched > state.wgmma_fences) {
       report_.wgmma_fence(state, reg);
     }

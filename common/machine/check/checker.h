@@ -227,7 +227,8 @@ class Checker {
   void use_by_copy(const Copy& copy);
 
   // ---- Registers of wgmma
-  WgmmaRegister& register_at(WarpState& state, uint32_t row);
+  static constexpr uint32_t ROW_BYTES = LANES * 4;
+  WgmmaRegister* registers_of(WarpState& state);  // by row
   // The 32-bit operands of wgmma.mma_async come first: D, then A if it is in registers, else a
   // 64-bit descriptor of A. One of B follows.
   void use_registers(WarpState& state, const Inst& inst, uint32_t group);

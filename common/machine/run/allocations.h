@@ -30,9 +30,9 @@ constexpr uint64_t POISON = 0xffff7fff7fff7fff;
 // Whether one of the whole, aligned 8 bytes holds it.
 inline bool has_poison(const void* bytes, size_t count) {
   const auto* const words = static_cast<const uint64_t*>(bytes);
-  bool found = false;
+  uint64_t found = 0;  // as wide as a word, so that the loop becomes one of vectors
   for (size_t i = 0; i < count / 8; ++i) found |= words[i] == POISON;
-  return found;
+  return found != 0;
 }
 
 // Zero-filled, or poisoned, with nothing behind it for a GiB at the least, or less where addresses

@@ -18,9 +18,26 @@ namespace {
 
 // --- Vectors -------------------------------------------------------------------------------------
 
-// Wider ones gain little: with AVX-512, spread() and multiply_add() compete for one port.
 // A quad is four floats, aligned to 16 bytes.
-#if defined(__AVX2__) && defined(__FMA__)
+#if defined(__AVX512F__)
+using Vector = __m512;
+inline Vector load(const void* p) {
+  return _mm512_loadu_ps(p);
+}
+inline void store(void* p, Vector v) {
+  _mm512_storeu_ps(p, v);
+}
+inline Vector load_quad(const float* p) {
+  return _mm512_maskz_broadcast_f32x4(0xffff, _mm_load_ps(p));
+}
+inline Vector multiply_add(Vector a, Vector b, Vector c) {
+  return _mm512_fmadd_ps(a, b, c);
+}
+template <int W>
+inline Vector spread(Vector v) {  // word W of each quad, for all four lanes of it
+  return _mm512_maskz_permute_ps(0xffff, v, W * 0x55);
+}
+#elif defined(__AVX2__) && defined(__FMA__)
 using Vector = __m256;
 inline Vector load(const void* p) {
   return _mm256_loadu_ps(static_cast<const float*>(p));
@@ -35,7 +52,7 @@ inline Vector multiply_add(Vector a, Vector b, Vector c) {
   return _mm256_fmadd_ps(a, b, c);
 }
 template <int W>
-inline Vector spread(Vector v) {  // word W of each quad, for all four lanes of it
+inline Vector spread(Vector v) {
   return _mm256_permute_ps(v, W * 0x55);
 }
 #else
@@ -226,40 +243,53 @@ inline void end_sum(const Sum& sum, bool saturate, uint32_t* const d[], const ui
   }
 }
 
-// Adds word W's products of one step, for two vectors of lanes.
-template <int W>
-inline void add_products(const float* a, const float* b, Sum (&sums)[2][2]) {
-  const Vector even = load_quad(b + 8 * W), odd = load_quad(b + 8 * W + 4);
-  for (int i = 0; i < 2; ++i) {
-    for (int v = 0; v < 2; ++v) {
-      const Vector factor = spread<W>(load(a + 32 * i + WIDTH * v));
-      sums[i][v].even = multiply_add(factor, even, sums[i][v].even);
-      sums[i][v].odd = multiply_add(factor, odd, sums[i][v].odd);
+// A, spread for all blocks at once: lanes[4 * s + w][i][l] is word w of lane l's row, for step s.
+struct Factors {
+  int words;
+  alignas(64) float lanes[8 * 4][2][32];
+
+  explicit Factors(const OperandA& a) : words(4 * a.steps) {
+    for (int s = 0; s < a.steps; ++s) {
+      for (int at = 0; at < 2 * 32; at += WIDTH) {
+        const Vector row = load(a.lanes[s][0] + at);
+        float* const to = lanes[4 * s][0] + at;
+        store(to, spread<0>(row));
+        store(to + 2 * 32, spread<1>(row));
+        store(to + 4 * 32, spread<2>(row));
+        store(to + 6 * 32, spread<3>(row));
+      }
     }
   }
+};
+
+// For both halves of the rows and two vectors of lanes. Not a loop: sums are to stay in registers.
+template <class F>
+inline void for_sums(F&& f) {
+  f(0, 0);
+  f(0, 1);
+  f(1, 0);
+  f(1, 1);
+}
+
+// Adds one word's products.
+inline void add_products(const float* a, const float* b, Sum (&sums)[2][2]) {
+  const Vector even = load_quad(b), odd = load_quad(b + 4);
+  for_sums([&](int i, int v) {
+    const Vector factor = load(a + 32 * i + WIDTH * v);
+    sums[i][v].even = multiply_add(factor, even, sums[i][v].even);
+    sums[i][v].odd = multiply_add(factor, odd, sums[i][v].odd);
+  });
 }
 
 // Two vectors of lanes at a time make eight sums, which hides the latency of their additions.
 template <AccumulatorType TYPE>
-void multiply_block(const OperandA& a, const float (*b)[32], bool saturate, uint32_t* const d[],
+void multiply_block(const Factors& a, const float* b, bool saturate, uint32_t* const d[],
                     const uint32_t* const c[]) {
   for (int lane = 0; lane < 32; lane += 2 * WIDTH) {
     Sum sums[2][2];
-    for (int i = 0; i < 2; ++i) {
-      for (int v = 0; v < 2; ++v) sums[i][v] = begin_sum<TYPE>(c, i, lane + WIDTH * v);
-    }
-    for (int s = 0; s < a.steps; ++s) {
-      const float* factors = a.lanes[s][0] + lane;
-      add_products<0>(factors, b[s], sums);
-      add_products<1>(factors, b[s], sums);
-      add_products<2>(factors, b[s], sums);
-      add_products<3>(factors, b[s], sums);
-    }
-    for (int i = 0; i < 2; ++i) {
-      for (int v = 0; v < 2; ++v) {
-        end_sum<TYPE>(sums[i][v], saturate, d, c, i, lane + WIDTH * v);
-      }
-    }
+    for_sums([&](int i, int v) { sums[i][v] = begin_sum<TYPE>(c, i, lane + WIDTH * v); });
+    for (int w = 0; w < a.words; ++w) add_products(a.lanes[w][0] + lane, b + 8 * w, sums);
+    for_sums([&](int i, int v) { end_sum<TYPE>(sums[i][v], saturate, d, c, i, lane + WIDTH * v); });
   }
 }
 
@@ -271,8 +301,9 @@ void multiply_add_rows(const OperandA& a, const OperandB& b, AccumulatorType typ
                         : type == F16 ? multiply_block<F16>
                                       : multiply_block<S32>;
   const int registers = accumulator_registers(type, 8);
+  const Factors factors(a);
   for (int block = 0; block < b.n / 8; ++block) {
-    multiply(a, b.lanes[block], saturate, d + block * registers,
+    multiply(factors, b.lanes[block][0], saturate, d + block * registers,
              c != nullptr ? c + block * registers : nullptr);
   }
 }

@@ -293,7 +293,8 @@ template <class T>
 __global__ __launch_bounds__(MOST_SLICES * 128) void add_up(const __grid_constant__ Work work) {
   __shared__ float sums[4][MOST_SLICES][128];  // of each slice, by what a thread's float4 has
   constexpr int VECTORS = T::BN / 8, BLOCKS = T::BM / T::WM;
-  constexpr int APART = 2 * T::SHARERS * (T::PARTIAL_BYTES / 16);  // a tile's parts, in float4s
+  // A cluster has two places for its parts. A tile's first part is in the second, the others not.
+  constexpr int APART = 2 * T::SHARERS * (T::PARTIAL_BYTES / 16);  // places of clusters, in float4s
   const int vector = blockIdx.x % VECTORS, block = blockIdx.x / VECTORS % BLOCKS;
   const int rank_mn = blockIdx.x / (VECTORS * BLOCKS) % T::SHARERS;
   const int rank_m = rank_mn % T::CLUSTER_M, rank_n = rank_mn / T::CLUSTER_M;
@@ -305,6 +306,8 @@ __global__ __launch_bounds__(MOST_SLICES * 128) void add_up(const __grid_constan
       ((block % T::BLOCKS * VECTORS + vector) * T::CONSUMERS + block / T::BLOCKS) * 128 + thread;
   const int begin = first + tile::share_begin(parts, slice, slices);
   const int end = first + tile::share_begin(parts, slice + 1, slices);
+  const float4* part =
+      work.partials.sums + 1LL * begin * APART + rank_mn * (T::PARTIAL_BYTES / 16) + in_partials;
   // Where the sums go: worked out before the wait, since divisions take their time.
   const tile::TileCoord at =
       tile::grouped_raster(tile, work.tiles_m, work.tiles_n, work.raster_group);
@@ -315,14 +318,12 @@ __global__ __launch_bounds__(MOST_SLICES * 128) void add_up(const __grid_constan
   ptx::griddepcontrol_wait();               // until gemm has left its partial sums
 
   float4 sum = {-0.0f, -0.0f, -0.0f, -0.0f};  // what is added to it stays as it is
-  for (int i = begin; i < end; i += LOADS) {
-    const block::Sharers by = {first, first + parts, i, rank_mn};
-    const float4* const second = block::partials_of<T>(work.partials, by, i + 1) + in_partials;
+  for (int i = begin; i < end; i += LOADS, part += LOADS * APART) {
     float4 v[LOADS];
-    v[0] = ptx::ld_global_v4_f32(block::partials_of<T>(work.partials, by, i) + in_partials);
+    v[0] = ptx::ld_global_v4_f32(part + (i == first ? APART / 2 : 0));
 #pragma unroll
     for (int j = 1; j < LOADS; ++j) {
-      if (i + j < end) v[j] = ptx::ld_global_v4_f32(second + (j - 1) * APART);
+      if (i + j < end) v[j] = ptx::ld_global_v4_f32(part + j * APART);
     }
 #pragma unroll
     for (int j = 0; j < LOADS; ++j) {

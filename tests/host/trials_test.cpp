@@ -1296,12 +1296,12 @@ TEST_CASE(
   }
   REQUIRE(calls == 98);
   REQUIRE(many == 29);
-  CHECK(std::lround(1000 * std::exp(logs / calls)) == 980);
-  CHECK(std::lround(1000 * std::exp(logs_many / many)) == 973);
+  CHECK(std::lround(1000 * std::exp(logs / calls)) == 978);
+  CHECK(std::lround(1000 * std::exp(logs_many / many)) == 976);
   CHECK(std::lround(100 * std::exp(logs_one / calls)) == 104);
-  CHECK(std::lround(100 * std::exp(logs_eight / calls)) == 111);
-  CHECK(std::lround(1000 * std::exp(logs_best / calls)) == 992);
-  CHECK(std::lround(100 * least) == 87);
+  CHECK(std::lround(100 * std::exp(logs_eight / calls)) == 109);
+  CHECK(std::lround(1000 * std::exp(logs_best / calls)) == 983);
+  CHECK(std::lround(100 * least) == 86);
   CHECK(std::lround(100 * most) == 106);
 }
 

@@ -97,6 +97,34 @@ TEST_CASE("cp.async is waited for by every lane that has issued it, or by its ar
   const std::string own = "ON:\nld.shared.u32 %r4, [%r1];\n";
   check_legal(waited("@%p3 bra LOW;\n" + half + "bra ON;\nLOW:\n" + half + own), expected,
               in.data());
+  // They have a newer group in flight, each of its own; a peer reads the older ones.
+  const std::string newer =
+      "cp.async.ca.shared.global [%r1+1024], [%rd1], 4;\n"
+      "cp.async.commit_group;\ncp.async.wait_group LEFT;\n";
+  const auto parted = [&](const std::string& high, const std::string& low) {
+    const std::string older = "COPY;\ncp.async.commit_group;\n" + newer;
+    return waited("@%p3 bra LOW;\n" + replaced(older, "LEFT", high) + "bra ON;\nLOW:\n" +
+                  replaced(older, "LEFT", low) + "ON:\n");
+  };
+  check_legal(parted("1", "1"), expected, in.data());
+  const Fault too_lax{RACE, {"cp.async.wait_group", "(if one stands between the two, its N is"}};
+  check_fault(parted("1", "2"), too_lax, {Policy::eager}, 64, in.data());
+  check_fault(parted("2", "1"), too_lax, {Policy::eager}, 64, in.data());
+  // They have parted no more, but some have copied more than others.
+  check_legal(waited("COPY;\ncp.async.commit_group;\n@%p3 bra MORE;\nbra ON;\nMORE:\n" +
+                     replaced(newer, "LEFT", "2") + "ON:\ncp.async.wait_group 0;\n"),
+              expected, in.data());
+  // They copy by one instruction, which for the high ones is of their second group.
+  const auto joint = [&](const std::string& low) {
+    return waited(
+        "mov.u32 %r5, %r1;\n@%p3 bra ON;\nCOPY;\ncp.async.commit_group;\n"
+        "add.u32 %r5, %r1, 1024;\nON:\ncp.async.ca.shared.global [%r5], [%rd1], 4;\n"
+        "cp.async.commit_group;\n@!%p3 cp.async.wait_group 1;\n"
+        "@%p3 cp.async.wait_group " +
+        low + ";\n");
+  };
+  check_legal(joint("0"), expected, in.data());
+  check_fault(joint("1"), too_lax, {Policy::eager}, 64, in.data());
   // Lanes without copies need not wait.
   check_legal(waited("COPY;\ncp.async.commit_group;\ncp.async.wait_group 0;\n@%p3 COPY;\n"
                      "cp.async.commit_group;\n@%p3 cp.async.wait_group 0;\n"),

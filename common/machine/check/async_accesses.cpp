@@ -57,37 +57,47 @@ void Checker::access_global(const Attempt& attempt, std::span<const Run> runs) {
   }
 }
 
-void Checker::cp_async_issued(const Copy& copy, std::vector<Segment> to) {
+void Checker::cp_async_issued(const Copy& copy, uint32_t mask, std::vector<Segment> to) {
   constexpr size_t REMEMBERED = 256;
   WarpState& state = state_of(*copy.warp);
   const Attempt attempt = copy_access(copy, CP_ASYNC, true);
   const uint32_t issued = clock_of(copy.issued->views[GENERIC], state.knows.agent(SOME_LANES));
-  state.cp_async.push_back({attempt, issued, 0, false, std::move(to)});
+  state.cp_async.push_back({attempt, mask, issued, mask, 0, 0, false, std::move(to)});
   if (state.cp_async.size() > REMEMBERED) state.cp_async.pop_front();
 }
 
-void Checker::cp_async_committed(Warp& warp, uint32_t) {
+void Checker::cp_async_committed(Warp& warp, uint32_t mask) {
   WarpState& state = state_of(warp);
   state.knows.note_access();  // so that who is told of it is told of a later clock
   for (CpAsync& copy : state.cp_async | std::views::reverse) {
+    if (!(copy.lanes & mask)) continue;
     if (copy.committed != 0) break;  // by the commit before, as were those in front of it
     copy.committed = state.knows.clock();
   }
 }
 
 void Checker::cp_async_closed(Warp& warp, uint32_t mask) {
-  for (CpAsync& copy : state_of(warp).cp_async) copy.arrives |= copy.committed == 0;
+  for (CpAsync& copy : state_of(warp).cp_async) {
+    copy.arrives |= copy.committed == 0 && (copy.lanes & mask) != 0;
+  }
   cp_async_committed(warp, mask);
 }
 
 // Groups are a lane's. One clock stands for those of all lanes, so that it has only what each of them
-// has waited for.
+// has waited for; of lanes that have parted is_waited_for() knows more.
 void Checker::cp_async_wait(Warp& warp, uint32_t mask, uint64_t group, uint64_t by_all) {
   WarpState& state = state_of(warp);
   const auto clock = static_cast<uint32_t>(group);
   for_lanes(mask, [&](uint32_t lane) {
     state.cp_async_waited[lane] = std::max(state.cp_async_waited[lane], clock);
   });
+  state.knows.note_access();  // as above
+  for (CpAsync& copy : state.cp_async | std::views::reverse) {
+    if (copy.record.clock > clock || !(copy.lanes & mask)) continue;
+    if (!(copy.in_flight & mask)) break;  // waited for before, as were those in front of it
+    copy.in_flight &= ~mask;
+    if (copy.in_flight == 0) copy.waited = state.knows.clock();
+  }
   if (by_all < group) state.cp_async_in_part = std::max(state.cp_async_in_part, clock);
   const uint32_t newest =
       *std::max_element(state.cp_async_waited.begin(), state.cp_async_waited.end());

@@ -95,11 +95,11 @@ class Checker {
   void copy_reads_map(const Copy& copy, uint64_t address);  // a tensor map in global memory
   void copy_writes_global(const Copy& copy, const std::vector<Run>& runs, bool reduces);
   // `to`: where it will write, if it is in flight; then what ends its group.
-  void cp_async_issued(const Copy& copy, std::vector<Segment> to);
+  void cp_async_issued(const Copy& copy, uint32_t mask, std::vector<Segment> to);
   void cp_async_committed(Warp& warp, uint32_t mask);
   void cp_async_closed(Warp& warp, uint32_t mask);  // by cp.async.mbarrier.arrive
-  // cp.async.wait_group: all groups up to `group` are complete for these lanes, and those up to
-  // `by_all` for every lane that has copies in them.
+  // cp.async.wait_group: all groups up to `group` are complete for these lanes, and copies up to
+  // `by_all` for every lane that has issued them.
   void cp_async_wait(Warp& warp, uint32_t mask, uint64_t group, uint64_t by_all = UINT64_MAX);
   // cp.async.mbarrier.arrive, at copy.mbarrier: the warp's cp.async up to copy.group are complete when
   // the phase is.
@@ -197,6 +197,7 @@ class Checker {
                                                                                : GENERIC;
   }
   bool is_before(const Attempt& attempt, const Record& record, uint32_t bytes) const;
+  bool is_waited_for(const Attempt& attempt, const Record& record) const;
   void check_write_before(Attempt& attempt, const Cell& cell, uint32_t index, uint32_t bytes,
                           uint32_t lanes);
   void check_writes_before(Attempt& attempt, uint32_t index, uint32_t bytes, uint32_t lanes);

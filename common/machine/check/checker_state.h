@@ -56,12 +56,15 @@ struct Heard {
   bool operator==(const Heard&) const = default;
 };
 
-// A cp.async, for reports: clocks of its warp when it was issued, and when its group was closed, by
-// a commit or by cp.async.mbarrier.arrive.
+// A cp.async: clocks of its warp when it was issued, when its group was closed, by a commit or by
+// cp.async.mbarrier.arrive, and when the last of its lanes had waited for it.
 struct CpAsync {
   Record record;
+  uint32_t lanes;
   uint32_t issued;
+  uint32_t in_flight;       // lanes that have yet to wait
   uint32_t committed = 0;   // 0: not yet
+  uint32_t waited = 0;      // 0: not yet
   bool arrives = false;     // by the latter
   std::vector<Segment> to;  // if it was in flight then
 };
@@ -173,6 +176,13 @@ struct CheckerState {
   // Who executes, or has issued what completes at the mbarrier.
   const Warp& warp_behind(uint32_t agent) const {
     return is_mbarrier(agent) ? *mbarrier_of(agent)->issuer : warp_of(agent).warp;
+  }
+  // Of the warp that made it, unless that was long ago; or null.
+  const CpAsync* cp_async_of(const Record& record) const {
+    const std::deque<CpAsync>& copies = warp_of(record.agent).cp_async;
+    const auto found = std::ranges::find(copies, record.clock,
+                                         [](const CpAsync& each) { return each.record.clock; });
+    return found == copies.end() ? nullptr : &*found;
   }
   // Whether an access is behind a cp.async, but not behind the end of its group.
   bool lacks_commit(const Attempt& attempt, const CpAsync& copy) const {

@@ -30,7 +30,7 @@ enum AgentKind : uint32_t {
   WGMMA_READS,  // clock: commit group
   BULK_READS,   // sources of bulk copies in groups; clock: group
   BULK_WRITES,  // their destinations
-  CP_ASYNC,     // clock: group
+  CP_ASYNC,     // clock: AsyncCopy::index
   INIT_FENCES,  // fence.mbarrier_init; clock: how many
   AGENTS_OF_WARP,
   MBARRIER = AGENTS_OF_WARP,

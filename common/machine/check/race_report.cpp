@@ -230,8 +230,9 @@ void RaceReport::early(const Shadow& shadow, uint32_t index, const Shadow::Early
     reader.pc = record.pc;
     reader.known = &writer->by->knows.of_warp();
     const Record& write = *writer;
-    const bool only_issued = state_.kind_of(write.agent) == CP_ASYNC &&
-                             state_.warp_of(write.agent).warp.cp_async.count < write.clock;
+    const bool is_cp_async = state_.kind_of(write.agent) == CP_ASYNC;
+    const CpAsync* const copy = is_cp_async ? state_.cp_async_of(write) : nullptr;
+    const bool only_issued = is_cp_async && (copy == nullptr || copy->committed == 0);
     said.remedy = Said{side_of(write), side_of(reader)}.filled(
         only_issued ? "cp.async.wait_group (or cp.async.mbarrier.arrive.noinc) in {earlier} behind "
                       "{earlier_op} and its cp.async.commit_group, then a barrier with {later} "

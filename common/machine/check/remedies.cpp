@@ -209,10 +209,9 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
     }
     case CP_ASYNC: {
       const WarpState& owner = state_.warp_of(record.agent);
-      for (const CpAsync& copy : owner.cp_async) {
-        if (copy.record.clock != record.clock || copy.record.pc != record.pc) continue;
-        if (state_.lacks_commit(attempt, copy)) return cp_async_commit();
-        if (!copy.arrives || owner.cp_async_in_part >= record.clock) continue;
+      const CpAsync* const copy = state_.cp_async_of(record);
+      if (copy != nullptr && state_.lacks_commit(attempt, *copy)) return cp_async_commit();
+      if (copy != nullptr && copy->arrives && owner.cp_async_in_part < record.clock) {
         return "mbarrier.try_wait by {later} before {later_op}, on the mbarrier on which "
                "cp.async.mbarrier.arrive of {earlier} arrives once the copy has landed.";
       }

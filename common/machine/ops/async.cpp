@@ -10,17 +10,23 @@ void commit_group(CopyGroups& groups, uint32_t mask) {
   CopyGroups::Group group{mask, ++groups.count, {}};
   for (auto& [lanes, copy] : groups.open) {
     if (lanes & mask) group.copies.push_back(copy);
-    group.copying |= lanes & mask;
     lanes &= ~mask;
   }
   std::erase_if(groups.open, [](const auto& open) { return open.first == 0; });
   groups.committed.push_back(std::move(group));
+  for_lanes(mask, [&groups](uint32_t lane) { ++groups.commits[lane]; });
+}
+
+// Whether a group is of some of these lanes only.
+static bool have_their_own(const CopyGroups& groups, uint32_t lanes) {
+  return std::ranges::any_of(groups.committed, [lanes](const CopyGroups::Group& group) {
+    return (group.lanes & lanes) != 0 && (group.lanes & lanes) != lanes;
+  });
 }
 
 Waited wait_for_groups(CopyGroups& groups, uint32_t mask, uint32_t pending, bool only_read) {
-  for (const CopyGroups::Group& group : groups.committed) {
-    if ((group.lanes & mask) == 0 || (group.lanes & mask) == mask) continue;
-    Waited all;  // the lanes have groups of their own
+  if (have_their_own(groups, mask)) {
+    Waited all;
     for_lanes(mask, [&](uint32_t lane) {
       const Waited one = wait_for_groups(groups, 1u << lane, pending, only_read);
       all = {std::max(all.last, one.last), std::max(all.lands, one.lands)};
@@ -61,15 +67,23 @@ Step cp_async_commit_group(Warp& warp, const Inst&, uint32_t mask) {
   return Step::next;
 }
 
-// The newest group behind which no lane has copies left that it has not waited for.
+// The last index up to which no lane has copies left that it has not waited for.
 uint64_t waited_by_all(const CopyGroups& groups) {
+  uint64_t last = groups.count;
+  for (const auto& [lanes, copy] : groups.open) last = std::min(last, copy->index - 1);
   for (const CopyGroups::Group& group : groups.committed) {
-    if (group.lanes & group.copying) return group.index - 1;
+    for (const AsyncCopyPtr& copy : group.copies) {
+      if (group.lanes & copy->lanes) last = std::min(last, copy->index - 1);
+    }
   }
-  return groups.count;
+  return last;
 }
 
 Step cp_async_wait(Warp& warp, uint32_t mask, uint32_t pending) {
+  if (have_their_own(warp.cp_async, mask)) {
+    for_lanes(mask, [&](uint32_t lane) { cp_async_wait(warp, 1u << lane, pending); });
+    return Step::next;
+  }
   const Waited waited = wait_for_groups(warp.cp_async, mask, pending, false);
   const uint64_t by_all = waited_by_all(warp.cp_async);
   observer_of(warp).cp_async_wait(warp, mask, waited.last, by_all, waited.lands);
@@ -138,9 +152,7 @@ void land(const Flight& flight, const LaneCopies& lanes) {
   ++flight.cluster().changes;
 }
 
-// [d], [a], bytes, then source bytes (32 bits) or whether to ignore the source (a predicate), then
-// a cache policy (64 bits)
-Step cp_async(Warp& warp, const Inst& inst, uint32_t mask) {
+void copy_by_lanes(Warp& warp, const Inst& inst, uint32_t mask) {
   const char* const what = "cp.async";
   LaneCopies lanes;
   lanes.bytes = immediate(warp, inst.slots[2], mask);
@@ -180,13 +192,14 @@ Step cp_async(Warp& warp, const Inst& inst, uint32_t mask) {
   });
   sources.flush();
   Flight flight(warp, mask, false);
-  flight.check.group = warp.cp_async.count + 1;
   const auto copy = std::make_shared<AsyncCopy>();
+  copy->lanes = mask;
+  copy->index = flight.check.group = ++warp.cp_async.count;
   copy->bytes = uint64_t{lanes.bytes} * lane_count(mask);
   copy->write = [flight, lanes] { land(flight, lanes); };
   warp.cp_async.open.emplace_back(mask, copy);
   start_copy(*warp.cta->cluster, copy);
-  if (!flight.checker()) return Step::next;
+  if (!flight.checker()) return;
   std::vector<Segment> to;
   Runs runs([&](uint64_t start, uint64_t bytes) {
     to.push_back({static_cast<uint32_t>(start), static_cast<uint32_t>(bytes)});
@@ -195,7 +208,20 @@ Step cp_async(Warp& warp, const Inst& inst, uint32_t mask) {
     for_lanes(mask, [&](uint32_t lane) { runs.add(lanes.shared[lane], lanes.bytes); });
   }
   runs.flush();
-  flight.tell(&Checker::cp_async_issued, to);
+  flight.tell(&Checker::cp_async_issued, mask, to);
+}
+
+// [d], [a], bytes, then source bytes (32 bits) or whether to ignore the source (a predicate), then
+// a cache policy (64 bits). Lanes that had parted may be in groups of their own.
+Step cp_async(Warp& warp, const Inst& inst, uint32_t mask) {
+  const std::array<uint32_t, LANES>& commits = warp.cp_async.commits;
+  while (mask != 0) {
+    const uint32_t first = commits[first_lane(mask)];
+    uint32_t lanes = 0;
+    for (uint32_t lane = 0; lane < LANES; ++lane) lanes |= uint32_t{commits[lane] == first} << lane;
+    copy_by_lanes(warp, inst, mask & lanes);
+    mask &= ~lanes;
+  }
   return Step::next;
 }
 
@@ -212,7 +238,7 @@ bool others_copy(const CopyGroups& groups, uint32_t lanes) {
   }
   for (const CopyGroups::Group& group : groups.committed) {
     for (const AsyncCopyPtr& copy : group.copies) {
-      if (group.lanes & group.copying & ~lanes & ~copy->arriving) return true;
+      if (group.lanes & copy->lanes & ~lanes & ~copy->arriving) return true;
     }
   }
   return false;
@@ -223,7 +249,7 @@ bool others_copy(const CopyGroups& groups, uint32_t lanes) {
 template <bool NO_INCREMENT>
 Step cp_async_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
   CopyGroups& groups = warp.cp_async;
-  const uint64_t group = ++groups.count;  // those issued from now on are of a later one
+  const uint64_t group = ++groups.count;  // those issued from now on have a later index
   const auto space = inst.as<SharedSpace>();
   const bool of_some_lanes = others_copy(groups, mask);
   observer_of(warp).tell(&Checker::cp_async_closed, warp, mask);

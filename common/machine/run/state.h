@@ -202,6 +202,8 @@ struct Fragment {
 struct AsyncCopy {
   std::function<void()> read, write;
   bool has_read = false, done = false;
+  uint32_t lanes = 0;     // of a cp.async
+  uint64_t index = 0;     // of a cp.async, counted from 1 over the warp
   uint32_t arriving = 0;  // lanes that arrive at an mbarrier when it is done
   uint64_t bytes = 0;
   uint64_t lands = 0;                 // on the timeline's clock
@@ -228,11 +230,11 @@ struct CopyGroups {
     uint32_t lanes;
     uint64_t index;  // counted from 1 over the warp
     std::vector<AsyncCopyPtr> copies;
-    uint32_t copying = 0;  // lanes that have copies in it
   };
   std::vector<std::pair<uint32_t, AsyncCopyPtr>> open;  // lanes, not yet committed
   std::deque<Group> committed;
-  uint64_t count = 0;
+  uint64_t count = 0;                     // groups; of cp.async each copy counts, too
+  std::array<uint32_t, LANES> commits{};  // of each lane
 };
 
 // One wgmma.mma_async of a warpgroup, run for its four warps together. All four give the same B.

@@ -521,6 +521,31 @@ TEST_CASE("a hang says that a phase is over for which nobody has waited") {
   CHECK(!contains(seen, likely));
 }
 
+TEST_CASE("a warp that comes to an mbarrier when its phase has long been over is told so") {
+  // Warp 0 completes three phases, each by itself, and warp 1 waits for them one after the other.
+  const auto waits = [](const std::string& at_the_end) {
+    return with(
+        "setp.ne.u32 %p1, %t, 0;\n@%p1 bra MADE;\nmbarrier.init.shared::cta.b64 [%smem], 1;\n"
+        "MADE:\nbar.sync 0;\nmov.u32 %r5, 0;\nmov.u32 %r6, 0;\nsetp.ge.u32 %p3, %t, 32;\n@%p3 bra "
+        "WAIT;\n"
+        "FILL:\n@!%p1 mbarrier.arrive.shared::cta.b64 _, [%smem];\n" +
+            at_the_end +
+            "add.u32 %r5, %r5, 1;\nsetp.lt.u32 %p4, %r5, 3;\n@%p4 bra FILL;\nexit;\n"
+            "WAIT:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem], %r6;\n"
+            "@!%p2 bra WAIT;\n" +
+            at_the_end +
+            "add.u32 %r5, %r5, 1;\nxor.b32 %r6, %r6, 1;\n"
+            "setp.lt.u32 %p4, %r5, 3;\n@%p4 bra WAIT;",
+        64);
+  };
+  const Fault late{Error::Kind::hang,
+                   {"phase 3, pending arrivals 1 of 1, parity waited for 1",
+                    "Likely: it comes too late. It has waited here 1 time, and meanwhile 3 phases",
+                    "its next one, phase 1, is over"}};
+  check_fault(waits(""), late, {Policy::eager}, 64);
+  check_legal(waits("bar.sync 1;\n"), Words(64));
+}
+
 TEST_CASE("a hang of which one wait has a cause makes no guess about the others") {
   // Warp 0 waits for two arrivals, of which it makes one, and warp 1 for one that nobody makes.
   const Program program = with(

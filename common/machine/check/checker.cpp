@@ -156,6 +156,21 @@ std::string Checker::read_early() const {
   return "";
 }
 
+// A warp that has waited for each phase in its turn waits for the one behind those.
+std::string Checker::comes_late(const Warp& warp, uint32_t mbarrier, uint32_t parity) const {
+  const auto found = state_.mbarriers.find(mbarrier);
+  if (found == state_.mbarriers.end()) return "";
+  const std::vector<uint32_t>& waits = found->second.waits;
+  const uint32_t next = warp.in_cluster < waits.size() ? waits[warp.in_cluster] : 0;
+  if (next >= found->second.phase || (next & 1) != parity) return "";
+  return joined("it comes too late. It has waited here ", next, next == 1 ? " time" : " times",
+                ", and meanwhile ", found->second.phase,
+                " phases are complete: its next one, phase ", next,
+                ", is over, and so is the one behind that. Nobody has waited for this warp before "
+                "the slot was filled again: an mbarrier on which it arrives, or a barrier, is "
+                "missing");
+}
+
 // ---- mbarriers -----------------------------------------------------------------------------------
 
 void Checker::mbarrier_init(Warp& warp, uint32_t mask, uint32_t address) {
@@ -175,6 +190,7 @@ void Checker::mbarrier_init(Warp& warp, uint32_t mask, uint32_t address) {
   mbarrier.init = cell->record();
   mbarrier.init_fence = 0;
   mbarrier.pending = Channel();
+  mbarrier.waits.assign(state_.warps.size(), mbarrier.phase);
 }
 
 void Checker::mbarrier_inval(Warp& warp, uint32_t mask, uint32_t address) {
@@ -222,9 +238,12 @@ void Checker::mbarrier_wait(Warp& warp, uint32_t mask, uint32_t address, bool ac
                             Scope scope) {
   use(warp, mask, address);
   state_of(warp).waited_for = address;
-  mbarrier_at(address).waited |= 1ull << warp.in_cluster % 64;
+  MbarrierState& mbarrier = mbarrier_at(address);
+  mbarrier.waited |= 1ull << warp.in_cluster % 64;
+  mbarrier.waits.resize(state_.warps.size());
+  ++mbarrier.waits[warp.in_cluster];
   WarpState& state = state_of(warp);
-  hear(state, mask, mbarrier_at(address).completed, acquires, scope);
+  hear(state, mask, mbarrier.completed, acquires, scope);
   state.knows.settle();
 }
 

@@ -64,6 +64,8 @@ class Checker {
   void exited(Warp& warp, uint32_t mask, bool last_of_cta);
   // Of a hang, "" if there is none: a read of what nobody has written up to now.
   std::string read_early() const;
+  // Of a warp that waits at an mbarrier for ever: that phases are over which it has not seen; or "".
+  std::string comes_late(const Warp& warp, uint32_t mbarrier, uint32_t parity) const;
 
   // ---- mbarrier objects; addresses are shared::cluster
   void mbarrier_init(Warp& warp, uint32_t mask, uint32_t address);

@@ -108,6 +108,7 @@ struct MbarrierState {
   bool outrun = false;     // a phase was complete before a copy had landed that was issued in it
   // Warps of the cluster, by bit: that arrived in the last phase, in this one, that ever waited.
   uint64_t arrived = 0, arriving = 0, waited = 0;
+  std::vector<uint32_t> waits;  // that have returned, by warp of the cluster
 };
 
 struct BarrierState {

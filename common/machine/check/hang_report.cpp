@@ -15,9 +15,14 @@ namespace {
 
 std::string waits_for(Warp& warp, const Fragment& fragment) {
   switch (fragment.wait) {
-    case WaitFor::mbarrier:
-      return "for " +
-             mbarrier_text(*warp.cta->cluster, fragment.wait_address, fragment.wait_parity);
+    case WaitFor::mbarrier: {
+      const Cluster& cluster = *warp.cta->cluster;
+      const uint32_t address = fragment.wait_address, parity = fragment.wait_parity;
+      const std::string text = "for " + mbarrier_text(*warp.cta->cluster, address, parity);
+      if (!cluster.checker || text.find(CAUSE) != std::string::npos) return text;
+      const std::string late = cluster.checker->comes_late(warp, address, parity);
+      return late.empty() ? text : joined(text, ".", CAUSE, late);
+    }
     case WaitFor::named_barrier:
       return "at " + barrier_text(*warp.cta, fragment.wait_address);
     case WaitFor::cluster_barrier:

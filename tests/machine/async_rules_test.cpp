@@ -47,6 +47,12 @@ TEST_CASE("copies that were never committed are told from those that are not wai
   check_legal(copied("cp.async.commit_group;\n"), Words(1), in.data());
   const Fault never{RACE, {"cp.async.commit_group behind cp.async", "what was never committed"}};
   check_fault(copied(""), never, ALL, 4, in.data());
+  // What is in flight is not told to be written by nobody.
+  check_fault(with("cp.async.ca.shared.global [%smem], [%in], 4;\ncp.async.commit_group;\n"
+                   "ld.shared.u32 %r1, [%smem];",
+                   1),
+              {RACE, {"cp.async.ca.shared.global", "cp.async.wait_group", "its N is too large"}},
+              ALL, 4, in.data());
   // Another warp reads, behind a barrier; later the copy is waited for all the same, or not.
   for (const char* late : {"", "cp.async.wait_all;\n", "cp.async.commit_group;\n"}) {
     check_fault(with(std::string("shl.b32 %r1, %t, 2;\nadd.u32 %r1, %r1, %smem;\n"

@@ -402,7 +402,7 @@ void Checker::write_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint3
 
 void Checker::note_early(const Attempt& attempt, uint32_t index, uint32_t bytes, uint32_t lanes) {
   const Record read{attempt.agent, attempt.clock, attempt.pc, lanes, bytes, false};
-  const auto [at, is_first] = attempt.shadow->early.try_emplace(index, Shadow::Early{read, {}});
+  const auto [at, is_first] = attempt.shadow->early.try_emplace(index, Shadow::Early{read});
   if (!is_first) return;
   const uint32_t first = attempt.shadow->address_of(index) + std::countr_zero(bytes);
   for (const WarpState& state : state_.warps) {
@@ -410,7 +410,10 @@ void Checker::note_early(const Attempt& attempt, uint32_t index, uint32_t bytes,
       const bool is_there = std::ranges::any_of(copy.to, [first](const Segment& segment) {
         return first >= segment.address && first - segment.address < segment.bytes;
       });
-      if (is_there && state_.lacks_commit(attempt, copy)) at->second.copy = copy.record;
+      const bool lacks_commit = state_.lacks_commit(attempt, copy);
+      if (!is_there || !(lacks_commit || copy.in_flight != 0)) continue;
+      at->second.copy = copy.record;
+      at->second.lacks_commit = lacks_commit;
     }
   }
 }

@@ -204,11 +204,29 @@ void RaceReport::early(const Shadow& shadow, uint32_t index, const Shadow::Early
   const auto read = [&] {
     return state_.opcode_at(record.pc) + " reads " + name_of_cell(shadow, index, record.bytes);
   };
+  // The write is to come first.
+  const auto wait_for = [&](const Record& write) {
+    const bool is_cp_async = state_.kind_of(write.agent) == CP_ASYNC;
+    const WarpState& by = is_cp_async ? state_.warp_of(write.agent) : *writer->by;
+    Attempt reader{};
+    reader.by = by_warp ? &state_.warp_of(record.agent) : &by;
+    reader.pc = record.pc;
+    reader.known = &by.knows.of_warp();
+    const CpAsync* const copy = is_cp_async ? state_.cp_async_of(write) : nullptr;
+    const bool only_issued = is_cp_async && (copy == nullptr || copy->committed == 0);
+    return Said{side_of(write), side_of(reader)}.filled(
+        only_issued ? "cp.async.wait_group (or cp.async.mbarrier.arrive.noinc) in {earlier} behind "
+                      "{earlier_op} and its cp.async.commit_group, then a barrier with {later} "
+                      "before {later_op}."
+                    : remedy_by_kind(reader, write));
+  };
   if (early.copy) {
     const Record& copy = *early.copy;
     return report(state_.warp_of(copy.agent).warp, rule::SHARED_RACE, copy.pc, record.pc, [&] {
       return Said{side_of(record), side_of(copy), read() + " before {later_op} writes it.",
-                  Said{side_of(copy), side_of(record)}.filled(cp_async_commit())};
+                  early.lacks_commit
+                      ? Said{side_of(copy), side_of(record)}.filled(cp_async_commit())
+                      : wait_for(copy)};
     });
   }
   if (writer == nullptr) {
@@ -224,20 +242,7 @@ void RaceReport::early(const Shadow& shadow, uint32_t index, const Shadow::Early
     Said said{side_of(record), side_of(*writer), slot() + read() + " before {later_op} writes it.",
               STAY_IN_SLOT, mbarrier_line(writer->agent)};
     if (!slot().empty()) return said;
-    // The write is to come first.
-    Attempt reader{};
-    reader.by = by_warp ? &state_.warp_of(record.agent) : writer->by;
-    reader.pc = record.pc;
-    reader.known = &writer->by->knows.of_warp();
-    const Record& write = *writer;
-    const bool is_cp_async = state_.kind_of(write.agent) == CP_ASYNC;
-    const CpAsync* const copy = is_cp_async ? state_.cp_async_of(write) : nullptr;
-    const bool only_issued = is_cp_async && (copy == nullptr || copy->committed == 0);
-    said.remedy = Said{side_of(write), side_of(reader)}.filled(
-        only_issued ? "cp.async.wait_group (or cp.async.mbarrier.arrive.noinc) in {earlier} behind "
-                      "{earlier_op} and its cp.async.commit_group, then a barrier with {later} "
-                      "before {later_op}."
-                    : remedy_by_kind(reader, write));
+    said.remedy = wait_for(*writer);
     return said;
   });
 }

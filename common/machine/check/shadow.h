@@ -110,10 +110,11 @@ struct Shadow {
   };
   std::map<uint64_t, Visit> visits;  // by agent; of arrivals the address is in the upper half
   // By cell: who read it before it was written; and the cp.async that was to write it, if that had been
-  // issued by then, but not committed.
+  // issued by then, but not committed, or not waited for.
   struct Early {
     Record read;
-    std::optional<Record> copy;
+    std::optional<Record> copy = {};
+    bool lacks_commit = false;
   };
   std::unordered_map<uint32_t, Early> early;
   // By cell whose key says so: earlier writes, with the bytes that later ones left.

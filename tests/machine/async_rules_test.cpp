@@ -131,6 +131,14 @@ TEST_CASE("cp.async is waited for by every lane that has issued it, or by its ar
   };
   check_legal(joint("0"), expected, in.data());
   check_fault(joint("1"), too_lax, {Policy::eager}, 64, in.data());
+  // The high ones copy again to where they have waited for a copy, which the low ones have not yet.
+  const auto again = [&](const std::string& wait) {
+    return waited("COPY;\ncp.async.commit_group;\n@%p3 bra ON;\n" + wait +
+                  "COPY;\ncp.async.commit_group;\nON:\ncp.async.wait_group 0;\n");
+  };
+  check_legal(again("cp.async.wait_group 0;\n"), expected, in.data());
+  check_fault(again(""), {RACE, {"cp.async.ca.shared.global writes", "cp.async.wait_group"}}, ALL,
+              64, in.data());
   // Lanes without copies need not wait.
   check_legal(waited("COPY;\ncp.async.commit_group;\ncp.async.wait_group 0;\n@%p3 COPY;\n"
                      "cp.async.commit_group;\n@%p3 cp.async.wait_group 0;\n"),

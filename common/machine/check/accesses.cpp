@@ -52,7 +52,8 @@ bool stores_the_same(const Attempt& attempt, uint32_t lanes, uint32_t bytes) {
 // A lane may access what its own copies have brought, when it has waited for them. Whose copies they
 // were is not kept.
 bool has_waited(const Attempt& attempt, const Record& record, uint32_t lane) {
-  return record.agent == attempt.by->knows.agent(CP_ASYNC) && !attempt.async_proxy &&
+  const bool of_generic = attempt.agent == attempt.by->knows.agent(ALL_LANES);
+  return record.agent == attempt.by->knows.agent(CP_ASYNC) && of_generic &&
          attempt.by->cp_async_waited[lane] >= record.clock;
 }
 
@@ -271,7 +272,12 @@ bool Checker::is_waited_for(const Attempt& attempt, const Record& record) const 
   if (state_.kind_of(record.agent) != CP_ASYNC) return false;
   const WarpState& owner = state_.warp_of(record.agent);
   const CpAsync* const copy = state_.cp_async_of(record);
-  if (copy == nullptr || copy->waited == 0) return false;
+  if (copy == nullptr) return false;
+  // Lanes overwrite by a copy what they have waited for, maybe before others have.
+  if (record.agent == attempt.agent && (copy->lanes & attempt.mask) != 0) {
+    return !(copy->in_flight & attempt.mask);
+  }
+  if (copy->waited == 0) return false;
   if (&owner == attempt.by && !attempt.async_proxy) return attempt.lanes_met_at >= copy->waited;
   const Clocks& clocks = attempt.known->views[view_of(attempt, record.agent)];
   return std::max(clock_of(clocks, owner.knows.agent(ALL_LANES)),

@@ -179,6 +179,7 @@ Attempt Checker::copy_access(const Copy& copy, AgentKind kind, bool write) {
   WarpState& state = state_of(*copy.warp);
   Attempt attempt{{0, 0, copy.pc, 0, 0xff, write}, &state, copy.issued.get()};
   attempt.async_proxy = copy.async_proxy;
+  attempt.mask = copy.lanes;
   if (copy.mbarrier != 0) {
     MbarrierState& mbarrier = mbarrier_at(copy.mbarrier);
     mbarrier.issuer = copy.warp;

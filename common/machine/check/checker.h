@@ -82,6 +82,7 @@ class Checker {
   Snapshot snapshot(Warp& warp, uint32_t mask) { return state_of(warp).knows.release(mask); }
   struct Copy {
     Warp* warp = nullptr;  // the issuer
+    uint32_t lanes = 0;
     uint32_t pc = 0;
     Snapshot issued;
     bool async_proxy = true;     // false: cp.async, which is of the generic proxy

@@ -139,7 +139,7 @@ struct Attempt : Record {
   bool reads_map = false;              // a tensor map, which TMA does in a proxy of its own
   Store* store = nullptr;              // of a store
   uint32_t lanes_met_at = UINT32_MAX;  // of a generic access: WarpKnowledge::lanes_met_at()
-  uint32_t mask = 0;                   // lanes of the instruction, and the cells that they touch
+  uint32_t mask = 0;                   // lanes of the instruction, and, if generic, their cells
   const uint32_t* cells = nullptr;
 
   // As it is recorded, without the bytes.

@@ -23,6 +23,7 @@ struct Flight {
     at.pc = check.pc = issuer.pc();
     at.mask = lanes;
     check.warp = &issuer;
+    check.lanes = lanes;
     check.async_proxy = async_proxy;
     if (checker()) check.issued = checker()->snapshot(issuer, lanes);
   }

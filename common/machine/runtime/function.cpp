@@ -188,16 +188,17 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* ctas, const void*
                                                                 0);
 }
 
-// What is left to each of `ctas` CTAs of an SM.
+// What is left to each of `ctas` CTAs of an SM, as far as the kernel may be launched with it.
 cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void* symbol, int ctas,
                                                       int) {
   return on_device([&] {
-    const Code& code = code_of(find_function(symbol));
+    auto* const function = find_function(symbol);
+    const Code& code = code_of(function);
     require(ctas > 0);
     const uint32_t share = SM_SMEM_BYTES / static_cast<uint32_t>(ctas);
     const int mine = static_cast<int>(share / SMEM_GRANULE_BYTES * SMEM_GRANULE_BYTES) -
                      static_cast<int>(RESERVED_SMEM_BYTES + code.kernel->static_smem_bytes);
-    *bytes = static_cast<size_t>(std::clamp(mine, 0, CTA_SMEM_OPTIN_BYTES));
+    *bytes = static_cast<size_t>(std::clamp(mine, 0, max_dynamic_smem_bytes(*function, code)));
   });
 }
 

@@ -310,6 +310,9 @@ void check_operands(CUfunction add) {
       &ctas, &threads, add, [](int block) { return block > 512 ? size_t{1} << 20 : 0; }, 0, 0));
   CHECK(threads == 512);
   OK(cuOccupancyAvailableDynamicSMemPerBlock(&bytes, add, 2, 128));
+  CHECK(bytes > 0 && bytes <= 48 << 10);  // more only where the kernel says so
+  OK(cuFuncSetAttribute(add, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 200 << 10));
+  OK(cuOccupancyAvailableDynamicSMemPerBlock(&bytes, add, 2, 128));
   CHECK(bytes > 100 << 10 && bytes < 114 << 10);
   CHECK(cuLaunchKernel(add, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr) ==
         CUDA_ERROR_INVALID_VALUE);

@@ -66,6 +66,28 @@ TEST_CASE("copies that were never committed are told from those that are not wai
   }
 }
 
+TEST_CASE("of what is read before anything came the mbarrier is named where bytes are to come") {
+  const auto copied = [](const std::string& wait) {
+    return with(
+        "mbarrier.init.shared::cta.b64 [%smem+64], 1;\n"
+        "fence.mbarrier_init.release.cluster;\n"
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%smem+64], 16;\n"
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%smem], [%in],"
+        " 16, [%smem+64];\n" +
+            wait + "ld.shared.u32 %r1, [%smem];",
+        1);
+  };
+  Buffer<uint32_t> in(4);
+  check_legal(copied("WAIT:\nmbarrier.try_wait.parity.shared::cta.b64 %p1, [%smem+64], 0;\n"
+                     "@!%p1 bra WAIT;\n"),
+              Words(1), in.data());
+  check_fault(copied(""),
+              {RACE,
+               {"which nothing has written", "If a copy is to bring it: on the mbarrier at shared",
+                " 16 bytes are still to come, and mbarrier.try_wait there has to return first"}},
+              {Policy::lazy}, 4, in.data());
+}
+
 TEST_CASE("cp.async is waited for by every lane that has issued it, or by its arrival") {
   Buffer<uint32_t> in(64);
   for (uint32_t i = 0; i < 64; ++i) in[i] = i + 5;

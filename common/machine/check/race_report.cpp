@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "common/machine/check/reports.h"
+#include "common/machine/ops/mbarrier.h"
 #include "common/machine/ops/operands.h"
 #include "common/machine/run/allocations.h"
 #include "common/machine/run/cluster.h"
@@ -45,6 +46,19 @@ std::string what_of_pair(const Attempt& attempt, bool earlier_write, const std::
 const Rule& proxy_rule(const Attempt& attempt, bool earlier_write) {
   if (!attempt.write) return rule::PROXY_RAW;
   return earlier_write ? rule::PROXY_WAW : rule::PROXY_WAR;
+}
+
+// Copies to the CTA that have yet to land: one of them may be to bring what is read.
+std::string copies_to_come(const CheckerState& state, const Cta& cta) {
+  uint32_t address = UINT32_MAX;
+  for (const auto& [at, mbarrier] : state.cluster.mbarriers) {
+    const bool is_open = at >> RANK_SHIFT == cta.rank && bytes_to_come(mbarrier) > 0;
+    if (is_open) address = std::min(address, at);
+  }
+  if (address == UINT32_MAX) return "";
+  return joined(" If a copy is to bring it: on the mbarrier at shared ", hex(address), " ",
+                bytes_to_come(state.cluster.mbarriers.at(address)),
+                " bytes are still to come, and mbarrier.try_wait there has to return first.");
 }
 
 }  // namespace
@@ -235,7 +249,8 @@ void RaceReport::early(const Shadow& shadow, uint32_t index, const Shadow::Early
                   side_of(record),
                   slot() + read() + NEVER_WRITTEN,
                   "a write of every byte that is read, of zeros where a matrix ends; or the "
-                  "address is wrong. If what is read is dropped: MACHINE_IGNORE=never-written."};
+                  "address is wrong. If what is read is dropped: MACHINE_IGNORE=never-written." +
+                      copies_to_come(state_, *shadow.cta)};
     });
   }
   report(writer->by->warp, rule::SHARED_RACE, writer->pc, record.pc, [&] {

@@ -1355,7 +1355,7 @@ TEST_CASE("trials: weights are read as fast as DRAM can where nobody waits for s
 }
 
 // The numbers of docs/sharing_k.md, "Who ends when", of the trial.
-TEST_CASE("trials: K steps that are claimed cost more in sums than they gain") {
+TEST_CASE("trials: K steps that are claimed take longer than tiles that are dealt out") {
   struct Fastest {
     double tile = 1e9, claimed = 1e9;
   };

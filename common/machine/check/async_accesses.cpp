@@ -193,6 +193,23 @@ Attempt Checker::copy_access(const Copy& copy, AgentKind kind, bool write) {
   return attempt;
 }
 
+// A cp.async that each of its lanes has waited for, though others have older ones in flight.
+bool Checker::is_waited_for(const Attempt& attempt, const Record& record) const {
+  if (state_.kind_of(record.agent) != CP_ASYNC) return false;
+  const WarpState& owner = state_.warp_of(record.agent);
+  const CpAsync* const copy = state_.cp_async_of(record);
+  if (copy == nullptr) return false;
+  // Lanes overwrite by a copy what they have waited for, maybe before others have.
+  if (record.agent == attempt.agent && (copy->lanes & attempt.mask) != 0) {
+    return !(copy->in_flight & attempt.mask);
+  }
+  if (copy->waited == 0) return false;
+  if (&owner == attempt.by && !attempt.async_proxy) return attempt.lanes_met_at >= copy->waited;
+  const Clocks& clocks = attempt.known->views[view_of(attempt, record.agent)];
+  return std::max(clock_of(clocks, owner.knows.agent(ALL_LANES)),
+                  clock_of(clocks, owner.knows.agent(SOME_LANES))) >= copy->waited;
+}
+
 // ---- Registers of wgmma --------------------------------------------------------------------------
 
 WgmmaRegister* Checker::registers_of(WarpState& state) {

@@ -293,7 +293,7 @@ template <class T>
 __global__ __launch_bounds__(MOST_SLICES * 128) void add_up(const __grid_constant__ Work work) {
   __shared__ float sums[4][MOST_SLICES][128];  // of each slice, by what a thread's float4 has
   constexpr int VECTORS = T::BN / 8, BLOCKS = T::BM / T::WM;
-  // A cluster has two places for its parts. A tile's first part is in the second, the others not.
+  // A cluster has two places: a tile's first part lies in the second, each other part in the first.
   constexpr int APART = 2 * T::SHARERS * (T::PARTIAL_BYTES / 16);  // places of clusters, in float4s
   const int vector = blockIdx.x % VECTORS, block = blockIdx.x / VECTORS % BLOCKS;
   const int rank_mn = blockIdx.x / (VECTORS * BLOCKS) % T::SHARERS;

@@ -27,6 +27,7 @@ inline Vector load(const void* p) {
 inline void store(void* p, Vector v) {
   _mm512_storeu_ps(p, v);
 }
+// With masks of all lanes: of the forms without one GCC 12 says that they use what nobody has set.
 inline Vector load_quad(const float* p) {
   return _mm512_maskz_broadcast_f32x4(0xffff, _mm_load_ps(p));
 }

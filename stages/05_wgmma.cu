@@ -1,7 +1,7 @@
 // Rung 5: wgmma, the tensor cores reading both operands from shared memory, asynchronously.
 //
 // Idea       a warpgroup starts 64xNx16 products and goes on; operands never pass through its
-//            registers, so that there is room for a 128x256 accumulator.
+//            registers, and the wider N, the fewer bytes of shared memory for each product.
 // Limited by mma.sync: fed by ldmatrix through registers, it cannot reach the tensor cores' rate.
 // New PTX    wgmma.mma_async, wgmma.fence, wgmma.commit_group, wgmma.wait_group
 // Tile       128x256x64 a CTA, 64x256 a warpgroup, 256 threads, 4 slots: 197,632 bytes

@@ -20,8 +20,8 @@ __device__ inline void prefetch_tensormap(const CUtensorMap* map) {
 //     [dst], [map, {col, row}], [bar];
 //   issued by : one thread; dst in its own CTA, aligned as the map's swizzle asks (1024 bytes).
 //               col, times an element's bytes, is a multiple of 16. col and row may be negative.
-//   orders    : nothing by itself: complete_tx on bar, in the async proxy, counts the bytes of the
-//               whole box, those out of bounds (zeros) too
+//   orders    : nothing by itself: complete_tx on bar counts the bytes of the whole box, those out
+//               of bounds (zeros) too
 //   ISA       : #data-movement-and-conversion-instructions-cp-async-bulk-tensor
 __device__ inline void cp_async_bulk_tensor_2d_g2s(void* dst, const CUtensorMap* map, int col,
                                                    int row, uint64_t* bar) {

@@ -257,7 +257,7 @@ class MixedProblem : public MatmulProblem<bf16, bf16> {
     wide.a = a.as<float>();
     wide.b = w.as<float>();
     wide.lda = wide.ldb = g.k;
-    Reference reference = reference_gpu(wide);
+    Reference reference = reference_gpu(wide, tile::PACKED_K);  // then scales promote a sum
     check_cuda(cudaStreamSynchronize(stream()), "the reference");
     return reference;
   }

@@ -1,6 +1,7 @@
 // When a result is right. Plain arithmetic, shared by the CPU check and the GPU check.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -12,13 +13,22 @@ namespace ladder {
 
 // The largest |d - r| allowed. r: the exact sum of products; s: the sum of |a·b| over k.
 // 2^-bits |r| is one rounding to an output with so many bits of significand (bf16: 8, fp16: 11);
-// 2^-20 s bounds what fp32 accumulation in any order can lose beneath that of bf16. Finer outputs show
-// more of it: tensor cores cut a sum off, they do not round it, once for every 8 (tf32) or 16 of K,
-// each time by less than 2^-23 of the sum so far. At K = 16384 in tf32, 2048 times, and with the
-// largest of 10^8 such sums in the middle of its way, that comes to 3 * 2^-20 s: 2^-17 s.
+// 2^-20 s bounds what fp32 accumulation in any order can lose beneath that of bf16, up to 4096 products
+// (losses_of_chain). Finer outputs show more of it: tensor cores cut a sum off, they do not round it,
+// once for every 8 (tf32) or 16 of K, each time by less than 2^-23 of the sum so far. At K = 16384 in
+// tf32, 2048 times, and with the largest of 10^8 such sums in the middle of its way, that comes to
+// 3 * 2^-20 s: 2^-17 s.
 constexpr double tolerance(double r, double s, int significand_bits) {
   const double accumulated = s / (significand_bits <= 8 ? 1 << 20 : 1 << 17);
   return (r < 0 ? -r : r) / (1 << significand_bits) + accumulated;
+}
+
+// How many times 2^-20 s a sum of so many products may lose that the tensor cores add to one accumulator,
+// 16 at a time. What is cut off is 0.72 * 2^-24 of the sum so far, on average. The largest of 10^8 sums
+// of normal products is 5.6 sqrt(products), half of that on its way, and s is 0.64 products: it loses
+// 0.2 sqrt(products) * 2^-24 s. The bound is 0.25 times that root, where that is more than 2^-20.
+inline double losses_of_chain(int products) {
+  return std::max(1.0, std::sqrt(static_cast<double>(products)) / 64);
 }
 
 // What an e4m3 wgmma loses of a sum (docs/sums.md; found on an H200, tests/golden/sums.h).

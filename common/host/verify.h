@@ -91,12 +91,17 @@ template <class T>
 void fill_gpu(T* base, int rows, int cols, long long ld, Data data, uint64_t seed,
               cudaStream_t stream);
 
-// GPU reference of one problem: r (rounded to float) and s (float), dense [m][n].
+// GPU reference of one problem by a naive kernel that adds in double: r (rounded to float) and s (float),
+// dense [m][n]. Where D has 8 bits, s stands for what a chain of that many sums may lose (tolerance.h).
 struct Reference {
   DeviceBuffer r, s;
 };
 template <class In, class Out>
-Reference reference_gpu(const MatmulArgs<In, Out>& args);  // naive kernel, double accumulation
+Reference reference_gpu(const MatmulArgs<In, Out>& args, int chain);
+template <class In, class Out>
+Reference reference_gpu(const MatmulArgs<In, Out>& args) {
+  return reference_gpu(args, args.k);
+}
 
 // GPU: args.d against the reference. Synchronises args.stream.
 template <class In, class Out>

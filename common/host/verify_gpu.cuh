@@ -67,7 +67,7 @@ __device__ void load_slab(Slab& slab, const In* base, int rows, int cols, long l
 
 template <class In, class Out>
 __global__ __launch_bounds__(THREADS) void reference_kernel(MatmulArgs<In, Out> args, int tiles_m,
-                                                            float* r, float* s) {
+                                                            double losses, float* r, float* s) {
   __shared__ Slab slab_a, slab_b;
   const long long m0 = static_cast<long long>(blockIdx.x % tiles_m) * TILE;
   const long long n0 = static_cast<long long>(blockIdx.x / tiles_m) * TILE;
@@ -105,7 +105,7 @@ __global__ __launch_bounds__(THREADS) void reference_kernel(MatmulArgs<In, Out> 
       const long long row = m0 + thread_m + i * SIDE, col = n0 + thread_n + j * SIDE;
       if (row >= args.m || col >= args.n) continue;
       r[row * args.n + col] = static_cast<float>(sum[i][j]);
-      s[row * args.n + col] = static_cast<float>(abs_sum[i][j]);
+      s[row * args.n + col] = static_cast<float>(losses * abs_sum[i][j]);
     }
   }
 }
@@ -171,15 +171,16 @@ void fill_gpu(T* base, int rows, int cols, long long ld, Data data, uint64_t see
 }
 
 template <class In, class Out>
-Reference reference_gpu(const MatmulArgs<In, Out>& args) {
+Reference reference_gpu(const MatmulArgs<In, Out>& args, int chain) {
   using namespace on_gpu;
   const long long elems = static_cast<long long>(args.m) * args.n;
   Reference reference{DeviceBuffer(elems * sizeof(float)), DeviceBuffer(elems * sizeof(float))};
   if (elems == 0) return reference;
   const int tiles_m = (args.m + TILE - 1) / TILE, tiles_n = (args.n + TILE - 1) / TILE;
   const unsigned ctas = static_cast<unsigned>(tiles_m) * static_cast<unsigned>(tiles_n);
-  reference_kernel<<<ctas, THREADS, 0, args.stream>>>(args, tiles_m, reference.r.as<float>(),
-                                                      reference.s.as<float>());
+  const double losses = Element<Out>::SIGNIFICAND_BITS <= 8 ? losses_of_chain(chain) : 1;
+  reference_kernel<<<ctas, THREADS, 0, args.stream>>>(
+      args, tiles_m, losses, reference.r.as<float>(), reference.s.as<float>());
   check_cuda(cudaGetLastError(), "launching the reference kernel");
   return reference;
 }

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <string>
 
+#include "common/host/data.h"
 #include "common/host/tolerance.h"
 #include "tests/doctest_main.h"
 #include "tests/golden/sums.h"
@@ -34,6 +35,37 @@ TEST_CASE("sums: the tensor cores keep of them what the rule says") {
   }
   CHECK_FALSE(std::getline(file, line));
   ladder_test::note(std::to_string(probes * sums::ROWS * sums::COLS) + " sums");
+}
+
+TEST_CASE("sums: what a long chain of bf16 sums loses is within its bound, and not within 2^-20 s") {
+  constexpr int K = 76416, SUMS = 64;  // 4,776 wgmma one after the other
+  constexpr int STEP = sums::k_of(Type::bf16);
+  const auto normal = [](uint64_t index) {  // as bf16
+    const float value = ladder::data_value(ladder::Data::normal, 1, index);
+    return std::bit_cast<uint32_t>(value) >> 16;
+  };
+  double worst = 0;
+  for (uint64_t sum = 0; sum < SUMS; ++sum) {
+    uint32_t d = 0, a[STEP], b[STEP];
+    double r = 0, s = 0;
+    for (uint64_t k = 0; k < K; k += STEP) {
+      for (uint64_t i = 0; i < STEP; ++i) {
+        a[i] = normal((sum * K + k + i) * 2);
+        b[i] = normal((sum * K + k + i) * 2 + 1);
+        const double product =
+            number_of(Type::bf16, a[i]).value * number_of(Type::bf16, b[i]).value;
+        r += product;
+        s += std::abs(product);
+      }
+      d = sum_of(Type::bf16, a, b, d);
+    }
+    worst = std::max(worst, std::abs(r - std::bit_cast<float>(d)) / s);
+  }
+  CHECK(worst > 0x1p-20);
+  CHECK(worst <= 0x1p-20 * ladder::losses_of_chain(K));
+  CHECK(ladder::losses_of_chain(4096) == 1);
+  CHECK(ladder::losses_of_chain(16384) == 2);
+  ladder_test::note(std::to_string(worst * 0x1p20) + " * 2^-20 s lost at most");
 }
 
 TEST_CASE("sums: the rule's sums are within the bound of e4m3 sums, which is not far from them") {

@@ -19,7 +19,7 @@ MACHINE_CXXFLAGS := -std=c++20 -O2 -march=native -ffp-contract=off -fno-math-err
 machine_objects = $(patsubst %.cpp,build/obj/%.o,$(sort $(wildcard \
   $(patsubst %,common/machine/%/*.cpp,$(1)))))
 MACHINE_OBJECTS := $(call machine_objects,text code ops ops/rare run check timeline)
-RUNTIME_OBJECTS := $(call machine_objects,runtime)
+RUNTIME_OBJECTS := $(call machine_objects,runtime runtime/foreign)
 NAMES := build/obj/common/machine/names
 NAMES_SCRIPT := scripts/runtime_names.py
 

@@ -1,4 +1,5 @@
-"""Programs that run today run tomorrow: each call in calls.txt is there, and none of them refuses."""
+"""Programs that run today run tomorrow: each call in calls.txt is there, and none of them refuses.
+What the ladder does without stands apart, in runtime/foreign."""
 
 import re
 import subprocess
@@ -9,11 +10,19 @@ ROOT = Path(__file__).resolve().parents[2]
 MACHINE = ROOT / "build" / "machine"
 
 
-def defined_names(path: Path) -> set[str]:
+def names(*arguments: object) -> set[str]:
+    """Those that nm lists, without their versions."""
     listing = subprocess.run(
-        ["nm", "-D", "--defined-only", path], stdout=subprocess.PIPE, text=True, check=True
+        ["nm", *map(str, arguments)], stdout=subprocess.PIPE, text=True, check=True
     ).stdout
-    return {line.split()[-1].split("@")[0] for line in listing.splitlines()}
+    rows = [line.split() for line in listing.splitlines()]
+    return {row[-1].split("@")[0] for row in rows if len(row) > 1}
+
+
+def objects(folder: str) -> list[Path]:
+    """Those of the sources in a folder of the machine."""
+    sources = (ROOT / "common" / "machine" / folder).glob("*.cpp")
+    return [ROOT / "build" / "obj" / p.relative_to(ROOT).with_suffix(".o") for p in sources]
 
 
 class Calls(unittest.TestCase):
@@ -21,10 +30,24 @@ class Calls(unittest.TestCase):
         calls = (ROOT / "tests" / "machine" / "calls.txt").read_text(encoding="utf-8").split()
         stubs = ROOT / "build" / "obj" / "common" / "machine" / "names" / "stubs.c"
         refused = set(re.findall(r"^int (\w+)\(void\);", stubs.read_text(encoding="utf-8"), re.M))
-        there = defined_names(next(MACHINE.glob("libcudart.so.*")))
+        there = names("-D", "--defined-only", next(MACHINE.glob("libcudart.so.*")))
         self.assertGreater(len(calls), 200)
         self.assertEqual([], [call for call in calls if call not in there])
         self.assertEqual([], [call for call in calls if call in refused])
+
+    def test_neither_the_ladder_nor_its_runtime_needs_what_is_foreign(self) -> None:
+        foreign = names("-g", "--defined-only", *objects("runtime/foreign"))
+        foreign -= names("-g", "--defined-only", *objects("runtime"))  # inline functions
+        self.assertIn("cuLaunchKernel", foreign)
+        needed = {path: names("-u", path) for path in objects("runtime")}
+        for program in ("ladder", "libladder.so", "serve"):
+            needed[program] = names("-D", "-u", ROOT / "build" / program)
+            self.assertIn("cudaLaunchKernelExC", needed[program])
+        fetched = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "common/host").glob("*.c*"))
+        needed["by name"] = set(re.findall(r'"(cu[A-Z]\w+)"', fetched))
+        self.assertIn("cuTensorMapEncodeTiled", needed["by name"])
+        found = {str(path): wanted & foreign for path, wanted in needed.items() if wanted & foreign}
+        self.assertEqual({}, found)
 
 
 if __name__ == "__main__":

@@ -5,15 +5,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <map>
-#include <mutex>
 #include <string_view>
 
 #include "common/machine/run/settings.h"
 #include "common/machine/runtime/memory_api.h"
-#include "common/machine/runtime/modules.h"
-#include "common/machine/runtime/status.h"
-#include "common/machine/runtime/stream.h"
 
 namespace machine::runtime {
 namespace {
@@ -48,11 +43,6 @@ const char* freeing_call(const std::string& what) {
   const bool is_kernels = what.find("cuda") == what.npos;  // a variable, or of its malloc
   return is_kernels ? "no call of the host" : "cudaFree";
 }
-
-constexpr size_t PITCH_BYTES = 512;  // what cudaMallocPitch rounds rows up to
-
-std::mutex host_flags_mutex;
-std::map<const void*, unsigned> host_flags;  // of cudaHostAlloc, by the start of what it made
 
 }  // namespace
 
@@ -115,78 +105,8 @@ cudaError_t cudaMalloc(void** base, size_t bytes) {
   return allocate_as("cudaMalloc", base, bytes);
 }
 
-cudaError_t cudaMallocHost(void** base, size_t bytes) {
-  return allocate_as("cudaMallocHost", base, bytes);
-}
-
-cudaError_t cudaHostAlloc(void** base, size_t bytes, unsigned flags) {
-  const cudaError_t status = allocate_as("cudaHostAlloc", base, bytes);
-  const std::lock_guard lock(host_flags_mutex);
-  if (status == cudaSuccess) host_flags[*base] = flags;
-  return status;
-}
-
-cudaError_t cudaHostGetFlags(unsigned* flags, void* base) {
-  return attempt([&] {
-    const auto found = find_living(base);
-    require(flags != nullptr && found);
-    const bool is_plain = found->what == "cudaMallocHost";
-    require(is_plain || found->what == "cudaHostAlloc");
-    const std::lock_guard lock(host_flags_mutex);
-    *flags = is_plain ? cudaHostAllocDefault : host_flags[reinterpret_cast<void*>(found->base)];
-  });
-}
-
-cudaError_t cudaMallocPitch(void** base, size_t* pitch, size_t width, size_t height) {
-  if (base == nullptr || pitch == nullptr) return record(cudaErrorInvalidValue);
-  *pitch = (width + PITCH_BYTES - 1) / PITCH_BYTES * PITCH_BYTES;
-  return allocate_as("cudaMallocPitch", base, *pitch * height);
-}
-
-cudaError_t cudaMalloc3D(cudaPitchedPtr* made, cudaExtent extent) {
-  *made = {nullptr, 0, extent.width, extent.height};
-  return cudaMallocPitch(&made->ptr, &made->pitch, extent.width, extent.height * extent.depth);
-}
-
 cudaError_t cudaFree(void* base) {
   return free_as("cudaFree", base);
-}
-
-cudaError_t cudaFreeHost(void* base) {
-  return free_as("cudaFreeHost", base);
-}
-
-cudaError_t cudaHostRegister(void* base, size_t bytes, unsigned) {
-  enter_context();
-  if (base == nullptr || bytes == 0) return record(cudaErrorInvalidValue);
-  if (find_living(base)) return record(cudaErrorHostMemoryAlreadyRegistered);
-  adopt(base, bytes, REGISTERED);
-  return cudaSuccess;
-}
-
-cudaError_t cudaHostUnregister(void* base) {
-  const auto found = find_living(base);
-  if (!found || found->what != REGISTERED || !release(base))
-    return record(cudaErrorHostMemoryNotRegistered);
-  return cudaSuccess;
-}
-
-cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
-  *device = find_living(host) ? host : nullptr;
-  return record(*device == nullptr ? cudaErrorInvalidValue : cudaSuccess);
-}
-
-cudaError_t cudaGetSymbolAddress(void** address, const void* symbol) {
-  return on_device([&] {
-    size_t bytes = 0;
-    *address = find_variable(symbol, &bytes);
-    require(*address != nullptr, cudaErrorInvalidSymbol);
-  });
-}
-
-cudaError_t cudaGetSymbolSize(size_t* bytes, const void* symbol) {
-  return on_device(
-      [&] { require(find_variable(symbol, bytes) != nullptr, cudaErrorInvalidSymbol); });
 }
 
 // Of this computer, whose memory it is.

@@ -4,14 +4,11 @@
 #include "common/machine/runtime/stream_state.h"
 
 namespace machine::runtime {
-namespace {
 
-// Of the thread: cudaThreadExchangeStreamCaptureMode.
-thread_local cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
+constinit thread_local cudaStreamCaptureMode thread_mode = cudaStreamCaptureModeGlobal;
 
-// Without a graph it makes one.
 void begin_capture(cudaStream_t handle, Graph* graph, cudaStreamCaptureMode mode,
-                   std::vector<Node*> last = {}) {
+                   std::vector<Node*> last) {
   const std::lock_guard lock(state().mutex);
   Stream& stream = find(handle);
   require(&stream != &state().legacy, cudaErrorStreamCaptureUnsupported);
@@ -24,7 +21,7 @@ void begin_capture(cudaStream_t handle, Graph* graph, cudaStreamCaptureMode mode
   state().captures.insert(stream.capture);
 }
 
-Graph* end_capture(cudaStream_t handle) {
+static Graph* end_capture(cudaStream_t handle) {
   const std::lock_guard lock(state().mutex);
   Stream& stream = find(handle);
   const std::shared_ptr<Capture> capture = stream.capture;
@@ -53,8 +50,6 @@ Graph* end_capture(cudaStream_t handle) {
   static_cast<void>(capture->made.release());  // the caller's
   return capture->graph;
 }
-
-}  // namespace
 
 void note_operation(Stream& stream) {
   ++stream.captured;
@@ -105,54 +100,6 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
     Graph* const made = end_capture(stream);
     if (graph != nullptr) *graph = reinterpret_cast<cudaGraph_t>(made);
   });
-}
-
-#if CUDART_VERSION >= 13000
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatus* status,
-                                     unsigned long long* id, cudaGraph_t* graph,
-                                     const cudaGraphNode_t** dependencies,
-                                     const cudaGraphEdgeData** edges, size_t* dependency_count) {
-  const cudaError_t found = cudaStreamIsCapturing(handle, status);
-  if (found != cudaSuccess) return found;
-  const std::lock_guard lock(state().mutex);
-  const Capture* const capture = find(handle).capture.get();
-  if (capture == nullptr) return cudaSuccess;
-  if (id != nullptr) *id = capture->id;
-  if (graph != nullptr) *graph = reinterpret_cast<cudaGraph_t>(capture->graph);
-  const auto& last = find(handle).last;
-  if (dependencies != nullptr) {
-    *dependencies = reinterpret_cast<const cudaGraphNode_t*>(last.data());
-  }
-  if (edges != nullptr) *edges = nullptr;
-  if (dependency_count != nullptr) *dependency_count = last.size();
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t handle, cudaGraphNode_t* nodes,
-                                                const cudaGraphEdgeData*, size_t count,
-                                                unsigned flags) {
-  return with_stream(handle, [=](Stream& stream) {
-    require(stream.capture != nullptr, cudaErrorIllegalState);
-    require(flags <= cudaStreamSetCaptureDependencies && (count == 0 || nodes != nullptr));
-    if (flags == cudaStreamSetCaptureDependencies) stream.last.clear();
-    for (size_t i = 0; i < count; ++i) stream.last.push_back(reinterpret_cast<Node*>(nodes[i]));
-  });
-}
-#endif
-
-cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph,
-                                          const cudaGraphNode_t* after, const cudaGraphEdgeData*,
-                                          size_t count, cudaStreamCaptureMode mode) {
-  return on_device([&] {
-    require(graph != nullptr);
-    const auto nodes = reinterpret_cast<Node* const*>(after);
-    begin_capture(stream, reinterpret_cast<Graph*>(graph), mode, {nodes, nodes + count});
-  });
-}
-
-cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
-  std::swap(*mode, thread_mode);
-  return cudaSuccess;
 }
 
 }  // extern "C"

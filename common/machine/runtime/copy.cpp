@@ -1,4 +1,4 @@
-// cudaMemcpy, cudaMemset and their like. It knows nothing of kernels.
+// Copies and fills. It knows nothing of kernels.
 #include "common/machine/runtime/memory_api.h"
 
 #include <cuda_runtime_api.h>
@@ -10,9 +10,6 @@
 
 #include "common/machine/run/allocations.h"
 #include "common/machine/runtime/beside.h"
-#include "common/machine/runtime/modules.h"
-#include "common/machine/runtime/status.h"
-#include "common/machine/runtime/stream.h"
 
 namespace machine::runtime {
 namespace {
@@ -90,19 +87,6 @@ void fill_rows(const char* call, const cudaMemsetParams& fill) {
       std::memcpy(begin + i * fill.elementSize, &fill.value, fill.elementSize);
     }
   }
-}
-
-// Of cudaMemcpyToSymbol and its kin: the address of the variable's byte `offset`.
-char* symbol_address(const void* symbol, size_t bytes, size_t offset) {
-  size_t size = 0;
-  char* const address = static_cast<char*>(find_variable(symbol, &size));
-  require(address != nullptr, cudaErrorInvalidSymbol);
-  if (offset > size || bytes > size - offset) {
-    refuse(cudaErrorInvalidValue,
-           "copy of %zu bytes at offset %zu of a device variable that has %zu bytes.", bytes,
-           offset, size);
-  }
-  return address + offset;
 }
 
 }  // namespace
@@ -185,12 +169,6 @@ cudaError_t cudaMemcpyAsync(void* dst, const void* src, size_t bytes, cudaMemcpy
   return on_device([&] { copy("cudaMemcpyAsync", line(dst, src, bytes), kind, stream); });
 }
 
-cudaError_t cudaMemset(void* dst, int value, size_t bytes) {
-  return outside_capture([&] {
-    fill("cudaMemset", {dst, bytes, static_cast<unsigned>(value), 1, bytes, 1}, nullptr);
-  });
-}
-
 cudaError_t cudaMemsetAsync(void* dst, int value, size_t bytes, cudaStream_t stream) {
   return on_device([&] {
     fill("cudaMemsetAsync", {dst, bytes, static_cast<unsigned>(value), 1, bytes, 1}, stream);
@@ -201,108 +179,6 @@ cudaError_t cudaMemset2DAsync(void* dst, size_t pitch, int value, size_t width, 
                               cudaStream_t stream) {
   return on_device([&] {
     fill("cudaMemset2DAsync", {dst, pitch, static_cast<unsigned>(value), 1, width, height}, stream);
-  });
-}
-
-cudaError_t cudaMemcpyPeer(void* dst, int dst_device, const void* src, int src_device,
-                           size_t bytes) {
-  if (dst_device != 0 || src_device != 0) return record(cudaErrorInvalidDevice);
-  return cudaMemcpy(dst, src, bytes, cudaMemcpyDeviceToDevice);
-}
-
-cudaError_t cudaMemcpyPeerAsync(void* dst, int dst_device, const void* src, int src_device,
-                                size_t bytes, cudaStream_t stream) {
-  if (dst_device != 0 || src_device != 0) return record(cudaErrorInvalidDevice);
-  return cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, stream);
-}
-
-cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* params, cudaStream_t stream) {
-  return on_device([&] { submit(stream, copying("cudaMemcpy3DAsync", *params)); });
-}
-
-#if CUDART_VERSION >= 13000
-// What attributes say changes nothing here: each source is read in the order of the stream.
-cudaError_t cudaMemcpyBatchAsync(void* const* to, const void* const* from, const size_t* sizes,
-                                 size_t count, cudaMemcpyAttributes* attributes, size_t* firsts,
-                                 size_t kinds, cudaStream_t stream) {
-  return on_device([&] {
-    require(stream != nullptr && stream != cudaStreamLegacy && kinds != 0 && kinds <= count &&
-            attributes != nullptr && firsts != nullptr && firsts[0] == 0);
-    for (size_t i = 0; i < kinds; ++i) {
-      const auto order = attributes[i].srcAccessOrder;
-      require(order > cudaMemcpySrcAccessOrderInvalid && order <= cudaMemcpySrcAccessOrderAny &&
-              firsts[i] < count && (i == 0 || firsts[i - 1] < firsts[i]));
-    }
-    for (size_t i = 0; i < count; ++i) {
-      copy("cudaMemcpyBatchAsync", line(to[i], from[i], sizes[i]), cudaMemcpyDefault, stream);
-    }
-  });
-}
-#endif
-
-cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* params) {
-  return outside_capture([&] {
-    require(params != nullptr);
-    submit(nullptr, copying("cudaMemcpy3D", *params));
-    host_waits(nullptr);
-  });
-}
-
-cudaError_t cudaMemset2D(void* dst, size_t pitch, int value, size_t width, size_t height) {
-  return outside_capture([&] {
-    fill("cudaMemset2D", {dst, pitch, static_cast<unsigned>(value), 1, width, height}, nullptr);
-  });
-}
-
-cudaError_t cudaMemset3DAsync(cudaPitchedPtr dst, int value, cudaExtent extent,
-                              cudaStream_t stream) {
-  return on_device([&] {
-    for (size_t z = 0; z < extent.depth; ++z) {
-      char* const slice = static_cast<char*>(dst.ptr) + z * dst.pitch * dst.ysize;
-      fill("cudaMemset3D",
-           {slice, dst.pitch, static_cast<unsigned>(value), 1, extent.width, extent.height},
-           stream);
-    }
-  });
-}
-
-cudaError_t cudaMemset3D(cudaPitchedPtr dst, int value, cudaExtent extent) {
-  return outside_capture([&] {
-    if (const cudaError_t status = cudaMemset3DAsync(dst, value, extent, nullptr)) fail(status);
-  });
-}
-
-// ---- variables ----------------------------------------------------------------------------------
-
-cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* src, size_t bytes,
-                                    size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {
-  return on_device([&] {
-    char* const address = symbol_address(symbol, bytes, offset);
-    copy("cudaMemcpyToSymbolAsync", line(address, src, bytes), kind, stream);
-  });
-}
-
-cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* src, size_t bytes, size_t offset,
-                               cudaMemcpyKind kind) {
-  return outside_capture([&] {
-    char* const address = symbol_address(symbol, bytes, offset);
-    copy("cudaMemcpyToSymbol", line(address, src, bytes), kind, nullptr);
-  });
-}
-
-cudaError_t cudaMemcpyFromSymbolAsync(void* dst, const void* symbol, size_t bytes, size_t offset,
-                                      cudaMemcpyKind kind, cudaStream_t stream) {
-  return on_device([&] {
-    char* const address = symbol_address(symbol, bytes, offset);
-    copy("cudaMemcpyFromSymbolAsync", line(dst, address, bytes), kind, stream);
-  });
-}
-
-cudaError_t cudaMemcpyFromSymbol(void* dst, const void* symbol, size_t bytes, size_t offset,
-                                 cudaMemcpyKind kind) {
-  return outside_capture([&] {
-    char* const address = symbol_address(symbol, bytes, offset);
-    copy("cudaMemcpyFromSymbol", line(dst, address, bytes), kind, nullptr);
   });
 }
 

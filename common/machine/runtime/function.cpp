@@ -1,15 +1,11 @@
-// Functions: attributes, occupancy, libraries. It launches nothing.
+// Functions: attributes, and how many CTAs and clusters fit. It launches nothing.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
-#include <string>
 
 #include "common/machine/run/state.h"
 #include "common/machine/runtime/device.h"
 #include "common/machine/runtime/launch.h"
-#include "common/machine/runtime/status.h"
 
 namespace machine::runtime {
 namespace {
@@ -32,17 +28,6 @@ int clusters_that_fit(int sms, int cluster, int on_one_sm) {
     clusters += mine / cluster;
   }
   return clusters * on_one_sm;
-}
-
-void load(cudaLibrary_t* library, const void* code) {
-  Binary* const binary = load_library(code);
-  *library = reinterpret_cast<cudaLibrary_t>(binary);
-  require(binary != nullptr, cudaErrorInvalidKernelImage);
-}
-
-Binary* binary_of(cudaLibrary_t library) {
-  require(is_binary(library), cudaErrorInvalidResourceHandle);
-  return reinterpret_cast<Binary*>(library);
 }
 
 }  // namespace
@@ -132,10 +117,8 @@ cudaError_t cudaFuncSetAttribute(const void* symbol, cudaFuncAttribute attribute
       case cudaFuncAttributeRequiredClusterDepth: {
         require(value >= 0 && kernel.required_cluster.count() == 0);
         Dim3& required = function->required_cluster;
-        const auto side = static_cast<uint32_t>(value);
-        if (attribute == cudaFuncAttributeRequiredClusterWidth) required.x = side;
-        if (attribute == cudaFuncAttributeRequiredClusterHeight) required.y = side;
-        if (attribute == cudaFuncAttributeRequiredClusterDepth) required.z = side;
+        uint32_t* const sides[] = {&required.x, &required.y, &required.z};
+        *sides[attribute - cudaFuncAttributeRequiredClusterWidth] = static_cast<uint32_t>(value);
         return;
       }
       case cudaFuncAttributeClusterSchedulingPolicyPreference:
@@ -143,72 +126,6 @@ cudaError_t cudaFuncSetAttribute(const void* symbol, cudaFuncAttribute attribute
       default:
         fail(cudaErrorInvalidValue);
     }
-  });
-}
-
-cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t kernel, cudaFuncAttribute attribute,
-                                            int value, int) {
-  return cudaFuncSetAttribute(kernel, attribute, value);
-}
-
-cudaError_t cudaFuncGetParamInfo(const void* symbol, size_t index, size_t* offset, size_t* bytes) {
-  return on_device([&] {
-    const auto& params = code_of(find_function(symbol)).kernel->params;
-    require(index < params.size());
-    *offset = params[index].offset;
-    if (bytes != nullptr) *bytes = params[index].size;
-  });
-}
-
-cudaError_t cudaFuncGetName(const char** name, const void* symbol) {
-  auto* const function = find_function(symbol);
-  if (function == nullptr) return record(cudaErrorInvalidResourceHandle);
-  *name = function->name.c_str();
-  return cudaSuccess;
-}
-
-// ---- occupancy ----------------------------------------------------------------------------------
-
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* ctas, const void* symbol,
-                                                                   int threads, size_t smem_bytes,
-                                                                   unsigned) {
-  return on_device([&] {
-    auto* const function = find_function(symbol);
-    const Code& code = code_of(function);
-    require(threads > 0);
-    const bool fits = threads <= static_cast<int>(code.kernel->max_threads) &&
-                      smem_bytes <= static_cast<size_t>(max_dynamic_smem_bytes(*function, code));
-    *ctas = fits ? ctas_per_sm(code, threads, smem_bytes) : 0;
-  });
-}
-
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* ctas, const void* symbol,
-                                                          int threads, size_t smem_bytes) {
-  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(ctas, symbol, threads, smem_bytes,
-                                                                0);
-}
-
-// What is left to each of `ctas` CTAs of an SM, as far as the kernel may be launched with it.
-cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void* symbol, int ctas,
-                                                      int) {
-  return on_device([&] {
-    auto* const function = find_function(symbol);
-    const Code& code = code_of(function);
-    require(ctas > 0);
-    const uint32_t share = SM_SMEM_BYTES / static_cast<uint32_t>(ctas);
-    const int mine = static_cast<int>(share / SMEM_GRANULE_BYTES * SMEM_GRANULE_BYTES) -
-                     static_cast<int>(RESERVED_SMEM_BYTES + code.kernel->static_smem_bytes);
-    *bytes = static_cast<size_t>(std::clamp(mine, 0, max_dynamic_smem_bytes(*function, code)));
-  });
-}
-
-cudaError_t cudaOccupancyMaxPotentialClusterSize(int* size, const void* symbol,
-                                                 const cudaLaunchConfig_t* config) {
-  return on_device([&] {
-    auto* const function = find_function(symbol);
-    const int threads = static_cast<int>(to_dim3(config->blockDim).count());
-    const int room = sm_count() * ctas_per_sm(code_of(function), threads, config->dynamicSmemBytes);
-    *size = std::min(room, function->non_portable_cluster ? MAX_CLUSTER : MAX_PORTABLE_CLUSTER);
   });
 }
 
@@ -231,60 +148,6 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* symbol,
     const int on_one_sm =
         ctas_per_sm(code, static_cast<int>(request.block.count()), request.dynamic_smem_bytes);
     *clusters = clusters_that_fit(sm_count(), static_cast<int>(request.cluster.count()), on_one_sm);
-  });
-}
-
-// ---- libraries ----------------------------------------------------------------------------------
-
-cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJitOption*, void**,
-                                unsigned, cudaLibraryOption*, void**, unsigned) {
-  if (library == nullptr || code == nullptr) return record(cudaErrorInvalidValue);
-  return on_device([&] { load(library, code); }, /*needs_context=*/false);
-}
-
-cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* library, const char* path, cudaJitOption*,
-                                    void**, unsigned, cudaLibraryOption*, void**, unsigned) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return record(cudaErrorFileNotFound);
-  const std::string code{std::istreambuf_iterator<char>(file), {}};
-  return on_device([&] { load(library, code.c_str()); }, /*needs_context=*/false);
-}
-
-cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
-  return attempt([&] { remove_binary(binary_of(library)); });
-}
-
-cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t library, const char* name) {
-  const auto find = [&] {
-    auto* const function = find_function(binary_of(library), name);
-    *kernel = reinterpret_cast<cudaKernel_t>(function);
-    require(function != nullptr, cudaErrorSymbolNotFound);
-  };
-  return on_device(find, /*needs_context=*/false);
-}
-
-cudaError_t cudaLibraryGetGlobal(void** address, size_t* bytes, cudaLibrary_t library,
-                                 const char* name) {
-  return on_device([&] {
-    size_t found_bytes = 0;
-    void* const found = find_variable(binary_of(library), name, &found_bytes);
-    require(found != nullptr, cudaErrorSymbolNotFound);
-    if (address != nullptr) *address = found;
-    if (bytes != nullptr) *bytes = found_bytes;
-  });
-}
-
-cudaError_t cudaLibraryGetKernelCount(unsigned* count, cudaLibrary_t library) {
-  return attempt([&] { *count = static_cast<unsigned>(all_functions(binary_of(library)).size()); });
-}
-
-cudaError_t cudaLibraryEnumerateKernels(cudaKernel_t* kernels, unsigned count,
-                                        cudaLibrary_t library) {
-  return attempt([&] {
-    const auto functions = all_functions(binary_of(library));
-    for (size_t i = 0; i < count && i < functions.size(); ++i) {
-      kernels[i] = reinterpret_cast<cudaKernel_t>(functions[i]);
-    }
   });
 }
 

@@ -12,7 +12,6 @@
 #include "common/machine/run/module.h"
 #include "common/machine/runtime/beside.h"
 #include "common/machine/runtime/device.h"
-#include "common/machine/runtime/status.h"
 
 namespace machine::runtime {
 namespace {
@@ -277,21 +276,6 @@ void __cudaRegisterFunction(void** handle, const char* host_function, char*, con
   add_function(reinterpret_cast<Binary*>(handle), host_function, name);
 }
 
-void __cudaRegisterVar(void** handle, char* host_variable, char*, const char* name, int, size_t,
-                       int, int) {
-  add_variable(reinterpret_cast<Binary*>(handle), host_variable, name);
-}
-
-void __cudaRegisterManagedVar(void** handle, void** host_pointer, char*, const char* name, int,
-                              size_t, int, int) {
-  add_managed(reinterpret_cast<Binary*>(handle), host_pointer, name);
-}
-
-char __cudaInitModule(void** handle) {
-  on_device([&] { resolve_managed(reinterpret_cast<Binary*>(handle)); });
-  return 1;
-}
-
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t dynamic_smem_bytes,
                                      cudaStream_t stream) {
   pushed.push_back({grid, block, dynamic_smem_bytes, stream});
@@ -318,16 +302,6 @@ cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**
   });
 }
 
-cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block,
-                                        void** arguments, size_t dynamic_smem_bytes,
-                                        cudaStream_t stream) {
-  return on_device([&] {
-    launch(find_function(function),
-           {to_dim3(grid), to_dim3(block), NO_CLUSTER, dynamic_smem_bytes, true}, arguments,
-           stream);
-  });
-}
-
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function,
                                 void** arguments) {
   return on_device([&] {
@@ -342,10 +316,6 @@ cudaError_t cudaGetKernel(cudaKernel_t* kernel, const void* function) {
   Function* const found = find_function(function);
   *kernel = reinterpret_cast<cudaKernel_t>(found);
   return record(found == nullptr ? cudaErrorInvalidDeviceFunction : cudaSuccess);
-}
-
-cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, const void* symbol) {
-  return cudaGetKernel(reinterpret_cast<cudaKernel_t*>(function), symbol);
 }
 
 cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* function) {

@@ -49,10 +49,6 @@ void free_device(const char* call, void* base);
 cudaError_t allocate_as(const char* call, void** base, size_t bytes);
 cudaError_t free_as(const char* call, void* base);
 
-// Nodes that allocate and free a graph's memory. What is to be freed must be such memory.
-Content allocating(const char* call, void* base);
-Content freeing(const char* call, void* base);
-
 constexpr char REGISTERED[] = "cudaHostRegister";
 
 }  // namespace machine::runtime

@@ -106,52 +106,11 @@ class UnderWay {
   Piece* const outer_;
 };
 
-cudaError_t create_stream(cudaStream_t* stream, unsigned flags, int priority) {
-  if (stream == nullptr || (flags & ~unsigned{cudaStreamNonBlocking}) != 0) {
-    return record(cudaErrorInvalidValue);
-  }
-  return on_device([&] {
-    const std::lock_guard lock(state().mutex);
-    const auto made = new Stream{.flags = flags, .priority = priority, .id = ++state().last_id};
-    state().streams.insert(made);
-    *stream = reinterpret_cast<cudaStream_t>(made);
-  });
-}
-
-// What a GPU says of a stream's attribute before it is set. Others it refuses.
-cudaStreamAttrValue attribute_of(const Stream& stream, cudaStreamAttrID id) {
-  const auto set = stream.attributes.find(id);
-  if (set != stream.attributes.end()) return set->second;
-  cudaStreamAttrValue value{};
-  switch (id) {
-    case cudaStreamAttributeAccessPolicyWindow:
-    case cudaStreamAttributeMemSyncDomain:
-      return value;
-    case cudaStreamAttributeSynchronizationPolicy:
-      value.priority = -1;  // the policy's place: none of them
-      return value;
-    case cudaStreamAttributePriority:
-      value.priority = stream.priority;
-      return value;
-    case cudaStreamAttributeMemSyncDomainMap:
-      value.memSyncDomainMap = {0, 1};
-      return value;
-    default:
-      fail(cudaErrorInvalidValue);
-  }
-}
-
 }  // namespace
 
 Node* Graph::add(Content content, std::vector<Node*> after) {
   nodes.push_back(std::make_unique<Node>(Node{std::move(content), this, std::move(after)}));
   return nodes.back().get();
-}
-
-Content calling(const cudaHostNodeParams& params) {
-  require(params.fn != nullptr);
-  return {cudaGraphNodeTypeHost, [params] { params.fn(params.userData); }, nullptr, nullptr,
-          params};
 }
 
 // Does what a node does, in the stream that this thread works in.
@@ -237,16 +196,21 @@ void host_waits(cudaStream_t handle) {
 
 extern "C" {
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
-  return create_stream(stream, flags, 0);
-}
-
-cudaError_t cudaStreamCreate(cudaStream_t* stream) {
-  return create_stream(stream, cudaStreamDefault, 0);
-}
-
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
-  return create_stream(stream, flags, std::clamp(priority, -5, 0));
+  if (stream == nullptr || (flags & ~unsigned{cudaStreamNonBlocking}) != 0) {
+    return record(cudaErrorInvalidValue);
+  }
+  return on_device([&] {
+    const std::lock_guard lock(state().mutex);
+    const auto made = new Stream{
+        .flags = flags, .priority = std::clamp(priority, -5, 0), .id = ++state().last_id};
+    state().streams.insert(made);
+    *stream = reinterpret_cast<cudaStream_t>(made);
+  });
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  return cudaStreamCreateWithPriority(stream, flags, 0);
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
@@ -277,61 +241,6 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
     }
     stream.capture->is_spoilt = true;
     refuse(cudaErrorStreamCaptureUnsupported, "a stream is waited for during its capture.");
-  });
-}
-
-cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  return cudaStreamSynchronize(stream);
-}
-
-cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned* flags) {
-  return with_stream(handle, [=](const Stream& stream) { *flags = stream.flags; });
-}
-
-cudaError_t cudaStreamGetPriority(cudaStream_t handle, int* priority) {
-  return with_stream(handle, [=](const Stream& stream) { *priority = stream.priority; });
-}
-
-cudaError_t cudaStreamGetAttribute(cudaStream_t handle, cudaStreamAttrID id,
-                                   cudaStreamAttrValue* value) {
-  return with_stream(handle, [=](const Stream& stream) { *value = attribute_of(stream, id); });
-}
-
-// They cost time alone.
-cudaError_t cudaStreamSetAttribute(cudaStream_t handle, cudaStreamAttrID id,
-                                   const cudaStreamAttrValue* value) {
-  return with_stream(handle, [=](Stream& stream) {
-    attribute_of(stream, id);
-    stream.attributes[id] = *value;
-    if (id == cudaStreamAttributePriority) stream.priority = value->priority;
-  });
-}
-
-cudaError_t cudaStreamCopyAttributes(cudaStream_t to, cudaStream_t from) {
-  return with_stream(to, [=](Stream& stream) { stream.attributes = find(from).attributes; });
-}
-
-cudaError_t cudaStreamGetId(cudaStream_t handle, unsigned long long* id) {
-  return with_stream(handle, [=](const Stream& stream) { *id = stream.id; });
-}
-
-cudaError_t cudaStreamGetDevice(cudaStream_t handle, int* device) {
-  return with_stream(handle, [=](const Stream&) { *device = 0; });
-}
-
-cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
-  return on_device([&] { submit(stream, calling({function, data})); });
-}
-
-cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data,
-                                  unsigned flags) {
-  return on_device([&] {
-    require(callback != nullptr && flags == 0);
-    if (is_capturing(stream)) {
-      refuse(cudaErrorStreamCaptureUnsupported,
-             "cudaStreamAddCallback in a stream capture, which takes cudaLaunchHostFunc.");
-    }
-    submit(stream, {cudaGraphNodeTypeHost, [=] { callback(stream, cudaSuccess, data); }});
   });
 }
 

@@ -33,9 +33,6 @@ struct Content {
   std::any params = {};    // of a copy, a fill or a host function
 };
 
-// A host function.
-Content calling(const cudaHostNodeParams& params);
-
 struct Node : Content {
   Graph* graph;
   std::vector<Node*> after;  // nodes that it depends on

@@ -1,5 +1,5 @@
-// The streams, events and captures that there are: for stream.cpp, event.cpp and capture.cpp, which
-// call what stands here with the state's mutex held.
+// The streams, events and captures that there are: for those whose calls
+// these are. They use what stands here with the state's mutex held.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,8 +13,6 @@
 #include <vector>
 
 #include "common/machine/runtime/beside.h"
-#include "common/machine/runtime/status.h"
-#include "common/machine/runtime/stream.h"
 
 namespace machine::runtime {
 
@@ -83,6 +81,11 @@ Pieces known_to(Stream& stream);
 // The host has waited for these, or they are too many.
 void forget(Pieces gone);
 
+// Begins to capture the stream, behind nodes of the graph; without a graph it makes one.
+void begin_capture(cudaStream_t handle, Graph* graph, cudaStreamCaptureMode mode,
+                   std::vector<Node*> last = {});
+// Of this thread: cudaThreadExchangeStreamCaptureMode.
+extern constinit thread_local cudaStreamCaptureMode thread_mode;
 // Counts an operation that is captured in the stream.
 void note_operation(Stream& stream);
 // Adds a node behind the stream's last ones.

@@ -3,7 +3,7 @@
 #include <type_traits>
 
 #include "common/machine/runtime/beside.h"
-#include "common/machine/runtime/driver.h"
+#include "common/machine/runtime/foreign/forward.h"
 #include "common/machine/runtime/memory_api.h"
 
 namespace machine::runtime {

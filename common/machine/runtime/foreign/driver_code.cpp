@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/machine/runtime/device.h"
-#include "common/machine/runtime/driver.h"
+#include "common/machine/runtime/foreign/forward.h"
 #include "common/machine/runtime/launch.h"
 
 namespace machine::runtime {

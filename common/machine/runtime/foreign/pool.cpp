@@ -7,8 +7,8 @@
 
 #include "common/machine/run/settings.h"
 #include "common/machine/runtime/beside.h"
+#include "common/machine/runtime/foreign/nodes.h"
 #include "common/machine/runtime/memory_api.h"
-#include "common/machine/runtime/status.h"
 
 namespace machine::runtime {
 namespace {

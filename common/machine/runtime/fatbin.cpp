@@ -44,7 +44,8 @@ uint32_t suits(const Entry& entry, bool exactly) {
   return 2 * entry.arch;
 }
 
-const char FLAGS[] = "-gencode 'arch=compute_90a,code=[sm_90a,compute_90a]' --no-compress";
+#define REBUILD \
+  "; build it with nvcc -gencode 'arch=compute_90a,code=[sm_90a,compute_90a]' --no-compress"
 
 Image read_container(const char* data) {
   const auto header = read<Container>(data);
@@ -73,15 +74,9 @@ Image read_container(const char* data) {
     }
   }
   if (!image.ptx.empty()) return image;
-  if (compressed) {
-    image.problem = "its PTX is compressed; build it with nvcc --no-compress";
-  } else if (other_ptx) {
-    image.problem =
-        std::string("its PTX is for other architectures than sm_90a; build it with nvcc ") + FLAGS;
-  } else {
-    image.problem =
-        std::string("it has no PTX beside its machine code; build it with nvcc ") + FLAGS;
-  }
+  image.problem = compressed  ? "its PTX is compressed; build it with nvcc --no-compress"
+                  : other_ptx ? "its PTX is for other architectures than sm_90a" REBUILD
+                              : "it has no PTX beside its machine code" REBUILD;
   return image;
 }
 

@@ -105,8 +105,8 @@ Function* function_of(Binary* binary, const std::string& name) {
 const Code* Function::code() {
   const Lock lock(registry().mutex);
   if (code_.kernel != nullptr) return &code_;
-  const Kernel* replaced = nullptr;
-  if (replacement() != nullptr) replaced = find_kernel(*replacement(), name);
+  const Kernel* const replaced =
+      replacement() == nullptr ? nullptr : find_kernel(*replacement(), name);
   code_.module =
       replaced != nullptr ? replacement() : binary->module("kernel " + source_name(name));
   if (code_.module == nullptr) return nullptr;

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstdarg>
 #include <cstdio>
-#include <cstdlib>
 #include <iterator>
 #include <mutex>
 #include <set>
@@ -66,16 +65,9 @@ cudaError_t status_of(const Error& error) {
   if (error.rule == rule::ASSERT) return cudaErrorAssert;
   if (error.rule == rule::TRAP) return cudaErrorLaunchFailure;
   if (error.rule == rule::ILLEGAL) return cudaErrorIllegalInstruction;
-  switch (error.kind) {
-    case Error::Kind::fault:
-      return cudaErrorIllegalAddress;
-    case Error::Kind::hang:
-      return cudaErrorLaunchTimeout;
-    case Error::Kind::refused:
-      return cudaErrorNotSupported;
-    default:
-      return cudaErrorLaunchFailure;
-  }
+  if (error.kind == Error::Kind::fault) return cudaErrorIllegalAddress;
+  if (error.kind == Error::Kind::hang) return cudaErrorLaunchTimeout;
+  return error.kind == Error::Kind::refused ? cudaErrorNotSupported : cudaErrorLaunchFailure;
 }
 
 }  // namespace

@@ -12,19 +12,7 @@
 
 namespace machine {
 
-enum class Reduction : uint8_t {
-  none,
-  add,
-  min,
-  max,
-  inc,
-  dec,
-  bit_and,
-  bit_or,
-  bit_xor,
-  exch,
-  cas
-};
+enum class Reduction : uint8_t { none, add, min, max, inc, dec, op_and, op_or, op_xor, exch, cas };
 constexpr std::string_view REDUCTIONS[] = {".add", ".min", ".max", ".inc",  ".dec",
                                            ".and", ".or",  ".xor", ".exch", ".cas"};
 // The one that the opcode names.
@@ -42,9 +30,9 @@ inline T reduced(Reduction op, T old, T operand) {
   if (op == Reduction::max) return std::max(old, operand);
   if (op == Reduction::inc) return old >= operand ? T{0} : static_cast<T>(old + 1);
   if (op == Reduction::dec) return old == 0 || old > operand ? operand : static_cast<T>(old - 1);
-  if (op == Reduction::bit_and) return old & operand;
-  if (op == Reduction::bit_or) return old | operand;
-  return op == Reduction::bit_xor ? old ^ operand : operand;
+  if (op == Reduction::op_and) return old & operand;
+  if (op == Reduction::op_or) return old | operand;
+  return op == Reduction::op_xor ? old ^ operand : operand;
 }
 
 // Whether there is such a reduction by a copy.

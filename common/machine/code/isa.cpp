@@ -62,12 +62,7 @@ bool match(std::string_view pattern, Words words, std::vector<std::string_view>*
   if (open == std::string_view::npos) return words.empty();
   const size_t close = pattern.find('}');
   const std::string_view rest = pattern.substr(close + 1);
-  std::string_view choices = pattern.substr(open + 1, close - open - 1);
-  for (bool more = true; more;) {
-    const size_t comma = choices.find(',');
-    const std::string_view choice = choices.substr(0, comma);
-    more = comma != std::string_view::npos;
-    if (more) choices.remove_prefix(comma + 1);
+  for (const std::string_view choice : split(pattern.substr(open + 1, close - open - 1))) {
     Words left = words;
     if (!take(choice, &left)) continue;
     groups->push_back(choice);
@@ -78,6 +73,17 @@ bool match(std::string_view pattern, Words words, std::vector<std::string_view>*
 }
 
 }  // namespace
+
+std::vector<std::string_view> split(std::string_view list) {
+  std::vector<std::string_view> parts;
+  for (bool more = true; more;) {
+    const size_t comma = list.find(',');
+    parts.push_back(list.substr(0, comma));
+    more = comma != std::string_view::npos;
+    if (more) list.remove_prefix(comma + 1);
+  }
+  return parts;
+}
 
 bool Opcode::has(std::string_view qualifier) const {
   for (size_t at = text.find(qualifier); at != std::string_view::npos;

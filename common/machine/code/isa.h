@@ -59,6 +59,9 @@ struct Opcode {
   }
 };
 
+// The words of "a,b,": three of them, the last one empty.
+std::vector<std::string_view> split(std::string_view list);
+
 struct Row {
   // {.a,.b,} is one of the alternatives (an empty one: may be left out); the rest is literal.
   const char* opcode;

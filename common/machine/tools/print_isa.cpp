@@ -24,17 +24,6 @@ Printed from the decode table by `make isa`; the rows stand beside the handlers 
 
 constexpr size_t COLUMNS = 96, INDENT = 8, MOST_SHOWN = 24;
 
-std::vector<std::string_view> split(std::string_view list) {
-  std::vector<std::string_view> parts;
-  for (bool more = true; more;) {
-    const size_t comma = list.find(',');
-    parts.push_back(list.substr(0, comma));
-    more = comma != std::string_view::npos;
-    if (more) list.remove_prefix(comma + 1);
-  }
-  return parts;
-}
-
 // The pattern in pieces between which a line may end; of long lists only the ends.
 std::vector<std::string> opcode_pieces(std::string_view pattern) {
   std::vector<std::string> pieces;

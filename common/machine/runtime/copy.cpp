@@ -145,42 +145,25 @@ void fill(const char* call, const cudaMemsetParams& params, cudaStream_t stream)
 
 extern "C" {
 
-cudaError_t cudaMemcpy2D(void* dst, size_t dst_pitch, const void* src, size_t src_pitch,
-                         size_t width, size_t height, cudaMemcpyKind kind) {
-  return outside_capture([&] {
-    copy("cudaMemcpy2D", {dst, dst_pitch, src, src_pitch, width, height}, kind, nullptr);
-  });
-}
+COPY_CALLS(cudaMemcpy, line(dst, src, bytes), void* dst, const void* src, size_t bytes);
+COPY_CALLS(cudaMemcpy2D, (Rows{dst, dst_pitch, src, src_pitch, width, height}), void* dst,
+           size_t dst_pitch, const void* src, size_t src_pitch, size_t width, size_t height);
 
-cudaError_t cudaMemcpy2DAsync(void* dst, size_t dst_pitch, const void* src, size_t src_pitch,
-                              size_t width, size_t height, cudaMemcpyKind kind,
-                              cudaStream_t stream) {
-  return on_device([&] {
-    copy("cudaMemcpy2DAsync", {dst, dst_pitch, src, src_pitch, width, height}, kind, stream);
-  });
-}
+// The same of fills with bytes.
+#define FILL_CALLS(call, pitch, width, height, ...)                                           \
+  cudaError_t call(__VA_ARGS__) {                                                             \
+    const cudaMemsetParams bytes{dst, pitch, static_cast<unsigned>(value), 1, width, height}; \
+    return outside_capture([&] { fill(#call, bytes, nullptr); });                             \
+  }                                                                                           \
+  cudaError_t call##Async(__VA_ARGS__, cudaStream_t stream) {                                 \
+    const cudaMemsetParams bytes{dst, pitch, static_cast<unsigned>(value), 1, width, height}; \
+    return on_device([&] { fill(#call "Async", bytes, stream); });                            \
+  }                                                                                           \
+  static_assert(true)
 
-cudaError_t cudaMemcpy(void* dst, const void* src, size_t bytes, cudaMemcpyKind kind) {
-  return outside_capture([&] { copy("cudaMemcpy", line(dst, src, bytes), kind, nullptr); });
-}
-
-cudaError_t cudaMemcpyAsync(void* dst, const void* src, size_t bytes, cudaMemcpyKind kind,
-                            cudaStream_t stream) {
-  return on_device([&] { copy("cudaMemcpyAsync", line(dst, src, bytes), kind, stream); });
-}
-
-cudaError_t cudaMemsetAsync(void* dst, int value, size_t bytes, cudaStream_t stream) {
-  return on_device([&] {
-    fill("cudaMemsetAsync", {dst, bytes, static_cast<unsigned>(value), 1, bytes, 1}, stream);
-  });
-}
-
-cudaError_t cudaMemset2DAsync(void* dst, size_t pitch, int value, size_t width, size_t height,
-                              cudaStream_t stream) {
-  return on_device([&] {
-    fill("cudaMemset2DAsync", {dst, pitch, static_cast<unsigned>(value), 1, width, height}, stream);
-  });
-}
+FILL_CALLS(cudaMemset, count, count, 1, void* dst, int value, size_t count);
+FILL_CALLS(cudaMemset2D, pitch, width, height, void* dst, size_t pitch, int value, size_t width,
+           size_t height);
 
 }  // extern "C"
 }  // namespace machine::runtime

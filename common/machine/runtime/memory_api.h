@@ -33,6 +33,16 @@ Content filling(const char* call, const cudaMemsetParams& params);
 void copy(const char* call, const Rows& rows, cudaMemcpyKind kind, cudaStream_t stream);
 void fill(const char* call, const cudaMemsetParams& params, cudaStream_t stream);
 
+// The call `call` and the one in a stream, `call`Async, which copy `rows`, made of these operands.
+#define COPY_CALLS(call, rows, ...)                                                \
+  cudaError_t call(__VA_ARGS__, cudaMemcpyKind kind) {                             \
+    return outside_capture([&] { copy(#call, rows, kind, nullptr); });             \
+  }                                                                                \
+  cudaError_t call##Async(__VA_ARGS__, cudaMemcpyKind kind, cudaStream_t stream) { \
+    return on_device([&] { copy(#call "Async", rows, kind, stream); });            \
+  }                                                                                \
+  static_assert(true)
+
 // The living allocation that holds the address, if there is one.
 std::optional<Allocation> find_living(const void* pointer);
 

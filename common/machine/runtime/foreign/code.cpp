@@ -206,37 +206,10 @@ cudaError_t cudaGetSymbolSize(size_t* bytes, const void* symbol) {
       [&] { require(find_variable(symbol, bytes) != nullptr, cudaErrorInvalidSymbol); });
 }
 
-cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* src, size_t bytes,
-                                    size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {
-  return on_device([&] {
-    char* const address = symbol_address(symbol, bytes, offset);
-    copy("cudaMemcpyToSymbolAsync", line(address, src, bytes), kind, stream);
-  });
-}
-
-cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* src, size_t bytes, size_t offset,
-                               cudaMemcpyKind kind) {
-  return outside_capture([&] {
-    char* const address = symbol_address(symbol, bytes, offset);
-    copy("cudaMemcpyToSymbol", line(address, src, bytes), kind, nullptr);
-  });
-}
-
-cudaError_t cudaMemcpyFromSymbolAsync(void* dst, const void* symbol, size_t bytes, size_t offset,
-                                      cudaMemcpyKind kind, cudaStream_t stream) {
-  return on_device([&] {
-    char* const address = symbol_address(symbol, bytes, offset);
-    copy("cudaMemcpyFromSymbolAsync", line(dst, address, bytes), kind, stream);
-  });
-}
-
-cudaError_t cudaMemcpyFromSymbol(void* dst, const void* symbol, size_t bytes, size_t offset,
-                                 cudaMemcpyKind kind) {
-  return outside_capture([&] {
-    char* const address = symbol_address(symbol, bytes, offset);
-    copy("cudaMemcpyFromSymbol", line(dst, address, bytes), kind, nullptr);
-  });
-}
+COPY_CALLS(cudaMemcpyToSymbol, line(symbol_address(symbol, bytes, offset), src, bytes),
+           const void* symbol, const void* src, size_t bytes, size_t offset);
+COPY_CALLS(cudaMemcpyFromSymbol, line(dst, symbol_address(symbol, bytes, offset), bytes), void* dst,
+           const void* symbol, size_t bytes, size_t offset);
 
 }  // extern "C"
 }  // namespace machine::runtime

@@ -208,33 +208,38 @@ cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) 
 
 // ---- nodes --------------------------------------------------------------------------------------
 
-cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                  const cudaGraphNode_t* after, size_t count) {
-  return attempt([&] { add_node(node, {graph, after, count}, {cudaGraphNodeTypeEmpty, [] {}}); });
-}
+// A call that adds a node with this content, which it makes of its last operands.
+#define ADD(within, call, content, ...)                                                    \
+  cudaError_t call(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, \
+                   size_t count __VA_OPT__(, ) __VA_ARGS__) {                              \
+    return within([&] { add_node(node, {graph, after, count}, content); });                \
+  }                                                                                        \
+  static_assert(true)
+
+ADD(attempt, cudaGraphAddEmptyNode, (Content{cudaGraphNodeTypeEmpty, [] {}}));
+ADD(attempt, cudaGraphAddChildGraphNode, child_node("cudaGraphAddChildGraphNode", child),
+    cudaGraph_t child);
+ADD(on_device, cudaGraphAddMemAllocNode, allocating_node("cudaGraphAddMemAllocNode", params),
+    cudaMemAllocNodeParams* params);
+ADD(on_device, cudaGraphAddMemFreeNode, freeing("cudaGraphAddMemFreeNode", base), void* base);
 
 // Of a kind: the calls that add a node, and that change one or what it became in an executable graph.
-#define NODE(KIND, PARAMS, make)                                                               \
-  cudaError_t cudaGraphAdd##KIND##Node(cudaGraphNode_t* node, cudaGraph_t graph,               \
-                                       const cudaGraphNode_t* after, size_t count,             \
-                                       const PARAMS* params) {                                 \
-    return on_device([&] {                                                                     \
-      add_node(node, {graph, after, count}, make("cudaGraphAdd" #KIND "Node", given(params))); \
-    });                                                                                        \
-  }                                                                                            \
-  cudaError_t cudaGraph##KIND##NodeSetParams(cudaGraphNode_t node, const PARAMS* params) {     \
-    return on_device([&] {                                                                     \
-      Content& before = *node_of(node);                                                        \
-      change(before, make("cudaGraph" #KIND "NodeSetParams", given(params), &before));         \
-    });                                                                                        \
-  }                                                                                            \
-  cudaError_t cudaGraphExec##KIND##NodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,   \
-                                                 const PARAMS* params) {                       \
-    return on_device([&] {                                                                     \
-      Content& before = step_of(exec, node);                                                   \
-      change(before, make("cudaGraphExec" #KIND "NodeSetParams", given(params), &before));     \
-    });                                                                                        \
-  }                                                                                            \
+#define NODE(KIND, PARAMS, make)                                                             \
+  ADD(on_device, cudaGraphAdd##KIND##Node, make("cudaGraphAdd" #KIND "Node", given(params)), \
+      const PARAMS* params);                                                                 \
+  cudaError_t cudaGraph##KIND##NodeSetParams(cudaGraphNode_t node, const PARAMS* params) {   \
+    return on_device([&] {                                                                   \
+      Content& before = *node_of(node);                                                      \
+      change(before, make("cudaGraph" #KIND "NodeSetParams", given(params), &before));       \
+    });                                                                                      \
+  }                                                                                          \
+  cudaError_t cudaGraphExec##KIND##NodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node, \
+                                                 const PARAMS* params) {                     \
+    return on_device([&] {                                                                   \
+      Content& before = step_of(exec, node);                                                 \
+      change(before, make("cudaGraphExec" #KIND "NodeSetParams", given(params), &before));   \
+    });                                                                                      \
+  }                                                                                          \
   static_assert(true)
 
 // And the one that reads them.
@@ -274,28 +279,6 @@ cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec, cudaGraphNo
                                                cudaMemcpyKind kind) {
   const auto params = params_of(line(dst, src, bytes), kind);
   return cudaGraphExecMemcpyNodeSetParams(exec, node, &params);
-}
-
-cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                     const cudaGraphNode_t* after, size_t count,
-                                     cudaMemAllocNodeParams* params) {
-  return on_device([&] {
-    add_node(node, {graph, after, count}, allocating_node("cudaGraphAddMemAllocNode", params));
-  });
-}
-
-cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                    const cudaGraphNode_t* after, size_t count, void* base) {
-  return on_device(
-      [&] { add_node(node, {graph, after, count}, freeing("cudaGraphAddMemFreeNode", base)); });
-}
-
-cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph,
-                                       const cudaGraphNode_t* after, size_t count,
-                                       cudaGraph_t child) {
-  return attempt([&] {
-    add_node(node, {graph, after, count}, child_node("cudaGraphAddChildGraphNode", child));
-  });
 }
 
 cudaError_t cudaGraphExecChildGraphNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,

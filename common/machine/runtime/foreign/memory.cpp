@@ -192,18 +192,6 @@ cudaError_t cudaMemRangeGetAttributes(void** data, size_t* data_bytes,
 
 // ---- copies and fills ---------------------------------------------------------------------------
 
-cudaError_t cudaMemset(void* dst, int value, size_t bytes) {
-  return outside_capture([&] {
-    fill("cudaMemset", {dst, bytes, static_cast<unsigned>(value), 1, bytes, 1}, nullptr);
-  });
-}
-
-cudaError_t cudaMemset2D(void* dst, size_t pitch, int value, size_t width, size_t height) {
-  return outside_capture([&] {
-    fill("cudaMemset2D", {dst, pitch, static_cast<unsigned>(value), 1, width, height}, nullptr);
-  });
-}
-
 cudaError_t cudaMemcpyPeer(void* dst, int dst_device, const void* src, int src_device,
                            size_t bytes) {
   if (dst_device != 0 || src_device != 0) return record(cudaErrorInvalidDevice);

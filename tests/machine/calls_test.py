@@ -43,7 +43,8 @@ class Calls(unittest.TestCase):
         for program in ("ladder", "libladder.so", "serve"):
             needed[program] = names("-D", "-u", ROOT / "build" / program)
             self.assertIn("cudaLaunchKernelExC", needed[program])
-        fetched = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "common/host").glob("*.c*"))
+        sources = (ROOT / "common/host").glob("*.c*")
+        fetched = "\n".join(path.read_text(encoding="utf-8") for path in sources)
         needed["by name"] = set(re.findall(r'"(cu[A-Z]\w+)"', fetched))
         self.assertIn("cuTensorMapEncodeTiled", needed["by name"])
         found = {str(path): wanted & foreign for path, wanted in needed.items() if wanted & foreign}

@@ -64,9 +64,8 @@ const Mode MODES[] = {{"normal", Data::normal, false}, {"integers, exact", Data:
 }  // namespace
 
 TEST_CASE("reference: equals the CPU's at ragged shapes, with NaN in the padding") {
-  const Shape shapes[] = {{1, 1, 1},    {1, 1, 8},    {3, 5, 16},      {64, 64, 16},
-                          {65, 63, 17}, {130, 66, 1}, {200, 130, 333}, {7, 300, 0},
-                          {3, 2, 16384}};
+  const Shape shapes[] = {{1, 1, 1},    {1, 1, 8},       {3, 5, 16},  {64, 64, 16}, {65, 63, 17},
+                          {130, 66, 1}, {200, 130, 333}, {7, 300, 0}, {3, 2, 16384}};
   for (const Shape& shape : shapes) {
     const std::string where = to_string(shape);
     CAPTURE(where);

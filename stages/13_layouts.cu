@@ -6,8 +6,8 @@
 // Limited by its assumptions: rung 9 takes bf16 and K-major operands, and nothing else.
 // New PTX    wgmma with imm-trans, of .f16 and of .tf32; st.shared.v2
 // Tile       128x256x64 (tf32: 128x256x32) a CTA, 384 threads, 3 slots, 64 KB for D, in clusters of
-//            2 CTAs, 256x256 or 128x512; 128x128, 64x128 and 64x64 by a CTA alone, 5 to 13 slots,
-//            where D has few tiles
+//            2 CTAs, 256x256 or 128x512; 128x192, 128x128, 64x128 and 64x64 by a CTA alone,
+//            4 to 13 slots, where D has few tiles
 // Grown from stages/09_async_epilogue.cu
 // Read       docs/13_layouts.md
 #include <algorithm>
@@ -99,14 +99,18 @@ struct Alone : Large {
                                   sizeof(typename Large::In), BN, Large::BK>;
   static constexpr int THREADS = 128 + CONSUMERS * 128, IN_FLIGHT = 1;
   static constexpr int CLUSTER_M = 1, CLUSTER = 1, GROUP = 8, SLICE_A = BM, SLICE_B = BN;
-  static constexpr int BOXES = BN / Large::BOX, PARTS = 1;
-  static constexpr int D_BYTES = BM * BN * int{sizeof(typename Large::Out)};
+  static constexpr int ALL_OF_D = BM * BN * int{sizeof(typename Large::Out)};
+  static constexpr int PARTS = ALL_OF_D > 64 * 1024 ? 2 : 1, D_BYTES = ALL_OF_D / PARTS;
+  static constexpr int BOXES = BN / Large::BOX / PARTS;
   static constexpr int BARRIERS_AND_PADDING = 1024;
   static constexpr int DEPTH =
       (tile::MAX_SMEM_BYTES - BARRIERS_AND_PADDING - D_BYTES) / int{sizeof(TileA) + sizeof(TileB)};
   // Tiles of few rows may have fewer than BM: K-major, where a row more is a row more of a panel.
   static constexpr bool EVEN = CONSUMERS == 1 && TileA::MAJOR == Major::K;
-  static constexpr int STEP_CLOCKS = CONSUMERS == 2 ? 640 : BN == 128 ? 440 : 400;
+  static constexpr int STEP_CLOCKS = BN == 192        ? 880
+                                     : CONSUMERS == 2 ? 640
+                                     : BN == 128      ? 440
+                                                      : 400;
   static_assert(SLICE_A % TileA::WIDTH == 0 && SLICE_B % TileB::WIDTH == 0, "whole panels");
 };
 
@@ -335,12 +339,12 @@ void launch(const TypedArgs& g) {
       "launch of layouts::gemm");
 }
 
-// In microseconds, by rounds of clusters and clocks a K step: enough to choose one of five. A step
+// In microseconds, by rounds of clusters and clocks a K step: enough to choose one of six. A step
 // takes longer by rows of A's boxes that do not lie in A whole, where few SMs are idle; without
 // a cluster also where rows of an operand begin between lines of L2.
 template <class T>
 double predicted_us(const TypedArgs& g) {
-  constexpr double OUTSIDE_CLOCKS = 4;
+  constexpr double OUTSIDE_CLOCKS = 4, BETWEEN_CLOCKS = 120;
   const tile::Gpu gpu = ladder::gpu();
   const int blocks_m = tile::ceil_div(g.m, T::BM * T::CLUSTER_M);
   const double blocks = 1.0 * blocks_m * tile::ceil_div(g.n, T::BN * T::CLUSTER_N);
@@ -352,7 +356,7 @@ double predicted_us(const TypedArgs& g) {
   const auto between = [](long long ld) { return ld * sizeof(typename T::In) % 128 != 0; };
   const int operands = T::CLUSTER == 1 ? between(g.lda) + between(g.ldb) : 0;
   const double step =
-      T::STEP_CLOCKS * (1 + operands / 5.0) + OUTSIDE_CLOCKS * outside * std::min(1.0, full);
+      T::STEP_CLOCKS + BETWEEN_CLOCKS * operands + OUTSIDE_CLOCKS * outside * std::min(1.0, full);
   return std::ceil(full) * tile::ceil_div(g.k, T::BK) * step / gpu.mhz;
 }
 
@@ -380,8 +384,9 @@ const std::vector<ladder::Variant>& kernels() {
 const std::vector<ladder::Variant>& all_sizes() {
   static const auto all = [] {
     auto sizes = kernels<128>();
-    for (const auto* others : {&kernels<128, 128, 512>(), &kernels<128, 128, 128>(),
-                               &kernels<128, 64, 128>(), &kernels<128, 64, 64>()}) {
+    for (const auto* others : {&kernels<128, 128, 512>(), &kernels<128, 128, 192>(),
+                               &kernels<128, 128, 128>(), &kernels<128, 64, 128>(),
+                               &kernels<128, 64, 64>()}) {
       sizes.insert(sizes.end(), others->begin(), others->end());
     }
     return sizes;

@@ -1,4 +1,5 @@
-// wgmma of other types than bf16, and of operands that are not K-major: 64 x 256, 128 or 64 sums.
+// wgmma of other types than bf16, and of operands that are not K-major: 64 x 256, 192, 128 or 64
+// sums.
 #pragma once
 
 #include <cstdint>
@@ -58,6 +59,43 @@ __device__ inline void wgmma_m64n256k8_f32_tf32_tf32(float (&d)[128], uint64_t a
       "},\n"
       "  %128, %129, p, 1, 1; }"
       : ACC32(d, 0), ACC32(d, 32), ACC32(d, 64), ACC32(d, 96)
+      : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate))
+      : "memory");
+}
+
+// wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16, .f32.f16.f16 and .m64n192k8.f32.tf32.tf32:
+//   The same for 192 columns.
+template <int TRANS_A, int TRANS_B>
+__device__ inline void wgmma_m64n192k16_f32_bf16_bf16(float (&d)[96], uint64_t a_desc,
+                                                      uint64_t b_desc, bool accumulate) {
+  asm volatile(
+      "{ .reg .pred p;  setp.ne.b32 p, %98, 0;\n"
+      "  wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16\n"
+      "  {" WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_95 "}, %96, %97, p, 1, 1, %99, %100; }"
+      : ACC32(d, 0), ACC32(d, 32), ACC32(d, 64)
+      : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate)), "n"(TRANS_A), "n"(TRANS_B)
+      : "memory");
+}
+
+template <int TRANS_A, int TRANS_B>
+__device__ inline void wgmma_m64n192k16_f32_f16_f16(float (&d)[96], uint64_t a_desc,
+                                                      uint64_t b_desc, bool accumulate) {
+  asm volatile(
+      "{ .reg .pred p;  setp.ne.b32 p, %98, 0;\n"
+      "  wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16\n"
+      "  {" WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_95 "}, %96, %97, p, 1, 1, %99, %100; }"
+      : ACC32(d, 0), ACC32(d, 32), ACC32(d, 64)
+      : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate)), "n"(TRANS_A), "n"(TRANS_B)
+      : "memory");
+}
+
+__device__ inline void wgmma_m64n192k8_f32_tf32_tf32(float (&d)[96], uint64_t a_desc,
+                                                      uint64_t b_desc, bool accumulate) {
+  asm volatile(
+      "{ .reg .pred p;  setp.ne.b32 p, %98, 0;\n"
+      "  wgmma.mma_async.sync.aligned.m64n192k8.f32.tf32.tf32\n"
+      "  {" WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_95 "}, %96, %97, p, 1, 1; }"
+      : ACC32(d, 0), ACC32(d, 32), ACC32(d, 64)
       : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate))
       : "memory");
 }
@@ -145,6 +183,8 @@ __device__ inline void wgmma_m64k16_f32_bf16_bf16(float (&d)[N / 2], uint64_t a_
     wgmma_m64n64k16_f32_bf16_bf16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
   } else if constexpr (N == 128) {
     wgmma_m64n128k16_f32_bf16_bf16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
+  } else if constexpr (N == 192) {
+    wgmma_m64n192k16_f32_bf16_bf16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
   } else {
     wgmma_m64n256k16_f32_bf16_bf16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
   }
@@ -157,6 +197,8 @@ __device__ inline void wgmma_m64k16_f32_f16_f16(float (&d)[N / 2], uint64_t a_de
     wgmma_m64n64k16_f32_f16_f16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
   } else if constexpr (N == 128) {
     wgmma_m64n128k16_f32_f16_f16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
+  } else if constexpr (N == 192) {
+    wgmma_m64n192k16_f32_f16_f16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
   } else {
     wgmma_m64n256k16_f32_f16_f16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
   }
@@ -169,6 +211,8 @@ __device__ inline void wgmma_m64k8_f32_tf32_tf32(float (&d)[N / 2], uint64_t a_d
     wgmma_m64n64k8_f32_tf32_tf32(d, a_desc, b_desc, accumulate);
   } else if constexpr (N == 128) {
     wgmma_m64n128k8_f32_tf32_tf32(d, a_desc, b_desc, accumulate);
+  } else if constexpr (N == 192) {
+    wgmma_m64n192k8_f32_tf32_tf32(d, a_desc, b_desc, accumulate);
   } else {
     wgmma_m64n256k8_f32_tf32_tf32(d, a_desc, b_desc, accumulate);
   }

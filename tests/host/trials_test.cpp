@@ -2272,20 +2272,26 @@ TEST_CASE("trials: the pick of rung 17's tiles where D has few rows") {
 }
 
 // docs/13_layouts.md, "Few tiles".
-TEST_CASE("trials: the pick of rung 13's five tiles is near the best one") {
+TEST_CASE("trials: the pick of rung 13's tiles is near the best one") {
   struct Tile {
     const char* name;
     int bm, bn, ctas, step_clocks;  // bm x bn of a cluster, if there is one
   };
   const Tile tiles[] = {{"128x256", 256, 256, 2, 1150},
                         {"128x512", 128, 512, 2, 1230},
+                        {"128x192", 128, 192, 1, 880},
                         {"128x128", 128, 128, 1, 640},
                         {"64x128", 64, 128, 1, 440},
                         {"64x64", 64, 64, 1, 400}};
+  const std::string newest = "128x192", beside = "128x512";  // the H100's trials lack the newest
+  struct Pair {
+    long mean, worst;
+  };
   // In thousandths: the pick over the fastest, on average and at worst; of few rows what the large
-  // tile takes over the pick; what the fastest takes without 128x512, over that of all, and at most.
-  const auto check = [&](const char* file, int shapes, int of_few, long mean, long worst,
-                         long few_rows, long without_one, long without_at_most) {
+  // tile takes over the pick; what the fastest takes without 128x512, and without 128x192, over that
+  // of all; and that of all over what it would be with 64x192.
+  const auto check = [&](const char* file, int shapes, int of_few, Pair picks, long few_rows,
+                         Pair without_beside, Pair without_newest, Pair tried) {
     CAPTURE(file);
     using Times = std::map<std::string, double>;                    // by tile
     std::map<std::tuple<std::string, int, int, int>, Times> calls;  // by kernel, m, n, k
@@ -2294,53 +2300,98 @@ TEST_CASE("trials: the pick of rung 13's five tiles is near the best one") {
       calls[{cell[0], std::stoi(cell[1]), std::stoi(cell[2]), std::stoi(cell[3])}][cell[4]] =
           std::stod(cell[5]);
     }
-    Distance distance;
-    Distance without;
+    Distance distance, of_beside, of_newest, of_tried;
     double gained = 0;
     int few = 0;
     for (const auto& [call, us] : calls) {
       const auto& [kernel, m, n, k] = call;
-      REQUIRE(us.size() == std::size(tiles));
+      const bool all = us.contains(newest), with_tried = us.contains("64x192");
+      REQUIRE(us.size() == (with_tried ? 7 : all ? 6 : 5));
       const int bytes = kernel.starts_with("tf32") ? 4 : 2, bk = 128 / bytes;
       const std::string layout = kernel.substr(kernel.size() - 2);
       const bool mn_a = layout[0] == 'N', mn_b = layout[1] == 'T';
       const auto between = [&](int ld) { return ld * bytes % 128 != 0; };
       const int operands = between(mn_a ? m : k) + between(mn_b ? n : k);
-      double least = tile::NEVER, fastest = NOT_TIMED, of_four = NOT_TIMED;
+      double least = tile::NEVER, fastest = NOT_TIMED;
+      double but_beside = NOT_TIMED, but_newest = NOT_TIMED;
       const Tile* pick = nullptr;
       for (const Tile& tile : tiles) {
+        if (!us.contains(tile.name)) continue;
         const double blocks_m = std::ceil(1.0 * m / tile.bm),
                      blocks_n = std::ceil(1.0 * n / tile.bn);
         const bool even = tile.bm == 64 && !mn_a;
         const double inside = even ? blocks_m * tile.bm : mn_a ? m / 64 * 64 : m;
         const double outside = (blocks_m * tile.bm - inside) / (blocks_m * tile.ctas);
         const double full = blocks_m * blocks_n * tile.ctas / 132;
-        const double step = tile.step_clocks * (tile.ctas == 1 ? 1 + operands / 5.0 : 1) +
+        const double step = tile.step_clocks + (tile.ctas == 1 ? 120 * operands : 0) +
                             4 * outside * std::min(1.0, full);
         const double clocks = std::ceil(full) * std::ceil(1.0 * k / bk) * step;
         if (clocks < least) pick = &tile;
         least = std::min(least, clocks);
         fastest = std::min(fastest, us.at(tile.name));
-        if (tile.bn != 512) of_four = std::min(of_four, us.at(tile.name));
+        if (tile.name != beside) but_beside = std::min(but_beside, us.at(tile.name));
+        if (tile.name != newest) but_newest = std::min(but_newest, us.at(tile.name));
       }
       distance.add(us.at(pick->name), fastest);
-      without.add(of_four, fastest);
+      of_beside.add(but_beside, fastest);
+      if (all) of_newest.add(but_newest, fastest);
+      if (with_tried) of_tried.add(fastest, std::min(fastest, us.at("64x192")));
       if (m > 128) continue;
       gained += std::log(us.at("128x256") / us.at(pick->name));
       ++few;
     }
+    const auto is = [](const Distance& found, Pair expected) {
+      CHECK(std::lround(1000 * found.mean()) == expected.mean);
+      CHECK(std::lround(1000 * found.worst) == expected.worst);
+    };
     CHECK(distance.shapes == shapes);
     CHECK(few == of_few);
-    CHECK(std::lround(1000 * distance.mean()) == mean);
-    CHECK(std::lround(1000 * distance.worst) == worst);
+    is(distance, picks);
     if (few > 0) CHECK(std::lround(1000 * std::exp(gained / few)) == few_rows);
-    CHECK(std::lround(1000 * without.mean()) == without_one);
-    CHECK(std::lround(1000 * without.worst) == without_at_most);
+    is(of_beside, without_beside);
+    if (of_newest.shapes == 0) return;
+    is(of_newest, without_newest);
+    is(of_tried, tried);
   };
-  check("h100.layouts.csv", 241, 107, 10, 296, 1973, 15, 442);
-  check("h100.layouts_rows.csv", 109, 0, 21, 260, 0, 11, 311);
-  check("h200.layouts.csv", 241, 107, 15, 276, 2384, 18, 493);
-  check("h200.layouts_rows.csv", 109, 0, 19, 196, 0, 10, 175);
+  check("h100.layouts.csv", 241, 107, {10, 296}, 1973, {15, 442}, {}, {});
+  check("h100.layouts_rows.csv", 109, 0, {21, 260}, 0, {11, 311}, {}, {});
+  check("h200.layouts.csv", 241, 107, {12, 278}, 2415, {11, 519}, {14, 334}, {6, 136});
+  check("h200.layouts_rows.csv", 109, 0, {20, 154}, 0, {4, 160}, {33, 326}, {4, 146});
+  check("h200.layouts_drawn.csv", 136, 20, {18, 295}, 2696, {2, 115}, {24, 407}, {8, 157});
+}
+
+// docs/13_layouts.md, "Few tiles".
+TEST_CASE("trials: what a fourth slot is worth to rung 13's 128x192") {
+  struct Sums {
+    double three = 0, four = 0;
+    int calls = 0;
+  } of_tf32, of_others;
+  for (const std::vector<std::string>& cell : read_rows("h200.layouts_slots.csv")) {
+    REQUIRE(cell.size() == 8);
+    Sums& sums = cell[0].starts_with("tf32") ? of_tf32 : of_others;
+    sums.three += std::log(std::stod(cell[5]) / std::stod(cell[4]));
+    sums.four += std::log(std::stod(cell[7]) / std::stod(cell[6]));
+    ++sums.calls;
+  }
+  const auto check = [](const Sums& sums, int calls, long three, long four) {
+    CHECK(sums.calls == calls);
+    CHECK(std::lround(100 * std::exp(sums.three / sums.calls)) == three);
+    CHECK(std::lround(100 * std::exp(sums.four / sums.calls)) == four);
+  };
+  check(of_others, 80, 96, 88);
+  check(of_tf32, 59, 101, 89);
+  const auto rows = read_rows("h200.layouts_rows.csv");
+  const auto us = [&](const std::string& tile) {
+    for (const std::vector<std::string>& cell : rows) {
+      if (cell[0] == "bf16_NT" && cell[1] == "3016" && cell[2] == "3072" && cell[3] == "3072" &&
+          cell[4] == tile) {
+        return std::lround(std::stod(cell[5]));
+      }
+    }
+    return 0L;
+  };
+  CHECK(us("128x256") == 103);
+  CHECK(us("128x192") == 80);
 }
 
 // docs/13_layouts.md, "Few tiles".

@@ -107,10 +107,7 @@ struct Alone : Large {
       (tile::MAX_SMEM_BYTES - BARRIERS_AND_PADDING - D_BYTES) / int{sizeof(TileA) + sizeof(TileB)};
   // Tiles of few rows may have fewer than BM: K-major, where a row more is a row more of a panel.
   static constexpr bool EVEN = CONSUMERS == 1 && TileA::MAJOR == Major::K;
-  static constexpr int STEP_CLOCKS = BN == 192        ? 880
-                                     : CONSUMERS == 2 ? 640
-                                     : BN == 128      ? 440
-                                                      : 400;
+  static constexpr int STEP_CLOCKS = BN == 192 ? 880 : CONSUMERS == 2 ? 640 : BN == 128 ? 440 : 400;
   static_assert(SLICE_A % TileA::WIDTH == 0 && SLICE_B % TileB::WIDTH == 0, "whole panels");
 };
 
@@ -384,9 +381,9 @@ const std::vector<ladder::Variant>& kernels() {
 const std::vector<ladder::Variant>& all_sizes() {
   static const auto all = [] {
     auto sizes = kernels<128>();
-    for (const auto* others : {&kernels<128, 128, 512>(), &kernels<128, 128, 192>(),
-                               &kernels<128, 128, 128>(), &kernels<128, 64, 128>(),
-                               &kernels<128, 64, 64>()}) {
+    for (const auto* others :
+         {&kernels<128, 128, 512>(), &kernels<128, 128, 192>(), &kernels<128, 128, 128>(),
+          &kernels<128, 64, 128>(), &kernels<128, 64, 64>()}) {
       sizes.insert(sizes.end(), others->begin(), others->end());
     }
     return sizes;

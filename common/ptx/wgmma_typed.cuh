@@ -79,7 +79,7 @@ __device__ inline void wgmma_m64n192k16_f32_bf16_bf16(float (&d)[96], uint64_t a
 
 template <int TRANS_A, int TRANS_B>
 __device__ inline void wgmma_m64n192k16_f32_f16_f16(float (&d)[96], uint64_t a_desc,
-                                                      uint64_t b_desc, bool accumulate) {
+                                                    uint64_t b_desc, bool accumulate) {
   asm volatile(
       "{ .reg .pred p;  setp.ne.b32 p, %98, 0;\n"
       "  wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16\n"
@@ -90,7 +90,7 @@ __device__ inline void wgmma_m64n192k16_f32_f16_f16(float (&d)[96], uint64_t a_d
 }
 
 __device__ inline void wgmma_m64n192k8_f32_tf32_tf32(float (&d)[96], uint64_t a_desc,
-                                                      uint64_t b_desc, bool accumulate) {
+                                                     uint64_t b_desc, bool accumulate) {
   asm volatile(
       "{ .reg .pred p;  setp.ne.b32 p, %98, 0;\n"
       "  wgmma.mma_async.sync.aligned.m64n192k8.f32.tf32.tf32\n"

@@ -2277,12 +2277,9 @@ TEST_CASE("trials: the pick of rung 13's tiles is near the best one") {
     const char* name;
     int bm, bn, ctas, step_clocks;  // bm x bn of a cluster, if there is one
   };
-  const Tile tiles[] = {{"128x256", 256, 256, 2, 1150},
-                        {"128x512", 128, 512, 2, 1230},
-                        {"128x192", 128, 192, 1, 880},
-                        {"128x128", 128, 128, 1, 640},
-                        {"64x128", 64, 128, 1, 440},
-                        {"64x64", 64, 64, 1, 400}};
+  const Tile tiles[] = {{"128x256", 256, 256, 2, 1150}, {"128x512", 128, 512, 2, 1230},
+                        {"128x192", 128, 192, 1, 880},  {"128x128", 128, 128, 1, 640},
+                        {"64x128", 64, 128, 1, 440},    {"64x64", 64, 64, 1, 400}};
   const std::string newest = "128x192", beside = "128x512";  // the H100's trials lack the newest
   struct Pair {
     long mean, worst;

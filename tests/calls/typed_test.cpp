@@ -146,6 +146,6 @@ TEST_CASE("typed C API: in a graph, and under a limit of SMs") {
   TypedProblem problem(typed_shape(600, 780, 136, "bf16", "TN"), Data::ints);
   CHECK(ladder_set_sm_limit(1) == LADDER_OK);
   CHECK(call(0, problem.args) == LADDER_OK);
-  CHECK(ladder_last_kernel() == std::string("13_layouts/bf16_TN_128x128"));
+  CHECK(ladder_last_kernel() == std::string("13_layouts/bf16_TN_128x192"));
   CHECK(problem.verify(true).ok());
 }

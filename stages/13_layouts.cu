@@ -341,7 +341,7 @@ void launch(const TypedArgs& g) {
 // a cluster also where rows of an operand begin between lines of L2.
 template <class T>
 double predicted_us(const TypedArgs& g) {
-  constexpr double OUTSIDE_CLOCKS = 4, BETWEEN_CLOCKS = 120;
+  constexpr double OUTSIDE_CLOCKS = 3.5, BETWEEN_CLOCKS = 120;
   const tile::Gpu gpu = ladder::gpu();
   const int blocks_m = tile::ceil_div(g.m, T::BM * T::CLUSTER_M);
   const double blocks = 1.0 * blocks_m * tile::ceil_div(g.n, T::BN * T::CLUSTER_N);
@@ -352,8 +352,9 @@ double predicted_us(const TypedArgs& g) {
       1.0 * (blocks_m * T::BM * T::CLUSTER_M - inside) / (blocks_m * T::CLUSTER);
   const auto between = [](long long ld) { return ld * sizeof(typename T::In) % 128 != 0; };
   const int operands = T::CLUSTER == 1 ? between(g.lda) + between(g.ldb) : 0;
+  const double busy = std::min(1.0, full);  // of the SMs
   const double step =
-      T::STEP_CLOCKS + BETWEEN_CLOCKS * operands + OUTSIDE_CLOCKS * outside * std::min(1.0, full);
+      T::STEP_CLOCKS + BETWEEN_CLOCKS * operands + OUTSIDE_CLOCKS * outside * busy * busy;
   return std::ceil(full) * tile::ceil_div(g.k, T::BK) * step / gpu.mhz;
 }
 

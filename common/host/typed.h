@@ -149,13 +149,14 @@ std::vector<Variant> variants_of_types(const std::string& end, const Make& make)
   return all;
 }
 
-// A variant for whatever one of KERNELS() takes, by the one with the least predicted time; the others
-// it refuses.
+// A variant for whatever one of KERNELS() takes, by the one with the least predicted time, or, if none
+// predicts any, the first; the others it refuses.
 template <const std::vector<Variant>& (*KERNELS)()>
 Variant whichever_takes(const char* name, const char* what) {
   Variant variant = chooser_among(
       name, what, KERNELS(), +[](const TypedArgs& g) -> const Variant& {
-        const Variant* const kernel = least_predicted(KERNELS(), g);
+        const Variant* kernel = least_predicted(KERNELS(), g);
+        if (kernel == nullptr) kernel = first_that_takes(KERNELS(), g);
         if (kernel != nullptr) return *kernel;
         throw Refused("No kernel of this variant takes such types and layouts.");
       });

@@ -2,6 +2,7 @@
 // else touched, on the PTX machine and on a GPU as rungs_test.cpp.
 #include <doctest/doctest.h>
 
+#include "common/host/best.h"
 #include "common/host/device.h"
 #include "common/host/error.h"
 #include "common/host/where.h"
@@ -78,6 +79,22 @@ TEST_CASE("types and layouts: every kernel is one that some call gets") {
         }
       }
       CHECK(calls >= 1);
+    }
+  }
+}
+
+TEST_CASE("types and layouts: stage 0 chooses what the rung itself does, and no narrow swizzle") {
+  for (const Stage* stage : typed_rungs()) {
+    const Stage* const best = ladder::best_stage(stage->kind());
+    REQUIRE(best != nullptr);
+    for (const TypeAndLayout& each : types_and_layouts()) {
+      for (const int m : {8, 200, 1000, 3000, 4096}) {  // some end within a row of 64 elements
+        CAPTURE(std::string(each.type) + " " + each.layout + " " + std::to_string(m));
+        const auto sizes =
+            stage->kind().sizes_of(typed_shape(m, 4096, 4096, each.type, each.layout));
+        CHECK(std::string(ladder::chosen(best->result(), *sizes).name) ==
+              ladder::chosen(stage->result(), *sizes).name);
+      }
     }
   }
 }

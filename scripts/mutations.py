@@ -13,8 +13,8 @@
 
 A mutation is caught if the machine's first report is for the right reason: of an expected kind,
 and naming the instructions that it should. The kernels without bugs must be clean under each of
-the policies that show one. Kinds: race, hang, fault, refused (the machine's), wrong result (the
-program's check).
+the policies that show one. Kinds: race, undefined, hang, fault, refused (the machine's), wrong
+result (the program's check).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ UNSEEN = "passes unseen"
 # --- runs ----------------------------------------------------------------------------------------
 
 # How the first sentence of a report of the machine begins.
-KINDS = {"Race": "race", "Undefined": "race", "Unwritten": "race", "Deadlock": "hang",
+KINDS = {"Race": "race", "Undefined": "undefined", "Unwritten": "race", "Deadlock": "hang",
          "Livelock": "hang", "Fault": "fault", "Refused": "refused"}  # fmt: skip
 REPORT = re.compile(rf"^({'|'.join(KINDS)}) in kernel ", re.MULTILINE)
 

@@ -22,7 +22,7 @@ __device__ inline void mbarrier_init(uint64_t* bar, uint32_t count) {
 
 // fence.mbarrier_init.release.cluster;
 //   issued by : the thread that initialised the mbarriers
-//   orders    : its mbarrier.init before later use by the async proxy and by the whole cluster
+//   orders    : its mbarrier.init before use by the cluster and, as older PTX manuals ask, by TMA
 //   ISA       : #parallel-synchronization-and-communication-instructions-membar-fence
 __device__ inline void fence_mbarrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");

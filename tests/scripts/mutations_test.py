@@ -62,7 +62,8 @@ class Table(unittest.TestCase):
         for each in MUTATIONS.values():
             self.assertRegex(each.name, r"^[a-z-]+$")
             self.assertRegex(each.lesson, r"\.$", each.name)
-            self.assertLessEqual(set(each.caught), {"race", "hang", "fault", "wrong result"})
+            kinds = {"race", "undefined", "hang", "fault", "wrong result"}
+            self.assertLessEqual(set(each.caught), kinds)
             for words in each.caught.values():
                 for word in words:
                     re.compile(word)
@@ -138,6 +139,7 @@ class Verdicts(unittest.TestCase):
         for status, report, kind in (
             (0, "ok", "clean"), (1, "a row\nRace in kernel x: y", "race"),
             (1, "Race in kernel x: y\nFAIL: cudaErrorLaunchFailure", "race"),
+            (1, "Undefined in kernel x: y", "undefined"),
             (4, "Deadlock in kernel x: y", "hang"), (4, "Livelock in kernel x: y", "hang"),
             (1, "Fault in kernel x: y", "fault"), (1, "Refused in kernel x: y", "refused"),
             (4, "HANG: rung 6 has not finished", "hang"),

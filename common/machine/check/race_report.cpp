@@ -292,7 +292,9 @@ void RaceReport::init(const Attempt& attempt, const MbarrierState& mbarrier) con
   const Record& init = mbarrier.init;
   const bool ordered =
       attempt.async_proxy && is_ordered(*attempt.known, GENERIC, init, 0xff, state_.warp_count());
-  // The toolkit's own cuda::barrier has no such fence, and no GPU is known on which that matters.
+  // By newer PTX manuals TMA reaches an mbarrier through the generic proxy, for which order is
+  // enough. The toolkit's own cuda::barrier has no such fence, and no GPU is known on which that
+  // matters.
   const Rule rule{rule::MBARRIER_INIT.name, ordered ? Severity::undefined : Severity::race};
   report(attempt.by->warp, rule, attempt.pc, init.pc, [&] {
     const Warp &maker = state_.warp_of(init.agent).warp, &user = attempt.by->warp;
@@ -304,8 +306,10 @@ void RaceReport::init(const Attempt& attempt, const MbarrierState& mbarrier) con
     return Said{
         side_of(maker, MADE_IT, init.pc), side_of(user, ", which uses it by ", attempt.pc),
         joined("{later_op} uses the mbarrier at ", name_of_shared(mbarrier.address),
-               ordered ? ", whose mbarrier.init no fence has made known to the async proxy."
-                       : ", whose mbarrier.init is not ordered before that."),
+               ordered
+                   ? ", whose mbarrier.init no fence has made known to the async proxy, as older "
+                     "PTX manuals ask."
+                   : ", whose mbarrier.init is not ordered before that."),
         ordered
             ? "fence.mbarrier_init.release.cluster (or fence.proxy.async) behind mbarrier.init, by "
               "the thread that executed it, before the copy is issued."

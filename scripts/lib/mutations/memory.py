@@ -18,15 +18,14 @@ mutation(
     "fence-missing-after-ldmatrix", TMA, "fence.proxy.async between ldmatrix and TMA deleted",
     "ldmatrix reads through the generic proxy, TMA writes through the async one: a barrier alone "
     "does not put one before the other.",
-    {"race": ["Undefined in kernel", "ldmatrix", "cp.async.bulk.tensor", "fence.proxy.async",
-              "Rule: proxy-war"]},
+    {"undefined": ["ldmatrix", "cp.async.bulk.tensor", "fence.proxy.async", "Rule: proxy-war"]},
     edit=delete("fence.proxy.async.*"),
 )  # fmt: skip
 
 mutation(
     "fence-missing-after-decoding", MIXED, "fence.proxy.async between ld.shared and bulk copies deleted",
     "Packed weights are read by ld.shared, the generic proxy, and overwritten by the async one.",
-    {"race": ["ld.shared", "cp.async.bulk", "fence.proxy.async", "Rule: proxy-war"]},
+    {"undefined": ["ld.shared", "cp.async.bulk", "fence.proxy.async", "Rule: proxy-war"]},
     edit=delete_all("fence.proxy.async.*", at="overwrite what ld.shared has read"),
 )  # fmt: skip
 

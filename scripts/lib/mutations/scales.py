@@ -56,8 +56,8 @@ mutation(
     "fence.proxy.async behind the reads of the scales deleted",
     "wgmma reads through the async proxy, as TMA writes; ld.shared does not. The scales make a "
     "slot need the fence that it did without.",
-    {"race": ["Undefined in kernel", r"ld\.shared\.f32", r"cp\.async\.bulk\.tensor",
-              "fence.proxy.async", "Rule: proxy-war"]},
+    {"undefined": [r"ld\.shared\.f32", r"cp\.async\.bulk\.tensor", "fence.proxy.async",
+                   "Rule: proxy-war"]},
     edit=delete("fence.proxy.async.*", at="TMA will overwrite what was read"),
 )  # fmt: skip
 
@@ -165,7 +165,8 @@ mutation(
     "c-fence-missing", FUSED, "the storer's fence.proxy.async deleted",
     "D's last columns, which TMA cannot store, are read by ld.shared, the generic proxy; C overwrites "
     "them through the async one.",
-    {"race": [r"ld\.shared", r"cp\.async\.bulk\.tensor", "fence.proxy.async", "Rule: proxy-war"]},
+    {"undefined": [r"ld\.shared", r"cp\.async\.bulk\.tensor", "fence.proxy.async",
+                   "Rule: proxy-war"]},
     edit=delete("fence.proxy.async.*", at="TMA will write C where"),
 )  # fmt: skip
 

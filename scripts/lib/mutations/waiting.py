@@ -16,9 +16,9 @@ GROUPS.append("Mbarriers")
 
 mutation(
     "init-fence", SPECIALIZED, "fence.mbarrier_init deleted",
-    "mbarrier.init is an ordinary write: without a fence TMA may count bytes on a barrier that, to "
-    "it, does not exist yet.",
-    {"race": ["mbarrier.init", "fence.mbarrier_init|fence.proxy.async"]},
+    "bar.sync makes the mbarrier known to the threads. By newer PTX manuals TMA then knows it, too; "
+    "older ones do not say so, and the fence is right by both.",
+    {"undefined": ["mbarrier.init", "fence.mbarrier_init|fence.proxy.async", "Rule: mbarrier-init"]},
     edit=delete("fence.mbarrier_init.*"),
 )  # fmt: skip
 

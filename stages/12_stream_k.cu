@@ -5,7 +5,7 @@
 //            kernel.
 // Limited by tiles that are too few for the SMs or leave most of them idle in the last round, and
 //            by tiles of 64 rows and more where M is less and only bytes of DRAM count.
-// New PTX    stmatrix .trans, st.async, ld.acquire, atom.acq_rel, barrier.red, createpolicy
+// New PTX    stmatrix .trans, st.async, ld.acquire, atom.acq_rel, barrier.sync, .red, createpolicy
 // Tile       of D^T, 64 to 256 columns of D x 8 to 224 rows: common/tile/shared_k.h
 // Read       docs/12_stream_k.md
 #include <algorithm>

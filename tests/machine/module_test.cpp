@@ -227,8 +227,9 @@ TEST_CASE("functions that call themselves") {
   CHECK(results(program, 12) == Words{0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89});
   program.declarations = replaced(fibonacci, "setp.lt.u32 %q, %a0, 2", "setp.ne.u32 %q, %a0, %a0");
   CHECK(contains(program.report(), "'fibonacci' calls itself without end"));
-  program.declarations = replaced(fibonacci, ".reg .pred %q;", ".reg .pred %q; .local .b32 l[4];");
-  CHECK(contains(program.report(), "which the machine has once a thread"));
+  program.declarations =
+      replaced(program.declarations, ".reg .pred %q;", ".reg .pred %q; .local .b32 l[4];");
+  CHECK(contains(program.report(), "'fibonacci' calls itself too deeply"));
 }
 
 TEST_CASE("shared variables have the size that they are declared with") {

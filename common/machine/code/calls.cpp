@@ -50,23 +50,36 @@ std::vector<const Function*> pointed_to(const Ptx& ptx) {
   return functions;
 }
 
-std::vector<const Function*> reachable(const Ptx& ptx, const Function& entry) {
-  std::vector<const Function*> all = {&entry};
-  const auto add = [&all](const Function* function) {
-    if (std::find(all.begin(), all.end(), function) == all.end()) all.push_back(function);
-  };
-  for (size_t i = 0; i < all.size(); ++i) {
-    for (const Statement& statement : all[i]->statements) {
-      if (is_indirect(statement)) {
-        for (const Function* function : pointed_to(ptx)) add(function);
-      } else if (is_call(statement)) {
-        const auto* const callee =
-            find_function(ptx, statement.operands[callee_operand(statement)].name);
-        if (callee != nullptr) add(callee);
-      }
+// Those that the statements of `function` may call, one after the other.
+template <class F>
+static void for_callees(const Ptx& ptx, const Function& function, F&& f) {
+  for (const Statement& statement : function.statements) {
+    if (is_indirect(statement)) {
+      for (const Function* callee : pointed_to(ptx)) f(callee);
+    } else if (is_call(statement)) {
+      f(find_function(ptx, statement.operands[callee_operand(statement)].name));
     }
   }
+}
+
+std::vector<const Function*> reachable(const Ptx& ptx, const Function& entry) {
+  std::vector<const Function*> all = {&entry};
+  for (size_t i = 0; i < all.size(); ++i) {
+    for_callees(ptx, *all[i], [&all](const Function* callee) {
+      if (callee != nullptr && std::find(all.begin(), all.end(), callee) == all.end()) {
+        all.push_back(callee);
+      }
+    });
+  }
   return all;
+}
+
+bool calls_itself(const Ptx& ptx, const Function& function) {
+  bool does = false;
+  for (const Function* caller : reachable(ptx, function)) {
+    for_callees(ptx, *caller, [&](const Function* callee) { does |= callee == &function; });
+  }
+  return does;
 }
 
 }  // namespace machine

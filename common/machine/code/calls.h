@@ -22,5 +22,6 @@ void add_symbols(const Operand& operand, std::set<std::string>* names);
 std::vector<const Function*> pointed_to(const Ptx& ptx);
 // The entry and the functions that it may call, each once.
 std::vector<const Function*> reachable(const Ptx& ptx, const Function& entry);
+bool calls_itself(const Ptx& ptx, const Function& function);  // or may, through others or pointers
 
 }  // namespace machine

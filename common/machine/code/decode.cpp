@@ -41,7 +41,8 @@ class Decoder {
     }
     for (const Function* function : functions_) add_function(*function);
     rows_.place();
-    program_->local_bytes = align_up(local_bytes_, 16);
+    program_->stack = align_up(local_bytes_, 16);
+    program_->local_bytes = program_->stack + (used_row_ != 0 ? STACK_BYTES : 0);
     return program_;
   }
 
@@ -55,13 +56,23 @@ class Decoder {
                                 variable.space != Space::local};
       local_bytes_ += static_cast<uint32_t>(variable.bytes);
     };
+    const uint32_t frame = align_up(local_bytes_, 8);
+    for (const Variable& variable : function.variables) {
+      if (variable.space == Space::local) add(variable);
+    }
     const uint32_t begin = align_up(local_bytes_, 8);
     for (const Variable& variable : function.variables) {
-      if (variable.space != Space::shared) add(variable);
+      if (variable.space == Space::param) add(variable);
     }
     if (function.entry) return;
     for (const Variable& variable : function.params) add(variable);
-    callable(function).locals = {begin, begin, align_up(local_bytes_, 8) - begin};
+    Callable& made = callable(function);
+    made.locals = {begin, begin, align_up(local_bytes_, 8) - begin};
+    if (begin != frame && calls_itself(ptx_, function)) {
+      if (used_row_ == 0) used_row_ = rows_.add_register(Width::w32);
+      made.used_row = used_row_;
+      made.frame = {frame, frame, begin - frame};
+    }
     for (const Variable& variable : function.results) add(variable);
   }
 
@@ -129,6 +140,7 @@ class Decoder {
       slot.width = function.registers[i].width;
     }
     made.return_row = rows_.add_register(Width::w32);
+    if (made.frame.bytes != 0) made.registers.push_back({used_row_, 0, Width::w32});
   }
 
   // Registers that wgmma reads or writes while other instructions run.
@@ -517,6 +529,14 @@ class Decoder {
     const auto param = entry_params_.find(operand.name);
     uint64_t address = 0;
     if (local != locals.end()) {
+      Callable* const made = function_->entry ? nullptr : &callable(*function_);
+      if (made != nullptr && made->frame.bytes != 0 && !local->second.is_param) {
+        // Elsewhere in each call of a function that calls itself.
+        slot.row = rows_.add_register(width);
+        made->registers.push_back(slot);
+        made->addresses.push_back(local->second.offset + static_cast<uint32_t>(offset));
+        return slot;
+      }
       address = local->second.offset | (local->second.is_param ? LOCAL_WINDOW : 0);
     } else if (function_->entry && param != entry_params_.end()) {
       address = param->second | PARAM_WINDOW;
@@ -546,6 +566,7 @@ class Decoder {
   std::map<std::string, uint32_t> entry_params_;
   std::map<const Function*, std::map<std::string, Local>> locals_;
   uint32_t local_bytes_ = 0;
+  uint32_t used_row_ = 0;  // of a thread's stack, if a function keeps variables there
   std::vector<Branch> branches_;
   // Of the function and statement under way:
   const Function* function_ = nullptr;

@@ -73,6 +73,7 @@ void Rows::place() {
   }
   for (Callable& callable : program_.callables) {
     place(callable.return_row);
+    place(callable.used_row);
     for (Slot& slot : callable.registers) place(slot.row);
   }
   program_.image.assign(image_.begin(), image_.end());

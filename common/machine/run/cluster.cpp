@@ -90,6 +90,7 @@ void set_up_warp(Warp& warp) {
   std::memcpy(warp.rows, program.image.data(), program.image.size());
   for (const Callable& callable : program.callables) {
     if (callable.function != nullptr) std::memset(warp.rows + callable.return_row, 0, LANES * 4);
+    if (callable.frame.bytes != 0) std::memset(warp.rows + callable.used_row, 0, LANES * 4);
   }
   for (const Program::Special& special : program.specials) {
     const Slot slot{special.row, 0, special.width};

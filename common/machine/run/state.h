@@ -42,6 +42,8 @@ constexpr uint64_t LOCAL_WINDOW = 2ull << 56;
 constexpr uint64_t PARAM_WINDOW = 3ull << 56;
 constexpr uint64_t FUNCTION_WINDOW = 4ull << 56;  // a pointer to function i: | i + 1
 constexpr uint64_t WINDOW_MASK = 0xffull << 56;
+// Of a thread, for what functions that call themselves keep in local memory.
+constexpr uint32_t STACK_BYTES = 16 << 10;
 
 // Rows that every warp has: the carry flag of add.cc (a predicate), and where `_` is written to.
 constexpr uint32_t CARRY_ROW = 64;
@@ -106,7 +108,12 @@ struct Callable {
   uint32_t start = 0;       // pc
   uint32_t return_row = 0;  // where each lane returns to; 0: the function does not run
   std::vector<Slot> registers;
-  ParamCopy locals = {};  // from: where its variables begin in local memory, but for results
+  ParamCopy locals = {};  // from: where its parameters begin in local memory, and those of calls
+  // Of one that calls itself and has .local variables: where they lie in a first call, and their
+  // addresses then, which are the last of the registers.
+  ParamCopy frame = {};
+  std::vector<uint32_t> addresses;
+  uint32_t used_row = 0;  // how much of each lane's stack is used
 };
 
 // %tid.x and its like: constant while a thread runs.
@@ -146,6 +153,7 @@ struct Program {
   std::vector<SharedVariable> shared_variables;  // by address
   std::vector<Special> specials;
   uint32_t local_bytes = 0;                 // a thread: .local variables, and .param ones of calls
+  uint32_t stack = 0;                       // where later frames of recursion lie in it
   Origin::Place source(uint32_t pc) const;  // own_line
   // "stages/05_wgmma.cu:88, called at stages/05_wgmma.cu:130 (in common/ptx/wgmma.cuh:31)"
   std::string place(uint32_t pc) const;

@@ -37,6 +37,20 @@ __host__ __device__ __noinline__ int ackermann(int m, int n) {
   if (m == 0) return n + 1;
   return n == 0 ? ackermann(m - 1, 1) : ackermann(m - 1, ackermann(m, n - 1));
 }
+// Each call has an array of its own, and looks at its caller's.
+__host__ __device__ __noinline__ int queens(int n, int row, const int* above) {
+  if (row == n) return 1;
+  int columns[8] = {}, count = 0;
+  for (int i = 0; i < row; ++i) columns[i] = above[i];
+  for (int& x = columns[row]; x < n; ++x) {
+    bool is_free = true;
+    for (int i = 0; i < row; ++i) {
+      is_free &= columns[i] != x && columns[i] - x != row - i && x - columns[i] != row - i;
+    }
+    if (is_free) count += queens(n, row + 1, columns);
+  }
+  return count;
+}
 
 constexpr int LANES = 32;
 
@@ -51,6 +65,7 @@ __global__ void call(float* numbers, int* results, const Node* tree) {
   results[lane] = shape->area(2);
   results[LANES + lane] = sum(tree, lane % 5);
   results[2 * LANES + lane] = ackermann(2, lane % 4);
+  results[3 * LANES + lane] = queens(3 + lane % 4, 0, nullptr);
 }
 
 // Blocks that outlive their kernel, and objects that do not.
@@ -120,7 +135,7 @@ int main() {
   int* results = nullptr;
   Node* tree = nullptr;
   cudaMallocManaged(&numbers, LANES * sizeof(float));
-  cudaMallocManaged(&results, 3 * LANES * sizeof(int));
+  cudaMallocManaged(&results, 4 * LANES * sizeof(int));
   cudaMallocManaged(&tree, sizeof nodes);
   for (int i = 0; i < 5; ++i) tree[i] = nodes[i];
   if (std::getenv("SAY") != nullptr) say<<<1, LANES>>>();
@@ -133,6 +148,7 @@ int main() {
     wrong += results[i] != (i % 3 == 0 ? i * i + 2 : i * 3 * 2);
     wrong += results[LANES + i] != sum(nodes, i % 5);
     wrong += results[2 * LANES + i] != ackermann(2, i % 4);
+    wrong += results[3 * LANES + i] != queens(3 + i % 4, 0, nullptr);
   }
   wrong += check_heap(results);
   std::printf(wrong == 0 ? "ok\n" : "%d wrong\n", wrong);

@@ -30,12 +30,6 @@ void copy_params(Warp& warp, uint32_t first, uint32_t count, uint32_t mask) {
 void save(Warp& warp, uint32_t lane, const Callable& callee) {
   constexpr size_t MOST_WORDS = 1 << 17;
   std::vector<uint64_t>& stack = warp.saved[lane];
-  for (const Variable& variable : callee.function->variables) {
-    if (variable.space != Space::local) continue;
-    refuse(warp, "'" + callee.function->name +
-                     "' calls itself and has variables in local memory (" + variable.name +
-                     "), which the machine has once a thread.");
-  }
   if (stack.size() > MOST_WORDS) {
     stop(warp, 1u << lane, "'", callee.function->name,
          "' calls itself without end: a thread's stack has 1 MiB here.");
@@ -51,6 +45,20 @@ void save(Warp& warp, uint32_t lane, const Callable& callee) {
   }
   stack.push_back(warp.row<uint32_t>(callee.return_row)[lane]);
   stack.push_back(callee.start);
+}
+
+// Where a function that calls itself has its variables: in their place, or on the thread's stack.
+void place_frame(Warp& warp, uint32_t lane, const Callable& callee, bool again) {
+  const size_t first = callee.registers.size() - callee.addresses.size();
+  uint32_t& used = warp.row<uint32_t>(callee.used_row)[lane];
+  const uint32_t moved = again ? program_of(warp).stack + used - callee.frame.from / 16 * 16 : 0;
+  for (size_t i = 0; i < callee.addresses.size(); ++i) {
+    set_value(warp, callee.registers[first + i], 1u << lane, callee.addresses[i] + moved);
+  }
+  if (again) used += (callee.frame.bytes + 30) / 16 * 16;
+  if (used <= STACK_BYTES) return;
+  stop(warp, 1u << lane, "'", callee.function->name, "' calls itself too deeply: its variables in ",
+       "local memory take more than the ", STACK_BYTES, " bytes that a thread has for them here.");
 }
 
 // Back to what save() kept, if the function was called by itself; else the lane is no more in it.
@@ -86,6 +94,7 @@ void enter(Warp& warp, uint32_t lanes, const Callable& callee, uint32_t first, u
   const uint32_t pc = warp.current->pc + 1;
   for_lanes(lanes, [&](uint32_t lane) {
     if (back[lane] != 0) save(warp, lane, callee);
+    if (callee.frame.bytes != 0) place_frame(warp, lane, callee, back[lane] != 0);
   });
   copy_params(warp, first, count, lanes);
   for_lanes(lanes, [&](uint32_t lane) { back[lane] = pc; });

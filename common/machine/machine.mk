@@ -112,7 +112,7 @@ isa: $(ISA)
 PROGRAM_NVCC = $(NVCC) -std=c++20 -O3 -lineinfo -ccbin $(CXX)
 MACHINE_PROGRAMS := $(addprefix build/tests/programs/,calls chain dependent driver errors \
   functions graphs hello \
-  out_of_bounds streams hello_static hello_compressed hello_no_ptx hello_rdc \
+  out_of_bounds streams hello_static hello_compressed hello_no_ptx linked \
   hello_rpath registers.cubin)
 
 build/tests/machine: build/obj/common/machine/runtime/fatbin.o | $(MACHINE_PROGRAMS)
@@ -123,7 +123,9 @@ build/tests/programs/hello_static: PROGRAM_FLAGS := $(ARCH) --cudart static --no
 build/tests/programs/hello_compressed: PROGRAM_FLAGS := $(ARCH) --cudart shared
 build/tests/programs/hello_no_ptx: PROGRAM_FLAGS := -gencode arch=compute_90a,code=sm_90a \
   --cudart shared --no-compress
-build/tests/programs/hello_rdc: PROGRAM_FLAGS := $(ARCH) --cudart shared --no-compress -rdc=true
+build/tests/programs/linked: PROGRAM_FLAGS := $(ARCH) --cudart shared --no-compress -rdc=true \
+  tests/machine/programs/linked_to.cu
+build/tests/programs/linked: tests/machine/programs/linked_to.cu
 build/tests/programs/hello_rpath: PROGRAM_FLAGS := $(ARCH) --cudart shared --no-compress \
   -Xlinker --disable-new-dtags,-rpath,/nowhere
 build/tests/programs/driver: PROGRAM_FLAGS := $(ARCH) --cudart shared --no-compress \

@@ -124,7 +124,6 @@ class Runner(unittest.TestCase):
     def test_code_without_ptx_names_the_flag_at_the_launch(self):
         for program, flag in (
             ("hello_compressed", "--no-compress"), ("hello_no_ptx", "code=[sm_90a,compute_90a]"),
-            ("hello_rdc", "-rdc=true"),
         ):  # fmt: skip
             ended = on_machine(PROGRAMS / program)
             self.assertEqual(ended.returncode, 1)
@@ -132,6 +131,12 @@ class Runner(unittest.TestCase):
             self.assertIn("kernel write cannot run", ended.stderr)
             self.assertIn(flag, ended.stderr)
             self.assertEqual(len(ended.stderr.splitlines()), 1)
+
+    def test_files_that_nvlink_has_linked_run_as_one(self):
+        ended = on_machine(PROGRAMS / "linked")
+        self.assertEqual((ended.returncode, ended.stdout), (0, "one 5, two 7: 16 8\n"), ended.stderr)
+        ended = on_machine(PROGRAMS / "linked", "race")
+        self.assertRegex(ended.stderr, r"writes it by st.shared\S*\n +at \S*linked_to.cu:20\n")
 
     def test_a_setting_that_makes_no_sense_is_2(self):
         for program in ("errors", "hello"):

@@ -543,7 +543,12 @@ class Decoder {
     } else {
       address = module_.variable(operand.name);
       if (address == 0) address = function_address(ptx_, operand.name);
-      if (address == 0) refuse("there is no '" + operand.name + "' in this module.");
+      if (address == 0) {
+        const bool is_kernel = std::ranges::any_of(
+            module_.kernels(), [&](const Kernel& kernel) { return kernel.name == operand.name; });
+        refuse(is_kernel ? "kernels cannot launch kernels here, as '" + operand.name + "'."
+                         : "there is no '" + operand.name + "' in this module.");
+      }
     }
     slot.row = rows_.constant(width, address + offset);
     return slot;

@@ -46,6 +46,7 @@ uint32_t suits(const Entry& entry, bool exactly) {
 
 #define REBUILD \
   "; build it with nvcc -gencode 'arch=compute_90a,code=[sm_90a,compute_90a]' --no-compress"
+constexpr char OTHER_PTX[] = "its PTX is for other architectures than sm_90a" REBUILD;
 
 Image read_container(const char* data) {
   const auto header = read<Container>(data);
@@ -75,8 +76,24 @@ Image read_container(const char* data) {
   }
   if (!image.ptx.empty()) return image;
   image.problem = compressed  ? "its PTX is compressed; build it with nvcc --no-compress"
-                  : other_ptx ? "its PTX is for other architectures than sm_90a" REBUILD
+                  : other_ptx ? OTHER_PTX
                               : "it has no PTX beside its machine code" REBUILD;
+  return image;
+}
+
+// What nvlink has linked, of -rdc=true: the PTX of every file, in one text. Where kernels launch
+// kernels libcudadevrt is among them, for other architectures; what calls it is refused.
+Image read_linked(const Wrapper& wrapper) {
+  Image image;
+  const auto* file = static_cast<const char* const*>(wrapper.filename_or_fatbins);
+  for (; *file != nullptr; ++file) {
+    const Image part = read_container(*file);
+    if (part.problem == OTHER_PTX) continue;
+    if (!part.problem.empty()) return part;
+    image.ptx += part.ptx + "\n";
+  }
+  if (image.ptx.empty()) image.problem = OTHER_PTX;
+  image.resources = read_container(static_cast<const char*>(wrapper.data)).resources;
   return image;
 }
 
@@ -86,9 +103,7 @@ Image read_image(const void* code) {
   const char* data = static_cast<const char*>(code);
   if (read<uint32_t>(data) == WRAPPER_MAGIC) {
     const auto wrapper = read<Wrapper>(data);
-    if (wrapper.version != 1) {
-      return {"", "it was linked by nvlink, which keeps no PTX; build it without -rdc=true", {}};
-    }
+    if (wrapper.version != 1) return read_linked(wrapper);
     data = static_cast<const char*>(wrapper.data);
   }
   if (read<uint32_t>(data) == CONTAINER_MAGIC) return read_container(data);

@@ -12,7 +12,7 @@ namespace machine::runtime {
 constexpr uint32_t WRAPPER_MAGIC = 0x466243b1;
 struct Wrapper {
   uint32_t magic;
-  uint32_t version;  // 2: code that nvlink has linked, which has no PTX
+  uint32_t version;  // 2: code that nvlink has linked, from the fat binaries named there
   const void* data;
   const void* filename_or_fatbins;
 };

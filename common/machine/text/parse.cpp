@@ -1,5 +1,6 @@
 // From PTX text to functions with flat lists of statements. It knows nothing of instructions: any word
 // with operands is a statement.
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cstring>
@@ -68,6 +69,7 @@ class Parser {
   }
 
   void directive() {
+    if (lex_.is(".version")) begin_unit();
     if (lex_.accept(".version") || lex_.accept(".target")) {
       do lex_.take();
       while (lex_.accept(","));
@@ -86,8 +88,15 @@ class Parser {
     }
   }
 
+  // Files that nvlink has linked come as one text. Each numbers its sources, and has its own names.
+  void begin_unit() {
+    unit_ = {};
+    call_places_.clear();
+    if (!ptx_.files.empty()) first_file_ = ptx_.files.rbegin()->first + 1;
+  }
+
   void file() {
-    const auto index = lex_.number<uint32_t>();
+    const uint32_t index = first_file_ + lex_.number<uint32_t>();
     std::string name(lex_.take());
     ptx_.files[index] = name.size() >= 2 ? name.substr(1, name.size() - 2) : name;
     while (lex_.accept(",")) lex_.take();
@@ -96,7 +105,7 @@ class Parser {
   // .loc file line column [, function_name label [+ offset], inlined_at file line column]
   void location() {
     Place place;
-    place.file = lex_.number<uint32_t>();
+    place.file = first_file_ + lex_.number<uint32_t>();
     place.line = lex_.number<uint32_t>();
     const auto own_column = lex_.number<uint32_t>();
     if (lex_.accept(",")) {
@@ -105,8 +114,8 @@ class Parser {
       if (lex_.accept("+")) lex_.number();
       lex_.expect(",");
       lex_.expect("inlined_at");
-      const auto file = lex_.number<uint32_t>(), line = lex_.number<uint32_t>(),
-                 column = lex_.number<uint32_t>();
+      const uint32_t file = first_file_ + lex_.number<uint32_t>();
+      const auto line = lex_.number<uint32_t>(), column = lex_.number<uint32_t>();
       // The call may itself be inlined: its own place was given by the .loc before this one.
       const auto [caller, is_new] = call_places_.try_emplace({file, line, column}, next_place());
       place.caller = caller->second;
@@ -118,14 +127,25 @@ class Parser {
   uint32_t next_place() const { return static_cast<uint32_t>(ptx_.places.size()); }
 
   void declaration() {
-    bool external = false;
-    while (lex_.is(".extern") || lex_.is(".visible") || lex_.is(".weak") || lex_.is(".common")) {
+    bool external = false, own = true;
+    for (; lex_.is(".extern") || lex_.is(".visible") || lex_.is(".weak") || lex_.is(".common");
+         own = false) {
       if (lex_.take() == ".extern") external = true;
     }
     if (lex_.is(".entry") || lex_.is(".func")) return function();
     if (lex_.accept(".alias")) return skip_statement();
     if (!space_of(lex_.token())) lex_.fail("expected a directive");
-    for (Variable& made : variables(external)) ptx_.variables.push_back(std::move(made));
+    for (Variable& made : variables(external)) module_variable(std::move(made), own);
+  }
+
+  // `own`: no other unit's may be meant by the name.
+  void module_variable(Variable made, bool own) {
+    const auto is_it = [&made](const Variable& other) { return other.name == made.name; };
+    const bool is_there = std::ranges::any_of(ptx_.variables, is_it);
+    if ((made.external && made.space != Space::shared) || (is_there && !own)) return;
+    if (is_there) made.name = unique_name(&unit_, made.name);
+    for (auto& [offset, name] : made.addresses) rename(unit_, &name);
+    ptx_.variables.push_back(std::move(made));
   }
 
   // .shared .align 16 .b8 name[64][2] = {...}, other;
@@ -307,7 +327,7 @@ class Parser {
     std::erase_if(ranges_, [this](const Range& range) { return range.depth == scopes_.size(); });
     const auto targets = std::move(scopes_.back().branch_targets);
     scopes_.pop_back();
-    if (scopes_.empty()) return;
+    if (scopes_.empty()) return resolve_names(unit_);
     auto& outer = scopes_.back().branch_targets;
     outer.insert(outer.end(), targets.begin(), targets.end());
   }
@@ -392,7 +412,7 @@ class Parser {
         for (auto& [offset, name] : made.addresses) {
           for (const Scope& scope : std::views::reverse(scopes_)) rename(scope, &name);
         }
-        made.name = unique_name(made.name);
+        made.name = unique_name(&scopes_.back(), made.name);
         ptx_.variables.push_back(std::move(made));
       } else {
         made.name = name_in_function(made.name);
@@ -440,15 +460,16 @@ class Parser {
 
   // Of what the block under way declares: unique, where it is not the function's outermost one.
   std::string name_in_function(const std::string& name) {
-    return scopes_.size() == 1 ? name : unique_name(name);
+    return scopes_.size() == 1 ? name : unique_name(&scopes_.back(), name);
   }
-  std::string unique_name(const std::string& name) {
-    return scopes_.back().renamed[name] = name + "@" + std::to_string(unique_++);
+  std::string unique_name(Scope* scope, const std::string& name) {
+    return scope->renamed[name] = name + "@" + std::to_string(unique_++);
   }
 
   // Labels may be used before they are declared, so that names become those of the function when the
   // block that declares them ends.
   void resolve_names(const Scope& scope) {
+    if (scope.renamed.empty()) return;
     for (std::vector<std::string>* const targets : scope.branch_targets) {
       for (std::string& name : *targets) rename(scope, &name);
     }
@@ -561,6 +582,8 @@ class Parser {
   std::vector<Scope> scopes_;
   std::vector<Range> ranges_;
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> call_places_;  // in Ptx::places
+  Scope unit_;
+  uint32_t first_file_ = 0;  // of the unit
   int unique_ = 0;
   bool has_parts_ = false;  // any register
 };

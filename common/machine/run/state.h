@@ -43,7 +43,7 @@ constexpr uint64_t PARAM_WINDOW = 3ull << 56;
 constexpr uint64_t FUNCTION_WINDOW = 4ull << 56;  // a pointer to function i: | i + 1
 constexpr uint64_t WINDOW_MASK = 0xffull << 56;
 // Of a thread, for what functions that call themselves keep in local memory.
-constexpr uint32_t STACK_BYTES = 16 << 10;
+constexpr uint32_t STACK_BYTES = 32 << 10;
 
 // Rows that every warp has: the carry flag of add.cc (a predicate), and where `_` is written to.
 constexpr uint32_t CARRY_ROW = 64;

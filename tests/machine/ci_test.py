@@ -59,6 +59,12 @@ class Json(unittest.TestCase):
         self.assertTrue(first["advice"].startswith("bar.sync between the two"))
         self.assertIn(first["text"], text)
 
+    def test_the_advice_for_a_counter_is_an_atomic(self):
+        for what, rule in (("count lanes", "lane-race"), ("count warps", "shared-race")):
+            _, reports, _ = self.lines(what=what)
+            self.assertEqual(reports[0]["rule"], rule)
+            self.assertTrue(reports[0]["advice"].startswith("an atomic in place of the two"), what)
+
     def test_every_kind_of_end_is_one(self):
         for what, rule, severity in (
             ("bounds", "out-of-bounds", "fatal"), ("trap", "trap", "fatal"),

@@ -200,7 +200,7 @@ void RaceReport::lanes(const Attempt& attempt, const Record& record, uint32_t by
             ? "bar.warp.sync (__syncwarp) between the two, or bar.sync (__syncthreads) if other "
               "warps touch the same places."
             : "bar.warp.sync (__syncwarp) between the two."};
-    said.remedy += APART;
+    said.remedy = counter(attempt, record) + said.remedy + APART;
     said.earlier.role.insert(0, "a lane of ");
     said.later.role.insert(0, "another lane of ");
     return said;

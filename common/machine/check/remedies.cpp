@@ -1,5 +1,6 @@
 // What would order two accesses, and what is likely wrong: the instruction that is missing, by who made
 // the accesses and by what is known. It decides nothing.
+#include <algorithm>
 #include <set>
 
 #include "common/machine/check/race_report.h"
@@ -249,7 +250,7 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
                         : "");
     }
     default:
-      return remedy_by_barrier(state_, attempt, record);
+      return counter(attempt, record) + remedy_by_barrier(state_, attempt, record);
   }
 }
 
@@ -303,12 +304,24 @@ std::string RaceReport::waited_line(const Attempt& attempt, const Record& record
 // Both are of one statement, which several threads execute on one place: no barrier can stand between.
 std::string RaceReport::one_statement(const Attempt& attempt, const GlobalRecord& with) const {
   if (attempt.strong || with.strong || attempt.async_proxy) return "";
-  if (attempt.pc == with.pc && attempt.write && with.write) {
-    return "a place of its own for each thread: its address leaves out the thread or the CTA, if "
-           "it was to have one. Else: ";
-  }
+  if (attempt.pc != with.pc || !attempt.write || !with.write) return "";
+  return "a place of its own for each thread: its address leaves out the thread or the CTA, if "
+         "it was to have one. Else: ";
+}
+
+// One line that reads and writes by one address.
+std::string RaceReport::counter(const Attempt& attempt, const Record& with) const {
+  const auto address = [this](uint32_t pc) {
+    const std::vector<Operand>& all = state_.program.statements[pc]->operands;
+    const auto at = std::ranges::find(all, Operand::Kind::address, &Operand::kind);
+    return at == all.end() ? std::tuple(-1, int64_t{0}, std::string())
+                           : std::tuple(at->parts[0].reg, at->offset, at->parts[0].name);
+  };
   const std::string place = state_.program.place(attempt.pc);
-  if (place.empty() || place != state_.program.place(with.pc)) return "";
+  if (place.empty() || place != state_.program.place(with.pc) || attempt.pc == with.pc ||
+      attempt.strong || with.strong || address(attempt.pc) != address(with.pc)) {
+    return "";
+  }
   return "an atomic in place of the two, if this line changes a counter or a sum. Else: ";
 }
 
@@ -371,7 +384,7 @@ std::string RaceReport::remedy_between_clusters(const Attempt& attempt,
   }
   const bool is_copy = !in_generic_proxy(with.agent, state_.warp_count());
   return joined(
-      one_statement(attempt, with), flag_itself(attempt, with),
+      one_statement(attempt, with), counter(attempt, with.record()), flag_itself(attempt, with),
       is_copy && with.write ? "cp.async.bulk.wait_group (without .read) by who committed it; " : "",
       fence,
       " behind {earlier_op} and an atomic or store of a flag; a load or atomic that sees "

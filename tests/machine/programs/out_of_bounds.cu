@@ -40,6 +40,15 @@ __global__ void races(int* out) {
   second[threadIdx.x] = first[63 - threadIdx.x];
   out[threadIdx.x] = second[63 - threadIdx.x];
 }
+// A counter that several threads change, and no atomic.
+__global__ void count(int* out) {
+  __shared__ int counts[32];
+  if (threadIdx.x < 32) counts[threadIdx.x] = 0;
+  __syncthreads();
+  counts[out == nullptr ? threadIdx.x : threadIdx.x % 32 / blockDim.y] += 1;
+  __syncthreads();
+  if (threadIdx.x < 32) out[threadIdx.x] = counts[threadIdx.x];
+}
 
 int main(int argc, char** argv) {
   const char* const what = argc > 1 ? argv[1] : "bounds";
@@ -67,6 +76,8 @@ int main(int argc, char** argv) {
     fill<<<1, 1>>>(in + 1024);
   }
   if (is("races")) races<<<1, 64>>>(out);
+  if (is("count lanes")) count<<<1, dim3(32, 2)>>>(out);
+  if (is("count warps")) count<<<1, 64>>>(out);
   if (is("alloc")) {
     size_t free_bytes = 0, total_bytes = 0;
     cudaMemGetInfo(&free_bytes, &total_bytes);

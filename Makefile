@@ -136,22 +136,28 @@ SANITIZED_ONLY := $(filter 1,$(SANITIZE))
 $(if $(SANITIZED_ONLY),$(if $(call on,REQUIRE_GPU),$(error REQUIRE_GPU=1: no suite of SANITIZE=1 \
   uses a GPU; leave it out)))
 
-# Make takes any name; one that nothing here reads would do nothing. Programs read MACHINE_ and
-# LADDER_ themselves, and packagers set FLAGS.
-READ := $(sort $(shell grep -ohE '[A-Z][A-Z0-9_]*' $(MAKEFILE_LIST))) MACHINE_% LADDER_% %FLAGS
-# known(name, in upper case)
-known = $(if $(filter-out $(1),$(2)),$(error $(1)=$($(1)): variables are in upper case here, as in \
-  $(2)=$($(1))))$(if $(filter-out $(READ),$(1)),$(error $(1)=$($(1)): there is no $(1) here; make help \
-  lists what there is))
-$(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(call \
-  known,$(name),$(shell echo $(name) | tr a-z A-Z))))
-
 # instead(name, what there is in its place)
 instead = $(if $(filter command,$(origin $(1))),$(error $(1)=$($(1)): there is no $(1) here; say $(2)))
 $(call instead,SHAPE,M= N= K=$(comma) as in M=256 N=512 K=640)
 $(call instead,POLICY,MACHINE_POLICY=eager$(comma) lazy or random)
 $(call instead,STAGE,make stage-$(STAGE))
+$(call instead,NVCC,CUDA_HOME=$(comma) the folder that has bin/nvcc)
 $(call instead,DTYPE,TYPE=$(comma) as in make stage-13 TYPE=fp16)
+
+# Make takes any name; one that nothing here reads would do nothing, and one of the Makefile's own
+# would change what it builds. Programs read MACHINE_ and LADDER_, and packagers set FLAGS.
+READ := $(EXPLORE_KEYS) CC PYTHON COUNT_STEPS $(patsubst %=,%,$(shell sed -n \
+  '/^define HELP/,/^endef/p' Makefile | grep -oE '\b[A-Z][A-Z_]*='))
+# hint(name): the nearest that is read
+hint = $(patsubst %,did you mean %? ,$(shell $(PYTHON) -c \
+  'import difflib, sys; print(*difflib.get_close_matches(sys.argv[1], sys.argv[2:], 1, 0.75))' \
+  $(call quoted,$(1)) $(READ) 2>/dev/null))
+# known(name, in upper case)
+known = $(if $(filter-out $(1),$(2)),$(error $(1)=$($(1)): variables are in upper case here, as in \
+  $(2)=$($(1))))$(if $(filter-out $(READ) MACHINE_% LADDER_% %FLAGS,$(1)),$(error $(1)=$($(1)): \
+  there is no $(1) here; $(hint)make help lists what there is))
+$(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(call \
+  known,$(name),$(shell echo $(call quoted,$(name)) | tr a-z A-Z))))
 
 # What measures does so on a Hopper; without one, say it before a compiler starts.
 MEASURING := $(filter limits golden bench counters energy times serve-table \

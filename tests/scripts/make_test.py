@@ -85,10 +85,12 @@ class Make(unittest.TestCase):
             self.assertIn(f"as in {name.upper()}=100", ended.stderr)
 
     def test_a_variable_that_nothing_reads_is_refused(self):
-        for name in ("GIRD", "VARIANTS"):
+        for name in ("GIRD", "VARIANTS", "GPU", "STAGES", "ARCH"):
             ended = make("-n", "stage-1", f"{name}=3")
             self.assertEqual(ended.returncode, 2)
-            self.assertIn(f"{name}=3: there is no {name} here; make help lists", ended.stderr)
+            near = {"GIRD": "did you mean GRID? ", "VARIANTS": "did you mean VARIANT? "}
+            said = f"{name}=3: there is no {name} here; {near.get(name, '')}make help lists"
+            self.assertIn(said, ended.stderr)
         for known in ("MACHINE_SMS=8", "LADDER_DEVICE=machine", "CFLAGS=-O1", "WERROR=1"):
             self.assertEqual(make("-n", "stage-1", known).returncode, 0, known)
 
@@ -225,6 +227,7 @@ class Make(unittest.TestCase):
         for setting, there_is in {"SHAPE=1x2x3": "say M= N= K=",
                                   "POLICY=lazy": "say MACHINE_POLICY=eager, lazy or random",
                                   "STAGE=7": "say make stage-7",
+                                  "NVCC=x": "say CUDA_HOME=, the folder that has bin/nvcc.",
                                   "DTYPE=fp16": "say TYPE=, as in make stage-13 TYPE=fp16"}.items():
             ended = make("-n", "stage-1", setting)
             self.assertEqual(ended.returncode, 2)

@@ -7,6 +7,7 @@
 SHELL := /bin/bash
 $(if $(wildcard scripts/goals.py),,$(error make runs in the folder of this Makefile: say \
   make -C $(dir $(lastword $(MAKEFILE_LIST)))))
+$(if $(findstring ",$(CURDIR)),$(error $(CURDIR): ptxas takes no path with a " in it; clone to another))
 comma := ,
 space := $() $()
 
@@ -17,7 +18,8 @@ endif
 PYTHON ?= python3
 ifndef CUDA_HOME
   NVCC_ON_PATH := $(realpath $(shell command -v nvcc 2>/dev/null))
-  CUDA_HOME := $(if $(NVCC_ON_PATH),$(patsubst %/bin/nvcc,%,$(NVCC_ON_PATH)),/usr/local/cuda)
+  CUDA_HOME := $(if $(NVCC_ON_PATH),$(patsubst %/bin/nvcc,%,$(NVCC_ON_PATH)),$(or \
+    $(realpath /usr/local/cuda),/usr/local/cuda))
 endif
 export CUDA_HOME
 export PYTHONDONTWRITEBYTECODE := 1

@@ -139,6 +139,24 @@ class Make(unittest.TestCase):
         said = f"make runs in the folder of this Makefile: say make -C {ROOT}/."
         self.assertIn(said, ended.stderr)
 
+    def test_a_folder_that_ptxas_cannot_take_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            quote = Path(folder, 'a"b')
+            Path(quote, "scripts").mkdir(parents=True)
+            Path(quote, "scripts/goals.py").touch()
+            ended = make("-C", str(quote), "-f", str(ROOT / "Makefile"), "help")
+        self.assertEqual((ended.returncode, ended.stdout), (2, ""))
+        said = f'{quote}: ptxas takes no path with a " in it; clone to another'
+        self.assertIn(said, ended.stderr)
+
+    def test_root_without_nvcc_on_its_path_finds_the_same_toolkit(self):
+        home = Path("/usr/local/cuda")
+        if not (home / "bin/nvcc").exists():
+            self.skipTest("no toolkit in /usr/local/cuda")
+        flags = [make("-n", "build/flags", CUDA_HOME="", PATH=path).stdout
+                 for path in (f"{home}/bin:/usr/bin:/bin", "/usr/bin:/bin")]  # fmt: skip
+        self.assertEqual(flags[0], flags[1])
+
     def test_a_suite_that_there_is_not_is_refused_before_anything_is_compiled(self):
         ended = make("-n", "test", "SUITES=host nonsense")
         self.assertEqual(ended.returncode, 2)

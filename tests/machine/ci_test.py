@@ -102,6 +102,14 @@ class Options(unittest.TestCase):
         self.assertEqual(run(RUN, "--no-poison", RACES, "never").returncode, 0)
         self.assertIn("shared-race\n", run(RUN, "--rules").stdout)
 
+    def test_what_cannot_be_printed_is_said(self):
+        for option in ("--rules", "--help"):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                ended = subprocess.run([RUN, option], stdout=full, stderr=subprocess.PIPE,
+                                       text=True, check=False)  # fmt: skip
+            self.assertEqual(ended.returncode, 2)
+            self.assertIn("what it prints cannot be written", ended.stderr)
+
     def test_a_program_runs_once_under_each_policy(self):
         ended = run(RUN, "--policy=eager,lazy,random", "--seed=2", PROGRAMS / "hello")
         self.assertEqual((ended.returncode, ended.stdout), (0, "cudaSuccess 42\n" * 3))

@@ -63,9 +63,16 @@ constexpr int REFUSED = 2;
   std::exit(REFUSED);
 }
 
-std::string joined(const std::vector<std::string>& words) {
+[[noreturn]] void print_and_end(const std::string& text) {
+  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
+    fail("what it prints cannot be written: is the disk full?");
+  }
+  std::exit(0);
+}
+
+std::string joined(const std::vector<std::string>& words, const char* between = ", ") {
   std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
   return text;
 }
 
@@ -121,11 +128,9 @@ Options read_options(int count, char** arguments) {
       break;
     }
     if (text == "--help" || text == "-h") {
-      std::fputs(HELP, stdout);
-      std::exit(0);
+      print_and_end(HELP);
     } else if (text == "--rules") {
-      for (const std::string& rule : rule_names()) std::puts(rule.c_str());
-      std::exit(0);
+      print_and_end(joined(rule_names(), "\n") + "\n");
     } else if (name == "--policy" && has_value) {
       for (const std::string& policy : split(value)) {
         if (!is_one_of(policy, {"eager", "lazy", "random"})) {

@@ -51,7 +51,7 @@ bool machine_is_built() {
                                    const std::string& reason) {
   const std::string folder = machine_folder(), others = environment("LD_LIBRARY_PATH");
   setenv("LD_LIBRARY_PATH", (others.empty() ? folder : folder + ":" + others).c_str(), 1);
-  setenv("MACHINE_SMS", DEFAULT_SMS, /*overwrite=*/0);
+  setenv("MACHINE_SMS", DEFAULT_SMS, /*overwrite=*/environment("MACHINE_SMS").empty());
   setenv(REASON, reason.c_str(), 1);
   std::vector<char*> argv = {const_cast<char*>(program.c_str())};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));

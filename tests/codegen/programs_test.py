@@ -29,10 +29,10 @@ def stage_programs():
     return [os.path.join(ROOT, "build", "stage-" + stem[:2]) for stem in stems]
 
 
-def run(*options, program=LADDER, device="gpu", stdin=None):
+def run(*options, program=LADDER, device="gpu", stdin=None, **variables):
     """Runs a program that is to see no GPU, nor the PTX machine unless `device` says so, on whatever
     computer."""
-    environment = dict(os.environ, CUDA_VISIBLE_DEVICES="", LADDER_DEVICE=device)
+    environment = dict(os.environ, CUDA_VISIBLE_DEVICES="", LADDER_DEVICE=device, **variables)
     return subprocess.run(
         [program, *options], env=environment, input=stdin, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, check=False, timeout=600,
@@ -82,6 +82,11 @@ class Defaults(unittest.TestCase):
         refused = run("--stage=17", "--act=swiglu", "--n=557", device="machine")
         self.assertEqual(refused.returncode, 2)
         self.assertIn("n must be a multiple of 16", refused.stderr)
+
+    def test_an_empty_number_of_sms_is_none(self):
+        sizes = ("--m=8", "--n=8", "--k=8")
+        ended = run("--stage=2", *sizes, device="machine", MACHINE_SMS="")
+        self.assertIn("\n6 SMs (MACHINE_SMS)\n", ended.stdout)
 
     def test_make_bench_asks_each_variant_for_a_call_that_it_takes(self):
         rows = select("@2048/burst", registry.read(LADDER))

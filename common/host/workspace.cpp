@@ -17,7 +17,8 @@
 namespace ladder {
 namespace {
 
-constexpr uintptr_t ALIGNMENT_BYTES = 256;  // as cudaMalloc has it
+constexpr uintptr_t ALIGNMENT_BYTES = 256;     // as cudaMalloc has it
+constexpr size_t MAX_BYTES = size_t{1} << 40;  // as a matrix has it
 
 // Changed seldom, read by every call.
 struct Table {
@@ -80,6 +81,10 @@ std::string violations(const void* data, size_t bytes, cudaStream_t stream) {
           format("bytes is %zu: on a device of %d SMs a workspace must have at least "
                  "ladder_workspace_bytes(); the nearest that works is %zu.",
                  bytes, device.sm_count, needed));
+    } else if (bytes > MAX_BYTES) {
+      sentences.push_back(
+          format("bytes is %zu: a workspace has at most 2^40; the nearest that works is %zu.",
+                 bytes, MAX_BYTES));
     }
     const uintptr_t address = reinterpret_cast<uintptr_t>(data);
     if (address % ALIGNMENT_BYTES != 0) {

@@ -114,6 +114,7 @@ TEST_CASE("child: workspaces of the C API" * doctest::skip()) {
   refused(ladder_set_workspace(nullptr, 8, stream.handle), {"workspace is null", "bytes is 8"});
   refused(ladder_set_workspace(good, needed - 1, stream.handle),
           {("bytes is " + std::to_string(needed - 1)).c_str(), ("works is " + size).c_str()});
+  refused(ladder_set_workspace(good, SIZE_MAX, stream.handle), {"at most 2^40", "1099511627776."});
   refused(ladder_set_workspace(good + 16, needed, stream.handle), {"a multiple of 256 bytes"});
   std::vector<char> host(needed + 256);
   char* const of_host = host.data() + (256 - reinterpret_cast<uintptr_t>(host.data()) % 256) % 256;

@@ -499,7 +499,7 @@ $(foreach goal,$(ON_GPU),$(call in_order,$(goal)))
 
 # A goal that is neither a target nor a file is refused, with the nearest target.
 TARGETS := $(shell sed -nE 's/^([a-z][a-z0-9_. -]*):([^=].*)?$$/\1/p' \
-  $(filter Makefile %.mk,$(MAKEFILE_LIST)) | grep -v '^make ')
+  Makefile $(filter %.mk,$(MAKEFILE_LIST)) | grep -v '^make ')
 TAKING := $(PER_STAGE:%=%-N) failure-NAME exercise-N.M
 no_goal = $(call stop_with,$(shell $(PYTHON) scripts/goals.py -- $(call quoted,$(1)) $(TARGETS) \
   $(TAKING) 2>&1 | sed '$$s/\.$$//'))

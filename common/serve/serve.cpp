@@ -564,11 +564,14 @@ int run(bool check_only) {
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const bool check_only = arguments == std::vector<std::string>{"--check"};
-  if (!arguments.empty() && !check_only) {
-    std::fputs(serve::USAGE, stderr);
-    return 2;
+  if (arguments == std::vector<std::string>{"--help"}) {
+    return std::fputs(serve::USAGE, stdout) < 0 || std::fflush(stdout) != 0 ? 2 : 0;
   }
   try {
+    if (!arguments.empty() && !check_only) {
+      throw ladder::Refused("'" + ladder::join(arguments, " ") +
+                            "': build/serve takes --check or --help, and shapes on its input.");
+    }
     ladder::check_settings();
     ladder::choose_device(argv[0], arguments);
     const int code = serve::run(check_only);

@@ -67,6 +67,12 @@ class Program(unittest.TestCase):
         self.assertEqual((ended.returncode, ended.stdout), (3, ""))
         self.assertEqual(len(ended.stderr.splitlines()), 1)
 
+    def test_help_is_0_and_an_option_that_there_is_not_is_named(self):
+        self.assertRegex(serve("", "--help").stdout, "^usage: build/serve .--check. <SHAPES")
+        ended = serve("16 128 5\n", "--chek")
+        self.assertEqual((ended.returncode, ended.stdout), (2, ""))
+        self.assertIn("'--chek': build/serve takes --check or --help", ended.stderr)
+
     def test_a_line_that_makes_no_sense_is_2(self):
         for line in ("272 384", "270 384 1", "272 100 1", "272 384 0", "272 384 x"):
             ended = serve(line + "\n", "--check")

@@ -157,6 +157,11 @@ class Make(unittest.TestCase):
                  for path in (f"{home}/bin:/usr/bin:/bin", "/usr/bin:/bin")]  # fmt: skip
         self.assertEqual(flags[0], flags[1])
 
+    def test_a_makefile_that_is_named_by_its_path_has_the_same_goals(self):
+        for path in ("./Makefile", str(ROOT / "Makefile")):
+            self.assertEqual(make("-f", path, "-n", "diff-2").stdout, make("-n", "diff-2").stdout)
+            self.assertIn("stages/02_", make("-f", path, "-n", "list", "diff-2").stdout)
+
     def test_a_suite_that_there_is_not_is_refused_before_anything_is_compiled(self):
         ended = make("-n", "test", "SUITES=host nonsense")
         self.assertEqual(ended.returncode, 2)

@@ -41,7 +41,9 @@ ERRORS := $(if $(filter 1,$(WERROR)),-Werror)
 WARNINGS := -Wall -Wextra $(ERRORS)
 # clang also compiles what nvcc makes of CUDA's headers, whose functions are mostly unused.
 CLANG := $(findstring clang,$(shell $(CXX) --version 2>/dev/null))
-NVCCFLAGS := -std=c++20 -O3 -lineinfo $(ARCH) -I. -ccbin $(CXX) --cudart shared --no-compress \
+# For nvcc, which takes no "ccache g++".
+CCBIN := $(firstword $(filter-out %ccache %distcc,$(CXX)))
+NVCCFLAGS := -std=c++20 -O3 -lineinfo $(ARCH) -I. -ccbin $(CCBIN) --cudart shared --no-compress \
   --expt-relaxed-constexpr $(if $(ERRORS),-Werror all-warnings) \
   -Xptxas -v,-warn-spills,-warn-lmem-usage,-Werror \
   -Xcompiler $(subst $(space),$(comma),$(strip $(WARNINGS) $(if $(CLANG),-Wno-unused-function) -fPIC))
@@ -368,7 +370,7 @@ $(RUNG_TESTS): $(call test_objects,support) $(LIB_OBJECTS) $(STAGE_OBJECTS)
 build/tests/gpu: $(filter-out %/main.o,$(call test_objects,rungs) $(call test_objects,calls))
 
 build/doctest/doctest/doctest.h:
-	$(Q)DOCTEST_DIR='$(DOCTEST_DIR)' scripts/doctest.sh build/doctest $(CXX)
+	$(Q)DOCTEST_DIR='$(DOCTEST_DIR)' scripts/doctest.sh build/doctest $(CCBIN)
 
 # ---- One set of targets a rung ------------------------------------------------------------------
 PER_STAGE := stage diff ptx sass trace ncu sanitize
@@ -446,7 +448,7 @@ tables:
 	$(Q)$(PYTHON) scripts/moe_table.py
 
 doctor:
-	$(Q)$(PYTHON) scripts/doctor.py --nvcc '$(NVCC)' --cxx '$(CXX)' \
+	$(Q)$(PYTHON) scripts/doctor.py --nvcc '$(NVCC)' --cxx '$(CCBIN)' \
 	  --cuda-lib '$(or $(CUDA_LIB),$(CUDA_HOME)/lib64)'
 
 lib: build/libladder.so

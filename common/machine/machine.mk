@@ -109,7 +109,7 @@ isa: $(ISA)
 
 # ---- Tests --------------------------------------------------------------------------------------
 # Programs that run on the machine, and one that was built in ways that it refuses.
-PROGRAM_NVCC = $(NVCC) -std=c++20 -O3 -lineinfo -ccbin $(CXX)
+PROGRAM_NVCC = $(NVCC) -std=c++20 -O3 -lineinfo -ccbin $(CCBIN)
 MACHINE_PROGRAMS := $(addprefix build/tests/programs/,calls chain dependent driver errors \
   functions graphs hello \
   out_of_bounds streams hello_static hello_compressed hello_no_ptx linked \

@@ -157,6 +157,12 @@ class Make(unittest.TestCase):
                  for path in (f"{home}/bin:/usr/bin:/bin", "/usr/bin:/bin")]  # fmt: skip
         self.assertEqual(flags[0], flags[1])
 
+    def test_nvcc_gets_the_compiler_without_its_cache(self):
+        objects = "build/obj/common/host/text.o", "build/obj/stages/01_smem_tiled.o"
+        lines = make("-n", "-B", *objects, "CXX=ccache g++").stdout
+        self.assertIn(" -ccbin g++ --cudart", lines)
+        self.assertRegex(lines, r"(?m)^ccache g\+\+ .*common/host/text\.cpp")
+
     def test_a_makefile_that_is_named_by_its_path_has_the_same_goals(self):
         for path in ("./Makefile", str(ROOT / "Makefile")):
             self.assertEqual(make("-f", path, "-n", "diff-2").stdout, make("-n", "diff-2").stdout)

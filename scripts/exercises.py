@@ -198,7 +198,8 @@ def copy_tree(root: Path, tree: Path) -> None:
         shutil.copytree(root / name, tree / name, ignore=leave)
     shutil.copy2(root / "Makefile", tree / "Makefile")
     (tree / "docs").symlink_to(root / "docs")
-    leave = shutil.ignore_patterns(COPIES.name, "test-logs", "clang-format-*", "trace", "tmp*")
+    leave = shutil.ignore_patterns(COPIES.name, "test-logs", "clang-format-*", "trace", "tmp*",
+                                    "site*")  # fmt: skip
     shutil.copytree(root / "build", tree / "build", copy_function=os.link, ignore=leave)
 
 

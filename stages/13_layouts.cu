@@ -109,6 +109,7 @@ struct Alone : Large {
   static constexpr bool EVEN = CONSUMERS == 1 && TileA::MAJOR == Major::K;
   static constexpr int STEP_CLOCKS = BN == 192 ? 880 : CONSUMERS == 2 ? 640 : BN == 128 ? 440 : 400;
   static_assert(SLICE_A % TileA::WIDTH == 0 && SLICE_B % TileB::WIDTH == 0, "whole panels");
+  static_assert(PARTS * BOXES * Large::BOX == BN, "whole boxes");
 };
 
 template <class T>

@@ -7,7 +7,8 @@
 // New PTX    wgmma with imm-trans, of .f16 and of .tf32; st.shared.v2
 // Tile       128x256x64 (tf32: 128x256x32) a CTA, 384 threads, 3 slots, 64 KB for D, in clusters of
 //            2 CTAs, 256x256 or 128x512; 128x192, 128x128, 64x128 and 64x64 by a CTA alone,
-//            4 to 13 slots, where D has few tiles
+//            4 to 13 slots, where D has few tiles; 64x128 by four CTAs and 64x64 by eight that
+//            share its K, 7 and 9 slots, where it has fewer still
 // Grown from stages/09_async_epilogue.cu
 // Read       docs/13_layouts.md
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include <type_traits>
 
 #include "common/block/clear_rows.cuh"
+#include "common/block/exchange_sums.cuh"
 #include "common/block/load_slice.cuh"
 #include "common/block/stage_typed_box.cuh"
 #include "common/block/store_last_elements.cuh"
@@ -63,17 +65,20 @@ struct Tile {
   using TileB = tile::OperandTile<B, SPAN, sizeof(In), BN, BK>;
   static constexpr int THREADS = 128 + CONSUMERS * 128;  // warpgroup 0: producer, storers
   static constexpr int DEPTH = 3;                        // slots in the ring
-  static constexpr int CLUSTER_M = 2, CLUSTER_N = 1;     // CTAs along M and N
-  static constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
+  static constexpr int CLUSTER_M = 2, CLUSTER_N = 1;     // CTAs along M and N, which share loads
+  static constexpr int SHARERS = CLUSTER_M * CLUSTER_N, SPLIT = 1;  // or K, of one tile
+  static constexpr int CLUSTER = SHARERS * SPLIT;
   static constexpr int SLICE_A = BM / CLUSTER_N;  // rows of A that one CTA loads for its row
   static constexpr int SLICE_B = BN / CLUSTER_M;  // rows of B that one CTA loads for its column
   static constexpr int GROUP = 16 / CLUSTER_M;    // rows of clusters that are swept together
   // A consumer's block is stored 64 x BOX by box, as many boxes at a time as there is memory for.
   static constexpr int BOX = 128 / int{sizeof(Out)}, BOXES = 4, PARTS = BN / (BOX * BOXES);
+  static constexpr int SHARE = BN, FINISHERS = 1;      // columns of a tile that a CTA stores
   static constexpr int CHUNK = 16 / int{sizeof(Out)};  // elements of D that TMA writes at least
   static constexpr int IN_FLIGHT = 0;                  // K steps: the other consumer multiplies
   static constexpr bool EVEN = false;                  // tiles have BM rows
   static constexpr int STEP_CLOCKS = 1150;             // of a K step, fitted to trials
+  static constexpr int EXCHANGE_CLOCKS = 0;            // of a tile, what sharing its K costs
   static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = 224;
   static_assert(SLICE_A % TileA::WIDTH == 0 && SLICE_B % TileB::WIDTH == 0, "whole panels");
   static_assert(PARTS * BOXES * BOX == BN, "whole boxes");
@@ -98,7 +103,8 @@ struct Alone : Large {
   using TileB = tile::OperandTile<Large::TileB::MAJOR, Large::TileB::SPAN,
                                   sizeof(typename Large::In), BN, Large::BK>;
   static constexpr int THREADS = 128 + CONSUMERS * 128, IN_FLIGHT = 1;
-  static constexpr int CLUSTER_M = 1, CLUSTER = 1, GROUP = 8, SLICE_A = BM, SLICE_B = BN;
+  static constexpr int CLUSTER_M = 1, SHARERS = 1, CLUSTER = 1, GROUP = 8;
+  static constexpr int SLICE_A = BM, SLICE_B = BN, SHARE = BN;
   static constexpr int ALL_OF_D = BM * BN * int{sizeof(typename Large::Out)};
   static constexpr int PARTS = ALL_OF_D > 64 * 1024 ? 2 : 1, D_BYTES = ALL_OF_D / PARTS;
   static constexpr int BOXES = BN / Large::BOX / PARTS;
@@ -112,6 +118,32 @@ struct Alone : Large {
   static_assert(PARTS * BOXES * Large::BOX == BN, "whole boxes");
 };
 
+// By the CTAs of a cluster, an equal part of K each: where even tiles of 64 rows are few. The first
+// FINISHERS of them add up what all have of SHARE columns, and store it.
+template <class Large, int BN_, int SPLIT_>
+struct Split : Alone<Large, 1, BN_> {
+  using One = Alone<Large, 1, BN_>;
+  static constexpr int SPLIT = SPLIT_, CLUSTER = SPLIT, SHARE = 32, FINISHERS = BN_ / SHARE;
+  static constexpr int BOX = SHARE, BOXES = 1, PARTS = 1;
+  static constexpr int EXCHANGE_BYTES = SPLIT * One::BM * SHARE * int{sizeof(float)};
+  static constexpr int D_BYTES = One::BM * BOX * int{sizeof(typename Large::Out)};
+  static constexpr int DEPTH =
+      (tile::MAX_SMEM_BYTES - One::BARRIERS_AND_PADDING - D_BYTES - EXCHANGE_BYTES) /
+      int{sizeof(typename One::TileA) + sizeof(typename One::TileB)};
+  static constexpr int STEP_CLOCKS = BN_ == 128 ? 700 : 450, EXCHANGE_CLOCKS = 1000 * SPLIT;
+  static_assert(FINISHERS * SHARE == BN_ && FINISHERS <= SPLIT, "all columns are added up");
+};
+
+// What the CTAs that share a tile's K exchange.
+template <class T>
+struct Sums {};
+template <class T>
+  requires(T::SPLIT > 1)
+struct Sums<T> {
+  float4 exchange[T::EXCHANGE_BYTES / 16];  // [SPLIT][SHARE / 8][consumer threads]
+  uint64_t summands, drained;  // they are here: EXCHANGE_BYTES; and read, wherever some went
+};
+
 template <class T>
 struct alignas(1024) Smem {
   typename T::TileA a[T::DEPTH];
@@ -121,18 +153,20 @@ struct alignas(1024) Smem {
   uint64_t empty[T::DEPTH];       // one arrival a consumer warp of the cluster
   uint64_t staged[T::CONSUMERS];  // boxes are written: one arrival a warp
   uint64_t stored[T::CONSUMERS];  // TMA has read them: the storer's arrival
+  [[no_unique_address]] Sums<T> sums;
 };
 
-// Waits for a barrier of the ring, and releases a slot: a CTA by itself needs no cluster scope.
+// Waits for a barrier of the ring, and releases a slot: a CTA that loads for itself needs no cluster
+// scope.
 template <class T>
 __device__ void wait(uint64_t* bar, uint32_t parity) {
-  if constexpr (T::CLUSTER == 1) ptx::mbarrier_wait(bar, parity);
-  if constexpr (T::CLUSTER > 1) ptx::mbarrier_wait_cluster(bar, parity);
+  if constexpr (T::SHARERS == 1) ptx::mbarrier_wait(bar, parity);
+  if constexpr (T::SHARERS > 1) ptx::mbarrier_wait_cluster(bar, parity);
 }
 template <class T>
 __device__ void release(Smem<T>& smem, int slot, int lane) {
-  if (T::CLUSTER == 1 && lane == 0) ptx::mbarrier_arrive(&smem.empty[slot]);
-  if (T::CLUSTER > 1 && lane < T::CLUSTER) ptx::mbarrier_arrive_cluster(&smem.empty[slot], lane);
+  if (T::SHARERS == 1 && lane == 0) ptx::mbarrier_arrive(&smem.empty[slot]);
+  if (T::SHARERS > 1 && lane < T::SHARERS) ptx::mbarrier_arrive_cluster(&smem.empty[slot], lane);
 }
 
 // Loads this CTA's SLICE rows of an operand, from row `first` of its tile on, into every CTA that
@@ -171,6 +205,26 @@ __device__ void multiply_tile(float (&acc)[T::BN / 2], uint64_t a_desc, uint64_t
   ptx::wgmma_commit_group();
 }
 
+// The barriers of Sums, told to expect those of the first tile.
+template <class T>
+__device__ void expect_sums(Sums<T>& sums) {
+  ptx::mbarrier_init(&sums.summands, 1);
+  ptx::mbarrier_init(&sums.drained, T::FINISHERS * T::CONSUMERS * 4);
+  ptx::mbarrier_arrive_expect_tx(&sums.summands, T::EXCHANGE_BYTES);
+}
+
+// Of the tile number `turn` of a cluster that splits K, `acc` gets the columns that this CTA
+// finishes, added up. Whether there are any.
+template <class T>
+__device__ bool add_up(float (&acc)[T::BN / 2], Sums<T>& sums, int rank_k, int turn, bool more) {
+  float sum[T::SHARE / 2];
+  block::exchange_sums_again<T>(sum, acc, sums.exchange, &sums.summands, &sums.drained, rank_k,
+                                turn, more);
+  if (rank_k >= T::FINISHERS) return false;
+  for (int i = 0; i < T::SHARE / 2; ++i) acc[i] = sum[i];
+  return true;
+}
+
 template <class T>
 __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CUtensorMap map_a,
                                                       const __grid_constant__ CUtensorMap map_b,
@@ -182,7 +236,10 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
   Smem<T>& smem = *reinterpret_cast<Smem<T>*>(smem_bytes);
   const int k_tiles = tile::ceil_div(k, T::BK);
   const int clusters = gridDim.x / T::CLUSTER, cluster = blockIdx.x / T::CLUSTER;
-  const int rank = T::CLUSTER > 1 ? ptx::cluster_ctarank() : 0;
+  const int rank = T::SHARERS > 1 ? ptx::cluster_ctarank() : 0;
+  const int rank_k = T::SPLIT > 1 ? ptx::cluster_ctarank() : 0;  // our K steps: begin to end
+  const int begin = tile::share_begin(k_tiles, rank_k, T::SPLIT);
+  const int end = tile::share_begin(k_tiles, rank_k + 1, T::SPLIT);
   const int rank_m = rank / T::CLUSTER_N, rank_n = rank % T::CLUSTER_N;
   const tile::ClusterTiles<T> tiles(m, n, cluster, clusters, rank);
   if (threadIdx.x == 0) {
@@ -191,12 +248,13 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
     ptx::prefetch_tensormap(&map_d);
     for (int slot = 0; slot < T::DEPTH; ++slot) {
       ptx::mbarrier_init(&smem.full[slot], 1);
-      ptx::mbarrier_init(&smem.empty[slot], T::CONSUMERS * 4 * T::CLUSTER);
+      ptx::mbarrier_init(&smem.empty[slot], T::CONSUMERS * 4 * T::SHARERS);
     }
     for (int i = 0; i < T::CONSUMERS; ++i) {
       ptx::mbarrier_init(&smem.staged[i], 4);
       ptx::mbarrier_init(&smem.stored[i], 1);
     }
+    if constexpr (T::SPLIT > 1) expect_sums<T>(smem.sums);
     ptx::fence_mbarrier_init();  // before TMA counts bytes, and peers arrive, on them
   }
   const int rows = T::EVEN ? tile::even_rows(T::BM, m) : T::BM;  // of a tile
@@ -220,7 +278,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
       tile::RingState<T::DEPTH> ring;
       for (auto t = tiles; t.has(); t.next()) {
         const int m0 = tile::first_row(t, rows), n0 = t.n0();
-        for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
+        for (int k_tile = begin; k_tile < end; ++k_tile, ring.advance()) {
           uint64_t* full = &smem.full[ring.slot];
           // Our copies land in the peer too: its consumers must have released the slot as well.
           wait<T>(&smem.empty[ring.slot], ring.parity ^ 1);
@@ -235,12 +293,12 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
     }
     // --- storers: warp 1 + i sends what consumer i has staged ------------------------------------
     const int storer = threadIdx.x / 32 - 1;
-    if (storer >= 0 && storer < T::CONSUMERS) {
+    if (storer >= 0 && storer < T::CONSUMERS && rank_k < T::FINISHERS) {
       const bool leader = threadIdx.x % 32 == 0;  // starts the copies and waits for them
       uint32_t parity = 0;
       for (auto t = tiles; t.has(); t.next()) {
-        const int row = tile::first_row(t, rows) + storer * T::WM, n0 = t.n0();
-        const int end = T::EVEN ? min(m, row + rows) : m;
+        const int row = tile::first_row(t, rows) + storer * T::WM, n0 = t.n0() + rank_k * T::SHARE;
+        const int end_row = T::EVEN ? min(m, row + rows) : m;
 #pragma unroll 1
         for (int part = 0; part < T::PARTS; ++part, parity ^= 1) {
           ptx::mbarrier_wait(&smem.staged[storer], parity);
@@ -248,12 +306,12 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
           for (int i = 0; i < T::BOXES; ++i) {
             const int col = n0 + (part * T::BOXES + i) * T::BOX;
             const auto& box = smem.d[storer][i];
-            if (leader && row < end && col < n / T::CHUNK * T::CHUNK) {
+            if (leader && row < end_row && col < n / T::CHUNK * T::CHUNK) {
               ptx::cp_async_bulk_tensor_2d_s2g(&map_d, col, row, box.bytes);
               ptx::cp_async_bulk_commit_group();
               ptx::cp_async_bulk_wait_group_read<0>();  // one at a time: loads pass in between
             }
-            block::store_last_elements(box, d, ldd, row, col, end, n);
+            block::store_last_elements(box, d, ldd, row, col, end_row, n);
           }
           ptx::bar_warp_sync();  // the leader speaks for all
           if (leader) ptx::mbarrier_arrive(&smem.stored[storer]);
@@ -268,24 +326,29 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
     float acc[T::BN / 2];               // D [64][BN] of the warpgroup
     tile::RingState<T::DEPTH> ring;
     uint32_t parity = 0;
+    int turn = 0;  // tiles that the cluster has split
     for (auto t = tiles; t.has(); t.next()) {
+      for (int i = 0; T::SPLIT > 1 && i < T::BN / 2; ++i) acc[i] = 0;  // without a K step: nothing
       int last_slot = 0;
-      for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
+      for (int k_tile = begin; k_tile < end; ++k_tile, ring.advance()) {
         wait<T>(&smem.full[ring.slot], ring.parity);  // the tile has landed
         multiply_tile<T>(
             acc, T::TileA::descriptor(ptx::cvta_to_shared(smem.a[ring.slot].at(group_m, 0))),
-            T::TileB::descriptor(ptx::cvta_to_shared(smem.b[ring.slot].bytes)), k_tile > 0);
+            T::TileB::descriptor(ptx::cvta_to_shared(smem.b[ring.slot].bytes)), k_tile > begin);
         ptx::wgmma_wait_group<T::IN_FLIGHT>();  // 0: the other warpgroup's products run meanwhile
         if (T::IN_FLIGHT == 0) release<T>(smem, ring.slot, lane);
-        if (T::IN_FLIGHT == 1 && k_tile > 0) release<T>(smem, last_slot, lane);
+        if (T::IN_FLIGHT == 1 && k_tile > begin) release<T>(smem, last_slot, lane);
         last_slot = ring.slot;
       }
       if constexpr (T::IN_FLIGHT == 1) {
         ptx::wgmma_wait_group<0>();
-        release<T>(smem, last_slot, lane);
+        if (T::SPLIT == 1 || begin < end) release<T>(smem, last_slot, lane);
       }
 
       // --- epilogue ------------------------------------------------------------------------------
+      if constexpr (T::SPLIT > 1) {
+        if (!add_up<T>(acc, smem.sums, rank_k, turn++, !t.is_last())) continue;
+      }
 #pragma unroll
       for (int part = 0; part < T::PARTS; ++part, parity ^= 1) {
         ptx::mbarrier_wait(&smem.stored[group], parity ^ 1);  // the boxes of the last part are read
@@ -299,7 +362,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
       }
     }
   }
-  // No CTA exits while its peer can still write or arrive there.
+  // No CTA exits while a peer can still write or arrive there.
   if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync();
 }
 
@@ -337,7 +400,7 @@ void launch(const TypedArgs& g) {
       "launch of layouts::gemm");
 }
 
-// In microseconds, by rounds of clusters and clocks a K step: enough to choose one of six. A step
+// In microseconds, by rounds of clusters and clocks a K step: enough to choose one of eight. A step
 // takes longer by rows of A's boxes that do not lie in A whole, where few SMs are idle; without
 // a cluster also where rows of an operand begin between lines of L2.
 template <class T>
@@ -352,25 +415,29 @@ double predicted_us(const TypedArgs& g) {
   const double outside =  // such rows, of a CTA
       1.0 * (blocks_m * T::BM * T::CLUSTER_M - inside) / (blocks_m * T::CLUSTER);
   const auto between = [](long long ld) { return ld * sizeof(typename T::In) % 128 != 0; };
-  const int operands = T::CLUSTER == 1 ? between(g.lda) + between(g.ldb) : 0;
+  const int operands = T::SHARERS == 1 ? between(g.lda) + between(g.ldb) : 0;
   const double busy = std::min(1.0, full);  // of the SMs
   const double step =
       T::STEP_CLOCKS + BETWEEN_CLOCKS * operands + OUTSIDE_CLOCKS * outside * busy * busy;
-  return std::ceil(full) * tile::ceil_div(g.k, T::BK) * step / gpu.mhz;
+  const int steps = tile::ceil_div(tile::ceil_div(g.k, T::BK), T::SPLIT);
+  return std::ceil(full) * (steps * step + T::EXCHANGE_CLOCKS) / gpu.mhz;
 }
 
 // The kernels of that size, 512 columns for two CTAs, and with that swizzle: of 128 bytes for all
 // types, others for bf16, which show what it is worth and are not chosen.
-template <int SPAN, int BM = 128, int BN = 256>
+template <int SPAN, int BM = 128, int BN = 256, int SPLIT = 1>
 const std::vector<ladder::Variant>& kernels() {
   static const auto all = ladder::variants_of_types<SPAN == 128>(
-      BM < 128 || BN != 256 ? "_" + std::to_string(BM) + "x" + std::to_string(BN)
-      : SPAN < 128          ? "_" + std::to_string(SPAN)
-                            : "",
+      (BM < 128 || BN != 256 ? "_" + std::to_string(BM) + "x" + std::to_string(BN)
+       : SPAN < 128          ? "_" + std::to_string(SPAN)
+                             : "") +
+          (SPLIT > 1 ? "_k" + std::to_string(SPLIT) : ""),
       [&]<class In, class Out, bool MN_A, bool MN_B>(const char* name) -> ladder::Variant {
         using Large = Tile<In, Out, MN_A ? Major::MN : Major::K, MN_B ? Major::MN : Major::K, SPAN>;
         using Pair = std::conditional_t<BN == 512, Beside<Large>, Large>;
-        using T = std::conditional_t<BM == 128 && BN >= 256, Pair, Alone<Large, BM / 64, BN>>;
+        using One =
+            std::conditional_t<(SPLIT > 1), Split<Large, BN, SPLIT>, Alone<Large, BM / 64, BN>>;
+        using T = std::conditional_t<BM == 128 && BN >= 256, Pair, One>;
         ladder::Variant kernel = {
             .name = name,
             .what = "one type and layout",
@@ -387,7 +454,8 @@ const std::vector<ladder::Variant>& all_sizes() {
     auto sizes = kernels<128>();
     for (const auto* others :
          {&kernels<128, 128, 512>(), &kernels<128, 128, 192>(), &kernels<128, 128, 128>(),
-          &kernels<128, 64, 128>(), &kernels<128, 64, 64>()}) {
+          &kernels<128, 64, 128>(), &kernels<128, 64, 64>(), &kernels<128, 64, 128, 4>(),
+          &kernels<128, 64, 64, 8>()}) {
       sizes.insert(sizes.end(), others->begin(), others->end());
     }
     return sizes;

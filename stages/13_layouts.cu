@@ -130,7 +130,8 @@ struct Split : Alone<Large, 1, BN_> {
   static constexpr int DEPTH =
       (tile::MAX_SMEM_BYTES - One::BARRIERS_AND_PADDING - D_BYTES - EXCHANGE_BYTES) /
       int{sizeof(typename One::TileA) + sizeof(typename One::TileB)};
-  static constexpr int STEP_CLOCKS = BN_ == 128 ? 700 : 450, EXCHANGE_CLOCKS = 1000 * SPLIT;
+  static constexpr int STEP_CLOCKS = BN_ == 128 ? 720 : One::STEP_CLOCKS;
+  static constexpr int EXCHANGE_CLOCKS = 1125 * SPLIT;
   static_assert(FINISHERS * SHARE == BN_ && FINISHERS <= SPLIT, "all columns are added up");
 };
 
@@ -413,7 +414,7 @@ double predicted_us(const TypedArgs& g) {
   const int across = T::TileA::MAJOR == Major::K ? 1 : T::TileA::WIDTH;  // of M, along a box's row
   const int inside = T::EVEN ? blocks_m * T::BM : g.m / across * across;
   const double outside =  // such rows, of a CTA
-      1.0 * (blocks_m * T::BM * T::CLUSTER_M - inside) / (blocks_m * T::CLUSTER);
+      1.0 * (blocks_m * T::BM * T::CLUSTER_M - inside) / (blocks_m * T::SHARERS);
   const auto between = [](long long ld) { return ld * sizeof(typename T::In) % 128 != 0; };
   const int operands = T::SHARERS == 1 ? between(g.lda) + between(g.ldb) : 0;
   const double busy = std::min(1.0, full);  // of the SMs
@@ -442,6 +443,7 @@ const std::vector<ladder::Variant>& kernels() {
             .name = name,
             .what = "one type and layout",
             .kernel = ladder::persistent_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>))};
+        kernel.kernel.cluster_n *= SPLIT;  // CTAs that share a tile's K
         if (SPAN == 128) kernel.predicted_us = predicted_us<T>;
         return kernel;
       });

@@ -2271,15 +2271,50 @@ TEST_CASE("trials: the pick of rung 17's tiles where D has few rows") {
   CHECK(tenths(401, 6432, 2720, "128x224") == 304);
 }
 
+// The tiles of rung 13, and what its model says of them.
+struct LayoutsTile {
+  const char* name;
+  int bm, bn, ctas, step_clocks;  // bm x bn of a cluster, if there is one that shares rows
+  int split, at_once;             // CTAs that share K; clusters that an H200 holds
+
+  // Of a K step all told, and of an exchange; `kernel` is the type and layout, as "bf16_NT".
+  double clocks(const std::string& kernel, int m, int n, int k) const {
+    const int bytes = kernel.starts_with("tf32") ? 4 : 2, bk = 128 / bytes;
+    const std::string layout = kernel.substr(kernel.size() - 2);
+    const bool mn_a = layout[0] == 'N', mn_b = layout[1] == 'T';
+    const auto between = [&](int ld) { return ld * bytes % 128 != 0; };
+    const int operands = between(mn_a ? m : k) + between(mn_b ? n : k);
+    const double blocks_m = std::ceil(1.0 * m / bm), blocks_n = std::ceil(1.0 * n / bn);
+    const bool even = bm == 64 && !mn_a;
+    const double inside = even ? blocks_m * bm : mn_a ? m / 64 * 64 : m;
+    const double outside = (blocks_m * bm - inside) / (blocks_m * ctas);
+    const double full = blocks_m * blocks_n / at_once, busy = std::min(1.0, full);
+    const double step =
+        step_clocks + (ctas == 1 ? 120 * operands : 0) + 3.5 * outside * busy * busy;
+    const double steps = std::ceil(std::ceil(1.0 * k / bk) / split);
+    return std::ceil(full) * (steps * step + (split > 1 ? 1125 * split : 0));
+  }
+};
+const LayoutsTile LAYOUTS_TILES[] = {
+    {"128x256", 256, 256, 2, 1150, 1, 66}, {"128x512", 128, 512, 2, 1230, 1, 66},
+    {"128x192", 128, 192, 1, 880, 1, 132}, {"128x128", 128, 128, 1, 640, 1, 132},
+    {"64x128", 64, 128, 1, 440, 1, 132},   {"64x64", 64, 64, 1, 400, 1, 132},
+    {"64x128_k4", 64, 128, 1, 720, 4, 30}, {"64x64_k8", 64, 64, 1, 400, 8, 15}};
+
+// By kernel, m, n, k; by tile.
+using LayoutsCall = std::tuple<std::string, int, int, int>;
+std::map<LayoutsCall, std::map<std::string, double>> read_layouts(const char* file) {
+  std::map<LayoutsCall, std::map<std::string, double>> calls;
+  for (const std::vector<std::string>& cell : read_rows(file)) {
+    REQUIRE(cell.size() == 6);
+    calls[{cell[0], std::stoi(cell[1]), std::stoi(cell[2]), std::stoi(cell[3])}][cell[4]] =
+        std::stod(cell[5]);
+  }
+  return calls;
+}
+
 // docs/13_layouts.md, "Few tiles".
-TEST_CASE("trials: the pick of rung 13's tiles is near the best one") {
-  struct Tile {
-    const char* name;
-    int bm, bn, ctas, step_clocks;  // bm x bn of a cluster, if there is one
-  };
-  const Tile tiles[] = {{"128x256", 256, 256, 2, 1150}, {"128x512", 128, 512, 2, 1230},
-                        {"128x192", 128, 192, 1, 880},  {"128x128", 128, 128, 1, 640},
-                        {"64x128", 64, 128, 1, 440},    {"64x64", 64, 64, 1, 400}};
+TEST_CASE("trials: the pick of rung 13's tiles that leave K whole is near the best one") {
   const std::string newest = "128x192", beside = "128x512";  // the H100's trials lack the newest
   struct Pair {
     long mean, worst;
@@ -2290,39 +2325,19 @@ TEST_CASE("trials: the pick of rung 13's tiles is near the best one") {
   const auto check = [&](const char* file, int shapes, int of_few, Pair picks, long few_rows,
                          Pair without_beside, Pair without_newest, Pair tried) {
     CAPTURE(file);
-    using Times = std::map<std::string, double>;                    // by tile
-    std::map<std::tuple<std::string, int, int, int>, Times> calls;  // by kernel, m, n, k
-    for (const std::vector<std::string>& cell : read_rows(file)) {
-      REQUIRE(cell.size() == 6);
-      calls[{cell[0], std::stoi(cell[1]), std::stoi(cell[2]), std::stoi(cell[3])}][cell[4]] =
-          std::stod(cell[5]);
-    }
     Distance distance, of_beside, of_newest, of_tried;
     double gained = 0;
     int few = 0;
-    for (const auto& [call, us] : calls) {
+    for (const auto& [call, us] : read_layouts(file)) {
       const auto& [kernel, m, n, k] = call;
       const bool all = us.contains(newest), with_tried = us.contains("64x192");
       REQUIRE(us.size() == (with_tried ? 7 : all ? 6 : 5));
-      const int bytes = kernel.starts_with("tf32") ? 4 : 2, bk = 128 / bytes;
-      const std::string layout = kernel.substr(kernel.size() - 2);
-      const bool mn_a = layout[0] == 'N', mn_b = layout[1] == 'T';
-      const auto between = [&](int ld) { return ld * bytes % 128 != 0; };
-      const int operands = between(mn_a ? m : k) + between(mn_b ? n : k);
       double least = tile::NEVER, fastest = NOT_TIMED;
       double but_beside = NOT_TIMED, but_newest = NOT_TIMED;
-      const Tile* pick = nullptr;
-      for (const Tile& tile : tiles) {
+      const LayoutsTile* pick = nullptr;
+      for (const LayoutsTile& tile : LAYOUTS_TILES) {
         if (!us.contains(tile.name)) continue;
-        const double blocks_m = std::ceil(1.0 * m / tile.bm),
-                     blocks_n = std::ceil(1.0 * n / tile.bn);
-        const bool even = tile.bm == 64 && !mn_a;
-        const double inside = even ? blocks_m * tile.bm : mn_a ? m / 64 * 64 : m;
-        const double outside = (blocks_m * tile.bm - inside) / (blocks_m * tile.ctas);
-        const double full = blocks_m * blocks_n * tile.ctas / 132, busy = std::min(1.0, full);
-        const double step =
-            tile.step_clocks + (tile.ctas == 1 ? 120 * operands : 0) + 3.5 * outside * busy * busy;
-        const double clocks = std::ceil(full) * std::ceil(1.0 * k / bk) * step;
+        const double clocks = tile.clocks(kernel, m, n, k);
         if (clocks < least) pick = &tile;
         least = std::min(least, clocks);
         fastest = std::min(fastest, us.at(tile.name));
@@ -2355,6 +2370,87 @@ TEST_CASE("trials: the pick of rung 13's tiles is near the best one") {
   check("h200.layouts.csv", 241, 107, {9, 105}, 2433, {11, 519}, {14, 334}, {6, 136});
   check("h200.layouts_rows.csv", 109, 0, {20, 154}, 0, {4, 160}, {33, 326}, {4, 146});
   check("h200.layouts_drawn.csv", 136, 20, {19, 295}, 2696, {2, 115}, {24, 407}, {8, 157});
+}
+
+// docs/13_layouts.md, "Few tiles".
+TEST_CASE("trials: the pick of all of rung 13's tiles, where CTAs may share K") {
+  const auto calls = read_layouts("h200.layouts_split.csv");
+  const auto few = read_layouts("h200.layouts.csv"), drawn = read_layouts("h200.layouts_drawn.csv");
+  const auto is_narrow = [&](const LayoutsCall& call) {
+    return !few.contains(call) && !drawn.contains(call);
+  };
+  struct Found {
+    Distance distance;
+    double logarithms = 0, most = 0, least = NOT_TIMED;  // of the pick of six over that of eight
+  };
+  const auto find = [&](const auto& is_one) {
+    Found found;
+    for (const auto& [call, us] : calls) {
+      if (!is_one(call)) continue;
+      REQUIRE(us.size() == std::size(LAYOUTS_TILES));
+      double least = tile::NEVER, least_of_six = tile::NEVER, fastest = NOT_TIMED;
+      double pick = 0, pick_of_six = 0;
+      for (const LayoutsTile& tile : LAYOUTS_TILES) {
+        const auto& [kernel, m, n, k] = call;
+        const double clocks = tile.clocks(kernel, m, n, k), timed = us.at(tile.name);
+        if (clocks < least) pick = timed;
+        if (tile.split == 1 && clocks < least_of_six) pick_of_six = timed;
+        if (tile.split == 1) least_of_six = std::min(least_of_six, clocks);
+        least = std::min(least, clocks);
+        fastest = std::min(fastest, timed);
+      }
+      found.distance.add(pick, fastest);
+      found.logarithms += std::log(pick_of_six / pick);
+      found.most = std::max(found.most, pick_of_six / pick);
+      found.least = std::min(found.least, pick_of_six / pick);
+    }
+    return found;
+  };
+  // In thousandths.
+  const auto check = [&](const auto& is_one, int shapes, long mean, long worst, long gain,
+                         long most, long least) {
+    const Found found = find(is_one);
+    CHECK(found.distance.shapes == shapes);
+    CHECK(std::lround(1000 * found.distance.mean()) == mean);
+    CHECK(std::lround(1000 * found.distance.worst) == worst);
+    CHECK(std::lround(1000 * std::exp(found.logarithms / shapes)) == gain);
+    CHECK(std::lround(1000 * found.most) == most);
+    CHECK(std::lround(1000 * found.least) == least);
+  };
+  check(is_narrow, 210, 10, 206, 1571, 5236, 829);
+  check([&](const LayoutsCall& call) { return few.contains(call); }, 241, 14, 237, 1000, 1323, 809);
+  check([&](const LayoutsCall& call) { return drawn.contains(call); }, 136, 18, 293, 1046, 1952,
+        1000);
+
+  // What sharing K is worth, by tiles of 64x64.
+  const auto gain = [&](int from, int to, int shapes) {
+    CAPTURE(from);
+    double logarithms = 0;
+    int count = 0;
+    for (const auto& [call, us] : calls) {
+      const auto& [kernel, m, n, k] = call;
+      const double tiles = std::ceil(m / 64.0) * std::ceil(n / 64.0);
+      if (!is_narrow(call) || tiles < from || tiles > to) continue;
+      double all = NOT_TIMED, six = NOT_TIMED;
+      for (const LayoutsTile& tile : LAYOUTS_TILES) {
+        all = std::min(all, us.at(tile.name));
+        if (tile.split == 1) six = std::min(six, us.at(tile.name));
+      }
+      logarithms += std::log(all / six);
+      ++count;
+    }
+    CHECK(count == shapes);
+    return std::lround(1000 * std::exp(logarithms / count));
+  };
+  CHECK(gain(1, 32, 154) == 557);
+  CHECK(gain(33, 66, 37) == 849);
+  CHECK(gain(67, 100000, 19) == 997);
+
+  const auto tenths = [&](const char* tile) {
+    return std::lround(10 * calls.at({"fp16_TN", 64, 576, 7168}).at(tile));
+  };
+  CHECK(tenths("64x64") == 160);
+  CHECK(tenths("64x64_k8") == 72);
 }
 
 // docs/13_layouts.md, "Few tiles".

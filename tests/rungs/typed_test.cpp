@@ -2,6 +2,8 @@
 // else touched, on the PTX machine and on a GPU as rungs_test.cpp.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "common/host/best.h"
 #include "common/host/device.h"
 #include "common/host/error.h"
@@ -41,15 +43,16 @@ int for_each_kernel(const Visit& visit) {
   return count;
 }
 
-// Every kernel on the type and layout that it takes, with the problem that `shape` makes of them.
-// Returns how many runs there were.
+// Every kernel on the type and layout that it takes, with the problem that `make` makes of them, and
+// at most so many CTAs, or a cluster, if more than 0. Returns how many runs there were.
 template <class MakeProblem>
-int check_all(bool exact, const MakeProblem& make) {
+int check_all(bool exact, const MakeProblem& make, int max_ctas = 0) {
   int runs = 0;
   for (const TypeAndLayout& each : types_and_layouts()) {
     const std::unique_ptr<TypedProblem> problem = make(each, runs);
     for_each_kernel([&](const Variant& variant) {
       if (!variant.takes(problem->args)) return;
+      if (max_ctas > 0) problem->args.max_ctas = std::max(max_ctas, variant.rules().cluster);
       check_variant(variant, *problem, exact);
       ++runs;
     });
@@ -61,8 +64,10 @@ int check_all(bool exact, const MakeProblem& make) {
 
 TEST_CASE("types and layouts: every kernel is one that some call gets") {
   const int row = 128 * ladder::query_device().sm_count;  // a tile of 128 columns for each SM
-  const std::pair<int, int> ONE_OF_EACH[] = {
-      {8, 8}, {64, row}, {128, row}, {128, row / 2 * 3}, {128, 4 * row}, {8192, 8192}};
+  const std::pair<int, int> ONE_OF_EACH[] = {{8, 8},         {64, std::max(128, row / 16)},
+                                             {64, row / 2},  {64, row},
+                                             {128, row},     {128, row / 2 * 3},
+                                             {128, 4 * row}, {8192, 8192}};
   for (const Stage* stage : typed_rungs()) {
     for (const Variant& kernel : stage->variants) {
       if (!kernel.configuration) continue;
@@ -71,7 +76,7 @@ TEST_CASE("types and layouts: every kernel is one that some call gets") {
       for (const TypeAndLayout& each : types_and_layouts()) {
         for (const auto& [m, n] : ONE_OF_EACH) {
           const auto sizes =
-              stage->kind().sizes_of(typed_shape(m, n, 8192, each.type, each.layout));
+              stage->kind().sizes_of(typed_shape(m, n, 4096, each.type, each.layout));
           for (const Variant& variant : stage->variants) {
             if (variant.configuration || !variant.takes(*sizes)) continue;
             calls += std::string(ladder::chosen(variant, *sizes).name) == kernel.name;
@@ -169,12 +174,11 @@ TEST_CASE("grids: every type and layout is exact with few CTAs, which take many 
   const Shape shape = on_machine() ? Shape{600, 780, 136} : Shape{4097, 2050, 200};
   int runs = 0;
   for (const int max_ctas : {2, on_machine() ? 4 : 78}) {
-    runs += check_all(true, [&](const TypeAndLayout& each, int) {
-      auto problem = std::make_unique<TypedProblem>(
+    const auto make = [&](const TypeAndLayout& each, int) {
+      return std::make_unique<TypedProblem>(
           typed_shape(shape.m, shape.n, shape.k, each.type, each.layout), Data::ints, PADDED);
-      problem->args.max_ctas = max_ctas;
-      return problem;
-    });
+    };
+    runs += check_all(true, make, max_ctas);
   }
   CHECK(runs > 0);
   note(std::to_string(runs) + " runs");

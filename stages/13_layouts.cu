@@ -7,8 +7,8 @@
 // New PTX    wgmma with imm-trans, of .f16 and of .tf32; st.shared.v2
 // Tile       128x256x64 (tf32: 128x256x32) a CTA, 384 threads, 3 slots, 64 KB for D, in clusters of
 //            2 CTAs, 256x256 or 128x512; 128x192, 128x128, 64x128 and 64x64 by a CTA alone,
-//            4 to 13 slots, where D has few tiles; 64x128 by four CTAs and 64x64 by eight that
-//            share its K, 7 and 9 slots, where it has fewer still
+//            4 to 13 slots, where D has few tiles; 64x128 by four CTAs and 64x64 by two or eight
+//            that share its K, 7 to 12 slots, where it has fewer still
 // Grown from stages/09_async_epilogue.cu
 // Read       docs/13_layouts.md
 #include <algorithm>
@@ -130,8 +130,7 @@ struct Split : Alone<Large, 1, BN_> {
   static constexpr int DEPTH =
       (tile::MAX_SMEM_BYTES - One::BARRIERS_AND_PADDING - D_BYTES - EXCHANGE_BYTES) /
       int{sizeof(typename One::TileA) + sizeof(typename One::TileB)};
-  static constexpr int STEP_CLOCKS = BN_ == 128 ? 720 : One::STEP_CLOCKS;
-  static constexpr int EXCHANGE_CLOCKS = 1125 * SPLIT;
+  static constexpr int STEP_CLOCKS = BN_ == 128 ? 800 : 520, EXCHANGE_CLOCKS = 1000 * SPLIT;
   static_assert(FINISHERS * SHARE == BN_ && FINISHERS <= SPLIT, "all columns are added up");
 };
 
@@ -401,7 +400,7 @@ void launch(const TypedArgs& g) {
       "launch of layouts::gemm");
 }
 
-// In microseconds, by rounds of clusters and clocks a K step: enough to choose one of eight. A step
+// In microseconds, by rounds of clusters and clocks a K step: enough to choose one of nine. A step
 // takes longer by rows of A's boxes that do not lie in A whole, where few SMs are idle; without
 // a cluster also where rows of an operand begin between lines of L2.
 template <class T>
@@ -457,7 +456,7 @@ const std::vector<ladder::Variant>& all_sizes() {
     for (const auto* others :
          {&kernels<128, 128, 512>(), &kernels<128, 128, 192>(), &kernels<128, 128, 128>(),
           &kernels<128, 64, 128>(), &kernels<128, 64, 64>(), &kernels<128, 64, 128, 4>(),
-          &kernels<128, 64, 64, 8>()}) {
+          &kernels<128, 64, 64, 2>(), &kernels<128, 64, 64, 8>()}) {
       sizes.insert(sizes.end(), others->begin(), others->end());
     }
     return sizes;

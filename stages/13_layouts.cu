@@ -130,7 +130,7 @@ struct Split : Alone<Large, 1, BN_> {
   static constexpr int DEPTH =
       (tile::MAX_SMEM_BYTES - One::BARRIERS_AND_PADDING - D_BYTES - EXCHANGE_BYTES) /
       int{sizeof(typename One::TileA) + sizeof(typename One::TileB)};
-  static constexpr int STEP_CLOCKS = BN_ == 128 ? 800 : 520, EXCHANGE_CLOCKS = 1000 * SPLIT;
+  static constexpr int STEP_CLOCKS = BN_ == 128 ? 760 : 460, EXCHANGE_CLOCKS = 800 * SPLIT;
   static_assert(FINISHERS * SHARE == BN_ && FINISHERS <= SPLIT, "all columns are added up");
 };
 
@@ -402,7 +402,8 @@ void launch(const TypedArgs& g) {
 
 // In microseconds, by rounds of clusters and clocks a K step: enough to choose one of nine. A step
 // takes longer by rows of A's boxes that do not lie in A whole, where few SMs are idle; without
-// a cluster also where rows of an operand begin between lines of L2.
+// a cluster that shares rows also where rows of an operand begin between lines of L2. Clusters that
+// split K hide no launch where two launches find no room beside each other.
 template <class T>
 double predicted_us(const TypedArgs& g) {
   constexpr double OUTSIDE_CLOCKS = 3.5, BETWEEN_CLOCKS = 120;
@@ -420,7 +421,8 @@ double predicted_us(const TypedArgs& g) {
   const double step =
       T::STEP_CLOCKS + BETWEEN_CLOCKS * operands + OUTSIDE_CLOCKS * outside * busy * busy;
   const int steps = tile::ceil_div(tile::ceil_div(g.k, T::BK), T::SPLIT);
-  return std::ceil(full) * (steps * step + T::EXCHANGE_CLOCKS) / gpu.mhz;
+  const double shown = T::SPLIT > 1 && full > 0.5 ? tile::LAUNCH_CLOCKS : 0;  // of the launch
+  return (std::ceil(full) * (steps * step + T::EXCHANGE_CLOCKS) + shown) / gpu.mhz;
 }
 
 // The kernels of that size, 512 columns for two CTAs, and with that swizzle: of 128 bytes for all

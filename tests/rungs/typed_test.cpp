@@ -64,10 +64,15 @@ int check_all(bool exact, const MakeProblem& make, int max_ctas = 0) {
 
 TEST_CASE("types and layouts: every kernel is one that some call gets") {
   const int row = 128 * ladder::query_device().sm_count;  // a tile of 128 columns for each SM
-  const std::pair<int, int> ONE_OF_EACH[] = {{8, 8},         {64, std::max(128, row / 16)},
-                                             {64, row / 2},  {64, row},
-                                             {128, row},     {128, row / 2 * 3},
-                                             {128, 4 * row}, {8192, 8192}};
+  const std::pair<int, int> ONE_OF_EACH[] = {{8, 8},
+                                             {64, std::max(128, row / 16)},
+                                             {row / 16 * 3, 64},
+                                             {64, row / 2},
+                                             {64, row},
+                                             {128, row},
+                                             {128, row / 2 * 3},
+                                             {128, 4 * row},
+                                             {8192, 8192}};
   for (const Stage* stage : typed_rungs()) {
     for (const Variant& kernel : stage->variants) {
       if (!kernel.configuration) continue;

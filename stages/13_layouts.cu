@@ -6,9 +6,8 @@
 // Limited by its assumptions: rung 9 takes bf16 and K-major operands, and nothing else.
 // New PTX    wgmma with imm-trans, of .f16 and of .tf32; st.shared.v2
 // Tile       128x256x64 (tf32: 128x256x32) a CTA, 384 threads, 3 slots, 64 KB for D, in clusters of
-//            2 CTAs, 256x256 or 128x512; 128x192, 128x128, 64x128 and 64x64 by a CTA alone,
-//            4 to 13 slots, where D has few tiles; 64x128 by four CTAs and 64x64 by two or eight
-//            that share its K, 7 to 12 slots, where it has fewer still
+//            2 CTAs, 256x256 or 128x512; where D has few tiles 128x192, 128x128, 64x128 and 64x64
+//            by a CTA alone, 4 to 13 slots, or the last two by 2, 4 or 8 that share its K
 // Grown from stages/09_async_epilogue.cu
 // Read       docs/13_layouts.md
 #include <algorithm>
@@ -108,9 +107,9 @@ struct Alone : Large {
   static constexpr int ALL_OF_D = BM * BN * int{sizeof(typename Large::Out)};
   static constexpr int PARTS = ALL_OF_D > 64 * 1024 ? 2 : 1, D_BYTES = ALL_OF_D / PARTS;
   static constexpr int BOXES = BN / Large::BOX / PARTS;
-  static constexpr int BARRIERS_AND_PADDING = 1024;
-  static constexpr int DEPTH =
-      (tile::MAX_SMEM_BYTES - BARRIERS_AND_PADDING - D_BYTES) / int{sizeof(TileA) + sizeof(TileB)};
+  static constexpr int SMEM_BYTES = tile::MAX_SMEM_BYTES - 1024;  // but for barriers and padding
+  static constexpr int SLOT_BYTES = sizeof(TileA) + sizeof(TileB);
+  static constexpr int DEPTH = (SMEM_BYTES - D_BYTES) / SLOT_BYTES;
   // Tiles of few rows may have fewer than BM: K-major, where a row more is a row more of a panel.
   static constexpr bool EVEN = CONSUMERS == 1 && TileA::MAJOR == Major::K;
   static constexpr int STEP_CLOCKS = BN == 192 ? 880 : CONSUMERS == 2 ? 640 : BN == 128 ? 440 : 400;
@@ -127,9 +126,7 @@ struct Split : Alone<Large, 1, BN_> {
   static constexpr int BOX = SHARE, BOXES = 1, PARTS = 1;
   static constexpr int EXCHANGE_BYTES = SPLIT * One::BM * SHARE * int{sizeof(float)};
   static constexpr int D_BYTES = One::BM * BOX * int{sizeof(typename Large::Out)};
-  static constexpr int DEPTH =
-      (tile::MAX_SMEM_BYTES - One::BARRIERS_AND_PADDING - D_BYTES - EXCHANGE_BYTES) /
-      int{sizeof(typename One::TileA) + sizeof(typename One::TileB)};
+  static constexpr int DEPTH = (One::SMEM_BYTES - D_BYTES - EXCHANGE_BYTES) / One::SLOT_BYTES;
   static constexpr int STEP_CLOCKS = BN_ == 128 ? 760 : 460, EXCHANGE_CLOCKS = 800 * SPLIT;
   static_assert(FINISHERS * SHARE == BN_ && FINISHERS <= SPLIT, "all columns are added up");
 };
@@ -156,8 +153,7 @@ struct alignas(1024) Smem {
   [[no_unique_address]] Sums<T> sums;
 };
 
-// Waits for a barrier of the ring, and releases a slot: a CTA that loads for itself needs no cluster
-// scope.
+// Waits for a barrier of the ring, and releases a slot: who shares no rows needs no cluster scope.
 template <class T>
 __device__ void wait(uint64_t* bar, uint32_t parity) {
   if constexpr (T::SHARERS == 1) ptx::mbarrier_wait(bar, parity);
@@ -213,8 +209,7 @@ __device__ void expect_sums(Sums<T>& sums) {
   ptx::mbarrier_arrive_expect_tx(&sums.summands, T::EXCHANGE_BYTES);
 }
 
-// Of the tile number `turn` of a cluster that splits K, `acc` gets the columns that this CTA
-// finishes, added up. Whether there are any.
+// Whether this CTA finishes columns of the tile number `turn` of its cluster: `acc` has their sums.
 template <class T>
 __device__ bool add_up(float (&acc)[T::BN / 2], Sums<T>& sums, int rank_k, int turn, bool more) {
   float sum[T::SHARE / 2];

@@ -2422,7 +2422,7 @@ TEST_CASE("trials: the pick of all of rung 13's tiles, where CTAs may share K") 
   };
   check(is_narrow, 210, 9, 180, 1589, 5219, 847);
   check([&](const LayoutsCall& call) { return few.contains(call); }, 60, 16, 142, 1023, 1230, 903);
-  check([&](const LayoutsCall& call) { return drawn.contains(call); }, 35, 17, 134, 1044, 1942,
+  check([&](const LayoutsCall& call) { return drawn.contains(call); }, 35, 17, 134, 1182, 1942,
         882);
 
   // What sharing K is worth, by tiles of 64x64.

@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 from lib import tools
-from lib.cli import command
+from lib.cli import command, parser_of
 from lib.tools import GET, find_tool, query_driver
 
 Version = tuple[int, ...]
@@ -166,7 +166,7 @@ def main() -> int:
     if sys.argv[1:] == ["--no-gpu"]:  # for the Makefile
         print(no_gpu())
         return 0
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     for name in ("--nvcc", "--cuda-lib", "--cxx"):
         parser.add_argument(name, required=True)
     args = parser.parse_args()

@@ -17,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lib.cli import OK, Problem, command
+from lib.cli import OK, Problem, command, parser_of
 from lib.store import write_atomically
 
 MAX_ERROR = 10000
@@ -117,7 +117,7 @@ def check_toolkit(args: argparse.Namespace) -> None:
 
 @command()
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__.splitlines()[0])
     commands = parser.add_subparsers(required=True)
     for run in (errors, stubs):
         one = commands.add_parser(run.__name__)

@@ -46,14 +46,13 @@ waits for an empty one; they are numbered as slots by their addresses.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
 from pathlib import Path
 
 from lib import store
-from lib.cli import ROOT, Problem, command, number
+from lib.cli import ROOT, Problem, command, number, parser_of
 from lib.ptx import load_module
 from lib.registry import Variant, ask
 from lib.replace import gpu_run, has_gpu, machine_run
@@ -190,7 +189,7 @@ def trace(program: str, ptx: str, out: str, options: list[str]) -> None:
 
 
 def redraw(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(description="Draws a trace again.")
+    parser = parser_of("Draws a trace again.")
     parser.add_argument("json", type=Path)
     parser.add_argument("svg", type=Path)
     parser.add_argument("--cta", type=number("--cta", 0, MOST, 0), default=0)

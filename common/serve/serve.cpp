@@ -526,7 +526,7 @@ void check_memory(const Size& size) {
       size.n, size.k, size.m, needed / (1 << 30), static_cast<double>(free) / (1 << 30), cube));
 }
 
-int run(bool check_only) {
+int run_shapes(bool check_only) {
   const std::vector<Size> sizes = read_sizes(std::cin);
   if (std::ferror(stdin) != 0) {
     throw Refused("The shapes on standard input cannot be read: is it a folder?");
@@ -558,23 +558,27 @@ int run(bool check_only) {
   return right ? 0 : 1;
 }
 
+int run(const std::string& program, const std::vector<std::string>& arguments) {
+  if (arguments == std::vector<std::string>{"--help"}) {
+    std::fputs(USAGE, stdout);
+    return 0;
+  }
+  const bool check_only = arguments == std::vector<std::string>{"--check"};
+  if (!arguments.empty() && !check_only) {
+    throw Refused("'" + join(arguments, " ") +
+                  "': build/serve takes --check or --help, and shapes on its input.");
+  }
+  check_settings();
+  choose_device(program, arguments);
+  return run_shapes(check_only);
+}
+
 }  // namespace
 }  // namespace serve
 
 int main(int argc, char** argv) {
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
-  const bool check_only = arguments == std::vector<std::string>{"--check"};
-  if (arguments == std::vector<std::string>{"--help"}) {
-    return std::fputs(serve::USAGE, stdout) < 0 || std::fflush(stdout) != 0 ? 2 : 0;
-  }
   try {
-    if (!arguments.empty() && !check_only) {
-      throw ladder::Refused("'" + ladder::join(arguments, " ") +
-                            "': build/serve takes --check or --help, and shapes on its input.");
-    }
-    ladder::check_settings();
-    ladder::choose_device(argv[0], arguments);
-    const int code = serve::run(check_only);
+    const int code = serve::run(argv[0], std::vector<std::string>(argv + 1, argv + argc));
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
     throw ladder::Refused("What the program prints cannot be written: is the disk full?");
   } catch (const ladder::Refused& refused) {

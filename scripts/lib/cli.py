@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import errno
 import functools
 import io
 import os
@@ -55,10 +56,12 @@ def command(
                 say(problem)
                 return problem.code
             except BrokenPipeError:
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                drop_output()
                 return OK
             except OSError as error:
-                say(error)
+                no_room = error.errno == errno.ENOSPC and error.filename is None
+                say("Nothing more can be written: is the disk full?" if no_room else error)
+                drop_output()
                 return REFUSED
             except KeyboardInterrupt:
                 if not stopped:
@@ -70,6 +73,12 @@ def command(
         return run
 
     return decorate
+
+
+def drop_output() -> None:
+    """What is still to be printed cannot be: Python would say so once more when it ends."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class Once(argparse.Action):
@@ -88,8 +97,14 @@ class Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
+class Parser(argparse.ArgumentParser):
+    def print_help(self, file: Any = None) -> None:
+        """argparse says nothing where it cannot."""
+        print(self.format_help(), end="", file=file, flush=True)
+
+
 def parser_of(description: str | None) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.register("action", None, Once)

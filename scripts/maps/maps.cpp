@@ -363,4 +363,7 @@ int main(int argc, char** argv) {
   if (!maps.contains(name)) refuse("no map \"" + name + "\"");
   Options options(argc - 2, argv + 2);
   std::printf("%s\n", maps.at(name)(options).c_str());
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    refuse("what it prints cannot be written: is the disk full?");
+  }
 }

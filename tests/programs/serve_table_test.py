@@ -73,6 +73,15 @@ class Program(unittest.TestCase):
         self.assertEqual((ended.returncode, ended.stdout), (2, ""))
         self.assertIn("'--chek': build/serve takes --check or --help", ended.stderr)
 
+    def test_what_cannot_be_printed_is_2(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            ended = subprocess.run(
+                ["build/serve", "--help"], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True,
+                check=False,
+            )  # fmt: skip
+        said = "What the program prints cannot be written: is the disk full?\n"
+        self.assertEqual((ended.returncode, ended.stderr), (2, said))
+
     def test_a_line_that_makes_no_sense_is_2(self):
         for line in ("272 384", "270 384 1", "272 100 1", "272 384 0", "272 384 x"):
             ended = serve(line + "\n", "--check")

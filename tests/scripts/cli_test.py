@@ -91,6 +91,21 @@ class Ends(unittest.TestCase):
             (REFUSED, "", "What the script prints cannot be written: its output is closed.\n"),
         )
 
+    def test_with_its_output_on_a_full_disk(self):
+        for command in (["tables.py", "--help"], ["doctor.py", "--help"], ["goals.py", "--help"],
+                        ["explore.py", "--WHAT=swizzle"]):  # fmt: skip
+            for unbuffered in ("", "1"):
+                with self.subTest(command, unbuffered=unbuffered):
+                    with open("/dev/full", "w", encoding="utf-8") as full:
+                        ended = subprocess.run(
+                            [sys.executable, f"scripts/{command[0]}", *command[1:]], cwd=ROOT,
+                            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+                            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+                        )  # fmt: skip
+                    self.assertEqual(ended.returncode, REFUSED)
+                    said = r"(\w+: )?Nothing more can be written: is the disk full\?\n"
+                    self.assertRegex(ended.stderr, f"^{said}$")
+
     def test_where_the_locale_lacks_a_sign(self):
         self.assertEqual(
             run_script("print('2 \\u00d7 3')", PYTHONIOENCODING="ascii"), (OK, "2 ? 3\n", "")

@@ -95,4 +95,7 @@ void print(const Section& section) {
 int main() {
   std::fputs(machine::INTRODUCTION, stdout);
   for (const machine::Section* section : machine::sections::ALL) machine::print(*section);
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
+  std::fputs("isa: what it prints cannot be written: is the disk full?\n", stderr);
+  return 2;
 }

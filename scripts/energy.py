@@ -135,6 +135,7 @@ class Meter:
     def start(self) -> None:
         self.process = Process(self.command, "energy")
         self.events = self.process.events()
+        self.process.send("\n")  # no rows yet: they depend on the GPU
         said, code = self.answer()
         if code is not None:
             raise Problem(said["error"], code if code > 0 else WRONG)

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/host/bench.h"
 #include "common/host/run.h"
@@ -106,6 +107,11 @@ JsonObject result_line(const EnergyRow& row, const Metered& metered) {
 }  // namespace
 
 int run_energy_rows(const Options& options, std::istream& input) {
+  std::vector<EnergyRow> ahead;
+  std::string text;
+  while (std::getline(input, text) && !text.empty()) {
+    ahead.push_back(parse_energy_row(text, stages()));
+  }
   if (machine_is_wanted()) {
     throw NoDevice(
         "--energy-rows measures, and the PTX machine says nothing about power; it needs a GPU of "
@@ -116,12 +122,13 @@ int run_energy_rows(const Options& options, std::istream& input) {
   print_line(environment_line(device, options, meter));
   Problems problems(device, options.seed);
   bool right = true;
-  for (std::string text; std::getline(input, text);) {
-    const EnergyRow row = parse_energy_row(text, stages());
+  const auto answer = [&](const EnergyRow& row) {
     const Metered metered = meter_row(problems, row, meter);
     print_line(result_line(row, metered));
     right = right && metered.power.has_value();
-  }
+  };
+  for (const EnergyRow& row : ahead) answer(row);
+  while (std::getline(input, text)) answer(parse_energy_row(text, stages()));
   return right ? 0 : 1;
 }
 

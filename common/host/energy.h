@@ -7,8 +7,8 @@
 
 namespace ladder {
 
-// Rows from `input` up to its end, each answered before the next is read; JSON lines to stdout,
-// each flushed:
+// Rows from `input`, read before a GPU is looked for, up to its end or to an empty line; behind that
+// each is answered before the next is read. JSON lines to stdout, each flushed:
 //   {"env": {...}}  once, first: the machine, and the board at rest
 //   {"row": …}      a row as it was read and what was measured; "error" says why nothing was
 // Returns the exit code: 1 if a row failed. Throws Refused, NoDevice, CudaError.

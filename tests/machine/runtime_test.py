@@ -424,6 +424,18 @@ class Ladder(unittest.TestCase):
         said = "The rows on standard input cannot be read: is it a folder?\n"
         self.assertEqual(ended.stderr, said)
 
+    def test_rows_are_judged_before_a_gpu_is_looked_for(self):
+        for mode, right in (
+            ("--bench-rows", "1 32x32 64 72 80 burst"), ("--energy-rows", "1 32x32 64 72 80 ints 0"),
+        ):  # fmt: skip
+            for rows, code in ((right, 3), (right + "\n1 32x32 64 72", 2)):
+                ended = subprocess.run(
+                    ["build/ladder", mode], cwd=ROOT, input=rows, capture_output=True, text=True,
+                    env={**clean_environment(), "LADDER_DEVICE": "machine"}, check=False, timeout=600,
+                )  # fmt: skip
+                self.assertEqual((ended.returncode, ended.stdout), (code, ""), ended.stderr)
+                self.assertIn("Row '1 32x32 64 72'" if code == 2 else "measure", ended.stderr)
+
     def test_the_largest_sizes_are_refused_for_want_of_memory(self):
         sizes = [f"--{name}={2**30}" for name in "mnk"]  # operands and references of 2^64 bytes
         ended = run("build/stage-05", *sizes, LADDER_DEVICE="machine")

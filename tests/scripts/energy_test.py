@@ -41,6 +41,8 @@ if plan.get("rc"):
     print("No counter of joules.", file=sys.stderr)
     sys.exit(plan["rc"])
 say = lambda event: print(json.dumps(event), flush=True)
+if sys.stdin.readline() != "\\n":
+    sys.exit("A row comes before the GPU is known.")
 say({{"env": plan["env"]}})
 def planned(key, row, otherwise):
     for part, value in plan.get(key, {{}}).items():

@@ -112,7 +112,7 @@ isa: $(ISA)
 PROGRAM_NVCC = $(NVCC) -std=c++20 -O3 -lineinfo -ccbin $(CCBIN)
 MACHINE_PROGRAMS := $(addprefix build/tests/programs/,calls chain dependent driver errors \
   functions graphs hello \
-  out_of_bounds streams hello_static hello_compressed hello_no_ptx linked \
+  out_of_bounds streams hello_static hello_compressed hello_no_ptx left_out linked \
   hello_rpath registers.cubin)
 
 build/tests/machine: build/obj/common/machine/runtime/fatbin.o | $(MACHINE_PROGRAMS)
@@ -126,6 +126,13 @@ build/tests/programs/hello_no_ptx: PROGRAM_FLAGS := -gencode arch=compute_90a,co
 build/tests/programs/linked: PROGRAM_FLAGS := $(ARCH) --cudart shared --no-compress -rdc=true \
   tests/machine/programs/linked_to.cu
 build/tests/programs/linked: tests/machine/programs/linked_to.cu
+LEFT_OUT := build/tests/programs/hello_sm_100a.o
+$(LEFT_OUT): PROGRAM_FLAGS := -gencode 'arch=compute_100a,code=[sm_100a,compute_100a]' \
+  --no-compress -rdc=true -c
+$(LEFT_OUT): build/flags
+build/tests/programs/left_out: PROGRAM_FLAGS := $(ARCH) --cudart shared --no-compress -rdc=true \
+  -Xnvlink --suppress-arch-warning $(LEFT_OUT)
+build/tests/programs/left_out: $(LEFT_OUT)
 build/tests/programs/hello_rpath: PROGRAM_FLAGS := $(ARCH) --cudart shared --no-compress \
   -Xlinker --disable-new-dtags,-rpath,/nowhere
 build/tests/programs/driver: PROGRAM_FLAGS := $(ARCH) --cudart shared --no-compress \

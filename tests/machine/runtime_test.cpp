@@ -148,7 +148,7 @@ TEST_CASE("enumerators of a tensor map are in range, and NaN is for floating poi
 namespace {
 
 constexpr int PTX = 1, CUBIN = 2;
-constexpr uint64_t A = 0x100000, LZ4 = 0x2000, ZSTD = 0x8000;
+constexpr uint64_t A = 0x100000, FAMILY = 0x200000, LZ4 = 0x2000, ZSTD = 0x8000;
 
 // Lays out a fat binary as fatbinary does.
 class FatBinary {
@@ -167,15 +167,15 @@ class FatBinary {
     put<uint64_t>(0);
     body_ += payload;
   }
-  runtime::Image read() const {
+  runtime::Image read() const { return runtime::read_image(laid_out().data()); }
+  std::string laid_out() const {
     std::string all(16, '\0');
     const uint32_t magic = 0xba55ed50, version_and_size = 1 | 16 << 16;
     const uint64_t bytes = body_.size();
     std::memcpy(all.data(), &magic, 4);
     std::memcpy(all.data() + 4, &version_and_size, 4);
     std::memcpy(all.data() + 8, &bytes, 8);
-    all += body_;
-    return runtime::read_image(all.data());
+    return all + body_;
   }
 
  private:
@@ -221,10 +221,39 @@ TEST_CASE("a fat binary without PTX that can be read names the missing flag") {
   CHECK(old_compressed.read().problem.find("--no-compress") != std::string::npos);
   FatBinary too_new;
   too_new.add(PTX, 100, A, "ptx 100a");
-  CHECK(too_new.read().problem.find("other architectures") != std::string::npos);
+  too_new.add(PTX, 103, FAMILY, "ptx 103f");
+  too_new.add(PTX, 120, 0, "ptx 120");
+  CHECK(too_new.read().problem.starts_with(
+      "its PTX is for sm_100a, sm_103f, sm_120, not for sm_90a; build it with nvcc"));
   CHECK(runtime::read_image("\x7f"
                             "ELF...")
             .problem.find("cubin") != std::string::npos);
+}
+
+TEST_CASE(
+    "of files that were linked those for other architectures are left out, and it is known why") {
+  FatBinary runs, newer, compressed;
+  runs.add(PTX, 90, A, "ptx 90a");
+  newer.add(PTX, 100, A, ".visible .entry newer(");
+  compressed.add(PTX, 121, ZSTD, "?");
+  const auto linked = [](std::vector<const FatBinary*> binaries) {
+    std::vector<std::string> texts;
+    for (const FatBinary* each : binaries) texts.push_back(each->laid_out());
+    std::vector<const char*> files;
+    for (const std::string& each : texts) files.push_back(each.data());
+    files.push_back(nullptr);
+    const std::string whole = FatBinary().laid_out();
+    const runtime::Wrapper wrapper = {runtime::WRAPPER_MAGIC, 2, whole.data(), files.data()};
+    return runtime::read_image(&wrapper);
+  };
+  const runtime::Image image = linked({&compressed, &runs, &newer});
+  CHECK(image.ptx == "ptx 90a\n");
+  CHECK(image.problem == "");
+  CHECK(
+      runtime::why_left_out(image, "newer").starts_with("its PTX is for sm_100a, not for sm_90a"));
+  CHECK(runtime::why_left_out(image, "new").starts_with("no file that was linked has PTX of it"));
+  CHECK(runtime::why_left_out(linked({&runs}), "newer") == "");
+  CHECK(linked({&newer}).problem.starts_with("its PTX is for sm_100a, not for sm_90a"));
 }
 
 TEST_CASE("PTX text is taken as it is") {

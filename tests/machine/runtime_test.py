@@ -138,6 +138,14 @@ class Runner(unittest.TestCase):
         ended = on_machine(PROGRAMS / "linked", "race")
         self.assertRegex(ended.stderr, r"writes it by st.shared\S*\n +at \S*linked_to.cu:20\n")
 
+    def test_a_file_that_nvlink_has_left_out_names_its_architecture_at_the_launch(self):
+        ended = on_machine(PROGRAMS / "left_out")
+        self.assertEqual(ended.returncode, 1)
+        self.assertEqual(ended.stdout, "cudaErrorNoKernelImageForDevice 0\n")
+        said = r"kernel write cannot run: its PTX is for sm_100a, not for sm_90a; build it with .*\.$"
+        self.assertRegex(ended.stderr, said)
+        self.assertEqual(len(ended.stderr.splitlines()), 1)
+
     def test_a_setting_that_makes_no_sense_is_2(self):
         for program in ("errors", "hello"):
             ended = on_machine(PROGRAMS / program, MACHINE_SMS="many")

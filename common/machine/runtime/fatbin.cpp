@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <vector>
 
 namespace machine::runtime {
@@ -12,7 +13,8 @@ namespace {
 
 enum Kind : uint16_t { KIND_PTX = 1, KIND_CUBIN = 2 };
 constexpr uint64_t FLAG_LZ4 = 0x2000, FLAG_ZSTD = 0x8000;
-constexpr uint64_t FLAG_ARCH_SPECIFIC = 0x100000;  // the a of sm_90a
+constexpr uint64_t FLAG_ARCH_SPECIFIC = 0x100000;    // the a of sm_90a
+constexpr uint64_t FLAG_FAMILY_SPECIFIC = 0x200000;  // the f of sm_100f
 struct Entry {
   uint16_t kind;
   uint16_t version;
@@ -46,7 +48,12 @@ uint32_t suits(const Entry& entry, bool exactly) {
 
 #define REBUILD \
   "; build it with nvcc -gencode 'arch=compute_90a,code=[sm_90a,compute_90a]' --no-compress"
-constexpr char OTHER_PTX[] = "its PTX is for other architectures than sm_90a" REBUILD;
+
+std::string architecture(const Entry& entry) {
+  const bool specific = (entry.flags & FLAG_ARCH_SPECIFIC) != 0;
+  const bool of_family = (entry.flags & FLAG_FAMILY_SPECIFIC) != 0;
+  return "sm_" + std::to_string(entry.arch) + (specific ? "a" : of_family ? "f" : "");
+}
 
 Image read_container(const char* data) {
   const auto header = read<Container>(data);
@@ -54,7 +61,8 @@ Image read_container(const char* data) {
   const char* const end = at + header.body_bytes;
   Image image;
   uint32_t best_ptx = 0, best_cubin = 0;
-  bool compressed = false, other_ptx = false;
+  bool compressed = false;
+  std::string others;  // architectures
   while (at < end) {
     const auto entry = read<Entry>(at);
     const std::string_view payload(at + entry.header_bytes, entry.payload_bytes);
@@ -62,7 +70,10 @@ Image read_container(const char* data) {
     at += entry.header_bytes + entry.payload_bytes;
     if (entry.kind == KIND_PTX) {
       const uint32_t rank = suits(entry, /*exactly=*/false);
-      if (rank == 0) other_ptx = true;
+      if (rank == 0) {
+        others += (others.empty() ? "" : ", ") + architecture(entry);
+        if (!is_compressed) image.other_ptx += payload;
+      }
       if (rank != 0 && is_compressed) compressed = true;
       if (is_compressed || rank <= best_ptx) continue;
       best_ptx = rank;
@@ -75,24 +86,28 @@ Image read_container(const char* data) {
     }
   }
   if (!image.ptx.empty()) return image;
-  image.problem = compressed  ? "its PTX is compressed; build it with nvcc --no-compress"
-                  : other_ptx ? OTHER_PTX
-                              : "it has no PTX beside its machine code" REBUILD;
+  image.is_for_others = !compressed && !others.empty();
+  image.problem = compressed            ? "its PTX is compressed; build it with nvcc --no-compress"
+                  : image.is_for_others ? "its PTX is for " + others + ", not for sm_90a" REBUILD
+                                        : "it has no PTX beside its machine code" REBUILD;
   return image;
 }
 
-// What nvlink has linked, of -rdc=true: the PTX of every file, in one text. Where kernels launch
-// kernels libcudadevrt is among them, for other architectures; what calls it is refused.
+// What nvlink has linked, of -rdc=true: the PTX of every file, in one text, but of those that are for
+// other architectures. Where kernels launch kernels libcudadevrt is one; what calls it is refused.
 Image read_linked(const Wrapper& wrapper) {
   Image image;
   const auto* file = static_cast<const char* const*>(wrapper.filename_or_fatbins);
   for (; *file != nullptr; ++file) {
     const Image part = read_container(*file);
-    if (part.problem == OTHER_PTX) continue;
-    if (!part.problem.empty()) return part;
-    image.ptx += part.ptx + "\n";
+    if (!part.problem.empty() && !part.is_for_others) return part;
+    if (part.is_for_others) {
+      image.left_out.push_back(part);
+    } else {
+      image.ptx += part.ptx + "\n";
+    }
   }
-  if (image.ptx.empty()) image.problem = OTHER_PTX;
+  if (image.ptx.empty() && !image.left_out.empty()) image.problem = image.left_out[0].problem;
   image.resources = read_container(static_cast<const char*>(wrapper.data)).resources;
   return image;
 }
@@ -111,6 +126,14 @@ Image read_image(const void* code) {
     return {"", "it is a cubin, and the machine runs PTX: load the PTX that it was made from", {}};
   }
   return {data, "", {}};
+}
+
+std::string why_left_out(const Image& image, const std::string& kernel) {
+  if (image.left_out.empty()) return "";
+  for (const Image& part : image.left_out) {
+    if (part.other_ptx.find(".entry " + kernel + "(") != std::string::npos) return part.problem;
+  }
+  return "no file that was linked has PTX of it for sm_90a" REBUILD;
 }
 
 std::map<std::string, KernelResources> read_cubin(std::string_view cubin) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace machine::runtime {
 
@@ -38,11 +39,16 @@ struct Image {
   std::string problem;  // one sentence, with the flag of nvcc that is missing
   // By mangled name, from the code for sm_90a or sm_90 beside the PTX; empty if there is none.
   std::map<std::string, KernelResources> resources;
+  bool is_for_others = false;        // which is the problem
+  std::string other_ptx = {};        // for other architectures, as far as it is not compressed
+  std::vector<Image> left_out = {};  // of what nvlink has linked: files that are for others
 };
 
 // `code` is a __fatBinC_Wrapper_t, a fat binary, a cubin or zero-terminated PTX. Of several PTX
 // entries the one for sm_90a is taken, else that of the highest architecture that runs on it.
 Image read_image(const void* code);
+// Why a kernel is not in `image.ptx`, as a problem, if a file was left out of it; else empty.
+std::string why_left_out(const Image& image, const std::string& kernel);
 
 // The resources of every kernel of a cubin; empty if it is none.
 std::map<std::string, KernelResources> read_cubin(std::string_view cubin);

@@ -23,8 +23,7 @@ class Binary {
     is_read_ = true;
     image_ = read_image(code_);
     if (!image_.problem.empty()) {
-      show_refusal(Error(Error::Kind::refused,
-                         "PTX machine: " + wanted_by + " cannot run: " + image_.problem + "."));
+      show_refused(wanted_by, image_.problem);
       return module_;
     }
     try {
@@ -40,10 +39,21 @@ class Binary {
     return found == image_.resources.end() ? nullptr : &found->second;
   }
 
+  // Of a kernel that is not in the module: says why, if that is known.
+  void show_why_missing(const std::string& kernel) const {
+    const std::string why = why_left_out(image_, kernel);
+    if (!why.empty()) show_refused("kernel " + source_name(kernel), why);
+  }
+
   std::map<std::string, std::unique_ptr<Function>> functions;  // by name
   std::map<void**, std::string> managed;                       // host pointers still to be filled
 
  private:
+  static void show_refused(const std::string& what, const std::string& problem) {
+    show_refusal(
+        Error(Error::Kind::refused, "PTX machine: " + what + " cannot run: " + problem + "."));
+  }
+
   const void* code_;
   bool is_read_ = false;
   Image image_;
@@ -111,7 +121,11 @@ const Code* Function::code() {
       replaced != nullptr ? replacement() : binary->module("kernel " + source_name(name));
   if (code_.module == nullptr) return nullptr;
   code_.kernel = replaced != nullptr ? replaced : find_kernel(*code_.module, name);
-  if (code_.kernel == nullptr) return nullptr;
+  if (code_.kernel == nullptr) {
+    if (!is_refused) binary->show_why_missing(name);
+    is_refused = true;
+    return nullptr;
+  }
   const KernelResources* const exact = replaced != nullptr ? nullptr : binary->resources(name);
   code_.exact_registers = exact != nullptr;
   code_.resources = {static_cast<int>(code_.kernel->registers),

@@ -1,6 +1,7 @@
 """What programs see of the PTX machine's runtime: names, refusals, answers to wrong calls, ends."""
 
 import os
+import pty
 import re
 import subprocess
 import sys
@@ -494,6 +495,33 @@ class Ladder(unittest.TestCase):
         ended = run("build/stage-05", *sizes, LADDER_DEVICE="machine", MACHINE_POLICY="late")
         self.assertEqual(ended.returncode, 2)
         self.assertIn("MACHINE_POLICY is 'late'", ended.stderr)
+
+    def test_a_long_launch_says_how_far_it_is(self):
+        with subprocess.Popen(
+            ["build/stage-01", "--m=2048", "--n=2048", "--k=2048", "--variant=32x32"], cwd=ROOT,
+            env={**clean_environment(), "LADDER_DEVICE": "machine", "MACHINE_PROGRESS": "1"},
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        ) as program:  # fmt: skip
+            lines = [program.stderr.readline() for _ in range(2)]
+            program.kill()
+        said = r"machine: smem_tiled::gemm<.*> under eager: {} s, \d+ warp instructions, \d+ of 4096 "
+        for seconds, line in enumerate(lines, 1):
+            self.assertRegex(line, said.format(seconds) + "CTAs done\n")
+
+    def test_by_itself_it_says_so_where_somebody_looks(self):
+        for terminal, variables, usual in (
+            (True, {}, 30), (True, {"MACHINE_JSON": "-"}, 0), (False, {}, 0),
+        ):  # fmt: skip
+            ours, theirs = pty.openpty() if terminal else os.pipe()
+            with open(ours, "rb", buffering=0) as read, open(theirs, "wb") as written:
+                subprocess.run(
+                    [RUN, PROGRAMS / "hello"], cwd=ROOT, stdin=subprocess.DEVNULL, stderr=written,
+                    env={**clean_environment(), "MACHINE_PROGRESS": "often", **variables},
+                    check=False, timeout=600,
+                )  # fmt: skip
+                said = read.read(1000).decode()
+            rule = f"must be a whole number from 0 to 86400, as {usual}."
+            self.assertIn("MACHINE_PROGRESS is 'often' but " + rule, said)
 
     def test_what_make_stage_5_runs_finds_a_wait_that_is_too_lax(self):
         """The kernel with wait_group 1 for 0, as `make stage-5` would run it."""

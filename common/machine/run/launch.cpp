@@ -37,10 +37,19 @@ class Launch {
     const bool traced = !settings().trace.empty() && grid_.policy == Policy::eager;
     const uint64_t threads = traced ? 1 : std::min<uint64_t>(settings().threads, clusters_);
     if (traced) traces_.resize(clusters_);
+    std::thread teller;
+    if (settings().progress_s != 0) teller = std::thread([this] { tell(); });
     std::vector<std::thread> workers;
     for (uint64_t i = 1; i < threads; ++i) workers.emplace_back([this] { work(); });
     work();
     for (std::thread& worker : workers) worker.join();
+    if (teller.joinable()) {
+      std::unique_lock lock(mutex_);
+      is_over_ = true;
+      lock.unlock();
+      over_.notify_one();
+      teller.join();
+    }
     if (error_) std::rethrow_exception(error_);
     if (shadow_) report_suspects(*shadow_, *grid_.program);
     if (shadow_ && grid_.config.accesses) shadow_->add_accesses(grid_.config.accesses);
@@ -75,6 +84,23 @@ class Launch {
       if (!error_) error_ = std::current_exception();
       stop_ = true;
       changed_.notify_all();
+    }
+  }
+
+  // While the launch runs: how far it is, every so often.
+  void tell() const {
+    const auto wait = std::chrono::seconds(settings().progress_s);
+    std::unique_lock lock(mutex_);
+    for (auto ran = wait; !over_.wait_for(lock, wait, [this] { return is_over_; }); ran += wait) {
+      const uint64_t done = next_ - alive_;
+      lock.unlock();
+      std::fprintf(
+          stderr, "machine: %s under %s: %lld s, %llu warp instructions, %llu of %llu CTAs done\n",
+          source_name(grid_.kernel->name).c_str(), POLICIES[static_cast<size_t>(grid_.policy)],
+          static_cast<long long>(ran.count()), static_cast<unsigned long long>(grid_.executed),
+          static_cast<unsigned long long>(done * grid_.ctas_per_cluster),
+          static_cast<unsigned long long>(clusters_ * grid_.ctas_per_cluster));
+      lock.lock();
     }
   }
 
@@ -129,9 +155,6 @@ class Launch {
     }
     if (outcome == Outcome::done) {
       --alive_;
-      for (const Cta& cta : cluster->ctas) {
-        for (const Warp& warp : cta.warps) grid_.executed += warp.executed;
-      }
       grid_.products += cluster->products;
       if (cluster->trace) {
         const std::vector<Trace::Event>& events = cluster->trace->events();
@@ -163,8 +186,10 @@ class Launch {
   Grid& grid_;
   const uint64_t clusters_, resident_;
   std::shared_ptr<GlobalShadow> shadow_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
+  mutable std::condition_variable over_;
+  bool is_over_ = false;
   std::list<Owned> ready_, stuck_;
   std::vector<std::vector<std::byte>> spare_;
   std::vector<std::unique_ptr<Trace>> traces_;  // of the clusters, if there is a timeline

@@ -55,6 +55,7 @@ class Runner {
       if (stop_.load(std::memory_order_relaxed)) return Outcome::done;
       const uint64_t ran = run_warps();
       executed += ran;
+      cluster_.grid->executed.fetch_add(ran, std::memory_order_relaxed);
       if (cluster_.live_threads == 0) {
         while (land_one()) continue;
         return Outcome::done;

@@ -47,7 +47,7 @@ Policy policy_from(const char* name) {
 constexpr const char* NAMES[] = {"MACHINE_POLICY", "MACHINE_SEED",    "MACHINE_CHECK",
                                  "MACHINE_SMS",    "MACHINE_THREADS", "MACHINE_STATS",
                                  "MACHINE_TRACE",  "MACHINE_REPORTS", "MACHINE_IGNORE",
-                                 "MACHINE_POISON", "MACHINE_JSON"};
+                                 "MACHINE_POISON", "MACHINE_JSON",    "MACHINE_PROGRESS"};
 
 void check_names() {
   std::string known;
@@ -117,6 +117,10 @@ Settings read() {
   const uint64_t cores = std::max(1u, std::thread::hardware_concurrency());
   made.threads = static_cast<uint32_t>(number_from("MACHINE_THREADS", cores, 1, 1024));
   made.json = text_from("MACHINE_JSON");
+  const bool somebody_looks = isatty(STDERR_FILENO) != 0 && made.json != "-";
+  constexpr uint64_t OFTEN_S = 30, MOST_S = 86400;
+  made.progress_s = static_cast<uint32_t>(
+      number_from("MACHINE_PROGRESS", somebody_looks ? OFTEN_S : 0, 0, MOST_S));
   made.trace = output_from("MACHINE_TRACE");
   return made;
 }

@@ -16,6 +16,7 @@ struct Settings {
   uint32_t sms = 132;             // MACHINE_SMS; how many CTAs each holds, ctas_per_sm() says
   uint32_t threads = 1;           // MACHINE_THREADS; default: the host's cores
   bool stats = false;             // MACHINE_STATS: a line on stderr for each launch
+  uint32_t progress_s = 0;        // MACHINE_PROGRESS: how often a launch says how far it is
   bool all_reports = false;       // MACHINE_REPORTS: first (the first one ends the launch), all
   std::set<std::string> ignored;  // MACHINE_IGNORE: names of rules, of rules.h
   bool poison = true;             // MACHINE_POISON: device memory begins as NaN, not as 0

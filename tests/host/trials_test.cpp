@@ -2449,11 +2449,13 @@ TEST_CASE("trials: the pick of all of rung 13's tiles, where CTAs may share K") 
   CHECK(gain(33, 66, 37) == 830);
   CHECK(gain(67, 100000, 19) == 997);
 
-  const auto tenths = [&](const char* tile) {
-    return std::lround(10 * calls.at({"fp16_TN", 64, 576, 7168}).at(tile));
+  const auto tenths = [&](int n, int k, const char* tile) {
+    return std::lround(10 * calls.at({"fp16_TN", 64, n, k}).at(tile));
   };
-  CHECK(tenths("64x64") == 160);
-  CHECK(tenths("64x64_k8") == 73);
+  CHECK(tenths(576, 7168, "64x64") == 160);
+  CHECK(tenths(576, 7168, "64x64_k8") == 73);
+  CHECK(tenths(1024, 8192, "64x64") == 182);
+  CHECK(tenths(1024, 8192, "64x128_k4") == 99);
 }
 
 // docs/13_layouts.md, "Few tiles".

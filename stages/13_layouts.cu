@@ -323,7 +323,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
     uint32_t parity = 0;
     int turn = 0;  // tiles that the cluster has split
     for (auto t = tiles; t.has(); t.next()) {
-      for (int i = 0; T::SPLIT > 1 && i < T::BN / 2; ++i) acc[i] = 0;  // without a K step: nothing
+      for (int i = 0; T::SPLIT > 1 && i < T::BN / 2; ++i) acc[i] = 0;  // adds 0 without a K step
       int last_slot = 0;
       for (int k_tile = begin; k_tile < end; ++k_tile, ring.advance()) {
         wait<T>(&smem.full[ring.slot], ring.parity);  // the tile has landed
@@ -416,8 +416,8 @@ double predicted_us(const TypedArgs& g) {
   const double step =
       T::STEP_CLOCKS + BETWEEN_CLOCKS * operands + OUTSIDE_CLOCKS * outside * busy * busy;
   const int steps = tile::ceil_div(tile::ceil_div(g.k, T::BK), T::SPLIT);
-  const double shown = T::SPLIT > 1 && full > 0.5 ? tile::LAUNCH_CLOCKS : 0;  // of the launch
-  return (std::ceil(full) * (steps * step + T::EXCHANGE_CLOCKS) + shown) / gpu.mhz;
+  const double launch_clocks = T::SPLIT > 1 && full > 0.5 ? tile::LAUNCH_CLOCKS : 0;
+  return (std::ceil(full) * (steps * step + T::EXCHANGE_CLOCKS) + launch_clocks) / gpu.mhz;
 }
 
 // The kernels of that size, 512 columns for two CTAs, and with that swizzle: of 128 bytes for all

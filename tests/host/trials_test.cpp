@@ -2277,7 +2277,7 @@ struct LayoutsTile {
   int bm, bn, ctas, step_clocks;  // bm x bn of a cluster, if there is one that shares rows
   int split, at_once;             // CTAs that share K; clusters that an H200 holds
 
-  // Of a K step all told, and of an exchange; `kernel` is the type and layout, as "bf16_NT".
+  // Of a call, as the rung predicts them; `kernel` is the type and layout, as "bf16_NT".
   double clocks(const std::string& kernel, int m, int n, int k) const {
     const int bytes = kernel.starts_with("tf32") ? 4 : 2, bk = 128 / bytes;
     const std::string layout = kernel.substr(kernel.size() - 2);
@@ -2425,6 +2425,22 @@ TEST_CASE("trials: the pick of all of rung 13's tiles, where CTAs may share K") 
   check([&](const LayoutsCall& call) { return drawn.contains(call); }, 35, 17, 134, 1182, 1942,
         882);
 
+  // Beyond 132 tiles of 64x64 none that shares K is picked.
+  for (const auto* others : {&few, &drawn}) {
+    for (const auto& [call, us] : *others) {
+      const auto& [kernel, m, n, k] = call;
+      if (std::ceil(m / 64.0) * std::ceil(n / 64.0) <= 132) {
+        CHECK(calls.contains(call));
+        continue;
+      }
+      CHECK(!calls.contains(call));
+      const auto less = [&](const LayoutsTile& one, const LayoutsTile& other) {
+        return one.clocks(kernel, m, n, k) < other.clocks(kernel, m, n, k);
+      };
+      CHECK(std::min_element(std::begin(LAYOUTS_TILES), std::end(LAYOUTS_TILES), less)->split == 1);
+    }
+  }
+
   // What sharing K is worth, by tiles of 64x64.
   const auto gain = [&](int from, int to, int shapes) {
     CAPTURE(from);
@@ -2448,6 +2464,22 @@ TEST_CASE("trials: the pick of all of rung 13's tiles, where CTAs may share K") 
   CHECK(gain(1, 32, 154) == 552);
   CHECK(gain(33, 66, 37) == 830);
   CHECK(gain(67, 100000, 19) == 997);
+
+  // What two tiles that were tried would add.
+  const auto tried = read_layouts("h200.layouts_split_tried.csv");
+  double logarithms = 0;
+  for (const auto& [call, us] : tried) {
+    REQUIRE(us.size() == 9);
+    double all = NOT_TIMED, kept = NOT_TIMED;
+    for (const auto& [tile, timed] : us) {
+      all = std::min(all, timed);
+      if (tile != "64x64_k4" && tile != "128x128_k4") kept = std::min(kept, timed);
+    }
+    CHECK(is_narrow(call));
+    logarithms += std::log(kept / all);
+  }
+  CHECK(tried.size() == 210);
+  CHECK(std::lround(1000 * std::exp(logarithms / 210)) == 1014);
 
   const auto tenths = [&](int n, int k, const char* tile) {
     return std::lround(10 * calls.at({"fp16_TN", 64, n, k}).at(tile));

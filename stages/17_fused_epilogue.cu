@@ -16,6 +16,7 @@
 
 #include "common/block/activation.cuh"
 #include "common/block/clear_rows.cuh"
+#include "common/block/exchange_sums.cuh"
 #include "common/block/finish_box.cuh"
 #include "common/block/init_barriers.cuh"
 #include "common/block/load_slice.cuh"
@@ -56,17 +57,19 @@ template <block::Activation F_, class Out_, int CONSUMERS_, int BLOCKS_, int BN_
 struct Tile {
   using F = F_;
   using Out = Out_;
-  static constexpr tile::GemmConfig C = {"", CONSUMERS_, BLOCKS_, BN_};
+  static constexpr tile::FusedTile C = {"", CONSUMERS_, BLOCKS_, BN_};
   static constexpr tile::FusedParts P = {C, F::INPUTS, sizeof(Out)};
   static constexpr int CONSUMERS = CONSUMERS_, BLOCKS = BLOCKS_;   // warpgroups, 64 rows of each
   static constexpr int WM = 64, BM = C.bm(), BN = BN_, BK = 64;    // WM: rows of a block
   static constexpr int THREADS = 128 + CONSUMERS * 128;            // warpgroup 0: producer, storers
   static constexpr int ROW_BYTES = BK * int{sizeof(bf16)};         // of A or of B, in a slot
   static constexpr int CLUSTER_M = 1, CLUSTER_N = 1, CLUSTER = 1;  // a CTA by itself
+  static constexpr int SHARERS = 1, SPLIT = 1;     // CTAs of a cluster that share loads; or K
   static constexpr int SLICE_A = BM / CLUSTER_N;  // rows of A that one CTA loads for its row
   // A block leaves in parts of 64 x PART, which are of 64 x BOX each; its SUMS are a thread's.
   static constexpr int PARTS = P.of_block(), PART = P.part_columns(), BIAS = PART * F::INPUTS;
   static constexpr int BOX = std::gcd(PART, 128 / int{sizeof(Out)}), BOXES = PART / BOX;
+  static constexpr int SHARE = BN, FINISHERS = 1;  // columns of a tile that a CTA finishes
   static constexpr int SUMS = BOX * F::INPUTS / 2;     // accumulators of a thread for a box
   static constexpr int CHUNK = 16 / int{sizeof(Out)};  // elements of D that TMA writes at least
   static constexpr bool EVEN = tile::fused_rows_are_even(C);  // tiles may have fewer than BM rows
@@ -85,13 +88,41 @@ struct Tile {
 // The same in a cluster of CTAs side by side, which multicast A.
 template <class Alone, int CLUSTER_N_>
 struct InCluster : Alone {
-  static constexpr tile::GemmConfig C = [] {
-    tile::GemmConfig config = Alone::C;
+  static constexpr tile::FusedTile C = [] {
+    tile::FusedTile config = Alone::C;
     config.cluster_n = CLUSTER_N_;
     return config;
   }();
-  static constexpr int CLUSTER_N = CLUSTER_N_, CLUSTER = CLUSTER_N;
+  static constexpr int CLUSTER_N = CLUSTER_N_, CLUSTER = CLUSTER_N, SHARERS = CLUSTER_N;
   static constexpr int SLICE_A = Alone::BM / CLUSTER_N;
+};
+
+// The same by the CTAs of a cluster, an equal part of K each: where even tiles of 64 rows are few.
+// The first FINISHERS of them add up what all have of SHARE columns, and finish it.
+template <class Alone, int SPLIT_>
+struct Split : Alone {
+  static constexpr tile::FusedTile C = [] {
+    tile::FusedTile config = Alone::C;
+    config.split = SPLIT_;
+    return config;
+  }();
+  static constexpr tile::FusedParts P = {C, Alone::F::INPUTS, sizeof(typename Alone::Out)};
+  static constexpr int SPLIT = SPLIT_, CLUSTER = SPLIT;
+  static constexpr int SHARE = P.share(), FINISHERS = Alone::BN / SHARE;
+  static constexpr int EXCHANGE_BYTES = P.exchange_bytes();
+  static constexpr int PARTS = 1, PART = P.part_columns(), BIAS = SHARE, BOX = PART, BOXES = 1;
+  static constexpr int SUMS = SHARE / 2, BUFFERS = P.buffers(), DEPTH = P.ring_slots(BUFFERS);
+  static_assert(FINISHERS * SHARE == Alone::BN && FINISHERS <= SPLIT, "all columns are added up");
+};
+
+// What the CTAs that share a tile's K exchange.
+template <class T>
+struct Sums {};
+template <class T>
+  requires(T::SPLIT > 1)
+struct Sums<T> {
+  float4 exchange[T::EXCHANGE_BYTES / 16];  // [SPLIT][SHARE / 8][consumer threads]
+  uint64_t summands, drained;  // they are here: EXCHANGE_BYTES; and read, wherever some went
 };
 
 template <class T>
@@ -106,18 +137,19 @@ struct alignas(1024) Smem {
   uint64_t empty[T::DEPTH];                   // one arrival a consumer warp of the cluster
   uint64_t staged[T::CONSUMERS][T::BUFFERS];  // boxes are written: one arrival a warp
   uint64_t ready[T::CONSUMERS][T::BUFFERS];   // D is read from them: the storer's arrival; C, bias
+  [[no_unique_address]] Sums<T> sums;
 };
 
-// Waits for a barrier of the ring, and releases a slot: a CTA by itself needs no cluster scope.
+// Waits for a barrier of the ring, and releases a slot: who shares no rows needs no cluster scope.
 template <class T>
 __device__ void wait(uint64_t* bar, uint32_t parity) {
-  if constexpr (T::CLUSTER == 1) ptx::mbarrier_wait(bar, parity);
-  if constexpr (T::CLUSTER > 1) ptx::mbarrier_wait_cluster(bar, parity);
+  if constexpr (T::SHARERS == 1) ptx::mbarrier_wait(bar, parity);
+  if constexpr (T::SHARERS > 1) ptx::mbarrier_wait_cluster(bar, parity);
 }
 template <class T>
 __device__ void release(Smem<T>& smem, int slot, int lane) {
-  if (T::CLUSTER == 1 && lane == 0) ptx::mbarrier_arrive(&smem.empty[slot]);
-  if (T::CLUSTER > 1 && lane < T::CLUSTER) ptx::mbarrier_arrive_cluster(&smem.empty[slot], lane);
+  if (T::SHARERS == 1 && lane == 0) ptx::mbarrier_arrive(&smem.empty[slot]);
+  if (T::SHARERS > 1 && lane < T::SHARERS) ptx::mbarrier_arrive_cluster(&smem.empty[slot], lane);
 }
 
 // What a call adds to its product.
@@ -130,7 +162,8 @@ struct Epilogue {
 template <class T>
 struct Parts {
   tile::ClusterTiles<T> tiles;
-  int consumer, i = 0;  // part of the tile
+  int consumer, rank_k;  // of its cluster
+  int i = 0;             // part of the tile
 
   __device__ bool has() const { return tiles.has(); }
   __device__ void next() {
@@ -142,7 +175,9 @@ struct Parts {
   __device__ int row(int rows) const {
     return tile::first_row(tiles, rows) + (consumer * T::BLOCKS + i / T::PARTS) * T::WM;
   }
-  __device__ int col() const { return tiles.n0() / T::F::INPUTS + i % T::PARTS * T::PART; }
+  __device__ int col() const {
+    return tiles.n0() / T::F::INPUTS + (T::SPLIT > 1 ? rank_k : i % T::PARTS) * T::PART;
+  }
 };
 
 // Hands a part's boxes to its consumer, with C in them and the bias beside them, once they have
@@ -166,6 +201,25 @@ __device__ void offer(Smem<T>& smem, const Parts<T>& part, int slot, int rows,
   }
 }
 
+// The barriers of Sums, told to expect those of the first tile.
+template <class T>
+__device__ void expect_sums(Sums<T>& sums) {
+  ptx::mbarrier_init(&sums.summands, 1);
+  ptx::mbarrier_init(&sums.drained, T::FINISHERS * T::CONSUMERS * 4);
+  ptx::mbarrier_arrive_expect_tx(&sums.summands, T::EXCHANGE_BYTES);
+}
+
+// Whether this CTA finishes columns of the tile number `turn` of its cluster: `acc` has their sums.
+template <class T>
+__device__ bool add_up(float (&acc)[T::BN / 2], Sums<T>& sums, int rank_k, int turn, bool more) {
+  float sum[T::SHARE / 2];
+  block::exchange_sums_again<T>(sum, acc, sums.exchange, &sums.summands, &sums.drained, rank_k,
+                                turn, more);
+  if (rank_k >= T::FINISHERS) return false;
+  for (int i = 0; i < T::SHARE / 2; ++i) acc[i] = sum[i];
+  return true;
+}
+
 template <class T>
 __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
@@ -177,13 +231,17 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
   Smem<T>& smem = *reinterpret_cast<Smem<T>*>(smem_bytes);
   const int k_tiles = tile::ceil_div(k, T::BK);
   const int cluster = blockIdx.x / T::CLUSTER, clusters = gridDim.x / T::CLUSTER;
-  const int rank = T::CLUSTER > 1 ? ptx::cluster_ctarank() : 0;
+  const int rank = T::SHARERS > 1 ? ptx::cluster_ctarank() : 0;
+  const int rank_k = T::SPLIT > 1 ? ptx::cluster_ctarank() : 0;  // our K steps: begin to end
+  const int begin = tile::share_begin(k_tiles, rank_k, T::SPLIT);
+  const int end = tile::share_begin(k_tiles, rank_k + 1, T::SPLIT);
   const tile::ClusterTiles<T> tiles(m, n, cluster, clusters, rank, raster_group);
   if (threadIdx.x == 0) {
     ptx::prefetch_tensormap(&map_a);
     ptx::prefetch_tensormap(&map_b);
     ptx::prefetch_tensormap(&map_d);
-    block::init_barriers<T>(smem.full, smem.empty, T::CONSUMERS * 4 * T::CLUSTER, smem.staged,
+    if constexpr (T::SPLIT > 1) expect_sums<T>(smem.sums);
+    block::init_barriers<T>(smem.full, smem.empty, T::CONSUMERS * 4 * T::SHARERS, smem.staged,
                             smem.ready);
   }
   const int rows = T::EVEN ? tile::even_rows(T::BM, m) : T::BM;  // of a tile
@@ -203,13 +261,13 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     // --- producer: one thread of warp 0 fills the ring -------------------------------------------
     ptx::setmaxnreg_dec<T::PRODUCER_REGS>();
     if (threadIdx.x < 32 && ptx::elect_sync()) {
-      const uint16_t mask_a = (1 << T::CLUSTER) - 1;  // A is shared by all CTAs of a cluster
+      const uint16_t mask_a = (1 << T::SHARERS) - 1;  // A is shared by these CTAs of a cluster
       const int slice_a = rank * T::SLICE_A;          // first row of ours
       const int tx_bytes = (rows + T::BN) * T::ROW_BYTES;
       tile::RingState<T::DEPTH> ring;
       for (auto t = tiles; t.has(); t.next()) {
         const int m0 = tile::first_row(t, rows), n0 = t.n0();
-        for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
+        for (int k_tile = begin; k_tile < end; ++k_tile, ring.advance()) {
           uint64_t* full = &smem.full[ring.slot];
           // Our copies land in the peers too: their consumers must have released the slot as well.
           wait<T>(&smem.empty[ring.slot], ring.parity ^ 1);
@@ -222,34 +280,34 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
       }
       ptx::griddepcontrol_launch_dependents();  // the next kernel may take SMs as they fall free
       // No CTA exits while its peers can still arrive there: once every slot is released they have.
-      for (int i = 0; i < T::DEPTH && T::CLUSTER > 1; ++i, ring.advance()) {
+      for (int i = 0; i < T::DEPTH && T::SHARERS > 1; ++i, ring.advance()) {
         wait<T>(&smem.empty[ring.slot], ring.parity ^ 1);
       }
     }
     // --- storers: warp 1 + i sends what consumer i has staged, and asks for C --------------------
     const int storer = threadIdx.x / 32 - 1;
-    if (storer >= 0 && storer < T::CONSUMERS) {
+    if (storer >= 0 && storer < T::CONSUMERS && rank_k < T::FINISHERS) {
       const bool leader = threadIdx.x % 32 == 0;      // starts the copies and waits for them
       const int columns = n / T::F::INPUTS;           // of D
-      Parts<T> part = {tiles, storer}, ahead = part;  // ahead: of what is offered next
+      Parts<T> part = {tiles, storer, rank_k}, ahead = part;  // ahead: of what is offered next
       for (int slot = 0; slot < T::BUFFERS && ahead.has(); ++slot, ahead.next()) {
         if (leader) offer(smem, ahead, slot, rows, epilogue, &map_c, &map_bias);
       }
       tile::RingState<T::BUFFERS> out;
       for (; part.has(); part.next(), ahead.next(), out.advance()) {
         const int row = part.row(rows), col0 = part.col();
-        const int end = T::EVEN ? min(m, row + rows) : m;
+        const int end_row = T::EVEN ? min(m, row + rows) : m;
         ptx::mbarrier_wait(&smem.staged[storer][out.slot], out.parity);
 #pragma unroll 1
         for (int i = 0; i < T::BOXES; ++i) {
           const int col = col0 + i * T::BOX;
           const auto& box = smem.d[storer][out.slot][i];
-          if (leader && row < end && col < columns / T::CHUNK * T::CHUNK) {
+          if (leader && row < end_row && col < columns / T::CHUNK * T::CHUNK) {
             ptx::cp_async_bulk_tensor_2d_s2g(&map_d, col, row, box.bytes);
             ptx::cp_async_bulk_commit_group();
             ptx::cp_async_bulk_wait_group_read<0>();  // one at a time: loads pass in between
           }
-          block::store_last_elements(box, d, ldd, row, col, end, columns);
+          block::store_last_elements(box, d, ldd, row, col, end_row, columns);
         }
         ptx::fence_proxy_async_shared_cta();  // TMA will write C where the last columns were read
         ptx::bar_warp_sync();                 // the leader speaks for all
@@ -264,26 +322,31 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     float acc[T::BLOCKS][T::BN / 2];    // A·B^T [BLOCKS][64][BN] of the warpgroup
     tile::RingState<T::DEPTH> ring;
     tile::RingState<T::BUFFERS> out;
+    int turn = 0;  // tiles that the cluster has split
     for (auto t = tiles; t.has(); t.next()) {
+      for (int i = 0; T::SPLIT > 1 && i < T::BN / 2; ++i) acc[0][i] = 0;  // adds 0 without a K step
       int last_slot = 0;
-      for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
+      for (int k_tile = begin; k_tile < end; ++k_tile, ring.advance()) {
         wait<T>(&smem.full[ring.slot], ring.parity);  // the tile has landed
 #pragma unroll
         for (int i = 0; i < T::BLOCKS; ++i) {
           block::multiply_tile<T>(acc[i], smem.a[ring.slot].from_row(group_m + i * T::WM),
-                                  smem.b[ring.slot].bytes, k_tile > 0);
+                                  smem.b[ring.slot].bytes, k_tile > begin);
         }
         ptx::wgmma_wait_group<T::IN_FLIGHT * T::BLOCKS>();  // 0: the others' products run meanwhile
         if (T::IN_FLIGHT == 0) release<T>(smem, ring.slot, lane);
-        if (T::IN_FLIGHT == 1 && k_tile > 0) release<T>(smem, last_slot, lane);
+        if (T::IN_FLIGHT == 1 && k_tile > begin) release<T>(smem, last_slot, lane);
         last_slot = ring.slot;
       }
       if constexpr (T::IN_FLIGHT == 1) {
         ptx::wgmma_wait_group<0>();
-        release<T>(smem, last_slot, lane);
+        if (T::SPLIT == 1 || begin < end) release<T>(smem, last_slot, lane);
       }
 
       // --- epilogue ------------------------------------------------------------------------------
+      if constexpr (T::SPLIT > 1) {
+        if (!add_up<T>(acc[0], smem.sums, rank_k, turn++, !t.is_last())) continue;
+      }
 #pragma unroll
       for (int i = 0; i < T::BLOCKS * T::PARTS; ++i, out.advance()) {
         ptx::mbarrier_wait(&smem.ready[group][out.slot], out.parity);  // C and the bias have landed
@@ -301,6 +364,8 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
       }
     }
   }
+  // No CTA exits while a peer can still write or arrive there.
+  if constexpr (T::SPLIT > 1) ptx::barrier_cluster_sync();
 }
 
 template <class T>
@@ -333,25 +398,27 @@ void launch(const FusedArgs& g) {
                      "launch of fused_epilogue::gemm");
 }
 
-// By rung 11's cost model, in microseconds.
+// By the cost model, in microseconds.
 template <class T>
 double predicted_us(const FusedArgs& g) {
   const tile::Gpu gpu = ladder::gpu();
   const int ctas = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g) * T::CLUSTER;
-  return tile::predicted_clocks(T::C, g.m, g.n, g.k, ctas, gpu, g.lda, g.ldb,
-                                tile::fused_rows(T::C, g.m)) /
-         gpu.mhz;
+  return tile::fused_clocks(T::C, g.m, g.n, g.k, ctas, gpu, g.lda, g.ldb) / gpu.mhz;
 }
 
 template <class Row>
 ladder::Variant variant(const char* name) {
-  constexpr tile::GemmConfig C = tile::FUSED_CONFIGURATIONS[Row::ROW];
+  constexpr tile::FusedTile C = tile::FUSED_CONFIGURATIONS[Row::ROW];
   using Alone = Tile<typename Row::F, typename Row::Out, C.consumers, C.blocks, C.bn>;
-  using T = std::conditional_t<C.cluster() == 1, Alone, InCluster<Alone, C.cluster_n>>;
-  return {.name = name,
-          .what = "one activation, type and tile",
-          .kernel = ladder::persistent_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>)),
-          .predicted_us = predicted_us<T>};
+  using OneOrMore = std::conditional_t<C.cluster() == 1, Alone, InCluster<Alone, C.cluster_n>>;
+  using T = std::conditional_t<(C.split > 1), Split<Alone, C.split>, OneOrMore>;
+  ladder::Variant kernel = {
+      .name = name,
+      .what = "one activation, type and tile",
+      .kernel = ladder::persistent_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>)),
+      .predicted_us = predicted_us<T>};
+  kernel.kernel.cluster_n *= T::SPLIT;  // CTAs that share a tile's K
+  return kernel;
 }
 
 // The functors stand in the order of their codes in common/host/ladder.h.

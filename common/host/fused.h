@@ -76,7 +76,7 @@ std::vector<Variant> fused_kernels(const Make& make) {
   static std::list<std::string> names;  // which variants point to
   std::vector<Variant> all;
   const auto add = [&]<int ACTIVATION, class Functor, class Out, int ROW>() {
-    constexpr tile::GemmConfig C = tile::FUSED_CONFIGURATIONS[ROW];
+    constexpr tile::FusedTile C = tile::FUSED_CONFIGURATIONS[ROW];
     if constexpr (tile::has_fused_kernel(C, Functor::INPUTS, sizeof(Out))) {
       names.push_back(ACTIVATION_NAMES[ACTIVATION] +
                       std::string(sizeof(Out) == 4 ? "_fp32_" : "_") + C.name);

@@ -325,13 +325,15 @@ TEST_CASE("activations in double: known values, and how steep they are") {
 }
 
 TEST_CASE("fused: the parts of a tile are all of it, and three slots fit beside them") {
-  for (const tile::GemmConfig& config : tile::FUSED_CONFIGURATIONS) {
+  for (const tile::FusedTile& config : tile::FUSED_CONFIGURATIONS) {
     for (const int inputs : {1, 2}) {
       for (const int bytes : {2, 4}) {
         if (!tile::has_fused_kernel(config, inputs, bytes)) continue;
         const tile::FusedParts parts{config, inputs, bytes};
         CAPTURE(config.name);
-        CHECK(parts.of_block() * parts.part_columns() * inputs == config.bn);
+        CHECK(parts.of_block() * parts.part_columns() * inputs == parts.share());
+        CHECK(config.bn % parts.share() == 0);
+        CHECK(config.bn / parts.share() <= config.split);
         CHECK(parts.all() % parts.buffers() == 0);
         CHECK(parts.ring_slots(parts.buffers()) >= 3);
         CHECK(parts.part_columns() % 16 == 0);

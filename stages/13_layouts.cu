@@ -7,7 +7,7 @@
 // New PTX    wgmma with imm-trans, of .f16 and of .tf32; st.shared.v2
 // Tile       128x256x64 (tf32: 128x256x32) a CTA, 384 threads, 3 slots, 64 KB for D, in clusters of
 //            2 CTAs, 256x256 or 128x512; where D has few tiles 128x192, 128x128, 64x128 and 64x64
-//            by a CTA alone, 4 to 13 slots, or the last by 2, 4 or 8 that share its K
+//            by a CTA alone, 4 to 13 slots, or the last two by 2, 4 or 8 that share its K
 // Grown from stages/09_async_epilogue.cu
 // Read       docs/13_layouts.md
 #include <algorithm>
@@ -128,7 +128,7 @@ struct Split : Alone<Large, 1, BN_> {
   static constexpr int EXCHANGE_BYTES = SPLIT * One::BM * SHARE * int{sizeof(float)};
   static constexpr int D_BYTES = One::BM * BOX * int{sizeof(typename Large::Out)};
   static constexpr int DEPTH = (One::SMEM_BYTES - D_BYTES - EXCHANGE_BYTES) / One::SLOT_BYTES;
-  static constexpr int STEP_CLOCKS = 460, EXCHANGE_CLOCKS = 800 * SPLIT;
+  static constexpr int STEP_CLOCKS = BN_ == 128 ? 760 : 460, EXCHANGE_CLOCKS = 800 * SPLIT;
   static_assert(FINISHERS * SHARE == BN_ && FINISHERS <= SPLIT, "all columns are added up");
 };
 
@@ -453,8 +453,8 @@ const std::vector<ladder::Variant>& all_sizes() {
     auto sizes = kernels<128>();
     for (const auto* others :
          {&kernels<128, 128, 512>(), &kernels<128, 128, 192>(), &kernels<128, 128, 128>(),
-          &kernels<128, 64, 128>(), &kernels<128, 64, 64>(), &kernels<128, 64, 64, 2>(),
-          &kernels<128, 64, 64, 4>(), &kernels<128, 64, 64, 8>()}) {
+          &kernels<128, 64, 128>(), &kernels<128, 64, 64>(), &kernels<128, 64, 128, 4>(),
+          &kernels<128, 64, 64, 2>(), &kernels<128, 64, 64, 8>()}) {
       sizes.insert(sizes.end(), others->begin(), others->end());
     }
     return sizes;

@@ -64,12 +64,12 @@ struct Tile {
   static constexpr int THREADS = 128 + CONSUMERS * 128;            // warpgroup 0: producer, storers
   static constexpr int ROW_BYTES = BK * int{sizeof(bf16)};         // of A or of B, in a slot
   static constexpr int CLUSTER_M = 1, CLUSTER_N = 1, CLUSTER = 1;  // a CTA by itself
-  static constexpr int SHARERS = 1, SPLIT = 1;     // CTAs of a cluster that share loads; or K
+  static constexpr int SHARERS = 1, SPLIT = 1;    // CTAs of a cluster that share loads; or K
   static constexpr int SLICE_A = BM / CLUSTER_N;  // rows of A that one CTA loads for its row
   // A block leaves in parts of 64 x PART, which are of 64 x BOX each; its SUMS are a thread's.
   static constexpr int PARTS = P.of_block(), PART = P.part_columns(), BIAS = PART * F::INPUTS;
   static constexpr int BOX = std::gcd(PART, 128 / int{sizeof(Out)}), BOXES = PART / BOX;
-  static constexpr int SHARE = BN, FINISHERS = 1;  // columns of a tile that a CTA finishes
+  static constexpr int SHARE = BN, FINISHERS = 1;      // columns of a tile that a CTA finishes
   static constexpr int SUMS = BOX * F::INPUTS / 2;     // accumulators of a thread for a box
   static constexpr int CHUNK = 16 / int{sizeof(Out)};  // elements of D that TMA writes at least
   static constexpr bool EVEN = tile::fused_rows_are_even(C);  // tiles may have fewer than BM rows
@@ -287,8 +287,8 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     // --- storers: warp 1 + i sends what consumer i has staged, and asks for C --------------------
     const int storer = threadIdx.x / 32 - 1;
     if (storer >= 0 && storer < T::CONSUMERS && rank_k < T::FINISHERS) {
-      const bool leader = threadIdx.x % 32 == 0;      // starts the copies and waits for them
-      const int columns = n / T::F::INPUTS;           // of D
+      const bool leader = threadIdx.x % 32 == 0;  // starts the copies and waits for them
+      const int columns = n / T::F::INPUTS;       // of D
       Parts<T> part = {tiles, storer, rank_k}, ahead = part;  // ahead: of what is offered next
       for (int slot = 0; slot < T::BUFFERS && ahead.has(); ++slot, ahead.next()) {
         if (leader) offer(smem, ahead, slot, rows, epilogue, &map_c, &map_bias);

@@ -65,8 +65,11 @@ bool starts_early(int blocks, int at_once, int m, int n, int k) {
 template <class T>
 bool starts_early_behind_loads(int blocks, int at_once, int m, int n, int k,
                                int element_bytes = 2) {
-  const double crowding = tile::crowding_behind_loads(
-      1.0 * blocks * T::CLUSTER, at_once * T::CLUSTER, T::CLUSTER, element_bytes);
+  double crowding = tile::crowding_behind_loads(1.0 * blocks * T::CLUSTER, at_once * T::CLUSTER,
+                                                T::CLUSTER, element_bytes);
+  if constexpr (requires { T::SPLIT; }) {  // CTAs of a cluster that share a tile's K
+    if (T::SPLIT > 1) crowding = tile::crowding_of_split(blocks, at_once);
+  }
   return starts_early<T>(crowding, blocks, at_once, m, n, k, element_bytes);
 }
 

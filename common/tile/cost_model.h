@@ -208,6 +208,15 @@ constexpr double crowding_behind_loads(double ctas, double places, int cluster, 
   return element_bytes == 1 ? 0.10 : 0.12;
 }
 
+// The same of clusters that split K, `at_once` of which have places. As long as those of two launches
+// fit beside each other nothing is lost. If more do not, an early launch takes what places are left, and
+// the others come where the first to end were. Fitted to 413 launches of either kind on an H200
+// (docs/results/h200.split_early.csv).
+constexpr double crowding_of_split(double clusters, double at_once) {
+  const double full = clusters / at_once;
+  return full > 0.5 && full < 1 ? 0.8 * (1 - full) : 0;
+}
+
 // Clocks that an early start hides: the launch.
 constexpr double LAUNCH_CLOCKS = 2900;
 

@@ -470,7 +470,7 @@ TEST_CASE("cost model: the example that is worked out by hand") {
 }
 
 // The numbers of docs/cost_model.md, "The tiles of rung 17".
-TEST_CASE("cost model: what rung 17's sixteen tiles lose against all of rung 11's") {
+TEST_CASE("cost model: what rung 17's tiles, K whole, lose against all of rung 11's") {
   using tile::FUSED_CONFIGURATIONS;
   constexpr int SAMPLES = 20000;
   const auto least = [](const auto& table, const Shape& s, bool in_clusters) {

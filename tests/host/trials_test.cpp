@@ -2228,7 +2228,7 @@ TEST_CASE("trials: rung 17's tiles of 64 rows where D has few rows") {
 }
 
 // docs/cost_model.md, "The tiles of rung 17".
-TEST_CASE("trials: the pick of rung 17's tiles where D has few rows") {
+TEST_CASE("trials: the pick of rung 17's tiles that leave K whole, where D has few rows") {
   using Calls =
       std::map<std::tuple<int, int, int>, std::map<std::string, double>>;  // m, n, k; tile
   const auto read = [](const char* file) {
@@ -2270,6 +2270,194 @@ TEST_CASE("trials: the pick of rung 17's tiles where D has few rows") {
   };
   CHECK(tenths(401, 6432, 2720, "256x128_1x2") == 366);
   CHECK(tenths(401, 6432, 2720, "128x224") == 304);
+}
+
+// docs/17_fused_epilogue.md, "Few tiles", and docs/cost_model.md, "The tiles of rung 17".
+TEST_CASE("trials: the pick of rung 17's tiles, where CTAs may share K") {
+  struct Call {
+    int m, n, k;
+    std::map<std::string, double> us;
+  };
+  std::vector<Call> calls;
+  for (const std::vector<std::string>& cell : read_rows("h200.fused_split.csv")) {
+    REQUIRE(cell.size() == 5);
+    const int m = std::stoi(cell[0]), n = std::stoi(cell[1]), k = std::stoi(cell[2]);
+    if (calls.empty() || calls.back().m != m || calls.back().n != n || calls.back().k != k) {
+      calls.push_back({m, n, k, {}});
+    }
+    calls.back().us[cell[3]] = std::stod(cell[4]);
+  }
+  REQUIRE(calls.size() == 224);
+
+  // Of the calls from number `from` on, in thousandths: the pick over the fastest, and what is picked
+  // of the tiles that leave K whole over the pick.
+  const auto check = [&](size_t from, size_t count, long mean, long worst, long gain, long most,
+                         long least_gain) {
+    CAPTURE(from);
+    Distance distance;
+    double logarithms = 0, largest = 0, smallest = NOT_TIMED;
+    for (size_t i = from; i < from + count; ++i) {
+      const Call& call = calls[i];
+      double least = tile::NEVER, least_whole = tile::NEVER, fastest = NOT_TIMED;
+      double pick = NOT_TIMED, whole = NOT_TIMED;
+      for (const tile::FusedTile& config : tile::FUSED_CONFIGURATIONS) {
+        const double timed = call.us.contains(config.name) ? call.us.at(config.name) : NOT_TIMED;
+        const int ctas = config.split == 8 ? 15 * 8 : resident(config.cluster() * config.split);
+        const double clocks =
+            tile::fused_clocks(config, call.m, call.n, call.k, ctas, H200.gpu, call.k, call.k);
+        if (clocks < least) pick = timed;
+        if (config.split == 1 && clocks < least_whole) whole = timed;
+        if (config.split == 1) least_whole = std::min(least_whole, clocks);
+        least = std::min(least, clocks);
+        fastest = std::min(fastest, timed);
+      }
+      distance.add_if_timed(pick, fastest);
+      logarithms += std::log(whole / pick);
+      largest = std::max(largest, whole / pick);
+      smallest = std::min(smallest, whole / pick);
+    }
+    CHECK(distance.not_timed == 0);
+    CHECK(std::lround(1000 * distance.mean()) == mean);
+    CHECK(std::lround(1000 * distance.worst) == worst);
+    CHECK(std::lround(1000 * std::exp(logarithms / static_cast<double>(count))) == gain);
+    CHECK(std::lround(1000 * largest) == most);
+    CHECK(std::lround(1000 * smallest) == least_gain);
+  };
+  check(0, 164, 13, 200, 1348, 5328, 932);
+  check(164, 60, 30, 212, 1267, 3541, 950);
+
+  // The fastest that leaves K whole; two, four and eight CTAs that share it; rung 12.
+  const auto row = [&](int m, int n, int k, const std::array<long, 5>& tenths) {
+    CAPTURE(m);
+    CAPTURE(n);
+    const auto call = std::find_if(calls.begin(), calls.end(), [&](const Call& each) {
+      return each.m == m && each.n == n && each.k == k;
+    });
+    REQUIRE(call != calls.end());
+    double whole = NOT_TIMED;
+    for (const auto& [tile, us] : call->us) {
+      if (tile.find("_k") == std::string::npos && tile != "rung 12") whole = std::min(whole, us);
+    }
+    const auto rounded = [](double us) { return std::lround(10 * us); };
+    CHECK(rounded(whole) == tenths[0]);
+    CHECK(rounded(call->us.at("64x64_k2")) == tenths[1]);
+    CHECK(rounded(call->us.at("64x64_k4")) == tenths[2]);
+    CHECK(rounded(call->us.at("64x64_k8")) == tenths[3]);
+    CHECK(rounded(call->us.at("rung 12")) == tenths[4]);
+  };
+  row(64, 576, 7168, {143, 94, 65, 64, 63});
+  row(1, 1024, 8192, {162, 101, 93, 94, 65});
+  row(64, 1024, 8192, {161, 105, 99, 102, 97});
+  row(128, 1024, 8192, {162, 115, 147, 135, 121});
+  row(16, 2048, 7168, {144, 106, 136, 120, 100});
+  row(1, 4096, 14336, {320, 293, 349, 317, 282});
+  row(64, 4096, 14336, {324, 312, 380, 354, 311});
+  row(256, 2048, 7168, {177, 250, 318, 323, 169});
+  row(1, 4096, 4096, {128, 109, 126, 128, 98});
+
+  // The fastest that leaves K whole over the fastest of all, and that over rung 12 without an
+  // epilogue, by tiles of 64x64.
+  const auto gain = [&](int from, int to, int shapes, long of_whole, long over_rung_12) {
+    CAPTURE(from);
+    double whole = 0, beside = 0;
+    int count = 0;
+    for (const Call& call : calls) {
+      const double tiles = std::ceil(call.m / 64.0) * std::ceil(call.n / 64.0);
+      if (tiles < from || tiles > to) continue;
+      double all = NOT_TIMED, unshared = NOT_TIMED;
+      for (const tile::FusedTile& config : tile::FUSED_CONFIGURATIONS) {
+        if (!call.us.contains(config.name)) continue;
+        all = std::min(all, call.us.at(config.name));
+        if (config.split == 1) unshared = std::min(unshared, call.us.at(config.name));
+      }
+      whole += std::log(unshared / all);
+      beside += std::log(all / call.us.at("rung 12"));
+      ++count;
+    }
+    CHECK(count == shapes);
+    CHECK(std::lround(1000 * std::exp(whole / count)) == of_whole);
+    CHECK(std::lround(1000 * std::exp(beside / count)) == over_rung_12);
+  };
+  gain(1, 32, 111, 1699, 1116);
+  gain(33, 66, 56, 1070, 1085);
+  gain(67, 100000, 57, 1008, 1055);
+}
+
+// docs/17_fused_epilogue.md, "Few tiles", and docs/cost_model.md, "The tiles of rung 17".
+TEST_CASE("trials: what tiles of rung 17 that share K are worth beside others, and by shares") {
+  std::map<std::tuple<int, int, int>, std::map<std::string, double>> calls;
+  for (const std::vector<std::string>& cell : read_rows("h200.fused_split_tried.csv")) {
+    REQUIRE(cell.size() == 5);
+    calls[{std::stoi(cell[0]), std::stoi(cell[1]), std::stoi(cell[2])}][cell[3]] =
+        std::stod(cell[4]);
+  }
+  REQUIRE(calls.size() == 164);
+  // Geometric means of one time over another, in thousandths.
+  const auto mean = [&](const auto& ratio) {
+    double logarithms = 0;
+    for (const auto& [shape, us] : calls) logarithms += std::log(ratio(us));
+    return std::lround(1000 * std::exp(logarithms / static_cast<double>(calls.size())));
+  };
+  // The fastest of those that leave K whole and of some that share it, over the fastest of all.
+  const auto with = [&](const std::set<std::string>& some) {
+    return mean([&](const std::map<std::string, double>& us) {
+      double all = NOT_TIMED, kept = NOT_TIMED;
+      for (const auto& [tile, timed] : us) {
+        const bool shares = tile.find("_k") != std::string::npos;
+        all = std::min(all, timed);
+        if (!shares || some.contains(tile)) kept = std::min(kept, timed);
+      }
+      return kept / all;
+    });
+  };
+  CHECK(with({}) == 1362);
+  CHECK(with({"64x64_k8"}) == 1052);
+  CHECK(with({"64x64_k2", "64x64_k8"}) == 1031);
+  CHECK(with({"64x64_k2", "64x64_k4", "64x64_k8"}) == 1015);
+  CHECK(with({"64x64_k2", "64x64_k4", "64x64_k8", "64x96_k4"}) == 1005);
+  const auto narrow = [&](const std::string& tile) {
+    return mean([&](const auto& us) { return us.at(tile) / us.at(tile + "_32"); });
+  };
+  CHECK(narrow("64x64_k8") == 857);
+  CHECK(narrow("64x64_k4") == 985);
+}
+
+// docs/scheduling.md, "An early start".
+TEST_CASE("trials: when clusters that split K start early") {
+  struct Sums {
+    double early = 0, plain = 0, by_rule = 0;  // logarithms, over the faster of the two
+    int launches = 0;
+    std::array<long, 3> thousandths() const {
+      const auto mean = [&](double sum) { return std::lround(1000 * std::exp(sum / launches)); };
+      return {mean(early), mean(plain), mean(by_rule)};
+    }
+  } few, more;      // clusters: at most half of what the device holds
+  double most = 0;  // that an early start loses
+  for (const std::vector<std::string>& cell : read_rows("h200.split_early.csv")) {
+    REQUIRE(cell.size() == 8);
+    const int m = std::stoi(cell[2]), n = std::stoi(cell[3]), k = std::stoi(cell[4]);
+    const int bn = cell[5].starts_with("64x128") ? 128 : 64, split = cell[5].back() - '0';
+    const double early = std::stod(cell[6]), plain = std::stod(cell[7]);
+    const int clusters = tile::ceil_div(m, 64) * tile::ceil_div(n, bn);
+    const int at_once = split == 2 ? 66 : split == 4 ? 30 : 15;
+    const int bytes = cell[1].starts_with("tf32") ? 4 : 2;
+    const double least =
+        tile::least_clocks(0.5 * bytes * m * n * k, 1.0 * bytes * k * (1.0 * m + n) + 2.0 * m * n,
+                           clusters * split, H200.gpu);
+    const bool starts = tile::starts_early(tile::crowding_of_split(clusters, at_once), least);
+    const double faster = std::min(early, plain);
+    Sums& sums = 2 * clusters <= at_once ? few : more;
+    sums.early += std::log(early / faster);
+    sums.plain += std::log(plain / faster);
+    sums.by_rule += std::log((starts ? early : plain) / faster);
+    ++sums.launches;
+    most = std::max(most, early / plain);
+  }
+  CHECK(few.launches == 130);
+  CHECK(more.launches == 283);
+  CHECK(few.thousandths() == std::array<long, 3>{1000, 1223, 1000});
+  CHECK(more.thousandths() == std::array<long, 3>{1019, 1109, 1007});
+  CHECK(std::lround(1000 * most) == 1225);
 }
 
 // The tiles of rung 13, and what its model says of them.
@@ -2421,10 +2609,10 @@ TEST_CASE("trials: the pick of all of rung 13's tiles, where CTAs may share K") 
     CHECK(std::lround(1000 * found.most) == most);
     CHECK(std::lround(1000 * found.least) == least);
   };
-  check(is_narrow, 210, 9, 180, 1589, 5219, 847);
-  check([&](const LayoutsCall& call) { return few.contains(call); }, 60, 16, 142, 1023, 1230, 903);
-  check([&](const LayoutsCall& call) { return drawn.contains(call); }, 35, 17, 134, 1182, 1942,
-        882);
+  check(is_narrow, 210, 12, 213, 1624, 5519, 836);
+  check([&](const LayoutsCall& call) { return few.contains(call); }, 60, 19, 150, 1017, 1266, 912);
+  check([&](const LayoutsCall& call) { return drawn.contains(call); }, 35, 14, 106, 1186, 1944,
+        904);
 
   // Beyond 132 tiles of 64x64 none that shares K is picked.
   for (const auto* others : {&few, &drawn}) {
@@ -2462,33 +2650,32 @@ TEST_CASE("trials: the pick of all of rung 13's tiles, where CTAs may share K") 
     CHECK(count == shapes);
     return std::lround(1000 * std::exp(logarithms / count));
   };
-  CHECK(gain(1, 32, 154) == 552);
-  CHECK(gain(33, 66, 37) == 830);
+  CHECK(gain(1, 32, 154) == 535);
+  CHECK(gain(33, 66, 37) == 831);
   CHECK(gain(67, 100000, 19) == 997);
 
-  // What two tiles that were tried would add.
+  // What a tile that was tried would add.
   const auto tried = read_layouts("h200.layouts_split_tried.csv");
   double logarithms = 0;
   for (const auto& [call, us] : tried) {
-    REQUIRE(us.size() == 9);
-    double all = NOT_TIMED, kept = NOT_TIMED;
-    for (const auto& [tile, timed] : us) {
-      all = std::min(all, timed);
-      if (tile != "64x64_k4" && tile != "128x128_k4") kept = std::min(kept, timed);
-    }
+    REQUIRE(us.size() == 1);
+    double kept = NOT_TIMED;
+    for (const LayoutsTile& tile : LAYOUTS_TILES)
+      kept = std::min(kept, calls.at(call).at(tile.name));
+    const double all = std::min(kept, us.at("64x64_k4"));
     CHECK(is_narrow(call));
     logarithms += std::log(kept / all);
   }
   CHECK(tried.size() == 210);
-  CHECK(std::lround(1000 * std::exp(logarithms / 210)) == 1014);
+  CHECK(std::lround(1000 * std::exp(logarithms / 210)) == 1011);
 
   const auto tenths = [&](int n, int k, const char* tile) {
     return std::lround(10 * calls.at({"fp16_TN", 64, n, k}).at(tile));
   };
   CHECK(tenths(576, 7168, "64x64") == 160);
-  CHECK(tenths(576, 7168, "64x64_k8") == 73);
-  CHECK(tenths(1024, 8192, "64x64") == 182);
-  CHECK(tenths(1024, 8192, "64x128_k4") == 99);
+  CHECK(tenths(576, 7168, "64x64_k8") == 67);
+  CHECK(tenths(1024, 8192, "64x64") == 181);
+  CHECK(tenths(1024, 8192, "64x128_k4") == 98);
 }
 
 // docs/13_layouts.md, "Few tiles".

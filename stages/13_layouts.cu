@@ -6,8 +6,7 @@
 // Limited by its assumptions: rung 9 takes bf16 and K-major operands, and nothing else.
 // New PTX    wgmma with imm-trans, of .f16 and of .tf32; st.shared.v2
 // Tile       128x256x64 (tf32: 128x256x32) a CTA, 384 threads, 3 slots, 64 KB for D, in clusters of
-//            2 CTAs, 256x256 or 128x512; where D has few tiles 128x192, 128x128, 64x128 and 64x64
-//            by a CTA alone, 4 to 13 slots, or the last two by 2, 4 or 8 that share its K
+//            2 CTAs; of a D of few tiles 64x64 to 128x192 by a CTA alone, or by 2, 4, 8 that share K
 // Grown from stages/09_async_epilogue.cu
 // Read       docs/13_layouts.md
 #include <algorithm>
@@ -122,10 +121,9 @@ struct Alone : Large {
 template <class Large, int BN_, int SPLIT_>
 struct Split : Alone<Large, 1, BN_> {
   using One = Alone<Large, 1, BN_>;
-  static constexpr int SPLIT = SPLIT_, CLUSTER = SPLIT, LEAST = One::CHUNK == 8 ? 16 : 32;
-  static constexpr int SHARE = std::max(BN_ / SPLIT, LEAST), FINISHERS = BN_ / SHARE;
-  static constexpr int BOX = SHARE, BOXES = 1, PARTS = 1;
-  static constexpr int EXCHANGE_BYTES = SPLIT * One::BM * SHARE * int{sizeof(float)};
+  static constexpr int SPLIT = SPLIT_, CLUSTER = SPLIT, BOXES = 1, PARTS = 1;
+  static constexpr int SHARE = std::max(BN_ / SPLIT, One::CHUNK == 8 ? 16 : 32), BOX = SHARE;
+  static constexpr int FINISHERS = BN_ / SHARE, EXCHANGE_BYTES = SPLIT * One::BM * SHARE * 4;
   static constexpr int D_BYTES = One::BM * BOX * int{sizeof(typename Large::Out)};
   static constexpr int DEPTH = (One::SMEM_BYTES - D_BYTES - EXCHANGE_BYTES) / One::SLOT_BYTES;
   static constexpr int STEP_CLOCKS = BN_ == 128 ? 760 : 460, EXCHANGE_CLOCKS = 800 * SPLIT;
@@ -317,9 +315,11 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
   } else {
     // --- consumers: each warpgroup multiplies its 64 rows ----------------------------------------
     ptx::setmaxnreg_inc<T::CONSUMER_REGS>();
-    const int group = threadIdx.x / 128 - 1, group_m = group * T::WM;  // its first row in the tile
-    const int lane = threadIdx.x % 32;  // lane r speaks to CTA r of the cluster
-    float acc[T::BN / 2];               // D [64][BN] of the warpgroup
+    // In registers, where K steps are short: the compiler would ask for the thread's number in each.
+    const auto kept = [](int value) { return T::BN == 64 ? ptx::mov_b32(value) : value; };
+    const int group = kept(threadIdx.x / 128 - 1), group_m = group * T::WM;  // its first row
+    const int lane = kept(threadIdx.x % 32);  // lane r speaks to CTA r of the cluster
+    float acc[T::BN / 2];                     // D [64][BN] of the warpgroup
     tile::RingState<T::DEPTH> ring;
     uint32_t parity = 0;
     int turn = 0;  // tiles that the cluster has split

@@ -6,7 +6,7 @@
 // Limited by its assumptions: rung 9 takes bf16 and K-major operands, and nothing else.
 // New PTX    wgmma with imm-trans, of .f16 and of .tf32; st.shared.v2
 // Tile       128x256x64 (tf32: 128x256x32) a CTA, 384 threads, 3 slots, 64 KB for D, in clusters of
-//            2 CTAs; of a D of few tiles 64x64 to 128x192 by a CTA alone, or by 2, 4, 8 that share K
+//            2 CTAs; of a D of few tiles 64x64 to 128x192 by one CTA, or by 2, 4, 8 that share K
 // Grown from stages/09_async_epilogue.cu
 // Read       docs/13_layouts.md
 #include <algorithm>
@@ -126,7 +126,8 @@ struct Split : Alone<Large, 1, BN_> {
   static constexpr int FINISHERS = BN_ / SHARE, EXCHANGE_BYTES = SPLIT * One::BM * SHARE * 4;
   static constexpr int D_BYTES = One::BM * BOX * int{sizeof(typename Large::Out)};
   static constexpr int DEPTH = (One::SMEM_BYTES - D_BYTES - EXCHANGE_BYTES) / One::SLOT_BYTES;
-  static constexpr int STEP_CLOCKS = BN_ == 128 ? 760 : 460, EXCHANGE_CLOCKS = 800 * SPLIT;
+  static constexpr int STEP_CLOCKS = BN_ == 128 ? 760 : 460;
+  static constexpr int EXCHANGE_CLOCKS = SPLIT == 8 ? 5600 : 800 * SPLIT;
   static_assert(FINISHERS * SHARE == BN_ && FINISHERS <= SPLIT, "all columns are added up");
 };
 
@@ -315,7 +316,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
   } else {
     // --- consumers: each warpgroup multiplies its 64 rows ----------------------------------------
     ptx::setmaxnreg_inc<T::CONSUMER_REGS>();
-    // In registers, where K steps are short: the compiler would ask for the thread's number in each.
+    // In registers where K steps are short, in each of which the compiler would ask for %tid.
     const auto kept = [](int value) { return T::BN == 64 ? ptx::mov_b32(value) : value; };
     const int group = kept(threadIdx.x / 128 - 1), group_m = group * T::WM;  // its first row
     const int lane = kept(threadIdx.x % 32);  // lane r speaks to CTA r of the cluster
@@ -397,9 +398,8 @@ void launch(const TypedArgs& g) {
 }
 
 // In microseconds, by rounds of clusters and clocks a K step: enough to choose one of nine. A step
-// takes longer by rows of A's boxes that do not lie in A whole, where few SMs are idle; without
-// a cluster that shares rows also where rows of an operand begin between lines of L2. Clusters that
-// split K hide no launch where two launches find no room beside each other.
+// takes longer by rows of A's boxes that do not lie in A whole, where few SMs are idle; unless rows
+// are shared, also where they begin between lines of L2. Splits hide no launch without room beside.
 template <class T>
 double predicted_us(const TypedArgs& g) {
   constexpr double OUTSIDE_CLOCKS = 3.5, BETWEEN_CLOCKS = 120;

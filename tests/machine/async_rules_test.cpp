@@ -180,6 +180,30 @@ TEST_CASE("cp.async is waited for by every lane that has issued it, or by its ar
               early, 64, in.data());
 }
 
+TEST_CASE("a bulk copy that reads late was never committed") {
+  const auto stored = [](const std::string& commit) {
+    return with(
+        "setp.ne.u32 %p1, %t, 0;\n@%p1 bra END;\nmbarrier.init.shared::cta.b64 [%smem], 1;\n"
+        "fence.proxy.async;\nmbarrier.arrive.expect_tx.shared::cta.b64 _, [%smem], 16;\n"
+        "add.u32 %r1, %smem, 1024;\nadd.u32 %r2, %smem, 2048;\n"
+        "st.shared.v2.u64 [%r2], {0, 0};\nfence.proxy.async;\n"
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+        "[%r1], [%out], 16, [%smem];\n"
+        "add.u64 %rd1, %out, 16;\ncp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r2], "
+        "16;\n" +
+            commit +
+            "cp.async.bulk.wait_group.read 0;\nst.shared.v2.u64 [%r2], {1, 1};\nWAIT:\n"
+            "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem], 0;\n@!%p2 bra WAIT;\nEND:",
+        32);
+  };
+  check_legal(stored("cp.async.bulk.commit_group;\n"), Words(8));
+  check_fault(stored(""),
+              {RACE,
+               {"order them: cp.async.bulk.commit_group behind cp.async.bulk by the thread",
+                "not waited for), then cp.async.bulk.wait_group.read, then a barrier, before st."}},
+              {Policy::lazy});
+}
+
 TEST_CASE("a copy that another warp has yet to start is not told to be never committed") {
   // The second warp copies, the first reads without a barrier.
   const Program early = with(

@@ -36,6 +36,15 @@ std::string wider_scope(const CheckerState& state, const Attempt& attempt, uint3
                 "ordinary one.");
 }
 
+// The wait for a bulk copy that reads shared memory late.
+std::string wait_for_read(const CheckerState& state, const Record& copy) {
+  if (state.warp_of(copy.agent).warp.bulk.count >= copy.clock) {
+    return "cp.async.bulk.wait_group.read by the thread of {later} that committed {later_op}";
+  }
+  return "cp.async.bulk.commit_group behind {later_op} by the thread of {later} that issued it "
+         "(what was never committed is not waited for), then cp.async.bulk.wait_group.read";
+}
+
 // Behind an access of the generic proxy, that is over as soon as something orders it.
 std::string remedy_by_barrier(const CheckerState& state, const Attempt& attempt,
                               const Record& record) {
@@ -63,11 +72,8 @@ std::string remedy_by_barrier(const CheckerState& state, const Attempt& attempt,
   }
   // A source that a copy reads late has been written before or after the copy was started.
   if (!attempt.write && (kind == BULK_READS || mbarrier != nullptr)) {
-    const std::string wait = mbarrier != nullptr
-                                 ? "a wait for the copy on " + text_of(*mbarrier)
-                                 : "cp.async.bulk.wait_group.read by the thread of {later} that "
-                                   "committed {later_op}";
-    text = wait +
+    text = (mbarrier != nullptr ? "a wait for the copy on " + text_of(*mbarrier)
+                                : wait_for_read(state, attempt)) +
            ", then a barrier, before {earlier_op}, if the copy is to come first. If {earlier_op} "
            "writes what is to be copied, " +
            text;
@@ -341,13 +347,7 @@ std::string RaceReport::remedy_at_exit(const Shadow::Visit& visit) const {
            cluster;
   }
   if (state_.kind_of(record.agent) != BULK_READS) return cluster;
-  if (state_.warp_of(record.agent).warp.bulk.count >= record.clock) {
-    return "cp.async.bulk.wait_group.read by the thread of {later} that committed {later_op}, "
-           "before its CTA exits.";
-  }
-  return "cp.async.bulk.commit_group behind {later_op} by the thread of {later} that issued "
-         "it, then cp.async.bulk.wait_group.read, before its CTA exits" +
-         NOT_COMMITTED;
+  return wait_for_read(state_, record) + ", before its CTA exits.";
 }
 
 std::string RaceReport::remedy_between_clusters(const Attempt& attempt,

@@ -28,6 +28,10 @@ __global__ void set(int* out, int value) {
   *out = value;
 }
 
+__global__ void cluster_size(int* out) {
+  asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(*out));
+}
+
 // The second time it reads what nobody has written since.
 __global__ void take_turns(int* out, int* memory) {
   if (*out != 0) *out = memory[0];
@@ -457,6 +461,31 @@ void misuse(const std::string& how, cudaStream_t stream, int* data) {
   if (how == "unwritten") cudaGraphLaunch(exec, stream);
 }
 
+void check_cluster_of_a_node(cudaStream_t stream, int* data) {
+  cudaGraph_t graph = nullptr;
+  OK(cudaGraphCreate(&graph, 0));
+  void* arguments[] = {&data};
+  cudaKernelNodeParams params{};
+  params.func = reinterpret_cast<void*>(cluster_size);
+  params.gridDim = 2;
+  params.blockDim = 1;
+  params.kernelParams = arguments;
+  Node node = nullptr;
+  OK(cudaGraphAddKernelNode(&node, graph, nullptr, 0, &params));
+  cudaLaunchAttributeValue value{};
+  value.clusterDim = {2, 1, 1};
+  OK(cudaGraphKernelNodeSetAttribute(node, cudaLaunchAttributeClusterDimension, &value));
+  int ctas = 0;
+  OK(cudaGraphLaunch(instantiate(graph), stream));
+  OK(cudaMemcpyAsync(&ctas, data, sizeof ctas, cudaMemcpyDeviceToHost, stream));
+  OK(cudaStreamSynchronize(stream));
+  CHECK(ctas == 2);
+  value.clusterDim = {3, 1, 1};
+  CHECK(cudaGraphKernelNodeSetAttribute(node, cudaLaunchAttributeClusterDimension, &value) ==
+        cudaErrorInvalidClusterSize);
+  OK(cudaGraphDestroy(graph));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -474,6 +503,7 @@ int main(int argc, char** argv) {
   check_node_put_into_a_capture(stream, data);
   check_changed_nodes(stream, data);
   check_updated_graph(stream, data);
+  check_cluster_of_a_node(stream, data);
   check_null();
   check_captured_memory(stream, data);
   check_memory_that_stays(stream);

@@ -436,6 +436,19 @@ cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, cudaKernelNodePar
   });
 }
 
+cudaError_t cudaGraphKernelNodeSetAttribute(cudaGraphNode_t node, cudaLaunchAttributeID id,
+                                            const cudaLaunchAttributeValue* value) {
+  return on_device([&] {
+    const std::shared_ptr<const KernelNode> before = node_of(node)->kernel;
+    require(before != nullptr && value != nullptr);
+    const cudaLaunchAttribute attribute{id, {}, *value};
+    LaunchConfig request = before->request;
+    apply_attributes(&attribute, 1, &request);
+    const auto kernel = make_node(before->function, request, before->arguments.data());
+    change(*node_of(node), {cudaGraphNodeTypeKernel, make_work(*kernel), kernel});
+  });
+}
+
 // ---- execution ----------------------------------------------------------------------------------
 
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph,

@@ -336,6 +336,7 @@ class Calls(unittest.TestCase):
         self.assertIn("cudaStreamNonBlocking does not wait for the default stream", ended.stderr)
         ended = on_machine(PROGRAMS / "streams", "graph", "wrong")
         self.assertIn("What would order them: an edge of the graph", ended.stderr)
+        self.assertIn("earlier: kernel fill, node 2 of a graph, in stream 4", ended.stderr)
 
     def test_files_of_settings_are_refused_before_anything_is_launched(self):
         for name, path, why in (("REPLACE_PTX", "/nonexistent.ptx", "cannot be read"),

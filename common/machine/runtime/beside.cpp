@@ -17,12 +17,16 @@ const char* verb(const Piece& piece, bool is_write) {
   return is_write ? "writes" : "reads";
 }
 
+std::string text_of(const Piece& piece) {
+  return piece.what + (piece.node != 0 ? joined(", node ", piece.node, " of a graph,") : "") +
+         " in " + piece.stream;
+}
+
 std::string remedy(const Piece& earlier, const Piece& later) {
   if (earlier.stream == later.stream) {
     return "an edge of the graph from the one node to the other; in a capture, cudaEventRecord in "
-           "the stream of " +
-           earlier.what + " behind it, and cudaStreamWaitEvent in that of " + later.what +
-           " before it.";
+           "the stream of the earlier one behind it, and cudaStreamWaitEvent in that of the later "
+           "one before it.";
   }
   return "cudaEventRecord in " + earlier.stream + " behind " + earlier.what +
          ", and cudaStreamWaitEvent in " + later.stream + " before " + later.what +
@@ -60,8 +64,8 @@ void PiecesBeside::check(const Piece& piece, Pieces known) const {
                    joined("Race in ", piece.what, ": it ", verb(piece, conflict->is_write), " ",
                           name_of_global(conflict->address), ", which ", earlier.what, " ",
                           verb(earlier, conflict->with_write),
-                          ", and nothing orders the two.\n  earlier: ", earlier.what, " in ",
-                          earlier.stream, "\n  later:   ", piece.what, " in ", piece.stream,
+                          ", and nothing orders the two.\n  earlier: ", text_of(earlier),
+                          "\n  later:   ", text_of(piece),
                           "\n  What would order them: ", remedy(earlier, piece),
                           "\n  Rule: ", rule::STREAM_RACE.name, " (the values can differ)"),
                    rule::STREAM_RACE, origin);

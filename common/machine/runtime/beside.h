@@ -15,6 +15,7 @@ constexpr std::string_view KERNEL = "kernel ";
 struct Piece {
   std::string what;    // "kernel fill", "cudaMemcpyAsync"
   std::string stream;  // "stream 3"
+  size_t node = 0;     // of a graph, from 1 on
   Footprint accesses;
 };
 

@@ -113,8 +113,8 @@ Node* Graph::add(Content content, std::vector<Node*> after) {
   return nodes.back().get();
 }
 
-// Does what a node does, in the stream that this thread works in.
-static void run(const Content& content) {
+// Does what a node does, in the stream that this thread works in. `node`: of a graph, from 1 on.
+static void run(const Content& content, size_t node = 0) {
   const bool ends = content.type == cudaGraphNodeTypeMemcpy ||
                     content.type == cudaGraphNodeTypeMemset ||
                     content.type == cudaGraphNodeTypeHost || content.type == cudaGraphNodeTypeGraph;
@@ -135,6 +135,7 @@ static void run(const Content& content) {
   const std::lock_guard lock(state().mutex);
   Stream& stream = find(working);
   piece.stream = name_of(stream);
+  piece.node = node;
   const Pieces known = known_to(stream);
   stream.known |= state().beside.add(std::move(piece), known, forget);
 }
@@ -164,7 +165,7 @@ Pieces run(const std::vector<Step>& steps, Pieces behind) {
   for (size_t i = 0; i < steps.size(); ++i) {
     for (const size_t step : steps[i].after) known[i] |= known[step];
     exchange(known[i]);
-    if (steps[i].enabled) run(steps[i]);
+    if (steps[i].enabled) run(steps[i], i + 1);
     all |= known[i] = exchange(0);
   }
   exchange(all);

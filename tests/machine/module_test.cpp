@@ -109,6 +109,9 @@ TEST_CASE("reports name every call that was inlined, or how to get lines, and th
       report(replaced(HEAD, ".file 1 \"gemm.cu\"\n", "") + kernel + "trap;\n}\n");
   CHECK(contains(without, "at PTX line 6"));
   CHECK(contains(without, "compile with -lineinfo"));
+  CHECK(!contains(without, "grid.sync()"));
+  CHECK(contains(report(HEAD + kernel + ".reg .b32 %r1;\nmov.u32 %r1, %envreg2;\ntrap;\n}\n"),
+                 "trap instruction. If it is that of grid.sync(): the launch is not cooperative"));
 }
 
 TEST_CASE("what cannot run refuses its own kernels, at their launch, by name, file and line") {

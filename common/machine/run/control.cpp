@@ -2,6 +2,9 @@
 // each lane where it says are in ops/rare, as calls are. It knows nothing of when a warp runs.
 #include "common/machine/run/control.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "common/machine/ops/barrier.h"
 #include "common/machine/ops/operands.h"
 
@@ -38,8 +41,18 @@ Step leave_warp(Warp& warp, const Inst&, uint32_t mask) {
   return Step::jump;
 }
 
+// Cooperative groups end in one where grid.sync() has no workspace.
 Step trap(Warp& warp, const Inst&, uint32_t mask) {
-  fault(warp, mask, "The kernel ran into a trap instruction.", rule::TRAP);
+  const Grid& grid = grid_of(warp);
+  const auto& specials = program_of(warp).specials;
+  const bool may_be_sync =
+      grid.workspace == nullptr && std::any_of(specials.begin(), specials.end(), [](auto& special) {
+        return std::string_view("%envreg2") == special.what->name;
+      });
+  stop_as(rule::TRAP, warp, mask, "The kernel ran into a trap instruction.",
+          may_be_sync ? " If it is that of grid.sync(): the launch is not cooperative "
+                        "(cudaLaunchCooperativeKernel)."
+                      : "");
 }
 
 const Row ROWS[] = {

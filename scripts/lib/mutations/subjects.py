@@ -115,8 +115,9 @@ GROUPED_SCALED = rung("16_grouped", "e4m3_128x128", "e4m3ELi2ELi1ELi128E", (150,
 FUSED = rung("17_fused_epilogue", "none_128x256", "IdentityE13__nv_bfloat16Li2ELi1ELi256E",
              (256, 764, 256), "--grid=1", "--add=bias_c")  # fmt: skip
 # 100 rows are two tiles of 50, in boxes that have room for 64; D's rows end with half a chunk.
-TILES_OF_50 = rung("17_fused_epilogue", "none_64x64", "IdentityE13__nv_bfloat16Li1ELi1ELi64E",
-                   (100, 60, 128), "--grid=2")  # fmt: skip
+TILES_OF_50 = rung(
+    "17_fused_epilogue", "none_64x64",
+    "4gemmINS_4TileIN5block8IdentityE13__nv_bfloat16Li1ELi1ELi64E", (100, 60, 128), "--grid=2")  # fmt: skip
 BULK_STORE = Subject(
     "build/tests/kernels/bulk_store", "build/obj/tests/machine/kernels/bulk_store.ptx", "",
     "10store_rowsE", [], "bulk_store")

@@ -4,7 +4,7 @@
 //            accumulators, which would otherwise be stored, read and stored again. C arrives by TMA
 //            in the very box that D leaves from, while the products run; so does the bias.
 // Limited by a second kernel for everything that a product is not: D through memory twice more.
-// New PTX    ex2.approx, rcp.approx, max.NaN, ldmatrix and ld.shared.v2 of what TMA brought
+// New PTX    ex2.approx, rcp.approx, max.NaN, ldmatrix (.trans) and ld.shared.v2 of what TMA brought
 // Tile       per shape: the table in common/tile/fused_tiles.h
 // Grown from stages/11_autotuned.cu
 // Read       docs/17_fused_epilogue.md
@@ -18,6 +18,7 @@
 #include "common/block/clear_rows.cuh"
 #include "common/block/exchange_sums.cuh"
 #include "common/block/finish_box.cuh"
+#include "common/block/finish_sideways.cuh"
 #include "common/block/init_barriers.cuh"
 #include "common/block/load_slice.cuh"
 #include "common/block/multiply_tile.cuh"
@@ -53,11 +54,13 @@ using ladder::bf16;
 using ladder::FusedArgs;
 
 // Numbers, so that a kernel is named by what it computes: F of sums; C, bias and D are of Out.
-template <block::Activation F_, class Out_, int CONSUMERS_, int BLOCKS_, int BN_>
+// On its side it is one of B·A^T, whose rows are columns of D.
+template <block::Activation F_, class Out_, int CONSUMERS_, int BLOCKS_, int BN_, bool SIDEWAYS_>
 struct Tile {
   using F = F_;
   using Out = Out_;
-  static constexpr tile::FusedTile C = {"", CONSUMERS_, BLOCKS_, BN_};
+  static constexpr bool SIDEWAYS = SIDEWAYS_;
+  static constexpr tile::FusedTile C = {"", CONSUMERS_, BLOCKS_, BN_, 1, 1, 1, false, SIDEWAYS};
   static constexpr tile::FusedParts P = {C, F::INPUTS, sizeof(Out)};
   static constexpr int CONSUMERS = CONSUMERS_, BLOCKS = BLOCKS_;   // warpgroups, 64 rows of each
   static constexpr int WM = 64, BM = C.bm(), BN = BN_, BK = 64;    // WM: rows of a block
@@ -66,11 +69,12 @@ struct Tile {
   static constexpr int CLUSTER_M = 1, CLUSTER_N = 1, CLUSTER = 1;  // a CTA by itself
   static constexpr int SHARERS = 1, SPLIT = 1;    // CTAs of a cluster that share loads; or K
   static constexpr int SLICE_A = BM / CLUSTER_N;  // rows of A that one CTA loads for its row
-  // A block leaves in parts of 64 x PART, which are of 64 x BOX each; its SUMS are a thread's.
+  // A block leaves in parts of ROWS x PART, which are of ROWS x BOX each; its SUMS are a thread's.
   static constexpr int PARTS = P.of_block(), PART = P.part_columns(), BIAS = PART * F::INPUTS;
+  static constexpr int ROWS = P.part_rows();
   static constexpr int BOX = std::gcd(PART, 128 / int{sizeof(Out)}), BOXES = PART / BOX;
-  static constexpr int SHARE = BN, FINISHERS = 1;      // columns of a tile that a CTA finishes
-  static constexpr int SUMS = BOX * F::INPUTS / 2;     // accumulators of a thread for a box
+  static constexpr int SHARE = BN, FINISHERS = 1;  // columns of a tile that a CTA finishes
+  static constexpr int SUMS = ROWS * BOX * F::INPUTS / 128;  // accumulators of a thread for a box
   static constexpr int CHUNK = 16 / int{sizeof(Out)};  // elements of D that TMA writes at least
   static constexpr bool EVEN = tile::fused_rows_are_even(C);  // tiles may have fewer than BM rows
   static constexpr int IN_FLIGHT = CONSUMERS == 1 ? 1 : 0;    // K steps, if no other multiplies
@@ -129,7 +133,7 @@ template <class T>
 struct alignas(1024) Smem {
   tile::SmemTile<bf16, T::BM, T::BK> a[T::DEPTH];
   tile::SmemTile<bf16, T::BN, T::BK> b[T::DEPTH];
-  tile::SmemTile<typename T::Out, T::WM, T::BOX> d[T::CONSUMERS][T::BUFFERS][T::BOXES];  // and C
+  tile::SmemTile<typename T::Out, T::ROWS, T::BOX> d[T::CONSUMERS][T::BUFFERS][T::BOXES];  // and C
   struct alignas(128) Bias {
     typename T::Out of[T::BIAS];
   } bias[T::CONSUMERS][T::BUFFERS];
@@ -173,9 +177,11 @@ struct Parts {
   }
   // Of tiles that have so many rows.
   __device__ int row(int rows) const {
+    if (T::SIDEWAYS) return tiles.n0();
     return tile::first_row(tiles, rows) + (consumer * T::BLOCKS + i / T::PARTS) * T::WM;
   }
   __device__ int col() const {
+    if (T::SIDEWAYS) return tiles.m0() / T::F::INPUTS + (consumer * T::BLOCKS + i) * T::PART;
     return tiles.n0() / T::F::INPUTS + (T::SPLIT > 1 ? rank_k : i % T::PARTS) * T::PART;
   }
 };
@@ -235,7 +241,8 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
   const int rank_k = T::SPLIT > 1 ? ptx::cluster_ctarank() : 0;  // our K steps: begin to end
   const int begin = tile::share_begin(k_tiles, rank_k, T::SPLIT);
   const int end = tile::share_begin(k_tiles, rank_k + 1, T::SPLIT);
-  const tile::ClusterTiles<T> tiles(m, n, cluster, clusters, rank, raster_group);
+  const tile::ClusterTiles<T> tiles(T::SIDEWAYS ? n : m, T::SIDEWAYS ? m : n, cluster, clusters,
+                                    rank, raster_group);
   if (threadIdx.x == 0) {
     ptx::prefetch_tensormap(&map_a);
     ptx::prefetch_tensormap(&map_b);
@@ -353,10 +360,14 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
 #pragma unroll
         for (int j = 0; j < T::BOXES; ++j) {
           const float* sums = &acc[i / T::PARTS][(i % T::PARTS * T::BOXES + j) * T::SUMS];
-          block::finish_box<typename T::F>(
-              sums, smem.d[group][out.slot][j],
-              &smem.bias[group][out.slot].of[j * T::BOX * T::F::INPUTS], epilogue.alpha,
-              epilogue.beta, epilogue.c);
+          const auto* bias = &smem.bias[group][out.slot].of[j * T::BOX * T::F::INPUTS];
+          if constexpr (T::SIDEWAYS) {
+            block::finish_sideways<typename T::F>(sums, smem.d[group][out.slot][j], bias,
+                                                  epilogue.alpha, epilogue.beta, epilogue.c);
+          } else {
+            block::finish_box<typename T::F>(sums, smem.d[group][out.slot][j], bias, epilogue.alpha,
+                                             epilogue.beta, epilogue.c);
+          }
         }
         ptx::fence_proxy_async_shared_cta();  // TMA will read what was staged
         ptx::bar_warp_sync();
@@ -371,10 +382,11 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
 template <class T>
 void launch(const FusedArgs& g) {
   using Out = typename T::Out;
-  const int rows = tile::fused_rows(T::C, g.m), box_rows = T::EVEN ? rows : T::WM;
+  const FusedArgs of = T::SIDEWAYS ? g.on_its_side() : g;  // what is multiplied
+  const int rows = tile::fused_rows(T::C, g.m), box_rows = T::EVEN ? rows : T::ROWS;
   const CUtensorMap map_a =
-      ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, rows / T::CLUSTER_N, T::BK, g.n);
-  const CUtensorMap map_b = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::BN, T::BK, g.m);
+      ladder::tensor_map_2d(of.a, of.m, of.k, of.lda, rows / T::CLUSTER_N, T::BK, of.n);
+  const CUtensorMap map_b = ladder::tensor_map_2d(of.b, of.n, of.k, of.ldb, T::BN, T::BK, of.m);
   auto* const d = static_cast<Out*>(g.d);
   const int whole = std::max(1, g.columns() / T::CHUNK * T::CHUNK);  // TMA writes none beyond
   const CUtensorMap map_d = ladder::tensor_map_2d(d, g.m, whole, g.ldd, box_rows, T::BOX);
@@ -387,20 +399,21 @@ void launch(const FusedArgs& g) {
   const CUtensorMap map_bias =
       epilogue.bias ? ladder::tensor_map_2d(bias, 1, g.n, (g.n + 7LL) / 8 * 8, 1, T::BIAS) : map_d;
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
-  const int blocks = tile::ceil_div(g.m, T::BM) * tile::ceil_div(g.n, T::BN * T::CLUSTER_N);
+  const int blocks = tile::ceil_div(of.m, T::BM) * tile::ceil_div(of.n, T::BN * T::CLUSTER_N);
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
-  const bool early = ladder::starts_early_behind_loads<T>(blocks, at_once, g.m, g.n, g.k);
+  const bool early = ladder::starts_early_behind_loads<T>(blocks, at_once, of.m, of.n, of.k);
   const ladder::Launch config(std::min(blocks, at_once) * T::CLUSTER, T::THREADS, sizeof(Smem<T>),
                               T::CLUSTER, early, g.stream);
   ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_c, map_bias,
                                         map_d, d, g.ldd, g.m, g.n, g.k, epilogue,
-                                        ladder::raster_group<T>(at_once, g.m, g.n, 2LL * g.k)),
+                                        ladder::raster_group<T>(at_once, of.m, of.n, 2LL * g.k)),
                      "launch of fused_epilogue::gemm");
 }
 
 // By the cost model, in microseconds.
 template <class T>
-double predicted_us(const FusedArgs& g) {
+double predicted_us(const FusedArgs& args) {
+  const FusedArgs g = T::SIDEWAYS ? args.on_its_side() : args;
   const tile::Gpu gpu = ladder::gpu();
   const int ctas = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g) * T::CLUSTER;
   return tile::fused_clocks(T::C, g.m, g.n, g.k, ctas, gpu, g.lda, g.ldb) / gpu.mhz;
@@ -409,7 +422,7 @@ double predicted_us(const FusedArgs& g) {
 template <class Row>
 ladder::Variant variant(const char* name) {
   constexpr tile::FusedTile C = tile::FUSED_CONFIGURATIONS[Row::ROW];
-  using Alone = Tile<typename Row::F, typename Row::Out, C.consumers, C.blocks, C.bn>;
+  using Alone = Tile<typename Row::F, typename Row::Out, C.consumers, C.blocks, C.bn, C.sideways>;
   using OneOrMore = std::conditional_t<C.cluster() == 1, Alone, InCluster<Alone, C.cluster_n>>;
   using T = std::conditional_t<(C.split > 1), Split<Alone, C.split>, OneOrMore>;
   ladder::Variant kernel = {

@@ -20,6 +20,18 @@ __device__ inline void ldmatrix_x4(uint32_t (&r)[4], const void* row) {
                : "memory");
 }
 
+// ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16  {r0, r1, r2, r3}, [row];
+//   issued by : as above, but each matrix is read transposed: lane l receives elements 2(l%4) and
+//               2(l%4)+1 of column l/4
+//   orders    : nothing
+//   ISA       : #warp-level-matrix-instructions-ldmatrix
+__device__ inline void ldmatrix_x4_trans(uint32_t (&r)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(cvta_to_shared(row))
+               : "memory");
+}
+
 // mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32  d, a, b, d;
 //   issued by : all 32 lanes     computes: D[16][8] += A[16][16] · B[8][16]^T on registers
 //   ISA       : #warp-level-matrix-instructions-mma

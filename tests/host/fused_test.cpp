@@ -332,8 +332,10 @@ TEST_CASE("fused: the parts of a tile are all of it, and three slots fit beside 
         const tile::FusedParts parts{config, inputs, bytes};
         CAPTURE(config.name);
         CHECK(parts.of_block() * parts.part_columns() * inputs == parts.share());
-        CHECK(config.bn % parts.share() == 0);
-        CHECK(config.bn / parts.share() <= config.split);
+        CHECK(parts.part_rows() == (config.sideways ? config.bn : 64));
+        const int across = config.sideways ? 64 : config.bn;  // columns of A·B^T, of a block
+        CHECK(across % parts.share() == 0);
+        CHECK(across / parts.share() <= config.split);
         CHECK(parts.all() % parts.buffers() == 0);
         CHECK(parts.ring_slots(parts.buffers()) >= 3);
         CHECK(parts.part_columns() % 16 == 0);

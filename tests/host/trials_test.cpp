@@ -2228,7 +2228,7 @@ TEST_CASE("trials: rung 17's tiles of 64 rows where D has few rows") {
 }
 
 // docs/cost_model.md, "The tiles of rung 17".
-TEST_CASE("trials: the pick of rung 17's tiles that leave K whole, where D has few rows") {
+TEST_CASE("trials: the pick of rung 17's upright tiles that leave K whole, where D has few rows") {
   using Calls =
       std::map<std::tuple<int, int, int>, std::map<std::string, double>>;  // m, n, k; tile
   const auto read = [](const char* file) {
@@ -2247,7 +2247,7 @@ TEST_CASE("trials: the pick of rung 17's tiles that leave K whole, where D has f
       const auto [m, n, k] = shape;
       double least = tile::NEVER, picked = NOT_TIMED, fastest = NOT_TIMED;
       for (const tile::FusedTile& config : tile::FUSED_CONFIGURATIONS) {
-        if (config.split > 1) continue;
+        if (config.split > 1 || config.sideways) continue;
         const double timed = us.contains(config.name) ? us.at(config.name) : NOT_TIMED;
         const double clocks =
             tile::fused_clocks(config, m, n, k, resident(config.cluster()), chip.gpu, k, k);
@@ -2273,7 +2273,7 @@ TEST_CASE("trials: the pick of rung 17's tiles that leave K whole, where D has f
 }
 
 // docs/17_fused_epilogue.md, "Few tiles", and docs/cost_model.md, "The tiles of rung 17".
-TEST_CASE("trials: the pick of rung 17's tiles, where CTAs may share K") {
+TEST_CASE("trials: the pick of rung 17's upright tiles, where CTAs may share K") {
   struct Call {
     int m, n, k;
     std::map<std::string, double> us;
@@ -2301,6 +2301,7 @@ TEST_CASE("trials: the pick of rung 17's tiles, where CTAs may share K") {
       double least = tile::NEVER, least_whole = tile::NEVER, fastest = NOT_TIMED;
       double pick = NOT_TIMED, whole = NOT_TIMED;
       for (const tile::FusedTile& config : tile::FUSED_CONFIGURATIONS) {
+        if (config.sideways) continue;  // they came later
         const double timed = call.us.contains(config.name) ? call.us.at(config.name) : NOT_TIMED;
         const int ctas = config.split == 8 ? 15 * 8 : resident(config.cluster() * config.split);
         const double clocks =
@@ -2425,6 +2426,137 @@ TEST_CASE("trials: what tiles of rung 17 that share K are worth beside others, a
   };
   CHECK(narrow("64x64_k8") == 857);
   CHECK(narrow("64x64_k4") == 985);
+}
+
+// docs/17_fused_epilogue.md, "Rows between two heights", and docs/cost_model.md, "The tiles of rung 17".
+TEST_CASE("trials: what tiles of rung 17 on their side are worth, and the pick among all") {
+  struct Call {
+    int m, n, k;
+    std::map<std::string, double> us;
+  };
+  std::vector<Call> calls;
+  for (const std::vector<std::string>& cell : read_rows("h200.fused_side.csv")) {
+    REQUIRE(cell.size() == 5);
+    const int m = std::stoi(cell[0]), n = std::stoi(cell[1]), k = std::stoi(cell[2]);
+    if (calls.empty() || calls.back().m != m || calls.back().n != n || calls.back().k != k) {
+      calls.push_back({m, n, k, {}});
+    }
+    calls.back().us[cell[3]] = std::stod(cell[4]);
+  }
+  const auto on_side = [](const std::string& name) { return name.ends_with("_side"); };
+  const auto is_in_table = [](const std::string& name) {
+    const auto& table = tile::FUSED_CONFIGURATIONS;
+    return std::any_of(std::begin(table), std::end(table),
+                       [&](const tile::FusedTile& config) { return name == config.name; });
+  };
+
+  // Geometric mean, in thousandths, of the fastest upright tile and some of the others over the
+  // fastest of all.
+  const auto with = [&](const auto& some) {
+    double logarithms = 0;
+    for (const Call& call : calls) {
+      double all = NOT_TIMED, kept = NOT_TIMED;
+      for (const auto& [name, us] : call.us) {
+        all = std::min(all, us);
+        if (!on_side(name) || some(name)) kept = std::min(kept, us);
+      }
+      logarithms += std::log(kept / all);
+    }
+    return std::lround(1000 * std::exp(logarithms / static_cast<double>(calls.size())));
+  };
+  const auto of = [](const std::set<std::string>& names) {
+    return [names](const std::string& name) { return names.contains(name); };
+  };
+  CHECK(with(of({})) == 1040);
+  CHECK(with(of({"128x80_side", "128x144_side"})) == 1026);
+  CHECK(with(of({"64x96_side", "128x80_side", "128x112_side", "128x144_side"})) == 1019);
+  CHECK(with(is_in_table) == 1006);
+
+  // Of the calls from number `from` on, in thousandths: the pick over the fastest of the table, and
+  // what is picked of the upright tiles over the pick.
+  const auto check = [&](size_t from, size_t count, const std::array<long, 5>& thousandths) {
+    CAPTURE(from);
+    Distance distance;
+    double logarithms = 0, most = 0, least = NOT_TIMED;
+    int both = 0;  // are timed
+    for (size_t i = from; i < from + count; ++i) {
+      const Call& call = calls[i];
+      double clocks = tile::NEVER, upright_clocks = tile::NEVER;
+      double pick = NOT_TIMED, upright = NOT_TIMED, fastest = NOT_TIMED;
+      for (const tile::FusedTile& config : tile::FUSED_CONFIGURATIONS) {
+        const double us = call.us.contains(config.name) ? call.us.at(config.name) : NOT_TIMED;
+        const int ctas = config.split == 8 ? 15 * 8 : resident(config.cluster() * config.split);
+        const int m = config.sideways ? call.n : call.m, n = config.sideways ? call.m : call.n;
+        const double expected =
+            tile::fused_clocks(config, m, n, call.k, ctas, H200.gpu, call.k, call.k);
+        if (expected < clocks) pick = us;
+        if (expected < upright_clocks && !config.sideways) upright = us;
+        if (!config.sideways) upright_clocks = std::min(upright_clocks, expected);
+        clocks = std::min(clocks, expected);
+        fastest = std::min(fastest, us);
+      }
+      distance.add_if_timed(pick, fastest);
+      if (pick == NOT_TIMED || upright == NOT_TIMED) continue;
+      ++both;
+      logarithms += std::log(upright / pick);
+      most = std::max(most, upright / pick);
+      least = std::min(least, upright / pick);
+    }
+    CHECK(distance.not_timed == 0);
+    CHECK(std::lround(1000 * distance.mean()) == thousandths[0]);
+    CHECK(std::lround(1000 * distance.worst) == thousandths[1]);
+    CHECK(both + 2 >= static_cast<int>(count));
+    CHECK(std::lround(1000 * std::exp(logarithms / both)) == thousandths[2]);
+    CHECK(std::lround(1000 * most) == thousandths[3]);
+    CHECK(std::lround(1000 * least) == thousandths[4]);
+  };
+  check(0, 142, {13, 166, 1035, 1404, 939});
+  check(142, 59, {20, 244, 1025, 1299, 927});
+
+  const auto row = [&](int m, int n, int k, const char* upright, const char* side) {
+    const auto call = std::find_if(calls.begin(), calls.end(), [&](const Call& each) {
+      return each.m == m && each.n == n && each.k == k;
+    });
+    REQUIRE(call != calls.end());
+    std::pair<double, std::string> best[2] = {{NOT_TIMED, ""}, {NOT_TIMED, ""}};
+    for (const auto& [name, us] : call->us) {
+      if (!on_side(name) || is_in_table(name)) {
+        auto& of_kind = best[on_side(name)];
+        of_kind = std::min(of_kind, {us, name});
+      }
+    }
+    const auto text = [](const std::pair<double, std::string>& of) {
+      return std::to_string(std::lround(10 * of.first)) + " " + of.second;
+    };
+    CHECK(text(best[0]) == upright);
+    CHECK(text(best[1]) == side);
+  };
+  row(200, 13824, 5120, "542 128x224", "484 128x208_side");
+  row(150, 28672, 4096, "801 192x96_1x4", "688 128x160_side");
+  row(262, 27648, 5120, "1378 64x192", "1238 256x144_side");
+  row(96, 6144, 4096, "185 64x128", "180 64x96_side");
+  row(240, 8192, 8192, "500 128x128", "550 128x144_side");
+
+  // What the model picks of the upright tiles over what it picks of all, where these differ.
+  double logarithms[2] = {}, most[2] = {}, least[2] = {NOT_TIMED, NOT_TIMED};
+  int count[2] = {};
+  for (const std::vector<std::string>& cell : read_rows("h200.fused_side_picks.csv")) {
+    REQUIRE(cell.size() == 9);
+    const bool large = std::stoi(cell[0]) >= 1000;
+    const double gain = std::stod(cell[6]) / std::stod(cell[8]);
+    logarithms[large] += std::log(gain);
+    most[large] = std::max(most[large], gain);
+    least[large] = std::min(least[large], gain);
+    ++count[large];
+  }
+  const auto picks = [&](bool large, const std::array<long, 4>& expected) {
+    CHECK(count[large] == expected[0]);
+    CHECK(std::lround(1000 * std::exp(logarithms[large] / count[large])) == expected[1]);
+    CHECK(std::lround(1000 * most[large]) == expected[2]);
+    CHECK(std::lround(1000 * least[large]) == expected[3]);
+  };
+  picks(false, {36, 1075, 1255, 859});
+  picks(true, {17, 1036, 1135, 942});
 }
 
 // docs/scheduling.md, "An early start".

@@ -6,17 +6,17 @@
 // Limited by its assumptions: rung 9 takes bf16 and K-major operands, and nothing else.
 // New PTX    wgmma with imm-trans, of .f16 and of .tf32; st.shared.v2
 // Tile       128x256x64 (tf32: 128x256x32) a CTA, 384 threads, 3 slots, 64 KB for D, in clusters of
-//            2 CTAs; of a D of few tiles 64x64 to 128x192 by one CTA, or by 2, 4, 8 that share K
+//            2 CTAs; of a D of few tiles 64x64 to 192x144, also where 2 to 8 CTAs share a tile's K
 // Grown from stages/09_async_epilogue.cu
 // Read       docs/13_layouts.md
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <type_traits>
 
+#include "common/block/add_up.cuh"
 #include "common/block/clear_rows.cuh"
-#include "common/block/exchange_sums.cuh"
 #include "common/block/load_slice.cuh"
+#include "common/block/stage_transposed.cuh"
 #include "common/block/stage_typed_box.cuh"
 #include "common/block/store_last_elements.cuh"
 #include "common/host/configurations.h"
@@ -42,6 +42,7 @@
 #include "common/tile/ring.h"
 #include "common/tile/schedule.h"
 #include "common/tile/smem_tile.h"
+#include "common/tile/typed_clocks.h"
 
 namespace layouts {
 
@@ -55,12 +56,14 @@ struct Tile {
   using In = In_;
   using Out = Out_;
   static constexpr int CONSUMERS = 2;                  // warpgroups that multiply
-  static constexpr int WM = 64;                        // of a consumer warpgroup: 64 x BN
+  static constexpr int WM = 64, ROWS = WM;             // of a consumer warpgroup: 64 x BN; a box
   static constexpr int BM = WM * CONSUMERS, BN = 256;  // of a CTA
   static constexpr int BK = 128 / int{sizeof(In)};     // 128 bytes of K, four wgmma
   static constexpr int WK = 32 / int{sizeof(In)};      // of one wgmma, 32 bytes
-  using TileA = tile::OperandTile<A, SPAN, sizeof(In), BM, BK>;
-  using TileB = tile::OperandTile<B, SPAN, sizeof(In), BN, BK>;
+  template <Major MAJOR, int MN>
+  using Operand = tile::OperandTile<MAJOR, SPAN, sizeof(In), MN, BK>;
+  using TileA = Operand<A, BM>;
+  using TileB = Operand<B, BN>;
   static constexpr int THREADS = 128 + CONSUMERS * 128;  // warpgroup 0: producer, storers
   static constexpr int DEPTH = 3;                        // slots in the ring
   static constexpr int CLUSTER_M = 2, CLUSTER_N = 1;     // CTAs along M and N, which share loads
@@ -69,14 +72,14 @@ struct Tile {
   static constexpr int SLICE_A = BM / CLUSTER_N;  // rows of A that one CTA loads for its row
   static constexpr int SLICE_B = BN / CLUSTER_M;  // rows of B that one CTA loads for its column
   static constexpr int GROUP = 16 / CLUSTER_M;    // rows of clusters that are swept together
-  // A consumer's block is stored 64 x BOX by box, as many boxes at a time as there is memory for.
+  // A consumer's block is stored ROWS x BOX by box, as many boxes at a time as there is memory for.
   static constexpr int BOX = 128 / int{sizeof(Out)}, BOXES = 4, PARTS = BN / (BOX * BOXES);
-  static constexpr int SHARE = BN, FINISHERS = 1;      // columns of a tile that a CTA stores
-  static constexpr int CHUNK = 16 / int{sizeof(Out)};  // elements of D that TMA writes at least
-  static constexpr int IN_FLIGHT = 0;                  // K steps: the other consumer multiplies
-  static constexpr bool EVEN = false;                  // tiles have BM rows
-  static constexpr int STEP_CLOCKS = 1150;             // of a K step, fitted to trials
-  static constexpr int EXCHANGE_CLOCKS = 0;            // of a tile, what sharing its K costs
+  static constexpr int SHARE = BN, FINISHERS = 1;        // columns of a tile that a CTA stores
+  static constexpr int CHUNK = 16 / int{sizeof(Out)};    // elements of D that TMA writes at least
+  static constexpr int IN_FLIGHT = 0;                    // K steps: the other consumer multiplies
+  static constexpr bool EVEN = false, SIDEWAYS = false;  // tiles have BM rows, of D, not of D^T
+  static constexpr int STEP_CLOCKS = 1150;               // of a K step, fitted to trials
+  static constexpr int EXCHANGE_CLOCKS = 0;              // of a tile, what sharing its K costs
   static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = 224;
   static_assert(SLICE_A % TileA::WIDTH == 0 && SLICE_B % TileB::WIDTH == 0, "whole panels");
   static_assert(PARTS * BOXES * BOX == BN, "whole boxes");
@@ -96,10 +99,8 @@ struct Beside : Large {
 template <class Large, int CONSUMERS_, int BN_>
 struct Alone : Large {
   static constexpr int CONSUMERS = CONSUMERS_, BM = Large::WM * CONSUMERS, BN = BN_;
-  using TileA = tile::OperandTile<Large::TileA::MAJOR, Large::TileA::SPAN,
-                                  sizeof(typename Large::In), BM, Large::BK>;
-  using TileB = tile::OperandTile<Large::TileB::MAJOR, Large::TileB::SPAN,
-                                  sizeof(typename Large::In), BN, Large::BK>;
+  using TileA = Large::template Operand<Large::TileA::MAJOR, BM>;
+  using TileB = Large::template Operand<Large::TileB::MAJOR, BN>;
   static constexpr int THREADS = 128 + CONSUMERS * 128, IN_FLIGHT = 1;
   static constexpr int CLUSTER_M = 1, SHARERS = 1, CLUSTER = 1, GROUP = 8;
   static constexpr int SLICE_A = BM, SLICE_B = BN, SHARE = BN;
@@ -131,26 +132,35 @@ struct Split : Alone<Large, 1, BN_> {
   static_assert(FINISHERS * SHARE == BN_ && FINISHERS <= SPLIT, "all columns are added up");
 };
 
-// What the CTAs that share a tile's K exchange.
-template <class T>
-struct Sums {};
-template <class T>
-  requires(T::SPLIT > 1)
-struct Sums<T> {
-  float4 exchange[T::EXCHANGE_BYTES / 16];  // [SPLIT][SHARE / 8][consumer threads]
-  uint64_t summands, drained;  // they are here: EXCHANGE_BYTES; and read, wherever some went
+// By a CTA alone, of D^T = op(B)^T · op(A)^T, which is one more layout: its first operand lies as B
+// does, its second as A. Its rows are columns of D, its BN columns rows of D, in one box.
+template <class Large, int CONSUMERS_, int BN_>
+struct Sideways : Large {
+  static constexpr bool SIDEWAYS = true;
+  static constexpr int CONSUMERS = CONSUMERS_, BM = Large::WM * CONSUMERS, BN = BN_;
+  using TileA = Large::template Operand<Large::TileB::MAJOR, BM>;
+  using TileB = Large::template Operand<Large::TileA::MAJOR, BN>;
+  static constexpr int THREADS = 128 + CONSUMERS * 128, IN_FLIGHT = 1;
+  static constexpr int CLUSTER_M = 1, SHARERS = 1, CLUSTER = 1, GROUP = 8;
+  static constexpr int SLICE_A = BM, SLICE_B = BN, SHARE = BN, ROWS = BN, BOXES = 1, PARTS = 1;
+  static constexpr int D_BYTES = BM * BN * int{sizeof(typename Large::Out)};
+  static constexpr int DEPTH =
+      (tile::MAX_SMEM_BYTES - 1024 - D_BYTES) / int{sizeof(TileA) + sizeof(TileB)};
+  static constexpr int STEP_CLOCKS = 380 + (CONSUMERS == 3 ? 620 : 5 * BN / 2);
+  static constexpr int CONSUMER_REGS = CONSUMERS == 3 ? 152 : Large::CONSUMER_REGS;
+  static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
 };
 
 template <class T>
 struct alignas(1024) Smem {
   typename T::TileA a[T::DEPTH];
   typename T::TileB b[T::DEPTH];
-  tile::SmemTile<typename T::Out, T::WM, T::BOX> d[T::CONSUMERS][T::BOXES];
+  tile::SmemTile<typename T::Out, T::ROWS, T::BOX> d[T::CONSUMERS][T::BOXES];
   uint64_t full[T::DEPTH];        // the producer's arrival, and a slot's bytes
   uint64_t empty[T::DEPTH];       // one arrival a consumer warp of the cluster
   uint64_t staged[T::CONSUMERS];  // boxes are written: one arrival a warp
   uint64_t stored[T::CONSUMERS];  // TMA has read them: the storer's arrival
-  [[no_unique_address]] Sums<T> sums;
+  [[no_unique_address]] block::Sums<T> sums;
 };
 
 // Waits for a barrier of the ring, and releases a slot: who shares no rows needs no cluster scope.
@@ -201,25 +211,6 @@ __device__ void multiply_tile(float (&acc)[T::BN / 2], uint64_t a_desc, uint64_t
   ptx::wgmma_commit_group();
 }
 
-// The barriers of Sums, told to expect those of the first tile.
-template <class T>
-__device__ void expect_sums(Sums<T>& sums) {
-  ptx::mbarrier_init(&sums.summands, 1);
-  ptx::mbarrier_init(&sums.drained, T::FINISHERS * T::CONSUMERS * 4);
-  ptx::mbarrier_arrive_expect_tx(&sums.summands, T::EXCHANGE_BYTES);
-}
-
-// Whether this CTA finishes columns of the tile number `turn` of its cluster: `acc` has their sums.
-template <class T>
-__device__ bool add_up(float (&acc)[T::BN / 2], Sums<T>& sums, int rank_k, int turn, bool more) {
-  float sum[T::SHARE / 2];
-  block::exchange_sums_again<T>(sum, acc, sums.exchange, &sums.summands, &sums.drained, rank_k,
-                                turn, more);
-  if (rank_k >= T::FINISHERS) return false;
-  for (int i = 0; i < T::SHARE / 2; ++i) acc[i] = sum[i];
-  return true;
-}
-
 template <class T>
 __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CUtensorMap map_a,
                                                       const __grid_constant__ CUtensorMap map_b,
@@ -236,7 +227,8 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
   const int begin = tile::share_begin(k_tiles, rank_k, T::SPLIT);
   const int end = tile::share_begin(k_tiles, rank_k + 1, T::SPLIT);
   const int rank_m = rank / T::CLUSTER_N, rank_n = rank % T::CLUSTER_N;
-  const tile::ClusterTiles<T> tiles(m, n, cluster, clusters, rank);
+  const tile::ClusterTiles<T> tiles(T::SIDEWAYS ? n : m, T::SIDEWAYS ? m : n, cluster, clusters,
+                                    rank);
   if (threadIdx.x == 0) {
     ptx::prefetch_tensormap(&map_a);
     ptx::prefetch_tensormap(&map_b);
@@ -249,7 +241,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
       ptx::mbarrier_init(&smem.staged[i], 4);
       ptx::mbarrier_init(&smem.stored[i], 1);
     }
-    if constexpr (T::SPLIT > 1) expect_sums<T>(smem.sums);
+    if constexpr (T::SPLIT > 1) block::expect_sums<T>(smem.sums);
     ptx::fence_mbarrier_init();  // before TMA counts bytes, and peers arrive, on them
   }
   const int rows = T::EVEN ? tile::even_rows(T::BM, m) : T::BM;  // of a tile
@@ -292,7 +284,9 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
       const bool leader = threadIdx.x % 32 == 0;  // starts the copies and waits for them
       uint32_t parity = 0;
       for (auto t = tiles; t.has(); t.next()) {
-        const int row = tile::first_row(t, rows) + storer * T::WM, n0 = t.n0() + rank_k * T::SHARE;
+        const int first = tile::first_row(t, rows) + storer * T::WM;  // of our block
+        const int row = T::SIDEWAYS ? t.n0() : first;
+        const int n0 = T::SIDEWAYS ? first : t.n0() + rank_k * T::SHARE;
         const int end_row = T::EVEN ? min(m, row + rows) : m;
 #pragma unroll 1
         for (int part = 0; part < T::PARTS; ++part, parity ^= 1) {
@@ -344,14 +338,18 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
 
       // --- epilogue ------------------------------------------------------------------------------
       if constexpr (T::SPLIT > 1) {
-        if (!add_up<T>(acc, smem.sums, rank_k, turn++, !t.is_last())) continue;
+        if (!block::add_up<T>(acc, smem.sums, rank_k, turn++, !t.is_last())) continue;
       }
 #pragma unroll
       for (int part = 0; part < T::PARTS; ++part, parity ^= 1) {
         ptx::mbarrier_wait(&smem.stored[group], parity ^ 1);  // the boxes of the last part are read
 #pragma unroll
         for (int i = 0; i < T::BOXES; ++i) {
-          block::stage_typed_box(&acc[(part * T::BOXES + i) * T::BOX / 2], smem.d[group][i]);
+          if constexpr (T::SIDEWAYS) {
+            block::stage_transposed<T::BN>(acc, smem.d[group][i]);
+          } else {
+            block::stage_typed_box(&acc[(part * T::BOXES + i) * T::BOX / 2], smem.d[group][i]);
+          }
         }
         ptx::fence_proxy_async_shared_cta();  // TMA will read what was staged
         ptx::bar_warp_sync();
@@ -376,20 +374,21 @@ CUtensorMap operand_map(const void* base, int mn, int k, long long ld, int slice
 template <class T>
 void launch(const TypedArgs& g) {
   using In = typename T::In;
-  const int rows = tile::even_rows(T::BM, g.m);  // of a tile, if such
-  const auto map_a =
-      operand_map<typename T::TileA, In>(g.a, g.m, g.k, g.lda, T::EVEN ? rows : T::SLICE_A, g.n);
-  const auto map_b = operand_map<typename T::TileB, In>(g.b, g.n, g.k, g.ldb, T::SLICE_B, g.m);
+  const TypedArgs of = T::SIDEWAYS ? g.on_its_side() : g;  // what is multiplied
+  const int rows = tile::even_rows(T::BM, of.m);           // of a tile, if such
+  const auto map_a = operand_map<typename T::TileA, In>(of.a, of.m, of.k, of.lda,
+                                                        T::EVEN ? rows : T::SLICE_A, of.n);
+  const auto map_b = operand_map<typename T::TileB, In>(of.b, of.n, of.k, of.ldb, T::SLICE_B, of.m);
   const int whole = std::max(1, g.n / T::CHUNK * T::CHUNK);  // TMA must not write beyond column n
   auto* d = static_cast<typename T::Out*>(g.d);
   const CUtensorMap map_d =
-      ladder::tensor_map_2d(d, g.m, whole, g.ldd, T::EVEN ? rows : T::WM, T::BOX);
+      ladder::tensor_map_2d(d, g.m, whole, g.ldd, T::EVEN ? rows : T::ROWS, T::BOX);
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
-  const int blocks = tile::ceil_div(g.m, T::BM * T::CLUSTER_M) *  // of one cluster each
-                     tile::ceil_div(g.n, T::BN * T::CLUSTER_N);
+  const int blocks = tile::ceil_div(of.m, T::BM * T::CLUSTER_M) *  // of one cluster each
+                     tile::ceil_div(of.n, T::BN * T::CLUSTER_N);
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
   const bool early =
-      ladder::starts_early_behind_loads<T>(blocks, at_once, g.m, g.n, g.k, sizeof(In));
+      ladder::starts_early_behind_loads<T>(blocks, at_once, of.m, of.n, of.k, sizeof(In));
   const ladder::Launch config(std::min(blocks, at_once) * T::CLUSTER, T::THREADS, sizeof(Smem<T>),
                               T::CLUSTER, early, g.stream);
   ladder::check_cuda(
@@ -397,28 +396,11 @@ void launch(const TypedArgs& g) {
       "launch of layouts::gemm");
 }
 
-// In microseconds, by rounds of clusters and clocks a K step: enough to choose one of nine. A step
-// takes longer by rows of A's boxes that do not lie in A whole, where few SMs are idle; unless rows
-// are shared, also where they begin between lines of L2. Splits hide no launch without room beside.
+// By the cost model, in microseconds.
 template <class T>
 double predicted_us(const TypedArgs& g) {
-  constexpr double OUTSIDE_CLOCKS = 3.5, BETWEEN_CLOCKS = 120;
-  const tile::Gpu gpu = ladder::gpu();
-  const int blocks_m = tile::ceil_div(g.m, T::BM * T::CLUSTER_M);
-  const double blocks = 1.0 * blocks_m * tile::ceil_div(g.n, T::BN * T::CLUSTER_N);
-  const double full = blocks / ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
-  const int across = T::TileA::MAJOR == Major::K ? 1 : T::TileA::WIDTH;  // of M, along a box's row
-  const int inside = T::EVEN ? blocks_m * T::BM : g.m / across * across;
-  const double outside =  // such rows, of a CTA
-      1.0 * (blocks_m * T::BM * T::CLUSTER_M - inside) / (blocks_m * T::SHARERS);
-  const auto between = [](long long ld) { return ld * sizeof(typename T::In) % 128 != 0; };
-  const int operands = T::SHARERS == 1 ? between(g.lda) + between(g.ldb) : 0;
-  const double busy = std::min(1.0, full);  // of the SMs
-  const double step =
-      T::STEP_CLOCKS + BETWEEN_CLOCKS * operands + OUTSIDE_CLOCKS * outside * busy * busy;
-  const int steps = tile::ceil_div(tile::ceil_div(g.k, T::BK), T::SPLIT);
-  const double launch_clocks = T::SPLIT > 1 && full > 0.5 ? tile::LAUNCH_CLOCKS : 0;
-  return (std::ceil(full) * (steps * step + T::EXCHANGE_CLOCKS) + launch_clocks) / gpu.mhz;
+  const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
+  return tile::typed_clocks<T>(g.m, g.n, g.k, g.lda, g.ldb, at_once) / ladder::gpu().mhz;
 }
 
 // The kernels of that size, 512 columns for two CTAs, and with that swizzle: of 128 bytes for all
@@ -447,6 +429,22 @@ const std::vector<ladder::Variant>& kernels() {
   return all;
 }
 
+// Those on their side, of 16-bit types and K-major A: an MN-major one would have panels cut in two.
+template <int BM, int BN>
+const std::vector<ladder::Variant>& on_their_side() {
+  static const auto all = ladder::variants_of_k_major_a(
+      "_" + std::to_string(BM) + "x" + std::to_string(BN) + "_side",
+      [&]<class In, class Out, bool MN_A, bool MN_B>(const char* name) -> ladder::Variant {
+        using Large = Tile<In, Out, Major::K, MN_B ? Major::MN : Major::K, 128>;
+        using T = Sideways<Large, BM / 64, BN>;
+        return {.name = name,
+                .what = "one type and layout, on its side",
+                .kernel = ladder::persistent_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>)),
+                .predicted_us = predicted_us<T>};
+      });
+  return all;
+}
+
 // Rows of 128 bytes, of all sizes.
 const std::vector<ladder::Variant>& all_sizes() {
   static const auto all = [] {
@@ -454,7 +452,9 @@ const std::vector<ladder::Variant>& all_sizes() {
     for (const auto* others :
          {&kernels<128, 128, 512>(), &kernels<128, 128, 192>(), &kernels<128, 128, 128>(),
           &kernels<128, 64, 128>(), &kernels<128, 64, 64>(), &kernels<128, 64, 128, 4>(),
-          &kernels<128, 64, 64, 2>(), &kernels<128, 64, 64, 8>()}) {
+          &kernels<128, 64, 64, 2>(), &kernels<128, 64, 64, 8>(), &on_their_side<128, 80>(),
+          &on_their_side<128, 112>(), &on_their_side<128, 160>(), &on_their_side<128, 208>(),
+          &on_their_side<192, 144>()}) {
       sizes.insert(sizes.end(), others->begin(), others->end());
     }
     return sizes;

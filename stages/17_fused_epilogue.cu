@@ -4,7 +4,7 @@
 //            accumulators, which would otherwise be stored, read and stored again. C arrives by TMA
 //            in the very box that D leaves from, while the products run; so does the bias.
 // Limited by a second kernel for everything that a product is not: D through memory twice more.
-// New PTX    ex2.approx, rcp.approx, max.NaN, ldmatrix (.trans) and ld.shared.v2 of what TMA brought
+// New PTX    ex2.approx, rcp.approx, max.NaN, ldmatrix with .trans, ld.shared.v2
 // Tile       per shape: the table in common/tile/fused_tiles.h
 // Grown from stages/11_autotuned.cu
 // Read       docs/17_fused_epilogue.md
@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "common/block/activation.cuh"
+#include "common/block/add_up.cuh"
 #include "common/block/clear_rows.cuh"
-#include "common/block/exchange_sums.cuh"
 #include "common/block/finish_box.cuh"
 #include "common/block/finish_sideways.cuh"
 #include "common/block/init_barriers.cuh"
@@ -119,16 +119,6 @@ struct Split : Alone {
   static_assert(FINISHERS * SHARE == Alone::BN && FINISHERS <= SPLIT, "all columns are added up");
 };
 
-// What the CTAs that share a tile's K exchange.
-template <class T>
-struct Sums {};
-template <class T>
-  requires(T::SPLIT > 1)
-struct Sums<T> {
-  float4 exchange[T::EXCHANGE_BYTES / 16];  // [SPLIT][SHARE / 8][consumer threads]
-  uint64_t summands, drained;  // they are here: EXCHANGE_BYTES; and read, wherever some went
-};
-
 template <class T>
 struct alignas(1024) Smem {
   tile::SmemTile<bf16, T::BM, T::BK> a[T::DEPTH];
@@ -141,7 +131,7 @@ struct alignas(1024) Smem {
   uint64_t empty[T::DEPTH];                   // one arrival a consumer warp of the cluster
   uint64_t staged[T::CONSUMERS][T::BUFFERS];  // boxes are written: one arrival a warp
   uint64_t ready[T::CONSUMERS][T::BUFFERS];   // D is read from them: the storer's arrival; C, bias
-  [[no_unique_address]] Sums<T> sums;
+  [[no_unique_address]] block::Sums<T> sums;
 };
 
 // Waits for a barrier of the ring, and releases a slot: who shares no rows needs no cluster scope.
@@ -207,25 +197,6 @@ __device__ void offer(Smem<T>& smem, const Parts<T>& part, int slot, int rows,
   }
 }
 
-// The barriers of Sums, told to expect those of the first tile.
-template <class T>
-__device__ void expect_sums(Sums<T>& sums) {
-  ptx::mbarrier_init(&sums.summands, 1);
-  ptx::mbarrier_init(&sums.drained, T::FINISHERS * T::CONSUMERS * 4);
-  ptx::mbarrier_arrive_expect_tx(&sums.summands, T::EXCHANGE_BYTES);
-}
-
-// Whether this CTA finishes columns of the tile number `turn` of its cluster: `acc` has their sums.
-template <class T>
-__device__ bool add_up(float (&acc)[T::BN / 2], Sums<T>& sums, int rank_k, int turn, bool more) {
-  float sum[T::SHARE / 2];
-  block::exchange_sums_again<T>(sum, acc, sums.exchange, &sums.summands, &sums.drained, rank_k,
-                                turn, more);
-  if (rank_k >= T::FINISHERS) return false;
-  for (int i = 0; i < T::SHARE / 2; ++i) acc[i] = sum[i];
-  return true;
-}
-
 template <class T>
 __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
@@ -247,7 +218,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     ptx::prefetch_tensormap(&map_a);
     ptx::prefetch_tensormap(&map_b);
     ptx::prefetch_tensormap(&map_d);
-    if constexpr (T::SPLIT > 1) expect_sums<T>(smem.sums);
+    if constexpr (T::SPLIT > 1) block::expect_sums<T>(smem.sums);
     block::init_barriers<T>(smem.full, smem.empty, T::CONSUMERS * 4 * T::SHARERS, smem.staged,
                             smem.ready);
   }
@@ -352,7 +323,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
 
       // --- epilogue ------------------------------------------------------------------------------
       if constexpr (T::SPLIT > 1) {
-        if (!add_up<T>(acc[0], smem.sums, rank_k, turn++, !t.is_last())) continue;
+        if (!block::add_up<T>(acc[0], smem.sums, rank_k, turn++, !t.is_last())) continue;
       }
 #pragma unroll
       for (int i = 0; i < T::BLOCKS * T::PARTS; ++i, out.advance()) {

@@ -13,6 +13,8 @@
 
 namespace block {
 
+using bf16 = __nv_bfloat16;
+
 // The workspace. A cluster may have a piece of two shared tiles: of one that it took over in the
 // middle, and of one that it began.
 struct Partials {

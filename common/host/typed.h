@@ -3,6 +3,7 @@
 
 #include <list>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/host/element.h"
@@ -28,6 +29,16 @@ struct TypedArgs : Call {
   long long ldb = 0;
   void* d = nullptr;  // [m][ldd]; columns n..ldd-1 are never written
   long long ldd = 0;  // >= n
+
+  // What is multiplied for D^T = op(B)^T · op(A)^T.
+  TypedArgs on_its_side() const {
+    TypedArgs side = *this;
+    std::swap(side.m, side.n);
+    std::swap(side.a, side.b);
+    std::swap(side.lda, side.ldb);
+    std::swap(side.mn_major_a, side.mn_major_b);
+    return side;
+  }
 
   static const ProblemKind& kind();
 };
@@ -147,6 +158,15 @@ std::vector<Variant> variants_of_types(const std::string& end, const Make& make)
     add_layouts<tf32, fp16>(&all, end, make);
   }
   return all;
+}
+
+// The same of 16-bit types, D's being the operands', where A is K-major.
+template <class Make>
+std::vector<Variant> variants_of_k_major_a(const std::string& end, const Make& make) {
+  return {variant_of_layout<bf16, bf16, false, false>(end, make),
+          variant_of_layout<bf16, bf16, false, true>(end, make),
+          variant_of_layout<fp16, fp16, false, false>(end, make),
+          variant_of_layout<fp16, fp16, false, true>(end, make)};
 }
 
 // A variant for whatever one of KERNELS() takes, by the one with the least predicted time, or, if none

@@ -1,5 +1,5 @@
 // wgmma of other types than bf16, and of operands that are not K-major: 64 x 256, 192, 128 or 64
-// sums.
+// sums, and of 16-bit types 64 x 208, 160, 144, 112 or 80.
 #pragma once
 
 #include <cstdint>
@@ -174,6 +174,31 @@ __device__ inline void wgmma_m64n64k8_f32_tf32_tf32(float (&d)[32], uint64_t a_d
       : "memory");
 }
 
+// Other N of the 16-bit types, as above: N, then the numbers of the operands behind the N / 2
+// registers, then these registers for either side.
+// clang-format off
+#define WGMMA_TYPED(N, TYPE, A_DESC, B_DESC, SCALE_D, IMM_A, IMM_B, LIST, ...)                     \
+  template <int TRANS_A, int TRANS_B>                                                              \
+  __device__ inline void wgmma_m64n##N##k16_f32_##TYPE##_##TYPE(                                   \
+      float (&d)[N / 2], uint64_t a_desc, uint64_t b_desc, bool accumulate) {                      \
+    asm volatile(                                                                                  \
+        "{ .reg .pred p;  setp.ne.b32 p, %" #SCALE_D ", 0;\n"                                      \
+        "  wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." #TYPE "." #TYPE "\n"                   \
+        "  {" LIST "}, %" #A_DESC ", %" #B_DESC ", p, 1, 1, %" #IMM_A ", %" #IMM_B "; }"           \
+        : __VA_ARGS__                                                                              \
+        : "l"(a_desc), "l"(b_desc), "r"(static_cast<int>(accumulate)), "n"(TRANS_A), "n"(TRANS_B)  \
+        : "memory");                                                                               \
+  }
+#define WGMMA_BF16_AND_F16(N, ...) WGMMA_TYPED(N, bf16, __VA_ARGS__) WGMMA_TYPED(N, f16, __VA_ARGS__)
+WGMMA_BF16_AND_F16(80, 40, 41, 42, 43, 44, WGMMA_D_0_31 ", " WGMMA_D_32_39, ACC32(d, 0), ACC8(d, 32))
+WGMMA_BF16_AND_F16(112, 56, 57, 58, 59, 60, WGMMA_D_0_31 ", " WGMMA_D_32_47 ", " WGMMA_D_48_55, ACC32(d, 0), ACC16(d, 32), ACC8(d, 48))
+WGMMA_BF16_AND_F16(144, 72, 73, 74, 75, 76, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_71, ACC32(d, 0), ACC32(d, 32), ACC8(d, 64))
+WGMMA_BF16_AND_F16(160, 80, 81, 82, 83, 84, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_79, ACC32(d, 0), ACC32(d, 32), ACC16(d, 64))
+WGMMA_BF16_AND_F16(208, 104, 105, 106, 107, 108, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_95 ", " WGMMA_D_96_103, ACC32(d, 0), ACC32(d, 32), ACC32(d, 64), ACC8(d, 96))
+#undef WGMMA_BF16_AND_F16
+#undef WGMMA_TYPED
+// clang-format on
+
 // --- Composites: one of the above, by N ----------------------------------------------------------
 
 template <int N, int TRANS_A, int TRANS_B>
@@ -181,6 +206,16 @@ __device__ inline void wgmma_m64k16_f32_bf16_bf16(float (&d)[N / 2], uint64_t a_
                                                   uint64_t b_desc, bool accumulate) {
   if constexpr (N == 64) {
     wgmma_m64n64k16_f32_bf16_bf16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
+  } else if constexpr (N == 80) {
+    wgmma_m64n80k16_f32_bf16_bf16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
+  } else if constexpr (N == 112) {
+    wgmma_m64n112k16_f32_bf16_bf16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
+  } else if constexpr (N == 144) {
+    wgmma_m64n144k16_f32_bf16_bf16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
+  } else if constexpr (N == 160) {
+    wgmma_m64n160k16_f32_bf16_bf16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
+  } else if constexpr (N == 208) {
+    wgmma_m64n208k16_f32_bf16_bf16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
   } else if constexpr (N == 128) {
     wgmma_m64n128k16_f32_bf16_bf16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
   } else if constexpr (N == 192) {
@@ -195,6 +230,16 @@ __device__ inline void wgmma_m64k16_f32_f16_f16(float (&d)[N / 2], uint64_t a_de
                                                 bool accumulate) {
   if constexpr (N == 64) {
     wgmma_m64n64k16_f32_f16_f16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
+  } else if constexpr (N == 80) {
+    wgmma_m64n80k16_f32_f16_f16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
+  } else if constexpr (N == 112) {
+    wgmma_m64n112k16_f32_f16_f16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
+  } else if constexpr (N == 144) {
+    wgmma_m64n144k16_f32_f16_f16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
+  } else if constexpr (N == 160) {
+    wgmma_m64n160k16_f32_f16_f16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
+  } else if constexpr (N == 208) {
+    wgmma_m64n208k16_f32_f16_f16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
   } else if constexpr (N == 128) {
     wgmma_m64n128k16_f32_f16_f16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
   } else if constexpr (N == 192) {

@@ -2642,6 +2642,84 @@ std::map<LayoutsCall, std::map<std::string, double>> read_layouts(const char* fi
   return calls;
 }
 
+// docs/13_layouts.md, "Between two heights".
+TEST_CASE("trials: what tiles of rung 13 on their side are worth, and the pick among all") {
+  struct Side {
+    const char* name;
+    int rows, columns, step_clocks;  // of D; STEP_CLOCKS of stages/13_layouts.cu
+  };
+  const Side SIDES[] = {{"128x80_side", 80, 128, 580},
+                        {"128x112_side", 112, 128, 660},
+                        {"128x160_side", 160, 128, 780},
+                        {"128x208_side", 208, 128, 900},
+                        {"192x144_side", 144, 192, 1000}};
+  // As typed_clocks() has them, of an H200.
+  const auto clocks = [](const Side& side, const std::string& kernel, int m, int n, int k) {
+    const int operands = (k * 2 % 128 != 0) + ((kernel.ends_with("TT") ? n : k) * 2 % 128 != 0);
+    const double tall = std::ceil(1.0 * m / side.rows), outside = (tall * side.rows - m) / tall;
+    const double full = tall * std::ceil(1.0 * n / side.columns) / 132;
+    const double busy = std::min(1.0, full);
+    if (tall > 4) return tile::NEVER;
+    return std::ceil(full) * std::ceil(k / 64.0) *
+           (side.step_clocks + 120 * operands + 3.5 * outside * busy * busy);
+  };
+  struct Call {
+    std::string kernel;
+    int m, n, k;
+    std::map<std::string, double> us;
+  };
+  std::vector<Call> calls;
+  for (const std::vector<std::string>& cell : read_rows("h200.layouts_side.csv")) {
+    REQUIRE(cell.size() == 6);
+    const int m = std::stoi(cell[1]), n = std::stoi(cell[2]), k = std::stoi(cell[3]);
+    const bool same = !calls.empty() && calls.back().kernel == cell[0] && calls.back().m == m &&
+                      calls.back().n == n && calls.back().k == k;
+    if (!same) calls.push_back({cell[0], m, n, k, {}});
+    calls.back().us[cell[4]] = std::stod(cell[5]);
+  }
+  // In thousandths: the fastest upright tile over the fastest of the table, on average (geometric
+  // mean) and at most; the pick over the fastest, on average and at worst; the pick among the upright
+  // ones over that of all, geometric mean, most and least.
+  const auto check = [&](size_t from, size_t to, const std::array<long, 7>& thousandths) {
+    CAPTURE(from);
+    Distance distance;
+    double worth = 0, most_worth = 0, gained = 0, most = 0, least_gained = NOT_TIMED;
+    for (size_t i = from; i < to; ++i) {
+      const auto& [kernel, m, n, k, us] = calls[i];
+      const auto timed = [&, &times = us](const char* name) {
+        return times.contains(name) ? times.at(name) : NOT_TIMED;
+      };
+      double least = tile::NEVER, fastest = NOT_TIMED, pick = NOT_TIMED;
+      const auto take = [&](const char* name, double expected) {
+        if (expected < least) pick = timed(name);
+        least = std::min(least, expected);
+        fastest = std::min(fastest, timed(name));
+      };
+      for (const LayoutsTile& tile : LAYOUTS_TILES) take(tile.name, tile.clocks(kernel, m, n, k));
+      const double upright = fastest, upright_pick = pick;
+      for (const Side& tile : SIDES) take(tile.name, clocks(tile, kernel, m, n, k));
+      worth += std::log(upright / fastest);
+      most_worth = std::max(most_worth, upright / fastest);
+      distance.add_if_timed(pick, fastest);
+      if (pick == NOT_TIMED) continue;
+      REQUIRE(upright_pick != NOT_TIMED);
+      gained += std::log(upright_pick / pick);
+      most = std::max(most, upright_pick / pick);
+      least_gained = std::min(least_gained, upright_pick / pick);
+    }
+    const auto count = static_cast<double>(to - from);
+    CHECK(distance.not_timed <= 1);
+    CHECK(std::lround(1000 * std::exp(worth / count)) == thousandths[0]);
+    CHECK(std::lround(1000 * most_worth) == thousandths[1]);
+    CHECK(std::lround(1000 * distance.mean()) == thousandths[2]);
+    CHECK(std::lround(1000 * distance.worst) == thousandths[3]);
+    CHECK(std::lround(1000 * std::exp(gained / distance.shapes)) == thousandths[4]);
+    CHECK(std::lround(1000 * most) == thousandths[5]);
+    CHECK(std::lround(1000 * least_gained) == thousandths[6]);
+  };
+  check(0, 67, {});
+}
+
 // docs/13_layouts.md, "Few tiles".
 TEST_CASE("trials: the pick of rung 13's tiles that leave K whole is near the best one") {
   const std::string newest = "128x192", beside = "128x512";  // the H100's trials lack the newest

@@ -80,6 +80,11 @@ TEST_CASE("types and layouts: every kernel is one that some call gets") {
                                              {128, row},
                                              {128, row / 2 * 3},
                                              {128, 4 * row},
+                                             {80, row},
+                                             {112, row},
+                                             {160, row},
+                                             {208, row},
+                                             {144, row / 2 * 3},
                                              {8192, 8192}};
   for (const Stage* stage : typed_rungs()) {
     for (const Variant& kernel : stage->variants) {

@@ -143,9 +143,9 @@ TEST_CASE("typed C API: in a graph, and under a limit of SMs") {
     }
   }
   // One SM has no room for a cluster of two: tiles of one CTA, though D has many.
-  TypedProblem problem(typed_shape(600, 780, 136, "bf16", "TN"), Data::ints);
+  TypedProblem problem(typed_shape(600, 780, 136, "bf16", "NN"), Data::ints);
   CHECK(ladder_set_sm_limit(1) == LADDER_OK);
   CHECK(call(0, problem.args) == LADDER_OK);
-  CHECK(ladder_last_kernel() == std::string("13_layouts/bf16_TN_128x192"));
+  CHECK(ladder_last_kernel() == std::string("13_layouts/bf16_NN_128x192"));
   CHECK(problem.verify(true).ok());
 }

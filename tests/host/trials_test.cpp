@@ -2718,6 +2718,7 @@ TEST_CASE("trials: what tiles of rung 13 on their side are worth, and the pick a
     CHECK(std::lround(1000 * least_gained) == thousandths[6]);
   };
   check(0, 67, {});
+  check(67, 107, {});
 }
 
 // docs/13_layouts.md, "Few tiles".

@@ -2708,7 +2708,7 @@ TEST_CASE("trials: what tiles of rung 13 on their side are worth, and the pick a
       least_gained = std::min(least_gained, upright_pick / pick);
     }
     const auto count = static_cast<double>(to - from);
-    CHECK(distance.not_timed <= 1);
+    CHECK(distance.not_timed <= 2);
     CHECK(std::lround(1000 * std::exp(worth / count)) == thousandths[0]);
     CHECK(std::lround(1000 * most_worth) == thousandths[1]);
     CHECK(std::lround(1000 * distance.mean()) == thousandths[2]);
@@ -2717,8 +2717,24 @@ TEST_CASE("trials: what tiles of rung 13 on their side are worth, and the pick a
     CHECK(std::lround(1000 * most) == thousandths[5]);
     CHECK(std::lround(1000 * least_gained) == thousandths[6]);
   };
-  check(0, 67, {});
-  check(67, 107, {});
+  check(0, 67, {1035, 1295, 23, 147, 1031, 1371, 917});
+  check(67, 107, {1043, 1426, 30, 180, 1059, 1740, 974});
+  REQUIRE(calls.size() == 107);
+  const auto tenths = [&](const char* kernel, int m, int n, int k, const char* tile) {
+    const auto call = std::find_if(calls.begin(), calls.end(), [&](const Call& each) {
+      return each.kernel == kernel && each.m == m && each.n == n && each.k == k;
+    });
+    REQUIRE(call != calls.end());
+    return std::lround(10 * call->us.at(tile));
+  };
+  CHECK(tenths("bf16_TN", 200, 13824, 5120, "128x256") == 580);
+  CHECK(tenths("bf16_TN", 200, 13824, 5120, "128x208_side") == 484);
+  CHECK(tenths("bf16_TT", 133, 18432, 7168, "64x128") == 900);
+  CHECK(tenths("bf16_TT", 133, 18432, 7168, "192x144_side") == 696);
+  CHECK(tenths("bf16_TT", 150, 28672, 4096, "64x128") == 803);
+  CHECK(tenths("bf16_TT", 150, 28672, 4096, "128x160_side") == 679);
+  CHECK(tenths("bf16_TT", 587, 27696, 3864, "128x512") == 2187);
+  CHECK(tenths("bf16_TT", 587, 27696, 3864, "128x208_side") == 2386);
 }
 
 // docs/13_layouts.md, "Few tiles".

@@ -393,7 +393,8 @@ def check_make_targets(root: Path) -> Problems:
                 if name not in (per_stage if rung else single):
                     yield f"{page}:{number}: make {name}{rung} is no target"
             for built in MAKE_FILE.findall(code):
-                if not re.search(rf"{re.escape(built)}[ :)]", makefile):
+                rule = re.sub(r"(?<=stage-)\d+$", "$(2)", built)  # of any rung
+                if not re.search(rf"{re.escape(rule)}[ :)]", makefile):
                     yield f"{page}:{number}: make {built} is no target"
 
 

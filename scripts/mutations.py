@@ -266,15 +266,24 @@ SHOWN_EDITS, SHOWN_CHARS = 4, 150
 
 
 def changed_lines(module: Module) -> list[str]:
-    """The edits as "- old" and "+ new" lines."""
+    """The edits as "- old" and "+ new" lines. Of what has moved it says behind which line it is now."""
     out: list[str] = []
+    taken_out = {squeezed(module.text[start:end]) for start, end, _ in module.edits}
     for start, end, new in sorted(module.edits)[:SHOWN_EDITS]:
         for sign, text in (("-", module.text[start:end]), ("+", new)):
             text = squeezed(text)
             cut = text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + " ..."
+            if sign == "+" and text in taken_out:
+                cut += f"   (behind {line_before(module.text, start)})"
             out += [f"{sign} {cut}"] if text else []
     more = len(module.edits) - SHOWN_EDITS
     return out + ([f"  and {more} more"] if more > 0 else [])
+
+
+def line_before(text: str, position: int) -> str:
+    """The last statement of PTX before a position: no comment, and no line number."""
+    lines = (squeezed(line) for line in reversed(text[:position].split("\n")))
+    return next(line for line in lines if line and not line.startswith(("//", ".loc", "{", "}")))
 
 
 def source_of(mutation: Mutation, module: Module) -> str:

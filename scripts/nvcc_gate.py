@@ -42,7 +42,7 @@ MEANING = {
     "thread takes: fence on the common path.",
 }
 MEANING["C7602"] = (
-    "an instruction names more registers than a thread can have, 65,536 / (threads of the CTA * CTAs "
+    "an instruction needs more registers than a thread can have, 65,536 / (threads of the CTA * CTAs "
     "an SM) by __launch_bounds__: fewer threads, or a smaller tile for each warpgroup. More rows need "
     "more warpgroups, whose threads have fewer registers each (docs/ptxas.md)."
 )

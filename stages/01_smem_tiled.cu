@@ -66,7 +66,7 @@ __global__ __launch_bounds__(T::THREADS) void gemm(const bf16* a, long long lda,
     load_tile<T, T::BN>(smem.b, b, ldb, n0, n, k0, k);
     ptx::bar_sync();  // the tile is complete
 
-#pragma unroll 1  // unrolled, it would need more registers than a thread has
+#pragma unroll 1  // unrolled, 206 registers a thread: one CTA an SM, not two
     for (int kk = 0; kk < T::BK; kk += 4) {
       float4 b_frag[T::TN];  // four values of K for each of the thread's columns
 #pragma unroll

@@ -62,6 +62,7 @@ __device__ void load_tile(unsigned char* smem, const bf16* global, long long ld,
     return;
   }
   constexpr int CHUNKS = ROWS * 8 / T::THREADS;  // of 8 elements, a thread
+  static_assert(ROWS * 8 % T::THREADS == 0, "each thread copies as many chunks");
   uint4 value[CHUNKS];
 #pragma unroll
   for (int i = 0; i < CHUNKS; ++i) {

@@ -26,14 +26,14 @@ using ladder::bf16;
 
 template <int DEPTH_>
 struct Tile {
-  static constexpr int BM = 128, BN = 128, BK = 64;  // of a CTA
-  static constexpr int WM = 64, WN = 64;             // of a warp
-  static constexpr int WARPS_N = BN / WN;
+  static constexpr int BM = 128, BN = 128, BK = 64;          // of a CTA
+  static constexpr int WM = 64, WN = 64, WARPS_N = BN / WN;  // of a warp
   static constexpr int THREADS = BM / WM * WARPS_N * 32;
   static constexpr int CTAS_PER_SM = 2, DEPTH = DEPTH_;  // slots in the ring
   static constexpr bool LATE = false;                    // copies start behind the products
   static constexpr long long MAX_LD = 1 << 23;           // x 2 bytes x 128 rows fits 32 bits
   static_assert(BK * 2 == tile::SWIZZLE_ROW_BYTES, "a row of the tile is a row of the swizzle");
+  static_assert(DEPTH >= 2, "one slot is multiplied, one is filled");
 };
 
 template <int DEPTH>
@@ -55,6 +55,7 @@ template <class T, int ROWS>
 __device__ void load_tile(unsigned char* smem, const bf16* global, long long ld, int row0, int rows,
                           int k0, int k) {
   constexpr int STEP = T::THREADS / 8;  // rows that the CTA copies at once
+  static_assert(ROWS % STEP == 0, "whole steps, or rows of the next tile would be overwritten");
   const int row = threadIdx.x / 8, chunk = threadIdx.x % 8, col = k0 + chunk * 8;
   const bf16* src = global + (row0 + row) * ld + col;
   if (row0 + ROWS <= rows && k0 + T::BK <= k && ld <= T::MAX_LD) {
@@ -171,8 +172,7 @@ __global__ __launch_bounds__(T::THREADS, T::CTAS_PER_SM) void gemm(const bf16* a
 }
 
 // --- The same ring, completed through mbarriers --------------------------------------------------
-// No bar.sync in the loop: a warp waits for the tile it needs, not for the other warps.
-
+// No bar.sync in the loop: a warp may be a tile ahead of the slowest, where bar.sync lets none be.
 template <class T>
 __global__ __launch_bounds__(T::THREADS,
                              T::CTAS_PER_SM) void gemm_mbarrier(const bf16* a, long long lda,

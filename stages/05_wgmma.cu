@@ -34,6 +34,8 @@ struct Tile {
   static constexpr int AHEAD = AHEAD_;  // wgmma groups that may still run when the next begins
   static constexpr int TX_BYTES = (BM + BN) * BK * int{sizeof(bf16)};  // TMA brings one slot
   static_assert(BK * 2 == tile::SWIZZLE_ROW_BYTES, "a row of the tile is a row of the swizzle");
+  static_assert(BN % 16 == 0, "lanes trade two blocks of 8 columns");
+  static_assert(DEPTH > AHEAD, "the prologue fills DEPTH - AHEAD slots");
 };
 
 template <class T>

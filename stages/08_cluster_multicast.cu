@@ -46,9 +46,11 @@ struct Tile {
   static constexpr int GROUP = 16 / CLUSTER_M;    // rows of clusters that are swept together
   static constexpr int PRODUCER_REGS = 40, CONSUMER_REGS = 232;
   static_assert(BK * 2 == tile::SWIZZLE_ROW_BYTES, "a row of the tile is a row of the swizzle");
+  static_assert(BN % 16 == 0, "lanes trade two blocks of 8 columns");
+  static_assert(CLUSTER <= 8, "a cluster of more is not portable");
   static_assert(SLICE_A % 8 == 0 && SLICE_B % 8 == 0, "a slice starts on a swizzle atom");
   static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= tile::launch_regs(THREADS),
-                "the launch gives 384 threads 168 each: 128 * 40 + 256 * 232 = 64,512");
+                "at most what the launch gives: of 384 threads 128 * 40 + 256 * 232 registers");
 };
 
 template <class T>

@@ -57,9 +57,10 @@ struct Tile {
   static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = 224;
   static_assert(BK * 2 == tile::SWIZZLE_ROW_BYTES, "a row of the tile is a row of the swizzle");
   static_assert(BOX * 2 == tile::SWIZZLE_ROW_BYTES, "so is a row of a box");
+  static_assert(BN % BOX == 0, "whole boxes");
   static_assert(SLICE_A % 8 == 0 && SLICE_B % 8 == 0, "a slice starts on a swizzle atom");
   static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= tile::launch_regs(THREADS),
-                "the launch gives 384 threads 168 each: 128 * 56 + 256 * 224 = 64,512");
+                "at most what the launch gives: of 384 threads 128 * 56 + 256 * 224 registers");
 };
 
 template <class T>

@@ -191,7 +191,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
 
 template <class T, bool PLAIN>  // PLAIN: never before the kernel in front has ended
 void launch(const ladder::GemmArgs& args) {
-  const ladder::GemmArgs g = T::SIDEWAYS ? args.on_its_side() : args;
+  const ladder::GemmArgs g = T::SIDEWAYS ? ladder::on_its_side(args) : args;
   const CUtensorMap map_a = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, T::BM, T::BK);
   const CUtensorMap map_b = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::BN, T::BK);
   const int whole = std::max(1, args.n / 8 * 8);  // TMA must not write beyond column n
@@ -200,11 +200,11 @@ void launch(const ladder::GemmArgs& args) {
   const CUtensorMap map_last =
       ladder::tensor_map_2d(g.d, args.m, whole, g.ldd, T::Box::LAST_ROWS, T::Box::LAST);
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
-  const int blocks = tile::ceil_div(g.m, T::BM) * tile::ceil_div(g.n, T::BN);
+  const int tiles = tile::ceil_div(g.m, T::BM) * tile::ceil_div(g.n, T::BN);
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
-  const bool early = !PLAIN && ladder::starts_early_behind_loads<T>(blocks, at_once, g.m, g.n, g.k);
-  const ladder::Launch config(std::min(blocks, at_once), T::THREADS, sizeof(Smem<T>), T::CLUSTER,
-                              early, g.stream);
+  const bool early = !PLAIN && ladder::starts_early_behind_loads<T>(tiles, at_once, g.m, g.n, g.k);
+  const ladder::Launch config(std::min(tiles, at_once), T::THREADS, sizeof(Smem<T>), T::CLUSTER,
+                              early, g);
   ladder::check_cuda(
       cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_d, map_last, g.d, g.ldd, g.m,
                          g.n, g.k, ladder::raster_group<T>(at_once, g.m, g.n, 2LL * g.k)),
@@ -223,7 +223,7 @@ ladder::Variant variant(const char* name, const char* what) {
 template <class T, int ROW>
 double predicted_us(const ladder::GemmArgs& args) {
   constexpr tile::GemmConfig C = tile::PINGPONG[ROW];
-  const ladder::GemmArgs g = T::SIDEWAYS ? args.on_its_side() : args;
+  const ladder::GemmArgs g = T::SIDEWAYS ? ladder::on_its_side(args) : args;
   const tile::Gpu gpu = ladder::gpu();
   const int ctas = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
   return tile::predicted_clocks(C, g.m, g.n, g.k, ctas, gpu, g.lda, g.ldb) / gpu.mhz;

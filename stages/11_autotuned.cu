@@ -14,6 +14,7 @@
 #include "common/block/init_barriers.cuh"
 #include "common/block/load_slice.cuh"
 #include "common/block/multiply_tile.cuh"
+#include "common/block/ring_slot.cuh"
 #include "common/block/sideways_box.cuh"
 #include "common/block/staged_block.cuh"
 #include "common/block/staged_box.cuh"
@@ -108,19 +109,11 @@ struct alignas(1024) Smem {
   uint64_t done[T::PASSES_ON ? T::DEPTH : 1];  // one arrival a consumer warp
 };
 
-// Waits for a barrier of the ring, and releases a slot: a CTA by itself needs no cluster scope.
-template <class T>
-__device__ void wait(uint64_t* bar, uint32_t parity) {
-  if constexpr (T::CLUSTER == 1) ptx::mbarrier_wait(bar, parity);
-  if constexpr (T::CLUSTER > 1) ptx::mbarrier_wait_cluster(bar, parity);
-}
+// Releases a slot of the ring, or hands that on.
 template <class T>
 __device__ void release(Smem<T>& smem, int slot, int lane) {
-  if (T::CLUSTER == 1 && lane == 0) ptx::mbarrier_arrive(&smem.empty[slot]);
   if (T::PASSES_ON && lane == 0) ptx::mbarrier_arrive(&smem.done[slot]);
-  if (T::CLUSTER > 1 && !T::PASSES_ON && lane < T::CLUSTER) {
-    ptx::mbarrier_arrive_cluster(&smem.empty[slot], lane);
-  }
+  if (!T::PASSES_ON) block::release_slot<T::CLUSTER>(&smem.empty[slot], lane);
 }
 
 // Of a tile's `count` slices of an operand those that begin inside of it: `left` rows are there.
@@ -176,7 +169,7 @@ __global__ __launch_bounds__(T::THREADS,
         for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
           uint64_t* full = &smem.full[ring.slot];
           // Our copies land in the peers too: their consumers must have released the slot as well.
-          wait<T>(&smem.empty[ring.slot], ring.parity ^ 1);
+          block::wait_slot<T::CLUSTER>(&smem.empty[ring.slot], ring.parity ^ 1);
           // Multicast, a slice of zeros holds all SMs up. One that lies outside is asked for once,
           // so that wgmma finds something in the slot.
           const bool all = !T::LEAVES_OUT || filled++ < T::DEPTH;
@@ -196,7 +189,7 @@ __global__ __launch_bounds__(T::THREADS,
       ptx::griddepcontrol_launch_dependents();  // the next kernel may take SMs as they fall free
       // No CTA exits while its peers can still arrive there: once every slot is released they have.
       for (int i = 0; i < T::DEPTH && T::CLUSTER > 1; ++i, ring.advance()) {
-        wait<T>(&smem.empty[ring.slot], ring.parity ^ 1);
+        block::wait_slot<T::CLUSTER>(&smem.empty[ring.slot], ring.parity ^ 1);
       }
     }
     // --- warp 3, in large clusters: lane r tells CTA r what our consumers have released ----------
@@ -241,7 +234,7 @@ __global__ __launch_bounds__(T::THREADS,
     for (auto t = tiles; t.has(); t.next()) {
       int last_slot = 0;
       for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
-        wait<T>(&smem.full[ring.slot], ring.parity);  // the tile has landed
+        block::wait_slot<T::CLUSTER>(&smem.full[ring.slot], ring.parity);  // the tile has landed
 #pragma unroll
         for (int i = 0; i < T::BLOCKS * T::HALVES; ++i) {
           using Half = typename T::Half;
@@ -281,7 +274,7 @@ __global__ __launch_bounds__(T::THREADS,
 // PLAIN: never before the kernel in front has ended.
 template <class T, bool PLAIN>
 void launch(const ladder::GemmArgs& args) {
-  const ladder::GemmArgs g = T::SIDEWAYS ? args.on_its_side() : args;
+  const ladder::GemmArgs g = T::SIDEWAYS ? ladder::on_its_side(args) : args;
   using Staged = typename T::Staged;
   const CUtensorMap map_a = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, T::SLICE_A, T::BK, g.n);
   const CUtensorMap map_b = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::BOX_B, T::BK, g.m);
@@ -296,7 +289,7 @@ void launch(const ladder::GemmArgs& args) {
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
   const bool early = !PLAIN && ladder::starts_early_behind_loads<T>(blocks, at_once, g.m, g.n, g.k);
   const ladder::Launch config(std::min(blocks, at_once) * T::CLUSTER, T::THREADS, sizeof(Smem<T>),
-                              T::CLUSTER, early, g.stream);
+                              T::CLUSTER, early, g);
   ladder::check_cuda(
       cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_d, map_narrow, g.d, g.ldd, g.m,
                          g.n, g.k, ladder::raster_group<T>(at_once, g.m, g.n, 2LL * g.k)),
@@ -306,7 +299,7 @@ void launch(const ladder::GemmArgs& args) {
 // By the cost model, in microseconds.
 template <class T>
 double predicted_us(const ladder::GemmArgs& args) {
-  const ladder::GemmArgs g = T::SIDEWAYS ? args.on_its_side() : args;
+  const ladder::GemmArgs g = T::SIDEWAYS ? ladder::on_its_side(args) : args;
   const tile::Gpu gpu = ladder::gpu();
   const int ctas = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g) * T::CLUSTER;
   return tile::predicted_clocks(T::C, g.m, g.n, g.k, ctas, gpu, g.lda, g.ldb) / gpu.mhz;

@@ -16,6 +16,7 @@
 #include "common/block/load_slice.cuh"
 #include "common/block/multiply_tile.cuh"
 #include "common/block/partial_sums.cuh"
+#include "common/block/ring_slot.cuh"
 #include "common/block/stage_transposed.cuh"
 #include "common/block/store_last_columns.cuh"
 #include "common/host/configurations.h"
@@ -68,7 +69,8 @@ struct Tile {
   // Of a tile that the cluster splits, CTA i finishes SHARE columns, from i * SHARE on.
   static constexpr int FINISHERS = C.finishers(), SHARE = C.columns_each();
   static constexpr int EXCHANGE_BYTES = C.exchange_bytes();
-  static constexpr int AT_ONCE = BLOCKS * BN <= 272 ? 64 : 16;  // columns that a thread adds up
+  // Columns that a thread adds up at once: beside more than 136 accumulators there is room for few.
+  static constexpr int AT_ONCE = BLOCKS * BN <= 272 ? 64 : 16;
   static constexpr int PARTIAL_BYTES = BM * BN * int{sizeof(float)};  // of a tile, in the workspace
   static constexpr int DEPTH = C.ring_slots();                        // what then fits
   static constexpr int PRODUCER_REGS = 56;
@@ -91,7 +93,7 @@ struct alignas(1024) Smem {
   tile::SmemTile<bf16, T::BM, T::BK> a[T::DEPTH];
   tile::SmemTile<bf16, T::BN, T::BK> b[T::DEPTH];
   tile::SmemTile<bf16, T::SHARE, T::WM> d[T::CONSUMERS];
-  float4 exchange[T::EXCHANGE_BYTES / 16 + 1];  // [SPLIT][SHARE / 8][consumer threads]
+  float4 exchange[T::EXCHANGE_BYTES / 16 + 1];  // [SPLIT][SHARE / 8][consumer threads]; never empty
   uint64_t summands;                            // they are here: EXCHANGE_BYTES
   uint64_t full[T::DEPTH];                      // the producer's arrival, and a slot's bytes
   uint64_t empty[T::DEPTH];                     // one arrival a consumer warp of the sharers
@@ -109,18 +111,6 @@ struct Work {
   tile::KSchedule schedule;
   block::Partials partials;
 };
-
-// Waits for a barrier of the ring, and releases a slot: a CTA by itself needs no cluster scope.
-template <class T>
-__device__ void wait(uint64_t* bar, uint32_t parity) {
-  if constexpr (T::SHARERS == 1) ptx::mbarrier_wait(bar, parity);
-  if constexpr (T::SHARERS > 1) ptx::mbarrier_wait_cluster(bar, parity);
-}
-template <class T>
-__device__ void release(uint64_t* empty, int lane, int first_rank) {
-  if (T::SHARERS == 1 && lane == 0) ptx::mbarrier_arrive(empty);
-  if (T::SHARERS > 1 && lane < T::SHARERS) ptx::mbarrier_arrive_cluster(empty, first_rank + lane);
-}
 
 // Loads a slice of an operand. Those of cut tiles leave L2 first, so that the parts, which are read
 // again, stay.
@@ -184,7 +174,7 @@ __global__ __launch_bounds__(T::THREADS,
     // --- producer: one thread of warp 0 fills the ring -------------------------------------------
     ptx::setmaxnreg_dec<T::PRODUCER_REGS>();
     if (threadIdx.x < 32 && ptx::elect_sync()) {
-      // Ranks go down first: those side by side are CLUSTER_M apart.
+      // Ranks go down first: 1 + 2^CLUSTER_M + 2^(2 CLUSTER_M) + ... are those side by side.
       constexpr int SIDE_BY_SIDE = ((1 << T::SHARERS) - 1) / ((1 << T::CLUSTER_M) - 1);
       const uint16_t mask_a = SIDE_BY_SIDE << (first_rank + rank_m);
       const uint16_t mask_b = ((1 << T::CLUSTER_M) - 1) << (first_rank + rank_n * T::CLUSTER_M);
@@ -202,7 +192,7 @@ __global__ __launch_bounds__(T::THREADS,
         for (int k_tile = begin; k_tile < end; ++k_tile, ring.advance()) {
           uint64_t* full = &smem.full[ring.slot];
           // Our copies land in the peers too: their consumers must have released the slot as well.
-          wait<T>(&smem.empty[ring.slot], ring.parity ^ 1);
+          block::wait_slot<T::SHARERS>(&smem.empty[ring.slot], ring.parity ^ 1);
           ptx::mbarrier_arrive_expect_tx(full, tx_bytes);  // from all sharers' copies
           load<T, T::CLUSTER_N>(smem.a[ring.slot].from_row(slice_a), &map_a, k_tile * T::BK,
                                 m0 + slice_a, full, mask_a);
@@ -212,7 +202,7 @@ __global__ __launch_bounds__(T::THREADS,
       }
       // No CTA exits while its peers can still arrive there: once every slot is released they have.
       for (int i = 0; i < T::DEPTH && T::SHARERS > 1; ++i, ring.advance()) {
-        wait<T>(&smem.empty[ring.slot], ring.parity ^ 1);
+        block::wait_slot<T::SHARERS>(&smem.empty[ring.slot], ring.parity ^ 1);
       }
     }
   } else {
@@ -227,7 +217,7 @@ __global__ __launch_bounds__(T::THREADS,
                           tile::share_begin(share.k_tiles(), rank_k, T::SPLIT);
       int last_slot = 0;
       for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
-        wait<T>(&smem.full[ring.slot], ring.parity);  // the tile has landed
+        block::wait_slot<T::SHARERS>(&smem.full[ring.slot], ring.parity);  // the tile has landed
 #pragma unroll
         for (int i = 0; i < T::BLOCKS; ++i) {
           block::multiply_tile<T>(acc[i],
@@ -235,13 +225,17 @@ __global__ __launch_bounds__(T::THREADS,
                                   smem.b[ring.slot].bytes, k_tile > 0);
         }
         ptx::wgmma_wait_group<T::IN_FLIGHT * T::BLOCKS>();
-        if (T::IN_FLIGHT == 0) release<T>(&smem.empty[ring.slot], lane, first_rank);
-        if (T::IN_FLIGHT == 1 && k_tile > 0) release<T>(&smem.empty[last_slot], lane, first_rank);
+        if (T::IN_FLIGHT == 0) {
+          block::release_slot<T::SHARERS>(&smem.empty[ring.slot], lane, first_rank);
+        }
+        if (T::IN_FLIGHT == 1 && k_tile > 0) {
+          block::release_slot<T::SHARERS>(&smem.empty[last_slot], lane, first_rank);
+        }
         last_slot = ring.slot;
       }
       if constexpr (T::IN_FLIGHT == 1) {
         ptx::wgmma_wait_group<0>();
-        if (k_tiles > 0) release<T>(&smem.empty[last_slot], lane, first_rank);
+        if (k_tiles > 0) block::release_slot<T::SHARERS>(&smem.empty[last_slot], lane, first_rank);
       }
 
       // --- epilogue ------------------------------------------------------------------------------
@@ -385,14 +379,14 @@ void launch(const ladder::GemmArgs& g) {
       tile::starts_early(tile::crowding(T::C, schedule, at_once, g.m, g.n, work.rows, gpu),
                          tile::least_clocks(T::C, schedule, at_once, g.m, g.n, g.k, gpu));
   const ladder::Launch config(schedule.clusters * T::CLUSTER, T::THREADS, sizeof(Smem<T>),
-                              T::CLUSTER, early, g.stream);
+                              T::CLUSTER, early, g);
   ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_d, work),
                      "launch of stream_k::gemm");
   if constexpr (T::CUT) {
     if (schedule.cut == 0) return;
     const int blocks = schedule.tiles * T::SHARERS * (T::BM / T::WM) * (T::BN / 8);
     const int slices = std::min(MOST_SLICES, tile::ceil_div(schedule.cut, LOADS));
-    const ladder::Launch then(blocks, slices * 128, 0, 1, true, g.stream);
+    const ladder::Launch then(blocks, slices * 128, 0, 1, true, g);
     ladder::check_cuda(cudaLaunchKernelEx(&then.config, add_up<T>, work),
                        "launch of stream_k::add_up");
   }
@@ -401,6 +395,7 @@ void launch(const ladder::GemmArgs& g) {
 // By the cost model, in microseconds.
 template <class T, int ROW>
 double predicted_us(const ladder::GemmArgs& g) {
+  if (T::CUT && g.max_ctas > 0) return tile::NEVER;  // add_up() takes no limit
   const tile::Gpu gpu = ladder::gpu();
   const int ctas = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g) * T::CLUSTER;
   return tile::predicted_clocks(tile::SHARED_K[ROW], g.m, g.n, g.k, ctas, gpu, g.lda, g.ldb) /

@@ -16,6 +16,7 @@
 #include "common/block/add_up.cuh"
 #include "common/block/clear_rows.cuh"
 #include "common/block/load_slice.cuh"
+#include "common/block/ring_slot.cuh"
 #include "common/block/stage_transposed.cuh"
 #include "common/block/stage_typed_box.cuh"
 #include "common/block/store_last_elements.cuh"
@@ -42,7 +43,7 @@
 #include "common/tile/ring.h"
 #include "common/tile/schedule.h"
 #include "common/tile/smem_tile.h"
-#include "common/tile/typed_clocks.h"
+#include "common/tile/typed_tiles.h"
 
 namespace layouts {
 
@@ -51,104 +52,55 @@ using ladder::TypedArgs;
 using tile::Major;
 
 // Operands of In, D of Out; rows of SPAN bytes in shared memory, swizzled with as many (16: none).
-template <class In_, class Out_, Major A, Major B, int SPAN>
+// On its side it is a tile of D^T = op(B)^T · op(A)^T, which is one more layout: its first operand
+// lies as B does, its second as A. Its rows are columns of D, its BN columns rows of D.
+template <class In_, class Out_, Major A, Major B, int SPAN, int CONSUMERS_, int BN_,
+          int CLUSTER_M_, int CLUSTER_N_, int SPLIT_, bool SIDEWAYS_>
 struct Tile {
   using In = In_;
   using Out = Out_;
-  static constexpr int CONSUMERS = 2;                  // warpgroups that multiply
-  static constexpr int WM = 64, ROWS = WM;             // of a consumer warpgroup: 64 x BN; a box
-  static constexpr int BM = WM * CONSUMERS, BN = 256;  // of a CTA
-  static constexpr int BK = 128 / int{sizeof(In)};     // 128 bytes of K, four wgmma
-  static constexpr int WK = 32 / int{sizeof(In)};      // of one wgmma, 32 bytes
+  static constexpr bool SIDEWAYS = SIDEWAYS_;
+  static constexpr int CONSUMERS = CONSUMERS_;        // warpgroups that multiply
+  static constexpr int WM = 64, BM = WM * CONSUMERS;  // of a consumer warpgroup: 64 x BN
+  static constexpr int BN = BN_;                      // of a CTA: BM x BN
+  static constexpr int BK = 128 / int{sizeof(In)};    // 128 bytes of K, four wgmma
+  static constexpr int WK = 32 / int{sizeof(In)};     // of one wgmma, 32 bytes
   template <Major MAJOR, int MN>
   using Operand = tile::OperandTile<MAJOR, SPAN, sizeof(In), MN, BK>;
-  using TileA = Operand<A, BM>;
-  using TileB = Operand<B, BN>;
+  using TileA = Operand<SIDEWAYS ? B : A, BM>;
+  using TileB = Operand<SIDEWAYS ? A : B, BN>;
   static constexpr int THREADS = 128 + CONSUMERS * 128;  // warpgroup 0: producer, storers
-  static constexpr int DEPTH = 3;                        // slots in the ring
-  static constexpr int CLUSTER_M = 2, CLUSTER_N = 1;     // CTAs along M and N, which share loads
-  static constexpr int SHARERS = CLUSTER_M * CLUSTER_N, SPLIT = 1;  // or K, of one tile
-  static constexpr int CLUSTER = SHARERS * SPLIT;
+  static constexpr int CLUSTER_M = CLUSTER_M_, CLUSTER_N = CLUSTER_N_;  // CTAs along M and N
+  static constexpr int SHARERS = CLUSTER_M * CLUSTER_N;                 // of loads
+  static constexpr int SPLIT = SPLIT_, CLUSTER = SHARERS * SPLIT;       // or of one tile's K
   static constexpr int SLICE_A = BM / CLUSTER_N;  // rows of A that one CTA loads for its row
   static constexpr int SLICE_B = BN / CLUSTER_M;  // rows of B that one CTA loads for its column
-  static constexpr int GROUP = 16 / CLUSTER_M;    // rows of clusters that are swept together
-  // A consumer's block is stored ROWS x BOX by box, as many boxes at a time as there is memory for.
-  static constexpr int BOX = 128 / int{sizeof(Out)}, BOXES = 4, PARTS = BN / (BOX * BOXES);
-  static constexpr int SHARE = BN, FINISHERS = 1;        // columns of a tile that a CTA stores
-  static constexpr int CHUNK = 16 / int{sizeof(Out)};    // elements of D that TMA writes at least
-  static constexpr int IN_FLIGHT = 0;                    // K steps: the other consumer multiplies
-  static constexpr bool EVEN = false, SIDEWAYS = false;  // tiles have BM rows, of D, not of D^T
-  static constexpr int STEP_CLOCKS = 1150;               // of a K step, fitted to trials
-  static constexpr int EXCHANGE_CLOCKS = 0;              // of a tile, what sharing its K costs
-  static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = 224;
-  static_assert(SLICE_A % TileA::WIDTH == 0 && SLICE_B % TileB::WIDTH == 0, "whole panels");
-  static_assert(PARTS * BOXES * BOX == BN, "whole boxes");
-  static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= tile::launch_regs(THREADS),
-                "the launch gives 384 threads 168 each: 128 * 56 + 256 * 224 = 64,512");
-};
-
-// The two CTAs side by side, 128x512, so that A is what they share: rows of tiles are half as high.
-template <class Large>
-struct Beside : Large {
-  static constexpr int CLUSTER_M = 1, CLUSTER_N = 2, GROUP = 16 / CLUSTER_M, STEP_CLOCKS = 1230;
-  static constexpr int SLICE_A = Large::BM / CLUSTER_N, SLICE_B = Large::BN / CLUSTER_M;
-  static_assert(SLICE_A % Large::TileA::WIDTH == 0, "whole panels");
-};
-
-// By a CTA alone, each of whose consumers has two K steps in flight: for a D of few tiles.
-template <class Large, int CONSUMERS_, int BN_>
-struct Alone : Large {
-  static constexpr int CONSUMERS = CONSUMERS_, BM = Large::WM * CONSUMERS, BN = BN_;
-  using TileA = Large::template Operand<Large::TileA::MAJOR, BM>;
-  using TileB = Large::template Operand<Large::TileB::MAJOR, BN>;
-  static constexpr int THREADS = 128 + CONSUMERS * 128, IN_FLIGHT = 1;
-  static constexpr int CLUSTER_M = 1, SHARERS = 1, CLUSTER = 1, GROUP = 8;
-  static constexpr int SLICE_A = BM, SLICE_B = BN, SHARE = BN;
-  static constexpr int ALL_OF_D = BM * BN * int{sizeof(typename Large::Out)};
-  static constexpr int PARTS = ALL_OF_D > 64 * 1024 ? 2 : 1, D_BYTES = ALL_OF_D / PARTS;
-  static constexpr int BOXES = BN / Large::BOX / PARTS;
-  static constexpr int SMEM_BYTES = tile::MAX_SMEM_BYTES - 1024;  // but for barriers and padding
-  static constexpr int SLOT_BYTES = sizeof(TileA) + sizeof(TileB);
-  static constexpr int DEPTH = (SMEM_BYTES - D_BYTES) / SLOT_BYTES;
+  static constexpr int GROUP = SHARERS == 1 ? 8 : 16 / CLUSTER_M;  // rows swept together
+  static constexpr int IN_FLIGHT = SHARERS == 1 ? 1 : 0;  // K steps: small tiles have one more
   // Tiles of few rows may have fewer than BM: K-major, where a row more is a row more of a panel.
-  static constexpr bool EVEN = CONSUMERS == 1 && TileA::MAJOR == Major::K;
-  static constexpr int STEP_CLOCKS = BN == 192 ? 880 : CONSUMERS == 2 ? 640 : BN == 128 ? 440 : 400;
-  static_assert(SLICE_A % TileA::WIDTH == 0 && SLICE_B % TileB::WIDTH == 0, "whole panels");
-  static_assert(PARTS * BOXES * Large::BOX == BN, "whole boxes");
-};
-
-// By the CTAs of a cluster, an equal part of K each: where even tiles of 64 rows are few. The first
-// FINISHERS of them add up what all have of SHARE columns, and store it.
-template <class Large, int BN_, int SPLIT_>
-struct Split : Alone<Large, 1, BN_> {
-  using One = Alone<Large, 1, BN_>;
-  static constexpr int SPLIT = SPLIT_, CLUSTER = SPLIT, BOXES = 1, PARTS = 1;
-  static constexpr int SHARE = std::max(BN_ / SPLIT, One::CHUNK == 8 ? 16 : 32), BOX = SHARE;
-  static constexpr int FINISHERS = BN_ / SHARE, EXCHANGE_BYTES = SPLIT * One::BM * SHARE * 4;
-  static constexpr int D_BYTES = One::BM * BOX * int{sizeof(typename Large::Out)};
-  static constexpr int DEPTH = (One::SMEM_BYTES - D_BYTES - EXCHANGE_BYTES) / One::SLOT_BYTES;
-  static constexpr int STEP_CLOCKS = BN_ == 128 ? 760 : 460;
-  static constexpr int EXCHANGE_CLOCKS = SPLIT == 8 ? 5600 : 800 * SPLIT;
-  static_assert(FINISHERS * SHARE == BN_ && FINISHERS <= SPLIT, "all columns are added up");
-};
-
-// By a CTA alone, of D^T = op(B)^T · op(A)^T, which is one more layout: its first operand lies as B
-// does, its second as A. Its rows are columns of D, its BN columns rows of D, in one box.
-template <class Large, int CONSUMERS_, int BN_>
-struct Sideways : Large {
-  static constexpr bool SIDEWAYS = true;
-  static constexpr int CONSUMERS = CONSUMERS_, BM = Large::WM * CONSUMERS, BN = BN_;
-  using TileA = Large::template Operand<Large::TileB::MAJOR, BM>;
-  using TileB = Large::template Operand<Large::TileA::MAJOR, BN>;
-  static constexpr int THREADS = 128 + CONSUMERS * 128, IN_FLIGHT = 1;
-  static constexpr int CLUSTER_M = 1, SHARERS = 1, CLUSTER = 1, GROUP = 8;
-  static constexpr int SLICE_A = BM, SLICE_B = BN, SHARE = BN, ROWS = BN, BOXES = 1, PARTS = 1;
-  static constexpr int D_BYTES = BM * BN * int{sizeof(typename Large::Out)};
-  static constexpr int DEPTH =
-      (tile::MAX_SMEM_BYTES - 1024 - D_BYTES) / int{sizeof(TileA) + sizeof(TileB)};
-  static constexpr int STEP_CLOCKS = 380 + (CONSUMERS == 3 ? 620 : 5 * BN / 2);
-  static constexpr int CONSUMER_REGS = CONSUMERS == 3 ? 152 : Large::CONSUMER_REGS;
+  static constexpr bool EVEN = CONSUMERS == 1 && TileA::MAJOR == Major::K && !SIDEWAYS;
+  // The first FINISHERS of the CTAs that share a tile's K add up what all have of SHARE columns.
+  static constexpr int CHUNK = 16 / int{sizeof(Out)};  // elements of D that TMA writes at least
+  static constexpr int SHARE = SPLIT == 1 ? BN : std::max(BN / SPLIT, CHUNK == 8 ? 16 : 32);
+  static constexpr int FINISHERS = BN / SHARE;
+  static constexpr int EXCHANGE_BYTES = SPLIT > 1 ? SPLIT* BM* SHARE * 4 : 0;
+  // A consumer's block is stored ROWS x BOX by box, as many boxes at a time as there is memory for.
+  static constexpr int ROWS = SIDEWAYS ? BN : WM, BOX = std::min(SHARE, 128 / int{sizeof(Out)});
+  static constexpr int ALL_OF_D = BM * SHARE * int{sizeof(Out)};
+  static constexpr int PARTS = ALL_OF_D > 64 * 1024 ? 2 : 1;
+  static constexpr int BOXES = SIDEWAYS ? 1 : SHARE / BOX / PARTS;
+  static constexpr int SLOT_BYTES = sizeof(TileA) + sizeof(TileB);
+  static constexpr int DEPTH = (tile::MAX_SMEM_BYTES - 1024 - ALL_OF_D / PARTS - EXCHANGE_BYTES) /
+                               SLOT_BYTES;  // slots in the ring; 1024: barriers and padding
+  static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = CONSUMERS == 3 ? 152 : 224;
+  static_assert(SLICE_A % (TileA::MAJOR == Major::K ? 8 : TileA::WIDTH) == 0 &&
+                    SLICE_B % (TileB::MAJOR == Major::K ? 8 : TileB::WIDTH) == 0,
+                "a slice has whole swizzle atoms of a panel, or whole panels");
+  static_assert(SIDEWAYS || PARTS * BOXES * BOX == SHARE, "whole boxes");
+  static_assert(FINISHERS * SHARE == BN && FINISHERS <= SPLIT, "all columns are added up");
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
+  static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= tile::launch_regs(THREADS),
+                "at most what the launch gives: 128 * 56 + 256 * 224 or 128 * 56 + 384 * 152");
 };
 
 template <class T>
@@ -162,18 +114,6 @@ struct alignas(1024) Smem {
   uint64_t stored[T::CONSUMERS];  // TMA has read them: the storer's arrival
   [[no_unique_address]] block::Sums<T> sums;
 };
-
-// Waits for a barrier of the ring, and releases a slot: who shares no rows needs no cluster scope.
-template <class T>
-__device__ void wait(uint64_t* bar, uint32_t parity) {
-  if constexpr (T::SHARERS == 1) ptx::mbarrier_wait(bar, parity);
-  if constexpr (T::SHARERS > 1) ptx::mbarrier_wait_cluster(bar, parity);
-}
-template <class T>
-__device__ void release(Smem<T>& smem, int slot, int lane) {
-  if (T::SHARERS == 1 && lane == 0) ptx::mbarrier_arrive(&smem.empty[slot]);
-  if (T::SHARERS > 1 && lane < T::SHARERS) ptx::mbarrier_arrive_cluster(&smem.empty[slot], lane);
-}
 
 // Loads this CTA's SLICE rows of an operand, from row `first` of its tile on, into every CTA that
 // shares them: a box a panel, or, if K-major, the part of a panel. The tile begins at [mn0][k0].
@@ -249,7 +189,8 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
     block::clear_rows<T::TileA::SPAN, T::THREADS>(smem.a, T::DEPTH, rows);
   }
   if constexpr (T::CLUSTER == 1) ptx::bar_sync();  // before any thread uses the barriers
-  if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync();
+  if constexpr (T::SHARERS > 1) ptx::barrier_cluster_sync();
+  if constexpr (T::SPLIT > 1) ptx::barrier_cluster_sync_shared();  // as rung 17: calls are short
   ptx::griddepcontrol_wait();  // A, B and D may be in use by the kernel before until here
 
   if (threadIdx.x < 128) {
@@ -268,7 +209,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
         for (int k_tile = begin; k_tile < end; ++k_tile, ring.advance()) {
           uint64_t* full = &smem.full[ring.slot];
           // Our copies land in the peer too: its consumers must have released the slot as well.
-          wait<T>(&smem.empty[ring.slot], ring.parity ^ 1);
+          block::wait_slot<T::SHARERS>(&smem.empty[ring.slot], ring.parity ^ 1);
           ptx::mbarrier_arrive_expect_tx(full, tx_bytes);  // from all CTAs' copies
           load_operand<T::CLUSTER_N, T::SLICE_A>(smem.a[ring.slot], &map_a, m0, k_tile * T::BK,
                                                  slice_a, full, mask_a);
@@ -322,18 +263,21 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
       for (int i = 0; T::SPLIT > 1 && i < T::BN / 2; ++i) acc[i] = 0;  // adds 0 without a K step
       int last_slot = 0;
       for (int k_tile = begin; k_tile < end; ++k_tile, ring.advance()) {
-        wait<T>(&smem.full[ring.slot], ring.parity);  // the tile has landed
+        block::wait_slot<T::SHARERS>(&smem.full[ring.slot], ring.parity);  // the tile has landed
         multiply_tile<T>(
             acc, T::TileA::descriptor(ptx::cvta_to_shared(smem.a[ring.slot].at(group_m, 0))),
             T::TileB::descriptor(ptx::cvta_to_shared(smem.b[ring.slot].bytes)), k_tile > begin);
         ptx::wgmma_wait_group<T::IN_FLIGHT>();  // 0: the other warpgroup's products run meanwhile
-        if (T::IN_FLIGHT == 0) release<T>(smem, ring.slot, lane);
-        if (T::IN_FLIGHT == 1 && k_tile > begin) release<T>(smem, last_slot, lane);
+        if (T::IN_FLIGHT == 0) block::release_slot<T::SHARERS>(&smem.empty[ring.slot], lane);
+        if (T::IN_FLIGHT == 1 && k_tile > begin) {
+          block::release_slot<T::SHARERS>(&smem.empty[last_slot], lane);
+        }
         last_slot = ring.slot;
       }
       if constexpr (T::IN_FLIGHT == 1) {
         ptx::wgmma_wait_group<0>();
-        if (T::SPLIT == 1 || begin < end) release<T>(smem, last_slot, lane);
+        if (T::SPLIT == 1 || begin < end)
+          block::release_slot<T::SHARERS>(&smem.empty[last_slot], lane);
       }
 
       // --- epilogue ------------------------------------------------------------------------------
@@ -357,8 +301,8 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
       }
     }
   }
-  // No CTA exits while a peer can still write or arrive there.
-  if constexpr (T::CLUSTER > 1) ptx::barrier_cluster_sync();
+  // No CTA exits while its peer can still write or arrive there. Sums come to nobody who exits.
+  if constexpr (T::SHARERS > 1) ptx::barrier_cluster_sync();
 }
 
 // Of an operand [mn][k], or, MN-major, [k][mn]: boxes of a slice's panels.
@@ -374,8 +318,8 @@ CUtensorMap operand_map(const void* base, int mn, int k, long long ld, int slice
 template <class T>
 void launch(const TypedArgs& g) {
   using In = typename T::In;
-  const TypedArgs of = T::SIDEWAYS ? g.on_its_side() : g;  // what is multiplied
-  const int rows = tile::even_rows(T::BM, of.m);           // of a tile, if such
+  const TypedArgs of = T::SIDEWAYS ? ladder::on_its_side(g) : g;  // what is multiplied
+  const int rows = tile::even_rows(T::BM, of.m);                  // of a tile, if such
   const auto map_a = operand_map<typename T::TileA, In>(of.a, of.m, of.k, of.lda,
                                                         T::EVEN ? rows : T::SLICE_A, of.n);
   const auto map_b = operand_map<typename T::TileB, In>(of.b, of.n, of.k, of.ldb, T::SLICE_B, of.m);
@@ -390,85 +334,56 @@ void launch(const TypedArgs& g) {
   const bool early =
       ladder::starts_early_behind_loads<T>(blocks, at_once, of.m, of.n, of.k, sizeof(In));
   const ladder::Launch config(std::min(blocks, at_once) * T::CLUSTER, T::THREADS, sizeof(Smem<T>),
-                              T::CLUSTER, early, g.stream);
+                              T::CLUSTER, early, g);
   ladder::check_cuda(
       cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_d, d, g.ldd, g.m, g.n, g.k),
       "launch of layouts::gemm");
 }
 
-// By the cost model, in microseconds.
-template <class T>
-double predicted_us(const TypedArgs& g) {
-  const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
-  return tile::typed_clocks<T>(g.m, g.n, g.k, g.lda, g.ldb, at_once) / ladder::gpu().mhz;
-}
-
-// The kernels of that size, 512 columns for two CTAs, and with that swizzle: of 128 bytes for all
-// types, others for bf16, which show what it is worth and are not chosen.
-template <int SPAN, int BM = 128, int BN = 256, int SPLIT = 1>
-const std::vector<ladder::Variant>& kernels() {
-  static const auto all = ladder::variants_of_types<SPAN == 128>(
-      (BM < 128 || BN != 256 ? "_" + std::to_string(BM) + "x" + std::to_string(BN)
-       : SPAN < 128          ? "_" + std::to_string(SPAN)
-                             : "") +
-          (SPLIT > 1 ? "_k" + std::to_string(SPLIT) : ""),
-      [&]<class In, class Out, bool MN_A, bool MN_B>(const char* name) -> ladder::Variant {
-        using Large = Tile<In, Out, MN_A ? Major::MN : Major::K, MN_B ? Major::MN : Major::K, SPAN>;
-        using Pair = std::conditional_t<BN == 512, Beside<Large>, Large>;
-        using One =
-            std::conditional_t<(SPLIT > 1), Split<Large, BN, SPLIT>, Alone<Large, BM / 64, BN>>;
-        using T = std::conditional_t<BM == 128 && BN >= 256, Pair, One>;
-        ladder::Variant kernel = {
-            .name = name,
-            .what = "one type and layout",
-            .kernel = ladder::persistent_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>))};
-        kernel.kernel.cluster_n *= SPLIT;  // CTAs that share a tile's K
-        if (SPAN == 128) kernel.predicted_us = predicted_us<T>;
-        return kernel;
-      });
-  return all;
-}
-
-// Those on their side, of 16-bit types and K-major A: an MN-major one would have panels cut in two.
-template <int BM, int BN>
-const std::vector<ladder::Variant>& on_their_side() {
-  static const auto all = ladder::variants_of_k_major_a(
-      "_" + std::to_string(BM) + "x" + std::to_string(BN) + "_side",
-      [&]<class In, class Out, bool MN_A, bool MN_B>(const char* name) -> ladder::Variant {
-        using Large = Tile<In, Out, Major::K, MN_B ? Major::MN : Major::K, 128>;
-        using T = Sideways<Large, BM / 64, BN>;
-        return {.name = name,
-                .what = "one type and layout, on its side",
-                .kernel = ladder::persistent_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>)),
-                .predicted_us = predicted_us<T>};
-      });
-  return all;
-}
-
-// Rows of 128 bytes, of all sizes.
-const std::vector<ladder::Variant>& all_sizes() {
-  static const auto all = [] {
-    auto sizes = kernels<128>();
-    for (const auto* others :
-         {&kernels<128, 128, 512>(), &kernels<128, 128, 192>(), &kernels<128, 128, 128>(),
-          &kernels<128, 64, 128>(), &kernels<128, 64, 64>(), &kernels<128, 64, 128, 4>(),
-          &kernels<128, 64, 64, 2>(), &kernels<128, 64, 64, 8>(), &on_their_side<128, 80>(),
-          &on_their_side<128, 112>(), &on_their_side<128, 160>(), &on_their_side<128, 208>(),
-          &on_their_side<192, 144>()}) {
-      sizes.insert(sizes.end(), others->begin(), others->end());
+// Of row ROW of the table of tiles, for a SPAN: its kernels for all types and layouts, but on their
+// side for 16 bits and a K-major A alone: an MN-major one would have panels cut in two.
+template <int SPAN, int ROW>
+std::vector<ladder::Variant> kernels_of() {
+  static constexpr tile::TypedTile C = tile::TYPED_TILES[ROW];
+  const std::string end = SPAN < 128 ? "_" + std::to_string(SPAN) : C.name;
+  const auto make = [&]<class In, class Out, bool MN_A, bool MN_B>(const char* name) {
+    using T = Tile<In, Out, MN_A ? Major::MN : Major::K, MN_B ? Major::MN : Major::K, SPAN,
+                   C.consumers, C.bn, C.cluster_m, C.cluster_n, C.split, C.sideways>;
+    ladder::Variant kernel = {
+        .name = name,
+        .what = "one type, layout and tile",
+        .kernel = ladder::persistent_kernel<T>(launch<T>, gemm<T>, sizeof(Smem<T>))};
+    kernel.kernel.cluster_n *= C.split;  // CTAs that share a tile's K
+    if (SPAN == 128) {
+      kernel.predicted_us = +[](const TypedArgs& g) {
+        const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
+        return tile::typed_clocks(C, MN_A, sizeof(In), g.m, g.n, g.k, g.lda, g.ldb, at_once) /
+               ladder::gpu().mhz;
+      };
     }
-    return sizes;
-  }();
+    return kernel;
+  };
+  if constexpr (C.sideways) return ladder::variants_of_k_major_a(end, make);
+  if constexpr (!C.sideways) return ladder::variants_of_types<SPAN == 128>(end, make);
+}
+
+// Those with rows of 128 bytes have all tiles; the other swizzles, which show what that one is
+// worth and are not chosen, have the first.
+template <int SPAN>
+const std::vector<ladder::Variant>& kernels() {
+  constexpr int ROWS = SPAN == 128 ? std::size(tile::TYPED_TILES) : 1;
+  static const auto all = ladder::variants_of_each<ROWS>(
+      [](auto row) { return kernels_of<SPAN, decltype(row)::value>(); });
   return all;
 }
 
 std::vector<ladder::Variant> variants() {
   std::vector<ladder::Variant> all = {
-      ladder::whichever_takes<all_sizes>("swizzle128", "rows of 128 bytes").as_result(),
+      ladder::whichever_takes<kernels<128>>("swizzle128", "rows of 128 bytes").as_result(),
       ladder::whichever_takes<kernels<64>>("swizzle64", "rows of 64 bytes, bf16"),
       ladder::whichever_takes<kernels<32>>("swizzle32", "rows of 32 bytes, bf16"),
       ladder::whichever_takes<kernels<16>>("no_swizzle", "rows of 16 bytes, bf16")};
-  for (const auto* each : {&all_sizes(), &kernels<64>(), &kernels<32>(), &kernels<16>()}) {
+  for (const auto* each : {&kernels<128>(), &kernels<64>(), &kernels<32>(), &kernels<16>()}) {
     all.insert(all.end(), each->begin(), each->end());
   }
   return all;

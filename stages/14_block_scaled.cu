@@ -250,7 +250,7 @@ void launch(const BlockScaledArgs& g) {
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
   const bool early = ladder::starts_early_behind_loads<T>(blocks, at_once, g.m, g.n, g.k, 1);
   const ladder::Launch config(std::min(blocks, at_once), T::THREADS, sizeof(Smem<T>), T::CLUSTER,
-                              early, g.stream);
+                              early, g);
   ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_scale, map_d,
                                         map_narrow, g.scale_b, g.ld_scale_b, g.d, g.ldd, g.m, g.n,
                                         g.k, rows, ladder::raster_group<T>(at_once, g.m, g.n, g.k)),

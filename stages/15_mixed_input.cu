@@ -262,7 +262,7 @@ void launch(const MixedArgs& g) {
   // Wide tiles take about as long as bf16 weights would: what DRAM saves, decoding takes.
   const bool early = T::BN <= 64 || ladder::starts_early<T>(tiles, at_once, g.m, g.n, g.k);
   const ladder::Launch config(clusters * T::CLUSTER, T::THREADS, sizeof(Smem<T>), T::CLUSTER, early,
-                              g.stream);
+                              g);
   ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_x, map_scale, map_d, work),
                      "launch of mixed_input::gemm");
 }

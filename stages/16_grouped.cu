@@ -235,8 +235,9 @@ void launch(const GroupedArgs& g) {
   const auto* const b = static_cast<const typename T::In*>(g.b);
   const int rows = static_cast<int>(g.all_rows());
   const CUtensorMap map_a = ladder::tensor_map_of_rows(a, rows, g.k, g.lda, T::WM, T::BK);
+  const long long next_group = g.groups > 1 ? g.n * g.ldb : g.ldb;  // of one it is not used
   const CUtensorMap map_b =
-      ladder::tensor_map_3d(b, g.groups, g.n, g.k, g.n * g.ldb, g.ldb, T::BN, T::BK);
+      ladder::tensor_map_3d(b, g.groups, g.n, g.k, next_group, g.ldb, T::BN, T::BK);
   const CUtensorMap map_scale = T::SCALED
                                     ? ladder::tensor_map_2d(g.scale_a, tile::ceil_div(g.k, T::BK),
                                                             rows, g.ld_scale_a, 1, T::SCALES)
@@ -252,7 +253,7 @@ void launch(const GroupedArgs& g) {
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
   const int most = tile::most_tiles(T::C, g.grouping(), g.n);
   const ladder::Launch config(std::min(most, at_once), T::THREADS, sizeof(Smem<T>), T::CLUSTER,
-                              true, g.stream);
+                              true, g);
   ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_scale, map_d,
                                         g.grouping(), g.scale_b, g.ld_scale_b, g.d, g.ldd, g.n, g.k,
                                         tile::raster_group(T::BM, T::BN, at_once), g.error_flag),

@@ -22,6 +22,7 @@
 #include "common/block/init_barriers.cuh"
 #include "common/block/load_slice.cuh"
 #include "common/block/multiply_tile.cuh"
+#include "common/block/ring_slot.cuh"
 #include "common/block/store_last_elements.cuh"
 #include "common/host/configurations.h"
 #include "common/host/error.h"
@@ -55,25 +56,30 @@ using ladder::FusedArgs;
 
 // Numbers, so that a kernel is named by what it computes: F of sums; C, bias and D are of Out.
 // On its side it is one of B·A^T, whose rows are columns of D.
-template <block::Activation F_, class Out_, int CONSUMERS_, int BLOCKS_, int BN_, bool SIDEWAYS_>
+template <block::Activation F_, class Out_, int CONSUMERS_, int BLOCKS_, int BN_, int CLUSTER_N_,
+          int SPLIT_, bool SIDEWAYS_>
 struct Tile {
   using F = F_;
   using Out = Out_;
-  static constexpr bool SIDEWAYS = SIDEWAYS_;
-  static constexpr tile::FusedTile C = {"", CONSUMERS_, BLOCKS_, BN_, 1, 1, 1, false, SIDEWAYS};
+  static constexpr tile::FusedTile C = {
+      {"", CONSUMERS_, BLOCKS_, BN_, 1, CLUSTER_N_, 1, false, SIDEWAYS_}, SPLIT_};
   static constexpr tile::FusedParts P = {C, F::INPUTS, sizeof(Out)};
+  static constexpr bool SIDEWAYS = SIDEWAYS_;
   static constexpr int CONSUMERS = CONSUMERS_, BLOCKS = BLOCKS_;   // warpgroups, 64 rows of each
   static constexpr int WM = 64, BM = C.bm(), BN = BN_, BK = 64;    // WM: rows of a block
   static constexpr int THREADS = 128 + CONSUMERS * 128;            // warpgroup 0: producer, storers
   static constexpr int ROW_BYTES = BK * int{sizeof(bf16)};         // of A or of B, in a slot
-  static constexpr int CLUSTER_M = 1, CLUSTER_N = 1, CLUSTER = 1;  // a CTA by itself
-  static constexpr int SHARERS = 1, SPLIT = 1;    // CTAs of a cluster that share loads; or K
+  static constexpr int CLUSTER_M = 1, CLUSTER_N = CLUSTER_N_;      // CTAs side by side
+  static constexpr int SHARERS = CLUSTER_N;                        // of A, by multicast
+  static constexpr int SPLIT = SPLIT_, CLUSTER = SHARERS * SPLIT;  // or of one tile's K
   static constexpr int SLICE_A = BM / CLUSTER_N;  // rows of A that one CTA loads for its row
+  // The first FINISHERS of the CTAs that share a tile's K add up what all have of SHARE columns.
+  static constexpr int SHARE = SPLIT > 1 ? P.share() : BN, FINISHERS = BN / SHARE;
+  static constexpr int EXCHANGE_BYTES = P.exchange_bytes();
   // A block leaves in parts of ROWS x PART, which are of ROWS x BOX each; its SUMS are a thread's.
   static constexpr int PARTS = P.of_block(), PART = P.part_columns(), BIAS = PART * F::INPUTS;
   static constexpr int ROWS = P.part_rows();
   static constexpr int BOX = std::gcd(PART, 128 / int{sizeof(Out)}), BOXES = PART / BOX;
-  static constexpr int SHARE = BN, FINISHERS = 1;  // columns of a tile that a CTA finishes
   static constexpr int SUMS = ROWS * BOX * F::INPUTS / 128;  // accumulators of a thread for a box
   static constexpr int CHUNK = 16 / int{sizeof(Out)};  // elements of D that TMA writes at least
   static constexpr bool EVEN = tile::fused_rows_are_even(C);  // tiles may have fewer than BM rows
@@ -84,39 +90,10 @@ struct Tile {
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(BOX % 16 == 0, "stmatrix.x4 stages 16 columns");
   static_assert(sizeof(Out) == 2 || BOX == 32, "finish_box() swaps blocks of rows of 128 bytes");
+  static_assert(FINISHERS * SHARE == BN && FINISHERS <= SPLIT, "all columns are added up");
   static_assert(BLOCKS * BN / 2 + 32 <= CONSUMER_REGS, "accumulators and 32 registers beside them");
   static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= tile::launch_regs(THREADS),
                 "at most what the launch gives: 128 * 56 + 256 * 224 or 128 * 56 + 384 * 152");
-};
-
-// The same in a cluster of CTAs side by side, which multicast A.
-template <class Alone, int CLUSTER_N_>
-struct InCluster : Alone {
-  static constexpr tile::FusedTile C = [] {
-    tile::FusedTile config = Alone::C;
-    config.cluster_n = CLUSTER_N_;
-    return config;
-  }();
-  static constexpr int CLUSTER_N = CLUSTER_N_, CLUSTER = CLUSTER_N, SHARERS = CLUSTER_N;
-  static constexpr int SLICE_A = Alone::BM / CLUSTER_N;
-};
-
-// The same by the CTAs of a cluster, an equal part of K each: where even tiles of 64 rows are few.
-// The first FINISHERS of them add up what all have of SHARE columns, and finish it.
-template <class Alone, int SPLIT_>
-struct Split : Alone {
-  static constexpr tile::FusedTile C = [] {
-    tile::FusedTile config = Alone::C;
-    config.split = SPLIT_;
-    return config;
-  }();
-  static constexpr tile::FusedParts P = {C, Alone::F::INPUTS, sizeof(typename Alone::Out)};
-  static constexpr int SPLIT = SPLIT_, CLUSTER = SPLIT;
-  static constexpr int SHARE = P.share(), FINISHERS = Alone::BN / SHARE;
-  static constexpr int EXCHANGE_BYTES = P.exchange_bytes();
-  static constexpr int PARTS = 1, PART = P.part_columns(), BIAS = SHARE, BOX = PART, BOXES = 1;
-  static constexpr int SUMS = SHARE / 2, BUFFERS = P.buffers(), DEPTH = P.ring_slots(BUFFERS);
-  static_assert(FINISHERS * SHARE == Alone::BN && FINISHERS <= SPLIT, "all columns are added up");
 };
 
 template <class T>
@@ -133,18 +110,6 @@ struct alignas(1024) Smem {
   uint64_t ready[T::CONSUMERS][T::BUFFERS];   // D is read from them: the storer's arrival; C, bias
   [[no_unique_address]] block::Sums<T> sums;
 };
-
-// Waits for a barrier of the ring, and releases a slot: who shares no rows needs no cluster scope.
-template <class T>
-__device__ void wait(uint64_t* bar, uint32_t parity) {
-  if constexpr (T::SHARERS == 1) ptx::mbarrier_wait(bar, parity);
-  if constexpr (T::SHARERS > 1) ptx::mbarrier_wait_cluster(bar, parity);
-}
-template <class T>
-__device__ void release(Smem<T>& smem, int slot, int lane) {
-  if (T::SHARERS == 1 && lane == 0) ptx::mbarrier_arrive(&smem.empty[slot]);
-  if (T::SHARERS > 1 && lane < T::SHARERS) ptx::mbarrier_arrive_cluster(&smem.empty[slot], lane);
-}
 
 // What a call adds to its product.
 struct Epilogue {
@@ -248,7 +213,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
         for (int k_tile = begin; k_tile < end; ++k_tile, ring.advance()) {
           uint64_t* full = &smem.full[ring.slot];
           // Our copies land in the peers too: their consumers must have released the slot as well.
-          wait<T>(&smem.empty[ring.slot], ring.parity ^ 1);
+          block::wait_slot<T::SHARERS>(&smem.empty[ring.slot], ring.parity ^ 1);
           ptx::mbarrier_arrive_expect_tx(full, tx_bytes);  // of all CTAs' copies
           block::load_slice<T::CLUSTER_N>(smem.a[ring.slot].from_row(slice_a), &map_a,
                                           k_tile * T::BK, m0 + slice_a, full, mask_a);
@@ -259,7 +224,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
       ptx::griddepcontrol_launch_dependents();  // the next kernel may take SMs as they fall free
       // No CTA exits while its peers can still arrive there: once every slot is released they have.
       for (int i = 0; i < T::DEPTH && T::SHARERS > 1; ++i, ring.advance()) {
-        wait<T>(&smem.empty[ring.slot], ring.parity ^ 1);
+        block::wait_slot<T::SHARERS>(&smem.empty[ring.slot], ring.parity ^ 1);
       }
     }
     // --- storers: warp 1 + i sends what consumer i has staged, and asks for C --------------------
@@ -305,20 +270,23 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
       for (int i = 0; T::SPLIT > 1 && i < T::BN / 2; ++i) acc[0][i] = 0;  // adds 0 without a K step
       int last_slot = 0;
       for (int k_tile = begin; k_tile < end; ++k_tile, ring.advance()) {
-        wait<T>(&smem.full[ring.slot], ring.parity);  // the tile has landed
+        block::wait_slot<T::SHARERS>(&smem.full[ring.slot], ring.parity);  // the tile has landed
 #pragma unroll
         for (int i = 0; i < T::BLOCKS; ++i) {
           block::multiply_tile<T>(acc[i], smem.a[ring.slot].from_row(group_m + i * T::WM),
                                   smem.b[ring.slot].bytes, k_tile > begin);
         }
         ptx::wgmma_wait_group<T::IN_FLIGHT * T::BLOCKS>();  // 0: the others' products run meanwhile
-        if (T::IN_FLIGHT == 0) release<T>(smem, ring.slot, lane);
-        if (T::IN_FLIGHT == 1 && k_tile > begin) release<T>(smem, last_slot, lane);
+        if (T::IN_FLIGHT == 0) block::release_slot<T::SHARERS>(&smem.empty[ring.slot], lane);
+        if (T::IN_FLIGHT == 1 && k_tile > begin) {
+          block::release_slot<T::SHARERS>(&smem.empty[last_slot], lane);
+        }
         last_slot = ring.slot;
       }
       if constexpr (T::IN_FLIGHT == 1) {
         ptx::wgmma_wait_group<0>();
-        if (T::SPLIT == 1 || begin < end) release<T>(smem, last_slot, lane);
+        if (T::SPLIT == 1 || begin < end)
+          block::release_slot<T::SHARERS>(&smem.empty[last_slot], lane);
       }
 
       // --- epilogue ------------------------------------------------------------------------------
@@ -346,14 +314,12 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
       }
     }
   }
-  // No CTA exits while a peer can still write or arrive there.
-  if constexpr (T::SPLIT > 1) ptx::barrier_cluster_sync();
 }
 
 template <class T>
 void launch(const FusedArgs& g) {
   using Out = typename T::Out;
-  const FusedArgs of = T::SIDEWAYS ? g.on_its_side() : g;  // what is multiplied
+  const FusedArgs of = T::SIDEWAYS ? ladder::on_its_side(g) : g;  // what is multiplied
   const int rows = tile::fused_rows(T::C, g.m), box_rows = T::EVEN ? rows : T::ROWS;
   const CUtensorMap map_a =
       ladder::tensor_map_2d(of.a, of.m, of.k, of.lda, rows / T::CLUSTER_N, T::BK, of.n);
@@ -374,7 +340,7 @@ void launch(const FusedArgs& g) {
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
   const bool early = ladder::starts_early_behind_loads<T>(blocks, at_once, of.m, of.n, of.k);
   const ladder::Launch config(std::min(blocks, at_once) * T::CLUSTER, T::THREADS, sizeof(Smem<T>),
-                              T::CLUSTER, early, g.stream);
+                              T::CLUSTER, early, g);
   ladder::check_cuda(cudaLaunchKernelEx(&config.config, gemm<T>, map_a, map_b, map_c, map_bias,
                                         map_d, d, g.ldd, g.m, g.n, g.k, epilogue,
                                         ladder::raster_group<T>(at_once, of.m, of.n, 2LL * g.k)),
@@ -384,7 +350,7 @@ void launch(const FusedArgs& g) {
 // By the cost model, in microseconds.
 template <class T>
 double predicted_us(const FusedArgs& args) {
-  const FusedArgs g = T::SIDEWAYS ? args.on_its_side() : args;
+  const FusedArgs g = T::SIDEWAYS ? ladder::on_its_side(args) : args;
   const tile::Gpu gpu = ladder::gpu();
   const int ctas = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g) * T::CLUSTER;
   return tile::fused_clocks(T::C, g.m, g.n, g.k, ctas, gpu, g.lda, g.ldb) / gpu.mhz;
@@ -393,9 +359,8 @@ double predicted_us(const FusedArgs& args) {
 template <class Row>
 ladder::Variant variant(const char* name) {
   constexpr tile::FusedTile C = tile::FUSED_CONFIGURATIONS[Row::ROW];
-  using Alone = Tile<typename Row::F, typename Row::Out, C.consumers, C.blocks, C.bn, C.sideways>;
-  using OneOrMore = std::conditional_t<C.cluster() == 1, Alone, InCluster<Alone, C.cluster_n>>;
-  using T = std::conditional_t<(C.split > 1), Split<Alone, C.split>, OneOrMore>;
+  using T = Tile<typename Row::F, typename Row::Out, C.consumers, C.blocks, C.bn, C.cluster_n,
+                 C.split, C.sideways>;
   ladder::Variant kernel = {
       .name = name,
       .what = "one activation, type and tile",

@@ -8,7 +8,7 @@
 
 namespace block {
 
-// Initialises them, by one thread: of each slot of the ring, which `releases` warps release, and of
+// Initialises them, by one thread: of each slot of the ring, which `releases` arrivals release, and of
 // each place where a consumer stages what its storer sends.
 template <class T>
 __device__ void init_barriers(uint64_t (&full)[T::DEPTH], uint64_t (&empty)[T::DEPTH], int releases,

@@ -327,7 +327,8 @@ int run_stages(const std::string& program, const std::vector<std::string>& argum
     print("\nThe ladder\n" + table(without_columns(ladder_rows, 4, 3)) +
           "\nRead README.md and docs/, rung by rung. Next: make stage-1; " + next + "\n");
   }
-  if (!right) std::fputs("A result is wrong; its row says FAIL.\n", stderr);
+  if (!right)
+    std::fputs("A variant is wrong or could not be launched; its row says FAIL.\n", stderr);
   return right ? EXIT_OK : EXIT_WRONG;
 }
 

@@ -81,6 +81,19 @@ std::vector<Variant> variant_of_each(Make make) {
   }(std::make_integer_sequence<int, ROWS>{});
 }
 
+// The same of rows that have several variants each, which make(row) returns.
+template <int ROWS, class Make>
+std::vector<Variant> variants_of_each(Make make) {
+  std::vector<Variant> all;
+  const auto add = [&](const std::vector<Variant>& some) {
+    all.insert(all.end(), some.begin(), some.end());
+  };
+  [&]<int... I>(std::integer_sequence<int, I...>) {
+    (add(make(std::integral_constant<int, I>{})), ...);
+  }(std::make_integer_sequence<int, ROWS>{});
+  return all;
+}
+
 // Chooses, of what CONFIGURATIONS() returns, the one with the least predicted time for a call.
 template <const std::vector<Variant>& (*CONFIGURATIONS)(), class Args = GemmArgs>
 Variant least_of(const char* name, const char* what) {

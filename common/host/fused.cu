@@ -4,6 +4,7 @@
 #include <bit>
 #include <memory>
 
+#include "common/block/activation.cuh"
 #include "common/host/fused_verify.cuh"
 #include "common/host/matmul_problem.cuh"
 
@@ -120,14 +121,32 @@ HostReference reference_on_host(const FusedArgs& args) {
 
 // --- kernels of the host -------------------------------------------------------------------------
 
-__device__ float activated_in_fp32(int activation, float x) {
-  if (activation == LADDER_RELU) return x > 0 ? x : x == x ? 0 : x;
-  if (activation == LADDER_GELU) return 0.5f * x * erfcf(-0.70710678f * x);
-  if (activation == LADDER_GELU_TANH) {
-    return x / (1 + expf(-1.5957691f * (x + 0.044715f * x * x * x)));
+// By the rungs' own functors, so that f is the same with a product and without.
+template <class F>
+__device__ float applied(float x, float up) {
+  float z[F::INPUTS][4], y[4];
+  for (int i = 0; i < F::INPUTS; ++i) {
+    for (int j = 0; j < 4; ++j) z[i][j] = i == 0 ? x : up;
   }
-  if (activation == LADDER_SILU || activation == LADDER_SWIGLU) return x / (1 + expf(-x));
-  return x;
+  F::apply(y, z);
+  return y[0];
+}
+
+__device__ float applied(int activation, float x, float up) {
+  switch (activation) {
+    case LADDER_RELU:
+      return applied<block::Relu>(x, up);
+    case LADDER_GELU:
+      return applied<block::Gelu>(x, up);
+    case LADDER_GELU_TANH:
+      return applied<block::GeluTanh>(x, up);
+    case LADDER_SILU:
+      return applied<block::Silu>(x, up);
+    case LADDER_SWIGLU:
+      return applied<block::SwiGlu>(x, up);
+    default:
+      return x;
+  }
 }
 
 // D = f(beta * C + bias): of a call without a product.
@@ -144,20 +163,24 @@ __global__ void without_product(FusedArgs args) {
   for (long long i = on_gpu::first_index(); i < elems; i += on_gpu::index_stride()) {
     const long long row = i / columns, col = i % columns;
     const long long first = args.gated() ? gate_column(col) : col;
-    float value = activated_in_fp32(args.activation, added(row, first));
-    if (args.gated()) value *= added(row, first + 8);
-    static_cast<Out*>(args.d)[row * args.ldd + col] = Element<Out>::from_float(value);
+    const float up = args.gated() ? added(row, first + 8) : 0;
+    static_cast<Out*>(args.d)[row * args.ldd + col] =
+        Element<Out>::from_float(applied(args.activation, added(row, first), up));
   }
 }
 
-// The same as fast as it can be had: within what sums lose that have been rounded to D's type.
+// Behind a library, as fast as it can be had: within what sums lose that have been rounded to D's type.
 template <int ACTIVATION>
 __device__ float activated_fast(float x) {
+  if (ACTIVATION == LADDER_RELU) return x > 0 ? x : x == x ? 0 : x;
   if (ACTIVATION == LADDER_GELU) return 0.5f * x * (1 + erff(0.70710678f * x));
   if (ACTIVATION == LADDER_SILU || ACTIVATION == LADDER_SWIGLU) {
     return __fdividef(x, 1 + __expf(-x));
   }
-  return activated_in_fp32(ACTIVATION, x);
+  if (ACTIVATION == LADDER_GELU_TANH) {
+    return x / (1 + expf(-1.5957691f * (x + 0.044715f * x * x * x)));
+  }
+  return x;
 }
 
 // D = f(Z), Z [m][ldz] being the sums: what stands behind a library that has no such epilogue. A CTA

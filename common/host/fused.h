@@ -40,15 +40,6 @@ struct FusedArgs : Call {
   constexpr bool reads_c() const { return beta != 0; }
   constexpr int columns() const { return gated() ? n / 2 : n; }  // of D
 
-  // What is multiplied for (A·B^T)^T = B·A^T.
-  FusedArgs on_its_side() const {
-    FusedArgs side = *this;
-    std::swap(side.m, side.n);
-    std::swap(side.a, side.b);
-    std::swap(side.lda, side.ldb);
-    return side;
-  }
-
   static const ProblemKind& kind();
 };
 

@@ -50,17 +50,18 @@ struct MatmulArgs : Call {
   // and cuBLASLt; rungs 1 to 12 have no use for it.
   bool mn_major_a = false, mn_major_b = false;
 
-  // As a kernel has it whose tiles are of D^T = B · A^T. d and ldd are still D's.
-  MatmulArgs on_its_side() const {
-    MatmulArgs side = *this;
-    std::swap(side.m, side.n);
-    std::swap(side.a, side.b);
-    std::swap(side.lda, side.ldb);
-    return side;
-  }
-
   static const ProblemKind& kind();
 };
+
+// What is multiplied for D^T = op(B)^T · op(A)^T, by tiles on their side; d and ldd are still D's.
+template <class Args>
+Args on_its_side(Args args) {
+  std::swap(args.m, args.n);
+  std::swap(args.a, args.b);
+  std::swap(args.lda, args.ldb);
+  if constexpr (requires { args.mn_major_a; }) std::swap(args.mn_major_a, args.mn_major_b);
+  return args;
+}
 
 using bf16 = __nv_bfloat16;
 

@@ -79,7 +79,7 @@ int ladder_gemm_typed(int stage, int type, int type_d, int mn_major_a, int mn_ma
 // 128, scale_b [ceil(n/128)][ld_scale_b], 4-byte aligned, ld_scale_b >= ceil(k/128). The last block along
 // n and k may be a part of one. lda and ldb are multiples of 16, ldd of 8. Sums within a block are in
 // fp32 as the tensor cores have it for e4m3, exact for s8; sums over blocks, and products of two scales,
-// are in fp32.
+// are in fp32: a product of scales beyond its range, or below 2^-126, is infinite or inexact.
 int ladder_gemm_block_scaled(int stage, int type, int m, int n, int k, const void* a, long long lda,
                              const float* scale_a, long long ld_scale_a, const void* b,
                              long long ldb, const float* scale_b, long long ld_scale_b, void* d,
@@ -131,7 +131,8 @@ int ladder_gemm_mixed(int stage, int bits, int m, int n, int k, const void* a, l
 // than m. Contiguous, the first bad group and all behind it are skipped; masked, bad groups are.
 // error_flag, one int in device memory or null, is written by every call: 0, or 1 + the first bad
 // group. It must be in nothing that the call reads. offsets_or_rows too are 4-byte aligned, and D
-// overlaps neither. Any m, n, k >= 0 (k = 0: the groups' rows become zeros); for the rest as above.
+// overlaps neither. Any m, n, k >= 0, masked groups * m at most 2^30, all of B at most 2^40 bytes (k = 0:
+// the groups' rows become zeros); for the rest as above.
 int ladder_gemm_grouped(int stage, int type, int masked, int groups, int m, int n, int k,
                         const void* a, long long lda, const float* scale_a, long long ld_scale_a,
                         const void* b, long long ldb, const float* scale_b, long long ld_scale_b,
@@ -154,8 +155,9 @@ int ladder_gemm_fused(int stage, int activation, int type_d, int m, int n, int k
 // From now on the rungs' kernels occupy at most `sms` SMs of this process' devices and leave the
 // others to other work; 0, as at the start: all. Rungs 1 to 6, which launch a CTA for every tile,
 // cannot be limited and refuse while a limit is set, of any size; so do rungs with clusters of more
-// CTAs than that. Stage 0 always works. Quantizing, packing, and what k = 0 leaves to do, take no
-// limit. Refuses a negative one.
+// CTAs than that. Stage 0 always works, without kernels that leave a sum to a second one. Under a limit
+// no kernel starts before the one in front of it in its stream has ended. Quantizing, packing, and
+// what k = 0 or alpha = 0 leaves to do, take no limit. Refuses a negative one.
 int ladder_set_sm_limit(int sms);
 
 // Bytes of a workspace with which every kernel can run on the current device; 0: none needs one, or

@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include "common/host/device.h"
+#include "common/host/gemm.h"
 
 namespace ladder {
 
@@ -15,11 +16,12 @@ void allow_smem(void (*kernel)(Parameters...), int smem_bytes) {
 
 // For cudaLaunchKernelEx(&launch.config, kernel, arguments...). A cluster of one is not asked for:
 // it would make an explicit cluster launch, whose CTAs are dealt out to the GPCs in turn. `early`
-// allows the kernel to start before the one in front of it in the stream has ended.
+// allows the kernel to start before the one in front of it in the stream has ended; not where the
+// call's grid is limited: beside that one it would take more SMs than the limit.
 struct Launch {
-  Launch(int ctas, int threads, size_t smem_bytes, int cluster, bool early, cudaStream_t stream) {
+  Launch(int ctas, int threads, size_t smem_bytes, int cluster, bool early, const Call& call) {
     attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[0].val.programmaticStreamSerializationAllowed = early;
+    attributes[0].val.programmaticStreamSerializationAllowed = early && call.max_ctas == 0;
     attributes[1].id = cudaLaunchAttributeClusterDimension;
     attributes[1].val.clusterDim.x = static_cast<unsigned>(cluster);
     attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
@@ -28,7 +30,7 @@ struct Launch {
     config.blockDim.x = static_cast<unsigned>(threads);
     config.blockDim.y = config.blockDim.z = 1;
     config.dynamicSmemBytes = smem_bytes;
-    config.stream = stream;
+    config.stream = call.stream;
     config.attrs = attributes;
     config.numAttrs = cluster > 1 ? 2 : 1;
   }

@@ -26,7 +26,7 @@ std::string mixed_violations(const GridRules& rules, const MixedArgs& args) {
   int blocks = blocks_of(k);
   const Operand a = wrong.matrix("a", "lda", "m", "k", args.a, args.lda, 16, &m, k);
   const Operand scale = wrong.matrix("scale", "ld_scale", "ceil(k/128)", "n", args.scale,
-                                     args.ld_scale, 16, &blocks, n);
+                                     args.ld_scale, 16, &blocks, n, 1, "k");
   Operand packed = wrong.memory("packed", "ladder_packed_bytes(bits, n, k) bytes", args.packed);
   Operand d = wrong.matrix("d", "ldd", "m", "n", args.d, args.ldd, 16, &m, n);
   packed.bytes = tile::packed_bytes(bits, n, k);
@@ -52,7 +52,7 @@ std::string quantize_violations(const WeightsArgs& args) {
   const Operand w = wrong.matrix("w", "ldw", "n", "k", args.w, args.ldw, 16, &n, k);
   Operand q = wrong.matrix("q", "ldq", "n", "k", args.q, args.ldq, bits, &n, k);
   Operand scale = wrong.matrix("scale", "ld_scale", "ceil(k/128)", "n", args.scale, args.ld_scale,
-                               16, &blocks, n);
+                               16, &blocks, n, 1, "k");
   wrong.apart(&q, {w});
   wrong.apart(&scale, {w, q});
   return wrong.text();

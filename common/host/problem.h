@@ -95,10 +95,11 @@ int operand_sets(size_t bytes, const DeviceInfo& device);
 
 // What a kernel's grid asks of a call.
 struct GridRules {
-  const char* name;  // of the variant
-  int bn;            // columns of a tile: of a CTA for each there are at most 65535 along N
-  bool persistent;   // honours Call::max_ctas
-  int cluster;       // CTAs that are launched together
+  const char* name;     // of the variant
+  int bn;               // columns of a tile
+  bool persistent;      // honours Call::max_ctas
+  int cluster;          // CTAs that are launched together
+  bool grid_y = false;  // a CTA for each tile, N along it: at most 65535 tiles
 };
 
 // What a problem may be beside its sizes. A program takes it as --NAME=VALUE, make as the name in

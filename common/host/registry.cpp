@@ -120,7 +120,8 @@ GridRules Variant::rules() const {
     all.name = name;
     return all;
   }
-  return {name, kernel.bn, kernel.persistent, kernel.cluster_m * kernel.cluster_n};
+  return {name, kernel.bn, kernel.persistent, kernel.cluster_m * kernel.cluster_n,
+          kernel.grid_y && !kernel.persistent};
 }
 
 const ProblemKind& Variant::kind() const {
@@ -178,6 +179,7 @@ Variant chooser_among(const char* name, const char* what,
     rules.bn = std::min(rules.bn, own.bn);
     rules.cluster = std::min(rules.cluster, own.cluster);
     rules.persistent |= own.persistent;
+    rules.grid_y &= own.grid_y;
   }
   return {.name = name, .what = what, .kernel = {}, .chooser = {choose, rules, workspace_bytes}};
 }

@@ -57,6 +57,7 @@ struct Kernel {
   int regs_dec = 0, regs_inc = 0;    // setmaxnreg of producer and consumers; 0: not used
   int workspace_bytes = 0;           // scratch for each SM; 0: no workspace
   bool persistent = false;           // honours Call::max_ctas
+  bool grid_y = true;                // unless persistent, N runs on it
   bool simt = false;                 // multiplies without tensor cores: small shapes by default
   int cluster_m = 1, cluster_n = 1;  // CTAs per cluster along M and along N
 };
@@ -73,7 +74,8 @@ Kernel kernel_of(void (*launch)(const Args&), void (*function)(Parameters...), i
           .threads = T::THREADS,
           .smem_bytes = smem_bytes,
           .regs_dec = T::PRODUCER_REGS,
-          .regs_inc = T::CONSUMER_REGS};
+          .regs_inc = T::CONSUMER_REGS,
+          .grid_y = false};
 }
 
 // Of a persistent one, in clusters along M and N. Rows of a tile on its side are columns of D.

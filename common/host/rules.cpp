@@ -42,7 +42,7 @@ void Rules::limit(const GridRules& rules, int max_ctas) {
 
 Operand Rules::matrix(const char* name, const char* ld_name, const char* rows_name,
                       const char* cols_name, const void* data, long long ld, int element_bits,
-                      int* rows, int cols, int rows_multiple) {
+                      int* rows, int cols, int rows_multiple, const char* argument) {
   Operand operand =
       memory(name, format("the %s x %s elements of the matrix", rows_name, cols_name), data);
   const long long multiple = 128 / element_bits;
@@ -68,10 +68,12 @@ Operand Rules::matrix(const char* name, const char* ld_name, const char* rows_na
   const long long most_rows =
       ((most_elements - cols) / nearest + 1) / rows_multiple * rows_multiple;
   if (*rows > most_rows) {
+    const std::string works =
+        argument == nullptr ? "" : format(", %s = %lld", argument, most_rows * 128);
     add(
         format("%s is %d: with %s = %lld, %s would span more than 2^40 bytes; the nearest that "
-               "works is %lld.",
-               rows_name, *rows, ld_name, nearest, name, most_rows));
+               "works is %lld%s.",
+               rows_name, *rows, ld_name, nearest, name, most_rows, works.c_str()));
     *rows = static_cast<int>(most_rows);
   }
   if (*rows > 0) {

@@ -38,10 +38,11 @@ class Rules {
   void limit(const GridRules& rules, int max_ctas);
 
   // A matrix of elements of so many bits, `rows` x `cols`, from row to row ld of them. `rows`
-  // becomes what is not too large, and a multiple of rows_multiple if it was one.
+  // becomes what is not too large, and a multiple of rows_multiple if it was one. `argument`: what
+  // has 128 for each row.
   Operand matrix(const char* name, const char* ld_name, const char* rows_name,
                  const char* cols_name, const void* data, long long ld, int element_bits, int* rows,
-                 int cols, int rows_multiple = 1);
+                 int cols, int rows_multiple = 1, const char* argument = nullptr);
 
   Operand memory(const char* name, const std::string& what, const void* data);
 

@@ -17,10 +17,11 @@ namespace ladder {
 // (losses_of_chain). Finer outputs show more of it: tensor cores cut a sum off, they do not round it,
 // once for every 8 (tf32) or 16 of K, each time by less than 2^-23 of the sum so far. At K = 16384 in
 // tf32, 2048 times, and with the largest of 10^8 such sums in the middle of its way, that comes to
-// 3 * 2^-20 s: 2^-17 s.
+// 3 * 2^-20 s: 2^-17 s. Below 2^-14 fp16 is 2^-24 apart, so that one rounding is off by up to 2^-25.
 constexpr double tolerance(double r, double s, int significand_bits) {
   const double accumulated = s / (significand_bits <= 8 ? 1 << 20 : 1 << 17);
-  return (r < 0 ? -r : r) / (1 << significand_bits) + accumulated;
+  const double subnormal = significand_bits == 11 ? 0x1p-25 : 0;
+  return std::max((r < 0 ? -r : r) / (1 << significand_bits), subnormal) + accumulated;
 }
 
 // How many times 2^-20 s a sum of so many products may lose that the tensor cores add to one accumulator,

@@ -30,16 +30,6 @@ struct TypedArgs : Call {
   void* d = nullptr;  // [m][ldd]; columns n..ldd-1 are never written
   long long ldd = 0;  // >= n
 
-  // What is multiplied for D^T = op(B)^T · op(A)^T.
-  TypedArgs on_its_side() const {
-    TypedArgs side = *this;
-    std::swap(side.m, side.n);
-    std::swap(side.a, side.b);
-    std::swap(side.lda, side.ldb);
-    std::swap(side.mn_major_a, side.mn_major_b);
-    return side;
-  }
-
   static const ProblemKind& kind();
 };
 

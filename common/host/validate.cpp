@@ -270,7 +270,7 @@ std::string matmul_violations(const GridRules& rules, const Call& call, const Ma
   check_size(report, "n", &n);
   check_size(report, "k", &k);
   const long long max_n = static_cast<long long>(MAX_GRID_Y) * rules.bn;
-  if (n > max_n && !rules.persistent) {
+  if (n > max_n && rules.grid_y) {
     report.add(
         "n is %d: %s has tiles of %d columns and at most 65535 of them; the nearest that "
         "works is %lld.",

@@ -14,8 +14,8 @@ constexpr float GELU_LINEAR = 2.30220819f, GELU_CUBIC = 0.102943240f;
 // Phi(-|x|) needs, on the side where nothing cancels. The polynomial of degree 9 with the least
 // greatest error on [0, 13.3], where Phi goes from 1/2 down to 2^-132, errors being weighed by 1 /
 // (1 + (t/5)^4): found by Remez' algorithm, then rounded to fp32. Phi comes out right to 2^-15.8 of
-// itself up to t = 5.5, to 2^-11.9 up to 13.1 (tests/host/fused_test.cpp). Beyond, the polynomial
-// falls faster still.
+// itself up to t = 5.5, to 2^-11.9 up to 13.1 (tests/host/fused_test.cpp); ex2.approx.ftz makes it 0
+// from 12.95 on. Beyond, the polynomial falls faster still.
 constexpr int LOG2_PHI_DEGREE = 9;
 constexpr float LOG2_PHI[LOG2_PHI_DEGREE + 1] = {
     -0x1.fffecep-1f,  -0x1.26bf42p+0f, -0x1.d50fc2p-2f,  -0x1.be9b7cp-5f, 0x1.2330aap-7f,

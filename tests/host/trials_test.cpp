@@ -25,7 +25,7 @@
 #include "common/tile/grouped.h"
 #include "common/tile/mixed_tiles.h"
 #include "common/tile/shared_k.h"
-#include "common/tile/typed_clocks.h"
+#include "common/tile/typed_tiles.h"
 
 using tile::Gpu;
 
@@ -2631,38 +2631,35 @@ TEST_CASE("trials: when clusters that split K start early") {
   CHECK(std::lround(1000 * most) == 1225);
 }
 
-// The tiles of rung 13, and what its model says of them.
+// A tile of rung 13, and what its model says of it.
 struct LayoutsTile {
-  const char* name;
-  int bm, bn, ctas, step_clocks;  // bm x bn of a cluster, if there is one that shares rows
-  int split, at_once;             // CTAs that share K; clusters that an H200 holds
+  std::string name;  // "128x192"
+  const tile::TypedTile* of;
 
-  // Of a call, as the rung predicts them; `kernel` is the type and layout, as "bf16_NT".
+  // Clusters that an H200 holds.
+  int at_once() const {
+    const int cluster = of->sharers() * of->split;
+    return cluster == 8 ? 15 : cluster == 4 ? 30 : 132 / cluster;
+  }
+  // Of a call; `kernel` is the type and layout, as "bf16_NT".
   double clocks(const std::string& kernel, int m, int n, int k) const {
-    const int bytes = kernel.starts_with("tf32") ? 4 : 2, bk = 128 / bytes;
     const std::string layout = kernel.substr(kernel.size() - 2);
     const bool mn_a = layout[0] == 'N', mn_b = layout[1] == 'T';
-    const auto between = [&](int ld) { return ld * bytes % 128 != 0; };
-    const int operands = between(mn_a ? m : k) + between(mn_b ? n : k);
-    const double blocks_m = std::ceil(1.0 * m / bm), blocks_n = std::ceil(1.0 * n / bn);
-    const bool even = bm == 64 && !mn_a;
-    const double inside = even ? blocks_m * bm : mn_a ? m / 64 * 64 : m;
-    const double outside = (blocks_m * bm - inside) / (blocks_m * ctas);
-    const double full = blocks_m * blocks_n / at_once, busy = std::min(1.0, full);
-    const double step =
-        step_clocks + (ctas == 1 ? 120 * operands : 0) + 3.5 * outside * busy * busy;
-    const double steps = std::ceil(std::ceil(1.0 * k / bk) / split);
-    const double exchange = split == 8 ? 5600 : split > 1 ? 800 * split : 0;
-    const double launch = split > 1 && full > 0.5 ? tile::LAUNCH_CLOCKS : 0;
-    return std::ceil(full) * (steps * step + exchange) + launch;
+    const int bytes = kernel.starts_with("tf32") ? 4 : 2;
+    return tile::typed_clocks(*of, mn_a, bytes, m, n, k, mn_a ? m : k, mn_b ? n : k, at_once());
   }
 };
-const LayoutsTile LAYOUTS_TILES[] = {
-    {"128x256", 256, 256, 2, 1150, 1, 66}, {"128x512", 128, 512, 2, 1230, 1, 66},
-    {"128x192", 128, 192, 1, 880, 1, 132}, {"128x128", 128, 128, 1, 640, 1, 132},
-    {"64x128", 64, 128, 1, 440, 1, 132},   {"64x64", 64, 64, 1, 400, 1, 132},
-    {"64x128_k4", 64, 128, 1, 760, 4, 30}, {"64x64_k2", 64, 64, 1, 460, 2, 66},
-    {"64x64_k8", 64, 64, 1, 460, 8, 15}};
+
+std::vector<LayoutsTile> layouts_tiles(bool sideways) {
+  std::vector<LayoutsTile> tiles;
+  for (const tile::TypedTile& each : tile::TYPED_TILES) {
+    const std::string name = each.name;
+    if (each.sideways == sideways)
+      tiles.push_back({name.empty() ? "128x256" : name.substr(1), &each});
+  }
+  return tiles;
+}
+const std::vector<LayoutsTile> LAYOUTS_TILES = layouts_tiles(false);
 
 // By kernel, m, n, k; by tile.
 using LayoutsCall = std::tuple<std::string, int, int, int>;
@@ -2676,27 +2673,8 @@ std::map<LayoutsCall, std::map<std::string, double>> read_layouts(const char* fi
   return calls;
 }
 
-// What typed_clocks() asks of a tile on its side of 16-bit types; STEP_CLOCKS_ is that of
-// stages/13_layouts.cu.
-template <int BM_, int BN_, int STEP_CLOCKS_>
-struct LayoutsSide {
-  using In = uint16_t;
-  static constexpr bool SIDEWAYS = true, EVEN = false;
-  static constexpr int BM = BM_, BN = BN_, BK = 64, CLUSTER_M = 1, CLUSTER_N = 1;
-  static constexpr int SHARERS = 1, SPLIT = 1, STEP_CLOCKS = STEP_CLOCKS_, EXCHANGE_CLOCKS = 0;
-  using TileA = tile::OperandTile<tile::Major::K, 128, 2, BM, BK>;
-  using TileB = tile::OperandTile<tile::Major::K, 128, 2, BN, BK>;
-};
-
 // docs/13_layouts.md, "Between two heights".
 TEST_CASE("trials: what tiles of rung 13 on their side are worth, and the pick among all") {
-  using Expected = double (*)(int m, int n, int k, long long lda, long long ldb, int at_once);
-  const std::pair<const char*, Expected> SIDES[] = {
-      {"128x80_side", tile::typed_clocks<LayoutsSide<128, 80, 580>>},
-      {"128x112_side", tile::typed_clocks<LayoutsSide<128, 112, 660>>},
-      {"128x160_side", tile::typed_clocks<LayoutsSide<128, 160, 780>>},
-      {"128x208_side", tile::typed_clocks<LayoutsSide<128, 208, 900>>},
-      {"192x144_side", tile::typed_clocks<LayoutsSide<192, 144, 1000>>}};
   struct Call {
     std::string kernel;
     int m, n, k;
@@ -2721,19 +2699,19 @@ TEST_CASE("trials: what tiles of rung 13 on their side are worth, and the pick a
     double worth = 0, most_worth = 0, gained = 0, most = 0, least_gained = NOT_TIMED;
     for (size_t i = from; i < to; ++i) {
       const auto& [kernel, m, n, k, us] = calls[i];
-      const auto timed = [&, &times = us](const char* name) {
+      const auto timed = [&, &times = us](const std::string& name) {
         return times.contains(name) ? times.at(name) : NOT_TIMED;
       };
       double least = tile::NEVER, fastest = NOT_TIMED, pick = NOT_TIMED;
-      const auto take = [&](const char* name, double expected) {
-        if (expected < least) pick = timed(name);
+      const auto take = [&](const LayoutsTile& tile) {
+        const double expected = tile.clocks(kernel, m, n, k);
+        if (expected < least) pick = timed(tile.name);
         least = std::min(least, expected);
-        fastest = std::min(fastest, timed(name));
+        fastest = std::min(fastest, timed(tile.name));
       };
-      for (const LayoutsTile& tile : LAYOUTS_TILES) take(tile.name, tile.clocks(kernel, m, n, k));
+      for (const LayoutsTile& tile : LAYOUTS_TILES) take(tile);
       const double upright = fastest, upright_pick = pick;
-      const int ldb = kernel.ends_with("TT") ? n : k;
-      for (const auto& [name, clocks] : SIDES) take(name, clocks(m, n, k, k, ldb, 132));
+      for (const LayoutsTile& tile : layouts_tiles(true)) take(tile);
       worth += std::log(upright / fastest);
       most_worth = std::max(most_worth, upright / fastest);
       distance.add_if_timed(pick, fastest);
@@ -2868,8 +2846,8 @@ TEST_CASE("trials: the pick of all of rung 13's tiles, where CTAs may share K") 
         const auto& [kernel, m, n, k] = call;
         const double clocks = tile.clocks(kernel, m, n, k), timed = us.at(tile.name);
         if (clocks < least) pick = timed;
-        if (tile.split == 1 && clocks < least_of_six) pick_of_six = timed;
-        if (tile.split == 1) least_of_six = std::min(least_of_six, clocks);
+        if (tile.of->split == 1 && clocks < least_of_six) pick_of_six = timed;
+        if (tile.of->split == 1) least_of_six = std::min(least_of_six, clocks);
         least = std::min(least, clocks);
         fastest = std::min(fastest, timed);
       }
@@ -2908,7 +2886,8 @@ TEST_CASE("trials: the pick of all of rung 13's tiles, where CTAs may share K") 
       const auto less = [&](const LayoutsTile& one, const LayoutsTile& other) {
         return one.clocks(kernel, m, n, k) < other.clocks(kernel, m, n, k);
       };
-      CHECK(std::min_element(std::begin(LAYOUTS_TILES), std::end(LAYOUTS_TILES), less)->split == 1);
+      CHECK(std::min_element(std::begin(LAYOUTS_TILES), std::end(LAYOUTS_TILES), less)->of->split ==
+            1);
     }
   }
 
@@ -2924,7 +2903,7 @@ TEST_CASE("trials: the pick of all of rung 13's tiles, where CTAs may share K") 
       double all = NOT_TIMED, six = NOT_TIMED;
       for (const LayoutsTile& tile : LAYOUTS_TILES) {
         all = std::min(all, us.at(tile.name));
-        if (tile.split == 1) six = std::min(six, us.at(tile.name));
+        if (tile.of->split == 1) six = std::min(six, us.at(tile.name));
       }
       logarithms += std::log(all / six);
       ++count;

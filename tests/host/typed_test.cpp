@@ -290,6 +290,10 @@ TEST_CASE("tolerance: of an fp32 output, what tensor cores cut off") {
   // An H200's tf32 product at K = 16384, to fp16: cut off, it is on the other side of the middle.
   CHECK(ladder::within_tolerance(130, 130.073929, 10430, 11));
   CHECK_FALSE(ladder::within_tolerance(129.875, 130.073929, 10430, 11));
+  // Subnormal numbers of fp16 are 2^-24 apart, so that the nearest is half of that away at most.
+  CHECK(ladder::within_tolerance(-3.85642052e-05, -3.85916792e-05, 3.86e-05, 11));
+  CHECK_FALSE(ladder::within_tolerance(-3.85642052e-05 + 0x1p-24, -3.85916792e-05, 3.86e-05, 11));
+  CHECK_FALSE(ladder::within_tolerance(-3.85642052e-05, -3.85916792e-05, 3.86e-05, 24));
   CHECK(ladder::within_tolerance(16777216 + 1, 16777216, 0, 24));
   CHECK_FALSE(ladder::within_tolerance(16777216 + 1.01, 16777216, 0, 24));
 }

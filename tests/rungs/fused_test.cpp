@@ -5,6 +5,8 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <vector>
 
 #include "common/host/error.h"
 #include "common/host/fused_verify.cuh"
@@ -233,42 +235,80 @@ TEST_CASE("epilogues: the check of results can fail") {
   }
 }
 
+// A bias of such values in turns, behind products of zeros: what a rung makes of them, to bf16's bits.
+// Of a gate's columns every second 8 are ones. Without a product it is the host that does it.
+static std::vector<float> made_of(const ActivationAndType& each, const std::vector<float>& values,
+                                  bool product) {
+  constexpr int M = 2, N = 16;
+  FusedProblem problem(shape_of({M, N, 8}, each), Data::zeros, BIAS);
+  const int words = each.type == "bf16" ? 1 : 2;
+  std::vector<uint16_t> bias(static_cast<size_t>(N) * words);
+  for (int i = 0; i < N; ++i) {
+    const float value = each.gated() && i >= 8 ? 1.0f : values[i % values.size()];
+    const auto bits = std::bit_cast<uint32_t>(value);
+    if (words == 1) bias[i] = static_cast<uint16_t>(bits >> 16);
+    if (words == 2) std::memcpy(&bias[2 * i], &bits, 4);
+  }
+  ladder::check_cuda(
+      cudaMemcpy(problem.bias.data(), bias.data(), bias.size() * 2, cudaMemcpyHostToDevice),
+      "uploading the bias");
+  problem.refill();
+  if (!product) problem.args.alpha = 0;
+  ladder_test::run_watched(fused_rungs().front()->result(), problem.args);
+  const std::vector<ladder::bf16> d = problem.d.download();
+  std::vector<float> made;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto bits = std::bit_cast<uint16_t>(d[i * words + words - 1]);
+    made.push_back(std::bit_cast<float>(uint32_t{bits} << 16));
+  }
+  return made;
+}
+
 TEST_CASE("epilogues: a NaN stays one, and activations of large sums are as large, or next to 0") {
   for (const ActivationAndType& each : activations_and_types()) {
     CAPTURE(each.activation);
     CAPTURE(each.type);
-    constexpr int M = 2, N = 16;
-    FusedProblem problem(shape_of({M, N, 8}, each), Data::zeros, BIAS);
-    const int words = each.type == "bf16" ? 1 : 2;
-    std::vector<uint16_t> bias(static_cast<size_t>(N) * words);
-    const float values[] = {NAN, 100, -100, 3e38f, -3e38f, -20, 0, -0.0f};
-    for (int i = 0; i < N; ++i) {
-      const uint32_t bits =
-          std::bit_cast<uint32_t>(each.gated() && i >= 8 ? 1.0f : values[i % std::size(values)]);
-      if (words == 1) bias[i] = static_cast<uint16_t>(bits >> 16);
-      if (words == 2) std::memcpy(&bias[2 * i], &bits, 4);
-    }
-    ladder::check_cuda(
-        cudaMemcpy(problem.bias.data(), bias.data(), bias.size() * 2, cudaMemcpyHostToDevice),
-        "uploading the bias");
-    problem.refill();
-    ladder_test::run_watched(fused_rungs().front()->result(), problem.args);
-    const std::vector<ladder::bf16> d = problem.d.download();
-    const auto value = [&](int i) {  // to bf16's bits
-      return std::bit_cast<float>(
-          uint32_t{std::bit_cast<uint16_t>(d[static_cast<size_t>(i * words + words - 1)])} << 16);
-    };
+    const std::vector<float> made =
+        made_of(each, {NAN, 100, -100, 3e38f, -3e38f, -20, 0, -0.0f}, true);
     const bool none = each.activation == "none";
-    CHECK(std::isnan(value(0)));
-    CHECK(value(1) == 100);
-    CHECK(value(2) <= 0);
-    CHECK(value(2) >= (none ? -100 : -0x1.01p-31f * 100));
-    CHECK(value(3) > 2.9e38f);
-    CHECK(value(4) <= 0);
-    CHECK(value(4) >= (none ? -3.1e38f : -0x1.01p-31f * 3e38f));
-    CHECK(value(5) <= 0);
-    CHECK(value(5) > (none ? -21 : -1e-7));
-    CHECK(value(6) == 0);
-    CHECK(value(7) == 0);
+    CHECK(std::isnan(made[0]));
+    CHECK(made[1] == 100);
+    CHECK(made[2] <= 0);
+    CHECK(made[2] >= (none ? -100 : -0x1.01p-31f * 100));
+    CHECK(made[3] > 2.9e38f);
+    CHECK(made[4] <= 0);
+    CHECK(made[4] >= (none ? -3.1e38f : -0x1.01p-31f * 3e38f));
+    CHECK(made[5] <= 0);
+    CHECK(made[5] > (none ? -21 : -1e-7));
+    CHECK(made[6] == 0);
+    CHECK(made[7] == 0);
+  }
+}
+
+// docs/17_fused_epilogue.md, "How exact".
+TEST_CASE("epilogues: of infinite sums they make what the page says, without a product too") {
+  const float inf = std::numeric_limits<float>::infinity();
+  for (const ActivationAndType& each : activations_and_types()) {
+    CAPTURE(each.activation);
+    CAPTURE(each.type);
+    for (const bool product : {true, false}) {
+      CAPTURE(product);
+      const std::vector<float> made = made_of(each, {inf, -inf, -1e30f, -13}, product);
+      if (each.activation == "gelu") {
+        CHECK(std::isnan(made[0]));
+        CHECK(std::isnan(made[1]));
+        CHECK(made[2] == 0);
+        CHECK(made[3] == 0);
+      } else if (each.activation == "relu") {
+        CHECK(made[0] == inf);
+        CHECK(made[1] == 0);
+      } else {
+        CHECK(made[0] == inf);
+        CHECK(made[1] == -inf);
+        const bool none = each.activation == "none";
+        CHECK(made[2] == doctest::Approx(none ? -1e30f : -0x1p-31f * 1e30f).epsilon(0.01));
+        CHECK(made[3] <= 0);
+      }
+    }
   }
 }

@@ -188,6 +188,15 @@ TEST_CASE("normal data: every type and layout is within the tolerance") {
   note(std::to_string(runs) + " runs");
 }
 
+TEST_CASE("normal data: one product alone is right, where fp16 is subnormal too") {
+  for (const Stage* stage : typed_rungs()) {
+    for (const TypeAndLayout& each : types_and_layouts()) {
+      TypedProblem problem(typed_shape(256, 256, 1, each.type, each.layout), Data::normal, PADDED);
+      check_variant(stage->result(), problem, false);
+    }
+  }
+}
+
 TEST_CASE("grids: every type and layout is exact with few CTAs, which take many tiles each") {
   const Shape shape = on_machine() ? Shape{430, 604, 136} : Shape{4097, 2050, 200};
   const auto make = [&](const TypeAndLayout& each, int) {

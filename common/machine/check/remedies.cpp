@@ -310,9 +310,15 @@ std::string RaceReport::waited_line(const Attempt& attempt, const Record& record
 // Both are of one statement, which several threads execute on one place: no barrier can stand between.
 std::string RaceReport::one_statement(const Attempt& attempt, const GlobalRecord& with) const {
   if (attempt.strong || with.strong || attempt.async_proxy) return "";
-  if (attempt.pc != with.pc || !attempt.write || !with.write) return "";
-  return "a place of its own for each thread: its address leaves out the thread or the CTA, if "
-         "it was to have one. Else: ";
+  if (!attempt.write || !with.write) return "";
+  if (attempt.pc == with.pc) {
+    return "a place of its own for each thread: its address leaves out the thread or the CTA, if "
+           "it was to have one. Else: ";
+  }
+  const std::string place = state_.program.place(attempt.pc);  // an unrolled loop has several
+  if (place.empty() || place != state_.program.place(with.pc)) return "";
+  return "a place of its own for each thread: its address runs into a neighbour's, if it was to "
+         "have one. Else: ";
 }
 
 // One line that reads and writes by one address.

@@ -12,7 +12,7 @@ from lib import maps, registry
 from lib.cli import Problem
 
 WIDTH = 860
-MB = 1 << 20
+MB = 10**6
 
 
 class Code:

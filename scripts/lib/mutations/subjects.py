@@ -82,9 +82,11 @@ BOTH_WAYS = rung("12_stream_k", "64x144_2x2_cut",
                  "4gemmINS_3CutINS_4TileILi1ELi1ELi144ELi2ELi2ELi1ELi1E", (288, 128, 640))  # fmt: skip
 # Operands of bf16, both MN-major and in the 128-byte swizzle; and a D of fp32, which leaves in two
 # parts.
-MN_MAJOR = rung("13_layouts", "bf16_NT", "TileI13__nv_bfloat16S2_LN4tile5MajorE1ELS4_1ELi128E",
+MN_MAJOR = rung("13_layouts", "bf16_NT",
+                "TileI13__nv_bfloat16S2_LN4tile5MajorE1ELS4_1ELi128ELi2ELi256ELi2E",
                 (256, 256, 320), "--grid=2", "--layout=NT")  # fmt: skip
-FP32_OUT = rung("13_layouts", "bf16_fp32_TN", "TileI13__nv_bfloat16fLN4tile5MajorE0ELS4_0ELi128E",
+FP32_OUT = rung("13_layouts", "bf16_fp32_TN",
+                "TileI13__nv_bfloat16fLN4tile5MajorE0ELS4_0ELi128ELi2ELi256ELi2E",
                 (256, 764, 256), "--grid=2", "--type=bf16_fp32")  # fmt: skip
 # Two tiles of five k tiles: the ring of four comes round in both, and the columns of each tile lie
 # in two blocks of 128, of which the second begins with another group.
@@ -112,12 +114,13 @@ GROUPED_SCALED = rung("16_grouped", "e4m3_128x128", "e4m3ELi2ELi1ELi128E", (150,
                       "--grid=2", "--groups=3", "--rows=unequal", "--type=e4m3")  # fmt: skip
 # Its one CTA has six tiles, so that boxes are used again, for D and then for C, those too that have the end
 # of D's rows, half a chunk.
-FUSED = rung("17_fused_epilogue", "none_128x256", "IdentityE13__nv_bfloat16Li2ELi1ELi256E",
+FUSED = rung("17_fused_epilogue", "none_128x256", "IdentityE13__nv_bfloat16Li2ELi1ELi256ELi1E",
              (256, 764, 256), "--grid=1", "--add=bias_c")  # fmt: skip
 # 100 rows are two tiles of 50, in boxes that have room for 64; D's rows end with half a chunk.
 TILES_OF_50 = rung(
     "17_fused_epilogue", "none_64x64",
-    "4gemmINS_4TileIN5block8IdentityE13__nv_bfloat16Li1ELi1ELi64E", (100, 60, 128), "--grid=2")  # fmt: skip
+    "4gemmINS_4TileIN5block8IdentityE13__nv_bfloat16Li1ELi1ELi64ELi1ELi1E", (100, 60, 128),
+    "--grid=2")  # fmt: skip
 BULK_STORE = Subject(
     "build/tests/kernels/bulk_store", "build/obj/tests/machine/kernels/bulk_store.ptx", "",
     "10store_rowsE", [], "bulk_store")

@@ -85,7 +85,8 @@ def ladder(root: Path, results: Results | None, link: str, problem: str) -> list
     head = results.head
     caption = (
         f"8192³ unless a cell says otherwise, {problem}, {head['data']} data, on one {head['gpu']}. "
-        "Share: of the fastest cuBLASLt algorithm, timed in turns with the rung."
+        "Share: of the fastest cuBLASLt algorithm, timed in turns with the rung. Registers: of a "
+        "thread, at the launch → of the producer / of a consumer."
     )
     return table(header, rows, caption)
 

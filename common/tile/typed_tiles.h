@@ -1,0 +1,82 @@
+// The tiles of rung 13, and what a call takes with each of them.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/tile/cost_model.h"
+#include "common/tile/math.h"
+
+namespace tile {
+
+// Of D, or, on its side, of D^T: its rows are columns of D then.
+struct TypedTile {
+  const char* name;         // what a kernel's name ends in
+  int consumers;            // warpgroups, each with 64 rows of the tile
+  int bn;                   // its columns
+  int step_clocks;          // of a K step, fitted to trials (docs/13_layouts.md)
+  int cluster_m = 1;        // CTAs of a cluster one above the other, which share B
+  int cluster_n = 1;        // or side by side, which share A
+  int split = 1;            // or which share a tile's K
+  int exchange_clocks = 0;  // of a tile whose K is shared
+  bool sideways = false;
+
+  constexpr int bm() const { return 64 * consumers; }
+  constexpr int sharers() const { return cluster_m * cluster_n; }
+  // Whether the tiles of a call have as many rows each: K-major, where a row more is one more of a
+  // panel.
+  constexpr bool is_even(bool mn_major_a) const {
+    return consumers == 1 && !mn_major_a && !sideways;
+  }
+};
+
+constexpr TypedTile TYPED_TILES[] = {
+    // clang-format off
+    // name, consumers, bn, step_clocks, cluster_m, cluster_n, split, exchange_clocks, sideways
+    {"",              2, 256, 1150, 2, 1},
+    {"_128x512",      2, 256, 1230, 1, 2},
+    {"_128x192",      2, 192,  880},
+    {"_128x128",      2, 128,  640},
+    {"_64x128",       1, 128,  440},
+    {"_64x64",        1,  64,  400},
+    {"_64x128_k4",    1, 128,  760, 1, 1, 4, 3200},
+    {"_64x64_k2",     1,  64,  460, 1, 1, 2, 1600},
+    {"_64x64_k8",     1,  64,  460, 1, 1, 8, 5600},
+    {"_128x80_side",  2,  80,  580, 1, 1, 1, 0, true},
+    {"_128x112_side", 2, 112,  660, 1, 1, 1, 0, true},
+    {"_128x160_side", 2, 160,  780, 1, 1, 1, 0, true},
+    {"_128x208_side", 2, 208,  900, 1, 1, 1, 0, true},
+    {"_192x144_side", 3, 144, 1000, 1, 1, 1, 0, true},
+    // clang-format on
+};
+
+// Clocks, by rounds of clusters and clocks a K step: enough to choose one of fourteen. D is [m][n],
+// `at_once` how many clusters run at a time; operands have elements of so many bytes, their rows lda
+// and ldb of these. A step takes longer by rows of A's boxes that do not lie in A whole, where few
+// SMs are idle; unless rows are shared, also where they begin between lines of L2. Splits hide no
+// launch without room beside. Tiles on their side are for M between two heights of the others: of
+// more rows of them than four there is little to spare, and CTAs that share nothing ask L2 for more.
+inline double typed_clocks(const TypedTile& tile, bool mn_major_a, int bytes, int m, int n, int k,
+                           long long lda, long long ldb, int at_once) {
+  constexpr double OUTSIDE_CLOCKS = 3.5, BETWEEN_CLOCKS = 120;
+  const int rows = tile.sideways ? tile.bn : tile.bm() * tile.cluster_m;  // of D, of a cluster
+  const int columns = tile.sideways ? tile.bm() : tile.bn * tile.cluster_n;
+  const int blocks_m = ceil_div(m, rows);
+  if (tile.sideways && blocks_m > 4) return NEVER;
+  const double full = 1.0 * blocks_m * ceil_div(n, columns) / at_once;
+  const int row = 128 / bytes;              // elements of a box's row: of K, or of an MN-major M
+  const int across = mn_major_a ? row : 1;  // of M
+  const int inside = tile.is_even(mn_major_a) ? blocks_m * rows : m / across * across;
+  const double outside =
+      1.0 * (blocks_m * rows - inside) / (blocks_m * tile.sharers());  // of a CTA
+  const auto between = [&](long long ld) { return ld * bytes % 128 != 0; };
+  const int operands = tile.sharers() == 1 ? between(lda) + between(ldb) : 0;
+  const double busy = std::min(1.0, full);  // of the SMs
+  const double step =
+      tile.step_clocks + BETWEEN_CLOCKS * operands + OUTSIDE_CLOCKS * outside * busy * busy;
+  const int steps = ceil_div(ceil_div(k, row), tile.split);
+  const double launch_clocks = tile.split > 1 && full > 0.5 ? LAUNCH_CLOCKS : 0;
+  return std::ceil(full) * (steps * step + tile.exchange_clocks) + launch_clocks;
+}
+
+}  // namespace tile

@@ -75,10 +75,14 @@ build/machine/$(CUDART_SONAME): $(MACHINE_OBJECTS) $(RUNTIME_OBJECTS) $(NAMES)/s
 	  -Wl,--version-script=$(NAMES)/exports.map @$(NAMES)/aliases.rsp -Wl,--no-undefined \
 	  -ldl -lpthread $(move)
 
-# Empty: the driver's names are defined by the library that it needs.
-build/machine/libcuda.so.1: build/machine/$(CUDART_SONAME)
-	$(Q)$(CXX) -shared -o $(NEW) -Wl,-soname,libcuda.so.1 -Wl,--no-as-needed $< \
-	  -Wl,-rpath,'$$ORIGIN' $(move)
+# Empty: the driver's names are defined by the library that it needs. That is the one beside it, also
+# in a process that has loaded the toolkit's libcudart, as Python packages do: hence its name with a path.
+$(NAMES)/beside.so: build/flags
+	@mkdir -p $(@D)
+	$(Q)$(CXX) -shared -o $(NEW) -Wl,-soname,'$$ORIGIN/$(CUDART_SONAME)' -x c /dev/null $(move)
+
+build/machine/libcuda.so.1: $(NAMES)/beside.so build/machine/$(CUDART_SONAME)
+	$(Q)$(CXX) -shared -o $(NEW) -Wl,-soname,libcuda.so.1 -Wl,--no-as-needed $< $(move)
 
 build/machine/libcuda.so: build/machine/libcuda.so.1
 	$(Q)ln -s libcuda.so.1 $(NEW) $(move)

@@ -81,6 +81,15 @@ class Names(unittest.TestCase):
         ended = on_machine(sys.executable, "-c", code)
         self.assertEqual(ended.stdout, "0 True\n0 True\n", ended.stderr)
 
+    def test_the_driver_is_there_also_where_the_toolkits_runtime_is_loaded(self):
+        code = (
+            "import ctypes, sys; "
+            "ctypes.CDLL(sys.argv[1]); "
+            "print(ctypes.CDLL('libcuda.so.1').cuInit(0))"
+        )
+        ended = on_machine(sys.executable, "-c", code, toolkit("libcudart.so.??"))
+        self.assertEqual(ended.stdout, "0\n", ended.stderr)
+
     def test_what_is_not_supported_is_refused_by_name_once(self):
         code = (
             "import ctypes, glob; "

@@ -210,6 +210,45 @@ TEST_CASE("pointers to functions, in registers and in tables") {
   CHECK(contains(program.report(), "call: 0x40 points to no function"));
 }
 
+TEST_CASE("variables without a size, and bytes of addresses") {
+  Program program;
+  program.declarations =
+      ".global .align 1 .b8 text[] = {104, 101, 0};\n.global .u32 pairs[][2] = {{1, 2}, {3}};\n"
+      ".global .u32 t[2] = {8, 9};\n"  // packed: { char, pointer to t[1], char }
+      ".global .align 1 .u8 packed[10] = {7, 0xFF(t+4), 0xFF00(t+4), 0xFF0000(generic(t)+4),\n"
+      "0xFF000000(t+4), 0xFF00000000(t+4), 0xFF0000000000(t+4), 0xFF000000000000(t+4),\n"
+      "0xFF00000000000000(t+4), 6};\n";
+  std::string address = "mov.u64 %rd0, 0;\n";
+  for (int byte = 8; byte > 0; --byte) {
+    address += "ld.global.u8 %rd1, [packed+" + std::to_string(byte) +
+               "];\nshl.b64 %rd0, %rd0, 8;\nor.b64 %rd0, %rd0, %rd1;\n";
+  }
+  program.body = address +
+                 "ld.u32 %r0, [%rd0];\nld.global.u8 %r1, [packed+9];\n"
+                 "ld.global.u8 %r2, [text+1];\nld.global.u32 %r3, [pairs+8];\n"
+                 "ld.global.u32 %r4, [pairs+12];\n"
+                 "st.global.v4.u32 [%out], {%r0, %r1, %r2, %r3};\nst.global.u32 [%out+16], %r4;";
+  CHECK(results(program, 5) == Words{9, 6, 101, 3, 0});
+  program.body = "ld.global.u32 %r0, [pairs+16];";
+  CHECK(contains(program.report(), "16 bytes from variable pairs"));
+}
+
+TEST_CASE("a function by another name, a list of a call's targets, a pragma of an entry") {
+  Program program;
+  program.declarations =
+      ".visible .func (.param .b32 result) next(.param .b32 x)\n{\n.reg .b32 %a;\n"
+      "ld.param.b32 %a, [x];\nadd.u32 %a, %a, 1;\nst.param.b32 [result], %a;\nret;\n}\n"
+      ".visible .func (.param .b32 result) after(.param .b32 x);\n.alias after, next;\n";
+  program.directives = ".pragma \"nounroll\";";
+  program.body =
+      "mov.u64 %rd0, next;\n"
+      "{ .param .b32 p; st.param.b32 [p], 4; .param .b32 r;\ncall (r), after, (p);\n"
+      "ld.param.b32 %r1, [r]; st.param.b32 [p], %r1;\n"
+      "targets: .calltargets next, after;\ncall (r), %rd0, (p), targets;\n"
+      "ld.param.b32 %r2, [r]; }\nst.global.v2.u32 [%out], {%r1, %r2};";
+  CHECK(results(program, 2) == Words{5, 6});
+}
+
 TEST_CASE("functions that call themselves") {
   Program program;
   const std::string fibonacci =

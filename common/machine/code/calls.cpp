@@ -41,7 +41,7 @@ std::vector<const Function*> pointed_to(const Ptx& ptx) {
     }
   }
   for (const Variable& variable : ptx.variables) {
-    for (const auto& [offset, name] : variable.addresses) names.insert(name);
+    for (const Address& address : variable.addresses) names.insert(address.name);
   }
   std::vector<const Function*> functions;
   for (const Function& function : ptx.functions) {

@@ -21,13 +21,12 @@ Module::Module(std::string_view text) : ptx_(parse(text)) {
     variables_[variable.name] = {base, variable.bytes};
   }
   for (const Variable& variable : ptx_.variables) {
-    for (const auto& [offset, name] : variable.addresses) {
-      auto* const at = static_cast<std::byte*>(variables_.at(variable.name).base) + offset;
-      uint64_t address = 0;
-      std::memcpy(&address, at, sizeof address);
-      const uint64_t of_variable = this->variable(name);
-      address += of_variable != 0 ? of_variable : function_address(ptx_, name);
-      std::memcpy(at, &address, sizeof address);
+    for (const Address& address : variable.addresses) {
+      const uint64_t of_variable = this->variable(address.name);
+      uint64_t value = of_variable != 0 ? of_variable : function_address(ptx_, address.name);
+      value = (value + address.plus) >> address.shift;
+      std::memcpy(static_cast<std::byte*>(variables_.at(variable.name).base) + address.at, &value,
+                  address.bytes);
     }
   }
   for (const Function& function : ptx_.functions) {

@@ -205,4 +205,48 @@ uint64_t take_integer(Lexer* lex) {
   return expression.integer(expression.whole());
 }
 
+// name, name+4, generic(name)+4
+static Address take_address(Lexer* lex, uint64_t at, size_t bytes) {
+  Address made;
+  made.at = at;
+  made.bytes = static_cast<uint32_t>(bytes);
+  const bool generic = lex->accept("generic");
+  if (generic) lex->expect("(");
+  made.name = lex->take();
+  if (generic) lex->expect(")");
+  if (lex->accept("+")) made.plus = take_integer(lex);
+  return made;
+}
+
+void take_initial(Lexer* lex, std::string_view type, size_t bytes, Variable* made) {
+  if (lex->accept("{")) {
+    while (!lex->accept("}")) {
+      take_initial(lex, type, bytes, made);
+      lex->accept(",");
+    }
+    return;
+  }
+  const size_t at = made->initial.size();
+  made->initial.resize(at + bytes);
+  if (!at_constant(*lex)) {
+    made->addresses.push_back(take_address(lex, at, bytes));
+    return;
+  }
+  const Operand value = take_constant(lex);
+  uint64_t bits = value.bits;
+  if (lex->accept("(")) {  // 0xFF00(name): this byte of the address
+    made->addresses.push_back(take_address(lex, at, bytes));
+    made->addresses.back().shift = static_cast<uint32_t>(std::countr_zero(bits)) % 64;
+    lex->expect(")");
+    return;
+  }
+  if (type == ".f32" && value.kind == Operand::Kind::f64) {
+    bits = std::bit_cast<uint32_t>(static_cast<float>(std::bit_cast<double>(bits)));
+  } else if (type == ".f64" && value.kind == Operand::Kind::f32) {
+    const auto single = std::bit_cast<float>(static_cast<uint32_t>(bits));
+    bits = std::bit_cast<uint64_t>(double{single});
+  }
+  std::memcpy(made->initial.data() + at, &bits, bytes);
+}
+
 }  // namespace machine

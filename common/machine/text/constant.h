@@ -15,4 +15,7 @@ bool at_constant(Lexer lex);
 Operand take_constant(Lexer* lex);
 uint64_t take_integer(Lexer* lex);
 
+// Takes what a variable begins with, behind its `=`: elements of `bytes` bytes.
+void take_initial(Lexer* lex, std::string_view type, size_t bytes, Variable* made);
+
 }  // namespace machine

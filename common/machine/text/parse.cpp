@@ -1,7 +1,6 @@
 // From PTX text to functions with flat lists of statements. It knows nothing of instructions: any word
 // with operands is a statement.
 #include <algorithm>
-#include <bit>
 #include <charconv>
 #include <cstring>
 #include <optional>
@@ -133,9 +132,21 @@ class Parser {
       if (lex_.take() == ".extern") external = true;
     }
     if (lex_.is(".entry") || lex_.is(".func")) return function();
-    if (lex_.accept(".alias")) return skip_statement();
+    if (lex_.accept(".alias")) return alias();
     if (!space_of(lex_.token())) lex_.fail("expected a directive");
     for (Variable& made : variables(external)) module_variable(std::move(made), own);
+  }
+
+  // .alias name, function
+  void alias() {
+    std::string name(lex_.take());
+    lex_.expect(",");
+    const auto of = std::ranges::find(ptx_.functions, lex_.take(), &Function::name);
+    lex_.expect(";");
+    if (of == ptx_.functions.end()) return;
+    Function made = *of;
+    made.name = std::move(name);
+    ptx_.functions.push_back(std::move(made));
   }
 
   // `own`: no other unit's may be meant by the name.
@@ -144,7 +155,7 @@ class Parser {
     const bool is_there = std::ranges::any_of(ptx_.variables, is_it);
     if ((made.external && made.space != Space::shared) || (is_there && !own)) return;
     if (is_there) made.name = unique_name(&unit_, made.name);
-    for (auto& [offset, name] : made.addresses) rename(unit_, &name);
+    for (Address& address : made.addresses) rename(unit_, &address.name);
     ptx_.variables.push_back(std::move(made));
   }
 
@@ -193,42 +204,19 @@ class Parser {
   Variable declarator(const Variable& head, std::string_view type) {
     Variable made = head;
     made.name = lex_.take();
+    bool open = false;  // name[]: as many as it begins with
     while (lex_.accept("[")) {
-      made.bytes *= lex_.is("]") ? 0 : lex_.number();
+      if (lex_.is("]")) {
+        open = true;
+      } else {
+        made.bytes *= lex_.number();
+      }
       lex_.expect("]");
     }
-    if (lex_.accept("=")) initial(&made, type);
+    if (lex_.accept("=")) take_initial(&lex_, type, bytes_of(type), &made);
+    const auto begun = made.initial.size();
+    if (open) made.bytes *= (begun + made.bytes - 1) / std::max(made.bytes, uint64_t{1});
     return made;
-  }
-
-  void initial(Variable* made, std::string_view type) {
-    if (lex_.accept("{")) {
-      while (!lex_.accept("}")) {
-        initial(made, type);
-        lex_.accept(",");
-      }
-      return;
-    }
-    const size_t at = made->initial.size(), element = bytes_of(type);
-    made->initial.resize(at + element);
-    uint64_t bits = 0;
-    const bool generic = lex_.accept("generic");
-    if (generic) lex_.expect("(");
-    if (generic || !at_constant(lex_)) {
-      made->addresses.emplace_back(at, lex_.take());
-      if (generic) lex_.expect(")");
-      if (lex_.accept("+")) bits = take_integer(&lex_);
-    } else {
-      const Operand value = take_constant(&lex_);
-      bits = value.bits;
-      if (type == ".f32" && value.kind == Operand::Kind::f64) {
-        bits = std::bit_cast<uint32_t>(static_cast<float>(std::bit_cast<double>(bits)));
-      } else if (type == ".f64" && value.kind == Operand::Kind::f32) {
-        const auto single = std::bit_cast<float>(static_cast<uint32_t>(bits));
-        bits = std::bit_cast<uint64_t>(double{single});
-      }
-    }
-    std::memcpy(made->initial.data() + at, &bits, element);
   }
 
   // What cannot be parsed makes only this function one that is refused.
@@ -279,6 +267,7 @@ class Parser {
 
   void attribute(Function* made) {
     const std::string word(lex_.take());
+    if (word == ".pragma") return skip_statement();
     std::vector<uint32_t> numbers;
     while (std::isdigit(lex_.token()[0])) {
       numbers.push_back(lex_.number<uint32_t>());
@@ -298,8 +287,7 @@ class Parser {
       made->required_cluster = numbers;
     } else if (word == ".blocksareclusters") {
       made->blocks_are_clusters = true;
-    } else if (word != ".maxclusterrank" && word != ".noreturn" && word != ".pragma" &&
-               word[0] != '"' && word != ";") {
+    } else if (word != ".maxclusterrank" && word != ".noreturn") {
       lex_.fail("'" + word + "' is no attribute of a function that is supported");
     }
   }
@@ -409,8 +397,8 @@ class Parser {
   void body_variable() {
     for (Variable& made : variables(false)) {
       if (made.space == Space::global || made.space == Space::constant) {
-        for (auto& [offset, name] : made.addresses) {
-          for (const Scope& scope : std::views::reverse(scopes_)) rename(scope, &name);
+        for (Address& address : made.addresses) {
+          for (const Scope& scope : std::views::reverse(scopes_)) rename(scope, &address.name);
         }
         made.name = unique_name(&scopes_.back(), made.name);
         ptx_.variables.push_back(std::move(made));
@@ -453,7 +441,7 @@ class Parser {
       lex_.expect(";");
       return;
     }
-    if (lex_.accept(".callprototype")) return skip_statement();
+    if (lex_.accept(".callprototype") || lex_.accept(".calltargets")) return skip_statement();
     const auto next = static_cast<uint32_t>(function_->statements.size());
     function_->labels[name_in_function(name)] = next;
   }

@@ -52,6 +52,14 @@ struct Statement {
   uint32_t place = 0;     // index into Ptx::places
 };
 
+// What a variable's memory begins with in a place that holds an address, or one byte of it.
+struct Address {
+  uint64_t at = 0;
+  std::string name;  // of a variable or function
+  uint64_t plus = 0;
+  uint32_t shift = 0, bytes = 8;
+};
+
 struct Variable {
   std::string name;
   Space space = Space::global;
@@ -59,8 +67,8 @@ struct Variable {
   uint64_t bytes = 0;
   bool external = false;  // .extern .shared: the launch's dynamic shared memory
   bool managed = false;
-  std::vector<uint8_t> initial;                             // may be shorter than bytes
-  std::vector<std::pair<uint64_t, std::string>> addresses;  // (offset, symbol) in `initial`
+  std::vector<uint8_t> initial;  // may be shorter than bytes
+  std::vector<Address> addresses;
 };
 
 struct Register {

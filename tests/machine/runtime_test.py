@@ -90,6 +90,20 @@ class Names(unittest.TestCase):
         ended = on_machine(sys.executable, "-c", code, toolkit("libcudart.so.??"))
         self.assertEqual(ended.stdout, "0\n", ended.stderr)
 
+    def test_the_drivers_old_calls_that_pycuda_makes(self):
+        code = (
+            "import ctypes; "
+            "library = ctypes.CDLL('libcuda.so.1'); "
+            "made, current = ctypes.c_void_p(), ctypes.c_void_p(1); "
+            "library.cuInit(0); "
+            "library.cuCtxCreate_v2(ctypes.byref(made), 0, 0); "
+            "print(library.cuFuncSetBlockShape(None, 32, 1, 1), library.cuCtxDetach(made)); "
+            "library.cuCtxGetCurrent(ctypes.byref(current)); "
+            "print(current.value)"
+        )
+        ended = on_machine(sys.executable, "-c", code)
+        self.assertEqual((ended.stdout, ended.stderr), ("0 0\nNone\n", ""))
+
     def test_what_is_not_supported_is_refused_by_name_once(self):
         code = (
             "import ctypes, glob; "

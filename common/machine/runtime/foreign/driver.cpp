@@ -125,6 +125,10 @@ CUresult cuCtxDestroy(CUcontext) {
   return cuCtxSetCurrent(nullptr);
 }
 
+CUresult cuCtxDetach(CUcontext context) {
+  return cuCtxDestroy(context);
+}
+
 CUresult cuCtxResetPersistingL2Cache() {
   return check_context();
 }

@@ -230,6 +230,11 @@ CUresult cuFuncSetSharedMemConfig(CUfunction, CUsharedconfig) {
   return CUDA_SUCCESS;
 }
 
+// Of cuLaunch and its like, which are not there; PyCUDA calls it before cuLaunchKernel.
+CUresult cuFuncSetBlockShape(CUfunction, int, int, int) {
+  return CUDA_SUCCESS;
+}
+
 FORWARD4(cuOccupancyMaxActiveBlocksPerMultiprocessor, cudaOccupancyMaxActiveBlocksPerMultiprocessor,
          int*, CUfunction, int, size_t);
 

@@ -218,10 +218,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   const std::lock_guard lock(state().mutex);
   const auto stream = reinterpret_cast<Stream*>(handle);
   if (state().streams.erase(stream) == 0) return record(cudaErrorInvalidResourceHandle);
-  if (stream->capture != nullptr) stream->capture->is_spoilt = true;
-  if (stream->capture != nullptr && stream->capture->origin == stream) {
-    state().captures.erase(stream->capture);
-  }
+  const bool begun = stream->capture != nullptr && stream->capture->origin == stream;
+  // One that has joined the capture's own stream again may go.
+  if (begun || !stream->is_joined) stream->capture->is_spoilt = true;
+  if (begun) state().captures.erase(stream->capture);
   for (Event* event : state().events) {
     if (event->captured_in == stream) event->capture = nullptr, event->captured_in = nullptr;
   }

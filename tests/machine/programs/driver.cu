@@ -333,6 +333,63 @@ void check_operands(CUfunction add) {
   CHECK(cuMemAllocPitch(&words, &bytes, 100, 3, 5) == CUDA_ERROR_INVALID_VALUE);
 }
 
+// A stream is captured, and another joins it and goes; the instance of a clone runs once more when both
+// graphs are gone.
+void check_graphs(CUfunction add) {
+  CUdeviceptr words = 0;
+  OK(cuMemAlloc(&words, 8));
+  OK(cuMemsetD32(words, 0, 2));
+  CUstream stream = nullptr, beside = nullptr;
+  OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  OK(cuStreamCreate(&beside, CU_STREAM_NON_BLOCKING));
+  CUevent fork = nullptr, join = nullptr;
+  OK(cuEventCreate(&fork, CU_EVENT_DISABLE_TIMING));
+  OK(cuEventCreate(&join, CU_EVENT_DISABLE_TIMING));
+  OK(cuCtxSynchronize());
+
+  CUgraph graph = nullptr, clone = nullptr;
+  CUgraphExec instance = nullptr;
+  OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  int value = 1;
+  CUdeviceptr second = words + 4;
+  void *first_arguments[] = {&words, &value}, *second_arguments[] = {&second, &value};
+  OK(cuEventRecord(fork, stream));
+  OK(cuStreamWaitEvent(beside, fork, 0));
+  OK(cuLaunchKernel(add, 1, 1, 1, 1, 1, 1, 0, stream, first_arguments, nullptr));
+  OK(cuLaunchKernel(add, 1, 1, 1, 1, 1, 1, 0, beside, second_arguments, nullptr));
+  OK(cuEventRecord(join, beside));
+  OK(cuStreamWaitEvent(stream, join, 0));
+  OK(cuStreamDestroy(beside));
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+#if CUDA_VERSION >= 13000
+  OK(cuStreamGetCaptureInfo(stream, &status, nullptr, nullptr, nullptr, nullptr, nullptr));
+  CHECK(status == CU_STREAM_CAPTURE_STATUS_ACTIVE);
+#endif
+  OK(cuStreamEndCapture(stream, &graph));
+  OK(cuStreamIsCapturing(stream, &status));
+  CHECK(status == CU_STREAM_CAPTURE_STATUS_NONE);
+  size_t nodes = 0;
+  OK(cuGraphGetNodes(graph, nullptr, &nodes));
+  CHECK(nodes == 2);
+
+  OK(cuGraphClone(&clone, graph));
+  OK(cuGraphInstantiate(&instance, clone, 0));
+  OK(cuGraphUpload(instance, stream));
+  OK(cuGraphLaunch(instance, stream));
+  OK(cuGraphDestroy(graph));
+  OK(cuGraphDestroy(clone));
+  OK(cuGraphLaunch(instance, stream));
+  OK(cuStreamSynchronize(stream));
+  OK(cuGraphExecDestroy(instance));
+  uint32_t results[2] = {};
+  OK(cuMemcpyDtoH(results, words, sizeof results));
+  CHECK(results[0] != 0 && results[0] % 2 == 0 && results[1] == results[0]);  // offset has changed
+  OK(cuEventDestroy(fork));
+  OK(cuEventDestroy(join));
+  OK(cuStreamDestroy(stream));
+  OK(cuMemFree(words));
+}
+
 void check_pools(CUdevice device) {
   CUmemPoolProps properties{};
   properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -449,6 +506,7 @@ int main() {
   check_questions(device);
   check_copy_3d();
   check_captured();
+  check_graphs(add);
   check_pools(device);
   CHECK(cuLaunchKernel(add, 1, 1, 1, 2000, 1, 1, 0, nullptr, arguments, nullptr) ==
         CUDA_ERROR_INVALID_VALUE);

@@ -55,7 +55,8 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
       }
       from.instance = instance = std::make_shared<int>();
     }
-    *exec = reinterpret_cast<cudaGraphExec_t>(new GraphExec{steps_of(from), flags, instance});
+    *exec = reinterpret_cast<cudaGraphExec_t>(
+        new GraphExec{steps_of(from), flags, instance, from.objects});
   });
 }
 

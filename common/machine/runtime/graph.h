@@ -11,7 +11,8 @@ namespace machine::runtime {
 struct GraphExec {
   std::vector<Step> steps;
   unsigned long long flags = 0;
-  std::shared_ptr<void> instance = nullptr;  // of a graph that may have one at a time
+  std::shared_ptr<void> instance = nullptr;         // of a graph that may have one at a time
+  std::vector<std::shared_ptr<void>> objects = {};  // user objects that it keeps
   // What a launch is behind, whatever its stream: the launch before.
   std::shared_ptr<Pieces> last = std::make_shared<Pieces>(0);
 };

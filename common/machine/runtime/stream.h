@@ -42,6 +42,7 @@ struct Node : Content {
 struct Graph {
   std::vector<std::unique_ptr<Node>> nodes;
   std::weak_ptr<void> instance = {};  // of one with memory of its own: it may have one at a time
+  std::vector<std::shared_ptr<void>> objects = {};  // user objects that it keeps, one a reference
   Node* add(Content content, std::vector<Node*> after = {});
 };
 

@@ -333,9 +333,10 @@ void check_operands(CUfunction add) {
   CHECK(cuMemAllocPitch(&words, &bytes, 100, 3, 5) == CUDA_ERROR_INVALID_VALUE);
 }
 
-// A stream is captured, and another joins it and goes; the instance of a clone runs once more when both
-// graphs are gone.
+// A stream is captured, and another joins it and goes; the graph runs twice, its instance once more when
+// the graph is gone, and what the graph keeps goes with the last of them.
 void check_graphs(CUfunction add) {
+  static int destroyed = 0;
   CUdeviceptr words = 0;
   OK(cuMemAlloc(&words, 8));
   OK(cuMemsetD32(words, 0, 2));
@@ -372,7 +373,13 @@ void check_graphs(CUfunction add) {
   OK(cuGraphGetNodes(graph, nullptr, &nodes));
   CHECK(nodes == 2);
 
+  CUuserObject kept = nullptr;
+  const auto destroy = [](void* count) { ++*static_cast<int*>(count); };
+  OK(cuUserObjectCreate(&kept, &destroyed, destroy, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+  OK(cuGraphRetainUserObject(graph, kept, 1, CU_GRAPH_USER_OBJECT_MOVE));
+  CHECK(cuUserObjectRelease(kept, 1) == CUDA_ERROR_INVALID_VALUE);  // the graph has it
   OK(cuGraphClone(&clone, graph));
+  OK(cuGraphReleaseUserObject(graph, kept, 1));
   OK(cuGraphInstantiate(&instance, clone, 0));
   OK(cuGraphUpload(instance, stream));
   OK(cuGraphLaunch(instance, stream));
@@ -380,7 +387,9 @@ void check_graphs(CUfunction add) {
   OK(cuGraphDestroy(clone));
   OK(cuGraphLaunch(instance, stream));
   OK(cuStreamSynchronize(stream));
+  CHECK(destroyed == 0);
   OK(cuGraphExecDestroy(instance));
+  CHECK(destroyed == 1);
   uint32_t results[2] = {};
   OK(cuMemcpyDtoH(results, words, sizeof results));
   CHECK(results[0] != 0 && results[0] % 2 == 0 && results[1] == results[0]);  // offset has changed

@@ -186,6 +186,7 @@ cudaError_t cudaGraphClone(cudaGraph_t* clone, cudaGraph_t original) {
     require(clone != nullptr && original != nullptr);
     require_no_memory("cudaGraphClone", *graph_of(original));
     const auto copy = new Graph;
+    copy->objects = graph_of(original)->objects;
     std::map<const Node*, Node*> copies;
     for (const auto& node : graph_of(original)->nodes) {
       copies[node.get()] = copy->add(*node);

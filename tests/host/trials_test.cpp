@@ -2966,6 +2966,29 @@ TEST_CASE("trials: what it is worth to keep a thread's number in registers") {
   CHECK(std::lround(1000 * *worst) == 1220);
 }
 
+// docs/sums.md, "Tile after tile".
+TEST_CASE("trials: what a cluster barrier at the end costs tiles whose K is shared") {
+  std::map<std::string, std::vector<double>> before;  // over after, by rung
+  std::vector<double> all;
+  for (const std::vector<std::string>& cell : read_rows("h200.endings.csv")) {
+    REQUIRE(cell.size() == 7);
+    all.push_back(std::stod(cell[5]) / std::stod(cell[6]));
+    before[cell[0]].push_back(all.back());
+  }
+  const auto mean = [&](const char* rung) {
+    double logarithms = 0;
+    for (const double ratio : before[rung]) logarithms += std::log(ratio);
+    return std::lround(1000 * std::exp(logarithms / static_cast<double>(before[rung].size())));
+  };
+  CHECK(before["13"].size() == 36);
+  CHECK(before["17"].size() == 36);
+  CHECK(mean("13") == 1028);
+  CHECK(mean("17") == 1027);
+  const auto [least, most] = std::minmax_element(all.begin(), all.end());
+  CHECK(std::lround(100 * *least) == 98);
+  CHECK(std::lround(100 * *most) == 110);
+}
+
 // docs/13_layouts.md, "Few tiles".
 TEST_CASE("trials: what a fourth slot is worth to rung 13's 128x192") {
   struct Sums {

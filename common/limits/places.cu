@@ -46,7 +46,7 @@ static std::vector<int> places(int cluster) {
                                                      THREADS, SMEM_BYTES, size) *
                              size;
   const ladder::DeviceBuffer buffer(static_cast<size_t>(ctas) * sizeof(int));
-  const ladder::Launch launch(ctas, THREADS, SMEM_BYTES, size, false, nullptr);
+  const ladder::Launch launch(ctas, THREADS, SMEM_BYTES, size, false, ladder::Call{});
   cudaLaunchConfig_t config = launch.config;
   if (cluster == 1) config.numAttrs = 2;  // asked for, though it is of one
   const long long stay = ladder::on_machine() ? 0 : STAY_CLOCKS;

@@ -345,7 +345,8 @@ void launch(const TypedArgs& g) {
 template <int SPAN, int ROW>
 std::vector<ladder::Variant> kernels_of() {
   static constexpr tile::TypedTile C = tile::TYPED_TILES[ROW];
-  const std::string end = SPAN < 128 ? "_" + std::to_string(SPAN) : C.name;
+  std::string end = C.name;
+  if (SPAN < 128) end.append("_").append(std::to_string(SPAN));
   const auto make = [&]<class In, class Out, bool MN_A, bool MN_B>(const char* name) {
     using T = Tile<In, Out, MN_A ? Major::MN : Major::K, MN_B ? Major::MN : Major::K, SPAN,
                    C.consumers, C.bn, C.cluster_m, C.cluster_n, C.split, C.sideways>;

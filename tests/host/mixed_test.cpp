@@ -207,6 +207,23 @@ TEST_CASE("mixed: a limit of the grid is a whole cluster, and of persistent kern
         "max_ctas is 5: only persistent variants take a limit; the nearest that works is 0.");
 }
 
+TEST_CASE("mixed: scales that are too many are refused by a k that works") {
+  MixedArgs args = good_call();
+  args.k = 1 << 20;
+  args.lda = args.k;
+  args.ld_scale = 1 << 30;
+  args.a = static_cast<const bf16*>(at(0x100000000000));
+  args.packed = at(0x200000000000);
+  args.scale = static_cast<const bf16*>(at(0x300000000000));
+  args.d = static_cast<bf16*>(const_cast<void*>(at(0x500000000000)));
+  CHECK(
+      ladder::mixed_violations(PERSISTENT, args) ==
+      "ceil(k/128) is 8192: with ld_scale = 1073741824, scale would span more than 2^40 bytes; the "
+      "nearest that works is 512, k = 65536.");
+  args.k = 65536;
+  CHECK(ladder::mixed_violations(PERSISTENT, args) == "");
+}
+
 TEST_CASE("mixed: the longest rows, and the most of them") {
   MixedArgs args = good_call();
   args.d = static_cast<bf16*>(const_cast<void*>(at(0x400000000000)));

@@ -169,6 +169,9 @@ TEST_CASE("validate: sizes") {
     args.d = at_mutable(0x100000000000);
     refused(args, {"n is 4194241", "64 columns", "65535", "works is 4194240"});
     CHECK(check(args, persistent_pairs()) == "");  // its CTAs take tiles in turns
+    Variant in_a_row = plain_variant();
+    in_a_row.kernel.grid_y = false;
+    CHECK(check(args, in_a_row) == "");  // its tiles lie along one dimension of the grid
   }
   SUBCASE("a matrix of more than 2^40 bytes") {
     args.m = 1 << 20;

@@ -22,6 +22,7 @@ struct Call {
   int m = 0, n = 0, k = 0;
   cudaStream_t stream = nullptr;
   int max_ctas = 0;  // persistent kernels launch at most this many CTAs; 0: as many as fit the GPU
+  bool leaves_sms = false;  // all but max_ctas are left to other work: no launch starts early
   // Device memory, 256-byte aligned, of workspace_bytes() (common/host/registry.h) for the current
   // device; null: kernels that need one cannot run. Calls that have the same run one after another.
   void* workspace = nullptr;

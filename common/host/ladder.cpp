@@ -131,6 +131,7 @@ void run_stage(int number, Args args) {
   wrong += limited;
   if (!wrong.empty()) throw ladder::Refused(wrong);
   args.max_ctas = launches && limit < ladder::query_device().sm_count ? limit : 0;
+  args.leaves_sms = args.max_ctas > 0;
   const Variant* const ran = ladder::run(stage.result(), args);
   if (ran == nullptr) return;  // a call that needs no kernel
   const Stage& rung = stage.number == 0 ? ladder::rung_of(*ran) : stage;

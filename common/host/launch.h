@@ -16,12 +16,12 @@ void allow_smem(void (*kernel)(Parameters...), int smem_bytes) {
 
 // For cudaLaunchKernelEx(&launch.config, kernel, arguments...). A cluster of one is not asked for:
 // it would make an explicit cluster launch, whose CTAs are dealt out to the GPCs in turn. `early`
-// allows the kernel to start before the one in front of it in the stream has ended; not where the
-// call's grid is limited: beside that one it would take more SMs than the limit.
+// allows the kernel to start before the one in front of it in the stream has ended; not where a call
+// leaves SMs to other work: beside that one it would take some of them.
 struct Launch {
   Launch(int ctas, int threads, size_t smem_bytes, int cluster, bool early, const Call& call) {
     attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[0].val.programmaticStreamSerializationAllowed = early && call.max_ctas == 0;
+    attributes[0].val.programmaticStreamSerializationAllowed = early && !call.leaves_sms;
     attributes[1].id = cudaLaunchAttributeClusterDimension;
     attributes[1].val.clusterDim.x = static_cast<unsigned>(cluster);
     attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;

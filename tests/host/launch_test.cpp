@@ -3,7 +3,7 @@
 
 #include "common/host/launch.h"
 
-TEST_CASE("launch: an early start is asked for, but not under a limit of SMs") {
+TEST_CASE("launch: an early start is asked for, but not where SMs are left to other work") {
   ladder::Call call;
   const auto starts_early = [&](bool early) {
     const ladder::Launch launch(66, 256, 1024, 1, early, call);
@@ -12,6 +12,8 @@ TEST_CASE("launch: an early start is asked for, but not under a limit of SMs") {
   CHECK(starts_early(true));
   CHECK_FALSE(starts_early(false));
   call.max_ctas = 66;
+  CHECK(starts_early(true));
+  call.leaves_sms = true;
   CHECK_FALSE(starts_early(true));
 }
 

@@ -272,8 +272,9 @@ TEST_CASE("shared K: a limit of SMs holds with a workspace too") {
         caller->problem.d.poison();
         CHECK(call(number, caller->problem.args) == LADDER_OK);
         shared += last_needs_workspace();
-        // The second kernel of cut tiles takes no limit.
-        CHECK_FALSE(std::string(ladder_last_kernel()).ends_with("_cut"));
+        // The second kernel of cut tiles takes no limit; on six SMs seven are none.
+        const bool cut = std::string(ladder_last_kernel()).ends_with("_cut");
+        if (limit < ladder::query_device().sm_count) CHECK_FALSE(cut);
         caller->check(true);
       }
     }

@@ -76,7 +76,7 @@ struct Tile {
   static constexpr int SLICE_A = BM / CLUSTER_N;  // rows of A that one CTA loads for its row
   static constexpr int SLICE_B = BN / CLUSTER_M;  // rows of B that one CTA loads for its column
   static constexpr int GROUP = SHARERS == 1 ? 8 : 16 / CLUSTER_M;  // rows swept together
-  static constexpr int IN_FLIGHT = SHARERS == 1 ? 1 : 0;  // K steps: small tiles have one more
+  static constexpr int IN_FLIGHT = SHARERS == 1 || CONSUMERS == 1 ? 1 : 0;  // one K step more
   // Tiles of few rows may have fewer than BM: K-major, where a row more is a row more of a panel.
   static constexpr bool EVEN = CONSUMERS == 1 && TileA::MAJOR == Major::K && !SIDEWAYS;
   // The first FINISHERS of the CTAs that share a tile's K add up what all have of SHARE columns.
@@ -96,7 +96,7 @@ struct Tile {
   static_assert(SLICE_A % (TileA::MAJOR == Major::K ? 8 : TileA::WIDTH) == 0 &&
                     SLICE_B % (TileB::MAJOR == Major::K ? 8 : TileB::WIDTH) == 0,
                 "a slice has whole swizzle atoms of a panel, or whole panels");
-  static_assert(SIDEWAYS || PARTS * BOXES * BOX == SHARE, "whole boxes");
+  static_assert(SIDEWAYS ? PARTS == 1 : PARTS * BOXES * BOX == SHARE, "whole boxes");
   static_assert(FINISHERS * SHARE == BN && FINISHERS <= SPLIT, "all columns are added up");
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= tile::launch_regs(THREADS),
@@ -276,8 +276,9 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
       }
       if constexpr (T::IN_FLIGHT == 1) {
         ptx::wgmma_wait_group<0>();
-        if (T::SPLIT == 1 || begin < end)
+        if (T::SPLIT == 1 || begin < end) {
           block::release_slot<T::SHARERS>(&smem.empty[last_slot], lane);
+        }
       }
 
       // --- epilogue ------------------------------------------------------------------------------
@@ -340,8 +341,8 @@ void launch(const TypedArgs& g) {
       "launch of layouts::gemm");
 }
 
-// Of row ROW of the table of tiles, for a SPAN: its kernels for all types and layouts, but on their
-// side for 16 bits and a K-major A alone: an MN-major one would have panels cut in two.
+// Of row ROW of the table of tiles, for a SPAN: its kernels. None on its side is for an MN-major A,
+// whose panels would be cut in two.
 template <int SPAN, int ROW>
 std::vector<ladder::Variant> kernels_of() {
   static constexpr tile::TypedTile C = tile::TYPED_TILES[ROW];
@@ -364,8 +365,13 @@ std::vector<ladder::Variant> kernels_of() {
     }
     return kernel;
   };
-  if constexpr (C.sideways) return ladder::variants_of_k_major_a(end, make);
-  if constexpr (!C.sideways) return ladder::variants_of_types<SPAN == 128>(end, make);
+  if constexpr (C.kernels == tile::TypedKernels::K_MAJOR_A) {
+    return ladder::variants_of_k_major_a(end, make);
+  } else if constexpr (C.kernels == tile::TypedKernels::SAME_TYPE) {
+    return ladder::variants_of_same_types(end, make);
+  } else {
+    return ladder::variants_of_types<SPAN == 128>(end, make);
+  }
 }
 
 // Those with rows of 128 bytes have all tiles; the other swizzles, which show what that one is

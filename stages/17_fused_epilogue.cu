@@ -285,8 +285,9 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
       }
       if constexpr (T::IN_FLIGHT == 1) {
         ptx::wgmma_wait_group<0>();
-        if (T::SPLIT == 1 || begin < end)
+        if (T::SPLIT == 1 || begin < end) {
           block::release_slot<T::SHARERS>(&smem.empty[last_slot], lane);
+        }
       }
 
       // --- epilogue ------------------------------------------------------------------------------

@@ -150,7 +150,14 @@ std::vector<Variant> variants_of_types(const std::string& end, const Make& make)
   return all;
 }
 
-// The same of 16-bit types, D's being the operands', where A is K-major.
+// The same of 16-bit types, D's being the operands'; and of these where A is K-major.
+template <class Make>
+std::vector<Variant> variants_of_same_types(const std::string& end, const Make& make) {
+  std::vector<Variant> all;
+  add_layouts<bf16, bf16>(&all, end, make);
+  add_layouts<fp16, fp16>(&all, end, make);
+  return all;
+}
 template <class Make>
 std::vector<Variant> variants_of_k_major_a(const std::string& end, const Make& make) {
   return {variant_of_layout<bf16, bf16, false, false>(end, make),

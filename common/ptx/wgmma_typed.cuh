@@ -1,5 +1,5 @@
 // wgmma of other types than bf16, and of operands that are not K-major: 64 x 256, 192, 128 or 64
-// sums, and of 16-bit types 64 x 208, 160, 144, 112 or 80.
+// sums, and of 16-bit types 64 x 208, 160, 144, 112 or 96.
 #pragma once
 
 #include <cstdint>
@@ -190,7 +190,7 @@ __device__ inline void wgmma_m64n64k8_f32_tf32_tf32(float (&d)[32], uint64_t a_d
         : "memory");                                                                               \
   }
 #define WGMMA_BF16_AND_F16(N, ...) WGMMA_TYPED(N, bf16, __VA_ARGS__) WGMMA_TYPED(N, f16, __VA_ARGS__)
-WGMMA_BF16_AND_F16(80, 40, 41, 42, 43, 44, WGMMA_D_0_31 ", " WGMMA_D_32_39, ACC32(d, 0), ACC8(d, 32))
+WGMMA_BF16_AND_F16(96, 48, 49, 50, 51, 52, WGMMA_D_0_31 ", " WGMMA_D_32_47, ACC32(d, 0), ACC16(d, 32))
 WGMMA_BF16_AND_F16(112, 56, 57, 58, 59, 60, WGMMA_D_0_31 ", " WGMMA_D_32_47 ", " WGMMA_D_48_55, ACC32(d, 0), ACC16(d, 32), ACC8(d, 48))
 WGMMA_BF16_AND_F16(144, 72, 73, 74, 75, 76, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_71, ACC32(d, 0), ACC32(d, 32), ACC8(d, 64))
 WGMMA_BF16_AND_F16(160, 80, 81, 82, 83, 84, WGMMA_D_0_31 ", " WGMMA_D_32_63 ", " WGMMA_D_64_79, ACC32(d, 0), ACC32(d, 32), ACC16(d, 64))
@@ -206,8 +206,8 @@ __device__ inline void wgmma_m64k16_f32_bf16_bf16(float (&d)[N / 2], uint64_t a_
                                                   uint64_t b_desc, bool accumulate) {
   if constexpr (N == 64) {
     wgmma_m64n64k16_f32_bf16_bf16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
-  } else if constexpr (N == 80) {
-    wgmma_m64n80k16_f32_bf16_bf16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
+  } else if constexpr (N == 96) {
+    wgmma_m64n96k16_f32_bf16_bf16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
   } else if constexpr (N == 112) {
     wgmma_m64n112k16_f32_bf16_bf16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
   } else if constexpr (N == 144) {
@@ -230,8 +230,8 @@ __device__ inline void wgmma_m64k16_f32_f16_f16(float (&d)[N / 2], uint64_t a_de
                                                 bool accumulate) {
   if constexpr (N == 64) {
     wgmma_m64n64k16_f32_f16_f16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
-  } else if constexpr (N == 80) {
-    wgmma_m64n80k16_f32_f16_f16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
+  } else if constexpr (N == 96) {
+    wgmma_m64n96k16_f32_f16_f16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
   } else if constexpr (N == 112) {
     wgmma_m64n112k16_f32_f16_f16<TRANS_A, TRANS_B>(d, a_desc, b_desc, accumulate);
   } else if constexpr (N == 144) {

@@ -9,6 +9,10 @@
 
 namespace tile {
 
+// Which types and layouts a tile has kernels for: all; those of 16 bits whose D has the operands' type;
+// or of these a K-major A alone.
+enum class TypedKernels { ALL, SAME_TYPE, K_MAJOR_A };
+
 // Of D, or, on its side, of D^T: its rows are columns of D then.
 struct TypedTile {
   const char* name;         // what a kernel's name ends in
@@ -20,6 +24,7 @@ struct TypedTile {
   int split = 1;            // or which share a tile's K
   int exchange_clocks = 0;  // of a tile whose K is shared
   bool sideways = false;
+  TypedKernels kernels = sideways ? TypedKernels::K_MAJOR_A : TypedKernels::ALL;
 
   constexpr int bm() const { return 64 * consumers; }
   constexpr int sharers() const { return cluster_m * cluster_n; }
@@ -32,37 +37,45 @@ struct TypedTile {
 
 constexpr TypedTile TYPED_TILES[] = {
     // clang-format off
-    // name, consumers, bn, step_clocks, cluster_m, cluster_n, split, exchange_clocks, sideways
-    {"",              2, 256, 1150, 2, 1},
-    {"_128x512",      2, 256, 1230, 1, 2},
-    {"_128x192",      2, 192,  880},
-    {"_128x128",      2, 128,  640},
-    {"_64x128",       1, 128,  440},
-    {"_64x64",        1,  64,  400},
-    {"_64x128_k4",    1, 128,  760, 1, 1, 4, 3200},
-    {"_64x64_k2",     1,  64,  460, 1, 1, 2, 1600},
-    {"_64x64_k8",     1,  64,  460, 1, 1, 8, 5600},
-    {"_128x80_side",  2,  80,  580, 1, 1, 1, 0, true},
-    {"_128x112_side", 2, 112,  660, 1, 1, 1, 0, true},
-    {"_128x160_side", 2, 160,  780, 1, 1, 1, 0, true},
-    {"_128x208_side", 2, 208,  900, 1, 1, 1, 0, true},
-    {"_192x144_side", 3, 144, 1000, 1, 1, 1, 0, true},
+    // name, consumers, bn, step_clocks, cluster_m, cluster_n, split, exchange_clocks, sideways,
+    // kernels
+    {"",                  2, 256, 1150, 2, 1},
+    {"_128x512",          2, 256, 1230, 1, 2},
+    {"_128x192",          2, 192,  880},
+    {"_128x128",          2, 128,  640},
+    {"_64x256",           1, 256,  690, 1, 1, 1, 0, false, TypedKernels::SAME_TYPE},
+    {"_64x192",           1, 192,  580, 1, 1, 1, 0, false, TypedKernels::SAME_TYPE},
+    {"_64x128",           1, 128,  440},
+    {"_64x64",            1,  64,  400},
+    {"_64x128_k4",        1, 128,  760, 1, 1, 4, 3200},
+    {"_64x64_k2",         1,  64,  460, 1, 1, 2, 1600},
+    {"_64x64_k8",         1,  64,  460, 1, 1, 8, 5600},
+    {"_64x96_side_2x1",   1,  96,  540, 2, 1, 1, 0, true},
+    {"_128x96_side_2x2",  2,  96,  560, 2, 2, 1, 0, true},
+    {"_128x112_side",     2, 112,  660, 1, 1, 1, 0, true},
+    {"_128x112_side_2x2", 2, 112,  580, 2, 2, 1, 0, true},
+    {"_128x128_side_4x1", 2, 128,  680, 4, 1, 1, 0, true},
+    {"_128x160_side",     2, 160,  780, 1, 1, 1, 0, true},
+    {"_128x160_side_4x1", 2, 160,  760, 4, 1, 1, 0, true},
+    {"_128x208_side_2x1", 2, 208,  970, 2, 1, 1, 0, true},
+    {"_192x144_side_2x1", 3, 144,  990, 2, 1, 1, 0, true},
     // clang-format on
 };
 
-// Clocks, by rounds of clusters and clocks a K step: enough to choose one of fourteen. D is [m][n],
+// Clocks, by rounds of clusters and clocks a K step: enough to choose one of 21. D is [m][n],
 // `at_once` how many clusters run at a time; operands have elements of so many bytes, their rows lda
 // and ldb of these. A step takes longer by rows of A's boxes that do not lie in A whole, where few
 // SMs are idle; unless rows are shared, also where they begin between lines of L2. Splits hide no
 // launch without room beside. Tiles on their side are for M between two heights of the others: of
-// more rows of them than four there is little to spare, and CTAs that share nothing ask L2 for more.
+// more rows of them than eight there is little to spare, and than four where each loads for itself.
 inline double typed_clocks(const TypedTile& tile, bool mn_major_a, int bytes, int m, int n, int k,
                            long long lda, long long ldb, int at_once) {
   constexpr double OUTSIDE_CLOCKS = 3.5, BETWEEN_CLOCKS = 120;
-  const int rows = tile.sideways ? tile.bn : tile.bm() * tile.cluster_m;  // of D, of a cluster
-  const int columns = tile.sideways ? tile.bm() : tile.bn * tile.cluster_n;
+  const int along_m = tile.bm() * tile.cluster_m, along_n = tile.bn * tile.cluster_n;
+  const int rows = tile.sideways ? along_n : along_m;  // of D, of a cluster
+  const int columns = tile.sideways ? along_m : along_n;
   const int blocks_m = ceil_div(m, rows);
-  if (tile.sideways && blocks_m > 4) return NEVER;
+  if (tile.sideways && blocks_m * tile.cluster_n > (tile.sharers() > 1 ? 8 : 4)) return NEVER;
   const double full = 1.0 * blocks_m * ceil_div(n, columns) / at_once;
   const int row = 128 / bytes;              // elements of a box's row: of K, or of an MN-major M
   const int across = mn_major_a ? row : 1;  // of M

@@ -71,30 +71,44 @@ int check_all(bool exact, const MakeProblem& make, const std::vector<int>& limit
 }  // namespace
 
 TEST_CASE("types and layouts: every kernel is one that some call gets") {
-  const int row = 128 * ladder::query_device().sm_count;  // a tile of 128 columns for each SM
-  const std::pair<int, int> ONE_OF_EACH[] = {{8, 8},
-                                             {64, std::max(128, row / 16)},
-                                             {row / 16 * 3, 64},
-                                             {64, row / 2},
-                                             {64, row},
-                                             {128, row},
-                                             {128, row / 2 * 3},
-                                             {128, 4 * row},
-                                             {80, row},
-                                             {112, row},
-                                             {160, row},
-                                             {208, row},
-                                             {144, row / 2 * 3},
-                                             {8192, 8192}};
+  const int part = 8 * ladder::query_device().sm_count;  // 16 of them: a tile of 128 columns an SM
+  struct Sizes {
+    int m, n, k = 4096;
+  };
+  const Sizes ONE_OF_EACH[] = {
+      {8, 8},
+      {64, std::max(128, part)},
+      {3 * part, 64},
+      {64, 8 * part},
+      {64, 16 * part},
+      {64, 24 * part},
+      {64, 32 * part},
+      {128, 16 * part},
+      {128, 24 * part},
+      {128, 64 * part},
+      {8192, 8192},
+      // Between two heights; then with rows that begin between lines.
+      {104, 14 * part},
+      {120, 14 * part},
+      {144, 11 * part},
+      {176, 13 * part},
+      {240, 13 * part},
+      {640, 4 * part},
+      {72, 3 * part + 8, 4104},
+      {72, 8 * part + 8, 4104},
+      {72, 16 * part + 8, 4104},
+      {104, 3 * part + 8, 4104},
+      {144, 6 * part + 8, 4104},
+      {200, 3 * part + 8, 4104},
+  };
   for (const Stage* stage : typed_rungs()) {
     for (const Variant& kernel : stage->variants) {
       if (!kernel.configuration) continue;
       CAPTURE(std::string(kernel.name));
       int calls = 0;
       for (const TypeAndLayout& each : types_and_layouts()) {
-        for (const auto& [m, n] : ONE_OF_EACH) {
-          const auto sizes =
-              stage->kind().sizes_of(typed_shape(m, n, 4096, each.type, each.layout));
+        for (const auto& [m, n, k] : ONE_OF_EACH) {
+          const auto sizes = stage->kind().sizes_of(typed_shape(m, n, k, each.type, each.layout));
           for (const Variant& variant : stage->variants) {
             if (variant.configuration || !variant.takes(*sizes)) continue;
             calls += std::string(ladder::chosen(variant, *sizes).name) == kernel.name;

@@ -366,7 +366,9 @@ std::vector<ladder::Variant> kernels_of() {
     return kernel;
   };
   if constexpr (C.kernels == tile::TypedKernels::K_MAJOR_A) {
-    return ladder::variants_of_k_major_a(end, make);
+    return ladder::variants_of_major_a<false>(end, make);
+  } else if constexpr (C.kernels == tile::TypedKernels::MN_MAJOR_A) {
+    return ladder::variants_of_major_a<true>(end, make);
   } else if constexpr (C.kernels == tile::TypedKernels::SAME_TYPE) {
     return ladder::variants_of_same_types(end, make);
   } else {

@@ -83,8 +83,8 @@ std::vector<std::string> variant_names(const std::vector<const Stage*>& stages) 
 void check_variant(const Options& options, const std::vector<Stage>& stages) {
   const std::vector<std::string> names = variant_names(chosen_stages(options, stages));
   if (options.variant.empty() || is_one_of(options.variant, names)) return;
-  throw Refused("--variant is '" + options.variant + "' but the variants here are " + join(names) +
-                "; " + suggestion(options.variant, names));
+  throw Refused("--variant is '" + options.variant + "'; " + suggestion(options.variant, names) +
+                " The variants here are " + join(names) + ".");
 }
 
 bool is_number(const std::string& text) {
@@ -258,8 +258,8 @@ Named find_named(const std::string& number, const std::string& name,
                   ".");
   }
   const std::vector<std::string> names = variant_names(of_number);
-  throw Refused(where + "rung " + number + " has no variant '" + name + "', only " + join(names) +
-                "; " + suggestion(name, names));
+  throw Refused(where + "rung " + number + " has no variant '" + name + "'; " +
+                suggestion(name, names) + " Its variants are " + join(names) + ".");
 }
 
 std::vector<std::string> words_of(const std::string& line, size_t count, const std::string& form,

@@ -9,9 +9,9 @@
 
 namespace tile {
 
-// Which types and layouts a tile has kernels for: all; those of 16 bits whose D has the operands' type;
-// or of these a K-major A alone.
-enum class TypedKernels { ALL, SAME_TYPE, K_MAJOR_A };
+// Which types and layouts a tile has kernels for: all; those of 16 bits whose D has the operands'
+// type; or of these a K-major A alone, or an MN-major one.
+enum class TypedKernels { ALL, SAME_TYPE, K_MAJOR_A, MN_MAJOR_A };
 
 // Of D, or, on its side, of D^T: its rows are columns of D then.
 struct TypedTile {
@@ -43,7 +43,7 @@ constexpr TypedTile TYPED_TILES[] = {
     {"_128x512",          2, 256, 1230, 1, 2},
     {"_128x192",          2, 192,  880},
     {"_128x128",          2, 128,  640},
-    {"_64x256",           1, 256,  690, 1, 1, 1, 0, false, TypedKernels::SAME_TYPE},
+    {"_64x256",           1, 256,  690, 1, 1, 1, 0, false, TypedKernels::MN_MAJOR_A},
     {"_64x192",           1, 192,  580, 1, 1, 1, 0, false, TypedKernels::SAME_TYPE},
     {"_64x128",           1, 128,  440},
     {"_64x64",            1,  64,  400},
@@ -62,7 +62,7 @@ constexpr TypedTile TYPED_TILES[] = {
     // clang-format on
 };
 
-// Clocks, by rounds of clusters and clocks a K step: enough to choose one of 21. D is [m][n],
+// Clocks, by rounds of clusters and clocks a K step: enough to choose one of twenty. D is [m][n],
 // `at_once` how many clusters run at a time; operands have elements of so many bytes, their rows lda
 // and ldb of these. A step takes longer by rows of A's boxes that do not lie in A whole, where few
 // SMs are idle; unless rows are shared, also where they begin between lines of L2. Splits hide no

@@ -153,8 +153,8 @@ TEST_CASE("the stages that are run are all rungs, or what --stage says") {
   }
   CHECK(contains(refusal({"--stage=-1"}), "the nearest that works is 0"));
   CHECK(refusal({"--stage=0", "--variant=best"}) == "");
-  CHECK(contains(refusal({"--variant=best"}), "the variants here are small, large, bn128, bn256"));
-  CHECK(contains(refusal({"--variant=bn256", "--stage=1"}), "the variants here are small, large"));
+  CHECK(contains(refusal({"--variant=best"}), "The variants here are small, large, bn128, bn256."));
+  CHECK(contains(refusal({"--variant=bn256", "--stage=1"}), "The variants here are small, large."));
 }
 
 TEST_CASE("without a workspace, variants that need one are left out unless they are named") {
@@ -332,8 +332,7 @@ TEST_CASE("numbers are whole, decimal and in range") {
 
 TEST_CASE("a refusal names the value, the rule and what was probably meant") {
   CHECK(refusal({"--variant=bn265"}) ==
-        "--variant is 'bn265' but the variants here are small, large, bn128, bn256; did you mean "
-        "bn256?");
+        "--variant is 'bn265'; did you mean bn256? The variants here are small, large, bn128, bn256.");
   CHECK(contains(refusal({"--variant="}), "--variant is '' but must be a variant's name"));
   CHECK(contains(refusal({"--data=uniforms"}), "did you mean uniform?"));
   CHECK(suggestion("bn256_lat", {"bn256", "bn256_late"}) == "did you mean bn256_late?");

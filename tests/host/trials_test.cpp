@@ -2650,16 +2650,18 @@ struct LayoutsTile {
   }
 };
 
-std::vector<LayoutsTile> layouts_tiles(bool sideways) {
+// Those that `has` says.
+template <class Has>
+std::vector<LayoutsTile> layouts_tiles(const Has& has) {
   std::vector<LayoutsTile> tiles;
   for (const tile::TypedTile& each : tile::TYPED_TILES) {
     const std::string name = each.name;
-    if (each.sideways == sideways)
-      tiles.push_back({name.empty() ? "128x256" : name.substr(1), &each});
+    if (has(each.kernels)) tiles.push_back({name.empty() ? "128x256" : name.substr(1), &each});
   }
   return tiles;
 }
-const std::vector<LayoutsTile> LAYOUTS_TILES = layouts_tiles(false);
+bool is_of_all_types(tile::TypedKernels kernels) { return kernels == tile::TypedKernels::ALL; }
+const std::vector<LayoutsTile> LAYOUTS_TILES = layouts_tiles(is_of_all_types);
 
 // By kernel, m, n, k; by tile.
 using LayoutsCall = std::tuple<std::string, int, int, int>;
@@ -2674,14 +2676,14 @@ std::map<LayoutsCall, std::map<std::string, double>> read_layouts(const char* fi
 }
 
 // docs/13_layouts.md, "Between two heights".
-TEST_CASE("trials: what tiles of rung 13 on their side are worth, and the pick among all") {
+TEST_CASE("trials: what tiles of rung 13 for few types are worth, and the pick among all") {
   struct Call {
     std::string kernel;
     int m, n, k;
     std::map<std::string, double> us;
   };
   std::vector<Call> calls;
-  for (const std::vector<std::string>& cell : read_rows("h200.layouts_side.csv")) {
+  for (const std::vector<std::string>& cell : read_rows("h200.layouts_between.csv")) {
     REQUIRE(cell.size() == 6);
     const int m = std::stoi(cell[1]), n = std::stoi(cell[2]), k = std::stoi(cell[3]);
     const bool same = !calls.empty() && calls.back().kernel == cell[0] && calls.back().m == m &&
@@ -2689,51 +2691,58 @@ TEST_CASE("trials: what tiles of rung 13 on their side are worth, and the pick a
     if (!same) calls.push_back({cell[0], m, n, k, {}});
     calls.back().us[cell[4]] = std::stod(cell[5]);
   }
-  // In thousandths: the fastest upright tile over the fastest of the table, on average (geometric
-  // mean) and at most; the pick over the fastest, on average and at worst; the pick among the upright
-  // ones over that of all, geometric mean, most and least.
-  const auto check = [&](size_t from, size_t to, const std::array<long, 7>& thousandths,
-                         int not_timed) {
+  const auto is_mn_major_a = [](const Call& call) { return call.kernel[5] == 'N'; };
+  // Of the calls from one number to another whose A is MN-major, or K-major, in thousandths: the pick
+  // over the fastest of the table, on average and at worst; and the pick among the tiles of all types
+  // over that among all, geometric mean, most and least. Calls whose picks were not timed are left
+  // out, as is counted.
+  const auto check = [&](size_t from, size_t to, bool mn_major_a, int shapes,
+                         const std::array<long, 5>& thousandths, int not_timed) {
     CAPTURE(from);
+    CAPTURE(mn_major_a);
+    using tile::TypedKernels;
+    const std::vector<LayoutsTile> tiles = layouts_tiles([&](TypedKernels kernels) {
+      return kernels != (mn_major_a ? TypedKernels::K_MAJOR_A : TypedKernels::MN_MAJOR_A);
+    });
     Distance distance;
-    double worth = 0, most_worth = 0, gained = 0, most = 0, least_gained = NOT_TIMED;
+    double gained = 0, most = 0, least_gained = NOT_TIMED;
     for (size_t i = from; i < to; ++i) {
       const auto& [kernel, m, n, k, us] = calls[i];
-      const auto timed = [&, &times = us](const std::string& name) {
-        return times.contains(name) ? times.at(name) : NOT_TIMED;
-      };
-      double least = tile::NEVER, fastest = NOT_TIMED, pick = NOT_TIMED;
-      const auto take = [&](const LayoutsTile& tile) {
-        const double expected = tile.clocks(kernel, m, n, k);
-        if (expected < least) pick = timed(tile.name);
-        least = std::min(least, expected);
-        fastest = std::min(fastest, timed(tile.name));
-      };
-      for (const LayoutsTile& tile : LAYOUTS_TILES) take(tile);
-      const double upright = fastest, upright_pick = pick;
-      for (const LayoutsTile& tile : layouts_tiles(true)) take(tile);
-      worth += std::log(upright / fastest);
-      most_worth = std::max(most_worth, upright / fastest);
-      distance.add_if_timed(pick, fastest);
-      if (pick == NOT_TIMED) continue;
-      REQUIRE(upright_pick != NOT_TIMED);
-      gained += std::log(upright_pick / pick);
-      most = std::max(most, upright_pick / pick);
-      least_gained = std::min(least_gained, upright_pick / pick);
+      if (is_mn_major_a(calls[i]) != mn_major_a) continue;
+      double least = tile::NEVER, least_of_all_types = tile::NEVER, fastest = NOT_TIMED;
+      double pick = NOT_TIMED, pick_of_all_types = NOT_TIMED;
+      for (const LayoutsTile& tile : tiles) {
+        const double timed = us.contains(tile.name) ? us.at(tile.name) : NOT_TIMED;
+        const double clocks = tile.clocks(kernel, m, n, k);
+        const bool of_all_types = is_of_all_types(tile.of->kernels);
+        if (clocks < least) pick = timed;
+        if (of_all_types && clocks < least_of_all_types) pick_of_all_types = timed;
+        if (of_all_types) least_of_all_types = std::min(least_of_all_types, clocks);
+        least = std::min(least, clocks);
+        fastest = std::min(fastest, timed);
+      }
+      const bool both = pick != NOT_TIMED && pick_of_all_types != NOT_TIMED;
+      distance.add_if_timed(both ? pick : NOT_TIMED, fastest);
+      if (!both) continue;
+      gained += std::log(pick_of_all_types / pick);
+      most = std::max(most, pick_of_all_types / pick);
+      least_gained = std::min(least_gained, pick_of_all_types / pick);
     }
-    const auto count = static_cast<double>(to - from);
+    CHECK(distance.shapes == shapes);
     CHECK(distance.not_timed == not_timed);
-    CHECK(std::lround(1000 * std::exp(worth / count)) == thousandths[0]);
-    CHECK(std::lround(1000 * most_worth) == thousandths[1]);
-    CHECK(std::lround(1000 * distance.mean()) == thousandths[2]);
-    CHECK(std::lround(1000 * distance.worst) == thousandths[3]);
-    CHECK(std::lround(1000 * std::exp(gained / distance.shapes)) == thousandths[4]);
-    CHECK(std::lround(1000 * most) == thousandths[5]);
-    CHECK(std::lround(1000 * least_gained) == thousandths[6]);
+    CHECK(std::lround(1000 * distance.mean()) == thousandths[0]);
+    CHECK(std::lround(1000 * distance.worst) == thousandths[1]);
+    CHECK(std::lround(1000 * std::exp(gained / distance.shapes)) == thousandths[2]);
+    CHECK(std::lround(1000 * most) == thousandths[3]);
+    CHECK(std::lround(1000 * least_gained) == thousandths[4]);
   };
-  check(0, 67, {1035, 1295, 23, 147, 1031, 1371, 917}, 2);
-  check(67, 107, {1043, 1426, 30, 180, 1059, 1740, 974}, 0);
-  REQUIRE(calls.size() == 107);
+  REQUIRE(calls.size() == 775);
+  check(0, 453, false, 389, {16, 458, 1060, 1865, 744}, 64);  // to which the clocks were fitted
+  check(453, 552, true, 93, {20, 290, 1030, 1575, 877}, 6);   // and these
+  check(552, 711, false, 80, {17, 227, 1040, 1844, 815}, 0);  // drawn later, M from 65
+  check(552, 711, true, 79, {19, 185, 1025, 1309, 902}, 0);
+  check(711, 775, false, 32, {23, 181, 1004, 1073, 1000}, 0);  // and up to 64
+  check(711, 775, true, 32, {29, 195, 1032, 1232, 1000}, 0);
   const auto tenths = [&](const char* kernel, int m, int n, int k, const char* tile) {
     const auto call = std::find_if(calls.begin(), calls.end(), [&](const Call& each) {
       return each.kernel == kernel && each.m == m && each.n == n && each.k == k;
@@ -2741,14 +2750,21 @@ TEST_CASE("trials: what tiles of rung 13 on their side are worth, and the pick a
     REQUIRE(call != calls.end());
     return std::lround(10 * call->us.at(tile));
   };
-  CHECK(tenths("bf16_TN", 200, 13824, 5120, "128x256") == 580);
-  CHECK(tenths("bf16_TN", 200, 13824, 5120, "128x208_side") == 484);
-  CHECK(tenths("bf16_TT", 133, 18432, 7168, "64x128") == 900);
-  CHECK(tenths("bf16_TT", 133, 18432, 7168, "192x144_side") == 696);
-  CHECK(tenths("bf16_TT", 150, 28672, 4096, "64x128") == 803);
-  CHECK(tenths("bf16_TT", 150, 28672, 4096, "128x160_side") == 679);
-  CHECK(tenths("bf16_TT", 587, 27696, 3864, "128x512") == 2187);
-  CHECK(tenths("bf16_TT", 587, 27696, 3864, "128x208_side") == 2386);
+  CHECK(tenths("bf16_TN", 180, 6144, 4096, "128x128") == 337);
+  CHECK(tenths("bf16_TN", 180, 6144, 4096, "64x192") == 207);
+  CHECK(tenths("bf16_TN", 180, 6144, 4096, "128x112_side") == 283);
+  CHECK(tenths("bf16_TN", 180, 6144, 4096, "128x96_side_2x2") == 195);
+  CHECK(tenths("bf16_TN", 200, 13824, 5120, "128x256") == 574);
+  CHECK(tenths("bf16_TN", 200, 13824, 5120, "128x208_side") == 478);
+  CHECK(tenths("bf16_TN", 200, 13824, 5120, "128x208_side_2x1") == 473);
+  CHECK(tenths("bf16_TN", 150, 28672, 4096, "64x192") == 791);
+  CHECK(tenths("bf16_TN", 150, 28672, 4096, "128x160_side") == 679);
+  CHECK(tenths("bf16_TN", 150, 28672, 4096, "128x160_side_4x1") == 665);
+  CHECK(tenths("bf16_TN", 300, 4096, 4096, "128x128") == 233);
+  CHECK(tenths("bf16_TN", 300, 4096, 4096, "64x192") == 209);
+  CHECK(tenths("bf16_TN", 300, 4096, 4096, "128x112_side") == 239);
+  CHECK(tenths("bf16_NN", 180, 6144, 4096, "128x128") == 354);
+  CHECK(tenths("bf16_NN", 180, 6144, 4096, "64x192") == 270);
 
   // Of an MN-major A: the fastest upright tile over the fastest of all.
   const auto tried = read_layouts("h200.layouts_side_tried.csv");

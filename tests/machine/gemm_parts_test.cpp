@@ -114,6 +114,22 @@ TEST_CASE("parts: stmatrix, a proxy fence, a warpgroup's barrier, a TMA store of
   }
 }
 
+TEST_CASE("parts: CTAs that store the same tile by TMA do not race, nor with a change of it") {
+  Words expected(60 * 20);
+  for (uint32_t row = 0; row < 60; ++row) {
+    for (uint32_t i = 0; i < 16; ++i) expected[row * 20 + i] = (row * 32 + 2 * i) * 65537 + 65536;
+  }
+  Program same = stored_tile(false);
+  same.grid = {4, 1, 1};
+  check_legal(same, expected);
+  Program others = same;
+  others.body = replaced(same.body, "fence.proxy.async",
+                         "bar.sync 0;\nadd.u32 %r14, %smem, 512;\nsetp.eq.u32 %p2, %t, 0;\n"
+                         "@%p2 st.shared.u32 [%r14], %r40;\nfence.proxy.async");
+  check_fault(others, {RACE, {"order them: a place of its own for each CTA's copy"}}, ALL,
+              expected.size());
+}
+
 TEST_CASE("parts: a TMA store past the end of the memory that D has") {
   Program program = stored_tile(false);
   program.map_of = [](void* out) { return map_2d(out, BF16, 64, 32, 80, 64, 32, SWIZZLE_64); };

@@ -2,6 +2,7 @@
 // what is done about a conflict.
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 
 #include "common/machine/check/shadow.h"
 
@@ -200,7 +201,32 @@ class GlobalShadow::Cursor {
     return {};
   }
 
+  // The same of what a copy stores, which is there before others look. It does not race with stores
+  // of the same values.
+  std::optional<Conflict> store(const Run& run) {
+    for (uint64_t begin = run.address, all = run.address + run.bytes; begin < all;) {
+      const uint64_t end = std::min(all, (begin / PAGE_BYTES + 1) * PAGE_BYTES);
+      for (uint64_t at = begin; at < end;) {
+        const auto conflict = step(at, end - at);
+        if (!conflict) break;
+        if (!conflict->with.write || !is_same(*conflict, run)) return conflict;
+        at = conflict->address + CELL_BYTES;
+      }
+      std::memcpy(reinterpret_cast<void*>(begin), run.values + (begin - run.address), end - begin);
+      begin = end;
+    }
+    return {};
+  }
+
  private:
+  static bool is_same(const Conflict& conflict, const Run& run) {
+    for (uint64_t i = 0; i < CELL_BYTES; ++i) {
+      if (!(conflict.bytes >> i & 1)) continue;
+      const uint64_t at = conflict.address + i;
+      if (*reinterpret_cast<const std::byte*>(at) != run.values[at - run.address]) return false;
+    }
+    return true;
+  }
   static uint8_t mask_of(uint64_t offset, uint64_t size) {
     return static_cast<uint8_t>(((1u << size) - 1) << offset);
   }
@@ -296,7 +322,9 @@ std::optional<GlobalShadow::Conflict> GlobalShadow::access(GlobalAccess access,
   while (!runs.empty()) {
     const Run run = runs.front();
     runs = runs.subspan(1);
-    if (const auto conflict = cursor.step(run.address, run.bytes)) return conflict;
+    const auto conflict =
+        run.values != nullptr ? cursor.store(run) : cursor.step(run.address, run.bytes);
+    if (conflict) return conflict;
   }
   return {};
 }

@@ -309,8 +309,12 @@ std::string RaceReport::waited_line(const Attempt& attempt, const Record& record
 
 // Both are of one statement, which several threads execute on one place: no barrier can stand between.
 std::string RaceReport::one_statement(const Attempt& attempt, const GlobalRecord& with) const {
-  if (attempt.strong || with.strong || attempt.async_proxy) return "";
-  if (!attempt.write || !with.write) return "";
+  if (attempt.strong || with.strong || !attempt.write || !with.write) return "";
+  if (attempt.async_proxy) {
+    if (attempt.pc != with.pc || with.cluster == state_.id) return "";
+    return "a place of its own for each CTA's copy: its address or coordinates leave out the CTA, "
+           "if it was to have one. Else: ";
+  }
   if (attempt.pc == with.pc) {
     return "a place of its own for each thread: its address leaves out the thread or the CTA, if "
            "it was to have one. Else: ";

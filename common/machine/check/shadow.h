@@ -128,9 +128,10 @@ struct Shadow {
   Plane& plane(uint32_t agent) { return planes.try_emplace(agent, cells.size()).first->second; }
 };
 
-// Bytes of global memory.
+// Bytes of global memory; of a copy that stores them, with what it stores.
 struct Run {
   uint64_t address, bytes;
+  const std::byte* values = nullptr;
 };
 
 // An access to global memory as its shadow records it, in 16 bytes; all 0: none.

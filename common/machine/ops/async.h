@@ -46,7 +46,12 @@ struct Flight {
   void reads_global(const std::vector<Run>& runs) const {
     observer_of(*warp).tell(&Checker::copy_reads_global, check, runs);
   }
-  void writes_global(const std::vector<Run>& runs, bool reduces) const {
+  // `values`: those of the runs, one behind the other, where it stores.
+  void writes_global(std::vector<Run> runs, const std::byte* values, bool reduces) const {
+    for (Run& run : runs) {
+      if (!reduces) run.values = values;
+      values += run.bytes;
+    }
     observer_of(*warp).tell(&Checker::copy_writes_global, check, runs, reduces);
   }
   template <class... Parameters>

@@ -328,12 +328,22 @@ Step tensor_store(Warp& warp, const Inst& inst, uint32_t mask) {
           gather_box(*box, from, source, staged.data());
         },
         [=](const Flight& at_issue, const Staged& staged) {
-          if (at_issue.checker()) at_issue.writes_global(global_runs(*box), reduces);
           const size_t first = static_cast<size_t>(box->low) * box->element;
-          box->for_rows([&](uint32_t row, uint64_t address) {
-            if (address == 0) return;
-            put(reinterpret_cast<std::byte*>(address), staged.data() + row * box->row_bytes + first,
-                box->inside_bytes(), op, box->map.type);
+          const auto for_inside = [&](auto&& f) {
+            box->for_rows([&](uint32_t row, uint64_t address) {
+              if (address != 0) f(address, staged.data() + row * box->row_bytes + first);
+            });
+          };
+          if (at_issue.checker()) {
+            Staged inside;
+            for_inside([&](uint64_t, const std::byte* values) {
+              inside.insert(inside.end(), values, values + box->inside_bytes());
+            });
+            at_issue.writes_global(global_runs(*box), inside.data(), reduces);
+          }
+          for_inside([&](uint64_t address, const std::byte* values) {
+            put(reinterpret_cast<std::byte*>(address), values, box->inside_bytes(), op,
+                box->map.type);
           });
         });
   }

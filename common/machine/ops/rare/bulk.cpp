@@ -22,7 +22,7 @@ void bulk_store(Warp& warp, const Inst& inst, uint32_t lane) {
         staged.assign(source, source + bytes);
       },
       [=](const Flight& at_issue, const Staged& staged) {
-        at_issue.writes_global({{to, bytes}}, of.reduction != Reduction::none);
+        at_issue.writes_global({{to, bytes}}, staged.data(), of.reduction != Reduction::none);
         put(reinterpret_cast<std::byte*>(to), staged.data(), bytes, of.reduction, of.type);
       });
 }

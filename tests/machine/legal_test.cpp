@@ -529,6 +529,23 @@ TEST_CASE("illegal: more CTAs wait for each other than are resident") {
   settings.sms = before;
 }
 
+TEST_CASE("illegal: matrix instructions of a warp some of whose lanes have left") {
+  const Fault fault{Error::Kind::fault,
+                    {"is of all 32 lanes of a warp, of which 16 are there", "Rule: illegal"}};
+  const std::string leave = "setp.gt.u32 %p1, %r42, 15;\n@%p1 bra GONE;\n";
+  for (const char* of_matrices :
+       {"ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%smem];",
+        "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%smem], {%r1};",
+        "movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r2;",
+        "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r1, %r2}, {%r3, %r3, %r3, %r3}, "
+        "{%r4, %r4}, {%r1, %r2};",
+        "wgmma.fence.sync.aligned;"}) {
+    CAPTURE(of_matrices);
+    check_fault(with(leave + of_matrices + "\nGONE:", 32), fault, ALL);
+    check_fault(with(of_matrices, 16), fault, ALL);  // that were never there
+  }
+}
+
 TEST_CASE("illegal: a barrier is missing") {
   const std::string own =
       "shl.b32 %r1, %t, 2;\nadd.u32 %r1, %r1, %smem;\n"

@@ -202,6 +202,8 @@ class Decoder {
     if (inst.run == nullptr) refuse("this combination of qualifiers is not supported.");
     inst.mods = opcode.mods;
     inst.convergent = opcode.convergent;
+    const auto names = [&](const char* part) { return statement.opcode.find(part) + 1 != 0; };
+    inst.whole_warp = opcode.convergent && (names("mma") || names("matrix"));
     opcode_ = &opcode;
     if (statement.opcode == "bra" || statement.opcode == "bra.uni") {
       branches_.push_back({next_pc(), operand_name(0), &statement, nullptr, 0});

@@ -32,6 +32,13 @@ constexpr uint64_t IN_WAITING = 8;          // as many count for one if all who 
 constexpr uint64_t ROUNDS_LIMIT = 1 << 15;  // of probes that all return false
 constexpr uint64_t CYCLE_AFTER = 1 << 16;   // without a change: registers may come back
 
+[[noreturn]] void stop_without_lanes(Warp& warp) {
+  stop(warp, warp.live, "A matrix instruction is of all 32 lanes of a warp, of which ",
+       lane_count(warp.live), lane_count(warp.live) == 1 ? " is" : " are",
+       " there: the others have exited, or the block has no threads for them. Lanes without work "
+       "must execute it, too.");
+}
+
 bool may_run(const Warp& warp, const Fragment& fragment, uint64_t events) {
   if (fragment.give_up || fragment.wait == WaitFor::nothing) return true;
   if (fragment.wait == WaitFor::other_lanes && fragment.mask == warp.live) return true;
@@ -176,10 +183,13 @@ class Runner {
           continue;
         }
       }
-      if (inst.convergent && mask != warp.live) {
-        fragment.wait = WaitFor::other_lanes;
-        fragment.seen_events = cluster_.events;
-        return ran - 1;
+      if (inst.convergent && mask != FULL) [[unlikely]] {
+        if (mask != warp.live) {
+          fragment.wait = WaitFor::other_lanes;
+          fragment.seen_events = cluster_.events;
+          return ran - 1;
+        }
+        if (inst.whole_warp) stop_without_lanes(warp);
       }
       if (inst.touches_async)
         observer_of(cluster_).tell(&Checker::touch_registers, warp, inst, mask);

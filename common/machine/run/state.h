@@ -76,6 +76,7 @@ struct Inst {
   uint32_t guard = 0;   // row of a predicate; 0: none
   bool guard_not = false;
   bool convergent = false;      // .aligned: waits for the warp's other live lanes
+  bool whole_warp = false;      // convergent, and undefined once a lane has exited
   bool touches_async = false;   // names a register that some wgmma.mma_async names too
   uint16_t variable = 0;        // 1 + index into Program::shared_variables: the address is in it
   uint32_t target = 0;          // pc of a branch or call

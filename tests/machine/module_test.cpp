@@ -114,6 +114,19 @@ TEST_CASE("reports name every call that was inlined, or how to get lines, and th
                  "trap instruction. If it is that of grid.sync(): the launch is not cooperative"));
 }
 
+TEST_CASE("text that does not begin as PTX is no module") {
+  for (const char* text : {"", "\n", "// nothing\n", ".target sm_90a\n", "void f() {}"}) {
+    CAPTURE(text);
+    std::string said;
+    try {
+      machine::load_module(text);
+    } catch (const Error& error) {
+      said = error.what();
+    }
+    CHECK(contains(said, "PTX begins with .version, found '"));
+  }
+}
+
 TEST_CASE("what cannot run refuses its own kernels, at their launch, by name, file and line") {
   const std::string text =
       replaced(HEAD, ".file 1 \"gemm.cu\"\n", "\n") +

@@ -116,6 +116,36 @@ class Names(unittest.TestCase):
             ended.stderr, "cuTensorMapEncodeIm2col is not supported by the PTX machine.\n"
         )
 
+    def test_an_empty_text_is_no_library(self):
+        code = (
+            "import ctypes; "
+            "library = ctypes.CDLL('libcuda.so.1'); "
+            "library.cuInit(0); "
+            "made = ctypes.c_void_p(); "
+            "load = library.cuLibraryLoadData; "
+            "print(load(ctypes.byref(made), b'', None, None, 0, None, None, 0))"
+        )
+        ended = on_machine(sys.executable, "-c", code)
+        self.assertEqual(ended.stdout, "200\n", ended.stderr)  # CUDA_ERROR_INVALID_IMAGE
+        self.assertEqual(ended.stderr, "PTX line 1: PTX begins with .version, found ''\n")
+
+    def test_a_copy_onto_its_own_source_is_refused(self):
+        code = (
+            "import ctypes; "
+            "library = ctypes.CDLL('libcuda.so.1'); "
+            "base, pitch = ctypes.c_void_p(), ctypes.c_size_t; "
+            "library.cudaMalloc(ctypes.byref(base), pitch(400)); "
+            "at = lambda offset: ctypes.c_void_p(base.value + offset); "
+            "copy = lambda to, bytes: library.cudaMemcpy(at(to), at(0), pitch(bytes), 3); "
+            "rows = lambda to: library.cudaMemcpy2D("
+            "at(to), pitch(40), at(0), pitch(40), pitch(20), pitch(9), 3); "
+            "print(copy(4, 8), copy(4, 4), copy(0, 8), rows(19), rows(20), rows(79), rows(0))"
+        )
+        ended = on_machine(sys.executable, "-c", code)
+        self.assertEqual(ended.stdout, "1 0 0 1 0 1 0\n", ended.stderr)
+        self.assertRegex(ended.stderr, "cudaMemcpy: the source 0x[0-9a-f]+ and the .* overlap")
+        self.assertEqual(len(ended.stderr.splitlines()), 3)
+
     def test_a_runtime_that_a_library_was_linked_with_is_told(self):
         code = "import ctypes; ctypes.CDLL('libcuda.so.1').cuGetExportTable(None, None)"
         ended = on_machine(sys.executable, "-c", code)

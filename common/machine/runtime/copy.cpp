@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -53,6 +54,22 @@ size_t span_bytes(size_t pitch, size_t width, size_t height) {
   return width == 0 || height == 0 ? 0 : (height - 1) * pitch + width;
 }
 
+// Whether some bytes are to be read and written, but for rows that are copied to where they are.
+bool overlaps(const Rows& rows) {
+  const uint64_t width = rows.width, from = address_of(rows.src), pitch = rows.src_pitch;
+  if (width == 0 || (rows.dst == rows.src && rows.dst_pitch == rows.src_pitch)) return false;
+  for (size_t row = 0; row < rows.height; ++row) {
+    const uint64_t begin = address_of(rows.dst) + row * rows.dst_pitch;
+    if (begin + width <= from) continue;
+    const uint64_t first = begin < from || pitch == 0 ? 0 : (begin - from) / pitch;
+    for (uint64_t near = first; near < std::min<uint64_t>(first + 2, rows.height); ++near) {
+      const uint64_t source = from + near * pitch;
+      if (source < begin + width && begin < source + width) return true;
+    }
+  }
+  return false;
+}
+
 void check_copy(const char* call, const Rows& rows, cudaMemcpyKind kind) {
   require(kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault,
           cudaErrorInvalidMemcpyDirection);
@@ -63,6 +80,13 @@ void check_copy(const char* call, const Rows& rows, cudaMemcpyKind kind) {
              to_device);
   check_side(call, "source", rows.src, span_bytes(rows.src_pitch, rows.width, rows.height),
              from_device);
+  if (overlaps(rows)) {
+    refuse(
+        cudaErrorInvalidValue,
+        "%s: the source %p and the destination %p overlap, which CUDA leaves undefined; a copy by "
+        "way of other memory works.",
+        call, rows.src, rows.dst);
+  }
 }
 
 void copy_rows(const char* call, const Rows& rows) {

@@ -45,6 +45,7 @@ class Parser {
   explicit Parser(std::string_view text) : lex_(text) { ptx_.places.emplace_back(); }
 
   Ptx run() {
+    if (!lex_.is(".version")) lex_.fail("PTX begins with .version");
     while (!lex_.at_end()) directive();
     return std::move(ptx_);
   }

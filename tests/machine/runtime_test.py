@@ -233,6 +233,7 @@ class Calls(unittest.TestCase):
         self.assertEqual((ended.returncode, ended.stdout), (0, "ok\n"), ended.stderr)
         self.assertIn("a node for cudaGraphAddMemAllocNode allocates, has not been freed since",
                       ended.stderr)
+        self.assertIn("a node of type cudaGraphNodeTypeConditional; kernels, copies", ended.stderr)
         for how, said in (("freed", "have been freed: 4000 bytes from a graph's cudaMallocAsync"),
                           ("unwritten", "of a graph's cudaMallocAsync), which nothing has written")):
             ended = on_machine(PROGRAMS / "graphs", how)

@@ -124,6 +124,26 @@ Content allocating_node(const char* call, auto* params) {
   return allocating(call, params->dptr);
 }
 
+std::string name_of(cudaGraphNodeType type) {
+  static const char* const NAMES[] = {"Kernel",
+                                      "Memcpy",
+                                      "Memset",
+                                      "Host",
+                                      "Graph",
+                                      "Empty",
+                                      "WaitEvent",
+                                      "EventRecord",
+                                      "ExtSemaphoreSignal",
+                                      "ExtSemaphoreWait",
+                                      "MemAlloc",
+                                      "MemFree",
+                                      nullptr,
+                                      "Conditional"};
+  const auto i = static_cast<size_t>(type);
+  if (i >= std::size(NAMES) || NAMES[i] == nullptr) return std::to_string(type);
+  return std::string("cudaGraphNodeType") + NAMES[i];
+}
+
 Content any_node(const char* call, const cudaGraphNodeParams& params,
                  const Content* before = nullptr) {
   switch (params.type) {
@@ -139,8 +159,8 @@ Content any_node(const char* call, const cudaGraphNodeParams& params,
       return child_node(call, params.graph.graph);
     default:
       refuse(cudaErrorNotSupported,
-             "%s: a node of type %d; kernels, copies, fills, host functions and graphs work.", call,
-             static_cast<int>(params.type));
+             "%s: a node of type %s; kernels, copies, fills, host functions and graphs work.", call,
+             name_of(params.type).c_str());
   }
 }
 

@@ -145,6 +145,7 @@ TEST_CASE("what cannot run refuses its own kernels, at their launch, by name, fi
   Buffer<uint32_t> out(1);
   std::string report = launched(*module, "strange", out.data());
   CHECK(contains(report, "kernel strange cannot run: 'txq.width.b32' at gemm.cu:12 (PTX line 21)"));
+  CHECK(contains(report, "textures are not supported; ld of the memory behind one is."));
   report = launched(*module, "unparsable", out.data());
   CHECK(contains(report, "kernel unparsable cannot run: PTX line 29: expected a predicate"));
   CHECK(contains(report, "gemm.cu:20"));

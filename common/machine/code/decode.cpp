@@ -196,7 +196,7 @@ class Decoder {
     Opcode opcode;
     opcode.operands = &statement.operands;
     const Row* const row = find_row(statement.opcode, &opcode);
-    if (row == nullptr) refuse("no instruction of this spelling is supported.");
+    if (row == nullptr) refuse(why_unsupported(statement.opcode));
     Inst inst = new_inst();
     inst.run = row->pick(opcode);
     if (inst.run == nullptr) refuse("this combination of qualifiers is not supported.");

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <utility>
 
 namespace machine {
 
@@ -114,6 +115,28 @@ const Row* find_row(std::string_view text, Opcode* opcode) {
     return at->second;
   }
   return nullptr;
+}
+
+std::string why_unsupported(std::string_view text) {
+  static constexpr char TEXTURES[] = "textures are not supported; ld of the memory behind one is.";
+  static constexpr char SURFACES[] = "surfaces are not supported; ld and st of global memory are.";
+  static constexpr std::pair<std::string_view, const char*> FAMILIES[] = {
+      {"tex", TEXTURES},
+      {"tld4", TEXTURES},
+      {"txq", TEXTURES},
+      {"suld", SURFACES},
+      {"sust", SURFACES},
+      {"sured", SURFACES},
+      {"suq", SURFACES},
+      {"multimem", "memory of several GPUs is not supported; ld, st and red of one GPU's are."},
+      {"tcgen05", "it is of later GPUs than sm_90a, whose products are wgmma and mma."}};
+  for (const auto& [base, why] : FAMILIES) {
+    if (base == base_of(text)) return why;
+  }
+  if (text.find(".im2col") != text.npos) {
+    return "tensor copies in im2col mode are not supported; those of tiles are.";
+  }
+  return "no instruction of this spelling is supported.";
 }
 
 }  // namespace machine

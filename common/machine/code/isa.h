@@ -98,6 +98,8 @@ inline constexpr const Section* ALL[] = {MACHINE_SECTIONS(SECTION_ADDRESS)};
 
 // Finds the row and fills `opcode`; nullptr if none matches.
 const Row* find_row(std::string_view text, Opcode* opcode);
+// Why none of the rows may be the opcode's, as a sentence.
+std::string why_unsupported(std::string_view text);
 
 // Decodes an entry and the functions that it calls. Throws Error (refused).
 std::shared_ptr<Program> decode(const Module& module, const Ptx& ptx, const Function& entry,

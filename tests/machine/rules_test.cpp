@@ -557,6 +557,49 @@ TEST_CASE("a hang of which one wait has a cause makes no guess about the others"
   // Warp 0 waits for two arrivals, of which it makes one, and warp 1 for one that nobody makes.
   const Program program = with(
       "setp.ne.u32 %p1, %t, 0;\n@%p1 bra MADE;\nmbarrier.init.shared::cta.b64 [%smem], 2;\n"
+TEST_CASE("a wait that returned at once, since its phase was over, is named behind the race") {
+  // Two warps pass words to each other twice; the second wait is for `parity`, or by a state.
+  const auto passed = [](const std::string& wait) {
+    const std::string arrive = "mbarrier.arrive.shared::cta.b64 %rd2, [%smem+1024];\n";
+    return with(
+        "setp.ne.u32 %p1, %t, 0;\n@!%p1 mbarrier.init.shared::cta.b64 [%smem+1024], 64;\n"
+        "bar.sync 0;\nshl.b32 %r1, %t, 2;\nadd.u32 %r1, %r1, %smem;\nxor.b32 %r2, %r1, 128;\n"
+        "st.shared.u32 [%r1], %t;\n" +
+            arrive +
+            "mov.u64 %rd3, %rd2;\nFIRST:\n"
+            "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem+1024], 0;\n@!%p2 bra FIRST;\n"
+            "ld.shared.u32 %r3, [%r2];\nst.shared.u32 [%r1+512], %r3;\n" +
+            arrive + "SECOND:\n" + wait +
+            "@!%p2 bra SECOND;\nld.shared.u32 %r3, [%r2+512];\nst.global.u32 [%rd20], %r3;",
+        64);
+  };
+  const std::string parity = "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem+1024], ";
+  const std::string state = "mbarrier.try_wait.shared::cta.b64 %p2, [%smem+1024], ";
+  const Words expected = numbers(64, [](uint32_t i) { return i; });
+  check_legal(passed(parity + "1;\n"), expected);
+  check_legal(passed(state + "%rd2;\n"), expected);
+  const Fault fault{RACE,
+                    {"  waited:  warp ", " has waited 2 times for the mbarrier at shared",
+                     "of which 1 phase is complete: a wait asked for a phase that was over"}};
+  check_fault(passed(parity + "0;\n"), fault, {Policy::eager});
+  check_fault(passed(state + "%rd3;\n"), fault, {Policy::eager});
+}
+
+TEST_CASE("what another lane of its warp writes later was not written by nobody") {
+  const auto read = [](const std::string& between) {
+    return with("setp.ne.u32 %p1, %t, 0;\n@%p1 bra ON;\nst.shared.u32 [%smem], 9;\nON:\n" +
+                    between + "ld.shared.u32 %r1, [%smem];\nst.global.u32 [%rd20], %r1;",
+                32);
+  };
+  check_legal(read("bar.warp.sync -1;\n"), Words(32, 9));
+  // Lanes that wait in a loop run ahead of the one that is to write.
+  check_fault(with("setp.eq.u32 %p1, %t, 0;\n@%p1 bra WRITE;\nld.shared.u32 %r1, [%smem];\n"
+                   "bra END;\nWRITE:\nst.shared.u32 [%smem], 9;\nEND:",
+                   32),
+              {RACE, {"ld.shared.u32 reads", "before st.shared.u32 writes it", "bar."}},
+              {Policy::eager});
+}
+
       "mbarrier.init.shared::cta.b64 [%smem + 8], 1;\n"
       "mbarrier.arrive.shared::cta.b64 _, [%smem];\nMADE:\nbar.sync 0;\n"
       "setp.ge.u32 %p3, %r41, 1;\n@%p3 bra OTHER;\n"

@@ -332,10 +332,8 @@ void Checker::write_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint3
   attempt.shadow->uniform[index / Plane::BLOCK_CELLS] = 0;
   if (cell.mbarrier()) report_.mbarrier_overwritten(attempt, index);
   const uint32_t missing = attempt.updates ? bytes & ~cell.written() : 0;
-  if (missing != 0) [[unlikely]] {
-    report_.updated(*attempt.shadow, index, attempt, missing);
-  }
-  if (!attempt.shadow->early.empty()) check_early(attempt, index, bytes);
+  if (missing != 0) report_.updated(*attempt.shadow, index, attempt, missing);
+  if (!attempt.shadow->early.empty()) check_early(attempt, index, bytes, lanes);
   if (index / Plane::BLOCK_CELLS != attempt.block) find_suspects(attempt, index);
   for (const auto& [agent, plane] : suspects_) {
     const Record read = PackedRead::unpack(agent, plane->reads[index]);
@@ -407,13 +405,15 @@ void Checker::note_early(const Attempt& attempt, uint32_t index, uint32_t bytes,
   }
 }
 
-void Checker::check_early(const Attempt& attempt, uint32_t index, uint32_t bytes) const {
+void Checker::check_early(const Attempt& attempt, uint32_t index, uint32_t bytes, uint32_t lanes) {
   const auto found = attempt.shadow->early.find(index);
   if (found == attempt.shadow->early.end()) return;
   const Record& read = found->second.read;
-  if (!(read.bytes & bytes)) return;
+  const uint32_t both = read.bytes & bytes;
+  if (both == 0) return;
   // A read that is over has read what nobody wrote, whatever comes behind it.
-  const bool is_over = is_before(attempt, read, read.bytes & bytes);
+  const bool is_over =
+      is_before(attempt, read, both) && !is_other_lane(attempt, state_.program, read, both, lanes);
   report_.early(*attempt.shadow, index, found->second, is_over ? nullptr : &attempt);
   attempt.shadow->early.erase(found);
 }

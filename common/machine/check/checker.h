@@ -208,7 +208,7 @@ class Checker {
   void read_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint32_t lanes);
   void write_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint32_t lanes);
   void note_early(const Attempt& attempt, uint32_t index, uint32_t bytes, uint32_t lanes);
-  void check_early(const Attempt& attempt, uint32_t index, uint32_t bytes) const;
+  void check_early(const Attempt& attempt, uint32_t index, uint32_t bytes, uint32_t lanes);
   // The agents one of whose reads of the cell's block may not be over.
   void find_suspects(Attempt& attempt, uint32_t index);
   // What is beyond the end of shared memory ends in a fault of its own.

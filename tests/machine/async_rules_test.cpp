@@ -66,7 +66,10 @@ TEST_CASE("copies that were never committed are told from those that are not wai
   };
   Buffer<uint32_t> in(4), many(64);
   check_legal(copied("cp.async.commit_group;\n"), Words(1), in.data());
-  const Fault never{RACE, {"cp.async.commit_group behind cp.async", "what was never committed"}};
+  const Fault never{RACE,
+                    {"cp.async.commit_group behind cp.async",
+                     "(or cp.async.wait_all or cp.async.mbarrier.arrive.noinc in place of both)",
+                     "what was never committed"}};
   check_fault(copied(""), never, ALL, 4, in.data());
   // What is in flight is not told to be written by nobody.
   check_fault(with("cp.async.ca.shared.global [%smem], [%in], 4;\ncp.async.commit_group;\n"
@@ -236,4 +239,26 @@ TEST_CASE("a copy that another warp has yet to start is not told to be never com
   Buffer<uint32_t> in(4);
   check_fault(early, {RACE, {"ld.shared.u32 reads", "cp.async.wait_group", "then a barrier with"}},
               ALL, 64, in.data());
+}
+
+TEST_CASE("who fills a slot again by cp.async has to wait for those who read it") {
+  // One thread copies twice to one place, and has each copy arrive.
+  const auto filled = [](const std::string& between) {
+    const std::string copy =
+        "cp.async.ca.shared.global [%smem], [%in], 4;\n"
+        "cp.async.mbarrier.arrive.noinc.shared.b64 [%smem+64];\n";
+    return with("mbarrier.init.shared::cta.b64 [%smem+64], 1;\n" + copy + between + copy +
+                    "LAST:\nmbarrier.try_wait.parity.shared::cta.b64 %p1, [%smem+64], 1;\n"
+                    "@!%p1 bra LAST;",
+                1);
+  };
+  Buffer<uint32_t> in(4);
+  check_legal(filled("WAIT:\nmbarrier.try_wait.parity.shared::cta.b64 %p1, [%smem+64], 0;\n"
+                     "@!%p1 bra WAIT;\n"),
+              Words(1), in.data());
+  check_fault(filled(""),
+              {RACE,
+               {"cp.async.ca.shared.global has written",
+                "on an mbarrier on which each thread arrives that has read what the earlier copy"}},
+              {Policy::eager}, 4, in.data());
 }

@@ -234,6 +234,31 @@ TEST_CASE("of the two fences of the last block the one that is missing is named"
               ALL);
 }
 
+TEST_CASE("between one thread's flag for its CTA and the others' stores a barrier is named") {
+  // Two warps leave words; one thread counts for both; CTA 1 waits, and its threads read them.
+  const auto told = [](const std::string& barrier) {
+    return with(
+        "setp.eq.u32 %p1, %r40, 1;\nsetp.ne.u32 %p2, %t, 0;\n@%p1 bra READ;\n"
+        "st.global.u32 [%rd20], %t;\n" +
+            barrier + "@%p2 bra END;\n" + FENCE +
+            "red.global.add.u32 [%out+1024], 1;\nbra END;\nREAD:\n@%p2 bra SEEN;\n"
+            "WAIT:\nld.acquire.gpu.global.u32 %r1, [%out+1024];\n"
+            "setp.eq.u32 %p3, %r1, 0;\n@%p3 bra WAIT;\nSEEN:\nbar.sync 0;\n"
+            "mul.wide.u32 %rd1, %t, 4;\nadd.u64 %rd1, %out, %rd1;\n"
+            "ld.global.u32 %r2, [%rd1];\nst.global.u32 [%rd20], %r2;\nEND:",
+        64, 2);
+  };
+  Words expected(257);
+  for (uint32_t i = 0; i < 128; ++i) expected[i] = i % 64;
+  expected[256] = 1;
+  check_legal(told("bar.sync 0;\n"), expected);
+  check_fault(told(""),
+              {RACE,
+               {"Where one thread of CTA (0,0,0) sets the flag for all of it: bar.sync "
+                "(__syncthreads) between st.global.u32 and that."}},
+              ALL, 257);
+}
+
 TEST_CASE("of one statement that several threads execute no barrier is advised first") {
   check_fault(with("add.u32 %r1, %r40, 1;\nst.global.u32 [%out], %r1;", 1, 2),
               {RACE, {"order them: a place of its own for each thread", "Rule: global-race"}}, ALL);
@@ -519,7 +544,11 @@ TEST_CASE("a hang says that a phase is over for which nobody has waited") {
         32);
   };
   const std::string likely = "Likely: its phase 0 is over and no wait has asked for it";
-  check_fault(waits(""), {Error::Kind::hang, {"phase 1, pending arrivals 1 of 1", likely}}, ALL);
+  check_fault(waits(""),
+              {Error::Kind::hang,
+               {"phase 1, pending arrivals 1 of 1", likely,
+                "or who arrives does not wait until it may again"}},
+              ALL);
   Buffer<uint32_t> out(32);
   const std::string seen =
       waits("FIRST:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem], 0;\n@!%p2 bra FIRST;\n")
@@ -528,35 +557,6 @@ TEST_CASE("a hang says that a phase is over for which nobody has waited") {
   CHECK(!contains(seen, likely));
 }
 
-TEST_CASE("a warp that comes to an mbarrier when its phase has long been over is told so") {
-  // Warp 0 completes three phases, each by itself, and warp 1 waits for them one after the other.
-  const auto waits = [](const std::string& at_the_end) {
-    return with(
-        "setp.ne.u32 %p1, %t, 0;\n@%p1 bra MADE;\nmbarrier.init.shared::cta.b64 [%smem], 1;\n"
-        "MADE:\nbar.sync 0;\nmov.u32 %r5, 0;\nmov.u32 %r6, 0;\nsetp.ge.u32 %p3, %t, 32;\n@%p3 bra "
-        "WAIT;\n"
-        "FILL:\n@!%p1 mbarrier.arrive.shared::cta.b64 _, [%smem];\n" +
-            at_the_end +
-            "add.u32 %r5, %r5, 1;\nsetp.lt.u32 %p4, %r5, 3;\n@%p4 bra FILL;\nexit;\n"
-            "WAIT:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem], %r6;\n"
-            "@!%p2 bra WAIT;\n" +
-            at_the_end +
-            "add.u32 %r5, %r5, 1;\nxor.b32 %r6, %r6, 1;\n"
-            "setp.lt.u32 %p4, %r5, 3;\n@%p4 bra WAIT;",
-        64);
-  };
-  const Fault late{Error::Kind::hang,
-                   {"phase 3, pending arrivals 1 of 1, parity waited for 1",
-                    "Likely: it comes too late. It has waited here 1 time, and meanwhile 3 phases",
-                    "its next one, phase 1, is over"}};
-  check_fault(waits(""), late, {Policy::eager}, 64);
-  check_legal(waits("bar.sync 1;\n"), Words(64));
-}
-
-TEST_CASE("a hang of which one wait has a cause makes no guess about the others") {
-  // Warp 0 waits for two arrivals, of which it makes one, and warp 1 for one that nobody makes.
-  const Program program = with(
-      "setp.ne.u32 %p1, %t, 0;\n@%p1 bra MADE;\nmbarrier.init.shared::cta.b64 [%smem], 2;\n"
 TEST_CASE("a wait that returned at once, since its phase was over, is named behind the race") {
   // Two warps pass words to each other twice; the second wait is for `parity`, or by a state.
   const auto passed = [](const std::string& wait) {
@@ -600,6 +600,35 @@ TEST_CASE("what another lane of its warp writes later was not written by nobody"
               {Policy::eager});
 }
 
+TEST_CASE("a warp that comes to an mbarrier when its phase has long been over is told so") {
+  // Warp 0 completes three phases, each by itself, and warp 1 waits for them one after the other.
+  const auto waits = [](const std::string& at_the_end) {
+    return with(
+        "setp.ne.u32 %p1, %t, 0;\n@%p1 bra MADE;\nmbarrier.init.shared::cta.b64 [%smem], 1;\n"
+        "MADE:\nbar.sync 0;\nmov.u32 %r5, 0;\nmov.u32 %r6, 0;\nsetp.ge.u32 %p3, %t, 32;\n@%p3 bra "
+        "WAIT;\n"
+        "FILL:\n@!%p1 mbarrier.arrive.shared::cta.b64 _, [%smem];\n" +
+            at_the_end +
+            "add.u32 %r5, %r5, 1;\nsetp.lt.u32 %p4, %r5, 3;\n@%p4 bra FILL;\nexit;\n"
+            "WAIT:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem], %r6;\n"
+            "@!%p2 bra WAIT;\n" +
+            at_the_end +
+            "add.u32 %r5, %r5, 1;\nxor.b32 %r6, %r6, 1;\n"
+            "setp.lt.u32 %p4, %r5, 3;\n@%p4 bra WAIT;",
+        64);
+  };
+  const Fault late{Error::Kind::hang,
+                   {"phase 3, pending arrivals 1 of 1, parity waited for 1",
+                    "Likely: it comes too late. It has waited here 1 time, and meanwhile 3 phases",
+                    "its next one, phase 1, is over"}};
+  check_fault(waits(""), late, {Policy::eager}, 64);
+  check_legal(waits("bar.sync 1;\n"), Words(64));
+}
+
+TEST_CASE("a hang of which one wait has a cause makes no guess about the others") {
+  // Warp 0 waits for two arrivals, of which it makes one, and warp 1 for one that nobody makes.
+  const Program program = with(
+      "setp.ne.u32 %p1, %t, 0;\n@%p1 bra MADE;\nmbarrier.init.shared::cta.b64 [%smem], 2;\n"
       "mbarrier.init.shared::cta.b64 [%smem + 8], 1;\n"
       "mbarrier.arrive.shared::cta.b64 _, [%smem];\nMADE:\nbar.sync 0;\n"
       "setp.ge.u32 %p3, %r41, 1;\n@%p3 bra OTHER;\n"

@@ -191,6 +191,8 @@ void Checker::mbarrier_init(Warp& warp, uint32_t mask, uint32_t address) {
   mbarrier.init_fence = 0;
   mbarrier.pending = Channel();
   mbarrier.waits.assign(state_.warps.size(), mbarrier.phase);
+  mbarrier.ahead.assign(state_.warps.size(), false);
+  mbarrier.made_in = mbarrier.phase;
 }
 
 void Checker::mbarrier_inval(Warp& warp, uint32_t mask, uint32_t address) {
@@ -241,7 +243,11 @@ void Checker::mbarrier_wait(Warp& warp, uint32_t mask, uint32_t address, bool ac
   MbarrierState& mbarrier = mbarrier_at(address);
   mbarrier.waited |= 1ull << warp.in_cluster % 64;
   mbarrier.waits.resize(state_.warps.size());
-  ++mbarrier.waits[warp.in_cluster];
+  mbarrier.ahead.resize(state_.warps.size());
+  const uint32_t waits = ++mbarrier.waits[warp.in_cluster];
+  if (waits == mbarrier.made_in + 1) {
+    mbarrier.ahead[warp.in_cluster] = mbarrier.phase == mbarrier.made_in;
+  }
   WarpState& state = state_of(warp);
   hear(state, mask, mbarrier.completed, acquires, scope);
   state.knows.settle();

@@ -109,6 +109,8 @@ struct MbarrierState {
   // Warps of the cluster, by bit: that arrived in the last phase, in this one, that ever waited.
   uint64_t arrived = 0, arriving = 0, waited = 0;
   std::vector<uint32_t> waits;  // that have returned, by warp of the cluster
+  std::vector<bool> ahead;      // whether its first one returned in the phase after the init
+  uint32_t made_in = 0;         // the phase of the init
 };
 
 struct BarrierState {

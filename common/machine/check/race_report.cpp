@@ -256,6 +256,7 @@ void RaceReport::early(const Shadow& shadow, uint32_t index, const Shadow::Early
   report(writer->by->warp, rule::SHARED_RACE, writer->pc, record.pc, [&] {
     Said said{side_of(record), side_of(*writer), slot() + read() + " before {later_op} writes it.",
               STAY_IN_SLOT, mbarrier_line(writer->agent)};
+    if (by_warp) said.more_lines += early_wait_line(state_.warp_of(record.agent));
     if (!slot().empty()) return said;
     said.remedy = wait_for(*writer);
     return said;

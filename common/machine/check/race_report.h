@@ -92,11 +92,13 @@ class RaceReport {
   std::string remedy_between_clusters(const Attempt& attempt,
                                       const GlobalShadow::Conflict& conflict) const;
   std::string remedy_at_exit(const Shadow::Visit& visit) const;
+  std::string spoken_for(const Attempt& attempt, const GlobalRecord& with) const;
   std::string one_statement(const Attempt& attempt, const GlobalRecord& with) const;
   std::string counter(const Attempt& attempt, const Record& with) const;
   // Causes that are named where they can be seen; "" if it is another one.
   std::string slot_that_is_left(const WarpState& reader, uint32_t pc, const Shadow& shadow,
                                 uint32_t index) const;
+  std::string early_wait_line(const WarpState& by) const;
   std::string waited_line(const Attempt& attempt, const Record& record) const;
 
   const CheckerState& state_;

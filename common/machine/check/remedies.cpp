@@ -6,6 +6,7 @@
 #include "common/machine/check/race_report.h"
 #include "common/machine/ops/mbarrier.h"
 #include "common/machine/ops/operands.h"
+#include "common/machine/run/cluster.h"
 
 namespace machine {
 namespace {
@@ -128,7 +129,7 @@ std::string proxy_fence(View view, bool released) {
 
 std::string cp_async_commit() {
   return "cp.async.commit_group behind {earlier_op} in {earlier}, before its cp.async.wait_group "
-         "(or cp.async.mbarrier.arrive.noinc in place of both)" +
+         "(or cp.async.wait_all or cp.async.mbarrier.arrive.noinc in place of both)" +
          NOT_COMMITTED;
 }
 
@@ -218,6 +219,12 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
       const WarpState& owner = state_.warp_of(record.agent);
       const CpAsync* const copy = state_.cp_async_of(record);
       if (copy != nullptr && state_.lacks_commit(attempt, *copy)) return cp_async_commit();
+      if (copy != nullptr && copy->arrives && attempt.write &&
+          state_.kind_of(attempt.agent) == CP_ASYNC) {
+        return "mbarrier.try_wait by {later} before {later_op}, on an mbarrier on which each "
+               "thread arrives that has read what the earlier copy brought: its slot is empty "
+               "then.";
+      }
       if (copy != nullptr && copy->arrives && owner.cp_async_in_part < record.clock) {
         return "mbarrier.try_wait by {later} before {later_op}, on the mbarrier on which "
                "cp.async.mbarrier.arrive of {earlier} arrives once the copy has landed.";
@@ -287,6 +294,23 @@ std::string RaceReport::slot_that_is_left(const WarpState& reader, uint32_t pc,
   return "";
 }
 
+// A wait that has asked for a phase before the one under way has returned at once. A warp whose
+// first wait did, as who fills a ring for the first time, is one wait ahead of the phases.
+std::string RaceReport::early_wait_line(const WarpState& by) const {
+  const auto found = state_.mbarriers.find(by.waited_for);
+  if (found == state_.mbarriers.end() || by.warp.in_cluster >= found->second.waits.size())
+    return "";
+  const MbarrierState& mbarrier = found->second;
+  const uint32_t waits = mbarrier.waits[by.warp.in_cluster] - mbarrier.made_in;
+  const uint32_t phases = mbarrier.phase - mbarrier.made_in;
+  if (waits <= phases + mbarrier.ahead[by.warp.in_cluster]) return "";
+  return joined(
+      "\n  waited:  ", describe_role(by.warp), " has waited ", waits,
+      waits == 1 ? " time" : " times", " for ", text_of(mbarrier), ", of which ", phases,
+      phases == 1 ? " phase is" : " phases are",
+      " complete: a wait asked for a phase that was over, by a wrong parity or an old state");
+}
+
 // Who overwrites has waited for an mbarrier, on which who read has not arrived: a count that is too
 // low, an arrive that is missing, or one that was made too early.
 std::string RaceReport::waited_line(const Attempt& attempt, const Record& record) const {
@@ -296,7 +320,9 @@ std::string RaceReport::waited_line(const Attempt& attempt, const Record& record
   if (!attempt.write || record.write || state_.is_mbarrier(record.agent) ||
       found == state_.mbarriers.end() || object == state_.cluster.mbarriers.end() ||
       found->second.arrived == 0 || reader >= 64 || (found->second.arrived >> reader & 1)) {
-    return "";
+    const std::string line = early_wait_line(*attempt.by);
+    const bool by_warp = line.empty() && !state_.is_mbarrier(record.agent);
+    return by_warp ? early_wait_line(state_.warp_of(record.agent)) : line;
   }
   std::set<const Warp*> arrived;
   for (uint32_t i = 0; i < state_.warp_count() && i < 64; ++i) {
@@ -305,6 +331,27 @@ std::string RaceReport::waited_line(const Attempt& attempt, const Record& record
   return joined("\n  waited:  {later}, for phase ", found->second.phase - 1, " of ",
                 text_of(found->second), ", whose count is ", arrivals_expected(object->second),
                 " and on which ", describe_roles(arrived), " arrived: {earlier} is not among them");
+}
+
+// The writer's CTA has released something that the later access is behind: one thread may have
+// spoken for all of it, and not waited for the others.
+std::string RaceReport::spoken_for(const Attempt& attempt, const GlobalRecord& with) const {
+  const Knowledge* const known = attempt.known->of_cluster(with.cluster, false);
+  if (known == nullptr || !in_generic_proxy(with.agent, state_.warp_count())) return "";
+  const uint32_t warps = state_.cluster.grid->warps_per_cta;
+  const uint32_t rank = with.agent / AGENTS_OF_WARP / warps;
+  const auto has_spoken = [&](uint32_t warp) {
+    const uint32_t agent = warp * AGENTS_OF_WARP;
+    const Clocks& clocks = known->views[GENERIC];
+    return clock_of(clocks, agent + ALL_LANES) != 0 || clock_of(clocks, agent + SOME_LANES) != 0;
+  };
+  for (uint32_t warp = rank * warps; warp < (rank + 1) * warps; ++warp) {
+    if (!has_spoken(warp)) continue;
+    return joined(
+        " Where one thread of CTA (", text_of(cta_at(*state_.cluster.grid, with.cluster, rank)),
+        ") sets the flag for all of it: bar.sync (__syncthreads) between {earlier_op} and that.");
+  }
+  return "";
 }
 
 // Both are of one statement, which several threads execute on one place: no barrier can stand between.
@@ -403,6 +450,7 @@ std::string RaceReport::remedy_between_clusters(const Attempt& attempt,
       attempt.reads_map     ? "; fence.proxy.tensormap, releasing and acquiring, too."
       : attempt.async_proxy ? "; fence.proxy.async.global, too."
                             : ".",
+      spoken_for(attempt, with),
       with.write ? "" : " The other way round, if {earlier_op} is to read what that stores.");
 }
 

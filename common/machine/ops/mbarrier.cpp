@@ -455,9 +455,11 @@ std::string mbarrier_text(Cluster& cluster, uint32_t address, uint32_t parity) {
            "make those of mbarrier.init. With .noinc its own arrivals are among them";
   }
   if (counts.pending == counts.expected && found->second.phase > 0 && !found->second.seen) {
-    return joined(text, ".\n    Likely: its phase ", found->second.phase - 1,
-                  " is over and no wait has asked for it: a wrong parity, here or in front of its "
-                  "arrivals, or more arrivals than the count of mbarrier.init");
+    return joined(
+        text, ".\n    Likely: its phase ", found->second.phase - 1,
+        " is over and no wait has asked for it: a wrong parity, here or in front of its "
+        "arrivals, more arrivals than the count of mbarrier.init, or who arrives does not "
+        "wait until it may again");
   }
   if (counts.pending == counts.expected && found->second.phase == 0 && parity == 0) {
     if (!found->second.seen) return text + std::string(PARITY_GUESS);

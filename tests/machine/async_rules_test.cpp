@@ -262,3 +262,29 @@ TEST_CASE("who fills a slot again by cp.async has to wait for those who read it"
                 "on an mbarrier on which each thread arrives that has read what the earlier copy"}},
               {Policy::eager}, 4, in.data());
 }
+
+TEST_CASE("who waits by a wrong parity for what a copy brings is told of the parity") {
+  // Both warps store zeros; then the first copies there, and the second, which runs first, reads.
+  const auto brought = [](const std::string& parity) {
+    return with(
+        "setp.ne.u32 %p1, %t, 0;\nmov.u32 %r5, 0;\nshl.b32 %r1, %t, 2;\n"
+        "add.u32 %r1, %r1, %smem;\nst.shared.u32 [%r1], %r5;\n"
+        "@!%p1 mbarrier.init.shared::cta.b64 [%smem+1024], 1;\nfence.proxy.async;\n"
+        "bar.sync 0;\n@%p1 bra STARTED;\n"
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%smem+1024], 256;\n"
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%smem], [%in], 256, "
+        "[%smem+1024];\nSTARTED:\nsetp.ge.u32 %p2, %t, 32;\n@%p2 mov.u32 %r5, " +
+            parity +
+            ";\nWAIT:\nmbarrier.try_wait.parity.shared::cta.b64 %p3, [%smem+1024], %r5;\n"
+            "@!%p3 bra WAIT;\nld.shared.u32 %r2, [%r1];\nst.global.u32 [%rd20], %r2;",
+        64);
+  };
+  Buffer<uint32_t> in(64);
+  for (uint32_t i = 0; i < 64; ++i) in[i] = i + 5;
+  check_legal(brought("0"), numbers(64, [](uint32_t i) { return i + 5; }), in.data());
+  check_fault(brought("1"),
+              {RACE,
+               {"cp.async.bulk writes", "look at the parity of the wait by warp 1 of CTA (0,0,0)",
+                "it returned at once, for a phase before the first"}},
+              {Policy::eager}, 64, in.data());
+}

@@ -585,6 +585,30 @@ TEST_CASE("a wait that returned at once, since its phase was over, is named behi
   check_fault(passed(state + "%rd3;\n"), fault, {Policy::eager});
 }
 
+TEST_CASE(
+    "who reads too early, since an mbarrier's count is too low, is told who has not arrived") {
+  // Three warps store words and arrive, and the last, which runs first, reads those of the first.
+  const auto met = [](const std::string& count) {
+    return with(
+        "setp.ne.u32 %p1, %t, 0;\n@!%p1 mbarrier.init.shared::cta.b64 [%smem+1024], " + count +
+            ";\nbar.sync 0;\nshl.b32 %r1, %t, 2;\nadd.u32 %r1, %r1, %smem;\n"
+            "st.shared.u32 [%r1], %t;\nmbarrier.arrive.shared::cta.b64 _, [%smem+1024];\n"
+            "setp.ne.u32 %p2, %r41, 2;\n@%p2 bra END;\nWAIT:\n"
+            "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem+1024], 0;\n@!%p2 bra WAIT;\n"
+            "ld.shared.u32 %r3, [%r1-256];\nmul.wide.u32 %rd1, %r42, 4;\n"
+            "add.u64 %rd1, %out, %rd1;\nst.global.u32 [%rd1], %r3;\nEND:",
+        96);
+  };
+  check_legal(met("96"), numbers(32, [](uint32_t i) { return i; }));
+  check_fault(met("32"),
+              {RACE,
+               {"before st.shared.u32 writes it",
+                "  waited:  warp 2 of CTA (0,0,0), for phase 0 of the mbarrier at shared",
+                "whose count is 32 and on which warp 2 of CTA (0,0,0) arrived: warp 0 of CTA "
+                "(0,0,0) is not among them"}},
+              {Policy::eager});
+}
+
 TEST_CASE("what another lane of its warp writes later was not written by nobody") {
   const auto read = [](const std::string& between) {
     return with("setp.ne.u32 %p1, %t, 0;\n@%p1 bra ON;\nst.shared.u32 [%smem], 9;\nON:\n" +

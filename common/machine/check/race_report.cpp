@@ -248,7 +248,8 @@ void RaceReport::early(const Shadow& shadow, uint32_t index, const Shadow::Early
       return Said{{},
                   side_of(record),
                   slot() + read() + NEVER_WRITTEN,
-                  "a write of every byte that is read, of zeros where a matrix ends; or the "
+                  "a write of every byte that is read, of zeros where a matrix ends, and a barrier "
+                  "behind it if others read; or the "
                   "address is wrong. If what is read is dropped: MACHINE_IGNORE=never-written." +
                       copies_to_come(state_, *shadow.cta)};
     });
@@ -256,7 +257,9 @@ void RaceReport::early(const Shadow& shadow, uint32_t index, const Shadow::Early
   report(writer->by->warp, rule::SHARED_RACE, writer->pc, record.pc, [&] {
     Said said{side_of(record), side_of(*writer), slot() + read() + " before {later_op} writes it.",
               STAY_IN_SLOT, mbarrier_line(writer->agent)};
-    if (by_warp) said.more_lines += early_wait_line(state_.warp_of(record.agent));
+    if (by_warp) {
+      said.more_lines += waited_line_of_reader(state_.warp_of(record.agent), writer->agent);
+    }
     if (!slot().empty()) return said;
     said.remedy = wait_for(*writer);
     return said;

@@ -99,7 +99,10 @@ class RaceReport {
   std::string slot_that_is_left(const WarpState& reader, uint32_t pc, const Shadow& shadow,
                                 uint32_t index) const;
   std::string early_wait_line(const WarpState& by) const;
+  std::string arrived_line(const WarpState& by, const char* who, uint32_t agent,
+                           const char* other) const;
   std::string waited_line(const Attempt& attempt, const Record& record) const;
+  std::string waited_line_of_reader(const WarpState& reader, uint32_t writer) const;
 
   const CheckerState& state_;
 };

@@ -46,6 +46,14 @@ std::string wait_for_read(const CheckerState& state, const Record& copy) {
          "(what was never committed is not waited for), then cp.async.bulk.wait_group.read";
 }
 
+// Whether the warp that made the access has waited there more often than phases are complete.
+bool has_waited_ahead(const CheckerState& state, const Record& record,
+                      const MbarrierState& mbarrier) {
+  const uint32_t warp = record.agent / AGENTS_OF_WARP;
+  return state.kind_of(record.agent) == ALL_LANES && warp < mbarrier.waits.size() &&
+         mbarrier.waits[warp] > mbarrier.phase;
+}
+
 // Behind an access of the generic proxy, that is over as soon as something orders it.
 std::string remedy_by_barrier(const CheckerState& state, const Attempt& attempt,
                               const Record& record) {
@@ -66,6 +74,12 @@ std::string remedy_by_barrier(const CheckerState& state, const Attempt& attempt,
     text +=
         ". If {earlier_op} is to read what the copy brings, mbarrier.try_wait by {earlier} on " +
         text_of(*mbarrier) + " before it, where that warp has not waited yet";
+  }
+  if (wants_copy && mbarrier != nullptr && has_waited_ahead(state, record, *mbarrier)) {
+    text +=
+        ". If {earlier_op} is to read what the copy brings, look at the parity of the wait by "
+        "{earlier} on " +
+        text_of(*mbarrier) + ": it returned at once, for a phase before the first";
   }
   if (wants_copy && kind == CP_ASYNC) {
     text += ". If {earlier_op} is to read what the copy brings, cp.async.wait_group in {later}" +
@@ -311,26 +325,46 @@ std::string RaceReport::early_wait_line(const WarpState& by) const {
       " complete: a wait asked for a phase that was over, by a wrong parity or an old state");
 }
 
-// Who overwrites has waited for an mbarrier, on which who read has not arrived: a count that is too
+// A warp has waited for an mbarrier, on which the other side has not arrived: a count that is too
 // low, an arrive that is missing, or one that was made too early.
-std::string RaceReport::waited_line(const Attempt& attempt, const Record& record) const {
-  const auto found = state_.mbarriers.find(attempt.by->waited_for);
-  const auto object = state_.cluster.mbarriers.find(attempt.by->waited_for);
-  const uint32_t reader = record.agent / AGENTS_OF_WARP;
-  if (!attempt.write || record.write || state_.is_mbarrier(record.agent) ||
-      found == state_.mbarriers.end() || object == state_.cluster.mbarriers.end() ||
-      found->second.arrived == 0 || reader >= 64 || (found->second.arrived >> reader & 1)) {
-    const std::string line = early_wait_line(*attempt.by);
-    const bool by_warp = line.empty() && !state_.is_mbarrier(record.agent);
-    return by_warp ? early_wait_line(state_.warp_of(record.agent)) : line;
+std::string RaceReport::arrived_line(const WarpState& by, const char* who, uint32_t agent,
+                                     const char* other) const {
+  const auto found = state_.mbarriers.find(by.waited_for);
+  const auto object = state_.cluster.mbarriers.find(by.waited_for);
+  const uint32_t warp = agent / AGENTS_OF_WARP;
+  if (state_.is_mbarrier(agent) || found == state_.mbarriers.end() ||
+      object == state_.cluster.mbarriers.end() || found->second.arrived == 0 || warp >= 64 ||
+      (found->second.arrived >> warp & 1)) {
+    return "";
   }
   std::set<const Warp*> arrived;
   for (uint32_t i = 0; i < state_.warp_count() && i < 64; ++i) {
     if (found->second.arrived >> i & 1) arrived.insert(&state_.warps[i].warp);
   }
-  return joined("\n  waited:  {later}, for phase ", found->second.phase - 1, " of ",
+  return joined("\n  waited:  ", who, ", for phase ", found->second.phase - 1, " of ",
                 text_of(found->second), ", whose count is ", arrivals_expected(object->second),
-                " and on which ", describe_roles(arrived), " arrived: {earlier} is not among them");
+                " and on which ", describe_roles(arrived), " arrived: ", other,
+                " is not among them");
+}
+
+std::string RaceReport::waited_line(const Attempt& attempt, const Record& record) const {
+  std::string line;
+  if (attempt.write && !record.write) {
+    line = arrived_line(*attempt.by, "{later}", record.agent, "{earlier}");
+  }
+  if (line.empty()) line = early_wait_line(*attempt.by);
+  const bool by_warp = line.empty() && !state_.is_mbarrier(record.agent);
+  return by_warp ? early_wait_line(state_.warp_of(record.agent)) : line;
+}
+
+// Of who reads what the other is yet to write. An mbarrier of a count of 1 is one of copies.
+std::string RaceReport::waited_line_of_reader(const WarpState& reader, uint32_t writer) const {
+  const auto object = state_.cluster.mbarriers.find(reader.waited_for);
+  const bool is_of_threads =
+      object != state_.cluster.mbarriers.end() && arrivals_expected(object->second) > 1;
+  const std::string line =
+      is_of_threads ? arrived_line(reader, "{earlier}", writer, "{later}") : "";
+  return line.empty() ? early_wait_line(reader) : line;
 }
 
 // The writer's CTA has released something that the later access is behind: one thread may have

@@ -288,3 +288,23 @@ TEST_CASE("who waits by a wrong parity for what a copy brings is told of the par
                 "it returned at once, for a phase before the first"}},
               {Policy::eager}, 64, in.data());
 }
+
+TEST_CASE("a wait for what a copy brings is not one for those who have not arrived there") {
+  // A copy comes, and the first thread stores it; the second warp overwrites it.
+  Program program = with(
+      "setp.ne.u32 %p1, %t, 0;\n@!%p1 mbarrier.init.shared::cta.b64 [%smem+1024], 1;\n"
+      "fence.proxy.async;\nbar.sync 0;\nsetp.ne.u32 %p2, %t, 32;\n@%p2 bra STARTED;\n"
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%smem+1024], 256;\n"
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%smem], [%in], 256, "
+      "[%smem+1024];\nSTARTED:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 %p3, [%smem+1024], 0;\n@!%p3 bra STARTED;\n"
+      "@%p1 bra STORED;\ncp.async.bulk.global.shared::cta.bulk_group [%out], [%smem], 256;\n"
+      "cp.async.bulk.commit_group;\nSTORED:\nbar.sync 0;\n"
+      "@!%p2 st.shared.u32 [%smem], 0;\n@!%p1 cp.async.bulk.wait_group 0;",
+      64);
+  Buffer<uint32_t> in(64), out(64);
+  for (uint32_t i = 0; i < 64; ++i) in[i] = i;
+  const std::string report = program.report(out.data(), in.data());
+  CHECK(contains(report, "cp.async.bulk.wait_group.read"));
+  CHECK(!contains(report, "  waited:  "));
+}

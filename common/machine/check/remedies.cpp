@@ -326,15 +326,16 @@ std::string RaceReport::early_wait_line(const WarpState& by) const {
 }
 
 // A warp has waited for an mbarrier, on which the other side has not arrived: a count that is too
-// low, an arrive that is missing, or one that was made too early.
+// low, an arrive that is missing, or one that was made too early. One on which copies complete is
+// theirs.
 std::string RaceReport::arrived_line(const WarpState& by, const char* who, uint32_t agent,
                                      const char* other) const {
   const auto found = state_.mbarriers.find(by.waited_for);
   const auto object = state_.cluster.mbarriers.find(by.waited_for);
   const uint32_t warp = agent / AGENTS_OF_WARP;
   if (state_.is_mbarrier(agent) || found == state_.mbarriers.end() ||
-      object == state_.cluster.mbarriers.end() || found->second.arrived == 0 || warp >= 64 ||
-      (found->second.arrived >> warp & 1)) {
+      found->second.issuer != nullptr || object == state_.cluster.mbarriers.end() ||
+      found->second.arrived == 0 || warp >= 64 || (found->second.arrived >> warp & 1)) {
     return "";
   }
   std::set<const Warp*> arrived;
@@ -357,13 +358,9 @@ std::string RaceReport::waited_line(const Attempt& attempt, const Record& record
   return by_warp ? early_wait_line(state_.warp_of(record.agent)) : line;
 }
 
-// Of who reads what the other is yet to write. An mbarrier of a count of 1 is one of copies.
+// Of who reads what the other is yet to write.
 std::string RaceReport::waited_line_of_reader(const WarpState& reader, uint32_t writer) const {
-  const auto object = state_.cluster.mbarriers.find(reader.waited_for);
-  const bool is_of_threads =
-      object != state_.cluster.mbarriers.end() && arrivals_expected(object->second) > 1;
-  const std::string line =
-      is_of_threads ? arrived_line(reader, "{earlier}", writer, "{later}") : "";
+  const std::string line = arrived_line(reader, "{earlier}", writer, "{later}");
   return line.empty() ? early_wait_line(reader) : line;
 }
 

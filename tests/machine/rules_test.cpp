@@ -557,6 +557,27 @@ TEST_CASE("a hang says that a phase is over for which nobody has waited") {
   CHECK(!contains(seen, likely));
 }
 
+TEST_CASE("an mbarrier ends behind the waits of all who wait there") {
+  const auto ended = [](const std::string& between) {
+    return with(
+        "setp.ne.u32 %p1, %t, 0;\n@!%p1 mbarrier.init.shared::cta.b64 [%smem], 96;\n"
+        "bar.sync 0;\nmbarrier.arrive.shared::cta.b64 _, [%smem];\nWAIT:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem], 0;\n@!%p2 bra WAIT;\n" +
+            between +
+            "@!%p1 mbarrier.inval.shared::cta.b64 [%smem];\nbar.sync 0;\n"
+            "@!%p1 st.shared.u32 [%smem], 7;\nbar.sync 0;\nld.shared.u32 %r1, [%smem];\n"
+            "st.global.u32 [%rd20], %r1;",
+        96);
+  };
+  check_legal(ended("bar.sync 0;\n"), Words(96, 7));
+  check_fault(ended(""),
+              {RACE,
+               {"mbarrier.inval.shared::cta.b64 ends the mbarrier at shared",
+                "for which mbarrier.try_wait.parity.shared::cta.b64 waits, maybe later",
+                "order them: bar.sync between the two"}},
+              {Policy::eager, Policy::lazy}, 96);
+}
+
 TEST_CASE("a wait that returned at once, since its phase was over, is named behind the race") {
   // Two warps pass words to each other twice; the second wait is for `parity`, or by a state.
   const auto passed = [](const std::string& wait) {

@@ -193,11 +193,19 @@ void Checker::mbarrier_init(Warp& warp, uint32_t mask, uint32_t address) {
   mbarrier.waits.assign(state_.warps.size(), mbarrier.phase);
   mbarrier.ahead.assign(state_.warps.size(), false);
   mbarrier.made_in = mbarrier.phase;
+  mbarrier.last_waits.clear();
 }
 
 void Checker::mbarrier_inval(Warp& warp, uint32_t mask, uint32_t address) {
   use(warp, mask, address);
-  mbarrier_at(address).living = false;
+  MbarrierState& mbarrier = mbarrier_at(address);
+  const Attempt ends = generic_access(warp, mask, true);
+  const Clocks& known = ends.known->views[GENERIC];
+  for (const auto& [agent, wait] : mbarrier.last_waits) {  // whichever lanes of a warp are known
+    const uint32_t clock = std::max(clock_of(known, agent), clock_of(known, agent + SOME_LANES));
+    if (agent != ends.agent && clock < wait.clock) report_.inval(ends, wait, mbarrier);
+  }
+  mbarrier.living = false;
   Cell* const cell = cell_at(address);
   if (cell == nullptr) return;
   cell->rest &= ~Cell::MBARRIER;
@@ -224,6 +232,7 @@ void Checker::mbarrier_arrive(Warp& warp, uint32_t mask, uint32_t address, bool 
 
 void Checker::mbarrier_use(Warp& warp, uint32_t mask, uint32_t address) {
   use(warp, mask, address);
+  note_wait(warp, mask, address);
   visit(state_of(warp), mask, address);
 }
 
@@ -239,6 +248,7 @@ void Checker::mbarrier_phase_complete(uint32_t address) {
 void Checker::mbarrier_wait(Warp& warp, uint32_t mask, uint32_t address, bool acquires,
                             Scope scope) {
   use(warp, mask, address);
+  note_wait(warp, mask, address);
   state_of(warp).waited_for = address;
   MbarrierState& mbarrier = mbarrier_at(address);
   mbarrier.waited |= 1ull << warp.in_cluster % 64;
@@ -417,6 +427,11 @@ void Checker::use(Warp& warp, uint32_t mask, uint32_t address) {
   }
   if (!by_other_lane && knows_init(knows.of(mask), GENERIC, mbarrier)) return;
   report_.init(generic_access(warp, mask, true), mbarrier);
+}
+
+void Checker::note_wait(Warp& warp, uint32_t mask, uint32_t address) {
+  const Attempt wait = generic_access(warp, mask, false);
+  mbarrier_at(address).last_waits[wait.agent] = wait;
 }
 
 void Checker::use_by_copy(const Copy& copy) {

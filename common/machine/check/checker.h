@@ -228,6 +228,7 @@ class Checker {
   // Whether its init is known, through order or through fence.mbarrier_init.
   bool knows_init(const Knowledge& known, View view, const MbarrierState& mbarrier) const;
   void use(Warp& warp, uint32_t mask, uint32_t address);
+  void note_wait(Warp& warp, uint32_t mask, uint32_t address);
   void use_by_copy(const Copy& copy);
 
   // ---- Registers of wgmma

@@ -111,6 +111,7 @@ struct MbarrierState {
   std::vector<uint32_t> waits;  // that have returned, by warp of the cluster
   std::vector<bool> ahead;      // whether its first one returned in the phase after the init
   uint32_t made_in = 0;         // the phase of the init
+  std::map<uint32_t, Record> last_waits;  // since the init, by agent
 };
 
 struct BarrierState {

@@ -292,6 +292,18 @@ void RaceReport::mbarrier_overwritten(const Attempt& attempt, uint32_t index) co
   });
 }
 
+void RaceReport::inval(const Attempt& attempt, const Record& wait,
+                       const MbarrierState& mbarrier) const {
+  report(attempt.by->warp, rule::SHARED_RACE, attempt.pc, wait.pc, [&] {
+    return Said{side_of(state_.warp_of(wait.agent).warp, ", which waits there by ", wait.pc),
+                side_of(attempt.by->warp, ", which ends it by ", attempt.pc),
+                "{later_op} ends the mbarrier at " + name_of_shared(mbarrier.address) +
+                    ", for which {earlier_op} waits, maybe later: nothing orders them.",
+                "bar.sync between the two, or an arrive of {earlier} behind its wait, on another "
+                "mbarrier that {later} waits for."};
+  });
+}
+
 void RaceReport::init(const Attempt& attempt, const MbarrierState& mbarrier) const {
   const Record& init = mbarrier.init;
   const bool ordered =

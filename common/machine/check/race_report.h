@@ -46,6 +46,7 @@ class RaceReport {
   }
   void mbarrier_overwritten(const Attempt& attempt, uint32_t index) const;
   // An mbarrier's init is not known to who uses it.
+  void inval(const Attempt& attempt, const Record& wait, const MbarrierState& mbarrier) const;
   void init(const Attempt& attempt, const MbarrierState& mbarrier) const;
   // A CTA exits while its memory may be accessed, or has exited before it is.
   void exit(const Shadow& shadow, const Shadow::Visit& visit) const;

@@ -88,6 +88,27 @@ TEST_CASE("lanes of a warp race in global memory, too") {
   check_fault(through(""), {RACE, {"ld.global.u32 reads global", "Rule: lane-race"}}, ALL);
 }
 
+TEST_CASE("lanes of a warp that take turns by a lock need fences, which are named") {
+  const auto counts = [](const std::string& before, const std::string& after) {
+    return with(
+        "AGAIN:\natom.global.cas.b32 %r1, [%out+64], 0, 1;\nsetp.ne.u32 %p1, %r1, 0;\n"
+        "@%p1 bra AGAIN;\n" +
+            before +
+            "ld.global.u32 %r2, [%out];\nadd.u32 %r2, %r2, 1;\nst.global.u32 [%out], %r2;\n" +
+            after + "atom.global.exch.b32 %r1, [%out+64], 0;",
+        32);
+  };
+  Words expected(17);
+  expected[0] = 32;
+  check_legal(counts(FENCE, FENCE), expected);
+  check_fault(counts(FENCE, ""),
+              {RACE,
+               {"Rule: lane-race",
+                "Lanes that take turns by a lock: fence.acq_rel.gpu "
+                "(__threadfence) behind taking it and before giving it back."}},
+              ALL, 17);
+}
+
 TEST_CASE("lanes that write halves of words race with one that reads a word") {
   const auto words = [](const char* space, const std::string& between) {
     const std::string at = std::string(space) == "shared" ? "%r1" : "%rd1";

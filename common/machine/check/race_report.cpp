@@ -400,7 +400,7 @@ Error RaceReport::error_of_global(const Attempt& attempt,
     missing =
         "bar.warp.sync (__syncwarp) between the two, a barrier of the CTA or of the grid if others "
         "touch the same places, or atomics where several lanes change one place.";
-    missing += APART;
+    missing += APART + by_lock();
   } else {
     missing = one_statement(attempt, with) + remedy(attempt, with.record(), conflict.bytes, view);
   }

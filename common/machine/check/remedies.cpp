@@ -403,6 +403,16 @@ std::string RaceReport::one_statement(const Attempt& attempt, const GlobalRecord
          "have one. Else: ";
 }
 
+// A kernel that compares and swaps may have a lock.
+std::string RaceReport::by_lock() const {
+  const bool may_lock = std::ranges::any_of(state_.program.statements, [](const Statement* each) {
+    return each->opcode.starts_with("atom.") && each->opcode.find(".cas.") != std::string::npos;
+  });
+  if (!may_lock) return "";
+  return " Lanes that take turns by a lock: fence.acq_rel.gpu (__threadfence) behind taking it and "
+         "before giving it back.";
+}
+
 // One line that reads and writes by one address.
 std::string RaceReport::counter(const Attempt& attempt, const Record& with) const {
   const auto address = [this](uint32_t pc) {

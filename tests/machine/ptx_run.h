@@ -46,6 +46,7 @@ struct Program {
   uint64_t seed = 1;
   bool check = true;
   bool programmatic = false;  // programmatic stream serialization
+  bool cooperative = false;
   machine::TensorMap map;
   std::function<machine::TensorMap(void*)> map_of;  // the map of `out`, if it is a tensor
 
@@ -77,6 +78,7 @@ struct Program {
     config.cluster = cluster;
     config.dynamic_smem_bytes = 65536;
     config.programmatic = programmatic;
+    config.cooperative = cooperative;
     machine::Settings& settings = machine::settings();
     const machine::Settings before = settings;
     settings.policy = policy;

@@ -280,6 +280,22 @@ TEST_CASE("between one thread's flag for its CTA and the others' stores a barrie
               ALL, 257);
 }
 
+TEST_CASE("in a cooperative launch grid.sync() is named") {
+  // Each thread stores, and reads what one of the other CTA, or another warp, has stored.
+  for (const char* other : {"64", "32"}) {
+    Program program = with(
+        "xor.b32 %r1, %r43, " + std::string(other) +
+            ";\nmul.wide.u32 %rd1, %r1, 4;\n"
+            "add.u64 %rd1, %out, %rd1;\nst.global.u32 [%rd20], %t;\nld.global.u32 %r2, [%rd1];",
+        64, 2);
+    const std::string said = "The launch is cooperative: grid.sync() between the two orders them";
+    Buffer<uint32_t> out(128);
+    CHECK(!contains(program.report(out.data()), said));
+    program.cooperative = true;
+    check_fault(program, {RACE, {"Rule: global-race", said}}, ALL, 128);
+  }
+}
+
 TEST_CASE("of one statement that several threads execute no barrier is advised first") {
   check_fault(with("add.u32 %r1, %r40, 1;\nst.global.u32 [%out], %r1;", 1, 2),
               {RACE, {"order them: a place of its own for each thread", "Rule: global-race"}}, ALL);

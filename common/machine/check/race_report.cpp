@@ -404,6 +404,7 @@ Error RaceReport::error_of_global(const Attempt& attempt,
   } else {
     missing = one_statement(attempt, with) + remedy(attempt, with.record(), conflict.bytes, view);
   }
+  if (rule == rule::GLOBAL_RACE) missing += by_grid_sync();
   return error(attempt.by->warp, rule, attempt.pc, with.pc,
                {side_in(with.cluster, with.record()), side_of(attempt), what, missing});
 }

@@ -95,6 +95,7 @@ class RaceReport {
   std::string remedy_at_exit(const Shadow::Visit& visit) const;
   std::string spoken_for(const Attempt& attempt, const GlobalRecord& with) const;
   std::string one_statement(const Attempt& attempt, const GlobalRecord& with) const;
+  std::string by_grid_sync() const;
   std::string by_lock() const;
   std::string counter(const Attempt& attempt, const Record& with) const;
   // Causes that are named where they can be seen; "" if it is another one.

@@ -403,6 +403,11 @@ std::string RaceReport::one_statement(const Attempt& attempt, const GlobalRecord
          "have one. Else: ";
 }
 
+std::string RaceReport::by_grid_sync() const {
+  if (!state_.cluster.grid->config.cooperative) return "";
+  return " The launch is cooperative: grid.sync() between the two orders them for all CTAs.";
+}
+
 // A kernel that compares and swaps may have a lock.
 std::string RaceReport::by_lock() const {
   const bool may_lock = std::ranges::any_of(state_.program.statements, [](const Statement* each) {

@@ -511,7 +511,8 @@ TEST_CASE("illegal: a livelock") {
   check_fault(with("mbarrier.init.shared::cta.b64 [%smem], 2;\nSPIN:\n"
                    "mbarrier.test_wait.parity.shared::cta.b64 %p1, [%smem], 0;\n@!%p1 bra SPIN;",
                    1),
-              {Error::Kind::hang, {"Livelock"}}, {Policy::eager});
+              {Error::Kind::hang, {"Livelock", "for nothing, in a loop that changes nothing"}},
+              {Policy::eager});
   check_fault(with("SPIN:\nld.acquire.gpu.global.u32 %r1, [%out];\nsetp.eq.u32 %p1, %r1, 0;\n"
                    "@%p1 bra SPIN;",
                    1, 2),

@@ -139,6 +139,9 @@ TEST_CASE("what cannot run refuses its own kernels, at their launch, by name, fi
       ".visible .entry calls_inner(.param .u64 out)\n{\ncall inner, ();\nret;\n}\n"
       ".visible .entry inlines(.param .u64 out)\n{\n.loc 1 30 1\n"
       ".loc 2 5 1, function_name $L, inlined_at 1 30 1\nmov.u32 +;\nret;\n}\n"
+      ".visible .entry _Z5childPi(.param .u64 out)\n{\nret;\n}\n"
+      ".visible .entry launches(.param .u64 out)\n{\n.reg .b64 %rd;\nmov.u64 %rd, _Z5childPi;\n"
+      "ret;\n}\n"
       ".visible .entry before_any_line(.param .u64 out)\n{\n.reg .b256 %r;\n}\n"
       ".file 1 \"gemm.cu\"\n.file 2 \"tile.cuh\"\n";  // nvcc names files at the end
   const auto module = machine::load_module(text);
@@ -154,6 +157,8 @@ TEST_CASE("what cannot run refuses its own kernels, at their launch, by name, fi
   CHECK(contains(report, "gemm.cu:7"));
   report = launched(*module, "inlines", out.data());
   CHECK(contains(report, "(behind gemm.cu:30)"));
+  report = launched(*module, "launches", out.data());
+  CHECK(contains(report, "kernels cannot launch kernels here, as child."));
   report = launched(*module, "before_any_line", out.data());
   CHECK(contains(report, "registers of type '.b256'"));
   CHECK(!contains(report, "behind"));

@@ -43,7 +43,7 @@ std::string waits_for(Warp& warp, const Fragment& fragment) {
     case WaitFor::registers:
       return "for " + registers_text(warp, fragment.wait_address);
     case WaitFor::nothing:
-      return "for nothing, but runs in a loop that changes nothing";
+      return "for nothing, in a loop that changes nothing";
   }
   return "";
 }

@@ -548,8 +548,9 @@ class Decoder {
       if (address == 0) {
         const bool is_kernel = std::ranges::any_of(
             module_.kernels(), [&](const Kernel& kernel) { return kernel.name == operand.name; });
-        refuse(is_kernel ? "kernels cannot launch kernels here, as '" + operand.name + "'."
-                         : "there is no '" + operand.name + "' in this module.");
+        refuse(is_kernel
+                   ? "kernels cannot launch kernels here, as " + source_name(operand.name) + "."
+                   : "there is no '" + operand.name + "' in this module.");
       }
     }
     slot.row = rows_.constant(width, address + offset);

@@ -75,7 +75,7 @@ struct Tile {
   static constexpr int SPLIT = SPLIT_, CLUSTER = SHARERS * SPLIT;       // or of one tile's K
   static constexpr int SLICE_A = BM / CLUSTER_N;  // rows of A that one CTA loads for its row
   static constexpr int SLICE_B = BN / CLUSTER_M;  // rows of B that one CTA loads for its column
-  static constexpr int GROUP = SHARERS == 1 ? 8 : 16 / CLUSTER_M;  // rows swept together
+  static constexpr int GROUP = SHARERS == 1 ? 8 : 16 / CLUSTER_M;           // rows swept together
   static constexpr int IN_FLIGHT = SHARERS == 1 || CONSUMERS == 1 ? 1 : 0;  // one K step more
   // Tiles of few rows may have fewer than BM: K-major, where a row more is a row more of a panel.
   static constexpr bool EVEN = CONSUMERS == 1 && TileA::MAJOR == Major::K && !SIDEWAYS;

@@ -332,7 +332,8 @@ TEST_CASE("numbers are whole, decimal and in range") {
 
 TEST_CASE("a refusal names the value, the rule and what was probably meant") {
   CHECK(refusal({"--variant=bn265"}) ==
-        "--variant is 'bn265'; did you mean bn256? The variants here are small, large, bn128, bn256.");
+        "--variant is 'bn265'; did you mean bn256? The variants here are small, large, bn128, "
+        "bn256.");
   CHECK(contains(refusal({"--variant="}), "--variant is '' but must be a variant's name"));
   CHECK(contains(refusal({"--data=uniforms"}), "did you mean uniform?"));
   CHECK(suggestion("bn256_lat", {"bn256", "bn256_late"}) == "did you mean bn256_late?");

@@ -2660,7 +2660,9 @@ std::vector<LayoutsTile> layouts_tiles(const Has& has) {
   }
   return tiles;
 }
-bool is_of_all_types(tile::TypedKernels kernels) { return kernels == tile::TypedKernels::ALL; }
+bool is_of_all_types(tile::TypedKernels kernels) {
+  return kernels == tile::TypedKernels::ALL;
+}
 const std::vector<LayoutsTile> LAYOUTS_TILES = layouts_tiles(is_of_all_types);
 
 // By kernel, m, n, k; by tile.

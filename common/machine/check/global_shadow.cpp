@@ -201,15 +201,16 @@ class GlobalShadow::Cursor {
     return {};
   }
 
-  // The same of what a copy stores, which is there before others look. It does not race with stores
-  // of the same values.
+  // The same of what a copy stores, which is there before others look. It does not race with other
+  // copies that store the same values.
   std::optional<Conflict> store(const Run& run) {
     for (uint64_t begin = run.address, all = run.address + run.bytes; begin < all;) {
       const uint64_t end = std::min(all, (begin / PAGE_BYTES + 1) * PAGE_BYTES);
       for (uint64_t at = begin; at < end;) {
         const auto conflict = step(at, end - at);
         if (!conflict) break;
-        if (!conflict->with.write || !is_same(*conflict, run)) return conflict;
+        const bool by_thread = in_generic_proxy(conflict->with.agent, access_.warps);
+        if (by_thread || !conflict->with.write || !is_same(*conflict, run)) return conflict;
         at = conflict->address + CELL_BYTES;
       }
       std::memcpy(reinterpret_cast<void*>(begin), run.values + (begin - run.address), end - begin);

@@ -150,20 +150,21 @@ std::vector<Variant> variants_of_types(const std::string& end, const Make& make)
   return all;
 }
 
-// The same of 16-bit types, D's being the operands', where A is K-major or where it is MN-major.
+// The same of 16-bit types, D's being the operands': of every layout; and where A is K-major or where
+// it is MN-major.
+template <class Make>
+std::vector<Variant> variants_of_same_types(const std::string& end, const Make& make) {
+  std::vector<Variant> all;
+  add_layouts<bf16, bf16>(&all, end, make);
+  add_layouts<fp16, fp16>(&all, end, make);
+  return all;
+}
 template <bool MN_A, class Make>
 std::vector<Variant> variants_of_major_a(const std::string& end, const Make& make) {
   return {variant_of_layout<bf16, bf16, MN_A, false>(end, make),
           variant_of_layout<bf16, bf16, MN_A, true>(end, make),
           variant_of_layout<fp16, fp16, MN_A, false>(end, make),
           variant_of_layout<fp16, fp16, MN_A, true>(end, make)};
-}
-template <class Make>
-std::vector<Variant> variants_of_same_types(const std::string& end, const Make& make) {
-  std::vector<Variant> all = variants_of_major_a<false>(end, make);
-  const std::vector<Variant> others = variants_of_major_a<true>(end, make);
-  all.insert(all.end(), others.begin(), others.end());
-  return all;
 }
 
 // A variant for whatever one of KERNELS() takes, by the one with the least predicted time, or, if none

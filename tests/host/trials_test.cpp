@@ -2745,6 +2745,27 @@ TEST_CASE("trials: what tiles of rung 13 for few types are worth, and the pick a
   check(552, 711, true, 79, {19, 185, 1025, 1309, 902}, 0);
   check(711, 775, false, 32, {23, 181, 1004, 1073, 1000}, 0);  // and up to 64
   check(711, 775, true, 32, {29, 195, 1032, 1232, 1000}, 0);
+  // Where the model would take 64x256 for a K-major A, if there were any: over the fastest other.
+  double tall = 0;
+  int picks = 0;
+  for (size_t i = 552; i < 775; ++i) {
+    const auto& [kernel, m, n, k, us] = calls[i];
+    if (is_mn_major_a(calls[i])) continue;
+    const auto tiles = layouts_tiles([](tile::TypedKernels) { return true; });
+    const auto pick = std::min_element(
+        tiles.begin(), tiles.end(), [&](const LayoutsTile& one, const LayoutsTile& other) {
+          return one.clocks(kernel, m, n, k) < other.clocks(kernel, m, n, k);
+        });
+    if (pick->name != "64x256") continue;
+    double other = NOT_TIMED;
+    for (const auto& [name, timed] : us) {
+      if (name != "64x256") other = std::min(other, timed);
+    }
+    tall += std::log(us.at("64x256") / other);
+    ++picks;
+  }
+  CHECK(picks == 5);
+  CHECK(std::lround(1000 * std::exp(tall / picks)) == 1028);
   const auto tenths = [&](const char* kernel, int m, int n, int k, const char* tile) {
     const auto call = std::find_if(calls.begin(), calls.end(), [&](const Call& each) {
       return each.kernel == kernel && each.m == m && each.n == n && each.k == k;

@@ -45,8 +45,9 @@ class RaceReport {
            ", which nothing has written yet" + line_of("access:  ", side_of(read));
   }
   void mbarrier_overwritten(const Attempt& attempt, uint32_t index) const;
-  // An mbarrier's init is not known to who uses it.
+  // An mbarrier is ended before a wait there is known to be over.
   void inval(const Attempt& attempt, const Record& wait, const MbarrierState& mbarrier) const;
+  // An mbarrier's init is not known to who uses it.
   void init(const Attempt& attempt, const MbarrierState& mbarrier) const;
   // A CTA exits while its memory may be accessed, or has exited before it is.
   void exit(const Shadow& shadow, const Shadow::Visit& visit) const;

@@ -202,7 +202,9 @@ class Decoder {
     if (inst.run == nullptr) refuse("this combination of qualifiers is not supported.");
     inst.mods = opcode.mods;
     inst.convergent = opcode.convergent;
-    const auto names = [&](const char* part) { return statement.opcode.find(part) + 1 != 0; };
+    const auto names = [&](const char* part) {  // mma, wgmma, ldmatrix, stmatrix, movmatrix
+      return statement.opcode.find(part) != statement.opcode.npos;
+    };
     inst.whole_warp = opcode.convergent && (names("mma") || names("matrix"));
     opcode_ = &opcode;
     if (statement.opcode == "bra" || statement.opcode == "bra.uni") {

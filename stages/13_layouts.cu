@@ -73,9 +73,15 @@ struct Tile {
   static constexpr int CLUSTER_M = CLUSTER_M_, CLUSTER_N = CLUSTER_N_;  // CTAs along M and N
   static constexpr int SHARERS = CLUSTER_M * CLUSTER_N;                 // of loads
   static constexpr int SPLIT = SPLIT_, CLUSTER = SHARERS * SPLIT;       // or of one tile's K
-  static constexpr int SLICE_A = BM / CLUSTER_N;  // rows of A that one CTA loads for its row
-  static constexpr int SLICE_B = BN / CLUSTER_M;  // rows of B that one CTA loads for its column
-  static constexpr int GROUP = SHARERS == 1 ? 8 : 16 / CLUSTER_M;           // rows swept together
+  // Rows of an operand that one of so many CTAs loads for all of them: MN-major, whole panels.
+  template <class Of>
+  static constexpr int slice(int sharers) {
+    if (Of::MAJOR == Major::K) return Of::MN / sharers;
+    return tile::ceil_div(Of::MN / Of::WIDTH, sharers) * Of::WIDTH;
+  }
+  static constexpr int SLICE_A = slice<TileA>(CLUSTER_N);          // for its row of the cluster
+  static constexpr int SLICE_B = slice<TileB>(CLUSTER_M);          // for its column
+  static constexpr int GROUP = SHARERS == 1 ? 8 : 16 / CLUSTER_M;  // rows swept together
   static constexpr int IN_FLIGHT = SHARERS == 1 || CONSUMERS == 1 ? 1 : 0;  // one K step more
   // Tiles of few rows may have fewer than BM: K-major, where a row more is a row more of a panel.
   static constexpr bool EVEN = CONSUMERS == 1 && TileA::MAJOR == Major::K && !SIDEWAYS;
@@ -93,9 +99,7 @@ struct Tile {
   static constexpr int DEPTH = (tile::MAX_SMEM_BYTES - 1024 - ALL_OF_D / PARTS - EXCHANGE_BYTES) /
                                SLOT_BYTES;  // slots in the ring; 1024: barriers and padding
   static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = CONSUMERS == 3 ? 152 : 224;
-  static_assert(SLICE_A % (TileA::MAJOR == Major::K ? 8 : TileA::WIDTH) == 0 &&
-                    SLICE_B % (TileB::MAJOR == Major::K ? 8 : TileB::WIDTH) == 0,
-                "a slice has whole swizzle atoms of a panel, or whole panels");
+  static_assert(SLICE_A % 8 == 0 && SLICE_B % 8 == 0, "a slice has whole swizzle atoms of a panel");
   static_assert(SIDEWAYS ? PARTS == 1 : PARTS * BOXES * BOX == SHARE, "whole boxes");
   static_assert(FINISHERS * SHARE == BN && FINISHERS <= SPLIT, "all columns are added up");
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
@@ -116,13 +120,15 @@ struct alignas(1024) Smem {
 };
 
 // Loads this CTA's SLICE rows of an operand, from row `first` of its tile on, into every CTA that
-// shares them: a box a panel, or, if K-major, the part of a panel. The tile begins at [mn0][k0].
+// shares them: a box a panel, or, if K-major, the part of a panel. The tile begins at [mn0][k0]. Of
+// a tile of fewer panels than come out even, the last CTAs load fewer or none.
 template <int SHARERS, int SLICE, class Operand>
 __device__ void load_operand(Operand& operand, const CUtensorMap* map, int mn0, int k0, int first,
                              uint64_t* full, uint16_t cta_mask) {
-  constexpr bool BY_K = Operand::MAJOR == Major::K;
+  constexpr bool BY_K = Operand::MAJOR == Major::K, EVENLY = SHARERS * SLICE == Operand::MN;
+  const int end = BY_K ? Operand::BK : EVENLY ? SLICE : min(SLICE, Operand::MN - first);
 #pragma unroll 2
-  for (int along = 0; along < (BY_K ? Operand::BK : SLICE); along += Operand::WIDTH) {
+  for (int along = 0; along < end; along += Operand::WIDTH) {
     const int mn = BY_K ? first : first + along, k = BY_K ? along : 0;
     block::load_slice<SHARERS>(operand.at(mn, k), map, BY_K ? k0 + k : mn0 + mn,
                                BY_K ? mn0 + mn : k0, full, cta_mask);
@@ -341,8 +347,7 @@ void launch(const TypedArgs& g) {
       "launch of layouts::gemm");
 }
 
-// Of row ROW of the table of tiles, for a SPAN: its kernels. None on its side is for an MN-major A,
-// whose panels would be cut in two.
+// Of row ROW of the table of tiles, for a SPAN: its kernels.
 template <int SPAN, int ROW>
 std::vector<ladder::Variant> kernels_of() {
   static constexpr tile::TypedTile C = tile::TYPED_TILES[ROW];

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "common/tile/descriptor.h"
+#include "common/tile/math.h"
 #include "common/tile/swizzle.h"
 
 namespace tile {
@@ -31,13 +32,15 @@ constexpr Swizzle swizzle_of_span(int span_bytes) {
 // one behind the other, swizzled with SPAN, or, if that is 16, not at all. Its rows run along the
 // major side, and there is one for each element of the other:
 //   K-major    rows of SPAN bytes along K, MN of them; the next panel continues along K
-//   MN-major   rows of SPAN bytes along M or N, BK of them; the next panel continues along M or N
+//   MN-major   rows of SPAN bytes along M or N, BK of them; the next panel continues along M or N.
+//              Of the last one wgmma may want a part only: it is there whole
 // Eight rows of 16 bytes are a core matrix, the piece that the tensor cores read at a time.
 template <Major MAJOR_, int SPAN_, int BYTES_, int MN_, int BK_>
 struct alignas(SWIZZLE_ATOM_BYTES) OperandTile {
   static constexpr Major MAJOR = MAJOR_;
-  static constexpr int SPAN = SPAN_, BYTES = BYTES_, MN = MN_, BK = BK_;
-  static constexpr int WIDTH = SPAN / BYTES;                 // elements in a row of a panel
+  static constexpr int SPAN = SPAN_, BYTES = BYTES_, BK = BK_;
+  static constexpr int WIDTH = SPAN / BYTES;  // elements in a row of a panel
+  static constexpr int MN = MAJOR == Major::K ? MN_ : ceil_div(MN_, WIDTH) * WIDTH;
   static constexpr int ROWS = MAJOR == Major::K ? MN : BK;   // of a panel
   static constexpr int ALONG = MAJOR == Major::K ? BK : MN;  // elements on the major side
   static constexpr int PANEL_BYTES = ROWS * SPAN;

@@ -50,14 +50,16 @@ constexpr TypedTile TYPED_TILES[] = {
     {"_64x128_k4",        1, 128,  760, 1, 1, 4, 3200},
     {"_64x64_k2",         1,  64,  460, 1, 1, 2, 1600},
     {"_64x64_k8",         1,  64,  460, 1, 1, 8, 5600},
-    {"_64x96_side_2x1",   1,  96,  540, 2, 1, 1, 0, true},
+    {"_64x96_side_2x1",   1,  96,  540, 2, 1, 1, 0, true, TypedKernels::SAME_TYPE},
     {"_128x96_side_2x2",  2,  96,  560, 2, 2, 1, 0, true},
     {"_128x112_side",     2, 112,  660, 1, 1, 1, 0, true},
-    {"_128x112_side_2x2", 2, 112,  580, 2, 2, 1, 0, true},
-    {"_128x128_side_4x1", 2, 128,  680, 4, 1, 1, 0, true},
+    {"_128x112_side_2x2", 2, 112,  580, 2, 2, 1, 0, true, TypedKernels::SAME_TYPE},
+    {"_128x128_side_4x1", 2, 128,  680, 4, 1, 1, 0, true, TypedKernels::SAME_TYPE},
     {"_128x160_side",     2, 160,  780, 1, 1, 1, 0, true},
-    {"_128x160_side_4x1", 2, 160,  760, 4, 1, 1, 0, true},
+    {"_128x160_side_4x1", 2, 160,  760, 4, 1, 1, 0, true, TypedKernels::SAME_TYPE},
+    {"_128x192_side_4x1", 2, 192,  780, 4, 1, 1, 0, true, TypedKernels::MN_MAJOR_A},
     {"_128x208_side_2x1", 2, 208,  970, 2, 1, 1, 0, true},
+    {"_128x256_side_4x1", 2, 256, 1040, 4, 1, 1, 0, true, TypedKernels::MN_MAJOR_A},
     {"_192x144_side_2x1", 3, 144,  990, 2, 1, 1, 0, true},
     // clang-format on
 };
@@ -65,12 +67,13 @@ constexpr TypedTile TYPED_TILES[] = {
 // Clocks, by rounds of clusters and clocks a K step: enough to choose one of twenty. D is [m][n],
 // `at_once` how many clusters run at a time; operands have elements of so many bytes, their rows lda
 // and ldb of these. A step takes longer by rows of A's boxes that do not lie in A whole, where few
-// SMs are idle; unless rows are shared, also where they begin between lines of L2. Splits hide no
-// launch without room beside. Tiles on their side are for M between two heights of the others: of
-// more rows of them than eight there is little to spare, and than four where each loads for itself.
+// SMs are idle and K is not shared; unless rows are shared, also where they begin between lines of
+// L2; and on its side of an MN-major A, whose last panel is loaded whole. Splits hide no launch
+// without room beside. Tiles on their side are for M between two heights of the others: of more rows
+// of them than eight there is little to spare, and than four where each loads for itself.
 inline double typed_clocks(const TypedTile& tile, bool mn_major_a, int bytes, int m, int n, int k,
                            long long lda, long long ldb, int at_once) {
-  constexpr double OUTSIDE_CLOCKS = 3.5, BETWEEN_CLOCKS = 120;
+  constexpr double OUTSIDE_CLOCKS = 3.5, BETWEEN_CLOCKS = 120, SIDE_CLOCKS = 80;
   const int along_m = tile.bm() * tile.cluster_m, along_n = tile.bn * tile.cluster_n;
   const int rows = tile.sideways ? along_n : along_m;  // of D, of a cluster
   const int columns = tile.sideways ? along_m : along_n;
@@ -80,13 +83,13 @@ inline double typed_clocks(const TypedTile& tile, bool mn_major_a, int bytes, in
   const int row = 128 / bytes;              // elements of a box's row: of K, or of an MN-major M
   const int across = mn_major_a ? row : 1;  // of M
   const int inside = tile.is_even(mn_major_a) ? blocks_m * rows : m / across * across;
-  const double outside =
-      1.0 * (blocks_m * rows - inside) / (blocks_m * tile.sharers());  // of a CTA
+  const int loaders = blocks_m * tile.sharers();
+  const double outside = tile.split > 1 ? 0 : 1.0 * (blocks_m * rows - inside) / loaders;  // a CTA
   const auto between = [&](long long ld) { return ld * bytes % 128 != 0; };
   const int operands = tile.sharers() == 1 ? between(lda) + between(ldb) : 0;
   const double busy = std::min(1.0, full);  // of the SMs
-  const double step =
-      tile.step_clocks + BETWEEN_CLOCKS * operands + OUTSIDE_CLOCKS * outside * busy * busy;
+  const double step = tile.step_clocks + (tile.sideways && mn_major_a ? SIDE_CLOCKS : 0) +
+                      BETWEEN_CLOCKS * operands + OUTSIDE_CLOCKS * outside * busy * busy;
   const int steps = ceil_div(ceil_div(k, row), tile.split);
   const double launch_clocks = tile.split > 1 && full > 0.5 ? LAUNCH_CLOCKS : 0;
   return std::ceil(full) * (steps * step + tile.exchange_clocks) + launch_clocks;

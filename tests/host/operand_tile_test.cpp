@@ -199,6 +199,14 @@ TEST_CASE("operand: and in tf32, K-major") {
   check_tile<OperandTile<Major::K, 16, 4, 256, 32>>(128, 256);
 }
 
+TEST_CASE("operand: wgmma may want a part of the last panel, which is there whole") {
+  using T = OperandTile<Major::MN, 128, 2, 160, 64>;
+  static_assert(T::MN == 192 && sizeof(T) == 3 * T::PANEL_BYTES);
+  const Memory memory = load<T>(64);  // a panel by each of three CTAs
+  CHECK(memory.size() == sizeof(T) / 16);
+  CHECK(wrong_elements<T>(memory, T::descriptor(BASE), 0, 160, advance<T>) == 0);
+}
+
 TEST_CASE("operand: swapped offsets and another advance find others") {
   const auto swap = [](uint64_t descriptor) {
     const uint64_t leading = descriptor >> 16 & 0x3fff, stride = descriptor >> 32 & 0x3fff;

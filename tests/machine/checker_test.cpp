@@ -1049,6 +1049,28 @@ TEST_CASE("between clusters: a warp knows what each part of it has seen, and no 
                  "behind the fence: only some of its lanes have seen the counter or flag."));
 }
 
+TEST_CASE("between clusters: what all lanes of a warp have heard in parts each of them knows") {
+  alignas(4096) static uint32_t data[2048];
+  constexpr uint32_t LOW = 0xffff, HIGH = ~LOW;
+  const auto shared = std::make_shared<Shared>();
+  Rig first(1, 1, 0, shared), second(1, 1, 1, shared), reader(1, 2, 5, shared);
+  first.global(0, data + 1024, Access::write, ONE, Order::release);
+  second.global(0, data + 1025, Access::write, ONE, Order::release);
+  for (uint32_t* const flag : {data + 1024, data + 1025}) {
+    for (const uint32_t lanes : {LOW, HIGH}) {
+      reader.global(0, flag, Access::read, lanes, Order::acquire);
+    }
+  }
+  reader.global(1, data, Access::write, ONE);
+  reader.global(1, data + 1026, Access::write, ONE, Order::release);
+  for (const uint32_t lanes : {ONE, ~ONE}) {
+    reader.global(0, data + 1026, Access::read, lanes, Order::acquire);
+  }
+  for (const uint32_t lanes : {ONE, LOW, HIGH, FULL}) {
+    CHECK(said([&] { reader.global(0, data, Access::read, lanes); }) == "");
+  }
+}
+
 TEST_CASE("between clusters: too narrow a scope orders nothing, atomics do not race") {
   alignas(4096) static uint32_t data[2048];
   const auto shared = std::make_shared<Shared>();

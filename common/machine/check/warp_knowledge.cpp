@@ -93,6 +93,7 @@ void WarpKnowledge::learn_what_all_know() {
   });
   known_.join(*least);
   std::erase_if(extras_, [&](const Extra& extra) { return known_.covers(extra.known); });
+  for (Extra& extra : extras_) extra.known.join(known_);
 }
 
 void WarpKnowledge::meet(uint32_t lanes) {

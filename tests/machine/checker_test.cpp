@@ -927,6 +927,21 @@ TEST_CASE("a fence by lanes that have polled different flags acquires what each 
   }
 }
 
+TEST_CASE("what one lane has heard of another of its warp it hands on when it releases") {
+  constexpr uint32_t TWO = 2, FLAG = DATA + 256;
+  for (const bool heard : {false, true}) {
+    Rig rig;
+    rig.store(0, FLAG, 3);
+    rig.barrier(ALL);
+    rig.store(0, DATA, ONE);
+    rig.strong(0, FLAG, Access::write, Order::release, Scope::cta, ONE);
+    if (heard) rig.strong(0, FLAG, Access::read, Order::acquire, Scope::cta, TWO);
+    rig.strong(0, FLAG + 4, Access::write, Order::release, Scope::cta, TWO);
+    rig.strong(1, FLAG + 4, Access::read, Order::acquire, Scope::cta, ONE);
+    CHECK((said([&] { rig.load(1, DATA, ONE); }) == "") == heard);
+  }
+}
+
 TEST_CASE("of the lanes that count in one place the last is behind the others") {
   for (const Order order : {Order::relaxed, Order::acq_rel}) {
     for (const bool fenced : {false, true}) {

@@ -312,7 +312,7 @@ void Checker::hear(WarpState& state, uint32_t lanes, const Channel& channel, boo
     // The scope that both sides need.
     Scope least = Scope::gpu;
     if (of_cluster) least = part.rank == state.warp.cta->rank ? Scope::cta : Scope::cluster;
-    if (of_cluster && part.reach) state.knows.hear_own(*part.what);
+    if (of_cluster && part.reach) state.knows.hear_own(lanes, *part.what);
     const bool is_missed = scope < least || part.reach < least;
     if (!of_cluster && !is_news(state, {part.what, is_missed}, lanes, acquires)) continue;
     Knowledge& missed = part.reach ? state.unscoped : state.unfenced;

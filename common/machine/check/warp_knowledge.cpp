@@ -60,14 +60,17 @@ void WarpKnowledge::split_extras(uint32_t lanes) {
   for (const uint32_t part : parts) extra_of(part);
 }
 
-void WarpKnowledge::hear_own(const Knowledge& what) {
+void WarpKnowledge::hear_own(uint32_t lanes, const Knowledge& what) {
   const Clocks& clocks = what.views[GENERIC];
-  heard_own_ = std::max(
-      {heard_own_, clock_of(clocks, agent(ALL_LANES)), clock_of(clocks, agent(SOME_LANES))});
+  const uint32_t of_some = clock_of(clocks, agent(SOME_LANES));
+  heard_own_ = std::max({heard_own_, clock_of(clocks, agent(ALL_LANES)), of_some});
+  if (of_some <= synced_) return;
+  const uint32_t from = clock_of(what.lanes, warp_.in_cluster);
+  for_lanes(lanes, [&](uint32_t lane) { heard_[lane] |= from; });
 }
 
 void WarpKnowledge::learn(uint32_t lanes, const Knowledge& what) {
-  hear_own(what);
+  hear_own(lanes, what);
   teach(lanes, [&](Knowledge& known) { known.join(what); });
 }
 
@@ -107,6 +110,7 @@ void WarpKnowledge::meet(uint32_t lanes) {
     extras_.clear();
     raise_published();
     met_.clear();
+    heard_.fill(0);
     synced_ = clock_;
     tick();
     return;
@@ -163,7 +167,11 @@ std::shared_ptr<Knowledge> WarpKnowledge::release(uint32_t lanes) {
       entry(clocks, all) = synced_;
     }
   }
-  if (!whole) entry(made->lanes, warp_.in_cluster) = met_by(lanes);
+  if (!whole) {
+    uint32_t& before = entry(made->lanes, warp_.in_cluster);
+    before = met_by(lanes);
+    for_lanes(lanes, [&](uint32_t lane) { before |= heard_[lane]; });
+  }
   tick();
   released_ = made;
   released_by_ = lanes;

@@ -81,7 +81,7 @@ class WarpKnowledge {
   }
   bool some_have_met() const { return !met_.empty(); }
   // Lanes have heard this: what it has of the warp's own accesses is ordered before theirs.
-  void hear_own(const Knowledge& what);
+  void hear_own(uint32_t lanes, const Knowledge& what);
   // The warp has made an access since the last release.
   void note_access() { changed_ = true; }
 
@@ -100,7 +100,8 @@ class WarpKnowledge {
   uint32_t heard_own_ = 0;  // up to which they have come back to the warp from others
   // By lane: up to which clock a proxy fence or fence of the lane has put its accesses in the view.
   std::array<std::array<uint32_t, LANES>, VIEWS> published_{};
-  std::vector<uint32_t> met_;  // by lane: those that it met since then; empty: none
+  std::vector<uint32_t> met_;            // by lane: those that it met since then; empty: none
+  std::array<uint32_t, LANES> heard_{};  // by lane: those whose releases it has heard since then
   Knowledge known_;
   std::vector<Extra> extras_;
   bool all_learned_ = false;  // every lane knows more than the warp, maybe

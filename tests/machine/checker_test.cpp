@@ -1086,6 +1086,22 @@ TEST_CASE("between clusters: what all lanes of a warp have heard in parts each o
   }
 }
 
+TEST_CASE("between clusters: what one lane has released comes back to another of its warp") {
+  alignas(4096) static uint32_t data[2048];
+  constexpr uint32_t TWO = 2;
+  uint32_t* const flags = data + 1024;
+  for (const bool heard : {false, true}) {
+    const auto shared = std::make_shared<Shared>();
+    Rig one(1, 1, 0, shared), other(1, 1, 1, shared);
+    one.global(0, data + 1, Access::write, ONE);
+    one.global(0, flags, Access::write, ONE, Order::release);
+    if (heard) other.global(0, flags, Access::read, ONE, Order::acquire);
+    other.global(0, flags + 8, Access::write, ONE, Order::release);
+    one.global(0, flags + 8, Access::read, TWO, Order::acquire);
+    CHECK((said([&] { one.global(0, data, Access::read, TWO); }) == "") == heard);
+  }
+}
+
 TEST_CASE("between clusters: too narrow a scope orders nothing, atomics do not race") {
   alignas(4096) static uint32_t data[2048];
   const auto shared = std::make_shared<Shared>();

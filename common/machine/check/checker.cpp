@@ -325,7 +325,9 @@ void Checker::hear(WarpState& state, uint32_t lanes, const Channel& channel, boo
       join_from_cluster(of_others.get(), part);
     }
   }
-  if (of_others) learn(of_others, Scope::gpu);
+  if (!of_others) return;
+  state.knows.hear_own(lanes, *of_others);
+  learn(of_others, Scope::gpu);
 }
 
 void Checker::join_from_cluster(Knowledge* to, const Channel::Part& part) const {

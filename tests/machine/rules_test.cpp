@@ -109,6 +109,29 @@ TEST_CASE("lanes of a warp that take turns by a lock need fences, which are name
               ALL, 17);
 }
 
+TEST_CASE("so it is of a lock in shared memory") {
+  const auto counts = [](const std::string& take, const std::string& after) {
+    return with(
+        "setp.ne.u32 %p1, %t, 0;\n@%p1 bra MADE;\nst.shared.v2.u32 [%smem], {0, 0};\n"
+        "MADE:\nbar.warp.sync -1;\nAGAIN:\n" +
+            take + "setp.ne.u32 %p1, %r1, 0;\n@%p1 bra AGAIN;\n" + FENCE +
+            "ld.shared.u32 %r2, [%smem];\nadd.u32 %r2, %r2, 1;\nst.shared.u32 [%smem], %r2;\n" +
+            after + "atom.shared.exch.b32 %r1, [%smem+4], 0;\nbar.warp.sync -1;\n" +
+            "ld.shared.u32 %r2, [%smem];\nst.global.u32 [%rd20], %r2;",
+        32);
+  };
+  for (const char* const take : {"atom.shared.cas.b32 %r1, [%smem+4], 0, 1;\n",
+                                 "atom.shared.exch.b32 %r1, [%smem+4], 1;\n"}) {
+    check_legal(counts(take, FENCE), Words(32, 32));
+    check_fault(counts(take, ""),
+                {RACE,
+                 {"Rule: lane-race",
+                  "Lanes that take turns by a lock: fence.acq_rel.cta "
+                  "(__threadfence_block) behind taking it and before giving it back."}},
+                ALL);
+  }
+}
+
 TEST_CASE("lanes that write halves of words race with one that reads a word") {
   const auto words = [](const char* space, const std::string& between) {
     const std::string at = std::string(space) == "shared" ? "%r1" : "%rd1";

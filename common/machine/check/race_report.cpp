@@ -200,7 +200,8 @@ void RaceReport::lanes(const Attempt& attempt, const Record& record, uint32_t by
             ? "bar.warp.sync (__syncwarp) between the two, or bar.sync (__syncthreads) if other "
               "warps touch the same places."
             : "bar.warp.sync (__syncwarp) between the two."};
-    said.remedy = counter(attempt, record) + said.remedy + APART;
+    said.remedy = counter(attempt, record) + said.remedy + APART +
+                  by_lock("fence.acq_rel.cta (__threadfence_block)");
     said.earlier.role.insert(0, "a lane of ");
     said.later.role.insert(0, "another lane of ");
     return said;
@@ -400,7 +401,7 @@ Error RaceReport::error_of_global(const Attempt& attempt,
     missing =
         "bar.warp.sync (__syncwarp) between the two, a barrier of the CTA or of the grid if others "
         "touch the same places, or atomics where several lanes change one place.";
-    missing += APART + by_lock();
+    missing += APART + by_lock("fence.acq_rel.gpu (__threadfence)");
   } else {
     missing = one_statement(attempt, with) + remedy(attempt, with.record(), conflict.bytes, view);
   }

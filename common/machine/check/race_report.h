@@ -97,7 +97,7 @@ class RaceReport {
   std::string spoken_for(const Attempt& attempt, const GlobalRecord& with) const;
   std::string one_statement(const Attempt& attempt, const GlobalRecord& with) const;
   std::string by_grid_sync() const;
-  std::string by_lock() const;
+  std::string by_lock(const char* fence) const;
   std::string counter(const Attempt& attempt, const Record& with) const;
   // Causes that are named where they can be seen; "" if it is another one.
   std::string slot_that_is_left(const WarpState& reader, uint32_t pc, const Shadow& shadow,

@@ -408,14 +408,15 @@ std::string RaceReport::by_grid_sync() const {
   return " The launch is cooperative: grid.sync() between the two orders them for all CTAs.";
 }
 
-// A kernel that compares and swaps may have a lock.
-std::string RaceReport::by_lock() const {
+// A kernel that swaps may have a lock.
+std::string RaceReport::by_lock(const char* fence) const {
   const bool may_lock = std::ranges::any_of(state_.program.statements, [](const Statement* each) {
-    return each->opcode.starts_with("atom.") && each->opcode.find(".cas.") != std::string::npos;
+    return each->opcode.starts_with("atom.") && (each->opcode.find(".cas.") != std::string::npos ||
+                                                 each->opcode.find(".exch.") != std::string::npos);
   });
   if (!may_lock) return "";
-  return " Lanes that take turns by a lock: fence.acq_rel.gpu (__threadfence) behind taking it and "
-         "before giving it back.";
+  return joined(" Lanes that take turns by a lock: ", fence,
+                " behind taking it and before giving it back.");
 }
 
 // One line that reads and writes by one address.

@@ -4,7 +4,7 @@
 //            memory: with the right pair the same loops multiply operands that are K-major or
 //            MN-major, of bf16, fp16 or tf32, in any swizzle. D leaves in parts that fit the boxes.
 // Limited by its assumptions: rung 9 takes bf16 and K-major operands, and nothing else.
-// New PTX    wgmma with imm-trans, of .f16 and of .tf32; st.shared.v2
+// New PTX    wgmma with imm-trans, of .f16, .tf32; st.shared.v2, ld.shared.b32, cvt.f16x2, mov.b32
 // Tile       128x256x64 (tf32: 128x256x32) a CTA, 384 threads, 3 slots, 64 KB for D, in clusters of
 //            2 CTAs; of a D of few tiles 64x64 to 192x144, also where 2 to 8 CTAs share a tile's K
 // Grown from stages/09_async_epilogue.cu

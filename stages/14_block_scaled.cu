@@ -3,7 +3,7 @@
 // Idea       the tensor cores sum 128 of K at a time; the CUDA cores multiply each such sum by its
 //            scales and add it to an fp32 accumulator: the promotion.
 // Limited by its bytes: bf16 takes two for what e4m3 and s8 say in one, at half the rate.
-// New PTX    wgmma of .e4m3 and of .s8, mbarrier.test_wait, ld.global.nc.f32, ld.shared.f32,
+// New PTX    wgmma of .e4m3 and of .s8, mbarrier.test_wait, ld.global.nc.f32, st.shared.v4.f32,
 //            mov of %lanemask_eq and of .b64, barrier.arrive
 // Tile       per shape: the table in common/tile/block_scaled.h
 // Grown from stages/11_autotuned.cu

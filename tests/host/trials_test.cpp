@@ -2753,11 +2753,11 @@ TEST_CASE("trials: what tiles of rung 13 for few types are worth, and the pick a
   check(calls, 0, 453, MORE, 389, {16, 458, 1060, 1865, 744}, 64);  // the clocks were fitted to
   check(calls, 552, 711, MORE, 80, {17, 227, 1040, 1844, 815}, 0);  // drawn later
   check(calls, 711, 775, FEW, 32, {23, 181, 1004, 1073, 1000}, 0);
-  REQUIRE(of_mn_major_a.size() == 402);
-  check(of_mn_major_a, 0, 259, MORE, 206, {18, 238, 1056, 1529, 926}, 14);
-  check(of_mn_major_a, 0, 259, FEW, 31, {16, 150, 1000, 1048, 980}, 8);
-  check(of_mn_major_a, 259, 402, MORE, 101, {27, 378, 1044, 1458, 895}, 5);
-  check(of_mn_major_a, 259, 402, FEW, 24, {25, 214, 1000, 1000, 1000}, 13);
+  REQUIRE(of_mn_major_a.size() == 712);
+  check(of_mn_major_a, 0, 593, MORE, 363, {18, 339, 1066, 1576, 845}, 149);
+  check(of_mn_major_a, 0, 593, FEW, 60, {18, 214, 1000, 1048, 980}, 21);
+  check(of_mn_major_a, 593, 712, MORE, 93, {21, 195, 1068, 1426, 837}, 8);
+  check(of_mn_major_a, 593, 712, FEW, 12, {22, 211, 1000, 1000, 1000}, 6);
   // Where the model would take 64x256 for a K-major A, if there were any: over the fastest other.
   double tall = 0;
   int picks = 0;

@@ -100,6 +100,7 @@ TEST_CASE("types and layouts: every kernel is one that some call gets") {
       {104, 3 * part + 8, 4104},
       {144, 6 * part + 8, 4104},
       {200, 3 * part + 8, 4104},
+      {200, 5 * part},
   };
   for (const Stage* stage : typed_rungs()) {
     for (const Variant& kernel : stage->variants) {

@@ -71,8 +71,8 @@ constexpr TypedTile TYPED_TILES[] = {
 // `at_once` how many clusters run at a time; operands have elements of so many bytes, their rows lda
 // and ldb of these. A step takes longer by rows of A's boxes that do not lie in A whole, where few
 // SMs are idle and K is not shared; unless rows are shared, also where they begin between lines of
-// L2; and on its side of an MN-major A, whose last panel is loaded whole. Splits hide no launch
-// without room beside. Tiles on their side are for M between two heights of the others: of more rows
+// L2; and of a tile on its side where A is MN-major, as was fitted. Splits hide no launch without
+// room beside. Tiles on their side are for M between two heights of the others: of more rows
 // of them than eight there is little to spare, and than four where each loads for itself.
 inline double typed_clocks(const TypedTile& tile, bool mn_major_a, int bytes, int m, int n, int k,
                            long long lda, long long ldb, int at_once) {

@@ -50,9 +50,11 @@ constexpr TypedTile TYPED_TILES[] = {
     {"_64x64_2x2",        1,  64,  400, 2, 2, 1, 0, false, TypedKernels::MN_MAJOR_A},
     {"_64x128_k4",        1, 128,  760, 1, 1, 4, 3200},
     {"_64x64_k2",         1,  64,  460, 1, 1, 2, 1600},
+    {"_64x64_k4",         1,  64,  480, 1, 1, 4, 3600, false, TypedKernels::K_MAJOR_A},
     {"_64x64_k8",         1,  64,  460, 1, 1, 8, 5600},
-    {"_64x96_side_2x1",   1,  96,  540, 2, 1, 1, 0, true},
+    {"_64x96_side_4x1",   1,  96,  500, 4, 1, 1, 0, true},
     {"_64x128_side_4x1",  1, 128,  460, 4, 1, 1, 0, true, TypedKernels::MN_MAJOR_A},
+    {"_64x160_side_4x1",  1, 160,  540, 4, 1, 1, 0, true},
     {"_64x192_side_4x1",  1, 192,  540, 4, 1, 1, 0, true, TypedKernels::MN_MAJOR_A},
     {"_128x96_side_2x2",  2,  96,  560, 2, 2, 1, 0, true},
     {"_128x112_side",     2, 112,  660, 1, 1, 1, 0, true},
@@ -63,11 +65,12 @@ constexpr TypedTile TYPED_TILES[] = {
     {"_128x192_side_4x1", 2, 192,  780, 4, 1, 1, 0, true, TypedKernels::MN_MAJOR_A},
     {"_128x208_side_2x1", 2, 208,  970, 2, 1, 1, 0, true},
     {"_128x256_side_4x1", 2, 256, 1040, 4, 1, 1, 0, true, TypedKernels::MN_MAJOR_A},
+    {"_192x96_side_1x2",  3,  96,  740, 1, 2, 1, 0, true},
     {"_192x144_side_2x1", 3, 144,  990, 2, 1, 1, 0, true},
     // clang-format on
 };
 
-// Clocks, by rounds of clusters and clocks a K step: enough to choose one of 25. D is [m][n],
+// Clocks, by rounds of clusters and clocks a K step: enough to choose one of 28. D is [m][n],
 // `at_once` how many clusters run at a time; operands have elements of so many bytes, their rows lda
 // and ldb of these. A step takes longer by rows of A's boxes that do not lie in A whole, where few
 // SMs are idle and K is not shared; unless rows are shared, also where they begin between lines of

@@ -76,7 +76,7 @@ TEST_CASE("types and layouts: every kernel is one that some call gets") {
     int m, n, k = 4096;
   };
   const Sizes ONE_OF_EACH[] = {
-      {8, 8},
+      {8, 8, 6144},
       {64, std::max(128, part)},
       {3 * part, 64},
       {64, 8 * part},
@@ -101,6 +101,10 @@ TEST_CASE("types and layouts: every kernel is one that some call gets") {
       {144, 6 * part + 8, 4104},
       {200, 3 * part + 8, 4104},
       {200, 5 * part},
+      {168, 4 * part + 8, 4104},
+      {168, 8 * part + 8},
+      {200, 4 * part + 8, 4104},
+      {8, 2 * part + 8},
   };
   for (const Stage* stage : typed_rungs()) {
     for (const Variant& kernel : stage->variants) {

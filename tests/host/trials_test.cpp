@@ -2698,6 +2698,7 @@ TEST_CASE("trials: what tiles of rung 13 for few types are worth, and the pick a
   };
   const std::vector<Call> calls = read_calls("h200.layouts_between.csv");
   const std::vector<Call> of_mn_major_a = read_calls("h200.layouts_mn_major.csv");
+  const std::vector<Call> of_k_major_a = read_calls("h200.layouts_k_major.csv");  // later ones
   const auto is_mn_major_a = [](const Call& call) { return call.kernel[5] == 'N'; };
   // Of the calls from one number to another with an M from one to another and a K-major A, or an
   // MN-major one, in thousandths: the pick over the fastest of the table, on average and at worst; and
@@ -2707,9 +2708,9 @@ TEST_CASE("trials: what tiles of rung 13 for few types are worth, and the pick a
     int from, to;
   };
   constexpr Rows FEW = {1, 64}, MORE = {65, 3000};
-  const auto check = [&](bool mn_major_a, size_t from, size_t to, Rows rows, int shapes,
+  const auto check = [&](const std::vector<Call>& of, size_t from, size_t to, Rows rows, int shapes,
                          const std::array<long, 5>& thousandths, int not_timed) {
-    const std::vector<Call>& of = mn_major_a ? of_mn_major_a : calls;
+    const bool mn_major_a = &of == &of_mn_major_a;
     CAPTURE(from);
     CAPTURE(rows.from);
     CAPTURE(mn_major_a);
@@ -2751,14 +2752,34 @@ TEST_CASE("trials: what tiles of rung 13 for few types are worth, and the pick a
   };
   REQUIRE(calls.size() == 775);
   // First those to which the clocks were fitted, then those that were drawn later.
-  check(false, 0, 453, MORE, 389, {16, 458, 1060, 1865, 744}, 64);
-  check(false, 552, 711, MORE, 80, {17, 227, 1040, 1844, 815}, 0);
-  check(false, 711, 775, FEW, 32, {23, 181, 1004, 1073, 1000}, 0);
+  check(calls, 0, 453, MORE, 353, {14, 458, 1053, 1865, 744}, 100);
+  check(calls, 552, 711, MORE, 71, {11, 85, 1041, 1844, 922}, 9);
+  check(calls, 711, 775, FEW, 30, {23, 181, 1004, 1073, 1000}, 2);
+  REQUIRE(of_k_major_a.size() == 810);
+  check(of_k_major_a, 0, 556, MORE, 386, {12, 214, 1026, 1694, 824}, 63);
+  check(of_k_major_a, 0, 556, FEW, 91, {12, 161, 1008, 1119, 955}, 16);
+  check(of_k_major_a, 556, 810, MORE, 116, {20, 343, 1020, 1409, 900}, 21);
+  check(of_k_major_a, 556, 810, FEW, 99, {16, 223, 1004, 1143, 818}, 18);
   REQUIRE(of_mn_major_a.size() == 712);
-  check(true, 0, 593, MORE, 363, {18, 339, 1066, 1576, 845}, 149);
-  check(true, 0, 593, FEW, 60, {18, 214, 1000, 1048, 980}, 21);
-  check(true, 593, 712, MORE, 93, {21, 195, 1068, 1426, 837}, 8);
-  check(true, 593, 712, FEW, 12, {22, 211, 1000, 1000, 1000}, 6);
+  check(of_mn_major_a, 0, 593, MORE, 363, {18, 339, 1066, 1576, 845}, 149);
+  check(of_mn_major_a, 0, 593, FEW, 60, {18, 214, 1000, 1048, 980}, 21);
+  check(of_mn_major_a, 593, 712, MORE, 93, {21, 195, 1068, 1426, 837}, 8);
+  check(of_mn_major_a, 593, 712, FEW, 12, {22, 211, 1000, 1000, 1000}, 6);
+  // Beside cuBLASLt.
+  std::map<LayoutsCall, double> shares;
+  double shares_logarithms = 0;
+  for (const std::vector<std::string>& cell : read_rows("h200.layouts_k_major_rows.csv")) {
+    REQUIRE(cell.size() == 7);
+    const double share = std::stod(cell[5]) / std::stod(cell[6]);
+    shares[{cell[0], std::stoi(cell[1]), std::stoi(cell[2]), std::stoi(cell[3])}] = share;
+    shares_logarithms += std::log(share);
+  }
+  CHECK(shares.size() == 33);
+  CHECK(std::lround(1000 * std::exp(shares_logarithms / 33)) == 956);
+  CHECK(std::lround(100 * shares[{"bf16_TN", 1184, 1024, 2048}]) == 73);
+  CHECK(std::lround(100 * shares[{"bf16_TN", 48, 5272, 3600}]) == 75);
+  CHECK(std::count_if(shares.begin(), shares.end(),
+                      [](const auto& each) { return each.second < 0.76; }) == 2);
   // Where the model would take 64x256 for a K-major A, if there were any: over the fastest other.
   double tall = 0;
   int picks = 0;

@@ -7,6 +7,7 @@
 #include "common/machine/code/calls.h"
 #include "common/machine/code/isa.h"
 #include "common/machine/code/operand_spec.h"
+#include "common/machine/code/register_uses.h"
 #include "common/machine/code/rows.h"
 #include "common/machine/code/shared_layout.h"
 #include "common/machine/run/control.h"
@@ -96,14 +97,18 @@ class Decoder {
       registers_.push_back(rows_.add_register(made.width));
     }
     if (!function.entry) make_callable(function);
-    find_async_registers();
+    async_registers_ = async_registers(function);
     shared_variables_ = shared_variables_in(function, shared_);
+    const EarlyLoads early = early_loads(function);
     std::vector<uint32_t> pcs;
     const size_t first_branch = branches_.size();
     for (const Statement& statement : function.statements) {
-      statement_ = &statement;
+      const auto [begin, end] = early.uses.equal_range(pcs.size());
       pcs.push_back(next_pc());
+      for (auto use = begin; use != end; ++use) add_use(use->second);
+      statement_ = &statement;
       add_statement();
+      program_->code.back().is_early = early.loads.contains(&statement);
     }
     pcs.push_back(next_pc());
     const Statement* const last = function.statements.empty() ? nullptr : statement_;
@@ -141,20 +146,6 @@ class Decoder {
     }
     made.return_row = rows_.add_register(Width::w32);
     if (made.frame.bytes != 0) made.registers.push_back({used_row_, 0, Width::w32});
-  }
-
-  // Registers that wgmma reads or writes while other instructions run.
-  void find_async_registers() {
-    async_registers_.assign(function_->registers.size(), false);
-    for (const Statement& statement : function_->statements) {
-      if (!statement.opcode.starts_with("wgmma.mma_async")) continue;
-      for (const Operand& operand : statement.operands) {
-        if (operand.kind != Operand::Kind::vector) continue;
-        for (const Operand& part : operand.parts) {
-          if (part.kind == Operand::Kind::reg) async_registers_[part.reg] = true;
-        }
-      }
-    }
   }
 
   Inst new_inst() const {
@@ -219,6 +210,13 @@ class Decoder {
     }
     if (statement.opcode.starts_with("mov") && statement.operands.size() == 2) read_clock(&inst);
     add(inst);
+  }
+
+  // An access at the place of an early load: its value goes nowhere.
+  void add_use(const EarlyLoads::Use& use) {
+    statement_ = &use.access;
+    add_statement();
+    program_->statements.back() = use.load;
   }
 
   std::string operand_name(size_t i) const {

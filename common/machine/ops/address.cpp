@@ -76,6 +76,7 @@ struct Use {
   uint16_t variable = 0;           // Inst::variable
   Store* store = nullptr;          // of a plain store
   uint64_t* host_delta = nullptr;  // for it: what is added to an address
+  bool is_early = false;           // Inst::is_early
 };
 
 // ": the 4 bytes at 0x7f… are …", of memory that must not be accessed.
@@ -110,8 +111,10 @@ void to_global(Warp& warp, uint32_t mask, const Use& use, Addresses& a) {
     for_lanes(mask,
               [&](uint32_t lane) { check_global(warp, lane, a.at[lane], use.bytes, use.what); });
   }
-  observer_of(cluster).tell(&Checker::global_access, warp, mask, a.at, use.bytes, use.access,
-                            use.order, use.scope, use.store);
+  if (!use.is_early) {
+    observer_of(cluster).tell(&Checker::global_access, warp, mask, a.at, use.bytes, use.access,
+                              use.order, use.scope, use.store);
+  }
   if (use.access != Access::write && use.order != Order::weak) cluster.polled_global = true;
   if (use.access != Access::read) observer_of(cluster).store(warp);
   if (use.access == Access::write) ++cluster.changes;
@@ -186,7 +189,7 @@ void to_shared(Warp& warp, uint32_t mask, Where where, const Use& use, Addresses
       bytes[lane] = shared_bytes(warp, 1u << lane, address, use.bytes, use.what);
     });
   }
-  if (Checker* const checker = cta.cluster->checker.get()) {
+  if (Checker* const checker = cta.cluster->checker.get(); checker && !use.is_early) {
     uint32_t addresses[LANES];
     for (uint32_t lane = 0; lane < LANES; ++lane)
       addresses[lane] = static_cast<uint32_t>(a.at[lane]);
@@ -298,7 +301,7 @@ void resolve(Warp& warp, const Inst& inst, const Slot& slot, uint32_t mask, uint
              Access access, const char* what, Addresses& a, Store* store, uint64_t* host_delta) {
   const auto qualifiers = inst.as<AccessQualifiers>();
   const Use use{bytes,         access, qualifiers.order, qualifiers.scope, what,
-                inst.variable, store,  host_delta};
+                inst.variable, store,  host_delta,       inst.is_early};
   const uint64_t offset = static_cast<uint64_t>(int64_t{slot.offset});
   if (slot.width == Width::w64) {
     const auto* const base = warp.row<const uint64_t>(slot.row);

@@ -14,7 +14,7 @@ Step load(Warp& warp, const Inst& inst, uint32_t mask) {
   const uint32_t count = element_count(inst);
   Addresses a;
   resolve(warp, inst, inst.slots[count], mask, count * sizeof(T), Access::read, "ld", a);
-  look_for_poison(warp, where_of(inst), mask, a, count * sizeof(T));
+  if (!inst.is_early) look_for_poison(warp, where_of(inst), mask, a, count * sizeof(T));
   for (uint32_t i = 0; i < count; ++i) {
     const Slot& to = inst.slots[i];
     with_row(warp, to.row, to.width, [&a, mask, offset = i * sizeof(T)]<class R>(R* d) {

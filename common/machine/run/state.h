@@ -78,6 +78,7 @@ struct Inst {
   bool convergent = false;      // .aligned: waits for the warp's other live lanes
   bool whole_warp = false;      // convergent, and undefined once a lane has exited
   bool touches_async = false;   // names a register that some wgmma.mma_async names too
+  bool is_early = false;        // a load whose value counts as read where it is used
   uint16_t variable = 0;        // 1 + index into Program::shared_variables: the address is in it
   uint32_t target = 0;          // pc of a branch or call
   const Slot* slots = nullptr;  // all operands, flat, in PTX order

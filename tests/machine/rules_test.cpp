@@ -76,6 +76,35 @@ TEST_CASE("lanes of a warp race where no bar.warp.sync is between them") {
               Words(32, 5));
 }
 
+TEST_CASE("plain accesses of a lane race with the atomics of others of its warp in shared memory") {
+  const auto counts = [](const std::string& begin, const std::string& update,
+                         const std::string& end) {
+    return with("setp.eq.u32 %p1, %t, 0;\n@%p1 st.shared.u32 [%smem], 0;\n" + begin + "@!%p1 " +
+                    update + end + "@%p1 ld.shared.u32 %r3, [%smem];\n" +
+                    "@%p1 st.global.u32 [%out], %r3;",
+                32);
+  };
+  const std::string meet = "bar.warp.sync -1;\n", add = "red.shared.add.u32 [%smem], 1;\n";
+  check_legal(counts(meet, add, meet), {31});
+  check_fault(counts(meet, add, ""),
+              {RACE, {"ld.shared.u32 reads", "red.shared.add.u32 has", "Rule: lane-race"}}, ALL);
+  check_fault(counts("", add, meet),
+              {RACE, {"red.shared.add.u32 writes", "st.shared.u32 has", "Rule: lane-race"}}, ALL);
+  const std::string read = "@%p1 ld.shared.u32 %r3, [%smem];\n";
+  check_fault(counts(meet + read, add, meet),
+              {RACE, {"red.shared.add.u32 writes", "ld.shared.u32 reads", "Rule: lane-race"}}, ALL);
+  // A loop of atom.cas begins with a plain load, and lanes may poll.
+  const std::string once =
+      "ld.shared.u32 %r1, [%smem];\nAGAIN:\nmov.u32 %r2, %r1;\nadd.u32 %r4, %r2, 1;\n"
+      "atom.shared.cas.b32 %r1, [%smem], %r2, %r4;\nsetp.ne.u32 %p2, %r1, %r2;\n@%p2 bra AGAIN;\n";
+  const std::string twice = once + replaced(once, "AGAIN", "MORE");
+  check_legal(with("setp.eq.u32 %p1, %t, 0;\n@%p1 st.shared.u32 [%smem], 0;\n" + meet + twice +
+                       meet + "ld.shared.u32 %r3, [%smem];\nst.global.u32 [%rd20], %r3;",
+                   32),
+              Words(32, 64));
+  check_legal(counts(meet, "st.volatile.shared.u32 [%smem], 31;\n", ""), {31});
+}
+
 TEST_CASE("lanes of a warp race in global memory, too") {
   const auto through = [](const std::string& between) {
     return with("st.global.u32 [%rd20], %t;\n" + between +

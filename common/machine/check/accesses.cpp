@@ -7,24 +7,13 @@
 #include <mutex>
 #include <utility>
 
+#include "common/machine/check/opcodes.h"
+
 namespace machine {
 namespace {
 
-bool compares_and_swaps(const std::string& opcode) {
-  return opcode.starts_with("atom.") && opcode.find(".cas.") != opcode.npos;
-}
-
 uint64_t cell_of_shared(uint32_t address) {
   return (SHARED_WINDOW | address) / CELL_BYTES;
-}
-
-// Of less than 4 bytes a record has not every lane.
-bool is_narrow(const std::string& opcode) {
-  constexpr std::string_view TYPES[] = {".b8", ".u8", ".s8", ".b16", ".u16", ".s16", ".bf16"};
-  return std::ranges::any_of(TYPES,
-                             [&](std::string_view type) { return opcode.ends_with(type); }) &&
-         opcode.find(".v") == std::string::npos && !opcode.starts_with("ldmatrix") &&
-         !opcode.starts_with("stmatrix");
 }
 
 // Whether another lane of the same warp made the earlier access, by another instruction, since the
@@ -43,6 +32,15 @@ bool is_other_lane(const Attempt& attempt, const Program& program, const Record&
   if (!differ(bytes)) return false;
   return differ(whole_words(bytes)) ||
          (!is_narrow(program.opcode(record.pc)) && !is_narrow(program.opcode(attempt.pc)));
+}
+
+// Lanes that poll rely on running together, and cas compares what a lane has loaded before.
+bool may_be_by_lanes(const Attempt& attempt, const Program& program, const Record& record) {
+  if (!record.strong && !attempt.strong) return false;
+  const std::string opcode = program.opcode(record.strong ? record.pc : attempt.pc);
+  const bool loads = record.strong ? !attempt.write : !record.write;
+  return (record.strong && attempt.strong) || !updates(opcode) ||
+         (loads && compares_and_swaps(opcode));
 }
 
 bool stores_the_same(const Attempt& attempt, uint32_t lanes, uint32_t bytes) {
@@ -275,8 +273,8 @@ void Checker::check_write_before(Attempt& attempt, const Cell& cell, uint32_t in
   if (clock_of(clocks, record.agent) >= record.clock) {  // whichever lane it was
     if (record.agent == attempt.agent && record.clock > attempt.lanes_met_at &&
         record.agent == attempt.by->knows.agent(ALL_LANES)) {
-      if (both != 0 && !cell.strong() && !attempt.strong &&
-          is_other_lane(attempt, state_.program, record, both, lanes) &&
+      if (both != 0 && is_other_lane(attempt, state_.program, record, both, lanes) &&
+          !may_be_by_lanes(attempt, state_.program, record) &&
           !stores_the_same(attempt, lanes, both)) {
         report_.lanes(attempt, record, both, index);
       }
@@ -340,11 +338,12 @@ void Checker::write_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint3
     if (!(read.bytes & bytes) || is_before(attempt, read, read.bytes & bytes)) continue;
     check_conflict(attempt, read, read.bytes & bytes, index);
   }
-  if (attempt.own_reads != nullptr && !attempt.strong &&
+  if (attempt.own_reads != nullptr &&
       attempt.own_reads->newest[index / Plane::BLOCK_CELLS] > attempt.lanes_met_at) {
     const Record read = PackedRead::unpack(attempt.agent, attempt.own_reads->reads[index]);
     if ((read.bytes & bytes) &&
-        is_other_lane(attempt, state_.program, read, read.bytes & bytes, lanes)) {
+        is_other_lane(attempt, state_.program, read, read.bytes & bytes, lanes) &&
+        !may_be_by_lanes(attempt, state_.program, read)) {
       report_.lanes(attempt, read, read.bytes & bytes, index);
     }
   }

@@ -695,6 +695,24 @@ TEST_CASE("a wait that returned at once, since its phase was over, is named behi
   check_fault(passed(state + "%rd3;\n"), fault, {Policy::eager});
 }
 
+TEST_CASE("lanes of a warp that wait for one phase one after the other have waited for it once") {
+  // The second warp stores behind its arrive, too.
+  const std::string wait = "mbarrier.try_wait.parity.shared::cta.b64 %p4, [%smem+1024], 0;\n";
+  Program program = with(
+      "setp.ne.u32 %p1, %t, 0;\n@!%p1 mbarrier.init.shared::cta.b64 [%smem+1024], 32;\n"
+      "@!%p1 st.shared.u32 [%smem], 5;\nbar.sync 0;\nsetp.ge.u32 %p2, %t, 32;\n"
+      "@%p2 bra STORE;\nand.b32 %r1, %t, 1;\nsetp.eq.u32 %p3, %r1, 0;\n@%p3 bra EVEN;\n"
+      "ODD:\n" +
+          wait + "@!%p4 bra ODD;\nbra READ;\nEVEN:\n" + wait +
+          "@!%p4 bra EVEN;\nREAD:\nld.shared.u32 %r2, [%smem];\nbra END;\n"
+          "STORE:\nmbarrier.arrive.shared::cta.b64 _, [%smem+1024];\n"
+          "setp.eq.u32 %p5, %t, 32;\n@%p5 st.shared.u32 [%smem], 6;\nEND:",
+      64);
+  const std::string report = program.report(Buffer<uint32_t>(64).data());
+  CHECK(contains(report, "ld.shared.u32 reads"));
+  CHECK(!contains(report, "  waited:  "));
+}
+
 TEST_CASE(
     "who reads too early, since an mbarrier's count is too low, is told who has not arrived") {
   // Three warps store words and arrive, and the last, which runs first, reads those of the first.

@@ -160,8 +160,8 @@ std::string Checker::read_early() const {
 std::string Checker::comes_late(const Warp& warp, uint32_t mbarrier, uint32_t parity) const {
   const auto found = state_.mbarriers.find(mbarrier);
   if (found == state_.mbarriers.end()) return "";
-  const std::vector<uint32_t>& waits = found->second.waits;
-  const uint32_t next = warp.in_cluster < waits.size() ? waits[warp.in_cluster] : 0;
+  const std::vector<Waits>& waits = found->second.waits;
+  const uint32_t next = warp.in_cluster < waits.size() ? waits[warp.in_cluster].count : 0;
   if (next >= found->second.phase || (next & 1) != parity) return "";
   return joined("it comes too late. It has waited here ", next, next == 1 ? " time" : " times",
                 ", and meanwhile ", found->second.phase,
@@ -190,8 +190,7 @@ void Checker::mbarrier_init(Warp& warp, uint32_t mask, uint32_t address) {
   mbarrier.init = cell->record();
   mbarrier.init_fence = 0;
   mbarrier.pending = Channel();
-  mbarrier.waits.assign(state_.warps.size(), mbarrier.phase);
-  mbarrier.ahead.assign(state_.warps.size(), false);
+  mbarrier.waits.assign(state_.warps.size(), Waits{mbarrier.phase});
   mbarrier.made_in = mbarrier.phase;
   mbarrier.last_waits.clear();
 }
@@ -253,11 +252,7 @@ void Checker::mbarrier_wait(Warp& warp, uint32_t mask, uint32_t address, bool ac
   MbarrierState& mbarrier = mbarrier_at(address);
   mbarrier.waited |= 1ull << warp.in_cluster % 64;
   mbarrier.waits.resize(state_.warps.size());
-  mbarrier.ahead.resize(state_.warps.size());
-  const uint32_t waits = ++mbarrier.waits[warp.in_cluster];
-  if (waits == mbarrier.made_in + 1) {
-    mbarrier.ahead[warp.in_cluster] = mbarrier.phase == mbarrier.made_in;
-  }
+  mbarrier.waits[warp.in_cluster].add(mask, mbarrier.phase, mbarrier.made_in);
   WarpState& state = state_of(warp);
   hear(state, mask, mbarrier.completed, acquires, scope);
   state.knows.settle();

@@ -96,6 +96,21 @@ struct WarpState {
   uint32_t init_fences = 0;
 };
 
+// Waits of a warp that have returned.
+struct Waits {
+  uint32_t count = 0;  // that of parts of the warp, one after the other in one phase, is one
+  uint32_t lanes = 0, phase = 0;  // of the last one
+  bool ahead = false;             // whether the first one returned in the phase after the init
+
+  void add(uint32_t mask, uint32_t in_phase, uint32_t made_in) {
+    const bool is_part = lanes != 0 && (lanes & mask) == 0 && phase == in_phase;
+    lanes = is_part ? lanes | mask : mask;
+    phase = in_phase;
+    if (is_part || ++count != made_in + 1) return;
+    ahead = in_phase == made_in;
+  }
+};
+
 struct MbarrierState {
   uint32_t address = 0;
   uint32_t agent = 0;
@@ -108,9 +123,8 @@ struct MbarrierState {
   bool outrun = false;     // a phase was complete before a copy had landed that was issued in it
   // Warps of the cluster, by bit: that arrived in the last phase, in this one, that ever waited.
   uint64_t arrived = 0, arriving = 0, waited = 0;
-  std::vector<uint32_t> waits;  // that have returned, by warp of the cluster
-  std::vector<bool> ahead;      // whether its first one returned in the phase after the init
-  uint32_t made_in = 0;         // the phase of the init
+  std::vector<Waits> waits;               // by warp of the cluster
+  uint32_t made_in = 0;                   // the phase of the init
   std::map<uint32_t, Record> last_waits;  // since the init, by agent
 };
 

@@ -51,7 +51,7 @@ bool has_waited_ahead(const CheckerState& state, const Record& record,
                       const MbarrierState& mbarrier) {
   const uint32_t warp = record.agent / AGENTS_OF_WARP;
   return state.kind_of(record.agent) == ALL_LANES && warp < mbarrier.waits.size() &&
-         mbarrier.waits[warp] > mbarrier.phase;
+         mbarrier.waits[warp].count > mbarrier.phase;
 }
 
 // Behind an access of the generic proxy, that is over as soon as something orders it.
@@ -315,9 +315,10 @@ std::string RaceReport::early_wait_line(const WarpState& by) const {
   if (found == state_.mbarriers.end() || by.warp.in_cluster >= found->second.waits.size())
     return "";
   const MbarrierState& mbarrier = found->second;
-  const uint32_t waits = mbarrier.waits[by.warp.in_cluster] - mbarrier.made_in;
+  const Waits& of_warp = mbarrier.waits[by.warp.in_cluster];
+  const uint32_t waits = of_warp.count - mbarrier.made_in;
   const uint32_t phases = mbarrier.phase - mbarrier.made_in;
-  if (waits <= phases + mbarrier.ahead[by.warp.in_cluster]) return "";
+  if (waits <= phases + of_warp.ahead) return "";
   return joined(
       "\n  waited:  ", describe_role(by.warp), " has waited ", waits,
       waits == 1 ? " time" : " times", " for ", text_of(mbarrier), ", of which ", phases,

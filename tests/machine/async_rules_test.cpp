@@ -228,6 +228,27 @@ TEST_CASE("a bulk copy that reads late was never committed") {
               {Policy::lazy});
 }
 
+TEST_CASE("a bulk copy that reads as it is started is not told to be never committed") {
+  // The second warp copies what the first one has stored, too.
+  const auto stored = [](const std::string& barrier) {
+    return with(
+        "shl.b32 %r1, %t, 2;\nadd.u32 %r1, %r1, %smem;\nst.shared.u32 [%r1], %t;\n"
+        "fence.proxy.async;\n" +
+            barrier +
+            "setp.ne.u32 %p1, %t, 32;\n@%p1 bra END;\n"
+            "cp.async.bulk.global.shared::cta.bulk_group [%out], [%smem], 256;\n"
+            "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\nEND:",
+        64);
+  };
+  check_legal(stored("bar.sync 0;\n"), numbers(64, [](uint32_t i) { return i; }));
+  check_fault(stored("bar.warp.sync -1;\n"),
+              {RACE,
+               {"order them: cp.async.bulk.wait_group.read by the thread of warp 1 (stores) of CTA "
+                "(0,0,0) that commits cp.async.bulk, then a barrier, before st.shared.u32",
+                "If st.shared.u32 writes what is to be copied, bar.sync between the two"}},
+              {Policy::eager}, 64);
+}
+
 TEST_CASE("a copy that another warp has yet to start is not told to be never committed") {
   // The second warp copies, the first reads without a barrier.
   const Program early = with(

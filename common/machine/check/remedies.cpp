@@ -37,10 +37,15 @@ std::string wider_scope(const CheckerState& state, const Attempt& attempt, uint3
                 "ordinary one.");
 }
 
-// The wait for a bulk copy that reads shared memory late.
+// The wait for a bulk copy that reads shared memory late. One that reads while its issuer is still at
+// it may be committed yet.
 std::string wait_for_read(const CheckerState& state, const Record& copy) {
-  if (state.warp_of(copy.agent).warp.bulk.count >= copy.clock) {
-    return "cp.async.bulk.wait_group.read by the thread of {later} that committed {later_op}";
+  const Warp& issuer = state.warp_of(copy.agent).warp;
+  const bool is_issued = std::ranges::any_of(
+      issuer.fragments, [&](const Fragment& fragment) { return fragment.pc == copy.pc; });
+  if (is_issued || issuer.bulk.count >= copy.clock) {
+    return joined("cp.async.bulk.wait_group.read by the thread of {later} that ",
+                  is_issued ? "commits" : "committed", " {later_op}");
   }
   return "cp.async.bulk.commit_group behind {later_op} by the thread of {later} that issued it "
          "(what was never committed is not waited for), then cp.async.bulk.wait_group.read";

@@ -166,6 +166,18 @@ TEST_CASE("what cannot run refuses its own kernels, at their launch, by name, fi
   CHECK(out[0] == 9);
 }
 
+TEST_CASE("products that only mma has here are told as such") {
+  const auto refused = [](const std::string& opcode) {
+    Program program;
+    program.body = ".reg .b32 %d<4>;\n" + opcode + " {%d0, %d1, %d2, %d3}, %rd1, %rd2, 1;";
+    return program.report(Buffer<uint32_t>(1).data());
+  };
+  CHECK(contains(refused("wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16"),
+                 "wgmma of a sparse A is not supported; mma of one is."));
+  CHECK(contains(refused("wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc"),
+                 "wgmma of single bits is not supported; mma of them is."));
+}
+
 TEST_CASE("variables of global and constant memory in a kernel's body, under the names of others") {
   Program program;
   program.declarations = ".global .u32 t[2] = {1, 2};\n";

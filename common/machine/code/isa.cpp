@@ -136,6 +136,11 @@ std::string why_unsupported(std::string_view text) {
   if (text.find(".im2col") != text.npos) {
     return "tensor copies in im2col mode are not supported; those of tiles are.";
   }
+  const auto is_wgmma_of = [text](const char* what) {
+    return base_of(text) == "wgmma" && text.find(what) != text.npos;
+  };
+  if (is_wgmma_of(".sp.")) return "wgmma of a sparse A is not supported; mma of one is.";
+  if (is_wgmma_of(".b1.")) return "wgmma of single bits is not supported; mma of them is.";
   return "no instruction of this spelling is supported.";
 }
 

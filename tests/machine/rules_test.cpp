@@ -463,22 +463,25 @@ TEST_CASE("all reports of a run, each pair of instructions once, and rules that 
 }
 
 TEST_CASE("undefined by PTX only: ordered, but not for the async proxy that overwrites") {
-  // Lane 0 reads, then has a copy overwrite what it read.
-  const auto copied = [](const std::string& fence) {
+  // Lane 0 writes and reads, then has a copy overwrite that.
+  const std::string fence = "fence.proxy.async;\n";
+  const auto copied = [](const std::string& written, const std::string& read) {
     return with(
         "setp.ne.u32 %p1, %t, 0;\n@%p1 bra END;\nmbarrier.init.shared::cta.b64 [%smem], 1;\n"
-        "fence.proxy.async;\nst.shared.u32 [%smem+1024], 1;\nfence.proxy.async;\n"
-        "ld.shared.u32 %r3, [%smem+1024];\n" +
-            fence +
+        "fence.proxy.async;\nst.shared.u32 [%smem+1024], 1;\n" +
+            written + "ld.shared.u32 %r3, [%smem+1024];\n" + read +
             "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%smem], 16;\n"
             "add.u32 %r1, %smem, 1024;\ncp.async.bulk.shared::cluster.global"
             ".mbarrier::complete_tx::bytes [%r1], [%out], 16, [%smem];\nWAIT:\n"
             "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%smem], 0;\n@!%p2 bra WAIT;\nEND:",
         32);
   };
-  check_legal(copied("fence.proxy.async;\n"), Words(4));
-  check_fault(copied(""),
+  check_legal(copied(fence, fence), Words(4));
+  check_legal(copied("", fence), Words(4));
+  check_fault(copied(fence, ""),
               {RACE, {"Undefined in kernel test", "Rule: proxy-war (undefined by PTX only)"}}, ALL);
+  // What was written makes it a race.
+  check_fault(copied("", ""), {RACE, {"st.shared.u32 has written", "Rule: proxy-waw"}}, ALL);
 }
 
 TEST_CASE("a CTA exits behind the reads of its bulk copies, whichever thread committed them") {

@@ -336,7 +336,7 @@ void Checker::write_cell(Attempt& attempt, uint32_t index, uint32_t bytes, uint3
   for (const auto& [agent, plane] : suspects_) {
     const Record read = PackedRead::unpack(agent, plane->reads[index]);
     if (!(read.bytes & bytes) || is_before(attempt, read, read.bytes & bytes)) continue;
-    check_conflict(attempt, read, read.bytes & bytes, index);
+    check_read_before(attempt, read, index, bytes, lanes);
   }
   if (attempt.own_reads != nullptr &&
       attempt.own_reads->newest[index / Plane::BLOCK_CELLS] > attempt.lanes_met_at) {

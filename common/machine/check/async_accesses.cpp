@@ -210,6 +210,18 @@ bool Checker::is_waited_for(const Attempt& attempt, const Record& record) const 
                   clock_of(clocks, owner.knows.agent(SOME_LANES))) >= copy->waited;
 }
 
+// What was both written and read without a proxy fence is a race by what was written.
+void Checker::check_read_before(Attempt& attempt, const Record& read, uint32_t index,
+                                uint32_t bytes, uint32_t lanes) {
+  const uint32_t both = read.bytes & bytes;
+  if (report_.shared_rule(attempt, read, both) == rule::PROXY_WAR &&
+      report_.shared_rule(attempt, attempt.shadow->cells[index].record(), bytes) ==
+          rule::PROXY_WAW) {
+    check_writes_before(attempt, index, bytes, lanes);
+  }
+  check_conflict(attempt, read, both, index);
+}
+
 // ---- Registers of wgmma --------------------------------------------------------------------------
 
 WgmmaRegister* Checker::registers_of(WarpState& state) {

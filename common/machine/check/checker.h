@@ -201,6 +201,8 @@ class Checker {
   }
   bool is_before(const Attempt& attempt, const Record& record, uint32_t bytes) const;
   bool is_waited_for(const Attempt& attempt, const Record& record) const;
+  void check_read_before(Attempt& attempt, const Record& read, uint32_t index, uint32_t bytes,
+                         uint32_t lanes);
   void check_write_before(Attempt& attempt, const Cell& cell, uint32_t index, uint32_t bytes,
                           uint32_t lanes);
   void check_writes_before(Attempt& attempt, uint32_t index, uint32_t bytes, uint32_t lanes);

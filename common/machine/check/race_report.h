@@ -44,6 +44,8 @@ class RaceReport {
     return "\n  Read before: " + name_of_cell(shadow, index, read.bytes) +
            ", which nothing has written yet" + line_of("access:  ", side_of(read));
   }
+  // The rule that a conflict in shared memory breaks.
+  const Rule& shared_rule(const Attempt& attempt, const Record& record, uint32_t bytes) const;
   void mbarrier_overwritten(const Attempt& attempt, uint32_t index) const;
   // An mbarrier is ended before a wait there is known to be over.
   void inval(const Attempt& attempt, const Record& wait, const MbarrierState& mbarrier) const;
@@ -78,7 +80,6 @@ class RaceReport {
 
   // Whether the earlier access of a conflict in global memory is known in this view.
   bool is_known(const Knowledge& known, View view, const GlobalShadow::Conflict& conflict) const;
-  const Rule& shared_rule(const Attempt& attempt, const Record& record, uint32_t bytes) const;
   const Rule& global_rule(const Attempt& attempt, const GlobalShadow::Conflict& conflict) const;
   std::string name_of_shared(uint32_t address) const;
   std::string name_of_cell(const Shadow& shadow, uint32_t index, uint32_t bytes) const;

@@ -568,6 +568,12 @@ TEST_CASE("illegal: fence.proxy.async is missing before a bulk store") {
               numbers(64, [](uint32_t i) { return i; }));
 }
 
+TEST_CASE("legal: registers begin as NaN, in each CTA") {
+  check_legal(
+      with("st.global.u32 [%rd20], %r30;\nmov.u32 %r30, 5;\nst.shared.u32 [%smem], %r30;", 32, 8),
+      Words(256, ~0u));
+}
+
 TEST_CASE("illegal: wgmma without its fence, or without its wait") {
   // A and B: zeros in 4 KiB of shared memory, no swizzle.
   const std::string wgmma =

@@ -284,7 +284,7 @@ Step mbarrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
 // The phase that a state was made in.
 uint64_t phase_of_state(const Use& use, uint32_t lane, uint64_t state) {
   const uint64_t phase = (state & ~TOKEN_MARK) >> COUNT_BITS;
-  if (!(state & TOKEN_MARK)) {
+  if (!(state & TOKEN_MARK) || ~state == 0) {  // as a register begins
     stop(use.warp, 1u << lane, "The state ", hex(state), " comes from no mbarrier.arrive.");
   }
   if (phase > use.mbarrier.phase || phase + 1 < use.mbarrier.phase) {

@@ -88,6 +88,8 @@ void set_up_warp(Warp& warp) {
   warp.live = threads == LANES ? FULL : (1u << threads) - 1;
   warp.fragments.emplace_back().mask = warp.live;
   std::memcpy(warp.rows, program.image.data(), program.image.size());
+  // NaN in every format: what was never written shows.
+  std::memset(warp.rows + program.image.size(), 0xff, program.rows_bytes - program.image.size());
   for (const Callable& callable : program.callables) {
     if (callable.function != nullptr) std::memset(warp.rows + callable.return_row, 0, LANES * 4);
     if (callable.frame.bytes != 0) std::memset(warp.rows + callable.used_row, 0, LANES * 4);

@@ -302,6 +302,11 @@ TEST_CASE("parts: wgmma of n from 16 to 192 on 64-byte swizzle") {
     check_fault(multiplied(unwritten, n, rows),
                 {RACE, {"wgmma.mma_async", "to which a copy has brought", "Rule: never-written"}},
                 ALL, expected.size());
+    Program adding = multiplied(x, n, rows);
+    adding.body = replaced(adding.body, "%rd1, %rd1, 0,", "%rd1, %rd1, 1,");
+    check_fault(adding,
+                {RACE, {"adds to accumulators that nothing has written", "Rule: never-written"}},
+                ALL, expected.size());
     Program early = multiplied(x, n, rows);
     early.body = replaced(early.body, "@!%p2 bra WAIT;\n", "");
     early.body = replaced(early.body, "try_wait.parity.shared::cta.b64 %p2, [%smem], 0",

@@ -131,7 +131,7 @@ void Checker::wgmma_issue(Warp& warp, const Inst& inst, uint64_t group, const Wg
   WarpState& state = state_of(warp);
   state.descriptors[warp.pc()] = descriptors;
   const auto clock = static_cast<uint32_t>(group);
-  use_registers(state, inst, clock);
+  use_registers(state, inst, clock, reads.adds);
   Attempt attempt{
       {state.knows.agent(WGMMA_READS), clock, warp.pc(), 0, 0xff}, &state, &state.knows.of(FULL)};
   attempt.async_proxy = true;
@@ -229,7 +229,7 @@ WgmmaRegister* Checker::registers_of(WarpState& state) {
   return state.registers.data();
 }
 
-void Checker::use_registers(WarpState& state, const Inst& inst, uint32_t group) {
+void Checker::use_registers(WarpState& state, const Inst& inst, uint32_t group, bool adds) {
   uint32_t count = 0;
   while (count < inst.slot_count && inst.slots[count].width == Width::w32) ++count;
   const bool a_in_memory = count + 1 < inst.slot_count && inst.slots[count + 1].width == Width::w64;
@@ -238,6 +238,9 @@ void Checker::use_registers(WarpState& state, const Inst& inst, uint32_t group) 
   WgmmaRegister* const registers = registers_of(state);
   for (uint32_t i = 0; i < count; ++i) {
     WgmmaRegister& reg = registers[inst.slots[i].row / ROW_BYTES];
+    if (adds && i < accumulators && reg.group == 0 && reg.touched == 0) {
+      report_.empty_accumulator(state);
+    }
     if (state.wgmma_fences == 0 || reg.touched > state.wgmma_fences) {
       report_.wgmma_fence(state, reg);
     }

@@ -114,6 +114,7 @@ class Checker {
   // in registers) and B are read from, and the group it will be committed to.
   struct WgmmaReads {  // shared offsets
     std::span<const Segment> a, b;
+    bool adds = false;  // to what is in its accumulators
   };
   void wgmma_issue(Warp& warp, const Inst& inst, uint64_t group, const WgmmaReads& reads,
                    const WgmmaDescriptors& descriptors = {});
@@ -238,7 +239,7 @@ class Checker {
   WgmmaRegister* registers_of(WarpState& state);  // by row
   // The 32-bit operands of wgmma.mma_async come first: D, then A if it is in registers, else a
   // 64-bit descriptor of A. One of B follows.
-  void use_registers(WarpState& state, const Inst& inst, uint32_t group);
+  void use_registers(WarpState& state, const Inst& inst, uint32_t group, bool adds);
 
   CheckerState state_;
   const RaceReport report_;

@@ -462,6 +462,18 @@ void RaceReport::registers(const WarpState& by, uint32_t mask, const WgmmaRegist
   });
 }
 
+void RaceReport::empty_accumulator(const WarpState& by) const {
+  const uint32_t pc = by.warp.pc();
+  report(by.warp, rule::NEVER_WRITTEN, pc, pc, [&] {
+    return Said{
+        {},
+        side_of(by.warp, ", which starts ", pc),
+        "wgmma.mma_async adds to accumulators that nothing has written.",
+        "scale-d false (0) in the first wgmma.mma_async of a sum, which then overwrites; or "
+        "zeros in its accumulators, before wgmma.fence."};
+  });
+}
+
 void RaceReport::wgmma_fence(const WarpState& by, const WgmmaRegister& reg) const {
   const uint32_t pc = by.warp.pc();
   const bool is_first = by.wgmma_fences == 0, touched = reg.touched != 0;

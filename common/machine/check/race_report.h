@@ -56,6 +56,8 @@ class RaceReport {
   // An instruction names a register that wgmma is using.
   void registers(const WarpState& by, uint32_t mask, const WgmmaRegister& reg) const;
   void wgmma_fence(const WarpState& by, const WgmmaRegister& reg) const;
+  // wgmma adds to registers that nothing has written.
+  void empty_accumulator(const WarpState& by) const;
 
  private:
   // Who executes an instruction, ", which reads it by ", and the instruction.

@@ -233,7 +233,8 @@ const std::vector<Segment>& segments_of(const MatrixView& view, uint64_t descrip
   return at->second;
 }
 
-void check_operands(const Wgmma& mine, uint64_t group, const WgmmaDescriptors& descriptors) {
+void check_operands(const Wgmma& mine, uint64_t group, const WgmmaDescriptors& descriptors,
+                    bool adds) {
   Warp& warp = mine.warp;
   const int row = static_cast<int>(warp.index % WARPS * 16);
   const auto [descriptor_a, descriptor_b] = descriptors;
@@ -247,6 +248,7 @@ void check_operands(const Wgmma& mine, uint64_t group, const WgmmaDescriptors& d
   Checker::WgmmaReads reads;
   if (mine.a_in_memory) reads.a = segments_of(a, descriptor_a, row, 16);
   reads.b = segments_of(b, descriptor_b, 0, mine.n);
+  reads.adds = adds;
   checker->wgmma_issue(warp, mine.inst, group, reads, descriptors);
 }
 
@@ -278,7 +280,8 @@ Step wgmma_mma_async(Warp& warp, const Inst& inst, uint32_t mask) {
   check_uniform(mine, mask);
   const uint64_t a = mine.a_in_memory ? value_of(warp, inst.slots[mine.a], 0) : 0;
   const uint64_t b = value_of(warp, inst.slots[mine.b], 0);
-  check_operands(mine, group.committed[member] + 1, {a, b});
+  const uint32_t scale_d = mine.adding_lanes(mask) != 0;
+  check_operands(mine, group.committed[member] + 1, {a, b}, scale_d != 0);
   const uint64_t number = group.issued[member]++;
   if (number - group.first >= group.ops.size()) {
     WgmmaOp& made = group.ops.emplace_back();
@@ -292,7 +295,6 @@ Step wgmma_mma_async(Warp& warp, const Inst& inst, uint32_t mask) {
          "at ",
          cta.cluster->grid->program->place(op.pc), ".");
   }
-  const uint32_t scale_d = mine.adding_lanes(mask) != 0;
   if (op.issued != 0) {  // by another warp, which gave the same
     const int other = std::countr_zero(uint32_t{op.issued});
     const auto check = [&](bool same, const char* operand) {

@@ -86,7 +86,8 @@ def promoted_too_early(kernel: Kernel) -> None:
     "the first wgmma of a slot adds to the sums of the slot before",
     "What was promoted has been added already: each 128 of K must begin with a wgmma that "
     "overwrites.",
-    {"wrong result": []}, gpu="wrong result",
+    {"race": ["adds to accumulators that nothing has written", "Rule: never-written"]},
+    gpu="wrong result",
 )  # fmt: skip
 def sums_not_begun_anew(kernel: Kernel) -> None:
     first = kernel.find("wgmma.mma_async.*")[0]

@@ -290,6 +290,17 @@ TEST_CASE("data does not overwrite a living mbarrier") {
   CHECK(said([&] { rig.store(0, FULL_BARRIER, ONE, 8); }) == "");
 }
 
+TEST_CASE("two copies of one phase need a place each, and the earlier one's issuer is named") {
+  Rig rig;
+  rig.set_up({FULL_BARRIER}, ALL);
+  rig.tma_load(0, DATA, FULL_BARRIER);
+  rig.tma_load(1, DATA + 1024, FULL_BARRIER);
+  const std::string report = said([&] { rig.tma_load(1, DATA, FULL_BARRIER); });
+  CHECK(contains(report, "earlier: warp 0 "));
+  CHECK(contains(report, "later:   warp 1 "));
+  CHECK(contains(report, "order them: nothing: both complete in one phase of one mbarrier"));
+}
+
 TEST_CASE("what TMA brings is read behind a wait for its phase") {
   Rig rig;
   rig.set_up({FULL_BARRIER}, ALL);

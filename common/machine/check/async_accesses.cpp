@@ -29,6 +29,11 @@ void Checker::copy_writes_shared(const Copy& copy, Segment segment, bool reduces
   Attempt attempt = copy_access(copy, CP_ASYNC, true);
   attempt.strong = reduces;
   access_segment(attempt, segment);
+  if (copy.mbarrier == 0) return;
+  constexpr size_t REMEMBERED = 64;
+  std::deque<BulkCopy>& copies = mbarrier_at(copy.mbarrier).copies;
+  copies.push_back({attempt.clock, copy.warp, segment});
+  if (copies.size() > REMEMBERED) copies.pop_front();
 }
 
 void Checker::copy_reads_global(const Copy& copy, const std::vector<Run>& runs) {

@@ -111,6 +111,13 @@ struct Waits {
   }
 };
 
+// A bulk copy that completes at an mbarrier, with the clock of its accesses.
+struct BulkCopy {
+  uint32_t clock;
+  const Warp* issuer;
+  Segment to;
+};
+
 struct MbarrierState {
   uint32_t address = 0;
   uint32_t agent = 0;
@@ -119,8 +126,9 @@ struct MbarrierState {
   Record init;
   uint32_t init_fence = 0;  // clock of its INIT_FENCES agent; 0: none was executed behind the init
   Channel pending, completed;
-  Warp* issuer = nullptr;  // of the last copy that completes here
-  bool outrun = false;     // a phase was complete before a copy had landed that was issued in it
+  Warp* issuer = nullptr;       // of the last copy that completes here
+  std::deque<BulkCopy> copies;  // the last ones: where they write
+  bool outrun = false;  // a phase was complete before a copy had landed that was issued in it
   // Warps of the cluster, by bit: that arrived in the last phase, in this one, that ever waited.
   uint64_t arrived = 0, arriving = 0, waited = 0;
   std::vector<Waits> waits;               // by warp of the cluster
@@ -194,6 +202,15 @@ struct CheckerState {
   // Who executes, or has issued what completes at the mbarrier.
   const Warp& warp_behind(uint32_t agent) const {
     return is_mbarrier(agent) ? *mbarrier_of(agent)->issuer : warp_of(agent).warp;
+  }
+  // The same of an access to shared memory there: which of those who have issued such copies.
+  const Warp& warp_behind(const Record& record, uint32_t address) const {
+    if (!is_mbarrier(record.agent)) return warp_behind(record.agent);
+    const std::deque<BulkCopy>& copies = mbarrier_of(record.agent)->copies;
+    const auto found = std::find_if(copies.rbegin(), copies.rend(), [&](const BulkCopy& copy) {
+      return copy.clock == record.clock && address - copy.to.address < copy.to.bytes;
+    });
+    return found == copies.rend() ? warp_behind(record.agent) : *found->issuer;
   }
   // Of the warp that made it, unless that was long ago; or null.
   const CpAsync* cp_async_of(const Record& record) const {

@@ -20,6 +20,11 @@ const std::string STAY_IN_SLOT =
     "nothing should: they are of two slots. Mend the start, LBO or SBO of the descriptor "
     "(docs/descriptors.md).";
 
+const std::string PLACES =
+    "nothing: both complete in one phase of one mbarrier, and who waits for it finds what came "
+    "last. Each copy of a phase needs a place of its own: the destination leaves out a slice or "
+    "the CTA, or more warps issue the copy than should.";
+
 const std::string NEVER_WRITTEN = ", which nothing has written.";
 const std::string BY_LANES = " They are by different lanes of one warp.";
 constexpr char APART[] =
@@ -132,6 +137,10 @@ RaceReport::Side RaceReport::side_of(const Record& record) const {
   return side_of(state_.warp_behind(record.agent), does(record.write), record.pc);
 }
 
+RaceReport::Side RaceReport::side_of(const Record& record, uint32_t address) const {
+  return side_of(state_.warp_behind(record, address), does(record.write), record.pc);
+}
+
 RaceReport::Side RaceReport::side_in(uint32_t cluster, const Record& record) const {
   if (cluster == state_.id) return side_of(record);
   const Grid& grid = *state_.cluster.grid;
@@ -174,10 +183,17 @@ Error RaceReport::error_of_shared(const Attempt& attempt, const Record& record, 
       attempt.write ? "" : slot_that_is_left(*attempt.by, attempt.pc, *attempt.shadow, index);
   const std::string where = name_of_cell(*attempt.shadow, index, bytes);
   const char* const for_whom = rule == rule::SHARED_RACE ? "" : " for the async proxy";
+  const uint32_t address = attempt.shadow->address_of(index);
+  // Two warps' copies of one phase: neither waits for the other.
+  const bool same_phase = attempt.write && record.write && state_.is_mbarrier(record.agent) &&
+                          attempt.agent == record.agent && attempt.clock == record.clock &&
+                          &state_.warp_behind(record, address) != &attempt.by->warp;
   return error(attempt.by->warp, rule, attempt.pc, record.pc,
-               {side_of(record), side_of(attempt),
+               {side_of(record, address), side_of(attempt),
                 slot + what_of_pair(attempt, record.write, where, for_whom),
-                slot.empty() ? remedy(attempt, record, bytes, ASYNC_SHARED) : STAY_IN_SLOT,
+                !slot.empty() ? STAY_IN_SLOT
+                : same_phase  ? PLACES
+                              : remedy(attempt, record, bytes, ASYNC_SHARED),
                 mbarrier_line(record.agent) + waited_line(attempt, record)});
 }
 
@@ -342,7 +358,7 @@ void RaceReport::exit(const Shadow& shadow, const Shadow::Visit& visit) const {
   report(exits, rule, record.pc, record.pc, [&] {
     return Said{
         {},
-        side_of(record),
+        side_of(record, visit.address),
         joined("CTA (", text_of(shadow.cta->id), ") exits, but {later_op} may still ",
                record.write ? "write " : "read ", name_of_shared(visit.address),
                ": its shared memory may be another's by then."),

@@ -88,6 +88,7 @@ class RaceReport {
   Side side_of(const Warp& warp, const char* does, uint32_t pc) const;
   Side side_of(const Attempt& attempt) const;
   Side side_of(const Record& record) const;
+  Side side_of(const Record& record, uint32_t address) const;  // in shared memory
   Side side_in(uint32_t cluster, const Record& record) const;
   std::string mbarrier_line(uint32_t agent) const;
   // The instruction that is missing between two accesses of this cluster.

@@ -318,6 +318,20 @@ TEST_CASE("parts: wgmma of n from 16 to 192 on 64-byte swizzle") {
   }
 }
 
+TEST_CASE("parts: bytes of one of two copies are expected, and no descriptor leaves its slot") {
+  Buffer<uint16_t> x(64 * 32);
+  Program program = multiplied(x, 64, 32);  // rows from 32 on, asked for first, come behind
+  const std::string copy =
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r1], "
+      "[%map, {0, 0}], [%smem];\n";
+  const std::string other = replaced(replaced(copy, "%r1", "%r3"), "{0, 0}", "{0, 32}");
+  program.body = replaced(program.body, copy, "add.u32 %r3, %r1, 2048;\n" + other + copy) +
+                 "@!%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%smem], 2048;\nLATE:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 %p3, [%smem], 1;\n@!%p3 bra LATE;";
+  check_fault(program, {RACE, {"wgmma", "order them: expect_tx with the bytes of all copies"}},
+              {Policy::lazy}, 64 * 64);
+}
+
 // ---- Multicast in clusters of 2 x 2 -------------------------------------------------------------
 
 // Two rounds of a slot: CTA (x, y) loads a slice for the CTAs of its row and one for those of its

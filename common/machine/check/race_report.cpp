@@ -179,8 +179,9 @@ void RaceReport::shared(const Attempt& attempt, const Record& record, uint32_t b
 Error RaceReport::error_of_shared(const Attempt& attempt, const Record& record, uint32_t bytes,
                                   uint32_t index) const {
   const Rule& rule = shared_rule(attempt, record, bytes);
-  const std::string slot =
-      attempt.write ? "" : slot_that_is_left(*attempt.by, attempt.pc, *attempt.shadow, index);
+  const std::string slot = attempt.write ? ""
+                                         : slot_that_is_left(*attempt.by, attempt.pc,
+                                                             *attempt.shadow, index, record.agent);
   const std::string where = name_of_cell(*attempt.shadow, index, bytes);
   const char* const for_whom = rule == rule::SHARED_RACE ? "" : " for the async proxy";
   const uint32_t address = attempt.shadow->address_of(index);
@@ -230,7 +231,8 @@ void RaceReport::early(const Shadow& shadow, uint32_t index, const Shadow::Early
   const bool by_warp = !state_.is_mbarrier(record.agent);
   const auto slot = [&]() -> std::string {
     if (!by_warp) return "";
-    return slot_that_is_left(state_.warp_of(record.agent), record.pc, shadow, index);
+    return slot_that_is_left(state_.warp_of(record.agent), record.pc, shadow, index,
+                             writer == nullptr ? record.agent : writer->agent);
   };
   const auto read = [&] {
     return state_.opcode_at(record.pc) + " reads " + name_of_cell(shadow, index, record.bytes);

@@ -105,7 +105,7 @@ class RaceReport {
   std::string counter(const Attempt& attempt, const Record& with) const;
   // Causes that are named where they can be seen; "" if it is another one.
   std::string slot_that_is_left(const WarpState& reader, uint32_t pc, const Shadow& shadow,
-                                uint32_t index) const;
+                                uint32_t index, uint32_t writer) const;
   std::string early_wait_line(const WarpState& by) const;
   std::string arrived_line(const WarpState& by, const char* who, uint32_t agent,
                            const char* other) const;

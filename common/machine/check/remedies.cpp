@@ -276,9 +276,9 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
                     phase, " (parity ", phase & 1, "), before {later_op}.",
                     attempt.by->waited_for == mbarrier.address
                         ? " The wait that it made there was for another phase: look at its parity, "
-                          "for an arrive in front of its expect_tx, or for a count of "
-                          "mbarrier.init that is less than arrive: either ends a phase that not "
-                          "all bytes are expected in."
+                          "for an expect_tx of fewer bytes than all copies bring, those of other "
+                          "CTAs, too, for an arrive in front of it, or for a count of "
+                          "mbarrier.init that is less than arrive: each ends a phase too early."
                         : "");
     }
     default:
@@ -287,7 +287,8 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
 }
 
 std::string RaceReport::slot_that_is_left(const WarpState& reader, uint32_t pc,
-                                          const Shadow& shadow, uint32_t index) const {
+                                          const Shadow& shadow, uint32_t index,
+                                          uint32_t writer) const {
   const auto found = reader.descriptors.find(pc);
   if (found == reader.descriptors.end() || pc >= state_.program.code.size()) return "";
   const uint32_t offset = SMEM_BASE + index * CELL_BYTES;
@@ -299,8 +300,8 @@ std::string RaceReport::slot_that_is_left(const WarpState& reader, uint32_t pc,
     if (begin < SMEM_BASE || (begin - SMEM_BASE) / CELL_BYTES >= shadow.cells.size()) continue;
     const Cell& first = shadow.cells[(begin - SMEM_BASE) / CELL_BYTES];
     const Record came = first.record(), here = shadow.cells[index].record();
-    if (first.written() == 0 || came.agent == here.agent || !state_.is_mbarrier(came.agent) ||
-        (here.clock != 0 && !state_.is_mbarrier(here.agent)) ||
+    if (first.written() == 0 || came.agent == here.agent || came.agent == writer ||
+        !state_.is_mbarrier(came.agent) || (here.clock != 0 && !state_.is_mbarrier(here.agent)) ||
         clock_of(reader.knows.of_warp().views[GENERIC], came.agent) < came.clock) {
       continue;
     }

@@ -301,6 +301,19 @@ TEST_CASE("two copies of one phase need a place each, and the earlier one's issu
   CHECK(contains(report, "order them: nothing: both complete in one phase of one mbarrier"));
 }
 
+TEST_CASE("who has waited for one copy and reads what another brings may have a wrong address") {
+  Rig rig;
+  rig.set_up({FULL_BARRIER, EMPTY_BARRIER}, ALL);
+  rig.tma_load(0, DATA, FULL_BARRIER);
+  rig.tma_load(0, DATA + 1024, EMPTY_BARRIER);
+  rig.complete(FULL_BARRIER);
+  rig.complete(EMPTY_BARRIER);
+  const auto read = [&] { return said([&] { rig.load(1, DATA + 1024); }); };
+  CHECK(!contains(read(), "latest wait"));
+  rig.wait(1, FULL_BARRIER);
+  CHECK(contains(read(), "Its latest wait was on the mbarrier at shared 0x4400: if that is"));
+}
+
 TEST_CASE("what TMA brings is read behind a wait for its phase") {
   Rig rig;
   rig.set_up({FULL_BARRIER}, ALL);

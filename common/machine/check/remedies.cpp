@@ -111,6 +111,16 @@ std::string empty_wait(const CheckerState& state, const WarpState& by) {
          "the first lap may.";
 }
 
+// Who reads what a copy has brought has waited for copies elsewhere: it may be the address that is wrong.
+std::string other_wait(const CheckerState& state, const Attempt& attempt) {
+  const auto found = state.mbarriers.find(attempt.by->waited_for);
+  if (attempt.shadow == nullptr || found == state.mbarriers.end() || !found->second.issuer) {
+    return "";
+  }
+  return " Its latest wait was on " + text_of(found->second) +
+         ": if that is this tile's, {later_op} has the address of another's.";
+}
+
 // Bytes have come to the mbarrier that were not expected; "" if not. That they have may also be since a
 // copy did not wait until its slot was empty: then who started it has waited for none of the phases.
 std::string too_few_bytes(const CheckerState& state, const MbarrierState& mbarrier,
@@ -274,12 +284,12 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
       }
       return joined("mbarrier.try_wait by {later} on ", text_of(mbarrier), ", for its phase ",
                     phase, " (parity ", phase & 1, "), before {later_op}.",
-                    attempt.by->waited_for == mbarrier.address
-                        ? " The wait that it made there was for another phase: look at its parity, "
+                    attempt.by->waited_for != mbarrier.address
+                        ? other_wait(state_, attempt)
+                        : " The wait that it made there was for another phase: look at its parity, "
                           "for an expect_tx of fewer bytes than all copies bring, those of other "
                           "CTAs, too, for an arrive in front of it, or for a count of "
-                          "mbarrier.init that is less than arrive: each ends a phase too early."
-                        : "");
+                          "mbarrier.init that is less than arrive: each ends a phase too early.");
     }
     default:
       return counter(attempt, record) + remedy_by_barrier(state_, attempt, record);

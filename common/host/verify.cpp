@@ -15,15 +15,21 @@ namespace ladder {
 
 std::string Verdict::describe() const {
   char text[256];
+  char got[64];
+  if (first_unwritten) {
+    std::snprintf(got, sizeof got, "nobody has written it (it is NaN, as D began)");
+  } else {
+    std::snprintf(got, sizeof got, "got %.9g", first_got);
+  }
   if (ok() && exact) {
     std::snprintf(text, sizeof text, "ok, bit for bit");
   } else if (ok()) {
     std::snprintf(text, sizeof text, "ok, within rounding (%.2f of it at most)", worst);
   } else {
     std::snprintf(text, sizeof text,
-                  "%lld wrong elements, the first at row %lld, column %lld: got %.9g, want %.9g; "
+                  "%lld wrong elements, the first at row %lld, column %lld: %s, want %.9g; "
                   "the largest error is %.3g times what rounding allows",
-                  wrong, first_row, first_col, first_got, first_want, worst);
+                  wrong, first_row, first_col, got, first_want, worst);
   }
   return text;
 }

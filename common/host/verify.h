@@ -3,7 +3,9 @@
 // another kind of problem instantiates its own.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -49,12 +51,21 @@ struct Verdict {
   double worst = 0;     // largest |d - r| / bound over all elements; NaN counts as infinity
   long long first_row = -1, first_col = -1;
   double first_got = 0, first_want = 0;
+  bool first_unwritten = false;  // it has all bits set, as results begin
   bool ok() const { return wrong == 0; }
   bool exact = false;  // bit for bit was asked for
   Around around;       // of the first wrong element, if there is one
   // "ok, within rounding (0.43 of it at most)" or which element is how wrong.
   std::string describe() const;
 };
+
+// Whether all bits are set: no kernel rounds a sum to that, and results begin so.
+template <class T>
+bool has_all_bits(const T& value) {
+  unsigned char bytes[sizeof(T)];
+  std::memcpy(bytes, &value, sizeof(T));
+  return std::ranges::all_of(bytes, [](unsigned char byte) { return byte == 0xff; });
+}
 
 // CPU: D against r and s (both [m][n], dense), exact = compare the rounded r bit for bit.
 template <class Out>

@@ -46,6 +46,7 @@ Verdict verify_cpu(const Out* d, long long ldd, int m, int n, const double* r, c
         verdict.first_row = row;
         verdict.first_col = col;
         verdict.first_got = got;
+        verdict.first_unwritten = has_all_bits(d[row * ldd + col]);
         verdict.first_want = want;
       }
     }

@@ -210,8 +210,10 @@ Verdict verify_gpu(const MatmulArgs<In, Out>& args, const Reference& reference, 
   const long long first = static_cast<long long>(found.first);
   verdict.first_row = first / args.n;
   verdict.first_col = first % args.n;
-  verdict.first_got = Element<Out>::to_float(
-      copy_to_host(args.d + verdict.first_row * args.ldd + verdict.first_col, args.stream));
+  const Out first_out =
+      copy_to_host(args.d + verdict.first_row * args.ldd + verdict.first_col, args.stream);
+  verdict.first_got = Element<Out>::to_float(first_out);
+  verdict.first_unwritten = has_all_bits(first_out);
   verdict.first_want = copy_to_host(reference.r.as<float>() + first, args.stream);
   verdict.around = Around(verdict.first_row, verdict.first_col, args.m, args.n);
   verdict.around.fill([&](long long row, long long col) {

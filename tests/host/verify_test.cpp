@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -133,6 +134,15 @@ TEST_CASE("verify: one wrong element fails and is named") {
     CHECK(verdict.first_want == problem.r[31 * N + 7]);
     CHECK(verdict.describe().find("row 31, column 7") != std::string::npos);
   }
+}
+
+TEST_CASE("verify: what nobody has written is told from other NaN") {
+  Problem problem(Data::normal);
+  problem.at(5, 9) = __float2bfloat16(NOT_A_NUMBER);
+  CHECK(problem.verify(false).describe().find("got nan, want") != std::string::npos);
+  problem.at(5, 9) = std::bit_cast<bf16>(uint16_t{0xffff});  // as results begin
+  const std::string text = problem.verify(false).describe();
+  CHECK(text.find("column 9: nobody has written it") != std::string::npos);
 }
 
 TEST_CASE("index: each element of B tells its place, exactly in bf16, and no other does") {

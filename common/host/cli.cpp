@@ -235,7 +235,7 @@ bool run_stage(Workbench& workbench, const Options& options, const Stage& stage,
   print(table(without_columns(rows, 4, 5)));
   for (size_t i = 0; i < variants.size(); ++i) {
     const Verdict& verdict = group.variants[i].check.verdict;
-    if (verdict.ok()) continue;
+    if (verdict.ok() || verdict.padding) continue;
     print(format("\n%s around its first wrong element (*: wrong):\n", variants[i]->name) +
           verdict.around.text(options.data == Data::index));
   }

@@ -21,7 +21,12 @@ std::string Verdict::describe() const {
   } else {
     std::snprintf(got, sizeof got, "got %.9g", first_got);
   }
-  if (ok() && exact) {
+  if (padding) {
+    std::snprintf(text, sizeof text,
+                  "%lld elements behind the last column of D were written, the first at row %lld, "
+                  "column %lld: they are the caller's",
+                  wrong, first_row, first_col);
+  } else if (ok() && exact) {
     std::snprintf(text, sizeof text, "ok, bit for bit");
   } else if (ok()) {
     std::snprintf(text, sizeof text, "ok, within rounding (%.2f of it at most)", worst);

@@ -52,6 +52,7 @@ struct Verdict {
   long long first_row = -1, first_col = -1;
   double first_got = 0, first_want = 0;
   bool first_unwritten = false;  // it has all bits set, as results begin
+  bool padding = false;          // all that is wrong lies behind the last column of D
   bool ok() const { return wrong == 0; }
   bool exact = false;  // bit for bit was asked for
   Around around;       // of the first wrong element, if there is one

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <limits>
 
+#include "common/host/device.h"
 #include "common/host/error.h"
+#include "common/host/registry.h"
 #include "common/host/tolerance.h"
 #include "tests/support/problem.h"
 
@@ -233,4 +235,20 @@ TEST_CASE("guards: a write to padding, before or behind a matrix is seen") {
     CHECK(matrix.damage() == 0);
     CHECK(matrix.differences(Matrix(4, 20, 0)) == 1);
   }
+}
+
+TEST_CASE("verifier: what lies behind the last column of D is the caller's") {
+  const auto problem =
+      ladder::GemmArgs::kind().problem({M, N, K}, Data::ints, 1, ladder::query_device());
+  ladder::stages().front().variants.front().kernel.launch(problem->call(0));
+  CHECK(problem->verify().describe() == "ok, bit for bit");
+  const auto& args = static_cast<const ladder::GemmArgs&>(problem->call(0));
+  REQUIRE(args.ldd > N);
+  ladder::check_cuda(cudaMemsetAsync(args.d + 3 * args.ldd + N, 0, sizeof(bf16), args.stream),
+                     "cudaMemsetAsync");
+  const Verdict verdict = problem->verify();
+  CHECK(!verdict.ok());
+  CHECK(verdict.describe() ==
+        "1 elements behind the last column of D were written, the first at row 3, column 130: they "
+        "are the caller's");
 }

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <set>
@@ -148,7 +149,7 @@ int max_active_clusters(const void* kernel, int threads, int smem_bytes, int clu
     int clusters = 0;
     check_cuda(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config),
                "cudaOccupancyMaxActiveClusters");
-    return clusters;
+    return std::max(1, clusters);
   });
 }
 

@@ -26,8 +26,9 @@ const DeviceInfo& query_device();
 int sm_count();
 
 // How many clusters of `cluster_ctas` CTAs of this kernel the device can hold at the same time:
-// fewer than sm_count() / cluster_ctas where a GPC's SMs do not divide evenly. Allows the kernel that
-// much dynamic shared memory, without which there would be no answer.
+// fewer than sm_count() / cluster_ctas where a GPC's SMs do not divide evenly; 1 where none fits, whose
+// launch then says so. Allows the kernel that much dynamic shared memory, without which there would be
+// no answer.
 int max_active_clusters(const void* kernel, int threads, int smem_bytes, int cluster_ctas);
 
 // How many CTAs of this kernel, at most one an SM, in clusters of `cluster_ctas`, the device can hold

@@ -24,6 +24,7 @@ struct Tile {
   static constexpr int THREADS_M = BM / TM, THREADS_N = BN / TN;
   static constexpr int THREADS = THREADS_M * THREADS_N;
   static_assert(BK % 4 == 0, "ld.shared.v4 reads four values of K");
+  static_assert(BM % TM == 0 && BN % TN == 0, "every element of D belongs to a thread");
   static_assert(THREADS <= 1024, "a CTA has at most 1024 threads");
 };
 

@@ -2756,6 +2756,23 @@ TEST_CASE("trials: what tiles of rung 13 for few types are worth, and the pick a
   check(calls, 552, 711, MORE, 71, {11, 85, 1041, 1844, 922}, 9);
   check(calls, 711, 775, FEW, 30, {23, 181, 1004, 1073, 1000}, 2);
   REQUIRE(of_k_major_a.size() == 810);
+  std::set<std::string> chosen_among;
+  double slowest_of_pairs = 0;  // 64x96 on its side in pairs over the same in fours
+  for (size_t i = 0; i < of_k_major_a.size(); ++i) {
+    const std::map<std::string, double>& us = of_k_major_a[i].us;
+    for (const auto& each : us) {
+      if (i < 556) chosen_among.insert(each.first);
+    }
+    if (!us.contains("64x96_side_2x1") || !us.contains("64x96_side_4x1")) continue;
+    slowest_of_pairs =
+        std::max(slowest_of_pairs, us.at("64x96_side_2x1") / us.at("64x96_side_4x1"));
+  }
+  chosen_among.erase("64x96_side_2x1");  // which had been in the rung
+  for (const LayoutsTile& tile : layouts_tiles([](tile::TypedKernels) { return true; })) {
+    chosen_among.erase(tile.name);
+  }
+  CHECK(chosen_among.size() + 4 == 45);
+  CHECK(std::lround(10 * slowest_of_pairs) == 15);
   check(of_k_major_a, 0, 556, MORE, 386, {12, 214, 1026, 1694, 824}, 63);
   check(of_k_major_a, 0, 556, FEW, 91, {12, 161, 1008, 1119, 955}, 16);
   check(of_k_major_a, 556, 810, MORE, 116, {20, 343, 1020, 1409, 900}, 21);

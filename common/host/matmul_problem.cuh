@@ -117,10 +117,12 @@ class MatmulProblem : public Problem {
     Verdict all;
     for (size_t set = 0; set < sets_.size(); ++set) {
       const Verdict one = verify_set(set);
-      const long long wrong = all.wrong + one.wrong;
       const double worst = std::max(all.worst, one.worst);
-      if (all.ok()) all = one;
-      all.wrong = wrong;
+      if (all.ok() || (all.padding && !one.ok() && !one.padding)) {
+        all = one;  // what D has wrong goes before what lies behind it
+      } else if (all.padding == one.padding) {
+        all.wrong += one.wrong;
+      }
       all.worst = worst;
     }
     return all;

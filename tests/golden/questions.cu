@@ -18,6 +18,7 @@
 #include <iterator>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/ptx/cluster.cuh"
@@ -270,6 +271,81 @@ std::string ask_wait_group(uint32_t before_ns, uint32_t between_ns) {
       wrong_a, TRIALS, wrong_others, 2 * TRIALS, wrong_untouched, TRIALS);
 }
 
+// ---- A late warp of a warpgroup ------------------------------------------------------------------
+
+// Of whom the other warps do not wait, by any barrier; where it is late.
+enum LateWhere { BEFORE_FENCE, BETWEEN_GROUPS };
+
+// Sums of A, ones, times B, which begins as twos and which the late warp makes ones behind its sleep and
+// before its wgmma. result: of each warp the sums that are not those of ones. The others execute the
+// same stores, elsewhere, so that there is no branch.
+template <LateWhere WHERE, bool BARRIER>
+__global__ void __launch_bounds__(128, 1) late_warp(uint32_t late, uint32_t ns, uint32_t* result) {
+  __shared__ alignas(1024) uint32_t a[2048], b[2048], elsewhere[2048];
+  const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  for (uint32_t i = threadIdx.x; i < 2048; i += 128) {
+    a[i] = elsewhere[i] = 0x3f803f80;
+    b[i] = 0x40004000;
+  }
+  ptx::fence_proxy_async_shared_cta();
+  __syncthreads();
+  float d[32];
+#pragma unroll
+  for (float& sum : d) sum = 0;
+  const uint64_t a_desc = matrix_descriptor(a), b_desc = matrix_descriptor(b);
+  const uint64_t ones_desc = matrix_descriptor(elsewhere);
+  volatile uint32_t* const tile = warp == late ? b : elsewhere;
+  const auto write_late = [&] {
+    __nanosleep(warp == late ? ns : 0);
+#pragma unroll
+    for (uint32_t i = 0; i < 2048; i += 32) tile[i + lane] = 0x3f803f80;
+    ptx::fence_proxy_async_shared_cta();
+  };
+  if (WHERE == BETWEEN_GROUPS) {
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < 4; ++k) ptx::wgmma_m64n64k16(d, a_desc + 2 * k, ones_desc + 2 * k, true);
+    ptx::wgmma_commit_group();
+    write_late();
+#pragma unroll
+    for (int k = 0; k < 4; ++k) ptx::wgmma_m64n64k16(d, a_desc + 2 * k, b_desc + 2 * k, true);
+  } else {
+    write_late();
+    if (BARRIER) __syncthreads();
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) ptx::wgmma_m64n64k16(d, a_desc + 2 * k, b_desc + 2 * k, true);
+    }
+  }
+  ptx::wgmma_commit_group();
+  ptx::wgmma_wait_group<0>();
+  uint32_t wrong = 0;
+#pragma unroll
+  for (const float sum : d) wrong += sum != 128;
+  atomicAdd(&result[warp], wrong);
+}
+
+template <LateWhere WHERE, bool BARRIER>
+std::string ask_late_warp() {
+  constexpr int TRIALS = 200;
+  std::string answer;
+  for (const uint32_t ns : {0, 1000, 50000}) {
+    int wrong = 0, wrong_of_late = 0;
+    for (int i = 0; i < TRIALS; ++i) {
+      Buffer<uint32_t> result(4);
+      late_warp<WHERE, BARRIER><<<1, 128>>>(i % 4, ns, result.at());
+      std::vector<uint32_t> r = result.read();
+      wrong_of_late += std::exchange(r[i % 4], 0) != 0;
+      wrong += (r[0] | r[1] | r[2] | r[3]) != 0;
+    }
+    answer += text("%s%u ns late: the others' sums were wrong in %d of %d trials, its own in %d",
+                   answer.empty() ? "" : "; ", ns, wrong, TRIALS, wrong_of_late);
+  }
+  return answer + ".";
+}
+
 // ---- mbarrier -----------------------------------------------------------------------------------
 
 // Bits of result: phase 0 seen complete at each of the points 0, 1, 2, ...
@@ -376,7 +452,7 @@ std::string ask_out_of_range() {
   std::string answer;
   const int corners[][2] = {{0, 0},     {0, 60},         {0, 64},           {0, 100000}, {0, -8},
                             {0, -9},    {64, 0},         {-64, 0},          {1000, -77}, {32, 4},
-                            {-1000, 3}, {0, 2147483647}, {-2147483647, -1}, {0, -4}};
+                            {-1000, 3}, {0, 2147483647}, {-2147483640, -1}, {0, -4}};
   for (const auto& [col, row] : corners) {
     Buffer<uint32_t> result(3);
     out_of_range<<<1, 1>>>(map, col, row, result.at());
@@ -863,6 +939,17 @@ std::vector<Question> all_questions() {
         {"fp16", [] { return ask_rule(Type::fp16); }},
         {"tf32", [] { return ask_rule(Type::tf32); }},
         {"s8", [] { return ask_rule(Type::s8); }}}});
+  list.push_back(
+      {"Does wgmma, or wgmma.fence, wait for the warpgroup's other warps?",
+       "One warpgroup; B begins as twos. One warp, each in turn, sleeps, then makes all of B ones "
+       "and "
+       "executes fence.proxy.async; no barrier follows. Then every warp multiplies by B: sums that "
+       "are "
+       "not those of ones are wrong.",
+       {{"before wgmma.fence", ask_late_warp<BEFORE_FENCE, false>},
+        {"before wgmma.fence, with bar.sync in front of it (control)",
+         ask_late_warp<BEFORE_FENCE, true>},
+        {"between two groups, with no second wgmma.fence", ask_late_warp<BETWEEN_GROUPS, false>}}});
   return list;
 }
 

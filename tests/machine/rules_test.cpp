@@ -462,6 +462,28 @@ TEST_CASE("all reports of a run, each pair of instructions once, and rules that 
   CHECK(machine::reports_so_far().empty());
 }
 
+TEST_CASE("all reports of a run: of instructions of one line, with the same calls around it, one") {
+  const Settings restored;
+  machine::settings().all_reports = true;
+  // Two reads of line 7, inlined from line 20 or from two lines, of what other lanes store on line 6.
+  for (const char* const caller : {"20", "21"}) {
+    machine::forget_reports();
+    const std::string inlined = ".loc 1 7 3, function_name $n, inlined_at 1 ";
+    Program program = with(
+        "mad.lo.s32 %r2, %t, 4, %smem;\nxor.b32 %r3, %t, 1;\n"
+        "mad.lo.s32 %r3, %r3, 4, %smem;\n.loc 1 6 3\n"
+        "st.shared.u32 [%r2], %t;\nst.shared.u32 [%r2+256], %t;\n" +
+            inlined + "20 5\nld.shared.u32 %r4, [%r3];\n" + inlined + caller +
+            " 5\nld.shared.u32 %r5, [%r3+256];",
+        32);
+    program.declarations = ".file 1 \"lines.cu\"\n";
+    Buffer<uint32_t> out(64);
+    CHECK(program.report(out.data()) == "");
+    CHECK(machine::reports_so_far().size() == (caller == std::string("20") ? 1 : 2));
+  }
+  machine::forget_reports();
+}
+
 TEST_CASE("undefined by PTX only: ordered, but not for the async proxy that overwrites") {
   // Lane 0 writes and reads, then has a copy overwrite that.
   const std::string fence = "fence.proxy.async;\n";

@@ -222,6 +222,7 @@ GlobalAccess Checker::as_global(const Attempt& attempt) const {
   access.as.clock = attempt.clock;
   access.as.pc = std::min(attempt.pc, GlobalRecord::MAX_PC);
   access.as.agent = static_cast<uint16_t>(attempt.agent);
+  if (state_.is_mbarrier(attempt.agent)) access.as.lanes = attempt.by->warp.in_cluster;
   access.as.strong = attempt.strong;
   access.as.scope = attempt.scope;
   access.as.write = attempt.write;

@@ -131,11 +131,21 @@ void Checker::bulk_wait(Warp& warp, uint32_t mask, uint64_t group, bool only_rea
 
 // ---- wgmma ---------------------------------------------------------------------------------------
 
+template <class T>
+static void remember(std::deque<T>& last, const T& one) {
+  constexpr size_t REMEMBERED = 64;
+  last.push_back(one);
+  if (last.size() > REMEMBERED) last.pop_front();
+}
+
 void Checker::wgmma_issue(Warp& warp, const Inst& inst, uint64_t group, const WgmmaReads& reads,
                           const WgmmaDescriptors& descriptors) {
   WarpState& state = state_of(warp);
   state.descriptors[warp.pc()] = descriptors;
   const auto clock = static_cast<uint32_t>(group);
+  if (state.fences_of_group.empty() || state.fences_of_group.back().first != group) {
+    remember(state.fences_of_group, {group, state.wgmma_fences});
+  }
   use_registers(state, inst, clock, reads.adds);
   Attempt attempt{
       {state.knows.agent(WGMMA_READS), clock, warp.pc(), 0, 0xff}, &state, &state.knows.of(FULL)};
@@ -150,10 +160,11 @@ void Checker::wgmma_issue(Warp& warp, const Inst& inst, uint64_t group, const Wg
 void Checker::wgmma_fence(Warp& warp, uint32_t) {
   WarpState& state = state_of(warp);
   ++state.wgmma_fences;
+  remember(state.fenced_at, state.knows.clock());
   state.knows.meet(FULL);
 }
 
-// Complete for the whole warpgroup, as on an H200 (tests/golden/recorded/questions.txt).
+// Complete for the whole warpgroup, as on an H200 (tests/golden/answers.md, 1 and 14).
 void Checker::wgmma_wait(Warp& warp, const uint64_t groups[4]) {
   WarpState& state = state_of(warp);
   const uint32_t first = warp.in_cluster - warp.index % 4;

@@ -92,6 +92,22 @@ struct WarpState {
   std::deque<CpAsync> cp_async;  // the last ones
   uint32_t waited_for = 0;       // mbarrier, the last one: its address
   uint32_t wgmma_fences = 0;
+  // Of the last ones: its clock at each fence, and how many had been executed before each group of wgmma.
+  std::deque<uint32_t> fenced_at;
+  std::deque<std::pair<uint64_t, uint32_t>> fences_of_group;
+  // Which fence is the first one behind its accesses of this clock, maybe the next to come.
+  uint32_t fence_behind(uint32_t accesses) const {
+    const auto found = std::ranges::lower_bound(fenced_at, accesses);
+    return wgmma_fences + 1 - static_cast<uint32_t>(fenced_at.end() - found);
+  }
+  uint32_t clock_at_fence(uint32_t number) const {  // of one of the first, that of a later one
+    const size_t from_end = wgmma_fences - number + 1;
+    return from_end > fenced_at.size() ? fenced_at.front() : *(fenced_at.end() - from_end);
+  }
+  uint32_t fences_before(uint64_t group) const {  // 0: not known
+    const auto found = std::ranges::find(fences_of_group, group, [](auto& of) { return of.first; });
+    return found == fences_of_group.end() ? 0 : found->second;
+  }
   uint64_t wgmma_waited = 0;  // group, by the warp itself
   uint32_t init_fences = 0;
 };
@@ -227,6 +243,9 @@ struct CheckerState {
     const uint32_t known = clock_of(attempt.known->views[GENERIC], owner.knows.agent(SOME_LANES));
     return known >= copy.issued && (copy.committed == 0 || known < copy.committed);
   }
+  // Whether wgmma.fence, at which the warps of a warpgroup meet on an H200 (tests/golden/answers.md,
+  // question 14), puts the two in order: by PTX it does not.
+  bool are_apart_by_wgmma_fence(const Attempt& attempt, const Record& record) const;
   // Of an address in shared memory that has been accessed.
   const Cell& cell_at(uint32_t address) const {
     return shadows[address >> RANK_SHIFT].cells[((address & OFFSET_MASK) - SMEM_BASE) / CELL_BYTES];

@@ -29,6 +29,8 @@ const std::string NEVER_WRITTEN = ", which nothing has written.";
 const std::string BY_LANES = " They are by different lanes of one warp.";
 constexpr char APART[] =
     " Lanes of a warp need not run together, and shuffles and votes order no memory.";
+constexpr char BUT_WGMMA_FENCE[] =
+    " but wgmma.fence, at which the warps of a warpgroup meet on an H200, though not by PTX";
 constexpr char MADE_IT[] = ", which made it by ";
 
 const char* does(bool write) {
@@ -142,13 +144,15 @@ RaceReport::Side RaceReport::side_of(const Record& record, uint32_t address) con
 }
 
 RaceReport::Side RaceReport::side_in(uint32_t cluster, const Record& record) const {
-  if (cluster == state_.id) return side_of(record);
   const Grid& grid = *state_.cluster.grid;
-  const uint32_t warp = record.agent / AGENTS_OF_WARP, warps = grid.warps_per_cta;
-  const std::string role = state_.is_mbarrier(record.agent)
-                               ? "a copy of cluster " + std::to_string(cluster)
-                               : joined("warp ", warp % warps, " of CTA (",
-                                        text_of(cta_at(grid, cluster, warp / warps)), ")");
+  const uint32_t warp =
+      state_.is_mbarrier(record.agent) ? record.lanes : record.agent / AGENTS_OF_WARP;
+  if (cluster == state_.id && warp < state_.warps.size()) {
+    return side_of(state_.warps[warp].warp, does(record.write), record.pc);
+  }
+  const uint32_t warps = grid.warps_per_cta;
+  const std::string role =
+      joined("warp ", warp % warps, " of CTA (", text_of(cta_at(grid, cluster, warp / warps)), ")");
   return {role, does(record.write), state_.opcode_at(record.pc), record.pc};
 }
 
@@ -167,7 +171,9 @@ const Rule& RaceReport::shared_rule(const Attempt& attempt, const Record& record
   const uint32_t warps = state_.warp_count();
   const bool proxies = attempt.async_proxy && in_generic_proxy(record.agent, warps) &&
                        is_ordered(*attempt.known, GENERIC, record, bytes, warps);
-  return proxies ? proxy_rule(attempt, record.write) : rule::SHARED_RACE;
+  if (proxies) return proxy_rule(attempt, record.write);
+  return state_.are_apart_by_wgmma_fence(attempt, record) ? rule::WARPGROUP_RACE
+                                                          : rule::SHARED_RACE;
 }
 
 void RaceReport::shared(const Attempt& attempt, const Record& record, uint32_t bytes,
@@ -183,7 +189,9 @@ Error RaceReport::error_of_shared(const Attempt& attempt, const Record& record, 
                                          : slot_that_is_left(*attempt.by, attempt.pc,
                                                              *attempt.shadow, index, record.agent);
   const std::string where = name_of_cell(*attempt.shadow, index, bytes);
-  const char* const for_whom = rule == rule::SHARED_RACE ? "" : " for the async proxy";
+  const char* const for_whom = rule == rule::SHARED_RACE      ? ""
+                               : rule == rule::WARPGROUP_RACE ? BUT_WGMMA_FENCE
+                                                              : " for the async proxy";
   const uint32_t address = attempt.shadow->address_of(index);
   // Two warps' copies of one phase: neither waits for the other.
   const bool same_phase = attempt.write && record.write && state_.is_mbarrier(record.agent) &&
@@ -273,9 +281,14 @@ void RaceReport::early(const Shadow& shadow, uint32_t index, const Shadow::Early
                       copies_to_come(state_, *shadow.cta)};
     });
   }
-  report(writer->by->warp, rule::SHARED_RACE, writer->pc, record.pc, [&] {
-    Said said{side_of(record), side_of(*writer), slot() + read() + " before {later_op} writes it.",
-              STAY_IN_SLOT, mbarrier_line(writer->agent)};
+  const Rule& rule =
+      state_.are_apart_by_wgmma_fence(*writer, record) ? rule::WARPGROUP_RACE : rule::SHARED_RACE;
+  report(writer->by->warp, rule, writer->pc, record.pc, [&] {
+    const std::string but =
+        rule == rule::SHARED_RACE ? "" : joined(", and nothing orders the two", BUT_WGMMA_FENCE);
+    Said said{side_of(record), side_of(*writer),
+              slot() + read() + " before {later_op} writes it" + but + ".", STAY_IN_SLOT,
+              mbarrier_line(writer->agent)};
     if (by_warp) {
       said.more_lines += waited_line_of_reader(state_.warp_of(record.agent), writer->agent);
     }

@@ -274,7 +274,11 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
         return joined("a wait for the copy where it lands, on ", text_of(mbarrier), " (phase ",
                       phase,
                       "), and an arrive or barrier behind it that {later} waits for before "
-                      "{later_op}: the copy has read its source then.");
+                      "{later_op}: the copy has read its source then.",
+                      state_.opcode_at(attempt.pc).starts_with("tensormap.")
+                          ? " cp.async.bulk.wait_group waits for no copy that completes on an "
+                            "mbarrier."
+                          : "");
       }
       if (attempt.write && state_.is_mbarrier(attempt.agent)) {
         return "mbarrier.try_wait by {later} before {later_op}, on an mbarrier on which each warp "
@@ -294,6 +298,32 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
     default:
       return counter(attempt, record) + remedy_by_barrier(state_, attempt, record);
   }
+}
+
+bool CheckerState::are_apart_by_wgmma_fence(const Attempt& attempt, const Record& record) const {
+  const AgentKind kind = kind_of(record.agent);
+  if (kind != WGMMA_READS && kind != ALL_LANES) return false;
+  const WarpState& before = warp_of(record.agent);
+  const auto is_of_warpgroup = [&](const WarpState& state) {
+    return state.warp.cta == before.warp.cta && state.warp.index / 4 == before.warp.index / 4;
+  };
+  // A write that comes late here: the fence that is to come holds up the warp that has read.
+  if (kind == WGMMA_READS) {
+    return !attempt.async_proxy && is_of_warpgroup(*attempt.by) &&
+           attempt.by->wgmma_fences < before.fences_before(record.clock);
+  }
+  const uint32_t fence = before.fence_behind(record.clock);
+  if (is_of_warpgroup(*attempt.by) && kind_of(attempt.agent) == WGMMA_READS) {
+    return fence <= attempt.by->wgmma_fences;
+  }
+  // Or who accesses now has heard of another warp of the warpgroup behind that fence.
+  return std::ranges::any_of(warps, [&](const WarpState& state) {
+    if (!is_of_warpgroup(state) || state.wgmma_fences < fence) return false;
+    const Clocks& known = attempt.known->views[GENERIC];
+    const uint32_t agent = state.knows.agent(ALL_LANES);
+    const uint32_t heard = std::max(clock_of(known, agent), clock_of(known, agent + SOME_LANES));
+    return heard > state.clock_at_fence(fence);
+  });
 }
 
 std::string RaceReport::slot_that_is_left(const WarpState& reader, uint32_t pc,

@@ -82,6 +82,30 @@ std::string demangled(const std::string& name) {
   return text;
 }
 
+std::string name_of(const Origin::Place& place) {
+  return joined(place.file, ":", place.line);
+}
+
+std::string own_and_callers(const Ptx& ptx, uint32_t own) {
+  std::string text = name_of(source_of(ptx, own));
+  for (uint32_t at = ptx.places[own].caller; at != 0; at = ptx.places[at].caller) {
+    text += ", called at " + name_of(source_of(ptx, at));
+  }
+  return text;
+}
+
+// What stands there, or "" if it cannot be read.
+std::string line_of_file(const Origin::Place& place) {
+  std::ifstream file(place.file);
+  std::string line;
+  for (uint32_t i = 0; i < place.line; ++i) {
+    if (!std::getline(file, line)) return "";
+  }
+  const size_t start = line.find_first_not_of(" \t");
+  constexpr size_t MOST = 100;
+  return start == std::string::npos ? "" : line.substr(start, MOST);
+}
+
 [[noreturn]] void end(Error::Kind kind, Warp& warp, uint32_t mask, const std::string& what,
                       const Rule& rule) {
   const Program& program = program_of(warp);
@@ -101,41 +125,38 @@ std::string text_of(const Dim3& at) {
 }
 
 Origin::Place Program::source(uint32_t pc) const {
-  return source_of(module->ptx(), own_line(module->ptx(), statements[pc]->place));
+  Origin::Place place = source_of(module->ptx(), own_line(module->ptx(), statements[pc]->place));
+  place.how = this->opcode(pc) + this->place(pc);
+  return place;
 }
 
 std::string Program::place(uint32_t pc) const {
   const Ptx& ptx = module->ptx();
-  uint32_t at = statements[pc]->place;
-  const auto step = [&](const char* word) {
-    const Origin::Place here = source_of(ptx, at);
-    at = ptx.places[at].caller;
-    return joined(word, here.file, ":", here.line);
-  };
-  const uint32_t own = own_line(ptx, at);
+  const uint32_t own = own_line(ptx, statements[pc]->place);
   if (source_of(ptx, own).line == 0) return joined("PTX line ", statements[pc]->ptx_line);
   std::string inner;
-  while (at != own) inner = step("in ") + (inner.empty() ? "" : ", ") + inner;
-  std::string text = step("");
-  while (at != 0) text += step(", called at ");
+  for (uint32_t at = statements[pc]->place; at != own; at = ptx.places[at].caller) {
+    inner = "in " + name_of(source_of(ptx, at)) + (inner.empty() ? "" : ", ") + inner;
+  }
+  const std::string text = own_and_callers(ptx, own);
   return inner.empty() ? text : text + " (" + inner + ")";
 }
 
-std::string Program::source_line(uint32_t pc) const {
-  const Origin::Place at = source(pc);
-  std::ifstream file(at.file);
-  std::string line;
-  for (uint32_t i = 0; i < at.line; ++i) {
-    if (!std::getline(file, line)) return "";
-  }
-  const size_t start = line.find_first_not_of(" \t");
-  constexpr size_t MOST = 100;
-  return start == std::string::npos ? "" : line.substr(start, MOST);
-}
-
 std::string Program::where(uint32_t pc, const std::string& indent) const {
-  const std::string source = source_line(pc);
-  return indent + "at " + place(pc) + (source.empty() ? "" : indent + "   " + source);
+  const Ptx& ptx = module->ptx();
+  const uint32_t own = own_line(ptx, statements[pc]->place);
+  const std::string line = line_of_file(source_of(ptx, own));
+  const std::string own_text = line.empty() ? "" : indent + "   " + line;
+  std::string inner;
+  uint32_t calls = 0;
+  for (uint32_t at = statements[pc]->place; at != own; at = ptx.places[at].caller, ++calls) {
+    const Origin::Place here = source_of(ptx, at);
+    const std::string text = line_of_file(here);
+    inner = indent + "in " + name_of(here) + (text.empty() ? "" : ": ") + text + inner;
+  }
+  constexpr uint32_t MOST_IN_A_LINE = 2;
+  if (calls <= MOST_IN_A_LINE) return indent + "at " + place(pc) + own_text;
+  return indent + "at " + own_and_callers(ptx, own) + own_text + inner;
 }
 
 std::string Program::text(uint32_t pc) const {

@@ -38,7 +38,10 @@ std::string advice_in(const std::string& text) {
 
 struct Shown {
   std::mutex mutex;
-  std::set<std::tuple<std::string, std::string, uint32_t, uint32_t>> pairs;
+  // Pairs of pcs, and what stands there, with rule and kernel. The kernel comes last: names of templates
+  // are long to compare.
+  std::set<std::tuple<uint32_t, uint32_t, std::string, std::string>, std::less<>> pairs;
+  std::set<std::tuple<std::string, std::string, std::string, std::string>> places;
   std::vector<std::string> texts;
 };
 
@@ -104,8 +107,16 @@ void report_once(const std::string& kernel, const Rule& rule, uint32_t pc, uint3
   if (!settings().all_reports) throw make();
   const std::lock_guard lock(shown().mutex);
   const auto [low, high] = std::minmax(pc, other_pc);
-  if (!shown().pairs.emplace(kernel, rule.name, low, high).second) return;
+  if (shown().pairs.contains(
+          std::tuple(low, high, std::string_view(rule.name), std::string_view(kernel)))) {
+    return;
+  }
+  shown().pairs.emplace(low, high, rule.name, kernel);
   const Error report = make();
+  // An unrolled loop has many pairs that read alike.
+  const auto [first, second] = std::minmax(report.origin.place.how, report.origin.earlier.how);
+  const bool has_place = !second.empty();
+  if (has_place && !shown().places.emplace(first, second, rule.name, kernel).second) return;
   shown().texts.emplace_back(report.what());
   show(report);
 }
@@ -118,6 +129,7 @@ std::vector<std::string> reports_so_far() {
 void forget_reports() {
   const std::lock_guard lock(shown().mutex);
   shown().pairs.clear();
+  shown().places.clear();
   shown().texts.clear();
 }
 

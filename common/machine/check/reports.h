@@ -16,7 +16,8 @@ void show(const Error& report);
 std::string json_of(const Error& report);
 
 // Throws the report, or shows it and goes on (MACHINE_REPORTS=all), once for each rule and pair of
-// instructions of the kernel, or leaves it out, as the settings say. It is made only if it is wanted.
+// instructions of the kernel that stand at other places, or leaves it out, as the settings say. It is
+// made only if it is wanted.
 void report_once(const std::string& kernel, const Rule& rule, uint32_t pc, uint32_t other_pc,
                  const std::function<Error()>& make);
 // The texts of those behind which this process went on.

@@ -19,6 +19,7 @@ struct Rule {
 
 namespace rule {
 inline constexpr Rule SHARED_RACE{"shared-race"};
+inline constexpr Rule WARPGROUP_RACE{"warpgroup-race", Severity::undefined};
 inline constexpr Rule GLOBAL_RACE{"global-race"};
 inline constexpr Rule LANE_RACE{"lane-race"};
 inline constexpr Rule PROXY_RAW{"proxy-raw"};
@@ -43,11 +44,11 @@ inline constexpr Rule LIVELOCK{"livelock", Severity::fatal};
 inline constexpr Rule REFUSED{"refused", Severity::fatal};
 
 // Those that a run can go on after, and so can be left out.
-inline constexpr Rule IGNORABLE[] = {SHARED_RACE,   GLOBAL_RACE,   LANE_RACE,
-                                     PROXY_RAW,     PROXY_WAW,     PROXY_WAR,
-                                     NEVER_WRITTEN, MBARRIER_INIT, MBARRIER_OVERWRITTEN,
-                                     CTA_EXIT,      BULK_EXIT,     WGMMA_REGISTERS,
-                                     WGMMA_FENCE,   GRID_WAIT,     STREAM_RACE};
+inline constexpr Rule IGNORABLE[] = {
+    SHARED_RACE, WARPGROUP_RACE, GLOBAL_RACE,     LANE_RACE,     PROXY_RAW,
+    PROXY_WAW,   PROXY_WAR,      NEVER_WRITTEN,   MBARRIER_INIT, MBARRIER_OVERWRITTEN,
+    CTA_EXIT,    BULK_EXIT,      WGMMA_REGISTERS, WGMMA_FENCE,   GRID_WAIT,
+    STREAM_RACE};
 }  // namespace rule
 
 inline bool operator==(const Rule& one, const Rule& other) {

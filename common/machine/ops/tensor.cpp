@@ -337,7 +337,8 @@ Step wgmma_commit_group(Warp& warp, const Inst&, uint32_t) {
 // Waits until all but the last N groups that this warp committed are complete, here for the whole
 // warpgroup. On an H200 the four warps' waits return in the same cycle where each group begins with
 // wgmma.fence, which makes the warps meet; without it a wait may return before another warp has
-// issued its part (tests/golden/answers.md, 1).
+// come to its part, whose products have been made all the same, by warp 0 (tests/golden/answers.md, 1 and
+// 14).
 Step wgmma_wait_group(Warp& warp, const Inst& inst, uint32_t) {
   Cta& cta = *warp.cta;
   const uint32_t index = warp.index / WARPS, member = warp.index % WARPS;

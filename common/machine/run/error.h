@@ -21,6 +21,7 @@ struct Origin {
   struct Place {
     std::string file;
     uint32_t line = 0;  // 0: not known
+    std::string how;    // the instruction, and every call around it that was inlined
   } place, earlier;
 };
 

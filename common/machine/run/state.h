@@ -159,13 +159,11 @@ struct Program {
   Origin::Place source(uint32_t pc) const;  // own_line
   // "stages/05_wgmma.cu:88, called at stages/05_wgmma.cu:130 (in common/ptx/wgmma.cuh:31)"
   std::string place(uint32_t pc) const;
-  // indent + "at …", and under it the line of source, if it can be read
+  // indent + "at …", and under it the line of source, if it can be read; of many calls that were
+  // inlined, each on a line of its own
   std::string where(uint32_t pc, const std::string& indent) const;
   std::string text(uint32_t pc) const;    // the PTX statement, opcode and operands
   std::string opcode(uint32_t pc) const;  // the same without operands, and without what goes unsaid
-
- private:
-  std::string source_line(uint32_t pc) const;
 };
 
 // ---- Waiting ------------------------------------------------------------------------------------

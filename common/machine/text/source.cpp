@@ -23,7 +23,7 @@ Origin::Place source_of(const Ptx& ptx, uint32_t place) {
     const auto relative = path.lexically_relative(here);
     if (!relative.empty() && *relative.begin() != "..") path = relative;
   }
-  return {path.string(), at.line};
+  return {path.string(), at.line, {}};
 }
 
 void refuse_statement(const Ptx& ptx, const Statement& statement, const std::string& why) {

@@ -114,6 +114,9 @@ void Checker::grid_lets_next(Warp& warp, uint32_t mask) {
 
 void Checker::barrier_arrive(Warp& warp, uint32_t mask, uint32_t id) {
   BarrierState& barrier = barriers_[warp.cta->rank][id];
+  if ((entry(barrier.pending_lanes, warp.in_cluster) & mask) != 0) {
+    state_.arrived_twice[warp.cta] = {&warp, id};
+  }
   barrier.arrive(warp, mask, *state_of(warp).knows.release(mask));
 }
 

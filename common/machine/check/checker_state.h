@@ -201,6 +201,9 @@ struct CheckerState {
   std::vector<WarpState> warps;                           // by Warp::in_cluster
   std::unordered_map<uint32_t, MbarrierState> mbarriers;  // by address
 
+  // The last warp of a CTA lanes of which arrived twice in one phase of a barrier, and at which one.
+  std::map<const Cta*, std::pair<const Warp*, uint32_t>> arrived_twice = {};
+
   uint32_t warp_count() const { return static_cast<uint32_t>(warps.size()); }
   // The agent that griddepcontrol.wait has waited for. No access is recorded with it.
   uint32_t grids_before() const { return warp_count() * AGENTS_OF_WARP; }

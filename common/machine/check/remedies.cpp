@@ -98,7 +98,15 @@ std::string remedy_by_barrier(const CheckerState& state, const Attempt& attempt,
            "writes what is to be copied, " +
            text;
   }
-  return text + ".";
+  text += ".";
+  const auto twice = state.arrived_twice.find(later.cta);
+  if (earlier.cta == later.cta && twice != state.arrived_twice.end()) {
+    const auto [warp, barrier] = twice->second;
+    text += joined(" Barrier ", barrier, " does not: ", describe_role(*warp),
+                   " arrived twice in one of its phases, as who has executed barrier.arrive does by "
+                   "barrier.sync, and it was complete without all warps.");
+  }
+  return text;
 }
 
 // The latest wait of who fills a slot found no phase complete: it asked for the parity of the phase

@@ -116,19 +116,16 @@ Handler pick_set_max_registers(Opcode& opcode) {
 
 // ---- Clusters -----------------------------------------------------------------------------------
 
-// d, a, rank: the same place in another CTA's shared memory
+// d, a, rank: the same place in another CTA's shared memory. Of a CTA that is not there the address is
+// none that can be accessed: nvcc maps what it has not yet compared with the cluster's size.
 template <bool GENERIC>
 void map_address(Warp& warp, const Inst& inst, uint32_t lane) {
-  const uint64_t ctas = warp.cta->cluster->ctas.size();
-  const uint32_t* const ranks = warp.row<uint32_t>(inst.slots[2].row);
-  if (ranks[lane] >= ctas) {
-    stop(warp, 1u << lane, "mapa to rank ", ranks[lane], " of a cluster of ", ctas,
-         (ctas == 1 ? " CTA." : " CTAs."));
-  }
+  constexpr uint32_t NO_RANK = 0xff;
+  const uint32_t rank = std::min(warp.row<uint32_t>(inst.slots[2].row)[lane], NO_RANK);
   const SharedSpace space = GENERIC ? SharedSpace::generic : SharedSpace::cluster;
   const uint32_t address = shared_address(warp, inst.slots[1], lane, space, "mapa");
   const uint64_t mapped =
-      (address & OFFSET_MASK) | ranks[lane] << RANK_SHIFT | (GENERIC ? SHARED_WINDOW : 0);
+      (address & OFFSET_MASK) | rank << RANK_SHIFT | (GENERIC ? SHARED_WINDOW : 0);
   set_value(warp, inst.slots[0], 1u << lane, mapped);
 }
 const Row ROWS[] = {

@@ -24,6 +24,8 @@ from lib.ptx import entries, source_line
 # What ptxas' codes mean to the author of a kernel. Other C75xx codes are refused as well. C7602 is
 # an error of its own, which ends the compile.
 MEANING = {
+    "C7507": "setmaxnreg is dropped, since some code needs more registers than it leaves there: a larger "
+    "number, or a smaller tile for each warpgroup.",
     "C7508": "setmaxnreg is dropped, so no registers move between warps: give the kernel "
     "__launch_bounds__(THREADS, 1).",
     "C7510": "a function call stands between a wgmma and its wait, so every wgmma is waited for at "
@@ -50,7 +52,7 @@ UNKNOWN = "ptxas rewrote or serialised something that the kernel spells out."
 SPILL = "registers are spilled to local memory: a smaller tile per thread, or fewer live values."
 STACK = (
     "an array lives in local memory: index it by constants only (unroll the loop), and take no "
-    "address of it."
+    "address of it. If it is a parameter, such as a CUtensorMap: const __grid_constant__."
 )
 
 CODE = re.compile(r"\((C75\d\d|C7602)\)")

@@ -291,8 +291,9 @@ TEST_CASE("a barrier at which threads arrive and then synchronise is complete by
     Program program;
     program.block = {128, 1, 1};
     program.body = std::string("mad.lo.s32 %r2, %t, 4, %smem;\nst.shared.u32 [%r2], %t;\n") +
-                   barrier + "\nxor.b32 %r3, %t, 96;\nmad.lo.s32 %r3, %r3, 4, %smem;\n"
-                             "ld.shared.u32 %r4, [%r3];";
+                   barrier +
+                   "\nxor.b32 %r3, %t, 96;\nmad.lo.s32 %r3, %r3, 4, %smem;\n"
+                   "ld.shared.u32 %r4, [%r3];";
     return program.report();
   };
   CHECK(exchange("bar.sync 1, 128;") == "");

@@ -35,7 +35,8 @@ TEST_CASE("wgmma.fence of another warpgroup orders nothing") {
   CHECK(contains(said([&] { rig.multiply(0, DATA, 1, 256); }), "Rule: shared-race"));
 }
 
-TEST_CASE("a store that comes late: whether the reader had come to a fence that the writer has yet to") {
+TEST_CASE(
+    "a store that comes late: whether the reader had come to a fence that the writer has yet to") {
   for (const bool before : {true, false}) {
     for (const bool anew : {true, false}) {
       Rig rig;

@@ -16,8 +16,7 @@ uint64_t cell_of_shared(uint32_t address) {
   return (SHARED_WINDOW | address) / CELL_BYTES;
 }
 
-// Whether another lane of the same warp made the earlier access, by another instruction, since the
-// two lanes last met.
+// Whether another lane of the warp made the earlier access by another instruction, since they met.
 bool is_other_lane(const Attempt& attempt, const Program& program, const Record& record,
                    uint32_t bytes, uint32_t lanes) {
   const WarpKnowledge& knows = attempt.by->knows;
@@ -47,8 +46,7 @@ bool stores_the_same(const Attempt& attempt, uint32_t lanes, uint32_t bytes) {
   return attempt.store != nullptr && attempt.store->is_same(lane_in(lanes, bytes));
 }
 
-// A lane may access what its own copies have brought, when it has waited for them. Whose copies they
-// were is not kept.
+// A lane may access what its copies have brought once it has waited: whose they were is not kept.
 bool has_waited(const Attempt& attempt, const Record& record, uint32_t lane) {
   const bool of_generic = attempt.agent == attempt.by->knows.agent(ALL_LANES);
   return record.agent == attempt.by->knows.agent(CP_ASYNC) && of_generic &&
@@ -124,6 +122,8 @@ void Checker::shared_access(Warp& warp, uint32_t mask, const uint32_t* addresses
 
 void Checker::global_access(Warp& warp, uint32_t mask, const uint64_t* addresses, uint32_t bytes,
                             Access access, Order order, Scope scope, Store* store) {
+  const bool plain_read = access == Access::read && order == Order::weak;
+  if (plain_read && !is_programmatic() && global_->records_no_read(mask, addresses)) return;
   if (state_of(warp).knows.differs_among(mask)) {
     // What the lanes read is read behind this: another worker may release there until then.
     std::vector<Load> loads;

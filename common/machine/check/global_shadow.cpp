@@ -358,6 +358,17 @@ std::optional<GlobalShadow::Conflict> GlobalShadow::access(GlobalAccess access, 
   return {};
 }
 
+bool GlobalShadow::records_no_read(uint32_t mask, const uint64_t* addresses) {
+  if (keeps_reads_) return false;
+  for (uint64_t page = UINT64_MAX; mask != 0; mask &= mask - 1) {
+    const uint64_t address = addresses[first_lane(mask)];
+    if (address >> PAGE_SHIFT == page) continue;
+    page = address >> PAGE_SHIFT;
+    if (find(address, false) != nullptr) return false;
+  }
+  return true;
+}
+
 void GlobalShadow::release(uint64_t address, const Channel& what, const Writer& writer,
                            bool stores) {
   const std::lock_guard lock(mutex_);

@@ -102,9 +102,10 @@ std::string remedy_by_barrier(const CheckerState& state, const Attempt& attempt,
   const auto twice = state.arrived_twice.find(later.cta);
   if (earlier.cta == later.cta && twice != state.arrived_twice.end()) {
     const auto [warp, barrier] = twice->second;
-    text += joined(" Barrier ", barrier, " does not: ", describe_role(*warp),
-                   " arrived twice in one of its phases, as who has executed barrier.arrive does by "
-                   "barrier.sync, and it was complete without all warps.");
+    text +=
+        joined(" Barrier ", barrier, " does not: ", describe_role(*warp),
+               " arrived twice in one of its phases, as who has executed barrier.arrive does by "
+               "barrier.sync, and it was complete without all warps.");
   }
   return text;
 }

@@ -182,6 +182,10 @@ class GlobalShadow {
   std::optional<Conflict> access(GlobalAccess access, uint32_t mask, const uint64_t* addresses,
                                  uint32_t bytes);
 
+  // Whether reads at these addresses are not recorded: nobody has written their pages. What a lane reads
+  // is aligned, and lies in one.
+  bool records_no_read(uint32_t mask, const uint64_t* addresses);
+
   // A conflict that is none if the warp that reads makes an atomic access there too.
   using Place = std::tuple<uint64_t, uint32_t, uint16_t>;  // cell, cluster and agent of the reader
   using Pair = std::pair<uint32_t, uint32_t>;              // pcs

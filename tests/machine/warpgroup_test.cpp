@@ -8,15 +8,16 @@ namespace {
 constexpr char ONLY_FENCE[] = "nothing orders the two but wgmma.fence";
 
 TEST_CASE("wgmma reads what a warp of its warpgroup stored: before wgmma.fence or behind it") {
-  for (const bool before : {true, false}) {
+  for (const int kept : {0, 1, 2, 3}) {
+    const bool before = kept == 3;  // and with its proxy fence
     Rig rig;
     const auto store = [&] {
       rig.store(1, DATA, FULL, 8);
-      rig.proxy_fence(1);
+      if ((kept & 1) != 0) rig.proxy_fence(1);
     };
-    if (before) store();
+    if ((kept & 2) != 0) store();
     rig.wgmma_fence(1);
-    if (!before) store();
+    if ((kept & 2) == 0) store();
     rig.wgmma_fence(0);
     const std::string report = said([&] { rig.multiply(0, DATA, 1, 256); });
     CHECK(report.starts_with(before ? "Undefined in kernel" : "Race in kernel"));

@@ -323,7 +323,10 @@ bool CheckerState::are_apart_by_wgmma_fence(const Attempt& attempt, const Record
   }
   const uint32_t fence = before.fence_behind(record.clock);
   if (is_of_warpgroup(*attempt.by) && kind_of(attempt.agent) == WGMMA_READS) {
-    return fence <= attempt.by->wgmma_fences;
+    const Clocks& fenced = before.knows.of_warp().views[ASYNC_SHARED];
+    const bool lacks_proxy_fence = before.wgmma_fences >= fence && record.write &&
+                                   clock_of(fenced, record.agent) < record.clock;
+    return fence <= attempt.by->wgmma_fences && !lacks_proxy_fence;
   }
   // Or who accesses now has heard of another warp of the warpgroup behind that fence.
   return std::ranges::any_of(warps, [&](const WarpState& state) {

@@ -329,19 +329,24 @@ __global__ void __launch_bounds__(128, 1) late_warp(uint32_t late, uint32_t ns, 
 
 template <LateWhere WHERE, bool BARRIER>
 std::string ask_late_warp() {
-  constexpr int TRIALS = 200;
+  constexpr int TRIALS = 50;
   std::string answer;
   for (const uint32_t ns : {0, 1000, 50000}) {
-    int wrong = 0, wrong_of_late = 0;
-    for (int i = 0; i < TRIALS; ++i) {
-      Buffer<uint32_t> result(4);
-      late_warp<WHERE, BARRIER><<<1, 128>>>(i % 4, ns, result.at());
-      std::vector<uint32_t> r = result.read();
-      wrong_of_late += std::exchange(r[i % 4], 0) != 0;
-      wrong += (r[0] | r[1] | r[2] | r[3]) != 0;
+    int wrong[4] = {}, wrong_of_late[4] = {};  // by the late warp
+    for (uint32_t late = 0; late < 4; ++late) {
+      for (int i = 0; i < TRIALS; ++i) {
+        Buffer<uint32_t> result(4);
+        late_warp<WHERE, BARRIER><<<1, 128>>>(late, ns, result.at());
+        std::vector<uint32_t> r = result.read();
+        wrong_of_late[late] += std::exchange(r[late], 0) != 0;
+        wrong[late] += (r[0] | r[1] | r[2] | r[3]) != 0;
+      }
     }
-    answer += text("%s%u ns late: the others' sums were wrong in %d of %d trials, its own in %d",
-                   answer.empty() ? "" : "; ", ns, wrong, TRIALS, wrong_of_late);
+    answer += text(
+        "%swarp 0, 1, 2 or 3 late by %u ns: the others' sums were wrong in %d, %d, %d and %d of %d "
+        "trials, its own in %d, %d, %d and %d",
+        answer.empty() ? "" : "; ", ns, wrong[0], wrong[1], wrong[2], wrong[3], TRIALS,
+        wrong_of_late[0], wrong_of_late[1], wrong_of_late[2], wrong_of_late[3]);
   }
   return answer + ".";
 }

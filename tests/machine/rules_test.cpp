@@ -484,6 +484,20 @@ TEST_CASE("all reports of a run: of instructions of one line, with the same call
   machine::forget_reports();
 }
 
+TEST_CASE("more than two calls that were inlined have a line each") {
+  for (const int calls : {2, 3}) {
+    Program program = with("", 32);
+    program.declarations =
+        ".file 1 \"kernel.cu\"\n.file 2 \"a.h\"\n.file 3 \"b.h\"\n.file 4 \"c.h\"\n";
+    const std::string at = ", function_name $n, inlined_at ";
+    program.body = ".loc 1 9 1\n.loc 2 7 1" + at + "1 9 1\n.loc 3 5 1" + at + "2 7 1\n" +
+                   (calls == 3 ? ".loc 4 3 1" + at + "3 5 1\n" : "") + "st.shared.u32 [65535], 0;";
+    const std::string report = program.report();
+    CHECK(contains(report, calls == 2 ? "at kernel.cu:9 (in a.h:7, in b.h:5)\n"
+                                      : "at kernel.cu:9\n  in a.h:7\n  in b.h:5\n  in c.h:3\n"));
+  }
+}
+
 TEST_CASE("undefined by PTX only: ordered, but not for the async proxy that overwrites") {
   // Lane 0 writes and reads, then has a copy overwrite that.
   const std::string fence = "fence.proxy.async;\n";

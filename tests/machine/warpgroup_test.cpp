@@ -81,8 +81,18 @@ TEST_CASE("a report names the issuer of the copy, not the last one at its mbarri
     rig.checker().copy_reads_global(rig.issue(i, "cp.async.bulk.tensor.2d", FULL_BARRIER | PEER),
                                     {{reinterpret_cast<uint64_t>(source[i / 4]), 128}});
   }
-  const std::string report = said([&] { rig.global(0, source[0], Access::write); });
-  CHECK(contains(report, "earlier: warp 0 of CTA (0,0,0), which reads it by cp.async.bulk"));
+  uint64_t addresses[LANES];
+  for (uint64_t& each : addresses) each = reinterpret_cast<uint64_t>(source[0]);
+  for (const char* const opcode : {"st.global", "tensormap.cp_fenceproxy"}) {
+    const std::string report = said([&] {
+      rig.checker().global_access(rig.at(0, opcode), ONE, addresses, 8, Access::write, Order::weak,
+                                  Scope::gpu);
+    });
+    CHECK(contains(report, "earlier: warp 0 of CTA (0,0,0), which reads it by cp.async.bulk"));
+    // By which the issuer may have tried to wait.
+    CHECK((report.find(" cp.async.bulk.wait_group waits for no copy") != std::string::npos) ==
+          (opcode[0] == 't'));
+  }
 }
 
 }  // namespace

@@ -208,7 +208,7 @@ class Page(unittest.TestCase):
     def test_the_defects_are_bugs_that_can_be_tried(self):
         mutations = runtime_test.mutations.MUTATIONS
         rows = re.findall(r"\| `([\w-]+)` \| `([\w-]+)` \|$", PAGE, re.M)
-        self.assertEqual(len(rows), 4)
+        self.assertEqual(len(rows), 5)
         rules = run(RUN, "--rules").stdout.split()
         for rule, name in rows:
             self.assertIn(rule, rules)

@@ -273,7 +273,7 @@ std::string ask_wait_group(uint32_t before_ns, uint32_t between_ns) {
 
 // ---- A late warp of a warpgroup ------------------------------------------------------------------
 
-// Of whom the other warps do not wait, by any barrier; where it is late.
+// Where the late warp sleeps. No barrier makes the others wait for it.
 enum LateWhere { BEFORE_FENCE, BETWEEN_GROUPS };
 
 // Sums of A, ones, times B, which begins as twos and which the late warp makes ones behind its sleep and

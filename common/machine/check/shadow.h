@@ -141,9 +141,8 @@ struct GlobalRecord {
   uint32_t cluster;
   uint32_t clock : 28;  // no more than PackedRead::MAX_CLOCK; 0: no access
   bool strong : 1, write : 1, atomic : 1;
-  bool narrow : 1;  // less than 4 bytes: lanes that share a word are not told apart
-  uint32_t pc : 22,
-      lanes : 10;  // in place of lanes: whose copy it is that completes at an mbarrier
+  bool narrow : 1;               // less than 4 bytes: lanes that share a word are not told apart
+  uint32_t pc : 22, lanes : 10;  // of a copy at an mbarrier: the warp that issued it
   uint16_t agent;
   uint8_t bytes;
   Scope scope;  // of a strong access

@@ -228,6 +228,8 @@ make ptx-N sass-N  the kernel's PTX and SASS, with source lines [VARIANT=]
 make trace-N       a timeline of who waited on what, Perfetto JSON and SVG [VARIANT= M= N= K= GRID=]
 make mutations     bugs put into the rungs, and how the PTX machine reports each
 make failure-NAME  one of them, explained
+make leave-out-N   the rung without each of its fences, barriers, waits and arrivals, one at a time, on the
+                   PTX machine: what is noticed [VARIANT= M= N= K= GRID= TYPE= ...]
 make exercise-N.M  exercise M of page N: makes the change of its answer in a copy and runs it
 make list          the rungs, and the names that failure-NAME and exercise-N.M take
 make ncu-N         Nsight Compute on one launch of the kernel [VARIANT= M= N= K=]
@@ -373,7 +375,7 @@ build/doctest/doctest/doctest.h:
 	$(Q)DOCTEST_DIR='$(DOCTEST_DIR)' scripts/doctest.sh build/doctest $(CCBIN)
 
 # ---- One set of targets a rung ------------------------------------------------------------------
-PER_STAGE := stage diff ptx sass trace ncu sanitize
+PER_STAGE := stage diff ptx sass trace ncu sanitize leave-out
 TOOLS := $(PYTHON) scripts/kernel_tools.py
 
 # rules(stem, digits, number)
@@ -397,6 +399,8 @@ ncu-$(2): build/stage-$(2)
 	$$(Q)$$(TOOLS) ncu build/stage-$(2) $$(OPTIONS)
 sanitize-$(2): build/stage-$(2)
 	$$(Q)$$(TOOLS) sanitize build/stage-$(2) $$(OPTIONS)
+leave-out-$(2): build/stage-$(2) machine
+	$$(Q)$$(PYTHON) scripts/leave_out.py $(3) $$(OPTIONS)
 endef
 # alias(digits, number)
 define alias

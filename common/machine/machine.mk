@@ -88,7 +88,7 @@ build/machine/libcuda.so: build/machine/libcuda.so.1
 	$(Q)ln -s libcuda.so.1 $(NEW) $(move)
 
 # ---- The launcher, and what is installed ---------------------------------------------------------
-build/ptx-machine: build/obj/common/machine/tools/ptx_machine.o
+build/ptx-machine: $(patsubst %,build/obj/common/machine/tools/%.o,ptx_machine leave_out process)
 	$(call say,LINK,$@)
 	$(Q)$(CXX) -o $(NEW) $^ -static-libstdc++ -static-libgcc $(move)
 

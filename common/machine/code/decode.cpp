@@ -7,6 +7,7 @@
 #include "common/machine/code/calls.h"
 #include "common/machine/code/isa.h"
 #include "common/machine/code/operand_spec.h"
+#include "common/machine/code/orderings.h"
 #include "common/machine/code/register_uses.h"
 #include "common/machine/code/rows.h"
 #include "common/machine/code/shared_layout.h"
@@ -107,6 +108,10 @@ class Decoder {
       pcs.push_back(next_pc());
       for (auto use = begin; use != end; ++use) add_use(use->second);
       statement_ = &statement;
+      if (is_noted(statement)) {
+        add(new_inst());
+        statement_ = note_ordering(program_.get(), next_pc() - 1);
+      }
       add_statement();
       program_->code.back().is_early = early.loads.contains(&statement);
     }

@@ -11,6 +11,7 @@
 
 #include "common/machine/check/checker.h"
 #include "common/machine/check/hang_report.h"
+#include "common/machine/code/orderings.h"
 #include "common/machine/run/cluster.h"
 #include "common/machine/run/module.h"
 #include "common/machine/run/scheduler.h"
@@ -236,6 +237,7 @@ std::shared_ptr<const Footprint> launch(const Module& module, const Kernel& kern
   const uint32_t resident = settings().sms * ctas_per_sm(grid.threads_per_cta, smem_bytes, 0);
   Launch launch(grid, grid.clusters.count(), resident / grid.ctas_per_cluster);
   launch.run();
+  if (!settings().orderings.empty()) write_orderings(*program);
   if (!settings().stats) return launch.may_still_run();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   std::fprintf(stderr, "machine: %s: %llu warp instructions, %llu products of wgmma, %.6f s\n",

@@ -47,7 +47,8 @@ Policy policy_from(const char* name) {
 constexpr const char* NAMES[] = {"MACHINE_POLICY", "MACHINE_SEED",    "MACHINE_CHECK",
                                  "MACHINE_SMS",    "MACHINE_THREADS", "MACHINE_STATS",
                                  "MACHINE_TRACE",  "MACHINE_REPORTS", "MACHINE_IGNORE",
-                                 "MACHINE_POISON", "MACHINE_JSON",    "MACHINE_PROGRESS"};
+                                 "MACHINE_POISON", "MACHINE_JSON",    "MACHINE_PROGRESS",
+                                 "MACHINE_ORDERINGS", "MACHINE_LEAVE_OUT"};
 
 void check_names() {
   std::string known;
@@ -122,6 +123,8 @@ Settings read() {
   made.progress_s = static_cast<uint32_t>(
       number_from("MACHINE_PROGRESS", somebody_looks ? OFTEN_S : 0, 0, MOST_S));
   made.trace = output_from("MACHINE_TRACE");
+  made.orderings = output_from("MACHINE_ORDERINGS");
+  made.left_out = text_from("MACHINE_LEAVE_OUT");
   return made;
 }
 

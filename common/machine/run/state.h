@@ -154,6 +154,14 @@ struct Program {
   std::vector<SharedSymbol> shared_symbols;
   std::vector<SharedVariable> shared_variables;  // by address
   std::vector<Special> specials;
+  // With MACHINE_ORDERINGS: orderings.h
+  struct Ordering {
+    Origin::Place place;
+    std::atomic<bool> is_executed{false};
+    int written = -1;  // the last is_executed that is in the file
+  };
+  mutable std::deque<Ordering> orderings;
+  std::deque<Statement> replaced;           // with MACHINE_LEAVE_OUT, what stands in its place
   uint32_t local_bytes = 0;                 // a thread: .local variables, and .param ones of calls
   uint32_t stack = 0;                       // where later frames of recursion lie in it
   Origin::Place source(uint32_t pc) const;  // own_line

@@ -2,7 +2,6 @@
 // of the toolkit's, turns options into the machine's settings, and says beforehand what would keep the
 // program from finding them. It knows nothing of PTX.
 #include <elf.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +18,8 @@
 #include <vector>
 
 #include "common/machine/check/rules.h"
+#include "common/machine/tools/leave_out.h"
+#include "common/machine/tools/process.h"
 
 namespace {
 
@@ -35,9 +36,13 @@ Usage: ptx-machine [OPTIONS] PROGRAM [ARGUMENTS...]
   --reports=first|all               end the launch at the first report, or list all and go on (first)
   --ignore=RULE[,RULE...]           leave out reports of these rules: --rules lists them
   --json[=FILE]                     reports as JSON, one object a line: appended to FILE, or on stderr
-                                    in place of the text
+                                    in place of the text; of --leave-out=each its list, on stdout
   --sms=N                           SMs of the device (132); more CTAs than they hold wait
   --threads=N                       worker threads (all cores)
+  --leave-out=each                  which fences, barriers, waits and arrivals does the program need?
+                                    Runs it again for each of them, without it, and lists what is
+                                    reported then; under eager, lazy and random, or --policy
+  --leave-out=N                     runs it once without the Nth of that list, and shows the report
   --no-check                        run without looking for races
   --no-poison                       new device memory is 0, not NaN that is reported when it is read
   --rules                           print the rules and end
@@ -56,12 +61,8 @@ With several policies, of the first one whose code is not 0.
 
 constexpr char FLAGS[] =
     "--cudart shared --no-compress -gencode 'arch=compute_90a,code=[sm_90a,compute_90a]'";
-constexpr int REFUSED = 2;
-
-[[noreturn]] void fail(const std::string& sentence) {
-  std::fprintf(stderr, "ptx-machine: %s\n", sentence.c_str());
-  std::exit(REFUSED);
-}
+using tools::fail;
+using tools::REFUSED;
 
 [[noreturn]] void print_and_end(const std::string& text) {
   if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
@@ -96,15 +97,19 @@ std::vector<std::string> rule_names() {
   return names;
 }
 
-void check_number(const std::string& option, const std::string& value) {
-  const bool digits = !value.empty() && std::all_of(value.begin(), value.end(), [](char c) {
+bool is_number(const std::string& value) {
+  return !value.empty() && std::all_of(value.begin(), value.end(), [](char c) {
     return std::isdigit(static_cast<unsigned char>(c));
   });
-  if (!digits) fail(option + " is '" + value + "' but must be a whole number, as 4.");
+}
+
+void check_number(const std::string& option, const std::string& value) {
+  if (!is_number(value)) fail(option + " is '" + value + "' but must be a whole number, as 4.");
 }
 
 struct Options {
   std::vector<std::string> policies;
+  std::string leave_out;  // "each", a number, or "": nothing
   int program = 1;  // index of its name among the arguments
 };
 
@@ -168,6 +173,12 @@ Options read_options(int count, char** arguments) {
           : name == "--sms" ? "MACHINE_SMS"
                             : "MACHINE_THREADS",
           value);
+    } else if (name == "--leave-out") {
+      if (value != "each" && !is_number(value)) {
+        fail("--leave-out is '" + value + "' but must be each, or a number of the list that each "
+             "prints.");
+      }
+      options.leave_out = value;
     } else if (text == "--no-check") {
       set("MACHINE_CHECK", "0");
     } else if (text == "--no-poison") {
@@ -291,23 +302,6 @@ fs::path find_program(const std::string& name) {
   fail("there is no program " + name + " that can be run");
 }
 
-[[noreturn]] void become(const fs::path& program, char** arguments) {
-  execv(program.c_str(), arguments);
-  fail(program.string() + " cannot be started: " + std::strerror(errno));
-}
-
-// Its exit code; as a shell has it, if a signal ended it.
-int run_once(const fs::path& program, char** arguments) {
-  const pid_t child = fork();
-  if (child < 0) fail(std::string("no process can be started: ") + std::strerror(errno));
-  if (child == 0) become(program, arguments);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  constexpr int OF_A_SIGNAL = 128;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : OF_A_SIGNAL + WTERMSIG(status);
-}
-
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -325,14 +319,17 @@ int main(int count, char** arguments) {
   setenv("LD_LIBRARY_PATH", (has_before ? machine + ":" + before : machine).c_str(), 1);
 
   char** const its_arguments = arguments + options.program;
+  if (!options.leave_out.empty()) {
+    return tools::leave_out(options.leave_out, options.policies, program, its_arguments);
+  }
   if (options.policies.size() <= 1) {
     if (!options.policies.empty()) setenv("MACHINE_POLICY", options.policies[0].c_str(), 1);
-    become(program, its_arguments);
+    tools::become(program, its_arguments);
   }
   int first = 0;
   for (const std::string& policy : options.policies) {
     setenv("MACHINE_POLICY", policy.c_str(), 1);
-    const int code = run_once(program, its_arguments);
+    const int code = tools::run_once(program, its_arguments);
     std::fprintf(stderr, "ptx-machine: policy %s: exit code %d\n", policy.c_str(), code);
     if (first == 0) first = code;
   }

@@ -100,9 +100,12 @@ struct Tile {
                                SLOT_BYTES;  // slots in the ring; 1024: barriers and padding
   static constexpr int PRODUCER_REGS = 56, CONSUMER_REGS = CONSUMERS == 3 ? 152 : 224;
   static_assert(SLICE_A % 8 == 0 && SLICE_B % 8 == 0, "a slice has whole swizzle atoms of a panel");
-  static_assert(SIDEWAYS ? PARTS == 1 : PARTS * BOXES * BOX == SHARE, "whole boxes");
+  static_assert(SIDEWAYS ? PARTS == 1 : PARTS * BOXES * BOX == SHARE,
+                "whole boxes: of 64 columns, or of 32 where D is fp32");
+  static_assert(SPLIT == 1 || (SHARERS == 1 && !SIDEWAYS), "upright tiles share K, and no loads");
   static_assert(FINISHERS * SHARE == BN && FINISHERS <= SPLIT, "all columns are added up");
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
+  static_assert(CONSUMERS <= 3, "the storers are warps 1 to 3: one for each consumer");
   static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= tile::launch_regs(THREADS),
                 "at most what the launch gives: 128 * 56 + 256 * 224 or 128 * 56 + 384 * 152");
 };

@@ -73,7 +73,7 @@ struct Tile {
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(BN % 16 == 0, "stmatrix.x4 stages 16 columns");
   static_assert(BN <= SCALE_BLOCK + SPAN, "a tile lies in two blocks of columns");
-  static_assert(SLICES == 1 || BM == 64, "where rows are few");
+  static_assert(SLICES == 1 || BM == 64, "slices of K are for tiles of 64 rows");
   static_assert(!EVEN || BLOCKS == 1, "a consumer's rows lie one behind the other");
   static_assert(PROMOTE || BLOCKS == 1, "all blocks of a consumer have the same registers of sums");
   static_assert(tile::scaled_sum_registers(C) + 22 <= CONSUMER_REGS,

@@ -90,6 +90,8 @@ struct Tile {
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(BOX % 16 == 0, "stmatrix.x4 stages 16 columns");
   static_assert(sizeof(Out) == 2 || BOX == 32, "finish_box() swaps blocks of rows of 128 bytes");
+  static_assert(SPLIT == 1 || (SHARERS == 1 && BLOCKS == 1 && !SIDEWAYS),
+                "upright tiles of one block a consumer share K, and no loads");
   static_assert(FINISHERS * SHARE == BN && FINISHERS <= SPLIT, "all columns are added up");
   static_assert(BLOCKS * BN / 2 + 32 <= CONSUMER_REGS, "accumulators and 32 registers beside them");
   static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= tile::launch_regs(THREADS),

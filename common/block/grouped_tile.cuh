@@ -19,6 +19,7 @@ template <class T, class Release>
 __device__ void multiply_blocks(float (&acc)[T::BLOCKS][T::BN / 2], const unsigned char* a,
                                 const unsigned char* b, int blocks, bool accumulate,
                                 const Release& release) {
+  static_assert(T::BLOCKS <= 2, "a tile that ends in a consumer's rows has one of its blocks");
   if (blocks == T::BLOCKS) {
 #pragma unroll
     for (int i = 0; i < T::BLOCKS; ++i) {

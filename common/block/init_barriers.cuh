@@ -14,6 +14,7 @@ template <class T>
 __device__ void init_barriers(uint64_t (&full)[T::DEPTH], uint64_t (&empty)[T::DEPTH], int releases,
                               uint64_t (&staged)[T::CONSUMERS][T::BUFFERS],
                               uint64_t (&stored)[T::CONSUMERS][T::BUFFERS]) {
+  static_assert(T::CONSUMERS <= 3, "the storers are warps 1 to 3: one for each consumer");
   for (int slot = 0; slot < T::DEPTH; ++slot) {
     ptx::mbarrier_init(&full[slot], 1);
     ptx::mbarrier_init(&empty[slot], releases);

@@ -24,6 +24,7 @@ inline tile::Gpu gpu() {
 // or as the call allows, and at least one.
 template <class T, class... Parameters>
 int clusters_at_once(void (*kernel)(Parameters...), int smem_bytes, const Call& call) {
+  static_assert(T::CLUSTER <= 8, "a cluster has at most 8 CTAs: cluster_m * cluster_n * split");
   int resident =
       resident_ctas(reinterpret_cast<const void*>(kernel), T::THREADS, smem_bytes, T::CLUSTER);
   if constexpr (requires { T::CTAS; }) {  // of an SM; of clusters, the device has said how many

@@ -77,6 +77,9 @@ std::vector<Variant> fused_kernels(const Make& make) {
   std::vector<Variant> all;
   const auto add = [&]<int ACTIVATION, class Functor, class Out, int ROW>() {
     constexpr tile::FusedTile C = tile::FUSED_CONFIGURATIONS[ROW];
+    static_assert(C.bn % 16 == 0, "stmatrix stages 16 columns");  // else the tile has no kernel
+    static_assert(C.cluster_m == 1 && C.slices == 1 && !C.in_turn,
+                  "rung 17 has no clusters that share B, no slices of K and no turns");
     if constexpr (tile::has_fused_kernel(C, Functor::INPUTS, sizeof(Out))) {
       names.push_back(ACTIVATION_NAMES[ACTIVATION] +
                       std::string(sizeof(Out) == 4 ? "_fp32_" : "_") + C.name);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 
 #include "common/tile/cost_model.h"
@@ -77,6 +78,11 @@ constexpr GemmConfig SCALED_CONFIGURATIONS[] = {
 constexpr int UNPROMOTED = 2;
 static_assert(SCALED_CONFIGURATIONS[UNPROMOTED].bm() == 128 &&
               SCALED_CONFIGURATIONS[UNPROMOTED].bn == 192);
+static_assert(std::all_of(std::begin(SCALED_CONFIGURATIONS), std::end(SCALED_CONFIGURATIONS),
+                          [](const GemmConfig& each) {
+                            return each.cluster() == 1 && !each.in_turn && !each.sideways;
+                          }),
+              "rung 14 has no clusters, no turns and no tiles on their side");
 
 // What no ceiling gives, as Fitted of the cost model: fitted to trials on an H200 and an H100
 // (docs/results/h200.scaled.csv, h100.scaled.csv).

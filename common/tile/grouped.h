@@ -143,6 +143,15 @@ constexpr GemmConfig GROUPED_SCALED_CONFIGURATIONS[] = {
     {"256x128",      2, 2, 128},
     // clang-format on
 };
+constexpr bool are_plain(const GemmConfig* first, const GemmConfig* end) {
+  return std::all_of(first, end, [](const GemmConfig& each) {
+    return each.cluster() == 1 && each.slices == 1 && !each.in_turn && !each.sideways;
+  });
+}
+static_assert(are_plain(std::begin(GROUPED_CONFIGURATIONS), std::end(GROUPED_CONFIGURATIONS)) &&
+                  are_plain(std::begin(GROUPED_SCALED_CONFIGURATIONS),
+                            std::end(GROUPED_SCALED_CONFIGURATIONS)),
+              "rung 16 has no clusters, no slices of K, no turns and no tiles on their side");
 constexpr int grouped_configuration_count(bool scaled) {
   return scaled ? std::size(GROUPED_SCALED_CONFIGURATIONS) : std::size(GROUPED_CONFIGURATIONS);
 }

@@ -17,8 +17,8 @@ namespace {
 
 // A wait for another slot's copy would put the two in order, and leave the result wrong.
 const std::string STAY_IN_SLOT =
-    "nothing should: they are of two slots. Mend the start, LBO or SBO of the descriptor "
-    "(docs/descriptors.md).";
+    "nothing should: they are of two slots. Mend the start, LBO or SBO of the descriptor, or "
+    "imm-trans (docs/descriptors.md).";
 
 const std::string PLACES =
     "nothing: both complete in one phase of one mbarrier, and who waits for it finds what came "

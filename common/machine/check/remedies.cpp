@@ -450,7 +450,7 @@ std::string RaceReport::one_statement(const Attempt& attempt, const GlobalRecord
   if (attempt.async_proxy) {
     if (attempt.pc != with.pc || with.cluster == state_.id) return "";
     return "a place of its own for each CTA's copy: its address or coordinates leave out the CTA, "
-           "if it was to have one. Else: ";
+           "or its box reaches into a neighbour's, if it was to have one. Else: ";
   }
   if (attempt.pc == with.pc) {
     return "a place of its own for each thread: its address leaves out the thread or the CTA, if "

@@ -152,14 +152,14 @@ $(call instead,DTYPE,TYPE=$(comma) as in make stage-13 TYPE=fp16)
 # would change what it builds. Programs read MACHINE_ and LADDER_, and packagers set FLAGS.
 READ := $(EXPLORE_KEYS) CC PYTHON COUNT_STEPS $(patsubst %=,%,$(shell sed -n \
   '/^define HELP/,/^endef/p' Makefile | grep -oE '\b[A-Z][A-Z_]*='))
-# hint(name): the nearest that is read
+# hint(name, names): the nearest of these
 hint = $(patsubst %,did you mean %? ,$(shell $(PYTHON) -c \
   'import difflib, sys; print(*difflib.get_close_matches(sys.argv[1], sys.argv[2:], 1, 0.75))' \
-  $(call quoted,$(1)) $(READ) 2>/dev/null))
+  $(call quoted,$(1)) $(2) 2>/dev/null))
 # known(name, in upper case)
 known = $(if $(filter-out $(1),$(2)),$(error $(1)=$($(1)): variables are in upper case here, as in \
   $(2)=$($(1))))$(if $(filter-out $(READ) MACHINE_% LADDER_% %FLAGS,$(1)),$(error $(1)=$($(1)): \
-  there is no $(1) here; $(hint)make help lists what there is))
+  there is no $(1) here; $(call hint,$(1),$(READ))make help lists what there is))
 $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(call \
   known,$(name),$(shell echo $(call quoted,$(name)) | tr a-z A-Z))))
 
@@ -530,9 +530,13 @@ takers_SUITES := test
 takers_SANITIZE := test
 takers_REQUIRE_GPU := test
 listed = $(subst $(space),$(comma) ,$(subst %,N,$(strip $(1))))
+# What these goals read.
+OF_GOALS = $(foreach name,$(patsubst takers_%,%,$(filter takers_%,$(.VARIABLES))),$(if $(filter \
+  $(takers_$(name)),$(MAKECMDGOALS)),$(name)))
 # taken(name)
 taken = $(if $(filter $(takers_$(1)),$(or $(MAKECMDGOALS),help)),$(if $($(1)),,$(error $(1)= is \
   empty: say $(1)=...$(comma) or leave it out)),$(error $(1)=$($(1)): make \
-  $(or $(MAKECMDGOALS),help) reads no $(1); it is for make $(call listed,$(takers_$(1)))))
+  $(or $(MAKECMDGOALS),help) reads no $(1); $(call hint,$(1),$(OF_GOALS))it is for make $(call \
+  listed,$(takers_$(1)))))
 $(foreach name,$(patsubst takers_%,%,$(filter takers_%,$(.VARIABLES))),$(if \
   $(call given,$(name)),$(call taken,$(name))))

@@ -101,6 +101,8 @@ class Make(unittest.TestCase):
             ("tables", "ROWS=3"): "ROWS=3: make tables reads no ROWS; it is for make ladder, ",
             ("stage-1", "SUITES=host"): "make stage-1 reads no SUITES; it is for make test.",
             ("stage-1", "WHAT=box"): "make stage-1 reads no WHAT; it is for make explore.",
+            ("stage-1", "GROUP=3"):
+                "make stage-1 reads no GROUP; did you mean GROUPS? it is for make explore.",
             ("diff-2", "list", "VARIANT=x"): "VARIANT=x: make diff-2 list reads no VARIANT; it is ",
             ("N=5",): "N=5: make help reads no N; it is for make ladder, ",
             ("test", "SUITES="): "SUITES= is empty: say SUITES=..., or leave it out.",

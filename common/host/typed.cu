@@ -128,7 +128,7 @@ class TypedKind : public ProblemKind {
   static int check_major(std::vector<std::string>* wrong, const char* name, int value, int type) {
     if (type == LADDER_TF32) {
       return check_choice(wrong, name, value, {0},
-                          "0, K-major, for tf32, which wgmma multiplies in no other layout");
+                          "0, K-major, for tf32, which wgmma multiplies in layout TN alone");
     }
     return check_choice(wrong, name, value, {0, 1}, "0 (K-major) or 1 (MN-major)");
   }

@@ -188,8 +188,8 @@ TEST_CASE("typed: types and majors that are none") {
   args.type = LADDER_TF32;
   args.mn_major_b = 1;
   refused(args,
-          {"mn_major_b is 1: it must be 0, K-major, for tf32, which wgmma multiplies in no other "
-           "layout; the nearest that works is 0."});
+          {"mn_major_b is 1: it must be 0, K-major, for tf32, which wgmma multiplies in layout "
+           "TN alone; the nearest that works is 0."});
 }
 
 TEST_CASE("typed: leading dimensions are those of the layout, their multiples those of the type") {

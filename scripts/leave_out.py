@@ -4,27 +4,43 @@ turn, and says what is noticed.
 
     leave_out.py N [OPTIONS]   rung N, as build/ptx-machine --leave-out=each prints it; OPTIONS are
                                the program's, without them those of RUNS
-    leave_out.py --page        all of RUNS; writes the table and the list of docs/leave_out.md
+    leave_out.py --page        all of RUNS; writes FOUND, and the tables and the list of
+                               docs/leave_out.md
+    leave_out.py --gpu CSV     the same kernels on a GPU, without each that FOUND has a report for
+                               which is neither of a hang nor of a fault: up to three runs of each,
+                               until one shows it; CSV gets a row each
 """
 
 from __future__ import annotations
 
+import concurrent.futures
+import csv
+import io
 import json
 import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
-from lib import tools
-from lib.cli import OK, ROOT, Problem, command, parser_of
+from doctor import no_gpu
+from lib import left_out, tools
+from lib.cli import NO_DEVICE, OK, ROOT, Problem, command, parser_of
 from lib.markdown import rewritten, table
+from lib.ptx import Module, load_module
+from lib.replace import gpu_run
 from lib.store import write_atomically
+from mutations import GPU_TIMEOUT_S, UNSEEN, Ended
+from mutations import run as run_watched
 
 PAGE = ROOT / "docs/leave_out.md"
-MARKER = re.compile("^<!-- leave-out: (table|list) -->$", re.MULTILINE)
+FOUND = ROOT / "docs/results/leave_out.jsonl"  # what was noticed on the PTX machine, by run
+RECORDED = ROOT / "docs/results/h200.leave_out.csv"
+MARKER = re.compile("^<!-- leave-out: (table|list|h200) -->$", re.MULTILINE)
 
 
 class Run(NamedTuple):
@@ -41,7 +57,15 @@ class Run(NamedTuple):
         sizes = [f"--{name}={size}" for name, size in zip("mnk", self.shape)]
         return [f"--variant={self.variant}", *sizes, *self.options.split()]
 
+    def on_gpu(self) -> Run:
+        """The same with many tiles, for all SMs."""
+        m, n, k = LARGE
+        shape = (min(self.shape[0], m) if self.shape[0] < SMALL_M else m, n, k)
+        others = [each for each in self.options.split() if not each.startswith("--grid")]
+        return self._replace(shape=shape, options=" ".join(others))
 
+
+LARGE, SMALL_M = (2000, 4092, 4096), 64
 RUNS = [
     Run(1, "128x128", (128, 128, 136)),
     Run(2, "swizzled", (128, 128, 192)),
@@ -155,9 +179,131 @@ def orderings(run: Run) -> list[Ordering]:
     return [Ordering(**json.loads(line)) for line in lines]
 
 
-def all_orderings(runs: Iterable[Run]) -> list[tuple[Run, list[Ordering]]]:
-    runs = list(runs)
-    return list(zip(runs, map(orderings, runs)))
+Found = list[tuple[Run, list[Ordering]]]
+
+
+def all_orderings() -> Found:
+    return [(run, orderings(run)) for run in RUNS]
+
+
+# --- what is on record ---------------------------------------------------------------------------
+
+
+def text_of(found: Found) -> str:
+    """FOUND: a JSON object for each, on a line."""
+    rows = [{"rung": run.rung, "variant": run.variant, **one._asdict()}
+            for run, all_of_run in found for one in all_of_run]  # fmt: skip
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+CERTAIN = {"deadlock", "livelock", "illegal", "out-of-bounds", "misaligned"}  # tried on no GPU
+
+
+def to_try(found: Found) -> list[tuple[Run, Ordering]]:
+    return [(run, one) for run, all_of_run in found for one in all_of_run
+            if one.noticed and one.noticed not in CERTAIN]  # fmt: skip
+
+
+def read_found() -> Found:
+    rows: dict[tuple[int, str], list[Ordering]] = {}
+    for row in map(json.loads, FOUND.read_text(encoding="utf-8").splitlines()):
+        rows.setdefault((row.pop("rung"), row.pop("variant")), []).append(Ordering(**row))
+    return [(run, rows[run.rung, run.variant]) for run in RUNS]
+
+
+class Recorded(NamedTuple):
+    """What a GPU did in `runs` runs."""
+
+    rung: str
+    variant: str
+    instruction: str
+    source: str
+    ended: str
+    runs: str
+
+
+def recorded(found: Found) -> list[Recorded]:
+    """What an H200 did, of those that are there today."""
+    there = Counter((str(run.rung), run.variant, one.instruction, one.source)
+                    for run, one in to_try(found))  # fmt: skip
+    lines = RECORDED.read_text(encoding="utf-8").splitlines()
+    rows = [Recorded(*row) for row in csv.reader(line for line in lines if line[:1] != "#")]
+    kept = []
+    for row in rows:
+        if there[row[:4]] > 0:
+            there[row[:4]] -= 1
+            kept.append(row)
+    return kept
+
+
+# --- on a GPU ------------------------------------------------------------------------------------
+
+GPU_RUNS, AT_ONCE = 3, 4
+
+
+def edited(run: Run, one: Ordering | None, folder: str, name: str) -> str:
+    """The path of the kernel's PTX without one; the module's other kernels do nothing."""
+    stem = next((ROOT / "stages").glob(f"{run.rung:02}_*.cu")).stem
+    module: Module = load_module(ROOT / f"build/ptx/{stem}.ptx")
+    kernel = module.kernel(kernels_of(run.rung)[run.variant])
+    if one is not None:
+        copies = [i for i in kernel.instructions
+                  if left_out.comes_from(i, one.instruction, one.place)]  # fmt: skip
+        if not copies:
+            raise Problem(f"rung {run.rung}, {run.variant}: the PTX has no {one.place}")
+        for copy in copies:
+            left_out.leave_out(kernel, copy)
+    left_out.alone(module, kernel)
+    path = Path(folder) / f"{name}.ptx"
+    path.write_text(module.rewritten(), encoding="utf-8")
+    return str(path)
+
+
+def kernels_of(rung: int) -> dict[str, str]:
+    """{variant: mangled name}"""
+    listed = tools.run([program(rung), "--list"], cwd=ROOT)
+    return {row["variant"]: row["kernel"] for row in json.loads(listed.stdout)}
+
+
+def try_on_gpu(run: Run, one: Ordering | None, folder: str, name: str) -> tuple[str, int]:
+    """How the first run that showed something ended, else UNSEEN, and how many ran."""
+    path = edited(run, one, folder, name)
+    count = 0
+    for each in [run] * GPU_RUNS + [run.on_gpu()] * GPU_RUNS:
+        command_line, environment = gpu_run(
+            [program(run.rung), *each.arguments(), "--check", "--data=ints"], path)
+        count += 1
+        ended: Ended = run_watched(command_line,
+                                   {**environment, "LADDER_TIMEOUT": str(GPU_TIMEOUT_S)},
+                                   10 * GPU_TIMEOUT_S)  # fmt: skip
+        if ended.kind != "clean":
+            return ended.kind, count
+    return UNSEEN, count
+
+
+def run_all_on_gpu(path: Path) -> int:
+    if why := no_gpu():
+        why = f"--gpu runs on a GPU of compute capability 9.0; there is none: {why}."
+        raise Problem(why, NO_DEVICE)
+    tries: list[tuple[Run, Ordering | None]] = [(run, None) for run in RUNS]
+    tries += to_try(read_found())
+    text = io.StringIO()
+    wrong = []
+    with tempfile.TemporaryDirectory() as folder, \
+            concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:  # fmt: skip
+        made = [pool.submit(try_on_gpu, run, one, folder, str(i))
+                for i, (run, one) in enumerate(tries)]  # fmt: skip
+        for (run, one), future in zip(tries, made):
+            ended, count = future.result()
+            if one is not None:
+                row = [run.rung, run.variant, one.instruction, one.source, ended, count]
+                csv.writer(text, lineterminator="\n").writerow(row)
+                print(*row[:3], ended, count, flush=True)
+            elif ended != UNSEEN:
+                wrong.append(f"rung {run.rung}, {run.variant}, with nothing left out: {ended}")
+    write_atomically(path, text.getvalue())
+    print(*wrong, sep="\n", end="\n" if wrong else "")
+    return 1 if wrong else 0
 
 
 # --- docs/leave_out.md ---------------------------------------------------------------------------
@@ -168,7 +314,7 @@ def counted(names: Iterable[str]) -> str:
     return ", ".join(f"{name} {count}" for name, count in Counter(names).most_common())
 
 
-def table_of(found: list[tuple[Run, list[Ordering]]]) -> list[str]:
+def table_of(found: Found) -> list[str]:
     rows, total, noticed = [], 0, 0
     for run, all_of_run in found:
         executed = [one for one in all_of_run if one.executed]
@@ -181,7 +327,25 @@ def table_of(found: list[tuple[Run, list[Ordering]]]) -> list[str]:
     return [*table(header, rows), "", f"In all, {noticed} of {total} are noticed."]
 
 
-def list_of(found: list[tuple[Run, list[Ordering]]]) -> list[str]:
+ENDS = ["wrong result", "fault", "hang", UNSEEN]
+
+
+def gpu_table_of(found: Found) -> list[str]:
+    """By instruction, those that pass unseen most often first."""
+    did: dict[str, Counter[str]] = {}
+    for row in recorded(found):
+        name = re.sub(r"\.shared::\w+\.b64|\.global\.u32|\.sync_restrict\S+", "", row.instruction)
+        did.setdefault(name, Counter())[row.ended] += 1
+    total = sum(did.values(), Counter())
+    rows = [[f"`{name}`", str(sum(ended.values())), *(str(ended[end]) for end in ENDS)]
+            for name, ended in sorted(did.items(), key=lambda each: -each[1][UNSEEN])]  # fmt: skip
+    tried, all_of_them = sum(total.values()), len(to_try(found))
+    return [f"{total[UNSEEN]} of {tried} pass unseen, in six runs of six."
+            + (f" {all_of_them - tried} have not run." if tried < all_of_them else ""), "",
+            *table(["left out", "times", *ENDS], rows)]  # fmt: skip
+
+
+def list_of(found: Found) -> list[str]:
     lines: list[str] = []
     for run, all_of_run in found:
         for one in all_of_run:
@@ -198,8 +362,8 @@ def list_of(found: list[tuple[Run, list[Ordering]]]) -> list[str]:
     return lines
 
 
-def page_with_blocks(page: str, found: list[tuple[Run, list[Ordering]]]) -> str:
-    bodies = {"table": table_of(found), "list": list_of(found)}
+def page_with_blocks(page: str, found: Found) -> str:
+    bodies = {"table": table_of(found), "list": list_of(found), "h200": gpu_table_of(found)}
     return rewritten(page, MARKER, lambda match, _: bodies[match.group(1)], "docs/leave_out.md")
 
 
@@ -208,11 +372,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser = parser_of(__doc__)
     parser.add_argument("rung", nargs="?", type=int)
     parser.add_argument("--page", action="store_true")
+    parser.add_argument("--gpu", metavar="CSV")
     options, others = parser.parse_known_args(arguments)
     if options.page:
         text = PAGE.read_text(encoding="utf-8")
-        write_atomically(PAGE, page_with_blocks(text, all_orderings(RUNS)))
+        found = all_orderings()
+        write_atomically(FOUND, text_of(found))
+        write_atomically(PAGE, page_with_blocks(text, found))
         return OK
+    if options.gpu is not None:
+        return run_all_on_gpu(Path(options.gpu))
     runs = [run for run in RUNS if run.rung == options.rung]
     if not runs:
         raise Problem(f"there is no rung {options.rung}: name one from 1 to {RUNS[-1].rung}.")

@@ -81,10 +81,12 @@ class Tool(unittest.TestCase):
 
 class Page(unittest.TestCase):
     def test_it_has_what_is_found_in_the_rungs_and_no_reason_is_idle(self):
-        found = leave_out.all_orderings(leave_out.RUNS)
+        found = leave_out.all_orderings()
         page = leave_out.PAGE.read_text(encoding="utf-8")
         self.assertEqual(page, leave_out.page_with_blocks(page, found),
                          "docs/leave_out.md: run python3 scripts/leave_out.py --page")  # fmt: skip
+        self.assertEqual(without_lines(leave_out.FOUND.read_text(encoding="utf-8")),
+                         without_lines(leave_out.text_of(found)))  # fmt: skip
         used = {one.reason(run.rung) for run, all_of_run in found
                 for one in all_of_run if not one.noticed}  # fmt: skip
         self.assertEqual([reason for reason in leave_out.REASONS if reason not in used], [])
@@ -93,12 +95,26 @@ class Page(unittest.TestCase):
         self.assertIsNotNone(said)
         self.assertEqual(without, rungs_in(said[1]))
 
+    def test_a_record_of_a_gpu_counts_for_what_is_there(self):
+        found = leave_out.read_found()
+        rows = leave_out.recorded(found)
+        self.assertEqual(len(rows), len(leave_out.to_try(found)))
+        self.assertEqual({row.ended for row in rows} - set(leave_out.ENDS), set())
+        first = [(run, [one for one in all_of_run if one.instruction == "bar.sync"][:1])
+                 for run, all_of_run in found[:1]]  # fmt: skip
+        self.assertEqual(len(leave_out.recorded(first)), 1)
+
     def test_what_has_no_reason_is_refused(self):
         one = leave_out.Ordering(True, "", "", "bar.sync", "a.cu", 1, "x();", "bar.sync at a.cu:1")
         run = leave_out.RUNS[0]
         with self.assertRaisesRegex(Problem, "REASONS has no line that says why"):
             leave_out.list_of([(run, [one])])
         self.assertEqual(leave_out.list_of([(run, [one._replace(noticed="shared-race")])]), [])
+
+
+def without_lines(rows: str) -> str:
+    """Edits of a stage file move what is behind them."""
+    return re.sub(r":\d+|\"line\": \d+", "", rows)
 
 
 def rungs_in(words: str) -> set[int]:

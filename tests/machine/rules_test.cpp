@@ -612,6 +612,13 @@ TEST_CASE("a hang names who has arrived, and what is likely wrong") {
   check_fault(waits("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%smem], 32;\n"),
               {Error::Kind::hang, {"Likely: expect_tx asks for more bytes"}}, ALL);
   check_fault(waits("mbarrier.complete_tx.shared::cta.b64 [%smem], 32;\n"),
+              {Error::Kind::hang,
+               {"pending arrivals 4 of 4",
+                "Likely: who is to arrive has not, as with mbarrier.arrive.expect_tx, or expect_tx "
+                "asks for fewer bytes"}},
+              ALL);
+  check_fault(waits("mbarrier.arrive.shared::cta.b64 _, [%smem];\n"
+                    "mbarrier.complete_tx.shared::cta.b64 [%smem], 32;\n"),
               {Error::Kind::hang, {"Likely: expect_tx asks for fewer bytes"}}, ALL);
   check_fault(
       waits("bra WAIT;\n"),

@@ -441,7 +441,10 @@ std::string mbarrier_text(Cluster& cluster, uint32_t address, uint32_t parity) {
       counts_text(cluster, address, found->second) + waited + arrivals_text(found->second);
   const Counts counts = counts_of(found->second.bits);
   if (counts.tx < 0) {
-    return text + ".\n    Likely: expect_tx asks for fewer bytes than the copies of a phase bring";
+    const bool nobody = counts.pending == counts.expected;
+    return text + ".\n    Likely: " +
+           (nobody ? "who is to arrive has not, as with mbarrier.arrive.expect_tx, or " : "") +
+           "expect_tx asks for fewer bytes than the copies of a phase bring";
   }
   if (counts.tx > 0) {
     return text +

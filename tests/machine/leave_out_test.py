@@ -22,9 +22,9 @@ class Tool(unittest.TestCase):
         ended = run(RUN, "--sms=2", "--leave-out=each", *RUNG_6)
         self.assertEqual((ended.returncode, ended.stderr), (0, ""))
         self.assertTrue(ended.stdout.startswith(
-            "9 instructions that order others were executed. Without each of them, under eager, "
-            "lazy, random,\nthe first thing that is noticed:\n"), ended.stdout)  # fmt: skip
-        self.assertIn("\n9 of 9 are noticed.\n", ended.stdout)
+            "Instructions that order others and were executed: 9. Without each of them, under eager, "
+            "lazy, random, the\nfirst thing that is noticed:\n"), ended.stdout)  # fmt: skip
+        self.assertIn("\nNoticed: 9 of 9.\n", ended.stdout)
         self.assertRegex(ended.stdout, r"(?m)^  8  shared-race, eager         ptx::wgmma_wait_group<")
         self.assertNotIn("NOTHING", ended.stdout)
         ended = run(RUN, "--sms=2", "--policy=lazy", "--leave-out=8", *RUNG_6)
@@ -36,7 +36,7 @@ class Tool(unittest.TestCase):
     def test_the_programs_own_check_notices_too_and_policies_are_those_that_are_given(self):
         ended = run(RUN, "--sms=2", "--no-check", "--policy=lazy", "--leave-out=each", *RUNG_6)
         self.assertEqual((ended.returncode, ended.stderr), (0, ""))
-        self.assertIn("under lazy,\n", ended.stdout)
+        self.assertIn("under lazy, the\n", ended.stdout)
         self.assertRegex(ended.stdout, r"(?m)^  8  exit code 1, lazy          ptx::wgmma_wait_group<")
         # Without the checker nobody sees that no fence follows the init of the mbarriers.
         self.assertRegex(ended.stdout, r"(?m)^  3  NOTHING                    ptx::fence_mbarrier_init")
@@ -46,7 +46,7 @@ class Tool(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "list.jsonl"
             ended = run(RUN, "--sms=2", f"--json={file}", "--leave-out=each", *RUNG_6)
-            self.assertIn("\n9 of 9 are noticed.\n", ended.stdout)
+            self.assertIn("\nNoticed: 9 of 9.\n", ended.stdout)
             lines = file.read_text("utf-8").splitlines()
         ended = run(RUN, "--sms=2", "--json", "--leave-out=each", *RUNG_6)
         self.assertEqual(ended.stdout.splitlines(), lines)
@@ -73,10 +73,38 @@ class Tool(unittest.TestCase):
             self.assertEqual(ended.returncode, 2, options)
             self.assertIn(said, ended.stderr)
 
+    def test_of_many_inlined_calls_the_last_have_lines_of_their_own(self):
+        name = "meet_all_threads_of_the_block_behind_a_name_that_is_long_"
+        calls = "".join(
+            f"\n__device__ __forceinline__ void {name}{i}() {{\n  {name}{i - 1}();\n}}\n"
+            for i in range(1, 6))  # fmt: skip
+        source = (f"__device__ __forceinline__ void {name}0() {{\n  __syncthreads();\n}}\n{calls}"
+                  "__global__ void copy(int* to) {\n  __shared__ int all[64];\n"
+                  f"  all[threadIdx.x] = threadIdx.x;\n  {name}5();\n"
+                  "  to[threadIdx.x] = all[63 - threadIdx.x];\n}\n"
+                  "int main() {\n  int* to = nullptr;\n  cudaMalloc(&to, 64 * sizeof *to);\n"
+                  "  copy<<<1, 64>>>(to);\n  return cudaDeviceSynchronize();\n}\n")  # fmt: skip
+        with tempfile.TemporaryDirectory(prefix="a_folder_whose_name_is_long_") as folder:
+            file = Path(folder) / "copy.cu"
+            header = Path(folder) / "meet.h"
+            header.write_text(source.partition("__global__")[0], encoding="utf-8")
+            file.write_text('#include "meet.h"\n__global__' + source.partition("__global__")[2],
+                            encoding="utf-8")  # fmt: skip
+            made = run("nvcc", "-lineinfo", "--cudart", "shared", "--no-compress", "-gencode",
+                       "arch=compute_90a,code=[sm_90a,compute_90a]", file, "-o", f"{folder}/copy")
+            self.assertEqual(made.returncode, 0, made.stderr)
+            ended = run(RUN, "--policy=eager", "--leave-out=each", f"{folder}/copy")
+        self.assertRegex(ended.stdout, r"(?m)^  1  shared-race, eager         " + name + r"5\(\);$")
+        lines = [line.strip() for line in ended.stdout.splitlines()]
+        at = lines.index("...")
+        self.assertTrue(lines[at - 1].startswith("bar.sync at ") and "copy.cu" in lines[at - 1])
+        for line, text in zip(lines[at + 1:], (f"{name}1();", f"{name}0();", "__syncthreads();")):
+            self.assertTrue(line.startswith("in ") and line.endswith(f": {text}"), line)
+
     def test_a_program_without_any_has_an_empty_list(self):
         ended = run(RUN, "--leave-out=each", PROGRAMS / "hello")
         self.assertEqual(ended.returncode, 0, ended.stderr)
-        self.assertTrue(ended.stdout.startswith("0 instructions that order others were executed."))
+        self.assertTrue(ended.stdout.startswith("Instructions that order others and were executed: 0."))
 
 
 class Page(unittest.TestCase):

@@ -67,15 +67,38 @@ std::string text_of(const std::string& path) {
 }
 
 // What stands there, or "" if it cannot be read.
-std::string line_of(const Ordering& ordering) {
-  std::ifstream file(ordering.file);
+std::string line_of(const std::string& path, long number) {
+  std::ifstream file(path);
   std::string line;
-  for (long i = 0; i < ordering.line; ++i) {
+  for (long i = 0; i < number; ++i) {
     if (!std::getline(file, line)) return "";
   }
   const size_t start = line.find_first_not_of(" \t");
   constexpr size_t MOST = 100;
   return start == std::string::npos ? "" : line.substr(start, MOST);
+}
+
+// Its place: of many inlined calls the last ones, each on a line of its own with what stands there.
+std::vector<std::string> place_of(const Ordering& ordering) {
+  const std::string& how = ordering.how;
+  const std::string first = " (in ", next = ", in ";
+  const size_t outer = how.find(first);
+  std::vector<std::string> inner;
+  for (size_t at = outer; at != std::string::npos;) {
+    const size_t start = at + (at == outer ? first : next).size();
+    at = how.find(next, start);
+    inner.push_back(how.substr(start, (at == std::string::npos ? how.size() - 1 : at) - start));
+  }
+  constexpr size_t LONG_LINE = 200, SHOWN = 3;
+  if (how.size() <= LONG_LINE) return {how};
+  std::vector<std::string> lines = {how.substr(0, outer)};
+  if (inner.size() > SHOWN) lines.push_back("...");
+  for (size_t i = inner.size() - std::min(SHOWN, inner.size()); i < inner.size(); ++i) {
+    const size_t colon = inner[i].rfind(':');
+    const long number = std::atol(inner[i].c_str() + colon + 1);
+    lines.push_back("in " + inner[i] + ": " + line_of(inner[i].substr(0, colon), number));
+  }
+  return lines;
 }
 
 // By file and line, then in the order of the kernels.
@@ -208,7 +231,7 @@ std::string json_of(const Ordering& one, const Noticed* noticed) {
        << ", \"policy\": " << quoted(noticed == nullptr ? "" : noticed->policy)
        << ", \"instruction\": " << quoted(one.how.substr(0, one.how.find(' ')))
        << ", \"file\": " << quoted(one.file) << ", \"line\": " << one.line
-       << ", \"source\": " << quoted(line_of(one)) << ", \"place\": " << quoted(one.how) << "}\n";
+       << ", \"source\": " << quoted(line_of(one.file, one.line)) << ", \"place\": " << quoted(one.how) << "}\n";
   return json.str();
 }
 
@@ -224,9 +247,10 @@ int show_each(const std::vector<Ordering>& all, const Program& program, double l
     if (as_text && !json.empty()) std::ofstream(json, std::ios::app) << line;
   };
   if (as_text) {
-    std::printf("%zu instructions that order others were executed. Without each of them, under %s,\n"
-                "the first thing that is noticed:\n\n",
-                executed.size(), listed(program.policies).c_str());
+    std::printf(
+        "Instructions that order others and were executed: %zu. Without each of them, under %s, the\n"
+        "first thing that is noticed:\n\n",
+        executed.size(), listed(program.policies).c_str());
   }
   std::vector<std::string> unnoticed;
   const auto show = [&](size_t i, const Noticed& noticed) {
@@ -236,15 +260,16 @@ int show_each(const std::vector<Ordering>& all, const Program& program, double l
     const std::string what =
         noticed.rule.empty() ? "NOTHING" : noticed.rule + ", " + noticed.policy;
     if (!as_text) return;
-    std::printf("%3s  %-26s %s\n%32s%s\n", number.c_str(), what.c_str(),
-                line_of(executed[i]).c_str(), "", executed[i].how.c_str());
+    std::printf("%3s  %-26s %s\n", number.c_str(), what.c_str(),
+                line_of(executed[i].file, executed[i].line).c_str());
+    for (const std::string& line : place_of(executed[i])) std::printf("%32s%s\n", "", line.c_str());
     std::fflush(stdout);
   };
   constexpr double SHORTEST_S = 30, TIMES = 20;
   try_each(executed, program, std::max(SHORTEST_S, TIMES * longest_s), scratch, show);
   for (const Ordering& one : others) add_json(one, nullptr);
   if (!as_text) return 0;
-  std::printf("\n%zu of %zu are noticed.\n", executed.size() - unnoticed.size(), executed.size());
+  std::printf("\nNoticed: %zu of %zu.\n", executed.size() - unnoticed.size(), executed.size());
   if (!unnoticed.empty()) {
     std::printf("Not noticed: %s. This run does not need them, or another input, policy or seed "
                 "shows it.\n",

@@ -53,14 +53,16 @@ class AllOfADevice {
         expected_(bf16_.args),
         typed_(ladder_test::typed_shape(200, 520, 328, "bf16", "NN"), Data::ints,
                ladder_test::TIGHT, stream_.handle),
-        scaled_(ladder_test::scaled_shape(200, 520, 384, "e4m3"), Data::ints, ladder_test::SCALED_TIGHT, stream_.handle),
+        scaled_(ladder_test::scaled_shape(200, 520, 384, "e4m3"), Data::ints,
+                ladder_test::SCALED_TIGHT, stream_.handle),
         mixed_(4, {17, 520, 384}, Data::ints, ladder_test::TIGHT, stream_.handle),
         grouped_({LADDER_BF16, false, 300, 256, 320, {0, 100, 100, 300}}, Data::ints, false,
                  stream_.handle),
         fused_(ladder_test::fused_shape(200, 520, 328, "relu", "bf16"), Data::ints, {},
                ladder_test::TIGHT, stream_.handle) {
     ladder_test::for_each_variant([&](const Stage& stage, const Variant& variant) {
-      add(stage, variant, bf16_.args, [this] { bf16_.d.poison(); },
+      add(
+          stage, variant, bf16_.args, [this] { bf16_.d.poison(); },
           [this] { return expected_.verify(bf16_.args, true); });
     });
     add_all(ladder_test::typed_rungs(), typed_);
@@ -79,7 +81,8 @@ class AllOfADevice {
   void add_all(const std::vector<const Stage*>& rungs, OfAKind& problem) {
     for (const Stage* stage : rungs) {
       for (const Variant& variant : stage->variants) {
-        add(*stage, variant, problem.args, [&problem] { problem.d.poison(); },
+        add(
+            *stage, variant, problem.args, [&problem] { problem.d.poison(); },
             [&problem] { return problem.verify(true); });
       }
     }

@@ -12,12 +12,25 @@ namespace machine {
 namespace {
 
 // What they begin with; there is none of these names that does something else.
-constexpr std::string_view ALONE[] = {
-    "fence.", "membar.", "bar.", "barrier.", "mbarrier.arrive", "mbarrier.expect_tx",
-    "mbarrier.complete_tx", "mbarrier.test_wait", "mbarrier.try_wait", "cp.async.commit_group",
-    "cp.async.wait_group", "cp.async.wait_all", "cp.async.mbarrier.arrive",
-    "cp.async.bulk.commit_group", "cp.async.bulk.wait_group", "wgmma.fence", "wgmma.commit_group",
-    "wgmma.wait_group", "griddepcontrol.wait"};
+constexpr std::string_view ALONE[] = {"fence.",
+                                      "membar.",
+                                      "bar.",
+                                      "barrier.",
+                                      "mbarrier.arrive",
+                                      "mbarrier.expect_tx",
+                                      "mbarrier.complete_tx",
+                                      "mbarrier.test_wait",
+                                      "mbarrier.try_wait",
+                                      "cp.async.commit_group",
+                                      "cp.async.wait_group",
+                                      "cp.async.wait_all",
+                                      "cp.async.mbarrier.arrive",
+                                      "cp.async.bulk.commit_group",
+                                      "cp.async.bulk.wait_group",
+                                      "wgmma.fence",
+                                      "wgmma.commit_group",
+                                      "wgmma.wait_group",
+                                      "griddepcontrol.wait"};
 constexpr std::string_view ACCESSES[] = {"ld.", "st.", "red.", "atom."};
 constexpr std::string_view ORDERS[] = {".acq_rel", ".acquire", ".release"};
 

@@ -44,10 +44,10 @@ Policy policy_from(const char* name) {
               joined(name, " is '", text, "' but must be eager, lazy or random."));
 }
 
-constexpr const char* NAMES[] = {"MACHINE_POLICY", "MACHINE_SEED",    "MACHINE_CHECK",
-                                 "MACHINE_SMS",    "MACHINE_THREADS", "MACHINE_STATS",
-                                 "MACHINE_TRACE",  "MACHINE_REPORTS", "MACHINE_IGNORE",
-                                 "MACHINE_POISON", "MACHINE_JSON",    "MACHINE_PROGRESS",
+constexpr const char* NAMES[] = {"MACHINE_POLICY",    "MACHINE_SEED",     "MACHINE_CHECK",
+                                 "MACHINE_SMS",       "MACHINE_THREADS",  "MACHINE_STATS",
+                                 "MACHINE_TRACE",     "MACHINE_REPORTS",  "MACHINE_IGNORE",
+                                 "MACHINE_POISON",    "MACHINE_JSON",     "MACHINE_PROGRESS",
                                  "MACHINE_ORDERINGS", "MACHINE_LEAVE_OUT"};
 
 void check_names() {

@@ -20,10 +20,10 @@ struct Settings {
   bool all_reports = false;       // MACHINE_REPORTS: first (the first one ends the launch), all
   std::set<std::string> ignored;  // MACHINE_IGNORE: names of rules, of rules.h
   bool poison = true;             // MACHINE_POISON: device memory begins as NaN, not as 0
-  std::string json;   // MACHINE_JSON: file for reports as JSON; -: to stderr, not as text
+  std::string json;       // MACHINE_JSON: file for reports as JSON; -: to stderr, not as text
   std::string orderings;  // MACHINE_ORDERINGS: file for a list of what orders others: orderings.h
   std::string left_out;   // MACHINE_LEAVE_OUT: which of them is left out, as the list names it
-  std::string trace;  // MACHINE_TRACE: file for the timeline, under eager; empty: none
+  std::string trace;      // MACHINE_TRACE: file for the timeline, under eager; empty: none
 };
 
 // Throws Error (refused) at the first call if a variable has a value that it cannot have, or if there

@@ -156,7 +156,7 @@ std::string first_rule(const std::string& json) {
 }
 
 Noticed try_without(const Ordering& ordering, const Program& program, double limit_s,
-                        const Scratch& scratch, const std::string& name) {
+                    const Scratch& scratch, const std::string& name) {
   setenv("MACHINE_LEAVE_OUT", ordering.how.c_str(), 1);
   const std::string json = scratch.file(name + ".json"), output = scratch.file(name + ".out");
   setenv("MACHINE_JSON", json.c_str(), 1);
@@ -231,7 +231,8 @@ std::string json_of(const Ordering& one, const Noticed* noticed) {
        << ", \"policy\": " << quoted(noticed == nullptr ? "" : noticed->policy)
        << ", \"instruction\": " << quoted(one.how.substr(0, one.how.find(' ')))
        << ", \"file\": " << quoted(one.file) << ", \"line\": " << one.line
-       << ", \"source\": " << quoted(line_of(one.file, one.line)) << ", \"place\": " << quoted(one.how) << "}\n";
+       << ", \"source\": " << quoted(line_of(one.file, one.line))
+       << ", \"place\": " << quoted(one.how) << "}\n";
   return json.str();
 }
 
@@ -248,7 +249,8 @@ int show_each(const std::vector<Ordering>& all, const Program& program, double l
   };
   if (as_text) {
     std::printf(
-        "Instructions that order others and were executed: %zu. Without each of them, under %s, the\n"
+        "Instructions that order others and were executed: %zu. Without each of them, under %s, "
+        "the\n"
         "first thing that is noticed:\n\n",
         executed.size(), listed(program.policies).c_str());
   }
@@ -271,9 +273,10 @@ int show_each(const std::vector<Ordering>& all, const Program& program, double l
   if (!as_text) return 0;
   std::printf("\nNoticed: %zu of %zu.\n", executed.size() - unnoticed.size(), executed.size());
   if (!unnoticed.empty()) {
-    std::printf("Not noticed: %s. This run does not need them, or another input, policy or seed "
-                "shows it.\n",
-                listed(unnoticed).c_str());
+    std::printf(
+        "Not noticed: %s. This run does not need them, or another input, policy or seed "
+        "shows it.\n",
+        listed(unnoticed).c_str());
   }
   if (!others.empty()) std::printf("Not executed, and so not tried:\n");
   for (const Ordering& one : others) std::printf("     %s\n", one.how.c_str());
@@ -307,7 +310,8 @@ int leave_out(const std::string& which, std::vector<std::string> policies, const
     }
     return code;
   }
-  if (number == 0) fail("--leave-out is " + which + ", but nothing that orders others was executed.");
+  if (number == 0)
+    fail("--leave-out is " + which + ", but nothing that orders others was executed.");
   fail("--leave-out is " + which + ", but there are 1 to " + std::to_string(number) +
        "; --leave-out=each lists them.");
 }

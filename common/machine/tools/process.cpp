@@ -29,7 +29,8 @@ bool wait_for(pid_t child, int* status, int options) {
     const pid_t ended = waitpid(child, status, options);
     if (ended == child) return true;
     if (ended == 0) return false;
-    if (errno != EINTR) fail(std::string("a process cannot be waited for: ") + std::strerror(errno));
+    if (errno != EINTR)
+      fail(std::string("a process cannot be waited for: ") + std::strerror(errno));
   }
 }
 

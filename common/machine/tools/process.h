@@ -6,7 +6,7 @@
 
 namespace tools {
 
-inline constexpr int REFUSED = 2;  // exit code
+inline constexpr int REFUSED = 2;                     // exit code
 [[noreturn]] void fail(const std::string& sentence);  // "ptx-machine: …", and ends with REFUSED
 
 // The program in place of this one.

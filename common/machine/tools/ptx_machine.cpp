@@ -110,7 +110,7 @@ void check_number(const std::string& option, const std::string& value) {
 struct Options {
   std::vector<std::string> policies;
   std::string leave_out;  // "each", a number, or "": nothing
-  int program = 1;  // index of its name among the arguments
+  int program = 1;        // index of its name among the arguments
 };
 
 // Sets the machine's variables; an option is stronger than a variable.
@@ -175,7 +175,8 @@ Options read_options(int count, char** arguments) {
           value);
     } else if (name == "--leave-out") {
       if (value != "each" && !is_number(value)) {
-        fail("--leave-out is '" + value + "' but must be each, or a number of the list that each "
+        fail("--leave-out is '" + value +
+             "' but must be each, or a number of the list that each "
              "prints.");
       }
       options.leave_out = value;

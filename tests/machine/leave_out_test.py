@@ -101,6 +101,18 @@ class Tool(unittest.TestCase):
         for line, text in zip(lines[at + 1:], (f"{name}1();", f"{name}0();", "__syncthreads();")):
             self.assertTrue(line.startswith("in ") and line.endswith(f": {text}"), line)
 
+    def test_the_variable_by_hand_says_where_there_is_no_such_thing(self):
+        ended = run(RUN, *RUNG_6, MACHINE_LEAVE_OUT="bar.sync at nowhere.cu:1", MACHINE_SMS="2")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertIn("PTX machine: MACHINE_LEAVE_OUT is 'bar.sync at nowhere.cu:1', which no kernel "
+                      "has that ran.\n", ended.stderr)  # fmt: skip
+
+    def test_it_leaves_nothing_behind(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for words in (["--leave-out=3", *RUNG_6], ["--leave-out=each", "sh", "-c", "exit 7"]):
+                run(RUN, "--sms=2", *words, TMPDIR=folder)
+                self.assertEqual(list(Path(folder).iterdir()), [], words)
+
     def test_a_program_without_any_has_an_empty_list(self):
         ended = run(RUN, "--leave-out=each", PROGRAMS / "hello")
         self.assertEqual(ended.returncode, 0, ended.stderr)

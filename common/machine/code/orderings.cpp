@@ -2,6 +2,8 @@
 #include "common/machine/code/orderings.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdio>
 #include <fstream>
 #include <mutex>
 #include <string_view>
@@ -58,6 +60,22 @@ Operand integer(uint64_t bits) {
   return operand;
 }
 
+// When the program ends: whether there was what is to be left out.
+struct Search {
+  std::atomic<bool> was_found{false};
+  ~Search() {
+    const std::string& wanted = settings().left_out;
+    if (wanted.empty() || was_found) return;
+    std::fprintf(stderr, "PTX machine: MACHINE_LEAVE_OUT is '%s', which no kernel has that ran.\n",
+                 wanted.c_str());
+  }
+};
+Search& search() {
+  settings();  // outlives it
+  static Search instance;
+  return instance;
+}
+
 Step note_executed(Warp& warp, const Inst& inst, uint32_t) {
   program_of(warp).orderings[inst.mods].is_executed = true;
   return Step::next;
@@ -67,6 +85,7 @@ Step note_executed(Warp& warp, const Inst& inst, uint32_t) {
 
 bool is_noted(const Statement& statement) {
   if (settings().orderings.empty() && settings().left_out.empty()) return false;
+  search();
   size_t length = 0;
   return begins_with_one(statement.opcode, ALONE) ||
          order_of_access(statement.opcode, &length) != std::string::npos;
@@ -108,6 +127,7 @@ const Statement* note_ordering(Program* program, uint32_t pc) {
   if (place.line == 0) place.how += " of " + source_name(program->kernel->name);
   const Statement* const own = program->statements[pc];
   if (place.how != settings().left_out) return own;
+  search().was_found = true;
   return &program->replaced.emplace_back(without_ordering(*own));
 }
 

@@ -14,6 +14,7 @@
 #include <map>
 #include <sstream>
 #include <thread>
+#include <tuple>
 
 #include "common/machine/tools/process.h"
 
@@ -183,6 +184,7 @@ void try_each(const std::vector<Ordering>& all, const Program& program, double l
   size_t shown = 0;
   for (size_t next = 0; shown < all.size();) {
     while (next < all.size() && running.size() < at_once) {
+      std::fflush(nullptr);
       const pid_t child = fork();
       if (child < 0) fail("no process can be started.");
       if (child == 0) {
@@ -292,7 +294,7 @@ int leave_out(const std::string& which, std::vector<std::string> policies, const
   const std::string list_as_json = json == nullptr ? "" : json;
   unsetenv("MACHINE_JSON");
   const Program whole{policies, program, arguments};
-  const Scratch scratch;
+  static const Scratch scratch;  // fail() ends without those that are not
   const double longest_s = run_whole(whole, scratch);
   const std::vector<Ordering> all = read_orderings(scratch.file("orderings"));
   if (which == "each") return show_each(all, whole, longest_s, scratch, list_as_json);

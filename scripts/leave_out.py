@@ -383,6 +383,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.gpu is not None:
         return run_all_on_gpu(Path(options.gpu))
     runs = [run for run in RUNS if run.rung == options.rung]
+    if options.rung is None:
+        raise Problem(f"name a rung from 1 to {RUNS[-1].rung}, or --page, or --gpu CSV.")
     if not runs:
         raise Problem(f"there is no rung {options.rung}: name one from 1 to {RUNS[-1].rung}.")
     commands = [words(options.rung, others, 4)] if others else [

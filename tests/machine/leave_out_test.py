@@ -144,6 +144,12 @@ class Page(unittest.TestCase):
                  for run, all_of_run in found[:1]]  # fmt: skip
         self.assertEqual(len(leave_out.recorded(first)), 1)
 
+    def test_a_rung_that_there_is_not_is_refused(self):
+        for words, said in (([], "name a rung from 1 to 17, or --page, or --gpu CSV."),
+                            (["18"], "there is no rung 18: name one from 1 to 17.")):  # fmt: skip
+            ended = run(sys.executable, ROOT / "scripts/leave_out.py", *words)
+            self.assertEqual((ended.returncode, ended.stderr), (2, f"leave_out: {said}\n"))
+
     def test_what_has_no_reason_is_refused(self):
         one = leave_out.Ordering(True, "", "", "bar.sync", "a.cu", 1, "x();", "bar.sync at a.cu:1")
         run = leave_out.RUNS[0]

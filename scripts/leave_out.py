@@ -32,7 +32,7 @@ from lib import left_out, tools
 from lib.cli import NO_DEVICE, OK, ROOT, Problem, command, parser_of
 from lib.markdown import rewritten, table
 from lib.ptx import Module, load_module
-from lib.replace import gpu_run
+from lib.replace import assemble, gpu_run
 from lib.store import write_atomically
 from mutations import GPU_TIMEOUT_S, UNSEEN, Ended
 from mutations import run as run_watched
@@ -89,6 +89,7 @@ RUNS = [
     Run(16, "bf16_128x256_replace", (300, 508, 640), "--grid=1 --groups=3 --rows=unequal"),
     Run(17, "none_128x256", (256, 764, 256), "--grid=1 --add=bias_c"),
 ]
+
 
 class Reason(NamedTuple):
     """Why nothing is noticed without these of a rung: of an instruction, on lines that have such a
@@ -212,7 +213,7 @@ def read_found() -> Found:
 
 
 class Recorded(NamedTuple):
-    """What a GPU did in `runs` runs."""
+    """What a GPU did in `runs` runs; ptxas: the codes of what ptxas said of the kernel."""
 
     rung: str
     variant: str
@@ -220,6 +221,7 @@ class Recorded(NamedTuple):
     source: str
     ended: str
     runs: str
+    ptxas: str
 
 
 def recorded(found: Found) -> list[Recorded]:
@@ -265,10 +267,17 @@ def kernels_of(rung: int) -> dict[str, str]:
     return {row["variant"]: row["kernel"] for row in json.loads(listed.stdout)}
 
 
-def try_on_gpu(run: Run, one: Ordering | None, folder: str, name: str) -> tuple[str, int]:
-    """How the first run that showed something ended, else UNSEEN, and how many ran."""
+def codes_of(path: str) -> str:
+    """Of ptxas' messages about wgmma, "C7517 C7519"."""
+    with tempfile.TemporaryDirectory() as scratch:
+        said = assemble(path, f"{scratch}/module.cubin")
+    return " ".join(sorted(set(re.findall(r"\bC75\d\d\b", said))))
+
+
+def try_on_gpu(run: Run, one: Ordering | None, folder: str, name: str) -> tuple[str, int, str]:
+    """How the first run that showed something ended, else UNSEEN; how many ran; and codes_of()."""
     path = edited(run, one, folder, name)
-    count = 0
+    codes, count = codes_of(path), 0
     for each in [run] * GPU_RUNS + [run.on_gpu()] * GPU_RUNS:
         command_line, environment = gpu_run(
             [program(run.rung), *each.arguments(), "--check", "--data=ints"], path)
@@ -277,8 +286,8 @@ def try_on_gpu(run: Run, one: Ordering | None, folder: str, name: str) -> tuple[
                                    {**environment, "LADDER_TIMEOUT": str(GPU_TIMEOUT_S)},
                                    10 * GPU_TIMEOUT_S)  # fmt: skip
         if ended.kind != "clean":
-            return ended.kind, count
-    return UNSEEN, count
+            return ended.kind, count, codes
+    return UNSEEN, count, codes
 
 
 def run_all_on_gpu(path: Path) -> int:
@@ -294,9 +303,9 @@ def run_all_on_gpu(path: Path) -> int:
         made = [pool.submit(try_on_gpu, run, one, folder, str(i))
                 for i, (run, one) in enumerate(tries)]  # fmt: skip
         for (run, one), future in zip(tries, made):
-            ended, count = future.result()
+            ended, count, codes = future.result()
             if one is not None:
-                row = [run.rung, run.variant, one.instruction, one.source, ended, count]
+                row = [run.rung, run.variant, one.instruction, one.source, ended, count, codes]
                 csv.writer(text, lineterminator="\n").writerow(row)
                 print(*row[:3], ended, count, flush=True)
             elif ended != UNSEEN:
@@ -333,16 +342,19 @@ ENDS = ["wrong result", "fault", "hang", UNSEEN]
 def gpu_table_of(found: Found) -> list[str]:
     """By instruction, those that pass unseen most often first."""
     did: dict[str, Counter[str]] = {}
+    said: dict[str, Counter[str]] = {}
     for row in recorded(found):
         name = re.sub(r"\.shared::\w+\.b64|\.global\.u32|\.sync_restrict\S+", "", row.instruction)
         did.setdefault(name, Counter())[row.ended] += 1
+        said.setdefault(name, Counter()).update(row.ptxas.split())
     total = sum(did.values(), Counter())
-    rows = [[f"`{name}`", str(sum(ended.values())), *(str(ended[end]) for end in ENDS)]
+    rows = [[f"`{name}`", str(sum(ended.values())), *(str(ended[end]) for end in ENDS),
+             ", ".join(f"{code} {count}" for code, count in said[name].most_common())]
             for name, ended in sorted(did.items(), key=lambda each: -each[1][UNSEEN])]  # fmt: skip
     tried, all_of_them = sum(total.values()), len(to_try(found))
     return [f"{total[UNSEEN]} of {tried} pass unseen, in six runs of six."
             + (f" {all_of_them - tried} have not run." if tried < all_of_them else ""), "",
-            *table(["left out", "times", *ENDS], rows)]  # fmt: skip
+            *table(["left out", "times", *ENDS, "ptxas says"], rows)]  # fmt: skip
 
 
 def list_of(found: Found) -> list[str]:

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -38,7 +39,7 @@ void use(int device) {
 
 // A call, on the device that was current when it was made.
 struct Launch {
-  std::string name;
+  std::string stem, name;
   std::function<void()> run;
   std::function<void()> poison;  // D
   std::function<ladder::Verdict()> verify;
@@ -91,7 +92,7 @@ class AllOfADevice {
   void add(const Stage& stage, const Variant& variant, const ladder::Call& call,
            const std::function<void()>& poison, const std::function<ladder::Verdict()>& verify) {
     if (!ladder::violations(variant, call, ladder::query_device()).empty()) return;
-    launches_.push_back({stage.stem + "/" + variant.name,
+    launches_.push_back({stage.stem, stage.stem + "/" + variant.name,
                          [&variant, &call] { ladder::run(variant, call); }, poison, verify});
   }
 
@@ -121,6 +122,10 @@ TEST_CASE("devices: two GPUs in turns by one thread, and at once by two, every v
   }
   const size_t count = all[0]->launches().size();
   REQUIRE(count == all[1]->launches().size());
+  std::set<std::string> stems, all_stems;
+  for (const Launch& launch : all[0]->launches()) stems.insert(launch.stem);
+  for (const Stage& stage : ladder::stages()) all_stems.insert(stage.stem);
+  CHECK(stems == all_stems);  // each rung has variants that take its problem
   const auto check_all = [&](size_t i, const std::function<void()>& launch) {
     for (const auto& one : all) {
       use(one->device());

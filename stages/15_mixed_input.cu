@@ -54,14 +54,13 @@ struct Tile {
   static constexpr tile::MixedTile C = {"", "", CONSUMERS_, BN_, SPLIT_, SLICES_, CTAS_};
   static constexpr int BITS = BITS_, CONSUMERS = CONSUMERS_;  // of a weight; of 64 rows each
   static constexpr int WM = tile::PACKED_ROWS, BM = CONSUMERS * WM, BN = BN_;
-  static constexpr int BK = tile::PACKED_K, STEPS = BK / 16;  // K of a scale; wgmma
+  static constexpr int BK = tile::PACKED_K;  // of a scale: eight wgmma
   static constexpr int CLUSTER_M = 1, CLUSTER_N = 1, SHARERS = 1, SPLIT = SPLIT_, CLUSTER = SPLIT;
   static constexpr int SLICES = SLICES_;  // warpgroups of a CTA that share it
   static constexpr int BLOCKS = C.blocks(BITS), HELD = SLICES * BLOCKS;  // of BK: its, the slot's
   static constexpr int WARPGROUPS = CONSUMERS * SLICES, THREADS = 128 + WARPGROUPS * 128;
   static constexpr int W_BYTES = tile::packed_block_bytes(BITS), X_BYTES = 2 * BN * 128;
   static constexpr int PIECES = W_BYTES / 128 / 16;  // of a thread, 16 bytes each
-  static constexpr int UNIT = C.unit(), UNITS = STEPS / UNIT, SETS = 2;
   // Of a tile that the cluster splits, CTA i finishes SHARE columns, from i * SHARE on.
   static constexpr int FINISHERS = C.finishers(), SHARE = C.columns_each();
   static constexpr int EXCHANGE_BYTES = C.exchange_bytes(), PARTS_BYTES = C.parts_bytes();
@@ -165,7 +164,7 @@ __global__ __launch_bounds__(T::THREADS,
         ptx::mov_b32(consumer * T::WM + threadIdx.x % 128 / 32 * 16 + tile::acc_row(lane, 0));
     const uint64_t x_desc = tile::k_major_128b(ptx::cvta_to_shared(smem.slots[0].x));
     tile::RingState<T::DEPTH> ring;
-    block::Fragments<T> fragments;
+    block::Fragments<T> fragments(consumer);
     for (int t = blockIdx.x / T::CLUSTER, turn = 0; t < tiles; t += clusters, ++turn) {
       const auto at = tile::grouped_raster(t, work.tiles_m, work.tiles_n, work.raster_group);
       float sum[T::BN / 2] = {}, part[T::BLOCKS][T::BN / 2] = {};  // D^T; of 128 of K, not scaled
@@ -184,7 +183,7 @@ __global__ __launch_bounds__(T::THREADS,
       const auto begin_slot = [&] {
         ptx::mbarrier_wait(&smem.heads[ring.slot].full, ring.parity);  // it has landed
         fragments.load(pieces(ring.slot), 0);
-        if (T::C.ahead()) fragments.decode(0, 0);
+        if (T::C.ahead()) fragments.decode(0);
       };
       if (begin < end) begin_slot();
       for (int i = begin; i < end; ++i) {
@@ -197,7 +196,7 @@ __global__ __launch_bounds__(T::THREADS,
           fragments.multiply_block(part[block], pieces(slot), desc, block);
           block::scales_of_rows<T>(scale[block], smem.heads[slot], first + block, own_row);
         }
-        if (T::BLOCKS > 1) ptx::wgmma_wait_group<T::UNITS>();  // all but the second block's
+        if (T::BLOCKS > 1) ptx::wgmma_wait_group<2>();  // all but the second block's
         if (T::BLOCKS > 1) block::add_scaled<T>(sum, part[0], scale[0]);
         last = &smem.heads[slot];
         ring.advance();

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "common/ptx/barrier.cuh"
 #include "common/ptx/bits.cuh"
 #include "common/ptx/fma.cuh"
 #include "common/ptx/memory.cuh"
@@ -48,70 +49,74 @@ __device__ void decode_weights(uint32_t* a, const uint32_t* words) {
   }
 }
 
-// A warpgroup's 64 rows of W and BLOCKS times 128 of K, a unit of wgmma at a time. While one unit
-// is multiplied, the registers of the next are filled.
+// A warpgroup's 64 rows of W and BLOCKS times 128 of K, half a block at a time: four wgmma. While
+// one half is multiplied, the registers of the other are filled.
+//
+// Where a tile's two warpgroups take turns, one begins a block when the other has begun the second
+// half of its own. So when one adds up its block, the other has half of one before it. Without turns
+// they wait for the same slot, begin together, and end together: then nobody multiplies.
 template <class T>
 struct Fragments {
-  static constexpr int WORDS = T::UNIT * T::BITS / 4;  // of a thread, of a unit
-  uint4 pieces[T::PIECES];                             // packed: only those on their way live
-  uint32_t a[T::SETS][T::UNIT * 4];                    // fragments of unit, unit + SETS, ...
+  static constexpr int STEPS = T::BK / 16 / 2;  // wgmma of a half
+  static constexpr int WORDS = T::PIECES * 2;   // of a thread, of a half
+  uint4 pieces[T::PIECES];                      // packed: only those on their way live
+  uint32_t a[2][STEPS * 4];                     // fragments of either half
+  const int consumer;                           // whose they are
 
-  // Loads, of this thread's pieces of a block's weights, 128 pieces apart, those that a unit is the
-  // first to need.
-  __device__ void load(const uint4* own, int unit) {
+  // Named barriers: whose turn it is. From 1 on the epilogue has one a consumer.
+  static constexpr int TURN = 1 + T::CONSUMERS;
+
+  __device__ explicit Fragments(int consumer) : consumer(consumer) {
+    if (T::C.turns() && consumer == 1) ptx::barrier_arrive(TURN, 256);  // consumer 0 begins
+  }
+
+  // Loads, of this thread's pieces of a block's weights, 128 pieces apart, those of a half.
+  __device__ void load(const uint4* own, int half) {
 #pragma unroll
     for (int i = 0; i < T::PIECES; ++i) {
-      const bool is_first = i * 4 >= unit * WORDS && i * 4 < (unit + 1) * WORDS;
-      if (is_first) pieces[i] = ptx::ld_shared_v4_b32(&own[i * 128]);
+      if (i * 4 / WORDS == half) pieces[i] = ptx::ld_shared_v4_b32(&own[i * 128]);
     }
   }
 
-  __device__ void decode(int block, int unit) {
+  __device__ void decode(int half) {
     uint32_t words[T::PIECES * 4];
 #pragma unroll
     for (int i = 0; i < T::PIECES; ++i) {
       words[i * 4] = pieces[i].x, words[i * 4 + 1] = pieces[i].y;
       words[i * 4 + 2] = pieces[i].z, words[i * 4 + 3] = pieces[i].w;
     }
-    ptx::wgmma_wait_group<T::SETS - 1>();  // nobody reads these registers any more
+    ptx::wgmma_wait_group<1>();  // nobody reads these registers any more
 #pragma unroll
-    for (int i = 0; i < T::UNIT / 2; ++i) {
-      decode_weights<T::BITS>(&a[set(block, unit)][i * 8], &words[unit * WORDS + i * T::BITS / 2]);
+    for (int i = 0; i < STEPS / 2; ++i) {
+      decode_weights<T::BITS>(&a[half][i * 8], &words[half * WORDS + i * T::BITS / 2]);
     }
   }
 
-  // Starts part += W · X^T for a unit, the first of which begins with 0.
-  __device__ void multiply(float (&part)[T::BN / 2], uint64_t x_desc, int block, int unit) {
+  // Starts part += W · X^T for a half, the first of which begins with 0.
+  __device__ void multiply(float (&part)[T::BN / 2], uint64_t x_desc, int block, int half) {
     ptx::wgmma_fence();
 #pragma unroll
-    for (int i = 0; i < T::UNIT; ++i) {
-      const int step = unit * T::UNIT + i;
+    for (int i = 0; i < STEPS; ++i) {
       const uint64_t desc =
-          tile::advance(x_desc, block * T::X_BYTES + step / 4 * (T::X_BYTES / 2) + step % 4 * 32);
-      ptx::wgmma_rs_m64k16<T::BN>(part, &a[set(block, unit)][i * 4], desc, step > 0);
+          tile::advance(x_desc, block * T::X_BYTES + half * (T::X_BYTES / 2) + i * 32);
+      ptx::wgmma_rs_m64k16<T::BN>(part, &a[half][i * 4], desc, half > 0 || i > 0);
     }
     ptx::wgmma_commit_group();
   }
 
-  // Starts part = W · X^T for a block of a slot. The first one's first unit is loaded and, in wide
+  // Starts part = W · X^T for a block of a slot. The first one's first half is loaded and, in wide
   // tiles, decoded.
   __device__ void multiply_block(float (&part)[T::BN / 2], const uint4* own, uint64_t x_desc,
                                  int block) {
     own += block * T::PIECES * 128;
-    if (!T::C.ahead()) decode(block, 0);
+    if (!T::C.ahead()) decode(0);
     load(own, 1);
+    if (T::C.turns()) ptx::barrier_sync(TURN + consumer, 256);
     multiply(part, x_desc, block, 0);
-#pragma unroll
-    for (int unit = 1; unit < T::UNITS; ++unit) {
-      if (unit + 1 < T::UNITS) load(own, unit + 1);
-      decode(block, unit);
-      if (unit + 1 == T::UNITS && block + 1 < T::BLOCKS) load(own + T::PIECES * 128, 0);
-      multiply(part, x_desc, block, unit);
-    }
-  }
-
-  __device__ static constexpr int set(int block, int unit) {
-    return (block * T::UNITS + unit) % T::SETS;
+    if (T::C.turns()) ptx::barrier_arrive(TURN + 1 - consumer, 256);
+    decode(1);
+    if (block + 1 < T::BLOCKS) load(own + T::PIECES * 128, 0);
+    multiply(part, x_desc, block, 1);
   }
 };
 

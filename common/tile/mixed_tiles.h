@@ -28,10 +28,13 @@ struct MixedTile {
 
   constexpr int bm() const { return 64 * consumers; }
 
-  // wgmma whose weights are decoded at a time; and whether a block's first are decoded before the
-  // block in front has been added up, for which narrow tiles have other warps.
-  constexpr int unit() const { return bn <= 64 ? 4 : 2; }
+  // Whether a block's first half is decoded before the block in front has been added up, for which
+  // narrow tiles have other warps.
   constexpr bool ahead() const { return bn >= 64; }
+
+  // Whether two warpgroups take turns, so that one multiplies while the other adds up its block.
+  // In narrow tiles decoding takes the time, and a turn is one more thing to wait for.
+  constexpr bool turns() const { return consumers == 2 && bn > 64; }
 
   // Of a tile whose K a cluster splits, each of so many CTAs finishes as many columns: a multiple
   // of 8, since sums are exchanged 8 columns wide.

@@ -110,8 +110,8 @@ struct Fragments {
                                  int block) {
     own += block * T::PIECES * 128;
     if (!T::C.ahead()) decode(0);
-    load(own, 1);
     if (T::C.turns()) ptx::barrier_sync(TURN + consumer, 256);
+    load(own, 1);
     multiply(part, x_desc, block, 0);
     if (T::C.turns()) ptx::barrier_arrive(TURN + 1 - consumer, 256);
     decode(1);

@@ -131,10 +131,10 @@ REASONS = [
     Reason(15, "fence.proxy.async.shared::cta", "block::clear_missing_rows_of_x<T>(",
            "`finish` has one, too, which consumers execute before their first product."),
     Reason(15, "wgmma.wait_group", "fragments.multiply_block(",
-           "In this tile a slot's two units have a set of registers each, and `finish` waits for "
-           "both. Where units share a set, as in `w8_128x128`, it is needed."),
+           "In this tile a block is decoded when all of the one before is multiplied, and `finish` "
+           "waits for that. Where it is decoded earlier, as in `w8_128x128`, it is needed."),
     Reason(15, "wgmma.commit_group", "fragments.multiply_block(",
-           "The first unit's: without it both are one group, which `finish` waits for."),
+           "The first half's: without it both are one group, which `finish` waits for."),
     Reason(15, "bar.warp.sync", "block::add_slices<T>(", MEETS),
     Reason(16, "bar.warp.sync", "ptx::bar_warp_sync();  // as wgmma would", "The machine's lanes of a "
            "warp part at branches only, and so none is a lap ahead; PTX lets them."),

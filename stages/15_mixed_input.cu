@@ -200,7 +200,7 @@ __global__ __launch_bounds__(T::THREADS,
         if (T::BLOCKS > 1) block::add_scaled<T>(sum, part[0], scale[0]);
         last = &smem.heads[slot];
         ring.advance();
-        if (i + 1 < end) begin_slot();  // while the last unit is multiplied
+        if (i + 1 < end) begin_slot();  // while the last half is multiplied
       }
       finish();
       block::times_unit<T>(sum);
@@ -258,7 +258,7 @@ void launch(const MixedArgs& g) {
   const CUtensorMap map_d = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, work.box_rows, T::WM);
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
   const int tiles = tiles_m * tiles_n, clusters = std::min(tiles, at_once);
-  // Wide tiles take about as long as bf16 weights would: what DRAM saves, decoding takes.
+  // Wide tiles wait for the tensor cores, as bf16 weights would: fewer bytes do not help them.
   const bool early = T::BN <= 64 || ladder::starts_early<T>(tiles, at_once, g.m, g.n, g.k);
   const ladder::Launch config(clusters * T::CLUSTER, T::THREADS, sizeof(Smem<T>), T::CLUSTER, early,
                               g);

@@ -97,6 +97,15 @@ std::string nearest(const std::string& word, const std::vector<std::string>& can
 }
 
 std::string suggestion(const std::string& word, const std::vector<std::string>& candidates) {
+  // What others call it.
+  static const std::pair<const char*, const char*> NAMES[] = {
+      {"none", "nothing"}, {"swish", "silu"},   {"int8", "s8"},   {"fp8", "e4m3"},
+      {"half", "fp16"},    {"float16", "fp16"}, {"fp32", "tf32"}, {"float32", "tf32"}};
+  for (const auto& [theirs, ours] : NAMES) {
+    if (word == theirs && std::count(candidates.begin(), candidates.end(), ours) > 0) {
+      return std::string("did you mean ") + ours + "?";
+    }
+  }
   const std::string best = nearest(word, candidates);
   if (2 * edits(word, best) <= std::max(word.size(), best.size())) {
     return "did you mean " + best + "?";

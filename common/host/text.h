@@ -12,7 +12,8 @@ namespace ladder {
 // The candidate with the fewest edits from `word`; "" if there is none.
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
 
-// "did you mean bn256?" where few letters differ, else "try bn64.", the first of them.
+// "did you mean bn256?" where few letters differ or the word is another name for it, such as swish
+// for silu; else "try bn64.", the first of them.
 std::string suggestion(const std::string& word, const std::vector<std::string>& candidates);
 
 // "a, b, c"

@@ -337,6 +337,9 @@ TEST_CASE("a refusal names the value, the rule and what was probably meant") {
   CHECK(contains(refusal({"--variant="}), "--variant is '' but must be a variant's name"));
   CHECK(contains(refusal({"--data=uniforms"}), "did you mean uniform?"));
   CHECK(suggestion("bn256_lat", {"bn256", "bn256_late"}) == "did you mean bn256_late?");
+  CHECK(suggestion("none", {"bias", "c", "nothing"}) == "did you mean nothing?");
+  CHECK(suggestion("swish", {"none", "relu", "silu"}) == "did you mean silu?");
+  CHECK(suggestion("swish", {"none", "relu"}) == "try none.");
   CHECK(contains(refusal({"--data=Normal"}), "did you mean normal?"));
   CHECK(parse({"--data=index"}).data == Data::index);
   CHECK(contains(refusal({"--data=places"}), "normal, uniform, ints, zeros, index"));

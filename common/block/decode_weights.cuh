@@ -52,9 +52,9 @@ __device__ void decode_weights(uint32_t* a, const uint32_t* words) {
 // A warpgroup's 64 rows of W and BLOCKS times 128 of K, half a block at a time: four wgmma. While
 // one half is multiplied, the registers of the other are filled.
 //
-// Where a tile's two warpgroups take turns, one begins a block when the other has begun the second
-// half of its own. So when one adds up its block, the other has half of one before it. Without turns
-// they wait for the same slot, begin together, and end together: then nobody multiplies.
+// Where a tile's two warpgroups take turns, one begins a block when the other has issued the first
+// half of its own. Without turns they wait for the same slot, begin together and end together: then
+// both add up, and nobody multiplies.
 template <class T>
 struct Fragments {
   static constexpr int STEPS = T::BK / 16 / 2;  // wgmma of a half
@@ -65,6 +65,8 @@ struct Fragments {
 
   // Named barriers: whose turn it is. From 1 on the epilogue has one a consumer.
   static constexpr int TURN = 1 + T::CONSUMERS;
+
+  static_assert(!T::C.turns() || T::WARPGROUPS == 2, "turns are for two warpgroups");
 
   __device__ explicit Fragments(int consumer) : consumer(consumer) {
     if (T::C.turns() && consumer == 1) ptx::barrier_arrive(TURN, 256);  // consumer 0 begins

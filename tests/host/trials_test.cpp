@@ -762,6 +762,39 @@ TEST_CASE("trials: the pick of rung 14 is near the fastest tile") {
   CHECK(std::lround(1000 * of_table / with_others) == 5);
 }
 
+// docs/14_block_scaled.md, "Consumers of s8 take turns" and "What was tried and did not help".
+TEST_CASE("trials: turns that rung 14 does not take") {
+  using Key = std::vector<std::string>;
+  std::map<std::string, std::map<Key, double>> us;  // by how; by type, m, n, k, tile
+  for (const std::vector<std::string>& cell : read_rows("h200.scaled_turns.csv")) {
+    REQUIRE(cell.size() == 7);
+    us[cell[0]][Key(cell.begin() + 1, cell.begin() + 6)] = std::stod(cell[6]);
+  }
+  // How many times as fast as it is: geometric mean over shapes, percent; of all tiles if `tile` is "".
+  const auto check = [&](const char* how, const char* type, const std::string& tile, int shapes,
+                         long percent) {
+    CAPTURE(how);
+    CAPTURE(type);
+    CAPTURE(tile);
+    double logarithms = 0;
+    int counted = 0;
+    for (const auto& [key, each] : us.at(how)) {
+      if (key[0] != type || (!tile.empty() && key[4] != tile)) continue;
+      logarithms += std::log(us.at("as_it_is").at(key) / each);
+      ++counted;
+    }
+    CHECK(counted == shapes);
+    CHECK(std::lround(100 * std::exp(logarithms / counted)) == percent);
+  };
+  check("issued", "s8", "256x128", 4, 99);
+  check("issued", "e4m3", "", 19, 99);
+  check("issued", "e4m3", "192x128", 4, 102);
+  check("two_done", "s8", "", 19, 98);
+  check("three_done", "s8", "", 19, 100);
+  check("all_done", "s8", "", 19, 88);
+  check("all_done", "s8", "128x160", 4, 103);
+}
+
 // The numbers of docs/cost_model.md, "Rung 15".
 TEST_CASE("trials: the pick of rung 15 is near the fastest tile") {
   const auto check = [&](const char* file, const Gpu& gpu, const std::string& list, size_t calls,

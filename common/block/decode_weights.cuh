@@ -53,7 +53,7 @@ __device__ void decode_weights(uint32_t* a, const uint32_t* words) {
 // one half is multiplied, the registers of the other are filled.
 //
 // Where a tile's two warpgroups take turns, one begins a block when the other has issued the first
-// half of its own. Without turns they wait for the same slot, begin together and end together: then
+// half of its own. Without turns they wait for the same slot, begin together and end nearly so: then
 // both add up, and nobody multiplies.
 template <class T>
 struct Fragments {

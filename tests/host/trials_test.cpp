@@ -842,6 +842,21 @@ TEST_CASE("trials: the pick of rung 15 is near the fastest tile") {
   check("h100.mixed.csv", h100, "drawn", 60, 0, 13, 14);
   check("h100.mixed.csv", h100, "later", 200, 0, 8, 12);
   check("h100.mixed.csv", h100, "widths", 100, 0, 3, 7);
+  // Of tiles that take turns, and since they do: what is expected over what it took, in thousandths.
+  double expected = 0;
+  int turning = 0;
+  for (const std::vector<std::string>& cell : read_rows("h200.mixed.csv")) {
+    for (const tile::MixedTile& config : tile::MIXED_TILES) {
+      if (std::string(config.name_8).substr(3) != cell[5] || !config.turns()) continue;
+      const double clocks = tile::predicted_clocks(
+          config, std::stoi(cell[1]), std::stoi(cell[2]), std::stoi(cell[3]), std::stoi(cell[4]),
+          resident(config.split) / config.split * config.ctas, h200);
+      expected += std::log(clocks / h200.mhz / std::stod(cell[6]));
+      ++turning;
+    }
+  }
+  CHECK(turning == 2397);
+  CHECK(std::lround(1000 * std::exp(expected / turning)) == 995);
   // What widths that came later bring: the fastest tile without them over the fastest, in thousandths.
   const auto check_gain = [&](const char* file, const std::string& list, int bits,
                               const std::set<std::string>& later, int most_rows, size_t calls,

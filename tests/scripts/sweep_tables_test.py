@@ -33,6 +33,20 @@ class Ratios(unittest.TestCase):
         for key, value in (("geomean", 1.0), ("lowest", 0.5)):
             self.assertEqual(sweep.shapes_operand(results, f"11.tuning.burst.{key}"), (value, key))
 
+    def test_distances_have_a_line_for_each_list_and_one_for_all(self):
+        far = {"tuning": 0.01, "heldout": None, "decode": 0.03}
+        entries = []
+        for name, distance in far.items():
+            m, n, k = shape_lists.LISTS[name][0]
+            entries.append({"m": m, "n": n, "k": k, "regime": "burst", "distance": distance})
+        lines = sweep.distances_table(entries)[2:]
+        found = [[cell.strip() for cell in line.strip("|").split("|")][:3] for line in lines]
+        self.assertEqual(found, [
+            ["tuning shapes, burst", "1", "1.00 %"],
+            ["`decode`, burst", "1", "3.00 %"],
+            ["all, burst", "2", "2.00 %"],
+        ])  # fmt: skip
+
 
 if __name__ == "__main__":
     unittest.main()

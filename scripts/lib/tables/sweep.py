@@ -179,7 +179,8 @@ def distances_table(entries: list[Row]) -> list[str]:
     header = ["how far the pick is off", "shapes", "mean", "worst", "at"]
     lines = []
     for regime in REGIMES:
-        for name, title in [*LIST_NAMES.items(), (None, "all")]:
+        drawn = [(name, f"`{name}`") for name in shape_lists.CLASSES]
+        for name, title in [*LIST_NAMES.items(), *drawn, (None, "all")]:
             found = judged(entries, regime, name)
             if not found:
                 continue

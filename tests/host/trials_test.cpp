@@ -795,6 +795,35 @@ TEST_CASE("trials: turns that rung 14 does not take") {
   check("all_done", "s8", "128x160", 4, 103);
 }
 
+// The numbers of docs/16_grouped.md, "Measured".
+TEST_CASE("trials: walks of rung 16 from both ends of its list") {
+  using Key = std::vector<std::string>;
+  std::map<std::string, std::map<Key, double>> us;  // by how; by type, m, n, k, ... and tile
+  for (const std::vector<std::string>& cell : read_rows("h200.grouped_walks.csv")) {
+    REQUIRE(cell.size() == 10);
+    us[cell[0]][Key(cell.begin() + 1, cell.begin() + 9)] = std::stod(cell[9]);
+  }
+  // How many times as fast as it is: geometric mean, percent. The widest tile of e4m3 has no
+  // registers for the longer walk, and stays out.
+  const auto check = [&](const char* how, const char* rows, int rows_of_list, long percent) {
+    CAPTURE(how);
+    CAPTURE(rows);
+    double logarithms = 0;
+    int counted = 0;
+    for (const auto& [key, each] : us.at(how)) {
+      if (key[5] != rows || (key[0] == "e4m3" && key[7] == "128x192")) continue;
+      logarithms += std::log(us.at("as_it_is").at(key) / each);
+      ++counted;
+    }
+    CHECK(counted == rows_of_list);
+    CHECK(std::lround(100 * std::exp(logarithms / counted)) == percent);
+  };
+  check("both_ends", "equal", 28, 99);
+  check("both_ends", "unequal", 49, 99);
+  check("by_rows", "equal", 28, 98);
+  check("by_rows", "unequal", 49, 99);
+}
+
 // The numbers of docs/cost_model.md, "Rung 15".
 TEST_CASE("trials: the pick of rung 15 is near the fastest tile") {
   const auto check = [&](const char* file, const Gpu& gpu, const std::string& list, size_t calls,

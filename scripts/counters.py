@@ -5,8 +5,8 @@ Compute on one launch of every rung and variant. Python standard library only.
   counters.py              every rung and variant at 8192 cubed (rung 1: 2048 cubed)
   counters.py --rows=ROWS  only these; other rows of the file stay if their kernel is still the same
 
-ROWS is one or more selectors RUNG[:VARIANT][@SHAPE], joined by commas, as those of bench.py but
-without a regime; without a shape, a selector means 8192 cubed (rung 1: 2048 cubed).
+ROWS is one or more selectors RUNG[:VARIANT][(ARGS)][@SHAPE], joined by commas, as those of bench.py
+but without a regime; without a shape, a selector means 8192 cubed (rung 1: 2048 cubed).
 
 The file is replaced after every row, so that a run that was stopped goes on from there. Rows whose
 kernel and machine are still the same are not counted again, unless --force is given.
@@ -65,12 +65,16 @@ def select(rows_text: str, variants: list[dict[str, Any]]) -> list[Row]:
                 f"say {selector.split('/')[0] or '*'}."
             )
     selected = rows.select(rows_text, variants, (SIZE,))
-    return in_order({Row(*row[:5], REGIME) for row in selected}, variants)
+    return in_order({row._replace(regime=REGIME) for row in selected}, variants)
 
 
 def in_order(launches: Iterable[Row], variants: list[dict[str, Any]]) -> list[Row]:
     place = rows.places(variants)
-    return sorted(launches, key=lambda one: (place[one[:2]], rows.by_size(rows.shape_of(one))))
+
+    def order(one: Row) -> Any:
+        return place[one[:2]], one.args, rows.by_size(rows.shape_of(one))
+
+    return sorted(launches, key=order)
 
 
 def launch_of(row: Counts) -> Row:
@@ -118,6 +122,7 @@ def count(ncu: str, program: str, kernel: str, launch: Row) -> dict[str, int]:
     command += ["--metrics", ",".join(metric for metric, _, _ in METRICS.values())]
     command += [program, "--check", f"--variant={launch.variant}"]
     command += [f"--{name}={getattr(launch, name)}" for name in "mnk"]
+    command += [f"--{arg}" for arg in launch.args.split(",") if arg]
     run = tools.run(command, tool_environment(), errors="replace")
     if run.returncode != 0:
         raise Failed(last_words(run.stdout))
@@ -186,6 +191,7 @@ def main() -> int:
             found[launch] = {
                 "stage": launch.stage, "name": variant["name"], "variant": launch.variant,
                 "result": variant["result"], "m": launch.m, "n": launch.n, "k": launch.k,
+                **({"args": launch.args} if launch.args else {}),
                 **(runs[launch] if runs[launch]["configuration"] else {}), **counts,
                 "kernel_hash": today.hashes[kernel],
             }  # fmt: skip

@@ -44,7 +44,7 @@ is it with these args. FORMAT is a Python format specification.
   <!-- counter: EXPRESSION [: FORMAT] -->8.29<!-- end -->
 
 is the same for what Nsight Compute counted, with operands rung.variant.key, such as
-7.group16.l2_read_bytes, at the shape of the rung's table of counters.
+7.group16.l2_read_bytes or 14.result(type=s8).cycles, at the shape of the rung's table of counters.
 
   <!-- energy: EXPRESSION [: FORMAT] -->0.913<!-- end -->
 
@@ -216,13 +216,14 @@ def counter_operand(results: Results | None, text: str) -> tuple[Any, str]:
     """The same for what was counted."""
     if not re.fullmatch(r"\d+\.[^.]+\.\w+", text):
         raise Problem(f'"{text}" is neither a number nor rung.variant.key')
-    stage, variant, key = text.split(".")
+    number, name, key = text.split(".")
+    stage, (variant, _, args) = int(number), name.rstrip(")").partition("(")
     if key not in COUNTER_KEYS:
         raise Problem(f'"{text}": there is no counter "{key}", only {", ".join(COUNTER_KEYS)}')
-    check_variant(results, int(stage), variant, text)
+    check_variant(results, stage, variant, text)
     counters = results.counters if results else None
-    size = counters.detail_size(int(stage)) if counters else None
-    row = counters.find(int(stage), variant, size) if counters and size else None
+    size = counters.detail_size(stage) if counters else None
+    row = counters.find(stage, variant, size, args=args) if counters and size else None
     return value_of(row, key, text)
 
 

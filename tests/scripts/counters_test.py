@@ -237,6 +237,19 @@ class Run(unittest.TestCase):
             command.endswith(f"{program} --check --variant=bn128 --m=512 --n=256 --k=64"), command
         )
 
+    def test_a_variant_that_takes_other_calls_is_counted_at_one_of_them(self):
+        self.register({"stage": 14, "variant": "tensor", "kernel": "k_6_one", "args": "scales=tensor"})
+        self.assertEqual(self.count("14,6")[0], 0)
+        self.assertEqual(self.launched()[1][-5:][0], "--variant=tensor")
+        self.assertEqual(self.launched()[1][-1], "--scales=tensor")
+        row = self.counted()["14:tensor(scales=tensor)@8192"]
+        self.assertEqual(row["args"], "scales=tensor")
+        self.count("14:tensor(scales=tensor+type=s8)")
+        self.assertEqual(self.launched()[0][-2:], ["--scales=tensor", "--type=s8"])
+        self.assertEqual(len(self.counted()), 3)
+        self.count("14")
+        self.assertEqual(self.launched(), [])
+
     def test_rows_that_still_hold_are_kept_and_not_counted_again(self):
         self.count("5")
         self.hashes["k_5_bn256"] = "changed"

@@ -350,6 +350,16 @@ class Counters(Project):
         self.assertEqual(len(rows[0].split("|")), len(rows[3].split("|")))
         self.assertIn("One launch at 8192³ under Nsight Compute", "".join(lines))
 
+    def test_a_row_of_another_call_is_a_line_of_its_own(self):
+        document = copy.deepcopy(COUNTERS)
+        document["rows"].append({**counted(2, "deep", cycles=3000000), "args": "type=s8"})
+        self.counters(document)
+        lines = self.regenerated(self.MARKER).splitlines()
+        rows = [line for line in lines if line.startswith("|")]
+        self.assertTrue(rows[5].startswith("| deep, type=s8 | 3.00 |"), rows)
+        self.assertEqual(self.count("2.deep(type=s8).cycles"), "3000000")
+        self.assertEqual(self.count("2.deep.cycles"), "2000000")
+
     def test_a_rung_that_ran_smaller_has_its_own_size(self):
         self.counters()
         text = self.regenerated("<!-- table: counters 1 -->\n<!-- end -->\n")

@@ -228,8 +228,7 @@ def counters(root: Path, results: Results | None, stage: int) -> list[str]:
         return not_measured("make counters")
     sms = results.head.get("sms")
 
-    def line(label: str, number: int, variant: str) -> list[str]:
-        row = counted.find(number, variant, size)
+    def cells(label: str, row: Row | None) -> list[str]:
         if row is None:
             return [label] + [DASH] * 9
         giga = ("l2_read_bytes", "l2_to_sm_bytes", "dram_read_bytes", "dram_write_bytes")
@@ -242,6 +241,13 @@ def counters(root: Path, results: Results | None, stage: int) -> list[str]:
             f"{row['l2_to_sm_bytes'] / (row['cycles'] * sms):.1f}" if sms else DASH,
         ]
 
+    def line(label: str, number: int, variant: str) -> list[str]:
+        return cells(label, counted.find(number, variant, size))
+
+    lines = of_variants(root, counted, stage, line)
+    for row in counted.rows:
+        if row["stage"] == stage and row.get("args") and shape_of(row) == (size,) * 3:
+            lines.append(cells(f"{row['variant']}, {row['args']}", row))
     header = ["variant", "cycles, M", "L2 reads, GB", "delivered to SMs, GB", "DRAM read, GB",
               "DRAM written, GB", "smem wavefronts, M", "conflicts, M", "instructions, M",
               "L2→SM, B/clk/SM"]  # fmt: skip
@@ -249,7 +255,7 @@ def counters(root: Path, results: Results | None, stage: int) -> list[str]:
         f"One launch at {size}³ under Nsight Compute, caches empty before it. M: 10⁶, GB: 10⁹ bytes. "
         "L2→SM is derived: bytes delivered / (cycles · SMs)." + counted.changes(stage)
     )
-    return table(header, of_variants(root, counted, stage, line), caption)
+    return table(header, lines, caption)
 
 
 # --- what was measured with ----------------------------------------------------------------------

@@ -58,7 +58,14 @@ std::string fused_violations(const GridRules& rules, const FusedArgs& args) {
   }
   Operand d = wrong.matrix("d", "ldd", "m", gated ? "n/2" : "n", args.d, args.ldd, bits, &m,
                            gated ? n / 2 : n);
-  const bool in_place = reads_c && args.c == args.d && args.ldc == args.ldd;
+  const bool in_place = reads_c && args.c == args.d && args.c != nullptr;
+  if (in_place && c.ld != d.ld) {
+    wrong.add(
+        format("ldc is %lld: D is C itself, so that ldc must be ldd = %lld; the nearest that works "
+               "is %lld.",
+               c.ld, d.ld, d.ld));
+    c.bytes = d.bytes;
+  }
   if (!in_place) read.push_back(c);
   wrong.apart(&d, read, c);
   return wrong.text();

@@ -49,6 +49,7 @@ Operand Rules::matrix(const char* name, const char* ld_name, const char* rows_na
   const long long most = (1LL << 40) * 8 / element_bits - multiple;
   const long long nearest =
       (std::clamp<long long>(ld, cols, most) + multiple - 1) / multiple * multiple;
+  operand.ld = nearest;
   if (ld < cols) {
     add(
         format("%s is %lld: it must be at least %s = %d and a multiple of %lld elements; the "

@@ -16,6 +16,7 @@ struct Operand {
   const void* given;
   size_t bytes = 0;  // it occupies
   uintptr_t begin = 0;
+  long long ld = 0;  // of a matrix
 
   uintptr_t end() const { return begin + bytes; }
   static Operand workspace(const Call& call) {

@@ -176,15 +176,19 @@ endif
 
 # All but these goals run scripts.
 ifneq ($(filter-out help clean,$(or $(MAKECMDGOALS),help)),)
-  ifneq ($(shell '$(PYTHON)' -c 'import sys; print(sys.version_info >= (3, 9))' 2>&1 || :),True)
+  ifneq ($(shell '$(PYTHON)' -c 'import sys; print(sys.version_info >= (3, 9))' 2>/dev/null || :),True)
     $(error $(PYTHON) is no Python of 3.9 or newer: install one$(comma) or say make PYTHON=...)
   endif
 endif
 
+# What a script says, for a sentence that make itself ends. Where the environment names a locale that is
+# not installed, bash says so at every start, and a PYTHON may be a script of bash.
+SAYING := 2>&1 | sed -e '/: warning: setlocale: /d' -e '$$s/\.$$//'
+
 # refuse(script, names): stops with what the script says of names that it does not know, before a
-# compiler starts. Make itself ends the sentence.
+# compiler starts.
 refuse = $(if $(strip $(2)),$(call stop_with,$(shell $(PYTHON) scripts/$(1).py --known \
-  $(foreach name,$(2),$(call quoted,$(name))) 2>&1 | sed '$$s/\.$$//')))
+  $(foreach name,$(2),$(call quoted,$(name))) $(SAYING))))
 stop_with = $(if $(1),$(error $(1)))
 goals = $(patsubst $(1)-%,%,$(filter $(1)-%,$(MAKECMDGOALS)))
 $(call refuse,run_tests,$(if $(filter test,$(MAKECMDGOALS)),$(SUITES) $(if \
@@ -508,7 +512,7 @@ TARGETS := $(shell sed -nE 's/^([a-z][a-z0-9_. -]*):([^=].*)?$$/\1/p' \
   Makefile $(filter %.mk,$(MAKEFILE_LIST)) | grep -v '^make ')
 TAKING := $(PER_STAGE:%=%-N) failure-NAME exercise-N.M
 no_goal = $(call stop_with,$(shell $(PYTHON) scripts/goals.py -- $(call quoted,$(1)) $(TARGETS) \
-  $(TAKING) 2>&1 | sed '$$s/\.$$//'))
+  $(TAKING) $(SAYING)))
 THERE := $(TARGETS) FORCE Makefile $(filter-out %-,$(filter $(addsuffix -%,$(PER_STAGE) failure \
   exercise),$(MAKECMDGOALS)))
 $(foreach goal,$(filter-out $(THERE),$(MAKECMDGOALS)),$(if \

@@ -254,6 +254,19 @@ class Make(unittest.TestCase):
                     self.assertIn(said, ended.stderr)
                 self.assertEqual(make("help", f"PYTHON={python}").returncode, 0)
 
+    def test_a_locale_that_is_not_installed_does_no_harm(self):
+        with tempfile.TemporaryDirectory() as folder:
+            python = Path(folder, "python3")  # as pyenv has it: bash speaks of the locale first
+            python.write_text(f'#!/bin/bash\nexec "{sys.executable}" "$@"\n')
+            python.chmod(0o755)
+            call = {"PYTHON": str(python), "LC_ALL": "xx_XX.UTF-8"}
+            ended = make("-n", "diff-2", "failure-bar-sync-before-reading", **call)
+            self.assertEqual(ended.returncode, 0, ended.stderr)
+            for goal in ("exercise-99.1", "xyz"):
+                ended = make("-n", goal, **call)
+                self.assertEqual(ended.returncode, 2)
+                self.assertRegex(ended.stderr, rf"\*\*\* There is no (exercise 99.1;|{goal} to make;)")
+
     def test_names_that_other_tools_have_are_answered_with_those_of_here(self):
         for setting, there_is in {"SHAPE=1x2x3": "say M= N= K=",
                                   "POLICY=lazy": "say MACHINE_POLICY=eager, lazy or random",

@@ -34,8 +34,8 @@ struct Relu {
 
 // y = x / (1 + 2^-w(x)). One rcp is enough for four: no factor of what it takes is above 2^31, so
 // that their product is finite. min() sees to that, and keeps a NaN from the other three. It makes
-// y = 2^-31 x where w is below -31, and y is even less: far less than fp32 can tell of a sum that
-// large.
+// y = 2^-31 x where w is below -31 and the true y is nearer to 0: by far less than fp32 can tell of a
+// sum as large as x.
 template <class WOf>
 __device__ void times_sigmoid(float (&y)[4], const float (&x)[4], const WOf& w_of) {
   float d[4];

@@ -13,8 +13,8 @@ struct FusedTile : GemmConfig {
   int split = 1;  // CTAs of a cluster that share a tile's K
 };
 
-// Rows x columns of a tile of A·B^T: ten of rung 11's, 128x224, 256x160, and four for few rows; or of
-// B·A^T, on its side. How they were chosen: docs/cost_model.md.
+// Rows x columns of a tile of A·B^T: ten of rung 11's, 128x224, 256x160, four for few rows and three
+// whose K is shared; or of B·A^T, on its side. How they were chosen: docs/cost_model.md.
 constexpr FusedTile FUSED_CONFIGURATIONS[] = {
     // clang-format off
     // name     consumers, blocks, bn, cluster_m, cluster_n, slices, in_turn, sideways, split

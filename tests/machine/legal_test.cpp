@@ -410,6 +410,30 @@ TEST_CASE("legal: functions are called from lanes that have parted, and call oth
               {Policy::eager});
 }
 
+TEST_CASE("legal: lanes that come to a function from two places do not run together there") {
+  // As nvcc -G calls __activemask(), which tells lanes of each branch who is in it.
+  const auto mask_of = [](uint32_t lane) { return lane < 10 ? 0x3ffu : 0xfffffc00u; };
+  Program program = with(
+      "setp.lt.u32 %p1, %t, 10;\n{\n.param .b32 d;\n@%p1 bra LOW;\ncall (d), here;\n"
+      "ld.param.b32 %r2, [d];\nbra GOT;\nLOW:\ncall (d), here;\nld.param.b32 %r2, [d];\n"
+      "bar.warp.sync %r2;\nGOT:\nbar.sync 0;\n}\nst.global.u32 [%rd20], %r2;",
+      32);
+  const std::string mask =
+      ".func (.param .b32 d) mask()\n{\n.reg .b32 %x;\nactivemask.b32 %x;\n"
+      "st.param.b32 [d], %x;\nret;\n}\n";
+  program.declarations = mask +
+                         ".func (.param .b32 d) here()\n{\n.reg .b32 %x;\n{\n.param .b32 e;\n"
+                         "call (e), mask;\nld.param.b32 %x, [e];\n}\nst.param.b32 [d], %x;\n"
+                         "ret;\n}\n";
+  check_legal(program, numbers(32, mask_of));
+  // Where all lanes of the warp must come, they do.
+  program.declarations =
+      ".func (.param .b32 d) here()\n{\nbar.warp.sync -1;\nbar.sync 0;\n"
+      "st.param.b32 [d], -1;\nret;\n}\n";
+  program.body = replaced(program.body, "bar.warp.sync %r2;\n", "");
+  check_legal(program, Words(32, UINT32_MAX));
+}
+
 TEST_CASE("legal: an array in local memory, indexed by a register") {
   check_legal(with(".local .align 16 .b8 array[64];\nmov.u32 %r1, 0;\nmov.u64 %rd1, array;\n"
                    "cvta.local.u64 %rd2, %rd1;\nFILL:\nmul.wide.u32 %rd3, %r1, 4;\n"

@@ -132,7 +132,8 @@ class Runner {
     return ran;
   }
 
-  // Fragments at the same pc become one; then the lowest pc that can run, so that those ahead wait
+  // Fragments at the same pc become one, but for those that a function was called by from different
+  // places, as long as they do not wait for each other; then the lowest pc that can run, so that those ahead wait
   // for those behind. One that runs for a whole quantum lets another have its turn: it may wait for
   // what that one writes.
   Fragment* pick(Warp& warp) {
@@ -140,12 +141,17 @@ class Runner {
     if (all.size() == 1) {
       return may_run(warp, all[0], cluster_.events) ? &all[0] : nullptr;
     }
-    const auto mergeable = [](const Fragment& fragment) {
-      return fragment.wait == WaitFor::nothing || fragment.wait == WaitFor::other_lanes;
+    const auto mergeable = [&warp](const Fragment& one, const Fragment& other) {
+      const auto is_one_of = [](const Fragment& fragment) {
+        return fragment.wait == WaitFor::nothing || fragment.wait == WaitFor::other_lanes;
+      };
+      if (one.pc != other.pc || !is_one_of(one) || !is_one_of(other)) return false;
+      if (one.wait == WaitFor::other_lanes && other.wait == WaitFor::other_lanes) return true;
+      return warp.callers[first_lane(one.mask)] == warp.callers[first_lane(other.mask)];
     };
     for (size_t i = 0; i < all.size(); ++i) {
       for (size_t j = all.size() - 1; j > i; --j) {
-        if (all[i].pc != all[j].pc || !mergeable(all[i]) || !mergeable(all[j])) continue;
+        if (!mergeable(all[i], all[j])) continue;
         all[i].mask |= all[j].mask;
         all[i].wait = WaitFor::nothing;
         all.erase(all.begin() + static_cast<long>(j));

@@ -297,6 +297,8 @@ struct Warp {
   // Lanes that are at barrier.cluster, and lanes that it let through and that have not waited yet.
   uint32_t cluster_arrived = 0, cluster_passed = 0;
   std::byte* local = nullptr;  // LANES * local_bytes, lane after lane
+  // By lane: a number for the calls that it is in. Lanes that were called from elsewhere stay apart.
+  std::array<uint64_t, LANES> callers{};
   // Of recursion, by lane: what functions that are called again had before.
   std::array<std::vector<uint64_t>, LANES> saved;
   bool loads_bulk = false;   // has issued a TMA or bulk copy to shared memory: its role in reports

@@ -88,6 +88,11 @@ void restore(Warp& warp, uint32_t lane, const Callable& callee) {
   }
 }
 
+// Each call multiplies Warp::callers by an odd number, and each return divides by it.
+constexpr uint64_t CALL = 6364136223846793005u;
+constexpr uint64_t RETURN = 13877824140714322085u;
+static_assert(CALL * RETURN == 1);
+
 // What a call does but for the jump; its arguments are copied from `first` of the copies on.
 void enter(Warp& warp, uint32_t lanes, const Callable& callee, uint32_t first, uint32_t count) {
   uint32_t* const back = warp.row<uint32_t>(callee.return_row);
@@ -97,7 +102,10 @@ void enter(Warp& warp, uint32_t lanes, const Callable& callee, uint32_t first, u
     if (callee.frame.bytes != 0) place_frame(warp, lane, callee, back[lane] != 0);
   });
   copy_params(warp, first, count, lanes);
-  for_lanes(lanes, [&](uint32_t lane) { back[lane] = pc; });
+  for_lanes(lanes, [&](uint32_t lane) {
+    back[lane] = pc;
+    warp.callers[lane] = warp.callers[lane] * CALL + pc;
+  });
 }
 
 // Calls f(lanes, index of the function, first of its copies) for the lanes of each function that is
@@ -227,7 +235,10 @@ Step Control::leave(Warp& warp, const Inst& inst, uint32_t mask) {
   const Callable& callee = program_of(warp).callables[inst.op[0]];
   uint32_t targets[LANES];
   std::memcpy(targets, warp.row<uint32_t>(callee.return_row), sizeof targets);
-  for_lanes(mask, [&](uint32_t lane) { restore(warp, lane, callee); });
+  for_lanes(mask, [&](uint32_t lane) {
+    warp.callers[lane] = (warp.callers[lane] - targets[lane]) * RETURN;
+    restore(warp, lane, callee);
+  });
   go_by_lane(warp, mask, targets);
   return Step::jump;
 }

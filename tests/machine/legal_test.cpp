@@ -27,6 +27,25 @@ TEST_CASE("legal: a probe need not be in a loop") {
   }
 }
 
+TEST_CASE("legal: lanes of a warp meet at a bar.warp.sync each") {
+  const auto meet = [](const std::string& low, const std::string& high) {
+    return with(
+        "shl.b32 %r1, %t, 2;\nadd.u32 %r1, %r1, %smem;\nst.shared.u32 [%r1], %t;\n"
+        "xor.b32 %r2, %r1, 64;\nsetp.lt.u32 %p1, %t, 16;\n@%p1 bra LOW;\n" +
+            high + "ld.shared.u32 %r3, [%r2];\nbra DONE;\nLOW:\n" + low +
+            "ld.shared.u32 %r3, [%r2];\nDONE:\nst.global.u32 [%rd20], %r3;",
+        32);
+  };
+  const std::string all = "bar.warp.sync -1;\n";
+  check_legal(meet(all, all), numbers(32, [](uint32_t i) { return i ^ 16; }));
+  check_legal(meet(all + all, all + all), numbers(32, [](uint32_t i) { return i ^ 16; }));
+  // Each lane's mask names those that it waits for.
+  check_fault(meet("bar.warp.sync 0xffff;\n", "bar.warp.sync 0xffff0000;\n"),
+              {Error::Kind::race, {"Rule: lane-race"}}, ALL);
+  check_fault(meet(all, "bar.warp.sync 0xffff8000;\n"),
+              {Error::Kind::hang, {"PTX bar.warp.sync -1"}}, ALL);
+}
+
 // Lane `first` waits for the flag of lane `second`, and then reads what that one wrote before.
 static std::string lanes(const std::string& wait, const std::string& flag, int first, int second) {
   return "setp.eq.u32 %p1, %t, 0;\n@%p1 st.FLAG, 0;\nbar.warp.sync -1;\n"

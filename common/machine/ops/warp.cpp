@@ -9,7 +9,35 @@
 namespace machine {
 namespace {
 
+// It need not be the same one for all: those that wait at others, for the same lanes, go on with these.
 Step warp_sync(Warp& warp, const Inst& inst, uint32_t mask) {
+  const auto members_of = [&warp](const Inst& of, uint32_t lanes) -> uint32_t {  // 0: they differ
+    const uint32_t* const masks = warp.row<uint32_t>(of.slots[0].row);
+    const uint32_t members = masks[first_lane(lanes)];
+    return lanes_where(lanes, [&](uint32_t lane) { return masks[lane] == members; }) == lanes
+               ? members
+               : 0;
+  };
+  const uint32_t members = members_of(inst, mask), here = warp.current->mask;
+  const auto waits_elsewhere = [&](const Fragment& fragment) {
+    const Inst& at = program_of(warp).code[fragment.pc];
+    return &fragment != warp.current && fragment.wait == WaitFor::other_lanes &&
+           at.run == inst.run && at.guard == 0 && members_of(at, fragment.mask) == members;
+  };
+  uint32_t elsewhere = 0;
+  for (const Fragment& fragment : warp.fragments) {
+    if (waits_elsewhere(fragment)) elsewhere |= fragment.mask;
+  }
+  const uint32_t all = here | elsewhere;
+  if (elsewhere != 0 && (all & ~members) == 0 && (members & warp.live & ~all) == 0) {
+    for (Fragment& fragment : warp.fragments) {
+      if (!waits_elsewhere(fragment)) continue;
+      ++fragment.pc;
+      fragment.wait = WaitFor::nothing;
+    }
+    observer_of(warp).tell(&Checker::warp_sync, warp, mask | elsewhere);
+    return Step::next;
+  }
   return for_members(warp, inst.slots[0], mask, [&](uint32_t lanes) {
     observer_of(warp).tell(&Checker::warp_sync, warp, lanes);
   });

@@ -115,6 +115,27 @@ TEST_CASE("lanes of a warp race in global memory, too") {
   check_legal(through("bar.warp.sync -1;\n"),
               numbers(64, [](uint32_t i) { return i < 32 ? i : (i - 32) ^ 1; }));
   check_fault(through(""), {RACE, {"ld.global.u32 reads global", "Rule: lane-race"}}, ALL);
+  // A line that changes what another lane changes.
+  Program counts = with(
+      "shr.u32 %r1, %t, 1;\nmul.wide.u32 %rd1, %r1, 4;\nadd.u64 %rd1, %out, %rd1;\n"
+      "st.global.u32 [%rd20+128], %t;\n.loc 1 7 1\nld.global.u32 %r2, [%rd1];\n"
+      "add.u32 %r2, %r2, 1;\nst.global.u32 [%rd1], %r2;",
+      32);
+  counts.declarations = ".file 1 \"lines.cu\"\n";
+  check_fault(counts, {RACE, {"Rule: lane-race", "order them: an atomic in place of the two"}},
+              ALL);
+}
+
+TEST_CASE("lanes of the only warp of a CTA need no barrier of the CTA") {
+  const auto neighbours = [](uint32_t threads) {
+    return with(
+        "shl.b32 %r1, %t, 2;\nadd.u32 %r1, %r1, %smem;\nst.shared.u32 [%r1+128], %t;\n"
+        "bar.sync 0;\nst.shared.u32 [%r1], %t;\nld.shared.u32 %r3, [%r1+64];\n"
+        "st.global.u32 [%rd20], %r3;",
+        threads);
+  };
+  const char* const meet = "order them: bar.warp.sync (__syncwarp) between the two. ";
+  check_fault(neighbours(32), {RACE, {"Rule: lane-race", meet}}, ALL);
 }
 
 TEST_CASE("lanes of a warp that take turns by a lock need fences, which are named") {

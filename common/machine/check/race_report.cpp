@@ -211,6 +211,7 @@ void RaceReport::lanes(const Attempt& attempt, const Record& record, uint32_t by
   report(attempt.by->warp, rule::LANE_RACE, attempt.pc, record.pc, [&] {
     // Whether some lanes of the instruction read what their warp has not written since its lanes met.
     bool others_write = false;
+    const bool has_others = attempt.by->warp.cta->warps.size() > 1;
     for_lanes(attempt.cells == nullptr || attempt.write ? 0 : attempt.mask, [&](uint32_t lane) {
       const Record last = attempt.shadow->cells[attempt.cells[lane]].record();
       others_write |= last.agent != attempt.agent || last.clock <= attempt.lanes_met_at;
@@ -218,10 +219,10 @@ void RaceReport::lanes(const Attempt& attempt, const Record& record, uint32_t by
     Said said{
         side_of(record), side_of(attempt),
         what_of_pair(attempt, record.write, name_of_cell(*attempt.shadow, index, bytes)) + BY_LANES,
-        others_write
+        others_write && has_others
             ? "bar.sync (__syncthreads) between the two: other warps touch what these lanes do, "
               "too."
-        : attempt.by->warp.cta->warps.size() > 1
+        : has_others
             ? "bar.warp.sync (__syncwarp) between the two, or bar.sync (__syncthreads) if other "
               "warps touch the same places."
             : "bar.warp.sync (__syncwarp) between the two."};
@@ -430,6 +431,7 @@ Error RaceReport::error_of_global(const Attempt& attempt,
   } else if (rule == rule::LANE_RACE) {
     what += BY_LANES;
     missing =
+        counter(attempt, with.record()) +
         "bar.warp.sync (__syncwarp) between the two, a barrier of the CTA or of the grid if others "
         "touch the same places, or atomics where several lanes change one place.";
     missing += APART + by_lock("fence.acq_rel.gpu (__threadfence)");

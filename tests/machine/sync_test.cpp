@@ -1,8 +1,10 @@
 // Barriers, mbarriers and instructions among lanes, through small kernels.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
 #include <map>
+#include <utility>
 
 #include "tests/machine/schedules.h"
 
@@ -300,6 +302,26 @@ TEST_CASE("a barrier at which threads arrive and then synchronise is complete by
   const std::string report = exchange("bar.arrive 1, 128;\nbar.sync 1, 128;");
   CHECK(contains(report, "Rule: shared-race"));
   CHECK(contains(report, " Barrier 1 does not: warp 1 of CTA (0,0,0) arrived twice in one of"));
+}
+
+TEST_CASE("at random CTAs that draw from one counter do so in turn, also on one thread") {
+  Program program;
+  program.grid = {2, 1, 1};
+  program.block = {1, 1, 1};
+  program.body =
+      "mov.u32 %r1, 0;\nmov.u32 %r3, %ctaid.x;\nNEXT:\natom.global.add.u32 %r2, [%out], 1;\n"
+      "mul.wide.u32 %rd1, %r2, 4;\nadd.u64 %rd1, %rd1, %out;\nst.global.u32 [%rd1+4], %r3;\n"
+      "add.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, 1000;\n@%p1 bra NEXT;";
+  const uint32_t threads = std::exchange(machine::settings().threads, 1);
+  for (const uint64_t seed : {1, 2, 3, 4}) {
+    program.policy = machine::Policy::random;
+    program.seed = seed;
+    const Words drawn = results(program, 2001);
+    const auto of_second = std::count(drawn.begin() + 1, drawn.begin() + 1001, 1);
+    CHECK(of_second > 100);
+    CHECK(of_second < 900);
+  }
+  machine::settings().threads = threads;
 }
 
 TEST_CASE("barrier.cluster and mbarriers of a peer") {

@@ -23,6 +23,7 @@ namespace machine {
 namespace {
 
 constexpr uint64_t IDLE_TURNS = 1 << 12;  // of clusters that poll, with no change in between
+constexpr uint64_t PAUSED_TOGETHER = 8;   // with as many no other one begins
 
 // Worker threads take clusters in turn. Those that wait for other CTAs through global memory take
 // turns too; as many are begun as would be resident on the chip.
@@ -111,12 +112,13 @@ class Launch {
     return cycles_[cluster.id];
   }
 
-  // The next cluster to run; null when there is none left. A new one comes before those that poll.
+  // The next cluster to run; null when there is none left. A new one comes before those that poll,
+  // and before a few that pause. Of these two kinds one each comes in turn.
   Owned take() {
     std::unique_lock lock(mutex_);
     for (;;) {
       if (stop_) return nullptr;
-      if (next_ < clusters_ && alive_ < resident_) {
+      if (next_ < clusters_ && alive_ < resident_ && paused_.size() < PAUSED_TOGETHER) {
         ++alive_;
         ++running_;
         const uint64_t id = next_++;
@@ -133,9 +135,12 @@ class Launch {
         }
         return cluster;
       }
-      if (!ready_.empty()) {
-        Owned cluster = std::move(ready_.front());
-        ready_.pop_front();
+      const bool takes_paused = ready_.empty() || (took_ready_ && !paused_.empty());
+      std::list<Owned>& from = takes_paused ? paused_ : ready_;
+      if (!from.empty()) {
+        Owned cluster = std::move(from.front());
+        from.pop_front();
+        took_ready_ = !takes_paused;
         ++running_;
         return cluster;
       }
@@ -165,6 +170,8 @@ class Launch {
       cycles_.erase(cluster->id);
       taken_at_.erase(cluster->id);
       spare_.push_back(std::move(cluster->memory));
+    } else if (outcome == Outcome::pause) {
+      paused_.push_back(std::move(cluster));
     } else if (taken_at_[cluster->id] != generation_ && !changed) {  // it has not seen what changed
       ready_.push_back(std::move(cluster));
     } else if (outcome == Outcome::turn && (changed || ++idle_turns_ <= IDLE_TURNS)) {
@@ -191,7 +198,8 @@ class Launch {
   std::condition_variable changed_;
   mutable std::condition_variable over_;
   bool is_over_ = false;
-  std::list<Owned> ready_, stuck_;
+  std::list<Owned> ready_, paused_, stuck_;
+  bool took_ready_ = false;  // the last one that went on was of ready_
   std::vector<std::vector<std::byte>> spare_;
   std::vector<std::unique_ptr<Trace>> traces_;  // of the clusters, if there is a timeline
   std::vector<Trace::Event> events_;            // of those that are done

@@ -23,10 +23,11 @@ void start_copy(Cluster& cluster, const AsyncCopyPtr& copy) {
 }
 
 namespace {
-constexpr uint64_t QUANTUM = 4096;          // instructions of a warp in turn
-constexpr uint64_t SLICE = 1 << 20;         // of a cluster that polls global memory,
-constexpr uint64_t IDLE_SLICE = 1 << 13;    // and of one that meanwhile changes nothing
-constexpr uint64_t LAND_AFTER = 1 << 16;    // without a change: someone may probe for a copy
+constexpr uint64_t QUANTUM = 4096;        // instructions of a warp in turn
+constexpr uint64_t PAUSE_IN = 2;          // choices at random of a warp: in one the cluster pauses
+constexpr uint64_t SLICE = 1 << 20;       // of a cluster that polls global memory,
+constexpr uint64_t IDLE_SLICE = 1 << 13;  // and of one that meanwhile changes nothing
+constexpr uint64_t LAND_AFTER = 1 << 16;  // without a change: someone may probe for a copy
 constexpr uint64_t IDLE_LIMIT = 200 << 20;  // of a cluster without a change: a livelock
 constexpr uint64_t IN_WAITING = 8;          // as many count for one if all who run look at a clock
 constexpr uint64_t ROUNDS_LIMIT = 1 << 15;  // of probes that all return false
@@ -57,7 +58,8 @@ class Runner {
         stop_(stop) {}
 
   Outcome run() {
-    uint64_t executed = 0, idle = 0, rounds = 0, changes = cluster_.changes, fingerprint = 0;
+    const uint64_t begun_at = cluster_.changes;
+    uint64_t executed = 0, idle = 0, rounds = 0, changes = begun_at, fingerprint = 0;
     for (;;) {
       if (stop_.load(std::memory_order_relaxed)) return Outcome::done;
       const uint64_t ran = run_warps();
@@ -75,6 +77,8 @@ class Runner {
       }
       if (grid_.policy == Policy::random) land_some();
       if (ran > 0) {
+        // One that has changed nothing goes on, so that it is seen when it never does.
+        if (cluster_.changes != begun_at && may_pause()) return Outcome::pause;
         if (idle > LAND_AFTER && land_one()) continue;
         if (idle > IDLE_LIMIT) return Outcome::stuck;
         const bool lands = cluster_.in_flight.empty();
@@ -236,6 +240,12 @@ class Runner {
     for (Cta& cta : cluster_.ctas) {
       if (cluster_.random() % 2 == 0) finish_next_wgmma(cta);
     }
+  }
+
+  // CTAs that talk through global memory meet each other's work in halves, too.
+  bool may_pause() {
+    return grid_.policy == Policy::random && cluster_.polled_global &&
+           cluster_.random() % PAUSE_IN == 0;
   }
 
   // ---- When nothing changes ----

@@ -11,6 +11,7 @@ enum class Outcome {
   done,
   stuck,  // nothing that this cluster does changes anything
   turn,   // it polls global memory: others may run
+  pause,  // it could go on, but what others do now may be what it meets next
 };
 
 // Whether a cluster that changes nothing comes back to a state that it had. Warps that run in turns

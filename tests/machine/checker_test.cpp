@@ -764,6 +764,19 @@ TEST_CASE("a CTA does not exit before a peer's access to it is over") {
   }
 }
 
+TEST_CASE("a CTA exits behind a barrier of the cluster at which a peer has released its access") {
+  for (const bool releases : {false, true}) {
+    Rig rig(2, 1);
+    rig.store(0, DATA);
+    rig.cluster_barrier();
+    rig.load(1, DATA);
+    rig.cluster_barrier(releases);
+    const std::string report = said([&] { rig.exit_warp(0, true); });
+    CHECK((report == "") == releases);
+    if (!releases) CHECK(contains(report, "them: barrier.cluster.arrive.release in place of .rel"));
+  }
+}
+
 TEST_CASE(
     "a CTA may exit once it has seen a peer's arrivals counted, though they release nothing") {
   // Three relaxed arrivals at two barriers, a fence before each.

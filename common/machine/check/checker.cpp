@@ -128,11 +128,11 @@ void Checker::cluster_arrive(Warp& warp, uint32_t mask, bool release) {
   WarpState& state = state_of(warp);
   const std::shared_ptr<Knowledge> all = state.knows.release(mask);
   cluster_barrier_.arrive(warp, mask, release ? *all : *fenced(*all, FENCED_CLUSTER));
-  if (!release) unreleased_.join(*all);
+  if (!release) state_.unreleased.join(*all);
 }
 
 void Checker::cluster_wait(Warp& warp, uint32_t mask) {
-  state_of(warp).unfenced.join(unreleased_);
+  state_of(warp).unfenced.join(state_.unreleased);
   pass(warp, mask, cluster_barrier_);
 }
 

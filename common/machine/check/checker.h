@@ -246,7 +246,6 @@ class Checker {
   const std::shared_ptr<GlobalShadow> global_;
   std::vector<std::array<BarrierState, 16>> barriers_;  // by rank and number
   BarrierState cluster_barrier_;
-  Knowledge unreleased_;                         // by relaxed arrives at the cluster's barrier
   std::unordered_map<uint32_t, Channel> flags_;  // strong accesses to shared memory, by address
   std::vector<std::pair<uint32_t, const Plane*>> suspects_;  // of the access under way
 };

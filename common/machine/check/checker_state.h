@@ -200,6 +200,7 @@ struct CheckerState {
   std::vector<Shadow> shadows;                            // by rank
   std::vector<WarpState> warps;                           // by Warp::in_cluster
   std::unordered_map<uint32_t, MbarrierState> mbarriers;  // by address
+  Knowledge unreleased = {};                              // by relaxed arrives at its barrier
 
   // The last warp of a CTA lanes of which arrived twice in one phase of a barrier, and at which one.
   std::map<const Cta*, std::pair<const Warp*, uint32_t>> arrived_twice = {};

@@ -378,7 +378,7 @@ void RaceReport::exit(const Shadow& shadow, const Shadow::Visit& visit) const {
         joined("CTA (", text_of(shadow.cta->id), ") exits, but {later_op} may still ",
                record.write ? "write " : "read ", name_of_shared(visit.address),
                ": its shared memory may be another's by then."),
-        remedy_at_exit(visit),
+        remedy_at_exit(visit, exits),
         mbarrier_line(record.agent) +
             line_of("exit:    ", side_of(exits, ", the last one of its CTA, by ", last.pc))};
   });

@@ -97,7 +97,7 @@ class RaceReport {
   std::string remedy_by_kind(const Attempt& attempt, const Record& record) const;
   std::string remedy_between_clusters(const Attempt& attempt,
                                       const GlobalShadow::Conflict& conflict) const;
-  std::string remedy_at_exit(const Shadow::Visit& visit) const;
+  std::string remedy_at_exit(const Shadow::Visit& visit, const Warp& exits) const;
   std::string spoken_for(const Attempt& attempt, const GlobalRecord& with) const;
   std::string one_statement(const Attempt& attempt, const GlobalRecord& with) const;
   std::string by_grid_sync() const;

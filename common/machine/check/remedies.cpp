@@ -494,11 +494,21 @@ std::string RaceReport::counter(const Attempt& attempt, const Record& with) cons
   return "an atomic in place of the two, if this line changes a counter or a sum. Else: ";
 }
 
-std::string RaceReport::remedy_at_exit(const Shadow::Visit& visit) const {
+std::string RaceReport::remedy_at_exit(const Shadow::Visit& visit, const Warp& exits) const {
   const Record& record = visit.record;
   const std::string cluster =
       "barrier.cluster.arrive and barrier.cluster.wait by all threads of the cluster before they "
       "exit.";
+  const auto is_in = [&](const Knowledge& known) {
+    return is_ordered(known, GENERIC, record, 0xff, state_.warp_count());
+  };
+  const auto has_heard = [&](const WarpState& state) {
+    return state.warp.cta == exits.cta && is_in(state.unfenced);
+  };
+  if (is_in(state_.unreleased) && std::ranges::any_of(state_.warps, has_heard)) {
+    return "barrier.cluster.arrive.release in place of .relaxed, in {later} behind {later_op}: a "
+           "relaxed arrive does not say that what stands in front of it is over.";
+  }
   if (visit.phase > 0) {
     return joined("a wait for that phase of the mbarrier (", visit.phase - 1, ", parity ",
                   (visit.phase - 1) & 1, ") by the CTA that exits, or ", cluster);

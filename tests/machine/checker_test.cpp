@@ -314,6 +314,20 @@ TEST_CASE("who has waited for one copy and reads what another brings may have a 
   CHECK(contains(read(), "Its latest wait was on the mbarrier at shared 0x4400: if that is"));
 }
 
+TEST_CASE("who waits for one phase too few elsewhere is told to look at what ended it") {
+  Rig rig;
+  rig.set_up({FULL_BARRIER, EMPTY_BARRIER}, ALL);
+  const auto read = [&](uint32_t warp) { return said([&] { rig.load(warp, DATA, FULL, 8); }); };
+  for (const uint32_t barrier : {FULL_BARRIER, EMPTY_BARRIER}) rig.complete(barrier);
+  for (const uint32_t barrier : {FULL_BARRIER, EMPTY_BARRIER}) rig.wait(1, barrier);
+  Checker::Copy copy = rig.issue(0, "cp.async.bulk.tensor.2d.shared", FULL_BARRIER);
+  copy.phase = 1;
+  rig.checker().copy_writes_shared(copy, {DATA, 1024});
+  CHECK(contains(read(1), "for its phase 1 (parity 1), before ld.shared. The wait that it made"));
+  rig.wait(2, EMPTY_BARRIER);
+  CHECK(!contains(read(2), "The wait that it made"));
+}
+
 TEST_CASE("what TMA brings is read behind a wait for its phase") {
   Rig rig;
   rig.set_up({FULL_BARRIER}, ALL);

@@ -130,6 +130,11 @@ std::string other_wait(const CheckerState& state, const Attempt& attempt) {
          ": if that is this tile's, {later_op} has the address of another's.";
 }
 
+bool has_waited(const WarpState& by, const MbarrierState& mbarrier) {
+  const uint32_t warp = by.warp.in_cluster;
+  return warp < mbarrier.waits.size() && mbarrier.waits[warp].count > mbarrier.made_in;
+}
+
 // Bytes have come to the mbarrier that were not expected; "" if not. That they have may also be since a
 // copy did not wait until its slot was empty: then who started it has waited for none of the phases.
 std::string too_few_bytes(const CheckerState& state, const MbarrierState& mbarrier,
@@ -295,14 +300,16 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
                "ld.shared): its slot is empty then." +
                empty_wait(state_, *attempt.by);
       }
+      const bool waited_there = attempt.by->waited_for == mbarrier.address;
+      const std::string elsewhere = waited_there ? "" : other_wait(state_, attempt);
       return joined("mbarrier.try_wait by {later} on ", text_of(mbarrier), ", for its phase ",
-                    phase, " (parity ", phase & 1, "), before {later_op}.",
-                    attempt.by->waited_for != mbarrier.address
-                        ? other_wait(state_, attempt)
-                        : " The wait that it made there was for another phase: look at its parity, "
+                    phase, " (parity ", phase & 1, "), before {later_op}.", elsewhere,
+                    waited_there || (elsewhere.empty() && has_waited(*attempt.by, mbarrier))
+                        ? " The wait that it made there was for another phase: look at its parity, "
                           "for an expect_tx of fewer bytes than all copies bring, those of other "
                           "CTAs, too, for an arrive in front of it, or for a count of "
-                          "mbarrier.init that is less than arrive: each ends a phase too early.");
+                          "mbarrier.init that is less than arrive: each ends a phase too early."
+                        : "");
     }
     default:
       return counter(attempt, record) + remedy_by_barrier(state_, attempt, record);

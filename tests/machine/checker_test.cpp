@@ -848,6 +848,23 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("of a copy over what several warps have read a race is said first") {
+  for (const bool ordered : {false, true}) {
+    Rig rig;
+    rig.set_up({FULL_BARRIER}, ALL);
+    for (const uint32_t i : {0u, 1u}) {
+      rig.store(i, DATA + i * 128);
+      rig.proxy_fence(i);
+      rig.load(i, DATA + i * 128);
+    }
+    rig.sync_lanes(0);
+    if (ordered) rig.barrier(ALL);
+    const std::string report = said([&] { rig.tma_load(0, DATA, FULL_BARRIER); });
+    CHECK(contains(report, ordered ? "Rule: proxy-war" : "Rule: shared-race"));
+    CHECK(contains(report, ordered ? "earlier: warp 0" : "earlier: warp 1"));
+  }
+}
+
 TEST_CASE("a phase of an mbarrier that was made anew counts no arrival from before") {
   for (const bool counted : {false, true}) {
     Rig rig(2, 2);

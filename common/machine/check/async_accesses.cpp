@@ -6,6 +6,7 @@
 
 #include "common/machine/ops/tensor_map.h"
 #include "common/machine/run/allocations.h"
+#include "common/machine/run/settings.h"
 
 namespace machine {
 
@@ -28,7 +29,11 @@ void Checker::copy_writes_shared(const Copy& copy, Segment segment, bool reduces
   }
   Attempt attempt = copy_access(copy, CP_ASYNC, true);
   attempt.strong = reduces;
+  undefined_.reset();
   access_segment(attempt, segment);
+  if (undefined_) {
+    check_conflict(attempt, undefined_->read, undefined_->bytes, undefined_->index);
+  }
   if (copy.mbarrier == 0) return;
   constexpr size_t REMEMBERED = 64;
   std::deque<BulkCopy>& copies = mbarrier_at(copy.mbarrier).copies;
@@ -226,14 +231,19 @@ bool Checker::is_waited_for(const Attempt& attempt, const Record& record) const 
                   clock_of(clocks, owner.knows.agent(SOME_LANES))) >= copy->waited;
 }
 
-// What was both written and read without a proxy fence is a race by what was written.
+// What was both written and read without a proxy fence is a race by what was written. Of one report
+// that is all, what only PTX calls undefined comes last: another warp's read may be a race.
 void Checker::check_read_before(Attempt& attempt, const Record& read, uint32_t index,
                                 uint32_t bytes, uint32_t lanes) {
   const uint32_t both = read.bytes & bytes;
-  if (report_.shared_rule(attempt, read, both) == rule::PROXY_WAR &&
-      report_.shared_rule(attempt, attempt.shadow->cells[index].record(), bytes) ==
-          rule::PROXY_WAW) {
+  const Rule& rule = report_.shared_rule(attempt, read, both);
+  if (rule == rule::PROXY_WAR && report_.shared_rule(attempt, attempt.shadow->cells[index].record(),
+                                                     bytes) == rule::PROXY_WAW) {
     check_writes_before(attempt, index, bytes, lanes);
+  }
+  if (rule == rule::PROXY_WAR && !settings().all_reports) {
+    if (!undefined_) undefined_ = Undefined{read, both, index};
+    return;
   }
   check_conflict(attempt, read, both, index);
 }

@@ -11,6 +11,7 @@
 #include <array>
 #include <bit>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -248,6 +249,12 @@ class Checker {
   BarrierState cluster_barrier_;
   std::unordered_map<uint32_t, Channel> flags_;  // strong accesses to shared memory, by address
   std::vector<std::pair<uint32_t, const Plane*>> suspects_;  // of the access under way
+  // A read that a copy overwrites, to be said if nothing worse is found of that copy.
+  struct Undefined {
+    Record read;
+    uint32_t bytes, index;
+  };
+  std::optional<Undefined> undefined_;
 };
 
 // At the end of a launch: what may have been legal up to then, and was not.

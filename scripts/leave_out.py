@@ -120,9 +120,6 @@ REASONS = [
            "Of those waits, at the end, after which a CTA exits: it accesses nothing any more."),
     Reason(12, "fence.mbarrier_init.release.cluster", "ptx::fence_mbarrier_init()", FENCES_ALL),
     Reason(12, "bar.warp.sync", "ptx::bar_warp_sync()", MEETS),
-    Reason(12, "barrier.red.or.pred", "block::comes_last<T>(",
-           "The second of two votes: of CTAs that run one after the other, the last finds out in "
-           "the first one that all others have come."),
     Reason(14, "cp.async.bulk.wait_group.read", "block::store_block(", "As in rung 11."),
     Reason(14, "barrier.sync", "if (T::TURNS)", "It is there for speed: who takes turns at `wgmma`."),
     Reason(15, "fence.mbarrier_init.release.cluster", "ptx::fence_mbarrier_init()",

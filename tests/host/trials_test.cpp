@@ -777,8 +777,8 @@ TEST_CASE("trials: turns and halves that rung 14 does not take") {
   };
   const Times turns = read("h200.scaled_turns.csv"), halves = read("h200.scaled_halves.csv");
   // How many times as fast as it is: geometric mean over shapes, percent; of all tiles if `tile` is "".
-  const auto check = [](const Times& us, const char* how, const char* type,
-                        const std::string& tile, int shapes, long percent) {
+  const auto check = [](const Times& us, const char* how, const char* type, const std::string& tile,
+                        int shapes, long percent) {
     CAPTURE(how);
     CAPTURE(type);
     CAPTURE(tile);

@@ -136,8 +136,8 @@ class Runner {
     return ran;
   }
 
-  // Fragments at the same pc become one, but for those that a function was called by from different
-  // places, as long as they do not wait for each other; then the lowest pc that can run, so that those ahead wait
+  // Fragments at the same pc become one, but for those that have come into a function from different
+  // places and do not wait for each other; then the lowest pc that can run, so that those ahead wait
   // for those behind. One that runs for a whole quantum lets another have its turn: it may wait for
   // what that one writes.
   Fragment* pick(Warp& warp) {

@@ -63,8 +63,8 @@ std::string fused_violations(const GridRules& rules, const FusedArgs& args) {
     wrong.add(
         format("ldc is %lld: D is C itself, so that ldc must be ldd = %lld; the nearest that works "
                "is %lld.",
-               c.ld, d.ld, d.ld));
-    c.bytes = d.bytes;
+               static_cast<long long>(args.ldc), d.ld, d.ld));
+    c.bytes = d.bytes;  // as with that ldc
   }
   if (!in_place) read.push_back(c);
   wrong.apart(&d, read, c);

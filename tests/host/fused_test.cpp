@@ -216,7 +216,7 @@ TEST_CASE("fused: D may be C itself, and shares no byte with anything else") {
   refused(args,
           {"ldc is 231: it must be a multiple of 8 elements; the nearest larger that works is "
            "232.",
-           "ldc is 232: D is C itself, so that ldc must be ldd = 224; the nearest that works "
+           "ldc is 231: D is C itself, so that ldc must be ldd = 224; the nearest that works "
            "is 224."});
   args = good_call();
   args.c = at(0x50000010);  // another place

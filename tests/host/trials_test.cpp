@@ -811,15 +811,15 @@ TEST_CASE("trials: walks of rung 16 from both ends of its list") {
     REQUIRE(cell.size() == 10);
     us[cell[0]][Key(cell.begin() + 1, cell.begin() + 9)] = std::stod(cell[9]);
   }
-  // How many times as fast as it is: geometric mean, percent. The widest tile of e4m3 has no
-  // registers for the longer walk, and stays out.
-  const auto check = [&](const char* how, const char* rows, int rows_of_list, long percent) {
+  // How many times as fast as it is: geometric mean, percent. e4m3's 128x192, which loses most, is
+  // counted apart: `rows` is its name then.
+  const auto check = [&](const char* how, const std::string& rows, int rows_of_list, long percent) {
     CAPTURE(how);
     CAPTURE(rows);
     double logarithms = 0;
     int counted = 0;
     for (const auto& [key, each] : us.at(how)) {
-      if (key[5] != rows || (key[0] == "e4m3" && key[7] == "128x192")) continue;
+      if ((key[0] == "e4m3" && key[7] == "128x192" ? key[7] : key[5]) != rows) continue;
       logarithms += std::log(us.at("as_it_is").at(key) / each);
       ++counted;
     }
@@ -830,6 +830,8 @@ TEST_CASE("trials: walks of rung 16 from both ends of its list") {
   check("both_ends", "unequal", 49, 99);
   check("by_rows", "equal", 28, 98);
   check("by_rows", "unequal", 49, 99);
+  check("both_ends", "128x192", 11, 92);
+  check("by_rows", "128x192", 11, 91);
 }
 
 // The numbers of docs/cost_model.md, "Rung 15".

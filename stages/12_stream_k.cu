@@ -6,10 +6,11 @@
 // Limited by tiles that are too few for the SMs or leave most of them idle in the last round, and
 //            by tiles of 64 rows and more where M is less and only bytes of DRAM count.
 // New PTX    stmatrix .trans, st.async, ld.acquire, atom.acq_rel, barrier.sync, .red, createpolicy
-// Tile       of D^T, 64 to 256 columns of D x 8 to 224 rows: common/tile/shared_k.h
+// Tile       of D^T, 64 to 256 columns of D x 8 to 224 rows, or of D: common/tile/shared_k.h
 // Read       docs/12_stream_k.md
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "common/block/exchange_sums.cuh"
@@ -284,7 +285,8 @@ __global__ __launch_bounds__(T::THREADS,
 constexpr int LOADS = 8, MOST_SLICES = 8;
 
 template <class T>
-__global__ __launch_bounds__(MOST_SLICES * 128) void add_up(const __grid_constant__ Work work) {
+__global__ __launch_bounds__(MOST_SLICES * 128) void add_up(const __grid_constant__ Work work,
+                                                            bool upright) {
   __shared__ float sums[4][MOST_SLICES][128];  // of each slice, by what a thread's float4 has
   constexpr int VECTORS = T::BN / 8, BLOCKS = T::BM / T::WM;
   // A cluster has two places: a tile's first part lies in the second, each other part in the first.
@@ -334,7 +336,8 @@ __global__ __launch_bounds__(MOST_SLICES * 128) void add_up(const __grid_constan
     for (int j = 1; j < slices; ++j) of_all += ptx::ld_shared_f32(&sums[i][j][thread]);
     const int r = row + i % 2, c = col + tile::acc_row(lane, i / 2);
     if (in_tile + i % 2 < work.rows && r < work.d_rows && c < work.d_cols) {
-      ptx::st_global_b16(work.d + r * work.ldd + c, ptx::cvt_rn_bf16_f32(of_all));
+      const long long at = upright ? c * work.ldd + r : r * work.ldd + c;
+      ptx::st_global_b16(work.d + at, ptx::cvt_rn_bf16_f32(of_all));
     }
   }
 }
@@ -363,16 +366,19 @@ Work work_of(const ladder::GemmArgs& g, int at_once) {
                    .arrived = schedule.cut > 0 ? nullptr : static_cast<uint32_t*>(g.workspace)}};
 }
 
-template <class T, tile::Share SHARE>
-void launch(const ladder::GemmArgs& g) {
+template <class T, tile::Share SHARE, bool UPRIGHT>
+void launch(const ladder::GemmArgs& args) {
+  const ladder::GemmArgs g = UPRIGHT ? ladder::on_its_side(args) : args;
   const int at_once = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g);
   const Work work = work_of<T, SHARE>(g, at_once);
   const tile::KSchedule& schedule = work.schedule;
+  // gemm() finishes tiles of D^T alone.
+  if (UPRIGHT && schedule.cut == 0) return launch<T, SHARE, false>(args);
   const CUtensorMap map_a = ladder::tensor_map_2d(g.b, g.n, g.k, g.ldb, T::SLICE, T::BK, g.m);
   const int slice = work.rows / T::CLUSTER_M;
   const CUtensorMap map_b = ladder::tensor_map_2d(g.a, g.m, g.k, g.lda, slice, T::BK, g.n);
-  const int whole = std::max(1, g.n / 8 * 8);  // TMA must not write beyond column n
-  const CUtensorMap map_d = ladder::tensor_map_2d(g.d, g.m, whole, g.ldd, work.box_rows, T::WM);
+  const int whole = std::max(1, args.n / 8 * 8);  // TMA must not write beyond column n
+  const CUtensorMap map_d = ladder::tensor_map_2d(g.d, args.m, whole, g.ldd, work.box_rows, T::WM);
   ladder::allow_smem(gemm<T>, sizeof(Smem<T>));
   const tile::Gpu gpu = ladder::gpu();
   const bool early =
@@ -387,40 +393,53 @@ void launch(const ladder::GemmArgs& g) {
     const int blocks = schedule.tiles * T::SHARERS * (T::BM / T::WM) * (T::BN / 8);
     const int slices = std::min(MOST_SLICES, tile::ceil_div(schedule.cut, LOADS));
     const ladder::Launch then(blocks, slices * 128, 0, 1, true, g);
-    ladder::check_cuda(cudaLaunchKernelEx(&then.config, add_up<T>, work),
+    ladder::check_cuda(cudaLaunchKernelEx(&then.config, add_up<T>, work, UPRIGHT),
                        "launch of stream_k::add_up");
   }
 }
 
 // By the cost model, in microseconds.
-template <class T, int ROW>
-double predicted_us(const ladder::GemmArgs& g) {
+template <class T, const auto& TABLE, int ROW>
+double predicted_us(const ladder::GemmArgs& args) {
+  const ladder::GemmArgs g = TABLE[ROW].upright ? ladder::on_its_side(args) : args;
   if (T::CUT && g.max_ctas > 0) return tile::NEVER;  // add_up() takes no limit
   const tile::Gpu gpu = ladder::gpu();
   const int ctas = ladder::clusters_at_once<T>(gemm<T>, sizeof(Smem<T>), g) * T::CLUSTER;
-  return tile::predicted_clocks(tile::SHARED_K[ROW], g.m, g.n, g.k, ctas, gpu, g.lda, g.ldb) /
-         gpu.mhz;
+  return tile::predicted_clocks(TABLE[ROW], g.m, g.n, g.k, ctas, gpu, g.lda, g.ldb) / gpu.mhz;
 }
 
-template <int ROW>
+template <const auto& TABLE, int ROW>
 ladder::Variant variant() {
-  constexpr tile::SharedK C = tile::SHARED_K[ROW];
+  constexpr tile::SharedK C = TABLE[ROW];
   using Whole = Tile<C.consumers, C.blocks, C.bn, C.cluster_m, C.cluster_n, C.split, C.ctas>;
   using T = std::conditional_t<C.share == tile::Share::cut, Cut<Whole>, Whole>;
   ladder::Kernel kernel =
-      ladder::transposed_kernel<T>(launch<T, C.share>, gemm<T>, sizeof(Smem<T>));
+      ladder::transposed_kernel<T>(launch<T, C.share, C.upright>, gemm<T>, sizeof(Smem<T>));
+  if (C.upright) {
+    std::swap(kernel.bm, kernel.bn);
+    std::swap(kernel.cluster_m, kernel.cluster_n);
+  }
   kernel.persistent = T::SPLIT == 1;  // a cluster that splits K has one tile
   if (C.share != tile::Share::none) kernel.workspace_bytes = 2 * T::CTAS * T::PARTIAL_BYTES;
   return {.name = C.name,
           .what = C.what(),
           .kernel = kernel,
           .configuration = true,
-          .predicted_us = predicted_us<T, ROW>};
+          .predicted_us = predicted_us<T, TABLE, ROW>};
+}
+
+template <const auto& TABLE>
+std::vector<ladder::Variant> variants() {
+  return ladder::variant_of_each<std::size(TABLE)>([](auto row) { return variant<TABLE, row>(); });
 }
 
 const std::vector<ladder::Variant>& configurations() {
-  static const auto all =
-      ladder::variant_of_each<std::size(tile::SHARED_K)>([](auto row) { return variant<row>(); });
+  static const auto all = [] {
+    auto all = variants<tile::SHARED_K>();
+    const auto upright = variants<tile::UPRIGHT>();
+    all.insert(all.end(), upright.begin(), upright.end());
+    return all;
+  }();
   return all;
 }
 

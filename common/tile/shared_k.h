@@ -11,7 +11,7 @@
 namespace tile {
 
 // A tile of D^T: `consumers` warpgroups of `blocks` x 64 rows, which are columns of D, and bn
-// columns, which are rows of D.
+// columns, which are rows of D; or, if it is upright, one of D itself.
 struct SharedK {
   const char* name;
   int consumers, blocks, bn;
@@ -20,6 +20,7 @@ struct SharedK {
   int split = 1;      // CTAs of a cluster that share a tile's K
   int ctas = 1;       // of an SM at a time
   Share share = Share::none;
+  bool upright = false;
 
   constexpr int bm() const { return 64 * consumers * blocks; }
   constexpr int sharers() const { return cluster_m * cluster_n; }
@@ -118,6 +119,32 @@ constexpr SharedK SHARED_K[] = {
     // clang-format on
 };
 
+// Cut tiles upright: up. Only these can be, since the kernel that multiplies leaves partial sums, and
+// the one that adds them up stores D either way. So they are kernels of the table above.
+constexpr SharedK UPRIGHT[] = {
+    // clang-format off
+    // name              consumers, blocks, bn, cluster_m, cluster_n, split, ctas, share, upright
+    {"64x8_x2_up_cut",      1, 1,   8, 1, 1, 1, 2, Share::cut, true},
+    {"64x96_up_cut",        1, 1,  96, 1, 1, 1, 1, Share::cut, true},
+    {"64x128_up_cut",       1, 1, 128, 1, 1, 1, 1, Share::cut, true},
+    {"64x160_up_cut",       1, 1, 160, 1, 1, 1, 1, Share::cut, true},
+    {"64x192_up_cut",       1, 1, 192, 1, 1, 1, 1, Share::cut, true},
+    {"64x224_up_cut",       1, 1, 224, 1, 1, 1, 1, Share::cut, true},
+    {"128x128_up_cut",      2, 1, 128, 1, 1, 1, 1, Share::cut, true},
+    {"128x176_up_cut",      2, 1, 176, 1, 1, 1, 1, Share::cut, true},
+    {"128x192_up_cut",      2, 1, 192, 1, 1, 1, 1, Share::cut, true},
+    {"128x208_up_cut",      2, 1, 208, 1, 1, 1, 1, Share::cut, true},
+    {"192x128_up_cut",      3, 1, 128, 1, 1, 1, 1, Share::cut, true},
+    {"128x160_1x2_up_cut",  2, 1, 160, 1, 2, 1, 1, Share::cut, true},
+    {"64x160_4x1_up_cut",   1, 1, 160, 4, 1, 1, 1, Share::cut, true},
+    {"192x136_1x2_up_cut",  3, 1, 136, 1, 2, 1, 1, Share::cut, true},
+    {"192x104_1x4_up_cut",  3, 1, 104, 1, 4, 1, 1, Share::cut, true},
+    {"128x112_2x2_up_cut",  2, 1, 112, 2, 2, 1, 1, Share::cut, true},
+    {"128x176_2x1_up_cut",  2, 1, 176, 2, 1, 1, 1, Share::cut, true},
+    {"64x144_2x2_up_cut",   1, 1, 144, 2, 2, 1, 1, Share::cut, true},
+    // clang-format on
+};
+
 // What no ceiling gives, fitted as Fitted.
 struct FittedSharedK {
   double start_clocks = 3060;    // of a launch: until the first bytes land, and after the last
@@ -178,7 +205,8 @@ constexpr double least_clocks(const SharedK& config, const KSchedule& schedule, 
 }
 
 // Expected clocks, at gpu.mhz, of one launch: D [m][n] of K = k, all > 0, by CTAs of which
-// `resident` run at a time. lda, ldb: elements from row to row of A and B; 0: k.
+// `resident` run at a time. lda, ldb: elements from row to row of A and B; 0: k. Upright tiles are
+// those of D^T to the model: A and B change places.
 inline double predicted_clocks(const SharedK& config, int m, int n, int k, int resident,
                                const Gpu& gpu, long long lda = 0, long long ldb = 0) {
   constexpr FittedSharedK FITTED;

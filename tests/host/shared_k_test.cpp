@@ -8,6 +8,7 @@
 #include <limits>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "common/tile/cost_model.h"
 #include "common/tile/shared_k.h"
@@ -39,6 +40,7 @@ std::string name_of(const SharedK& row) {
   }
   if (row.ctas > 1) name += "_x" + std::to_string(row.ctas);
   if (row.split > 1) name += "_k" + std::to_string(row.split);
+  if (row.upright) name += "_up";
   if (row.share == Share::cut) name += "_cut";
   if (row.share == Share::last_round) name += "_last";
   if (row.share == Share::all_rounds) name += "_all";
@@ -59,6 +61,23 @@ TEST_CASE("shared K: each row is named by its numbers, and there once") {
     names.insert(row.name);
   }
   CHECK(names.size() == std::size(SHARED_K));
+}
+
+// So that they are no kernels of their own, and the model has them as calls of D^T.
+TEST_CASE("shared K: the upright tiles are the cut ones, each of them once") {
+  std::vector<std::string> upright, cut;
+  for (const SharedK& row : tile::UPRIGHT) {
+    CHECK(row.name == name_of(row));
+    CHECK(row.upright);
+    SharedK lying = row;
+    lying.upright = false;
+    upright.push_back(name_of(lying));
+  }
+  for (const SharedK& row : SHARED_K) {
+    CHECK_FALSE(row.upright);
+    if (row.share == Share::cut) cut.push_back(row.name);
+  }
+  CHECK(upright == cut);
 }
 
 TEST_CASE("shared K: rows that a kernel can be made of") {

@@ -803,6 +803,69 @@ TEST_CASE("trials: turns and halves that rung 14 does not take") {
   check(halves, "halves", "e4m3", "", 20, 83);
 }
 
+// The numbers of docs/sharing_k.md, "Upright".
+TEST_CASE("trials: cut tiles upright, beside those on their side") {
+  struct Timed {
+    double clocks, us;
+  };
+  using Key = std::tuple<int, int, int>;
+  std::map<Key, std::vector<Timed>> lying, upright;
+  for (const std::vector<std::string>& cell : read_rows("h200.upright.csv")) {
+    REQUIRE(cell.size() == 6);
+    const Shape s = {"", std::stoi(cell[0]), std::stoi(cell[1]), std::stoi(cell[2]), {}};
+    const Shape transposed = {"", s.n, s.m, s.k, {}};
+    double clocks = 0;
+    if (cell[4].ends_with("_up_cut")) {
+      clocks = say(row_of(tile::UPRIGHT, cell[4]), transposed, H200).clocks;
+    } else if (cell[3] == "12") {
+      clocks = say(row_of(tile::SHARED_K, cell[4]), s, H200).clocks;
+    } else {
+      clocks = say(tile_of(cell[4]), s, H200).clocks;
+    }
+    auto& of_shape = cell[4].ends_with("_up_cut") ? upright : lying;
+    of_shape[{s.m, s.n, s.k}].push_back({clocks, std::stod(cell[5])});
+  }
+  const auto expected = [](const std::vector<Timed>& of) {  // the time of the model's pick
+    return *std::min_element(of.begin(), of.end(),
+                             [](const Timed& a, const Timed& b) { return a.clocks < b.clocks; });
+  };
+  const auto fastest = [](const std::vector<Timed>& of) {
+    return std::min_element(of.begin(), of.end(),
+                            [](const Timed& a, const Timed& b) { return a.us < b.us; })
+        ->us;
+  };
+  // Without over with upright tiles, of the picks and of the fastest: geometric means and the ends, in
+  // thousandths; and at how many shapes the pick is upright, and the fastest.
+  const auto check = [&](bool on_lines, int shapes, long picks, long best, long least, long most,
+                         int picked, int won) {
+    CAPTURE(on_lines);
+    double of_picks = 0, of_best = 0, worst = 9, top = 0;
+    int count = 0, up = 0, faster = 0;
+    for (const auto& [key, without] : lying) {
+      if ((std::get<2>(key) % 64 == 0) != on_lines) continue;
+      const Timed a = expected(without), b = expected(upright.at(key));
+      const double ratio = b.clocks < a.clocks ? a.us / b.us : 1;
+      const double of_fastest = fastest(without) / fastest(upright.at(key));
+      up += b.clocks < a.clocks;
+      faster += of_fastest > 1;
+      of_picks += std::log(ratio);
+      of_best += std::log(std::max(1.0, of_fastest));
+      worst = std::min(worst, ratio);
+      top = std::max(top, ratio);
+      ++count;
+    }
+    CHECK(count == shapes);
+    CHECK(std::lround(1000 * std::exp(of_picks / count)) == picks);
+    CHECK(std::lround(1000 * std::exp(of_best / count)) == best);
+    CHECK(std::lround(1000 * worst) == least);
+    CHECK(std::lround(1000 * top) == most);
+    CHECK(up == picked);
+    CHECK(faster == won);
+  };
+  check(true, 67, 1005, 1013, 862, 1177, 32, 30);
+  check(false, 31, 1046, 1049, 928, 1561, 17, 18);
+}
+
 // The numbers of docs/16_grouped.md, "Measured".
 TEST_CASE("trials: walks of rung 16 from both ends of its list") {
   using Key = std::vector<std::string>;

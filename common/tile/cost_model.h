@@ -245,7 +245,7 @@ constexpr double lines_of_block(double rows, double lines, double blocks, int bl
 
 // Bytes of DRAM, for D [rows][cols] of 2 bytes an element, in blocks_m x blocks_n blocks, of which
 // `group` rows are swept together, and operands of `bytes` an element: the rows' matrix is read
-// once by each half of L2, the columns' again for each group of the raster, unless it stays in L2.
+// once, the columns' once for each group of the raster, unless it stays in L2. `again`: see above.
 inline double bytes_of_dram(double rows, double cols, int k, int bytes, double blocks_m,
                             double blocks_n, int group, const Gpu& gpu, double again) {
   const double col_bytes = bytes * cols * k * reads_of_dram(blocks_m, again);

@@ -866,6 +866,33 @@ TEST_CASE("trials: cut tiles upright, beside those on their side") {
   check(false, 31, 1046, 1049, 928, 1561, 17, 18);
 }
 
+// The numbers of docs/sharing_k.md, "Upright", of tiles that were tried.
+TEST_CASE("trials: more tiles whose CTAs lie one above the other") {
+  std::map<std::tuple<int, int, int>, std::map<std::string, double>> fastest;  // by how
+  std::set<std::string> tried;
+  for (const std::vector<std::string>& cell : read_rows("h200.columns.csv")) {
+    REQUIRE(cell.size() == 7);
+    if (cell[3] == "tried") tried.insert(cell[5]);
+    double& us = fastest[{std::stoi(cell[0]), std::stoi(cell[1]), std::stoi(cell[2])}]
+                     .insert({cell[3], NOT_TIMED})
+                     .first->second;
+    us = std::min(us, std::stod(cell[6]));
+  }
+  double gain = 0, most = 0;
+  int won = 0;
+  for (auto& [shape, us] : fastest) {
+    const double ratio = us.contains("tried") ? us["table"] / us["tried"] : 0;
+    won += ratio > 1;
+    gain += std::log(std::max(1.0, ratio));
+    most = std::max(most, ratio);
+  }
+  CHECK(fastest.size() == 66);
+  CHECK(tried.size() == 21);
+  CHECK(won == 7);
+  CHECK(std::lround(1000 * std::exp(gain / fastest.size())) == 1005);
+  CHECK(std::lround(100 * most) == 112);
+}
+
 // The numbers of docs/16_grouped.md, "Measured".
 TEST_CASE("trials: walks of rung 16 from both ends of its list") {
   using Key = std::vector<std::string>;
@@ -1700,6 +1727,37 @@ TEST_CASE("trials: stage 0 at drawn shapes, by where rows begin") {
     CHECK(shapes == said.shapes);
     CHECK(std::lround(1000 * std::exp(sum / shapes)) == said.thousandths);
     CHECK(below == said.below);
+  }
+}
+
+// The same, since cut tiles may lie upright.
+TEST_CASE("trials: stage 0 at drawn shapes, with upright tiles") {
+  struct {
+    std::string cls;
+    size_t shapes;
+    long thousandths;
+    int below;
+    double lowest;
+  } const SAID[] = {{"again", 20, 976, 5, 0.799},
+                    {"fresh_lines", 16, 987, 1, 0.922},
+                    {"fresh_between", 16, 1030, 2, 0.873}};
+  for (const auto& said : SAID) {
+    CAPTURE(said.cls);
+    std::vector<double> shares;
+    double sum = 0;
+    for (const std::vector<std::string>& cell : read_rows("h200.drawn_upright.csv")) {
+      REQUIRE(cell.size() == 9);
+      if (!cell[0].starts_with(said.cls)) continue;
+      shares.push_back(std::stod(cell[7]));
+      sum += std::log(std::min(1.25, shares.back()));
+      if (cell[1] == "504") CHECK(cell[7] == "0.913");
+      if (cell[1] == "54") CHECK(cell[7] == "0.879");
+    }
+    CHECK(shares.size() == said.shapes);
+    CHECK(std::lround(1000 * std::exp(sum / shares.size())) == said.thousandths);
+    CHECK(std::count_if(shares.begin(), shares.end(), [](double r) { return r < 0.95; }) ==
+          said.below);
+    CHECK(*std::min_element(shares.begin(), shares.end()) == said.lowest);
   }
 }
 

@@ -101,3 +101,37 @@ TEST_CASE("between clusters: relaxed operations hand on what a fence has acquire
     CHECK((said([&] { third.global(0, data, Access::read, ONE); }) == "") == fenced);
   }
 }
+
+TEST_CASE("between clusters: who has seen a relaxed write may write there plainly") {
+  alignas(4096) static uint32_t data[2048];
+  uint32_t* const flag = data + 1025;
+  for (const Access counts : {Access::write, Access::atomic}) {
+    for (const Order order : {Order::relaxed, Order::acquire}) {
+      const auto shared = std::make_shared<Shared>();
+      Rig writer(1, 1, 0, shared), reader(1, 4, 1, shared), other(1, 1, 2, shared);
+      const auto count = [&] { writer.global(0, flag, counts, ONE, Order::relaxed); };
+      const auto see = [&](Rig& rig) {
+        rig.global(0, flag, Access::read, ONE, order);
+        rig.checker().loaded(rig.warp(0));
+      };
+      const auto reset = [&](Rig& rig, uint32_t warp = 0) {
+        return said([&] { rig.global(warp, flag, Access::write, ONE); });
+      };
+      see(reader);  // of what was there before
+      writer.fence(0, Order::acq_rel, Scope::gpu, ONE);
+      writer.global(0, data, Access::write, ONE);  // no fence releases it
+      count();
+      CHECK(contains(reset(reader), "Rule: global-race"));
+      see(reader);
+      CHECK(contains(reset(other), "Rule: global-race"));
+      CHECK(contains(reset(reader, 1), "Rule: global-race"));
+      CHECK(contains(said([&] { reader.global(0, data, Access::read, ONE); }), "global-race"));
+      count();
+      CHECK(contains(reset(reader), "Rule: global-race"));
+      see(reader);
+      writer.global(0, flag - 1, Access::write, ONE);  // its neighbour in 8 bytes
+      reader.barrier(ALL);
+      CHECK(reset(reader, 1) == "");
+    }
+  }
+}

@@ -404,6 +404,28 @@ TEST_CASE("legal: the last CTA to arrive adds up what the others stored") {
               }());
 }
 
+TEST_CASE("legal: a flag is set back by a plain store of who has seen it") {
+  for (const char* count :
+       {"red.relaxed.gpu.global.add.u32 [%out], 1;\n", "st.relaxed.gpu.global.u32 [%out], 1;\n"}) {
+    const Program program = with(
+        "setp.ne.u32 %p1, %t, 0;\n@%p1 bra MEET;\nsetp.eq.u32 %p2, %r40, 1;\n@%p2 bra SPIN;\n"
+        "st.global.u32 [%out+16], 7;\nfence.acq_rel.gpu;\nDATA" +
+            std::string(count) +
+            "bra MEET;\nSPIN:\nld.acquire.gpu.global.u32 %r1, [%out];\n"
+            "setp.eq.u32 %p3, %r1, 0;\n@%p3 bra SPIN;\nld.global.u32 %r2, [%out+16];\n"
+            "ld.global.u32 %r3, [%out+20];\nadd.u32 %r2, %r2, %r3;\n"
+            "st.global.u32 [%out+8], %r2;\nMEET:\nbar.sync 0;\n"
+            // Another warp of the CTA does it: it knows of the load by the barrier.
+            "setp.eq.u32 %p1, %r43, 95;\n@%p1 st.global.u32 [%out], 0;",
+        64, 2);
+    Program legal = program, wrong = program;
+    legal.body = replaced(program.body, "DATA", "");
+    check_legal(legal, {0, 0, 7, 0, 7, 0});
+    wrong.body = replaced(program.body, "DATA", "st.global.u32 [%out+20], 8;\n");
+    check_fault(wrong, {Error::Kind::race, {"Rule: global-race"}}, ALL);
+  }
+}
+
 // ---- Functions, printf, local memory ------------------------------------------------------------
 
 TEST_CASE("legal: functions are called from lanes that have parted, and call others") {

@@ -238,10 +238,11 @@ TEST_CASE("a plain load before a loop of atom.cas is legal; one that only looks 
   check_legal(with(loop, 4, 6), Words{24});
   // Once the others have counted: a read before the first write to a page is not recorded.
   const std::string look =
-      "setp.eq.u32 %p3, %r40, 3;\n@!%p3 bra COUNT;\nWAIT:\nld.relaxed.gpu.global.u32 %r4, [%out];\n"
+      "setp.eq.u32 %p3, %r40, 3;\n@!%p3 bra COUNT;\nWAIT:\nld.relaxed.gpu.global.u32 %r4, "
+      "[%out+4];\n"
       "setp.ne.u32 %p2, %r4, 5;\n@%p2 bra WAIT;\nld.global.u32 %r4, [%out];\n"
       "st.global.u32 [%out+64], %r4;\nbra END;\nCOUNT:\n" +
-      loop + "END:";
+      loop + "red.relaxed.gpu.global.add.u32 [%out+4], 1;\nEND:";
   check_fault(with(look, 1, 6), {RACE, {"ld.global.u32", "atom.global.cas", "Rule: global-race"}},
               ALL);
 }

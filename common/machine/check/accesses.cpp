@@ -158,7 +158,7 @@ void Checker::global_access(Warp& warp, uint32_t mask, const uint64_t* addresses
   }
   if (order == Order::weak) return;
   if (access != Access::write) {
-    by.loads.push_back({mask, {}, is_acquire(order), scope});
+    by.loads.push_back({mask, {}, is_acquire(order), scope, bytes, as.as});
     std::copy_n(addresses, LANES, by.loads.back().addresses.begin());
   }
   if (access == Access::read) return;

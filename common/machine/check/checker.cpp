@@ -266,7 +266,14 @@ void Checker::mbarrier_wait(Warp& warp, uint32_t mask, uint32_t address, bool ac
 WarpState& Checker::state_of(const Warp& warp) {
   WarpState& state = state_.warps[warp.in_cluster];
   if (!state.loads.empty()) [[unlikely]] {
-    for (const Load& load : std::exchange(state.loads, {})) {
+    for (Load& load : std::exchange(state.loads, {})) {
+      // An atomic is itself the last write.
+      if (!load.as.atomic) {
+        for_each_address(load.lanes, load.addresses.data(), [&](uint64_t address, uint32_t lanes) {
+          load.as.lanes = lane_pair(first_lane(lanes), first_lane(lanes));
+          global_->see(address, load.bytes, load.as);
+        });
+      }
       if (!global_->has_released()) continue;
       for_each_address(load.lanes, load.addresses.data(), [&](uint64_t address, uint32_t lanes) {
         const Heard heard{global_->released(address), lanes, load.acquires, load.scope};

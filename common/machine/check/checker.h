@@ -40,6 +40,8 @@ class Checker {
                      Access access, Order order, Scope scope, Store* store = nullptr);
   void global_access(Warp& warp, uint32_t mask, const uint64_t* addresses, uint32_t bytes,
                      Access access, Order order, Scope scope, Store* store = nullptr);
+  // Behind a strong load: what others release from now on it has not heard.
+  void loaded(Warp& warp) { state_of(warp); }
   // A load brought what device memory begins with (allocations.h).
   void never_written(Warp& warp, uint32_t mask, uint64_t address);
 

@@ -34,6 +34,8 @@ struct Load {
   std::array<uint64_t, LANES> addresses;
   bool acquires;
   Scope scope;
+  uint32_t bytes;   // of each lane
+  GlobalRecord as;  // but for lanes and bytes
 };
 
 struct WgmmaRegister {

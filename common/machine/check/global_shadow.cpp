@@ -33,6 +33,11 @@ void put(GlobalRecord& into, const GlobalRecord& record) {
   into.pc = record.pc;
 }
 
+// So many bytes from there on, as a mask of a cell's.
+uint8_t mask_of(uint64_t offset, uint64_t size) {
+  return static_cast<uint8_t>(((1u << size) - 1) << offset);
+}
+
 // Accesses by different lanes of a warp, by different instructions, since the lanes last met.
 bool is_other_lane(const GlobalAccess& access, const GlobalRecord& before, uint32_t bytes) {
   if (before.clock <= access.lanes_met_at || before.pc == access.as.pc || before.strong ||
@@ -115,6 +120,8 @@ struct GlobalShadow::Page {
   std::mutex mutex;
   std::unique_ptr<Writes> writes;                   // null: only read so far
   std::unordered_map<uint64_t, GlobalRecord> left;  // by cell, of a write: bytes the last one left
+  // By cell: strong loads that have seen the last write of these bytes, a strong one.
+  std::unordered_map<uint64_t, std::vector<GlobalRecord>> seen;
   std::unique_ptr<Reads> reads;
   Footprint::Bytes read{};               // by anyone
   std::bitset<Footprint::CELLS> strong;  // read by who is strong
@@ -173,11 +180,18 @@ class GlobalShadow::Cursor {
       const auto conflict = [&](const GlobalRecord& with) {
         return Conflict{with, address - offset, uint32_t{with.bytes} & access_.as.bytes};
       };
-      if (conflicts(access_, write)) return conflict(write);
+      const auto races = [&](const GlobalRecord& with) {
+        return conflicts(access_, with) && !has_seen(index, with);
+      };
+      if (races(write)) return conflict(write);
       const auto left = page_->left.find(index);
       const bool has_left = left != page_->left.end();
-      if (has_left && conflicts(access_, left->second)) return conflict(left->second);
+      if (has_left && races(left->second)) return conflict(left->second);
       if (access_.as.write) {
+        if (const auto seen = page_->seen.find(index); seen != page_->seen.end()) {
+          for (GlobalRecord& by : seen->second) by.bytes &= static_cast<uint8_t>(~access_.as.bytes);
+          std::erase_if(seen->second, [](const GlobalRecord& by) { return by.bytes == 0; });
+        }
         if (has_left) left->second.bytes &= static_cast<uint8_t>(~access_.as.bytes);
         if ((write.bytes & ~access_.as.bytes) != 0 && !same_moment(write, access_.as)) {
           GlobalRecord& kept = page_->left[index] = write;
@@ -228,8 +242,15 @@ class GlobalShadow::Cursor {
     }
     return true;
   }
-  static uint8_t mask_of(uint64_t offset, uint64_t size) {
-    return static_cast<uint8_t>(((1u << size) - 1) << offset);
+  // Whether the access is behind loads that have seen the write.
+  bool has_seen(uint64_t index, const GlobalRecord& write) const {
+    const auto found = page_->seen.find(index);
+    if (found == page_->seen.end()) return false;
+    uint32_t unseen = write.bytes & access_.as.bytes;
+    for (const GlobalRecord& by : found->second) {
+      if (is_before(access_, by, by.bytes)) unseen &= ~by.bytes;
+    }
+    return unseen == 0;
   }
   // Of bytes in one cell of the page.
   void note_read(uint64_t address, uint64_t size) {
@@ -356,6 +377,33 @@ std::optional<GlobalShadow::Conflict> GlobalShadow::access(GlobalAccess access, 
   }
   store();
   return {};
+}
+
+void GlobalShadow::see(uint64_t address, uint64_t bytes, GlobalRecord by) {
+  Page* const page = find(address, false);  // what a lane reads is aligned, and lies in one
+  if (page == nullptr) return;
+  const std::lock_guard lock(page->mutex);
+  if (!page->writes) return;
+  for (const uint64_t end = address + bytes; address < end;) {
+    const uint64_t index = address % PAGE_BYTES / CELL_BYTES;
+    const uint64_t offset = address % CELL_BYTES,
+                   size = std::min(CELL_BYTES - offset, end - address);
+    const auto strong_bytes = [&by](const GlobalRecord& write) {
+      return write.strong && !is_by_same(write, by) ? write.bytes : 0;
+    };
+    uint32_t strong = strong_bytes((*page->writes)[index]);
+    const auto left = page->left.find(index);
+    if (left != page->left.end()) strong |= strong_bytes(left->second);
+    address += size;
+    by.bytes = static_cast<uint8_t>(strong & mask_of(offset, size));
+    if (by.bytes == 0) continue;
+    std::vector<GlobalRecord>& all = page->seen[index];
+    for (const GlobalRecord& before : all) {  // the first is before more
+      if (is_by_same(before, by) && before.lanes == by.lanes)
+        by.bytes &= static_cast<uint8_t>(~before.bytes);
+    }
+    if (by.bytes != 0) all.push_back(by);
+  }
 }
 
 bool GlobalShadow::records_no_read(uint32_t mask, const uint64_t* addresses) {

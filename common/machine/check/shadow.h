@@ -181,6 +181,10 @@ class GlobalShadow {
   std::optional<Conflict> access(GlobalAccess access, uint32_t mask, const uint64_t* addresses,
                                  uint32_t bytes);
 
+  // A strong load has read what is there now. What comes behind it comes behind the write that it has
+  // seen, if that is strong too (PTX's causality order), whatever else the writer's thread did.
+  void see(uint64_t address, uint64_t bytes, GlobalRecord by);
+
   // Whether reads at these addresses are not recorded: nobody has written their pages. What a lane reads
   // is aligned, and lies in one.
   bool records_no_read(uint32_t mask, const uint64_t* addresses);

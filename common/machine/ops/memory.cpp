@@ -4,6 +4,7 @@
 
 #include "common/machine/ops/address.h"
 #include "common/machine/ops/elementwise.h"
+#include "common/machine/run/observer.h"
 
 namespace machine {
 namespace {
@@ -23,7 +24,9 @@ Step load(Warp& warp, const Inst& inst, uint32_t mask) {
       });
     });
   }
+  if (order_of(inst) == Order::weak) return Step::next;
   if (order_of(inst) == Order::acquire) std::atomic_thread_fence(std::memory_order_acquire);
+  observer_of(warp).tell(&Checker::loaded, warp);
   return Step::next;
 }
 

@@ -46,6 +46,46 @@ TEST_CASE("legal: lanes of a warp meet at a bar.warp.sync each") {
               {Error::Kind::hang, {"PTX bar.warp.sync -1"}}, ALL);
 }
 
+TEST_CASE("legal: lanes of a warp meet at a shuffle, vote, match or reduction each") {
+  // LOW: lanes 0 to 15. Each branch has its operands in other registers.
+  const auto meet = [](const std::string& low, const std::string& high) {
+    return with(
+        "add.u32 %r1, %t, 100;\nadd.u32 %r2, %t, 200;\nmov.u32 %r3, 1;\nmov.u32 %r4, 5;\n"
+        "and.b32 %r5, %t, 1;\nsetp.eq.u32 %p2, %r5, 0;\nsetp.ne.u32 %p3, %r5, 0;\n"
+        "setp.lt.u32 %p1, %t, 16;\n@%p1 bra LOW;\n" +
+            high + "mov.u32 %r6, %r4;\nbra DONE;\nLOW:\n" + low +
+            "mov.u32 %r6, %r3;\nDONE:\nst.global.u32 [%rd20], %r6;",
+        32);
+  };
+  using Value = uint32_t (*)(uint32_t);
+  const auto check = [&](const char* low, const char* high, Value value) {
+    CAPTURE(low);
+    check_legal(meet(low, high), numbers(32, value));
+  };
+  check("shfl.sync.bfly.b32 %r3|%p4, %r1, 16, 31, -1;\n",
+        "shfl.sync.bfly.b32 %r4|%p4, %r2, 16, 31, -1;\n",
+        [](uint32_t i) { return (i ^ 16) + (i < 16 ? 200 : 100); });
+  // The result goes where an operand is.
+  check("mov.u32 %r3, %r1;\nshfl.sync.idx.b32 %r3, %r3, %r3, 31, -1;\n",
+        "mov.u32 %r4, %r2;\nshfl.sync.idx.b32 %r4, %r4, 7, 31, -1;\n",
+        [](uint32_t i) { return i < 16 ? i + 4 + (i + 4 < 16 ? 100 : 200) : 107u; });
+  check("vote.sync.ballot.b32 %r3, %p2, -1;\n", "vote.sync.ballot.b32 %r4, !%p3, -1;\n",
+        [](uint32_t) { return 0x55555555u; });
+  check("match.any.sync.b32 %r3, %r5, -1;\n", "match.any.sync.b32 %r4, %r5, -1;\n",
+        [](uint32_t i) { return 0x55555555u << (i & 1); });
+  check("redux.sync.add.u32 %r3, %r1, -1;\n", "redux.sync.add.u32 %r4, %r5, -1;\n",
+        [](uint32_t) { return 16 * 100 + 120u + 8; });
+  check("elect.sync %r3|%p4, -1;\n", "elect.sync %r4|%p4, -1;\n", [](uint32_t) { return 0u; });
+  // Those of another kind, or mask, are not the same.
+  for (const char* high :
+       {"redux.sync.max.u32 %r4, %r5, -1;\n", "redux.sync.add.s32 %r4, %r5, -1;\n",
+        "redux.sync.add.u32 %r4, %r5, 0xffff8000;\n", "vote.sync.ballot.b32 %r4, %p2, -1;\n"}) {
+    check_fault(
+        meet("redux.sync.add.u32 %r3, %r1, -1;\n", high),
+        {Error::Kind::hang, {"Likely: lanes of one warp wait for each other in two places"}}, ALL);
+  }
+}
+
 // Lane `first` waits for the flag of lane `second`, and then reads what that one wrote before.
 static std::string lanes(const std::string& wait, const std::string& flag, int first, int second) {
   return "setp.eq.u32 %p1, %t, 0;\n@%p1 st.FLAG, 0;\nbar.warp.sync -1;\n"

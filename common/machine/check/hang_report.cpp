@@ -35,8 +35,8 @@ std::string waits_for(Warp& warp, const Fragment& fragment) {
              "that all must execute together" +
              (count < 2 ? ""
                         : ".\n    Likely: lanes of one warp wait for each other in two places: all "
-                          "that a member mask names, or of an .aligned instruction, must come to "
-                          "the same one");
+                          "that an .aligned instruction waits for must come to the same one, all "
+                          "that a member mask names to one of the same kind, with the same mask");
     }
     case WaitFor::wgmma:
       return "for wgmma operations that other warps of its warpgroup have not issued";

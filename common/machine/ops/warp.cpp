@@ -9,43 +9,15 @@
 namespace machine {
 namespace {
 
-// It need not be the same one for all: those that wait at others, for the same lanes, go on with these.
 Step warp_sync(Warp& warp, const Inst& inst, uint32_t mask) {
-  const auto members_of = [&warp](const Inst& of, uint32_t lanes) -> uint32_t {  // 0: they differ
-    const uint32_t* const masks = warp.row<uint32_t>(of.slots[0].row);
-    const uint32_t members = masks[first_lane(lanes)];
-    return lanes_where(lanes, [&](uint32_t lane) { return masks[lane] == members; }) == lanes
-               ? members
-               : 0;
-  };
-  const uint32_t members = members_of(inst, mask), here = warp.current->mask;
-  const auto waits_elsewhere = [&](const Fragment& fragment) {
-    const Inst& at = program_of(warp).code[fragment.pc];
-    return &fragment != warp.current && fragment.wait == WaitFor::other_lanes &&
-           at.run == inst.run && at.guard == 0 && members_of(at, fragment.mask) == members;
-  };
-  uint32_t elsewhere = 0;
-  for (const Fragment& fragment : warp.fragments) {
-    if (waits_elsewhere(fragment)) elsewhere |= fragment.mask;
-  }
-  const uint32_t all = here | elsewhere;
-  if (elsewhere != 0 && (all & ~members) == 0 && (members & warp.live & ~all) == 0) {
-    for (Fragment& fragment : warp.fragments) {
-      if (!waits_elsewhere(fragment)) continue;
-      ++fragment.pc;
-      fragment.wait = WaitFor::nothing;
-    }
-    observer_of(warp).tell(&Checker::warp_sync, warp, mask | elsewhere);
-    return Step::next;
-  }
-  return for_members(warp, inst.slots[0], mask, [&](uint32_t lanes) {
+  return for_members(warp, inst, mask, [&](const Inst&, uint32_t lanes) {
     observer_of(warp).tell(&Checker::warp_sync, warp, lanes);
   });
 }
 
 // d|p, members
-Step elect(Warp& warp, const Inst& inst, uint32_t mask) {
-  return for_members(warp, inst.slots[inst.slot_count - 1], mask, [&](uint32_t lanes) {
+Step elect(Warp& warp, const Inst& one, uint32_t mask) {
+  return for_members(warp, one, mask, [&](const Inst& inst, uint32_t lanes) {
     set_value(warp, inst.slots[0], lanes, first_lane(lanes));
     if (inst.slot_count > 2) set_pred(warp, inst.slots[1].row, lanes, lanes & -lanes);
   });
@@ -58,9 +30,9 @@ constexpr uint32_t UNDEFINED = 0xffff7fff;
 
 // d|p, a, b, c, members. c: clamp in bits 0-4, mask of the lane's segment in bits 8-12.
 template <Shuffle MODE>
-Step shuffle(Warp& warp, const Inst& inst, uint32_t mask) {
-  const Slot* const last = inst.slots + inst.slot_count - 1;
-  return for_members(warp, *last, mask, [&](uint32_t lanes) {
+Step shuffle(Warp& warp, const Inst& one, uint32_t mask) {
+  return for_members(warp, one, mask, [&](const Inst& inst, uint32_t lanes) {
+    const Slot* const last = inst.slots + inst.slot_count - 1;
     uint32_t* const d = warp.row<uint32_t>(inst.slots[0].row);
     const uint32_t* const b = warp.row<uint32_t>(last[-2].row);
     const uint32_t* const c = warp.row<uint32_t>(last[-1].row);
@@ -92,8 +64,8 @@ enum class Vote : uint8_t { all, any, uni, ballot };
 
 // d, a, members
 template <Vote MODE>
-Step vote(Warp& warp, const Inst& inst, uint32_t mask) {
-  return for_members(warp, inst.slots[2], mask, [&](uint32_t lanes) {
+Step vote(Warp& warp, const Inst& one, uint32_t mask) {
+  return for_members(warp, one, mask, [&](const Inst& inst, uint32_t lanes) {
     const uint32_t yes = get_pred(warp, inst.slots[1]) & lanes;
     if constexpr (MODE == Vote::ballot) {
       set_value(warp, inst.slots[0], lanes, yes);
@@ -181,7 +153,87 @@ const Row ROWS[] = {
      "the shared address a in the CTA of this rank"},
 };
 
+// The member mask that all these lanes have, or 0.
+uint32_t members_of(Warp& warp, const Inst& inst, uint32_t lanes) {
+  const Slot& members = inst.slots[inst.slot_count - 1];
+  const bool agree = lanes_that_agree(warp, members, lanes) == lanes;
+  return agree ? immediate(warp, members, lanes) : 0;
+}
+
+// The same opcode, but for what its operands are.
+bool is_of_a_kind(const Inst& one, const Inst& other) {
+  const auto of_same_width = [](const Slot& a, const Slot& b) { return a.width == b.width; };
+  return one.run == other.run && one.mods == other.mods &&
+         std::equal(one.slots, one.slots + one.slot_count, other.slots,
+                    other.slots + other.slot_count, of_same_width);
+}
+
+// Of an operand as it is in the instruction, from or to a row where a predicate is not negated.
+void copy_lanes(const std::byte* from, std::byte* to, const Slot& slot, uint32_t lanes) {
+  if (slot.width == Width::pred) {
+    uint32_t word, other;
+    std::memcpy(&word, to, sizeof word);
+    std::memcpy(&other, from, sizeof other);
+    word = (word & ~lanes) | ((slot.negated ? ~other : other) & lanes);
+    std::memcpy(to, &word, sizeof word);
+    return;
+  }
+  const size_t size = slot.width == Width::w64 ? 8 : 4;
+  for_lanes(lanes, [=](uint32_t lane) { std::memcpy(to + lane * size, from + lane * size, size); });
+}
+
 }  // namespace
+
+bool meet_elsewhere(Warp& warp, const Inst& inst, uint32_t mask, const OfMembers& f) {
+  const uint32_t members = members_of(warp, inst, mask);
+  std::vector<Fragment*> elsewhere;
+  uint32_t here = warp.current->mask;  // with those that the guard keeps out
+  for (Fragment& fragment : warp.fragments) {
+    const Inst& at = program_of(warp).code[fragment.pc];
+    if (&fragment == warp.current || fragment.wait != WaitFor::other_lanes || at.guard != 0 ||
+        !is_of_a_kind(at, inst) || members_of(warp, at, fragment.mask) != members) {
+      continue;
+    }
+    elsewhere.push_back(&fragment);
+    here |= fragment.mask;
+  }
+  if (elsewhere.empty() || (here & ~members) != 0 || (members & warp.live & ~here) != 0)
+    return false;
+  // The operands of all come to rows that are made for them, and what is there then goes back. Results
+  // are first among operands, and so the last to go.
+  constexpr uint32_t ROW_BYTES = LANES * sizeof(uint64_t);
+  std::vector<uint64_t> rows(size_t{inst.slot_count} * LANES);
+  std::vector<Slot> slots(inst.slots, inst.slots + inst.slot_count);
+  for (uint32_t i = 0; i < inst.slot_count; ++i) slots[i] = {i * ROW_BYTES, 0, slots[i].width};
+  auto* made = reinterpret_cast<std::byte*>(rows.data());
+  const auto move = [&](bool back, const Inst& at, uint32_t lanes) {
+    for (uint32_t i = inst.slot_count; i-- > 0;) {
+      std::byte *from = warp.rows + at.slots[i].row, *to = made + slots[i].row;
+      if (back) std::swap(from, to);
+      copy_lanes(from, to, at.slots[i], lanes);
+    }
+  };
+  const auto move_all = [&](bool back) {
+    move(back, inst, mask);
+    for (const Fragment* fragment : elsewhere) {
+      move(back, program_of(warp).code[fragment->pc], fragment->mask);
+    }
+  };
+  move_all(false);
+  Inst together = inst;
+  together.slots = slots.data();
+  uint32_t lanes = mask;
+  for (const Fragment* fragment : elsewhere) lanes |= fragment->mask;
+  std::swap(warp.rows, made);
+  f(together, lanes);
+  std::swap(warp.rows, made);
+  move_all(true);
+  for (Fragment* fragment : elsewhere) {
+    ++fragment->pc;
+    fragment->wait = WaitFor::nothing;
+  }
+  return true;
+}
 
 void check_warpgroup_sets_registers(Warp& warp, uint32_t mask) {
   Cta& cta = *warp.cta;

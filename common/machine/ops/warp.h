@@ -2,6 +2,7 @@
 // other families ask of them.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "common/machine/ops/operands.h"
@@ -9,11 +10,17 @@
 
 namespace machine {
 
-// Calls f(lanes) for the lanes of each member mask once they are all here, and lets these go on. Lanes
-// that have exited, or that the guard keeps out, cannot come.
+// What an instruction does for lanes that have come together.
+using OfMembers = std::function<void(const Inst& inst, uint32_t lanes)>;
+// Whether the lanes of one member mask are here and wait at other instructions of the kind: f is called
+// for all, with an instruction that has the operands of each, and they go on.
+bool meet_elsewhere(Warp& warp, const Inst& inst, uint32_t mask, const OfMembers& f);
+
+// Calls f(inst, lanes) for the lanes of each member mask, the last operand, once they are all here, and
+// lets these go on. Lanes that have exited, or that the guard keeps out, cannot come.
 template <class F>
-Step for_members(Warp& warp, const Slot& members, uint32_t mask, F&& f) {
-  const uint32_t* const masks = warp.row<uint32_t>(members.row);
+Step for_members(Warp& warp, const Inst& inst, uint32_t mask, F&& f) {
+  const uint32_t* const masks = warp.row<uint32_t>(inst.slots[inst.slot_count - 1].row);
   const uint32_t here = warp.current->mask;
   uint32_t waiting = 0;  // for other lanes of their mask
   for (uint32_t rest = mask; rest != 0;) {
@@ -32,9 +39,10 @@ Step for_members(Warp& warp, const Slot& members, uint32_t mask, F&& f) {
     if (masks[lane] & warp.live & ~here) waiting |= masks[lane] & here;
     rest &= ~masks[lane];
   }
+  if (waiting != 0 && meet_elsewhere(warp, inst, mask, f)) return Step::next;
   for (uint32_t rest = mask & ~waiting; rest != 0;) {
     const uint32_t lanes = rest & masks[first_lane(rest)];
-    f(lanes);
+    f(inst, lanes);
     rest &= ~lanes;
   }
   if (waiting == 0) return Step::next;

@@ -9,8 +9,8 @@ namespace machine {
 namespace {
 
 // d, a, members: who has the same value
-Step match_any(Warp& warp, const Inst& inst, uint32_t mask) {
-  return for_members(warp, inst.slots[2], mask, [&](uint32_t lanes) {
+Step match_any(Warp& warp, const Inst& one, uint32_t mask) {
+  return for_members(warp, one, mask, [&](const Inst& inst, uint32_t lanes) {
     uint32_t* const d = warp.row<uint32_t>(inst.slots[0].row);
     uint64_t values[LANES];
     for_lanes(lanes, [&](uint32_t lane) { values[lane] = value_of(warp, inst.slots[1], lane); });
@@ -21,9 +21,9 @@ Step match_any(Warp& warp, const Inst& inst, uint32_t mask) {
 }
 
 // d|p, a, members: all of them, if all have the same value
-Step match_all(Warp& warp, const Inst& inst, uint32_t mask) {
-  const Slot* const last = inst.slots + inst.slot_count - 1;
-  return for_members(warp, *last, mask, [&](uint32_t lanes) {
+Step match_all(Warp& warp, const Inst& one, uint32_t mask) {
+  return for_members(warp, one, mask, [&](const Inst& inst, uint32_t lanes) {
+    const Slot* const last = inst.slots + inst.slot_count - 1;
     const uint64_t value = value_of(warp, last[-1], first_lane(lanes));
     bool same = true;
     for_lanes(lanes, [&](uint32_t lane) { same &= value_of(warp, last[-1], lane) == value; });
@@ -34,8 +34,8 @@ Step match_all(Warp& warp, const Inst& inst, uint32_t mask) {
 
 // d, a, members
 template <class T>
-Step redux(Warp& warp, const Inst& inst, uint32_t mask) {
-  return for_members(warp, inst.slots[2], mask, [&](uint32_t lanes) {
+Step redux(Warp& warp, const Inst& one, uint32_t mask) {
+  return for_members(warp, one, mask, [&](const Inst& inst, uint32_t lanes) {
     const T* const a = warp.row<T>(inst.slots[1].row);
     T total = a[first_lane(lanes)];
     for_lanes(lanes & (lanes - 1),

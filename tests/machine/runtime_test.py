@@ -227,6 +227,10 @@ class Calls(unittest.TestCase):
     def test_the_drivers_calls_work(self):
         ended = on_machine(PROGRAMS / "driver")
         self.assertEqual((ended.returncode, ended.stdout), (0, "ok\n"), ended.stderr)
+        for said in ("cuMemFree: 0x[0-9a-f]+ has been freed before",
+                     "cuMemFreeHost: 0x[0-9a-f]+ has been freed before",
+                     "cuMemFree: 0x[0-9a-f]+ is memory of cudaHostAlloc, which cudaFreeHost frees"):
+            self.assertRegex(ended.stderr, said)
 
     def test_graphs_are_taken_apart_and_have_memory(self):
         ended = on_machine(PROGRAMS / "graphs")

@@ -70,8 +70,9 @@ void* allocate_device(const char* call, size_t bytes) {
 void free_device(const char* call, void* base) {
   const auto living = find_living(base);
   if (living && reinterpret_cast<uint64_t>(base) == living->base) {
-    const std::string_view freed_by = freeing_call(living->what), host = "cudaFreeHost";
-    if (freed_by == "cudaFree" ? call == host : call != freed_by) {
+    const std::string_view freed_by = freeing_call(living->what);
+    const bool frees_host = std::string_view(call).ends_with("FreeHost");  // of the driver's, too
+    if (freed_by != (frees_host ? "cudaFreeHost" : "cudaFree")) {
       refuse(cudaErrorInvalidValue, "%s: %p is memory of %s, which %s frees.", call, base,
              living->what.c_str(), freed_by.data());
     }

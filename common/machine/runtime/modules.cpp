@@ -171,7 +171,6 @@ void add_variable(Binary* binary, const void* host_variable, const char* name) {
 void add_managed(Binary* binary, void** host_pointer, const char* name) {
   const Lock lock(registry().mutex);
   binary->managed[host_pointer] = name;
-  registry().by_host_variable[host_pointer] = {binary, name};
 }
 
 void resolve_managed(Binary* binary) {
@@ -179,6 +178,7 @@ void resolve_managed(Binary* binary) {
   for (const auto& [host_pointer, name] : binary->managed) {
     size_t bytes = 0;
     *host_pointer = find_variable(binary, name, &bytes);
+    registry().by_host_variable[*host_pointer] = {binary, name};  // where it is stands for it
   }
   binary->managed.clear();
 }

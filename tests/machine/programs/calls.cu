@@ -192,6 +192,14 @@ void check_variables() {
   OK(cudaGetSymbolAddress(&address, initialised));
   OK(cudaGetSymbolSize(&bytes, initialised));
   CHECK(address != nullptr && bytes == 12);
+  const int eleven = 11;
+  int got = 0;
+  OK(cudaMemcpyToSymbol(shared_with_host, &eleven, sizeof eleven));
+  CHECK(shared_with_host == 11);
+  OK(cudaMemcpyFromSymbol(&got, shared_with_host, sizeof got));
+  OK(cudaGetSymbolAddress(&address, shared_with_host));
+  OK(cudaGetSymbolSize(&bytes, shared_with_host));
+  CHECK(got == 11 && address == &shared_with_host && bytes == 4);
 }
 
 void check_memory() {

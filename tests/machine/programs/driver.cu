@@ -538,8 +538,11 @@ int main() {
   OK(cuMemHostGetFlags(&flags, pinned));
   OK(cuMemHostGetDevicePointer(&mapped, pinned, 0));
   CHECK(flags == CU_MEMHOSTALLOC_DEVICEMAP && mapped != 0);
+  CHECK(cuMemFree(reinterpret_cast<CUdeviceptr>(pinned)) == CUDA_ERROR_INVALID_VALUE);
   OK(cuMemFreeHost(pinned));
+  CHECK(cuMemFreeHost(pinned) == CUDA_ERROR_INVALID_VALUE);
   OK(cuMemFree(out));
+  CHECK(cuMemFree(out) == CUDA_ERROR_INVALID_VALUE);
   OK(cuModuleUnload(module));
   OK(cuDevicePrimaryCtxRelease(device));
   std::printf("ok\n");

@@ -156,11 +156,15 @@ CUresult cuMemAlloc(CUdeviceptr* base, size_t bytes) {
 
 FORWARD3(cuMemAllocAsync, cudaMallocAsync, CUdeviceptr*, size_t, CUstream);
 FORWARD3(cuMemAllocManaged, cudaMallocManaged, CUdeviceptr*, size_t, unsigned);
-FORWARD1(cuMemFree, cudaFree, CUdeviceptr);
+CUresult cuMemFree(CUdeviceptr base) {
+  return forward(free_as, "cuMemFree", base);
+}
+CUresult cuMemFreeHost(void* base) {
+  return forward(free_as, "cuMemFreeHost", base);
+}
 FORWARD2(cuMemFreeAsync, cudaFreeAsync, CUdeviceptr, CUstream);
 FORWARD2(cuMemAllocHost, cudaMallocHost, void**, size_t);
 FORWARD3(cuMemHostAlloc, cudaHostAlloc, void**, size_t, unsigned);
-FORWARD1(cuMemFreeHost, cudaFreeHost, void*);
 FORWARD2(cuMemHostGetFlags, cudaHostGetFlags, unsigned*, void*);
 FORWARD3(cuMemHostGetDevicePointer, cudaHostGetDevicePointer, CUdeviceptr*, void*, unsigned);
 FORWARD3(cuMemHostRegister, cudaHostRegister, void*, size_t, unsigned);

@@ -195,6 +195,15 @@ TEST_CASE("cp.async is waited for by every lane that has issued it, or by its ar
   check_fault(waited("COPY;\ncp.async.commit_group;\n@%p2 cp.async.wait_group 0;\n"), fault, early,
               64, in.data());
   check_fault(arrived("@%p2 ", "2"), fault, early, 64, in.data());
+  // An ordinary arrive says nothing of copies.
+  Program ordinary = arrived("", "64");
+  ordinary.body = replaced(ordinary.body, "cp.async.mbarrier.arrive.noinc.shared.b64",
+                           "mbarrier.arrive.shared::cta.b64 _,");
+  check_fault(ordinary,
+              {RACE,
+               {"order them: cp.async.mbarrier.arrive.noinc behind cp.async.ca.shared.global, in "
+                "place of warp"}},
+              ALL, 64, in.data());
   // Nobody waits for the arrival.
   Program unheard =
       through("COPY;\ncp.async.mbarrier.arrive.noinc.shared.b64 [%smem+512];\nbar.sync 0;\n");

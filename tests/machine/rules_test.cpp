@@ -349,8 +349,8 @@ TEST_CASE("between one thread's flag for its CTA and the others' stores a barrie
   check_legal(told("bar.sync 0;\n"), expected);
   check_fault(told(""),
               {RACE,
-               {"Where one thread of CTA (0,0,0) sets the flag for all of it: bar.sync "
-                "(__syncthreads) between st.global.u32 and that."}},
+               {"order them: bar.sync (__syncthreads) between st.global.u32 and the flag or "
+                "counter, if a thread of CTA (0,0,0) sets it for all. Else: fence.acq_rel.gpu"}},
               ALL, 257);
 }
 

@@ -266,9 +266,9 @@ void RaceReport::early(const Shadow& shadow, uint32_t index, const Shadow::Early
     const Record& copy = *early.copy;
     return report(state_.warp_of(copy.agent).warp, rule::SHARED_RACE, copy.pc, record.pc, [&] {
       return Said{side_of(record), side_of(copy), read() + " before {later_op} writes it.",
-                  early.lacks_commit
-                      ? Said{side_of(copy), side_of(record)}.filled(cp_async_commit())
-                      : wait_for(copy)};
+                  early.lacks_commit ? Said{side_of(copy), side_of(record)}.filled(cp_async_commit(
+                                           state_, state_.warp_of(record.agent), copy))
+                                     : wait_for(copy)};
     });
   }
   if (writer == nullptr) {

@@ -13,8 +13,8 @@ namespace machine {
 // The fence that is missing where who accessed memory earlier has not told the proxy of this view.
 // `released`: to that of tensor maps.
 std::string proxy_fence(View view, bool released);
-// What is missing behind a cp.async that is in no group.
-std::string cp_async_commit();
+// What is missing behind a cp.async that is in no group, and that another warp, or its own, has read.
+std::string cp_async_commit(const CheckerState& state, const WarpState& reader, const Record& copy);
 
 class RaceReport {
  public:

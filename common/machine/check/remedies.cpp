@@ -170,7 +170,18 @@ std::string proxy_fence(View view, bool released) {
          "one there.";
 }
 
-std::string cp_async_commit() {
+std::string cp_async_commit(const CheckerState& state, const WarpState& reader,
+                            const Record& copy) {
+  // By its warp's arrive it was to be announced.
+  const auto found = state.mbarriers.find(reader.waited_for);
+  if (found != state.mbarriers.end() &&
+      (found->second.arrived >> copy.agent / AGENTS_OF_WARP % 64 & 1)) {
+    return "cp.async.mbarrier.arrive.noinc behind {earlier_op}, in place of {earlier}'s arrive "
+           "on " +
+           text_of(found->second) +
+           ", where {later} has waited: an ordinary one waits for no copies. (Or "
+           "cp.async.commit_group and cp.async.wait_group before it.)";
+  }
   return "cp.async.commit_group behind {earlier_op} in {earlier}, before its cp.async.wait_group "
          "(or cp.async.wait_all or cp.async.mbarrier.arrive.noinc in place of both)" +
          NOT_COMMITTED;
@@ -261,7 +272,9 @@ std::string RaceReport::remedy_by_kind(const Attempt& attempt, const Record& rec
     case CP_ASYNC: {
       const WarpState& owner = state_.warp_of(record.agent);
       const CpAsync* const copy = state_.cp_async_of(record);
-      if (copy != nullptr && state_.lacks_commit(attempt, *copy)) return cp_async_commit();
+      if (copy != nullptr && state_.lacks_commit(attempt, *copy)) {
+        return cp_async_commit(state_, *attempt.by, record);
+      }
       if (copy != nullptr && copy->arrives && attempt.write &&
           state_.kind_of(attempt.agent) == CP_ASYNC) {
         return "mbarrier.try_wait by {later} before {later_op}, on an mbarrier on which each "
@@ -430,8 +443,8 @@ std::string RaceReport::waited_line_of_reader(const WarpState& reader, uint32_t 
   return line.empty() ? early_wait_line(reader) : line;
 }
 
-// The writer's CTA has released something that the later access is behind: one thread may have
-// spoken for all of it, and not waited for the others.
+// The writer's CTA has released something that the later access is behind: one thread has spoken for
+// all of it, maybe, and not waited for the others.
 std::string RaceReport::spoken_for(const Attempt& attempt, const GlobalRecord& with) const {
   const Knowledge* const known = attempt.known->of_cluster(with.cluster, false);
   if (known == nullptr || !in_generic_proxy(with.agent, state_.warp_count())) return "";
@@ -445,8 +458,9 @@ std::string RaceReport::spoken_for(const Attempt& attempt, const GlobalRecord& w
   for (uint32_t warp = rank * warps; warp < (rank + 1) * warps; ++warp) {
     if (!has_spoken(warp)) continue;
     return joined(
-        " Where one thread of CTA (", text_of(cta_at(*state_.cluster.grid, with.cluster, rank)),
-        ") sets the flag for all of it: bar.sync (__syncthreads) between {earlier_op} and that.");
+        "bar.sync (__syncthreads) between {earlier_op} and the flag or counter, if a thread of CTA "
+        "(",
+        text_of(cta_at(*state_.cluster.grid, with.cluster, rank)), ") sets it for all. Else: ");
   }
   return "";
 }
@@ -565,6 +579,7 @@ std::string RaceReport::remedy_between_clusters(const Attempt& attempt,
   const bool is_copy = !in_generic_proxy(with.agent, state_.warp_count());
   return joined(
       one_statement(attempt, with), counter(attempt, with.record()), flag_itself(attempt, with),
+      spoken_for(attempt, with),
       is_copy && with.write ? "cp.async.bulk.wait_group (without .read) by who committed it; " : "",
       fence,
       " behind {earlier_op} and an atomic or store of a flag; a load or atomic that sees "
@@ -573,7 +588,6 @@ std::string RaceReport::remedy_between_clusters(const Attempt& attempt,
       attempt.reads_map     ? "; fence.proxy.tensormap, releasing and acquiring, too."
       : attempt.async_proxy ? "; fence.proxy.async.global, too."
                             : ".",
-      spoken_for(attempt, with),
       with.write ? "" : " The other way round, if {earlier_op} is to read what that stores.");
 }
 

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 
 #include "common/machine/code/isa.h"
 #include "common/machine/run/module.h"
+#include "common/machine/text/lines.h"
 #include "common/machine/text/source.h"
 
 namespace machine {
@@ -94,18 +94,6 @@ std::string own_and_callers(const Ptx& ptx, uint32_t own) {
   return text;
 }
 
-// What stands there, or "" if it cannot be read.
-std::string line_of_file(const Origin::Place& place) {
-  std::ifstream file(place.file);
-  std::string line;
-  for (uint32_t i = 0; i < place.line; ++i) {
-    if (!std::getline(file, line)) return "";
-  }
-  const size_t start = line.find_first_not_of(" \t");
-  constexpr size_t MOST = 100;
-  return start == std::string::npos ? "" : line.substr(start, MOST);
-}
-
 [[noreturn]] void end(Error::Kind kind, Warp& warp, uint32_t mask, const std::string& what,
                       const Rule& rule) {
   const Program& program = program_of(warp);
@@ -145,13 +133,14 @@ std::string Program::place(uint32_t pc) const {
 std::string Program::where(uint32_t pc, const std::string& indent) const {
   const Ptx& ptx = module->ptx();
   const uint32_t own = own_line(ptx, statements[pc]->place);
-  const std::string line = line_of_file(source_of(ptx, own));
+  const Origin::Place there = source_of(ptx, own);
+  const std::string line = line_of_file(there.file, there.line);
   const std::string own_text = line.empty() ? "" : indent + "   " + line;
   std::string inner;
   uint32_t calls = 0;
   for (uint32_t at = statements[pc]->place; at != own; at = ptx.places[at].caller, ++calls) {
     const Origin::Place here = source_of(ptx, at);
-    const std::string text = line_of_file(here);
+    const std::string text = line_of_file(here.file, here.line);
     inner = indent + "in " + name_of(here) + (text.empty() ? "" : ": ") + text + inner;
   }
   constexpr uint32_t MOST_IN_A_LINE = 2;

@@ -12,20 +12,10 @@
 
 #include "common/machine/run/settings.h"
 #include "common/machine/run/state.h"
+#include "common/machine/text/lines.h"
 
 namespace machine {
 namespace {
-
-std::string quoted(const std::string& text) {
-  std::string made = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') made += '\\';
-    char code[8] = {c};
-    if (static_cast<unsigned char>(c) < 0x20) std::snprintf(code, sizeof code, "\\u%04x", c);
-    made += code;
-  }
-  return made + "\"";
-}
 
 // What stands behind "What would order them: ", "What is missing: " or the first "Likely: ".
 std::string advice_in(const std::string& text) {

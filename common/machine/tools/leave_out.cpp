@@ -16,18 +16,21 @@
 #include <thread>
 #include <tuple>
 
+#include "common/machine/text/lines.h"
 #include "common/machine/tools/process.h"
 
 namespace tools {
 namespace {
 
 namespace fs = std::filesystem;
+using machine::line_of_file;
+using machine::quoted;
 
 // As common/machine/code/orderings.h writes it.
 struct Ordering {
   bool is_executed = false;
   std::string file;
-  long line = 0;  // 0: not known
+  uint32_t line = 0;  // 0: not known
   std::string how;
 };
 
@@ -67,18 +70,6 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// What stands there, or "" if it cannot be read.
-std::string line_of(const std::string& path, long number) {
-  std::ifstream file(path);
-  std::string line;
-  for (long i = 0; i < number; ++i) {
-    if (!std::getline(file, line)) return "";
-  }
-  const size_t start = line.find_first_not_of(" \t");
-  constexpr size_t MOST = 100;
-  return start == std::string::npos ? "" : line.substr(start, MOST);
-}
-
 // Its place: of many inlined calls the last ones, each on a line of its own with what stands there.
 std::vector<std::string> place_of(const Ordering& ordering) {
   const std::string& how = ordering.how;
@@ -96,8 +87,8 @@ std::vector<std::string> place_of(const Ordering& ordering) {
   if (inner.size() > SHOWN) lines.push_back("...");
   for (size_t i = inner.size() - std::min(SHOWN, inner.size()); i < inner.size(); ++i) {
     const size_t colon = inner[i].rfind(':');
-    const long number = std::atol(inner[i].c_str() + colon + 1);
-    lines.push_back("in " + inner[i] + ": " + line_of(inner[i].substr(0, colon), number));
+    const auto number = static_cast<uint32_t>(std::atol(inner[i].c_str() + colon + 1));
+    lines.push_back("in " + inner[i] + ": " + line_of_file(inner[i].substr(0, colon), number));
   }
   return lines;
 }
@@ -115,7 +106,7 @@ std::vector<Ordering> read_orderings(const std::string& path) {
     std::getline(fields, read.file, '\t');
     std::getline(fields, line, '\t');
     std::getline(fields, read.how);
-    read.line = std::atol(line.c_str());
+    read.line = static_cast<uint32_t>(std::atol(line.c_str()));
     const auto [found, is_new] = known.emplace(read.how, all.size());
     if (is_new) all.push_back(read);
     all[found->second].is_executed |= executed == "1";
@@ -210,21 +201,6 @@ void try_each(const std::vector<Ordering>& all, const Program& program, double l
   }
 }
 
-std::string listed(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-  }
-  return out + "\"";
-}
-
 // Of one that was not executed, `noticed` is null.
 std::string json_of(const Ordering& one, const Noticed* noticed) {
   std::ostringstream json;
@@ -233,7 +209,7 @@ std::string json_of(const Ordering& one, const Noticed* noticed) {
        << ", \"policy\": " << quoted(noticed == nullptr ? "" : noticed->policy)
        << ", \"instruction\": " << quoted(one.how.substr(0, one.how.find(' ')))
        << ", \"file\": " << quoted(one.file) << ", \"line\": " << one.line
-       << ", \"source\": " << quoted(line_of(one.file, one.line))
+       << ", \"source\": " << quoted(line_of_file(one.file, one.line))
        << ", \"place\": " << quoted(one.how) << "}\n";
   return json.str();
 }
@@ -254,7 +230,7 @@ int show_each(const std::vector<Ordering>& all, const Program& program, double l
         "Instructions that order others and were executed: %zu. Without each of them, under %s, "
         "the\n"
         "first thing that is noticed:\n\n",
-        executed.size(), listed(program.policies).c_str());
+        executed.size(), joined(program.policies).c_str());
   }
   std::vector<std::string> unnoticed;
   const auto show = [&](size_t i, const Noticed& noticed) {
@@ -265,7 +241,7 @@ int show_each(const std::vector<Ordering>& all, const Program& program, double l
         noticed.rule.empty() ? "NOTHING" : noticed.rule + ", " + noticed.policy;
     if (!as_text) return;
     std::printf("%3s  %-26s %s\n", number.c_str(), what.c_str(),
-                line_of(executed[i].file, executed[i].line).c_str());
+                line_of_file(executed[i].file, executed[i].line).c_str());
     for (const std::string& line : place_of(executed[i])) std::printf("%32s%s\n", "", line.c_str());
     std::fflush(stdout);
   };
@@ -278,7 +254,7 @@ int show_each(const std::vector<Ordering>& all, const Program& program, double l
     std::printf(
         "Not noticed: %s. This run does not need them, or another input, policy or seed "
         "shows it.\n",
-        listed(unnoticed).c_str());
+        joined(unnoticed).c_str());
   }
   if (!others.empty()) std::printf("Not executed, and so not tried:\n");
   for (const Ordering& one : others) std::printf("     %s\n", one.how.c_str());

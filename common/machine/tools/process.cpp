@@ -1,4 +1,4 @@
-// Starts programs and waits for them. It knows nothing of what they are.
+// Starts programs and waits for them; and words in a list. It knows nothing of what they are.
 #include "common/machine/tools/process.h"
 
 #include <fcntl.h>
@@ -35,6 +35,12 @@ bool wait_for(pid_t child, int* status, int options) {
 }
 
 }  // namespace
+
+std::string joined(const std::vector<std::string>& words, const char* between) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
+  return text;
+}
 
 void fail(const std::string& sentence) {
   std::fprintf(stderr, "ptx-machine: %s\n", sentence.c_str());

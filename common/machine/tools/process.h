@@ -3,11 +3,14 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace tools {
 
 inline constexpr int REFUSED = 2;                     // exit code
 [[noreturn]] void fail(const std::string& sentence);  // "ptx-machine: …", and ends with REFUSED
+
+std::string joined(const std::vector<std::string>& words, const char* between = ", ");
 
 // The program in place of this one.
 [[noreturn]] void become(const std::filesystem::path& program, char** arguments);

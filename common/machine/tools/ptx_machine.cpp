@@ -62,6 +62,7 @@ With several policies, of the first one whose code is not 0.
 constexpr char FLAGS[] =
     "--cudart shared --no-compress -gencode 'arch=compute_90a,code=[sm_90a,compute_90a]'";
 using tools::fail;
+using tools::joined;
 using tools::REFUSED;
 
 [[noreturn]] void print_and_end(const std::string& text) {
@@ -69,12 +70,6 @@ using tools::REFUSED;
     fail("what it prints cannot be written: is the disk full?");
   }
   std::exit(0);
-}
-
-std::string joined(const std::vector<std::string>& words, const char* between = ", ") {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
-  return text;
 }
 
 std::vector<std::string> split(const std::string& list) {

@@ -148,7 +148,7 @@ mutation(
     "one thread arrives for its warpgroup before the others have left their sums",
     "A release speaks for what its own thread has seen: the barrier in front of it makes that the "
     "whole warpgroup's.",
-    {"race": [r"ld\.global", r"st\.global", "order them: fence.acq_rel.gpu"]},
+    {"race": [r"ld\.global", r"st\.global", "order them: bar.sync .* between st.global"]},
     edit=delete("barrier.sync", at="before one speaks for all"),
 )  # fmt: skip
 

@@ -841,6 +841,7 @@ TEST_CASE("trials: cut tiles upright, beside those on their side") {
     CAPTURE(on_lines);
     double of_picks = 0, of_best = 0, worst = 9, top = 0;
     int count = 0, up = 0, faster = 0;
+    Key worst_at;
     for (const auto& [key, without] : lying) {
       if ((std::get<2>(key) % 64 == 0) != on_lines) continue;
       const Timed a = expected(without), b = expected(upright.at(key));
@@ -850,6 +851,7 @@ TEST_CASE("trials: cut tiles upright, beside those on their side") {
       faster += of_fastest > 1;
       of_picks += std::log(ratio);
       of_best += std::log(std::max(1.0, of_fastest));
+      if (ratio < worst) worst_at = key;
       worst = std::min(worst, ratio);
       top = std::max(top, ratio);
       ++count;
@@ -858,12 +860,28 @@ TEST_CASE("trials: cut tiles upright, beside those on their side") {
     CHECK(std::lround(1000 * std::exp(of_picks / count)) == picks);
     CHECK(std::lround(1000 * std::exp(of_best / count)) == best);
     CHECK(std::lround(1000 * worst) == least);
+    if (on_lines) CHECK(worst_at == Key{227, 304, 114752});
     CHECK(std::lround(1000 * top) == most);
     CHECK(up == picked);
     CHECK(faster == won);
   };
   check(true, 67, 1005, 1013, 862, 1177, 32, 30);
   check(false, 31, 1046, 1049, 928, 1561, 17, 18);
+  // What is expected over what it took: geometric mean and standard deviation, in percent.
+  const auto check_expected = [](const auto& times, long mean, long spread) {
+    double sum = 0, squares = 0;
+    int count = 0;
+    for (const auto& [key, of_shape] : times) {
+      for (const Timed& each : of_shape) {
+        const double off = std::log(each.clocks / H200.gpu.mhz / each.us);
+        sum += off, squares += off * off, ++count;
+      }
+    }
+    CHECK(std::lround(100 * std::exp(sum / count)) == mean);
+    CHECK(std::lround(100 * std::sqrt(squares / count - sum * sum / count / count)) == spread);
+  };
+  check_expected(lying, 99, 9);
+  check_expected(upright, 98, 7);
 }
 
 // The numbers of docs/sharing_k.md, "Upright", of tiles that were tried.

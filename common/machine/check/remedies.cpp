@@ -443,8 +443,8 @@ std::string RaceReport::waited_line_of_reader(const WarpState& reader, uint32_t 
   return line.empty() ? early_wait_line(reader) : line;
 }
 
-// The writer's CTA has released something that the later access is behind: one thread has spoken for
-// all of it, maybe, and not waited for the others.
+// The writer's CTA has released something that the later access is behind: one thread may have spoken
+// for all of it, without waiting for the others.
 std::string RaceReport::spoken_for(const Attempt& attempt, const GlobalRecord& with) const {
   const Knowledge* const known = attempt.known->of_cluster(with.cluster, false);
   if (known == nullptr || !in_generic_proxy(with.agent, state_.warp_count())) return "";

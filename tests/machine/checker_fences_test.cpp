@@ -135,3 +135,28 @@ TEST_CASE("between clusters: who has seen a relaxed write may write there plainl
     }
   }
 }
+
+TEST_CASE("in shared memory, too, who has seen a relaxed write may write there plainly") {
+  const uint32_t flag = DATA + 1028;
+  for (const Access counts : {Access::write, Access::atomic}) {
+    Rig rig;
+    const auto count = [&] { rig.strong(0, flag, counts, Order::relaxed); };
+    const auto see = [&](uint32_t i) { rig.strong(i, flag, Access::read, Order::relaxed); };
+    const auto reset = [&](uint32_t i) { return said([&] { rig.store(i, flag, ONE); }); };
+    rig.store(3, flag, ONE);
+    rig.barrier(ALL);
+    rig.store(0, DATA, ONE);
+    rig.strong(0, flag - 4, Access::write, Order::relaxed);  // its neighbour in 8 bytes
+    count();
+    CHECK(contains(reset(1), "Rule: shared-race"));
+    see(1);
+    CHECK(contains(reset(2), "Rule: shared-race"));
+    CHECK(contains(said([&] { rig.load(1, DATA, ONE); }), "Rule: shared-race"));
+    CHECK(contains(said([&] { rig.store(1, flag - 4, ONE); }), "Rule: shared-race"));
+    count();
+    CHECK(contains(reset(1), "Rule: shared-race"));
+    see(1);
+    rig.barrier({1, 2});
+    CHECK(reset(2) == "");
+  }
+}

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <mutex>
 #include <utility>
 
 #include "common/machine/check/opcodes.h"
@@ -53,37 +52,7 @@ bool has_waited(const Attempt& attempt, const Record& record, uint32_t lane) {
          attempt.by->cp_async_waited[lane] >= record.clock;
 }
 
-// Reads of planes that are no more, all 0, kept from launch to launch: the system clears what it gives.
-struct Spare {
-  std::mutex mutex;
-  std::vector<std::vector<uint64_t>> reads;
-};
-Spare& spare() {
-  static Spare& planes = *new Spare;  // for those, too, who still run when the process ends
-  return planes;
-}
-
 }  // namespace
-
-Plane::Plane(size_t cells) : newest((cells + BLOCK_CELLS - 1) / BLOCK_CELLS) {
-  {
-    const std::lock_guard lock(spare().mutex);
-    if (!spare().reads.empty()) {
-      reads = std::move(spare().reads.back());
-      spare().reads.pop_back();
-    }
-  }
-  reads.resize(cells);
-}
-
-Plane::~Plane() {
-  for (size_t block = 0; block < newest.size(); ++block) {
-    const size_t first = block * BLOCK_CELLS, count = reads.size() - first;
-    if (newest[block] != 0) std::fill_n(&reads[first], std::min<size_t>(count, BLOCK_CELLS), 0);
-  }
-  const std::lock_guard lock(spare().mutex);
-  spare().reads.push_back(std::move(reads));
-}
 
 // ---- Generic accesses ----------------------------------------------------------------------------
 
@@ -104,6 +73,7 @@ void Checker::shared_access(Warp& warp, uint32_t mask, const uint32_t* addresses
     });
   }
   for_each_address(mask, addresses, [&](uint32_t address, uint32_t lanes) {
+    note_seen(attempt, address, bytes, lanes);
     Channel& flag = flags_[address];
     if (access != Access::write) hear(state, lanes, flag, is_acquire(order), scope);
     if (access == Access::write) flag.parts.clear();
@@ -295,7 +265,7 @@ void Checker::check_write_before(Attempt& attempt, const Cell& cell, uint32_t in
   };
   if (both == 0 || both_strong() || is_before(attempt, record, both) ||
       stores_the_same(attempt, lanes, both) || has_waited(attempt, record, lane_in(lanes, both)) ||
-      is_waited_for(attempt, record)) {
+      is_waited_for(attempt, record) || has_seen(attempt, record, both, index)) {
     return;
   }
   check_conflict(attempt, record, both, index);

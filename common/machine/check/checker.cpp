@@ -346,6 +346,41 @@ void Checker::join_from_cluster(Knowledge* to, const Channel::Part& part) const 
   }
 }
 
+void Checker::note_seen(const Attempt& attempt, uint32_t address, uint32_t bytes, uint32_t lanes) {
+  if (bytes > CELL_BYTES) {
+    note_seen(attempt, address + CELL_BYTES, bytes - CELL_BYTES, lanes);
+    bytes = CELL_BYTES;
+  }
+  const uint32_t of_cell = ((1u << bytes) - 1) << address % CELL_BYTES;
+  if (attempt.write) {
+    const auto found = seen_.find(address / CELL_BYTES);
+    if (found == seen_.end()) return;
+    for (Record& by : found->second) by.bytes &= ~of_cell;
+    std::erase_if(found->second, [](const Record& by) { return by.bytes == 0; });
+    return;
+  }
+  const Cell* const cell = cell_at(address);
+  if (cell == nullptr || !(cell->strong() || cell->key & Cell::LEFT)) return;
+  Record made = attempt;
+  made.lanes = lane_pair(first_lane(lanes), first_lane(lanes));
+  made.bytes = of_cell;
+  std::vector<Record>& all = seen_[address / CELL_BYTES];
+  const auto is_there = [&made](const Record& by) {
+    return by.agent == made.agent && by.lanes == made.lanes && (made.bytes & ~by.bytes) == 0;
+  };
+  if (std::ranges::none_of(all, is_there)) all.push_back(made);
+}
+
+bool Checker::has_seen(const Attempt& attempt, const Record& write, uint32_t bytes,
+                       uint32_t index) const {
+  const auto found = seen_.find(attempt.shadow->address_of(index) / CELL_BYTES);
+  if (!write.strong || found == seen_.end()) return false;
+  for (const Record& by : found->second) {
+    if (is_before(attempt, by, by.bytes)) bytes &= ~by.bytes;
+  }
+  return bytes == 0;
+}
+
 // ---- Programmatic dependent launch ---------------------------------------------------------------
 
 void Checker::check_grids_before(const Attempt& attempt, uint64_t address, uint64_t bytes) const {

@@ -205,6 +205,9 @@ class Checker {
   }
   bool is_before(const Attempt& attempt, const Record& record, uint32_t bytes) const;
   bool is_waited_for(const Attempt& attempt, const Record& record) const;
+  // A strong access: of loads it is kept what they have seen, as GlobalShadow::see() does.
+  void note_seen(const Attempt& attempt, uint32_t address, uint32_t bytes, uint32_t lanes);
+  bool has_seen(const Attempt& attempt, const Record& write, uint32_t bytes, uint32_t index) const;
   void check_read_before(Attempt& attempt, const Record& read, uint32_t index, uint32_t bytes,
                          uint32_t lanes);
   void check_write_before(Attempt& attempt, const Cell& cell, uint32_t index, uint32_t bytes,
@@ -250,6 +253,7 @@ class Checker {
   std::vector<std::array<BarrierState, 16>> barriers_;  // by rank and number
   BarrierState cluster_barrier_;
   std::unordered_map<uint32_t, Channel> flags_;  // strong accesses to shared memory, by address
+  std::unordered_map<uint32_t, std::vector<Record>> seen_;   // strong loads of it, by cell
   std::vector<std::pair<uint32_t, const Plane*>> suspects_;  // of the access under way
   // A read that a copy overwrites, to be said if nothing worse is found of that copy.
   struct Undefined {

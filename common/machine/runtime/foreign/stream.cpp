@@ -1,6 +1,5 @@
 // What else programs ask of streams and captures, and functions of the host that run in streams.
 #include <utility>
-#include <vector>
 
 #include "common/machine/runtime/foreign/nodes.h"
 #include "common/machine/runtime/stream_state.h"

@@ -44,7 +44,7 @@ struct Tile {
   static_assert(BK * 2 == tile::SWIZZLE_ROW_BYTES, "a row of the tile is a row of the swizzle");
   static_assert(BN % 16 == 0, "lanes trade two blocks of 8 columns");
   static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= tile::launch_regs(THREADS),
-                "at most what the launch gives: of 384 threads 128 * 40 + 256 * 232 registers");
+                "more than the launch gives; tile::consumer_regs(THREADS, 1, PRODUCER_REGS) fit");
 };
 
 template <class T>

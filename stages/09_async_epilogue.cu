@@ -60,7 +60,7 @@ struct Tile {
   static_assert(BN % BOX == 0, "whole boxes");
   static_assert(SLICE_A % 8 == 0 && SLICE_B % 8 == 0, "a slice starts on a swizzle atom");
   static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= tile::launch_regs(THREADS),
-                "at most what the launch gives: of 384 threads 128 * 56 + 256 * 224 registers");
+                "more than the launch gives; tile::consumer_regs(THREADS, 1, PRODUCER_REGS) fit");
 };
 
 template <class T>

@@ -56,7 +56,7 @@ struct Tile {
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(BLOCKS * BN / 2 + 32 <= CONSUMER_REGS, "accumulators and 32 registers beside them");
   static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= tile::launch_regs(THREADS),
-                "at most what the launch gives: of 384 threads 128 * 56 + 256 * 224 registers");
+                "more than the launch gives; tile::consumer_regs(THREADS, 1, PRODUCER_REGS) fit");
 };
 
 // The same of D^T = B · A^T: rows of a tile are columns of D, its columns, by eights, rows of D.

@@ -32,7 +32,8 @@ PARTS = (
     ("Learn it", "start asynchrony mbarrier tensor_maps descriptors explore registers pipelines scheduling "
                  "debugging misconceptions blackwell"),
     ("The ladder", "RUNGS"),
-    ("Beside the ladder", "more_exercises cost_model more_tiles tile_tables sharing_k sums blocks"),
+    ("Beside the ladder", "more_exercises cost_model more_tiles tile_tables layout_tiles fused_tiles "
+                          "sharing_k sums blocks"),
     ("Measured", "results traces limits energy hopper_numbers measuring"),
     ("The PTX machine", "machine machine_ci failures isa"),
     ("Look it up", "your_program serving building ptxas glossary"),

@@ -18,7 +18,7 @@ struct TypedTile {
   const char* name;         // what a kernel's name ends in
   int consumers;            // warpgroups, each with 64 rows of the tile
   int bn;                   // its columns
-  int step_clocks;          // of a K step, fitted to trials (docs/13_layouts.md)
+  int step_clocks;          // of a K step, fitted to trials (docs/layout_tiles.md)
   int cluster_m = 1;        // CTAs of a cluster one above the other, which share B
   int cluster_n = 1;        // or side by side, which share A
   int split = 1;            // or which share a tile's K

@@ -2445,7 +2445,7 @@ TEST_CASE("trials: what a vote saves") {
   CHECK(now[6] == "1516");
 }
 
-// docs/cost_model.md, "The tiles of rung 17", and docs/17_fused_epilogue.md, "Few rows".
+// docs/cost_model.md, "The tiles of rung 17", and docs/fused_tiles.md, "Few rows".
 TEST_CASE("trials: rung 17's tiles of 64 rows where D has few rows") {
   using Times = std::map<std::string, double>;                         // by tile
   std::map<std::tuple<int, int, int>, Times> now, before, of_rung_12;  // by m, n, k
@@ -2566,7 +2566,7 @@ bool is_on_its_side(const std::string& tile) {
   return tile.find("_side") != std::string::npos;
 }
 
-// docs/17_fused_epilogue.md, "Few tiles", and docs/cost_model.md, "The tiles of rung 17".
+// docs/fused_tiles.md, "Few tiles", and docs/cost_model.md, "The tiles of rung 17".
 TEST_CASE("trials: the pick of rung 17's upright tiles, where CTAs may share K") {
   const std::vector<FusedCall> calls = read_fused("h200.fused_split.csv");
   REQUIRE(calls.size() == 224);
@@ -2671,7 +2671,7 @@ TEST_CASE("trials: the pick of rung 17's upright tiles, where CTAs may share K")
   gain(67, 100000, 57, 1008, 1055);
 }
 
-// docs/17_fused_epilogue.md, "Few tiles", and docs/cost_model.md, "The tiles of rung 17".
+// docs/fused_tiles.md, "Few tiles", and docs/cost_model.md, "The tiles of rung 17".
 TEST_CASE("trials: what tiles of rung 17 that share K are worth beside others, and by shares") {
   std::map<std::tuple<int, int, int>, std::map<std::string, double>> calls;
   for (const std::vector<std::string>& cell : read_rows("h200.fused_split_tried.csv")) {
@@ -2710,7 +2710,7 @@ TEST_CASE("trials: what tiles of rung 17 that share K are worth beside others, a
   CHECK(narrow("64x64_k4") == 985);
 }
 
-// docs/17_fused_epilogue.md, "Between two heights", and docs/cost_model.md, "The tiles of rung 17".
+// docs/fused_tiles.md, "Between two heights", and docs/cost_model.md, "The tiles of rung 17".
 TEST_CASE("trials: what tiles of rung 17 on their side are worth, and the pick among all") {
   const std::vector<FusedCall> calls = read_fused("h200.fused_side.csv");
   REQUIRE(calls.size() == 201);
@@ -2830,7 +2830,7 @@ TEST_CASE("trials: what tiles of rung 17 on their side are worth, and the pick a
   picks(true, {17, 1036, 1135, 942});
 }
 
-// docs/17_fused_epilogue.md, "Between two heights", and docs/cost_model.md, "The tiles of rung 17".
+// docs/fused_tiles.md, "Between two heights", and docs/cost_model.md, "The tiles of rung 17".
 TEST_CASE("trials: what else was tried of tiles of rung 17 on their side") {
   const std::vector<FusedCall> calls = read_fused("h200.fused_side_tried.csv");
   CHECK(calls.size() == 133);
@@ -2946,7 +2946,7 @@ std::map<LayoutsCall, std::map<std::string, double>> read_layouts(const char* fi
   return calls;
 }
 
-// docs/13_layouts.md, "Between two heights".
+// docs/layout_tiles.md, "What they are worth".
 TEST_CASE("trials: what tiles of rung 13 for few types are worth, and the pick among all") {
   struct Call {
     std::string kernel;
@@ -3140,7 +3140,7 @@ TEST_CASE("trials: what tiles of rung 13 for few types are worth, and the pick a
   CHECK(std::lround(1000 * most) == 1372);
 }
 
-// docs/13_layouts.md, "Few tiles".
+// docs/layout_tiles.md, "What the choice is worth".
 TEST_CASE("trials: the pick of rung 13's tiles that leave K whole is near the best one") {
   const std::string newest = "128x192", beside = "128x512";  // the H100's trials lack the newest
   struct Pair {
@@ -3199,7 +3199,7 @@ TEST_CASE("trials: the pick of rung 13's tiles that leave K whole is near the be
   check("h200.layouts_drawn.csv", 136, 20, {19, 295}, 2696, {2, 115}, {24, 407}, {8, 157});
 }
 
-// docs/13_layouts.md, "Few tiles".
+// docs/layout_tiles.md, "What the choice is worth".
 TEST_CASE("trials: the pick of all of rung 13's tiles, where CTAs may share K") {
   const auto calls = read_layouts("h200.layouts_split.csv");
   const auto few = read_layouts("h200.layouts.csv"), drawn = read_layouts("h200.layouts_drawn.csv");
@@ -3314,7 +3314,7 @@ TEST_CASE("trials: the pick of all of rung 13's tiles, where CTAs may share K") 
   CHECK(tenths(1024, 8192, "64x128_k4") == 98);
 }
 
-// docs/13_layouts.md, "Few tiles".
+// docs/layout_tiles.md, "A number kept".
 TEST_CASE("trials: what it is worth to keep a thread's number in registers") {
   std::map<std::string, std::vector<double>> after;  // over before, by rung
   for (const std::vector<std::string>& cell : read_rows("h200.kept.csv")) {
@@ -3364,7 +3364,7 @@ TEST_CASE("trials: what a cluster barrier at the end costs tiles whose K is shar
   CHECK(std::lround(100 * *most) == 110);
 }
 
-// docs/13_layouts.md, "Few tiles".
+// docs/layout_tiles.md, "A width between".
 TEST_CASE("trials: what a fourth slot is worth to rung 13's 128x192") {
   struct Sums {
     double three = 0, four = 0;
@@ -3398,7 +3398,7 @@ TEST_CASE("trials: what a fourth slot is worth to rung 13's 128x192") {
   CHECK(us("128x192") == 80);
 }
 
-// docs/13_layouts.md, "Few tiles".
+// docs/layout_tiles.md, "Two CTAs side by side".
 TEST_CASE("trials: what rung 13 gains by two CTAs side by side") {
   std::map<std::tuple<std::string, int, int, int>, std::map<std::string, double>> calls;
   for (const std::vector<std::string>& cell : read_rows("h200.layouts_beside.csv")) {
@@ -3420,7 +3420,7 @@ TEST_CASE("trials: what rung 13 gains by two CTAs side by side") {
   CHECK(std::lround(call.at("128x512")) == 91);
 }
 
-// docs/13_layouts.md, "Few tiles".
+// docs/layout_tiles.md, "An early start".
 TEST_CASE("trials: what rung 13 gains by early starts") {
   struct Times {
     double logarithms = 0, least = tile::NEVER, most = 0;
@@ -3446,7 +3446,7 @@ TEST_CASE("trials: what rung 13 gains by early starts") {
   check(by_time[2], 100, 1000, 92, 114);
 }
 
-// docs/13_layouts.md, "Few tiles".
+// docs/layout_tiles.md, "No cluster of one".
 TEST_CASE("trials: what rung 13's tiles of one CTA gain by having no cluster") {
   std::map<std::tuple<std::string, int, int, int>, std::map<std::string, double>> calls;
   for (const std::vector<std::string>& cell : read_rows("h100.layouts_trials.csv")) {

@@ -81,7 +81,7 @@ struct Tile {
   static_assert(SLICE_A % 8 == 0 && SLICE_B % 8 == 0, "a slice starts on a swizzle atom");
   static_assert(BLOCKS * BN / 2 + 32 <= CONSUMER_REGS, "accumulators and 32 registers beside them");
   static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= tile::launch_regs(THREADS),
-                "at most what the launch gives: 128 * 56 + 256 * 224 or 128 * 56 + 384 * 152");
+                "more than the launch gives; tile::consumer_regs(THREADS, 1, PRODUCER_REGS) fit");
 };
 
 // The same of D^T = B · A^T: rows of a tile are columns of D, its columns rows of D.

@@ -107,7 +107,7 @@ struct Tile {
   static_assert(DEPTH >= 3, "three slots: one multiplied, one landing, one asked for");
   static_assert(CONSUMERS <= 3, "the storers are warps 1 to 3: one for each consumer");
   static_assert(128 * PRODUCER_REGS + CONSUMERS * 128 * CONSUMER_REGS <= tile::launch_regs(THREADS),
-                "at most what the launch gives: 128 * 56 + 256 * 224 or 128 * 56 + 384 * 152");
+                "more than the launch gives; tile::consumer_regs(THREADS, 1, PRODUCER_REGS) fit");
 };
 
 template <class T>

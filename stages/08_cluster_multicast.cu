@@ -143,7 +143,7 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
       const uint16_t mask_a = ((1 << T::CLUSTER_N) - 1) << (rank_m * T::CLUSTER_N);
       uint16_t mask_b = 0;
       for (int i = 0; i < T::CLUSTER_M; ++i) mask_b |= 1 << (i * T::CLUSTER_N + rank_n);
-      const int slice_a = rank_n * T::SLICE_A, slice_b = rank_m * T::SLICE_B;  // first row of ours
+      const int slice_a = rank_n * T::SLICE_A, slice_b = rank_m * T::SLICE_B;  // first row it loads
       tile::RingState<T::DEPTH> ring;
       for (int t = cluster; t < blocks; t += clusters) {
         const tile::TileCoord at = tile::grouped_raster(t, blocks_m, blocks_n, T::GROUP);
@@ -151,7 +151,7 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
         const int n0 = (at.n * T::CLUSTER_N + rank_n) * T::BN;
         for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
           uint64_t* full = &smem.full[ring.slot];
-          // Our copies land in the peer too: its consumers must have released the slot as well.
+          // The copies land in the peer too: its consumers must have released the slot as well.
           ptx::mbarrier_wait_cluster(&smem.empty[ring.slot], ring.parity ^ 1);
           ptx::mbarrier_arrive_expect_tx(full, T::TX_BYTES);  // from both CTAs' copies
           load_slice<T::CLUSTER_N>(&smem.a[ring.slot][slice_a * T::BK * 2], &map_a, k_tile * T::BK,

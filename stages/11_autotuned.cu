@@ -158,7 +158,7 @@ __global__ __launch_bounds__(T::THREADS,
       const uint16_t mask_a = ((1 << T::CLUSTER_N) - 1) << (rank_m * T::CLUSTER_N);
       uint16_t mask_b = 0;
       for (int i = 0; i < T::CLUSTER_M; ++i) mask_b |= 1 << (i * T::CLUSTER_N + rank_n);
-      const int slice_a = rank_n * T::SLICE_A, slice_b = rank_m * T::SLICE_B;  // first row of ours
+      const int slice_a = rank_n * T::SLICE_A, slice_b = rank_m * T::SLICE_B;  // first row it loads
       tile::RingState<T::DEPTH> ring;
       int filled = 0;  // slots, those that are filled again counted again
       for (auto t = tiles; t.has(); t.next()) {
@@ -168,7 +168,7 @@ __global__ __launch_bounds__(T::THREADS,
         const int bytes = (in_a * T::SLICE_A + in_b * T::SLICE_B) * T::ROW_BYTES;
         for (int k_tile = 0; k_tile < k_tiles; ++k_tile, ring.advance()) {
           uint64_t* full = &smem.full[ring.slot];
-          // Our copies land in the peers too: their consumers must have released the slot as well.
+          // The copies land in the peers too: their consumers must have released the slot as well.
           block::wait_slot<T::CLUSTER>(&smem.empty[ring.slot], ring.parity ^ 1);
           // Multicast, a slice of zeros holds all SMs up. One that lies outside is asked for once,
           // so that wgmma finds something in the slot.
@@ -192,7 +192,7 @@ __global__ __launch_bounds__(T::THREADS,
         block::wait_slot<T::CLUSTER>(&smem.empty[ring.slot], ring.parity ^ 1);
       }
     }
-    // --- warp 3, in large clusters: lane r tells CTA r what our consumers have released ----------
+    // --- warp 3, in large clusters: lane r tells CTA r what consumers here have released ---------
     if (T::PASSES_ON && threadIdx.x >= 96 && threadIdx.x < 96 + T::CLUSTER) {
       tile::RingState<T::DEPTH> ring;
       for (auto t = tiles; t.has(); t.next()) {

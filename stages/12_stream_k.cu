@@ -179,7 +179,7 @@ __global__ __launch_bounds__(T::THREADS,
       constexpr int SIDE_BY_SIDE = ((1 << T::SHARERS) - 1) / ((1 << T::CLUSTER_M) - 1);
       const uint16_t mask_a = SIDE_BY_SIDE << (first_rank + rank_m);
       const uint16_t mask_b = ((1 << T::CLUSTER_M) - 1) << (first_rank + rank_n * T::CLUSTER_M);
-      const int slice_a = rank_n * T::SLICE;  // first row of ours
+      const int slice_a = rank_n * T::SLICE;  // first row it loads
       const int slice_b = rank_m * (work.rows / T::CLUSTER_M);
       const int tx_bytes = (T::BM + work.rows) * T::ROW_BYTES;
       tile::RingState<T::DEPTH> ring;
@@ -192,7 +192,7 @@ __global__ __launch_bounds__(T::THREADS,
         const int end = share.first_k() + tile::share_begin(share.k_tiles(), rank_k + 1, T::SPLIT);
         for (int k_tile = begin; k_tile < end; ++k_tile, ring.advance()) {
           uint64_t* full = &smem.full[ring.slot];
-          // Our copies land in the peers too: their consumers must have released the slot as well.
+          // The copies land in the peers too: their consumers must have released the slot as well.
           block::wait_slot<T::SHARERS>(&smem.empty[ring.slot], ring.parity ^ 1);
           ptx::mbarrier_arrive_expect_tx(full, tx_bytes);  // from all sharers' copies
           load<T, T::CLUSTER_N>(smem.a[ring.slot].from_row(slice_a), &map_a, k_tile * T::BK,
@@ -310,7 +310,7 @@ __global__ __launch_bounds__(MOST_SLICES * 128) void add_up(const __grid_constan
   const int in_tile = vector * 8 + tile::acc_col(lane);  // row of D
   const int row = (at.n * T::CLUSTER_N + rank_n) * work.rows + in_tile;
   const int col = (at.m * T::CLUSTER_M + rank_m) * T::BM + block * T::WM + thread / 32 * 16;
-  ptx::griddepcontrol_launch_dependents();  // at once: our CTAs are short, and the next ones wait
+  ptx::griddepcontrol_launch_dependents();  // at once: the CTAs are short, and the next ones wait
   ptx::griddepcontrol_wait();               // until gemm has left its partial sums
 
   float4 sum = {-0.0f, -0.0f, -0.0f, -0.0f};  // what is added to it stays as it is

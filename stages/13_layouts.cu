@@ -172,7 +172,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
   const int k_tiles = tile::ceil_div(k, T::BK);
   const int clusters = gridDim.x / T::CLUSTER, cluster = blockIdx.x / T::CLUSTER;
   const int rank = T::SHARERS > 1 ? ptx::cluster_ctarank() : 0;
-  const int rank_k = T::SPLIT > 1 ? ptx::cluster_ctarank() : 0;  // our K steps: begin to end
+  const int rank_k = T::SPLIT > 1 ? ptx::cluster_ctarank() : 0;  // its K steps: begin to end
   const int begin = tile::share_begin(k_tiles, rank_k, T::SPLIT);
   const int end = tile::share_begin(k_tiles, rank_k + 1, T::SPLIT);
   const int rank_m = rank / T::CLUSTER_N, rank_n = rank % T::CLUSTER_N;
@@ -210,14 +210,14 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
       const uint16_t mask_a = ((1 << T::CLUSTER_N) - 1) << (rank_m * T::CLUSTER_N);
       uint16_t mask_b = 0;
       for (int i = 0; i < T::CLUSTER_M; ++i) mask_b |= 1 << (i * T::CLUSTER_N + rank_n);
-      const int slice_a = rank_n * T::SLICE_A, slice_b = rank_m * T::SLICE_B;  // first row of ours
+      const int slice_a = rank_n * T::SLICE_A, slice_b = rank_m * T::SLICE_B;  // first row it loads
       const int tx_bytes = sizeof(typename T::TileA) / T::BM * rows + sizeof(typename T::TileB);
       tile::RingState<T::DEPTH> ring;
       for (auto t = tiles; t.has(); t.next()) {
         const int m0 = tile::first_row(t, rows), n0 = t.n0();
         for (int k_tile = begin; k_tile < end; ++k_tile, ring.advance()) {
           uint64_t* full = &smem.full[ring.slot];
-          // Our copies land in the peer too: its consumers must have released the slot as well.
+          // The copies land in the peer too: its consumers must have released the slot as well.
           block::wait_slot<T::SHARERS>(&smem.empty[ring.slot], ring.parity ^ 1);
           ptx::mbarrier_arrive_expect_tx(full, tx_bytes);  // from all CTAs' copies
           load_operand<T::CLUSTER_N, T::SLICE_A>(smem.a[ring.slot], &map_a, m0, k_tile * T::BK,
@@ -234,7 +234,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(const __grid_constant__ CU
       const bool leader = threadIdx.x % 32 == 0;  // starts the copies and waits for them
       uint32_t parity = 0;
       for (auto t = tiles; t.has(); t.next()) {
-        const int first = tile::first_row(t, rows) + storer * T::WM;  // of our block
+        const int first = tile::first_row(t, rows) + storer * T::WM;  // of its block
         const int row = T::SIDEWAYS ? t.n0() : first;
         const int n0 = T::SIDEWAYS ? first : t.n0() + rank_k * T::SHARE;
         const int end_row = T::EVEN ? min(m, row + rows) : m;

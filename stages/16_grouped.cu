@@ -196,13 +196,13 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     for (auto t = tiles; t.has();) {
       const auto at = t.tile();
       const int blocks = at.blocks(consumer * T::BLOCKS, T::BLOCKS);
-      const int rows = at.end - at.m0 - consumer * T::BLOCKS * T::WM;  // from our first one on
+      const int rows = at.end - at.m0 - consumer * T::BLOCKS * T::WM;  // from its first one on
       if (T::SCALED) block::clear<T>(acc);
       for (int k_tile = 0; k_tile < k_tiles; ++k_tile) {
         if (!landed) ptx::mbarrier_wait(&smem.full[ring.slot], ring.parity);  // the tile has landed
         const int slot = ring.slot;
         const unsigned char* const a = smem.a[slot].from_row(consumer * T::BLOCKS * T::WM);
-        if (blocks == 0) {       // the group ends before our rows
+        if (blocks == 0) {       // the group ends before its rows
           ptx::bar_warp_sync();  // as wgmma would: no lane is a lap behind lane 0
           release();
         } else if constexpr (T::SCALED) {

@@ -176,7 +176,7 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
   const int k_tiles = tile::ceil_div(k, T::BK);
   const int cluster = blockIdx.x / T::CLUSTER, clusters = gridDim.x / T::CLUSTER;
   const int rank = T::SHARERS > 1 ? ptx::cluster_ctarank() : 0;
-  const int rank_k = T::SPLIT > 1 ? ptx::cluster_ctarank() : 0;  // our K steps: begin to end
+  const int rank_k = T::SPLIT > 1 ? ptx::cluster_ctarank() : 0;  // its K steps: begin to end
   const int begin = tile::share_begin(k_tiles, rank_k, T::SPLIT);
   const int end = tile::share_begin(k_tiles, rank_k + 1, T::SPLIT);
   const tile::ClusterTiles<T> tiles(T::SIDEWAYS ? n : m, T::SIDEWAYS ? m : n, cluster, clusters,
@@ -207,14 +207,14 @@ __global__ __launch_bounds__(T::THREADS, 1) void gemm(
     ptx::setmaxnreg_dec<T::PRODUCER_REGS>();
     if (threadIdx.x < 32 && ptx::elect_sync()) {
       const uint16_t mask_a = (1 << T::SHARERS) - 1;  // A is shared by these CTAs of a cluster
-      const int slice_a = rank * T::SLICE_A;          // first row of ours
+      const int slice_a = rank * T::SLICE_A;          // first row it loads
       const int tx_bytes = (rows + T::BN) * T::ROW_BYTES;
       tile::RingState<T::DEPTH> ring;
       for (auto t = tiles; t.has(); t.next()) {
         const int m0 = tile::first_row(t, rows), n0 = t.n0();
         for (int k_tile = begin; k_tile < end; ++k_tile, ring.advance()) {
           uint64_t* full = &smem.full[ring.slot];
-          // Our copies land in the peers too: their consumers must have released the slot as well.
+          // The copies land in the peers too: their consumers must have released the slot as well.
           block::wait_slot<T::SHARERS>(&smem.empty[ring.slot], ring.parity ^ 1);
           ptx::mbarrier_arrive_expect_tx(full, tx_bytes);  // of all CTAs' copies
           block::load_slice<T::CLUSTER_N>(smem.a[ring.slot].from_row(slice_a), &map_a,

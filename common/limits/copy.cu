@@ -171,7 +171,7 @@ __global__ __cluster_dims__(T::CLUSTER, 1, 1)
       uint64_t* full = &smem.full[ring.slot];
       ptx::mbarrier_wait_cluster(&smem.empty[ring.slot], ring.parity ^ 1);
       ptx::mbarrier_arrive_expect_tx(full, T::BOX_BYTES);
-      const int slice = T::MULTICAST ? rank * T::SLICE_ROWS : 0;  // the first row of ours
+      const int slice = T::MULTICAST ? rank * T::SLICE_ROWS : 0;  // the first row it loads
       unsigned char* dst = &smem.box[ring.slot][slice * ROW_BYTES];
       const int col = walk.index % T::SIDE_BY_SIDE * COLS;
       const int row = walk.index / T::SIDE_BY_SIDE * T::BOX_ROWS + slice;

@@ -68,8 +68,11 @@ def means_table(results: Results | None, stage: int) -> list[str]:
         mean, below = statistics.geometric_mean(ratios), sum(ratio < 1 for ratio in ratios)
         lines.append([args_text(args), CLASSES[number][0], str(len(ratios)), f"{mean:.3f}",
                       f"{min(ratios):.3f}", str(below)])  # fmt: skip
-    header = ["which", "shapes", "how many", "mean ratio", "lowest", "below 1"]
-    caption = "Burst. Ratio as in the table of shapes; mean: geometric."
+    header = ["which", "shapes", "how many", "speed / cuBLASLt's, mean", "lowest", "below 1"]
+    caption = (
+        "Burst. Speed over that of the fastest way to the same result that cuBLASLt or cuBLAS has, timed in "
+        "turns; mean: geometric."
+    )
     return table_of(header, lines, caption)
 
 # What a rung multiplies where its arguments name neither a type nor bits.

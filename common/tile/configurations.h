@@ -64,14 +64,21 @@ constexpr GemmConfig CONFIGURATIONS[] = {
 };
 
 // The tiles of rung 11 that came later, each by trials of its own (tests/host/trials_test.cpp): clusters
-// for rows that begin between lines of L2, upright and on their side; and those whose results leave box
-// by box: their blocks are two products side by side, or they lie on their side, so that their rows are
-// columns of D.
+// for rows that begin between lines of L2, upright and on their side; pairs for 65 to 128 rows, which
+// share the weights; and those whose results leave box by box: their blocks are two products side by
+// side, or they lie on their side, so that their rows are columns of D.
 constexpr GemmConfig LATER[] = {
     // clang-format off
     // name              consumers, blocks, bn, cluster_m, cluster_n, slices, in_turn, sideways
     {"128x208_2x2",      2, 1, 208, 2, 2},
     {"128x144_2x4",      2, 1, 144, 2, 4},
+    {"64x80_2x1",        1, 1,  80, 2, 1},
+    {"64x96_2x1",        1, 1,  96, 2, 1},
+    {"64x112_2x1",       1, 1, 112, 2, 1},
+    {"64x128_2x1",       1, 1, 128, 2, 1},
+    {"64x144_2x1",       1, 1, 144, 2, 1},
+    {"64x160_2x1",       1, 1, 160, 2, 1},
+    {"64x224_2x1",       1, 1, 224, 2, 1},
     {"128x272",          2, 1, 272},
     {"128x288",          2, 1, 288},
     {"192x208",          3, 1, 208},

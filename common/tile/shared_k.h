@@ -70,6 +70,11 @@ constexpr SharedK SHARED_K[] = {
     {"128x176",         2, 1, 176},
     {"128x192",         2, 1, 192},
     {"128x208",         2, 1, 208},
+    {"128x72_1x2",       2, 1,  72, 1, 2},
+    {"128x80_1x2",       2, 1,  80, 1, 2},
+    {"128x88_1x2",       2, 1,  88, 1, 2},
+    {"128x96_1x2",       2, 1,  96, 1, 2},
+    {"128x104_1x2",      2, 1, 104, 1, 2},
     {"128x144_1x2",     2, 1, 144, 1, 2},
     {"128x152_1x2",     2, 1, 152, 1, 2},
     {"128x160_1x2",     2, 1, 160, 1, 2},
@@ -77,6 +82,8 @@ constexpr SharedK SHARED_K[] = {
     {"128x192_4x1",     2, 1, 192, 4},
     {"128x224_2x1",     2, 1, 224, 2},
     {"64x160_4x2",      1, 1, 160, 4, 2},
+    {"192x104_1x2",     3, 1, 104, 1, 2},
+    {"192x112_1x2",     3, 1, 112, 1, 2},
     {"192x136_1x2",     3, 1, 136, 1, 2},
     {"192x112_2x2",     3, 1, 112, 2, 2},
     {"192x128_2x2",     3, 1, 128, 2, 2},
@@ -176,10 +183,10 @@ struct FittedSharedK {
 };
 
 // Tiles that ask L2 for little: in clusters of 2x2, cut ones in 2x1, and those of three consumers in
-// any. Where rows begin on sectors others are as fast, and the model expects too much of these.
+// fours. Where rows begin on sectors others are as fast, and the model expects too much of these.
 constexpr bool for_rows_inside_sectors(const SharedK& config) {
   const bool is_cut = config.share == Share::cut;
-  return (config.consumers == 3 && config.sharers() > 1) ||
+  return (config.consumers == 3 && config.sharers() > (is_cut ? 1 : 2)) ||
          (config.cluster_m == 2 && (config.cluster_n == 2 || is_cut));
 }
 

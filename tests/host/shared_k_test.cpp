@@ -149,7 +149,7 @@ TEST_CASE("shared K: tiles for rows that begin inside sectors of L2 are for thes
     CHECK(expected(k + 16) == tile::NEVER);
     CHECK(expected(k + 8) < tile::NEVER);
   }
-  CHECK(found == 10);
+  CHECK(found == 9);
 }
 
 // Where K is short, sharing costs more than the tiles that make it needless; and a row of K steps that

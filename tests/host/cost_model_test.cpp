@@ -434,12 +434,12 @@ TEST_CASE("cost model: the table is as good as all candidates, and has no row to
       if (1.0 * m * n <= 132 * 128 * 256) return Shape{m, n, k};
     }
   });
-  CHECK(std::lround(1000 * large.of_table) == 16);
-  CHECK(std::lround(1000 * small.of_table) == 19);
-  CHECK(std::lround(1000 * large.of_singles) == 45);
+  CHECK(std::lround(1000 * large.of_table) == 15);
+  CHECK(std::lround(1000 * small.of_table) == 17);
+  CHECK(std::lround(1000 * large.of_singles) == 44);
   CHECK(std::lround(100 * small.of_singles) == 24);
   CHECK(std::string(CONFIGURATIONS[0].name) == "128x256");
-  CHECK(std::lround(100 * large.of_one) == 49);
+  CHECK(std::lround(100 * large.of_one) == 48);
   CHECK(std::lround(100 * small.of_one) == 365);
   CHECK(std::lround(10.0 * large.in_clusters / large.between) == 7);
   CHECK(std::lround(10.0 * large.aligned_in_clusters / large.aligned) == 2);

@@ -2232,6 +2232,55 @@ TEST_CASE("trials: pairs of CTAs that share the weights, at fresh shapes") {
   CHECK(std::lround(100 * worst) == 94);
 }
 
+// docs/measuring.md, "Shapes that nobody chose".
+TEST_CASE("trials: rungs 13 to 17 at problems that were drawn") {
+  struct Of {
+    int problems = 0;
+    std::vector<double> ratios;
+  };
+  std::map<std::string, Of> groups;
+  for (const std::vector<std::string>& cell : read_rows("h200.drawn_others.csv")) {
+    REQUIRE(cell.size() == 10);
+    const int m = std::stoi(cell[2]);
+    std::string group = cell[0];
+    if (group == "13") group += cell[1].ends_with("=TT") ? " TT" : "";
+    if (group == "14") group += m >= 1024 ? " large" : m <= 128 ? " small" : "";
+    if (group == "15" || group == "16") {
+      const bool narrow = cell[1].starts_with("bits=4") || cell[1].starts_with("type=e4m3");
+      group += narrow ? " narrow" : "";
+    }
+    Of& of = groups[group];
+    ++of.problems;
+    if (cell[8] != "-") of.ratios.push_back(std::stod(cell[8]));
+    if (cell[0] == "14") CHECK((cell[8] == "-") == (m % 4 != 0));
+    if (group == "13") CHECK((std::stod(cell[8]) < 1.3) == (m % 8 == 0));
+  }
+  struct {
+    std::string group;
+    int problems;
+    size_t opponents;
+    long lowest, median, below_95;  // thousandths, and how many
+  } const SAID[] = {{"13 TT", 6, 6, 878, 1009, 1},      {"13", 12, 12, 998, 2706, 0},
+                    {"14 large", 16, 2, 1029, 1067, 0}, {"14 small", 8, 8, 1056, 1352, 0},
+                    {"14", 6, 1, 1045, 1045, 0},        {"15", 6, 6, 1372, 1552, 0},
+                    {"15 narrow", 6, 6, 1451, 2806, 0}, {"16", 8, 8, 1084, 1254, 0},
+                    {"16 narrow", 4, 4, 1415, 1480, 0}, {"17", 12, 12, 842, 1012, 3}};
+  CHECK(groups.size() == std::size(SAID));
+  for (const auto& said : SAID) {
+    CAPTURE(said.group);
+    Of& of = groups[said.group];
+    CHECK(of.problems == said.problems);
+    REQUIRE(of.ratios.size() == said.opponents);
+    std::sort(of.ratios.begin(), of.ratios.end());
+    const double median =
+        (of.ratios[(of.ratios.size() - 1) / 2] + of.ratios[of.ratios.size() / 2]) / 2;
+    CHECK(std::lround(1000 * of.ratios.front()) == said.lowest);
+    CHECK(std::lround(1000 * median) == said.median);
+    CHECK(std::count_if(of.ratios.begin(), of.ratios.end(),
+                        [](double ratio) { return ratio < 0.95; }) == said.below_95);
+  }
+}
+
 // docs/tensor_maps.md, "What L2 fetches beside a line".
 TEST_CASE("trials: lines only, where an H200's DRAM is the limit, or boxes are narrow") {
   // Columns of the files: rung, variant, args, M, N, K, microseconds with 256 bytes and with 128.

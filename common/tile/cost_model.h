@@ -295,7 +295,8 @@ inline double predicted_clocks(const GemmConfig& config, int m, int n, int k, in
   const int bm = config.bm(), bn = config.bn;
   const int block_m = bm * config.cluster_m, block_n = bn * config.cluster_n;  // of a cluster
   const double blocks_m = std::ceil(rows / block_m), blocks_n = std::ceil(cols / block_n);
-  // Two CTAs one above the other share the columns of a D that is no higher than they are.
+  // Two CTAs one above the other are for a D that is no higher than they are: they ask for its columns'
+  // operand once then (docs/more_tiles.md, "Pairs that share the weights").
   if (!config.sideways && config.cluster_m == 2 && config.cluster_n == 1 && blocks_m > 1)
     return NEVER;
   const double blocks = blocks_m * blocks_n;

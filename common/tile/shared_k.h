@@ -70,11 +70,11 @@ constexpr SharedK SHARED_K[] = {
     {"128x176",         2, 1, 176},
     {"128x192",         2, 1, 192},
     {"128x208",         2, 1, 208},
-    {"128x72_1x2",       2, 1,  72, 1, 2},
-    {"128x80_1x2",       2, 1,  80, 1, 2},
-    {"128x88_1x2",       2, 1,  88, 1, 2},
-    {"128x96_1x2",       2, 1,  96, 1, 2},
-    {"128x104_1x2",      2, 1, 104, 1, 2},
+    {"128x72_1x2",      2, 1,  72, 1, 2},
+    {"128x80_1x2",      2, 1,  80, 1, 2},
+    {"128x88_1x2",      2, 1,  88, 1, 2},
+    {"128x96_1x2",      2, 1,  96, 1, 2},
+    {"128x104_1x2",     2, 1, 104, 1, 2},
     {"128x144_1x2",     2, 1, 144, 1, 2},
     {"128x152_1x2",     2, 1, 152, 1, 2},
     {"128x160_1x2",     2, 1, 160, 1, 2},
@@ -183,7 +183,8 @@ struct FittedSharedK {
 };
 
 // Tiles that ask L2 for little: in clusters of 2x2, cut ones in 2x1, and those of three consumers in
-// fours. Where rows begin on sectors others are as fast, and the model expects too much of these.
+// fours, cut ones in pairs too. Where rows begin on sectors others are as fast, and the model expects
+// too much of these.
 constexpr bool for_rows_inside_sectors(const SharedK& config) {
   const bool is_cut = config.share == Share::cut;
   return (config.consumers == 3 && config.sharers() > (is_cut ? 1 : 2)) ||

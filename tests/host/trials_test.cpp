@@ -817,13 +817,29 @@ TEST_CASE("trials: turns and halves that rung 14 does not take") {
   check(halves, "halves", "e4m3", "", 20, 83);
 }
 
+namespace {
+
+struct Run {
+  double clocks, us;  // what a model expects, and what it took
+};
+
+Run pick_of(const std::vector<Run>& runs) {
+  return *std::min_element(runs.begin(), runs.end(),
+                           [](const Run& a, const Run& b) { return a.clocks < b.clocks; });
+}
+
+double fastest_of(const std::vector<Run>& runs) {
+  return std::min_element(runs.begin(), runs.end(),
+                          [](const Run& a, const Run& b) { return a.us < b.us; })
+      ->us;
+}
+
+}  // namespace
+
 // The numbers of docs/sharing_k.md, "Upright".
 TEST_CASE("trials: cut tiles upright, beside those on their side") {
-  struct Timed {
-    double clocks, us;
-  };
   using Key = std::tuple<int, int, int>;
-  std::map<Key, std::vector<Timed>> lying, upright;
+  std::map<Key, std::vector<Run>> lying, upright;
   for (const std::vector<std::string>& cell : read_rows("h200.upright.csv")) {
     REQUIRE(cell.size() == 6);
     const Shape s = {"", std::stoi(cell[0]), std::stoi(cell[1]), std::stoi(cell[2]), {}};
@@ -839,15 +855,6 @@ TEST_CASE("trials: cut tiles upright, beside those on their side") {
     auto& of_shape = cell[4].ends_with("_up_cut") ? upright : lying;
     of_shape[{s.m, s.n, s.k}].push_back({clocks, std::stod(cell[5])});
   }
-  const auto expected = [](const std::vector<Timed>& of) {  // the time of the model's pick
-    return *std::min_element(of.begin(), of.end(),
-                             [](const Timed& a, const Timed& b) { return a.clocks < b.clocks; });
-  };
-  const auto fastest = [](const std::vector<Timed>& of) {
-    return std::min_element(of.begin(), of.end(),
-                            [](const Timed& a, const Timed& b) { return a.us < b.us; })
-        ->us;
-  };
   // Without over with upright tiles, of the picks and of the fastest: geometric means and the ends, in
   // thousandths; and at how many shapes the pick is upright, and the fastest.
   const auto check = [&](bool on_lines, int shapes, long picks, long best, long least, long most,
@@ -858,9 +865,9 @@ TEST_CASE("trials: cut tiles upright, beside those on their side") {
     Key worst_at;
     for (const auto& [key, without] : lying) {
       if ((std::get<2>(key) % 64 == 0) != on_lines) continue;
-      const Timed a = expected(without), b = expected(upright.at(key));
+      const Run a = pick_of(without), b = pick_of(upright.at(key));
       const double ratio = b.clocks < a.clocks ? a.us / b.us : 1;
-      const double of_fastest = fastest(without) / fastest(upright.at(key));
+      const double of_fastest = fastest_of(without) / fastest_of(upright.at(key));
       up += b.clocks < a.clocks;
       faster += of_fastest > 1;
       of_picks += std::log(ratio);
@@ -886,7 +893,7 @@ TEST_CASE("trials: cut tiles upright, beside those on their side") {
     double sum = 0, squares = 0;
     int count = 0;
     for (const auto& [key, of_shape] : times) {
-      for (const Timed& each : of_shape) {
+      for (const Run& each : of_shape) {
         const double off = std::log(each.clocks / H200.gpu.mhz / each.us);
         sum += off, squares += off * off, ++count;
       }
@@ -2130,12 +2137,9 @@ double clocks_of(int rung, const std::string& name, const Shape& s) {
 
 // The numbers of docs/more_tiles.md, "Pairs that share the weights".
 TEST_CASE("trials: pairs of CTAs that share the weights") {
-  struct Timed {
-    double clocks, us;
-  };
   using Key = std::tuple<int, int, int>;
-  std::map<Key, std::map<std::string, std::vector<Timed>>> calls;  // by how
-  std::map<Key, std::map<std::string, double>> us;                 // by tile
+  std::map<Key, std::map<std::string, std::vector<Run>>> calls;  // by how
+  std::map<Key, std::map<std::string, double>> us;               // by tile
   std::set<std::string> in, tried;
   for (const std::vector<std::string>& cell : read_rows("h200.pairs.csv")) {
     REQUIRE(cell.size() == 7);
@@ -2151,15 +2155,6 @@ TEST_CASE("trials: pairs of CTAs that share the weights") {
   CHECK(calls.size() == 101);
   CHECK(in.size() == 14);
   CHECK(tried.size() == 26);
-  const auto expected = [](const std::vector<Timed>& of) {
-    return *std::min_element(of.begin(), of.end(),
-                             [](const Timed& a, const Timed& b) { return a.clocks < b.clocks; });
-  };
-  const auto fastest = [](const std::vector<Timed>& of) {
-    return std::min_element(of.begin(), of.end(),
-                            [](const Timed& a, const Timed& b) { return a.us < b.us; })
-        ->us;
-  };
   // Without over with them, of the picks and of the fastest: geometric means and the ends, in thousandths.
   const auto check = [&](int least_m, int most_m, int shapes, int picked, long picks, long best,
                          long least, long most) {
@@ -2168,11 +2163,11 @@ TEST_CASE("trials: pairs of CTAs that share the weights") {
     int count = 0, changed = 0;
     for (auto& [key, of] : calls) {
       if (std::get<0>(key) < least_m || std::get<0>(key) > most_m) continue;
-      const Timed a = expected(of.at("table"));
-      const Timed b = of.contains("in") ? expected(of.at("in")) : Timed{NOT_TIMED, NOT_TIMED};
+      const Run a = pick_of(of.at("table"));
+      const Run b = of.contains("in") ? pick_of(of.at("in")) : Run{NOT_TIMED, NOT_TIMED};
       const double ratio = b.clocks < a.clocks ? a.us / b.us : 1;
       if (of.contains("in")) {
-        of_best += std::log(std::max(1.0, fastest(of.at("table")) / fastest(of.at("in"))));
+        of_best += std::log(std::max(1.0, fastest_of(of.at("table")) / fastest_of(of.at("in"))));
       }
       changed += b.clocks < a.clocks;
       of_picks += std::log(ratio);
